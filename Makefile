@@ -11,10 +11,17 @@
 #                          build/cuda-emulated: wants the headers of the toolkit, no nvcc, no GPU
 #   CUDA_HOME=...          the toolkit [/usr/local/cuda]
 #   JOBS=2                 tests, and fuzzers, that run at a time [as many as there are cores]
+#   CFLAGS=...             one level for all; without it each part has its own (LEVEL, below)
 
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := all
+
+# All cores, unless the command line names a number (-j1).
+CORES := $(shell nproc 2>/dev/null || echo 2)
+ifeq ($(MAKELEVEL),0)
+  MAKEFLAGS += -j$(CORES)
+endif
 
 # --- where and with what ---------------------------------------------------------------------------------
 
@@ -49,12 +56,35 @@ ifneq ($(filter default undefined,$(origin AR)),)
   AR := $(if $(filter $(TARGET_ARCH),$(HOST_ARCH)),ar,$(TARGET_ARCH)-linux-gnu-ar)
 endif
 PYTHON ?= python3
-JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+JOBS ?= $(CORES)
 
-CFLAGS ?= -O3 -g
+# What a build with the CUDA backend shares with the plain one is made there: build, of build/cuda-emulated.
+PLAIN := $(if $(VARIANT),$(BUILD:%$(VARIANT)=%),$(BUILD))
+
+# Where no CFLAGS are given each part has the level that it is worth. Kernels gain by -O3. Loops of ops gain by the vectorizer, but
+# not by -O3, which unrolls them completely: half of their time in the compiler. What builds, loads and plans runs once.
+# Examples and benchmarks are -O2 because their speed is reported, tests are not.
+ifeq ($(origin CFLAGS),undefined)
+  DEFAULT_FLAGS := 1
+  CFLAGS = $(LEVEL)
+endif
+LEVEL := -O2
+LEVEL_OF_KERNELS := -O3
+LEVEL_OF_OPS := -O2 -ftree-vectorize $(if $(findstring clang,$(CC)),,-fvect-cost-model=dynamic)
+LEVEL_OF_TESTS := -O1
+LEVEL_OF_PLANNING := -O1
+PLANNING := cursor gguf model model_% graph structure structure_% plan plan_% device_plan store_plan session_make describe replay \
+  profile_read profile_trace
+level_of = $(foreach d,$(sort $(PLAIN) $(BUILD)),$(1:%=$(d)/obj/%.o))
+# private: flags of a file, not of what it depends on
+$(call level_of,src/kernels/%): private LEVEL = $(LEVEL_OF_KERNELS)
+$(call level_of,src/ops/%): private LEVEL = $(LEVEL_OF_OPS)
+$(call level_of,tests/% src/cuda/%): private LEVEL = $(LEVEL_OF_TESTS)
+$(call level_of,$(PLANNING:%=src/%)): private LEVEL = $(LEVEL_OF_PLANNING)
+
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla
 INCLUDES := -I. -Isrc -Itests -Iexamples -Iexamples/video -Iexamples/moe_text
-COMPILE = $(CC) -std=c11 $(WARNINGS) $(INCLUDES) $(CUDA_CPPFLAGS) $(CPPFLAGS) $(CFLAGS) $(SANITIZE:%=-fsanitize=% -fno-sanitize-recover=all -fno-omit-frame-pointer)
+COMPILE = $(CC) -std=c11 $(WARNINGS) $(INCLUDES) $(CPPFLAGS) $(CFLAGS) $(SANITIZE:%=-fsanitize=% -fno-sanitize-recover=all -fno-omit-frame-pointer)
 LINK = $(if $(CUDA),$(CXX),$(CC)) $(CFLAGS) $(SANITIZE:%=-fsanitize=%) $(CUDA_LDFLAGS) $(LDFLAGS)
 LDLIBS := -lm -lpthread
 
@@ -97,9 +127,20 @@ BENCH_SOURCES := $(filter-out $(if $(CUDA),,bench/cuda%),$(wildcard bench/*.c))
 BENCH_C := $(if $(BENCH_SOURCES),$(shell grep -l '^int main' $(BENCH_SOURCES)))
 BENCH_MODULES := $(filter-out $(BENCH_C),$(BENCH_SOURCES)) $(if $(CUDA),$(wildcard bench/*.cu))
 
-# Tests that start no thread: the thread sanitizer would only make them slow.
-THREADLESS := $(patsubst %,tests/test_%.c,conv_kernels damage demo_clip describe elementwise_kernels graph ground lies messages_file \
+# Tiers: `make test` leaves these out, `make test-all` (TIER=all) does not.
+TIER ?= quick
+named_tests = $(wildcard $(foreach t,$(1),tests/test_$(t).c tests/test_$(t).sh tests/test_$(t).py))
+LATER_CUDA := $(CUDA_TESTS)
+LATER_LONG := $(call named_tests,super_resolution replay demo_clip soak)
+
+# `make sweep` runs all of these with the address sanitizer, other builds a part of each.
+SWEPT_WHOLE := $(if $(findstring address,$(SANITIZE)),$(filter tests/test_sweep_% tests/test_cuda_sweep.c,$(TEST_C) $(CUDA_TESTS)))
+
+# Tests that start no thread: the thread sanitizer would only make them slow. Those of the CUDA backend with which it can
+# find something: streams, launches one after the other, and threads of a block that share memory.
+THREADLESS := $(call named_tests,conv_kernels damage demo_clip describe elementwise_kernels graph ground lies messages_file \
   messages_graph messages_plan model_calls numbers picture references replay stream stream_edges sweep_arena sweep_file y4m)
+CUDA_THREADED := $(call named_tests,cuda_session cuda_stream cuda_route cuda_gemm cuda_random)
 
 # TEST="test_gguf test_cli" runs only these.
 ifdef TEST
@@ -111,22 +152,35 @@ ifdef TEST
   endif
 else ifneq ($(CUDA),)
   # The thread sanitizer takes minutes for whole programs, whose kernels other tests run too.
-  TESTS := $(if $(filter thread,$(SANITIZE)),$(filter-out %.sh,$(CUDA_TESTS)),$(CUDA_TESTS))
+  LEFT_OUT := $(SWEPT_WHOLE)
+  TESTS := $(filter-out $(LEFT_OUT),$(if $(filter thread,$(SANITIZE)),$(CUDA_THREADED),$(CUDA_TESTS)))
 else
   # Python tests read what the library writes; a cross or sanitized build adds nothing to them. Nor to the emulation:
   # that is instrumented by CUDA=emulated.
   OTHER_BUILD := $(SANITIZE)$(filter-out $(HOST_ARCH),$(TARGET_ARCH))
-  TESTS := $(if $(filter thread,$(SANITIZE)),$(filter-out $(THREADLESS),$(TEST_C)),$(TEST_C)) $(TEST_SH) $(if $(OTHER_BUILD),,$(TEST_PY))
-  EMULATED_TESTS := $(if $(OTHER_BUILD),,$(CUDA_TESTS))
+  LEFT_OUT := $(if $(filter all,$(TIER)),,$(LATER_CUDA) $(LATER_LONG)) $(SWEPT_WHOLE)
+  TESTS := $(filter-out $(LEFT_OUT) $(if $(filter thread,$(SANITIZE)),$(THREADLESS)),$(TEST_C) $(TEST_SH) $(if $(OTHER_BUILD),,$(TEST_PY)))
+  EMULATED_TESTS := $(filter-out $(LEFT_OUT),$(if $(OTHER_BUILD),,$(CUDA_TESTS)))
 endif
+# Why, a line each.
+names_of = $(basename $(notdir $(filter $(LEFT_OUT),$(1))))
+later = $(if $(call names_of,$(1)),echo 'left out of this tier: $(call names_of,$(1)) ($(2)); make $(3) runs them';)
 
 LIBRARY := $(BUILD)/libbrainstorm.a
 PROGRAM_FILES := $(PROGRAMS:%=$(BUILD)/%)
 TEST_FILES := $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter %.c,$(TESTS)))
 BENCH_FILES := $(BENCH_C:%.c=$(BUILD)/%)
-objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 
-.PHONY: all demo test test-build coverage test-asan test-ubsan test-tsan test-aarch64 mutants-cuda bench bench-preload amalgamate check size sweep soak mutants lint \
+# Objects of $(1). What differs in a build with the CUDA backend is made there; all else is shared with the plain build.
+CUDA_C := $(if $(CUDA),$(filter %.c,$(CUDA_TESTS)) $(wildcard bench/cuda*.c) examples/device_options.c)
+only_here = $(filter $(CUDA_C) %.cu tests/cuda_cpu/%,$(1))
+objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(only_here))) $(patsubst %,$(PLAIN)/obj/%.o,$(basename $(filter-out $(only_here),$(1))))
+
+# Folders that are one object where no CFLAGS are given: <immintrin.h> alone takes half a second in each file.
+UNITS := $(if $(DEFAULT_FLAGS),$(if $(filter 1,$(AMALGAM)),,src/kernels src/ops))
+LIBRARY_OBJECTS := $(UNITS:%=$(PLAIN)/obj/%/all.o) $(call objects,$(filter-out $(UNITS:%=%/%),$(LIBRARY_SOURCES)) $(CUDA_SOURCES))
+
+.PHONY: all demo test test-all test-build coverage test-asan test-ubsan test-tsan test-unsigned test-32 test-aarch64 mutants-cuda consumers bench bench-planning bench-preload amalgamate check size sweep soak mutants lint \
         install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
@@ -134,24 +188,28 @@ all: $(LIBRARY) $(PROGRAM_FILES)
 help:
 	@echo 'make              $(LIBRARY) and the example programs'
 	@echo 'make demo         upscale a clip on this machine (CLIP=file.y4m)'
-	@echo 'make test         all tests (TEST=test_gguf: one; AMALGAM=1: against brainstorm.c)'
-	@echo 'make test-asan    the tests with address and undefined-behaviour sanitizers (also: test-ubsan)'
-	@echo 'make test-tsan    the tests with the thread sanitizer'
-	@echo 'make test-aarch64 the tests cross-built, under qemu'
+	@echo 'make test         the tests, without those that take long (TEST=test_gguf: one of any; AMALGAM=1: against brainstorm.c)'
+	@echo 'make test-all     all tests'
+	@echo 'make test-asan    all tests with address and undefined-behaviour sanitizers (also: test-ubsan)'
+	@echo 'make test-tsan    those with threads, with the thread sanitizer'
+	@echo 'make test-unsigned  those of sizes and files, with clang, which reports unsigned sums that wrap'
+	@echo 'make test-32      those that another processor can break, built with gcc -m32'
+	@echo 'make test-aarch64 the same cross-built, under qemu'
 	@echo 'make lint         stack, recursion, analyzers (PARTS=stack: one)'
 	@echo 'make coverage     branches of src/ the tests take (TEST=... FILES=src/model.c: the ones these leave out there)'
 	@echo 'make sweep        every cut, flip, arena too small and call that fails: minutes (tests take a part of them)'
 	@echo 'make CUDA=1       with the CUDA backend, by nvcc (SMS="87 110"); CUDA=1 test: on the GPU of this machine'
-	@echo 'make CUDA=emulated test    its tests without a GPU (make test runs them too, where the headers are)'
-	@echo 'make mutants-cuda whether these tests notice faults that are planted (NAMES=stale-graph: one)'
+	@echo 'make CUDA=emulated test    its tests without a GPU (make test-all runs them too, where the headers are)'
 	@echo 'make fuzz         fuzzers, SECONDS=60 each (FUZZ=model: one); fuzz-corpus: their committed inputs, made anew'
 	@echo 'make mutants      whether the tests notice faults that are planted (NAMES=wrong-slot: one)'
 	@echo 'make mutants-cuda the same for the CUDA backend'
 	@echo 'make soak         video without end: memory, descriptors and checksums stay the same (MINUTES=30)'
 	@echo 'make bench        benchmarks (CUDA=1: of the GPU; CUDA=emulated: that its results are right)'
 	@echo 'make bench-preload  weights streamed from storage (ARGS="--quick")'
+	@echo 'make bench-planning  instructions that planning takes, of networks of 1k to 64k nodes: minutes, by valgrind'
 	@echo 'make amalgamate   generate brainstorm.c and brainstorm_cuda.cu from src/'
-	@echo 'make check        both are what src/ gives; strict builds; symbols; installation'
+	@echo 'make check        both are what src/ gives; strict builds; symbols'
+	@echo 'make consumers    what is installed, or added to another project, can be used: make, CMake, pkg-config'
 	@echo 'make size         bytes of brainstorm.c at -Os'
 	@echo 'make install      PREFIX=/usr/local DESTDIR='
 	@echo 'make clean        remove $(BUILD_ROOT)/'
@@ -162,83 +220,133 @@ help:
 say = $(if $(V),,@echo '  $(if $(filter %.cu,$<),CUDA,CC) $<' && )
 
 # Rewritten only when compiler or flags change: then everything is built again.
-$(BUILD)/flags: FORCE
-	@mkdir -p $(@D)
-	@echo '$(COMPILE) | $(CUDA_COMPILE) | $(LINK)' | cmp -s - $@ || echo '$(COMPILE) | $(CUDA_COMPILE) | $(LINK)' > $@
+keep = mkdir -p $(@D) && echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
+$(PLAIN)/flags: FORCE
+	@$(call keep,$(COMPILE) | $(if $(DEFAULT_FLAGS),$(LEVEL_OF_KERNELS) | $(LEVEL_OF_OPS) | $(LEVEL_OF_TESTS) | $(LEVEL_OF_PLANNING)))
 
-$(BUILD)/obj/%.o: %.c $(BUILD)/flags
+$(BUILD)/flags_cuda: FORCE
+	@$(call keep,$(COMPILE) $(CUDA_CPPFLAGS) | $(CUDA_COMPILE))
+
+$(BUILD)/flags_link: FORCE
+	@$(call keep,$(LINK) $(LDLIBS))
+
+$(PLAIN)/obj/%.o: %.c $(PLAIN)/flags
 	@mkdir -p $(@D)
 	$(say)$(COMPILE) -MMD -MP -c $< -o $@
+
+ifneq ($(CUDA_C),)
+$(patsubst %.c,$(BUILD)/obj/%.o,$(CUDA_C)): $(BUILD)/obj/%.o: %.c $(PLAIN)/flags $(BUILD)/flags_cuda
+	@mkdir -p $(@D)
+	$(say)$(COMPILE) $(CUDA_CPPFLAGS) -MMD -MP -c $< -o $@
+endif
+
+# A unit includes its files; it is made again when one of them changes, appears or vanishes.
+define unit
+$(PLAIN)/obj/$(1)/all.c: FORCE
+	@mkdir -p $$(@D) && printf '#include "%s"\n' $(filter $(1)/%,$(LIBRARY_SOURCES)) > $$@.new
+	@cmp -s $$@.new $$@ || cp $$@.new $$@
+
+$(PLAIN)/obj/$(1)/all.o: $(PLAIN)/obj/$(1)/all.c $(PLAIN)/flags
+	$$(if $$(V),,@echo '  CC $(1)/*.c' && )$$(COMPILE) -MMD -MP -c $$< -o $$@
+endef
+$(foreach u,$(UNITS),$(eval $(call unit,$(u))))
 
 # Lists of members: an archive is made again when a file appears in or vanishes from its folder.
 archive = mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 
-$(LIBRARY): $(call objects,$(LIBRARY_SOURCES) $(CUDA_SOURCES)) $(BUILD)/members
+$(LIBRARY): $(LIBRARY_OBJECTS) $(BUILD)/members
 	@$(archive)
 
-# Modules of examples, tests and benchmarks; the linker takes from it what a program uses.
-MODULES := $(BUILD)/libmodules.a
-$(MODULES): $(call objects,$(EXAMPLE_MODULES) $(TEST_MODULES) $(BENCH_MODULES)) $(BUILD)/members
+# Modules of examples and benchmarks; the linker takes from them what a program uses.
+EXAMPLES_ARCHIVE := $(BUILD)/libexamples.a
+BENCH_ARCHIVE := $(BUILD)/libbench.a
+$(EXAMPLES_ARCHIVE): $(call objects,$(EXAMPLE_MODULES)) $(BUILD)/members
 	@$(archive)
+$(BENCH_ARCHIVE): $(call objects,$(BENCH_MODULES)) $(BUILD)/members
+	@$(archive)
+MODULES := $(EXAMPLES_ARCHIVE) $(call objects,$(TEST_MODULES))
 
 $(BUILD)/members: FORCE
-	@mkdir -p $(@D)
-	@echo '$(sort $(LIBRARY_SOURCES) $(CUDA_SOURCES) $(EXAMPLE_MODULES) $(TEST_MODULES) $(BENCH_MODULES))' | cmp -s - $@ || \
-	  echo '$(sort $(LIBRARY_SOURCES) $(CUDA_SOURCES) $(EXAMPLE_MODULES) $(TEST_MODULES) $(BENCH_MODULES))' > $@
+	@$(call keep,$(sort $(LIBRARY_OBJECTS)) $(sort $(EXAMPLE_MODULES) $(TEST_MODULES) $(BENCH_MODULES)))
 
-link = mkdir -p $(@D) && $(LINK) $(filter %.o,$^) $(MODULES) $(LIBRARY) $(LDLIBS) -o $@
+link = mkdir -p $(@D) && $(LINK) $(filter %.o,$^) $(filter-out $(LIBRARY),$(filter %.a,$^)) $(LIBRARY) $(LDLIBS) -o $@
 
 define program
-$(BUILD)/$(1): $(call objects,$(2)) $(MODULES) $(LIBRARY)
+$(BUILD)/$(1): $(call objects,$(2)) $(EXAMPLES_ARCHIVE) $(LIBRARY) $(BUILD)/flags_link
 	@$$(link)
 endef
 $(foreach p,$(PROGRAM_MAINS),$(eval $(call program,$(firstword $(subst :, ,$(p))),$(lastword $(subst :, ,$(p))))))
 
-$(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(MODULES) $(LIBRARY)
+$(BUILD)/tests/%: $(PLAIN)/obj/tests/%.o $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 	@$(link)
 
-$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(MODULES) $(LIBRARY)
+$(BUILD)/tests/test_planner: $(BENCH_ARCHIVE)
+
+$(BUILD)/tests/test_cuda_%: $(BUILD)/obj/tests/test_cuda_%.o $(BENCH_ARCHIVE) $(MODULES) $(LIBRARY) $(BUILD)/flags_link
+	@$(link)
+
+$(foreach b,$(BENCH_C),$(eval $(b:%.c=$(BUILD)/%): $(call objects,$(b))))
+$(BENCH_FILES): $(BENCH_ARCHIVE) $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 	@$(link)
 
 .SECONDARY:
--include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+-include $(shell find $(sort $(PLAIN)/obj $(BUILD)/obj) -name '*.d' 2>/dev/null)
 
 # --- tests -----------------------------------------------------------------------------------------------
 
 # What does not build counts as failed, and the tests that do still run: hence a make of its own, with -k.
-test-build: $(TEST_FILES) $(PROGRAM_FILES)
+test-build: $(TEST_FILES) $(if $(filter %.sh %.py,$(TESTS)),$(PROGRAM_FILES))
 
 # Tests of the CUDA backend run in the emulation, from a build of their own below this one.
 test:
 	@$(MAKE) --no-print-directory -k test-build; built=$$?; \
 	$(if $(EMULATED_TESTS),$(if $(CUDA_HEADERS),$(MAKE) --no-print-directory -k test-build CUDA=emulated \
 	  BUILD='$(BUILD)/cuda-emulated' TEST='$(basename $(notdir $(EMULATED_TESTS)))' || built=1; CUDA_BUILD='$(BUILD)/cuda-emulated') \
-	  CUDA_OBSTACLE='$(CUDA_OBSTACLE)') \
+	  CUDA_OBSTACLE='$(CUDA_OBSTACLE)'; export CUDA_BUILD CUDA_OBSTACLE;) \
+	$(if $(filter all,$(TIER)),,$(call later,$(LATER_CUDA),the CUDA backend in the emulation,test-all)$(call later,$(LATER_LONG),they take long,test-all)) \
+	$(call later,$(SWEPT_WHOLE),with this sanitizer,sweep) \
 	BUILT=$$built BUILD='$(BUILD)' RUN='$(RUN)' PYTHON='$(PYTHON)' TIMEOUT='$(TIMEOUT)' JOBS='$(JOBS)' \
 	  sh tests/run.sh $(EMULATED_TESTS) $(TESTS)
 
+test-all:
+	@$(MAKE) --no-print-directory test TIER=all
+
 # Slower by 2 (address), 10 (thread) and 20 (qemu): hence the seconds a test may take.
-SANITIZED = CFLAGS='-O2 -g'
+SANITIZED = CFLAGS='-O1 -g'
 test-asan test-ubsan:
-	@$(MAKE) --no-print-directory test BUILD='$(BUILD)/asan' SANITIZE=address,undefined,float-cast-overflow TIMEOUT=600 $(SANITIZED)
+	@$(MAKE) --no-print-directory test TIER=all BUILD='$(PLAIN)/asan$(VARIANT)' SANITIZE=address,undefined,float-cast-overflow TIMEOUT=600 $(SANITIZED)
+
+# Only clang sees sums of unsigned numbers that wrap. The tests that go to the limits of sizes, counts and files.
+UNSIGNED := damage ground graph gguf lies model model_calls numbers planner plan_cases references steering store_layout \
+  sweep_arena sweep_file sweep_platform
+test-unsigned:
+	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/unsigned' CC=clang SANITIZE=address,undefined,unsigned-integer-overflow TIMEOUT=600 \
+	  TEST='$(or $(TEST),$(UNSIGNED:%=test_%))' $(SANITIZED)
 
 # The tests that take a part of their cases only, with all of them.
 SWEEPS := $(basename $(notdir $(wildcard tests/test_sweep_*.c)))
 CUDA_SWEEPS := $(if $(CUDA_HEADERS),$(basename $(notdir $(wildcard tests/test_cuda_sweep.c))))
 SWEEP_PROGRAMS := $(SWEEPS:%=$(BUILD_ROOT)/asan/tests/%)
-CUDA_SWEEP_PROGRAMS := $(CUDA_SWEEPS:%=$(BUILD_ROOT)/cuda-emulated/asan/tests/%)
+CUDA_SWEEP_PROGRAMS := $(CUDA_SWEEPS:%=$(BUILD_ROOT)/asan/cuda-emulated/tests/%)
 SWEPT = SANITIZE=address,undefined,float-cast-overflow $(SANITIZED)
 sweep:
 	@$(MAKE) --no-print-directory $(SWEEP_PROGRAMS) BUILD='$(BUILD_ROOT)/asan' $(SWEPT)
-	@$(if $(CUDA_SWEEPS),$(MAKE) --no-print-directory $(CUDA_SWEEP_PROGRAMS) CUDA=emulated BUILD='$(BUILD_ROOT)/cuda-emulated/asan' $(SWEPT), \
+	@$(if $(CUDA_SWEEPS),$(MAKE) --no-print-directory $(CUDA_SWEEP_PROGRAMS) CUDA=emulated BUILD='$(BUILD_ROOT)/asan/cuda-emulated' $(SWEPT), \
 	  echo 'test_cuda_sweep is left out: $(or $(CUDA_OBSTACLE),there is none)')
 	@sh tests/sweep.sh $(SWEEP_PROGRAMS) $(CUDA_SWEEP_PROGRAMS)
 
 test-tsan:
-	@$(MAKE) --no-print-directory test BUILD='$(BUILD)/tsan' SANITIZE=thread TIMEOUT=900 $(SANITIZED)
+	@$(MAKE) --no-print-directory test TIER=all BUILD='$(PLAIN)/tsan$(VARIANT)' SANITIZE=thread TIMEOUT=900 $(SANITIZED)
 
+# What another processor can break: kernels of its own, ops, whole nets, the files, threads, a program. TEST=... runs others.
+FOREIGN := arrange conv_kernels elementwise_kernels ground gguf graph model ops op_cases routers segments session store stream_source \
+  tiling minimal video_stream
 test-aarch64:
-	@$(MAKE) --no-print-directory test BUILD='$(BUILD)/aarch64' TARGET_ARCH=aarch64 TIMEOUT=1200
+	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/aarch64' TARGET_ARCH=aarch64 TIMEOUT=1200 TEST='$(or $(TEST),$(FOREIGN:%=test_%))'
+
+# size_t of 32 bits, on this machine: gcc-multilib has the libraries. Floats as everywhere but on the x87, whose sums have 80 bits.
+test-32:
+	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/32' CC='$(or $(CC_32),gcc -m32 -msse2 -mfpmath=sse -Wno-psabi)' TEST='$(or $(TEST),$(FOREIGN:%=test_%))' TIMEOUT=600 $(SANITIZED)
 
 # What can be found without running anything (PARTS="stack recursion": only these).
 lint:
@@ -259,7 +367,7 @@ mutants-cuda:
 	@BUILD='$(BUILD)' MAKE='$(MAKE)' CUDA=emulated CUDA_HOME='$(CUDA_HOME)' sh tests/mutants.sh tests/cuda_mutants.txt $(NAMES)
 
 # With the CUDA backend the GPU's benchmark alone; the emulation checks its results.
-BENCH_RUN := $(if $(CUDA),%/cuda,$(filter-out %/preload,$(BENCH_FILES)))
+BENCH_RUN := $(if $(CUDA),%/cuda,$(filter-out %/preload %/large_run,$(BENCH_FILES)))
 bench: $(BENCH_FILES) $(PROGRAM_FILES)
 	@for program in $(filter $(BENCH_RUN),$(BENCH_FILES)); do echo "== $$program"; $(RUN) $$program $(if $(CUDA),$(ARGS)) || exit 1; done
 
@@ -267,7 +375,11 @@ bench: $(BENCH_FILES) $(PROGRAM_FILES)
 bench-preload: $(BUILD)/bench/preload
 	@$(RUN) $< $(ARGS)
 
-demo: all
+# Minutes, under valgrind: whether planning takes time in proportion to a network.
+bench-planning: $(BUILD)/bench/planning
+	@BUILD='$(BUILD)' sh bench/planning.sh
+
+demo: $(addprefix $(BUILD)/,demo_clip halve video_sr demo_pictures)
 	@BUILD='$(BUILD)' RUN='$(RUN)' CLIP='$(CLIP)' sh examples/demo.sh
 
 include tools/fuzz.mk
@@ -276,6 +388,10 @@ include tools/fuzz.mk
 
 amalgamate:
 	@$(PYTHON) tools/amalgamate.py
+
+# What others make of it: installed, or added to their project.
+consumers:
+	@BUILD='$(BUILD)/consumers' MAKE='$(MAKE)' sh tests/consumers.sh
 
 check:
 	@BUILD='$(BUILD)/check' PYTHON='$(PYTHON)' MAKE='$(MAKE)' sh tests/check.sh
@@ -287,17 +403,31 @@ PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 
-install: $(LIBRARY) $(filter $(BUILD)/brainstorm,$(PROGRAM_FILES))
-	install -d '$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(LIBDIR)/pkgconfig'
-	install -m 644 brainstorm.h '$(DESTDIR)$(INCLUDEDIR)/brainstorm.h'
-	install -m 644 $(LIBRARY) '$(DESTDIR)$(LIBDIR)/libbrainstorm.a'
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
-	    -e 's|@VERSION@|$(VERSION)|' -e 's|@CUDA_LIBS@|$(CUDA_LIBS)|' brainstorm.pc.in > $(BUILD)/brainstorm.pc
-	install -m 644 $(BUILD)/brainstorm.pc '$(DESTDIR)$(LIBDIR)/pkgconfig/brainstorm.pc'
-ifneq ($(filter brainstorm,$(PROGRAMS)),)
-	install -d '$(DESTDIR)$(PREFIX)/bin'
-	install -m 755 $(BUILD)/brainstorm '$(DESTDIR)$(PREFIX)/bin/brainstorm'
-endif
+BINDIR ?= $(PREFIX)/bin
+DATADIR ?= $(PREFIX)/share/brainstorm
+INSTALLED := $(filter brainstorm video_sr,$(PROGRAMS))
+
+# From the folder of the CMake package to that of the header: by steps, where both are below PREFIX, so that it may be moved.
+BELOW_PREFIX := $(and $(filter $(PREFIX)/%,$(LIBDIR)),$(filter $(PREFIX)/%,$(INCLUDEDIR)))
+EMPTY :=
+UP_FROM_LIBDIR := $(subst $(EMPTY) ,/,$(patsubst %,..,$(subst /, ,$(LIBDIR:$(PREFIX)/%=%))))
+INCLUDE_FROM_HERE = $(if $(BELOW_PREFIX),$${CMAKE_CURRENT_LIST_DIR}/../../$(UP_FROM_LIBDIR)/$(INCLUDEDIR:$(PREFIX)/%=%),$(INCLUDEDIR))
+
+# fill TEMPLATE: the file that is installed, in $(BUILD).
+fill = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(VERSION)|' \
+  -e 's|@CUDA_LIBS@|$(CUDA_LIBS)|' -e 's|@INCLUDE_FROM_HERE@|$(INCLUDE_FROM_HERE)|' $(1) > $(BUILD)/$(notdir $(1:%.in=%))
+
+install: $(LIBRARY) $(INSTALLED:%=$(BUILD)/%)
+	install -d '$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(DESTDIR)$(LIBDIR)/cmake/brainstorm' '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(DATADIR)'
+	$(call fill,brainstorm.pc.in)
+	$(call fill,tools/brainstorm-config.cmake.in)
+	$(call fill,tools/brainstorm-config-version.cmake.in)
+	install -m 644 brainstorm.h '$(DESTDIR)$(INCLUDEDIR)/'
+	install -m 644 $(LIBRARY) '$(DESTDIR)$(LIBDIR)/'
+	install -m 644 $(BUILD)/brainstorm.pc '$(DESTDIR)$(LIBDIR)/pkgconfig/'
+	install -m 644 $(BUILD)/brainstorm-config.cmake $(BUILD)/brainstorm-config-version.cmake '$(DESTDIR)$(LIBDIR)/cmake/brainstorm/'
+	install -m 755 $(INSTALLED:%=$(BUILD)/%) '$(DESTDIR)$(BINDIR)/'
+	install -m 644 $(wildcard models/*.gguf) '$(DESTDIR)$(DATADIR)/'
 
 clean:
 	rm -rf $(BUILD_ROOT)

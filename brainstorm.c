@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ff5b1f107e898023f037e734c3f7bb7946371bd0b054acdd725e299ed85026e3
+ * sha256 of the parts: 2b74e08e9844a4ac2e1d1ba2ae8dd33c2d480b72c9562ead5c5c3536e0ca682b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -11,13 +11,153 @@
 #error "brainstorm.h and brainstorm.c are of different versions"
 #endif
 
+/* ==== begin src/exact_math.h ================================================================== */
+/* exact_math.h - refuses compilers' options under which promised checks vanish and sums are reordered.
+ *
+ * Owns:      the refusal, for every part: base.h and kernels/tier.h include it, and one of them stands in each.
+ * Relies on: nothing but what compilers define.
+ * Must never: be left out of a part. Under -ffinite-math-only isnan() is false, so NaN scores would be accepted in silence;
+ *            under the others the order of every sum, by which results are the same bytes, is the compiler's choice. */
+#ifndef BS_EXACT_MATH_H
+#define BS_EXACT_MATH_H
+
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0) || defined(__ASSOCIATIVE_MATH__) || \
+    defined(__RECIPROCAL_MATH__) || defined(_M_FP_FAST)
+#error "brainstorm is compiled without -ffast-math, -Ofast and their kin: NaN would pass its checks, and sums would change their order"
+#endif
+
+#endif
+/* ==== end src/exact_math.h ==================================================================== */
+
+/* ==== begin src/bytes.h ======================================================================= */
+/* bytes.h - a number of bytes, or an offset: a type whose only operations are checked ones.
+ *
+ * What does not fit becomes BS_BYTES_TOO_MANY and stays that, whatever is done to it: added to, aligned, multiplied by zero,
+ * taken apart. No arena, file or plan has as many, so that a sum of sizes from a file or a shape cannot end as a small
+ * number. A struct, so that `a + b` does not compile; one field, so that it costs nothing.
+ * Elements of a shape are counted as bytes of one each, until they are multiplied by their size.
+ *
+ * Owns the field `unchecked`, which nothing else may touch (tests/bare_sums.sh). Relies on brainstorm.h. C and C++. Must never
+ * give a plain number to arithmetic: bs_bytes_fit() is how a size is asked for, bs_bytes_figure() is for messages, comparisons
+ * with what callers and files say, and the plain fields of public structs. */
+#ifndef BS_BYTES_H
+#define BS_BYTES_H
+
+/* #include "brainstorm.h" */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct bs_bytes {
+    uint64_t unchecked;
+} bs_bytes;
+
+#define BS_BYTES_TOO_MANY UINT64_MAX
+
+static inline bs_bytes bs_bytes_of(uint64_t n)
+{
+    const bs_bytes bytes = {n};
+    return bytes;
+}
+
+static inline bool bs_bytes_known(bs_bytes a) { return a.unchecked != BS_BYTES_TOO_MANY; }
+static inline bool bs_bytes_any(bs_bytes a) { return a.unchecked != 0; }
+static inline bool bs_bytes_less(bs_bytes a, bs_bytes b) { return a.unchecked < b.unchecked; }
+static inline bool bs_bytes_same(bs_bytes a, bs_bytes b) { return a.unchecked == b.unchecked; }
+static inline bs_bytes bs_bytes_max(bs_bytes a, bs_bytes b) { return a.unchecked > b.unchecked ? a : b; }
+static inline bs_bytes bs_bytes_min(bs_bytes a, bs_bytes b) { return a.unchecked < b.unchecked ? a : b; }
+
+static inline bs_bytes bs_bytes_add(bs_bytes a, bs_bytes b)
+{
+    return bs_bytes_of(a.unchecked > BS_BYTES_TOO_MANY - b.unchecked ? BS_BYTES_TOO_MANY : a.unchecked + b.unchecked);
+}
+
+/* a - b; too many when that is below zero: a size that is no size has no end. */
+static inline bs_bytes bs_bytes_sub(bs_bytes a, bs_bytes b)
+{
+    return bs_bytes_of(!bs_bytes_known(a) || b.unchecked > a.unchecked ? BS_BYTES_TOO_MANY : a.unchecked - b.unchecked);
+}
+
+/* A count below zero is too many. */
+static inline bs_bytes bs_bytes_times(bs_bytes a, int64_t count)
+{
+    const bool fits = bs_bytes_known(a) && count >= 0 && (count == 0 || a.unchecked <= BS_BYTES_TOO_MANY / (uint64_t)count);
+    return bs_bytes_of(fits ? a.unchecked * (uint64_t)count : BS_BYTES_TOO_MANY);
+}
+
+/* Bytes of `count` elements; and the same where the count comes from a file. */
+static inline bs_bytes bs_bytes_array(int64_t count, size_t each) { return bs_bytes_times(bs_bytes_of(each), count); }
+static inline bs_bytes bs_bytes_product(bs_bytes a, bs_bytes b)
+{
+    const bool fits = bs_bytes_known(a) && bs_bytes_known(b) && (b.unchecked == 0 || a.unchecked <= BS_BYTES_TOO_MANY / b.unchecked);
+    return bs_bytes_of(fits ? a.unchecked * b.unchecked : BS_BYTES_TOO_MANY);
+}
+
+/* Rounded down; parts > 0. */
+static inline bs_bytes bs_bytes_share(bs_bytes a, uint64_t parts)
+{
+    return bs_bytes_of(bs_bytes_known(a) ? a.unchecked / parts : BS_BYTES_TOO_MANY);
+}
+
+/* Up and down to a multiple of a power of two. */
+static inline bs_bytes bs_bytes_align_to(bs_bytes a, uint64_t alignment)
+{
+    const uint64_t pad = alignment - 1;
+    return bs_bytes_of(a.unchecked > BS_BYTES_TOO_MANY - pad ? BS_BYTES_TOO_MANY : (a.unchecked + pad) & ~pad);
+}
+
+static inline bs_bytes bs_bytes_align_down(bs_bytes a, uint64_t alignment)
+{
+    return bs_bytes_of(bs_bytes_known(a) ? a.unchecked & ~(alignment - 1) : BS_BYTES_TOO_MANY);
+}
+
+static inline bs_bytes bs_bytes_align(bs_bytes a) { return bs_bytes_align_to(a, BS_ALIGNMENT); }
+static inline bool bs_bytes_aligned_to(bs_bytes a, uint64_t alignment) { return bs_bytes_known(a) && (a.unchecked & (alignment - 1)) == 0; }
+
+/* Puts an array behind what is *used: aligned; returns where it begins. */
+static inline bs_bytes bs_bytes_place(bs_bytes *used, int64_t count, size_t each)
+{
+    const bs_bytes at = *used;
+    *used = bs_bytes_add(at, bs_bytes_align(bs_bytes_array(count, each)));
+    return at;
+}
+
+/* The number for messages, comparisons and public structs: nothing may be added to it. */
+static inline uint64_t bs_bytes_figure(bs_bytes a) { return a.unchecked; }
+
+/* The size as this machine counts, when it is no more than `most` and this machine can count it: the only way from bytes to
+ * memory. False leaves *size alone. */
+static inline bool bs_bytes_fit(bs_bytes a, uint64_t most, size_t *size)
+{
+    if (!bs_bytes_known(a) || a.unchecked > most || a.unchecked > SIZE_MAX)
+        return false;
+    *size = (size_t)a.unchecked;
+    return true;
+}
+
+/* Within memory whose size came from bs_bytes_fit: the planner made every offset lie below the total that was asked for, so
+ * that none is looked at again while a network runs. */
+static inline uint8_t *bs_bytes_at(uint8_t *memory, bs_bytes offset) { return memory + (size_t)offset.unchecked; }
+static inline const uint8_t *bs_bytes_read_at(const uint8_t *memory, bs_bytes offset) { return memory + (size_t)offset.unchecked; }
+/* Row `row` of rows of `each` bytes that begin at `offset`. */
+static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t row, bs_bytes each)
+{
+    return memory + (size_t)offset.unchecked + (uint64_t)row * each.unchecked;
+}
+
+#endif
+/* ==== end src/bytes.h ========================================================================= */
+
 /* ==== begin src/base.h ======================================================================== */
-/* base.h - what everything stands on: checked arithmetic, alignment, small helpers.
- * Relies on nothing but brainstorm.h. Must never know of graphs, ops or files. */
+/* base.h - what everything stands on: saturating sums, alignment, small helpers.
+ * Relies on nothing but brainstorm.h and bytes.h. Must never know of graphs, ops or files. */
 #ifndef BS_BASE_H
 #define BS_BASE_H
 
 /* #include "brainstorm.h" */
+/* #include "bytes.h" */
+/* #include "exact_math.h" */
 
 #include <math.h>
 #include <stdarg.h>
@@ -28,7 +168,7 @@
 #define BS_PAGE_BYTES 4096 /* what storage may want offsets, sizes and buffers of direct reads aligned to */
 #define BS_MAX_LANES 8
 
-/* Sizes are computed in 64 bits and saturate: a product that wraps becomes UINT64_MAX, which no arena has. */
+/* Times and counts saturate: what wraps becomes UINT64_MAX. Bytes have a type of their own (bytes.h). */
 static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
 {
     return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b;
@@ -37,11 +177,6 @@ static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
 static inline uint64_t bs_add_u64(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
-static inline uint64_t bs_align_u64(uint64_t bytes)
-{
-    return bs_add_u64(bytes, BS_ALIGNMENT - 1) & ~(uint64_t)(BS_ALIGNMENT - 1);
 }
 
 static inline int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
@@ -55,12 +190,33 @@ static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v 
 static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
 static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
 
+/* Where numbers are meant to wrap: hashes, random numbers. All others are reported by -fsanitize=unsigned-integer-overflow. */
+#if defined(__clang__)
+#define BS_WRAPS __attribute__((no_sanitize("unsigned-integer-overflow")))
+#else
+#define BS_WRAPS
+#endif
+
+/* Bytes from here to the next multiple of a power of two. */
+static inline size_t bs_to_aligned(const void *memory, size_t alignment)
+{
+    const size_t past = (size_t)((uintptr_t)memory & (alignment - 1));
+    return past ? alignment - past : 0;
+}
+
 /* Hands out pieces of memory one after the other, aligned; with base NULL it only counts them. */
 typedef struct bs_carver {
     uint8_t *base;
-    uint64_t used;
+    bs_bytes used;
 } bs_carver;
-void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes); /* (arena.c) */
+void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (arena.c) */
+void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
+/* From an arena, when this machine can count as many; or NULL. */
+void *bs_take(bs_arena *arena, bs_bytes bytes);
+
+/* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count` (sort.c) */
+typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
+void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
 
 #if defined(__GNUC__)
 #define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
@@ -72,8 +228,12 @@ void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes); /* (arena.c) 
 bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same, returning false. */
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
+bool bs_status_is_known(int32_t number);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
-bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what);
+bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
+/* And where no arena is at hand: the room of that name has so many bytes left. */
+bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes needed, const char *what);
 /* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
 void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
@@ -155,6 +315,17 @@ const char *bs_status_text(bs_status status)
     return "unknown status";
 }
 
+bool bs_status_is_known(int32_t number)
+{
+    switch (number) {
+#define BS_STATUS_KNOWN(name, number, text) case number:
+        BS_STATUS_LIST(BS_STATUS_KNOWN)
+#undef BS_STATUS_KNOWN
+        return true;
+    }
+    return false;
+}
+
 int32_t bs_version(void)
 {
     return BS_VERSION;
@@ -201,11 +372,9 @@ void bs_error_prefix(bs_error *error, const char *format, ...)
     snprintf(error->message + used, sizeof error->message - used, "%s", message);
 }
 
-bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what)
+bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what)
 {
-    const uint64_t available = arena ? arena->size - arena->used : 0;
-    needed = bs_align_u64(needed); /* as the arena would take it: more than what is available, always */
-    const char *name = arena && arena->name ? arena->name : "?";
+    const uint64_t needed = bs_bytes_figure(bs_bytes_align(bytes)); /* as an arena would take it: more than what is available, always */
     bs_fail(error, BS_ERROR_ARENA, "arena %s: %s needs %llu bytes, %llu are free", name, what, (unsigned long long)needed,
             (unsigned long long)available);
     if (error) {
@@ -215,6 +384,12 @@ bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed,
     }
     return BS_ERROR_ARENA;
 }
+
+bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what)
+{
+    const char *name = arena && arena->name ? arena->name : "?";
+    return bs_fail_room(error, name, arena ? arena->size - arena->used : 0, needed, what);
+}
 /* ==== end src/error.c ========================================================================= */
 
 /* ==== begin src/arena.c ======================================================================= */
@@ -223,7 +398,9 @@ bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed,
 
 void bs_arena_init(bs_arena *arena, const char *name, void *memory, size_t bytes)
 {
-    const size_t slack = memory ? (size_t)(-(uintptr_t)memory & (BS_ALIGNMENT - 1)) : 0;
+    const size_t slack = memory ? bs_to_aligned(memory, BS_ALIGNMENT) : 0;
+    if (!arena)
+        return;
     memset(arena, 0, sizeof *arena);
     arena->name = name;
     if (!memory || bytes < slack)
@@ -234,23 +411,55 @@ void bs_arena_init(bs_arena *arena, const char *name, void *memory, size_t bytes
 
 void *bs_arena_take(bs_arena *arena, size_t bytes)
 {
-    const uint64_t end = bs_add_u64(arena->used, bs_align_u64(bytes));
-    if (!arena->base || end > arena->size)
+    if (!arena)
         return NULL;
-    uint8_t *memory = arena->base + arena->used;
-    arena->used = (size_t)end;
+    const bs_bytes end = bs_bytes_add(bs_bytes_of(arena->used), bs_bytes_align(bs_bytes_of(bytes)));
+    uint8_t *memory = arena->base ? arena->base + arena->used : NULL;
+    if (!memory || !bs_bytes_fit(end, arena->size, &arena->used))
+        return NULL;
     if (arena->used > arena->high_water)
         arena->high_water = arena->used;
     return memory;
 }
 
-void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes)
+void *bs_take(bs_arena *arena, bs_bytes bytes)
 {
-    uint8_t *memory = carver->base ? carver->base + carver->used : NULL;
-    carver->used = bs_add_u64(carver->used, bs_align_u64(bs_mul_u64(count, bytes)));
+    size_t size;
+    return bs_bytes_fit(bytes, SIZE_MAX, &size) ? bs_arena_take(arena, size) : NULL;
+}
+
+void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes)
+{
+    uint8_t *memory = carver->base ? bs_bytes_at(carver->base, carver->used) : NULL;
+    carver->used = bs_bytes_add(carver->used, bs_bytes_align(bytes));
     return memory;
 }
+
+void *bs_carve(bs_carver *carver, uint64_t count, size_t each)
+{
+    return bs_carve_bytes(carver, bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)));
+}
 /* ==== end src/arena.c ========================================================================= */
+
+/* ==== begin src/sort.c ======================================================================== */
+/* sort.c - the one stable sort: numbers of things, ordered by what a function says of two of them.
+ * Relies on base.h. Must never recurse or take memory. */
+/* #include "base.h" */
+
+/* A merge sort by halves of growing width. */
+void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user)
+{
+    for (int64_t width = 1; width < count; width *= 2) {
+        for (int64_t low = 0; low < count; low += 2 * width) {
+            const int64_t middle = bs_min_i64(low + width, count), high = bs_min_i64(low + 2 * width, count);
+            int64_t a = low, b = middle;
+            for (int64_t k = low; k < high; k++)
+                buffer[k] = a < middle && (b >= high || !before(user, ids[b], ids[a])) ? ids[a++] : ids[b++];
+        }
+        memcpy(ids, buffer, (size_t)count * sizeof *ids);
+    }
+}
+/* ==== end src/sort.c ========================================================================== */
 
 /* ==== begin src/crc32.c ======================================================================= */
 /* crc32.c - CRC-32 as in zip and PNG (polynomial 0xedb88320).
@@ -585,12 +794,13 @@ enum { posix_direct = 0 };
 
 static int64_t posix_file_open_with(const char *path, int flags, uint64_t *size_bytes)
 {
-    struct stat info;
+    struct stat info = {0};
     const int file = open(path, O_RDONLY | O_CLOEXEC | flags);
     if (file < 0)
         return -1;
     if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < 0) {
         close(file);
+        errno = S_ISDIR(info.st_mode) ? EISDIR : EINVAL; /* of a pipe or a device the size is not known */
         return -1;
     }
     *size_bytes = (uint64_t)info.st_size;
@@ -818,6 +1028,7 @@ void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count)
 #define BS_KERNELS_TIER_H
 
 /* #include "brainstorm.h" */
+/* #include "exact_math.h" */
 
 /* Compiled by attribute, function by function: the build needs no -m flags. */
 #if !defined(BS_NO_SIMD) && defined(__x86_64__) && defined(__GNUC__)
@@ -7828,9 +8039,11 @@ typedef int32_t bs_dim_id;
 typedef struct bs_dim_info {
     bs_dim_kind kind;
     bs_dim_id parent;
-    int64_t mul, add, div;
-    int64_t maximum; /* the value of a constant */
+    int32_t mul, add, div; /* all of 2^30 at most, and so is */
+    int32_t maximum;       /* the value of a constant */
     int32_t name;    /* offset in text; 0 none */
+    int32_t symbols; /* among the entries up to this one */
+    int32_t child[2];
 } bs_dim_info;
 
 /* Domain 0 is the root: one row. */
@@ -7852,6 +8065,10 @@ typedef struct bs_domain {
     int32_t size;             /* PATCHES: cell size in pixels of that frame */
     int64_t max_rows;
     int32_t patches;          /* the PATCHES domain this one descends from (or is); -1 none */
+    int32_t top;              /* the one that is no PATH and that it descends from (or is) */
+    int32_t outermost;        /* PATH: the PATH next to the top that it descends from (or is); else 0 */
+    int32_t next;             /* PATH: another one of its router; 0 none */
+    int32_t child[2];
 } bs_domain;
 
 /* A value. In a patch domain `dims` are the extents of the whole frame, as in the untiled network; the cell is
@@ -7876,6 +8093,8 @@ typedef struct bs_node {
     int32_t block;
     int32_t router; /* route, scatter, gather: the router; else 0 */
     int32_t path;   /* scatter */
+    int32_t writer; /* state: the node that writes it; 0 none */
+    int32_t child[2]; /* of ops whose names are taken once (BS_OP_NAMED) */
     const void *params; /* the descriptor, name resolved into the graph's text */
 } bs_node;
 
@@ -7891,20 +8110,29 @@ typedef struct bs_router_info {
     int32_t score;  /* value id */
     int32_t knob;   /* value id or 0 */
     int32_t max_paths_per_cell;
+    int32_t first_path; /* paths of the routers before it: where its own begin in tables of all paths */
+    int32_t path_domains; /* the first of its PATH domains; 0 none */
     const bs_route_desc *desc;
 } bs_router_info;
 
-#define BS_MAX_BLOCKS 128
-#define BS_MAX_ROUTERS 64
-#define BS_MAX_DOMAINS 512
-#define BS_MAX_DIMS 512
+/* Of any table: ids, and small multiples of counts, are far from 2^31. */
+#define BS_MAX_ENTRIES (1 << 24)
+#define BS_MAX_TEXT (1 << 30)
+#define BS_MAX_ALL_PATHS (1 << 28) /* of all routers of a graph */
 
+/* What is looked up while a graph is built (equal dimensions, equal domains, names) hangs in digital search trees: an entry's
+ * children, where the next bit of the hash is 0 and 1, are later entries. So a tree needs no table of its own, and no file can
+ * make it deeper than a hash has bits, but by names of equal hashes. */
 struct bs_graph {
     uint32_t mark;
     bs_status status;
     bs_error error;
-    int32_t max_nodes, max_values, max_text, max_operands, max_domains;
+    int32_t max_nodes, max_values, max_text, max_operands, max_domains, max_dims, max_blocks, max_routers; /* beside entry 0 */
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
+    int32_t n_cell_nodes; /* that work on rows of another domain than the root */
+    int32_t n_paths;    /* of all routers */
+    int32_t max_paths;  /* the most that one of them has */
+    int32_t first_name; /* the node at the root of the tree of names; 0 none */
     int32_t current_block;
     const char *adding, *adding_name; /* the op that is being added and the node's name: they begin a message; or NULL */
     bs_node *nodes;       /* [0] unused */
@@ -7912,14 +8140,16 @@ struct bs_graph {
     int32_t *operands;
     bs_domain *domains; /* [0]: the root; a node makes one at most */
     char *text; /* names and parameters; offset 0 is "" */
-    bs_dim_info dims[BS_MAX_DIMS];
-    bs_block blocks[BS_MAX_BLOCKS]; /* [0]: what is outside every block, "main" */
-    bs_router_info routers[BS_MAX_ROUTERS]; /* [0] unused */
+    bs_dim_info *dims;
+    bs_block *blocks; /* [0]: what is outside every block, "main" */
+    bs_router_info *routers; /* [0] unused */
 };
 
 /* Records the first failure of building; later ones are ignored. While a node is being added the message begins with its op
  * and name. Returns false always. */
 bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* The recorded failure alone: BS_OK inside a block too, where bs_graph_check asks for its end. */
+bs_status bs_graph_failure(const bs_graph *graph, bs_error *error);
 bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);
 
 /* Dimensions. All return -1 on failure (recorded). */
@@ -7929,6 +8159,12 @@ bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
 bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
 static inline bool bs_dim_is_const(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].kind == BS_DIM_CONST; }
+/* The product of its dimensions, each at its maximum; and the bytes of so many. */
+bs_bytes bs_value_elements(const bs_graph *graph, const bs_value_info *value);
+static inline bs_bytes bs_value_bytes(const bs_graph *graph, const bs_value_info *value)
+{
+    return bs_bytes_product(bs_value_elements(graph, value), bs_bytes_of(bs_dtype_bytes(value->dtype)));
+}
 /* "640", "H<=1080", "(H<=1080*2)": for messages. */
 const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes);
 /* "[32, 64, W<=1920]" */
@@ -7946,12 +8182,20 @@ static inline const char *bs_node_name(const bs_node *node)
 /* Names and parameters live in the graph's text. NULL on failure (recorded). */
 const char *bs_graph_text(bs_graph *graph, const char *text);
 int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* finds an equal one or adds it; -1 */
+/* The node of this name whose op takes names once: a router, or (false) an input, a state or an output. 0: there is none. */
+int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router);
 
 /* Adds a node of op `op` (bs_op_index) with operands `in`; copies `params` (op->params_bytes) ; runs the op's shape
  * rule. Returns the node, or NULL on failure (recorded). The only way nodes come into being. */
 bs_node *bs_graph_add(bs_graph *graph, int32_t op, const int32_t *in, int32_t n_in, const void *params);
 /* The same, returning output 0 as a handle. */
 bs_value bs_graph_value(bs_graph *graph, int32_t op, const int32_t *in, int32_t n_in, const void *params);
+/* Where the operands of the next node will be, for those who have no table of their own to gather them in: `count` of them may be
+ * written there and passed on. NULL: there is no room, and adding the node will say so. */
+static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
+{
+    return count <= graph->max_operands - graph->n_operands ? graph->operands + graph->n_operands : NULL;
+}
 
 #endif
 /* ==== end src/graph.h ========================================================================= */
@@ -8001,9 +8245,12 @@ typedef struct bs_node_plan {
     int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan_fuse.c) */
     int32_t fused_in[2];    /* the operands it then has */
     int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
-    uint64_t prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
-    uint64_t prepared_offset;
-    uint64_t scratch_bytes; /* a thread */
+    int32_t twin;           /* the last node before it that has the same weights; 0: none */
+    int32_t owner;          /* the node whose prepared copy it reads: itself, or an earlier twin with the same layout */
+    int32_t newest_owner;   /* the last owner among its twins, itself included */
+    bs_bytes prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
+    bs_bytes prepared_offset;
+    bs_bytes scratch_bytes; /* a thread */
     int32_t half;           /* a device: weights are prepared in f16 */
     int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
 } bs_node_plan;
@@ -8049,6 +8296,7 @@ typedef enum bs_op_flags {
     BS_OP_VARIADIC = 16,
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
+    BS_OP_NAMED = 256,      /* its name is taken once: inputs, states and outputs; routers */
     BS_OP_ACROSS = 128 /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
 } bs_op_flags;
 
@@ -8062,6 +8310,8 @@ typedef struct bs_op {
     size_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
     const bs_field *fields;
     int32_t n_fields;
+    /* What the fields of a model file of an older op set say, in this one's; NULL: the same. */
+    void (*upgrade)(int32_t *fields, int32_t opset);
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or calls bs_graph_fail and returns false. */
     bool (*infer)(bs_infer *infer);
     /* Margin that input `index` needs around what is asked of the output; NULL: the same margin. */
@@ -8075,6 +8325,8 @@ typedef struct bs_op {
     void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w, bs_node_plan *plan);
     /* Canonical weights (dense, in spec order) -> prepared. NULL: copied. */
     void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights, void *prepared);
+    /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
+    bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
     /* The kernel: plan->tier decides; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
     bs_status (*run)(const bs_call *call);
 } bs_op;
@@ -8084,8 +8336,8 @@ const bs_op *bs_op_get(int32_t index);
 int32_t bs_op_index(const char *name); /* -1 when unknown */
 
 /* Offset of weight `index` in default-prepared memory, and the total for index == count. */
-uint64_t bs_weight_offset(const bs_weight_spec *specs, int32_t index);
-uint64_t bs_weight_elements(const bs_weight_spec *spec);
+bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index);
+bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 
 /* The segment that a row is of: the last one that begins at or before it (empty ones begin there too, before it). */
 static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
@@ -8104,6 +8356,19 @@ static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, 
 /* Scalar activation, shared by every reference kernel. slope: of this channel, for BS_PRELU. */
 float bs_act_apply(bs_act act, float param, float slope, float x);
 
+/* Floats that n floats take when the next array is aligned. */
+static inline ptrdiff_t bs_aligned_floats(int32_t n)
+{
+    const ptrdiff_t line = BS_ALIGNMENT / (ptrdiff_t)sizeof(float);
+    return (n + line - 1) / line * line;
+}
+
+/* Padding on a side; `otherwise` is the op's default. */
+static inline int32_t bs_pad_of(int32_t padding, int32_t pad, int32_t otherwise)
+{
+    return padding == BS_PAD_EXPLICIT ? pad : padding == BS_PAD_VALID ? 0 : otherwise;
+}
+
 static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }
 
 #endif
@@ -8118,58 +8383,89 @@ static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (fl
 /* ------------------------------------------------------------------------------------------------ storage */
 
 typedef struct bs_graph_layout {
-    int32_t nodes, values, text, operands, domains;
-    uint64_t at_nodes, at_values, at_operands, at_domains, at_text, bytes;
+    bs_graph_desc n; /* what there is room for beside entry 0 */
+    bs_bytes at_nodes, at_values, at_operands, at_domains, at_dims, at_blocks, at_routers, at_text, bytes;
 } bs_graph_layout;
+
+/* Zeros become what most graphs of so many nodes can do with, and at least what any small one needs. */
+static bs_graph_desc graph_room(const bs_graph_desc *desc)
+{
+    bs_graph_desc n = {0};
+    if (desc)
+        n = *desc;
+    n.max_nodes = bs_or_default(n.max_nodes, 512);
+    n.max_values = bs_or_default(n.max_values, 768);
+    n.max_text_bytes = bs_or_default(n.max_text_bytes, 32768);
+    const int32_t nodes = bs_clamp_i32(n.max_nodes, 1, BS_MAX_ENTRIES);
+    n.max_operands = bs_or_default(n.max_operands, nodes * 4);
+    n.max_dims = bs_or_default(n.max_dims, bs_min_i32(8 * nodes, bs_max_i32(512, nodes / 4)));
+    n.max_domains = bs_or_default(n.max_domains, bs_min_i32(nodes, bs_max_i32(511, (nodes - 1024) / 2)));
+    n.max_blocks = bs_or_default(n.max_blocks, bs_max_i32(127, (nodes - 1024) / 2));
+    n.max_routers = bs_or_default(n.max_routers, bs_max_i32(63, nodes / 32));
+    return n;
+}
+
+static bool room_is_sound(const bs_graph_desc *n)
+{
+    const int32_t counts[] = {n->max_nodes, n->max_values, n->max_dims, n->max_domains, n->max_blocks, n->max_routers};
+    bool sound = n->max_text_bytes >= 64 && n->max_text_bytes <= BS_MAX_TEXT && n->max_operands >= 1 && n->max_operands <= 4 * BS_MAX_ENTRIES;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        sound = sound && counts[i] >= 1 && counts[i] <= BS_MAX_ENTRIES;
+    return sound;
+}
 
 static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
 {
-    const bs_graph_desc none = {0, 0, 0};
-    if (!desc)
-        desc = &none;
-    l->nodes = bs_or_default(desc->max_nodes, 512);
-    l->values = bs_or_default(desc->max_values, 768);
-    l->text = bs_or_default(desc->max_text_bytes, 32768);
-    if (l->nodes < 1 || l->values < 1 || l->text < 64 || l->nodes > 1 << 20 || l->values > 1 << 20 || l->text > 1 << 28)
+    l->n = graph_room(desc);
+    if (!room_is_sound(&l->n))
         return false;
-    l->operands = l->nodes * 4;
-    l->domains = bs_min_i32(l->nodes + 1, BS_MAX_DOMAINS);
-    l->at_nodes = bs_align_u64(sizeof(bs_graph));
-    l->at_values = l->at_nodes + bs_align_u64((uint64_t)(l->nodes + 1) * sizeof(bs_node));
-    l->at_operands = l->at_values + bs_align_u64((uint64_t)(l->values + 1) * sizeof(bs_value_info));
-    l->at_domains = l->at_operands + bs_align_u64((uint64_t)l->operands * sizeof(int32_t));
-    l->at_text = l->at_domains + bs_align_u64((uint64_t)l->domains * sizeof(bs_domain));
-    l->bytes = l->at_text + bs_align_u64((uint64_t)l->text);
+    l->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_graph)));
+    l->at_nodes = bs_bytes_place(&l->bytes, (int64_t)l->n.max_nodes + 1, sizeof(bs_node));
+    l->at_values = bs_bytes_place(&l->bytes, (int64_t)l->n.max_values + 1, sizeof(bs_value_info));
+    l->at_operands = bs_bytes_place(&l->bytes, (int64_t)l->n.max_operands, sizeof(int32_t));
+    l->at_domains = bs_bytes_place(&l->bytes, (int64_t)l->n.max_domains + 1, sizeof(bs_domain));
+    l->at_dims = bs_bytes_place(&l->bytes, (int64_t)l->n.max_dims, sizeof(bs_dim_info));
+    l->at_blocks = bs_bytes_place(&l->bytes, (int64_t)l->n.max_blocks + 1, sizeof(bs_block));
+    l->at_routers = bs_bytes_place(&l->bytes, (int64_t)l->n.max_routers + 1, sizeof(bs_router_info));
+    l->at_text = bs_bytes_place(&l->bytes, (int64_t)l->n.max_text_bytes, 1);
     return true;
 }
 
 size_t bs_graph_bytes(const bs_graph_desc *desc)
 {
     bs_graph_layout l;
-    return graph_layout(desc, &l) ? (size_t)l.bytes : 0;
+    size_t bytes = 0;
+    return graph_layout(desc, &l) && bs_bytes_fit(bs_bytes_add(l.bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
 {
     bs_graph_layout l;
-    if (!arena || !graph_layout(desc, &l))
+    size_t bytes = 0;
+    if (!arena || !graph_layout(desc, &l) || !bs_bytes_fit(l.bytes, SIZE_MAX, &bytes))
         return NULL;
-    uint8_t *memory = bs_arena_take(arena, (size_t)l.bytes);
+    uint8_t *memory = bs_arena_take(arena, bytes);
     if (!memory)
         return NULL;
-    memset(memory, 0, (size_t)l.bytes);
+    memset(memory, 0, bytes);
     bs_graph *g = (bs_graph *)(void *)memory;
     g->mark = BS_MARK_GRAPH;
-    g->nodes = (bs_node *)(void *)(memory + l.at_nodes);
-    g->values = (bs_value_info *)(void *)(memory + l.at_values);
-    g->operands = (int32_t *)(void *)(memory + l.at_operands);
-    g->domains = (bs_domain *)(void *)(memory + l.at_domains);
-    g->text = (char *)(memory + l.at_text);
-    g->max_nodes = l.nodes;
-    g->max_values = l.values;
-    g->max_text = l.text;
-    g->max_operands = l.operands;
-    g->max_domains = l.domains;
+    g->nodes = (bs_node *)(void *)bs_bytes_at(memory, l.at_nodes);
+    g->values = (bs_value_info *)(void *)bs_bytes_at(memory, l.at_values);
+    g->operands = (int32_t *)(void *)bs_bytes_at(memory, l.at_operands);
+    g->domains = (bs_domain *)(void *)bs_bytes_at(memory, l.at_domains);
+    g->dims = (bs_dim_info *)(void *)bs_bytes_at(memory, l.at_dims);
+    g->blocks = (bs_block *)(void *)bs_bytes_at(memory, l.at_blocks);
+    g->routers = (bs_router_info *)(void *)bs_bytes_at(memory, l.at_routers);
+    g->text = (char *)bs_bytes_at(memory, l.at_text);
+    g->max_nodes = l.n.max_nodes;
+    g->max_values = l.n.max_values;
+    g->max_text = l.n.max_text_bytes;
+    g->max_operands = l.n.max_operands;
+    g->max_domains = l.n.max_domains;
+    g->max_dims = l.n.max_dims;
+    g->max_blocks = l.n.max_blocks;
+    g->max_routers = l.n.max_routers;
     g->n_nodes = g->n_values = g->n_text = g->n_routers = g->n_blocks = g->n_domains = 1; /* entry 0: none, root, main */
     g->domains[0].max_rows = 1;
     g->domains[0].patches = -1;
@@ -8204,27 +8500,36 @@ bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...)
     return false;
 }
 
+bs_status bs_graph_failure(const bs_graph *graph, bs_error *error)
+{
+    if (graph->status != BS_OK && error)
+        *error = graph->error;
+    return graph->status;
+}
+
 bs_status bs_graph_check(const bs_graph *graph, bs_error *error)
 {
     BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph)
         return bs_fail(error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena?)");
-    if (graph->status != BS_OK && error)
-        *error = graph->error;
-    return graph->status;
+    if (graph->status == BS_OK && graph->current_block != 0)
+        return bs_fail(error, BS_ERROR_GRAPH, "block \"%.63s\" is begun and never ended (bs_block_end)",
+                       graph->text + graph->blocks[graph->current_block].name);
+    return bs_graph_failure(graph, error);
 }
 
 /* --------------------------------------------------------------------------------------------------- text */
 
 static void *graph_take(bs_graph *g, size_t bytes, size_t alignment)
 {
-    const size_t at = ((size_t)g->n_text + alignment - 1) / alignment * alignment;
-    if (at + bytes > (size_t)g->max_text) {
+    const bs_bytes at = bs_bytes_align_to(bs_bytes_array(g->n_text, 1), alignment);
+    size_t end = 0;
+    if (!bs_bytes_fit(bs_bytes_add(at, bs_bytes_of(bytes)), (uint64_t)g->max_text, &end)) {
         bs_graph_fail(g, BS_ERROR_LIMIT, "the graph's text is full: %d bytes (bs_graph_desc.max_text_bytes)", g->max_text);
         return NULL;
     }
-    g->n_text = (int32_t)(at + bytes);
-    return g->text + at;
+    g->n_text = (int32_t)end;
+    return bs_bytes_at((uint8_t *)g->text, at);
 }
 
 const char *bs_graph_text(bs_graph *graph, const char *text)
@@ -8243,22 +8548,63 @@ const char *bs_graph_text(bs_graph *graph, const char *text)
     return copy;
 }
 
+/* ------------------------------------------------------------------------------------------------ look-up */
+
+/* Mixes a number into a hash (the finaliser of splitmix64). */
+static uint64_t mix(uint64_t hash, int64_t number)
+{
+    uint64_t x = hash + (uint64_t)number + 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* A step down a tree: the link to follow from an entry. Behind the last bit all go one way. */
+static int32_t *step_down(int32_t child[2], uint64_t *hash)
+{
+    int32_t *link = &child[*hash & 1];
+    *hash >>= 1;
+    return link;
+}
+
 /* --------------------------------------------------------------------------------------------- dimensions */
+
+/* The link that an equal entry, or else a new one, hangs at. Entry 0 is the root of the tree. */
+static int32_t *dim_find(bs_graph *g, const bs_dim_info *dim, bs_dim_id *found)
+{
+    uint64_t hash = mix(mix(mix(mix(mix((uint64_t)dim->kind, dim->parent), dim->mul), dim->add), dim->div), dim->maximum);
+    int32_t *link = NULL;
+    *found = -1;
+    for (bs_dim_id i = 0; i < g->n_dims && (!link || i); i = *link) {
+        bs_dim_info *d = &g->dims[i];
+        if (d->kind == dim->kind && d->parent == dim->parent && d->mul == dim->mul && d->add == dim->add &&
+            d->div == dim->div && d->maximum == dim->maximum) {
+            *found = i;
+            return NULL;
+        }
+        link = step_down(d->child, &hash);
+    }
+    return link;
+}
 
 static bs_dim_id dim_intern(bs_graph *g, const bs_dim_info *dim)
 {
-    for (int32_t i = 0; i < g->n_dims && dim->kind != BS_DIM_SYMBOL; i++) {
-        const bs_dim_info *d = &g->dims[i];
-        if (d->kind == dim->kind && d->parent == dim->parent && d->mul == dim->mul && d->add == dim->add &&
-            d->div == dim->div && d->maximum == dim->maximum)
-            return i;
-    }
-    if (g->n_dims == BS_MAX_DIMS) {
-        bs_graph_fail(g, BS_ERROR_LIMIT, "more than %d different dimensions", BS_MAX_DIMS);
+    bs_dim_id id = -1;
+    int32_t *link = NULL;
+    if (dim->kind != BS_DIM_SYMBOL || g->n_dims == 0) /* symbols are all different: none but the root is in the tree */
+        link = dim_find(g, dim, &id);
+    if (id >= 0)
+        return id;
+    if (g->n_dims == g->max_dims) {
+        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d different dimensions (bs_graph_desc.max_dims)", g->max_dims);
         return -1;
     }
-    g->dims[g->n_dims] = *dim;
-    return g->n_dims++;
+    id = g->n_dims++;
+    g->dims[id] = *dim;
+    g->dims[id].symbols = (id ? g->dims[id - 1].symbols : 0) + (dim->kind == BS_DIM_SYMBOL);
+    if (link)
+        *link = id;
+    return id;
 }
 
 /* Extents and their products must stay far from 2^63; one dimension of 2^30 is beyond any board. */
@@ -8268,7 +8614,7 @@ static bool dim_in_range(int64_t n) { return n >= 1 && n <= BS_DIM_LIMIT; }
 
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n)
 {
-    const bs_dim_info dim = {BS_DIM_CONST, -1, 0, 0, 0, n, 0};
+    const bs_dim_info dim = {.kind = BS_DIM_CONST, .parent = -1, .maximum = (int32_t)n};
     if (dim_in_range(n))
         return dim_intern(graph, &dim);
     bs_graph_fail(graph, BS_ERROR_SHAPE, "a dimension would be %lld, expected 1 .. 2^30", (long long)n);
@@ -8319,7 +8665,8 @@ bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t 
         return dim_fail(graph, parent, mul, add, div);
     if (p->kind == BS_DIM_CONST)
         return bs_dim_const(graph, maximum);
-    const bs_dim_info dim = {BS_DIM_DERIVED, parent, mul, add, div, maximum, 0};
+    const bs_dim_info dim = {.kind = BS_DIM_DERIVED, .parent = parent, .mul = (int32_t)mul, .add = (int32_t)add, .div = (int32_t)div,
+                             .maximum = (int32_t)maximum};
     return dim_intern(graph, &dim);
 }
 
@@ -8337,7 +8684,7 @@ bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum)
         return 0;
     }
     const char *text = bs_graph_text(graph, name);
-    const bs_dim_info dim = {BS_DIM_SYMBOL, -1, 0, 0, 0, maximum, (int32_t)(text - graph->text)};
+    const bs_dim_info dim = {.kind = BS_DIM_SYMBOL, .parent = -1, .maximum = (int32_t)maximum, .name = (int32_t)(text - graph->text)};
     const bs_dim_id id = dim_intern(graph, &dim);
     return id < 0 ? 0 : BS_DIM_TABLE + id;
 }
@@ -8382,23 +8729,77 @@ bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3)
 
 /* ------------------------------------------------------------------------------------------------ domains */
 
+static bool domains_equal(const bs_domain *a, const bs_domain *b)
+{
+    return a->kind == b->kind && a->parent == b->parent && a->router == b->router && a->path == b->path && a->rows == b->rows &&
+           a->height == b->height && a->width == b->width && a->size == b->size && a->lengths == b->lengths;
+}
+
+static uint64_t domain_hash(const bs_domain *d)
+{
+    const int32_t what[] = {d->parent, d->router, d->path, d->rows, d->height, d->width, d->size, d->lengths};
+    uint64_t hash = (uint64_t)d->kind;
+    for (size_t i = 0; i < sizeof what / sizeof *what; i++)
+        hash = mix(hash, what[i]);
+    return hash;
+}
+
 int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
 {
-    for (int32_t i = 1; i < graph->n_domains; i++) {
-        const bs_domain *d = &graph->domains[i];
-        if (d->kind == domain->kind && d->parent == domain->parent && d->router == domain->router &&
-            d->path == domain->path && d->rows == domain->rows && d->height == domain->height &&
-            d->width == domain->width && d->size == domain->size && d->lengths == domain->lengths)
-            return i;
-    }
-    if (graph->n_domains == graph->max_domains) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "more than %d domains", graph->max_domains);
+    uint64_t hash = domain_hash(domain);
+    int32_t *link = step_down(graph->domains[0].child, &hash); /* the root is made by nobody */
+    for (; *link; link = step_down(graph->domains[*link].child, &hash))
+        if (domains_equal(&graph->domains[*link], domain))
+            return *link;
+    if (graph->n_domains > graph->max_domains) {
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "the graph is full: %d domains (bs_graph_desc.max_domains)", graph->max_domains);
         return -1;
     }
-    bs_domain *d = &graph->domains[graph->n_domains];
+    const int32_t id = *link = graph->n_domains++;
+    bs_domain *d = &graph->domains[id];
     *d = *domain;
-    d->patches = d->kind == BS_DOMAIN_PATCHES ? graph->n_domains : graph->domains[d->parent].patches;
-    return graph->n_domains++;
+    const bs_domain *parent = &graph->domains[d->parent];
+    d->patches = d->kind == BS_DOMAIN_PATCHES ? id : parent->patches;
+    d->top = d->kind == BS_DOMAIN_PATH ? parent->top : id;
+    d->outermost = d->kind != BS_DOMAIN_PATH ? 0 : parent->outermost ? parent->outermost : id;
+    d->next = 0;
+    if (d->kind == BS_DOMAIN_PATH) {
+        d->next = graph->routers[d->router].path_domains;
+        graph->routers[d->router].path_domains = id;
+    }
+    return id;
+}
+
+/* -------------------------------------------------------------------------------------------------- names */
+
+/* Routers have names of their own. */
+static uint64_t named_hash(const char *name, bool router)
+{
+    uint64_t hash = router;
+    for (; *name; name++)
+        hash = (hash ^ (uint8_t)*name) * 1099511628211u;
+    return mix(hash, 0);
+}
+
+static bool is_router(const bs_node *node) { return node->router != 0; }
+
+/* The link that the node of this name, or else a new one, hangs at. */
+static int32_t *named_link(bs_graph *g, const char *name, bool router)
+{
+    uint64_t hash = named_hash(name, router);
+    int32_t *link = &g->first_name;
+    while (*link && (is_router(&g->nodes[*link]) != router || strcmp(bs_node_name(&g->nodes[*link]), name) != 0))
+        link = step_down(g->nodes[*link].child, &hash);
+    return link;
+}
+
+int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router)
+{
+    uint64_t hash = named_hash(name, router);
+    int32_t n = graph->first_name;
+    for (; n && (is_router(&graph->nodes[n]) != router || strcmp(bs_node_name(&graph->nodes[n]), name) != 0); hash >>= 1)
+        n = graph->nodes[n].child[hash & 1];
+    return n;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
@@ -8408,7 +8809,7 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
     if (n_in < op->min_in || n_in > op->max_in)
         return bs_graph_fail(g, BS_ERROR_GRAPH, "%d operands, expected %d .. %d", n_in, op->min_in, op->max_in);
     if (g->n_operands + n_in > g->max_operands || g->n_nodes > g->max_nodes)
-        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes)", g->max_nodes,
+        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes, max_operands)", g->max_nodes,
                              g->max_operands);
     for (int32_t i = 0; i < n_in; i++) {
         const bool none = in[i] == 0 && op->flags & BS_OP_VARIADIC && op->flags & BS_OP_STRUCTURAL;
@@ -8473,17 +8874,22 @@ static void infer_begin(bs_infer *infer, bs_graph *g, const bs_op *op, const int
     }
 }
 
+bs_bytes bs_value_elements(const bs_graph *g, const bs_value_info *value)
+{
+    bs_bytes elements = bs_bytes_of(1);
+    for (int32_t i = 0; i < value->rank; i++)
+        elements = bs_bytes_times(elements, bs_dim_max(g, value->dims[i]));
+    return elements;
+}
+
 static bool outputs_sound(bs_graph *g, const bs_infer *infer)
 {
     if (g->n_values + infer->n_out > g->max_values + 1)
         return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d values (bs_graph_desc.max_values)", g->max_values);
     for (int32_t i = 0; i < infer->n_out; i++) {
         const bs_value_info *out = &infer->out[i];
-        uint64_t elements = 1;
         char shape[128];
-        for (int32_t d = 0; d < out->rank; d++)
-            elements = bs_mul_u64(elements, (uint64_t)bs_dim_max(g, out->dims[d]));
-        if (elements > (uint64_t)1 << 40)
+        if (bs_bytes_less(bs_bytes_of((uint64_t)1 << 40), bs_value_elements(g, out)))
             return bs_graph_fail(g, BS_ERROR_SHAPE, "the result %s has more than 2^40 elements",
                                  bs_value_text(g, out, shape, sizeof shape));
     }
@@ -8534,6 +8940,9 @@ bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int3
         value->node = graph->n_nodes;
         value->output_index = i;
     }
+    if (op->flags & BS_OP_NAMED)
+        *named_link(graph, bs_node_name(node), is_router(node)) = graph->n_nodes;
+    graph->n_cell_nodes += node->domain != 0;
     graph->n_nodes++;
     return node;
 }
@@ -8551,8 +8960,9 @@ void bs_block_begin(bs_graph *graph, const char *name)
 {
     if (!graph || graph->status != BS_OK)
         return;
-    if (graph->n_blocks == BS_MAX_BLOCKS) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "block \"%.63s\": more than %d blocks", name ? name : "", BS_MAX_BLOCKS - 1);
+    if (graph->n_blocks > graph->max_blocks) {
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "block \"%.63s\": the graph is full: %d blocks (bs_graph_desc.max_blocks)", name ? name : "",
+                      graph->max_blocks);
         return;
     }
     bs_block *block = &graph->blocks[graph->n_blocks];
@@ -8605,6 +9015,10 @@ bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive);
 /* The same with a value known to be sound, for kernels. */
 static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ? axis + rank : axis; }
 /* A field of a descriptor within low .. high. */
+/* `padding` is a bs_padding, and `pad` 0 .. most where it is read, else 0. */
+bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most);
+/* Before op set 3 `pad` alone said it. */
+void bs_upgrade_padding(int32_t opset, int32_t *pad, int32_t *padding);
 bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high);
 bool bs_infer_act(bs_infer *infer, int32_t act);
 /* The operand is a root value. */
@@ -8730,6 +9144,21 @@ bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive)
     char shape[96];
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "axis %d of operand 0, which is %s", axis,
                          bs_value_text(infer->graph, infer->in[0], shape, sizeof shape));
+}
+
+bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most)
+{
+    if (!bs_infer_field(infer, "padding", padding, 0, BS_PAD_EXPLICIT))
+        return false;
+    if (padding != BS_PAD_EXPLICIT && pad != 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "pad is %d, expected 0 where padding is not BS_PAD_EXPLICIT", pad);
+    return bs_infer_field(infer, "pad", pad, 0, most);
+}
+
+void bs_upgrade_padding(int32_t opset, int32_t *pad, int32_t *padding)
+{
+    if (opset < 3 && *padding == BS_PAD_DEFAULT && *pad != 0)
+        *padding = BS_PAD_EXPLICIT;
 }
 
 bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
@@ -9155,9 +9584,9 @@ typedef struct bs_epilogue {
 
 /* Bias and slopes behind packed weights in prepared memory: one place for all three ops. */
 typedef struct bs_epilogue_layout {
-    uint64_t bias, slopes, bytes;
+    bs_bytes bias, slopes, bytes;
 } bs_epilogue_layout;
-bs_epilogue_layout bs_epilogue_place(uint64_t packed_bytes, int32_t channels, int32_t act);
+bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act);
 
 float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum);
 
@@ -9174,13 +9603,13 @@ void bs_epilogue_pass(const bs_epilogue *epilogue, const bs_operand *out, int32_
  * Relies on epilogue.h. Must never change the order of bias, then activation. */
 /* #include "ops/epilogue.h" */
 
-bs_epilogue_layout bs_epilogue_place(uint64_t packed_bytes, int32_t channels, int32_t act)
+bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act)
 {
-    const uint64_t array = bs_align_u64(4 * (uint64_t)channels);
+    const bs_bytes array = bs_bytes_align(bs_bytes_array(channels, sizeof(float)));
     bs_epilogue_layout layout;
-    layout.bias = bs_align_u64(packed_bytes);
-    layout.slopes = bs_add_u64(layout.bias, array);
-    layout.bytes = bs_add_u64(layout.slopes, act == BS_PRELU ? array : 0);
+    layout.bias = bs_bytes_align(packed_bytes);
+    layout.slopes = bs_bytes_add(layout.bias, array);
+    layout.bytes = act == BS_PRELU ? bs_bytes_add(layout.slopes, array) : layout.slopes;
     return layout;
 }
 
@@ -9623,7 +10052,19 @@ bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape
 static const bs_field conv2d_fields[] = {
     {"out", 'i'},      {"kernel", 'i'}, {"kernel_h", 'i'}, {"kernel_w", 'i'},   {"stride", 'i'}, {"pad", 'i'},
     {"dilation", 'i'}, {"groups", 'i'}, {"no_bias", 'i'},  {"batch_norm", 'i'}, {"act", 'i'},    {"act_param", 'f'},
+    {"padding", 'i'},
 };
+
+/* Before op set 3 a pad of -1 was none. */
+static void conv2d_upgrade(int32_t *fields, int32_t opset)
+{
+    int32_t *pad = &fields[5], *padding = &fields[12];
+    if (opset < 3 && *padding == BS_PAD_DEFAULT && *pad == -1) {
+        *padding = BS_PAD_VALID;
+        *pad = 0;
+    }
+    bs_upgrade_padding(opset, pad, padding);
+}
 
 /* The descriptor with every default filled in. */
 typedef struct conv2d_form {
@@ -9636,8 +10077,8 @@ static conv2d_form conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels)
     const int32_t square = bs_or_default(desc->kernel, 3), dilation = bs_or_default(desc->dilation, 1);
     const int32_t kh = bs_or_default(desc->kernel_h, square), kw = bs_or_default(desc->kernel_w, square);
     const int32_t stride = bs_or_default(desc->stride, 1);
-    const int32_t pad_h = desc->pad == BS_PAD_VALID ? 0 : bs_or_default(desc->pad, dilation * (kh - 1) / 2);
-    const int32_t pad_w = desc->pad == BS_PAD_VALID ? 0 : bs_or_default(desc->pad, dilation * (kw - 1) / 2);
+    const int32_t pad_h = bs_pad_of(desc->padding, desc->pad, dilation * (kh - 1) / 2);
+    const int32_t pad_w = bs_pad_of(desc->padding, desc->pad, dilation * (kw - 1) / 2);
     const int32_t groups = desc->groups == BS_DEPTHWISE ? channels : bs_or_default(desc->groups, 1);
     const conv2d_form form = {{channels, desc->out, kh, kw, stride, stride, dilation, dilation, groups},
                               {kh, kw, stride, pad_h, pad_w, dilation}};
@@ -9660,7 +10101,7 @@ static bool conv2d_fields_sound(bs_infer *infer, const bs_conv2d_desc *desc)
            bs_infer_field(infer, "kernel_h", desc->kernel_h, 0, 255) &&
            bs_infer_field(infer, "kernel_w", desc->kernel_w, 0, 255) &&
            bs_infer_field(infer, "stride", desc->stride, 0, 255) &&
-           bs_infer_field(infer, "pad", desc->pad, BS_PAD_VALID, 1 << 15) &&
+           bs_infer_padding(infer, desc->padding, desc->pad, 1 << 15) &&
            bs_infer_field(infer, "dilation", desc->dilation, 0, 255) &&
            bs_infer_field(infer, "groups", desc->groups, BS_DEPTHWISE, 1 << 20) && bs_infer_act(infer, desc->act);
 }
@@ -9711,10 +10152,12 @@ static int32_t conv2d_weights(const bs_graph *graph, const bs_node *node, bs_wei
     return n;
 }
 
-static uint64_t conv2d_weight_floats(const bs_conv_geometry *g)
+static bs_bytes conv2d_weight_floats(const bs_conv_geometry *g)
 {
-    return (uint64_t)g->out_channels * (uint64_t)(g->in_channels / g->groups) * (uint64_t)(g->kernel_h * g->kernel_w);
+    return bs_bytes_times(bs_bytes_times(bs_bytes_array(g->out_channels, 1), g->in_channels / g->groups), (int64_t)g->kernel_h * g->kernel_w);
 }
+
+static bs_bytes conv2d_bytes(bs_bytes floats) { return bs_bytes_times(floats, sizeof(float)); }
 
 static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *plan, bs_conv_choice choice)
 {
@@ -9732,11 +10175,11 @@ static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *p
 }
 
 /* Floats of the weights as the kernels want them. */
-static uint64_t conv2d_packed_floats(const bs_conv_geometry *g, const bs_node_plan *plan)
+static bs_bytes conv2d_packed_floats(const bs_conv_geometry *g, const bs_node_plan *plan)
 {
     return plan->algorithm == BS_CONV_REFERENCE
                ? conv2d_weight_floats(g)
-               : (uint64_t)bs_conv_prepared_floats(g, (bs_conv_algorithm)plan->algorithm, plan->tier);
+               : bs_bytes_of(bs_conv_prepared_floats(g, (bs_conv_algorithm)plan->algorithm, plan->tier));
 }
 
 /* Prepared: packed weights, bias, slopes; and behind them, with batch norm, room for the folded weights before they are
@@ -9748,12 +10191,12 @@ static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
     (void)max_h, (void)max_w;
     plan->algorithm = conv2d_algorithm(&g, plan, choice);
-    plan->prepared_bytes = bs_epilogue_place(4 * conv2d_packed_floats(&g, plan), desc->out, desc->act).bytes;
+    plan->prepared_bytes = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(&g, plan)), desc->out, desc->act).bytes;
     if (plan->algorithm == BS_CONV_REFERENCE)
         return;
-    plan->scratch_bytes = 4 * (uint64_t)bs_conv_scratch_floats(&g, (bs_conv_algorithm)plan->algorithm, plan->tier);
+    plan->scratch_bytes = conv2d_bytes(bs_bytes_of(bs_conv_scratch_floats(&g, (bs_conv_algorithm)plan->algorithm, plan->tier)));
     if (desc->batch_norm)
-        plan->prepared_bytes = bs_add_u64(plan->prepared_bytes, bs_align_u64(4 * conv2d_weight_floats(&g)));
+        plan->prepared_bytes = bs_bytes_add(plan->prepared_bytes, bs_bytes_align(conv2d_bytes(conv2d_weight_floats(&g))));
 }
 
 /* ---------------------------------------------------------------------------------------------------- prepare */
@@ -9775,7 +10218,7 @@ static void conv2d_fold_bias(const float *bias, const float *const *norm, int32_
 
 static void conv2d_fold_weights(const float *weight, const float *const *norm, const bs_conv_geometry *g, float *target)
 {
-    const uint64_t each = conv2d_weight_floats(g) / (uint64_t)g->out_channels;
+    const uint64_t each = bs_bytes_figure(bs_bytes_share(conv2d_weight_floats(g), (uint64_t)g->out_channels));
     for (int32_t o = 0; o < g->out_channels; o++) {
         const float scale = conv2d_norm_scale(norm, o);
         for (uint64_t i = 0; i < each; i++)
@@ -9784,16 +10227,23 @@ static void conv2d_fold_weights(const float *weight, const float *const *norm, c
 }
 
 static void conv2d_pack(const bs_conv_geometry *g, const bs_node_plan *plan, const float *weight,
-                        const float *const *norm, uint64_t behind, void *prepared)
+                        const float *const *norm, bs_bytes behind, void *prepared)
 {
     if (plan->algorithm == BS_CONV_REFERENCE) {
         conv2d_fold_weights(weight, norm, g, prepared);
         return;
     }
-    float *folded = (float *)(void *)((uint8_t *)prepared + behind);
+    float *folded = (float *)(void *)bs_bytes_at(prepared, behind);
     if (norm[0])
         conv2d_fold_weights(weight, norm, g, folded);
     bs_conv_prepare(g, (bs_conv_algorithm)plan->algorithm, plan->tier, norm[0] ? folded : weight, prepared);
+}
+
+static bool conv2d_same_layout(const bs_graph *graph, const bs_node *a, const bs_node *b)
+{
+    const bs_conv_geometry g = conv2d_form_at(graph, a).geometry, h = conv2d_form_at(graph, b).geometry;
+    return g.groups == h.groups && g.stride_h == h.stride_h && g.stride_w == h.stride_w && g.dilation_h == h.dilation_h &&
+           g.dilation_w == h.dilation_w;
 }
 
 static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
@@ -9801,16 +10251,16 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
 {
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
-    const bs_epilogue_layout layout = bs_epilogue_place(4 * conv2d_packed_floats(&g, plan), desc->out, desc->act);
+    const bs_epilogue_layout layout = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(&g, plan)), desc->out, desc->act);
     uint8_t *memory = prepared;
     int32_t next = 1;
     const float *bias = desc->no_bias ? NULL : weights[next++];
     const float *norm[4] = {NULL, NULL, NULL, NULL};
     for (int32_t i = 0; desc->batch_norm && i < 4; i++)
         norm[i] = weights[next++];
-    conv2d_fold_bias(bias, norm, desc->out, (float *)(void *)(memory + layout.bias));
+    conv2d_fold_bias(bias, norm, desc->out, (float *)(void *)bs_bytes_at(memory, layout.bias));
     if (desc->act == BS_PRELU)
-        memcpy(memory + layout.slopes, weights[next], 4 * (size_t)desc->out);
+        memcpy(bs_bytes_at(memory, layout.slopes), weights[next], 4 * (size_t)desc->out);
     conv2d_pack(&g, plan, weights[0], norm, layout.bytes, prepared);
 }
 
@@ -9819,11 +10269,11 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
 static bs_epilogue conv2d_epilogue(const bs_call *call, const bs_conv_geometry *g)
 {
     const bs_conv2d_desc *desc = call->params;
-    const bs_epilogue_layout layout = bs_epilogue_place(4 * conv2d_packed_floats(g, call->plan), desc->out, desc->act);
+    const bs_epilogue_layout layout = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(g, call->plan)), desc->out, desc->act);
     const uint8_t *memory = call->prepared;
     const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param,
-                                  (const float *)(const void *)(memory + layout.bias),
-                                  desc->act == BS_PRELU ? (const float *)(const void *)(memory + layout.slopes) : NULL};
+                                  (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
+                                  desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL};
     return epilogue;
 }
 
@@ -9915,12 +10365,14 @@ const bs_op bs_op_conv2d = {.name = "conv2d",
                             .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
                             .params_bytes = sizeof(bs_conv2d_desc),
                             BS_FIELDS(conv2d_fields),
+                            .upgrade = conv2d_upgrade,
                             .infer = conv2d_infer,
                             .halo = conv2d_halo,
                             .flops = conv2d_flops,
                             .weights = conv2d_weights,
                             .plan = conv2d_plan,
                             .prepare = conv2d_prepare,
+                            .same_layout = conv2d_same_layout,
                             .run = conv2d_run};
 
 bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
@@ -10091,7 +10543,10 @@ bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc)
 static const bs_field deconv2d_fields[] = {
     {"out", 'i'},        {"kernel", 'i'},  {"stride", 'i'}, {"pad", 'i'},
     {"output_pad", 'i'}, {"no_bias", 'i'}, {"act", 'i'},    {"act_param", 'f'},
+    {"padding", 'i'},
 };
+
+static void deconv2d_upgrade(int32_t *fields, int32_t opset) { bs_upgrade_padding(opset, &fields[3], &fields[8]); }
 
 typedef struct deconv2d_form {
     int32_t in, out, kernel, stride, pad, output_pad;
@@ -10117,7 +10572,7 @@ static bool deconv2d_fields_sound(bs_infer *infer, const bs_deconv2d_desc *desc)
 {
     return bs_infer_field(infer, "out", desc->out, 1, 1 << 20) &&
            bs_infer_field(infer, "kernel", desc->kernel, 0, 255) &&
-           bs_infer_field(infer, "stride", desc->stride, 0, 16) && bs_infer_field(infer, "pad", desc->pad, 0, 255) &&
+           bs_infer_field(infer, "stride", desc->stride, 0, 16) && bs_infer_padding(infer, desc->padding, desc->pad, 255) &&
            bs_infer_field(infer, "output_pad", desc->output_pad, 0, 15) && bs_infer_act(infer, desc->act);
 }
 
@@ -10182,26 +10637,31 @@ static bs_conv_geometry deconv2d_geometry(const deconv2d_form *f, int32_t a, int
 }
 
 /* Floats of the packed phases before phase (a, b); a = stride: of all. */
-static uint64_t deconv2d_packed(const deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
+static bs_bytes deconv2d_packed(const deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
 {
-    uint64_t floats = 0;
+    bs_bytes floats = bs_bytes_of(0);
     for (int32_t phase = 0; phase < a * f->stride + b; phase++) {
         const bs_conv_geometry g = deconv2d_geometry(f, phase / f->stride, phase % f->stride);
         if (g.kernel_h > 0 && g.kernel_w > 0)
-            floats += (bs_conv_prepared_floats(&g, BS_CONV_DIRECT, tier) + 15) / 16 * 16; /* whole cache lines */
+            floats = bs_bytes_add(floats, bs_bytes_align_to(bs_bytes_of(bs_conv_prepared_floats(&g, BS_CONV_DIRECT, tier)), 16)); /* whole cache lines */
     }
     return floats;
 }
 
-static uint64_t deconv2d_plain_floats(const deconv2d_form *f)
+static ptrdiff_t deconv2d_before(const deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
 {
-    return (uint64_t)f->in * (uint64_t)f->out * (uint64_t)(f->kernel * f->kernel);
+    return (ptrdiff_t)bs_bytes_figure(deconv2d_packed(f, tier, a, b)); /* there is memory for all of it */
+}
+
+static bs_bytes deconv2d_plain_floats(const deconv2d_form *f)
+{
+    return bs_bytes_times(bs_bytes_times(bs_bytes_array(f->in, 1), f->out), (int64_t)f->kernel * f->kernel);
 }
 
 static bs_epilogue_layout deconv2d_layout(const deconv2d_form *f, const bs_node_plan *plan, int32_t act)
 {
     const bool reference = plan->algorithm == BS_CONV_REFERENCE;
-    return bs_epilogue_place(4 * (reference ? deconv2d_plain_floats(f) : deconv2d_packed(f, plan->tier, f->stride, 0)),
+    return bs_epilogue_place(bs_bytes_times(reference ? deconv2d_plain_floats(f) : deconv2d_packed(f, plan->tier, f->stride, 0), sizeof(float)),
                              f->out, act);
 }
 
@@ -10219,8 +10679,7 @@ static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_ch
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = deconv2d_layout(&f, plan, desc->act).bytes;
     if (fast)
-        plan->prepared_bytes +=
-            bs_align_u64(4 * (uint64_t)f.in * (uint64_t)f.out * (uint64_t)(largest.kernel_h * largest.kernel_w));
+        plan->prepared_bytes = bs_bytes_add(plan->prepared_bytes, bs_bytes_align(bs_bytes_times(bs_bytes_times(bs_bytes_array(f.in, 4 * (size_t)f.out), largest.kernel_h), largest.kernel_w)));
 }
 
 /* [C, out, k, k] -> [out, C, taps, taps] of one phase, reversed. */
@@ -10245,8 +10704,13 @@ static void deconv2d_pack(const deconv2d_form *f, bs_tier tier, const float *wei
         if (g.kernel_h <= 0 || g.kernel_w <= 0)
             continue;
         deconv2d_phase(f, &g, a, b, weight, room);
-        bs_conv_prepare(&g, BS_CONV_DIRECT, tier, room, packed + deconv2d_packed(f, tier, a, b));
+        bs_conv_prepare(&g, BS_CONV_DIRECT, tier, room, packed + deconv2d_before(f, tier, a, b));
     }
+}
+
+static bool deconv2d_same_layout(const bs_graph *graph, const bs_node *a, const bs_node *b)
+{
+    return deconv2d_form_at(graph, a).stride == deconv2d_form_at(graph, b).stride;
 }
 
 static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
@@ -10257,14 +10721,14 @@ static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const b
     const bs_epilogue_layout layout = deconv2d_layout(&f, plan, desc->act);
     uint8_t *memory = prepared;
     if (plan->algorithm == BS_CONV_REFERENCE)
-        memcpy(memory, weights[0], 4 * (size_t)deconv2d_plain_floats(&f));
+        memcpy(memory, weights[0], (size_t)bs_bytes_figure(bs_bytes_times(deconv2d_plain_floats(&f), sizeof(float))));
     else
-        deconv2d_pack(&f, plan->tier, weights[0], (float *)(void *)(memory + layout.bytes), prepared);
-    memset(memory + layout.bias, 0, 4 * (size_t)f.out);
+        deconv2d_pack(&f, plan->tier, weights[0], (float *)(void *)bs_bytes_at(memory, layout.bytes), prepared);
+    memset(bs_bytes_at(memory, layout.bias), 0, 4 * (size_t)f.out);
     if (!desc->no_bias)
-        memcpy(memory + layout.bias, weights[1], 4 * (size_t)f.out);
+        memcpy(bs_bytes_at(memory, layout.bias), weights[1], 4 * (size_t)f.out);
     if (desc->act == BS_PRELU)
-        memcpy(memory + layout.slopes, weights[desc->no_bias ? 1 : 2], 4 * (size_t)f.out);
+        memcpy(bs_bytes_at(memory, layout.slopes), weights[desc->no_bias ? 1 : 2], 4 * (size_t)f.out);
 }
 
 /* -------------------------------------------------------------------------------------------------- reference */
@@ -10275,8 +10739,8 @@ static bs_epilogue deconv2d_epilogue(const bs_call *call, const deconv2d_form *f
     const bs_epilogue_layout layout = deconv2d_layout(f, call->plan, desc->act);
     const uint8_t *memory = call->prepared;
     const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param,
-                                  (const float *)(const void *)(memory + layout.bias),
-                                  desc->act == BS_PRELU ? (const float *)(const void *)(memory + layout.slopes) : NULL};
+                                  (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
+                                  desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL};
     return epilogue;
 }
 
@@ -10336,7 +10800,7 @@ static bs_conv_task deconv2d_task(const bs_call *call, const deconv2d_form *f, c
     task.out_pixel = (int32_t)out->stride[2] * s;
     task.out_h = y < out->rect.y1 ? (out->rect.y1 - y + s - 1) / s : 0;
     task.out_w = x < out->rect.x1 ? (out->rect.x1 - x + s - 1) / s : 0;
-    task.weights = (const float *)call->prepared + deconv2d_packed(f, call->plan->tier, a, b);
+    task.weights = (const float *)call->prepared + deconv2d_before(f, call->plan->tier, a, b);
     return task;
 }
 
@@ -10392,12 +10856,14 @@ const bs_op bs_op_deconv2d = {.name = "deconv2d",
                               .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
                               .params_bytes = sizeof(bs_deconv2d_desc),
                               BS_FIELDS(deconv2d_fields),
+                              .upgrade = deconv2d_upgrade,
                               .infer = deconv2d_infer,
                               .halo = deconv2d_halo,
                               .flops = deconv2d_flops,
                               .weights = deconv2d_weights,
                               .plan = deconv2d_plan,
                               .prepare = deconv2d_prepare,
+                              .same_layout = deconv2d_same_layout,
                               .run = deconv2d_run};
 
 bs_value bs_deconv2d(bs_graph *graph, bs_value x, const bs_deconv2d_desc *desc)
@@ -10641,7 +11107,7 @@ static void batch_norm_plan(const bs_graph *graph, const bs_node *node, bs_conv_
                             int32_t max_w, bs_node_plan *plan)
 {
     (void)choice, (void)max_h, (void)max_w;
-    plan->prepared_bytes = 2 * bs_align_u64(4 * (uint64_t)first_dim(graph, node));
+    plan->prepared_bytes = bs_bytes_times(bs_bytes_align(bs_bytes_array(first_dim(graph, node), sizeof(float))), 2);
 }
 
 static void batch_norm_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
@@ -10651,11 +11117,17 @@ static void batch_norm_prepare(const bs_graph *graph, const bs_node *node, const
     const float *weight = weights[0], *bias = weights[1], *mean = weights[2], *variance = weights[3];
     const float epsilon = desc->epsilon == 0.0f ? 1e-5f : desc->epsilon;
     const int32_t channels = first_dim(graph, node);
-    float *scale = prepared, *offset = scale + plan->prepared_bytes / 8;
+    float *scale = prepared, *offset = (float *)(void *)bs_bytes_at(prepared, bs_bytes_share(plan->prepared_bytes, 2));
     for (int32_t c = 0; c < channels; c++) {
         scale[c] = weight[c] / sqrtf(variance[c] + epsilon);
         offset[c] = bias[c] - mean[c] * scale[c];
     }
+}
+
+static bool batch_norm_same_layout(const bs_graph *graph, const bs_node *a, const bs_node *b)
+{
+    (void)graph;
+    return ((const bs_norm_desc *)a->params)->epsilon == ((const bs_norm_desc *)b->params)->epsilon;
 }
 
 static void batch_norm_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
@@ -10676,7 +11148,7 @@ static bs_status batch_norm_run(const bs_call *call)
     bs_span_open(&span, &call->out[0], call->rows);
     bs_span_add(&span, &call->in[0], NULL, 0);
     bs_span_add_array(&span, scale, 0);
-    bs_span_add_array(&span, scale + call->plan->prepared_bytes / 8, 0);
+    bs_span_add_array(&span, bs_bytes_read_at(call->prepared, bs_bytes_share(call->plan->prepared_bytes, 2)), 0);
     bs_span_run(&span, batch_norm_inner, NULL);
     return BS_OK;
 }
@@ -10691,6 +11163,7 @@ const bs_op bs_op_batch_norm = {.name = "batch_norm",
                                 .weights = batch_norm_weights,
                                 .plan = batch_norm_plan,
                                 .prepare = batch_norm_prepare,
+                                .same_layout = batch_norm_same_layout,
                                 .run = batch_norm_run};
 
 bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)
@@ -10817,21 +11290,19 @@ static bs_conv_geometry linear_geometry(int32_t inputs, int32_t outputs)
 }
 
 /* A GPU's layout is the plain one, its lines padded with zeros to whole loads of 16 bytes. */
-static uint64_t linear_line_bytes(const bs_node_plan *plan, int32_t inputs)
+static bs_bytes linear_line_bytes(const bs_node_plan *plan, int32_t inputs)
 {
-    const uint64_t bytes = (plan->half ? 2 : 4) * (uint64_t)inputs;
-    return (bytes + 15) / 16 * 16;
+    return bs_bytes_align_to(bs_bytes_array(inputs, plan->half ? 2 : 4), 16);
 }
 
 static bs_epilogue_layout linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs)
 {
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
-    const uint64_t plain = bs_mul_u64((uint64_t)inputs, (uint64_t)desc->out);
     if (plan->tier == BS_TIER_CUDA)
-        return bs_epilogue_place(bs_mul_u64(linear_line_bytes(plan, inputs), (uint64_t)desc->out), desc->out, desc->act);
-    const uint64_t floats =
-        plan->algorithm == BS_CONV_REFERENCE ? plain : bs_conv_prepared_floats(&g, BS_CONV_DIRECT, plan->tier);
-    return bs_epilogue_place(4 * floats, desc->out, desc->act);
+        return bs_epilogue_place(bs_bytes_times(linear_line_bytes(plan, inputs), desc->out), desc->out, desc->act);
+    const bs_bytes floats = plan->algorithm == BS_CONV_REFERENCE ? bs_bytes_times(bs_bytes_array(inputs, 1), desc->out)
+                                                                 : bs_bytes_of(bs_conv_prepared_floats(&g, BS_CONV_DIRECT, plan->tier));
+    return bs_epilogue_place(bs_bytes_times(floats, sizeof(float)), desc->out, desc->act);
 }
 
 /* Scratch: one line in and one line out, for operands whose last dimension is not contiguous. */
@@ -10845,12 +11316,12 @@ static void linear_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const bool fast = plan->tier != BS_TIER_CUDA && choice != BS_CONV_FORCE_REFERENCE && bs_conv_supports(&g, BS_CONV_DIRECT, plan->tier);
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = linear_layout(desc, plan, inputs).bytes;
-    plan->scratch_bytes = bs_align_u64(4 * (uint64_t)inputs) + bs_align_u64(4 * (uint64_t)desc->out);
+    plan->scratch_bytes = bs_bytes_add(bs_bytes_align(bs_bytes_array(inputs, sizeof(float))), bs_bytes_align(bs_bytes_array(desc->out, sizeof(float))));
 }
 
 static void linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, uint8_t *memory)
 {
-    const size_t line = (size_t)linear_line_bytes(plan, inputs);
+    const size_t line = (size_t)bs_bytes_figure(linear_line_bytes(plan, inputs));
     for (int32_t o = 0; o < outputs; o++, weight += inputs, memory += line) {
         memset(memory, 0, line);
         for (int32_t k = 0; k < inputs; k++) {
@@ -10876,11 +11347,11 @@ static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_
         memcpy(memory, weights[0], 4 * (size_t)inputs * (size_t)desc->out);
     else
         bs_conv_prepare(&g, BS_CONV_DIRECT, plan->tier, weights[0], prepared);
-    memset(memory + layout.bias, 0, 4 * (size_t)desc->out);
+    memset(bs_bytes_at(memory, layout.bias), 0, 4 * (size_t)desc->out);
     if (!desc->no_bias)
-        memcpy(memory + layout.bias, weights[1], 4 * (size_t)desc->out);
+        memcpy(bs_bytes_at(memory, layout.bias), weights[1], 4 * (size_t)desc->out);
     if (desc->act == BS_PRELU)
-        memcpy(memory + layout.slopes, weights[desc->no_bias ? 1 : 2], 4 * (size_t)desc->out);
+        memcpy(bs_bytes_at(memory, layout.slopes), weights[desc->no_bias ? 1 : 2], 4 * (size_t)desc->out);
 }
 
 /* -------------------------------------------------------------------------------------------------------- run */
@@ -10942,7 +11413,7 @@ static void linear_block(const linear_job *job, int64_t n, const float *x, ptrdi
 static void linear_gathered(const linear_job *job, const float *x, float *y)
 {
     const int32_t inputs = job->geometry.in_channels, outputs = job->geometry.out_channels;
-    float *line = job->call->scratch, *result = line + bs_align_u64(4 * (uint64_t)inputs) / 4;
+    float *line = job->call->scratch, *result = line + bs_aligned_floats(inputs);
     for (int32_t k = 0; k < inputs; k++)
         line[k] = x[k * job->in_step];
     linear_block(job, 1, line, inputs, result, outputs);
@@ -10979,8 +11450,8 @@ static linear_job linear_job_of(const bs_call *call)
     job.geometry = linear_geometry(inputs, desc->out);
     job.epilogue.act = (bs_act)desc->act;
     job.epilogue.param = desc->act_param;
-    job.epilogue.bias = (const float *)(const void *)(memory + layout.bias);
-    job.epilogue.slopes = desc->act == BS_PRELU ? (const float *)(const void *)(memory + layout.slopes) : NULL;
+    job.epilogue.bias = (const float *)(const void *)bs_bytes_read_at(memory, layout.bias);
+    job.epilogue.slopes = desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL;
     bs_conv_task probe;
     job.fused = bs_epilogue_fuse(&job.epilogue, &probe);
     job.in_step = in->dim[in->rank - 1] == 1 ? 1 : in->stride[in->rank - 1];
@@ -11191,7 +11662,7 @@ static bs_status layer_norm_run(const bs_call *call)
     lines_job job = lines_job_of(call, last);
     job.epsilon = desc->epsilon == 0.0f ? 1e-5f : desc->epsilon;
     job.weight = call->prepared;
-    job.bias = job.weight + bs_align_u64(4 * (uint64_t)job.n) / 4;
+    job.bias = job.weight + bs_aligned_floats(job.n);
     lines_visit(call, last, layer_norm_lines, &job);
     return BS_OK;
 }
@@ -12023,7 +12494,16 @@ bs_value bs_pixel_unshuffle(bs_graph *graph, bs_value x, int32_t r)
 /* #include "ops/common.h" */
 
 static const bs_field pool2d_fields[] = {{"kind", 'i'}, {"kernel", 'i'}, {"stride", 'i'},
-                                         {"pad", 'i'},  {"global", 'i'}, {"count_pad", 'i'}};
+                                         {"pad", 'i'},  {"global", 'i'}, {"count_pad", 'i'}, {"padding", 'i'}};
+
+/* Before op set 3 a global pool looked at no pad. */
+static void pool2d_upgrade(int32_t *fields, int32_t opset)
+{
+    int32_t *pad = &fields[3], *padding = &fields[6];
+    if (opset < 3 && fields[4] != 0)
+        *pad = 0;
+    bs_upgrade_padding(opset, pad, padding);
+}
 
 static bs_window pool2d_window(const bs_pool2d_desc *desc)
 {
@@ -12038,11 +12518,12 @@ static bool pool2d_infer(bs_infer *infer)
     const bs_window window = pool2d_window(desc);
     if (!bs_infer_field(infer, "kind", desc->kind, 0, BS_POOL_MAX) ||
         !bs_infer_field(infer, "kernel", desc->kernel, 0, 255) ||
-        !bs_infer_field(infer, "stride", desc->stride, 0, 255) || !bs_infer_dtype(infer, 0, BS_F32) ||
+        !bs_infer_field(infer, "stride", desc->stride, 0, 255) ||
+        !bs_infer_padding(infer, desc->padding, desc->pad, window.kernel_h / 2) || !bs_infer_dtype(infer, 0, BS_F32) ||
         !bs_infer_rank(infer, 0, 3, 3))
         return false;
     if (!desc->global)
-        return bs_infer_field(infer, "pad", desc->pad, 0, window.kernel_h / 2) && bs_infer_window(infer, &window);
+        return bs_infer_window(infer, &window);
     infer->out[0].rank = 1;
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     return true;
@@ -12189,6 +12670,7 @@ const bs_op bs_op_pool2d = {.name = "pool2d",
                             .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
                             .params_bytes = sizeof(bs_pool2d_desc),
                             BS_FIELDS(pool2d_fields),
+                            .upgrade = pool2d_upgrade,
                             .infer = pool2d_infer,
                             .halo = pool2d_halo,
                             .flops = pool2d_flops,
@@ -12867,20 +13349,20 @@ int32_t bs_op_index(const char *name)
 
 /* ------------------------------------------------------------------------------------------------- weights */
 
-uint64_t bs_weight_elements(const bs_weight_spec *spec)
+bs_bytes bs_weight_elements(const bs_weight_spec *spec)
 {
-    uint64_t elements = 1;
+    bs_bytes elements = bs_bytes_of(1);
     for (int32_t d = 0; d < spec->rank; d++)
-        elements = bs_mul_u64(elements, (uint64_t)spec->dim[d]);
+        elements = bs_bytes_times(elements, spec->dim[d]);
     return elements;
 }
 
-uint64_t bs_weight_offset(const bs_weight_spec *specs, int32_t index)
+bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index)
 {
-    uint64_t offset = 0;
+    bs_bytes offset = bs_bytes_of(0);
     for (int32_t i = 0; i < index; i++) {
-        const uint64_t bytes = bs_mul_u64(bs_weight_elements(&specs[i]), bs_dtype_bytes(specs[i].dtype));
-        offset = bs_add_u64(offset, bs_align_u64(bytes));
+        const bs_bytes bytes = bs_bytes_product(bs_weight_elements(&specs[i]), bs_bytes_of(bs_dtype_bytes(specs[i].dtype)));
+        offset = bs_bytes_add(offset, bs_bytes_align(bytes));
     }
     return offset;
 }
@@ -12978,19 +13460,18 @@ static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 
 static bs_dim_id symbol_by_number(const bs_graph *g, int32_t number)
 {
-    for (bs_dim_id d = 0; d < g->n_dims; d++)
-        if (g->dims[d].kind == BS_DIM_SYMBOL && --number == 0)
-            return d;
-    return -1;
+    bs_dim_id low = 0, high = g->n_dims; /* the first entry with so many symbols up to it */
+    while (low < high) {
+        const bs_dim_id middle = low + (high - low) / 2;
+        if (g->dims[middle].symbols >= number)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return number >= 1 && low < g->n_dims ? low : -1;
 }
 
-static int32_t symbol_number(const bs_graph *g, bs_dim_id id)
-{
-    int32_t number = 0;
-    for (bs_dim_id d = 0; d <= id; d++)
-        number += g->dims[d].kind == BS_DIM_SYMBOL;
-    return number;
-}
+#define SYMBOL_MOST 65535 /* that a code can name */
 
 /* Encodes a dimension as bs_source_params.dim; 0 when it is none of the storable forms. */
 static int32_t source_dim_encode(const bs_graph *g, bs_dim_id id)
@@ -12998,10 +13479,12 @@ static int32_t source_dim_encode(const bs_graph *g, bs_dim_id id)
     const bs_dim_info *d = &g->dims[id];
     if (d->kind == BS_DIM_CONST)
         return (int32_t)d->maximum;
-    if (d->kind == BS_DIM_SYMBOL)
-        return -symbol_number(g, id);
+    if (d->kind == BS_DIM_SYMBOL && d->symbols <= SYMBOL_MOST)
+        return -d->symbols;
+    if (d->kind != BS_DIM_DERIVED || g->dims[d->parent].symbols > SYMBOL_MOST)
+        return 0;
     if (d->add == 0 && d->div == 1 && d->mul <= 1024 && g->dims[d->parent].kind == BS_DIM_SYMBOL)
-        return -(symbol_number(g, d->parent) + 65536 * (int32_t)(d->mul - 1));
+        return -(g->dims[d->parent].symbols + 65536 * (d->mul - 1));
     return 0;
 }
 
@@ -13020,13 +13503,8 @@ static bool name_is_new(bs_infer *infer)
     const bs_graph *g = infer->graph;
     if (!infer->name[0])
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "a name is needed");
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_op *op = bs_op_get(g->nodes[n].op);
-        const bool named = op == &bs_op_input || op == &bs_op_state || op == &bs_op_output;
-        if (named && strcmp(bs_node_name(&g->nodes[n]), infer->name) == 0)
-            return bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier %s", op->name);
-    }
-    return true;
+    const int32_t taken = bs_graph_named(g, infer->name, false);
+    return !taken || bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier %s", bs_op_get(g->nodes[taken].op)->name);
 }
 
 static bool source_infer(bs_infer *infer)
@@ -13048,9 +13526,9 @@ static bool source_infer(bs_infer *infer)
 
 static const bs_field source_fields[] = {{"dtype", 'i'}, {"rank", 'i'}, {"dim0", 'i'}, {"dim1", 'i'}, {"dim2", 'i'}, {"dim3", 'i'}};
 
-const bs_op bs_op_input = {.name = "input", .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_source_params),
+const bs_op bs_op_input = {.name = "input", .flags = BS_OP_STRUCTURAL | BS_OP_NAMED, .params_bytes = sizeof(bs_source_params),
                            .fields = source_fields, .n_fields = 6, .infer = source_infer};
-const bs_op bs_op_state = {.name = "state", .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_source_params),
+const bs_op bs_op_state = {.name = "state", .flags = BS_OP_STRUCTURAL | BS_OP_NAMED, .params_bytes = sizeof(bs_source_params),
                            .fields = source_fields, .n_fields = 6, .infer = source_infer};
 
 static bs_value source_add(bs_graph *g, const bs_op *op, const char *name, bs_dtype dtype, bs_shape shape)
@@ -13089,7 +13567,7 @@ static bool output_infer(bs_infer *infer)
     return name_is_new(infer) && bs_infer_root(infer, 0);
 }
 
-const bs_op bs_op_output = {.name = "output", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL,
+const bs_op bs_op_output = {.name = "output", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
                             .params_bytes = sizeof(bs_name_params), .infer = output_infer};
 
 void bs_output(bs_graph *graph, const char *name, bs_value value)
@@ -13118,17 +13596,14 @@ static bool fits_state(const bs_graph *g, const bs_value_info *state, const bs_v
 
 bool bs_infer_state(bs_infer *infer)
 {
-    const bs_graph *g = infer->graph;
-    const bs_node *source = &g->nodes[infer->in[0]->node];
+    bs_graph *g = infer->graph;
+    bs_node *source = &g->nodes[infer->in[0]->node];
     if (!bs_node_is(source, &bs_op_state))
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is made by %s \"%s\", expected a state", bs_op_get(source->op)->name,
                              bs_node_name(source));
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_node *node = &g->nodes[n];
-        const bool writes = bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append);
-        if (writes && bs_node_in(g, node)[0] == infer->ids[0])
-            return bs_infer_fail(infer, BS_ERROR_GRAPH, "state \"%s\" is written twice", bs_node_name(source));
-    }
+    if (source->writer)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "state \"%s\" is written twice", bs_node_name(source));
+    source->writer = g->n_nodes; /* the node to be; refused after all, the graph is of no use */
     return true;
 }
 
@@ -13339,9 +13814,8 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
     bs_graph *g = infer->graph;
     if (!infer->name[0])
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "a name is needed");
-    for (int32_t i = 1; i < g->n_routers; i++)
-        if (strcmp(g->routers[i].desc->name, infer->name) == 0)
-            return bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier router");
+    if (bs_graph_named(g, infer->name, true))
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier router");
     if (!bs_infer_field(infer, "protocol", d->protocol, 0, BS_PROTOCOL_COUNT - 1))
         return false;
     const bool two = d->protocol == BS_ROUTE_BINARY || d->protocol == BS_ROUTE_RESIDUAL_THRESHOLD;
@@ -13398,10 +13872,16 @@ static bool route_infer(bs_infer *infer)
         return false;
     if (infer->in[0]->domain == 0)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "scores are a root value: make cells first (bs_rows, bs_patches)");
-    if (g->n_routers == BS_MAX_ROUTERS)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "more than %d routers", BS_MAX_ROUTERS - 1);
+    if (g->n_routers > g->max_routers)
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the graph is full: %d routers (bs_graph_desc.max_routers)", g->max_routers);
+    if (d->paths > BS_MAX_ALL_PATHS - g->n_paths)
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "all routers together have more than %d paths", BS_MAX_ALL_PATHS);
     bs_router_info *router = &g->routers[g->n_routers];
     router->node = g->n_nodes;
+    router->first_path = g->n_paths;
+    router->path_domains = 0;
+    g->n_paths += d->paths;
+    g->max_paths = bs_max_i32(g->max_paths, d->paths);
     router->domain = infer->in[0]->domain;
     router->score = infer->ids[0];
     router->knob = infer->n_in > 1 ? infer->ids[1] : 0;
@@ -13430,7 +13910,7 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
 
 static const bs_field route_fields[] = {{"protocol", 'i'}, {"paths", 'i'}, {"k", 'i'}, {"threshold", 'f'},
                                         {"fallback", 'i'}, {"capacity", 'i'}, {"normalise", 'i'}, {"floor", 'i'}};
-const bs_op bs_op_route = {.name = "route", .min_in = 1, .max_in = 2, .flags = BS_OP_STRUCTURAL,
+const bs_op bs_op_route = {.name = "route", .min_in = 1, .max_in = 2, .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
                            .params_bytes = sizeof(bs_route_desc), .fields = route_fields, .n_fields = 8,
                            .infer = route_infer, .weights = route_weights};
 
@@ -13657,14 +14137,15 @@ const bs_op bs_op_gather = {.name = "gather", .min_in = 2, .max_in = BS_MAX_PATH
 
 bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs_value residual, const bs_gather_desc *desc)
 {
-    int32_t in[BS_MAX_PATHS + 1];
     const bs_value failed = {0};
     if (!router_exists(graph, "gather", router))
         return failed;
     const int32_t paths = graph->routers[router.id].desc->paths;
-    for (int32_t i = 0; i < paths; i++)
+    int32_t *in = bs_graph_operands(graph, paths + 1);
+    for (int32_t i = 0; in && i < paths; i++)
         in[i] = values ? values[i].id : 0; /* no path gives anything */
-    in[paths] = residual.id;
+    if (in)
+        in[paths] = residual.id;
     const bs_gather_params p = {desc && desc->name ? desc->name : "", router.id, desc ? desc->mode : BS_GATHER_PLACE};
     return bs_graph_value(graph, bs_op_index("gather"), in, paths + 1, &p);
 }
@@ -14066,7 +14547,7 @@ static void attention_plan(const bs_graph *graph, const bs_node *node, bs_conv_c
 {
     (void)choice, (void)max_h, (void)max_w;
     plan->pieces = bs_or_default(((const bs_attention_desc *)node->params)->heads, 1);
-    plan->scratch_bytes = bs_mul_u64((uint64_t)attention_most(graph, node), sizeof(float));
+    plan->scratch_bytes = bs_bytes_array(attention_most(graph, node), sizeof(float));
 }
 
 /* ------------------------------------------------------------------------------------------------------ kernel */
@@ -14398,8 +14879,8 @@ static void describe_params(const bs_node *node, const bs_op *op, describe_text 
 
 size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_t bytes)
 {
-    describe_text t = {text, bytes, 0};
-    if (bytes > 0)
+    describe_text t = {text, text ? bytes : 0, 0};
+    if (t.bytes > 0)
         text[0] = 0;
     if (!graph || index < 1 || index >= graph->n_nodes)
         return 0;
@@ -14415,9 +14896,9 @@ size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_
 
 size_t bs_op_describe(int32_t index, char *text, size_t bytes)
 {
-    describe_text t = {text, bytes, 0};
+    describe_text t = {text, text ? bytes : 0, 0};
     const bs_op *op = bs_op_get(index);
-    if (bytes > 0)
+    if (t.bytes > 0)
         text[0] = 0;
     if (!op)
         return 0;
@@ -14427,6 +14908,55 @@ size_t bs_op_describe(int32_t index, char *text, size_t bytes)
     return t.used;
 }
 /* ==== end src/describe.c ====================================================================== */
+
+/* ==== begin src/ports.c ======================================================================= */
+/* ports.c: what a graph is to whoever uses it: inputs and outputs, and what its routers decide on, by name.
+ *
+ * Owns: the answers. Relies on: graph.h, structure.h. Must never: need a plan or a session: a model that does not fit is refused
+ * before memory is taken for it. */
+/* #include "graph.h" */
+/* #include "structure.h" */
+
+#include <string.h>
+
+static void port_fill(const bs_graph *g, int32_t value, bool output, bs_port_facts *facts)
+{
+    const bs_value_info *v = &g->values[value];
+    memset(facts, 0, sizeof *facts);
+    facts->output = output;
+    facts->dtype = v->dtype;
+    facts->rank = v->rank;
+    for (int32_t i = 0; i < v->rank; i++)
+        facts->dim[i] = g->dims[v->dims[i]].maximum;
+}
+
+bs_status bs_graph_port_get(const bs_graph *graph, const char *name, bs_port_facts *facts)
+{
+    for (int32_t n = 1; graph && name && facts && n < graph->n_nodes; n++) {
+        const bs_node *node = &graph->nodes[n];
+        const bool output = bs_node_is(node, &bs_op_output);
+        if ((!output && !bs_node_is(node, &bs_op_input)) || strcmp(bs_node_name(node), name) != 0)
+            continue;
+        port_fill(graph, output ? bs_node_in(graph, node)[0] : node->first_out, output, facts);
+        return BS_OK;
+    }
+    return BS_ERROR_ARGUMENT;
+}
+
+bs_status bs_graph_router_get(const bs_graph *graph, const char *name, bs_router_facts *facts)
+{
+    for (int32_t r = 1; graph && name && facts && r < graph->n_routers; r++) {
+        const bs_router_info *router = &graph->routers[r];
+        if (strcmp(router->desc->name, name) != 0)
+            continue;
+        const int32_t patches = graph->domains[router->domain].patches;
+        facts->paths = router->desc->paths;
+        facts->patch_size = patches >= 0 ? graph->domains[patches].size : 0;
+        return BS_OK;
+    }
+    return BS_ERROR_ARGUMENT;
+}
+/* ==== end src/ports.c ========================================================================= */
 
 /* ==== begin src/weights.h ===================================================================== */
 /* weights.h - from a weight source to the canonical tensor that an op asked for.
@@ -14438,7 +14968,12 @@ size_t bs_op_describe(int32_t index, char *text, size_t bytes)
 /* #include "op.h" */
 
 /* Bytes of the tensor as the op wants it (spec->dtype). UINT64_MAX when they cannot be counted. */
-uint64_t bs_weight_spec_bytes(const bs_weight_spec *spec);
+bs_bytes bs_weight_spec_bytes(const bs_weight_spec *spec);
+
+/* "body.0.weight", from a node and what its op calls the weight; [2 * BS_MAX_NAME] holds every name. */
+void bs_weight_name(char *text, size_t bytes, const bs_node *node, const char *suffix);
+/* "[8, 4, 3, 3]", for messages. */
+void bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes);
 
 /* Finds `name` and checks it against what the op declares: same rank and dimensions; same type, or f16/bf16 where
  * f32 is wanted. BS_ERROR_WEIGHTS with a message that names tensor, shape found and shape wanted. */
@@ -14455,7 +14990,7 @@ bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_w
 
 /* f16 or bf16 to f32, first to last: `narrow` may lie in the same memory, element i at or beyond the end of target element
  * i, or wholly apart. Neither needs to be aligned. */
-void bs_weight_widen(bs_tier tier, void *target, const void *narrow, uint64_t elements, bs_dtype stored);
+void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes elements, bs_dtype stored);
 
 /* Canonical tensors of a node, in the order its op declares them, to what its kernel wants. */
 void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors, void *prepared);
@@ -14469,14 +15004,24 @@ void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node
 /* #include "weights.h" */
 /* #include "kernels/arrange.h" */
 
-uint64_t bs_weight_spec_bytes(const bs_weight_spec *spec)
+static bs_bytes bytes_as(const bs_weight_spec *spec, bs_dtype dtype)
 {
-    return bs_mul_u64(bs_weight_elements(spec), bs_dtype_bytes(spec->dtype));
+    return bs_bytes_product(bs_weight_elements(spec), bs_bytes_of(bs_dtype_bytes(dtype)));
+}
+
+bs_bytes bs_weight_spec_bytes(const bs_weight_spec *spec)
+{
+    return bytes_as(spec, spec->dtype);
 }
 
 /* ------------------------------------------------------------------------------------------------- checks */
 
-static void weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes)
+void bs_weight_name(char *text, size_t bytes, const bs_node *node, const char *suffix)
+{
+    snprintf(text, bytes, "%s%s%s", bs_node_name(node), *suffix ? "." : "", suffix);
+}
+
+void bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes)
 {
     size_t used = 0;
     snprintf(buffer, bytes, "[]");
@@ -14511,14 +15056,14 @@ bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_w
     if (status != BS_OK)
         return bs_fail(error, status, "weight \"%s\": its source cannot look it up", name);
     char found[64], wanted[64];
-    weight_shape_text(info->rank, info->dim, found, sizeof found);
-    weight_shape_text(spec->rank, spec->dim, wanted, sizeof wanted);
+    bs_weight_shape_text(info->rank, info->dim, found, sizeof found);
+    bs_weight_shape_text(spec->rank, spec->dim, wanted, sizeof wanted);
     if (!weight_shape_fits(spec, info))
         return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" is %s, expected %s", name, found, wanted);
     if (!weight_type_fits(info->dtype, spec->dtype))
         return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" is %s, expected %s", name, bs_dtype_name(info->dtype),
                        bs_dtype_name(spec->dtype));
-    if (info->bytes != bs_mul_u64(bs_weight_elements(spec), bs_dtype_bytes(info->dtype)))
+    if (!bs_bytes_same(bs_bytes_of(info->bytes), bytes_as(spec, info->dtype)))
         return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" has %llu bytes, expected those of %s of %s", name,
                        (unsigned long long)info->bytes, found, bs_dtype_name(info->dtype));
     return BS_OK;
@@ -14542,10 +15087,11 @@ static void widen_bf16(const uint16_t *from, float *to)
 }
 
 /* In blocks through memory of its own: what is widened may lie over what was narrow. */
-void bs_weight_widen(bs_tier tier, void *target, const void *narrow, uint64_t elements, bs_dtype stored)
+void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes elements, bs_dtype stored)
 {
-    for (uint64_t i = 0; i < elements; i += WIDEN_BLOCK) {
-        const size_t count = elements - i < WIDEN_BLOCK ? (size_t)(elements - i) : WIDEN_BLOCK;
+    const uint64_t n = bs_bytes_figure(elements);
+    for (uint64_t i = 0; i < n; i += WIDEN_BLOCK) {
+        const size_t count = n - i < WIDEN_BLOCK ? (size_t)(n - i) : WIDEN_BLOCK;
         uint16_t from[WIDEN_BLOCK] = {0};
         float to[WIDEN_BLOCK];
         memcpy(from, (const uint8_t *)narrow + 2 * i, 2 * count);
@@ -14561,12 +15107,14 @@ void bs_weight_widen(bs_tier tier, void *target, const void *narrow, uint64_t el
 bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
                          const bs_weight_info *info, bs_tier tier, void *target, bs_error *error)
 {
-    const uint64_t wanted = bs_weight_spec_bytes(spec);
-    if (info->bytes > wanted || wanted > SIZE_MAX)
+    const bs_bytes wanted = bs_weight_spec_bytes(spec);
+    const uint64_t most = bs_bytes_known(wanted) ? bs_bytes_figure(bs_bytes_min(wanted, bs_bytes_of(SIZE_MAX))) : 0;
+    size_t size;
+    if (!bs_bytes_fit(bs_bytes_of(info->bytes), most, &size))
         return bs_fail(error, BS_ERROR_ARGUMENT, "weight \"%s\" has %llu bytes, expected at most %llu", name,
-                       (unsigned long long)info->bytes, (unsigned long long)wanted);
-    uint8_t *landing = (uint8_t *)target + (wanted - info->bytes);
-    const bs_status status = weights->read(weights->user, info, 0, landing, (size_t)info->bytes);
+                       (unsigned long long)info->bytes, (unsigned long long)most);
+    uint8_t *landing = bs_bytes_at(target, bs_bytes_sub(wanted, bs_bytes_of(size)));
+    const bs_status status = weights->read(weights->user, info, 0, landing, size);
     if (status != BS_OK)
         return bs_fail(error, status, "weight \"%s\": its %llu bytes could not be read", name, (unsigned long long)info->bytes);
     if (info->dtype != spec->dtype)
@@ -14584,7 +15132,7 @@ void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node
         return;
     }
     for (int32_t i = 0; i < count; i++)
-        memcpy((uint8_t *)prepared + bs_weight_offset(specs, i), tensors[i], (size_t)bs_weight_spec_bytes(&specs[i]));
+        memcpy(bs_bytes_at(prepared, bs_weight_offset(specs, i)), tensors[i], (size_t)bs_bytes_figure(bs_weight_spec_bytes(&specs[i])));
 }
 
 /* -------------------------------------------------------------------------------- a caller's table of arrays */
@@ -14595,11 +15143,12 @@ static bool tensor_table_info(const bs_tensor *tensor, bs_weight_info *info)
         return false;
     info->dtype = tensor->dtype;
     info->rank = tensor->rank;
-    info->bytes = bs_dtype_bytes(tensor->dtype);
+    bs_bytes bytes = bs_bytes_of(bs_dtype_bytes(tensor->dtype));
     for (int32_t d = 0; d < tensor->rank; d++) {
         info->dim[d] = tensor->dim[d];
-        info->bytes = bs_mul_u64(info->bytes, tensor->dim[d] < 0 ? 0 : (uint64_t)tensor->dim[d]);
+        bytes = bs_bytes_times(bytes, bs_max_i64(tensor->dim[d], 0));
     }
+    info->bytes = bs_bytes_figure(bytes);
     return true;
 }
 
@@ -14636,7 +15185,8 @@ static const void *tensor_table_map(const void *user, const bs_weight_info *info
 bs_weights bs_weights_from_table(const bs_tensor_table *table)
 {
     const bs_weights weights = {.user = table, .find = tensor_table_find, .read = tensor_table_read, .map = tensor_table_map};
-    return weights;
+    const bs_weights none = {.user = NULL};
+    return table ? weights : none;
 }
 /* ==== end src/weights.c ======================================================================= */
 
@@ -14652,13 +15202,13 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table)
 typedef struct bs_source {
     const uint8_t *memory; /* NULL: ask the reader */
     bs_reader reader;
-    uint64_t size;
+    bs_bytes size;
 } bs_source;
 
 /* All of the bytes or a failure: BS_ERROR_FORMAT beyond the end, BS_ERROR_IO when the reader gives less. */
-bs_status bs_source_read(const bs_source *source, uint64_t offset, void *buffer, uint64_t bytes);
+bs_status bs_source_read(const bs_source *source, bs_bytes offset, void *buffer, bs_bytes bytes);
 
-#define BS_CURSOR_BYTES 128
+#define BS_CURSOR_BYTES 512 /* read ahead: metadata of large models is megabytes */
 
 /* What a read failed of, when it was not the storage. */
 typedef enum bs_cursor_fault { BS_FAULT_END, BS_FAULT_LONG, BS_FAULT_ASCII } bs_cursor_fault;
@@ -14666,19 +15216,18 @@ typedef enum bs_cursor_fault { BS_FAULT_END, BS_FAULT_LONG, BS_FAULT_ASCII } bs_
 /* Reads on from `at` and never beyond `end`. Failure is sticky: after it, numbers read as 0. */
 typedef struct bs_cursor {
     const bs_source *source;
-    uint64_t at, end;
+    bs_bytes at, end;
     bs_status status;
     bs_cursor_fault fault;
-    uint64_t wanted, most; /* bytes that the read that failed asked for; a text's limit */
-    uint32_t window_bytes;
-    uint64_t window_at;
+    bs_bytes wanted, most; /* bytes that the read that failed asked for; a text's limit */
+    bs_bytes window_at, window_end; /* what of the source is there */
     uint8_t window[BS_CURSOR_BYTES];
 } bs_cursor;
 
 /* at <= end <= the source's size */
-void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uint64_t end);
-bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes);
-bool bs_cursor_skip(bs_cursor *cursor, uint64_t bytes);
+void bs_cursor_init(bs_cursor *cursor, const bs_source *source, bs_bytes at, bs_bytes end);
+bool bs_cursor_take(bs_cursor *cursor, void *target, bs_bytes bytes);
+bool bs_cursor_skip(bs_cursor *cursor, bs_bytes bytes);
 uint32_t bs_cursor_u32(bs_cursor *cursor);
 uint64_t bs_cursor_u64(bs_cursor *cursor);
 static inline int32_t bs_cursor_i32(bs_cursor *cursor) { return (int32_t)bs_cursor_u32(cursor); }
@@ -14687,7 +15236,7 @@ static inline int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_curs
 bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
 /* Says why this cursor failed, of `what`. */
 bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what);
-static inline uint64_t bs_cursor_left(const bs_cursor *cursor) { return cursor->end - cursor->at; }
+static inline bs_bytes bs_cursor_left(const bs_cursor *cursor) { return bs_bytes_sub(cursor->end, cursor->at); }
 
 /* ------------------------------------------------------------------------------------------------- hashes */
 
@@ -14707,25 +15256,27 @@ bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice);
 
 /* ------------------------------------------------------------------------------------------------ sources */
 
-bs_status bs_source_read(const bs_source *source, uint64_t offset, void *buffer, uint64_t bytes)
+bs_status bs_source_read(const bs_source *source, bs_bytes offset, void *buffer, bs_bytes bytes)
 {
-    if (offset > source->size || bytes > source->size - offset)
+    const bs_bytes end = bs_bytes_add(offset, bytes);
+    size_t size = 0;
+    if (!bs_bytes_known(end) || bs_bytes_less(source->size, end))
         return BS_ERROR_FORMAT;
-    if (bytes == 0)
+    if (!bs_bytes_any(bytes))
         return BS_OK;
-    if (bytes > SIZE_MAX)
+    if (!bs_bytes_fit(bytes, SIZE_MAX, &size))
         return BS_ERROR_IO;
     if (source->memory) {
-        memcpy(buffer, source->memory + offset, (size_t)bytes);
+        memcpy(buffer, bs_bytes_read_at(source->memory, offset), size);
         return BS_OK;
     }
-    const int64_t got = source->reader.read(source->reader.user, offset, buffer, (size_t)bytes);
-    return got >= 0 && (uint64_t)got == bytes ? BS_OK : BS_ERROR_IO;
+    const int64_t got = source->reader.read(source->reader.user, bs_bytes_figure(offset), buffer, size);
+    return got >= 0 && (uint64_t)got == size ? BS_OK : BS_ERROR_IO;
 }
 
 /* ------------------------------------------------------------------------------------------------ cursors */
 
-void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uint64_t end)
+void bs_cursor_init(bs_cursor *cursor, const bs_source *source, bs_bytes at, bs_bytes end)
 {
     memset(cursor, 0, sizeof *cursor);
     cursor->source = source;
@@ -14734,7 +15285,7 @@ void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uin
 }
 
 /* The first failure: all reads look at the status before. */
-static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, uint64_t wanted)
+static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, bs_bytes wanted)
 {
     c->status = status;
     c->fault = fault;
@@ -14743,25 +15294,25 @@ static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, u
 
 bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what)
 {
-    const unsigned long long at = cursor->at, wanted = cursor->wanted;
+    const unsigned long long at = bs_bytes_figure(cursor->at), wanted = bs_bytes_figure(cursor->wanted);
     if (cursor->status == BS_ERROR_IO)
         return bs_fail(error, BS_ERROR_IO, "%s: reading %llu bytes at byte %llu failed", what, wanted, at);
     if (cursor->fault == BS_FAULT_LONG)
-        return bs_fail(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted, (unsigned long long)cursor->most);
+        return bs_fail(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted, (unsigned long long)bs_bytes_figure(cursor->most));
     if (cursor->fault == BS_FAULT_ASCII)
-        return bs_fail(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what, at - wanted);
+        return bs_fail(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what, (unsigned long long)bs_bytes_figure(bs_bytes_sub(cursor->at, cursor->wanted)));
     return bs_fail(error, BS_ERROR_FORMAT, "%s: %llu bytes needed at byte %llu, %llu left", what, wanted, at,
-                   (unsigned long long)bs_cursor_left(cursor));
+                   (unsigned long long)bs_bytes_figure(bs_cursor_left(cursor)));
 }
 
-static bool cursor_has(bs_cursor *c, uint64_t bytes)
+static bool cursor_has(bs_cursor *c, bs_bytes bytes)
 {
-    if (c->status == BS_OK && bytes > bs_cursor_left(c))
+    if (c->status == BS_OK && bs_bytes_less(bs_cursor_left(c), bytes))
         cursor_fail(c, BS_ERROR_FORMAT, BS_FAULT_END, bytes);
     return c->status == BS_OK;
 }
 
-static bool cursor_read(bs_cursor *c, void *target, uint64_t bytes)
+static bool cursor_read(bs_cursor *c, void *target, bs_bytes bytes)
 {
     const bs_status status = bs_source_read(c->source, c->at, target, bytes);
     if (status != BS_OK)
@@ -14770,59 +15321,58 @@ static bool cursor_read(bs_cursor *c, void *target, uint64_t bytes)
 }
 
 /* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. The window never begins behind `at`. */
-static bool cursor_fill(bs_cursor *c, uint64_t bytes)
+static bool cursor_fill(bs_cursor *c, bs_bytes bytes)
 {
-    if (c->at + bytes <= c->window_at + c->window_bytes)
+    if (!bs_bytes_less(c->window_end, bs_bytes_add(c->at, bytes)))
         return true;
-    const uint64_t left = bs_cursor_left(c);
-    const uint64_t ahead = left < BS_CURSOR_BYTES ? left : BS_CURSOR_BYTES;
+    const bs_bytes ahead = bs_bytes_min(bs_cursor_left(c), bs_bytes_of(BS_CURSOR_BYTES));
     if (!cursor_read(c, c->window, ahead))
         return false;
     c->window_at = c->at;
-    c->window_bytes = (uint32_t)ahead;
+    c->window_end = bs_bytes_add(c->at, ahead);
     return true;
 }
 
-bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes)
+bool bs_cursor_take(bs_cursor *cursor, void *target, bs_bytes bytes)
 {
     if (!cursor_has(cursor, bytes))
         return false;
-    if (cursor->source->memory || bytes > BS_CURSOR_BYTES) {
+    if (cursor->source->memory || bs_bytes_figure(bytes) > BS_CURSOR_BYTES) {
         if (!cursor_read(cursor, target, bytes))
             return false;
     } else {
         if (!cursor_fill(cursor, bytes))
             return false;
-        memcpy(target, cursor->window + (cursor->at - cursor->window_at), (size_t)bytes);
+        memcpy(target, bs_bytes_at(cursor->window, bs_bytes_sub(cursor->at, cursor->window_at)), (size_t)bs_bytes_figure(bytes));
     }
-    cursor->at += bytes;
+    cursor->at = bs_bytes_add(cursor->at, bytes);
     return true;
 }
 
-bool bs_cursor_skip(bs_cursor *cursor, uint64_t bytes)
+bool bs_cursor_skip(bs_cursor *cursor, bs_bytes bytes)
 {
     if (!cursor_has(cursor, bytes))
         return false;
-    cursor->at += bytes;
+    cursor->at = bs_bytes_add(cursor->at, bytes);
     return true;
 }
 
 uint32_t bs_cursor_u32(bs_cursor *cursor)
 {
     uint32_t n = 0;
-    return bs_cursor_take(cursor, &n, sizeof n) ? n : 0;
+    return bs_cursor_take(cursor, &n, bs_bytes_of(sizeof n)) ? n : 0;
 }
 
 uint64_t bs_cursor_u64(bs_cursor *cursor)
 {
     uint64_t n = 0;
-    return bs_cursor_take(cursor, &n, sizeof n) ? n : 0;
+    return bs_cursor_take(cursor, &n, bs_bytes_of(sizeof n)) ? n : 0;
 }
 
 /* Names end up in messages and on terminals: nothing but printable ASCII. */
-static bool text_is_plain(const char *text, uint64_t bytes)
+static bool text_is_plain(const char *text, size_t bytes)
 {
-    for (uint64_t i = 0; i < bytes; i++)
+    for (size_t i = 0; i < bytes; i++)
         if (text[i] < 0x20 || text[i] > 0x7e)
             return false;
     return true;
@@ -14831,23 +15381,24 @@ static bool text_is_plain(const char *text, uint64_t bytes)
 bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes)
 {
     text[0] = 0;
-    const uint64_t length = bs_cursor_u64(cursor);
+    const bs_bytes length = bs_bytes_of(bs_cursor_u64(cursor));
+    size_t size = 0;
     if (cursor->status != BS_OK)
         return false;
-    cursor->most = bytes - 1;
-    if (length >= bytes) {
+    cursor->most = bs_bytes_of(bytes - 1);
+    if (!bs_bytes_fit(length, bytes - 1, &size)) {
         cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_LONG, length);
         return false;
     }
-    if (bs_cursor_take(cursor, text, length) && !text_is_plain(text, length))
+    if (bs_cursor_take(cursor, text, length) && !text_is_plain(text, size))
         cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_ASCII, length);
-    text[cursor->status == BS_OK ? length : 0] = 0;
+    text[cursor->status == BS_OK ? size : 0] = 0;
     return cursor->status == BS_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------- hashes */
 
-uint64_t bs_name_hash(const char *name, size_t bytes)
+BS_WRAPS uint64_t bs_name_hash(const char *name, size_t bytes)
 {
     uint64_t hash = 14695981039346656037u;
     for (size_t i = 0; i < bytes; i++)
@@ -14871,8 +15422,8 @@ static void hash_sift(uint64_t *hashes, size_t root, size_t count)
 /* Heap sort: no recursion, no bad inputs. */
 bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
 {
-    for (size_t i = count / 2; i-- > 0;)
-        hash_sift(hashes, i, count);
+    for (size_t i = count / 2; i > 0; i--)
+        hash_sift(hashes, i - 1, count);
     for (size_t n = count; n > 0; n--) {
         const uint64_t largest = hashes[0];
         hashes[0] = hashes[n - 1];
@@ -14898,8 +15449,8 @@ bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
 
 /* #include "cursor.h" */
 
-#define BS_GGUF_MAX_KEYS 512
-#define BS_GGUF_MAX_TENSORS 1024
+#define BS_GGUF_MAX_KEYS (1u << 24) /* far from what would wrap: what a file holds is limited by its bytes */
+#define BS_GGUF_MAX_TENSORS (1u << 24)
 #define BS_GGUF_MAX_KEY_BYTES 127
 #define BS_GGUF_MAX_NAME_BYTES 63
 #define BS_GGUF_MAX_ALIGNMENT 65536
@@ -14911,17 +15462,19 @@ typedef enum bs_gguf_type {
 
 /* Where the value of a key lies: [at, end) of the file. An array's bytes are those of its elements. */
 typedef struct bs_gguf_key {
-    uint64_t hash, name_at; /* of its name; the string's length included */
-    uint64_t at, end;
+    uint64_t hash; /* of its name */
+    bs_bytes name_at; /* the string's length included */
+    bs_bytes at, end;
     uint64_t count;   /* elements of an array; 1 */
     uint32_t type;    /* of the value, or of an array's elements */
     bool is_array;
 } bs_gguf_key;
 
 typedef struct bs_gguf_tensor {
-    uint64_t hash, name_at;
-    uint64_t offset;  /* absolute in the file */
-    uint64_t bytes;   /* without padding */
+    uint64_t hash;
+    bs_bytes name_at;
+    bs_bytes offset;  /* absolute in the file */
+    bs_bytes bytes;   /* without padding */
     uint64_t dim[4];  /* fastest-varying first */
     uint32_t rank, type;
 } bs_gguf_tensor;
@@ -14931,7 +15484,7 @@ typedef struct bs_gguf_tensor {
 typedef struct bs_gguf {
     bs_source source;
     uint64_t alignment;
-    uint64_t data; /* offset of the data section */
+    bs_bytes data; /* offset of the data section */
     uint32_t n_keys, n_tensors;
     bs_gguf_key *keys;
     bs_gguf_tensor *tensors;
@@ -14940,6 +15493,13 @@ typedef struct bs_gguf {
 /* Checks the whole header and that every tensor's bytes are there. The index goes to `arena`; `source` is copied.
  * After a failure the arena is as it was. */
 bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_error *error);
+
+/* What opening takes of an arena, ahead: bytes that stay, and what is taken for a moment while header and tensors are read.
+ * counts: how many elements the arrays of these names have. */
+typedef struct bs_gguf_need {
+    bs_bytes bytes, passing_bytes;
+} bs_gguf_need;
+bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need, bs_error *error);
 
 /* NULL when there is no such key. */
 const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name);
@@ -14952,7 +15512,7 @@ bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint
 /* A cursor over the value (a string: over its bytes, length included). NULL key: an empty one. */
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor);
 /* The string at `at`, which was read before; whoever owns the bytes may have changed them since. */
-bs_status bs_gguf_text(const bs_gguf *gguf, uint64_t at, char *text, size_t bytes, bs_error *error);
+bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error);
 
 #endif
 /* ==== end src/gguf.h ========================================================================== */
@@ -14984,10 +15544,10 @@ static bs_status gguf_at_record(gguf_pass *p, bs_status status, const char *what
 
 static void *gguf_take(gguf_pass *p, bs_arena *arena, uint64_t count, size_t each, bs_status *status)
 {
-    const uint64_t bytes = bs_mul_u64(count, each); /* count is capped: far from SIZE_MAX */
-    void *memory = bs_arena_take(arena, (size_t)(bytes ? bytes : 1));
+    const bs_bytes bytes = bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each));
+    void *memory = bs_take(arena, bs_bytes_max(bytes, bs_bytes_of(1)));
     if (!memory)
-        *status = bs_fail_arena(p->error, arena, bytes, "the index of a GGUF file");
+        *status = bs_fail_arena(p->error, arena, bytes, "the index of a model file");
     return memory;
 }
 
@@ -15011,9 +15571,9 @@ static bs_status gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes
     const uint64_t n = bs_cursor_u64(&p->cursor);
     if (p->cursor.status != BS_OK)
         return bs_cursor_fail(&p->cursor, p->error, "the GGUF header");
-    if (n > bs_cursor_left(&p->cursor) / least_bytes)
+    if (n > bs_bytes_figure(bs_bytes_share(bs_cursor_left(&p->cursor), least_bytes)))
         return bs_fail(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into a file of %llu bytes", (unsigned long long)n, what,
-                       (unsigned long long)p->gguf->source.size);
+                       (unsigned long long)bs_bytes_figure(p->gguf->source.size));
     if (n > cap)
         return bs_fail(p->error, BS_ERROR_LIMIT, "%llu %s, at most %u are supported", (unsigned long long)n, what,
                        (unsigned)cap);
@@ -15024,7 +15584,7 @@ static bs_status gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes
 static bs_status gguf_header(gguf_pass *p)
 {
     char magic[4] = {0};
-    if (!bs_cursor_take(&p->cursor, magic, 4))
+    if (!bs_cursor_take(&p->cursor, magic, bs_bytes_of(4)))
         return bs_cursor_fail(&p->cursor, p->error, "\"GGUF\"");
     if (memcmp(magic, "GGUF", 4) != 0)
         return bs_fail(p->error, BS_ERROR_FORMAT, "not a GGUF file: it does not start with \"GGUF\"");
@@ -15042,9 +15602,9 @@ static bs_status gguf_skip_elements(gguf_pass *p, const bs_gguf_key *key)
 {
     static const uint8_t type_bytes[BS_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
     const uint32_t bytes = type_bytes[key->type]; /* 0: a string */
-    bool there = bytes == 0 || bs_cursor_skip(&p->cursor, bs_mul_u64(key->count, bytes));
+    bool there = bytes == 0 || bs_cursor_skip(&p->cursor, bs_bytes_product(bs_bytes_of(key->count), bs_bytes_of(bytes)));
     for (uint64_t i = 0; bytes == 0 && there && i < key->count; i++) /* every turn consumes 8 bytes or ends */
-        there = bs_cursor_skip(&p->cursor, bs_cursor_u64(&p->cursor));
+        there = bs_cursor_skip(&p->cursor, bs_bytes_of(bs_cursor_u64(&p->cursor)));
     return there ? BS_OK : bs_cursor_fail(&p->cursor, p->error, "its value");
 }
 
@@ -15070,14 +15630,16 @@ static bs_status gguf_value(gguf_pass *p, bs_gguf_key *key)
 }
 
 /* Of a key or a tensor: p->name. */
-static bs_status gguf_name(gguf_pass *p, size_t bytes, uint64_t *at, uint64_t *hash)
+static bs_status gguf_name(gguf_pass *p, size_t bytes, bs_bytes *at, uint64_t *hash)
 {
     *at = p->cursor.at;
     if (!bs_cursor_text(&p->cursor, p->name, bytes))
         return bs_cursor_fail(&p->cursor, p->error, "its name");
     if (!p->name[0])
         return bs_fail(p->error, BS_ERROR_FORMAT, "its name is empty");
-    *hash = p->hashes[p->index] = bs_name_hash(p->name, strlen(p->name));
+    *hash = bs_name_hash(p->name, strlen(p->name));
+    if (p->hashes)
+        p->hashes[p->index] = *hash;
     return BS_OK;
 }
 
@@ -15088,7 +15650,7 @@ static bs_status gguf_key(gguf_pass *p, bs_gguf_key *key)
 }
 
 /* One that has the hash of another before or behind it. */
-static bs_status gguf_fail_twice(gguf_pass *p, uint64_t name_at, const char *what)
+static bs_status gguf_fail_twice(gguf_pass *p, bs_bytes name_at, const char *what)
 {
     const bs_status status = bs_gguf_text(p->gguf, name_at, p->name, sizeof p->name, p->error);
     return status == BS_OK ? bs_fail(p->error, BS_ERROR_FORMAT, "two %s are called \"%.64s\"", what, p->name) : status;
@@ -15146,14 +15708,14 @@ static bs_status gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
         return bs_cursor_fail(&p->cursor, p->error, "its rank");
     if (tensor->rank < 1 || tensor->rank > 4)
         return bs_fail(p->error, BS_ERROR_FORMAT, "its rank is %u, expected 1 .. 4", (unsigned)tensor->rank);
-    tensor->bytes = 1;
+    tensor->bytes = bs_bytes_of(1);
     for (uint32_t i = 0; i < tensor->rank; i++) {
         const uint64_t n = tensor->dim[i] = bs_cursor_u64(&p->cursor);
         if (p->cursor.status != BS_OK)
             return bs_cursor_fail(&p->cursor, p->error, "its dimensions");
         if (n == 0 || n > INT64_MAX)
             return bs_fail(p->error, BS_ERROR_FORMAT, "its dimension %u is %llu, expected 1 .. 2^63-1", (unsigned)i, (unsigned long long)n);
-        tensor->bytes = bs_mul_u64(tensor->bytes, n);
+        tensor->bytes = bs_bytes_times(tensor->bytes, (int64_t)n);
     }
     return BS_OK;
 }
@@ -15161,31 +15723,31 @@ static bs_status gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
 static bs_status gguf_tensor_type(gguf_pass *p, bs_gguf_tensor *tensor)
 {
     tensor->type = bs_cursor_u32(&p->cursor);
-    tensor->offset = bs_cursor_u64(&p->cursor);
+    tensor->offset = bs_bytes_of(bs_cursor_u64(&p->cursor));
     if (p->cursor.status != BS_OK)
         return bs_cursor_fail(&p->cursor, p->error, "its type and offset");
     const uint32_t each = gguf_tensor_type_bytes(tensor->type);
     if (each == 0)
         return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "its type is %u, expected a plain one: 0, 1, 24 .. 28 or 30", (unsigned)tensor->type);
-    tensor->bytes = bs_mul_u64(tensor->bytes, each);
+    tensor->bytes = bs_bytes_times(tensor->bytes, each);
     return BS_OK;
 }
 
 /* Tensors follow each other in listed order, padded: so they cannot overlap and leave no holes. */
-static bs_status gguf_tensor_place(gguf_pass *p, const bs_gguf_tensor *tensor, uint64_t *running)
+static bs_status gguf_tensor_place(gguf_pass *p, const bs_gguf_tensor *tensor, bs_bytes *running)
 {
-    const uint64_t wanted = *running, pad = p->gguf->alignment - 1, size = p->gguf->source.size;
-    if (tensor->offset != wanted)
+    const bs_bytes wanted = *running, size = p->gguf->source.size;
+    if (!bs_bytes_same(tensor->offset, wanted))
         return bs_fail(p->error, BS_ERROR_FORMAT, "its offset is %llu, expected %llu: where the one before it ends",
-                       (unsigned long long)tensor->offset, (unsigned long long)wanted);
-    *running = bs_add_u64(wanted, bs_add_u64(tensor->bytes, pad) & ~pad);
-    if (tensor->bytes <= size && *running <= size)
+                       (unsigned long long)bs_bytes_figure(tensor->offset), (unsigned long long)bs_bytes_figure(wanted));
+    *running = bs_bytes_add(wanted, bs_bytes_align_to(tensor->bytes, p->gguf->alignment));
+    if (!bs_bytes_less(size, *running))
         return BS_OK;
     return bs_fail(p->error, BS_ERROR_FORMAT, "%llu bytes of it from offset %llu on, padded, expected within the %llu of the file",
-                   (unsigned long long)tensor->bytes, (unsigned long long)wanted, (unsigned long long)size);
+                   (unsigned long long)bs_bytes_figure(tensor->bytes), (unsigned long long)bs_bytes_figure(wanted), (unsigned long long)bs_bytes_figure(size));
 }
 
-static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, uint64_t *running)
+static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, bs_bytes *running)
 {
     bs_status status = gguf_name(p, BS_GGUF_MAX_NAME_BYTES + 1, &tensor->name_at, &tensor->hash);
     if (status == BS_OK)
@@ -15196,42 +15758,46 @@ static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, uint64_t *run
 }
 
 /* From `at` to the next multiple of the alignment there are zeros: what is changed there is damage as well. */
-static bs_status gguf_padding(gguf_pass *p, uint64_t at)
+static bs_status gguf_padding(gguf_pass *p, bs_bytes at)
 {
-    const uint64_t padded = bs_add_u64(at, p->gguf->alignment - 1) & ~(p->gguf->alignment - 1);
-    const uint64_t end = padded < p->gguf->source.size ? padded : p->gguf->source.size;
-    uint8_t piece[512];
-    for (uint64_t bytes = 0; at < end; at += bytes) {
-        bytes = end - at < sizeof piece ? end - at : sizeof piece;
+    const bs_bytes end = bs_bytes_min(bs_bytes_align_to(at, p->gguf->alignment), p->gguf->source.size);
+    uint8_t piece[4096]; /* as much as there is before most records */
+    for (bs_bytes bytes; bs_bytes_less(at, end); at = bs_bytes_add(at, bytes)) {
+        bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece));
         const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
         if (status != BS_OK)
-            return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)at);
-        for (uint64_t i = 0; i < bytes; i++)
+            return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)bs_bytes_figure(at));
+        if (piece[0] == 0 && memcmp(piece, piece + 1, (size_t)bs_bytes_figure(bytes) - 1) == 0)
+            continue; /* all are like the first */
+        for (uint64_t i = 0; i < bs_bytes_figure(bytes); i++)
             if (piece[i] != 0)
-                return bs_fail(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu", (unsigned long long)(at + i));
+                return bs_fail(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu",
+                               (unsigned long long)bs_bytes_figure(bs_bytes_add(at, bs_bytes_of(i))));
     }
     return BS_OK;
 }
 
 /* Where data starts is known only behind the last record: offsets become absolute, and the end is checked, here. */
-static bs_status gguf_data(gguf_pass *p, uint64_t data_bytes)
+static bs_status gguf_data(gguf_pass *p, bs_bytes data_bytes)
 {
     bs_gguf *gguf = p->gguf;
-    gguf->data = bs_add_u64(p->cursor.at, gguf->alignment - 1) & ~(gguf->alignment - 1);
-    if (gguf->n_tensors > 0 && bs_add_u64(gguf->data, data_bytes) > gguf->source.size)
+    gguf->data = bs_bytes_align_to(p->cursor.at, gguf->alignment);
+    const bs_bytes end = bs_bytes_add(gguf->data, data_bytes);
+    if (gguf->n_tensors > 0 && bs_bytes_less(gguf->source.size, end))
         return bs_fail(p->error, BS_ERROR_FORMAT, "the file is cut short: %llu bytes, its tensors end at %llu",
-                       (unsigned long long)gguf->source.size, (unsigned long long)bs_add_u64(gguf->data, data_bytes));
+                       (unsigned long long)bs_bytes_figure(gguf->source.size), (unsigned long long)bs_bytes_figure(end));
     bs_status status = gguf_padding(p, p->cursor.at);
     for (uint32_t i = 0; status == BS_OK && i < gguf->n_tensors; i++) {
-        gguf->tensors[i].offset += gguf->data;
-        status = gguf_padding(p, gguf->tensors[i].offset + gguf->tensors[i].bytes);
+        gguf->tensors[i].offset = bs_bytes_add(gguf->tensors[i].offset, gguf->data);
+        status = gguf_padding(p, bs_bytes_add(gguf->tensors[i].offset, gguf->tensors[i].bytes));
     }
     return status;
 }
 
 static bs_status gguf_tensors(gguf_pass *p)
 {
-    uint64_t running = 0, twice;
+    bs_bytes running = bs_bytes_of(0);
+    uint64_t twice;
     bs_gguf_tensor *const tensors = p->gguf->tensors;
     for (p->index = 0; p->index < p->gguf->n_tensors; p->index++) {
         const bs_status status = gguf_at_record(p, gguf_tensor(p, &tensors[p->index], &running), "tensor");
@@ -15283,7 +15849,7 @@ bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, 
     gguf->source = *source;
     pass.gguf = gguf;
     pass.error = error;
-    bs_cursor_init(&pass.cursor, &gguf->source, 0, source->size);
+    bs_cursor_init(&pass.cursor, &gguf->source, bs_bytes_of(0), source->size);
     bs_status status = gguf_header(&pass);
     if (status == BS_OK)
         status = gguf_index(&pass, arena);
@@ -15291,6 +15857,37 @@ bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, 
         status = gguf_body(&pass, arena);
     if (status != BS_OK)
         arena->used = mark;
+    return status;
+}
+
+static bs_bytes gguf_table(uint64_t count, size_t each)
+{
+    const bs_bytes bytes = bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)); /* as gguf_take: never nothing */
+    return bs_bytes_align(bs_bytes_max(bytes, bs_bytes_of(1)));
+}
+
+/* The same pass without an index: it keeps one key at a time. */
+bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need, bs_error *error)
+{
+    bs_gguf gguf;
+    gguf_pass pass;
+    memset(&gguf, 0, sizeof gguf);
+    memset(&pass, 0, sizeof pass);
+    memset(counts, 0, (size_t)n * sizeof *counts);
+    gguf.source = *source;
+    pass.gguf = &gguf;
+    pass.error = error;
+    bs_cursor_init(&pass.cursor, &gguf.source, bs_bytes_of(0), source->size);
+    bs_status status = gguf_header(&pass);
+    for (pass.index = 0; status == BS_OK && pass.index < gguf.n_keys; pass.index++) {
+        bs_gguf_key key;
+        status = gguf_at_record(&pass, gguf_key(&pass, &key), "key");
+        for (int32_t i = 0; status == BS_OK && key.is_array && i < n; i++)
+            if (strcmp(pass.name, names[i]) == 0)
+                counts[i] = key.count;
+    }
+    need->bytes = bs_bytes_add(gguf_table(gguf.n_keys, sizeof *gguf.keys), gguf_table(gguf.n_tensors, sizeof *gguf.tensors));
+    need->passing_bytes = gguf_table(gguf.n_keys > gguf.n_tensors ? gguf.n_keys : gguf.n_tensors, sizeof *pass.hashes);
     return status;
 }
 
@@ -15340,7 +15937,7 @@ bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint
     return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %u, expected %u .. %u", name, (unsigned)*number, (unsigned)least, (unsigned)most);
 }
 
-bs_status bs_gguf_text(const bs_gguf *gguf, uint64_t at, char *text, size_t bytes, bs_error *error)
+bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error)
 {
     bs_cursor cursor;
     bs_cursor_init(&cursor, &gguf->source, at, gguf->source.size);
@@ -15349,7 +15946,7 @@ bs_status bs_gguf_text(const bs_gguf *gguf, uint64_t at, char *text, size_t byte
 
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor)
 {
-    bs_cursor_init(cursor, &gguf->source, key ? key->at : 0, key ? key->end : 0);
+    bs_cursor_init(cursor, &gguf->source, key ? key->at : bs_bytes_of(0), key ? key->end : bs_bytes_of(0));
 }
 /* ==== end src/gguf.c ========================================================================== */
 
@@ -15507,7 +16104,9 @@ struct bs_profile {
 
 /* ------------------------------------------------------------------------------------------------- the ring */
 
-static bool ring_put(bs_profile *p, const bs_event *event)
+/* Places are counted on and on: they wrap. */
+
+BS_WRAPS static bool ring_put(bs_profile *p, const bs_event *event)
 {
     unsigned at = atomic_load_explicit(&p->head, memory_order_relaxed);
     for (;;) {
@@ -15526,7 +16125,7 @@ static bool ring_put(bs_profile *p, const bs_event *event)
     }
 }
 
-static bool ring_take(bs_profile *p, bs_event *event)
+BS_WRAPS static bool ring_take(bs_profile *p, bs_event *event)
 {
     const unsigned at = atomic_load_explicit(&p->tail, memory_order_relaxed);
     profile_cell *cell = &p->cells[at & p->mask];
@@ -15539,12 +16138,12 @@ static bool ring_take(bs_profile *p, bs_event *event)
 }
 
 /* A tail that is old makes it too large, never too small: at worst the writer wakes for little. */
-static bool ring_is_filled(bs_profile *p)
+BS_WRAPS static bool ring_is_filled(bs_profile *p)
 {
     return atomic_load(&p->head) - atomic_load_explicit(&p->tail, memory_order_relaxed) >= p->mark;
 }
 
-static bool ring_has_next(bs_profile *p)
+BS_WRAPS static bool ring_has_next(bs_profile *p)
 {
     const unsigned at = atomic_load_explicit(&p->tail, memory_order_relaxed);
     return atomic_load(&p->cells[at & p->mask].sequence) == at + 1;
@@ -15771,7 +16370,7 @@ bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *d
 /* The block and then the cells, in the caller's memory; the number of cells is a power of two. */
 static bool profile_carve(bs_profile *p, const bs_profile_desc *desc)
 {
-    const size_t skip = (size_t)(-(uintptr_t)desc->memory & (BS_ALIGNMENT - 1));
+    const size_t skip = bs_to_aligned(desc->memory, BS_ALIGNMENT);
     const size_t least = skip + PROFILE_BLOCK_BYTES + PROFILE_LEAST_CELLS * sizeof(profile_cell);
     if (!desc->memory || desc->bytes < least)
         return false;
@@ -15825,7 +16424,7 @@ bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_e
     const size_t used = arena->used;
     bs_profile *p = bs_arena_take(arena, sizeof *p);
     if (!p) {
-        bs_fail_arena(error, arena, sizeof *p, "a profile");
+        bs_fail_arena(error, arena, bs_bytes_of(sizeof *p), "a profile");
         return NULL;
     }
     profile_init(p, desc);
@@ -15898,7 +16497,7 @@ struct bs_profile_reader {
     bs_source source;
     bs_profile_facts facts;
     bs_profile_tables tables;
-    uint64_t events_at; /* in the file */
+    bs_bytes events_at; /* in the file */
     uint32_t event_bytes;
     uint64_t next;                /* event */
     uint64_t window_first;        /* event */
@@ -15931,27 +16530,28 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
     return true;
 }
 
-/* Where the tables end; their counts are capped, so nothing wraps. */
-static uint64_t end_of_tables(const bs_profile_file *h)
+/* Where the tables end. */
+static bs_bytes end_of_tables(const bs_profile_file *h)
 {
-    const uint64_t stage_units = (uint64_t)h->stage_units + h->stage_units % 2;
-    return h->header_bytes + (uint64_t)h->routers * sizeof(bs_profile_file_router) +
-           (uint64_t)h->units * sizeof(bs_profile_file_unit) + (uint64_t)h->stages * sizeof(bs_profile_file_stage) +
-           stage_units * sizeof(int32_t);
+    bs_bytes end = bs_bytes_of(h->header_bytes);
+    end = bs_bytes_add(end, bs_bytes_array(h->routers, sizeof(bs_profile_file_router)));
+    end = bs_bytes_add(end, bs_bytes_array(h->units, sizeof(bs_profile_file_unit)));
+    end = bs_bytes_add(end, bs_bytes_array(h->stages, sizeof(bs_profile_file_stage)));
+    return bs_bytes_add(end, bs_bytes_align_to(bs_bytes_array(h->stage_units, sizeof(int32_t)), 2 * sizeof(int32_t)));
 }
 
 static bool read_header(bs_profile_reader *r, bs_profile_file *h, bs_error *error)
 {
-    const bs_status status = bs_source_read(&r->source, 0, h, sizeof *h);
+    const bs_status status = bs_source_read(&r->source, bs_bytes_of(0), h, bs_bytes_of(sizeof *h));
     if (status != BS_OK)
-        return bs_refuse(error, status, "profile: its header cannot be read from %llu bytes", (unsigned long long)r->source.size);
+        return bs_refuse(error, status, "profile: its header cannot be read from %llu bytes", (unsigned long long)bs_bytes_figure(r->source.size));
     if (!check_header(h, error))
         return false;
     r->events_at = end_of_tables(h);
-    if (r->events_at > r->source.size)
+    if (bs_bytes_less(r->source.size, r->events_at))
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: its tables take %llu bytes, the file has %llu",
-                         (unsigned long long)r->events_at, (unsigned long long)r->source.size);
-    const uint64_t bytes = r->source.size - r->events_at;
+                         (unsigned long long)bs_bytes_figure(r->events_at), (unsigned long long)bs_bytes_figure(r->source.size));
+    const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(r->source.size, r->events_at));
     r->event_bytes = h->event_bytes;
     r->facts = (bs_profile_facts){(int32_t)h->routers, (int32_t)h->units, (int32_t)h->stages, bytes / h->event_bytes,
                                   bytes % h->event_bytes, h->slot_bytes, h->chunk_bytes, h->policy, h->speculation};
@@ -15974,7 +16574,7 @@ static bool name_is_plain(const char name[BS_MAX_NAME])
 static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_router *routers, bs_error *error)
 {
     for (int32_t i = 0; i < r->facts.routers; i++) {
-        if (!bs_cursor_take(c, &routers[i], sizeof routers[i]))
+        if (!bs_cursor_take(c, &routers[i], bs_bytes_of(sizeof routers[i])))
             return bs_refuse(error, c->status, "profile: router %d cannot be read", i + 1);
         if (!name_is_plain(routers[i].name) || routers[i].paths < 1 || routers[i].paths > BS_MAX_PATHS)
             return bs_refuse(error, BS_ERROR_FORMAT, "profile: router %d has %d paths, expected 1 .. %d, or its name is not plain ASCII", i + 1,
@@ -15995,7 +16595,7 @@ static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units,
 {
     for (int32_t i = 0; i < r->facts.units; i++) {
         bs_profile_file_unit u;
-        if (!bs_cursor_take(c, &u, sizeof u))
+        if (!bs_cursor_take(c, &u, bs_bytes_of(sizeof u)))
             return bs_refuse(error, c->status, "profile: unit %d cannot be read", i);
         if (!name_is_plain(u.name) || !place_is_good(r, u.router, u.path))
             return bs_refuse(error, BS_ERROR_FORMAT, "profile: unit %d is path %d of router %d, which there is not, or its name is not plain ASCII",
@@ -16016,7 +16616,7 @@ static bool read_stages(bs_profile_reader *r, bs_cursor *c, bs_trace_stage *stag
     int32_t first = 0;
     for (int32_t i = 0; i < r->facts.stages; i++) {
         bs_profile_file_stage s;
-        if (!bs_cursor_take(c, &s, sizeof s))
+        if (!bs_cursor_take(c, &s, bs_bytes_of(sizeof s)))
             return bs_refuse(error, c->status, "profile: stage %d cannot be read", i);
         if (s.router < 0 || s.router > r->facts.routers || s.n_units < 0 || s.n_units > r->tables.n_stage_units - first)
             return bs_refuse(error, BS_ERROR_FORMAT, "profile: stage %d has router %d of %d and %d units, of which %d are left", i, (int)s.router,
@@ -16043,10 +16643,10 @@ static bool read_stage_units(bs_profile_reader *r, bs_cursor *c, int32_t *units,
 }
 
 /* NULL and a message when there is no room; a table of nothing takes nothing but is not NULL. */
-static void *take_table(bs_arena *arena, uint64_t count, uint64_t bytes, const char *what, bs_error *error)
+static void *take_table(bs_arena *arena, uint64_t count, size_t each, const char *what, bs_error *error)
 {
-    const uint64_t needed = bs_mul_u64(count, bytes) + (count == 0);
-    void *table = needed <= SIZE_MAX ? bs_arena_take(arena, (size_t)needed) : NULL;
+    const bs_bytes needed = bs_bytes_max(bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)), bs_bytes_of(1));
+    void *table = bs_take(arena, needed);
     if (!table)
         bs_fail_arena(error, arena, needed, what);
     return table;
@@ -16063,7 +16663,7 @@ static bool read_tables(bs_profile_reader *r, const bs_profile_file *h, bs_arena
     if (!stage_units)
         return false;
     r->tables = (bs_profile_tables){routers, units, places, stages, stage_units, (int32_t)h->units, (int32_t)h->stage_units};
-    bs_cursor_init(&c, &r->source, h->header_bytes, r->events_at);
+    bs_cursor_init(&c, &r->source, bs_bytes_of(h->header_bytes), r->events_at);
     return read_routers(r, &c, routers, error) && read_units(r, &c, units, places, error) &&
            read_stages(r, &c, stages, error) && read_stage_units(r, &c, stage_units, error);
 }
@@ -16081,7 +16681,7 @@ bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_
         return NULL;
     memset(r, 0, sizeof *r);
     r->source.reader = *reader;
-    r->source.size = reader->size;
+    r->source.size = bs_bytes_of(reader->size);
     if (read_header(r, &header, error) && read_tables(r, &header, arena, error))
         return r;
     arena->used = used;
@@ -16092,11 +16692,18 @@ bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_
 
 const bs_profile_tables *bs_profile_tables_of(const bs_profile_reader *reader) { return &reader->tables; }
 
-void bs_profile_facts_get(const bs_profile_reader *profile, bs_profile_facts *facts) { *facts = profile->facts; }
+void bs_profile_facts_get(const bs_profile_reader *profile, bs_profile_facts *facts)
+{
+    if (!facts)
+        return;
+    memset(facts, 0, sizeof *facts);
+    if (profile)
+        *facts = profile->facts;
+}
 
 bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router, bs_profile_router_facts *facts)
 {
-    if (router < 1 || router > profile->facts.routers)
+    if (!profile || !facts || router < 1 || router > profile->facts.routers)
         return BS_ERROR_ARGUMENT;
     const bs_profile_file_router *r = &profile->tables.routers[router - 1];
     memcpy(facts->name, r->name, sizeof facts->name);
@@ -16106,7 +16713,7 @@ bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router
 
 bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs_stream_unit_facts *facts, uint64_t *read_bytes)
 {
-    if (unit < 0 || unit >= profile->facts.units)
+    if (!profile || !facts || unit < 0 || unit >= profile->facts.units)
         return BS_ERROR_ARGUMENT;
     const bs_trace_unit *u = &profile->tables.units[unit];
     memcpy(facts->name, u->name, sizeof facts->name);
@@ -16120,7 +16727,7 @@ bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs
 
 bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
 {
-    if (stage < 0 || stage >= profile->facts.stages)
+    if (!profile || !facts || stage < 0 || stage >= profile->facts.stages)
         return BS_ERROR_ARGUMENT;
     const bs_trace_stage *s = &profile->tables.stages[stage];
     facts->router = s->router;
@@ -16162,8 +16769,8 @@ static bool fill_window(bs_profile_reader *r, bs_error *error)
     const uint64_t left = r->facts.events - r->next;
     const uint32_t most = PROFILE_WINDOW_BYTES / r->event_bytes;
     const uint32_t events = left < most ? (uint32_t)left : most;
-    const bs_status status = bs_source_read(&r->source, r->events_at + r->next * r->event_bytes, r->window,
-                                            (uint64_t)events * r->event_bytes);
+    const bs_bytes each = bs_bytes_of(r->event_bytes), at = bs_bytes_add(r->events_at, bs_bytes_product(each, bs_bytes_of(r->next)));
+    const bs_status status = bs_source_read(&r->source, at, r->window, bs_bytes_times(each, events));
     if (status != BS_OK)
         return bs_refuse(error, status, "profile: event %llu cannot be read", (unsigned long long)r->next);
     r->window_first = r->next;
@@ -16174,7 +16781,10 @@ static bool fill_window(bs_profile_reader *r, bs_error *error)
 bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *error)
 {
     bs_profile_reader *r = profile;
-    memset(error, 0, sizeof *error);
+    if (error)
+        memset(error, 0, sizeof *error);
+    if (!r || !event)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_profile_next: the profile or the event is NULL");
     while (r->next < r->facts.events) {
         if (!fill_window(r, error))
             return false;
@@ -16192,7 +16802,11 @@ bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *erro
     return false;
 }
 
-void bs_profile_rewind(bs_profile_reader *profile) { profile->next = 0; }
+void bs_profile_rewind(bs_profile_reader *profile)
+{
+    if (profile)
+        profile->next = 0;
+}
 /* ==== end src/profile_read.c ================================================================== */
 
 /* ==== begin src/profile_trace.c =============================================================== */
@@ -16412,8 +17026,8 @@ static bool trace_pass(trace_maker *m, bs_profile_reader *profile, bs_error *err
 
 static void *trace_table(bs_arena *arena, int32_t count, size_t bytes, bs_error *error)
 {
-    const uint64_t needed = bs_mul_u64((uint64_t)bs_max_i32(count, 1), bytes);
-    void *table = needed <= SIZE_MAX ? bs_arena_take(arena, (size_t)needed) : NULL;
+    const bs_bytes needed = bs_bytes_array(bs_max_i32(count, 1), bytes);
+    void *table = bs_take(arena, needed);
     if (!table)
         bs_fail_arena(error, arena, needed, "a trace");
     return table;
@@ -16463,6 +17077,8 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
     bs_error here = {BS_OK, NULL, 0, 0, ""};
     trace_maker counted, filled;
     const size_t used = arena ? arena->used : 0;
+    if (!trace)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_trace_load: the trace is NULL");
     memset(&counted, 0, sizeof counted);
     counted.room_visits = counted.room_uses = counted.room_guesses = INT32_MAX;
     bs_profile_reader *profile = bs_profile_open(arena, reader, &here);
@@ -16495,8 +17111,8 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
 /* ------------------------------------------------------------------------------------- what does not change */
 
 typedef struct bs_stream_unit {
-    uint64_t slot_bytes; /* a multiple of BS_ALIGNMENT */
-    uint64_t read_bytes;
+    bs_bytes slot_bytes; /* a multiple of BS_ALIGNMENT */
+    bs_bytes read_bytes;
     int32_t n_chunks; /* at least 1; each is read and prepared by itself */
 } bs_stream_unit;
 
@@ -16507,7 +17123,7 @@ typedef struct bs_stream_facts {
     const bs_stream_unit *units;
     const bs_stream_stage *stages; /* in the order in which a run visits them */
     const int32_t *uses;           /* units of the stages, one after the other */
-    uint64_t slot_bytes;
+    bs_bytes slot_bytes;
     bs_stream_desc desc;
     bool serial; /* one chunk of a unit at a time, in order */
 } bs_stream_facts;
@@ -16523,7 +17139,7 @@ typedef enum bs_slot_state {
 
 typedef struct bs_slot {
     bs_slot_state state;
-    uint64_t offset;     /* in the slots arena, unless absent */
+    bs_bytes offset;     /* in the slots arena, unless absent */
     int32_t pins, issued, done, in_flight;
     bool needed;  /* by the visit in progress, and not yet taken */
     bool guessed; /* a guess began this load, and nothing used it yet */
@@ -16577,6 +17193,9 @@ typedef struct bs_stream {
     int32_t *distance;      /* [units] stages until the next visit that may need it, 1 = the next one */
     int32_t *next_use;      /* [units] index in `uses` of that visit */
     int32_t *needed;        /* [units] of the visit in progress, in order */
+    int32_t *present;       /* [n_present] units that have an extent, ascending */
+    int32_t *by_offset;     /* [n_present] the same by their extents, which never overlap */
+    int32_t n_present;
     uint16_t *transitions;
     const int64_t *future;  /* replay: [units] the visit that will in fact need it next, for BS_POLICY_BELADY */
     int32_t n_needed;
@@ -16591,13 +17210,13 @@ typedef struct bs_stream {
     double gained_ns, lost_ns;
     uint64_t window_end, pause_visits;
     bool paused;
-    uint64_t slots_used;
+    bs_bytes slots_used;
     int32_t reading; /* chunks that storage is busy with */
     bs_stream_stats stats;
 } bs_stream;
 
 /* Bytes for `memory`, which must be aligned to BS_ALIGNMENT. */
-uint64_t bs_stream_bytes(const bs_stream_facts *facts);
+bs_bytes bs_stream_bytes(const bs_stream_facts *facts);
 /* facts: copied; what it points to must outlive the stream. */
 void bs_stream_init(bs_stream *stream, const bs_stream_facts *facts, void *memory);
 
@@ -16612,7 +17231,7 @@ void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit, int32_t st
 int32_t bs_stream_strength(bs_stream *stream, int32_t stage, double margin);
 /* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
  * did not ask for is asked for. */
-bool bs_stream_take(bs_stream *stream, int32_t unit, uint64_t *offset, bs_status *failed);
+bool bs_stream_take(bs_stream *stream, int32_t unit, bs_bytes *offset, bs_status *failed);
 /* Nothing that the run could go on with is there. When nothing else can help, what is ready and needed later in the visit
  * may go: it is asked for again when it is taken. */
 void bs_stream_wait(bs_stream *stream);
@@ -16629,7 +17248,7 @@ typedef struct bs_stream_chunk {
     int32_t unit, index;
     bool demanded;
     bool arrived;
-    uint64_t offset; /* of the unit's slot */
+    bs_bytes offset; /* of the unit's slot */
 } bs_stream_chunk;
 
 /* What to read next; false: nothing now. Each chunk must come back through bs_stream_done. */
@@ -16643,10 +17262,10 @@ bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status,
 
 /* stream_slots.c */
 /* Finds the cheapest place for `bytes` by the policy; gives false when what is pinned or needed leaves none. */
-bool bs_slots_find(bs_stream *stream, uint64_t bytes, uint64_t *offset);
+bool bs_slots_find(bs_stream *stream, bs_bytes bytes, bs_bytes *offset);
 /* The next unit whose extent overlaps [offset, offset + bytes), after unit `after` (-1: the first); -1 none. */
-int32_t bs_slots_overlap(const bs_stream *stream, uint64_t offset, uint64_t bytes, int32_t after);
-void bs_slots_begin(bs_stream *stream, int32_t unit, uint64_t offset, bool guessed, uint64_t now);
+int32_t bs_slots_overlap(const bs_stream *stream, bs_bytes offset, bs_bytes bytes, int32_t after);
+void bs_slots_begin(bs_stream *stream, int32_t unit, bs_bytes offset, bool guessed, uint64_t now);
 /* for_guess: the unit that takes the place, when it is a guess; else -1. */
 void bs_slots_give_up(bs_stream *stream, int32_t unit, int32_t for_guess);
 
@@ -16669,24 +17288,26 @@ void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, in
 void bs_predict_distances(bs_stream *stream);
 uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
 
+/* Threads read the clock before they hold the lock: what is a little earlier than the visit counts as its beginning. */
+static inline uint64_t bs_stream_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
+
 /* Bytes of a unit's chunks: small units are cut as well, so that lanes can prepare one part while another is read. */
-static inline uint64_t bs_stream_chunk_limit(uint64_t unit_bytes, uint64_t chunk_bytes, int32_t lanes)
+static inline bs_bytes bs_stream_chunk_limit(bs_bytes unit_bytes, bs_bytes chunk_bytes, int32_t lanes)
 {
-    const uint64_t share = (unit_bytes + (uint64_t)lanes - 1) / (uint64_t)lanes, least = 131072;
-    const uint64_t wanted = share > least ? share : least;
-    return wanted < chunk_bytes ? wanted : chunk_bytes;
+    const bs_bytes share = bs_bytes_share(bs_bytes_add(unit_bytes, bs_bytes_of((uint64_t)lanes - 1)), (uint64_t)lanes);
+    return bs_bytes_min(bs_bytes_max(share, bs_bytes_of(131072)), chunk_bytes);
 }
 
 /* What a unit takes of storage's time, and to come altogether, by what was measured so far. */
 static inline double bs_stream_read_ns(const bs_stream *s, int32_t unit)
 {
-    return (double)s->facts.units[unit].read_bytes * s->read_per_byte;
+    return (double)bs_bytes_figure(s->facts.units[unit].read_bytes) * s->read_per_byte;
 }
 
 static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
 {
     const bs_stream_unit *u = &s->facts.units[unit];
-    return bs_stream_read_ns(s, unit) + (double)u->read_bytes / u->n_chunks * s->prepare_per_byte; /* of its last chunk */
+    return bs_stream_read_ns(s, unit) + (double)bs_bytes_figure(u->read_bytes) / u->n_chunks * s->prepare_per_byte; /* of its last chunk */
 }
 
 #endif
@@ -16740,50 +17361,68 @@ static bool slot_may_go(const bs_slot *slot)
     return slot->pins == 0 && !slot->needed && slot->in_flight == 0;
 }
 
-int32_t bs_slots_overlap(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t after)
+/* How many units have an extent that begins before `offset`. */
+static int32_t extents_before(const bs_stream *s, bs_bytes offset)
 {
-    for (int32_t u = after + 1; u < s->facts.n_units; u++) {
-        const bs_slot *slot = &s->slots[u];
-        if (slot->state != BS_SLOT_ABSENT && slot->offset < offset + bytes && offset < slot->offset + s->facts.units[u].slot_bytes)
-            return u;
+    int32_t low = 0, high = s->n_present;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (bs_bytes_less(s->slots[s->by_offset[middle]].offset, offset))
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return -1;
+    return low;
+}
+
+/* Extents are looked at from the one that `offset` may lie in to the end of the place. */
+int32_t bs_slots_overlap(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t after)
+{
+    int32_t next = -1;
+    for (int32_t k = bs_max_i32(extents_before(s, offset) - 1, 0); k < s->n_present; k++) {
+        const int32_t u = s->by_offset[k];
+        const bs_slot *slot = &s->slots[u];
+        if (!bs_bytes_less(slot->offset, bs_bytes_add(offset, bytes)))
+            break;
+        if (u > after && (next < 0 || u < next) && bs_bytes_less(offset, bs_bytes_add(slot->offset, s->facts.units[u].slot_bytes)))
+            next = u;
+    }
+    return next;
 }
 
 typedef struct slot_place {
-    uint64_t offset, evicted;
+    bs_bytes offset, evicted;
     double worst; /* of its victims; -infinity without any */
     bool found;
 } slot_place;
 
-static void try_place(const bs_stream *s, uint64_t offset, uint64_t bytes, slot_place *best)
+static void try_place(const bs_stream *s, bs_bytes offset, bs_bytes bytes, slot_place *best)
 {
-    slot_place place = {offset, 0, -(double)INFINITY, true};
-    if (bytes > s->facts.slot_bytes - offset)
+    slot_place place = {offset, {0}, -(double)INFINITY, true};
+    if (bs_bytes_less(s->facts.slot_bytes, bs_bytes_add(offset, bytes)))
         return;
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         if (!slot_may_go(&s->slots[u]))
             return;
         place.worst = s->slots[u].keep > place.worst ? s->slots[u].keep : place.worst;
-        place.evicted += s->facts.units[u].slot_bytes;
+        place.evicted = bs_bytes_add(place.evicted, s->facts.units[u].slot_bytes);
     }
-    if (!best->found || place.worst < best->worst || (place.worst <= best->worst && place.evicted < best->evicted))
+    if (!best->found || place.worst < best->worst || (place.worst <= best->worst && bs_bytes_less(place.evicted, best->evicted)))
         *best = place;
 }
 
-bool bs_slots_find(bs_stream *s, uint64_t bytes, uint64_t *offset)
+bool bs_slots_find(bs_stream *s, bs_bytes bytes, bs_bytes *offset)
 {
     const slot_keep keep = slot_policies[s->facts.desc.policy];
-    slot_place best = {0, 0, 0, false};
-    for (int32_t u = 0; u < s->facts.n_units; u++)
-        if (s->slots[u].state != BS_SLOT_ABSENT && slot_may_go(&s->slots[u]))
-            s->slots[u].keep = keep(s, u);
-    try_place(s, 0, bytes, &best);
-    for (int32_t u = 0; u < s->facts.n_units; u++) {
-        if (s->slots[u].state == BS_SLOT_ABSENT)
-            continue;
+    slot_place best = {{0}, {0}, 0, false};
+    for (int32_t k = 0; k < s->n_present; k++)
+        if (slot_may_go(&s->slots[s->present[k]]))
+            s->slots[s->present[k]].keep = keep(s, s->present[k]);
+    try_place(s, bs_bytes_of(0), bytes, &best);
+    for (int32_t k = 0; k < s->n_present; k++) {
+        const int32_t u = s->present[k];
         try_place(s, s->slots[u].offset, bytes, &best);
-        try_place(s, s->slots[u].offset + s->facts.units[u].slot_bytes, bytes, &best);
+        try_place(s, bs_bytes_add(s->slots[u].offset, s->facts.units[u].slot_bytes), bytes, &best);
     }
     *offset = best.offset;
     return best.found;
@@ -16791,12 +17430,56 @@ bool bs_slots_find(bs_stream *s, uint64_t bytes, uint64_t *offset)
 
 /* ---------------------------------------------------------------------------------------- coming and going */
 
+static void list_insert(int32_t *list, int32_t count, int32_t at, int32_t unit)
+{
+    memmove(list + at + 1, list + at, (size_t)(count - at) * sizeof *list);
+    list[at] = unit;
+}
+
+static void list_remove(int32_t *list, int32_t count, int32_t at)
+{
+    memmove(list + at, list + at + 1, (size_t)(count - at - 1) * sizeof *list);
+}
+
+/* Where a unit stands, or would, among those present. */
+static int32_t present_at(const bs_stream *s, int32_t unit)
+{
+    int32_t low = 0, high = s->n_present;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (s->present[middle] < unit)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void extent_taken(bs_stream *s, int32_t unit, bs_bytes offset)
+{
+    list_insert(s->present, s->n_present, present_at(s, unit), unit);
+    list_insert(s->by_offset, s->n_present, extents_before(s, offset), unit);
+    s->slots[unit].offset = offset;
+    s->n_present++;
+}
+
+static void extent_left(bs_stream *s, int32_t unit)
+{
+    int32_t at = extents_before(s, s->slots[unit].offset);
+    while (s->by_offset[at] != unit) /* units of no bytes may begin there too */
+        at++;
+    list_remove(s->present, s->n_present, present_at(s, unit));
+    list_remove(s->by_offset, s->n_present, at);
+    s->n_present--;
+}
+
 static void count_waste(bs_stream *s, int32_t unit)
 {
     const bs_stream_unit *facts = &s->facts.units[unit];
     bs_slot *slot = &s->slots[unit];
     if (slot->guessed)
-        s->stats.bytes_wasted += facts->read_bytes * (uint64_t)slot->done / (uint64_t)facts->n_chunks;
+        s->stats.bytes_wasted =
+            bs_add_u64(s->stats.bytes_wasted, bs_bytes_figure(bs_bytes_share(bs_bytes_times(facts->read_bytes, slot->done), (uint64_t)facts->n_chunks)));
     slot->guessed = false;
 }
 
@@ -16816,26 +17499,27 @@ void bs_slots_give_up(bs_stream *s, int32_t unit, int32_t for_guess)
         return;
     }
     slot->state = BS_SLOT_ABSENT;
-    s->slots_used -= s->facts.units[unit].slot_bytes;
+    extent_left(s, unit);
+    s->slots_used = bs_bytes_sub(s->slots_used, s->facts.units[unit].slot_bytes);
 }
 
-void bs_slots_begin(bs_stream *s, int32_t unit, uint64_t offset, bool guessed, uint64_t now)
+void bs_slots_begin(bs_stream *s, int32_t unit, bs_bytes offset, bool guessed, uint64_t now)
 {
-    const uint64_t bytes = s->facts.units[unit].slot_bytes;
+    const bs_bytes bytes = s->facts.units[unit].slot_bytes;
     bs_slot *slot = &s->slots[unit];
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u))
         bs_slots_give_up(s, u, guessed ? unit : -1);
     slot->state = BS_SLOT_LOADING;
-    slot->offset = offset;
+    extent_taken(s, unit, offset);
     slot->issued = slot->done = 0;
     slot->spoiled = false;
     slot->guessed = guessed;
     slot->guess_used = slot->guess_used && !guessed;
     slot->guess_visit = guessed ? s->visits : slot->guess_visit;
     slot->load_start = now;
-    s->slots_used += bytes;
-    if (s->slots_used > s->stats.resident_peak_bytes)
-        s->stats.resident_peak_bytes = s->slots_used;
+    s->slots_used = bs_bytes_add(s->slots_used, bytes);
+    if (bs_bytes_figure(s->slots_used) > s->stats.resident_peak_bytes)
+        s->stats.resident_peak_bytes = bs_bytes_figure(s->slots_used);
 }
 /* ==== end src/stream_slots.c ================================================================== */
 
@@ -17162,7 +17846,7 @@ static double waiting_for_lanes(const bs_stream *s)
     double ns = 0;
     for (int32_t i = 0; i < s->n_needed; i++) {
         const bs_stream_unit *unit = &s->facts.units[s->needed[i]];
-        const double chunk = (double)unit->read_bytes / unit->n_chunks * s->prepare_per_byte;
+        const double chunk = (double)bs_bytes_figure(unit->read_bytes) / unit->n_chunks * s->prepare_per_byte;
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].in_flight > 0 && chunk > ns)
             ns = chunk;
     }
@@ -17180,14 +17864,14 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
         ns += stage;
     }
     ns += waiting_for_lanes(s);
-    const double gone = (double)(now - s->visit_ns) - (double)bs_stream_stalled(s, now);
+    const double gone = (double)bs_stream_since(now, s->visit_ns) - (double)bs_stream_stalled(s, now);
     return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: not long, but some */
 }
 
 /* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. In a fixed
  * order what is needed later than the guess would have to make room all the same; where a router decides, what it turns
  * out not to need would be a better victim then. */
-static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t ahead, double p)
+static double damage(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t ahead, double p)
 {
     const double later = p > STREAM_LIKELY ? 1 - p : 1;
     double ns = 0;
@@ -17212,7 +17896,21 @@ static double delay(const bs_stream *s, int32_t unit, uint64_t now)
 
 typedef enum guess_result { GUESS_ISSUED, GUESS_NOT_WORTH, GUESS_NO_ROOM } guess_result;
 
-static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_t use, bool may_evict, uint64_t now,
+/* The best place for so many bytes: the same for all guesses that are tried at one time. */
+typedef struct guess_place {
+    bs_bytes bytes, offset; /* bytes 0: none was looked for yet */
+    bool found;
+} guess_place;
+
+static bool find_place(bs_stream *s, bs_bytes bytes, guess_place *place)
+{
+    if (!bs_bytes_same(place->bytes, bytes))
+        place->found = bs_slots_find(s, bytes, &place->offset);
+    place->bytes = bytes;
+    return place->found;
+}
+
+static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_t use, bool may_evict, uint64_t now, guess_place *place,
                               bs_stream_chunk *chunk)
 {
     const int32_t unit = s->facts.uses[use];
@@ -17226,16 +17924,15 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
     const bool known = p > STREAM_LIKELY || !isinf(until); /* how long stages take: what may be wrong waits for that */
     const double hidden = !known ? 0 : read < until ? read : until;
     const double worth = p * hidden - in_the_way;
-    uint64_t offset;
     if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits))
         return GUESS_NOT_WORTH;
     if (begun)
         return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
-    const uint64_t bytes = s->facts.units[unit].slot_bytes;
-    if (!bs_slots_find(s, bytes, &offset) || (!may_evict && bs_slots_overlap(s, offset, bytes, -1) >= 0) ||
-        worth <= (1 - p) * STREAM_MARGIN * hidden + damage(s, offset, bytes, ahead, p))
+    const bs_bytes bytes = s->facts.units[unit].slot_bytes;
+    if (!find_place(s, bytes, place) || (!may_evict && bs_slots_overlap(s, place->offset, bytes, -1) >= 0) ||
+        worth <= (1 - p) * STREAM_MARGIN * hidden + damage(s, place->offset, bytes, ahead, p))
         return GUESS_NO_ROOM;
-    bs_slots_begin(s, unit, offset, true, now);
+    bs_slots_begin(s, unit, place->offset, true, now);
     return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
 }
 
@@ -17273,6 +17970,7 @@ static bool is_pressed(const bs_stream *s, uint64_t now)
 bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
 {
     const bool pressed = is_pressed(s, now);
+    guess_place place = {{0}, {0}, false};
     for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
         const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
         const bs_stream_stage *facts = &s->facts.stages[stage];
@@ -17280,7 +17978,7 @@ bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
             s->score[k] = bs_predict_use(s, stage, k);
         for (int32_t k = likeliest(s, facts); k >= 0; k = likeliest(s, facts)) {
             const bool may_evict = pressed || s->score[k] <= STREAM_LIKELY;
-            const guess_result result = try_guess(s, ahead, stage, k, may_evict, now, chunk);
+            const guess_result result = try_guess(s, ahead, stage, k, may_evict, now, &place, chunk);
             if (result == GUESS_ISSUED)
                 return true;
             if (result == GUESS_NO_ROOM && facts->router == 0)
@@ -17324,12 +18022,14 @@ static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
     s->distance = bs_carve(c, units, sizeof *s->distance);
     s->next_use = bs_carve(c, units, sizeof *s->next_use);
     s->needed = bs_carve(c, units, sizeof *s->needed);
+    s->present = bs_carve(c, units, sizeof *s->present);
+    s->by_offset = bs_carve(c, units, sizeof *s->by_offset);
     s->transitions = bs_carve(c, bs_predict_tables(f, NULL), sizeof *s->transitions);
 }
 
-uint64_t bs_stream_bytes(const bs_stream_facts *facts)
+bs_bytes bs_stream_bytes(const bs_stream_facts *facts)
 {
-    bs_carver c = {NULL, 0};
+    bs_carver c = {NULL, {0}};
     bs_stream unused;
     carve_stream(&c, facts, &unused);
     return c.used;
@@ -17337,8 +18037,8 @@ uint64_t bs_stream_bytes(const bs_stream_facts *facts)
 
 void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
 {
-    bs_carver c = {memory, 0};
-    memset(memory, 0, (size_t)bs_stream_bytes(facts));
+    bs_carver c = {memory, {0}};
+    memset(memory, 0, (size_t)bs_bytes_figure(bs_stream_bytes(facts)));
     memset(s, 0, sizeof *s);
     s->facts = *facts;
     carve_stream(&c, facts, s);
@@ -17395,7 +18095,7 @@ static void end_stage_time(bs_stream *s, uint64_t now)
     if (s->stage < 0)
         return;
     bs_stage_state *stage = &s->stages[s->stage];
-    const double ns = (double)(now - s->visit_ns) - (double)s->stalled_ns;
+    const double ns = (double)bs_stream_since(now, s->visit_ns) - (double)s->stalled_ns;
     const double compute = ns > 0 ? ns : 0;
     stage->compute_ns = stage->compute_ns < 0 ? compute : stage->compute_ns + (compute - stage->compute_ns) / 8;
 }
@@ -17404,7 +18104,7 @@ static void end_stage_time(bs_stream *s, uint64_t now)
 static double spared(const bs_stream *s, int32_t unit, uint64_t now)
 {
     const bs_slot *slot = &s->slots[unit];
-    const double load = bs_stream_load_ns(s, unit), gone = (double)(now - slot->load_start);
+    const double load = bs_stream_load_ns(s, unit), gone = (double)bs_stream_since(now, slot->load_start);
     return slot->state == BS_SLOT_READY || gone > load ? load : gone;
 }
 
@@ -17489,7 +18189,7 @@ int32_t bs_stream_strength(bs_stream *s, int32_t stage, double margin)
     return strength;
 }
 
-bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *failed)
+bool bs_stream_take(bs_stream *s, int32_t unit, bs_bytes *offset, bs_status *failed)
 {
     bs_slot *slot = &s->slots[unit];
     *failed = slot->needed ? slot->failed : BS_OK;
@@ -17528,7 +18228,7 @@ void bs_stream_wait(bs_stream *s)
     for (int32_t i = 0; i < s->n_needed; i++) {
         const int32_t unit = s->needed[i];
         const bs_slot *slot = &s->slots[unit];
-        uint64_t offset;
+        bs_bytes offset;
         if (!outstanding(slot))
             continue;
         if (slot->state != BS_SLOT_ABSENT || bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
@@ -17560,7 +18260,7 @@ void bs_stream_stall(bs_stream *s, uint64_t now)
 
 uint64_t bs_stream_stalled(const bs_stream *s, uint64_t now)
 {
-    return s->stalled_ns + (s->stalling && now > s->stall_ns ? now - s->stall_ns : 0);
+    return s->stalled_ns + (s->stalling ? bs_stream_since(now, s->stall_ns) : 0);
 }
 
 void bs_stream_resume(bs_stream *s, uint64_t now)
@@ -17594,7 +18294,7 @@ static bool next_demand(bs_stream *s, uint64_t now, bs_stream_chunk *chunk, bool
     for (int32_t i = 0; i < s->n_needed; i++) {
         const int32_t unit = s->needed[i];
         const bs_slot *slot = &s->slots[unit];
-        uint64_t offset;
+        bs_bytes offset;
         if (!outstanding(slot))
             continue;
         if (slot->state == BS_SLOT_ABSENT && bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
@@ -17639,13 +18339,13 @@ static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 /* A demand stood behind a guess that the visit found in flight. */
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
-    const bool before = now - s->visit_ns <= ns; /* it was issued before the visit began, if only just */
+    const bool before = bs_stream_since(now, s->visit_ns) <= ns; /* it was issued before the visit began, if only just */
     if (chunk->demanded || s->slots[chunk->unit].needed || !before)
         return;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].outcome == BS_USE_MISS) {
-            s->stats.delayed_ns += now - s->visit_ns;
-            lose(s, (double)(now - s->visit_ns));
+            s->stats.delayed_ns += bs_stream_since(now, s->visit_ns);
+            lose(s, (double)bs_stream_since(now, s->visit_ns));
             return;
         }
 }
@@ -17654,7 +18354,7 @@ void bs_stream_arrived(bs_stream *s, bs_stream_chunk *chunk, uint64_t bytes, uin
 {
     chunk->arrived = true;
     s->reading--;
-    s->stats.bytes_read += bytes;
+    s->stats.bytes_read = bs_add_u64(s->stats.bytes_read, bytes);
     s->stats.read_ns += ns;
     measure(&s->read_per_byte, bytes, ns);
     measure_delay(s, chunk, ns, now);
@@ -17697,7 +18397,8 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
 typedef struct replay_lane {
     bool busy;
     bs_stream_chunk chunk;
-    uint64_t start, arrives, done, bytes;
+    uint64_t start, arrives, done;
+    bs_bytes bytes;
 } replay_lane;
 
 typedef struct replay {
@@ -17718,21 +18419,23 @@ typedef struct replay {
 
 /* ------------------------------------------------------------------------------------------------- reading */
 
-static uint64_t chunk_bytes_of(const replay *r, int32_t unit, int32_t index)
+/* The first chunks have a byte more where it does not come out even. */
+static bs_bytes chunk_bytes_of(const replay *r, int32_t unit, int32_t index)
 {
-    const uint64_t bytes = r->units[unit].read_bytes, chunks = (uint64_t)r->units[unit].n_chunks;
-    return bytes / chunks + ((uint64_t)index < bytes % chunks);
+    const uint64_t bytes = bs_bytes_figure(r->units[unit].read_bytes), chunks = (uint64_t)r->units[unit].n_chunks;
+    const bs_bytes share = bs_bytes_share(r->units[unit].read_bytes, chunks);
+    return bs_bytes_add(share, bs_bytes_of((uint64_t)index < bytes % chunks));
 }
 
 /* Times saturate: a profile may say anything, and a clock that wraps goes back. */
 static uint64_t whole_ns(double ns) { return ns < 1.8e19 ? (uint64_t)ns : UINT64_MAX; }
 
-static uint64_t device_ns(const replay *r, uint64_t bytes)
+static uint64_t device_ns(const replay *r, bs_bytes bytes)
 {
-    return bs_add_u64(r->desc->latency_ns, whole_ns((double)bytes * 1e9 / (double)r->desc->bytes_per_second));
+    return bs_add_u64(r->desc->latency_ns, whole_ns((double)bs_bytes_figure(bytes) * 1e9 / (double)r->desc->bytes_per_second));
 }
 
-static uint64_t prepare_ns(const replay *r, uint64_t bytes) { return whole_ns((double)bytes * r->desc->prepare_ns_per_byte); }
+static uint64_t prepare_ns(const replay *r, bs_bytes bytes) { return whole_ns((double)bs_bytes_figure(bytes) * r->desc->prepare_ns_per_byte); }
 
 static void fill_lanes(replay *r)
 {
@@ -17767,10 +18470,10 @@ static void pass_event(replay *r, replay_lane *lane, uint64_t when)
 {
     r->now = when > r->now ? when : r->now;
     if (!lane->chunk.arrived) {
-        bs_stream_arrived(&r->stream, &lane->chunk, lane->bytes, lane->arrives - lane->start, r->now);
+        bs_stream_arrived(&r->stream, &lane->chunk, bs_bytes_figure(lane->bytes), lane->arrives - lane->start, r->now);
     } else {
         lane->busy = false;
-        bs_stream_done(&r->stream, &lane->chunk, BS_OK, lane->bytes, lane->done - lane->arrives, r->now);
+        bs_stream_done(&r->stream, &lane->chunk, BS_OK, bs_bytes_figure(lane->bytes), lane->done - lane->arrives, r->now);
     }
     fill_lanes(r);
 }
@@ -17793,7 +18496,7 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
 {
     for (;;) {
         for (int32_t i = 0; i < v->n_uses; i++) {
-            uint64_t offset;
+            bs_bytes offset;
             bs_status failed;
             if (!done[i] && bs_stream_take(&r->stream, r->trace->uses[v->first_use + i].unit, &offset, &failed)) {
                 if (r->stream.stalling)
@@ -17849,7 +18552,8 @@ typedef struct replay_oracle {
     int32_t missing; /* everything needed before it is resident or being read */
     int32_t loading; /* unit, -1 none */
     bool computing;
-    uint64_t now, computed, loaded, used, bytes;
+    uint64_t now, computed, loaded;
+    bs_bytes used, bytes;
 } replay_oracle;
 
 static void first_positions(replay *r)
@@ -17875,9 +18579,9 @@ static int32_t oracle_next_missing(const replay *r, replay_oracle *o)
 }
 
 /* Gives up what is needed last until there is room; nothing that is needed sooner than the unit, nor what is computed. */
-static bool oracle_room(replay *r, replay_oracle *o, uint64_t bytes)
+static bool oracle_room(replay *r, replay_oracle *o, bs_bytes bytes)
 {
-    while (o->used + bytes > r->stream.facts.slot_bytes) {
+    while (bs_bytes_less(r->stream.facts.slot_bytes, bs_bytes_add(o->used, bytes))) {
         int32_t last = -1;
         for (int32_t u = 0; u < r->trace->n_units; u++)
             if (r->resident[u] && !(o->computing && u == r->trace->uses[o->at].unit) && (last < 0 || r->future[u] > r->future[last]))
@@ -17885,7 +18589,7 @@ static bool oracle_room(replay *r, replay_oracle *o, uint64_t bytes)
         if (last < 0 || r->future[last] <= o->missing)
             return false;
         r->resident[last] = false;
-        o->used -= r->units[last].slot_bytes;
+        o->used = bs_bytes_sub(o->used, r->units[last].slot_bytes);
     }
     return true;
 }
@@ -17896,8 +18600,8 @@ static void oracle_read(replay *r, replay_oracle *o)
     if (u < 0 || !oracle_room(r, o, r->units[u].slot_bytes))
         return;
     o->loading = u;
-    o->used += r->units[u].slot_bytes;
-    o->bytes += r->units[u].read_bytes;
+    o->used = bs_bytes_add(o->used, r->units[u].slot_bytes);
+    o->bytes = bs_bytes_add(o->bytes, r->units[u].read_bytes);
     o->loaded = o->now;
     for (int32_t c = 0; c < r->units[u].n_chunks; c++)
         o->loaded = bs_add_u64(o->loaded, device_ns(r, chunk_bytes_of(r, u, c)));
@@ -17923,9 +18627,9 @@ static void oracle_compute(replay *r, replay_oracle *o, const uint64_t *before)
     o->computing = true;
 }
 
-static uint64_t oracle_time(replay *r, int32_t horizon, const uint64_t *before, uint64_t *bytes)
+static uint64_t oracle_time(replay *r, int32_t horizon, const uint64_t *before, bs_bytes *bytes)
 {
-    replay_oracle o = {horizon, 0, 0, -1, false, 0, 0, 0, 0, 0};
+    replay_oracle o = {horizon, 0, 0, -1, false, 0, 0, 0, {0}, {0}};
     memset(r->resident, 0, (size_t)r->trace->n_units * sizeof *r->resident);
     first_positions(r);
     while (o.at < r->trace->n_uses) {
@@ -17960,11 +18664,11 @@ static void oracle(replay *r, uint64_t *before, bs_replay_result *result)
     }
     result->oracle_ns = UINT64_MAX;
     for (int32_t horizon = 0; horizon >= 0 && horizon < 2 * r->trace->n_uses + 2; horizon = horizon < 8 ? horizon + 1 : horizon * 2) {
-        uint64_t bytes = 0;
+        bs_bytes bytes = bs_bytes_of(0);
         const uint64_t ns = oracle_time(r, horizon, before, &bytes);
         if (ns < result->oracle_ns - tail || result->oracle_ns == UINT64_MAX) {
             result->oracle_ns = bs_add_u64(ns, tail);
-            result->oracle_bytes = bytes;
+            result->oracle_bytes = bs_bytes_figure(bytes);
         }
     }
 }
@@ -18009,12 +18713,12 @@ static bool trace_is_sound(const bs_trace *t, bs_error *error)
     return !table || bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: %s[%d] of the trace refers to what it does not have", table, at);
 }
 
-static uint64_t least_slots(const bs_trace *t)
+static bs_bytes least_slots(const bs_trace *t)
 {
-    uint64_t least = 0;
+    bs_bytes least = bs_bytes_of(0);
     for (int32_t u = 0; u < t->n_units; u++)
-        least = t->units[u].slot_bytes > least ? t->units[u].slot_bytes : least;
-    return bs_align_u64(least);
+        least = bs_bytes_max(least, bs_bytes_of(t->units[u].slot_bytes));
+    return bs_bytes_align(least);
 }
 
 static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_error *error)
@@ -18029,10 +18733,8 @@ static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_err
                        REPLAY_MAX_LANES);
     if (d->stream.policy < 0 || d->stream.policy >= BS_POLICY_COUNT)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %d, expected 0 .. %d", d->stream.policy, BS_POLICY_COUNT - 1);
-    if (d->slot_bytes < least_slots(t)) {
-        const bs_arena slots = {"slots", NULL, (size_t)d->slot_bytes, 0, 0};
-        return bs_fail_arena(error, &slots, least_slots(t), "the largest unit");
-    }
+    if (bs_bytes_less(bs_bytes_of(d->slot_bytes), least_slots(t)))
+        return bs_fail_room(error, "slots", d->slot_bytes, least_slots(t), "the largest unit");
     return BS_OK;
 }
 
@@ -18040,47 +18742,55 @@ static bs_stream_facts replay_facts(replay *r)
 {
     const bs_trace *t = r->trace;
     for (int32_t u = 0; u < t->n_units; u++) {
-        const uint64_t chunk = bs_stream_chunk_limit(t->units[u].read_bytes, (uint64_t)bs_or_default(r->desc->chunk_bytes, 262144), r->n_lanes);
-        const uint64_t chunks = (t->units[u].read_bytes + chunk - 1) / chunk;
-        r->units[u].slot_bytes = bs_align_u64(t->units[u].slot_bytes);
-        r->units[u].read_bytes = t->units[u].read_bytes;
+        const bs_bytes bytes = bs_bytes_of(t->units[u].read_bytes);
+        const uint64_t chunk = bs_bytes_figure(bs_stream_chunk_limit(bytes, bs_bytes_array(bs_or_default(r->desc->chunk_bytes, 262144), 1), r->n_lanes));
+        const uint64_t chunks = bs_bytes_figure(bs_bytes_share(bs_bytes_add(bytes, bs_bytes_of(chunk - 1)), chunk));
+        r->units[u].slot_bytes = bs_bytes_align(bs_bytes_of(t->units[u].slot_bytes));
+        r->units[u].read_bytes = bytes;
         r->units[u].n_chunks = chunks < 1 ? 1 : chunks > 1 << 20 ? 1 << 20 : (int32_t)chunks;
     }
     const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, r->units, t->stages, t->stage_units,
-                                   r->desc->slot_bytes, r->desc->stream, false};
+                                   bs_bytes_of(r->desc->slot_bytes), r->desc->stream, false};
     return facts;
 }
 
-static void *replay_take(bs_arena *a, uint64_t count, uint64_t bytes) { return bs_arena_take(a, (size_t)bs_mul_u64(count ? count : 1, bytes)); }
+static void *replay_take(bs_arena *a, int32_t count, size_t each) { return bs_take(a, bs_bytes_array(count ? count : 1, each)); }
 
 /* What replay_carve takes. */
+static bs_bytes replay_bytes(const bs_trace *t)
+{
+    const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, NULL, t->stages, t->stage_units, {0}, {0, 0, 0}, false};
+    const int32_t uses = t->n_uses ? t->n_uses : 1;
+    static const size_t unit_arrays[] = {sizeof(bs_stream_unit), sizeof(int64_t), sizeof(int32_t), sizeof(uint64_t), sizeof(bool)};
+    bs_bytes bytes = bs_bytes_align(bs_stream_bytes(&facts));
+    bs_bytes_place(&bytes, 1, sizeof(replay));
+    bs_bytes_place(&bytes, uses, sizeof(int32_t));
+    bs_bytes_place(&bytes, uses, sizeof(uint64_t));
+    for (size_t i = 0; i < sizeof unit_arrays / sizeof *unit_arrays; i++)
+        bs_bytes_place(&bytes, t->n_units, unit_arrays[i]);
+    return bytes;
+}
+
 size_t bs_replay_bytes(const bs_trace *t)
 {
-    if (!t || !trace_is_sound(t, NULL))
-        return 0;
-    const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, NULL, t->stages, t->stage_units, 0, {0, 0, 0}, false};
-    const uint64_t units = (uint64_t)t->n_units, uses = (uint64_t)(t->n_uses ? t->n_uses : 1);
-    const uint64_t unit_arrays[] = {sizeof(bs_stream_unit), sizeof(int64_t), sizeof(int32_t), sizeof(uint64_t), sizeof(bool)};
-    uint64_t bytes = bs_align_u64(sizeof(replay)) + bs_align_u64(uses * sizeof(int32_t)) + bs_align_u64(uses * sizeof(uint64_t)) + bs_align_u64(bs_stream_bytes(&facts));
-    for (size_t i = 0; i < sizeof unit_arrays / sizeof *unit_arrays; i++)
-        bytes = bs_add_u64(bytes, bs_align_u64(units * unit_arrays[i]));
-    return (size_t)bytes;
+    size_t bytes = 0;
+    return t && trace_is_sound(t, NULL) && bs_bytes_fit(bs_bytes_add(replay_bytes(t), bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 static bool replay_carve(replay *r, bs_arena *a, void **memory)
 {
-    const uint64_t units = (uint64_t)r->trace->n_units;
+    const int32_t units = r->trace->n_units;
     r->units = replay_take(a, units, sizeof *r->units);
-    r->next_position = replay_take(a, (uint64_t)r->trace->n_uses, sizeof *r->next_position);
+    r->next_position = replay_take(a, r->trace->n_uses, sizeof *r->next_position);
     r->future = replay_take(a, units, sizeof *r->future);
     r->wanted = replay_take(a, units, sizeof *r->wanted);
     r->ready_at = replay_take(a, units, sizeof *r->ready_at);
-    r->before = replay_take(a, (uint64_t)r->trace->n_uses, sizeof *r->before);
+    r->before = replay_take(a, r->trace->n_uses, sizeof *r->before);
     r->resident = replay_take(a, units, sizeof *r->resident);
     if (!r->units || !r->next_position || !r->future || !r->wanted || !r->ready_at || !r->before || !r->resident)
         return false;
     const bs_stream_facts facts = replay_facts(r);
-    *memory = replay_take(a, 1, bs_stream_bytes(&facts));
+    *memory = bs_take(a, bs_stream_bytes(&facts));
     if (*memory)
         bs_stream_init(&r->stream, &facts, *memory);
     return *memory != NULL;
@@ -18101,6 +18811,8 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     const bs_status sound = replay_check(trace, desc, error);
     if (sound != BS_OK)
         return sound;
+    if (!workspace || !result)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: the workspace or the result is NULL");
     const size_t mark = workspace->used;
     void *memory = NULL;
     replay *r = replay_take(workspace, 1, sizeof *r);
@@ -18112,7 +18824,7 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     }
     if (!r || !replay_carve(r, workspace, &memory)) {
         workspace->used = mark;
-        return bs_fail_arena(error, workspace, bs_replay_bytes(trace), "a replay");
+        return bs_fail_arena(error, workspace, replay_bytes(trace), "a replay");
     }
     memset(result, 0, sizeof *result);
     oracle(r, r->before, result);
@@ -18160,8 +18872,8 @@ typedef struct bs_value_plan {
     int32_t first, last;  /* time of definition and of last use, in its list (transient: global; scratch: the part's) */
     int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
     bool narrow;          /* f32 that a device keeps in f16 */
-    uint64_t offset;
-    uint64_t row_bytes;
+    bs_bytes offset;
+    bs_bytes row_bytes;
     int64_t rows;         /* that the storage holds */
 } bs_value_plan;
 
@@ -18183,7 +18895,7 @@ typedef struct bs_instr {
     int32_t value, target;
     int32_t domain; /* whose rows it works on */
     int32_t region, part; /* while planning: region -1 = top level */
-    int32_t time;
+    int32_t time; /* BS_TIME_END or later: when all else is done */
     int32_t stage; /* top level: whose units it needs; -1 none */
 } bs_instr;
 
@@ -18194,7 +18906,8 @@ typedef struct bs_part {
     int32_t router, path; /* 0, -1 when the part is not one path of a router */
     int32_t first, count; /* instructions */
     int32_t unit;         /* whose weights it needs; 0 none */
-    uint64_t scratch_bytes;
+    int32_t place;        /* in region_parts */
+    bs_bytes scratch_bytes;
     double flops; /* a row, for the order in which tiles start */
 } bs_part;
 
@@ -18204,6 +18917,8 @@ typedef struct bs_domain_plan {
     int32_t size;      /* patches: cell size, desc.patch_size applied */
     int64_t max_rows;
     bool live; /* something that is needed works on its rows */
+    bool images, streams; /* top level: it holds images; routed blocks whose weights come and go */
+    bool whole; /* top level: a decision below it needs all of its rows */
     bool mixed; /* depth, but wide values at top level: a device's tiles would not fit in its shared memory */
 } bs_domain_plan;
 
@@ -18219,13 +18934,19 @@ typedef struct bs_plan_unit {
     int32_t block;  /* the outermost; names it */
     int32_t domain; /* PATH: the outermost path whose nodes they are; else 0 */
     int32_t n_nodes, n_tensors;
-    uint64_t prepared_bytes;
+    bs_bytes prepared_bytes;
 } bs_plan_unit;
 
+#define BS_TIME_END (INT32_MAX / 2)
 #define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
-#define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many, and sums of sizes below it are exact */
-#define BS_MAX_REGIONS 128
-#define BS_MAX_PARTS 512
+#define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many */
+
+/* The parts of a region: region_parts[first .. first + count), the most expensive first, equal ones as they were made: a long tile
+ * that starts last is what a thread waits for. */
+typedef struct bs_region {
+    int32_t domain; /* in whose tiles it runs */
+    int32_t first, count;
+} bs_region;
 
 struct bs_plan {
     uint32_t mark;
@@ -18234,34 +18955,39 @@ struct bs_plan {
     bs_tier tier;
     int32_t threads;
     int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
-    int32_t max_instrs, max_parts;
-    uint64_t transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
-    uint64_t kernel_scratch_bytes, kernel_scratch_offset;
-    uint64_t shared_bytes;    /* a device: what a tile's rows may take */
+    int32_t max_instrs, max_parts, max_regions;
+    int32_t most_parts;       /* of a region */
+    int32_t most_stage_units; /* of a stage */
+    int32_t last_route;       /* at top level: the last instruction that decides; -1 none */
+    bs_bytes transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
+    bs_bytes kernel_scratch_bytes, kernel_scratch_offset;
+    bs_bytes shared_bytes;    /* a device: what a tile's rows may take */
     bool *node_live;          /* [nodes] */
     bs_node_plan *nodes;      /* [nodes] */
     bs_value_plan *values;    /* [values] */
     bs_instr *instrs;
     bs_part *parts;           /* [max_parts] */
-    int32_t region_domain[BS_MAX_REGIONS];
+    int32_t *region_parts;    /* [max_parts] */
+    bs_region *regions;       /* [max_regions] */
     bs_domain_plan *domains;  /* [domains] */
-    bs_router_plan routers[BS_MAX_ROUTERS];
+    bs_router_plan *routers;  /* [routers] */
     /* streaming; n_units = 1 and nothing else when everything is resident */
     int32_t n_units, n_stages, n_stage_units;
     bs_plan_unit *units;      /* [n_units], [0] unused */
     bs_trace_stage *stages;   /* [n_stages] */
     int32_t *stage_units;     /* [n_stage_units], of stages, from 0 as the stream counts */
-    uint64_t slot_bytes, all_unit_bytes, largest_unit_bytes;
-    uint64_t chunk_bytes, lane_bytes; /* of one lane's staging */
+    bs_bytes slot_bytes, all_unit_bytes, largest_unit_bytes;
+    bs_bytes chunk_bytes, lane_bytes; /* of one lane's staging */
     int32_t lanes;
 };
 
 /* The stages, in order (plan_*.c). Each returns false after recording an error. */
-bool bs_plan_live(bs_plan *plan, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
-void bs_plan_fuse(bs_plan *plan);                    /* chains that one kernel does */
-void bs_plan_units(bs_plan *plan);                   /* which weights come and go together (plan_stream.c) */
-bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error);  /* places and instructions */
-bool bs_plan_stages(bs_plan *plan, bs_error *error); /* steps that need units; sizes of slots and staging */
+bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
+void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
+bool bs_plan_share(bs_plan *plan, void *workspace, bs_error *error); /* which nodes have the same weights */
+void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together (plan_stream.c) */
+void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions */
+bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error); /* steps that need units; sizes of slots and staging */
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
 /* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
  * tiles all the same, which then lie in the device's memory. */
@@ -18270,16 +18996,31 @@ int32_t bs_plan_too_large(const bs_plan *plan);
 bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
 /* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
 void bs_plan_make_fit(bs_plan *plan, int32_t top);
-uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
-uint64_t bs_plan_memory_workspace(const bs_graph *graph);
+/* Instructions there can be: of a gather one for each of its operands, else two at most; what works in tiles has one, and so
+ * leaves room for that of its region. */
+static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_nodes + g->n_operands; }
 
-/* Greedy by size, lowest fitting gap among what is alive at the same time. Blocks: bytes, first..last; gives offsets and
- * returns the bytes of the whole. order: scratch of `count`. (plan_memory.c; tested by brute force.) */
+/* A node of cells begins one part at most, and so it does with regions. */
+static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_nodes; }
+
+/* Bytes of their workspaces, only while planning. Every pass has it to itself. */
+bs_bytes bs_plan_live_workspace(const bs_graph *graph);
+bs_bytes bs_plan_fuse_workspace(const bs_graph *graph);
+bs_bytes bs_plan_share_workspace(const bs_graph *graph);
+bs_bytes bs_plan_units_workspace(const bs_graph *graph);
+bs_bytes bs_plan_lower_workspace(const bs_graph *graph);
+bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
+bs_bytes bs_plan_memory_workspace(const bs_graph *graph);
+
+/* Something that takes `bytes` from the time `first` to the time `last`, both included, at `offset`. */
 typedef struct bs_life {
-    uint64_t bytes, offset;
+    bs_bytes bytes, offset;
     int32_t first, last;
 } bs_life;
-uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count);
+/* Gives lives their offsets, so that none shares bytes with another that is alive at the same time, and returns the bytes of
+ * the whole. workspace: bs_place_workspace(count) bytes. (plan_lives.c; tested by brute force.) */
+bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace);
+bs_bytes bs_place_workspace(int32_t count);
 
 /* Helpers of several stages. */
 static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
@@ -18289,18 +19030,22 @@ static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
     return plan->values[value].narrow ? BS_F16 : plan->graph->values[value].dtype;
 }
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
-/* Whether a domain has routed blocks whose weights come and go: it runs depth first, path by path. */
-bool bs_plan_streams_paths(const bs_plan *plan, int32_t top);
-/* The router that a look_ahead is about; 0: there is none of that name. */
-int32_t bs_look_ahead_router(const bs_graph *graph, const bs_node *node);
+/* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known (plan_share.c). */
+void bs_plan_find_owner(bs_plan *plan, int32_t node);
+/* What a node's op declares: fills specs [BS_MAX_WEIGHTS], returns their number. */
+int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
+/* Whether a run reads the node's weights: a router that is decided ahead needs no table of its own. */
+bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
+/* Whether a needed node has weights that come and go. */
+bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
-uint64_t bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
+bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 /* The operands a node has in this plan: its own, or those of the chain it ends. */
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 bs_status bs_fusion_run(const bs_call *call);
 const char *bs_fusion_name(int32_t fusion);
-/* Sets the order of a top-level domain and of all below it, and where its routers decide. */
-void bs_plan_set_order(bs_plan *plan, int32_t top, int32_t order);
+/* Gives all domains the orders of their top-level ones; says where routers decide. */
+void bs_plan_spread_orders(bs_plan *plan);
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
 /* Whether operand `index` of a gather (a path's value, or the residual) can be asked for. */
@@ -18380,8 +19125,8 @@ typedef struct bs_device_operand {
     int32_t margin;
     int32_t cell, across; /* patches: pixels of a whole cell along a side, cells beside each other; else 0 */
     uint8_t place, dtype, rank, unused;
-    int16_t domain; /* whose rows are asked for */
-    int16_t stored; /* whose rows are there: domain itself, or one above that a scatter is a view of */
+    int32_t domain; /* whose rows are asked for */
+    int32_t stored; /* whose rows are there: domain itself, or one above that a scatter is a view of */
 } bs_device_operand;
 
 #define BS_DEVICE_PARAMS 16
@@ -18412,7 +19157,7 @@ typedef struct bs_device_domain {
     uint64_t offsets;     /* of segments, i32 [lengths + 1]: address on the device */
 } bs_device_domain;
 
-/* Steps for tiles of one domain, or of one path of it. */
+/* Steps for tiles of one domain, or of one path of it. Part k of the table is region_parts[k] of the plan. */
 typedef struct bs_device_part {
     int32_t domain, tile_rows;
     int32_t first, count; /* steps */
@@ -18424,8 +19169,8 @@ typedef struct bs_device_decision {
     int32_t live, in_tile;
     int32_t paths, per_row, rows /* at most */, domain, top_rows /* of `top`, at most */;
     uint64_t chosen, gates, counts, offsets, ids, inverse, dropped /* i64, of a run */;
-    uint64_t work; /* i32 [2 * rows * per_row + 64 * paths]: free for the protocol, the packing, and the sort of a capacity */
-    uint64_t top;  /* i8 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
+    uint64_t work; /* i32 [2 * rows * per_row + 4 * paths]: free for the protocol, the packing, and the sort of a capacity */
+    uint64_t top;  /* i16 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
     uint64_t sums; /* i32 [paths]: rows of a path in this run, over all tiles */
     uint64_t price; /* f32 [1] */
 } bs_device_decision;
@@ -18434,15 +19179,15 @@ typedef struct bs_device_decision {
 
 /* Offsets in the bytes that a session takes of the device's arena and of the pinned one. */
 typedef struct bs_device_layout {
-    int32_t n_steps, n_operands;
-    uint64_t weights, transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
+    int32_t n_steps, n_operands, n_given;
+    uint64_t transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of one tile's decisions */
     uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
     uint64_t session, session_bytes, tables_pinned, slots_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
-    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
+    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
     /* bs_plan_desc.in_place: inputs and slots have no bytes on the device. */
 } bs_device_layout;
@@ -18455,12 +19200,14 @@ typedef struct bs_device_layout {
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
 /* Pinned bytes to ask a callback: the scores of all rows, then its answer and gates, i32 and f32 a row. 0: none is asked. */
 uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router);
-/* The table entries of a router's decision. */
-void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_decision *decision);
+/* The table entries of all routers' decisions, [routers]. */
+void bs_device_decisions_place(const bs_plan *plan, bs_device_decision *decisions);
+/* Words of 32 bits that say which paths of a gather give a value: of an instruction that asks; 0: it does not. */
+int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
 /* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the device's.
  * UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
-uint64_t bs_device_state_place(const bs_plan *plan, int32_t node);
+bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
 /* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of a `past`. */
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
 uint64_t bs_device_past_place(const bs_plan *plan, int32_t node);
@@ -18478,11 +19225,13 @@ typedef struct bs_device_client {
     const bs_rows_state *domains; /* [domains] counts of those that no router makes */
     int32_t *const *offsets;      /* [domains] of segments, checked; NULL for others */
     int32_t *const *past;         /* [nodes], checked */
+    uint8_t *weights;             /* prepared, resident: address on the device */
     const bs_route_callback *callbacks; /* [routers] */
     /* filled by wait */
-    int8_t *const *chosen;
-    int32_t *counts;   /* [routers * BS_MAX_PATHS] */
+    int16_t *const *chosen;
+    int32_t *counts;   /* [paths] of all routers: those of one from bs_router_info.first_path on */
     int64_t *dropped;  /* [routers] */
+    void *stream; /* the caller's, that runs are queued on; NULL: the backend has one for this session alone */
 } bs_device_client;
 
 typedef struct bs_device_session bs_device_session; /* the backend's; lies in pinned memory */
@@ -18533,9 +19282,7 @@ struct bs_device {
 
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain)
 {
-    while (graph->domains[domain].kind == BS_DOMAIN_PATH)
-        domain = graph->domains[domain].parent;
-    return domain;
+    return graph->domains[domain].top;
 }
 
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w)
@@ -18572,29 +19319,52 @@ static bool force_routes(bs_plan *plan, bs_error *error)
 
 /* ----------------------------------------------------------------------------------------------- liveness */
 
-static void mark(bs_plan *plan, int32_t value)
+/* What is found to be needed waits in a list for what it needs itself. */
+typedef struct live_pass {
+    bs_plan *plan;
+    int32_t *waiting; /* [nodes] */
+    int32_t n_waiting;
+    int32_t *follower; /* [nodes] of a state: what writes it; of a look-ahead: the next one about the same router; 0: none */
+    int32_t *look_ahead; /* [routers] the first look-ahead about it, or 0 */
+} live_pass;
+
+static void mark_node(live_pass *l, int32_t node)
+{
+    if (node == 0 || l->plan->node_live[node])
+        return;
+    l->plan->node_live[node] = true;
+    l->waiting[l->n_waiting++] = node;
+}
+
+static void mark(live_pass *l, int32_t value)
 {
     if (value > 0)
-        plan->node_live[plan->graph->values[value].node] = true;
+        mark_node(l, l->plan->graph->values[value].node);
 }
 
-static void mark_router(bs_plan *plan, int32_t router)
+/* Where weights come and go, what is said ahead about a decision is needed with it. */
+static void mark_router(live_pass *l, int32_t router)
 {
-    plan->routers[router].live = true;
-    plan->node_live[plan->graph->routers[router].node] = true;
+    bs_router_plan *r = &l->plan->routers[router];
+    if (r->live)
+        return;
+    r->live = true;
+    mark_node(l, l->plan->graph->routers[router].node);
+    const bool streams = l->plan->desc.slot_bytes > 0 && !r->forced;
+    for (int32_t n = l->look_ahead[router]; streams && n != 0; n = l->follower[n])
+        mark_node(l, n);
 }
 
-/* The router that decided for a domain must be there, and those of the domains above; and what says how its rows are
- * grouped. */
-static void mark_domain(bs_plan *plan, int32_t domain)
+/* The router that decided for a domain must be there, whose own domain is above it; and what says how rows are grouped. */
+static void mark_domain(live_pass *l, int32_t domain)
 {
-    const bs_graph *g = plan->graph;
-    while (g->domains[domain].kind == BS_DOMAIN_PATH) {
-        mark_router(plan, g->domains[domain].router);
-        domain = g->domains[domain].parent;
+    const bs_domain *d = &l->plan->graph->domains[domain];
+    if (d->kind == BS_DOMAIN_PATH) {
+        mark_router(l, d->router);
+        return;
     }
-    plan->domains[domain].live = true;
-    mark(plan, g->domains[domain].lengths);
+    l->plan->domains[domain].live = true;
+    mark(l, d->lengths);
 }
 
 bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index)
@@ -18609,90 +19379,110 @@ bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index)
     return residual ? bs_node_in(plan->graph, gather)[forced - 1] == 0 : index == forced - 1;
 }
 
-static void mark_operands(bs_plan *plan, const bs_node *node)
+static void mark_operands(live_pass *l, const bs_node *node)
 {
-    const bs_graph *g = plan->graph;
+    const bs_plan *plan = l->plan;
     int32_t n_in;
-    const int32_t *in = bs_plan_in(plan, (int32_t)(node - g->nodes), &n_in);
+    const int32_t *in = bs_plan_in(plan, (int32_t)(node - plan->graph->nodes), &n_in);
     if (bs_node_is(node, &bs_op_route) && plan->routers[node->router].forced)
         return; /* decided ahead: scores are not needed */
     for (int32_t i = 0; i < n_in; i++)
         if (!bs_node_is(node, &bs_op_gather) || bs_plan_gathers(plan, node, i))
-            mark(plan, in[i]);
+            mark(l, in[i]);
     if (node->router)
-        mark_router(plan, node->router);
+        mark_router(l, node->router);
 }
 
-int32_t bs_look_ahead_router(const bs_graph *g, const bs_node *node)
+static bool name_is_before(const void *user, int32_t a, int32_t b)
 {
-    for (int32_t r = 1; r < g->n_routers; r++)
-        if (strcmp(g->routers[r].desc->name, bs_node_name(node)) == 0)
-            return r;
-    return 0;
+    const bs_graph *g = user;
+    return strcmp(g->routers[a].desc->name, g->routers[b].desc->name) < 0;
 }
 
-static bool look_aheads_fit(const bs_plan *plan, bs_error *error)
+/* The router of that name among those sorted by name, or 0. */
+static int32_t router_named(const bs_graph *g, const int32_t *sorted, const char *name)
+{
+    int32_t low = 0, high = g->n_routers - 1;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (strcmp(g->routers[sorted[middle]].desc->name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < g->n_routers - 1 && strcmp(g->routers[sorted[low]].desc->name, name) == 0 ? sorted[low] : 0;
+}
+
+static bool look_ahead_fits(const bs_plan *plan, int32_t n, int32_t router, bs_error *error)
 {
     const bs_graph *g = plan->graph;
+    const bs_node *node = &g->nodes[n];
+    const bs_route_desc *d = router ? g->routers[router].desc : NULL;
+    if (!d || g->routers[router].node < n || (d->protocol != BS_ROUTE_TOP1 && d->protocol != BS_ROUTE_TOPK))
+        return bs_refuse(error, BS_ERROR_GRAPH, "look_ahead \"%s\": no later router of that name chooses the best k", bs_node_name(node));
+    const int64_t scores = bs_dim_max(g, g->values[bs_node_in(g, node)[0]].dims[0]);
+    if (scores != d->paths)
+        return bs_refuse(error, BS_ERROR_SHAPE, "look_ahead \"%s\": %lld scores for %d paths", bs_node_name(node), (long long)scores, d->paths);
+    return true;
+}
+
+/* Finds what each look-ahead is about: its node plan's `algorithm`. The list of waiting nodes is still free. */
+static bool find_look_aheads(live_pass *l, bs_error *error)
+{
+    const bs_graph *g = l->plan->graph;
+    int32_t *sorted = l->waiting, *buffer = l->waiting + g->n_nodes; /* a router is a node */
+    bool are_sorted = false;
     for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_node *node = &g->nodes[n];
-        if (!bs_node_is(node, &bs_op_look_ahead))
+        if (!bs_node_is(&g->nodes[n], &bs_op_look_ahead))
             continue;
-        const int32_t r = bs_look_ahead_router(g, node);
-        const bs_route_desc *d = r ? g->routers[r].desc : NULL;
-        if (!d || g->routers[r].node < n || (d->protocol != BS_ROUTE_TOP1 && d->protocol != BS_ROUTE_TOPK))
-            return bs_refuse(error, BS_ERROR_GRAPH, "look_ahead \"%s\": no later router of that name chooses the best k", bs_node_name(node));
-        const int64_t scores = bs_dim_max(g, g->values[bs_node_in(g, node)[0]].dims[0]);
-        if (scores != d->paths)
-            return bs_refuse(error, BS_ERROR_SHAPE, "look_ahead \"%s\": %lld scores for %d paths", bs_node_name(node), (long long)scores, d->paths);
+        for (int32_t r = 1; !are_sorted && r < g->n_routers; r++)
+            sorted[r - 1] = r;
+        if (!are_sorted)
+            bs_sort(sorted, buffer, g->n_routers - 1, name_is_before, g);
+        are_sorted = true;
+        const int32_t router = router_named(g, sorted, bs_node_name(&g->nodes[n]));
+        if (!look_ahead_fits(l->plan, n, router, error))
+            return false;
+        l->plan->nodes[n].algorithm = router;
     }
     return true;
 }
 
-/* A state is kept when something that is needed reads it. */
-static bool is_needed_ending(const bs_plan *plan, const bs_node *node)
+/* What else becomes needed with a state or a decision. */
+static void find_followers(live_pass *l)
 {
-    const bs_graph *g = plan->graph;
-    if (bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append))
-        return plan->node_live[g->values[bs_node_in(g, node)[0]].node];
-    if (bs_node_is(node, &bs_op_look_ahead)) {
-        const bs_router_plan *router = &plan->routers[bs_look_ahead_router(g, node)];
-        return plan->desc.slot_bytes > 0 && router->live && !router->forced;
+    const bs_graph *g = l->plan->graph;
+    memset(l->follower, 0, (size_t)g->n_nodes * sizeof *l->follower);
+    memset(l->look_ahead, 0, (size_t)g->n_routers * sizeof *l->look_ahead);
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        if (bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append))
+            l->follower[g->values[bs_node_in(g, node)[0]].node] = n; /* a state is written once */
+        if (!bs_node_is(node, &bs_op_look_ahead))
+            continue;
+        int32_t *first = &l->look_ahead[l->plan->nodes[n].algorithm];
+        l->follower[n] = *first;
+        *first = n;
     }
-    return bs_node_is(node, &bs_op_output);
 }
 
-/* Backwards to what is needed; again while that made another state's writing needed. */
-static void find_live(bs_plan *plan)
+/* From the outputs backwards to all that is needed. A state is kept when something that is needed reads it. */
+static void find_live(live_pass *l)
 {
-    const bs_graph *g = plan->graph;
-    for (bool more = true; more;) {
-        more = false;
-        for (int32_t n = g->n_nodes - 1; n >= 1; n--) {
-            const bs_node *node = &g->nodes[n];
-            if (!plan->node_live[n] && is_needed_ending(plan, node))
-                plan->node_live[n] = more = true;
-            if (!plan->node_live[n])
-                continue;
-            mark_operands(plan, node);
-            mark_domain(plan, node->domain);
-        }
+    const bs_graph *g = l->plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        if (bs_node_is(&g->nodes[n], &bs_op_output))
+            mark_node(l, n);
+    while (l->n_waiting > 0) {
+        const int32_t n = l->waiting[--l->n_waiting];
+        mark_operands(l, &g->nodes[n]);
+        mark_domain(l, g->nodes[n].domain);
+        if (bs_node_is(&g->nodes[n], &bs_op_state))
+            mark_node(l, l->follower[n]);
     }
 }
 
 /* -------------------------------------------------------------------------------------------------- order */
-
-static bool tree_has_images(const bs_plan *plan, int32_t top)
-{
-    const bs_graph *g = plan->graph;
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_node *node = &g->nodes[n];
-        if (plan->node_live[n] && node->n_out > 0 && bs_plan_top_domain(g, node->domain) == top &&
-            g->values[node->first_out].rank == 3)
-            return true;
-    }
-    return false;
-}
 
 /* Decisions of the outermost routers are made for all rows; a nested router can be decided tile by tile when its rows
  * do not influence each other and the caller is not asked. */
@@ -18701,40 +19491,51 @@ static bool protocol_is_row_local(const bs_route_desc *d)
     return d->protocol != BS_ROUTE_CAPACITY && d->protocol != BS_ROUTE_BUDGET && d->protocol != BS_ROUTE_CALLBACK;
 }
 
-static bool tree_can_tile(const bs_plan *plan, int32_t top)
+/* What decides the order of a top-level domain: images, routed weights that come and go, and decisions below it that need
+ * all rows at once. */
+static void look_into_trees(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        bs_domain_plan *top = &plan->domains[bs_plan_top_domain(g, node->domain)];
+        if (!plan->node_live[n])
+            continue;
+        top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
+        top->streams = top->streams || (g->domains[node->domain].kind == BS_DOMAIN_PATH && bs_plan_node_streams(plan, n));
+    }
     for (int32_t r = 1; r < g->n_routers; r++) {
         const bs_router_info *router = &g->routers[r];
-        const bool nested = router->domain != top && bs_plan_top_domain(g, router->domain) == top;
-        if (nested && plan->routers[r].live && !plan->routers[r].forced && !protocol_is_row_local(router->desc))
-            return false;
+        const int32_t top = bs_plan_top_domain(g, router->domain);
+        if (router->domain != top && plan->routers[r].live && !plan->routers[r].forced && !protocol_is_row_local(router->desc))
+            plan->domains[top].whole = true;
     }
-    return true;
 }
 
 #define BS_TILE_ROWS 16 /* rows a tile of a non-image domain */
 
-void bs_plan_set_order(bs_plan *plan, int32_t top, int32_t order)
+void bs_plan_spread_orders(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
     for (int32_t d = 0; d < g->n_domains; d++)
-        if (bs_plan_top_domain(g, d) == top)
-            plan->domains[d].order = order;
-    for (int32_t r = 1; r < g->n_routers; r++) {
-        const int32_t d = g->routers[r].domain;
-        plan->routers[r].in_tile = plan->domains[d].order == BS_ORDER_DEPTH && g->domains[d].kind == BS_DOMAIN_PATH;
-        plan->routers[r].rows = plan->routers[r].in_tile ? plan->domains[d].tile_rows : plan->domains[d].max_rows;
+        plan->domains[d].order = plan->domains[bs_plan_top_domain(g, d)].order;
+    for (int32_t i = 1; i < g->n_routers; i++) {
+        const int32_t d = g->routers[i].domain;
+        bs_router_plan *r = &plan->routers[i];
+        r->in_tile = plan->domains[d].order == BS_ORDER_DEPTH && g->domains[d].kind == BS_DOMAIN_PATH;
+        r->rows = r->in_tile ? plan->domains[d].tile_rows : plan->domains[d].max_rows;
     }
 }
 
 static void choose_orders(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
+    look_into_trees(plan);
     for (int32_t d = 0; d < g->n_domains; d++) {
         bs_domain_plan *p = &plan->domains[d];
         const bs_domain *domain = &g->domains[d];
         const int32_t top = bs_plan_top_domain(g, d);
+        const bs_domain_plan *tree = &plan->domains[top];
         p->max_rows = domain->max_rows;
         p->size = domain->size;
         if (domain->kind == BS_DOMAIN_PATCHES && plan->desc.patch_size > 0)
@@ -18743,15 +19544,12 @@ static void choose_orders(bs_plan *plan)
             p->max_rows = bs_ceil_div(bs_dim_max(g, domain->height), p->size) * bs_ceil_div(bs_dim_max(g, domain->width), p->size);
         if (domain->kind == BS_DOMAIN_PATH)
             p->max_rows = plan->domains[domain->parent].max_rows;
-        const bool images = top > 0 && tree_has_images(plan, top);
-        const bool wanted = plan->desc.order == BS_ORDER_DEPTH ||
-                            (plan->desc.order == BS_ORDER_AUTO && (images || bs_plan_streams_paths(plan, top)));
-        p->order = top > 0 && wanted && tree_can_tile(plan, top) ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
+        const bool images = top > 0 && tree->images;
+        const bool wanted = plan->desc.order == BS_ORDER_DEPTH || (plan->desc.order == BS_ORDER_AUTO && (images || tree->streams));
+        p->order = top > 0 && wanted && !tree->whole ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
         p->tile_rows = images ? 1 : BS_TILE_ROWS;
     }
-    for (int32_t d = 0; d < g->n_domains; d++)
-        if (g->domains[d].kind != BS_DOMAIN_PATH)
-            bs_plan_set_order(plan, d, plan->domains[d].order);
+    bs_plan_spread_orders(plan);
 }
 
 /* ------------------------------------------------------------------------------------------------ margins */
@@ -18859,18 +19657,172 @@ static bool cells_are_whole(const bs_plan *plan, bs_error *error)
     return true;
 }
 
-bool bs_plan_live(bs_plan *plan, bs_error *error)
+bs_bytes bs_plan_live_workspace(const bs_graph *graph)
 {
-    if (!force_routes(plan, error))
+    return bs_bytes_align(bs_bytes_array(3 * (int64_t)graph->n_nodes + graph->n_routers, sizeof(int32_t)));
+}
+
+bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
+{
+    const int32_t nodes = plan->graph->n_nodes;
+    live_pass l = {plan, workspace, 0, NULL, NULL};
+    l.follower = l.waiting + 2 * nodes; /* what is sorted takes twice the room */
+    l.look_ahead = l.follower + nodes;
+    if (!force_routes(plan, error) || !find_look_aheads(&l, error))
         return false;
-    if (!look_aheads_fit(plan, error))
-        return false;
-    find_live(plan);
+    find_followers(&l);
+    find_live(&l);
     choose_orders(plan);
     spread_margins(plan);
     return rows_fit(plan, error) && cells_fit(plan, error) && cells_are_whole(plan, error) && margins_fit(plan, error);
 }
 /* ==== end src/plan_live.c ===================================================================== */
+
+/* ==== begin src/plan_share.c ================================================================== */
+/* plan_share.c - one copy of a weight, whatever uses it.
+ *
+ * Nodes of one op and one name have the same weights: *twins*. Each twin knows the one before it. Twins read one prepared
+ * copy where they want it laid out alike: that of the *owner*, the first of them. What two streamed units would load is
+ * resident instead (plan_stream.c). A name stands for one tensor: two shapes or types of it are an error here, before any
+ * weight is there.
+ * Relies on plan.h. Must never look at weights, only at what ops declare. */
+/* #include "plan.h" */
+/* #include "weights.h" */
+
+/* A weight of a node: node * BS_MAX_WEIGHTS + index. */
+static int32_t node_of(int32_t tensor) { return tensor / BS_MAX_WEIGHTS; }
+
+static const char *suffix_of(const bs_graph *g, int32_t node, int32_t index, bs_weight_spec *specs)
+{
+    bs_op_get(g->nodes[node].op)->weights(g, &g->nodes[node], specs);
+    return specs[index].suffix;
+}
+
+/* The name of a weight has up to three parts that follow each other: node, dot, suffix. */
+typedef struct name_reader {
+    const char *part[3];
+    int32_t at;
+} name_reader;
+
+static name_reader name_of(const bs_graph *g, int32_t tensor)
+{
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    const char *suffix = suffix_of(g, node_of(tensor), tensor % BS_MAX_WEIGHTS, specs);
+    const name_reader name = {{bs_node_name(&g->nodes[node_of(tensor)]), *suffix ? "." : "", suffix}, 0};
+    return name;
+}
+
+static int32_t name_next(name_reader *name)
+{
+    while (name->at < 2 && !*name->part[name->at])
+        name->at++;
+    return *name->part[name->at] ? (uint8_t)*name->part[name->at]++ : 0;
+}
+
+static int32_t compare_names(const bs_graph *g, int32_t a, int32_t b)
+{
+    name_reader x = name_of(g, a), y = name_of(g, b);
+    for (;;) {
+        const int32_t c = name_next(&x), d = name_next(&y);
+        if (c != d || c == 0)
+            return c - d;
+    }
+}
+
+/* Orders nodes whose first weights have one name by what else they have. 0: the same weights. */
+static int32_t compare_kinds(const bs_graph *g, int32_t a, int32_t b)
+{
+    bs_weight_spec x[BS_MAX_WEIGHTS], y[BS_MAX_WEIGHTS];
+    const bs_node *m = &g->nodes[a], *n = &g->nodes[b];
+    const int32_t count = bs_plan_tensors(g, m, x);
+    int32_t order = m->op != n->op ? m->op - n->op : count - bs_plan_tensors(g, n, y);
+    for (int32_t i = 0; i < count && order == 0; i++)
+        order = strcmp(x[i].suffix, y[i].suffix);
+    return order;
+}
+
+static bool tensor_before(const void *context, int32_t a, int32_t b)
+{
+    const bs_graph *g = context;
+    const int32_t names = compare_names(g, a, b);
+    return names != 0 ? names < 0 : compare_kinds(g, node_of(a), node_of(b)) < 0;
+}
+
+/* Both have one name: so they are one tensor. */
+static bool tensors_agree(const bs_graph *g, int32_t a, int32_t b, bs_error *error)
+{
+    bs_weight_spec x[BS_MAX_WEIGHTS], y[BS_MAX_WEIGHTS];
+    const bs_node *m = &g->nodes[node_of(a)], *n = &g->nodes[node_of(b)];
+    char first[64], second[64], name[2 * BS_MAX_NAME];
+    bs_plan_tensors(g, m, x);
+    bs_plan_tensors(g, n, y);
+    const bs_weight_spec *s = &x[a % BS_MAX_WEIGHTS], *t = &y[b % BS_MAX_WEIGHTS];
+    bool agree = s->dtype == t->dtype && s->rank == t->rank;
+    for (int32_t i = 0; agree && i < s->rank; i++)
+        agree = s->dim[i] == t->dim[i];
+    if (agree)
+        return true;
+    bs_weight_name(name, sizeof name, m, s->suffix);
+    bs_weight_shape_text(s->rank, s->dim, first, sizeof first);
+    bs_weight_shape_text(t->rank, t->dim, second, sizeof second);
+    return bs_refuse(error, BS_ERROR_SHAPE, "weight \"%s\" is %s %s to %s \"%s\", but %s %s to %s \"%s\"", name, bs_dtype_name(s->dtype), first,
+                     bs_op_get(m->op)->name, bs_node_name(m), bs_dtype_name(t->dtype), second, bs_op_get(n->op)->name, bs_node_name(n));
+}
+
+static int64_t count_tensors(const bs_graph *g)
+{
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    int64_t count = 0;
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        count += bs_plan_tensors(g, &g->nodes[n], specs);
+    return count;
+}
+
+bs_bytes bs_plan_share_workspace(const bs_graph *graph) { return bs_bytes_align(bs_bytes_array(2 * count_tensors(graph), sizeof(int32_t))); }
+
+bool bs_plan_share(bs_plan *p, void *workspace, bs_error *error)
+{
+    const bs_graph *g = p->graph;
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    int32_t *tensors = workspace, *buffer = tensors + count_tensors(g), count = 0;
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        for (int32_t i = 0; bs_plan_needs_weights(p, n) && i < bs_plan_tensors(g, &g->nodes[n], specs); i++)
+            tensors[count++] = n * BS_MAX_WEIGHTS + i;
+    bs_sort(tensors, buffer, count, tensor_before, g);
+    for (int32_t i = 1; i < count; i++) {
+        const int32_t a = tensors[i - 1], b = tensors[i];
+        if (compare_names(g, a, b) != 0)
+            continue;
+        if (!tensors_agree(g, a, b, error))
+            return false;
+        if (a % BS_MAX_WEIGHTS == 0 && b % BS_MAX_WEIGHTS == 0 && compare_kinds(g, node_of(a), node_of(b)) == 0)
+            p->nodes[node_of(b)].twin = node_of(a); /* the sort is stable: a comes before b */
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------- copies */
+
+static bool laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
+{
+    const bs_node_plan *x = &p->nodes[a], *y = &p->nodes[b];
+    const bs_op *op = bs_op_get(p->graph->nodes[a].op);
+    return x->unit == y->unit && x->algorithm == y->algorithm && bs_bytes_same(x->prepared_bytes, y->prepared_bytes) &&
+           (!op->same_layout || op->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
+}
+
+/* Owners are of different layouts: there are a few, however many twins there are. */
+void bs_plan_find_owner(bs_plan *p, int32_t n)
+{
+    bs_node_plan *nodes = p->nodes;
+    const int32_t newest = nodes[nodes[n].twin].newest_owner;
+    int32_t owner = newest;
+    while (owner != 0 && !laid_out_alike(p, n, owner))
+        owner = nodes[nodes[owner].twin].newest_owner;
+    nodes[n].owner = owner ? owner : n;
+    nodes[n].newest_owner = owner ? newest : n;
+}
+/* ==== end src/plan_share.c ==================================================================== */
 
 /* ==== begin src/plan_stream.c ================================================================= */
 /* plan_stream.c - streaming: which weights come and go together (units), and which steps of the plan need them (stages).
@@ -18883,69 +19835,72 @@ bool bs_plan_live(bs_plan *plan, bs_error *error)
 
 /* --------------------------------------------------------------------------------------------------- units */
 
-static int32_t outermost_path(const bs_graph *g, int32_t domain)
-{
-    while (g->domains[domain].kind == BS_DOMAIN_PATH && g->domains[g->domains[domain].parent].kind == BS_DOMAIN_PATH)
-        domain = g->domains[domain].parent;
-    return g->domains[domain].kind == BS_DOMAIN_PATH ? domain : 0;
-}
-
 static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
 {
     for (int32_t up = g->blocks[block].parent; up != 0; up = g->blocks[up].parent) {
         const bs_node *first = &g->nodes[g->blocks[up].first_node];
-        if (outermost_path(g, first->domain) != path)
+        if (g->domains[first->domain].outermost != path)
             break;
         block = up;
     }
     return block;
 }
 
-static int32_t count_tensors(const bs_graph *g, const bs_node *node)
-{
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const bs_op *op = bs_op_get(node->op);
-    return op->weights ? op->weights(g, node, specs) : 0;
-}
-
-static bool node_streams(const bs_plan *p, int32_t n)
+bool bs_plan_node_streams(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    return p->node_live[n] && node->block != 0 && node->n_in > 0 && !bs_node_is(node, &bs_op_route) && count_tensors(p->graph, node) > 0;
+    return p->desc.slot_bytes > 0 && node->block != 0 && node->n_in > 0 && !bs_node_is(node, &bs_op_route) && bs_plan_needs_weights(p, n);
 }
 
-static int32_t unit_find(bs_plan *p, int32_t block, int32_t path)
+bs_bytes bs_plan_units_workspace(const bs_graph *graph)
 {
-    for (int32_t u = 1; u < p->n_units; u++)
-        if (path ? p->units[u].domain == path : p->units[u].domain == 0 && p->units[u].block == block)
-            return u;
-    bs_plan_unit *unit = &p->units[p->n_units];
-    unit->block = path ? outermost_block(p->graph, block, path) : block;
-    unit->domain = path;
-    return p->n_units++;
+    return bs_bytes_align(bs_bytes_array((int64_t)graph->n_domains + graph->n_blocks, sizeof(int32_t)));
 }
 
-void bs_plan_units(bs_plan *p)
+/* Whether two nodes that stream would be loaded together. */
+static bool same_unit(const bs_graph *g, int32_t a, int32_t b)
 {
-    const bs_graph *g = p->graph;
-    p->n_units = 1;
-    for (int32_t n = 1; p->desc.slot_bytes > 0 && n < g->n_nodes; n++) {
-        if (!node_streams(p, n))
-            continue;
-        const int32_t unit = unit_find(p, g->nodes[n].block, outermost_path(g, g->nodes[n].domain));
-        p->nodes[n].unit = unit;
-        p->units[unit].n_nodes++;
-        p->units[unit].n_tensors += count_tensors(g, &g->nodes[n]);
+    const int32_t path = g->domains[g->nodes[a].domain].outermost;
+    return path == g->domains[g->nodes[b].domain].outermost && (path != 0 || g->nodes[a].block == g->nodes[b].block);
+}
+
+#define SHARED -1 /* of a node's unit, here: several units would load its weights */
+
+/* Of each chain of twins first the last learns whether any two of them differ, then all. */
+static void find_shared(bs_plan *p)
+{
+    bs_node_plan *nodes = p->nodes;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
+        const int32_t twin = nodes[n].twin;
+        const bool together = !twin || (bs_plan_node_streams(p, twin) && bs_plan_node_streams(p, n) && same_unit(p->graph, twin, n));
+        nodes[n].unit = !together || nodes[twin].unit == SHARED ? SHARED : 0;
     }
+    for (int32_t n = p->graph->n_nodes - 1; n >= 1; n--)
+        if (nodes[n].twin && nodes[n].unit == SHARED)
+            nodes[nodes[n].twin].unit = SHARED;
 }
 
-bool bs_plan_streams_paths(const bs_plan *p, int32_t top)
+void bs_plan_units(bs_plan *p, void *workspace)
 {
     const bs_graph *g = p->graph;
-    for (int32_t n = 1; p->desc.slot_bytes > 0 && n < g->n_nodes; n++)
-        if (node_streams(p, n) && outermost_path(g, g->nodes[n].domain) && bs_plan_top_domain(g, g->nodes[n].domain) == top)
-            return true;
-    return false;
+    int32_t *of_path = workspace, *of_block = of_path + g->n_domains; /* the unit of a path, of a block outside all paths */
+    memset(workspace, 0, ((size_t)g->n_domains + (size_t)g->n_blocks) * sizeof(int32_t));
+    p->n_units = 1;
+    find_shared(p);
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bool streams = p->nodes[n].unit != SHARED && bs_plan_node_streams(p, n);
+        p->nodes[n].unit = 0;
+        if (!streams)
+            continue;
+        const int32_t block = g->nodes[n].block, path = g->domains[g->nodes[n].domain].outermost;
+        int32_t *unit = path ? &of_path[path] : &of_block[block];
+        if (*unit == 0) {
+            *unit = p->n_units++;
+            p->units[*unit].block = path ? outermost_block(g, block, path) : block;
+            p->units[*unit].domain = path;
+        }
+        p->nodes[n].unit = *unit;
+    }
 }
 
 /* -------------------------------------------------------------------------------------------------- stages */
@@ -18957,45 +19912,75 @@ static int32_t unit_key(const bs_plan *p, int32_t unit)
     return unit == 0 ? 0 : domain ? p->graph->domains[domain].router : -unit;
 }
 
-static int32_t instr_key(const bs_plan *p, const bs_instr *i)
+/* Instructions of a region, and of a part in it, lie together. */
+typedef struct stage_pass {
+    bs_plan *plan;
+    int32_t *region_first; /* [regions] the first instruction of each */
+    int32_t *stage_of;     /* [units] the last stage that was found to need it, counted from 1 */
+} stage_pass;
+
+static int32_t next_part(const bs_plan *p, int32_t instr)
 {
-    if (i->kind == BS_INSTR_OP)
-        return unit_key(p, p->nodes[i->node].unit);
-    for (int32_t k = 0; i->kind == BS_INSTR_REGION && k < p->n_parts; k++)
-        if (p->parts[k].region == i->node && p->parts[k].unit)
-            return unit_key(p, p->parts[k].unit);
+    return instr + p->parts[p->instrs[instr].part].count;
+}
+
+static bool is_in_region(const bs_plan *p, int32_t instr, int32_t region)
+{
+    return instr < p->n_instrs && p->instrs[instr].region == region;
+}
+
+static int32_t region_key(const stage_pass *s, int32_t region)
+{
+    const bs_plan *p = s->plan;
+    for (int32_t i = s->region_first[region]; is_in_region(p, i, region); i = next_part(p, i))
+        if (p->parts[p->instrs[i].part].unit)
+            return unit_key(p, p->parts[p->instrs[i].part].unit);
     return 0;
 }
 
-/* There is room: an instruction needs one unit, and so does a part (layout_streaming). */
-static void stage_add(bs_plan *p, bs_trace_stage *stage, int32_t unit)
+static int32_t instr_key(const stage_pass *s, const bs_instr *i)
 {
-    for (int32_t k = stage->first_unit; unit != 0 && k < stage->first_unit + stage->n_units; k++)
-        if (p->stage_units[k] == unit - 1)
-            return;
-    if (unit == 0)
+    if (i->kind == BS_INSTR_OP)
+        return unit_key(s->plan, s->plan->nodes[i->node].unit);
+    return i->kind == BS_INSTR_REGION ? region_key(s, i->node) : 0;
+}
+
+/* There is room: an instruction needs one unit, and so does a part (layout_streaming). */
+static void stage_add(stage_pass *s, bs_trace_stage *stage, int32_t unit)
+{
+    bs_plan *p = s->plan;
+    if (unit == 0 || s->stage_of[unit] == p->n_stages)
         return;
+    s->stage_of[unit] = p->n_stages;
     p->stage_units[p->n_stage_units++] = unit - 1;
     stage->n_units++;
 }
 
-static void stage_add_instr(bs_plan *p, bs_trace_stage *stage, const bs_instr *i)
+static void stage_add_instr(stage_pass *s, bs_trace_stage *stage, const bs_instr *i)
 {
+    const bs_plan *p = s->plan;
     if (i->kind == BS_INSTR_OP)
-        stage_add(p, stage, p->nodes[i->node].unit);
-    for (int32_t k = 0; i->kind == BS_INSTR_REGION && k < p->n_parts; k++)
-        if (p->parts[k].region == i->node)
-            stage_add(p, stage, p->parts[k].unit);
+        stage_add(s, stage, p->nodes[i->node].unit);
+    for (int32_t k = i->kind == BS_INSTR_REGION ? s->region_first[i->node] : p->n_instrs; is_in_region(p, k, i->node); k = next_part(p, k))
+        stage_add(s, stage, p->parts[p->instrs[k].part].unit);
+}
+
+static void find_regions(stage_pass *s)
+{
+    const bs_plan *p = s->plan;
+    for (int32_t k = p->n_instrs - 1; k >= p->n_top; k--)
+        s->region_first[p->instrs[k].region] = k;
 }
 
 /* Neighbouring instructions that need the same make one stage; a region is one by itself. */
-static void find_stages(bs_plan *p)
+static void find_stages(stage_pass *s)
 {
+    bs_plan *p = s->plan;
     bs_trace_stage *open = NULL;
     int32_t open_key = 0;
     for (int32_t k = 0; k < p->n_top; k++) {
         bs_instr *i = &p->instrs[k];
-        const int32_t key = instr_key(p, i);
+        const int32_t key = instr_key(s, i);
         i->stage = -1;
         if (key == 0)
             continue;
@@ -19007,7 +19992,7 @@ static void find_stages(bs_plan *p)
             open_key = key;
         }
         i->stage = p->n_stages - 1;
-        stage_add_instr(p, open, i);
+        stage_add_instr(s, open, i);
         if (i->kind == BS_INSTR_REGION)
             open = NULL;
     }
@@ -19026,39 +20011,43 @@ static void part_units(bs_plan *p)
 /* A lane's staging holds a chunk, or the weights of the largest layer; and what alignment to pages adds at both ends. */
 static void size_lanes(bs_plan *p)
 {
-    uint64_t largest = 0;
-    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
-        const uint64_t bytes = p->nodes[n].unit ? bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]) : 0;
-        largest = bytes > largest ? bytes : largest;
-    }
-    p->chunk_bytes = (uint64_t)bs_or_default(p->desc.chunk_bytes, 262144);
+    bs_bytes piece = p->chunk_bytes = bs_bytes_array(bs_or_default(p->desc.chunk_bytes, 262144), 1);
+    for (int32_t n = 1; n < p->graph->n_nodes; n++)
+        if (p->nodes[n].unit)
+            piece = bs_bytes_max(piece, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
     p->lanes = bs_or_default(p->desc.lanes, 2);
-    const uint64_t piece = largest > p->chunk_bytes ? largest : p->chunk_bytes;
-    p->lane_bytes = (bs_add_u64(piece, 5 * BS_PAGE_BYTES - 1)) & ~(uint64_t)(BS_PAGE_BYTES - 1);
+    p->lane_bytes = bs_bytes_align_to(bs_bytes_add(piece, bs_bytes_of(4 * BS_PAGE_BYTES)), BS_PAGE_BYTES);
 }
 
-bool bs_plan_stages(bs_plan *p, bs_error *error)
+bs_bytes bs_plan_stages_workspace(const bs_graph *graph)
 {
+    return bs_bytes_align(bs_bytes_array((int64_t)graph->n_nodes + graph->n_domains + graph->n_blocks + 1, sizeof(int32_t)));
+}
+
+bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
+{
+    stage_pass s = {p, workspace, NULL};
     int32_t largest = 0;
     char what[BS_MAX_NAME + 8];
     for (int32_t u = 1; u < p->n_units; u++) {
-        const uint64_t bytes = p->units[u].prepared_bytes;
-        p->all_unit_bytes = bs_add_u64(p->all_unit_bytes, bytes);
-        largest = bytes > p->largest_unit_bytes ? u : largest;
+        const bs_bytes bytes = p->units[u].prepared_bytes;
+        p->all_unit_bytes = bs_bytes_add(p->all_unit_bytes, bytes);
+        largest = bs_bytes_less(p->largest_unit_bytes, bytes) ? u : largest;
         p->largest_unit_bytes = p->units[largest].prepared_bytes;
     }
     if (!bs_plan_streams(p))
         return true;
+    s.stage_of = s.region_first + p->graph->n_nodes; /* a region has a node at least, a unit is of a domain or a block */
+    memset(workspace, 0, ((size_t)p->graph->n_nodes + (size_t)p->graph->n_domains + (size_t)p->graph->n_blocks + 1) * sizeof(int32_t));
     part_units(p);
-    find_stages(p);
-    p->slot_bytes = p->desc.slot_bytes & ~(uint64_t)(BS_ALIGNMENT - 1);
-    if (p->slot_bytes < p->largest_unit_bytes) {
-        const bs_arena slots = {"slots", NULL, (size_t)p->desc.slot_bytes, 0, 0};
+    find_regions(&s);
+    find_stages(&s);
+    p->slot_bytes = bs_bytes_min(bs_bytes_align_down(bs_bytes_of(p->desc.slot_bytes), BS_ALIGNMENT), p->all_unit_bytes);
+    if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes)) {
         snprintf(what, sizeof what, "block \"%s\"", p->graph->text + p->graph->blocks[p->units[largest].block].name);
-        bs_fail_arena(error, &slots, p->largest_unit_bytes, what);
+        bs_fail_room(error, "slots", p->desc.slot_bytes, p->largest_unit_bytes, what);
         return false;
     }
-    p->slot_bytes = p->slot_bytes < p->all_unit_bytes ? p->slot_bytes : p->all_unit_bytes;
     size_lanes(p);
     return true;
 }
@@ -19067,13 +20056,19 @@ bool bs_plan_stages(bs_plan *p, bs_error *error)
 
 void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream)
 {
-    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, plan->slot_bytes, plan->largest_unit_bytes, plan->all_unit_bytes};
+    if (!stream)
+        return;
+    memset(stream, 0, sizeof *stream);
+    if (!plan)
+        return;
+    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, bs_bytes_figure(plan->slot_bytes), bs_bytes_figure(plan->largest_unit_bytes),
+                              bs_bytes_figure(plan->all_unit_bytes)};
     *stream = s;
 }
 
 bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_facts *facts)
 {
-    if (unit < 0 || unit >= plan->n_units - 1)
+    if (!plan || !facts || unit < 0 || unit >= plan->n_units - 1)
         return BS_ERROR_ARGUMENT;
     const bs_plan_unit *u = &plan->units[unit + 1];
     const bs_domain *domain = &plan->graph->domains[u->domain];
@@ -19081,13 +20076,13 @@ bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_fac
     snprintf(facts->name, sizeof facts->name, "%s", plan->graph->text + plan->graph->blocks[u->block].name);
     facts->router = u->domain ? domain->router : 0;
     facts->path = u->domain ? domain->path : -1;
-    facts->slot_bytes = u->prepared_bytes;
+    facts->slot_bytes = bs_bytes_figure(u->prepared_bytes);
     return BS_OK;
 }
 
 bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
 {
-    if (stage < 0 || stage >= plan->n_stages)
+    if (!plan || !facts || stage < 0 || stage >= plan->n_stages)
         return BS_ERROR_ARGUMENT;
     const bs_trace_stage *s = &plan->stages[stage];
     facts->router = s->router;
@@ -19108,50 +20103,57 @@ bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_
 /* #include "structure.h" */
 /* #include "kernels/elementwise.h" */
 
-static int32_t readers_of(const bs_plan *p, int32_t value)
+/* What a match finds: nodes that are not needed any more, and the operands of the last one then. */
+typedef struct fuse_match {
+    int32_t inner[2], n_inner;
+    int32_t in[2];
+} fuse_match;
+
+typedef struct fuse_pass {
+    bs_plan *plan;
+    int32_t *readers; /* [values] how often needed nodes read it */
+} fuse_pass;
+
+static void count_reads(fuse_pass *f, int32_t node, int32_t step)
 {
-    int32_t count = 0;
-    for (int32_t n = p->graph->values[value].node + 1; n < p->graph->n_nodes; n++) {
-        int32_t n_in;
-        const int32_t *in = bs_plan_in(p, n, &n_in);
-        for (int32_t i = 0; p->node_live[n] && i < n_in; i++)
-            count += in[i] == value;
-    }
-    return count;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(f->plan, node, &n_in);
+    for (int32_t i = 0; f->plan->node_live[node] && i < n_in; i++)
+        f->readers[in[i]] += step;
 }
 
 /* The node of op `name` that makes `value`, an operand of a live node, when that is its only reader; 0 otherwise. */
-static int32_t only_use(const bs_plan *p, int32_t value, const char *name)
+static int32_t only_use(const fuse_pass *f, int32_t value, const char *name)
 {
-    const int32_t n = p->graph->values[value].node;
-    const bool is = strcmp(bs_op_get(p->graph->nodes[n].op)->name, name) == 0;
-    return is && readers_of(p, value) == 1 ? n : 0;
+    const bs_graph *g = f->plan->graph;
+    const int32_t n = g->values[value].node;
+    const bool is = strcmp(bs_op_get(g->nodes[n].op)->name, name) == 0;
+    return is && f->readers[value] == 1 ? n : 0;
 }
 
 /* ------------------------------------------------------- pixel_shuffle 2 of [4,h,w] + base -> codes [1,2h,2w] */
 
-static bool sr_store_match(bs_plan *p, int32_t n)
+static bool sr_store_match(const fuse_pass *f, int32_t n, fuse_match *m)
 {
+    const bs_plan *p = f->plan;
     const bs_graph *g = p->graph;
     const bs_node *convert = &g->nodes[n];
     const bs_convert_desc *desc = convert->params;
     if (strcmp(bs_op_get(convert->op)->name, "convert") != 0 || (desc->dtype != BS_U8 && desc->dtype != BS_U16) ||
         g->values[convert->first_out].rank != 3 || p->values[convert->first_out].margin != 0)
         return false;
-    const int32_t add = only_use(p, bs_node_in(g, convert)[0], "add");
+    const int32_t add = only_use(f, bs_node_in(g, convert)[0], "add");
     if (!add)
         return false;
     for (int32_t side = 0; side < 2; side++) {
         const int32_t *in = bs_node_in(g, &g->nodes[add]);
-        const int32_t shuffle = only_use(p, in[side], "pixel_shuffle"), base = in[1 - side];
+        const int32_t shuffle = only_use(f, in[side], "pixel_shuffle"), base = in[1 - side];
         if (!shuffle || !bs_same_shape(&g->values[in[0]], &g->values[in[1]]) || g->values[base].domain != convert->domain)
             continue;
         const int32_t tail = bs_node_in(g, &g->nodes[shuffle])[0];
         if (g->values[tail].dtype != BS_F32 || bs_dim_max(g, g->values[in[side]].dims[0]) != 1 || bs_dim_max(g, g->values[tail].dims[0]) != 4)
             continue;
-        p->node_live[add] = p->node_live[shuffle] = false;
-        p->nodes[n].fused_in[0] = tail;
-        p->nodes[n].fused_in[1] = base;
+        *m = (fuse_match){{add, shuffle}, 2, {tail, base}};
         return true;
     }
     return false;
@@ -19187,7 +20189,7 @@ static bs_status sr_store_run(const bs_call *call)
 
 typedef struct bs_fusion {
     const char *name;
-    bool (*match)(bs_plan *plan, int32_t node); /* on success: fused_in is set, the inner nodes are off */
+    bool (*match)(const fuse_pass *f, int32_t node, fuse_match *match);
     bs_status (*run)(const bs_call *call);
     int32_t operands;
 } bs_fusion;
@@ -19215,12 +20217,35 @@ const char *bs_fusion_name(int32_t fusion)
     return fusion ? fusions[fusion - 1].name : "";
 }
 
-void bs_plan_fuse(bs_plan *plan)
+static void fuse(fuse_pass *f, int32_t n, int32_t fusion, const fuse_match *m)
 {
+    bs_node_plan *node = &f->plan->nodes[n];
+    count_reads(f, n, -1);
+    for (int32_t i = 0; i < m->n_inner; i++) {
+        count_reads(f, m->inner[i], -1);
+        f->plan->node_live[m->inner[i]] = false;
+    }
+    node->fusion = fusion;
+    memcpy(node->fused_in, m->in, sizeof m->in);
+    count_reads(f, n, 1);
+}
+
+bs_bytes bs_plan_fuse_workspace(const bs_graph *graph)
+{
+    return bs_bytes_align(bs_bytes_array(graph->n_values, sizeof(int32_t)));
+}
+
+void bs_plan_fuse(bs_plan *plan, void *workspace)
+{
+    fuse_pass f = {plan, workspace};
+    fuse_match m;
+    memset(f.readers, 0, (size_t)plan->graph->n_values * sizeof *f.readers);
     for (int32_t n = 1; n < plan->graph->n_nodes; n++)
-        for (int32_t f = 0; plan->node_live[n] && plan->nodes[n].fusion == 0 && f < FUSIONS; f++)
-            if (fusions[f].match(plan, n))
-                plan->nodes[n].fusion = f + 1;
+        count_reads(&f, n, 1);
+    for (int32_t n = 1; n < plan->graph->n_nodes; n++)
+        for (int32_t i = 0; plan->node_live[n] && plan->nodes[n].fusion == 0 && i < FUSIONS; i++)
+            if (fusions[i].match(&f, n, &m))
+                fuse(&f, n, i + 1, &m);
 }
 /* ==== end src/plan_fuse.c ===================================================================== */
 
@@ -19235,19 +20260,47 @@ void bs_plan_fuse(bs_plan *plan)
 
 #define BS_TOP (-1) /* no region: at top level */
 
+/* Who reads a value: operand `index` of `node`. */
+typedef struct bs_lower_reader {
+    int32_t node, index;
+} bs_lower_reader;
+
+/* A hash table of numbers that are found by what they stand for; a slot holds number + 1, or 0. */
+typedef struct bs_lower_index {
+    int32_t *slots;
+    uint32_t mask;
+} bs_lower_index;
+
 typedef struct bs_lower_pass {
     bs_plan *plan;
     const bs_graph *g;
+    bool mixed;           /* some domain is: nodes have phases */
+    int32_t max_regions;
     int32_t *home;        /* [nodes] part index, or BS_TOP */
-    int32_t *needed;      /* [nodes] of region_needs */
     int32_t *phase;       /* [nodes] how often what it depends on goes from tiles to top level or back */
+    int32_t *list;        /* [nodes or values] what is still to be visited */
+    int32_t *seen;        /* [nodes] the search that came by last */
+    int32_t *neighbour;   /* [nodes] another node of its region, or 0 */
     int32_t *ready;       /* [values] time from which a value can be read (top level and region results) */
-    int32_t clock[BS_MAX_DOMAINS];
-    int32_t open[BS_MAX_DOMAINS]; /* [top-level domain] region that still takes nodes, or BS_TOP */
-    int32_t region_time[BS_MAX_REGIONS];
-    int32_t region_phase[BS_MAX_REGIONS]; /* of its nodes, the last */
-    int32_t decided[BS_MAX_ROUTERS]; /* time of its decision */
-    bool full; /* there are more regions or parts than fit */
+    int32_t *first_reader; /* [values + 1] where the readers of a value begin */
+    bs_lower_reader *readers; /* [operands] */
+    bool *planar;         /* [values] seen through views, it has channels apart from each other */
+    int32_t *clock;       /* [domains] */
+    int32_t *open;        /* [domains] top level: the region that still takes nodes, or BS_TOP */
+    int32_t *tile_region; /* [domains] the one in which the routers above it decide tile by tile; BS_TOP: none; or NO_REGION */
+    int32_t *region_time; /* [regions] */
+    int32_t *region_phase; /* of its nodes, the last */
+    int32_t *region_part; /* its first part */
+    int32_t *region_node; /* one of its nodes; from there on by neighbour */
+    int32_t *region_seen; /* the search that came by last */
+    int32_t *region_asked; /* the search for which it was asked about */
+    int32_t *region_list;
+    int32_t *decided;     /* [routers] time of its decision */
+    int32_t *path_ready;  /* [routers] time from which rows of its paths exist */
+    bs_lower_index parts; /* by region and domain */
+    bs_lower_index phases; /* mixed: the first region by top-level domain, phase and router */
+    bs_lower_index units; /* mixed: a region without router by top-level domain, phase and unit */
+    int32_t searches;
 } bs_lower_pass;
 
 bool bs_lower_is_view(const bs_node *node);
@@ -19258,8 +20311,12 @@ bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *gather);
 typedef bool (*bs_reader_visit)(bs_lower_pass *l, int32_t node, int32_t index, void *user);
 bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user);
 
-/* A region for every node that runs in tiles (l->home). Returns a top-level domain that cannot run so, or 0. */
-int32_t bs_lower_regions(bs_lower_pass *l);
+/* Makes the index of readers: what is needed and what is fused stays as it is from here on. */
+void bs_lower_find_readers(bs_lower_pass *l);
+
+/* A region for every node that runs in tiles (l->home). Domains that cannot run so are made to run layer by layer; then it
+ * returns false, and is to be called again. */
+bool bs_lower_regions(bs_lower_pass *l);
 int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node);
 /* A place for every live value; needs the regions. */
 void bs_lower_places(bs_lower_pass *l);
@@ -19289,19 +20346,91 @@ bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *node)
            ((const bs_gather_params *)node->params)->mode == BS_GATHER_WEIGHTED;
 }
 
-bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user)
+static bool is_read(const bs_lower_pass *l, const bs_node *node, int32_t index)
 {
-    for (int32_t n = l->g->values[value].node + 1; n < l->g->n_nodes; n++) {
-        const bs_node *node = &l->g->nodes[n];
+    if (bs_node_is(node, &bs_op_gather))
+        return bs_plan_gathers(l->plan, node, index);
+    return !bs_node_is(node, &bs_op_route) || !l->plan->routers[node->router].forced;
+}
+
+/* Counts the readers of every value, or with `write` puts them where the counts say, in the order of nodes and operands. A
+ * chain that is fused reads no more than its nodes did. */
+static void each_operand(bs_lower_pass *l, bool write)
+{
+    for (int32_t n = 1; n < l->g->n_nodes; n++) {
         int32_t n_in;
         const int32_t *in = bs_plan_in(l->plan, n, &n_in);
-        const bool gather = bs_node_is(node, &bs_op_gather);
-        const bool forced_route = bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].forced;
-        for (int32_t i = 0; l->plan->node_live[n] && !forced_route && i < n_in; i++)
-            if (in[i] == value && (!gather || bs_plan_gathers(l->plan, node, i)) && !visit(l, n, i, user))
-                return false;
+        for (int32_t i = 0; l->plan->node_live[n] && i < n_in; i++) {
+            if (in[i] == 0 || !is_read(l, &l->g->nodes[n], i))
+                continue;
+            if (write)
+                l->readers[l->first_reader[in[i]]] = (bs_lower_reader){n, i};
+            l->first_reader[in[i]]++;
+        }
     }
+}
+
+void bs_lower_find_readers(bs_lower_pass *l)
+{
+    int32_t *first = l->first_reader;
+    memset(first, 0, (size_t)(l->g->n_values + 1) * sizeof *first);
+    each_operand(l, false);
+    for (int32_t v = 0, sum = 0; v <= l->g->n_values; v++) {
+        const int32_t count = first[v];
+        first[v] = sum;
+        sum += count;
+    }
+    each_operand(l, true); /* every beginning is now where the next one was */
+    memmove(first + 1, first, (size_t)l->g->n_values * sizeof *first);
+    first[0] = 0;
+}
+
+bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user)
+{
+    for (int32_t i = l->first_reader[value]; i < l->first_reader[value + 1]; i++)
+        if (!visit(l, l->readers[i].node, l->readers[i].index, user))
+            return false;
     return true;
+}
+
+/* ---------------------------------------------------------------------------------------------- indexes */
+
+static uint32_t hash_of(int32_t a, int32_t b, int32_t c)
+{
+    uint64_t h = (uint32_t)a;
+    h = (h ^ (h >> 29)) * 0x9E3779B97F4A7C15u + (uint32_t)b;
+    h = (h ^ (h >> 29)) * 0x9E3779B97F4A7C15u + (uint32_t)c;
+    h = (h ^ (h >> 29)) * 0x9E3779B97F4A7C15u;
+    return (uint32_t)(h >> 32);
+}
+
+/* Where a number is, or belongs. There are more slots than numbers, so the search ends. */
+typedef bool (*bs_index_is)(const bs_lower_pass *l, int32_t number, int32_t a, int32_t b, int32_t c);
+static int32_t *index_slot(const bs_lower_pass *l, const bs_lower_index *index, bs_index_is is, int32_t a, int32_t b, int32_t c)
+{
+    uint32_t at = hash_of(a, b, c) & index->mask;
+    while (index->slots[at] && !is(l, index->slots[at] - 1, a, b, c))
+        at = (at + 1) & index->mask;
+    return &index->slots[at];
+}
+
+static bool part_is(const bs_lower_pass *l, int32_t part, int32_t region, int32_t domain, int32_t unused)
+{
+    (void)unused;
+    return l->plan->parts[part].region == region && l->plan->parts[part].domain == domain;
+}
+
+static int32_t region_router(const bs_lower_pass *l, int32_t region) { return l->plan->parts[l->region_part[region]].router; }
+static int32_t region_unit(const bs_lower_pass *l, int32_t region) { return l->plan->parts[l->region_part[region]].unit; }
+
+static bool region_is_of_phase(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t router)
+{
+    return l->plan->regions[region].domain == top && l->region_phase[region] == phase && region_router(l, region) == router;
+}
+
+static bool region_is_of_unit(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t unit)
+{
+    return l->plan->regions[region].domain == top && l->region_phase[region] == phase && region_unit(l, region) == unit;
 }
 
 /* ------------------------------------------------------------------------------------------------ regions */
@@ -19309,21 +20438,15 @@ bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit
 /* The rows that a node's tile is made of: its top-level domain itself, or the outermost path below it. */
 static int32_t part_domain(const bs_graph *g, int32_t domain)
 {
-    while (g->domains[domain].kind == BS_DOMAIN_PATH && g->domains[g->domains[domain].parent].kind == BS_DOMAIN_PATH)
-        domain = g->domains[domain].parent;
-    return domain;
+    return g->domains[domain].kind == BS_DOMAIN_PATH ? g->domains[domain].outermost : domain;
 }
 
 static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
 {
     bs_plan *p = l->plan;
-    for (int32_t i = 0; i < p->n_parts; i++)
-        if (p->parts[i].region == region && p->parts[i].domain == domain)
-            return i;
-    if (p->n_parts == p->max_parts) {
-        l->full = true;
-        return 0;
-    }
+    int32_t *slot = index_slot(l, &l->parts, part_is, region, domain, 0);
+    if (*slot)
+        return *slot - 1;
     bs_part *part = &p->parts[p->n_parts];
     memset(part, 0, sizeof *part);
     part->region = region;
@@ -19331,32 +20454,29 @@ static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
     const bs_domain *d = &l->g->domains[domain];
     part->router = d->kind == BS_DOMAIN_PATH ? d->router : 0;
     part->path = d->kind == BS_DOMAIN_PATH ? d->path : -1;
-    return p->n_parts++;
+    if (l->region_part[region] < 0)
+        l->region_part[region] = p->n_parts;
+    *slot = ++p->n_parts;
+    return p->n_parts - 1;
 }
 
 /* Parts of one region are the paths of one router, or the top-level domain itself; a part has weights of one unit. */
 static bool region_takes(const bs_lower_pass *l, int32_t region, int32_t domain, int32_t unit)
 {
     const bs_domain *d = &l->g->domains[domain];
-    for (int32_t i = 0; i < l->plan->n_parts; i++) {
-        const bs_part *part = &l->plan->parts[i];
-        if (part->region != region)
-            continue;
-        if (d->kind == BS_DOMAIN_PATH)
-            return part->router == d->router;
-        return part->domain == domain && (unit == 0 || part->unit == 0 || part->unit == unit);
-    }
-    return true;
+    if (l->region_part[region] < 0)
+        return true;
+    const bs_part *part = &l->plan->parts[l->region_part[region]];
+    if (d->kind == BS_DOMAIN_PATH)
+        return part->router == d->router;
+    return part->domain == domain && (unit == 0 || part->unit == 0 || part->unit == unit);
 }
 
 static int32_t region_open(bs_lower_pass *l, int32_t top)
 {
-    if (l->plan->n_regions == BS_MAX_REGIONS) {
-        l->full = true;
-        return l->open[top] = 0;
-    }
-    l->plan->region_domain[l->plan->n_regions] = top;
+    l->plan->regions[l->plan->n_regions].domain = top; /* there is room: a node begins one at most */
     l->region_phase[l->plan->n_regions] = 0;
+    l->region_part[l->plan->n_regions] = -1;
     l->open[top] = l->plan->n_regions;
     return l->plan->n_regions++;
 }
@@ -19386,10 +20506,10 @@ static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t ho
     for (int32_t i = 0; i < n_in; i++) {
         const int32_t from = in[i] ? l->home[l->g->values[in[i]].node] : BS_TOP;
         const int32_t made_in = from == BS_TOP ? BS_TOP : l->plan->parts[from].region;
-        if (made_in != BS_TOP && made_in != region)
-            for (int32_t d = 0; d < l->g->n_domains; d++)
-                if (l->open[d] == made_in)
-                    l->open[d] = BS_TOP;
+        if (made_in != BS_TOP && made_in != region) {
+            int32_t *open = &l->open[l->plan->regions[made_in].domain];
+            *open = *open == made_in ? BS_TOP : *open;
+        }
     }
 }
 
@@ -19402,7 +20522,7 @@ static int32_t phase_after(const bs_lower_pass *l, int32_t from, int32_t top, in
     if (region == BS_TOP)
         return l->phase[from] + (top != 0);
     const bool stays = l->plan->domains[top].mixed || l->open[top] == region;
-    if (top != 0 && stays && l->plan->region_domain[region] == top && region_takes(l, region, domain, 0))
+    if (top != 0 && stays && l->plan->regions[region].domain == top && region_takes(l, region, domain, 0))
         return l->phase[from];
     return l->region_phase[region] + 1;
 }
@@ -19421,14 +20541,34 @@ static int32_t phase_of(const bs_lower_pass *l, int32_t n, int32_t top, int32_t 
     return node->router && l->g->routers[node->router].node != n ? bs_max_i32(phase, phase_after(l, l->g->routers[node->router].node, top, domain)) : phase;
 }
 
+/* The earliest region of that phase that takes the node. Paths have one a router; other rows one a unit, beside which at
+ * most the first has none. */
 static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t phase)
 {
-    for (int32_t r = 0; r < l->plan->n_regions; r++)
-        if (l->plan->region_domain[r] == top && l->region_phase[r] == phase && region_takes(l, r, domain, unit))
-            return r;
+    const int32_t router = l->g->domains[domain].kind == BS_DOMAIN_PATH ? l->g->domains[domain].router : 0;
+    const int32_t first = *index_slot(l, &l->phases, region_is_of_phase, top, phase, router);
+    if (first && region_takes(l, first - 1, domain, unit))
+        return first - 1;
+    const int32_t of_unit = router ? 0 : *index_slot(l, &l->units, region_is_of_unit, top, phase, unit);
+    if (of_unit)
+        return of_unit - 1;
     const int32_t region = region_open(l, top);
     l->region_phase[region] = phase;
     return region;
+}
+
+/* Once it has a node: its first part tells what it is found by, and a unit may have come with this one. */
+static void region_enter(bs_lower_pass *l, int32_t region)
+{
+    const int32_t top = l->plan->regions[region].domain, phase = l->region_phase[region];
+    int32_t *slot = index_slot(l, &l->phases, region_is_of_phase, top, phase, region_router(l, region));
+    if (*slot == 0)
+        *slot = region + 1;
+    if (region_router(l, region))
+        return;
+    slot = index_slot(l, &l->units, region_is_of_unit, top, phase, region_unit(l, region));
+    if (*slot == 0)
+        *slot = region + 1;
 }
 
 static void assign_home(bs_lower_pass *l, int32_t n)
@@ -19437,12 +20577,12 @@ static void assign_home(bs_lower_pass *l, int32_t n)
     l->home[n] = BS_TOP;
     if (!runs_in_tiles(l, node)) {
         close_read_regions(l, node, BS_TOP);
-        l->phase[n] = phase_of(l, n, 0, 0);
+        l->phase[n] = l->mixed ? phase_of(l, n, 0, 0) : 0;
         return;
     }
     const int32_t top = bs_plan_top_domain(l->g, node->domain);
     const int32_t domain = part_domain(l->g, node->domain);
-    l->phase[n] = phase_of(l, n, top, domain);
+    l->phase[n] = l->mixed ? phase_of(l, n, top, domain) : 0;
     if (l->plan->domains[top].mixed)
         l->open[top] = region_of_phase(l, top, domain, l->plan->nodes[n].unit, l->phase[n]);
     if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, l->plan->nodes[n].unit))
@@ -19451,6 +20591,8 @@ static void assign_home(bs_lower_pass *l, int32_t n)
     l->region_phase[l->open[top]] = bs_max_i32(l->region_phase[l->open[top]], l->phase[n]);
     if (l->plan->nodes[n].unit)
         l->plan->parts[l->home[n]].unit = l->plan->nodes[n].unit;
+    if (l->plan->domains[top].mixed)
+        region_enter(l, l->open[top]);
     close_read_regions(l, node, l->home[n]);
 }
 
@@ -19459,39 +20601,85 @@ int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node)
     return l->home[node] == BS_TOP ? BS_TOP : l->plan->parts[l->home[node]].region;
 }
 
-/* What is decided tile by tile is known in its own region only. The top-level domain of a router whose decision node n needs in
- * another one, which may be at the root, or 0. */
-static int32_t torn_domain(const bs_lower_pass *l, int32_t n)
+/* ---------------------------------------------------------------------------------------------- torn domains */
+
+#define NO_REGION (-2) /* decisions in several: no region has them all */
+
+/* In which region the routers above every domain decide tile by tile: parents come before their paths. */
+static void find_tile_regions(bs_lower_pass *l)
 {
-    const bs_node *node = &l->g->nodes[n];
-    int32_t router = node->router, domain = node->domain;
-    for (;;) {
-        const bs_router_info *info = &l->g->routers[router];
-        if (router && l->plan->routers[router].in_tile && bs_lower_region_of(l, info->node) != bs_lower_region_of(l, n))
-            return bs_plan_top_domain(l->g, info->domain);
-        if (l->g->domains[domain].kind != BS_DOMAIN_PATH)
-            return 0;
-        router = l->g->domains[domain].router;
-        domain = l->g->domains[domain].parent;
+    for (int32_t d = 0; d < l->g->n_domains; d++) {
+        const bs_domain *domain = &l->g->domains[d];
+        l->tile_region[d] = BS_TOP;
+        if (domain->kind != BS_DOMAIN_PATH)
+            continue;
+        const int32_t above = l->tile_region[domain->parent], region = bs_lower_region_of(l, l->g->routers[domain->router].node);
+        l->tile_region[d] = !l->plan->routers[domain->router].in_tile ? above : above == BS_TOP || above == region ? region : NO_REGION;
     }
 }
 
-/* A region for every node that runs in tiles. Returns a top-level domain that cannot, or 0. */
-int32_t bs_lower_regions(bs_lower_pass *l)
+/* What is decided tile by tile is known in its own region only: whether node n needs a decision in another one, which may be
+ * at the root. */
+static bool is_torn(const bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    const int32_t region = bs_lower_region_of(l, n), above = l->tile_region[node->domain];
+    const bool own = node->router && l->plan->routers[node->router].in_tile;
+    return (own && bs_lower_region_of(l, l->g->routers[node->router].node) != region) || (above != BS_TOP && above != region);
+}
+
+static int32_t torn_domain(const bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    return bs_plan_top_domain(l->g, node->router ? l->g->routers[node->router].domain : node->domain); /* a price is of the root */
+}
+
+/* Domains do not change each other's regions, unless these are found by their phases. Then it is one at a time. */
+static bool mend_torn(bs_lower_pass *l)
+{
+    bool torn = false;
+    find_tile_regions(l);
+    for (int32_t n = 1; n < l->g->n_nodes && !(torn && l->mixed); n++) {
+        if (!l->plan->node_live[n] || !is_torn(l, n))
+            continue;
+        l->plan->domains[torn_domain(l, n)].order = BS_ORDER_BREADTH;
+        torn = true;
+    }
+    if (torn)
+        bs_plan_spread_orders(l->plan);
+    return torn;
+}
+
+/* --------------------------------------------------------------------------------------------------- all nodes */
+
+static void clear_index(bs_lower_index *index) { memset(index->slots, 0, ((size_t)index->mask + 1) * sizeof *index->slots); }
+
+static void list_nodes(bs_lower_pass *l)
+{
+    memset(l->region_node, 0, (size_t)l->max_regions * sizeof *l->region_node);
+    for (int32_t n = 1; n < l->g->n_nodes; n++) {
+        const int32_t region = bs_lower_region_of(l, n);
+        l->neighbour[n] = region == BS_TOP ? 0 : l->region_node[region];
+        if (region != BS_TOP)
+            l->region_node[region] = n;
+    }
+}
+
+bool bs_lower_regions(bs_lower_pass *l)
 {
     l->plan->n_regions = l->plan->n_parts = 0;
-    for (int32_t d = 0; d < BS_MAX_DOMAINS; d++)
+    clear_index(&l->parts);
+    clear_index(&l->phases);
+    clear_index(&l->units);
+    for (int32_t d = 0; d < l->g->n_domains; d++)
         l->open[d] = BS_TOP;
     for (int32_t n = 0; n < l->g->n_nodes; n++) {
         l->home[n] = BS_TOP;
         if (n > 0 && l->plan->node_live[n])
             assign_home(l, n);
     }
-    int32_t torn = 0;
-    for (int32_t n = 1; n < l->g->n_nodes && torn == 0; n++)
-        if (l->plan->node_live[n])
-            torn = torn_domain(l, n);
-    return torn;
+    list_nodes(l);
+    return !mend_torn(l);
 }
 /* ==== end src/plan_region.c =================================================================== */
 
@@ -19500,17 +20688,15 @@ int32_t bs_lower_regions(bs_lower_pass *l)
  * Relies on plan_region.c having run. Must never assign offsets. */
 /* #include "plan_lower.h" */
 
+/* Whether a value, read where its rows come from, has its channels apart from each other; its operand's place is known. */
 static bool is_planar(const bs_lower_pass *l, int32_t value)
 {
-    for (;;) {
-        const bs_node *node = &l->g->nodes[l->g->values[value].node];
-        if (!bs_node_is(node, &bs_op_scatter) && !bs_node_is(node, &bs_op_patches))
-            return node->n_in == 0 || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments);
-        value = bs_node_in(l->g, node)[0];
-        const bs_place place = l->plan->values[value].place;
-        if (place == BS_PLACE_TRANSIENT || place == BS_PLACE_SCRATCH)
-            return false;
-    }
+    const bs_node *node = &l->g->nodes[l->g->values[value].node];
+    if (!bs_node_is(node, &bs_op_scatter) && !bs_node_is(node, &bs_op_patches))
+        return node->n_in == 0 || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments);
+    const int32_t from = bs_node_in(l->g, node)[0];
+    const bs_place place = l->plan->values[from].place;
+    return place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH && l->planar[from];
 }
 
 /* A reader that goes through storage: it needs zeros around the rows, rows that lie one after the other, or channels that
@@ -19530,7 +20716,7 @@ static bool reads_view_directly(bs_lower_pass *l, int32_t n, int32_t index, void
     if (op->flags & BS_OP_STRUCTURAL)
         return true;
     const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) && l->plan->values[value].margin > 0;
-    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || l->plan->nodes[n].fusion) && is_planar(l, value);
+    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || l->plan->nodes[n].fusion) && l->planar[value];
     return !zeros && !scattered_rows && !channels;
 }
 
@@ -19638,44 +20824,48 @@ static bool is_output(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 typedef struct state_use {
     int32_t frame;         /* the assembled value that becomes the state */
     const bs_node *gather; /* whose paths store it */
+    int32_t n_views;       /* in l->list: values that are views of the state, whose readers are still to be asked */
+    int32_t n_readers;     /* in l->region_list: regions that read the old content */
+    int32_t search;        /* the number by which they are known */
 } state_use;
 
-static void need(bs_lower_pass *l, int32_t node, bool *more)
-{
-    *more = *more || !l->needed[node];
-    l->needed[node] = 1;
-}
+/* What is needed for a region to run, region by region and node by node. */
+typedef struct need_search {
+    int32_t number, n_waiting; /* in l->list: nodes that were found, but not yet what they need */
+} need_search;
 
-/* Marks what node n cannot run without: operands, decisions, and all of its region. */
-static void need_before(bs_lower_pass *l, int32_t n, bool *more)
+static void need(bs_lower_pass *l, need_search *s, int32_t node)
 {
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(l->plan, n, &n_in);
-    for (int32_t i = 0; i < n_in; i++)
-        if (in[i] && l->plan->node_live[l->g->values[in[i]].node])
-            need(l, l->g->values[in[i]].node, more);
-    for (int32_t d = l->g->nodes[n].domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
-        need(l, l->g->routers[l->g->domains[d].router].node, more);
-    for (int32_t m = 1; bs_lower_region_of(l, n) != BS_TOP && m < l->g->n_nodes; m++)
-        if (bs_lower_region_of(l, m) == bs_lower_region_of(l, n))
-            need(l, m, more);
-}
-
-/* Whether region `before` must have run for region `after` to run. */
-static bool region_needs(bs_lower_pass *l, int32_t after, int32_t before)
-{
-    bool more = true, found = false;
-    for (int32_t n = 1; n < l->g->n_nodes; n++)
-        l->needed[n] = bs_lower_region_of(l, n) == after;
-    while (more) {
-        more = false;
-        for (int32_t n = l->g->n_nodes - 1; n >= 1; n--)
-            if (l->needed[n])
-                need_before(l, n, &more);
+    const int32_t region = bs_lower_region_of(l, node);
+    if (l->seen[node] == s->number)
+        return;
+    if (region != BS_TOP) {
+        l->region_seen[region] = s->number;
+        node = l->region_node[region]; /* all of it */
     }
-    for (int32_t n = 1; n < l->g->n_nodes; n++)
-        found = found || (l->needed[n] && bs_lower_region_of(l, n) == before);
-    return found && after != before;
+    for (; node != 0; node = region == BS_TOP ? 0 : l->neighbour[node]) {
+        l->seen[node] = s->number;
+        l->list[s->n_waiting++] = node;
+    }
+}
+
+/* Marks the regions that must have run for region `after` to run, itself too (l->region_seen). */
+static int32_t find_needs(bs_lower_pass *l, int32_t after)
+{
+    need_search s = {++l->searches, 0};
+    need(l, &s, l->region_node[after]);
+    while (s.n_waiting > 0) {
+        const int32_t n = l->list[--s.n_waiting];
+        const bs_domain *d = &l->g->domains[l->g->nodes[n].domain];
+        int32_t n_in;
+        const int32_t *in = bs_plan_in(l->plan, n, &n_in);
+        for (int32_t i = 0; i < n_in; i++)
+            if (in[i] && l->plan->node_live[l->g->values[in[i]].node])
+                need(l, &s, l->g->values[in[i]].node);
+        if (d->kind == BS_DOMAIN_PATH) /* which needs the decisions above it */
+            need(l, &s, l->g->routers[d->router].node);
+    }
+    return s.number;
 }
 
 /* The region that stores what path `path` gives; BS_TOP: it gives nothing, or stores in none. */
@@ -19685,43 +20875,52 @@ static int32_t region_of_path(const bs_lower_pass *l, const bs_node *gather, int
     return value ? bs_lower_region_of(l, l->g->values[value].node) : BS_TOP;
 }
 
-/* Whether no path stores before region `before` has run. */
-static bool stores_wait_for(bs_lower_pass *l, const bs_node *gather, int32_t before)
+/* Whether no path stores before all regions that read the old content have run. */
+static bool stores_wait(bs_lower_pass *l, const state_use *use)
 {
-    for (int32_t i = 0; i < l->g->routers[gather->router].desc->paths; i++) {
-        const int32_t region = region_of_path(l, gather, i);
-        if (region != BS_TOP && !region_needs(l, region, before))
-            return false;
+    for (int32_t i = 0; use->n_readers > 0 && i < l->g->routers[use->gather->router].desc->paths; i++) {
+        const int32_t after = region_of_path(l, use->gather, i);
+        if (after == BS_TOP || l->region_asked[after] == use->search)
+            continue;
+        l->region_asked[after] = use->search;
+        const int32_t search = find_needs(l, after);
+        for (int32_t k = 0; k < use->n_readers; k++)
+            if (l->region_list[k] == after || l->region_seen[l->region_list[k]] != search)
+                return false;
     }
     return true;
 }
 
 static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
-    const state_use *use = user;
+    state_use *use = user;
     const bs_node *node = &l->g->nodes[n];
+    const int32_t region = bs_lower_region_of(l, n);
     if (bs_node_is(node, &bs_op_state_write))
         return index == 0;
-    if (bs_lower_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW)
-        return true; /* its readers are asked; and what only tells the cells (`like`) is not read */
+    if (bs_lower_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) {
+        l->list[use->n_views++] = node->first_out; /* its readers are asked; and what only tells the cells (`like`) is not read */
+        return true;
+    }
     if (bs_node_is(node, &bs_op_gather) && index == l->g->routers[node->router].desc->paths)
         return l->plan->values[node->first_out].place == BS_PLACE_FRAME && l->plan->values[node->first_out].source == use->frame;
-    return bs_lower_region_of(l, n) != BS_TOP && stores_wait_for(l, use->gather, bs_lower_region_of(l, n));
+    if (region != BS_TOP && l->region_seen[region] != use->search) {
+        l->region_seen[region] = use->search;
+        l->region_list[use->n_readers++] = region;
+    }
+    return region != BS_TOP;
 }
 
 /* Readers of the old content, through any depth of views, must be done before the region that writes it, or be its own
  * residual. */
-static bool state_value_is_early(bs_lower_pass *l, int32_t state, const state_use *use)
+static bool state_value_is_early(bs_lower_pass *l, int32_t state, state_use *use)
 {
-    state_use copy = *use;
     bool early = true;
-    for (int32_t value = state; value < l->g->n_values && early; value++) {
-        int32_t seen = value;
-        while (seen > state && l->plan->values[seen].place == BS_PLACE_VIEW)
-            seen = l->plan->values[seen].source;
-        early = seen != state || bs_lower_each_reader(l, value, state_reader_is_early, &copy);
-    }
-    return early;
+    use->search = ++l->searches;
+    l->list[use->n_views++] = state;
+    while (early && use->n_views > 0)
+        early = bs_lower_each_reader(l, l->list[--use->n_views], state_reader_is_early, use);
+    return early && stores_wait(l, use);
 }
 
 /* Whether tiles store an assembled value straight from the paths of a router. */
@@ -19754,7 +20953,7 @@ static void place_assembled(bs_lower_pass *l, int32_t value)
     int32_t state = 0;
     bs_lower_each_reader(l, value, finds_state, &state);
     const int32_t cells = bs_node_in(l->g, &l->g->nodes[l->g->values[value].node])[0];
-    const state_use use = {value, &l->g->nodes[l->g->values[cells].node]};
+    state_use use = {value, &l->g->nodes[l->g->values[cells].node], 0, 0, 0};
     if (state && l->plan->values[state].place == BS_PLACE_STATE && is_stored_by_paths(l, use.gather) &&
         bs_lower_each_reader(l, value, is_ending, NULL) && state_value_is_early(l, state, &use)) {
         v->place = BS_PLACE_STATE;
@@ -19771,6 +20970,7 @@ static void place_value(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     l->plan->values[value].scope = BS_TOP;
+    l->planar[value] = is_planar(l, value);
     if (bs_node_is(node, &bs_op_input))
         place_source(l, value, BS_PLACE_INPUT);
     else if (bs_node_is(node, &bs_op_state))
@@ -19867,10 +21067,8 @@ static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
 /* Rows of a path exist once its router has decided. */
 static int32_t domain_ready(const bs_lower_pass *l, int32_t domain)
 {
-    int32_t ready = 0;
-    for (; l->g->domains[domain].kind == BS_DOMAIN_PATH; domain = l->g->domains[domain].parent)
-        ready = bs_max_i32(ready, l->decided[l->g->domains[domain].router]);
-    return ready;
+    const bs_domain *d = &l->g->domains[domain];
+    return d->kind == BS_DOMAIN_PATH ? l->path_ready[d->router] : 0;
 }
 
 static int32_t operands_ready(const bs_lower_pass *l, const bs_node *node, int32_t region)
@@ -19971,6 +21169,7 @@ static void emit_route(bs_lower_pass *l, int32_t n)
         ready = bs_max_i32(ready, value_ready(l, in[k], i->region));
     schedule(l, i, ready);
     l->decided[node->router] = i->region == BS_TOP ? i->time : 0;
+    l->path_ready[node->router] = bs_max_i32(l->decided[node->router], domain_ready(l, i->domain));
 }
 
 /* Copies to outputs and states that are not the value's own place. */
@@ -19987,7 +21186,7 @@ static void emit_ending(bs_lower_pass *l, int32_t n)
     i->value = value;
     i->target = 0; /* the node tells: an output or a state */
     i->domain = l->g->values[value].domain; /* the root, or segments whose rows are appended */
-    schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), INT32_MAX / 2)); /* states are written at the end of a run */
+    schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), BS_TIME_END)); /* states are written at the end of a run */
 }
 
 static void emit_node(bs_lower_pass *l, int32_t n)
@@ -20008,7 +21207,6 @@ static void emit_node(bs_lower_pass *l, int32_t n)
             emit_rest(l, n);
     } else if (bs_node_is(node, &bs_op_look_ahead)) {
         bs_instr *i = emit(l, BS_INSTR_LOOK_AHEAD, BS_TOP, n);
-        l->plan->nodes[n].algorithm = bs_look_ahead_router(l->g, node);
         schedule(l, i, operands_ready(l, node, BS_TOP));
     } else if (node->n_out == 0) {
         return; /* endings come last */
@@ -20030,8 +21228,9 @@ static void emit_node(bs_lower_pass *l, int32_t n)
 
 /* -------------------------------------------------------------------------------------------------- order */
 
-static bool goes_before(const bs_instr *a, const bs_instr *b)
+static bool goes_before(const void *user, int32_t first, int32_t second)
 {
+    const bs_instr *a = (const bs_instr *)user + first, *b = (const bs_instr *)user + second;
     if (a->region != b->region)
         return a->region < b->region; /* BS_TOP first */
     if (a->region == BS_TOP)
@@ -20039,18 +21238,29 @@ static bool goes_before(const bs_instr *a, const bs_instr *b)
     return a->part < b->part;
 }
 
-/* Stable merge sort by halves of growing width; the upper half of the array is the buffer. */
-static void sort_instrs(bs_instr *instrs, bs_instr *buffer, int32_t count)
+/* Puts the instruction of every number in `order` where that number stands, circle by circle. */
+static void arrange(bs_instr *instrs, int32_t *order, int32_t count)
 {
-    for (int32_t width = 1; width < count; width *= 2) {
-        for (int32_t low = 0; low < count; low += 2 * width) {
-            const int32_t middle = bs_min_i32(low + width, count), high = bs_min_i32(low + 2 * width, count);
-            int32_t a = low, b = middle;
-            for (int32_t k = low; k < high; k++)
-                buffer[k] = a < middle && (b >= high || !goes_before(&instrs[b], &instrs[a])) ? instrs[a++] : instrs[b++];
+    for (int32_t k = 0; k < count; k++) {
+        const bs_instr first = instrs[k];
+        int32_t at = k;
+        while (order[at] != k) {
+            const int32_t from = order[at];
+            instrs[at] = instrs[from];
+            order[at] = at;
+            at = from;
         }
-        memcpy(instrs, buffer, (size_t)count * sizeof *instrs);
+        instrs[at] = first;
+        order[at] = at;
     }
+}
+
+static void sort_instrs(bs_instr *instrs, int32_t count, int32_t *order, int32_t *buffer)
+{
+    for (int32_t i = 0; i < count; i++)
+        order[i] = i;
+    bs_sort(order, buffer, count, goes_before, instrs);
+    arrange(instrs, order, count);
 }
 
 static void index_parts(bs_plan *p)
@@ -20068,21 +21278,17 @@ static void index_parts(bs_plan *p)
 }
 
 /* A region whose nodes are all views has nothing to run. */
-static bool region_has_work(const bs_plan *p, int32_t region)
-{
-    for (int32_t i = 0; i < p->n_instrs; i++)
-        if (p->instrs[i].region == region)
-            return true;
-    return false;
-}
-
 static void emit_regions(bs_lower_pass *l)
 {
+    const int32_t search = ++l->searches;
+    for (int32_t i = 0; i < l->plan->n_instrs; i++)
+        if (l->plan->instrs[i].region != BS_TOP)
+            l->region_seen[l->plan->instrs[i].region] = search;
     for (int32_t r = 0; r < l->plan->n_regions; r++) {
-        if (!region_has_work(l->plan, r))
+        if (l->region_seen[r] != search)
             continue;
         bs_instr *i = emit(l, BS_INSTR_REGION, BS_TOP, 0);
-        i->domain = l->plan->region_domain[r];
+        i->domain = l->plan->regions[r].domain;
         i->time = l->region_time[r];
         i->node = r; /* the region's number */
     }
@@ -20101,52 +21307,566 @@ static void part_costs(bs_plan *p)
 /* In order; with mixed domains phase by phase, so that a region's time is known before anything outside reads it. */
 static void emit_nodes(bs_lower_pass *l)
 {
-    int32_t last = 0;
-    bool mixed = false;
-    for (int32_t d = 0; d < l->g->n_domains; d++)
-        mixed = mixed || l->plan->domains[d].mixed;
-    for (int32_t n = 1; mixed && n < l->g->n_nodes; n++)
-        last = bs_max_i32(last, l->phase[n]);
-    for (int32_t phase = 0; phase <= last; phase++)
-        for (int32_t n = 1; n < l->g->n_nodes; n++)
-            if (l->plan->node_live[n] && (!mixed || l->phase[n] == phase))
-                emit_node(l, n);
+    const int32_t nodes = l->g->n_nodes;
+    int32_t *next = l->seen; /* [phases] where the next node of each goes: an operand has a lower one, or the same */
+    memset(next, 0, (size_t)nodes * sizeof *next);
+    for (int32_t n = 1; n < nodes; n++)
+        next[l->phase[n]]++;
+    for (int32_t phase = 0, sum = 0; phase < nodes; phase++) {
+        const int32_t count = next[phase];
+        next[phase] = sum;
+        sum += count;
+    }
+    for (int32_t n = 1; n < nodes; n++)
+        l->list[next[l->phase[n]]++] = n;
+    for (int32_t i = 0; i < nodes - 1; i++)
+        if (l->plan->node_live[l->list[i]])
+            emit_node(l, l->list[i]);
 }
 
-bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
+/* ------------------------------------------------------------------------------------------------ workspace */
+
+static void index_room(bs_carver *c, bs_lower_index *index, int32_t most)
+{
+    uint32_t slots = 4;
+    while (slots < 2 * (uint32_t)most)
+        slots *= 2;
+    index->mask = slots - 1;
+    index->slots = bs_carve(c, slots, sizeof *index->slots);
+}
+
+/* One walk counts and hands out. The lists of nodes serve the sort of instructions when all else is done. */
+static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
+{
+    const uint64_t nodes = (uint64_t)g->n_nodes, values = (uint64_t)g->n_values, domains = (uint64_t)g->n_domains;
+    const uint64_t routers = (uint64_t)g->n_routers, word = sizeof(int32_t);
+    l->max_regions = bs_plan_most_parts(g);
+    const uint64_t regions = (uint64_t)l->max_regions;
+    l->home = bs_carve(c, nodes, word);
+    l->phase = bs_carve(c, nodes, word);
+    l->list = bs_carve(c, nodes > values ? nodes : values, word);
+    l->seen = bs_carve(c, nodes, word);
+    l->neighbour = bs_carve(c, nodes, word);
+    l->ready = bs_carve(c, values, word);
+    l->first_reader = bs_carve(c, values + 1, word);
+    l->readers = bs_carve(c, (uint64_t)g->n_operands, sizeof *l->readers);
+    l->planar = bs_carve(c, values, sizeof *l->planar);
+    l->clock = bs_carve(c, domains, word);
+    l->open = bs_carve(c, domains, word);
+    l->tile_region = bs_carve(c, domains, word);
+    l->region_time = bs_carve(c, regions, word);
+    l->region_phase = bs_carve(c, regions, word);
+    l->region_part = bs_carve(c, regions, word);
+    l->region_node = bs_carve(c, regions, word);
+    l->region_seen = bs_carve(c, regions, word);
+    l->region_asked = bs_carve(c, regions, word);
+    l->region_list = bs_carve(c, regions, word);
+    l->decided = bs_carve(c, routers, word);
+    l->path_ready = bs_carve(c, routers, word);
+    index_room(c, &l->parts, bs_plan_most_parts(g));
+    index_room(c, &l->phases, l->max_regions);
+    index_room(c, &l->units, 2 * l->max_regions); /* known without a unit first, then with one */
+}
+
+bs_bytes bs_plan_lower_workspace(const bs_graph *graph)
+{
+    bs_lower_pass l;
+    bs_carver pass = {NULL, {0}};
+    memset(&l, 0, sizeof l);
+    carve_lower(&pass, &l, graph);
+    return bs_bytes_max(pass.used, bs_bytes_align(bs_bytes_array(2 * (int64_t)bs_plan_most_instrs(graph), sizeof(int32_t))));
+}
+
+static bool ends_a_run(const bs_node *node)
+{
+    return node->n_out == 0 && !bs_node_is(node, &bs_op_route) && !bs_node_is(node, &bs_op_look_ahead);
+}
+
+void bs_plan_lower(bs_plan *plan, void *workspace)
 {
     const bs_graph *g = plan->graph;
-    bs_lower_pass *l = workspace;
+    bs_carver c = {workspace, {0}};
+    bs_lower_pass pass, *l = &pass;
     memset(l, 0, sizeof *l);
+    carve_lower(&c, l, g);
+    memset(workspace, 0, (size_t)bs_bytes_figure(c.used));
     l->plan = plan;
     l->g = g;
-    l->home = (int32_t *)(void *)((uint8_t *)workspace + bs_align_u64(sizeof *l));
-    l->needed = l->home + g->n_nodes;
-    l->phase = l->needed + g->n_nodes;
-    l->ready = l->phase + g->n_nodes;
-    memset(l->home, 0, (size_t)(3 * g->n_nodes + g->n_values) * sizeof(int32_t));
-    for (int32_t torn = bs_lower_regions(l); torn != 0; torn = bs_lower_regions(l))
-        bs_plan_set_order(plan, torn, BS_ORDER_BREADTH);
-    if (l->full)
-        return bs_refuse(error, BS_ERROR_LIMIT, "tiles would run in more than %d regions, or %d parts of them: plan with BS_ORDER_BREADTH",
-                         BS_MAX_REGIONS, BS_MAX_PARTS);
+    for (int32_t d = 0; d < g->n_domains; d++)
+        l->mixed = l->mixed || plan->domains[d].mixed;
+    bs_lower_find_readers(l);
+    while (!bs_lower_regions(l))
+        continue;
     bs_lower_places(l);
     emit_nodes(l);
     emit_regions(l);
     for (int32_t n = 1; n < g->n_nodes; n++)
-        if (plan->node_live[n] && g->nodes[n].n_out == 0 && !bs_node_is(&g->nodes[n], &bs_op_route) && !bs_node_is(&g->nodes[n], &bs_op_look_ahead))
+        if (plan->node_live[n] && ends_a_run(&g->nodes[n]))
             emit_ending(l, n);
-    sort_instrs(plan->instrs, plan->instrs + plan->max_instrs, plan->n_instrs);
+    /* nothing of the pass is needed any more */
+    sort_instrs(plan->instrs, plan->n_instrs, workspace, (int32_t *)workspace + plan->max_instrs);
     index_parts(plan);
     part_costs(plan);
+}
+/* ==== end src/plan_lower.c ==================================================================== */
+
+/* ==== begin src/plan_lives.c ================================================================== */
+/* plan_lives.c - lives to offsets: what is alive at the same time never shares bytes.
+ *
+ * Up to EXACT_ALIVE lives alive together: greedy by size, each into the lowest gap among the larger ones that it meets. With
+ * more alive that would take the square of their number. Then time is swept, forwards and backwards: what begins is put into
+ * the smallest gap that holds it, what has ended leaves one. Where a few large lives stand among many small ones their gaps
+ * go to waste; so the sweeps are made without the large ones as well, which then come on top, greedily in one of three
+ * orders. The best of these ways counts. test_planner.c holds it within 1.1 of the largest sum alive at once; only where a
+ * handful of lives makes up nearly all of that sum it can be more, as with any way to place them.
+ * Relies on plan.h. Must never take memory but its workspace, nor time that grows with the square of the lives. */
+/* #include "plan.h" */
+
+#define EXACT_ALIVE 1024
+#define LARGE_ALIVE 64 /* together, of those that come on top: the others are at most such a share of the whole */
+
+typedef struct place_pass {
+    bs_life *lives;
+    int32_t count;
+    int32_t *by_start; /* [count] in the order in which they begin */
+    int32_t *rank;     /* [count] where each stands there */
+    int32_t *by_size;  /* [count] the largest first */
+    int32_t *by_birth, *by_death; /* [count] in the order of a sweep */
+    int32_t *met;      /* [count] a heap of placed lives that overlap in time, the lowest first */
+    int32_t *ends;     /* [2 * leaves] a tree over by_start: when the last one below ends, of those that are placed */
+    int32_t leaves;
+    /* for a sweep; only when there are more than EXACT_ALIVE lives */
+    bool backwards;
+    int32_t large;     /* so many of by_size come on top of the others */
+    int32_t *size_rank, *birth_rank; /* [count] where each stands in by_size, in by_birth */
+    bs_bytes *level;   /* [2 * leaves] a tree over by_birth: the bytes in use when each had been born, and the most below */
+    int32_t *above, *below, *left, *right; /* [count + 1] neighbours in memory; the tree of gaps. Life `count` is the bottom. */
+    int32_t root, last; /* of the tree; in memory */
+} place_pass;
+
+static bool begins_before(const void *user, int32_t a, int32_t b)
+{
+    const bs_life *lives = user;
+    return lives[a].first < lives[b].first;
+}
+
+static bool is_larger(const void *user, int32_t a, int32_t b)
+{
+    const bs_life *lives = user;
+    return bs_bytes_less(lives[b].bytes, lives[a].bytes);
+}
+
+/* ------------------------------------------------------------------------------------- who is met in time */
+
+static void met_insert(place_pass *p, int32_t life)
+{
+    const int32_t last = p->lives[life].last;
+    for (int32_t at = p->leaves + p->rank[life]; at >= 1 && p->ends[at] < last; at /= 2)
+        p->ends[at] = last;
+}
+
+/* The first placed one from rank `from` on that ends at `time` or later; p->leaves: none. */
+static int32_t next_met(const place_pass *p, int32_t from, int32_t time)
+{
+    int32_t at = p->leaves + from;
+    if (from >= p->leaves)
+        return p->leaves;
+    while (p->ends[at] < time) { /* to the right, as high as it goes */
+        while (at & 1)
+            at /= 2;
+        if (at == 0)
+            return p->leaves;
+        at++;
+    }
+    while (at < p->leaves) /* down to the leftmost */
+        at = p->ends[2 * at] >= time ? 2 * at : 2 * at + 1;
+    return at - p->leaves;
+}
+
+static void heap_down(place_pass *p, int32_t at, int32_t count)
+{
+    const int32_t life = p->met[at];
+    for (int32_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && bs_bytes_less(p->lives[p->met[child + 1]].offset, p->lives[p->met[child]].offset))
+            child++;
+        if (!bs_bytes_less(p->lives[p->met[child]].offset, p->lives[life].offset))
+            break;
+        p->met[at] = p->met[child];
+    }
+    p->met[at] = life;
+}
+
+static int32_t find_met(place_pass *p, const bs_life *life)
+{
+    int32_t count = 0;
+    for (int32_t r = next_met(p, 0, life->first); r < p->count && p->lives[p->by_start[r]].first <= life->last; r = next_met(p, r + 1, life->first))
+        p->met[count++] = p->by_start[r];
+    for (int32_t at = count / 2 - 1; at >= 0; at--)
+        heap_down(p, at, count);
+    return count;
+}
+
+static bs_bytes end_of(const place_pass *p, int32_t life)
+{
+    return life == p->count ? bs_bytes_of(0) : bs_bytes_align(bs_bytes_add(p->lives[life].offset, p->lives[life].bytes));
+}
+
+/* The lowest from `offset` on: past every one that leaves no gap. */
+static bs_bytes lowest_gap(place_pass *p, const bs_life *life, bs_bytes offset)
+{
+    for (int32_t count = find_met(p, life); count > 0; count--) {
+        const bs_life *other = &p->lives[p->met[0]];
+        if (!bs_bytes_less(other->offset, bs_bytes_add(offset, life->bytes)))
+            break;
+        offset = bs_bytes_max(offset, end_of(p, p->met[0]));
+        p->met[0] = p->met[count - 1];
+        heap_down(p, 0, count - 1);
+    }
+    return offset;
+}
+
+/* ---------------------------------------------------------------------------------------------------- gaps */
+
+/* The gap over a life is known by it. They are in a treap, by size and then from below. */
+static bs_bytes gap_of(const place_pass *p, int32_t life) { return bs_bytes_sub(p->lives[p->above[life]].offset, end_of(p, life)); }
+
+static bool gap_before(const place_pass *p, int32_t a, int32_t b)
+{
+    const bs_bytes x = gap_of(p, a), y = gap_of(p, b);
+    return bs_bytes_same(x, y) ? bs_bytes_less(end_of(p, a), end_of(p, b)) : bs_bytes_less(x, y);
+}
+
+/* As good as random, and the same every time. */
+BS_WRAPS static uint32_t gap_weight(int32_t life)
+{
+    uint32_t x = (uint32_t)life * 0x9E3779B1u;
+    x = (x ^ (x >> 15)) * 0x85EBCA77u;
+    return x ^ (x >> 13);
+}
+
+static void gap_insert(place_pass *p, int32_t life)
+{
+    int32_t *link = &p->root;
+    while (*link >= 0 && gap_weight(*link) >= gap_weight(life))
+        link = gap_before(p, *link, life) ? &p->right[*link] : &p->left[*link];
+    int32_t *less = &p->left[life], *more = &p->right[life];
+    for (int32_t at = *link; at >= 0;) {
+        if (gap_before(p, at, life)) {
+            *less = at;
+            less = &p->right[at];
+            at = *less;
+        } else {
+            *more = at;
+            more = &p->left[at];
+            at = *more;
+        }
+    }
+    *less = *more = -1;
+    *link = life;
+}
+
+static void gap_remove(place_pass *p, int32_t life)
+{
+    int32_t *link = &p->root;
+    while (*link != life)
+        link = gap_before(p, *link, life) ? &p->right[*link] : &p->left[*link];
+    int32_t a = p->left[life], b = p->right[life];
+    while (a >= 0 && b >= 0) {
+        if (gap_weight(a) >= gap_weight(b)) {
+            *link = a;
+            link = &p->right[a];
+            a = *link;
+        } else {
+            *link = b;
+            link = &p->left[b];
+            b = *link;
+        }
+    }
+    *link = a >= 0 ? a : b;
+}
+
+/* The life under the smallest gap of `bytes` at least; -1: there is none. */
+static int32_t gap_find(const place_pass *p, bs_bytes bytes)
+{
+    int32_t best = -1;
+    for (int32_t at = p->root; at >= 0;) {
+        const bool holds = !bs_bytes_less(gap_of(p, at), bytes);
+        best = holds ? at : best;
+        at = holds ? p->left[at] : p->right[at];
+    }
+    return best;
+}
+
+static void take_room(place_pass *p, int32_t life)
+{
+    int32_t under = gap_find(p, bs_bytes_align(p->lives[life].bytes));
+    const bool inside = under >= 0;
+    under = inside ? under : p->last;
+    if (inside)
+        gap_remove(p, under);
+    p->lives[life].offset = end_of(p, under);
+    p->below[life] = under;
+    p->above[life] = p->above[under];
+    p->above[under] = life;
+    if (!inside) {
+        p->last = life;
+        return;
+    }
+    p->below[p->above[life]] = life;
+    if (bs_bytes_any(gap_of(p, life)))
+        gap_insert(p, life);
+}
+
+static void give_room(place_pass *p, int32_t life)
+{
+    const int32_t under = p->below[life], over = p->above[life];
+    if (bs_bytes_any(gap_of(p, under)))
+        gap_remove(p, under);
+    if (life == p->last) {
+        p->last = under;
+        return;
+    }
+    if (bs_bytes_any(gap_of(p, life)))
+        gap_remove(p, life);
+    p->above[under] = over;
+    p->below[over] = under;
+    gap_insert(p, under);
+}
+
+/* --------------------------------------------------------------------------------------------------- sweeps */
+
+static int32_t birth(const place_pass *p, int32_t life) { return p->backwards ? -p->lives[life].last : p->lives[life].first; }
+static int32_t death(const place_pass *p, int32_t life) { return p->backwards ? -p->lives[life].first : p->lives[life].last; }
+
+/* What lives longer goes first. */
+static bool is_born_before(const void *user, int32_t a, int32_t b)
+{
+    const place_pass *p = user;
+    const int32_t x = birth(p, a), y = birth(p, b);
+    return x != y ? x < y : death(p, a) > death(p, b);
+}
+
+static bool dies_before(const void *user, int32_t a, int32_t b) { return death(user, a) < death(user, b); }
+
+static bool is_swept(const place_pass *p, int32_t life) { return bs_bytes_any(p->lives[life].bytes) && p->size_rank[life] >= p->large; }
+
+/* Places all but the large ones and those without bytes; p->level tells how far they reach. */
+static bs_bytes sweep(place_pass *p)
+{
+    bs_bytes total = bs_bytes_of(0);
+    int32_t dead = 0;
+    p->root = -1;
+    p->last = p->count;
+    for (int32_t i = 0; i < p->count; i++) {
+        const int32_t life = p->by_birth[i];
+        for (; death(p, p->by_death[dead]) < birth(p, life); dead++)
+            if (is_swept(p, p->by_death[dead]))
+                give_room(p, p->by_death[dead]);
+        if (is_swept(p, life))
+            take_room(p, life);
+        p->birth_rank[life] = i;
+        p->level[p->leaves + i] = end_of(p, p->last);
+        total = bs_bytes_max(total, end_of(p, p->last));
+    }
+    for (int32_t i = p->leaves - 1; i >= 1; i--)
+        p->level[i] = bs_bytes_max(p->level[2 * i], p->level[2 * i + 1]);
+    return total;
+}
+
+/* How far the swept ones reach while a life lasts. */
+static bs_bytes level_of(const place_pass *p, int32_t life)
+{
+    int32_t low = p->birth_rank[life], high = p->count; /* the last that is born before it dies */
+    while (high - low > 1) {
+        const int32_t middle = low + (high - low) / 2;
+        if (birth(p, p->by_birth[middle]) <= death(p, life))
+            low = middle;
+        else
+            high = middle;
+    }
+    bs_bytes most = bs_bytes_of(0);
+    for (int32_t a = p->leaves + p->birth_rank[life], b = p->leaves + low; a <= b; a = (a + 1) / 2, b = (b - 1) / 2) {
+        most = bs_bytes_max(most, p->level[a]);
+        most = bs_bytes_max(most, p->level[b]);
+    }
+    return most;
+}
+
+/* ------------------------------------------------------------------------------------------------ placing */
+
+/* Places lives in that order, above what is swept or from the bottom. */
+static bs_bytes place_greedily(place_pass *p, const int32_t *order, int32_t count, bool above)
+{
+    bs_bytes total = bs_bytes_of(0);
+    for (int32_t i = 0; i < 2 * p->leaves; i++)
+        p->ends[i] = INT32_MIN;
+    for (int32_t i = 0; i < count; i++) {
+        bs_life *life = &p->lives[order[i]];
+        life->offset = bs_bytes_of(0);
+        if (!bs_bytes_any(life->bytes))
+            continue;
+        life->offset = lowest_gap(p, life, above ? level_of(p, order[i]) : bs_bytes_of(0));
+        met_insert(p, order[i]);
+        total = bs_bytes_max(total, end_of(p, order[i]));
+    }
+    return total;
+}
+
+static bool is_born_earlier(const void *user, int32_t a, int32_t b)
+{
+    const place_pass *p = user;
+    return p->birth_rank[a] < p->birth_rank[b];
+}
+
+static bool takes_more(const void *user, int32_t a, int32_t b)
+{
+    const bs_life *x = &((const bs_life *)user)[a], *y = &((const bs_life *)user)[b];
+    return (double)bs_bytes_figure(x->bytes) * ((double)x->last - x->first + 1) > (double)bs_bytes_figure(y->bytes) * ((double)y->last - y->first + 1);
+}
+
+#define WAYS 8 /* forwards and backwards; nothing on top, or what is large by size, by birth or by bytes x time */
+
+static bs_bytes place_swept(place_pass *p, int32_t way, int32_t large)
+{
+    p->backwards = way & 1;
+    p->large = way < 2 ? 0 : large;
+    bs_sort(p->by_birth, p->met, p->count, is_born_before, p);
+    bs_sort(p->by_death, p->met, p->count, dies_before, p);
+    const bs_bytes swept = sweep(p);
+    int32_t *order = p->left; /* the tree of gaps has been */
+    memcpy(order, p->by_size, (size_t)p->large * sizeof *order);
+    if (way / 2 == 2)
+        bs_sort(order, p->right, p->large, is_born_earlier, p);
+    if (way / 2 == 3)
+        bs_sort(order, p->right, p->large, takes_more, p->lives);
+    return bs_bytes_max(swept, place_greedily(p, order, p->large, true));
+}
+
+/* How many of the largest are alive together at most, of `large` of them. */
+static int32_t most_alive_of(const place_pass *p, int32_t large)
+{
+    int32_t alive = 0, most = 0, dead = 0;
+    for (int32_t i = 0; i < p->count; i++) {
+        const int32_t life = p->by_start[i];
+        for (; p->lives[p->by_death[dead]].last < p->lives[life].first; dead++)
+            alive -= p->size_rank[p->by_death[dead]] < large;
+        alive += p->size_rank[life] < large;
+        most = bs_max_i32(most, alive);
+    }
+    return most;
+}
+
+static int32_t count_large(const place_pass *p)
+{
+    int32_t low = 0, high = p->count;
+    while (high - low > 1) {
+        const int32_t middle = low + (high - low) / 2;
+        if (most_alive_of(p, middle) <= LARGE_ALIVE)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Whether no sum alive at once is more than any plan may have: then no offset that a sweep gives is cut. */
+static bool sums_are_exact(const place_pass *p)
+{
+    bs_bytes sum = bs_bytes_of(0);
+    int32_t dead = 0;
+    for (int32_t i = 0; i < p->count; i++) {
+        const bs_life *life = &p->lives[p->by_start[i]];
+        for (; p->lives[p->by_death[dead]].last < life->first; dead++)
+            sum = bs_bytes_sub(sum, bs_bytes_align(p->lives[p->by_death[dead]].bytes));
+        sum = bs_bytes_add(sum, bs_bytes_align(life->bytes));
+        if (bs_bytes_figure(sum) > BS_MAX_PLAN_BYTES)
+            return false;
+    }
     return true;
 }
 
-uint64_t bs_plan_lower_workspace(const bs_graph *graph)
+static bs_bytes place_best(place_pass *p)
 {
-    return bs_align_u64(sizeof(bs_lower_pass)) + bs_align_u64((uint64_t)(3 * graph->n_nodes + graph->n_values) * sizeof(int32_t));
+    if (!sums_are_exact(p))
+        return bs_bytes_of(BS_BYTES_TOO_MANY); /* refused, wherever they lie */
+    const int32_t large = count_large(p);
+    int32_t best = 0;
+    bs_bytes least = bs_bytes_of(BS_BYTES_TOO_MANY), total = least;
+    for (int32_t way = 0; way < WAYS; way++) {
+        total = place_swept(p, way, large);
+        best = bs_bytes_less(total, least) ? way : best;
+        least = bs_bytes_min(total, least);
+    }
+    return best == WAYS - 1 ? total : place_swept(p, best, large);
 }
-/* ==== end src/plan_lower.c ==================================================================== */
+
+static void carve_place(bs_carver *c, place_pass *p, int32_t count)
+{
+    const uint64_t n = (uint64_t)count, swept = count > EXACT_ALIVE ? n + 1 : 0, word = sizeof(int32_t);
+    p->count = count;
+    p->leaves = 1;
+    while (p->leaves < count)
+        p->leaves *= 2;
+    p->by_start = bs_carve(c, n, word);
+    p->rank = bs_carve(c, n, word);
+    p->by_size = bs_carve(c, n, word);
+    p->met = bs_carve(c, n, word);
+    p->ends = bs_carve(c, 2 * (uint64_t)p->leaves, word);
+    p->by_birth = bs_carve(c, swept, word);
+    p->by_death = bs_carve(c, swept, word);
+    p->size_rank = bs_carve(c, swept, word);
+    p->birth_rank = bs_carve(c, swept, word);
+    p->above = bs_carve(c, swept, word);
+    p->below = bs_carve(c, swept, word);
+    p->left = bs_carve(c, swept, word);
+    p->right = bs_carve(c, swept, word);
+    p->level = bs_carve(c, swept ? 2 * (uint64_t)p->leaves : 0, sizeof *p->level);
+}
+
+bs_bytes bs_place_workspace(int32_t count)
+{
+    place_pass p;
+    bs_carver c = {NULL, {0}};
+    carve_place(&c, &p, count);
+    return c.used;
+}
+
+static void sort_lives(place_pass *p)
+{
+    for (int32_t i = 0; i < p->count; i++)
+        p->by_start[i] = p->by_size[i] = i;
+    bs_sort(p->by_start, p->met, p->count, begins_before, p->lives);
+    bs_sort(p->by_size, p->met, p->count, is_larger, p->lives);
+    for (int32_t i = 0; i < p->count; i++)
+        p->rank[p->by_start[i]] = i;
+}
+
+static bool many_are_alive(place_pass *p)
+{
+    if (p->count <= EXACT_ALIVE)
+        return false;
+    p->backwards = false;
+    for (int32_t i = 0; i < p->count; i++) {
+        p->by_birth[i] = p->by_death[i] = i;
+        p->size_rank[p->by_size[i]] = i;
+    }
+    bs_sort(p->by_death, p->met, p->count, dies_before, p);
+    return most_alive_of(p, p->count) > EXACT_ALIVE;
+}
+
+bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace)
+{
+    place_pass p;
+    bs_carver c = {workspace, {0}};
+    memset(&p, 0, sizeof p);
+    carve_place(&c, &p, count);
+    p.lives = lives;
+    sort_lives(&p);
+    for (int32_t i = 0; i < count; i++)
+        lives[i].offset = bs_bytes_of(0);
+    return many_are_alive(&p) ? place_best(&p) : place_greedily(&p, p.by_size, count, false);
+}
+/* ==== end src/plan_lives.c ==================================================================== */
 
 /* ==== begin src/plan_memory.c ================================================================= */
 /* plan_memory.c - the third stage of planning: lifetimes to offsets.
@@ -20159,48 +21879,30 @@ uint64_t bs_plan_lower_workspace(const bs_graph *graph)
 /* #include "plan.h" */
 /* #include "structure.h" */
 
-uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count)
-{
-    uint64_t total = 0;
-    for (int32_t i = 0; i < count; i++) { /* by size, descending; insertion keeps it stable */
-        int32_t k = i;
-        for (; k > 0 && lives[order[k - 1]].bytes < lives[i].bytes; k--)
-            order[k] = order[k - 1];
-        order[k] = i;
-    }
-    for (int32_t i = 0; i < count; i++) {
-        bs_life *life = &lives[order[i]];
-        life->offset = 0;
-        for (int32_t k = 0; k < i; k++) { /* raise past every conflict; restart, since raising may meet an earlier one */
-            const bs_life *other = &lives[order[k]];
-            const bool together = life->first <= other->last && other->first <= life->last;
-            const bool overlap = life->offset < other->offset + other->bytes && other->offset < bs_add_u64(life->offset, life->bytes);
-            if (together && overlap) {
-                life->offset = bs_align_u64(other->offset + other->bytes);
-                k = -1;
-            }
-        }
-        if (life->bytes > 0)
-            total = total > bs_add_u64(life->offset, life->bytes) ? total : bs_add_u64(life->offset, life->bytes);
-    }
-    return bs_align_u64(total);
-}
+typedef struct memory_pass {
+    bs_plan *plan;
+    bs_life *lives;    /* [values] of a scope, one after the other */
+    int32_t *life_of;  /* [values] of a slab: its life */
+    int32_t *members;  /* [values] of the transient arena, then of part after part */
+    int32_t *scope_end; /* [parts + 1] in members, the transient arena first */
+    int32_t *counts;   /* [domains], [routers + 1], [regions] */
+    void *place;       /* for placing */
+} memory_pass;
 
 /* -------------------------------------------------------------------------------------------------- sizes */
 
-static uint64_t row_bytes(const bs_plan *p, int32_t value)
+static bs_bytes row_bytes(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
-    uint64_t elements = 1;
-    for (int32_t i = 0; i < v->rank; i++)
-        elements = bs_mul_u64(elements, (uint64_t)bs_dim_max(p->graph, v->dims[i]));
+    bs_bytes elements = bs_value_elements(p->graph, v);
     if (v->rank == 3) {
         int64_t h, w;
         const int64_t margin = p->values[value].margin;
         bs_plan_core(p, v, &h, &w);
-        elements = bs_mul_u64(bs_mul_u64((uint64_t)bs_dim_max(p->graph, v->dims[0]), (uint64_t)(h + 2 * margin)), (uint64_t)(w + 2 * margin));
+        elements = bs_bytes_times(bs_bytes_array(bs_dim_max(p->graph, v->dims[0]), 1), h + 2 * margin);
+        elements = bs_bytes_times(elements, w + 2 * margin);
     }
-    return bs_align_u64(bs_mul_u64(elements, bs_dtype_bytes(bs_plan_stored(p, value))));
+    return bs_bytes_align(bs_bytes_product(elements, bs_bytes_of(bs_dtype_bytes(bs_plan_stored(p, value)))));
 }
 
 static int64_t storage_rows(const bs_plan *p, int32_t value)
@@ -20246,79 +21948,132 @@ static void touch_instr(bs_plan *p, const bs_instr *i, int32_t scope, int32_t ti
         touch(p, in[k], scope, time);
     for (int32_t k = 0; i->kind == BS_INSTR_OP && k < node->n_out; k++)
         touch(p, node->first_out + k, scope, time);
-    /* a decision's price is written by the route */
-    for (int32_t n = i->node + 1; i->kind == BS_INSTR_ROUTE && n < p->graph->n_nodes; n++)
-        if (p->node_live[n] && p->graph->nodes[n].router == node->router && bs_node_is(&p->graph->nodes[n], &bs_op_route_price))
-            touch(p, p->graph->nodes[n].first_out, scope, time);
 }
 
-static void find_lifetimes(bs_plan *p)
+static void touch_everywhere(bs_plan *p, const int32_t *region_time, int32_t value, const bs_instr *i, int32_t index)
 {
+    touch(p, value, i->region < 0 ? -1 : i->part, i->region < 0 ? i->time : index);
+    if (i->region >= 0)
+        touch(p, value, -1, region_time[i->region]);
+}
+
+/* A decision's price is written by the route. */
+static void touch_prices(bs_plan *p, const int32_t *region_time, int32_t *route)
+{
+    const bs_graph *g = p->graph;
+    for (int32_t i = 0; i < p->n_instrs; i++)
+        if (p->instrs[i].kind == BS_INSTR_ROUTE)
+            route[g->nodes[p->instrs[i].node].router] = i;
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        if (p->node_live[n] && bs_node_is(&g->nodes[n], &bs_op_route_price)) {
+            const int32_t i = route[g->nodes[n].router];
+            touch_everywhere(p, region_time, g->nodes[n].first_out, &p->instrs[i], i);
+        }
+}
+
+static void find_lifetimes(memory_pass *m)
+{
+    bs_plan *p = m->plan;
+    int32_t *region_time = m->counts;
     for (int32_t v = 0; v < p->graph->n_values; v++)
         p->values[v].first = p->values[v].last = -1;
+    for (int32_t t = 0; t < p->n_top; t++)
+        if (p->instrs[t].kind == BS_INSTR_REGION)
+            region_time[p->instrs[t].node] = p->instrs[t].time;
     for (int32_t i = 0; i < p->n_instrs; i++) {
         const bs_instr *instr = &p->instrs[i];
         if (instr->kind == BS_INSTR_REGION)
             continue;
-        if (instr->region < 0) {
-            touch_instr(p, instr, -1, instr->time);
-            continue;
-        }
-        touch_instr(p, instr, instr->part, i);
-        for (int32_t t = 0; t < p->n_top; t++) /* what a region touches outside is touched at the region's time */
-            if (p->instrs[t].kind == BS_INSTR_REGION && p->instrs[t].node == instr->region)
-                touch_instr(p, instr, -1, p->instrs[t].time);
+        touch_instr(p, instr, instr->region < 0 ? -1 : instr->part, instr->region < 0 ? instr->time : i);
+        if (instr->region >= 0) /* what a region touches outside is touched at the region's time */
+            touch_instr(p, instr, -1, region_time[instr->region]);
     }
+    touch_prices(p, region_time, m->members);
 }
 
 /* ------------------------------------------------------------------------------------------------ placing */
 
-/* The ordinal of a value among the stored ones of its path: values of equal ordinal share a slab. */
-static void assign_slabs(bs_plan *p)
+/* The router of a value whose slab can be shared, or 0. */
+static int32_t slab_router(const bs_plan *p, int32_t value)
 {
-    for (int32_t v = 1; v < p->graph->n_values; v++) {
-        bs_value_plan *plan = &p->values[v];
-        const bs_domain *d = &p->graph->domains[p->graph->values[v].domain];
-        int32_t ordinal = 0;
-        plan->slab = v;
-        if (plan->place != BS_PLACE_TRANSIENT || d->kind != BS_DOMAIN_PATH)
+    const bs_domain *d = &p->graph->domains[p->graph->values[value].domain];
+    return p->values[value].place == BS_PLACE_TRANSIENT && d->kind == BS_DOMAIN_PATH ? d->router : 0;
+}
+
+/* Values that have the same place among the stored ones of their path share a slab: it is known by the first of them. */
+static void assign_slabs(memory_pass *m)
+{
+    bs_plan *p = m->plan;
+    const bs_graph *g = p->graph;
+    int32_t *ordinal = m->counts, *first = m->counts + g->n_domains; /* of a domain's next value; of a router's slabs */
+    int32_t *slab = m->members;
+    memset(ordinal, 0, (size_t)g->n_domains * sizeof *ordinal);
+    memset(first, 0, (size_t)(g->n_routers + 1) * sizeof *first);
+    for (int32_t v = 1; v < g->n_values; v++) { /* as many slabs as the longest path has values */
+        const int32_t router = slab_router(p, v), count = router ? ++ordinal[g->values[v].domain] : 0;
+        first[router + 1] = router ? bs_max_i32(first[router + 1], count) : 0;
+    }
+    for (int32_t r = 1; r <= g->n_routers; r++)
+        first[r] += first[r - 1];
+    memset(slab, 0, (size_t)g->n_values * sizeof *slab);
+    memset(ordinal, 0, (size_t)g->n_domains * sizeof *ordinal);
+    for (int32_t v = 1; v < g->n_values; v++) {
+        const int32_t router = slab_router(p, v);
+        p->values[v].slab = v;
+        if (router == 0)
             continue;
-        for (int32_t u = 1; u < v; u++)
-            ordinal += p->values[u].place == BS_PLACE_TRANSIENT && p->graph->values[u].domain == p->graph->values[v].domain;
-        for (int32_t u = 1; u < v; u++) {
-            const bs_domain *other = &p->graph->domains[p->graph->values[u].domain];
-            if (p->values[u].place != BS_PLACE_TRANSIENT || other->kind != BS_DOMAIN_PATH || other->router != d->router || other->path == d->path)
+        int32_t *known = &slab[first[router] + ordinal[g->values[v].domain]++];
+        *known = *known ? *known : v;
+        p->values[v].slab = *known;
+    }
+}
+
+/* Which values every scope has, in their order: the transient arena's, then those of part after part. */
+static void find_members(memory_pass *m)
+{
+    const bs_plan *p = m->plan;
+    memset(m->scope_end, 0, ((size_t)p->n_parts + 2) * sizeof *m->scope_end);
+    for (int32_t pass = 0; pass < 2; pass++) {
+        for (int32_t v = 1; v < p->graph->n_values; v++) {
+            const bs_value_plan *plan = &p->values[v];
+            const int32_t scope = plan->place == BS_PLACE_TRANSIENT ? 0 : plan->place == BS_PLACE_SCRATCH ? plan->scope + 1 : -1;
+            if (scope < 0)
                 continue;
-            int32_t place = 0;
-            for (int32_t w = 1; w < u; w++)
-                place += p->values[w].place == BS_PLACE_TRANSIENT && p->graph->values[w].domain == p->graph->values[u].domain;
-            if (place == ordinal) { /* the first of that ordinal, so a slab of its own */
-                plan->slab = u;
-                break;
-            }
+            if (pass == 1)
+                m->members[m->scope_end[scope]] = v;
+            m->scope_end[scope]++;
+        }
+        for (int32_t s = 0, sum = 0; pass == 0 && s <= p->n_parts; s++) {
+            const int32_t count = m->scope_end[s];
+            m->scope_end[s] = sum;
+            sum += count;
         }
     }
 }
 
-static uint64_t place_scope(bs_plan *p, bs_life *lives, int32_t *order, bs_place place, int32_t scope)
+/* scope: -1 the transient arena, else a part's scratch. */
+static bs_bytes place_scope(memory_pass *m, int32_t scope)
 {
-    int32_t count = p->graph->n_values;
-    memset(lives, 0, (size_t)count * sizeof *lives);
-    for (int32_t v = 1; v < count; v++) {
-        const bs_value_plan *plan = &p->values[v];
-        if (plan->place != place || plan->scope != scope)
+    bs_plan *p = m->plan;
+    const int32_t begin = scope < 0 ? 0 : m->scope_end[scope], end = m->scope_end[scope + 1];
+    int32_t count = 0;
+    for (int32_t i = begin; i < end; i++) { /* a slab has the number of its first value, so that one comes first */
+        const bs_value_plan *plan = &p->values[m->members[i]];
+        const bs_bytes bytes = bs_bytes_times(plan->row_bytes, plan->rows);
+        const bool fresh = plan->slab == m->members[i];
+        if (fresh) {
+            m->life_of[plan->slab] = count;
+            m->lives[count++] = (bs_life){bytes, {0}, plan->first, plan->last};
             continue;
-        bs_life *life = &lives[plan->slab];
-        const uint64_t bytes = bs_mul_u64(plan->row_bytes, (uint64_t)plan->rows);
-        const bool fresh = life->bytes == 0;
-        life->first = fresh ? plan->first : bs_min_i32(life->first, plan->first);
-        life->last = fresh ? plan->last : bs_max_i32(life->last, plan->last);
-        life->bytes = life->bytes > bytes ? life->bytes : bytes;
+        }
+        bs_life *life = &m->lives[m->life_of[plan->slab]];
+        life->first = bs_min_i32(life->first, plan->first);
+        life->last = bs_max_i32(life->last, plan->last);
+        life->bytes = bs_bytes_max(life->bytes, bytes);
     }
-    const uint64_t total = bs_plan_place(lives, order, count);
-    for (int32_t v = 1; v < count; v++)
-        if (p->values[v].place == place && p->values[v].scope == scope)
-            p->values[v].offset = lives[p->values[v].slab].offset;
+    const bs_bytes total = bs_place_lives(m->lives, count, m->place);
+    for (int32_t i = begin; i < end; i++)
+        p->values[m->members[i]].offset = m->lives[m->life_of[p->values[m->members[i]].slab]].offset;
     return total;
 }
 
@@ -20328,8 +22083,7 @@ static void widen_slabs(bs_plan *p)
     for (int32_t pass = 0; pass < 2; pass++)
         for (int32_t v = 1; v < p->graph->n_values; v++) {
             bs_value_plan *plan = &p->values[v], *slab = &p->values[plan->slab];
-            const uint64_t widest = plan->row_bytes > slab->row_bytes ? plan->row_bytes : slab->row_bytes;
-            plan->row_bytes = slab->row_bytes = widest;
+            plan->row_bytes = slab->row_bytes = bs_bytes_max(plan->row_bytes, slab->row_bytes);
         }
 }
 
@@ -20337,31 +22091,31 @@ int32_t bs_plan_too_large(const bs_plan *p)
 {
     for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++) {
         const int32_t top = bs_plan_top_domain(p->graph, p->parts[k].domain);
-        if (p->parts[k].scratch_bytes > p->shared_bytes && !bs_plan_streams_paths(p, top))
+        if (bs_bytes_less(p->shared_bytes, p->parts[k].scratch_bytes) && !p->domains[top].streams)
             return top;
     }
     return 0;
 }
 
 /* Rows of a tile, as wide as they will be stored. */
-static uint64_t tile_bytes(const bs_plan *p, int32_t value)
+static bs_bytes tile_bytes(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
-    const uint64_t bytes = bs_mul_u64(row_bytes(p, value), (uint64_t)p->domains[v->domain].tile_rows);
-    return p->desc.half && v->dtype == BS_F32 && !p->values[value].narrow ? bytes / 2 : bytes;
+    const bs_bytes bytes = bs_bytes_times(row_bytes(p, value), p->domains[v->domain].tile_rows);
+    return p->desc.half && v->dtype == BS_F32 && !p->values[value].narrow ? bs_bytes_share(bytes, 2) : bytes;
 }
 
 bool bs_plan_is_wide(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    const uint64_t most = p->shared_bytes / 2;
+    const bs_bytes most = bs_bytes_share(p->shared_bytes, 2);
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, n, &n_in);
     bool wide = false;
     for (int32_t i = 0; i < n_in; i++)
-        wide = wide || (in[i] && p->graph->values[in[i]].domain != 0 && tile_bytes(p, in[i]) > most);
+        wide = wide || (in[i] && p->graph->values[in[i]].domain != 0 && bs_bytes_less(most, tile_bytes(p, in[i])));
     for (int32_t i = 0; i < node->n_out; i++)
-        wide = wide || tile_bytes(p, node->first_out + i) > most;
+        wide = wide || bs_bytes_less(most, tile_bytes(p, node->first_out + i));
     return wide;
 }
 
@@ -20379,21 +22133,39 @@ void bs_plan_make_fit(bs_plan *p, int32_t top)
     if (!p->domains[top].mixed && wide > 0 && wide * MOSTLY <= nodes)
         p->domains[top].mixed = true;
     else
-        bs_plan_set_order(p, top, BS_ORDER_BREADTH);
+        p->domains[top].order = BS_ORDER_BREADTH;
+    bs_plan_spread_orders(p);
 }
 
-uint64_t bs_plan_memory_workspace(const bs_graph *graph)
+/* One walk counts and hands out. */
+static void carve_memory(bs_carver *c, memory_pass *m, const bs_graph *g)
 {
-    return bs_align_u64((uint64_t)graph->n_values * sizeof(bs_life)) + bs_align_u64((uint64_t)graph->n_values * sizeof(int32_t));
+    const uint64_t values = (uint64_t)g->n_values, word = sizeof(int32_t);
+    const uint64_t slabs = (uint64_t)g->n_domains + (uint64_t)g->n_routers + 1;
+    m->lives = bs_carve(c, values, sizeof *m->lives);
+    m->life_of = bs_carve(c, values, word);
+    m->members = bs_carve(c, values + (uint64_t)g->n_routers, word);
+    m->scope_end = bs_carve(c, (uint64_t)bs_plan_most_parts(g) + 2, word);
+    m->counts = bs_carve(c, slabs > (uint64_t)g->n_nodes ? slabs : (uint64_t)g->n_nodes, word);
+    m->place = bs_carve_bytes(c, bs_place_workspace(g->n_values));
+}
+
+bs_bytes bs_plan_memory_workspace(const bs_graph *graph)
+{
+    memory_pass m = {0};
+    bs_carver c = {NULL, {0}};
+    carve_memory(&c, &m, graph);
+    return c.used;
 }
 
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 {
     const int32_t values = plan->graph->n_values;
-    bs_life *lives = workspace;
-    int32_t *order = (int32_t *)(void *)((uint8_t *)workspace + bs_align_u64((uint64_t)values * sizeof(bs_life)));
-    find_lifetimes(plan);
-    assign_slabs(plan);
+    memory_pass m = {.plan = plan};
+    bs_carver c = {workspace, {0}};
+    carve_memory(&c, &m, plan->graph);
+    find_lifetimes(&m);
+    assign_slabs(&m);
     for (int32_t v = 1; v < values; v++) {
         const bs_place place = plan->values[v].place;
         if (place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH)
@@ -20402,20 +22174,22 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
         plan->values[v].rows = storage_rows(plan, v);
     }
     widen_slabs(plan);
-    plan->transient_bytes = place_scope(plan, lives, order, BS_PLACE_TRANSIENT, -1);
-    plan->kernel_scratch_offset = 0;
+    find_members(&m);
+    plan->transient_bytes = place_scope(&m, -1);
+    plan->kernel_scratch_offset = bs_bytes_of(0);
     for (int32_t k = 0; k < plan->n_parts; k++) {
-        plan->parts[k].scratch_bytes = place_scope(plan, lives, order, BS_PLACE_SCRATCH, k);
-        if (plan->parts[k].scratch_bytes > plan->kernel_scratch_offset)
-            plan->kernel_scratch_offset = plan->parts[k].scratch_bytes;
+        plan->parts[k].scratch_bytes = place_scope(&m, k);
+        plan->kernel_scratch_offset = bs_bytes_max(plan->kernel_scratch_offset, plan->parts[k].scratch_bytes);
     }
-    plan->scratch_bytes = bs_align_u64(plan->kernel_scratch_offset) + bs_align_u64(plan->kernel_scratch_bytes);
-    const uint64_t weights = bs_add_u64(plan->weight_bytes, plan->all_unit_bytes);
-    if (bs_add_u64(bs_add_u64(plan->transient_bytes, plan->scratch_bytes), weights) > BS_MAX_PLAN_BYTES)
+    plan->scratch_bytes = bs_bytes_add(bs_bytes_align(plan->kernel_scratch_offset), bs_bytes_align(plan->kernel_scratch_bytes));
+    const bs_bytes weights = bs_bytes_add(plan->weight_bytes, plan->all_unit_bytes);
+    const bs_bytes total = bs_bytes_add(bs_bytes_add(plan->transient_bytes, plan->scratch_bytes), weights);
+    if (bs_bytes_figure(total) > BS_MAX_PLAN_BYTES)
         return bs_refuse(
             error, BS_ERROR_LIMIT,
             "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: are the maxima right?",
-            (unsigned long long)plan->transient_bytes, (unsigned long long)plan->scratch_bytes, (unsigned long long)weights);
+            (unsigned long long)bs_bytes_figure(plan->transient_bytes), (unsigned long long)bs_bytes_figure(plan->scratch_bytes),
+            (unsigned long long)bs_bytes_figure(weights));
     return true;
 }
 /* ==== end src/plan_memory.c =================================================================== */
@@ -20430,56 +22204,115 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 /* ----------------------------------------------------------------------------------------------- storage */
 
 typedef struct plan_layout {
-    uint64_t at_live, at_nodes, at_values, at_domains, at_parts, at_instrs, at_units, at_stages, at_stage_units, at_workspace, bytes;
+    bs_bytes at_live, at_nodes, at_values, at_domains, at_routers, at_parts, at_region_parts, at_regions, at_instrs, at_units, at_stages,
+        at_stage_units, at_workspace, bytes;
     int32_t max_instrs, max_parts, max_regions, max_units, max_stage_units;
 } plan_layout;
 
 /* A unit is the nodes of a path or of a block; a stage is an instruction or several. */
 static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
 {
-    const int32_t stages = streams ? g->n_nodes + l->max_regions : 0;
+    const int32_t stages = streams ? g->n_nodes : 0;
     l->max_units = streams ? g->n_blocks + g->n_domains + 1 : 0;
     l->max_stage_units = streams ? 2 * g->n_nodes + l->max_parts : 0;
-    l->at_stages = l->at_units + bs_align_u64((uint64_t)l->max_units * sizeof(bs_plan_unit));
-    l->at_stage_units = l->at_stages + bs_align_u64((uint64_t)stages * sizeof(bs_trace_stage));
-    l->at_workspace = l->at_stage_units + bs_align_u64((uint64_t)l->max_stage_units * sizeof(int32_t));
+    l->at_units = bs_bytes_place(&l->bytes, l->max_units, sizeof(bs_plan_unit));
+    l->at_stages = bs_bytes_place(&l->bytes, stages, sizeof(bs_trace_stage));
+    l->at_stage_units = bs_bytes_place(&l->bytes, l->max_stage_units, sizeof(int32_t));
 }
 
-static void plan_layout_make(const bs_graph *g, bool streams, plan_layout *l)
+/* What the hungriest pass takes. */
+static bs_bytes workspace_bytes(const bs_graph *g)
 {
-    l->max_parts = bs_min_i32(g->n_nodes, BS_MAX_PARTS); /* a node begins one at most, and so it does with regions */
-    l->max_regions = bs_min_i32(g->n_nodes, BS_MAX_REGIONS);
-    /* a gather: one for each of its operands; else two at most; and the regions */
-    l->max_instrs = 2 * g->n_nodes + g->n_operands + l->max_regions;
-    l->at_live = bs_align_u64(sizeof(bs_plan));
-    l->at_nodes = l->at_live + bs_align_u64((uint64_t)g->n_nodes);
-    l->at_values = l->at_nodes + bs_align_u64((uint64_t)g->n_nodes * sizeof(bs_node_plan));
-    l->at_domains = l->at_values + bs_align_u64((uint64_t)g->n_values * sizeof(bs_value_plan));
-    l->at_parts = l->at_domains + bs_align_u64((uint64_t)g->n_domains * sizeof(bs_domain_plan));
-    l->at_instrs = l->at_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(bs_part));
-    l->at_units = l->at_instrs + bs_align_u64(2 * (uint64_t)l->max_instrs * sizeof(bs_instr)); /* twice: sorting */
+    const bs_bytes passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),   bs_plan_share_workspace(g), bs_plan_units_workspace(g),
+                               bs_plan_lower_workspace(g), bs_plan_stages_workspace(g), bs_plan_memory_workspace(g)};
+    bs_bytes most = bs_bytes_of(0);
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+        most = bs_bytes_max(most, passes[i]);
+    return most;
+}
+
+/* Whether anything may run in tiles (plan_live.c). */
+static bool may_tile(const bs_graph *g, const bs_plan_desc *desc)
+{
+    const int32_t order = desc ? desc->order : BS_ORDER_AUTO;
+    bool images = false;
+    for (int32_t v = 1; v < g->n_values && !images; v++)
+        images = g->values[v].domain != 0 && g->values[v].rank == 3;
+    return order == BS_ORDER_DEPTH || (order == BS_ORDER_AUTO && (images || (desc && desc->slot_bytes > 0)));
+}
+
+static void plan_layout_make(const bs_graph *g, const bs_plan_desc *desc, plan_layout *l)
+{
+    const bool streams = desc && desc->slot_bytes > 0;
+    l->max_parts = l->max_regions = may_tile(g, desc) ? bs_plan_most_parts(g) : 0;
+    l->max_instrs = bs_plan_most_instrs(g);
+    l->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
+    l->at_live = bs_bytes_place(&l->bytes, g->n_nodes, sizeof(bool));
+    l->at_nodes = bs_bytes_place(&l->bytes, g->n_nodes, sizeof(bs_node_plan));
+    l->at_values = bs_bytes_place(&l->bytes, g->n_values, sizeof(bs_value_plan));
+    l->at_domains = bs_bytes_place(&l->bytes, g->n_domains, sizeof(bs_domain_plan));
+    l->at_routers = bs_bytes_place(&l->bytes, g->n_routers, sizeof(bs_router_plan));
+    l->at_parts = bs_bytes_place(&l->bytes, l->max_parts, sizeof(bs_part));
+    l->at_region_parts = bs_bytes_place(&l->bytes, l->max_parts, sizeof(int32_t));
+    l->at_regions = bs_bytes_place(&l->bytes, l->max_regions, sizeof(bs_region));
+    l->at_instrs = bs_bytes_place(&l->bytes, l->max_instrs, sizeof(bs_instr));
     layout_streaming(g, streams, l);
-    const uint64_t lower = bs_plan_lower_workspace(g), memory = bs_plan_memory_workspace(g);
-    l->bytes = l->at_workspace + (lower > memory ? lower : memory);
+    l->at_workspace = l->bytes;
+    l->bytes = bs_bytes_add(l->bytes, workspace_bytes(g));
 }
 
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 {
     plan_layout l;
-    if (!graph || graph->status != BS_OK)
+    size_t bytes = 0;
+    if (bs_graph_check(graph, NULL) != BS_OK)
         return 0;
-    plan_layout_make(graph, desc && desc->slot_bytes > 0, &l);
-    return (size_t)l.bytes;
+    plan_layout_make(graph, desc, &l);
+    return bs_bytes_fit(bs_bytes_add(l.bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-uint64_t bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
+int32_t bs_plan_tensors(const bs_graph *g, const bs_node *node, bs_weight_spec *specs)
+{
+    const bs_op *op = bs_op_get(node->op);
+    return op->weights ? op->weights(g, node, specs) : 0;
+}
+
+bs_bytes bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const bs_op *op = bs_op_get(node->op);
-    const int32_t count = op->weights ? op->weights(g, node, specs) : 0;
+    const int32_t count = bs_plan_tensors(g, node, specs);
     return bs_weight_offset(specs, count);
+}
+
+bool bs_plan_needs_weights(const bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    const bool forced = bs_node_is(node, &bs_op_route) && p->routers[node->router].forced;
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    return p->node_live[n] && !forced && bs_plan_tensors(p->graph, node, specs) > 0;
+}
+
+/* Its weights get a place of their own, or that of the first node that reads the same. */
+static void place_weights(bs_plan *p, int32_t n, bs_bytes canonical)
+{
+    bs_node_plan *np = &p->nodes[n];
+    bs_plan_find_owner(p, n);
+    np->prepared_offset = p->nodes[np->owner].prepared_offset;
+    if (np->owner != n)
+        return;
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    bs_plan_unit *unit = np->unit ? &p->units[np->unit] : NULL;
+    bs_bytes *used = unit ? &unit->prepared_bytes : &p->weight_bytes;
+    np->prepared_offset = *used;
+    *used = bs_bytes_add(*used, bs_bytes_align(np->prepared_bytes));
+    if (unit) {
+        unit->n_nodes++;
+        unit->n_tensors += bs_plan_tensors(p->graph, &p->graph->nodes[n], specs);
+    } else {
+        p->staging_bytes = bs_bytes_max(p->staging_bytes, canonical);
+    }
 }
 
 static void plan_node(bs_plan *p, int32_t n)
@@ -20497,18 +22330,14 @@ static void plan_node(bs_plan *p, int32_t n)
     }
     np->tier = p->tier;
     np->half = p->desc.half;
-    const uint64_t canonical = bs_plan_canonical_bytes(g, node);
+    const bs_bytes canonical = bs_plan_canonical_bytes(g, node);
     np->prepared_bytes = canonical;
-    if (op->plan && canonical < BS_MAX_PLAN_BYTES) /* beyond, sizes of kernels wrap */
+    if (op->plan && bs_bytes_figure(canonical) < BS_MAX_PLAN_BYTES) /* beyond, it is refused whatever kernels want */
         op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
     if (bs_plan_on_device(p))
-        np->scratch_bytes = 0; /* blocks of threads have their own */
-    uint64_t *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
-    np->prepared_offset = *used;
-    *used = bs_add_u64(*used, bs_align_u64(np->prepared_bytes));
-    const uint64_t staging = np->unit ? 0 : canonical;
-    p->staging_bytes = staging > p->staging_bytes ? staging : p->staging_bytes;
-    p->kernel_scratch_bytes = np->scratch_bytes > p->kernel_scratch_bytes ? np->scratch_bytes : p->kernel_scratch_bytes;
+        np->scratch_bytes = bs_bytes_of(0); /* blocks of threads have their own */
+    place_weights(p, n, canonical);
+    p->kernel_scratch_bytes = bs_bytes_max(p->kernel_scratch_bytes, np->scratch_bytes);
 }
 
 /* A field of bs_plan_desc, and what it may be. */
@@ -20551,29 +22380,72 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
     return true;
 }
 
+/* -------------------------------------------------------------------------------------------------- parts */
+
+static bool part_goes_before(const void *user, int32_t a, int32_t b)
+{
+    const bs_plan *p = user;
+    const bs_part *x = &p->parts[a], *y = &p->parts[b];
+    return x->region != y->region ? x->region < y->region : x->flops > y->flops;
+}
+
+/* Which parts a region has: a run looks at those of its own. */
+static void order_parts(bs_plan *p, int32_t *buffer)
+{
+    p->most_parts = 0;
+    for (int32_t r = 0; r < p->n_regions; r++)
+        p->regions[r].first = p->regions[r].count = 0;
+    for (int32_t k = 0; k < p->n_parts; k++)
+        p->region_parts[k] = k;
+    bs_sort(p->region_parts, buffer, p->n_parts, part_goes_before, p);
+    for (int32_t k = 0; k < p->n_parts; k++) {
+        bs_part *part = &p->parts[p->region_parts[k]];
+        bs_region *region = &p->regions[part->region];
+        part->place = k;
+        region->first = region->count == 0 ? k : region->first;
+        region->count++;
+        p->most_parts = bs_max_i32(p->most_parts, region->count);
+    }
+}
+
+static void find_last_route(bs_plan *p)
+{
+    p->last_route = p->n_top - 1;
+    while (p->last_route >= 0 && p->instrs[p->last_route].kind != BS_INSTR_ROUTE)
+        p->last_route--;
+}
+
 /* What depends on the orders of the domains. */
-static bool plan_once(bs_plan *p, uint8_t *workspace, bs_error *error)
+static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
 {
     p->n_instrs = p->n_stages = p->n_stage_units = 0;
-    p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = 0;
-    p->all_unit_bytes = p->largest_unit_bytes = 0;
+    p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = bs_bytes_of(0);
+    p->all_unit_bytes = p->largest_unit_bytes = bs_bytes_of(0);
     for (int32_t u = 1; u < p->n_units; u++)
-        p->units[u].prepared_bytes = 0;
-    if (!bs_plan_lower(p, workspace, error))
-        return false;
+        p->units[u].prepared_bytes = bs_bytes_of(0), p->units[u].n_nodes = p->units[u].n_tensors = 0;
+    bs_plan_lower(p, workspace);
+    order_parts(p, workspace);
+    find_last_route(p);
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
         if (p->node_live[n])
             plan_node(p, n);
-    return bs_plan_stages(p, error) && bs_plan_memory(p, workspace, error);
+    if (!bs_plan_stages(p, workspace, error))
+        return false;
+    p->most_stage_units = 0;
+    for (int32_t k = 0; k < p->n_stages; k++)
+        p->most_stage_units = bs_max_i32(p->most_stage_units, p->stages[k].n_units);
+    return bs_plan_memory(p, workspace, error);
 }
 
 /* All stages, in order. A device's tiles that are too large for its shared memory run layer by layer after all. */
-static bool plan_make(bs_plan *p, uint8_t *workspace, bs_error *error)
+static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
 {
-    if (!bs_plan_live(p, error))
+    if (!bs_plan_live(p, workspace, error))
         return false;
-    bs_plan_fuse(p);
-    bs_plan_units(p);
+    bs_plan_fuse(p, workspace);
+    if (!bs_plan_share(p, workspace, error))
+        return false;
+    bs_plan_units(p, workspace);
     while (plan_once(p, workspace, error)) {
         const int32_t top = bs_plan_too_large(p);
         if (!top)
@@ -20596,33 +22468,37 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
         return NULL;
     }
-    plan_layout_make(graph, desc->slot_bytes > 0, &l);
+    plan_layout_make(graph, desc, &l);
     const size_t mark = arena->used;
-    uint8_t *memory = bs_arena_take(arena, (size_t)l.bytes);
+    uint8_t *memory = bs_take(arena, l.bytes);
     if (!memory) {
         bs_fail_arena(error, arena, l.bytes, "the plan");
         return NULL;
     }
-    memset(memory, 0, (size_t)l.bytes);
+    memset(memory, 0, bs_plan_bytes(graph, desc));
     bs_plan *p = (bs_plan *)(void *)memory;
     p->mark = BS_MARK_PLAN;
     p->graph = graph;
     p->desc = *desc;
     p->tier = desc->tier ? (bs_tier)desc->tier : bs_tier_best();
     p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
-    p->shared_bytes = (uint64_t)bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE;
+    p->shared_bytes = bs_bytes_array(bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
     p->max_instrs = l.max_instrs;
     p->max_parts = l.max_parts;
-    p->domains = (bs_domain_plan *)(void *)(memory + l.at_domains);
-    p->parts = (bs_part *)(void *)(memory + l.at_parts);
-    p->node_live = (bool *)(memory + l.at_live);
-    p->nodes = (bs_node_plan *)(void *)(memory + l.at_nodes);
-    p->values = (bs_value_plan *)(void *)(memory + l.at_values);
-    p->instrs = (bs_instr *)(void *)(memory + l.at_instrs);
-    p->units = (bs_plan_unit *)(void *)(memory + l.at_units);
-    p->stages = (bs_trace_stage *)(void *)(memory + l.at_stages);
-    p->stage_units = (int32_t *)(void *)(memory + l.at_stage_units);
-    if (plan_make(p, memory + l.at_workspace, error))
+    p->max_regions = l.max_regions;
+    p->domains = (bs_domain_plan *)(void *)bs_bytes_at(memory, l.at_domains);
+    p->routers = (bs_router_plan *)(void *)bs_bytes_at(memory, l.at_routers);
+    p->parts = (bs_part *)(void *)bs_bytes_at(memory, l.at_parts);
+    p->region_parts = (int32_t *)(void *)bs_bytes_at(memory, l.at_region_parts);
+    p->regions = (bs_region *)(void *)bs_bytes_at(memory, l.at_regions);
+    p->node_live = (bool *)bs_bytes_at(memory, l.at_live);
+    p->nodes = (bs_node_plan *)(void *)bs_bytes_at(memory, l.at_nodes);
+    p->values = (bs_value_plan *)(void *)bs_bytes_at(memory, l.at_values);
+    p->instrs = (bs_instr *)(void *)bs_bytes_at(memory, l.at_instrs);
+    p->units = (bs_plan_unit *)(void *)bs_bytes_at(memory, l.at_units);
+    p->stages = (bs_trace_stage *)(void *)bs_bytes_at(memory, l.at_stages);
+    p->stage_units = (int32_t *)(void *)bs_bytes_at(memory, l.at_stage_units);
+    if (plan_make(p, bs_bytes_at(memory, l.at_workspace), error))
         return p;
     arena->used = mark;
     return NULL;
@@ -20652,10 +22528,13 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
 {
     const bs_node *node = &p->graph->nodes[i->node];
     const char *name = bs_node_name(node);
+    char time[16] = "end";
+    if (i->time < BS_TIME_END)
+        snprintf(time, sizeof time, "t%d", i->time);
     if (i->kind == BS_INSTR_REGION)
-        say(r, "%s[t%d] region %d: tiles of domain %d\n", indent, i->time, i->node, i->domain);
+        say(r, "%s[%s] region %d: tiles of domain %d\n", indent, time, i->node, i->domain);
     else
-        say(r, "%s[t%d] %-6s %s%s%s", indent, i->time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "", name);
+        say(r, "%s[%s] %-6s %s%s%s", indent, time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "", name);
     if (i->kind != BS_INSTR_REGION)
         say(r, "%s%s%s\n", i->kind == BS_INSTR_OP && p->nodes[i->node].algorithm == 1 ? "  (winograd)" : "",
             i->kind == BS_INSTR_OP && p->nodes[i->node].fusion ? "  fused: " : "", i->kind == BS_INSTR_OP ? bs_fusion_name(p->nodes[i->node].fusion) : "");
@@ -20663,15 +22542,14 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
 
 static void say_region(report *r, const bs_plan *p, int32_t region)
 {
-    for (int32_t k = 0; k < p->n_parts; k++) {
-        const bs_part *part = &p->parts[k];
-        if (part->region != region)
-            continue;
+    const bs_region *all = &p->regions[region];
+    for (int32_t k = all->first; k < all->first + all->count; k++) {
+        const bs_part *part = &p->parts[p->region_parts[k]];
         if (part->router)
             say(r, "    path %d of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path, p->graph->routers[part->router].desc->name,
-                (unsigned long long)part->scratch_bytes, part->flops);
+                (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
         else
-            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n", (unsigned long long)part->scratch_bytes, part->flops);
+            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n", (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
         for (int32_t i = part->first; i < part->first + part->count; i++)
             say_instr(r, p, &p->instrs[i], "      ");
     }
@@ -20684,19 +22562,23 @@ static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
         say(r, "launched by %s%s\n", p->desc.lowering ? "" : "stream, then graph", p->desc.lowering ? bs_lowering_name((bs_lowering)p->desc.lowering) : "");
         say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device, (unsigned long long)sizes->pinned);
         say(r, "of device %llu activations, prepared weights %llu bytes\ntier %s, %s, %llu bytes of shared memory for a tile\n",
-            (unsigned long long)p->transient_bytes, (unsigned long long)p->weight_bytes, bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
-            (unsigned long long)p->shared_bytes);
+            (unsigned long long)bs_bytes_figure(p->transient_bytes), (unsigned long long)bs_bytes_figure(p->weight_bytes), bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
+            (unsigned long long)bs_bytes_figure(p->shared_bytes));
     } else {
         say(r, "of transient %llu shared, %llu a thread x %d\ntier %s, %d threads, prepared weights %llu bytes\n",
-            (unsigned long long)p->transient_bytes, (unsigned long long)p->scratch_bytes, p->threads, bs_tier_name(p->tier), p->threads,
-            (unsigned long long)p->weight_bytes);
+            (unsigned long long)bs_bytes_figure(p->transient_bytes), (unsigned long long)bs_bytes_figure(p->scratch_bytes), p->threads, bs_tier_name(p->tier), p->threads,
+            (unsigned long long)bs_bytes_figure(p->weight_bytes));
     }
 }
 
 size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
 {
-    report r = {text, bytes, 0};
+    report r = {text, text ? bytes : 0, 0};
     bs_sizes sizes;
+    if (r.bytes > 0)
+        text[0] = 0;
+    if (!plan)
+        return 0;
     bs_plan_sizes(plan, &sizes);
     say(&r, "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\nstaging      %llu\nslots        %llu\n",
         (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, &plan->desc), (unsigned long long)sizes.transient,
@@ -20704,15 +22586,15 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
     say_memory(&r, plan, &sizes);
     if (bs_plan_streams(plan))
         say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d stages, %d lanes of %llu bytes\n", plan->n_units - 1,
-            (unsigned long long)plan->all_unit_bytes, (unsigned long long)plan->largest_unit_bytes, plan->n_stages, plan->lanes,
-            (unsigned long long)plan->lane_bytes);
+            (unsigned long long)bs_bytes_figure(plan->all_unit_bytes), (unsigned long long)bs_bytes_figure(plan->largest_unit_bytes), plan->n_stages, plan->lanes,
+            (unsigned long long)bs_bytes_figure(plan->lane_bytes));
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");
         if (plan->instrs[i].kind == BS_INSTR_REGION)
             say_region(&r, plan, plan->instrs[i].node);
     }
-    if (bytes > 0 && r.used >= bytes)
-        text[bytes - 1] = 0;
+    if (r.bytes > 0 && r.used >= r.bytes)
+        text[r.bytes - 1] = 0;
     return r.used;
 }
 /* ==== end src/plan.c ========================================================================== */
@@ -20732,8 +22614,8 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
 /* #include "weights.h" */
 
 typedef struct bs_store_tensor {
-    uint64_t offset; /* in storage */
-    uint64_t bytes;
+    bs_bytes offset; /* in storage */
+    bs_bytes bytes;
     bs_dtype dtype; /* as stored */
 } bs_store_tensor;
 
@@ -20741,12 +22623,12 @@ typedef struct bs_store_node {
     int32_t node;
     int32_t block; /* of the record that holds its weights */
     int32_t first_tensor, n_tensors;
-    uint64_t begin, end; /* in storage, of all its tensors */
+    bs_bytes begin, end; /* in storage, of all its tensors */
 } bs_store_node;
 
 /* One read: weights of some nodes, or the head of a record. A chunk of the stream. */
 typedef struct bs_store_piece {
-    uint64_t begin, end; /* in storage */
+    bs_bytes begin, end; /* in storage */
     int32_t block;
     int32_t first_node, n_nodes; /* in store->nodes */
     bool head, tail;     /* the record begins, ends here */
@@ -20789,7 +22671,7 @@ typedef struct bs_store {
 } bs_store;
 
 /* Bytes that a store takes of the persistent arena. */
-uint64_t bs_store_bytes(const bs_plan *plan);
+bs_bytes bs_store_bytes(const bs_plan *plan);
 
 typedef struct bs_store_desc {
     const bs_plan *plan;
@@ -20804,7 +22686,7 @@ typedef struct bs_store_desc {
     bs_device *device; /* NULL: slots are here */
     bs_device_session *on_device;
     uint8_t *stages;      /* NULL: weights are prepared in their slots */
-    uint64_t stage_bytes; /* a lane */
+    bs_bytes stage_bytes; /* a lane */
 } bs_store_desc;
 /* Finds every weight and plans the reads; starts the lanes. On failure nothing is left running. */
 bs_status bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error);
@@ -20860,22 +22742,26 @@ typedef struct store_planner {
     bs_store *s;
     bs_error *error;
     int32_t n_nodes, n_tensors, n_pieces;
-    uint64_t chunk; /* bytes of the pieces of this unit */
+    bs_bytes chunk; /* bytes of the pieces of this unit */
 } store_planner;
+
+static bs_bytes tensor_end(const bs_store_tensor *tensor) { return bs_bytes_add(tensor->offset, tensor->bytes); }
 
 static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_weight_spec *spec, int32_t *block, bs_store_tensor *tensor)
 {
     const bs_weights *w = &p->s->weights;
     char name[2 * BS_MAX_NAME];
     bs_weight_info info;
-    snprintf(name, sizeof name, "%s.%s", bs_node_name(node), spec->suffix);
+    bs_weight_name(name, sizeof name, node, spec->suffix);
     bs_status status = bs_weight_find(w, name, spec, &info, p->error);
     if (status != BS_OK)
         return status;
-    status = w->locate(w->user, &info, block, &tensor->offset);
-    if (status != BS_OK || bs_add_u64(tensor->offset, info.bytes) == UINT64_MAX)
+    uint64_t offset = 0;
+    status = w->locate(w->user, &info, block, &offset);
+    tensor->offset = bs_bytes_of(offset);
+    tensor->bytes = bs_bytes_of(info.bytes);
+    if (status != BS_OK || !bs_bytes_known(tensor_end(tensor)))
         return bs_fail(p->error, status != BS_OK ? status : BS_ERROR_FORMAT, "weight \"%s\": the source does not tell its place in storage", name);
-    tensor->bytes = info.bytes;
     tensor->dtype = info.dtype;
     return BS_OK;
 }
@@ -20889,8 +22775,8 @@ static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found)
     found->node = n;
     found->first_tensor = p->n_tensors;
     found->n_tensors = bs_op_get(node->op)->weights(g, node, specs);
-    found->begin = UINT64_MAX;
-    found->end = 0;
+    found->begin = bs_bytes_of(BS_BYTES_TOO_MANY);
+    found->end = bs_bytes_of(0);
     for (int32_t i = 0; i < found->n_tensors; i++) {
         bs_store_tensor *tensor = &p->s->tensors[p->n_tensors++];
         int32_t block = 0;
@@ -20901,8 +22787,8 @@ static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found)
             return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie in two records and cannot be streamed",
                            bs_op_get(node->op)->name, bs_node_name(node));
         found->block = block;
-        found->begin = tensor->offset < found->begin ? tensor->offset : found->begin;
-        found->end = tensor->offset + tensor->bytes > found->end ? tensor->offset + tensor->bytes : found->end;
+        found->begin = bs_bytes_min(found->begin, tensor->offset);
+        found->end = bs_bytes_max(found->end, tensor_end(tensor));
     }
     return BS_OK;
 }
@@ -20910,19 +22796,24 @@ static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found)
 /* ------------------------------------------------------------------------------------------------- cutting */
 
 /* Staging that a range takes: as read, with pages begun, and what narrow weights grow by when they are widened. */
-static uint64_t staging_of(const bs_store *s, const bs_store_node *nodes, int32_t count, uint64_t begin, uint64_t end)
+static bs_bytes staging_of(const bs_store *s, const bs_store_node *nodes, int32_t count, bs_bytes begin, bs_bytes end)
 {
-    uint64_t bytes = bs_add_u64(end - begin, 2 * BS_PAGE_BYTES);
+    bs_bytes bytes = bs_bytes_add(bs_bytes_sub(end, begin), bs_bytes_of(2 * BS_PAGE_BYTES));
     for (int32_t i = 0; i < count; i++)
         for (int32_t t = nodes[i].first_tensor; t < nodes[i].first_tensor + nodes[i].n_tensors; t++) {
             const uint64_t size = bs_dtype_bytes(s->tensors[t].dtype);
-            const bool copied = size == 2 || s->tensors[t].offset % size != 0;
-            bytes = bs_add_u64(bytes, copied ? s->tensors[t].bytes + 2 * BS_ALIGNMENT : 0);
+            const bool copied = size == 2 || bs_bytes_figure(s->tensors[t].offset) % size != 0;
+            bytes = copied ? bs_bytes_add(bytes, bs_bytes_add(s->tensors[t].bytes, bs_bytes_of(2 * BS_ALIGNMENT))) : bytes;
         }
     return bytes;
 }
 
-static bs_store_piece *piece_add(store_planner *p, int32_t block, uint64_t begin, uint64_t end, int32_t first_node)
+static bool has_staging(const store_planner *p, const bs_store_node *nodes, int32_t count, bs_bytes begin, bs_bytes end)
+{
+    return !bs_bytes_less(p->s->plan->lane_bytes, staging_of(p->s, nodes, count, begin, end));
+}
+
+static bs_store_piece *piece_add(store_planner *p, int32_t block, bs_bytes begin, bs_bytes end, int32_t first_node)
 {
     bs_store_piece *piece = &p->s->pieces[p->n_pieces++];
     memset(piece, 0, sizeof *piece);
@@ -20935,11 +22826,11 @@ static bs_store_piece *piece_add(store_planner *p, int32_t block, uint64_t begin
 
 /* Whether the way from `begin` to the node is better not read. Gaps between weights are, where staging has room: a record
  * can then be checked as it is read. */
-static bool is_far(const store_planner *p, int32_t index, uint64_t begin)
+static bool is_far(const store_planner *p, int32_t index, bs_bytes begin)
 {
     const bs_store_node *node = &p->s->nodes[index];
-    return node->end - begin > p->chunk &&
-           (node->begin - begin > BS_PAGE_BYTES || staging_of(p->s, node, 1, begin, node->end) > p->s->plan->lane_bytes);
+    return bs_bytes_less(p->chunk, bs_bytes_sub(node->end, begin)) &&
+           (bs_bytes_less(bs_bytes_of(BS_PAGE_BYTES), bs_bytes_sub(node->begin, begin)) || !has_staging(p, node, 1, begin, node->end));
 }
 
 /* The next node goes into the piece that is open, or begins one; the first of a record takes the head along. */
@@ -20949,30 +22840,32 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
     const int32_t block = node->block;
     bs_record record = {0, 0, 0, 0};
     bs_store_piece *open = p->n_pieces > unit->first_piece ? &s->pieces[p->n_pieces - 1] : NULL;
-    if (s->weights.record(s->weights.user, block, &record) != BS_OK || node->begin < record.offset ||
-        node->end > bs_add_u64(record.offset, record.bytes))
+    const bool found = s->weights.record(s->weights.user, block, &record) == BS_OK;
+    const bs_bytes record_begin = bs_bytes_of(record.offset), head = bs_bytes_of(record.head_bytes);
+    const bs_bytes record_end = bs_bytes_add(record_begin, bs_bytes_of(record.bytes));
+    if (!found || bs_bytes_less(node->begin, record_begin) || bs_bytes_less(record_end, node->end))
         return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in the record of block %d",
                        bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]), block);
-    if (open && open->block == block && node->begin >= open->end && node->end - open->begin <= p->chunk &&
-        staging_of(s, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end) <= s->plan->lane_bytes) {
+    if (open && open->block == block && !bs_bytes_less(node->begin, open->end) && !bs_bytes_less(p->chunk, bs_bytes_sub(node->end, open->begin)) &&
+        has_staging(p, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end)) {
         open->end = node->end;
         open->n_nodes++;
     } else {
         const bool first = !open || open->block != block;
-        uint64_t begin = first ? record.offset : node->begin >= open->end ? open->end : node->begin;
-        if (first && is_far(p, index, begin) && record.head_bytes > 0) { /* too far: the head by itself */
-            piece_add(p, block, begin, begin + record.head_bytes, index)->head = true;
+        bs_bytes begin = first ? record_begin : bs_bytes_min(open->end, node->begin);
+        if (first && is_far(p, index, begin) && bs_bytes_any(head)) { /* too far: the head by itself */
+            piece_add(p, block, begin, bs_bytes_add(begin, head), index)->head = true;
             begin = node->begin;
         } else if (is_far(p, index, begin)) {
             begin = node->begin;
         }
         bs_store_piece *piece = piece_add(p, block, begin, node->end, index);
-        piece->head = begin == record.offset && record.head_bytes > 0;
+        piece->head = bs_bytes_same(begin, record_begin) && bs_bytes_any(head);
         piece->n_nodes = 1;
     }
     bs_store_piece *last = &s->pieces[p->n_pieces - 1];
-    last->tail = last->end == record.offset + record.bytes;
-    if (staging_of(s, s->nodes + last->first_node, last->n_nodes, last->begin, last->end) > s->plan->lane_bytes)
+    last->tail = bs_bytes_same(last->end, record_end);
+    if (!has_staging(p, s->nodes + last->first_node, last->n_nodes, last->begin, last->end))
         return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie too far apart to be streamed",
                        bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]));
     return BS_OK;
@@ -20982,11 +22875,11 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
 static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
 {
     const bs_store *s = p->s;
-    uint64_t at = 0;
+    bs_bytes at = bs_bytes_of(0);
     for (int32_t i = unit->first_piece; i < unit->first_piece + unit->n_pieces; i++) {
         const bs_store_piece *piece = &s->pieces[i];
         const bool last = i + 1 == unit->first_piece + unit->n_pieces || s->pieces[i + 1].block != piece->block;
-        const bool whole = piece->head ? true : piece->begin == at;
+        const bool whole = piece->head ? true : bs_bytes_same(piece->begin, at);
         if (!whole || piece->tail != last)
             return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "check_records: the record of block %d cannot be checked as it is read, this plan leaves out "
                            "some of its weights", piece->block);
@@ -20996,19 +22889,19 @@ static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
 }
 
 /* Finds the weights of all nodes of the unit; returns their bytes in *bytes. */
-static bs_status find_unit(store_planner *p, int32_t u, uint64_t *bytes)
+static bs_status find_unit(store_planner *p, int32_t u, bs_bytes *bytes)
 {
     bs_store *s = p->s;
     bs_store_unit *unit = &s->units[u];
     unit->first_node = p->n_nodes;
     for (int32_t n = 1; n < s->plan->graph->n_nodes; n++) {
-        if (s->plan->nodes[n].unit != u + 1)
+        if (s->plan->nodes[n].unit != u + 1 || s->plan->nodes[n].owner != n)
             continue;
         bs_store_node *node = &s->nodes[p->n_nodes];
         const bs_status status = find_node(p, n, node);
         if (status != BS_OK)
             return status;
-        *bytes = bs_add_u64(*bytes, node->end - node->begin);
+        *bytes = bs_bytes_add(*bytes, bs_bytes_sub(node->end, node->begin));
         p->n_nodes++;
     }
     unit->n_nodes = p->n_nodes - unit->first_node;
@@ -21020,7 +22913,7 @@ static bs_status plan_unit(store_planner *p, int32_t u)
     bs_store *s = p->s;
     bs_store_unit *unit = &s->units[u];
     bs_stream_unit *facts = &s->facts[u];
-    uint64_t bytes = 0;
+    bs_bytes bytes = bs_bytes_of(0);
     bs_status status = find_unit(p, u, &bytes);
     p->chunk = bs_stream_chunk_limit(bytes, s->plan->chunk_bytes, s->plan->lanes);
     unit->first_piece = p->n_pieces;
@@ -21029,16 +22922,16 @@ static bs_status plan_unit(store_planner *p, int32_t u)
     if (status != BS_OK)
         return status;
     unit->n_pieces = p->n_pieces - unit->first_piece;
-    facts->slot_bytes = bs_align_u64(s->plan->units[u + 1].prepared_bytes);
+    facts->slot_bytes = bs_bytes_align(s->plan->units[u + 1].prepared_bytes);
     facts->n_chunks = unit->n_pieces;
     for (int32_t i = unit->first_piece; i < p->n_pieces; i++)
-        facts->read_bytes += s->pieces[i].end - s->pieces[i].begin;
+        facts->read_bytes = bs_bytes_add(facts->read_bytes, bs_bytes_sub(s->pieces[i].end, s->pieces[i].begin));
     return s->check_records ? check_cover(p, unit) : BS_OK;
 }
 
 bs_status bs_store_plan(bs_store *s, bs_error *error)
 {
-    store_planner p = {s, error, 0, 0, 0, 0};
+    store_planner p = {s, error, 0, 0, 0, {0}};
     bs_status status = BS_OK;
     for (int32_t u = 0; u < s->plan->n_units - 1 && status == BS_OK; u++)
         status = plan_unit(&p, u);
@@ -21057,18 +22950,21 @@ bs_status bs_store_plan(bs_store *s, bs_error *error)
 bs_status bs_store_fetch(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t **raw)
 {
     const uint64_t alignment = s->weights.fetch_alignment, front = alignment > BS_ALIGNMENT ? alignment : BS_ALIGNMENT;
-    const uint64_t begin = piece->begin & ~(front - 1), end = (piece->end + alignment - 1) & ~(alignment - 1);
-    const uint64_t room = (end - begin + BS_PAGE_BYTES - 1) & ~(uint64_t)(BS_PAGE_BYTES - 1);
-    uint8_t *buffer = lane->staging + (s->plan->lane_bytes - room);
-    *raw = buffer + (piece->begin - begin);
-    return s->weights.fetch(s->weights.user, begin, buffer, (size_t)(end - begin));
+    const bs_bytes begin = bs_bytes_align_down(piece->begin, front), bytes = bs_bytes_sub(bs_bytes_align_to(piece->end, alignment), begin);
+    const bs_bytes before = bs_bytes_sub(s->plan->lane_bytes, bs_bytes_align_to(bytes, BS_PAGE_BYTES));
+    size_t size;
+    if (!bs_bytes_known(before) || !bs_bytes_fit(bytes, bs_bytes_figure(s->plan->lane_bytes), &size))
+        return BS_ERROR_LIMIT; /* unreachable: staging_of (store_plan.c) */
+    uint8_t *buffer = bs_bytes_at(lane->staging, before);
+    *raw = bs_bytes_at(buffer, bs_bytes_sub(piece->begin, begin));
+    return s->weights.fetch(s->weights.user, bs_bytes_figure(begin), buffer, size);
 }
 
 /* The record is the one that was asked for; and, when records are checked, what was read of it so far. */
 bs_status bs_store_check(bs_store *s, int32_t unit, const bs_store_piece *piece, const uint8_t *raw)
 {
     bs_record record;
-    size_t head = 0;
+    bs_bytes head = bs_bytes_of(0);
     if (piece->head && s->weights.verify) {
         const bs_status status = s->weights.verify(s->weights.user, piece->block, raw);
         if (status != BS_OK)
@@ -21078,11 +22974,14 @@ bs_status bs_store_check(bs_store *s, int32_t unit, const bs_store_piece *piece,
         return BS_OK;
     if (s->weights.record(s->weights.user, piece->block, &record) != BS_OK)
         return BS_ERROR_FORMAT;
-    if (piece->begin == record.offset) {
+    if (bs_bytes_same(piece->begin, bs_bytes_of(record.offset))) {
         s->units[unit].crc = 0;
-        head = record.head_bytes;
+        head = bs_bytes_of(record.head_bytes);
     }
-    s->units[unit].crc = bs_crc32(s->units[unit].crc, raw + head, (size_t)(piece->end - piece->begin) - head);
+    size_t size = 0;
+    if (!bs_bytes_fit(bs_bytes_sub(bs_bytes_sub(piece->end, piece->begin), head), SIZE_MAX, &size))
+        return BS_ERROR_FORMAT; /* the head is longer than the piece */
+    s->units[unit].crc = bs_crc32(s->units[unit].crc, bs_bytes_read_at(raw, head), size);
     return piece->tail && s->units[unit].crc != record.crc32 ? BS_ERROR_FORMAT : BS_OK;
 }
 
@@ -21095,18 +22994,17 @@ static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_st
     bs_op_get(n->op)->weights(s->plan->graph, n, specs);
     for (int32_t i = 0; i < node->n_tensors; i++) {
         const bs_store_tensor *tensor = &s->tensors[node->first_tensor + i];
-        const uint8_t *from = raw + (tensor->offset - piece->begin);
+        const uint8_t *from = bs_bytes_read_at(raw, bs_bytes_sub(tensor->offset, piece->begin));
         const bool aligned = (uintptr_t)from % bs_dtype_bytes(tensor->dtype) == 0;
         tensors[i] = from;
         if (tensor->dtype == specs[i].dtype && aligned)
             continue;
-        const uint64_t elements = bs_weight_elements(&specs[i]);
         if (tensor->dtype == specs[i].dtype)
-            memmove(*near, from, (size_t)tensor->bytes);
+            memmove(*near, from, (size_t)bs_bytes_figure(tensor->bytes));
         else
-            bs_weight_widen(s->plan->tier, *near, from, elements, tensor->dtype);
+            bs_weight_widen(s->plan->tier, *near, from, bs_weight_elements(&specs[i]), tensor->dtype);
         tensors[i] = *near;
-        *near += bs_align_u64(bs_weight_spec_bytes(&specs[i]));
+        *near = bs_bytes_at(*near, bs_bytes_align(bs_weight_spec_bytes(&specs[i])));
     }
 }
 
@@ -21117,11 +23015,11 @@ bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const b
     for (int32_t k = piece->first_node; k < piece->first_node + piece->n_nodes && status == BS_OK; k++) {
         const void *tensors[BS_MAX_WEIGHTS];
         const bs_node_plan *plan = &s->plan->nodes[s->nodes[k].node];
-        uint8_t *const place = slot + plan->prepared_offset;
+        uint8_t *const place = bs_bytes_at(slot, plan->prepared_offset);
         tensors_of(s, &s->nodes[k], piece, raw, &near, tensors);
         bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[s->nodes[k].node], plan, tensors, lane->stage ? lane->stage : place);
         if (lane->stage)
-            status = s->device->api->copy(s->on_device, lane->index, place, lane->stage, plan->prepared_bytes);
+            status = s->device->api->copy(s->on_device, lane->index, place, lane->stage, bs_bytes_figure(plan->prepared_bytes));
     }
     return status;
 }
@@ -21161,15 +23059,15 @@ static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
     s->pieces = bs_carve(c, 2 * nodes, sizeof *s->pieces);
     s->wanted = bs_carve(c, units, sizeof *s->wanted);
     s->base = bs_carve(c, units + 1, sizeof *s->base);
-    return bs_carve(c, bs_stream_bytes(&facts), 1);
+    return bs_carve_bytes(c, bs_stream_bytes(&facts));
 }
 
-uint64_t bs_store_bytes(const bs_plan *plan)
+bs_bytes bs_store_bytes(const bs_plan *plan)
 {
-    bs_carver c = {NULL, 0};
+    bs_carver c = {NULL, {0}};
     bs_store unused;
     if (!bs_plan_streams(plan))
-        return bs_align_u64(sizeof *unused.base);
+        return bs_bytes_align(bs_bytes_of(sizeof *unused.base));
     carve_store(&c, plan, &unused);
     return c.used;
 }
@@ -21224,14 +23122,14 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     bs_status status = bs_store_fetch(s, lane, piece, &raw);
     const uint64_t arrived = store_now(s);
     lock(s);
-    const uint64_t bytes = piece->end - piece->begin;
+    const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(piece->end, piece->begin));
     bs_stream_arrived(&s->stream, chunk, status == BS_OK ? bytes : 0, arrived - start, arrived);
     wake(s);
     unlock(s);
     if (status == BS_OK)
         status = bs_store_check(s, chunk->unit, piece, raw);
     if (status == BS_OK)
-        status = bs_store_prepare(s, lane, piece, raw, s->slots + chunk->offset);
+        status = bs_store_prepare(s, lane, piece, raw, bs_bytes_at(s->slots, chunk->offset));
     const uint64_t done = store_now(s);
     record(s, BS_EVENT_READ, start, arrived, chunk->unit, chunk->index, bytes, lane->index);
     record(s, BS_EVENT_PREPARE, arrived, done, chunk->unit, chunk->index, bytes, lane->index);
@@ -21240,7 +23138,7 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     const bool guessed = slot->guessed;
     const uint64_t began = slot->load_start;
     if (bs_stream_done(&s->stream, chunk, status, bytes, done - arrived, done))
-        record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, s->facts[chunk->unit].read_bytes, lane->index);
+        record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, bs_bytes_figure(s->facts[chunk->unit].read_bytes), lane->index);
     wake(s);
 }
 
@@ -21278,7 +23176,7 @@ static bs_status start_lanes(bs_store *s, bs_error *error)
 
 bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
 {
-    bs_carver c = {d->memory, 0};
+    bs_carver c = {d->memory, {0}};
     memset(s, 0, sizeof *s);
     s->base = (uint8_t **)(void *)d->memory;
     s->platform = d->platform;
@@ -21311,8 +23209,8 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
         for (int32_t i = 0; i < s->n_lanes; i++) {
             s->lanes[i].store = s;
             s->lanes[i].index = i;
-            s->lanes[i].staging = d->staging + (uint64_t)i * d->plan->lane_bytes;
-            s->lanes[i].stage = d->stages ? d->stages + (uint64_t)i * d->stage_bytes : NULL;
+            s->lanes[i].staging = bs_bytes_row(d->staging, bs_bytes_of(0), i, d->plan->lane_bytes);
+            s->lanes[i].stage = d->stages ? bs_bytes_row(d->stages, bs_bytes_of(0), i, d->stage_bytes) : NULL;
         }
     }
     s->base[0] = d->resident;
@@ -21370,10 +23268,10 @@ void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, double margin)
 /* Called locked. */
 static bool take_locked(bs_store *s, int32_t unit, bs_status *status)
 {
-    uint64_t offset = 0;
+    bs_bytes offset = bs_bytes_of(0);
     if (!bs_stream_take(&s->stream, unit - 1, &offset, status))
         return false;
-    s->base[unit] = s->slots + offset;
+    s->base[unit] = bs_bytes_at(s->slots, offset);
     return true;
 }
 
@@ -21490,9 +23388,22 @@ typedef struct bs_context {
     bool tile;
     uint8_t *scratch;        /* of the thread */
     bs_rows_state *domains;  /* [domains] */
-    bs_decision_data *decisions; /* [routers] */
+    bs_decision_data *decisions; /* [routers] those made here: in tiles, or at top level */
     char fault[BS_FAULT_BYTES]; /* what is wrong with the data, when a route failed */
 } bs_context;
+
+/* Scratch of the thread that runs the session; tables as long as the longest that the plan can ask for. */
+typedef struct bs_exec_work {
+    int32_t *parts, *first_tile; /* [parts of a region], [parts of a region + 1] */
+    int32_t *units;   /* [parts of a region] of a wave */
+    uint64_t *spent;  /* [parts of a region] */
+    int32_t *needed;  /* [units of a stage] */
+    uint64_t *visited; /* [units] the visit that a unit was last listed for */
+    int32_t *counts;  /* [paths of a router] */
+    float *margins;   /* [paths of a router] */
+    int32_t *order;   /* [paths of a router] */
+    uint64_t visit;
+} bs_exec_work;
 
 struct bs_session {
     uint32_t mark;
@@ -21506,23 +23417,25 @@ struct bs_session {
     bs_status last;           /* how the last run ended */
     uint8_t *transient;
     uint8_t *scratch; /* threads x plan->scratch_bytes */
-    uint8_t *weights; /* prepared, resident */
+    uint8_t *weights; /* prepared, resident; on a device: its address there */
     bs_store store;   /* of the others */
     bs_profile *profile;
     int64_t *dims;    /* [dims] of this run */
     bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
     uint8_t **state;  /* [nodes] own memory of states */
-    uint64_t *state_bytes;
+    bs_bytes *state_bytes;
     int32_t **offsets; /* [domains] of segments: the first row of each in this run, and their end; NULL for others */
     int32_t **past;    /* [nodes] of inputs that say where caches stand: a checked copy of this run's; NULL for others */
     bs_context *contexts; /* [threads]; contexts of tiles */
     bs_context root;
     bs_route_callback *callbacks; /* [routers] */
-    int8_t **chosen;  /* [routers] path of every top-level cell, in the last run */
-    int32_t *counts;  /* [routers * BS_MAX_PATHS] of the last run */
+    int16_t **chosen; /* [routers] path of every top-level cell, in the last run */
+    /* of all paths: those of a router from bs_router_info.first_path on */
+    int32_t *counts;  /* [paths] of the last run */
+    uint64_t *path_ns; /* [threads * paths] */
+    int32_t *route_counts; /* [threads * paths] decided by that thread */
     int64_t *dropped; /* [routers] */
-    uint64_t *path_ns; /* [threads * routers * BS_MAX_PATHS] */
-    int32_t *route_counts; /* [threads * routers * BS_MAX_PATHS] decided in tiles */
+    bs_exec_work work;
     bs_run_stats stats;
     uint64_t started_ns;
     /* a device does the work */
@@ -21534,6 +23447,13 @@ struct bs_session {
     atomic_int failed_node;
     char fault[BS_FAULT_BYTES]; /* what is wrong with the data; "": the status says it all */
 };
+
+/* What a router decided, as seen from `c`: a tile sees the decisions made for all rows as well. */
+static inline bs_decision_data *bs_decision_of(const bs_context *c, int32_t router)
+{
+    const bs_context *made_in = c->session->plan->routers[router].in_tile ? c : &c->session->root;
+    return &made_in->decisions[router];
+}
 
 /* session.c */
 static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)
@@ -21592,127 +23512,126 @@ void bs_exec_ended(bs_session *session, uint64_t start);
  * One walk counts and places. Relies on device.h and segment.c's rooms. Must never need a device. */
 /* #include "session.h" */
 
-static uint64_t value_bytes(const bs_plan *p, int32_t value)
-{
-    const bs_value_info *v = &p->graph->values[value];
-    uint64_t bytes = bs_dtype_bytes(v->dtype);
-    for (int32_t i = 0; i < v->rank; i++)
-        bytes = bs_mul_u64(bytes, (uint64_t)bs_dim_max(p->graph, v->dims[i]));
-    return bytes;
-}
+static bs_bytes value_bytes(const bs_plan *p, int32_t value) { return bs_value_bytes(p->graph, &p->graph->values[value]); }
 
 /* What a caller binds to this node, at most: an input, an output or a state; 0: nothing. */
-static uint64_t bound_bytes(const bs_plan *p, int32_t n)
+static bs_bytes bound_bytes(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
     if (bs_node_is(node, &bs_op_output))
         return value_bytes(p, bs_node_in(p->graph, node)[0]);
     if (!p->node_live[n] || !(bs_node_is(node, &bs_op_input) || bs_node_is(node, &bs_op_state)))
-        return 0;
+        return bs_bytes_of(0);
     return value_bytes(p, node->first_out);
 }
 
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node)
 {
-    uint64_t at = 0;
+    bs_bytes at = bs_bytes_of(0);
     for (int32_t n = 1; n < node; n++)
-        at = bs_add_u64(at, bs_align_u64(bound_bytes(plan, n)));
-    return bound_bytes(plan, node) ? at : UINT64_MAX;
+        at = bs_bytes_add(at, bs_bytes_align(bound_bytes(plan, n)));
+    return bs_bytes_any(bound_bytes(plan, node)) ? bs_bytes_figure(at) : UINT64_MAX;
 }
 
-uint64_t bs_device_state_place(const bs_plan *plan, int32_t node)
+bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node)
 {
-    uint64_t at = 0;
+    bs_bytes at = bs_bytes_of(0);
     for (int32_t n = 1; n < node; n++)
         if (bs_session_is_state(plan, n))
-            at = bs_add_u64(at, bs_align_u64(value_bytes(plan, plan->graph->nodes[n].first_out)));
+            at = bs_bytes_add(at, bs_bytes_align(value_bytes(plan, plan->graph->nodes[n].first_out)));
     return at;
 }
 
-uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain)
+static bs_bytes offsets_place(const bs_plan *plan, int32_t domain)
 {
-    uint64_t at = 0;
+    bs_bytes at = bs_bytes_of(0);
     for (int32_t d = 1; d < domain; d++)
-        at += bs_align_u64(4 * (uint64_t)bs_segment_room(plan, d));
+        bs_bytes_place(&at, bs_segment_room(plan, d), sizeof(int32_t));
     return at;
 }
 
-uint64_t bs_device_past_place(const bs_plan *plan, int32_t node)
+static bs_bytes past_place(const bs_plan *plan, int32_t node)
 {
-    uint64_t at = bs_device_offsets_place(plan, plan->graph->n_domains);
+    bs_bytes at = offsets_place(plan, plan->graph->n_domains);
     for (int32_t n = 1; n < node; n++)
-        at += bs_align_u64(4 * (uint64_t)bs_past_room(plan, n));
+        bs_bytes_place(&at, bs_past_room(plan, n), sizeof(int32_t));
     return at;
 }
+
+uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain) { return bs_bytes_figure(offsets_place(plan, domain)); }
+uint64_t bs_device_past_place(const bs_plan *plan, int32_t node) { return bs_bytes_figure(past_place(plan, node)); }
 
 /* ---------------------------------------------------------------------------------------------- decisions */
 
 typedef struct decision_sizes {
-    uint64_t told, global, tile; /* what the host is told lies first */
+    bs_bytes told, global, tile; /* what the host is told lies first */
 } decision_sizes;
 
-static uint64_t take(uint64_t *used, uint64_t count, uint64_t bytes)
+/* Offsets in tables that a device reads are plain numbers: all of them lie below a total that an arena had room for. */
+static uint64_t take_bytes(bs_bytes *used, bs_bytes bytes)
 {
-    const uint64_t at = *used;
-    *used = bs_add_u64(at, bs_align_u64(bs_mul_u64(count, bytes)));
-    return at;
+    const bs_bytes at = *used;
+    *used = bs_bytes_add(at, bs_bytes_align(bytes));
+    return bs_bytes_figure(at);
 }
+
+static uint64_t take(bs_bytes *used, int64_t count, size_t each) { return take_bytes(used, bs_bytes_array(count, each)); }
 
 static void place_told(const bs_plan *p, int32_t router, decision_sizes *used, bs_device_decision *d)
 {
     const int32_t top = bs_plan_top_domain(p->graph, p->graph->routers[router].domain);
     d->dropped = take(&used->told, 1, sizeof(int64_t));
-    d->sums = take(&used->told, (uint64_t)d->paths, sizeof(int32_t));
+    d->sums = take(&used->told, d->paths, sizeof(int32_t));
     d->top_rows = (int32_t)p->domains[top].max_rows;
-    d->top = take(&used->told, (uint64_t)d->top_rows, 1);
+    d->top = take(&used->told, d->top_rows, sizeof(int16_t));
 }
 
 static void place_rest(decision_sizes *used, bs_device_decision *d)
 {
-    uint64_t *at = d->in_tile ? &used->tile : &used->global;
-    const uint64_t choices = bs_mul_u64((uint64_t)d->rows, (uint64_t)d->per_row);
-    d->counts = take(at, (uint64_t)d->paths, sizeof(int32_t));
-    d->offsets = take(at, (uint64_t)d->paths + 1, sizeof(int32_t));
+    bs_bytes *at = d->in_tile ? &used->tile : &used->global;
+    const int64_t choices = (int64_t)d->rows * d->per_row;
+    d->counts = take(at, d->paths, sizeof(int32_t));
+    d->offsets = take(at, d->paths + 1, sizeof(int32_t));
     d->chosen = take(at, choices, sizeof(int32_t));
     d->gates = take(at, choices, sizeof(float));
     d->ids = take(at, choices, sizeof(int32_t));
     d->inverse = take(at, choices, sizeof(int32_t));
-    d->work = take(at, bs_add_u64(2 * choices, 64 * (uint64_t)d->paths), sizeof(int32_t));
+    d->work = take(at, 2 * choices + 4 * (int64_t)d->paths, sizeof(int32_t));
     d->price = take(at, 1, sizeof(float));
 }
 
-/* Places the decisions of all routers; `d` becomes that of `last`, 0: of none. */
-static void place_decisions(const bs_plan *p, int32_t last, decision_sizes *used, bs_device_decision *d)
+/* Places the decisions of all routers: [routers], or NULL where only the sizes are asked for. */
+static void place_decisions(const bs_plan *p, decision_sizes *used, bs_device_decision *all)
 {
-    used->told = BS_ALIGNMENT; /* the status */
-    used->global = used->tile = 0;
+    used->told = bs_bytes_of(BS_ALIGNMENT); /* the status */
+    used->global = used->tile = bs_bytes_of(0);
     for (int32_t pass = 0; pass < 2; pass++) {
         for (int32_t r = 1; r < p->graph->n_routers; r++) {
             const bs_router_info *info = &p->graph->routers[r];
             bs_device_decision here;
-            memset(&here, 0, sizeof here);
-            here.live = p->routers[r].live;
-            here.in_tile = p->routers[r].in_tile;
-            here.paths = info->desc->paths;
-            here.per_row = info->max_paths_per_cell;
-            here.rows = (int32_t)p->routers[r].rows;
-            here.domain = info->domain;
-            bs_device_decision *mine = r == last ? d : &here;
-            if (pass == 0)
-                *mine = here;
-            if (here.live && pass == 0)
-                place_told(p, r, used, mine);
-            else if (here.live)
-                place_rest(used, mine);
+            bs_device_decision *d = all ? &all[r] : &here;
+            if (pass == 0 || !all) {
+                memset(d, 0, sizeof *d);
+                d->live = p->routers[r].live;
+                d->in_tile = p->routers[r].in_tile;
+                d->paths = info->desc->paths;
+                d->per_row = info->max_paths_per_cell;
+                d->rows = (int32_t)p->routers[r].rows;
+                d->domain = info->domain;
+            }
+            if (d->live && pass == 0)
+                place_told(p, r, used, d);
+            else if (d->live)
+                place_rest(used, d);
         }
         used->global = pass == 0 ? used->told : used->global;
     }
 }
 
-void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_decision *decision)
+void bs_device_decisions_place(const bs_plan *plan, bs_device_decision *decisions)
 {
     decision_sizes used;
-    place_decisions(plan, router, &used, decision);
+    place_decisions(plan, &used, decisions);
 }
 
 /* ------------------------------------------------------------------------------------------------- layout */
@@ -21720,67 +23639,87 @@ void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_dec
 #define MOST_TILES 1024 /* that run at once: more blocks than any GPU holds of this size, */
 #define MOST_LARGE_TILES 128 /* and when their rows lie in its memory */
 
-/* Operands of an instruction at most: those of its node, its value and target, and what it moves between. */
+/* Operands of an instruction at most: those of its node, where it works on all of them; its value and target, and what it moves
+ * between. */
 static int32_t count_operands(const bs_plan *p)
 {
     int32_t count = 0;
     for (int32_t i = 0; i < p->n_instrs; i++) {
+        const bs_instr_kind kind = p->instrs[i].kind;
         const bs_node *node = &p->graph->nodes[p->instrs[i].node];
-        if (p->instrs[i].kind != BS_INSTR_REGION)
+        if (kind == BS_INSTR_OP || kind == BS_INSTR_REDUCE)
             count += bs_max_i32(node->n_in, 2) + node->n_out + 2;
+        else if (kind != BS_INSTR_REGION)
+            count += 4;
     }
     return count;
 }
 
-static void layout_tables(const bs_plan *p, bs_device_layout *l)
+int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr)
 {
-    uint64_t at = 0;
-    l->n_steps = p->n_instrs;
-    l->n_operands = count_operands(p);
-    l->steps_at = take(&at, (uint64_t)l->n_steps, sizeof(bs_device_step));
-    l->operands_at = take(&at, (uint64_t)l->n_operands, sizeof(bs_device_operand));
-    l->domains_at = take(&at, (uint64_t)p->graph->n_domains, sizeof(bs_device_domain));
-    l->decisions_at = take(&at, (uint64_t)p->graph->n_routers, sizeof(bs_device_decision));
-    l->parts_at = take(&at, (uint64_t)p->n_parts, sizeof(bs_device_part));
-    l->units_at = take(&at, (uint64_t)bs_max_i32(p->n_units, 1), sizeof(uint64_t));
-    l->segments_at = take(&at, bs_device_past_place(p, p->graph->n_nodes), 1);
-    l->tables_bytes = at;
+    const bs_node *node = &plan->graph->nodes[instr->node];
+    const bool asks = instr->kind == BS_INSTR_REDUCE || instr->kind == BS_INSTR_FILL;
+    return asks && bs_node_is(node, &bs_op_gather) ? (plan->graph->routers[node->router].desc->paths + 31) / 32 : 0;
 }
 
-static uint64_t largest_prepared(const bs_plan *p, bool streamed)
+static void layout_tables(const bs_plan *p, bs_device_layout *l)
 {
-    uint64_t most = 0;
+    bs_bytes at = bs_bytes_of(0);
+    l->n_steps = p->n_instrs;
+    l->n_operands = count_operands(p);
+    l->steps_at = take(&at, l->n_steps, sizeof(bs_device_step));
+    l->operands_at = take(&at, l->n_operands, sizeof(bs_device_operand));
+    l->domains_at = take(&at, p->graph->n_domains, sizeof(bs_device_domain));
+    l->decisions_at = take(&at, p->graph->n_routers, sizeof(bs_device_decision));
+    l->parts_at = take(&at, p->n_parts, sizeof(bs_device_part));
+    for (int32_t i = 0; i < p->n_instrs; i++)
+        l->n_given += bs_device_given_words(p, &p->instrs[i]);
+    l->given_at = take(&at, l->n_given, sizeof(uint32_t));
+    l->units_at = take(&at, bs_max_i32(p->n_units, 1), sizeof(uint64_t));
+    l->segments_at = take_bytes(&at, past_place(p, p->graph->n_nodes));
+    l->tables_bytes = bs_bytes_figure(at);
+}
+
+static bs_bytes largest_prepared(const bs_plan *p, bool streamed)
+{
+    bs_bytes most = bs_bytes_of(0);
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
-        if (p->node_live[n] && (p->nodes[n].unit != 0) == streamed && p->nodes[n].prepared_bytes > most)
-            most = p->nodes[n].prepared_bytes;
+        if (p->node_live[n] && (p->nodes[n].unit != 0) == streamed)
+            most = bs_bytes_max(most, p->nodes[n].prepared_bytes);
     return most;
 }
 
-uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router)
+static bs_bytes scores_bytes(const bs_plan *plan, int32_t router)
 {
     const bs_router_info *r = &plan->graph->routers[router];
     if (!plan->routers[router].live || plan->routers[router].forced || r->desc->protocol != BS_ROUTE_CALLBACK)
-        return 0;
-    return bs_align_u64(bs_mul_u64((uint64_t)plan->routers[router].rows, 4 * (uint64_t)bs_dim_max(plan->graph, plan->graph->values[r->score].dims[0])));
+        return bs_bytes_of(0);
+    const bs_bytes row = bs_bytes_array(bs_dim_max(plan->graph, plan->graph->values[r->score].dims[0]), sizeof(float));
+    return bs_bytes_align(bs_bytes_times(row, plan->routers[router].rows));
 }
 
+uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router) { return bs_bytes_figure(scores_bytes(plan, router)); }
+
 /* The most that any callback is told and answers. */
-static uint64_t asked_bytes(const bs_plan *p)
+static bs_bytes asked_bytes(const bs_plan *p)
 {
-    uint64_t most = 0;
+    bs_bytes most = bs_bytes_of(0);
     for (int32_t r = 1; r < p->graph->n_routers; r++) {
-        const uint64_t scores = bs_device_scores_bytes(p, r);
-        const uint64_t bytes = scores ? scores + 2 * bs_align_u64(4 * (uint64_t)p->routers[r].rows) : 0;
-        most = bytes > most ? bytes : most;
+        bs_bytes bytes = scores_bytes(p, r);
+        if (!bs_bytes_any(bytes))
+            continue;
+        bs_bytes_place(&bytes, p->routers[r].rows, sizeof(int32_t)); /* the answer, and gates */
+        bs_bytes_place(&bytes, p->routers[r].rows, sizeof(float));
+        most = bs_bytes_max(most, bytes);
     }
     return most;
 }
 
 /* What the backend carves for itself (cuda/state.cuh). */
-static uint64_t session_bytes(const bs_plan *p, const bs_device_layout *l)
+static bs_bytes session_bytes(const bs_plan *p, const bs_device_layout *l)
 {
     const uint64_t nodes = (uint64_t)p->graph->n_nodes;
-    bs_carver c = {NULL, 0};
+    bs_carver c = {NULL, {0}};
     bs_carve(&c, 1, BS_DEVICE_SESSION_BYTES);
     bs_carve(&c, 2 * (uint64_t)l->n_steps + 2, BS_DEVICE_LAUNCH_BYTES);
     bs_carve(&c, (uint64_t)p->graph->n_dims, sizeof(int64_t));
@@ -21792,45 +23731,47 @@ static uint64_t session_bytes(const bs_plan *p, const bs_device_layout *l)
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
 {
     decision_sizes decisions;
-    uint64_t at = 0;
+    bs_bytes at = bs_bytes_of(0), inputs = at, scratch = at;
     memset(l, 0, sizeof *l);
     if (!bs_plan_on_device(plan))
         return;
     layout_tables(plan, l);
-    place_decisions(plan, 0, &decisions, NULL);
-    l->context_bytes = decisions.tile;
-    l->results_bytes = decisions.told;
+    place_decisions(plan, &decisions, NULL);
+    l->context_bytes = bs_bytes_figure(decisions.tile);
+    l->results_bytes = bs_bytes_figure(decisions.told);
     for (int32_t k = 0; k < plan->n_parts; k++)
-        if (plan->parts[k].scratch_bytes > plan->shared_bytes && plan->parts[k].scratch_bytes > l->scratch_bytes)
-            l->scratch_bytes = plan->parts[k].scratch_bytes;
+        if (bs_bytes_less(plan->shared_bytes, plan->parts[k].scratch_bytes))
+            scratch = bs_bytes_max(scratch, plan->parts[k].scratch_bytes);
+    l->scratch_bytes = bs_bytes_figure(scratch);
     l->tiles = plan->n_regions == 0 ? 0 : l->scratch_bytes ? MOST_LARGE_TILES : MOST_TILES;
     for (int32_t n = 1; n < plan->graph->n_nodes; n++)
-        l->inputs_bytes = bs_add_u64(l->inputs_bytes, bs_align_u64(bound_bytes(plan, n)));
-    l->weights = take(&at, plan->weight_bytes, 1);
-    l->transient = take(&at, plan->transient_bytes, 1);
-    l->states = take(&at, bs_device_state_place(plan, plan->graph->n_nodes), 1);
-    l->inputs = take(&at, plan->desc.in_place ? 0 : l->inputs_bytes, 1);
-    l->decisions = take(&at, decisions.global, 1);
-    l->guesses = take(&at, BS_MAX_PATHS, sizeof(float));
-    l->contexts = take(&at, l->context_bytes, (uint64_t)l->tiles);
-    l->scratch = take(&at, l->scratch_bytes, (uint64_t)l->tiles);
-    l->tables = take(&at, l->tables_bytes, 1);
-    l->slots = take(&at, plan->desc.in_place ? 0 : plan->slot_bytes, 1);
-    l->device_bytes = at;
-    at = 0;
-    l->session_bytes = session_bytes(plan, l);
-    l->session = take(&at, l->session_bytes, 1);
-    l->tables_pinned = take(&at, l->tables_bytes, 1);
-    l->asked = take(&at, asked_bytes(plan), 1);
-    l->results = take(&at, l->results_bytes, 1);
-    l->inputs_pinned = take(&at, l->inputs_bytes, 1);
-    l->loading = take(&at, largest_prepared(plan, false), 1);
-    l->slots_pinned = take(&at, plan->desc.in_place ? plan->slot_bytes : 0, 1);
-    l->stage_bytes = plan->desc.in_place ? 0 : bs_align_u64(largest_prepared(plan, true));
-    l->stages = take(&at, l->stage_bytes, (uint64_t)plan->lanes);
-    l->places = take(&at, (uint64_t)bs_max_i32(plan->n_units, 1), sizeof(uint64_t));
-    l->learned = take(&at, BS_MAX_PATHS + 2, sizeof(int32_t));
-    l->pinned_bytes = at;
+        inputs = bs_bytes_add(inputs, bs_bytes_align(bound_bytes(plan, n)));
+    l->inputs_bytes = bs_bytes_figure(inputs);
+    l->transient = take_bytes(&at, plan->transient_bytes);
+    l->states = take_bytes(&at, bs_device_state_place(plan, plan->graph->n_nodes));
+    l->inputs = take_bytes(&at, plan->desc.in_place ? bs_bytes_of(0) : inputs);
+    l->decisions = take_bytes(&at, decisions.global);
+    l->guesses = take(&at, 2 * (int64_t)plan->graph->max_paths + 1, sizeof(float));
+    l->contexts = take_bytes(&at, bs_bytes_times(decisions.tile, l->tiles));
+    l->scratch = take_bytes(&at, bs_bytes_times(scratch, l->tiles));
+    l->tables = take_bytes(&at, bs_bytes_of(l->tables_bytes));
+    l->slots = take_bytes(&at, plan->desc.in_place ? bs_bytes_of(0) : plan->slot_bytes);
+    l->device_bytes = bs_bytes_figure(at);
+    at = bs_bytes_of(0);
+    l->session_bytes = bs_bytes_figure(session_bytes(plan, l));
+    l->session = take_bytes(&at, session_bytes(plan, l));
+    l->tables_pinned = take_bytes(&at, bs_bytes_of(l->tables_bytes));
+    l->asked = take_bytes(&at, asked_bytes(plan));
+    l->results = take_bytes(&at, decisions.told);
+    l->inputs_pinned = take_bytes(&at, inputs);
+    l->loading = take_bytes(&at, largest_prepared(plan, false));
+    l->slots_pinned = take_bytes(&at, plan->desc.in_place ? plan->slot_bytes : bs_bytes_of(0));
+    const bs_bytes stage = plan->desc.in_place ? bs_bytes_of(0) : bs_bytes_align(largest_prepared(plan, true));
+    l->stage_bytes = bs_bytes_figure(stage);
+    l->stages = take_bytes(&at, bs_bytes_times(stage, plan->lanes));
+    l->places = take(&at, bs_max_i32(plan->n_units, 1), sizeof(uint64_t));
+    l->learned = take(&at, (int64_t)plan->graph->max_paths + 2, sizeof(int32_t));
+    l->pinned_bytes = bs_bytes_figure(at);
 }
 /* ==== end src/device_plan.c =================================================================== */
 
@@ -22029,7 +23970,7 @@ static void operand_stored(const bs_context *c, int32_t value, uint8_t *base, bs
     const bs_value_info *v = &c->session->graph->values[value];
     const bs_value_plan *p = &c->session->plan->values[value];
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(v->dtype);
-    o->row_stride = (ptrdiff_t)p->row_bytes / bytes;
+    o->row_stride = (ptrdiff_t)bs_bytes_figure(p->row_bytes) / bytes;
     o->data = base;
     if (v->rank != 3) {
         dense_strides(c, v, o);
@@ -22080,8 +24021,8 @@ static uint8_t *storage_row(const bs_context *c, int32_t value, int32_t row)
     const bs_value_plan *p = &c->session->plan->values[value];
     const int32_t domain = c->session->graph->values[value].domain;
     if (p->place == BS_PLACE_SCRATCH)
-        return c->scratch + p->offset + (uint64_t)row * p->row_bytes;
-    return c->session->transient + p->offset + (uint64_t)(c->domains[domain].first + row) * p->row_bytes;
+        return bs_bytes_row(c->scratch, p->offset, row, p->row_bytes);
+    return bs_bytes_row(c->session->transient, p->offset, c->domains[domain].first + row, p->row_bytes);
 }
 
 /* A root value, wherever it is. */
@@ -22093,11 +24034,11 @@ static void operand_root(const bs_context *c, int32_t value, bs_operand *o)
     if (p->place == BS_PLACE_INPUT || p->place == BS_PLACE_OUTPUT || p->place == BS_PLACE_STATE) {
         operand_bound(c, p->source, o);
     } else if (p->place == BS_PLACE_WEIGHT) {
-        o->data = s->weights + s->plan->nodes[p->source].prepared_offset;
+        o->data = bs_bytes_at(s->weights, s->plan->nodes[p->source].prepared_offset);
         o->row_stride = 0;
         dense_strides(c, &s->graph->values[value], o);
     } else {
-        operand_stored(c, value, s->transient + p->offset, o);
+        operand_stored(c, value, bs_bytes_at(s->transient, p->offset), o);
         o->row_stride = 0;
     }
 }
@@ -22279,7 +24220,7 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
         o->data = parent.data;
     } else if (bs_op_get(s->graph->nodes[node].op)->weights) { /* a constant */
         dense_strides(c, &s->graph->values[value], o);
-        o->data = s->weights + s->plan->nodes[node].prepared_offset;
+        o->data = bs_bytes_at(s->weights, s->plan->nodes[node].prepared_offset);
     } else if (s->graph->nodes[node].n_in == 0) {
         operand_bound(c, node, o);
     } else {
@@ -22346,7 +24287,7 @@ void bs_move_store(const bs_context *c, const bs_instr *i, int32_t row)
 /* Whether a path gave this row its result. */
 static bool row_is_given(const bs_context *c, const bs_node *gather, int32_t row)
 {
-    const bs_decision_data *d = &c->decisions[gather->router];
+    const bs_decision_data *d = bs_decision_of(c, gather->router);
     const int32_t path = d->chosen[row * d->per_row];
     return path >= 0 && bs_node_in(c->session->graph, gather)[path] != 0;
 }
@@ -22415,43 +24356,92 @@ static void operand_packed(const bs_context *c, int32_t value, const bs_decision
     bs_operand_make(c, value, packed - d->offsets[path], o);
 }
 
+/* Whether the choices of a row stand in path order, those it did not make last. */
+static bool in_path_order(const bs_decision_data *d, int32_t row)
+{
+    const int32_t *inverse = d->inverse + row * d->per_row;
+    for (int32_t k = 1; k < d->per_row; k++)
+        if (inverse[k] >= 0 && inverse[k] < inverse[k - 1])
+            return false;
+    return true;
+}
+
+/* The row's choice that follows `at` (-1: its first) in path order, whatever the order of choice; -1 none. Rows of a path are
+ * packed behind those of lower paths, so packed rows ascend as paths do. */
+static int32_t next_in_path_order(const bs_decision_data *d, int32_t row, bool ordered, int32_t at)
+{
+    const int32_t first = row * d->per_row, end = first + d->per_row, after = at < 0 ? -1 : d->inverse[at];
+    int32_t next = -1;
+    if (ordered) {
+        next = at < 0 ? first : at + 1;
+        return next < end && d->inverse[next] >= 0 ? next : -1;
+    }
+    for (int32_t k = first; k < end; k++)
+        if (d->inverse[k] > after && (next < 0 || d->inverse[k] < d->inverse[next]))
+            next = k;
+    return next;
+}
+
+/* The choice with the largest gate, of equal ones the lower path; -1 where that path gives nothing, or there is none: another
+ * one's row is not what was selected. */
+static int32_t best_choice(const bs_decision_data *d, const int32_t *in, int32_t row)
+{
+    int32_t best = -1;
+    for (int32_t at = row * d->per_row; at < (row + 1) * d->per_row; at++) {
+        if (d->inverse[at] < 0)
+            continue;
+        if (best < 0 || d->gates[at] > d->gates[best] || (d->gates[at] == d->gates[best] && d->chosen[at] < d->chosen[best]))
+            best = at;
+    }
+    return best >= 0 && in[d->chosen[best]] != 0 ? best : -1;
+}
+
+/* What the paths of a row give, or `residual` where none does. */
+static void reduce_select(const bs_context *c, const bs_decision_data *d, const int32_t *in, int32_t residual, int32_t row, const bs_operand *to)
+{
+    const int32_t best = best_choice(d, in, row);
+    bs_operand from;
+    if (best >= 0)
+        operand_packed(c, in[d->chosen[best]], d, d->chosen[best], d->inverse[best], &from);
+    else if (residual)
+        bs_operand_make(c, residual, row, &from);
+    if (best >= 0 || residual)
+        move_row(to, &from);
+}
+
+static void reduce_sum(const bs_context *c, const bs_decision_data *d, const int32_t *in, bool weighted, int32_t row, const bs_operand *to)
+{
+    const bool ordered = in_path_order(d, row);
+    bs_operand from;
+    for (int32_t at = next_in_path_order(d, row, ordered, -1); at >= 0; at = next_in_path_order(d, row, ordered, at)) {
+        const int32_t path = d->chosen[at];
+        if (in[path] == 0)
+            continue;
+        operand_packed(c, in[path], d, path, d->inverse[at], &from);
+        accumulate(to, &from, weighted ? d->gates[at] : 1.0f);
+    }
+}
+
 void bs_move_reduce(const bs_context *c, const bs_instr *i, int32_t row)
 {
     const bs_graph *g = c->session->graph;
     const bs_node *node = &g->nodes[i->node];
     const bs_gather_params *p = node->params;
-    const bs_decision_data *d = &c->decisions[node->router];
+    const bs_decision_data *d = bs_decision_of(c, node->router);
     const int32_t *in = bs_node_in(g, node);
-    const bool sums = p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED;
     bs_operand to, from;
-    int32_t best = -1;
-    float best_gate = 0;
     bs_operand_make(c, i->target, row, &to);
     zero_row(&to);
     zero_around(c, i->target, &to);
-    for (int32_t path = 0; path < d->paths; path++) { /* in path order, whatever the order of choice */
-        for (int32_t k = 0; k < d->per_row; k++) {
-            const int32_t at = row * d->per_row + k;
-            if (d->chosen[at] != path || d->inverse[at] < 0 || in[path] == 0)
-                continue;
-            if (best < 0 || d->gates[at] > best_gate)
-                best = at, best_gate = d->gates[at];
-            if (!sums)
-                continue;
-            operand_packed(c, in[path], d, path, d->inverse[at], &from);
-            accumulate(&to, &from, p->mode == BS_GATHER_WEIGHTED ? d->gates[at] : 1.0f);
-        }
+    if (p->mode != BS_GATHER_ADD && p->mode != BS_GATHER_WEIGHTED) {
+        reduce_select(c, d, in, i->value, row, &to);
+        return;
     }
-    if (i->value && (sums || best < 0)) {
-        bs_operand_make(c, i->value, row, &from);
-        if (sums)
-            accumulate(&to, &from, 1.0f);
-        else
-            move_row(&to, &from);
-    } else if (!sums && best >= 0) {
-        operand_packed(c, in[d->chosen[best]], d, d->chosen[best], d->inverse[best], &from);
-        move_row(&to, &from);
-    }
+    reduce_sum(c, d, in, p->mode == BS_GATHER_WEIGHTED, row, &to);
+    if (!i->value)
+        return;
+    bs_operand_make(c, i->value, row, &from);
+    accumulate(&to, &from, 1.0f);
 }
 /* ==== end src/move.c ========================================================================== */
 
@@ -22498,10 +24488,13 @@ static int32_t score_int(const bs_operand *o, int32_t path)
     return ((const int32_t *)o->data)[path * o->stride[0]];
 }
 
-/* Whether path a is to be taken before path b. Large i32 scores are exact. */
+/* Whether path a is to be taken before path b. Large i32 scores are exact. NaN, which a guess may hold, is below all. */
 static bool score_above(const bs_operand *o, int32_t a, int32_t b)
 {
-    return o->dtype == BS_I32 ? score_int(o, a) > score_int(o, b) : score_at(o, a) > score_at(o, b);
+    if (o->dtype == BS_I32)
+        return score_int(o, a) > score_int(o, b);
+    const float x = score_at(o, a), y = score_at(o, b);
+    return x > y || (isnan(y) && !isnan(x));
 }
 
 /* What is wrong, of a cell as bs_decision.chosen counts them, or (row -1) of all; returns BS_ERROR_DATA. */
@@ -22541,24 +24534,57 @@ static void choose(const routing *r, int32_t row, int32_t k, int32_t path, float
 
 /* ---------------------------------------------------------------------------------------- row by row */
 
-static bool is_chosen(const routing *r, int32_t row, int32_t n, int32_t path)
+/* Whether path a is worse than path b: a heap has its worst on top. */
+static bool is_worse(const bs_operand *o, int32_t a, int32_t b) { return score_above(o, b, a) || (a > b && !score_above(o, a, b)); }
+
+/* Path p becomes the last of n + 1 in a heap. */
+static void heap_put(const bs_operand *o, int32_t *heap, int32_t n, int32_t p)
 {
-    for (int32_t k = 0; k < n; k++)
-        if (r->d->chosen[row * r->d->per_row + k] == path)
-            return true;
-    return false;
+    for (; n > 0 && is_worse(o, p, heap[(n - 1) / 2]); n = (n - 1) / 2)
+        heap[n] = heap[(n - 1) / 2];
+    heap[n] = p;
+}
+
+/* Path p takes the place of the root of a heap of n. */
+static void heap_sink(const bs_operand *o, int32_t *heap, int32_t n, int32_t p)
+{
+    int32_t at = 0;
+    for (int32_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && is_worse(o, heap[child + 1], heap[child]))
+            child++;
+        if (!is_worse(o, heap[child], p))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = p;
+}
+
+/* Finds the `count` best paths, the best first, of equal ones the lower: a heap whose root is the worst of those found. */
+static void best_paths(const bs_operand *o, int32_t paths, int32_t count, int32_t *best)
+{
+    int32_t n = 0;
+    for (int32_t p = 0; p < paths; p++) { /* a later path is taken only when it is above */
+        if (n < count)
+            heap_put(o, best, n++, p);
+        else if (score_above(o, p, best[0]))
+            heap_sink(o, best, n, p);
+    }
+    while (n > 1) { /* the worst goes last */
+        const int32_t worst = best[0];
+        n--;
+        heap_sink(o, best, n, best[n]);
+        best[n] = worst;
+    }
 }
 
 static void decide_topk(const routing *r, int32_t row, const bs_operand *o, int32_t count)
 {
+    int32_t *const chosen = r->d->chosen + row * r->d->per_row;
     float sum = 0;
+    best_paths(o, r->desc->paths, count, chosen);
     for (int32_t k = 0; k < count; k++) {
-        int32_t best = -1;
-        for (int32_t p = 0; p < r->desc->paths; p++)
-            if (!is_chosen(r, row, k, p) && (best < 0 || score_above(o, p, best)))
-                best = p;
-        choose(r, row, k, best, score_at(o, best));
-        sum += score_at(o, best);
+        choose(r, row, k, chosen[k], score_at(o, chosen[k]));
+        sum += score_at(o, chosen[k]);
     }
     for (int32_t k = 0; r->desc->normalise && sum > 0 && sum < INFINITY && k < count; k++)
         r->d->gates[row * r->d->per_row + k] /= sum;
@@ -22622,21 +24648,16 @@ static bs_status decide_row(const routing *r, int32_t row)
 
 /* ------------------------------------------------------------------------------------------------ capacity */
 
-/* Sorts rows by the gate of their choice k, highest first, equal ones as they were: a merge sort by halves of growing
- * width. */
-static void sort_rows(const bs_decision_data *d, int32_t k, int32_t *rows, int32_t *buffer)
+/* Rows by the gate of one of their choices, highest first. */
+typedef struct gate_order {
+    const bs_decision_data *d;
+    int32_t k;
+} gate_order;
+
+static bool gate_is_higher(const void *user, int32_t a, int32_t b)
 {
-    for (int32_t width = 1; width < d->rows; width *= 2) {
-        for (int32_t low = 0; low < d->rows; low += 2 * width) {
-            const int32_t middle = bs_min_i32(low + width, d->rows), high = bs_min_i32(low + 2 * width, d->rows);
-            int32_t a = low, b = middle;
-            for (int32_t i = low; i < high; i++) {
-                const bool second = b < high && (a == middle || d->gates[rows[b] * d->per_row + k] > d->gates[rows[a] * d->per_row + k]);
-                buffer[i] = second ? rows[b++] : rows[a++];
-            }
-        }
-        memcpy(rows, buffer, (size_t)d->rows * sizeof *rows);
-    }
+    const gate_order *o = user;
+    return o->d->gates[a * o->d->per_row + o->k] > o->d->gates[b * o->d->per_row + o->k];
 }
 
 /* What was kept moves up, in order of choice. */
@@ -22666,7 +24687,8 @@ static void limit_capacity(const routing *r)
     for (int32_t k = 0; k < d->per_row; k++) {
         for (int32_t row = 0; row < d->rows; row++)
             d->ids[row] = row;
-        sort_rows(d, k, d->ids, d->inverse);
+        const gate_order order = {d, k};
+        bs_sort(d->ids, d->inverse, d->rows, gate_is_higher, &order);
         for (int32_t i = 0; i < d->rows; i++) {
             int32_t *path = &d->chosen[d->ids[i] * d->per_row + k];
             if (d->counts[*path] < r->desc->capacity)
@@ -22842,7 +24864,10 @@ static bs_status decide_callback(const routing *r)
     if (status != BS_OK)
         return status;
     const bs_operand_view view = {r->score.data, r->score.dtype, r->score.dim[0], r->score.row_stride, r->score.stride[0]};
-    status = callback->function(callback->user, &view, r->d->rows, r->d->chosen);
+    const int32_t answer = (int32_t)callback->function(callback->user, &view, r->d->rows, r->d->chosen);
+    if (!bs_status_is_known(answer))
+        return route_fail(r, -1, "its callback returned %d, which is no bs_status", answer);
+    status = (bs_status)answer;
     for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++) {
         r->d->gates[row] = 1.0f;
         if (r->d->chosen[row] != -1)
@@ -22919,13 +24944,13 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
         return BS_OK;
     }
     routing r = {.c = c, .desc = info->desc, .d = d, .router = router};
-    const uint8_t *weights = s->weights + s->plan->nodes[info->node].prepared_offset;
+    const uint8_t *weights = bs_bytes_at(s->weights, s->plan->nodes[info->node].prepared_offset);
     r.variants = bs_or_default(info->desc->capacity, info->desc->paths);
     r.table = (const int32_t *)(const void *)weights;
     if (info->desc->protocol == BS_ROUTE_BUDGET) {
         bs_weight_spec specs[BS_MAX_WEIGHTS] = {{0}};
         bs_op_route.weights(s->graph, &s->graph->nodes[info->node], specs);
-        r.path_of = (const int32_t *)(const void *)(weights + bs_weight_offset(specs, 1));
+        r.path_of = (const int32_t *)(const void *)bs_bytes_read_at(weights, bs_weight_offset(specs, 1));
     }
     if (rows > 0)
         r.score = score_row(&r, 0);
@@ -22946,33 +24971,22 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
 
 /* ---------------------------------------------------------------------------------------------- look-ahead */
 
-/* The best path that is not taken; -1 none. */
-static int32_t best_left(const bs_operand *score, int32_t paths, const bool *taken)
-{
-    int32_t best = -1;
-    for (int32_t p = 0; p < paths; p++)
-        if (!taken[p] && (best < 0 || score_above(score, p, best)))
-            best = p;
-    return best;
-}
-
 void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *margins)
 {
     const bs_router_info *info = &c->session->graph->routers[router];
     const int32_t rows = c->domains[c->session->graph->values[score].domain].count, paths = info->desc->paths;
+    const int32_t taken = info->max_paths_per_cell, asked = bs_min_i32(taken + 1, paths);
+    int32_t *const best = c->session->work.order; /* those taken, and the best of the others */
     for (int32_t p = 0; p < paths; p++)
         margins[p] = -1;
     for (int32_t row = 0; row < rows; row++) {
-        bool taken[BS_MAX_PATHS] = {false};
         bs_operand o;
         bs_operand_make(c, score, row, &o);
-        for (int32_t k = 0; k < info->max_paths_per_cell; k++)
-            taken[best_left(&o, paths, taken)] = true;
-        const int32_t other = best_left(&o, paths, taken);
-        for (int32_t p = 0; p < paths; p++) {
-            const float margin = !taken[p] || other < 0 ? 0 : score_at(&o, p) - score_at(&o, other);
-            if (taken[p] && margins[p] < (margin > 0 ? margin : 0)) /* a NaN too is a choice */
-                margins[p] = margin > 0 ? margin : 0;
+        best_paths(&o, paths, asked, best);
+        for (int32_t k = 0; k < taken; k++) {
+            const float above = asked > taken ? score_at(&o, best[k]) - score_at(&o, best[taken]) : 0;
+            const float margin = above > 0 ? above : 0; /* a NaN too is a choice */
+            margins[best[k]] = margins[best[k]] < margin ? margin : margins[best[k]];
         }
     }
 }
@@ -22993,6 +25007,8 @@ void bs_exec_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows, i
 /* Rows of one call of it. */
 int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 void bs_exec_route(bs_context *c, const bs_instr *i);
+/* A unit that the visit in progress needs: listed once, in s->work.needed. */
+void bs_exec_need(bs_session *s, int32_t unit, int32_t *count);
 /* A device: it is told where a unit's weights are; and it is waited for: what it read may go. */
 void bs_exec_place(bs_session *s, int32_t unit, int32_t node);
 void bs_exec_settle(bs_session *s, int32_t node);
@@ -23001,8 +25017,8 @@ void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, ui
 
 /* exec_region.c */
 void bs_exec_region(bs_session *s, const bs_instr *i);
-/* Adds the units that its parts need now. */
-void bs_exec_region_units(const bs_session *s, int32_t region, int32_t *units, int32_t *count);
+/* Lists the units that its parts need now. */
+void bs_exec_region_units(bs_session *s, int32_t region, int32_t *count);
 
 #endif
 /* ==== end src/exec.h ========================================================================== */
@@ -23017,8 +25033,7 @@ void bs_exec_region_units(const bs_session *s, int32_t region, int32_t *units, i
 typedef struct region_job {
     bs_session *session;
     int32_t n_parts;
-    int32_t parts[BS_MAX_PATHS]; /* heaviest first: a long tile that starts last is what a thread waits for */
-    int32_t first_tile[BS_MAX_PATHS + 1];
+    const int32_t *parts, *first_tile; /* [n_parts], [n_parts + 1] tiles before it */
 } region_job;
 
 static bs_rows_state part_rows(const bs_session *s, const bs_part *part)
@@ -23026,13 +25041,16 @@ static bs_rows_state part_rows(const bs_session *s, const bs_part *part)
     return s->root.domains[part->domain];
 }
 
+/* A tile sees the rows of its own domain and of those above; what lies below, its own routers open before anything asks. */
 static void tile_open(bs_context *c, const bs_part *part, int32_t first, int32_t rows)
 {
-    bs_session *s = c->session;
-    memcpy(c->domains, s->root.domains, (size_t)s->graph->n_domains * sizeof *c->domains);
-    for (int32_t r = 1; r < s->graph->n_routers; r++)
-        if (!s->plan->routers[r].in_tile)
-            c->decisions[r] = s->root.decisions[r];
+    const bs_session *s = c->session;
+    int32_t d = part->domain;
+    c->domains[d] = s->root.domains[d];
+    while (s->graph->domains[d].kind == BS_DOMAIN_PATH) {
+        d = s->graph->domains[d].parent;
+        c->domains[d] = s->root.domains[d];
+    }
     bs_rows_state *state = &c->domains[part->domain];
     state->count = rows;
     state->first += first;
@@ -23046,7 +25064,7 @@ static void charge(const bs_context *c, int32_t domain, uint64_t ns)
     const bs_session *s = c->session;
     const bs_domain *d = &s->graph->domains[domain];
     if (d->kind == BS_DOMAIN_PATH)
-        s->path_ns[((size_t)c->thread * (size_t)s->graph->n_routers + (size_t)d->router) * BS_MAX_PATHS + (size_t)d->path] += ns;
+        s->path_ns[(size_t)c->thread * (size_t)s->graph->n_paths + (size_t)(s->graph->routers[d->router].first_path + d->path)] += ns;
 }
 
 static void run_tile(bs_context *c, const bs_part *part)
@@ -23080,11 +25098,16 @@ static void tile_task(void *user, int32_t index, int32_t thread)
 {
     const region_job *job = user;
     bs_session *s = job->session;
-    int32_t k = 0;
+    int32_t k = 0, end = job->n_parts;
     if (bs_exec_failed(s))
         return;
-    while (index >= job->first_tile[k + 1])
-        k++;
+    while (end - k > 1) { /* the last part that begins at or before the tile: all have some */
+        const int32_t middle = k + (end - k) / 2;
+        if (job->first_tile[middle] <= index)
+            k = middle;
+        else
+            end = middle;
+    }
     const bs_part *part = &s->plan->parts[job->parts[k]];
     const int32_t tile_rows = s->plan->domains[part->domain].tile_rows;
     const int32_t first = (index - job->first_tile[k]) * tile_rows;
@@ -23110,35 +25133,30 @@ static void run_parts_there(bs_session *s, const int32_t *parts, int32_t count)
 /* Runs the tiles of these parts in one parallel step. */
 static void run_parts(bs_session *s, const int32_t *parts, int32_t count)
 {
-    region_job job;
+    region_job job = {s, count, parts, s->work.first_tile};
+    int32_t *const first_tile = s->work.first_tile;
     if (s->device) {
         run_parts_there(s, parts, count);
         return;
     }
-    memset(&job, 0, sizeof job);
-    job.session = s;
-    job.n_parts = count;
+    first_tile[0] = 0;
     for (int32_t k = 0; k < count; k++) {
         const bs_part *part = &s->plan->parts[parts[k]];
         const int32_t rows = part_rows(s, part).count;
-        job.parts[k] = parts[k];
-        job.first_tile[k + 1] = job.first_tile[k] + (int32_t)bs_ceil_div(rows, s->plan->domains[part->domain].tile_rows);
+        first_tile[k + 1] = first_tile[k] + (int32_t)bs_ceil_div(rows, s->plan->domains[part->domain].tile_rows);
     }
-    bs_workers_run(&s->pool, tile_task, &job, job.first_tile[count]);
+    bs_workers_run(&s->pool, tile_task, &job, first_tile[count]);
 }
 
-/* The parts that have rows, the dearest first. */
-static int32_t parts_to_run(const bs_session *s, int32_t region, int32_t *parts)
+/* The parts that have rows, the most expensive first: s->work.parts. */
+static int32_t parts_to_run(bs_session *s, int32_t region)
 {
+    const bs_region *all = &s->plan->regions[region];
     int32_t count = 0;
-    for (int32_t k = 0; k < s->plan->n_parts; k++) {
-        const bs_part *part = &s->plan->parts[k];
-        if (part->region != region || part->count == 0 || part_rows(s, part).count == 0)
-            continue;
-        int32_t at = count++;
-        for (; at > 0 && s->plan->parts[parts[at - 1]].flops < part->flops; at--)
-            parts[at] = parts[at - 1];
-        parts[at] = k;
+    for (int32_t k = all->first; k < all->first + all->count; k++) {
+        const bs_part *part = &s->plan->parts[s->plan->region_parts[k]];
+        if (part->count > 0 && part_rows(s, part).count > 0)
+            s->work.parts[count++] = s->plan->region_parts[k];
     }
     return count;
 }
@@ -23150,7 +25168,7 @@ static uint64_t path_time(const bs_session *s, const bs_part *part)
 {
     uint64_t ns = 0;
     for (int32_t t = 0; part->router && t < s->plan->threads; t++)
-        ns += s->path_ns[((size_t)t * (size_t)s->graph->n_routers + (size_t)part->router) * BS_MAX_PATHS + (size_t)part->path];
+        ns += s->path_ns[(size_t)t * (size_t)s->graph->n_paths + (size_t)(s->graph->routers[part->router].first_path + part->path)];
     return ns;
 }
 
@@ -23198,7 +25216,7 @@ static void release_parts(bs_session *s, const int32_t *parts, int32_t count)
  * While others are on their way no more than there are threads: what is done with makes room for them. */
 static int32_t take_parts(bs_session *s, int32_t stage, int32_t *parts, int32_t count)
 {
-    int32_t ready = 0, units[BS_MAX_PATHS], waited = 0, tried = 0;
+    int32_t *const units = s->work.units, ready = 0, waited = 0, tried = 0;
     const int32_t most = bs_store_missing(&s->store) > 0 ? s->plan->threads : count;
     bs_status status = BS_OK;
     for (int32_t k = 0; k < count && status == BS_OK && ready < most; k++) {
@@ -23223,7 +25241,7 @@ static int32_t take_parts(bs_session *s, int32_t stage, int32_t *parts, int32_t 
 /* Whatever is there runs, while the rest is on its way. Results do not depend on which comes first. */
 static void run_waves(bs_session *s, int32_t stage, int32_t *parts, int32_t count)
 {
-    uint64_t spent[BS_MAX_PATHS];
+    uint64_t *const spent = s->work.spent;
     for (int32_t first = 0; first < count && !bs_exec_failed(s);) {
         const int32_t ready = take_parts(s, stage, parts + first, count - first);
         for (int32_t k = 0; k < ready; k++)
@@ -23238,21 +25256,18 @@ static void run_waves(bs_session *s, int32_t stage, int32_t *parts, int32_t coun
 
 void bs_exec_region(bs_session *s, const bs_instr *i)
 {
-    int32_t parts[BS_MAX_PATHS];
-    const int32_t count = parts_to_run(s, i->node, parts);
+    const int32_t count = parts_to_run(s, i->node);
     if (i->stage >= 0)
-        run_waves(s, i->stage, parts, count);
+        run_waves(s, i->stage, s->work.parts, count);
     else
-        run_parts(s, parts, count);
+        run_parts(s, s->work.parts, count);
 }
 
-void bs_exec_region_units(const bs_session *s, int32_t region, int32_t *units, int32_t *count)
+void bs_exec_region_units(bs_session *s, int32_t region, int32_t *count)
 {
-    int32_t parts[BS_MAX_PATHS];
-    const int32_t n = parts_to_run(s, region, parts);
+    const int32_t n = parts_to_run(s, region);
     for (int32_t k = 0; k < n; k++)
-        if (s->plan->parts[parts[k]].unit)
-            units[(*count)++] = s->plan->parts[parts[k]].unit;
+        bs_exec_need(s, s->plan->parts[s->work.parts[k]].unit, count);
 }
 /* ==== end src/exec_region.c =================================================================== */
 
@@ -23291,8 +25306,8 @@ static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, 
     call->n_in = n_in;
     call->n_out = node->n_out;
     call->rows = rows;
-    call->prepared = s->store.base[call->plan->unit] + call->plan->prepared_offset;
-    call->scratch = c->scratch + s->plan->kernel_scratch_offset;
+    call->prepared = bs_bytes_at(s->store.base[call->plan->unit], call->plan->prepared_offset);
+    call->scratch = bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset);
     const bool across = bs_op_get(node->op)->flags & BS_OP_ACROSS;
     for (int32_t i = 0; i < n_in; i++)
         bs_operand_make(c, in[i], across || s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
@@ -23318,7 +25333,7 @@ static void zero_margins(const bs_context *c, const bs_call *call)
 static void run_route_score(const bs_context *c, const bs_node *node, int32_t row)
 {
     const bs_router_info *router = &c->session->graph->routers[node->router];
-    const bs_decision_data *d = &c->decisions[node->router];
+    const bs_decision_data *d = bs_decision_of(c, node->router);
     const bs_domain_kind kind = c->session->graph->domains[node->domain].kind;
     const int32_t decided = kind == BS_DOMAIN_PATH ? row : c->domains[node->domain].first + row; /* those below are of this tile */
     const bool budget = router->desc->protocol == BS_ROUTE_BUDGET && !c->session->plan->routers[node->router].forced;
@@ -23481,10 +25496,8 @@ static void open_paths(bs_context *c, int32_t router)
 {
     const bs_graph *g = c->session->graph;
     const bs_decision_data *d = &c->decisions[router];
-    for (int32_t k = 1; k < g->n_domains; k++) {
+    for (int32_t k = g->routers[router].path_domains; k; k = g->domains[k].next) {
         const bs_domain *domain = &g->domains[k];
-        if (domain->kind != BS_DOMAIN_PATH || domain->router != router)
-            continue;
         c->domains[k].count = d->counts[domain->path];
         c->domains[k].first = c->tile ? 0 : d->offsets[domain->path];
         c->domains[k].ids = d->ids + d->offsets[domain->path];
@@ -23504,11 +25517,11 @@ static void record_decision(bs_context *c, int32_t router)
     bs_session *s = c->session;
     const bs_decision_data *d = &c->decisions[router];
     const int32_t domain = s->graph->routers[router].domain;
-    int32_t *counts = s->route_counts + ((size_t)c->thread * (size_t)s->graph->n_routers + (size_t)router) * BS_MAX_PATHS;
+    int32_t *counts = s->route_counts + (size_t)c->thread * (size_t)s->graph->n_paths + s->graph->routers[router].first_path;
     for (int32_t p = 0; p < d->paths; p++)
         counts[p] += d->counts[p];
     for (int32_t row = 0; row < d->rows; row++)
-        s->chosen[router][bs_top_row(c, domain, row)] = (int8_t)d->chosen[row * d->per_row];
+        s->chosen[router][bs_top_row(c, domain, row)] = (int16_t)d->chosen[row * d->per_row];
     if (c->tile)
         return;
     s->dropped[router] = d->dropped;
@@ -23533,33 +25546,29 @@ void bs_exec_route(bs_context *c, const bs_instr *i)
 static bool counts_as_routing(const bs_plan *p, int32_t at)
 {
     const bs_instr *i = &p->instrs[at];
-    if (i->kind == BS_INSTR_ROUTE)
-        return true;
-    for (int32_t k = 0; i->kind == BS_INSTR_REGION && k < p->n_parts; k++)
-        if (p->parts[k].region == i->node && p->parts[k].router != 0)
-            return false;
-    for (int32_t k = at + 1; i->kind == BS_INSTR_REGION && k < p->n_top; k++)
-        if (p->instrs[k].kind == BS_INSTR_ROUTE)
-            return true;
-    return false;
+    if (i->kind != BS_INSTR_REGION)
+        return i->kind == BS_INSTR_ROUTE;
+    const bs_region *region = &p->regions[i->node]; /* its parts are all of one router, or none is */
+    return p->parts[p->region_parts[region->first]].router == 0 && at < p->last_route;
 }
 
 /* ------------------------------------------------------------------------------------------------- stages */
 
-static void add_unit(int32_t *units, int32_t *count, int32_t unit)
+void bs_exec_need(bs_session *s, int32_t unit, int32_t *count)
 {
-    for (int32_t k = 0; k < *count; k++)
-        if (units[k] == unit)
-            return;
-    if (unit)
-        units[(*count)++] = unit;
+    bs_exec_work *w = &s->work;
+    if (unit == 0 || w->visited[unit] == w->visit)
+        return;
+    w->visited[unit] = w->visit;
+    w->needed[(*count)++] = unit;
 }
 
 /* Tells the store what the instructions of this stage need, from instruction `at` on. */
 static int32_t stage_enter(bs_session *s, int32_t at)
 {
-    int32_t units[BS_MAX_PATHS], count = 0;
+    int32_t count = 0;
     const int32_t stage = s->plan->instrs[at].stage;
+    s->work.visit++;
     for (int32_t k = at; k < s->plan->n_top; k++) {
         const bs_instr *i = &s->plan->instrs[k];
         if (i->stage >= 0 && i->stage != stage)
@@ -23567,11 +25576,11 @@ static int32_t stage_enter(bs_session *s, int32_t at)
         if (i->stage < 0)
             continue;
         if (i->kind == BS_INSTR_REGION)
-            bs_exec_region_units(s, i->node, units, &count);
+            bs_exec_region_units(s, i->node, &count);
         else if (s->root.domains[i->domain].count > 0)
-            add_unit(units, &count, s->plan->nodes[i->node].unit);
+            bs_exec_need(s, s->plan->nodes[i->node].unit, &count);
     }
-    bs_store_visit(&s->store, stage, units, count);
+    bs_store_visit(&s->store, stage, s->work.needed, count);
     return count;
 }
 
@@ -23626,15 +25635,14 @@ static void run_streamed(bs_session *s, const bs_instr *i)
 static void route_on_device(bs_session *s, const bs_instr *i)
 {
     const int32_t router = s->graph->nodes[i->node].router;
-    int32_t counts[BS_MAX_PATHS], node = i->node;
+    int32_t *const counts = s->work.counts, node = i->node;
     run_parallel(s, i);
     const bs_status status = s->device->api->learn(s->on_device, router, counts, &node, NULL);
     bs_exec_fail(s, status, node);
     if (status == BS_OK)
         tell_decision(s, router, counts);
-    for (int32_t k = 1; status == BS_OK && k < s->graph->n_domains; k++)
-        if (s->graph->domains[k].kind == BS_DOMAIN_PATH && s->graph->domains[k].router == router)
-            s->root.domains[k].count = counts[s->graph->domains[k].path];
+    for (int32_t k = s->graph->routers[router].path_domains; status == BS_OK && k; k = s->graph->domains[k].next)
+        s->root.domains[k].count = counts[s->graph->domains[k].path];
 }
 
 static bool guess_margins(bs_session *s, const bs_instr *i, int32_t router, float *margins)
@@ -23652,7 +25660,7 @@ static bool guess_margins(bs_session *s, const bs_instr *i, int32_t router, floa
 /* What a router that is yet to come would choose by these scores: its paths' weights are expected. */
 static void run_look_ahead(bs_session *s, const bs_instr *i)
 {
-    float margins[BS_MAX_PATHS];
+    float *const margins = s->work.margins;
     const int32_t router = s->plan->nodes[i->node].algorithm;
     if (!guess_margins(s, i, router, margins))
         return;
@@ -23719,7 +25727,7 @@ void bs_exec_ended(bs_session *s, uint64_t start)
     const uint64_t end = bs_session_now(s);
     for (int32_t r = 1; s->device && !bs_plan_streams(s->plan) && r < s->graph->n_routers; r++)
         if (s->plan->routers[r].live && !s->plan->routers[r].in_tile)
-            tell_decision(s, r, s->counts + (size_t)r * BS_MAX_PATHS);
+            tell_decision(s, r, s->counts + s->graph->routers[r].first_path);
     record_event(s, BS_EVENT_RUN, start, end, (int32_t)s->stats.runs, 0, 0);
     s->stats.total_ns = end - start;
     s->stats.runs++;
@@ -23736,7 +25744,7 @@ void bs_exec_ended(bs_session *s, uint64_t start)
 /* From an arena, or NULL with a message that says what for. */
 void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error);
 /* The session and what it needs of the persistent and transient arenas. NULL when they are too small. */
-bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bs_error *error);
+bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bool own_weights, bs_error *error);
 
 #endif
 /* ==== end src/session_make.h ================================================================== */
@@ -23752,14 +25760,14 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
 static void carve_decision(bs_carver *c, const bs_plan *p, int32_t router, bs_decision_data *d)
 {
     const bs_router_info *info = &p->graph->routers[router];
-    const uint64_t choices = bs_mul_u64((uint64_t)p->routers[router].rows, (uint64_t)info->max_paths_per_cell);
+    const bs_bytes choices = bs_bytes_times(bs_bytes_array(p->routers[router].rows, sizeof(int32_t)), info->max_paths_per_cell);
     memset(d, 0, sizeof *d);
     d->paths = info->desc->paths;
     d->per_row = info->max_paths_per_cell;
-    d->chosen = bs_carve(c, choices, sizeof(int32_t));
-    d->gates = bs_carve(c, choices, sizeof(float));
-    d->ids = bs_carve(c, choices, sizeof(int32_t));
-    d->inverse = bs_carve(c, choices, sizeof(int32_t));
+    d->chosen = bs_carve_bytes(c, choices);
+    d->gates = bs_carve_bytes(c, choices);
+    d->ids = bs_carve_bytes(c, choices);
+    d->inverse = bs_carve_bytes(c, choices);
     d->counts = bs_carve(c, (uint64_t)d->paths, sizeof(int32_t));
     d->offsets = bs_carve(c, (uint64_t)d->paths + 1, sizeof(int32_t));
 }
@@ -23781,26 +25789,40 @@ static void carve_context(bs_carver *c, const bs_plan *p, bs_context *context, b
     }
 }
 
-static uint64_t state_bytes(const bs_plan *p, int32_t node)
+static bs_bytes state_bytes(const bs_plan *p, int32_t node)
 {
-    const bs_value_info *v = &p->graph->values[p->graph->nodes[node].first_out];
-    uint64_t bytes = bs_dtype_bytes(v->dtype);
-    for (int32_t i = 0; i < v->rank; i++)
-        bytes = bs_mul_u64(bytes, (uint64_t)bs_dim_max(p->graph, v->dims[i]));
-    return bytes;
+    return bs_value_bytes(p->graph, &p->graph->values[p->graph->nodes[node].first_out]);
 }
 
 /* What is carved for a session: counted with it, too, without a session at hand (which is large). */
 typedef struct session_parts {
     int64_t *dims, *dropped;
     bs_buffer *bound;
-    uint8_t **state, *weights, *store;
-    uint64_t *state_bytes, *path_ns;
+    uint8_t **state, *store;
+    bs_bytes *state_bytes;
+    uint64_t *path_ns;
     bs_route_callback *callbacks;
-    int8_t **chosen;
+    int16_t **chosen;
     int32_t *counts, *route_counts, **offsets, **past;
+    bs_exec_work work;
     bs_context *contexts;
 } session_parts;
+
+static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
+{
+    const uint64_t paths = (uint64_t)p->graph->max_paths, parts = (uint64_t)p->most_parts;
+    const bool streams = bs_plan_streams(p);
+    memset(w, 0, sizeof *w);
+    w->parts = bs_carve(c, parts, sizeof(int32_t));
+    w->first_tile = bs_carve(c, parts ? parts + 1 : 0, sizeof(int32_t));
+    w->order = bs_carve(c, streams ? paths + 1 : 0, sizeof(int32_t));
+    w->units = bs_carve(c, streams ? parts : 0, sizeof(int32_t));
+    w->spent = bs_carve(c, streams ? parts : 0, sizeof(uint64_t));
+    w->needed = bs_carve(c, (uint64_t)p->most_stage_units, sizeof(int32_t));
+    w->visited = bs_carve(c, streams ? (uint64_t)p->n_units : 0, sizeof(uint64_t));
+    w->counts = bs_carve(c, streams ? paths : 0, sizeof(int32_t));
+    w->margins = bs_carve(c, streams ? paths : 0, sizeof(float));
+}
 
 /* Everything persistent; root: NULL while counting. States come last: a caller that binds its own pays for them all
  * the same, since the plan cannot know. */
@@ -23808,22 +25830,24 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
 {
     const bs_graph *g = p->graph;
     const uint64_t nodes = (uint64_t)g->n_nodes, routers = (uint64_t)g->n_routers, threads = (uint64_t)p->threads;
+    const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* as bytes of one each */
     s->dims = bs_carve(c, (uint64_t)g->n_dims, sizeof(int64_t));
     s->bound = bs_carve(c, nodes, sizeof(bs_buffer));
     s->state = bs_carve(c, nodes, sizeof(uint8_t *));
-    s->state_bytes = bs_carve(c, nodes, sizeof(uint64_t));
+    s->state_bytes = bs_carve(c, nodes, sizeof(bs_bytes));
     s->callbacks = bs_carve(c, routers, sizeof(bs_route_callback));
-    s->chosen = bs_carve(c, routers, sizeof(int8_t *));
-    s->counts = bs_carve(c, routers * BS_MAX_PATHS, sizeof(int32_t));
+    s->chosen = bs_carve(c, routers, sizeof(int16_t *));
+    s->counts = bs_carve_bytes(c, bs_bytes_times(paths, sizeof(int32_t)));
     s->dropped = bs_carve(c, routers, sizeof(int64_t));
-    s->path_ns = bs_carve(c, threads * routers * BS_MAX_PATHS, sizeof(uint64_t));
-    s->route_counts = bs_carve(c, threads * routers * BS_MAX_PATHS, sizeof(int32_t));
+    s->path_ns = bs_carve_bytes(c, bs_bytes_times(bs_bytes_times(paths, p->threads), sizeof(uint64_t)));
+    s->route_counts = bs_carve_bytes(c, bs_bytes_times(bs_bytes_times(paths, p->threads), sizeof(int32_t)));
+    carve_work(c, p, &s->work);
     s->contexts = bs_carve(c, threads, sizeof(bs_context));
     carve_context(c, p, root, false);
     for (int32_t t = 0; t < p->threads && !bs_plan_on_device(p); t++)
         carve_context(c, p, s->contexts ? &s->contexts[t] : NULL, true);
     for (int32_t r = 1; r < g->n_routers; r++) {
-        int8_t *chosen = bs_carve(c, (uint64_t)p->domains[bs_plan_top_domain(g, g->routers[r].domain)].max_rows, 1);
+        int16_t *chosen = bs_carve(c, (uint64_t)p->domains[bs_plan_top_domain(g, g->routers[r].domain)].max_rows, sizeof *chosen);
         if (s->chosen)
             s->chosen[r] = chosen;
     }
@@ -23839,14 +25863,13 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
         if (s->past)
             s->past[n] = bs_past_room(p, n) ? past : NULL;
     }
-    s->weights = bs_carve(c, bs_plan_on_device(p) ? 0 : p->weight_bytes, 1);
-    s->store = bs_carve(c, bs_store_bytes(p), 1);
+    s->store = bs_carve_bytes(c, bs_store_bytes(p));
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bool here = bs_session_is_state(p, n) && !bs_plan_on_device(p);
-        uint8_t *memory = here ? bs_carve(c, state_bytes(p, n), 1) : NULL;
+        uint8_t *memory = here ? bs_carve_bytes(c, state_bytes(p, n)) : NULL;
         if (s->state) {
             s->state[n] = memory;
-            s->state_bytes[n] = bs_session_is_state(p, n) ? state_bytes(p, n) : 0;
+            s->state_bytes[n] = bs_session_is_state(p, n) ? state_bytes(p, n) : bs_bytes_of(0);
         }
     }
 }
@@ -23857,7 +25880,6 @@ static void take_parts_over(bs_session *s, const session_parts *parts)
     s->dropped = parts->dropped;
     s->bound = parts->bound;
     s->state = parts->state;
-    s->weights = parts->weights;
     s->store.base = (uint8_t **)(void *)parts->store;
     s->state_bytes = parts->state_bytes;
     s->path_ns = parts->path_ns;
@@ -23865,6 +25887,7 @@ static void take_parts_over(bs_session *s, const session_parts *parts)
     s->chosen = parts->chosen;
     s->counts = parts->counts;
     s->route_counts = parts->route_counts;
+    s->work = parts->work;
     s->offsets = parts->offsets;
     s->past = parts->past;
     s->contexts = parts->contexts;
@@ -23872,54 +25895,64 @@ static void take_parts_over(bs_session *s, const session_parts *parts)
 
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
 {
-    bs_carver c = {NULL, 0};
+    bs_carver c = {NULL, {0}};
+    if (!sizes)
+        return;
+    memset(sizes, 0, sizeof *sizes);
+    if (!plan)
+        return;
     bs_carve(&c, 1, sizeof(bs_session));
     session_parts parts;
     carve_session(&c, plan, &parts, NULL);
-    sizes->persistent = c.used;
+    const bool device = bs_plan_on_device(plan);
+    sizes->weights = bs_bytes_figure(plan->weight_bytes);
+    sizes->persistent = bs_bytes_figure(device ? c.used : bs_bytes_add(c.used, plan->weight_bytes));
     bs_device_layout layout;
     bs_device_layout_make(plan, &layout);
-    sizes->device = layout.device_bytes;
+    sizes->device = device ? bs_bytes_figure(bs_bytes_add(bs_bytes_of(layout.device_bytes), plan->weight_bytes)) : 0;
     sizes->pinned = layout.pinned_bytes;
-    sizes->transient = bs_plan_on_device(plan) ? 0 : bs_add_u64(plan->transient_bytes, bs_mul_u64(plan->scratch_bytes, (uint64_t)plan->threads));
-    sizes->staging = plan->staging_bytes;
-    sizes->slots = bs_plan_on_device(plan) ? 0 : plan->slot_bytes;
-    if (bs_plan_streams(plan)) { /* lanes keep theirs, aligned to pages; while loading, it serves for resident weights */
-        const uint64_t lanes = bs_add_u64(bs_mul_u64((uint64_t)plan->lanes, plan->lane_bytes), BS_PAGE_BYTES);
-        sizes->staging = lanes > sizes->staging ? lanes : sizes->staging;
-    }
+    const bs_bytes transient = bs_bytes_add(plan->transient_bytes, bs_bytes_times(plan->scratch_bytes, plan->threads));
+    sizes->transient = bs_plan_on_device(plan) ? 0 : bs_bytes_figure(transient);
+    /* lanes keep theirs, aligned to pages; while loading, it serves for resident weights */
+    const bs_bytes lanes = bs_bytes_add(bs_bytes_times(plan->lane_bytes, plan->lanes), bs_bytes_of(BS_PAGE_BYTES));
+    sizes->staging = bs_bytes_figure(bs_plan_streams(plan) ? bs_bytes_max(plan->staging_bytes, lanes) : plan->staging_bytes);
+    sizes->slots = bs_plan_on_device(plan) ? 0 : bs_bytes_figure(plan->slot_bytes);
 }
 
 void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error)
 {
-    void *memory = bs_arena_take(arena, (size_t)bytes);
+    void *memory = bs_take(arena, bs_bytes_of(bytes));
     if (!memory)
-        bs_fail_arena(error, arena, bytes, what);
+        bs_fail_arena(error, arena, bs_bytes_of(bytes), what);
     return memory;
 }
 
-bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bs_error *error)
+bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bool own_weights, bs_error *error)
 {
-    bs_carver c = {bs_session_take(&memory->persistent, sizes->persistent, "the session", error), 0};
+    const bool here = !bs_plan_on_device(plan);
+    const bs_bytes all = bs_bytes_of(sizes->persistent);
+    const uint64_t bytes = bs_bytes_figure(here && !own_weights ? bs_bytes_sub(all, plan->weight_bytes) : all);
+    bs_carver c = {bs_session_take(&memory->persistent, bytes, "the session", error), {0}};
     if (!c.base)
-        return NULL;
-    memset(c.base, 0, (size_t)sizes->persistent);
+        return NULL; /* else this machine counts as many, here and below */
+    memset(c.base, 0, (size_t)bytes);
     bs_session *s = bs_carve(&c, 1, sizeof *s);
     s->plan = plan;
     s->graph = plan->graph;
     session_parts parts;
     carve_session(&c, plan, &parts, &s->root);
     take_parts_over(s, &parts);
+    s->weights = here && own_weights ? bs_carve_bytes(&c, plan->weight_bytes) : NULL;
     s->transient = sizes->transient ? bs_session_take(&memory->transient, sizes->transient, "activations", error) : NULL;
     if (sizes->transient && !s->transient)
         return NULL;
-    s->scratch = s->transient ? s->transient + plan->transient_bytes : NULL;
+    s->scratch = s->transient ? bs_bytes_at(s->transient, plan->transient_bytes) : NULL;
     s->root.session = s;
     s->root.domains[0].count = 1;
     for (int32_t t = 0; t < plan->threads; t++) {
         s->contexts[t].session = s;
         s->contexts[t].thread = t;
-        s->contexts[t].scratch = s->scratch ? s->scratch + (uint64_t)t * plan->scratch_bytes : NULL;
+        s->contexts[t].scratch = s->scratch ? bs_bytes_row(s->scratch, bs_bytes_of(0), t, plan->scratch_bytes) : NULL;
     }
     s->root.scratch = s->scratch;
     return s;
@@ -23935,10 +25968,14 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
 
 /* ------------------------------------------------------------------------------------------------- weights */
 
-static void weight_name(char *text, size_t bytes, const bs_node *node, const char *suffix)
+static bool shared_weights_fit(const bs_session *s, const bs_session_desc *desc, bs_error *error)
 {
-    const char *name = bs_node_name(node);
-    snprintf(text, bytes, "%s%s%s", name, *suffix ? "." : "", suffix);
+    const bs_session *of = desc->weights_of;
+    if (of && of->plan != s->plan)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.weights_of: a session of another plan");
+    if (of && of->device && of->device != desc->device)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.weights_of: a session on another device");
+    return true;
 }
 
 /* Canonical tensors of one node in place or in staging, then prepared. */
@@ -23949,20 +25986,20 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const void *tensors[BS_MAX_WEIGHTS];
     const int32_t count = op->weights(s->graph, node, specs);
-    uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error) : s->weights + s->plan->nodes[n].prepared_offset;
+    uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error) : bs_bytes_at(s->weights, s->plan->nodes[n].prepared_offset);
     if (!prepared)
         return BS_ERROR_PLATFORM;
     for (int32_t i = 0; i < count; i++) {
         char name[2 * BS_MAX_NAME];
         bs_weight_info info;
-        weight_name(name, sizeof name, node, specs[i].suffix);
+        bs_weight_name(name, sizeof name, node, specs[i].suffix);
         const bs_status found = bs_weight_find(weights, name, &specs[i], &info, error);
         if (found != BS_OK)
             return found;
         tensors[i] = bs_weight_view(weights, &specs[i], &info);
         if (tensors[i])
             continue;
-        uint8_t *target = staging + bs_weight_offset(specs, i);
+        uint8_t *target = bs_bytes_at(staging, bs_weight_offset(specs, i));
         const bs_status read = bs_weight_load(weights, name, &specs[i], &info, s->plan->tier, target, error);
         if (read != BS_OK)
             return read;
@@ -23970,25 +26007,22 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     }
     bs_weight_prepare(s->graph, node, &s->plan->nodes[n], tensors, prepared);
     if (s->device)
-        return s->device->api->loaded(s->on_device, s->plan->nodes[n].prepared_offset, s->plan->nodes[n].prepared_bytes, error);
+        return s->device->api->loaded(s->on_device, bs_bytes_figure(s->plan->nodes[n].prepared_offset), bs_bytes_figure(s->plan->nodes[n].prepared_bytes), error);
     return BS_OK;
 }
 
-/* A router that is decided ahead needs no table of its own. */
-static bool needs_weights(const bs_session *s, int32_t n)
+/* Whether its resident copy is read for this node: not for another of the same weights. */
+static bool loads_weights(const bs_session *s, int32_t n)
 {
-    const bs_node *node = &s->graph->nodes[n];
-    const bool forced = bs_node_is(node, &bs_op_route) && s->plan->routers[node->router].forced;
-    return s->plan->node_live[n] && s->plan->nodes[n].unit == 0 && bs_op_get(node->op)->weights && !forced;
+    const bs_node_plan *np = &s->plan->nodes[n];
+    return bs_plan_needs_weights(s->plan, n) && np->unit == 0 && np->owner == n;
 }
 
+/* On a device they have arrived when this returns: another session may read them. */
 static bs_status load_weights(bs_session *s, const bs_weights *weights, uint8_t *staging, bs_error *error)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++) {
-        if (!needs_weights(s, n))
-            continue;
-        bs_weight_spec specs[BS_MAX_WEIGHTS];
-        if (bs_op_get(s->graph->nodes[n].op)->weights(s->graph, &s->graph->nodes[n], specs) == 0)
+        if (!loads_weights(s, n))
             continue;
         if (!weights->find)
             return bs_fail(error, BS_ERROR_WEIGHTS, "%s \"%s\" needs weights and the session was given none",
@@ -23997,7 +26031,7 @@ static bs_status load_weights(bs_session *s, const bs_weights *weights, uint8_t 
         if (status != BS_OK)
             return status;
     }
-    return BS_OK;
+    return s->device ? s->device->api->settle(s->on_device, error) : BS_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------ creation */
@@ -24013,21 +26047,23 @@ static void bind_own_states(bs_session *s)
 /* ------------------------------------------------------------------------------------------------- device */
 
 /* Its memory is taken from the device's arenas: what bs_plan_sizes said. */
-static bool device_start(bs_session *s, bs_device *device, bs_error *error)
+static bool device_start(bs_session *s, bs_device *device, void *stream, bs_error *error)
 {
     bs_device_layout layout;
-    if (!device)
-        return bs_refuse(error, BS_ERROR_UNSUPPORTED, "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");
     bs_device_layout_make(s->plan, &layout);
-    s->device_memory = bs_session_take(&device->memory, layout.device_bytes, "the session on the GPU", error);
-    s->device_pinned = s->device_memory ? bs_session_take(&device->pinned, layout.pinned_bytes, "what is copied to and from the GPU", error) : NULL;
+    const bs_bytes weights = s->weights ? bs_bytes_of(0) : s->plan->weight_bytes;
+    const uint64_t bytes = bs_bytes_figure(bs_bytes_add(weights, bs_bytes_of(layout.device_bytes)));
+    uint8_t *const memory = bs_session_take(&device->memory, bytes, "the session on the GPU", error);
+    s->weights = s->weights ? s->weights : memory;
+    s->device_memory = memory ? bs_bytes_at(memory, weights) : NULL;
+    s->device_pinned = memory ? bs_session_take(&device->pinned, layout.pinned_bytes, "what is copied to and from the GPU", error) : NULL;
     if (!s->device_pinned)
         return false;
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
         if (bs_session_is_state(s->plan, n))
-            s->state[n] = s->device_memory + layout.states + bs_device_state_place(s->plan, n);
+            s->state[n] = bs_bytes_at(s->device_memory, bs_bytes_add(bs_bytes_of(layout.states), bs_device_state_place(s->plan, n)));
     const bs_device_client client = {s->graph, s->plan, s->platform, s->dims, s->bound, s->state, s->root.domains, s->offsets, s->past,
-                                     s->callbacks, s->chosen, s->counts, s->dropped};
+                                     s->weights, s->callbacks, s->chosen, s->counts, s->dropped, stream};
     s->client = client;
     if (device->api->open(device, &s->client, s->device_memory, s->device_pinned, &s->on_device, error) != BS_OK)
         return false;
@@ -24050,8 +26086,8 @@ static void profile_unit(const void *user, int32_t index, bs_profile_unit *unit)
     unit->name = s->graph->text + s->graph->blocks[u->block].name;
     unit->router = u->domain ? s->graph->domains[u->domain].router : 0;
     unit->path = u->domain ? s->graph->domains[u->domain].path : -1;
-    unit->read_bytes = s->store.facts[index].read_bytes;
-    unit->slot_bytes = s->store.facts[index].slot_bytes;
+    unit->read_bytes = bs_bytes_figure(s->store.facts[index].read_bytes);
+    unit->slot_bytes = bs_bytes_figure(s->store.facts[index].slot_bytes);
 }
 
 static void profile_stage(const void *user, int32_t index, bs_profile_stage *stage)
@@ -24066,7 +26102,7 @@ static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_
 {
     const bs_profile_header_desc header = {s, s->graph->n_routers - 1, s->plan->n_units - 1, s->plan->n_stages,
                                            profile_router, profile_unit, profile_stage,
-                                           s->plan->slot_bytes, s->plan->chunk_bytes, stream->policy, stream->speculation};
+                                           bs_bytes_figure(s->plan->slot_bytes), bs_bytes_figure(s->plan->chunk_bytes), stream->policy, stream->speculation};
     if (bs_profile_header(s->profile, &header) == BS_OK)
         return true;
     return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.profile: another session uses it");
@@ -24077,22 +26113,27 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
 {
     s->platform = desc->platform ? desc->platform : bs_platform_default();
     s->profile = desc->profile;
-    if (bs_plan_on_device(s->plan) && !device_start(s, desc->device, error))
+    if (bs_plan_on_device(s->plan) && !desc->device)
+        return bs_refuse(error, BS_ERROR_UNSUPPORTED, "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");
+    if (!shared_weights_fit(s, desc, error))
+        return false;
+    if (desc->weights_of)
+        s->weights = desc->weights_of->weights;
+    if (bs_plan_on_device(s->plan) && !device_start(s, desc->device, desc->cuda_stream, error))
         return false;
     bind_own_states(s);
     if (s->device)
         bs_reset_state(s);
-    if (load_weights(s, &desc->weights, staging, error) != BS_OK)
+    if (!desc->weights_of && load_weights(s, &desc->weights, staging, error) != BS_OK)
         return false;
-    const uintptr_t page = ~(uintptr_t)(BS_PAGE_BYTES - 1);
-    uint8_t *const lanes = staging ? staging + ((((uintptr_t)staging + BS_PAGE_BYTES - 1) & page) - (uintptr_t)staging) : NULL;
+    uint8_t *const lanes = staging ? staging + bs_to_aligned(staging, BS_PAGE_BYTES) : NULL;
     bs_device_layout layout;
     bs_device_layout_make(s->plan, &layout);
     if (s->device)
         slots = s->plan->desc.in_place ? s->device_pinned + layout.slots_pinned : s->device_memory + layout.slots;
     const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base,
                                  slots, lanes, s->weights, s->device, s->on_device,
-                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.stages : NULL, layout.stage_bytes};
+                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.stages : NULL, bs_bytes_of(layout.stage_bytes)};
     if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
         return false;
     if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))
@@ -24132,7 +26173,7 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
     }
     bs_plan_sizes(plan, &sizes);
     const size_t mark[4] = {memory->persistent.used, memory->transient.used, memory->staging.used, memory->slots.used};
-    bs_session *s = bs_session_carve(memory, plan, &sizes, error);
+    bs_session *s = bs_session_carve(memory, plan, &sizes, !desc->weights_of, error);
     uint8_t *staging = s && sizes.staging ? bs_session_take(&memory->staging, sizes.staging, "reading weights", error) : NULL;
     uint8_t *slots = s && sizes.slots ? bs_session_take(&memory->slots, sizes.slots, "weights of blocks", error) : NULL;
     const size_t device_mark[2] = {desc->device ? desc->device->memory.used : 0, desc->device ? desc->device->pinned.used : 0};
@@ -24183,12 +26224,33 @@ bool bs_session_owns_state(const bs_session *s, int32_t n)
 }
 
 /* A state in one piece, wherever it lies. */
-static void zero_state(bs_session *s, uint8_t *memory, uint64_t bytes)
+static void zero_state(bs_session *s, uint8_t *memory, bs_bytes bytes)
 {
     if (!s->device)
-        memset(memory, 0, (size_t)bytes);
-    else if (s->device->api->zero(s->on_device, memory, bytes) != BS_OK)
+        memset(memory, 0, (size_t)bs_bytes_figure(bytes));
+    else if (s->device->api->zero(s->on_device, memory, bs_bytes_figure(bytes)) != BS_OK)
         s->broken = true;
+}
+
+/* A caller's buffer, piece by piece as far as its elements lie side by side: what is between them is not the session's, and on
+ * a GPU the host may not reach it. */
+static void zero_bound(bs_session *s, const bs_buffer *b)
+{
+    const int64_t bytes = (int64_t)bs_dtype_bytes(b->dtype);
+    int64_t piece = 1, pieces = 1;
+    int32_t outer = b->rank;
+    for (; outer > 0 && (b->dim[outer - 1] == 1 || b->stride[outer - 1] == piece); outer--)
+        piece *= b->dim[outer - 1];
+    for (int32_t i = 0; i < outer; i++)
+        pieces *= b->dim[i];
+    for (int64_t k = 0; k < pieces; k++) {
+        int64_t rest = k, at = 0;
+        for (int32_t i = outer - 1; i >= 0; i--) {
+            at += rest % b->dim[i] * b->stride[i];
+            rest /= b->dim[i];
+        }
+        zero_state(s, (uint8_t *)b->data + at * bytes, bs_bytes_array(piece, (size_t)bytes));
+    }
 }
 
 void bs_reset_state(bs_session *session)
@@ -24205,18 +26267,7 @@ void bs_reset_state(bs_session *session)
             zero_state(session, session->state[n], session->state_bytes[n]);
             continue;
         }
-        const size_t bytes = bs_dtype_bytes(b->dtype);
-        int64_t elements = 1;
-        for (int32_t i = 0; i < b->rank; i++)
-            elements *= b->dim[i];
-        for (int64_t k = 0; k < elements; k++) {
-            int64_t rest = k, at = 0;
-            for (int32_t i = b->rank - 1; i >= 0; i--) {
-                at += rest % b->dim[i] * b->stride[i];
-                rest /= b->dim[i];
-            }
-            memset((uint8_t *)b->data + at * (int64_t)bytes, 0, bytes);
-        }
+        zero_bound(session, b);
     }
 }
 
@@ -24259,6 +26310,56 @@ static void session_leave(bs_session *session)
     (void)session;
 }
 
+/* Elements of a buffer are apart when every stride, by size, is larger than all that the smaller ones reach. That refuses a few
+ * layouts whose elements interleave without meeting, which nobody has. */
+static bs_status check_strides(const bs_buffer *b, const char *name, bool written, bs_error *error)
+{
+    int32_t order[BS_MAX_RANK], n = 0;
+    uint64_t step[BS_MAX_RANK], reach = 0;
+    for (int32_t i = 0; i < b->rank; i++) {
+        step[i] = b->stride[i] < 0 ? 0 - (uint64_t)b->stride[i] : (uint64_t)b->stride[i];
+        int32_t at = n++;
+        for (; at > 0 && step[order[at - 1]] > step[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    for (int32_t k = 0; k < n; k++) {
+        const int32_t i = order[k];
+        if (b->dim[i] == 1)
+            continue;
+        if (written && step[i] <= reach)
+            return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": its elements overlap: the stride of dimension %d is %lld, expected %llu or more, either way",
+                           name, i, (long long)b->stride[i], (unsigned long long)bs_add_u64(reach, 1));
+        reach = bs_add_u64(reach, bs_mul_u64(step[i], (uint64_t)b->dim[i] - 1));
+    }
+    if (bs_mul_u64(bs_add_u64(reach, 1), bs_dtype_bytes(b->dtype)) > PTRDIFF_MAX)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": its strides reach beyond all memory", name);
+    return BS_OK;
+}
+
+#if defined(BS_DEBUG)
+/* From the first byte that strides reach to the end of the last. */
+static const uint8_t *buffer_extent(const bs_buffer *b, uint64_t *bytes)
+{
+    int64_t low = 0, high = 1;
+    for (int32_t i = 0; i < b->rank; i++) {
+        const int64_t reach = b->stride[i] * (b->dim[i] - 1);
+        low += reach < 0 ? reach : 0;
+        high += reach > 0 ? reach : 0;
+    }
+    const int64_t each = (int64_t)bs_dtype_bytes(b->dtype);
+    *bytes = (uint64_t)((high - low) * each);
+    return (const uint8_t *)b->data + low * each;
+}
+
+static bool buffer_is_outside(const bs_session *session, const bs_buffer *b)
+{
+    uint64_t bytes;
+    const uint8_t *first = buffer_extent(b, &bytes);
+    return bs_disjoint(first, bytes, session->transient, bs_bytes_figure(session->plan->transient_bytes));
+}
+#endif
+
 static bs_status session_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
 {
     if (!session || !name || !buffer || !buffer->data)
@@ -24277,14 +26378,16 @@ static bs_status session_bind(bs_session *session, const char *name, const bs_bu
         const int64_t maximum = bs_dim_max(session->graph, v->dims[i]);
         const bool fixed = bs_dim_is_const(session->graph, v->dims[i]);
         if (b.dim[i] < 1 || b.dim[i] > maximum || (fixed && b.dim[i] != maximum))
-            return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": dimension %d is %lld, expected %s", name, i, (long long)b.dim[i],
-                           bs_dim_text(session->graph, v->dims[i], text, sizeof text));
+            return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": dimension %d is %lld, expected %s%s", name, i, (long long)b.dim[i],
+                           fixed ? "" : "1<=", bs_dim_text(session->graph, v->dims[i], text, sizeof text));
         dense = dense && b.stride[i] == 0;
     }
     for (int32_t i = b.rank - 1; dense && i >= 0; i--)
         b.stride[i] = i == b.rank - 1 ? 1 : b.stride[i + 1] * b.dim[i + 1];
-    BS_DEBUG_CHECK(bs_disjoint(b.data, (uint64_t)(b.stride[0] * b.dim[0]) * bs_dtype_bytes(b.dtype), session->transient,
-                               session->plan->transient_bytes));
+    const bs_status status = check_strides(&b, name, !bs_node_is(&session->graph->nodes[n], &bs_op_input), error);
+    if (status != BS_OK)
+        return status;
+    BS_DEBUG_CHECK(buffer_is_outside(session, &b));
     session->bound[n] = b;
     return BS_OK;
 }
@@ -24467,12 +26570,12 @@ static void run_begin(bs_session *s)
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
         if (bs_session_is_state(s->plan, n) && bs_session_owns_state(s, n))
             shape_own_state(s, n, bound_value(s, n));
-    const size_t slots = (size_t)s->graph->n_routers * BS_MAX_PATHS;
+    const size_t slots = (size_t)s->graph->n_paths;
     memset(s->path_ns, 0, (size_t)s->plan->threads * slots * sizeof *s->path_ns);
     memset(s->route_counts, 0, (size_t)s->plan->threads * slots * sizeof *s->route_counts);
     for (int32_t r = 1; r < s->graph->n_routers; r++) {
         s->dropped[r] = 0;
-        memset(s->chosen[r], -1, (size_t)s->plan->domains[bs_plan_top_domain(s->graph, s->graph->routers[r].domain)].max_rows);
+        memset(s->chosen[r], -1, (size_t)s->root.domains[bs_plan_top_domain(s->graph, s->graph->routers[r].domain)].count * sizeof **s->chosen);
     }
     *s->fault = '\0';
     atomic_store(&s->status, BS_OK);
@@ -24481,7 +26584,7 @@ static void run_begin(bs_session *s)
 /* Sums what the threads counted. */
 static void run_end(bs_session *s)
 {
-    const size_t slots = (size_t)s->graph->n_routers * BS_MAX_PATHS;
+    const size_t slots = (size_t)s->graph->n_paths;
     memset(s->counts, 0, slots * sizeof *s->counts);
     for (int32_t t = 0; t < s->plan->threads; t++)
         for (size_t k = 0; k < slots; k++) {
@@ -24632,8 +26735,8 @@ bs_status bs_decision_get(const bs_session *session, const char *router, bs_deci
             continue;
         const int32_t top = bs_plan_top_domain(session->graph, session->graph->routers[r].domain);
         decision->paths = session->graph->routers[r].desc->paths;
-        decision->counts = session->counts + (size_t)r * BS_MAX_PATHS;
-        decision->ns = session->path_ns + (size_t)r * BS_MAX_PATHS;
+        decision->counts = session->counts + session->graph->routers[r].first_path;
+        decision->ns = session->path_ns + session->graph->routers[r].first_path;
         decision->cells = session->root.domains[top].count;
         decision->chosen = session->chosen[r];
         decision->dropped = session->dropped[r];
@@ -24644,12 +26747,17 @@ bs_status bs_decision_get(const bs_session *session, const char *router, bs_deci
 
 void bs_session_stats(const bs_session *session, bs_run_stats *stats)
 {
-    if (session && stats)
+    if (!stats)
+        return;
+    memset(stats, 0, sizeof *stats);
+    if (session)
         *stats = session->stats;
 }
 
 void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats)
 {
+    if (!stats)
+        return;
     memset(stats, 0, sizeof *stats);
     if (session && session->store.plan)
         bs_store_stats(&session->store, stats);
@@ -24657,6 +26765,8 @@ void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats)
 
 bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predictor predictor, bs_prediction *prediction)
 {
+    if (!prediction)
+        return BS_ERROR_ARGUMENT;
     memset(prediction, 0, sizeof *prediction);
     if (!session || !session->store.plan || stage < -1 || stage >= session->plan->n_stages || (int32_t)predictor < 0 || predictor >= BS_PREDICTOR_COUNT)
         return BS_ERROR_ARGUMENT;
@@ -24748,11 +26858,12 @@ bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, u
 /* #include "gguf.h" */
 /* #include "op.h" */
 
-/* Caps of a file: beyond any network for a board, and small enough that what is quadratic in them does not matter. */
-#define BS_MODEL_MAX_NODES 8192
-#define BS_MODEL_MAX_OPERANDS 65536
-#define BS_MODEL_MAX_WEIGHTS 8192
-#define BS_MODEL_MAX_SYMBOLS 64
+/* Caps of a file, those of a graph: what it holds is limited by its bytes long before, and nothing is quadratic in them. */
+#define BS_MODEL_MAX_NODES BS_MAX_ENTRIES
+#define BS_MODEL_MAX_OPERANDS (4 * BS_MAX_ENTRIES)
+#define BS_MODEL_MAX_WEIGHTS BS_MAX_ENTRIES
+#define BS_MODEL_MAX_BLOCKS BS_MAX_ENTRIES
+#define BS_MODEL_MAX_SYMBOLS 65535 /* that a dimension can name */
 #define BS_MODEL_MAX_PARAMS 32
 
 /* Of a record, from version 2 on: so that what a streamed read brought can be told from anything else. */
@@ -24763,22 +26874,24 @@ bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, u
 
 /* A range of nodes and its record. Nodes count from 0 here, as in the file. */
 typedef struct bs_model_block {
-    uint64_t name_at; /* of the string, its length included */
-    uint64_t offset, bytes; /* the head included */
+    bs_bytes name_at; /* of the string, its length included */
+    bs_bytes offset, bytes; /* the head included */
     int32_t first_node, end_node;
     int32_t first_weight, end_weight;
     uint32_t crc32; /* of what follows the head */
 } bs_model_block;
 
 typedef struct bs_model_weight {
-    uint64_t hash, name_at;
-    uint64_t offset, bytes; /* absolute */
+    uint64_t hash;
+    bs_bytes name_at;
+    bs_bytes offset, bytes; /* absolute */
     int64_t dim[BS_MAX_RANK];
     int32_t dtype, rank, block;
+    int32_t by_hash; /* entry k of the table: which weight is the k-th by its hash */
 } bs_model_weight;
 
 typedef struct bs_model_symbol {
-    uint64_t name_at;
+    bs_bytes name_at;
     int64_t maximum;
 } bs_model_symbol;
 
@@ -24794,16 +26907,17 @@ struct bs_model {
     uint64_t file_id;
     uint32_t version, opset, scale, n_values;
     int32_t n_nodes, n_operands, n_blocks, n_weights, n_symbols;
-    uint64_t text_bytes; /* that names and parameters will take in the graph */
+    int32_t n_routers, n_domains; /* of the graph, at most */
+    bs_bytes text_bytes; /* that names and parameters will take in the graph */
     bs_model_block *blocks;
     bs_model_weight *weights;
-    bs_model_symbol symbols[BS_MODEL_MAX_SYMBOLS];
+    bs_model_symbol *symbols;
 };
 
 /* One stored node, decoded; what it has no parameters for is 0. */
 typedef struct bs_model_node {
     int32_t op, block, n_in, n_params;
-    int32_t in[BS_MAX_PATHS + 1];
+    const int32_t *in; /* where the walk puts operands; NULL: there is no room */
     int32_t params[BS_MODEL_MAX_PARAMS];
     char name[BS_MAX_NAME];
 } bs_model_node;
@@ -24815,6 +26929,8 @@ bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t ea
 typedef struct bs_model_walk {
     bs_cursor op, name, in_count, in, param_count, param, block;
     int32_t index; /* of the node read last; -1 before the first */
+    int32_t *operands; /* room for those of one node; NULL: they are passed over */
+    int32_t room;
 } bs_model_walk;
 
 /* Bytes of the head that each record of this file has. */
@@ -24823,6 +26939,8 @@ static inline uint32_t bs_model_head_bytes(const bs_model *model)
     return model->version >= 2 ? BS_MODEL_HEAD_BYTES : 0;
 }
 
+/* What bs_model_index takes of an arena on top of GGUF's own, at most; 0 and a status when the header cannot be read. */
+bs_status bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *error);
 /* Everything that the keys say, checked; model->gguf is open. The index goes to `arena`. */
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);
 
@@ -24864,17 +26982,25 @@ void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk)
     walk_cursor(model, "brainstorm.node.params", &walk->param);
     walk_cursor(model, "brainstorm.node.block", &walk->block);
     walk->index = -1;
+    walk->operands = NULL;
+    walk->room = 0;
 }
 
-/* The list of one node: as many numbers as the next count says. */
-static bs_status walk_list(bs_cursor *counts, bs_cursor *list, const char *what, int32_t most, int32_t *count, int32_t *target, bs_error *error)
+/* How many numbers of a list are one node's. */
+static bs_status walk_count(bs_cursor *counts, const char *what, int32_t most, int32_t *count, bs_error *error)
 {
     *count = bs_cursor_i32(counts);
     if (counts->status != BS_OK)
         return bs_cursor_fail(counts, error, what);
-    if (*count < 0 || *count > most)
-        return bs_fail(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most);
-    return bs_cursor_take(list, target, (uint64_t)*count * sizeof *target) ? BS_OK : bs_cursor_fail(list, error, what);
+    return *count >= 0 && *count <= most ? BS_OK : bs_fail(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most);
+}
+
+/* target: NULL when they are not asked for. */
+static bs_status walk_list(bs_cursor *list, const char *what, int32_t count, int32_t *target, bs_error *error)
+{
+    const bs_bytes bytes = bs_bytes_array(count, sizeof *target);
+    const bool there = target ? bs_cursor_take(list, target, bytes) : bs_cursor_skip(list, bytes);
+    return there ? BS_OK : bs_cursor_fail(list, error, what);
 }
 
 static bs_status walk_op(bs_model_walk *walk, bs_model_node *node, bs_error *error)
@@ -24890,14 +27016,25 @@ static bs_status walk_op(bs_model_walk *walk, bs_model_node *node, bs_error *err
     return BS_OK;
 }
 
+/* What does not fit into the room is passed over: whoever gave it says so. */
+static bs_status walk_operands(bs_model_walk *walk, bs_model_node *node, bs_error *error)
+{
+    const bs_status status = walk_count(&walk->in_count, "inputs", BS_MAX_PATHS + 1, &node->n_in, error);
+    int32_t *const target = node->n_in <= walk->room ? walk->operands : NULL;
+    node->in = target;
+    return status == BS_OK ? walk_list(&walk->in, "inputs", node->n_in, target, error) : status;
+}
+
 /* Fewer parameters than the op has: the file is older, and zero means default. */
 static bs_status walk_node(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
     bs_status status = walk_op(walk, node, error);
     if (status == BS_OK)
-        status = walk_list(&walk->in_count, &walk->in, "inputs", BS_MAX_PATHS + 1, &node->n_in, node->in, error);
+        status = walk_operands(walk, node, error);
     if (status == BS_OK)
-        status = walk_list(&walk->param_count, &walk->param, "parameters", bs_op_get(node->op)->n_fields, &node->n_params, node->params, error);
+        status = walk_count(&walk->param_count, "parameters", bs_op_get(node->op)->n_fields, &node->n_params, error);
+    if (status == BS_OK)
+        status = walk_list(&walk->param, "parameters", node->n_params, node->params, error);
     node->block = bs_cursor_i32(&walk->block);
     return status == BS_OK && walk->block.status != BS_OK ? bs_cursor_fail(&walk->block, error, "its block") : status;
 }
@@ -24915,13 +27052,21 @@ bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error 
 /* ------------------------------------------------------------------------------------------------ symbols */
 
 /* The maxima that the symbols will get: the file's, or what the caller's inputs ask for. */
-typedef struct model_maxima {
-    int64_t maximum[BS_MODEL_MAX_SYMBOLS];
-    bool set[BS_MODEL_MAX_SYMBOLS];
-} model_maxima;
+typedef struct model_maximum {
+    int64_t maximum;
+    bool set; /* by an input */
+} model_maximum;
+
+/* Until the symbols are made, the graph's empty table of dimensions holds what they will be: one entry each. */
+static model_maximum *maximum_of(bs_graph *graph, int64_t symbol)
+{
+    return (model_maximum *)(void *)&graph->dims[symbol];
+}
+
+typedef char model_maximum_fits[sizeof(model_maximum) <= sizeof(bs_dim_info) ? 1 : -1];
 
 /* One dimension of an input, as structure.h encodes it: a constant, or symbol number + 65536 (factor - 1), negated. */
-static bs_status maxima_dim(const bs_model *model, model_maxima *m, const bs_model_input *input, int32_t index,
+static bs_status maxima_dim(const bs_model *model, bs_graph *graph, const bs_model_input *input, int32_t index,
                             int32_t code, bs_error *error)
 {
     const int64_t wanted = input->dim[index], negated = -(int64_t)code;
@@ -24936,27 +27081,28 @@ static bs_status maxima_dim(const bs_model *model, model_maxima *m, const bs_mod
         return bs_fail(error, BS_ERROR_FORMAT, "dimension %d is symbol %d of %d", index, (int)symbol + 1, model->n_symbols);
     if (wanted < 1 || wanted % factor != 0)
         return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a positive multiple of %d", index, (long long)wanted, (int)factor);
-    if (m->set[symbol] && m->maximum[symbol] != wanted / factor)
+    model_maximum *m = maximum_of(graph, symbol);
+    if (m->set && m->maximum != wanted / factor)
         return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index, (long long)wanted,
-                       (long long)(m->maximum[symbol] * factor));
-    m->maximum[symbol] = wanted / factor;
-    m->set[symbol] = true;
+                       (long long)(m->maximum * factor));
+    m->maximum = wanted / factor;
+    m->set = true;
     return BS_OK;
 }
 
-static bs_status maxima_input(const bs_model *model, model_maxima *m, const bs_model_input *input,
+static bs_status maxima_input(const bs_model *model, bs_graph *graph, const bs_model_input *input,
                               const bs_model_node *node, bs_error *error)
 {
     if (node->params[1] != input->rank || input->rank < 1 || input->rank > BS_MAX_RANK)
         return bs_fail(error, BS_ERROR_SHAPE, "its rank is %d, expected %d", input->rank, node->params[1]);
     bs_status status = BS_OK;
     for (int32_t i = 0; status == BS_OK && i < input->rank; i++)
-        status = maxima_dim(model, m, input, i, node->params[2 + i], error);
+        status = maxima_dim(model, graph, input, i, node->params[2 + i], error);
     return status;
 }
 
 /* Looks for one input among the nodes. */
-static bs_status maxima_find(const bs_model *model, model_maxima *m, const bs_model_input *input, bs_error *error)
+static bs_status maxima_find(const bs_model *model, bs_graph *graph, const bs_model_input *input, bs_error *error)
 {
     bs_model_walk walk;
     bs_model_node node;
@@ -24968,7 +27114,7 @@ static bs_status maxima_find(const bs_model *model, model_maxima *m, const bs_mo
         if (status == BS_OK && (bs_op_get(node.op) != &bs_op_input || strcmp(node.name, input->name) != 0))
             continue;
         if (status == BS_OK) {
-            status = maxima_input(model, m, input, &node, error);
+            status = maxima_input(model, graph, input, &node, error);
             if (status != BS_OK)
                 bs_error_prefix(error, "input \"%s\": ", node.name);
         }
@@ -24977,22 +27123,23 @@ static bs_status maxima_find(const bs_model *model, model_maxima *m, const bs_mo
     return bs_fail(error, BS_ERROR_ARGUMENT, "the model has no input \"%.64s\"", input->name);
 }
 
-static bs_status maxima_decide(const bs_model *model, const bs_model_build_desc *desc, model_maxima *m, bs_error *error)
+static bs_status maxima_decide(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
 {
     bs_status status = BS_OK;
-    memset(m, 0, sizeof *m);
+    if (model->n_symbols > graph->max_dims)
+        return bs_fail(error, BS_ERROR_LIMIT, "%d symbols, the graph has room for %d dimensions (bs_graph_desc.max_dims)", model->n_symbols,
+                       graph->max_dims);
     for (int32_t i = 0; i < model->n_symbols; i++)
-        m->maximum[i] = model->symbols[i].maximum;
+        *maximum_of(graph, i) = (model_maximum){model->symbols[i].maximum, false};
     for (int32_t i = 0; status == BS_OK && desc && i < desc->n_inputs; i++)
-        status = maxima_find(model, m, &desc->inputs[i], error);
+        status = maxima_find(model, graph, &desc->inputs[i], error);
     return status;
 }
 
 /* Symbols are numbered in the order they are made: all of them, before any node. */
 static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
 {
-    model_maxima maxima;
-    const bs_status status = maxima_decide(model, desc, &maxima, error);
+    const bs_status status = maxima_decide(model, graph, desc, error);
     if (status != BS_OK)
         return status;
     for (int32_t i = 0; i < model->n_symbols; i++) {
@@ -25000,7 +27147,7 @@ static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_
         const bs_status found = bs_gguf_text(&model->gguf, model->symbols[i].name_at, name, sizeof name, error);
         if (found != BS_OK)
             return found;
-        bs_symbol(graph, name, maxima.maximum[i]);
+        bs_symbol(graph, name, maximum_of(graph, i)->maximum);
     }
     return bs_graph_check(graph, error);
 }
@@ -25027,7 +27174,7 @@ static bs_status build_node(bs_graph *graph, const bs_model_node *node)
  * them is told how many bits they have. Numbers inside the net stay the same. */
 static void widen_convert(const bs_graph *graph, bs_model_node *node, int32_t bits)
 {
-    const bool known = node->n_in == 1 && node->in[0] > 0 && node->in[0] < graph->n_values;
+    const bool known = node->n_in == 1 && node->in && node->in[0] > 0 && node->in[0] < graph->n_values;
     const bool from_codes = known && graph->values[node->in[0]].dtype == BS_U16, to_codes = node->params[0] == BS_U8;
     const float factor = (float)(1 << (bits - 8));
     float scale;
@@ -25081,7 +27228,7 @@ static bs_status replay_open_block(model_replay *r)
         return status;
     bs_block_begin(r->graph, name);
     r->next_block++;
-    return bs_graph_check(r->graph, r->error);
+    return bs_graph_failure(r->graph, r->error);
 }
 
 /* Ends what ends before node `index`, begins what begins there. Blocks are never empty and properly nested. */
@@ -25104,13 +27251,15 @@ static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index
     if (node->block != r->graph->current_block)
         return bs_fail(r->error, BS_ERROR_FORMAT, "node %d is said to be of block %d, but lies in block %d", index, node->block,
                        r->graph->current_block);
+    if (bs_op_get(node->op)->upgrade)
+        bs_op_get(node->op)->upgrade(node->params, (int32_t)r->model->opset);
     if (r->code_bits > 8)
         widen_codes(r->graph, node, r->code_bits);
     if (r->floor != 0)
         replace_floor(node, r->floor);
     if (build_node(r->graph, node) == BS_OK)
         return BS_OK;
-    bs_graph_check(r->graph, r->error);
+    bs_graph_failure(r->graph, r->error);
     bs_error_prefix(r->error, "node %d: ", index);
     return r->graph->status;
 }
@@ -25135,6 +27284,8 @@ static bs_status build_nodes(model_replay *r)
     bs_status status = BS_OK;
     bs_model_walk_begin(r->model, &walk);
     for (int32_t i = 0; status == BS_OK && i < r->model->n_nodes; i++) {
+        walk.operands = r->graph->operands + r->graph->n_operands; /* where they belong */
+        walk.room = r->graph->max_operands - r->graph->n_operands;
         status = bs_model_walk_next(&walk, &node, r->error);
         if (status == BS_OK)
             status = replay_node(r, &node, i);
@@ -25198,7 +27349,7 @@ static bs_status head_check(const bs_model *model, int32_t index, const uint8_t 
     const struct { const char *name; uint64_t is, expected; } fields[] = {
         {"magic", head_u32(head, 0), BS_MODEL_HEAD_MAGIC},     {"version", head_u32(head, 4), BS_MODEL_HEAD_VERSION},
         {"file id", head_u64(head, 24), model->file_id},       {"block", head_u32(head, 8), (uint32_t)index},
-        {"CRC-32", head_u32(head, 12), block->crc32},          {"length", head_u64(head, 16), block->bytes},
+        {"CRC-32", head_u32(head, 12), block->crc32},          {"length", head_u64(head, 16), bs_bytes_figure(block->bytes)},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].is != fields[i].expected)
@@ -25231,6 +27382,8 @@ uint32_t bs_model_fetch_alignment(const bs_model *model)
 
 bs_status bs_model_can_stream(const bs_model *model, bs_error *error)
 {
+    if (!model)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_can_stream: the model is NULL");
     if (model->version < 2)
         return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s: a model file of version %u cannot be streamed: write it anew in version %d",
                        model->where, (unsigned)model->version, BS_MODEL_VERSION);
@@ -25246,7 +27399,7 @@ static bs_status stream_locate(const void *user, const bs_weight_info *info, int
     if (info->handle >= (uint64_t)model->n_weights)
         return BS_ERROR_ARGUMENT;
     *block = model->weights[info->handle].block;
-    *offset = model->weights[info->handle].offset;
+    *offset = bs_bytes_figure(model->weights[info->handle].offset);
     return BS_OK;
 }
 
@@ -25257,9 +27410,9 @@ static bs_status stream_record(const void *user, int32_t index, bs_record *recor
     if (index < 0 || index >= model->n_blocks)
         return BS_ERROR_ARGUMENT;
     const bs_model_block *block = &model->blocks[index];
-    record->offset = block->offset;
-    record->bytes = block->bytes;
-    record->head_bytes = block->bytes ? BS_MODEL_HEAD_BYTES : 0;
+    record->offset = bs_bytes_figure(block->offset);
+    record->bytes = bs_bytes_figure(block->bytes);
+    record->head_bytes = bs_bytes_any(block->bytes) ? BS_MODEL_HEAD_BYTES : 0;
     record->crc32 = block->crc32;
     return BS_OK;
 }
@@ -25279,23 +27432,23 @@ static int64_t stream_file_read(const bs_model *model, uint64_t offset, void *bu
 static bs_status stream_fetch(const void *user, uint64_t offset, void *buffer, size_t bytes)
 {
     const bs_model *model = user;
-    const uint64_t size = model->gguf.source.size, mask = stream_is_direct(model) ? model->stream_alignment - 1 : 0;
-    const uint64_t end = bs_add_u64(size, mask) & ~mask;
-    if (((offset | bytes | (uintptr_t)buffer) & mask) != 0 || offset > end || bytes > end - offset)
+    const bs_bytes size = model->gguf.source.size, at = bs_bytes_of(offset), end = bs_bytes_add(at, bs_bytes_of(bytes));
+    const uint32_t alignment = stream_is_direct(model) ? model->stream_alignment : 1;
+    if (((offset | bytes | (uintptr_t)buffer) & (alignment - 1)) != 0 || bs_bytes_less(bs_bytes_align_to(size, alignment), end))
         return BS_ERROR_ARGUMENT;
-    const uint64_t left = offset < size ? size - offset : 0, there = left < bytes ? left : bytes;
-    if (there == 0)
+    if (bytes == 0 || !bs_bytes_less(at, size))
         return BS_OK;
+    const bs_bytes there = bs_bytes_sub(bs_bytes_min(end, size), at);
     if (!model->platform)
-        return bs_source_read(&model->gguf.source, offset, buffer, there);
+        return bs_source_read(&model->gguf.source, at, buffer, there);
     const int64_t got = stream_file_read(model, offset, buffer, bytes);
-    return got >= 0 && (uint64_t)got >= there ? BS_OK : BS_ERROR_IO;
+    return got >= 0 && (uint64_t)got >= bs_bytes_figure(there) ? BS_OK : BS_ERROR_IO;
 }
 
 static bs_status stream_verify(const void *user, int32_t index, const void *head)
 {
     const bs_model *model = user;
-    if (index < 0 || index >= model->n_blocks || model->blocks[index].bytes == 0)
+    if (index < 0 || index >= model->n_blocks || !bs_bytes_any(model->blocks[index].bytes))
         return BS_ERROR_ARGUMENT;
     return head_check(model, index, head, NULL);
 }
@@ -25315,17 +27468,18 @@ void bs_model_stream_source(const bs_model *model, bs_weights *weights)
 /* -------------------------------------------------------------------------------------------------- check */
 
 /* All of it or a failure, from `at` of the record on. */
-static bs_status check_read(const bs_model *model, const bs_model_block *block, uint64_t at, void *buffer, size_t bytes, bs_error *error)
+static bs_status check_read(const bs_model *model, const bs_model_block *block, bs_bytes at, void *buffer, bs_bytes bytes, bs_error *error)
 {
-    const bs_status status = bs_source_read(&model->gguf.source, block->offset + at, buffer, bytes);
-    return status == BS_OK ? BS_OK : bs_fail(error, status, "reading %llu bytes at byte %llu failed", (unsigned long long)bytes,
-                                             (unsigned long long)(block->offset + at));
+    const bs_bytes from = bs_bytes_add(block->offset, at);
+    const bs_status status = bs_source_read(&model->gguf.source, from, buffer, bytes);
+    return status == BS_OK ? BS_OK : bs_fail(error, status, "reading %llu bytes at byte %llu failed",
+                                             (unsigned long long)bs_bytes_figure(bytes), (unsigned long long)bs_bytes_figure(from));
 }
 
 static bs_status check_head(const bs_model *model, int32_t index, bs_error *error)
 {
     uint8_t head[BS_MODEL_HEAD_BYTES];
-    const bs_status status = check_read(model, &model->blocks[index], 0, head, sizeof head, error);
+    const bs_status status = check_read(model, &model->blocks[index], bs_bytes_of(0), head, bs_bytes_of(sizeof head), error);
     return status == BS_OK ? head_check(model, index, head, error) : status;
 }
 
@@ -25333,14 +27487,13 @@ static bs_status check_crc(const bs_model *model, const bs_model_block *block, b
 {
     uint8_t piece[512];
     uint32_t crc = 0;
-    for (uint64_t at = bs_model_head_bytes(model); at < block->bytes;) {
-        const uint64_t left = block->bytes - at;
-        const size_t bytes = left < sizeof piece ? (size_t)left : sizeof piece;
+    for (bs_bytes at = bs_bytes_of(bs_model_head_bytes(model)); bs_bytes_less(at, block->bytes);) {
+        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(block->bytes, at), bs_bytes_of(sizeof piece));
         const bs_status status = check_read(model, block, at, piece, bytes, error);
         if (status != BS_OK)
             return status;
-        crc = bs_crc32(crc, piece, bytes);
-        at += bytes;
+        crc = bs_crc32(crc, piece, (size_t)bs_bytes_figure(bytes));
+        at = bs_bytes_add(at, bytes);
     }
     if (crc == block->crc32)
         return BS_OK;
@@ -25348,30 +27501,30 @@ static bs_status check_crc(const bs_model *model, const bs_model_block *block, b
 }
 
 /* Zeros from `at` to `end` of the record. */
-static bs_status check_gap(const bs_model *model, const bs_model_block *block, uint64_t at, uint64_t end, bs_error *error)
+static bs_status check_gap(const bs_model *model, const bs_model_block *block, bs_bytes at, bs_bytes end, bs_error *error)
 {
     uint8_t piece[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
-    while (at < end) {
-        const size_t bytes = end - at < sizeof piece ? (size_t)(end - at) : sizeof piece;
+    while (bs_bytes_less(at, end)) {
+        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece)), to = bs_bytes_add(at, bytes);
         const bs_status status = check_read(model, block, at, piece, bytes, error);
         if (status != BS_OK)
             return status;
-        if (!bytes_are_zero(piece, bytes))
+        if (!bytes_are_zero(piece, (size_t)bs_bytes_figure(bytes)))
             return bs_fail(error, BS_ERROR_FORMAT, "it is not zero between its weights, at bytes %llu up to %llu of the record",
-                           (unsigned long long)at, (unsigned long long)(at + bytes));
-        at += bytes;
+                           (unsigned long long)bs_bytes_figure(at), (unsigned long long)bs_bytes_figure(to));
+        at = to;
     }
     return BS_OK;
 }
 
 static bs_status check_gaps(const bs_model *model, const bs_model_block *block, bs_error *error)
 {
-    uint64_t at = BS_MODEL_HEAD_BYTES;
+    bs_bytes at = bs_bytes_of(BS_MODEL_HEAD_BYTES);
     bs_status status = BS_OK;
     for (int32_t w = block->first_weight; status == BS_OK && w < block->end_weight; w++) {
-        const uint64_t begin = model->weights[w].offset - block->offset;
+        const bs_bytes begin = bs_bytes_sub(model->weights[w].offset, block->offset);
         status = check_gap(model, block, at, begin, error);
-        at = begin + model->weights[w].bytes;
+        at = bs_bytes_add(begin, model->weights[w].bytes);
     }
     return status == BS_OK ? check_gap(model, block, at, block->bytes, error) : status;
 }
@@ -25380,7 +27533,7 @@ static bs_status check_gaps(const bs_model *model, const bs_model_block *block, 
 static bs_status check_block(const bs_model *model, int32_t index, bs_error *error)
 {
     const bs_model_block *block = &model->blocks[index];
-    const bool head = block->bytes > 0 && model->version >= 2;
+    const bool head = bs_bytes_any(block->bytes) && model->version >= 2;
     bs_status status = head ? check_head(model, index, error) : BS_OK;
     if (status == BS_OK)
         status = check_crc(model, block, error);
@@ -25389,6 +27542,8 @@ static bs_status check_block(const bs_model *model, int32_t index, bs_error *err
 
 bs_status bs_model_check(const bs_model *model, bs_error *error)
 {
+    if (!model)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_check: the model is NULL");
     for (int32_t i = 0; i < model->n_blocks; i++) {
         const bs_status status = check_block(model, i, error);
         if (status != BS_OK) {
@@ -25413,7 +27568,7 @@ static void model_weight_info(const bs_model_weight *w, int32_t index, bs_weight
     memset(info, 0, sizeof *info);
     info->dtype = (bs_dtype)w->dtype;
     info->rank = w->rank;
-    info->bytes = w->bytes;
+    info->bytes = bs_bytes_figure(w->bytes);
     info->handle = (uint64_t)index;
     memcpy(info->dim, w->dim, sizeof info->dim);
 }
@@ -25423,17 +27578,23 @@ static bs_status model_weight_find(const void *user, const char *name, bs_weight
     const bs_model *model = user;
     const uint64_t hash = bs_name_hash(name, strlen(name));
     char text[BS_MAX_WEIGHT_NAME];
-    for (int32_t i = 0; i < model->n_weights; i++) {
-        if (model->weights[i].hash != hash)
-            continue;
-        if (bs_gguf_text(&model->gguf, model->weights[i].name_at, text, sizeof text, NULL) != BS_OK)
-            return BS_ERROR_IO;
-        if (strcmp(text, name) != 0)
-            return BS_ERROR_WEIGHTS;
-        model_weight_info(&model->weights[i], i, info);
-        return BS_OK;
+    int32_t low = 0, high = model->n_weights;
+    while (low < high) { /* hashes are all different */
+        const int32_t middle = low + (high - low) / 2;
+        if (model->weights[model->weights[middle].by_hash].hash < hash)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return BS_ERROR_WEIGHTS;
+    const int32_t found = low < model->n_weights ? model->weights[low].by_hash : -1;
+    if (found < 0 || model->weights[found].hash != hash)
+        return BS_ERROR_WEIGHTS;
+    if (bs_gguf_text(&model->gguf, model->weights[found].name_at, text, sizeof text, NULL) != BS_OK)
+        return BS_ERROR_IO;
+    if (strcmp(text, name) != 0)
+        return BS_ERROR_WEIGHTS;
+    model_weight_info(&model->weights[found], found, info);
+    return BS_OK;
 }
 
 static bs_status model_weight_load(const void *user, const bs_weight_info *info, uint64_t offset, void *buffer, size_t bytes)
@@ -25442,9 +27603,10 @@ static bs_status model_weight_load(const void *user, const bs_weight_info *info,
     if (info->handle >= (uint64_t)model->n_weights)
         return BS_ERROR_ARGUMENT;
     const bs_model_weight *w = &model->weights[info->handle];
-    if (offset > w->bytes || bytes > w->bytes - offset)
+    const bs_bytes at = bs_bytes_of(offset), size = bs_bytes_of(bytes);
+    if (bs_bytes_less(w->bytes, bs_bytes_add(at, size)))
         return BS_ERROR_ARGUMENT;
-    return bs_source_read(&model->gguf.source, w->offset + offset, buffer, bytes);
+    return bs_source_read(&model->gguf.source, bs_bytes_add(w->offset, at), buffer, size);
 }
 
 static const void *model_weight_map(const void *user, const bs_weight_info *info)
@@ -25453,12 +27615,15 @@ static const void *model_weight_map(const void *user, const bs_weight_info *info
     if (!model->gguf.source.memory || info->handle >= (uint64_t)model->n_weights)
         return NULL;
     const bs_model_weight *w = &model->weights[info->handle];
-    const uint8_t *data = model->gguf.source.memory + w->offset;
+    const uint8_t *data = bs_bytes_read_at(model->gguf.source.memory, w->offset);
     return (uintptr_t)data % bs_dtype_bytes((bs_dtype)w->dtype) == 0 ? data : NULL;
 }
 
 bs_weights bs_model_weights(const bs_model *model)
 {
+    const bs_weights none = {.user = NULL};
+    if (!model)
+        return none;
     bs_weights weights = {.user = model, .find = model_weight_find, .read = model_weight_load, .map = model_weight_map};
     bs_model_stream_source(model, &weights);
     return weights;
@@ -25468,7 +27633,12 @@ bs_weights bs_model_weights(const bs_model *model)
 
 void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
 {
+    bs_bytes weights = bs_bytes_of(0);
+    if (!facts)
+        return;
     memset(facts, 0, sizeof *facts);
+    if (!model)
+        return;
     memcpy(facts->name, model->name, sizeof facts->name);
     facts->version = (int32_t)model->version;
     facts->opset = (int32_t)model->opset;
@@ -25478,24 +27648,38 @@ void bs_model_facts_get(const bs_model *model, bs_model_facts *facts)
     facts->blocks = model->n_blocks;
     facts->weights = model->n_weights;
     facts->symbols = model->n_symbols;
-    facts->file_bytes = model->gguf.source.size;
+    facts->file_bytes = bs_bytes_figure(model->gguf.source.size);
     facts->alignment = model->gguf.alignment;
     facts->fetch_alignment = bs_model_fetch_alignment(model);
     facts->direct = facts->fetch_alignment > 1;
     for (int32_t i = 0; i < model->n_weights; i++)
-        facts->weight_bytes += model->weights[i].bytes;
+        weights = bs_bytes_add(weights, model->weights[i].bytes);
+    facts->weight_bytes = bs_bytes_figure(weights);
 }
 
 bs_graph_desc bs_model_graph_desc(const bs_model *model)
 {
-    /* a graph has room for four operands a node */
-    const int32_t nodes = bs_max_i32(model->n_nodes, (model->n_operands + 3) / 4);
-    const bs_graph_desc desc = {nodes, bs_max_i32((int32_t)model->n_values, 1), (int32_t)model->text_bytes + 64};
+    const bs_graph_desc none = {.max_nodes = 0};
+    if (!model)
+        return none;
+    /* extents are not counted: most nodes make none that is new */
+    const int32_t dims = bs_max_i32(bs_min_i32(8 * bs_min_i32(model->n_nodes, BS_MAX_ENTRIES / 8), 512), model->n_nodes / 4);
+    const bs_bytes text = bs_bytes_min(bs_bytes_add(model->text_bytes, bs_bytes_of(64)), bs_bytes_of(BS_MAX_TEXT));
+    const bs_graph_desc desc = {.max_nodes = model->n_nodes,
+                                .max_values = bs_max_i32((int32_t)model->n_values, 1),
+                                .max_text_bytes = (int32_t)bs_bytes_figure(text),
+                                .max_operands = bs_max_i32(model->n_operands, 1),
+                                .max_dims = dims + model->n_symbols,
+                                .max_domains = bs_max_i32(model->n_domains, 1),
+                                .max_blocks = bs_max_i32(model->n_blocks - 1, 1),
+                                .max_routers = bs_max_i32(model->n_routers, 1)};
     return desc;
 }
 
 bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_block_facts *facts)
 {
+    if (!model || !facts)
+        return BS_ERROR_ARGUMENT;
     memset(facts, 0, sizeof *facts);
     if (index < 0 || index >= model->n_blocks)
         return BS_ERROR_ARGUMENT;
@@ -25503,18 +27687,19 @@ bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_bloc
     facts->first_node = block->first_node;
     facts->end_node = block->end_node;
     facts->weights = block->end_weight - block->first_weight;
-    facts->offset = block->offset;
-    facts->bytes = block->bytes;
+    facts->offset = bs_bytes_figure(block->offset);
+    facts->bytes = bs_bytes_figure(block->bytes);
     facts->crc32 = block->crc32;
     return bs_gguf_text(&model->gguf, block->name_at, facts->name, sizeof facts->name, NULL) == BS_OK ? BS_OK : BS_ERROR_IO;
 }
 
 bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, int32_t *block, bs_weight_info *info)
 {
-    if (index < 0 || index >= model->n_weights)
+    if (!model || index < 0 || index >= model->n_weights)
         return BS_ERROR_ARGUMENT;
     const bs_model_weight *w = &model->weights[index];
-    model_weight_info(w, index, info);
+    if (info)
+        model_weight_info(w, index, info);
     if (block)
         *block = w->block;
     if (name && bs_gguf_text(&model->gguf, w->name_at, name, BS_MAX_WEIGHT_NAME, NULL) != BS_OK)
@@ -25527,6 +27712,7 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
 /* model.c - the index of a model file: what it says of itself, its symbols, blocks, weights and nodes, each checked once.
  * Relies on model.h. Must never trust a number of the file, nor read weights. */
 /* #include "model.h" */
+/* #include "structure.h" */
 
 /* Arrays with one entry a symbol, block, weight or node are read side by side. */
 enum { MODEL_CURSORS = 6 };
@@ -25601,8 +27787,6 @@ static bs_status model_labels(model_open *o)
     bs_status status = model_text(o, "brainstorm.model.name", false, m->name, sizeof m->name);
     if (status == BS_OK)
         status = bs_gguf_u32(&m->gguf, "brainstorm.model.scale", false, 0, 64, &m->scale, o->error);
-    if (status == BS_OK)
-        status = bs_gguf_u32(&m->gguf, "brainstorm.value.count", true, 0, BS_MODEL_MAX_NODES * BS_MAX_OUTPUTS, &m->n_values, o->error);
     return status;
 }
 
@@ -25655,13 +27839,13 @@ static bs_status model_was_read(const model_open *o)
 
 bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error)
 {
-    const uint64_t left = bs_cursor_left(cursor) / each;
+    const uint64_t left = bs_bytes_figure(bs_bytes_share(bs_cursor_left(cursor), each));
     return left == 0 ? BS_OK : bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements that belong to nothing", key,
                                        (unsigned long long)left);
 }
 
 /* The name of an entry, from the first of the cursors. */
-static bs_status model_name(model_open *o, size_t bytes, bool required, uint64_t *at)
+static bs_status model_name(model_open *o, size_t bytes, bool required, bs_bytes *at)
 {
     *at = o->cursor[0].at;
     if (!bs_cursor_text(&o->cursor[0], o->name, bytes))
@@ -25684,12 +27868,12 @@ static bs_status model_entries(model_open *o, const char *what, int32_t count, b
 
 static void *model_take(const model_open *o, int32_t count, size_t each, bs_status *status)
 {
-    const uint64_t bytes = bs_mul_u64((uint64_t)(count > 0 ? count : 1), each); /* capped counts */
-    void *memory = bs_arena_take(o->arena, (size_t)bytes);
+    const bs_bytes bytes = bs_bytes_array(count > 0 ? count : 1, each);
+    void *memory = bs_take(o->arena, bytes);
     if (!memory)
         *status = bs_fail_arena(o->error, o->arena, bytes, "the index of a model file");
     else
-        memset(memory, 0, (size_t)bytes);
+        memset(memory, 0, (size_t)bs_bytes_figure(bytes));
     return memory;
 }
 
@@ -25700,7 +27884,7 @@ static bs_status model_symbol(model_open *o, int32_t index)
     bs_model_symbol *symbol = &o->model->symbols[index];
     bs_status status = model_name(o, BS_MAX_NAME, false, &symbol->name_at);
     symbol->maximum = bs_cursor_i64(&o->cursor[1]);
-    o->model->text_bytes += strlen(o->name) + 1;
+    o->model->text_bytes = bs_bytes_add(o->model->text_bytes, bs_bytes_of(strlen(o->name) + 1));
     if (status == BS_OK)
         status = model_was_read(o);
     if (status == BS_OK && symbol->maximum < 1)
@@ -25714,6 +27898,8 @@ static bs_status model_symbols(model_open *o)
     bs_status status = model_count(o, lists[0].key, lists[0].type, 0, BS_MODEL_MAX_SYMBOLS, &o->model->n_symbols);
     if (status == BS_OK)
         status = model_arrays(o, lists, 2, o->model->n_symbols);
+    if (status == BS_OK)
+        o->model->symbols = model_take(o, o->model->n_symbols, sizeof *o->model->symbols, &status);
     return status == BS_OK ? model_entries(o, "symbol", o->model->n_symbols, model_symbol) : status;
 }
 
@@ -25724,16 +27910,16 @@ static bs_status model_block_record(model_open *o, bs_model_block *block, int32_
 {
     const bs_gguf *gguf = &o->model->gguf;
     const uint32_t head = bs_model_head_bytes(o->model);
-    const unsigned long long bytes = block->bytes;
+    const unsigned long long bytes = bs_bytes_figure(block->bytes);
     if (number == -1)
         return bytes == 0 ? BS_OK : bs_fail(o->error, BS_ERROR_FORMAT, "it has %llu bytes, but no tensor", bytes);
     if (number <= o->last_tensor || (uint32_t)number >= gguf->n_tensors)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor is %d, expected -1 or one of %d .. %d", number, o->last_tensor + 1,
                        (int32_t)gguf->n_tensors - 1);
     const bs_gguf_tensor *tensor = &gguf->tensors[number];
-    if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || tensor->bytes != bytes)
+    if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || bs_bytes_figure(tensor->bytes) != bytes)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor %d is of type %u, rank %u and %llu bytes, expected %u, 1 and %llu", number,
-                       (unsigned)tensor->type, (unsigned)tensor->rank, (unsigned long long)tensor->bytes, BS_GGUF_TENSOR_I8, bytes);
+                       (unsigned)tensor->type, (unsigned)tensor->rank, (unsigned long long)bs_bytes_figure(tensor->bytes), BS_GGUF_TENSOR_I8, bytes);
     if (bytes < head)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %u", bytes, (unsigned)head);
     block->offset = tensor->offset;
@@ -25746,11 +27932,11 @@ static bs_status model_block(model_open *o, int32_t index)
     bs_model_block *block = &o->model->blocks[index];
     const int32_t n = o->model->n_nodes;
     bs_status status = model_name(o, BS_MAX_NAME, true, &block->name_at);
-    o->model->text_bytes += strlen(o->name) + 1;
+    o->model->text_bytes = bs_bytes_add(o->model->text_bytes, bs_bytes_of(strlen(o->name) + 1));
     block->first_node = bs_cursor_i32(&o->cursor[1]);
     block->end_node = bs_cursor_i32(&o->cursor[2]);
     const int32_t tensor = bs_cursor_i32(&o->cursor[3]);
-    block->bytes = bs_cursor_u64(&o->cursor[4]);
+    block->bytes = bs_bytes_of(bs_cursor_u64(&o->cursor[4]));
     block->crc32 = bs_cursor_u32(&o->cursor[5]);
     if (status == BS_OK)
         status = model_was_read(o);
@@ -25771,7 +27957,7 @@ static bs_status model_blocks(model_open *o)
                                        {"brainstorm.block.bytes", BS_GGUF_U64},      {"brainstorm.block.crc32", BS_GGUF_U32}};
     bs_model *m = o->model;
     o->last_tensor = -1;
-    bs_status status = model_count(o, lists[0].key, lists[0].type, 1, BS_MAX_BLOCKS, &m->n_blocks);
+    bs_status status = model_count(o, lists[0].key, lists[0].type, 1, BS_MODEL_MAX_BLOCKS, &m->n_blocks);
     if (status == BS_OK)
         status = model_arrays(o, lists, 6, m->n_blocks);
     if (status == BS_OK)
@@ -25791,20 +27977,20 @@ static bs_status model_weight_shape(model_open *o, bs_model_weight *w)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its type is %d, expected 0 .. %d", w->dtype, BS_DTYPE_COUNT - 1);
     if (w->rank < 1 || w->rank > BS_MAX_RANK)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its rank is %d, expected 1 .. %d", w->rank, BS_MAX_RANK);
-    w->bytes = bs_dtype_bytes((bs_dtype)w->dtype);
+    w->bytes = bs_bytes_of(bs_dtype_bytes((bs_dtype)w->dtype));
     for (int32_t i = 0; i < w->rank; i++) {
         w->dim[i] = bs_cursor_i64(dims);
         if (dims->status != BS_OK)
             return bs_cursor_fail(dims, o->error, model_dims.key);
         if (w->dim[i] < 1)
             return bs_fail(o->error, BS_ERROR_FORMAT, "its dimension %d is %lld, expected 1 or more", i, (long long)w->dim[i]);
-        w->bytes = bs_mul_u64(w->bytes, (uint64_t)w->dim[i]);
+        w->bytes = bs_bytes_times(w->bytes, w->dim[i]);
     }
     return BS_OK;
 }
 
 /* Weights are listed block by block in the order of their bytes: ranges are contiguous, nothing overlaps. */
-static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t index, uint64_t offset)
+static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t index, bs_bytes offset)
 {
     bs_model *m = o->model;
     const int32_t before = index ? w[-1].block : 0;
@@ -25812,17 +27998,17 @@ static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t i
         return bs_fail(o->error, BS_ERROR_FORMAT, "its block is %d, expected %d .. %d", w->block, before, m->n_blocks - 1);
     bs_model_block *block = &m->blocks[w->block];
     const bool first = index == 0 || w->block != before;
-    const uint64_t used = first ? bs_model_head_bytes(m) : w[-1].offset + w[-1].bytes - block->offset;
-    if (offset % 256 != 0 || offset < used)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its offset is %llu, expected a multiple of 256 from %llu on", (unsigned long long)offset,
-                       (unsigned long long)used);
-    if (bs_add_u64(offset, w->bytes) > block->bytes)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "%llu bytes at offset %llu do not lie in a record of %llu", (unsigned long long)w->bytes,
-                       (unsigned long long)offset, (unsigned long long)block->bytes);
+    const bs_bytes used = first ? bs_bytes_of(bs_model_head_bytes(m)) : bs_bytes_sub(bs_bytes_add(w[-1].offset, w[-1].bytes), block->offset);
+    if (!bs_bytes_aligned_to(offset, 256) || bs_bytes_less(offset, used))
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its offset is %llu, expected a multiple of 256 from %llu on",
+                       (unsigned long long)bs_bytes_figure(offset), (unsigned long long)bs_bytes_figure(used));
+    if (bs_bytes_less(block->bytes, bs_bytes_add(offset, w->bytes)))
+        return bs_fail(o->error, BS_ERROR_FORMAT, "%llu bytes at offset %llu do not lie in a record of %llu", (unsigned long long)bs_bytes_figure(w->bytes),
+                       (unsigned long long)bs_bytes_figure(offset), (unsigned long long)bs_bytes_figure(block->bytes));
     if (first)
         block->first_weight = index;
     block->end_weight = index + 1;
-    w->offset = block->offset + offset;
+    w->offset = bs_bytes_add(block->offset, offset);
     return BS_OK;
 }
 
@@ -25834,7 +28020,7 @@ static bs_status model_weight(model_open *o, int32_t index)
     w->block = bs_cursor_i32(&o->cursor[1]);
     w->dtype = bs_cursor_i32(&o->cursor[2]);
     w->rank = bs_cursor_i32(&o->cursor[3]);
-    const uint64_t offset = bs_cursor_u64(&o->cursor[4]);
+    const bs_bytes offset = bs_bytes_of(bs_cursor_u64(&o->cursor[4]));
     if (status == BS_OK)
         status = model_was_read(o);
     if (status == BS_OK)
@@ -25842,23 +28028,46 @@ static bs_status model_weight(model_open *o, int32_t index)
     return status == BS_OK ? model_weight_place(o, w, index, offset) : status;
 }
 
+/* The heap's root is the largest. */
+static void sift_weight(bs_model_weight *w, int32_t root, int32_t count)
+{
+    const int32_t moved = w[root].by_hash;
+    for (int32_t child; (child = 2 * root + 1) < count; root = child) {
+        if (child + 1 < count && w[w[child + 1].by_hash].hash > w[w[child].by_hash].hash)
+            child++;
+        if (w[moved].hash >= w[w[child].by_hash].hash)
+            break;
+        w[root].by_hash = w[child].by_hash;
+    }
+    w[root].by_hash = moved;
+}
+
+/* Heap sort: no recursion, no bad inputs. */
+static void sort_weights(bs_model_weight *w, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++)
+        w[i].by_hash = i;
+    for (int32_t i = count / 2; i-- > 0;)
+        sift_weight(w, i, count);
+    for (int32_t n = count - 1; n > 0; n--) {
+        const int32_t largest = w[0].by_hash;
+        w[0].by_hash = w[n].by_hash;
+        w[n].by_hash = largest;
+        sift_weight(w, 0, n);
+    }
+}
+
 static bs_status model_weights_unique(model_open *o)
 {
     const bs_model *m = o->model;
-    const size_t mark = o->arena->used;
-    bs_status status = BS_OK;
-    uint64_t twice, *hashes = model_take(o, m->n_weights, sizeof *hashes, &status);
-    o->arena->used = mark;
-    if (!hashes)
-        return status;
-    for (int32_t i = 0; i < m->n_weights; i++)
-        hashes[i] = m->weights[i].hash;
-    if (bs_hashes_unique(hashes, (size_t)m->n_weights, &twice))
+    sort_weights(m->weights, m->n_weights);
+    int32_t k = 1;
+    while (k < m->n_weights && m->weights[m->weights[k].by_hash].hash != m->weights[m->weights[k - 1].by_hash].hash)
+        k++;
+    if (k >= m->n_weights)
         return BS_OK;
-    const bs_model_weight *w = m->weights;
-    while (w->hash != twice)
-        w++;
-    status = bs_gguf_text(&m->gguf, w->name_at, o->name, sizeof o->name, o->error);
+    const bs_model_weight *w = &m->weights[m->weights[k].by_hash];
+    const bs_status status = bs_gguf_text(&m->gguf, w->name_at, o->name, sizeof o->name, o->error);
     return status == BS_OK ? bs_fail(o->error, BS_ERROR_FORMAT, "two weights are called \"%s\"", o->name) : status;
 }
 
@@ -25902,6 +28111,8 @@ static bs_status model_node_arrays(model_open *o)
         status = model_count(o, "brainstorm.node.inputs", BS_GGUF_I32, 0, BS_MODEL_MAX_OPERANDS, &m->n_operands);
     if (status == BS_OK)
         status = model_count(o, "brainstorm.node.params", BS_GGUF_I32, 0, BS_MODEL_MAX_NODES * BS_MODEL_MAX_PARAMS, &n_params);
+    if (status == BS_OK)
+        status = bs_gguf_u32(&m->gguf, "brainstorm.value.count", true, 0, (uint32_t)m->n_nodes * BS_MAX_OUTPUTS, &m->n_values, o->error);
     return status;
 }
 
@@ -25916,13 +28127,35 @@ static bs_status model_nodes(model_open *o)
         const bs_status status = bs_model_walk_next(&walk, &node, o->error);
         if (status != BS_OK)
             return status;
-        m->text_bytes += bs_op_get(node.op)->params_bytes + sizeof(void *) + strlen(node.name) + 1;
+        const bs_op *op = bs_op_get(node.op);
+        m->text_bytes = bs_bytes_add(m->text_bytes, bs_bytes_of(op->params_bytes + sizeof(void *) + strlen(node.name) + 1));
+        m->n_routers += op == &bs_op_route;
+        m->n_domains += op == &bs_op_scatter || op == &bs_op_rows || op == &bs_op_patches || op == &bs_op_segments;
     }
     const bs_status status = bs_model_used_up(&walk.in, "brainstorm.node.inputs", sizeof(int32_t), o->error);
     return status == BS_OK ? bs_model_used_up(&walk.param, "brainstorm.node.params", sizeof(int32_t), o->error) : status;
 }
 
 /* ---------------------------------------------------------------------------------------------- all of it */
+
+static bs_bytes model_table(uint64_t count, size_t each)
+{
+    return bs_bytes_align(bs_bytes_product(bs_bytes_of(count > 0 ? count : 1), bs_bytes_of(each))); /* as model_take */
+}
+
+bs_status bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *error)
+{
+    static const char *const names[] = {"brainstorm.symbol.name", "brainstorm.block.name", "brainstorm.weight.name"};
+    static const size_t each[] = {sizeof(bs_model_symbol), sizeof(bs_model_block), sizeof(bs_model_weight)};
+    uint64_t counts[3];
+    bs_gguf_need gguf;
+    bs_bytes index = bs_bytes_of(0);
+    const bs_status status = bs_gguf_measure(source, names, counts, 3, &gguf, error);
+    for (int32_t i = 0; i < 3; i++)
+        index = bs_bytes_add(index, model_table(counts[i], each[i]));
+    *bytes = bs_bytes_add(bs_bytes_align(bs_bytes_of(sizeof(bs_model))), bs_bytes_add(gguf.bytes, bs_bytes_max(index, gguf.passing_bytes)));
+    return status;
+}
 
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
 {
@@ -25942,21 +28175,141 @@ bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
  * Relies on model.h. Must never leave a handle open or arena bytes taken after a failure. */
 /* #include "model.h" */
 
-/* A model without a source, that messages call `where`: of a long path the end. NULL when it does not fit. */
+#include <errno.h>
+
+/* ------------------------------------------------------------------------------------------- bytes, ahead */
+
+/* For messages: of a long path the end. */
+static const char *model_where(const char *path)
+{
+    const size_t length = strlen(path), most = sizeof ((bs_model *)0)->where - 1;
+    return length > most ? path + length - most : path;
+}
+
+/* What opening takes of an arena that is aligned; 0 and an error when the header cannot be read. */
+static bs_bytes model_need(const bs_source *source, const char *where, bs_error *error)
+{
+    bs_bytes bytes;
+    if (bs_model_need(source, &bytes, error) == BS_OK)
+        return bytes;
+    bs_error_prefix(error, "%s: ", where);
+    return bs_bytes_of(0);
+}
+
+static size_t model_with_slack(bs_bytes bytes, const char *where, bs_error *error)
+{
+    size_t all = 0;
+    if (!bs_bytes_any(bytes))
+        return 0;
+    if (bs_bytes_fit(bs_bytes_add(bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &all))
+        return all;
+    bs_fail(error, BS_ERROR_LIMIT, "%s: the index of a model file takes more bytes than there can be", where); /* unreachable: 64 bits */
+    return 0;
+}
+
+/* The arena is too small: it is told all that opening takes, not the next piece of it. Where the header cannot be read, what was
+ * said stays. */
+static void model_ask(const bs_source *source, const char *where, const bs_arena *arena, bs_error *error)
+{
+    const bs_bytes bytes = model_need(source, where, NULL);
+    if (!bs_bytes_any(bytes))
+        return;
+    bs_fail_arena(error, arena, bytes, "the index of a model file");
+    bs_error_prefix(error, "%s: ", where);
+}
+
+static bs_source model_memory_source(const void *data, size_t bytes)
+{
+    const bs_source source = {data, {NULL, NULL, 0, 1}, bs_bytes_of(bytes)};
+    return source;
+}
+
+size_t bs_model_memory_bytes(const void *data, size_t bytes, bs_error *error)
+{
+    if (!data) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_memory_bytes: the data is NULL");
+        return 0;
+    }
+    const bs_source source = model_memory_source(data, bytes);
+    return model_with_slack(model_need(&source, "memory", error), "memory", error);
+}
+
+size_t bs_model_reader_bytes(const bs_reader *reader, bs_error *error)
+{
+    if (!reader || !reader->read) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_reader_bytes: the reader or its read is NULL");
+        return 0;
+    }
+    const bs_source source = {NULL, *reader, bs_bytes_of(reader->size)};
+    return model_with_slack(model_need(&source, "reader", error), "reader", error);
+}
+
+/* A file that is open for its header alone. */
+typedef struct model_file {
+    const bs_platform *platform;
+    int64_t handle;
+} model_file;
+
+static int64_t model_header_read(void *user, uint64_t offset, void *buffer, size_t bytes)
+{
+    const model_file *file = user;
+    return file->platform->file_read(file->platform->user, file->handle, offset, buffer, bytes);
+}
+
+/* With what is tried before the index is read: a direct handle, where there is one. */
+static bs_bytes model_with_probe(const bs_platform *p, bs_bytes bytes)
+{
+    const bs_bytes probed = bs_bytes_add(bs_bytes_align(bs_bytes_of(sizeof(bs_model))), bs_bytes_of(2 * BS_PROBE_BYTES));
+    return bs_bytes_any(bytes) && p->file_open_direct ? bs_bytes_max(bytes, probed) : bytes;
+}
+
+/* errno says why where the platform is POSIX, and those who write another may set it. */
+static void model_fail_open(const char *path, bs_error *error)
+{
+    bs_fail(error, BS_ERROR_IO, "the model file \"%.160s\" cannot be opened%s%.64s", path, errno ? ": " : "", errno ? strerror(errno) : "");
+}
+
+static bool model_opens_files(const bs_platform *p, const char *path)
+{
+    return p && p->file_open && p->file_read && p->file_close && path;
+}
+
+size_t bs_model_file_bytes(const bs_platform *platform, const char *path, bs_error *error)
+{
+    model_file file = {platform ? platform : bs_platform_default(), -1};
+    if (!model_opens_files(file.platform, path)) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_file_bytes takes a path, and a platform with file_open, file_read and file_close");
+        return 0;
+    }
+    uint64_t size = 0;
+    errno = 0;
+    file.handle = file.platform->file_open(file.platform->user, path, &size);
+    if (file.handle < 0) {
+        model_fail_open(path, error);
+        return 0;
+    }
+    const bs_source source = {NULL, {&file, model_header_read, 0, 1}, bs_bytes_of(size)};
+    const bs_bytes bytes = model_need(&source, model_where(path), error);
+    file.platform->file_close(file.platform->user, file.handle);
+    return model_with_slack(model_with_probe(file.platform, bytes), model_where(path), error);
+}
+
+/* ------------------------------------------------------------------------------------------------- opening */
+
+/* A model without a source, that messages call `where`. NULL when it does not fit. */
 static bs_model *model_create(bs_arena *arena, const char *where, bs_error *error)
 {
     if (!arena) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open: the arena for %s is NULL", where);
         return NULL;
     }
-    const size_t length = strlen(where), most = sizeof ((bs_model *)0)->where - 1;
     bs_model *model = bs_arena_take(arena, sizeof *model);
     if (!model) {
-        bs_fail_arena(error, arena, sizeof *model, "a model file");
+        bs_fail_arena(error, arena, bs_bytes_of(sizeof *model), "the index of a model file");
         return NULL;
     }
     memset(model, 0, sizeof *model);
-    memcpy(model->where, length > most ? where + length - most : where, length > most ? most : length);
+    memcpy(model->where, model_where(where), strlen(model_where(where)));
     model->stream_file = -1;
     model->stream_alignment = 1;
     return model;
@@ -25977,33 +28330,42 @@ static bs_model *model_finish(bs_model *model, const bs_source *source, bs_arena
         status = bs_model_index(model, arena, error);
     if (bs_model_at_file(model, status, error) == BS_OK)
         return model;
-    bs_model_close(model);
     arena->used = mark;
+    if (status == BS_ERROR_ARENA)
+        model_ask(source, model->where, arena, error);
+    bs_model_close(model);
+    return NULL;
+}
+
+static bs_model *model_from(const bs_source *source, const char *where, bs_arena *arena, bs_error *error)
+{
+    const size_t mark = arena ? arena->used : 0;
+    bs_model *model = model_create(arena, where, error);
+    if (model)
+        return model_finish(model, source, arena, mark, error);
+    if (arena)
+        model_ask(source, where, arena, error);
     return NULL;
 }
 
 bs_model *bs_model_open_memory(bs_arena *arena, const void *data, size_t bytes, bs_error *error)
 {
-    const size_t mark = arena ? arena->used : 0;
     if (!data) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_memory: the data is NULL");
         return NULL;
     }
-    const bs_source source = {data, {NULL, NULL, 0, 1}, bytes};
-    bs_model *model = model_create(arena, "memory", error);
-    return model ? model_finish(model, &source, arena, mark, error) : NULL;
+    const bs_source source = model_memory_source(data, bytes);
+    return model_from(&source, "memory", arena, error);
 }
 
 bs_model *bs_model_open_reader(bs_arena *arena, const bs_reader *reader, bs_error *error)
 {
-    const size_t mark = arena ? arena->used : 0;
     if (!reader || !reader->read) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_reader: the reader or its read is NULL");
         return NULL;
     }
-    const bs_source source = {NULL, *reader, reader->size};
-    bs_model *model = model_create(arena, "reader", error);
-    return model ? model_finish(model, &source, arena, mark, error) : NULL;
+    const bs_source source = {NULL, *reader, bs_bytes_of(reader->size)};
+    return model_from(&source, "reader", arena, error);
 }
 
 static int64_t model_file_read(void *user, uint64_t offset, void *buffer, size_t bytes)
@@ -26028,7 +28390,7 @@ static void model_open_stream(bs_model *model, bs_arena *arena, const char *path
         return;
     uint64_t bytes = 0;
     uint32_t alignment = 0;
-    uint8_t *probe = room + (-(uintptr_t)room & (BS_PROBE_BYTES - 1));
+    uint8_t *probe = room + bs_to_aligned(room, BS_PROBE_BYTES);
     model->stream_file = p->file_open_direct(p->user, path, probe, &bytes, &alignment);
     if (model->stream_file < 0)
         return;
@@ -26044,23 +28406,31 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
 {
     const bs_platform *p = platform ? platform : bs_platform_default();
     const size_t mark = arena ? arena->used : 0;
-    if (!p || /* unreachable: only builds with BS_NO_POSIX have no default */
-        !p->file_open || !p->file_read || !p->file_close || !path) {
+    if (!model_opens_files(p, path)) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_file takes a path, and a platform with file_open, file_read and file_close");
         return NULL;
     }
     bs_model *model = model_create(arena, path, error);
+    if (!model && arena) { /* all at once, in its own words when there is no such file */
+        const size_t bytes = bs_model_file_bytes(p, path, error);
+        if (bytes > 0) {
+            bs_fail_arena(error, arena, bs_bytes_of(bytes - BS_ALIGNMENT), "the index of a model file");
+            bs_error_prefix(error, "%s: ", model_where(path));
+        }
+    }
     if (!model)
         return NULL;
-    bs_source source = {NULL, {model, model_file_read, 0, 1}, 0};
-    model->file = p->file_open(p->user, path, &source.size);
+    uint64_t bytes = 0;
+    errno = 0;
+    model->file = p->file_open(p->user, path, &bytes);
     if (model->file < 0) {
         arena->used = mark;
-        bs_fail(error, BS_ERROR_IO, "the model file \"%.192s\" cannot be opened", path);
+        model_fail_open(path, error);
         return NULL;
     }
     model->platform = p;
-    model_open_stream(model, arena, path, source.size);
+    const bs_source source = {NULL, {model, model_file_read, 0, 1}, bs_bytes_of(bytes)};
+    model_open_stream(model, arena, path, bytes);
     return model_finish(model, &source, arena, mark, error);
 }
 
@@ -26079,6 +28449,7 @@ void bs_model_close(bs_model *model)
 
 void bs_model_use_buffered(bs_model *model)
 {
-    model->buffered = true;
+    if (model)
+        model->buffered = true;
 }
 /* ==== end src/model_open.c ==================================================================== */

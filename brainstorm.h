@@ -6,6 +6,8 @@
  *
  * BUILD    Copy brainstorm.h and brainstorm.c into your project:
  *              cc -std=c11 -O3 -c brainstorm.c            link with: -lm -lpthread
+ *          -ffast-math, -Ofast and the like are refused: checks for NaN would vanish, and results would differ. (Of your own
+ *          program they are your affair.)
  *
  * SMALLEST COMPLETE PROGRAM    This is examples/minimal.c; examples/minimal.cpp is the same from C++.
  *
@@ -89,13 +91,18 @@
  *
  * MEMORY   All memory is the caller's, in four arenas: persistent (graph, plan, resident weights, state),
  *   transient (activations), staging (storage reads), slots (weights that come and go). Sizes are known
- *   before anything runs: bs_graph_bytes for the graph and bs_plan_sizes for the rest. Nothing allocates.
+ *   before anything runs: bs_model_..._bytes for a model file, bs_graph_bytes and bs_plan_bytes for graph and plan, and
+ *   bs_plan_sizes for the rest. Nothing allocates. Arenas align what they are given: the ..._bytes calls count that, so
+ *   malloc(bs_graph_bytes(...)) will do, and so does a sum of them; to each figure of bs_plan_sizes BS_ALIGNMENT is to be added
+ *   where its memory is not aligned to that (malloc aligns to 16).
  *   Without streaming slots are empty, and staging is free again once the session is made. With it the caller chooses
  *   the slots, from the largest unit up, and staging (a piece for each reader) stays taken as long as the session.
  *
  * ERRORS   Values, never aborts, prints or exits. Graph building is sticky: after the first failure every
  *   builder call does nothing and returns a value with id 0; bs_graph_check tells which call failed and why.
  *   Everything else returns a bs_status and fills a caller's bs_error when one is given (it may be NULL).
+ *   A handle, a name or an out-pointer that is NULL does no harm anywhere: the status is BS_ERROR_ARGUMENT, bytes and handles
+ *   that are returned are none, and a struct that would be filled is all zeros.
  *
  * THREADS  A graph and a plan are immutable once planned and may be shared by any number of sessions.
  *   A session is used by one thread at a time; it runs its own pool inside bs_run, which blocks.
@@ -104,8 +111,14 @@
  *   weights stays open until bs_session_close, and is called by them. bs_session_stream_stats and
  *   bs_session_prediction_get lock them out for a moment; they belong to the session's one thread like everything else.
  *
- * LIMITS   rank <= 4, <= 8 operands an op, <= 64 paths a router, 2^30 cells a domain. Little-endian hosts. Segments do not nest, and what
- *   works across their rows (attention, reductions) stands outside routers: gather first.
+ * LIMITS   Little-endian hosts. Segments do not nest, and what works across their rows (attention, reductions) stands outside
+ *   routers: gather first. What is beyond a number below is refused with a message that names it, before anything runs.
+ *     a value       rank 4, elements 2^40; a dimension 2^30, as are the cells of a domain and what a router chooses for them
+ *     an op         operands 8, margin around a cell 2^20 pixels; fields: as the message says
+ *     a graph       entries 2^24 of each table of bs_graph_desc (four times as many operands), text 2^30 bytes, paths 32767 of a
+ *                   router and 2^28 of all, names 63 bytes
+ *     a plan        bytes of an arena 2^46, threads 64, lanes 8, forces 16
+ *     a model file  what its bytes can hold: entries 2^24 of each kind (keys, weights), symbols 65535; weight names 95 bytes
  */
 #ifndef BRAINSTORM_H
 #define BRAINSTORM_H
@@ -135,7 +148,7 @@ int32_t bs_version(void);
 #define BS_MAX_RANK 4
 #define BS_MAX_OPERANDS 8
 #define BS_MAX_OUTPUTS 2
-#define BS_MAX_PATHS 64
+#define BS_MAX_PATHS 32767 /* of a router; no table is sized by it */
 #define BS_MAX_NAME 64
 #define BS_ALIGNMENT 64 /* of every arena's base and of everything placed in it */
 
@@ -273,14 +286,20 @@ const char *bs_tier_name(bs_tier tier);
 /* A dimension: a positive constant, BS_UPTO(n) (an anonymous symbol with a maximum), or a symbol made
  * by bs_symbol. Symbols are bound by the inputs of a run. Zero ends the list. */
 typedef int64_t bs_dim;
+#ifdef __cplusplus
+#define BS_UPTO(n) (INT64_C(1099511627776) + (n))
+#else
 #define BS_UPTO(n) (((bs_dim)1 << 40) + (bs_dim)(n))
+#endif
 
 typedef struct bs_shape {
     int32_t rank;
     bs_dim dim[BS_MAX_RANK];
 } bs_shape;
 
-/* A caller's strided buffer. strides in elements. NULL strides (all zero) = dense row-major. */
+/* A caller's strided buffer. strides in elements, all zero = dense row-major; they may be negative (`data` is the element
+ * [0, 0, ...] wherever it lies). An input may repeat itself by strides of 0 among others. What is written, outputs and states, may
+ * not: by size, every stride of a dimension of 2 or more is larger than all that the smaller ones reach, else bs_bind refuses. */
 typedef struct bs_buffer {
     void *data;
     bs_dtype dtype;
@@ -294,18 +313,40 @@ typedef struct bs_graph bs_graph;
 typedef struct bs_value { int32_t id; } bs_value;   /* 0: none / failed */
 typedef struct bs_router { int32_t id; } bs_router; /* 0: none / failed */
 
-/* Capacities of a graph; zero = default in brackets. */
+/* Capacities of a graph; zero = default in brackets. At most 2^24 each, 2^26 operands, 2^30 bytes of text. */
 typedef struct bs_graph_desc {
     int32_t max_nodes;      /* [512] */
     int32_t max_values;     /* [768] */
     int32_t max_text_bytes; /* [32768] names, and parameters of nodes */
+    int32_t max_operands;   /* [4 a node] of all nodes together; a gather has one a path and its residual */
+    int32_t max_dims;       /* [512; beyond 2048 nodes a quarter of them] different extents */
+    int32_t max_domains;    /* [511; beyond 2046 nodes half of those above 1024] sets of cells; each path is one */
+    int32_t max_blocks;     /* [127; beyond 1278 nodes half of those above 1024] */
+    int32_t max_routers;    /* [63; beyond 2048 nodes a 32nd of them] */
 } bs_graph_desc;
 
-size_t bs_graph_bytes(const bs_graph_desc *desc); /* desc may be NULL; 0 when out of range */
+/* Memory of any alignment. desc may be NULL; 0 when out of range, or more than a size_t holds. */
+size_t bs_graph_bytes(const bs_graph_desc *desc);
 /* Lives in `arena` (persistent). NULL when it does not fit. */
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc);
-/* The sticky error of building, BS_OK when there is none. */
+/* The sticky error of building, BS_OK when there is none. Inside a block that is not ended: BS_ERROR_GRAPH, until it is. */
 bs_status bs_graph_check(const bs_graph *graph, bs_error *error);
+
+/* What a graph is to whoever uses it, by name: for programs that take other people's models. BS_ERROR_ARGUMENT: there is none
+ * of that name. */
+typedef struct bs_port_facts {
+    bool output; /* else an input */
+    bs_dtype dtype;
+    int32_t rank;
+    int64_t dim[BS_MAX_RANK]; /* at most, where a symbol stands for them */
+} bs_port_facts;
+bs_status bs_graph_port_get(const bs_graph *graph, const char *name, bs_port_facts *facts);
+
+typedef struct bs_router_facts {
+    int32_t paths;
+    int32_t patch_size; /* of the patches that it decides on, or that contain what it decides on; 0: there are none */
+} bs_router_facts;
+bs_status bs_graph_router_get(const bs_graph *graph, const char *name, bs_router_facts *facts);
 
 bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum);
 bs_dim bs_times(bs_graph *graph, bs_dim symbol, int32_t factor); /* e.g. the height of a frame of twice the size */
@@ -319,7 +360,8 @@ bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3);
 bs_value bs_input(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape);
 void bs_output(bs_graph *graph, const char *name, bs_value value);
 /* State kept from run to run: read here as it was at the start of a run, zero after a reset; written at
- * the end of a run by bs_state_write. Lives in the persistent arena, or in a buffer bound by its name. */
+ * the end of a run by bs_state_write. Lives in the persistent arena (of a GPU: in its memory), or in a buffer bound by its
+ * name: what that holds when it is bound is what the next run reads. */
 bs_value bs_state(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape);
 void bs_state_write(bs_graph *graph, bs_value state, bs_value value);
 
@@ -339,8 +381,14 @@ typedef enum bs_act {
 
 /* Every descriptor: `name` first (names the op in messages, and its weights), then 4-byte fields whose
  * zero means default. */
-#define BS_PAD_VALID (-1)
 #define BS_DEPTHWISE (-1)
+
+/* `pad` of a descriptor is read with BS_PAD_EXPLICIT only; else it must be 0. (PyTorch's padding=p is EXPLICIT and pad p.) */
+typedef enum bs_padding {
+    BS_PAD_DEFAULT, /* what the op says: conv2d keeps the size at stride 1, others do not pad */
+    BS_PAD_VALID,   /* none */
+    BS_PAD_EXPLICIT /* `pad` on all four sides */
+} bs_padding;
 
 /* x [C,H,W] -> [out,H',W']. Weights "<name>.weight" [out, C/groups, kh, kw], "<name>.bias" [out].
  * H' = floor((H + 2 pad - dilation (kh-1) - 1) / stride) + 1.  Accumulates in f32 in a fixed order. */
@@ -350,13 +398,14 @@ typedef struct bs_conv2d_desc {
     int32_t kernel;     /* [3] square kernel, or: */
     int32_t kernel_h, kernel_w;
     int32_t stride;     /* [1] */
-    int32_t pad;        /* [dilation (kernel-1)/2]: "same" at stride 1; BS_PAD_VALID = none */
+    int32_t pad;        /* with BS_PAD_EXPLICIT */
     int32_t dilation;   /* [1] */
     int32_t groups;     /* [1]; BS_DEPTHWISE = one a channel */
     int32_t no_bias;
     int32_t batch_norm; /* 1: "<name>.bn.weight|bias|mean|var" [out], eps 1e-5, folded when loaded */
     int32_t act;        /* bs_act */
     float act_param;
+    int32_t padding;    /* bs_padding [dilation (kernel-1)/2, each side: "same" at stride 1] */
 } bs_conv2d_desc;
 bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc);
 
@@ -364,10 +413,11 @@ bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc);
  * Weight "<name>.weight" [C, out, kh, kw]. */
 typedef struct bs_deconv2d_desc {
     const char *name;
-    int32_t out, kernel /* [3] */, stride /* [1] */, pad /* [0] */, output_pad;
+    int32_t out, kernel /* [3] */, stride /* [1] */, pad /* with BS_PAD_EXPLICIT */, output_pad;
     int32_t no_bias;
     int32_t act;
     float act_param;
+    int32_t padding; /* bs_padding [none] */
 } bs_deconv2d_desc;
 bs_value bs_deconv2d(bs_graph *graph, bs_value x, const bs_deconv2d_desc *desc);
 
@@ -429,9 +479,10 @@ bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc); /
 typedef enum bs_pool { BS_POOL_AVERAGE, BS_POOL_MAX } bs_pool;
 typedef struct bs_pool2d_desc {
     const char *name;
-    int32_t kind, kernel /* [2] */, stride /* [kernel] */, pad;
+    int32_t kind, kernel /* [2] */, stride /* [kernel] */, pad /* with BS_PAD_EXPLICIT; at most kernel/2 */;
     int32_t global; /* 1: [C,H,W] -> [C]; a patch's core only */
     int32_t count_pad; /* average: 1 divides by kernel^2 at the edges too */
+    int32_t padding;   /* bs_padding [none] */
 } bs_pool2d_desc;
 bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc);
 
@@ -572,10 +623,11 @@ typedef enum bs_gather_mode {
     BS_GATHER_PLACE,    /* the row of the one path the cell took (at most one path a cell) */
     BS_GATHER_ADD,      /* sum over the cell's paths, in path order */
     BS_GATHER_WEIGHTED, /* sum of gate x row, in path order */
-    BS_GATHER_SELECT    /* the row of the path with the largest gate */
+    BS_GATHER_SELECT    /* the row of the cell's path with the largest gate; ties: the lower path */
 } bs_gather_mode;
 /* values[path] (id 0: the path gives nothing) -> rows of the router's parent domain. Cells without a row take
- * their row of `residual` (PLACE, SELECT), or add it (ADD, WEIGHTED); id 0: zero. */
+ * their row of `residual` (PLACE, SELECT), or add it (ADD, WEIGHTED); id 0: zero. A cell has no row when it took no path, and
+ * with PLACE and SELECT when the one path it took, or the one with its largest gate, gives nothing. */
 typedef struct bs_gather_desc { const char *name; int32_t mode; } bs_gather_desc;
 bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs_value residual, const bs_gather_desc *desc);
 
@@ -642,9 +694,10 @@ typedef struct bs_plan_desc {
 typedef struct bs_sizes {
     uint64_t persistent, transient, staging, slots;
     uint64_t device, pinned;
+    uint64_t weights; /* prepared, resident: the part of persistent (of device) that is not taken with bs_session_desc.weights_of */
 } bs_sizes;
 
-size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc);
+size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc); /* 0: the graph has failed, or more than a size_t holds */
 /* In `arena` (persistent); desc may be NULL. NULL on failure. The graph must outlive the plan. */
 bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error);
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes);
@@ -826,6 +879,11 @@ typedef struct bs_session_desc {
     bs_stream_desc stream;       /* for plans that stream */
     bs_profile *profile;         /* what happens is recorded here; NULL: not. Used by one session. */
     bs_device *device;           /* for plans of BS_TIER_CUDA: what bs_cuda_open gave */
+    /* Another session of the same plan (on the same device), or NULL. This one then reads the other's prepared resident weights
+     * instead of making its own: it takes bs_sizes.weights bytes less. The other must be closed after it. Both may run at once.
+     * Slots of streamed weights are each session's own. */
+    const bs_session *weights_of;
+    void *cuda_stream;           /* a cudaStream_t that runs are queued on (CUDA, below); NULL: one of the session's own */
 } bs_session_desc;
 
 /* Takes what bs_plan_sizes said from the four arenas, loads and prepares the weights, starts threads-1 workers.
@@ -845,7 +903,8 @@ typedef struct bs_operand_view {
     ptrdiff_t row_stride, stride;
 } bs_operand_view;
 
-/* BS_ROUTE_CALLBACK: fills path_of_row[rows] (-1: no path). Called on the thread of bs_run. */
+/* BS_ROUTE_CALLBACK: fills path_of_row[rows] (-1: no path). Called on the thread of bs_run. What it returns is
+ * how the run ends; a number that is no bs_status is BS_ERROR_DATA. */
 typedef bs_status (*bs_route_function)(void *user, const bs_operand_view *scores, int32_t rows, int32_t *path_of_row);
 bs_status bs_set_route(bs_session *session, const char *router, bs_route_function function, void *user, bs_error *error);
 
@@ -866,7 +925,7 @@ typedef struct bs_decision {
     const int32_t *counts;  /* [paths] cells per path */
     const uint64_t *ns;     /* [paths] time spent in the tiles of each path, all threads (depth first; else 0) */
     int32_t cells;          /* of the outermost domain (the patches or rows it routes, or that contain them) */
-    const int8_t *chosen;   /* [cells] the (first) path each took, -1 none or not reached */
+    const int16_t *chosen;  /* [cells] the (first) path each took, -1 none or not reached */
     int64_t dropped;        /* choices beyond the capacity */
 } bs_decision;
 bs_status bs_decision_get(const bs_session *session, const char *router, bs_decision *decision);
@@ -899,18 +958,35 @@ bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predi
  *     bs_cuda_close(gpu);
  *
  * Routing stays on the GPU: between input and output of a run the host waits for nothing, unless weights are streamed or a
- * router asks a callback. Bound buffers may lie in ordinary memory (they are copied), in pinned memory or in the GPU's
- * (used in place). Results equal the CPU's within rounding; they are the same bytes from run to run. */
+ * router asks a callback. Results equal the CPU's within rounding; they are the same bytes from run to run.
+ *
+ * Bound buffers may lie in ordinary memory (they are copied: inputs by bs_submit, outputs by bs_wait), in pinned memory or
+ * in the GPU's (used in place). Strides are honoured wherever a buffer lies; what lies between its elements is left alone.
+ * The host itself reads `lengths` of segments and `past`: those are in ordinary or pinned memory.
+ *
+ * Streams   Every session queues on a stream of its own unless bs_session_desc.cuda_stream names one of the caller's, which
+ *   then outlives the session. On the caller's stream a run is like a kernel: it reads what was queued before bs_submit
+ *   has written, and what is queued after bs_submit has returned finds, without bs_wait, the outputs and states that are
+ *   bound in the GPU's or in pinned memory. bs_wait is for the host: outputs in ordinary memory, the status (after a failed
+ *   run outputs hold nothing of use), bs_decision_get. With streams of their own sessions do not wait for each other: bs_wait
+ *   for the one before giving its outputs to the next.
+ *   The stream may be one of several sessions', and of work of the caller's, from any thread: they take turns, launch by
+ *   launch, and none is held up or captured by another (graphs are captured on a stream that nobody else has). It must not be
+ *   being captured by the caller when a session is made, run or waited for, nor be cudaStreamPerThread.
+ * Limits    Strides of a bound buffer are below 2^31 elements; so are the elements of what an op gives (of a row; of a whole tensor
+ *   of the root domain) and of a bound output. Else BS_ERROR_LIMIT, before anything runs.
+ * Threads   Sessions of one device run on threads of their own, each used by one at a time. What takes from the device's
+ *   memory is for one thread at a time: bs_session_create. bs_cuda_close comes after the last bs_session_close. */
 typedef struct bs_cuda_desc {
     int32_t index;         /* of the GPU */
     uint64_t device_bytes; /* of one allocation on it; the sum of bs_sizes.device of the sessions it will serve */
     uint64_t pinned_bytes; /* of one page-locked allocation; likewise */
     void *device_memory;   /* or: the caller's, of these sizes; NULL: allocated */
     void *pinned_memory;
-    void *stream;          /* cudaStream_t that runs are queued on; NULL: one is made */
     uint64_t cublas_bytes; /* more than 0: large layers on rows that no router made are cuBLAS's, with so many of device_bytes for
-                              its workspace (4 MiB; 32 on Hopper). Faster where it is, but it makes its own handle, and a
-                              row's last bits may depend on how many rows there are. Not with BS_NO_CUBLAS */
+                              its workspace in each session (4 MiB; 32 on Hopper). Faster where it is, but a session then makes
+                              a handle of cuBLAS, which allocates, and a row's last bits may depend on how many rows
+                              there are. Not with BS_NO_CUBLAS */
 } bs_cuda_desc;
 /* Bookkeeping lies in `arena` (persistent, some 200 bytes). NULL on failure: BS_ERROR_UNSUPPORTED when there is no GPU. */
 bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs_error *error);
@@ -938,13 +1014,15 @@ bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, u
  * GGUF version 3 with the graph in its metadata and one packed tensor a block (docs/format.md). The file is
  * hostile: it is checked when opened, and the graph is rebuilt by the builder above with all its checks.
  *
+ *     size_t bytes = bs_model_file_bytes(NULL, "net.gguf", &error);     // 0 when it is no model file
+ *     bs_arena_init(&persistent, "persistent", malloc(bytes), bytes);
  *     bs_model *model = bs_model_open_file(&persistent, NULL, "net.gguf", &error);
  *     bs_graph_desc room = bs_model_graph_desc(model);
  *     bs_graph *graph = bs_graph_create(&persistent, &room);
  *     if (bs_model_build(model, graph, NULL, &error)) ...      then plan; weights: bs_model_weights(model)
  */
 #define BS_MODEL_VERSION 2 /* of the file format; 1 is read too, but cannot be streamed */
-#define BS_MODEL_OPSET 2   /* newest set of ops known: files of older sets are read, newer ones refused */
+#define BS_MODEL_OPSET 3   /* newest set of ops known: files of older sets are read, newer ones refused */
 #define BS_MAX_WEIGHT_NAME 96
 
 /* A caller's bytes. read gives the bytes read (fewer than asked = end) or -1. Threads: called from the thread
@@ -959,9 +1037,14 @@ typedef struct bs_reader {
 
 typedef struct bs_model bs_model;
 
+/* Bytes of `arena` that the calls below take at most (of memory of any alignment; a part of them is free again afterwards): what
+ * to lend before opening. They read the header, not the records. 0 on failure. */
+size_t bs_model_file_bytes(const bs_platform *platform, const char *path, bs_error *error);
+size_t bs_model_reader_bytes(const bs_reader *reader, bs_error *error);
+size_t bs_model_memory_bytes(const void *data, size_t bytes, bs_error *error);
 /* Checks the file and keeps an index of it in `arena` (persistent): some 64 bytes a key, 96 a weight. NULL on failure,
- * and the arena is as it was. file: kept open until bs_model_close; platform NULL = the default; a second handle for
- * streaming is opened with the platform's file_open_direct where that works (8 KB of the arena serve to try it, and are
+ * and the arena is as it was; when it is too small, the error asks for all that opening takes.
+ * file: kept open until bs_model_close; platform NULL = the default; a second handle for streaming is opened with the platform's file_open_direct where that works (8 KB of the arena serve to try it, and are
  * free again afterwards; where they do not fit, streaming is buffered). reader: copied.
  * memory (an array in flash): any alignment; never copied, and weights are used in place where they can be; it must
  * outlive the model, as must everything that `user` and `platform` point to. */
@@ -1105,8 +1188,8 @@ bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router
 /* From 0. read_bytes (may be NULL): of storage. units: room for `n_units` numbers (may be NULL). */
 bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs_stream_unit_facts *facts, uint64_t *read_bytes);
 bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, bs_stream_stage_facts *facts, int32_t *units);
-/* The next event, its subject and index in range and its end not before its start. False at the end (status of `error`,
- * which is required: BS_OK), or when the event is malformed or cannot be read. */
+/* The next event, its subject and index in range and its end not before its start. False at the end (status of `error`:
+ * BS_OK), or when the event is malformed or cannot be read. */
 bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *error);
 void bs_profile_rewind(bs_profile_reader *profile); /* to the first event */
 

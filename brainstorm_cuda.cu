@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4abbe29960c572716b5ebed8c8c638d58bcf519b33e719b2f384a140ea11e04c
+ * sha256 of the parts: 3edb0bc7c796cfc2cdc4add80c0dea794f2b947f137c5c1b96b70455879749f7
  */
 #include "brainstorm.h"
 
@@ -54,6 +54,12 @@
 #endif
 #include <cuda_fp16.h>
 
+/* a b + c, the product rounded before the sum is, as the CPU's scalar kernels have it. Plain a * b + c is one rounding or
+ * two as the compiler likes, in each function anew; but the same formula is compiled for launches and for tiles, for words
+ * and for single elements, and all must give the same bytes. Where one rounding is wanted, fmaf says so. So nothing is left to
+ * fuse (-fmad=false changes no function): tests/cuda_build.sh sees to it. */
+__device__ __forceinline__ float bs_cu_mul_add(float a, float b, float c) { return __fadd_rn(__fmul_rn(a, b), c); }
+
 extern "C" {
 /* ==== begin src/structure.h =================================================================== */
 /* structure.h - the structural ops: where values come from, cells, routers. They have no kernels: the planner
@@ -82,12 +88,148 @@ extern "C" {
 #define BS_DEBUG_H
 
 /* ==== begin src/base.h ======================================================================== */
-/* base.h - what everything stands on: checked arithmetic, alignment, small helpers.
- * Relies on nothing but brainstorm.h. Must never know of graphs, ops or files. */
+/* base.h - what everything stands on: saturating sums, alignment, small helpers.
+ * Relies on nothing but brainstorm.h and bytes.h. Must never know of graphs, ops or files. */
 #ifndef BS_BASE_H
 #define BS_BASE_H
 
 /* #include "brainstorm.h" */
+/* ==== begin src/bytes.h ======================================================================= */
+/* bytes.h - a number of bytes, or an offset: a type whose only operations are checked ones.
+ *
+ * What does not fit becomes BS_BYTES_TOO_MANY and stays that, whatever is done to it: added to, aligned, multiplied by zero,
+ * taken apart. No arena, file or plan has as many, so that a sum of sizes from a file or a shape cannot end as a small
+ * number. A struct, so that `a + b` does not compile; one field, so that it costs nothing.
+ * Elements of a shape are counted as bytes of one each, until they are multiplied by their size.
+ *
+ * Owns the field `unchecked`, which nothing else may touch (tests/bare_sums.sh). Relies on brainstorm.h. C and C++. Must never
+ * give a plain number to arithmetic: bs_bytes_fit() is how a size is asked for, bs_bytes_figure() is for messages, comparisons
+ * with what callers and files say, and the plain fields of public structs. */
+#ifndef BS_BYTES_H
+#define BS_BYTES_H
+
+/* #include "brainstorm.h" */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct bs_bytes {
+    uint64_t unchecked;
+} bs_bytes;
+
+#define BS_BYTES_TOO_MANY UINT64_MAX
+
+static inline bs_bytes bs_bytes_of(uint64_t n)
+{
+    const bs_bytes bytes = {n};
+    return bytes;
+}
+
+static inline bool bs_bytes_known(bs_bytes a) { return a.unchecked != BS_BYTES_TOO_MANY; }
+static inline bool bs_bytes_any(bs_bytes a) { return a.unchecked != 0; }
+static inline bool bs_bytes_less(bs_bytes a, bs_bytes b) { return a.unchecked < b.unchecked; }
+static inline bool bs_bytes_same(bs_bytes a, bs_bytes b) { return a.unchecked == b.unchecked; }
+static inline bs_bytes bs_bytes_max(bs_bytes a, bs_bytes b) { return a.unchecked > b.unchecked ? a : b; }
+static inline bs_bytes bs_bytes_min(bs_bytes a, bs_bytes b) { return a.unchecked < b.unchecked ? a : b; }
+
+static inline bs_bytes bs_bytes_add(bs_bytes a, bs_bytes b)
+{
+    return bs_bytes_of(a.unchecked > BS_BYTES_TOO_MANY - b.unchecked ? BS_BYTES_TOO_MANY : a.unchecked + b.unchecked);
+}
+
+/* a - b; too many when that is below zero: a size that is no size has no end. */
+static inline bs_bytes bs_bytes_sub(bs_bytes a, bs_bytes b)
+{
+    return bs_bytes_of(!bs_bytes_known(a) || b.unchecked > a.unchecked ? BS_BYTES_TOO_MANY : a.unchecked - b.unchecked);
+}
+
+/* A count below zero is too many. */
+static inline bs_bytes bs_bytes_times(bs_bytes a, int64_t count)
+{
+    const bool fits = bs_bytes_known(a) && count >= 0 && (count == 0 || a.unchecked <= BS_BYTES_TOO_MANY / (uint64_t)count);
+    return bs_bytes_of(fits ? a.unchecked * (uint64_t)count : BS_BYTES_TOO_MANY);
+}
+
+/* Bytes of `count` elements; and the same where the count comes from a file. */
+static inline bs_bytes bs_bytes_array(int64_t count, size_t each) { return bs_bytes_times(bs_bytes_of(each), count); }
+static inline bs_bytes bs_bytes_product(bs_bytes a, bs_bytes b)
+{
+    const bool fits = bs_bytes_known(a) && bs_bytes_known(b) && (b.unchecked == 0 || a.unchecked <= BS_BYTES_TOO_MANY / b.unchecked);
+    return bs_bytes_of(fits ? a.unchecked * b.unchecked : BS_BYTES_TOO_MANY);
+}
+
+/* Rounded down; parts > 0. */
+static inline bs_bytes bs_bytes_share(bs_bytes a, uint64_t parts)
+{
+    return bs_bytes_of(bs_bytes_known(a) ? a.unchecked / parts : BS_BYTES_TOO_MANY);
+}
+
+/* Up and down to a multiple of a power of two. */
+static inline bs_bytes bs_bytes_align_to(bs_bytes a, uint64_t alignment)
+{
+    const uint64_t pad = alignment - 1;
+    return bs_bytes_of(a.unchecked > BS_BYTES_TOO_MANY - pad ? BS_BYTES_TOO_MANY : (a.unchecked + pad) & ~pad);
+}
+
+static inline bs_bytes bs_bytes_align_down(bs_bytes a, uint64_t alignment)
+{
+    return bs_bytes_of(bs_bytes_known(a) ? a.unchecked & ~(alignment - 1) : BS_BYTES_TOO_MANY);
+}
+
+static inline bs_bytes bs_bytes_align(bs_bytes a) { return bs_bytes_align_to(a, BS_ALIGNMENT); }
+static inline bool bs_bytes_aligned_to(bs_bytes a, uint64_t alignment) { return bs_bytes_known(a) && (a.unchecked & (alignment - 1)) == 0; }
+
+/* Puts an array behind what is *used: aligned; returns where it begins. */
+static inline bs_bytes bs_bytes_place(bs_bytes *used, int64_t count, size_t each)
+{
+    const bs_bytes at = *used;
+    *used = bs_bytes_add(at, bs_bytes_align(bs_bytes_array(count, each)));
+    return at;
+}
+
+/* The number for messages, comparisons and public structs: nothing may be added to it. */
+static inline uint64_t bs_bytes_figure(bs_bytes a) { return a.unchecked; }
+
+/* The size as this machine counts, when it is no more than `most` and this machine can count it: the only way from bytes to
+ * memory. False leaves *size alone. */
+static inline bool bs_bytes_fit(bs_bytes a, uint64_t most, size_t *size)
+{
+    if (!bs_bytes_known(a) || a.unchecked > most || a.unchecked > SIZE_MAX)
+        return false;
+    *size = (size_t)a.unchecked;
+    return true;
+}
+
+/* Within memory whose size came from bs_bytes_fit: the planner made every offset lie below the total that was asked for, so
+ * that none is looked at again while a network runs. */
+static inline uint8_t *bs_bytes_at(uint8_t *memory, bs_bytes offset) { return memory + (size_t)offset.unchecked; }
+static inline const uint8_t *bs_bytes_read_at(const uint8_t *memory, bs_bytes offset) { return memory + (size_t)offset.unchecked; }
+/* Row `row` of rows of `each` bytes that begin at `offset`. */
+static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t row, bs_bytes each)
+{
+    return memory + (size_t)offset.unchecked + (uint64_t)row * each.unchecked;
+}
+
+#endif
+/* ==== end src/bytes.h ========================================================================= */
+/* ==== begin src/exact_math.h ================================================================== */
+/* exact_math.h - refuses compilers' options under which promised checks vanish and sums are reordered.
+ *
+ * Owns:      the refusal, for every part: base.h and kernels/tier.h include it, and one of them stands in each.
+ * Relies on: nothing but what compilers define.
+ * Must never: be left out of a part. Under -ffinite-math-only isnan() is false, so NaN scores would be accepted in silence;
+ *            under the others the order of every sum, by which results are the same bytes, is the compiler's choice. */
+#ifndef BS_EXACT_MATH_H
+#define BS_EXACT_MATH_H
+
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0) || defined(__ASSOCIATIVE_MATH__) || \
+    defined(__RECIPROCAL_MATH__) || defined(_M_FP_FAST)
+#error "brainstorm is compiled without -ffast-math, -Ofast and their kin: NaN would pass its checks, and sums would change their order"
+#endif
+
+#endif
+/* ==== end src/exact_math.h ==================================================================== */
 
 #include <math.h>
 #include <stdarg.h>
@@ -98,7 +240,7 @@ extern "C" {
 #define BS_PAGE_BYTES 4096 /* what storage may want offsets, sizes and buffers of direct reads aligned to */
 #define BS_MAX_LANES 8
 
-/* Sizes are computed in 64 bits and saturate: a product that wraps becomes UINT64_MAX, which no arena has. */
+/* Times and counts saturate: what wraps becomes UINT64_MAX. Bytes have a type of their own (bytes.h). */
 static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
 {
     return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b;
@@ -107,11 +249,6 @@ static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
 static inline uint64_t bs_add_u64(uint64_t a, uint64_t b)
 {
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
-static inline uint64_t bs_align_u64(uint64_t bytes)
-{
-    return bs_add_u64(bytes, BS_ALIGNMENT - 1) & ~(uint64_t)(BS_ALIGNMENT - 1);
 }
 
 static inline int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
@@ -125,12 +262,33 @@ static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v 
 static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
 static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
 
+/* Where numbers are meant to wrap: hashes, random numbers. All others are reported by -fsanitize=unsigned-integer-overflow. */
+#if defined(__clang__)
+#define BS_WRAPS __attribute__((no_sanitize("unsigned-integer-overflow")))
+#else
+#define BS_WRAPS
+#endif
+
+/* Bytes from here to the next multiple of a power of two. */
+static inline size_t bs_to_aligned(const void *memory, size_t alignment)
+{
+    const size_t past = (size_t)((uintptr_t)memory & (alignment - 1));
+    return past ? alignment - past : 0;
+}
+
 /* Hands out pieces of memory one after the other, aligned; with base NULL it only counts them. */
 typedef struct bs_carver {
     uint8_t *base;
-    uint64_t used;
+    bs_bytes used;
 } bs_carver;
-void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes); /* (arena.c) */
+void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (arena.c) */
+void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
+/* From an arena, when this machine can count as many; or NULL. */
+void *bs_take(bs_arena *arena, bs_bytes bytes);
+
+/* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count` (sort.c) */
+typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
+void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
 
 #if defined(__GNUC__)
 #define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
@@ -142,8 +300,12 @@ void *bs_carve(bs_carver *carver, uint64_t count, uint64_t bytes); /* (arena.c) 
 bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same, returning false. */
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
+bool bs_status_is_known(int32_t number);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
-bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what);
+bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
+/* And where no arena is at hand: the room of that name has so many bytes left. */
+bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes needed, const char *what);
 /* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
 void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
@@ -198,9 +360,11 @@ typedef int32_t bs_dim_id;
 typedef struct bs_dim_info {
     bs_dim_kind kind;
     bs_dim_id parent;
-    int64_t mul, add, div;
-    int64_t maximum; /* the value of a constant */
+    int32_t mul, add, div; /* all of 2^30 at most, and so is */
+    int32_t maximum;       /* the value of a constant */
     int32_t name;    /* offset in text; 0 none */
+    int32_t symbols; /* among the entries up to this one */
+    int32_t child[2];
 } bs_dim_info;
 
 /* Domain 0 is the root: one row. */
@@ -222,6 +386,10 @@ typedef struct bs_domain {
     int32_t size;             /* PATCHES: cell size in pixels of that frame */
     int64_t max_rows;
     int32_t patches;          /* the PATCHES domain this one descends from (or is); -1 none */
+    int32_t top;              /* the one that is no PATH and that it descends from (or is) */
+    int32_t outermost;        /* PATH: the PATH next to the top that it descends from (or is); else 0 */
+    int32_t next;             /* PATH: another one of its router; 0 none */
+    int32_t child[2];
 } bs_domain;
 
 /* A value. In a patch domain `dims` are the extents of the whole frame, as in the untiled network; the cell is
@@ -246,6 +414,8 @@ typedef struct bs_node {
     int32_t block;
     int32_t router; /* route, scatter, gather: the router; else 0 */
     int32_t path;   /* scatter */
+    int32_t writer; /* state: the node that writes it; 0 none */
+    int32_t child[2]; /* of ops whose names are taken once (BS_OP_NAMED) */
     const void *params; /* the descriptor, name resolved into the graph's text */
 } bs_node;
 
@@ -261,20 +431,29 @@ typedef struct bs_router_info {
     int32_t score;  /* value id */
     int32_t knob;   /* value id or 0 */
     int32_t max_paths_per_cell;
+    int32_t first_path; /* paths of the routers before it: where its own begin in tables of all paths */
+    int32_t path_domains; /* the first of its PATH domains; 0 none */
     const bs_route_desc *desc;
 } bs_router_info;
 
-#define BS_MAX_BLOCKS 128
-#define BS_MAX_ROUTERS 64
-#define BS_MAX_DOMAINS 512
-#define BS_MAX_DIMS 512
+/* Of any table: ids, and small multiples of counts, are far from 2^31. */
+#define BS_MAX_ENTRIES (1 << 24)
+#define BS_MAX_TEXT (1 << 30)
+#define BS_MAX_ALL_PATHS (1 << 28) /* of all routers of a graph */
 
+/* What is looked up while a graph is built (equal dimensions, equal domains, names) hangs in digital search trees: an entry's
+ * children, where the next bit of the hash is 0 and 1, are later entries. So a tree needs no table of its own, and no file can
+ * make it deeper than a hash has bits, but by names of equal hashes. */
 struct bs_graph {
     uint32_t mark;
     bs_status status;
     bs_error error;
-    int32_t max_nodes, max_values, max_text, max_operands, max_domains;
+    int32_t max_nodes, max_values, max_text, max_operands, max_domains, max_dims, max_blocks, max_routers; /* beside entry 0 */
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
+    int32_t n_cell_nodes; /* that work on rows of another domain than the root */
+    int32_t n_paths;    /* of all routers */
+    int32_t max_paths;  /* the most that one of them has */
+    int32_t first_name; /* the node at the root of the tree of names; 0 none */
     int32_t current_block;
     const char *adding, *adding_name; /* the op that is being added and the node's name: they begin a message; or NULL */
     bs_node *nodes;       /* [0] unused */
@@ -282,14 +461,16 @@ struct bs_graph {
     int32_t *operands;
     bs_domain *domains; /* [0]: the root; a node makes one at most */
     char *text; /* names and parameters; offset 0 is "" */
-    bs_dim_info dims[BS_MAX_DIMS];
-    bs_block blocks[BS_MAX_BLOCKS]; /* [0]: what is outside every block, "main" */
-    bs_router_info routers[BS_MAX_ROUTERS]; /* [0] unused */
+    bs_dim_info *dims;
+    bs_block *blocks; /* [0]: what is outside every block, "main" */
+    bs_router_info *routers; /* [0] unused */
 };
 
 /* Records the first failure of building; later ones are ignored. While a node is being added the message begins with its op
  * and name. Returns false always. */
 bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* The recorded failure alone: BS_OK inside a block too, where bs_graph_check asks for its end. */
+bs_status bs_graph_failure(const bs_graph *graph, bs_error *error);
 bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);
 
 /* Dimensions. All return -1 on failure (recorded). */
@@ -299,6 +480,12 @@ bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
 bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
 static inline bool bs_dim_is_const(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].kind == BS_DIM_CONST; }
+/* The product of its dimensions, each at its maximum; and the bytes of so many. */
+bs_bytes bs_value_elements(const bs_graph *graph, const bs_value_info *value);
+static inline bs_bytes bs_value_bytes(const bs_graph *graph, const bs_value_info *value)
+{
+    return bs_bytes_product(bs_value_elements(graph, value), bs_bytes_of(bs_dtype_bytes(value->dtype)));
+}
 /* "640", "H<=1080", "(H<=1080*2)": for messages. */
 const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes);
 /* "[32, 64, W<=1920]" */
@@ -316,12 +503,20 @@ static inline const char *bs_node_name(const bs_node *node)
 /* Names and parameters live in the graph's text. NULL on failure (recorded). */
 const char *bs_graph_text(bs_graph *graph, const char *text);
 int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* finds an equal one or adds it; -1 */
+/* The node of this name whose op takes names once: a router, or (false) an input, a state or an output. 0: there is none. */
+int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router);
 
 /* Adds a node of op `op` (bs_op_index) with operands `in`; copies `params` (op->params_bytes) ; runs the op's shape
  * rule. Returns the node, or NULL on failure (recorded). The only way nodes come into being. */
 bs_node *bs_graph_add(bs_graph *graph, int32_t op, const int32_t *in, int32_t n_in, const void *params);
 /* The same, returning output 0 as a handle. */
 bs_value bs_graph_value(bs_graph *graph, int32_t op, const int32_t *in, int32_t n_in, const void *params);
+/* Where the operands of the next node will be, for those who have no table of their own to gather them in: `count` of them may be
+ * written there and passed on. NULL: there is no room, and adding the node will say so. */
+static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
+{
+    return count <= graph->max_operands - graph->n_operands ? graph->operands + graph->n_operands : NULL;
+}
 
 #endif
 /* ==== end src/graph.h ========================================================================= */
@@ -363,9 +558,12 @@ typedef struct bs_node_plan {
     int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan_fuse.c) */
     int32_t fused_in[2];    /* the operands it then has */
     int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
-    uint64_t prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
-    uint64_t prepared_offset;
-    uint64_t scratch_bytes; /* a thread */
+    int32_t twin;           /* the last node before it that has the same weights; 0: none */
+    int32_t owner;          /* the node whose prepared copy it reads: itself, or an earlier twin with the same layout */
+    int32_t newest_owner;   /* the last owner among its twins, itself included */
+    bs_bytes prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
+    bs_bytes prepared_offset;
+    bs_bytes scratch_bytes; /* a thread */
     int32_t half;           /* a device: weights are prepared in f16 */
     int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
 } bs_node_plan;
@@ -411,6 +609,7 @@ typedef enum bs_op_flags {
     BS_OP_VARIADIC = 16,
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
+    BS_OP_NAMED = 256,      /* its name is taken once: inputs, states and outputs; routers */
     BS_OP_ACROSS = 128 /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
 } bs_op_flags;
 
@@ -424,6 +623,8 @@ typedef struct bs_op {
     size_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
     const bs_field *fields;
     int32_t n_fields;
+    /* What the fields of a model file of an older op set say, in this one's; NULL: the same. */
+    void (*upgrade)(int32_t *fields, int32_t opset);
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or calls bs_graph_fail and returns false. */
     bool (*infer)(bs_infer *infer);
     /* Margin that input `index` needs around what is asked of the output; NULL: the same margin. */
@@ -437,6 +638,8 @@ typedef struct bs_op {
     void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w, bs_node_plan *plan);
     /* Canonical weights (dense, in spec order) -> prepared. NULL: copied. */
     void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights, void *prepared);
+    /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
+    bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
     /* The kernel: plan->tier decides; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
     bs_status (*run)(const bs_call *call);
 } bs_op;
@@ -446,8 +649,8 @@ const bs_op *bs_op_get(int32_t index);
 int32_t bs_op_index(const char *name); /* -1 when unknown */
 
 /* Offset of weight `index` in default-prepared memory, and the total for index == count. */
-uint64_t bs_weight_offset(const bs_weight_spec *specs, int32_t index);
-uint64_t bs_weight_elements(const bs_weight_spec *spec);
+bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index);
+bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 
 /* The segment that a row is of: the last one that begins at or before it (empty ones begin there too, before it). */
 static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
@@ -465,6 +668,19 @@ static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, 
 
 /* Scalar activation, shared by every reference kernel. slope: of this channel, for BS_PRELU. */
 float bs_act_apply(bs_act act, float param, float slope, float x);
+
+/* Floats that n floats take when the next array is aligned. */
+static inline ptrdiff_t bs_aligned_floats(int32_t n)
+{
+    const ptrdiff_t line = BS_ALIGNMENT / (ptrdiff_t)sizeof(float);
+    return (n + line - 1) / line * line;
+}
+
+/* Padding on a side; `otherwise` is the op's default. */
+static inline int32_t bs_pad_of(int32_t padding, int32_t pad, int32_t otherwise)
+{
+    return padding == BS_PAD_EXPLICIT ? pad : padding == BS_PAD_VALID ? 0 : otherwise;
+}
 
 static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }
 
@@ -560,8 +776,8 @@ typedef struct bs_value_plan {
     int32_t first, last;  /* time of definition and of last use, in its list (transient: global; scratch: the part's) */
     int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
     bool narrow;          /* f32 that a device keeps in f16 */
-    uint64_t offset;
-    uint64_t row_bytes;
+    bs_bytes offset;
+    bs_bytes row_bytes;
     int64_t rows;         /* that the storage holds */
 } bs_value_plan;
 
@@ -583,7 +799,7 @@ typedef struct bs_instr {
     int32_t value, target;
     int32_t domain; /* whose rows it works on */
     int32_t region, part; /* while planning: region -1 = top level */
-    int32_t time;
+    int32_t time; /* BS_TIME_END or later: when all else is done */
     int32_t stage; /* top level: whose units it needs; -1 none */
 } bs_instr;
 
@@ -594,7 +810,8 @@ typedef struct bs_part {
     int32_t router, path; /* 0, -1 when the part is not one path of a router */
     int32_t first, count; /* instructions */
     int32_t unit;         /* whose weights it needs; 0 none */
-    uint64_t scratch_bytes;
+    int32_t place;        /* in region_parts */
+    bs_bytes scratch_bytes;
     double flops; /* a row, for the order in which tiles start */
 } bs_part;
 
@@ -604,6 +821,8 @@ typedef struct bs_domain_plan {
     int32_t size;      /* patches: cell size, desc.patch_size applied */
     int64_t max_rows;
     bool live; /* something that is needed works on its rows */
+    bool images, streams; /* top level: it holds images; routed blocks whose weights come and go */
+    bool whole; /* top level: a decision below it needs all of its rows */
     bool mixed; /* depth, but wide values at top level: a device's tiles would not fit in its shared memory */
 } bs_domain_plan;
 
@@ -619,13 +838,19 @@ typedef struct bs_plan_unit {
     int32_t block;  /* the outermost; names it */
     int32_t domain; /* PATH: the outermost path whose nodes they are; else 0 */
     int32_t n_nodes, n_tensors;
-    uint64_t prepared_bytes;
+    bs_bytes prepared_bytes;
 } bs_plan_unit;
 
+#define BS_TIME_END (INT32_MAX / 2)
 #define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
-#define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many, and sums of sizes below it are exact */
-#define BS_MAX_REGIONS 128
-#define BS_MAX_PARTS 512
+#define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many */
+
+/* The parts of a region: region_parts[first .. first + count), the most expensive first, equal ones as they were made: a long tile
+ * that starts last is what a thread waits for. */
+typedef struct bs_region {
+    int32_t domain; /* in whose tiles it runs */
+    int32_t first, count;
+} bs_region;
 
 struct bs_plan {
     uint32_t mark;
@@ -634,34 +859,39 @@ struct bs_plan {
     bs_tier tier;
     int32_t threads;
     int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
-    int32_t max_instrs, max_parts;
-    uint64_t transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
-    uint64_t kernel_scratch_bytes, kernel_scratch_offset;
-    uint64_t shared_bytes;    /* a device: what a tile's rows may take */
+    int32_t max_instrs, max_parts, max_regions;
+    int32_t most_parts;       /* of a region */
+    int32_t most_stage_units; /* of a stage */
+    int32_t last_route;       /* at top level: the last instruction that decides; -1 none */
+    bs_bytes transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
+    bs_bytes kernel_scratch_bytes, kernel_scratch_offset;
+    bs_bytes shared_bytes;    /* a device: what a tile's rows may take */
     bool *node_live;          /* [nodes] */
     bs_node_plan *nodes;      /* [nodes] */
     bs_value_plan *values;    /* [values] */
     bs_instr *instrs;
     bs_part *parts;           /* [max_parts] */
-    int32_t region_domain[BS_MAX_REGIONS];
+    int32_t *region_parts;    /* [max_parts] */
+    bs_region *regions;       /* [max_regions] */
     bs_domain_plan *domains;  /* [domains] */
-    bs_router_plan routers[BS_MAX_ROUTERS];
+    bs_router_plan *routers;  /* [routers] */
     /* streaming; n_units = 1 and nothing else when everything is resident */
     int32_t n_units, n_stages, n_stage_units;
     bs_plan_unit *units;      /* [n_units], [0] unused */
     bs_trace_stage *stages;   /* [n_stages] */
     int32_t *stage_units;     /* [n_stage_units], of stages, from 0 as the stream counts */
-    uint64_t slot_bytes, all_unit_bytes, largest_unit_bytes;
-    uint64_t chunk_bytes, lane_bytes; /* of one lane's staging */
+    bs_bytes slot_bytes, all_unit_bytes, largest_unit_bytes;
+    bs_bytes chunk_bytes, lane_bytes; /* of one lane's staging */
     int32_t lanes;
 };
 
 /* The stages, in order (plan_*.c). Each returns false after recording an error. */
-bool bs_plan_live(bs_plan *plan, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
-void bs_plan_fuse(bs_plan *plan);                    /* chains that one kernel does */
-void bs_plan_units(bs_plan *plan);                   /* which weights come and go together (plan_stream.c) */
-bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error);  /* places and instructions */
-bool bs_plan_stages(bs_plan *plan, bs_error *error); /* steps that need units; sizes of slots and staging */
+bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
+void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
+bool bs_plan_share(bs_plan *plan, void *workspace, bs_error *error); /* which nodes have the same weights */
+void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together (plan_stream.c) */
+void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions */
+bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error); /* steps that need units; sizes of slots and staging */
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
 /* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
  * tiles all the same, which then lie in the device's memory. */
@@ -670,16 +900,31 @@ int32_t bs_plan_too_large(const bs_plan *plan);
 bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
 /* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
 void bs_plan_make_fit(bs_plan *plan, int32_t top);
-uint64_t bs_plan_lower_workspace(const bs_graph *graph);  /* bytes, only while planning */
-uint64_t bs_plan_memory_workspace(const bs_graph *graph);
+/* Instructions there can be: of a gather one for each of its operands, else two at most; what works in tiles has one, and so
+ * leaves room for that of its region. */
+static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_nodes + g->n_operands; }
 
-/* Greedy by size, lowest fitting gap among what is alive at the same time. Blocks: bytes, first..last; gives offsets and
- * returns the bytes of the whole. order: scratch of `count`. (plan_memory.c; tested by brute force.) */
+/* A node of cells begins one part at most, and so it does with regions. */
+static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_nodes; }
+
+/* Bytes of their workspaces, only while planning. Every pass has it to itself. */
+bs_bytes bs_plan_live_workspace(const bs_graph *graph);
+bs_bytes bs_plan_fuse_workspace(const bs_graph *graph);
+bs_bytes bs_plan_share_workspace(const bs_graph *graph);
+bs_bytes bs_plan_units_workspace(const bs_graph *graph);
+bs_bytes bs_plan_lower_workspace(const bs_graph *graph);
+bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
+bs_bytes bs_plan_memory_workspace(const bs_graph *graph);
+
+/* Something that takes `bytes` from the time `first` to the time `last`, both included, at `offset`. */
 typedef struct bs_life {
-    uint64_t bytes, offset;
+    bs_bytes bytes, offset;
     int32_t first, last;
 } bs_life;
-uint64_t bs_plan_place(bs_life *lives, int32_t *order, int32_t count);
+/* Gives lives their offsets, so that none shares bytes with another that is alive at the same time, and returns the bytes of
+ * the whole. workspace: bs_place_workspace(count) bytes. (plan_lives.c; tested by brute force.) */
+bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace);
+bs_bytes bs_place_workspace(int32_t count);
 
 /* Helpers of several stages. */
 static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
@@ -689,18 +934,22 @@ static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
     return plan->values[value].narrow ? BS_F16 : plan->graph->values[value].dtype;
 }
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
-/* Whether a domain has routed blocks whose weights come and go: it runs depth first, path by path. */
-bool bs_plan_streams_paths(const bs_plan *plan, int32_t top);
-/* The router that a look_ahead is about; 0: there is none of that name. */
-int32_t bs_look_ahead_router(const bs_graph *graph, const bs_node *node);
+/* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known (plan_share.c). */
+void bs_plan_find_owner(bs_plan *plan, int32_t node);
+/* What a node's op declares: fills specs [BS_MAX_WEIGHTS], returns their number. */
+int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
+/* Whether a run reads the node's weights: a router that is decided ahead needs no table of its own. */
+bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
+/* Whether a needed node has weights that come and go. */
+bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
-uint64_t bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
+bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 /* The operands a node has in this plan: its own, or those of the chain it ends. */
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 bs_status bs_fusion_run(const bs_call *call);
 const char *bs_fusion_name(int32_t fusion);
-/* Sets the order of a top-level domain and of all below it, and where its routers decide. */
-void bs_plan_set_order(bs_plan *plan, int32_t top, int32_t order);
+/* Gives all domains the orders of their top-level ones; says where routers decide. */
+void bs_plan_spread_orders(bs_plan *plan);
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
 /* Whether operand `index` of a gather (a path's value, or the residual) can be asked for. */
@@ -766,8 +1015,8 @@ typedef struct bs_device_operand {
     int32_t margin;
     int32_t cell, across; /* patches: pixels of a whole cell along a side, cells beside each other; else 0 */
     uint8_t place, dtype, rank, unused;
-    int16_t domain; /* whose rows are asked for */
-    int16_t stored; /* whose rows are there: domain itself, or one above that a scatter is a view of */
+    int32_t domain; /* whose rows are asked for */
+    int32_t stored; /* whose rows are there: domain itself, or one above that a scatter is a view of */
 } bs_device_operand;
 
 #define BS_DEVICE_PARAMS 16
@@ -798,7 +1047,7 @@ typedef struct bs_device_domain {
     uint64_t offsets;     /* of segments, i32 [lengths + 1]: address on the device */
 } bs_device_domain;
 
-/* Steps for tiles of one domain, or of one path of it. */
+/* Steps for tiles of one domain, or of one path of it. Part k of the table is region_parts[k] of the plan. */
 typedef struct bs_device_part {
     int32_t domain, tile_rows;
     int32_t first, count; /* steps */
@@ -810,8 +1059,8 @@ typedef struct bs_device_decision {
     int32_t live, in_tile;
     int32_t paths, per_row, rows /* at most */, domain, top_rows /* of `top`, at most */;
     uint64_t chosen, gates, counts, offsets, ids, inverse, dropped /* i64, of a run */;
-    uint64_t work; /* i32 [2 * rows * per_row + 64 * paths]: free for the protocol, the packing, and the sort of a capacity */
-    uint64_t top;  /* i8 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
+    uint64_t work; /* i32 [2 * rows * per_row + 4 * paths]: free for the protocol, the packing, and the sort of a capacity */
+    uint64_t top;  /* i16 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
     uint64_t sums; /* i32 [paths]: rows of a path in this run, over all tiles */
     uint64_t price; /* f32 [1] */
 } bs_device_decision;
@@ -820,15 +1069,15 @@ typedef struct bs_device_decision {
 
 /* Offsets in the bytes that a session takes of the device's arena and of the pinned one. */
 typedef struct bs_device_layout {
-    int32_t n_steps, n_operands;
-    uint64_t weights, transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
+    int32_t n_steps, n_operands, n_given;
+    uint64_t transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of one tile's decisions */
     uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
     uint64_t session, session_bytes, tables_pinned, slots_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
-    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
+    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
     /* bs_plan_desc.in_place: inputs and slots have no bytes on the device. */
 } bs_device_layout;
@@ -841,12 +1090,14 @@ typedef struct bs_device_layout {
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
 /* Pinned bytes to ask a callback: the scores of all rows, then its answer and gates, i32 and f32 a row. 0: none is asked. */
 uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router);
-/* The table entries of a router's decision. */
-void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_decision *decision);
+/* The table entries of all routers' decisions, [routers]. */
+void bs_device_decisions_place(const bs_plan *plan, bs_device_decision *decisions);
+/* Words of 32 bits that say which paths of a gather give a value: of an instruction that asks; 0: it does not. */
+int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
 /* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the device's.
  * UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
-uint64_t bs_device_state_place(const bs_plan *plan, int32_t node);
+bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
 /* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of a `past`. */
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
 uint64_t bs_device_past_place(const bs_plan *plan, int32_t node);
@@ -864,11 +1115,13 @@ typedef struct bs_device_client {
     const bs_rows_state *domains; /* [domains] counts of those that no router makes */
     int32_t *const *offsets;      /* [domains] of segments, checked; NULL for others */
     int32_t *const *past;         /* [nodes], checked */
+    uint8_t *weights;             /* prepared, resident: address on the device */
     const bs_route_callback *callbacks; /* [routers] */
     /* filled by wait */
-    int8_t *const *chosen;
-    int32_t *counts;   /* [routers * BS_MAX_PATHS] */
+    int16_t *const *chosen;
+    int32_t *counts;   /* [paths] of all routers: those of one from bs_router_info.first_path on */
     int64_t *dropped;  /* [routers] */
+    void *stream; /* the caller's, that runs are queued on; NULL: the backend has one for this session alone */
 } bs_device_client;
 
 typedef struct bs_device_session bs_device_session; /* the backend's; lies in pinned memory */
@@ -932,13 +1185,14 @@ struct bs_cu_program {
     const bs_device_domain *domains;
     const bs_device_decision *decision;
     const bs_device_part *parts;
+    const uint32_t *given; /* bits of gathers: which paths give a value */
     const uint64_t *units; /* addresses of prepared weights; [0] the resident ones */
     uint8_t *decisions;    /* what was decided for all rows */
     uint8_t *contexts;     /* what is decided in tiles: context_bytes a tile */
     uint64_t context_bytes;
     uint8_t *scratch; /* rows of tiles, scratch_bytes each, when they do not fit in shared memory */
     uint64_t scratch_bytes;
-    float *guesses;        /* [BS_MAX_PATHS] of the last look_ahead */
+    float *guesses;        /* [paths of a router] of the last look_ahead, and room for its lists */
     int32_t *status;       /* [2]: the first failure of the run, and its node */
 };
 
@@ -1156,10 +1410,10 @@ __device__ inline float bs_cu_act(int32_t act, float param, float slope, float x
     case BS_RELU: return x > 0.0f ? x : 0.0f;
     case BS_LEAKY_RELU: return x > 0.0f ? x : x * (param == 0.0f ? 0.01f : param);
     case BS_PRELU: return x > 0.0f ? x : x * slope;
-    case BS_SIGMOID: return 1.0f / (1.0f + expf(-x));
+    case BS_SIGMOID: return 1.0f / __fadd_rn(1.0f, expf(-x)); /* else the product that ends expf may be fused with the sum */
     case BS_TANH: return tanhf(x);
     case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
-    case BS_SILU: return x / (1.0f + expf(-x));
+    case BS_SILU: return x / __fadd_rn(1.0f, expf(-x));
     case BS_CLIP: {
         const float high = param == 0.0f ? 1.0f : param;
         return x > high ? high : x > 0.0f ? x : 0.0f;
@@ -1491,6 +1745,7 @@ extern "C" {
 #define BS_KERNELS_TIER_H
 
 /* #include "brainstorm.h" */
+/* #include "exact_math.h" */
 
 /* Compiled by attribute, function by function: the build needs no -m flags. */
 #if !defined(BS_NO_SIMD) && defined(__x86_64__) && defined(__GNUC__)
@@ -1752,13 +2007,13 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_CONV_KERNEL_H].i = kh;
     s->p[BS_CU_CONV_KERNEL_W].i = kw;
     s->p[BS_CU_CONV_STRIDE].i = bs_cu_or(d->stride, 1);
-    s->p[BS_CU_CONV_PAD_H].i = d->pad == BS_PAD_VALID ? 0 : bs_cu_or(d->pad, dilation * (kh - 1) / 2);
-    s->p[BS_CU_CONV_PAD_W].i = d->pad == BS_PAD_VALID ? 0 : bs_cu_or(d->pad, dilation * (kw - 1) / 2);
+    s->p[BS_CU_CONV_PAD_H].i = bs_pad_of(d->padding, d->pad, dilation * (kh - 1) / 2);
+    s->p[BS_CU_CONV_PAD_W].i = bs_pad_of(d->padding, d->pad, dilation * (kw - 1) / 2);
     s->p[BS_CU_CONV_DILATION].i = dilation;
     s->p[BS_CU_CONV_GROUPS].i = groups;
     s->p[BS_CU_CONV_ACT].i = d->act;
     s->p[BS_CU_CONV_PARAM].f = d->act_param;
-    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_align_u64((uint64_t)bs_cu_conv_packed_bytes(algorithm, depthwise, groups, in_c, out_c, kh * kw));
+    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_bytes_figure(bs_bytes_align(bs_bytes_array(bs_cu_conv_packed_bytes(algorithm, depthwise, groups, in_c, out_c, kh * kw), 1)));
     bs_cu_conv_extent(&n->out[0], &h, &w);
     if (algorithm == BS_CONV_TENSOR && bs_cu_conv_describe_tensor(n, s, in_c, h, w)) {
         s->kernel = n->in[0].dtype == BS_F16 && n->in[0].place == BS_AT_TILE ? BS_CU_conv2d_tile : BS_CU_conv2d_tensor;
@@ -2519,7 +2774,7 @@ static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_CONV_PAD_H].i = s->p[BS_CU_CONV_PAD_W].i = d->pad;
     s->p[BS_CU_CONV_ACT].i = d->act;
     s->p[BS_CU_CONV_PARAM].f = d->act_param;
-    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_align_u64((uint64_t)bytes);
+    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_bytes_figure(bs_bytes_align(bs_bytes_array(bytes, 1)));
     s->p[BS_CU_CONV_LAYOUT].i = !reference;
 }
 
@@ -2683,28 +2938,11 @@ static void bs_cu_append_describe(const bs_cu_node *n, bs_device_step *s)
     bs_cu_move_cut(&n->in[0], bs_cu_elements(&n->in[0]), s);
 }
 
-/* Bit k: path k of a gather gives a value. */
-static uint64_t bs_cu_giving(const bs_cu_node *n)
-{
-    const int32_t paths = n->graph->routers[n->node->router].desc->paths, *in = bs_node_in(n->graph, n->node);
-    uint64_t mask = 0;
-    for (int32_t k = 0; k < paths; k++)
-        mask |= (uint64_t)(in[k] != 0 && bs_plan_gathers(n->plan, n->node, k)) << k;
-    return mask;
-}
-
-static void bs_cu_mask_set(bs_device_step *s, int32_t at, uint64_t mask)
-{
-    s->p[at].i = (int32_t)(uint32_t)mask;
-    s->p[at + 1].i = (int32_t)(uint32_t)(mask >> 32);
-}
-
-/* p: [0], [1] which paths give a value. */
+/* p: [0] where it is said which paths give a value (lower_step.cuh). */
 static void bs_cu_fill_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_fill;
     s->router = n->node->router;
-    bs_cu_mask_set(s, 0, bs_cu_giving(n));
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
@@ -2716,7 +2954,7 @@ static void bs_cu_rest_describe(const bs_cu_node *n, bs_device_step *s)
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
-/* p: [0] mode, [1] whether there is a residual, [2], [3] which paths give a value. */
+/* p: [0] mode, [1] whether there is a residual, [2] where it is said which paths give a value. */
 static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_gather_params *gather = static_cast<const bs_gather_params *>(n->node->params);
@@ -2726,7 +2964,6 @@ static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
     s->router = n->node->router;
     s->p[0].i = gather->mode;
     s->p[1].i = n->instr->value != 0;
-    bs_cu_mask_set(s, 2, bs_cu_giving(n));
     s->batch = 1;
     s->parts = bs_cu_pieces(elements, BS_CU_SUM_PIECE);
     s->p[BS_CU_MOVE_TEAM].i = 0;
@@ -3215,9 +3452,10 @@ __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_ste
 
 /* ------------------------------------------------------------------------------------------------ fill, rest */
 
-__device__ __forceinline__ bool bs_cu_mask_has(const bs_device_step *s, int32_t at, int32_t bit)
+/* p[at]: where it is said which paths of this step's gather give a value. */
+__device__ __forceinline__ bool bs_cu_path_gives(const bs_cu_tile &t, const bs_device_step *s, int32_t at, int32_t path)
 {
-    return (uint32_t)s->p[at + (bit >> 5)].i >> (bit & 31) & 1;
+    return t.program->given[s->p[at].i + (path >> 5)] >> (path & 31) & 1;
 }
 
 /* The number that a decision has for a row: those above a tile's own are of all rows. */
@@ -3234,7 +3472,7 @@ __device__ inline void bs_cu_fill_run(const bs_cu_tile &t, const bs_device_step 
     const bs_cu_team team = bs_cu_team_of(s);
     for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
         const int32_t path = d.chosen[(int64_t)bs_cu_decided_row(t, s, r) * d.per_row];
-        if (path >= 0 && bs_cu_mask_has(s, 0, path))
+        if (path >= 0 && bs_cu_path_gives(t, s, 0, path))
             continue;
         const bs_cu_view to = bs_cu_open_target(t, out, r);
         const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
@@ -3287,34 +3525,39 @@ __device__ inline void bs_cu_source_open(const bs_cu_tile &t, const bs_device_op
 }
 
 /* Whether choice `at` of a decision gave the gather a row. */
-__device__ __forceinline__ bool bs_cu_gives(const bs_device_step *s, const bs_cu_decision &d, int64_t at)
+__device__ __forceinline__ bool bs_cu_gives(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_decision &d, int64_t at)
 {
     const int32_t path = d.chosen[at];
-    return path >= 0 && d.inverse[at] >= 0 && bs_cu_mask_has(s, 2, path);
+    return path >= 0 && d.inverse[at] >= 0 && bs_cu_path_gives(t, s, 2, path);
 }
 
-/* Writes what the paths of a row gave to `sources`, in path order, then the residual; returns how many. A row takes a path
- * once at most, so the paths before one are counted. By a team; the caller synchronises. */
-__device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row, const bs_cu_team &team, bs_cu_source *sources)
+enum { BS_CU_SUM_SOURCES = 448 }; /* of a row at once */
+static_assert(BS_CU_SUM_SOURCES * sizeof(bs_cu_source) <= BS_CU_WORKSPACE, "sources lie in the workspace");
+
+/* Writes what the paths of a row gave to `sources`, in path order, then the residual: those from number `from` on, as many as
+ * there is room for. Returns how many there are in all. A row takes a path once at most, so the paths before one are counted.
+ * By a team; the caller synchronises. */
+__device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row, const bs_cu_team &team, int32_t from,
+                                        bs_cu_source *sources)
 {
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
     int32_t count = 0;
     for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) { /* once at least: all count */
-        const int32_t mine = k < d.per_row && bs_cu_gives(s, d, at + k) ? d.chosen[at + k] : -1;
+        const int32_t mine = k < d.per_row && bs_cu_gives(t, s, d, at + k) ? d.chosen[at + k] : -1;
         int32_t before = 0;
         count = 0;
         for (int32_t i = 0; i < d.per_row; i++) {
-            const bool gives = bs_cu_gives(s, d, at + i);
+            const bool gives = bs_cu_gives(t, s, d, at + i);
             count += gives;
             before += gives && d.chosen[at + i] < mine;
         }
-        if (mine >= 0)
+        if (mine >= 0 && before >= from && before - from < BS_CU_SUM_SOURCES)
             bs_cu_source_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine], s->p[0].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k],
-                              &sources[before]);
+                              &sources[before - from]);
     }
-    if (s->p[1].i && team.rank == 0)
-        bs_cu_source_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count]);
+    if (s->p[1].i && team.rank == 0 && count >= from && count - from < BS_CU_SUM_SOURCES)
+        bs_cu_source_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count - from]);
     return count + (s->p[1].i != 0);
 }
 
@@ -3370,15 +3613,21 @@ __device__ __forceinline__ bool bs_cu_by_four(const uint8_t *data, int32_t dtype
     return step[0] == 1 && n[0] % 4 == 0 && bs_cu_word(data, n, step, bytes) >= 4 * bytes;
 }
 
-/* Elements at loop indices (x0, x1, x2, x3) of all sources, summed in their order. each: 4 or 1. */
-template <int each> __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_source *sources, int32_t count, uint32_t i)
+/* Elements at loop indices (x0, x1, x2, x3) of all sources, summed in their order. each: 4 or 1. more: onto what is there. */
+template <int each>
+__device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_source *sources, int32_t count, bool more, uint32_t i)
 {
     const uint32_t width = (uint32_t)m.n[0] / each;
     uint32_t line = m.n[1] * m.n[2] * m.n[3] == 1 ? 0 : i / width;
     const int32_t c = (int32_t)(i - line * width) * each, x = m.x0 + (int32_t)(line % (uint32_t)m.n[1]);
     line /= (uint32_t)m.n[1];
     const int32_t y = m.y0 + (int32_t)(line % (uint32_t)m.n[2]), z = (int32_t)(line / (uint32_t)m.n[2]);
+    const int64_t to = (int64_t)c * m.step[0] + (int64_t)x * m.step[1] + (int64_t)y * m.step[2] + (int64_t)z * m.step[3];
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (more && each == 4)
+        sum = bs_cu_get4(m.to, m.dtype, to);
+    else if (more)
+        sum.x = bs_cu_get(m.to, m.dtype, to);
     for (int32_t k = 0; k < count; k++) {
         const bs_cu_source &from = sources[k];
         if (m.image && (y < from.y0 || y >= from.y1 || x < from.x0 || x >= from.x1))
@@ -3386,12 +3635,14 @@ template <int each> __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum
         const int64_t at = (int64_t)c * from.step[0] + (int64_t)x * from.step[1] + (int64_t)y * from.step[2] + (int64_t)z * from.step[3];
         if (each == 4) {
             const float4 v = bs_cu_get4(from.data, from.dtype, at);
-            sum.x += from.gate * v.x, sum.y += from.gate * v.y, sum.z += from.gate * v.z, sum.w += from.gate * v.w;
+            sum.x = bs_cu_mul_add(from.gate, v.x, sum.x);
+            sum.y = bs_cu_mul_add(from.gate, v.y, sum.y);
+            sum.z = bs_cu_mul_add(from.gate, v.z, sum.z);
+            sum.w = bs_cu_mul_add(from.gate, v.w, sum.w);
         } else {
-            sum.x += from.gate * bs_cu_get(from.data, from.dtype, at);
+            sum.x = bs_cu_mul_add(from.gate, bs_cu_get(from.data, from.dtype, at), sum.x);
         }
     }
-    const int64_t to = (int64_t)c * m.step[0] + (int64_t)x * m.step[1] + (int64_t)y * m.step[2] + (int64_t)z * m.step[3];
     if (each == 4)
         bs_cu_put4(m.to, m.dtype, to, sum);
     else
@@ -3399,7 +3650,8 @@ template <int each> __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum
 }
 
 /* This team's share of a row, from its sources. */
-__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *sources, int32_t count, const bs_cu_team &team, const bs_cu_work &w)
+__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *sources, int32_t count, bool more, const bs_cu_team &team,
+                                     const bs_cu_work &w)
 {
     const bs_cu_sum m = bs_cu_sum_of(to);
     bool four = bs_cu_by_four(m.to, m.dtype, m.n, m.step);
@@ -3410,9 +3662,9 @@ __device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *s
     bs_cu_share(four ? total / 4 : total, w, &first, &last);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
         if (four)
-            bs_cu_sum_at<4>(m, sources, count, i);
+            bs_cu_sum_at<4>(m, sources, count, more, i);
         else
-            bs_cu_sum_at<1>(m, sources, count, i);
+            bs_cu_sum_at<1>(m, sources, count, more, i);
     }
 }
 
@@ -3424,9 +3676,11 @@ __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_ste
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
     int64_t best = -1;
     for (int64_t i = at; i < at + d.per_row; i++)
-        if (bs_cu_gives(s, d, i) &&
+        if (d.chosen[i] >= 0 && d.inverse[i] >= 0 &&
             (best < 0 || d.gates[i] > d.gates[best] || (d.gates[i] == d.gates[best] && d.chosen[i] < d.chosen[best])))
             best = i;
+    if (best >= 0 && !bs_cu_gives(t, s, d, best))
+        best = -1; /* the path of the largest gate gives nothing */
     const bs_cu_view to = bs_cu_open_target(t, out, row);
     const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
     if (best < 0 && !s->p[1].i) {
@@ -3444,15 +3698,20 @@ __device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_ste
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_team team = bs_cu_team_of(s);
     const bool sums = s->p[0].i == BS_GATHER_ADD || s->p[0].i == BS_GATHER_WEIGHTED;
-    bs_cu_source *sources = reinterpret_cast<bs_cu_source *>(t.workspace) + team.index * (t.program->decision[s->router].per_row + 1);
+    const int32_t most = t.program->decision[s->router].per_row + 1;
+    bs_cu_source *sources = reinterpret_cast<bs_cu_source *>(t.workspace) + team.index * min(most, BS_CU_SUM_SOURCES);
     for (int32_t first = w.row; first < w.row + w.rows; first += team.count) { /* all teams go round as often */
         const int32_t r = first + team.index;
         const bool mine = r < w.row + w.rows;
-        const int32_t count = mine && sums ? bs_cu_sources(t, s, r, team, sources) : 0;
-        __syncthreads();
-        if (mine && sums)
-            bs_cu_sum_row(bs_cu_open_target(t, out, r), sources, count, team, w);
-        else if (mine)
+        for (int32_t from = 0; sums && from < most; from += BS_CU_SUM_SOURCES) {
+            const int32_t count = mine ? bs_cu_sources(t, s, r, team, from, sources) - from : 0;
+            __syncthreads();
+            if (mine && (count > 0 || from == 0))
+                bs_cu_sum_row(bs_cu_open_target(t, out, r), sources, min(count, BS_CU_SUM_SOURCES), from > 0, team, w);
+            if (from + BS_CU_SUM_SOURCES < most)
+                __syncthreads();
+        }
+        if (mine && !sums)
             bs_cu_select_row(t, s, r, team, w);
         if (mine)
             bs_cu_zero_around(t, out, r, team, w);
@@ -4428,7 +4687,7 @@ static void bs_cu_prelu_describe(const bs_cu_node *n, bs_device_step *s)
 static void bs_cu_batch_norm_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_batch_norm;
-    s->p[0].i = (int32_t)(n->np->prepared_bytes / 8);
+    s->p[0].i = (int32_t)bs_bytes_figure(bs_bytes_share(n->np->prepared_bytes, 2 * sizeof(float)));
     bs_cu_cut(n, s);
 }
 
@@ -4499,7 +4758,7 @@ __device__ inline void bs_cu_clip_run(const bs_cu_tile &t, const bs_device_step 
 /* p: scale, offset. */
 struct bs_cu_affine_of {
     float scale, offset;
-    __device__ __forceinline__ float of(float x) const { return x * scale + offset; }
+    __device__ __forceinline__ float of(float x) const { return bs_cu_mul_add(x, scale, offset); }
 };
 
 __device__ inline void bs_cu_affine_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -4565,7 +4824,7 @@ __device__ inline void bs_cu_prelu_run(const bs_cu_tile &t, const bs_device_step
 }
 
 struct bs_cu_batch_norm_of {
-    __device__ __forceinline__ float of(float x, float scale, float offset) const { return x * scale + offset; }
+    __device__ __forceinline__ float of(float x, float scale, float offset) const { return bs_cu_mul_add(x, scale, offset); }
 };
 
 __device__ inline void bs_cu_batch_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -5406,7 +5665,7 @@ static bool bs_cu_linear_is_large(const bs_cu_node *n)
            lines >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
 }
 
-/* All `rows` rows of such a linear, on the handle's stream. Operands and step as they were lowered; prepared: its weights
+/* All `rows` rows of such a linear, on `stream`, which is the handle's. Operands and step as they were lowered; prepared: its weights
  * on the device. */
 static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, const bs_cu_node *n, const bs_device_step *s, const uint8_t *prepared,
                                 int32_t rows)
@@ -5415,7 +5674,8 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
     const bool half = n->np->half != 0;
     const int32_t k = x->dim[x->rank - 1], out = s->p[0].i, bytes = half ? 2 : 4, padded = (k * bytes + 15) / 16 * 16 / bytes;
     const int64_t lines = (int64_t)rows * bs_cu_linear_lines_of(y), from = bs_cu_linear_dense(n, x), to = bs_cu_linear_dense(n, y);
-    const int64_t bias = (int64_t)bs_align_u64((uint64_t)padded * (uint64_t)bytes * (uint64_t)out), array = (int64_t)bs_align_u64(4 * (uint64_t)out);
+    const int64_t bias = (int64_t)bs_bytes_figure(bs_bytes_align(bs_bytes_times(bs_bytes_array(padded, (size_t)bytes), out)));
+    const int64_t array = (int64_t)bs_bytes_figure(bs_bytes_align(bs_bytes_array(out, sizeof(float))));
     const cudaDataType_t type = half ? CUDA_R_16F : CUDA_R_32F;
     const float one = 1.0f, zero = 0.0f;
 #if CUBLAS_VER_MAJOR >= 11
@@ -5425,7 +5685,7 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
 #endif
     if (lines == 0)
         return true;
-    if (lines > INT32_MAX || from > INT32_MAX || to > INT32_MAX || cublasSetStream(handle, stream) != CUBLAS_STATUS_SUCCESS ||
+    if (lines > INT32_MAX || from > INT32_MAX || to > INT32_MAX ||
         cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, out, (int)lines, k, &one, prepared, type, padded,
                      reinterpret_cast<const void *>(static_cast<uintptr_t>(x->base)), type, (int)from, &zero,
                      reinterpret_cast<void *>(static_cast<uintptr_t>(y->base)), type, (int)to, compute, CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS)
@@ -5612,7 +5872,7 @@ struct bs_cu_softmax_line {
         }
         top = bs_cu_lanes_max(top, k.lanes);
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            sum += expf(bs_cu_line_get(k, at[0], i) - top);
+            sum = __fadd_rn(sum, expf(bs_cu_line_get(k, at[0], i) - top)); /* expf ends in a product */
         sum = bs_cu_lanes_sum(sum, k.lanes);
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
             bs_cu_line_put(k, at[1], i, expf(bs_cu_line_get(k, at[0], i) - top) / sum);
@@ -5628,7 +5888,7 @@ static void bs_cu_layer_norm_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t last = n->in[0].rank - 1;
     s->p[0].f = s->p[0].f == 0.0f ? 1e-5f : s->p[0].f;
-    s->p[1].i = (int32_t)(bs_align_u64(4 * (uint64_t)n->in[0].dim[last]) / 4);
+    s->p[1].i = (int32_t)bs_aligned_floats(n->in[0].dim[last]);
     bs_cu_lines_describe(n, s, BS_CU_layer_norm, last);
 }
 
@@ -5642,12 +5902,12 @@ struct bs_cu_layer_norm_line {
         mean = bs_cu_lanes_sum(mean, k.lanes) / count;
         for (int32_t i = k.lane; i < k.n; i += k.lanes) {
             const float d = bs_cu_line_get(k, at[0], i) - mean;
-            variance += d * d;
+            variance = bs_cu_mul_add(d, d, variance);
         }
         const float scale = 1.0f / sqrtf(bs_cu_lanes_sum(variance, k.lanes) / count + s->p[0].f);
         const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            bs_cu_line_put(k, at[1], i, (bs_cu_line_get(k, at[0], i) - mean) * scale * weight[i] + weight[i + s->p[1].i]);
+            bs_cu_line_put(k, at[1], i, bs_cu_mul_add((bs_cu_line_get(k, at[0], i) - mean) * scale, weight[i], weight[i + s->p[1].i]));
     }
 };
 
@@ -5936,62 +6196,950 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
 #define BS_CUDA_OP_LOOK_AHEAD
 
 /* #include "cuda/kernels.cuh" */
+/* ==== begin src/cuda/op_route.cuh ============================================================= */
+/* op_route.cuh - from scores to a decision: the protocols of route.c, and what asks about a decision.
+ *
+ * A decision is made by one block (route), in tiles and for up to a thousand rows or so. Of more rows many blocks decide
+ * (route_rows: a chunk of rows each, and how many of them went where), and many blocks pack (route_pack: each adds up the
+ * chunks before its own). What looks at all rows at once, a capacity or a budget, is always one block's.
+ * What is chosen, and in which order rows are packed, follows from the scores alone: threads and chunks never show.
+ * Relies on program.cuh and lower.cuh. Must never leave a decision behind that somebody could follow out of bounds: after a
+ * failure no row has a path. */
+#ifndef BS_CUDA_OP_ROUTE
+#define BS_CUDA_OP_ROUTE
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/lower.cuh" */
 /* #include "cuda/program.cuh" */
 
-/* Scores of a row, as they are stored. */
-struct bs_cu_hints {
-    const uint8_t *data;
-    int32_t stride, dtype;
+enum {
+    BS_CU_ROUTE_CHUNK = 256,  /* rows of a block of route_rows and route_pack, at least */
+    BS_CU_ROUTE_ROWS = 1024,  /* up to so many, one block does it all */
+    BS_CU_ROUTE_PATHS = 1024, /* of more, tables do not lie in shared memory, and one block does it all */
+    BS_CU_BUDGET_STEPS = 200,
+    BS_CU_FLOOR_CELL = 8
 };
 
-__device__ inline float bs_cu_hint(const bs_cu_hints &s, int32_t path)
+/* What a step of a router knows: p, by number. */
+enum {
+    BS_CU_P_PROTOCOL, /* -1: forced */
+    BS_CU_P_WIDTH,    /* scores a row */
+    BS_CU_P_CAPACITY, /* CAPACITY: rows a path; TABLE: keys; BUDGET: variants */
+    BS_CU_P_KNOB,
+    BS_CU_P_FALLBACK,
+    BS_CU_P_NORMALISE,
+    BS_CU_P_THRESHOLD,
+    BS_CU_P_FORCED,  /* path + 1 */
+    BS_CU_P_LARGE,
+    BS_CU_P_PATHS_AT, /* BUDGET: bytes from the table of costs to that of paths */
+    BS_CU_P_PATCHES,  /* BUDGET: the patch domain whose areas weigh, -1 none; */
+    BS_CU_P_SIZE,     /* of its cells; */
+    BS_CU_P_HEIGHT,   /* of its frame */
+    BS_CU_P_FRAME_WIDTH,
+    BS_CU_P_FLOOR /* BUDGET */
+};
+
+/* ------------------------------------------------------------------------------------------------ describe */
+
+/* Decisions of a forced route need nothing but the number of rows. */
+static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    const int64_t at = (int64_t)path * s.stride;
-    return s.dtype == BS_I32 ? (float)reinterpret_cast<const int32_t *>(s.data)[at] : bs_cu_get(s.data, s.dtype, at);
+    const int32_t router = n->node->router;
+    const bs_router_info *info = &n->graph->routers[router];
+    const bs_route_desc *d = info->desc;
+    const bs_router_plan *plan = &n->plan->routers[router];
+    const bool all_rows = d->protocol == BS_ROUTE_CAPACITY || d->protocol == BS_ROUTE_BUDGET || d->protocol == BS_ROUTE_CALLBACK;
+    const bool large = !plan->in_tile && (!all_rows || plan->forced) && plan->rows > BS_CU_ROUTE_ROWS && d->paths <= BS_CU_ROUTE_PATHS;
+    s->kernel = large ? BS_CU_route_rows : BS_CU_route;
+    s->batch = bs_max_i32(BS_CU_ROUTE_CHUNK, d->paths); /* so that the counts of all chunks fit into bs_device_decision.work */
+    s->parts = 1;
+    s->router = router;
+    s->p[BS_CU_P_PROTOCOL].i = plan->forced ? -1 : d->protocol;
+    s->p[BS_CU_P_WIDTH].i = plan->forced ? 0 : n->in[0].dim[0];
+    s->p[BS_CU_P_CAPACITY].i = d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->capacity, 256)
+                               : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->capacity, d->paths)
+                                                                : d->capacity;
+    s->p[BS_CU_P_KNOB].i = info->knob != 0 && !plan->forced;
+    s->p[BS_CU_P_FALLBACK].i = d->fallback;
+    s->p[BS_CU_P_NORMALISE].i = d->normalise;
+    s->p[BS_CU_P_THRESHOLD].f = d->threshold;
+    s->p[BS_CU_P_FORCED].i = plan->forced;
+    s->p[BS_CU_P_FLOOR].i = d->floor;
+    s->p[BS_CU_P_LARGE].i = large;
+    s->p[BS_CU_P_PATCHES].i = -1;
+    if (d->protocol != BS_ROUTE_BUDGET || plan->forced)
+        return;
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    const int32_t patches = n->graph->domains[info->domain].patches;
+    bs_op_get(n->node->op)->weights(n->graph, n->node, specs);
+    s->p[BS_CU_P_PATHS_AT].i = (int32_t)bs_bytes_figure(bs_weight_offset(specs, 1));
+    s->p[BS_CU_P_PATCHES].i = patches;
+    if (patches < 0)
+        return;
+    s->p[BS_CU_P_SIZE].i = n->plan->domains[patches].size;
+    s->p[BS_CU_P_HEIGHT].i = (int32_t)n->dims[n->graph->domains[patches].height];
+    s->p[BS_CU_P_FRAME_WIDTH].i = (int32_t)n->dims[n->graph->domains[patches].width];
 }
 
-__device__ inline bool bs_cu_hint_above(const bs_cu_hints &s, int32_t a, int32_t b)
+/* p: [0] scores a row, [1] whether a budget was kept. */
+static void bs_cu_route_score_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    if (s.dtype != BS_I32)
-        return bs_cu_hint(s, a) > bs_cu_hint(s, b);
-    const int32_t *scores = reinterpret_cast<const int32_t *>(s.data);
-    return scores[(int64_t)a * s.stride] > scores[(int64_t)b * s.stride];
+    const int32_t router = n->node->router;
+    s->kernel = BS_CU_route_score;
+    s->router = router;
+    s->batch = 256;
+    s->p[0].i = n->in[0].dim[0];
+    s->p[1].i = n->graph->routers[router].desc->protocol == BS_ROUTE_BUDGET && !n->plan->routers[router].forced;
 }
 
-/* The best path that is not taken; -1 none. */
-__device__ inline int32_t bs_cu_hint_left(const bs_cu_hints &s, int32_t paths, uint64_t taken)
+static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    int32_t best = -1;
-    for (int32_t p = 0; p < paths; p++)
-        if (!(taken >> p & 1) && (best < 0 || bs_cu_hint_above(s, p, best)))
-            best = p;
+    s->kernel = BS_CU_route_price;
+    s->router = n->node->router;
+    s->p[0].i = n->plan->routers[s->router].forced; /* then it weighs nothing; and it may be decided in tiles */
+}
+
+/* ----------------------------------------------------------------------------------------- shared by a block */
+
+/* At the beginning of the workspace. Tables of paths lie behind, if they fit, then what is staged or sorted. */
+struct bs_cu_routing {
+    uint64_t sums[8];       /* of each warp */
+    int32_t of_thread[256];
+};
+
+/* What a block needs to make a decision. */
+struct bs_cu_router {
+    const bs_cu_tile *t;
+    const bs_device_step *s;
+    bs_cu_decision d;
+    const bs_device_operand *score;
+    bs_cu_routing *shared;
+    int32_t *counts, *offsets; /* [paths], [paths + 1] */
+    int32_t *next;             /* [paths] where the next row of a path goes; of a capacity: those that have their place */
+    uint32_t *stage;
+    int32_t stage_words;
+    int32_t rows;
+    float knob;
+    bool floored;   /* BUDGET: the floor allows more than the budget, which alone is kept at this price: */
+    uint64_t alone;
+};
+
+__device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_device_step *s)
+{
+    const bs_device_decision &d = t.program->decision[s->router];
+    const int32_t table_words = (3 * d.paths + 4) & ~3, words = (BS_CU_WORKSPACE - (int32_t)sizeof(bs_cu_routing)) / 4;
+    const bool fits = d.paths <= BS_CU_ROUTE_PATHS;
+    bs_cu_router r;
+    r.t = &t;
+    r.s = s;
+    r.d = bs_cu_decision_of(t, s->router);
+    r.score = bs_cu_in(t, s, 0);
+    r.shared = reinterpret_cast<bs_cu_routing *>(t.workspace);
+    r.stage = reinterpret_cast<uint32_t *>(r.shared + 1) + (fits ? table_words : 0);
+    r.stage_words = words - (fits ? table_words : 0);
+    r.counts = fits ? reinterpret_cast<int32_t *>(r.shared + 1) : r.d.work + 2 * (int64_t)d.rows * d.per_row;
+    r.next = r.counts + d.paths;
+    r.offsets = r.next + d.paths;
+    r.rows = min(bs_cu_count(t, s->domain), d.rows);
+    r.knob = 0.0f;
+    r.floored = false;
+    r.alone = 0;
+    if (s->p[BS_CU_P_KNOB].i) {
+        const bs_device_operand *knob = bs_cu_in(t, s, 1);
+        r.knob = bs_cu_get(bs_cu_row(t, knob, 0), knob->dtype, 0);
+    }
+    return r;
+}
+
+/* ------------------------------------------------------------------------------------------------ counting */
+
+/* The lanes of this warp whose choice is the same path; 0 where there is none. By whole warps. */
+__device__ __forceinline__ uint32_t bs_cu_peers(int32_t path, int32_t paths)
+{
+    uint32_t peers = __ballot_sync(0xffffffffu, path >= 0);
+    for (int32_t bit = 1; bit < paths; bit *= 2) {
+        const uint32_t set = __ballot_sync(0xffffffffu, (path & bit) != 0);
+        peers &= path & bit ? set : ~set;
+    }
+    return path >= 0 ? peers : 0;
+}
+
+__device__ __forceinline__ uint32_t bs_cu_lanes_below() { return (1u << (threadIdx.x & 31u)) - 1u; }
+
+/* Adds choices first .. last - 1 to counts. The caller cleared them, and synchronises. */
+__device__ inline void bs_cu_count_choices(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    for (int32_t base = first; base < last; base += (int32_t)blockDim.x) {
+        const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
+        const uint32_t peers = bs_cu_peers(path, r.d.paths);
+        if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
+            atomicAdd(&r.counts[path], __popc(peers));
+    }
+}
+
+__device__ inline void bs_cu_clear_counts(const bs_cu_router &r)
+{
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.counts[p] = r.next[p] = 0;
+}
+
+/* offsets from counts; they are added to next. All threads, each a share of the paths; synchronises before and after. */
+__device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
+{
+    const int32_t share = (r.d.paths + (int32_t)blockDim.x - 1) / (int32_t)blockDim.x;
+    const int32_t first = min((int32_t)threadIdx.x * share, r.d.paths), last = min(first + share, r.d.paths);
+    int32_t own = 0, sum = 0;
+    __syncthreads();
+    for (int32_t p = first; p < last; p++)
+        own += r.counts[p];
+    r.shared->of_thread[threadIdx.x] = own;
+    __syncthreads();
+    for (int32_t k = 0; k < (int32_t)threadIdx.x && first < r.d.paths; k++)
+        sum += r.shared->of_thread[k];
+    for (int32_t p = first; p < last; p++) {
+        r.offsets[p] = sum;
+        r.next[p] += sum;
+        sum += r.counts[p];
+        if (p + 1 == r.d.paths)
+            r.offsets[r.d.paths] = sum;
+    }
+    __syncthreads();
+}
+
+/* What next[path] counts, for this thread's item among those of all threads, in their order; -1: it has none. All threads, by
+ * whole warps, one warp after the other. */
+__device__ inline int32_t bs_cu_take_next(const bs_cu_router &r, int32_t path)
+{
+    const int32_t warp = (int32_t)threadIdx.x / 32, lane = (int32_t)threadIdx.x & 31;
+    const uint32_t peers = bs_cu_peers(path, r.d.paths);
+    const int32_t leader = peers ? __ffs((int)peers) - 1 : lane;
+    int32_t first = 0;
+    for (int32_t k = 0; k < (int32_t)blockDim.x / 32; k++) {
+        if (k == warp && path >= 0 && lane == leader) {
+            first = r.next[path];
+            r.next[path] = first + __popc(peers);
+        }
+        __syncthreads();
+    }
+    first = __shfl_sync(0xffffffffu, first, leader);
+    return path < 0 ? -1 : first + __popc(peers & bs_cu_lanes_below());
+}
+
+/* Gives choices first .. last - 1 their packed rows: in order, from next on. All threads. */
+__device__ inline void bs_cu_place_choices(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    for (int32_t base = first; base < last; base += (int32_t)blockDim.x) {
+        const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
+        const int32_t packed = bs_cu_take_next(r, path);
+        if (at < last)
+            r.d.inverse[at] = packed;
+        if (path >= 0)
+            r.d.ids[packed] = at / r.d.per_row;
+    }
+}
+
+/* At most 32 choices: the first warp packs them without asking the others. A lane looks after every 32nd path. */
+__device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
+{
+    const int32_t lane = (int32_t)threadIdx.x, paths = r.d.paths;
+    if (lane >= 32)
+        return;
+    const int32_t path = lane < choices ? r.d.chosen[lane] : -1;
+    const uint32_t peers = bs_cu_peers(path, paths);
+    int32_t smaller = 0;
+    for (int32_t base = 0; base < paths; base += 32) {
+        const int32_t p = base + lane;
+        int32_t count = 0, before = 0;
+        for (int32_t i = 0; i < choices; i++) {
+            const int32_t other = __shfl_sync(0xffffffffu, path, i);
+            count += other == p;
+            before += other >= 0 && other < p;
+            smaller += base == 0 && other >= 0 && other < path;
+        }
+        if (p >= paths)
+            continue;
+        r.d.counts[p] = r.counts[p] = count;
+        r.d.offsets[p] = before;
+        if (p + 1 == paths)
+            r.d.offsets[paths] = before + count;
+    }
+    if (lane >= choices)
+        return;
+    const int32_t packed = path < 0 ? -1 : smaller + __popc(peers & bs_cu_lanes_below());
+    r.d.inverse[lane] = packed;
+    if (path >= 0)
+        r.d.ids[packed] = lane / r.d.per_row;
+}
+
+/* What all who follow the decision need to know of its paths. */
+__device__ inline void bs_cu_tell_counts(const bs_cu_router &r)
+{
+    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x) {
+        r.d.offsets[p] = r.offsets[p];
+        if (p < r.d.paths)
+            r.d.counts[p] = r.counts[p];
+    }
+}
+
+/* Counts, offsets, ids and the inverse of what was chosen, by one block. counts: how many rows each path got. */
+__device__ inline void bs_cu_pack(const bs_cu_router &r)
+{
+    const int32_t choices = r.rows * r.d.per_row;
+    __syncthreads(); /* chosen is written */
+    if (choices <= 32) {
+        bs_cu_pack_few(r, choices);
+        __syncthreads();
+        return;
+    }
+    bs_cu_clear_counts(r);
+    __syncthreads();
+    bs_cu_count_choices(r, 0, choices);
+    bs_cu_sum_counts(r);
+    bs_cu_tell_counts(r);
+    bs_cu_place_choices(r, 0, choices);
+}
+
+/* -------------------------------------------------------------------------------------------------- record */
+
+/* What the host is told: the first path of rows first .. last - 1, by their place among all cells. */
+__device__ inline void bs_cu_record_rows(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    int16_t *top = reinterpret_cast<int16_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].top);
+    for (int32_t row = first + (int32_t)threadIdx.x; row < last; row += (int32_t)blockDim.x)
+        top[bs_cu_top_row(*r.t, r.s->domain, row)] = (int16_t)r.d.chosen[(int64_t)row * r.d.per_row];
+}
+
+/* And how many rows each path got (counts): tiles add theirs. */
+__device__ inline void bs_cu_record_counts(const bs_cu_router &r)
+{
+    const bs_device_decision &d = r.t->program->decision[r.s->router];
+    int32_t *sums = reinterpret_cast<int32_t *>(r.t->program->decisions + d.sums);
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x) {
+        if (!d.in_tile)
+            sums[p] = r.counts[p];
+        else if (r.counts[p] > 0)
+            atomicAdd(&sums[p], r.counts[p]);
+    }
+}
+
+/* After a failure: no row has a path. */
+__device__ inline void bs_cu_choose_none(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    for (int32_t at = first + (int32_t)threadIdx.x; at < last; at += (int32_t)blockDim.x) {
+        r.d.chosen[at] = -1;
+        r.d.gates[at] = 0.0f;
+    }
+}
+
+/* --------------------------------------------------------------------------------------------- row by row */
+
+/* A row's scores, staged or where they are: f32 or i32, by their bits. */
+struct bs_cu_scores {
+    const uint32_t *bits;
+    int32_t stride;
+    bool integer;
+};
+
+__device__ __forceinline__ uint32_t bs_cu_score_bits(const bs_cu_scores &x, int32_t i) { return x.bits[(int64_t)i * x.stride]; }
+
+__device__ __forceinline__ float bs_cu_score(const bs_cu_scores &x, int32_t i)
+{
+    return x.integer ? (float)(int32_t)bs_cu_score_bits(x, i) : __uint_as_float(bs_cu_score_bits(x, i));
+}
+
+/* Whether score a is to be taken before score b. Large i32 scores are exact. NaN, which a guess may hold, is below all. */
+__device__ __forceinline__ bool bs_cu_score_above(const bs_cu_scores &x, int32_t a, int32_t b)
+{
+    const uint32_t first = bs_cu_score_bits(x, a), second = bs_cu_score_bits(x, b);
+    if (x.integer)
+        return (int32_t)first > (int32_t)second;
+    return __uint_as_float(first) > __uint_as_float(second) || (isnan(__uint_as_float(second)) && !isnan(__uint_as_float(first)));
+}
+
+/* Whether path a is worse than path b: the lower one of equals is the better. */
+__device__ __forceinline__ bool bs_cu_score_worse(const bs_cu_scores &x, int32_t a, int32_t b)
+{
+    return bs_cu_score_above(x, b, a) || (a > b && !bs_cu_score_above(x, a, b));
+}
+
+/* Path p takes the place of the root, the worst, of a heap of n. */
+__device__ inline void bs_cu_heap_sink(const bs_cu_scores &x, int32_t *heap, int32_t n, int32_t p)
+{
+    int32_t at = 0;
+    for (int32_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && bs_cu_score_worse(x, heap[child + 1], heap[child]))
+            child++;
+        if (!bs_cu_score_worse(x, heap[child], p))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = p;
+}
+
+/* As best_paths() of route.c: the `count` best, the best first, of equal ones the lower. By one thread. */
+__device__ inline void bs_cu_best_paths(const bs_cu_scores &x, int32_t paths, int32_t count, int32_t *best)
+{
+    int32_t root = 0;
+    for (int32_t p = 0; p < paths; p++) {
+        if (p >= count && !bs_cu_score_above(x, p, root))
+            continue;
+        if (p >= count) {
+            bs_cu_heap_sink(x, best, count, p);
+        } else {
+            int32_t at = p;
+            for (; at > 0 && bs_cu_score_worse(x, p, best[(at - 1) / 2]); at = (at - 1) / 2)
+                best[at] = best[(at - 1) / 2];
+            best[at] = p;
+        }
+        root = best[0];
+    }
+    for (int32_t n = min(count, paths) - 1; n > 0; n--) {
+        root = best[0];
+        bs_cu_heap_sink(x, best, n, best[n]);
+        best[n] = root;
+    }
+}
+
+__device__ __forceinline__ void bs_cu_choose(const bs_cu_router &r, int32_t row, int32_t k, int32_t path, float gate)
+{
+    r.d.chosen[(int64_t)row * r.d.per_row + k] = path;
+    r.d.gates[(int64_t)row * r.d.per_row + k] = gate;
+}
+
+/* The count highest, the lower path of equals. */
+__device__ inline void bs_cu_decide_topk(const bs_cu_router &r, int32_t row, const bs_cu_scores &x, int32_t count)
+{
+    int32_t *const chosen = r.d.chosen + (int64_t)row * r.d.per_row;
+    float sum = 0.0f;
+    bs_cu_best_paths(x, r.d.paths, count, chosen);
+    for (int32_t k = 0; k < count; k++) {
+        bs_cu_choose(r, row, k, chosen[k], bs_cu_score(x, chosen[k]));
+        sum += bs_cu_score(x, chosen[k]);
+    }
+    for (int32_t k = 0; r.s->p[BS_CU_P_NORMALISE].i && sum > 0.0f && sum < INFINITY && k < count; k++)
+        r.d.gates[(int64_t)row * r.d.per_row + k] /= sum;
+}
+
+__device__ inline void bs_cu_decide_threshold(const bs_cu_router &r, int32_t row, const bs_cu_scores &x)
+{
+    const float threshold = r.s->p[BS_CU_P_THRESHOLD].f + r.knob;
+    const int32_t fallback = r.s->p[BS_CU_P_FALLBACK].i - 1;
+    int32_t n = 0;
+    for (int32_t p = 0; p < r.d.paths; p++)
+        if (bs_cu_score(x, p) > threshold)
+            bs_cu_choose(r, row, n++, p, bs_cu_score(x, p));
+    if (n == 0 && fallback >= 0)
+        bs_cu_choose(r, row, n++, fallback, bs_cu_score(x, fallback));
+    for (; n < r.d.per_row; n++)
+        bs_cu_choose(r, row, n, -1, 0.0f);
+}
+
+/* One row, by one thread. False: its scores make no sense. */
+__device__ inline bool bs_cu_decide_row(const bs_cu_router &r, int32_t row, const bs_cu_scores &x)
+{
+    const float threshold = r.s->p[BS_CU_P_THRESHOLD].f + r.knob;
+    const int32_t label = (int32_t)bs_cu_score_bits(x, 0);
+    for (int32_t i = 0; !x.integer && i < r.s->p[BS_CU_P_WIDTH].i; i++)
+        if (isnan(bs_cu_score(x, i)))
+            return false;
+    switch (r.s->p[BS_CU_P_PROTOCOL].i) {
+    case BS_ROUTE_TOP1: bs_cu_decide_topk(r, row, x, 1); return true;
+    case BS_ROUTE_TOPK:
+    case BS_ROUTE_CAPACITY: bs_cu_decide_topk(r, row, x, r.d.per_row); return true;
+    case BS_ROUTE_THRESHOLD: bs_cu_decide_threshold(r, row, x); return true;
+    case BS_ROUTE_RESIDUAL_THRESHOLD: {
+        const int32_t path = bs_cu_score(x, 0) + bs_cu_score(x, 1) < threshold ? 0 : 1;
+        bs_cu_choose(r, row, 0, path, bs_cu_score(x, path));
+        return true;
+    }
+    case BS_ROUTE_BINARY: bs_cu_choose(r, row, 0, bs_cu_score(x, 0) >= threshold ? 0 : 1, bs_cu_score(x, 0)); return true;
+    case BS_ROUTE_LABEL:
+        if (label < 0 || label >= r.d.paths)
+            return false;
+        bs_cu_choose(r, row, 0, label, 1.0f);
+        return true;
+    case BS_ROUTE_TABLE: {
+        if (label < 0 || label >= r.s->p[BS_CU_P_CAPACITY].i)
+            return false;
+        const int32_t path = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s))[label];
+        if (path < 0 || path >= r.d.paths)
+            return false;
+        bs_cu_choose(r, row, 0, path, 1.0f);
+        return true;
+    }
+    default: return false;
+    }
+}
+
+/* Scores of rows first .. last - 1 to shared memory, `pitch` words a row; so many threads a row as it has scores. */
+__device__ inline void bs_cu_stage_scores(const bs_cu_router &r, int32_t first, int32_t last, int32_t pitch)
+{
+    const int32_t width = r.s->p[BS_CU_P_WIDTH].i, stride = r.score->stride[0];
+    int32_t lanes = 1;
+    while (lanes < width && lanes < 32)
+        lanes *= 2;
+    for (int32_t row = first + (int32_t)threadIdx.x / lanes; row < last; row += (int32_t)blockDim.x / lanes) {
+        const uint8_t *data = bs_cu_row(*r.t, r.score, row);
+        for (int32_t i = (int32_t)threadIdx.x % lanes; i < width; i += lanes)
+            r.stage[(row - first) * pitch + i] = r.score->dtype == BS_I32 ? reinterpret_cast<const uint32_t *>(data)[(int64_t)i * stride]
+                                                                          : __float_as_uint(bs_cu_get(data, r.score->dtype, (int64_t)i * stride));
+    }
+}
+
+/* Decides rows first .. last - 1, whatever the others are. All threads; whether all went well, for each to know. */
+__device__ inline bool bs_cu_decide_rows(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    const int32_t pitch = r.s->p[BS_CU_P_WIDTH].i | 1, most = min(r.stage_words / pitch, (int32_t)blockDim.x);
+    const bool integer = r.score->dtype == BS_I32;
+    bool bad = false;
+    for (int32_t row = first + (int32_t)threadIdx.x; most == 0 && row < last; row += (int32_t)blockDim.x) { /* too many to stage */
+        const bs_cu_scores x = {reinterpret_cast<const uint32_t *>(bs_cu_row(*r.t, r.score, row)), r.score->stride[0], integer};
+        bad = !bs_cu_decide_row(r, row, x) || bad;
+    }
+    for (int32_t base = first; most > 0 && base < last; base += most) {
+        const int32_t end = min(base + most, last), row = base + (int32_t)threadIdx.x;
+        bs_cu_stage_scores(r, base, end, pitch);
+        __syncthreads();
+        if (row < end) {
+            const bs_cu_scores x = {r.stage + (row - base) * pitch, 1, integer};
+            bad = !bs_cu_decide_row(r, row, x) || bad;
+        }
+        __syncthreads();
+    }
+    return __syncthreads_or(bad) == 0;
+}
+
+__device__ inline void bs_cu_decide_forced(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    for (int32_t at = first * r.d.per_row + (int32_t)threadIdx.x; at < last * r.d.per_row; at += (int32_t)blockDim.x) {
+        r.d.chosen[at] = at % r.d.per_row == 0 ? r.s->p[BS_CU_P_FORCED].i - 1 : -1;
+        r.d.gates[at] = 1.0f;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ capacity */
+
+/* Ascending as (gate from the highest, row): no two are equal. -0 is 0. */
+enum { BS_CU_CAPACITY_ROW = (1 << 30) - 1 };
+
+__device__ __forceinline__ uint64_t bs_cu_capacity_key(float gate, int32_t row)
+{
+    uint32_t bits = __float_as_uint(gate == 0.0f ? 0.0f : gate);
+    bits = bits & 0x80000000u ? bits : ~bits & 0x7fffffffu; /* descending */
+    return (uint64_t)bits << 30 | (uint32_t)row;
+}
+
+/* Sorts n keys, ascending: a bitonic network whose every comparison puts the smaller key first, so that what lies beyond n
+ * can be left away. All threads; the caller synchronised. */
+__device__ inline void bs_cu_sort_keys(uint64_t *keys, int32_t n)
+{
+    for (int32_t width = 2; width / 2 < n; width *= 2)
+        for (int32_t half = width / 2, mirror = 1; half > 0; half /= 2, mirror = 0) {
+            for (int32_t i = (int32_t)threadIdx.x;; i += (int32_t)blockDim.x) {
+                const int32_t low = i / half * 2 * half + i % half, high = mirror ? low ^ (width - 1) : low + half;
+                if (low >= n)
+                    break;
+                if (high < n && keys[low] > keys[high]) {
+                    const uint64_t key = keys[low];
+                    keys[low] = keys[high];
+                    keys[high] = key;
+                }
+            }
+            __syncthreads();
+        }
+}
+
+/* The sum over all threads, for each to know. */
+__device__ inline uint64_t bs_cu_sum_threads(bs_cu_routing *shared, uint64_t mine)
+{
+    for (int32_t d = 16; d > 0; d /= 2)
+        mine += __shfl_xor_sync(0xffffffffu, (unsigned long long)mine, d);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0)
+        shared->sums[threadIdx.x / 32] = mine;
+    __syncthreads();
+    uint64_t sum = 0;
+    for (int32_t k = 0; k < (int32_t)blockDim.x / 32; k++)
+        sum += shared->sums[k];
+    return sum;
+}
+
+/* Of the rows' choices k: on every path those of the highest gates stay, as long as there is room. next: those that stayed. */
+__device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
+{
+    uint64_t *keys = 2 * r.rows <= r.stage_words ? reinterpret_cast<uint64_t *>(r.stage) : reinterpret_cast<uint64_t *>(r.d.work);
+    const int32_t per_row = r.d.per_row, capacity = r.s->p[BS_CU_P_CAPACITY].i;
+    bool over = false;
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.counts[p] = 0;
+    __syncthreads();
+    for (int32_t base = 0; base < r.rows; base += (int32_t)blockDim.x) {
+        const int32_t row = base + (int32_t)threadIdx.x, path = row < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
+        const uint32_t peers = bs_cu_peers(path, r.d.paths);
+        if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
+            atomicAdd(&r.counts[path], __popc(peers));
+    }
+    __syncthreads();
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        over = over || r.counts[p] > capacity - r.next[p];
+    over = __syncthreads_or(over) != 0;
+    for (int32_t row = (int32_t)threadIdx.x; over && row < r.rows; row += (int32_t)blockDim.x)
+        keys[row] = bs_cu_capacity_key(r.d.gates[(int64_t)row * per_row + k], row);
+    __syncthreads();
+    if (over)
+        bs_cu_sort_keys(keys, r.rows);
+    for (int32_t base = 0; over && base < r.rows; base += (int32_t)blockDim.x) {
+        const int32_t i = base + (int32_t)threadIdx.x, row = i < r.rows ? (int32_t)(keys[i] & BS_CU_CAPACITY_ROW) : 0;
+        const int32_t path = i < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
+        if (bs_cu_take_next(r, path) >= capacity)
+            r.d.chosen[(int64_t)row * per_row + k] = -1;
+    }
+    __syncthreads();
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.next[p] = over ? min(r.next[p], capacity) : r.next[p] + r.counts[p];
+    __syncthreads();
+}
+
+/* First choices are served before second ones; what does not fit is dropped and counted, what was kept moves up. */
+__device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
+{
+    int64_t *dropped = reinterpret_cast<int64_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].dropped);
+    const int32_t per_row = r.d.per_row;
+    uint64_t lost = 0;
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.next[p] = 0;
+    __syncthreads();
+    for (int32_t k = 0; k < per_row; k++)
+        bs_cu_limit_choice(r, k);
+    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+        int32_t *chosen = r.d.chosen + (int64_t)row * per_row, kept = 0;
+        float *gates = r.d.gates + (int64_t)row * per_row;
+        for (int32_t k = 0; k < per_row; k++)
+            if (chosen[k] >= 0) {
+                chosen[kept] = chosen[k];
+                gates[kept++] = gates[k];
+            }
+        lost += (uint64_t)(per_row - kept);
+        for (; kept < per_row; kept++) {
+            chosen[kept] = -1;
+            gates[kept] = 0.0f;
+        }
+    }
+    lost = bs_cu_sum_threads(r.shared, lost);
+    if (threadIdx.x == 0)
+        *dropped = (int64_t)lost;
+}
+
+/* -------------------------------------------------------------------------------------------------- budget */
+
+/* As in route.c: integers only, so the choice is the same everywhere. */
+__device__ inline uint64_t bs_cu_budget_weight(int32_t t)
+{
+    const int32_t i = t & 7;
+    const uint64_t mantissa = i == 0 ? 256 : i == 1 ? 279 : i == 2 ? 304 : i == 3 ? 332 : i == 4 ? 362 : i == 5 ? 395 : i == 6 ? 431 : 470;
+    return t == BS_CU_BUDGET_STEPS ? 0 : mantissa << (t >> 3);
+}
+
+/* Estimated losses of a row: staged, or where they are. */
+struct bs_cu_losses {
+    const int32_t *data;
+    int32_t stride;
+};
+
+__device__ __forceinline__ bs_cu_losses bs_cu_losses_of(const bs_cu_router &r, int32_t row)
+{
+    const int32_t pitch = r.s->p[BS_CU_P_WIDTH].i | 1;
+    bs_cu_losses l;
+    if (r.rows <= r.stage_words / pitch) {
+        l.data = reinterpret_cast<const int32_t *>(r.stage + row * pitch);
+        l.stride = 1;
+    } else {
+        l.data = reinterpret_cast<const int32_t *>(bs_cu_row(*r.t, r.score, row));
+        l.stride = r.score->stride[0];
+    }
+    return l;
+}
+
+__device__ __forceinline__ int32_t bs_cu_loss(const bs_cu_losses &l, int32_t v)
+{
+    return min(max(l.data[(int64_t)v * l.stride], 0), 1 << 24);
+}
+
+/* The variant of least cost + price x loss, of those that lose at most `most`; the lower of equals. */
+__device__ inline int32_t bs_cu_budget_cheapest(const bs_cu_router &r, const bs_cu_losses &l, uint64_t weight, uint64_t most)
+{
+    const int32_t *costs = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s)), variants = r.s->p[BS_CU_P_CAPACITY].i;
+    int32_t best = 0;
+    uint64_t best_total = UINT64_MAX;
+    for (int32_t v = 0; v < variants; v++) {
+        const uint64_t loss = (uint64_t)bs_cu_loss(l, v), cost = (uint64_t)min(max(costs[v], 0), 1 << 24);
+        const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
+        if (total < best_total && loss <= most)
+            best = v, best_total = total;
+    }
     return best;
 }
 
-/* p: paths a cell at most, paths. Margins are not negative, so they compare as the integers that their bits are. */
+/* A floor is for the frame; of one cell it takes so many times as much, or what the budget alone would. */
+__device__ inline int32_t bs_cu_budget_choice(const bs_cu_router &r, const bs_cu_losses &l, uint64_t weight)
+{
+    if (!r.floored)
+        return bs_cu_budget_cheapest(r, l, weight, UINT64_MAX);
+    const uint64_t alone = (uint64_t)bs_cu_loss(l, bs_cu_budget_cheapest(r, l, r.alone, UINT64_MAX));
+    const uint64_t least = (uint64_t)bs_cu_loss(l, bs_cu_budget_cheapest(r, l, 0, UINT64_MAX));
+    const uint64_t cell = least + BS_CU_FLOOR_CELL * (uint64_t)r.s->p[BS_CU_P_FLOOR].i;
+    return bs_cu_budget_cheapest(r, l, weight, alone > cell ? alone : cell);
+}
+
+/* A patch counts by its area, any other cell as one. */
+__device__ inline uint64_t bs_cu_cell_weight(const bs_cu_router &r, int32_t row)
+{
+    if (r.s->p[BS_CU_P_PATCHES].i < 0)
+        return 1;
+    const int32_t size = r.s->p[BS_CU_P_SIZE].i, h = r.s->p[BS_CU_P_HEIGHT].i, w = r.s->p[BS_CU_P_FRAME_WIDTH].i;
+    const int32_t across = (w + size - 1) / size, top = bs_cu_top_row(*r.t, r.s->domain, row);
+    return (uint64_t)((int64_t)min(size, h - top / across * size) * min(size, w - top % across * size));
+}
+
+__device__ inline uint64_t bs_cu_budget_loss(const bs_cu_router &r, uint64_t weight)
+{
+    uint64_t loss = 0;
+    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+        const bs_cu_losses l = bs_cu_losses_of(r, row);
+        loss += bs_cu_cell_weight(r, row) * (uint64_t)bs_cu_loss(l, bs_cu_budget_choice(r, l, weight));
+    }
+    return bs_cu_sum_threads(r.shared, loss);
+}
+
+/* What the budget is a share of: the sum over cells of what the baseline loses against the best one. best: the losses that
+ * cannot be avoided. cells: how many there are, by their weights. */
+__device__ inline uint64_t bs_cu_budget_range(const bs_cu_router &r, uint64_t *best, uint64_t *cells)
+{
+    const int32_t variants = r.s->p[BS_CU_P_CAPACITY].i, baseline = r.s->p[BS_CU_P_FALLBACK].i;
+    uint64_t range = 0, least = 0, count = 0;
+    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+        const bs_cu_losses l = bs_cu_losses_of(r, row);
+        int32_t low = 1 << 24, high = 0;
+        for (int32_t v = 0; v < variants; v++) {
+            const int32_t loss = bs_cu_loss(l, v);
+            low = min(low, loss);
+            high = baseline == 0 || baseline == v + 1 ? max(high, loss) : high;
+        }
+        range += bs_cu_cell_weight(r, row) * (uint64_t)(int64_t)(high - low);
+        least += bs_cu_cell_weight(r, row) * (uint64_t)low;
+        count += bs_cu_cell_weight(r, row);
+    }
+    *best = bs_cu_sum_threads(r.shared, least);
+    *cells = bs_cu_sum_threads(r.shared, count);
+    return bs_cu_sum_threads(r.shared, range);
+}
+
+/* The lowest price from 0 to `high` at which the losses fit; `high` where none does. */
+__device__ inline int32_t bs_cu_budget_price(const bs_cu_router &r, int32_t high, uint64_t allowed)
+{
+    int32_t low = 0;
+    while (low < high) {
+        const int32_t middle = (low + high) / 2;
+        if (bs_cu_budget_loss(r, bs_cu_budget_weight(middle)) <= allowed)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* The smallest price whose losses fit. All threads; whether the tables make sense. */
+__device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
+{
+    const int32_t variants = r.s->p[BS_CU_P_CAPACITY].i, pitch = r.s->p[BS_CU_P_WIDTH].i | 1;
+    const int32_t *path_of = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s) + r.s->p[BS_CU_P_PATHS_AT].i);
+    const float share = r.knob < 0.0f ? 0.0f : r.knob > 1.0f ? 1.0f : r.knob;
+    uint64_t best, cells;
+    bs_cu_router with = r;
+    for (int32_t v = 0; v < variants; v++) /* weights come from a file */
+        if (path_of[v] < 0 || path_of[v] >= r.d.paths)
+            return false;
+    if (r.rows <= r.stage_words / pitch)
+        bs_cu_stage_scores(r, 0, r.rows, pitch);
+    __syncthreads();
+    const uint64_t range = bs_cu_budget_range(r, &best, &cells), given = (uint64_t)((double)share * (double)range);
+    const uint64_t unseen = cells * (uint64_t)r.s->p[BS_CU_P_FLOOR].i;
+    int32_t price = bs_cu_budget_price(r, BS_CU_BUDGET_STEPS, given + best);
+    if (unseen > given) {
+        with.floored = true;
+        with.alone = bs_cu_budget_weight(price);
+        price = bs_cu_budget_price(with, price, unseen + best);
+    }
+    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+        const bs_cu_losses l = bs_cu_losses_of(r, row);
+        const int32_t variant = bs_cu_budget_choice(with, l, bs_cu_budget_weight(price));
+        bs_cu_choose(r, row, 0, path_of[variant], (float)l.data[(int64_t)variant * l.stride]);
+    }
+    if (threadIdx.x == 0)
+        *r.d.price = __fsub_rn(12.0f, (float)price / 8.0f);
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------- kernels */
+
+/* A decision, by one block. */
+__device__ inline void bs_cu_route_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_router r = bs_cu_router_of(t, s);
+    bool good = !isnan(r.knob);
+    (void)w;
+    if (threadIdx.x == 0)
+        *r.d.price = 0.0f;
+    if (s->p[BS_CU_P_FORCED].i)
+        bs_cu_decide_forced(r, 0, r.rows);
+    else if (good && s->p[BS_CU_P_PROTOCOL].i == BS_ROUTE_BUDGET)
+        good = bs_cu_decide_budget(r);
+    else if (good)
+        good = bs_cu_decide_rows(r, 0, r.rows);
+    if (good && s->p[BS_CU_P_PROTOCOL].i == BS_ROUTE_CAPACITY)
+        bs_cu_limit_capacity(r);
+    if (!good) {
+        __syncthreads(); /* others may still be choosing */
+        bs_cu_choose_none(r, 0, r.rows * r.d.per_row);
+        if (threadIdx.x == 0)
+            bs_cu_fail(t, s, BS_ERROR_DATA);
+    }
+    bs_cu_pack(r);
+    bs_cu_record_rows(r, 0, r.rows);
+    bs_cu_record_counts(r);
+}
+
+/* Chunk w.part of the rows: what they chose, how many of them each path got, and whether any of them failed. */
+__device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_router r = bs_cu_router_of(t, s);
+    const int32_t first = w.part * s->batch, last = min(first + s->batch, r.rows);
+    bool good = !isnan(r.knob);
+    if (w.part == 0 && threadIdx.x == 0)
+        *r.d.price = 0.0f;
+    if (first >= r.rows && w.part > 0)
+        return;
+    bs_cu_clear_counts(r);
+    if (s->p[BS_CU_P_FORCED].i)
+        bs_cu_decide_forced(r, first, last);
+    else if (good)
+        good = bs_cu_decide_rows(r, first, last);
+    __syncthreads();
+    if (good)
+        bs_cu_count_choices(r, first * r.d.per_row, last * r.d.per_row);
+    else if (threadIdx.x == 0)
+        bs_cu_fail(t, s, BS_ERROR_DATA);
+    __syncthreads();
+    int32_t *chunk = r.d.work + (int64_t)w.part * (r.d.paths + 1);
+    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x)
+        chunk[p] = p < r.d.paths ? r.counts[p] : !good;
+}
+
+/* How many rows each path got of all chunks (counts) and of those before this one (next); returns whether any failed. */
+__device__ inline bool bs_cu_sum_chunks(const bs_cu_router &r, int32_t chunk, int32_t chunks)
+{
+    const int32_t words = r.d.paths + 1, slices = max((int32_t)blockDim.x / words, 1);
+    bs_cu_clear_counts(r);
+    bool failed = false;
+    __syncthreads();
+    for (int32_t i = (int32_t)threadIdx.x; i < slices * words; i += (int32_t)blockDim.x) {
+        const int32_t p = i % words;
+        int32_t all = 0, before = 0;
+        for (int32_t k = i / words; k < chunks; k += slices) {
+            const int32_t count = r.d.work[(int64_t)k * words + p];
+            all += count;
+            before += k < chunk ? count : 0;
+        }
+        if (p == r.d.paths) {
+            failed = failed || all > 0;
+        } else {
+            atomicAdd(&r.counts[p], all);
+            atomicAdd(&r.next[p], before);
+        }
+    }
+    return __syncthreads_or(failed) != 0;
+}
+
+/* Chunk w.part of the rows finds its place behind the chunks before it; the first one writes what all need to know. */
+__device__ inline void bs_cu_route_pack_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_router r = bs_cu_router_of(t, s);
+    const int32_t first = w.part * s->batch, last = min(first + s->batch, r.rows);
+    if (w.part > 0 && (first >= r.rows || !s->p[BS_CU_P_LARGE].i))
+        return;
+    if (!s->p[BS_CU_P_LARGE].i) { /* the caller's function chose; the host has looked at what */
+        bs_cu_pack(r);
+        bs_cu_record_rows(r, 0, r.rows);
+        bs_cu_record_counts(r);
+        return;
+    }
+    const bool failed = bs_cu_sum_chunks(r, w.part, (r.rows + s->batch - 1) / s->batch);
+    if (failed) {
+        bs_cu_clear_counts(r);
+        bs_cu_choose_none(r, first * r.d.per_row, last * r.d.per_row);
+    }
+    bs_cu_sum_counts(r);
+    if (w.part == 0) {
+        bs_cu_tell_counts(r);
+        bs_cu_record_counts(r);
+    }
+    bs_cu_place_choices(r, first * r.d.per_row, last * r.d.per_row);
+    bs_cu_record_rows(r, first, last);
+}
+
+/* The score of the first chosen path, or one score for all paths; of a budget the loss of the chosen variant; else 0. */
+__device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const int32_t ahead = s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0; /* it counts all rows */
+    for (int32_t r = w.row + (int32_t)threadIdx.x; r < w.row + w.rows; r += (int32_t)blockDim.x) {
+        const int64_t decided = (int64_t)(ahead + r) * d.per_row;
+        const int32_t path = d.chosen[decided], at = s->p[0].i == 1 ? 0 : path;
+        const uint8_t *from = bs_cu_row(t, in, r);
+        uint8_t *to = bs_cu_row(t, out, r);
+        const bool given = path >= 0 && at < s->p[0].i;
+        if (out->dtype == BS_I32)
+            *reinterpret_cast<int32_t *>(to) = path >= 0 && s->p[1].i ? (int32_t)d.gates[decided]
+                                               : given                ? reinterpret_cast<const int32_t *>(from)[(int64_t)at * in->stride[0]]
+                                                                      : 0;
+        else
+            bs_cu_put(to, out->dtype, 0, given ? bs_cu_get(from, in->dtype, (int64_t)at * in->stride[0]) : 0.0f);
+    }
+}
+
+/* The price at which a budget was kept; of a route that was decided ahead 0. */
+__device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    if (threadIdx.x == 0 && w.part == 0)
+        bs_cu_put(bs_cu_row(t, out, 0), out->dtype, 0, s->p[0].i ? 0.0f : *bs_cu_decision_of(t, s->router).price);
+}
+
+#endif
+/* ==== end src/cuda/op_route.cuh =============================================================== */
+
+/* p: paths a cell at most, paths. Margins are not negative, so they compare as the integers that their bits are. A thread finds
+ * the best of its row in a list of its own, which lies behind the margins: guesses [paths], then lists [paths a cell + 1]. */
 __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    int32_t *margins = reinterpret_cast<int32_t *>(t.workspace);
+    int32_t *margins = reinterpret_cast<int32_t *>(t.program->guesses);
     const bs_device_operand *o = bs_cu_in(t, s, 0);
-    const int32_t paths = s->p[1].i;
+    const int32_t taken = s->p[0].i, paths = s->p[1].i, asked = min(taken + 1, paths);
+    const int32_t room = BS_CU_WORKSPACE / 4 / (taken + 1), threads = min(max(room, 1), (int32_t)blockDim.x);
+    int32_t *best = (room > 0 ? reinterpret_cast<int32_t *>(t.workspace) : margins + paths) + threadIdx.x * (taken + 1);
     for (int32_t p = (int32_t)threadIdx.x; p < paths; p += (int32_t)blockDim.x)
         margins[p] = __float_as_int(-1.0f);
     __syncthreads();
-    for (int32_t row = w.row + (int32_t)threadIdx.x; row < w.row + w.rows; row += (int32_t)blockDim.x) {
-        const bs_cu_hints scores = {bs_cu_row(t, o, row), o->stride[0], o->dtype};
-        uint64_t taken = 0;
-        for (int32_t k = 0; k < s->p[0].i; k++)
-            taken |= 1ull << bs_cu_hint_left(scores, paths, taken);
-        const int32_t other = bs_cu_hint_left(scores, paths, taken);
-        for (int32_t p = 0; p < paths; p++) {
-            const float margin = other < 0 ? 0.0f : bs_cu_hint(scores, p) - bs_cu_hint(scores, other);
-            if (taken >> p & 1)
-                atomicMax(&margins[p], __float_as_int(margin > 0.0f ? margin : 0.0f)); /* a NaN too is a choice */
+    for (int32_t row = w.row + (int32_t)threadIdx.x; (int32_t)threadIdx.x < threads && row < w.row + w.rows; row += threads) {
+        const bs_cu_scores x = {reinterpret_cast<const uint32_t *>(bs_cu_row(t, o, row)), o->stride[0], o->dtype == BS_I32};
+        bs_cu_best_paths(x, paths, asked, best);
+        for (int32_t k = 0; k < taken; k++) {
+            const float margin = asked > taken ? bs_cu_score(x, best[k]) - bs_cu_score(x, best[taken]) : 0.0f;
+            atomicMax(&margins[best[k]], __float_as_int(margin > 0.0f ? margin : 0.0f)); /* a NaN too is a choice */
         }
     }
     __syncthreads();
-    for (int32_t p = (int32_t)threadIdx.x; p < paths; p += (int32_t)blockDim.x)
-        t.program->guesses[p] = __int_as_float(margins[p]);
 }
 
 #endif
@@ -6100,9 +7248,9 @@ __device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_r
         float line = 0.0f;
         for (int32_t i = 0; i < taps; i++) {
             const int32_t at = bs_cu_resize_tap(gx + px.start + i, x.frame_x, x.frame_w);
-            line = __fadd_rn(line, __fmul_rn(px.weight[i], bs_cu_resize_sample(x, row + (int64_t)at * x.stride[2])));
+            line = bs_cu_mul_add(px.weight[i], bs_cu_resize_sample(x, row + (int64_t)at * x.stride[2]), line);
         }
-        sum = __fadd_rn(sum, __fmul_rn(py.weight[j], line));
+        sum = bs_cu_mul_add(py.weight[j], line, sum);
     }
     bs_cu_resize_store(y, (int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2], sum, s->p[3].i);
 }
@@ -6124,7 +7272,7 @@ __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_ste
  * A thread makes 2 x 2 pixels from 5 x 5, 5 lines sideways first. */
 
 __device__ __forceinline__ int32_t bs_cu_resize_mad(int32_t sum, int32_t weight, int32_t v) { return sum + weight * v; }
-__device__ __forceinline__ float bs_cu_resize_mad(float sum, float weight, float v) { return __fadd_rn(sum, __fmul_rn(weight, v)); }
+__device__ __forceinline__ float bs_cu_resize_mad(float sum, float weight, float v) { return bs_cu_mul_add(weight, v, sum); }
 
 __device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t at, int32_t *v)
 {
@@ -6234,870 +7382,7 @@ __device__ inline void bs_cu_resize_double_run(const bs_cu_tile &t, const bs_dev
 
 #endif
 /* ==== end src/cuda/op_resize.cuh ============================================================== */
-/* ==== begin src/cuda/op_route.cuh ============================================================= */
-/* op_route.cuh - from scores to a decision: the protocols of route.c, and what asks about a decision.
- *
- * A decision is made by one block (route), in tiles and for up to a thousand rows or so. Of more rows many blocks decide
- * (route_rows: a chunk of rows each, and how many of them went where), and many blocks pack (route_pack: each adds up the
- * chunks before its own). What looks at all rows at once, a capacity or a budget, is always one block's.
- * What is chosen, and in which order rows are packed, follows from the scores alone: threads and chunks never show.
- * Relies on program.cuh and lower.cuh. Must never leave a decision behind that somebody could follow out of bounds: after a
- * failure no row has a path. */
-#ifndef BS_CUDA_OP_ROUTE
-#define BS_CUDA_OP_ROUTE
-
-/* #include "cuda/kernels.cuh" */
-/* #include "cuda/lower.cuh" */
-/* #include "cuda/program.cuh" */
-
-enum {
-    BS_CU_ROUTE_CHUNK = 256,  /* rows of a block of route_rows and route_pack */
-    BS_CU_ROUTE_ROWS = 1024,  /* up to so many, one block does it all */
-    BS_CU_ROUTE_STAGE = 4864, /* words of scores that are staged in shared memory */
-    BS_CU_ROUTE_SORT = 2048,  /* rows that are sorted in shared memory */
-    BS_CU_BUDGET_STEPS = 200,
-    BS_CU_FLOOR_CELL = 8
-};
-
-/* What a step of a router knows: p, by number. */
-enum {
-    BS_CU_P_PROTOCOL, /* -1: forced */
-    BS_CU_P_WIDTH,    /* scores a row */
-    BS_CU_P_CAPACITY, /* CAPACITY: rows a path; TABLE: keys; BUDGET: variants */
-    BS_CU_P_KNOB,
-    BS_CU_P_FALLBACK,
-    BS_CU_P_NORMALISE,
-    BS_CU_P_THRESHOLD,
-    BS_CU_P_FORCED,  /* path + 1 */
-    BS_CU_P_LARGE,
-    BS_CU_P_PATHS_AT, /* BUDGET: bytes from the table of costs to that of paths */
-    BS_CU_P_PATCHES,  /* BUDGET: the patch domain whose areas weigh, -1 none; */
-    BS_CU_P_SIZE,     /* of its cells; */
-    BS_CU_P_HEIGHT,   /* of its frame */
-    BS_CU_P_FRAME_WIDTH,
-    BS_CU_P_FLOOR /* BUDGET */
-};
-
-/* ------------------------------------------------------------------------------------------------ describe */
-
-/* Decisions of a forced route need nothing but the number of rows. */
-static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    const int32_t router = n->node->router;
-    const bs_router_info *info = &n->graph->routers[router];
-    const bs_route_desc *d = info->desc;
-    const bs_router_plan *plan = &n->plan->routers[router];
-    const bool all_rows = d->protocol == BS_ROUTE_CAPACITY || d->protocol == BS_ROUTE_BUDGET || d->protocol == BS_ROUTE_CALLBACK;
-    const bool large = !plan->in_tile && (!all_rows || plan->forced) && plan->rows > BS_CU_ROUTE_ROWS;
-    s->kernel = large ? BS_CU_route_rows : BS_CU_route;
-    s->batch = BS_CU_ROUTE_CHUNK;
-    s->parts = 1;
-    s->router = router;
-    s->p[BS_CU_P_PROTOCOL].i = plan->forced ? -1 : d->protocol;
-    s->p[BS_CU_P_WIDTH].i = plan->forced ? 0 : n->in[0].dim[0];
-    s->p[BS_CU_P_CAPACITY].i = d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->capacity, 256)
-                               : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->capacity, d->paths)
-                                                                : d->capacity;
-    s->p[BS_CU_P_KNOB].i = info->knob != 0 && !plan->forced;
-    s->p[BS_CU_P_FALLBACK].i = d->fallback;
-    s->p[BS_CU_P_NORMALISE].i = d->normalise;
-    s->p[BS_CU_P_THRESHOLD].f = d->threshold;
-    s->p[BS_CU_P_FORCED].i = plan->forced;
-    s->p[BS_CU_P_FLOOR].i = d->floor;
-    s->p[BS_CU_P_LARGE].i = large;
-    s->p[BS_CU_P_PATCHES].i = -1;
-    if (d->protocol != BS_ROUTE_BUDGET || plan->forced)
-        return;
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const int32_t patches = n->graph->domains[info->domain].patches;
-    bs_op_get(n->node->op)->weights(n->graph, n->node, specs);
-    s->p[BS_CU_P_PATHS_AT].i = (int32_t)bs_weight_offset(specs, 1);
-    s->p[BS_CU_P_PATCHES].i = patches;
-    if (patches < 0)
-        return;
-    s->p[BS_CU_P_SIZE].i = n->plan->domains[patches].size;
-    s->p[BS_CU_P_HEIGHT].i = (int32_t)n->dims[n->graph->domains[patches].height];
-    s->p[BS_CU_P_FRAME_WIDTH].i = (int32_t)n->dims[n->graph->domains[patches].width];
-}
-
-/* p: [0] scores a row, [1] whether a budget was kept. */
-static void bs_cu_route_score_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    const int32_t router = n->node->router;
-    s->kernel = BS_CU_route_score;
-    s->router = router;
-    s->batch = 256;
-    s->p[0].i = n->in[0].dim[0];
-    s->p[1].i = n->graph->routers[router].desc->protocol == BS_ROUTE_BUDGET && !n->plan->routers[router].forced;
-}
-
-static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    s->kernel = BS_CU_route_price;
-    s->router = n->node->router;
-    s->p[0].i = n->plan->routers[s->router].forced; /* then it weighs nothing; and it may be decided in tiles */
-}
-
-/* ----------------------------------------------------------------------------------------- shared by a block */
-
-/* At the beginning of the workspace; what is staged or sorted lies behind. */
-struct bs_cu_routing {
-    uint64_t sums[8];              /* of each warp */
-    int32_t counts[BS_MAX_PATHS];
-    int32_t offsets[BS_MAX_PATHS + 1];
-    int32_t next[BS_MAX_PATHS];    /* where the next row of a path goes; of a capacity: room that is left */
-    int32_t of_warp[8 * BS_MAX_PATHS];
-};
-
-#define BS_CU_ROUTING_BYTES 4096
-
-/* What a block needs to make a decision. */
-struct bs_cu_router {
-    const bs_cu_tile *t;
-    const bs_device_step *s;
-    bs_cu_decision d;
-    const bs_device_operand *score;
-    bs_cu_routing *shared;
-    uint32_t *stage;
-    int32_t rows;
-    float knob;
-    bool floored;   /* BUDGET: the floor allows more than the budget, which alone is kept at this price: */
-    uint64_t alone;
-};
-
-__device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_device_step *s)
-{
-    bs_cu_router r;
-    r.t = &t;
-    r.s = s;
-    r.d = bs_cu_decision_of(t, s->router);
-    r.score = bs_cu_in(t, s, 0);
-    r.shared = reinterpret_cast<bs_cu_routing *>(t.workspace);
-    r.stage = reinterpret_cast<uint32_t *>(t.workspace + BS_CU_ROUTING_BYTES);
-    r.rows = min(bs_cu_count(t, s->domain), t.program->decision[s->router].rows);
-    r.knob = 0.0f;
-    r.floored = false;
-    r.alone = 0;
-    if (s->p[BS_CU_P_KNOB].i) {
-        const bs_device_operand *knob = bs_cu_in(t, s, 1);
-        r.knob = bs_cu_get(bs_cu_row(t, knob, 0), knob->dtype, 0);
-    }
-    return r;
-}
-
-/* ------------------------------------------------------------------------------------------------ counting */
-
-/* The lanes of this warp whose choice is the same path; 0 where there is none. By whole warps. */
-__device__ __forceinline__ uint32_t bs_cu_peers(int32_t path, int32_t paths)
-{
-    uint32_t peers = __ballot_sync(0xffffffffu, path >= 0);
-    for (int32_t bit = 1; bit < paths; bit *= 2) {
-        const uint32_t set = __ballot_sync(0xffffffffu, (path & bit) != 0);
-        peers &= path & bit ? set : ~set;
-    }
-    return path >= 0 ? peers : 0;
-}
-
-__device__ __forceinline__ uint32_t bs_cu_lanes_below() { return (1u << (threadIdx.x & 31u)) - 1u; }
-
-/* Adds choices first .. last - 1 to shared->counts. The caller cleared them, and synchronises. */
-__device__ inline void bs_cu_count_choices(const bs_cu_router &r, int32_t first, int32_t last)
-{
-    for (int32_t base = first; base < last; base += (int32_t)blockDim.x) {
-        const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
-        const uint32_t peers = bs_cu_peers(path, r.d.paths);
-        if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
-            atomicAdd(&r.shared->counts[path], __popc(peers));
-    }
-}
-
-/* offsets from counts; next = offsets. All threads; synchronises before and after. */
-__device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
-{
-    __syncthreads();
-    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x) {
-        int32_t sum = 0;
-        for (int32_t q = 0; q < p; q++)
-            sum += r.shared->counts[q];
-        r.shared->offsets[p] = sum;
-        if (p < r.d.paths)
-            r.shared->next[p] = sum;
-    }
-    __syncthreads();
-}
-
-/* Gives choices first .. last - 1 their packed rows: in order, from shared->next on. All threads. */
-__device__ inline void bs_cu_place_choices(const bs_cu_router &r, int32_t first, int32_t last)
-{
-    const int32_t paths = r.d.paths, warp = (int32_t)threadIdx.x / 32, warps = (int32_t)blockDim.x / 32;
-    bs_cu_routing *shared = r.shared;
-    for (int32_t i = (int32_t)threadIdx.x; i < warps * BS_MAX_PATHS; i += (int32_t)blockDim.x)
-        shared->of_warp[i] = 0;
-    __syncthreads();
-    for (int32_t base = first; base < last; base += (int32_t)blockDim.x) {
-        const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
-        const uint32_t peers = bs_cu_peers(path, paths), below = peers & bs_cu_lanes_below();
-        if (path >= 0 && below == 0)
-            shared->of_warp[warp * BS_MAX_PATHS + path] = __popc(peers);
-        __syncthreads();
-        if (path >= 0) {
-            int32_t packed = shared->next[path] + __popc(below);
-            for (int32_t k = 0; k < warp; k++)
-                packed += shared->of_warp[k * BS_MAX_PATHS + path];
-            r.d.inverse[at] = packed;
-            r.d.ids[packed] = at / r.d.per_row;
-        } else if (at < last) {
-            r.d.inverse[at] = -1;
-        }
-        __syncthreads();
-        for (int32_t p = (int32_t)threadIdx.x; p < paths; p += (int32_t)blockDim.x)
-            for (int32_t k = 0; k < warps; k++) {
-                shared->next[p] += shared->of_warp[k * BS_MAX_PATHS + p];
-                shared->of_warp[k * BS_MAX_PATHS + p] = 0;
-            }
-        __syncthreads();
-    }
-}
-
-/* At most 32 choices: the first warp packs them without asking the others. Lane p looks after paths p and p + 32. */
-__device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
-{
-    const int32_t lane = (int32_t)threadIdx.x, paths = r.d.paths;
-    if (lane >= 32)
-        return;
-    const int32_t path = lane < choices ? r.d.chosen[lane] : -1;
-    const uint32_t peers = bs_cu_peers(path, paths);
-    int32_t count[2] = {0, 0}, before[2] = {0, 0}, smaller = 0;
-    for (int32_t i = 0; i < choices; i++) {
-        const int32_t other = __shfl_sync(0xffffffffu, path, i);
-        if (other < 0)
-            continue;
-        count[0] += other == lane;
-        before[0] += other < lane;
-        count[1] += other == lane + 32;
-        before[1] += other < lane + 32;
-        smaller += other < path;
-    }
-    for (int32_t k = 0; k < 2; k++)
-        if (lane + 32 * k < paths) {
-            r.d.counts[lane + 32 * k] = r.shared->counts[lane + 32 * k] = count[k];
-            r.d.offsets[lane + 32 * k] = before[k];
-            if (lane + 32 * k + 1 == paths)
-                r.d.offsets[paths] = before[k] + count[k];
-        }
-    if (lane >= choices)
-        return;
-    const int32_t packed = path < 0 ? -1 : smaller + __popc(peers & bs_cu_lanes_below());
-    r.d.inverse[lane] = packed;
-    if (path >= 0)
-        r.d.ids[packed] = lane / r.d.per_row;
-}
-
-/* Counts, offsets, ids and the inverse of what was chosen, by one block. shared->counts: how many rows each path got. */
-__device__ inline void bs_cu_pack(const bs_cu_router &r)
-{
-    const int32_t choices = r.rows * r.d.per_row;
-    __syncthreads(); /* chosen is written */
-    if (choices <= 32) {
-        bs_cu_pack_few(r, choices);
-        __syncthreads();
-        return;
-    }
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-        r.shared->counts[p] = 0;
-    __syncthreads();
-    bs_cu_count_choices(r, 0, choices);
-    bs_cu_sum_counts(r);
-    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x) {
-        r.d.offsets[p] = r.shared->offsets[p];
-        if (p < r.d.paths)
-            r.d.counts[p] = r.shared->counts[p];
-    }
-    bs_cu_place_choices(r, 0, choices);
-}
-
-/* -------------------------------------------------------------------------------------------------- record */
-
-/* What the host is told: the first path of rows first .. last - 1, by their place among all cells. */
-__device__ inline void bs_cu_record_rows(const bs_cu_router &r, int32_t first, int32_t last)
-{
-    int8_t *top = reinterpret_cast<int8_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].top);
-    for (int32_t row = first + (int32_t)threadIdx.x; row < last; row += (int32_t)blockDim.x)
-        top[bs_cu_top_row(*r.t, r.s->domain, row)] = (int8_t)r.d.chosen[(int64_t)row * r.d.per_row];
-}
-
-/* And how many rows each path got (shared->counts): tiles add theirs. */
-__device__ inline void bs_cu_record_counts(const bs_cu_router &r)
-{
-    const bs_device_decision &d = r.t->program->decision[r.s->router];
-    int32_t *sums = reinterpret_cast<int32_t *>(r.t->program->decisions + d.sums);
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x) {
-        if (!d.in_tile)
-            sums[p] = r.shared->counts[p];
-        else if (r.shared->counts[p] > 0)
-            atomicAdd(&sums[p], r.shared->counts[p]);
-    }
-}
-
-/* After a failure: no row has a path. */
-__device__ inline void bs_cu_choose_none(const bs_cu_router &r, int32_t first, int32_t last)
-{
-    for (int32_t at = first + (int32_t)threadIdx.x; at < last; at += (int32_t)blockDim.x) {
-        r.d.chosen[at] = -1;
-        r.d.gates[at] = 0.0f;
-    }
-}
-
-/* --------------------------------------------------------------------------------------------- row by row */
-
-/* A row's scores as they were staged: f32 or i32, by their bits. */
-struct bs_cu_scores {
-    const uint32_t *bits;
-    bool integer;
-};
-
-__device__ __forceinline__ float bs_cu_score(const bs_cu_scores &x, int32_t i)
-{
-    return x.integer ? (float)(int32_t)x.bits[i] : __uint_as_float(x.bits[i]);
-}
-
-/* Whether score a is to be taken before score b. Large i32 scores are exact. */
-__device__ __forceinline__ bool bs_cu_score_above(const bs_cu_scores &x, int32_t a, int32_t b)
-{
-    return x.integer ? (int32_t)x.bits[a] > (int32_t)x.bits[b] : __uint_as_float(x.bits[a]) > __uint_as_float(x.bits[b]);
-}
-
-__device__ __forceinline__ void bs_cu_choose(const bs_cu_router &r, int32_t row, int32_t k, int32_t path, float gate)
-{
-    r.d.chosen[(int64_t)row * r.d.per_row + k] = path;
-    r.d.gates[(int64_t)row * r.d.per_row + k] = gate;
-}
-
-/* The count highest, the lower path of equals. */
-__device__ inline void bs_cu_decide_topk(const bs_cu_router &r, int32_t row, const bs_cu_scores &x, int32_t count)
-{
-    uint64_t taken = 0;
-    float sum = 0.0f;
-    for (int32_t k = 0; k < count; k++) {
-        int32_t best = -1;
-        for (int32_t p = 0; p < r.d.paths; p++)
-            if (!(taken >> p & 1) && (best < 0 || bs_cu_score_above(x, p, best)))
-                best = p;
-        taken |= 1ull << best;
-        bs_cu_choose(r, row, k, best, bs_cu_score(x, best));
-        sum += bs_cu_score(x, best);
-    }
-    for (int32_t k = 0; r.s->p[BS_CU_P_NORMALISE].i && sum > 0.0f && sum < INFINITY && k < count; k++)
-        r.d.gates[(int64_t)row * r.d.per_row + k] /= sum;
-}
-
-__device__ inline void bs_cu_decide_threshold(const bs_cu_router &r, int32_t row, const bs_cu_scores &x)
-{
-    const float threshold = r.s->p[BS_CU_P_THRESHOLD].f + r.knob;
-    const int32_t fallback = r.s->p[BS_CU_P_FALLBACK].i - 1;
-    int32_t n = 0;
-    for (int32_t p = 0; p < r.d.paths; p++)
-        if (bs_cu_score(x, p) > threshold)
-            bs_cu_choose(r, row, n++, p, bs_cu_score(x, p));
-    if (n == 0 && fallback >= 0)
-        bs_cu_choose(r, row, n++, fallback, bs_cu_score(x, fallback));
-    for (; n < r.d.per_row; n++)
-        bs_cu_choose(r, row, n, -1, 0.0f);
-}
-
-/* One row, by one thread. False: its scores make no sense. */
-__device__ inline bool bs_cu_decide_row(const bs_cu_router &r, int32_t row, const bs_cu_scores &x)
-{
-    const float threshold = r.s->p[BS_CU_P_THRESHOLD].f + r.knob;
-    const int32_t label = (int32_t)x.bits[0];
-    for (int32_t i = 0; !x.integer && i < r.s->p[BS_CU_P_WIDTH].i; i++)
-        if (isnan(bs_cu_score(x, i)))
-            return false;
-    switch (r.s->p[BS_CU_P_PROTOCOL].i) {
-    case BS_ROUTE_TOP1: bs_cu_decide_topk(r, row, x, 1); return true;
-    case BS_ROUTE_TOPK:
-    case BS_ROUTE_CAPACITY: bs_cu_decide_topk(r, row, x, r.d.per_row); return true;
-    case BS_ROUTE_THRESHOLD: bs_cu_decide_threshold(r, row, x); return true;
-    case BS_ROUTE_RESIDUAL_THRESHOLD: {
-        const int32_t path = bs_cu_score(x, 0) + bs_cu_score(x, 1) < threshold ? 0 : 1;
-        bs_cu_choose(r, row, 0, path, bs_cu_score(x, path));
-        return true;
-    }
-    case BS_ROUTE_BINARY: bs_cu_choose(r, row, 0, bs_cu_score(x, 0) >= threshold ? 0 : 1, bs_cu_score(x, 0)); return true;
-    case BS_ROUTE_LABEL:
-        if (label < 0 || label >= r.d.paths)
-            return false;
-        bs_cu_choose(r, row, 0, label, 1.0f);
-        return true;
-    case BS_ROUTE_TABLE: {
-        if (label < 0 || label >= r.s->p[BS_CU_P_CAPACITY].i)
-            return false;
-        const int32_t path = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s))[label];
-        if (path < 0 || path >= r.d.paths)
-            return false;
-        bs_cu_choose(r, row, 0, path, 1.0f);
-        return true;
-    }
-    default: return false;
-    }
-}
-
-/* Scores of rows first .. last - 1 to shared memory, `pitch` words a row; so many threads a row as it has scores. */
-__device__ inline void bs_cu_stage_scores(const bs_cu_router &r, int32_t first, int32_t last, int32_t pitch)
-{
-    const int32_t width = r.s->p[BS_CU_P_WIDTH].i, stride = r.score->stride[0];
-    int32_t lanes = 1;
-    while (lanes < width && lanes < 32)
-        lanes *= 2;
-    for (int32_t row = first + (int32_t)threadIdx.x / lanes; row < last; row += (int32_t)blockDim.x / lanes) {
-        const uint8_t *data = bs_cu_row(*r.t, r.score, row);
-        for (int32_t i = (int32_t)threadIdx.x % lanes; i < width; i += lanes)
-            r.stage[(row - first) * pitch + i] = r.score->dtype == BS_I32 ? reinterpret_cast<const uint32_t *>(data)[(int64_t)i * stride]
-                                                                          : __float_as_uint(bs_cu_get(data, r.score->dtype, (int64_t)i * stride));
-    }
-}
-
-/* Decides rows first .. last - 1, whatever the others are. All threads; whether all went well, for each to know. */
-__device__ inline bool bs_cu_decide_rows(const bs_cu_router &r, int32_t first, int32_t last)
-{
-    const int32_t pitch = r.s->p[BS_CU_P_WIDTH].i | 1, most = min(BS_CU_ROUTE_STAGE / pitch, (int32_t)blockDim.x);
-    const bool integer = r.score->dtype == BS_I32;
-    bool bad = false;
-    for (int32_t base = first; base < last; base += most) {
-        const int32_t end = min(base + most, last), row = base + (int32_t)threadIdx.x;
-        bs_cu_stage_scores(r, base, end, pitch);
-        __syncthreads();
-        if (row < end) {
-            const bs_cu_scores x = {r.stage + (row - base) * pitch, integer};
-            bad = !bs_cu_decide_row(r, row, x) || bad;
-        }
-        __syncthreads();
-    }
-    return __syncthreads_or(bad) == 0;
-}
-
-__device__ inline void bs_cu_decide_forced(const bs_cu_router &r, int32_t first, int32_t last)
-{
-    for (int32_t at = first * r.d.per_row + (int32_t)threadIdx.x; at < last * r.d.per_row; at += (int32_t)blockDim.x) {
-        r.d.chosen[at] = at % r.d.per_row == 0 ? r.s->p[BS_CU_P_FORCED].i - 1 : -1;
-        r.d.gates[at] = 1.0f;
-    }
-}
-
-/* ------------------------------------------------------------------------------------------------ capacity */
-
-/* Ascending as (path, gate from the highest, row): no two are equal. -0 is 0. */
-__device__ __forceinline__ uint64_t bs_cu_capacity_key(int32_t path, float gate, int32_t row)
-{
-    uint32_t bits = __float_as_uint(gate == 0.0f ? 0.0f : gate);
-    bits = bits & 0x80000000u ? bits : ~bits & 0x7fffffffu; /* descending */
-    return (uint64_t)(uint32_t)path << 58 | (uint64_t)bits << 26 | (uint32_t)row;
-}
-
-/* Sorts n keys, ascending: a bitonic network whose every comparison puts the smaller key first, so that what lies beyond n
- * can be left away. All threads; the caller synchronised. */
-__device__ inline void bs_cu_sort_keys(uint64_t *keys, int32_t n)
-{
-    for (int32_t width = 2; width / 2 < n; width *= 2)
-        for (int32_t half = width / 2, mirror = 1; half > 0; half /= 2, mirror = 0) {
-            for (int32_t i = (int32_t)threadIdx.x;; i += (int32_t)blockDim.x) {
-                const int32_t low = i / half * 2 * half + i % half, high = mirror ? low ^ (width - 1) : low + half;
-                if (low >= n)
-                    break;
-                if (high < n && keys[low] > keys[high]) {
-                    const uint64_t key = keys[low];
-                    keys[low] = keys[high];
-                    keys[high] = key;
-                }
-            }
-            __syncthreads();
-        }
-}
-
-/* The sum over all threads, for each to know. */
-__device__ inline uint64_t bs_cu_sum_threads(bs_cu_routing *shared, uint64_t mine)
-{
-    for (int32_t d = 16; d > 0; d /= 2)
-        mine += __shfl_xor_sync(0xffffffffu, (unsigned long long)mine, d);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0)
-        shared->sums[threadIdx.x / 32] = mine;
-    __syncthreads();
-    uint64_t sum = 0;
-    for (int32_t k = 0; k < (int32_t)blockDim.x / 32; k++)
-        sum += shared->sums[k];
-    return sum;
-}
-
-/* Of the rows' choices k: on every path those of the highest gates stay, as long as there is room. shared->next: room. */
-__device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
-{
-    bs_cu_routing *shared = r.shared;
-    uint64_t *keys = r.rows <= BS_CU_ROUTE_SORT ? reinterpret_cast<uint64_t *>(r.stage) : reinterpret_cast<uint64_t *>(r.d.work);
-    const int32_t per_row = r.d.per_row;
-    bool over = false;
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-        shared->counts[p] = 0;
-    __syncthreads();
-    for (int32_t base = 0; base < r.rows; base += (int32_t)blockDim.x) {
-        const int32_t row = base + (int32_t)threadIdx.x, path = row < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
-        const uint32_t peers = bs_cu_peers(path, r.d.paths);
-        if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
-            atomicAdd(&shared->counts[path], __popc(peers));
-    }
-    __syncthreads();
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x) {
-        over = over || shared->counts[p] > shared->next[p];
-        int32_t sum = 0;
-        for (int32_t q = 0; q < p; q++)
-            sum += shared->counts[q];
-        shared->offsets[p] = sum;
-    }
-    if (__syncthreads_or(over)) {
-        for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x)
-            keys[row] = bs_cu_capacity_key(r.d.chosen[(int64_t)row * per_row + k], r.d.gates[(int64_t)row * per_row + k], row);
-        __syncthreads();
-        bs_cu_sort_keys(keys, r.rows);
-        for (int32_t i = (int32_t)threadIdx.x; i < r.rows; i += (int32_t)blockDim.x) {
-            const int32_t path = (int32_t)(keys[i] >> 58), row = (int32_t)(keys[i] & 0x3ffffffu);
-            if (i - shared->offsets[path] >= shared->next[path])
-                r.d.chosen[(int64_t)row * per_row + k] = -1;
-        }
-        __syncthreads();
-    }
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-        shared->next[p] = max(shared->next[p] - shared->counts[p], 0);
-    __syncthreads();
-}
-
-/* First choices are served before second ones; what does not fit is dropped and counted, what was kept moves up. */
-__device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
-{
-    int64_t *dropped = reinterpret_cast<int64_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].dropped);
-    const int32_t per_row = r.d.per_row;
-    uint64_t lost = 0;
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-        r.shared->next[p] = r.s->p[BS_CU_P_CAPACITY].i;
-    __syncthreads();
-    for (int32_t k = 0; k < per_row; k++)
-        bs_cu_limit_choice(r, k);
-    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
-        int32_t *chosen = r.d.chosen + (int64_t)row * per_row, kept = 0;
-        float *gates = r.d.gates + (int64_t)row * per_row;
-        for (int32_t k = 0; k < per_row; k++)
-            if (chosen[k] >= 0) {
-                chosen[kept] = chosen[k];
-                gates[kept++] = gates[k];
-            }
-        lost += (uint64_t)(per_row - kept);
-        for (; kept < per_row; kept++) {
-            chosen[kept] = -1;
-            gates[kept] = 0.0f;
-        }
-    }
-    lost = bs_cu_sum_threads(r.shared, lost);
-    if (threadIdx.x == 0)
-        *dropped = (int64_t)lost;
-}
-
-/* -------------------------------------------------------------------------------------------------- budget */
-
-/* As in route.c: integers only, so the choice is the same everywhere. */
-__device__ inline uint64_t bs_cu_budget_weight(int32_t t)
-{
-    const int32_t i = t & 7;
-    const uint64_t mantissa = i == 0 ? 256 : i == 1 ? 279 : i == 2 ? 304 : i == 3 ? 332 : i == 4 ? 362 : i == 5 ? 395 : i == 6 ? 431 : 470;
-    return t == BS_CU_BUDGET_STEPS ? 0 : mantissa << (t >> 3);
-}
-
-/* Estimated losses of a row: staged, or where they are. */
-struct bs_cu_losses {
-    const int32_t *data;
-    int32_t stride;
-};
-
-__device__ __forceinline__ bs_cu_losses bs_cu_losses_of(const bs_cu_router &r, int32_t row)
-{
-    const int32_t pitch = r.s->p[BS_CU_P_WIDTH].i | 1;
-    bs_cu_losses l;
-    if (r.rows <= BS_CU_ROUTE_STAGE / pitch) {
-        l.data = reinterpret_cast<const int32_t *>(r.stage + row * pitch);
-        l.stride = 1;
-    } else {
-        l.data = reinterpret_cast<const int32_t *>(bs_cu_row(*r.t, r.score, row));
-        l.stride = r.score->stride[0];
-    }
-    return l;
-}
-
-__device__ __forceinline__ int32_t bs_cu_loss(const bs_cu_losses &l, int32_t v)
-{
-    return min(max(l.data[(int64_t)v * l.stride], 0), 1 << 24);
-}
-
-/* The variant of least cost + price x loss, of those that lose at most `most`; the lower of equals. */
-__device__ inline int32_t bs_cu_budget_cheapest(const bs_cu_router &r, const bs_cu_losses &l, uint64_t weight, uint64_t most)
-{
-    const int32_t *costs = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s)), variants = r.s->p[BS_CU_P_CAPACITY].i;
-    int32_t best = 0;
-    uint64_t best_total = UINT64_MAX;
-    for (int32_t v = 0; v < variants; v++) {
-        const uint64_t loss = (uint64_t)bs_cu_loss(l, v), cost = (uint64_t)min(max(costs[v], 0), 1 << 24);
-        const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
-        if (total < best_total && loss <= most)
-            best = v, best_total = total;
-    }
-    return best;
-}
-
-/* A floor is for the frame; of one cell it takes so many times as much, or what the budget alone would. */
-__device__ inline int32_t bs_cu_budget_choice(const bs_cu_router &r, const bs_cu_losses &l, uint64_t weight)
-{
-    if (!r.floored)
-        return bs_cu_budget_cheapest(r, l, weight, UINT64_MAX);
-    const uint64_t alone = (uint64_t)bs_cu_loss(l, bs_cu_budget_cheapest(r, l, r.alone, UINT64_MAX));
-    const uint64_t least = (uint64_t)bs_cu_loss(l, bs_cu_budget_cheapest(r, l, 0, UINT64_MAX));
-    const uint64_t cell = least + BS_CU_FLOOR_CELL * (uint64_t)r.s->p[BS_CU_P_FLOOR].i;
-    return bs_cu_budget_cheapest(r, l, weight, alone > cell ? alone : cell);
-}
-
-/* A patch counts by its area, any other cell as one. */
-__device__ inline uint64_t bs_cu_cell_weight(const bs_cu_router &r, int32_t row)
-{
-    if (r.s->p[BS_CU_P_PATCHES].i < 0)
-        return 1;
-    const int32_t size = r.s->p[BS_CU_P_SIZE].i, h = r.s->p[BS_CU_P_HEIGHT].i, w = r.s->p[BS_CU_P_FRAME_WIDTH].i;
-    const int32_t across = (w + size - 1) / size, top = bs_cu_top_row(*r.t, r.s->domain, row);
-    return (uint64_t)((int64_t)min(size, h - top / across * size) * min(size, w - top % across * size));
-}
-
-__device__ inline uint64_t bs_cu_budget_loss(const bs_cu_router &r, uint64_t weight)
-{
-    uint64_t loss = 0;
-    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
-        const bs_cu_losses l = bs_cu_losses_of(r, row);
-        loss += bs_cu_cell_weight(r, row) * (uint64_t)bs_cu_loss(l, bs_cu_budget_choice(r, l, weight));
-    }
-    return bs_cu_sum_threads(r.shared, loss);
-}
-
-/* What the budget is a share of: the sum over cells of what the baseline loses against the best one. best: the losses that
- * cannot be avoided. cells: how many there are, by their weights. */
-__device__ inline uint64_t bs_cu_budget_range(const bs_cu_router &r, uint64_t *best, uint64_t *cells)
-{
-    const int32_t variants = r.s->p[BS_CU_P_CAPACITY].i, baseline = r.s->p[BS_CU_P_FALLBACK].i;
-    uint64_t range = 0, least = 0, count = 0;
-    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
-        const bs_cu_losses l = bs_cu_losses_of(r, row);
-        int32_t low = 1 << 24, high = 0;
-        for (int32_t v = 0; v < variants; v++) {
-            const int32_t loss = bs_cu_loss(l, v);
-            low = min(low, loss);
-            high = baseline == 0 || baseline == v + 1 ? max(high, loss) : high;
-        }
-        range += bs_cu_cell_weight(r, row) * (uint64_t)(int64_t)(high - low);
-        least += bs_cu_cell_weight(r, row) * (uint64_t)low;
-        count += bs_cu_cell_weight(r, row);
-    }
-    *best = bs_cu_sum_threads(r.shared, least);
-    *cells = bs_cu_sum_threads(r.shared, count);
-    return bs_cu_sum_threads(r.shared, range);
-}
-
-/* The lowest price from 0 to `high` at which the losses fit; `high` where none does. */
-__device__ inline int32_t bs_cu_budget_price(const bs_cu_router &r, int32_t high, uint64_t allowed)
-{
-    int32_t low = 0;
-    while (low < high) {
-        const int32_t middle = (low + high) / 2;
-        if (bs_cu_budget_loss(r, bs_cu_budget_weight(middle)) <= allowed)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
-/* The smallest price whose losses fit. All threads; whether the tables make sense. */
-__device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
-{
-    const int32_t variants = r.s->p[BS_CU_P_CAPACITY].i, pitch = r.s->p[BS_CU_P_WIDTH].i | 1;
-    const int32_t *path_of = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s) + r.s->p[BS_CU_P_PATHS_AT].i);
-    const float share = r.knob < 0.0f ? 0.0f : r.knob > 1.0f ? 1.0f : r.knob;
-    uint64_t best, cells;
-    bs_cu_router with = r;
-    for (int32_t v = 0; v < variants; v++) /* weights come from a file */
-        if (path_of[v] < 0 || path_of[v] >= r.d.paths)
-            return false;
-    if (r.rows <= BS_CU_ROUTE_STAGE / pitch)
-        bs_cu_stage_scores(r, 0, r.rows, pitch);
-    __syncthreads();
-    const uint64_t range = bs_cu_budget_range(r, &best, &cells), given = (uint64_t)((double)share * (double)range);
-    const uint64_t unseen = cells * (uint64_t)r.s->p[BS_CU_P_FLOOR].i;
-    int32_t price = bs_cu_budget_price(r, BS_CU_BUDGET_STEPS, given + best);
-    if (unseen > given) {
-        with.floored = true;
-        with.alone = bs_cu_budget_weight(price);
-        price = bs_cu_budget_price(with, price, unseen + best);
-    }
-    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
-        const bs_cu_losses l = bs_cu_losses_of(r, row);
-        const int32_t variant = bs_cu_budget_choice(with, l, bs_cu_budget_weight(price));
-        bs_cu_choose(r, row, 0, path_of[variant], (float)l.data[(int64_t)variant * l.stride]);
-    }
-    if (threadIdx.x == 0)
-        *r.d.price = 12.0f - (float)price / 8.0f;
-    return true;
-}
-
-/* ------------------------------------------------------------------------------------------------- kernels */
-
-/* A decision, by one block. */
-__device__ inline void bs_cu_route_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_cu_router r = bs_cu_router_of(t, s);
-    bool good = !isnan(r.knob);
-    (void)w;
-    if (threadIdx.x == 0)
-        *r.d.price = 0.0f;
-    if (s->p[BS_CU_P_FORCED].i)
-        bs_cu_decide_forced(r, 0, r.rows);
-    else if (good && s->p[BS_CU_P_PROTOCOL].i == BS_ROUTE_BUDGET)
-        good = bs_cu_decide_budget(r);
-    else if (good)
-        good = bs_cu_decide_rows(r, 0, r.rows);
-    if (good && s->p[BS_CU_P_PROTOCOL].i == BS_ROUTE_CAPACITY)
-        bs_cu_limit_capacity(r);
-    if (!good) {
-        __syncthreads(); /* others may still be choosing */
-        bs_cu_choose_none(r, 0, r.rows * r.d.per_row);
-        if (threadIdx.x == 0)
-            bs_cu_fail(t, s, BS_ERROR_DATA);
-    }
-    bs_cu_pack(r);
-    bs_cu_record_rows(r, 0, r.rows);
-    bs_cu_record_counts(r);
-}
-
-/* Chunk w.part of the rows: what they chose, how many of them each path got, and whether any of them failed. */
-__device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_cu_router r = bs_cu_router_of(t, s);
-    const int32_t first = w.part * BS_CU_ROUTE_CHUNK, last = min(first + BS_CU_ROUTE_CHUNK, r.rows);
-    bool good = !isnan(r.knob);
-    if (w.part == 0 && threadIdx.x == 0)
-        *r.d.price = 0.0f;
-    if (first >= r.rows && w.part > 0)
-        return;
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-        r.shared->counts[p] = 0;
-    if (s->p[BS_CU_P_FORCED].i)
-        bs_cu_decide_forced(r, first, last);
-    else if (good)
-        good = bs_cu_decide_rows(r, first, last);
-    __syncthreads();
-    if (good)
-        bs_cu_count_choices(r, first * r.d.per_row, last * r.d.per_row);
-    else if (threadIdx.x == 0)
-        bs_cu_fail(t, s, BS_ERROR_DATA);
-    __syncthreads();
-    int32_t *chunk = r.d.work + (int64_t)w.part * (r.d.paths + 1);
-    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x)
-        chunk[p] = p < r.d.paths ? r.shared->counts[p] : !good;
-}
-
-/* How many rows each path got of all chunks (counts) and of those before this one (next); returns whether any failed. */
-__device__ inline bool bs_cu_sum_chunks(const bs_cu_router &r, int32_t chunk, int32_t chunks)
-{
-    const int32_t words = r.d.paths + 1, slices = max((int32_t)blockDim.x / words, 1);
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-        r.shared->counts[p] = r.shared->of_warp[p] = 0;
-    bool failed = false;
-    __syncthreads();
-    for (int32_t i = (int32_t)threadIdx.x; i < slices * words; i += (int32_t)blockDim.x) {
-        const int32_t p = i % words;
-        int32_t all = 0, before = 0;
-        for (int32_t k = i / words; k < chunks; k += slices) {
-            const int32_t count = r.d.work[(int64_t)k * words + p];
-            all += count;
-            before += k < chunk ? count : 0;
-        }
-        if (p == r.d.paths) {
-            failed = failed || all > 0;
-        } else {
-            atomicAdd(&r.shared->counts[p], all);
-            atomicAdd(&r.shared->of_warp[p], before);
-        }
-    }
-    return __syncthreads_or(failed) != 0;
-}
-
-/* Chunk w.part of the rows finds its place behind the chunks before it; the first one writes what all need to know. */
-__device__ inline void bs_cu_route_pack_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_cu_router r = bs_cu_router_of(t, s);
-    const int32_t first = w.part * BS_CU_ROUTE_CHUNK, last = min(first + BS_CU_ROUTE_CHUNK, r.rows);
-    if (w.part > 0 && (first >= r.rows || !s->p[BS_CU_P_LARGE].i))
-        return;
-    if (!s->p[BS_CU_P_LARGE].i) { /* the caller's function chose; the host has looked at what */
-        bs_cu_pack(r);
-        bs_cu_record_rows(r, 0, r.rows);
-        bs_cu_record_counts(r);
-        return;
-    }
-    const bool failed = bs_cu_sum_chunks(r, w.part, (r.rows + BS_CU_ROUTE_CHUNK - 1) / BS_CU_ROUTE_CHUNK);
-    if (failed) {
-        for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-            r.shared->counts[p] = r.shared->of_warp[p] = 0;
-        bs_cu_choose_none(r, first * r.d.per_row, last * r.d.per_row);
-    }
-    bs_cu_sum_counts(r);
-    if (w.part == 0) {
-        for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x) {
-            r.d.offsets[p] = r.shared->offsets[p];
-            if (p < r.d.paths)
-                r.d.counts[p] = r.shared->counts[p];
-        }
-        bs_cu_record_counts(r);
-    }
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-        r.shared->next[p] += r.shared->of_warp[p];
-    __syncthreads();
-    bs_cu_place_choices(r, first * r.d.per_row, last * r.d.per_row);
-    bs_cu_record_rows(r, first, last);
-}
-
-/* The score of the first chosen path, or one score for all paths; of a budget the loss of the chosen variant; else 0. */
-__device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
-    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
-    const int32_t ahead = s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0; /* it counts all rows */
-    for (int32_t r = w.row + (int32_t)threadIdx.x; r < w.row + w.rows; r += (int32_t)blockDim.x) {
-        const int64_t decided = (int64_t)(ahead + r) * d.per_row;
-        const int32_t path = d.chosen[decided], at = s->p[0].i == 1 ? 0 : path;
-        const uint8_t *from = bs_cu_row(t, in, r);
-        uint8_t *to = bs_cu_row(t, out, r);
-        const bool given = path >= 0 && at < s->p[0].i;
-        if (out->dtype == BS_I32)
-            *reinterpret_cast<int32_t *>(to) = path >= 0 && s->p[1].i ? (int32_t)d.gates[decided]
-                                               : given                ? reinterpret_cast<const int32_t *>(from)[(int64_t)at * in->stride[0]]
-                                                                      : 0;
-        else
-            bs_cu_put(to, out->dtype, 0, given ? bs_cu_get(from, in->dtype, (int64_t)at * in->stride[0]) : 0.0f);
-    }
-}
-
-/* The price at which a budget was kept; of a route that was decided ahead 0. */
-__device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_device_operand *out = bs_cu_out(t, s, 0);
-    if (threadIdx.x == 0 && w.part == 0)
-        bs_cu_put(bs_cu_row(t, out, 0), out->dtype, 0, s->p[0].i ? 0.0f : *bs_cu_decision_of(t, s->router).price);
-}
-
-#endif
-/* ==== end src/cuda/op_route.cuh =============================================================== */
+/* #include "cuda/op_route.cuh" */
 /* #include "cuda/op_segment.cuh" */
 /* ==== begin src/cuda/op_shape.cuh ============================================================= */
 /* op_shape.cuh - concat, slice, reshape, transpose, pad, pixel_shuffle, pixel_unshuffle, gather_rows: elements of any
@@ -7519,11 +7804,14 @@ struct bs_cu_lowering {
     const bs_device_layout *layout;
     const bs_cu_bound *bound;  /* [nodes] */
     uint64_t memory;           /* the session's on the device */
+    uint64_t weights;          /* prepared, resident */
     bs_device_step *steps;
     bs_device_operand *operands;
-    int32_t n_steps, n_operands;
+    uint32_t *given;
+    int32_t n_steps, n_operands, n_given;
     bool cublas;   /* large layers are its */
     bool overflow; /* a stride or an extent beyond 31 bits */
+    int32_t too_many; /* the node of a step that writes more elements of a row than 31 bits count; 0: none */
 };
 
 static int32_t bs_cu_narrow(bs_cu_lowering *l, int64_t n)
@@ -7542,7 +7830,7 @@ static void bs_cu_extent(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
     memset(o, 0, sizeof *o);
     o->dtype = (uint8_t)v->dtype;
     o->rank = (uint8_t)v->rank;
-    o->domain = o->stored = (int16_t)v->domain;
+    o->domain = o->stored = v->domain;
     for (int32_t i = 0; i < v->rank; i++)
         o->dim[i] = bs_cu_narrow(l, l->client->dims[v->dims[i]]);
     if (v->rank != 3)
@@ -7577,10 +7865,10 @@ static void bs_cu_stored(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
     const bs_dtype dtype = bs_plan_stored(l->plan, value);
     int64_t h, w;
     o->dtype = (uint8_t)dtype;
-    o->stored = (int16_t)v->domain;
-    o->row_bytes = (int64_t)p->row_bytes;
+    o->stored = v->domain;
+    o->row_bytes = (int64_t)bs_bytes_figure(p->row_bytes);
     o->place = (uint8_t)(p->place == BS_PLACE_SCRATCH ? BS_AT_TILE : BS_AT_ROWS);
-    o->base = p->offset + (p->place == BS_PLACE_SCRATCH ? 0 : l->memory + l->layout->transient);
+    o->base = bs_bytes_figure(p->offset) + (p->place == BS_PLACE_SCRATCH ? 0 : l->memory + l->layout->transient);
     if (v->rank != 3) {
         bs_cu_dense(l, value, o);
         return;
@@ -7615,7 +7903,7 @@ static void bs_cu_root(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
         bs_cu_at_bound(l, p->source, o);
     } else if (p->place == BS_PLACE_WEIGHT) {
         bs_cu_dense(l, value, o);
-        o->base = l->memory + l->layout->weights + l->plan->nodes[p->source].prepared_offset;
+        o->base = l->weights + bs_bytes_figure(l->plan->nodes[p->source].prepared_offset);
     } else {
         bs_cu_stored(l, value, o);
     }
@@ -7675,7 +7963,7 @@ static void bs_cu_source(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
     bs_cu_extent(l, value, o);
     if (bs_op_get(n->op)->weights) { /* a constant */
         bs_cu_dense(l, value, o);
-        o->base = l->memory + l->layout->weights + l->plan->nodes[node].prepared_offset;
+        o->base = l->weights + bs_bytes_figure(l->plan->nodes[node].prepared_offset);
         o->place = BS_AT_ROOT;
     } else if (n->n_in == 0) {
         bs_cu_at_bound(l, node, o);
@@ -7690,13 +7978,13 @@ static void bs_cu_target(bs_cu_lowering *l, int32_t value, int32_t target, int32
     bs_device_operand root;
     if (l->graph->values[target].domain != 0) { /* a gather with rows of its own: the row of the parent */
         bs_cu_operand(l, target, o);
-        o->domain = (int16_t)domain;
+        o->domain = domain;
         return;
     }
     bs_cu_root(l, target, &root);
     bs_cu_extent(l, value, o);
     bs_cu_seen(&root, o->rank == 3 && root.rank == 3, o);
-    o->domain = (int16_t)domain;
+    o->domain = domain;
     o->margin = l->plan->values[target].margin;
 }
 
@@ -7820,12 +8108,17 @@ static void bs_cu_step_store(bs_cu_lowering *l, const bs_instr *i, bs_device_ste
         s->kernel = BS_CU_none; /* an output that is not asked for */
 }
 
-static uint64_t bs_cu_given(const bs_cu_lowering *l, const bs_node *gather)
+/* Writes which paths of a gather give a value; returns where. */
+static int32_t bs_cu_add_given(bs_cu_lowering *l, const bs_instr *i)
 {
-    uint64_t mask = 0;
+    const bs_node *gather = &l->graph->nodes[i->node];
+    const int32_t *in = bs_node_in(l->graph, gather), words = bs_device_given_words(l->plan, i), at = l->n_given; /* there is room */
+    memset(l->given + at, 0, (size_t)words * sizeof *l->given);
     for (int32_t p = 0; p < l->graph->routers[gather->router].desc->paths; p++)
-        mask |= bs_node_in(l->graph, gather)[p] ? 1ull << p : 0;
-    return mask;
+        if (in[p] != 0 && bs_plan_gathers(l->plan, gather, p))
+            l->given[at + (p >> 5)] |= 1u << (p & 31);
+    l->n_given += words;
+    return at;
 }
 
 static void bs_cu_step_fill(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
@@ -7841,11 +8134,9 @@ static void bs_cu_step_fill(bs_cu_lowering *l, const bs_instr *i, bs_device_step
         s->p[0].i = l->graph->values[bs_node_in(l->graph, node)[0]].domain;
         return;
     }
-    const uint64_t given = bs_cu_given(l, node);
     bs_cu_target(l, node->first_out, i->target, l->graph->routers[node->router].domain, bs_cu_add_operand(l));
     s->domain = l->graph->routers[node->router].domain;
-    s->p[0].i = (int32_t)(uint32_t)given;
-    s->p[1].i = (int32_t)(uint32_t)(given >> 32);
+    s->p[0].i = bs_cu_add_given(l, i);
 }
 
 static void bs_cu_step_reduce(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
@@ -7858,8 +8149,7 @@ static void bs_cu_step_reduce(bs_cu_lowering *l, const bs_instr *i, bs_device_st
     bs_cu_add_in(l, s, i->value);
     bs_cu_operand(l, i->target, bs_cu_add_operand(l));
     s->n_out = 1;
-    s->p[0].i = static_cast<const bs_gather_params *>(node->params)->mode;
-    s->p[1].i = i->value != 0;
+    s->p[2].i = bs_cu_add_given(l, i);
 }
 
 static void bs_cu_step_load(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
@@ -7892,6 +8182,17 @@ static void bs_cu_step_look_ahead(bs_cu_lowering *l, const bs_instr *i, bs_devic
     s->p[1].i = r->desc->paths;
 }
 
+/* Whether kernels can count what a step writes of a row: they deal it out to threads by numbers of 31 bits. */
+static bool bs_cu_countable(const bs_device_operand *o)
+{
+    int64_t elements = 1;
+    for (int32_t i = 0; i < o->rank && elements <= INT32_MAX; i++) {
+        const bool side = o->rank == 3 && i > 0;
+        elements *= (side && o->cell > 0 ? o->cell : o->dim[i]) + (side ? 2 * (int64_t)o->margin : 0);
+    }
+    return elements <= INT32_MAX;
+}
+
 /* Writes the step of an instruction. */
 static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
@@ -7903,7 +8204,7 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
     s->operands = l->n_operands;
     s->batch = s->parts = 1;
     s->unit = l->plan->nodes[i->node].unit;
-    s->prepared = l->plan->nodes[i->node].prepared_offset;
+    s->prepared = bs_bytes_figure(l->plan->nodes[i->node].prepared_offset);
     switch (i->kind) {
     case BS_INSTR_OP: bs_cu_step_op(l, i, s); break;
     case BS_INSTR_LOAD: bs_cu_step_load(l, i, s); break;
@@ -7915,6 +8216,10 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
     case BS_INSTR_REGION: return;
     }
     const bs_device_operand *operands = l->operands + s->operands;
+    for (int32_t k = s->n_in; k < s->n_in + s->n_out && !l->overflow; k++)
+        l->too_many = bs_cu_countable(&operands[k]) ? l->too_many : i->node;
+    if (l->overflow || l->too_many)
+        return; /* nothing is launched: what describes a step may count */
     const bs_cu_node n = {l->graph, l->plan, node, &l->plan->nodes[i->node], node->params, operands, operands + s->n_in, i, l->client->dims};
     if (s->kernel != BS_CU_look_ahead && (s->kernel != BS_CU_none || i->kind == BS_INSTR_OP))
         bs_cu_describe_step(&n, s);
@@ -8012,17 +8317,14 @@ static void bs_cu_launch_steps(bs_cu_lowering *l, bs_cu_launches *to, int32_t fi
     }
 }
 
-/* The parts of a region, the dearest first: a long tile that starts last is what the device waits for. */
-static void bs_cu_launch_region(bs_cu_lowering *l, bs_cu_launches *to, int32_t region, bs_device_part *parts, int32_t *n_parts)
+/* The parts of a region, in the plan's order: the most expensive first. */
+static void bs_cu_launch_region(bs_cu_lowering *l, bs_cu_launches *to, const bs_region *region, bs_device_part *parts)
 {
     const bs_plan *p = l->plan;
-    const int32_t first = *n_parts;
     int64_t tiles = 0;
-    for (int32_t k = 0; k < p->n_parts; k++) {
-        const bs_part *part = &p->parts[k];
-        if (part->region != region || part->count == 0)
-            continue;
-        bs_device_part *d = &parts[(*n_parts)++];
+    for (int32_t k = region->first; k < region->first + region->count; k++) {
+        const bs_part *part = &p->parts[p->region_parts[k]];
+        bs_device_part *d = &parts[k];
         d->domain = part->domain;
         d->tile_rows = p->domains[part->domain].tile_rows;
         d->first = l->n_steps;
@@ -8030,9 +8332,9 @@ static void bs_cu_launch_region(bs_cu_lowering *l, bs_cu_launches *to, int32_t r
         for (int32_t i = 0; i < part->count; i++)
             bs_cu_step(l, &p->instrs[part->first + i], &l->steps[l->n_steps++]);
         const int64_t most = bs_ceil_div(bs_cu_most_rows(l, part->domain), d->tile_rows);
-        tiles = part->router ? (d->tile_rows == 1 && tiles > most ? tiles : most + *n_parts) : most;
+        tiles = part->router ? (d->tile_rows == 1 && tiles > most ? tiles : most + (k - region->first) + 1) : most;
     }
-    bs_cu_add_launch(l, to, BS_CU_none, first, *n_parts - first, tiles);
+    bs_cu_add_launch(l, to, BS_CU_none, region->first, region->count, tiles);
 }
 
 /* All tables of a run. */
@@ -8040,12 +8342,11 @@ static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_pa
 {
     const bs_plan *p = l->plan;
     const bool together = !bs_plan_streams(p); /* the host goes from instruction to instruction, else */
-    int32_t n_parts = 0;
     to->count = 0;
     for (int32_t at = 0; at < p->n_top;) {
         to->instr = at;
         if (p->instrs[at].kind == BS_INSTR_REGION) {
-            bs_cu_launch_region(l, to, p->instrs[at].node, parts, &n_parts);
+            bs_cu_launch_region(l, to, &p->regions[p->instrs[at].node], parts);
             at++;
             continue;
         }
@@ -8054,6 +8355,9 @@ static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_pa
             bs_cu_step(l, &p->instrs[at], &l->steps[l->n_steps++]);
         bs_cu_launch_steps(l, to, first, l->n_steps);
     }
+    if (l->too_many)
+        return bs_fail(error, BS_ERROR_LIMIT, "%s \"%s\" gives 2^31 elements or more in this run, a GPU's kernels count to 2^31 - 1",
+                       bs_op_get(l->graph->nodes[l->too_many].op)->name, bs_node_name(&l->graph->nodes[l->too_many]));
     for (int32_t k = 0; k < l->n_steps; k++)
         if (l->steps[k].kernel == BS_CU_unsupported)
             return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s \"%s\" has no kernel for a GPU", bs_op_get(l->graph->nodes[l->steps[k].node].op)->name,
@@ -8238,7 +8542,7 @@ __global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t router
         for (int32_t i = at; i < 2; i += step)
             reinterpret_cast<int32_t *>(program.decisions + d.dropped)[i] = 0;
         for (int32_t i = at; i < d.top_rows; i += step)
-            reinterpret_cast<int8_t *>(program.decisions + d.top)[i] = -1;
+            reinterpret_cast<int16_t *>(program.decisions + d.top)[i] = -1;
     }
 }
 
@@ -8267,7 +8571,8 @@ static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, i
 /* ==== end src/cuda/launch.cuh ================================================================= */
 
 /* ==== begin src/cuda/device.cuh =============================================================== */
-/* device.cuh - the GPU: opening it, its two arenas, its stream, what it is.
+/* device.cuh - the GPU: opening it, its two arenas, what it is. What sessions of it share; none of it changes once it is open
+ * but the arenas, which sessions take from when they are made. What is queued, a session queues on streams of its own.
  * The only place that allocates. Relies on portable.cuh. Must never decide by the name of a board. */
 #ifndef BS_CUDA_DEVICE
 #define BS_CUDA_DEVICE
@@ -8281,14 +8586,11 @@ static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, i
 struct bs_cu_device {
     bs_device base; /* first: what sessions see */
     int index;
-    cudaStream_t stream;
-    bool own_memory, own_pinned, own_stream;
+    bool own_memory, own_pinned;
     int capability; /* 87: 8.7 */
     int multiprocessors, shared_bytes;
     bool integrated, conditional;
-#ifndef BS_NO_CUBLAS
-    cublasHandle_t cublas; /* NULL: not asked for */
-#endif
+    uint64_t cublas_bytes; /* of a session's workspace; 0: without cuBLAS */
 };
 
 /* BS_OK, or BS_ERROR_PLATFORM with what CUDA says. */
@@ -8322,6 +8624,8 @@ static bs_status bs_cu_find_device(int32_t index, bs_error *error)
 extern "C" bs_status bs_cuda_facts_get(int32_t index, bs_cuda_facts *facts, bs_error *error)
 {
     cudaDeviceProp properties;
+    if (!facts)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_cuda_facts_get: the facts are NULL");
     memset(facts, 0, sizeof *facts);
     bs_status status = bs_cu_find_device(index, error);
     if (status == BS_OK)
@@ -8346,38 +8650,10 @@ extern "C" bs_status bs_cuda_facts_get(int32_t index, bs_cuda_facts *facts, bs_e
 
 static void bs_cu_device_free(bs_cu_device *d)
 {
-    if (d->stream)
-        cudaStreamSynchronize(d->stream);
-#ifndef BS_NO_CUBLAS
-    if (d->cublas)
-        cublasDestroy(d->cublas);
-#endif
     if (d->own_memory && d->base.memory.base)
-        cudaFree(d->base.memory.base); /* waits for the device, even where the call above failed */
+        cudaFree(d->base.memory.base); /* waits for the device */
     if (d->own_pinned && d->base.pinned.base)
         cudaFreeHost(d->base.pinned.base);
-    if (d->own_stream && d->stream)
-        cudaStreamDestroy(d->stream);
-}
-
-/* Its workspace is ours: captured in a graph it would grow, else. */
-static bs_status bs_cu_device_cublas(bs_cu_device *d, uint64_t bytes, bs_error *error)
-{
-#ifdef BS_NO_CUBLAS
-    (void)d, (void)bytes;
-    return bs_fail(error, BS_ERROR_UNSUPPORTED, "cuBLAS was left out of this build (BS_NO_CUBLAS)"); /* unreachable: where it was not */
-#else
-    void *workspace = bs_arena_take(&d->base.memory, (size_t)bytes);
-    if (!workspace)
-        return bs_fail_arena(error, &d->base.memory, bytes, "the workspace of cuBLAS");
-    if (cublasCreate(&d->cublas) != CUBLAS_STATUS_SUCCESS) {
-        d->cublas = NULL;
-        return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: a handle cannot be made");
-    }
-    if (cublasSetStream(d->cublas, d->stream) != CUBLAS_STATUS_SUCCESS || cublasSetWorkspace(d->cublas, workspace, (size_t)bytes) != CUBLAS_STATUS_SUCCESS)
-        return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: it does not take its stream or workspace");
-    return BS_OK;
-#endif
 }
 
 static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs_error *error)
@@ -8386,8 +8662,6 @@ static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs
     bs_status status = BS_OK;
     d->own_memory = !memory && desc->device_bytes > 0;
     d->own_pinned = !pinned && desc->pinned_bytes > 0;
-    d->own_stream = !desc->stream;
-    d->stream = static_cast<cudaStream_t>(desc->stream);
     if (d->own_memory)
         status = bs_cu_check(cudaMalloc(&memory, (size_t)desc->device_bytes), "allocating on the device", error);
     if (status != BS_OK)
@@ -8398,11 +8672,12 @@ static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs
     if (status != BS_OK)
         pinned = NULL;
     bs_arena_init(&d->base.pinned, "pinned", pinned, pinned ? (size_t)desc->pinned_bytes : 0);
-    if (status == BS_OK && d->own_stream)
-        status = bs_cu_check(cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "making a stream", error);
-    if (status != BS_OK && d->own_stream)
-        d->stream = NULL;
-    return status == BS_OK && desc->cublas_bytes ? bs_cu_device_cublas(d, desc->cublas_bytes, error) : status;
+    d->cublas_bytes = desc->cublas_bytes;
+#ifdef BS_NO_CUBLAS
+    if (status == BS_OK && desc->cublas_bytes)
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "cuBLAS was left out of this build (BS_NO_CUBLAS)"); /* unreachable: where it was not */
+#endif
+    return status;
 }
 
 extern const bs_device_api bs_cu_api; /* session.cuh */
@@ -8423,7 +8698,7 @@ extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs
     const size_t mark = arena->used;
     bs_cu_device *d = static_cast<bs_cu_device *>(bs_arena_take(arena, sizeof *d));
     if (!d) {
-        bs_fail_arena(error, arena, sizeof *d, "the device");
+        bs_fail_arena(error, arena, bs_bytes_of(sizeof *d), "the device");
         return NULL;
     }
     memset(d, 0, sizeof *d);
@@ -8466,8 +8741,11 @@ extern "C" void bs_cuda_close(bs_device *device)
  *   CONDITIONAL  captured, with an IF node around each stretch of launches that only paths take (CUDA 12.4)
  *   HOST         launch by launch; before such a stretch the host asks whether anybody takes it, and waits for the answer
  *
- * All read the same counts in the device's memory, so results are the same bytes. Relies on run.cuh.
- * Must never need what the toolkit or the driver does not have. */
+ * All read the same counts in the device's memory, so results are the same bytes.
+ *
+ * What is captured goes to the session's private stream, wherever its runs are queued: whatever other sessions, threads or
+ * the caller queue on a stream meanwhile, none of it can land in the graph. Relies on run.cuh.
+ * Must never need what the toolkit or the driver does not have, and never capture a stream that others can reach. */
 #ifndef BS_CUDA_GRAPH
 #define BS_CUDA_GRAPH
 
@@ -8490,7 +8768,10 @@ extern "C" void bs_cuda_close(bs_device *device)
 #define BS_CUDA_BIND
 
 /* ==== begin src/cuda/state.cuh ================================================================ */
-/* state.cuh - what the backend knows of a session, where it keeps that, and waiting for the device.
+/* state.cuh - what the backend knows of a session, where it keeps that, its streams, and waiting for the device.
+ *
+ * Nothing that one session queues, captures, records or waits for is another's: sessions of a device run side by side, each
+ * on its caller's thread. Two whose caller names one stream follow each other there, launch by launch.
  * It all lies in the session's pinned bytes; prepared weights go to the device through there too.
  * Relies on device.cuh and lower_step.cuh. Must never allocate. */
 #ifndef BS_CUDA_STATE
@@ -8507,8 +8788,16 @@ struct bs_device_session {
     uint8_t *pinned;
     uint64_t pinned_there; /* the device's address of it */
     bs_cu_program program;
+    cudaStream_t private_stream; /* nobody else's: what is captured goes here */
+    cudaStream_t run_stream;     /* runs are queued on it: the caller's, or the private one */
+    cudaStream_t stream;         /* where the next launch or copy goes: run_stream, or private_stream while it is captured */
     cudaEvent_t done;
     cudaStream_t lanes[BS_MAX_LANES]; /* copies of weights */
+#ifndef BS_NO_CUBLAS
+    cublasHandle_t cublas; /* NULL: not asked for */
+    void *workspace;       /* of it, in the device's memory */
+    size_t workspace_bytes;
+#endif
     int32_t n_lanes;
     bool has_event, lowered, in_flight, any_staged, has_segments;
     int32_t lowering; /* bs_lowering */
@@ -8533,17 +8822,17 @@ static_assert(sizeof(bs_device_session) <= BS_DEVICE_SESSION_BYTES && sizeof(bs_
 static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
 {
     const bs_graph *g = s->client->graph;
-    bs_carver c = {s->pinned + s->layout.session, 0};
+    bs_carver c = {s->pinned + s->layout.session, {0}};
     bs_carve(&c, 1, sizeof *s);
     s->launches.room = 2 * s->layout.n_steps + 2;
     s->launches.list = static_cast<bs_cu_launch *>(bs_carve(&c, (uint64_t)s->launches.room, sizeof(bs_cu_launch)));
     s->dims = static_cast<int64_t *>(bs_carve(&c, (uint64_t)g->n_dims, sizeof(int64_t)));
     s->bound = static_cast<bs_buffer *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_buffer)));
     s->at = static_cast<bs_cu_bound *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_cu_bound)));
-    if (c.used <= s->layout.session_bytes)
+    if (bs_bytes_figure(c.used) <= s->layout.session_bytes)
         return BS_OK;
     return bs_fail(error, BS_ERROR_LIMIT, "bookkeeping of a session on the GPU needs %llu bytes", /* unreachable: device.h has room for it */
-                   (unsigned long long)c.used);
+                   (unsigned long long)bs_bytes_figure(c.used));
 }
 
 static void bs_cu_session_program(bs_device_session *s)
@@ -8556,6 +8845,7 @@ static void bs_cu_session_program(bs_device_session *s)
     p->domains = reinterpret_cast<const bs_device_domain *>(tables + l->domains_at);
     p->decision = reinterpret_cast<const bs_device_decision *>(tables + l->decisions_at);
     p->parts = reinterpret_cast<const bs_device_part *>(tables + l->parts_at);
+    p->given = reinterpret_cast<const uint32_t *>(tables + l->given_at);
     p->units = reinterpret_cast<const uint64_t *>(tables + l->units_at);
     p->decisions = s->memory + l->decisions;
     p->guesses = reinterpret_cast<float *>(s->memory + l->guesses);
@@ -8568,12 +8858,12 @@ static void bs_cu_session_program(bs_device_session *s)
  * limit is the function's, and sessions with tiles of other sizes use it too. */
 static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
 {
-    uint64_t most = 0;
+    bs_bytes most = {0};
     for (int32_t k = 0; k < s->client->plan->n_parts; k++)
-        most = most > s->client->plan->parts[k].scratch_bytes ? most : s->client->plan->parts[k].scratch_bytes;
+        most = bs_bytes_max(most, s->client->plan->parts[k].scratch_bytes);
     s->program.scratch = s->memory + s->layout.scratch;
     s->program.scratch_bytes = s->layout.scratch_bytes;
-    s->shared = (s->layout.scratch_bytes ? 0 : most) + BS_CU_WORKSPACE;
+    s->shared = (s->layout.scratch_bytes ? 0 : bs_bytes_figure(most)) + BS_CU_WORKSPACE;
     if (s->client->plan->n_regions == 0)
         return BS_OK;
     if (s->shared > (uint64_t)s->device->shared_bytes)
@@ -8584,17 +8874,80 @@ static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
                        "asking for shared memory", error);
 }
 
+/* ------------------------------------------------------------------------------------------------- cuBLAS */
+
+#ifndef BS_NO_CUBLAS
+/* What the handle is asked for next goes to the session's stream, with the session's workspace. cublasSetStream gives the
+ * workspace up for one of the library's own, which it allocates; so the workspace is set behind it, each time. */
+static bool bs_cu_cublas_here(bs_device_session *s)
+{
+    return cublasSetStream(s->cublas, s->stream) == CUBLAS_STATUS_SUCCESS &&
+           cublasSetWorkspace(s->cublas, s->workspace, s->workspace_bytes) == CUBLAS_STATUS_SUCCESS;
+}
+
+/* A handle of the session's own, because a handle has one stream and one workspace at a time. */
+static bs_status bs_cu_session_cublas(bs_device_session *s, bs_error *error)
+{
+    bs_arena *memory = &s->device->base.memory;
+    uint8_t *bytes = static_cast<uint8_t *>(bs_arena_take(memory, (size_t)s->device->cublas_bytes));
+    if (!bytes)
+        return bs_fail_arena(error, memory, bs_bytes_of(s->device->cublas_bytes), "the workspace of cuBLAS");
+    const size_t lost = (size_t)(0 - reinterpret_cast<uintptr_t>(bytes)) & 255, all = (size_t)s->device->cublas_bytes;
+    s->workspace = bytes + lost; /* cuBLAS takes multiples of 256 only */
+    s->workspace_bytes = all > lost ? all - lost : 0;
+    if (cublasCreate(&s->cublas) != CUBLAS_STATUS_SUCCESS) {
+        s->cublas = NULL;
+        return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: a handle cannot be made");
+    }
+    return bs_cu_cublas_here(s) ? BS_OK : bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: it does not take its stream or workspace");
+}
+#endif
+
+/* --------------------------------------------------------------------------------------- opening, closing */
+
+/* Where waiting fails it waits once more: memory that is still at work goes back to its owner. */
+static void bs_cu_idle(cudaStream_t stream)
+{
+    if (cudaStreamSynchronize(stream) != cudaSuccess)
+        cudaStreamSynchronize(stream);
+}
+
 static void bs_cu_state_close(bs_device_session *s)
 {
-    cudaStreamSynchronize(s->device->stream);
+    if (s->run_stream)
+        bs_cu_idle(s->run_stream);
     for (int32_t k = 0; k < s->n_lanes; k++) {
-        cudaStreamSynchronize(s->lanes[k]);
+        bs_cu_idle(s->lanes[k]);
         cudaStreamDestroy(s->lanes[k]);
     }
     s->n_lanes = 0;
+#ifndef BS_NO_CUBLAS
+    if (s->cublas)
+        cublasDestroy(s->cublas);
+    s->cublas = NULL;
+#endif
     if (s->has_event)
         cudaEventDestroy(s->done);
     s->has_event = s->in_flight = false;
+    if (s->private_stream)
+        cudaStreamDestroy(s->private_stream);
+    s->private_stream = s->run_stream = s->stream = NULL;
+}
+
+/* The private stream waits for no other: the default stream neither. */
+static bs_status bs_cu_session_streams(bs_device_session *s, bs_error *error)
+{
+    bs_status status = bs_cu_check(cudaStreamCreateWithFlags(&s->private_stream, cudaStreamNonBlocking), "making a stream", error);
+    if (status != BS_OK) {
+        s->private_stream = NULL;
+        return status;
+    }
+    s->run_stream = s->stream = s->client->stream ? static_cast<cudaStream_t>(s->client->stream) : s->private_stream;
+    status = bs_cu_check(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "making an event", error);
+    s->has_event = status == BS_OK;
+    for (; status == BS_OK && bs_plan_streams(s->client->plan) && s->n_lanes < s->client->plan->lanes; s->n_lanes += status == BS_OK)
+        status = bs_cu_check(cudaStreamCreateWithFlags(&s->lanes[s->n_lanes], cudaStreamNonBlocking), "making a stream", error);
+    return status;
 }
 
 static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned,
@@ -8622,15 +8975,18 @@ static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *cli
     if (status == BS_OK)
         status = bs_cu_session_shared(s, error);
     if (status == BS_OK)
-        status = bs_cu_check(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "making an event", error);
-    s->has_event = status == BS_OK;
-    for (; status == BS_OK && bs_plan_streams(client->plan) && s->n_lanes < client->plan->lanes; s->n_lanes += status == BS_OK)
-        status = bs_cu_check(cudaStreamCreateWithFlags(&s->lanes[s->n_lanes], cudaStreamNonBlocking), "making a stream", error);
+        status = bs_cu_session_streams(s, error);
+#ifndef BS_NO_CUBLAS
+    if (status == BS_OK && s->device->cublas_bytes)
+        status = bs_cu_session_cublas(s, error);
+#endif
     *session = s;
     if (status != BS_OK)
         bs_cu_state_close(s);
     return status;
 }
+
+/* ------------------------------------------------------------------------------------------------- waiting */
 
 /* Waits for what is queued: pinned memory may be written again. Where waiting fails it waits once more: what is still at
  * work must not meet what comes after the error. */
@@ -8641,16 +8997,16 @@ static bs_status bs_cu_settle(bs_device_session *s, bs_error *error)
     s->in_flight = false;
     const bs_status status = bs_cu_check(cudaEventSynchronize(s->done), "waiting for the device", error);
     if (status != BS_OK)
-        cudaStreamSynchronize(s->device->stream);
+        cudaStreamSynchronize(s->stream);
     return status;
 }
 
 static bs_status bs_cu_mark(bs_device_session *s, bs_error *error)
 {
-    const bs_status status = bs_cu_check(cudaEventRecord(s->done, s->device->stream), "recording an event", error);
+    const bs_status status = bs_cu_check(cudaEventRecord(s->done, s->stream), "recording an event", error);
     s->in_flight = status == BS_OK;
     if (status != BS_OK)
-        cudaStreamSynchronize(s->device->stream);
+        cudaStreamSynchronize(s->stream);
     return status;
 }
 
@@ -8667,8 +9023,8 @@ static void *bs_cu_session_load(bs_device_session *s, bs_error *error)
 
 static bs_status bs_cu_session_loaded(bs_device_session *s, uint64_t offset, uint64_t bytes, bs_error *error)
 {
-    const bs_status status = bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.weights + offset, s->pinned + s->layout.loading, (size_t)bytes,
-                                                         cudaMemcpyHostToDevice, s->device->stream),
+    const bs_status status = bs_cu_check(cudaMemcpyAsync(s->client->weights + offset, s->pinned + s->layout.loading, (size_t)bytes,
+                                                         cudaMemcpyHostToDevice, s->stream),
                                          "copying weights to the device", error);
     return status == BS_OK ? bs_cu_mark(s, error) : status;
 }
@@ -8767,8 +9123,8 @@ static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error
         uint8_t *pinned = s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n);
         uint8_t *device = reinterpret_cast<uint8_t *>((uintptr_t)s->at[n].address);
         const size_t bytes = bs_cu_bound_bytes(&s->client->bound[n]);
-        status = bs_cu_check(in ? cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, s->device->stream)
-                                : cudaMemcpyAsync(pinned, device, bytes, cudaMemcpyDeviceToHost, s->device->stream),
+        status = bs_cu_check(in ? cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, s->stream)
+                                : cudaMemcpyAsync(pinned, device, bytes, cudaMemcpyDeviceToHost, s->stream),
                              in ? "copying inputs to the device" : "copying outputs from the device", error);
     }
     return status;
@@ -8814,9 +9170,8 @@ static void bs_cu_write_domains(bs_device_session *s, uint8_t *tables)
         domains[d].lengths = (int32_t)c->dims[bs_segment_dim(c->graph, d)];
         domains[d].offsets = (uint64_t)(uintptr_t)(s->memory + s->layout.tables + s->layout.segments_at + bs_device_offsets_place(c->plan, d));
     }
-    for (int32_t r = 1; r < c->graph->n_routers; r++)
-        bs_device_decision_place(c->plan, r, &decisions[r]);
-    *reinterpret_cast<uint64_t *>(tables + s->layout.units_at) = (uint64_t)(uintptr_t)(s->memory + s->layout.weights);
+    bs_device_decisions_place(c->plan, decisions);
+    *reinterpret_cast<uint64_t *>(tables + s->layout.units_at) = (uint64_t)(uintptr_t)c->weights;
 }
 
 /* What this run's inputs say of segments. */
@@ -8837,7 +9192,7 @@ static bs_status bs_cu_upload(bs_device_session *s, uint64_t from, uint64_t byte
     if (bytes == 0)
         return BS_OK;
     return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + from, s->pinned + s->layout.tables_pinned + from, (size_t)bytes,
-                                       cudaMemcpyHostToDevice, s->device->stream),
+                                       cudaMemcpyHostToDevice, s->stream),
                        "copying tables to the device", error);
 }
 
@@ -8862,11 +9217,13 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     l.layout = &s->layout;
     l.bound = s->at;
     l.memory = (uint64_t)(uintptr_t)s->memory;
+    l.weights = (uint64_t)(uintptr_t)s->client->weights;
 #ifndef BS_NO_CUBLAS
-    l.cublas = s->device->cublas != NULL;
+    l.cublas = s->cublas != NULL;
 #endif
     l.steps = reinterpret_cast<bs_device_step *>(tables + s->layout.steps_at);
     l.operands = reinterpret_cast<bs_device_operand *>(tables + s->layout.operands_at);
+    l.given = reinterpret_cast<uint32_t *>(tables + s->layout.given_at);
     bs_status status = bs_cu_lower(&l, &s->launches, reinterpret_cast<bs_device_part *>(tables + s->layout.parts_at), error);
     if (status != BS_OK)
         return status;
@@ -8887,7 +9244,7 @@ static bs_status bs_cu_launched(bs_error *error) { return bs_cu_check(cudaGetLas
 /* Copies between pinned and device memory, and then waits. */
 static bs_status bs_cu_fetch(bs_device_session *s, void *to, const void *from, size_t bytes, bs_error *error)
 {
-    bs_status status = bs_cu_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s->device->stream), "asking the device", error);
+    bs_status status = bs_cu_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s->stream), "asking the device", error);
     if (status == BS_OK)
         status = bs_cu_mark(s, error);
     return status == BS_OK ? bs_cu_settle(s, error) : status;
@@ -8956,7 +9313,7 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     if (status != BS_OK)
         return status;
     status = bs_cu_check(cudaMemcpy2DAsync(asked, width, reinterpret_cast<const uint8_t *>((uintptr_t)score->base) + first * score->row_bytes, (size_t)score->row_bytes, width,
-                                           (size_t)rows, cudaMemcpyDeviceToHost, s->device->stream),
+                                           (size_t)rows, cudaMemcpyDeviceToHost, s->stream),
                          "copying scores from the device", error);
     if (status == BS_OK)
         status = bs_cu_session_settle(s, error);
@@ -8964,18 +9321,21 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
         return status;
     const bs_operand_view view = {asked, (bs_dtype)score->dtype, score->dim[0], score->dim[0], 1};
     int32_t *chosen = reinterpret_cast<int32_t *>(asked + bs_device_scores_bytes(c->plan, l->callback));
-    float *gates = reinterpret_cast<float *>(reinterpret_cast<uint8_t *>(chosen) + bs_align_u64(4 * (uint64_t)rows));
+    float *gates = reinterpret_cast<float *>(chosen) + bs_aligned_floats(rows);
     memset(chosen, 0xff, 4 * (size_t)rows);
     status = bs_cu_check_scores(info->desc, &view, rows, error);
     if (status != BS_OK)
         return status;
-    status = c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows, chosen);
+    const int32_t answer = (int32_t)c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows, chosen);
+    if (!bs_status_is_known(answer))
+        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": its callback returned %d, which is no bs_status", info->desc->name, answer);
+    status = (bs_status)answer;
     if (status != BS_OK)
         return bs_fail(error, status, "route \"%s\": its callback failed: %s", info->desc->name, bs_status_text(status));
     status = bs_cu_check_answer(info->desc, rows, chosen, gates, error);
     if (status != BS_OK)
         return status;
-    status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d->chosen, chosen, 4 * (size_t)rows, cudaMemcpyHostToDevice, s->device->stream),
+    status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d->chosen, chosen, 4 * (size_t)rows, cudaMemcpyHostToDevice, s->stream),
                          "copying an answer to the device", error);
     return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d->gates, gates, 4 * (size_t)rows, error) : status;
 }
@@ -8985,13 +9345,14 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, b
 {
     const bs_device_client *c = s->client;
     const uint8_t *tables = s->pinned + s->layout.tables_pinned;
+    const bool here = bs_cu_cublas_here(s);
     for (int32_t k = l->first; k < l->first + l->count; k++) {
         const bs_device_step *step = reinterpret_cast<const bs_device_step *>(tables + s->layout.steps_at) + k;
         const bs_device_operand *operands = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) + step->operands;
         const bs_node *node = &c->graph->nodes[step->node];
         const bs_cu_node n = {c->graph, c->plan, node, &c->plan->nodes[step->node], node->params, operands, operands + step->n_in, NULL, c->dims};
-        if (!bs_cu_linear_cublas(s->device->cublas, s->device->stream, &n, step, s->memory + s->layout.weights + step->prepared,
-                                 c->domains[step->domain].count))
+        if (!here || !bs_cu_linear_cublas(s->cublas, s->stream, &n, step, c->weights + step->prepared,
+                                          c->domains[step->domain].count))
             return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(node->op)->name, bs_node_name(node));
     }
     return bs_cu_launched(error);
@@ -9000,7 +9361,7 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, b
 
 static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
 {
-    const cudaStream_t stream = s->device->stream;
+    const cudaStream_t stream = s->stream;
     bs_status status = BS_OK;
     if (l->callback)
         status = bs_cu_ask(s, l, error);
@@ -9086,7 +9447,7 @@ static bs_status bs_cu_run_launches(bs_device_session *s, int32_t first, int32_t
 static void bs_cu_drop_graph(bs_device_session *s)
 {
     if (s->exec) {
-        cudaStreamSynchronize(s->device->stream); /* it may be running */
+        cudaStreamSynchronize(s->run_stream); /* it may be running */
         cudaGraphExecDestroy(s->exec);
     }
     if (s->graph)
@@ -9096,16 +9457,16 @@ static void bs_cu_drop_graph(bs_device_session *s)
     s->last = NULL;
 }
 
-/* What is queued from here on becomes nodes, behind the last one. Other threads' calls are not looked at. */
+/* What goes to the private stream from here on becomes nodes, behind the last one. Other threads' calls are not looked at. */
 static bs_status bs_cu_capture_open(bs_device_session *s, bs_error *error)
 {
 #if BS_CU_CONDITIONAL
     if (s->lowering == BS_LOWER_CONDITIONAL)
-        return bs_cu_check(cudaStreamBeginCaptureToGraph(s->device->stream, s->graph, s->last ? &s->last : NULL, NULL, s->last ? 1 : 0,
+        return bs_cu_check(cudaStreamBeginCaptureToGraph(s->private_stream, s->graph, s->last ? &s->last : NULL, NULL, s->last ? 1 : 0,
                                                          cudaStreamCaptureModeThreadLocal),
                            "capturing", error);
 #endif
-    return bs_cu_check(cudaStreamBeginCapture(s->device->stream, cudaStreamCaptureModeThreadLocal), "capturing", error);
+    return bs_cu_check(cudaStreamBeginCapture(s->private_stream, cudaStreamCaptureModeThreadLocal), "capturing", error);
 }
 
 static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
@@ -9118,15 +9479,15 @@ static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
         const cudaGraphNode_t *nodes = NULL;
         size_t count = 0;
 #if CUDART_VERSION >= 13000
-        status = bs_cu_check(cudaStreamGetCaptureInfo(s->device->stream, &active, NULL, NULL, &nodes, NULL, &count), "capturing", error);
+        status = bs_cu_check(cudaStreamGetCaptureInfo(s->private_stream, &active, NULL, NULL, &nodes, NULL, &count), "capturing", error);
 #else
-        status = bs_cu_check(cudaStreamGetCaptureInfo_v2(s->device->stream, &active, NULL, NULL, &nodes, &count), "capturing", error);
+        status = bs_cu_check(cudaStreamGetCaptureInfo_v2(s->private_stream, &active, NULL, NULL, &nodes, &count), "capturing", error);
 #endif
         if (status == BS_OK && count == 1)
             s->last = nodes[0];
     }
 #endif
-    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->device->stream, &captured), "capturing", status == BS_OK ? error : NULL);
+    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &captured), "capturing", status == BS_OK ? error : NULL);
     if (s->lowering != BS_LOWER_CONDITIONAL)
         s->graph = captured;
     return status == BS_OK ? ended : status;
@@ -9157,12 +9518,12 @@ static bs_status bs_cu_add_if(bs_device_session *s, cudaGraphConditionalHandle h
 static bs_status bs_cu_capture_body(bs_device_session *s, cudaGraph_t body, int32_t at, int32_t count, bs_error *error)
 {
     cudaGraph_t same = NULL;
-    bs_status status = bs_cu_check(cudaStreamBeginCaptureToGraph(s->device->stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
+    bs_status status = bs_cu_check(cudaStreamBeginCaptureToGraph(s->private_stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
                                    "capturing a branch", error);
     if (status != BS_OK)
         return status;
     status = bs_cu_run_launches(s, at, at + count, error);
-    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->device->stream, &same), "capturing a branch", status == BS_OK ? error : NULL);
+    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &same), "capturing a branch", status == BS_OK ? error : NULL);
     return status == BS_OK ? ended : status;
 }
 
@@ -9175,7 +9536,7 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
     bs_status status = bs_cu_check(cudaGraphConditionalHandleCreate(&handle, s->graph, 0, 0), "making a condition", error);
     if (status != BS_OK)
         return status;
-    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->device->stream, s->program, first, steps, s->program.status + 2, handle, true);
+    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->stream, s->program, first, steps, s->program.status + 2, handle, true);
     status = bs_cu_launched(error);
     if (status != BS_OK)
         return status; /* still capturing: bs_cu_graph_give_up ends it */
@@ -9203,7 +9564,7 @@ static bs_status bs_cu_run_asked(bs_device_session *s, int32_t at, int32_t count
     int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
     int32_t first, steps;
     bs_cu_stretch_steps(s, at, count, &first, &steps);
-    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->device->stream, s->program, first, steps, s->program.status + 2, (bs_cu_handle)0, false);
+    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->stream, s->program, first, steps, s->program.status + 2, (bs_cu_handle)0, false);
     bs_status status = bs_cu_launched(error);
     if (status == BS_OK)
         status = bs_cu_fetch(s, told, s->program.status + 2, sizeof *told, error);
@@ -9249,6 +9610,8 @@ static bs_status bs_cu_graph_begin(bs_device_session *s, bs_error *error)
     if (status == BS_OK)
         status = bs_cu_capture_open(s, error);
     s->capturing = status == BS_OK;
+    if (s->capturing)
+        s->stream = s->private_stream;
     return status;
 }
 
@@ -9257,6 +9620,7 @@ static bs_status bs_cu_graph_end(bs_device_session *s, bs_error *error)
 {
     bs_status status = bs_cu_capture_close(s, error);
     s->capturing = false;
+    s->stream = s->run_stream;
 #if CUDART_VERSION >= 12000
     if (status == BS_OK)
         status = bs_cu_check(cudaGraphInstantiate(&s->exec, s->graph, 0), "instantiating a graph", error);
@@ -9265,19 +9629,20 @@ static bs_status bs_cu_graph_end(bs_device_session *s, bs_error *error)
         status = bs_cu_check(cudaGraphInstantiate(&s->exec, s->graph, NULL, NULL, 0), "instantiating a graph", error);
 #endif
     if (status == BS_OK)
-        status = bs_cu_check(cudaGraphLaunch(s->exec, s->device->stream), "launching a graph", error);
+        status = bs_cu_check(cudaGraphLaunch(s->exec, s->stream), "launching a graph", error);
     return status;
 }
 
-/* After a failure while capturing: the stream is as before, and graphs are not tried again. */
+/* After a failure while capturing: the private stream is as before, and graphs are not tried again. */
 static void bs_cu_graph_give_up(bs_device_session *s)
 {
     cudaGraph_t captured = NULL;
-    if (s->capturing && cudaStreamEndCapture(s->device->stream, &captured) == cudaSuccess && captured && captured != s->graph)
+    if (s->capturing && cudaStreamEndCapture(s->private_stream, &captured) == cudaSuccess && captured && captured != s->graph)
         cudaGraphDestroy(captured);
     cudaGetLastError();
     bs_cu_drop_graph(s);
     s->capturing = false;
+    s->stream = s->run_stream;
     s->no_graph = true;
 }
 
@@ -9297,14 +9662,8 @@ static void bs_cu_graph_give_up(bs_device_session *s)
 static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error *error)
 {
     const bs_part *p = &s->client->plan->parts[part];
-    int32_t at = 0; /* in the table: parts with steps, region by region */
-    for (int32_t k = 0; k < s->launches.count; k++)
-        if (s->launches.list[k].kernel == BS_CU_none && s->client->plan->instrs[s->launches.list[k].instr].node == p->region)
-            at = s->launches.list[k].first;
-    for (int32_t k = 0; k < part; k++)
-        at += s->client->plan->parts[k].region == p->region && s->client->plan->parts[k].count > 0;
     const int64_t tiles = bs_ceil_div(s->client->domains[p->domain].count, s->client->plan->domains[p->domain].tile_rows);
-    const bs_cu_launch l = {BS_CU_none, at, 1, 0, 0, (int32_t)tiles};
+    const bs_cu_launch l = {BS_CU_none, p->place, 1, 0, 0, (int32_t)tiles};
     return bs_cu_run_launch(s, &l, error);
 }
 
@@ -9314,7 +9673,7 @@ static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const u
     uint64_t *place = reinterpret_cast<uint64_t *>(s->pinned + s->layout.places) + unit;
     *place = (uint64_t)(uintptr_t)weights + (s->client->plan->desc.in_place ? s->pinned_there - (uint64_t)(uintptr_t)s->pinned : 0);
     return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + s->layout.units_at + (uint64_t)unit * sizeof *place, place, sizeof *place,
-                                       cudaMemcpyHostToDevice, s->device->stream),
+                                       cudaMemcpyHostToDevice, s->stream),
                        "telling the device where weights are", error);
 }
 
@@ -9323,11 +9682,11 @@ static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32
 {
     const bs_device_decision *d = bs_cu_decision_at(s, router);
     int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
-    bs_status status = bs_cu_check(cudaMemcpyAsync(told, s->program.status, 2 * sizeof *told, cudaMemcpyDeviceToHost, s->device->stream),
+    bs_status status = bs_cu_check(cudaMemcpyAsync(told, s->program.status, 2 * sizeof *told, cudaMemcpyDeviceToHost, s->stream),
                                    "copying the status from the device", error);
     if (status == BS_OK)
         status = bs_cu_check(cudaMemcpyAsync(told + 2, s->memory + s->layout.decisions + d->counts, (size_t)d->paths * sizeof *told,
-                                             cudaMemcpyDeviceToHost, s->device->stream),
+                                             cudaMemcpyDeviceToHost, s->stream),
                              "copying a decision from the device", error);
     if (status == BS_OK)
         status = bs_cu_session_settle(s, error);
@@ -9375,7 +9734,7 @@ static bs_status bs_cu_queue_begin(bs_device_session *s, bs_error *error)
         status = bs_cu_copy_bound(s, true, error);
     if (status != BS_OK)
         return status;
-    BS_LAUNCH(bs_cu_begin, 4, (unsigned)s->threads, 0, s->device->stream, s->program, s->client->graph->n_routers);
+    BS_LAUNCH(bs_cu_begin, 4, (unsigned)s->threads, 0, s->stream, s->program, s->client->graph->n_routers);
     return bs_cu_launched(error);
 }
 
@@ -9385,7 +9744,7 @@ static bs_status bs_cu_queue_end(bs_device_session *s, bs_error *error)
     if (status != BS_OK)
         return status;
     return bs_cu_check(cudaMemcpyAsync(s->pinned + s->layout.results, s->memory + s->layout.decisions, (size_t)s->layout.results_bytes,
-                                       cudaMemcpyDeviceToHost, s->device->stream),
+                                       cudaMemcpyDeviceToHost, s->stream),
                        "copying decisions from the device", error);
 }
 
@@ -9430,7 +9789,7 @@ static bs_status bs_cu_session_begin(bs_device_session *s, bs_error *error)
     bs_cu_pack_inputs(s);
     s->replays = s->exec != NULL;
     if (s->replays)
-        return bs_cu_check(cudaGraphLaunch(s->exec, s->device->stream), "launching a graph", error);
+        return bs_cu_check(cudaGraphLaunch(s->exec, s->stream), "launching a graph", error);
     if (bs_cu_wants_graph(s, same) && (bs_cu_graph_begin(s, NULL) != BS_OK || bs_cu_queue_begin(s, NULL) != BS_OK))
         bs_cu_graph_give_up(s);
     return s->capturing ? BS_OK : bs_cu_queue_begin(s, error);
@@ -9471,10 +9830,9 @@ static void bs_cu_tell(bs_device_session *s)
         if (!d->live)
             continue;
         const int32_t top = bs_plan_top_domain(c->graph, d->domain);
-        memset(c->counts + (size_t)r * BS_MAX_PATHS, 0, BS_MAX_PATHS * sizeof *c->counts);
-        memcpy(c->counts + (size_t)r * BS_MAX_PATHS, results + d->sums, (size_t)d->paths * sizeof *c->counts);
+        memcpy(c->counts + c->graph->routers[r].first_path, results + d->sums, (size_t)d->paths * sizeof *c->counts);
         memcpy(&c->dropped[r], results + d->dropped, sizeof c->dropped[r]);
-        memcpy(c->chosen[r], results + d->top, (size_t)c->domains[top].count);
+        memcpy(c->chosen[r], results + d->top, (size_t)c->domains[top].count * sizeof *c->chosen[r]);
     }
 }
 
@@ -9506,7 +9864,7 @@ static bs_status bs_cu_session_zero(bs_device_session *s, uint8_t *memory, uint6
         memset(memory, 0, (size_t)bytes);
         return BS_OK;
     }
-    if (bs_cu_check(cudaMemsetAsync(known.devicePointer, 0, (size_t)bytes, s->device->stream), "clearing a state", NULL) != BS_OK)
+    if (bs_cu_check(cudaMemsetAsync(known.devicePointer, 0, (size_t)bytes, s->stream), "clearing a state", NULL) != BS_OK)
         return BS_ERROR_PLATFORM;
     return bs_cu_mark(s, NULL);
 }

@@ -90,12 +90,12 @@ bool cuda_part_open(cuda_part *part, const cuda_net *net, const bs_plan_desc *de
     if (!plan_make(part, desc, error) || !memory_make(part, error))
         return false;
     if (desc->tier == BS_TIER_CUDA) {
-        const bs_cuda_desc c = {.device_bytes = part->sizes.device, .pinned_bytes = part->sizes.pinned, .stream = stream};
+        const bs_cuda_desc c = {.device_bytes = part->sizes.device, .pinned_bytes = part->sizes.pinned};
         part->device = bs_cuda_open(&part->memory.persistent, &c, error);
         if (!part->device)
             return false;
     }
-    const bs_session_desc with = {.weights = cuda_net_weights(net), .device = part->device};
+    const bs_session_desc with = {.weights = cuda_net_weights(net), .device = part->device, .cuda_stream = stream};
     part->session = bs_session_create(&part->memory, part->plan, &with, error);
     return part->session && bind_all(part, part->device != NULL, error);
 }

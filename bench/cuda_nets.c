@@ -97,7 +97,7 @@ bool cuda_net_begin(cuda_net *net, const char *name, int32_t nodes)
 {
     memset(net, 0, sizeof *net);
     snprintf(net->name, sizeof net->name, "%s", name);
-    const bs_graph_desc room = {nodes, nodes + 256, 65536 + nodes * 96};
+    const bs_graph_desc room = {.max_nodes = nodes, .max_values = nodes + 256, .max_text_bytes = 65536 + nodes * 96};
     const size_t bytes = bs_graph_bytes(&room) + BS_ALIGNMENT;
     bs_arena arena;
     net->memory = malloc(bytes);

@@ -58,7 +58,12 @@ static bool send_chosen(const cuda_line *line, const char *router)
     bs_decision d;
     if (bs_decision_get(line->arms[0].parts[0].session, router, &d) != BS_OK)
         return complain(router, "no such router");
-    return send(BS_I8, 1, (const int64_t[]){d.cells}, d.chosen, (size_t)d.cells);
+    int32_t *data = malloc((size_t)d.cells * sizeof *data + 1);
+    for (int32_t c = 0; data && c < d.cells; c++)
+        data[c] = d.chosen[c];
+    const bool ok = data && send(BS_I32, 1, (const int64_t[]){d.cells}, data, (size_t)d.cells * sizeof *data);
+    free(data);
+    return ok || complain(router, "its cells cannot be listed");
 }
 
 static bool send_output(const cuda_line *line)

@@ -12,7 +12,7 @@
  *     brainstorm trace FILE OUT.json                the profile for ui.perfetto.dev (cli_profile.c)
  *
  * Owns: the command line, and the memory that it lends to the library.
- * Relies on: brainstorm.h; cli.h for the other commands; stream_options.h for --slots, device_options.h for --device.
+ * Relies on: brainstorm.h, files.h; cli.h for the other commands; stream_options.h for --slots, device_options.h for --device.
  * Must never: read weights for `inspect` and `plan`, or trust that they are there.
  */
 #include "cli.h"
@@ -20,6 +20,7 @@
 #include "stream_options.h"
 #include "words.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,7 +101,7 @@ static void release(loaded *l)
 
 static bool open_model(loaded *l, const char *path, bs_error *error)
 {
-    if (!lend(&l->model_memory, "model", MODEL_BYTES, error))
+    if (!cli_add_model(path, error) || !lend(&l->model_memory, "model", MODEL_BYTES, error))
         return false;
     l->model = bs_model_open_file(&l->model_memory.arena, NULL, path, error);
     return l->model != NULL;
@@ -464,9 +465,14 @@ static int command(int count, char **words)
 
 int main(int argc, char **argv)
 {
+    files_begin(cli_files());
     const int status = argc < 2 ? fail_usage("a command is missing", NULL) : command(argc - 1, argv + 1);
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    files_end(cli_files());
+    errno = 0;
+    const bool flushed = fflush(stdout) == 0 && !ferror(stdout);
+    if (flushed)
         return status;
-    fprintf(stderr, "brainstorm: standard output: writing failed\n");
+    fprintf(stderr, "brainstorm: standard output: writing failed%s%s\n", errno ? ": " : "",
+            errno ? strerror(errno) : "");
     return EXIT_FAILURE;
 }

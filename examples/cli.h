@@ -1,10 +1,11 @@
 /* cli.h: what the commands of `brainstorm` share.
- * Owns: messages, numbers of the command line, files as readers, arrays that grow. Relies on: brainstorm.h, words.h.
+ * Owns: messages, numbers of the command line, files as readers, arrays that grow. Relies on: brainstorm.h, files.h, words.h.
  * Must never: end the program. */
 #ifndef CLI_H
 #define CLI_H
 
 #include "brainstorm.h"
+#include "files.h"
 
 #include <stdio.h>
 
@@ -14,6 +15,11 @@ enum { CLI_USAGE = 2 };
 int cli_fail(const bs_error *error);
 int cli_fail_usage(const char *command, const char *what, const char *word);
 
+/* The files of this program. main() begins and ends them. */
+files *cli_files(void);
+/* A model, which the library opens by its name. False: it is not there, or standard output is that file. */
+bool cli_add_model(const char *path, bs_error *error);
+
 /* A file as a reader, and an arena that holds whatever is made of a profile in it. */
 typedef struct cli_file {
     FILE *file;
@@ -21,7 +27,8 @@ typedef struct cli_file {
     bs_arena arena;
     void *memory;
 } cli_file;
-bool cli_open(cli_file *file, const char *path, bs_error *error);
+/* prints: to standard output, which must be another file. */
+bool cli_open(cli_file *file, const char *path, bool prints, bs_error *error);
 void cli_close(cli_file *file);
 
 /* BYTES, or with a suffix K, M or G (1024 each), or N% of `whole` (0: not allowed). */

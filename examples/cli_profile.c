@@ -4,6 +4,7 @@
 #include "profile_facts.h"
 #include "trace_json.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -254,7 +255,7 @@ int cli_profile(int count, char **words)
     cli_file file;
     bs_error error = {BS_OK, NULL, 0, 0, ""};
     memset(&facts, 0, sizeof facts);
-    const bool good = cli_open(&file, path, &error) && profile_facts_read(&facts, &file, &error);
+    const bool good = cli_open(&file, path, true, &error) && profile_facts_read(&facts, &file, &error);
     if (good)
         json ? json_profile(&facts) : print_profile(&facts, path);
     profile_facts_free(&facts);
@@ -277,25 +278,49 @@ static bool check_events(cli_file *file, bs_error *error)
 static bool trace_failed(bs_error *error, const char *path, const char *why)
 {
     error->status = BS_ERROR_IO;
-    snprintf(error->message, sizeof error->message, "%.150s: %s", path, why);
+    snprintf(error->message, sizeof error->message, "%.150s: %.80s", path, why);
     return false;
 }
 
-static bool convert(cli_file *file, const char *path, bs_error *error)
+static bool convert_to(trace_json *trace, cli_file *file, const char *path, bs_error *error)
 {
     static uint8_t block[1 << 16];
-    trace_json *trace = trace_json_open(path);
-    if (!trace)
-        return trace_failed(error, path, "cannot be written");
     int64_t n = 1;
     bool taken = true;
     for (uint64_t at = 0; n > 0 && taken; at += (uint64_t)n) {
         n = file->reader.read(file->reader.user, at, block, sizeof block);
         taken = n <= 0 || trace_json_write(trace, block, (size_t)n) == 0;
     }
-    if (!trace_json_close(trace) || !taken)
-        return trace_failed(error, path, "could not be written whole");
+    if (!trace_json_close(trace) || !taken) {
+        char why[80];
+        snprintf(why, sizeof why, "could not be written whole: %s", strerror(errno));
+        return trace_failed(error, path, why);
+    }
     return n == 0 || trace_failed(error, path, "is not whole: the profile could not be read to its end");
+}
+
+static bool convert(cli_file *file, int output, const char *path, bs_error *error)
+{
+    FILE *stream = files_stream(cli_files(), output);
+    trace_json *trace = stream ? trace_json_start(stream) : NULL;
+    if (!trace)
+        return trace_failed(error, path, "no memory to write it");
+    if (files_empty(cli_files()))
+        return convert_to(trace, file, path, error);
+    trace_json_drop(trace);
+    return trace_failed(error, path, "cannot be emptied");
+}
+
+static bool make_trace(cli_file *file, const char *from, const char *to, bs_error *error)
+{
+    if (!cli_open(file, from, false, error))
+        return false;
+    const int output = files_add(cli_files(), FILES_WRITE, "the trace", to);
+    if (output >= 0)
+        return check_events(file, error) && convert(file, output, to, error);
+    error->status = BS_ERROR_IO;
+    snprintf(error->message, sizeof error->message, "%.250s", cli_files()->message);
+    return false;
 }
 
 int cli_trace(int count, char **words)
@@ -305,11 +330,9 @@ int cli_trace(int count, char **words)
             return fputs(trace_usage, stdout) < 0;
     if (count != 2 || words[0][0] == '-' || words[1][0] == '-')
         return cli_fail_usage("trace", "takes a profile and the file to write", NULL);
-    if (strcmp(words[0], words[1]) == 0)
-        return cli_fail_usage("trace", "the profile and the file to write are the same", words[0]);
     cli_file file;
     bs_error error = {BS_OK, NULL, 0, 0, ""};
-    const bool good = cli_open(&file, words[0], &error) && check_events(&file, &error) && convert(&file, words[1], &error);
+    const bool good = make_trace(&file, words[0], words[1], &error);
     cli_close(&file);
     return good ? EXIT_SUCCESS : cli_fail(&error);
 }

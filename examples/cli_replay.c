@@ -256,7 +256,8 @@ static int replay_sweep(const replay_case *c, bool json)
 static int run(replay_case *c, const replay_options *o)
 {
     bs_error error = {BS_OK, NULL, 0, 0, ""};
-    if (!cli_open(&c->file, o->path, &error) || bs_trace_load(&c->file.arena, &c->file.reader, &c->trace, &error) != BS_OK)
+    if (!cli_open(&c->file, o->path, true, &error) ||
+        bs_trace_load(&c->file.arena, &c->file.reader, &c->trace, &error) != BS_OK)
         return cli_fail(&error);
     const int usage = make_case(c, o);
     if (usage != EXIT_SUCCESS)

@@ -3,7 +3,6 @@
 
 #include "words.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +38,26 @@ static bool say(bs_error *error, bs_status status, const char *what, const char 
     return false;
 }
 
+files *cli_files(void)
+{
+    static files all;
+    return &all;
+}
+
+static bool refused(bs_error *error)
+{
+    memset(error, 0, sizeof *error);
+    error->status = BS_ERROR_IO;
+    snprintf(error->message, sizeof error->message, "%.250s", cli_files()->message);
+    return false;
+}
+
+bool cli_add_model(const char *path, bs_error *error)
+{
+    return (files_add(cli_files(), FILES_NAMED, "the model", path) >= 0 && files_add_stdout(cli_files())) ||
+           refused(error);
+}
+
 static int64_t read_file(void *user, uint64_t offset, void *buffer, size_t bytes)
 {
     FILE *file = user;
@@ -49,15 +68,16 @@ static int64_t read_file(void *user, uint64_t offset, void *buffer, size_t bytes
 }
 
 /* Nothing that is made of a profile takes twice its bytes, and it may be opened twice. */
-bool cli_open(cli_file *file, const char *path, bs_error *error)
+bool cli_open(cli_file *file, const char *path, bool prints, bs_error *error)
 {
     memset(file, 0, sizeof *file);
-    file->file = fopen(path, "rb");
-    if (!file->file) {
-        char why[80];
-        snprintf(why, sizeof why, "cannot be opened: %s", strerror(errno));
-        return say(error, BS_ERROR_IO, why, path);
-    }
+    files *all = cli_files();
+    const int number = files_add(all, FILES_READ, "the profile", path);
+    if (number < 0 || (prints && !files_add_stdout(all)))
+        return refused(error);
+    file->file = files_stream(all, number);
+    if (!file->file)
+        return say(error, BS_ERROR_ARENA, "no memory to read it", path);
     const long size = fseek(file->file, 0, SEEK_END) == 0 ? ftell(file->file) : -1;
     if (size < 0 || size > LONG_MAX / 8) /* a folder claims to be immense */
         return say(error, BS_ERROR_IO, "its size cannot be told", path);

@@ -2,14 +2,14 @@
 # demo.sh - what routing gains and costs on this machine. `make demo` calls it, in the repository's root.
 #
 # A clip is halved, then doubled three ways: bicubic, the large net for every tile (static), and routed. Quality is
-# measured against the clip itself, time in runs of their own: the three ways in turn, ROUNDS times, medians. Needs
-# nothing but the built programs. Everything lands in $BUILD/demo/.
+# measured against the clip itself, the three ways beside each other; time in runs of their own: one way after the other,
+# ROUNDS times, medians. Needs nothing but the built programs. Everything lands in $BUILD/demo/.
 #   CLIP=file.y4m    another clip than the rendered one (its first FRAMES frames)
 #   MODEL QUALITY THREADS FRAMES ROUNDS [see below]
 set -eu
 export LC_ALL=C
 BUILD="${BUILD:-build}" RUN="${RUN:-}" CLIP="${CLIP:-}"
-MODEL="${MODEL:-models/sr2x_video.gguf}" QUALITY="${QUALITY:-93}" THREADS="${THREADS:-1}" FRAMES="${FRAMES:-48}" ROUNDS="${ROUNDS:-3}"
+MODEL="${MODEL:-models/sr2x_video.gguf}" QUALITY="${QUALITY:-93}" THREADS="${THREADS:-1}" FRAMES="${FRAMES:-48}" ROUNDS="${ROUNDS:-1}"
 out="$BUILD/demo"
 ways="bicubic large auto"
 mkdir -p "$out"
@@ -56,16 +56,20 @@ median() {
     cat "$out/$1".seconds | sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
 }
 
+echo "doubling: $ways"
+runs=
 for way in $ways; do
-    echo "doubling: $way"
-    double "$way" "$out/$way.json" "$out/$way.y4m" --reference "$out/reference.y4m" --map "$out/map_$way.png" 2>"$out/$way.log" ||
-        { cat "$out/$way.log" >&2; exit 1; }
+    double "$way" "$out/$way.json" "$out/$way.y4m" --reference "$out/reference.y4m" --map "$out/map_$way.png" 2>"$out/$way.log" &
+    runs="$runs $way:$!"
     : >"$out/$way.seconds"
+done
+for run in $runs; do
+    wait "${run#*:}" || { cat "$out/${run%:*}.log" >&2; exit 1; }
 done
 rm -f "$out/map_bicubic.png" "$out/map_large.png" # one route: nothing to see
 mv "$out/map_auto.png" "$out/route_map.png"
 
-echo "timing: $ROUNDS rounds"
+echo "timing: one after the other, ROUNDS=$ROUNDS"
 round=0
 while [ "$round" -lt "$ROUNDS" ]; do
     for way in $ways; do

@@ -1,18 +1,19 @@
 /* demo_clip.c: demo_clip OUT.y4m: renders a short clip of a street, so that the demo needs no download.
  *
  * Owns: the camera: which parts are painted anew in a frame, the clouds, and the way to YUV.
- * Relies on: video/street.h for the scene, video/y4m.h and video/progress.h.
+ * Relies on: video/street.h for the scene, files.h, stop.h, video/y4m.h and video/progress.h.
  * Must never: change a pixel that nothing moved over: what stands still is equal in every frame.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "files.h"
+#include "stop.h"
 #include "video/progress.h"
 #include "video/street.h"
 #include "video/y4m.h"
@@ -253,6 +254,8 @@ static int read_options(int argc, char **argv, options *o)
         if (!good)
             return fprintf(stderr, "demo_clip: %s wants a number in range\n", argv[i - 1]), 2;
     }
+    if (o->output && y4m_misnamed(o->output))
+        return fprintf(stderr, "demo_clip: %s: what is written is y4m\n", o->output), 2;
     if (o->output)
         return -1;
     return usage(stderr), 2;
@@ -269,8 +272,9 @@ static int fail(const options *o, const y4m_error *error)
 static int render(camera *c, const options *o, y4m_writer *writer)
 {
     progress p;
+    bool stopped = false;
     progress_start(&p, o->frames, o->quiet);
-    for (int frame = 0; frame < o->frames; frame++) {
+    for (int frame = 0; frame < o->frames && !stopped; frame++) {
         if (frame == 0)
             first_frame(c);
         else
@@ -278,39 +282,50 @@ static int render(camera *c, const options *o, y4m_writer *writer)
         if (y4m_write_frame(writer, c->frame))
             break;
         progress_step(&p);
+        stopped = *stop_flag() && frame + 1 < o->frames;
     }
-    if (y4m_writer_close(writer)) {
+    if (y4m_writer_close(writer) || stopped) {
         progress_break(&p);
-        return fail(o, &writer->error);
+        return fail(o, writer->error.status ? &writer->error : &(y4m_error){.status = Y4M_STOPPED});
     }
     progress_end(&p);
     return 0;
+}
+
+static int open_and_render(camera *c, const options *o, files *f)
+{
+    y4m_writer writer;
+    const y4m_info info = {.width = o->width,
+                           .height = o->height,
+                           .layout = Y4M_LAYOUT_420JPEG,
+                           .interlacing = 'p',
+                           .range = Y4M_RANGE_LIMITED,
+                           .rate = {true, FPS, 1},
+                           .aspect = {true, 1, 1}};
+    const int output = files_add(f, FILES_VIDEO, "the output", o->output);
+    if (output < 0)
+        return fprintf(stderr, "demo_clip: %s\n", f->message), 1;
+    if (!start(c, o))
+        return fputs("demo_clip: out of memory\n", stderr), 1;
+    if (!files_empty(f))
+        return fprintf(stderr, "demo_clip: %s\n", f->message), 1;
+    if (y4m_writer_open(&writer, files_take(f, output), &info, stop_flag()))
+        return fail(o, &writer.error);
+    return render(c, o, &writer);
 }
 
 int main(int argc, char **argv)
 {
     static camera c;
     options o;
-    y4m_writer writer;
-    y4m_error error;
-    int fd, code = read_options(argc, argv, &o);
+    files f;
+    files_begin(&f);
+    int code = read_options(argc, argv, &o);
     if (code >= 0)
         return code;
-    signal(SIGPIPE, SIG_IGN);
-    y4m_info info = {.width = o.width,
-                     .height = o.height,
-                     .layout = Y4M_LAYOUT_420JPEG,
-                     .interlacing = 'p',
-                     .range = Y4M_RANGE_LIMITED,
-                     .rate = {true, FPS, 1},
-                     .aspect = {true, 1, 1}};
-    if (y4m_open_output(o.output, -1, &fd, &error))
-        return fail(&o, &error);
-    if (y4m_writer_open(&writer, fd, &info))
-        return fail(&o, &writer.error);
-    if (!start(&c, &o))
-        return fputs("demo_clip: out of memory\n", stderr), 1;
-    code = render(&c, &o, &writer);
+    stop_catch();
+    code = open_and_render(&c, &o, &f);
+    files_end(&f);
     free(c.still.samples), free(c.now.samples), free(c.light), free(c.code), free(c.sky), free(c.row), free(c.frame);
     return code;
 }

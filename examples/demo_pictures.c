@@ -1,7 +1,7 @@
 /* demo_pictures.c: demo_pictures BEFORE.y4m AFTER.y4m REFERENCE.y4m OUT.png: shows what a network added.
  *
  * Owns: the page: both frames side by side, below them crops of both and of the reference.
- * Relies on: video/y4m.h, canvas.h, png.h, quality.h.
+ * Relies on: files.h, video/y4m.h, canvas.h, png.h, quality.h.
  * Must never: choose a crop by taste: they are where the squared error of luma fell most, apart from each other.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "files.h"
 #include "video/canvas.h"
 #include "video/png.h"
 #include "video/quality.h"
@@ -28,7 +28,7 @@ typedef struct options {
 
 typedef struct side {
     y4m_reader reader;
-    int fd;
+    int file; /* of files */
     uint8_t *frame;
     canvas picture;
 } side;
@@ -49,12 +49,9 @@ static int fail(const char *what, const y4m_error *error)
 
 /* Leaves the wanted frame (or the last whole one) in s->frame. A frame that ends early is read over it, so
  * the one before is kept beside it. */
-static int read_side(side *s, const char *path, long wanted)
+static int read_side(side *s, const files *f, const char *path, long wanted)
 {
-    y4m_error error;
-    if (y4m_open_input(path, &s->fd, &error))
-        return fail(path, &error);
-    if (y4m_reader_open(&s->reader, s->fd))
+    if (y4m_reader_open(&s->reader, files_fd(f, s->file), NULL))
         return fail(path, &s->reader.error);
     const size_t bytes = y4m_frame_bytes(&s->reader.info);
     uint8_t *next = malloc(bytes);
@@ -67,7 +64,6 @@ static int read_side(side *s, const char *path, long wanted)
         s->frame = whole;
     }
     free(next);
-    close(s->fd);
     if (s->reader.frames == 0 || s->reader.frames < wanted)
         return fprintf(stderr, "demo_pictures: %s: it has only %lld frames\n", path, (long long)s->reader.frames), 1;
     return 0;
@@ -169,20 +165,23 @@ static void draw_crops(const canvas *page, const side s[SIDES], const options *o
         }
 }
 
-static int write_page(const canvas *page, const char *path)
+/* The file is emptied only now that all memory is there. */
+static int write_page(const canvas *page, files *f, int output, const char *path)
 {
     void *scratch = malloc(png_scratch(page->width, 3));
-    FILE *file = scratch ? fopen(path, "wb") : NULL;
-    bool ok = file && png_write(file, page->pixels, (size_t)page->width * 3, page->width, page->height, 3, scratch);
-    if (file)
-        ok = fclose(file) == 0 && ok;
-    free(scratch);
+    FILE *file = scratch ? files_stream(f, output) : NULL;
+    if (!file)
+        return free(scratch), fputs("demo_pictures: out of memory\n", stderr), 1;
+    bool ok =
+        files_empty(f) && png_write(file, page->pixels, (size_t)page->width * 3, page->width, page->height, 3, scratch);
+    ok = files_close(file) && ok;
     if (!ok)
         fprintf(stderr, "demo_pictures: %s: %s\n", path, strerror(errno));
+    free(scratch);
     return !ok;
 }
 
-static int draw(const side s[SIDES], const options *o)
+static int draw(const side s[SIDES], files *f, int output, const options *o)
 {
     const int frame_width = s->picture.width, frame_height = s->picture.height;
     const int width = (2 * frame_width + GAP - 2 * GAP) / SIDES / ZOOM, height = width * 9 / 16;
@@ -198,7 +197,7 @@ static int draw(const side s[SIDES], const options *o)
     canvas_fill(&page, 0, 0, page.width, page.height, paper);
     draw_frames(&page, s, o, spots, width, height);
     draw_crops(&page, s, o, spots, width, height);
-    const int code = write_page(&page, o->output);
+    const int code = write_page(&page, f, output, o->output);
     free(page.pixels);
     return code;
 }
@@ -217,7 +216,7 @@ static void usage(FILE *to)
 /* Returns -1 to go on, or the exit code. */
 static int read_options(int argc, char **argv, options *o)
 {
-    int files = 0;
+    int named = 0;
     *o = (options){{NULL}, NULL, {"before", "after", "original"}, 0};
     for (int i = 1; i < argc; i++) {
         const bool more = i + 1 < argc;
@@ -229,39 +228,49 @@ static int read_options(int argc, char **argv, options *o)
             o->label[BEFORE] = argv[++i];
         else if (strcmp(argv[i], "--after") == 0 && more)
             o->label[AFTER] = argv[++i];
-        else if (argv[i][0] == '-' || files > SIDES)
+        else if (argv[i][0] == '-' || named > SIDES)
             return fprintf(stderr, "demo_pictures: unexpected argument %s\n", argv[i]), 2;
-        else if (files < SIDES)
-            o->path[files++] = argv[i];
+        else if (named < SIDES)
+            o->path[named++] = argv[i];
         else
-            o->output = argv[i], files++;
+            o->output = argv[i], named++;
     }
     if (o->output && o->frame >= 0)
         return -1;
     return usage(stderr), 2;
 }
 
-static int run(side s[SIDES], const options *o)
+static int run(side s[SIDES], files *f, const options *o)
 {
+    static const char *const roles[SIDES] = {"the picture before", "the picture after", "the reference"};
     for (int k = 0; k < SIDES; k++)
-        if (read_side(&s[k], o->path[k], k ? (long)s->reader.frames : o->frame) || colour_side(&s[k]))
+        if ((s[k].file = files_add(f, FILES_READ, roles[k], o->path[k])) < 0)
+            return fprintf(stderr, "demo_pictures: %s\n", f->message), 1;
+    const int output = files_add(f, FILES_WRITE, "the output", o->output);
+    if (output < 0)
+        return fprintf(stderr, "demo_pictures: %s\n", f->message), 1;
+    for (int k = 0; k < SIDES; k++)
+        if (read_side(&s[k], f, o->path[k], k ? (long)s->reader.frames : o->frame) || colour_side(&s[k]))
             return 1;
     for (int k = AFTER; k < SIDES; k++) {
         const y4m_info *a = &s->reader.info, *b = &s[k].reader.info;
         if (a->width != b->width || a->height != b->height || y4m_facts(a->layout)->bits != y4m_facts(b->layout)->bits)
             return fprintf(stderr, "demo_pictures: %s: of another size or depth than %s\n", o->path[k], o->path[BEFORE]), 1;
     }
-    return draw(s, o);
+    return draw(s, f, output, o);
 }
 
 int main(int argc, char **argv)
 {
     static side s[SIDES];
     options o;
+    files f;
+    files_begin(&f);
     int code = read_options(argc, argv, &o);
     if (code >= 0)
         return code;
-    code = run(s, &o);
+    code = run(s, &f, &o);
+    files_end(&f);
     for (int k = 0; k < SIDES; k++)
         free(s[k].frame), free(s[k].picture.pixels);
     return code;

@@ -93,9 +93,9 @@ static void see_unit(reading *r, int32_t unit)
 
 static void count_pairs(facts_router *a, const facts_router *b)
 {
-    for (int32_t p = 0; p < a->facts.paths; p++)
-        for (int32_t q = 0; (a->chosen >> p & 1) && q < b->facts.paths; q++)
-            a->joint[p * b->facts.paths + q] += (uint32_t)(b->chosen >> q & 1);
+    for (int32_t i = 0; a->joint && i < a->n_chosen; i++)
+        for (int32_t k = 0; k < b->n_chosen; k++)
+            a->joint[a->chosen[i] * b->facts.paths + b->chosen[k]]++;
 }
 
 static void end_run(reading *r, const bs_event *e)
@@ -106,9 +106,9 @@ static void end_run(reading *r, const bs_event *e)
     for (int32_t i = 0; i + 1 < f->file.routers; i++)
         count_pairs(&f->routers[i], &f->routers[i + 1]);
     for (int32_t i = 0; i < f->file.routers; i++) {
-        for (int32_t p = 0; p < f->routers[i].facts.paths; p++)
-            f->routers[i].runs[p] += f->routers[i].chosen >> p & 1;
-        f->routers[i].chosen = 0;
+        for (int32_t k = 0; k < f->routers[i].n_chosen; k++)
+            f->routers[i].runs[f->routers[i].chosen[k]]++;
+        f->routers[i].n_chosen = 0;
     }
     if (f->file.units > 0) {
         add_sample(r, &r->units, 0, (double)r->run_units);
@@ -118,11 +118,14 @@ static void end_run(reading *r, const bs_event *e)
     r->run_units = r->run_bytes = 0;
 }
 
-static void count_decision(facts_router *router, const bs_event *e)
+static void count_decision(facts_router *router, const bs_event *e, uint64_t run)
 {
     router->cells[e->index] += e->value;
     router->all_cells += e->value;
-    router->chosen |= (uint64_t)(e->value > 0) << e->index;
+    if (e->value == 0 || router->chosen_in[e->index] == run)
+        return;
+    router->chosen_in[e->index] = run;
+    router->chosen[router->n_chosen++] = e->index;
 }
 
 static void count_event(reading *r, const bs_event *e)
@@ -131,7 +134,7 @@ static void count_event(reading *r, const bs_event *e)
     const uint64_t ns = e->end_ns - e->start_ns;
     switch (e->kind) {
     case BS_EVENT_RUN: end_run(r, e); break;
-    case BS_EVENT_DECISION: count_decision(&f->routers[e->subject - 1], e); break;
+    case BS_EVENT_DECISION: count_decision(&f->routers[e->subject - 1], e, r->run); break;
     case BS_EVENT_STAGE:
         add_sample(r, &r->visits, e->subject, r->visit_units);
         r->visit_units = 0;
@@ -301,21 +304,46 @@ static bool budgets(profile_facts *f)
 
 /* ------------------------------------------------------------------------------------------------ all of it */
 
+static bool make_paths(facts_router *r)
+{
+    const size_t paths = (size_t)r->facts.paths;
+    r->cells = calloc(paths, sizeof *r->cells);
+    r->runs = calloc(paths, sizeof *r->runs);
+    r->chosen = calloc(paths, sizeof *r->chosen);
+    r->chosen_in = calloc(paths, sizeof *r->chosen_in);
+    return r->cells && r->runs && r->chosen && r->chosen_in;
+}
+
+static bool make_joints(profile_facts *f)
+{
+    int64_t room = FACTS_MOST_PAIRS;
+    for (int32_t i = 0; i + 1 < f->file.routers; i++) {
+        facts_router *r = &f->routers[i];
+        const int64_t pairs = (int64_t)r->facts.paths * r[1].facts.paths;
+        if (pairs > room)
+            continue;
+        room -= pairs;
+        r->joint = calloc((size_t)pairs, sizeof *r->joint);
+        if (!r->joint)
+            return false;
+    }
+    return true;
+}
+
 static bool make_routers(profile_facts *f, const bs_profile_reader *profile)
 {
     f->routers = calloc((size_t)f->file.routers + 1, sizeof *f->routers);
     f->units_a_visit = calloc((size_t)f->file.stages + 1, sizeof *f->units_a_visit);
     if (!f->routers || !f->units_a_visit)
         return false;
-    for (int32_t i = 0; i < f->file.routers; i++)
+    int64_t paths = 0;
+    for (int32_t i = 0; i < f->file.routers; i++) {
         bs_profile_router_get(profile, i + 1, &f->routers[i].facts);
-    for (int32_t i = 0; i + 1 < f->file.routers; i++) {
-        facts_router *r = &f->routers[i];
-        r->joint = calloc((size_t)r->facts.paths * (size_t)r[1].facts.paths, sizeof *r->joint);
-        if (!r->joint)
+        paths += f->routers[i].facts.paths;
+        if (paths > FACTS_MOST_PATHS || !make_paths(&f->routers[i]))
             return false;
     }
-    return true;
+    return make_joints(f);
 }
 
 static bool count_all(profile_facts *f, bs_profile_reader *profile, bs_error *error)
@@ -369,8 +397,13 @@ bool profile_facts_read(profile_facts *facts, cli_file *file, bs_error *error)
 
 void profile_facts_free(profile_facts *facts)
 {
-    for (int32_t i = 0; facts->routers && i < facts->file.routers; i++)
+    for (int32_t i = 0; facts->routers && i < facts->file.routers; i++) {
         free(facts->routers[i].joint);
+        free(facts->routers[i].cells);
+        free(facts->routers[i].runs);
+        free(facts->routers[i].chosen);
+        free(facts->routers[i].chosen_in);
+    }
     free(facts->routers);
     free(facts->units_a_visit);
     memset(facts, 0, sizeof *facts);

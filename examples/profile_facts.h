@@ -5,7 +5,7 @@
 
 #include "cli.h"
 
-enum { FACTS_PAIRS = 5, FACTS_BUDGETS = 20 };
+enum { FACTS_PAIRS = 5, FACTS_BUDGETS = 20, FACTS_MOST_PATHS = 1 << 24, FACTS_MOST_PAIRS = 1 << 24 };
 
 /* The mean, and what 95 of 100 stay within. */
 typedef struct facts_spread {
@@ -23,13 +23,15 @@ typedef struct facts_pair {
 
 typedef struct facts_router {
     bs_profile_router_facts facts;
-    uint64_t cells[BS_MAX_PATHS], all_cells;
-    uint64_t runs[BS_MAX_PATHS]; /* in which the path was chosen */
+    uint64_t *cells, all_cells; /* [paths] */
+    uint64_t *runs;             /* [paths] in which the path was chosen */
     double entropy;              /* of cells, 1: all paths alike */
-    uint32_t *joint;             /* [paths][paths of the next] runs; NULL for the last */
+    uint32_t *joint;             /* [paths][paths of the next] runs; NULL for the last, and where there are too many */
     facts_pair pairs[FACTS_PAIRS];
     int32_t n_pairs;
-    uint64_t chosen; /* in this run: one bit a path */
+    int32_t *chosen; /* [n_chosen] in this run */
+    uint64_t *chosen_in; /* [paths] the last run that chose it, from 1 */
+    int32_t n_chosen;
 } facts_router;
 
 typedef struct facts_budget {

@@ -10,11 +10,15 @@ enum {
     ARENA_BYTES = 4096
 };
 
+/* The first bytes are the header, which a session writes when nothing about it can fail any more. */
 static int write_both(void *user, const void *data, size_t bytes)
 {
     profile_sink *s = user;
-    const bool filed = !s->file || fwrite(data, 1, bytes, s->file) == bytes;
-    const bool traced = !s->trace || trace_json_write(s->trace, data, bytes) == 0;
+    s->begun = s->begun || files_empty(s->files);
+    const bool filed = s->begun && (!s->file || fwrite(data, 1, bytes, s->file) == bytes);
+    s->why = !filed && !s->why ? errno : s->why;
+    const bool traced = s->begun && (!s->trace || trace_json_write(s->trace, data, bytes) == 0);
+    s->why = !traced && !s->why ? errno : s->why;
     return !filed || !traced;
 }
 
@@ -24,41 +28,52 @@ static bool ends_in_json(const char *path)
     return n > 5 && strcmp(path + n - 5, ".json") == 0;
 }
 
-static bool refuse(profile_sink *s, bs_error *error, const char *path, const char *why)
+static bool refuse(profile_sink *s, bs_error *error, bs_status status, const char *why)
 {
     profile_sink_close(s, NULL);
     memset(error, 0, sizeof *error);
-    error->status = BS_ERROR_IO;
-    snprintf(error->message, sizeof error->message, "%.150s: %s", path, why);
+    error->status = status;
+    snprintf(error->message, sizeof error->message, "%.250s", why);
     return false;
 }
 
-static bool refuse_file(profile_sink *s, bs_error *error, const char *path)
+/* NULL: f->message says why. */
+static FILE *open_stream(files *f, const char *role, const char *path)
 {
-    char why[80];
-    snprintf(why, sizeof why, "cannot be written: %s", strerror(errno));
-    return refuse(s, error, path, why);
+    const int number = files_add(f, FILES_WRITE, role, path);
+    FILE *stream = number < 0 ? NULL : files_stream(f, number);
+    if (number >= 0 && !stream)
+        snprintf(f->message, sizeof f->message, "no memory for %s", role);
+    return stream;
 }
 
-bool profile_sink_open(profile_sink *sink, const char *path, bs_error *error)
+static bool open_streams(profile_sink *s, const char *path, const char *trace)
 {
-    const bool json = ends_in_json(path);
-    return profile_sink_open_both(sink, json ? NULL : path, json ? path : NULL, error);
+    if (path && !(s->file = open_stream(s->files, "the profile", path)))
+        return false;
+    FILE *stream = trace ? open_stream(s->files, "the trace", trace) : NULL;
+    if (trace && !stream)
+        return false;
+    s->trace = trace ? trace_json_start(stream) : NULL;
+    if (trace && !s->trace) {
+        fclose(stream);
+        snprintf(s->files->message, sizeof s->files->message, "no memory for the trace");
+    }
+    return !trace || s->trace;
 }
 
-bool profile_sink_open_both(profile_sink *sink, const char *path, const char *trace, bs_error *error)
+bool profile_sink_open(profile_sink *sink, files *f, const char *path, const char *trace, bs_error *error)
 {
     bs_arena arena;
     memset(sink, 0, sizeof *sink);
-    if (path && trace && strcmp(path, trace) == 0)
-        return refuse(sink, error, path, "the profile and the trace are the same file");
-    if (path && !(sink->file = fopen(path, "wb")))
-        return refuse_file(sink, error, path);
-    if (trace && !(sink->trace = trace_json_open(trace)))
-        return refuse_file(sink, error, trace);
+    sink->files = f;
+    if (path && !trace && ends_in_json(path))
+        trace = path, path = NULL;
+    if (!open_streams(sink, path, trace))
+        return refuse(sink, error, BS_ERROR_IO, f->message);
     sink->memory = malloc(ARENA_BYTES + RING_BYTES);
     if (!sink->memory)
-        return refuse(sink, error, path ? path : trace, "no memory for a profile");
+        return refuse(sink, error, BS_ERROR_ARENA, "no memory for a profile");
     bs_arena_init(&arena, "profile", sink->memory, ARENA_BYTES);
     const bs_profile_desc desc = {
         .write = write_both, .user = sink, .memory = (char *)sink->memory + ARENA_BYTES, .bytes = RING_BYTES};
@@ -69,12 +84,19 @@ bool profile_sink_open_both(profile_sink *sink, const char *path, const char *tr
     return false;
 }
 
+/* A sink that nothing came to leaves its files as they are. */
 bool profile_sink_close(profile_sink *sink, uint64_t *dropped)
 {
     const bool written = bs_profile_close(sink->profile, dropped) == BS_OK;
-    const bool traced = trace_json_close(sink->trace);
-    const bool closed = !sink->file || fclose(sink->file) == 0;
+    int why = sink->why;
+    if (!sink->begun)
+        trace_json_drop(sink->trace);
+    const bool traced = !sink->begun || trace_json_close(sink->trace);
+    why = !traced && !why ? errno : why;
+    const bool closed = !sink->file || files_close(sink->file);
+    why = !closed && !why ? errno : why;
     free(sink->memory);
     memset(sink, 0, sizeof *sink);
+    errno = why;
     return written && traced && closed;
 }

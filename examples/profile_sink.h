@@ -1,8 +1,9 @@
 /* profile_sink.h: a profile that goes to a file or two, with all that it needs.
- * Owns: the ring, the files. Relies on: brainstorm.h, trace_json.h. Must never: hold up the session that is recorded.
+ * Owns: the ring, the streams. Relies on: brainstorm.h, files.h, trace_json.h. Must never: hold up the session that is recorded,
+ * or write before that session is there: it can be refused until then, and files must be as they were.
  *
  *     profile_sink sink;
- *     if (!profile_sink_open(&sink, "run.bsp", &error)) ...     "run.json": a Chrome trace at once
+ *     if (!profile_sink_open(&sink, &files, "run.bsp", NULL, &error)) ...     "run.json": a Chrome trace at once
  *     bs_session_desc desc = {..., .profile = sink.profile};
  *     ... bs_session_close ...
  *     if (!profile_sink_close(&sink, &dropped)) ...
@@ -10,25 +11,30 @@
 #ifndef PROFILE_SINK_H
 #define PROFILE_SINK_H
 
+#include "files.h"
 #include "trace_json.h"
 
 #include "brainstorm.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 
 typedef struct profile_sink {
     bs_profile *profile;
     FILE *file; /* or, or both: */
     trace_json *trace;
+    files *files;
+    bool begun; /* written to */
+    int why;    /* errno of what was not written */
     void *memory;
 } profile_sink;
 
-/* sink must stay where it is until closed. False: error says why, and there is nothing to close. */
-bool profile_sink_open(profile_sink *sink, const char *path, bs_error *error);
-/* A profile and a Chrome trace of one run; either may be NULL. */
-bool profile_sink_open_both(profile_sink *sink, const char *path, const char *trace, bs_error *error);
-/* After the session. False when not everything could be written. dropped (may be NULL): events lost. A sink of zeros is
- * fine. */
+/* A profile and a Chrome trace of one run; either may be NULL. Files and sink must stay where they are until the sink is
+ * closed. The files are emptied (files_empty) as soon as the session is made. False: error says why, and there is nothing to
+ * close. */
+bool profile_sink_open(profile_sink *sink, files *f, const char *path, const char *trace, bs_error *error);
+/* After the session. False when not everything could be written, and errno says why. dropped (may be NULL): events lost. A
+ * sink of zeros is fine. */
 bool profile_sink_close(profile_sink *sink, uint64_t *dropped);
 
 #endif

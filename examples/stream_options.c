@@ -3,6 +3,7 @@
 
 #include "words.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------------------------------------- options */
@@ -125,16 +126,14 @@ bool stream_options_plan(const stream_options *o, bs_arena *scratch, const bs_gr
 
 /* ------------------------------------------------------------------------------------------- while it runs */
 
-bool stream_tools_open(stream_tools *t, const stream_options *o, bs_error *error)
+bool stream_tools_open(stream_tools *t, const stream_options *o, files *f, bs_error *error)
 {
     memset(t, 0, sizeof *t);
     if (o->bytes_per_second) {
         throttle_init(&t->slow, NULL, o->bytes_per_second, THROTTLE_LATENCY_NS);
         t->platform = throttle_platform(&t->slow);
     }
-    if (o->trace)
-        return profile_sink_open_both(&t->sink, o->profile, o->trace, error);
-    return !o->profile || profile_sink_open(&t->sink, o->profile, error);
+    return (!o->profile && !o->trace) || profile_sink_open(&t->sink, f, o->profile, o->trace, error);
 }
 
 void stream_options_session(const stream_options *o, const stream_tools *tools, bs_session_desc *desc)
@@ -147,7 +146,9 @@ void stream_options_session(const stream_options *o, const stream_tools *tools, 
 bool stream_tools_close(stream_tools *t, uint64_t *dropped)
 {
     const bool whole = profile_sink_close(&t->sink, dropped);
+    const int why = errno;
     memset(t, 0, sizeof *t);
+    errno = why;
     return whole;
 }
 

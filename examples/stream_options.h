@@ -1,11 +1,11 @@
 /* stream_options.h: what the example programs share about streaming of weights: options, a profile of the run, figures.
  *
  * Owns: the texts and checks of the options below; while a run lasts, what records it and a slow platform.
- * Relies on: brainstorm.h, throttle.h, profile_sink.h, words.h.
+ * Relies on: brainstorm.h, throttle.h, files.h, profile_sink.h, words.h.
  * Must never: decide what a program runs, or write anything but the files that were named.
  *
  *     stream_options o = {0};                                    while parsing: stream_options_flag, _value
- *     stream_tools_open(&tools, &o, &error)                      early: files that cannot be made are told of before work
+ *     stream_tools_open(&tools, &o, &files, &error)              early: files that cannot be made are told of before work
  *     model = bs_model_open_file(&arena, tools.platform, ...);   if (o.buffered) bs_model_use_buffered(model)
  *     stream_options_plan(&o, &arena, graph, &plan_desc, &error) then bs_plan_create
  *     stream_options_session(&o, &tools, &session_desc)          then bs_session_create
@@ -64,11 +64,11 @@ typedef struct stream_tools {
     throttle slow;
 } stream_tools;
 
-/* tools must stay where it is until closed. False: error says why, and there is nothing to close. */
-bool stream_tools_open(stream_tools *tools, const stream_options *o, bs_error *error);
+/* tools and f must stay where they are until closed. False: error says why, and there is nothing to close. */
+bool stream_tools_open(stream_tools *tools, const stream_options *o, files *f, bs_error *error);
 void stream_options_session(const stream_options *o, const stream_tools *tools, bs_session_desc *desc);
-/* After the session and the model. False when the profile or the trace is not whole. dropped (may be NULL): events lost
- * because the ring was full. Tools of zeros are fine. */
+/* After the session and the model. False when the profile or the trace is not whole, and errno says why. dropped (may be
+ * NULL): events lost because the ring was full. Tools of zeros are fine. */
 bool stream_tools_close(stream_tools *tools, uint64_t *dropped);
 
 /* ------------------------------------------------------------------------------------------------- figures */

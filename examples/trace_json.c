@@ -6,6 +6,7 @@
 #include "trace_json.h"
 
 #include "brainstorm.h"
+#include "files.h"
 #include "json_text.h"
 
 #include <inttypes.h>
@@ -47,7 +48,7 @@ typedef struct named_table {
 
 struct trace_json {
     FILE *file;
-    bool failed, any, given; /* given: any bytes at all */
+    bool failed, any, begun, given; /* given: any bytes at all */
     part part;
     uint8_t record[MAX_RECORD_BYTES];
     size_t have;
@@ -385,10 +386,22 @@ static size_t record_bytes(trace_json *t)
     }
 }
 
+static void begin_file(trace_json *t)
+{
+    if (t->begun)
+        return;
+    t->begun = true;
+    fputs("[\n", t->file);
+    begin(t, 'M', "process_name", 1);
+    fprintf(t->file, ",\"args\":{\"name\":\"brainstorm\"}}");
+    name_track(t, 1, "run");
+}
+
 int trace_json_write(void *trace, const void *data, size_t bytes)
 {
     trace_json *t = trace;
     const uint8_t *from = data;
+    begin_file(t);
     t->given |= bytes > 0;
     while (bytes > 0 && !t->failed) {
         const size_t want = t->skip ? 0 : record_bytes(t);
@@ -415,34 +428,47 @@ int trace_json_write(void *trace, const void *data, size_t bytes)
     return t->failed;
 }
 
-trace_json *trace_json_open(const char *path)
+trace_json *trace_json_start(FILE *file)
 {
     trace_json *t = calloc(1, sizeof *t);
     if (!t)
         return NULL;
-    t->file = fopen(path, "w");
-    if (!t->file) {
-        free(t);
-        return NULL;
-    }
+    t->file = file;
     t->stage_first = t->run_first = none;
-    fputs("[\n", t->file);
-    begin(t, 'M', "process_name", 1);
-    fprintf(t->file, ",\"args\":{\"name\":\"brainstorm\"}}");
-    name_track(t, 1, "run");
     return t;
+}
+
+trace_json *trace_json_open(const char *path)
+{
+    FILE *file = fopen(path, "w");
+    trace_json *t = file ? trace_json_start(file) : NULL;
+    if (file && !t)
+        fclose(file);
+    return t;
+}
+
+static bool end_file(trace_json *t)
+{
+    const bool closed = files_close(t->file);
+    free(t->routers.items);
+    free(t->units.items);
+    free(t->stages.items);
+    free(t);
+    return closed;
+}
+
+void trace_json_drop(trace_json *trace)
+{
+    if (trace)
+        end_file(trace);
 }
 
 bool trace_json_close(trace_json *trace)
 {
     if (!trace)
         return true;
+    begin_file(trace);
     fputs("\n]\n", trace->file);
-    const bool good = !trace->failed && !ferror(trace->file) && (trace->part != PART_HEADER || !trace->given);
-    const bool closed = fclose(trace->file) == 0;
-    free(trace->routers.items);
-    free(trace->units.items);
-    free(trace->stages.items);
-    free(trace);
-    return good && closed;
+    const bool good = !trace->failed && (trace->part != PART_HEADER || !trace->given);
+    return end_file(trace) && good;
 }

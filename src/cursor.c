@@ -4,25 +4,27 @@
 
 /* ------------------------------------------------------------------------------------------------ sources */
 
-bs_status bs_source_read(const bs_source *source, uint64_t offset, void *buffer, uint64_t bytes)
+bs_status bs_source_read(const bs_source *source, bs_bytes offset, void *buffer, bs_bytes bytes)
 {
-    if (offset > source->size || bytes > source->size - offset)
+    const bs_bytes end = bs_bytes_add(offset, bytes);
+    size_t size = 0;
+    if (!bs_bytes_known(end) || bs_bytes_less(source->size, end))
         return BS_ERROR_FORMAT;
-    if (bytes == 0)
+    if (!bs_bytes_any(bytes))
         return BS_OK;
-    if (bytes > SIZE_MAX)
+    if (!bs_bytes_fit(bytes, SIZE_MAX, &size))
         return BS_ERROR_IO;
     if (source->memory) {
-        memcpy(buffer, source->memory + offset, (size_t)bytes);
+        memcpy(buffer, bs_bytes_read_at(source->memory, offset), size);
         return BS_OK;
     }
-    const int64_t got = source->reader.read(source->reader.user, offset, buffer, (size_t)bytes);
-    return got >= 0 && (uint64_t)got == bytes ? BS_OK : BS_ERROR_IO;
+    const int64_t got = source->reader.read(source->reader.user, bs_bytes_figure(offset), buffer, size);
+    return got >= 0 && (uint64_t)got == size ? BS_OK : BS_ERROR_IO;
 }
 
 /* ------------------------------------------------------------------------------------------------ cursors */
 
-void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uint64_t end)
+void bs_cursor_init(bs_cursor *cursor, const bs_source *source, bs_bytes at, bs_bytes end)
 {
     memset(cursor, 0, sizeof *cursor);
     cursor->source = source;
@@ -31,7 +33,7 @@ void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uin
 }
 
 /* The first failure: all reads look at the status before. */
-static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, uint64_t wanted)
+static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, bs_bytes wanted)
 {
     c->status = status;
     c->fault = fault;
@@ -40,25 +42,25 @@ static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, u
 
 bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what)
 {
-    const unsigned long long at = cursor->at, wanted = cursor->wanted;
+    const unsigned long long at = bs_bytes_figure(cursor->at), wanted = bs_bytes_figure(cursor->wanted);
     if (cursor->status == BS_ERROR_IO)
         return bs_fail(error, BS_ERROR_IO, "%s: reading %llu bytes at byte %llu failed", what, wanted, at);
     if (cursor->fault == BS_FAULT_LONG)
-        return bs_fail(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted, (unsigned long long)cursor->most);
+        return bs_fail(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted, (unsigned long long)bs_bytes_figure(cursor->most));
     if (cursor->fault == BS_FAULT_ASCII)
-        return bs_fail(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what, at - wanted);
+        return bs_fail(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what, (unsigned long long)bs_bytes_figure(bs_bytes_sub(cursor->at, cursor->wanted)));
     return bs_fail(error, BS_ERROR_FORMAT, "%s: %llu bytes needed at byte %llu, %llu left", what, wanted, at,
-                   (unsigned long long)bs_cursor_left(cursor));
+                   (unsigned long long)bs_bytes_figure(bs_cursor_left(cursor)));
 }
 
-static bool cursor_has(bs_cursor *c, uint64_t bytes)
+static bool cursor_has(bs_cursor *c, bs_bytes bytes)
 {
-    if (c->status == BS_OK && bytes > bs_cursor_left(c))
+    if (c->status == BS_OK && bs_bytes_less(bs_cursor_left(c), bytes))
         cursor_fail(c, BS_ERROR_FORMAT, BS_FAULT_END, bytes);
     return c->status == BS_OK;
 }
 
-static bool cursor_read(bs_cursor *c, void *target, uint64_t bytes)
+static bool cursor_read(bs_cursor *c, void *target, bs_bytes bytes)
 {
     const bs_status status = bs_source_read(c->source, c->at, target, bytes);
     if (status != BS_OK)
@@ -67,59 +69,58 @@ static bool cursor_read(bs_cursor *c, void *target, uint64_t bytes)
 }
 
 /* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. The window never begins behind `at`. */
-static bool cursor_fill(bs_cursor *c, uint64_t bytes)
+static bool cursor_fill(bs_cursor *c, bs_bytes bytes)
 {
-    if (c->at + bytes <= c->window_at + c->window_bytes)
+    if (!bs_bytes_less(c->window_end, bs_bytes_add(c->at, bytes)))
         return true;
-    const uint64_t left = bs_cursor_left(c);
-    const uint64_t ahead = left < BS_CURSOR_BYTES ? left : BS_CURSOR_BYTES;
+    const bs_bytes ahead = bs_bytes_min(bs_cursor_left(c), bs_bytes_of(BS_CURSOR_BYTES));
     if (!cursor_read(c, c->window, ahead))
         return false;
     c->window_at = c->at;
-    c->window_bytes = (uint32_t)ahead;
+    c->window_end = bs_bytes_add(c->at, ahead);
     return true;
 }
 
-bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes)
+bool bs_cursor_take(bs_cursor *cursor, void *target, bs_bytes bytes)
 {
     if (!cursor_has(cursor, bytes))
         return false;
-    if (cursor->source->memory || bytes > BS_CURSOR_BYTES) {
+    if (cursor->source->memory || bs_bytes_figure(bytes) > BS_CURSOR_BYTES) {
         if (!cursor_read(cursor, target, bytes))
             return false;
     } else {
         if (!cursor_fill(cursor, bytes))
             return false;
-        memcpy(target, cursor->window + (cursor->at - cursor->window_at), (size_t)bytes);
+        memcpy(target, bs_bytes_at(cursor->window, bs_bytes_sub(cursor->at, cursor->window_at)), (size_t)bs_bytes_figure(bytes));
     }
-    cursor->at += bytes;
+    cursor->at = bs_bytes_add(cursor->at, bytes);
     return true;
 }
 
-bool bs_cursor_skip(bs_cursor *cursor, uint64_t bytes)
+bool bs_cursor_skip(bs_cursor *cursor, bs_bytes bytes)
 {
     if (!cursor_has(cursor, bytes))
         return false;
-    cursor->at += bytes;
+    cursor->at = bs_bytes_add(cursor->at, bytes);
     return true;
 }
 
 uint32_t bs_cursor_u32(bs_cursor *cursor)
 {
     uint32_t n = 0;
-    return bs_cursor_take(cursor, &n, sizeof n) ? n : 0;
+    return bs_cursor_take(cursor, &n, bs_bytes_of(sizeof n)) ? n : 0;
 }
 
 uint64_t bs_cursor_u64(bs_cursor *cursor)
 {
     uint64_t n = 0;
-    return bs_cursor_take(cursor, &n, sizeof n) ? n : 0;
+    return bs_cursor_take(cursor, &n, bs_bytes_of(sizeof n)) ? n : 0;
 }
 
 /* Names end up in messages and on terminals: nothing but printable ASCII. */
-static bool text_is_plain(const char *text, uint64_t bytes)
+static bool text_is_plain(const char *text, size_t bytes)
 {
-    for (uint64_t i = 0; i < bytes; i++)
+    for (size_t i = 0; i < bytes; i++)
         if (text[i] < 0x20 || text[i] > 0x7e)
             return false;
     return true;
@@ -128,23 +129,24 @@ static bool text_is_plain(const char *text, uint64_t bytes)
 bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes)
 {
     text[0] = 0;
-    const uint64_t length = bs_cursor_u64(cursor);
+    const bs_bytes length = bs_bytes_of(bs_cursor_u64(cursor));
+    size_t size = 0;
     if (cursor->status != BS_OK)
         return false;
-    cursor->most = bytes - 1;
-    if (length >= bytes) {
+    cursor->most = bs_bytes_of(bytes - 1);
+    if (!bs_bytes_fit(length, bytes - 1, &size)) {
         cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_LONG, length);
         return false;
     }
-    if (bs_cursor_take(cursor, text, length) && !text_is_plain(text, length))
+    if (bs_cursor_take(cursor, text, length) && !text_is_plain(text, size))
         cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_ASCII, length);
-    text[cursor->status == BS_OK ? length : 0] = 0;
+    text[cursor->status == BS_OK ? size : 0] = 0;
     return cursor->status == BS_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------- hashes */
 
-uint64_t bs_name_hash(const char *name, size_t bytes)
+BS_WRAPS uint64_t bs_name_hash(const char *name, size_t bytes)
 {
     uint64_t hash = 14695981039346656037u;
     for (size_t i = 0; i < bytes; i++)
@@ -168,8 +170,8 @@ static void hash_sift(uint64_t *hashes, size_t root, size_t count)
 /* Heap sort: no recursion, no bad inputs. */
 bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
 {
-    for (size_t i = count / 2; i-- > 0;)
-        hash_sift(hashes, i, count);
+    for (size_t i = count / 2; i > 0; i--)
+        hash_sift(hashes, i - 1, count);
     for (size_t n = count; n > 0; n--) {
         const uint64_t largest = hashes[0];
         hashes[0] = hashes[n - 1];

@@ -9,13 +9,13 @@
 typedef struct bs_source {
     const uint8_t *memory; /* NULL: ask the reader */
     bs_reader reader;
-    uint64_t size;
+    bs_bytes size;
 } bs_source;
 
 /* All of the bytes or a failure: BS_ERROR_FORMAT beyond the end, BS_ERROR_IO when the reader gives less. */
-bs_status bs_source_read(const bs_source *source, uint64_t offset, void *buffer, uint64_t bytes);
+bs_status bs_source_read(const bs_source *source, bs_bytes offset, void *buffer, bs_bytes bytes);
 
-#define BS_CURSOR_BYTES 128
+#define BS_CURSOR_BYTES 512 /* read ahead: metadata of large models is megabytes */
 
 /* What a read failed of, when it was not the storage. */
 typedef enum bs_cursor_fault { BS_FAULT_END, BS_FAULT_LONG, BS_FAULT_ASCII } bs_cursor_fault;
@@ -23,19 +23,18 @@ typedef enum bs_cursor_fault { BS_FAULT_END, BS_FAULT_LONG, BS_FAULT_ASCII } bs_
 /* Reads on from `at` and never beyond `end`. Failure is sticky: after it, numbers read as 0. */
 typedef struct bs_cursor {
     const bs_source *source;
-    uint64_t at, end;
+    bs_bytes at, end;
     bs_status status;
     bs_cursor_fault fault;
-    uint64_t wanted, most; /* bytes that the read that failed asked for; a text's limit */
-    uint32_t window_bytes;
-    uint64_t window_at;
+    bs_bytes wanted, most; /* bytes that the read that failed asked for; a text's limit */
+    bs_bytes window_at, window_end; /* what of the source is there */
     uint8_t window[BS_CURSOR_BYTES];
 } bs_cursor;
 
 /* at <= end <= the source's size */
-void bs_cursor_init(bs_cursor *cursor, const bs_source *source, uint64_t at, uint64_t end);
-bool bs_cursor_take(bs_cursor *cursor, void *target, uint64_t bytes);
-bool bs_cursor_skip(bs_cursor *cursor, uint64_t bytes);
+void bs_cursor_init(bs_cursor *cursor, const bs_source *source, bs_bytes at, bs_bytes end);
+bool bs_cursor_take(bs_cursor *cursor, void *target, bs_bytes bytes);
+bool bs_cursor_skip(bs_cursor *cursor, bs_bytes bytes);
 uint32_t bs_cursor_u32(bs_cursor *cursor);
 uint64_t bs_cursor_u64(bs_cursor *cursor);
 static inline int32_t bs_cursor_i32(bs_cursor *cursor) { return (int32_t)bs_cursor_u32(cursor); }
@@ -44,7 +43,7 @@ static inline int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_curs
 bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
 /* Says why this cursor failed, of `what`. */
 bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what);
-static inline uint64_t bs_cursor_left(const bs_cursor *cursor) { return cursor->end - cursor->at; }
+static inline bs_bytes bs_cursor_left(const bs_cursor *cursor) { return bs_bytes_sub(cursor->end, cursor->at); }
 
 /* ------------------------------------------------------------------------------------------------- hashes */
 

@@ -194,8 +194,8 @@ static void describe_params(const bs_node *node, const bs_op *op, describe_text 
 
 size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_t bytes)
 {
-    describe_text t = {text, bytes, 0};
-    if (bytes > 0)
+    describe_text t = {text, text ? bytes : 0, 0};
+    if (t.bytes > 0)
         text[0] = 0;
     if (!graph || index < 1 || index >= graph->n_nodes)
         return 0;
@@ -211,9 +211,9 @@ size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_
 
 size_t bs_op_describe(int32_t index, char *text, size_t bytes)
 {
-    describe_text t = {text, bytes, 0};
+    describe_text t = {text, text ? bytes : 0, 0};
     const bs_op *op = bs_op_get(index);
-    if (bytes > 0)
+    if (t.bytes > 0)
         text[0] = 0;
     if (!op)
         return 0;

@@ -31,8 +31,8 @@ typedef struct bs_device_operand {
     int32_t margin;
     int32_t cell, across; /* patches: pixels of a whole cell along a side, cells beside each other; else 0 */
     uint8_t place, dtype, rank, unused;
-    int16_t domain; /* whose rows are asked for */
-    int16_t stored; /* whose rows are there: domain itself, or one above that a scatter is a view of */
+    int32_t domain; /* whose rows are asked for */
+    int32_t stored; /* whose rows are there: domain itself, or one above that a scatter is a view of */
 } bs_device_operand;
 
 #define BS_DEVICE_PARAMS 16
@@ -63,7 +63,7 @@ typedef struct bs_device_domain {
     uint64_t offsets;     /* of segments, i32 [lengths + 1]: address on the device */
 } bs_device_domain;
 
-/* Steps for tiles of one domain, or of one path of it. */
+/* Steps for tiles of one domain, or of one path of it. Part k of the table is region_parts[k] of the plan. */
 typedef struct bs_device_part {
     int32_t domain, tile_rows;
     int32_t first, count; /* steps */
@@ -75,8 +75,8 @@ typedef struct bs_device_decision {
     int32_t live, in_tile;
     int32_t paths, per_row, rows /* at most */, domain, top_rows /* of `top`, at most */;
     uint64_t chosen, gates, counts, offsets, ids, inverse, dropped /* i64, of a run */;
-    uint64_t work; /* i32 [2 * rows * per_row + 64 * paths]: free for the protocol, the packing, and the sort of a capacity */
-    uint64_t top;  /* i8 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
+    uint64_t work; /* i32 [2 * rows * per_row + 4 * paths]: free for the protocol, the packing, and the sort of a capacity */
+    uint64_t top;  /* i16 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
     uint64_t sums; /* i32 [paths]: rows of a path in this run, over all tiles */
     uint64_t price; /* f32 [1] */
 } bs_device_decision;
@@ -85,15 +85,15 @@ typedef struct bs_device_decision {
 
 /* Offsets in the bytes that a session takes of the device's arena and of the pinned one. */
 typedef struct bs_device_layout {
-    int32_t n_steps, n_operands;
-    uint64_t weights, transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
+    int32_t n_steps, n_operands, n_given;
+    uint64_t transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
     uint64_t context_bytes;  /* of one tile's decisions */
     uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
     uint64_t session, session_bytes, tables_pinned, slots_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
-    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, units_at, segments_at, tables_bytes; /* within tables */
+    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, segments_at, tables_bytes; /* within tables */
     uint64_t inputs_bytes;
     /* bs_plan_desc.in_place: inputs and slots have no bytes on the device. */
 } bs_device_layout;
@@ -106,12 +106,14 @@ typedef struct bs_device_layout {
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
 /* Pinned bytes to ask a callback: the scores of all rows, then its answer and gates, i32 and f32 a row. 0: none is asked. */
 uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router);
-/* The table entries of a router's decision. */
-void bs_device_decision_place(const bs_plan *plan, int32_t router, bs_device_decision *decision);
+/* The table entries of all routers' decisions, [routers]. */
+void bs_device_decisions_place(const bs_plan *plan, bs_device_decision *decisions);
+/* Words of 32 bits that say which paths of a gather give a value: of an instruction that asks; 0: it does not. */
+int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
 /* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the device's.
  * UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
-uint64_t bs_device_state_place(const bs_plan *plan, int32_t node);
+bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
 /* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of a `past`. */
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
 uint64_t bs_device_past_place(const bs_plan *plan, int32_t node);
@@ -129,11 +131,13 @@ typedef struct bs_device_client {
     const bs_rows_state *domains; /* [domains] counts of those that no router makes */
     int32_t *const *offsets;      /* [domains] of segments, checked; NULL for others */
     int32_t *const *past;         /* [nodes], checked */
+    uint8_t *weights;             /* prepared, resident: address on the device */
     const bs_route_callback *callbacks; /* [routers] */
     /* filled by wait */
-    int8_t *const *chosen;
-    int32_t *counts;   /* [routers * BS_MAX_PATHS] */
+    int16_t *const *chosen;
+    int32_t *counts;   /* [paths] of all routers: those of one from bs_router_info.first_path on */
     int64_t *dropped;  /* [routers] */
+    void *stream; /* the caller's, that runs are queued on; NULL: the backend has one for this session alone */
 } bs_device_client;
 
 typedef struct bs_device_session bs_device_session; /* the backend's; lies in pinned memory */

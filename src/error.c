@@ -23,6 +23,17 @@ const char *bs_status_text(bs_status status)
     return "unknown status";
 }
 
+bool bs_status_is_known(int32_t number)
+{
+    switch (number) {
+#define BS_STATUS_KNOWN(name, number, text) case number:
+        BS_STATUS_LIST(BS_STATUS_KNOWN)
+#undef BS_STATUS_KNOWN
+        return true;
+    }
+    return false;
+}
+
 int32_t bs_version(void)
 {
     return BS_VERSION;
@@ -69,11 +80,9 @@ void bs_error_prefix(bs_error *error, const char *format, ...)
     snprintf(error->message + used, sizeof error->message - used, "%s", message);
 }
 
-bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed, const char *what)
+bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what)
 {
-    const uint64_t available = arena ? arena->size - arena->used : 0;
-    needed = bs_align_u64(needed); /* as the arena would take it: more than what is available, always */
-    const char *name = arena && arena->name ? arena->name : "?";
+    const uint64_t needed = bs_bytes_figure(bs_bytes_align(bytes)); /* as an arena would take it: more than what is available, always */
     bs_fail(error, BS_ERROR_ARENA, "arena %s: %s needs %llu bytes, %llu are free", name, what, (unsigned long long)needed,
             (unsigned long long)available);
     if (error) {
@@ -82,4 +91,10 @@ bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, uint64_t needed,
         error->available = available;
     }
     return BS_ERROR_ARENA;
+}
+
+bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what)
+{
+    const char *name = arena && arena->name ? arena->name : "?";
+    return bs_fail_room(error, name, arena ? arena->size - arena->used : 0, needed, what);
 }

@@ -32,8 +32,8 @@ static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, 
     call->n_in = n_in;
     call->n_out = node->n_out;
     call->rows = rows;
-    call->prepared = s->store.base[call->plan->unit] + call->plan->prepared_offset;
-    call->scratch = c->scratch + s->plan->kernel_scratch_offset;
+    call->prepared = bs_bytes_at(s->store.base[call->plan->unit], call->plan->prepared_offset);
+    call->scratch = bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset);
     const bool across = bs_op_get(node->op)->flags & BS_OP_ACROSS;
     for (int32_t i = 0; i < n_in; i++)
         bs_operand_make(c, in[i], across || s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
@@ -59,7 +59,7 @@ static void zero_margins(const bs_context *c, const bs_call *call)
 static void run_route_score(const bs_context *c, const bs_node *node, int32_t row)
 {
     const bs_router_info *router = &c->session->graph->routers[node->router];
-    const bs_decision_data *d = &c->decisions[node->router];
+    const bs_decision_data *d = bs_decision_of(c, node->router);
     const bs_domain_kind kind = c->session->graph->domains[node->domain].kind;
     const int32_t decided = kind == BS_DOMAIN_PATH ? row : c->domains[node->domain].first + row; /* those below are of this tile */
     const bool budget = router->desc->protocol == BS_ROUTE_BUDGET && !c->session->plan->routers[node->router].forced;
@@ -222,10 +222,8 @@ static void open_paths(bs_context *c, int32_t router)
 {
     const bs_graph *g = c->session->graph;
     const bs_decision_data *d = &c->decisions[router];
-    for (int32_t k = 1; k < g->n_domains; k++) {
+    for (int32_t k = g->routers[router].path_domains; k; k = g->domains[k].next) {
         const bs_domain *domain = &g->domains[k];
-        if (domain->kind != BS_DOMAIN_PATH || domain->router != router)
-            continue;
         c->domains[k].count = d->counts[domain->path];
         c->domains[k].first = c->tile ? 0 : d->offsets[domain->path];
         c->domains[k].ids = d->ids + d->offsets[domain->path];
@@ -245,11 +243,11 @@ static void record_decision(bs_context *c, int32_t router)
     bs_session *s = c->session;
     const bs_decision_data *d = &c->decisions[router];
     const int32_t domain = s->graph->routers[router].domain;
-    int32_t *counts = s->route_counts + ((size_t)c->thread * (size_t)s->graph->n_routers + (size_t)router) * BS_MAX_PATHS;
+    int32_t *counts = s->route_counts + (size_t)c->thread * (size_t)s->graph->n_paths + s->graph->routers[router].first_path;
     for (int32_t p = 0; p < d->paths; p++)
         counts[p] += d->counts[p];
     for (int32_t row = 0; row < d->rows; row++)
-        s->chosen[router][bs_top_row(c, domain, row)] = (int8_t)d->chosen[row * d->per_row];
+        s->chosen[router][bs_top_row(c, domain, row)] = (int16_t)d->chosen[row * d->per_row];
     if (c->tile)
         return;
     s->dropped[router] = d->dropped;
@@ -274,33 +272,29 @@ void bs_exec_route(bs_context *c, const bs_instr *i)
 static bool counts_as_routing(const bs_plan *p, int32_t at)
 {
     const bs_instr *i = &p->instrs[at];
-    if (i->kind == BS_INSTR_ROUTE)
-        return true;
-    for (int32_t k = 0; i->kind == BS_INSTR_REGION && k < p->n_parts; k++)
-        if (p->parts[k].region == i->node && p->parts[k].router != 0)
-            return false;
-    for (int32_t k = at + 1; i->kind == BS_INSTR_REGION && k < p->n_top; k++)
-        if (p->instrs[k].kind == BS_INSTR_ROUTE)
-            return true;
-    return false;
+    if (i->kind != BS_INSTR_REGION)
+        return i->kind == BS_INSTR_ROUTE;
+    const bs_region *region = &p->regions[i->node]; /* its parts are all of one router, or none is */
+    return p->parts[p->region_parts[region->first]].router == 0 && at < p->last_route;
 }
 
 /* ------------------------------------------------------------------------------------------------- stages */
 
-static void add_unit(int32_t *units, int32_t *count, int32_t unit)
+void bs_exec_need(bs_session *s, int32_t unit, int32_t *count)
 {
-    for (int32_t k = 0; k < *count; k++)
-        if (units[k] == unit)
-            return;
-    if (unit)
-        units[(*count)++] = unit;
+    bs_exec_work *w = &s->work;
+    if (unit == 0 || w->visited[unit] == w->visit)
+        return;
+    w->visited[unit] = w->visit;
+    w->needed[(*count)++] = unit;
 }
 
 /* Tells the store what the instructions of this stage need, from instruction `at` on. */
 static int32_t stage_enter(bs_session *s, int32_t at)
 {
-    int32_t units[BS_MAX_PATHS], count = 0;
+    int32_t count = 0;
     const int32_t stage = s->plan->instrs[at].stage;
+    s->work.visit++;
     for (int32_t k = at; k < s->plan->n_top; k++) {
         const bs_instr *i = &s->plan->instrs[k];
         if (i->stage >= 0 && i->stage != stage)
@@ -308,11 +302,11 @@ static int32_t stage_enter(bs_session *s, int32_t at)
         if (i->stage < 0)
             continue;
         if (i->kind == BS_INSTR_REGION)
-            bs_exec_region_units(s, i->node, units, &count);
+            bs_exec_region_units(s, i->node, &count);
         else if (s->root.domains[i->domain].count > 0)
-            add_unit(units, &count, s->plan->nodes[i->node].unit);
+            bs_exec_need(s, s->plan->nodes[i->node].unit, &count);
     }
-    bs_store_visit(&s->store, stage, units, count);
+    bs_store_visit(&s->store, stage, s->work.needed, count);
     return count;
 }
 
@@ -367,15 +361,14 @@ static void run_streamed(bs_session *s, const bs_instr *i)
 static void route_on_device(bs_session *s, const bs_instr *i)
 {
     const int32_t router = s->graph->nodes[i->node].router;
-    int32_t counts[BS_MAX_PATHS], node = i->node;
+    int32_t *const counts = s->work.counts, node = i->node;
     run_parallel(s, i);
     const bs_status status = s->device->api->learn(s->on_device, router, counts, &node, NULL);
     bs_exec_fail(s, status, node);
     if (status == BS_OK)
         tell_decision(s, router, counts);
-    for (int32_t k = 1; status == BS_OK && k < s->graph->n_domains; k++)
-        if (s->graph->domains[k].kind == BS_DOMAIN_PATH && s->graph->domains[k].router == router)
-            s->root.domains[k].count = counts[s->graph->domains[k].path];
+    for (int32_t k = s->graph->routers[router].path_domains; status == BS_OK && k; k = s->graph->domains[k].next)
+        s->root.domains[k].count = counts[s->graph->domains[k].path];
 }
 
 static bool guess_margins(bs_session *s, const bs_instr *i, int32_t router, float *margins)
@@ -393,7 +386,7 @@ static bool guess_margins(bs_session *s, const bs_instr *i, int32_t router, floa
 /* What a router that is yet to come would choose by these scores: its paths' weights are expected. */
 static void run_look_ahead(bs_session *s, const bs_instr *i)
 {
-    float margins[BS_MAX_PATHS];
+    float *const margins = s->work.margins;
     const int32_t router = s->plan->nodes[i->node].algorithm;
     if (!guess_margins(s, i, router, margins))
         return;
@@ -460,7 +453,7 @@ void bs_exec_ended(bs_session *s, uint64_t start)
     const uint64_t end = bs_session_now(s);
     for (int32_t r = 1; s->device && !bs_plan_streams(s->plan) && r < s->graph->n_routers; r++)
         if (s->plan->routers[r].live && !s->plan->routers[r].in_tile)
-            tell_decision(s, r, s->counts + (size_t)r * BS_MAX_PATHS);
+            tell_decision(s, r, s->counts + s->graph->routers[r].first_path);
     record_event(s, BS_EVENT_RUN, start, end, (int32_t)s->stats.runs, 0, 0);
     s->stats.total_ns = end - start;
     s->stats.runs++;

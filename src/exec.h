@@ -12,6 +12,8 @@ void bs_exec_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows, i
 /* Rows of one call of it. */
 int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 void bs_exec_route(bs_context *c, const bs_instr *i);
+/* A unit that the visit in progress needs: listed once, in s->work.needed. */
+void bs_exec_need(bs_session *s, int32_t unit, int32_t *count);
 /* A device: it is told where a unit's weights are; and it is waited for: what it read may go. */
 void bs_exec_place(bs_session *s, int32_t unit, int32_t node);
 void bs_exec_settle(bs_session *s, int32_t node);
@@ -20,7 +22,7 @@ void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, ui
 
 /* exec_region.c */
 void bs_exec_region(bs_session *s, const bs_instr *i);
-/* Adds the units that its parts need now. */
-void bs_exec_region_units(const bs_session *s, int32_t region, int32_t *units, int32_t *count);
+/* Lists the units that its parts need now. */
+void bs_exec_region_units(bs_session *s, int32_t region, int32_t *count);
 
 #endif

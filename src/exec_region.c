@@ -7,8 +7,7 @@
 typedef struct region_job {
     bs_session *session;
     int32_t n_parts;
-    int32_t parts[BS_MAX_PATHS]; /* heaviest first: a long tile that starts last is what a thread waits for */
-    int32_t first_tile[BS_MAX_PATHS + 1];
+    const int32_t *parts, *first_tile; /* [n_parts], [n_parts + 1] tiles before it */
 } region_job;
 
 static bs_rows_state part_rows(const bs_session *s, const bs_part *part)
@@ -16,13 +15,16 @@ static bs_rows_state part_rows(const bs_session *s, const bs_part *part)
     return s->root.domains[part->domain];
 }
 
+/* A tile sees the rows of its own domain and of those above; what lies below, its own routers open before anything asks. */
 static void tile_open(bs_context *c, const bs_part *part, int32_t first, int32_t rows)
 {
-    bs_session *s = c->session;
-    memcpy(c->domains, s->root.domains, (size_t)s->graph->n_domains * sizeof *c->domains);
-    for (int32_t r = 1; r < s->graph->n_routers; r++)
-        if (!s->plan->routers[r].in_tile)
-            c->decisions[r] = s->root.decisions[r];
+    const bs_session *s = c->session;
+    int32_t d = part->domain;
+    c->domains[d] = s->root.domains[d];
+    while (s->graph->domains[d].kind == BS_DOMAIN_PATH) {
+        d = s->graph->domains[d].parent;
+        c->domains[d] = s->root.domains[d];
+    }
     bs_rows_state *state = &c->domains[part->domain];
     state->count = rows;
     state->first += first;
@@ -36,7 +38,7 @@ static void charge(const bs_context *c, int32_t domain, uint64_t ns)
     const bs_session *s = c->session;
     const bs_domain *d = &s->graph->domains[domain];
     if (d->kind == BS_DOMAIN_PATH)
-        s->path_ns[((size_t)c->thread * (size_t)s->graph->n_routers + (size_t)d->router) * BS_MAX_PATHS + (size_t)d->path] += ns;
+        s->path_ns[(size_t)c->thread * (size_t)s->graph->n_paths + (size_t)(s->graph->routers[d->router].first_path + d->path)] += ns;
 }
 
 static void run_tile(bs_context *c, const bs_part *part)
@@ -70,11 +72,16 @@ static void tile_task(void *user, int32_t index, int32_t thread)
 {
     const region_job *job = user;
     bs_session *s = job->session;
-    int32_t k = 0;
+    int32_t k = 0, end = job->n_parts;
     if (bs_exec_failed(s))
         return;
-    while (index >= job->first_tile[k + 1])
-        k++;
+    while (end - k > 1) { /* the last part that begins at or before the tile: all have some */
+        const int32_t middle = k + (end - k) / 2;
+        if (job->first_tile[middle] <= index)
+            k = middle;
+        else
+            end = middle;
+    }
     const bs_part *part = &s->plan->parts[job->parts[k]];
     const int32_t tile_rows = s->plan->domains[part->domain].tile_rows;
     const int32_t first = (index - job->first_tile[k]) * tile_rows;
@@ -100,35 +107,30 @@ static void run_parts_there(bs_session *s, const int32_t *parts, int32_t count)
 /* Runs the tiles of these parts in one parallel step. */
 static void run_parts(bs_session *s, const int32_t *parts, int32_t count)
 {
-    region_job job;
+    region_job job = {s, count, parts, s->work.first_tile};
+    int32_t *const first_tile = s->work.first_tile;
     if (s->device) {
         run_parts_there(s, parts, count);
         return;
     }
-    memset(&job, 0, sizeof job);
-    job.session = s;
-    job.n_parts = count;
+    first_tile[0] = 0;
     for (int32_t k = 0; k < count; k++) {
         const bs_part *part = &s->plan->parts[parts[k]];
         const int32_t rows = part_rows(s, part).count;
-        job.parts[k] = parts[k];
-        job.first_tile[k + 1] = job.first_tile[k] + (int32_t)bs_ceil_div(rows, s->plan->domains[part->domain].tile_rows);
+        first_tile[k + 1] = first_tile[k] + (int32_t)bs_ceil_div(rows, s->plan->domains[part->domain].tile_rows);
     }
-    bs_workers_run(&s->pool, tile_task, &job, job.first_tile[count]);
+    bs_workers_run(&s->pool, tile_task, &job, first_tile[count]);
 }
 
-/* The parts that have rows, the dearest first. */
-static int32_t parts_to_run(const bs_session *s, int32_t region, int32_t *parts)
+/* The parts that have rows, the most expensive first: s->work.parts. */
+static int32_t parts_to_run(bs_session *s, int32_t region)
 {
+    const bs_region *all = &s->plan->regions[region];
     int32_t count = 0;
-    for (int32_t k = 0; k < s->plan->n_parts; k++) {
-        const bs_part *part = &s->plan->parts[k];
-        if (part->region != region || part->count == 0 || part_rows(s, part).count == 0)
-            continue;
-        int32_t at = count++;
-        for (; at > 0 && s->plan->parts[parts[at - 1]].flops < part->flops; at--)
-            parts[at] = parts[at - 1];
-        parts[at] = k;
+    for (int32_t k = all->first; k < all->first + all->count; k++) {
+        const bs_part *part = &s->plan->parts[s->plan->region_parts[k]];
+        if (part->count > 0 && part_rows(s, part).count > 0)
+            s->work.parts[count++] = s->plan->region_parts[k];
     }
     return count;
 }
@@ -140,7 +142,7 @@ static uint64_t path_time(const bs_session *s, const bs_part *part)
 {
     uint64_t ns = 0;
     for (int32_t t = 0; part->router && t < s->plan->threads; t++)
-        ns += s->path_ns[((size_t)t * (size_t)s->graph->n_routers + (size_t)part->router) * BS_MAX_PATHS + (size_t)part->path];
+        ns += s->path_ns[(size_t)t * (size_t)s->graph->n_paths + (size_t)(s->graph->routers[part->router].first_path + part->path)];
     return ns;
 }
 
@@ -188,7 +190,7 @@ static void release_parts(bs_session *s, const int32_t *parts, int32_t count)
  * While others are on their way no more than there are threads: what is done with makes room for them. */
 static int32_t take_parts(bs_session *s, int32_t stage, int32_t *parts, int32_t count)
 {
-    int32_t ready = 0, units[BS_MAX_PATHS], waited = 0, tried = 0;
+    int32_t *const units = s->work.units, ready = 0, waited = 0, tried = 0;
     const int32_t most = bs_store_missing(&s->store) > 0 ? s->plan->threads : count;
     bs_status status = BS_OK;
     for (int32_t k = 0; k < count && status == BS_OK && ready < most; k++) {
@@ -213,7 +215,7 @@ static int32_t take_parts(bs_session *s, int32_t stage, int32_t *parts, int32_t 
 /* Whatever is there runs, while the rest is on its way. Results do not depend on which comes first. */
 static void run_waves(bs_session *s, int32_t stage, int32_t *parts, int32_t count)
 {
-    uint64_t spent[BS_MAX_PATHS];
+    uint64_t *const spent = s->work.spent;
     for (int32_t first = 0; first < count && !bs_exec_failed(s);) {
         const int32_t ready = take_parts(s, stage, parts + first, count - first);
         for (int32_t k = 0; k < ready; k++)
@@ -228,19 +230,16 @@ static void run_waves(bs_session *s, int32_t stage, int32_t *parts, int32_t coun
 
 void bs_exec_region(bs_session *s, const bs_instr *i)
 {
-    int32_t parts[BS_MAX_PATHS];
-    const int32_t count = parts_to_run(s, i->node, parts);
+    const int32_t count = parts_to_run(s, i->node);
     if (i->stage >= 0)
-        run_waves(s, i->stage, parts, count);
+        run_waves(s, i->stage, s->work.parts, count);
     else
-        run_parts(s, parts, count);
+        run_parts(s, s->work.parts, count);
 }
 
-void bs_exec_region_units(const bs_session *s, int32_t region, int32_t *units, int32_t *count)
+void bs_exec_region_units(bs_session *s, int32_t region, int32_t *count)
 {
-    int32_t parts[BS_MAX_PATHS];
-    const int32_t n = parts_to_run(s, region, parts);
+    const int32_t n = parts_to_run(s, region);
     for (int32_t k = 0; k < n; k++)
-        if (s->plan->parts[parts[k]].unit)
-            units[(*count)++] = s->plan->parts[parts[k]].unit;
+        bs_exec_need(s, s->plan->parts[s->work.parts[k]].unit, count);
 }

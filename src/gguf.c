@@ -24,10 +24,10 @@ static bs_status gguf_at_record(gguf_pass *p, bs_status status, const char *what
 
 static void *gguf_take(gguf_pass *p, bs_arena *arena, uint64_t count, size_t each, bs_status *status)
 {
-    const uint64_t bytes = bs_mul_u64(count, each); /* count is capped: far from SIZE_MAX */
-    void *memory = bs_arena_take(arena, (size_t)(bytes ? bytes : 1));
+    const bs_bytes bytes = bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each));
+    void *memory = bs_take(arena, bs_bytes_max(bytes, bs_bytes_of(1)));
     if (!memory)
-        *status = bs_fail_arena(p->error, arena, bytes, "the index of a GGUF file");
+        *status = bs_fail_arena(p->error, arena, bytes, "the index of a model file");
     return memory;
 }
 
@@ -51,9 +51,9 @@ static bs_status gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes
     const uint64_t n = bs_cursor_u64(&p->cursor);
     if (p->cursor.status != BS_OK)
         return bs_cursor_fail(&p->cursor, p->error, "the GGUF header");
-    if (n > bs_cursor_left(&p->cursor) / least_bytes)
+    if (n > bs_bytes_figure(bs_bytes_share(bs_cursor_left(&p->cursor), least_bytes)))
         return bs_fail(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into a file of %llu bytes", (unsigned long long)n, what,
-                       (unsigned long long)p->gguf->source.size);
+                       (unsigned long long)bs_bytes_figure(p->gguf->source.size));
     if (n > cap)
         return bs_fail(p->error, BS_ERROR_LIMIT, "%llu %s, at most %u are supported", (unsigned long long)n, what,
                        (unsigned)cap);
@@ -64,7 +64,7 @@ static bs_status gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes
 static bs_status gguf_header(gguf_pass *p)
 {
     char magic[4] = {0};
-    if (!bs_cursor_take(&p->cursor, magic, 4))
+    if (!bs_cursor_take(&p->cursor, magic, bs_bytes_of(4)))
         return bs_cursor_fail(&p->cursor, p->error, "\"GGUF\"");
     if (memcmp(magic, "GGUF", 4) != 0)
         return bs_fail(p->error, BS_ERROR_FORMAT, "not a GGUF file: it does not start with \"GGUF\"");
@@ -82,9 +82,9 @@ static bs_status gguf_skip_elements(gguf_pass *p, const bs_gguf_key *key)
 {
     static const uint8_t type_bytes[BS_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
     const uint32_t bytes = type_bytes[key->type]; /* 0: a string */
-    bool there = bytes == 0 || bs_cursor_skip(&p->cursor, bs_mul_u64(key->count, bytes));
+    bool there = bytes == 0 || bs_cursor_skip(&p->cursor, bs_bytes_product(bs_bytes_of(key->count), bs_bytes_of(bytes)));
     for (uint64_t i = 0; bytes == 0 && there && i < key->count; i++) /* every turn consumes 8 bytes or ends */
-        there = bs_cursor_skip(&p->cursor, bs_cursor_u64(&p->cursor));
+        there = bs_cursor_skip(&p->cursor, bs_bytes_of(bs_cursor_u64(&p->cursor)));
     return there ? BS_OK : bs_cursor_fail(&p->cursor, p->error, "its value");
 }
 
@@ -110,14 +110,16 @@ static bs_status gguf_value(gguf_pass *p, bs_gguf_key *key)
 }
 
 /* Of a key or a tensor: p->name. */
-static bs_status gguf_name(gguf_pass *p, size_t bytes, uint64_t *at, uint64_t *hash)
+static bs_status gguf_name(gguf_pass *p, size_t bytes, bs_bytes *at, uint64_t *hash)
 {
     *at = p->cursor.at;
     if (!bs_cursor_text(&p->cursor, p->name, bytes))
         return bs_cursor_fail(&p->cursor, p->error, "its name");
     if (!p->name[0])
         return bs_fail(p->error, BS_ERROR_FORMAT, "its name is empty");
-    *hash = p->hashes[p->index] = bs_name_hash(p->name, strlen(p->name));
+    *hash = bs_name_hash(p->name, strlen(p->name));
+    if (p->hashes)
+        p->hashes[p->index] = *hash;
     return BS_OK;
 }
 
@@ -128,7 +130,7 @@ static bs_status gguf_key(gguf_pass *p, bs_gguf_key *key)
 }
 
 /* One that has the hash of another before or behind it. */
-static bs_status gguf_fail_twice(gguf_pass *p, uint64_t name_at, const char *what)
+static bs_status gguf_fail_twice(gguf_pass *p, bs_bytes name_at, const char *what)
 {
     const bs_status status = bs_gguf_text(p->gguf, name_at, p->name, sizeof p->name, p->error);
     return status == BS_OK ? bs_fail(p->error, BS_ERROR_FORMAT, "two %s are called \"%.64s\"", what, p->name) : status;
@@ -186,14 +188,14 @@ static bs_status gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
         return bs_cursor_fail(&p->cursor, p->error, "its rank");
     if (tensor->rank < 1 || tensor->rank > 4)
         return bs_fail(p->error, BS_ERROR_FORMAT, "its rank is %u, expected 1 .. 4", (unsigned)tensor->rank);
-    tensor->bytes = 1;
+    tensor->bytes = bs_bytes_of(1);
     for (uint32_t i = 0; i < tensor->rank; i++) {
         const uint64_t n = tensor->dim[i] = bs_cursor_u64(&p->cursor);
         if (p->cursor.status != BS_OK)
             return bs_cursor_fail(&p->cursor, p->error, "its dimensions");
         if (n == 0 || n > INT64_MAX)
             return bs_fail(p->error, BS_ERROR_FORMAT, "its dimension %u is %llu, expected 1 .. 2^63-1", (unsigned)i, (unsigned long long)n);
-        tensor->bytes = bs_mul_u64(tensor->bytes, n);
+        tensor->bytes = bs_bytes_times(tensor->bytes, (int64_t)n);
     }
     return BS_OK;
 }
@@ -201,31 +203,31 @@ static bs_status gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
 static bs_status gguf_tensor_type(gguf_pass *p, bs_gguf_tensor *tensor)
 {
     tensor->type = bs_cursor_u32(&p->cursor);
-    tensor->offset = bs_cursor_u64(&p->cursor);
+    tensor->offset = bs_bytes_of(bs_cursor_u64(&p->cursor));
     if (p->cursor.status != BS_OK)
         return bs_cursor_fail(&p->cursor, p->error, "its type and offset");
     const uint32_t each = gguf_tensor_type_bytes(tensor->type);
     if (each == 0)
         return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "its type is %u, expected a plain one: 0, 1, 24 .. 28 or 30", (unsigned)tensor->type);
-    tensor->bytes = bs_mul_u64(tensor->bytes, each);
+    tensor->bytes = bs_bytes_times(tensor->bytes, each);
     return BS_OK;
 }
 
 /* Tensors follow each other in listed order, padded: so they cannot overlap and leave no holes. */
-static bs_status gguf_tensor_place(gguf_pass *p, const bs_gguf_tensor *tensor, uint64_t *running)
+static bs_status gguf_tensor_place(gguf_pass *p, const bs_gguf_tensor *tensor, bs_bytes *running)
 {
-    const uint64_t wanted = *running, pad = p->gguf->alignment - 1, size = p->gguf->source.size;
-    if (tensor->offset != wanted)
+    const bs_bytes wanted = *running, size = p->gguf->source.size;
+    if (!bs_bytes_same(tensor->offset, wanted))
         return bs_fail(p->error, BS_ERROR_FORMAT, "its offset is %llu, expected %llu: where the one before it ends",
-                       (unsigned long long)tensor->offset, (unsigned long long)wanted);
-    *running = bs_add_u64(wanted, bs_add_u64(tensor->bytes, pad) & ~pad);
-    if (tensor->bytes <= size && *running <= size)
+                       (unsigned long long)bs_bytes_figure(tensor->offset), (unsigned long long)bs_bytes_figure(wanted));
+    *running = bs_bytes_add(wanted, bs_bytes_align_to(tensor->bytes, p->gguf->alignment));
+    if (!bs_bytes_less(size, *running))
         return BS_OK;
     return bs_fail(p->error, BS_ERROR_FORMAT, "%llu bytes of it from offset %llu on, padded, expected within the %llu of the file",
-                   (unsigned long long)tensor->bytes, (unsigned long long)wanted, (unsigned long long)size);
+                   (unsigned long long)bs_bytes_figure(tensor->bytes), (unsigned long long)bs_bytes_figure(wanted), (unsigned long long)bs_bytes_figure(size));
 }
 
-static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, uint64_t *running)
+static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, bs_bytes *running)
 {
     bs_status status = gguf_name(p, BS_GGUF_MAX_NAME_BYTES + 1, &tensor->name_at, &tensor->hash);
     if (status == BS_OK)
@@ -236,42 +238,46 @@ static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, uint64_t *run
 }
 
 /* From `at` to the next multiple of the alignment there are zeros: what is changed there is damage as well. */
-static bs_status gguf_padding(gguf_pass *p, uint64_t at)
+static bs_status gguf_padding(gguf_pass *p, bs_bytes at)
 {
-    const uint64_t padded = bs_add_u64(at, p->gguf->alignment - 1) & ~(p->gguf->alignment - 1);
-    const uint64_t end = padded < p->gguf->source.size ? padded : p->gguf->source.size;
-    uint8_t piece[512];
-    for (uint64_t bytes = 0; at < end; at += bytes) {
-        bytes = end - at < sizeof piece ? end - at : sizeof piece;
+    const bs_bytes end = bs_bytes_min(bs_bytes_align_to(at, p->gguf->alignment), p->gguf->source.size);
+    uint8_t piece[4096]; /* as much as there is before most records */
+    for (bs_bytes bytes; bs_bytes_less(at, end); at = bs_bytes_add(at, bytes)) {
+        bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece));
         const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
         if (status != BS_OK)
-            return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)at);
-        for (uint64_t i = 0; i < bytes; i++)
+            return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)bs_bytes_figure(at));
+        if (piece[0] == 0 && memcmp(piece, piece + 1, (size_t)bs_bytes_figure(bytes) - 1) == 0)
+            continue; /* all are like the first */
+        for (uint64_t i = 0; i < bs_bytes_figure(bytes); i++)
             if (piece[i] != 0)
-                return bs_fail(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu", (unsigned long long)(at + i));
+                return bs_fail(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu",
+                               (unsigned long long)bs_bytes_figure(bs_bytes_add(at, bs_bytes_of(i))));
     }
     return BS_OK;
 }
 
 /* Where data starts is known only behind the last record: offsets become absolute, and the end is checked, here. */
-static bs_status gguf_data(gguf_pass *p, uint64_t data_bytes)
+static bs_status gguf_data(gguf_pass *p, bs_bytes data_bytes)
 {
     bs_gguf *gguf = p->gguf;
-    gguf->data = bs_add_u64(p->cursor.at, gguf->alignment - 1) & ~(gguf->alignment - 1);
-    if (gguf->n_tensors > 0 && bs_add_u64(gguf->data, data_bytes) > gguf->source.size)
+    gguf->data = bs_bytes_align_to(p->cursor.at, gguf->alignment);
+    const bs_bytes end = bs_bytes_add(gguf->data, data_bytes);
+    if (gguf->n_tensors > 0 && bs_bytes_less(gguf->source.size, end))
         return bs_fail(p->error, BS_ERROR_FORMAT, "the file is cut short: %llu bytes, its tensors end at %llu",
-                       (unsigned long long)gguf->source.size, (unsigned long long)bs_add_u64(gguf->data, data_bytes));
+                       (unsigned long long)bs_bytes_figure(gguf->source.size), (unsigned long long)bs_bytes_figure(end));
     bs_status status = gguf_padding(p, p->cursor.at);
     for (uint32_t i = 0; status == BS_OK && i < gguf->n_tensors; i++) {
-        gguf->tensors[i].offset += gguf->data;
-        status = gguf_padding(p, gguf->tensors[i].offset + gguf->tensors[i].bytes);
+        gguf->tensors[i].offset = bs_bytes_add(gguf->tensors[i].offset, gguf->data);
+        status = gguf_padding(p, bs_bytes_add(gguf->tensors[i].offset, gguf->tensors[i].bytes));
     }
     return status;
 }
 
 static bs_status gguf_tensors(gguf_pass *p)
 {
-    uint64_t running = 0, twice;
+    bs_bytes running = bs_bytes_of(0);
+    uint64_t twice;
     bs_gguf_tensor *const tensors = p->gguf->tensors;
     for (p->index = 0; p->index < p->gguf->n_tensors; p->index++) {
         const bs_status status = gguf_at_record(p, gguf_tensor(p, &tensors[p->index], &running), "tensor");
@@ -323,7 +329,7 @@ bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, 
     gguf->source = *source;
     pass.gguf = gguf;
     pass.error = error;
-    bs_cursor_init(&pass.cursor, &gguf->source, 0, source->size);
+    bs_cursor_init(&pass.cursor, &gguf->source, bs_bytes_of(0), source->size);
     bs_status status = gguf_header(&pass);
     if (status == BS_OK)
         status = gguf_index(&pass, arena);
@@ -331,6 +337,37 @@ bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, 
         status = gguf_body(&pass, arena);
     if (status != BS_OK)
         arena->used = mark;
+    return status;
+}
+
+static bs_bytes gguf_table(uint64_t count, size_t each)
+{
+    const bs_bytes bytes = bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)); /* as gguf_take: never nothing */
+    return bs_bytes_align(bs_bytes_max(bytes, bs_bytes_of(1)));
+}
+
+/* The same pass without an index: it keeps one key at a time. */
+bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need, bs_error *error)
+{
+    bs_gguf gguf;
+    gguf_pass pass;
+    memset(&gguf, 0, sizeof gguf);
+    memset(&pass, 0, sizeof pass);
+    memset(counts, 0, (size_t)n * sizeof *counts);
+    gguf.source = *source;
+    pass.gguf = &gguf;
+    pass.error = error;
+    bs_cursor_init(&pass.cursor, &gguf.source, bs_bytes_of(0), source->size);
+    bs_status status = gguf_header(&pass);
+    for (pass.index = 0; status == BS_OK && pass.index < gguf.n_keys; pass.index++) {
+        bs_gguf_key key;
+        status = gguf_at_record(&pass, gguf_key(&pass, &key), "key");
+        for (int32_t i = 0; status == BS_OK && key.is_array && i < n; i++)
+            if (strcmp(pass.name, names[i]) == 0)
+                counts[i] = key.count;
+    }
+    need->bytes = bs_bytes_add(gguf_table(gguf.n_keys, sizeof *gguf.keys), gguf_table(gguf.n_tensors, sizeof *gguf.tensors));
+    need->passing_bytes = gguf_table(gguf.n_keys > gguf.n_tensors ? gguf.n_keys : gguf.n_tensors, sizeof *pass.hashes);
     return status;
 }
 
@@ -380,7 +417,7 @@ bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint
     return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %u, expected %u .. %u", name, (unsigned)*number, (unsigned)least, (unsigned)most);
 }
 
-bs_status bs_gguf_text(const bs_gguf *gguf, uint64_t at, char *text, size_t bytes, bs_error *error)
+bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error)
 {
     bs_cursor cursor;
     bs_cursor_init(&cursor, &gguf->source, at, gguf->source.size);
@@ -389,5 +426,5 @@ bs_status bs_gguf_text(const bs_gguf *gguf, uint64_t at, char *text, size_t byte
 
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor)
 {
-    bs_cursor_init(cursor, &gguf->source, key ? key->at : 0, key ? key->end : 0);
+    bs_cursor_init(cursor, &gguf->source, key ? key->at : bs_bytes_of(0), key ? key->end : bs_bytes_of(0));
 }

@@ -10,8 +10,8 @@
 
 #include "cursor.h"
 
-#define BS_GGUF_MAX_KEYS 512
-#define BS_GGUF_MAX_TENSORS 1024
+#define BS_GGUF_MAX_KEYS (1u << 24) /* far from what would wrap: what a file holds is limited by its bytes */
+#define BS_GGUF_MAX_TENSORS (1u << 24)
 #define BS_GGUF_MAX_KEY_BYTES 127
 #define BS_GGUF_MAX_NAME_BYTES 63
 #define BS_GGUF_MAX_ALIGNMENT 65536
@@ -23,17 +23,19 @@ typedef enum bs_gguf_type {
 
 /* Where the value of a key lies: [at, end) of the file. An array's bytes are those of its elements. */
 typedef struct bs_gguf_key {
-    uint64_t hash, name_at; /* of its name; the string's length included */
-    uint64_t at, end;
+    uint64_t hash; /* of its name */
+    bs_bytes name_at; /* the string's length included */
+    bs_bytes at, end;
     uint64_t count;   /* elements of an array; 1 */
     uint32_t type;    /* of the value, or of an array's elements */
     bool is_array;
 } bs_gguf_key;
 
 typedef struct bs_gguf_tensor {
-    uint64_t hash, name_at;
-    uint64_t offset;  /* absolute in the file */
-    uint64_t bytes;   /* without padding */
+    uint64_t hash;
+    bs_bytes name_at;
+    bs_bytes offset;  /* absolute in the file */
+    bs_bytes bytes;   /* without padding */
     uint64_t dim[4];  /* fastest-varying first */
     uint32_t rank, type;
 } bs_gguf_tensor;
@@ -43,7 +45,7 @@ typedef struct bs_gguf_tensor {
 typedef struct bs_gguf {
     bs_source source;
     uint64_t alignment;
-    uint64_t data; /* offset of the data section */
+    bs_bytes data; /* offset of the data section */
     uint32_t n_keys, n_tensors;
     bs_gguf_key *keys;
     bs_gguf_tensor *tensors;
@@ -52,6 +54,13 @@ typedef struct bs_gguf {
 /* Checks the whole header and that every tensor's bytes are there. The index goes to `arena`; `source` is copied.
  * After a failure the arena is as it was. */
 bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_error *error);
+
+/* What opening takes of an arena, ahead: bytes that stay, and what is taken for a moment while header and tensors are read.
+ * counts: how many elements the arrays of these names have. */
+typedef struct bs_gguf_need {
+    bs_bytes bytes, passing_bytes;
+} bs_gguf_need;
+bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need, bs_error *error);
 
 /* NULL when there is no such key. */
 const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name);
@@ -64,6 +73,6 @@ bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint
 /* A cursor over the value (a string: over its bytes, length included). NULL key: an empty one. */
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor);
 /* The string at `at`, which was read before; whoever owns the bytes may have changed them since. */
-bs_status bs_gguf_text(const bs_gguf *gguf, uint64_t at, char *text, size_t bytes, bs_error *error);
+bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error);
 
 #endif

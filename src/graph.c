@@ -6,58 +6,89 @@
 /* ------------------------------------------------------------------------------------------------ storage */
 
 typedef struct bs_graph_layout {
-    int32_t nodes, values, text, operands, domains;
-    uint64_t at_nodes, at_values, at_operands, at_domains, at_text, bytes;
+    bs_graph_desc n; /* what there is room for beside entry 0 */
+    bs_bytes at_nodes, at_values, at_operands, at_domains, at_dims, at_blocks, at_routers, at_text, bytes;
 } bs_graph_layout;
+
+/* Zeros become what most graphs of so many nodes can do with, and at least what any small one needs. */
+static bs_graph_desc graph_room(const bs_graph_desc *desc)
+{
+    bs_graph_desc n = {0};
+    if (desc)
+        n = *desc;
+    n.max_nodes = bs_or_default(n.max_nodes, 512);
+    n.max_values = bs_or_default(n.max_values, 768);
+    n.max_text_bytes = bs_or_default(n.max_text_bytes, 32768);
+    const int32_t nodes = bs_clamp_i32(n.max_nodes, 1, BS_MAX_ENTRIES);
+    n.max_operands = bs_or_default(n.max_operands, nodes * 4);
+    n.max_dims = bs_or_default(n.max_dims, bs_min_i32(8 * nodes, bs_max_i32(512, nodes / 4)));
+    n.max_domains = bs_or_default(n.max_domains, bs_min_i32(nodes, bs_max_i32(511, (nodes - 1024) / 2)));
+    n.max_blocks = bs_or_default(n.max_blocks, bs_max_i32(127, (nodes - 1024) / 2));
+    n.max_routers = bs_or_default(n.max_routers, bs_max_i32(63, nodes / 32));
+    return n;
+}
+
+static bool room_is_sound(const bs_graph_desc *n)
+{
+    const int32_t counts[] = {n->max_nodes, n->max_values, n->max_dims, n->max_domains, n->max_blocks, n->max_routers};
+    bool sound = n->max_text_bytes >= 64 && n->max_text_bytes <= BS_MAX_TEXT && n->max_operands >= 1 && n->max_operands <= 4 * BS_MAX_ENTRIES;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        sound = sound && counts[i] >= 1 && counts[i] <= BS_MAX_ENTRIES;
+    return sound;
+}
 
 static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
 {
-    const bs_graph_desc none = {0, 0, 0};
-    if (!desc)
-        desc = &none;
-    l->nodes = bs_or_default(desc->max_nodes, 512);
-    l->values = bs_or_default(desc->max_values, 768);
-    l->text = bs_or_default(desc->max_text_bytes, 32768);
-    if (l->nodes < 1 || l->values < 1 || l->text < 64 || l->nodes > 1 << 20 || l->values > 1 << 20 || l->text > 1 << 28)
+    l->n = graph_room(desc);
+    if (!room_is_sound(&l->n))
         return false;
-    l->operands = l->nodes * 4;
-    l->domains = bs_min_i32(l->nodes + 1, BS_MAX_DOMAINS);
-    l->at_nodes = bs_align_u64(sizeof(bs_graph));
-    l->at_values = l->at_nodes + bs_align_u64((uint64_t)(l->nodes + 1) * sizeof(bs_node));
-    l->at_operands = l->at_values + bs_align_u64((uint64_t)(l->values + 1) * sizeof(bs_value_info));
-    l->at_domains = l->at_operands + bs_align_u64((uint64_t)l->operands * sizeof(int32_t));
-    l->at_text = l->at_domains + bs_align_u64((uint64_t)l->domains * sizeof(bs_domain));
-    l->bytes = l->at_text + bs_align_u64((uint64_t)l->text);
+    l->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_graph)));
+    l->at_nodes = bs_bytes_place(&l->bytes, (int64_t)l->n.max_nodes + 1, sizeof(bs_node));
+    l->at_values = bs_bytes_place(&l->bytes, (int64_t)l->n.max_values + 1, sizeof(bs_value_info));
+    l->at_operands = bs_bytes_place(&l->bytes, (int64_t)l->n.max_operands, sizeof(int32_t));
+    l->at_domains = bs_bytes_place(&l->bytes, (int64_t)l->n.max_domains + 1, sizeof(bs_domain));
+    l->at_dims = bs_bytes_place(&l->bytes, (int64_t)l->n.max_dims, sizeof(bs_dim_info));
+    l->at_blocks = bs_bytes_place(&l->bytes, (int64_t)l->n.max_blocks + 1, sizeof(bs_block));
+    l->at_routers = bs_bytes_place(&l->bytes, (int64_t)l->n.max_routers + 1, sizeof(bs_router_info));
+    l->at_text = bs_bytes_place(&l->bytes, (int64_t)l->n.max_text_bytes, 1);
     return true;
 }
 
 size_t bs_graph_bytes(const bs_graph_desc *desc)
 {
     bs_graph_layout l;
-    return graph_layout(desc, &l) ? (size_t)l.bytes : 0;
+    size_t bytes = 0;
+    return graph_layout(desc, &l) && bs_bytes_fit(bs_bytes_add(l.bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
 {
     bs_graph_layout l;
-    if (!arena || !graph_layout(desc, &l))
+    size_t bytes = 0;
+    if (!arena || !graph_layout(desc, &l) || !bs_bytes_fit(l.bytes, SIZE_MAX, &bytes))
         return NULL;
-    uint8_t *memory = bs_arena_take(arena, (size_t)l.bytes);
+    uint8_t *memory = bs_arena_take(arena, bytes);
     if (!memory)
         return NULL;
-    memset(memory, 0, (size_t)l.bytes);
+    memset(memory, 0, bytes);
     bs_graph *g = (bs_graph *)(void *)memory;
     g->mark = BS_MARK_GRAPH;
-    g->nodes = (bs_node *)(void *)(memory + l.at_nodes);
-    g->values = (bs_value_info *)(void *)(memory + l.at_values);
-    g->operands = (int32_t *)(void *)(memory + l.at_operands);
-    g->domains = (bs_domain *)(void *)(memory + l.at_domains);
-    g->text = (char *)(memory + l.at_text);
-    g->max_nodes = l.nodes;
-    g->max_values = l.values;
-    g->max_text = l.text;
-    g->max_operands = l.operands;
-    g->max_domains = l.domains;
+    g->nodes = (bs_node *)(void *)bs_bytes_at(memory, l.at_nodes);
+    g->values = (bs_value_info *)(void *)bs_bytes_at(memory, l.at_values);
+    g->operands = (int32_t *)(void *)bs_bytes_at(memory, l.at_operands);
+    g->domains = (bs_domain *)(void *)bs_bytes_at(memory, l.at_domains);
+    g->dims = (bs_dim_info *)(void *)bs_bytes_at(memory, l.at_dims);
+    g->blocks = (bs_block *)(void *)bs_bytes_at(memory, l.at_blocks);
+    g->routers = (bs_router_info *)(void *)bs_bytes_at(memory, l.at_routers);
+    g->text = (char *)bs_bytes_at(memory, l.at_text);
+    g->max_nodes = l.n.max_nodes;
+    g->max_values = l.n.max_values;
+    g->max_text = l.n.max_text_bytes;
+    g->max_operands = l.n.max_operands;
+    g->max_domains = l.n.max_domains;
+    g->max_dims = l.n.max_dims;
+    g->max_blocks = l.n.max_blocks;
+    g->max_routers = l.n.max_routers;
     g->n_nodes = g->n_values = g->n_text = g->n_routers = g->n_blocks = g->n_domains = 1; /* entry 0: none, root, main */
     g->domains[0].max_rows = 1;
     g->domains[0].patches = -1;
@@ -92,27 +123,36 @@ bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...)
     return false;
 }
 
+bs_status bs_graph_failure(const bs_graph *graph, bs_error *error)
+{
+    if (graph->status != BS_OK && error)
+        *error = graph->error;
+    return graph->status;
+}
+
 bs_status bs_graph_check(const bs_graph *graph, bs_error *error)
 {
     BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph)
         return bs_fail(error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena?)");
-    if (graph->status != BS_OK && error)
-        *error = graph->error;
-    return graph->status;
+    if (graph->status == BS_OK && graph->current_block != 0)
+        return bs_fail(error, BS_ERROR_GRAPH, "block \"%.63s\" is begun and never ended (bs_block_end)",
+                       graph->text + graph->blocks[graph->current_block].name);
+    return bs_graph_failure(graph, error);
 }
 
 /* --------------------------------------------------------------------------------------------------- text */
 
 static void *graph_take(bs_graph *g, size_t bytes, size_t alignment)
 {
-    const size_t at = ((size_t)g->n_text + alignment - 1) / alignment * alignment;
-    if (at + bytes > (size_t)g->max_text) {
+    const bs_bytes at = bs_bytes_align_to(bs_bytes_array(g->n_text, 1), alignment);
+    size_t end = 0;
+    if (!bs_bytes_fit(bs_bytes_add(at, bs_bytes_of(bytes)), (uint64_t)g->max_text, &end)) {
         bs_graph_fail(g, BS_ERROR_LIMIT, "the graph's text is full: %d bytes (bs_graph_desc.max_text_bytes)", g->max_text);
         return NULL;
     }
-    g->n_text = (int32_t)(at + bytes);
-    return g->text + at;
+    g->n_text = (int32_t)end;
+    return bs_bytes_at((uint8_t *)g->text, at);
 }
 
 const char *bs_graph_text(bs_graph *graph, const char *text)
@@ -131,22 +171,63 @@ const char *bs_graph_text(bs_graph *graph, const char *text)
     return copy;
 }
 
+/* ------------------------------------------------------------------------------------------------ look-up */
+
+/* Mixes a number into a hash (the finaliser of splitmix64). */
+static uint64_t mix(uint64_t hash, int64_t number)
+{
+    uint64_t x = hash + (uint64_t)number + 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* A step down a tree: the link to follow from an entry. Behind the last bit all go one way. */
+static int32_t *step_down(int32_t child[2], uint64_t *hash)
+{
+    int32_t *link = &child[*hash & 1];
+    *hash >>= 1;
+    return link;
+}
+
 /* --------------------------------------------------------------------------------------------- dimensions */
+
+/* The link that an equal entry, or else a new one, hangs at. Entry 0 is the root of the tree. */
+static int32_t *dim_find(bs_graph *g, const bs_dim_info *dim, bs_dim_id *found)
+{
+    uint64_t hash = mix(mix(mix(mix(mix((uint64_t)dim->kind, dim->parent), dim->mul), dim->add), dim->div), dim->maximum);
+    int32_t *link = NULL;
+    *found = -1;
+    for (bs_dim_id i = 0; i < g->n_dims && (!link || i); i = *link) {
+        bs_dim_info *d = &g->dims[i];
+        if (d->kind == dim->kind && d->parent == dim->parent && d->mul == dim->mul && d->add == dim->add &&
+            d->div == dim->div && d->maximum == dim->maximum) {
+            *found = i;
+            return NULL;
+        }
+        link = step_down(d->child, &hash);
+    }
+    return link;
+}
 
 static bs_dim_id dim_intern(bs_graph *g, const bs_dim_info *dim)
 {
-    for (int32_t i = 0; i < g->n_dims && dim->kind != BS_DIM_SYMBOL; i++) {
-        const bs_dim_info *d = &g->dims[i];
-        if (d->kind == dim->kind && d->parent == dim->parent && d->mul == dim->mul && d->add == dim->add &&
-            d->div == dim->div && d->maximum == dim->maximum)
-            return i;
-    }
-    if (g->n_dims == BS_MAX_DIMS) {
-        bs_graph_fail(g, BS_ERROR_LIMIT, "more than %d different dimensions", BS_MAX_DIMS);
+    bs_dim_id id = -1;
+    int32_t *link = NULL;
+    if (dim->kind != BS_DIM_SYMBOL || g->n_dims == 0) /* symbols are all different: none but the root is in the tree */
+        link = dim_find(g, dim, &id);
+    if (id >= 0)
+        return id;
+    if (g->n_dims == g->max_dims) {
+        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d different dimensions (bs_graph_desc.max_dims)", g->max_dims);
         return -1;
     }
-    g->dims[g->n_dims] = *dim;
-    return g->n_dims++;
+    id = g->n_dims++;
+    g->dims[id] = *dim;
+    g->dims[id].symbols = (id ? g->dims[id - 1].symbols : 0) + (dim->kind == BS_DIM_SYMBOL);
+    if (link)
+        *link = id;
+    return id;
 }
 
 /* Extents and their products must stay far from 2^63; one dimension of 2^30 is beyond any board. */
@@ -156,7 +237,7 @@ static bool dim_in_range(int64_t n) { return n >= 1 && n <= BS_DIM_LIMIT; }
 
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n)
 {
-    const bs_dim_info dim = {BS_DIM_CONST, -1, 0, 0, 0, n, 0};
+    const bs_dim_info dim = {.kind = BS_DIM_CONST, .parent = -1, .maximum = (int32_t)n};
     if (dim_in_range(n))
         return dim_intern(graph, &dim);
     bs_graph_fail(graph, BS_ERROR_SHAPE, "a dimension would be %lld, expected 1 .. 2^30", (long long)n);
@@ -207,7 +288,8 @@ bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t 
         return dim_fail(graph, parent, mul, add, div);
     if (p->kind == BS_DIM_CONST)
         return bs_dim_const(graph, maximum);
-    const bs_dim_info dim = {BS_DIM_DERIVED, parent, mul, add, div, maximum, 0};
+    const bs_dim_info dim = {.kind = BS_DIM_DERIVED, .parent = parent, .mul = (int32_t)mul, .add = (int32_t)add, .div = (int32_t)div,
+                             .maximum = (int32_t)maximum};
     return dim_intern(graph, &dim);
 }
 
@@ -225,7 +307,7 @@ bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum)
         return 0;
     }
     const char *text = bs_graph_text(graph, name);
-    const bs_dim_info dim = {BS_DIM_SYMBOL, -1, 0, 0, 0, maximum, (int32_t)(text - graph->text)};
+    const bs_dim_info dim = {.kind = BS_DIM_SYMBOL, .parent = -1, .maximum = (int32_t)maximum, .name = (int32_t)(text - graph->text)};
     const bs_dim_id id = dim_intern(graph, &dim);
     return id < 0 ? 0 : BS_DIM_TABLE + id;
 }
@@ -270,23 +352,77 @@ bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3)
 
 /* ------------------------------------------------------------------------------------------------ domains */
 
+static bool domains_equal(const bs_domain *a, const bs_domain *b)
+{
+    return a->kind == b->kind && a->parent == b->parent && a->router == b->router && a->path == b->path && a->rows == b->rows &&
+           a->height == b->height && a->width == b->width && a->size == b->size && a->lengths == b->lengths;
+}
+
+static uint64_t domain_hash(const bs_domain *d)
+{
+    const int32_t what[] = {d->parent, d->router, d->path, d->rows, d->height, d->width, d->size, d->lengths};
+    uint64_t hash = (uint64_t)d->kind;
+    for (size_t i = 0; i < sizeof what / sizeof *what; i++)
+        hash = mix(hash, what[i]);
+    return hash;
+}
+
 int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
 {
-    for (int32_t i = 1; i < graph->n_domains; i++) {
-        const bs_domain *d = &graph->domains[i];
-        if (d->kind == domain->kind && d->parent == domain->parent && d->router == domain->router &&
-            d->path == domain->path && d->rows == domain->rows && d->height == domain->height &&
-            d->width == domain->width && d->size == domain->size && d->lengths == domain->lengths)
-            return i;
-    }
-    if (graph->n_domains == graph->max_domains) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "more than %d domains", graph->max_domains);
+    uint64_t hash = domain_hash(domain);
+    int32_t *link = step_down(graph->domains[0].child, &hash); /* the root is made by nobody */
+    for (; *link; link = step_down(graph->domains[*link].child, &hash))
+        if (domains_equal(&graph->domains[*link], domain))
+            return *link;
+    if (graph->n_domains > graph->max_domains) {
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "the graph is full: %d domains (bs_graph_desc.max_domains)", graph->max_domains);
         return -1;
     }
-    bs_domain *d = &graph->domains[graph->n_domains];
+    const int32_t id = *link = graph->n_domains++;
+    bs_domain *d = &graph->domains[id];
     *d = *domain;
-    d->patches = d->kind == BS_DOMAIN_PATCHES ? graph->n_domains : graph->domains[d->parent].patches;
-    return graph->n_domains++;
+    const bs_domain *parent = &graph->domains[d->parent];
+    d->patches = d->kind == BS_DOMAIN_PATCHES ? id : parent->patches;
+    d->top = d->kind == BS_DOMAIN_PATH ? parent->top : id;
+    d->outermost = d->kind != BS_DOMAIN_PATH ? 0 : parent->outermost ? parent->outermost : id;
+    d->next = 0;
+    if (d->kind == BS_DOMAIN_PATH) {
+        d->next = graph->routers[d->router].path_domains;
+        graph->routers[d->router].path_domains = id;
+    }
+    return id;
+}
+
+/* -------------------------------------------------------------------------------------------------- names */
+
+/* Routers have names of their own. */
+static uint64_t named_hash(const char *name, bool router)
+{
+    uint64_t hash = router;
+    for (; *name; name++)
+        hash = (hash ^ (uint8_t)*name) * 1099511628211u;
+    return mix(hash, 0);
+}
+
+static bool is_router(const bs_node *node) { return node->router != 0; }
+
+/* The link that the node of this name, or else a new one, hangs at. */
+static int32_t *named_link(bs_graph *g, const char *name, bool router)
+{
+    uint64_t hash = named_hash(name, router);
+    int32_t *link = &g->first_name;
+    while (*link && (is_router(&g->nodes[*link]) != router || strcmp(bs_node_name(&g->nodes[*link]), name) != 0))
+        link = step_down(g->nodes[*link].child, &hash);
+    return link;
+}
+
+int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router)
+{
+    uint64_t hash = named_hash(name, router);
+    int32_t n = graph->first_name;
+    for (; n && (is_router(&graph->nodes[n]) != router || strcmp(bs_node_name(&graph->nodes[n]), name) != 0); hash >>= 1)
+        n = graph->nodes[n].child[hash & 1];
+    return n;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
@@ -296,7 +432,7 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
     if (n_in < op->min_in || n_in > op->max_in)
         return bs_graph_fail(g, BS_ERROR_GRAPH, "%d operands, expected %d .. %d", n_in, op->min_in, op->max_in);
     if (g->n_operands + n_in > g->max_operands || g->n_nodes > g->max_nodes)
-        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes)", g->max_nodes,
+        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes, max_operands)", g->max_nodes,
                              g->max_operands);
     for (int32_t i = 0; i < n_in; i++) {
         const bool none = in[i] == 0 && op->flags & BS_OP_VARIADIC && op->flags & BS_OP_STRUCTURAL;
@@ -361,17 +497,22 @@ static void infer_begin(bs_infer *infer, bs_graph *g, const bs_op *op, const int
     }
 }
 
+bs_bytes bs_value_elements(const bs_graph *g, const bs_value_info *value)
+{
+    bs_bytes elements = bs_bytes_of(1);
+    for (int32_t i = 0; i < value->rank; i++)
+        elements = bs_bytes_times(elements, bs_dim_max(g, value->dims[i]));
+    return elements;
+}
+
 static bool outputs_sound(bs_graph *g, const bs_infer *infer)
 {
     if (g->n_values + infer->n_out > g->max_values + 1)
         return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d values (bs_graph_desc.max_values)", g->max_values);
     for (int32_t i = 0; i < infer->n_out; i++) {
         const bs_value_info *out = &infer->out[i];
-        uint64_t elements = 1;
         char shape[128];
-        for (int32_t d = 0; d < out->rank; d++)
-            elements = bs_mul_u64(elements, (uint64_t)bs_dim_max(g, out->dims[d]));
-        if (elements > (uint64_t)1 << 40)
+        if (bs_bytes_less(bs_bytes_of((uint64_t)1 << 40), bs_value_elements(g, out)))
             return bs_graph_fail(g, BS_ERROR_SHAPE, "the result %s has more than 2^40 elements",
                                  bs_value_text(g, out, shape, sizeof shape));
     }
@@ -422,6 +563,9 @@ bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int3
         value->node = graph->n_nodes;
         value->output_index = i;
     }
+    if (op->flags & BS_OP_NAMED)
+        *named_link(graph, bs_node_name(node), is_router(node)) = graph->n_nodes;
+    graph->n_cell_nodes += node->domain != 0;
     graph->n_nodes++;
     return node;
 }
@@ -439,8 +583,9 @@ void bs_block_begin(bs_graph *graph, const char *name)
 {
     if (!graph || graph->status != BS_OK)
         return;
-    if (graph->n_blocks == BS_MAX_BLOCKS) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "block \"%.63s\": more than %d blocks", name ? name : "", BS_MAX_BLOCKS - 1);
+    if (graph->n_blocks > graph->max_blocks) {
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "block \"%.63s\": the graph is full: %d blocks (bs_graph_desc.max_blocks)", name ? name : "",
+                      graph->max_blocks);
         return;
     }
     bs_block *block = &graph->blocks[graph->n_blocks];

@@ -1,6 +1,7 @@
 /* model.c - the index of a model file: what it says of itself, its symbols, blocks, weights and nodes, each checked once.
  * Relies on model.h. Must never trust a number of the file, nor read weights. */
 #include "model.h"
+#include "structure.h"
 
 /* Arrays with one entry a symbol, block, weight or node are read side by side. */
 enum { MODEL_CURSORS = 6 };
@@ -75,8 +76,6 @@ static bs_status model_labels(model_open *o)
     bs_status status = model_text(o, "brainstorm.model.name", false, m->name, sizeof m->name);
     if (status == BS_OK)
         status = bs_gguf_u32(&m->gguf, "brainstorm.model.scale", false, 0, 64, &m->scale, o->error);
-    if (status == BS_OK)
-        status = bs_gguf_u32(&m->gguf, "brainstorm.value.count", true, 0, BS_MODEL_MAX_NODES * BS_MAX_OUTPUTS, &m->n_values, o->error);
     return status;
 }
 
@@ -129,13 +128,13 @@ static bs_status model_was_read(const model_open *o)
 
 bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error)
 {
-    const uint64_t left = bs_cursor_left(cursor) / each;
+    const uint64_t left = bs_bytes_figure(bs_bytes_share(bs_cursor_left(cursor), each));
     return left == 0 ? BS_OK : bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements that belong to nothing", key,
                                        (unsigned long long)left);
 }
 
 /* The name of an entry, from the first of the cursors. */
-static bs_status model_name(model_open *o, size_t bytes, bool required, uint64_t *at)
+static bs_status model_name(model_open *o, size_t bytes, bool required, bs_bytes *at)
 {
     *at = o->cursor[0].at;
     if (!bs_cursor_text(&o->cursor[0], o->name, bytes))
@@ -158,12 +157,12 @@ static bs_status model_entries(model_open *o, const char *what, int32_t count, b
 
 static void *model_take(const model_open *o, int32_t count, size_t each, bs_status *status)
 {
-    const uint64_t bytes = bs_mul_u64((uint64_t)(count > 0 ? count : 1), each); /* capped counts */
-    void *memory = bs_arena_take(o->arena, (size_t)bytes);
+    const bs_bytes bytes = bs_bytes_array(count > 0 ? count : 1, each);
+    void *memory = bs_take(o->arena, bytes);
     if (!memory)
         *status = bs_fail_arena(o->error, o->arena, bytes, "the index of a model file");
     else
-        memset(memory, 0, (size_t)bytes);
+        memset(memory, 0, (size_t)bs_bytes_figure(bytes));
     return memory;
 }
 
@@ -174,7 +173,7 @@ static bs_status model_symbol(model_open *o, int32_t index)
     bs_model_symbol *symbol = &o->model->symbols[index];
     bs_status status = model_name(o, BS_MAX_NAME, false, &symbol->name_at);
     symbol->maximum = bs_cursor_i64(&o->cursor[1]);
-    o->model->text_bytes += strlen(o->name) + 1;
+    o->model->text_bytes = bs_bytes_add(o->model->text_bytes, bs_bytes_of(strlen(o->name) + 1));
     if (status == BS_OK)
         status = model_was_read(o);
     if (status == BS_OK && symbol->maximum < 1)
@@ -188,6 +187,8 @@ static bs_status model_symbols(model_open *o)
     bs_status status = model_count(o, lists[0].key, lists[0].type, 0, BS_MODEL_MAX_SYMBOLS, &o->model->n_symbols);
     if (status == BS_OK)
         status = model_arrays(o, lists, 2, o->model->n_symbols);
+    if (status == BS_OK)
+        o->model->symbols = model_take(o, o->model->n_symbols, sizeof *o->model->symbols, &status);
     return status == BS_OK ? model_entries(o, "symbol", o->model->n_symbols, model_symbol) : status;
 }
 
@@ -198,16 +199,16 @@ static bs_status model_block_record(model_open *o, bs_model_block *block, int32_
 {
     const bs_gguf *gguf = &o->model->gguf;
     const uint32_t head = bs_model_head_bytes(o->model);
-    const unsigned long long bytes = block->bytes;
+    const unsigned long long bytes = bs_bytes_figure(block->bytes);
     if (number == -1)
         return bytes == 0 ? BS_OK : bs_fail(o->error, BS_ERROR_FORMAT, "it has %llu bytes, but no tensor", bytes);
     if (number <= o->last_tensor || (uint32_t)number >= gguf->n_tensors)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor is %d, expected -1 or one of %d .. %d", number, o->last_tensor + 1,
                        (int32_t)gguf->n_tensors - 1);
     const bs_gguf_tensor *tensor = &gguf->tensors[number];
-    if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || tensor->bytes != bytes)
+    if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || bs_bytes_figure(tensor->bytes) != bytes)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor %d is of type %u, rank %u and %llu bytes, expected %u, 1 and %llu", number,
-                       (unsigned)tensor->type, (unsigned)tensor->rank, (unsigned long long)tensor->bytes, BS_GGUF_TENSOR_I8, bytes);
+                       (unsigned)tensor->type, (unsigned)tensor->rank, (unsigned long long)bs_bytes_figure(tensor->bytes), BS_GGUF_TENSOR_I8, bytes);
     if (bytes < head)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %u", bytes, (unsigned)head);
     block->offset = tensor->offset;
@@ -220,11 +221,11 @@ static bs_status model_block(model_open *o, int32_t index)
     bs_model_block *block = &o->model->blocks[index];
     const int32_t n = o->model->n_nodes;
     bs_status status = model_name(o, BS_MAX_NAME, true, &block->name_at);
-    o->model->text_bytes += strlen(o->name) + 1;
+    o->model->text_bytes = bs_bytes_add(o->model->text_bytes, bs_bytes_of(strlen(o->name) + 1));
     block->first_node = bs_cursor_i32(&o->cursor[1]);
     block->end_node = bs_cursor_i32(&o->cursor[2]);
     const int32_t tensor = bs_cursor_i32(&o->cursor[3]);
-    block->bytes = bs_cursor_u64(&o->cursor[4]);
+    block->bytes = bs_bytes_of(bs_cursor_u64(&o->cursor[4]));
     block->crc32 = bs_cursor_u32(&o->cursor[5]);
     if (status == BS_OK)
         status = model_was_read(o);
@@ -245,7 +246,7 @@ static bs_status model_blocks(model_open *o)
                                        {"brainstorm.block.bytes", BS_GGUF_U64},      {"brainstorm.block.crc32", BS_GGUF_U32}};
     bs_model *m = o->model;
     o->last_tensor = -1;
-    bs_status status = model_count(o, lists[0].key, lists[0].type, 1, BS_MAX_BLOCKS, &m->n_blocks);
+    bs_status status = model_count(o, lists[0].key, lists[0].type, 1, BS_MODEL_MAX_BLOCKS, &m->n_blocks);
     if (status == BS_OK)
         status = model_arrays(o, lists, 6, m->n_blocks);
     if (status == BS_OK)
@@ -265,20 +266,20 @@ static bs_status model_weight_shape(model_open *o, bs_model_weight *w)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its type is %d, expected 0 .. %d", w->dtype, BS_DTYPE_COUNT - 1);
     if (w->rank < 1 || w->rank > BS_MAX_RANK)
         return bs_fail(o->error, BS_ERROR_FORMAT, "its rank is %d, expected 1 .. %d", w->rank, BS_MAX_RANK);
-    w->bytes = bs_dtype_bytes((bs_dtype)w->dtype);
+    w->bytes = bs_bytes_of(bs_dtype_bytes((bs_dtype)w->dtype));
     for (int32_t i = 0; i < w->rank; i++) {
         w->dim[i] = bs_cursor_i64(dims);
         if (dims->status != BS_OK)
             return bs_cursor_fail(dims, o->error, model_dims.key);
         if (w->dim[i] < 1)
             return bs_fail(o->error, BS_ERROR_FORMAT, "its dimension %d is %lld, expected 1 or more", i, (long long)w->dim[i]);
-        w->bytes = bs_mul_u64(w->bytes, (uint64_t)w->dim[i]);
+        w->bytes = bs_bytes_times(w->bytes, w->dim[i]);
     }
     return BS_OK;
 }
 
 /* Weights are listed block by block in the order of their bytes: ranges are contiguous, nothing overlaps. */
-static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t index, uint64_t offset)
+static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t index, bs_bytes offset)
 {
     bs_model *m = o->model;
     const int32_t before = index ? w[-1].block : 0;
@@ -286,17 +287,17 @@ static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t i
         return bs_fail(o->error, BS_ERROR_FORMAT, "its block is %d, expected %d .. %d", w->block, before, m->n_blocks - 1);
     bs_model_block *block = &m->blocks[w->block];
     const bool first = index == 0 || w->block != before;
-    const uint64_t used = first ? bs_model_head_bytes(m) : w[-1].offset + w[-1].bytes - block->offset;
-    if (offset % 256 != 0 || offset < used)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its offset is %llu, expected a multiple of 256 from %llu on", (unsigned long long)offset,
-                       (unsigned long long)used);
-    if (bs_add_u64(offset, w->bytes) > block->bytes)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "%llu bytes at offset %llu do not lie in a record of %llu", (unsigned long long)w->bytes,
-                       (unsigned long long)offset, (unsigned long long)block->bytes);
+    const bs_bytes used = first ? bs_bytes_of(bs_model_head_bytes(m)) : bs_bytes_sub(bs_bytes_add(w[-1].offset, w[-1].bytes), block->offset);
+    if (!bs_bytes_aligned_to(offset, 256) || bs_bytes_less(offset, used))
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its offset is %llu, expected a multiple of 256 from %llu on",
+                       (unsigned long long)bs_bytes_figure(offset), (unsigned long long)bs_bytes_figure(used));
+    if (bs_bytes_less(block->bytes, bs_bytes_add(offset, w->bytes)))
+        return bs_fail(o->error, BS_ERROR_FORMAT, "%llu bytes at offset %llu do not lie in a record of %llu", (unsigned long long)bs_bytes_figure(w->bytes),
+                       (unsigned long long)bs_bytes_figure(offset), (unsigned long long)bs_bytes_figure(block->bytes));
     if (first)
         block->first_weight = index;
     block->end_weight = index + 1;
-    w->offset = block->offset + offset;
+    w->offset = bs_bytes_add(block->offset, offset);
     return BS_OK;
 }
 
@@ -308,7 +309,7 @@ static bs_status model_weight(model_open *o, int32_t index)
     w->block = bs_cursor_i32(&o->cursor[1]);
     w->dtype = bs_cursor_i32(&o->cursor[2]);
     w->rank = bs_cursor_i32(&o->cursor[3]);
-    const uint64_t offset = bs_cursor_u64(&o->cursor[4]);
+    const bs_bytes offset = bs_bytes_of(bs_cursor_u64(&o->cursor[4]));
     if (status == BS_OK)
         status = model_was_read(o);
     if (status == BS_OK)
@@ -316,23 +317,46 @@ static bs_status model_weight(model_open *o, int32_t index)
     return status == BS_OK ? model_weight_place(o, w, index, offset) : status;
 }
 
+/* The heap's root is the largest. */
+static void sift_weight(bs_model_weight *w, int32_t root, int32_t count)
+{
+    const int32_t moved = w[root].by_hash;
+    for (int32_t child; (child = 2 * root + 1) < count; root = child) {
+        if (child + 1 < count && w[w[child + 1].by_hash].hash > w[w[child].by_hash].hash)
+            child++;
+        if (w[moved].hash >= w[w[child].by_hash].hash)
+            break;
+        w[root].by_hash = w[child].by_hash;
+    }
+    w[root].by_hash = moved;
+}
+
+/* Heap sort: no recursion, no bad inputs. */
+static void sort_weights(bs_model_weight *w, int32_t count)
+{
+    for (int32_t i = 0; i < count; i++)
+        w[i].by_hash = i;
+    for (int32_t i = count / 2; i-- > 0;)
+        sift_weight(w, i, count);
+    for (int32_t n = count - 1; n > 0; n--) {
+        const int32_t largest = w[0].by_hash;
+        w[0].by_hash = w[n].by_hash;
+        w[n].by_hash = largest;
+        sift_weight(w, 0, n);
+    }
+}
+
 static bs_status model_weights_unique(model_open *o)
 {
     const bs_model *m = o->model;
-    const size_t mark = o->arena->used;
-    bs_status status = BS_OK;
-    uint64_t twice, *hashes = model_take(o, m->n_weights, sizeof *hashes, &status);
-    o->arena->used = mark;
-    if (!hashes)
-        return status;
-    for (int32_t i = 0; i < m->n_weights; i++)
-        hashes[i] = m->weights[i].hash;
-    if (bs_hashes_unique(hashes, (size_t)m->n_weights, &twice))
+    sort_weights(m->weights, m->n_weights);
+    int32_t k = 1;
+    while (k < m->n_weights && m->weights[m->weights[k].by_hash].hash != m->weights[m->weights[k - 1].by_hash].hash)
+        k++;
+    if (k >= m->n_weights)
         return BS_OK;
-    const bs_model_weight *w = m->weights;
-    while (w->hash != twice)
-        w++;
-    status = bs_gguf_text(&m->gguf, w->name_at, o->name, sizeof o->name, o->error);
+    const bs_model_weight *w = &m->weights[m->weights[k].by_hash];
+    const bs_status status = bs_gguf_text(&m->gguf, w->name_at, o->name, sizeof o->name, o->error);
     return status == BS_OK ? bs_fail(o->error, BS_ERROR_FORMAT, "two weights are called \"%s\"", o->name) : status;
 }
 
@@ -376,6 +400,8 @@ static bs_status model_node_arrays(model_open *o)
         status = model_count(o, "brainstorm.node.inputs", BS_GGUF_I32, 0, BS_MODEL_MAX_OPERANDS, &m->n_operands);
     if (status == BS_OK)
         status = model_count(o, "brainstorm.node.params", BS_GGUF_I32, 0, BS_MODEL_MAX_NODES * BS_MODEL_MAX_PARAMS, &n_params);
+    if (status == BS_OK)
+        status = bs_gguf_u32(&m->gguf, "brainstorm.value.count", true, 0, (uint32_t)m->n_nodes * BS_MAX_OUTPUTS, &m->n_values, o->error);
     return status;
 }
 
@@ -390,13 +416,35 @@ static bs_status model_nodes(model_open *o)
         const bs_status status = bs_model_walk_next(&walk, &node, o->error);
         if (status != BS_OK)
             return status;
-        m->text_bytes += bs_op_get(node.op)->params_bytes + sizeof(void *) + strlen(node.name) + 1;
+        const bs_op *op = bs_op_get(node.op);
+        m->text_bytes = bs_bytes_add(m->text_bytes, bs_bytes_of(op->params_bytes + sizeof(void *) + strlen(node.name) + 1));
+        m->n_routers += op == &bs_op_route;
+        m->n_domains += op == &bs_op_scatter || op == &bs_op_rows || op == &bs_op_patches || op == &bs_op_segments;
     }
     const bs_status status = bs_model_used_up(&walk.in, "brainstorm.node.inputs", sizeof(int32_t), o->error);
     return status == BS_OK ? bs_model_used_up(&walk.param, "brainstorm.node.params", sizeof(int32_t), o->error) : status;
 }
 
 /* ---------------------------------------------------------------------------------------------- all of it */
+
+static bs_bytes model_table(uint64_t count, size_t each)
+{
+    return bs_bytes_align(bs_bytes_product(bs_bytes_of(count > 0 ? count : 1), bs_bytes_of(each))); /* as model_take */
+}
+
+bs_status bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *error)
+{
+    static const char *const names[] = {"brainstorm.symbol.name", "brainstorm.block.name", "brainstorm.weight.name"};
+    static const size_t each[] = {sizeof(bs_model_symbol), sizeof(bs_model_block), sizeof(bs_model_weight)};
+    uint64_t counts[3];
+    bs_gguf_need gguf;
+    bs_bytes index = bs_bytes_of(0);
+    const bs_status status = bs_gguf_measure(source, names, counts, 3, &gguf, error);
+    for (int32_t i = 0; i < 3; i++)
+        index = bs_bytes_add(index, model_table(counts[i], each[i]));
+    *bytes = bs_bytes_add(bs_bytes_align(bs_bytes_of(sizeof(bs_model))), bs_bytes_add(gguf.bytes, bs_bytes_max(index, gguf.passing_bytes)));
+    return status;
+}
 
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
 {

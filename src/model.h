@@ -8,11 +8,12 @@
 #include "gguf.h"
 #include "op.h"
 
-/* Caps of a file: beyond any network for a board, and small enough that what is quadratic in them does not matter. */
-#define BS_MODEL_MAX_NODES 8192
-#define BS_MODEL_MAX_OPERANDS 65536
-#define BS_MODEL_MAX_WEIGHTS 8192
-#define BS_MODEL_MAX_SYMBOLS 64
+/* Caps of a file, those of a graph: what it holds is limited by its bytes long before, and nothing is quadratic in them. */
+#define BS_MODEL_MAX_NODES BS_MAX_ENTRIES
+#define BS_MODEL_MAX_OPERANDS (4 * BS_MAX_ENTRIES)
+#define BS_MODEL_MAX_WEIGHTS BS_MAX_ENTRIES
+#define BS_MODEL_MAX_BLOCKS BS_MAX_ENTRIES
+#define BS_MODEL_MAX_SYMBOLS 65535 /* that a dimension can name */
 #define BS_MODEL_MAX_PARAMS 32
 
 /* Of a record, from version 2 on: so that what a streamed read brought can be told from anything else. */
@@ -23,22 +24,24 @@
 
 /* A range of nodes and its record. Nodes count from 0 here, as in the file. */
 typedef struct bs_model_block {
-    uint64_t name_at; /* of the string, its length included */
-    uint64_t offset, bytes; /* the head included */
+    bs_bytes name_at; /* of the string, its length included */
+    bs_bytes offset, bytes; /* the head included */
     int32_t first_node, end_node;
     int32_t first_weight, end_weight;
     uint32_t crc32; /* of what follows the head */
 } bs_model_block;
 
 typedef struct bs_model_weight {
-    uint64_t hash, name_at;
-    uint64_t offset, bytes; /* absolute */
+    uint64_t hash;
+    bs_bytes name_at;
+    bs_bytes offset, bytes; /* absolute */
     int64_t dim[BS_MAX_RANK];
     int32_t dtype, rank, block;
+    int32_t by_hash; /* entry k of the table: which weight is the k-th by its hash */
 } bs_model_weight;
 
 typedef struct bs_model_symbol {
-    uint64_t name_at;
+    bs_bytes name_at;
     int64_t maximum;
 } bs_model_symbol;
 
@@ -54,16 +57,17 @@ struct bs_model {
     uint64_t file_id;
     uint32_t version, opset, scale, n_values;
     int32_t n_nodes, n_operands, n_blocks, n_weights, n_symbols;
-    uint64_t text_bytes; /* that names and parameters will take in the graph */
+    int32_t n_routers, n_domains; /* of the graph, at most */
+    bs_bytes text_bytes; /* that names and parameters will take in the graph */
     bs_model_block *blocks;
     bs_model_weight *weights;
-    bs_model_symbol symbols[BS_MODEL_MAX_SYMBOLS];
+    bs_model_symbol *symbols;
 };
 
 /* One stored node, decoded; what it has no parameters for is 0. */
 typedef struct bs_model_node {
     int32_t op, block, n_in, n_params;
-    int32_t in[BS_MAX_PATHS + 1];
+    const int32_t *in; /* where the walk puts operands; NULL: there is no room */
     int32_t params[BS_MODEL_MAX_PARAMS];
     char name[BS_MAX_NAME];
 } bs_model_node;
@@ -75,6 +79,8 @@ bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t ea
 typedef struct bs_model_walk {
     bs_cursor op, name, in_count, in, param_count, param, block;
     int32_t index; /* of the node read last; -1 before the first */
+    int32_t *operands; /* room for those of one node; NULL: they are passed over */
+    int32_t room;
 } bs_model_walk;
 
 /* Bytes of the head that each record of this file has. */
@@ -83,6 +89,8 @@ static inline uint32_t bs_model_head_bytes(const bs_model *model)
     return model->version >= 2 ? BS_MODEL_HEAD_BYTES : 0;
 }
 
+/* What bs_model_index takes of an arena on top of GGUF's own, at most; 0 and a status when the header cannot be read. */
+bs_status bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *error);
 /* Everything that the keys say, checked; model->gguf is open. The index goes to `arena`. */
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);
 

@@ -21,17 +21,25 @@ void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk)
     walk_cursor(model, "brainstorm.node.params", &walk->param);
     walk_cursor(model, "brainstorm.node.block", &walk->block);
     walk->index = -1;
+    walk->operands = NULL;
+    walk->room = 0;
 }
 
-/* The list of one node: as many numbers as the next count says. */
-static bs_status walk_list(bs_cursor *counts, bs_cursor *list, const char *what, int32_t most, int32_t *count, int32_t *target, bs_error *error)
+/* How many numbers of a list are one node's. */
+static bs_status walk_count(bs_cursor *counts, const char *what, int32_t most, int32_t *count, bs_error *error)
 {
     *count = bs_cursor_i32(counts);
     if (counts->status != BS_OK)
         return bs_cursor_fail(counts, error, what);
-    if (*count < 0 || *count > most)
-        return bs_fail(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most);
-    return bs_cursor_take(list, target, (uint64_t)*count * sizeof *target) ? BS_OK : bs_cursor_fail(list, error, what);
+    return *count >= 0 && *count <= most ? BS_OK : bs_fail(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most);
+}
+
+/* target: NULL when they are not asked for. */
+static bs_status walk_list(bs_cursor *list, const char *what, int32_t count, int32_t *target, bs_error *error)
+{
+    const bs_bytes bytes = bs_bytes_array(count, sizeof *target);
+    const bool there = target ? bs_cursor_take(list, target, bytes) : bs_cursor_skip(list, bytes);
+    return there ? BS_OK : bs_cursor_fail(list, error, what);
 }
 
 static bs_status walk_op(bs_model_walk *walk, bs_model_node *node, bs_error *error)
@@ -47,14 +55,25 @@ static bs_status walk_op(bs_model_walk *walk, bs_model_node *node, bs_error *err
     return BS_OK;
 }
 
+/* What does not fit into the room is passed over: whoever gave it says so. */
+static bs_status walk_operands(bs_model_walk *walk, bs_model_node *node, bs_error *error)
+{
+    const bs_status status = walk_count(&walk->in_count, "inputs", BS_MAX_PATHS + 1, &node->n_in, error);
+    int32_t *const target = node->n_in <= walk->room ? walk->operands : NULL;
+    node->in = target;
+    return status == BS_OK ? walk_list(&walk->in, "inputs", node->n_in, target, error) : status;
+}
+
 /* Fewer parameters than the op has: the file is older, and zero means default. */
 static bs_status walk_node(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
     bs_status status = walk_op(walk, node, error);
     if (status == BS_OK)
-        status = walk_list(&walk->in_count, &walk->in, "inputs", BS_MAX_PATHS + 1, &node->n_in, node->in, error);
+        status = walk_operands(walk, node, error);
     if (status == BS_OK)
-        status = walk_list(&walk->param_count, &walk->param, "parameters", bs_op_get(node->op)->n_fields, &node->n_params, node->params, error);
+        status = walk_count(&walk->param_count, "parameters", bs_op_get(node->op)->n_fields, &node->n_params, error);
+    if (status == BS_OK)
+        status = walk_list(&walk->param, "parameters", node->n_params, node->params, error);
     node->block = bs_cursor_i32(&walk->block);
     return status == BS_OK && walk->block.status != BS_OK ? bs_cursor_fail(&walk->block, error, "its block") : status;
 }
@@ -72,13 +91,21 @@ bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error 
 /* ------------------------------------------------------------------------------------------------ symbols */
 
 /* The maxima that the symbols will get: the file's, or what the caller's inputs ask for. */
-typedef struct model_maxima {
-    int64_t maximum[BS_MODEL_MAX_SYMBOLS];
-    bool set[BS_MODEL_MAX_SYMBOLS];
-} model_maxima;
+typedef struct model_maximum {
+    int64_t maximum;
+    bool set; /* by an input */
+} model_maximum;
+
+/* Until the symbols are made, the graph's empty table of dimensions holds what they will be: one entry each. */
+static model_maximum *maximum_of(bs_graph *graph, int64_t symbol)
+{
+    return (model_maximum *)(void *)&graph->dims[symbol];
+}
+
+typedef char model_maximum_fits[sizeof(model_maximum) <= sizeof(bs_dim_info) ? 1 : -1];
 
 /* One dimension of an input, as structure.h encodes it: a constant, or symbol number + 65536 (factor - 1), negated. */
-static bs_status maxima_dim(const bs_model *model, model_maxima *m, const bs_model_input *input, int32_t index,
+static bs_status maxima_dim(const bs_model *model, bs_graph *graph, const bs_model_input *input, int32_t index,
                             int32_t code, bs_error *error)
 {
     const int64_t wanted = input->dim[index], negated = -(int64_t)code;
@@ -93,27 +120,28 @@ static bs_status maxima_dim(const bs_model *model, model_maxima *m, const bs_mod
         return bs_fail(error, BS_ERROR_FORMAT, "dimension %d is symbol %d of %d", index, (int)symbol + 1, model->n_symbols);
     if (wanted < 1 || wanted % factor != 0)
         return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a positive multiple of %d", index, (long long)wanted, (int)factor);
-    if (m->set[symbol] && m->maximum[symbol] != wanted / factor)
+    model_maximum *m = maximum_of(graph, symbol);
+    if (m->set && m->maximum != wanted / factor)
         return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index, (long long)wanted,
-                       (long long)(m->maximum[symbol] * factor));
-    m->maximum[symbol] = wanted / factor;
-    m->set[symbol] = true;
+                       (long long)(m->maximum * factor));
+    m->maximum = wanted / factor;
+    m->set = true;
     return BS_OK;
 }
 
-static bs_status maxima_input(const bs_model *model, model_maxima *m, const bs_model_input *input,
+static bs_status maxima_input(const bs_model *model, bs_graph *graph, const bs_model_input *input,
                               const bs_model_node *node, bs_error *error)
 {
     if (node->params[1] != input->rank || input->rank < 1 || input->rank > BS_MAX_RANK)
         return bs_fail(error, BS_ERROR_SHAPE, "its rank is %d, expected %d", input->rank, node->params[1]);
     bs_status status = BS_OK;
     for (int32_t i = 0; status == BS_OK && i < input->rank; i++)
-        status = maxima_dim(model, m, input, i, node->params[2 + i], error);
+        status = maxima_dim(model, graph, input, i, node->params[2 + i], error);
     return status;
 }
 
 /* Looks for one input among the nodes. */
-static bs_status maxima_find(const bs_model *model, model_maxima *m, const bs_model_input *input, bs_error *error)
+static bs_status maxima_find(const bs_model *model, bs_graph *graph, const bs_model_input *input, bs_error *error)
 {
     bs_model_walk walk;
     bs_model_node node;
@@ -125,7 +153,7 @@ static bs_status maxima_find(const bs_model *model, model_maxima *m, const bs_mo
         if (status == BS_OK && (bs_op_get(node.op) != &bs_op_input || strcmp(node.name, input->name) != 0))
             continue;
         if (status == BS_OK) {
-            status = maxima_input(model, m, input, &node, error);
+            status = maxima_input(model, graph, input, &node, error);
             if (status != BS_OK)
                 bs_error_prefix(error, "input \"%s\": ", node.name);
         }
@@ -134,22 +162,23 @@ static bs_status maxima_find(const bs_model *model, model_maxima *m, const bs_mo
     return bs_fail(error, BS_ERROR_ARGUMENT, "the model has no input \"%.64s\"", input->name);
 }
 
-static bs_status maxima_decide(const bs_model *model, const bs_model_build_desc *desc, model_maxima *m, bs_error *error)
+static bs_status maxima_decide(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
 {
     bs_status status = BS_OK;
-    memset(m, 0, sizeof *m);
+    if (model->n_symbols > graph->max_dims)
+        return bs_fail(error, BS_ERROR_LIMIT, "%d symbols, the graph has room for %d dimensions (bs_graph_desc.max_dims)", model->n_symbols,
+                       graph->max_dims);
     for (int32_t i = 0; i < model->n_symbols; i++)
-        m->maximum[i] = model->symbols[i].maximum;
+        *maximum_of(graph, i) = (model_maximum){model->symbols[i].maximum, false};
     for (int32_t i = 0; status == BS_OK && desc && i < desc->n_inputs; i++)
-        status = maxima_find(model, m, &desc->inputs[i], error);
+        status = maxima_find(model, graph, &desc->inputs[i], error);
     return status;
 }
 
 /* Symbols are numbered in the order they are made: all of them, before any node. */
 static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
 {
-    model_maxima maxima;
-    const bs_status status = maxima_decide(model, desc, &maxima, error);
+    const bs_status status = maxima_decide(model, graph, desc, error);
     if (status != BS_OK)
         return status;
     for (int32_t i = 0; i < model->n_symbols; i++) {
@@ -157,7 +186,7 @@ static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_
         const bs_status found = bs_gguf_text(&model->gguf, model->symbols[i].name_at, name, sizeof name, error);
         if (found != BS_OK)
             return found;
-        bs_symbol(graph, name, maxima.maximum[i]);
+        bs_symbol(graph, name, maximum_of(graph, i)->maximum);
     }
     return bs_graph_check(graph, error);
 }
@@ -184,7 +213,7 @@ static bs_status build_node(bs_graph *graph, const bs_model_node *node)
  * them is told how many bits they have. Numbers inside the net stay the same. */
 static void widen_convert(const bs_graph *graph, bs_model_node *node, int32_t bits)
 {
-    const bool known = node->n_in == 1 && node->in[0] > 0 && node->in[0] < graph->n_values;
+    const bool known = node->n_in == 1 && node->in && node->in[0] > 0 && node->in[0] < graph->n_values;
     const bool from_codes = known && graph->values[node->in[0]].dtype == BS_U16, to_codes = node->params[0] == BS_U8;
     const float factor = (float)(1 << (bits - 8));
     float scale;
@@ -238,7 +267,7 @@ static bs_status replay_open_block(model_replay *r)
         return status;
     bs_block_begin(r->graph, name);
     r->next_block++;
-    return bs_graph_check(r->graph, r->error);
+    return bs_graph_failure(r->graph, r->error);
 }
 
 /* Ends what ends before node `index`, begins what begins there. Blocks are never empty and properly nested. */
@@ -261,13 +290,15 @@ static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index
     if (node->block != r->graph->current_block)
         return bs_fail(r->error, BS_ERROR_FORMAT, "node %d is said to be of block %d, but lies in block %d", index, node->block,
                        r->graph->current_block);
+    if (bs_op_get(node->op)->upgrade)
+        bs_op_get(node->op)->upgrade(node->params, (int32_t)r->model->opset);
     if (r->code_bits > 8)
         widen_codes(r->graph, node, r->code_bits);
     if (r->floor != 0)
         replace_floor(node, r->floor);
     if (build_node(r->graph, node) == BS_OK)
         return BS_OK;
-    bs_graph_check(r->graph, r->error);
+    bs_graph_failure(r->graph, r->error);
     bs_error_prefix(r->error, "node %d: ", index);
     return r->graph->status;
 }
@@ -292,6 +323,8 @@ static bs_status build_nodes(model_replay *r)
     bs_status status = BS_OK;
     bs_model_walk_begin(r->model, &walk);
     for (int32_t i = 0; status == BS_OK && i < r->model->n_nodes; i++) {
+        walk.operands = r->graph->operands + r->graph->n_operands; /* where they belong */
+        walk.room = r->graph->max_operands - r->graph->n_operands;
         status = bs_model_walk_next(&walk, &node, r->error);
         if (status == BS_OK)
             status = replay_node(r, &node, i);

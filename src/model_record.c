@@ -34,7 +34,7 @@ static bs_status head_check(const bs_model *model, int32_t index, const uint8_t 
     const struct { const char *name; uint64_t is, expected; } fields[] = {
         {"magic", head_u32(head, 0), BS_MODEL_HEAD_MAGIC},     {"version", head_u32(head, 4), BS_MODEL_HEAD_VERSION},
         {"file id", head_u64(head, 24), model->file_id},       {"block", head_u32(head, 8), (uint32_t)index},
-        {"CRC-32", head_u32(head, 12), block->crc32},          {"length", head_u64(head, 16), block->bytes},
+        {"CRC-32", head_u32(head, 12), block->crc32},          {"length", head_u64(head, 16), bs_bytes_figure(block->bytes)},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].is != fields[i].expected)
@@ -67,6 +67,8 @@ uint32_t bs_model_fetch_alignment(const bs_model *model)
 
 bs_status bs_model_can_stream(const bs_model *model, bs_error *error)
 {
+    if (!model)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_can_stream: the model is NULL");
     if (model->version < 2)
         return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s: a model file of version %u cannot be streamed: write it anew in version %d",
                        model->where, (unsigned)model->version, BS_MODEL_VERSION);
@@ -82,7 +84,7 @@ static bs_status stream_locate(const void *user, const bs_weight_info *info, int
     if (info->handle >= (uint64_t)model->n_weights)
         return BS_ERROR_ARGUMENT;
     *block = model->weights[info->handle].block;
-    *offset = model->weights[info->handle].offset;
+    *offset = bs_bytes_figure(model->weights[info->handle].offset);
     return BS_OK;
 }
 
@@ -93,9 +95,9 @@ static bs_status stream_record(const void *user, int32_t index, bs_record *recor
     if (index < 0 || index >= model->n_blocks)
         return BS_ERROR_ARGUMENT;
     const bs_model_block *block = &model->blocks[index];
-    record->offset = block->offset;
-    record->bytes = block->bytes;
-    record->head_bytes = block->bytes ? BS_MODEL_HEAD_BYTES : 0;
+    record->offset = bs_bytes_figure(block->offset);
+    record->bytes = bs_bytes_figure(block->bytes);
+    record->head_bytes = bs_bytes_any(block->bytes) ? BS_MODEL_HEAD_BYTES : 0;
     record->crc32 = block->crc32;
     return BS_OK;
 }
@@ -115,23 +117,23 @@ static int64_t stream_file_read(const bs_model *model, uint64_t offset, void *bu
 static bs_status stream_fetch(const void *user, uint64_t offset, void *buffer, size_t bytes)
 {
     const bs_model *model = user;
-    const uint64_t size = model->gguf.source.size, mask = stream_is_direct(model) ? model->stream_alignment - 1 : 0;
-    const uint64_t end = bs_add_u64(size, mask) & ~mask;
-    if (((offset | bytes | (uintptr_t)buffer) & mask) != 0 || offset > end || bytes > end - offset)
+    const bs_bytes size = model->gguf.source.size, at = bs_bytes_of(offset), end = bs_bytes_add(at, bs_bytes_of(bytes));
+    const uint32_t alignment = stream_is_direct(model) ? model->stream_alignment : 1;
+    if (((offset | bytes | (uintptr_t)buffer) & (alignment - 1)) != 0 || bs_bytes_less(bs_bytes_align_to(size, alignment), end))
         return BS_ERROR_ARGUMENT;
-    const uint64_t left = offset < size ? size - offset : 0, there = left < bytes ? left : bytes;
-    if (there == 0)
+    if (bytes == 0 || !bs_bytes_less(at, size))
         return BS_OK;
+    const bs_bytes there = bs_bytes_sub(bs_bytes_min(end, size), at);
     if (!model->platform)
-        return bs_source_read(&model->gguf.source, offset, buffer, there);
+        return bs_source_read(&model->gguf.source, at, buffer, there);
     const int64_t got = stream_file_read(model, offset, buffer, bytes);
-    return got >= 0 && (uint64_t)got >= there ? BS_OK : BS_ERROR_IO;
+    return got >= 0 && (uint64_t)got >= bs_bytes_figure(there) ? BS_OK : BS_ERROR_IO;
 }
 
 static bs_status stream_verify(const void *user, int32_t index, const void *head)
 {
     const bs_model *model = user;
-    if (index < 0 || index >= model->n_blocks || model->blocks[index].bytes == 0)
+    if (index < 0 || index >= model->n_blocks || !bs_bytes_any(model->blocks[index].bytes))
         return BS_ERROR_ARGUMENT;
     return head_check(model, index, head, NULL);
 }
@@ -151,17 +153,18 @@ void bs_model_stream_source(const bs_model *model, bs_weights *weights)
 /* -------------------------------------------------------------------------------------------------- check */
 
 /* All of it or a failure, from `at` of the record on. */
-static bs_status check_read(const bs_model *model, const bs_model_block *block, uint64_t at, void *buffer, size_t bytes, bs_error *error)
+static bs_status check_read(const bs_model *model, const bs_model_block *block, bs_bytes at, void *buffer, bs_bytes bytes, bs_error *error)
 {
-    const bs_status status = bs_source_read(&model->gguf.source, block->offset + at, buffer, bytes);
-    return status == BS_OK ? BS_OK : bs_fail(error, status, "reading %llu bytes at byte %llu failed", (unsigned long long)bytes,
-                                             (unsigned long long)(block->offset + at));
+    const bs_bytes from = bs_bytes_add(block->offset, at);
+    const bs_status status = bs_source_read(&model->gguf.source, from, buffer, bytes);
+    return status == BS_OK ? BS_OK : bs_fail(error, status, "reading %llu bytes at byte %llu failed",
+                                             (unsigned long long)bs_bytes_figure(bytes), (unsigned long long)bs_bytes_figure(from));
 }
 
 static bs_status check_head(const bs_model *model, int32_t index, bs_error *error)
 {
     uint8_t head[BS_MODEL_HEAD_BYTES];
-    const bs_status status = check_read(model, &model->blocks[index], 0, head, sizeof head, error);
+    const bs_status status = check_read(model, &model->blocks[index], bs_bytes_of(0), head, bs_bytes_of(sizeof head), error);
     return status == BS_OK ? head_check(model, index, head, error) : status;
 }
 
@@ -169,14 +172,13 @@ static bs_status check_crc(const bs_model *model, const bs_model_block *block, b
 {
     uint8_t piece[512];
     uint32_t crc = 0;
-    for (uint64_t at = bs_model_head_bytes(model); at < block->bytes;) {
-        const uint64_t left = block->bytes - at;
-        const size_t bytes = left < sizeof piece ? (size_t)left : sizeof piece;
+    for (bs_bytes at = bs_bytes_of(bs_model_head_bytes(model)); bs_bytes_less(at, block->bytes);) {
+        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(block->bytes, at), bs_bytes_of(sizeof piece));
         const bs_status status = check_read(model, block, at, piece, bytes, error);
         if (status != BS_OK)
             return status;
-        crc = bs_crc32(crc, piece, bytes);
-        at += bytes;
+        crc = bs_crc32(crc, piece, (size_t)bs_bytes_figure(bytes));
+        at = bs_bytes_add(at, bytes);
     }
     if (crc == block->crc32)
         return BS_OK;
@@ -184,30 +186,30 @@ static bs_status check_crc(const bs_model *model, const bs_model_block *block, b
 }
 
 /* Zeros from `at` to `end` of the record. */
-static bs_status check_gap(const bs_model *model, const bs_model_block *block, uint64_t at, uint64_t end, bs_error *error)
+static bs_status check_gap(const bs_model *model, const bs_model_block *block, bs_bytes at, bs_bytes end, bs_error *error)
 {
     uint8_t piece[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
-    while (at < end) {
-        const size_t bytes = end - at < sizeof piece ? (size_t)(end - at) : sizeof piece;
+    while (bs_bytes_less(at, end)) {
+        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece)), to = bs_bytes_add(at, bytes);
         const bs_status status = check_read(model, block, at, piece, bytes, error);
         if (status != BS_OK)
             return status;
-        if (!bytes_are_zero(piece, bytes))
+        if (!bytes_are_zero(piece, (size_t)bs_bytes_figure(bytes)))
             return bs_fail(error, BS_ERROR_FORMAT, "it is not zero between its weights, at bytes %llu up to %llu of the record",
-                           (unsigned long long)at, (unsigned long long)(at + bytes));
-        at += bytes;
+                           (unsigned long long)bs_bytes_figure(at), (unsigned long long)bs_bytes_figure(to));
+        at = to;
     }
     return BS_OK;
 }
 
 static bs_status check_gaps(const bs_model *model, const bs_model_block *block, bs_error *error)
 {
-    uint64_t at = BS_MODEL_HEAD_BYTES;
+    bs_bytes at = bs_bytes_of(BS_MODEL_HEAD_BYTES);
     bs_status status = BS_OK;
     for (int32_t w = block->first_weight; status == BS_OK && w < block->end_weight; w++) {
-        const uint64_t begin = model->weights[w].offset - block->offset;
+        const bs_bytes begin = bs_bytes_sub(model->weights[w].offset, block->offset);
         status = check_gap(model, block, at, begin, error);
-        at = begin + model->weights[w].bytes;
+        at = bs_bytes_add(begin, model->weights[w].bytes);
     }
     return status == BS_OK ? check_gap(model, block, at, block->bytes, error) : status;
 }
@@ -216,7 +218,7 @@ static bs_status check_gaps(const bs_model *model, const bs_model_block *block, 
 static bs_status check_block(const bs_model *model, int32_t index, bs_error *error)
 {
     const bs_model_block *block = &model->blocks[index];
-    const bool head = block->bytes > 0 && model->version >= 2;
+    const bool head = bs_bytes_any(block->bytes) && model->version >= 2;
     bs_status status = head ? check_head(model, index, error) : BS_OK;
     if (status == BS_OK)
         status = check_crc(model, block, error);
@@ -225,6 +227,8 @@ static bs_status check_block(const bs_model *model, int32_t index, bs_error *err
 
 bs_status bs_model_check(const bs_model *model, bs_error *error)
 {
+    if (!model)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_check: the model is NULL");
     for (int32_t i = 0; i < model->n_blocks; i++) {
         const bs_status status = check_block(model, i, error);
         if (status != BS_OK) {

@@ -64,7 +64,7 @@ static void operand_stored(const bs_context *c, int32_t value, uint8_t *base, bs
     const bs_value_info *v = &c->session->graph->values[value];
     const bs_value_plan *p = &c->session->plan->values[value];
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(v->dtype);
-    o->row_stride = (ptrdiff_t)p->row_bytes / bytes;
+    o->row_stride = (ptrdiff_t)bs_bytes_figure(p->row_bytes) / bytes;
     o->data = base;
     if (v->rank != 3) {
         dense_strides(c, v, o);
@@ -115,8 +115,8 @@ static uint8_t *storage_row(const bs_context *c, int32_t value, int32_t row)
     const bs_value_plan *p = &c->session->plan->values[value];
     const int32_t domain = c->session->graph->values[value].domain;
     if (p->place == BS_PLACE_SCRATCH)
-        return c->scratch + p->offset + (uint64_t)row * p->row_bytes;
-    return c->session->transient + p->offset + (uint64_t)(c->domains[domain].first + row) * p->row_bytes;
+        return bs_bytes_row(c->scratch, p->offset, row, p->row_bytes);
+    return bs_bytes_row(c->session->transient, p->offset, c->domains[domain].first + row, p->row_bytes);
 }
 
 /* A root value, wherever it is. */
@@ -128,11 +128,11 @@ static void operand_root(const bs_context *c, int32_t value, bs_operand *o)
     if (p->place == BS_PLACE_INPUT || p->place == BS_PLACE_OUTPUT || p->place == BS_PLACE_STATE) {
         operand_bound(c, p->source, o);
     } else if (p->place == BS_PLACE_WEIGHT) {
-        o->data = s->weights + s->plan->nodes[p->source].prepared_offset;
+        o->data = bs_bytes_at(s->weights, s->plan->nodes[p->source].prepared_offset);
         o->row_stride = 0;
         dense_strides(c, &s->graph->values[value], o);
     } else {
-        operand_stored(c, value, s->transient + p->offset, o);
+        operand_stored(c, value, bs_bytes_at(s->transient, p->offset), o);
         o->row_stride = 0;
     }
 }
@@ -314,7 +314,7 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
         o->data = parent.data;
     } else if (bs_op_get(s->graph->nodes[node].op)->weights) { /* a constant */
         dense_strides(c, &s->graph->values[value], o);
-        o->data = s->weights + s->plan->nodes[node].prepared_offset;
+        o->data = bs_bytes_at(s->weights, s->plan->nodes[node].prepared_offset);
     } else if (s->graph->nodes[node].n_in == 0) {
         operand_bound(c, node, o);
     } else {
@@ -381,7 +381,7 @@ void bs_move_store(const bs_context *c, const bs_instr *i, int32_t row)
 /* Whether a path gave this row its result. */
 static bool row_is_given(const bs_context *c, const bs_node *gather, int32_t row)
 {
-    const bs_decision_data *d = &c->decisions[gather->router];
+    const bs_decision_data *d = bs_decision_of(c, gather->router);
     const int32_t path = d->chosen[row * d->per_row];
     return path >= 0 && bs_node_in(c->session->graph, gather)[path] != 0;
 }
@@ -450,41 +450,90 @@ static void operand_packed(const bs_context *c, int32_t value, const bs_decision
     bs_operand_make(c, value, packed - d->offsets[path], o);
 }
 
+/* Whether the choices of a row stand in path order, those it did not make last. */
+static bool in_path_order(const bs_decision_data *d, int32_t row)
+{
+    const int32_t *inverse = d->inverse + row * d->per_row;
+    for (int32_t k = 1; k < d->per_row; k++)
+        if (inverse[k] >= 0 && inverse[k] < inverse[k - 1])
+            return false;
+    return true;
+}
+
+/* The row's choice that follows `at` (-1: its first) in path order, whatever the order of choice; -1 none. Rows of a path are
+ * packed behind those of lower paths, so packed rows ascend as paths do. */
+static int32_t next_in_path_order(const bs_decision_data *d, int32_t row, bool ordered, int32_t at)
+{
+    const int32_t first = row * d->per_row, end = first + d->per_row, after = at < 0 ? -1 : d->inverse[at];
+    int32_t next = -1;
+    if (ordered) {
+        next = at < 0 ? first : at + 1;
+        return next < end && d->inverse[next] >= 0 ? next : -1;
+    }
+    for (int32_t k = first; k < end; k++)
+        if (d->inverse[k] > after && (next < 0 || d->inverse[k] < d->inverse[next]))
+            next = k;
+    return next;
+}
+
+/* The choice with the largest gate, of equal ones the lower path; -1 where that path gives nothing, or there is none: another
+ * one's row is not what was selected. */
+static int32_t best_choice(const bs_decision_data *d, const int32_t *in, int32_t row)
+{
+    int32_t best = -1;
+    for (int32_t at = row * d->per_row; at < (row + 1) * d->per_row; at++) {
+        if (d->inverse[at] < 0)
+            continue;
+        if (best < 0 || d->gates[at] > d->gates[best] || (d->gates[at] == d->gates[best] && d->chosen[at] < d->chosen[best]))
+            best = at;
+    }
+    return best >= 0 && in[d->chosen[best]] != 0 ? best : -1;
+}
+
+/* What the paths of a row give, or `residual` where none does. */
+static void reduce_select(const bs_context *c, const bs_decision_data *d, const int32_t *in, int32_t residual, int32_t row, const bs_operand *to)
+{
+    const int32_t best = best_choice(d, in, row);
+    bs_operand from;
+    if (best >= 0)
+        operand_packed(c, in[d->chosen[best]], d, d->chosen[best], d->inverse[best], &from);
+    else if (residual)
+        bs_operand_make(c, residual, row, &from);
+    if (best >= 0 || residual)
+        move_row(to, &from);
+}
+
+static void reduce_sum(const bs_context *c, const bs_decision_data *d, const int32_t *in, bool weighted, int32_t row, const bs_operand *to)
+{
+    const bool ordered = in_path_order(d, row);
+    bs_operand from;
+    for (int32_t at = next_in_path_order(d, row, ordered, -1); at >= 0; at = next_in_path_order(d, row, ordered, at)) {
+        const int32_t path = d->chosen[at];
+        if (in[path] == 0)
+            continue;
+        operand_packed(c, in[path], d, path, d->inverse[at], &from);
+        accumulate(to, &from, weighted ? d->gates[at] : 1.0f);
+    }
+}
+
 void bs_move_reduce(const bs_context *c, const bs_instr *i, int32_t row)
 {
     const bs_graph *g = c->session->graph;
     const bs_node *node = &g->nodes[i->node];
     const bs_gather_params *p = node->params;
-    const bs_decision_data *d = &c->decisions[node->router];
+    const bs_decision_data *d = bs_decision_of(c, node->router);
     const int32_t *in = bs_node_in(g, node);
-    const bool sums = p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED;
     bs_operand to, from;
-    int32_t best = -1;
-    float best_gate = 0;
     bs_operand_make(c, i->target, row, &to);
     zero_row(&to);
     zero_around(c, i->target, &to);
-    for (int32_t path = 0; path < d->paths; path++) { /* in path order, whatever the order of choice */
-        for (int32_t k = 0; k < d->per_row; k++) {
-            const int32_t at = row * d->per_row + k;
-            if (d->chosen[at] != path || d->inverse[at] < 0 || in[path] == 0)
-                continue;
-            if (best < 0 || d->gates[at] > best_gate)
-                best = at, best_gate = d->gates[at];
-            if (!sums)
-                continue;
-            operand_packed(c, in[path], d, path, d->inverse[at], &from);
-            accumulate(&to, &from, p->mode == BS_GATHER_WEIGHTED ? d->gates[at] : 1.0f);
-        }
+    if (p->mode != BS_GATHER_ADD && p->mode != BS_GATHER_WEIGHTED) {
+        reduce_select(c, d, in, i->value, row, &to);
+        return;
     }
-    if (i->value && (sums || best < 0)) {
-        bs_operand_make(c, i->value, row, &from);
-        if (sums)
-            accumulate(&to, &from, 1.0f);
-        else
-            move_row(&to, &from);
-    } else if (!sums && best >= 0) {
-        operand_packed(c, in[d->chosen[best]], d, d->chosen[best], d->inverse[best], &from);
-        move_row(&to, &from);
-    }
+    reduce_sum(c, d, in, p->mode == BS_GATHER_WEIGHTED, row, &to);
+    if (!i->value)
+        return;
+    bs_operand_make(c, i->value, row, &from);
+    accumulate(&to, &from, 1.0f);
 }

@@ -68,20 +68,20 @@ int32_t bs_op_index(const char *name)
 
 /* ------------------------------------------------------------------------------------------------- weights */
 
-uint64_t bs_weight_elements(const bs_weight_spec *spec)
+bs_bytes bs_weight_elements(const bs_weight_spec *spec)
 {
-    uint64_t elements = 1;
+    bs_bytes elements = bs_bytes_of(1);
     for (int32_t d = 0; d < spec->rank; d++)
-        elements = bs_mul_u64(elements, (uint64_t)spec->dim[d]);
+        elements = bs_bytes_times(elements, spec->dim[d]);
     return elements;
 }
 
-uint64_t bs_weight_offset(const bs_weight_spec *specs, int32_t index)
+bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index)
 {
-    uint64_t offset = 0;
+    bs_bytes offset = bs_bytes_of(0);
     for (int32_t i = 0; i < index; i++) {
-        const uint64_t bytes = bs_mul_u64(bs_weight_elements(&specs[i]), bs_dtype_bytes(specs[i].dtype));
-        offset = bs_add_u64(offset, bs_align_u64(bytes));
+        const bs_bytes bytes = bs_bytes_product(bs_weight_elements(&specs[i]), bs_bytes_of(bs_dtype_bytes(specs[i].dtype)));
+        offset = bs_bytes_add(offset, bs_bytes_align(bytes));
     }
     return offset;
 }

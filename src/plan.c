@@ -7,56 +7,115 @@
 /* ----------------------------------------------------------------------------------------------- storage */
 
 typedef struct plan_layout {
-    uint64_t at_live, at_nodes, at_values, at_domains, at_parts, at_instrs, at_units, at_stages, at_stage_units, at_workspace, bytes;
+    bs_bytes at_live, at_nodes, at_values, at_domains, at_routers, at_parts, at_region_parts, at_regions, at_instrs, at_units, at_stages,
+        at_stage_units, at_workspace, bytes;
     int32_t max_instrs, max_parts, max_regions, max_units, max_stage_units;
 } plan_layout;
 
 /* A unit is the nodes of a path or of a block; a stage is an instruction or several. */
 static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
 {
-    const int32_t stages = streams ? g->n_nodes + l->max_regions : 0;
+    const int32_t stages = streams ? g->n_nodes : 0;
     l->max_units = streams ? g->n_blocks + g->n_domains + 1 : 0;
     l->max_stage_units = streams ? 2 * g->n_nodes + l->max_parts : 0;
-    l->at_stages = l->at_units + bs_align_u64((uint64_t)l->max_units * sizeof(bs_plan_unit));
-    l->at_stage_units = l->at_stages + bs_align_u64((uint64_t)stages * sizeof(bs_trace_stage));
-    l->at_workspace = l->at_stage_units + bs_align_u64((uint64_t)l->max_stage_units * sizeof(int32_t));
+    l->at_units = bs_bytes_place(&l->bytes, l->max_units, sizeof(bs_plan_unit));
+    l->at_stages = bs_bytes_place(&l->bytes, stages, sizeof(bs_trace_stage));
+    l->at_stage_units = bs_bytes_place(&l->bytes, l->max_stage_units, sizeof(int32_t));
 }
 
-static void plan_layout_make(const bs_graph *g, bool streams, plan_layout *l)
+/* What the hungriest pass takes. */
+static bs_bytes workspace_bytes(const bs_graph *g)
 {
-    l->max_parts = bs_min_i32(g->n_nodes, BS_MAX_PARTS); /* a node begins one at most, and so it does with regions */
-    l->max_regions = bs_min_i32(g->n_nodes, BS_MAX_REGIONS);
-    /* a gather: one for each of its operands; else two at most; and the regions */
-    l->max_instrs = 2 * g->n_nodes + g->n_operands + l->max_regions;
-    l->at_live = bs_align_u64(sizeof(bs_plan));
-    l->at_nodes = l->at_live + bs_align_u64((uint64_t)g->n_nodes);
-    l->at_values = l->at_nodes + bs_align_u64((uint64_t)g->n_nodes * sizeof(bs_node_plan));
-    l->at_domains = l->at_values + bs_align_u64((uint64_t)g->n_values * sizeof(bs_value_plan));
-    l->at_parts = l->at_domains + bs_align_u64((uint64_t)g->n_domains * sizeof(bs_domain_plan));
-    l->at_instrs = l->at_parts + bs_align_u64((uint64_t)l->max_parts * sizeof(bs_part));
-    l->at_units = l->at_instrs + bs_align_u64(2 * (uint64_t)l->max_instrs * sizeof(bs_instr)); /* twice: sorting */
+    const bs_bytes passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),   bs_plan_share_workspace(g), bs_plan_units_workspace(g),
+                               bs_plan_lower_workspace(g), bs_plan_stages_workspace(g), bs_plan_memory_workspace(g)};
+    bs_bytes most = bs_bytes_of(0);
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+        most = bs_bytes_max(most, passes[i]);
+    return most;
+}
+
+/* Whether anything may run in tiles (plan_live.c). */
+static bool may_tile(const bs_graph *g, const bs_plan_desc *desc)
+{
+    const int32_t order = desc ? desc->order : BS_ORDER_AUTO;
+    bool images = false;
+    for (int32_t v = 1; v < g->n_values && !images; v++)
+        images = g->values[v].domain != 0 && g->values[v].rank == 3;
+    return order == BS_ORDER_DEPTH || (order == BS_ORDER_AUTO && (images || (desc && desc->slot_bytes > 0)));
+}
+
+static void plan_layout_make(const bs_graph *g, const bs_plan_desc *desc, plan_layout *l)
+{
+    const bool streams = desc && desc->slot_bytes > 0;
+    l->max_parts = l->max_regions = may_tile(g, desc) ? bs_plan_most_parts(g) : 0;
+    l->max_instrs = bs_plan_most_instrs(g);
+    l->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
+    l->at_live = bs_bytes_place(&l->bytes, g->n_nodes, sizeof(bool));
+    l->at_nodes = bs_bytes_place(&l->bytes, g->n_nodes, sizeof(bs_node_plan));
+    l->at_values = bs_bytes_place(&l->bytes, g->n_values, sizeof(bs_value_plan));
+    l->at_domains = bs_bytes_place(&l->bytes, g->n_domains, sizeof(bs_domain_plan));
+    l->at_routers = bs_bytes_place(&l->bytes, g->n_routers, sizeof(bs_router_plan));
+    l->at_parts = bs_bytes_place(&l->bytes, l->max_parts, sizeof(bs_part));
+    l->at_region_parts = bs_bytes_place(&l->bytes, l->max_parts, sizeof(int32_t));
+    l->at_regions = bs_bytes_place(&l->bytes, l->max_regions, sizeof(bs_region));
+    l->at_instrs = bs_bytes_place(&l->bytes, l->max_instrs, sizeof(bs_instr));
     layout_streaming(g, streams, l);
-    const uint64_t lower = bs_plan_lower_workspace(g), memory = bs_plan_memory_workspace(g);
-    l->bytes = l->at_workspace + (lower > memory ? lower : memory);
+    l->at_workspace = l->bytes;
+    l->bytes = bs_bytes_add(l->bytes, workspace_bytes(g));
 }
 
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 {
     plan_layout l;
-    if (!graph || graph->status != BS_OK)
+    size_t bytes = 0;
+    if (bs_graph_check(graph, NULL) != BS_OK)
         return 0;
-    plan_layout_make(graph, desc && desc->slot_bytes > 0, &l);
-    return (size_t)l.bytes;
+    plan_layout_make(graph, desc, &l);
+    return bs_bytes_fit(bs_bytes_add(l.bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-uint64_t bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
+int32_t bs_plan_tensors(const bs_graph *g, const bs_node *node, bs_weight_spec *specs)
+{
+    const bs_op *op = bs_op_get(node->op);
+    return op->weights ? op->weights(g, node, specs) : 0;
+}
+
+bs_bytes bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const bs_op *op = bs_op_get(node->op);
-    const int32_t count = op->weights ? op->weights(g, node, specs) : 0;
+    const int32_t count = bs_plan_tensors(g, node, specs);
     return bs_weight_offset(specs, count);
+}
+
+bool bs_plan_needs_weights(const bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    const bool forced = bs_node_is(node, &bs_op_route) && p->routers[node->router].forced;
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    return p->node_live[n] && !forced && bs_plan_tensors(p->graph, node, specs) > 0;
+}
+
+/* Its weights get a place of their own, or that of the first node that reads the same. */
+static void place_weights(bs_plan *p, int32_t n, bs_bytes canonical)
+{
+    bs_node_plan *np = &p->nodes[n];
+    bs_plan_find_owner(p, n);
+    np->prepared_offset = p->nodes[np->owner].prepared_offset;
+    if (np->owner != n)
+        return;
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    bs_plan_unit *unit = np->unit ? &p->units[np->unit] : NULL;
+    bs_bytes *used = unit ? &unit->prepared_bytes : &p->weight_bytes;
+    np->prepared_offset = *used;
+    *used = bs_bytes_add(*used, bs_bytes_align(np->prepared_bytes));
+    if (unit) {
+        unit->n_nodes++;
+        unit->n_tensors += bs_plan_tensors(p->graph, &p->graph->nodes[n], specs);
+    } else {
+        p->staging_bytes = bs_bytes_max(p->staging_bytes, canonical);
+    }
 }
 
 static void plan_node(bs_plan *p, int32_t n)
@@ -74,18 +133,14 @@ static void plan_node(bs_plan *p, int32_t n)
     }
     np->tier = p->tier;
     np->half = p->desc.half;
-    const uint64_t canonical = bs_plan_canonical_bytes(g, node);
+    const bs_bytes canonical = bs_plan_canonical_bytes(g, node);
     np->prepared_bytes = canonical;
-    if (op->plan && canonical < BS_MAX_PLAN_BYTES) /* beyond, sizes of kernels wrap */
+    if (op->plan && bs_bytes_figure(canonical) < BS_MAX_PLAN_BYTES) /* beyond, it is refused whatever kernels want */
         op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
     if (bs_plan_on_device(p))
-        np->scratch_bytes = 0; /* blocks of threads have their own */
-    uint64_t *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
-    np->prepared_offset = *used;
-    *used = bs_add_u64(*used, bs_align_u64(np->prepared_bytes));
-    const uint64_t staging = np->unit ? 0 : canonical;
-    p->staging_bytes = staging > p->staging_bytes ? staging : p->staging_bytes;
-    p->kernel_scratch_bytes = np->scratch_bytes > p->kernel_scratch_bytes ? np->scratch_bytes : p->kernel_scratch_bytes;
+        np->scratch_bytes = bs_bytes_of(0); /* blocks of threads have their own */
+    place_weights(p, n, canonical);
+    p->kernel_scratch_bytes = bs_bytes_max(p->kernel_scratch_bytes, np->scratch_bytes);
 }
 
 /* A field of bs_plan_desc, and what it may be. */
@@ -128,29 +183,72 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
     return true;
 }
 
+/* -------------------------------------------------------------------------------------------------- parts */
+
+static bool part_goes_before(const void *user, int32_t a, int32_t b)
+{
+    const bs_plan *p = user;
+    const bs_part *x = &p->parts[a], *y = &p->parts[b];
+    return x->region != y->region ? x->region < y->region : x->flops > y->flops;
+}
+
+/* Which parts a region has: a run looks at those of its own. */
+static void order_parts(bs_plan *p, int32_t *buffer)
+{
+    p->most_parts = 0;
+    for (int32_t r = 0; r < p->n_regions; r++)
+        p->regions[r].first = p->regions[r].count = 0;
+    for (int32_t k = 0; k < p->n_parts; k++)
+        p->region_parts[k] = k;
+    bs_sort(p->region_parts, buffer, p->n_parts, part_goes_before, p);
+    for (int32_t k = 0; k < p->n_parts; k++) {
+        bs_part *part = &p->parts[p->region_parts[k]];
+        bs_region *region = &p->regions[part->region];
+        part->place = k;
+        region->first = region->count == 0 ? k : region->first;
+        region->count++;
+        p->most_parts = bs_max_i32(p->most_parts, region->count);
+    }
+}
+
+static void find_last_route(bs_plan *p)
+{
+    p->last_route = p->n_top - 1;
+    while (p->last_route >= 0 && p->instrs[p->last_route].kind != BS_INSTR_ROUTE)
+        p->last_route--;
+}
+
 /* What depends on the orders of the domains. */
-static bool plan_once(bs_plan *p, uint8_t *workspace, bs_error *error)
+static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
 {
     p->n_instrs = p->n_stages = p->n_stage_units = 0;
-    p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = 0;
-    p->all_unit_bytes = p->largest_unit_bytes = 0;
+    p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = bs_bytes_of(0);
+    p->all_unit_bytes = p->largest_unit_bytes = bs_bytes_of(0);
     for (int32_t u = 1; u < p->n_units; u++)
-        p->units[u].prepared_bytes = 0;
-    if (!bs_plan_lower(p, workspace, error))
-        return false;
+        p->units[u].prepared_bytes = bs_bytes_of(0), p->units[u].n_nodes = p->units[u].n_tensors = 0;
+    bs_plan_lower(p, workspace);
+    order_parts(p, workspace);
+    find_last_route(p);
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
         if (p->node_live[n])
             plan_node(p, n);
-    return bs_plan_stages(p, error) && bs_plan_memory(p, workspace, error);
+    if (!bs_plan_stages(p, workspace, error))
+        return false;
+    p->most_stage_units = 0;
+    for (int32_t k = 0; k < p->n_stages; k++)
+        p->most_stage_units = bs_max_i32(p->most_stage_units, p->stages[k].n_units);
+    return bs_plan_memory(p, workspace, error);
 }
 
 /* All stages, in order. A device's tiles that are too large for its shared memory run layer by layer after all. */
-static bool plan_make(bs_plan *p, uint8_t *workspace, bs_error *error)
+static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
 {
-    if (!bs_plan_live(p, error))
+    if (!bs_plan_live(p, workspace, error))
         return false;
-    bs_plan_fuse(p);
-    bs_plan_units(p);
+    bs_plan_fuse(p, workspace);
+    if (!bs_plan_share(p, workspace, error))
+        return false;
+    bs_plan_units(p, workspace);
     while (plan_once(p, workspace, error)) {
         const int32_t top = bs_plan_too_large(p);
         if (!top)
@@ -173,33 +271,37 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
         return NULL;
     }
-    plan_layout_make(graph, desc->slot_bytes > 0, &l);
+    plan_layout_make(graph, desc, &l);
     const size_t mark = arena->used;
-    uint8_t *memory = bs_arena_take(arena, (size_t)l.bytes);
+    uint8_t *memory = bs_take(arena, l.bytes);
     if (!memory) {
         bs_fail_arena(error, arena, l.bytes, "the plan");
         return NULL;
     }
-    memset(memory, 0, (size_t)l.bytes);
+    memset(memory, 0, bs_plan_bytes(graph, desc));
     bs_plan *p = (bs_plan *)(void *)memory;
     p->mark = BS_MARK_PLAN;
     p->graph = graph;
     p->desc = *desc;
     p->tier = desc->tier ? (bs_tier)desc->tier : bs_tier_best();
     p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
-    p->shared_bytes = (uint64_t)bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE;
+    p->shared_bytes = bs_bytes_array(bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
     p->max_instrs = l.max_instrs;
     p->max_parts = l.max_parts;
-    p->domains = (bs_domain_plan *)(void *)(memory + l.at_domains);
-    p->parts = (bs_part *)(void *)(memory + l.at_parts);
-    p->node_live = (bool *)(memory + l.at_live);
-    p->nodes = (bs_node_plan *)(void *)(memory + l.at_nodes);
-    p->values = (bs_value_plan *)(void *)(memory + l.at_values);
-    p->instrs = (bs_instr *)(void *)(memory + l.at_instrs);
-    p->units = (bs_plan_unit *)(void *)(memory + l.at_units);
-    p->stages = (bs_trace_stage *)(void *)(memory + l.at_stages);
-    p->stage_units = (int32_t *)(void *)(memory + l.at_stage_units);
-    if (plan_make(p, memory + l.at_workspace, error))
+    p->max_regions = l.max_regions;
+    p->domains = (bs_domain_plan *)(void *)bs_bytes_at(memory, l.at_domains);
+    p->routers = (bs_router_plan *)(void *)bs_bytes_at(memory, l.at_routers);
+    p->parts = (bs_part *)(void *)bs_bytes_at(memory, l.at_parts);
+    p->region_parts = (int32_t *)(void *)bs_bytes_at(memory, l.at_region_parts);
+    p->regions = (bs_region *)(void *)bs_bytes_at(memory, l.at_regions);
+    p->node_live = (bool *)bs_bytes_at(memory, l.at_live);
+    p->nodes = (bs_node_plan *)(void *)bs_bytes_at(memory, l.at_nodes);
+    p->values = (bs_value_plan *)(void *)bs_bytes_at(memory, l.at_values);
+    p->instrs = (bs_instr *)(void *)bs_bytes_at(memory, l.at_instrs);
+    p->units = (bs_plan_unit *)(void *)bs_bytes_at(memory, l.at_units);
+    p->stages = (bs_trace_stage *)(void *)bs_bytes_at(memory, l.at_stages);
+    p->stage_units = (int32_t *)(void *)bs_bytes_at(memory, l.at_stage_units);
+    if (plan_make(p, bs_bytes_at(memory, l.at_workspace), error))
         return p;
     arena->used = mark;
     return NULL;
@@ -229,10 +331,13 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
 {
     const bs_node *node = &p->graph->nodes[i->node];
     const char *name = bs_node_name(node);
+    char time[16] = "end";
+    if (i->time < BS_TIME_END)
+        snprintf(time, sizeof time, "t%d", i->time);
     if (i->kind == BS_INSTR_REGION)
-        say(r, "%s[t%d] region %d: tiles of domain %d\n", indent, i->time, i->node, i->domain);
+        say(r, "%s[%s] region %d: tiles of domain %d\n", indent, time, i->node, i->domain);
     else
-        say(r, "%s[t%d] %-6s %s%s%s", indent, i->time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "", name);
+        say(r, "%s[%s] %-6s %s%s%s", indent, time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "", name);
     if (i->kind != BS_INSTR_REGION)
         say(r, "%s%s%s\n", i->kind == BS_INSTR_OP && p->nodes[i->node].algorithm == 1 ? "  (winograd)" : "",
             i->kind == BS_INSTR_OP && p->nodes[i->node].fusion ? "  fused: " : "", i->kind == BS_INSTR_OP ? bs_fusion_name(p->nodes[i->node].fusion) : "");
@@ -240,15 +345,14 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
 
 static void say_region(report *r, const bs_plan *p, int32_t region)
 {
-    for (int32_t k = 0; k < p->n_parts; k++) {
-        const bs_part *part = &p->parts[k];
-        if (part->region != region)
-            continue;
+    const bs_region *all = &p->regions[region];
+    for (int32_t k = all->first; k < all->first + all->count; k++) {
+        const bs_part *part = &p->parts[p->region_parts[k]];
         if (part->router)
             say(r, "    path %d of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path, p->graph->routers[part->router].desc->name,
-                (unsigned long long)part->scratch_bytes, part->flops);
+                (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
         else
-            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n", (unsigned long long)part->scratch_bytes, part->flops);
+            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n", (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
         for (int32_t i = part->first; i < part->first + part->count; i++)
             say_instr(r, p, &p->instrs[i], "      ");
     }
@@ -261,19 +365,23 @@ static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
         say(r, "launched by %s%s\n", p->desc.lowering ? "" : "stream, then graph", p->desc.lowering ? bs_lowering_name((bs_lowering)p->desc.lowering) : "");
         say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device, (unsigned long long)sizes->pinned);
         say(r, "of device %llu activations, prepared weights %llu bytes\ntier %s, %s, %llu bytes of shared memory for a tile\n",
-            (unsigned long long)p->transient_bytes, (unsigned long long)p->weight_bytes, bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
-            (unsigned long long)p->shared_bytes);
+            (unsigned long long)bs_bytes_figure(p->transient_bytes), (unsigned long long)bs_bytes_figure(p->weight_bytes), bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
+            (unsigned long long)bs_bytes_figure(p->shared_bytes));
     } else {
         say(r, "of transient %llu shared, %llu a thread x %d\ntier %s, %d threads, prepared weights %llu bytes\n",
-            (unsigned long long)p->transient_bytes, (unsigned long long)p->scratch_bytes, p->threads, bs_tier_name(p->tier), p->threads,
-            (unsigned long long)p->weight_bytes);
+            (unsigned long long)bs_bytes_figure(p->transient_bytes), (unsigned long long)bs_bytes_figure(p->scratch_bytes), p->threads, bs_tier_name(p->tier), p->threads,
+            (unsigned long long)bs_bytes_figure(p->weight_bytes));
     }
 }
 
 size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
 {
-    report r = {text, bytes, 0};
+    report r = {text, text ? bytes : 0, 0};
     bs_sizes sizes;
+    if (r.bytes > 0)
+        text[0] = 0;
+    if (!plan)
+        return 0;
     bs_plan_sizes(plan, &sizes);
     say(&r, "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\nstaging      %llu\nslots        %llu\n",
         (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, &plan->desc), (unsigned long long)sizes.transient,
@@ -281,14 +389,14 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
     say_memory(&r, plan, &sizes);
     if (bs_plan_streams(plan))
         say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d stages, %d lanes of %llu bytes\n", plan->n_units - 1,
-            (unsigned long long)plan->all_unit_bytes, (unsigned long long)plan->largest_unit_bytes, plan->n_stages, plan->lanes,
-            (unsigned long long)plan->lane_bytes);
+            (unsigned long long)bs_bytes_figure(plan->all_unit_bytes), (unsigned long long)bs_bytes_figure(plan->largest_unit_bytes), plan->n_stages, plan->lanes,
+            (unsigned long long)bs_bytes_figure(plan->lane_bytes));
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");
         if (plan->instrs[i].kind == BS_INSTR_REGION)
             say_region(&r, plan, plan->instrs[i].node);
     }
-    if (bytes > 0 && r.used >= bytes)
-        text[bytes - 1] = 0;
+    if (r.bytes > 0 && r.used >= r.bytes)
+        text[r.bytes - 1] = 0;
     return r.used;
 }

@@ -7,50 +7,57 @@
 #include "structure.h"
 #include "kernels/elementwise.h"
 
-static int32_t readers_of(const bs_plan *p, int32_t value)
+/* What a match finds: nodes that are not needed any more, and the operands of the last one then. */
+typedef struct fuse_match {
+    int32_t inner[2], n_inner;
+    int32_t in[2];
+} fuse_match;
+
+typedef struct fuse_pass {
+    bs_plan *plan;
+    int32_t *readers; /* [values] how often needed nodes read it */
+} fuse_pass;
+
+static void count_reads(fuse_pass *f, int32_t node, int32_t step)
 {
-    int32_t count = 0;
-    for (int32_t n = p->graph->values[value].node + 1; n < p->graph->n_nodes; n++) {
-        int32_t n_in;
-        const int32_t *in = bs_plan_in(p, n, &n_in);
-        for (int32_t i = 0; p->node_live[n] && i < n_in; i++)
-            count += in[i] == value;
-    }
-    return count;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(f->plan, node, &n_in);
+    for (int32_t i = 0; f->plan->node_live[node] && i < n_in; i++)
+        f->readers[in[i]] += step;
 }
 
 /* The node of op `name` that makes `value`, an operand of a live node, when that is its only reader; 0 otherwise. */
-static int32_t only_use(const bs_plan *p, int32_t value, const char *name)
+static int32_t only_use(const fuse_pass *f, int32_t value, const char *name)
 {
-    const int32_t n = p->graph->values[value].node;
-    const bool is = strcmp(bs_op_get(p->graph->nodes[n].op)->name, name) == 0;
-    return is && readers_of(p, value) == 1 ? n : 0;
+    const bs_graph *g = f->plan->graph;
+    const int32_t n = g->values[value].node;
+    const bool is = strcmp(bs_op_get(g->nodes[n].op)->name, name) == 0;
+    return is && f->readers[value] == 1 ? n : 0;
 }
 
 /* ------------------------------------------------------- pixel_shuffle 2 of [4,h,w] + base -> codes [1,2h,2w] */
 
-static bool sr_store_match(bs_plan *p, int32_t n)
+static bool sr_store_match(const fuse_pass *f, int32_t n, fuse_match *m)
 {
+    const bs_plan *p = f->plan;
     const bs_graph *g = p->graph;
     const bs_node *convert = &g->nodes[n];
     const bs_convert_desc *desc = convert->params;
     if (strcmp(bs_op_get(convert->op)->name, "convert") != 0 || (desc->dtype != BS_U8 && desc->dtype != BS_U16) ||
         g->values[convert->first_out].rank != 3 || p->values[convert->first_out].margin != 0)
         return false;
-    const int32_t add = only_use(p, bs_node_in(g, convert)[0], "add");
+    const int32_t add = only_use(f, bs_node_in(g, convert)[0], "add");
     if (!add)
         return false;
     for (int32_t side = 0; side < 2; side++) {
         const int32_t *in = bs_node_in(g, &g->nodes[add]);
-        const int32_t shuffle = only_use(p, in[side], "pixel_shuffle"), base = in[1 - side];
+        const int32_t shuffle = only_use(f, in[side], "pixel_shuffle"), base = in[1 - side];
         if (!shuffle || !bs_same_shape(&g->values[in[0]], &g->values[in[1]]) || g->values[base].domain != convert->domain)
             continue;
         const int32_t tail = bs_node_in(g, &g->nodes[shuffle])[0];
         if (g->values[tail].dtype != BS_F32 || bs_dim_max(g, g->values[in[side]].dims[0]) != 1 || bs_dim_max(g, g->values[tail].dims[0]) != 4)
             continue;
-        p->node_live[add] = p->node_live[shuffle] = false;
-        p->nodes[n].fused_in[0] = tail;
-        p->nodes[n].fused_in[1] = base;
+        *m = (fuse_match){{add, shuffle}, 2, {tail, base}};
         return true;
     }
     return false;
@@ -86,7 +93,7 @@ static bs_status sr_store_run(const bs_call *call)
 
 typedef struct bs_fusion {
     const char *name;
-    bool (*match)(bs_plan *plan, int32_t node); /* on success: fused_in is set, the inner nodes are off */
+    bool (*match)(const fuse_pass *f, int32_t node, fuse_match *match);
     bs_status (*run)(const bs_call *call);
     int32_t operands;
 } bs_fusion;
@@ -114,10 +121,33 @@ const char *bs_fusion_name(int32_t fusion)
     return fusion ? fusions[fusion - 1].name : "";
 }
 
-void bs_plan_fuse(bs_plan *plan)
+static void fuse(fuse_pass *f, int32_t n, int32_t fusion, const fuse_match *m)
 {
+    bs_node_plan *node = &f->plan->nodes[n];
+    count_reads(f, n, -1);
+    for (int32_t i = 0; i < m->n_inner; i++) {
+        count_reads(f, m->inner[i], -1);
+        f->plan->node_live[m->inner[i]] = false;
+    }
+    node->fusion = fusion;
+    memcpy(node->fused_in, m->in, sizeof m->in);
+    count_reads(f, n, 1);
+}
+
+bs_bytes bs_plan_fuse_workspace(const bs_graph *graph)
+{
+    return bs_bytes_align(bs_bytes_array(graph->n_values, sizeof(int32_t)));
+}
+
+void bs_plan_fuse(bs_plan *plan, void *workspace)
+{
+    fuse_pass f = {plan, workspace};
+    fuse_match m;
+    memset(f.readers, 0, (size_t)plan->graph->n_values * sizeof *f.readers);
     for (int32_t n = 1; n < plan->graph->n_nodes; n++)
-        for (int32_t f = 0; plan->node_live[n] && plan->nodes[n].fusion == 0 && f < FUSIONS; f++)
-            if (fusions[f].match(plan, n))
-                plan->nodes[n].fusion = f + 1;
+        count_reads(&f, n, 1);
+    for (int32_t n = 1; n < plan->graph->n_nodes; n++)
+        for (int32_t i = 0; plan->node_live[n] && plan->nodes[n].fusion == 0 && i < FUSIONS; i++)
+            if (fusions[i].match(&f, n, &m))
+                fuse(&f, n, i + 1, &m);
 }

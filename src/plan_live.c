@@ -6,9 +6,7 @@
 
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain)
 {
-    while (graph->domains[domain].kind == BS_DOMAIN_PATH)
-        domain = graph->domains[domain].parent;
-    return domain;
+    return graph->domains[domain].top;
 }
 
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w)
@@ -45,29 +43,52 @@ static bool force_routes(bs_plan *plan, bs_error *error)
 
 /* ----------------------------------------------------------------------------------------------- liveness */
 
-static void mark(bs_plan *plan, int32_t value)
+/* What is found to be needed waits in a list for what it needs itself. */
+typedef struct live_pass {
+    bs_plan *plan;
+    int32_t *waiting; /* [nodes] */
+    int32_t n_waiting;
+    int32_t *follower; /* [nodes] of a state: what writes it; of a look-ahead: the next one about the same router; 0: none */
+    int32_t *look_ahead; /* [routers] the first look-ahead about it, or 0 */
+} live_pass;
+
+static void mark_node(live_pass *l, int32_t node)
+{
+    if (node == 0 || l->plan->node_live[node])
+        return;
+    l->plan->node_live[node] = true;
+    l->waiting[l->n_waiting++] = node;
+}
+
+static void mark(live_pass *l, int32_t value)
 {
     if (value > 0)
-        plan->node_live[plan->graph->values[value].node] = true;
+        mark_node(l, l->plan->graph->values[value].node);
 }
 
-static void mark_router(bs_plan *plan, int32_t router)
+/* Where weights come and go, what is said ahead about a decision is needed with it. */
+static void mark_router(live_pass *l, int32_t router)
 {
-    plan->routers[router].live = true;
-    plan->node_live[plan->graph->routers[router].node] = true;
+    bs_router_plan *r = &l->plan->routers[router];
+    if (r->live)
+        return;
+    r->live = true;
+    mark_node(l, l->plan->graph->routers[router].node);
+    const bool streams = l->plan->desc.slot_bytes > 0 && !r->forced;
+    for (int32_t n = l->look_ahead[router]; streams && n != 0; n = l->follower[n])
+        mark_node(l, n);
 }
 
-/* The router that decided for a domain must be there, and those of the domains above; and what says how its rows are
- * grouped. */
-static void mark_domain(bs_plan *plan, int32_t domain)
+/* The router that decided for a domain must be there, whose own domain is above it; and what says how rows are grouped. */
+static void mark_domain(live_pass *l, int32_t domain)
 {
-    const bs_graph *g = plan->graph;
-    while (g->domains[domain].kind == BS_DOMAIN_PATH) {
-        mark_router(plan, g->domains[domain].router);
-        domain = g->domains[domain].parent;
+    const bs_domain *d = &l->plan->graph->domains[domain];
+    if (d->kind == BS_DOMAIN_PATH) {
+        mark_router(l, d->router);
+        return;
     }
-    plan->domains[domain].live = true;
-    mark(plan, g->domains[domain].lengths);
+    l->plan->domains[domain].live = true;
+    mark(l, d->lengths);
 }
 
 bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index)
@@ -82,90 +103,110 @@ bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index)
     return residual ? bs_node_in(plan->graph, gather)[forced - 1] == 0 : index == forced - 1;
 }
 
-static void mark_operands(bs_plan *plan, const bs_node *node)
+static void mark_operands(live_pass *l, const bs_node *node)
 {
-    const bs_graph *g = plan->graph;
+    const bs_plan *plan = l->plan;
     int32_t n_in;
-    const int32_t *in = bs_plan_in(plan, (int32_t)(node - g->nodes), &n_in);
+    const int32_t *in = bs_plan_in(plan, (int32_t)(node - plan->graph->nodes), &n_in);
     if (bs_node_is(node, &bs_op_route) && plan->routers[node->router].forced)
         return; /* decided ahead: scores are not needed */
     for (int32_t i = 0; i < n_in; i++)
         if (!bs_node_is(node, &bs_op_gather) || bs_plan_gathers(plan, node, i))
-            mark(plan, in[i]);
+            mark(l, in[i]);
     if (node->router)
-        mark_router(plan, node->router);
+        mark_router(l, node->router);
 }
 
-int32_t bs_look_ahead_router(const bs_graph *g, const bs_node *node)
+static bool name_is_before(const void *user, int32_t a, int32_t b)
 {
-    for (int32_t r = 1; r < g->n_routers; r++)
-        if (strcmp(g->routers[r].desc->name, bs_node_name(node)) == 0)
-            return r;
-    return 0;
+    const bs_graph *g = user;
+    return strcmp(g->routers[a].desc->name, g->routers[b].desc->name) < 0;
 }
 
-static bool look_aheads_fit(const bs_plan *plan, bs_error *error)
+/* The router of that name among those sorted by name, or 0. */
+static int32_t router_named(const bs_graph *g, const int32_t *sorted, const char *name)
+{
+    int32_t low = 0, high = g->n_routers - 1;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (strcmp(g->routers[sorted[middle]].desc->name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < g->n_routers - 1 && strcmp(g->routers[sorted[low]].desc->name, name) == 0 ? sorted[low] : 0;
+}
+
+static bool look_ahead_fits(const bs_plan *plan, int32_t n, int32_t router, bs_error *error)
 {
     const bs_graph *g = plan->graph;
+    const bs_node *node = &g->nodes[n];
+    const bs_route_desc *d = router ? g->routers[router].desc : NULL;
+    if (!d || g->routers[router].node < n || (d->protocol != BS_ROUTE_TOP1 && d->protocol != BS_ROUTE_TOPK))
+        return bs_refuse(error, BS_ERROR_GRAPH, "look_ahead \"%s\": no later router of that name chooses the best k", bs_node_name(node));
+    const int64_t scores = bs_dim_max(g, g->values[bs_node_in(g, node)[0]].dims[0]);
+    if (scores != d->paths)
+        return bs_refuse(error, BS_ERROR_SHAPE, "look_ahead \"%s\": %lld scores for %d paths", bs_node_name(node), (long long)scores, d->paths);
+    return true;
+}
+
+/* Finds what each look-ahead is about: its node plan's `algorithm`. The list of waiting nodes is still free. */
+static bool find_look_aheads(live_pass *l, bs_error *error)
+{
+    const bs_graph *g = l->plan->graph;
+    int32_t *sorted = l->waiting, *buffer = l->waiting + g->n_nodes; /* a router is a node */
+    bool are_sorted = false;
     for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_node *node = &g->nodes[n];
-        if (!bs_node_is(node, &bs_op_look_ahead))
+        if (!bs_node_is(&g->nodes[n], &bs_op_look_ahead))
             continue;
-        const int32_t r = bs_look_ahead_router(g, node);
-        const bs_route_desc *d = r ? g->routers[r].desc : NULL;
-        if (!d || g->routers[r].node < n || (d->protocol != BS_ROUTE_TOP1 && d->protocol != BS_ROUTE_TOPK))
-            return bs_refuse(error, BS_ERROR_GRAPH, "look_ahead \"%s\": no later router of that name chooses the best k", bs_node_name(node));
-        const int64_t scores = bs_dim_max(g, g->values[bs_node_in(g, node)[0]].dims[0]);
-        if (scores != d->paths)
-            return bs_refuse(error, BS_ERROR_SHAPE, "look_ahead \"%s\": %lld scores for %d paths", bs_node_name(node), (long long)scores, d->paths);
+        for (int32_t r = 1; !are_sorted && r < g->n_routers; r++)
+            sorted[r - 1] = r;
+        if (!are_sorted)
+            bs_sort(sorted, buffer, g->n_routers - 1, name_is_before, g);
+        are_sorted = true;
+        const int32_t router = router_named(g, sorted, bs_node_name(&g->nodes[n]));
+        if (!look_ahead_fits(l->plan, n, router, error))
+            return false;
+        l->plan->nodes[n].algorithm = router;
     }
     return true;
 }
 
-/* A state is kept when something that is needed reads it. */
-static bool is_needed_ending(const bs_plan *plan, const bs_node *node)
+/* What else becomes needed with a state or a decision. */
+static void find_followers(live_pass *l)
 {
-    const bs_graph *g = plan->graph;
-    if (bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append))
-        return plan->node_live[g->values[bs_node_in(g, node)[0]].node];
-    if (bs_node_is(node, &bs_op_look_ahead)) {
-        const bs_router_plan *router = &plan->routers[bs_look_ahead_router(g, node)];
-        return plan->desc.slot_bytes > 0 && router->live && !router->forced;
+    const bs_graph *g = l->plan->graph;
+    memset(l->follower, 0, (size_t)g->n_nodes * sizeof *l->follower);
+    memset(l->look_ahead, 0, (size_t)g->n_routers * sizeof *l->look_ahead);
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        if (bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append))
+            l->follower[g->values[bs_node_in(g, node)[0]].node] = n; /* a state is written once */
+        if (!bs_node_is(node, &bs_op_look_ahead))
+            continue;
+        int32_t *first = &l->look_ahead[l->plan->nodes[n].algorithm];
+        l->follower[n] = *first;
+        *first = n;
     }
-    return bs_node_is(node, &bs_op_output);
 }
 
-/* Backwards to what is needed; again while that made another state's writing needed. */
-static void find_live(bs_plan *plan)
+/* From the outputs backwards to all that is needed. A state is kept when something that is needed reads it. */
+static void find_live(live_pass *l)
 {
-    const bs_graph *g = plan->graph;
-    for (bool more = true; more;) {
-        more = false;
-        for (int32_t n = g->n_nodes - 1; n >= 1; n--) {
-            const bs_node *node = &g->nodes[n];
-            if (!plan->node_live[n] && is_needed_ending(plan, node))
-                plan->node_live[n] = more = true;
-            if (!plan->node_live[n])
-                continue;
-            mark_operands(plan, node);
-            mark_domain(plan, node->domain);
-        }
+    const bs_graph *g = l->plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        if (bs_node_is(&g->nodes[n], &bs_op_output))
+            mark_node(l, n);
+    while (l->n_waiting > 0) {
+        const int32_t n = l->waiting[--l->n_waiting];
+        mark_operands(l, &g->nodes[n]);
+        mark_domain(l, g->nodes[n].domain);
+        if (bs_node_is(&g->nodes[n], &bs_op_state))
+            mark_node(l, l->follower[n]);
     }
 }
 
 /* -------------------------------------------------------------------------------------------------- order */
-
-static bool tree_has_images(const bs_plan *plan, int32_t top)
-{
-    const bs_graph *g = plan->graph;
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_node *node = &g->nodes[n];
-        if (plan->node_live[n] && node->n_out > 0 && bs_plan_top_domain(g, node->domain) == top &&
-            g->values[node->first_out].rank == 3)
-            return true;
-    }
-    return false;
-}
 
 /* Decisions of the outermost routers are made for all rows; a nested router can be decided tile by tile when its rows
  * do not influence each other and the caller is not asked. */
@@ -174,40 +215,51 @@ static bool protocol_is_row_local(const bs_route_desc *d)
     return d->protocol != BS_ROUTE_CAPACITY && d->protocol != BS_ROUTE_BUDGET && d->protocol != BS_ROUTE_CALLBACK;
 }
 
-static bool tree_can_tile(const bs_plan *plan, int32_t top)
+/* What decides the order of a top-level domain: images, routed weights that come and go, and decisions below it that need
+ * all rows at once. */
+static void look_into_trees(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        bs_domain_plan *top = &plan->domains[bs_plan_top_domain(g, node->domain)];
+        if (!plan->node_live[n])
+            continue;
+        top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
+        top->streams = top->streams || (g->domains[node->domain].kind == BS_DOMAIN_PATH && bs_plan_node_streams(plan, n));
+    }
     for (int32_t r = 1; r < g->n_routers; r++) {
         const bs_router_info *router = &g->routers[r];
-        const bool nested = router->domain != top && bs_plan_top_domain(g, router->domain) == top;
-        if (nested && plan->routers[r].live && !plan->routers[r].forced && !protocol_is_row_local(router->desc))
-            return false;
+        const int32_t top = bs_plan_top_domain(g, router->domain);
+        if (router->domain != top && plan->routers[r].live && !plan->routers[r].forced && !protocol_is_row_local(router->desc))
+            plan->domains[top].whole = true;
     }
-    return true;
 }
 
 #define BS_TILE_ROWS 16 /* rows a tile of a non-image domain */
 
-void bs_plan_set_order(bs_plan *plan, int32_t top, int32_t order)
+void bs_plan_spread_orders(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
     for (int32_t d = 0; d < g->n_domains; d++)
-        if (bs_plan_top_domain(g, d) == top)
-            plan->domains[d].order = order;
-    for (int32_t r = 1; r < g->n_routers; r++) {
-        const int32_t d = g->routers[r].domain;
-        plan->routers[r].in_tile = plan->domains[d].order == BS_ORDER_DEPTH && g->domains[d].kind == BS_DOMAIN_PATH;
-        plan->routers[r].rows = plan->routers[r].in_tile ? plan->domains[d].tile_rows : plan->domains[d].max_rows;
+        plan->domains[d].order = plan->domains[bs_plan_top_domain(g, d)].order;
+    for (int32_t i = 1; i < g->n_routers; i++) {
+        const int32_t d = g->routers[i].domain;
+        bs_router_plan *r = &plan->routers[i];
+        r->in_tile = plan->domains[d].order == BS_ORDER_DEPTH && g->domains[d].kind == BS_DOMAIN_PATH;
+        r->rows = r->in_tile ? plan->domains[d].tile_rows : plan->domains[d].max_rows;
     }
 }
 
 static void choose_orders(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
+    look_into_trees(plan);
     for (int32_t d = 0; d < g->n_domains; d++) {
         bs_domain_plan *p = &plan->domains[d];
         const bs_domain *domain = &g->domains[d];
         const int32_t top = bs_plan_top_domain(g, d);
+        const bs_domain_plan *tree = &plan->domains[top];
         p->max_rows = domain->max_rows;
         p->size = domain->size;
         if (domain->kind == BS_DOMAIN_PATCHES && plan->desc.patch_size > 0)
@@ -216,15 +268,12 @@ static void choose_orders(bs_plan *plan)
             p->max_rows = bs_ceil_div(bs_dim_max(g, domain->height), p->size) * bs_ceil_div(bs_dim_max(g, domain->width), p->size);
         if (domain->kind == BS_DOMAIN_PATH)
             p->max_rows = plan->domains[domain->parent].max_rows;
-        const bool images = top > 0 && tree_has_images(plan, top);
-        const bool wanted = plan->desc.order == BS_ORDER_DEPTH ||
-                            (plan->desc.order == BS_ORDER_AUTO && (images || bs_plan_streams_paths(plan, top)));
-        p->order = top > 0 && wanted && tree_can_tile(plan, top) ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
+        const bool images = top > 0 && tree->images;
+        const bool wanted = plan->desc.order == BS_ORDER_DEPTH || (plan->desc.order == BS_ORDER_AUTO && (images || tree->streams));
+        p->order = top > 0 && wanted && !tree->whole ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
         p->tile_rows = images ? 1 : BS_TILE_ROWS;
     }
-    for (int32_t d = 0; d < g->n_domains; d++)
-        if (g->domains[d].kind != BS_DOMAIN_PATH)
-            bs_plan_set_order(plan, d, plan->domains[d].order);
+    bs_plan_spread_orders(plan);
 }
 
 /* ------------------------------------------------------------------------------------------------ margins */
@@ -332,13 +381,21 @@ static bool cells_are_whole(const bs_plan *plan, bs_error *error)
     return true;
 }
 
-bool bs_plan_live(bs_plan *plan, bs_error *error)
+bs_bytes bs_plan_live_workspace(const bs_graph *graph)
 {
-    if (!force_routes(plan, error))
+    return bs_bytes_align(bs_bytes_array(3 * (int64_t)graph->n_nodes + graph->n_routers, sizeof(int32_t)));
+}
+
+bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
+{
+    const int32_t nodes = plan->graph->n_nodes;
+    live_pass l = {plan, workspace, 0, NULL, NULL};
+    l.follower = l.waiting + 2 * nodes; /* what is sorted takes twice the room */
+    l.look_ahead = l.follower + nodes;
+    if (!force_routes(plan, error) || !find_look_aheads(&l, error))
         return false;
-    if (!look_aheads_fit(plan, error))
-        return false;
-    find_live(plan);
+    find_followers(&l);
+    find_live(&l);
     choose_orders(plan);
     spread_margins(plan);
     return rows_fit(plan, error) && cells_fit(plan, error) && cells_are_whole(plan, error) && margins_fit(plan, error);

@@ -47,10 +47,8 @@ static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
 /* Rows of a path exist once its router has decided. */
 static int32_t domain_ready(const bs_lower_pass *l, int32_t domain)
 {
-    int32_t ready = 0;
-    for (; l->g->domains[domain].kind == BS_DOMAIN_PATH; domain = l->g->domains[domain].parent)
-        ready = bs_max_i32(ready, l->decided[l->g->domains[domain].router]);
-    return ready;
+    const bs_domain *d = &l->g->domains[domain];
+    return d->kind == BS_DOMAIN_PATH ? l->path_ready[d->router] : 0;
 }
 
 static int32_t operands_ready(const bs_lower_pass *l, const bs_node *node, int32_t region)
@@ -151,6 +149,7 @@ static void emit_route(bs_lower_pass *l, int32_t n)
         ready = bs_max_i32(ready, value_ready(l, in[k], i->region));
     schedule(l, i, ready);
     l->decided[node->router] = i->region == BS_TOP ? i->time : 0;
+    l->path_ready[node->router] = bs_max_i32(l->decided[node->router], domain_ready(l, i->domain));
 }
 
 /* Copies to outputs and states that are not the value's own place. */
@@ -167,7 +166,7 @@ static void emit_ending(bs_lower_pass *l, int32_t n)
     i->value = value;
     i->target = 0; /* the node tells: an output or a state */
     i->domain = l->g->values[value].domain; /* the root, or segments whose rows are appended */
-    schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), INT32_MAX / 2)); /* states are written at the end of a run */
+    schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), BS_TIME_END)); /* states are written at the end of a run */
 }
 
 static void emit_node(bs_lower_pass *l, int32_t n)
@@ -188,7 +187,6 @@ static void emit_node(bs_lower_pass *l, int32_t n)
             emit_rest(l, n);
     } else if (bs_node_is(node, &bs_op_look_ahead)) {
         bs_instr *i = emit(l, BS_INSTR_LOOK_AHEAD, BS_TOP, n);
-        l->plan->nodes[n].algorithm = bs_look_ahead_router(l->g, node);
         schedule(l, i, operands_ready(l, node, BS_TOP));
     } else if (node->n_out == 0) {
         return; /* endings come last */
@@ -210,8 +208,9 @@ static void emit_node(bs_lower_pass *l, int32_t n)
 
 /* -------------------------------------------------------------------------------------------------- order */
 
-static bool goes_before(const bs_instr *a, const bs_instr *b)
+static bool goes_before(const void *user, int32_t first, int32_t second)
 {
+    const bs_instr *a = (const bs_instr *)user + first, *b = (const bs_instr *)user + second;
     if (a->region != b->region)
         return a->region < b->region; /* BS_TOP first */
     if (a->region == BS_TOP)
@@ -219,18 +218,29 @@ static bool goes_before(const bs_instr *a, const bs_instr *b)
     return a->part < b->part;
 }
 
-/* Stable merge sort by halves of growing width; the upper half of the array is the buffer. */
-static void sort_instrs(bs_instr *instrs, bs_instr *buffer, int32_t count)
+/* Puts the instruction of every number in `order` where that number stands, circle by circle. */
+static void arrange(bs_instr *instrs, int32_t *order, int32_t count)
 {
-    for (int32_t width = 1; width < count; width *= 2) {
-        for (int32_t low = 0; low < count; low += 2 * width) {
-            const int32_t middle = bs_min_i32(low + width, count), high = bs_min_i32(low + 2 * width, count);
-            int32_t a = low, b = middle;
-            for (int32_t k = low; k < high; k++)
-                buffer[k] = a < middle && (b >= high || !goes_before(&instrs[b], &instrs[a])) ? instrs[a++] : instrs[b++];
+    for (int32_t k = 0; k < count; k++) {
+        const bs_instr first = instrs[k];
+        int32_t at = k;
+        while (order[at] != k) {
+            const int32_t from = order[at];
+            instrs[at] = instrs[from];
+            order[at] = at;
+            at = from;
         }
-        memcpy(instrs, buffer, (size_t)count * sizeof *instrs);
+        instrs[at] = first;
+        order[at] = at;
     }
+}
+
+static void sort_instrs(bs_instr *instrs, int32_t count, int32_t *order, int32_t *buffer)
+{
+    for (int32_t i = 0; i < count; i++)
+        order[i] = i;
+    bs_sort(order, buffer, count, goes_before, instrs);
+    arrange(instrs, order, count);
 }
 
 static void index_parts(bs_plan *p)
@@ -248,21 +258,17 @@ static void index_parts(bs_plan *p)
 }
 
 /* A region whose nodes are all views has nothing to run. */
-static bool region_has_work(const bs_plan *p, int32_t region)
-{
-    for (int32_t i = 0; i < p->n_instrs; i++)
-        if (p->instrs[i].region == region)
-            return true;
-    return false;
-}
-
 static void emit_regions(bs_lower_pass *l)
 {
+    const int32_t search = ++l->searches;
+    for (int32_t i = 0; i < l->plan->n_instrs; i++)
+        if (l->plan->instrs[i].region != BS_TOP)
+            l->region_seen[l->plan->instrs[i].region] = search;
     for (int32_t r = 0; r < l->plan->n_regions; r++) {
-        if (!region_has_work(l->plan, r))
+        if (l->region_seen[r] != search)
             continue;
         bs_instr *i = emit(l, BS_INSTR_REGION, BS_TOP, 0);
-        i->domain = l->plan->region_domain[r];
+        i->domain = l->plan->regions[r].domain;
         i->time = l->region_time[r];
         i->node = r; /* the region's number */
     }
@@ -281,48 +287,104 @@ static void part_costs(bs_plan *p)
 /* In order; with mixed domains phase by phase, so that a region's time is known before anything outside reads it. */
 static void emit_nodes(bs_lower_pass *l)
 {
-    int32_t last = 0;
-    bool mixed = false;
-    for (int32_t d = 0; d < l->g->n_domains; d++)
-        mixed = mixed || l->plan->domains[d].mixed;
-    for (int32_t n = 1; mixed && n < l->g->n_nodes; n++)
-        last = bs_max_i32(last, l->phase[n]);
-    for (int32_t phase = 0; phase <= last; phase++)
-        for (int32_t n = 1; n < l->g->n_nodes; n++)
-            if (l->plan->node_live[n] && (!mixed || l->phase[n] == phase))
-                emit_node(l, n);
+    const int32_t nodes = l->g->n_nodes;
+    int32_t *next = l->seen; /* [phases] where the next node of each goes: an operand has a lower one, or the same */
+    memset(next, 0, (size_t)nodes * sizeof *next);
+    for (int32_t n = 1; n < nodes; n++)
+        next[l->phase[n]]++;
+    for (int32_t phase = 0, sum = 0; phase < nodes; phase++) {
+        const int32_t count = next[phase];
+        next[phase] = sum;
+        sum += count;
+    }
+    for (int32_t n = 1; n < nodes; n++)
+        l->list[next[l->phase[n]]++] = n;
+    for (int32_t i = 0; i < nodes - 1; i++)
+        if (l->plan->node_live[l->list[i]])
+            emit_node(l, l->list[i]);
 }
 
-bool bs_plan_lower(bs_plan *plan, void *workspace, bs_error *error)
+/* ------------------------------------------------------------------------------------------------ workspace */
+
+static void index_room(bs_carver *c, bs_lower_index *index, int32_t most)
+{
+    uint32_t slots = 4;
+    while (slots < 2 * (uint32_t)most)
+        slots *= 2;
+    index->mask = slots - 1;
+    index->slots = bs_carve(c, slots, sizeof *index->slots);
+}
+
+/* One walk counts and hands out. The lists of nodes serve the sort of instructions when all else is done. */
+static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
+{
+    const uint64_t nodes = (uint64_t)g->n_nodes, values = (uint64_t)g->n_values, domains = (uint64_t)g->n_domains;
+    const uint64_t routers = (uint64_t)g->n_routers, word = sizeof(int32_t);
+    l->max_regions = bs_plan_most_parts(g);
+    const uint64_t regions = (uint64_t)l->max_regions;
+    l->home = bs_carve(c, nodes, word);
+    l->phase = bs_carve(c, nodes, word);
+    l->list = bs_carve(c, nodes > values ? nodes : values, word);
+    l->seen = bs_carve(c, nodes, word);
+    l->neighbour = bs_carve(c, nodes, word);
+    l->ready = bs_carve(c, values, word);
+    l->first_reader = bs_carve(c, values + 1, word);
+    l->readers = bs_carve(c, (uint64_t)g->n_operands, sizeof *l->readers);
+    l->planar = bs_carve(c, values, sizeof *l->planar);
+    l->clock = bs_carve(c, domains, word);
+    l->open = bs_carve(c, domains, word);
+    l->tile_region = bs_carve(c, domains, word);
+    l->region_time = bs_carve(c, regions, word);
+    l->region_phase = bs_carve(c, regions, word);
+    l->region_part = bs_carve(c, regions, word);
+    l->region_node = bs_carve(c, regions, word);
+    l->region_seen = bs_carve(c, regions, word);
+    l->region_asked = bs_carve(c, regions, word);
+    l->region_list = bs_carve(c, regions, word);
+    l->decided = bs_carve(c, routers, word);
+    l->path_ready = bs_carve(c, routers, word);
+    index_room(c, &l->parts, bs_plan_most_parts(g));
+    index_room(c, &l->phases, l->max_regions);
+    index_room(c, &l->units, 2 * l->max_regions); /* known without a unit first, then with one */
+}
+
+bs_bytes bs_plan_lower_workspace(const bs_graph *graph)
+{
+    bs_lower_pass l;
+    bs_carver pass = {NULL, {0}};
+    memset(&l, 0, sizeof l);
+    carve_lower(&pass, &l, graph);
+    return bs_bytes_max(pass.used, bs_bytes_align(bs_bytes_array(2 * (int64_t)bs_plan_most_instrs(graph), sizeof(int32_t))));
+}
+
+static bool ends_a_run(const bs_node *node)
+{
+    return node->n_out == 0 && !bs_node_is(node, &bs_op_route) && !bs_node_is(node, &bs_op_look_ahead);
+}
+
+void bs_plan_lower(bs_plan *plan, void *workspace)
 {
     const bs_graph *g = plan->graph;
-    bs_lower_pass *l = workspace;
+    bs_carver c = {workspace, {0}};
+    bs_lower_pass pass, *l = &pass;
     memset(l, 0, sizeof *l);
+    carve_lower(&c, l, g);
+    memset(workspace, 0, (size_t)bs_bytes_figure(c.used));
     l->plan = plan;
     l->g = g;
-    l->home = (int32_t *)(void *)((uint8_t *)workspace + bs_align_u64(sizeof *l));
-    l->needed = l->home + g->n_nodes;
-    l->phase = l->needed + g->n_nodes;
-    l->ready = l->phase + g->n_nodes;
-    memset(l->home, 0, (size_t)(3 * g->n_nodes + g->n_values) * sizeof(int32_t));
-    for (int32_t torn = bs_lower_regions(l); torn != 0; torn = bs_lower_regions(l))
-        bs_plan_set_order(plan, torn, BS_ORDER_BREADTH);
-    if (l->full)
-        return bs_refuse(error, BS_ERROR_LIMIT, "tiles would run in more than %d regions, or %d parts of them: plan with BS_ORDER_BREADTH",
-                         BS_MAX_REGIONS, BS_MAX_PARTS);
+    for (int32_t d = 0; d < g->n_domains; d++)
+        l->mixed = l->mixed || plan->domains[d].mixed;
+    bs_lower_find_readers(l);
+    while (!bs_lower_regions(l))
+        continue;
     bs_lower_places(l);
     emit_nodes(l);
     emit_regions(l);
     for (int32_t n = 1; n < g->n_nodes; n++)
-        if (plan->node_live[n] && g->nodes[n].n_out == 0 && !bs_node_is(&g->nodes[n], &bs_op_route) && !bs_node_is(&g->nodes[n], &bs_op_look_ahead))
+        if (plan->node_live[n] && ends_a_run(&g->nodes[n]))
             emit_ending(l, n);
-    sort_instrs(plan->instrs, plan->instrs + plan->max_instrs, plan->n_instrs);
+    /* nothing of the pass is needed any more */
+    sort_instrs(plan->instrs, plan->n_instrs, workspace, (int32_t *)workspace + plan->max_instrs);
     index_parts(plan);
     part_costs(plan);
-    return true;
-}
-
-uint64_t bs_plan_lower_workspace(const bs_graph *graph)
-{
-    return bs_align_u64(sizeof(bs_lower_pass)) + bs_align_u64((uint64_t)(3 * graph->n_nodes + graph->n_values) * sizeof(int32_t));
 }

@@ -2,17 +2,15 @@
  * Relies on plan_region.c having run. Must never assign offsets. */
 #include "plan_lower.h"
 
+/* Whether a value, read where its rows come from, has its channels apart from each other; its operand's place is known. */
 static bool is_planar(const bs_lower_pass *l, int32_t value)
 {
-    for (;;) {
-        const bs_node *node = &l->g->nodes[l->g->values[value].node];
-        if (!bs_node_is(node, &bs_op_scatter) && !bs_node_is(node, &bs_op_patches))
-            return node->n_in == 0 || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments);
-        value = bs_node_in(l->g, node)[0];
-        const bs_place place = l->plan->values[value].place;
-        if (place == BS_PLACE_TRANSIENT || place == BS_PLACE_SCRATCH)
-            return false;
-    }
+    const bs_node *node = &l->g->nodes[l->g->values[value].node];
+    if (!bs_node_is(node, &bs_op_scatter) && !bs_node_is(node, &bs_op_patches))
+        return node->n_in == 0 || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments);
+    const int32_t from = bs_node_in(l->g, node)[0];
+    const bs_place place = l->plan->values[from].place;
+    return place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH && l->planar[from];
 }
 
 /* A reader that goes through storage: it needs zeros around the rows, rows that lie one after the other, or channels that
@@ -32,7 +30,7 @@ static bool reads_view_directly(bs_lower_pass *l, int32_t n, int32_t index, void
     if (op->flags & BS_OP_STRUCTURAL)
         return true;
     const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) && l->plan->values[value].margin > 0;
-    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || l->plan->nodes[n].fusion) && is_planar(l, value);
+    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || l->plan->nodes[n].fusion) && l->planar[value];
     return !zeros && !scattered_rows && !channels;
 }
 
@@ -140,44 +138,48 @@ static bool is_output(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 typedef struct state_use {
     int32_t frame;         /* the assembled value that becomes the state */
     const bs_node *gather; /* whose paths store it */
+    int32_t n_views;       /* in l->list: values that are views of the state, whose readers are still to be asked */
+    int32_t n_readers;     /* in l->region_list: regions that read the old content */
+    int32_t search;        /* the number by which they are known */
 } state_use;
 
-static void need(bs_lower_pass *l, int32_t node, bool *more)
-{
-    *more = *more || !l->needed[node];
-    l->needed[node] = 1;
-}
+/* What is needed for a region to run, region by region and node by node. */
+typedef struct need_search {
+    int32_t number, n_waiting; /* in l->list: nodes that were found, but not yet what they need */
+} need_search;
 
-/* Marks what node n cannot run without: operands, decisions, and all of its region. */
-static void need_before(bs_lower_pass *l, int32_t n, bool *more)
+static void need(bs_lower_pass *l, need_search *s, int32_t node)
 {
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(l->plan, n, &n_in);
-    for (int32_t i = 0; i < n_in; i++)
-        if (in[i] && l->plan->node_live[l->g->values[in[i]].node])
-            need(l, l->g->values[in[i]].node, more);
-    for (int32_t d = l->g->nodes[n].domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
-        need(l, l->g->routers[l->g->domains[d].router].node, more);
-    for (int32_t m = 1; bs_lower_region_of(l, n) != BS_TOP && m < l->g->n_nodes; m++)
-        if (bs_lower_region_of(l, m) == bs_lower_region_of(l, n))
-            need(l, m, more);
-}
-
-/* Whether region `before` must have run for region `after` to run. */
-static bool region_needs(bs_lower_pass *l, int32_t after, int32_t before)
-{
-    bool more = true, found = false;
-    for (int32_t n = 1; n < l->g->n_nodes; n++)
-        l->needed[n] = bs_lower_region_of(l, n) == after;
-    while (more) {
-        more = false;
-        for (int32_t n = l->g->n_nodes - 1; n >= 1; n--)
-            if (l->needed[n])
-                need_before(l, n, &more);
+    const int32_t region = bs_lower_region_of(l, node);
+    if (l->seen[node] == s->number)
+        return;
+    if (region != BS_TOP) {
+        l->region_seen[region] = s->number;
+        node = l->region_node[region]; /* all of it */
     }
-    for (int32_t n = 1; n < l->g->n_nodes; n++)
-        found = found || (l->needed[n] && bs_lower_region_of(l, n) == before);
-    return found && after != before;
+    for (; node != 0; node = region == BS_TOP ? 0 : l->neighbour[node]) {
+        l->seen[node] = s->number;
+        l->list[s->n_waiting++] = node;
+    }
+}
+
+/* Marks the regions that must have run for region `after` to run, itself too (l->region_seen). */
+static int32_t find_needs(bs_lower_pass *l, int32_t after)
+{
+    need_search s = {++l->searches, 0};
+    need(l, &s, l->region_node[after]);
+    while (s.n_waiting > 0) {
+        const int32_t n = l->list[--s.n_waiting];
+        const bs_domain *d = &l->g->domains[l->g->nodes[n].domain];
+        int32_t n_in;
+        const int32_t *in = bs_plan_in(l->plan, n, &n_in);
+        for (int32_t i = 0; i < n_in; i++)
+            if (in[i] && l->plan->node_live[l->g->values[in[i]].node])
+                need(l, &s, l->g->values[in[i]].node);
+        if (d->kind == BS_DOMAIN_PATH) /* which needs the decisions above it */
+            need(l, &s, l->g->routers[d->router].node);
+    }
+    return s.number;
 }
 
 /* The region that stores what path `path` gives; BS_TOP: it gives nothing, or stores in none. */
@@ -187,43 +189,52 @@ static int32_t region_of_path(const bs_lower_pass *l, const bs_node *gather, int
     return value ? bs_lower_region_of(l, l->g->values[value].node) : BS_TOP;
 }
 
-/* Whether no path stores before region `before` has run. */
-static bool stores_wait_for(bs_lower_pass *l, const bs_node *gather, int32_t before)
+/* Whether no path stores before all regions that read the old content have run. */
+static bool stores_wait(bs_lower_pass *l, const state_use *use)
 {
-    for (int32_t i = 0; i < l->g->routers[gather->router].desc->paths; i++) {
-        const int32_t region = region_of_path(l, gather, i);
-        if (region != BS_TOP && !region_needs(l, region, before))
-            return false;
+    for (int32_t i = 0; use->n_readers > 0 && i < l->g->routers[use->gather->router].desc->paths; i++) {
+        const int32_t after = region_of_path(l, use->gather, i);
+        if (after == BS_TOP || l->region_asked[after] == use->search)
+            continue;
+        l->region_asked[after] = use->search;
+        const int32_t search = find_needs(l, after);
+        for (int32_t k = 0; k < use->n_readers; k++)
+            if (l->region_list[k] == after || l->region_seen[l->region_list[k]] != search)
+                return false;
     }
     return true;
 }
 
 static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
-    const state_use *use = user;
+    state_use *use = user;
     const bs_node *node = &l->g->nodes[n];
+    const int32_t region = bs_lower_region_of(l, n);
     if (bs_node_is(node, &bs_op_state_write))
         return index == 0;
-    if (bs_lower_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW)
-        return true; /* its readers are asked; and what only tells the cells (`like`) is not read */
+    if (bs_lower_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) {
+        l->list[use->n_views++] = node->first_out; /* its readers are asked; and what only tells the cells (`like`) is not read */
+        return true;
+    }
     if (bs_node_is(node, &bs_op_gather) && index == l->g->routers[node->router].desc->paths)
         return l->plan->values[node->first_out].place == BS_PLACE_FRAME && l->plan->values[node->first_out].source == use->frame;
-    return bs_lower_region_of(l, n) != BS_TOP && stores_wait_for(l, use->gather, bs_lower_region_of(l, n));
+    if (region != BS_TOP && l->region_seen[region] != use->search) {
+        l->region_seen[region] = use->search;
+        l->region_list[use->n_readers++] = region;
+    }
+    return region != BS_TOP;
 }
 
 /* Readers of the old content, through any depth of views, must be done before the region that writes it, or be its own
  * residual. */
-static bool state_value_is_early(bs_lower_pass *l, int32_t state, const state_use *use)
+static bool state_value_is_early(bs_lower_pass *l, int32_t state, state_use *use)
 {
-    state_use copy = *use;
     bool early = true;
-    for (int32_t value = state; value < l->g->n_values && early; value++) {
-        int32_t seen = value;
-        while (seen > state && l->plan->values[seen].place == BS_PLACE_VIEW)
-            seen = l->plan->values[seen].source;
-        early = seen != state || bs_lower_each_reader(l, value, state_reader_is_early, &copy);
-    }
-    return early;
+    use->search = ++l->searches;
+    l->list[use->n_views++] = state;
+    while (early && use->n_views > 0)
+        early = bs_lower_each_reader(l, l->list[--use->n_views], state_reader_is_early, use);
+    return early && stores_wait(l, use);
 }
 
 /* Whether tiles store an assembled value straight from the paths of a router. */
@@ -256,7 +267,7 @@ static void place_assembled(bs_lower_pass *l, int32_t value)
     int32_t state = 0;
     bs_lower_each_reader(l, value, finds_state, &state);
     const int32_t cells = bs_node_in(l->g, &l->g->nodes[l->g->values[value].node])[0];
-    const state_use use = {value, &l->g->nodes[l->g->values[cells].node]};
+    state_use use = {value, &l->g->nodes[l->g->values[cells].node], 0, 0, 0};
     if (state && l->plan->values[state].place == BS_PLACE_STATE && is_stored_by_paths(l, use.gather) &&
         bs_lower_each_reader(l, value, is_ending, NULL) && state_value_is_early(l, state, &use)) {
         v->place = BS_PLACE_STATE;
@@ -273,6 +284,7 @@ static void place_value(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     l->plan->values[value].scope = BS_TOP;
+    l->planar[value] = is_planar(l, value);
     if (bs_node_is(node, &bs_op_input))
         place_source(l, value, BS_PLACE_INPUT);
     else if (bs_node_is(node, &bs_op_state))

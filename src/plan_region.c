@@ -19,19 +19,91 @@ bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *node)
            ((const bs_gather_params *)node->params)->mode == BS_GATHER_WEIGHTED;
 }
 
-bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user)
+static bool is_read(const bs_lower_pass *l, const bs_node *node, int32_t index)
 {
-    for (int32_t n = l->g->values[value].node + 1; n < l->g->n_nodes; n++) {
-        const bs_node *node = &l->g->nodes[n];
+    if (bs_node_is(node, &bs_op_gather))
+        return bs_plan_gathers(l->plan, node, index);
+    return !bs_node_is(node, &bs_op_route) || !l->plan->routers[node->router].forced;
+}
+
+/* Counts the readers of every value, or with `write` puts them where the counts say, in the order of nodes and operands. A
+ * chain that is fused reads no more than its nodes did. */
+static void each_operand(bs_lower_pass *l, bool write)
+{
+    for (int32_t n = 1; n < l->g->n_nodes; n++) {
         int32_t n_in;
         const int32_t *in = bs_plan_in(l->plan, n, &n_in);
-        const bool gather = bs_node_is(node, &bs_op_gather);
-        const bool forced_route = bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].forced;
-        for (int32_t i = 0; l->plan->node_live[n] && !forced_route && i < n_in; i++)
-            if (in[i] == value && (!gather || bs_plan_gathers(l->plan, node, i)) && !visit(l, n, i, user))
-                return false;
+        for (int32_t i = 0; l->plan->node_live[n] && i < n_in; i++) {
+            if (in[i] == 0 || !is_read(l, &l->g->nodes[n], i))
+                continue;
+            if (write)
+                l->readers[l->first_reader[in[i]]] = (bs_lower_reader){n, i};
+            l->first_reader[in[i]]++;
+        }
     }
+}
+
+void bs_lower_find_readers(bs_lower_pass *l)
+{
+    int32_t *first = l->first_reader;
+    memset(first, 0, (size_t)(l->g->n_values + 1) * sizeof *first);
+    each_operand(l, false);
+    for (int32_t v = 0, sum = 0; v <= l->g->n_values; v++) {
+        const int32_t count = first[v];
+        first[v] = sum;
+        sum += count;
+    }
+    each_operand(l, true); /* every beginning is now where the next one was */
+    memmove(first + 1, first, (size_t)l->g->n_values * sizeof *first);
+    first[0] = 0;
+}
+
+bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user)
+{
+    for (int32_t i = l->first_reader[value]; i < l->first_reader[value + 1]; i++)
+        if (!visit(l, l->readers[i].node, l->readers[i].index, user))
+            return false;
     return true;
+}
+
+/* ---------------------------------------------------------------------------------------------- indexes */
+
+static uint32_t hash_of(int32_t a, int32_t b, int32_t c)
+{
+    uint64_t h = (uint32_t)a;
+    h = (h ^ (h >> 29)) * 0x9E3779B97F4A7C15u + (uint32_t)b;
+    h = (h ^ (h >> 29)) * 0x9E3779B97F4A7C15u + (uint32_t)c;
+    h = (h ^ (h >> 29)) * 0x9E3779B97F4A7C15u;
+    return (uint32_t)(h >> 32);
+}
+
+/* Where a number is, or belongs. There are more slots than numbers, so the search ends. */
+typedef bool (*bs_index_is)(const bs_lower_pass *l, int32_t number, int32_t a, int32_t b, int32_t c);
+static int32_t *index_slot(const bs_lower_pass *l, const bs_lower_index *index, bs_index_is is, int32_t a, int32_t b, int32_t c)
+{
+    uint32_t at = hash_of(a, b, c) & index->mask;
+    while (index->slots[at] && !is(l, index->slots[at] - 1, a, b, c))
+        at = (at + 1) & index->mask;
+    return &index->slots[at];
+}
+
+static bool part_is(const bs_lower_pass *l, int32_t part, int32_t region, int32_t domain, int32_t unused)
+{
+    (void)unused;
+    return l->plan->parts[part].region == region && l->plan->parts[part].domain == domain;
+}
+
+static int32_t region_router(const bs_lower_pass *l, int32_t region) { return l->plan->parts[l->region_part[region]].router; }
+static int32_t region_unit(const bs_lower_pass *l, int32_t region) { return l->plan->parts[l->region_part[region]].unit; }
+
+static bool region_is_of_phase(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t router)
+{
+    return l->plan->regions[region].domain == top && l->region_phase[region] == phase && region_router(l, region) == router;
+}
+
+static bool region_is_of_unit(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t unit)
+{
+    return l->plan->regions[region].domain == top && l->region_phase[region] == phase && region_unit(l, region) == unit;
 }
 
 /* ------------------------------------------------------------------------------------------------ regions */
@@ -39,21 +111,15 @@ bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit
 /* The rows that a node's tile is made of: its top-level domain itself, or the outermost path below it. */
 static int32_t part_domain(const bs_graph *g, int32_t domain)
 {
-    while (g->domains[domain].kind == BS_DOMAIN_PATH && g->domains[g->domains[domain].parent].kind == BS_DOMAIN_PATH)
-        domain = g->domains[domain].parent;
-    return domain;
+    return g->domains[domain].kind == BS_DOMAIN_PATH ? g->domains[domain].outermost : domain;
 }
 
 static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
 {
     bs_plan *p = l->plan;
-    for (int32_t i = 0; i < p->n_parts; i++)
-        if (p->parts[i].region == region && p->parts[i].domain == domain)
-            return i;
-    if (p->n_parts == p->max_parts) {
-        l->full = true;
-        return 0;
-    }
+    int32_t *slot = index_slot(l, &l->parts, part_is, region, domain, 0);
+    if (*slot)
+        return *slot - 1;
     bs_part *part = &p->parts[p->n_parts];
     memset(part, 0, sizeof *part);
     part->region = region;
@@ -61,32 +127,29 @@ static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
     const bs_domain *d = &l->g->domains[domain];
     part->router = d->kind == BS_DOMAIN_PATH ? d->router : 0;
     part->path = d->kind == BS_DOMAIN_PATH ? d->path : -1;
-    return p->n_parts++;
+    if (l->region_part[region] < 0)
+        l->region_part[region] = p->n_parts;
+    *slot = ++p->n_parts;
+    return p->n_parts - 1;
 }
 
 /* Parts of one region are the paths of one router, or the top-level domain itself; a part has weights of one unit. */
 static bool region_takes(const bs_lower_pass *l, int32_t region, int32_t domain, int32_t unit)
 {
     const bs_domain *d = &l->g->domains[domain];
-    for (int32_t i = 0; i < l->plan->n_parts; i++) {
-        const bs_part *part = &l->plan->parts[i];
-        if (part->region != region)
-            continue;
-        if (d->kind == BS_DOMAIN_PATH)
-            return part->router == d->router;
-        return part->domain == domain && (unit == 0 || part->unit == 0 || part->unit == unit);
-    }
-    return true;
+    if (l->region_part[region] < 0)
+        return true;
+    const bs_part *part = &l->plan->parts[l->region_part[region]];
+    if (d->kind == BS_DOMAIN_PATH)
+        return part->router == d->router;
+    return part->domain == domain && (unit == 0 || part->unit == 0 || part->unit == unit);
 }
 
 static int32_t region_open(bs_lower_pass *l, int32_t top)
 {
-    if (l->plan->n_regions == BS_MAX_REGIONS) {
-        l->full = true;
-        return l->open[top] = 0;
-    }
-    l->plan->region_domain[l->plan->n_regions] = top;
+    l->plan->regions[l->plan->n_regions].domain = top; /* there is room: a node begins one at most */
     l->region_phase[l->plan->n_regions] = 0;
+    l->region_part[l->plan->n_regions] = -1;
     l->open[top] = l->plan->n_regions;
     return l->plan->n_regions++;
 }
@@ -116,10 +179,10 @@ static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t ho
     for (int32_t i = 0; i < n_in; i++) {
         const int32_t from = in[i] ? l->home[l->g->values[in[i]].node] : BS_TOP;
         const int32_t made_in = from == BS_TOP ? BS_TOP : l->plan->parts[from].region;
-        if (made_in != BS_TOP && made_in != region)
-            for (int32_t d = 0; d < l->g->n_domains; d++)
-                if (l->open[d] == made_in)
-                    l->open[d] = BS_TOP;
+        if (made_in != BS_TOP && made_in != region) {
+            int32_t *open = &l->open[l->plan->regions[made_in].domain];
+            *open = *open == made_in ? BS_TOP : *open;
+        }
     }
 }
 
@@ -132,7 +195,7 @@ static int32_t phase_after(const bs_lower_pass *l, int32_t from, int32_t top, in
     if (region == BS_TOP)
         return l->phase[from] + (top != 0);
     const bool stays = l->plan->domains[top].mixed || l->open[top] == region;
-    if (top != 0 && stays && l->plan->region_domain[region] == top && region_takes(l, region, domain, 0))
+    if (top != 0 && stays && l->plan->regions[region].domain == top && region_takes(l, region, domain, 0))
         return l->phase[from];
     return l->region_phase[region] + 1;
 }
@@ -151,14 +214,34 @@ static int32_t phase_of(const bs_lower_pass *l, int32_t n, int32_t top, int32_t 
     return node->router && l->g->routers[node->router].node != n ? bs_max_i32(phase, phase_after(l, l->g->routers[node->router].node, top, domain)) : phase;
 }
 
+/* The earliest region of that phase that takes the node. Paths have one a router; other rows one a unit, beside which at
+ * most the first has none. */
 static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t phase)
 {
-    for (int32_t r = 0; r < l->plan->n_regions; r++)
-        if (l->plan->region_domain[r] == top && l->region_phase[r] == phase && region_takes(l, r, domain, unit))
-            return r;
+    const int32_t router = l->g->domains[domain].kind == BS_DOMAIN_PATH ? l->g->domains[domain].router : 0;
+    const int32_t first = *index_slot(l, &l->phases, region_is_of_phase, top, phase, router);
+    if (first && region_takes(l, first - 1, domain, unit))
+        return first - 1;
+    const int32_t of_unit = router ? 0 : *index_slot(l, &l->units, region_is_of_unit, top, phase, unit);
+    if (of_unit)
+        return of_unit - 1;
     const int32_t region = region_open(l, top);
     l->region_phase[region] = phase;
     return region;
+}
+
+/* Once it has a node: its first part tells what it is found by, and a unit may have come with this one. */
+static void region_enter(bs_lower_pass *l, int32_t region)
+{
+    const int32_t top = l->plan->regions[region].domain, phase = l->region_phase[region];
+    int32_t *slot = index_slot(l, &l->phases, region_is_of_phase, top, phase, region_router(l, region));
+    if (*slot == 0)
+        *slot = region + 1;
+    if (region_router(l, region))
+        return;
+    slot = index_slot(l, &l->units, region_is_of_unit, top, phase, region_unit(l, region));
+    if (*slot == 0)
+        *slot = region + 1;
 }
 
 static void assign_home(bs_lower_pass *l, int32_t n)
@@ -167,12 +250,12 @@ static void assign_home(bs_lower_pass *l, int32_t n)
     l->home[n] = BS_TOP;
     if (!runs_in_tiles(l, node)) {
         close_read_regions(l, node, BS_TOP);
-        l->phase[n] = phase_of(l, n, 0, 0);
+        l->phase[n] = l->mixed ? phase_of(l, n, 0, 0) : 0;
         return;
     }
     const int32_t top = bs_plan_top_domain(l->g, node->domain);
     const int32_t domain = part_domain(l->g, node->domain);
-    l->phase[n] = phase_of(l, n, top, domain);
+    l->phase[n] = l->mixed ? phase_of(l, n, top, domain) : 0;
     if (l->plan->domains[top].mixed)
         l->open[top] = region_of_phase(l, top, domain, l->plan->nodes[n].unit, l->phase[n]);
     if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, l->plan->nodes[n].unit))
@@ -181,6 +264,8 @@ static void assign_home(bs_lower_pass *l, int32_t n)
     l->region_phase[l->open[top]] = bs_max_i32(l->region_phase[l->open[top]], l->phase[n]);
     if (l->plan->nodes[n].unit)
         l->plan->parts[l->home[n]].unit = l->plan->nodes[n].unit;
+    if (l->plan->domains[top].mixed)
+        region_enter(l, l->open[top]);
     close_read_regions(l, node, l->home[n]);
 }
 
@@ -189,37 +274,83 @@ int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node)
     return l->home[node] == BS_TOP ? BS_TOP : l->plan->parts[l->home[node]].region;
 }
 
-/* What is decided tile by tile is known in its own region only. The top-level domain of a router whose decision node n needs in
- * another one, which may be at the root, or 0. */
-static int32_t torn_domain(const bs_lower_pass *l, int32_t n)
+/* ---------------------------------------------------------------------------------------------- torn domains */
+
+#define NO_REGION (-2) /* decisions in several: no region has them all */
+
+/* In which region the routers above every domain decide tile by tile: parents come before their paths. */
+static void find_tile_regions(bs_lower_pass *l)
 {
-    const bs_node *node = &l->g->nodes[n];
-    int32_t router = node->router, domain = node->domain;
-    for (;;) {
-        const bs_router_info *info = &l->g->routers[router];
-        if (router && l->plan->routers[router].in_tile && bs_lower_region_of(l, info->node) != bs_lower_region_of(l, n))
-            return bs_plan_top_domain(l->g, info->domain);
-        if (l->g->domains[domain].kind != BS_DOMAIN_PATH)
-            return 0;
-        router = l->g->domains[domain].router;
-        domain = l->g->domains[domain].parent;
+    for (int32_t d = 0; d < l->g->n_domains; d++) {
+        const bs_domain *domain = &l->g->domains[d];
+        l->tile_region[d] = BS_TOP;
+        if (domain->kind != BS_DOMAIN_PATH)
+            continue;
+        const int32_t above = l->tile_region[domain->parent], region = bs_lower_region_of(l, l->g->routers[domain->router].node);
+        l->tile_region[d] = !l->plan->routers[domain->router].in_tile ? above : above == BS_TOP || above == region ? region : NO_REGION;
     }
 }
 
-/* A region for every node that runs in tiles. Returns a top-level domain that cannot, or 0. */
-int32_t bs_lower_regions(bs_lower_pass *l)
+/* What is decided tile by tile is known in its own region only: whether node n needs a decision in another one, which may be
+ * at the root. */
+static bool is_torn(const bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    const int32_t region = bs_lower_region_of(l, n), above = l->tile_region[node->domain];
+    const bool own = node->router && l->plan->routers[node->router].in_tile;
+    return (own && bs_lower_region_of(l, l->g->routers[node->router].node) != region) || (above != BS_TOP && above != region);
+}
+
+static int32_t torn_domain(const bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    return bs_plan_top_domain(l->g, node->router ? l->g->routers[node->router].domain : node->domain); /* a price is of the root */
+}
+
+/* Domains do not change each other's regions, unless these are found by their phases. Then it is one at a time. */
+static bool mend_torn(bs_lower_pass *l)
+{
+    bool torn = false;
+    find_tile_regions(l);
+    for (int32_t n = 1; n < l->g->n_nodes && !(torn && l->mixed); n++) {
+        if (!l->plan->node_live[n] || !is_torn(l, n))
+            continue;
+        l->plan->domains[torn_domain(l, n)].order = BS_ORDER_BREADTH;
+        torn = true;
+    }
+    if (torn)
+        bs_plan_spread_orders(l->plan);
+    return torn;
+}
+
+/* --------------------------------------------------------------------------------------------------- all nodes */
+
+static void clear_index(bs_lower_index *index) { memset(index->slots, 0, ((size_t)index->mask + 1) * sizeof *index->slots); }
+
+static void list_nodes(bs_lower_pass *l)
+{
+    memset(l->region_node, 0, (size_t)l->max_regions * sizeof *l->region_node);
+    for (int32_t n = 1; n < l->g->n_nodes; n++) {
+        const int32_t region = bs_lower_region_of(l, n);
+        l->neighbour[n] = region == BS_TOP ? 0 : l->region_node[region];
+        if (region != BS_TOP)
+            l->region_node[region] = n;
+    }
+}
+
+bool bs_lower_regions(bs_lower_pass *l)
 {
     l->plan->n_regions = l->plan->n_parts = 0;
-    for (int32_t d = 0; d < BS_MAX_DOMAINS; d++)
+    clear_index(&l->parts);
+    clear_index(&l->phases);
+    clear_index(&l->units);
+    for (int32_t d = 0; d < l->g->n_domains; d++)
         l->open[d] = BS_TOP;
     for (int32_t n = 0; n < l->g->n_nodes; n++) {
         l->home[n] = BS_TOP;
         if (n > 0 && l->plan->node_live[n])
             assign_home(l, n);
     }
-    int32_t torn = 0;
-    for (int32_t n = 1; n < l->g->n_nodes && torn == 0; n++)
-        if (l->plan->node_live[n])
-            torn = torn_domain(l, n);
-    return torn;
+    list_nodes(l);
+    return !mend_torn(l);
 }

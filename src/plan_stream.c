@@ -8,69 +8,72 @@
 
 /* --------------------------------------------------------------------------------------------------- units */
 
-static int32_t outermost_path(const bs_graph *g, int32_t domain)
-{
-    while (g->domains[domain].kind == BS_DOMAIN_PATH && g->domains[g->domains[domain].parent].kind == BS_DOMAIN_PATH)
-        domain = g->domains[domain].parent;
-    return g->domains[domain].kind == BS_DOMAIN_PATH ? domain : 0;
-}
-
 static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
 {
     for (int32_t up = g->blocks[block].parent; up != 0; up = g->blocks[up].parent) {
         const bs_node *first = &g->nodes[g->blocks[up].first_node];
-        if (outermost_path(g, first->domain) != path)
+        if (g->domains[first->domain].outermost != path)
             break;
         block = up;
     }
     return block;
 }
 
-static int32_t count_tensors(const bs_graph *g, const bs_node *node)
-{
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const bs_op *op = bs_op_get(node->op);
-    return op->weights ? op->weights(g, node, specs) : 0;
-}
-
-static bool node_streams(const bs_plan *p, int32_t n)
+bool bs_plan_node_streams(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    return p->node_live[n] && node->block != 0 && node->n_in > 0 && !bs_node_is(node, &bs_op_route) && count_tensors(p->graph, node) > 0;
+    return p->desc.slot_bytes > 0 && node->block != 0 && node->n_in > 0 && !bs_node_is(node, &bs_op_route) && bs_plan_needs_weights(p, n);
 }
 
-static int32_t unit_find(bs_plan *p, int32_t block, int32_t path)
+bs_bytes bs_plan_units_workspace(const bs_graph *graph)
 {
-    for (int32_t u = 1; u < p->n_units; u++)
-        if (path ? p->units[u].domain == path : p->units[u].domain == 0 && p->units[u].block == block)
-            return u;
-    bs_plan_unit *unit = &p->units[p->n_units];
-    unit->block = path ? outermost_block(p->graph, block, path) : block;
-    unit->domain = path;
-    return p->n_units++;
+    return bs_bytes_align(bs_bytes_array((int64_t)graph->n_domains + graph->n_blocks, sizeof(int32_t)));
 }
 
-void bs_plan_units(bs_plan *p)
+/* Whether two nodes that stream would be loaded together. */
+static bool same_unit(const bs_graph *g, int32_t a, int32_t b)
 {
-    const bs_graph *g = p->graph;
-    p->n_units = 1;
-    for (int32_t n = 1; p->desc.slot_bytes > 0 && n < g->n_nodes; n++) {
-        if (!node_streams(p, n))
-            continue;
-        const int32_t unit = unit_find(p, g->nodes[n].block, outermost_path(g, g->nodes[n].domain));
-        p->nodes[n].unit = unit;
-        p->units[unit].n_nodes++;
-        p->units[unit].n_tensors += count_tensors(g, &g->nodes[n]);
+    const int32_t path = g->domains[g->nodes[a].domain].outermost;
+    return path == g->domains[g->nodes[b].domain].outermost && (path != 0 || g->nodes[a].block == g->nodes[b].block);
+}
+
+#define SHARED -1 /* of a node's unit, here: several units would load its weights */
+
+/* Of each chain of twins first the last learns whether any two of them differ, then all. */
+static void find_shared(bs_plan *p)
+{
+    bs_node_plan *nodes = p->nodes;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
+        const int32_t twin = nodes[n].twin;
+        const bool together = !twin || (bs_plan_node_streams(p, twin) && bs_plan_node_streams(p, n) && same_unit(p->graph, twin, n));
+        nodes[n].unit = !together || nodes[twin].unit == SHARED ? SHARED : 0;
     }
+    for (int32_t n = p->graph->n_nodes - 1; n >= 1; n--)
+        if (nodes[n].twin && nodes[n].unit == SHARED)
+            nodes[nodes[n].twin].unit = SHARED;
 }
 
-bool bs_plan_streams_paths(const bs_plan *p, int32_t top)
+void bs_plan_units(bs_plan *p, void *workspace)
 {
     const bs_graph *g = p->graph;
-    for (int32_t n = 1; p->desc.slot_bytes > 0 && n < g->n_nodes; n++)
-        if (node_streams(p, n) && outermost_path(g, g->nodes[n].domain) && bs_plan_top_domain(g, g->nodes[n].domain) == top)
-            return true;
-    return false;
+    int32_t *of_path = workspace, *of_block = of_path + g->n_domains; /* the unit of a path, of a block outside all paths */
+    memset(workspace, 0, ((size_t)g->n_domains + (size_t)g->n_blocks) * sizeof(int32_t));
+    p->n_units = 1;
+    find_shared(p);
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bool streams = p->nodes[n].unit != SHARED && bs_plan_node_streams(p, n);
+        p->nodes[n].unit = 0;
+        if (!streams)
+            continue;
+        const int32_t block = g->nodes[n].block, path = g->domains[g->nodes[n].domain].outermost;
+        int32_t *unit = path ? &of_path[path] : &of_block[block];
+        if (*unit == 0) {
+            *unit = p->n_units++;
+            p->units[*unit].block = path ? outermost_block(g, block, path) : block;
+            p->units[*unit].domain = path;
+        }
+        p->nodes[n].unit = *unit;
+    }
 }
 
 /* -------------------------------------------------------------------------------------------------- stages */
@@ -82,45 +85,75 @@ static int32_t unit_key(const bs_plan *p, int32_t unit)
     return unit == 0 ? 0 : domain ? p->graph->domains[domain].router : -unit;
 }
 
-static int32_t instr_key(const bs_plan *p, const bs_instr *i)
+/* Instructions of a region, and of a part in it, lie together. */
+typedef struct stage_pass {
+    bs_plan *plan;
+    int32_t *region_first; /* [regions] the first instruction of each */
+    int32_t *stage_of;     /* [units] the last stage that was found to need it, counted from 1 */
+} stage_pass;
+
+static int32_t next_part(const bs_plan *p, int32_t instr)
 {
-    if (i->kind == BS_INSTR_OP)
-        return unit_key(p, p->nodes[i->node].unit);
-    for (int32_t k = 0; i->kind == BS_INSTR_REGION && k < p->n_parts; k++)
-        if (p->parts[k].region == i->node && p->parts[k].unit)
-            return unit_key(p, p->parts[k].unit);
+    return instr + p->parts[p->instrs[instr].part].count;
+}
+
+static bool is_in_region(const bs_plan *p, int32_t instr, int32_t region)
+{
+    return instr < p->n_instrs && p->instrs[instr].region == region;
+}
+
+static int32_t region_key(const stage_pass *s, int32_t region)
+{
+    const bs_plan *p = s->plan;
+    for (int32_t i = s->region_first[region]; is_in_region(p, i, region); i = next_part(p, i))
+        if (p->parts[p->instrs[i].part].unit)
+            return unit_key(p, p->parts[p->instrs[i].part].unit);
     return 0;
 }
 
-/* There is room: an instruction needs one unit, and so does a part (layout_streaming). */
-static void stage_add(bs_plan *p, bs_trace_stage *stage, int32_t unit)
+static int32_t instr_key(const stage_pass *s, const bs_instr *i)
 {
-    for (int32_t k = stage->first_unit; unit != 0 && k < stage->first_unit + stage->n_units; k++)
-        if (p->stage_units[k] == unit - 1)
-            return;
-    if (unit == 0)
+    if (i->kind == BS_INSTR_OP)
+        return unit_key(s->plan, s->plan->nodes[i->node].unit);
+    return i->kind == BS_INSTR_REGION ? region_key(s, i->node) : 0;
+}
+
+/* There is room: an instruction needs one unit, and so does a part (layout_streaming). */
+static void stage_add(stage_pass *s, bs_trace_stage *stage, int32_t unit)
+{
+    bs_plan *p = s->plan;
+    if (unit == 0 || s->stage_of[unit] == p->n_stages)
         return;
+    s->stage_of[unit] = p->n_stages;
     p->stage_units[p->n_stage_units++] = unit - 1;
     stage->n_units++;
 }
 
-static void stage_add_instr(bs_plan *p, bs_trace_stage *stage, const bs_instr *i)
+static void stage_add_instr(stage_pass *s, bs_trace_stage *stage, const bs_instr *i)
 {
+    const bs_plan *p = s->plan;
     if (i->kind == BS_INSTR_OP)
-        stage_add(p, stage, p->nodes[i->node].unit);
-    for (int32_t k = 0; i->kind == BS_INSTR_REGION && k < p->n_parts; k++)
-        if (p->parts[k].region == i->node)
-            stage_add(p, stage, p->parts[k].unit);
+        stage_add(s, stage, p->nodes[i->node].unit);
+    for (int32_t k = i->kind == BS_INSTR_REGION ? s->region_first[i->node] : p->n_instrs; is_in_region(p, k, i->node); k = next_part(p, k))
+        stage_add(s, stage, p->parts[p->instrs[k].part].unit);
+}
+
+static void find_regions(stage_pass *s)
+{
+    const bs_plan *p = s->plan;
+    for (int32_t k = p->n_instrs - 1; k >= p->n_top; k--)
+        s->region_first[p->instrs[k].region] = k;
 }
 
 /* Neighbouring instructions that need the same make one stage; a region is one by itself. */
-static void find_stages(bs_plan *p)
+static void find_stages(stage_pass *s)
 {
+    bs_plan *p = s->plan;
     bs_trace_stage *open = NULL;
     int32_t open_key = 0;
     for (int32_t k = 0; k < p->n_top; k++) {
         bs_instr *i = &p->instrs[k];
-        const int32_t key = instr_key(p, i);
+        const int32_t key = instr_key(s, i);
         i->stage = -1;
         if (key == 0)
             continue;
@@ -132,7 +165,7 @@ static void find_stages(bs_plan *p)
             open_key = key;
         }
         i->stage = p->n_stages - 1;
-        stage_add_instr(p, open, i);
+        stage_add_instr(s, open, i);
         if (i->kind == BS_INSTR_REGION)
             open = NULL;
     }
@@ -151,39 +184,43 @@ static void part_units(bs_plan *p)
 /* A lane's staging holds a chunk, or the weights of the largest layer; and what alignment to pages adds at both ends. */
 static void size_lanes(bs_plan *p)
 {
-    uint64_t largest = 0;
-    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
-        const uint64_t bytes = p->nodes[n].unit ? bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]) : 0;
-        largest = bytes > largest ? bytes : largest;
-    }
-    p->chunk_bytes = (uint64_t)bs_or_default(p->desc.chunk_bytes, 262144);
+    bs_bytes piece = p->chunk_bytes = bs_bytes_array(bs_or_default(p->desc.chunk_bytes, 262144), 1);
+    for (int32_t n = 1; n < p->graph->n_nodes; n++)
+        if (p->nodes[n].unit)
+            piece = bs_bytes_max(piece, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
     p->lanes = bs_or_default(p->desc.lanes, 2);
-    const uint64_t piece = largest > p->chunk_bytes ? largest : p->chunk_bytes;
-    p->lane_bytes = (bs_add_u64(piece, 5 * BS_PAGE_BYTES - 1)) & ~(uint64_t)(BS_PAGE_BYTES - 1);
+    p->lane_bytes = bs_bytes_align_to(bs_bytes_add(piece, bs_bytes_of(4 * BS_PAGE_BYTES)), BS_PAGE_BYTES);
 }
 
-bool bs_plan_stages(bs_plan *p, bs_error *error)
+bs_bytes bs_plan_stages_workspace(const bs_graph *graph)
 {
+    return bs_bytes_align(bs_bytes_array((int64_t)graph->n_nodes + graph->n_domains + graph->n_blocks + 1, sizeof(int32_t)));
+}
+
+bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
+{
+    stage_pass s = {p, workspace, NULL};
     int32_t largest = 0;
     char what[BS_MAX_NAME + 8];
     for (int32_t u = 1; u < p->n_units; u++) {
-        const uint64_t bytes = p->units[u].prepared_bytes;
-        p->all_unit_bytes = bs_add_u64(p->all_unit_bytes, bytes);
-        largest = bytes > p->largest_unit_bytes ? u : largest;
+        const bs_bytes bytes = p->units[u].prepared_bytes;
+        p->all_unit_bytes = bs_bytes_add(p->all_unit_bytes, bytes);
+        largest = bs_bytes_less(p->largest_unit_bytes, bytes) ? u : largest;
         p->largest_unit_bytes = p->units[largest].prepared_bytes;
     }
     if (!bs_plan_streams(p))
         return true;
+    s.stage_of = s.region_first + p->graph->n_nodes; /* a region has a node at least, a unit is of a domain or a block */
+    memset(workspace, 0, ((size_t)p->graph->n_nodes + (size_t)p->graph->n_domains + (size_t)p->graph->n_blocks + 1) * sizeof(int32_t));
     part_units(p);
-    find_stages(p);
-    p->slot_bytes = p->desc.slot_bytes & ~(uint64_t)(BS_ALIGNMENT - 1);
-    if (p->slot_bytes < p->largest_unit_bytes) {
-        const bs_arena slots = {"slots", NULL, (size_t)p->desc.slot_bytes, 0, 0};
+    find_regions(&s);
+    find_stages(&s);
+    p->slot_bytes = bs_bytes_min(bs_bytes_align_down(bs_bytes_of(p->desc.slot_bytes), BS_ALIGNMENT), p->all_unit_bytes);
+    if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes)) {
         snprintf(what, sizeof what, "block \"%s\"", p->graph->text + p->graph->blocks[p->units[largest].block].name);
-        bs_fail_arena(error, &slots, p->largest_unit_bytes, what);
+        bs_fail_room(error, "slots", p->desc.slot_bytes, p->largest_unit_bytes, what);
         return false;
     }
-    p->slot_bytes = p->slot_bytes < p->all_unit_bytes ? p->slot_bytes : p->all_unit_bytes;
     size_lanes(p);
     return true;
 }
@@ -192,13 +229,19 @@ bool bs_plan_stages(bs_plan *p, bs_error *error)
 
 void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream)
 {
-    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, plan->slot_bytes, plan->largest_unit_bytes, plan->all_unit_bytes};
+    if (!stream)
+        return;
+    memset(stream, 0, sizeof *stream);
+    if (!plan)
+        return;
+    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, bs_bytes_figure(plan->slot_bytes), bs_bytes_figure(plan->largest_unit_bytes),
+                              bs_bytes_figure(plan->all_unit_bytes)};
     *stream = s;
 }
 
 bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_facts *facts)
 {
-    if (unit < 0 || unit >= plan->n_units - 1)
+    if (!plan || !facts || unit < 0 || unit >= plan->n_units - 1)
         return BS_ERROR_ARGUMENT;
     const bs_plan_unit *u = &plan->units[unit + 1];
     const bs_domain *domain = &plan->graph->domains[u->domain];
@@ -206,13 +249,13 @@ bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_fac
     snprintf(facts->name, sizeof facts->name, "%s", plan->graph->text + plan->graph->blocks[u->block].name);
     facts->router = u->domain ? domain->router : 0;
     facts->path = u->domain ? domain->path : -1;
-    facts->slot_bytes = u->prepared_bytes;
+    facts->slot_bytes = bs_bytes_figure(u->prepared_bytes);
     return BS_OK;
 }
 
 bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
 {
-    if (stage < 0 || stage >= plan->n_stages)
+    if (!plan || !facts || stage < 0 || stage >= plan->n_stages)
         return BS_ERROR_ARGUMENT;
     const bs_trace_stage *s = &plan->stages[stage];
     facts->router = s->router;

@@ -122,12 +122,13 @@ enum { posix_direct = 0 };
 
 static int64_t posix_file_open_with(const char *path, int flags, uint64_t *size_bytes)
 {
-    struct stat info;
+    struct stat info = {0};
     const int file = open(path, O_RDONLY | O_CLOEXEC | flags);
     if (file < 0)
         return -1;
     if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < 0) {
         close(file);
+        errno = S_ISDIR(info.st_mode) ? EISDIR : EINVAL; /* of a pipe or a device the size is not known */
         return -1;
     }
     *size_bytes = (uint64_t)info.st_size;

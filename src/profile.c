@@ -47,7 +47,9 @@ struct bs_profile {
 
 /* ------------------------------------------------------------------------------------------------- the ring */
 
-static bool ring_put(bs_profile *p, const bs_event *event)
+/* Places are counted on and on: they wrap. */
+
+BS_WRAPS static bool ring_put(bs_profile *p, const bs_event *event)
 {
     unsigned at = atomic_load_explicit(&p->head, memory_order_relaxed);
     for (;;) {
@@ -66,7 +68,7 @@ static bool ring_put(bs_profile *p, const bs_event *event)
     }
 }
 
-static bool ring_take(bs_profile *p, bs_event *event)
+BS_WRAPS static bool ring_take(bs_profile *p, bs_event *event)
 {
     const unsigned at = atomic_load_explicit(&p->tail, memory_order_relaxed);
     profile_cell *cell = &p->cells[at & p->mask];
@@ -79,12 +81,12 @@ static bool ring_take(bs_profile *p, bs_event *event)
 }
 
 /* A tail that is old makes it too large, never too small: at worst the writer wakes for little. */
-static bool ring_is_filled(bs_profile *p)
+BS_WRAPS static bool ring_is_filled(bs_profile *p)
 {
     return atomic_load(&p->head) - atomic_load_explicit(&p->tail, memory_order_relaxed) >= p->mark;
 }
 
-static bool ring_has_next(bs_profile *p)
+BS_WRAPS static bool ring_has_next(bs_profile *p)
 {
     const unsigned at = atomic_load_explicit(&p->tail, memory_order_relaxed);
     return atomic_load(&p->cells[at & p->mask].sequence) == at + 1;
@@ -311,7 +313,7 @@ bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *d
 /* The block and then the cells, in the caller's memory; the number of cells is a power of two. */
 static bool profile_carve(bs_profile *p, const bs_profile_desc *desc)
 {
-    const size_t skip = (size_t)(-(uintptr_t)desc->memory & (BS_ALIGNMENT - 1));
+    const size_t skip = bs_to_aligned(desc->memory, BS_ALIGNMENT);
     const size_t least = skip + PROFILE_BLOCK_BYTES + PROFILE_LEAST_CELLS * sizeof(profile_cell);
     if (!desc->memory || desc->bytes < least)
         return false;
@@ -365,7 +367,7 @@ bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_e
     const size_t used = arena->used;
     bs_profile *p = bs_arena_take(arena, sizeof *p);
     if (!p) {
-        bs_fail_arena(error, arena, sizeof *p, "a profile");
+        bs_fail_arena(error, arena, bs_bytes_of(sizeof *p), "a profile");
         return NULL;
     }
     profile_init(p, desc);

@@ -22,7 +22,7 @@ struct bs_profile_reader {
     bs_source source;
     bs_profile_facts facts;
     bs_profile_tables tables;
-    uint64_t events_at; /* in the file */
+    bs_bytes events_at; /* in the file */
     uint32_t event_bytes;
     uint64_t next;                /* event */
     uint64_t window_first;        /* event */
@@ -55,27 +55,28 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
     return true;
 }
 
-/* Where the tables end; their counts are capped, so nothing wraps. */
-static uint64_t end_of_tables(const bs_profile_file *h)
+/* Where the tables end. */
+static bs_bytes end_of_tables(const bs_profile_file *h)
 {
-    const uint64_t stage_units = (uint64_t)h->stage_units + h->stage_units % 2;
-    return h->header_bytes + (uint64_t)h->routers * sizeof(bs_profile_file_router) +
-           (uint64_t)h->units * sizeof(bs_profile_file_unit) + (uint64_t)h->stages * sizeof(bs_profile_file_stage) +
-           stage_units * sizeof(int32_t);
+    bs_bytes end = bs_bytes_of(h->header_bytes);
+    end = bs_bytes_add(end, bs_bytes_array(h->routers, sizeof(bs_profile_file_router)));
+    end = bs_bytes_add(end, bs_bytes_array(h->units, sizeof(bs_profile_file_unit)));
+    end = bs_bytes_add(end, bs_bytes_array(h->stages, sizeof(bs_profile_file_stage)));
+    return bs_bytes_add(end, bs_bytes_align_to(bs_bytes_array(h->stage_units, sizeof(int32_t)), 2 * sizeof(int32_t)));
 }
 
 static bool read_header(bs_profile_reader *r, bs_profile_file *h, bs_error *error)
 {
-    const bs_status status = bs_source_read(&r->source, 0, h, sizeof *h);
+    const bs_status status = bs_source_read(&r->source, bs_bytes_of(0), h, bs_bytes_of(sizeof *h));
     if (status != BS_OK)
-        return bs_refuse(error, status, "profile: its header cannot be read from %llu bytes", (unsigned long long)r->source.size);
+        return bs_refuse(error, status, "profile: its header cannot be read from %llu bytes", (unsigned long long)bs_bytes_figure(r->source.size));
     if (!check_header(h, error))
         return false;
     r->events_at = end_of_tables(h);
-    if (r->events_at > r->source.size)
+    if (bs_bytes_less(r->source.size, r->events_at))
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: its tables take %llu bytes, the file has %llu",
-                         (unsigned long long)r->events_at, (unsigned long long)r->source.size);
-    const uint64_t bytes = r->source.size - r->events_at;
+                         (unsigned long long)bs_bytes_figure(r->events_at), (unsigned long long)bs_bytes_figure(r->source.size));
+    const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(r->source.size, r->events_at));
     r->event_bytes = h->event_bytes;
     r->facts = (bs_profile_facts){(int32_t)h->routers, (int32_t)h->units, (int32_t)h->stages, bytes / h->event_bytes,
                                   bytes % h->event_bytes, h->slot_bytes, h->chunk_bytes, h->policy, h->speculation};
@@ -98,7 +99,7 @@ static bool name_is_plain(const char name[BS_MAX_NAME])
 static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_router *routers, bs_error *error)
 {
     for (int32_t i = 0; i < r->facts.routers; i++) {
-        if (!bs_cursor_take(c, &routers[i], sizeof routers[i]))
+        if (!bs_cursor_take(c, &routers[i], bs_bytes_of(sizeof routers[i])))
             return bs_refuse(error, c->status, "profile: router %d cannot be read", i + 1);
         if (!name_is_plain(routers[i].name) || routers[i].paths < 1 || routers[i].paths > BS_MAX_PATHS)
             return bs_refuse(error, BS_ERROR_FORMAT, "profile: router %d has %d paths, expected 1 .. %d, or its name is not plain ASCII", i + 1,
@@ -119,7 +120,7 @@ static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units,
 {
     for (int32_t i = 0; i < r->facts.units; i++) {
         bs_profile_file_unit u;
-        if (!bs_cursor_take(c, &u, sizeof u))
+        if (!bs_cursor_take(c, &u, bs_bytes_of(sizeof u)))
             return bs_refuse(error, c->status, "profile: unit %d cannot be read", i);
         if (!name_is_plain(u.name) || !place_is_good(r, u.router, u.path))
             return bs_refuse(error, BS_ERROR_FORMAT, "profile: unit %d is path %d of router %d, which there is not, or its name is not plain ASCII",
@@ -140,7 +141,7 @@ static bool read_stages(bs_profile_reader *r, bs_cursor *c, bs_trace_stage *stag
     int32_t first = 0;
     for (int32_t i = 0; i < r->facts.stages; i++) {
         bs_profile_file_stage s;
-        if (!bs_cursor_take(c, &s, sizeof s))
+        if (!bs_cursor_take(c, &s, bs_bytes_of(sizeof s)))
             return bs_refuse(error, c->status, "profile: stage %d cannot be read", i);
         if (s.router < 0 || s.router > r->facts.routers || s.n_units < 0 || s.n_units > r->tables.n_stage_units - first)
             return bs_refuse(error, BS_ERROR_FORMAT, "profile: stage %d has router %d of %d and %d units, of which %d are left", i, (int)s.router,
@@ -167,10 +168,10 @@ static bool read_stage_units(bs_profile_reader *r, bs_cursor *c, int32_t *units,
 }
 
 /* NULL and a message when there is no room; a table of nothing takes nothing but is not NULL. */
-static void *take_table(bs_arena *arena, uint64_t count, uint64_t bytes, const char *what, bs_error *error)
+static void *take_table(bs_arena *arena, uint64_t count, size_t each, const char *what, bs_error *error)
 {
-    const uint64_t needed = bs_mul_u64(count, bytes) + (count == 0);
-    void *table = needed <= SIZE_MAX ? bs_arena_take(arena, (size_t)needed) : NULL;
+    const bs_bytes needed = bs_bytes_max(bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)), bs_bytes_of(1));
+    void *table = bs_take(arena, needed);
     if (!table)
         bs_fail_arena(error, arena, needed, what);
     return table;
@@ -187,7 +188,7 @@ static bool read_tables(bs_profile_reader *r, const bs_profile_file *h, bs_arena
     if (!stage_units)
         return false;
     r->tables = (bs_profile_tables){routers, units, places, stages, stage_units, (int32_t)h->units, (int32_t)h->stage_units};
-    bs_cursor_init(&c, &r->source, h->header_bytes, r->events_at);
+    bs_cursor_init(&c, &r->source, bs_bytes_of(h->header_bytes), r->events_at);
     return read_routers(r, &c, routers, error) && read_units(r, &c, units, places, error) &&
            read_stages(r, &c, stages, error) && read_stage_units(r, &c, stage_units, error);
 }
@@ -205,7 +206,7 @@ bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_
         return NULL;
     memset(r, 0, sizeof *r);
     r->source.reader = *reader;
-    r->source.size = reader->size;
+    r->source.size = bs_bytes_of(reader->size);
     if (read_header(r, &header, error) && read_tables(r, &header, arena, error))
         return r;
     arena->used = used;
@@ -216,11 +217,18 @@ bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_
 
 const bs_profile_tables *bs_profile_tables_of(const bs_profile_reader *reader) { return &reader->tables; }
 
-void bs_profile_facts_get(const bs_profile_reader *profile, bs_profile_facts *facts) { *facts = profile->facts; }
+void bs_profile_facts_get(const bs_profile_reader *profile, bs_profile_facts *facts)
+{
+    if (!facts)
+        return;
+    memset(facts, 0, sizeof *facts);
+    if (profile)
+        *facts = profile->facts;
+}
 
 bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router, bs_profile_router_facts *facts)
 {
-    if (router < 1 || router > profile->facts.routers)
+    if (!profile || !facts || router < 1 || router > profile->facts.routers)
         return BS_ERROR_ARGUMENT;
     const bs_profile_file_router *r = &profile->tables.routers[router - 1];
     memcpy(facts->name, r->name, sizeof facts->name);
@@ -230,7 +238,7 @@ bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router
 
 bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs_stream_unit_facts *facts, uint64_t *read_bytes)
 {
-    if (unit < 0 || unit >= profile->facts.units)
+    if (!profile || !facts || unit < 0 || unit >= profile->facts.units)
         return BS_ERROR_ARGUMENT;
     const bs_trace_unit *u = &profile->tables.units[unit];
     memcpy(facts->name, u->name, sizeof facts->name);
@@ -244,7 +252,7 @@ bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs
 
 bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
 {
-    if (stage < 0 || stage >= profile->facts.stages)
+    if (!profile || !facts || stage < 0 || stage >= profile->facts.stages)
         return BS_ERROR_ARGUMENT;
     const bs_trace_stage *s = &profile->tables.stages[stage];
     facts->router = s->router;
@@ -286,8 +294,8 @@ static bool fill_window(bs_profile_reader *r, bs_error *error)
     const uint64_t left = r->facts.events - r->next;
     const uint32_t most = PROFILE_WINDOW_BYTES / r->event_bytes;
     const uint32_t events = left < most ? (uint32_t)left : most;
-    const bs_status status = bs_source_read(&r->source, r->events_at + r->next * r->event_bytes, r->window,
-                                            (uint64_t)events * r->event_bytes);
+    const bs_bytes each = bs_bytes_of(r->event_bytes), at = bs_bytes_add(r->events_at, bs_bytes_product(each, bs_bytes_of(r->next)));
+    const bs_status status = bs_source_read(&r->source, at, r->window, bs_bytes_times(each, events));
     if (status != BS_OK)
         return bs_refuse(error, status, "profile: event %llu cannot be read", (unsigned long long)r->next);
     r->window_first = r->next;
@@ -298,7 +306,10 @@ static bool fill_window(bs_profile_reader *r, bs_error *error)
 bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *error)
 {
     bs_profile_reader *r = profile;
-    memset(error, 0, sizeof *error);
+    if (error)
+        memset(error, 0, sizeof *error);
+    if (!r || !event)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_profile_next: the profile or the event is NULL");
     while (r->next < r->facts.events) {
         if (!fill_window(r, error))
             return false;
@@ -316,4 +327,8 @@ bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *erro
     return false;
 }
 
-void bs_profile_rewind(bs_profile_reader *profile) { profile->next = 0; }
+void bs_profile_rewind(bs_profile_reader *profile)
+{
+    if (profile)
+        profile->next = 0;
+}

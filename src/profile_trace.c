@@ -214,8 +214,8 @@ static bool trace_pass(trace_maker *m, bs_profile_reader *profile, bs_error *err
 
 static void *trace_table(bs_arena *arena, int32_t count, size_t bytes, bs_error *error)
 {
-    const uint64_t needed = bs_mul_u64((uint64_t)bs_max_i32(count, 1), bytes);
-    void *table = needed <= SIZE_MAX ? bs_arena_take(arena, (size_t)needed) : NULL;
+    const bs_bytes needed = bs_bytes_array(bs_max_i32(count, 1), bytes);
+    void *table = bs_take(arena, needed);
     if (!table)
         bs_fail_arena(error, arena, needed, "a trace");
     return table;
@@ -265,6 +265,8 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
     bs_error here = {BS_OK, NULL, 0, 0, ""};
     trace_maker counted, filled;
     const size_t used = arena ? arena->used : 0;
+    if (!trace)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_trace_load: the trace is NULL");
     memset(&counted, 0, sizeof counted);
     counted.room_visits = counted.room_uses = counted.room_guesses = INT32_MAX;
     bs_profile_reader *profile = bs_profile_open(arena, reader, &here);

@@ -11,7 +11,8 @@
 typedef struct replay_lane {
     bool busy;
     bs_stream_chunk chunk;
-    uint64_t start, arrives, done, bytes;
+    uint64_t start, arrives, done;
+    bs_bytes bytes;
 } replay_lane;
 
 typedef struct replay {
@@ -32,21 +33,23 @@ typedef struct replay {
 
 /* ------------------------------------------------------------------------------------------------- reading */
 
-static uint64_t chunk_bytes_of(const replay *r, int32_t unit, int32_t index)
+/* The first chunks have a byte more where it does not come out even. */
+static bs_bytes chunk_bytes_of(const replay *r, int32_t unit, int32_t index)
 {
-    const uint64_t bytes = r->units[unit].read_bytes, chunks = (uint64_t)r->units[unit].n_chunks;
-    return bytes / chunks + ((uint64_t)index < bytes % chunks);
+    const uint64_t bytes = bs_bytes_figure(r->units[unit].read_bytes), chunks = (uint64_t)r->units[unit].n_chunks;
+    const bs_bytes share = bs_bytes_share(r->units[unit].read_bytes, chunks);
+    return bs_bytes_add(share, bs_bytes_of((uint64_t)index < bytes % chunks));
 }
 
 /* Times saturate: a profile may say anything, and a clock that wraps goes back. */
 static uint64_t whole_ns(double ns) { return ns < 1.8e19 ? (uint64_t)ns : UINT64_MAX; }
 
-static uint64_t device_ns(const replay *r, uint64_t bytes)
+static uint64_t device_ns(const replay *r, bs_bytes bytes)
 {
-    return bs_add_u64(r->desc->latency_ns, whole_ns((double)bytes * 1e9 / (double)r->desc->bytes_per_second));
+    return bs_add_u64(r->desc->latency_ns, whole_ns((double)bs_bytes_figure(bytes) * 1e9 / (double)r->desc->bytes_per_second));
 }
 
-static uint64_t prepare_ns(const replay *r, uint64_t bytes) { return whole_ns((double)bytes * r->desc->prepare_ns_per_byte); }
+static uint64_t prepare_ns(const replay *r, bs_bytes bytes) { return whole_ns((double)bs_bytes_figure(bytes) * r->desc->prepare_ns_per_byte); }
 
 static void fill_lanes(replay *r)
 {
@@ -81,10 +84,10 @@ static void pass_event(replay *r, replay_lane *lane, uint64_t when)
 {
     r->now = when > r->now ? when : r->now;
     if (!lane->chunk.arrived) {
-        bs_stream_arrived(&r->stream, &lane->chunk, lane->bytes, lane->arrives - lane->start, r->now);
+        bs_stream_arrived(&r->stream, &lane->chunk, bs_bytes_figure(lane->bytes), lane->arrives - lane->start, r->now);
     } else {
         lane->busy = false;
-        bs_stream_done(&r->stream, &lane->chunk, BS_OK, lane->bytes, lane->done - lane->arrives, r->now);
+        bs_stream_done(&r->stream, &lane->chunk, BS_OK, bs_bytes_figure(lane->bytes), lane->done - lane->arrives, r->now);
     }
     fill_lanes(r);
 }
@@ -107,7 +110,7 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
 {
     for (;;) {
         for (int32_t i = 0; i < v->n_uses; i++) {
-            uint64_t offset;
+            bs_bytes offset;
             bs_status failed;
             if (!done[i] && bs_stream_take(&r->stream, r->trace->uses[v->first_use + i].unit, &offset, &failed)) {
                 if (r->stream.stalling)
@@ -163,7 +166,8 @@ typedef struct replay_oracle {
     int32_t missing; /* everything needed before it is resident or being read */
     int32_t loading; /* unit, -1 none */
     bool computing;
-    uint64_t now, computed, loaded, used, bytes;
+    uint64_t now, computed, loaded;
+    bs_bytes used, bytes;
 } replay_oracle;
 
 static void first_positions(replay *r)
@@ -189,9 +193,9 @@ static int32_t oracle_next_missing(const replay *r, replay_oracle *o)
 }
 
 /* Gives up what is needed last until there is room; nothing that is needed sooner than the unit, nor what is computed. */
-static bool oracle_room(replay *r, replay_oracle *o, uint64_t bytes)
+static bool oracle_room(replay *r, replay_oracle *o, bs_bytes bytes)
 {
-    while (o->used + bytes > r->stream.facts.slot_bytes) {
+    while (bs_bytes_less(r->stream.facts.slot_bytes, bs_bytes_add(o->used, bytes))) {
         int32_t last = -1;
         for (int32_t u = 0; u < r->trace->n_units; u++)
             if (r->resident[u] && !(o->computing && u == r->trace->uses[o->at].unit) && (last < 0 || r->future[u] > r->future[last]))
@@ -199,7 +203,7 @@ static bool oracle_room(replay *r, replay_oracle *o, uint64_t bytes)
         if (last < 0 || r->future[last] <= o->missing)
             return false;
         r->resident[last] = false;
-        o->used -= r->units[last].slot_bytes;
+        o->used = bs_bytes_sub(o->used, r->units[last].slot_bytes);
     }
     return true;
 }
@@ -210,8 +214,8 @@ static void oracle_read(replay *r, replay_oracle *o)
     if (u < 0 || !oracle_room(r, o, r->units[u].slot_bytes))
         return;
     o->loading = u;
-    o->used += r->units[u].slot_bytes;
-    o->bytes += r->units[u].read_bytes;
+    o->used = bs_bytes_add(o->used, r->units[u].slot_bytes);
+    o->bytes = bs_bytes_add(o->bytes, r->units[u].read_bytes);
     o->loaded = o->now;
     for (int32_t c = 0; c < r->units[u].n_chunks; c++)
         o->loaded = bs_add_u64(o->loaded, device_ns(r, chunk_bytes_of(r, u, c)));
@@ -237,9 +241,9 @@ static void oracle_compute(replay *r, replay_oracle *o, const uint64_t *before)
     o->computing = true;
 }
 
-static uint64_t oracle_time(replay *r, int32_t horizon, const uint64_t *before, uint64_t *bytes)
+static uint64_t oracle_time(replay *r, int32_t horizon, const uint64_t *before, bs_bytes *bytes)
 {
-    replay_oracle o = {horizon, 0, 0, -1, false, 0, 0, 0, 0, 0};
+    replay_oracle o = {horizon, 0, 0, -1, false, 0, 0, 0, {0}, {0}};
     memset(r->resident, 0, (size_t)r->trace->n_units * sizeof *r->resident);
     first_positions(r);
     while (o.at < r->trace->n_uses) {
@@ -274,11 +278,11 @@ static void oracle(replay *r, uint64_t *before, bs_replay_result *result)
     }
     result->oracle_ns = UINT64_MAX;
     for (int32_t horizon = 0; horizon >= 0 && horizon < 2 * r->trace->n_uses + 2; horizon = horizon < 8 ? horizon + 1 : horizon * 2) {
-        uint64_t bytes = 0;
+        bs_bytes bytes = bs_bytes_of(0);
         const uint64_t ns = oracle_time(r, horizon, before, &bytes);
         if (ns < result->oracle_ns - tail || result->oracle_ns == UINT64_MAX) {
             result->oracle_ns = bs_add_u64(ns, tail);
-            result->oracle_bytes = bytes;
+            result->oracle_bytes = bs_bytes_figure(bytes);
         }
     }
 }
@@ -323,12 +327,12 @@ static bool trace_is_sound(const bs_trace *t, bs_error *error)
     return !table || bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: %s[%d] of the trace refers to what it does not have", table, at);
 }
 
-static uint64_t least_slots(const bs_trace *t)
+static bs_bytes least_slots(const bs_trace *t)
 {
-    uint64_t least = 0;
+    bs_bytes least = bs_bytes_of(0);
     for (int32_t u = 0; u < t->n_units; u++)
-        least = t->units[u].slot_bytes > least ? t->units[u].slot_bytes : least;
-    return bs_align_u64(least);
+        least = bs_bytes_max(least, bs_bytes_of(t->units[u].slot_bytes));
+    return bs_bytes_align(least);
 }
 
 static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_error *error)
@@ -343,10 +347,8 @@ static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_err
                        REPLAY_MAX_LANES);
     if (d->stream.policy < 0 || d->stream.policy >= BS_POLICY_COUNT)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %d, expected 0 .. %d", d->stream.policy, BS_POLICY_COUNT - 1);
-    if (d->slot_bytes < least_slots(t)) {
-        const bs_arena slots = {"slots", NULL, (size_t)d->slot_bytes, 0, 0};
-        return bs_fail_arena(error, &slots, least_slots(t), "the largest unit");
-    }
+    if (bs_bytes_less(bs_bytes_of(d->slot_bytes), least_slots(t)))
+        return bs_fail_room(error, "slots", d->slot_bytes, least_slots(t), "the largest unit");
     return BS_OK;
 }
 
@@ -354,47 +356,55 @@ static bs_stream_facts replay_facts(replay *r)
 {
     const bs_trace *t = r->trace;
     for (int32_t u = 0; u < t->n_units; u++) {
-        const uint64_t chunk = bs_stream_chunk_limit(t->units[u].read_bytes, (uint64_t)bs_or_default(r->desc->chunk_bytes, 262144), r->n_lanes);
-        const uint64_t chunks = (t->units[u].read_bytes + chunk - 1) / chunk;
-        r->units[u].slot_bytes = bs_align_u64(t->units[u].slot_bytes);
-        r->units[u].read_bytes = t->units[u].read_bytes;
+        const bs_bytes bytes = bs_bytes_of(t->units[u].read_bytes);
+        const uint64_t chunk = bs_bytes_figure(bs_stream_chunk_limit(bytes, bs_bytes_array(bs_or_default(r->desc->chunk_bytes, 262144), 1), r->n_lanes));
+        const uint64_t chunks = bs_bytes_figure(bs_bytes_share(bs_bytes_add(bytes, bs_bytes_of(chunk - 1)), chunk));
+        r->units[u].slot_bytes = bs_bytes_align(bs_bytes_of(t->units[u].slot_bytes));
+        r->units[u].read_bytes = bytes;
         r->units[u].n_chunks = chunks < 1 ? 1 : chunks > 1 << 20 ? 1 << 20 : (int32_t)chunks;
     }
     const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, r->units, t->stages, t->stage_units,
-                                   r->desc->slot_bytes, r->desc->stream, false};
+                                   bs_bytes_of(r->desc->slot_bytes), r->desc->stream, false};
     return facts;
 }
 
-static void *replay_take(bs_arena *a, uint64_t count, uint64_t bytes) { return bs_arena_take(a, (size_t)bs_mul_u64(count ? count : 1, bytes)); }
+static void *replay_take(bs_arena *a, int32_t count, size_t each) { return bs_take(a, bs_bytes_array(count ? count : 1, each)); }
 
 /* What replay_carve takes. */
+static bs_bytes replay_bytes(const bs_trace *t)
+{
+    const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, NULL, t->stages, t->stage_units, {0}, {0, 0, 0}, false};
+    const int32_t uses = t->n_uses ? t->n_uses : 1;
+    static const size_t unit_arrays[] = {sizeof(bs_stream_unit), sizeof(int64_t), sizeof(int32_t), sizeof(uint64_t), sizeof(bool)};
+    bs_bytes bytes = bs_bytes_align(bs_stream_bytes(&facts));
+    bs_bytes_place(&bytes, 1, sizeof(replay));
+    bs_bytes_place(&bytes, uses, sizeof(int32_t));
+    bs_bytes_place(&bytes, uses, sizeof(uint64_t));
+    for (size_t i = 0; i < sizeof unit_arrays / sizeof *unit_arrays; i++)
+        bs_bytes_place(&bytes, t->n_units, unit_arrays[i]);
+    return bytes;
+}
+
 size_t bs_replay_bytes(const bs_trace *t)
 {
-    if (!t || !trace_is_sound(t, NULL))
-        return 0;
-    const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, NULL, t->stages, t->stage_units, 0, {0, 0, 0}, false};
-    const uint64_t units = (uint64_t)t->n_units, uses = (uint64_t)(t->n_uses ? t->n_uses : 1);
-    const uint64_t unit_arrays[] = {sizeof(bs_stream_unit), sizeof(int64_t), sizeof(int32_t), sizeof(uint64_t), sizeof(bool)};
-    uint64_t bytes = bs_align_u64(sizeof(replay)) + bs_align_u64(uses * sizeof(int32_t)) + bs_align_u64(uses * sizeof(uint64_t)) + bs_align_u64(bs_stream_bytes(&facts));
-    for (size_t i = 0; i < sizeof unit_arrays / sizeof *unit_arrays; i++)
-        bytes = bs_add_u64(bytes, bs_align_u64(units * unit_arrays[i]));
-    return (size_t)bytes;
+    size_t bytes = 0;
+    return t && trace_is_sound(t, NULL) && bs_bytes_fit(bs_bytes_add(replay_bytes(t), bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 static bool replay_carve(replay *r, bs_arena *a, void **memory)
 {
-    const uint64_t units = (uint64_t)r->trace->n_units;
+    const int32_t units = r->trace->n_units;
     r->units = replay_take(a, units, sizeof *r->units);
-    r->next_position = replay_take(a, (uint64_t)r->trace->n_uses, sizeof *r->next_position);
+    r->next_position = replay_take(a, r->trace->n_uses, sizeof *r->next_position);
     r->future = replay_take(a, units, sizeof *r->future);
     r->wanted = replay_take(a, units, sizeof *r->wanted);
     r->ready_at = replay_take(a, units, sizeof *r->ready_at);
-    r->before = replay_take(a, (uint64_t)r->trace->n_uses, sizeof *r->before);
+    r->before = replay_take(a, r->trace->n_uses, sizeof *r->before);
     r->resident = replay_take(a, units, sizeof *r->resident);
     if (!r->units || !r->next_position || !r->future || !r->wanted || !r->ready_at || !r->before || !r->resident)
         return false;
     const bs_stream_facts facts = replay_facts(r);
-    *memory = replay_take(a, 1, bs_stream_bytes(&facts));
+    *memory = bs_take(a, bs_stream_bytes(&facts));
     if (*memory)
         bs_stream_init(&r->stream, &facts, *memory);
     return *memory != NULL;
@@ -415,6 +425,8 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     const bs_status sound = replay_check(trace, desc, error);
     if (sound != BS_OK)
         return sound;
+    if (!workspace || !result)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: the workspace or the result is NULL");
     const size_t mark = workspace->used;
     void *memory = NULL;
     replay *r = replay_take(workspace, 1, sizeof *r);
@@ -426,7 +438,7 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     }
     if (!r || !replay_carve(r, workspace, &memory)) {
         workspace->used = mark;
-        return bs_fail_arena(error, workspace, bs_replay_bytes(trace), "a replay");
+        return bs_fail_arena(error, workspace, replay_bytes(trace), "a replay");
     }
     memset(result, 0, sizeof *result);
     oracle(r, r->before, result);

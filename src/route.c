@@ -40,10 +40,13 @@ static int32_t score_int(const bs_operand *o, int32_t path)
     return ((const int32_t *)o->data)[path * o->stride[0]];
 }
 
-/* Whether path a is to be taken before path b. Large i32 scores are exact. */
+/* Whether path a is to be taken before path b. Large i32 scores are exact. NaN, which a guess may hold, is below all. */
 static bool score_above(const bs_operand *o, int32_t a, int32_t b)
 {
-    return o->dtype == BS_I32 ? score_int(o, a) > score_int(o, b) : score_at(o, a) > score_at(o, b);
+    if (o->dtype == BS_I32)
+        return score_int(o, a) > score_int(o, b);
+    const float x = score_at(o, a), y = score_at(o, b);
+    return x > y || (isnan(y) && !isnan(x));
 }
 
 /* What is wrong, of a cell as bs_decision.chosen counts them, or (row -1) of all; returns BS_ERROR_DATA. */
@@ -83,24 +86,57 @@ static void choose(const routing *r, int32_t row, int32_t k, int32_t path, float
 
 /* ---------------------------------------------------------------------------------------- row by row */
 
-static bool is_chosen(const routing *r, int32_t row, int32_t n, int32_t path)
+/* Whether path a is worse than path b: a heap has its worst on top. */
+static bool is_worse(const bs_operand *o, int32_t a, int32_t b) { return score_above(o, b, a) || (a > b && !score_above(o, a, b)); }
+
+/* Path p becomes the last of n + 1 in a heap. */
+static void heap_put(const bs_operand *o, int32_t *heap, int32_t n, int32_t p)
 {
-    for (int32_t k = 0; k < n; k++)
-        if (r->d->chosen[row * r->d->per_row + k] == path)
-            return true;
-    return false;
+    for (; n > 0 && is_worse(o, p, heap[(n - 1) / 2]); n = (n - 1) / 2)
+        heap[n] = heap[(n - 1) / 2];
+    heap[n] = p;
+}
+
+/* Path p takes the place of the root of a heap of n. */
+static void heap_sink(const bs_operand *o, int32_t *heap, int32_t n, int32_t p)
+{
+    int32_t at = 0;
+    for (int32_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && is_worse(o, heap[child + 1], heap[child]))
+            child++;
+        if (!is_worse(o, heap[child], p))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = p;
+}
+
+/* Finds the `count` best paths, the best first, of equal ones the lower: a heap whose root is the worst of those found. */
+static void best_paths(const bs_operand *o, int32_t paths, int32_t count, int32_t *best)
+{
+    int32_t n = 0;
+    for (int32_t p = 0; p < paths; p++) { /* a later path is taken only when it is above */
+        if (n < count)
+            heap_put(o, best, n++, p);
+        else if (score_above(o, p, best[0]))
+            heap_sink(o, best, n, p);
+    }
+    while (n > 1) { /* the worst goes last */
+        const int32_t worst = best[0];
+        n--;
+        heap_sink(o, best, n, best[n]);
+        best[n] = worst;
+    }
 }
 
 static void decide_topk(const routing *r, int32_t row, const bs_operand *o, int32_t count)
 {
+    int32_t *const chosen = r->d->chosen + row * r->d->per_row;
     float sum = 0;
+    best_paths(o, r->desc->paths, count, chosen);
     for (int32_t k = 0; k < count; k++) {
-        int32_t best = -1;
-        for (int32_t p = 0; p < r->desc->paths; p++)
-            if (!is_chosen(r, row, k, p) && (best < 0 || score_above(o, p, best)))
-                best = p;
-        choose(r, row, k, best, score_at(o, best));
-        sum += score_at(o, best);
+        choose(r, row, k, chosen[k], score_at(o, chosen[k]));
+        sum += score_at(o, chosen[k]);
     }
     for (int32_t k = 0; r->desc->normalise && sum > 0 && sum < INFINITY && k < count; k++)
         r->d->gates[row * r->d->per_row + k] /= sum;
@@ -164,21 +200,16 @@ static bs_status decide_row(const routing *r, int32_t row)
 
 /* ------------------------------------------------------------------------------------------------ capacity */
 
-/* Sorts rows by the gate of their choice k, highest first, equal ones as they were: a merge sort by halves of growing
- * width. */
-static void sort_rows(const bs_decision_data *d, int32_t k, int32_t *rows, int32_t *buffer)
+/* Rows by the gate of one of their choices, highest first. */
+typedef struct gate_order {
+    const bs_decision_data *d;
+    int32_t k;
+} gate_order;
+
+static bool gate_is_higher(const void *user, int32_t a, int32_t b)
 {
-    for (int32_t width = 1; width < d->rows; width *= 2) {
-        for (int32_t low = 0; low < d->rows; low += 2 * width) {
-            const int32_t middle = bs_min_i32(low + width, d->rows), high = bs_min_i32(low + 2 * width, d->rows);
-            int32_t a = low, b = middle;
-            for (int32_t i = low; i < high; i++) {
-                const bool second = b < high && (a == middle || d->gates[rows[b] * d->per_row + k] > d->gates[rows[a] * d->per_row + k]);
-                buffer[i] = second ? rows[b++] : rows[a++];
-            }
-        }
-        memcpy(rows, buffer, (size_t)d->rows * sizeof *rows);
-    }
+    const gate_order *o = user;
+    return o->d->gates[a * o->d->per_row + o->k] > o->d->gates[b * o->d->per_row + o->k];
 }
 
 /* What was kept moves up, in order of choice. */
@@ -208,7 +239,8 @@ static void limit_capacity(const routing *r)
     for (int32_t k = 0; k < d->per_row; k++) {
         for (int32_t row = 0; row < d->rows; row++)
             d->ids[row] = row;
-        sort_rows(d, k, d->ids, d->inverse);
+        const gate_order order = {d, k};
+        bs_sort(d->ids, d->inverse, d->rows, gate_is_higher, &order);
         for (int32_t i = 0; i < d->rows; i++) {
             int32_t *path = &d->chosen[d->ids[i] * d->per_row + k];
             if (d->counts[*path] < r->desc->capacity)
@@ -384,7 +416,10 @@ static bs_status decide_callback(const routing *r)
     if (status != BS_OK)
         return status;
     const bs_operand_view view = {r->score.data, r->score.dtype, r->score.dim[0], r->score.row_stride, r->score.stride[0]};
-    status = callback->function(callback->user, &view, r->d->rows, r->d->chosen);
+    const int32_t answer = (int32_t)callback->function(callback->user, &view, r->d->rows, r->d->chosen);
+    if (!bs_status_is_known(answer))
+        return route_fail(r, -1, "its callback returned %d, which is no bs_status", answer);
+    status = (bs_status)answer;
     for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++) {
         r->d->gates[row] = 1.0f;
         if (r->d->chosen[row] != -1)
@@ -461,13 +496,13 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
         return BS_OK;
     }
     routing r = {.c = c, .desc = info->desc, .d = d, .router = router};
-    const uint8_t *weights = s->weights + s->plan->nodes[info->node].prepared_offset;
+    const uint8_t *weights = bs_bytes_at(s->weights, s->plan->nodes[info->node].prepared_offset);
     r.variants = bs_or_default(info->desc->capacity, info->desc->paths);
     r.table = (const int32_t *)(const void *)weights;
     if (info->desc->protocol == BS_ROUTE_BUDGET) {
         bs_weight_spec specs[BS_MAX_WEIGHTS] = {{0}};
         bs_op_route.weights(s->graph, &s->graph->nodes[info->node], specs);
-        r.path_of = (const int32_t *)(const void *)(weights + bs_weight_offset(specs, 1));
+        r.path_of = (const int32_t *)(const void *)bs_bytes_read_at(weights, bs_weight_offset(specs, 1));
     }
     if (rows > 0)
         r.score = score_row(&r, 0);
@@ -488,33 +523,22 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
 
 /* ---------------------------------------------------------------------------------------------- look-ahead */
 
-/* The best path that is not taken; -1 none. */
-static int32_t best_left(const bs_operand *score, int32_t paths, const bool *taken)
-{
-    int32_t best = -1;
-    for (int32_t p = 0; p < paths; p++)
-        if (!taken[p] && (best < 0 || score_above(score, p, best)))
-            best = p;
-    return best;
-}
-
 void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *margins)
 {
     const bs_router_info *info = &c->session->graph->routers[router];
     const int32_t rows = c->domains[c->session->graph->values[score].domain].count, paths = info->desc->paths;
+    const int32_t taken = info->max_paths_per_cell, asked = bs_min_i32(taken + 1, paths);
+    int32_t *const best = c->session->work.order; /* those taken, and the best of the others */
     for (int32_t p = 0; p < paths; p++)
         margins[p] = -1;
     for (int32_t row = 0; row < rows; row++) {
-        bool taken[BS_MAX_PATHS] = {false};
         bs_operand o;
         bs_operand_make(c, score, row, &o);
-        for (int32_t k = 0; k < info->max_paths_per_cell; k++)
-            taken[best_left(&o, paths, taken)] = true;
-        const int32_t other = best_left(&o, paths, taken);
-        for (int32_t p = 0; p < paths; p++) {
-            const float margin = !taken[p] || other < 0 ? 0 : score_at(&o, p) - score_at(&o, other);
-            if (taken[p] && margins[p] < (margin > 0 ? margin : 0)) /* a NaN too is a choice */
-                margins[p] = margin > 0 ? margin : 0;
+        best_paths(&o, paths, asked, best);
+        for (int32_t k = 0; k < taken; k++) {
+            const float above = asked > taken ? score_at(&o, best[k]) - score_at(&o, best[taken]) : 0;
+            const float margin = above > 0 ? above : 0; /* a NaN too is a choice */
+            margins[best[k]] = margins[best[k]] < margin ? margin : margins[best[k]];
         }
     }
 }

@@ -12,12 +12,33 @@ bool bs_session_owns_state(const bs_session *s, int32_t n)
 }
 
 /* A state in one piece, wherever it lies. */
-static void zero_state(bs_session *s, uint8_t *memory, uint64_t bytes)
+static void zero_state(bs_session *s, uint8_t *memory, bs_bytes bytes)
 {
     if (!s->device)
-        memset(memory, 0, (size_t)bytes);
-    else if (s->device->api->zero(s->on_device, memory, bytes) != BS_OK)
+        memset(memory, 0, (size_t)bs_bytes_figure(bytes));
+    else if (s->device->api->zero(s->on_device, memory, bs_bytes_figure(bytes)) != BS_OK)
         s->broken = true;
+}
+
+/* A caller's buffer, piece by piece as far as its elements lie side by side: what is between them is not the session's, and on
+ * a GPU the host may not reach it. */
+static void zero_bound(bs_session *s, const bs_buffer *b)
+{
+    const int64_t bytes = (int64_t)bs_dtype_bytes(b->dtype);
+    int64_t piece = 1, pieces = 1;
+    int32_t outer = b->rank;
+    for (; outer > 0 && (b->dim[outer - 1] == 1 || b->stride[outer - 1] == piece); outer--)
+        piece *= b->dim[outer - 1];
+    for (int32_t i = 0; i < outer; i++)
+        pieces *= b->dim[i];
+    for (int64_t k = 0; k < pieces; k++) {
+        int64_t rest = k, at = 0;
+        for (int32_t i = outer - 1; i >= 0; i--) {
+            at += rest % b->dim[i] * b->stride[i];
+            rest /= b->dim[i];
+        }
+        zero_state(s, (uint8_t *)b->data + at * bytes, bs_bytes_array(piece, (size_t)bytes));
+    }
 }
 
 void bs_reset_state(bs_session *session)
@@ -34,18 +55,7 @@ void bs_reset_state(bs_session *session)
             zero_state(session, session->state[n], session->state_bytes[n]);
             continue;
         }
-        const size_t bytes = bs_dtype_bytes(b->dtype);
-        int64_t elements = 1;
-        for (int32_t i = 0; i < b->rank; i++)
-            elements *= b->dim[i];
-        for (int64_t k = 0; k < elements; k++) {
-            int64_t rest = k, at = 0;
-            for (int32_t i = b->rank - 1; i >= 0; i--) {
-                at += rest % b->dim[i] * b->stride[i];
-                rest /= b->dim[i];
-            }
-            memset((uint8_t *)b->data + at * (int64_t)bytes, 0, bytes);
-        }
+        zero_bound(session, b);
     }
 }
 
@@ -88,6 +98,56 @@ static void session_leave(bs_session *session)
     (void)session;
 }
 
+/* Elements of a buffer are apart when every stride, by size, is larger than all that the smaller ones reach. That refuses a few
+ * layouts whose elements interleave without meeting, which nobody has. */
+static bs_status check_strides(const bs_buffer *b, const char *name, bool written, bs_error *error)
+{
+    int32_t order[BS_MAX_RANK], n = 0;
+    uint64_t step[BS_MAX_RANK], reach = 0;
+    for (int32_t i = 0; i < b->rank; i++) {
+        step[i] = b->stride[i] < 0 ? 0 - (uint64_t)b->stride[i] : (uint64_t)b->stride[i];
+        int32_t at = n++;
+        for (; at > 0 && step[order[at - 1]] > step[i]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    for (int32_t k = 0; k < n; k++) {
+        const int32_t i = order[k];
+        if (b->dim[i] == 1)
+            continue;
+        if (written && step[i] <= reach)
+            return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": its elements overlap: the stride of dimension %d is %lld, expected %llu or more, either way",
+                           name, i, (long long)b->stride[i], (unsigned long long)bs_add_u64(reach, 1));
+        reach = bs_add_u64(reach, bs_mul_u64(step[i], (uint64_t)b->dim[i] - 1));
+    }
+    if (bs_mul_u64(bs_add_u64(reach, 1), bs_dtype_bytes(b->dtype)) > PTRDIFF_MAX)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": its strides reach beyond all memory", name);
+    return BS_OK;
+}
+
+#if defined(BS_DEBUG)
+/* From the first byte that strides reach to the end of the last. */
+static const uint8_t *buffer_extent(const bs_buffer *b, uint64_t *bytes)
+{
+    int64_t low = 0, high = 1;
+    for (int32_t i = 0; i < b->rank; i++) {
+        const int64_t reach = b->stride[i] * (b->dim[i] - 1);
+        low += reach < 0 ? reach : 0;
+        high += reach > 0 ? reach : 0;
+    }
+    const int64_t each = (int64_t)bs_dtype_bytes(b->dtype);
+    *bytes = (uint64_t)((high - low) * each);
+    return (const uint8_t *)b->data + low * each;
+}
+
+static bool buffer_is_outside(const bs_session *session, const bs_buffer *b)
+{
+    uint64_t bytes;
+    const uint8_t *first = buffer_extent(b, &bytes);
+    return bs_disjoint(first, bytes, session->transient, bs_bytes_figure(session->plan->transient_bytes));
+}
+#endif
+
 static bs_status session_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
 {
     if (!session || !name || !buffer || !buffer->data)
@@ -106,14 +166,16 @@ static bs_status session_bind(bs_session *session, const char *name, const bs_bu
         const int64_t maximum = bs_dim_max(session->graph, v->dims[i]);
         const bool fixed = bs_dim_is_const(session->graph, v->dims[i]);
         if (b.dim[i] < 1 || b.dim[i] > maximum || (fixed && b.dim[i] != maximum))
-            return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": dimension %d is %lld, expected %s", name, i, (long long)b.dim[i],
-                           bs_dim_text(session->graph, v->dims[i], text, sizeof text));
+            return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": dimension %d is %lld, expected %s%s", name, i, (long long)b.dim[i],
+                           fixed ? "" : "1<=", bs_dim_text(session->graph, v->dims[i], text, sizeof text));
         dense = dense && b.stride[i] == 0;
     }
     for (int32_t i = b.rank - 1; dense && i >= 0; i--)
         b.stride[i] = i == b.rank - 1 ? 1 : b.stride[i + 1] * b.dim[i + 1];
-    BS_DEBUG_CHECK(bs_disjoint(b.data, (uint64_t)(b.stride[0] * b.dim[0]) * bs_dtype_bytes(b.dtype), session->transient,
-                               session->plan->transient_bytes));
+    const bs_status status = check_strides(&b, name, !bs_node_is(&session->graph->nodes[n], &bs_op_input), error);
+    if (status != BS_OK)
+        return status;
+    BS_DEBUG_CHECK(buffer_is_outside(session, &b));
     session->bound[n] = b;
     return BS_OK;
 }
@@ -296,12 +358,12 @@ static void run_begin(bs_session *s)
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
         if (bs_session_is_state(s->plan, n) && bs_session_owns_state(s, n))
             shape_own_state(s, n, bound_value(s, n));
-    const size_t slots = (size_t)s->graph->n_routers * BS_MAX_PATHS;
+    const size_t slots = (size_t)s->graph->n_paths;
     memset(s->path_ns, 0, (size_t)s->plan->threads * slots * sizeof *s->path_ns);
     memset(s->route_counts, 0, (size_t)s->plan->threads * slots * sizeof *s->route_counts);
     for (int32_t r = 1; r < s->graph->n_routers; r++) {
         s->dropped[r] = 0;
-        memset(s->chosen[r], -1, (size_t)s->plan->domains[bs_plan_top_domain(s->graph, s->graph->routers[r].domain)].max_rows);
+        memset(s->chosen[r], -1, (size_t)s->root.domains[bs_plan_top_domain(s->graph, s->graph->routers[r].domain)].count * sizeof **s->chosen);
     }
     *s->fault = '\0';
     atomic_store(&s->status, BS_OK);
@@ -310,7 +372,7 @@ static void run_begin(bs_session *s)
 /* Sums what the threads counted. */
 static void run_end(bs_session *s)
 {
-    const size_t slots = (size_t)s->graph->n_routers * BS_MAX_PATHS;
+    const size_t slots = (size_t)s->graph->n_paths;
     memset(s->counts, 0, slots * sizeof *s->counts);
     for (int32_t t = 0; t < s->plan->threads; t++)
         for (size_t k = 0; k < slots; k++) {
@@ -461,8 +523,8 @@ bs_status bs_decision_get(const bs_session *session, const char *router, bs_deci
             continue;
         const int32_t top = bs_plan_top_domain(session->graph, session->graph->routers[r].domain);
         decision->paths = session->graph->routers[r].desc->paths;
-        decision->counts = session->counts + (size_t)r * BS_MAX_PATHS;
-        decision->ns = session->path_ns + (size_t)r * BS_MAX_PATHS;
+        decision->counts = session->counts + session->graph->routers[r].first_path;
+        decision->ns = session->path_ns + session->graph->routers[r].first_path;
         decision->cells = session->root.domains[top].count;
         decision->chosen = session->chosen[r];
         decision->dropped = session->dropped[r];
@@ -473,12 +535,17 @@ bs_status bs_decision_get(const bs_session *session, const char *router, bs_deci
 
 void bs_session_stats(const bs_session *session, bs_run_stats *stats)
 {
-    if (session && stats)
+    if (!stats)
+        return;
+    memset(stats, 0, sizeof *stats);
+    if (session)
         *stats = session->stats;
 }
 
 void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats)
 {
+    if (!stats)
+        return;
     memset(stats, 0, sizeof *stats);
     if (session && session->store.plan)
         bs_store_stats(&session->store, stats);
@@ -486,6 +553,8 @@ void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats)
 
 bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predictor predictor, bs_prediction *prediction)
 {
+    if (!prediction)
+        return BS_ERROR_ARGUMENT;
     memset(prediction, 0, sizeof *prediction);
     if (!session || !session->store.plan || stage < -1 || stage >= session->plan->n_stages || (int32_t)predictor < 0 || predictor >= BS_PREDICTOR_COUNT)
         return BS_ERROR_ARGUMENT;

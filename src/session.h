@@ -16,9 +16,22 @@ typedef struct bs_context {
     bool tile;
     uint8_t *scratch;        /* of the thread */
     bs_rows_state *domains;  /* [domains] */
-    bs_decision_data *decisions; /* [routers] */
+    bs_decision_data *decisions; /* [routers] those made here: in tiles, or at top level */
     char fault[BS_FAULT_BYTES]; /* what is wrong with the data, when a route failed */
 } bs_context;
+
+/* Scratch of the thread that runs the session; tables as long as the longest that the plan can ask for. */
+typedef struct bs_exec_work {
+    int32_t *parts, *first_tile; /* [parts of a region], [parts of a region + 1] */
+    int32_t *units;   /* [parts of a region] of a wave */
+    uint64_t *spent;  /* [parts of a region] */
+    int32_t *needed;  /* [units of a stage] */
+    uint64_t *visited; /* [units] the visit that a unit was last listed for */
+    int32_t *counts;  /* [paths of a router] */
+    float *margins;   /* [paths of a router] */
+    int32_t *order;   /* [paths of a router] */
+    uint64_t visit;
+} bs_exec_work;
 
 struct bs_session {
     uint32_t mark;
@@ -32,23 +45,25 @@ struct bs_session {
     bs_status last;           /* how the last run ended */
     uint8_t *transient;
     uint8_t *scratch; /* threads x plan->scratch_bytes */
-    uint8_t *weights; /* prepared, resident */
+    uint8_t *weights; /* prepared, resident; on a device: its address there */
     bs_store store;   /* of the others */
     bs_profile *profile;
     int64_t *dims;    /* [dims] of this run */
     bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
     uint8_t **state;  /* [nodes] own memory of states */
-    uint64_t *state_bytes;
+    bs_bytes *state_bytes;
     int32_t **offsets; /* [domains] of segments: the first row of each in this run, and their end; NULL for others */
     int32_t **past;    /* [nodes] of inputs that say where caches stand: a checked copy of this run's; NULL for others */
     bs_context *contexts; /* [threads]; contexts of tiles */
     bs_context root;
     bs_route_callback *callbacks; /* [routers] */
-    int8_t **chosen;  /* [routers] path of every top-level cell, in the last run */
-    int32_t *counts;  /* [routers * BS_MAX_PATHS] of the last run */
+    int16_t **chosen; /* [routers] path of every top-level cell, in the last run */
+    /* of all paths: those of a router from bs_router_info.first_path on */
+    int32_t *counts;  /* [paths] of the last run */
+    uint64_t *path_ns; /* [threads * paths] */
+    int32_t *route_counts; /* [threads * paths] decided by that thread */
     int64_t *dropped; /* [routers] */
-    uint64_t *path_ns; /* [threads * routers * BS_MAX_PATHS] */
-    int32_t *route_counts; /* [threads * routers * BS_MAX_PATHS] decided in tiles */
+    bs_exec_work work;
     bs_run_stats stats;
     uint64_t started_ns;
     /* a device does the work */
@@ -60,6 +75,13 @@ struct bs_session {
     atomic_int failed_node;
     char fault[BS_FAULT_BYTES]; /* what is wrong with the data; "": the status says it all */
 };
+
+/* What a router decided, as seen from `c`: a tile sees the decisions made for all rows as well. */
+static inline bs_decision_data *bs_decision_of(const bs_context *c, int32_t router)
+{
+    const bs_context *made_in = c->session->plan->routers[router].in_tile ? c : &c->session->root;
+    return &made_in->decisions[router];
+}
 
 /* session.c */
 static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)

@@ -6,10 +6,14 @@
 
 /* ------------------------------------------------------------------------------------------------- weights */
 
-static void weight_name(char *text, size_t bytes, const bs_node *node, const char *suffix)
+static bool shared_weights_fit(const bs_session *s, const bs_session_desc *desc, bs_error *error)
 {
-    const char *name = bs_node_name(node);
-    snprintf(text, bytes, "%s%s%s", name, *suffix ? "." : "", suffix);
+    const bs_session *of = desc->weights_of;
+    if (of && of->plan != s->plan)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.weights_of: a session of another plan");
+    if (of && of->device && of->device != desc->device)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.weights_of: a session on another device");
+    return true;
 }
 
 /* Canonical tensors of one node in place or in staging, then prepared. */
@@ -20,20 +24,20 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const void *tensors[BS_MAX_WEIGHTS];
     const int32_t count = op->weights(s->graph, node, specs);
-    uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error) : s->weights + s->plan->nodes[n].prepared_offset;
+    uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error) : bs_bytes_at(s->weights, s->plan->nodes[n].prepared_offset);
     if (!prepared)
         return BS_ERROR_PLATFORM;
     for (int32_t i = 0; i < count; i++) {
         char name[2 * BS_MAX_NAME];
         bs_weight_info info;
-        weight_name(name, sizeof name, node, specs[i].suffix);
+        bs_weight_name(name, sizeof name, node, specs[i].suffix);
         const bs_status found = bs_weight_find(weights, name, &specs[i], &info, error);
         if (found != BS_OK)
             return found;
         tensors[i] = bs_weight_view(weights, &specs[i], &info);
         if (tensors[i])
             continue;
-        uint8_t *target = staging + bs_weight_offset(specs, i);
+        uint8_t *target = bs_bytes_at(staging, bs_weight_offset(specs, i));
         const bs_status read = bs_weight_load(weights, name, &specs[i], &info, s->plan->tier, target, error);
         if (read != BS_OK)
             return read;
@@ -41,25 +45,22 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     }
     bs_weight_prepare(s->graph, node, &s->plan->nodes[n], tensors, prepared);
     if (s->device)
-        return s->device->api->loaded(s->on_device, s->plan->nodes[n].prepared_offset, s->plan->nodes[n].prepared_bytes, error);
+        return s->device->api->loaded(s->on_device, bs_bytes_figure(s->plan->nodes[n].prepared_offset), bs_bytes_figure(s->plan->nodes[n].prepared_bytes), error);
     return BS_OK;
 }
 
-/* A router that is decided ahead needs no table of its own. */
-static bool needs_weights(const bs_session *s, int32_t n)
+/* Whether its resident copy is read for this node: not for another of the same weights. */
+static bool loads_weights(const bs_session *s, int32_t n)
 {
-    const bs_node *node = &s->graph->nodes[n];
-    const bool forced = bs_node_is(node, &bs_op_route) && s->plan->routers[node->router].forced;
-    return s->plan->node_live[n] && s->plan->nodes[n].unit == 0 && bs_op_get(node->op)->weights && !forced;
+    const bs_node_plan *np = &s->plan->nodes[n];
+    return bs_plan_needs_weights(s->plan, n) && np->unit == 0 && np->owner == n;
 }
 
+/* On a device they have arrived when this returns: another session may read them. */
 static bs_status load_weights(bs_session *s, const bs_weights *weights, uint8_t *staging, bs_error *error)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++) {
-        if (!needs_weights(s, n))
-            continue;
-        bs_weight_spec specs[BS_MAX_WEIGHTS];
-        if (bs_op_get(s->graph->nodes[n].op)->weights(s->graph, &s->graph->nodes[n], specs) == 0)
+        if (!loads_weights(s, n))
             continue;
         if (!weights->find)
             return bs_fail(error, BS_ERROR_WEIGHTS, "%s \"%s\" needs weights and the session was given none",
@@ -68,7 +69,7 @@ static bs_status load_weights(bs_session *s, const bs_weights *weights, uint8_t 
         if (status != BS_OK)
             return status;
     }
-    return BS_OK;
+    return s->device ? s->device->api->settle(s->on_device, error) : BS_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------ creation */
@@ -84,21 +85,23 @@ static void bind_own_states(bs_session *s)
 /* ------------------------------------------------------------------------------------------------- device */
 
 /* Its memory is taken from the device's arenas: what bs_plan_sizes said. */
-static bool device_start(bs_session *s, bs_device *device, bs_error *error)
+static bool device_start(bs_session *s, bs_device *device, void *stream, bs_error *error)
 {
     bs_device_layout layout;
-    if (!device)
-        return bs_refuse(error, BS_ERROR_UNSUPPORTED, "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");
     bs_device_layout_make(s->plan, &layout);
-    s->device_memory = bs_session_take(&device->memory, layout.device_bytes, "the session on the GPU", error);
-    s->device_pinned = s->device_memory ? bs_session_take(&device->pinned, layout.pinned_bytes, "what is copied to and from the GPU", error) : NULL;
+    const bs_bytes weights = s->weights ? bs_bytes_of(0) : s->plan->weight_bytes;
+    const uint64_t bytes = bs_bytes_figure(bs_bytes_add(weights, bs_bytes_of(layout.device_bytes)));
+    uint8_t *const memory = bs_session_take(&device->memory, bytes, "the session on the GPU", error);
+    s->weights = s->weights ? s->weights : memory;
+    s->device_memory = memory ? bs_bytes_at(memory, weights) : NULL;
+    s->device_pinned = memory ? bs_session_take(&device->pinned, layout.pinned_bytes, "what is copied to and from the GPU", error) : NULL;
     if (!s->device_pinned)
         return false;
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
         if (bs_session_is_state(s->plan, n))
-            s->state[n] = s->device_memory + layout.states + bs_device_state_place(s->plan, n);
+            s->state[n] = bs_bytes_at(s->device_memory, bs_bytes_add(bs_bytes_of(layout.states), bs_device_state_place(s->plan, n)));
     const bs_device_client client = {s->graph, s->plan, s->platform, s->dims, s->bound, s->state, s->root.domains, s->offsets, s->past,
-                                     s->callbacks, s->chosen, s->counts, s->dropped};
+                                     s->weights, s->callbacks, s->chosen, s->counts, s->dropped, stream};
     s->client = client;
     if (device->api->open(device, &s->client, s->device_memory, s->device_pinned, &s->on_device, error) != BS_OK)
         return false;
@@ -121,8 +124,8 @@ static void profile_unit(const void *user, int32_t index, bs_profile_unit *unit)
     unit->name = s->graph->text + s->graph->blocks[u->block].name;
     unit->router = u->domain ? s->graph->domains[u->domain].router : 0;
     unit->path = u->domain ? s->graph->domains[u->domain].path : -1;
-    unit->read_bytes = s->store.facts[index].read_bytes;
-    unit->slot_bytes = s->store.facts[index].slot_bytes;
+    unit->read_bytes = bs_bytes_figure(s->store.facts[index].read_bytes);
+    unit->slot_bytes = bs_bytes_figure(s->store.facts[index].slot_bytes);
 }
 
 static void profile_stage(const void *user, int32_t index, bs_profile_stage *stage)
@@ -137,7 +140,7 @@ static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_
 {
     const bs_profile_header_desc header = {s, s->graph->n_routers - 1, s->plan->n_units - 1, s->plan->n_stages,
                                            profile_router, profile_unit, profile_stage,
-                                           s->plan->slot_bytes, s->plan->chunk_bytes, stream->policy, stream->speculation};
+                                           bs_bytes_figure(s->plan->slot_bytes), bs_bytes_figure(s->plan->chunk_bytes), stream->policy, stream->speculation};
     if (bs_profile_header(s->profile, &header) == BS_OK)
         return true;
     return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.profile: another session uses it");
@@ -148,22 +151,27 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
 {
     s->platform = desc->platform ? desc->platform : bs_platform_default();
     s->profile = desc->profile;
-    if (bs_plan_on_device(s->plan) && !device_start(s, desc->device, error))
+    if (bs_plan_on_device(s->plan) && !desc->device)
+        return bs_refuse(error, BS_ERROR_UNSUPPORTED, "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");
+    if (!shared_weights_fit(s, desc, error))
+        return false;
+    if (desc->weights_of)
+        s->weights = desc->weights_of->weights;
+    if (bs_plan_on_device(s->plan) && !device_start(s, desc->device, desc->cuda_stream, error))
         return false;
     bind_own_states(s);
     if (s->device)
         bs_reset_state(s);
-    if (load_weights(s, &desc->weights, staging, error) != BS_OK)
+    if (!desc->weights_of && load_weights(s, &desc->weights, staging, error) != BS_OK)
         return false;
-    const uintptr_t page = ~(uintptr_t)(BS_PAGE_BYTES - 1);
-    uint8_t *const lanes = staging ? staging + ((((uintptr_t)staging + BS_PAGE_BYTES - 1) & page) - (uintptr_t)staging) : NULL;
+    uint8_t *const lanes = staging ? staging + bs_to_aligned(staging, BS_PAGE_BYTES) : NULL;
     bs_device_layout layout;
     bs_device_layout_make(s->plan, &layout);
     if (s->device)
         slots = s->plan->desc.in_place ? s->device_pinned + layout.slots_pinned : s->device_memory + layout.slots;
     const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base,
                                  slots, lanes, s->weights, s->device, s->on_device,
-                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.stages : NULL, layout.stage_bytes};
+                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.stages : NULL, bs_bytes_of(layout.stage_bytes)};
     if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
         return false;
     if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))
@@ -203,7 +211,7 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
     }
     bs_plan_sizes(plan, &sizes);
     const size_t mark[4] = {memory->persistent.used, memory->transient.used, memory->staging.used, memory->slots.used};
-    bs_session *s = bs_session_carve(memory, plan, &sizes, error);
+    bs_session *s = bs_session_carve(memory, plan, &sizes, !desc->weights_of, error);
     uint8_t *staging = s && sizes.staging ? bs_session_take(&memory->staging, sizes.staging, "reading weights", error) : NULL;
     uint8_t *slots = s && sizes.slots ? bs_session_take(&memory->slots, sizes.slots, "weights of blocks", error) : NULL;
     const size_t device_mark[2] = {desc->device ? desc->device->memory.used : 0, desc->device ? desc->device->pinned.used : 0};

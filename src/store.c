@@ -31,15 +31,15 @@ static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
     s->pieces = bs_carve(c, 2 * nodes, sizeof *s->pieces);
     s->wanted = bs_carve(c, units, sizeof *s->wanted);
     s->base = bs_carve(c, units + 1, sizeof *s->base);
-    return bs_carve(c, bs_stream_bytes(&facts), 1);
+    return bs_carve_bytes(c, bs_stream_bytes(&facts));
 }
 
-uint64_t bs_store_bytes(const bs_plan *plan)
+bs_bytes bs_store_bytes(const bs_plan *plan)
 {
-    bs_carver c = {NULL, 0};
+    bs_carver c = {NULL, {0}};
     bs_store unused;
     if (!bs_plan_streams(plan))
-        return bs_align_u64(sizeof *unused.base);
+        return bs_bytes_align(bs_bytes_of(sizeof *unused.base));
     carve_store(&c, plan, &unused);
     return c.used;
 }
@@ -94,14 +94,14 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     bs_status status = bs_store_fetch(s, lane, piece, &raw);
     const uint64_t arrived = store_now(s);
     lock(s);
-    const uint64_t bytes = piece->end - piece->begin;
+    const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(piece->end, piece->begin));
     bs_stream_arrived(&s->stream, chunk, status == BS_OK ? bytes : 0, arrived - start, arrived);
     wake(s);
     unlock(s);
     if (status == BS_OK)
         status = bs_store_check(s, chunk->unit, piece, raw);
     if (status == BS_OK)
-        status = bs_store_prepare(s, lane, piece, raw, s->slots + chunk->offset);
+        status = bs_store_prepare(s, lane, piece, raw, bs_bytes_at(s->slots, chunk->offset));
     const uint64_t done = store_now(s);
     record(s, BS_EVENT_READ, start, arrived, chunk->unit, chunk->index, bytes, lane->index);
     record(s, BS_EVENT_PREPARE, arrived, done, chunk->unit, chunk->index, bytes, lane->index);
@@ -110,7 +110,7 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     const bool guessed = slot->guessed;
     const uint64_t began = slot->load_start;
     if (bs_stream_done(&s->stream, chunk, status, bytes, done - arrived, done))
-        record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, s->facts[chunk->unit].read_bytes, lane->index);
+        record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, bs_bytes_figure(s->facts[chunk->unit].read_bytes), lane->index);
     wake(s);
 }
 
@@ -148,7 +148,7 @@ static bs_status start_lanes(bs_store *s, bs_error *error)
 
 bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
 {
-    bs_carver c = {d->memory, 0};
+    bs_carver c = {d->memory, {0}};
     memset(s, 0, sizeof *s);
     s->base = (uint8_t **)(void *)d->memory;
     s->platform = d->platform;
@@ -181,8 +181,8 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
         for (int32_t i = 0; i < s->n_lanes; i++) {
             s->lanes[i].store = s;
             s->lanes[i].index = i;
-            s->lanes[i].staging = d->staging + (uint64_t)i * d->plan->lane_bytes;
-            s->lanes[i].stage = d->stages ? d->stages + (uint64_t)i * d->stage_bytes : NULL;
+            s->lanes[i].staging = bs_bytes_row(d->staging, bs_bytes_of(0), i, d->plan->lane_bytes);
+            s->lanes[i].stage = d->stages ? bs_bytes_row(d->stages, bs_bytes_of(0), i, d->stage_bytes) : NULL;
         }
     }
     s->base[0] = d->resident;
@@ -240,10 +240,10 @@ void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, double margin)
 /* Called locked. */
 static bool take_locked(bs_store *s, int32_t unit, bs_status *status)
 {
-    uint64_t offset = 0;
+    bs_bytes offset = bs_bytes_of(0);
     if (!bs_stream_take(&s->stream, unit - 1, &offset, status))
         return false;
-    s->base[unit] = s->slots + offset;
+    s->base[unit] = bs_bytes_at(s->slots, offset);
     return true;
 }
 

@@ -12,8 +12,8 @@
 #include "weights.h"
 
 typedef struct bs_store_tensor {
-    uint64_t offset; /* in storage */
-    uint64_t bytes;
+    bs_bytes offset; /* in storage */
+    bs_bytes bytes;
     bs_dtype dtype; /* as stored */
 } bs_store_tensor;
 
@@ -21,12 +21,12 @@ typedef struct bs_store_node {
     int32_t node;
     int32_t block; /* of the record that holds its weights */
     int32_t first_tensor, n_tensors;
-    uint64_t begin, end; /* in storage, of all its tensors */
+    bs_bytes begin, end; /* in storage, of all its tensors */
 } bs_store_node;
 
 /* One read: weights of some nodes, or the head of a record. A chunk of the stream. */
 typedef struct bs_store_piece {
-    uint64_t begin, end; /* in storage */
+    bs_bytes begin, end; /* in storage */
     int32_t block;
     int32_t first_node, n_nodes; /* in store->nodes */
     bool head, tail;     /* the record begins, ends here */
@@ -69,7 +69,7 @@ typedef struct bs_store {
 } bs_store;
 
 /* Bytes that a store takes of the persistent arena. */
-uint64_t bs_store_bytes(const bs_plan *plan);
+bs_bytes bs_store_bytes(const bs_plan *plan);
 
 typedef struct bs_store_desc {
     const bs_plan *plan;
@@ -84,7 +84,7 @@ typedef struct bs_store_desc {
     bs_device *device; /* NULL: slots are here */
     bs_device_session *on_device;
     uint8_t *stages;      /* NULL: weights are prepared in their slots */
-    uint64_t stage_bytes; /* a lane */
+    bs_bytes stage_bytes; /* a lane */
 } bs_store_desc;
 /* Finds every weight and plans the reads; starts the lanes. On failure nothing is left running. */
 bs_status bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error);

@@ -8,18 +8,21 @@
 bs_status bs_store_fetch(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t **raw)
 {
     const uint64_t alignment = s->weights.fetch_alignment, front = alignment > BS_ALIGNMENT ? alignment : BS_ALIGNMENT;
-    const uint64_t begin = piece->begin & ~(front - 1), end = (piece->end + alignment - 1) & ~(alignment - 1);
-    const uint64_t room = (end - begin + BS_PAGE_BYTES - 1) & ~(uint64_t)(BS_PAGE_BYTES - 1);
-    uint8_t *buffer = lane->staging + (s->plan->lane_bytes - room);
-    *raw = buffer + (piece->begin - begin);
-    return s->weights.fetch(s->weights.user, begin, buffer, (size_t)(end - begin));
+    const bs_bytes begin = bs_bytes_align_down(piece->begin, front), bytes = bs_bytes_sub(bs_bytes_align_to(piece->end, alignment), begin);
+    const bs_bytes before = bs_bytes_sub(s->plan->lane_bytes, bs_bytes_align_to(bytes, BS_PAGE_BYTES));
+    size_t size;
+    if (!bs_bytes_known(before) || !bs_bytes_fit(bytes, bs_bytes_figure(s->plan->lane_bytes), &size))
+        return BS_ERROR_LIMIT; /* unreachable: staging_of (store_plan.c) */
+    uint8_t *buffer = bs_bytes_at(lane->staging, before);
+    *raw = bs_bytes_at(buffer, bs_bytes_sub(piece->begin, begin));
+    return s->weights.fetch(s->weights.user, bs_bytes_figure(begin), buffer, size);
 }
 
 /* The record is the one that was asked for; and, when records are checked, what was read of it so far. */
 bs_status bs_store_check(bs_store *s, int32_t unit, const bs_store_piece *piece, const uint8_t *raw)
 {
     bs_record record;
-    size_t head = 0;
+    bs_bytes head = bs_bytes_of(0);
     if (piece->head && s->weights.verify) {
         const bs_status status = s->weights.verify(s->weights.user, piece->block, raw);
         if (status != BS_OK)
@@ -29,11 +32,14 @@ bs_status bs_store_check(bs_store *s, int32_t unit, const bs_store_piece *piece,
         return BS_OK;
     if (s->weights.record(s->weights.user, piece->block, &record) != BS_OK)
         return BS_ERROR_FORMAT;
-    if (piece->begin == record.offset) {
+    if (bs_bytes_same(piece->begin, bs_bytes_of(record.offset))) {
         s->units[unit].crc = 0;
-        head = record.head_bytes;
+        head = bs_bytes_of(record.head_bytes);
     }
-    s->units[unit].crc = bs_crc32(s->units[unit].crc, raw + head, (size_t)(piece->end - piece->begin) - head);
+    size_t size = 0;
+    if (!bs_bytes_fit(bs_bytes_sub(bs_bytes_sub(piece->end, piece->begin), head), SIZE_MAX, &size))
+        return BS_ERROR_FORMAT; /* the head is longer than the piece */
+    s->units[unit].crc = bs_crc32(s->units[unit].crc, bs_bytes_read_at(raw, head), size);
     return piece->tail && s->units[unit].crc != record.crc32 ? BS_ERROR_FORMAT : BS_OK;
 }
 
@@ -46,18 +52,17 @@ static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_st
     bs_op_get(n->op)->weights(s->plan->graph, n, specs);
     for (int32_t i = 0; i < node->n_tensors; i++) {
         const bs_store_tensor *tensor = &s->tensors[node->first_tensor + i];
-        const uint8_t *from = raw + (tensor->offset - piece->begin);
+        const uint8_t *from = bs_bytes_read_at(raw, bs_bytes_sub(tensor->offset, piece->begin));
         const bool aligned = (uintptr_t)from % bs_dtype_bytes(tensor->dtype) == 0;
         tensors[i] = from;
         if (tensor->dtype == specs[i].dtype && aligned)
             continue;
-        const uint64_t elements = bs_weight_elements(&specs[i]);
         if (tensor->dtype == specs[i].dtype)
-            memmove(*near, from, (size_t)tensor->bytes);
+            memmove(*near, from, (size_t)bs_bytes_figure(tensor->bytes));
         else
-            bs_weight_widen(s->plan->tier, *near, from, elements, tensor->dtype);
+            bs_weight_widen(s->plan->tier, *near, from, bs_weight_elements(&specs[i]), tensor->dtype);
         tensors[i] = *near;
-        *near += bs_align_u64(bs_weight_spec_bytes(&specs[i]));
+        *near = bs_bytes_at(*near, bs_bytes_align(bs_weight_spec_bytes(&specs[i])));
     }
 }
 
@@ -68,11 +73,11 @@ bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const b
     for (int32_t k = piece->first_node; k < piece->first_node + piece->n_nodes && status == BS_OK; k++) {
         const void *tensors[BS_MAX_WEIGHTS];
         const bs_node_plan *plan = &s->plan->nodes[s->nodes[k].node];
-        uint8_t *const place = slot + plan->prepared_offset;
+        uint8_t *const place = bs_bytes_at(slot, plan->prepared_offset);
         tensors_of(s, &s->nodes[k], piece, raw, &near, tensors);
         bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[s->nodes[k].node], plan, tensors, lane->stage ? lane->stage : place);
         if (lane->stage)
-            status = s->device->api->copy(s->on_device, lane->index, place, lane->stage, plan->prepared_bytes);
+            status = s->device->api->copy(s->on_device, lane->index, place, lane->stage, bs_bytes_figure(plan->prepared_bytes));
     }
     return status;
 }

@@ -29,12 +29,14 @@ static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
     s->distance = bs_carve(c, units, sizeof *s->distance);
     s->next_use = bs_carve(c, units, sizeof *s->next_use);
     s->needed = bs_carve(c, units, sizeof *s->needed);
+    s->present = bs_carve(c, units, sizeof *s->present);
+    s->by_offset = bs_carve(c, units, sizeof *s->by_offset);
     s->transitions = bs_carve(c, bs_predict_tables(f, NULL), sizeof *s->transitions);
 }
 
-uint64_t bs_stream_bytes(const bs_stream_facts *facts)
+bs_bytes bs_stream_bytes(const bs_stream_facts *facts)
 {
-    bs_carver c = {NULL, 0};
+    bs_carver c = {NULL, {0}};
     bs_stream unused;
     carve_stream(&c, facts, &unused);
     return c.used;
@@ -42,8 +44,8 @@ uint64_t bs_stream_bytes(const bs_stream_facts *facts)
 
 void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
 {
-    bs_carver c = {memory, 0};
-    memset(memory, 0, (size_t)bs_stream_bytes(facts));
+    bs_carver c = {memory, {0}};
+    memset(memory, 0, (size_t)bs_bytes_figure(bs_stream_bytes(facts)));
     memset(s, 0, sizeof *s);
     s->facts = *facts;
     carve_stream(&c, facts, s);
@@ -100,7 +102,7 @@ static void end_stage_time(bs_stream *s, uint64_t now)
     if (s->stage < 0)
         return;
     bs_stage_state *stage = &s->stages[s->stage];
-    const double ns = (double)(now - s->visit_ns) - (double)s->stalled_ns;
+    const double ns = (double)bs_stream_since(now, s->visit_ns) - (double)s->stalled_ns;
     const double compute = ns > 0 ? ns : 0;
     stage->compute_ns = stage->compute_ns < 0 ? compute : stage->compute_ns + (compute - stage->compute_ns) / 8;
 }
@@ -109,7 +111,7 @@ static void end_stage_time(bs_stream *s, uint64_t now)
 static double spared(const bs_stream *s, int32_t unit, uint64_t now)
 {
     const bs_slot *slot = &s->slots[unit];
-    const double load = bs_stream_load_ns(s, unit), gone = (double)(now - slot->load_start);
+    const double load = bs_stream_load_ns(s, unit), gone = (double)bs_stream_since(now, slot->load_start);
     return slot->state == BS_SLOT_READY || gone > load ? load : gone;
 }
 
@@ -194,7 +196,7 @@ int32_t bs_stream_strength(bs_stream *s, int32_t stage, double margin)
     return strength;
 }
 
-bool bs_stream_take(bs_stream *s, int32_t unit, uint64_t *offset, bs_status *failed)
+bool bs_stream_take(bs_stream *s, int32_t unit, bs_bytes *offset, bs_status *failed)
 {
     bs_slot *slot = &s->slots[unit];
     *failed = slot->needed ? slot->failed : BS_OK;
@@ -233,7 +235,7 @@ void bs_stream_wait(bs_stream *s)
     for (int32_t i = 0; i < s->n_needed; i++) {
         const int32_t unit = s->needed[i];
         const bs_slot *slot = &s->slots[unit];
-        uint64_t offset;
+        bs_bytes offset;
         if (!outstanding(slot))
             continue;
         if (slot->state != BS_SLOT_ABSENT || bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
@@ -265,7 +267,7 @@ void bs_stream_stall(bs_stream *s, uint64_t now)
 
 uint64_t bs_stream_stalled(const bs_stream *s, uint64_t now)
 {
-    return s->stalled_ns + (s->stalling && now > s->stall_ns ? now - s->stall_ns : 0);
+    return s->stalled_ns + (s->stalling ? bs_stream_since(now, s->stall_ns) : 0);
 }
 
 void bs_stream_resume(bs_stream *s, uint64_t now)
@@ -299,7 +301,7 @@ static bool next_demand(bs_stream *s, uint64_t now, bs_stream_chunk *chunk, bool
     for (int32_t i = 0; i < s->n_needed; i++) {
         const int32_t unit = s->needed[i];
         const bs_slot *slot = &s->slots[unit];
-        uint64_t offset;
+        bs_bytes offset;
         if (!outstanding(slot))
             continue;
         if (slot->state == BS_SLOT_ABSENT && bs_slots_find(s, s->facts.units[unit].slot_bytes, &offset))
@@ -344,13 +346,13 @@ static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 /* A demand stood behind a guess that the visit found in flight. */
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
-    const bool before = now - s->visit_ns <= ns; /* it was issued before the visit began, if only just */
+    const bool before = bs_stream_since(now, s->visit_ns) <= ns; /* it was issued before the visit began, if only just */
     if (chunk->demanded || s->slots[chunk->unit].needed || !before)
         return;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].outcome == BS_USE_MISS) {
-            s->stats.delayed_ns += now - s->visit_ns;
-            lose(s, (double)(now - s->visit_ns));
+            s->stats.delayed_ns += bs_stream_since(now, s->visit_ns);
+            lose(s, (double)bs_stream_since(now, s->visit_ns));
             return;
         }
 }
@@ -359,7 +361,7 @@ void bs_stream_arrived(bs_stream *s, bs_stream_chunk *chunk, uint64_t bytes, uin
 {
     chunk->arrived = true;
     s->reading--;
-    s->stats.bytes_read += bytes;
+    s->stats.bytes_read = bs_add_u64(s->stats.bytes_read, bytes);
     s->stats.read_ns += ns;
     measure(&s->read_per_byte, bytes, ns);
     measure_delay(s, chunk, ns, now);

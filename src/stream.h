@@ -11,8 +11,8 @@
 /* ------------------------------------------------------------------------------------- what does not change */
 
 typedef struct bs_stream_unit {
-    uint64_t slot_bytes; /* a multiple of BS_ALIGNMENT */
-    uint64_t read_bytes;
+    bs_bytes slot_bytes; /* a multiple of BS_ALIGNMENT */
+    bs_bytes read_bytes;
     int32_t n_chunks; /* at least 1; each is read and prepared by itself */
 } bs_stream_unit;
 
@@ -23,7 +23,7 @@ typedef struct bs_stream_facts {
     const bs_stream_unit *units;
     const bs_stream_stage *stages; /* in the order in which a run visits them */
     const int32_t *uses;           /* units of the stages, one after the other */
-    uint64_t slot_bytes;
+    bs_bytes slot_bytes;
     bs_stream_desc desc;
     bool serial; /* one chunk of a unit at a time, in order */
 } bs_stream_facts;
@@ -39,7 +39,7 @@ typedef enum bs_slot_state {
 
 typedef struct bs_slot {
     bs_slot_state state;
-    uint64_t offset;     /* in the slots arena, unless absent */
+    bs_bytes offset;     /* in the slots arena, unless absent */
     int32_t pins, issued, done, in_flight;
     bool needed;  /* by the visit in progress, and not yet taken */
     bool guessed; /* a guess began this load, and nothing used it yet */
@@ -93,6 +93,9 @@ typedef struct bs_stream {
     int32_t *distance;      /* [units] stages until the next visit that may need it, 1 = the next one */
     int32_t *next_use;      /* [units] index in `uses` of that visit */
     int32_t *needed;        /* [units] of the visit in progress, in order */
+    int32_t *present;       /* [n_present] units that have an extent, ascending */
+    int32_t *by_offset;     /* [n_present] the same by their extents, which never overlap */
+    int32_t n_present;
     uint16_t *transitions;
     const int64_t *future;  /* replay: [units] the visit that will in fact need it next, for BS_POLICY_BELADY */
     int32_t n_needed;
@@ -107,13 +110,13 @@ typedef struct bs_stream {
     double gained_ns, lost_ns;
     uint64_t window_end, pause_visits;
     bool paused;
-    uint64_t slots_used;
+    bs_bytes slots_used;
     int32_t reading; /* chunks that storage is busy with */
     bs_stream_stats stats;
 } bs_stream;
 
 /* Bytes for `memory`, which must be aligned to BS_ALIGNMENT. */
-uint64_t bs_stream_bytes(const bs_stream_facts *facts);
+bs_bytes bs_stream_bytes(const bs_stream_facts *facts);
 /* facts: copied; what it points to must outlive the stream. */
 void bs_stream_init(bs_stream *stream, const bs_stream_facts *facts, void *memory);
 
@@ -128,7 +131,7 @@ void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit, int32_t st
 int32_t bs_stream_strength(bs_stream *stream, int32_t stage, double margin);
 /* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
  * did not ask for is asked for. */
-bool bs_stream_take(bs_stream *stream, int32_t unit, uint64_t *offset, bs_status *failed);
+bool bs_stream_take(bs_stream *stream, int32_t unit, bs_bytes *offset, bs_status *failed);
 /* Nothing that the run could go on with is there. When nothing else can help, what is ready and needed later in the visit
  * may go: it is asked for again when it is taken. */
 void bs_stream_wait(bs_stream *stream);
@@ -145,7 +148,7 @@ typedef struct bs_stream_chunk {
     int32_t unit, index;
     bool demanded;
     bool arrived;
-    uint64_t offset; /* of the unit's slot */
+    bs_bytes offset; /* of the unit's slot */
 } bs_stream_chunk;
 
 /* What to read next; false: nothing now. Each chunk must come back through bs_stream_done. */
@@ -159,10 +162,10 @@ bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status,
 
 /* stream_slots.c */
 /* Finds the cheapest place for `bytes` by the policy; gives false when what is pinned or needed leaves none. */
-bool bs_slots_find(bs_stream *stream, uint64_t bytes, uint64_t *offset);
+bool bs_slots_find(bs_stream *stream, bs_bytes bytes, bs_bytes *offset);
 /* The next unit whose extent overlaps [offset, offset + bytes), after unit `after` (-1: the first); -1 none. */
-int32_t bs_slots_overlap(const bs_stream *stream, uint64_t offset, uint64_t bytes, int32_t after);
-void bs_slots_begin(bs_stream *stream, int32_t unit, uint64_t offset, bool guessed, uint64_t now);
+int32_t bs_slots_overlap(const bs_stream *stream, bs_bytes offset, bs_bytes bytes, int32_t after);
+void bs_slots_begin(bs_stream *stream, int32_t unit, bs_bytes offset, bool guessed, uint64_t now);
 /* for_guess: the unit that takes the place, when it is a guess; else -1. */
 void bs_slots_give_up(bs_stream *stream, int32_t unit, int32_t for_guess);
 
@@ -185,24 +188,26 @@ void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, in
 void bs_predict_distances(bs_stream *stream);
 uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
 
+/* Threads read the clock before they hold the lock: what is a little earlier than the visit counts as its beginning. */
+static inline uint64_t bs_stream_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
+
 /* Bytes of a unit's chunks: small units are cut as well, so that lanes can prepare one part while another is read. */
-static inline uint64_t bs_stream_chunk_limit(uint64_t unit_bytes, uint64_t chunk_bytes, int32_t lanes)
+static inline bs_bytes bs_stream_chunk_limit(bs_bytes unit_bytes, bs_bytes chunk_bytes, int32_t lanes)
 {
-    const uint64_t share = (unit_bytes + (uint64_t)lanes - 1) / (uint64_t)lanes, least = 131072;
-    const uint64_t wanted = share > least ? share : least;
-    return wanted < chunk_bytes ? wanted : chunk_bytes;
+    const bs_bytes share = bs_bytes_share(bs_bytes_add(unit_bytes, bs_bytes_of((uint64_t)lanes - 1)), (uint64_t)lanes);
+    return bs_bytes_min(bs_bytes_max(share, bs_bytes_of(131072)), chunk_bytes);
 }
 
 /* What a unit takes of storage's time, and to come altogether, by what was measured so far. */
 static inline double bs_stream_read_ns(const bs_stream *s, int32_t unit)
 {
-    return (double)s->facts.units[unit].read_bytes * s->read_per_byte;
+    return (double)bs_bytes_figure(s->facts.units[unit].read_bytes) * s->read_per_byte;
 }
 
 static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
 {
     const bs_stream_unit *u = &s->facts.units[unit];
-    return bs_stream_read_ns(s, unit) + (double)u->read_bytes / u->n_chunks * s->prepare_per_byte; /* of its last chunk */
+    return bs_stream_read_ns(s, unit) + (double)bs_bytes_figure(u->read_bytes) / u->n_chunks * s->prepare_per_byte; /* of its last chunk */
 }
 
 #endif

@@ -16,7 +16,7 @@ static double waiting_for_lanes(const bs_stream *s)
     double ns = 0;
     for (int32_t i = 0; i < s->n_needed; i++) {
         const bs_stream_unit *unit = &s->facts.units[s->needed[i]];
-        const double chunk = (double)unit->read_bytes / unit->n_chunks * s->prepare_per_byte;
+        const double chunk = (double)bs_bytes_figure(unit->read_bytes) / unit->n_chunks * s->prepare_per_byte;
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].in_flight > 0 && chunk > ns)
             ns = chunk;
     }
@@ -34,14 +34,14 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
         ns += stage;
     }
     ns += waiting_for_lanes(s);
-    const double gone = (double)(now - s->visit_ns) - (double)bs_stream_stalled(s, now);
+    const double gone = (double)bs_stream_since(now, s->visit_ns) - (double)bs_stream_stalled(s, now);
     return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: not long, but some */
 }
 
 /* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. In a fixed
  * order what is needed later than the guess would have to make room all the same; where a router decides, what it turns
  * out not to need would be a better victim then. */
-static double damage(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t ahead, double p)
+static double damage(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t ahead, double p)
 {
     const double later = p > STREAM_LIKELY ? 1 - p : 1;
     double ns = 0;
@@ -66,7 +66,21 @@ static double delay(const bs_stream *s, int32_t unit, uint64_t now)
 
 typedef enum guess_result { GUESS_ISSUED, GUESS_NOT_WORTH, GUESS_NO_ROOM } guess_result;
 
-static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_t use, bool may_evict, uint64_t now,
+/* The best place for so many bytes: the same for all guesses that are tried at one time. */
+typedef struct guess_place {
+    bs_bytes bytes, offset; /* bytes 0: none was looked for yet */
+    bool found;
+} guess_place;
+
+static bool find_place(bs_stream *s, bs_bytes bytes, guess_place *place)
+{
+    if (!bs_bytes_same(place->bytes, bytes))
+        place->found = bs_slots_find(s, bytes, &place->offset);
+    place->bytes = bytes;
+    return place->found;
+}
+
+static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_t use, bool may_evict, uint64_t now, guess_place *place,
                               bs_stream_chunk *chunk)
 {
     const int32_t unit = s->facts.uses[use];
@@ -80,16 +94,15 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
     const bool known = p > STREAM_LIKELY || !isinf(until); /* how long stages take: what may be wrong waits for that */
     const double hidden = !known ? 0 : read < until ? read : until;
     const double worth = p * hidden - in_the_way;
-    uint64_t offset;
     if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits))
         return GUESS_NOT_WORTH;
     if (begun)
         return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
-    const uint64_t bytes = s->facts.units[unit].slot_bytes;
-    if (!bs_slots_find(s, bytes, &offset) || (!may_evict && bs_slots_overlap(s, offset, bytes, -1) >= 0) ||
-        worth <= (1 - p) * STREAM_MARGIN * hidden + damage(s, offset, bytes, ahead, p))
+    const bs_bytes bytes = s->facts.units[unit].slot_bytes;
+    if (!find_place(s, bytes, place) || (!may_evict && bs_slots_overlap(s, place->offset, bytes, -1) >= 0) ||
+        worth <= (1 - p) * STREAM_MARGIN * hidden + damage(s, place->offset, bytes, ahead, p))
         return GUESS_NO_ROOM;
-    bs_slots_begin(s, unit, offset, true, now);
+    bs_slots_begin(s, unit, place->offset, true, now);
     return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
 }
 
@@ -127,6 +140,7 @@ static bool is_pressed(const bs_stream *s, uint64_t now)
 bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
 {
     const bool pressed = is_pressed(s, now);
+    guess_place place = {{0}, {0}, false};
     for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
         const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
         const bs_stream_stage *facts = &s->facts.stages[stage];
@@ -134,7 +148,7 @@ bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
             s->score[k] = bs_predict_use(s, stage, k);
         for (int32_t k = likeliest(s, facts); k >= 0; k = likeliest(s, facts)) {
             const bool may_evict = pressed || s->score[k] <= STREAM_LIKELY;
-            const guess_result result = try_guess(s, ahead, stage, k, may_evict, now, chunk);
+            const guess_result result = try_guess(s, ahead, stage, k, may_evict, now, &place, chunk);
             if (result == GUESS_ISSUED)
                 return true;
             if (result == GUESS_NO_ROOM && facts->router == 0)

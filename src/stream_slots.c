@@ -45,50 +45,68 @@ static bool slot_may_go(const bs_slot *slot)
     return slot->pins == 0 && !slot->needed && slot->in_flight == 0;
 }
 
-int32_t bs_slots_overlap(const bs_stream *s, uint64_t offset, uint64_t bytes, int32_t after)
+/* How many units have an extent that begins before `offset`. */
+static int32_t extents_before(const bs_stream *s, bs_bytes offset)
 {
-    for (int32_t u = after + 1; u < s->facts.n_units; u++) {
-        const bs_slot *slot = &s->slots[u];
-        if (slot->state != BS_SLOT_ABSENT && slot->offset < offset + bytes && offset < slot->offset + s->facts.units[u].slot_bytes)
-            return u;
+    int32_t low = 0, high = s->n_present;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (bs_bytes_less(s->slots[s->by_offset[middle]].offset, offset))
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return -1;
+    return low;
+}
+
+/* Extents are looked at from the one that `offset` may lie in to the end of the place. */
+int32_t bs_slots_overlap(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t after)
+{
+    int32_t next = -1;
+    for (int32_t k = bs_max_i32(extents_before(s, offset) - 1, 0); k < s->n_present; k++) {
+        const int32_t u = s->by_offset[k];
+        const bs_slot *slot = &s->slots[u];
+        if (!bs_bytes_less(slot->offset, bs_bytes_add(offset, bytes)))
+            break;
+        if (u > after && (next < 0 || u < next) && bs_bytes_less(offset, bs_bytes_add(slot->offset, s->facts.units[u].slot_bytes)))
+            next = u;
+    }
+    return next;
 }
 
 typedef struct slot_place {
-    uint64_t offset, evicted;
+    bs_bytes offset, evicted;
     double worst; /* of its victims; -infinity without any */
     bool found;
 } slot_place;
 
-static void try_place(const bs_stream *s, uint64_t offset, uint64_t bytes, slot_place *best)
+static void try_place(const bs_stream *s, bs_bytes offset, bs_bytes bytes, slot_place *best)
 {
-    slot_place place = {offset, 0, -(double)INFINITY, true};
-    if (bytes > s->facts.slot_bytes - offset)
+    slot_place place = {offset, {0}, -(double)INFINITY, true};
+    if (bs_bytes_less(s->facts.slot_bytes, bs_bytes_add(offset, bytes)))
         return;
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         if (!slot_may_go(&s->slots[u]))
             return;
         place.worst = s->slots[u].keep > place.worst ? s->slots[u].keep : place.worst;
-        place.evicted += s->facts.units[u].slot_bytes;
+        place.evicted = bs_bytes_add(place.evicted, s->facts.units[u].slot_bytes);
     }
-    if (!best->found || place.worst < best->worst || (place.worst <= best->worst && place.evicted < best->evicted))
+    if (!best->found || place.worst < best->worst || (place.worst <= best->worst && bs_bytes_less(place.evicted, best->evicted)))
         *best = place;
 }
 
-bool bs_slots_find(bs_stream *s, uint64_t bytes, uint64_t *offset)
+bool bs_slots_find(bs_stream *s, bs_bytes bytes, bs_bytes *offset)
 {
     const slot_keep keep = slot_policies[s->facts.desc.policy];
-    slot_place best = {0, 0, 0, false};
-    for (int32_t u = 0; u < s->facts.n_units; u++)
-        if (s->slots[u].state != BS_SLOT_ABSENT && slot_may_go(&s->slots[u]))
-            s->slots[u].keep = keep(s, u);
-    try_place(s, 0, bytes, &best);
-    for (int32_t u = 0; u < s->facts.n_units; u++) {
-        if (s->slots[u].state == BS_SLOT_ABSENT)
-            continue;
+    slot_place best = {{0}, {0}, 0, false};
+    for (int32_t k = 0; k < s->n_present; k++)
+        if (slot_may_go(&s->slots[s->present[k]]))
+            s->slots[s->present[k]].keep = keep(s, s->present[k]);
+    try_place(s, bs_bytes_of(0), bytes, &best);
+    for (int32_t k = 0; k < s->n_present; k++) {
+        const int32_t u = s->present[k];
         try_place(s, s->slots[u].offset, bytes, &best);
-        try_place(s, s->slots[u].offset + s->facts.units[u].slot_bytes, bytes, &best);
+        try_place(s, bs_bytes_add(s->slots[u].offset, s->facts.units[u].slot_bytes), bytes, &best);
     }
     *offset = best.offset;
     return best.found;
@@ -96,12 +114,56 @@ bool bs_slots_find(bs_stream *s, uint64_t bytes, uint64_t *offset)
 
 /* ---------------------------------------------------------------------------------------- coming and going */
 
+static void list_insert(int32_t *list, int32_t count, int32_t at, int32_t unit)
+{
+    memmove(list + at + 1, list + at, (size_t)(count - at) * sizeof *list);
+    list[at] = unit;
+}
+
+static void list_remove(int32_t *list, int32_t count, int32_t at)
+{
+    memmove(list + at, list + at + 1, (size_t)(count - at - 1) * sizeof *list);
+}
+
+/* Where a unit stands, or would, among those present. */
+static int32_t present_at(const bs_stream *s, int32_t unit)
+{
+    int32_t low = 0, high = s->n_present;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (s->present[middle] < unit)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void extent_taken(bs_stream *s, int32_t unit, bs_bytes offset)
+{
+    list_insert(s->present, s->n_present, present_at(s, unit), unit);
+    list_insert(s->by_offset, s->n_present, extents_before(s, offset), unit);
+    s->slots[unit].offset = offset;
+    s->n_present++;
+}
+
+static void extent_left(bs_stream *s, int32_t unit)
+{
+    int32_t at = extents_before(s, s->slots[unit].offset);
+    while (s->by_offset[at] != unit) /* units of no bytes may begin there too */
+        at++;
+    list_remove(s->present, s->n_present, present_at(s, unit));
+    list_remove(s->by_offset, s->n_present, at);
+    s->n_present--;
+}
+
 static void count_waste(bs_stream *s, int32_t unit)
 {
     const bs_stream_unit *facts = &s->facts.units[unit];
     bs_slot *slot = &s->slots[unit];
     if (slot->guessed)
-        s->stats.bytes_wasted += facts->read_bytes * (uint64_t)slot->done / (uint64_t)facts->n_chunks;
+        s->stats.bytes_wasted =
+            bs_add_u64(s->stats.bytes_wasted, bs_bytes_figure(bs_bytes_share(bs_bytes_times(facts->read_bytes, slot->done), (uint64_t)facts->n_chunks)));
     slot->guessed = false;
 }
 
@@ -121,24 +183,25 @@ void bs_slots_give_up(bs_stream *s, int32_t unit, int32_t for_guess)
         return;
     }
     slot->state = BS_SLOT_ABSENT;
-    s->slots_used -= s->facts.units[unit].slot_bytes;
+    extent_left(s, unit);
+    s->slots_used = bs_bytes_sub(s->slots_used, s->facts.units[unit].slot_bytes);
 }
 
-void bs_slots_begin(bs_stream *s, int32_t unit, uint64_t offset, bool guessed, uint64_t now)
+void bs_slots_begin(bs_stream *s, int32_t unit, bs_bytes offset, bool guessed, uint64_t now)
 {
-    const uint64_t bytes = s->facts.units[unit].slot_bytes;
+    const bs_bytes bytes = s->facts.units[unit].slot_bytes;
     bs_slot *slot = &s->slots[unit];
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u))
         bs_slots_give_up(s, u, guessed ? unit : -1);
     slot->state = BS_SLOT_LOADING;
-    slot->offset = offset;
+    extent_taken(s, unit, offset);
     slot->issued = slot->done = 0;
     slot->spoiled = false;
     slot->guessed = guessed;
     slot->guess_used = slot->guess_used && !guessed;
     slot->guess_visit = guessed ? s->visits : slot->guess_visit;
     slot->load_start = now;
-    s->slots_used += bytes;
-    if (s->slots_used > s->stats.resident_peak_bytes)
-        s->stats.resident_peak_bytes = s->slots_used;
+    s->slots_used = bs_bytes_add(s->slots_used, bytes);
+    if (bs_bytes_figure(s->slots_used) > s->stats.resident_peak_bytes)
+        s->stats.resident_peak_bytes = bs_bytes_figure(s->slots_used);
 }

@@ -7,19 +7,18 @@
 
 static bs_dim_id symbol_by_number(const bs_graph *g, int32_t number)
 {
-    for (bs_dim_id d = 0; d < g->n_dims; d++)
-        if (g->dims[d].kind == BS_DIM_SYMBOL && --number == 0)
-            return d;
-    return -1;
+    bs_dim_id low = 0, high = g->n_dims; /* the first entry with so many symbols up to it */
+    while (low < high) {
+        const bs_dim_id middle = low + (high - low) / 2;
+        if (g->dims[middle].symbols >= number)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return number >= 1 && low < g->n_dims ? low : -1;
 }
 
-static int32_t symbol_number(const bs_graph *g, bs_dim_id id)
-{
-    int32_t number = 0;
-    for (bs_dim_id d = 0; d <= id; d++)
-        number += g->dims[d].kind == BS_DIM_SYMBOL;
-    return number;
-}
+#define SYMBOL_MOST 65535 /* that a code can name */
 
 /* Encodes a dimension as bs_source_params.dim; 0 when it is none of the storable forms. */
 static int32_t source_dim_encode(const bs_graph *g, bs_dim_id id)
@@ -27,10 +26,12 @@ static int32_t source_dim_encode(const bs_graph *g, bs_dim_id id)
     const bs_dim_info *d = &g->dims[id];
     if (d->kind == BS_DIM_CONST)
         return (int32_t)d->maximum;
-    if (d->kind == BS_DIM_SYMBOL)
-        return -symbol_number(g, id);
+    if (d->kind == BS_DIM_SYMBOL && d->symbols <= SYMBOL_MOST)
+        return -d->symbols;
+    if (d->kind != BS_DIM_DERIVED || g->dims[d->parent].symbols > SYMBOL_MOST)
+        return 0;
     if (d->add == 0 && d->div == 1 && d->mul <= 1024 && g->dims[d->parent].kind == BS_DIM_SYMBOL)
-        return -(symbol_number(g, d->parent) + 65536 * (int32_t)(d->mul - 1));
+        return -(g->dims[d->parent].symbols + 65536 * (d->mul - 1));
     return 0;
 }
 
@@ -49,13 +50,8 @@ static bool name_is_new(bs_infer *infer)
     const bs_graph *g = infer->graph;
     if (!infer->name[0])
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "a name is needed");
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_op *op = bs_op_get(g->nodes[n].op);
-        const bool named = op == &bs_op_input || op == &bs_op_state || op == &bs_op_output;
-        if (named && strcmp(bs_node_name(&g->nodes[n]), infer->name) == 0)
-            return bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier %s", op->name);
-    }
-    return true;
+    const int32_t taken = bs_graph_named(g, infer->name, false);
+    return !taken || bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier %s", bs_op_get(g->nodes[taken].op)->name);
 }
 
 static bool source_infer(bs_infer *infer)
@@ -77,9 +73,9 @@ static bool source_infer(bs_infer *infer)
 
 static const bs_field source_fields[] = {{"dtype", 'i'}, {"rank", 'i'}, {"dim0", 'i'}, {"dim1", 'i'}, {"dim2", 'i'}, {"dim3", 'i'}};
 
-const bs_op bs_op_input = {.name = "input", .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_source_params),
+const bs_op bs_op_input = {.name = "input", .flags = BS_OP_STRUCTURAL | BS_OP_NAMED, .params_bytes = sizeof(bs_source_params),
                            .fields = source_fields, .n_fields = 6, .infer = source_infer};
-const bs_op bs_op_state = {.name = "state", .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_source_params),
+const bs_op bs_op_state = {.name = "state", .flags = BS_OP_STRUCTURAL | BS_OP_NAMED, .params_bytes = sizeof(bs_source_params),
                            .fields = source_fields, .n_fields = 6, .infer = source_infer};
 
 static bs_value source_add(bs_graph *g, const bs_op *op, const char *name, bs_dtype dtype, bs_shape shape)
@@ -118,7 +114,7 @@ static bool output_infer(bs_infer *infer)
     return name_is_new(infer) && bs_infer_root(infer, 0);
 }
 
-const bs_op bs_op_output = {.name = "output", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL,
+const bs_op bs_op_output = {.name = "output", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
                             .params_bytes = sizeof(bs_name_params), .infer = output_infer};
 
 void bs_output(bs_graph *graph, const char *name, bs_value value)
@@ -147,17 +143,14 @@ static bool fits_state(const bs_graph *g, const bs_value_info *state, const bs_v
 
 bool bs_infer_state(bs_infer *infer)
 {
-    const bs_graph *g = infer->graph;
-    const bs_node *source = &g->nodes[infer->in[0]->node];
+    bs_graph *g = infer->graph;
+    bs_node *source = &g->nodes[infer->in[0]->node];
     if (!bs_node_is(source, &bs_op_state))
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is made by %s \"%s\", expected a state", bs_op_get(source->op)->name,
                              bs_node_name(source));
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_node *node = &g->nodes[n];
-        const bool writes = bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append);
-        if (writes && bs_node_in(g, node)[0] == infer->ids[0])
-            return bs_infer_fail(infer, BS_ERROR_GRAPH, "state \"%s\" is written twice", bs_node_name(source));
-    }
+    if (source->writer)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "state \"%s\" is written twice", bs_node_name(source));
+    source->writer = g->n_nodes; /* the node to be; refused after all, the graph is of no use */
     return true;
 }
 

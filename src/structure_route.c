@@ -33,9 +33,8 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
     bs_graph *g = infer->graph;
     if (!infer->name[0])
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "a name is needed");
-    for (int32_t i = 1; i < g->n_routers; i++)
-        if (strcmp(g->routers[i].desc->name, infer->name) == 0)
-            return bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier router");
+    if (bs_graph_named(g, infer->name, true))
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier router");
     if (!bs_infer_field(infer, "protocol", d->protocol, 0, BS_PROTOCOL_COUNT - 1))
         return false;
     const bool two = d->protocol == BS_ROUTE_BINARY || d->protocol == BS_ROUTE_RESIDUAL_THRESHOLD;
@@ -92,10 +91,16 @@ static bool route_infer(bs_infer *infer)
         return false;
     if (infer->in[0]->domain == 0)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "scores are a root value: make cells first (bs_rows, bs_patches)");
-    if (g->n_routers == BS_MAX_ROUTERS)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "more than %d routers", BS_MAX_ROUTERS - 1);
+    if (g->n_routers > g->max_routers)
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the graph is full: %d routers (bs_graph_desc.max_routers)", g->max_routers);
+    if (d->paths > BS_MAX_ALL_PATHS - g->n_paths)
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "all routers together have more than %d paths", BS_MAX_ALL_PATHS);
     bs_router_info *router = &g->routers[g->n_routers];
     router->node = g->n_nodes;
+    router->first_path = g->n_paths;
+    router->path_domains = 0;
+    g->n_paths += d->paths;
+    g->max_paths = bs_max_i32(g->max_paths, d->paths);
     router->domain = infer->in[0]->domain;
     router->score = infer->ids[0];
     router->knob = infer->n_in > 1 ? infer->ids[1] : 0;
@@ -124,7 +129,7 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
 
 static const bs_field route_fields[] = {{"protocol", 'i'}, {"paths", 'i'}, {"k", 'i'}, {"threshold", 'f'},
                                         {"fallback", 'i'}, {"capacity", 'i'}, {"normalise", 'i'}, {"floor", 'i'}};
-const bs_op bs_op_route = {.name = "route", .min_in = 1, .max_in = 2, .flags = BS_OP_STRUCTURAL,
+const bs_op bs_op_route = {.name = "route", .min_in = 1, .max_in = 2, .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
                            .params_bytes = sizeof(bs_route_desc), .fields = route_fields, .n_fields = 8,
                            .infer = route_infer, .weights = route_weights};
 
@@ -351,14 +356,15 @@ const bs_op bs_op_gather = {.name = "gather", .min_in = 2, .max_in = BS_MAX_PATH
 
 bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs_value residual, const bs_gather_desc *desc)
 {
-    int32_t in[BS_MAX_PATHS + 1];
     const bs_value failed = {0};
     if (!router_exists(graph, "gather", router))
         return failed;
     const int32_t paths = graph->routers[router.id].desc->paths;
-    for (int32_t i = 0; i < paths; i++)
+    int32_t *in = bs_graph_operands(graph, paths + 1);
+    for (int32_t i = 0; in && i < paths; i++)
         in[i] = values ? values[i].id : 0; /* no path gives anything */
-    in[paths] = residual.id;
+    if (in)
+        in[paths] = residual.id;
     const bs_gather_params p = {desc && desc->name ? desc->name : "", router.id, desc ? desc->mode : BS_GATHER_PLACE};
     return bs_graph_value(graph, bs_op_index("gather"), in, paths + 1, &p);
 }

@@ -3,14 +3,24 @@
 #include "weights.h"
 #include "kernels/arrange.h"
 
-uint64_t bs_weight_spec_bytes(const bs_weight_spec *spec)
+static bs_bytes bytes_as(const bs_weight_spec *spec, bs_dtype dtype)
 {
-    return bs_mul_u64(bs_weight_elements(spec), bs_dtype_bytes(spec->dtype));
+    return bs_bytes_product(bs_weight_elements(spec), bs_bytes_of(bs_dtype_bytes(dtype)));
+}
+
+bs_bytes bs_weight_spec_bytes(const bs_weight_spec *spec)
+{
+    return bytes_as(spec, spec->dtype);
 }
 
 /* ------------------------------------------------------------------------------------------------- checks */
 
-static void weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes)
+void bs_weight_name(char *text, size_t bytes, const bs_node *node, const char *suffix)
+{
+    snprintf(text, bytes, "%s%s%s", bs_node_name(node), *suffix ? "." : "", suffix);
+}
+
+void bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes)
 {
     size_t used = 0;
     snprintf(buffer, bytes, "[]");
@@ -45,14 +55,14 @@ bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_w
     if (status != BS_OK)
         return bs_fail(error, status, "weight \"%s\": its source cannot look it up", name);
     char found[64], wanted[64];
-    weight_shape_text(info->rank, info->dim, found, sizeof found);
-    weight_shape_text(spec->rank, spec->dim, wanted, sizeof wanted);
+    bs_weight_shape_text(info->rank, info->dim, found, sizeof found);
+    bs_weight_shape_text(spec->rank, spec->dim, wanted, sizeof wanted);
     if (!weight_shape_fits(spec, info))
         return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" is %s, expected %s", name, found, wanted);
     if (!weight_type_fits(info->dtype, spec->dtype))
         return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" is %s, expected %s", name, bs_dtype_name(info->dtype),
                        bs_dtype_name(spec->dtype));
-    if (info->bytes != bs_mul_u64(bs_weight_elements(spec), bs_dtype_bytes(info->dtype)))
+    if (!bs_bytes_same(bs_bytes_of(info->bytes), bytes_as(spec, info->dtype)))
         return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" has %llu bytes, expected those of %s of %s", name,
                        (unsigned long long)info->bytes, found, bs_dtype_name(info->dtype));
     return BS_OK;
@@ -76,10 +86,11 @@ static void widen_bf16(const uint16_t *from, float *to)
 }
 
 /* In blocks through memory of its own: what is widened may lie over what was narrow. */
-void bs_weight_widen(bs_tier tier, void *target, const void *narrow, uint64_t elements, bs_dtype stored)
+void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes elements, bs_dtype stored)
 {
-    for (uint64_t i = 0; i < elements; i += WIDEN_BLOCK) {
-        const size_t count = elements - i < WIDEN_BLOCK ? (size_t)(elements - i) : WIDEN_BLOCK;
+    const uint64_t n = bs_bytes_figure(elements);
+    for (uint64_t i = 0; i < n; i += WIDEN_BLOCK) {
+        const size_t count = n - i < WIDEN_BLOCK ? (size_t)(n - i) : WIDEN_BLOCK;
         uint16_t from[WIDEN_BLOCK] = {0};
         float to[WIDEN_BLOCK];
         memcpy(from, (const uint8_t *)narrow + 2 * i, 2 * count);
@@ -95,12 +106,14 @@ void bs_weight_widen(bs_tier tier, void *target, const void *narrow, uint64_t el
 bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
                          const bs_weight_info *info, bs_tier tier, void *target, bs_error *error)
 {
-    const uint64_t wanted = bs_weight_spec_bytes(spec);
-    if (info->bytes > wanted || wanted > SIZE_MAX)
+    const bs_bytes wanted = bs_weight_spec_bytes(spec);
+    const uint64_t most = bs_bytes_known(wanted) ? bs_bytes_figure(bs_bytes_min(wanted, bs_bytes_of(SIZE_MAX))) : 0;
+    size_t size;
+    if (!bs_bytes_fit(bs_bytes_of(info->bytes), most, &size))
         return bs_fail(error, BS_ERROR_ARGUMENT, "weight \"%s\" has %llu bytes, expected at most %llu", name,
-                       (unsigned long long)info->bytes, (unsigned long long)wanted);
-    uint8_t *landing = (uint8_t *)target + (wanted - info->bytes);
-    const bs_status status = weights->read(weights->user, info, 0, landing, (size_t)info->bytes);
+                       (unsigned long long)info->bytes, (unsigned long long)most);
+    uint8_t *landing = bs_bytes_at(target, bs_bytes_sub(wanted, bs_bytes_of(size)));
+    const bs_status status = weights->read(weights->user, info, 0, landing, size);
     if (status != BS_OK)
         return bs_fail(error, status, "weight \"%s\": its %llu bytes could not be read", name, (unsigned long long)info->bytes);
     if (info->dtype != spec->dtype)
@@ -118,7 +131,7 @@ void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node
         return;
     }
     for (int32_t i = 0; i < count; i++)
-        memcpy((uint8_t *)prepared + bs_weight_offset(specs, i), tensors[i], (size_t)bs_weight_spec_bytes(&specs[i]));
+        memcpy(bs_bytes_at(prepared, bs_weight_offset(specs, i)), tensors[i], (size_t)bs_bytes_figure(bs_weight_spec_bytes(&specs[i])));
 }
 
 /* -------------------------------------------------------------------------------- a caller's table of arrays */
@@ -129,11 +142,12 @@ static bool tensor_table_info(const bs_tensor *tensor, bs_weight_info *info)
         return false;
     info->dtype = tensor->dtype;
     info->rank = tensor->rank;
-    info->bytes = bs_dtype_bytes(tensor->dtype);
+    bs_bytes bytes = bs_bytes_of(bs_dtype_bytes(tensor->dtype));
     for (int32_t d = 0; d < tensor->rank; d++) {
         info->dim[d] = tensor->dim[d];
-        info->bytes = bs_mul_u64(info->bytes, tensor->dim[d] < 0 ? 0 : (uint64_t)tensor->dim[d]);
+        bytes = bs_bytes_times(bytes, bs_max_i64(tensor->dim[d], 0));
     }
+    info->bytes = bs_bytes_figure(bytes);
     return true;
 }
 
@@ -170,5 +184,6 @@ static const void *tensor_table_map(const void *user, const bs_weight_info *info
 bs_weights bs_weights_from_table(const bs_tensor_table *table)
 {
     const bs_weights weights = {.user = table, .find = tensor_table_find, .read = tensor_table_read, .map = tensor_table_map};
-    return weights;
+    const bs_weights none = {.user = NULL};
+    return table ? weights : none;
 }

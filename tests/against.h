@@ -20,6 +20,7 @@ typedef struct rig {
     bs_sizes sizes;
     bs_error error;
     uint8_t *persistent, *transient, *staging, *slots;
+    bs_device *device; /* with BS_TEST_ON_DEVICE */
 } rig;
 
 static _Alignas(64) uint8_t ag_plan_memory[24 << 20], ag_persistent[24 << 20], ag_transient[160 << 20],
@@ -55,9 +56,10 @@ static inline bool rig_intact(const rig *r)
 }
 
 /* With BS_TEST_ON_DEVICE the same test runs on a GPU: what it asks of threads, tiers and convolutions means nothing there.
- * A device serves one session; the oldest of some is closed for a new one. */
+ * A device serves one session unless a test says otherwise; the oldest of some is closed for a new one. */
 #ifdef BS_TEST_ON_DEVICE
 #define AG_DEVICES 4
+static int32_t ag_sessions = 1; /* that a device has room for */
 
 static inline bs_device *ag_device(const bs_sizes *sizes, bs_error *error)
 {
@@ -65,7 +67,7 @@ static inline bs_device *ag_device(const bs_sizes *sizes, bs_error *error)
     static bs_device *devices[AG_DEVICES];
     static int32_t next;
     bs_arena arena;
-    const bs_cuda_desc desc = {.device_bytes = sizes->device, .pinned_bytes = sizes->pinned};
+    const bs_cuda_desc desc = {.device_bytes = (uint64_t)ag_sessions * sizes->device, .pinned_bytes = (uint64_t)ag_sessions * sizes->pinned};
     const int32_t at = next++ % AG_DEVICES;
     bs_cuda_close(devices[at]);
     bs_arena_init(&arena, "device", memory[at], sizeof memory[at]);
@@ -95,18 +97,18 @@ static inline bool rig_plan(rig *r, const bs_graph *g, const bs_plan_desc *desc)
 static inline void rig_unshare(rig *r)
 {
     bs_plan *p = r->plan;
-    uint64_t scratch = 0;
-    p->transient_bytes = 0;
+    bs_bytes scratch = bs_bytes_of(0);
+    p->transient_bytes = bs_bytes_of(0);
     for (int32_t v = 1; v < p->graph->n_values; v++) {
         bs_value_plan *value = &p->values[v];
-        const uint64_t bytes = bs_align_u64(value->row_bytes * (uint64_t)value->rows);
-        if (value->place == BS_PLACE_TRANSIENT)
-            value->offset = p->transient_bytes, p->transient_bytes += bytes;
-        if (value->place == BS_PLACE_SCRATCH)
-            value->offset = scratch, scratch += bytes;
+        bs_bytes *const used = value->place == BS_PLACE_TRANSIENT ? &p->transient_bytes : &scratch;
+        if (value->place != BS_PLACE_TRANSIENT && value->place != BS_PLACE_SCRATCH)
+            continue;
+        value->offset = *used;
+        *used = bs_bytes_add(*used, bs_bytes_align(bs_bytes_times(value->row_bytes, value->rows)));
     }
     p->kernel_scratch_offset = scratch;
-    p->scratch_bytes = scratch + bs_align_u64(p->kernel_scratch_bytes);
+    p->scratch_bytes = bs_bytes_add(scratch, bs_bytes_align(p->kernel_scratch_bytes));
 }
 
 static inline bool rig_start(rig *r, const bs_session_desc *desc, int32_t paint)
@@ -120,7 +122,7 @@ static inline bool rig_start(rig *r, const bs_session_desc *desc, int32_t paint)
     r->slots = ag_arena(&r->memory.slots, "slots", ag_slots, sizeof ag_slots, r->sizes.slots, paint);
 #ifdef BS_TEST_ON_DEVICE
     bs_session_desc there = *desc;
-    there.device = ag_device(&r->sizes, &r->error);
+    there.device = r->device = ag_device(&r->sizes, &r->error);
     desc = &there;
 #endif
     r->session = bs_session_create(&r->memory, r->plan, desc, &r->error);

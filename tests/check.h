@@ -8,6 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wraps.h"
+
+/* What graphs of tests stay within that keep tables of their own; the library has no such limits. */
+#define TEST_PATHS   64
+#define TEST_ROUTERS 64
+#define TEST_DIMS    512
+
 static int check_passed, check_failed;
 
 #if defined(__GNUC__)
@@ -35,17 +42,19 @@ static inline int check_end(void)
 /* xorshift64*: the same numbers everywhere. */
 static uint64_t check_state = 88172645463325252u;
 
+CHECK_WRAPS static inline uint64_t check_mixed(uint64_t n) { return n * 0x9E3779B97F4A7C15u + 1; }
+
 static inline void check_seed(uint64_t seed)
 {
     printf("seed %llu\n", (unsigned long long)seed);
-    check_state = seed * 0x9E3779B97F4A7C15u + 1;
+    check_state = check_mixed(seed);
 }
 
 /* A fuzzer's numbers, while there are any: one byte each. */
 static const uint8_t *check_input;
 static size_t check_input_left;
 
-static inline uint32_t check_random(void)
+CHECK_WRAPS static inline uint32_t check_random(void)
 {
     if (check_input_left > 0) {
         check_input_left--;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# cuda_build.sh - what nvcc makes of the CUDA backend: no warnings, no spilled registers, links that hold, and an
-# honest end where there is no GPU. Needs no GPU. Called by .ci/run; by hand: sh tests/cuda_build.sh
+# cuda_build.sh - what nvcc makes of the CUDA backend: no warnings, no spilled registers, no product and sum that it fuses as it
+# likes, links that hold, and an honest end where there is no GPU. Needs no GPU. Called by .ci/run; by hand: sh tests/cuda_build.sh
 #
 #   CUDA_HOME      the toolkit [/usr/local/cuda]
 #   SMS            architectures, one after the other [87 90 110]
@@ -20,8 +20,8 @@ rm -rf "$BUILD" && mkdir -p "$BUILD/alone" || exit 1
 
 # Optimizing takes a minute an architecture: all at once. The links below do without.
 compile() { # SM
-    "$NVCC" -std=c++14 -ccbin "$CXX" -O3 "-gencode=arch=compute_$1,code=sm_$1" -Xcompiler -Wall,-Wextra \
-        -Xptxas -v -I. -Isrc -c src/cuda/cuda.cu -o "$BUILD/sm_$1.o" >"$BUILD/sm_$1.log" 2>&1
+    mkdir -p "$BUILD/sm_$1" && "$NVCC" -std=c++14 -ccbin "$CXX" -O3 "-gencode=arch=compute_$1,code=sm_$1" -Xcompiler -Wall,-Wextra \
+        --keep --keep-dir "$BUILD/sm_$1" -Xptxas -v -I. -Isrc -c src/cuda/cuda.cu -o "$BUILD/sm_$1.o" >"$BUILD/sm_$1.log" 2>&1
 }
 
 quietly() { # SM: it was compiled, and nothing was said but what ptxas was asked to tell
@@ -45,6 +45,25 @@ usage() { # SM
 
 no_spills() { # SM
     usage "$1" | awk '$4 > 0 { print $1 " spills " $4 " bytes"; bad = 1 } END { exit bad || !NR }'
+}
+
+# Lines `function fused` of what PTX has: how often it has a product and a sum in one, rounded once.
+fused() { # PTX
+    awk '/\.(entry|func) / { fn = $0; sub(/.*\.(entry|func) +(\([^)]*\) *)?/, "", fn); sub(/\(.*/, "", fn); n[fn] += 0 }
+         /fma\.rn\.f32/ { n[fn]++ }
+         END { for (fn in n) print fn, n[fn] }' "$1" | c++filt | sed -e 's/^void //' -e 's/^_INTERNAL_[^:]*:://' -e 's/([^)]*)//' -f "$BUILD/names.sed" | sort
+}
+
+unfused() { # SM: what it makes of the sources when it may fuse nothing
+    "$NVCC" -std=c++14 -ccbin "$CXX" -O3 -fmad=false -arch="compute_$1" -ptx -I. -Isrc src/cuda/cuda.cu -o "$BUILD/unfused.ptx" \
+        >"$BUILD/unfused.log" 2>&1
+}
+
+# A product and a sum that the compiler may fuse it fuses in one function and not in another, and what is to be the same bytes
+# no longer is. So the sources say which are one rounding and which two (bs_cu_mul_add): there is nothing left to fuse.
+fuses_nothing() { # SM
+    fused "$BUILD/sm_$1/cuda.ptx" >"$BUILD/fused" && fused "$BUILD/unfused.ptx" >"$BUILD/written" || return 1
+    diff "$BUILD/written" "$BUILD/fused" && grep -q '^bs_cu_group:affine 0$' "$BUILD/fused" && grep -q '^bs_cu_call:affine 0$' "$BUILD/fused"
 }
 
 # Kernels by their names in src/cuda/kernels.cuh, which are numbers in what ptxas says.
@@ -171,12 +190,14 @@ check "kernels have names" kernel_names
 for sm in $SMS; do
     compile "$sm" &
 done
+unfused "${SMS%% *}" &
 wait
 for sm in $SMS; do
     highest=$sm
     check "sm_$sm: compiles without a warning" quietly "$sm"
     check "sm_$sm: no register is spilled" no_spills "$sm"
 done
+check "no product and sum is fused that the sources have apart" fuses_nothing "${SMS%% *}"
 check "a table of kernels" table
 cat "$BUILD/log"
 check "brainstorm_cuda.cu alone, without a warning" alone

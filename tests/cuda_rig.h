@@ -43,6 +43,7 @@ typedef struct cuda_rig {
 typedef struct rig_how {
     int32_t half, order, patch_size, shared_bytes, runs;
     double tolerance;  /* 0: 1e-5, half 2e-3 */
+    bool exact;        /* the CPU's very numbers */
     int32_t conv;      /* of the CPU: bs_conv_choice; 0: the plain reference */
     int32_t device_conv; /* of the device */
     uint64_t slot_bytes; /* both stream */
@@ -154,7 +155,7 @@ static inline void rig_make_weights(cuda_rig *r)
                 known = known || strcmp(r->tensors[i].name, name) == 0;
             if (known || r->n_tensors == RIG_TENSORS)
                 continue;
-            const int64_t elements = (int64_t)bs_weight_elements(&specs[k]);
+            const int64_t elements = (int64_t)bs_bytes_figure(bs_weight_elements(&specs[k]));
             uint8_t *data = rig_take((size_t)elements * bs_dtype_bytes(specs[k].dtype));
             char *copy = rig_take(strlen(name) + 1);
             memcpy(copy, name, strlen(name) + 1);
@@ -193,7 +194,7 @@ static inline rig_buffer *rig_buffer_of(cuda_rig *r, const char *name)
 
 static inline void rig_make_buffers(cuda_rig *r)
 {
-    static int64_t now[BS_MAX_DIMS];
+    static int64_t now[TEST_DIMS];
     memset(now, 0, sizeof now);
     for (int32_t n = 1; n < r->graph->n_nodes; n++) {
         const bs_node *node = &r->graph->nodes[n];
@@ -241,10 +242,10 @@ typedef struct rig_result {
     bs_status status;
     bs_error error;
     void *out[RIG_BUFFERS];
-    int32_t counts[BS_MAX_ROUTERS][BS_MAX_PATHS];
-    int8_t *chosen[BS_MAX_ROUTERS];
-    int32_t cells[BS_MAX_ROUTERS];
-    int64_t dropped[BS_MAX_ROUTERS];
+    int32_t counts[TEST_ROUTERS][TEST_PATHS];
+    int16_t *chosen[TEST_ROUTERS];
+    int32_t cells[TEST_ROUTERS];
+    int64_t dropped[TEST_ROUTERS];
 } rig_result;
 
 static inline void rig_keep(cuda_rig *r, bs_session *session, rig_result *to)
@@ -256,8 +257,8 @@ static inline void rig_keep(cuda_rig *r, bs_session *session, rig_result *to)
         memcpy(to->counts[k], d.counts, (size_t)d.paths * sizeof *d.counts);
         to->cells[k] = d.cells;
         to->dropped[k] = d.dropped;
-        to->chosen[k] = rig_take((size_t)d.cells + 1);
-        memcpy(to->chosen[k], d.chosen, (size_t)d.cells);
+        to->chosen[k] = rig_take(((size_t)d.cells + 1) * sizeof *d.chosen);
+        memcpy(to->chosen[k], d.chosen, (size_t)d.cells * sizeof *d.chosen);
     }
 }
 
@@ -395,7 +396,7 @@ static inline bool rig_agree(cuda_rig *r, const rig_how *how)
         check_passed++;
         return true;
     }
-    const double tolerance = how->tolerance > 0 ? how->tolerance : how->half ? 2e-3 : 1e-5;
+    const double tolerance = how->exact ? 0 : how->tolerance > 0 ? how->tolerance : how->half ? 2e-3 : 1e-5;
     const bool decided = rig_same_decisions(r, &cpu, &gpu, how->differ);
     bool all = decided;
     if (!decided)

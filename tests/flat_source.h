@@ -40,7 +40,7 @@ static _Alignas(4096) uint8_t flat_memory[FLAT_BYTES];
 
 /* ---------------------------------------------------------------------------------------------------- the layout */
 
-static inline float flat_value(const char *name, uint64_t i)
+CHECK_WRAPS static inline float flat_value(const char *name, uint64_t i)
 {
     uint64_t x = (net_hash(name) + i) * 0x9E3779B97F4A7C15u;
     x = (x ^ x >> 31) * 0xBF58476D1CE4E5B9u;
@@ -75,7 +75,7 @@ static inline void flat_add(flat_source *s, const bs_node *node, const bs_weight
     memset(t, 0, sizeof *t);
     snprintf(t->name, sizeof t->name, "%s%s%s", bs_node_name(node), *spec->suffix ? "." : "", spec->suffix);
     const bs_tensor *data = flat_given(given, t->name);
-    const uint64_t elements = bs_weight_elements(spec);
+    const uint64_t elements = bs_bytes_figure(bs_weight_elements(spec));
     t->info.dtype = spec->dtype == BS_F32 ? s->dtype : spec->dtype;
     t->info.rank = spec->rank;
     memcpy(t->info.dim, spec->dim, sizeof t->info.dim);
@@ -165,7 +165,7 @@ static inline bs_status flat_record(const void *user, int32_t block, bs_record *
     return BS_OK;
 }
 
-static inline uint32_t flat_dice(uint32_t x)
+CHECK_WRAPS static inline uint32_t flat_dice(uint32_t x)
 {
     x = (x ^ x >> 16) * 0x7feb352du;
     x = (x ^ x >> 15) * 0x846ca68bu;
@@ -191,7 +191,7 @@ static inline bs_status flat_fetch(const void *user, uint64_t offset, void *buff
 {
     flat_source *s = (flat_source *)(uintptr_t)user;
     const int call = atomic_fetch_add(&s->calls, 1) + 1;
-    const uint32_t dice = flat_dice((uint32_t)call * 2654435761u);
+    const uint32_t dice = flat_dice(flat_dice((uint32_t)call));
     atomic_fetch_add(&s->inside, 1);
     const int delay = s->delay_us, from = s->fail_from; /* others change them meanwhile */
     flat_sleep(delay ? (int)(dice % (uint32_t)delay) : 0);

@@ -137,7 +137,7 @@ static inline void tiny_make_payloads(uint8_t payloads[TINY_BLOCKS][TINY_PAYLOAD
 }
 
 /* FNV-1a over checksum and length of every block, as tools/brainstorm_model.py does. */
-static inline uint64_t tiny_file_id(const uint32_t crc[TINY_BLOCKS], extra more)
+CHECK_WRAPS static inline uint64_t tiny_file_id(const uint32_t crc[TINY_BLOCKS], extra more)
 {
     uint64_t id = 14695981039346656037u;
     for (size_t b = 0; b < TINY_BLOCKS; b++) {

@@ -46,11 +46,17 @@ warnings() { # COMPILER FLAGS
 
 # --- stack -----------------------------------------------------------------------------------------------
 
+# Each takes most of a minute: as many at a time as there are processors.
+compile_for_stack() {
+    for compiler in gcc aarch64-linux-gnu-gcc; do
+        have $compiler && printf '%s -O2\n%s -O3\n' $compiler $compiler
+    done | xargs -P "$JOBS" -n 2 sh -c '$1 -std=c11 $2 -fstack-usage -c brainstorm.c -o "$0/frames$1$2.o"' "$BUILD"
+}
+
 # frames COMPILER LEVEL: bytes, function and kind of frame of the library, largest first.
 frames() {
-    $1 -std=c11 "$2" -fstack-usage -c brainstorm.c -o "$BUILD/frames.o" || return 1
-    awk -F '\t' '{ sub(/.*:/, "", $1); print $2, $1, $3 }' "$BUILD/frames.su" | sort -rn >"$BUILD/frames$2.txt"
-    rm -f "$BUILD/frames.su"
+    [ -f "$BUILD/frames$1$2.su" ] || return 1
+    awk -F '\t' '{ sub(/.*:/, "", $1); print $2, $1, $3 }' "$BUILD/frames$1$2.su" | sort -rn >"$BUILD/frames$2.txt"
 }
 
 stack() { # COMPILER LEVEL
@@ -106,6 +112,8 @@ for part in $PARTS; do
         if have clang; then check "clang warns of nothing" warnings clang -Wno-format-nonliteral; else skip "warnings of clang: no clang"; fi
         ;;
     stack)
+        rm -f "$BUILD"/frames*
+        check "stack: compiles" compile_for_stack
         for compiler in gcc aarch64-linux-gnu-gcc; do
             have $compiler || { skip "stack: no $compiler"; continue; }
             for level in -O2 -O3; do

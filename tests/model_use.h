@@ -44,7 +44,7 @@ static inline bs_status use_weights(const bs_model *model, const bs_graph *graph
             bs_weight_info info;
             snprintf(name, sizeof name, "%s%s%s", bs_node_name(&graph->nodes[n]), *specs[i].suffix ? "." : "", specs[i].suffix);
             bs_status status = bs_weight_find(&weights, name, &specs[i], &info, error);
-            if (status == BS_OK && bs_weight_spec_bytes(&specs[i]) <= sizeof target)
+            if (status == BS_OK && bs_bytes_figure(bs_weight_spec_bytes(&specs[i])) <= sizeof target)
                 status = bs_weight_load(&weights, name, &specs[i], &info, BS_TIER_SCALAR, target, error);
             if (status != BS_OK)
                 return status;

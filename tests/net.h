@@ -5,7 +5,7 @@
 #include "brainstorm.h"
 #include "check.h"
 
-static inline uint64_t net_hash(const char *text)
+CHECK_WRAPS static inline uint64_t net_hash(const char *text)
 {
     uint64_t h = 1469598103934665603u;
     for (; *text; text++)
@@ -24,7 +24,7 @@ typedef struct net_table {
     float pool[1 << 18];
 } net_table;
 
-static inline void net_add(net_table *t, const char *name, int32_t rank, const int64_t *dim, float scale)
+CHECK_WRAPS static inline void net_add(net_table *t, const char *name, int32_t rank, const int64_t *dim, float scale)
 {
     bs_tensor *w = &t->tensors[t->table.count++];
     int64_t n = 1;

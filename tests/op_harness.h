@@ -268,7 +268,7 @@ static void op_random_weights(op_run *r)
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const int32_t n = r->op->weights ? r->op->weights(r->graph, r->node, specs) : 0;
     for (int32_t i = 0; i < n; i++) {
-        const uint64_t elements = bs_weight_elements(&specs[i]);
+        const uint64_t elements = bs_bytes_figure(bs_weight_elements(&specs[i]));
         float *w = pool_take(elements * 4);
         for (uint64_t k = 0; k < elements; k++)
             w[k] = strstr(specs[i].suffix, "var") ? check_float() * 0.4f + 0.6f : check_float();
@@ -288,14 +288,15 @@ static void op_prepare(op_run *r, int32_t max_h, int32_t max_w)
         r->op->plan(r->graph, r->node, r->tier == BS_TIER_SCALAR ? BS_CONV_FORCE_REFERENCE : r->choice, max_h, max_w, &r->plan);
     else
         r->plan.prepared_bytes = bs_weight_offset(specs, n);
-    uint8_t *prepared = pool_take(r->plan.prepared_bytes), *scratch = pool_take(r->plan.scratch_bytes);
-    memset(prepared, 0xff, r->plan.prepared_bytes);
-    memset(scratch, 0xff, r->plan.scratch_bytes);
+    const size_t prepared_bytes = (size_t)bs_bytes_figure(r->plan.prepared_bytes), scratch_bytes = (size_t)bs_bytes_figure(r->plan.scratch_bytes);
+    uint8_t *prepared = pool_take(prepared_bytes), *scratch = pool_take(scratch_bytes);
+    memset(prepared, 0xff, prepared_bytes);
+    memset(scratch, 0xff, scratch_bytes);
     if (r->op->prepare)
         r->op->prepare(r->graph, r->node, &r->plan, r->weights, prepared);
     else
         for (int32_t i = 0; i < n; i++)
-            memcpy(prepared + bs_weight_offset(specs, i), r->weights[i], bs_weight_elements(&specs[i]) * 4);
+            memcpy(bs_bytes_at(prepared, bs_weight_offset(specs, i)), r->weights[i], 4 * (size_t)bs_bytes_figure(bs_weight_elements(&specs[i])));
     r->call.graph = r->graph;
     r->call.node = r->node;
     r->call.plan = &r->plan;

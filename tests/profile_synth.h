@@ -195,8 +195,8 @@ static inline synth_net synth_begin(bs_profile *profile)
     return s;
 }
 
-/* A whole profile of `runs` runs. Counts of uses into `net`, which may be NULL. */
-static inline synth_bytes synth_profile(int32_t runs, synth_net *net)
+/* A whole profile of `runs` runs. Counts of uses into `counted`, which may be NULL. */
+static inline synth_bytes synth_profile(int32_t runs, synth_net *counted)
 {
     static BS_ALIGNED uint8_t persistent[2048];
     static uint8_t ring[1 << 16];
@@ -213,8 +213,8 @@ static inline synth_bytes synth_profile(int32_t runs, synth_net *net)
     for (int32_t run = 0; run < runs; run++)
         synth_run(&s, run);
     bs_profile_close(profile, NULL);
-    if (net)
-        *net = s;
+    if (counted)
+        *counted = s;
     return bytes;
 }
 

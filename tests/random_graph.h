@@ -14,7 +14,15 @@
 #define RG_MOST    1000.0 /* larger values are clipped: sums and products stay below 2^24 */
 
 static bool rg_segments; /* rows come in segments: set before rg_begin */
+static bool rg_shares;   /* layers may have the weights of others: likewise */
 #define RG_SEGMENTS 5
+
+/* A weight that other layers of its shape may have, too. */
+typedef struct rg_weight {
+    const char *stem;
+    int32_t number;
+    int64_t dim[4];
+} rg_weight;
 
 typedef struct random_graph {
     bs_graph *g;
@@ -22,7 +30,8 @@ typedef struct random_graph {
     double bound[NAIVE_VALUES]; /* |value| at most */
     char names[RG_NAMES][16];
     int32_t ints[64][16];
-    int32_t n_names, n_ints, n_outputs;
+    int32_t n_names, n_ints, n_outputs, n_made;
+    rg_weight made[64];
     bool rows, frames; /* what it works on */
     bool whole;        /* blocks are grown as a user writes them; else a node here, a node there */
     bs_value state[3], cells, knob, captured, lengths; /* states: rows, frame, the frame before that */
@@ -154,14 +163,30 @@ static inline bool rg_own_block(random_graph *rg, int32_t number)
     return own;
 }
 
+/* Weight and bias of a layer, new ones or another layer's: the number in their name. */
+static inline int32_t rg_weights(random_graph *rg, const char *stem, int32_t number, int32_t rank, const int64_t *dim)
+{
+    for (int32_t i = 0; rg_shares && i < rg->n_made; i++)
+        if (strcmp(rg->made[i].stem, stem) == 0 && memcmp(rg->made[i].dim, dim, (size_t)rank * sizeof *dim) == 0 && rg_flip(60))
+            return rg->made[i].number;
+    net_add_whole(rg->weights, rg_name(rg, stem, number, "weight"), rank, dim);
+    net_add_whole(rg->weights, rg_name(rg, stem, number, "bias"), 1, dim);
+    if (rg_shares && rg->n_made < 64) {
+        rg_weight *made = &rg->made[rg->n_made++];
+        made->stem = stem;
+        made->number = number;
+        memcpy(made->dim, dim, (size_t)rank * sizeof *dim);
+    }
+    return number;
+}
+
 static inline bs_value rg_linear(random_graph *rg, bs_value x, int32_t out)
 {
-    const int32_t number = rg->n_names;
+    int32_t number = rg->n_names;
     const bool own = rg_own_block(rg, number);
     const int64_t inputs = rg_extent(rg, rg_info(rg, x), 0), dim[2] = {out, inputs};
     const bool act = rg_flip(30);
-    net_add_whole(rg->weights, rg_name(rg, "l", number, "weight"), 2, dim);
-    net_add_whole(rg->weights, rg_name(rg, "l", number, "bias"), 1, dim);
+    number = rg_weights(rg, "l", number, 2, dim);
     const bs_value y = bs_linear(
         rg->g, x,
         &(bs_linear_desc){.name = rg_name(rg, "l", number, ""), .out = out, .act = act ? BS_CLIP : 0, .act_param = 8});
@@ -172,7 +197,7 @@ static inline bs_value rg_linear(random_graph *rg, bs_value x, int32_t out)
 
 static inline bs_value rg_conv(random_graph *rg, bs_value x)
 {
-    const int32_t number = rg->n_names;
+    int32_t number = rg->n_names;
     const bool own = rg_own_block(rg, number);
     const bs_value_info *v = rg_info(rg, x);
     const int64_t c = rg_extent(rg, v, 0);
@@ -180,8 +205,7 @@ static inline bs_value rg_conv(random_graph *rg, bs_value x)
                   stride = k == 3 && v->scale_den == 1 && rg_flip(10) ? 2 : 1;
     const int64_t dim[4] = {out, c, k, k};
     const bool act = rg_flip(50);
-    net_add_whole(rg->weights, rg_name(rg, "c", number, "weight"), 4, dim);
-    net_add_whole(rg->weights, rg_name(rg, "c", number, "bias"), 1, dim);
+    number = rg_weights(rg, "c", number, 4, dim);
     const bs_value y = bs_conv2d(rg->g, x,
                                  &(bs_conv2d_desc){.name = rg_name(rg, "c", number, ""),
                                                    .out = out,
@@ -252,7 +276,7 @@ static inline bs_value rg_rescale(random_graph *rg, bs_value x)
         return rg_made(rg, bs_pixel_unshuffle(rg->g, x, 2), a);
     if (may_shrink && rg_flip(30))
         return rg_made(rg, bs_pool2d(rg->g, x, &(bs_pool2d_desc){.kind = BS_POOL_MAX}), a);
-    return rg_made(rg, bs_pool2d(rg->g, x, &(bs_pool2d_desc){.kind = BS_POOL_MAX, .kernel = 3, .stride = 1, .pad = 1}),
+    return rg_made(rg, bs_pool2d(rg->g, x, &(bs_pool2d_desc){.kind = BS_POOL_MAX, .kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1}),
                    a);
 }
 
@@ -313,7 +337,7 @@ static inline int32_t rg_callback(const double *scores, int32_t width, int32_t p
 static inline bs_status rg_callback_run(void *user, const bs_operand_view *scores, int32_t rows, int32_t *path)
 {
     for (int32_t r = 0; r < rows; r++) {
-        double line[BS_MAX_PATHS];
+        double line[TEST_PATHS];
         for (int32_t i = 0; i < scores->width; i++)
             line[i] = (double)bs_load_f32(scores->data, scores->dtype, r * scores->row_stride + i * scores->stride);
         path[r] = rg_callback(line, scores->width, *(const int32_t *)user);
@@ -324,7 +348,7 @@ static inline bs_status rg_callback_run(void *user, const bs_operand_view *score
 /* All routers of the graph decide by rg_callback. */
 static inline void rg_set_callbacks(bs_session *session, const bs_graph *g)
 {
-    static int32_t paths[BS_MAX_ROUTERS];
+    static int32_t paths[TEST_ROUTERS];
     for (int32_t r = 1; r < g->n_routers; r++) {
         paths[r] = g->routers[r].desc->paths;
         bs_set_route(session, g->routers[r].desc->name, rg_callback_run, &paths[r], NULL);
@@ -442,7 +466,7 @@ static inline void rg_gather(random_graph *rg, int32_t r)
     const bs_router_info *router = &rg->g->routers[r];
     const int32_t first = check_below(router->desc->paths), from = rg_path_domain(rg, r, first);
     const bs_value model = from < 0 ? (bs_value){0} : rg_pick(rg, from, rg_flip(50) ? rg_is_any_image : rg_is_line);
-    bs_value values[BS_MAX_PATHS] = {{0}};
+    bs_value values[TEST_PATHS] = {{0}};
     double bound = 0;
     if (model.id == 0)
         return;
@@ -656,7 +680,7 @@ static inline void rg_reuse(random_graph *rg)
     rg_add_router(rg, line);
     if (rg->g->status != BS_OK || rg->g->routers[r].max_paths_per_cell > 1)
         return;
-    bs_value out[BS_MAX_PATHS] = {{0}};
+    bs_value out[TEST_PATHS] = {{0}};
     for (int32_t p = 0; p < rg->g->routers[r].desc->paths; p++) {
         const bs_value from = rg_flip(80) ? rg->cells : old;
         if (rg_flip(80)) {

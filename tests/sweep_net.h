@@ -147,7 +147,7 @@ typedef struct sweep_file {
 
 static inline void sweep_weight_fill(uint8_t *to, const sweep_weight *w)
 {
-    for (uint64_t i = 0; i < bs_weight_elements(&w->spec); i++) {
+    for (uint64_t i = 0; i < bs_bytes_figure(bs_weight_elements(&w->spec)); i++) {
         const float f = strcmp(w->name, "smooth.weight") == 0 ? 0.11f : (float)((i * 3 + (uint64_t)w->name[1]) % 5) / 3.0f - 0.7f;
         const int32_t n = strstr(w->name, ".cost") ? 1 + 3 * (int32_t)i : strstr(w->name, ".path") ? (int32_t)i : i > 57;
         const uint16_t half = bs_f32_to_f16(f);
@@ -173,7 +173,7 @@ static inline void sweep_weights_of(sweep_file *s, const bs_graph *g, int32_t bl
             w->stored = specs[i].dtype == BS_F32 && strncmp(w->name, "expert", 6) == 0 ? BS_F16 : specs[i].dtype;
             w->block = block;
             w->offset = at;
-            w->bytes = bs_weight_elements(&specs[i]) * bs_dtype_bytes(w->stored);
+            w->bytes = bs_bytes_figure(bs_weight_elements(&specs[i])) * bs_dtype_bytes(w->stored);
             sweep_weight_fill(s->payload[block] + at, w);
             s->record_bytes[block] = at + w->bytes;
             at = (at + w->bytes + 255) / 256 * 256;
@@ -277,7 +277,7 @@ static inline void sweep_write_weights(forge *f, const sweep_file *s)
     forge_i64s(f, "brainstorm.weight.offset", T_U64, offset, s->n_weights);
 }
 
-static inline uint64_t sweep_file_id(const sweep_file *s)
+CHECK_WRAPS static inline uint64_t sweep_file_id(const sweep_file *s)
 {
     uint64_t id = 14695981039346656037u;
     for (size_t b = 0; b < s->n_blocks; b++) {

@@ -157,11 +157,11 @@ static inline bool sweep_open(sweep_life *l, const sweep_how *how)
 static inline bool sweep_make_graph(sweep_life *l, const sweep_how *how)
 {
     const bs_graph_desc room = bs_model_graph_desc(l->model);
-    const size_t bytes = bs_graph_bytes(&room);
+    const size_t bytes = bs_graph_bytes(&room) - BS_ALIGNMENT; /* arenas here are aligned */
     bs_arena *arena = sweep_take_arena(l, how, IN_GRAPH, bytes);
     l->graph = bs_graph_create(arena, &room);
     if (!l->graph) { /* says nothing else */
-        bs_fail_arena(&l->error, arena, bytes, "the graph");
+        bs_fail_arena(&l->error, arena, bs_bytes_of(bytes), "the graph");
         return sweep_stop(l, AT_BUILD, BS_ERROR_ARENA);
     }
     bs_status status = bs_model_build(l->model, l->graph, NULL, &l->error);
@@ -170,7 +170,7 @@ static inline bool sweep_make_graph(sweep_life *l, const sweep_how *how)
 
 static inline bool sweep_make_plan(sweep_life *l, const sweep_how *how)
 {
-    const size_t bytes = bs_plan_bytes(l->graph, &how->plan);
+    const size_t bytes = bs_plan_bytes(l->graph, &how->plan) - BS_ALIGNMENT;
     l->plan = bs_plan_create(sweep_take_arena(l, how, IN_PLAN, bytes), l->graph, &how->plan, &l->error);
     if (!l->plan)
         return sweep_stop(l, AT_PLAN, l->error.status);

@@ -67,9 +67,12 @@ static void says(const bs_cuda_desc *desc, bs_status status, const char *text)
 static void test_opening(void)
 {
     const bs_cuda_desc some = {.device_bytes = 1 << 20, .pinned_bytes = 1 << 20}, second = {.index = 1};
-    const bs_cuda_desc with_cublas = {.device_bytes = 1 << 20, .cublas_bytes = 65536}, small = {.device_bytes = 4096, .cublas_bytes = 65536};
     char text[200];
     forget();
+    check(bs_cuda_facts_get(0, NULL, NULL) == BS_ERROR_ARGUMENT && !bs_cuda_open(NULL, NULL, NULL), "nothing to fill, nothing to open in");
+    bs_cuda_close(NULL);
+    bs_cuda_facts_get(0, NULL, &error);
+    message_is(&error, BS_ERROR_ARGUMENT, "bs_cuda_facts_get: the facts are NULL");
     bs_cuda_open(NULL, &some, &error);
     message_is(&error, BS_ERROR_ARGUMENT, "bs_cuda_open: the arena is NULL");
     cuda_cpu_devices(0);
@@ -87,10 +90,6 @@ static void test_opening(void)
     says(&some, BS_ERROR_PLATFORM, "CUDA: choosing the device: unknown error");
     says(&some, BS_ERROR_PLATFORM, "CUDA: allocating on the device: out of memory");
     says(&some, BS_ERROR_PLATFORM, "CUDA: allocating pinned memory: out of memory");
-    says(&some, BS_ERROR_PLATFORM, "CUDA: making a stream: unknown error");
-    says(&with_cublas, BS_ERROR_PLATFORM, "cuBLAS: a handle cannot be made");
-    says(&with_cublas, BS_ERROR_PLATFORM, "cuBLAS: it does not take its stream or workspace");
-    not_opened(&small, BS_ERROR_ARENA, "arena device: the workspace of cuBLAS needs 65536 bytes, 4096 are free");
 }
 
 /* ---------------------------------------------------------------------------------------------------- sessions */
@@ -119,7 +118,8 @@ static bs_graph *new_graph(void)
     return bs_graph_create(&arena, NULL);
 }
 
-static bool made(const bs_graph *g, const bs_plan_desc *desc, uint64_t cublas_bytes)
+/* less: bytes of the device's memory that are missing. */
+static bool made_with(const bs_graph *g, const bs_plan_desc *desc, uint64_t cublas_bytes, uint64_t less)
 {
     static const char *const names[4] = {"persistent", "transient", "staging", "slots"};
     bs_memory memory;
@@ -137,12 +137,14 @@ static bool made(const bs_graph *g, const bs_plan_desc *desc, uint64_t cublas_by
         exit(check_end());
     }
     bs_plan_sizes(plan, &sizes);
-    const bs_cuda_desc room = {.device_bytes = sizes.device + cublas_bytes + 64, .pinned_bytes = sizes.pinned, .cublas_bytes = cublas_bytes};
+    const bs_cuda_desc room = {.device_bytes = sizes.device + cublas_bytes + 64 - less, .pinned_bytes = sizes.pinned, .cublas_bytes = cublas_bytes};
     device = open_device(&room);
     const bs_session_desc with = {.device = device, .weights = {.find = find, .read = read_zeros}};
     session = device ? bs_session_create(&memory, plan, &with, &error) : NULL;
     return session != NULL;
 }
+
+static bool made(const bs_graph *g, const bs_plan_desc *desc, uint64_t cublas_bytes) { return made_with(g, desc, cublas_bytes, 0); }
 
 static void end(void)
 {
@@ -211,6 +213,8 @@ static void test_routers(void)
     knob = 0;
     gives = BS_ERROR_IO;
     refused(BS_ERROR_IO, "route \"r\": its callback failed: reading or writing failed");
+    gives = (bs_status)-99;
+    refused(BS_ERROR_DATA, "route \"r\": its callback returned -99, which is no bs_status");
     gives = BS_OK;
     check(bs_run(session, &error) == BS_OK && out[2][0] == 1, "and runs when all is well %s", error.message);
     end();
@@ -220,11 +224,46 @@ static void test_routers(void)
     end();
 }
 
-/* A linear that is large enough for cuBLAS, and too large for the tiles of a small device. */
-static void test_large(void)
+static bs_graph *large_graph(void)
 {
     bs_graph *g = new_graph();
     bs_output(g, "out", bs_linear(g, bs_input(g, "in", BS_F32, BS_SHAPE2(LARGE, LARGE)), &(bs_linear_desc){.name = "large", .out = LARGE}));
+    return g;
+}
+
+/* Fails one call after the other of what makes a session, until one says this. */
+static void session_says(const char *text)
+{
+    for (int64_t n = 1; n < 60; n++) {
+        forget();
+        cuda_cpu_fail(n, 0);
+        const bool any = made(large_graph(), &(bs_plan_desc){.threads = 1}, 65536);
+        cuda_cpu_fail(0, 0);
+        end();
+        if (!any && strcmp(error.message, text) == 0) {
+            message_is(&error, BS_ERROR_PLATFORM, text);
+            return;
+        }
+    }
+    check(0, "some call that fails says: %s", text);
+}
+
+static void test_making(void)
+{
+    session_says("CUDA: making a stream: unknown error");
+    session_says("CUDA: making an event: unknown error");
+    session_says("cuBLAS: a handle cannot be made");
+    session_says("cuBLAS: it does not take its stream or workspace");
+    forget();
+    check(!made_with(large_graph(), &(bs_plan_desc){.threads = 1}, 65536, 128), "a device without room for the workspace");
+    message_is(&error, BS_ERROR_ARENA, "arena device: the workspace of cuBLAS needs 65536 bytes, 65472 are free");
+    end();
+}
+
+/* A linear that is large enough for cuBLAS, and too large for the tiles of a small device. */
+static void test_large(void)
+{
+    bs_graph *g = large_graph();
     if (!check(made(g, &(bs_plan_desc){.lowering = BS_LOWER_STREAM}, 65536), "a session with cuBLAS %s", error.message))
         return;
     bind("in", large, 2, LARGE, LARGE);
@@ -261,6 +300,7 @@ int main(void)
 {
     test_opening();
     test_routers();
+    test_making();
     test_large();
     messages_of("src/cuda/device.cuh");
     messages_of("src/cuda/run.cuh");

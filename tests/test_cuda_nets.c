@@ -144,7 +144,7 @@ static uint64_t exact_tile(int32_t channels, int32_t half, int32_t part, int32_t
     const bs_plan *plan = bs_plan_create(&arena, net.graph, &how, &error);
     check(plan != NULL, "%s: %s", net.name, error.message);
     for (int32_t i = 0; plan && i < plan->n_parts; i++)
-        bytes = plan->parts[i].scratch_bytes > bytes ? plan->parts[i].scratch_bytes : bytes;
+        bytes = bs_bytes_figure(bs_bytes_max(plan->parts[i].scratch_bytes, bs_bytes_of(bytes)));
     free(memory);
     cuda_net_close(&net);
     return bytes;

@@ -63,9 +63,9 @@ BUILD(shuffle, bs_pixel_shuffle(g, x[0], 2))
 BUILD(unshuffle, bs_pixel_unshuffle(g, x[0], 2))
 #define POOL(...) bs_pool2d(g, x[0], &(bs_pool2d_desc){__VA_ARGS__})
 BUILD(pool, POOL(.kind = BS_POOL_AVERAGE))
-BUILD(pool_pad, POOL(.kernel = 3, .stride = 2, .pad = 1))
-BUILD(pool_count, POOL(.kernel = 3, .stride = 1, .pad = 1, .count_pad = 1))
-BUILD(pool_max, POOL(.kind = BS_POOL_MAX, .kernel = 3, .stride = 1, .pad = 1))
+BUILD(pool_pad, POOL(.kernel = 3, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1))
+BUILD(pool_count, POOL(.kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1, .count_pad = 1))
+BUILD(pool_max, POOL(.kind = BS_POOL_MAX, .kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1))
 BUILD(pool_global, POOL(.global = 1))
 BUILD(pool_global_max, POOL(.kind = BS_POOL_MAX, .global = 1))
 #undef POOL
@@ -220,7 +220,7 @@ static void test_cells(const op_case *c, bs_dtype dtype, int32_t channels, bool 
     } else {
         bs_output(g, "z", bs_assemble(g, z));
         if (z.id && v->dtype == BS_F32)
-            bs_output(g, "smooth", bs_assemble(g, bs_pool2d(g, z, &(bs_pool2d_desc){.kernel = 3, .stride = 1, .pad = 1})));
+            bs_output(g, "smooth", bs_assemble(g, bs_pool2d(g, z, &(bs_pool2d_desc){.kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1})));
     }
     agree(&r, c, 0);
 }
@@ -377,6 +377,25 @@ static void test_large(void)
     rig_agree(&r, NULL);
 }
 
+/* What is a product and a sum is rounded twice, as on the CPU, in words of four elements and one by one, in launches and in
+ * tiles: the CPU's numbers to the last bit. */
+static void test_rounded_twice(int32_t width, int32_t order)
+{
+    cuda_rig r;
+    bs_graph *g = rig_begin(&r, "products and sums");
+    const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(37, width)), (bs_value){0});
+    const bs_value score = bs_rows(g, bs_input(g, "score", BS_F32, BS_SHAPE2(37, 4)), x);
+    const bs_route_desc desc = {.name = "route", .protocol = BS_ROUTE_TOPK, .paths = 4, .k = 3};
+    const bs_router route = bs_route(g, score, (bs_value){0}, &desc);
+    bs_value out[4];
+    for (int32_t p = 0; p < 4; p++)
+        out[p] = bs_affine(g, bs_scatter(g, route, p, x), 0.9f + 0.07f * (float)p, 0.01f);
+    const bs_value sum = bs_gather(g, route, out, x, &(bs_gather_desc){.mode = BS_GATHER_WEIGHTED});
+    bs_output(g, "weighted", bs_collect(g, sum));
+    bs_output(g, "norm", bs_collect(g, bs_batch_norm(g, sum, &(bs_norm_desc){.name = "norm"})));
+    rig_agree(&r, &(rig_how){.order = order, .exact = true});
+}
+
 int main(void)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -392,5 +411,9 @@ int main(void)
     }
     test_not_a_number();
     test_large();
+    for (int32_t width = 23; width <= 24; width++) {
+        test_rounded_twice(width, BS_ORDER_BREADTH);
+        test_rounded_twice(width, BS_ORDER_DEPTH);
+    }
     return check_end();
 }

@@ -44,7 +44,7 @@ static bool runs_agree(rig *r, const bs_graph *g, const bs_plan_desc *d)
     int64_t extent[3];
     memset(&a, 0, sizeof a);
     a.oracle.callback = rg_callback;
-    static int32_t paths[BS_MAX_ROUTERS];
+    static int32_t paths[TEST_ROUTERS];
     for (int32_t k = 1; k < g->n_routers; k++) {
         paths[k] = g->routers[k].desc->paths;
         bs_set_route(r->session, g->routers[k].desc->name, rg_callback_run, &paths[k], NULL);
@@ -167,7 +167,7 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
     coverage c = {0};
     int32_t wrong = 0;
     for (int32_t i = 0; i < count && wrong < 5; i++) {
-        check_state = (seed + (uint64_t)i) * 0x9E3779B97F4A7C15u + 1;
+        check_state = check_mixed(seed + (uint64_t)i);
         bs_graph *g = new_graph();
         if (!rg_grow(&rg, g, &weights, 10 + check_below(40)))
             continue;

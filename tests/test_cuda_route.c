@@ -27,10 +27,10 @@ typedef struct trial {
 } trial;
 
 static union {
-    float f[MOST_ROWS * BS_MAX_PATHS];
-    int32_t i[MOST_ROWS * BS_MAX_PATHS];
+    float f[MOST_ROWS * TEST_PATHS];
+    int32_t i[MOST_ROWS * TEST_PATHS];
 } scores;
-static int32_t tables[2][BS_MAX_PATHS];
+static int32_t tables[2][TEST_PATHS];
 static float knob_now[1];
 
 static int32_t score_width(const bs_route_desc *d)
@@ -53,7 +53,7 @@ static trial random_trial(int32_t protocol, bs_dtype dtype, int32_t rows)
     memset(&t, 0, sizeof t);
     t.d.name = "r";
     t.d.protocol = protocol;
-    t.d.paths = dice(5) == 0 ? BS_MAX_PATHS : 1 + dice(8);
+    t.d.paths = dice(5) == 0 ? TEST_PATHS : 1 + dice(8);
     t.dtype = dtype;
     t.rows = rows;
     t.knob = dice(2);
@@ -94,7 +94,7 @@ static void make_scores(const trial *t)
         else
             scores.f[i] = t->ties ? (float)code / 8 : (float)(dice(1 << 20) - (1 << 19)) / (1 << 19);
     }
-    for (int32_t i = 0; i < BS_MAX_PATHS; i++) {
+    for (int32_t i = 0; i < TEST_PATHS; i++) {
         tables[0][i] = t->d.protocol == BS_ROUTE_TABLE ? dice(t->d.paths) : dice(dice(5) == 0 ? 1 << 24 : 100);
         tables[1][i] = dice(t->d.paths);
     }
@@ -117,7 +117,7 @@ static void give_weights(cuda_rig *r, const trial *t)
 static void add_gathers(bs_graph *g, const trial *t, bs_router router, bs_value x, bs_value z)
 {
     static const char *const names[2][4] = {{"place", "add", "weighted", "select"}, {"place_on", "add_on", "weighted_on", "select_on"}};
-    bs_value worked[BS_MAX_PATHS], moved[BS_MAX_PATHS];
+    bs_value worked[TEST_PATHS], moved[TEST_PATHS];
     const bool many = g->routers[router.id].max_paths_per_cell > 1, few = t->rows <= 100;
     const int32_t missing = dice(2) ? dice(t->d.paths) : -1;
     for (int32_t p = 0; p < t->d.paths; p++) {
@@ -302,7 +302,7 @@ static void test_nested(int32_t rows, int32_t outer_paths, int32_t protocol, con
     const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(rows, 6)), none);
     const bs_value fine = bs_rows(g, bs_input(g, "fine", BS_F32, BS_SHAPE2(rows, 2)), none);
     const bs_router outer = bs_route(g, score, none, &t.d);
-    bs_value out[BS_MAX_PATHS];
+    bs_value out[TEST_PATHS];
     for (int32_t p = 0; p < outer_paths; p++) {
         char block[32], router[32];
         snprintf(block, sizeof block, "block%d", p);
@@ -349,7 +349,7 @@ static void test_forced_price(int32_t order)
 /* Cells of a frame through paths with halos: rows with margins, put together in a frame whose readers need a margin too. */
 static bs_value window(bs_graph *g, bs_value x, int32_t channels, bool conv, const char *name)
 {
-    const bs_pool2d_desc pool = {.kernel = 3, .stride = 1, .pad = 1};
+    const bs_pool2d_desc pool = {.kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1};
     const bs_conv2d_desc desc = {.name = name, .out = channels, .kernel = 3};
     return conv ? bs_conv2d(g, x, &desc) : bs_pool2d(g, x, &pool);
 }
@@ -370,7 +370,7 @@ static void test_images(int32_t h, int32_t w, int32_t channels, int32_t paths, b
     const bs_value score = bs_rows(g, bs_input(g, "scores", BS_I32, BS_SHAPE2(((h + 15) / 16) * ((w + 15) / 16), 1)), cells);
     const bs_router router = bs_route(g, score, none, &t.d);
     const bs_value before = window(g, cells, channels, conv, "before");
-    bs_value out[BS_MAX_PATHS];
+    bs_value out[TEST_PATHS];
     for (int32_t p = 0; p < paths; p++) {
         bs_value v = bs_scatter(g, router, p, before);
         for (int32_t k = 0; k < p; k++) {

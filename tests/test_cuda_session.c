@@ -1,130 +1,10 @@
 /* test_cuda_session.c - sessions on a device: what is planned, bound, queued and waited for, and what happens when calls
  * fail. Counting, failing and delaying calls needs the emulation; the rest runs on a GPU as well. */
-#include "cuda_rig.h"
+#include "cuda_net_rig.h"
 
 #ifdef BS_CUDA_CPU
 #include "cuda_cpu/control.h"
 #endif
-
-/* ------------------------------------------------------------------------------------------------ a routed net */
-
-#define NET_SIZE 32
-
-typedef struct net {
-    bs_graph *graph;
-    bs_plan *plan;
-    bs_memory memory;
-    bs_sizes sizes;
-    bs_device *device;
-    bs_session *session;
-    bs_error error;
-    cuda_rig rig;
-} net;
-
-static bs_value net_branch(bs_graph *g, bs_value x, void *user)
-{
-    static const char *const names[] = {"a", "b"};
-    for (int32_t i = 0; i < *(const int32_t *)user; i++)
-        x = bs_conv2d(g, x, &(bs_conv2d_desc){.name = names[i], .out = 4, .act = BS_RELU});
-    return bs_conv2d(g, x, &(bs_conv2d_desc){.name = "last", .out = 1});
-}
-
-/* A frame in patches, `paths` branches of convolutions, a state that keeps the frame before. */
-static bs_graph *net_graph(net *n, int32_t paths)
-{
-    static int32_t deep = 2;
-    bs_graph *g = rig_begin(&n->rig, "routed net");
-    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(1, BS_UPTO(NET_SIZE), BS_UPTO(NET_SIZE)));
-    const bs_value old = bs_state(g, "old", BS_F32, bs_shape_of(3, 1, NET_SIZE, NET_SIZE, 0));
-    const bs_value cells = bs_patches(g, x, &(bs_patches_desc){.size = 8});
-    const bs_value pooled = bs_pool2d(g, cells, &(bs_pool2d_desc){.kind = BS_POOL_AVERAGE, .global = 1});
-    const bs_value score = bs_linear(g, pooled, &(bs_linear_desc){.name = "score", .out = paths});
-    const bs_route_desc top1 = {.name = "route", .protocol = BS_ROUTE_TOP1, .paths = paths};
-    const bs_router route = bs_route(g, score, (bs_value){0}, &top1);
-    bs_value out[BS_MAX_PATHS];
-    char name[16];
-    for (int32_t p = 0; p < paths; p++) {
-        snprintf(name, sizeof name, "net%d", p);
-        out[p] = bs_branch(g, route, p, name, cells, net_branch, &deep);
-    }
-    const bs_value frame = bs_assemble(g, bs_gather(g, route, out, (bs_value){0}, NULL));
-    bs_output(g, "y", frame);
-    bs_output(g, "before", old);
-    bs_state_write(g, old, bs_activation(g, old, BS_TANH, 0));
-    return g;
-}
-
-static uint8_t host_memory[4][8 << 20], opened_memory[1024], plan_memory[8 << 20];
-
-static bool net_plan(net *n, bs_graph *g, const bs_plan_desc *desc)
-{
-    bs_arena plans;
-    n->graph = g;
-    bs_arena_init(&plans, "plan", plan_memory, sizeof plan_memory);
-    n->plan = bs_plan_create(&plans, g, desc, &n->error);
-    if (!n->plan)
-        return false;
-    bs_plan_sizes(n->plan, &n->sizes);
-    bs_arena_init(&n->memory.persistent, "persistent", host_memory[0], sizeof host_memory[0]);
-    bs_arena_init(&n->memory.transient, "transient", host_memory[1], 0);
-    bs_arena_init(&n->memory.staging, "staging", host_memory[2], sizeof host_memory[2]);
-    bs_arena_init(&n->memory.slots, "slots", host_memory[3], 0);
-    return true;
-}
-
-/* extra: bytes of the device's arenas beyond what the plan needs, for buffers of the test. */
-static bool net_open(net *n, int64_t extra_device, int64_t extra_pinned)
-{
-    bs_arena opened;
-    const bs_cuda_desc c = {.device_bytes = n->sizes.device + (uint64_t)extra_device, .pinned_bytes = n->sizes.pinned + (uint64_t)extra_pinned};
-    bs_arena_init(&opened, "opened", opened_memory, sizeof opened_memory);
-    n->device = bs_cuda_open(&opened, &c, &n->error);
-    return n->device != NULL;
-}
-
-static bool net_start(net *n)
-{
-    rig_make_weights(&n->rig);
-    bs_session_desc with = {.weights = bs_weights_from_table(&n->rig.table), .device = n->device};
-    n->session = bs_session_create(&n->memory, n->plan, &with, &n->error);
-    return n->session != NULL;
-}
-
-static void net_close(net *n)
-{
-    bs_session_close(n->session);
-    bs_cuda_close(n->device);
-    n->session = NULL;
-    n->device = NULL;
-}
-
-static float net_in[NET_SIZE * NET_SIZE], net_out[NET_SIZE * NET_SIZE], net_before[NET_SIZE * NET_SIZE];
-
-static bs_status net_bind(net *n, float *in, float *out, float *before, int64_t h, int64_t w)
-{
-    const bs_buffer x = {in, BS_F32, 3, {1, h, w}, {0}}, y = {out, BS_F32, 3, {1, h, w}, {0}};
-    const bs_buffer b = {before, BS_F32, 3, {1, NET_SIZE, NET_SIZE}, {0}};
-    bs_status status = bs_bind(n->session, "x", &x, &n->error);
-    status = status == BS_OK ? bs_bind(n->session, "y", &y, &n->error) : status;
-    return status == BS_OK ? bs_bind(n->session, "before", &b, &n->error) : status;
-}
-
-static void net_input(float *to, uint64_t seed)
-{
-    cuda_rig r = {.seed = seed * 7919 + 1};
-    for (int32_t i = 0; i < NET_SIZE * NET_SIZE; i++)
-        to[i] = rig_uniform(&r);
-}
-
-static const bs_plan_desc on_cuda = {.tier = BS_TIER_CUDA};
-
-/* A net that is ready to run, with host buffers. */
-static bool net_make(net *n, int32_t paths, const bs_plan_desc *desc, int64_t extra_pinned)
-{
-    memset(n, 0, sizeof *n);
-    return net_plan(n, net_graph(n, paths), desc) && net_open(n, 0, extra_pinned) && net_start(n) &&
-           net_bind(n, net_in, net_out, net_before, NET_SIZE, NET_SIZE) == BS_OK;
-}
 
 /* ---------------------------------------------------------------------------------------------------- cases */
 
@@ -241,7 +121,7 @@ static bs_value exits(bs_graph *g, bs_value x, void *user)
 static void test_told(int32_t order)
 {
     static float out[2][NET_SIZE * NET_SIZE];
-    int8_t chosen[2][2][16];
+    int16_t chosen[2][2][16];
     int32_t counts[2][2][2], wrong = 0, reached = 0;
     for (int32_t fresh = 0; fresh < 2; fresh++) {
         const bs_plan_desc d = {.tier = BS_TIER_CUDA, .order = order};
@@ -268,7 +148,7 @@ static void test_told(int32_t order)
         for (int32_t r = 0; r < 2; r++) {
             bs_decision went;
             wrong += bs_decision_get(n.session, r ? "inner" : "outer", &went) != BS_OK || went.cells != 16;
-            memcpy(chosen[fresh][r], went.chosen, 16);
+            memcpy(chosen[fresh][r], went.chosen, sizeof chosen[fresh][r]);
             memcpy(counts[fresh][r], went.counts, sizeof counts[fresh][r]);
         }
         net_close(&n);
@@ -450,7 +330,7 @@ static void test_tile_sizes(void)
     if (!check(other.plan && net_plan(&n, g, &large), "two plans: %s", n.error.message))
         return;
     bs_plan_sizes(other.plan, &other.sizes);
-    check(n.plan->n_regions > 0 && n.plan->parts[n.plan->n_parts - 1].scratch_bytes + BS_DEVICE_WORKSPACE > 49152, "one has tiles beyond 48 KiB");
+    check(n.plan->n_regions > 0 && bs_bytes_figure(n.plan->parts[n.plan->n_parts - 1].scratch_bytes) + BS_DEVICE_WORKSPACE > 49152, "one has tiles beyond 48 KiB");
     bool ok = net_open(&n, (int64_t)other.sizes.device, (int64_t)other.sizes.pinned) && net_start(&n);
     bs_session_desc with = {.weights = bs_weights_from_table(&n.rig.table), .device = n.device};
     other.session = ok ? bs_session_create(&n.memory, other.plan, &with, &n.error) : NULL;
@@ -524,10 +404,11 @@ static void test_in_place(void)
     net_close(&n);
 }
 
-/* A large layer on rows that no router made is cuBLAS's when its workspace is given. */
-static void test_cublas(void)
+/* A large layer on rows that no router made is cuBLAS's when its workspace is given, and allocates nothing, captured or not. */
+static void test_cublas(int32_t lowering)
 {
     static float in[300 * 128], out[2][300 * 160];
+    const bs_plan_desc d = {.tier = BS_TIER_CUDA, .lowering = lowering};
     for (int32_t k = 0; k < 2; k++) {
         memset(&n, 0, sizeof n);
         bs_graph *g = rig_begin(&n.rig, "large layer");
@@ -535,7 +416,7 @@ static void test_cublas(void)
         bs_output(g, "y", bs_collect(g, bs_linear(g, rows, &(bs_linear_desc){.name = "l", .out = 160, .act = BS_SIGMOID})));
         bs_arena opened;
         bs_arena_init(&opened, "opened", opened_memory, sizeof opened_memory);
-        const bool planned = net_plan(&n, g, &on_cuda);
+        const bool planned = net_plan(&n, g, &d);
         const bs_cuda_desc c = {.device_bytes = n.sizes.device + (k ? 65536 + 64 : 0), .pinned_bytes = n.sizes.pinned, .cublas_bytes = k ? 65536 : 0};
         n.device = planned ? bs_cuda_open(&opened, &c, &n.error) : NULL;
 #ifdef BS_NO_CUBLAS
@@ -549,9 +430,19 @@ static void test_cublas(void)
             in[i] = rig_uniform(&r);
         const bs_buffer x = {in, BS_F32, 2, {300, 128}, {0}}, y = {out[k], BS_F32, 2, {300, 160}, {0}};
         bool ok = n.device && net_start(&n) && bs_bind(n.session, "x", &x, &n.error) == BS_OK && bs_bind(n.session, "y", &y, &n.error) == BS_OK;
+#ifdef BS_CUDA_CPU
+        struct cuda_cpu_counts counts;
+        cuda_cpu_counts_reset();
+#endif
         for (int32_t run = 0; ok && run < 3; run++)
             ok = bs_run(n.session, &n.error) == BS_OK;
         check(ok, "%s: %s", k ? "cuBLAS" : "own kernel", n.error.message);
+#ifdef BS_CUDA_CPU
+        cuda_cpu_counts_get(&counts);
+        check(counts.hidden_allocations == 0 && counts.device_allocations == 0, "%s: %lld products without a workspace",
+              bs_lowering_name((bs_lowering)lowering), (long long)counts.hidden_allocations);
+        check(cuda_cpu_trouble() == NULL, "%s", cuda_cpu_trouble() ? cuda_cpu_trouble() : "");
+#endif
         net_close(&n);
     }
     const bs_buffer shape = {NULL, BS_F32, 2, {300, 160}, {0}};
@@ -720,7 +611,8 @@ int main(void)
     test_tile_sizes();
     test_mixed();
     test_in_place();
-    test_cublas();
+    for (int32_t l = 0; l < BS_LOWER_COUNT; l++)
+        test_cublas(l);
 #ifdef BS_CUDA_CPU
     test_launches();
     test_no_device();

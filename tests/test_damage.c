@@ -111,7 +111,7 @@ static const damage damages[] = {
     {"operand 2^31-1", "brainstorm.node.inputs", AT_ELEMENT, 0, 4, INT32_MAX, BS_ERROR_GRAPH},
     {"operand of another domain", "brainstorm.node.inputs", AT_ELEMENT, 4, 4, 1, BS_ERROR_DOMAIN},
     {"operand count negative", "brainstorm.node.inputs.count", AT_ELEMENT, 1, 4, UINT32_MAX, F},
-    {"operand count beyond the cap", "brainstorm.node.inputs.count", AT_ELEMENT, 1, 4, 66, F},
+    {"operand count beyond the cap", "brainstorm.node.inputs.count", AT_ELEMENT, 1, 4, 32769, F},
     {"operand counts that use too few", "brainstorm.node.inputs.count", AT_ELEMENT, 11, 4, 0, F},
     {"parameter count beyond the op's", "brainstorm.node.params.count", AT_ELEMENT, 0, 4, 7, F},
     {"parameter counts that use too few", "brainstorm.node.params.count", AT_ELEMENT, 9, 4, 1, F},
@@ -300,7 +300,7 @@ static void test_bit_flips(extra more, size_t bytes, const char *name)
 }
 
 /* Several random bytes at once, of a kind that passes single checks. */
-static void test_random_damage(void)
+CHECK_WRAPS static void test_random_damage(void)
 {
     static forge f;
     bs_error error;

@@ -84,8 +84,8 @@ static bs_status device_wait(bs_device_session *s, int32_t *node, bs_error *e)
     const bs_status status = call('W', e);
     if (status != BS_OK)
         return status;
-    script.client->counts[BS_MAX_PATHS] = script.counts[0]; /* of router 1 */
-    script.client->counts[BS_MAX_PATHS + 1] = script.counts[1];
+    script.client->counts[0] = script.counts[0]; /* of router 1 */
+    script.client->counts[1] = script.counts[1];
     *node = script.bad_node;
     return *node ? BS_ERROR_DATA : BS_OK;
 }
@@ -258,7 +258,7 @@ static const bs_plan_desc in_place = {.slot_bytes = 1 << 16, .order = BS_ORDER_D
 
 static void test_calls(void)
 {
-    check(begin(&resident, NULL, 0) && strcmp(script.log, "ozLlLlLl") == 0, "a session is opened, its state zero, its weights brought: %s", script.log);
+    check(begin(&resident, NULL, 0) && strcmp(script.log, "ozLlLlLls") == 0, "a session is opened, its state zero, its weights brought and waited for: %s", script.log);
     bs_run(session, &error); /* its state gets its shape */
     forget_log();
     check(bs_submit(session, &error) == BS_OK && strcmp(script.log, "bre") == 0, "a run is begun, queued and ended, and not waited for: %s", script.log);

@@ -6,6 +6,7 @@ package (tools/requirements.txt). Must never leave a file behind.
 """
 
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -115,7 +116,8 @@ def sequences(g):
 def whole_images(g):
     x = g.input("image", "f32", [3, 32, 32])
     x = g.pad(x, 1, 1, 2, 2, edge=1)
-    x = g.pool2d(g.deconv2d(x, "up", random(3, 2, 2, 2), random(2), stride=2), "max", 2)
+    x = g.pool2d(g.deconv2d(x, "up", random(3, 2, 2, 2), random(2), stride=2), "max", 2, padding="valid")
+    x = g.conv2d(x, "padded", random(2, 2, 3, 3), padding="explicit", pad=2)
     x = g.resize(x, "nearest", 2)
     g.output("mean", g.pool2d(x, "average", everything=1))
 
@@ -192,7 +194,8 @@ def opset_of(path):
 def test_opset(path, folder):
     old = os.path.join(folder, "old.gguf")
     g = bm.Graph()
-    g.output("y", g.softmax(g.input("x", "f32", [4])))
+    x = g.pool2d(g.conv2d(g.input("x", "f32", [1, 8, 8]), "c", random(1, 1, 3, 3)))
+    g.output("y", x)
     g.write(old)
     report("a file names the lowest op set that has its ops", (opset_of(path), opset_of(old)) == (bm.OPSET, 1),
            f"{opset_of(path)} and {opset_of(old)}")
@@ -273,10 +276,32 @@ def raises(action):
     return False
 
 
+def layers_of(names, weight, path):
+    g = bm.Graph()
+    x = g.input("x", "f32", [16])
+    for name in names:
+        x = g.linear(x, name, weight)
+    g.output("y", x)
+    g.write(path)
+    status, text = brainstorm("plan", path)
+    prepared = re.search(r"prepared weights (\d+) bytes", text)
+    return os.path.getsize(path), int(prepared.group(1)) if status == 0 and prepared else 0
+
+
+def test_shared_weights(folder):
+    weight, path = random(16, 16), os.path.join(folder, "shared.gguf")
+    one, prepared_one = layers_of(["same"], weight, path)
+    eight, prepared_eight = layers_of(["same"] * 8, weight, path)
+    copies, prepared_copies = layers_of([f"l{i}" for i in range(8)], weight, path)
+    report("a weight of eight layers is stored once and prepared once",
+           0 < prepared_one == prepared_eight == prepared_copies // 8 and copies > eight + 6 * weight.nbytes,
+           f"{one}, {eight}, {copies} bytes of files, {prepared_one}, {prepared_eight}, {prepared_copies} prepared")
+
+
 def twice(g):
     x = g.input("x", "f32", [4])
-    g.linear(x, "l", random(2, 4))
-    g.linear(x, "l", random(2, 4))
+    g.linear(x, "l", np.ones((2, 4), np.float32))
+    g.linear(x, "l", np.zeros((2, 4), np.float32))
 
 
 def foreign(g):
@@ -290,7 +315,10 @@ def empty_block(g):
 
 def test_refusals():
     refused = {
-        "two weights of one name": twice,
+        "a pad that is not read": lambda g: g.conv2d(g.input("x", "f32", [1, 8, 8]), "c", random(1, 1, 3, 3), pad=1),
+        "the pad that meant none": lambda g: g.conv2d(g.input("x", "f32", [1, 8, 8]), "c", random(1, 1, 3, 3), pad=-1),
+        "padding of no name": lambda g: g.pool2d(g.input("x", "f32", [1, 8, 8]), padding="same"),
+        "two different weights of one name": twice,
         "a value of another graph": foreign,
         "an empty block": empty_block,
         "a weight that is not finite": lambda g: g.constant("c", np.array([np.nan], np.float32)),
@@ -367,6 +395,7 @@ def main():
         test_opset(path, folder)
         test_repeatable(path, g, folder)
         test_damage(path, tensors, folder)
+        test_shared_weights(folder)
         test_refusals()
         test_export_sr(folder)
     print(f"{results[True]} passed, {results[False]} failed")

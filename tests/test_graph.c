@@ -3,6 +3,10 @@
 #include "check.h"
 #include "graph.h"
 #include "op.h"
+#include "gguf.h"
+#include "model.h"
+#include "plan.h"
+#include "platform.h"
 #include "structure.h"
 
 static _Alignas(64) uint8_t graph_memory[4 << 20];
@@ -19,16 +23,40 @@ static void test_storage(void)
     bs_arena arena;
     const size_t bytes = bs_graph_bytes(NULL);
     bs_arena_init(&arena, "graph", graph_memory, bytes);
-    check(bs_graph_create(&arena, NULL) && arena.used == arena.size, "a graph takes what bs_graph_bytes says");
-    bs_arena_init(&arena, "graph", graph_memory, bytes - BS_ALIGNMENT);
+    check(bs_graph_create(&arena, NULL) && arena.used + BS_ALIGNMENT == arena.size, "a graph takes what bs_graph_bytes says, less what aligns it");
+    bs_arena_init(&arena, "graph", graph_memory, bytes - BS_ALIGNMENT - 1);
     check(!bs_graph_create(&arena, NULL) && arena.used == 0, "and is not made in less");
+    int32_t made = 0;
+    for (size_t skip = 0; skip < BS_ALIGNMENT; skip++) {
+        bs_arena_init(&arena, "graph", graph_memory + skip, bytes);
+        bs_graph *g = bs_graph_create(&arena, NULL);
+        made += g && (uint8_t *)g + bytes <= graph_memory + skip + bytes + BS_ALIGNMENT;
+    }
+    check(made == BS_ALIGNMENT, "memory of any alignment will do, malloc's among it");
     static const bs_graph_desc beyond[] = {
-        {-1, 0, 0}, {0, -1, 0},           {0, 0, -1}, {(1 << 20) + 1, 0, 0}, {0, (1 << 20) + 1, 0},
-        {0, 0, 63}, {0, 0, (1 << 28) + 1}};
+        {.max_nodes = -1},
+        {.max_values = -1},
+        {.max_text_bytes = -1},
+        {.max_operands = -1},
+        {.max_dims = -1},
+        {.max_domains = -1},
+        {.max_blocks = -1},
+        {.max_routers = -1},
+        {.max_text_bytes = 63},
+        {.max_nodes = (1 << 24) + 1},
+        {.max_values = (1 << 24) + 1},
+        {.max_text_bytes = (1 << 30) + 1},
+        {.max_operands = (1 << 26) + 1},
+        {.max_dims = (1 << 24) + 1},
+        {.max_domains = (1 << 24) + 1},
+        {.max_blocks = (1 << 24) + 1},
+        {.max_routers = (1 << 24) + 1},
+    };
+    const int32_t count = (int32_t)(sizeof beyond / sizeof *beyond);
     int32_t refused = 0;
-    for (int32_t i = 0; i < 7; i++)
+    for (int32_t i = 0; i < count; i++)
         refused += bs_graph_bytes(&beyond[i]) == 0 && !bs_graph_create(&arena, &beyond[i]);
-    check(refused == 7, "capacities out of range are refused");
+    check(refused == count, "capacities out of range are refused");
 }
 
 /* ----------------------------------------------------------------------------------------------- symbols that are equal */
@@ -49,7 +77,7 @@ static void test_symbols(void)
     const bs_value shuffled = bs_pixel_shuffle(g, four, 2);
     check(same_dims(g, shuffled, twice), "a shuffled [4,H,W] has the shape of [1,2H,2W]");
     check(same_dims(g, bs_resize(g, one, NULL), twice), "so has a resized [1,H,W]");
-    check(same_dims(g, bs_deconv2d(g, one, &(bs_deconv2d_desc){.out = 1, .kernel = 4, .stride = 2, .pad = 1}), twice),
+    check(same_dims(g, bs_deconv2d(g, one, &(bs_deconv2d_desc){.out = 1, .kernel = 4, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1}), twice),
           "and a transposed convolution's");
     check(same_dims(g, bs_add(g, shuffled, twice), state), "and they can be added");
     bs_state_write(g, state, shuffled);
@@ -64,7 +92,7 @@ static void test_symbols(void)
               one),
           "convolutions that pad keep H and W");
     const bs_value padded = bs_pad(g, one, &(bs_pad_desc){.top = 1, .bottom = 1, .left = 1, .right = 1});
-    check(same_dims(g, bs_conv2d(g, padded, &(bs_conv2d_desc){.out = 1, .pad = BS_PAD_VALID}), one), "H + 2 - 2 is H");
+    check(same_dims(g, bs_conv2d(g, padded, &(bs_conv2d_desc){.out = 1, .padding = BS_PAD_VALID}), one), "H + 2 - 2 is H");
     check(same_dims(g, bs_resize(g, padded, NULL),
                     bs_pad(g, bs_resize(g, one, NULL), &(bs_pad_desc){.top = 2, .bottom = 2, .left = 2, .right = 2})),
           "2 (H + 2) is 2 H + 4");
@@ -179,12 +207,86 @@ static void test_blocks(void)
     check(ok, "nodes belong to the block that is open when they are built");
 }
 
+/* The header's table of limits says what the code goes by. */
+static void test_limits_told(void)
+{
+    static const struct {
+        const char *row, *what;
+        uint64_t is;
+    } limits[] = {
+        {"a value", "rank", BS_MAX_RANK},
+        {"an op", "operands", BS_MAX_OPERANDS},
+        {"a graph", "paths", BS_MAX_PATHS},
+        {"a graph", "names", BS_MAX_NAME - 1},
+        {"a plan", "threads", BS_MAX_THREADS},
+        {"a plan", "lanes", BS_MAX_LANES},
+        {"a plan", "forces", BS_MAX_FORCES},
+        {"a model file", "weight names", BS_MAX_WEIGHT_NAME - 1},
+    };
+    static char text[1 << 18];
+    FILE *file = fopen("brainstorm.h", "rb");
+    const size_t n = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    if (file)
+        fclose(file);
+    const char *table = n ? strstr(text, "LIMITS") : NULL;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        char row[40], what[40];
+        unsigned long long told = 0;
+        snprintf(row, sizeof row, "\n *     %s ", limits[i].row);
+        snprintf(what, sizeof what, " %s ", limits[i].what);
+        const char *at = table ? strstr(table, row) : NULL;
+        at = at ? strstr(at, what) : NULL;
+        check(at && sscanf(at + strlen(what), "%llu", &told) == 1 && told == limits[i].is, "the header says %llu for %s of %s, it is %llu", told,
+              limits[i].what, limits[i].row, (unsigned long long)limits[i].is);
+    }
+}
+
+static void test_ports(void)
+{
+    bs_graph *g = new_graph(NULL);
+    bs_port_facts port = {.rank = 9};
+    bs_router_facts router = {9, 9};
+    const bs_value none = {0},
+                   frame = bs_input(g, "frame", BS_U8, BS_SHAPE3(1, bs_symbol(g, "H", 96), bs_symbol(g, "W", 144)));
+    const bs_value cells = bs_patches(g, frame, &(bs_patches_desc){.size = 48});
+    const bs_value spread = bs_convert(g, bs_patch_features(g, cells, none, NULL), &(bs_convert_desc){.dtype = BS_F32});
+    const bs_value tokens = bs_rows(g, bs_input(g, "tokens", BS_F32, BS_SHAPE2(bs_symbol(g, "N", 7), 2)), none);
+    const bs_router by_patch =
+        bs_route(g, spread, none, &(bs_route_desc){.name = "by_patch", .protocol = BS_ROUTE_TOP1, .paths = 2});
+    const bs_router by_row =
+        bs_route(g, tokens, none, &(bs_route_desc){.name = "by_row", .protocol = BS_ROUTE_TOP1, .paths = 2});
+    const bs_value path[2] = {bs_scatter(g, by_patch, 0, cells), bs_scatter(g, by_patch, 1, cells)};
+    (void)by_row;
+    bs_output(g, "same", bs_assemble(g, bs_gather(g, by_patch, path, none, NULL)));
+    if (!check(g->status == BS_OK, "a graph with two routers: %s", g->error.message))
+        return;
+    check(bs_graph_port_get(g, "frame", &port) == BS_OK && !port.output && port.dtype == BS_U8 && port.rank == 3 &&
+              port.dim[0] == 1 && port.dim[1] == 96 && port.dim[2] == 144 && port.dim[3] == 0,
+          "an input is known by its name: type, rank and largest extents");
+    check(bs_graph_port_get(g, "same", &port) == BS_OK && port.output && port.dtype == BS_U8 && port.dim[2] == 144,
+          "so is an output");
+    check(bs_graph_port_get(g, "by_patch", &port) == BS_ERROR_ARGUMENT &&
+              bs_graph_port_get(g, "", &port) == BS_ERROR_ARGUMENT &&
+              bs_graph_port_get(NULL, "frame", &port) == BS_ERROR_ARGUMENT &&
+              bs_graph_port_get(g, NULL, &port) == BS_ERROR_ARGUMENT,
+          "what is neither is not");
+    check(bs_graph_router_get(g, "by_patch", &router) == BS_OK && router.paths == 2 && router.patch_size == 48,
+          "a router tells its patches' size");
+    check(bs_graph_router_get(g, "by_row", &router) == BS_OK && router.paths == 2 && router.patch_size == 0,
+          "one that has none says 0");
+    check(bs_graph_router_get(g, "frame", &router) == BS_ERROR_ARGUMENT &&
+              bs_graph_router_get(NULL, "by_row", &router) == BS_ERROR_ARGUMENT,
+          "what is no router is none");
+}
+
 int main(void)
 {
+    test_limits_told();
     test_storage();
     test_symbols();
     test_no_graph();
     test_domains();
     test_blocks();
+    test_ports();
     return check_end();
 }

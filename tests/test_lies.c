@@ -56,7 +56,7 @@ static void lie_add(uint64_t *lies, size_t *n, uint64_t value, uint64_t mask, ui
 
 /* What a field of so many bytes may say instead of the truth: 0, 1, 2, one less, one more, powers of two and their
  * neighbours, negative ones, and what wraps when it is multiplied by the size of an element or a record. */
-static size_t lies_of(uint64_t truth, size_t bytes, uint64_t *lies)
+CHECK_WRAPS static size_t lies_of(uint64_t truth, size_t bytes, uint64_t *lies)
 {
     static const uint64_t sizes[] = {3, 12, 14, 24, 33, 48, 56, 96};
     const uint64_t mask = bytes == 8 ? UINT64_MAX : ((uint64_t)1 << 8 * bytes) - 1;
@@ -91,7 +91,7 @@ static bool may_load(const field *f, uint64_t value, extra more)
             return true;
     if (more == OLD_VERSION && strcmp(f->of, "brainstorm.weight.dtype") == 0) /* no zeros were promised behind a half */
         return value == BS_F16 || value == BS_BF16;
-    return value == 2 && strcmp(f->of, "brainstorm.opset") == 0; /* it has all the ops of the first */
+    return (value == 2 || value == 3) && strcmp(f->of, "brainstorm.opset") == 0; /* they have all of the first, and nothing here has a pad */
 }
 
 /* All lies about one field. Returns how many loaded that may not. */

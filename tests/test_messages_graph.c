@@ -265,9 +265,9 @@ static void rows_of_route(void)
           bs_route(g, f->score, none, &(bs_route_desc){.name = "first", .paths = 2}));
     WRONG(BS_ERROR_ARGUMENT, "route \"r\": protocol is 10, expected 0 .. 9",
           bs_route(g, f->score, none, &(bs_route_desc){.name = "r", .paths = 2, .protocol = BS_PROTOCOL_COUNT}));
-    WRONG(BS_ERROR_ARGUMENT, "route \"r\": paths is 0, expected 1 .. 64", bs_route(g, f->score, none, &(bs_route_desc){.name = "r"}));
-    WRONG(BS_ERROR_ARGUMENT, "route \"r\": paths is 65, expected 1 .. 64",
-          bs_route(g, f->score, none, &(bs_route_desc){.name = "r", .paths = 65}));
+    WRONG(BS_ERROR_ARGUMENT, "route \"r\": paths is 0, expected 1 .. 32767", bs_route(g, f->score, none, &(bs_route_desc){.name = "r"}));
+    WRONG(BS_ERROR_ARGUMENT, "route \"r\": paths is 32768, expected 1 .. 32767",
+          bs_route(g, f->score, none, &(bs_route_desc){.name = "r", .paths = 32768}));
     WRONG(BS_ERROR_ARGUMENT, "route \"r\": paths is 3, expected 2",
           bs_route(g, f->score, none, &(bs_route_desc){.name = "r", .paths = 3, .protocol = BS_ROUTE_BINARY}));
     WRONG(BS_ERROR_ARGUMENT, "route \"r\": k is 3, expected 0 .. 2",
@@ -322,8 +322,8 @@ static void rows_of_route(void)
           bs_route(g, f->score, none, &(bs_route_desc){.name = "r", .paths = 2, .fallback = -1}));
     WRONG(BS_ERROR_ARGUMENT, "route \"r\": capacity is -1, expected 0 .. 2147483647",
           bs_route(g, f->score, none, &(bs_route_desc){.name = "r", .paths = 2, .capacity = -1}));
-    WRONG(BS_ERROR_ARGUMENT, "route \"r\": capacity is 65, expected 0 .. 64",
-          bs_route(g, f->labels, none, &(bs_route_desc){.name = "r", .paths = 2, .protocol = BS_ROUTE_BUDGET, .capacity = 65}));
+    WRONG(BS_ERROR_ARGUMENT, "route \"r\": capacity is 32768, expected 0 .. 32767",
+          bs_route(g, f->labels, none, &(bs_route_desc){.name = "r", .paths = 2, .protocol = BS_ROUTE_BUDGET, .capacity = 32768}));
     WRONG(
         BS_ERROR_ARGUMENT, "route \"r\": fallback is 2, expected 0 .. 1",
         bs_route(g, f->labels, none, &(bs_route_desc){.name = "r", .paths = 2, .protocol = BS_ROUTE_BUDGET, .capacity = 1, .fallback = 2}));
@@ -446,7 +446,7 @@ static void test_capacities(void)
     check(x.id && g->status == BS_OK, "10 nodes in a graph of 10");
     x = bs_activation(g, x, BS_RELU, 0);
     check(x.id == 0, "the 11th is refused");
-    stops_with(g, "activation: the graph is full: 10 nodes, 40 operands (bs_graph_desc.max_nodes)");
+    stops_with(g, "activation: the graph is full: 10 nodes, 40 operands (bs_graph_desc.max_nodes, max_operands)");
 
     g = new_graph(&(bs_graph_desc){.max_values = 5});
     x = bs_input(g, "x", BS_F32, BS_SHAPE1(4));
@@ -475,7 +475,7 @@ static void test_capacities(void)
     for (int32_t i = 0; i < 12 && x.id; i++) /* 4 operands a node are there on average */
         x = bs_slice(g, bs_concat(g, (bs_value[]){x, x, x, x, x, x, x, x}, 8, 0), &(bs_slice_desc){.length = 4});
     check(g->n_operands <= 80, "operands are bounded");
-    stops_with(g, "slice: the graph is full: 20 nodes, 80 operands (bs_graph_desc.max_nodes)");
+    stops_with(g, "slice: the graph is full: 20 nodes, 80 operands (bs_graph_desc.max_nodes, max_operands)");
 }
 
 static bs_value tokens_of_64(bs_graph *g) { return bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(9, 64)), none); }
@@ -487,15 +487,16 @@ static bs_router route_numbered(bs_graph *g, bs_value score, int32_t number)
     return bs_route(g, score, none, &(bs_route_desc){.name = name, .paths = 64});
 }
 
-static void test_fixed_limits(void)
+static void test_table_limits(void)
 {
-    static const bs_graph_desc large = {4000, 4000, 1 << 20};
+    static const bs_graph_desc large = {
+        .max_nodes = 4000, .max_values = 4000, .max_text_bytes = 1 << 20, .max_dims = 512, .max_domains = 511, .max_blocks = 127, .max_routers = 63};
     bs_graph *g = new_graph(&large);
     int32_t made = 0;
     for (; g->status == BS_OK && made < 2000; made++)
         bs_symbol(g, "S", 4);
-    check(made - 1 == BS_MAX_DIMS, "%d symbols", made - 1);
-    stops_with(g, "more than 512 different dimensions");
+    check(made - 1 == 512, "%d symbols", made - 1);
+    stops_with(g, "the graph is full: 512 different dimensions (bs_graph_desc.max_dims)");
 
     g = new_graph(&large);
     for (made = 0; g->status == BS_OK && made < 2000; made++)
@@ -503,34 +504,44 @@ static void test_fixed_limits(void)
     check(made == 2 && g->status == BS_ERROR_GRAPH, "a name twice comes before that");
 
     g = new_graph(&large);
-    for (made = 0; made < BS_MAX_DIMS; made++)
+    for (made = 0; made < 512; made++)
         bs_symbol(g, "S", 4);
     check(bs_input(g, "x", BS_F32, BS_SHAPE1(BS_UPTO(4))).id == 0, "no dimension is left");
-    stops_with(g, "input \"x\": more than 512 different dimensions");
+    stops_with(g, "input \"x\": the graph is full: 512 different dimensions (bs_graph_desc.max_dims)");
 
     g = new_graph(&large);
     bs_value y = bs_input(g, "y", BS_F32, BS_SHAPE1(4));
-    for (made = 0; made < BS_MAX_DIMS - 1; made++)
+    for (made = 0; made < 511; made++)
         bs_symbol(g, "S", 4);
     check(y.id && bs_linear(g, y, &(bs_linear_desc){.name = "l", .out = 5}).id == 0, "nor for a result");
-    stops_with(g, "linear \"l\": more than 512 different dimensions");
+    stops_with(g, "linear \"l\": the graph is full: 512 different dimensions (bs_graph_desc.max_dims)");
 
     g = new_graph(&large);
     for (made = 0; g->status == BS_OK && made < 2000; made++)
         bs_block_begin(g, "block");
-    check(made == BS_MAX_BLOCKS, "%d blocks with the outermost", made);
-    stops_with(g, "block \"block\": more than 127 blocks");
+    check(made == 128, "%d blocks with the outermost", made);
+    stops_with(g, "block \"block\": the graph is full: 127 blocks (bs_graph_desc.max_blocks)");
     g = new_graph(&large);
     for (made = 0; g->status == BS_OK && made < 2000; made++)
         bs_block_begin(g, NULL);
-    stops_with(g, "block \"\": more than 127 blocks");
+    stops_with(g, "block \"\": the graph is full: 127 blocks (bs_graph_desc.max_blocks)");
 
     g = new_graph(&large);
     bs_value x = tokens_of_64(g);
     for (made = 0; g->status == BS_OK && made < 2000; made++)
         route_numbered(g, x, made);
-    check(made == BS_MAX_ROUTERS, "%d routers", made - 1);
-    stops_with(g, "route \"r63\": more than 63 routers");
+    check(made == 64, "%d routers", made - 1);
+    stops_with(g, "route \"r63\": the graph is full: 63 routers (bs_graph_desc.max_routers)");
+
+    static const bs_graph_desc routers = {.max_nodes = 9000, .max_text_bytes = 1 << 21, .max_routers = 9000};
+    g = new_graph(&routers);
+    const bs_value label = bs_rows(g, bs_input(g, "x", BS_I32, BS_SHAPE2(9, 1)), none);
+    for (made = 0; g->status == BS_OK && made < 9000; made++) {
+        char name[16];
+        snprintf(name, sizeof name, "r%d", made);
+        bs_route(g, label, none, &(bs_route_desc){.name = name, .protocol = BS_ROUTE_LABEL, .paths = BS_MAX_PATHS});
+    }
+    stops_with(g, "route \"r8192\": all routers together have more than 268435456 paths");
 
     g = new_graph(&large);
     x = tokens_of_64(g);
@@ -540,8 +551,8 @@ static void test_fixed_limits(void)
         for (int32_t p = 0; p < 64; p++)
             domains += bs_scatter(g, r, p, x).id != 0;
     }
-    check(domains == BS_MAX_DOMAINS, "%d domains", domains);
-    stops_with(g, "scatter: more than 512 domains");
+    check(domains == 512, "%d domains", domains);
+    stops_with(g, "scatter: the graph is full: 511 domains (bs_graph_desc.max_domains)");
 
     bs_error error;
     bs_graph_check(NULL, &error);
@@ -554,14 +565,37 @@ static void test_fixed_limits(void)
     check(bs_input(g, name, BS_F32, BS_SHAPE1(4)).id != 0, "a name of %d bytes", BS_MAX_NAME - 1);
 }
 
+/* A block that is not ended is told by its name, and is no plan; ended, the graph is sound. */
+static void test_open_block(void)
+{
+    bs_error error;
+    bs_arena room;
+    static _Alignas(64) uint8_t plan_memory[1 << 18];
+    bs_arena_init(&room, "plan", plan_memory, sizeof plan_memory);
+    bs_graph *g = new_graph(NULL);
+    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE1(4));
+    bs_block_begin(g, "outer");
+    bs_block_begin(g, "inner");
+    bs_block_end(g);
+    bs_output(g, "y", bs_activation(g, x, BS_RELU, 0));
+    bs_graph_check(g, &error);
+    message_is(&error, BS_ERROR_GRAPH, "block \"outer\" is begun and never ended (bs_block_end)");
+    memset(&error, 0, sizeof error);
+    check(bs_plan_bytes(g, NULL) == 0 && !bs_plan_create(&room, g, NULL, &error) && room.used == 0, "nothing is planned of it");
+    message_is(&error, BS_ERROR_GRAPH, "block \"outer\" is begun and never ended (bs_block_end)");
+    bs_block_end(g);
+    check(bs_graph_check(g, NULL) == BS_OK && bs_plan_bytes(g, NULL) > 0 && bs_plan_create(&room, g, NULL, NULL), "and when it is ended, it is");
+}
+
 int main(void)
 {
+    test_open_block();
     rows_of_graph();
     rows_of_cells();
     rows_of_route();
     rows_of_segments();
     test_capacities();
-    test_fixed_limits();
+    test_table_limits();
     wrong_builds_end();
     static const char *const files[] = {"src/graph.c", "src/structure.c", "src/structure_route.c", "src/structure_segment.c"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)

@@ -74,9 +74,9 @@ static void rows_of_conv2d(void)
     WRONG(BS_ERROR_SHAPE, "conv2d \"c\": dimension 0: 3 channels in and 4 out are not divisible by 2 groups",
           bs_conv2d(g, f->image, &(bs_conv2d_desc){.name = "c", .out = 4, .groups = 2}));
     WRONG(BS_ERROR_SHAPE, "conv2d \"c\": dimension 1 is 8, which gives a result of 0, expected 1 .. 2^30",
-          bs_conv2d(g, f->image, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel = 9, .pad = BS_PAD_VALID}));
+          bs_conv2d(g, f->image, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel = 9, .padding = BS_PAD_VALID}));
     WRONG(BS_ERROR_SHAPE, "conv2d \"c\": dimension 1: padding 0 with kernel 3 moves cells of a patch domain; pad by dilation (kernel-1)/2",
-          bs_conv2d(g, f->cells, &(bs_conv2d_desc){.name = "c", .out = 4, .pad = BS_PAD_VALID}));
+          bs_conv2d(g, f->cells, &(bs_conv2d_desc){.name = "c", .out = 4, .padding = BS_PAD_VALID}));
     WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": act is 9, expected 0 .. 8",
           bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .act = BS_ACT_COUNT}));
     WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": out is 1048577, expected 1 .. 1048576",
@@ -89,8 +89,20 @@ static void rows_of_conv2d(void)
           bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel_w = 256}));
     WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": stride is -1, expected 0 .. 255",
           bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .stride = -1}));
-    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": pad is -2, expected -1 .. 32768",
-          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .pad = -2}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": pad is -2, expected 0 .. 32768",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .padding = BS_PAD_EXPLICIT, .pad = -2}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": padding is 3, expected 0 .. 2",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .padding = 3}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": pad is 1, expected 0 where padding is not BS_PAD_EXPLICIT",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .pad = BS_PAD_VALID}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": pad is -1, expected 0 where padding is not BS_PAD_EXPLICIT",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .pad = -1}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": pad is 2, expected 0 where padding is not BS_PAD_EXPLICIT",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .pad = 2, .padding = BS_PAD_VALID}));
+    WRONG(BS_ERROR_ARGUMENT, "deconv2d \"d\": pad is 1, expected 0 where padding is not BS_PAD_EXPLICIT",
+          bs_deconv2d(g, f->image, &(bs_deconv2d_desc){.name = "d", .out = 1, .pad = 1}));
+    WRONG(BS_ERROR_ARGUMENT, "pool2d \"q\": pad is 1, expected 0 where padding is not BS_PAD_EXPLICIT",
+          bs_pool2d(g, f->image, &(bs_pool2d_desc){.name = "q", .pad = 1, .global = 1}));
     WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": dilation is 256, expected 0 .. 255",
           bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .dilation = 256}));
     WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": groups is -2, expected -1 .. 1048576",
@@ -98,9 +110,9 @@ static void rows_of_conv2d(void)
     WRONG(BS_ERROR_SHAPE, "conv2d \"c\": dimension 0: 3 channels in and 4 out are not divisible by 3 groups",
           bs_conv2d(g, f->image, &(bs_conv2d_desc){.name = "c", .out = 4, .groups = 3}));
     WRONG(BS_ERROR_SHAPE, "conv2d \"c\": dimension 2: padding 1 with kernel 5 moves cells of a patch domain; pad by dilation (kernel-1)/2",
-          bs_conv2d(g, f->cells, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel_w = 5, .pad = 1}));
+          bs_conv2d(g, f->cells, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel_w = 5, .padding = BS_PAD_EXPLICIT, .pad = 1}));
     WRONG(BS_ERROR_SHAPE, "conv2d \"c\": dimension 2 is 10, which gives a result of 0, expected 1 .. 2^30",
-          bs_conv2d(g, f->image, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel_w = 11, .kernel_h = 1, .pad = BS_PAD_VALID}));
+          bs_conv2d(g, f->image, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel_w = 11, .kernel_h = 1, .padding = BS_PAD_VALID}));
     WRONG(BS_ERROR_SHAPE, "conv2d \"c\": dimension 0 of operand 0 (channels) is N<=40, expected a constant",
           bs_conv2d(g, bs_input(g, "planes", BS_F32, BS_SHAPE3(f->n, 8, 8)), &(bs_conv2d_desc){.name = "c", .out = 4}));
     WRONG(BS_ERROR_LIMIT, "conv2d \"c\": the frame's scale would be 1/262144, expected numbers of 2^15 at most",
@@ -118,15 +130,15 @@ static void rows_of_deconv2d(void)
     WRONG(BS_ERROR_ARGUMENT, "deconv2d \"d\": stride is 17, expected 0 .. 16",
           bs_deconv2d(g, f->image, &(bs_deconv2d_desc){.name = "d", .out = 1, .stride = 17}));
     WRONG(BS_ERROR_ARGUMENT, "deconv2d \"d\": pad is -1, expected 0 .. 255",
-          bs_deconv2d(g, f->image, &(bs_deconv2d_desc){.name = "d", .out = 1, .pad = -1}));
+          bs_deconv2d(g, f->image, &(bs_deconv2d_desc){.name = "d", .out = 1, .padding = BS_PAD_EXPLICIT, .pad = -1}));
     WRONG(BS_ERROR_ARGUMENT, "deconv2d \"d\": output_pad is 16, expected 0 .. 15",
           bs_deconv2d(g, f->image, &(bs_deconv2d_desc){.name = "d", .out = 1, .output_pad = 16}));
     WRONG(BS_ERROR_SHAPE, "deconv2d \"d\": dimensions 1 and 2: kernel - stride - 2 pad + output_pad is 1, in a patch domain it must be 0",
           bs_deconv2d(g, f->cells, &(bs_deconv2d_desc){.name = "d", .out = 1, .stride = 2}));
     WRONG(BS_ERROR_SHAPE, "deconv2d \"d\": dimension 1 is 8, which gives a result of 0, expected 1 .. 2^30",
-          bs_deconv2d(g, f->image, &(bs_deconv2d_desc){.name = "d", .out = 1, .pad = 5}));
+          bs_deconv2d(g, f->image, &(bs_deconv2d_desc){.name = "d", .out = 1, .padding = BS_PAD_EXPLICIT, .pad = 5}));
     WRONG(BS_ERROR_SHAPE, "deconv2d \"d\": dimension 2 is 4, which gives a result of -4, expected 1 .. 2^30",
-          bs_deconv2d(g, bs_input(g, "tall", BS_F32, BS_SHAPE3(1, 20, 4)), &(bs_deconv2d_desc){.name = "d", .out = 1, .pad = 5}));
+          bs_deconv2d(g, bs_input(g, "tall", BS_F32, BS_SHAPE3(1, 20, 4)), &(bs_deconv2d_desc){.name = "d", .out = 1, .padding = BS_PAD_EXPLICIT, .pad = 5}));
     WRONG(BS_ERROR_LIMIT, "deconv2d \"d\": the frame's scale would be 65536/1, expected numbers of 2^15 at most",
           bs_deconv2d(g,
                       bs_deconv2d(g, bs_deconv2d(g, bs_deconv2d(g, bs_input(g, "dot", BS_F32, BS_SHAPE3(1, 1, 1)), BY_SIXTEEN), BY_SIXTEEN),
@@ -383,7 +395,7 @@ static void rows_of_pool2d(void)
           bs_pool2d(g, f->image, &(bs_pool2d_desc){.name = "q", .kernel = 256}));
     WRONG(BS_ERROR_ARGUMENT, "pool2d \"q\": stride is -1, expected 0 .. 255",
           bs_pool2d(g, f->image, &(bs_pool2d_desc){.name = "q", .stride = -1}));
-    WRONG(BS_ERROR_ARGUMENT, "pool2d \"q\": pad is 2, expected 0 .. 1", bs_pool2d(g, f->image, &(bs_pool2d_desc){.name = "q", .pad = 2}));
+    WRONG(BS_ERROR_ARGUMENT, "pool2d \"q\": pad is 2, expected 0 .. 1", bs_pool2d(g, f->image, &(bs_pool2d_desc){.name = "q", .padding = BS_PAD_EXPLICIT, .pad = 2}));
     WRONG(BS_ERROR_SHAPE, "pool2d: operand 0 is u8, expected f32", bs_pool2d(g, f->codes, NULL));
     WRONG(BS_ERROR_SHAPE, "pool2d \"q\": dimension 1: padding 0 with kernel 3 moves cells of a patch domain; pad by dilation (kernel-1)/2",
           bs_pool2d(g, f->cells, &(bs_pool2d_desc){.name = "q", .kernel = 3, .stride = 1}));

@@ -109,7 +109,14 @@ static void test_binding(void)
     bind("in", floats[0], BS_U8, 2, 6, 8, 0);
     message_is(&error, BS_ERROR_SHAPE, "bs_bind \"in\": u8 of rank 2 given, f32 of rank 3 expected");
     bind("in", floats[0], BS_F32, 3, 1, 21, 8);
-    message_is(&error, BS_ERROR_SHAPE, "bs_bind \"in\": dimension 1 is 21, expected H<=20");
+    message_is(&error, BS_ERROR_SHAPE, "bs_bind \"in\": dimension 1 is 21, expected 1<=H<=20");
+    bind("in", floats[0], BS_F32, 3, 1, 0, 8);
+    message_is(&error, BS_ERROR_SHAPE, "bs_bind \"in\": dimension 1 is 0, expected 1<=H<=20");
+    const bs_buffer repeats = {floats[0], BS_F32, 3, {1, 2, 3}, {6, 0, 1}}, wide = {floats[0], BS_F32, 3, {1, 6, 8}, {1, INT64_MAX / 4, 1}};
+    bs_bind(session, "out", &repeats, &error);
+    message_is(&error, BS_ERROR_ARGUMENT, "bs_bind \"out\": its elements overlap: the stride of dimension 1 is 0, expected 1 or more, either way");
+    bs_bind(session, "in", &wide, &error);
+    message_is(&error, BS_ERROR_ARGUMENT, "bs_bind \"in\": its strides reach beyond all memory");
     refused(BS_ERROR_UNBOUND, "input \"in\" is not bound");
     bind("in", floats[0], BS_F32, 3, 1, 6, 8);
     bind("by", floats[1], BS_F32, 2, 7, 4, 0);
@@ -250,6 +257,8 @@ static void test_decisions(void)
     refused(BS_ERROR_DATA, "route \"r\" (node 4): cell 2: the callback chose 7, expected 0 .. 2");
     callback_status = BS_ERROR_IO;
     refused(BS_ERROR_IO, "route \"r\" (node 4): reading or writing failed");
+    callback_status = (bs_status)7;
+    refused(BS_ERROR_DATA, "route \"r\" (node 4): its callback returned 7, which is no bs_status");
     callback_status = BS_OK;
     end();
 }

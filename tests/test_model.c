@@ -164,7 +164,7 @@ typedef struct plain_nodes {
     const char *const *ops, *const *names;
     const int32_t *n_inputs, *inputs, *n_params, *params;
     size_t n, all_inputs, all_params;
-    uint32_t values;
+    uint32_t values, opset; /* 0: the first set */
 } plain_nodes;
 
 static void plain_write(forge *f, const plain_nodes *p)
@@ -176,7 +176,7 @@ static void plain_write(forge *f, const plain_nodes *p)
     forge_begin(f);
     forge_key_string(f, "general.architecture", "brainstorm");
     forge_key_u32(f, "brainstorm.version", 1);
-    forge_key_u32(f, "brainstorm.opset", 1);
+    forge_key_u32(f, "brainstorm.opset", p->opset ? p->opset : 1);
     forge_key_u32(f, "brainstorm.value.count", p->values);
     forge_strings(f, "brainstorm.node.op", p->ops, p->n);
     forge_strings(f, "brainstorm.node.name", p->names, p->n);
@@ -202,7 +202,7 @@ static void codes_write(forge *f)
     static const char *const names[] = {"frame", "", "", "", "", "result"};
     static const int32_t n_inputs[] = {0, 1, 1, 1, 1, 1}, inputs[] = {1, 2, 3, 4, 5}, n_params[] = {6, 1, 2, 2, 0, 0};
     static const int32_t params[] = {1, 3, 1, HEIGHT, WIDTH, 0, 8, 0, 0x3b808081 /* 1/255 */, 1, 0x437f0000 /* 255 */};
-    plain_write(f, &(plain_nodes){ops, names, n_inputs, inputs, n_params, params, 6, 5, sizeof params / 4, 5});
+    plain_write(f, &(plain_nodes){ops, names, n_inputs, inputs, n_params, params, 6, 5, sizeof params / 4, 5, 0});
 }
 
 /* A state of some type, and when it is u8 the frame written to it. */
@@ -212,7 +212,7 @@ static void state_write(forge *f, int32_t dtype)
     static const int32_t n_inputs[] = {0, 0, 1, 2}, inputs[] = {1, 2, 1}, n_params[] = {6, 6, 0, 0};
     const int32_t params[] = {BS_U8, 3, 1, HEIGHT, WIDTH, 0, dtype, 3, 1, HEIGHT, WIDTH, 0};
     const bool written = dtype == BS_U8;
-    plain_write(f, &(plain_nodes){ops, names, n_inputs, inputs, n_params, params, written ? 4 : 3, written ? 3 : 1, 12, 2});
+    plain_write(f, &(plain_nodes){ops, names, n_inputs, inputs, n_params, params, written ? 4 : 3, written ? 3 : 1, 12, 2, 0});
 }
 
 static void test_codes(void)
@@ -306,8 +306,122 @@ static void test_widened(void)
     check(build_codes(&f, &graph, &error) == BS_OK, "one of numbers stays %s", error.message);
 }
 
+/* --- what a file says of padding, in the words of every op set --------------------------------------------- */
+
+enum { NOT_STORED = -9, REFUSED = 0, TALL = 8 };
+
+typedef struct padded {
+    const char *op;
+    uint32_t opset;
+    int32_t pad, padding;
+    int32_t height; /* of the result of a frame of 8, or REFUSED; 1: a global pool's */
+} padded;
+
+static void padded_write(forge *f, const padded *p)
+{
+    const char *const ops[] = {"input", p->op, "output"}, *const names[] = {"frame", "of", "result"};
+    const bool conv = strcmp(p->op, "conv2d") == 0, deconv = strcmp(p->op, "deconv2d") == 0;
+    const int32_t fields = conv ? 12 : deconv ? 8 : 6, n_inputs[] = {0, 1, 1}, inputs[] = {1, 2};
+    const int32_t n_params[] = {6, fields + (p->padding != NOT_STORED), 0};
+    int32_t params[6 + 13] = {BS_F32, 3, 1, TALL, 10, 0};
+    const int32_t of_conv[12] = {1, 3, 0, 0, 0, p->pad}, of_deconv[8] = {1, 4, 2, p->pad}, of_pool[6] = {BS_POOL_MAX, 3, 1, p->pad, p->height == 1};
+    memcpy(params + 6, conv ? of_conv : deconv ? of_deconv : of_pool, (size_t)fields * sizeof *params);
+    params[6 + fields] = p->padding;
+    plain_write(f, &(plain_nodes){ops, names, n_inputs, inputs, n_params, params, 3, 2, (size_t)(6 + n_params[1]), 2, p->opset});
+}
+
+static void test_padding(void)
+{
+    static const padded cases[] = {
+        {"conv2d", 1, 0, NOT_STORED, 8},          {"conv2d", 1, -1, NOT_STORED, 6},        {"conv2d", 2, -1, NOT_STORED, 6},
+        {"conv2d", 1, 2, NOT_STORED, 10},         {"conv2d", 2, 1, NOT_STORED, 8},         {"conv2d", 1, -2, NOT_STORED, REFUSED},
+        {"conv2d", 3, 0, NOT_STORED, 8},          {"conv2d", 3, 2, NOT_STORED, REFUSED},   {"conv2d", 3, -1, NOT_STORED, REFUSED},
+        {"conv2d", 3, 0, BS_PAD_DEFAULT, 8},      {"conv2d", 3, 0, BS_PAD_VALID, 6},       {"conv2d", 3, 0, BS_PAD_EXPLICIT, 6},
+        {"conv2d", 3, 2, BS_PAD_EXPLICIT, 10},    {"conv2d", 3, 1, BS_PAD_VALID, REFUSED}, {"conv2d", 3, 1, BS_PAD_DEFAULT, REFUSED},
+        {"conv2d", 3, 0, 3, REFUSED},             {"conv2d", 3, 0, -1, REFUSED},           {"deconv2d", 1, 0, NOT_STORED, 18},
+        {"deconv2d", 2, 1, NOT_STORED, 16},       {"deconv2d", 1, -1, NOT_STORED, REFUSED}, {"deconv2d", 3, 1, NOT_STORED, REFUSED},
+        {"deconv2d", 3, 1, BS_PAD_EXPLICIT, 16},  {"deconv2d", 3, 0, BS_PAD_VALID, 18},    {"pool2d", 1, 0, NOT_STORED, 6},
+        {"pool2d", 2, 1, NOT_STORED, 8},          {"pool2d", 1, 2, NOT_STORED, REFUSED},   {"pool2d", 1, 7, NOT_STORED, 1},
+        {"pool2d", 3, 1, NOT_STORED, REFUSED},    {"pool2d", 3, 1, BS_PAD_EXPLICIT, 8},    {"pool2d", 3, 1, BS_PAD_VALID, REFUSED},
+        {"pool2d", 3, 0, BS_PAD_VALID, 6},
+    };
+    static forge f;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const padded *p = &cases[i];
+        bs_arena arena;
+        bs_error error = {BS_OK, NULL, 0, 0, ""};
+        char line[256] = "", shape[32];
+        padded_write(&f, p);
+        bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
+        bs_model *model = bs_model_open_memory(&arena, f.bytes, f.n, &error);
+        const bs_graph_desc room = bs_model_graph_desc(model);
+        bs_graph *graph = model ? bs_graph_create(&arena, &room) : NULL;
+        const bs_status status = bs_model_build(model, graph, NULL, &error);
+        bs_graph_describe(graph, 2, line, sizeof line);
+        snprintf(shape, sizeof shape, p->height == 1 ? "[1]" : "[1, %d,", p->height);
+        check(p->height == REFUSED ? model && status == BS_ERROR_ARGUMENT : status == BS_OK && strstr(line, shape),
+              "%s of set %u, pad %d, padding %d: %s", p->op, (unsigned)p->opset, p->pad, p->padding, status == BS_OK ? line : error.message);
+    }
+}
+
+/* What opening takes is told ahead, to the byte: that is enough, less is not, and the refusal asks for all of it at once. */
+static bool exact(const char *what, const char *path, const bs_reader *reader, const forge *f)
+{
+    static uint8_t memory[1 << 20];
+    bs_platform plain = *bs_platform_default();
+    plain.file_open_direct = NULL; /* nothing is tried in the arena */
+    bs_error error = {BS_OK, NULL, 0, 0, ""};
+    const size_t bytes = path     ? bs_model_file_bytes(&plain, path, &error)
+                         : reader ? bs_model_reader_bytes(reader, &error)
+                                  : bs_model_memory_bytes(f->bytes, f->n, &error);
+    int32_t opened = 0, refused = 0, asked = 0;
+    for (size_t skip = 0; bytes > 0 && bytes + BS_ALIGNMENT <= sizeof memory && skip < BS_ALIGNMENT; skip += 16)
+        for (size_t less = 0; less < bytes; less += less < 256 ? BS_ALIGNMENT : bytes / 16 + 1) {
+            bs_arena arena;
+            bs_arena_init(&arena, "index", memory + skip, bytes - less);
+            const size_t aligned = arena.size;
+            bs_model *model = path     ? bs_model_open_file(&arena, &plain, path, &error)
+                              : reader ? bs_model_open_reader(&arena, reader, &error)
+                                       : bs_model_open_memory(&arena, f->bytes, f->n, &error);
+            const bool fits = aligned / BS_ALIGNMENT * BS_ALIGNMENT >= bytes - BS_ALIGNMENT;
+            opened += fits && model && arena.high_water == bytes - BS_ALIGNMENT;
+            opened -= fits;
+            refused += !fits && model;
+            asked += !fits && (error.status != BS_ERROR_ARENA || error.needed != bytes - BS_ALIGNMENT || error.available != aligned || arena.used != 0);
+            bs_model_close(model);
+        }
+    return check(bytes > 0 && opened == 0 && refused == 0 && asked == 0, "%s: %d bytes are enough, and less is not %s", what, (int)bytes, error.message);
+}
+
+static void test_bytes(void)
+{
+    static forge f;
+    tiny_write(&f, (extra)0);
+    const bs_reader reader = {.user = &f, .read = read_forge, .size = f.n};
+    exact("memory", NULL, NULL, &f);
+    exact("a reader", NULL, &reader, &f);
+    exact("models/sr2x.gguf", "models/sr2x.gguf", NULL, &f);
+    exact("models/sr2x_video.gguf", "models/sr2x_video.gguf", NULL, &f);
+    exact("models/moe_text.gguf", "models/moe_text.gguf", NULL, &f);
+    padded_write(&f, &(padded){"conv2d", 1, 0, NOT_STORED, 8});
+    exact("a file without weights", NULL, NULL, &f);
+    bs_error error = {BS_OK, NULL, 0, 0, ""};
+    check(bs_model_memory_bytes("GGUX", 4, &error) == 0 && error.status == BS_ERROR_FORMAT, "what is no model: %s", error.message);
+    bs_arena arena;
+    static uint8_t memory[1 << 16];
+    const size_t bytes = bs_model_file_bytes(NULL, "models/sr2x.gguf", &error);
+    bs_arena_init(&arena, "index", memory + 16, bytes);
+    bs_model *model = bs_model_open_file(&arena, NULL, "models/sr2x.gguf", &error);
+    bs_model_facts facts;
+    bs_model_facts_get(model, &facts);
+    check(model && arena.high_water <= bytes, "by the default platform too, and there is room to try a direct read (%s)", facts.direct ? "it works" : "not here");
+    bs_model_close(model);
+}
+
 int main(void)
 {
+    test_bytes();
+    test_padding();
     test_same_as_by_hand();
     test_codes();
     test_widened();

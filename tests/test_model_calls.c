@@ -83,7 +83,7 @@ static void test_graphs(void)
         wrong += bs_model_build(model, graphs[i], NULL, &error) != BS_ERROR_ARGUMENT;
     check(wrong == 0 && bs_model_build(NULL, graphs[5], NULL, &error) == BS_ERROR_ARGUMENT, "a graph that is not empty: %s", error.message);
     check(bs_model_build(model, graphs[4], NULL, &error) == BS_ERROR_SHAPE, "a graph that failed before: %s", error.message);
-    const bs_graph_desc small = {4, 4, 64};
+    const bs_graph_desc small = {.max_nodes = 4, .max_values = 4, .max_text_bytes = 64};
     check(bs_model_build(model, bs_graph_create(&arena, &small), NULL, &error) == BS_ERROR_LIMIT, "a graph that is too small: %s", error.message);
     check(bs_model_build(model, graphs[5], NULL, &error) == BS_OK, "an empty one is built");
 }
@@ -264,8 +264,8 @@ static void call_weight(size_t index, const char *name)
     const uint64_t length = strlen(name);
     const size_t at = forge_find(&file, "brainstorm.weight.name", AT_STRING, index);
     memcpy(text, &length, 8);
-    memcpy(text + 8, name, length);
-    forge_splice(&file, at, 8 + (size_t)forge_read_u64(&file, at), text, 8 + length, TINY_ALIGNMENT);
+    memcpy(text + 8, name, (size_t)length);
+    forge_splice(&file, at, 8 + (size_t)forge_read_u64(&file, at), text, 8 + (size_t)length, TINY_ALIGNMENT);
 }
 
 static void test_twins(void)
@@ -313,7 +313,7 @@ static void test_reader_gives_back(void)
     bs_arena_take(&arena, 100);
     const size_t mark = arena.used;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        const bs_source source = {file.bytes, {NULL, NULL, 0, 1}, ends[i]};
+        const bs_source source = {file.bytes, {NULL, NULL, 0, 1}, bs_bytes_of(ends[i])};
         wrong += bs_gguf_open(&gguf, &source, &arena, &error) == BS_OK || arena.used != mark;
     }
     check(wrong == 0, "a GGUF file that is refused leaves the arena as it was: %s", error.message);

@@ -120,8 +120,10 @@ check "a policy that does not run" refuses 2 "expected reuse, lru or lfu" --poli
 check "speculation that is neither" refuses 2 "expected auto or off" --speculate yes
 check "a profile that cannot be made" refuses 1 "none/p: " --profile "$work/none/p"
 check "a trace that cannot be made" refuses 1 "none/t: " --trace "$work/none/t"
-check "a profile over the model" refuses 2 "the profile and the model are the same file" --model "$work/m" --profile "$work/m"
-check "a trace over the model" refuses 2 "the trace and the model are the same file" --model "$work/m" --trace "$work/m"
+cp models/moe_text.gguf "$work/m"
+check "a profile over the model" refuses 1 "the profile and the model are the same file" --model "$work/m" --profile "$work/m"
+check "a trace over the model" refuses 1 "the trace and the model are the same file" --model "$work/m" --trace "$work/m"
+check "which is as it was" cmp models/moe_text.gguf "$work/m"
 check "a profile over the trace" refuses 1 "same file" --profile "$work/p" --trace "$work/p"
 check "an unknown option is refused" refuses 2 "unknown option --lenght" --lenght 5
 check "a word that is no option" refuses 2 "a prompt is --prompt TEXT" hello
@@ -130,8 +132,11 @@ check "no length" refuses 2 "expected 1 .. 1000000" --length 0
 check "a length that is no number" refuses 2 "expected 1 .. 1000000" --length ten
 check "too many sequences" refuses 2 "expected 1 .. 32" --sequences 33
 check "a temperature that is no number" refuses 2 "expected 0 .. 10" --temperature nan
-check "a missing model" refuses 1 "cannot be opened" --model "$work/none.gguf"
+check "a missing model" refuses 1 "none.gguf: cannot be opened: No such file" --model "$work/none.gguf"
 check "another network's model" refuses 1 "models/sr2x.gguf" --model models/sr2x.gguf
+head -c 20000 models/moe_text.gguf >"$work/cut.gguf"
+check "a model cut short" refuses 1 "cut.gguf: " --model "$work/cut.gguf"
+check "which is named once" test "$(grep -o cut.gguf "$work/refused.err" | wc -l)" -eq 1
 check "a prompt beyond ASCII" refuses 1 "character 4 (byte 195)" --prompt "caf$(printf '\303\251')"
 
 check_end

@@ -18,7 +18,7 @@ static bs_graph *new_graph(void)
 {
     bs_arena arena;
     bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
-    return bs_graph_create(&arena, &(bs_graph_desc){64, 64, 8192});
+    return bs_graph_create(&arena, &(bs_graph_desc){.max_nodes = 64, .max_values = 64, .max_text_bytes = 8192});
 }
 
 /* ---------------------------------------------------------------------------------------------- what comes of a graph */
@@ -45,7 +45,7 @@ static void use(bs_graph *g, bs_value value, const char *name)
     const bs_value_info info = *bs_value_get(g, value.id);
     const bs_domain *domain = &g->domains[info.domain];
     if (domain->kind == BS_DOMAIN_PATH) {
-        bs_value values[BS_MAX_PATHS] = {{0}};
+        bs_value values[TEST_PATHS] = {{0}};
         values[domain->path] = value;
         use(g, bs_gather(g, (bs_router){domain->router}, values, none, &(bs_gather_desc){.mode = BS_GATHER_SELECT}), name);
     } else if (info.domain == 0)
@@ -468,12 +468,14 @@ static void test_graph_descs(void)
 {
     int32_t sound = 0, made = 0;
     for (int32_t k = 0; k < NUMBERS * NUMBERS * NUMBERS; k++) {
-        const bs_graph_desc d = {numbers[k % NUMBERS], numbers[k / NUMBERS % NUMBERS], numbers[k / NUMBERS / NUMBERS]};
+        const bs_graph_desc d = {.max_nodes = numbers[k % NUMBERS],
+                                 .max_values = numbers[k / NUMBERS % NUMBERS],
+                                 .max_text_bytes = numbers[k / NUMBERS / NUMBERS]};
         bs_arena arena;
         bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
         const size_t bytes = bs_graph_bytes(&d);
         bs_graph *g = bytes <= sizeof graph_memory ? bs_graph_create(&arena, &d) : NULL;
-        sound += bytes < (size_t)1 << 31 && (g == NULL || arena.used == bytes) && (bytes != 0 || g == NULL);
+        sound += bytes < (size_t)1 << 35 && (g == NULL || arena.used == bytes) && (bytes != 0 || g == NULL);
         if (g) {
             use(g, bs_input(g, "x", BS_F32, BS_SHAPE1(4)), "y");
             sound -= !is_bounded(g);

@@ -405,7 +405,7 @@ static void test_linear_of_devices(void)
             r.plan.tier = BS_TIER_CUDA;
             r.plan.half = half;
             r.op->plan(g, r.node, BS_CONV_AUTO, 1, 1, &r.plan);
-            uint8_t *prepared = pool_take(r.plan.prepared_bytes);
+            uint8_t *prepared = pool_take((size_t)bs_bytes_figure(r.plan.prepared_bytes));
             r.op->prepare(g, r.node, &r.plan, r.weights, prepared);
             const int32_t line = half ? 16 : 32;
             const float *weight = r.weights[0];
@@ -416,7 +416,7 @@ static void test_linear_of_devices(void)
                     const float there = bs_load_f32(prepared + o * line, half ? BS_F16 : BS_F32, k);
                     same = same && there == (half ? bs_f16_to_f32(bs_f32_to_f16(expected)) : expected);
                 }
-            const float *bias = (const float *)(const void *)(prepared + bs_align_u64(3 * (uint64_t)line));
+            const float *bias = (const float *)(const void *)(bs_bytes_at(prepared, bs_bytes_align(bs_bytes_array(line, 3))));
             for (int32_t o = 0; o < 3; o++)
                 same = same && bias[o] == (with ? ((const float *)r.weights[1])[o] : 0);
             check(same, "weights of a device in %s: padded lines, then the bias%s", half ? "f16" : "f32",

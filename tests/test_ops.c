@@ -92,7 +92,7 @@ CONV(conv_depthwise, .out = 6, .groups = BS_DEPTHWISE, .act = BS_RELU)
 CONV(conv_norm, .out = 9, .batch_norm = 1, .no_bias = 1, .act = BS_PRELU)
 CONV(conv_norm_wide, .out = 16, .batch_norm = 1, .act = BS_RELU)
 CONV(conv_rect, .out = 4, .kernel_h = 1, .kernel_w = 5, .act = BS_LEAKY_RELU)
-CONV(conv_valid, .out = 3, .kernel = 4, .pad = BS_PAD_VALID, .no_bias = 1, .act = BS_CLIP, .act_param = 0.5f)
+CONV(conv_valid, .out = 3, .kernel = 4, .padding = BS_PAD_VALID, .no_bias = 1, .act = BS_CLIP, .act_param = 0.5f)
 CONV(conv_wide, .out = 16, .act = BS_RELU)
 CONV(conv_sigmoid, .out = 17, .kernel = 1, .act = BS_SIGMOID)
 CONV(conv_half, .out = 5, .kernel = 2, .stride = 2)
@@ -104,8 +104,8 @@ CONV(conv_large, .out = 3, .kernel = 7, .stride = 2, .act = BS_TANH)
     {                                                                                            \
         return bs_deconv2d(g, x[0], &(bs_deconv2d_desc){.name = "deconv", __VA_ARGS__});         \
     }
-DECONV(deconv_k4, .out = 3, .kernel = 4, .stride = 2, .pad = 1)
-DECONV(deconv_k9, .out = 1, .kernel = 9, .stride = 2, .pad = 4, .output_pad = 1, .act = BS_RELU)
+DECONV(deconv_k4, .out = 3, .kernel = 4, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1)
+DECONV(deconv_k9, .out = 1, .kernel = 9, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 4, .output_pad = 1, .act = BS_RELU)
 DECONV(deconv_sparse, .out = 2, .kernel = 2, .stride = 3, .act = BS_TANH)
 DECONV(deconv_default, .out = 3, .no_bias = 1)
 DECONV(deconv_k3s3, .out = 4, .kernel = 3, .stride = 3, .act = BS_PRELU)
@@ -172,9 +172,9 @@ static bs_value topk(bs_graph *g, const bs_value *x)
 }
 #define POOL(...) bs_pool2d(g, x[0], &(bs_pool2d_desc){__VA_ARGS__})
 BUILD(pool_average, POOL(.kind = BS_POOL_AVERAGE))
-BUILD(pool_average_pad, POOL(.kernel = 3, .stride = 2, .pad = 1))
-BUILD(pool_average_count, POOL(.kernel = 3, .stride = 1, .pad = 1, .count_pad = 1))
-BUILD(pool_max, POOL(.kind = BS_POOL_MAX, .kernel = 3, .stride = 2, .pad = 1))
+BUILD(pool_average_pad, POOL(.kernel = 3, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1))
+BUILD(pool_average_count, POOL(.kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1, .count_pad = 1))
+BUILD(pool_max, POOL(.kind = BS_POOL_MAX, .kernel = 3, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1))
 BUILD(pool_global, POOL(.global = 1))
 BUILD(pool_global_max, POOL(.kind = BS_POOL_MAX, .global = 1))
 #undef POOL
@@ -332,7 +332,7 @@ static bool case_weights(const vector_case *c, op_run *r)
     const int32_t n = r->op->weights ? r->op->weights(r->graph, r->node, specs) : 0;
     for (int32_t i = 0; i < n; i++) {
         tensor w;
-        if (!vector_find(c->name, specs[i].suffix, false, &w) || (uint64_t)tensor_elements(&w) != bs_weight_elements(&specs[i]))
+        if (!vector_find(c->name, specs[i].suffix, false, &w) || (uint64_t)tensor_elements(&w) != bs_bytes_figure(bs_weight_elements(&specs[i])))
             return false;
         r->weights[i] = w.data;
     }
@@ -433,12 +433,13 @@ static int32_t some_extent(void) { return 1 + check_below(check_below(4) ? 12 : 
 static void build_random_conv(bs_graph *g, int32_t channels, int32_t h, int32_t w)
 {
     const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(channels, h, w));
-    const int32_t groups = check_below(3) ? 1 : channels;
+    const int32_t groups = check_below(3) ? 1 : channels, padding = check_below(3) ? BS_PAD_DEFAULT : check_below(3);
     const bs_conv2d_desc desc = {.name = "conv",
                                  .out = groups * (1 + check_below(check_below(2) ? 8 : 40)),
                                  .kernel = 1 + check_below(5),
                                  .stride = 1 + check_below(4) / 3,
-                                 .pad = check_below(3) ? 0 : check_below(6) - 1,
+                                 .padding = padding,
+                                 .pad = padding == BS_PAD_EXPLICIT ? check_below(5) : 0,
                                  .dilation = 1 + check_below(5) / 4,
                                  .groups = groups,
                                  .batch_norm = check_below(2),
@@ -456,6 +457,7 @@ static void build_random_deconv(bs_graph *g, int32_t channels, int32_t h, int32_
                                    .out = 1 + check_below(20),
                                    .kernel = kernel,
                                    .stride = stride,
+                                   .padding = BS_PAD_EXPLICIT,
                                    .pad = check_below(kernel) / 2,
                                    .output_pad = check_below(stride),
                                    .no_bias = check_below(2),
@@ -780,7 +782,7 @@ static void test_symbols(void)
     check(dim_of(g, down, 1) == dim_of(g, x, 1), "symbols: unshuffle undoes shuffle");
     check(dim_of(g, bs_resize(g, bs_slice(g, x, &(bs_slice_desc){.length = 1}), NULL), 2) == dim_of(g, up, 2), "symbols: shuffle and resize by 2 agree");
     const bs_value a = bs_conv2d(g, x, &(bs_conv2d_desc){.name = "a", .out = 4, .stride = 2});
-    const bs_value b = bs_pool2d(g, x, &(bs_pool2d_desc){.kernel = 3, .stride = 2, .pad = 1});
+    const bs_value b = bs_pool2d(g, x, &(bs_pool2d_desc){.kernel = 3, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1});
     check(dim_of(g, a, 1) == dim_of(g, b, 1) && bs_dim_max(g, dim_of(g, a, 1)) == 540, "symbols: strided convolution and pooling agree");
     const bs_value flat = bs_reshape(g, bs_reduce(g, x, &(bs_reduce_desc){.axis = 1}), BS_SHAPE1(-1));
     check(flat.id && bs_dim_max(g, dim_of(g, flat, 0)) == 4 * 1920, "symbols: reshape collects a symbol times a constant");
@@ -809,10 +811,10 @@ REFUSE(no_desc, bs_conv2d(g, x[0], NULL))
 REFUSE(bad_groups, CONV_OF(x[0], .out = 8, .groups = 4))
 REFUSE(conv_bytes, CONV_OF(x[1], .out = 8))
 REFUSE(conv_rank, CONV_OF(x[2], .out = 8))
-REFUSE(conv_small, CONV_OF(x[0], .out = 8, .kernel = 21, .pad = BS_PAD_VALID))
+REFUSE(conv_small, CONV_OF(x[0], .out = 8, .kernel = 21, .padding = BS_PAD_VALID))
 REFUSE(conv_act, CONV_OF(x[0], .out = 8, .act = 99))
-REFUSE(conv_cut_valid, CONV_OF(c[0], .out = 8, .pad = BS_PAD_VALID))
-REFUSE(conv_cut_wide, CONV_OF(c[0], .out = 8, .kernel = 4, .pad = 2))
+REFUSE(conv_cut_valid, CONV_OF(c[0], .out = 8, .padding = BS_PAD_VALID))
+REFUSE(conv_cut_wide, CONV_OF(c[0], .out = 8, .kernel = 4, .padding = BS_PAD_EXPLICIT, .pad = 2))
 REFUSE(conv_cut_stride, CONV_OF(c[0], .out = 8, .stride = 3))
 REFUSE(deconv_cut, bs_deconv2d(g, c[0], &(bs_deconv2d_desc){.name = "up", .out = 3, .stride = 2}))
 REFUSE(deconv_output, bs_deconv2d(g, x[0], &(bs_deconv2d_desc){.name = "up", .out = 3, .stride = 2, .output_pad = 2}))
@@ -852,7 +854,7 @@ REFUSE(pad_cut, bs_pad(g, c[0], &(bs_pad_desc){.name = "border", .top = 1}))
 REFUSE(pad_negative, bs_pad(g, x[0], &(bs_pad_desc){.name = "border", .left = -1}))
 REFUSE(softmax_cut, bs_softmax(g, c[0]))
 REFUSE(norm_bytes, bs_layer_norm(g, x[1], &(bs_norm_desc){.name = "ln"}))
-REFUSE(pool_pad, bs_pool2d(g, x[0], &(bs_pool2d_desc){.name = "p", .kernel = 3, .pad = 2}))
+REFUSE(pool_pad, bs_pool2d(g, x[0], &(bs_pool2d_desc){.name = "p", .kernel = 3, .padding = BS_PAD_EXPLICIT, .pad = 2}))
 REFUSE(pool_cut, bs_pool2d(g, c[0], &(bs_pool2d_desc){.name = "p", .kernel = 3}))
 REFUSE(resize_type, bs_resize(g, bs_convert(g, x[0], &(bs_convert_desc){.dtype = BS_F16}), NULL))
 REFUSE(resize_factor_large, bs_resize(g, x[0], &(bs_resize_desc){.name = "up", .factor = 17}))

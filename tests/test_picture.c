@@ -685,8 +685,74 @@ static void test_glyphs(void)
     finish();
 }
 
+/* --- codes that are none ------------------------------------------------------------------ */
+
+static bool flat(const picture_plane *p, int code)
+{
+    for (int y = 0; y < p->height; y++)
+        for (int x = 0; x < p->width; x++)
+            if (get(p, x, y) != code)
+                return false;
+    return true;
+}
+
+static bool equal_planes(const picture_plane *a, const picture_plane *b)
+{
+    for (int y = 0; y < a->height; y++)
+        for (int x = 0; x < a->width; x++)
+            if (get(a, x, y) != get(b, x, y))
+                return false;
+    return true;
+}
+
+static void test_codes_above_the_largest(void)
+{
+    begin("codes above the largest count as the largest, when doubled, halved and measured");
+    static store stores[4];
+    static const int codes[] = {1024, 1100, 2048, 32767, 32768, 50000, 65535};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        picture_plane in = plane(&stores[0], 20, 18, 10), up = plane(&stores[1], 40, 36, 10),
+                      down = plane(&stores[2], 10, 9, 10);
+        for (int k = 0; k < 20 * 18; k++)
+            set(&in, k % 20, k / 20, codes[i]);
+        for (int siting = 0; siting < 4; siting++) {
+            picture_double(&up, &in, (picture_siting)(siting & 1), (picture_siting)(siting >> 1), 0, 36, scratch);
+            check(flat(&up, 1023), "a flat plane of %d is %d when doubled", codes[i], get(&up, 20, 18));
+        }
+        picture_halve(&down, &in, 0, 9, scratch);
+        check(flat(&down, 1023), "a flat plane of %d is %d when halved", codes[i], get(&down, 5, 4));
+    }
+    for (int round = 0; round < 40; round++) {
+        static store over_store, clipped_store, a_store, b_store;
+        static double sums[40 * 5];
+        picture_plane over = plane(&over_store, 20, 18, 10), clipped = plane(&clipped_store, 20, 18, 10);
+        for (int k = 0; k < 20 * 18; k++) {
+            int code = random_bits() & 1 ? random_below(65536) : random_below(1100);
+            set(&over, k % 20, k / 20, code);
+            set(&clipped, k % 20, k / 20, code < 1023 ? code : 1023);
+        }
+        picture_plane a = plane(&a_store, 40, 36, 10), b = plane(&b_store, 40, 36, 10);
+        picture_double(&a, &over, PICTURE_COSITED, PICTURE_BETWEEN, 0, 36, scratch);
+        picture_double(&b, &clipped, PICTURE_COSITED, PICTURE_BETWEEN, 0, 36, scratch);
+        check(equal_planes(&a, &b), "doubling differs");
+        a = plane(&a_store, 10, 9, 10), b = plane(&b_store, 10, 9, 10);
+        picture_halve(&a, &over, 0, 9, scratch);
+        picture_halve(&b, &clipped, 0, 9, scratch);
+        check(equal_planes(&a, &b), "halving differs");
+        picture_plane black = plane(&a_store, 20, 18, 10);
+        for (int k = 0; k < 20 * 18; k++)
+            set(&black, k % 20, k / 20, random_below(1024));
+        check(quality_squared_error(&over, &black, 0) == quality_squared_error(&clipped, &black, 0) &&
+                  quality_squared_error(&over, &clipped, 0) == 0,
+              "the squared error differs");
+        check(quality_ssim(&over, &black, 0, sums) == quality_ssim(&clipped, &black, 0, sums), "SSIM differs");
+    }
+    finish();
+}
+
 int main(void)
 {
+    test_codes_above_the_largest();
     test_doubling_is_exact();
     test_ramps_stay_in_place();
     test_wrong_phase_is_seen();

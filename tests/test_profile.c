@@ -575,7 +575,7 @@ static void test_damages(void)
         {"a policy that is not known", 48, 99, 4, BS_ERROR_FORMAT, "policy"},
         {"a negative policy", 48, 0xffffffff, 4, BS_ERROR_FORMAT, "policy"},
         {"a router of no paths", ROUTERS + 64, 0, 4, BS_ERROR_FORMAT, "router 1"},
-        {"a router of 65 paths", ROUTERS + 72 + 64, 65, 4, BS_ERROR_FORMAT, "router 2"},
+        {"a router of 32768 paths", ROUTERS + 72 + 64, 32768, 4, BS_ERROR_FORMAT, "router 2"},
         {"a name that is not plain", ROUTERS, 0x1b, 1, BS_ERROR_FORMAT, "router 1"},
         {"a unit of router 3", UNITS + 88 + 64, 3, 4, BS_ERROR_FORMAT, "unit 1"},
         {"a unit of path 4", UNITS + 88 + 68, 4, 4, BS_ERROR_FORMAT, "unit 1"},

@@ -254,7 +254,10 @@ static void test_sink(void)
         bs_error error = {BS_OK, NULL, 0, 0, ""};
         uint64_t dropped = 1;
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-        if (!check(profile_sink_open(&sink, path, &error), "a profile goes to %s %s", names[i], error.message))
+        files f;
+        files_begin(&f);
+        if (!check(profile_sink_open(&sink, &f, path, NULL, &error), "a profile goes to %s %s", names[i],
+                   error.message))
             continue;
         const bs_profile_header_desc header = synth_header();
         bs_profile_header(sink.profile, &header);
@@ -262,12 +265,17 @@ static void test_sink(void)
         for (int32_t run = 0; run < 40; run++)
             synth_run(&s, run);
         check(profile_sink_close(&sink, &dropped) && dropped == 0, "and is whole");
+        files_end(&f);
     }
     check(same_files("synth.bsp", "sink.bsp") && same_files("synth.json", "sink.json"), "with the same bytes as any other way");
     profile_sink sink;
     bs_error error;
-    check(!profile_sink_open(&sink, "/nowhere/at.all", &error) && error.message[0] && profile_sink_close(&sink, NULL),
+    files f;
+    files_begin(&f);
+    check(!profile_sink_open(&sink, &f, "/nowhere/at.all", NULL, &error) && error.message[0] &&
+              profile_sink_close(&sink, NULL),
           "a file that cannot be made is said, and nothing is left to close");
+    files_end(&f);
 }
 
 /* --- trace ------------------------------------------------------------------------------------------------- */
@@ -311,8 +319,9 @@ static void test_trace(const synth_bytes *b)
         same &= trace_in_pieces(b, "pieces.json", piece) && same_files("synth.json", "pieces.json");
     check(same, "the same comes of a profile's bytes in pieces of any size");
     check(brainstorm("trace --help") == 0 && says("usage: brainstorm trace"), "trace has a help of its own");
-    check(brainstorm("trace a") == 2 && brainstorm("trace a a") == 2, "trace takes two files");
-    check(on_profile("trace %s /nowhere/at.all", "synth.bsp") == 1 && says("cannot be written"), "a file that cannot be made is said");
+    check(brainstorm("trace a") == 2 && brainstorm("trace a b c") == 2, "trace takes two files");
+    check(on_profile("trace %s /nowhere/at.all", "synth.bsp") == 1 && says("cannot be opened: No such file"),
+          "a file that cannot be made is said");
 }
 
 static void test_trace_of_anything(void)

@@ -524,7 +524,7 @@ static void test_workspace(void)
     int32_t bad = 0;
     for (int32_t i = 0; i < 40; i++) {
         random_trace(1 + check_below(20), true);
-        const size_t bytes = bs_replay_bytes(&trace);
+        const size_t bytes = bs_replay_bytes(&trace) - BS_ALIGNMENT; /* aligned */
         const bs_replay_desc d = {.slot_bytes = 1 << 20, .bytes_per_second = 1000000000};
         bs_arena arena;
         memset(workspace_memory + bytes, 0xA5, 256);

@@ -18,7 +18,7 @@ static bs_graph *new_graph(void)
     bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
     weights.table.count = 0;
     weights.next = NULL;
-    return bs_graph_create(&arena, &(bs_graph_desc){2048, 1000, 1 << 17});
+    return bs_graph_create(&arena, &(bs_graph_desc){.max_nodes = 2048, .max_values = 1000, .max_text_bytes = 1 << 17});
 }
 
 /* ------------------------------------------------------------------------------------------------------ one trial */
@@ -31,7 +31,7 @@ typedef struct trial {
     fill fill;
     int32_t width, rows;
     bool knob, patches;
-    int32_t ints[2][BS_MAX_PATHS];
+    int32_t ints[2][TEST_PATHS];
 } trial;
 
 static const char *const fill_names[] = {"ties", "floats", "large integers"};
@@ -58,7 +58,7 @@ static trial random_trial(bs_protocol protocol, bs_dtype dtype)
     trial t;
     memset(&t, 0, sizeof t);
     t.d = (bs_route_desc){
-        .name = "r", .protocol = (int32_t)protocol, .paths = rg_flip(10) ? BS_MAX_PATHS : 1 + check_below(8)};
+        .name = "r", .protocol = (int32_t)protocol, .paths = rg_flip(10) ? TEST_PATHS : 1 + check_below(8)};
     t.dtype = dtype;
     t.fill = protocol == BS_ROUTE_LABEL || protocol == BS_ROUTE_TABLE || protocol == BS_ROUTE_CALLBACK
                  ? FILL_SMALL
@@ -82,7 +82,7 @@ static trial random_trial(bs_protocol protocol, bs_dtype dtype)
         t.d.fallback = check_below((all < t.d.paths ? all : t.d.paths) + 1);
         t.d.floor = rg_flip(50) ? 0 : check_below(t.fill == FILL_LARGE ? 1 << 20 : 100);
     }
-    for (int32_t i = 0; i < BS_MAX_PATHS; i++) {
+    for (int32_t i = 0; i < TEST_PATHS; i++) {
         t.ints[0][i] = protocol == BS_ROUTE_TABLE ? check_below(t.d.paths) : check_below(rg_flip(20) ? 1 << 24 : 100);
         t.ints[1][i] = check_below(t.d.paths);
     }
@@ -95,7 +95,7 @@ static void add_gathers(bs_graph *g, const trial *t, bs_router r, bs_value x, bs
 {
     static const char *const names[2][4] = {{"place", "add", "weighted", "select"},
                                             {"place_on", "add_on", "weighted_on", "select_on"}};
-    bs_value worked[BS_MAX_PATHS], moved[BS_MAX_PATHS];
+    bs_value worked[TEST_PATHS], moved[TEST_PATHS];
     const bool many = g->routers[r.id].max_paths_per_cell > 1;
     const int32_t missing = rg_flip(50) ? check_below(t->d.paths) : -1;
     for (int32_t p = 0; p < t->d.paths; p++) {
@@ -383,6 +383,32 @@ static void test_callback(void)
               r.error.message);
         bs_session_close(r.session);
     }
+}
+
+/* SELECT takes the path of the largest gate. Where that one gives nothing the cell has no row: not the next best one's. */
+static void test_select_nothing(void)
+{
+    static const float scores[4][3] = {{3, 2, 1}, {1, 3, 2}, {2, 2, 1}, {1, 2, 2}};
+    static const float expected[2][4] = {{0, 13, 0, 12}, {3, 13, 2, 12}}; /* without and with a residual */
+    for (int32_t with = 0; with < 2; with++)
+        for (int32_t order = 1; order <= 2; order++) {
+            const bs_plan_desc desc = {.order = order, .threads = 1};
+            rig r;
+            float in[4][3], out[4][3] = {{0}};
+            bs_graph *g = new_graph();
+            const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(4, 3)), none);
+            const bs_router route = bs_route(g, x, none, &(bs_route_desc){.name = "r", .protocol = BS_ROUTE_TOPK, .k = 2, .paths = 3});
+            bs_value ways[3] = {none, bs_affine(g, bs_scatter(g, route, 1, x), 1, 10), bs_affine(g, bs_scatter(g, route, 2, x), 1, 20)};
+            bs_output(g, "y", bs_collect(g, bs_gather(g, route, ways, with ? x : none, &(bs_gather_desc){.mode = BS_GATHER_SELECT})));
+            memcpy(in, scores, sizeof in);
+            const bs_buffer from = {in, BS_F32, 2, {4, 3, 0, 0}, {0}}, to = {out, BS_F32, 2, {4, 3, 0, 0}, {0}};
+            bool ok = rig_plan(&r, g, &desc) && rig_session(&r, NULL, NULL, 0) && bs_bind(r.session, "x", &from, &r.error) == BS_OK &&
+                      bs_bind(r.session, "y", &to, &r.error) == BS_OK && bs_run(r.session, &r.error) == BS_OK;
+            for (int32_t row = 0; ok && row < 4; row++) /* the largest of what is there: 13 is path 1's of a score 3 */
+                ok = out[row][row == 0 || row == 2 ? 0 : 1] == expected[with][row];
+            check(ok, "the path of the largest gate gives nothing: %s, order %d %s", with ? "the residual" : "zero", order, r.error.message);
+            bs_session_close(r.session);
+        }
 }
 
 /* ---------------------------------------------------------------------------------------------------------- nested */
@@ -858,6 +884,7 @@ int main(int argc, char **argv)
     test_bad_paths(BS_ROUTE_TABLE, 0);
     test_bad_paths(BS_ROUTE_BUDGET, 1);
     test_callback();
+    test_select_nothing();
     test_nested();
     test_wide_below();
     test_budget();

@@ -103,7 +103,7 @@ static bs_status attention_step(const int32_t *lengths, bool cached, uint64_t se
         strided_past[2 * s] = history_count[s];
         rows += lengths[s];
     }
-    check_state = seed * 0x9E3779B97F4A7C15u + 1;
+    check_state = check_mixed(seed);
     for (int32_t i = 0; i < rows * D; i++) {
         (&q_now[0][0])[i] = 2 * check_float();
         (&kv_now[0][0][0])[i] = 2 * check_float();

@@ -84,8 +84,8 @@ static void test_wrong_buffers(void)
         {"frame", dense(floats, BS_F32, 2, 5, 6, 0), BS_ERROR_SHAPE, "rank 2"},
         {"frame", dense(floats, BS_F32, 3, 3, 5, 6), BS_ERROR_SHAPE, "dimension 0 is 3, expected 2"},
         {"frame", dense(floats, BS_F32, 3, 1, 5, 6), BS_ERROR_SHAPE, "dimension 0 is 1, expected 2"},
-        {"frame", dense(floats, BS_F32, 3, 2, 27, 6), BS_ERROR_SHAPE, "dimension 1 is 27, expected H<=26"},
-        {"frame", dense(floats, BS_F32, 3, 2, 5, 0), BS_ERROR_SHAPE, "dimension 2 is 0"},
+        {"frame", dense(floats, BS_F32, 3, 2, 27, 6), BS_ERROR_SHAPE, "dimension 1 is 27, expected 1<=H<=26"},
+        {"frame", dense(floats, BS_F32, 3, 2, 5, 0), BS_ERROR_SHAPE, "dimension 2 is 0, expected 1<=W<=21"},
         {"frame", dense(floats, BS_F32, 3, 2, 5, -1), BS_ERROR_SHAPE, "dimension 2 is -1"},
         {"twice", dense(floats, BS_F32, 3, 1, 53, 6), BS_ERROR_SHAPE, "2H<=52"},
         {"line_out", dense(floats, BS_F32, 1, 5, 0, 0), BS_ERROR_SHAPE, "\"line_out\""},
@@ -220,6 +220,43 @@ static void test_left_out(void)
     bs_session_close(q.session);
 }
 
+/* Strides by which two elements of what is written would be one. An input may have them. */
+static void test_overlap(void)
+{
+    static const struct {
+        int64_t stride[3];
+        bool apart;
+    } cases[] = {
+        {{30, 0, 1}, false},  {{0, 6, 1}, false},   {{30, 6, 0}, false},     {{30, 5, 1}, false},  {{29, 6, 1}, false}, {{30, -5, 1}, false},
+        {{30, 6, -1}, true},  {{30, 6, 1}, true},   {{30, -6, 1}, true},     {{-30, -6, -1}, true}, {{1, 12, 2}, true},  {{1, 2, 10}, true},
+        {{1, 12, 1}, false},  {{1, 11, 2}, false},  {{64, 7, 1}, true},      {{1, 1, 1}, false},   {{-6, 6, 1}, false}, {{1000, 64, 4}, true},
+        {{INT64_MIN, 6, 1}, false}, {{INT64_MAX, 6, 1}, false}, {{1, INT64_MAX / 4, 2}, false},
+    };
+    rig r;
+    if (!check(rig_plan(&r, plain_net(), NULL) && rig_session(&r, NULL, NULL, 0), "a net of %d inputs", PLAIN))
+        return;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int64_t *s = cases[i].stride;
+        const bs_buffer b = {floats[4] + 4096, BS_F32, 3, {2, 5, 6, 0}, {s[0], s[1], s[2], 0}};
+        const bool far = s[0] == INT64_MIN || s[0] == INT64_MAX || s[1] > 1 << 20;
+        check((bs_bind(r.session, "frame_out", &b, &r.error) == BS_OK) == cases[i].apart &&
+                  (bs_bind(r.session, "frame", &b, NULL) == BS_OK) == !far,
+              "an output by strides %lld, %lld, %lld is %s", (long long)s[0], (long long)s[1], (long long)s[2], cases[i].apart ? "bound" : r.error.message);
+    }
+    const bs_buffer flat = {floats[4], BS_F32, 3, {2, 1, 1, 0}, {1, 0, 0, 0}};
+    check(bs_bind(r.session, "frame_out", &flat, NULL) == BS_OK, "strides of dimensions of 1 do not matter");
+    bs_session_close(r.session);
+    rig q;
+    bs_graph *g = new_graph();
+    const bs_value memory = bs_state(g, "memory", BS_F32, BS_SHAPE2(4, 2));
+    bs_output(g, "old", memory);
+    bs_state_write(g, memory, bs_affine(g, memory, 1, 1));
+    const bs_buffer one = {floats[0], BS_F32, 2, {4, 2, 0, 0}, {0, 1, 0, 0}};
+    check(rig_plan(&q, g, NULL) && rig_session(&q, NULL, NULL, 0) && bs_bind(q.session, "memory", &one, &q.error) == BS_ERROR_ARGUMENT,
+          "nor may a state: %s", q.error.message);
+    bs_session_close(q.session);
+}
+
 /* Buffers that are mirrored (negative strides), or repeat one line (a stride of 0 among others). */
 static void test_odd_strides(void)
 {
@@ -246,6 +283,11 @@ static void test_odd_strides(void)
     for (int32_t i = 0; i < 2 * H * W; i++)
         ok = ok && floats[4][i / (H * W) * H * W + i % W * H + i / W % H] == 2 * (float)i;
     check(ok, "an output that is turned by its strides");
+    const bs_buffer upside = {floats[4] + W * (H - 1), BS_F32, 3, {2, H, W, 0}, {H * W, -W, 1, 0}};
+    ok = ok && bs_bind(r.session, "frame_out", &upside, NULL) == BS_OK && bs_run(r.session, NULL) == BS_OK;
+    for (int32_t i = 0; i < 2 * H * W; i++)
+        ok = ok && floats[4][i / (H * W) * H * W + (H - 1 - i / W % H) * W + i % W] == 2 * (float)i;
+    check(ok, "an output that is upside down by its strides");
     bs_session_close(r.session);
 }
 
@@ -864,6 +906,7 @@ int main(void)
     test_hostile_data();
     test_disagreement();
     test_left_out();
+    test_overlap();
     test_odd_strides();
     test_states();
     test_state_hazards();

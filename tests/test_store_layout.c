@@ -32,7 +32,7 @@ static const int64_t outs[NODES] = {WIDE, 8, 8, 8}, ins[NODES] = {8, WIDE, 8, 8}
 static layout now;
 static int32_t records_asked, records_last; /* after that many calls there is no record any more; 0: never */
 
-static float value_of(int32_t node, uint64_t i)
+CHECK_WRAPS static float value_of(int32_t node, uint64_t i)
 {
     const uint32_t x = (uint32_t)(node * 7919 + 1) * 2654435761u + (uint32_t)i * 40503u;
     return (float)(int32_t)((x >> 8) % 2001 - 1000) / 4000;
@@ -287,8 +287,9 @@ static bs_status open_store(const bs_plan *plan, const bs_platform *platform, bs
     const bs_weights weights = weights_of(false);
     const bs_store_desc desc = {.plan = plan, .platform = platform, .weights = &weights, .stream = &stream_desc, .memory = store_memory,
                                 .slots = arenas[0], .staging = arenas[1], .resident = arenas[2], .device = device,
-                                .stages = device ? arenas[3] : NULL, .stage_bytes = device ? sizeof arenas[3] / 4 : 0};
-    if (bs_store_bytes(plan) > sizeof store_memory || plan->slot_bytes > sizeof arenas[0] || (uint64_t)plan->lanes * plan->lane_bytes > sizeof arenas[1])
+                                .stages = device ? arenas[3] : NULL, .stage_bytes = bs_bytes_of(device ? sizeof arenas[3] / 4 : 0)};
+    if (bs_bytes_figure(bs_store_bytes(plan)) > sizeof store_memory || bs_bytes_figure(plan->slot_bytes) > sizeof arenas[0] ||
+        bs_bytes_figure(bs_bytes_times(plan->lane_bytes, plan->lanes)) > sizeof arenas[1])
         exit(2);
     memset(arenas, 0, sizeof arenas);
     memset(store_memory, 0xA5, sizeof store_memory);

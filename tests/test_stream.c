@@ -23,7 +23,7 @@ typedef struct lane {
 /* What the test knows by itself; the stream's own fields are looked at only to compare. */
 typedef struct known {
     int32_t pins, issued, load, load_failed;
-    uint64_t offset;
+    bs_bytes offset;
     bool needed, failed, resident;
     uint64_t silent_until;
     int32_t guess_loads; /* in this visit, since something else than a guess made it go */
@@ -62,6 +62,7 @@ static void wrong(const char *why)
         w.why = why;
 }
 
+static uint64_t figure(bs_bytes bytes) { return bs_bytes_figure(bytes); }
 static bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) { return a < b + b_bytes && b < a + a_bytes; }
 
 static void on_event(void *watcher, bs_event_kind kind, int32_t unit, bool for_guess)
@@ -95,15 +96,15 @@ static void check_extents(void)
         const bs_slot *a = &w.stream.slots[u];
         if (a->state == BS_SLOT_ABSENT)
             continue;
-        used += w.units[u].slot_bytes;
-        if (a->offset % BS_ALIGNMENT || a->offset + w.units[u].slot_bytes > w.facts.slot_bytes)
+        used += figure(w.units[u].slot_bytes);
+        if (figure(a->offset) % BS_ALIGNMENT || figure(a->offset) + figure(w.units[u].slot_bytes) > figure(w.facts.slot_bytes))
             wrong("an extent lies outside the arena");
         for (int32_t v = 0; v < u; v++)
             if (w.stream.slots[v].state != BS_SLOT_ABSENT &&
-                overlap(a->offset, w.units[u].slot_bytes, w.stream.slots[v].offset, w.units[v].slot_bytes))
+                overlap(figure(a->offset), figure(w.units[u].slot_bytes), figure(w.stream.slots[v].offset), figure(w.units[v].slot_bytes)))
                 wrong("two extents overlap");
     }
-    if (used != w.stream.slots_used || w.stream.stats.resident_peak_bytes < used)
+    if (used != figure(w.stream.slots_used) || w.stream.stats.resident_peak_bytes < used)
         wrong("bytes in use are miscounted");
 }
 
@@ -119,10 +120,10 @@ static void check_lanes(void)
         guessing += !l->chunk.arrived && !l->chunk.demanded;
         for (int32_t u = 0; u < w.facts.n_units; u++)
             if (u != l->chunk.unit && w.stream.slots[u].state != BS_SLOT_ABSENT &&
-                overlap(l->chunk.offset, w.units[l->chunk.unit].slot_bytes, w.stream.slots[u].offset, w.units[u].slot_bytes))
+                overlap(figure(l->chunk.offset), figure(w.units[l->chunk.unit].slot_bytes), figure(w.stream.slots[u].offset), figure(w.units[u].slot_bytes)))
                 wrong("an extent is used again while a chunk may still be written to it");
         const bs_slot *slot = &w.stream.slots[l->chunk.unit];
-        if (slot->state == BS_SLOT_ABSENT || slot->state == BS_SLOT_READY || slot->offset != l->chunk.offset)
+        if (slot->state == BS_SLOT_ABSENT || slot->state == BS_SLOT_READY || !bs_bytes_same(slot->offset, l->chunk.offset))
             wrong("a unit with a chunk in flight is published, moved or forgotten");
     }
     if (guessing > 1)
@@ -142,7 +143,7 @@ static void check_units(void)
             wrong("a unit in use is not there");
         if (slot->state != BS_SLOT_READY)
             continue;
-        const uint64_t first = slot->offset / BS_ALIGNMENT, count = w.units[u].slot_bytes / BS_ALIGNMENT;
+        const uint64_t first = figure(slot->offset) / BS_ALIGNMENT, count = figure(w.units[u].slot_bytes) / BS_ALIGNMENT;
         bool chunks[MOST_CHUNKS] = {false};
         for (uint64_t m = first; m < first + count; m++) {
             if (w.marks[m].unit != u || w.marks[m].load != k->load)
@@ -191,7 +192,7 @@ static void check_all(void)
 static void write_marks(const lane *l, int32_t load)
 {
     const int32_t u = l->chunk.unit, chunks = w.units[u].n_chunks;
-    const int32_t count = (int32_t)(w.units[u].slot_bytes / BS_ALIGNMENT), first = (int32_t)(l->chunk.offset / BS_ALIGNMENT);
+    const int32_t count = (int32_t)(figure(w.units[u].slot_bytes) / BS_ALIGNMENT), first = (int32_t)(figure(l->chunk.offset) / BS_ALIGNMENT);
     for (int32_t m = count * l->chunk.index / chunks; m < count * (l->chunk.index + 1) / chunks; m++)
         w.marks[first + m] = (mark){u, l->chunk.index, load};
 }
@@ -212,7 +213,7 @@ static void issued(lane *l, const bs_slot_state *before, bool more_demand, bool 
         if (k->guess_loads > 1)
             wrong("guesses evict each other and are read again and again");
     }
-    if (c->index != k->issued || c->offset != k->offset || c->index >= w.units[c->unit].n_chunks)
+    if (c->index != k->issued || !bs_bytes_same(c->offset, k->offset) || c->index >= w.units[c->unit].n_chunks)
         wrong("a load does not go on where it stood");
     k->issued = c->index + 1;
     if (c->demanded != k->needed)
@@ -245,8 +246,8 @@ static bool fill_lane(lane *l)
 
 static void arrive(lane *l)
 {
-    bs_stream_arrived(&w.stream, &l->chunk, w.units[l->chunk.unit].read_bytes / (uint64_t)w.units[l->chunk.unit].n_chunks, w.now - l->start, w.now);
-    w.bytes += w.units[l->chunk.unit].read_bytes / (uint64_t)w.units[l->chunk.unit].n_chunks;
+    bs_stream_arrived(&w.stream, &l->chunk, figure(w.units[l->chunk.unit].read_bytes) / (uint64_t)w.units[l->chunk.unit].n_chunks, w.now - l->start, w.now);
+    w.bytes += figure(w.units[l->chunk.unit].read_bytes) / (uint64_t)w.units[l->chunk.unit].n_chunks;
     write_marks(l, -1); /* half prepared */
 }
 
@@ -255,7 +256,7 @@ static void finish(lane *l, bool fails)
     const int32_t u = l->chunk.unit;
     known *k = &w.known[u];
     const bool dropped = w.stream.slots[u].state == BS_SLOT_DROPPED;
-    const uint64_t bytes = w.units[u].read_bytes / (uint64_t)w.units[u].n_chunks;
+    const uint64_t bytes = figure(w.units[u].read_bytes) / (uint64_t)w.units[u].n_chunks;
     l->busy = false;
     write_marks(l, fails ? -1 : l->load);
     w.failing = fails ? u : -1;
@@ -337,12 +338,12 @@ static void take(int32_t unit)
 {
     known *k = &w.known[unit];
     const bool there = w.stream.slots[unit].state == BS_SLOT_READY, failed = k->failed;
-    uint64_t offset = 1;
+    bs_bytes offset = bs_bytes_of(1);
     bs_status status = BS_OK;
     if (!there && !k->needed)
         ask(unit); /* for the second time in this visit */
     const bool taken = bs_stream_take(&w.stream, unit, &offset, &status);
-    if (taken != there || (taken && offset != w.stream.slots[unit].offset))
+    if (taken != there || (taken && !bs_bytes_same(offset, w.stream.slots[unit].offset)))
         wrong("a unit that is there cannot be taken, or one that is not can");
     if (!taken && (status != BS_OK) != failed)
         wrong("a failed read is not reported, or another one is");
@@ -526,15 +527,15 @@ static void random_world(void)
     const int32_t like = check_below(3); /* sizes: equal, alike, anything */
     for (int32_t u = 0; u < w.facts.n_units; u++) {
         const int32_t blocks = like == 0 ? 6 : like == 1 ? 6 + check_below(3) : 6 + check_below(20);
-        w.units[u] = (bs_stream_unit){(uint64_t)blocks * BS_ALIGNMENT, (uint64_t)blocks * 60, 1 + check_below(MOST_CHUNKS)};
-        largest = w.units[u].slot_bytes > largest ? w.units[u].slot_bytes : largest;
-        all += w.units[u].slot_bytes;
+        w.units[u] = (bs_stream_unit){bs_bytes_array(blocks, BS_ALIGNMENT), bs_bytes_array(blocks, 60), 1 + check_below(MOST_CHUNKS)};
+        largest = figure(w.units[u].slot_bytes) > largest ? figure(w.units[u].slot_bytes) : largest;
+        all += figure(w.units[u].slot_bytes);
     }
     random_stages();
     w.facts.units = w.units;
     w.facts.stages = w.stages;
     w.facts.uses = w.uses;
-    w.facts.slot_bytes = check_below(4) == 0 ? largest : largest + (uint64_t)check_below((int32_t)((all - largest) / BS_ALIGNMENT) + 1) * BS_ALIGNMENT;
+    w.facts.slot_bytes = bs_bytes_of(check_below(4) == 0 ? largest : largest + (uint64_t)check_below((int32_t)((all - largest) / BS_ALIGNMENT) + 1) * BS_ALIGNMENT);
     w.facts.desc.policy = check_below(BS_POLICY_COUNT);
     w.facts.desc.speculation = check_below(5) ? BS_SPECULATE_AUTO : BS_SPECULATE_OFF;
     w.facts.serial = check_below(4) == 0;
@@ -549,7 +550,7 @@ static void random_world(void)
 
 static void start_world(void)
 {
-    if (bs_stream_bytes(&w.facts) > sizeof memory)
+    if (figure(bs_stream_bytes(&w.facts)) > sizeof memory)
         exit(2);
     memset(memory, 0xC3, sizeof memory);
     bs_stream_init(&w.stream, &w.facts, memory);
@@ -562,7 +563,7 @@ static void test_random(uint64_t seed, int32_t worlds)
     int32_t bad = 0;
     memset(&seen, 0, sizeof seen);
     for (int32_t i = 0; i < worlds && bad < 5; i++) {
-        check_state = (seed + (uint64_t)i) * 0x9E3779B97F4A7C15u + 1;
+        check_state = check_mixed(seed + (uint64_t)i);
         random_world();
         start_world();
         int32_t steps = 0;

@@ -9,7 +9,7 @@
 
 enum { UNITS = 4, STAGES = 2 };
 
-static const bs_stream_unit units[UNITS] = {{64, 1000, 1}, {64, 1000, 1}, {64, 1000, 1}, {64, 1000, 1}};
+static const bs_stream_unit units[UNITS] = {{{64}, {1000}, 1}, {{64}, {1000}, 1}, {{64}, {1000}, 1}, {{64}, {1000}, 1}};
 static const bs_stream_stage stages[STAGES] = {{1, 0, 2}, {2, 2, 2}};
 static const int32_t uses[UNITS] = {0, 1, 2, 3};
 static _Alignas(64) uint8_t memory[1 << 16];
@@ -17,8 +17,8 @@ static bs_stream s;
 
 static void begin(uint64_t slot_bytes)
 {
-    const bs_stream_facts facts = {UNITS, STAGES, UNITS, units, stages, uses, slot_bytes, {0, 0, 0}, false};
-    if (bs_stream_bytes(&facts) > sizeof memory)
+    const bs_stream_facts facts = {UNITS, STAGES, UNITS, units, stages, uses, bs_bytes_of(slot_bytes), {0, 0, 0}, false};
+    if (bs_bytes_figure(bs_stream_bytes(&facts)) > sizeof memory)
         exit(2);
     bs_stream_init(&s, &facts, memory);
 }
@@ -35,7 +35,7 @@ static int32_t bring(bs_status status)
 
 static bool take(int32_t unit, bs_status *failed)
 {
-    uint64_t offset;
+    bs_bytes offset;
     return bs_stream_take(&s, unit, &offset, failed);
 }
 

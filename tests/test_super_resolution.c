@@ -3,6 +3,7 @@
  *
  *     test_super_resolution [MODEL HALF.y4m FULL.y4m]    measures the seams of a clip instead of a drawn frame
  */
+#define _POSIX_C_SOURCE 200809L
 #include "check.h"
 
 #include "graph.h"
@@ -11,6 +12,7 @@
 #include "upscaler.h"
 #include "y4m.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <unistd.h>
 
@@ -292,12 +294,11 @@ static int clip_seams(const char *model, const char *low_path, const char *full_
 {
     static uint8_t low_frame[1 << 23], full_frame[1 << 25], ours[1 << 25], theirs[1 << 25];
     static y4m_reader low, high;
-    y4m_error error;
-    int low_fd, high_fd;
+    const int low_fd = open(low_path, O_RDONLY), high_fd = open(full_path, O_RDONLY);
     upscaler u, large;
     seams s = {0, 0, 0, 0};
-    if (y4m_open_input(low_path, &low_fd, &error) || y4m_open_input(full_path, &high_fd, &error) || y4m_reader_open(&low, low_fd) ||
-        y4m_reader_open(&high, high_fd) || !seams_open(&u, &large, model, low.info.width, low.info.height))
+    if (low_fd < 0 || high_fd < 0 || y4m_reader_open(&low, low_fd, NULL) || y4m_reader_open(&high, high_fd, NULL) ||
+        !seams_open(&u, &large, model, low.info.width, low.info.height))
         return !check(0, "the clip and the model open");
     while (y4m_read_frame(&low, low_frame) == Y4M_OK && y4m_read_frame(&high, full_frame) == Y4M_OK)
         if (!seams_frame(&s, &u, &large, low_frame, full_frame, ours, theirs))

@@ -33,9 +33,9 @@ static byte_class class_in_record(size_t record, size_t at)
 
 static byte_class class_of(size_t at)
 {
-    for (size_t b = file.n_blocks; b-- > 0;)
-        if (file.record_bytes[b] && at >= file.record_at[b])
-            return class_in_record(b, at - file.record_at[b]);
+    for (size_t b = file.n_blocks; b > 0; b--)
+        if (file.record_bytes[b - 1] && at >= file.record_at[b - 1])
+            return class_in_record(b - 1, at - file.record_at[b - 1]);
     return at < file.header_end ? OF_HEADER : OF_HEADER_PADDING;
 }
 

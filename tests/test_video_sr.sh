@@ -84,8 +84,9 @@ for db in 29.9 65.1 -1 nan x; do
 done
 check "--threads must be whole" refuses 2 "1 .. 64" --threads 1.5 "$clip" "$out"
 check "--route must be known" refuses 2 "auto, bicubic, small or large" --route best "$clip" "$out"
-check "map and output must differ" refuses 2 "same file" --map "$out" "$clip" "$out"
-check "reference and output must differ" refuses 2 "same file" --reference "$out" "$clip" "$out"
+check "map and output must differ" refuses 1 "same file" --map "$out" "$clip" "$out"
+check "an output that is named like another format is refused" refuses 2 "o.mp4: what is written is y4m" "$clip" "$work/o.mp4"
+check "... a map too" refuses 2 "m.MKV: what is written is y4m" --map "$work/m.MKV" "$clip" "$out"
 check "nothing was written by then" [ ! -e "$out" ]
 
 # Where there is a backend, test_cuda_video.sh says more.
@@ -115,7 +116,7 @@ check "... and is not for a CPU" cpu_half
 
 # --- inputs it refuses -----------------------------------------------------------------------------------
 
-check "a missing input is refused" refuses 1 "cannot open" "$work/nothing.y4m" "$out"
+check "a missing input is refused" refuses 1 "nothing.y4m: cannot be opened: No such file" "$work/nothing.y4m" "$out"
 echo "not a video" >"$work/text.y4m"
 check "what is no y4m is refused" refuses 1 "not a YUV4MPEG2" "$work/text.y4m" "$out"
 : >"$work/empty.y4m"
@@ -127,6 +128,7 @@ check "an unknown layout is refused" refuses 1 "layout" "$work/c411.y4m" "$out"
 check "an unknown model is refused" refuses 1 "none.gguf" --model "$work/none.gguf" "$clip" "$out"
 head -c 20000 "$MODEL" >"$work/cut.gguf"
 check "a truncated model is refused" refuses 1 "cut.gguf" --model "$work/cut.gguf" "$clip" "$out"
+check "... and named once" [ "$(grep -o cut.gguf "$work/message" | wc -l)" -eq 1 ]
 check "a model that is a video is refused" refuses 1 "clip.y4m" --model "$clip" "$clip" "$out"
 check "a reference of another size is refused" refuses 1 "the reference is ${W}x$H" --reference "$clip" "$clip" "$out"
 check "no output was made by any of these" [ ! -e "$out" ]
@@ -222,6 +224,29 @@ check "layout mono" layout mono $small $big
 check "layout 420p10" layout 420p10 $((small * 3)) $((big * 3)) $codes
 check "layout 422p10" layout 422p10 $((small * 4)) $((big * 4)) $codes
 check "layout 444p10" layout 444p10 $((small * 6)) $((big * 6)) $codes
+
+# Two bytes of 255 a sample: codes that 10 bits cannot hold, all of them; and the largest that they can.
+all_of() { # LOW HIGH: two bytes, in octal
+    stream "W50 H38 F24:1 Ip C444p10" 1 1 sh -c "cat >/dev/null; yes '' | tr '\\n' '\\$1' | head -c $((small * 3)) | sed 's/./&X/g' | tr X '\\$2'"
+}
+all_of 377 377 >"$work/above.y4m"
+all_of 377 003 >"$work/flat.y4m"
+as_the_largest() {
+    sr "$@" "$work/above.y4m" "$out" && sr "$@" "$work/flat.y4m" "$work/other.y4m" && holds "$out" 1 $((big * 6)) && cmp "$out" "$work/other.y4m"
+}
+check "a flat frame of codes above the largest" holds "$work/above.y4m" 1 $((small * 6))
+for route in bicubic small large auto; do
+    check "... is one of the largest: --route $route" as_the_largest --route $route
+done
+largest() {
+    as_the_largest --route bicubic && [ "$(tail -c $((big * 6)) "$out" | od -An -v -tu2 -w2 | sort -u | tr -d ' ')" = 1023 ]
+}
+check "... and stays that" largest
+above_psnr() {
+    sr --reference "$out" --route bicubic --stats "$work/above.json" "$work/above.y4m" "$work/other.y4m" &&
+        grep -q '"psnr_y": null' "$work/above.json"
+}
+check "... when it is measured too" above_psnr
 
 for size in 1x1 2x1 17x3 63x65 65x63 131x7; do
     odd() {

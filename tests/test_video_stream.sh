@@ -134,8 +134,8 @@ check "--throttle must be a speed" refuses 2 "sd (50 MB/s)" --throttle fast
 check "a profile that cannot be made is told of first" refuses 1 "nowhere/p" --profile "$work/nowhere/p" --slots 100%
 check "... a trace too" refuses 1 "nowhere/t" --trace "$work/nowhere/t" --slots 100%
 check "profile and trace must differ" refuses 1 "same file" --trace "$work/p" --profile "$work/p"
-check "the profile must not be the input" refuses 2 "named for something else" --profile "$clip"
-check "the trace must not be the model" refuses 2 "named for something else" --trace "$MODEL"
+check "the profile must not be the input" refuses 1 "the profile and the input are the same file" --profile "$clip"
+check "the trace must not be the model" refuses 1 "the trace and the model are the same file" --trace "$MODEL"
 
 damaged() { # one byte in the middle of the large net's record
     at=$($RUN "$BUILD/brainstorm" inspect "$MODEL" |

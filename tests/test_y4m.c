@@ -9,6 +9,8 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../examples/video/y4m.h"
@@ -376,7 +378,7 @@ static void test_cut_anywhere(void)
             uint8_t frame[FRAME_5X3];
             y4m_reader r;
             int fd = as_file ? file_with(&s, cut) : pipe_with(&s, cut);
-            y4m_status status = y4m_reader_open(&r, fd);
+            y4m_status status = y4m_reader_open(&r, fd, NULL);
             if (cut < head) {
                 check(status == (cut ? Y4M_HEADER_CUT : Y4M_EMPTY), "at %d: %s", (int)cut, message(&r.error));
             } else {
@@ -405,7 +407,7 @@ static y4m_status read_with_frame_line(const char *line, size_t length)
     for (int i = 0; i < FRAME_5X3; i++)
         s.bytes[s.size++] = (uint8_t)i;
     int fd = pipe_with(&s, s.size);
-    y4m_status status = y4m_reader_open(&r, fd);
+    y4m_status status = y4m_reader_open(&r, fd, NULL);
     if (!status)
         status = y4m_read_frame(&r, frame);
     for (int i = 0; !status && i < FRAME_5X3; i++)
@@ -444,7 +446,7 @@ static y4m_status open_header_of(size_t length, bool newline)
     if (newline)
         append_text(&s, "\n");
     int fd = pipe_with(&s, s.size);
-    y4m_status status = y4m_reader_open(&r, fd);
+    y4m_status status = y4m_reader_open(&r, fd, NULL);
     close(fd);
     return status;
 }
@@ -466,8 +468,8 @@ static void round_trip(int fd_out, int fd_in, const y4m_info *info, bool rewind)
     y4m_reader r;
     size_t size = y4m_frame_bytes(info);
     for (size_t i = 0; i < size; i++)
-        wrote[i] = (uint8_t)random_bits();
-    check(y4m_writer_open(&w, fd_out, info) == Y4M_OK, "%s", message(&w.error));
+        wrote[i] = y4m_sample_bytes(info) == 2 && (i & 1) ? (uint8_t)random_below(4) : (uint8_t)random_bits();
+    check(y4m_writer_open(&w, fd_out, info, NULL) == Y4M_OK, "%s", message(&w.error));
     for (int i = 0; i < 3; i++)
         check(y4m_write_frame(&w, wrote) == Y4M_OK, "%s", message(&w.error));
     check(w.frames == 3, "%d frames written", (int)w.frames);
@@ -475,7 +477,7 @@ static void round_trip(int fd_out, int fd_in, const y4m_info *info, bool rewind)
         lseek(fd_in, 0, SEEK_SET);
     else
         check(y4m_writer_close(&w) == Y4M_OK, "%s", message(&w.error));
-    check(y4m_reader_open(&r, fd_in) == Y4M_OK, "%s", message(&r.error));
+    check(y4m_reader_open(&r, fd_in, NULL) == Y4M_OK, "%s", message(&r.error));
     check(same_info(&r.info, info), "header changed");
     check(y4m_frames_expected(&r) == (rewind ? 3 : -1), "expects %d frames", (int)y4m_frames_expected(&r));
     for (int i = 0; i < 3; i++) {
@@ -501,16 +503,42 @@ static void test_frames_round_trip(void)
     finish();
 }
 
+static void test_codes_above_the_largest(void)
+{
+    begin("codes that ten bits cannot hold come as 1023, others as they are");
+    enum { SAMPLES = 6 * 4 * 3 };
+    static const uint16_t given[] = {0, 1, 1022, 1023, 1024, 2047, 32767, 32768, 65535};
+    static uint16_t frame[SAMPLES];
+    const y4m_info info = {.width = 6, .height = 4, .layout = Y4M_LAYOUT_444P10};
+    char path[256];
+    y4m_writer w;
+    y4m_reader r;
+    int fd = temporary_file(path);
+    unlink(path);
+    for (int i = 0; i < SAMPLES; i++)
+        frame[i] = given[i % 9];
+    check(y4m_writer_open(&w, fd, &info, NULL) == Y4M_OK && y4m_write_frame(&w, frame) == Y4M_OK, "%s",
+          message(&w.error));
+    check(lseek(fd, 0, SEEK_SET) == 0 && y4m_reader_open(&r, fd, NULL) == Y4M_OK, "%s", message(&r.error));
+    check(y4m_read_frame(&r, frame) == Y4M_OK, "%s", message(&r.error));
+    for (int i = 0; i < SAMPLES; i++)
+        check(frame[i] == (given[i % 9] < 1023 ? given[i % 9] : 1023), "%d comes as %d", given[i % 9], frame[i]);
+    close(fd);
+    finish();
+}
+
+static volatile sig_atomic_t stop = 1;
+
 static void test_stop(void)
 {
-    begin("a request to stop ends reading");
-    static volatile sig_atomic_t stop = 1;
+    begin("a request to stop ends reading, the header's too");
     stream s = {.size = 0};
     uint8_t frame[FRAME_5X3];
     y4m_reader r;
     append_text(&s, header_5x3);
     int fd = pipe_with(&s, s.size);
-    check(y4m_reader_open(&r, fd) == Y4M_OK, "%s", message(&r.error));
+    check(y4m_reader_open(&r, fd, &stop) == Y4M_STOPPED, "%s", message(&r.error));
+    check(y4m_reader_open(&r, fd, NULL) == Y4M_OK, "%s", message(&r.error));
     r.stop = &stop;
     check(y4m_read_frame(&r, frame) == Y4M_STOPPED, "%s", message(&r.error));
     close(fd);
@@ -531,7 +559,7 @@ static void test_full_device(void)
         printf("skipped: no /dev/full here\n");
     } else {
         y4m_writer w;
-        check(y4m_writer_open(&w, fd, &info_64x64) == Y4M_WRITE_FAILED, "%s", message(&w.error));
+        check(y4m_writer_open(&w, fd, &info_64x64, NULL) == Y4M_WRITE_FAILED, "%s", message(&w.error));
         check(w.error.system_error == ENOSPC && strstr(message(&w.error), strerror(ENOSPC)), "%s", message(&w.error));
         check(y4m_write_frame(&w, frame_64x64) == Y4M_WRITE_FAILED && w.frames == 0, "error forgotten");
         check(y4m_writer_close(&w) == Y4M_WRITE_FAILED, "error forgotten on closing");
@@ -545,11 +573,88 @@ static void test_closed_pipe(void)
     int ends[2];
     y4m_writer w;
     if (check(pipe(ends) == 0, "pipe")) {
-        check(y4m_writer_open(&w, ends[1], &info_64x64) == Y4M_OK, "%s", message(&w.error));
+        check(y4m_writer_open(&w, ends[1], &info_64x64, NULL) == Y4M_OK, "%s", message(&w.error));
         close(ends[0]);
         check(y4m_write_frame(&w, frame_64x64) == Y4M_WRITE_FAILED, "%s", message(&w.error));
         check(w.error.system_error == EPIPE && w.error.frame == 1, "%s", message(&w.error));
         y4m_writer_close(&w);
+    }
+    finish();
+}
+
+static void test_stopped_writing(void)
+{
+    begin("a request to stop ends no frame of a file, and every frame that a pipe has not taken");
+    char path[256];
+    int ends[2], fd = temporary_file(path);
+    struct stat facts;
+    y4m_writer w;
+    unlink(path);
+    check(y4m_writer_open(&w, fd, &info_64x64, &stop) == Y4M_OK && y4m_write_frame(&w, frame_64x64) == Y4M_OK, "%s",
+          message(&w.error));
+    check(fstat(fd, &facts) == 0 && facts.st_size > FRAME_64X64 && w.frames == 1, "%d bytes", (int)facts.st_size);
+    y4m_writer_close(&w);
+    if (check(pipe(ends) == 0, "pipe")) {
+        check(y4m_writer_open(&w, ends[1], &info_64x64, NULL) == Y4M_OK && y4m_write_frame(&w, frame_64x64) == Y4M_OK,
+              "%s", message(&w.error));
+        w.stop = &stop;
+        check(y4m_write_frame(&w, frame_64x64) == Y4M_STOPPED && w.error.missing_bytes == 0 && w.frames == 1, "%s",
+              message(&w.error));
+        check(y4m_writer_close(&w) == Y4M_STOPPED, "the error is forgotten");
+        close(ends[0]);
+    }
+    finish();
+}
+
+/* A pipe that does not block, and a process that takes or gives a byte now and then. */
+static void slow_process(int from, int to)
+{
+    uint8_t bytes[4001];
+    ssize_t n;
+    while ((n = read(from, bytes, sizeof bytes)) > 0) {
+        const struct timespec some = {0, 100000};
+        nanosleep(&some, NULL);
+        for (ssize_t done = 0, put = 0; done < n; done += put)
+            if ((put = write(to, bytes + done, (size_t)(n - done))) <= 0)
+                _exit(1); /* the reader has gone */
+    }
+    _exit(0);
+}
+
+static void test_streams_that_do_not_block(void)
+{
+    begin("streams that do not block are waited for");
+    enum { FRAMES = 14 };
+    static uint8_t got[FRAME_64X64];
+    int there[2], back[2];
+    y4m_writer w;
+    y4m_reader r;
+    if (check(pipe(there) == 0 && pipe(back) == 0, "pipe")) {
+        fflush(stdout);
+        const pid_t slow = fork();
+        if (slow == 0) {
+            close(there[1]), close(back[0]);
+            slow_process(there[0], back[1]);
+        }
+        const pid_t source = fork();
+        close(there[0]), close(back[1]);
+        if (source == 0) {
+            fcntl(there[1], F_SETFL, O_NONBLOCK);
+            bool whole = y4m_writer_open(&w, there[1], &info_64x64, NULL) == Y4M_OK;
+            for (int i = 0; i < FRAMES; i++)
+                whole = y4m_write_frame(&w, frame_64x64) == Y4M_OK && whole;
+            _exit(!whole);
+        }
+        close(there[1]);
+        fcntl(back[0], F_SETFL, O_NONBLOCK);
+        check(y4m_reader_open(&r, back[0], NULL) == Y4M_OK, "%s", message(&r.error));
+        while (y4m_read_frame(&r, got) == Y4M_OK)
+            ;
+        check(r.error.status == Y4M_END && r.frames == FRAMES, "%d frames, %s", (int)r.frames, message(&r.error));
+        close(back[0]);
+        int status = 1;
+        check(waitpid(source, &status, 0) == source && status == 0, "writing fails");
+        waitpid(slow, &status, 0);
     }
     finish();
 }
@@ -567,7 +672,7 @@ static void cut_at(rlim_t limit, int open_flags)
     getrlimit(RLIMIT_FSIZE, &old);
     low = old;
     low.rlim_cur = limit;
-    y4m_status status = y4m_writer_open(&w, fd, &info_64x64);
+    y4m_status status = y4m_writer_open(&w, fd, &info_64x64, NULL);
     setrlimit(RLIMIT_FSIZE, &low);
     for (; !status && whole < 9; whole += !status)
         status = y4m_write_frame(&w, frame_64x64);
@@ -575,7 +680,7 @@ static void cut_at(rlim_t limit, int open_flags)
     check(status == Y4M_WRITE_FAILED && w.error.system_error == EFBIG, "%s", message(&w.error));
     check(w.error.frame == whole + 1, "%s after %d frames", message(&w.error), whole);
     fstat(fd, &facts);
-    check(lseek(fd, 0, SEEK_SET) == 0 && y4m_reader_open(&r, fd) == Y4M_OK, "%s", message(&r.error));
+    check(lseek(fd, 0, SEEK_SET) == 0 && y4m_reader_open(&r, fd, NULL) == Y4M_OK, "%s", message(&r.error));
     check(y4m_frames_expected(&r) == whole, "expects %d", (int)y4m_frames_expected(&r));
     check((int64_t)facts.st_size == (int64_t)r.header_bytes + (int64_t)whole * (FRAME_64X64 + 6),
           "%lld bytes for %d frames", (long long)facts.st_size, whole);
@@ -596,41 +701,26 @@ static void test_cut_back(void)
     finish();
 }
 
-static void test_same_file(void)
+static void test_open_errors(void)
 {
-    begin("the input is not overwritten, by whatever name");
-    char path[256], link_path[270];
-    struct stat facts;
-    y4m_error error;
-    int in, out, fd = temporary_file(path);
-    check(write(fd, "12345", 5) == 5, "write");
+    begin("what cannot be read says why");
+    y4m_reader r;
+    int fd = open("/", O_RDONLY);
+    check(y4m_reader_open(&r, fd, NULL) == Y4M_READ_FAILED, "%s", message(&r.error));
+    check(strstr(message(&r.error), strerror(EISDIR)) != NULL, "%s", message(&r.error));
     close(fd);
-    snprintf(link_path, sizeof link_path, "%s_link", path);
-    check(link(path, link_path) == 0, "link");
-    check(y4m_open_input(path, &in, &error) == Y4M_OK, "%s", message(&error));
-    check(y4m_open_output(path, in, &out, &error) == Y4M_SAME_FILE && out == -1, "%s", message(&error));
-    check(y4m_open_output(link_path, in, &out, &error) == Y4M_SAME_FILE, "%s", message(&error));
-    check(fstat(in, &facts) == 0 && facts.st_size == 5, "%d bytes left", (int)facts.st_size);
-    check(y4m_open_output(path, -1, &out, &error) == Y4M_OK, "%s", message(&error));
-    check(fstat(in, &facts) == 0 && facts.st_size == 0, "an old output is not emptied");
-    close(in), close(out);
-    unlink(path), unlink(link_path);
     finish();
 }
 
-static void test_open_errors(void)
+static void test_names(void)
 {
-    begin("what cannot be opened or read says why");
-    y4m_error error;
-    y4m_reader r;
-    int fd;
-    check(y4m_open_input("/nonexistent/file", &fd, &error) == Y4M_OPEN_FAILED && fd == -1, "opened");
-    check(strstr(message(&error), strerror(ENOENT)) != NULL, "%s", message(&error));
-    check(y4m_open_output("/nonexistent/file", -1, &fd, &error) == Y4M_OPEN_FAILED, "opened");
-    check(y4m_open_input("/", &fd, &error) == Y4M_OK, "%s", message(&error));
-    check(y4m_reader_open(&r, fd) == Y4M_READ_FAILED, "%s", message(&r.error));
-    check(strstr(message(&r.error), strerror(EISDIR)) != NULL, "%s", message(&r.error));
-    close(fd);
+    static const char *const others[] = {"o.mp4", "a/b.MKV", "x.y4m.png", "./v.webm", "o.yuv"};
+    static const char *const ours[] = {"o.y4m", "o", "-", "mp4", ".mp4", "a.mp4/o", "o.mp4x", "/dev/null", "o."};
+    begin("a name that promises another format is told apart");
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        check(y4m_misnamed(others[i]), "%s", others[i]);
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        check(!y4m_misnamed(ours[i]), "%s", ours[i]);
     finish();
 }
 
@@ -646,7 +736,7 @@ static void through_ffmpeg(const y4m_info *info)
     const bool deep = y4m_sample_bytes(info) == 2;
     for (size_t i = 0; i < size; i++)
         wrote[i] = deep && (i & 1) ? (uint8_t)random_below(4) : (uint8_t)random_bits();
-    check(y4m_writer_open(&w, temporary_file(path), info) == Y4M_OK, "%s", message(&w.error));
+    check(y4m_writer_open(&w, temporary_file(path), info, NULL) == Y4M_OK, "%s", message(&w.error));
     check(y4m_write_frame(&w, wrote) == Y4M_OK && y4m_write_frame(&w, wrote) == Y4M_OK, "write");
     y4m_writer_close(&w);
     snprintf(command, sizeof command, "ffmpeg -v error -f yuv4mpegpipe -i %s -f yuv4mpegpipe -strict -1 - </dev/null",
@@ -654,7 +744,7 @@ static void through_ffmpeg(const y4m_info *info)
     FILE *pipe_end = popen(command, "r");
     if (check(pipe_end != NULL, "popen")) {
         const char *name = y4m_facts(info->layout)->name;
-        check(y4m_reader_open(&r, fileno(pipe_end)) == Y4M_OK, "%s: %s", name, message(&r.error));
+        check(y4m_reader_open(&r, fileno(pipe_end), NULL) == Y4M_OK, "%s: %s", name, message(&r.error));
         check(r.info.width == info->width && r.info.height == info->height, "%s: size", name);
         int n = 0;
         for (; !checks.failed && y4m_read_frame(&r, got) == Y4M_OK; n++)
@@ -699,11 +789,14 @@ int main(void)
     test_frame_lines();
     test_header_length();
     test_frames_round_trip();
+    test_codes_above_the_largest();
     test_stop();
     test_full_device();
     test_closed_pipe();
+    test_stopped_writing();
+    test_streams_that_do_not_block();
     test_cut_back();
-    test_same_file();
+    test_names();
     test_open_errors();
     test_ffmpeg();
     return summary();

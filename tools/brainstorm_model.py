@@ -25,11 +25,21 @@ import zlib
 import numpy as np
 
 VERSION = 2   # of the file format: BS_MODEL_VERSION
-OPSET = 2     # BS_MODEL_OPSET
+OPSET = 3     # BS_MODEL_OPSET
 ALIGNMENT = 4096        # of records in the file
 TENSOR_ALIGNMENT = 256  # of tensors in a record
 HEAD_BYTES = 256        # of a record, before its weights
 MAX_NAME = 63           # bytes of a name
+# Limits of the library: what is beyond them would be refused when the file is opened.
+MAX_PATHS = 32767       # of a router: BS_MAX_PATHS
+MAX_ALL_PATHS = 2**28   # of all routers
+MAX_ENTRIES = 2**24     # nodes, blocks, weights
+MAX_OPERANDS = 2**26    # of all nodes
+MAX_CONCAT = 8          # BS_MAX_OPERANDS
+MAX_SYMBOLS = 65535
+MAX_FACTOR = 1024       # of a symbol
+MAX_EXTENT = 2**30
+MAX_RANK = 4
 
 # Numbers of the enums in brainstorm.h. They are stored in files and never change.
 DTYPES = {"f32": 0, "u8": 1, "i8": 2, "i32": 3, "f16": 4, "bf16": 5, "u16": 6}
@@ -41,7 +51,7 @@ PROTOCOLS = {"top1": 0, "topk": 1, "threshold": 2, "residual_threshold": 3, "bin
              "capacity": 7, "budget": 8, "callback": 9}
 GATHERS = {"place": 0, "add": 1, "weighted": 2, "select": 3}
 SEGMENTS = {"last": 0, "sum": 1, "mean": 2, "max": 3}
-PAD_VALID = -1
+PADDINGS = {"default": 0, "valid": 1, "explicit": 2}
 DEPTHWISE = -1
 
 REST = -2**31  # reshape: what is left over
@@ -59,8 +69,8 @@ OPS = {
     "route": ("protocol paths k threshold~ fallback capacity normalise floor", 0),
     "scatter": (_ROUTER, 1), "gather": ("router mode", 1), "route_price": (_ROUTER, 1), "route_score": (_ROUTER, 1),
     "look_ahead": ("", 0),
-    "conv2d": ("out kernel kernel_h kernel_w stride pad dilation groups no_bias batch_norm act act_param~", 1),
-    "deconv2d": ("out kernel stride pad output_pad no_bias act act_param~", 1),
+    "conv2d": ("out kernel kernel_h kernel_w stride pad dilation groups no_bias batch_norm act act_param~ padding", 1),
+    "deconv2d": ("out kernel stride pad output_pad no_bias act act_param~ padding", 1),
     "linear": ("out no_bias act act_param~", 1),
     "matmul": ("transpose_b scale~", 1),
     "pixel_shuffle": ("r", 1), "pixel_unshuffle": ("r", 1),
@@ -70,7 +80,7 @@ OPS = {
     "concat": ("axis", 1), "slice": ("axis start length", 1), "reshape": ("rank dim0 dim1 dim2 dim3", 1),
     "transpose": ("order0 order1 order2 order3", 1), "pad": ("top bottom left right value~ edge", 1),
     "softmax": ("", 1), "layer_norm": ("epsilon~", 1), "batch_norm": ("epsilon~", 1),
-    "pool2d": ("kind kernel stride pad global count_pad", 1),
+    "pool2d": ("kind kernel stride pad global count_pad padding", 1),
     "resize": ("kind factor cubic_a~ code_bits", 1),
     "reduce": ("kind axis keep", 1), "argmax": ("", 1), "topk": ("k", 2), "gather_rows": ("", 1),
     "constant": (_SOURCE, 1), "patch_features": ("buckets code_bits", 1),
@@ -81,6 +91,9 @@ OPS = {
 # The op set that brought an op, where it is not the first. A file names the lowest that has all it uses.
 OPSET_OF = {"segments": 2, "state_append": 2, "segment_spread": 2, "segment_reduce": 2, "attention": 2,
             "look_ahead": 2}
+# The same of parameters, last ones of their op: where they are 0 they are left out, and older libraries read the file.
+OPSET_OF_PARAM = {("conv2d", "padding"): 3, ("deconv2d", "padding"): 3, ("pool2d", "padding"): 3,
+                  ("route", "floor"): 3}
 
 
 class Value:
@@ -122,6 +135,12 @@ class Symbol:
 class Node:
     def __init__(self, op, name, inputs, params, block):
         self.op, self.name, self.inputs, self.params, self.block = op, name, inputs, params, block
+        self.opset = OPSET_OF.get(op, 1)
+        fields = OPS[op][0].split()
+        while self.params and (op, fields[len(self.params) - 1]) in OPSET_OF_PARAM and self.params[-1] == 0:
+            self.params = self.params[:-1]
+        for field in fields[:len(self.params)]:
+            self.opset = max(self.opset, OPSET_OF_PARAM.get((op, field), 1))
 
 
 class Block:
@@ -168,13 +187,26 @@ def _number(table, what, kind):
     return table[what]
 
 
+def _within(what, number, low, high):
+    if not low <= number <= high:
+        raise ValueError(f"{what} is {number}, expected {low} .. {high}")
+    return number
+
+
+def _padding(padding, pad):
+    number = _number(PADDINGS, padding, "padding")
+    if pad and number != PADDINGS["explicit"]:
+        raise ValueError(f"pad is {pad}, expected 0 where padding is not \"explicit\"")
+    return number
+
+
 def _stored(name, array):
     """The array as it is written: little-endian, dense, of a type the library knows."""
     array = np.asarray(array)
     array = array.astype({"float64": np.float32, "int64": np.int32}.get(array.dtype.name, array.dtype), casting="same_kind")
     if array.dtype.newbyteorder("=") not in _STORED:
         raise ValueError(f"weight {name}: {array.dtype} cannot be stored")
-    if array.ndim > 4 or array.size == 0:
+    if array.ndim > MAX_RANK or array.size == 0:
         raise ValueError(f"weight {name}: shape {array.shape}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"weight {name} is not finite")
@@ -206,9 +238,10 @@ class Graph:
         self.name, self.scale = name, scale
         self.nodes, self.symbols = [], []
         self.blocks = [Block("main", 0)]
-        self.n_values = self.n_routers = 0
+        self.n_values = self.n_routers = self.n_paths = self.n_operands = 0
         self._open = [0]       # numbers of the blocks we are in
-        self._names = set()    # of weights
+        self._weights = {}     # by name
+        self._taken = set()    # of inputs, states and outputs; (name,) of routers
 
     # ------------------------------------------------------------------------------------------ primitives
 
@@ -217,7 +250,9 @@ class Graph:
         weights: {suffix: array}; None arrays are left out."""
         fields, outputs = OPS[op]
         self._check_name(name)
+        _within("the number of nodes", len(self.nodes) + 1, 1, MAX_ENTRIES)
         numbers = [self._operand(v) for v in inputs]
+        self.n_operands = _within("the number of operands", self.n_operands + len(numbers), 0, MAX_OPERANDS)
         self.nodes.append(Node(op, name, numbers, self._pack(op, fields.split(), params), self._open[-1]))
         for suffix, array in (weights or {}).items():
             if array is not None:
@@ -237,6 +272,11 @@ class Graph:
         if len(name) > MAX_NAME or not all(32 <= ord(c) < 127 for c in name):
             raise ValueError(f"the name {name!r} is not plain ASCII of at most {MAX_NAME} bytes")
 
+    def _take_name(self, name, key):
+        if not name or key in self._taken:
+            raise ValueError(f"the name {name!r} is taken by an earlier one, or empty")
+        self._taken.add(key)
+
     def _pack(self, op, fields, params):
         packed = []
         for field in fields:
@@ -248,10 +288,14 @@ class Graph:
         return packed
 
     def _weight(self, name, array):
-        if name in self._names:
-            raise ValueError(f"two weights are called {name!r}")
-        self._names.add(name)
-        self.blocks[self._open[-1]].add(name, _stored(name, array))
+        """What several nodes of one name use is stored once, in the block of the first."""
+        stored, known = _stored(name, array), self._weights.get(name)
+        if known is None:
+            _within("the number of weights", len(self._weights) + 1, 1, MAX_ENTRIES)
+            self._weights[name] = stored
+            self.blocks[self._open[-1]].add(name, stored)
+        elif known.dtype != stored.dtype or known.shape != stored.shape or known.tobytes() != stored.tobytes():
+            raise ValueError(f"two different weights are called {name!r}")
 
     @contextlib.contextmanager
     def block(self, name):
@@ -259,6 +303,7 @@ class Graph:
         self._check_name(name)
         if not name or len(name) > MAX_NAME - len("block."):
             raise ValueError(f"the block name {name!r} is empty or too long")
+        _within("the number of blocks", len(self.blocks) + 1, 1, MAX_ENTRIES)
         block = Block(name, len(self.nodes))
         self.blocks.append(block)
         self._open.append(len(self.blocks) - 1)
@@ -272,10 +317,18 @@ class Graph:
 
     def symbol(self, name, maximum):
         self._check_name(name)
-        self.symbols.append((name, int(maximum)))
+        _within("the number of symbols", len(self.symbols) + 1, 1, MAX_SYMBOLS)
+        self.symbols.append((name, _within(f"the maximum of {name!r}", int(maximum), 1, MAX_EXTENT)))
         return Symbol(len(self.symbols))
 
     def _source(self, op, name, dtype, shape):
+        _within(f"the rank of {name!r}", len(shape), 1, MAX_RANK)
+        for d in shape:
+            if isinstance(d, Symbol):
+                _within(f"a factor in {name!r}", d.factor, 1, MAX_FACTOR)
+            else:
+                _within(f"an extent of {name!r}", int(d), 1, MAX_EXTENT)
+        self._take_name(name, name)
         codes = [-(d.number + 65536 * (d.factor - 1)) if isinstance(d, Symbol) else int(d) for d in shape]
         dims = {f"dim{i}": code for i, code in enumerate(codes)}
         return self.node(op, name=name, dtype=_number(DTYPES, dtype, "type"), rank=len(codes), **dims)
@@ -290,6 +343,7 @@ class Graph:
         self.node("state_write", [state, value])
 
     def output(self, name, value):
+        self._take_name(name, name)
         self.node("output", [value], name)
 
     # ---------------------------------------------------------------------------------- cells and routers
@@ -336,6 +390,10 @@ class Graph:
             cost = np.asarray(cost, np.int32)
             path = np.arange(paths, dtype=np.int32) if path is None else np.asarray(path, np.int32)
             capacity = cost.size
+        _within(f"paths of {name!r}", paths, 1, MAX_PATHS)
+        _within(f"k of {name!r}", k, 0, paths)
+        self.n_paths = _within("the number of all paths", self.n_paths + paths, 1, MAX_ALL_PATHS)
+        self._take_name(name, (name,))
         self.node("route", [score] if knob is None else [score, knob], name, {"cost": cost, "path": path, "table": table},
                   protocol=_number(PROTOCOLS, protocol, "protocol"), paths=paths, k=k, threshold=threshold,
                   fallback=fallback, capacity=capacity, normalise=normalise, floor=floor)
@@ -343,6 +401,7 @@ class Graph:
         return Router(self, self.n_routers, paths, score)
 
     def scatter(self, router, path, x):
+        _within("the path", path, 0, router.paths - 1)
         return self.node("scatter", [x], router=router.number, path=path)
 
     @contextlib.contextmanager
@@ -373,21 +432,23 @@ class Graph:
         return _number(ACTS, "prelu" if prelu is not None else act, "activation")
 
     def conv2d(self, x, name, weight, bias=None, stride=0, pad=0, dilation=0, groups=0, batch_norm=None, act="none",
-               act_param=0.0, prelu=None):
-        """weight: [out, in / groups, kh, kw]. batch_norm: {"weight", "bias", "mean", "var"}."""
+               act_param=0.0, prelu=None, padding="default"):
+        """weight: [out, in / groups, kh, kw]. batch_norm: {"weight", "bias", "mean", "var"}. padding: "default" keeps the
+        size at stride 1, "valid" is none, "explicit" reads pad: PyTorch's padding=p is padding="explicit", pad=p."""
         out, _, kernel_h, kernel_w = np.shape(weight)
         norm = {f"bn.{key}": array for key, array in (batch_norm or {}).items()}
         return self.node("conv2d", [x], name, {"weight": weight, "bias": bias, **norm, "prelu": prelu}, out=out,
                          kernel_h=kernel_h, kernel_w=kernel_w, stride=stride, pad=pad, dilation=dilation, groups=groups,
                          no_bias=bias is None, batch_norm=batch_norm is not None, act=self._activation(act, prelu),
-                         act_param=act_param)
+                         act_param=act_param, padding=_padding(padding, pad))
 
-    def deconv2d(self, x, name, weight, bias=None, stride=0, pad=0, output_pad=0, act="none", act_param=0.0, prelu=None):
-        """weight: [in, out, k, k]."""
+    def deconv2d(self, x, name, weight, bias=None, stride=0, pad=0, output_pad=0, act="none", act_param=0.0, prelu=None,
+                 padding="default"):
+        """weight: [in, out, k, k]. padding: by default none, "explicit" reads pad."""
         _, out, kernel, _ = np.shape(weight)
         return self.node("deconv2d", [x], name, {"weight": weight, "bias": bias, "prelu": prelu}, out=out, kernel=kernel,
                          stride=stride, pad=pad, output_pad=output_pad, no_bias=bias is None,
-                         act=self._activation(act, prelu), act_param=act_param)
+                         act=self._activation(act, prelu), act_param=act_param, padding=_padding(padding, pad))
 
     def linear(self, x, name, weight, bias=None, act="none", act_param=0.0, prelu=None):
         """weight: [out, in]."""
@@ -428,6 +489,7 @@ class Graph:
         return self.node("convert", [x], dtype=_number(DTYPES, dtype, "type"), scale=scale, code_bits=code_bits)
 
     def concat(self, values, axis):
+        _within("the number of values", len(values), 1, MAX_CONCAT)
         return self.node("concat", values, axis=axis)
 
     def slice(self, x, axis, start, length):
@@ -453,10 +515,10 @@ class Graph:
     def batch_norm(self, x, name, weight, bias, mean, var, epsilon=0.0):
         return self.node("batch_norm", [x], name, {"weight": weight, "bias": bias, "mean": mean, "var": var}, epsilon=epsilon)
 
-    def pool2d(self, x, kind="average", kernel=0, stride=0, pad=0, everything=0, count_pad=0):
-        """everything: 1 for one value a channel (the descriptor's `global`)."""
+    def pool2d(self, x, kind="average", kernel=0, stride=0, pad=0, everything=0, count_pad=0, padding="default"):
+        """everything: 1 for one value a channel (the descriptor's `global`). padding: by default none, "explicit" reads pad."""
         return self.node("pool2d", [x], kind=_number(POOLS, kind, "pool"), kernel=kernel, stride=stride, pad=pad,
-                         count_pad=count_pad, **{"global": everything})
+                         count_pad=count_pad, padding=_padding(padding, pad), **{"global": everything})
 
     def resize(self, x, kind="bicubic", factor=2, cubic_a=0.0, code_bits=0):
         return self.node("resize", [x], kind=_number(RESIZES, kind, "resize"), factor=factor, cubic_a=cubic_a, code_bits=code_bits)
@@ -533,7 +595,7 @@ class Graph:
         writer = gguf.GGUFWriter(f"{path}.new", "brainstorm")
         writer.add_custom_alignment(ALIGNMENT)
         writer.add_uint32("brainstorm.version", VERSION)
-        writer.add_uint32("brainstorm.opset", max([1, *(OPSET_OF.get(n.op, 1) for n in self.nodes)]))
+        writer.add_uint32("brainstorm.opset", max([1, *(n.opset for n in self.nodes)]))
         writer.add_uint64("brainstorm.file.id", identity)
         writer.add_string("brainstorm.model.name", self.name)
         writer.add_uint32("brainstorm.model.scale", self.scale)

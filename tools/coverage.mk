@@ -7,7 +7,8 @@ COVERAGE_FLAGS := -O0 -g --coverage -fprofile-update=atomic
 
 ifeq ($(COVERAGE),1)
   CFLAGS := $(COVERAGE_FLAGS)
+  DEFAULT_FLAGS := # parts, not units
   UNCOUNTED := $(foreach d,src/kernels tests bench examples,$(BUILD)/obj/$(d)/%.o)
-  # private: flags of a file, not of $(BUILD)/flags, on which it depends
+  # private: flags of a file, not of $(PLAIN)/flags, on which it depends
   $(UNCOUNTED): private CFLAGS := -O2 -g
 endif

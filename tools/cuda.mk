@@ -88,11 +88,11 @@ LDLIBS := $(CUDA_LIBS) $(LDLIBS)
 # --- rules -----------------------------------------------------------------------------------------------
 
 ifneq ($(CUDA),)
-$(BUILD)/obj/%.o: %.cu $(CUDA_PARTS) $(BUILD)/flags
+$(BUILD)/obj/%.o: %.cu $(CUDA_PARTS) $(BUILD)/flags_cuda
 	@mkdir -p $(@D)
 	$(say)$(CUDA_COMPILE) -c $< -o $@
 
-$(BUILD)/obj/tests/cuda_cpu/%.o: tests/cuda_cpu/%.cpp $(wildcard tests/cuda_cpu/*.h) $(BUILD)/flags
+$(BUILD)/obj/tests/cuda_cpu/%.o: tests/cuda_cpu/%.cpp $(wildcard tests/cuda_cpu/*.h) $(BUILD)/flags_cuda
 	@mkdir -p $(@D)
 	$(say)$(EMULATED) $(EMULATOR_SANITIZE) -c $< -o $@
 

@@ -6,18 +6,19 @@
 FUZZERS := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_CC ?= clang
 # Comparisons are not traced: that takes most of the time in kernels, and mutators know the formats.
+# Unsigned numbers wrap only where the source says so (BS_WRAPS).
 FUZZ_COVERAGE := -fno-sanitize-coverage=trace-cmp
 SECONDS ?= 60
 
 # A fuzzer with a main() that reads files.
-$(BUILD)/fuzz/replay_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(BUILD)/obj/tests/fuzz/replay.o $(MODULES) $(LIBRARY)
+$(BUILD)/fuzz/replay_%: $(PLAIN)/obj/tests/fuzz/fuzz_%.o $(PLAIN)/obj/tests/fuzz/replay.o $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 	@$(link)
 
 # With libFuzzer's main(): only in the build that fuzz-build makes.
-$(BUILD)/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(MODULES) $(LIBRARY)
+$(BUILD)/fuzz_%: $(PLAIN)/obj/tests/fuzz/fuzz_%.o $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 	@$(link) -fsanitize=fuzzer
 
-$(BUILD)/make_corpus $(BUILD)/fuzz/make_corpus: $(BUILD)/obj/tests/fuzz/make_corpus.o $(MODULES) $(LIBRARY)
+$(BUILD)/make_corpus $(BUILD)/fuzz/make_corpus: $(PLAIN)/obj/tests/fuzz/make_corpus.o $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 	@$(link)
 
 FUZZ_REPLAYS := $(FUZZERS:%=$(BUILD)/fuzz/replay_%) $(BUILD)/fuzz/make_corpus
@@ -28,7 +29,7 @@ fuzz-engines: $(FUZZERS:%=$(BUILD)/fuzz_%) $(BUILD)/make_corpus
 
 fuzz-build:
 	@$(MAKE) --no-print-directory fuzz-engines BUILD=$(BUILD_ROOT)/fuzz CC=$(FUZZ_CC) CPPFLAGS='-DFUZZ_ENGINE $(FUZZ_COVERAGE)' CFLAGS='-O1 -g' \
-	  SANITIZE=fuzzer-no-link,address,undefined,float-cast-overflow
+	  SANITIZE=fuzzer-no-link,address,undefined,float-cast-overflow,unsigned-integer-overflow
 
 # FUZZ="model y4m": only these. JOBS at a time, SECONDS each.
 fuzz: fuzz-build

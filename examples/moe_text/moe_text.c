@@ -1,7 +1,7 @@
 /* moe_text: writes text with a mixture of experts, one character a run.
  *
  * Owns: the flow from prompt to text and the messages of a run.
- * Relies on: text_options.h, text_model.h, text_sample.h, text_report.h, stream_options.h, device_options.h.
+ * Relies on: text_options.h, text_model.h, text_sample.h, text_report.h, stream_options.h, device_options.h, files.h, stop.h.
  * Must never: write anything but text to standard output.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -10,6 +10,10 @@
 #include "text_report.h"
 #include "text_sample.h"
 
+#include "files.h"
+#include "stop.h"
+
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +21,7 @@
 
 typedef struct run {
     text_options options;
+    files files;
     text_model model;
     stream_tools tools;
     text_sampler samplers[TEXT_MAX_SEQUENCES];
@@ -74,11 +79,18 @@ static bool read_prompt(run *r)
     return true;
 }
 
+static bool complain_system(const char *what)
+{
+    char text[120];
+    snprintf(text, sizeof text, "writing failed: %s", strerror(errno));
+    return *stop_flag() ? complain("", "stopped by a signal") : complain(what, text);
+}
+
 static bool show(const run *r, const char *text, size_t bytes)
 {
     if (r->options.sequences > 1)
         return true;
-    return (fwrite(text, 1, bytes, stdout) == bytes && fflush(stdout) == 0) || complain("standard output", "writing failed");
+    return (fwrite(text, 1, bytes, stdout) == bytes && fflush(stdout) == 0) || complain_system("standard output");
 }
 
 /* The next character of every sequence; `at`: of the text. */
@@ -102,7 +114,7 @@ static bool write_text(run *r)
         return false;
     r->prompt_seconds = seconds() - since;
     for (int i = 0; i < o->length; i++)
-        if (!write_character(r, i))
+        if (*stop_flag() ? !complain("", "stopped by a signal") : !write_character(r, i))
             return false;
     r->text_seconds = seconds() - since - r->prompt_seconds;
     return show(r, "\n", 1);
@@ -113,8 +125,17 @@ static bool print_all(const run *r)
     const text_options *o = &r->options;
     for (int s = 0; o->sequences > 1 && s < o->sequences; s++)
         if (printf("--- %d ---\n%s%.*s\n", s + 1, o->prompt, o->length, r->texts + (size_t)s * (size_t)o->length) < 0)
-            return complain("standard output", "writing failed");
-    return fflush(stdout) == 0 || complain("standard output", "writing failed");
+            return complain_system("standard output");
+    return fflush(stdout) == 0 || complain_system("standard output");
+}
+
+/* What the library says of a file begins with the file's name already. */
+static bool complain_network(const run *r)
+{
+    const text_options *o = &r->options;
+    const char *what = device_found(&r->model.gpu, &o->device) ? o->model : "--device cuda",
+               *why = r->model.error.message;
+    return complain(strncmp(why, what, strlen(what)) == 0 ? "" : what, why);
 }
 
 static bool do_run(run *r)
@@ -123,10 +144,12 @@ static bool do_run(run *r)
     const size_t prompt = strlen(beginning(o)), most = (size_t)(TEXT_MAX_ROWS / o->sequences);
     if (!check_prompt(o))
         return false;
-    if (!stream_tools_open(&r->tools, &o->stream, &r->model.error))
+    if (files_add(&r->files, FILES_NAMED, "the model", o->model) < 0 || !files_add_stdout(&r->files))
+        return complain("", r->files.message);
+    if (!stream_tools_open(&r->tools, &o->stream, &r->files, &r->model.error))
         return complain("", r->model.error.message);
     if (!text_model_open(&r->model, o, (int)(prompt < most ? prompt : most), &r->tools))
-        return complain(device_found(&r->model.gpu, &o->device) ? o->model : "--device cuda", r->model.error.message);
+        return complain_network(r);
     if (r->model.gpu.fallback[0])
         complain("--device cuda", r->model.gpu.fallback);
     for (int s = 0; s < o->sequences; s++)
@@ -149,7 +172,7 @@ static bool close_run(run *r)
     text_model_close(&r->model);
     free(r->texts);
     if (!stream_tools_close(&r->tools, &dropped))
-        return complain("", "the profile or the trace could not be written whole");
+        return complain_system("the profile or the trace");
     if (dropped > 0) {
         snprintf(text, sizeof text, "%llu events found no room and are missing", (unsigned long long)dropped);
         complain("profile", text);
@@ -161,6 +184,7 @@ int main(int argc, char **argv)
 {
     static run r;
     char message[160];
+    files_begin(&r.files);
     const char *wrong = text_options_parse(&r.options, argc, argv, message, sizeof message);
     if (wrong) {
         complain("", wrong);
@@ -170,6 +194,8 @@ int main(int argc, char **argv)
         fputs(text_options_usage(), stdout);
         return 0;
     }
+    stop_catch();
     const bool ok = do_run(&r), closed = close_run(&r);
+    files_end(&r.files);
     return ok && closed ? 0 : 1;
 }

@@ -1,6 +1,7 @@
 /* text_options.c: see text_options.h. */
 #include "text_options.h"
 
+#include "shipped.h"
 #include "words.h"
 
 #include <stdio.h>
@@ -12,7 +13,8 @@ const char *text_options_usage(void)
     return "usage: moe_text [options]\n"
            "Writes text, character by character, with a mixture of experts: 2 of 16 in each of 4 layers.\n"
            "\n"
-           "  --model FILE      network [models/moe_text.gguf]\n"
+           "  --model FILE      network [moe_text.gguf, as shipped: ../models or ../share/brainstorm beside the\n"
+           "                    program, models/ here]\n"
            "  --prompt TEXT     printable ASCII and new lines; the text goes on from here [a new line]\n"
            "  --length N        characters to write, 1..1000000 [400]\n"
            "  --sequences N     1..32 texts side by side, printed one after the other at the end [1]\n"
@@ -21,10 +23,8 @@ const char *text_options_usage(void)
            "  --threads N       1..64 [1]\n"
            "  --stats           time, memory and reads, to standard error\n"
            "\n"
-           "On a GPU (--threads is of the CPU):\n" DEVICE_OPTIONS_USAGE
-           "\n"
-           "Experts that do not fit into memory; the text is the same:\n" STREAM_OPTIONS_USAGE
-           "\n"
+           "On a GPU (--threads is of the CPU):\n" DEVICE_OPTIONS_USAGE "\n"
+           "Experts that do not fit into memory; the text is the same:\n" STREAM_OPTIONS_USAGE "\n"
            "  --help\n";
 }
 
@@ -92,16 +92,6 @@ static bool is_flag(text_options *o, const char *name)
     return true;
 }
 
-/* What is written must not be what is read. */
-static const char *model_named(const text_options *o)
-{
-    if (o->stream.profile && strcmp(o->stream.profile, o->model) == 0)
-        return "the profile and the model are the same file";
-    if (o->stream.trace && strcmp(o->stream.trace, o->model) == 0)
-        return "the trace and the model are the same file";
-    return NULL;
-}
-
 static const char *unknown(const char *text, char *message, size_t bytes)
 {
     snprintf(message, bytes, text[0] == '-' ? "unknown option %.60s (see --help)" : "\"%.60s\" is no option; a prompt is --prompt TEXT",
@@ -111,8 +101,7 @@ static const char *unknown(const char *text, char *message, size_t bytes)
 
 const char *text_options_parse(text_options *o, int argc, char **argv, char *message, size_t bytes)
 {
-    *o = (text_options){.model = "models/moe_text.gguf", .prompt = "", .length = 400, .sequences = 1, .temperature = 0.7,
-                        .seed = 1, .threads = 1};
+    *o = (text_options){.prompt = "", .length = 400, .sequences = 1, .temperature = 0.7, .seed = 1, .threads = 1};
     for (int i = 1; i < argc; i++) {
         if (is_flag(o, argv[i]))
             continue;
@@ -128,6 +117,8 @@ const char *text_options_parse(text_options *o, int argc, char **argv, char *mes
     }
     if (o->help)
         return NULL;
-    const char *wrong = device_options_wrong(&o->device);
-    return wrong ? wrong : model_named(o);
+    if (!o->model && !shipped_find(argv[0], "moe_text.gguf", o->shipped, sizeof o->shipped))
+        return o->shipped;
+    o->model = o->model ? o->model : o->shipped;
+    return device_options_wrong(&o->device);
 }

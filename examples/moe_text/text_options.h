@@ -1,6 +1,6 @@
 /* text_options.h: the command line of moe_text.
  * Owns: the list of options, their texts and checks. Relies on: stream_options.h for --slots and what goes with it, device_options.h for
- *   --device, words.h.
+ *   --device, shipped.h for the default model, words.h.
  * Must never: open anything. */
 #ifndef TEXT_OPTIONS_H
 #define TEXT_OPTIONS_H
@@ -16,6 +16,7 @@
 
 typedef struct text_options {
     const char *model, *prompt;
+    char shipped[512]; /* where the model lies that ships */
     int length;    /* characters to write, a sequence */
     int sequences; /* 1 .. TEXT_MAX_SEQUENCES */
     double temperature;

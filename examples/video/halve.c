@@ -2,18 +2,19 @@
  *
  * Owns: the protocol: crop every frame to a multiple of 4, halve each plane as MATLAB's bicubic does.
  *   --crop-only writes the cropped clip itself, which is the reference to measure against.
- * Relies on: y4m.h, picture.h, progress.h.
+ * Relies on: files.h, stop.h, y4m.h, picture.h, progress.h.
  * Must never: treat chroma better than the protocol says: each plane is halved by itself with aligned
  *   centres, which moves cosited chroma by a quarter of a luma sample. Only luma is measured.
  */
 #define _POSIX_C_SOURCE 200809L
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "files.h"
 #include "picture.h"
 #include "progress.h"
+#include "stop.h"
 #include "y4m.h"
 
 typedef struct options {
@@ -22,6 +23,8 @@ typedef struct options {
 } options;
 
 typedef struct job {
+    files files;
+    int input, output; /* of files */
     y4m_reader in;
     y4m_writer out;
     y4m_info cropped; /* geometry of the part of an input frame that counts */
@@ -37,6 +40,8 @@ static int fail(const char *what, const y4m_error *error)
     fprintf(stderr, "halve: %s: %s\n", what, text);
     return 1;
 }
+
+static int fail_files(const files *f) { return fprintf(stderr, "halve: %s\n", f->message), 1; }
 
 static void usage(FILE *to)
 {
@@ -67,6 +72,8 @@ static int read_options(int argc, char **argv, options *o)
         else
             return fprintf(stderr, "halve: too many arguments: %s\n", argv[i]), 2;
     }
+    if (o->output && y4m_misnamed(o->output))
+        return fprintf(stderr, "halve: %s: what is written is y4m\n", o->output), 2;
     if (o->output)
         return -1;
     return usage(stderr), 2;
@@ -112,18 +119,19 @@ static int run(job *j, const options *o)
     progress_break(&p);
     int code = status > Y4M_END ? fail(o->input, &j->in.error) : 0;
     if (y4m_writer_close(&j->out))
-        return fail(o->output, &j->out.error);
+        code = fail(o->output, &j->out.error);
+    if (code)
+        return code;
     progress_end(&p);
-    return code;
+    return 0;
 }
 
 static int set_up(job *j, const options *o)
 {
-    y4m_error error;
-    int input, output;
-    if (y4m_open_input(o->input, &input, &error))
-        return fail(o->input, &error);
-    if (y4m_reader_open(&j->in, input))
+    if ((j->input = files_add(&j->files, FILES_READ, "the input", o->input)) < 0 ||
+        (j->output = files_add(&j->files, FILES_VIDEO, "the output", o->output)) < 0)
+        return fail_files(&j->files);
+    if (y4m_reader_open(&j->in, files_fd(&j->files, j->input), stop_flag()))
         return fail(o->input, &j->in.error);
     j->cropped = j->in.info;
     j->cropped.width -= j->cropped.width % 4;
@@ -139,9 +147,9 @@ static int set_up(job *j, const options *o)
     j->scratch = malloc(picture_halve_scratch(j->cropped.width));
     if (!j->frame || !j->result || !j->scratch)
         return fputs("halve: out of memory\n", stderr), 1;
-    if (y4m_open_output(o->output, input, &output, &error))
-        return fail(o->output, &error);
-    if (y4m_writer_open(&j->out, output, &result))
+    if (!files_empty(&j->files))
+        return fail_files(&j->files);
+    if (y4m_writer_open(&j->out, files_take(&j->files, j->output), &result, stop_flag()))
         return fail(o->output, &j->out.error);
     return 0;
 }
@@ -150,13 +158,15 @@ int main(int argc, char **argv)
 {
     static job j;
     options o;
+    files_begin(&j.files);
     int code = read_options(argc, argv, &o);
     if (code >= 0)
         return code;
-    signal(SIGPIPE, SIG_IGN);
+    stop_catch();
     code = set_up(&j, &o);
     if (code == 0)
         code = run(&j, &o);
+    files_end(&j.files);
     free(j.frame);
     free(j.result);
     free(j.scratch);

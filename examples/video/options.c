@@ -1,7 +1,9 @@
 /* options.c: see options.h. */
 #include "options.h"
 
+#include "shipped.h"
 #include "words.h"
+#include "y4m.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +23,8 @@ const char *options_usage(void)
     return "usage: video_sr [options] INPUT OUTPUT\n"
            "Doubles the size of a y4m video: luma by a routed network, chroma bicubic. - is standard input or output.\n"
            "\n"
-           "  --model FILE      network [models/sr2x_video.gguf]\n"
+           "  --model FILE      network [sr2x_video.gguf, as shipped: ../models or ../share/brainstorm beside\n"
+           "                    the program, models/ here]; examples/video/README.md says what it must be\n"
            "  --quality N       0..100: percent of the large net's gain over bicubic that routing aims to keep [93]\n"
            "  --floor DB        what is so near to the large net's result that nobody sees the difference is not paid for,\n"
            "                    whatever the quality; 0: nothing is [the model's: 55]\n"
@@ -40,10 +43,9 @@ const char *options_usage(void)
            "  --stats FILE      everything measured, as JSON\n"
            "  --quiet           no progress\n"
            "\n"
-           "On a GPU; the next frame is read while it works. --threads, --tier and --conv are the CPU's:\n" DEVICE_OPTIONS_USAGE
-           "\n"
-           "Weights that do not fit into memory; results are the same bytes:\n" STREAM_OPTIONS_USAGE
-           "\n"
+           "On a GPU; the next frame is read while it works. --threads, --tier and --conv are the "
+           "CPU's:\n" DEVICE_OPTIONS_USAGE "\n"
+           "Weights that do not fit into memory; results are the same bytes:\n" STREAM_OPTIONS_USAGE "\n"
            "  --help\n"
            "\n"
            "ffmpeg -v error -i in.mp4 -f yuv4mpegpipe - | video_sr - - | ffmpeg -f yuv4mpegpipe -i - out.mp4\n";
@@ -127,36 +129,29 @@ static bool is_flag(video_options *o, const char *name)
     return true;
 }
 
-/* What is written besides the video and its map must be none of the other files. */
-static bool is_named(const video_options *o, const char *path)
+/* What names alone tell. That no file is used twice is checked by what the files are, when they are opened. */
+static const char *misnamed(const video_options *o, char *message, size_t bytes)
 {
-    const char *const others[] = {o->input, o->output, o->model, o->map, o->reference, o->stats};
-    for (size_t i = 0; path && i < sizeof others / sizeof others[0]; i++)
-        if (others[i] && strcmp(path, others[i]) == 0)
-            return true;
-    return false;
-}
-
-/* The output is emptied before the map is opened, and the reference is read beside it: names must differ. (That the
- * input is not the output is checked by what the files are, when they are opened.) */
-static const char *same_twice(const video_options *o)
-{
-    if (o->map && strcmp(o->map, o->output) == 0)
-        return "the map and the output are the same file";
-    if (o->reference && strcmp(o->reference, o->output) == 0 && strcmp(o->output, "-") != 0)
-        return "the reference and the output are the same file";
+    const char *name = y4m_misnamed(o->output)                            ? o->output
+                       : o->map && !o->map_is_png && y4m_misnamed(o->map) ? o->map
+                                                                          : NULL;
     if (o->reference && strcmp(o->reference, "-") == 0 && strcmp(o->input, "-") == 0)
         return "the reference and the input are both standard input";
-    if (is_named(o, o->stream.profile))
-        return "the profile would go to a file that is named for something else";
-    if (is_named(o, o->stream.trace))
-        return "the trace would go to a file that is named for something else";
-    return NULL;
+    if (name)
+        snprintf(message, bytes, "%.80s: what is written is y4m; for another format: video_sr ... - | ffmpeg -i - FILE",
+                 name);
+    return name ? message : NULL;
+}
+
+static bool ends_in_png(const char *path)
+{
+    const size_t n = strlen(path);
+    return n > 4 && strcmp(path + n - 4, ".png") == 0;
 }
 
 const char *options_parse(video_options *o, int argc, char **argv, char *message, size_t bytes)
 {
-    *o = (video_options){.model = "models/sr2x_video.gguf", .reuse = true, .quality = 93, .floor = -1, .threads = 1, .frames = -1};
+    *o = (video_options){.reuse = true, .quality = 93, .floor = -1, .threads = 1, .frames = -1};
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
         if (a[0] == '-' && a[1] == '-') {
@@ -187,6 +182,10 @@ const char *options_parse(video_options *o, int argc, char **argv, char *message
         return "an input and an output are needed (see --help)";
     if (o->help)
         return NULL;
+    o->map_is_png = o->map && ends_in_png(o->map);
+    if (!o->model && !shipped_find(argv[0], "sr2x_video.gguf", o->shipped, sizeof o->shipped))
+        return o->shipped;
+    o->model = o->model ? o->model : o->shipped;
     const char *wrong = device_options_wrong(&o->device);
-    return wrong ? wrong : same_twice(o);
+    return wrong ? wrong : misnamed(o, message, bytes);
 }

@@ -1,6 +1,6 @@
 /* options.h: the command line of video_sr.
  * Owns: the list of options, their texts and checks. Relies on: brainstorm.h for tier names, stream_options.h for --slots
- *   and what goes with it, device_options.h for --device, words.h.
+ *   and what goes with it, device_options.h for --device, shipped.h for the default model, words.h.
  * Must never: open anything. */
 #ifndef OPTIONS_H
 #define OPTIONS_H
@@ -16,10 +16,12 @@ typedef enum video_route { ROUTE_AUTO, ROUTE_BICUBIC, ROUTE_SMALL, ROUTE_LARGE, 
 
 typedef struct video_options {
     const char *input, *output;
-    const char *model;
+    const char *model; /* as named, or: */
+    char shipped[512]; /* where the one lies that ships */
     const char *map, *reference, *stats;
     video_route route;
     bool reuse, quiet, help;
+    bool map_is_png; /* else a y4m video */
     double quality; /* percent of the large net's gain over bicubic that the router keeps */
     double floor;   /* dB against the large net's result that are always near enough; 0 none, -1 the model's */
     int threads;

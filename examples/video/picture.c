@@ -55,18 +55,20 @@ static int mirror(int i, int n)
 
 /* --- doubling ----------------------------------------------------------------------------- */
 
-/* Down the columns: four input rows into one, times 1024. 8 and 10 bits differ in type only. */
-#define MIX_4_ROWS(name, sample)                                                                  \
-    static void name(int32_t *restrict out, const void *const rows[4], const int32_t w[4], int n) \
-    {                                                                                             \
-        const sample *restrict a = rows[0], *restrict b = rows[1];                                \
-        const sample *restrict c = rows[2], *restrict d = rows[3];                                \
-        const int32_t wa = w[0], wb = w[1], wc = w[2], wd = w[3];                                 \
-        for (int i = 0; i < n; i++)                                                               \
-            out[i] = wa * a[i] + wb * b[i] + wc * c[i] + wd * d[i];                               \
+/* Down the columns: four input rows into one, times 1024. 8 and 10 bits differ in type, and in codes that are none. */
+#define MIX_4_ROWS(name, sample, code)                                                                          \
+    static void name(int32_t *restrict out, const void *const rows[4], const int32_t w[4], int n, int32_t max)  \
+    {                                                                                                           \
+        const sample *restrict a = rows[0], *restrict b = rows[1];                                              \
+        const sample *restrict c = rows[2], *restrict d = rows[3];                                              \
+        const int32_t wa = w[0], wb = w[1], wc = w[2], wd = w[3];                                               \
+        (void)max;                                                                                              \
+        for (int i = 0; i < n; i++)                                                                             \
+            out[i] = wa * code(a[i], max) + wb * code(b[i], max) + wc * code(c[i], max) + wd * code(d[i], max); \
     }
-MIX_4_ROWS(mix_4_rows_8, uint8_t)
-MIX_4_ROWS(mix_4_rows_16, uint16_t)
+#define ANY_CODE(sample, max) (sample) /* of 8 bits */
+MIX_4_ROWS(mix_4_rows_8, uint8_t, ANY_CODE)
+MIX_4_ROWS(mix_4_rows_16, uint16_t, PICTURE_CODE)
 
 static inline int32_t round_clip(int32_t sum, int shift, int32_t max)
 {
@@ -110,7 +112,7 @@ void picture_double(const picture_plane *out, const picture_plane *in, picture_s
         int top = (y >> 1) - 2 + (y & 1), n = in->width;
         for (int i = 0; i < 4; i++)
             rows[i] = row_of(in, clamp(top + i, 0, in->height - 1));
-        (wide ? mix_4_rows_16 : mix_4_rows_8)(mixed, rows, sitings[down].taps[y & 1], n);
+        (wide ? mix_4_rows_16 : mix_4_rows_8)(mixed, rows, sitings[down].taps[y & 1], n, max);
         for (int i = 1; i <= 2; i++)
             mixed[-i] = mixed[0], mixed[n - 1 + i] = mixed[n - 1];
         void *to = (uint8_t *)out->data + (size_t)y * out->stride_bytes;
@@ -121,17 +123,19 @@ void picture_double(const picture_plane *out, const picture_plane *in, picture_s
 /* --- halving ------------------------------------------------------------------------------ */
 
 /* Eight input rows into one, times 256; rows[i] and rows[7 - i] share a weight. */
-#define MIX_8_ROWS(name, sample)                                                                            \
-    static void name(int32_t *restrict out, const void *const rows[8], int n)                               \
-    {                                                                                                       \
-        const sample *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3];                                \
-        const sample *e = rows[4], *f = rows[5], *g = rows[6], *h = rows[7];                                \
-        for (int i = 0; i < n; i++)                                                                         \
-            out[i] = halving[0] * (d[i] + e[i]) + halving[1] * (c[i] + f[i]) + halving[2] * (b[i] + g[i]) + \
-                     halving[3] * (a[i] + h[i]);                                                            \
+#define MIX_8_ROWS(name, sample, code)                                                                                \
+    static void name(int32_t *restrict out, const void *const rows[8], int n, int32_t max)                            \
+    {                                                                                                                 \
+        const sample *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3];                                          \
+        const sample *e = rows[4], *f = rows[5], *g = rows[6], *h = rows[7];                                          \
+        (void)max;                                                                                                    \
+        for (int i = 0; i < n; i++)                                                                                   \
+            out[i] =                                                                                                  \
+                halving[0] * (code(d[i], max) + code(e[i], max)) + halving[1] * (code(c[i], max) + code(f[i], max)) + \
+                halving[2] * (code(b[i], max) + code(g[i], max)) + halving[3] * (code(a[i], max) + code(h[i], max));  \
     }
-MIX_8_ROWS(mix_8_rows_8, uint8_t)
-MIX_8_ROWS(mix_8_rows_16, uint16_t)
+MIX_8_ROWS(mix_8_rows_8, uint8_t, ANY_CODE)
+MIX_8_ROWS(mix_8_rows_16, uint16_t, PICTURE_CODE)
 
 /* Along a row: outputs sit between inputs 2x and 2x + 1. */
 #define HALVE_ROW(name, sample)                                                                                    \
@@ -160,7 +164,7 @@ void picture_halve(const picture_plane *out, const picture_plane *in, int first,
         const void *rows[8];
         for (int i = 0; i < 8; i++)
             rows[i] = row_of(in, mirror(2 * y - 3 + i, in->height));
-        (wide ? mix_8_rows_16 : mix_8_rows_8)(mixed, rows, n);
+        (wide ? mix_8_rows_16 : mix_8_rows_8)(mixed, rows, n, max);
         for (int i = 1; i <= 4; i++)
             mixed[-i] = mixed[mirror(-i, n)], mixed[n - 1 + i] = mixed[mirror(n - 1 + i, n)];
         void *to = (uint8_t *)out->data + (size_t)y * out->stride_bytes;

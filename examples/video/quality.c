@@ -21,31 +21,36 @@ static const uint8_t *row_of(const picture_plane *plane, int x, int y)
 
 /* Summed in pieces that cannot overflow 32 bits (10 bit differences: 2048 * 1023^2 < 2^31), which
  * lets compilers use the whole width of their vectors. */
-#define ROW_ERROR(name, sample)                                      \
-    static uint64_t name(const void *left, const void *right, int n) \
-    {                                                                \
-        const sample *a = left, *b = right;                          \
-        uint64_t total = 0;                                          \
-        for (int x = 0; x < n;) {                                    \
-            int end = n - x < 2048 ? n : x + 2048;                   \
-            int32_t sum = 0;                                         \
-            for (; x < end; x++) {                                   \
-                int32_t d = a[x] - b[x];                             \
-                sum += d * d;                                        \
-            }                                                        \
-            total += (uint64_t)sum;                                  \
-        }                                                            \
-        return total;                                                \
+#define ROW_ERROR(name, sample, code)                                             \
+    static uint64_t name(const void *left, const void *right, int n, int32_t max) \
+    {                                                                             \
+        const sample *a = left, *b = right;                                       \
+        uint64_t total = 0;                                                       \
+        (void)max;                                                                \
+        for (int x = 0; x < n;) {                                                 \
+            int end = n - x < 2048 ? n : x + 2048;                                \
+            int32_t sum = 0;                                                      \
+            for (; x < end; x++) {                                                \
+                int32_t d = code(a[x], max) - code(b[x], max);                    \
+                sum += d * d;                                                     \
+            }                                                                     \
+            total += (uint64_t)sum;                                               \
+        }                                                                         \
+        return total;                                                             \
     }
-ROW_ERROR(row_error_8, uint8_t)
-ROW_ERROR(row_error_16, uint16_t)
+#define ANY_CODE(sample, max) (sample) /* of 8 bits */
+ROW_ERROR(row_error_8, uint8_t, ANY_CODE)
+ROW_ERROR(row_error_16, uint16_t, PICTURE_CODE)
+
+static int32_t largest_code(const picture_plane *plane) { return (1 << plane->bits) - 1; }
 
 uint64_t quality_squared_error(const picture_plane *a, const picture_plane *b, int shave)
 {
     uint64_t total = 0;
     int n = a->width - 2 * shave;
     for (int y = shave; y < a->height - shave; y++)
-        total += (a->bits > 8 ? row_error_16 : row_error_8)(row_of(a, shave, y), row_of(b, shave, y), n);
+        total +=
+            (a->bits > 8 ? row_error_16 : row_error_8)(row_of(a, shave, y), row_of(b, shave, y), n, largest_code(a));
     return total;
 }
 
@@ -81,23 +86,24 @@ static void gaussian(double weights[WINDOW])
         weights[i] /= sum;
 }
 
-#define ADD_ROW(name, sample)                                                                    \
-    static void name(const column_sums *s, const void *left, const void *right, int n, double w) \
-    {                                                                                            \
-        const sample *restrict a = left, *restrict b = right;                                    \
-        double *restrict sa = s->a, *restrict sb = s->b;                                         \
-        double *restrict saa = s->aa, *restrict sbb = s->bb, *restrict sab = s->ab;              \
-        for (int x = 0; x < n; x++) {                                                            \
-            double p = a[x], q = b[x];                                                           \
-            sa[x] += w * p;                                                                      \
-            sb[x] += w * q;                                                                      \
-            saa[x] += w * (p * p);                                                               \
-            sbb[x] += w * (q * q);                                                               \
-            sab[x] += w * (p * q);                                                               \
-        }                                                                                        \
+#define ADD_ROW(name, sample, code)                                                                           \
+    static void name(const column_sums *s, const void *left, const void *right, int n, double w, int32_t max) \
+    {                                                                                                         \
+        const sample *restrict a = left, *restrict b = right;                                                 \
+        double *restrict sa = s->a, *restrict sb = s->b;                                                      \
+        double *restrict saa = s->aa, *restrict sbb = s->bb, *restrict sab = s->ab;                           \
+        (void)max;                                                                                            \
+        for (int x = 0; x < n; x++) {                                                                         \
+            double p = code(a[x], max), q = code(b[x], max);                                                  \
+            sa[x] += w * p;                                                                                   \
+            sb[x] += w * q;                                                                                   \
+            saa[x] += w * (p * p);                                                                            \
+            sbb[x] += w * (q * q);                                                                            \
+            sab[x] += w * (p * q);                                                                            \
+        }                                                                                                     \
     }
-ADD_ROW(add_row_8, uint8_t)
-ADD_ROW(add_row_16, uint16_t)
+ADD_ROW(add_row_8, uint8_t, ANY_CODE)
+ADD_ROW(add_row_16, uint16_t, PICTURE_CODE)
 
 static double across(const double *column, const double weights[WINDOW])
 {
@@ -136,8 +142,8 @@ double quality_ssim(const picture_plane *a, const picture_plane *b, int shave, v
         memset(memory, 0, quality_ssim_scratch(w));
         for (int i = 0; i < WINDOW; i++)
             (a->bits > 8 ? add_row_16 : add_row_8)(&s, row_of(a, shave, shave + y + i), row_of(b, shave, shave + y + i),
-                                                   w, weights[i]);
-        total += row_ssim(&s, weights, positions, (double)((1 << a->bits) - 1));
+                                                   w, weights[i], largest_code(a));
+        total += row_ssim(&s, weights, positions, (double)largest_code(a));
     }
     return total / ((double)positions * lines);
 }

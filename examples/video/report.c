@@ -2,12 +2,12 @@
 #include "report.h"
 
 #include "canvas.h"
+#include "files.h"
 #include "json_text.h"
 #include "png.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { CLASS_REUSE, CLASS_BICUBIC, CLASS_SMALL, CLASS_EXIT1, CLASS_EXIT2, CLASS_LARGE, CLASSES };
@@ -72,11 +72,8 @@ static void json_routes(FILE *f, const upscaler_tallies *t)
     fprintf(f, "\n  ],\n");
 }
 
-bool report_json(const char *path, const run_facts *r)
+bool report_json(FILE *f, const run_facts *r)
 {
-    FILE *f = fopen(path, "w");
-    if (!f)
-        return false;
     const upscaler *u = r->up;
     fprintf(f, "{\n");
     json_word(f, "model", r->options->model);
@@ -93,8 +90,7 @@ bool report_json(const char *path, const run_facts *r)
     json_number(f, "seconds_network", r->seconds_network);
     json_number(f, "seconds_waited", r->seconds_waited);
     json_number(f, "seconds_routing", u->gpu.used ? NAN : (double)u->tallies.routing_ns * 1e-9);
-    if (u->routed)
-        json_routes(f, &u->tallies);
+    json_routes(f, &u->tallies);
     json_number(f, "psnr_y", r->has_reference ? r->psnr : NAN);
     json_number(f, "ssim_y", r->has_reference ? r->ssim : NAN);
     fprintf(f, "  \"streaming\": ");
@@ -107,8 +103,7 @@ bool report_json(const char *path, const run_facts *r)
             (unsigned long long)u->planned.pinned);
     fprintf(f, "  \"arena_bytes_planned\": %llu,\n  \"arena_bytes_touched\": %llu,\n  \"frame_buffer_bytes\": %llu\n}\n",
             (unsigned long long)arenas, (unsigned long long)upscaler_touched(u), (unsigned long long)r->frame_bytes);
-    const bool ok = !ferror(f);
-    return fclose(f) == 0 && ok;
+    return files_close(f);
 }
 
 void report_summary(const run_facts *r)
@@ -199,23 +194,24 @@ static int draw_legend(const canvas *out, int width, int top)
     return y + LEGEND_ROW - top;
 }
 
-bool report_map_png(const char *path, const y4m_info *info, const void *frame, const upscaler_map *map)
+/* The page first: png_scratch wants alignment too, and rows of pixels need not end where that is. */
+static size_t page_bytes(const y4m_info *info)
+{
+    return (canvas_bytes(info->width, info->height + draw_legend(NULL, info->width, 0)) + 63) / 64 * 64;
+}
+
+size_t report_map_bytes(const y4m_info *info) { return page_bytes(info) + png_scratch(info->width, 3); }
+
+bool report_map_png(FILE *file, const y4m_info *info, const void *frame, const upscaler_map *map, void *scratch)
 {
     const int legend = draw_legend(NULL, info->width, 0);
-    canvas page = {malloc(canvas_bytes(info->width, info->height + legend)), info->width, info->height + legend};
+    const canvas page = {scratch, info->width, info->height + legend};
     const canvas picture = {page.pixels, info->width, info->height}; /* the page's upper part */
-    void *scratch = malloc(png_scratch(info->width, 3));
-    FILE *file = page.pixels && scratch ? fopen(path, "wb") : NULL;
-    bool ok = file != NULL;
-    if (ok) {
-        canvas_fill(&page, 0, info->height, info->width, legend, (canvas_colour){24, 24, 28});
-        canvas_from_frame(&picture, info, frame, canvas_matrix_for(info->height / 2));
-        draw_cells(&picture, map);
-        draw_legend(&page, info->width, info->height);
-        ok = png_write(file, page.pixels, (size_t)info->width * 3, page.width, page.height, 3, scratch);
-        ok = fclose(file) == 0 && ok;
-    }
-    free(scratch);
-    free(page.pixels);
-    return ok;
+    canvas_fill(&page, 0, info->height, info->width, legend, (canvas_colour){24, 24, 28});
+    canvas_from_frame(&picture, info, frame, canvas_matrix_for(info->height / 2));
+    draw_cells(&picture, map);
+    draw_legend(&page, info->width, info->height);
+    const bool drawn = png_write(file, page.pixels, (size_t)info->width * 3, page.width, page.height, 3,
+                                 (uint8_t *)scratch + page_bytes(info));
+    return files_close(file) && drawn;
 }

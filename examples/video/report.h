@@ -7,6 +7,8 @@
 #include "upscaler.h"
 #include "y4m.h"
 
+#include <stdio.h>
+
 typedef struct run_facts {
     const video_options *options;
     const upscaler *up;
@@ -21,13 +23,15 @@ typedef struct run_facts {
     stream_facts stream;
 } run_facts;
 
-bool report_json(const char *path, const run_facts *facts);
+/* Closes the file. False, and errno says why: it could not take it all. */
+bool report_json(FILE *file, const run_facts *facts);
 /* A few lines for people. */
 void report_summary(const run_facts *r);
 
 /* Draws on a copy of an output frame (y4m order): chroma tinted by route, borders of cells darkened. */
 void report_tint(const y4m_info *info, void *frame, const upscaler_map *map);
-/* The same as a PNG with a legend. */
-bool report_map_png(const char *path, const y4m_info *info, const void *frame, const upscaler_map *map);
+/* The same as a PNG with a legend; as report_json. scratch: report_map_bytes, aligned for uint64_t. */
+size_t report_map_bytes(const y4m_info *info);
+bool report_map_png(FILE *file, const y4m_info *info, const void *frame, const upscaler_map *map, void *scratch);
 
 #endif

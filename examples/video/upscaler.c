@@ -75,6 +75,70 @@ static int32_t floor_loss(double db)
     return db > 0 ? (int32_t)(255.0 * 255.0 * 256.0 / 5.0 * pow(10, -db / 10)) : db < 0 ? 0 : -1;
 }
 
+static bool scale_fits(upscaler *u)
+{
+    char text[96];
+    bs_model_facts facts;
+    bs_model_facts_get(u->model, &facts);
+    if (facts.scale == 2)
+        return true;
+    if (facts.scale == 0)
+        return fail(
+            u, BS_ERROR_UNSUPPORTED,
+            "it does not say that it enlarges (brainstorm.model.scale is missing); video_sr takes models that double");
+    snprintf(text, sizeof text, "it enlarges %d times; video_sr takes models that double", (int)facts.scale);
+    return fail(u, BS_ERROR_UNSUPPORTED, text);
+}
+
+typedef struct wanted_port {
+    const char *name;
+    bool output;
+    bs_dtype dtype;
+    int32_t rank;
+    int64_t dim[3];
+} wanted_port;
+
+static bool port_fits(upscaler *u, const wanted_port *w)
+{
+    char shape[64], text[200];
+    bs_port_facts is;
+    if (w->rank == 1)
+        snprintf(shape, sizeof shape, "%s [1]", bs_dtype_name(w->dtype));
+    else
+        snprintf(shape, sizeof shape, "%s [1, %lld, %lld]", bs_dtype_name(w->dtype), (long long)w->dim[1],
+                 (long long)w->dim[2]);
+    const char *kind = w->output ? "output" : "input";
+    if (bs_graph_port_get(u->graph, w->name, &is) != BS_OK || is.output != w->output) {
+        snprintf(text, sizeof text, "it has no %s \"%s\", %s (see examples/video/README.md)", kind, w->name, shape);
+        return fail(u, BS_ERROR_UNSUPPORTED, text);
+    }
+    bool fits = is.dtype == w->dtype && is.rank == w->rank;
+    for (int32_t i = 0; fits && i < w->rank; i++)
+        fits = is.dim[i] == w->dim[i];
+    snprintf(text, sizeof text, "its %s \"%s\" is no %s (see examples/video/README.md)", kind, w->name, shape);
+    return fits || fail(u, BS_ERROR_UNSUPPORTED, text);
+}
+
+/* What this program binds and asks for: examples/video/README.md tells it. */
+static bool model_fits(upscaler *u)
+{
+    const bs_dtype code = u->bits > 8 ? BS_U16 : BS_U8;
+    const int64_t h = u->height, w = u->width;
+    const wanted_port ports[] = {{"frame", false, code, 3, {1, h, w}},
+                                 {"budget", false, BS_F32, 1, {1, 0, 0}},
+                                 {"frame_2x", true, code, 3, {1, 2 * h, 2 * w}}};
+    bs_router_facts router;
+    for (size_t i = 0; i < sizeof ports / sizeof ports[0]; i++)
+        if (!port_fits(u, &ports[i]))
+            return false;
+    if (bs_graph_router_get(u->graph, "route", &router) != BS_OK || router.paths != UPSCALER_ROUTES ||
+        router.patch_size == 0)
+        return fail(u, BS_ERROR_UNSUPPORTED,
+                    "it has no router \"route\" that sends patches four ways (see examples/video/README.md)");
+    u->tile = u->tile ? u->tile : router.patch_size;
+    return true;
+}
+
 static bool graph_build(upscaler *u, const video_options *o, const bs_platform *platform)
 {
     u->model = bs_model_open_file(&u->memory.persistent, platform, o->model, &u->error);
@@ -82,20 +146,15 @@ static bool graph_build(upscaler *u, const video_options *o, const bs_platform *
         return false;
     if (o->stream.buffered)
         bs_model_use_buffered(u->model);
-    bs_model_facts facts;
-    bs_model_facts_get(u->model, &facts);
-    if (facts.scale != 2) {
-        char text[96];
-        snprintf(text, sizeof text, "the model enlarges %d times; video_sr doubles", (int)facts.scale);
-        return fail(u, BS_ERROR_UNSUPPORTED, text);
-    }
+    if (!scale_fits(u))
+        return false;
     const bs_graph_desc room = bs_model_graph_desc(u->model);
     u->graph = bs_graph_create(&u->memory.persistent, &room);
     if (!u->graph)
         return fail(u, BS_ERROR_ARENA, "the model's graph is too large");
     const bs_model_input frame = {"frame", 3, {1, u->height, u->width, 0}};
     const bs_model_build_desc desc = {&frame, 1, u->bits, floor_loss(o->floor)};
-    return bs_model_build(u->model, u->graph, &desc, &u->error) == BS_OK;
+    return bs_model_build(u->model, u->graph, &desc, &u->error) == BS_OK && model_fits(u);
 }
 
 static size_t block_size(const upscaler *u, size_t fixed, int pass)
@@ -122,7 +181,7 @@ bool upscaler_open_with(upscaler *u, const video_options *o, const stream_tools 
         return false;
     plan_describe(&desc, o, width);
     device_plan(&u->gpu, &desc);
-    u->tile = desc.patch_size ? desc.patch_size : 64;
+    u->tile = desc.patch_size; /* 0: the model's */
     /* First in a small block: then the bytes are known, and everything moves into one block of the right size. */
     for (int pass = 0; pass < 2; pass++) {
         const size_t fixed = pass == 0 ? FIXED_BYTES : (size_t)(u->fixed_bytes + DEVICE_ARENA_BYTES + u->planned.persistent + BS_ALIGNMENT);
@@ -174,6 +233,20 @@ void upscaler_close(upscaler *u)
 
 /* --------------------------------------------------------------------------------------------------- run */
 
+/* One route for every cell: nothing is decided, and all time is spent there. */
+static void tally_forced(upscaler *u, uint64_t total_ns)
+{
+    upscaler_tallies *t = &u->tallies;
+    upscaler_map map;
+    upscaler_last(u, &map);
+    const int route = u->route < ROUTE_LARGE ? (int)u->route : UPSCALER_ROUTES - 1;
+    const uint64_t cells = (uint64_t)map.across * (uint64_t)map.down;
+    t->cells[route] += cells;
+    t->route_ns[route] += total_ns;
+    if (u->route >= ROUTE_LARGE)
+        t->exits[u->route == ROUTE_LARGE ? UPSCALER_EXITS : (int)(u->route - ROUTE_EXIT1)] += cells;
+}
+
 static void tally(upscaler *u)
 {
     upscaler_tallies *t = &u->tallies;
@@ -183,6 +256,10 @@ static void tally(upscaler *u)
     t->frames++;
     t->routing_ns += stats.routing_ns;
     t->total_ns += stats.total_ns;
+    if (!u->routed) {
+        tally_forced(u, stats.total_ns);
+        return;
+    }
     if (bs_decision_get(u->session, "route", &d) != BS_OK)
         return;
     uint64_t inside = (uint64_t)d.counts[3];

@@ -60,9 +60,9 @@ bool upscaler_wait(upscaler *u);
 /* What the last frame did: cells of `size` input pixels, row by row. route: 0 reuse .. 3 large; exit: 0.. or -1. */
 typedef struct upscaler_map {
     int across, down, size;
-    const int8_t *route; /* NULL: one_route for all */
+    const int16_t *route; /* NULL: one_route for all */
     video_route one_route;
-    const int8_t *exit[UPSCALER_EXITS];
+    const int16_t *exit[UPSCALER_EXITS];
 } upscaler_map;
 void upscaler_last(const upscaler *u, upscaler_map *map);
 

@@ -5,42 +5,35 @@
  * Must never: write anything but video to standard output, or leave half a frame in a file.
  */
 #define _POSIX_C_SOURCE 200809L
+#include "files.h"
 #include "options.h"
 #include "picture.h"
 #include "progress.h"
 #include "quality.h"
 #include "report.h"
+#include "stop.h"
 #include "upscaler.h"
 #include "y4m.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
-
-static volatile sig_atomic_t stop_asked;
-
-static void on_stop(int signal_number)
-{
-    (void)signal_number;
-    stop_asked = 1;
-}
 
 typedef struct run {
     video_options options;
+    files files;
     y4m_reader in, reference;
     y4m_writer out, map;
     y4m_info twice;
-    int in_fd, out_fd, reference_fd, map_fd;
+    int input, output, reference_file, map_file, stats_file; /* of files */
+    FILE *stats, *map_png;
     upscaler up;
     stream_tools tools;
     progress shown;
     uint8_t *buffers, *frame, *ahead, *result, *expected, *tinted;
-    void *scratch;
+    void *scratch, *page;
     uint64_t frame_bytes;
     bool is_ahead; /* the next frame was read already, or its end found: */
     y4m_status ahead_status;
@@ -69,16 +62,65 @@ static bool complain_y4m(run *r, const char *path, const y4m_error *error)
     return complain(r, strcmp(path, "-") == 0 ? "standard stream" : path, text);
 }
 
+static bool complain_system(run *r, const char *path)
+{
+    char text[160];
+    snprintf(text, sizeof text, "cannot write: %s", strerror(errno));
+    return complain(r, path, text);
+}
+
+/* What a pipe was given of a frame cannot be taken back. */
+static bool complain_stopped(run *r, const y4m_error *error)
+{
+    char text[96];
+    if (error->missing_bytes == 0)
+        return complain(r, "", "stopped by a signal; what was written is whole");
+    snprintf(text, sizeof text, "stopped by a signal inside frame %lld, which the pipe did not take",
+             (long long)error->frame);
+    return complain(r, "", text);
+}
+
 /* ------------------------------------------------------------------------------------------------- opening */
+
+/* Opens what is named; nothing where nothing is. */
+static bool add_file(run *r, int *number, files_use use, const char *role, const char *path)
+{
+    *number = path ? files_add(&r->files, use, role, path) : -1;
+    return !path || *number >= 0 ||
+           (*stop_flag() ? complain(r, "", "stopped by a signal") : complain(r, "", r->files.message));
+}
+
+/* All files, before anything is done. What is written keeps its old content until it is certain that something will be. */
+static bool open_files(run *r)
+{
+    const video_options *o = &r->options;
+    int model;
+    if (!add_file(r, &r->input, FILES_READ, "the input", o->input) ||
+        !add_file(r, &r->reference_file, FILES_READ, "the reference", o->reference) ||
+        !add_file(r, &model, FILES_NAMED, "the model", o->model) ||
+        !add_file(r, &r->output, FILES_VIDEO, "the output", o->output) ||
+        !add_file(r, &r->map_file, o->map_is_png ? FILES_WRITE : FILES_VIDEO, "the map", o->map) ||
+        !add_file(r, &r->stats_file, FILES_WRITE, "the statistics", o->stats))
+        return false;
+    r->stats = r->stats_file >= 0 ? files_stream(&r->files, r->stats_file) : NULL;
+    r->map_png = o->map_is_png ? files_stream(&r->files, r->map_file) : NULL;
+    if ((o->stats && !r->stats) || (o->map_is_png && !r->map_png))
+        return complain(r, "", "not enough memory for files");
+    return stream_tools_open(&r->tools, &o->stream, &r->files, &r->up.error) || complain(r, "", r->up.error.message);
+}
+
+static bool open_reader(run *r, y4m_reader *reader, int number, const char *path)
+{
+    const y4m_status status = y4m_reader_open(reader, files_fd(&r->files, number), stop_flag());
+    if (status == Y4M_STOPPED)
+        return complain(r, "", "stopped by a signal; nothing was written");
+    return status == Y4M_OK || complain_y4m(r, path, &reader->error);
+}
 
 static bool open_input(run *r)
 {
-    y4m_error error;
-    if (y4m_open_input(r->options.input, &r->in_fd, &error) != Y4M_OK)
-        return complain_y4m(r, r->options.input, &error);
-    if (y4m_reader_open(&r->in, r->in_fd) != Y4M_OK)
-        return complain_y4m(r, r->options.input, &r->in.error);
-    r->in.stop = &stop_asked;
+    if (!open_reader(r, &r->in, r->input, r->options.input))
+        return false;
     r->twice = r->in.info;
     r->twice.width *= 2;
     r->twice.height *= 2;
@@ -89,13 +131,10 @@ static bool open_input(run *r)
 
 static bool open_reference(run *r)
 {
-    y4m_error error;
     if (!r->options.reference)
         return true;
-    if (y4m_open_input(r->options.reference, &r->reference_fd, &error) != Y4M_OK)
-        return complain_y4m(r, r->options.reference, &error);
-    if (y4m_reader_open(&r->reference, r->reference_fd) != Y4M_OK)
-        return complain_y4m(r, r->options.reference, &r->reference.error);
+    if (!open_reader(r, &r->reference, r->reference_file, r->options.reference))
+        return false;
     const y4m_info *i = &r->reference.info;
     char text[160];
     if (i->width == r->twice.width && i->height == r->twice.height && y4m_facts(i->layout)->bits == y4m_facts(r->twice.layout)->bits)
@@ -103,28 +142,6 @@ static bool open_reference(run *r)
     snprintf(text, sizeof text, "the reference is %dx%d %s, the output %dx%d %s", i->width, i->height, y4m_facts(i->layout)->name,
              r->twice.width, r->twice.height, y4m_facts(r->twice.layout)->name);
     return complain(r, r->options.reference, text);
-}
-
-static bool ends_in_png(const char *path)
-{
-    const size_t n = strlen(path);
-    return n > 4 && strcmp(path + n - 4, ".png") == 0;
-}
-
-static bool open_output(run *r)
-{
-    y4m_error error;
-    if (y4m_open_output(r->options.output, r->in_fd, &r->out_fd, &error) != Y4M_OK)
-        return complain_y4m(r, r->options.output, &error);
-    if (y4m_writer_open(&r->out, r->out_fd, &r->twice) != Y4M_OK)
-        return complain_y4m(r, r->options.output, &r->out.error);
-    if (!r->options.map || ends_in_png(r->options.map))
-        return true;
-    if (y4m_open_output(r->options.map, r->in_fd, &r->map_fd, &error) != Y4M_OK)
-        return complain_y4m(r, r->options.map, &error);
-    if (y4m_writer_open(&r->map, r->map_fd, &r->twice) != Y4M_OK)
-        return complain_y4m(r, r->options.map, &r->map.error);
-    return true;
 }
 
 static size_t rounded(size_t bytes)
@@ -135,13 +152,16 @@ static size_t rounded(size_t bytes)
 /* One block: input frame (two for a GPU), output frame, and what was asked for beside them. */
 static bool take_buffers(run *r)
 {
+    const video_options *o = &r->options;
     const size_t in = rounded(y4m_frame_bytes(&r->in.info)), out = rounded(y4m_frame_bytes(&r->twice));
-    const size_t reference = r->options.reference ? rounded(y4m_frame_bytes(&r->reference.info)) : 0;
-    const size_t map = r->map_fd >= 0 ? out : 0, ahead = r->up.gpu.used ? in : 0;
+    const size_t reference = o->reference ? rounded(y4m_frame_bytes(&r->reference.info)) : 0;
+    const size_t map = o->map && !o->map_is_png ? out : 0,
+                 page = o->map_is_png ? rounded(report_map_bytes(&r->twice)) : 0;
+    const size_t ahead = o->device.cuda ? in : 0;
     size_t scratch = picture_double_scratch(r->in.info.width);
-    const size_t ssim = r->options.reference ? quality_ssim_scratch(r->twice.width) : 0;
+    const size_t ssim = o->reference ? quality_ssim_scratch(r->twice.width) : 0;
     scratch = rounded(scratch > ssim ? scratch : ssim);
-    r->frame_bytes = in + ahead + out + reference + map + scratch;
+    r->frame_bytes = in + ahead + out + reference + map + page + scratch;
     r->buffers = aligned_alloc(64, r->frame_bytes);
     if (!r->buffers)
         return complain(r, "", "not enough memory for the frames");
@@ -150,8 +170,27 @@ static bool take_buffers(run *r)
     r->result = r->ahead + ahead;
     r->expected = r->result + out;
     r->tinted = r->expected + reference;
-    r->scratch = r->tinted + map;
+    r->page = r->tinted + map;
+    r->scratch = r->tinted + map + page;
     return true;
+}
+
+static bool open_writer(run *r, y4m_writer *writer, int number, const char *path)
+{
+    const y4m_status status = y4m_writer_open(writer, files_take(&r->files, number), &r->twice, stop_flag());
+    return status == Y4M_OK ||
+           (status == Y4M_STOPPED ? complain_stopped(r, &writer->error) : complain_y4m(r, path, &writer->error));
+}
+
+/* Nothing is refused from here on. */
+static bool open_output(run *r)
+{
+    if (*stop_flag())
+        return complain(r, "", "stopped by a signal; nothing was written");
+    if (!files_empty(&r->files))
+        return complain(r, "", r->files.message);
+    return open_writer(r, &r->out, r->output, r->options.output) &&
+           (!r->options.map || r->options.map_is_png || open_writer(r, &r->map, r->map_file, r->options.map));
 }
 
 /* -------------------------------------------------------------------------------------------------- frames */
@@ -181,7 +220,8 @@ static bool measure(run *r)
     if (status == Y4M_END)
         return complain(r, r->options.reference, "the reference has fewer frames than the input");
     if (status != Y4M_OK)
-        return complain_y4m(r, r->options.reference, &r->reference.error);
+        return status == Y4M_STOPPED ? complain_stopped(r, &r->reference.error)
+                                     : complain_y4m(r, r->options.reference, &r->reference.error);
     const picture_plane a = plane_of(&r->twice, r->result, 0), b = plane_of(&r->reference.info, r->expected, 0);
     r->psnr_sum += quality_psnr(&a, &b, 0);
     r->ssim_sum += quality_ssim(&a, &b, 0, r->scratch);
@@ -189,15 +229,22 @@ static bool measure(run *r)
     return true;
 }
 
+static bool write_frame(run *r, y4m_writer *writer, const void *frame, const char *path)
+{
+    const y4m_status status = y4m_write_frame(writer, frame);
+    return status == Y4M_OK ||
+           (status == Y4M_STOPPED ? complain_stopped(r, &writer->error) : complain_y4m(r, path, &writer->error));
+}
+
 static bool write_map(run *r)
 {
     upscaler_map map;
-    if (r->map_fd < 0)
+    if (!r->options.map || r->options.map_is_png)
         return true;
     upscaler_last(&r->up, &map);
     memcpy(r->tinted, r->result, y4m_frame_bytes(&r->twice));
     report_tint(&r->twice, r->tinted, &map);
-    return y4m_write_frame(&r->map, r->tinted) == Y4M_OK || complain_y4m(r, r->options.map, &r->map.error);
+    return write_frame(r, &r->map, r->tinted, r->options.map);
 }
 
 /* While a GPU works. Where the CPU does, nothing would be gained, and live video would come later. */
@@ -211,7 +258,7 @@ static void read_ahead(run *r)
 /* Into r->frame. What was read ahead is copied: a GPU's tables stay as they are while buffers do. */
 static y4m_status next_frame(run *r)
 {
-    if (stop_asked)
+    if (*stop_flag())
         return Y4M_STOPPED;
     if (!r->is_ahead)
         return y4m_read_frame(&r->in, r->frame);
@@ -243,11 +290,7 @@ static bool enlarge(run *r)
 
 static bool do_frame(run *r)
 {
-    if (!enlarge(r) || !measure(r))
-        return false;
-    if (y4m_write_frame(&r->out, r->result) != Y4M_OK)
-        return complain_y4m(r, r->options.output, &r->out.error);
-    return write_map(r);
+    return enlarge(r) && measure(r) && write_frame(r, &r->out, r->result, r->options.output) && write_map(r);
 }
 
 static bool do_frames(run *r)
@@ -261,7 +304,7 @@ static bool do_frames(run *r)
         if (status == Y4M_END)
             return r->out.frames > 0 || complain(r, r->options.input, "there is not a single frame in it");
         if (status == Y4M_STOPPED)
-            return complain(r, "", "stopped by a signal; what was written is whole");
+            return complain_stopped(r, &(y4m_error){.status = Y4M_STOPPED});
         if (status != Y4M_OK)
             return complain_y4m(r, r->options.input, &r->in.error);
         if (!do_frame(r))
@@ -285,28 +328,35 @@ static bool finish(run *r, double since)
     }
     stream_facts_get(&facts.stream, r->up.plan, r->up.session);
     progress_end(&r->shown);
-    if (r->options.map && ends_in_png(r->options.map)) {
+    if (r->map_png) {
         upscaler_map map;
         upscaler_last(&r->up, &map);
-        if (!report_map_png(r->options.map, &r->twice, r->result, &map))
-            return complain(r, r->options.map, "the map could not be written");
+        FILE *png = r->map_png;
+        r->map_png = NULL;
+        if (!report_map_png(png, &r->twice, r->result, &map, r->page))
+            return complain_system(r, r->options.map);
     }
     upscaler_stop(&r->up); /* its readers would write to what --stats looks at */
     if (!r->options.quiet || r->measured > 0)
         report_summary(&facts);
-    if (r->options.stats && !report_json(r->options.stats, &facts))
-        return complain(r, r->options.stats, strerror(errno));
-    return true;
+    FILE *stats = r->stats;
+    r->stats = NULL;
+    return !stats || report_json(stats, &facts) || complain_system(r, r->options.stats);
+}
+
+/* What the library says of a file begins with the file's name already. */
+static bool complain_network(run *r, const char *why)
+{
+    const char *what = device_found(&r->up.gpu, &r->options.device) ? r->options.model : "--device cuda";
+    return complain(r, strncmp(why, what, strlen(what)) == 0 ? "" : what, why);
 }
 
 static bool open_network(run *r)
 {
     const y4m_info *i = &r->in.info;
-    bs_error *e = &r->up.error;
-    if (!stream_tools_open(&r->tools, &r->options.stream, e))
-        return complain(r, "", e->message);
+    const bs_error *e = &r->up.error;
     if (!upscaler_open_with(&r->up, &r->options, &r->tools, i->width, i->height, y4m_facts(i->layout)->bits))
-        return complain(r, device_found(&r->up.gpu, &r->options.device) ? r->options.model : "--device cuda", e->message);
+        return complain_network(r, e->message);
     if (r->up.gpu.fallback[0])
         complain(r, "--device cuda", r->up.gpu.fallback);
     return true;
@@ -318,7 +368,7 @@ static bool close_network(run *r, bool ok)
     uint64_t dropped;
     upscaler_close(&r->up);
     if (!stream_tools_close(&r->tools, &dropped) && ok)
-        return complain(r, "", "the profile or the trace could not be written whole");
+        return complain_system(r, "the profile or the trace");
     if (dropped > 0 && !r->options.quiet)
         fprintf(stderr, "the profile lacks %llu events, for which its ring had no room\n", (unsigned long long)dropped);
     return ok;
@@ -326,38 +376,34 @@ static bool close_network(run *r, bool ok)
 
 static bool do_run(run *r)
 {
-    if (!open_input(r) || !open_reference(r))
-        return false;
-    if (!open_network(r))
-        return false;
-    if (!open_output(r) || !take_buffers(r))
+    if (!open_files(r) || !open_input(r) || !open_reference(r) || !take_buffers(r) || !open_network(r))
         return false;
     const double since = seconds();
-    const bool done = do_frames(r);
+    const bool done = open_output(r) && do_frames(r);
     bool closed = true;
     if (r->out.fd >= 0 && y4m_writer_close(&r->out) != Y4M_OK && done)
         closed = complain_y4m(r, r->options.output, &r->out.error);
-    if (r->map_fd >= 0 && y4m_writer_close(&r->map) != Y4M_OK && done)
+    if (r->map.fd >= 0 && y4m_writer_close(&r->map) != Y4M_OK && done)
         closed = complain_y4m(r, r->options.map, &r->map.error) && closed;
     return done && closed && finish(r, since);
 }
 
-static void catch_signals(void)
+/* After the session, whose readers and profile may use them. */
+static void close_files(run *r)
 {
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = on_stop;
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    action.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &action, NULL); /* a reader gone shows as a failed write */
+    if (r->stats)
+        fclose(r->stats);
+    if (r->map_png)
+        fclose(r->map_png);
+    files_end(&r->files);
 }
 
 int main(int argc, char **argv)
 {
     static run r; /* the reader alone is 4 KiB of buffer: not on the stack */
     char message[160];
-    r.in_fd = r.out_fd = r.reference_fd = r.map_fd = -1;
+    files_begin(&r.files);
+    r.out.fd = r.map.fd = -1; /* not open */
     r.shown.quiet = true; /* until frames begin */
     const char *wrong = options_parse(&r.options, argc, argv, message, sizeof message);
     if (wrong) {
@@ -368,8 +414,9 @@ int main(int argc, char **argv)
         fputs(options_usage(), stdout);
         return 0;
     }
-    catch_signals();
+    stop_catch();
     const bool ok = close_network(&r, do_run(&r));
+    close_files(&r);
     free(r.buffers);
     return ok ? 0 : 1;
 }

@@ -337,6 +337,22 @@ size_t y4m_format_header(const y4m_info *info, char line[Y4M_HEADER_WRITE_MAX + 
     return length + 1;
 }
 
+/* --- names -------------------------------------------------------------------------------- */
+
+bool y4m_misnamed(const char *path)
+{
+    static const char *const others[] = {"mp4",  "m4v", "mkv", "webm", "mov",  "avi",  "ts",  "mpg",
+                                         "mpeg", "flv", "wmv", "ogv",  "h264", "h265", "264", "265",
+                                         "hevc", "yuv", "gif", "png",  "jpg",  "jpeg", "bmp", "ppm"};
+    const char *dot = strrchr(path, '.');
+    if (!dot || dot == path || strchr(dot, '/'))
+        return false;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (same_letters((span){dot + 1, strlen(dot + 1)}, others[i]))
+            return true;
+    return false;
+}
+
 /* --- geometry ----------------------------------------------------------------------------- */
 
 const y4m_layout_facts *y4m_facts(y4m_layout layout) { return &layouts[layout]; }

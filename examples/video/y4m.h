@@ -1,18 +1,18 @@
 /* y4m.h: reading and writing YUV4MPEG2 streams, frame by frame.
  *
  * Owns: the stream header (y4m.c) and the flow of frames through file descriptors (y4m_io.c).
- * Relies on: POSIX read, write, fstat, ftruncate. Memory is the caller's: the two objects below and
+ * Relies on: POSIX read, write, poll, fstat, ftruncate; files are opened by others (files.h). Memory is the caller's: the two objects below and
  *   one frame buffer of y4m_frame_bytes(); nothing here allocates.
  * Must never: guess a layout it does not know, hand out a frame that is not whole, print, or exit.
  *
  * A frame is one buffer: the planes Y, Cb, Cr one after the other, rows without padding. Samples of
  * 10 bit layouts are uint16_t, so such a buffer must be aligned for them.
- * Whoever writes to a pipe ignores SIGPIPE first; a reader gone then shows as Y4M_WRITE_FAILED.
+ * Whoever writes ignores SIGPIPE and SIGXFSZ first: a reader gone and a file too large then show as Y4M_WRITE_FAILED.
  *
  *     y4m_reader in;                                    y4m_writer out;
- *     if (y4m_reader_open(&in, fd)) fail(&in.error);    y4m_info twice = in.info;
+ *     if (y4m_reader_open(&in, fd, stop)) ...           y4m_info twice = in.info;
  *     void *frame = memory;   (y4m_frame_bytes)         twice.width *= 2, twice.height *= 2;
- *     while (!(s = y4m_read_frame(&in, frame))) ...     if (y4m_writer_open(&out, fd, &twice)) ...
+ *     while (!(s = y4m_read_frame(&in, frame))) ...     if (y4m_writer_open(&out, fd, &twice, stop)) ...
  *     if (s != Y4M_END) fail(&in.error);                y4m_write_frame(&out, frame);
  */
 #ifndef Y4M_H
@@ -36,7 +36,7 @@ enum {
 #define Y4M_STATUS_LIST(X)                                                               \
     X(OK, "no error")                                                                    \
     X(END, "end of the stream")                                                          \
-    X(STOPPED, "stopped by request")                                                     \
+    X(STOPPED, "stopped by a signal")                                                    \
     X(EMPTY, "the input is empty")                                                       \
     X(NOT_Y4M, "the input is not a YUV4MPEG2 stream")                                    \
     X(HEADER_CUT, "the stream ends inside its header")                                   \
@@ -48,9 +48,6 @@ enum {
     X(INTERLACED, "interlaced video is not supported (deinterlace it first):")           \
     X(BAD_FRAME, "expected a FRAME line")                                                \
     X(SHORT_FRAME, "the stream ends inside a frame")                                     \
-    X(OPEN_FAILED, "cannot open")                                                        \
-    X(SAME_FILE, "input and output are the same file")                                   \
-    X(TERMINAL, "refusing to write video to a terminal")                                 \
     X(READ_FAILED, "cannot read")                                                        \
     X(WRITE_FAILED, "cannot write")
 
@@ -137,25 +134,24 @@ size_t y4m_plane_bytes(const y4m_info *info, int plane);
 size_t y4m_plane_offset(const y4m_info *info, int plane); /* where a plane begins in a frame */
 size_t y4m_frame_bytes(const y4m_info *info);
 
-/* "-" is standard input or output. An output file is emptied only once it is known not to be the
- * file behind input (pass -1 where there is none). *fd is -1 after an error. */
-y4m_status y4m_open_input(const char *path, int *fd, y4m_error *error);
-y4m_status y4m_open_output(const char *path, int input, int *fd, y4m_error *error);
+/* Whether a file of this name is taken for something else than y4m, by its ending: "clip.mp4". */
+bool y4m_misnamed(const char *path);
 
 typedef struct y4m_reader {
     y4m_info info;
     y4m_error error;                   /* of the last call */
     int64_t frames;                    /* whole frames read */
     int fd;                            /* not closed here */
-    const volatile sig_atomic_t *stop; /* may be set after opening: nonzero ends a blocked read */
+    const volatile sig_atomic_t *stop; /* may be NULL; nonzero ends a blocked read that a signal interrupts */
     uint64_t header_bytes;
     size_t begin, end; /* bytes of buffer not yet used */
     uint8_t buffer[4096];
 } y4m_reader;
 
-/* Opening reads the header. Reading blocks. It returns Y4M_END after the last whole frame, and
- * Y4M_SHORT_FRAME where the stream ends within one, whose part is then in the buffer. */
-y4m_status y4m_reader_open(y4m_reader *reader, int fd);
+/* Opening reads the header. Reading waits, whether or not the descriptor blocks. It returns Y4M_END after the last whole
+ * frame, and Y4M_SHORT_FRAME where the stream ends within one, whose part is then in the buffer. Codes of 10 bit samples
+ * above 1023 come as 1023. */
+y4m_status y4m_reader_open(y4m_reader *reader, int fd, const volatile sig_atomic_t *stop);
 y4m_status y4m_read_frame(y4m_reader *reader, void *frame);
 
 /* Frames that a regular file holds by its size, short last one not counted; -1 for a pipe.
@@ -167,14 +163,16 @@ typedef struct y4m_writer {
     y4m_error error; /* the first one stays: later calls return it and write nothing */
     int64_t frames;  /* whole frames written */
     int fd;
+    const volatile sig_atomic_t *stop; /* may be NULL; nonzero ends waiting for a pipe, inside a frame too */
     bool regular;        /* a file that can be cut back */
     int64_t whole_bytes; /* where the last whole frame ends in it */
 } y4m_writer;
 
 /* Opening writes the header. After a failed write a regular file is cut back to its last whole
- * frame, so that what is there stays valid; in a pipe the reader sees a short frame.
+ * frame, so that what is there stays valid; in a pipe the reader sees a short frame. A request to stop ends a frame that
+ * a pipe does not take (Y4M_STOPPED, missing_bytes), never one that goes to a file.
  * Closing also closes fd unless it is standard output, and reports what only then shows. */
-y4m_status y4m_writer_open(y4m_writer *writer, int fd, const y4m_info *info);
+y4m_status y4m_writer_open(y4m_writer *writer, int fd, const y4m_info *info, const volatile sig_atomic_t *stop);
 y4m_status y4m_write_frame(y4m_writer *writer, const void *frame);
 y4m_status y4m_writer_close(y4m_writer *writer);
 

@@ -1,6 +1,6 @@
 /* y4m_io.c: the flow of YUV4MPEG2 frames through file descriptors.
  *
- * Owns: opening files, the reader's buffer, and the promise that a frame counts only when whole.
+ * Owns: the reader's buffer, waiting, and the promise that a frame counts only when whole.
  * Relies on: y4m.c for the header and the sizes; POSIX for the rest.
  * Must never: allocate, seek a stream that may be a pipe, or leave part of a frame in a regular file.
  */
@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -34,62 +35,36 @@ static y4m_status set_system(y4m_error *error, y4m_status status)
     return status;
 }
 
-/* --- opening ------------------------------------------------------------------------------ */
+/* --- waiting ------------------------------------------------------------------------------ */
 
-y4m_status y4m_open_input(const char *path, int *fd, y4m_error *error)
-{
-    *fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    return *fd < 0 ? set_system(error, Y4M_OPEN_FAILED) : set(error, Y4M_OK);
-}
+static bool stopped(const volatile sig_atomic_t *stop) { return stop && *stop; }
 
-static bool same_regular_file(int a, int b)
+/* After a read or write that did nothing: whether it is worth another try, which poll has waited for where the stream
+ * belongs to somebody who does not block. */
+static bool worth_another(int fd, short event)
 {
-    struct stat first, second;
-    return a >= 0 && fstat(a, &first) == 0 && fstat(b, &second) == 0 && S_ISREG(first.st_mode) &&
-           first.st_dev == second.st_dev && first.st_ino == second.st_ino;
-}
-
-static y4m_status check_output(int fd, int input, bool is_stdout, y4m_error *error)
-{
-    struct stat facts;
-    if (same_regular_file(input, fd))
-        return set(error, Y4M_SAME_FILE);
-    if (isatty(fd))
-        return set(error, Y4M_TERMINAL);
-    if (!is_stdout && fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) && ftruncate(fd, 0))
-        return set_system(error, Y4M_OPEN_FAILED);
-    return set(error, Y4M_OK);
-}
-
-/* Opened without O_TRUNC: a hard link or another spelling of the input must not be emptied. */
-y4m_status y4m_open_output(const char *path, int input, int *fd, y4m_error *error)
-{
-    bool is_stdout = strcmp(path, "-") == 0;
-    *fd = is_stdout ? STDOUT_FILENO : open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (*fd < 0)
-        set_system(error, Y4M_OPEN_FAILED);
-    else if (check_output(*fd, input, is_stdout, error) == Y4M_OK)
-        return Y4M_OK;
-    if (*fd >= 0 && !is_stdout)
-        close(*fd);
-    *fd = -1;
-    return error->status;
+    struct pollfd wanted = {.fd = fd, .events = event};
+    if (errno == EINTR)
+        return true;
+    if (errno != EAGAIN && errno != EWOULDBLOCK)
+        return false;
+    return poll(&wanted, 1, -1) >= 0 || errno == EINTR;
 }
 
 /* --- reading ------------------------------------------------------------------------------ */
 
-/* Like read, but goes on after a signal unless the caller wants to stop. */
+/* Like read, but waits, and goes on after a signal unless the caller wants to stop. */
 static y4m_status read_some(y4m_reader *reader, void *to, size_t size, size_t *got)
 {
     for (;;) {
-        if (reader->stop && *reader->stop)
+        if (stopped(reader->stop))
             return set(&reader->error, Y4M_STOPPED);
         ssize_t n = read(reader->fd, to, size);
         if (n >= 0) {
             *got = (size_t)n;
             return Y4M_OK;
         }
-        if (errno != EINTR)
+        if (!worth_another(reader->fd, POLLIN))
             return set_system(&reader->error, Y4M_READ_FAILED);
     }
 }
@@ -129,13 +104,14 @@ static y4m_status header_failure(const char *line, size_t length)
     return length < Y4M_HEADER_READ_MAX ? Y4M_HEADER_CUT : Y4M_HEADER_LONG;
 }
 
-y4m_status y4m_reader_open(y4m_reader *reader, int fd)
+y4m_status y4m_reader_open(y4m_reader *reader, int fd, const volatile sig_atomic_t *stop)
 {
     char line[Y4M_HEADER_READ_MAX];
     size_t length;
     bool whole;
     memset(reader, 0, offsetof(y4m_reader, buffer));
     reader->fd = fd;
+    reader->stop = stop;
     y4m_status status = read_line(reader, line, sizeof line, &length, &whole);
     if (status)
         return status;
@@ -175,6 +151,14 @@ static y4m_status read_frame_line(y4m_reader *reader)
     return at_frame(reader, Y4M_SHORT_FRAME, line_rest + y4m_frame_bytes(&reader->info));
 }
 
+/* Sixteen bits may hold what ten cannot: such codes count as the largest. */
+static void saturate(uint16_t *samples, size_t count, int bits)
+{
+    const uint16_t max = (uint16_t)((1 << bits) - 1);
+    for (size_t i = 0; i < count; i++)
+        samples[i] = samples[i] < max ? samples[i] : max;
+}
+
 y4m_status y4m_read_frame(y4m_reader *reader, void *frame)
 {
     uint8_t *to = frame;
@@ -194,6 +178,8 @@ y4m_status y4m_read_frame(y4m_reader *reader, void *frame)
             return at_frame(reader, Y4M_SHORT_FRAME, size - have);
         have += got;
     }
+    if (y4m_sample_bytes(&reader->info) == 2)
+        saturate(frame, size / 2, y4m_facts(reader->info.layout)->bits);
     reader->frames++;
     return set(&reader->error, Y4M_OK);
 }
@@ -225,18 +211,29 @@ static void cut_back(y4m_writer *writer, size_t partial)
         (void)lseek(writer->fd, (off_t)writer->whole_bytes, SEEK_SET);
 }
 
+static y4m_status write_failure(y4m_writer *writer, y4m_status status)
+{
+    if (status == Y4M_STOPPED)
+        set(&writer->error, status);
+    else
+        set_system(&writer->error, status);
+    writer->error.frame = writer->frames + 1;
+    return status;
+}
+
+/* A file takes what it is given: a frame that was begun there is ended. A pipe may be full for ever. */
 static y4m_status write_all(y4m_writer *writer, const void *bytes, size_t size, size_t *done)
 {
     const uint8_t *from = bytes;
     while (size > 0) {
+        if (!writer->regular && stopped(writer->stop))
+            return write_failure(writer, Y4M_STOPPED);
         ssize_t n = write(writer->fd, from, size);
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && worth_another(writer->fd, POLLOUT))
             continue;
         if (n <= 0) {
             errno = n == 0 ? EIO : errno;
-            set_system(&writer->error, Y4M_WRITE_FAILED);
-            writer->error.frame = writer->frames + 1;
-            return Y4M_WRITE_FAILED;
+            return write_failure(writer, Y4M_WRITE_FAILED);
         }
         from += n;
         size -= (size_t)n;
@@ -252,6 +249,8 @@ static y4m_status write_record(y4m_writer *writer, const char *line, size_t leng
     y4m_status status = write_all(writer, line, length, &done);
     if (!status)
         status = write_all(writer, planes, size, &done);
+    if (status == Y4M_STOPPED && done > 0)
+        writer->error.missing_bytes = length + size - done;
     if (status)
         cut_back(writer, done);
     else
@@ -270,12 +269,13 @@ static void find_start(y4m_writer *writer)
     writer->whole_bytes = appends ? (int64_t)facts.st_size : (int64_t)lseek(writer->fd, 0, SEEK_CUR);
 }
 
-y4m_status y4m_writer_open(y4m_writer *writer, int fd, const y4m_info *info)
+y4m_status y4m_writer_open(y4m_writer *writer, int fd, const y4m_info *info, const volatile sig_atomic_t *stop)
 {
     char line[Y4M_HEADER_WRITE_MAX + 1];
     memset(writer, 0, sizeof *writer);
     writer->info = *info;
     writer->fd = fd;
+    writer->stop = stop;
     find_start(writer);
     size_t length = y4m_format_header(info, line);
     return write_record(writer, line, length, NULL, 0);

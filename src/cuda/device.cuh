@@ -1,4 +1,5 @@
-/* device.cuh - the GPU: opening it, its two arenas, its stream, what it is.
+/* device.cuh - the GPU: opening it, its two arenas, what it is. What sessions of it share; none of it changes once it is open
+ * but the arenas, which sessions take from when they are made. What is queued, a session queues on streams of its own.
  * The only place that allocates. Relies on portable.cuh. Must never decide by the name of a board. */
 #ifndef BS_CUDA_DEVICE
 #define BS_CUDA_DEVICE
@@ -12,14 +13,11 @@
 struct bs_cu_device {
     bs_device base; /* first: what sessions see */
     int index;
-    cudaStream_t stream;
-    bool own_memory, own_pinned, own_stream;
+    bool own_memory, own_pinned;
     int capability; /* 87: 8.7 */
     int multiprocessors, shared_bytes;
     bool integrated, conditional;
-#ifndef BS_NO_CUBLAS
-    cublasHandle_t cublas; /* NULL: not asked for */
-#endif
+    uint64_t cublas_bytes; /* of a session's workspace; 0: without cuBLAS */
 };
 
 /* BS_OK, or BS_ERROR_PLATFORM with what CUDA says. */
@@ -53,6 +51,8 @@ static bs_status bs_cu_find_device(int32_t index, bs_error *error)
 extern "C" bs_status bs_cuda_facts_get(int32_t index, bs_cuda_facts *facts, bs_error *error)
 {
     cudaDeviceProp properties;
+    if (!facts)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_cuda_facts_get: the facts are NULL");
     memset(facts, 0, sizeof *facts);
     bs_status status = bs_cu_find_device(index, error);
     if (status == BS_OK)
@@ -77,38 +77,10 @@ extern "C" bs_status bs_cuda_facts_get(int32_t index, bs_cuda_facts *facts, bs_e
 
 static void bs_cu_device_free(bs_cu_device *d)
 {
-    if (d->stream)
-        cudaStreamSynchronize(d->stream);
-#ifndef BS_NO_CUBLAS
-    if (d->cublas)
-        cublasDestroy(d->cublas);
-#endif
     if (d->own_memory && d->base.memory.base)
-        cudaFree(d->base.memory.base); /* waits for the device, even where the call above failed */
+        cudaFree(d->base.memory.base); /* waits for the device */
     if (d->own_pinned && d->base.pinned.base)
         cudaFreeHost(d->base.pinned.base);
-    if (d->own_stream && d->stream)
-        cudaStreamDestroy(d->stream);
-}
-
-/* Its workspace is ours: captured in a graph it would grow, else. */
-static bs_status bs_cu_device_cublas(bs_cu_device *d, uint64_t bytes, bs_error *error)
-{
-#ifdef BS_NO_CUBLAS
-    (void)d, (void)bytes;
-    return bs_fail(error, BS_ERROR_UNSUPPORTED, "cuBLAS was left out of this build (BS_NO_CUBLAS)"); /* unreachable: where it was not */
-#else
-    void *workspace = bs_arena_take(&d->base.memory, (size_t)bytes);
-    if (!workspace)
-        return bs_fail_arena(error, &d->base.memory, bytes, "the workspace of cuBLAS");
-    if (cublasCreate(&d->cublas) != CUBLAS_STATUS_SUCCESS) {
-        d->cublas = NULL;
-        return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: a handle cannot be made");
-    }
-    if (cublasSetStream(d->cublas, d->stream) != CUBLAS_STATUS_SUCCESS || cublasSetWorkspace(d->cublas, workspace, (size_t)bytes) != CUBLAS_STATUS_SUCCESS)
-        return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: it does not take its stream or workspace");
-    return BS_OK;
-#endif
 }
 
 static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs_error *error)
@@ -117,8 +89,6 @@ static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs
     bs_status status = BS_OK;
     d->own_memory = !memory && desc->device_bytes > 0;
     d->own_pinned = !pinned && desc->pinned_bytes > 0;
-    d->own_stream = !desc->stream;
-    d->stream = static_cast<cudaStream_t>(desc->stream);
     if (d->own_memory)
         status = bs_cu_check(cudaMalloc(&memory, (size_t)desc->device_bytes), "allocating on the device", error);
     if (status != BS_OK)
@@ -129,11 +99,12 @@ static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs
     if (status != BS_OK)
         pinned = NULL;
     bs_arena_init(&d->base.pinned, "pinned", pinned, pinned ? (size_t)desc->pinned_bytes : 0);
-    if (status == BS_OK && d->own_stream)
-        status = bs_cu_check(cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "making a stream", error);
-    if (status != BS_OK && d->own_stream)
-        d->stream = NULL;
-    return status == BS_OK && desc->cublas_bytes ? bs_cu_device_cublas(d, desc->cublas_bytes, error) : status;
+    d->cublas_bytes = desc->cublas_bytes;
+#ifdef BS_NO_CUBLAS
+    if (status == BS_OK && desc->cublas_bytes)
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "cuBLAS was left out of this build (BS_NO_CUBLAS)"); /* unreachable: where it was not */
+#endif
+    return status;
 }
 
 extern const bs_device_api bs_cu_api; /* session.cuh */
@@ -154,7 +125,7 @@ extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs
     const size_t mark = arena->used;
     bs_cu_device *d = static_cast<bs_cu_device *>(bs_arena_take(arena, sizeof *d));
     if (!d) {
-        bs_fail_arena(error, arena, sizeof *d, "the device");
+        bs_fail_arena(error, arena, bs_bytes_of(sizeof *d), "the device");
         return NULL;
     }
     memset(d, 0, sizeof *d);

@@ -5,8 +5,11 @@
  *   CONDITIONAL  captured, with an IF node around each stretch of launches that only paths take (CUDA 12.4)
  *   HOST         launch by launch; before such a stretch the host asks whether anybody takes it, and waits for the answer
  *
- * All read the same counts in the device's memory, so results are the same bytes. Relies on run.cuh.
- * Must never need what the toolkit or the driver does not have. */
+ * All read the same counts in the device's memory, so results are the same bytes.
+ *
+ * What is captured goes to the session's private stream, wherever its runs are queued: whatever other sessions, threads or
+ * the caller queue on a stream meanwhile, none of it can land in the graph. Relies on run.cuh.
+ * Must never need what the toolkit or the driver does not have, and never capture a stream that others can reach. */
 #ifndef BS_CUDA_GRAPH
 #define BS_CUDA_GRAPH
 
@@ -77,7 +80,7 @@ static bs_status bs_cu_run_launches(bs_device_session *s, int32_t first, int32_t
 static void bs_cu_drop_graph(bs_device_session *s)
 {
     if (s->exec) {
-        cudaStreamSynchronize(s->device->stream); /* it may be running */
+        cudaStreamSynchronize(s->run_stream); /* it may be running */
         cudaGraphExecDestroy(s->exec);
     }
     if (s->graph)
@@ -87,16 +90,16 @@ static void bs_cu_drop_graph(bs_device_session *s)
     s->last = NULL;
 }
 
-/* What is queued from here on becomes nodes, behind the last one. Other threads' calls are not looked at. */
+/* What goes to the private stream from here on becomes nodes, behind the last one. Other threads' calls are not looked at. */
 static bs_status bs_cu_capture_open(bs_device_session *s, bs_error *error)
 {
 #if BS_CU_CONDITIONAL
     if (s->lowering == BS_LOWER_CONDITIONAL)
-        return bs_cu_check(cudaStreamBeginCaptureToGraph(s->device->stream, s->graph, s->last ? &s->last : NULL, NULL, s->last ? 1 : 0,
+        return bs_cu_check(cudaStreamBeginCaptureToGraph(s->private_stream, s->graph, s->last ? &s->last : NULL, NULL, s->last ? 1 : 0,
                                                          cudaStreamCaptureModeThreadLocal),
                            "capturing", error);
 #endif
-    return bs_cu_check(cudaStreamBeginCapture(s->device->stream, cudaStreamCaptureModeThreadLocal), "capturing", error);
+    return bs_cu_check(cudaStreamBeginCapture(s->private_stream, cudaStreamCaptureModeThreadLocal), "capturing", error);
 }
 
 static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
@@ -109,15 +112,15 @@ static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
         const cudaGraphNode_t *nodes = NULL;
         size_t count = 0;
 #if CUDART_VERSION >= 13000
-        status = bs_cu_check(cudaStreamGetCaptureInfo(s->device->stream, &active, NULL, NULL, &nodes, NULL, &count), "capturing", error);
+        status = bs_cu_check(cudaStreamGetCaptureInfo(s->private_stream, &active, NULL, NULL, &nodes, NULL, &count), "capturing", error);
 #else
-        status = bs_cu_check(cudaStreamGetCaptureInfo_v2(s->device->stream, &active, NULL, NULL, &nodes, &count), "capturing", error);
+        status = bs_cu_check(cudaStreamGetCaptureInfo_v2(s->private_stream, &active, NULL, NULL, &nodes, &count), "capturing", error);
 #endif
         if (status == BS_OK && count == 1)
             s->last = nodes[0];
     }
 #endif
-    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->device->stream, &captured), "capturing", status == BS_OK ? error : NULL);
+    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &captured), "capturing", status == BS_OK ? error : NULL);
     if (s->lowering != BS_LOWER_CONDITIONAL)
         s->graph = captured;
     return status == BS_OK ? ended : status;
@@ -148,12 +151,12 @@ static bs_status bs_cu_add_if(bs_device_session *s, cudaGraphConditionalHandle h
 static bs_status bs_cu_capture_body(bs_device_session *s, cudaGraph_t body, int32_t at, int32_t count, bs_error *error)
 {
     cudaGraph_t same = NULL;
-    bs_status status = bs_cu_check(cudaStreamBeginCaptureToGraph(s->device->stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
+    bs_status status = bs_cu_check(cudaStreamBeginCaptureToGraph(s->private_stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
                                    "capturing a branch", error);
     if (status != BS_OK)
         return status;
     status = bs_cu_run_launches(s, at, at + count, error);
-    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->device->stream, &same), "capturing a branch", status == BS_OK ? error : NULL);
+    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &same), "capturing a branch", status == BS_OK ? error : NULL);
     return status == BS_OK ? ended : status;
 }
 
@@ -166,7 +169,7 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
     bs_status status = bs_cu_check(cudaGraphConditionalHandleCreate(&handle, s->graph, 0, 0), "making a condition", error);
     if (status != BS_OK)
         return status;
-    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->device->stream, s->program, first, steps, s->program.status + 2, handle, true);
+    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->stream, s->program, first, steps, s->program.status + 2, handle, true);
     status = bs_cu_launched(error);
     if (status != BS_OK)
         return status; /* still capturing: bs_cu_graph_give_up ends it */
@@ -194,7 +197,7 @@ static bs_status bs_cu_run_asked(bs_device_session *s, int32_t at, int32_t count
     int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
     int32_t first, steps;
     bs_cu_stretch_steps(s, at, count, &first, &steps);
-    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->device->stream, s->program, first, steps, s->program.status + 2, (bs_cu_handle)0, false);
+    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->stream, s->program, first, steps, s->program.status + 2, (bs_cu_handle)0, false);
     bs_status status = bs_cu_launched(error);
     if (status == BS_OK)
         status = bs_cu_fetch(s, told, s->program.status + 2, sizeof *told, error);
@@ -240,6 +243,8 @@ static bs_status bs_cu_graph_begin(bs_device_session *s, bs_error *error)
     if (status == BS_OK)
         status = bs_cu_capture_open(s, error);
     s->capturing = status == BS_OK;
+    if (s->capturing)
+        s->stream = s->private_stream;
     return status;
 }
 
@@ -248,6 +253,7 @@ static bs_status bs_cu_graph_end(bs_device_session *s, bs_error *error)
 {
     bs_status status = bs_cu_capture_close(s, error);
     s->capturing = false;
+    s->stream = s->run_stream;
 #if CUDART_VERSION >= 12000
     if (status == BS_OK)
         status = bs_cu_check(cudaGraphInstantiate(&s->exec, s->graph, 0), "instantiating a graph", error);
@@ -256,19 +262,20 @@ static bs_status bs_cu_graph_end(bs_device_session *s, bs_error *error)
         status = bs_cu_check(cudaGraphInstantiate(&s->exec, s->graph, NULL, NULL, 0), "instantiating a graph", error);
 #endif
     if (status == BS_OK)
-        status = bs_cu_check(cudaGraphLaunch(s->exec, s->device->stream), "launching a graph", error);
+        status = bs_cu_check(cudaGraphLaunch(s->exec, s->stream), "launching a graph", error);
     return status;
 }
 
-/* After a failure while capturing: the stream is as before, and graphs are not tried again. */
+/* After a failure while capturing: the private stream is as before, and graphs are not tried again. */
 static void bs_cu_graph_give_up(bs_device_session *s)
 {
     cudaGraph_t captured = NULL;
-    if (s->capturing && cudaStreamEndCapture(s->device->stream, &captured) == cudaSuccess && captured && captured != s->graph)
+    if (s->capturing && cudaStreamEndCapture(s->private_stream, &captured) == cudaSuccess && captured && captured != s->graph)
         cudaGraphDestroy(captured);
     cudaGetLastError();
     bs_cu_drop_graph(s);
     s->capturing = false;
+    s->stream = s->run_stream;
     s->no_graph = true;
 }
 

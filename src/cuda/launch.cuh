@@ -170,7 +170,7 @@ __global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t router
         for (int32_t i = at; i < 2; i += step)
             reinterpret_cast<int32_t *>(program.decisions + d.dropped)[i] = 0;
         for (int32_t i = at; i < d.top_rows; i += step)
-            reinterpret_cast<int8_t *>(program.decisions + d.top)[i] = -1;
+            reinterpret_cast<int16_t *>(program.decisions + d.top)[i] = -1;
     }
 }
 

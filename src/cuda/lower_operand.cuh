@@ -21,11 +21,14 @@ struct bs_cu_lowering {
     const bs_device_layout *layout;
     const bs_cu_bound *bound;  /* [nodes] */
     uint64_t memory;           /* the session's on the device */
+    uint64_t weights;          /* prepared, resident */
     bs_device_step *steps;
     bs_device_operand *operands;
-    int32_t n_steps, n_operands;
+    uint32_t *given;
+    int32_t n_steps, n_operands, n_given;
     bool cublas;   /* large layers are its */
     bool overflow; /* a stride or an extent beyond 31 bits */
+    int32_t too_many; /* the node of a step that writes more elements of a row than 31 bits count; 0: none */
 };
 
 static int32_t bs_cu_narrow(bs_cu_lowering *l, int64_t n)
@@ -44,7 +47,7 @@ static void bs_cu_extent(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
     memset(o, 0, sizeof *o);
     o->dtype = (uint8_t)v->dtype;
     o->rank = (uint8_t)v->rank;
-    o->domain = o->stored = (int16_t)v->domain;
+    o->domain = o->stored = v->domain;
     for (int32_t i = 0; i < v->rank; i++)
         o->dim[i] = bs_cu_narrow(l, l->client->dims[v->dims[i]]);
     if (v->rank != 3)
@@ -79,10 +82,10 @@ static void bs_cu_stored(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
     const bs_dtype dtype = bs_plan_stored(l->plan, value);
     int64_t h, w;
     o->dtype = (uint8_t)dtype;
-    o->stored = (int16_t)v->domain;
-    o->row_bytes = (int64_t)p->row_bytes;
+    o->stored = v->domain;
+    o->row_bytes = (int64_t)bs_bytes_figure(p->row_bytes);
     o->place = (uint8_t)(p->place == BS_PLACE_SCRATCH ? BS_AT_TILE : BS_AT_ROWS);
-    o->base = p->offset + (p->place == BS_PLACE_SCRATCH ? 0 : l->memory + l->layout->transient);
+    o->base = bs_bytes_figure(p->offset) + (p->place == BS_PLACE_SCRATCH ? 0 : l->memory + l->layout->transient);
     if (v->rank != 3) {
         bs_cu_dense(l, value, o);
         return;
@@ -117,7 +120,7 @@ static void bs_cu_root(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
         bs_cu_at_bound(l, p->source, o);
     } else if (p->place == BS_PLACE_WEIGHT) {
         bs_cu_dense(l, value, o);
-        o->base = l->memory + l->layout->weights + l->plan->nodes[p->source].prepared_offset;
+        o->base = l->weights + bs_bytes_figure(l->plan->nodes[p->source].prepared_offset);
     } else {
         bs_cu_stored(l, value, o);
     }
@@ -177,7 +180,7 @@ static void bs_cu_source(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
     bs_cu_extent(l, value, o);
     if (bs_op_get(n->op)->weights) { /* a constant */
         bs_cu_dense(l, value, o);
-        o->base = l->memory + l->layout->weights + l->plan->nodes[node].prepared_offset;
+        o->base = l->weights + bs_bytes_figure(l->plan->nodes[node].prepared_offset);
         o->place = BS_AT_ROOT;
     } else if (n->n_in == 0) {
         bs_cu_at_bound(l, node, o);
@@ -192,13 +195,13 @@ static void bs_cu_target(bs_cu_lowering *l, int32_t value, int32_t target, int32
     bs_device_operand root;
     if (l->graph->values[target].domain != 0) { /* a gather with rows of its own: the row of the parent */
         bs_cu_operand(l, target, o);
-        o->domain = (int16_t)domain;
+        o->domain = domain;
         return;
     }
     bs_cu_root(l, target, &root);
     bs_cu_extent(l, value, o);
     bs_cu_seen(&root, o->rank == 3 && root.rank == 3, o);
-    o->domain = (int16_t)domain;
+    o->domain = domain;
     o->margin = l->plan->values[target].margin;
 }
 

@@ -87,12 +87,17 @@ static void bs_cu_step_store(bs_cu_lowering *l, const bs_instr *i, bs_device_ste
         s->kernel = BS_CU_none; /* an output that is not asked for */
 }
 
-static uint64_t bs_cu_given(const bs_cu_lowering *l, const bs_node *gather)
+/* Writes which paths of a gather give a value; returns where. */
+static int32_t bs_cu_add_given(bs_cu_lowering *l, const bs_instr *i)
 {
-    uint64_t mask = 0;
+    const bs_node *gather = &l->graph->nodes[i->node];
+    const int32_t *in = bs_node_in(l->graph, gather), words = bs_device_given_words(l->plan, i), at = l->n_given; /* there is room */
+    memset(l->given + at, 0, (size_t)words * sizeof *l->given);
     for (int32_t p = 0; p < l->graph->routers[gather->router].desc->paths; p++)
-        mask |= bs_node_in(l->graph, gather)[p] ? 1ull << p : 0;
-    return mask;
+        if (in[p] != 0 && bs_plan_gathers(l->plan, gather, p))
+            l->given[at + (p >> 5)] |= 1u << (p & 31);
+    l->n_given += words;
+    return at;
 }
 
 static void bs_cu_step_fill(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
@@ -108,11 +113,9 @@ static void bs_cu_step_fill(bs_cu_lowering *l, const bs_instr *i, bs_device_step
         s->p[0].i = l->graph->values[bs_node_in(l->graph, node)[0]].domain;
         return;
     }
-    const uint64_t given = bs_cu_given(l, node);
     bs_cu_target(l, node->first_out, i->target, l->graph->routers[node->router].domain, bs_cu_add_operand(l));
     s->domain = l->graph->routers[node->router].domain;
-    s->p[0].i = (int32_t)(uint32_t)given;
-    s->p[1].i = (int32_t)(uint32_t)(given >> 32);
+    s->p[0].i = bs_cu_add_given(l, i);
 }
 
 static void bs_cu_step_reduce(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
@@ -125,8 +128,7 @@ static void bs_cu_step_reduce(bs_cu_lowering *l, const bs_instr *i, bs_device_st
     bs_cu_add_in(l, s, i->value);
     bs_cu_operand(l, i->target, bs_cu_add_operand(l));
     s->n_out = 1;
-    s->p[0].i = static_cast<const bs_gather_params *>(node->params)->mode;
-    s->p[1].i = i->value != 0;
+    s->p[2].i = bs_cu_add_given(l, i);
 }
 
 static void bs_cu_step_load(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
@@ -159,6 +161,17 @@ static void bs_cu_step_look_ahead(bs_cu_lowering *l, const bs_instr *i, bs_devic
     s->p[1].i = r->desc->paths;
 }
 
+/* Whether kernels can count what a step writes of a row: they deal it out to threads by numbers of 31 bits. */
+static bool bs_cu_countable(const bs_device_operand *o)
+{
+    int64_t elements = 1;
+    for (int32_t i = 0; i < o->rank && elements <= INT32_MAX; i++) {
+        const bool side = o->rank == 3 && i > 0;
+        elements *= (side && o->cell > 0 ? o->cell : o->dim[i]) + (side ? 2 * (int64_t)o->margin : 0);
+    }
+    return elements <= INT32_MAX;
+}
+
 /* Writes the step of an instruction. */
 static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
@@ -170,7 +183,7 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
     s->operands = l->n_operands;
     s->batch = s->parts = 1;
     s->unit = l->plan->nodes[i->node].unit;
-    s->prepared = l->plan->nodes[i->node].prepared_offset;
+    s->prepared = bs_bytes_figure(l->plan->nodes[i->node].prepared_offset);
     switch (i->kind) {
     case BS_INSTR_OP: bs_cu_step_op(l, i, s); break;
     case BS_INSTR_LOAD: bs_cu_step_load(l, i, s); break;
@@ -182,6 +195,10 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
     case BS_INSTR_REGION: return;
     }
     const bs_device_operand *operands = l->operands + s->operands;
+    for (int32_t k = s->n_in; k < s->n_in + s->n_out && !l->overflow; k++)
+        l->too_many = bs_cu_countable(&operands[k]) ? l->too_many : i->node;
+    if (l->overflow || l->too_many)
+        return; /* nothing is launched: what describes a step may count */
     const bs_cu_node n = {l->graph, l->plan, node, &l->plan->nodes[i->node], node->params, operands, operands + s->n_in, i, l->client->dims};
     if (s->kernel != BS_CU_look_ahead && (s->kernel != BS_CU_none || i->kind == BS_INSTR_OP))
         bs_cu_describe_step(&n, s);
@@ -279,17 +296,14 @@ static void bs_cu_launch_steps(bs_cu_lowering *l, bs_cu_launches *to, int32_t fi
     }
 }
 
-/* The parts of a region, the dearest first: a long tile that starts last is what the device waits for. */
-static void bs_cu_launch_region(bs_cu_lowering *l, bs_cu_launches *to, int32_t region, bs_device_part *parts, int32_t *n_parts)
+/* The parts of a region, in the plan's order: the most expensive first. */
+static void bs_cu_launch_region(bs_cu_lowering *l, bs_cu_launches *to, const bs_region *region, bs_device_part *parts)
 {
     const bs_plan *p = l->plan;
-    const int32_t first = *n_parts;
     int64_t tiles = 0;
-    for (int32_t k = 0; k < p->n_parts; k++) {
-        const bs_part *part = &p->parts[k];
-        if (part->region != region || part->count == 0)
-            continue;
-        bs_device_part *d = &parts[(*n_parts)++];
+    for (int32_t k = region->first; k < region->first + region->count; k++) {
+        const bs_part *part = &p->parts[p->region_parts[k]];
+        bs_device_part *d = &parts[k];
         d->domain = part->domain;
         d->tile_rows = p->domains[part->domain].tile_rows;
         d->first = l->n_steps;
@@ -297,9 +311,9 @@ static void bs_cu_launch_region(bs_cu_lowering *l, bs_cu_launches *to, int32_t r
         for (int32_t i = 0; i < part->count; i++)
             bs_cu_step(l, &p->instrs[part->first + i], &l->steps[l->n_steps++]);
         const int64_t most = bs_ceil_div(bs_cu_most_rows(l, part->domain), d->tile_rows);
-        tiles = part->router ? (d->tile_rows == 1 && tiles > most ? tiles : most + *n_parts) : most;
+        tiles = part->router ? (d->tile_rows == 1 && tiles > most ? tiles : most + (k - region->first) + 1) : most;
     }
-    bs_cu_add_launch(l, to, BS_CU_none, first, *n_parts - first, tiles);
+    bs_cu_add_launch(l, to, BS_CU_none, region->first, region->count, tiles);
 }
 
 /* All tables of a run. */
@@ -307,12 +321,11 @@ static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_pa
 {
     const bs_plan *p = l->plan;
     const bool together = !bs_plan_streams(p); /* the host goes from instruction to instruction, else */
-    int32_t n_parts = 0;
     to->count = 0;
     for (int32_t at = 0; at < p->n_top;) {
         to->instr = at;
         if (p->instrs[at].kind == BS_INSTR_REGION) {
-            bs_cu_launch_region(l, to, p->instrs[at].node, parts, &n_parts);
+            bs_cu_launch_region(l, to, &p->regions[p->instrs[at].node], parts);
             at++;
             continue;
         }
@@ -321,6 +334,9 @@ static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_pa
             bs_cu_step(l, &p->instrs[at], &l->steps[l->n_steps++]);
         bs_cu_launch_steps(l, to, first, l->n_steps);
     }
+    if (l->too_many)
+        return bs_fail(error, BS_ERROR_LIMIT, "%s \"%s\" gives 2^31 elements or more in this run, a GPU's kernels count to 2^31 - 1",
+                       bs_op_get(l->graph->nodes[l->too_many].op)->name, bs_node_name(&l->graph->nodes[l->too_many]));
     for (int32_t k = 0; k < l->n_steps; k++)
         if (l->steps[k].kernel == BS_CU_unsupported)
             return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s \"%s\" has no kernel for a GPU", bs_op_get(l->graph->nodes[l->steps[k].node].op)->name,

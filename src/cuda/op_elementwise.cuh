@@ -34,7 +34,7 @@ static void bs_cu_prelu_describe(const bs_cu_node *n, bs_device_step *s)
 static void bs_cu_batch_norm_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_batch_norm;
-    s->p[0].i = (int32_t)(n->np->prepared_bytes / 8);
+    s->p[0].i = (int32_t)bs_bytes_figure(bs_bytes_share(n->np->prepared_bytes, 2 * sizeof(float)));
     bs_cu_cut(n, s);
 }
 
@@ -105,7 +105,7 @@ __device__ inline void bs_cu_clip_run(const bs_cu_tile &t, const bs_device_step 
 /* p: scale, offset. */
 struct bs_cu_affine_of {
     float scale, offset;
-    __device__ __forceinline__ float of(float x) const { return x * scale + offset; }
+    __device__ __forceinline__ float of(float x) const { return bs_cu_mul_add(x, scale, offset); }
 };
 
 __device__ inline void bs_cu_affine_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -171,7 +171,7 @@ __device__ inline void bs_cu_prelu_run(const bs_cu_tile &t, const bs_device_step
 }
 
 struct bs_cu_batch_norm_of {
-    __device__ __forceinline__ float of(float x, float scale, float offset) const { return x * scale + offset; }
+    __device__ __forceinline__ float of(float x, float scale, float offset) const { return bs_cu_mul_add(x, scale, offset); }
 };
 
 __device__ inline void bs_cu_batch_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)

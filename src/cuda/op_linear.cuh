@@ -450,7 +450,7 @@ static bool bs_cu_linear_is_large(const bs_cu_node *n)
            lines >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
 }
 
-/* All `rows` rows of such a linear, on the handle's stream. Operands and step as they were lowered; prepared: its weights
+/* All `rows` rows of such a linear, on `stream`, which is the handle's. Operands and step as they were lowered; prepared: its weights
  * on the device. */
 static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, const bs_cu_node *n, const bs_device_step *s, const uint8_t *prepared,
                                 int32_t rows)
@@ -459,7 +459,8 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
     const bool half = n->np->half != 0;
     const int32_t k = x->dim[x->rank - 1], out = s->p[0].i, bytes = half ? 2 : 4, padded = (k * bytes + 15) / 16 * 16 / bytes;
     const int64_t lines = (int64_t)rows * bs_cu_linear_lines_of(y), from = bs_cu_linear_dense(n, x), to = bs_cu_linear_dense(n, y);
-    const int64_t bias = (int64_t)bs_align_u64((uint64_t)padded * (uint64_t)bytes * (uint64_t)out), array = (int64_t)bs_align_u64(4 * (uint64_t)out);
+    const int64_t bias = (int64_t)bs_bytes_figure(bs_bytes_align(bs_bytes_times(bs_bytes_array(padded, (size_t)bytes), out)));
+    const int64_t array = (int64_t)bs_bytes_figure(bs_bytes_align(bs_bytes_array(out, sizeof(float))));
     const cudaDataType_t type = half ? CUDA_R_16F : CUDA_R_32F;
     const float one = 1.0f, zero = 0.0f;
 #if CUBLAS_VER_MAJOR >= 11
@@ -469,7 +470,7 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
 #endif
     if (lines == 0)
         return true;
-    if (lines > INT32_MAX || from > INT32_MAX || to > INT32_MAX || cublasSetStream(handle, stream) != CUBLAS_STATUS_SUCCESS ||
+    if (lines > INT32_MAX || from > INT32_MAX || to > INT32_MAX ||
         cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, out, (int)lines, k, &one, prepared, type, padded,
                      reinterpret_cast<const void *>(static_cast<uintptr_t>(x->base)), type, (int)from, &zero,
                      reinterpret_cast<void *>(static_cast<uintptr_t>(y->base)), type, (int)to, compute, CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS)

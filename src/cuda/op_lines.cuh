@@ -169,7 +169,7 @@ struct bs_cu_softmax_line {
         }
         top = bs_cu_lanes_max(top, k.lanes);
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            sum += expf(bs_cu_line_get(k, at[0], i) - top);
+            sum = __fadd_rn(sum, expf(bs_cu_line_get(k, at[0], i) - top)); /* expf ends in a product */
         sum = bs_cu_lanes_sum(sum, k.lanes);
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
             bs_cu_line_put(k, at[1], i, expf(bs_cu_line_get(k, at[0], i) - top) / sum);
@@ -185,7 +185,7 @@ static void bs_cu_layer_norm_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t last = n->in[0].rank - 1;
     s->p[0].f = s->p[0].f == 0.0f ? 1e-5f : s->p[0].f;
-    s->p[1].i = (int32_t)(bs_align_u64(4 * (uint64_t)n->in[0].dim[last]) / 4);
+    s->p[1].i = (int32_t)bs_aligned_floats(n->in[0].dim[last]);
     bs_cu_lines_describe(n, s, BS_CU_layer_norm, last);
 }
 
@@ -199,12 +199,12 @@ struct bs_cu_layer_norm_line {
         mean = bs_cu_lanes_sum(mean, k.lanes) / count;
         for (int32_t i = k.lane; i < k.n; i += k.lanes) {
             const float d = bs_cu_line_get(k, at[0], i) - mean;
-            variance += d * d;
+            variance = bs_cu_mul_add(d, d, variance);
         }
         const float scale = 1.0f / sqrtf(bs_cu_lanes_sum(variance, k.lanes) / count + s->p[0].f);
         const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            bs_cu_line_put(k, at[1], i, (bs_cu_line_get(k, at[0], i) - mean) * scale * weight[i] + weight[i + s->p[1].i]);
+            bs_cu_line_put(k, at[1], i, bs_cu_mul_add((bs_cu_line_get(k, at[0], i) - mean) * scale, weight[i], weight[i + s->p[1].i]));
     }
 };
 

@@ -62,28 +62,11 @@ static void bs_cu_append_describe(const bs_cu_node *n, bs_device_step *s)
     bs_cu_move_cut(&n->in[0], bs_cu_elements(&n->in[0]), s);
 }
 
-/* Bit k: path k of a gather gives a value. */
-static uint64_t bs_cu_giving(const bs_cu_node *n)
-{
-    const int32_t paths = n->graph->routers[n->node->router].desc->paths, *in = bs_node_in(n->graph, n->node);
-    uint64_t mask = 0;
-    for (int32_t k = 0; k < paths; k++)
-        mask |= (uint64_t)(in[k] != 0 && bs_plan_gathers(n->plan, n->node, k)) << k;
-    return mask;
-}
-
-static void bs_cu_mask_set(bs_device_step *s, int32_t at, uint64_t mask)
-{
-    s->p[at].i = (int32_t)(uint32_t)mask;
-    s->p[at + 1].i = (int32_t)(uint32_t)(mask >> 32);
-}
-
-/* p: [0], [1] which paths give a value. */
+/* p: [0] where it is said which paths give a value (lower_step.cuh). */
 static void bs_cu_fill_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_fill;
     s->router = n->node->router;
-    bs_cu_mask_set(s, 0, bs_cu_giving(n));
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
@@ -95,7 +78,7 @@ static void bs_cu_rest_describe(const bs_cu_node *n, bs_device_step *s)
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
-/* p: [0] mode, [1] whether there is a residual, [2], [3] which paths give a value. */
+/* p: [0] mode, [1] whether there is a residual, [2] where it is said which paths give a value. */
 static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_gather_params *gather = static_cast<const bs_gather_params *>(n->node->params);
@@ -105,7 +88,6 @@ static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
     s->router = n->node->router;
     s->p[0].i = gather->mode;
     s->p[1].i = n->instr->value != 0;
-    bs_cu_mask_set(s, 2, bs_cu_giving(n));
     s->batch = 1;
     s->parts = bs_cu_pieces(elements, BS_CU_SUM_PIECE);
     s->p[BS_CU_MOVE_TEAM].i = 0;
@@ -594,9 +576,10 @@ __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_ste
 
 /* ------------------------------------------------------------------------------------------------ fill, rest */
 
-__device__ __forceinline__ bool bs_cu_mask_has(const bs_device_step *s, int32_t at, int32_t bit)
+/* p[at]: where it is said which paths of this step's gather give a value. */
+__device__ __forceinline__ bool bs_cu_path_gives(const bs_cu_tile &t, const bs_device_step *s, int32_t at, int32_t path)
 {
-    return (uint32_t)s->p[at + (bit >> 5)].i >> (bit & 31) & 1;
+    return t.program->given[s->p[at].i + (path >> 5)] >> (path & 31) & 1;
 }
 
 /* The number that a decision has for a row: those above a tile's own are of all rows. */
@@ -613,7 +596,7 @@ __device__ inline void bs_cu_fill_run(const bs_cu_tile &t, const bs_device_step 
     const bs_cu_team team = bs_cu_team_of(s);
     for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
         const int32_t path = d.chosen[(int64_t)bs_cu_decided_row(t, s, r) * d.per_row];
-        if (path >= 0 && bs_cu_mask_has(s, 0, path))
+        if (path >= 0 && bs_cu_path_gives(t, s, 0, path))
             continue;
         const bs_cu_view to = bs_cu_open_target(t, out, r);
         const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
@@ -666,34 +649,39 @@ __device__ inline void bs_cu_source_open(const bs_cu_tile &t, const bs_device_op
 }
 
 /* Whether choice `at` of a decision gave the gather a row. */
-__device__ __forceinline__ bool bs_cu_gives(const bs_device_step *s, const bs_cu_decision &d, int64_t at)
+__device__ __forceinline__ bool bs_cu_gives(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_decision &d, int64_t at)
 {
     const int32_t path = d.chosen[at];
-    return path >= 0 && d.inverse[at] >= 0 && bs_cu_mask_has(s, 2, path);
+    return path >= 0 && d.inverse[at] >= 0 && bs_cu_path_gives(t, s, 2, path);
 }
 
-/* Writes what the paths of a row gave to `sources`, in path order, then the residual; returns how many. A row takes a path
- * once at most, so the paths before one are counted. By a team; the caller synchronises. */
-__device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row, const bs_cu_team &team, bs_cu_source *sources)
+enum { BS_CU_SUM_SOURCES = 448 }; /* of a row at once */
+static_assert(BS_CU_SUM_SOURCES * sizeof(bs_cu_source) <= BS_CU_WORKSPACE, "sources lie in the workspace");
+
+/* Writes what the paths of a row gave to `sources`, in path order, then the residual: those from number `from` on, as many as
+ * there is room for. Returns how many there are in all. A row takes a path once at most, so the paths before one are counted.
+ * By a team; the caller synchronises. */
+__device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row, const bs_cu_team &team, int32_t from,
+                                        bs_cu_source *sources)
 {
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
     int32_t count = 0;
     for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) { /* once at least: all count */
-        const int32_t mine = k < d.per_row && bs_cu_gives(s, d, at + k) ? d.chosen[at + k] : -1;
+        const int32_t mine = k < d.per_row && bs_cu_gives(t, s, d, at + k) ? d.chosen[at + k] : -1;
         int32_t before = 0;
         count = 0;
         for (int32_t i = 0; i < d.per_row; i++) {
-            const bool gives = bs_cu_gives(s, d, at + i);
+            const bool gives = bs_cu_gives(t, s, d, at + i);
             count += gives;
             before += gives && d.chosen[at + i] < mine;
         }
-        if (mine >= 0)
+        if (mine >= 0 && before >= from && before - from < BS_CU_SUM_SOURCES)
             bs_cu_source_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine], s->p[0].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k],
-                              &sources[before]);
+                              &sources[before - from]);
     }
-    if (s->p[1].i && team.rank == 0)
-        bs_cu_source_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count]);
+    if (s->p[1].i && team.rank == 0 && count >= from && count - from < BS_CU_SUM_SOURCES)
+        bs_cu_source_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count - from]);
     return count + (s->p[1].i != 0);
 }
 
@@ -749,15 +737,21 @@ __device__ __forceinline__ bool bs_cu_by_four(const uint8_t *data, int32_t dtype
     return step[0] == 1 && n[0] % 4 == 0 && bs_cu_word(data, n, step, bytes) >= 4 * bytes;
 }
 
-/* Elements at loop indices (x0, x1, x2, x3) of all sources, summed in their order. each: 4 or 1. */
-template <int each> __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_source *sources, int32_t count, uint32_t i)
+/* Elements at loop indices (x0, x1, x2, x3) of all sources, summed in their order. each: 4 or 1. more: onto what is there. */
+template <int each>
+__device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_source *sources, int32_t count, bool more, uint32_t i)
 {
     const uint32_t width = (uint32_t)m.n[0] / each;
     uint32_t line = m.n[1] * m.n[2] * m.n[3] == 1 ? 0 : i / width;
     const int32_t c = (int32_t)(i - line * width) * each, x = m.x0 + (int32_t)(line % (uint32_t)m.n[1]);
     line /= (uint32_t)m.n[1];
     const int32_t y = m.y0 + (int32_t)(line % (uint32_t)m.n[2]), z = (int32_t)(line / (uint32_t)m.n[2]);
+    const int64_t to = (int64_t)c * m.step[0] + (int64_t)x * m.step[1] + (int64_t)y * m.step[2] + (int64_t)z * m.step[3];
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (more && each == 4)
+        sum = bs_cu_get4(m.to, m.dtype, to);
+    else if (more)
+        sum.x = bs_cu_get(m.to, m.dtype, to);
     for (int32_t k = 0; k < count; k++) {
         const bs_cu_source &from = sources[k];
         if (m.image && (y < from.y0 || y >= from.y1 || x < from.x0 || x >= from.x1))
@@ -765,12 +759,14 @@ template <int each> __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum
         const int64_t at = (int64_t)c * from.step[0] + (int64_t)x * from.step[1] + (int64_t)y * from.step[2] + (int64_t)z * from.step[3];
         if (each == 4) {
             const float4 v = bs_cu_get4(from.data, from.dtype, at);
-            sum.x += from.gate * v.x, sum.y += from.gate * v.y, sum.z += from.gate * v.z, sum.w += from.gate * v.w;
+            sum.x = bs_cu_mul_add(from.gate, v.x, sum.x);
+            sum.y = bs_cu_mul_add(from.gate, v.y, sum.y);
+            sum.z = bs_cu_mul_add(from.gate, v.z, sum.z);
+            sum.w = bs_cu_mul_add(from.gate, v.w, sum.w);
         } else {
-            sum.x += from.gate * bs_cu_get(from.data, from.dtype, at);
+            sum.x = bs_cu_mul_add(from.gate, bs_cu_get(from.data, from.dtype, at), sum.x);
         }
     }
-    const int64_t to = (int64_t)c * m.step[0] + (int64_t)x * m.step[1] + (int64_t)y * m.step[2] + (int64_t)z * m.step[3];
     if (each == 4)
         bs_cu_put4(m.to, m.dtype, to, sum);
     else
@@ -778,7 +774,8 @@ template <int each> __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum
 }
 
 /* This team's share of a row, from its sources. */
-__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *sources, int32_t count, const bs_cu_team &team, const bs_cu_work &w)
+__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *sources, int32_t count, bool more, const bs_cu_team &team,
+                                     const bs_cu_work &w)
 {
     const bs_cu_sum m = bs_cu_sum_of(to);
     bool four = bs_cu_by_four(m.to, m.dtype, m.n, m.step);
@@ -789,9 +786,9 @@ __device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *s
     bs_cu_share(four ? total / 4 : total, w, &first, &last);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
         if (four)
-            bs_cu_sum_at<4>(m, sources, count, i);
+            bs_cu_sum_at<4>(m, sources, count, more, i);
         else
-            bs_cu_sum_at<1>(m, sources, count, i);
+            bs_cu_sum_at<1>(m, sources, count, more, i);
     }
 }
 
@@ -803,9 +800,11 @@ __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_ste
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
     int64_t best = -1;
     for (int64_t i = at; i < at + d.per_row; i++)
-        if (bs_cu_gives(s, d, i) &&
+        if (d.chosen[i] >= 0 && d.inverse[i] >= 0 &&
             (best < 0 || d.gates[i] > d.gates[best] || (d.gates[i] == d.gates[best] && d.chosen[i] < d.chosen[best])))
             best = i;
+    if (best >= 0 && !bs_cu_gives(t, s, d, best))
+        best = -1; /* the path of the largest gate gives nothing */
     const bs_cu_view to = bs_cu_open_target(t, out, row);
     const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
     if (best < 0 && !s->p[1].i) {
@@ -823,15 +822,20 @@ __device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_ste
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_team team = bs_cu_team_of(s);
     const bool sums = s->p[0].i == BS_GATHER_ADD || s->p[0].i == BS_GATHER_WEIGHTED;
-    bs_cu_source *sources = reinterpret_cast<bs_cu_source *>(t.workspace) + team.index * (t.program->decision[s->router].per_row + 1);
+    const int32_t most = t.program->decision[s->router].per_row + 1;
+    bs_cu_source *sources = reinterpret_cast<bs_cu_source *>(t.workspace) + team.index * min(most, BS_CU_SUM_SOURCES);
     for (int32_t first = w.row; first < w.row + w.rows; first += team.count) { /* all teams go round as often */
         const int32_t r = first + team.index;
         const bool mine = r < w.row + w.rows;
-        const int32_t count = mine && sums ? bs_cu_sources(t, s, r, team, sources) : 0;
-        __syncthreads();
-        if (mine && sums)
-            bs_cu_sum_row(bs_cu_open_target(t, out, r), sources, count, team, w);
-        else if (mine)
+        for (int32_t from = 0; sums && from < most; from += BS_CU_SUM_SOURCES) {
+            const int32_t count = mine ? bs_cu_sources(t, s, r, team, from, sources) - from : 0;
+            __syncthreads();
+            if (mine && (count > 0 || from == 0))
+                bs_cu_sum_row(bs_cu_open_target(t, out, r), sources, min(count, BS_CU_SUM_SOURCES), from > 0, team, w);
+            if (from + BS_CU_SUM_SOURCES < most)
+                __syncthreads();
+        }
+        if (mine && !sums)
             bs_cu_select_row(t, s, r, team, w);
         if (mine)
             bs_cu_zero_around(t, out, r, team, w);

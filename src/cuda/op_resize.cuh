@@ -100,9 +100,9 @@ __device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_r
         float line = 0.0f;
         for (int32_t i = 0; i < taps; i++) {
             const int32_t at = bs_cu_resize_tap(gx + px.start + i, x.frame_x, x.frame_w);
-            line = __fadd_rn(line, __fmul_rn(px.weight[i], bs_cu_resize_sample(x, row + (int64_t)at * x.stride[2])));
+            line = bs_cu_mul_add(px.weight[i], bs_cu_resize_sample(x, row + (int64_t)at * x.stride[2]), line);
         }
-        sum = __fadd_rn(sum, __fmul_rn(py.weight[j], line));
+        sum = bs_cu_mul_add(py.weight[j], line, sum);
     }
     bs_cu_resize_store(y, (int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2], sum, s->p[3].i);
 }
@@ -124,7 +124,7 @@ __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_ste
  * A thread makes 2 x 2 pixels from 5 x 5, 5 lines sideways first. */
 
 __device__ __forceinline__ int32_t bs_cu_resize_mad(int32_t sum, int32_t weight, int32_t v) { return sum + weight * v; }
-__device__ __forceinline__ float bs_cu_resize_mad(float sum, float weight, float v) { return __fadd_rn(sum, __fmul_rn(weight, v)); }
+__device__ __forceinline__ float bs_cu_resize_mad(float sum, float weight, float v) { return bs_cu_mul_add(weight, v, sum); }
 
 __device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t at, int32_t *v)
 {

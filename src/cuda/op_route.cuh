@@ -14,10 +14,9 @@
 #include "cuda/program.cuh"
 
 enum {
-    BS_CU_ROUTE_CHUNK = 256,  /* rows of a block of route_rows and route_pack */
+    BS_CU_ROUTE_CHUNK = 256,  /* rows of a block of route_rows and route_pack, at least */
     BS_CU_ROUTE_ROWS = 1024,  /* up to so many, one block does it all */
-    BS_CU_ROUTE_STAGE = 4864, /* words of scores that are staged in shared memory */
-    BS_CU_ROUTE_SORT = 2048,  /* rows that are sorted in shared memory */
+    BS_CU_ROUTE_PATHS = 1024, /* of more, tables do not lie in shared memory, and one block does it all */
     BS_CU_BUDGET_STEPS = 200,
     BS_CU_FLOOR_CELL = 8
 };
@@ -51,9 +50,9 @@ static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
     const bs_route_desc *d = info->desc;
     const bs_router_plan *plan = &n->plan->routers[router];
     const bool all_rows = d->protocol == BS_ROUTE_CAPACITY || d->protocol == BS_ROUTE_BUDGET || d->protocol == BS_ROUTE_CALLBACK;
-    const bool large = !plan->in_tile && (!all_rows || plan->forced) && plan->rows > BS_CU_ROUTE_ROWS;
+    const bool large = !plan->in_tile && (!all_rows || plan->forced) && plan->rows > BS_CU_ROUTE_ROWS && d->paths <= BS_CU_ROUTE_PATHS;
     s->kernel = large ? BS_CU_route_rows : BS_CU_route;
-    s->batch = BS_CU_ROUTE_CHUNK;
+    s->batch = bs_max_i32(BS_CU_ROUTE_CHUNK, d->paths); /* so that the counts of all chunks fit into bs_device_decision.work */
     s->parts = 1;
     s->router = router;
     s->p[BS_CU_P_PROTOCOL].i = plan->forced ? -1 : d->protocol;
@@ -74,7 +73,7 @@ static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const int32_t patches = n->graph->domains[info->domain].patches;
     bs_op_get(n->node->op)->weights(n->graph, n->node, specs);
-    s->p[BS_CU_P_PATHS_AT].i = (int32_t)bs_weight_offset(specs, 1);
+    s->p[BS_CU_P_PATHS_AT].i = (int32_t)bs_bytes_figure(bs_weight_offset(specs, 1));
     s->p[BS_CU_P_PATCHES].i = patches;
     if (patches < 0)
         return;
@@ -103,16 +102,11 @@ static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
 
 /* ----------------------------------------------------------------------------------------- shared by a block */
 
-/* At the beginning of the workspace; what is staged or sorted lies behind. */
+/* At the beginning of the workspace. Tables of paths lie behind, if they fit, then what is staged or sorted. */
 struct bs_cu_routing {
-    uint64_t sums[8];              /* of each warp */
-    int32_t counts[BS_MAX_PATHS];
-    int32_t offsets[BS_MAX_PATHS + 1];
-    int32_t next[BS_MAX_PATHS];    /* where the next row of a path goes; of a capacity: room that is left */
-    int32_t of_warp[8 * BS_MAX_PATHS];
+    uint64_t sums[8];       /* of each warp */
+    int32_t of_thread[256];
 };
-
-#define BS_CU_ROUTING_BYTES 4096
 
 /* What a block needs to make a decision. */
 struct bs_cu_router {
@@ -121,7 +115,10 @@ struct bs_cu_router {
     bs_cu_decision d;
     const bs_device_operand *score;
     bs_cu_routing *shared;
+    int32_t *counts, *offsets; /* [paths], [paths + 1] */
+    int32_t *next;             /* [paths] where the next row of a path goes; of a capacity: those that have their place */
     uint32_t *stage;
+    int32_t stage_words;
     int32_t rows;
     float knob;
     bool floored;   /* BUDGET: the floor allows more than the budget, which alone is kept at this price: */
@@ -130,14 +127,21 @@ struct bs_cu_router {
 
 __device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_device_step *s)
 {
+    const bs_device_decision &d = t.program->decision[s->router];
+    const int32_t table_words = (3 * d.paths + 4) & ~3, words = (BS_CU_WORKSPACE - (int32_t)sizeof(bs_cu_routing)) / 4;
+    const bool fits = d.paths <= BS_CU_ROUTE_PATHS;
     bs_cu_router r;
     r.t = &t;
     r.s = s;
     r.d = bs_cu_decision_of(t, s->router);
     r.score = bs_cu_in(t, s, 0);
     r.shared = reinterpret_cast<bs_cu_routing *>(t.workspace);
-    r.stage = reinterpret_cast<uint32_t *>(t.workspace + BS_CU_ROUTING_BYTES);
-    r.rows = min(bs_cu_count(t, s->domain), t.program->decision[s->router].rows);
+    r.stage = reinterpret_cast<uint32_t *>(r.shared + 1) + (fits ? table_words : 0);
+    r.stage_words = words - (fits ? table_words : 0);
+    r.counts = fits ? reinterpret_cast<int32_t *>(r.shared + 1) : r.d.work + 2 * (int64_t)d.rows * d.per_row;
+    r.next = r.counts + d.paths;
+    r.offsets = r.next + d.paths;
+    r.rows = min(bs_cu_count(t, s->domain), d.rows);
     r.knob = 0.0f;
     r.floored = false;
     r.alone = 0;
@@ -163,66 +167,79 @@ __device__ __forceinline__ uint32_t bs_cu_peers(int32_t path, int32_t paths)
 
 __device__ __forceinline__ uint32_t bs_cu_lanes_below() { return (1u << (threadIdx.x & 31u)) - 1u; }
 
-/* Adds choices first .. last - 1 to shared->counts. The caller cleared them, and synchronises. */
+/* Adds choices first .. last - 1 to counts. The caller cleared them, and synchronises. */
 __device__ inline void bs_cu_count_choices(const bs_cu_router &r, int32_t first, int32_t last)
 {
     for (int32_t base = first; base < last; base += (int32_t)blockDim.x) {
         const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
         const uint32_t peers = bs_cu_peers(path, r.d.paths);
         if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
-            atomicAdd(&r.shared->counts[path], __popc(peers));
+            atomicAdd(&r.counts[path], __popc(peers));
     }
 }
 
-/* offsets from counts; next = offsets. All threads; synchronises before and after. */
+__device__ inline void bs_cu_clear_counts(const bs_cu_router &r)
+{
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.counts[p] = r.next[p] = 0;
+}
+
+/* offsets from counts; they are added to next. All threads, each a share of the paths; synchronises before and after. */
 __device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
 {
+    const int32_t share = (r.d.paths + (int32_t)blockDim.x - 1) / (int32_t)blockDim.x;
+    const int32_t first = min((int32_t)threadIdx.x * share, r.d.paths), last = min(first + share, r.d.paths);
+    int32_t own = 0, sum = 0;
     __syncthreads();
-    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x) {
-        int32_t sum = 0;
-        for (int32_t q = 0; q < p; q++)
-            sum += r.shared->counts[q];
-        r.shared->offsets[p] = sum;
-        if (p < r.d.paths)
-            r.shared->next[p] = sum;
+    for (int32_t p = first; p < last; p++)
+        own += r.counts[p];
+    r.shared->of_thread[threadIdx.x] = own;
+    __syncthreads();
+    for (int32_t k = 0; k < (int32_t)threadIdx.x && first < r.d.paths; k++)
+        sum += r.shared->of_thread[k];
+    for (int32_t p = first; p < last; p++) {
+        r.offsets[p] = sum;
+        r.next[p] += sum;
+        sum += r.counts[p];
+        if (p + 1 == r.d.paths)
+            r.offsets[r.d.paths] = sum;
     }
     __syncthreads();
 }
 
-/* Gives choices first .. last - 1 their packed rows: in order, from shared->next on. All threads. */
-__device__ inline void bs_cu_place_choices(const bs_cu_router &r, int32_t first, int32_t last)
+/* What next[path] counts, for this thread's item among those of all threads, in their order; -1: it has none. All threads, by
+ * whole warps, one warp after the other. */
+__device__ inline int32_t bs_cu_take_next(const bs_cu_router &r, int32_t path)
 {
-    const int32_t paths = r.d.paths, warp = (int32_t)threadIdx.x / 32, warps = (int32_t)blockDim.x / 32;
-    bs_cu_routing *shared = r.shared;
-    for (int32_t i = (int32_t)threadIdx.x; i < warps * BS_MAX_PATHS; i += (int32_t)blockDim.x)
-        shared->of_warp[i] = 0;
-    __syncthreads();
-    for (int32_t base = first; base < last; base += (int32_t)blockDim.x) {
-        const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
-        const uint32_t peers = bs_cu_peers(path, paths), below = peers & bs_cu_lanes_below();
-        if (path >= 0 && below == 0)
-            shared->of_warp[warp * BS_MAX_PATHS + path] = __popc(peers);
-        __syncthreads();
-        if (path >= 0) {
-            int32_t packed = shared->next[path] + __popc(below);
-            for (int32_t k = 0; k < warp; k++)
-                packed += shared->of_warp[k * BS_MAX_PATHS + path];
-            r.d.inverse[at] = packed;
-            r.d.ids[packed] = at / r.d.per_row;
-        } else if (at < last) {
-            r.d.inverse[at] = -1;
+    const int32_t warp = (int32_t)threadIdx.x / 32, lane = (int32_t)threadIdx.x & 31;
+    const uint32_t peers = bs_cu_peers(path, r.d.paths);
+    const int32_t leader = peers ? __ffs((int)peers) - 1 : lane;
+    int32_t first = 0;
+    for (int32_t k = 0; k < (int32_t)blockDim.x / 32; k++) {
+        if (k == warp && path >= 0 && lane == leader) {
+            first = r.next[path];
+            r.next[path] = first + __popc(peers);
         }
         __syncthreads();
-        for (int32_t p = (int32_t)threadIdx.x; p < paths; p += (int32_t)blockDim.x)
-            for (int32_t k = 0; k < warps; k++) {
-                shared->next[p] += shared->of_warp[k * BS_MAX_PATHS + p];
-                shared->of_warp[k * BS_MAX_PATHS + p] = 0;
-            }
-        __syncthreads();
+    }
+    first = __shfl_sync(0xffffffffu, first, leader);
+    return path < 0 ? -1 : first + __popc(peers & bs_cu_lanes_below());
+}
+
+/* Gives choices first .. last - 1 their packed rows: in order, from next on. All threads. */
+__device__ inline void bs_cu_place_choices(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    for (int32_t base = first; base < last; base += (int32_t)blockDim.x) {
+        const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
+        const int32_t packed = bs_cu_take_next(r, path);
+        if (at < last)
+            r.d.inverse[at] = packed;
+        if (path >= 0)
+            r.d.ids[packed] = at / r.d.per_row;
     }
 }
 
-/* At most 32 choices: the first warp packs them without asking the others. Lane p looks after paths p and p + 32. */
+/* At most 32 choices: the first warp packs them without asking the others. A lane looks after every 32nd path. */
 __device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
 {
     const int32_t lane = (int32_t)threadIdx.x, paths = r.d.paths;
@@ -230,24 +247,23 @@ __device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
         return;
     const int32_t path = lane < choices ? r.d.chosen[lane] : -1;
     const uint32_t peers = bs_cu_peers(path, paths);
-    int32_t count[2] = {0, 0}, before[2] = {0, 0}, smaller = 0;
-    for (int32_t i = 0; i < choices; i++) {
-        const int32_t other = __shfl_sync(0xffffffffu, path, i);
-        if (other < 0)
-            continue;
-        count[0] += other == lane;
-        before[0] += other < lane;
-        count[1] += other == lane + 32;
-        before[1] += other < lane + 32;
-        smaller += other < path;
-    }
-    for (int32_t k = 0; k < 2; k++)
-        if (lane + 32 * k < paths) {
-            r.d.counts[lane + 32 * k] = r.shared->counts[lane + 32 * k] = count[k];
-            r.d.offsets[lane + 32 * k] = before[k];
-            if (lane + 32 * k + 1 == paths)
-                r.d.offsets[paths] = before[k] + count[k];
+    int32_t smaller = 0;
+    for (int32_t base = 0; base < paths; base += 32) {
+        const int32_t p = base + lane;
+        int32_t count = 0, before = 0;
+        for (int32_t i = 0; i < choices; i++) {
+            const int32_t other = __shfl_sync(0xffffffffu, path, i);
+            count += other == p;
+            before += other >= 0 && other < p;
+            smaller += base == 0 && other >= 0 && other < path;
         }
+        if (p >= paths)
+            continue;
+        r.d.counts[p] = r.counts[p] = count;
+        r.d.offsets[p] = before;
+        if (p + 1 == paths)
+            r.d.offsets[paths] = before + count;
+    }
     if (lane >= choices)
         return;
     const int32_t packed = path < 0 ? -1 : smaller + __popc(peers & bs_cu_lanes_below());
@@ -256,7 +272,17 @@ __device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
         r.d.ids[packed] = lane / r.d.per_row;
 }
 
-/* Counts, offsets, ids and the inverse of what was chosen, by one block. shared->counts: how many rows each path got. */
+/* What all who follow the decision need to know of its paths. */
+__device__ inline void bs_cu_tell_counts(const bs_cu_router &r)
+{
+    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x) {
+        r.d.offsets[p] = r.offsets[p];
+        if (p < r.d.paths)
+            r.d.counts[p] = r.counts[p];
+    }
+}
+
+/* Counts, offsets, ids and the inverse of what was chosen, by one block. counts: how many rows each path got. */
 __device__ inline void bs_cu_pack(const bs_cu_router &r)
 {
     const int32_t choices = r.rows * r.d.per_row;
@@ -266,16 +292,11 @@ __device__ inline void bs_cu_pack(const bs_cu_router &r)
         __syncthreads();
         return;
     }
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-        r.shared->counts[p] = 0;
+    bs_cu_clear_counts(r);
     __syncthreads();
     bs_cu_count_choices(r, 0, choices);
     bs_cu_sum_counts(r);
-    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x) {
-        r.d.offsets[p] = r.shared->offsets[p];
-        if (p < r.d.paths)
-            r.d.counts[p] = r.shared->counts[p];
-    }
+    bs_cu_tell_counts(r);
     bs_cu_place_choices(r, 0, choices);
 }
 
@@ -284,21 +305,21 @@ __device__ inline void bs_cu_pack(const bs_cu_router &r)
 /* What the host is told: the first path of rows first .. last - 1, by their place among all cells. */
 __device__ inline void bs_cu_record_rows(const bs_cu_router &r, int32_t first, int32_t last)
 {
-    int8_t *top = reinterpret_cast<int8_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].top);
+    int16_t *top = reinterpret_cast<int16_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].top);
     for (int32_t row = first + (int32_t)threadIdx.x; row < last; row += (int32_t)blockDim.x)
-        top[bs_cu_top_row(*r.t, r.s->domain, row)] = (int8_t)r.d.chosen[(int64_t)row * r.d.per_row];
+        top[bs_cu_top_row(*r.t, r.s->domain, row)] = (int16_t)r.d.chosen[(int64_t)row * r.d.per_row];
 }
 
-/* And how many rows each path got (shared->counts): tiles add theirs. */
+/* And how many rows each path got (counts): tiles add theirs. */
 __device__ inline void bs_cu_record_counts(const bs_cu_router &r)
 {
     const bs_device_decision &d = r.t->program->decision[r.s->router];
     int32_t *sums = reinterpret_cast<int32_t *>(r.t->program->decisions + d.sums);
     for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x) {
         if (!d.in_tile)
-            sums[p] = r.shared->counts[p];
-        else if (r.shared->counts[p] > 0)
-            atomicAdd(&sums[p], r.shared->counts[p]);
+            sums[p] = r.counts[p];
+        else if (r.counts[p] > 0)
+            atomicAdd(&sums[p], r.counts[p]);
     }
 }
 
@@ -313,21 +334,71 @@ __device__ inline void bs_cu_choose_none(const bs_cu_router &r, int32_t first, i
 
 /* --------------------------------------------------------------------------------------------- row by row */
 
-/* A row's scores as they were staged: f32 or i32, by their bits. */
+/* A row's scores, staged or where they are: f32 or i32, by their bits. */
 struct bs_cu_scores {
     const uint32_t *bits;
+    int32_t stride;
     bool integer;
 };
 
+__device__ __forceinline__ uint32_t bs_cu_score_bits(const bs_cu_scores &x, int32_t i) { return x.bits[(int64_t)i * x.stride]; }
+
 __device__ __forceinline__ float bs_cu_score(const bs_cu_scores &x, int32_t i)
 {
-    return x.integer ? (float)(int32_t)x.bits[i] : __uint_as_float(x.bits[i]);
+    return x.integer ? (float)(int32_t)bs_cu_score_bits(x, i) : __uint_as_float(bs_cu_score_bits(x, i));
 }
 
-/* Whether score a is to be taken before score b. Large i32 scores are exact. */
+/* Whether score a is to be taken before score b. Large i32 scores are exact. NaN, which a guess may hold, is below all. */
 __device__ __forceinline__ bool bs_cu_score_above(const bs_cu_scores &x, int32_t a, int32_t b)
 {
-    return x.integer ? (int32_t)x.bits[a] > (int32_t)x.bits[b] : __uint_as_float(x.bits[a]) > __uint_as_float(x.bits[b]);
+    const uint32_t first = bs_cu_score_bits(x, a), second = bs_cu_score_bits(x, b);
+    if (x.integer)
+        return (int32_t)first > (int32_t)second;
+    return __uint_as_float(first) > __uint_as_float(second) || (isnan(__uint_as_float(second)) && !isnan(__uint_as_float(first)));
+}
+
+/* Whether path a is worse than path b: the lower one of equals is the better. */
+__device__ __forceinline__ bool bs_cu_score_worse(const bs_cu_scores &x, int32_t a, int32_t b)
+{
+    return bs_cu_score_above(x, b, a) || (a > b && !bs_cu_score_above(x, a, b));
+}
+
+/* Path p takes the place of the root, the worst, of a heap of n. */
+__device__ inline void bs_cu_heap_sink(const bs_cu_scores &x, int32_t *heap, int32_t n, int32_t p)
+{
+    int32_t at = 0;
+    for (int32_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && bs_cu_score_worse(x, heap[child + 1], heap[child]))
+            child++;
+        if (!bs_cu_score_worse(x, heap[child], p))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = p;
+}
+
+/* As best_paths() of route.c: the `count` best, the best first, of equal ones the lower. By one thread. */
+__device__ inline void bs_cu_best_paths(const bs_cu_scores &x, int32_t paths, int32_t count, int32_t *best)
+{
+    int32_t root = 0;
+    for (int32_t p = 0; p < paths; p++) {
+        if (p >= count && !bs_cu_score_above(x, p, root))
+            continue;
+        if (p >= count) {
+            bs_cu_heap_sink(x, best, count, p);
+        } else {
+            int32_t at = p;
+            for (; at > 0 && bs_cu_score_worse(x, p, best[(at - 1) / 2]); at = (at - 1) / 2)
+                best[at] = best[(at - 1) / 2];
+            best[at] = p;
+        }
+        root = best[0];
+    }
+    for (int32_t n = min(count, paths) - 1; n > 0; n--) {
+        root = best[0];
+        bs_cu_heap_sink(x, best, n, best[n]);
+        best[n] = root;
+    }
 }
 
 __device__ __forceinline__ void bs_cu_choose(const bs_cu_router &r, int32_t row, int32_t k, int32_t path, float gate)
@@ -339,16 +410,12 @@ __device__ __forceinline__ void bs_cu_choose(const bs_cu_router &r, int32_t row,
 /* The count highest, the lower path of equals. */
 __device__ inline void bs_cu_decide_topk(const bs_cu_router &r, int32_t row, const bs_cu_scores &x, int32_t count)
 {
-    uint64_t taken = 0;
+    int32_t *const chosen = r.d.chosen + (int64_t)row * r.d.per_row;
     float sum = 0.0f;
+    bs_cu_best_paths(x, r.d.paths, count, chosen);
     for (int32_t k = 0; k < count; k++) {
-        int32_t best = -1;
-        for (int32_t p = 0; p < r.d.paths; p++)
-            if (!(taken >> p & 1) && (best < 0 || bs_cu_score_above(x, p, best)))
-                best = p;
-        taken |= 1ull << best;
-        bs_cu_choose(r, row, k, best, bs_cu_score(x, best));
-        sum += bs_cu_score(x, best);
+        bs_cu_choose(r, row, k, chosen[k], bs_cu_score(x, chosen[k]));
+        sum += bs_cu_score(x, chosen[k]);
     }
     for (int32_t k = 0; r.s->p[BS_CU_P_NORMALISE].i && sum > 0.0f && sum < INFINITY && k < count; k++)
         r.d.gates[(int64_t)row * r.d.per_row + k] /= sum;
@@ -372,7 +439,7 @@ __device__ inline void bs_cu_decide_threshold(const bs_cu_router &r, int32_t row
 __device__ inline bool bs_cu_decide_row(const bs_cu_router &r, int32_t row, const bs_cu_scores &x)
 {
     const float threshold = r.s->p[BS_CU_P_THRESHOLD].f + r.knob;
-    const int32_t label = (int32_t)x.bits[0];
+    const int32_t label = (int32_t)bs_cu_score_bits(x, 0);
     for (int32_t i = 0; !x.integer && i < r.s->p[BS_CU_P_WIDTH].i; i++)
         if (isnan(bs_cu_score(x, i)))
             return false;
@@ -423,15 +490,19 @@ __device__ inline void bs_cu_stage_scores(const bs_cu_router &r, int32_t first, 
 /* Decides rows first .. last - 1, whatever the others are. All threads; whether all went well, for each to know. */
 __device__ inline bool bs_cu_decide_rows(const bs_cu_router &r, int32_t first, int32_t last)
 {
-    const int32_t pitch = r.s->p[BS_CU_P_WIDTH].i | 1, most = min(BS_CU_ROUTE_STAGE / pitch, (int32_t)blockDim.x);
+    const int32_t pitch = r.s->p[BS_CU_P_WIDTH].i | 1, most = min(r.stage_words / pitch, (int32_t)blockDim.x);
     const bool integer = r.score->dtype == BS_I32;
     bool bad = false;
-    for (int32_t base = first; base < last; base += most) {
+    for (int32_t row = first + (int32_t)threadIdx.x; most == 0 && row < last; row += (int32_t)blockDim.x) { /* too many to stage */
+        const bs_cu_scores x = {reinterpret_cast<const uint32_t *>(bs_cu_row(*r.t, r.score, row)), r.score->stride[0], integer};
+        bad = !bs_cu_decide_row(r, row, x) || bad;
+    }
+    for (int32_t base = first; most > 0 && base < last; base += most) {
         const int32_t end = min(base + most, last), row = base + (int32_t)threadIdx.x;
         bs_cu_stage_scores(r, base, end, pitch);
         __syncthreads();
         if (row < end) {
-            const bs_cu_scores x = {r.stage + (row - base) * pitch, integer};
+            const bs_cu_scores x = {r.stage + (row - base) * pitch, 1, integer};
             bad = !bs_cu_decide_row(r, row, x) || bad;
         }
         __syncthreads();
@@ -449,12 +520,14 @@ __device__ inline void bs_cu_decide_forced(const bs_cu_router &r, int32_t first,
 
 /* ------------------------------------------------------------------------------------------------ capacity */
 
-/* Ascending as (path, gate from the highest, row): no two are equal. -0 is 0. */
-__device__ __forceinline__ uint64_t bs_cu_capacity_key(int32_t path, float gate, int32_t row)
+/* Ascending as (gate from the highest, row): no two are equal. -0 is 0. */
+enum { BS_CU_CAPACITY_ROW = (1 << 30) - 1 };
+
+__device__ __forceinline__ uint64_t bs_cu_capacity_key(float gate, int32_t row)
 {
     uint32_t bits = __float_as_uint(gate == 0.0f ? 0.0f : gate);
     bits = bits & 0x80000000u ? bits : ~bits & 0x7fffffffu; /* descending */
-    return (uint64_t)(uint32_t)path << 58 | (uint64_t)bits << 26 | (uint32_t)row;
+    return (uint64_t)bits << 30 | (uint32_t)row;
 }
 
 /* Sorts n keys, ascending: a bitonic network whose every comparison puts the smaller key first, so that what lies beyond n
@@ -492,44 +565,39 @@ __device__ inline uint64_t bs_cu_sum_threads(bs_cu_routing *shared, uint64_t min
     return sum;
 }
 
-/* Of the rows' choices k: on every path those of the highest gates stay, as long as there is room. shared->next: room. */
+/* Of the rows' choices k: on every path those of the highest gates stay, as long as there is room. next: those that stayed. */
 __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
 {
-    bs_cu_routing *shared = r.shared;
-    uint64_t *keys = r.rows <= BS_CU_ROUTE_SORT ? reinterpret_cast<uint64_t *>(r.stage) : reinterpret_cast<uint64_t *>(r.d.work);
-    const int32_t per_row = r.d.per_row;
+    uint64_t *keys = 2 * r.rows <= r.stage_words ? reinterpret_cast<uint64_t *>(r.stage) : reinterpret_cast<uint64_t *>(r.d.work);
+    const int32_t per_row = r.d.per_row, capacity = r.s->p[BS_CU_P_CAPACITY].i;
     bool over = false;
     for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-        shared->counts[p] = 0;
+        r.counts[p] = 0;
     __syncthreads();
     for (int32_t base = 0; base < r.rows; base += (int32_t)blockDim.x) {
         const int32_t row = base + (int32_t)threadIdx.x, path = row < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
         const uint32_t peers = bs_cu_peers(path, r.d.paths);
         if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
-            atomicAdd(&shared->counts[path], __popc(peers));
+            atomicAdd(&r.counts[path], __popc(peers));
     }
     __syncthreads();
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x) {
-        over = over || shared->counts[p] > shared->next[p];
-        int32_t sum = 0;
-        for (int32_t q = 0; q < p; q++)
-            sum += shared->counts[q];
-        shared->offsets[p] = sum;
-    }
-    if (__syncthreads_or(over)) {
-        for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x)
-            keys[row] = bs_cu_capacity_key(r.d.chosen[(int64_t)row * per_row + k], r.d.gates[(int64_t)row * per_row + k], row);
-        __syncthreads();
-        bs_cu_sort_keys(keys, r.rows);
-        for (int32_t i = (int32_t)threadIdx.x; i < r.rows; i += (int32_t)blockDim.x) {
-            const int32_t path = (int32_t)(keys[i] >> 58), row = (int32_t)(keys[i] & 0x3ffffffu);
-            if (i - shared->offsets[path] >= shared->next[path])
-                r.d.chosen[(int64_t)row * per_row + k] = -1;
-        }
-        __syncthreads();
-    }
     for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-        shared->next[p] = max(shared->next[p] - shared->counts[p], 0);
+        over = over || r.counts[p] > capacity - r.next[p];
+    over = __syncthreads_or(over) != 0;
+    for (int32_t row = (int32_t)threadIdx.x; over && row < r.rows; row += (int32_t)blockDim.x)
+        keys[row] = bs_cu_capacity_key(r.d.gates[(int64_t)row * per_row + k], row);
+    __syncthreads();
+    if (over)
+        bs_cu_sort_keys(keys, r.rows);
+    for (int32_t base = 0; over && base < r.rows; base += (int32_t)blockDim.x) {
+        const int32_t i = base + (int32_t)threadIdx.x, row = i < r.rows ? (int32_t)(keys[i] & BS_CU_CAPACITY_ROW) : 0;
+        const int32_t path = i < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
+        if (bs_cu_take_next(r, path) >= capacity)
+            r.d.chosen[(int64_t)row * per_row + k] = -1;
+    }
+    __syncthreads();
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.next[p] = over ? min(r.next[p], capacity) : r.next[p] + r.counts[p];
     __syncthreads();
 }
 
@@ -540,7 +608,7 @@ __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
     const int32_t per_row = r.d.per_row;
     uint64_t lost = 0;
     for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-        r.shared->next[p] = r.s->p[BS_CU_P_CAPACITY].i;
+        r.next[p] = 0;
     __syncthreads();
     for (int32_t k = 0; k < per_row; k++)
         bs_cu_limit_choice(r, k);
@@ -583,7 +651,7 @@ __device__ __forceinline__ bs_cu_losses bs_cu_losses_of(const bs_cu_router &r, i
 {
     const int32_t pitch = r.s->p[BS_CU_P_WIDTH].i | 1;
     bs_cu_losses l;
-    if (r.rows <= BS_CU_ROUTE_STAGE / pitch) {
+    if (r.rows <= r.stage_words / pitch) {
         l.data = reinterpret_cast<const int32_t *>(r.stage + row * pitch);
         l.stride = 1;
     } else {
@@ -692,7 +760,7 @@ __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
     for (int32_t v = 0; v < variants; v++) /* weights come from a file */
         if (path_of[v] < 0 || path_of[v] >= r.d.paths)
             return false;
-    if (r.rows <= BS_CU_ROUTE_STAGE / pitch)
+    if (r.rows <= r.stage_words / pitch)
         bs_cu_stage_scores(r, 0, r.rows, pitch);
     __syncthreads();
     const uint64_t range = bs_cu_budget_range(r, &best, &cells), given = (uint64_t)((double)share * (double)range);
@@ -709,7 +777,7 @@ __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
         bs_cu_choose(r, row, 0, path_of[variant], (float)l.data[(int64_t)variant * l.stride]);
     }
     if (threadIdx.x == 0)
-        *r.d.price = 12.0f - (float)price / 8.0f;
+        *r.d.price = __fsub_rn(12.0f, (float)price / 8.0f);
     return true;
 }
 
@@ -746,14 +814,13 @@ __device__ inline void bs_cu_route_run(const bs_cu_tile &t, const bs_device_step
 __device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_router r = bs_cu_router_of(t, s);
-    const int32_t first = w.part * BS_CU_ROUTE_CHUNK, last = min(first + BS_CU_ROUTE_CHUNK, r.rows);
+    const int32_t first = w.part * s->batch, last = min(first + s->batch, r.rows);
     bool good = !isnan(r.knob);
     if (w.part == 0 && threadIdx.x == 0)
         *r.d.price = 0.0f;
     if (first >= r.rows && w.part > 0)
         return;
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-        r.shared->counts[p] = 0;
+    bs_cu_clear_counts(r);
     if (s->p[BS_CU_P_FORCED].i)
         bs_cu_decide_forced(r, first, last);
     else if (good)
@@ -766,15 +833,14 @@ __device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device
     __syncthreads();
     int32_t *chunk = r.d.work + (int64_t)w.part * (r.d.paths + 1);
     for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x)
-        chunk[p] = p < r.d.paths ? r.shared->counts[p] : !good;
+        chunk[p] = p < r.d.paths ? r.counts[p] : !good;
 }
 
 /* How many rows each path got of all chunks (counts) and of those before this one (next); returns whether any failed. */
 __device__ inline bool bs_cu_sum_chunks(const bs_cu_router &r, int32_t chunk, int32_t chunks)
 {
     const int32_t words = r.d.paths + 1, slices = max((int32_t)blockDim.x / words, 1);
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-        r.shared->counts[p] = r.shared->of_warp[p] = 0;
+    bs_cu_clear_counts(r);
     bool failed = false;
     __syncthreads();
     for (int32_t i = (int32_t)threadIdx.x; i < slices * words; i += (int32_t)blockDim.x) {
@@ -788,8 +854,8 @@ __device__ inline bool bs_cu_sum_chunks(const bs_cu_router &r, int32_t chunk, in
         if (p == r.d.paths) {
             failed = failed || all > 0;
         } else {
-            atomicAdd(&r.shared->counts[p], all);
-            atomicAdd(&r.shared->of_warp[p], before);
+            atomicAdd(&r.counts[p], all);
+            atomicAdd(&r.next[p], before);
         }
     }
     return __syncthreads_or(failed) != 0;
@@ -799,7 +865,7 @@ __device__ inline bool bs_cu_sum_chunks(const bs_cu_router &r, int32_t chunk, in
 __device__ inline void bs_cu_route_pack_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_router r = bs_cu_router_of(t, s);
-    const int32_t first = w.part * BS_CU_ROUTE_CHUNK, last = min(first + BS_CU_ROUTE_CHUNK, r.rows);
+    const int32_t first = w.part * s->batch, last = min(first + s->batch, r.rows);
     if (w.part > 0 && (first >= r.rows || !s->p[BS_CU_P_LARGE].i))
         return;
     if (!s->p[BS_CU_P_LARGE].i) { /* the caller's function chose; the host has looked at what */
@@ -808,24 +874,16 @@ __device__ inline void bs_cu_route_pack_run(const bs_cu_tile &t, const bs_device
         bs_cu_record_counts(r);
         return;
     }
-    const bool failed = bs_cu_sum_chunks(r, w.part, (r.rows + BS_CU_ROUTE_CHUNK - 1) / BS_CU_ROUTE_CHUNK);
+    const bool failed = bs_cu_sum_chunks(r, w.part, (r.rows + s->batch - 1) / s->batch);
     if (failed) {
-        for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-            r.shared->counts[p] = r.shared->of_warp[p] = 0;
+        bs_cu_clear_counts(r);
         bs_cu_choose_none(r, first * r.d.per_row, last * r.d.per_row);
     }
     bs_cu_sum_counts(r);
     if (w.part == 0) {
-        for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x) {
-            r.d.offsets[p] = r.shared->offsets[p];
-            if (p < r.d.paths)
-                r.d.counts[p] = r.shared->counts[p];
-        }
+        bs_cu_tell_counts(r);
         bs_cu_record_counts(r);
     }
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-        r.shared->next[p] += r.shared->of_warp[p];
-    __syncthreads();
     bs_cu_place_choices(r, first * r.d.per_row, last * r.d.per_row);
     bs_cu_record_rows(r, first, last);
 }

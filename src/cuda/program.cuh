@@ -15,13 +15,14 @@ struct bs_cu_program {
     const bs_device_domain *domains;
     const bs_device_decision *decision;
     const bs_device_part *parts;
+    const uint32_t *given; /* bits of gathers: which paths give a value */
     const uint64_t *units; /* addresses of prepared weights; [0] the resident ones */
     uint8_t *decisions;    /* what was decided for all rows */
     uint8_t *contexts;     /* what is decided in tiles: context_bytes a tile */
     uint64_t context_bytes;
     uint8_t *scratch; /* rows of tiles, scratch_bytes each, when they do not fit in shared memory */
     uint64_t scratch_bytes;
-    float *guesses;        /* [BS_MAX_PATHS] of the last look_ahead */
+    float *guesses;        /* [paths of a router] of the last look_ahead, and room for its lists */
     int32_t *status;       /* [2]: the first failure of the run, and its node */
 };
 
@@ -239,10 +240,10 @@ __device__ inline float bs_cu_act(int32_t act, float param, float slope, float x
     case BS_RELU: return x > 0.0f ? x : 0.0f;
     case BS_LEAKY_RELU: return x > 0.0f ? x : x * (param == 0.0f ? 0.01f : param);
     case BS_PRELU: return x > 0.0f ? x : x * slope;
-    case BS_SIGMOID: return 1.0f / (1.0f + expf(-x));
+    case BS_SIGMOID: return 1.0f / __fadd_rn(1.0f, expf(-x)); /* else the product that ends expf may be fused with the sum */
     case BS_TANH: return tanhf(x);
     case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
-    case BS_SILU: return x / (1.0f + expf(-x));
+    case BS_SILU: return x / __fadd_rn(1.0f, expf(-x));
     case BS_CLIP: {
         const float high = param == 0.0f ? 1.0f : param;
         return x > high ? high : x > 0.0f ? x : 0.0f;

@@ -10,7 +10,7 @@ static bs_status bs_cu_launched(bs_error *error) { return bs_cu_check(cudaGetLas
 /* Copies between pinned and device memory, and then waits. */
 static bs_status bs_cu_fetch(bs_device_session *s, void *to, const void *from, size_t bytes, bs_error *error)
 {
-    bs_status status = bs_cu_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s->device->stream), "asking the device", error);
+    bs_status status = bs_cu_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s->stream), "asking the device", error);
     if (status == BS_OK)
         status = bs_cu_mark(s, error);
     return status == BS_OK ? bs_cu_settle(s, error) : status;
@@ -79,7 +79,7 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     if (status != BS_OK)
         return status;
     status = bs_cu_check(cudaMemcpy2DAsync(asked, width, reinterpret_cast<const uint8_t *>((uintptr_t)score->base) + first * score->row_bytes, (size_t)score->row_bytes, width,
-                                           (size_t)rows, cudaMemcpyDeviceToHost, s->device->stream),
+                                           (size_t)rows, cudaMemcpyDeviceToHost, s->stream),
                          "copying scores from the device", error);
     if (status == BS_OK)
         status = bs_cu_session_settle(s, error);
@@ -87,18 +87,21 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
         return status;
     const bs_operand_view view = {asked, (bs_dtype)score->dtype, score->dim[0], score->dim[0], 1};
     int32_t *chosen = reinterpret_cast<int32_t *>(asked + bs_device_scores_bytes(c->plan, l->callback));
-    float *gates = reinterpret_cast<float *>(reinterpret_cast<uint8_t *>(chosen) + bs_align_u64(4 * (uint64_t)rows));
+    float *gates = reinterpret_cast<float *>(chosen) + bs_aligned_floats(rows);
     memset(chosen, 0xff, 4 * (size_t)rows);
     status = bs_cu_check_scores(info->desc, &view, rows, error);
     if (status != BS_OK)
         return status;
-    status = c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows, chosen);
+    const int32_t answer = (int32_t)c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows, chosen);
+    if (!bs_status_is_known(answer))
+        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": its callback returned %d, which is no bs_status", info->desc->name, answer);
+    status = (bs_status)answer;
     if (status != BS_OK)
         return bs_fail(error, status, "route \"%s\": its callback failed: %s", info->desc->name, bs_status_text(status));
     status = bs_cu_check_answer(info->desc, rows, chosen, gates, error);
     if (status != BS_OK)
         return status;
-    status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d->chosen, chosen, 4 * (size_t)rows, cudaMemcpyHostToDevice, s->device->stream),
+    status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d->chosen, chosen, 4 * (size_t)rows, cudaMemcpyHostToDevice, s->stream),
                          "copying an answer to the device", error);
     return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d->gates, gates, 4 * (size_t)rows, error) : status;
 }
@@ -108,13 +111,14 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, b
 {
     const bs_device_client *c = s->client;
     const uint8_t *tables = s->pinned + s->layout.tables_pinned;
+    const bool here = bs_cu_cublas_here(s);
     for (int32_t k = l->first; k < l->first + l->count; k++) {
         const bs_device_step *step = reinterpret_cast<const bs_device_step *>(tables + s->layout.steps_at) + k;
         const bs_device_operand *operands = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) + step->operands;
         const bs_node *node = &c->graph->nodes[step->node];
         const bs_cu_node n = {c->graph, c->plan, node, &c->plan->nodes[step->node], node->params, operands, operands + step->n_in, NULL, c->dims};
-        if (!bs_cu_linear_cublas(s->device->cublas, s->device->stream, &n, step, s->memory + s->layout.weights + step->prepared,
-                                 c->domains[step->domain].count))
+        if (!here || !bs_cu_linear_cublas(s->cublas, s->stream, &n, step, c->weights + step->prepared,
+                                          c->domains[step->domain].count))
             return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(node->op)->name, bs_node_name(node));
     }
     return bs_cu_launched(error);
@@ -123,7 +127,7 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, b
 
 static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
 {
-    const cudaStream_t stream = s->device->stream;
+    const cudaStream_t stream = s->stream;
     bs_status status = BS_OK;
     if (l->callback)
         status = bs_cu_ask(s, l, error);

@@ -21,7 +21,7 @@ static bs_status bs_cu_queue_begin(bs_device_session *s, bs_error *error)
         status = bs_cu_copy_bound(s, true, error);
     if (status != BS_OK)
         return status;
-    BS_LAUNCH(bs_cu_begin, 4, (unsigned)s->threads, 0, s->device->stream, s->program, s->client->graph->n_routers);
+    BS_LAUNCH(bs_cu_begin, 4, (unsigned)s->threads, 0, s->stream, s->program, s->client->graph->n_routers);
     return bs_cu_launched(error);
 }
 
@@ -31,7 +31,7 @@ static bs_status bs_cu_queue_end(bs_device_session *s, bs_error *error)
     if (status != BS_OK)
         return status;
     return bs_cu_check(cudaMemcpyAsync(s->pinned + s->layout.results, s->memory + s->layout.decisions, (size_t)s->layout.results_bytes,
-                                       cudaMemcpyDeviceToHost, s->device->stream),
+                                       cudaMemcpyDeviceToHost, s->stream),
                        "copying decisions from the device", error);
 }
 
@@ -76,7 +76,7 @@ static bs_status bs_cu_session_begin(bs_device_session *s, bs_error *error)
     bs_cu_pack_inputs(s);
     s->replays = s->exec != NULL;
     if (s->replays)
-        return bs_cu_check(cudaGraphLaunch(s->exec, s->device->stream), "launching a graph", error);
+        return bs_cu_check(cudaGraphLaunch(s->exec, s->stream), "launching a graph", error);
     if (bs_cu_wants_graph(s, same) && (bs_cu_graph_begin(s, NULL) != BS_OK || bs_cu_queue_begin(s, NULL) != BS_OK))
         bs_cu_graph_give_up(s);
     return s->capturing ? BS_OK : bs_cu_queue_begin(s, error);
@@ -117,10 +117,9 @@ static void bs_cu_tell(bs_device_session *s)
         if (!d->live)
             continue;
         const int32_t top = bs_plan_top_domain(c->graph, d->domain);
-        memset(c->counts + (size_t)r * BS_MAX_PATHS, 0, BS_MAX_PATHS * sizeof *c->counts);
-        memcpy(c->counts + (size_t)r * BS_MAX_PATHS, results + d->sums, (size_t)d->paths * sizeof *c->counts);
+        memcpy(c->counts + c->graph->routers[r].first_path, results + d->sums, (size_t)d->paths * sizeof *c->counts);
         memcpy(&c->dropped[r], results + d->dropped, sizeof c->dropped[r]);
-        memcpy(c->chosen[r], results + d->top, (size_t)c->domains[top].count);
+        memcpy(c->chosen[r], results + d->top, (size_t)c->domains[top].count * sizeof *c->chosen[r]);
     }
 }
 
@@ -152,7 +151,7 @@ static bs_status bs_cu_session_zero(bs_device_session *s, uint8_t *memory, uint6
         memset(memory, 0, (size_t)bytes);
         return BS_OK;
     }
-    if (bs_cu_check(cudaMemsetAsync(known.devicePointer, 0, (size_t)bytes, s->device->stream), "clearing a state", NULL) != BS_OK)
+    if (bs_cu_check(cudaMemsetAsync(known.devicePointer, 0, (size_t)bytes, s->stream), "clearing a state", NULL) != BS_OK)
         return BS_ERROR_PLATFORM;
     return bs_cu_mark(s, NULL);
 }

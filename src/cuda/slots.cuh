@@ -11,14 +11,8 @@
 static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error *error)
 {
     const bs_part *p = &s->client->plan->parts[part];
-    int32_t at = 0; /* in the table: parts with steps, region by region */
-    for (int32_t k = 0; k < s->launches.count; k++)
-        if (s->launches.list[k].kernel == BS_CU_none && s->client->plan->instrs[s->launches.list[k].instr].node == p->region)
-            at = s->launches.list[k].first;
-    for (int32_t k = 0; k < part; k++)
-        at += s->client->plan->parts[k].region == p->region && s->client->plan->parts[k].count > 0;
     const int64_t tiles = bs_ceil_div(s->client->domains[p->domain].count, s->client->plan->domains[p->domain].tile_rows);
-    const bs_cu_launch l = {BS_CU_none, at, 1, 0, 0, (int32_t)tiles};
+    const bs_cu_launch l = {BS_CU_none, p->place, 1, 0, 0, (int32_t)tiles};
     return bs_cu_run_launch(s, &l, error);
 }
 
@@ -28,7 +22,7 @@ static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const u
     uint64_t *place = reinterpret_cast<uint64_t *>(s->pinned + s->layout.places) + unit;
     *place = (uint64_t)(uintptr_t)weights + (s->client->plan->desc.in_place ? s->pinned_there - (uint64_t)(uintptr_t)s->pinned : 0);
     return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + s->layout.units_at + (uint64_t)unit * sizeof *place, place, sizeof *place,
-                                       cudaMemcpyHostToDevice, s->device->stream),
+                                       cudaMemcpyHostToDevice, s->stream),
                        "telling the device where weights are", error);
 }
 
@@ -37,11 +31,11 @@ static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32
 {
     const bs_device_decision *d = bs_cu_decision_at(s, router);
     int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
-    bs_status status = bs_cu_check(cudaMemcpyAsync(told, s->program.status, 2 * sizeof *told, cudaMemcpyDeviceToHost, s->device->stream),
+    bs_status status = bs_cu_check(cudaMemcpyAsync(told, s->program.status, 2 * sizeof *told, cudaMemcpyDeviceToHost, s->stream),
                                    "copying the status from the device", error);
     if (status == BS_OK)
         status = bs_cu_check(cudaMemcpyAsync(told + 2, s->memory + s->layout.decisions + d->counts, (size_t)d->paths * sizeof *told,
-                                             cudaMemcpyDeviceToHost, s->device->stream),
+                                             cudaMemcpyDeviceToHost, s->stream),
                              "copying a decision from the device", error);
     if (status == BS_OK)
         status = bs_cu_session_settle(s, error);

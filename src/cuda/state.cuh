@@ -1,4 +1,7 @@
-/* state.cuh - what the backend knows of a session, where it keeps that, and waiting for the device.
+/* state.cuh - what the backend knows of a session, where it keeps that, its streams, and waiting for the device.
+ *
+ * Nothing that one session queues, captures, records or waits for is another's: sessions of a device run side by side, each
+ * on its caller's thread. Two whose caller names one stream follow each other there, launch by launch.
  * It all lies in the session's pinned bytes; prepared weights go to the device through there too.
  * Relies on device.cuh and lower_step.cuh. Must never allocate. */
 #ifndef BS_CUDA_STATE
@@ -15,8 +18,16 @@ struct bs_device_session {
     uint8_t *pinned;
     uint64_t pinned_there; /* the device's address of it */
     bs_cu_program program;
+    cudaStream_t private_stream; /* nobody else's: what is captured goes here */
+    cudaStream_t run_stream;     /* runs are queued on it: the caller's, or the private one */
+    cudaStream_t stream;         /* where the next launch or copy goes: run_stream, or private_stream while it is captured */
     cudaEvent_t done;
     cudaStream_t lanes[BS_MAX_LANES]; /* copies of weights */
+#ifndef BS_NO_CUBLAS
+    cublasHandle_t cublas; /* NULL: not asked for */
+    void *workspace;       /* of it, in the device's memory */
+    size_t workspace_bytes;
+#endif
     int32_t n_lanes;
     bool has_event, lowered, in_flight, any_staged, has_segments;
     int32_t lowering; /* bs_lowering */
@@ -41,17 +52,17 @@ static_assert(sizeof(bs_device_session) <= BS_DEVICE_SESSION_BYTES && sizeof(bs_
 static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
 {
     const bs_graph *g = s->client->graph;
-    bs_carver c = {s->pinned + s->layout.session, 0};
+    bs_carver c = {s->pinned + s->layout.session, {0}};
     bs_carve(&c, 1, sizeof *s);
     s->launches.room = 2 * s->layout.n_steps + 2;
     s->launches.list = static_cast<bs_cu_launch *>(bs_carve(&c, (uint64_t)s->launches.room, sizeof(bs_cu_launch)));
     s->dims = static_cast<int64_t *>(bs_carve(&c, (uint64_t)g->n_dims, sizeof(int64_t)));
     s->bound = static_cast<bs_buffer *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_buffer)));
     s->at = static_cast<bs_cu_bound *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_cu_bound)));
-    if (c.used <= s->layout.session_bytes)
+    if (bs_bytes_figure(c.used) <= s->layout.session_bytes)
         return BS_OK;
     return bs_fail(error, BS_ERROR_LIMIT, "bookkeeping of a session on the GPU needs %llu bytes", /* unreachable: device.h has room for it */
-                   (unsigned long long)c.used);
+                   (unsigned long long)bs_bytes_figure(c.used));
 }
 
 static void bs_cu_session_program(bs_device_session *s)
@@ -64,6 +75,7 @@ static void bs_cu_session_program(bs_device_session *s)
     p->domains = reinterpret_cast<const bs_device_domain *>(tables + l->domains_at);
     p->decision = reinterpret_cast<const bs_device_decision *>(tables + l->decisions_at);
     p->parts = reinterpret_cast<const bs_device_part *>(tables + l->parts_at);
+    p->given = reinterpret_cast<const uint32_t *>(tables + l->given_at);
     p->units = reinterpret_cast<const uint64_t *>(tables + l->units_at);
     p->decisions = s->memory + l->decisions;
     p->guesses = reinterpret_cast<float *>(s->memory + l->guesses);
@@ -76,12 +88,12 @@ static void bs_cu_session_program(bs_device_session *s)
  * limit is the function's, and sessions with tiles of other sizes use it too. */
 static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
 {
-    uint64_t most = 0;
+    bs_bytes most = {0};
     for (int32_t k = 0; k < s->client->plan->n_parts; k++)
-        most = most > s->client->plan->parts[k].scratch_bytes ? most : s->client->plan->parts[k].scratch_bytes;
+        most = bs_bytes_max(most, s->client->plan->parts[k].scratch_bytes);
     s->program.scratch = s->memory + s->layout.scratch;
     s->program.scratch_bytes = s->layout.scratch_bytes;
-    s->shared = (s->layout.scratch_bytes ? 0 : most) + BS_CU_WORKSPACE;
+    s->shared = (s->layout.scratch_bytes ? 0 : bs_bytes_figure(most)) + BS_CU_WORKSPACE;
     if (s->client->plan->n_regions == 0)
         return BS_OK;
     if (s->shared > (uint64_t)s->device->shared_bytes)
@@ -92,17 +104,80 @@ static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
                        "asking for shared memory", error);
 }
 
+/* ------------------------------------------------------------------------------------------------- cuBLAS */
+
+#ifndef BS_NO_CUBLAS
+/* What the handle is asked for next goes to the session's stream, with the session's workspace. cublasSetStream gives the
+ * workspace up for one of the library's own, which it allocates; so the workspace is set behind it, each time. */
+static bool bs_cu_cublas_here(bs_device_session *s)
+{
+    return cublasSetStream(s->cublas, s->stream) == CUBLAS_STATUS_SUCCESS &&
+           cublasSetWorkspace(s->cublas, s->workspace, s->workspace_bytes) == CUBLAS_STATUS_SUCCESS;
+}
+
+/* A handle of the session's own, because a handle has one stream and one workspace at a time. */
+static bs_status bs_cu_session_cublas(bs_device_session *s, bs_error *error)
+{
+    bs_arena *memory = &s->device->base.memory;
+    uint8_t *bytes = static_cast<uint8_t *>(bs_arena_take(memory, (size_t)s->device->cublas_bytes));
+    if (!bytes)
+        return bs_fail_arena(error, memory, bs_bytes_of(s->device->cublas_bytes), "the workspace of cuBLAS");
+    const size_t lost = (size_t)(0 - reinterpret_cast<uintptr_t>(bytes)) & 255, all = (size_t)s->device->cublas_bytes;
+    s->workspace = bytes + lost; /* cuBLAS takes multiples of 256 only */
+    s->workspace_bytes = all > lost ? all - lost : 0;
+    if (cublasCreate(&s->cublas) != CUBLAS_STATUS_SUCCESS) {
+        s->cublas = NULL;
+        return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: a handle cannot be made");
+    }
+    return bs_cu_cublas_here(s) ? BS_OK : bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: it does not take its stream or workspace");
+}
+#endif
+
+/* --------------------------------------------------------------------------------------- opening, closing */
+
+/* Where waiting fails it waits once more: memory that is still at work goes back to its owner. */
+static void bs_cu_idle(cudaStream_t stream)
+{
+    if (cudaStreamSynchronize(stream) != cudaSuccess)
+        cudaStreamSynchronize(stream);
+}
+
 static void bs_cu_state_close(bs_device_session *s)
 {
-    cudaStreamSynchronize(s->device->stream);
+    if (s->run_stream)
+        bs_cu_idle(s->run_stream);
     for (int32_t k = 0; k < s->n_lanes; k++) {
-        cudaStreamSynchronize(s->lanes[k]);
+        bs_cu_idle(s->lanes[k]);
         cudaStreamDestroy(s->lanes[k]);
     }
     s->n_lanes = 0;
+#ifndef BS_NO_CUBLAS
+    if (s->cublas)
+        cublasDestroy(s->cublas);
+    s->cublas = NULL;
+#endif
     if (s->has_event)
         cudaEventDestroy(s->done);
     s->has_event = s->in_flight = false;
+    if (s->private_stream)
+        cudaStreamDestroy(s->private_stream);
+    s->private_stream = s->run_stream = s->stream = NULL;
+}
+
+/* The private stream waits for no other: the default stream neither. */
+static bs_status bs_cu_session_streams(bs_device_session *s, bs_error *error)
+{
+    bs_status status = bs_cu_check(cudaStreamCreateWithFlags(&s->private_stream, cudaStreamNonBlocking), "making a stream", error);
+    if (status != BS_OK) {
+        s->private_stream = NULL;
+        return status;
+    }
+    s->run_stream = s->stream = s->client->stream ? static_cast<cudaStream_t>(s->client->stream) : s->private_stream;
+    status = bs_cu_check(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "making an event", error);
+    s->has_event = status == BS_OK;
+    for (; status == BS_OK && bs_plan_streams(s->client->plan) && s->n_lanes < s->client->plan->lanes; s->n_lanes += status == BS_OK)
+        status = bs_cu_check(cudaStreamCreateWithFlags(&s->lanes[s->n_lanes], cudaStreamNonBlocking), "making a stream", error);
+    return status;
 }
 
 static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned,
@@ -130,15 +205,18 @@ static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *cli
     if (status == BS_OK)
         status = bs_cu_session_shared(s, error);
     if (status == BS_OK)
-        status = bs_cu_check(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "making an event", error);
-    s->has_event = status == BS_OK;
-    for (; status == BS_OK && bs_plan_streams(client->plan) && s->n_lanes < client->plan->lanes; s->n_lanes += status == BS_OK)
-        status = bs_cu_check(cudaStreamCreateWithFlags(&s->lanes[s->n_lanes], cudaStreamNonBlocking), "making a stream", error);
+        status = bs_cu_session_streams(s, error);
+#ifndef BS_NO_CUBLAS
+    if (status == BS_OK && s->device->cublas_bytes)
+        status = bs_cu_session_cublas(s, error);
+#endif
     *session = s;
     if (status != BS_OK)
         bs_cu_state_close(s);
     return status;
 }
+
+/* ------------------------------------------------------------------------------------------------- waiting */
 
 /* Waits for what is queued: pinned memory may be written again. Where waiting fails it waits once more: what is still at
  * work must not meet what comes after the error. */
@@ -149,16 +227,16 @@ static bs_status bs_cu_settle(bs_device_session *s, bs_error *error)
     s->in_flight = false;
     const bs_status status = bs_cu_check(cudaEventSynchronize(s->done), "waiting for the device", error);
     if (status != BS_OK)
-        cudaStreamSynchronize(s->device->stream);
+        cudaStreamSynchronize(s->stream);
     return status;
 }
 
 static bs_status bs_cu_mark(bs_device_session *s, bs_error *error)
 {
-    const bs_status status = bs_cu_check(cudaEventRecord(s->done, s->device->stream), "recording an event", error);
+    const bs_status status = bs_cu_check(cudaEventRecord(s->done, s->stream), "recording an event", error);
     s->in_flight = status == BS_OK;
     if (status != BS_OK)
-        cudaStreamSynchronize(s->device->stream);
+        cudaStreamSynchronize(s->stream);
     return status;
 }
 
@@ -175,8 +253,8 @@ static void *bs_cu_session_load(bs_device_session *s, bs_error *error)
 
 static bs_status bs_cu_session_loaded(bs_device_session *s, uint64_t offset, uint64_t bytes, bs_error *error)
 {
-    const bs_status status = bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.weights + offset, s->pinned + s->layout.loading, (size_t)bytes,
-                                                         cudaMemcpyHostToDevice, s->device->stream),
+    const bs_status status = bs_cu_check(cudaMemcpyAsync(s->client->weights + offset, s->pinned + s->layout.loading, (size_t)bytes,
+                                                         cudaMemcpyHostToDevice, s->stream),
                                          "copying weights to the device", error);
     return status == BS_OK ? bs_cu_mark(s, error) : status;
 }

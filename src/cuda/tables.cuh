@@ -42,9 +42,8 @@ static void bs_cu_write_domains(bs_device_session *s, uint8_t *tables)
         domains[d].lengths = (int32_t)c->dims[bs_segment_dim(c->graph, d)];
         domains[d].offsets = (uint64_t)(uintptr_t)(s->memory + s->layout.tables + s->layout.segments_at + bs_device_offsets_place(c->plan, d));
     }
-    for (int32_t r = 1; r < c->graph->n_routers; r++)
-        bs_device_decision_place(c->plan, r, &decisions[r]);
-    *reinterpret_cast<uint64_t *>(tables + s->layout.units_at) = (uint64_t)(uintptr_t)(s->memory + s->layout.weights);
+    bs_device_decisions_place(c->plan, decisions);
+    *reinterpret_cast<uint64_t *>(tables + s->layout.units_at) = (uint64_t)(uintptr_t)c->weights;
 }
 
 /* What this run's inputs say of segments. */
@@ -65,7 +64,7 @@ static bs_status bs_cu_upload(bs_device_session *s, uint64_t from, uint64_t byte
     if (bytes == 0)
         return BS_OK;
     return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + from, s->pinned + s->layout.tables_pinned + from, (size_t)bytes,
-                                       cudaMemcpyHostToDevice, s->device->stream),
+                                       cudaMemcpyHostToDevice, s->stream),
                        "copying tables to the device", error);
 }
 
@@ -90,11 +89,13 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     l.layout = &s->layout;
     l.bound = s->at;
     l.memory = (uint64_t)(uintptr_t)s->memory;
+    l.weights = (uint64_t)(uintptr_t)s->client->weights;
 #ifndef BS_NO_CUBLAS
-    l.cublas = s->device->cublas != NULL;
+    l.cublas = s->cublas != NULL;
 #endif
     l.steps = reinterpret_cast<bs_device_step *>(tables + s->layout.steps_at);
     l.operands = reinterpret_cast<bs_device_operand *>(tables + s->layout.operands_at);
+    l.given = reinterpret_cast<uint32_t *>(tables + s->layout.given_at);
     bs_status status = bs_cu_lower(&l, &s->launches, reinterpret_cast<bs_device_part *>(tables + s->layout.parts_at), error);
     if (status != BS_OK)
         return status;

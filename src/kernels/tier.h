@@ -13,6 +13,7 @@
 #define BS_KERNELS_TIER_H
 
 #include "brainstorm.h"
+#include "exact_math.h"
 
 /* Compiled by attribute, function by function: the build needs no -m flags. */
 #if !defined(BS_NO_SIMD) && defined(__x86_64__) && defined(__GNUC__)

@@ -82,7 +82,7 @@ static void attention_plan(const bs_graph *graph, const bs_node *node, bs_conv_c
 {
     (void)choice, (void)max_h, (void)max_w;
     plan->pieces = bs_or_default(((const bs_attention_desc *)node->params)->heads, 1);
-    plan->scratch_bytes = bs_mul_u64((uint64_t)attention_most(graph, node), sizeof(float));
+    plan->scratch_bytes = bs_bytes_array(attention_most(graph, node), sizeof(float));
 }
 
 /* ------------------------------------------------------------------------------------------------------ kernel */

@@ -84,6 +84,21 @@ bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive)
                          bs_value_text(infer->graph, infer->in[0], shape, sizeof shape));
 }
 
+bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most)
+{
+    if (!bs_infer_field(infer, "padding", padding, 0, BS_PAD_EXPLICIT))
+        return false;
+    if (padding != BS_PAD_EXPLICIT && pad != 0)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "pad is %d, expected 0 where padding is not BS_PAD_EXPLICIT", pad);
+    return bs_infer_field(infer, "pad", pad, 0, most);
+}
+
+void bs_upgrade_padding(int32_t opset, int32_t *pad, int32_t *padding)
+{
+    if (opset < 3 && *padding == BS_PAD_DEFAULT && *pad != 0)
+        *padding = BS_PAD_EXPLICIT;
+}
+
 bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
 {
     if (n >= low && n <= high)

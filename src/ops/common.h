@@ -26,6 +26,10 @@ bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive);
 /* The same with a value known to be sound, for kernels. */
 static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ? axis + rank : axis; }
 /* A field of a descriptor within low .. high. */
+/* `padding` is a bs_padding, and `pad` 0 .. most where it is read, else 0. */
+bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most);
+/* Before op set 3 `pad` alone said it. */
+void bs_upgrade_padding(int32_t opset, int32_t *pad, int32_t *padding);
 bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high);
 bool bs_infer_act(bs_infer *infer, int32_t act);
 /* The operand is a root value. */

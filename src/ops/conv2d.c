@@ -6,7 +6,19 @@
 static const bs_field conv2d_fields[] = {
     {"out", 'i'},      {"kernel", 'i'}, {"kernel_h", 'i'}, {"kernel_w", 'i'},   {"stride", 'i'}, {"pad", 'i'},
     {"dilation", 'i'}, {"groups", 'i'}, {"no_bias", 'i'},  {"batch_norm", 'i'}, {"act", 'i'},    {"act_param", 'f'},
+    {"padding", 'i'},
 };
+
+/* Before op set 3 a pad of -1 was none. */
+static void conv2d_upgrade(int32_t *fields, int32_t opset)
+{
+    int32_t *pad = &fields[5], *padding = &fields[12];
+    if (opset < 3 && *padding == BS_PAD_DEFAULT && *pad == -1) {
+        *padding = BS_PAD_VALID;
+        *pad = 0;
+    }
+    bs_upgrade_padding(opset, pad, padding);
+}
 
 /* The descriptor with every default filled in. */
 typedef struct conv2d_form {
@@ -19,8 +31,8 @@ static conv2d_form conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels)
     const int32_t square = bs_or_default(desc->kernel, 3), dilation = bs_or_default(desc->dilation, 1);
     const int32_t kh = bs_or_default(desc->kernel_h, square), kw = bs_or_default(desc->kernel_w, square);
     const int32_t stride = bs_or_default(desc->stride, 1);
-    const int32_t pad_h = desc->pad == BS_PAD_VALID ? 0 : bs_or_default(desc->pad, dilation * (kh - 1) / 2);
-    const int32_t pad_w = desc->pad == BS_PAD_VALID ? 0 : bs_or_default(desc->pad, dilation * (kw - 1) / 2);
+    const int32_t pad_h = bs_pad_of(desc->padding, desc->pad, dilation * (kh - 1) / 2);
+    const int32_t pad_w = bs_pad_of(desc->padding, desc->pad, dilation * (kw - 1) / 2);
     const int32_t groups = desc->groups == BS_DEPTHWISE ? channels : bs_or_default(desc->groups, 1);
     const conv2d_form form = {{channels, desc->out, kh, kw, stride, stride, dilation, dilation, groups},
                               {kh, kw, stride, pad_h, pad_w, dilation}};
@@ -43,7 +55,7 @@ static bool conv2d_fields_sound(bs_infer *infer, const bs_conv2d_desc *desc)
            bs_infer_field(infer, "kernel_h", desc->kernel_h, 0, 255) &&
            bs_infer_field(infer, "kernel_w", desc->kernel_w, 0, 255) &&
            bs_infer_field(infer, "stride", desc->stride, 0, 255) &&
-           bs_infer_field(infer, "pad", desc->pad, BS_PAD_VALID, 1 << 15) &&
+           bs_infer_padding(infer, desc->padding, desc->pad, 1 << 15) &&
            bs_infer_field(infer, "dilation", desc->dilation, 0, 255) &&
            bs_infer_field(infer, "groups", desc->groups, BS_DEPTHWISE, 1 << 20) && bs_infer_act(infer, desc->act);
 }
@@ -94,10 +106,12 @@ static int32_t conv2d_weights(const bs_graph *graph, const bs_node *node, bs_wei
     return n;
 }
 
-static uint64_t conv2d_weight_floats(const bs_conv_geometry *g)
+static bs_bytes conv2d_weight_floats(const bs_conv_geometry *g)
 {
-    return (uint64_t)g->out_channels * (uint64_t)(g->in_channels / g->groups) * (uint64_t)(g->kernel_h * g->kernel_w);
+    return bs_bytes_times(bs_bytes_times(bs_bytes_array(g->out_channels, 1), g->in_channels / g->groups), (int64_t)g->kernel_h * g->kernel_w);
 }
+
+static bs_bytes conv2d_bytes(bs_bytes floats) { return bs_bytes_times(floats, sizeof(float)); }
 
 static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *plan, bs_conv_choice choice)
 {
@@ -115,11 +129,11 @@ static int32_t conv2d_algorithm(const bs_conv_geometry *g, const bs_node_plan *p
 }
 
 /* Floats of the weights as the kernels want them. */
-static uint64_t conv2d_packed_floats(const bs_conv_geometry *g, const bs_node_plan *plan)
+static bs_bytes conv2d_packed_floats(const bs_conv_geometry *g, const bs_node_plan *plan)
 {
     return plan->algorithm == BS_CONV_REFERENCE
                ? conv2d_weight_floats(g)
-               : (uint64_t)bs_conv_prepared_floats(g, (bs_conv_algorithm)plan->algorithm, plan->tier);
+               : bs_bytes_of(bs_conv_prepared_floats(g, (bs_conv_algorithm)plan->algorithm, plan->tier));
 }
 
 /* Prepared: packed weights, bias, slopes; and behind them, with batch norm, room for the folded weights before they are
@@ -131,12 +145,12 @@ static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
     (void)max_h, (void)max_w;
     plan->algorithm = conv2d_algorithm(&g, plan, choice);
-    plan->prepared_bytes = bs_epilogue_place(4 * conv2d_packed_floats(&g, plan), desc->out, desc->act).bytes;
+    plan->prepared_bytes = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(&g, plan)), desc->out, desc->act).bytes;
     if (plan->algorithm == BS_CONV_REFERENCE)
         return;
-    plan->scratch_bytes = 4 * (uint64_t)bs_conv_scratch_floats(&g, (bs_conv_algorithm)plan->algorithm, plan->tier);
+    plan->scratch_bytes = conv2d_bytes(bs_bytes_of(bs_conv_scratch_floats(&g, (bs_conv_algorithm)plan->algorithm, plan->tier)));
     if (desc->batch_norm)
-        plan->prepared_bytes = bs_add_u64(plan->prepared_bytes, bs_align_u64(4 * conv2d_weight_floats(&g)));
+        plan->prepared_bytes = bs_bytes_add(plan->prepared_bytes, bs_bytes_align(conv2d_bytes(conv2d_weight_floats(&g))));
 }
 
 /* ---------------------------------------------------------------------------------------------------- prepare */
@@ -158,7 +172,7 @@ static void conv2d_fold_bias(const float *bias, const float *const *norm, int32_
 
 static void conv2d_fold_weights(const float *weight, const float *const *norm, const bs_conv_geometry *g, float *target)
 {
-    const uint64_t each = conv2d_weight_floats(g) / (uint64_t)g->out_channels;
+    const uint64_t each = bs_bytes_figure(bs_bytes_share(conv2d_weight_floats(g), (uint64_t)g->out_channels));
     for (int32_t o = 0; o < g->out_channels; o++) {
         const float scale = conv2d_norm_scale(norm, o);
         for (uint64_t i = 0; i < each; i++)
@@ -167,16 +181,23 @@ static void conv2d_fold_weights(const float *weight, const float *const *norm, c
 }
 
 static void conv2d_pack(const bs_conv_geometry *g, const bs_node_plan *plan, const float *weight,
-                        const float *const *norm, uint64_t behind, void *prepared)
+                        const float *const *norm, bs_bytes behind, void *prepared)
 {
     if (plan->algorithm == BS_CONV_REFERENCE) {
         conv2d_fold_weights(weight, norm, g, prepared);
         return;
     }
-    float *folded = (float *)(void *)((uint8_t *)prepared + behind);
+    float *folded = (float *)(void *)bs_bytes_at(prepared, behind);
     if (norm[0])
         conv2d_fold_weights(weight, norm, g, folded);
     bs_conv_prepare(g, (bs_conv_algorithm)plan->algorithm, plan->tier, norm[0] ? folded : weight, prepared);
+}
+
+static bool conv2d_same_layout(const bs_graph *graph, const bs_node *a, const bs_node *b)
+{
+    const bs_conv_geometry g = conv2d_form_at(graph, a).geometry, h = conv2d_form_at(graph, b).geometry;
+    return g.groups == h.groups && g.stride_h == h.stride_h && g.stride_w == h.stride_w && g.dilation_h == h.dilation_h &&
+           g.dilation_w == h.dilation_w;
 }
 
 static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
@@ -184,16 +205,16 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
 {
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
-    const bs_epilogue_layout layout = bs_epilogue_place(4 * conv2d_packed_floats(&g, plan), desc->out, desc->act);
+    const bs_epilogue_layout layout = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(&g, plan)), desc->out, desc->act);
     uint8_t *memory = prepared;
     int32_t next = 1;
     const float *bias = desc->no_bias ? NULL : weights[next++];
     const float *norm[4] = {NULL, NULL, NULL, NULL};
     for (int32_t i = 0; desc->batch_norm && i < 4; i++)
         norm[i] = weights[next++];
-    conv2d_fold_bias(bias, norm, desc->out, (float *)(void *)(memory + layout.bias));
+    conv2d_fold_bias(bias, norm, desc->out, (float *)(void *)bs_bytes_at(memory, layout.bias));
     if (desc->act == BS_PRELU)
-        memcpy(memory + layout.slopes, weights[next], 4 * (size_t)desc->out);
+        memcpy(bs_bytes_at(memory, layout.slopes), weights[next], 4 * (size_t)desc->out);
     conv2d_pack(&g, plan, weights[0], norm, layout.bytes, prepared);
 }
 
@@ -202,11 +223,11 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
 static bs_epilogue conv2d_epilogue(const bs_call *call, const bs_conv_geometry *g)
 {
     const bs_conv2d_desc *desc = call->params;
-    const bs_epilogue_layout layout = bs_epilogue_place(4 * conv2d_packed_floats(g, call->plan), desc->out, desc->act);
+    const bs_epilogue_layout layout = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(g, call->plan)), desc->out, desc->act);
     const uint8_t *memory = call->prepared;
     const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param,
-                                  (const float *)(const void *)(memory + layout.bias),
-                                  desc->act == BS_PRELU ? (const float *)(const void *)(memory + layout.slopes) : NULL};
+                                  (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
+                                  desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL};
     return epilogue;
 }
 
@@ -298,12 +319,14 @@ const bs_op bs_op_conv2d = {.name = "conv2d",
                             .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
                             .params_bytes = sizeof(bs_conv2d_desc),
                             BS_FIELDS(conv2d_fields),
+                            .upgrade = conv2d_upgrade,
                             .infer = conv2d_infer,
                             .halo = conv2d_halo,
                             .flops = conv2d_flops,
                             .weights = conv2d_weights,
                             .plan = conv2d_plan,
                             .prepare = conv2d_prepare,
+                            .same_layout = conv2d_same_layout,
                             .run = conv2d_run};
 
 bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)

@@ -9,7 +9,10 @@
 static const bs_field deconv2d_fields[] = {
     {"out", 'i'},        {"kernel", 'i'},  {"stride", 'i'}, {"pad", 'i'},
     {"output_pad", 'i'}, {"no_bias", 'i'}, {"act", 'i'},    {"act_param", 'f'},
+    {"padding", 'i'},
 };
+
+static void deconv2d_upgrade(int32_t *fields, int32_t opset) { bs_upgrade_padding(opset, &fields[3], &fields[8]); }
 
 typedef struct deconv2d_form {
     int32_t in, out, kernel, stride, pad, output_pad;
@@ -35,7 +38,7 @@ static bool deconv2d_fields_sound(bs_infer *infer, const bs_deconv2d_desc *desc)
 {
     return bs_infer_field(infer, "out", desc->out, 1, 1 << 20) &&
            bs_infer_field(infer, "kernel", desc->kernel, 0, 255) &&
-           bs_infer_field(infer, "stride", desc->stride, 0, 16) && bs_infer_field(infer, "pad", desc->pad, 0, 255) &&
+           bs_infer_field(infer, "stride", desc->stride, 0, 16) && bs_infer_padding(infer, desc->padding, desc->pad, 255) &&
            bs_infer_field(infer, "output_pad", desc->output_pad, 0, 15) && bs_infer_act(infer, desc->act);
 }
 
@@ -100,26 +103,31 @@ static bs_conv_geometry deconv2d_geometry(const deconv2d_form *f, int32_t a, int
 }
 
 /* Floats of the packed phases before phase (a, b); a = stride: of all. */
-static uint64_t deconv2d_packed(const deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
+static bs_bytes deconv2d_packed(const deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
 {
-    uint64_t floats = 0;
+    bs_bytes floats = bs_bytes_of(0);
     for (int32_t phase = 0; phase < a * f->stride + b; phase++) {
         const bs_conv_geometry g = deconv2d_geometry(f, phase / f->stride, phase % f->stride);
         if (g.kernel_h > 0 && g.kernel_w > 0)
-            floats += (bs_conv_prepared_floats(&g, BS_CONV_DIRECT, tier) + 15) / 16 * 16; /* whole cache lines */
+            floats = bs_bytes_add(floats, bs_bytes_align_to(bs_bytes_of(bs_conv_prepared_floats(&g, BS_CONV_DIRECT, tier)), 16)); /* whole cache lines */
     }
     return floats;
 }
 
-static uint64_t deconv2d_plain_floats(const deconv2d_form *f)
+static ptrdiff_t deconv2d_before(const deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
 {
-    return (uint64_t)f->in * (uint64_t)f->out * (uint64_t)(f->kernel * f->kernel);
+    return (ptrdiff_t)bs_bytes_figure(deconv2d_packed(f, tier, a, b)); /* there is memory for all of it */
+}
+
+static bs_bytes deconv2d_plain_floats(const deconv2d_form *f)
+{
+    return bs_bytes_times(bs_bytes_times(bs_bytes_array(f->in, 1), f->out), (int64_t)f->kernel * f->kernel);
 }
 
 static bs_epilogue_layout deconv2d_layout(const deconv2d_form *f, const bs_node_plan *plan, int32_t act)
 {
     const bool reference = plan->algorithm == BS_CONV_REFERENCE;
-    return bs_epilogue_place(4 * (reference ? deconv2d_plain_floats(f) : deconv2d_packed(f, plan->tier, f->stride, 0)),
+    return bs_epilogue_place(bs_bytes_times(reference ? deconv2d_plain_floats(f) : deconv2d_packed(f, plan->tier, f->stride, 0), sizeof(float)),
                              f->out, act);
 }
 
@@ -137,8 +145,7 @@ static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_ch
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = deconv2d_layout(&f, plan, desc->act).bytes;
     if (fast)
-        plan->prepared_bytes +=
-            bs_align_u64(4 * (uint64_t)f.in * (uint64_t)f.out * (uint64_t)(largest.kernel_h * largest.kernel_w));
+        plan->prepared_bytes = bs_bytes_add(plan->prepared_bytes, bs_bytes_align(bs_bytes_times(bs_bytes_times(bs_bytes_array(f.in, 4 * (size_t)f.out), largest.kernel_h), largest.kernel_w)));
 }
 
 /* [C, out, k, k] -> [out, C, taps, taps] of one phase, reversed. */
@@ -163,8 +170,13 @@ static void deconv2d_pack(const deconv2d_form *f, bs_tier tier, const float *wei
         if (g.kernel_h <= 0 || g.kernel_w <= 0)
             continue;
         deconv2d_phase(f, &g, a, b, weight, room);
-        bs_conv_prepare(&g, BS_CONV_DIRECT, tier, room, packed + deconv2d_packed(f, tier, a, b));
+        bs_conv_prepare(&g, BS_CONV_DIRECT, tier, room, packed + deconv2d_before(f, tier, a, b));
     }
+}
+
+static bool deconv2d_same_layout(const bs_graph *graph, const bs_node *a, const bs_node *b)
+{
+    return deconv2d_form_at(graph, a).stride == deconv2d_form_at(graph, b).stride;
 }
 
 static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
@@ -175,14 +187,14 @@ static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const b
     const bs_epilogue_layout layout = deconv2d_layout(&f, plan, desc->act);
     uint8_t *memory = prepared;
     if (plan->algorithm == BS_CONV_REFERENCE)
-        memcpy(memory, weights[0], 4 * (size_t)deconv2d_plain_floats(&f));
+        memcpy(memory, weights[0], (size_t)bs_bytes_figure(bs_bytes_times(deconv2d_plain_floats(&f), sizeof(float))));
     else
-        deconv2d_pack(&f, plan->tier, weights[0], (float *)(void *)(memory + layout.bytes), prepared);
-    memset(memory + layout.bias, 0, 4 * (size_t)f.out);
+        deconv2d_pack(&f, plan->tier, weights[0], (float *)(void *)bs_bytes_at(memory, layout.bytes), prepared);
+    memset(bs_bytes_at(memory, layout.bias), 0, 4 * (size_t)f.out);
     if (!desc->no_bias)
-        memcpy(memory + layout.bias, weights[1], 4 * (size_t)f.out);
+        memcpy(bs_bytes_at(memory, layout.bias), weights[1], 4 * (size_t)f.out);
     if (desc->act == BS_PRELU)
-        memcpy(memory + layout.slopes, weights[desc->no_bias ? 1 : 2], 4 * (size_t)f.out);
+        memcpy(bs_bytes_at(memory, layout.slopes), weights[desc->no_bias ? 1 : 2], 4 * (size_t)f.out);
 }
 
 /* -------------------------------------------------------------------------------------------------- reference */
@@ -193,8 +205,8 @@ static bs_epilogue deconv2d_epilogue(const bs_call *call, const deconv2d_form *f
     const bs_epilogue_layout layout = deconv2d_layout(f, call->plan, desc->act);
     const uint8_t *memory = call->prepared;
     const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param,
-                                  (const float *)(const void *)(memory + layout.bias),
-                                  desc->act == BS_PRELU ? (const float *)(const void *)(memory + layout.slopes) : NULL};
+                                  (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
+                                  desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL};
     return epilogue;
 }
 
@@ -254,7 +266,7 @@ static bs_conv_task deconv2d_task(const bs_call *call, const deconv2d_form *f, c
     task.out_pixel = (int32_t)out->stride[2] * s;
     task.out_h = y < out->rect.y1 ? (out->rect.y1 - y + s - 1) / s : 0;
     task.out_w = x < out->rect.x1 ? (out->rect.x1 - x + s - 1) / s : 0;
-    task.weights = (const float *)call->prepared + deconv2d_packed(f, call->plan->tier, a, b);
+    task.weights = (const float *)call->prepared + deconv2d_before(f, call->plan->tier, a, b);
     return task;
 }
 
@@ -310,12 +322,14 @@ const bs_op bs_op_deconv2d = {.name = "deconv2d",
                               .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
                               .params_bytes = sizeof(bs_deconv2d_desc),
                               BS_FIELDS(deconv2d_fields),
+                              .upgrade = deconv2d_upgrade,
                               .infer = deconv2d_infer,
                               .halo = deconv2d_halo,
                               .flops = deconv2d_flops,
                               .weights = deconv2d_weights,
                               .plan = deconv2d_plan,
                               .prepare = deconv2d_prepare,
+                              .same_layout = deconv2d_same_layout,
                               .run = deconv2d_run};
 
 bs_value bs_deconv2d(bs_graph *graph, bs_value x, const bs_deconv2d_desc *desc)

@@ -232,7 +232,7 @@ static void batch_norm_plan(const bs_graph *graph, const bs_node *node, bs_conv_
                             int32_t max_w, bs_node_plan *plan)
 {
     (void)choice, (void)max_h, (void)max_w;
-    plan->prepared_bytes = 2 * bs_align_u64(4 * (uint64_t)first_dim(graph, node));
+    plan->prepared_bytes = bs_bytes_times(bs_bytes_align(bs_bytes_array(first_dim(graph, node), sizeof(float))), 2);
 }
 
 static void batch_norm_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
@@ -242,11 +242,17 @@ static void batch_norm_prepare(const bs_graph *graph, const bs_node *node, const
     const float *weight = weights[0], *bias = weights[1], *mean = weights[2], *variance = weights[3];
     const float epsilon = desc->epsilon == 0.0f ? 1e-5f : desc->epsilon;
     const int32_t channels = first_dim(graph, node);
-    float *scale = prepared, *offset = scale + plan->prepared_bytes / 8;
+    float *scale = prepared, *offset = (float *)(void *)bs_bytes_at(prepared, bs_bytes_share(plan->prepared_bytes, 2));
     for (int32_t c = 0; c < channels; c++) {
         scale[c] = weight[c] / sqrtf(variance[c] + epsilon);
         offset[c] = bias[c] - mean[c] * scale[c];
     }
+}
+
+static bool batch_norm_same_layout(const bs_graph *graph, const bs_node *a, const bs_node *b)
+{
+    (void)graph;
+    return ((const bs_norm_desc *)a->params)->epsilon == ((const bs_norm_desc *)b->params)->epsilon;
 }
 
 static void batch_norm_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
@@ -267,7 +273,7 @@ static bs_status batch_norm_run(const bs_call *call)
     bs_span_open(&span, &call->out[0], call->rows);
     bs_span_add(&span, &call->in[0], NULL, 0);
     bs_span_add_array(&span, scale, 0);
-    bs_span_add_array(&span, scale + call->plan->prepared_bytes / 8, 0);
+    bs_span_add_array(&span, bs_bytes_read_at(call->prepared, bs_bytes_share(call->plan->prepared_bytes, 2)), 0);
     bs_span_run(&span, batch_norm_inner, NULL);
     return BS_OK;
 }
@@ -282,6 +288,7 @@ const bs_op bs_op_batch_norm = {.name = "batch_norm",
                                 .weights = batch_norm_weights,
                                 .plan = batch_norm_plan,
                                 .prepare = batch_norm_prepare,
+                                .same_layout = batch_norm_same_layout,
                                 .run = batch_norm_run};
 
 bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc)

@@ -2,13 +2,13 @@
  * Relies on epilogue.h. Must never change the order of bias, then activation. */
 #include "ops/epilogue.h"
 
-bs_epilogue_layout bs_epilogue_place(uint64_t packed_bytes, int32_t channels, int32_t act)
+bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act)
 {
-    const uint64_t array = bs_align_u64(4 * (uint64_t)channels);
+    const bs_bytes array = bs_bytes_align(bs_bytes_array(channels, sizeof(float)));
     bs_epilogue_layout layout;
-    layout.bias = bs_align_u64(packed_bytes);
-    layout.slopes = bs_add_u64(layout.bias, array);
-    layout.bytes = bs_add_u64(layout.slopes, act == BS_PRELU ? array : 0);
+    layout.bias = bs_bytes_align(packed_bytes);
+    layout.slopes = bs_bytes_add(layout.bias, array);
+    layout.bytes = act == BS_PRELU ? bs_bytes_add(layout.slopes, array) : layout.slopes;
     return layout;
 }
 

@@ -20,9 +20,9 @@ typedef struct bs_epilogue {
 
 /* Bias and slopes behind packed weights in prepared memory: one place for all three ops. */
 typedef struct bs_epilogue_layout {
-    uint64_t bias, slopes, bytes;
+    bs_bytes bias, slopes, bytes;
 } bs_epilogue_layout;
-bs_epilogue_layout bs_epilogue_place(uint64_t packed_bytes, int32_t channels, int32_t act);
+bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act);
 
 float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum);
 

@@ -50,21 +50,19 @@ static bs_conv_geometry linear_geometry(int32_t inputs, int32_t outputs)
 }
 
 /* A GPU's layout is the plain one, its lines padded with zeros to whole loads of 16 bytes. */
-static uint64_t linear_line_bytes(const bs_node_plan *plan, int32_t inputs)
+static bs_bytes linear_line_bytes(const bs_node_plan *plan, int32_t inputs)
 {
-    const uint64_t bytes = (plan->half ? 2 : 4) * (uint64_t)inputs;
-    return (bytes + 15) / 16 * 16;
+    return bs_bytes_align_to(bs_bytes_array(inputs, plan->half ? 2 : 4), 16);
 }
 
 static bs_epilogue_layout linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs)
 {
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
-    const uint64_t plain = bs_mul_u64((uint64_t)inputs, (uint64_t)desc->out);
     if (plan->tier == BS_TIER_CUDA)
-        return bs_epilogue_place(bs_mul_u64(linear_line_bytes(plan, inputs), (uint64_t)desc->out), desc->out, desc->act);
-    const uint64_t floats =
-        plan->algorithm == BS_CONV_REFERENCE ? plain : bs_conv_prepared_floats(&g, BS_CONV_DIRECT, plan->tier);
-    return bs_epilogue_place(4 * floats, desc->out, desc->act);
+        return bs_epilogue_place(bs_bytes_times(linear_line_bytes(plan, inputs), desc->out), desc->out, desc->act);
+    const bs_bytes floats = plan->algorithm == BS_CONV_REFERENCE ? bs_bytes_times(bs_bytes_array(inputs, 1), desc->out)
+                                                                 : bs_bytes_of(bs_conv_prepared_floats(&g, BS_CONV_DIRECT, plan->tier));
+    return bs_epilogue_place(bs_bytes_times(floats, sizeof(float)), desc->out, desc->act);
 }
 
 /* Scratch: one line in and one line out, for operands whose last dimension is not contiguous. */
@@ -78,12 +76,12 @@ static void linear_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const bool fast = plan->tier != BS_TIER_CUDA && choice != BS_CONV_FORCE_REFERENCE && bs_conv_supports(&g, BS_CONV_DIRECT, plan->tier);
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = linear_layout(desc, plan, inputs).bytes;
-    plan->scratch_bytes = bs_align_u64(4 * (uint64_t)inputs) + bs_align_u64(4 * (uint64_t)desc->out);
+    plan->scratch_bytes = bs_bytes_add(bs_bytes_align(bs_bytes_array(inputs, sizeof(float))), bs_bytes_align(bs_bytes_array(desc->out, sizeof(float))));
 }
 
 static void linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, uint8_t *memory)
 {
-    const size_t line = (size_t)linear_line_bytes(plan, inputs);
+    const size_t line = (size_t)bs_bytes_figure(linear_line_bytes(plan, inputs));
     for (int32_t o = 0; o < outputs; o++, weight += inputs, memory += line) {
         memset(memory, 0, line);
         for (int32_t k = 0; k < inputs; k++) {
@@ -109,11 +107,11 @@ static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_
         memcpy(memory, weights[0], 4 * (size_t)inputs * (size_t)desc->out);
     else
         bs_conv_prepare(&g, BS_CONV_DIRECT, plan->tier, weights[0], prepared);
-    memset(memory + layout.bias, 0, 4 * (size_t)desc->out);
+    memset(bs_bytes_at(memory, layout.bias), 0, 4 * (size_t)desc->out);
     if (!desc->no_bias)
-        memcpy(memory + layout.bias, weights[1], 4 * (size_t)desc->out);
+        memcpy(bs_bytes_at(memory, layout.bias), weights[1], 4 * (size_t)desc->out);
     if (desc->act == BS_PRELU)
-        memcpy(memory + layout.slopes, weights[desc->no_bias ? 1 : 2], 4 * (size_t)desc->out);
+        memcpy(bs_bytes_at(memory, layout.slopes), weights[desc->no_bias ? 1 : 2], 4 * (size_t)desc->out);
 }
 
 /* -------------------------------------------------------------------------------------------------------- run */
@@ -175,7 +173,7 @@ static void linear_block(const linear_job *job, int64_t n, const float *x, ptrdi
 static void linear_gathered(const linear_job *job, const float *x, float *y)
 {
     const int32_t inputs = job->geometry.in_channels, outputs = job->geometry.out_channels;
-    float *line = job->call->scratch, *result = line + bs_align_u64(4 * (uint64_t)inputs) / 4;
+    float *line = job->call->scratch, *result = line + bs_aligned_floats(inputs);
     for (int32_t k = 0; k < inputs; k++)
         line[k] = x[k * job->in_step];
     linear_block(job, 1, line, inputs, result, outputs);
@@ -212,8 +210,8 @@ static linear_job linear_job_of(const bs_call *call)
     job.geometry = linear_geometry(inputs, desc->out);
     job.epilogue.act = (bs_act)desc->act;
     job.epilogue.param = desc->act_param;
-    job.epilogue.bias = (const float *)(const void *)(memory + layout.bias);
-    job.epilogue.slopes = desc->act == BS_PRELU ? (const float *)(const void *)(memory + layout.slopes) : NULL;
+    job.epilogue.bias = (const float *)(const void *)bs_bytes_read_at(memory, layout.bias);
+    job.epilogue.slopes = desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL;
     bs_conv_task probe;
     job.fused = bs_epilogue_fuse(&job.epilogue, &probe);
     job.in_step = in->dim[in->rank - 1] == 1 ? 1 : in->stride[in->rank - 1];

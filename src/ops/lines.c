@@ -172,7 +172,7 @@ static bs_status layer_norm_run(const bs_call *call)
     lines_job job = lines_job_of(call, last);
     job.epsilon = desc->epsilon == 0.0f ? 1e-5f : desc->epsilon;
     job.weight = call->prepared;
-    job.bias = job.weight + bs_align_u64(4 * (uint64_t)job.n) / 4;
+    job.bias = job.weight + bs_aligned_floats(job.n);
     lines_visit(call, last, layer_norm_lines, &job);
     return BS_OK;
 }

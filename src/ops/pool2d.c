@@ -4,7 +4,16 @@
 #include "ops/common.h"
 
 static const bs_field pool2d_fields[] = {{"kind", 'i'}, {"kernel", 'i'}, {"stride", 'i'},
-                                         {"pad", 'i'},  {"global", 'i'}, {"count_pad", 'i'}};
+                                         {"pad", 'i'},  {"global", 'i'}, {"count_pad", 'i'}, {"padding", 'i'}};
+
+/* Before op set 3 a global pool looked at no pad. */
+static void pool2d_upgrade(int32_t *fields, int32_t opset)
+{
+    int32_t *pad = &fields[3], *padding = &fields[6];
+    if (opset < 3 && fields[4] != 0)
+        *pad = 0;
+    bs_upgrade_padding(opset, pad, padding);
+}
 
 static bs_window pool2d_window(const bs_pool2d_desc *desc)
 {
@@ -19,11 +28,12 @@ static bool pool2d_infer(bs_infer *infer)
     const bs_window window = pool2d_window(desc);
     if (!bs_infer_field(infer, "kind", desc->kind, 0, BS_POOL_MAX) ||
         !bs_infer_field(infer, "kernel", desc->kernel, 0, 255) ||
-        !bs_infer_field(infer, "stride", desc->stride, 0, 255) || !bs_infer_dtype(infer, 0, BS_F32) ||
+        !bs_infer_field(infer, "stride", desc->stride, 0, 255) ||
+        !bs_infer_padding(infer, desc->padding, desc->pad, window.kernel_h / 2) || !bs_infer_dtype(infer, 0, BS_F32) ||
         !bs_infer_rank(infer, 0, 3, 3))
         return false;
     if (!desc->global)
-        return bs_infer_field(infer, "pad", desc->pad, 0, window.kernel_h / 2) && bs_infer_window(infer, &window);
+        return bs_infer_window(infer, &window);
     infer->out[0].rank = 1;
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     return true;
@@ -170,6 +180,7 @@ const bs_op bs_op_pool2d = {.name = "pool2d",
                             .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
                             .params_bytes = sizeof(bs_pool2d_desc),
                             BS_FIELDS(pool2d_fields),
+                            .upgrade = pool2d_upgrade,
                             .infer = pool2d_infer,
                             .halo = pool2d_halo,
                             .flops = pool2d_flops,

@@ -168,10 +168,14 @@ static cudaError_t capture_begin(cudaStream_t handle, CUgraph_st *into, const No
     capture->mode = mode;
     capture->thread = pthread_self();
     capture->id = ids.fetch_add(1) + 1;
-    Held held(list_lock);
-    tail_make(capture, stream)->nodes = needs;
-    capture->next = captures;
-    captures = capture;
+    {
+        Held held(list_lock);
+        tail_make(capture, stream)->nodes = needs;
+        capture->next = captures;
+        captures = capture;
+    }
+    uint64_t random = capture->id;
+    delay_now(&random); /* with delays other threads get in between: what they queue here is captured too */
     return cudaSuccess;
 }
 

@@ -23,6 +23,7 @@ struct cuda_cpu_counts {
     int64_t pageable_copies;    /* asynchronous copies whose host side is neither pinned nor device memory */
     int64_t device_allocations; /* successful cudaMalloc */
     int64_t host_allocations;   /* successful cudaHostAlloc, cudaMallocHost */
+    int64_t hidden_allocations; /* products that cuBLAS was asked for without a workspace, captured ones too */
     int64_t frees;              /* cudaFree and cudaFreeHost of something */
     int64_t live_allocations;   /* the live ones are states: a reset leaves them */
     int64_t live_streams;

@@ -1,5 +1,9 @@
 /* cublas.cpp - the matrix products of cuBLAS, naively: columns first, f32, f16 and bf16, sums in f32. Relies on
- * stream.cpp; scalars are on the host. Must never be quicker than it is plain. */
+ * stream.cpp; scalars are on the host. Must never be quicker than it is plain.
+ *
+ * The workspace is as the manual has it: the caller's from cublasSetWorkspace on, until cublasSetStream, which gives it up
+ * for the default pool whatever the stream. A product in the pool is counted as a hidden allocation, captured or not: the
+ * library would allocate. A product of one's own workspace writes to it, so that two at once are a race. */
 #include "engine.h"
 
 #include <cublas_v2.h>
@@ -13,6 +17,8 @@ struct cublasContext {
     cudaStream_t stream;
     cublasMath_t math;
     cublasPointerMode_t pointers;
+    void *workspace; /* null: the default pool */
+    size_t workspace_bytes;
 };
 
 namespace cuda_cpu {
@@ -30,6 +36,8 @@ struct Product {
     Matrix a, b, c;
     void *out;
 };
+
+enum { LEAST_WORKSPACE = 16384, WORKSPACE_ALIGNMENT = 256 }; /* below that some routines fail; below that all */
 
 static bool type_known(cudaDataType_t type) { return type == CUDA_R_32F || type == CUDA_R_16F || type == CUDA_R_16BF; }
 
@@ -128,7 +136,14 @@ static cublasStatus_t product(cublasHandle_t handle, const Product &p)
     if (p.rows < 0 || p.columns < 0 || p.depth < 0 || p.batch < 0 || !fits(p.a, p.rows, p.depth, p.batch) ||
         !fits(p.b, p.depth, p.columns, p.batch) || !fits(p.c, p.rows, p.columns, p.batch))
         return CUBLAS_STATUS_INVALID_VALUE;
-    const cudaError_t error = stream_enqueue(handle->stream, work_of([p](Worker &) {
+    if (handle->workspace && handle->workspace_bytes < LEAST_WORKSPACE)
+        return CUBLAS_STATUS_ALLOC_FAILED;
+    if (!handle->workspace)
+        count(HIDDEN_ALLOCATIONS);
+    void *const workspace = handle->workspace;
+    const cudaError_t error = stream_enqueue(handle->stream, work_of([p, workspace](Worker &) {
+        if (workspace)
+            memory_written(workspace, LEAST_WORKSPACE);
         for (int batch = 0; batch < p.batch; batch++)
             multiply(p, batch);
     }));
@@ -151,7 +166,7 @@ cublasStatus_t cublasCreate(cublasHandle_t *handle)
 {
     const cublasStatus_t status = begun();
     *handle = status == CUBLAS_STATUS_SUCCESS
-                  ? new cublasContext{nullptr, CUBLAS_DEFAULT_MATH, CUBLAS_POINTER_MODE_HOST}
+                  ? new cublasContext{nullptr, CUBLAS_DEFAULT_MATH, CUBLAS_POINTER_MODE_HOST, nullptr, 0}
                   : nullptr;
     return status;
 }
@@ -165,8 +180,10 @@ cublasStatus_t cublasDestroy(cublasHandle_t handle)
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream)
 {
     const cublasStatus_t status = begun();
-    if (status == CUBLAS_STATUS_SUCCESS)
+    if (status == CUBLAS_STATUS_SUCCESS) {
         handle->stream = stream;
+        handle->workspace = nullptr;
+    }
     return status;
 }
 
@@ -176,7 +193,23 @@ cublasStatus_t cublasGetStream(cublasHandle_t handle, cudaStream_t *stream)
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasSetWorkspace(cublasHandle_t, void *, size_t) { return begun(); }
+cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void *workspace, size_t bytes)
+{
+    const cublasStatus_t status = begun();
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return status;
+    const Place place = memory_find(workspace);
+    const uintptr_t at = reinterpret_cast<uintptr_t>(workspace);
+    if (at % WORKSPACE_ALIGNMENT != 0)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    if (place.where != DEVICE || at - place.start + bytes > place.bytes) {
+        trouble("cuBLAS is given a workspace at %p that is not on the device", workspace);
+        return CUBLAS_STATUS_INVALID_VALUE;
+    }
+    handle->workspace = workspace;
+    handle->workspace_bytes = bytes;
+    return status;
+}
 
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode)
 {

@@ -1,5 +1,5 @@
 /* memory.cpp - device memory, pinned memory, and which is which. New memory is filled: 0xff on the device (NaN, -1),
- * 0xa5 on the host. It comes from the C library's allocator, so that the address sanitizer bounds it. Must never be
+ * 0xa5 on the host; of more than 512 MiB the ends. It comes from the C library's allocator, so that the address sanitizer bounds it. Must never be
  * freed as the host thread: what the device did must not become known to the host by that. */
 #include "engine.h"
 
@@ -145,6 +145,16 @@ static bool guard_holds(const void *start, size_t bytes)
     return true;
 }
 
+/* New memory is filled, what is very large at its ends only: it shall not need so much of this machine. */
+static void fill_new(void *at, int value, size_t bytes)
+{
+    const size_t most = static_cast<size_t>(256) << 20;
+    if (bytes <= 2 * most)
+        return fill_raw(at, value, bytes);
+    fill_raw(at, value, most);
+    fill_raw(static_cast<char *>(at) + bytes - most, value, most);
+}
+
 static cudaError_t allocate(void **pointer, size_t bytes, Where where)
 {
     *pointer = nullptr;
@@ -161,7 +171,7 @@ static cudaError_t allocate(void **pointer, size_t bytes, Where where)
     device_open();
     void *made = memory_take(bytes + GUARD_BYTES, where);
     if (made) {
-        fill_raw(made, where == DEVICE ? 0xff : 0xa5, bytes);
+        fill_new(made, where == DEVICE ? 0xff : 0xa5, bytes);
         fill_raw(static_cast<char *>(made) + bytes, GUARD, GUARD_BYTES);
     }
     device_close();

@@ -243,6 +243,37 @@ __global__ void poison_seen(int *out)
 
 /* ---- checks ---- */
 
+/* A product allocates unless it has a workspace, and every cublasSetStream takes that away, as the manual says. */
+static int64_t hidden_of_product(cublasHandle_t handle, const float *x, float *y, int n)
+{
+    const float one = 1, zero = 0;
+    struct cuda_cpu_counts before, after;
+    cuda_cpu_counts_get(&before);
+    CHECK(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, x, n, x, n, &zero, y, n) == CUBLAS_STATUS_SUCCESS);
+    cuda_cpu_counts_get(&after);
+    return after.hidden_allocations - before.hidden_allocations;
+}
+
+static void check_workspace(cublasHandle_t handle, cudaStream_t s, const float *x, float *y, int n)
+{
+    const size_t bytes = 32768;
+    char *workspace = device<char>(bytes);
+    CHECK(hidden_of_product(handle, x, y, n) == 1);
+    CHECK(cublasSetWorkspace(handle, workspace + 64, bytes - 256) == CUBLAS_STATUS_INVALID_VALUE);
+    CHECK(cublasSetWorkspace(handle, workspace, bytes) == CUBLAS_STATUS_SUCCESS);
+    CHECK(hidden_of_product(handle, x, y, n) == 0);
+    CHECK(hidden_of_product(handle, x, y, n) == 0);
+    CHECK(cublasSetStream(handle, s) == CUBLAS_STATUS_SUCCESS); /* the same stream: that makes no difference */
+    CHECK(hidden_of_product(handle, x, y, n) == 1);
+    cudaGraph_t graph = nullptr;
+    OK(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
+    CHECK(hidden_of_product(handle, x, y, n) == 1);
+    OK(cudaStreamEndCapture(s, &graph));
+    OK(cudaGraphDestroy(graph));
+    OK(cudaStreamSynchronize(s));
+    OK(cudaFree(workspace));
+}
+
 static void check_kernels(cudaStream_t s)
 {
     const int count = 1000;
@@ -290,6 +321,7 @@ static void check_kernels(cudaStream_t s)
     for (size_t k = 0; k < n; k++)
         dot += a[20 * n + k] * b[3 * n + k];
     CHECK(transposed[20 * n + 3] == dot);
+    check_workspace(handle, s, db, dc, n);
     CHECK(cublasDestroy(handle) == CUBLAS_STATUS_SUCCESS);
     for (float *p : {dx, sum, da, db, dc})
         OK(cudaFree(p));

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../wraps.h"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #ifdef FUZZ_ENGINE
@@ -70,9 +72,9 @@ typedef struct fuzz_dice {
     uint64_t state;
 } fuzz_dice;
 
-static inline fuzz_dice fuzz_dice_of(uint64_t seed) { return (fuzz_dice){seed * 0x9E3779B97F4A7C15u + 1}; }
+CHECK_WRAPS static inline fuzz_dice fuzz_dice_of(uint64_t seed) { return (fuzz_dice){seed * 0x9E3779B97F4A7C15u + 1}; }
 
-static inline uint32_t fuzz_roll(fuzz_dice *d)
+CHECK_WRAPS static inline uint32_t fuzz_roll(fuzz_dice *d)
 {
     d->state ^= d->state >> 12;
     d->state ^= d->state << 25;

@@ -129,7 +129,7 @@ static void differential(const uint8_t *data, size_t size)
 {
     check_state = 88172645463325252u;
     for (size_t i = 0; i < size && i < 4; i++)
-        check_state = (check_state ^ data[i]) * 0x9E3779B97F4A7C15u + 1;
+        check_state = check_mixed(check_state ^ data[i]);
     check_input = data;
     check_input_left = size;
     rg_segments = rg_flip(30);
@@ -263,16 +263,39 @@ static void source_call(void)
     }
 }
 
+/* What an input's bytes said before there was a field for it; now and then a pad that is not read, or a padding that is none. */
+static int32_t padding(int32_t *pad)
+{
+    if (*pad % 16 == 15)
+        return *pad / 16;
+    if (*pad != -1)
+        return *pad == 0 ? BS_PAD_DEFAULT : BS_PAD_EXPLICIT;
+    *pad = 0;
+    return BS_PAD_VALID;
+}
+
 static bs_value image_call(uint8_t which)
 {
     const bs_value x = value();
     switch (which) {
-    case 0: return bs_conv2d(w.g, x, &(bs_conv2d_desc){name(), number(), number(), number(), number(), number(), number(), number(), number(), number(), number(), number(), real()});
+    case 0: {
+        bs_conv2d_desc d = {name(), number(), number(), number(), number(), number(), number(), number(), number(), number(), number(), number(), real(), 0};
+        d.padding = padding(&d.pad);
+        return bs_conv2d(w.g, x, &d);
+    }
     case 1: return bs_conv2d(w.g, x, &(bs_conv2d_desc){.name = name(), .out = positive(), .act = number()});
-    case 2: return bs_deconv2d(w.g, x, &(bs_deconv2d_desc){name(), number(), number(), number(), number(), number(), number(), number(), real()});
+    case 2: {
+        bs_deconv2d_desc d = {name(), number(), number(), number(), number(), number(), number(), number(), real(), 0};
+        d.padding = padding(&d.pad);
+        return bs_deconv2d(w.g, x, &d);
+    }
     case 3: return bs_pixel_shuffle(w.g, x, number());
     case 4: return bs_pixel_unshuffle(w.g, x, number());
-    case 5: return bs_pool2d(w.g, x, &(bs_pool2d_desc){name(), number(), number(), number(), number(), number(), number()});
+    case 5: {
+        bs_pool2d_desc d = {name(), number(), number(), number(), number(), number(), number(), 0};
+        d.padding = padding(&d.pad);
+        return bs_pool2d(w.g, x, &d);
+    }
     case 6: return bs_resize(w.g, x, &(bs_resize_desc){name(), number(), number(), real(), number()});
     case 7: return bs_pad(w.g, x, &(bs_pad_desc){name(), number(), number(), number(), number(), real(), number()});
     case 8: return bs_batch_norm(w.g, x, &(bs_norm_desc){name(), real()});
@@ -333,10 +356,10 @@ static bs_value cell_call(uint8_t which)
 static void route_call(uint8_t which)
 {
     const bs_value x = value();
-    bs_value list[BS_MAX_PATHS];
+    static bs_value list[BS_MAX_PATHS]; /* none beyond the first ones */
     uint8_t user;
     switch (which) {
-    case 0: bs_route(w.g, x, value(), &(bs_route_desc){name(), number(), number(), number(), real(), number(), number(), number()}); break;
+    case 0: bs_route(w.g, x, value(), &(bs_route_desc){name(), number(), number(), number(), real(), number(), number(), number(), number()}); break;
     case 1: bs_route(w.g, x, (bs_value){0}, &(bs_route_desc){.name = name(), .protocol = number(), .paths = positive(), .k = 1}); break;
     case 2:
     case 3: bs_scatter(w.g, router(), number(), x); break;
@@ -349,8 +372,8 @@ static void route_call(uint8_t which)
         break;
     default: {
         const bs_router r = router();
-        for (int32_t p = 0; p < BS_MAX_PATHS; p++)
-            list[p] = p < 4 ? value() : (bs_value){0};
+        for (int32_t p = 0; p < 4; p++)
+            list[p] = value();
         bs_gather(w.g, r, list, fuzz_flip(&w.in, 100) ? value() : (bs_value){0}, &(bs_gather_desc){name(), number()});
     }
     }

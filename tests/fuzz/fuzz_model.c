@@ -77,7 +77,7 @@ static bs_graph *build(const bs_model *model, int32_t which, const bs_model_buil
 /* The same graph for inputs of small extents. NULL when it cannot be as small. */
 static bs_graph *build_small(const bs_model *model, const bs_graph *large, fuzz_bytes *o)
 {
-    static int64_t extent[BS_MAX_DIMS];
+    static int64_t extent[FUZZ_DIMS];
     bs_model_input inputs[16];
     bs_model_build_desc desc = {.inputs = inputs, .code_bits = fuzz_flip(o, 40) ? 8 + fuzz_below(o, 9) : 0};
     const int32_t most = 1 + fuzz_below(o, 40);

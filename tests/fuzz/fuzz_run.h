@@ -81,7 +81,7 @@ static inline bs_plan *fuzz_plan_once(bs_arena *arena, const bs_graph *g, const 
     if (bytes == 0 || bytes > FUZZ_ARENA_MOST)
         return NULL;
     free(arena->base);
-    uint8_t *memory = aligned_alloc(BS_ALIGNMENT, (size_t)bs_align_u64(bytes));
+    uint8_t *memory = aligned_alloc(BS_ALIGNMENT, (size_t)bs_bytes_figure(bs_bytes_align(bs_bytes_of(bytes))));
     bs_arena_init(arena, "plan", memory, bytes);
     bs_plan *plan = bs_plan_create(arena, g, d, &error);
     if (!plan) {
@@ -135,8 +135,11 @@ static inline void fuzz_ask_plan(const bs_plan *plan)
 /* --- extents and buffers --------------------------------------------------------------------------------- */
 
 /* Extents of all dimensions when symbols are at most `most`; 0: their maxima. */
+#define FUZZ_DIMS 65536 /* more than any input has bytes */
+
 static inline void fuzz_extents(const bs_graph *g, fuzz_bytes *o, int32_t most, int64_t *extent)
 {
+    FUZZ_PROMISE(g->n_dims <= FUZZ_DIMS, "%d dimensions", g->n_dims);
     for (int32_t d = 0; d < g->n_dims; d++) {
         const bs_dim_info *dim = &g->dims[d];
         extent[d] = dim->maximum;
@@ -157,7 +160,7 @@ typedef struct fuzz_session {
     uint32_t noise;
 } fuzz_session;
 
-static inline uint32_t fuzz_noise(fuzz_session *s)
+CHECK_WRAPS static inline uint32_t fuzz_noise(fuzz_session *s)
 {
     s->noise = s->noise * 1664525u + 1013904223u;
     return s->noise >> 8;
@@ -173,7 +176,7 @@ static inline float fuzz_float(fuzz_session *s, int32_t style)
 }
 
 /* style 0 .. 3: ordinary, some huge, whole, hostile. */
-static inline void fuzz_fill(fuzz_session *s, void *data, size_t elements, bs_dtype dtype, int32_t style)
+CHECK_WRAPS static inline void fuzz_fill(fuzz_session *s, void *data, size_t elements, bs_dtype dtype, int32_t style)
 {
     for (size_t i = 0; i < elements; i++) {
         const float f = fuzz_float(s, style);
@@ -291,7 +294,7 @@ static inline void fuzz_ask(const fuzz_session *s)
 
 static inline void fuzz_run_twice(fuzz_session *s, fuzz_bytes *o)
 {
-    static int64_t extent[BS_MAX_DIMS];
+    static int64_t extent[FUZZ_DIMS];
     bs_error error = {0};
     for (int32_t r = 1; r < s->g->n_routers; r++)
         if (s->g->routers[r].desc->protocol == BS_ROUTE_CALLBACK)
@@ -313,7 +316,7 @@ static inline void fuzz_run_twice(fuzz_session *s, fuzz_bytes *o)
 
 static inline uint8_t *fuzz_arena(bs_arena *arena, const char *name, uint64_t bytes, int32_t paint)
 {
-    uint8_t *memory = bytes ? aligned_alloc(BS_ALIGNMENT, (size_t)bs_align_u64(bytes)) : NULL;
+    uint8_t *memory = bytes ? aligned_alloc(BS_ALIGNMENT, (size_t)bs_bytes_figure(bs_bytes_align(bs_bytes_of(bytes)))) : NULL;
     if (memory)
         memset(memory, paint, (size_t)bytes);
     bs_arena_init(arena, name, memory, (size_t)bytes);

@@ -20,7 +20,7 @@ static inline bool fuzz_make_weights(flat_source *source, const bs_graph *g, fuz
         const bs_op *op = bs_op_get(g->nodes[n].op);
         const int32_t n_specs = op->weights ? op->weights(g, &g->nodes[n], specs) : 0;
         for (int32_t i = 0; i < n_specs; i++)
-            elements = bs_add_u64(elements, bs_weight_elements(&specs[i]));
+            elements = bs_add_u64(elements, bs_bytes_figure(bs_weight_elements(&specs[i])));
         count += (uint64_t)n_specs;
     }
     if (elements > FUZZ_WEIGHTS_MOST || count > FLAT_TENSORS / 2 || g->n_blocks > FLAT_BLOCKS)

@@ -104,11 +104,14 @@ static void read_again(const y4m_info *info, int fd, int64_t frames, int copy)
 {
     y4m_reader in;
     y4m_writer out;
-    FUZZ_PROMISE(lseek(fd, 0, SEEK_SET) == 0 && y4m_reader_open(&in, fd) == Y4M_OK, "what was written does not open");
+    FUZZ_PROMISE(lseek(fd, 0, SEEK_SET) == 0 && y4m_reader_open(&in, fd, NULL) == Y4M_OK,
+                 "what was written does not open");
     check_info(&in.info);
     check_same(info, &in.info);
     FUZZ_PROMISE(y4m_frames_expected(&in) == frames, "%lld frames expected, %lld written", (long long)y4m_frames_expected(&in), (long long)frames);
-    FUZZ_PROMISE(y4m_writer_open(&out, copy, &in.info) == Y4M_OK && read_all(&in, &out) == frames && in.error.status == Y4M_END, "frames are lost");
+    FUZZ_PROMISE(y4m_writer_open(&out, copy, &in.info, NULL) == Y4M_OK && read_all(&in, &out) == frames &&
+                     in.error.status == Y4M_END,
+                 "frames are lost");
 }
 
 static void check_copies(int a, int b)
@@ -124,7 +127,7 @@ static void use(int fd, bool regular)
 {
     y4m_reader in;
     y4m_writer out;
-    const y4m_status status = y4m_reader_open(&in, fd);
+    const y4m_status status = y4m_reader_open(&in, fd, NULL);
     if (status != Y4M_OK) {
         check_error(&in.error, status);
         return;
@@ -136,7 +139,7 @@ static void use(int fd, bool regular)
     if (y4m_frame_bytes(&in.info) > FRAME_MOST)
         return;
     const int first = empty_file(1), second = empty_file(2);
-    FUZZ_PROMISE(y4m_writer_open(&out, first, &info) == Y4M_OK, "no header is written");
+    FUZZ_PROMISE(y4m_writer_open(&out, first, &info, NULL) == Y4M_OK, "no header is written");
     const int64_t frames = read_all(&in, &out);
     FUZZ_PROMISE(!regular || frames <= expected, "%lld frames, %lld expected", (long long)frames, (long long)expected);
     read_again(&info, first, frames, second);

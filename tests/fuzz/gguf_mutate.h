@@ -10,7 +10,7 @@
 #include "fuzz.h"
 #include "op.h"
 
-enum { GM_KEYS = 96, GM_TENSORS = 48, GM_NODES = 400, GM_BLOCKS = 40, GM_HEAP = 1 << 17 };
+enum { GM_KEYS = 96, GM_TENSORS = 48, GM_NODES = 400, GM_BLOCKS = 40, GM_OPERANDS = 65, GM_HEAP = 1 << 17 };
 enum { GM_U32 = 4, GM_I32 = 5, GM_STRING = 8, GM_ARRAY = 9, GM_U64 = 10, GM_I64 = 11 };
 
 typedef struct gm_span {
@@ -33,7 +33,7 @@ typedef struct gm_tensor {
 typedef struct gm_node {
     gm_span op, name;
     int32_t n_in, n_params, block;
-    int32_t in[BS_MAX_PATHS + 1], params[32];
+    int32_t in[GM_OPERANDS], params[32];
 } gm_node;
 
 typedef struct gm_file {
@@ -294,7 +294,7 @@ static inline bool gm_read_nodes(gm_file *f)
     f->n_nodes = 0;
     while (op.n > 0 && f->n_nodes < GM_NODES) {
         gm_node *node = &f->nodes[f->n_nodes++];
-        if (!gm_text(&op, &node->op) || !gm_text(&name, &node->name) || !gm_read_list(&n_in, &in, BS_MAX_PATHS + 1, &node->n_in, node->in) ||
+        if (!gm_text(&op, &node->op) || !gm_text(&name, &node->name) || !gm_read_list(&n_in, &in, GM_OPERANDS, &node->n_in, node->in) ||
             !gm_read_list(&n_params, &params, 32, &node->n_params, node->params) || !gm_take(&block, &node->block, 4))
             return false;
     }

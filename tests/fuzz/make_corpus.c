@@ -72,8 +72,8 @@ static void export_texts(forge *f, const char *key, const bs_graph *g, bool name
 
 static void export_symbols(forge *f, const bs_graph *g)
 {
-    const char *names[BS_MAX_DIMS];
-    int64_t maxima[BS_MAX_DIMS];
+    const char *names[TEST_DIMS];
+    int64_t maxima[TEST_DIMS];
     size_t n = 0;
     for (int32_t d = 0; d < g->n_dims; d++)
         if (g->dims[d].kind == BS_DIM_SYMBOL) {
@@ -88,9 +88,9 @@ static void export_symbols(forge *f, const bs_graph *g)
 
 static void export_blocks(forge *f, const bs_graph *g)
 {
-    static const int64_t none[BS_MAX_BLOCKS];
-    const char *names[BS_MAX_BLOCKS];
-    int32_t first[BS_MAX_BLOCKS], end[BS_MAX_BLOCKS], tensor[BS_MAX_BLOCKS];
+    static const int64_t none[TEST_DIMS];
+    const char *names[TEST_DIMS];
+    int32_t first[TEST_DIMS], end[TEST_DIMS], tensor[TEST_DIMS];
     const size_t n = (size_t)g->n_blocks;
     for (int32_t b = 0; b < g->n_blocks; b++) {
         names[b] = b ? g->text + g->blocks[b].name : "main";
@@ -161,7 +161,7 @@ static bs_graph *picture_net(void)
         } else {
             x = bs_convert(g, x, &(bs_convert_desc){.dtype = BS_F32, .scale = 1 / 255.0f});
             x = p == 1 ? bs_conv2d(g, x, &(bs_conv2d_desc){.name = "one", .out = 4, .act = BS_PRELU, .batch_norm = 1})
-                       : bs_deconv2d(g, x, &(bs_deconv2d_desc){.name = "two", .out = 1, .stride = 2, .pad = 1, .kernel = 4});
+                       : bs_deconv2d(g, x, &(bs_deconv2d_desc){.name = "two", .out = 1, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1, .kernel = 4});
             x = p == 1 ? bs_pixel_shuffle(g, x, 2) : bs_activation(g, x, BS_GELU, 0);
             out[p] = bs_convert(g, x, &(bs_convert_desc){.dtype = BS_U8, .scale = 255});
         }
@@ -215,7 +215,7 @@ static bs_graph *matrix_net(void)
     x = bs_pad(g, x, &(bs_pad_desc){.top = 1, .left = 2, .edge = 1});
     const bs_value pair[2] = {x, bs_clip(g, bs_affine(g, x, 2, 1), -1, 1)};
     x = bs_concat(g, pair, 2, 0);
-    x = bs_pool2d(g, x, &(bs_pool2d_desc){.kind = BS_POOL_AVERAGE, .kernel = 3, .stride = 1, .pad = 1, .count_pad = 1});
+    x = bs_pool2d(g, x, &(bs_pool2d_desc){.kind = BS_POOL_AVERAGE, .kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1, .count_pad = 1});
     x = bs_batch_norm(g, bs_prelu(g, x, "slopes"), &(bs_norm_desc){.name = "bn"});
     x = bs_resize(g, x, &(bs_resize_desc){.kind = BS_RESIZE_BILINEAR, .factor = 2});
     x = bs_pixel_unshuffle(g, x, 2);
@@ -319,6 +319,35 @@ static void graph_corpus(void)
     }
 }
 
+/* --- graphs at the limits ------------------------------------------------------------------------------------------------- */
+
+/* One that was planned to 116,864 bytes: patches of 2^30 channels, a hundred alive at once, halos of 4,000, and Winograd. */
+static size_t saturated_graph(uint8_t *to)
+{
+    static const uint8_t frame[] = {0, 0, 0, 6, 255, 6, 255, 4}, join[] = {0, 1, 6};
+    static const uint8_t rest[] = {0, 4, 0, 99, 0, 5, 0, 0, 10, 0, 1, 2, 0, 3, 10, 1, 0, 0, 0, 0, 0};
+    size_t n = sizeof frame;
+    memcpy(to, frame, sizeof frame);
+    for (int32_t i = 0; i < 10; i++, n += sizeof join)
+        memcpy(to + n, join, sizeof join);
+    memcpy(to + n, rest, sizeof rest);
+    memset(to + n + sizeof rest, 0, 20);
+    return n + sizeof rest + 20;
+}
+
+static void limits_corpus(void)
+{
+    uint8_t bytes[300];
+    check_state = 88172645463325252u;
+    save("limits", "saturated", 0, bytes, saturated_graph(bytes), NULL, 0);
+    for (int32_t i = 0; i < 40; i++) {
+        const size_t n = (size_t)(60 + 6 * i);
+        for (size_t k = 0; k < n; k++)
+            bytes[k] = (uint8_t)(check_random() >> 8);
+        save("limits", "random", i, bytes, n, NULL, 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -332,5 +361,6 @@ int main(int argc, char **argv)
     replay_corpus();
     y4m_corpus();
     graph_corpus();
+    limits_corpus();
     return 0;
 }

@@ -1,0 +1,78 @@
+/* files.h: the files that a program reads and writes, so that none is destroyed by mistake.
+ *
+ * Owns: opening them; that nothing written is read or written under another name too; when old content goes.
+ * Relies on: POSIX; stop.h where opening blocks.
+ * Must never: empty a file before all files of the run are open and differ, and all memory is taken (files_empty).
+ *
+ *     files f;
+ *     files_begin(&f);                                        first of all in main()
+ *     in = files_add(&f, FILES_READ, "the input", path);      -1: f.message says why
+ *     out = files_add(&f, FILES_WRITE, "the output", path);   its old content is still there
+ *     ... headers are read, memory is taken, whatever can be refused is refused ...
+ *     files_empty(&f)                                         now it is not
+ *     files_fd(&f, in), files_stream(&f, out)
+ *     files_end(&f);                                          a run that was refused has changed nothing
+ *
+ * Two names are one file when device and inode are the same. Pipes, terminals and devices such as /dev/null may be used
+ * twice, and standard output and standard error may be one file.
+ */
+#ifndef FILES_H
+#define FILES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+enum { FILES_MAX = 12, FILES_MESSAGE = 360 };
+
+typedef enum files_use {
+    FILES_READ,  /* "-" is standard input */
+    FILES_NAMED, /* read by its name, by somebody else: "-" is a file */
+    FILES_WRITE, /* "-" is a file */
+    FILES_VIDEO  /* written; "-" is standard output; not to a terminal */
+} files_use;
+
+typedef struct files_item {
+    const char *role, *path; /* the caller's, for as long as the files are used */
+    int fd;                  /* -1: none */
+    bool written, standard;
+    bool taken;  /* somebody else closes it */
+    bool made;   /* it was not there before */
+    bool unique; /* it keeps what is written to it: no pipe, terminal or device of characters */
+    bool regular;
+    dev_t device;
+    ino_t inode;
+} files_item;
+
+typedef struct files {
+    files_item items[FILES_MAX];
+    int count;
+    bool emptied;
+    char message[FILES_MESSAGE]; /* of the last failure: one line, with the system's reason */
+} files;
+
+/* Descriptors 0 to 2 that are closed are taken, so that no file is opened in their place; whoever uses them gets an error.
+ * Pipes and terminals there that do not block are made to. A file too large becomes an error of write, not a signal. */
+void files_begin(files *f);
+
+/* Opens a file and compares it with all others. role: what messages call it. Returns its number, or -1. */
+int files_add(files *f, files_use use, const char *role, const char *path);
+/* Standard output of a program that prints. False: it is one of the files. */
+bool files_add_stdout(files *f);
+
+/* Once all can be done: from now on what is written is this run's. Later calls do nothing. */
+bool files_empty(files *f);
+
+int files_fd(const files *f, int number);
+/* The file as a stream, which closes it (files_close). NULL: no memory. */
+FILE *files_stream(files *f, int number);
+/* The caller closes the descriptor from now on; standard ones stay open. */
+int files_take(files *f, int number);
+/* Flushes and closes. False, and errno says why: not everything was written. */
+bool files_close(FILE *stream);
+
+/* Closes what is open. Unless files_empty was called, what was made goes again. */
+void files_end(files *f);
+
+#endif

@@ -1,0 +1,298 @@
+/* Promises: a file that is written is no other file of the run, whatever its name; nothing changes before files_empty; what was
+ * made for a run that is refused goes again; standard descriptors are there, and theirs. */
+#define _XOPEN_SOURCE 700
+#include "check.h"
+#include "files.h"
+#include "stop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static char folder[200];
+
+static const char *in_folder(const char *name)
+{
+    static char paths[4][260];
+    static int next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+static void put(const char *name, const char *text)
+{
+    FILE *file = fopen(in_folder(name), "w");
+    if (!file || fputs(text, file) < 0 || fclose(file) != 0) {
+        perror(in_folder(name));
+        exit(2);
+    }
+}
+
+/* What the file holds; NULL: it is not there. */
+static const char *held(const char *name)
+{
+    static char text[64];
+    FILE *file = fopen(in_folder(name), "r");
+    if (!file)
+        return NULL;
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    return text;
+}
+
+static bool holds(const char *name, const char *text)
+{
+    const char *is = held(name);
+    return is && strcmp(is, text) == 0;
+}
+
+/* --- one file under two names ----------------------------------------------------------------------------- */
+
+/* Whether `second` is refused after `first`, with both roles in the message, and nothing is different. */
+static bool refuses(files_use first_use, const char *first, files_use second_use, const char *second)
+{
+    files f;
+    files_begin(&f);
+    const int number = files_add(&f, first_use, "the first", first);
+    const bool opened = number >= 0, refused = opened && files_add(&f, second_use, "the second", second) < 0;
+    const bool said = !refused || strstr(f.message, "the second and the first are the same file") != NULL;
+    files_end(&f);
+    return opened && refused && said;
+}
+
+static void test_same(void)
+{
+    static const char *const names[] = {"old", "../test_files/old", "link", "hard", "link_to_link"};
+    static const files_use uses[] = {FILES_READ, FILES_NAMED, FILES_WRITE, FILES_VIDEO};
+    int bad = 0;
+    put("old", "old content");
+    if (symlink("old", in_folder("link")) || symlink("link", in_folder("link_to_link")) ||
+        link(in_folder("old"), in_folder("hard")))
+        exit(2);
+    for (int name = 0; name < 5; name++)
+        for (int first = 0; first < 4; first++)
+            for (int second = 0; second < 4; second++) {
+                const bool written = first > 1 || second > 1;
+                char path[260];
+                snprintf(path, sizeof path, "%s", in_folder("old"));
+                bad += refuses(uses[first], path, uses[second], in_folder(names[name])) != written;
+                bad += !holds("old", "old content");
+            }
+    check(bad == 0, "a file is known by any name, and is refused where it would be written: %d are not", bad);
+    bad = refuses(FILES_WRITE, in_folder("old"), FILES_READ, in_folder("other"));
+    put("other", "old content");
+    bad += refuses(FILES_WRITE, in_folder("old"), FILES_READ, in_folder("other"));
+    check(bad == 0 && holds("other", "old content"), "another file is another one, whatever it holds");
+}
+
+static void test_made(void)
+{
+    char path[260];
+    if (symlink("gone", in_folder("dangling")))
+        exit(2);
+    snprintf(path, sizeof path, "%s", in_folder("new"));
+    int bad = !refuses(FILES_WRITE, path, FILES_WRITE, in_folder("../test_files/new"));
+    check(bad == 0 && !held("new"), "two names of a file that is not there yet: refused, and it is not there");
+    snprintf(path, sizeof path, "%s", in_folder("gone"));
+    struct stat facts;
+    bad = !refuses(FILES_WRITE, in_folder("dangling"), FILES_VIDEO, path);
+    check(bad == 0 && !held("gone") && lstat(in_folder("dangling"), &facts) == 0,
+          "through a link too, and the link is still there");
+}
+
+static void test_special(void)
+{
+    files f;
+    int ends[2];
+    char path[32];
+    if (pipe(ends))
+        exit(2);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[1]);
+    files_begin(&f);
+    int bad = 0;
+    for (int i = 0; i < 3; i++)
+        bad += files_add(&f, FILES_WRITE, "the output", "/dev/null") < 0;
+    bad += files_add(&f, FILES_READ, "the input", "/dev/null") < 0;
+    bad += access(path, F_OK) == 0 &&
+           (files_add(&f, FILES_WRITE, "a", path) < 0 || files_add(&f, FILES_WRITE, "b", path) < 0);
+    bad += !files_empty(&f);
+    files_end(&f);
+    close(ends[0]), close(ends[1]);
+    check(bad == 0, "/dev/null and a pipe may be used twice");
+}
+
+/* --- when a file is emptied ------------------------------------------------------------------------------- */
+
+static void test_emptied_last(void)
+{
+    files f;
+    put("old", "old content");
+    unlink(in_folder("new"));
+    for (int emptied = 0; emptied < 2; emptied++) {
+        files_begin(&f);
+        const int out = files_add(&f, FILES_WRITE, "the output", in_folder("old")),
+                  made = files_add(&f, FILES_WRITE, "the map", in_folder("new"));
+        check(out >= 0 && made >= 0 && holds("old", "old content"), "what is opened keeps what it holds");
+        FILE *stream = files_stream(&f, out);
+        if (emptied)
+            check(files_empty(&f) && holds("old", ""), "until it is emptied");
+        check(!emptied || (fputs("new", stream) >= 0 && files_empty(&f)), "which happens once");
+        check(stream && files_close(stream), "a stream is closed");
+        files_end(&f);
+        if (!emptied)
+            check(holds("old", "old content") && !held("new"), "a run that is refused leaves the old, and no new file");
+    }
+    check(holds("old", "new") && holds("new", ""), "one that is not leaves what it wrote");
+}
+
+static void test_failures(void)
+{
+    files f;
+    files_begin(&f);
+    check(files_add(&f, FILES_READ, "the input", in_folder("none")) < 0 &&
+              strstr(f.message, "none: cannot be opened: No such file"),
+          "a missing file is named, with the system's words: %s", f.message);
+    check(files_add(&f, FILES_WRITE, "the output", folder) < 0 && strstr(f.message, strerror(EISDIR)),
+          "a folder is no output: %s", f.message);
+    int bad = 0;
+    for (int i = 0; i < 2 * FILES_MAX; i++)
+        bad += files_add(&f, FILES_READ, "the input", "/dev/null") >= FILES_MAX;
+    check(bad == 0, "more files than there is room for are refused");
+    files_end(&f);
+    int full = open("/dev/full", O_WRONLY);
+    FILE *stream = full >= 0 ? fdopen(full, "w") : NULL;
+    if (stream) {
+        fputs("text", stream);
+        check(!files_close(stream) && errno == ENOSPC, "what a full disk did not take is told");
+    }
+}
+
+/* --- standard descriptors --------------------------------------------------------------------------------- */
+
+/* In a process of its own, with these descriptors closed: the status is how many checks failed. */
+static int without(int mask)
+{
+    files f;
+    int bad = 0;
+    for (int fd = 0; fd < 3; fd++)
+        if (mask & 1 << fd)
+            close(fd);
+    files_begin(&f);
+    const int number = files_add(&f, FILES_WRITE, "the profile", in_folder("profile"));
+    bad += number < 0 || files_fd(&f, number) < 3;
+    bad += (mask & 1) &&
+           (files_add(&f, FILES_READ, "the input", "-") >= 0 || !strstr(f.message, "standard input: it is closed"));
+    bad += (mask & 2) &&
+           (files_add(&f, FILES_VIDEO, "the output", "-") >= 0 || !strstr(f.message, "standard output: it is closed"));
+    for (int fd = 0; fd < 3; fd++) {
+        char c = 'x';
+        errno = 0;
+        if (mask & 1 << fd)
+            bad += (fd == 0 ? read(fd, &c, 1) : write(fd, &c, 1)) != -1 || errno != EBADF;
+    }
+    files_end(&f);
+    return bad;
+}
+
+static void test_closed(void)
+{
+    int bad = 0;
+    for (int mask = 1; mask < 8; mask++) {
+        int status = 1;
+        fflush(stdout);
+        const pid_t child = fork();
+        if (child == 0)
+            _exit(without(mask));
+        waitpid(child, &status, 0);
+        bad += status != 0;
+    }
+    check(bad == 0 && !held("profile"), "closed descriptors are nobody's file, and as good as closed: %d of 7 are not",
+          bad);
+}
+
+static int with_a_pipe_that_does_not_block(void)
+{
+    int ends[2];
+    files f;
+    if (pipe(ends) || fcntl(ends[1], F_SETFL, O_NONBLOCK) == -1 || dup2(ends[1], STDOUT_FILENO) < 0)
+        return 9;
+    files_begin(&f);
+    const int own = fcntl(STDOUT_FILENO, F_GETFL), others = fcntl(ends[1], F_GETFL);
+    files_end(&f);
+    return (own & O_NONBLOCK ? 1 : 0) + (others & O_NONBLOCK ? 0 : 2);
+}
+
+static void test_blocking(void)
+{
+    int status = 1;
+    if (access("/proc/self/fd/0", F_OK) != 0) {
+        printf("no /proc here\n");
+        return;
+    }
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(with_a_pipe_that_does_not_block());
+    waitpid(child, &status, 0);
+    check(status == 0, "standard output is made to block, and whoever shares it sees nothing of that: status %d",
+          status);
+}
+
+/* --- signals ---------------------------------------------------------------------------------------------- */
+
+/* The flag is set before the call blocks, as if the signal had come between looking and reading. */
+static int reads_after_a_signal(void)
+{
+    int ends[2];
+    char c;
+    if (pipe(ends))
+        return 9;
+    stop_catch();
+    raise(SIGTERM);
+    if (!*stop_flag())
+        return 8;
+    return read(ends[0], &c, 1) == -1 && errno == EINTR ? 0 : 7;
+}
+
+static void test_late(void)
+{
+    int status = 1;
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(reads_after_a_signal());
+    for (int i = 0; i < 300 && waitpid(child, &status, WNOHANG) == 0; i++) {
+        const struct timespec some = {0, 100000000};
+        nanosleep(&some, NULL);
+        if (i == 299)
+            kill(child, SIGKILL);
+    }
+    check(status == 0, "a call that blocks after the signal came is interrupted all the same: status %d", status);
+}
+
+int main(void)
+{
+    const char *build = getenv("BUILD");
+    char command[500];
+    snprintf(folder, sizeof folder, "%.140s/tests/files/test_files", build ? build : "build");
+    snprintf(command, sizeof command, "rm -rf '%.*s' && mkdir -p '%s'", (int)strlen(folder) - 11, folder, folder);
+    if (system(command) != 0)
+        return 2;
+    test_same();
+    test_made();
+    test_special();
+    test_emptied_last();
+    test_failures();
+    test_closed();
+    test_blocking();
+    test_late();
+    snprintf(command, sizeof command, "rm -rf '%.*s'", (int)strlen(folder) - 11, folder);
+    return system(command) != 0 ? 2 : check_end();
+}
