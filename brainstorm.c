@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2b74e08e9844a4ac2e1d1ba2ae8dd33c2d480b72c9562ead5c5c3536e0ca682b
+ * sha256 of the parts: 1bfba22c0ef39c1164ff679f35277da2e6caefa136775b1728b51ee6c9846348
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -213,6 +213,7 @@ void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (arena.c) */
 void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
 /* From an arena, when this machine can count as many; or NULL. */
 void *bs_take(bs_arena *arena, bs_bytes bytes);
+void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
 
 /* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count` (sort.c) */
 typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
@@ -426,6 +427,12 @@ void *bs_take(bs_arena *arena, bs_bytes bytes)
 {
     size_t size;
     return bs_bytes_fit(bytes, SIZE_MAX, &size) ? bs_arena_take(arena, size) : NULL;
+}
+
+void *bs_take_zeros(bs_arena *arena, bs_bytes bytes)
+{
+    void *memory = bs_take(arena, bytes);
+    return memory ? memset(memory, 0, (size_t)bs_bytes_figure(bytes)) : NULL;
 }
 
 void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes)
@@ -8441,13 +8448,9 @@ size_t bs_graph_bytes(const bs_graph_desc *desc)
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
 {
     bs_graph_layout l;
-    size_t bytes = 0;
-    if (!arena || !graph_layout(desc, &l) || !bs_bytes_fit(l.bytes, SIZE_MAX, &bytes))
-        return NULL;
-    uint8_t *memory = bs_arena_take(arena, bytes);
+    uint8_t *memory = arena && graph_layout(desc, &l) ? bs_take_zeros(arena, l.bytes) : NULL;
     if (!memory)
         return NULL;
-    memset(memory, 0, bytes);
     bs_graph *g = (bs_graph *)(void *)memory;
     g->mark = BS_MARK_GRAPH;
     g->nodes = (bs_node *)(void *)bs_bytes_at(memory, l.at_nodes);
@@ -15767,9 +15770,10 @@ static bs_status gguf_padding(gguf_pass *p, bs_bytes at)
         const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
         if (status != BS_OK)
             return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)bs_bytes_figure(at));
-        if (piece[0] == 0 && memcmp(piece, piece + 1, (size_t)bs_bytes_figure(bytes) - 1) == 0)
+        const size_t length = (size_t)bs_bytes_figure(bytes);
+        if (piece[0] == 0 && memcmp(piece, piece + 1, length - 1) == 0)
             continue; /* all are like the first */
-        for (uint64_t i = 0; i < bs_bytes_figure(bytes); i++)
+        for (size_t i = 0; i < length; i++)
             if (piece[i] != 0)
                 return bs_fail(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu",
                                (unsigned long long)bs_bytes_figure(bs_bytes_add(at, bs_bytes_of(i))));
@@ -22470,12 +22474,11 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     }
     plan_layout_make(graph, desc, &l);
     const size_t mark = arena->used;
-    uint8_t *memory = bs_take(arena, l.bytes);
+    uint8_t *memory = bs_take_zeros(arena, l.bytes);
     if (!memory) {
         bs_fail_arena(error, arena, l.bytes, "the plan");
         return NULL;
     }
-    memset(memory, 0, bs_plan_bytes(graph, desc));
     bs_plan *p = (bs_plan *)(void *)memory;
     p->mark = BS_MARK_PLAN;
     p->graph = graph;
@@ -27869,11 +27872,9 @@ static bs_status model_entries(model_open *o, const char *what, int32_t count, b
 static void *model_take(const model_open *o, int32_t count, size_t each, bs_status *status)
 {
     const bs_bytes bytes = bs_bytes_array(count > 0 ? count : 1, each);
-    void *memory = bs_take(o->arena, bytes);
+    void *memory = bs_take_zeros(o->arena, bytes);
     if (!memory)
         *status = bs_fail_arena(o->error, o->arena, bytes, "the index of a model file");
-    else
-        memset(memory, 0, (size_t)bs_bytes_figure(bytes));
     return memory;
 }
 

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3edb0bc7c796cfc2cdc4add80c0dea794f2b947f137c5c1b96b70455879749f7
+ * sha256 of the parts: 5df2d57c722b04bafab661cff680c30ba0862bb26d904a9e376ed2ec41168881
  */
 #include "brainstorm.h"
 
@@ -285,6 +285,7 @@ void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (arena.c) */
 void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
 /* From an arena, when this machine can count as many; or NULL. */
 void *bs_take(bs_arena *arena, bs_bytes bytes);
+void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
 
 /* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count` (sort.c) */
 typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);

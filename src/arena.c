@@ -33,6 +33,12 @@ void *bs_take(bs_arena *arena, bs_bytes bytes)
     return bs_bytes_fit(bytes, SIZE_MAX, &size) ? bs_arena_take(arena, size) : NULL;
 }
 
+void *bs_take_zeros(bs_arena *arena, bs_bytes bytes)
+{
+    void *memory = bs_take(arena, bytes);
+    return memory ? memset(memory, 0, (size_t)bs_bytes_figure(bytes)) : NULL;
+}
+
 void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes)
 {
     uint8_t *memory = carver->base ? bs_bytes_at(carver->base, carver->used) : NULL;

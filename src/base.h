@@ -61,6 +61,7 @@ void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (arena.c) */
 void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
 /* From an arena, when this machine can count as many; or NULL. */
 void *bs_take(bs_arena *arena, bs_bytes bytes);
+void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
 
 /* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count` (sort.c) */
 typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);

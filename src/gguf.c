@@ -247,9 +247,10 @@ static bs_status gguf_padding(gguf_pass *p, bs_bytes at)
         const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
         if (status != BS_OK)
             return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)bs_bytes_figure(at));
-        if (piece[0] == 0 && memcmp(piece, piece + 1, (size_t)bs_bytes_figure(bytes) - 1) == 0)
+        const size_t length = (size_t)bs_bytes_figure(bytes);
+        if (piece[0] == 0 && memcmp(piece, piece + 1, length - 1) == 0)
             continue; /* all are like the first */
-        for (uint64_t i = 0; i < bs_bytes_figure(bytes); i++)
+        for (size_t i = 0; i < length; i++)
             if (piece[i] != 0)
                 return bs_fail(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu",
                                (unsigned long long)bs_bytes_figure(bs_bytes_add(at, bs_bytes_of(i))));

@@ -64,13 +64,9 @@ size_t bs_graph_bytes(const bs_graph_desc *desc)
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
 {
     bs_graph_layout l;
-    size_t bytes = 0;
-    if (!arena || !graph_layout(desc, &l) || !bs_bytes_fit(l.bytes, SIZE_MAX, &bytes))
-        return NULL;
-    uint8_t *memory = bs_arena_take(arena, bytes);
+    uint8_t *memory = arena && graph_layout(desc, &l) ? bs_take_zeros(arena, l.bytes) : NULL;
     if (!memory)
         return NULL;
-    memset(memory, 0, bytes);
     bs_graph *g = (bs_graph *)(void *)memory;
     g->mark = BS_MARK_GRAPH;
     g->nodes = (bs_node *)(void *)bs_bytes_at(memory, l.at_nodes);

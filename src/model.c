@@ -158,11 +158,9 @@ static bs_status model_entries(model_open *o, const char *what, int32_t count, b
 static void *model_take(const model_open *o, int32_t count, size_t each, bs_status *status)
 {
     const bs_bytes bytes = bs_bytes_array(count > 0 ? count : 1, each);
-    void *memory = bs_take(o->arena, bytes);
+    void *memory = bs_take_zeros(o->arena, bytes);
     if (!memory)
         *status = bs_fail_arena(o->error, o->arena, bytes, "the index of a model file");
-    else
-        memset(memory, 0, (size_t)bs_bytes_figure(bytes));
     return memory;
 }
 

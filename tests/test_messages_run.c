@@ -569,6 +569,22 @@ static void test_profile(void)
     bs_profile_close(with.profile, NULL);
 }
 
+/* Weights of a session that never was: only its plan and its device are looked at. */
+static void test_weights_of(void)
+{
+    static bs_session other;
+    static uint64_t no_device;
+    bs_session_desc of = honest;
+    of.weights_of = &other;
+    if (!planned(expert(), NULL))
+        return;
+    other.plan = NULL;
+    not_made(&of, BS_ERROR_ARGUMENT, "bs_session_desc.weights_of: a session of another plan");
+    other.plan = plan;
+    other.device = (bs_device *)(void *)&no_device;
+    not_made(&of, BS_ERROR_ARGUMENT, "bs_session_desc.weights_of: a session on another device");
+}
+
 int main(void)
 {
     static const char *const files[] = {"src/session.c", "src/session_make.c", "src/session_lower.c", "src/route.c", "src/segment.c",
@@ -585,6 +601,7 @@ int main(void)
     test_arenas();
     test_platform();
     test_profile();
+    test_weights_of();
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         messages_of(files[i]);
     return check_end();

@@ -216,7 +216,7 @@ static void test_failing(extra more)
         failed += status == BS_ERROR_IO;
         wrong += status != BS_OK && (status != BS_ERROR_IO || strncmp(error.message, "reader: ", 8) != 0);
     }
-    check(wrong == 0 && failed > 10 && (more == NOTHING ? opened > 5 && status == BS_OK : status == BS_ERROR_FORMAT),
+    check(wrong == 0 && failed > 4 && (more == NOTHING ? opened > 5 && status == BS_OK : status == BS_ERROR_FORMAT),
           "reads that fail from any on, while it is opened and built (%d): %s", failed, error.message);
 }
 
