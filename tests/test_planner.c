@@ -738,13 +738,15 @@ static void test_plan_arena(void)
     bs_arena arena;
     bs_error error;
     const size_t bytes = bs_plan_bytes(g, NULL);
-    bs_arena_init(&arena, "persistent", ag_plan_memory, bytes - BS_ALIGNMENT);
-    check(!bs_plan_create(&arena, g, NULL, &error) && error.status == BS_ERROR_ARENA && error.needed == bytes &&
+    bs_arena_init(&arena, "persistent", ag_plan_memory, bytes - 2 * BS_ALIGNMENT);
+    check(!bs_plan_create(&arena, g, NULL, &error) && error.status == BS_ERROR_ARENA && error.needed == bytes - BS_ALIGNMENT &&
               arena.used == 0,
           "a plan refuses too small an arena: %s", error.message);
-    bs_arena_init(&arena, "persistent", ag_plan_memory, bytes);
+    bs_arena_init(&arena, "persistent", ag_plan_memory, bytes - BS_ALIGNMENT);
     check(bs_plan_create(&arena, g, NULL, &error) != NULL && arena.used == arena.size,
-          "a plan takes what bs_plan_bytes says");
+          "a plan takes what bs_plan_bytes says, less what aligns it");
+    bs_arena_init(&arena, "persistent", (uint8_t *)ag_plan_memory + 1, bytes);
+    check(bs_plan_create(&arena, g, NULL, &error) != NULL, "wherever its memory begins");
     bs_arena_init(&arena, "persistent", ag_plan_memory, sizeof ag_plan_memory);
     check(!bs_plan_create(&arena, g, &(bs_plan_desc){.patch_size = 9000}, &error) && arena.used == 0 &&
               error.status == BS_ERROR_ARGUMENT,
