@@ -73,14 +73,14 @@ LEVEL_OF_KERNELS := -O3
 LEVEL_OF_OPS := -O2 -ftree-vectorize $(if $(findstring clang,$(CC)),,-fvect-cost-model=dynamic)
 LEVEL_OF_TESTS := -O1
 LEVEL_OF_PLANNING := -O1
-PLANNING := cursor gguf model model_% graph structure structure_% plan plan_% device_plan store_plan session_make describe replay \
-  profile_read profile_trace
+PLANNING := cursor gguf model model_% graph structure structure_% ports plan plan_% device_plan store_plan session_make session_memory describe \
+  replay profile_read profile_trace
 level_of = $(foreach d,$(sort $(PLAIN) $(BUILD)),$(1:%=$(d)/obj/%.o))
 # private: flags of a file, not of what it depends on
-$(call level_of,src/kernels/%): private LEVEL = $(LEVEL_OF_KERNELS)
-$(call level_of,src/ops/%): private LEVEL = $(LEVEL_OF_OPS)
+$(call level_of,src/kernels/% unit_kernels): private LEVEL = $(LEVEL_OF_KERNELS)
+$(call level_of,src/ops/% unit_ops): private LEVEL = $(LEVEL_OF_OPS)
 $(call level_of,tests/% src/cuda/%): private LEVEL = $(LEVEL_OF_TESTS)
-$(call level_of,$(PLANNING:%=src/%)): private LEVEL = $(LEVEL_OF_PLANNING)
+$(call level_of,$(PLANNING:%=src/%) unit_planning): private LEVEL = $(LEVEL_OF_PLANNING)
 
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla
 INCLUDES := -I. -Isrc -Itests -Iexamples -Iexamples/video -Iexamples/moe_text
@@ -176,9 +176,14 @@ CUDA_C := $(if $(CUDA),$(filter %.c,$(CUDA_TESTS)) $(wildcard bench/cuda*.c) exa
 only_here = $(filter $(CUDA_C) %.cu tests/cuda_cpu/%,$(1))
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(only_here))) $(patsubst %,$(PLAIN)/obj/%.o,$(basename $(filter-out $(only_here),$(1))))
 
-# Folders that are one object where no CFLAGS are given: <immintrin.h> alone takes half a second in each file.
-UNITS := $(if $(DEFAULT_FLAGS),$(if $(filter 1,$(AMALGAM)),,src/kernels src/ops))
-LIBRARY_OBJECTS := $(UNITS:%=$(PLAIN)/obj/%/all.o) $(call objects,$(filter-out $(UNITS:%=%/%),$(LIBRARY_SOURCES)) $(CUDA_SOURCES))
+# Parts that are one object each where no CFLAGS are given: in most files headers take longer than what is in the file, and
+# <immintrin.h> alone half a second. What asks for more than C of the system stays alone.
+UNITS := $(if $(DEFAULT_FLAGS),$(if $(filter 1,$(AMALGAM)),,kernels ops planning running))
+UNIT_kernels := $(filter src/kernels/%,$(LIBRARY_SOURCES))
+UNIT_ops := $(filter src/ops/%,$(LIBRARY_SOURCES))
+UNIT_planning := $(filter $(PLANNING:%=src/%.c),$(LIBRARY_SOURCES))
+UNIT_running := $(filter-out $(UNIT_kernels) $(UNIT_ops) $(UNIT_planning) src/platform_posix.c,$(LIBRARY_SOURCES))
+LIBRARY_OBJECTS := $(UNITS:%=$(PLAIN)/obj/unit_%.o) $(call objects,$(filter-out $(foreach u,$(UNITS),$(UNIT_$(u))),$(LIBRARY_SOURCES)) $(CUDA_SOURCES))
 
 .PHONY: all demo test test-all test-build coverage test-asan test-ubsan test-tsan test-unsigned test-32 test-aarch64 mutants-cuda consumers bench bench-planning bench-preload amalgamate check size sweep soak mutants lint \
         install clean help FORCE
@@ -242,12 +247,12 @@ endif
 
 # A unit includes its files; it is made again when one of them changes, appears or vanishes.
 define unit
-$(PLAIN)/obj/$(1)/all.c: FORCE
-	@mkdir -p $$(@D) && printf '#include "%s"\n' $(filter $(1)/%,$(LIBRARY_SOURCES)) > $$@.new
+$(PLAIN)/obj/unit_$(1).c: FORCE
+	@mkdir -p $$(@D) && printf '#include "%s"\n' $(UNIT_$(1)) > $$@.new
 	@cmp -s $$@.new $$@ || cp $$@.new $$@
 
-$(PLAIN)/obj/$(1)/all.o: $(PLAIN)/obj/$(1)/all.c $(PLAIN)/flags
-	$$(if $$(V),,@echo '  CC $(1)/*.c' && )$$(COMPILE) -MMD -MP -c $$< -o $$@
+$(PLAIN)/obj/unit_$(1).o: $(PLAIN)/obj/unit_$(1).c $(PLAIN)/flags
+	$$(if $$(V),,@echo '  CC the $(1) part: $(words $(UNIT_$(1))) files' && )$$(COMPILE) -MMD -MP -c $$< -o $$@
 endef
 $(foreach u,$(UNITS),$(eval $(call unit,$(u))))
 
@@ -257,22 +262,27 @@ archive = mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 $(LIBRARY): $(LIBRARY_OBJECTS) $(BUILD)/members
 	@$(archive)
 
-# Modules of examples and benchmarks; the linker takes from them what a program uses.
+# Modules of examples and benchmarks; the linker takes from them what a program uses. What the demo does without is apart.
 EXAMPLES_ARCHIVE := $(BUILD)/libexamples.a
+APART_ARCHIVE := $(BUILD)/libexamples_apart.a
+APART := $(filter examples/cli_% examples/profile_cache.c examples/profile_facts.c examples/moe_text/%,$(EXAMPLE_MODULES))
 BENCH_ARCHIVE := $(BUILD)/libbench.a
-$(EXAMPLES_ARCHIVE): $(call objects,$(EXAMPLE_MODULES)) $(BUILD)/members
+$(EXAMPLES_ARCHIVE): $(call objects,$(filter-out $(APART),$(EXAMPLE_MODULES))) $(BUILD)/members
+	@$(archive)
+
+$(APART_ARCHIVE): $(call objects,$(APART)) $(BUILD)/members
 	@$(archive)
 $(BENCH_ARCHIVE): $(call objects,$(BENCH_MODULES)) $(BUILD)/members
 	@$(archive)
-MODULES := $(EXAMPLES_ARCHIVE) $(call objects,$(TEST_MODULES))
+MODULES := $(APART_ARCHIVE) $(EXAMPLES_ARCHIVE) $(call objects,$(TEST_MODULES))
 
 $(BUILD)/members: FORCE
-	@$(call keep,$(sort $(LIBRARY_OBJECTS)) $(sort $(EXAMPLE_MODULES) $(TEST_MODULES) $(BENCH_MODULES)))
+	@$(call keep,$(sort $(LIBRARY_OBJECTS)) $(sort $(EXAMPLE_MODULES) $(TEST_MODULES) $(BENCH_MODULES)) | $(APART))
 
 link = mkdir -p $(@D) && $(LINK) $(filter %.o,$^) $(filter-out $(LIBRARY),$(filter %.a,$^)) $(LIBRARY) $(LDLIBS) -o $@
 
 define program
-$(BUILD)/$(1): $(call objects,$(2)) $(EXAMPLES_ARCHIVE) $(LIBRARY) $(BUILD)/flags_link
+$(BUILD)/$(1): $(call objects,$(2)) $(if $(filter $(1),brainstorm moe_text),$(APART_ARCHIVE)) $(EXAMPLES_ARCHIVE) $(LIBRARY) $(BUILD)/flags_link
 	@$$(link)
 endef
 $(foreach p,$(PROGRAM_MAINS),$(eval $(call program,$(firstword $(subst :, ,$(p))),$(lastword $(subst :, ,$(p))))))

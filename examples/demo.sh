@@ -9,7 +9,7 @@
 set -eu
 export LC_ALL=C
 BUILD="${BUILD:-build}" RUN="${RUN:-}" CLIP="${CLIP:-}"
-MODEL="${MODEL:-models/sr2x_video.gguf}" QUALITY="${QUALITY:-93}" THREADS="${THREADS:-1}" FRAMES="${FRAMES:-48}" ROUNDS="${ROUNDS:-1}"
+MODEL="${MODEL:-models/sr2x_video.gguf}" QUALITY="${QUALITY:-93}" THREADS="${THREADS:-1}" FRAMES="${FRAMES:-32}" ROUNDS="${ROUNDS:-1}"
 out="$BUILD/demo"
 ways="bicubic large auto"
 mkdir -p "$out"
