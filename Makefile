@@ -131,7 +131,7 @@ BENCH_MODULES := $(filter-out $(BENCH_C),$(BENCH_SOURCES)) $(if $(CUDA),$(wildca
 TIER ?= quick
 named_tests = $(wildcard $(foreach t,$(1),tests/test_$(t).c tests/test_$(t).sh tests/test_$(t).py))
 LATER_CUDA := $(CUDA_TESTS)
-LATER_LONG := $(call named_tests,super_resolution replay demo_clip soak)
+LATER_LONG := $(call named_tests,super_resolution replay demo_clip soak placing fast_math)
 
 # `make sweep` runs all of these with the address sanitizer, other builds a part of each.
 SWEPT_WHOLE := $(if $(findstring address,$(SANITIZE)),$(filter tests/test_sweep_% tests/test_cuda_sweep.c,$(TEST_C) $(CUDA_TESTS)))
@@ -139,8 +139,8 @@ SWEPT_WHOLE := $(if $(findstring address,$(SANITIZE)),$(filter tests/test_sweep_
 # Tests that start no thread: the thread sanitizer would only make them slow. Those of the CUDA backend with which it can
 # find something: streams, launches one after the other, and threads of a block that share memory.
 THREADLESS := $(call named_tests,conv_kernels damage demo_clip describe elementwise_kernels graph ground lies messages_file \
-  messages_graph messages_plan model_calls numbers picture references replay stream stream_edges sweep_arena sweep_file y4m)
-CUDA_THREADED := $(call named_tests,cuda_session cuda_stream cuda_route cuda_gemm cuda_random)
+  messages_graph messages_plan model_calls numbers picture placing references replay stream stream_edges sweep_arena sweep_file y4m)
+CUDA_THREADED := $(call named_tests,cuda_session cuda_stream cuda_streams cuda_route cuda_gemm cuda_random)
 
 # TEST="test_gguf test_cli" runs only these.
 ifdef TEST
@@ -290,7 +290,7 @@ $(foreach p,$(PROGRAM_MAINS),$(eval $(call program,$(firstword $(subst :, ,$(p))
 $(BUILD)/tests/%: $(PLAIN)/obj/tests/%.o $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 	@$(link)
 
-$(BUILD)/tests/test_planner: $(BENCH_ARCHIVE)
+$(BUILD)/tests/test_placing: $(BENCH_ARCHIVE)
 
 $(BUILD)/tests/test_cuda_%: $(BUILD)/obj/tests/test_cuda_%.o $(BENCH_ARCHIVE) $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 	@$(link)
@@ -327,7 +327,7 @@ test-asan test-ubsan:
 	@$(MAKE) --no-print-directory test TIER=all BUILD='$(PLAIN)/asan$(VARIANT)' SANITIZE=address,undefined,float-cast-overflow TIMEOUT=600 $(SANITIZED)
 
 # Only clang sees sums of unsigned numbers that wrap. The tests that go to the limits of sizes, counts and files.
-UNSIGNED := damage ground graph gguf lies model model_calls numbers planner plan_cases references steering store_layout \
+UNSIGNED := damage ground graph gguf lies model model_calls numbers placing planner plan_cases references steering store_layout \
   sweep_arena sweep_file sweep_platform
 test-unsigned:
 	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/unsigned' CC=clang SANITIZE=address,undefined,unsigned-integer-overflow TIMEOUT=600 \
