@@ -131,7 +131,7 @@ BENCH_MODULES := $(filter-out $(BENCH_C),$(BENCH_SOURCES)) $(if $(CUDA),$(wildca
 TIER ?= quick
 named_tests = $(wildcard $(foreach t,$(1),tests/test_$(t).c tests/test_$(t).sh tests/test_$(t).py))
 LATER_CUDA := $(CUDA_TESTS)
-LATER_LONG := $(call named_tests,super_resolution replay demo_clip soak placing fast_math)
+LATER_LONG := $(call named_tests,super_resolution replay demo_clip soak placing fast_math large_python same_files)
 
 # `make sweep` runs all of these with the address sanitizer, other builds a part of each.
 SWEPT_WHOLE := $(if $(findstring address,$(SANITIZE)),$(filter tests/test_sweep_% tests/test_cuda_sweep.c,$(TEST_C) $(CUDA_TESTS)))
