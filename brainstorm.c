@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1bfba22c0ef39c1164ff679f35277da2e6caefa136775b1728b51ee6c9846348
+ * sha256 of the parts: 6812e9cf81080f37ac69c5b971f91f9de6549ec54b434d162a87935686b0f4be
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -234,7 +234,7 @@ bool bs_status_is_known(int32_t number);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
 /* And where no arena is at hand: the room of that name has so many bytes left. */
-bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes needed, const char *what);
+bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what);
 /* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
 void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
@@ -9021,7 +9021,7 @@ static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ?
 /* `padding` is a bs_padding, and `pad` 0 .. most where it is read, else 0. */
 bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most);
 /* Before op set 3 `pad` alone said it. */
-void bs_upgrade_padding(int32_t opset, int32_t *pad, int32_t *padding);
+void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
 bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high);
 bool bs_infer_act(bs_infer *infer, int32_t act);
 /* The operand is a root value. */
@@ -9158,9 +9158,9 @@ bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t mos
     return bs_infer_field(infer, "pad", pad, 0, most);
 }
 
-void bs_upgrade_padding(int32_t opset, int32_t *pad, int32_t *padding)
+void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding)
 {
-    if (opset < 3 && *padding == BS_PAD_DEFAULT && *pad != 0)
+    if (opset < 3 && *padding == BS_PAD_DEFAULT && pad != 0)
         *padding = BS_PAD_EXPLICIT;
 }
 
@@ -10066,7 +10066,7 @@ static void conv2d_upgrade(int32_t *fields, int32_t opset)
         *padding = BS_PAD_VALID;
         *pad = 0;
     }
-    bs_upgrade_padding(opset, pad, padding);
+    bs_upgrade_padding(opset, *pad, padding);
 }
 
 /* The descriptor with every default filled in. */
@@ -10549,7 +10549,7 @@ static const bs_field deconv2d_fields[] = {
     {"padding", 'i'},
 };
 
-static void deconv2d_upgrade(int32_t *fields, int32_t opset) { bs_upgrade_padding(opset, &fields[3], &fields[8]); }
+static void deconv2d_upgrade(int32_t *fields, int32_t opset) { bs_upgrade_padding(opset, fields[3], &fields[8]); }
 
 typedef struct deconv2d_form {
     int32_t in, out, kernel, stride, pad, output_pad;
@@ -12502,10 +12502,9 @@ static const bs_field pool2d_fields[] = {{"kind", 'i'}, {"kernel", 'i'}, {"strid
 /* Before op set 3 a global pool looked at no pad. */
 static void pool2d_upgrade(int32_t *fields, int32_t opset)
 {
-    int32_t *pad = &fields[3], *padding = &fields[6];
     if (opset < 3 && fields[4] != 0)
-        *pad = 0;
-    bs_upgrade_padding(opset, pad, padding);
+        fields[3] = 0;
+    bs_upgrade_padding(opset, fields[3], &fields[6]);
 }
 
 static bs_window pool2d_window(const bs_pool2d_desc *desc)
@@ -15211,7 +15210,7 @@ typedef struct bs_source {
 /* All of the bytes or a failure: BS_ERROR_FORMAT beyond the end, BS_ERROR_IO when the reader gives less. */
 bs_status bs_source_read(const bs_source *source, bs_bytes offset, void *buffer, bs_bytes bytes);
 
-#define BS_CURSOR_BYTES 512 /* read ahead: metadata of large models is megabytes */
+#define BS_CURSOR_BYTES 256 /* read ahead: metadata of large models is megabytes */
 
 /* What a read failed of, when it was not the storage. */
 typedef enum bs_cursor_fault { BS_FAULT_END, BS_FAULT_LONG, BS_FAULT_ASCII } bs_cursor_fault;
@@ -15764,7 +15763,7 @@ static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, bs_bytes *run
 static bs_status gguf_padding(gguf_pass *p, bs_bytes at)
 {
     const bs_bytes end = bs_bytes_min(bs_bytes_align_to(at, p->gguf->alignment), p->gguf->source.size);
-    uint8_t piece[4096]; /* as much as there is before most records */
+    uint8_t piece[2048];
     for (bs_bytes bytes; bs_bytes_less(at, end); at = bs_bytes_add(at, bytes)) {
         bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece));
         const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
@@ -21399,8 +21398,9 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
     for (int32_t d = 0; d < g->n_domains; d++)
         l->mixed = l->mixed || plan->domains[d].mixed;
     bs_lower_find_readers(l);
-    while (!bs_lower_regions(l))
-        continue;
+    bool settled = false;
+    while (!settled)
+        settled = bs_lower_regions(l);
     bs_lower_places(l);
     emit_nodes(l);
     emit_regions(l);
@@ -22596,7 +22596,7 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
         if (plan->instrs[i].kind == BS_INSTR_REGION)
             say_region(&r, plan, plan->instrs[i].node);
     }
-    if (r.bytes > 0 && r.used >= r.bytes)
+    if (text && r.bytes > 0 && r.used >= r.bytes)
         text[r.bytes - 1] = 0;
     return r.used;
 }
@@ -23608,10 +23608,11 @@ static void place_decisions(const bs_plan *p, decision_sizes *used, bs_device_de
 {
     used->told = bs_bytes_of(BS_ALIGNMENT); /* the status */
     used->global = used->tile = bs_bytes_of(0);
+    bs_device_decision here;
+    memset(&here, 0, sizeof here);
     for (int32_t pass = 0; pass < 2; pass++) {
         for (int32_t r = 1; r < p->graph->n_routers; r++) {
             const bs_router_info *info = &p->graph->routers[r];
-            bs_device_decision here;
             bs_device_decision *d = all ? &all[r] : &here;
             if (pass == 0 || !all) {
                 memset(d, 0, sizeof *d);
@@ -24112,7 +24113,7 @@ static void copy_image(const bs_operand *to, const bs_operand *from, bs_rect r)
 static ptrdiff_t element_offset(const bs_operand *o, int64_t k)
 {
     ptrdiff_t offset = 0;
-    for (int32_t i = o->rank - 1; i >= 0; i--) {
+    for (int32_t i = bs_min_i32(o->rank, BS_MAX_RANK) - 1; i >= 0; i--) {
         offset += (ptrdiff_t)(k % o->dim[i]) * o->stride[i];
         k /= o->dim[i];
     }

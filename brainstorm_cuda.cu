@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 5df2d57c722b04bafab661cff680c30ba0862bb26d904a9e376ed2ec41168881
+ * sha256 of the parts: 924ccd7ecdff7965fdab656ff4782e5d088df263d9da975757d4481c789cfe54
  */
 #include "brainstorm.h"
 
@@ -306,7 +306,7 @@ bool bs_status_is_known(int32_t number);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
 /* And where no arena is at hand: the room of that name has so many bytes left. */
-bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes needed, const char *what);
+bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what);
 /* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
 void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 

@@ -120,6 +120,8 @@ static void end_run(reading *r, const bs_event *e)
 
 static void count_decision(facts_router *router, const bs_event *e, uint64_t run)
 {
+    if (!router->cells || e->index >= router->facts.paths)
+        return;
     router->cells[e->index] += e->value;
     router->all_cells += e->value;
     if (e->value == 0 || router->chosen_in[e->index] == run)

@@ -82,7 +82,7 @@ bool bs_status_is_known(int32_t number);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
 /* And where no arena is at hand: the room of that name has so many bytes left. */
-bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes needed, const char *what);
+bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what);
 /* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
 void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 

@@ -15,7 +15,7 @@ typedef struct bs_source {
 /* All of the bytes or a failure: BS_ERROR_FORMAT beyond the end, BS_ERROR_IO when the reader gives less. */
 bs_status bs_source_read(const bs_source *source, bs_bytes offset, void *buffer, bs_bytes bytes);
 
-#define BS_CURSOR_BYTES 512 /* read ahead: metadata of large models is megabytes */
+#define BS_CURSOR_BYTES 256 /* read ahead: metadata of large models is megabytes */
 
 /* What a read failed of, when it was not the storage. */
 typedef enum bs_cursor_fault { BS_FAULT_END, BS_FAULT_LONG, BS_FAULT_ASCII } bs_cursor_fault;

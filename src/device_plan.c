@@ -95,10 +95,11 @@ static void place_decisions(const bs_plan *p, decision_sizes *used, bs_device_de
 {
     used->told = bs_bytes_of(BS_ALIGNMENT); /* the status */
     used->global = used->tile = bs_bytes_of(0);
+    bs_device_decision here;
+    memset(&here, 0, sizeof here);
     for (int32_t pass = 0; pass < 2; pass++) {
         for (int32_t r = 1; r < p->graph->n_routers; r++) {
             const bs_router_info *info = &p->graph->routers[r];
-            bs_device_decision here;
             bs_device_decision *d = all ? &all[r] : &here;
             if (pass == 0 || !all) {
                 memset(d, 0, sizeof *d);

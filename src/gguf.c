@@ -241,7 +241,7 @@ static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, bs_bytes *run
 static bs_status gguf_padding(gguf_pass *p, bs_bytes at)
 {
     const bs_bytes end = bs_bytes_min(bs_bytes_align_to(at, p->gguf->alignment), p->gguf->source.size);
-    uint8_t piece[4096]; /* as much as there is before most records */
+    uint8_t piece[2048];
     for (bs_bytes bytes; bs_bytes_less(at, end); at = bs_bytes_add(at, bytes)) {
         bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece));
         const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);

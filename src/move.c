@@ -203,7 +203,7 @@ static void copy_image(const bs_operand *to, const bs_operand *from, bs_rect r)
 static ptrdiff_t element_offset(const bs_operand *o, int64_t k)
 {
     ptrdiff_t offset = 0;
-    for (int32_t i = o->rank - 1; i >= 0; i--) {
+    for (int32_t i = bs_min_i32(o->rank, BS_MAX_RANK) - 1; i >= 0; i--) {
         offset += (ptrdiff_t)(k % o->dim[i]) * o->stride[i];
         k /= o->dim[i];
     }

@@ -395,7 +395,7 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
         if (plan->instrs[i].kind == BS_INSTR_REGION)
             say_region(&r, plan, plan->instrs[i].node);
     }
-    if (r.bytes > 0 && r.used >= r.bytes)
+    if (text && r.bytes > 0 && r.used >= r.bytes)
         text[r.bytes - 1] = 0;
     return r.used;
 }

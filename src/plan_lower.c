@@ -375,8 +375,9 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
     for (int32_t d = 0; d < g->n_domains; d++)
         l->mixed = l->mixed || plan->domains[d].mixed;
     bs_lower_find_readers(l);
-    while (!bs_lower_regions(l))
-        continue;
+    bool settled = false;
+    while (!settled)
+        settled = bs_lower_regions(l);
     bs_lower_places(l);
     emit_nodes(l);
     emit_regions(l);

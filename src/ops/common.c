@@ -93,9 +93,9 @@ bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t mos
     return bs_infer_field(infer, "pad", pad, 0, most);
 }
 
-void bs_upgrade_padding(int32_t opset, int32_t *pad, int32_t *padding)
+void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding)
 {
-    if (opset < 3 && *padding == BS_PAD_DEFAULT && *pad != 0)
+    if (opset < 3 && *padding == BS_PAD_DEFAULT && pad != 0)
         *padding = BS_PAD_EXPLICIT;
 }
 

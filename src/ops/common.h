@@ -29,7 +29,7 @@ static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ?
 /* `padding` is a bs_padding, and `pad` 0 .. most where it is read, else 0. */
 bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most);
 /* Before op set 3 `pad` alone said it. */
-void bs_upgrade_padding(int32_t opset, int32_t *pad, int32_t *padding);
+void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
 bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high);
 bool bs_infer_act(bs_infer *infer, int32_t act);
 /* The operand is a root value. */

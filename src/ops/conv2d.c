@@ -17,7 +17,7 @@ static void conv2d_upgrade(int32_t *fields, int32_t opset)
         *padding = BS_PAD_VALID;
         *pad = 0;
     }
-    bs_upgrade_padding(opset, pad, padding);
+    bs_upgrade_padding(opset, *pad, padding);
 }
 
 /* The descriptor with every default filled in. */

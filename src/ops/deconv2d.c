@@ -12,7 +12,7 @@ static const bs_field deconv2d_fields[] = {
     {"padding", 'i'},
 };
 
-static void deconv2d_upgrade(int32_t *fields, int32_t opset) { bs_upgrade_padding(opset, &fields[3], &fields[8]); }
+static void deconv2d_upgrade(int32_t *fields, int32_t opset) { bs_upgrade_padding(opset, fields[3], &fields[8]); }
 
 typedef struct deconv2d_form {
     int32_t in, out, kernel, stride, pad, output_pad;

@@ -9,10 +9,9 @@ static const bs_field pool2d_fields[] = {{"kind", 'i'}, {"kernel", 'i'}, {"strid
 /* Before op set 3 a global pool looked at no pad. */
 static void pool2d_upgrade(int32_t *fields, int32_t opset)
 {
-    int32_t *pad = &fields[3], *padding = &fields[6];
     if (opset < 3 && fields[4] != 0)
-        *pad = 0;
-    bs_upgrade_padding(opset, pad, padding);
+        fields[3] = 0;
+    bs_upgrade_padding(opset, fields[3], &fields[6]);
 }
 
 static bs_window pool2d_window(const bs_pool2d_desc *desc)
