@@ -327,7 +327,8 @@ test-asan test-ubsan:
 	@$(MAKE) --no-print-directory test TIER=all BUILD='$(PLAIN)/asan$(VARIANT)' SANITIZE=address,undefined,float-cast-overflow TIMEOUT=600 $(SANITIZED)
 
 # Only clang sees sums of unsigned numbers that wrap. The tests that go to the limits of sizes, counts and files.
-UNSIGNED := damage ground graph gguf lies model model_calls numbers placing planner plan_cases references steering store_layout \
+UNSIGNED := damage ground graph gguf lies limits model model_calls numbers placing planner plan_cases references shared_weights steering \
+  store_layout y4m \
   sweep_arena sweep_file sweep_platform
 test-unsigned:
 	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/unsigned' CC=clang SANITIZE=address,undefined,unsigned-integer-overflow TIMEOUT=600 \
@@ -354,9 +355,10 @@ FOREIGN := arrange conv_kernels elementwise_kernels ground gguf graph model ops 
 test-aarch64:
 	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/aarch64' TARGET_ARCH=aarch64 TIMEOUT=1200 TEST='$(or $(TEST),$(FOREIGN:%=test_%))'
 
-# size_t of 32 bits, on this machine: gcc-multilib has the libraries. Floats as everywhere but on the x87, whose sums have 80 bits.
+# size_t of 32 bits, on this machine: gcc-multilib has the libraries; and what counts bytes. Floats as everywhere but on the x87, whose sums have 80 bits.
 test-32:
-	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/32' CC='$(or $(CC_32),gcc -m32 -msse2 -mfpmath=sse -Wno-psabi)' TEST='$(or $(TEST),$(FOREIGN:%=test_%))' TIMEOUT=600 $(SANITIZED)
+	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/32' CC='$(or $(CC_32),gcc -m32 -msse2 -mfpmath=sse -Wno-psabi)' TIMEOUT=600 \
+	  TEST='$(or $(TEST),$(patsubst %,test_%,$(FOREIGN) limits planner shared_weights store_layout sweep_arena))' $(SANITIZED)
 
 # What can be found without running anything (PARTS="stack recursion": only these).
 lint:

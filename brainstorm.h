@@ -682,7 +682,8 @@ typedef struct bs_plan_desc {
     int32_t lanes;       /* [2] reader threads, 1 .. 8; each has its own piece of the staging arena */
     int32_t chunk_bytes; /* [262144] of one read; a layer with more weights is read at once */
     /* BS_TIER_CUDA only */
-    int32_t half;         /* 1: weights and activations are kept in f16; sums are f32 all the same */
+    int32_t half;         /* 1: weights and activations are kept in f16; sums are f32 all the same, those of more than
+                             447 paths of a row in pieces of as many, each rounded to f16 */
     int32_t in_place;     /* 1: slots and copies of the caller's buffers stay in pinned memory, which the GPU reads where it is:
                              nothing is held twice on boards that share their memory (bs_cuda_facts.integrated) */
     int32_t lowering;     /* bs_lowering: how a run's kernels reach the GPU; bs_cuda_choose finds the fastest */

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 924ccd7ecdff7965fdab656ff4782e5d088df263d9da975757d4481c789cfe54
+ * sha256 of the parts: 356f6eedec29af329268dd04af26c1bb600eef7993fde24689af97608d76e720
  */
 #include "brainstorm.h"
 
@@ -6974,7 +6974,7 @@ __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
     for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
         const bs_cu_losses l = bs_cu_losses_of(r, row);
         const int32_t variant = bs_cu_budget_choice(with, l, bs_cu_budget_weight(price));
-        bs_cu_choose(r, row, 0, path_of[variant], (float)l.data[(int64_t)variant * l.stride]);
+        bs_cu_choose(r, row, 0, path_of[variant], (float)bs_cu_loss(l, variant));
     }
     if (threadIdx.x == 0)
         *r.d.price = __fsub_rn(12.0f, (float)price / 8.0f);

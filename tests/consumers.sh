@@ -101,6 +101,11 @@ subdirectory() { # NAME [ARGUMENT...]
         cmake --build "$at/$folder/build" && "$at/$folder/build/user"
 }
 
+# The tests are for those who change the library, and few build them by CMake: that they link.
+cmake_tests() {
+    cmake -S . -B "$at/cmake_tests" -DBRAINSTORM_TESTS=ON -DCMAKE_C_FLAGS_RELEASE=-O0 && cmake --build "$at/cmake_tests" -j "${JOBS:-2}"
+}
+
 optimized() { # NAME: no build type does not mean slow
     grep -r --include=flags.make -q -e '-O3' "$at/$1/build/brainstorm"
 }
@@ -122,6 +127,7 @@ if have cmake; then
     check "make install, then find_package" finds found "$at/installed"
     check "make install, then find_package of another version: refused" wrong_version
     check "cmake --install, then find_package" eval 'cmake_install && finds found_cmake "$at/cmake_installed"'
+    check "the tests, by CMake" cmake_tests
     check "add_subdirectory, parent without a build type" subdirectory child
     check "it is optimized" optimized child
     check "installed by that parent, then find_package" eval 'cmake --build "$at/child/build" --target install && finds found_child "$at/child_installed"'

@@ -16,6 +16,10 @@ work=$BUILD/$(basename "$list" .txt)
 unset MAKEFLAGS MFLAGS MAKEOVERRIDES MAKELEVEL
 export TSAN_OPTIONS="halt_on_error=1 ${TSAN_OPTIONS:-}"
 
+for name; do
+    grep -q "^$name|" "$list" || { echo "no fault is named $name"; echo '0 passed, 1 failed'; exit 1; }
+done
+
 # The faults asked for: name|file|test|tool|sed.
 faults() {
     grep -v '^ *\(#\|$\)' "$list" | while IFS= read -r line; do

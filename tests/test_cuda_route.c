@@ -88,7 +88,7 @@ static void make_scores(const trial *t)
         else if (t->d.protocol == BS_ROUTE_TABLE)
             scores.i[i] = dice(9);
         else if (t->d.protocol == BS_ROUTE_BUDGET)
-            scores.i[i] = dice(t->ties ? 200 : 1 << 24);
+            scores.i[i] = dice(20) ? dice(t->ties ? 200 : 1 << 24) : dice(2) ? -dice(9) : (1 << 24) + dice(1 << 24); /* few out of range */
         else if (t->dtype == BS_I32)
             scores.i[i] = t->ties ? code : (1 << 30) + dice(9); /* equal as floats, not as integers */
         else

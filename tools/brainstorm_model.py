@@ -32,6 +32,7 @@ HEAD_BYTES = 256        # of a record, before its weights
 MAX_NAME = 63           # bytes of a name
 # Limits of the library: what is beyond them would be refused when the file is opened.
 MAX_PATHS = 32767       # of a router: BS_MAX_PATHS
+MAX_FLOOR = 2**24       # of a budget
 MAX_ALL_PATHS = 2**28   # of all routers
 MAX_ENTRIES = 2**24     # nodes, blocks, weights
 MAX_OPERANDS = 2**26    # of all nodes
@@ -193,8 +194,9 @@ def _within(what, number, low, high):
     return number
 
 
-def _padding(padding, pad):
+def _padding(padding, pad, most):
     number = _number(PADDINGS, padding, "padding")
+    _within("pad", pad, 0, most)
     if pad and number != PADDINGS["explicit"]:
         raise ValueError(f"pad is {pad}, expected 0 where padding is not \"explicit\"")
     return number
@@ -392,10 +394,15 @@ class Graph:
             capacity = cost.size
         _within(f"paths of {name!r}", paths, 1, MAX_PATHS)
         _within(f"k of {name!r}", k, 0, paths)
+        protocol = _number(PROTOCOLS, protocol, "protocol")
+        budget = protocol == PROTOCOLS["budget"]
+        _within(f"capacity of {name!r}", capacity, 1 if protocol == PROTOCOLS["capacity"] else 0, MAX_PATHS if budget else 2**31 - 1)
+        _within(f"fallback of {name!r}", fallback, 0, capacity if budget and capacity else paths)
+        _within(f"floor of {name!r}", floor, 0, MAX_FLOOR if budget else 0)
         self.n_paths = _within("the number of all paths", self.n_paths + paths, 1, MAX_ALL_PATHS)
         self._take_name(name, (name,))
         self.node("route", [score] if knob is None else [score, knob], name, {"cost": cost, "path": path, "table": table},
-                  protocol=_number(PROTOCOLS, protocol, "protocol"), paths=paths, k=k, threshold=threshold,
+                  protocol=protocol, paths=paths, k=k, threshold=threshold,
                   fallback=fallback, capacity=capacity, normalise=normalise, floor=floor)
         self.n_routers += 1
         return Router(self, self.n_routers, paths, score)
@@ -440,7 +447,7 @@ class Graph:
         return self.node("conv2d", [x], name, {"weight": weight, "bias": bias, **norm, "prelu": prelu}, out=out,
                          kernel_h=kernel_h, kernel_w=kernel_w, stride=stride, pad=pad, dilation=dilation, groups=groups,
                          no_bias=bias is None, batch_norm=batch_norm is not None, act=self._activation(act, prelu),
-                         act_param=act_param, padding=_padding(padding, pad))
+                         act_param=act_param, padding=_padding(padding, pad, 2**15))
 
     def deconv2d(self, x, name, weight, bias=None, stride=0, pad=0, output_pad=0, act="none", act_param=0.0, prelu=None,
                  padding="default"):
@@ -448,7 +455,7 @@ class Graph:
         _, out, kernel, _ = np.shape(weight)
         return self.node("deconv2d", [x], name, {"weight": weight, "bias": bias, "prelu": prelu}, out=out, kernel=kernel,
                          stride=stride, pad=pad, output_pad=output_pad, no_bias=bias is None,
-                         act=self._activation(act, prelu), act_param=act_param, padding=_padding(padding, pad))
+                         act=self._activation(act, prelu), act_param=act_param, padding=_padding(padding, pad, 255))
 
     def linear(self, x, name, weight, bias=None, act="none", act_param=0.0, prelu=None):
         """weight: [out, in]."""
@@ -518,7 +525,7 @@ class Graph:
     def pool2d(self, x, kind="average", kernel=0, stride=0, pad=0, everything=0, count_pad=0, padding="default"):
         """everything: 1 for one value a channel (the descriptor's `global`). padding: by default none, "explicit" reads pad."""
         return self.node("pool2d", [x], kind=_number(POOLS, kind, "pool"), kernel=kernel, stride=stride, pad=pad,
-                         count_pad=count_pad, padding=_padding(padding, pad), **{"global": everything})
+                         count_pad=count_pad, padding=_padding(padding, pad, kernel // 2), **{"global": everything})
 
     def resize(self, x, kind="bicubic", factor=2, cubic_a=0.0, code_bits=0):
         return self.node("resize", [x], kind=_number(RESIZES, kind, "resize"), factor=factor, cubic_a=cubic_a, code_bits=code_bits)

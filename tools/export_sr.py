@@ -173,6 +173,8 @@ def main():
     parser.add_argument("--max-height", type=int, default=4320)
     parser.add_argument("--max-width", type=int, default=7680)
     args = parser.parse_args()
+    if args.floor and not 30 <= args.floor <= 65:
+        parser.error(f"--floor {args.floor:g}, expected 0 or 30 .. 65 dB")
     g = build(load(args.weights), load(args.route), args.name, args.max_height, args.max_width, args.floor)
     g.write(args.out)
     total = sum(block.bytes for block in g.blocks)
