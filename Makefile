@@ -185,7 +185,7 @@ UNIT_planning := $(filter $(PLANNING:%=src/%.c),$(LIBRARY_SOURCES))
 UNIT_running := $(filter-out $(UNIT_kernels) $(UNIT_ops) $(UNIT_planning) src/platform_posix.c,$(LIBRARY_SOURCES))
 LIBRARY_OBJECTS := $(UNITS:%=$(PLAIN)/obj/unit_%.o) $(call objects,$(filter-out $(foreach u,$(UNITS),$(UNIT_$(u))),$(LIBRARY_SOURCES)) $(CUDA_SOURCES))
 
-.PHONY: all demo test test-all test-build coverage test-asan test-ubsan test-tsan test-unsigned test-32 test-aarch64 mutants-cuda consumers bench bench-planning bench-preload amalgamate check size sweep soak mutants lint \
+.PHONY: all demo test test-all test-longer test-build coverage test-asan test-ubsan test-tsan test-unsigned test-32 test-aarch64 mutants-cuda consumers bench bench-planning bench-preload amalgamate check size sweep soak mutants lint \
         install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
@@ -317,6 +317,10 @@ test:
 	$(call later,$(SWEPT_WHOLE),with this sanitizer,sweep) \
 	BUILT=$$built BUILD='$(BUILD)' RUN='$(RUN)' PYTHON='$(PYTHON)' TIMEOUT='$(TIMEOUT)' JOBS='$(JOBS)' \
 	  sh tests/run.sh $(EMULATED_TESTS) $(TESTS)
+
+# What the first of these leaves out, but for the emulation.
+test-longer:
+	@$(MAKE) --no-print-directory test TEST='$(basename $(notdir $(LATER_LONG)))'
 
 test-all:
 	@$(MAKE) --no-print-directory test TIER=all

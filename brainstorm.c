@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6812e9cf81080f37ac69c5b971f91f9de6549ec54b434d162a87935686b0f4be
+ * sha256 of the parts: 1791d89d63743ac1af61734d231831d869351b0095d93fa75016c9dbbc7fc418
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -8514,7 +8514,7 @@ bs_status bs_graph_check(const bs_graph *graph, bs_error *error)
 {
     BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena?)");
+        return bs_fail(error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena, and its bs_graph_desc the limits?)");
     if (graph->status == BS_OK && graph->current_block != 0)
         return bs_fail(error, BS_ERROR_GRAPH, "block \"%.63s\" is begun and never ended (bs_block_end)",
                        graph->text + graph->blocks[graph->current_block].name);
@@ -8554,7 +8554,7 @@ const char *bs_graph_text(bs_graph *graph, const char *text)
 /* ------------------------------------------------------------------------------------------------ look-up */
 
 /* Mixes a number into a hash (the finaliser of splitmix64). */
-static uint64_t mix(uint64_t hash, int64_t number)
+BS_WRAPS static uint64_t mix(uint64_t hash, int64_t number)
 {
     uint64_t x = hash + (uint64_t)number + 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -8776,7 +8776,7 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
 /* -------------------------------------------------------------------------------------------------- names */
 
 /* Routers have names of their own. */
-static uint64_t named_hash(const char *name, bool router)
+BS_WRAPS static uint64_t named_hash(const char *name, bool router)
 {
     uint64_t hash = router;
     for (; *name; name++)
@@ -13521,7 +13521,7 @@ static bool source_infer(bs_infer *infer)
     for (int32_t i = 0; i < p->rank; i++) {
         infer->out[0].dims[i] = p->dim[i] == 0 ? -1 : source_dim_decode(infer->graph, p->dim[i]);
         if (infer->out[0].dims[i] < 0)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant or up to 1024 times a symbol", i);
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant or up to 1024 times one of the first 65535 symbols", i);
     }
     return true;
 }
@@ -18875,6 +18875,7 @@ typedef struct bs_value_plan {
     int32_t first, last;  /* time of definition and of last use, in its list (transient: global; scratch: the part's) */
     int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
     bool narrow;          /* f32 that a device keeps in f16 */
+    bool is_past;         /* something reads it as the number of tokens that caches hold */
     bs_bytes offset;
     bs_bytes row_bytes;
     int64_t rows;         /* that the storage holds */
@@ -18958,7 +18959,7 @@ struct bs_plan {
     bs_tier tier;
     int32_t threads;
     int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
-    int32_t max_instrs, max_parts, max_regions;
+    int32_t max_instrs;
     int32_t most_parts;       /* of a region */
     int32_t most_stage_units; /* of a stage */
     int32_t last_route;       /* at top level: the last instruction that decides; -1 none */
@@ -19665,6 +19666,18 @@ bs_bytes bs_plan_live_workspace(const bs_graph *graph)
     return bs_bytes_align(bs_bytes_array(3 * (int64_t)graph->n_nodes + graph->n_routers, sizeof(int32_t)));
 }
 
+static void find_pasts(bs_plan *plan)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        if (plan->node_live[n] && bs_node_is(node, &bs_op_state_append))
+            plan->values[bs_node_in(g, node)[2]].is_past = true;
+        if (plan->node_live[n] && bs_node_is(node, &bs_op_attention) && node->n_in == 6)
+            plan->values[bs_node_in(g, node)[5]].is_past = true;
+    }
+}
+
 bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
 {
     const int32_t nodes = plan->graph->n_nodes;
@@ -19675,6 +19688,7 @@ bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
         return false;
     find_followers(&l);
     find_live(&l);
+    find_pasts(plan);
     choose_orders(plan);
     spread_margins(plan);
     return rows_fit(plan, error) && cells_fit(plan, error) && cells_are_whole(plan, error) && margins_fit(plan, error);
@@ -20398,7 +20412,7 @@ bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit
 
 /* ---------------------------------------------------------------------------------------------- indexes */
 
-static uint32_t hash_of(int32_t a, int32_t b, int32_t c)
+BS_WRAPS static uint32_t hash_of(int32_t a, int32_t b, int32_t c)
 {
     uint64_t h = (uint32_t)a;
     h = (h ^ (h >> 29)) * 0x9E3779B97F4A7C15u + (uint32_t)b;
@@ -22487,8 +22501,6 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
     p->shared_bytes = bs_bytes_array(bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
     p->max_instrs = l.max_instrs;
-    p->max_parts = l.max_parts;
-    p->max_regions = l.max_regions;
     p->domains = (bs_domain_plan *)(void *)bs_bytes_at(memory, l.at_domains);
     p->routers = (bs_router_plan *)(void *)bs_bytes_at(memory, l.at_routers);
     p->parts = (bs_part *)(void *)bs_bytes_at(memory, l.at_parts);
@@ -22744,7 +22756,7 @@ bs_status bs_store_prepare(const bs_store *store, const bs_store_lane *lane, con
 typedef struct store_planner {
     bs_store *s;
     bs_error *error;
-    int32_t n_nodes, n_tensors, n_pieces;
+    int32_t n_tensors, n_pieces;
     bs_bytes chunk; /* bytes of the pieces of this unit */
 } store_planner;
 
@@ -22770,12 +22782,11 @@ static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_wei
 }
 
 /* All weights of a node lie in one record. */
-static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found)
+static bs_status find_node(store_planner *p, bs_store_node *found)
 {
     const bs_graph *g = p->s->plan->graph;
-    const bs_node *node = &g->nodes[n];
+    const bs_node *node = &g->nodes[found->node];
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    found->node = n;
     found->first_tensor = p->n_tensors;
     found->n_tensors = bs_op_get(node->op)->weights(g, node, specs);
     found->begin = bs_bytes_of(BS_BYTES_TOO_MANY);
@@ -22891,23 +22902,35 @@ static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
     return BS_OK;
 }
 
+/* Each unit gets its nodes, in their order. */
+static void deal_nodes(bs_store *s)
+{
+    const bs_plan *plan = s->plan;
+    int32_t first = 0;
+    for (int32_t u = 0; u < plan->n_units - 1; u++) {
+        s->units[u].first_node = first;
+        s->units[u].n_nodes = 0;
+        first += plan->units[u + 1].n_nodes;
+    }
+    for (int32_t n = 1; n < plan->graph->n_nodes; n++) {
+        if (plan->nodes[n].unit == 0 || plan->nodes[n].owner != n)
+            continue;
+        bs_store_unit *unit = &s->units[plan->nodes[n].unit - 1];
+        s->nodes[unit->first_node + unit->n_nodes++].node = n;
+    }
+}
+
 /* Finds the weights of all nodes of the unit; returns their bytes in *bytes. */
 static bs_status find_unit(store_planner *p, int32_t u, bs_bytes *bytes)
 {
-    bs_store *s = p->s;
-    bs_store_unit *unit = &s->units[u];
-    unit->first_node = p->n_nodes;
-    for (int32_t n = 1; n < s->plan->graph->n_nodes; n++) {
-        if (s->plan->nodes[n].unit != u + 1 || s->plan->nodes[n].owner != n)
-            continue;
-        bs_store_node *node = &s->nodes[p->n_nodes];
-        const bs_status status = find_node(p, n, node);
+    const bs_store_unit *unit = &p->s->units[u];
+    for (int32_t k = unit->first_node; k < unit->first_node + unit->n_nodes; k++) {
+        bs_store_node *node = &p->s->nodes[k];
+        const bs_status status = find_node(p, node);
         if (status != BS_OK)
             return status;
         *bytes = bs_bytes_add(*bytes, bs_bytes_sub(node->end, node->begin));
-        p->n_nodes++;
     }
-    unit->n_nodes = p->n_nodes - unit->first_node;
     return BS_OK;
 }
 
@@ -22934,8 +22957,9 @@ static bs_status plan_unit(store_planner *p, int32_t u)
 
 bs_status bs_store_plan(bs_store *s, bs_error *error)
 {
-    store_planner p = {s, error, 0, 0, 0, {0}};
+    store_planner p = {s, error, 0, 0, {0}};
     bs_status status = BS_OK;
+    deal_nodes(s);
     for (int32_t u = 0; u < s->plan->n_units - 1 && status == BS_OK; u++)
         status = plan_unit(&p, u);
     return status;
@@ -23797,25 +23821,12 @@ int64_t bs_segment_room(const bs_plan *plan, int32_t domain)
     return bs_dim_max(plan->graph, bs_segment_dim(plan->graph, domain)) + 1;
 }
 
-/* Whether node n reads `value` as the number of tokens that caches hold. */
-static bool reads_as_past(const bs_plan *plan, int32_t n, int32_t value)
-{
-    const bs_node *node = &plan->graph->nodes[n];
-    const int32_t *in = bs_node_in(plan->graph, node);
-    if (bs_node_is(node, &bs_op_state_append))
-        return in[2] == value;
-    return bs_node_is(node, &bs_op_attention) && node->n_in == 6 && in[5] == value;
-}
-
 int64_t bs_past_room(const bs_plan *plan, int32_t node)
 {
     const int32_t value = plan->graph->nodes[node].first_out;
-    if (!plan->node_live[node] || !bs_node_is(&plan->graph->nodes[node], &bs_op_input))
+    if (!plan->node_live[node] || !bs_node_is(&plan->graph->nodes[node], &bs_op_input) || !plan->values[value].is_past)
         return 0;
-    for (int32_t n = node + 1; n < plan->graph->n_nodes; n++)
-        if (plan->node_live[n] && reads_as_past(plan, n, value))
-            return bs_dim_max(plan->graph, plan->graph->values[value].dims[0]);
-    return 0;
+    return bs_dim_max(plan->graph, plan->graph->values[value].dims[0]);
 }
 
 /* -------------------------------------------------------------------------------------------------- begin */
@@ -25819,7 +25830,7 @@ static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
     memset(w, 0, sizeof *w);
     w->parts = bs_carve(c, parts, sizeof(int32_t));
     w->first_tile = bs_carve(c, parts ? parts + 1 : 0, sizeof(int32_t));
-    w->order = bs_carve(c, streams ? paths + 1 : 0, sizeof(int32_t));
+    w->order = bs_carve(c, streams ? paths : 0, sizeof(int32_t));
     w->units = bs_carve(c, streams ? parts : 0, sizeof(int32_t));
     w->spent = bs_carve(c, streams ? parts : 0, sizeof(uint64_t));
     w->needed = bs_carve(c, (uint64_t)p->most_stage_units, sizeof(int32_t));
@@ -26112,7 +26123,7 @@ static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_
     return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.profile: another session uses it");
 }
 
-/* The store plans its reads and starts its lanes last: nothing fails after that. */
+/* The store plans its reads and starts its lanes last; a profile that is in use is all that fails after that. */
 static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *staging, uint8_t *slots, bs_error *error)
 {
     s->platform = desc->platform ? desc->platform : bs_platform_default();
@@ -26176,6 +26187,8 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
         return NULL;
     }
     bs_plan_sizes(plan, &sizes);
+    if (desc->weights_of && !bs_plan_streams(plan))
+        sizes.staging = 0; /* nothing is read */
     const size_t mark[4] = {memory->persistent.used, memory->transient.used, memory->staging.used, memory->slots.used};
     bs_session *s = bs_session_carve(memory, plan, &sizes, !desc->weights_of, error);
     uint8_t *staging = s && sizes.staging ? bs_session_take(&memory->staging, sizes.staging, "reading weights", error) : NULL;
@@ -26321,7 +26334,7 @@ static bs_status check_strides(const bs_buffer *b, const char *name, bool writte
     int32_t order[BS_MAX_RANK], n = 0;
     uint64_t step[BS_MAX_RANK], reach = 0;
     for (int32_t i = 0; i < b->rank; i++) {
-        step[i] = b->stride[i] < 0 ? 0 - (uint64_t)b->stride[i] : (uint64_t)b->stride[i];
+        step[i] = b->stride[i] < 0 ? (uint64_t)-(b->stride[i] + 1) + 1 : (uint64_t)b->stride[i]; /* of INT64_MIN too */
         int32_t at = n++;
         for (; at > 0 && step[order[at - 1]] > step[i]; at--)
             order[at] = order[at - 1];

@@ -112,13 +112,15 @@
  *   bs_session_prediction_get lock them out for a moment; they belong to the session's one thread like everything else.
  *
  * LIMITS   Little-endian hosts. Segments do not nest, and what works across their rows (attention, reductions) stands outside
- *   routers: gather first. What is beyond a number below is refused with a message that names it, before anything runs.
+ *   routers: gather first. What is beyond a number below is refused with a message that names it, before anything runs (a
+ *   bs_graph_desc: bs_graph_bytes is 0 and bs_graph_create gives NULL).
  *     a value       rank 4, elements 2^40; a dimension 2^30, as are the cells of a domain and what a router chooses for them
  *     an op         operands 8, margin around a cell 2^20 pixels; fields: as the message says
- *     a graph       entries 2^24 of each table of bs_graph_desc (four times as many operands), text 2^30 bytes, paths 32767 of a
- *                   router and 2^28 of all, names 63 bytes
- *     a plan        bytes of an arena 2^46, threads 64, lanes 8, forces 16
- *     a model file  what its bytes can hold: entries 2^24 of each kind (keys, weights), symbols 65535; weight names 95 bytes
+ *     a graph       entries 2^24 of each table of bs_graph_desc (four times as many operands), text 2^30 bytes, symbols
+ *                   65535, paths 32767 of a router and 2^28 of all, names 63 bytes
+ *     a plan        bytes of activations, scratch of a thread and weights together 2^46, threads 64, lanes 8, forces 16
+ *     a model file  what its bytes can hold: entries 2^24 of each kind (keys, weights); weight names 95 bytes
+ *     a profile     routers 65536, units and stages 2^20, units of all stages 2^22; a replay units and stages 65536
  */
 #ifndef BRAINSTORM_H
 #define BRAINSTORM_H
@@ -881,8 +883,8 @@ typedef struct bs_session_desc {
     bs_profile *profile;         /* what happens is recorded here; NULL: not. Used by one session. */
     bs_device *device;           /* for plans of BS_TIER_CUDA: what bs_cuda_open gave */
     /* Another session of the same plan (on the same device), or NULL. This one then reads the other's prepared resident weights
-     * instead of making its own: it takes bs_sizes.weights bytes less. The other must be closed after it. Both may run at once.
-     * Slots of streamed weights are each session's own. */
+     * instead of making its own: it takes bs_sizes.weights bytes less, and no staging where nothing streams. The other must be
+     * closed after it. Both may run at once. Slots of streamed weights are each session's own. */
     const bs_session *weights_of;
     void *cuda_stream;           /* a cudaStream_t that runs are queued on (CUDA, below); NULL: one of the session's own */
 } bs_session_desc;

@@ -130,7 +130,7 @@ bs_status bs_graph_check(const bs_graph *graph, bs_error *error)
 {
     BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena?)");
+        return bs_fail(error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena, and its bs_graph_desc the limits?)");
     if (graph->status == BS_OK && graph->current_block != 0)
         return bs_fail(error, BS_ERROR_GRAPH, "block \"%.63s\" is begun and never ended (bs_block_end)",
                        graph->text + graph->blocks[graph->current_block].name);
@@ -170,7 +170,7 @@ const char *bs_graph_text(bs_graph *graph, const char *text)
 /* ------------------------------------------------------------------------------------------------ look-up */
 
 /* Mixes a number into a hash (the finaliser of splitmix64). */
-static uint64_t mix(uint64_t hash, int64_t number)
+BS_WRAPS static uint64_t mix(uint64_t hash, int64_t number)
 {
     uint64_t x = hash + (uint64_t)number + 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
@@ -392,7 +392,7 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
 /* -------------------------------------------------------------------------------------------------- names */
 
 /* Routers have names of their own. */
-static uint64_t named_hash(const char *name, bool router)
+BS_WRAPS static uint64_t named_hash(const char *name, bool router)
 {
     uint64_t hash = router;
     for (; *name; name++)

@@ -286,8 +286,6 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
     p->shared_bytes = bs_bytes_array(bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
     p->max_instrs = l.max_instrs;
-    p->max_parts = l.max_parts;
-    p->max_regions = l.max_regions;
     p->domains = (bs_domain_plan *)(void *)bs_bytes_at(memory, l.at_domains);
     p->routers = (bs_router_plan *)(void *)bs_bytes_at(memory, l.at_routers);
     p->parts = (bs_part *)(void *)bs_bytes_at(memory, l.at_parts);

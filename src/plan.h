@@ -25,6 +25,7 @@ typedef struct bs_value_plan {
     int32_t first, last;  /* time of definition and of last use, in its list (transient: global; scratch: the part's) */
     int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
     bool narrow;          /* f32 that a device keeps in f16 */
+    bool is_past;         /* something reads it as the number of tokens that caches hold */
     bs_bytes offset;
     bs_bytes row_bytes;
     int64_t rows;         /* that the storage holds */
@@ -108,7 +109,7 @@ struct bs_plan {
     bs_tier tier;
     int32_t threads;
     int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
-    int32_t max_instrs, max_parts, max_regions;
+    int32_t max_instrs;
     int32_t most_parts;       /* of a region */
     int32_t most_stage_units; /* of a stage */
     int32_t last_route;       /* at top level: the last instruction that decides; -1 none */

@@ -386,6 +386,18 @@ bs_bytes bs_plan_live_workspace(const bs_graph *graph)
     return bs_bytes_align(bs_bytes_array(3 * (int64_t)graph->n_nodes + graph->n_routers, sizeof(int32_t)));
 }
 
+static void find_pasts(bs_plan *plan)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        if (plan->node_live[n] && bs_node_is(node, &bs_op_state_append))
+            plan->values[bs_node_in(g, node)[2]].is_past = true;
+        if (plan->node_live[n] && bs_node_is(node, &bs_op_attention) && node->n_in == 6)
+            plan->values[bs_node_in(g, node)[5]].is_past = true;
+    }
+}
+
 bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
 {
     const int32_t nodes = plan->graph->n_nodes;
@@ -396,6 +408,7 @@ bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
         return false;
     find_followers(&l);
     find_live(&l);
+    find_pasts(plan);
     choose_orders(plan);
     spread_margins(plan);
     return rows_fit(plan, error) && cells_fit(plan, error) && cells_are_whole(plan, error) && margins_fit(plan, error);

@@ -68,7 +68,7 @@ bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit
 
 /* ---------------------------------------------------------------------------------------------- indexes */
 
-static uint32_t hash_of(int32_t a, int32_t b, int32_t c)
+BS_WRAPS static uint32_t hash_of(int32_t a, int32_t b, int32_t c)
 {
     uint64_t h = (uint32_t)a;
     h = (h ^ (h >> 29)) * 0x9E3779B97F4A7C15u + (uint32_t)b;

@@ -15,25 +15,12 @@ int64_t bs_segment_room(const bs_plan *plan, int32_t domain)
     return bs_dim_max(plan->graph, bs_segment_dim(plan->graph, domain)) + 1;
 }
 
-/* Whether node n reads `value` as the number of tokens that caches hold. */
-static bool reads_as_past(const bs_plan *plan, int32_t n, int32_t value)
-{
-    const bs_node *node = &plan->graph->nodes[n];
-    const int32_t *in = bs_node_in(plan->graph, node);
-    if (bs_node_is(node, &bs_op_state_append))
-        return in[2] == value;
-    return bs_node_is(node, &bs_op_attention) && node->n_in == 6 && in[5] == value;
-}
-
 int64_t bs_past_room(const bs_plan *plan, int32_t node)
 {
     const int32_t value = plan->graph->nodes[node].first_out;
-    if (!plan->node_live[node] || !bs_node_is(&plan->graph->nodes[node], &bs_op_input))
+    if (!plan->node_live[node] || !bs_node_is(&plan->graph->nodes[node], &bs_op_input) || !plan->values[value].is_past)
         return 0;
-    for (int32_t n = node + 1; n < plan->graph->n_nodes; n++)
-        if (plan->node_live[n] && reads_as_past(plan, n, value))
-            return bs_dim_max(plan->graph, plan->graph->values[value].dims[0]);
-    return 0;
+    return bs_dim_max(plan->graph, plan->graph->values[value].dims[0]);
 }
 
 /* -------------------------------------------------------------------------------------------------- begin */

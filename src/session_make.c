@@ -146,7 +146,7 @@ static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_
     return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.profile: another session uses it");
 }
 
-/* The store plans its reads and starts its lanes last: nothing fails after that. */
+/* The store plans its reads and starts its lanes last; a profile that is in use is all that fails after that. */
 static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *staging, uint8_t *slots, bs_error *error)
 {
     s->platform = desc->platform ? desc->platform : bs_platform_default();
@@ -210,6 +210,8 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
         return NULL;
     }
     bs_plan_sizes(plan, &sizes);
+    if (desc->weights_of && !bs_plan_streams(plan))
+        sizes.staging = 0; /* nothing is read */
     const size_t mark[4] = {memory->persistent.used, memory->transient.used, memory->staging.used, memory->slots.used};
     bs_session *s = bs_session_carve(memory, plan, &sizes, !desc->weights_of, error);
     uint8_t *staging = s && sizes.staging ? bs_session_take(&memory->staging, sizes.staging, "reading weights", error) : NULL;

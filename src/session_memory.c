@@ -63,7 +63,7 @@ static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
     memset(w, 0, sizeof *w);
     w->parts = bs_carve(c, parts, sizeof(int32_t));
     w->first_tile = bs_carve(c, parts ? parts + 1 : 0, sizeof(int32_t));
-    w->order = bs_carve(c, streams ? paths + 1 : 0, sizeof(int32_t));
+    w->order = bs_carve(c, streams ? paths : 0, sizeof(int32_t));
     w->units = bs_carve(c, streams ? parts : 0, sizeof(int32_t));
     w->spent = bs_carve(c, streams ? parts : 0, sizeof(uint64_t));
     w->needed = bs_carve(c, (uint64_t)p->most_stage_units, sizeof(int32_t));

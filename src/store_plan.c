@@ -10,7 +10,7 @@
 typedef struct store_planner {
     bs_store *s;
     bs_error *error;
-    int32_t n_nodes, n_tensors, n_pieces;
+    int32_t n_tensors, n_pieces;
     bs_bytes chunk; /* bytes of the pieces of this unit */
 } store_planner;
 
@@ -36,12 +36,11 @@ static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_wei
 }
 
 /* All weights of a node lie in one record. */
-static bs_status find_node(store_planner *p, int32_t n, bs_store_node *found)
+static bs_status find_node(store_planner *p, bs_store_node *found)
 {
     const bs_graph *g = p->s->plan->graph;
-    const bs_node *node = &g->nodes[n];
+    const bs_node *node = &g->nodes[found->node];
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    found->node = n;
     found->first_tensor = p->n_tensors;
     found->n_tensors = bs_op_get(node->op)->weights(g, node, specs);
     found->begin = bs_bytes_of(BS_BYTES_TOO_MANY);
@@ -157,23 +156,35 @@ static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
     return BS_OK;
 }
 
+/* Each unit gets its nodes, in their order. */
+static void deal_nodes(bs_store *s)
+{
+    const bs_plan *plan = s->plan;
+    int32_t first = 0;
+    for (int32_t u = 0; u < plan->n_units - 1; u++) {
+        s->units[u].first_node = first;
+        s->units[u].n_nodes = 0;
+        first += plan->units[u + 1].n_nodes;
+    }
+    for (int32_t n = 1; n < plan->graph->n_nodes; n++) {
+        if (plan->nodes[n].unit == 0 || plan->nodes[n].owner != n)
+            continue;
+        bs_store_unit *unit = &s->units[plan->nodes[n].unit - 1];
+        s->nodes[unit->first_node + unit->n_nodes++].node = n;
+    }
+}
+
 /* Finds the weights of all nodes of the unit; returns their bytes in *bytes. */
 static bs_status find_unit(store_planner *p, int32_t u, bs_bytes *bytes)
 {
-    bs_store *s = p->s;
-    bs_store_unit *unit = &s->units[u];
-    unit->first_node = p->n_nodes;
-    for (int32_t n = 1; n < s->plan->graph->n_nodes; n++) {
-        if (s->plan->nodes[n].unit != u + 1 || s->plan->nodes[n].owner != n)
-            continue;
-        bs_store_node *node = &s->nodes[p->n_nodes];
-        const bs_status status = find_node(p, n, node);
+    const bs_store_unit *unit = &p->s->units[u];
+    for (int32_t k = unit->first_node; k < unit->first_node + unit->n_nodes; k++) {
+        bs_store_node *node = &p->s->nodes[k];
+        const bs_status status = find_node(p, node);
         if (status != BS_OK)
             return status;
         *bytes = bs_bytes_add(*bytes, bs_bytes_sub(node->end, node->begin));
-        p->n_nodes++;
     }
-    unit->n_nodes = p->n_nodes - unit->first_node;
     return BS_OK;
 }
 
@@ -200,8 +211,9 @@ static bs_status plan_unit(store_planner *p, int32_t u)
 
 bs_status bs_store_plan(bs_store *s, bs_error *error)
 {
-    store_planner p = {s, error, 0, 0, 0, {0}};
+    store_planner p = {s, error, 0, 0, {0}};
     bs_status status = BS_OK;
+    deal_nodes(s);
     for (int32_t u = 0; u < s->plan->n_units - 1 && status == BS_OK; u++)
         status = plan_unit(&p, u);
     return status;

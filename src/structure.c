@@ -66,7 +66,7 @@ static bool source_infer(bs_infer *infer)
     for (int32_t i = 0; i < p->rank; i++) {
         infer->out[0].dims[i] = p->dim[i] == 0 ? -1 : source_dim_decode(infer->graph, p->dim[i]);
         if (infer->out[0].dims[i] < 0)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant or up to 1024 times a symbol", i);
+            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant or up to 1024 times one of the first 65535 symbols", i);
     }
     return true;
 }

@@ -69,7 +69,7 @@ static void rows_of_graph(void)
           bs_input(g, "i", BS_F32, BS_SHAPE1(((int64_t)1 << 30) + 1)));
     WRONG(BS_ERROR_SHAPE, "input \"i\": the result [1073741824, 1073741824] has more than 2^40 elements",
           bs_input(g, "i", BS_F32, BS_SHAPE2(1 << 30, 1 << 30)));
-    WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times a symbol",
+    WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times one of the first 65535 symbols",
           bs_input(g, "i", BS_F32, BS_SHAPE1(bs_times(g, f->h, 2000))));
     WRONG(BS_ERROR_SHAPE, "symbol \"S\": its maximum is 0, expected 1 .. 2^30", bs_symbol(g, "S", 0));
     WRONG(BS_ERROR_SHAPE, "symbol \"S\": its maximum is 2147483648, expected 1 .. 2^30", bs_symbol(g, "S", (int64_t)1 << 31));
@@ -121,11 +121,11 @@ static void rows_of_graph(void)
     WRONG(BS_ERROR_ARGUMENT, "input \"i\": dtype is -1, expected 0 .. 6", bs_input(g, "i", (bs_dtype)-1, BS_SHAPE1(4)));
     WRONG(BS_ERROR_ARGUMENT, "input \"i\": rank is -2147483648, expected 1 .. 4",
           bs_input(g, "i", BS_F32, bs_shape_of(INT32_MIN, 1, 1, 1, 1)));
-    WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times a symbol",
+    WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times one of the first 65535 symbols",
           bs_graph_add(g, bs_op_index("input"), NULL, 0, &(source_params){"i", BS_F32, 1, {-9}}));
-    WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times a symbol",
+    WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times one of the first 65535 symbols",
           bs_graph_add(g, bs_op_index("input"), NULL, 0, &(source_params){"i", BS_F32, 1, {INT32_MIN}}));
-    WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times a symbol",
+    WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times one of the first 65535 symbols",
           bs_graph_add(g, bs_op_index("input"), NULL, 0, &(source_params){"i", BS_F32, 1, {0}}));
     WRONG(BS_ERROR_SHAPE,
           "pixel_shuffle: a dimension would be (n<=33554432 * 64 -2147483584) / 1, expected numbers of 2^30 at most, and "
@@ -145,11 +145,11 @@ static void rows_of_graph(void)
     WRONG(BS_ERROR_GRAPH, "add: 1 operands, expected 2 .. 2", bs_graph_add(g, bs_op_index("add"), &f->line.id, 1, NULL));
     WRONG(BS_ERROR_GRAPH, "scatter \"s\": 0 operands, expected 1 .. 1",
           bs_graph_add(g, bs_op_index("scatter"), NULL, 0, &(router_params){"s", 1, 0}));
-    WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times a symbol",
+    WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times one of the first 65535 symbols",
           bs_input(g, "i", BS_F32, BS_SHAPE1(handle_of(f, 2, 0, 1))));
-    WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times a symbol",
+    WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times one of the first 65535 symbols",
           bs_input(g, "i", BS_F32, BS_SHAPE1(handle_of(f, 1, 1, 1))));
-    WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times a symbol",
+    WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times one of the first 65535 symbols",
           bs_input(g, "i", BS_F32, BS_SHAPE1(handle_of(f, 2, 0, 2))));
     WRONG(BS_ERROR_SHAPE, "state_write: f32 [] is written to state \"state\" of f32 [2, H<=64, W<=48]",
           bs_state_write(g, f->state, bs_constant(g, "one", BS_F32, bs_shape_of(0, 0, 0, 0, 0))));
@@ -556,7 +556,7 @@ static void test_table_limits(void)
 
     bs_error error;
     bs_graph_check(NULL, &error);
-    message_is(&error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena?)");
+    message_is(&error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena, and its bs_graph_desc the limits?)");
 
     char name[BS_MAX_NAME + 1];
     memset(name, 'n', sizeof name);

@@ -98,7 +98,7 @@ static void rows_of_arenas(void)
     bs_plan_create(NULL, g, NULL, &error);
     message_is(&error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
     bs_plan_create(&arena, NULL, NULL, &error);
-    message_is(&error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena?)");
+    message_is(&error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena, and its bs_graph_desc the limits?)");
     plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_SCALAR, .slot_bytes = 64}, BS_ERROR_ARENA,
                "arena slots: block \"large\" needs 896 bytes, 64 are free");
 }
