@@ -3,6 +3,7 @@
 # sources, what changes is built, and the test that must notice is run.
 #
 # A line of LIST: name|file|test that must notice|how it is built: plain, asan or tsan|what sed -E does to the file.
+# No two have one name; one that changes nothing survived.
 # Says `caught NAME by TEST (tool)` or `SURVIVED NAME`, and ends with `N passed, N failed`. Without a fault all tests must pass
 # first. A fault is caught by a failed check, a report of a sanitizer, a crash, or by no end ten times as long after what the test took
 # without it, and $PATIENCE seconds more [30]; that is said, since a busy machine is slow too. $BUILD is where it works [build]; $JOBS
@@ -16,6 +17,8 @@ work=$BUILD/$(basename "$list" .txt)
 unset MAKEFLAGS MFLAGS MAKEOVERRIDES MAKELEVEL
 export TSAN_OPTIONS="halt_on_error=1 ${TSAN_OPTIONS:-}"
 
+twice=$(grep -v '^ *\(#\|$\)' "$list" | cut -d '|' -f 1 | sort | uniq -d)
+[ -z "$twice" ] || { echo "in $list two faults have one name: $twice"; echo '0 passed, 1 failed'; exit 1; }
 for name; do
     grep -q "^$name|" "$list" || { echo "no fault is named $name"; echo '0 passed, 1 failed'; exit 1; }
 done

@@ -44,8 +44,10 @@ cuda="${CUDA_HOME:-/usr/local/cuda}/include"
 if have g++ && [ -f "$cuda/cuda_runtime.h" ]; then
     for flags in -ffast-math -Ofast; do
         check "brainstorm_cuda.cu is refused, g++ $flags" refused g++ -x c++ -std=c++14 -DBS_CUDA_CPU -Itests/cuda_cpu -I"$cuda" $flags \
-            -E brainstorm.c -o /dev/nulluda.cu
+            -E brainstorm_cuda.cu -o /dev/null
     done
+    check "brainstorm_cuda.cu is taken, g++ -O3" taken g++ -x c++ -std=c++14 -DBS_CUDA_CPU -Itests/cuda_cpu -I"$cuda" -O3 \
+        -E brainstorm_cuda.cu -o /dev/null
 else
     skip "brainstorm_cuda.cu (no g++, or no CUDA headers in $cuda)"
 fi

@@ -148,9 +148,17 @@ static void test_states(void)
         check(p && place_of(p, s.stored) == BS_PLACE_STATE && fills_of(p) == (residual != 0), "written in place, cells without a path %s",
               kept[residual]);
     }
+    states copied = states_new(2);
+    bs_state_write(copied.g, copied.two, copied.frame);
+    const bs_plan *p = plan_of(copied.g, NULL);
+    if (p)
+        bs_plan_report(p, report, sizeof report);
+    const char *last = p ? strstr(report, "[end] store") : NULL;
+    check(last && !strstr(last, "[t") && !strstr(report, "[t1073741823]") && !strstr(report, "[t1073741824]"),
+          "what is written when all else is done stands last in the report, as [end]");
     states s = states_new(2);
     bs_state_write(s.g, s.two, s.one);
-    const bs_plan *p = plan_of(s.g, NULL);
+    p = plan_of(s.g, NULL);
     check(p && place_of(p, s.one) == BS_PLACE_TRANSIENT && place_of(p, s.stored) != BS_PLACE_STATE,
           "a state that is copied to another as it was is not written in place");
 
