@@ -123,6 +123,29 @@ def test_header_awaited():
     check("... and leaves nothing", not os.path.exists(at("out.y4m")))
 
 
+def test_nothing_written(clip):
+    """A signal while the weights are read, slowly: results that are there stay, whatever is recorded."""
+    sr = ["out.y4m", "stats.json", "map.y4m", "run.bsp", "run.json"]
+    recorded = ["--profile", at(sr[3]), "--trace", at(sr[4])]
+    video = doubling("--throttle", "300K", "--stats", at(sr[1]), "--map", at(sr[2]), *recorded, clip, at(sr[0]))
+    text = [*program("moe_text"), "--model", TEXT_MODEL, "--throttle", "5M", *recorded]
+    for name, command, files in (("video_sr", video, sr), ("moe_text", text, sr[3:])):
+        for old in (True, False):
+            for file in files if old else ():
+                with open(at(file), "w") as out:
+                    out.write("old")
+            run = Run(command, stdout=subprocess.DEVNULL)
+            run.asleep(lambda: True)
+            ends_by(f"{name} loads", run, signal.SIGTERM, "stopped by a signal; nothing was written")
+            for file in files:
+                if not old:
+                    check(f"... and leaves no {file}", not os.path.exists(at(file)))
+                    continue
+                with open(at(file), "rb") as kept:
+                    check(f"... and the old {file} is there", kept.read() == b"old")
+                os.unlink(at(file))
+
+
 def held(descriptor):
     """Bytes in a pipe."""
     count = array.array("i", [0])
@@ -348,6 +371,7 @@ def main():
     clip = at("clip.y4m")
     subprocess.run([*program("demo_clip"), "--quiet", "--frames", str(FRAMES), "--width", str(W), "--height", str(H), clip], check=True)
     test_header_awaited()
+    test_nothing_written(clip)
     test_full_pipe(clip)
     test_between_frames(clip)
     test_any_time()
