@@ -102,18 +102,21 @@ def doubling(*arguments):
 
 
 def test_header_awaited():
-    for number in SIGNALS:
+    head = f"YUV4MPEG2 W{W} H{H} F25:1 C420jpeg\n".encode()
+    cases = [(number, "a header", b"") for number in SIGNALS] + [(signal.SIGTERM, "its first frame", head + b"FRAME\n" + bytes(999))]
+    for number, what, sent in cases:
         for name, command in (("video_sr", doubling("-", at("out.y4m"))), ("halve", [*program("halve"), "--quiet", "-", at("out.y4m")])):
             with open(at("out.y4m"), "w") as file:
                 file.write("old")
             reading, writing = os.pipe()
             run = Run(command, stdin=reading)
             os.close(reading)
+            os.write(writing, sent)
             run.asleep(lambda: True)
-            ends_by(f"{name} awaits a header", run, number)
+            ends_by(f"{name} awaits {what}", run, number)
             os.close(writing)
-            with open(at("out.y4m")) as file:
-                check("... and the old output is there", file.read() == "old")
+            with open(at("out.y4m"), "rb") as file:
+                check("... and the old output is there", file.read() == b"old")
     os.unlink(at("out.y4m"))
     fifo = at("fifo")
     os.mkfifo(fifo)
