@@ -13,9 +13,18 @@
 
 /* ------------------------------------------------------------------------------------------------ making one */
 
+static int32_t most_of_a_stage(const bs_stream_facts *f)
+{
+    int32_t most = 0;
+    for (int32_t j = 0; j < f->n_stages; j++)
+        most = bs_max_i32(most, f->stages[j].n_units);
+    return most;
+}
+
 static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
 {
     const uint64_t units = (uint64_t)f->n_units, stages = (uint64_t)f->n_stages, uses = (uint64_t)f->n_uses;
+    const uint64_t most = (uint64_t)most_of_a_stage(f);
     s->slots = bs_carve(c, units, sizeof *s->slots);
     s->stages = bs_carve(c, stages, sizeof *s->stages);
     s->rate = bs_carve(c, uses, sizeof *s->rate);
@@ -23,7 +32,9 @@ static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
     s->interval = bs_carve(c, uses, sizeof *s->interval);
     s->deviation = bs_carve(c, uses, sizeof *s->deviation);
     s->needed_at = bs_carve(c, uses, sizeof *s->needed_at);
-    s->score = bs_carve(c, uses, sizeof *s->score);
+    s->score = bs_carve(c, most, sizeof *s->score);
+    s->follows = bs_carve(c, most, sizeof *s->follows);
+    s->ranked = bs_carve(c, most, sizeof *s->ranked);
     s->chosen = bs_carve(c, uses, 1);
     s->expected = bs_carve(c, uses, 1);
     s->distance = bs_carve(c, units, sizeof *s->distance);
@@ -64,6 +75,7 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
         s->slots[u].evicted_for = -1;
     s->miss_rate = 1; /* until it is known that visits do not wait, guesses stand in their way */
     s->stage = -1;
+    s->following = -1;
     s->window_end = STREAM_WINDOW;
     s->pause_visits = STREAM_WINDOW;
     bs_predict_distances(s);
@@ -133,9 +145,10 @@ static void demand(bs_stream *s, int32_t unit, uint64_t now)
     if (slot->evicted_for >= 0 && !s->slots[slot->evicted_for].guess_used)
         lose(s, bs_stream_load_ns(s, unit) * (slot->outcome == BS_USE_MISS ? 1 : 0.5));
     slot->evicted_for = -1;
-    for (int32_t i = 0; i < s->n_needed; i++)
-        if (s->needed[i] == unit)
-            return; /* for the second time in one visit */
+    s->served = 0; /* what it served may be asked for again */
+    if (slot->listed)
+        return; /* for the second time in one visit */
+    slot->listed = true;
     s->needed[s->n_needed++] = unit;
 }
 
@@ -255,8 +268,8 @@ void bs_stream_release(bs_stream *s, int32_t unit)
 void bs_stream_leave(bs_stream *s)
 {
     for (int32_t i = 0; i < s->n_needed; i++)
-        s->slots[s->needed[i]].needed = false;
-    s->n_needed = 0;
+        s->slots[s->needed[i]].needed = s->slots[s->needed[i]].listed = false;
+    s->n_needed = s->served = 0;
 }
 
 void bs_stream_stall(bs_stream *s, uint64_t now)
@@ -298,7 +311,9 @@ bool bs_stream_issue(bs_stream *s, int32_t unit, bs_stream_chunk *chunk)
 static bool next_demand(bs_stream *s, uint64_t now, bs_stream_chunk *chunk, bool *waiting)
 {
     *waiting = false;
-    for (int32_t i = 0; i < s->n_needed; i++) {
+    while (s->served < s->n_needed && !outstanding(&s->slots[s->needed[s->served]]))
+        s->served++;
+    for (int32_t i = s->served; i < s->n_needed; i++) {
         const int32_t unit = s->needed[i];
         const bs_slot *slot = &s->slots[unit];
         bs_bytes offset;

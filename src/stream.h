@@ -39,16 +39,18 @@ typedef enum bs_slot_state {
 
 typedef struct bs_slot {
     bs_slot_state state;
+    bs_status failed;
     bs_bytes offset;     /* in the slots arena, unless absent */
     int32_t pins, issued, done, in_flight;
     bool needed;  /* by the visit in progress, and not yet taken */
+    bool listed;  /* in its list of needs, taken or not */
+    bool asked;   /* scratch of predictors: the visit that they learn from needs it */
     bool guessed; /* a guess began this load, and nothing used it yet */
-    int32_t evicted_for;   /* the guess that took its place; -1 none */
     bool guess_used;       /* the last guess of this unit was right */
+    bool spoiled;          /* a chunk of this load failed */
+    int32_t evicted_for;   /* the guess that took its place; -1 none */
+    bs_use outcome;        /* of the visit in progress */
     uint64_t guess_visit;  /* of the last guess of it: guesses do not chase each other within one */
-    bool spoiled; /* a chunk of this load failed */
-    bs_use outcome; /* of the visit in progress */
-    bs_status failed;
     uint64_t last_use; /* in takes */
     double frequency;  /* of uses, older ones counting less */
     uint64_t silent_until; /* visits: reads failed, so it is not guessed */
@@ -89,8 +91,12 @@ typedef struct bs_stream {
     uint64_t *needed_at;    /* [uses] the visit of its stage that needed it last, from 1; 0 none */
     uint8_t *chosen;        /* [uses] by the last visit */
     uint8_t *expected;      /* [uses] by look-ahead, of the next visit: 1 + strength; 0 not */
-    double *score;          /* [uses] scratch of predictors */
-    int32_t *distance;      /* [units] stages until the next visit that may need it, 1 = the next one */
+    double *score;          /* [most units of a stage] scratch: how likely each is */
+    int32_t *ranked;        /* [most units of a stage] scratch: a heap of those that may be chosen, by score */
+    int32_t n_ranked;
+    double *follows;        /* [most units of a stage] how likely `following` needs each by what was chosen before it */
+    int32_t following;      /* the routed stage after that of the visit, when its table is asked; -1 none */
+    int32_t *distance;      /* [units] stages until the next visit that may need it, 1 = the next one; 0: no stage does */
     int32_t *next_use;      /* [units] index in `uses` of that visit */
     int32_t *needed;        /* [units] of the visit in progress, in order */
     int32_t *present;       /* [n_present] units that have an extent, ascending */
@@ -99,6 +105,7 @@ typedef struct bs_stream {
     uint16_t *transitions;
     const int64_t *future;  /* replay: [units] the visit that will in fact need it next, for BS_POLICY_BELADY */
     int32_t n_needed;
+    int32_t served;         /* so many of them, from the first on, are there, or failed */
     int32_t stage;          /* of the visit in progress or the last one; -1 none yet */
     uint64_t visits, takes;
     uint64_t visit_ns, stalled_ns; /* when the visit began; stalls since */
@@ -184,8 +191,12 @@ double bs_predict_use(const bs_stream *stream, int32_t stage, int32_t use);
 double bs_predict_visits(const bs_stream *stream, int32_t stage, int32_t use);
 /* Compares what was expected of this visit with what it needs, and learns from it. */
 void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count);
-/* From the stage of the visit: how far each unit's next use is. */
+/* From the stage of the visit: how far each unit's next use is, and what its choices say of the next router's. */
 void bs_predict_distances(bs_stream *stream);
+/* Choosing by score: those of `ranked` are put in order, then taken one after the other, the highest score first and of equal
+ * ones the first; -1: no more. They are counted from their stage's first use. */
+void bs_rank_begin(bs_stream *stream);
+int32_t bs_rank_next(bs_stream *stream);
 /* Gives routed stages their tables of transitions, unless stages is NULL; returns the bytes of all. */
 bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
 

@@ -47,7 +47,7 @@ static double damage(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_
     double ns = 0;
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         const int32_t far = s->distance[u];
-        const double needed = bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
+        const double needed = far == 0 ? 0 : bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
         const bool spent = s->slots[u].guessed; /* its load would be for nothing */
         if (far <= ahead && needed >= p)
             return (double)INFINITY; /* it is needed sooner, and no less likely */
@@ -56,10 +56,9 @@ static double damage(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_
     return ns;
 }
 
-/* The next visit's demand waits for a chunk of a wrong guess that is still being read then. */
-static double delay(const bs_stream *s, int32_t unit, uint64_t now)
+/* The next visit's demand, `until` from now, waits for a chunk of a wrong guess that is still being read then. */
+static double delay(const bs_stream *s, int32_t unit, double until)
 {
-    const double until = time_until(s, 1, now);
     const double read = bs_stream_read_ns(s, unit), chunk = read / s->facts.units[unit].n_chunks;
     return s->miss_rate * (chunk > until ? chunk - until : read > until ? chunk / 2 : 0);
 }
@@ -80,19 +79,30 @@ static bool find_place(bs_stream *s, bs_bytes bytes, guess_place *place)
     return place->found;
 }
 
-static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_t use, bool may_evict, uint64_t now, guess_place *place,
-                              bs_stream_chunk *chunk)
+/* When guesses for a stage are weighed: none of it changes while one after the other is tried. */
+typedef struct guess_time {
+    uint64_t now;
+    int32_t ahead;
+    double next, until; /* time until the next visit, and until that of the stage */
+} guess_time;
+
+/* Whether there is anything of the unit to read for a visit that far ahead. */
+static bool may_be_guessed(const bs_stream *s, int32_t unit, int32_t ahead)
 {
-    const int32_t unit = s->facts.uses[use];
+    const bs_slot *slot = &s->slots[unit];
+    return slot->state != BS_SLOT_READY && slot->state != BS_SLOT_DROPPED && s->visits >= slot->silent_until && s->distance[unit] == ahead &&
+           (slot->state != BS_SLOT_LOADING || slot->issued < s->facts.units[unit].n_chunks);
+}
+
+/* p: how likely the unit is needed then. */
+static guess_result try_guess(bs_stream *s, int32_t unit, double p, const guess_time *t, bool may_evict, guess_place *place, bs_stream_chunk *chunk)
+{
     const bs_slot *slot = &s->slots[unit];
     const bool begun = slot->state == BS_SLOT_LOADING;
-    if (slot->state == BS_SLOT_READY || slot->state == BS_SLOT_DROPPED || s->visits < slot->silent_until ||
-        s->distance[unit] != ahead || (begun && slot->issued == s->facts.units[unit].n_chunks))
-        return GUESS_NOT_WORTH;
-    const double until = time_until(s, ahead, now), read = bs_stream_load_ns(s, unit), p = bs_predict_use(s, stage, use);
-    const double in_the_way = delay(s, unit, now) * (ahead == 1 ? 1 - p : 1); /* also when it is right, but for later */
-    const bool known = p > STREAM_LIKELY || !isinf(until); /* how long stages take: what may be wrong waits for that */
-    const double hidden = !known ? 0 : read < until ? read : until;
+    const double read = bs_stream_load_ns(s, unit);
+    const double in_the_way = delay(s, unit, t->next) * (t->ahead == 1 ? 1 - p : 1); /* also when it is right, but for later */
+    const bool known = p > STREAM_LIKELY || !isinf(t->until); /* how long stages take: what may be wrong waits for that */
+    const double hidden = !known ? 0 : read < t->until ? read : t->until;
     const double worth = p * hidden - in_the_way;
     if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits))
         return GUESS_NOT_WORTH;
@@ -100,27 +110,31 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
         return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
     const bs_bytes bytes = s->facts.units[unit].slot_bytes;
     if (!find_place(s, bytes, place) || (!may_evict && bs_slots_overlap(s, place->offset, bytes, -1) >= 0) ||
-        worth <= (1 - p) * STREAM_MARGIN * hidden + damage(s, place->offset, bytes, ahead, p))
+        worth <= (1 - p) * STREAM_MARGIN * hidden + damage(s, place->offset, bytes, t->ahead, p))
         return GUESS_NO_ROOM;
-    bs_slots_begin(s, unit, place->offset, true, now);
+    bs_slots_begin(s, unit, place->offset, true, t->now);
     return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
 }
 
-/* The likeliest unit of a stage that has not been tried; score: scratch, -1 = tried. */
-static int32_t likeliest(bs_stream *s, const bs_stream_stage *stage)
+/* Puts what may be guessed of a stage in order. False: nothing. */
+static bool rank_guesses(bs_stream *s, int32_t stage, int32_t ahead)
 {
-    int32_t best = -1;
-    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
-        if (s->score[k] >= 0 && (best < 0 || s->score[k] > s->score[best]))
-            best = k;
-    return best;
+    const bs_stream_stage *facts = &s->facts.stages[stage];
+    s->n_ranked = 0;
+    for (int32_t k = 0; k < facts->n_units; k++) {
+        if (!may_be_guessed(s, s->facts.uses[facts->first_unit + k], ahead))
+            continue;
+        s->score[k] = bs_predict_use(s, stage, facts->first_unit + k);
+        s->ranked[s->n_ranked++] = k;
+    }
+    bs_rank_begin(s);
+    return s->n_ranked > 0;
 }
 
 /* Whether some need that is likely would have to wait if storage did nothing until the next visit. Before that, reading it would
  * only evict earlier than necessary, and so something that is needed sooner (the "forestall" rule of Kimbrel et al., 1996). */
-static bool is_pressed(const bs_stream *s, uint64_t now)
+static bool is_pressed(const bs_stream *s, double next)
 {
-    const double next = time_until(s, 1, now);
     double reading = 0, until = next;
     for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
         const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
@@ -139,21 +153,24 @@ static bool is_pressed(const bs_stream *s, uint64_t now)
 
 bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
 {
-    const bool pressed = is_pressed(s, now);
+    guess_time time = {now, 0, time_until(s, 1, now), 0};
+    const bool pressed = is_pressed(s, time.next);
     guess_place place = {{0}, {0}, false};
     for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
         const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
         const bs_stream_stage *facts = &s->facts.stages[stage];
-        for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
-            s->score[k] = bs_predict_use(s, stage, k);
-        for (int32_t k = likeliest(s, facts); k >= 0; k = likeliest(s, facts)) {
+        if (!rank_guesses(s, stage, ahead))
+            continue;
+        time.ahead = ahead;
+        time.until = time_until(s, ahead, now);
+        for (int32_t k = bs_rank_next(s); k >= 0; k = bs_rank_next(s)) {
             const bool may_evict = pressed || s->score[k] <= STREAM_LIKELY;
-            const guess_result result = try_guess(s, ahead, stage, k, may_evict, now, &place, chunk);
+            const int32_t unit = s->facts.uses[facts->first_unit + k];
+            const guess_result result = try_guess(s, unit, s->score[k], &time, may_evict, &place, chunk);
             if (result == GUESS_ISSUED)
                 return true;
             if (result == GUESS_NO_ROOM && facts->router == 0)
                 return false; /* what is needed later has less right to the room */
-            s->score[k] = -1;
         }
     }
     return false;

@@ -10,7 +10,7 @@
 #define PREDICT_STEP (1.0 / 32)     /* weight of the newest visit in running averages */
 #define PREDICT_SMOOTHING 4.0       /* visits' worth of frequency in a transition count */
 #define PREDICT_MAX_COUNT 4096      /* transition counts are halved here */
-#define PREDICT_MOST_COUNTS (1 << 20) /* of a table of transitions */
+#define PREDICT_MOST_PAIRS (1 << 20)  /* of units, in a table of transitions */
 
 const char *bs_predictor_name(bs_predictor predictor)
 {
@@ -20,13 +20,13 @@ const char *bs_predictor_name(bs_predictor predictor)
 
 /* ---------------------------------------------------------------------------------------------- transitions */
 
-/* Counters of a table: one for each pair of units, and totals. Where that is more than PREDICT_MOST_COUNTS there is none: tables
+/* Counters of a table: one for each pair of units, and totals. Where there are more than PREDICT_MOST_PAIRS there is none: tables
  * grow with the product of two routers' paths, and pairs of that many paths are hardly seen often enough to learn from. Such
  * a stage goes by the other predictors, as if this one was worth nothing. */
 static int64_t table_counts(int32_t own, int32_t other)
 {
-    const int64_t counts = (int64_t)other * ((int64_t)own + 1);
-    return counts <= PREDICT_MOST_COUNTS ? counts : 0;
+    const int64_t pairs = (int64_t)other * own;
+    return pairs <= PREDICT_MOST_PAIRS ? pairs + other : 0;
 }
 
 /* Gives routed stages their tables; returns the bytes of all. stages may be NULL: only counted. */
@@ -62,20 +62,42 @@ static uint16_t *table_total(const bs_stream *s, int32_t stage, int32_t from)
     return table_row(s, stage, s->facts.stages[s->stages[stage].before].n_units) + from;
 }
 
-/* The mean, over what the router before chose, of how often this followed. */
-static double transition_probability(const bs_stream *s, int32_t stage, int32_t use)
+/* The mean, over what the router before chose, of how often each unit followed. It holds until a routed stage is visited, so it
+ * is made once a visit and read from then on. */
+static void follow_choices(bs_stream *s, int32_t stage)
 {
-    const bs_stream_stage *before = &s->facts.stages[s->stages[stage].before];
-    const int32_t own = use - s->facts.stages[stage].first_unit;
-    double sum = 0;
+    const bs_stream_stage *own = &s->facts.stages[stage], *before = &s->facts.stages[s->stages[stage].before];
+    const double *rate = s->rate + own->first_unit;
     int32_t chosen = 0;
+    for (int32_t k = 0; k < own->n_units; k++)
+        s->follows[k] = 0;
     for (int32_t a = 0; a < before->n_units; a++) {
         if (!s->chosen[before->first_unit + a])
             continue;
-        sum += (table_row(s, stage, a)[own] + PREDICT_SMOOTHING * s->rate[use]) / (*table_total(s, stage, a) + PREDICT_SMOOTHING);
+        const uint16_t *row = table_row(s, stage, a);
+        const double total = *table_total(s, stage, a) + PREDICT_SMOOTHING;
+        for (int32_t k = 0; k < own->n_units; k++)
+            s->follows[k] += (row[k] + PREDICT_SMOOTHING * rate[k]) / total;
         chosen++;
     }
-    return chosen ? sum / chosen : s->rate[use];
+    for (int32_t k = 0; k < own->n_units; k++)
+        s->follows[k] = chosen ? s->follows[k] / chosen : rate[k];
+    s->following = stage;
+}
+
+/* Nothing routed lies between the visit in progress and the next routed stage's: what that will need is foretold. */
+static void follow_visit(bs_stream *s)
+{
+    for (int32_t d = 1; d <= s->facts.n_stages; d++) {
+        const int32_t stage = (s->stage + d) % s->facts.n_stages;
+        if (!s->facts.stages[stage].router)
+            continue;
+        if (s->stages[stage].before < 0)
+            s->following = -1;
+        else if (s->following != stage)
+            follow_choices(s, stage);
+        return;
+    }
 }
 
 static void count_transitions(bs_stream *s, int32_t stage)
@@ -92,20 +114,11 @@ static void count_transitions(bs_stream *s, int32_t stage)
         }
         ++*total;
         for (int32_t k = 0; k < own->n_units; k++)
-            row[k] = (uint16_t)(row[k] + (s->score[own->first_unit + k] > 0)); /* score: 1 = needed now */
+            row[k] = (uint16_t)(row[k] + (s->score[k] > 0)); /* score: 1 = needed now */
     }
 }
 
 /* -------------------------------------------------------------------------------------------- probabilities */
-
-/* Whether nothing routed lies between the visit in progress and the next one of `stage`, which is routed. */
-static bool follows_directly(const bs_stream *s, int32_t stage)
-{
-    int32_t j = s->stage;
-    while (!s->facts.stages[j].router)
-        j = (j + s->facts.n_stages - 1) % s->facts.n_stages;
-    return j == s->stages[stage].before;
-}
 
 /* 1: it is needed at regular intervals; 0: when it will be needed has nothing to do with when it was (a geometric
  * distribution's mean absolute deviation is about 0.74 of its mean). */
@@ -159,8 +172,8 @@ double bs_predict_use(const bs_stream *s, int32_t stage, int32_t use)
         return 1;
     if (state->told)
         return s->expected[use] ? state->ahead_in[s->expected[use] - 1][was_resident(s, use)] : state->ahead_out;
-    if (follows_directly(s, stage) && state->error_transition < state->error_frequency)
-        return transition_probability(s, stage, use);
+    if (s->following == stage && state->error_transition < state->error_frequency)
+        return s->follows[use - s->facts.stages[stage].first_unit];
     return frequency_probability(s, stage, use);
 }
 
@@ -178,6 +191,45 @@ void bs_predict_distances(bs_stream *s)
             s->next_use[u] = k;
         }
     }
+    follow_visit(s);
+}
+
+/* ------------------------------------------------------------------------------------------------- choosing */
+
+static bool ranks_before(const bs_stream *s, int32_t a, int32_t b)
+{
+    return s->score[a] > s->score[b] || (!(s->score[b] > s->score[a]) && a < b);
+}
+
+static void rank_sink(bs_stream *s, int32_t at)
+{
+    const int32_t sinking = s->ranked[at];
+    while (at < s->n_ranked / 2) {
+        int32_t child = 2 * at + 1;
+        if (child + 1 < s->n_ranked && ranks_before(s, s->ranked[child + 1], s->ranked[child]))
+            child++;
+        if (!ranks_before(s, s->ranked[child], sinking))
+            break;
+        s->ranked[at] = s->ranked[child];
+        at = child;
+    }
+    s->ranked[at] = sinking;
+}
+
+void bs_rank_begin(bs_stream *s)
+{
+    for (int32_t at = s->n_ranked / 2 - 1; at >= 0; at--)
+        rank_sink(s, at);
+}
+
+int32_t bs_rank_next(bs_stream *s)
+{
+    if (s->n_ranked == 0)
+        return -1;
+    const int32_t first = s->ranked[0];
+    s->ranked[0] = s->ranked[--s->n_ranked];
+    rank_sink(s, 0);
+    return first;
 }
 
 /* ---------------------------------------------------------------------------------------------- measurement */
@@ -192,55 +244,48 @@ static void average_from(double *value, double sample, uint64_t samples)
     *value += (sample - *value) * (first > PREDICT_STEP ? first : PREDICT_STEP);
 }
 
-static bool is_needed(const int32_t *units, int32_t count, int32_t unit)
-{
-    for (int32_t i = 0; i < count; i++)
-        if (units[i] == unit)
-            return true;
-    return false;
-}
+static bool is_asked(const bs_stream *s, int32_t use) { return s->slots[s->facts.uses[use]].asked; }
 
-/* The `expected` likeliest by score, highest first; of equal ones the first. */
-static void rate_ranking(bs_stream *s, const bs_stream_stage *stage, bs_prediction *p, const int32_t *units, int32_t count,
-                         int32_t expected)
+/* The `expected` likeliest by score. */
+static void rate_ranking(bs_stream *s, const bs_stream_stage *stage, bs_prediction *p, int32_t count, int32_t expected)
 {
+    for (s->n_ranked = 0; s->n_ranked < stage->n_units; s->n_ranked++)
+        s->ranked[s->n_ranked] = s->n_ranked;
+    bs_rank_begin(s);
     for (int32_t n = 0; n < expected; n++) {
-        int32_t best = stage->first_unit;
-        for (int32_t k = best + 1; k < stage->first_unit + stage->n_units; k++)
-            if (s->score[k] > s->score[best])
-                best = k;
-        s->score[best] = -1;
         p->expected++;
-        p->right += is_needed(units, count, s->facts.uses[best]);
+        p->right += is_asked(s, stage->first_unit + bs_rank_next(s));
     }
     p->needed += (uint64_t)count;
 }
 
 /* Scores one of the two statistical predictors; returns its squared error a unit. */
-static double rate_statistics(bs_stream *s, int32_t j, bs_predictor which, const int32_t *units, int32_t count)
+static double rate_statistics(bs_stream *s, int32_t j, bs_predictor which, int32_t count)
 {
     const bs_stream_stage *stage = &s->facts.stages[j];
     double error = 0;
-    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
-        const double p = which == BS_PREDICT_TRANSITION ? transition_probability(s, j, k) : frequency_probability(s, j, k);
-        const double miss = p - (double)is_needed(units, count, s->facts.uses[k]);
+    if (which == BS_PREDICT_TRANSITION && s->following != j)
+        follow_choices(s, j);
+    for (int32_t k = 0; k < stage->n_units; k++) {
+        const double p = which == BS_PREDICT_TRANSITION ? s->follows[k] : frequency_probability(s, j, stage->first_unit + k);
+        const double miss = p - (double)is_asked(s, stage->first_unit + k);
         s->score[k] = p;
         error += miss * miss;
     }
     const double size = s->stages[j].set_size;
     const int32_t expected = bs_clamp_i32((int32_t)(size + 0.5), 1, stage->n_units);
-    rate_ranking(s, stage, &s->stages[j].predictions[which], units, count, expected);
+    rate_ranking(s, stage, &s->stages[j].predictions[which], count, expected);
     return error / stage->n_units;
 }
 
-static void rate_look_ahead(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
+static void rate_look_ahead(bs_stream *s, int32_t j, int32_t count)
 {
     const bs_stream_stage *stage = &s->facts.stages[j];
     bs_stage_state *state = &s->stages[j];
     bs_prediction *p = &state->predictions[BS_PREDICT_LOOK_AHEAD];
     int32_t inside = 0, right = 0;
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
-        const bool came = is_needed(units, count, s->facts.uses[k]);
+        const bool came = is_asked(s, k);
         inside += s->expected[k] != 0;
         right += s->expected[k] && came;
         if (s->expected[k])
@@ -268,23 +313,25 @@ static void learn_interval(bs_stream *s, int32_t k, uint64_t visit)
     s->needed_at[k] = visit;
 }
 
-static void learn(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
+static void learn(bs_stream *s, int32_t j, int32_t count)
 {
     const bs_stream_stage *stage = &s->facts.stages[j];
-    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
-        s->score[k] = is_needed(units, count, s->facts.uses[k]);
+    for (int32_t k = 0; k < stage->n_units; k++)
+        s->score[k] = is_asked(s, stage->first_unit + k);
     if (s->stages[j].before >= 0 && s->stages[s->stages[j].before].visits > 0)
         count_transitions(s, j);
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
-        average(&s->stages[j].error_rate, (s->score[k] - s->rate[k]) * (s->score[k] - s->rate[k]));
-        average(&s->stages[j].error_recent, (s->score[k] - s->recent[k]) * (s->score[k] - s->recent[k]));
-        average(&s->rate[k], s->score[k]);
-        s->recent[k] += (s->score[k] - s->recent[k]) / 6;
-        if (s->score[k] > 0)
+        const double now = s->score[k - stage->first_unit];
+        average(&s->stages[j].error_rate, (now - s->rate[k]) * (now - s->rate[k]));
+        average(&s->stages[j].error_recent, (now - s->recent[k]) * (now - s->recent[k]));
+        average(&s->rate[k], now);
+        s->recent[k] += (now - s->recent[k]) / 6;
+        if (now > 0)
             learn_interval(s, k, s->stages[j].visits + 1);
-        s->chosen[k] = s->score[k] > 0;
+        s->chosen[k] = now > 0;
         s->expected[k] = 0;
     }
+    s->following = -1; /* what it was made of has changed */
     if (s->stages[j].visits == 0)
         s->stages[j].set_size = count;
     average(&s->stages[j].set_size, count);
@@ -299,12 +346,16 @@ void bs_predict_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t
         known->right += (uint64_t)count;
         known->needed += (uint64_t)count;
     } else {
+        for (int32_t i = 0; i < count; i++)
+            s->slots[units[i]].asked = true;
         if (state->told)
-            rate_look_ahead(s, stage, units, count);
+            rate_look_ahead(s, stage, count);
         if (state->before >= 0)
-            average(&state->error_transition, rate_statistics(s, stage, BS_PREDICT_TRANSITION, units, count));
-        average(&state->error_frequency, rate_statistics(s, stage, BS_PREDICT_FREQUENCY, units, count));
-        learn(s, stage, units, count);
+            average(&state->error_transition, rate_statistics(s, stage, BS_PREDICT_TRANSITION, count));
+        average(&state->error_frequency, rate_statistics(s, stage, BS_PREDICT_FREQUENCY, count));
+        learn(s, stage, count);
+        for (int32_t i = 0; i < count; i++)
+            s->slots[units[i]].asked = false;
     }
     state->told = false;
     state->visits++;

@@ -11,10 +11,12 @@
 /* The larger, the longer it stays. */
 typedef double (*slot_keep)(const bs_stream *s, int32_t unit);
 
-/* Minus the stages until it is needed again, as expected. */
+/* Minus the stages until it is needed again, as expected; what is in no stage's list goes first. */
 static double keep_reuse(const bs_stream *s, int32_t unit)
 {
     const int32_t ahead = s->distance[unit], stages = s->facts.n_stages;
+    if (ahead == 0)
+        return -(double)INFINITY;
     return -(ahead + stages * bs_predict_visits(s, (s->stage + ahead) % stages, s->next_use[unit]));
 }
 

@@ -500,7 +500,7 @@ static void test_many_paths(void)
     bs_trace_use last[COUNT];
     const bs_trace t = {.n_units = PATHS, .n_stages = 2, .n_stage_units = PATHS, .n_visits = COUNT, .n_uses = COUNT, .units = many,
                         .stages = two, .stage_units = all, .visits = each, .uses = last};
-    const bs_replay_desc d = {.slot_bytes = 1 << 20, .bytes_per_second = 1000000000, .stream = {.speculation = BS_SPECULATE_OFF}};
+    const bs_replay_desc d = {.slot_bytes = 1 << 20, .bytes_per_second = 1000000000};
     bs_replay_result result;
     bs_arena arena;
     for (int32_t u = 0; u < PATHS; u++) {

@@ -138,6 +138,59 @@ static void test_transitions(void)
     check(p->needed == VISITS && p->right > p->needed - 30, "what always follows is foretold all the way: %d of %d", (int)p->right, (int)p->needed);
 }
 
+/* Scores of few values, so that many are equal: the order is that of looking for the highest again and again. */
+static void test_ranks(void)
+{
+    enum { PATHS = 37, TIMES = 200 };
+    static const bs_stream_stage one = {1, 0, PATHS};
+    static int32_t all[PATHS];
+    static bs_stream_unit many[PATHS];
+    const bs_stream_facts facts = {PATHS, 1, PATHS, many, &one, all, bs_bytes_of(64), {0, 0, 0}, false};
+    int32_t wrong = 0;
+    for (int32_t u = 0; u < PATHS; u++)
+        all[u] = u;
+    if (bs_bytes_figure(bs_stream_bytes(&facts)) > sizeof memory)
+        exit(2);
+    bs_stream_init(&s, &facts, memory);
+    for (int32_t i = 0; i < TIMES; i++) {
+        const int32_t count = check_below(PATHS + 1);
+        double left[PATHS];
+        for (int32_t k = 0; k < count; k++) {
+            left[k] = s.score[k] = check_below(1 + i % 20);
+            s.ranked[k] = k;
+        }
+        s.n_ranked = count;
+        bs_rank_begin(&s);
+        for (int32_t n = 0; n < count; n++) {
+            int32_t best = 0;
+            for (int32_t k = 1; k < count; k++)
+                best = left[k] > left[best] ? k : best;
+            left[best] = -1;
+            wrong += bs_rank_next(&s) != best;
+        }
+        wrong += bs_rank_next(&s) != -1;
+    }
+    check(wrong == 0, "the likeliest come first, of equal ones the first: %d do not", wrong);
+}
+
+/* Two units that no stage lists are used while the visit of the two others goes on: there is room for three. */
+static void test_strays(void)
+{
+    static const bs_stream_stage one = {0, 0, 2};
+    static const int32_t listed[2] = {2, 3};
+    const bs_stream_facts facts = {UNITS, 1, 2, units, &one, listed, bs_bytes_of(192), {0, 0, 0}, false};
+    const int32_t order[4] = {2, 3, 0, 1};
+    bs_status failed;
+    bs_stream_init(&s, &facts, memory);
+    bs_stream_visit(&s, 0, listed, 2, 0);
+    for (int32_t i = 0; i < 4; i++) {
+        if (!take(order[i], &failed) && bring(BS_OK) == order[i] && take(order[i], &failed))
+            bs_stream_release(&s, order[i]);
+    }
+    check(s.slots[1].state == BS_SLOT_READY && s.slots[0].state == BS_SLOT_ABSENT && s.slots[2].state == BS_SLOT_READY && s.slots[3].state == BS_SLOT_READY,
+          "what is in no stage's list goes first");
+}
+
 /* Stages of as many routers, all of the same units: nothing but their sizes is looked at. */
 static bs_bytes bytes_of_paths(int32_t paths, bs_stream_stage *many, int32_t count)
 {
@@ -150,7 +203,7 @@ static bs_bytes bytes_of_paths(int32_t paths, bs_stream_stage *many, int32_t cou
 /* Tables of transitions grow with the product of two routers' paths; their sum has no limit but the memory there is. */
 static void test_tables(void)
 {
-    enum { COUNT = 5000, LARGEST = 1023, MOST_PATHS = 32767 };
+    enum { COUNT = 5000, LARGEST = 1024, MOST_PATHS = 32767 };
     static bs_stream_stage many[COUNT];
     const uint64_t table = (uint64_t)LARGEST * (LARGEST + 1) * 2;
     const uint64_t one = bs_bytes_figure(bytes_of_paths(LARGEST, many, 1)), all = bs_bytes_figure(bytes_of_paths(LARGEST, many, COUNT));
@@ -191,6 +244,8 @@ int main(void)
     test_pauses();
     test_transitions();
     test_tables();
+    test_ranks();
+    test_strays();
     test_rare();
     test_names();
     return check_end();
