@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1bc658e09c73c8638b855430e1717ad8ef1f6d20adc5ae28d8984cc51c578a5a
+ * sha256 of the parts: a8f5fe28410756bfcbc3924803a89ca2c0658ae250e49926d3f23335f0c528e9
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17142,16 +17142,18 @@ typedef enum bs_slot_state {
 
 typedef struct bs_slot {
     bs_slot_state state;
+    bs_status failed;
     bs_bytes offset;     /* in the slots arena, unless absent */
     int32_t pins, issued, done, in_flight;
     bool needed;  /* by the visit in progress, and not yet taken */
+    bool listed;  /* in its list of needs, taken or not */
+    bool asked;   /* scratch of predictors: the visit that they learn from needs it */
     bool guessed; /* a guess began this load, and nothing used it yet */
-    int32_t evicted_for;   /* the guess that took its place; -1 none */
     bool guess_used;       /* the last guess of this unit was right */
+    bool spoiled;          /* a chunk of this load failed */
+    int32_t evicted_for;   /* the guess that took its place; -1 none */
+    bs_use outcome;        /* of the visit in progress */
     uint64_t guess_visit;  /* of the last guess of it: guesses do not chase each other within one */
-    bool spoiled; /* a chunk of this load failed */
-    bs_use outcome; /* of the visit in progress */
-    bs_status failed;
     uint64_t last_use; /* in takes */
     double frequency;  /* of uses, older ones counting less */
     uint64_t silent_until; /* visits: reads failed, so it is not guessed */
@@ -17192,8 +17194,12 @@ typedef struct bs_stream {
     uint64_t *needed_at;    /* [uses] the visit of its stage that needed it last, from 1; 0 none */
     uint8_t *chosen;        /* [uses] by the last visit */
     uint8_t *expected;      /* [uses] by look-ahead, of the next visit: 1 + strength; 0 not */
-    double *score;          /* [uses] scratch of predictors */
-    int32_t *distance;      /* [units] stages until the next visit that may need it, 1 = the next one */
+    double *score;          /* [most units of a stage] scratch: how likely each is */
+    int32_t *ranked;        /* [most units of a stage] scratch: a heap of those that may be chosen, by score */
+    int32_t n_ranked;
+    double *follows;        /* [most units of a stage] how likely `following` needs each by what was chosen before it */
+    int32_t following;      /* the routed stage after that of the visit, when its table is asked; -1 none */
+    int32_t *distance;      /* [units] stages until the next visit that may need it, 1 = the next one; 0: no stage does */
     int32_t *next_use;      /* [units] index in `uses` of that visit */
     int32_t *needed;        /* [units] of the visit in progress, in order */
     int32_t *present;       /* [n_present] units that have an extent, ascending */
@@ -17202,6 +17208,7 @@ typedef struct bs_stream {
     uint16_t *transitions;
     const int64_t *future;  /* replay: [units] the visit that will in fact need it next, for BS_POLICY_BELADY */
     int32_t n_needed;
+    int32_t served;         /* so many of them, from the first on, are there, or failed */
     int32_t stage;          /* of the visit in progress or the last one; -1 none yet */
     uint64_t visits, takes;
     uint64_t visit_ns, stalled_ns; /* when the visit began; stalls since */
@@ -17287,8 +17294,12 @@ double bs_predict_use(const bs_stream *stream, int32_t stage, int32_t use);
 double bs_predict_visits(const bs_stream *stream, int32_t stage, int32_t use);
 /* Compares what was expected of this visit with what it needs, and learns from it. */
 void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count);
-/* From the stage of the visit: how far each unit's next use is. */
+/* From the stage of the visit: how far each unit's next use is, and what its choices say of the next router's. */
 void bs_predict_distances(bs_stream *stream);
+/* Choosing by score: those of `ranked` are put in order, then taken one after the other, the highest score first and of equal
+ * ones the first; -1: no more. They are counted from their stage's first use. */
+void bs_rank_begin(bs_stream *stream);
+int32_t bs_rank_next(bs_stream *stream);
 /* Gives routed stages their tables of transitions, unless stages is NULL; returns the bytes of all. */
 bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
 
@@ -17331,10 +17342,12 @@ static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
 /* The larger, the longer it stays. */
 typedef double (*slot_keep)(const bs_stream *s, int32_t unit);
 
-/* Minus the stages until it is needed again, as expected. */
+/* Minus the stages until it is needed again, as expected; what is in no stage's list goes first. */
 static double keep_reuse(const bs_stream *s, int32_t unit)
 {
     const int32_t ahead = s->distance[unit], stages = s->facts.n_stages;
+    if (ahead == 0)
+        return -(double)INFINITY;
     return -(ahead + stages * bs_predict_visits(s, (s->stage + ahead) % stages, s->next_use[unit]));
 }
 
@@ -17540,7 +17553,7 @@ void bs_slots_begin(bs_stream *s, int32_t unit, bs_bytes offset, bool guessed, u
 #define PREDICT_STEP (1.0 / 32)     /* weight of the newest visit in running averages */
 #define PREDICT_SMOOTHING 4.0       /* visits' worth of frequency in a transition count */
 #define PREDICT_MAX_COUNT 4096      /* transition counts are halved here */
-#define PREDICT_MOST_COUNTS (1 << 20) /* of a table of transitions */
+#define PREDICT_MOST_PAIRS (1 << 20)  /* of units, in a table of transitions */
 
 const char *bs_predictor_name(bs_predictor predictor)
 {
@@ -17550,13 +17563,13 @@ const char *bs_predictor_name(bs_predictor predictor)
 
 /* ---------------------------------------------------------------------------------------------- transitions */
 
-/* Counters of a table: one for each pair of units, and totals. Where that is more than PREDICT_MOST_COUNTS there is none: tables
+/* Counters of a table: one for each pair of units, and totals. Where there are more than PREDICT_MOST_PAIRS there is none: tables
  * grow with the product of two routers' paths, and pairs of that many paths are hardly seen often enough to learn from. Such
  * a stage goes by the other predictors, as if this one was worth nothing. */
 static int64_t table_counts(int32_t own, int32_t other)
 {
-    const int64_t counts = (int64_t)other * ((int64_t)own + 1);
-    return counts <= PREDICT_MOST_COUNTS ? counts : 0;
+    const int64_t pairs = (int64_t)other * own;
+    return pairs <= PREDICT_MOST_PAIRS ? pairs + other : 0;
 }
 
 /* Gives routed stages their tables; returns the bytes of all. stages may be NULL: only counted. */
@@ -17592,20 +17605,42 @@ static uint16_t *table_total(const bs_stream *s, int32_t stage, int32_t from)
     return table_row(s, stage, s->facts.stages[s->stages[stage].before].n_units) + from;
 }
 
-/* The mean, over what the router before chose, of how often this followed. */
-static double transition_probability(const bs_stream *s, int32_t stage, int32_t use)
+/* The mean, over what the router before chose, of how often each unit followed. It holds until a routed stage is visited, so it
+ * is made once a visit and read from then on. */
+static void follow_choices(bs_stream *s, int32_t stage)
 {
-    const bs_stream_stage *before = &s->facts.stages[s->stages[stage].before];
-    const int32_t own = use - s->facts.stages[stage].first_unit;
-    double sum = 0;
+    const bs_stream_stage *own = &s->facts.stages[stage], *before = &s->facts.stages[s->stages[stage].before];
+    const double *rate = s->rate + own->first_unit;
     int32_t chosen = 0;
+    for (int32_t k = 0; k < own->n_units; k++)
+        s->follows[k] = 0;
     for (int32_t a = 0; a < before->n_units; a++) {
         if (!s->chosen[before->first_unit + a])
             continue;
-        sum += (table_row(s, stage, a)[own] + PREDICT_SMOOTHING * s->rate[use]) / (*table_total(s, stage, a) + PREDICT_SMOOTHING);
+        const uint16_t *row = table_row(s, stage, a);
+        const double total = *table_total(s, stage, a) + PREDICT_SMOOTHING;
+        for (int32_t k = 0; k < own->n_units; k++)
+            s->follows[k] += (row[k] + PREDICT_SMOOTHING * rate[k]) / total;
         chosen++;
     }
-    return chosen ? sum / chosen : s->rate[use];
+    for (int32_t k = 0; k < own->n_units; k++)
+        s->follows[k] = chosen ? s->follows[k] / chosen : rate[k];
+    s->following = stage;
+}
+
+/* Nothing routed lies between the visit in progress and the next routed stage's: what that will need is foretold. */
+static void follow_visit(bs_stream *s)
+{
+    for (int32_t d = 1; d <= s->facts.n_stages; d++) {
+        const int32_t stage = (s->stage + d) % s->facts.n_stages;
+        if (!s->facts.stages[stage].router)
+            continue;
+        if (s->stages[stage].before < 0)
+            s->following = -1;
+        else if (s->following != stage)
+            follow_choices(s, stage);
+        return;
+    }
 }
 
 static void count_transitions(bs_stream *s, int32_t stage)
@@ -17622,20 +17657,11 @@ static void count_transitions(bs_stream *s, int32_t stage)
         }
         ++*total;
         for (int32_t k = 0; k < own->n_units; k++)
-            row[k] = (uint16_t)(row[k] + (s->score[own->first_unit + k] > 0)); /* score: 1 = needed now */
+            row[k] = (uint16_t)(row[k] + (s->score[k] > 0)); /* score: 1 = needed now */
     }
 }
 
 /* -------------------------------------------------------------------------------------------- probabilities */
-
-/* Whether nothing routed lies between the visit in progress and the next one of `stage`, which is routed. */
-static bool follows_directly(const bs_stream *s, int32_t stage)
-{
-    int32_t j = s->stage;
-    while (!s->facts.stages[j].router)
-        j = (j + s->facts.n_stages - 1) % s->facts.n_stages;
-    return j == s->stages[stage].before;
-}
 
 /* 1: it is needed at regular intervals; 0: when it will be needed has nothing to do with when it was (a geometric
  * distribution's mean absolute deviation is about 0.74 of its mean). */
@@ -17689,8 +17715,8 @@ double bs_predict_use(const bs_stream *s, int32_t stage, int32_t use)
         return 1;
     if (state->told)
         return s->expected[use] ? state->ahead_in[s->expected[use] - 1][was_resident(s, use)] : state->ahead_out;
-    if (follows_directly(s, stage) && state->error_transition < state->error_frequency)
-        return transition_probability(s, stage, use);
+    if (s->following == stage && state->error_transition < state->error_frequency)
+        return s->follows[use - s->facts.stages[stage].first_unit];
     return frequency_probability(s, stage, use);
 }
 
@@ -17708,6 +17734,45 @@ void bs_predict_distances(bs_stream *s)
             s->next_use[u] = k;
         }
     }
+    follow_visit(s);
+}
+
+/* ------------------------------------------------------------------------------------------------- choosing */
+
+static bool ranks_before(const bs_stream *s, int32_t a, int32_t b)
+{
+    return s->score[a] > s->score[b] || (!(s->score[b] > s->score[a]) && a < b);
+}
+
+static void rank_sink(bs_stream *s, int32_t at)
+{
+    const int32_t sinking = s->ranked[at];
+    while (at < s->n_ranked / 2) {
+        int32_t child = 2 * at + 1;
+        if (child + 1 < s->n_ranked && ranks_before(s, s->ranked[child + 1], s->ranked[child]))
+            child++;
+        if (!ranks_before(s, s->ranked[child], sinking))
+            break;
+        s->ranked[at] = s->ranked[child];
+        at = child;
+    }
+    s->ranked[at] = sinking;
+}
+
+void bs_rank_begin(bs_stream *s)
+{
+    for (int32_t at = s->n_ranked / 2 - 1; at >= 0; at--)
+        rank_sink(s, at);
+}
+
+int32_t bs_rank_next(bs_stream *s)
+{
+    if (s->n_ranked == 0)
+        return -1;
+    const int32_t first = s->ranked[0];
+    s->ranked[0] = s->ranked[--s->n_ranked];
+    rank_sink(s, 0);
+    return first;
 }
 
 /* ---------------------------------------------------------------------------------------------- measurement */
@@ -17722,55 +17787,48 @@ static void average_from(double *value, double sample, uint64_t samples)
     *value += (sample - *value) * (first > PREDICT_STEP ? first : PREDICT_STEP);
 }
 
-static bool is_needed(const int32_t *units, int32_t count, int32_t unit)
-{
-    for (int32_t i = 0; i < count; i++)
-        if (units[i] == unit)
-            return true;
-    return false;
-}
+static bool is_asked(const bs_stream *s, int32_t use) { return s->slots[s->facts.uses[use]].asked; }
 
-/* The `expected` likeliest by score, highest first; of equal ones the first. */
-static void rate_ranking(bs_stream *s, const bs_stream_stage *stage, bs_prediction *p, const int32_t *units, int32_t count,
-                         int32_t expected)
+/* The `expected` likeliest by score. */
+static void rate_ranking(bs_stream *s, const bs_stream_stage *stage, bs_prediction *p, int32_t count, int32_t expected)
 {
+    for (s->n_ranked = 0; s->n_ranked < stage->n_units; s->n_ranked++)
+        s->ranked[s->n_ranked] = s->n_ranked;
+    bs_rank_begin(s);
     for (int32_t n = 0; n < expected; n++) {
-        int32_t best = stage->first_unit;
-        for (int32_t k = best + 1; k < stage->first_unit + stage->n_units; k++)
-            if (s->score[k] > s->score[best])
-                best = k;
-        s->score[best] = -1;
         p->expected++;
-        p->right += is_needed(units, count, s->facts.uses[best]);
+        p->right += is_asked(s, stage->first_unit + bs_rank_next(s));
     }
     p->needed += (uint64_t)count;
 }
 
 /* Scores one of the two statistical predictors; returns its squared error a unit. */
-static double rate_statistics(bs_stream *s, int32_t j, bs_predictor which, const int32_t *units, int32_t count)
+static double rate_statistics(bs_stream *s, int32_t j, bs_predictor which, int32_t count)
 {
     const bs_stream_stage *stage = &s->facts.stages[j];
     double error = 0;
-    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
-        const double p = which == BS_PREDICT_TRANSITION ? transition_probability(s, j, k) : frequency_probability(s, j, k);
-        const double miss = p - (double)is_needed(units, count, s->facts.uses[k]);
+    if (which == BS_PREDICT_TRANSITION && s->following != j)
+        follow_choices(s, j);
+    for (int32_t k = 0; k < stage->n_units; k++) {
+        const double p = which == BS_PREDICT_TRANSITION ? s->follows[k] : frequency_probability(s, j, stage->first_unit + k);
+        const double miss = p - (double)is_asked(s, stage->first_unit + k);
         s->score[k] = p;
         error += miss * miss;
     }
     const double size = s->stages[j].set_size;
     const int32_t expected = bs_clamp_i32((int32_t)(size + 0.5), 1, stage->n_units);
-    rate_ranking(s, stage, &s->stages[j].predictions[which], units, count, expected);
+    rate_ranking(s, stage, &s->stages[j].predictions[which], count, expected);
     return error / stage->n_units;
 }
 
-static void rate_look_ahead(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
+static void rate_look_ahead(bs_stream *s, int32_t j, int32_t count)
 {
     const bs_stream_stage *stage = &s->facts.stages[j];
     bs_stage_state *state = &s->stages[j];
     bs_prediction *p = &state->predictions[BS_PREDICT_LOOK_AHEAD];
     int32_t inside = 0, right = 0;
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
-        const bool came = is_needed(units, count, s->facts.uses[k]);
+        const bool came = is_asked(s, k);
         inside += s->expected[k] != 0;
         right += s->expected[k] && came;
         if (s->expected[k])
@@ -17798,23 +17856,25 @@ static void learn_interval(bs_stream *s, int32_t k, uint64_t visit)
     s->needed_at[k] = visit;
 }
 
-static void learn(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
+static void learn(bs_stream *s, int32_t j, int32_t count)
 {
     const bs_stream_stage *stage = &s->facts.stages[j];
-    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
-        s->score[k] = is_needed(units, count, s->facts.uses[k]);
+    for (int32_t k = 0; k < stage->n_units; k++)
+        s->score[k] = is_asked(s, stage->first_unit + k);
     if (s->stages[j].before >= 0 && s->stages[s->stages[j].before].visits > 0)
         count_transitions(s, j);
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
-        average(&s->stages[j].error_rate, (s->score[k] - s->rate[k]) * (s->score[k] - s->rate[k]));
-        average(&s->stages[j].error_recent, (s->score[k] - s->recent[k]) * (s->score[k] - s->recent[k]));
-        average(&s->rate[k], s->score[k]);
-        s->recent[k] += (s->score[k] - s->recent[k]) / 6;
-        if (s->score[k] > 0)
+        const double now = s->score[k - stage->first_unit];
+        average(&s->stages[j].error_rate, (now - s->rate[k]) * (now - s->rate[k]));
+        average(&s->stages[j].error_recent, (now - s->recent[k]) * (now - s->recent[k]));
+        average(&s->rate[k], now);
+        s->recent[k] += (now - s->recent[k]) / 6;
+        if (now > 0)
             learn_interval(s, k, s->stages[j].visits + 1);
-        s->chosen[k] = s->score[k] > 0;
+        s->chosen[k] = now > 0;
         s->expected[k] = 0;
     }
+    s->following = -1; /* what it was made of has changed */
     if (s->stages[j].visits == 0)
         s->stages[j].set_size = count;
     average(&s->stages[j].set_size, count);
@@ -17829,12 +17889,16 @@ void bs_predict_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t
         known->right += (uint64_t)count;
         known->needed += (uint64_t)count;
     } else {
+        for (int32_t i = 0; i < count; i++)
+            s->slots[units[i]].asked = true;
         if (state->told)
-            rate_look_ahead(s, stage, units, count);
+            rate_look_ahead(s, stage, count);
         if (state->before >= 0)
-            average(&state->error_transition, rate_statistics(s, stage, BS_PREDICT_TRANSITION, units, count));
-        average(&state->error_frequency, rate_statistics(s, stage, BS_PREDICT_FREQUENCY, units, count));
-        learn(s, stage, units, count);
+            average(&state->error_transition, rate_statistics(s, stage, BS_PREDICT_TRANSITION, count));
+        average(&state->error_frequency, rate_statistics(s, stage, BS_PREDICT_FREQUENCY, count));
+        learn(s, stage, count);
+        for (int32_t i = 0; i < count; i++)
+            s->slots[units[i]].asked = false;
     }
     state->told = false;
     state->visits++;
@@ -17891,7 +17955,7 @@ static double damage(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_
     double ns = 0;
     for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
         const int32_t far = s->distance[u];
-        const double needed = bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
+        const double needed = far == 0 ? 0 : bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
         const bool spent = s->slots[u].guessed; /* its load would be for nothing */
         if (far <= ahead && needed >= p)
             return (double)INFINITY; /* it is needed sooner, and no less likely */
@@ -17900,10 +17964,9 @@ static double damage(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_
     return ns;
 }
 
-/* The next visit's demand waits for a chunk of a wrong guess that is still being read then. */
-static double delay(const bs_stream *s, int32_t unit, uint64_t now)
+/* The next visit's demand, `until` from now, waits for a chunk of a wrong guess that is still being read then. */
+static double delay(const bs_stream *s, int32_t unit, double until)
 {
-    const double until = time_until(s, 1, now);
     const double read = bs_stream_read_ns(s, unit), chunk = read / s->facts.units[unit].n_chunks;
     return s->miss_rate * (chunk > until ? chunk - until : read > until ? chunk / 2 : 0);
 }
@@ -17924,19 +17987,30 @@ static bool find_place(bs_stream *s, bs_bytes bytes, guess_place *place)
     return place->found;
 }
 
-static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_t use, bool may_evict, uint64_t now, guess_place *place,
-                              bs_stream_chunk *chunk)
+/* When guesses for a stage are weighed: none of it changes while one after the other is tried. */
+typedef struct guess_time {
+    uint64_t now;
+    int32_t ahead;
+    double next, until; /* time until the next visit, and until that of the stage */
+} guess_time;
+
+/* Whether there is anything of the unit to read for a visit that far ahead. */
+static bool may_be_guessed(const bs_stream *s, int32_t unit, int32_t ahead)
 {
-    const int32_t unit = s->facts.uses[use];
+    const bs_slot *slot = &s->slots[unit];
+    return slot->state != BS_SLOT_READY && slot->state != BS_SLOT_DROPPED && s->visits >= slot->silent_until && s->distance[unit] == ahead &&
+           (slot->state != BS_SLOT_LOADING || slot->issued < s->facts.units[unit].n_chunks);
+}
+
+/* p: how likely the unit is needed then. */
+static guess_result try_guess(bs_stream *s, int32_t unit, double p, const guess_time *t, bool may_evict, guess_place *place, bs_stream_chunk *chunk)
+{
     const bs_slot *slot = &s->slots[unit];
     const bool begun = slot->state == BS_SLOT_LOADING;
-    if (slot->state == BS_SLOT_READY || slot->state == BS_SLOT_DROPPED || s->visits < slot->silent_until ||
-        s->distance[unit] != ahead || (begun && slot->issued == s->facts.units[unit].n_chunks))
-        return GUESS_NOT_WORTH;
-    const double until = time_until(s, ahead, now), read = bs_stream_load_ns(s, unit), p = bs_predict_use(s, stage, use);
-    const double in_the_way = delay(s, unit, now) * (ahead == 1 ? 1 - p : 1); /* also when it is right, but for later */
-    const bool known = p > STREAM_LIKELY || !isinf(until); /* how long stages take: what may be wrong waits for that */
-    const double hidden = !known ? 0 : read < until ? read : until;
+    const double read = bs_stream_load_ns(s, unit);
+    const double in_the_way = delay(s, unit, t->next) * (t->ahead == 1 ? 1 - p : 1); /* also when it is right, but for later */
+    const bool known = p > STREAM_LIKELY || !isinf(t->until); /* how long stages take: what may be wrong waits for that */
+    const double hidden = !known ? 0 : read < t->until ? read : t->until;
     const double worth = p * hidden - in_the_way;
     if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits))
         return GUESS_NOT_WORTH;
@@ -17944,27 +18018,31 @@ static guess_result try_guess(bs_stream *s, int32_t ahead, int32_t stage, int32_
         return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
     const bs_bytes bytes = s->facts.units[unit].slot_bytes;
     if (!find_place(s, bytes, place) || (!may_evict && bs_slots_overlap(s, place->offset, bytes, -1) >= 0) ||
-        worth <= (1 - p) * STREAM_MARGIN * hidden + damage(s, place->offset, bytes, ahead, p))
+        worth <= (1 - p) * STREAM_MARGIN * hidden + damage(s, place->offset, bytes, t->ahead, p))
         return GUESS_NO_ROOM;
-    bs_slots_begin(s, unit, place->offset, true, now);
+    bs_slots_begin(s, unit, place->offset, true, t->now);
     return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
 }
 
-/* The likeliest unit of a stage that has not been tried; score: scratch, -1 = tried. */
-static int32_t likeliest(bs_stream *s, const bs_stream_stage *stage)
+/* Puts what may be guessed of a stage in order. False: nothing. */
+static bool rank_guesses(bs_stream *s, int32_t stage, int32_t ahead)
 {
-    int32_t best = -1;
-    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
-        if (s->score[k] >= 0 && (best < 0 || s->score[k] > s->score[best]))
-            best = k;
-    return best;
+    const bs_stream_stage *facts = &s->facts.stages[stage];
+    s->n_ranked = 0;
+    for (int32_t k = 0; k < facts->n_units; k++) {
+        if (!may_be_guessed(s, s->facts.uses[facts->first_unit + k], ahead))
+            continue;
+        s->score[k] = bs_predict_use(s, stage, facts->first_unit + k);
+        s->ranked[s->n_ranked++] = k;
+    }
+    bs_rank_begin(s);
+    return s->n_ranked > 0;
 }
 
 /* Whether some need that is likely would have to wait if storage did nothing until the next visit. Before that, reading it would
  * only evict earlier than necessary, and so something that is needed sooner (the "forestall" rule of Kimbrel et al., 1996). */
-static bool is_pressed(const bs_stream *s, uint64_t now)
+static bool is_pressed(const bs_stream *s, double next)
 {
-    const double next = time_until(s, 1, now);
     double reading = 0, until = next;
     for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
         const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
@@ -17983,21 +18061,24 @@ static bool is_pressed(const bs_stream *s, uint64_t now)
 
 bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
 {
-    const bool pressed = is_pressed(s, now);
+    guess_time time = {now, 0, time_until(s, 1, now), 0};
+    const bool pressed = is_pressed(s, time.next);
     guess_place place = {{0}, {0}, false};
     for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
         const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
         const bs_stream_stage *facts = &s->facts.stages[stage];
-        for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++)
-            s->score[k] = bs_predict_use(s, stage, k);
-        for (int32_t k = likeliest(s, facts); k >= 0; k = likeliest(s, facts)) {
+        if (!rank_guesses(s, stage, ahead))
+            continue;
+        time.ahead = ahead;
+        time.until = time_until(s, ahead, now);
+        for (int32_t k = bs_rank_next(s); k >= 0; k = bs_rank_next(s)) {
             const bool may_evict = pressed || s->score[k] <= STREAM_LIKELY;
-            const guess_result result = try_guess(s, ahead, stage, k, may_evict, now, &place, chunk);
+            const int32_t unit = s->facts.uses[facts->first_unit + k];
+            const guess_result result = try_guess(s, unit, s->score[k], &time, may_evict, &place, chunk);
             if (result == GUESS_ISSUED)
                 return true;
             if (result == GUESS_NO_ROOM && facts->router == 0)
                 return false; /* what is needed later has less right to the room */
-            s->score[k] = -1;
         }
     }
     return false;
@@ -18020,9 +18101,18 @@ bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
 
 /* ------------------------------------------------------------------------------------------------ making one */
 
+static int32_t most_of_a_stage(const bs_stream_facts *f)
+{
+    int32_t most = 0;
+    for (int32_t j = 0; j < f->n_stages; j++)
+        most = bs_max_i32(most, f->stages[j].n_units);
+    return most;
+}
+
 static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
 {
     const uint64_t units = (uint64_t)f->n_units, stages = (uint64_t)f->n_stages, uses = (uint64_t)f->n_uses;
+    const uint64_t most = (uint64_t)most_of_a_stage(f);
     s->slots = bs_carve(c, units, sizeof *s->slots);
     s->stages = bs_carve(c, stages, sizeof *s->stages);
     s->rate = bs_carve(c, uses, sizeof *s->rate);
@@ -18030,7 +18120,9 @@ static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
     s->interval = bs_carve(c, uses, sizeof *s->interval);
     s->deviation = bs_carve(c, uses, sizeof *s->deviation);
     s->needed_at = bs_carve(c, uses, sizeof *s->needed_at);
-    s->score = bs_carve(c, uses, sizeof *s->score);
+    s->score = bs_carve(c, most, sizeof *s->score);
+    s->follows = bs_carve(c, most, sizeof *s->follows);
+    s->ranked = bs_carve(c, most, sizeof *s->ranked);
     s->chosen = bs_carve(c, uses, 1);
     s->expected = bs_carve(c, uses, 1);
     s->distance = bs_carve(c, units, sizeof *s->distance);
@@ -18071,6 +18163,7 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
         s->slots[u].evicted_for = -1;
     s->miss_rate = 1; /* until it is known that visits do not wait, guesses stand in their way */
     s->stage = -1;
+    s->following = -1;
     s->window_end = STREAM_WINDOW;
     s->pause_visits = STREAM_WINDOW;
     bs_predict_distances(s);
@@ -18140,9 +18233,10 @@ static void demand(bs_stream *s, int32_t unit, uint64_t now)
     if (slot->evicted_for >= 0 && !s->slots[slot->evicted_for].guess_used)
         lose(s, bs_stream_load_ns(s, unit) * (slot->outcome == BS_USE_MISS ? 1 : 0.5));
     slot->evicted_for = -1;
-    for (int32_t i = 0; i < s->n_needed; i++)
-        if (s->needed[i] == unit)
-            return; /* for the second time in one visit */
+    s->served = 0; /* what it served may be asked for again */
+    if (slot->listed)
+        return; /* for the second time in one visit */
+    slot->listed = true;
     s->needed[s->n_needed++] = unit;
 }
 
@@ -18262,8 +18356,8 @@ void bs_stream_release(bs_stream *s, int32_t unit)
 void bs_stream_leave(bs_stream *s)
 {
     for (int32_t i = 0; i < s->n_needed; i++)
-        s->slots[s->needed[i]].needed = false;
-    s->n_needed = 0;
+        s->slots[s->needed[i]].needed = s->slots[s->needed[i]].listed = false;
+    s->n_needed = s->served = 0;
 }
 
 void bs_stream_stall(bs_stream *s, uint64_t now)
@@ -18305,7 +18399,9 @@ bool bs_stream_issue(bs_stream *s, int32_t unit, bs_stream_chunk *chunk)
 static bool next_demand(bs_stream *s, uint64_t now, bs_stream_chunk *chunk, bool *waiting)
 {
     *waiting = false;
-    for (int32_t i = 0; i < s->n_needed; i++) {
+    while (s->served < s->n_needed && !outstanding(&s->slots[s->needed[s->served]]))
+        s->served++;
+    for (int32_t i = s->served; i < s->n_needed; i++) {
         const int32_t unit = s->needed[i];
         const bs_slot *slot = &s->slots[unit];
         bs_bytes offset;

@@ -116,8 +116,8 @@
  *   bs_graph_desc: bs_graph_bytes is 0 and bs_graph_create gives NULL).
  *     a value       rank 4, elements 2^40; a dimension 2^30, as are the cells of a domain and what a router chooses for them
  *     an op         operands 8, margin around a cell 2^20 pixels; fields: as the message says
- *     a graph       entries 2^24 of each table of bs_graph_desc (four times as many operands), text 2^30 bytes, symbols
- *                   65535, paths 32767 of a router and 2^28 of all, names 63 bytes
+ *     a graph       entries 2^24 of each table of bs_graph_desc (four times as many operands), text 2^30 bytes,
+ *                   symbols 65535, paths 32767 of a router and 2^28 of all, names 63 bytes
  *     a plan        bytes of activations, scratch of a thread and weights together 2^46, threads 64, lanes 8, forces 16
  *     a model file  what its bytes can hold: entries 2^24 of each kind (keys, weights); weight names 95 bytes
  *     a profile     routers 65536, units and stages 2^20, units of all stages 2^22; a replay units and stages 65536

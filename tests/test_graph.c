@@ -245,7 +245,7 @@ static void test_limits_told(void)
         {"a graph", "paths", BS_MAX_PATHS},
         {"a graph", "router and", BS_MAX_ALL_PATHS},
         {"a graph", "names", BS_MAX_NAME - 1},
-        {"a plan", "bytes of an arena", BS_MAX_PLAN_BYTES},
+        {"a plan", "weights together", BS_MAX_PLAN_BYTES},
         {"a plan", "threads", BS_MAX_THREADS},
         {"a plan", "lanes", BS_MAX_LANES},
         {"a plan", "forces", BS_MAX_FORCES},
@@ -315,7 +315,7 @@ static const char *margin_not_planned(int32_t margin)
     bs_graph *g = new_graph(NULL);
     bs_value x = bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(1, 1024, 16)), &(bs_patches_desc){.size = 16});
     for (int32_t i = 0; margin > 0; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "c%d", i);
         const int32_t taps = margin < 127 ? margin : 127, apart = margin / taps < 255 ? margin / taps : 255;
         x = bs_conv2d(g, x, &(bs_conv2d_desc){.name = name, .out = 1, .kernel_h = 2 * taps + 1, .kernel_w = 1, .dilation = apart});
@@ -373,7 +373,7 @@ static void test_limit_of_all_paths(void)
 
 static void test_limit_of_symbols(void)
 {
-    const int32_t most = (int32_t)limit_told("a model file", "symbols");
+    const int32_t most = (int32_t)limit_told("a graph", "symbols");
     void *memory;
     bs_graph *g = large_graph(&(bs_graph_desc){.max_dims = most + 2}, &memory);
     bs_dim last = 0;

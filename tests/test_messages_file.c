@@ -219,14 +219,14 @@ static int64_t read_file(void *user, uint64_t offset, void *buffer, size_t bytes
 static void test_reading(void)
 {
     static const struct { const char *record; forge_part part; size_t index; int passes; const char *text; } wrong[] = {
-        {NULL, AT_FILE, 0, 0, "reader: \"GGUF\": reading 512 bytes at byte 0 failed"},
+        {NULL, AT_FILE, 0, 0, "reader: \"GGUF\": reading 256 bytes at byte 0 failed"},
         {"general.alignment", AT_VALUE, 0, 0, "reader: general.alignment: reading 4 bytes at byte 103 failed"},
         {"general.architecture", AT_VALUE, 0, 0, "reader: general.architecture: reading 18 bytes at byte 56 failed"},
         {"brainstorm.file.id", AT_VALUE, 0, 0, "reader: brainstorm.file.id: reading 8 bytes at byte 203 failed"},
         {"brainstorm.symbol.maximum", AT_WIDE, 0, 0,
          "reader: symbol 0 \"H\": brainstorm.symbol.maximum: reading 16 bytes at byte 445 failed"},
         {"brainstorm.symbol.name", AT_STRING, 0, 0, "reader: symbol 0 \"\": its name: reading 18 bytes at byte 378 failed"},
-        {"brainstorm.symbol.name", AT_STRING, 0, 1, "reader: a name that was read before: reading 512 bytes at byte 378 failed"},
+        {"brainstorm.symbol.name", AT_STRING, 0, 1, "reader: a name that was read before: reading 256 bytes at byte 378 failed"},
         {"brainstorm.weight.dims", AT_WIDE, 0, 0,
          "reader: weight 0 \"score.weight\": brainstorm.weight.dims: reading 104 bytes at byte 2232 failed"},
         {"brainstorm.weight.name", AT_STRING, 0, 0, "reader: weight 0 \"\": its name: reading 134 bytes at byte 1840 failed"},
@@ -236,7 +236,7 @@ static void test_reading(void)
         {"brainstorm.node.params.count", AT_ELEMENT, 0, 0, "reader: node 0 \"frame\": parameters: reading 48 bytes at byte 1109 failed"},
         {"brainstorm.node.params", AT_ELEMENT, 0, 0, "reader: node 0 \"frame\": parameters: reading 104 bytes at byte 1203 failed"},
         {"brainstorm.node.block", AT_ELEMENT, 0, 0, "reader: node 0 \"frame\": its block: reading 48 bytes at byte 1352 failed"},
-        {"brainstorm.block.name", AT_STRING, 1, 0, "reader: a name that was read before: reading 512 bytes at byte 1457 failed"},
+        {"brainstorm.block.name", AT_STRING, 1, 0, "reader: a name that was read before: reading 256 bytes at byte 1457 failed"},
     };
     const bs_reader reader = {.read = read_file, .size = 0};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
