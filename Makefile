@@ -185,7 +185,7 @@ UNIT_planning := $(filter $(PLANNING:%=src/%.c),$(LIBRARY_SOURCES))
 UNIT_running := $(filter-out $(UNIT_kernels) $(UNIT_ops) $(UNIT_planning) src/platform_posix.c,$(LIBRARY_SOURCES))
 LIBRARY_OBJECTS := $(UNITS:%=$(PLAIN)/obj/unit_%.o) $(call objects,$(filter-out $(foreach u,$(UNITS),$(UNIT_$(u))),$(LIBRARY_SOURCES)) $(CUDA_SOURCES))
 
-.PHONY: all demo test test-all test-longer test-build coverage test-asan test-ubsan test-tsan test-unsigned test-32 test-aarch64 mutants-cuda consumers bench bench-planning bench-preload amalgamate check size sweep soak mutants lint \
+.PHONY: all demo test test-all test-longer test-foreign test-build coverage test-asan test-ubsan test-tsan test-unsigned test-32 test-aarch64 mutants-cuda consumers bench bench-planning bench-preload amalgamate check size sweep soak mutants lint \
         install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
@@ -327,8 +327,9 @@ test-all:
 
 # Slower by 2 (address), 10 (thread) and 20 (qemu): hence the seconds a test may take.
 SANITIZED = CFLAGS='-O1 -g'
+SANITIZED_TIER = $(if $(findstring command,$(origin TIER)),$(TIER),all)
 test-asan test-ubsan:
-	@$(MAKE) --no-print-directory test TIER=all BUILD='$(PLAIN)/asan$(VARIANT)' SANITIZE=address,undefined,float-cast-overflow TIMEOUT=600 $(SANITIZED)
+	@$(MAKE) --no-print-directory test TIER=$(SANITIZED_TIER) BUILD='$(PLAIN)/asan$(VARIANT)' SANITIZE=address,undefined,float-cast-overflow TIMEOUT=600 $(SANITIZED)
 
 # Only clang sees sums of unsigned numbers that wrap. The tests that go to the limits of sizes, counts and files.
 UNSIGNED := damage ground graph gguf lies limits model model_calls numbers placing planner plan_cases references shared_weights steering \
@@ -351,11 +352,14 @@ sweep:
 	@sh tests/sweep.sh $(SWEEP_PROGRAMS) $(CUDA_SWEEP_PROGRAMS)
 
 test-tsan:
-	@$(MAKE) --no-print-directory test TIER=all BUILD='$(PLAIN)/tsan$(VARIANT)' SANITIZE=thread TIMEOUT=900 $(SANITIZED)
+	@$(MAKE) --no-print-directory test TIER=$(SANITIZED_TIER) BUILD='$(PLAIN)/tsan$(VARIANT)' SANITIZE=thread TIMEOUT=900 $(SANITIZED)
 
 # What another processor can break: kernels of its own, ops, whole nets, the files, threads, a program. TEST=... runs others.
 FOREIGN := arrange conv_kernels elementwise_kernels ground gguf graph model ops op_cases routers segments session store stream_source \
   tiling minimal video_stream
+test-foreign:
+	@$(MAKE) --no-print-directory test TEST='$(or $(TEST),$(FOREIGN:%=test_%))'
+
 test-aarch64:
 	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/aarch64' TARGET_ARCH=aarch64 TIMEOUT=1200 TEST='$(or $(TEST),$(FOREIGN:%=test_%))'
 
