@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MODEL_BYTES = 4 << 20, MAX_INPUTS = 16, REPORT_BYTES = 1 << 16 };
+enum { MAX_INPUTS = 16, REPORT_BYTES = 1 << 16 };
 
 static const char usage_text[] =
     "usage: brainstorm COMMAND ...\n"
@@ -101,7 +101,8 @@ static void release(loaded *l)
 
 static bool open_model(loaded *l, const char *path, bs_error *error)
 {
-    if (!cli_add_model(path, error) || !lend(&l->model_memory, "model", MODEL_BYTES, error))
+    const size_t bytes = cli_add_model(path, error) ? bs_model_file_bytes(NULL, path, error) : 0;
+    if (bytes == 0 || !lend(&l->model_memory, "model", bytes, error))
         return false;
     l->model = bs_model_open_file(&l->model_memory.arena, NULL, path, error);
     return l->model != NULL;
@@ -118,10 +119,8 @@ static bool build_graph(loaded *l, const bs_model_build_desc *desc, bs_error *er
 
 static bool make_plan(loaded *l, bs_plan_desc *desc, const stream_options *stream, bs_error *error)
 {
-    desc->slot_bytes = 1; /* a plan that streams is the larger one */
-    if (!lend(&l->plan_memory, "plan", bs_plan_bytes(l->graph, desc), error))
-        return false;
-    if (!stream_options_plan(stream, &l->plan_memory.arena, l->graph, desc, error))
+    if (!stream_options_plan(stream, l->graph, desc, error) ||
+        !lend(&l->plan_memory, "plan", bs_plan_bytes(l->graph, desc), error))
         return false;
     l->plan = bs_plan_create(&l->plan_memory.arena, l->graph, desc, error);
     return l->plan != NULL;

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+enum { DEVICE_ARENA_BYTES = 512 }; /* bs_cuda_open takes some 200 */
+
 /* ------------------------------------------------------------------------------------------------- options */
 
 device_taken device_options_value(device_options *o, const char *name, const char *value, char *message, size_t bytes)
@@ -136,14 +138,16 @@ void device_plan(const device_tools *gpu, bs_plan_desc *desc)
     desc->shared_bytes = gpu->facts.shared_bytes;
 }
 
-bool device_open(device_tools *gpu, bs_arena *arena, const bs_sizes *sizes, bs_error *error)
+bool device_open(device_tools *gpu, arenas *a, const bs_sizes *sizes, bs_error *error)
 {
     if (!gpu->used)
         return true;
+    if (!arenas_lend(a, &gpu->memory, "device", DEVICE_ARENA_BYTES, error))
+        return false;
     gpu->device_bytes = sizes->device;
     gpu->pinned_bytes = sizes->pinned;
     const bs_cuda_desc desc = {.device_bytes = sizes->device, .pinned_bytes = sizes->pinned};
-    gpu->device = open_device(arena, &desc, error);
+    gpu->device = open_device(&gpu->memory, &desc, error);
     return gpu->device != NULL;
 }
 

@@ -1,14 +1,14 @@
 /* device_options.h: what the example programs share about computing on a GPU: options, opening it, figures.
  *
  * Owns: the texts and checks of the options below; while a run lasts, the GPU's two allocations.
- * Relies on: brainstorm.h. BS_CUDA: the library was built with its CUDA backend; without it every program still knows the
+ * Relies on: brainstorm.h, arenas.h. BS_CUDA: the library was built with its CUDA backend; without it every program still knows the
  *   options, and says what is missing.
  * Must never: compute on a CPU what was asked of a GPU, unless --fallback allows it; then it leaves word in `fallback`.
  *
  *     device_options o = {0};                         while parsing: device_options_value, _flag; then _wrong
  *     device_find(&gpu, &o, &error)                   is there one? before anything is planned
  *     device_plan(&gpu, &o, &plan_desc)               then bs_plan_create, bs_plan_sizes
- *     device_open(&gpu, &arena, &sizes, &error)       exactly the bytes of the plan
+ *     device_open(&gpu, &arenas, &sizes, &error)      exactly the bytes of the plan
  *     session_desc.device = gpu.device                then bs_session_create; device_count after each run
  *     bs_session_close, device_close(&gpu)
  *
@@ -17,6 +17,7 @@
 #ifndef DEVICE_OPTIONS_H
 #define DEVICE_OPTIONS_H
 
+#include "arenas.h"
 #include "brainstorm.h"
 
 #include <stdio.h>
@@ -28,9 +29,6 @@
     "  --lowering L      cuda: auto | stream | graph | conditional | host: how kernels are launched [auto]\n" \
     "  --copy            cuda: copy to memory of its own even where the GPU shares the CPU's\n"           \
     "  --fallback        cuda: where there is no GPU, say so and let the CPU compute\n"
-
-/* Of an arena, for what device_open keeps there. */
-#define DEVICE_ARENA_BYTES 512
 
 typedef struct device_options {
     bool cuda, half, fallback, copy;
@@ -53,6 +51,7 @@ typedef struct device_tools {
     bool half, in_place;
     int32_t lowering;
     bs_cuda_facts facts; /* of it */
+    bs_arena memory;     /* of the device */
     bs_device *device;   /* for bs_session_desc; NULL before device_open, and for a CPU */
     uint64_t device_bytes, pinned_bytes;
     uint64_t runs, copied_in, copied_out; /* bytes of what was bound, in all runs */
@@ -65,7 +64,8 @@ bool device_find(device_tools *gpu, const device_options *o, bs_error *error);
 bool device_found(const device_tools *gpu, const device_options *o);
 /* Fills the fields of `desc` that are a GPU's; those of the CPU stay. */
 void device_plan(const device_tools *gpu, bs_plan_desc *desc);
-bool device_open(device_tools *gpu, bs_arena *arena, const bs_sizes *sizes, bs_error *error);
+/* What is known of it lies in an arena of its own. */
+bool device_open(device_tools *gpu, arenas *a, const bs_sizes *sizes, bs_error *error);
 void device_close(device_tools *gpu); /* after the session; tools of zeros are fine */
 /* What a run copied to the GPU and back. */
 void device_count(device_tools *gpu, uint64_t in, uint64_t out);

@@ -166,6 +166,7 @@ static int keep(files *f, files_item *item)
 void files_begin(files *f)
 {
     memset(f, 0, sizeof *f);
+    atomic_init(&f->emptied, false);
     signal(SIGXFSZ, SIG_IGN);
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
         take_closed(fd);
@@ -208,16 +209,19 @@ bool files_add_stdout(files *f)
 
 bool files_empty(files *f)
 {
-    for (int i = 0; !f->emptied && i < f->count; i++) {
+    const bool done = files_emptied(f);
+    for (int i = 0; !done && i < f->count; i++) {
         const files_item *item = &f->items[i];
         if (item->written && !item->standard && item->regular && item->fd >= 0 && ftruncate(item->fd, 0) != 0) {
             refuse_system(f, item->path, "cannot be emptied", errno);
             return false;
         }
     }
-    f->emptied = true;
+    atomic_store(&f->emptied, true);
     return true;
 }
+
+bool files_emptied(files *f) { return atomic_load(&f->emptied); }
 
 int files_fd(const files *f, int number) { return f->items[number].fd; }
 
@@ -249,7 +253,7 @@ void files_end(files *f)
 {
     for (int i = 0; i < f->count; i++) {
         drop(&f->items[i]);
-        if (!f->emptied)
+        if (!files_emptied(f))
             unmake(&f->items[i]);
     }
     f->count = 0;

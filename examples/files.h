@@ -19,6 +19,7 @@
 #ifndef FILES_H
 #define FILES_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -48,7 +49,7 @@ typedef struct files_item {
 typedef struct files {
     files_item items[FILES_MAX];
     int count;
-    bool emptied;
+    atomic_bool emptied; /* a profile is written by a thread of its own, which looks */
     char message[FILES_MESSAGE]; /* of the last failure: one line, with the system's reason */
 } files;
 
@@ -63,6 +64,8 @@ bool files_add_stdout(files *f);
 
 /* Once all can be done: from now on what is written is this run's. Later calls do nothing. */
 bool files_empty(files *f);
+/* By any thread. */
+bool files_emptied(files *f);
 
 int files_fd(const files *f, int number);
 /* The file as a stream, which closes it (files_close). NULL: no memory. */

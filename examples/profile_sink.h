@@ -1,11 +1,11 @@
 /* profile_sink.h: a profile that goes to a file or two, with all that it needs.
  * Owns: the ring, the streams. Relies on: brainstorm.h, files.h, trace_json.h. Must never: hold up the session that is recorded,
- * or write before that session is there: it can be refused until then, and files must be as they were.
+ * or write before the program has called files_empty: a run can be refused or stopped until then, and files must be as they were.
  *
  *     profile_sink sink;
  *     if (!profile_sink_open(&sink, &files, "run.bsp", NULL, &error)) ...     "run.json": a Chrome trace at once
  *     bs_session_desc desc = {..., .profile = sink.profile};
- *     ... bs_session_close ...
+ *     ... whatever else can be refused ... files_empty(&files) ... runs ... bs_session_close ...
  *     if (!profile_sink_close(&sink, &dropped)) ...
  */
 #ifndef PROFILE_SINK_H
@@ -17,6 +17,7 @@
 #include "brainstorm.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 typedef struct profile_sink {
@@ -24,17 +25,19 @@ typedef struct profile_sink {
     FILE *file; /* or, or both: */
     trace_json *trace;
     files *files;
+    uint8_t *held; /* what came before files_empty: the header, seldom more */
+    size_t held_bytes, held_room;
     bool begun; /* written to */
     int why;    /* errno of what was not written */
     void *memory;
 } profile_sink;
 
 /* A profile and a Chrome trace of one run; either may be NULL. Files and sink must stay where they are until the sink is
- * closed. The files are emptied (files_empty) as soon as the session is made. False: error says why, and there is nothing to
+ * closed. What is recorded before files_empty is held in memory until then. False: error says why, and there is nothing to
  * close. */
 bool profile_sink_open(profile_sink *sink, files *f, const char *path, const char *trace, bs_error *error);
-/* After the session. False when not everything could be written, and errno says why. dropped (may be NULL): events lost. A
- * sink of zeros is fine. */
+/* After the session. Without files_empty nothing is written. False when not everything could be written, and errno says why.
+ * dropped (may be NULL): events lost. A sink of zeros is fine. */
 bool profile_sink_close(profile_sink *sink, uint64_t *dropped);
 
 #endif

@@ -1,6 +1,7 @@
 /* stream_options.c: see stream_options.h. */
 #include "stream_options.h"
 
+#include "arenas.h"
 #include "words.h"
 
 #include <errno.h>
@@ -105,23 +106,25 @@ bool stream_options_flag(stream_options *o, const char *name)
     return true;
 }
 
-bool stream_options_plan(const stream_options *o, bs_arena *scratch, const bs_graph *graph, bs_plan_desc *desc, bs_error *error)
+bool stream_options_plan(const stream_options *o, const bs_graph *graph, bs_plan_desc *desc, bs_error *error)
 {
     desc->slot_bytes = o->slot_bytes;
     desc->lanes = o->lanes;
     desc->chunk_bytes = o->chunk_bytes;
     if (o->slot_percent <= 0)
         return true;
-    const size_t used = scratch->used;
+    arenas scratch = {.count = 0};
+    bs_arena arena;
     bs_stream_plan stream;
     desc->slot_bytes = UINT64_MAX / 2; /* room for everything: then it is known how much that is */
-    const bs_plan *plan = bs_plan_create(scratch, graph, desc, error);
-    if (!plan)
-        return false;
-    bs_plan_stream_get(plan, &stream);
-    scratch->used = used;
-    desc->slot_bytes = 1 + (uint64_t)((double)stream.all_bytes * o->slot_percent / 100);
-    return true;
+    const bool lent = arenas_lend(&scratch, &arena, "plan", bs_plan_bytes(graph, desc), error);
+    const bs_plan *plan = lent ? bs_plan_create(&arena, graph, desc, error) : NULL;
+    if (plan) {
+        bs_plan_stream_get(plan, &stream);
+        desc->slot_bytes = 1 + (uint64_t)((double)stream.all_bytes * o->slot_percent / 100);
+    }
+    arenas_free(&scratch);
+    return plan != NULL;
 }
 
 /* ------------------------------------------------------------------------------------------- while it runs */

@@ -1,13 +1,13 @@
 /* stream_options.h: what the example programs share about streaming of weights: options, a profile of the run, figures.
  *
  * Owns: the texts and checks of the options below; while a run lasts, what records it and a slow platform.
- * Relies on: brainstorm.h, throttle.h, files.h, profile_sink.h, words.h.
+ * Relies on: brainstorm.h, arenas.h, throttle.h, files.h, profile_sink.h, words.h.
  * Must never: decide what a program runs, or write anything but the files that were named.
  *
  *     stream_options o = {0};                                    while parsing: stream_options_flag, _value
  *     stream_tools_open(&tools, &o, &files, &error)              early: files that cannot be made are told of before work
  *     model = bs_model_open_file(&arena, tools.platform, ...);   if (o.buffered) bs_model_use_buffered(model)
- *     stream_options_plan(&o, &arena, graph, &plan_desc, &error) then bs_plan_create
+ *     stream_options_plan(&o, graph, &plan_desc, &error)         then bs_plan_bytes, bs_plan_create
  *     stream_options_session(&o, &tools, &session_desc)          then bs_session_create
  *     stream_facts_get(&facts, plan, session)                    after the last run: stream_summary, stream_json
  *     bs_session_close, bs_model_close, stream_tools_close(&tools, &dropped)
@@ -52,9 +52,9 @@ stream_taken stream_options_value(stream_options *o, const char *name, const cha
 /* An option without one. False: it is none of these. */
 bool stream_options_flag(stream_options *o, const char *name);
 
-/* Fills the fields of `desc` about streaming; the rest is set already. For a percentage it makes a plan in `scratch`, which
- * is as before when this returns. */
-bool stream_options_plan(const stream_options *o, bs_arena *scratch, const bs_graph *graph, bs_plan_desc *desc, bs_error *error);
+/* Fills the fields of `desc` about streaming; the rest is set already. For a percentage it makes a plan, in memory of its
+ * own, and drops it. */
+bool stream_options_plan(const stream_options *o, const bs_graph *graph, bs_plan_desc *desc, bs_error *error);
 
 /* ------------------------------------------------------------------------------------------- while it runs */
 

@@ -31,7 +31,7 @@ static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
     s->needed = bs_carve(c, units, sizeof *s->needed);
     s->present = bs_carve(c, units, sizeof *s->present);
     s->by_offset = bs_carve(c, units, sizeof *s->by_offset);
-    s->transitions = bs_carve(c, bs_predict_tables(f, NULL), sizeof *s->transitions);
+    s->transitions = bs_carve_bytes(c, bs_predict_tables(f, NULL));
 }
 
 bs_bytes bs_stream_bytes(const bs_stream_facts *facts)

@@ -60,6 +60,7 @@ typedef struct bs_slot {
 
 typedef struct bs_stage_state {
     bool told;             /* look-ahead said what to expect of the next visit */
+    int32_t before;        /* the routed stage visited before this one, whose choices say what to expect here; -1: not asked */
     uint64_t visits;
     double set_size;       /* units a visit needs, on average */
     double compute_ns;     /* from this visit to the next one, without stalls; -1 unknown */
@@ -67,8 +68,7 @@ typedef struct bs_stage_state {
     double ahead_out;                 /* and how often another one */
     double error_transition, error_frequency; /* squared, of the probabilities */
     double error_rate, error_recent; /* of long and of short memory */
-    int32_t before;        /* the routed stage visited before this one */
-    uint32_t table;        /* of transitions: [units of before][own units], then [units of before] totals */
+    bs_bytes table;        /* of transitions: [units of before][own units], then [units of before] totals; where it begins */
     double margin;         /* of choices that look-ahead made, on average */
     bs_prediction predictions[BS_PREDICTOR_COUNT];
 } bs_stage_state;
@@ -186,7 +186,8 @@ double bs_predict_visits(const bs_stream *stream, int32_t stage, int32_t use);
 void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count);
 /* From the stage of the visit: how far each unit's next use is. */
 void bs_predict_distances(bs_stream *stream);
-uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
+/* Gives routed stages their tables of transitions, unless stages is NULL; returns the bytes of all. */
+bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
 
 /* Threads read the clock before they hold the lock: what is a little earlier than the visit counts as its beginning. */
 static inline uint64_t bs_stream_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }

@@ -10,6 +10,7 @@
 #define PREDICT_STEP (1.0 / 32)     /* weight of the newest visit in running averages */
 #define PREDICT_SMOOTHING 4.0       /* visits' worth of frequency in a transition count */
 #define PREDICT_MAX_COUNT 4096      /* transition counts are halved here */
+#define PREDICT_MOST_COUNTS (1 << 20) /* of a table of transitions */
 
 const char *bs_predictor_name(bs_predictor predictor)
 {
@@ -19,38 +20,46 @@ const char *bs_predictor_name(bs_predictor predictor)
 
 /* ---------------------------------------------------------------------------------------------- transitions */
 
-/* Gives every routed stage its table; returns the counters of all. stages may be NULL: only counted. */
-uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages)
+/* Counters of a table: one for each pair of units, and totals. Where that is more than PREDICT_MOST_COUNTS there is none: tables
+ * grow with the product of two routers' paths, and pairs of that many paths are hardly seen often enough to learn from. Such
+ * a stage goes by the other predictors, as if this one was worth nothing. */
+static int64_t table_counts(int32_t own, int32_t other)
 {
-    uint32_t used = 0;
+    const int64_t counts = (int64_t)other * ((int64_t)own + 1);
+    return counts <= PREDICT_MOST_COUNTS ? counts : 0;
+}
+
+/* Gives routed stages their tables; returns the bytes of all. stages may be NULL: only counted. */
+bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages)
+{
+    bs_bytes used = bs_bytes_of(0);
     int32_t before = -1;
     for (int32_t j = 0; j < facts->n_stages; j++)
         if (facts->stages[j].router)
             before = j;
     for (int32_t j = 0; j < facts->n_stages; j++) {
-        const int32_t own = facts->stages[j].n_units, other = before >= 0 ? facts->stages[before].n_units : 0;
+        const bool routed = facts->stages[j].router != 0;
+        const int64_t counts = routed ? table_counts(facts->stages[j].n_units, facts->stages[before].n_units) : 0;
         if (stages) {
-            stages[j].before = facts->stages[j].router ? before : -1;
+            stages[j].before = counts > 0 ? before : -1;
             stages[j].table = used;
         }
-        if (!facts->stages[j].router)
-            continue;
-        used += (uint32_t)(other * (own + 1));
-        before = j;
+        used = bs_bytes_add(used, bs_bytes_array(counts, sizeof(uint16_t)));
+        before = routed ? j : before;
     }
     return used;
 }
 
+/* [own units] that followed one unit of the stage before; behind the last of these rows, the totals: [units of before]. */
 static uint16_t *table_row(const bs_stream *s, int32_t stage, int32_t from)
 {
-    return s->transitions + s->stages[stage].table + (size_t)from * (size_t)s->facts.stages[stage].n_units;
+    const bs_bytes row = bs_bytes_array(s->facts.stages[stage].n_units, sizeof(uint16_t));
+    return (uint16_t *)(void *)bs_bytes_row((uint8_t *)s->transitions, s->stages[stage].table, from, row);
 }
 
 static uint16_t *table_total(const bs_stream *s, int32_t stage, int32_t from)
 {
-    const int32_t before = s->stages[stage].before;
-    return s->transitions + s->stages[stage].table +
-           (size_t)s->facts.stages[before].n_units * (size_t)s->facts.stages[stage].n_units + (size_t)from;
+    return table_row(s, stage, s->facts.stages[s->stages[stage].before].n_units) + from;
 }
 
 /* The mean, over what the router before chose, of how often this followed. */
@@ -264,7 +273,7 @@ static void learn(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
     const bs_stream_stage *stage = &s->facts.stages[j];
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
         s->score[k] = is_needed(units, count, s->facts.uses[k]);
-    if (s->stages[s->stages[j].before].visits > 0)
+    if (s->stages[j].before >= 0 && s->stages[s->stages[j].before].visits > 0)
         count_transitions(s, j);
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
         average(&s->stages[j].error_rate, (s->score[k] - s->rate[k]) * (s->score[k] - s->rate[k]));
@@ -292,7 +301,8 @@ void bs_predict_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t
     } else {
         if (state->told)
             rate_look_ahead(s, stage, units, count);
-        average(&state->error_transition, rate_statistics(s, stage, BS_PREDICT_TRANSITION, units, count));
+        if (state->before >= 0)
+            average(&state->error_transition, rate_statistics(s, stage, BS_PREDICT_TRANSITION, units, count));
         average(&state->error_frequency, rate_statistics(s, stage, BS_PREDICT_FREQUENCY, units, count));
         learn(s, stage, units, count);
     }

@@ -46,7 +46,7 @@ ssize_t pread(int file, void *buffer, size_t bytes, off_t offset)
     }
     if (script.shorten && call % script.shorten == 0 && bytes > 512)
         bytes = (bytes / 2 + 511) & ~(size_t)511; /* short, and still a direct read */
-    const ssize_t got = (ssize_t)syscall(SYS_pread64, file, buffer, bytes, offset);
+    const ssize_t got = (ssize_t)syscall(SYS_pread64, file, buffer, bytes, (long)offset, 0L); /* low and high half where a word has 32 bits */
     return script.cut_at && call == script.cut_at && got > 1 ? got / 2 + 1 : got;
 }
 #endif

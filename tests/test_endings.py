@@ -102,18 +102,21 @@ def doubling(*arguments):
 
 
 def test_header_awaited():
-    for number in SIGNALS:
+    head = f"YUV4MPEG2 W{W} H{H} F25:1 C420jpeg\n".encode()
+    cases = [(number, "a header", b"") for number in SIGNALS] + [(signal.SIGTERM, "its first frame", head + b"FRAME\n" + bytes(999))]
+    for number, what, sent in cases:
         for name, command in (("video_sr", doubling("-", at("out.y4m"))), ("halve", [*program("halve"), "--quiet", "-", at("out.y4m")])):
             with open(at("out.y4m"), "w") as file:
                 file.write("old")
             reading, writing = os.pipe()
             run = Run(command, stdin=reading)
             os.close(reading)
+            os.write(writing, sent)
             run.asleep(lambda: True)
-            ends_by(f"{name} awaits a header", run, number)
+            ends_by(f"{name} awaits {what}", run, number)
             os.close(writing)
-            with open(at("out.y4m")) as file:
-                check("... and the old output is there", file.read() == "old")
+            with open(at("out.y4m"), "rb") as file:
+                check("... and the old output is there", file.read() == b"old")
     os.unlink(at("out.y4m"))
     fifo = at("fifo")
     os.mkfifo(fifo)
@@ -121,6 +124,29 @@ def test_header_awaited():
     run.asleep(lambda: True)
     ends_by("video_sr awaits a pipe's other end", run, signal.SIGTERM)
     check("... and leaves nothing", not os.path.exists(at("out.y4m")))
+
+
+def test_nothing_written(clip):
+    """A signal while the weights are read, slowly: results that are there stay, whatever is recorded."""
+    sr = ["out.y4m", "stats.json", "map.y4m", "run.bsp", "run.json"]
+    recorded = ["--profile", at(sr[3]), "--trace", at(sr[4])]
+    video = doubling("--throttle", "300K", "--stats", at(sr[1]), "--map", at(sr[2]), *recorded, clip, at(sr[0]))
+    text = [*program("moe_text"), "--model", TEXT_MODEL, "--throttle", "5M", *recorded]
+    for name, command, files in (("video_sr", video, sr), ("moe_text", text, sr[3:])):
+        for old in (True, False):
+            for file in files if old else ():
+                with open(at(file), "w") as out:
+                    out.write("old")
+            run = Run(command, stdout=subprocess.DEVNULL)
+            run.asleep(lambda: True)
+            ends_by(f"{name} loads", run, signal.SIGTERM, "stopped by a signal; nothing was written")
+            for file in files:
+                if not old:
+                    check(f"... and leaves no {file}", not os.path.exists(at(file)))
+                    continue
+                with open(at(file), "rb") as kept:
+                    check(f"... and the old {file} is there", kept.read() == b"old")
+                os.unlink(at(file))
 
 
 def held(descriptor):
@@ -348,6 +374,7 @@ def main():
     clip = at("clip.y4m")
     subprocess.run([*program("demo_clip"), "--quiet", "--frames", str(FRAMES), "--width", str(W), "--height", str(H), clip], check=True)
     test_header_awaited()
+    test_nothing_written(clip)
     test_full_pipe(clip)
     test_between_frames(clip)
     test_any_time()

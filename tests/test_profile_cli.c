@@ -5,6 +5,8 @@
 #include "profile_cache.h"
 #include "profile_sink.h"
 
+#include <sys/stat.h>
+
 static char folder[200], output[1 << 18];
 static int python_missing, skipped;
 
@@ -245,6 +247,38 @@ static void test_caches(void)
     profile_cache_free(c);
 }
 
+static bool is_empty(const char *path)
+{
+    struct stat facts;
+    return stat(path, &facts) == 0 && facts.st_size == 0;
+}
+
+/* A run that is stopped before it empties its files, when there is more already than the ring holds. */
+static void test_sink_refused(void)
+{
+    char path[300], text[8] = "";
+    profile_sink sink;
+    bs_error error;
+    files f;
+    snprintf(path, sizeof path, "%s/refused.bsp", folder);
+    FILE *old = fopen(path, "w");
+    check(old && fputs("old", old) >= 0 && fclose(old) == 0, "an old profile");
+    files_begin(&f);
+    if (!check(profile_sink_open(&sink, &f, path, NULL, &error), "a new one %s", error.message))
+        return;
+    const bs_profile_header_desc header = synth_header();
+    bs_profile_header(sink.profile, &header);
+    synth_net s = synth_begin(sink.profile);
+    for (int32_t run = 0; run < 2000; run++)
+        synth_run(&s, run);
+    check(profile_sink_close(&sink, NULL), "that is given up");
+    files_end(&f);
+    old = fopen(path, "r");
+    check(old && fgets(text, sizeof text, old) && strcmp(text, "old") == 0, "leaves the old one as it was");
+    if (old)
+        fclose(old);
+}
+
 static void test_sink(void)
 {
     static const char *const names[] = {"sink.bsp", "sink.json"};
@@ -255,12 +289,15 @@ static void test_sink(void)
         uint64_t dropped = 1;
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
         files f;
+        remove(path);
         files_begin(&f);
         if (!check(profile_sink_open(&sink, &f, path, NULL, &error), "a profile goes to %s %s", names[i],
                    error.message))
             continue;
         const bs_profile_header_desc header = synth_header();
         bs_profile_header(sink.profile, &header);
+        check(is_empty(path), "... which is as it was when the header is there");
+        files_empty(&f);
         synth_net s = synth_begin(sink.profile);
         for (int32_t run = 0; run < 40; run++)
             synth_run(&s, run);
@@ -388,6 +425,7 @@ int main(void)
     }
     test_caches();
     test_sink();
+    test_sink_refused();
     test_trace_of_anything();
     test_trace_refusals();
     synth_free(&b);

@@ -489,6 +489,41 @@ static void test_wrong_traces(void)
     check(refused(NULL, &d, BS_ERROR_ARGUMENT) && bs_replay_bytes(NULL) == 0, "so is none: %s", error.message);
 }
 
+/* Two routers of 65536 paths: a table of what follows what would have 2^32 counters. */
+static void test_many_paths(void)
+{
+    enum { PATHS = 65536, COUNT = 8 };
+    static bs_trace_unit many[PATHS];
+    static int32_t all[PATHS];
+    const bs_trace_stage two[2] = {{1, 0, PATHS}, {2, 0, PATHS}};
+    bs_trace_visit each[COUNT];
+    bs_trace_use last[COUNT];
+    const bs_trace t = {.n_units = PATHS, .n_stages = 2, .n_stage_units = PATHS, .n_visits = COUNT, .n_uses = COUNT, .units = many,
+                        .stages = two, .stage_units = all, .visits = each, .uses = last};
+    const bs_replay_desc d = {.slot_bytes = 1 << 20, .bytes_per_second = 1000000000, .stream = {.speculation = BS_SPECULATE_OFF}};
+    bs_replay_result result;
+    bs_arena arena;
+    for (int32_t u = 0; u < PATHS; u++) {
+        many[u] = (bs_trace_unit){.read_bytes = 64, .slot_bytes = 64};
+        all[u] = u;
+    }
+    for (int32_t k = 0; k < COUNT; k++) {
+        each[k] = (bs_trace_visit){.stage = k % 2, .first_use = k, .n_uses = 1};
+        last[k] = (bs_trace_use){PATHS - 1 - k, -1, 1};
+    }
+    const size_t bytes = bs_replay_bytes(&t);
+    void *memory = bytes < (size_t)PATHS * 512 ? malloc(bytes) : NULL;
+    check(memory != NULL, "a replay of 2 x %d paths takes %zu bytes", PATHS, bytes);
+    if (!memory)
+        return;
+    bs_arena_init(&arena, "workspace", memory, bytes);
+    const bs_status status = bs_replay(&t, &d, &arena, &result, &error);
+    check(status == BS_OK && result.stats.misses == COUNT && result.predictions[BS_PREDICT_TRANSITION].needed == 0 &&
+              result.predictions[BS_PREDICT_FREQUENCY].needed == COUNT,
+          "it runs: %llu misses, foretold by frequency alone", (unsigned long long)result.stats.misses);
+    free(memory);
+}
+
 static void test_arguments(void)
 {
     uniform_trace(4, 10, 100);
@@ -554,6 +589,7 @@ int main(int argc, char **argv)
     test_transitions();
     test_sooner();
     test_wrong_traces();
+    test_many_paths();
     test_arguments();
     test_workspace();
     return check_end();

@@ -182,6 +182,17 @@ check "pictures of different sizes: nothing is touched" kept "of another size" d
 fresh "input" "output"
 head -n 1 "$work/given/input" | sed 's/W64 H48/W3 H3/' >"$dir/input"
 check "a picture too small to halve: nothing is touched" kept "smaller than 4 x 4" halve
+for program in video_sr halve; do
+    fresh "$video" "$results"
+    head -n 1 "$work/given/input" >"$dir/input"
+    check "$program, a header without a frame: nothing is touched" kept "there is not a single frame in it" $program
+    fresh "$video" "$results"
+    head -c 1000 "$work/given/input" >"$dir/input"
+    check "$program, a first frame cut short: nothing is touched" kept "inside a frame" $program
+done
+fresh "$video" "$results"
+head -n 1 "$work/given/reference" >"$dir/reference"
+check "a reference without a frame: nothing is touched" kept "fewer frames" video_sr
 
 # 8192 x 4096 pixels: the network that enlarges by bicubic alone takes little, the frames 250 MB.
 memory() {

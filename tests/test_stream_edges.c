@@ -121,20 +121,42 @@ static void test_pauses(void)
 /* Counters of transitions are halved before they overflow, and what they say stays. */
 static void test_transitions(void)
 {
-    enum { VISITS = 3 * 4096 };
+    enum { VISITS = 3 * 4096, COUNTERS = 2 * 2 * (2 + 1) };
     static const int32_t first[2] = {0, 1}, second[2] = {2, 3};
     uint16_t most = 0;
     begin(256);
+    check(bs_bytes_figure(bs_predict_tables(&s.facts, NULL)) == COUNTERS * sizeof most, "two stages of two units: a counter for each pair, and totals");
     for (int32_t i = 0; i < VISITS; i++) {
         const int32_t way = i % 3 == 0;
         bs_stream_visit(&s, 0, &first[way], 1, 0);
         bs_stream_visit(&s, 1, &second[way], 1, 0);
-        for (uint32_t k = 0; k < bs_predict_tables(&s.facts, NULL); k++)
+        for (size_t k = 0; k < COUNTERS; k++)
             most = s.transitions[k] > most ? s.transitions[k] : most;
     }
     const bs_prediction *p = &s.stages[1].predictions[BS_PREDICT_TRANSITION];
     check(most == 4096, "no counter exceeds 4096 (%d)", most);
     check(p->needed == VISITS && p->right > p->needed - 30, "what always follows is foretold all the way: %d of %d", (int)p->right, (int)p->needed);
+}
+
+/* Stages of as many routers, all of the same units: nothing but their sizes is looked at. */
+static bs_bytes bytes_of_paths(int32_t paths, bs_stream_stage *many, int32_t count)
+{
+    const bs_stream_facts facts = {paths, count, paths, NULL, many, NULL, bs_bytes_of(64), {0, 0, 0}, false};
+    for (int32_t j = 0; j < count; j++)
+        many[j] = (bs_stream_stage){j + 1, 0, paths};
+    return bs_stream_bytes(&facts);
+}
+
+/* Tables of transitions grow with the product of two routers' paths; their sum has no limit but the memory there is. */
+static void test_tables(void)
+{
+    enum { COUNT = 5000, LARGEST = 1023, MOST_PATHS = 32767 };
+    static bs_stream_stage many[COUNT];
+    const uint64_t table = (uint64_t)LARGEST * (LARGEST + 1) * 2;
+    const uint64_t one = bs_bytes_figure(bytes_of_paths(LARGEST, many, 1)), all = bs_bytes_figure(bytes_of_paths(LARGEST, many, COUNT));
+    check(one > table && all > COUNT * table, "%d tables of %d x %d paths are counted whole: %llu bytes", COUNT, LARGEST, LARGEST, (unsigned long long)all);
+    const uint64_t beyond = bs_bytes_figure(bytes_of_paths(LARGEST + 1, many, 5)), widest = bs_bytes_figure(bytes_of_paths(MOST_PATHS, many, 5));
+    check(beyond < table && widest < (uint64_t)MOST_PATHS * 256, "routers of more paths have none: %llu bytes for 5 x %d", (unsigned long long)widest, MOST_PATHS);
 }
 
 /* What is hardly ever needed is expected in the far future, but not at infinity: everything can be compared. */
@@ -168,6 +190,7 @@ int main(void)
     test_waits();
     test_pauses();
     test_transitions();
+    test_tables();
     test_rare();
     test_names();
     return check_end();

@@ -157,6 +157,10 @@ static bool do_run(run *r)
     r->texts = malloc((size_t)o->sequences * (size_t)o->length);
     if (!r->texts)
         return complain("", "not enough memory for the text");
+    if (*stop_flag())
+        return complain("", "stopped by a signal; nothing was written");
+    if (!files_empty(&r->files))
+        return complain("", r->files.message);
     if (!write_text(r) || !print_all(r))
         return false;
     if (o->stats)

@@ -1,10 +1,10 @@
 /* text_model.h: the network of moe_text: sequences of characters in, the next character's logits out.
- * Owns: the memory of one session in one block, the rows of a run, how far each sequence is; the GPU's
- *   memory where one computes.
- * Relies on: the library, stream_options.h, device_options.h. Must never: take memory after text_model_open. */
+ * Owns: the arenas of one session, the rows of a run, how far each sequence is; the GPU's memory where one computes.
+ * Relies on: the library, arenas.h, stream_options.h, device_options.h. Must never: take memory after text_model_open. */
 #ifndef TEXT_MODEL_H
 #define TEXT_MODEL_H
 
+#include "arenas.h"
 #include "brainstorm.h"
 #include "text_options.h"
 
@@ -20,8 +20,9 @@ typedef struct text_model {
     bs_sizes planned;
     device_tools gpu;
     bs_error error; /* of what failed last */
-    uint8_t *block;
-    uint64_t fixed_bytes, block_bytes;
+    arenas arenas; /* of these, and of memory */
+    bs_arena index_memory, graph_memory, plan_memory;
+    uint64_t fixed_bytes; /* model index, graph and plan, and what is known of a GPU */
     int sequences, rows_most;
     int32_t past[TEXT_MAX_SEQUENCES];
     float logits[TEXT_MAX_SEQUENCES][TEXT_CODES]; /* of the last run */

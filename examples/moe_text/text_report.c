@@ -12,7 +12,7 @@ static void memory(const text_model *m)
 {
     const double kb = 1.0 / 1024;
     fprintf(stderr, "memory   %.0f KB: graph and plan %.0f, weights and caches %.0f, transient %.0f, staging %.0f, slots %.0f\n",
-            (double)m->block_bytes * kb, (double)m->fixed_bytes * kb, (double)m->planned.persistent * kb,
+            (double)m->arenas.bytes * kb, (double)m->fixed_bytes * kb, (double)m->planned.persistent * kb,
             (double)m->planned.transient * kb, (double)m->planned.staging * kb, (double)m->planned.slots * kb);
 }
 

@@ -27,6 +27,7 @@ typedef struct job {
     int input, output; /* of files */
     y4m_reader in;
     y4m_writer out;
+    int64_t total; /* frames expected; -1: not known */
     y4m_info cropped; /* geometry of the part of an input frame that counts */
     uint8_t *frame, *result;
     void *scratch;
@@ -105,16 +106,18 @@ static void make_frame(job *j)
     }
 }
 
+/* The first frame was read by set_up. */
 static int run(job *j, const options *o)
 {
     progress p;
     y4m_status status = Y4M_OK;
-    progress_start(&p, y4m_frames_expected(&j->in), o->quiet);
-    while ((status = y4m_read_frame(&j->in, j->frame)) == Y4M_OK) {
+    progress_start(&p, j->total, o->quiet);
+    while (status == Y4M_OK) {
         make_frame(j);
         if (y4m_write_frame(&j->out, j->result))
             break;
         progress_step(&p);
+        status = y4m_read_frame(&j->in, j->frame);
     }
     progress_break(&p);
     int code = status > Y4M_END ? fail(o->input, &j->in.error) : 0;
@@ -124,6 +127,16 @@ static int run(job *j, const options *o)
         return code;
     progress_end(&p);
     return 0;
+}
+
+/* Before the output loses what it held: there may be none. */
+static int read_first(job *j, const options *o)
+{
+    j->total = y4m_frames_expected(&j->in);
+    const y4m_status status = y4m_read_frame(&j->in, j->frame);
+    if (status == Y4M_END)
+        return fprintf(stderr, "halve: %s: there is not a single frame in it\n", o->input), 1;
+    return status ? fail(o->input, &j->in.error) : 0;
 }
 
 static int set_up(job *j, const options *o)
@@ -147,6 +160,8 @@ static int set_up(job *j, const options *o)
     j->scratch = malloc(picture_halve_scratch(j->cropped.width));
     if (!j->frame || !j->result || !j->scratch)
         return fputs("halve: out of memory\n", stderr), 1;
+    if (read_first(j, o))
+        return 1;
     if (!files_empty(&j->files))
         return fail_files(&j->files);
     if (y4m_writer_open(&j->out, files_take(&j->files, j->output), &result, stop_flag()))

@@ -96,13 +96,13 @@ bool report_json(FILE *f, const run_facts *r)
     fprintf(f, "  \"streaming\": ");
     stream_json(f, &r->stream);
     fprintf(f, ",\n");
-    const uint64_t arenas = u->fixed_bytes + u->planned.persistent + u->planned.transient + u->planned.staging + u->planned.slots;
+    const uint64_t planned = u->fixed_bytes + u->planned.persistent + u->planned.transient + u->planned.staging + u->planned.slots;
     fprintf(f, "  \"arena_bytes\": {\"graph_and_plan\": %llu, \"persistent\": %llu, \"transient\": %llu, \"staging\": %llu, \"slots\": %llu, \"device\": %llu, \"pinned\": %llu},\n",
             (unsigned long long)u->fixed_bytes, (unsigned long long)u->planned.persistent, (unsigned long long)u->planned.transient,
             (unsigned long long)u->planned.staging, (unsigned long long)u->planned.slots, (unsigned long long)u->planned.device,
             (unsigned long long)u->planned.pinned);
     fprintf(f, "  \"arena_bytes_planned\": %llu,\n  \"arena_bytes_touched\": %llu,\n  \"frame_buffer_bytes\": %llu\n}\n",
-            (unsigned long long)arenas, (unsigned long long)upscaler_touched(u), (unsigned long long)r->frame_bytes);
+            (unsigned long long)planned, (unsigned long long)upscaler_touched(u), (unsigned long long)r->frame_bytes);
     return files_close(f);
 }
 

@@ -3,10 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define PAINT 0xa5
 
 static const char *const exit_routers[UPSCALER_EXITS] = {"exit0", "exit1"};
 
@@ -17,34 +14,7 @@ static bool fail(upscaler *u, bs_status status, const char *message)
     return false;
 }
 
-/* ------------------------------------------------------------------------------------------------- memory */
-
-/* The model's index, the graph and the plan are small; what is planned comes on top. */
-#define FIXED_BYTES ((size_t)3 << 20)
-
-static bool memory_take(upscaler *u, size_t bytes)
-{
-    bytes = (bytes + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT;
-    u->block = aligned_alloc(BS_ALIGNMENT, bytes);
-    u->block_bytes = bytes;
-    if (!u->block)
-        return fail(u, BS_ERROR_ARENA, "not enough memory");
-    memset(u->block, PAINT, bytes);
-    return true;
-}
-
-/* Cuts the block into the arenas that the plan asked for. */
-static void memory_cut(upscaler *u, size_t fixed)
-{
-    uint8_t *at = u->block + fixed;
-    bs_arena_init(&u->memory.transient, "transient", at, (size_t)u->planned.transient + BS_ALIGNMENT);
-    at += u->planned.transient + BS_ALIGNMENT;
-    bs_arena_init(&u->memory.staging, "staging", at, (size_t)u->planned.staging + BS_ALIGNMENT);
-    at += u->planned.staging + BS_ALIGNMENT;
-    bs_arena_init(&u->memory.slots, "slots", at, (size_t)u->planned.slots + BS_ALIGNMENT);
-}
-
-/* -------------------------------------------------------------------------------------------------- plan */
+/* ------------------------------------------------------------------------------------------------ opening */
 
 static void plan_describe(bs_plan_desc *d, const video_options *o, int width)
 {
@@ -139,27 +109,53 @@ static bool model_fits(upscaler *u)
     return true;
 }
 
-static bool graph_build(upscaler *u, const video_options *o, const bs_platform *platform)
+/* Opened once, by name: what is planned and run is what was looked at, whatever happens to the file meanwhile. */
+static bool model_open(upscaler *u, const video_options *o, const bs_platform *platform)
 {
-    u->model = bs_model_open_file(&u->memory.persistent, platform, o->model, &u->error);
-    if (!u->model)
+    const size_t bytes = bs_model_file_bytes(platform, o->model, &u->error);
+    if (bytes == 0 || !arenas_lend(&u->arenas, &u->index_memory, "index", bytes, &u->error))
         return false;
-    if (o->stream.buffered)
+    u->model = bs_model_open_file(&u->index_memory, platform, o->model, &u->error);
+    if (u->model && o->stream.buffered)
         bs_model_use_buffered(u->model);
-    if (!scale_fits(u))
-        return false;
+    return u->model && scale_fits(u);
+}
+
+static bool graph_build(upscaler *u, const video_options *o)
+{
     const bs_graph_desc room = bs_model_graph_desc(u->model);
-    u->graph = bs_graph_create(&u->memory.persistent, &room);
-    if (!u->graph)
-        return fail(u, BS_ERROR_ARENA, "the model's graph is too large");
     const bs_model_input frame = {"frame", 3, {1, u->height, u->width, 0}};
     const bs_model_build_desc desc = {&frame, 1, u->bits, floor_loss(o->floor)};
+    if (!arenas_lend(&u->arenas, &u->graph_memory, "graph", bs_graph_bytes(&room), &u->error))
+        return false;
+    u->graph = bs_graph_create(&u->graph_memory, &room);
+    if (!u->graph)
+        return fail(u, BS_ERROR_ARENA, "the model's graph is too large");
     return bs_model_build(u->model, u->graph, &desc, &u->error) == BS_OK && model_fits(u);
 }
 
-static size_t block_size(const upscaler *u, size_t fixed, int pass)
+static bool plan_make(upscaler *u, const video_options *o, bs_plan_desc *desc)
 {
-    return fixed + (pass ? (size_t)(u->planned.transient + u->planned.staging + u->planned.slots) + 3 * BS_ALIGNMENT : 0);
+    if (!stream_options_plan(&o->stream, u->graph, desc, &u->error) ||
+        !arenas_lend(&u->arenas, &u->plan_memory, "plan", bs_plan_bytes(u->graph, desc), &u->error))
+        return false;
+    u->plan = bs_plan_create(&u->plan_memory, u->graph, desc, &u->error);
+    if (u->plan)
+        bs_plan_sizes(u->plan, &u->planned);
+    return u->plan != NULL;
+}
+
+static bool session_make(upscaler *u, const video_options *o, const stream_tools *tools)
+{
+    if (!device_open(&u->gpu, &u->arenas, &u->planned, &u->error))
+        return false;
+    u->fixed_bytes = u->index_memory.used + u->graph_memory.used + u->plan_memory.used + u->gpu.memory.used;
+    if (!arenas_lend_session(&u->arenas, &u->memory, &u->planned, &u->error))
+        return false;
+    bs_session_desc desc = {.weights = bs_model_weights(u->model), .device = u->gpu.device};
+    stream_options_session(&o->stream, tools, &desc);
+    u->session = bs_session_create(&u->memory, u->plan, &desc, &u->error);
+    return u->session != NULL;
 }
 
 bool upscaler_open(upscaler *u, const video_options *o, int width, int height, int bits)
@@ -171,6 +167,7 @@ bool upscaler_open_with(upscaler *u, const video_options *o, const stream_tools 
 {
     bs_plan_desc desc;
     memset(u, 0, sizeof *u);
+    u->arenas.painted = true;
     u->width = width;
     u->height = height;
     u->bits = bits;
@@ -182,37 +179,8 @@ bool upscaler_open_with(upscaler *u, const video_options *o, const stream_tools 
     plan_describe(&desc, o, width);
     device_plan(&u->gpu, &desc);
     u->tile = desc.patch_size; /* 0: the model's */
-    /* First in a small block: then the bytes are known, and everything moves into one block of the right size. */
-    for (int pass = 0; pass < 2; pass++) {
-        const size_t fixed = pass == 0 ? FIXED_BYTES : (size_t)(u->fixed_bytes + DEVICE_ARENA_BYTES + u->planned.persistent + BS_ALIGNMENT);
-        if (!memory_take(u, block_size(u, fixed, pass)))
-            return false;
-        bs_arena_init(&u->memory.persistent, "persistent", u->block, fixed);
-        if (!graph_build(u, o, tools ? tools->platform : NULL))
-            return false;
-        if (pass == 0 && !stream_options_plan(&o->stream, &u->memory.persistent, u->graph, &desc, &u->error))
-            return false;
-        u->plan = bs_plan_create(&u->memory.persistent, u->graph, &desc, &u->error);
-        if (!u->plan)
-            return false;
-        bs_plan_sizes(u->plan, &u->planned);
-        u->fixed_bytes = u->memory.persistent.used;
-        if (pass == 0) {
-            bs_model_close(u->model);
-            u->model = NULL;
-            free(u->block);
-            u->block = NULL;
-        } else {
-            memory_cut(u, fixed);
-        }
-    }
-    if (!device_open(&u->gpu, &u->memory.persistent, &u->planned, &u->error))
-        return false;
-    u->fixed_bytes = u->memory.persistent.used;
-    bs_session_desc session = {.weights = bs_model_weights(u->model), .device = u->gpu.device};
-    stream_options_session(&o->stream, tools, &session);
-    u->session = bs_session_create(&u->memory, u->plan, &session, &u->error);
-    return u->session != NULL;
+    return model_open(u, o, tools ? tools->platform : NULL) && graph_build(u, o) && plan_make(u, o, &desc) &&
+           session_make(u, o, tools);
 }
 
 void upscaler_stop(upscaler *u)
@@ -226,9 +194,8 @@ void upscaler_close(upscaler *u)
     upscaler_stop(u);
     device_close(&u->gpu);
     bs_model_close(u->model);
-    free(u->block);
     u->model = NULL;
-    u->block = NULL;
+    arenas_free(&u->arenas);
 }
 
 /* --------------------------------------------------------------------------------------------------- run */
@@ -321,13 +288,5 @@ void upscaler_last(const upscaler *u, upscaler_map *map)
 
 uint64_t upscaler_touched(const upscaler *u)
 {
-    uint64_t touched = 0;
-    for (size_t i = 0; i < u->block_bytes; i += BS_ALIGNMENT) { /* a line counts when any byte of it changed */
-        const size_t end = i + BS_ALIGNMENT < u->block_bytes ? i + BS_ALIGNMENT : u->block_bytes;
-        size_t k = i;
-        while (k < end && u->block[k] == PAINT)
-            k++;
-        touched += k < end ? end - i : 0;
-    }
-    return touched;
+    return arenas_touched(&u->arenas);
 }

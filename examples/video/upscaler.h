@@ -1,12 +1,13 @@
 /* upscaler.h: the network of video_sr: a model file becomes a session that doubles luma planes.
  *
- * Owns: the graph, the plan, the session and the one block of memory they live in; the GPU's where one computes.
- * Relies on: brainstorm.h; stream_options.h where weights are streamed, device_options.h for a GPU.
+ * Owns: the graph, the plan, the session and the arenas they live in; the GPU's memory where one computes.
+ * Relies on: brainstorm.h, arenas.h; stream_options.h where weights are streamed, device_options.h for a GPU.
  * Must never: know of y4m, files other than the model, or the command line's wording.
  */
 #ifndef UPSCALER_H
 #define UPSCALER_H
 
+#include "arenas.h"
 #include "brainstorm.h"
 #include "options.h"
 
@@ -29,8 +30,8 @@ typedef struct upscaler {
     bs_graph *graph;
     bs_plan *plan;
     bs_session *session;
-    uint8_t *block; /* from malloc, once */
-    size_t block_bytes;
+    arenas arenas; /* of these, and of memory */
+    bs_arena index_memory, graph_memory, plan_memory;
     bs_sizes planned;
     device_tools gpu;
     uint64_t fixed_bytes; /* model index, graph and plan, and what is known of a GPU */

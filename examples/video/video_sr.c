@@ -35,8 +35,9 @@ typedef struct run {
     uint8_t *buffers, *frame, *ahead, *result, *expected, *tinted;
     void *scratch, *page;
     uint64_t frame_bytes;
-    bool is_ahead; /* the next frame was read already, or its end found: */
+    bool is_ahead; /* the next frame was read already, into `ahead`, or the end was found: */
     y4m_status ahead_status;
+    int64_t total; /* frames to come; -1: not known */
     double psnr_sum, ssim_sum, network_seconds, waited_seconds;
     int64_t measured;
 } run;
@@ -80,6 +81,13 @@ static bool complain_stopped(run *r, const y4m_error *error)
     return complain(r, "", text);
 }
 
+static bool complain_reading(run *r, const char *path, y4m_status status, const y4m_reader *reader)
+{
+    if (status != Y4M_STOPPED)
+        return complain_y4m(r, path, &reader->error);
+    return complain(r, "", r->out.fd < 0 ? "stopped by a signal; nothing was written" : "stopped by a signal; what was written is whole");
+}
+
 /* ------------------------------------------------------------------------------------------------- opening */
 
 /* Opens what is named; nothing where nothing is. */
@@ -112,9 +120,7 @@ static bool open_files(run *r)
 static bool open_reader(run *r, y4m_reader *reader, int number, const char *path)
 {
     const y4m_status status = y4m_reader_open(reader, files_fd(&r->files, number), stop_flag());
-    if (status == Y4M_STOPPED)
-        return complain(r, "", "stopped by a signal; nothing was written");
-    return status == Y4M_OK || complain_y4m(r, path, &reader->error);
+    return status == Y4M_OK || complain_reading(r, path, status, reader);
 }
 
 static bool open_input(run *r)
@@ -166,8 +172,8 @@ static bool take_buffers(run *r)
     if (!r->buffers)
         return complain(r, "", "not enough memory for the frames");
     r->frame = r->buffers;
-    r->ahead = r->frame + in;
-    r->result = r->ahead + ahead;
+    r->ahead = ahead ? r->frame + in : r->frame;
+    r->result = r->frame + in + ahead;
     r->expected = r->result + out;
     r->tinted = r->expected + reference;
     r->page = r->tinted + map;
@@ -180,6 +186,29 @@ static bool open_writer(run *r, y4m_writer *writer, int number, const char *path
     const y4m_status status = y4m_writer_open(writer, files_take(&r->files, number), &r->twice, stop_flag());
     return status == Y4M_OK ||
            (status == Y4M_STOPPED ? complain_stopped(r, &writer->error) : complain_y4m(r, path, &writer->error));
+}
+
+static bool read_reference(run *r)
+{
+    const y4m_status status = y4m_read_frame(&r->reference, r->expected);
+    if (status == Y4M_END)
+        return complain(r, r->options.reference, "the reference has fewer frames than the input");
+    return status == Y4M_OK || complain_reading(r, r->options.reference, status, &r->reference);
+}
+
+/* Before anything is written: there may be none, and then old results stay. */
+static bool read_first(run *r)
+{
+    r->total = y4m_frames_expected(&r->in);
+    if (r->options.frames > 0 && (r->total < 0 || r->total > r->options.frames))
+        r->total = r->options.frames;
+    r->is_ahead = true;
+    r->ahead_status = y4m_read_frame(&r->in, r->ahead);
+    if (r->ahead_status == Y4M_END)
+        return complain(r, r->options.input, "there is not a single frame in it");
+    if (r->ahead_status != Y4M_OK)
+        return complain_reading(r, r->options.input, r->ahead_status, &r->in);
+    return !r->options.reference || read_reference(r);
 }
 
 /* Nothing is refused from here on. */
@@ -216,12 +245,8 @@ static bool measure(run *r)
 {
     if (!r->options.reference)
         return true;
-    const y4m_status status = y4m_read_frame(&r->reference, r->expected);
-    if (status == Y4M_END)
-        return complain(r, r->options.reference, "the reference has fewer frames than the input");
-    if (status != Y4M_OK)
-        return status == Y4M_STOPPED ? complain_stopped(r, &r->reference.error)
-                                     : complain_y4m(r, r->options.reference, &r->reference.error);
+    if (r->measured > 0 && !read_reference(r))
+        return false;
     const picture_plane a = plane_of(&r->twice, r->result, 0), b = plane_of(&r->reference.info, r->expected, 0);
     r->psnr_sum += quality_psnr(&a, &b, 0);
     r->ssim_sum += quality_ssim(&a, &b, 0, r->scratch);
@@ -255,14 +280,14 @@ static void read_ahead(run *r)
         r->ahead_status = y4m_read_frame(&r->in, r->ahead);
 }
 
-/* Into r->frame. What was read ahead is copied: a GPU's tables stay as they are while buffers do. */
+/* Into r->frame. What a GPU had read ahead is copied: its tables stay as they are while buffers do. */
 static y4m_status next_frame(run *r)
 {
     if (*stop_flag())
         return Y4M_STOPPED;
     if (!r->is_ahead)
         return y4m_read_frame(&r->in, r->frame);
-    if (r->ahead_status == Y4M_OK)
+    if (r->ahead_status == Y4M_OK && r->ahead != r->frame)
         memcpy(r->frame, r->ahead, y4m_frame_bytes(&r->in.info));
     return r->ahead_status;
 }
@@ -295,18 +320,13 @@ static bool do_frame(run *r)
 
 static bool do_frames(run *r)
 {
-    int64_t total = y4m_frames_expected(&r->in);
-    if (r->options.frames > 0 && (total < 0 || total > r->options.frames))
-        total = r->options.frames;
-    progress_start(&r->shown, total, r->options.quiet);
+    progress_start(&r->shown, r->total, r->options.quiet);
     while (r->options.frames < 0 || r->out.frames < r->options.frames) {
         const y4m_status status = next_frame(r);
         if (status == Y4M_END)
-            return r->out.frames > 0 || complain(r, r->options.input, "there is not a single frame in it");
-        if (status == Y4M_STOPPED)
-            return complain_stopped(r, &(y4m_error){.status = Y4M_STOPPED});
+            return true;
         if (status != Y4M_OK)
-            return complain_y4m(r, r->options.input, &r->in.error);
+            return complain_reading(r, r->options.input, status, &r->in);
         if (!do_frame(r))
             return false;
         progress_step(&r->shown);
@@ -379,7 +399,7 @@ static bool do_run(run *r)
     if (!open_files(r) || !open_input(r) || !open_reference(r) || !take_buffers(r) || !open_network(r))
         return false;
     const double since = seconds();
-    const bool done = open_output(r) && do_frames(r);
+    const bool done = read_first(r) && open_output(r) && do_frames(r);
     bool closed = true;
     if (r->out.fd >= 0 && y4m_writer_close(&r->out) != Y4M_OK && done)
         closed = complain_y4m(r, r->options.output, &r->out.error);
