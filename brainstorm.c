@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e821cfbe7ef4c29f82645846e55a00198ff08315d0b3ce2fb3bcc8a92854f866
+ * sha256 of the parts: 7c11da5148a632dfe99641af88cb708a64fcf4223266ef0e0f15b5f8a059f4ff
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17163,6 +17163,7 @@ typedef struct bs_slot {
 
 typedef struct bs_stage_state {
     bool told;             /* look-ahead said what to expect of the next visit */
+    int32_t before;        /* the routed stage visited before this one, whose choices say what to expect here; -1: not asked */
     uint64_t visits;
     double set_size;       /* units a visit needs, on average */
     double compute_ns;     /* from this visit to the next one, without stalls; -1 unknown */
@@ -17170,8 +17171,7 @@ typedef struct bs_stage_state {
     double ahead_out;                 /* and how often another one */
     double error_transition, error_frequency; /* squared, of the probabilities */
     double error_rate, error_recent; /* of long and of short memory */
-    int32_t before;        /* the routed stage visited before this one */
-    uint32_t table;        /* of transitions: [units of before][own units], then [units of before] totals */
+    bs_bytes table;        /* of transitions: [units of before][own units], then [units of before] totals; where it begins */
     double margin;         /* of choices that look-ahead made, on average */
     bs_prediction predictions[BS_PREDICTOR_COUNT];
 } bs_stage_state;
@@ -17289,7 +17289,8 @@ double bs_predict_visits(const bs_stream *stream, int32_t stage, int32_t use);
 void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count);
 /* From the stage of the visit: how far each unit's next use is. */
 void bs_predict_distances(bs_stream *stream);
-uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
+/* Gives routed stages their tables of transitions, unless stages is NULL; returns the bytes of all. */
+bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
 
 /* Threads read the clock before they hold the lock: what is a little earlier than the visit counts as its beginning. */
 static inline uint64_t bs_stream_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
@@ -17539,6 +17540,7 @@ void bs_slots_begin(bs_stream *s, int32_t unit, bs_bytes offset, bool guessed, u
 #define PREDICT_STEP (1.0 / 32)     /* weight of the newest visit in running averages */
 #define PREDICT_SMOOTHING 4.0       /* visits' worth of frequency in a transition count */
 #define PREDICT_MAX_COUNT 4096      /* transition counts are halved here */
+#define PREDICT_MOST_COUNTS (1 << 20) /* of a table of transitions */
 
 const char *bs_predictor_name(bs_predictor predictor)
 {
@@ -17548,38 +17550,46 @@ const char *bs_predictor_name(bs_predictor predictor)
 
 /* ---------------------------------------------------------------------------------------------- transitions */
 
-/* Gives every routed stage its table; returns the counters of all. stages may be NULL: only counted. */
-uint32_t bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages)
+/* Counters of a table: one for each pair of units, and totals. Where that is more than PREDICT_MOST_COUNTS there is none: tables
+ * grow with the product of two routers' paths, and pairs of that many paths are hardly seen often enough to learn from. Such
+ * a stage goes by the other predictors, as if this one was worth nothing. */
+static int64_t table_counts(int32_t own, int32_t other)
 {
-    uint32_t used = 0;
+    const int64_t counts = (int64_t)other * ((int64_t)own + 1);
+    return counts <= PREDICT_MOST_COUNTS ? counts : 0;
+}
+
+/* Gives routed stages their tables; returns the bytes of all. stages may be NULL: only counted. */
+bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages)
+{
+    bs_bytes used = bs_bytes_of(0);
     int32_t before = -1;
     for (int32_t j = 0; j < facts->n_stages; j++)
         if (facts->stages[j].router)
             before = j;
     for (int32_t j = 0; j < facts->n_stages; j++) {
-        const int32_t own = facts->stages[j].n_units, other = before >= 0 ? facts->stages[before].n_units : 0;
+        const bool routed = facts->stages[j].router != 0;
+        const int64_t counts = routed ? table_counts(facts->stages[j].n_units, facts->stages[before].n_units) : 0;
         if (stages) {
-            stages[j].before = facts->stages[j].router ? before : -1;
+            stages[j].before = counts > 0 ? before : -1;
             stages[j].table = used;
         }
-        if (!facts->stages[j].router)
-            continue;
-        used += (uint32_t)(other * (own + 1));
-        before = j;
+        used = bs_bytes_add(used, bs_bytes_array(counts, sizeof(uint16_t)));
+        before = routed ? j : before;
     }
     return used;
 }
 
+/* [own units] that followed one unit of the stage before; behind the last of these rows, the totals: [units of before]. */
 static uint16_t *table_row(const bs_stream *s, int32_t stage, int32_t from)
 {
-    return s->transitions + s->stages[stage].table + (size_t)from * (size_t)s->facts.stages[stage].n_units;
+    const bs_bytes row = bs_bytes_array(s->facts.stages[stage].n_units, sizeof(uint16_t));
+    return (uint16_t *)(void *)bs_bytes_row((uint8_t *)s->transitions, s->stages[stage].table, from, row);
 }
 
 static uint16_t *table_total(const bs_stream *s, int32_t stage, int32_t from)
 {
-    const int32_t before = s->stages[stage].before;
-    return s->transitions + s->stages[stage].table +
-           (size_t)s->facts.stages[before].n_units * (size_t)s->facts.stages[stage].n_units + (size_t)from;
+    return table_row(s, stage, s->facts.stages[s->stages[stage].before].n_units) + from;
 }
 
 /* The mean, over what the router before chose, of how often this followed. */
@@ -17793,7 +17803,7 @@ static void learn(bs_stream *s, int32_t j, const int32_t *units, int32_t count)
     const bs_stream_stage *stage = &s->facts.stages[j];
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++)
         s->score[k] = is_needed(units, count, s->facts.uses[k]);
-    if (s->stages[s->stages[j].before].visits > 0)
+    if (s->stages[j].before >= 0 && s->stages[s->stages[j].before].visits > 0)
         count_transitions(s, j);
     for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
         average(&s->stages[j].error_rate, (s->score[k] - s->rate[k]) * (s->score[k] - s->rate[k]));
@@ -17821,7 +17831,8 @@ void bs_predict_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t
     } else {
         if (state->told)
             rate_look_ahead(s, stage, units, count);
-        average(&state->error_transition, rate_statistics(s, stage, BS_PREDICT_TRANSITION, units, count));
+        if (state->before >= 0)
+            average(&state->error_transition, rate_statistics(s, stage, BS_PREDICT_TRANSITION, units, count));
         average(&state->error_frequency, rate_statistics(s, stage, BS_PREDICT_FREQUENCY, units, count));
         learn(s, stage, units, count);
     }
@@ -18027,7 +18038,7 @@ static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
     s->needed = bs_carve(c, units, sizeof *s->needed);
     s->present = bs_carve(c, units, sizeof *s->present);
     s->by_offset = bs_carve(c, units, sizeof *s->by_offset);
-    s->transitions = bs_carve(c, bs_predict_tables(f, NULL), sizeof *s->transitions);
+    s->transitions = bs_carve_bytes(c, bs_predict_tables(f, NULL));
 }
 
 bs_bytes bs_stream_bytes(const bs_stream_facts *facts)
