@@ -211,7 +211,7 @@ help:
 	@echo 'make soak         video without end: memory, descriptors and checksums stay the same (MINUTES=30)'
 	@echo 'make bench        benchmarks (CUDA=1: of the GPU; CUDA=emulated: that its results are right)'
 	@echo 'make bench-preload  weights streamed from storage (ARGS="--quick")'
-	@echo 'make bench-planning  instructions that planning takes, of networks of 1k to 64k nodes: minutes, by valgrind'
+	@echo 'make bench-planning  instructions that planning takes, of networks of 1k to 64k nodes, and a run beside its kernels: minutes, by valgrind'
 	@echo 'make amalgamate   generate brainstorm.c and brainstorm_cuda.cu from src/'
 	@echo 'make check        both are what src/ gives; strict builds; symbols'
 	@echo 'make consumers    what is installed, or added to another project, can be used: make, CMake, pkg-config'
@@ -395,9 +395,10 @@ bench: $(BENCH_FILES) $(PROGRAM_FILES)
 bench-preload: $(BUILD)/bench/preload
 	@$(RUN) $< $(ARGS)
 
-# Minutes, under valgrind: whether planning takes time in proportion to a network.
-bench-planning: $(BUILD)/bench/planning
+# Minutes, under valgrind: whether planning takes time in proportion to a network, and a run in proportion to its layers.
+bench-planning: $(BUILD)/bench/planning $(BUILD)/bench/large_run
 	@BUILD='$(BUILD)' sh bench/planning.sh
+	@BUILD='$(BUILD)' sh bench/large_overhead.sh
 
 demo: $(addprefix $(BUILD)/,demo_clip halve video_sr demo_pictures)
 	@BUILD='$(BUILD)' RUN='$(RUN)' CLIP='$(CLIP)' sh examples/demo.sh

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f7cbddaf2a9496cf50ca426468555eb67f0637698d053db9890478038c32f37e
+ * sha256 of the parts: 43b639e3db9bc92a1e1aa7b0c83c654c069408ae58e4170db9ea519e98811a42
  */
 #include "brainstorm.h"
 
@@ -102,7 +102,7 @@ extern "C" {
  * number. A struct, so that `a + b` does not compile; one field, so that it costs nothing.
  * Elements of a shape are counted as bytes of one each, until they are multiplied by their size.
  *
- * Owns the field `unchecked`, which nothing else may touch (tests/bare_sums.sh). Relies on brainstorm.h. C and C++. Must never
+ * Owns the field `unchecked`, which nothing else may touch (tests/test_bare_sums.sh). Relies on brainstorm.h. C and C++. Must never
  * give a plain number to arithmetic: bs_bytes_fit() is how a size is asked for, bs_bytes_figure() is for messages, comparisons
  * with what callers and files say, and the plain fields of public structs. */
 #ifndef BS_BYTES_H

@@ -5,7 +5,7 @@
  * number. A struct, so that `a + b` does not compile; one field, so that it costs nothing.
  * Elements of a shape are counted as bytes of one each, until they are multiplied by their size.
  *
- * Owns the field `unchecked`, which nothing else may touch (tests/bare_sums.sh). Relies on brainstorm.h. C and C++. Must never
+ * Owns the field `unchecked`, which nothing else may touch (tests/test_bare_sums.sh). Relies on brainstorm.h. C and C++. Must never
  * give a plain number to arithmetic: bs_bytes_fit() is how a size is asked for, bs_bytes_figure() is for messages, comparisons
  * with what callers and files say, and the plain fields of public structs. */
 #ifndef BS_BYTES_H

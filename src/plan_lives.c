@@ -4,7 +4,7 @@
  * more alive that would take the square of their number. Then time is swept, forwards and backwards: what begins is put into
  * the smallest gap that holds it, what has ended leaves one. Where a few large lives stand among many small ones their gaps
  * go to waste; so the sweeps are made without the large ones as well, which then come on top, greedily in one of three
- * orders. The best of these ways counts. test_planner.c holds it within 1.1 of the largest sum alive at once; only where a
+ * orders. The best of these ways counts. test_placing.c holds it within 1.1 of the largest sum alive at once; only where a
  * handful of lives makes up nearly all of that sum it can be more, as with any way to place them.
  * Relies on plan.h. Must never take memory but its workspace, nor time that grows with the square of the lives. */
 #include "plan.h"

@@ -2,7 +2,7 @@
  * that sums are exact and the oracle's are those of f32.
  *
  * A layer: scores of all experts, the best k of them, each a block of two linears, their sum by gates onto the rows, clipped.
- * tests/large_model.py writes the same as a file: names and weights are made by the same rules.
+ * tests/test_large_python.py writes the same as a file: names and weights are made by the same rules.
  * Owns: weights, by name. Relies on: brainstorm.h. Must never keep more of them than a few patterns that many share. */
 #ifndef BS_TEST_LARGE_NET_H
 #define BS_TEST_LARGE_NET_H

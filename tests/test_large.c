@@ -1,7 +1,7 @@
 /* test_large.c - sizes that people run: 48 layers of 128 experts are built, planned and run in both orders, resident and with
  * slots for a tenth of the weights, and give what the oracle says; so does a router with 512 paths, whatever its protocol.
  *
- *     test_large [FILE]   FILE: what tests/large_model.py wrote is opened and run instead */
+ *     test_large [FILE]   FILE: what tests/test_large_python.py wrote is opened and run instead */
 #define NAIVE_VALUES  20000
 #define NAIVE_DOMAINS 8192
 #define NAIVE_PATHS   512
