@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a8f5fe28410756bfcbc3924803a89ca2c0658ae250e49926d3f23335f0c528e9
+ * sha256 of the parts: 1e977fc4c64feea775c85f9aa9d737c772d5d1f778845ea0e6ca1ff5c23b03f6
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -37,7 +37,7 @@
  * number. A struct, so that `a + b` does not compile; one field, so that it costs nothing.
  * Elements of a shape are counted as bytes of one each, until they are multiplied by their size.
  *
- * Owns the field `unchecked`, which nothing else may touch (tests/bare_sums.sh). Relies on brainstorm.h. C and C++. Must never
+ * Owns the field `unchecked`, which nothing else may touch (tests/test_bare_sums.sh). Relies on brainstorm.h. C and C++. Must never
  * give a plain number to arithmetic: bs_bytes_fit() is how a size is asked for, bs_bytes_figure() is for messages, comparisons
  * with what callers and files say, and the plain fields of public structs. */
 #ifndef BS_BYTES_H
@@ -21542,7 +21542,7 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
  * more alive that would take the square of their number. Then time is swept, forwards and backwards: what begins is put into
  * the smallest gap that holds it, what has ended leaves one. Where a few large lives stand among many small ones their gaps
  * go to waste; so the sweeps are made without the large ones as well, which then come on top, greedily in one of three
- * orders. The best of these ways counts. test_planner.c holds it within 1.1 of the largest sum alive at once; only where a
+ * orders. The best of these ways counts. test_placing.c holds it within 1.1 of the largest sum alive at once; only where a
  * handful of lives makes up nearly all of that sum it can be more, as with any way to place them.
  * Relies on plan.h. Must never take memory but its workspace, nor time that grows with the square of the lives. */
 /* #include "plan.h" */
