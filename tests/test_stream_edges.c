@@ -138,6 +138,23 @@ static void test_transitions(void)
     check(p->needed == VISITS && p->right > p->needed - 30, "what always follows is foretold all the way: %d of %d", (int)p->right, (int)p->needed);
 }
 
+/* A router that follows itself: what it chose last says what it chooses next. */
+static void test_one_router(void)
+{
+    enum { VISITS = 400 };
+    const bs_stream_facts facts = {UNITS, 1, 2, units, stages, uses, bs_bytes_of(256), {0, 0, 0}, false};
+    int32_t asked = 0;
+    bs_stream_init(&s, &facts, memory);
+    for (int32_t i = 0; i < VISITS; i++) {
+        const int32_t unit = i % 2;
+        bs_stream_visit(&s, 0, &unit, 1, 0);
+        asked += s.slots[0].asked + s.slots[1].asked;
+    }
+    const bs_prediction *p = &s.stages[0].predictions[BS_PREDICT_TRANSITION];
+    check(p->needed == VISITS && p->right > VISITS - 30, "the other one always follows: %d of %d foretold", (int)p->right, VISITS);
+    check(asked == 0, "what a visit asked for is not asked for after it");
+}
+
 /* Scores of few values, so that many are equal: the order is that of looking for the highest again and again. */
 static void test_ranks(void)
 {
@@ -244,6 +261,7 @@ int main(void)
     test_pauses();
     test_transitions();
     test_tables();
+    test_one_router();
     test_ranks();
     test_strays();
     test_rare();
