@@ -6,18 +6,6 @@
  * Owns: nothing. Relies on: tests/large_net.h. Must never do anything between runs. */
 #include "../tests/large_net.h"
 
-typedef struct room {
-    void *memory;
-    bs_arena arena;
-} room;
-
-static room room_of(const char *name, uint64_t bytes)
-{
-    room r = {malloc((size_t)bytes + BS_ALIGNMENT), {0}};
-    bs_arena_init(&r.arena, name, r.memory, (size_t)bytes + BS_ALIGNMENT);
-    return r;
-}
-
 static int fail(const bs_error *error)
 {
     fprintf(stderr, "%s\n", error->message);
@@ -34,20 +22,20 @@ int main(int count, char **words)
     large_fill();
     large_source source = {net, large_table(&net)};
     const bs_graph_desc size = large_room(&net);
-    room graph_room = room_of("graph", bs_graph_bytes(&size));
+    room graph_room = large_room_of("graph", bs_graph_bytes(&size));
     bs_graph *g = bs_graph_create(&graph_room.arena, &size);
     large_build(g, &net);
     const bs_plan_desc desc = {.order = strcmp(words[3], "breadth") == 0 ? BS_ORDER_BREADTH : BS_ORDER_DEPTH,
                                .tier = BS_TIER_SCALAR,
                                .slot_bytes = strcmp(words[3], "slots") == 0 ? 8u * 64 * 32 * (uint64_t)(net.layers * net.experts) / 10 : 0};
-    room plan_room = room_of("plan", bs_plan_bytes(g, &desc));
+    room plan_room = large_room_of("plan", bs_plan_bytes(g, &desc));
     const bs_plan *plan = bs_plan_create(&plan_room.arena, g, &desc, &error);
     if (!plan)
         return fail(&error);
     bs_sizes sizes;
     bs_plan_sizes(plan, &sizes);
-    room rooms[4] = {room_of("persistent", sizes.persistent), room_of("transient", sizes.transient), room_of("staging", sizes.staging),
-                     room_of("slots", sizes.slots)};
+    room rooms[4] = {large_room_of("persistent", sizes.persistent), large_room_of("transient", sizes.transient), large_room_of("staging", sizes.staging),
+                     large_room_of("slots", sizes.slots)};
     bs_memory memory = {rooms[0].arena, rooms[1].arena, rooms[2].arena, rooms[3].arena};
     const bs_session_desc with = {.weights = large_weights(&source)};
     bs_session *s = bs_session_create(&memory, plan, &with, &error);

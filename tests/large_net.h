@@ -158,6 +158,19 @@ static inline bs_weights large_weights(const large_source *s)
                         .fetch = large_fetch, .fetch_alignment = 1};
 }
 
+/* Memory of one object. bs_arena_init aligns: the pointer to free is kept apart. */
+typedef struct room {
+    void *memory;
+    bs_arena arena;
+} room;
+
+static inline room large_room_of(const char *name, uint64_t bytes)
+{
+    room r = {malloc((size_t)bytes + BS_ALIGNMENT), {0}};
+    bs_arena_init(&r.arena, name, r.memory, (size_t)bytes + BS_ALIGNMENT);
+    return r;
+}
+
 /* Room for the graph, by its own counts. */
 static inline bs_graph_desc large_room(const large_net *n)
 {

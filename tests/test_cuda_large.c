@@ -8,31 +8,19 @@
 static bs_error error;
 static float input[64 * 64], cpu_out[64 * 64], gpu_out[64 * 64];
 
-typedef struct room {
-    void *memory;
-    bs_arena arena;
-} room;
-
-static room room_of(const char *name, uint64_t bytes)
-{
-    room r = {malloc((size_t)bytes + BS_ALIGNMENT), {0}};
-    bs_arena_init(&r.arena, name, r.memory, (size_t)bytes + BS_ALIGNMENT);
-    return r;
-}
-
 /* Runs twice; what every router decided is kept: [paths], then [rows]. */
 static bool run(const bs_graph *g, const bs_plan_desc *desc, const bs_weights *weights, int32_t rows, int32_t d, float *out, int32_t *decided)
 {
     bs_sizes sizes;
-    room plan_room = room_of("plan", bs_plan_bytes(g, desc));
+    room plan_room = large_room_of("plan", bs_plan_bytes(g, desc));
     const bs_plan *plan = bs_plan_create(&plan_room.arena, g, desc, &error);
     if (!plan) {
         free(plan_room.memory);
         return false;
     }
     bs_plan_sizes(plan, &sizes);
-    room rooms[5] = {room_of("persistent", sizes.persistent), room_of("transient", sizes.transient), room_of("staging", sizes.staging),
-                     room_of("slots", sizes.slots), room_of("device", 4096)};
+    room rooms[5] = {large_room_of("persistent", sizes.persistent), large_room_of("transient", sizes.transient), large_room_of("staging", sizes.staging),
+                     large_room_of("slots", sizes.slots), large_room_of("device", 4096)};
     bs_memory memory = {rooms[0].arena, rooms[1].arena, rooms[2].arena, rooms[3].arena};
     const bs_cuda_desc device_desc = {.device_bytes = sizes.device, .pinned_bytes = sizes.pinned};
     bs_device *device = desc->tier == BS_TIER_CUDA ? bs_cuda_open(&rooms[4].arena, &device_desc, &error) : NULL;
@@ -83,7 +71,7 @@ static void test_mixture(const char *name, const large_net *net, bool streams)
 {
     large_source source = {*net, large_table(net)};
     const bs_graph_desc desc = large_room(net);
-    room r = room_of("graph", bs_graph_bytes(&desc));
+    room r = large_room_of("graph", bs_graph_bytes(&desc));
     bs_graph *g = bs_graph_create(&r.arena, &desc);
     large_build(g, net);
     const bs_weights weights = large_weights(&source);
@@ -102,7 +90,7 @@ static void test_wide(const char *name, const bs_route_desc *route, int32_t mode
     const bs_tensor score = {.name = "score.weight", .dtype = BS_F32, .rank = 2, .dim = {route->paths, 16}, .data = large_patterns[5]};
     const bs_tensor_table table = {&score, 1};
     const bs_weights weights = bs_weights_from_table(&table);
-    room r = room_of("graph", bs_graph_bytes(&desc));
+    room r = large_room_of("graph", bs_graph_bytes(&desc));
     bs_graph *g = bs_graph_create(&r.arena, &desc);
     bs_value *out = calloc((size_t)route->paths, sizeof *out);
     const bs_value none = {0}, x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(BS_UPTO(WIDE_ROWS), 16)), none);

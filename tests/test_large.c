@@ -21,20 +21,6 @@ static double now_ms(void)
     return (double)p->clock_ns(p->user) * 1e-6;
 }
 
-
-/* Memory of one object. bs_arena_init aligns: the pointer to free is kept apart. */
-typedef struct room {
-    void *memory;
-    bs_arena arena;
-} room;
-
-static room room_of(const char *name, uint64_t bytes)
-{
-    room r = {malloc((size_t)bytes + BS_ALIGNMENT), {0}};
-    bs_arena_init(&r.arena, name, r.memory, (size_t)bytes + BS_ALIGNMENT);
-    return r;
-}
-
 /* ------------------------------------------------------------------------------------------------- one way of running */
 
 typedef struct way {
@@ -71,7 +57,7 @@ static bool same_as_oracle(const char *name, const bs_session *session, int32_t 
 
 static bs_plan *plan_of(room *r, const bs_graph *g, const bs_plan_desc *desc, double *ms)
 {
-    *r = room_of("plan", bs_plan_bytes(g, desc));
+    *r = large_room_of("plan", bs_plan_bytes(g, desc));
     const double start = now_ms();
     bs_plan *plan = bs_plan_create(&r->arena, g, desc, &error);
     *ms = now_ms() - start;
@@ -82,8 +68,8 @@ static bool run_once(const bs_plan *plan, const bs_weights *weights, int32_t row
 {
     bs_sizes sizes;
     bs_plan_sizes(plan, &sizes);
-    room rooms[4] = {room_of("persistent", sizes.persistent), room_of("transient", sizes.transient), room_of("staging", sizes.staging),
-                     room_of("slots", sizes.slots)};
+    room rooms[4] = {large_room_of("persistent", sizes.persistent), large_room_of("transient", sizes.transient), large_room_of("staging", sizes.staging),
+                     large_room_of("slots", sizes.slots)};
     bs_memory memory = {rooms[0].arena, rooms[1].arena, rooms[2].arena, rooms[3].arena};
     const bs_session_desc desc = {.weights = *weights};
     bs_session *session = bs_session_create(&memory, plan, &desc, &error);
@@ -157,7 +143,7 @@ static void test_mixture(const char *name, const large_net *net)
 {
     large_source source = {*net, large_table(net)};
     const bs_graph_desc desc = large_room(net);
-    room r = room_of("graph", bs_graph_bytes(&desc));
+    room r = large_room_of("graph", bs_graph_bytes(&desc));
     bs_graph *g = bs_graph_create(&r.arena, &desc);
     const double start = now_ms();
     large_build(g, net);
@@ -203,7 +189,7 @@ static void test_wide(void)
     const bs_weights weights = bs_weights_from_table(&table);
     const bs_graph_desc desc = {.max_nodes = 2048, .max_values = 2048, .max_text_bytes = 1 << 18, .max_domains = 600};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        room r = room_of("graph", bs_graph_bytes(&desc));
+        room r = large_room_of("graph", bs_graph_bytes(&desc));
         bs_graph *g = bs_graph_create(&r.arena, &desc);
         bs_route_desc route = cases[i].route;
         route.name = "wide";
@@ -219,14 +205,14 @@ static void test_wide(void)
 static void test_file(const char *path, const large_net *net)
 {
     large_source source = {*net, large_table(net)};
-    room r = room_of("model", (uint64_t)64 << 20), graph = {0};
+    room r = large_room_of("model", (uint64_t)64 << 20), graph = {0};
     const double start = now_ms();
     bs_model *model = bs_model_open_file(&r.arena, NULL, path, &error);
     const double opened = now_ms();
     if (!check(model != NULL, "%s opens: %s", path, error.message))
         return;
     const bs_graph_desc desc = bs_model_graph_desc(model);
-    graph = room_of("graph", bs_graph_bytes(&desc));
+    graph = large_room_of("graph", bs_graph_bytes(&desc));
     bs_graph *g = bs_graph_create(&graph.arena, &desc);
     bs_model_build(model, g, NULL, &error);
     printf("  opened in %.1f ms with %zu KB, built in %.1f ms with %zu KB\n", opened - start, r.arena.used / 1024, now_ms() - opened,
