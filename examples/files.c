@@ -221,6 +221,13 @@ bool files_empty(files *f)
     return true;
 }
 
+bool files_is_named(const char *message, const char *path)
+{
+    const char *end = strstr(message, ": ");
+    const size_t named = end ? (size_t)(end - message) : 0, length = strlen(path);
+    return named > 0 && named <= length && memcmp(path + length - named, message, named) == 0;
+}
+
 bool files_emptied(files *f) { return atomic_load(&f->emptied); }
 
 int files_fd(const files *f, int number) { return f->items[number].fd; }

@@ -75,6 +75,9 @@ int files_take(files *f, int number);
 /* Flushes and closes. False, and errno says why: not everything was written. */
 bool files_close(FILE *stream);
 
+/* Whether a message of the library begins with the name of this file, or with the end of it where it is long. */
+bool files_is_named(const char *message, const char *path);
+
 /* Closes what is open. Unless files_empty was called, what was made goes again. */
 void files_end(files *f);
 

@@ -126,9 +126,13 @@ check "interlaced video is refused" refuses 1 "interlaced" "$work/interlaced.y4m
 stream "W$W H$H F24:1 Ip C411" 100 1 >"$work/c411.y4m"
 check "an unknown layout is refused" refuses 1 "layout" "$work/c411.y4m" "$out"
 check "an unknown model is refused" refuses 1 "none.gguf" --model "$work/none.gguf" "$clip" "$out"
-head -c 20000 "$MODEL" >"$work/cut.gguf"
-check "a truncated model is refused" refuses 1 "cut.gguf" --model "$work/cut.gguf" "$clip" "$out"
-check "... and named once" [ "$(grep -o cut.gguf "$work/message" | wc -l)" -eq 1 ]
+far=$work/folders/whose/names/are/longer/than/a/message/has/room/for
+mkdir -p "$far"
+for folder in "$work" "$far"; do
+  head -c 20000 "$MODEL" >"$folder/cut.gguf"
+  check "a truncated model is refused" refuses 1 "cut.gguf" --model "$folder/cut.gguf" "$clip" "$out"
+  check "... and named once" [ "$(grep -o cut.gguf "$work/message" | wc -l)" -eq 1 ]
+done
 check "a model that is a video is refused" refuses 1 "clip.y4m" --model "$clip" "$clip" "$out"
 check "a reference of another size is refused" refuses 1 "the reference is ${W}x$H" --reference "$clip" "$clip" "$out"
 check "no output was made by any of these" [ ! -e "$out" ]

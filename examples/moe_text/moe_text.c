@@ -135,7 +135,7 @@ static bool complain_network(const run *r)
     const text_options *o = &r->options;
     const char *what = device_found(&r->model.gpu, &o->device) ? o->model : "--device cuda",
                *why = r->model.error.message;
-    return complain(strncmp(why, what, strlen(what)) == 0 ? "" : what, why);
+    return complain(files_is_named(why, what) ? "" : what, why);
 }
 
 static bool do_run(run *r)

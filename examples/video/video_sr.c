@@ -368,7 +368,7 @@ static bool finish(run *r, double since)
 static bool complain_network(run *r, const char *why)
 {
     const char *what = device_found(&r->up.gpu, &r->options.device) ? r->options.model : "--device cuda";
-    return complain(r, strncmp(why, what, strlen(what)) == 0 ? "" : what, why);
+    return complain(r, files_is_named(why, what) ? "" : what, why);
 }
 
 static bool open_network(run *r)
