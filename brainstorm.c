@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1e977fc4c64feea775c85f9aa9d737c772d5d1f778845ea0e6ca1ff5c23b03f6
+ * sha256 of the parts: e9425f50157b82e7d50114691e911b17c885fc3644311a0ff0a78368f081d88e
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -28,6 +28,21 @@
 
 #endif
 /* ==== end src/exact_math.h ==================================================================== */
+
+/* ==== begin src/wrapping.h ==================================================================== */
+/* wrapping.h - marks functions in which unsigned numbers are meant to wrap: hashes, squares of negative differences. All others
+ * are reported by -fsanitize=unsigned-integer-overflow. Owns BS_WRAPS. Relies on nothing. */
+#ifndef BS_WRAPPING_H
+#define BS_WRAPPING_H
+
+#if defined(__clang__)
+#define BS_WRAPS __attribute__((no_sanitize("unsigned-integer-overflow")))
+#else
+#define BS_WRAPS
+#endif
+
+#endif
+/* ==== end src/wrapping.h ====================================================================== */
 
 /* ==== begin src/bytes.h ======================================================================= */
 /* bytes.h - a number of bytes, or an offset: a type whose only operations are checked ones.
@@ -158,6 +173,7 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 /* #include "brainstorm.h" */
 /* #include "bytes.h" */
 /* #include "exact_math.h" */
+/* #include "wrapping.h" */
 
 #include <math.h>
 #include <stdarg.h>
@@ -189,13 +205,6 @@ static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v 
 /* Rounds towards minus infinity; b > 0. */
 static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
 static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
-
-/* Where numbers are meant to wrap: hashes, random numbers. All others are reported by -fsanitize=unsigned-integer-overflow. */
-#if defined(__clang__)
-#define BS_WRAPS __attribute__((no_sanitize("unsigned-integer-overflow")))
-#else
-#define BS_WRAPS
-#endif
 
 /* Bytes from here to the next multiple of a power of two. */
 static inline size_t bs_to_aligned(const void *memory, size_t alignment)
@@ -1036,6 +1045,7 @@ void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count)
 
 /* #include "brainstorm.h" */
 /* #include "exact_math.h" */
+/* #include "wrapping.h" */
 
 /* Compiled by attribute, function by function: the build needs no -m flags. */
 #if !defined(BS_NO_SIMD) && defined(__x86_64__) && defined(__GNUC__)
@@ -6031,7 +6041,8 @@ static BS_TARGET uint32_t BS_TIER_FN(bs_laplacian_u8)(const uint8_t *up, const u
     return (uint32_t)sum;
 }
 
-static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *up, const uint16_t *c, const uint16_t *down,
+/* Squares of negative differences wrap to what they are. */
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *up, const uint16_t *c, const uint16_t *down,
                                                        int32_t count, int32_t shift)
 {
     uint64_t sum = 0;
@@ -6052,7 +6063,7 @@ static BS_TARGET uint32_t BS_TIER_FN(bs_change_u8)(const uint8_t *a, const uint8
     return (uint32_t)sum;
 }
 
-static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uint16_t *b, int32_t count, int32_t shift)
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uint16_t *b, int32_t count, int32_t shift)
 {
     uint64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -6585,7 +6596,8 @@ static BS_TARGET uint32_t BS_TIER_FN(bs_laplacian_u8)(const uint8_t *up, const u
     return (uint32_t)sum;
 }
 
-static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *up, const uint16_t *c, const uint16_t *down,
+/* Squares of negative differences wrap to what they are. */
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *up, const uint16_t *c, const uint16_t *down,
                                                        int32_t count, int32_t shift)
 {
     uint64_t sum = 0;
@@ -6606,7 +6618,7 @@ static BS_TARGET uint32_t BS_TIER_FN(bs_change_u8)(const uint8_t *a, const uint8
     return (uint32_t)sum;
 }
 
-static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uint16_t *b, int32_t count, int32_t shift)
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uint16_t *b, int32_t count, int32_t shift)
 {
     uint64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -7107,7 +7119,8 @@ static BS_TARGET uint32_t BS_TIER_FN(bs_laplacian_u8)(const uint8_t *up, const u
     return (uint32_t)sum;
 }
 
-static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *up, const uint16_t *c, const uint16_t *down,
+/* Squares of negative differences wrap to what they are. */
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *up, const uint16_t *c, const uint16_t *down,
                                                        int32_t count, int32_t shift)
 {
     uint64_t sum = 0;
@@ -7128,7 +7141,7 @@ static BS_TARGET uint32_t BS_TIER_FN(bs_change_u8)(const uint8_t *a, const uint8
     return (uint32_t)sum;
 }
 
-static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uint16_t *b, int32_t count, int32_t shift)
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uint16_t *b, int32_t count, int32_t shift)
 {
     uint64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -7655,7 +7668,8 @@ static BS_TARGET uint32_t BS_TIER_FN(bs_laplacian_u8)(const uint8_t *up, const u
     return (uint32_t)sum;
 }
 
-static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *up, const uint16_t *c, const uint16_t *down,
+/* Squares of negative differences wrap to what they are. */
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *up, const uint16_t *c, const uint16_t *down,
                                                        int32_t count, int32_t shift)
 {
     uint64_t sum = 0;
@@ -7676,7 +7690,7 @@ static BS_TARGET uint32_t BS_TIER_FN(bs_change_u8)(const uint8_t *a, const uint8
     return (uint32_t)sum;
 }
 
-static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uint16_t *b, int32_t count, int32_t shift)
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uint16_t *b, int32_t count, int32_t shift)
 {
     uint64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 43b639e3db9bc92a1e1aa7b0c83c654c069408ae58e4170db9ea519e98811a42
+ * sha256 of the parts: 9975a195be9937d2d76c42956b2949dd9ef99f6a6499260d5e969f071a931923
  */
 #include "brainstorm.h"
 
@@ -230,6 +230,20 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 
 #endif
 /* ==== end src/exact_math.h ==================================================================== */
+/* ==== begin src/wrapping.h ==================================================================== */
+/* wrapping.h - marks functions in which unsigned numbers are meant to wrap: hashes, squares of negative differences. All others
+ * are reported by -fsanitize=unsigned-integer-overflow. Owns BS_WRAPS. Relies on nothing. */
+#ifndef BS_WRAPPING_H
+#define BS_WRAPPING_H
+
+#if defined(__clang__)
+#define BS_WRAPS __attribute__((no_sanitize("unsigned-integer-overflow")))
+#else
+#define BS_WRAPS
+#endif
+
+#endif
+/* ==== end src/wrapping.h ====================================================================== */
 
 #include <math.h>
 #include <stdarg.h>
@@ -261,13 +275,6 @@ static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v 
 /* Rounds towards minus infinity; b > 0. */
 static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
 static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
-
-/* Where numbers are meant to wrap: hashes, random numbers. All others are reported by -fsanitize=unsigned-integer-overflow. */
-#if defined(__clang__)
-#define BS_WRAPS __attribute__((no_sanitize("unsigned-integer-overflow")))
-#else
-#define BS_WRAPS
-#endif
 
 /* Bytes from here to the next multiple of a power of two. */
 static inline size_t bs_to_aligned(const void *memory, size_t alignment)
@@ -1748,6 +1755,7 @@ extern "C" {
 
 /* #include "brainstorm.h" */
 /* #include "exact_math.h" */
+/* #include "wrapping.h" */
 
 /* Compiled by attribute, function by function: the build needs no -m flags. */
 #if !defined(BS_NO_SIMD) && defined(__x86_64__) && defined(__GNUC__)

@@ -6,6 +6,7 @@
 #include "brainstorm.h"
 #include "bytes.h"
 #include "exact_math.h"
+#include "wrapping.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -37,13 +38,6 @@ static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v 
 /* Rounds towards minus infinity; b > 0. */
 static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
 static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
-
-/* Where numbers are meant to wrap: hashes, random numbers. All others are reported by -fsanitize=unsigned-integer-overflow. */
-#if defined(__clang__)
-#define BS_WRAPS __attribute__((no_sanitize("unsigned-integer-overflow")))
-#else
-#define BS_WRAPS
-#endif
 
 /* Bytes from here to the next multiple of a power of two. */
 static inline size_t bs_to_aligned(const void *memory, size_t alignment)

@@ -14,6 +14,7 @@
 
 #include "brainstorm.h"
 #include "exact_math.h"
+#include "wrapping.h"
 
 /* Compiled by attribute, function by function: the build needs no -m flags. */
 #if !defined(BS_NO_SIMD) && defined(__x86_64__) && defined(__GNUC__)

@@ -163,7 +163,7 @@ static bool find_parts(const uint8_t *data, size_t n, parts *p)
 }
 
 /* A number of 4 or 8 bytes somewhere in [from, to). */
-static void edit_number(uint8_t *data, size_t from, size_t to, fuzz_dice *dice)
+CHECK_WRAPS static void edit_number(uint8_t *data, size_t from, size_t to, fuzz_dice *dice)
 {
     const size_t width = fuzz_chance(dice, 60) ? 4 : 8;
     if (to < from + 8)

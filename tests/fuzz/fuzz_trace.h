@@ -101,7 +101,7 @@ static inline bool fuzz_replay(const bs_trace *t, const bs_replay_desc *d, bs_re
     return status == BS_OK;
 }
 
-static inline void fuzz_replay_all(const bs_trace *t, fuzz_bytes *o)
+CHECK_WRAPS static inline void fuzz_replay_all(const bs_trace *t, fuzz_bytes *o)
 {
     static const uint64_t speeds[8] = {1, 1000, 1000000, 100000000, 1000000000, 3000000000u, UINT64_MAX, 12345};
     uint64_t all;

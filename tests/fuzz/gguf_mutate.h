@@ -206,7 +206,7 @@ static inline void gm_put_tensor(gm_out *o, const gm_tensor *t)
 }
 
 /* Bytes written; 0 when they do not fit. */
-static inline size_t gm_write(gm_file *f, uint8_t *data, size_t most)
+CHECK_WRAPS static inline size_t gm_write(gm_file *f, uint8_t *data, size_t most)
 {
     gm_out o = {data, 0, most, false};
     const uint8_t zero = 0;
