@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e9425f50157b82e7d50114691e911b17c885fc3644311a0ff0a78368f081d88e
+ * sha256 of the parts: 2360bbcd6f804c1bf1f80c02b70f26c8ec4e363e09bcfcfb4219379653d1f78c
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18382,12 +18382,12 @@ void bs_stream_stall(bs_stream *s, uint64_t now)
 
 uint64_t bs_stream_stalled(const bs_stream *s, uint64_t now)
 {
-    return s->stalled_ns + (s->stalling ? bs_stream_since(now, s->stall_ns) : 0);
+    return bs_add_u64(s->stalled_ns, s->stalling ? bs_stream_since(now, s->stall_ns) : 0);
 }
 
 void bs_stream_resume(bs_stream *s, uint64_t now)
 {
-    s->stats.stall_ns += bs_stream_stalled(s, now) - s->stalled_ns;
+    s->stats.stall_ns = bs_add_u64(s->stats.stall_ns, bs_stream_stalled(s, now) - s->stalled_ns);
     s->stalled_ns = bs_stream_stalled(s, now);
     s->stalling = false;
 }
@@ -18468,7 +18468,7 @@ static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t n
         return;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].outcome == BS_USE_MISS) {
-            s->stats.delayed_ns += bs_stream_since(now, s->visit_ns);
+            s->stats.delayed_ns = bs_add_u64(s->stats.delayed_ns, bs_stream_since(now, s->visit_ns));
             lose(s, (double)bs_stream_since(now, s->visit_ns));
             return;
         }
@@ -18479,7 +18479,7 @@ void bs_stream_arrived(bs_stream *s, bs_stream_chunk *chunk, uint64_t bytes, uin
     chunk->arrived = true;
     s->reading--;
     s->stats.bytes_read = bs_add_u64(s->stats.bytes_read, bytes);
-    s->stats.read_ns += ns;
+    s->stats.read_ns = bs_add_u64(s->stats.read_ns, ns);
     measure(&s->read_per_byte, bytes, ns);
     measure_delay(s, chunk, ns, now);
 }
@@ -18489,7 +18489,7 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
     bs_slot *slot = &s->slots[chunk->unit];
     if (!chunk->arrived)
         bs_stream_arrived(s, chunk, 0, 0, now);
-    s->stats.prepare_ns += ns;
+    s->stats.prepare_ns = bs_add_u64(s->stats.prepare_ns, ns);
     if (status == BS_OK)
         measure(&s->prepare_per_byte, bytes, ns);
     slot->in_flight--;

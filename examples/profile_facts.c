@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a profile says may be anything: sums end at the largest number. */
+static void add_to(uint64_t *sum, uint64_t n) { *sum = n > UINT64_MAX - *sum ? UINT64_MAX : *sum + n; }
+
 /* A number of each run, or of each visit of a stage. */
 typedef struct sample {
     int32_t of;
@@ -88,7 +91,7 @@ static void see_unit(reading *r, int32_t unit)
         return;
     r->seen[unit] = r->run;
     r->run_units++;
-    r->run_bytes += r->f->trace.units[unit].slot_bytes;
+    add_to(&r->run_bytes, r->f->trace.units[unit].slot_bytes);
 }
 
 static void count_pairs(facts_router *a, const facts_router *b)
@@ -102,7 +105,7 @@ static void end_run(reading *r, const bs_event *e)
 {
     profile_facts *f = r->f;
     f->runs++;
-    f->run_ns += e->end_ns - e->start_ns;
+    add_to(&f->run_ns, e->end_ns - e->start_ns);
     for (int32_t i = 0; i + 1 < f->file.routers; i++)
         count_pairs(&f->routers[i], &f->routers[i + 1]);
     for (int32_t i = 0; i < f->file.routers; i++) {
@@ -122,8 +125,8 @@ static void count_decision(facts_router *router, const bs_event *e, uint64_t run
 {
     if (!router->cells || e->index >= router->facts.paths)
         return;
-    router->cells[e->index] += e->value;
-    router->all_cells += e->value;
+    add_to(&router->cells[e->index], e->value);
+    add_to(&router->all_cells, e->value);
     if (e->value == 0 || router->chosen_in[e->index] == run)
         return;
     router->chosen_in[e->index] = run;
@@ -145,20 +148,20 @@ static void count_event(reading *r, const bs_event *e)
     case BS_EVENT_USE:
         see_unit(r, e->subject);
         break;
-    case BS_EVENT_STALL: f->stall_ns += ns; break;
+    case BS_EVENT_STALL: add_to(&f->stall_ns, ns); break;
     case BS_EVENT_READ:
         f->reads++;
-        f->bytes_read += e->value;
-        f->read_ns += ns;
+        add_to(&f->bytes_read, e->value);
+        add_to(&f->read_ns, ns);
         break;
-    case BS_EVENT_PREPARE: f->prepare_ns += ns; break;
+    case BS_EVENT_PREPARE: add_to(&f->prepare_ns, ns); break;
     case BS_EVENT_LOADED:
         f->loads++;
         f->guessed_loads += e->index == 1;
         break;
     case BS_EVENT_EVICT: f->evictions++; break;
     case BS_EVENT_DROP: f->dropped_loads++; break;
-    case BS_EVENT_DROPPED: f->lost += e->value; break;
+    case BS_EVENT_DROPPED: add_to(&f->lost, e->value); break;
     }
 }
 
@@ -288,7 +291,7 @@ static bool budgets(profile_facts *f)
     uint64_t least = 0;
     for (int32_t i = 0; i < f->trace.n_units; i++) {
         const uint64_t bytes = f->trace.units[i].slot_bytes;
-        f->all_bytes += bytes;
+        add_to(&f->all_bytes, bytes);
         least = bytes > least ? bytes : least;
     }
     for (int32_t i = 0; i < FACTS_BUDGETS; i++) {

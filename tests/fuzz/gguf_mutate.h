@@ -497,7 +497,7 @@ static inline void gm_edit_text(gm_file *f, gm_span *value)
         ((uint8_t *)(uintptr_t)value->at)[fuzz_pick(&f->dice, value->n)] = (uint8_t)fuzz_roll(&f->dice);
 }
 
-static inline void gm_edit_key(gm_file *f)
+CHECK_WRAPS static inline void gm_edit_key(gm_file *f)
 {
     const int32_t index = (int32_t)fuzz_pick(&f->dice, (size_t)f->n_keys);
     gm_key *key = &f->keys[index];
