@@ -365,7 +365,7 @@ test-aarch64:
 
 # size_t of 32 bits, on this machine: gcc-multilib has the libraries; and what counts bytes. Floats as everywhere but on the x87, whose sums have 80 bits.
 test-32:
-	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/32' CC='$(or $(CC_32),gcc -m32 -msse2 -mfpmath=sse -Wno-psabi)' TIMEOUT=600 \
+	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/32' CC='$(or $(CC_32),gcc -m32 -msse2 -mfpmath=sse -Wno-psabi -idirafter /usr/include/x86_64-linux-gnu)' TIMEOUT=600 \
 	  TEST='$(or $(TEST),$(patsubst %,test_%,$(FOREIGN) limits planner shared_weights store_layout sweep_arena))' $(SANITIZED)
 
 # What can be found without running anything (PARTS="stack recursion": only these).
