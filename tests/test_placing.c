@@ -164,7 +164,7 @@ static void many_life(bs_life *life, int32_t spans, int32_t i, int32_t count)
     life->last = bs_max_i32(life->last, life->first);
 }
 
-static uint64_t most_bytes_of(const bs_life *lives, int32_t count)
+CHECK_WRAPS static uint64_t most_bytes_of(const bs_life *lives, int32_t count)
 {
     uint64_t *change = calloc((size_t)count + 1, sizeof *change), sum = 0, most = 0; /* sums wrap and come back */
     for (int32_t i = 0; i < count; i++) {

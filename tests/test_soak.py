@@ -27,7 +27,7 @@ WORK = os.path.join(BUILD, "tests", "soak")
 CLIP = ["--frames", "24", "--width", "320", "--height", "184"]
 OPTIONS = ["--model", MODEL, "--slots", "95%", "--lanes", "2", "--threads", "2", "--check-records"]  # slots: not both nets at once
 KEPT_BYTES = 40 * 25000  # of the profile
-LEAST_LOOPS = 4
+LEAST_LOOPS = 20  # the profile is first written when its ring is half full: after half of these
 GROWTH_KIB = 64  # of 4 KiB pages that are counted late there may be some
 MEMORY = ("VmRSS", "RssAnon", "VmHWM", "VmData")
 COUNTS = ("descriptors", "threads")
@@ -56,7 +56,8 @@ def program(name):
 class Profile:
     """Reads the profile's bytes as they come: header, tables, then event after event."""
 
-    def __init__(self, file, kept_path):
+    def __init__(self, file, kept_path, begun):
+        self.begun = begun
         self.runs = self.events = self.lost = 0
         self.wrong = None
         try:
@@ -80,6 +81,7 @@ class Profile:
         self.take(file, 72 * routers + 88 * units + 8 * stages + 4 * (stage_units + stage_units % 2))
         last = -1
         while data := self.take(file, 40 * 64):
+            self.begun.set()
             for start, end, value, subject, _, kind, _, zero in struct.iter_unpack("<QQQiihhi", data):
                 assert kind in KINDS and start <= end and zero == 0, f"event {self.events}: kind {kind}, {start} to {end}"
                 self.events += 1
@@ -146,8 +148,10 @@ def in_thread(call, *arguments):
     return lambda: (thread.join(60), made[0])[1]
 
 
-def watch(process, frame_bytes, count, until):
-    """Reads the video frame by frame. Returns the checksums of loops that there are, how many frames, samples after the warm-up."""
+def watch(process, frame_bytes, count, until, begun):
+    """Reads the video frame by frame. Returns the checksums of loops that there are, how many frames, samples after the warm-up:
+    the thread that writes the profile takes its buffers when it first writes.
+    """
     started, period = time.monotonic(), min(2.0, SECONDS / 100)
     sums, samples, frames, crc, sampled, told = {}, [], 0, 0, 0.0, started
     process.stdout.readline()
@@ -159,7 +163,7 @@ def watch(process, frame_bytes, count, until):
         if now - sampled < period or now >= until:
             continue
         taken, sampled = sample(process.pid), now
-        if now - started >= SECONDS / 10:
+        if now - started >= SECONDS / 10 and begun.is_set():
             samples.append(taken)
         if now - told >= 60:
             told += 60
@@ -218,13 +222,14 @@ def main():
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=message, pass_fds=[w for _, w in pipes])
     for _, writing in pipes:
         os.close(writing)
-    profile = in_thread(Profile, os.fdopen(pipes[0][0], "rb"), kept)
+    begun = threading.Event()
+    profile = in_thread(Profile, os.fdopen(pipes[0][0], "rb"), kept, begun)
     trace = in_thread(Trace, os.fdopen(pipes[1][0], "rb"))
     alarm = threading.Timer(2 * SECONDS + 60, process.kill)  # a hang fails
     alarm.start()
     until = time.monotonic() + SECONDS
     feeder = Feeder(process.stdin, head, frames, until)
-    sums, made, samples, rest = watch(process, frame_bytes, count, until)
+    sums, made, samples, rest = watch(process, frame_bytes, count, until, begun)
     status = process.wait()
     alarm.cancel()
 
