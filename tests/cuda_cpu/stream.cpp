@@ -36,6 +36,7 @@ namespace cuda_cpu {
 
 static Lock list_lock;
 static CUstream_st *all_streams;
+static Tag ended_streams; /* what streams did that are no more: whoever frees memory has waited for it */
 static std::atomic<uint64_t> legacy_pushed{0};
 
 /* ---- the thread ---- */
@@ -219,6 +220,8 @@ static std::vector<CUstream_st *> streams_held()
 
 void device_wait(bool with_order)
 {
+    if (with_order)
+        order_acquire(&ended_streams);
     for (CUstream_st *stream : streams_held()) {
         wait_without_order(stream);
         if (with_order)
@@ -234,6 +237,7 @@ void as_janitor(void (*what)(void *), void *argument)
     void *self = identity_now(), *janitor = identity_make();
     std::vector<CUstream_st *> streams = streams_held();
     identity_take(janitor);
+    order_acquire(&ended_streams);
     for (CUstream_st *stream : streams)
         order_acquire(&stream->finished);
     what(argument);
@@ -268,6 +272,7 @@ static void stream_delete(void *handle)
 {
     CUstream_st *stream = static_cast<CUstream_st *>(handle);
     order_acquire(&stream->finished); /* it is in no list any more */
+    order_release(&ended_streams);
     stream_drop(stream);
 }
 
