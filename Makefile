@@ -332,7 +332,7 @@ test-asan test-ubsan:
 	@$(MAKE) --no-print-directory test TIER=$(SANITIZED_TIER) BUILD='$(PLAIN)/asan$(VARIANT)' SANITIZE=address,undefined,float-cast-overflow TIMEOUT=600 $(SANITIZED)
 
 # Only clang sees sums of unsigned numbers that wrap. The tests that go to the limits of sizes, counts and files.
-UNSIGNED := damage ground graph gguf lies limits model model_calls numbers placing planner plan_cases references shared_weights steering \
+UNSIGNED := damage ground graph gguf lies limits model model_calls numbers planner plan_cases references shared_weights steering \
   store_layout y4m \
   sweep_arena sweep_file sweep_platform
 test-unsigned:
@@ -349,7 +349,7 @@ sweep:
 	@$(MAKE) --no-print-directory $(SWEEP_PROGRAMS) BUILD='$(BUILD_ROOT)/asan' $(SWEPT)
 	@$(if $(CUDA_SWEEPS),$(MAKE) --no-print-directory $(CUDA_SWEEP_PROGRAMS) CUDA=emulated BUILD='$(BUILD_ROOT)/asan/cuda-emulated' $(SWEPT), \
 	  echo 'test_cuda_sweep is left out: $(or $(CUDA_OBSTACLE),there is none)')
-	@sh tests/sweep.sh $(SWEEP_PROGRAMS) $(CUDA_SWEEP_PROGRAMS)
+	@STRIDE='$(STRIDE)' sh tests/sweep.sh $(SWEEP_PROGRAMS) $(CUDA_SWEEP_PROGRAMS)
 
 test-tsan:
 	@$(MAKE) --no-print-directory test TIER=$(SANITIZED_TIER) BUILD='$(PLAIN)/tsan$(VARIANT)' SANITIZE=thread TIMEOUT=900 $(SANITIZED)

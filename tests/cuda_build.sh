@@ -14,7 +14,7 @@ NVCC="${NVCC:-$CUDA_HOME/bin/nvcc}" CXX="${CXX:-c++}"
 log="$BUILD/log" shown=40
 
 have "$NVCC" || { skip "everything: no $NVCC"; check_end; exit; }
-rm -rf "$BUILD" && mkdir -p "$BUILD/alone" || exit 1
+rm -rf "$BUILD" && mkdir -p "$BUILD" || exit 1
 
 # --- code for each architecture --------------------------------------------------------------------------
 
@@ -104,13 +104,17 @@ foreign() { # OBJECT: what is not static has a name of ours
     ! nm -g --defined-only "$1" | awk '$NF !~ /bs_|^DW\.ref\./' | grep .
 }
 
-alone() { # FLAGS: as users do, but for the optimization
-    cp brainstorm.h brainstorm_cuda.cu "$BUILD/alone" || return 1
-    (cd "$BUILD/alone" && "$NVCC" -std=c++14 -ccbin "$CXX" -G -arch=sm_"$highest" -Xcompiler -Wall,-Wextra "$@" -c brainstorm_cuda.cu) \
-        >"$BUILD/alone.log" 2>&1
-    status=$?
-    cat "$BUILD/alone.log"
-    [ $status -eq 0 ] && [ ! -s "$BUILD/alone.log" ]
+compile_alone() { # FOLDER FLAGS: as users do, but for the optimization
+    folder=$BUILD/$1
+    shift
+    mkdir -p "$folder" && cp brainstorm.h brainstorm_cuda.cu "$folder" &&
+        (cd "$folder" && "$NVCC" -std=c++14 -ccbin "$CXX" -G -arch=sm_"$highest" -Xcompiler -Wall,-Wextra "$@" -c brainstorm_cuda.cu) >"$folder/log" 2>&1
+    echo $? >"$folder/status"
+}
+
+alone() { # FOLDER
+    cat "$BUILD/$1/log"
+    [ "$(cat "$BUILD/$1/status")" -eq 0 ] && [ ! -s "$BUILD/$1/log" ]
 }
 
 # --- programs --------------------------------------------------------------------------------------------
@@ -200,8 +204,11 @@ done
 check "no product and sum is fused that the sources have apart" fuses_nothing "${SMS%% *}"
 check "a table of kernels" table
 cat "$BUILD/log"
-check "brainstorm_cuda.cu alone, without a warning" alone
-check "brainstorm_cuda.cu alone, without cuBLAS" alone -DBS_NO_CUBLAS
+compile_alone alone &
+compile_alone alone_no_cublas -DBS_NO_CUBLAS &
+wait
+check "brainstorm_cuda.cu alone, without a warning" alone alone
+check "brainstorm_cuda.cu alone, without cuBLAS" alone alone_no_cublas
 check "object allocates, prints, exits nothing" forbidden "$BUILD/sm_$highest.o"
 check "object defines only bs_ names" foreign "$BUILD/sm_$highest.o"
 

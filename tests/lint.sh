@@ -40,8 +40,15 @@ MORE='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wvla -Wf
 GCC_MORE='-Wcast-align=strict -Walloca -Wlogical-op -Wduplicated-cond -Wduplicated-branches -Wjump-misses-init -Wtrampolines
     -Warith-conversion'
 
-warnings() { # COMPILER FLAGS
-    $1 -std=c11 -O2 $MORE $2 -Werror -c brainstorm.c -o "$BUILD/warnings.o"
+compile_for_warnings() { # COMPILER FLAGS
+    if $1 -std=c11 -O2 $MORE $2 -Werror -c brainstorm.c -o "$BUILD/warnings_$1.o" >"$BUILD/warnings_$1" 2>&1; then
+        echo none >>"$BUILD/warnings_$1"
+    fi
+}
+
+warnings() { # COMPILER
+    cat "$BUILD/warnings_$1"
+    [ "$(cat "$BUILD/warnings_$1")" = none ]
 }
 
 # --- stack -----------------------------------------------------------------------------------------------
@@ -108,8 +115,11 @@ cppchecked() {
 for part in $PARTS; do
     case $part in
     warnings)
-        check "gcc warns of nothing" warnings gcc "$GCC_MORE"
-        if have clang; then check "clang warns of nothing" warnings clang -Wno-format-nonliteral; else skip "warnings of clang: no clang"; fi
+        compile_for_warnings gcc "$GCC_MORE" &
+        ! have clang || compile_for_warnings clang -Wno-format-nonliteral &
+        wait
+        check "gcc warns of nothing" warnings gcc
+        if have clang; then check "clang warns of nothing" warnings clang; else skip "warnings of clang: no clang"; fi
         ;;
     stack)
         rm -f "$BUILD"/frames*

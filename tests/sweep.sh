@@ -1,6 +1,6 @@
 #!/bin/sh
 # sweep.sh PROGRAM... - all cases of the sweeps (tests/test_sweep_*.c and test_cuda_sweep.c), which by themselves take a part
-# of them. `make sweep` calls it, with programs built with sanitizers.
+# of them. STRIDE=3: every third. `make sweep` calls it, with programs built with sanitizers.
 #
 # Each program runs in $SHARES shares, as many at a time as there are cores. What they print is kept beside them, in
 # PROGRAM.K.log; a share that fails, that ends without its report or that takes longer than $TIMEOUT seconds shows its last
@@ -9,7 +9,7 @@ set -u
 SHARES="${SHARES:-4}"
 TIMEOUT="${TIMEOUT:-900}"
 JOBS="${JOBS:-$(nproc 2>/dev/null || echo 2)}"
-export SWEEP_STRIDE=1 TIMEOUT SHARES
+export SWEEP_STRIDE="${STRIDE:-1}" TIMEOUT SHARES
 export ASAN_OPTIONS="${ASAN_OPTIONS:-strict_string_checks=1}"
 export UBSAN_OPTIONS="${UBSAN_OPTIONS:-print_stacktrace=1}"
 

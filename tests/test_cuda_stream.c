@@ -590,7 +590,7 @@ static void test_failing_calls(kind k, bool threads)
     setup s = {.plan = {.lanes = threads ? 2 : 1, .chunk_bytes = 600}, .stream = {.speculation = threads ? BS_SPECULATE_AUTO : BS_SPECULATE_OFF}, .alone = !threads};
     const bs_stream_plan facts = stream_bytes(&s);
     s.plan.slot_bytes = facts.least_bytes + (facts.all_bytes - facts.least_bytes) / 4;
-    const int64_t calls = calls_of_a_life(k, &s), step = 1 + calls / (threads ? 32 : 128);
+    const int64_t calls = calls_of_a_life(k, &s), step = 1 + calls / (threads || WATCHED ? 32 : 128);
     for (int32_t on = 0; on < (threads && WATCHED ? 1 : 2); on++)
         for (int64_t n = 1 + check_below((int32_t)step); n <= calls && wrong == 0; n += step, lives++) {
             device_mood(threads ? (int32_t)n : 0);
