@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2360bbcd6f804c1bf1f80c02b70f26c8ec4e363e09bcfcfb4219379653d1f78c
+ * sha256 of the parts: 45d676010ea165a4f016bcc3bcf63d83b78d17e1cbd9367314ab182f79131604
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -9752,23 +9752,23 @@ static bool binary_infer(bs_infer *infer)
         const type b = *(const type *)(const void *)(at[2] + i * step[2]); \
         *(type *)(void *)(at[0] + i * step[0]) = expression;               \
     }
-#define BINARY_INNER(op, operator)                                                                     \
-    static void op##_inner_f32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step) \
-    {                                                                                                  \
-        (void)context;                                                                                 \
-        if (!bs_span_dense_f32(step, 3)) {                                                             \
-            BINARY_LOOP(float, a operator b)                                                           \
-            return;                                                                                    \
-        }                                                                                              \
-        float *out = (float *)(void *)at[0];                                                           \
-        const float *a = (const float *)(const void *)at[1], *b = (const float *)(const void *)at[2];  \
-        for (int64_t i = 0; i < n; i++)                                                                \
-            out[i] = a[i] operator b[i];                                                               \
-    }                                                                                                  \
-    static void op##_inner_i32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step) \
-    {                                                                                                  \
-        (void)context;                                                                                 \
-        BINARY_LOOP(uint32_t, a operator b)                                                            \
+#define BINARY_INNER(op, operator)                                                                              \
+    static void op##_inner_f32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)          \
+    {                                                                                                           \
+        (void)context;                                                                                          \
+        if (!bs_span_dense_f32(step, 3)) {                                                                      \
+            BINARY_LOOP(float, a operator b)                                                                    \
+            return;                                                                                             \
+        }                                                                                                       \
+        float *out = (float *)(void *)at[0];                                                                    \
+        const float *a = (const float *)(const void *)at[1], *b = (const float *)(const void *)at[2];           \
+        for (int64_t i = 0; i < n; i++)                                                                         \
+            out[i] = a[i] operator b[i];                                                                        \
+    }                                                                                                           \
+    BS_WRAPS static void op##_inner_i32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step) \
+    {                                                                                                           \
+        (void)context;                                                                                          \
+        BINARY_LOOP(uint32_t, a operator b)                                                                     \
     }
 BINARY_INNER(add, +)
 BINARY_INNER(sub, -)

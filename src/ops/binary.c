@@ -63,23 +63,23 @@ static bool binary_infer(bs_infer *infer)
         const type b = *(const type *)(const void *)(at[2] + i * step[2]); \
         *(type *)(void *)(at[0] + i * step[0]) = expression;               \
     }
-#define BINARY_INNER(op, operator)                                                                     \
-    static void op##_inner_f32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step) \
-    {                                                                                                  \
-        (void)context;                                                                                 \
-        if (!bs_span_dense_f32(step, 3)) {                                                             \
-            BINARY_LOOP(float, a operator b)                                                           \
-            return;                                                                                    \
-        }                                                                                              \
-        float *out = (float *)(void *)at[0];                                                           \
-        const float *a = (const float *)(const void *)at[1], *b = (const float *)(const void *)at[2];  \
-        for (int64_t i = 0; i < n; i++)                                                                \
-            out[i] = a[i] operator b[i];                                                               \
-    }                                                                                                  \
-    static void op##_inner_i32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step) \
-    {                                                                                                  \
-        (void)context;                                                                                 \
-        BINARY_LOOP(uint32_t, a operator b)                                                            \
+#define BINARY_INNER(op, operator)                                                                              \
+    static void op##_inner_f32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)          \
+    {                                                                                                           \
+        (void)context;                                                                                          \
+        if (!bs_span_dense_f32(step, 3)) {                                                                      \
+            BINARY_LOOP(float, a operator b)                                                                    \
+            return;                                                                                             \
+        }                                                                                                       \
+        float *out = (float *)(void *)at[0];                                                                    \
+        const float *a = (const float *)(const void *)at[1], *b = (const float *)(const void *)at[2];           \
+        for (int64_t i = 0; i < n; i++)                                                                         \
+            out[i] = a[i] operator b[i];                                                                        \
+    }                                                                                                           \
+    BS_WRAPS static void op##_inner_i32(const void *context, int64_t n, char *const *at, const ptrdiff_t *step) \
+    {                                                                                                           \
+        (void)context;                                                                                          \
+        BINARY_LOOP(uint32_t, a operator b)                                                                     \
     }
 BINARY_INNER(add, +)
 BINARY_INNER(sub, -)
