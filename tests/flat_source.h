@@ -90,6 +90,17 @@ static inline void flat_add(flat_source *s, const bs_node *node, const bs_weight
     flat_fill(s->bytes + t->offset, t, data, elements);
 }
 
+static inline bool flat_has(const flat_source *s, const bs_node *node, const char *suffix)
+{
+    char name[2 * BS_MAX_NAME];
+    snprintf(name, sizeof name, "%s%s%s", bs_node_name(node), *suffix ? "." : "", suffix);
+    for (int32_t i = 0; i < s->n_tensors; i++)
+        if (strcmp(s->tensors[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* What several blocks use is in the record of the first of them, as in a model file. */
 static inline void flat_block(flat_source *s, int32_t block, const bs_tensor_table *given)
 {
     const uint32_t head[FLAT_HEAD / 4] = {FLAT_MAGIC, (uint32_t)block};
@@ -100,12 +111,14 @@ static inline void flat_block(flat_source *s, int32_t block, const bs_tensor_tab
         const bs_node *node = &s->g->nodes[n];
         const bs_op *op = bs_op_get(node->op);
         const int32_t count = node->block == block && op->weights ? op->weights(s->g, node, specs) : 0;
-        if (count > 0 && !any) {
-            s->size = begin + FLAT_HEAD;
+        for (int32_t i = 0; i < count; i++) {
+            if (flat_has(s, node, specs[i].suffix))
+                continue;
+            if (!any)
+                s->size = begin + FLAT_HEAD;
             any = true;
-        }
-        for (int32_t i = 0; i < count; i++)
             flat_add(s, node, &specs[i], block, given);
+        }
     }
     memset(&s->records[block], 0, sizeof s->records[block]);
     if (!any)

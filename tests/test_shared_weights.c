@@ -37,7 +37,7 @@ static const char *name_of(bool shared, const char *stem, int32_t i)
 
 enum { USES = 8, WIDTH = 24, ROWS = 40 };
 
-typedef enum shape { IN_A_ROW, IN_PATHS, IN_A_BLOCK, IN_BLOCKS, SHAPES } shape;
+typedef enum shape { IN_A_ROW, IN_PATHS, IN_A_BLOCK, IN_BLOCKS, SHAPES, BESIDE_OWN } shape; /* the last one: in paths that have own weights too */
 static const char *const shape_names[SHAPES] = {"one after the other", "in eight paths", "in one block", "in eight blocks"};
 
 static bs_value use(bs_graph *g, bs_value x, bool shared, int32_t i)
@@ -57,18 +57,20 @@ static const bs_graph *build(shape s, bool shared)
     if (s == IN_A_BLOCK)
         bs_block_begin(g, "block");
     for (int32_t i = 0; i < USES; i++) {
-        if (s == IN_PATHS || s == IN_BLOCKS)
+        if (s == IN_PATHS || s == IN_BLOCKS || s == BESIDE_OWN)
             bs_block_begin(g, name_of(false, "block", i));
-        if (s == IN_PATHS)
+        if (s == IN_PATHS || s == BESIDE_OWN)
             out[i] = use(g, bs_scatter(g, route, i, cells), shared, i);
         else
             x = use(g, x, shared, i);
-        if (s == IN_PATHS || s == IN_BLOCKS)
+        if (s == BESIDE_OWN)
+            out[i] = use(g, out[i], false, USES + i);
+        if (s == IN_PATHS || s == IN_BLOCKS || s == BESIDE_OWN)
             bs_block_end(g);
     }
     if (s == IN_A_BLOCK)
         bs_block_end(g);
-    if (s == IN_PATHS)
+    if (s == IN_PATHS || s == BESIDE_OWN)
         x = bs_gather(g, route, out, (bs_value){0}, NULL);
     bs_output(g, "out", bs_collect(g, x));
     return bs_graph_check(g, &error) == BS_OK ? g : NULL;
@@ -83,7 +85,7 @@ static net_table *weights_of_one(void)
         return &table;
     net_add_whole(&table, "same.weight", 2, dim);
     net_add_whole(&table, "same.bias", 1, dim);
-    for (int32_t i = 0; i < 2 * USES; i++) {
+    for (int32_t i = 0; i < 4 * USES; i++) {
         bs_tensor *t = &table.tensors[table.table.count++];
         *t = table.tensors[i % 2];
         t->name = strcat(strcpy((char *)malloc(32), name_of(false, "same", i / 2)), i % 2 ? ".bias" : ".weight");
@@ -120,22 +122,38 @@ static sized sizes_of(const rig *r, uint32_t result)
     return (sized){r->sizes.weights, stream.least_bytes, stream.all_bytes, result};
 }
 
-static sized run_shape(shape s, bool shared, uint64_t slot_bytes)
+/* forced: a path that all rows take, -1 for none. Path 1 leaves out a part of the record that holds what all share, which then
+ * has no checksum. */
+static sized run_forced(shape s, bool shared, uint64_t slot_bytes, int32_t forced)
 {
     static flat_source source;
     rig r;
     const bs_graph *g = build(s, shared);
     sized is = {0, 0, 0, 0};
-    if (!g || !rig_plan(&r, g, &(bs_plan_desc){.slot_bytes = slot_bytes, .threads = 2}))
+    if (!g || !rig_plan(&r, g, &(bs_plan_desc){.slot_bytes = slot_bytes, .threads = 2, .forces = {{"route", forced}}, .n_forces = forced >= 0}))
         return is;
     flat_init(&source, g, &weights_of_one()->table, BS_F32);
     const bs_weights streamed = flat_weights(&source, 1);
-    const bool ok = slot_bytes ? rig_streamed(&r, &streamed, &(bs_stream_desc){0}, 0x5A) : rig_session(&r, &weights_of_one()->table, NULL, 0x5A);
+    const bool ok = slot_bytes ? rig_streamed(&r, &streamed, &(bs_stream_desc){.check_records = forced < 1}, 0x5A) : rig_session(&r, &weights_of_one()->table, NULL, 0x5A);
     if (!ok)
         printf("  %s\n", r.error.message);
     is = sizes_of(&r, ok ? run_once(r.session) : 0);
     bs_session_close(r.session);
     return rig_intact(&r) ? is : (sized){0, 0, 0, 0};
+}
+
+static sized run_shape(shape s, bool shared, uint64_t slot_bytes) { return run_forced(s, shared, slot_bytes, -1); }
+
+/* The record of the first block holds what all share: the others read theirs without it. */
+static void test_beside_own(uint64_t one)
+{
+    for (int32_t forced = -1; forced < 2; forced++) {
+        const sized copies = run_forced(BESIDE_OWN, false, 0, forced), shared = run_forced(BESIDE_OWN, true, UINT64_MAX, forced);
+        const uint64_t units = forced < 0 ? USES * one : shared.resident ? one : 2 * one;
+        check(shared.result != 0 && shared.result == copies.result && shared.resident <= one && shared.units == units,
+              "beside own weights, path %d: %llu bytes in slots, %llu resident, and the result is the same", forced, (unsigned long long)shared.units,
+              (unsigned long long)shared.resident);
+    }
 }
 
 static void test_one_copy(void)
@@ -156,6 +174,7 @@ static void test_one_copy(void)
               "%s, streamed: eight uses take %llu bytes in slots and %llu resident, eight weights %llu in slots, and the result is the same",
               shape_names[s], (unsigned long long)shared.units, (unsigned long long)shared.resident, (unsigned long long)copies.units);
     }
+    test_beside_own(one);
 }
 
 /* --------------------------------------------------------------------------------------------------------- layouts */
