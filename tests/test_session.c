@@ -492,6 +492,25 @@ static void test_bound_states(void)
     check(memcmp(state[0], state[1], sizeof state[0]) == 0, "both orders leave the same bytes in it");
 }
 
+/* A state that is bound holds what the caller put there. */
+static void test_first_content(void)
+{
+    for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++) {
+        float state[4] = {1, 2, 3, 4}, out[4] = {0};
+        bs_graph *g = new_graph();
+        const bs_value s = bs_state(g, "s", BS_F32, BS_SHAPE1(4));
+        bs_output(g, "y", s);
+        bs_state_write(g, s, bs_affine(g, s, 2, 0));
+        rig r;
+        const bs_buffer at = dense(state, BS_F32, 1, 4, 0, 0), y = dense(out, BS_F32, 1, 4, 0, 0);
+        const bool ok = rig_plan(&r, g, &(bs_plan_desc){.order = order}) && rig_session(&r, &weights.table, NULL, 0) &&
+                        bs_bind(r.session, "s", &at, &r.error) == BS_OK && bs_bind(r.session, "y", &y, &r.error) == BS_OK && bs_run(r.session, &r.error) == BS_OK;
+        check(ok && out[0] == 1 && out[3] == 4 && state[0] == 2 && state[3] == 8, "what a state holds when it is bound is what the first run reads, order %d: %s",
+              order, r.error.message);
+        bs_session_close(r.session);
+    }
+}
+
 /* What a run reads of a state is what was there when it started, whatever is written first. */
 static void test_delay(void)
 {
@@ -911,6 +930,7 @@ int main(void)
     test_states();
     test_state_hazards();
     test_bound_states();
+    test_first_content();
     test_delay();
     test_failed_runs();
     test_two_sessions();
