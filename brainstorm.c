@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 45d676010ea165a4f016bcc3bcf63d83b78d17e1cbd9367314ab182f79131604
+ * sha256 of the parts: e5fb859786f3ffb6a66d93d1b734d2ce3830f1cbbef0dc44eb76db4796165977
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21344,6 +21344,8 @@ static void emit_node(bs_lower_pass *l, int32_t n)
         if (bs_node_is(node, &bs_op_collect) && l->g->domains[l->g->values[from].domain].kind == BS_DOMAIN_PATCHES)
             emit_rest(l, n);
     } else if (bs_node_is(node, &bs_op_look_ahead)) {
+        if (!bs_plan_streams(l->plan)) /* memory for slots alone is nothing to read ahead into */
+            return;
         bs_instr *i = emit(l, BS_INSTR_LOOK_AHEAD, BS_TOP, n);
         schedule(l, i, operands_ready(l, node, BS_TOP));
     } else if (node->n_out == 0) {

@@ -1,5 +1,6 @@
 /* profile_sink.c: see profile_sink.h. */
 #include "profile_sink.h"
+#include "stop.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,10 +16,12 @@ enum {
 static bool write_now(profile_sink *s, const void *data, size_t bytes)
 {
     s->begun = true;
+    stop_enter();
     const bool filed = !s->file || fwrite(data, 1, bytes, s->file) == bytes;
     s->why = !filed && !s->why ? errno : s->why;
     const bool traced = !s->trace || trace_json_write(s->trace, data, bytes) == 0;
     s->why = !traced && !s->why ? errno : s->why;
+    stop_leave();
     return filed && traced;
 }
 

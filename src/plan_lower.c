@@ -186,6 +186,8 @@ static void emit_node(bs_lower_pass *l, int32_t n)
         if (bs_node_is(node, &bs_op_collect) && l->g->domains[l->g->values[from].domain].kind == BS_DOMAIN_PATCHES)
             emit_rest(l, n);
     } else if (bs_node_is(node, &bs_op_look_ahead)) {
+        if (!bs_plan_streams(l->plan)) /* memory for slots alone is nothing to read ahead into */
+            return;
         bs_instr *i = emit(l, BS_INSTR_LOOK_AHEAD, BS_TOP, n);
         schedule(l, i, operands_ready(l, node, BS_TOP));
     } else if (node->n_out == 0) {

@@ -882,6 +882,33 @@ static void test_failing_weights(void)
           "%s", r.error.message);
 }
 
+/* ------------------------------------------------------------------------------------------------------ look-ahead */
+
+/* Memory for slots, but no path with weights: there is nothing to read, and nothing to say ahead about it. */
+static void test_nothing_to_read(void)
+{
+    enum { ROWS = 8, PATHS = 16 };
+    static float x[ROWS][PATHS], y[ROWS][PATHS];
+    for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++) {
+        bs_graph *g = new_graph();
+        const bs_value rows = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(ROWS, PATHS)), (bs_value){0});
+        bs_value out[PATHS];
+        bs_look_ahead(g, rows, "route");
+        const bs_router route = bs_route(g, rows, (bs_value){0}, &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_TOP1, .paths = PATHS});
+        for (int32_t p = 0; p < PATHS; p++)
+            out[p] = bs_affine(g, bs_scatter(g, route, p, rows), 2, (float)p);
+        bs_output(g, "y", bs_collect(g, bs_gather(g, route, out, (bs_value){0}, NULL)));
+        for (int32_t i = 0; i < ROWS * PATHS; i++)
+            x[i / PATHS][i % PATHS] = i % PATHS == i / PATHS ? 9 : (float)(i % 5);
+        rig r;
+        const bs_buffer in = dense(x, BS_F32, 2, ROWS, PATHS, 0), to = dense(y, BS_F32, 2, ROWS, PATHS, 0);
+        const bool ok = rig_plan(&r, g, &(bs_plan_desc){.order = order, .slot_bytes = 1 << 16}) && rig_session(&r, &weights.table, NULL, 0x5A) &&
+                        bs_bind(r.session, "x", &in, &r.error) == BS_OK && bs_bind(r.session, "y", &to, &r.error) == BS_OK && bs_run(r.session, &r.error) == BS_OK;
+        check(ok && rig_intact(&r) && y[3][3] == 21 && y[7][0] == 2 * x[7][0] + 7, "slots that nothing is read into, order %d: %s", order, r.error.message);
+        bs_session_close(r.session);
+    }
+}
+
 /* ---------------------------------------------------------------------------------------------------------- asking */
 
 static void test_asking(void)
@@ -938,6 +965,7 @@ int main(void)
     test_failing_platform();
     test_other_platforms();
     test_failing_weights();
+    test_nothing_to_read();
     test_asking();
     return check_end();
 }
