@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e5fb859786f3ffb6a66d93d1b734d2ce3830f1cbbef0dc44eb76db4796165977
+ * sha256 of the parts: 444cd4781e005600035be2a302d26335f6f198dfc804c4b4f2e648df1f3c1a94
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -22755,13 +22755,15 @@ typedef struct bs_store_tensor {
     bs_bytes offset; /* in storage */
     bs_bytes bytes;
     bs_dtype dtype; /* as stored */
+    int16_t spec;   /* which of the op's weights */
+    bool copied;    /* to the near end of staging; else the op reads it where it arrived */
 } bs_store_tensor;
 
 typedef struct bs_store_node {
     int32_t node;
     int32_t block; /* of the record that holds its weights */
-    int32_t first_tensor, n_tensors;
-    bs_bytes begin, end; /* in storage, of all its tensors */
+    int32_t first_tensor, n_tensors; /* in the order of storage */
+    bs_bytes begin, end;             /* there, of all its tensors */
 } bs_store_node;
 
 /* One read: weights of some nodes, or the head of a record. A chunk of the stream. */
@@ -22904,7 +22906,29 @@ static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_wei
     return BS_OK;
 }
 
-/* All weights of a node lie in one record. */
+static void sort_tensors(bs_store_tensor *tensors, int32_t count)
+{
+    for (int32_t i = 1; i < count; i++)
+        for (int32_t k = i; k > 0 && bs_bytes_less(tensors[k].offset, tensors[k - 1].offset); k--) {
+            const bs_store_tensor later = tensors[k - 1];
+            tensors[k - 1] = tensors[k];
+            tensors[k] = later;
+        }
+}
+
+/* Which tensors the op cannot read where they arrive: those to be widened, those that begin askew, and those with one of
+ * these behind them, which may be widened over them. */
+static void mark_copied(bs_store_tensor *tensors, int32_t count, const bs_weight_spec *specs)
+{
+    bool behind = false;
+    for (int32_t i = count - 1; i >= 0; i--) {
+        bs_store_tensor *t = &tensors[i];
+        t->copied = behind || t->dtype != specs[t->spec].dtype || bs_bytes_figure(t->offset) % bs_dtype_bytes(t->dtype) != 0;
+        behind = t->copied;
+    }
+}
+
+/* All weights of a node lie in one record, apart from each other. */
 static bs_status find_node(store_planner *p, bs_store_node *found)
 {
     const bs_graph *g = p->s->plan->graph;
@@ -22920,6 +22944,7 @@ static bs_status find_node(store_planner *p, bs_store_node *found)
         const bs_status status = find_tensor(p, node, &specs[i], &block, tensor);
         if (status != BS_OK)
             return status;
+        tensor->spec = (int16_t)i;
         if (i > 0 && block != found->block)
             return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie in two records and cannot be streamed",
                            bs_op_get(node->op)->name, bs_node_name(node));
@@ -22927,20 +22952,28 @@ static bs_status find_node(store_planner *p, bs_store_node *found)
         found->begin = bs_bytes_min(found->begin, tensor->offset);
         found->end = bs_bytes_max(found->end, tensor_end(tensor));
     }
+    bs_store_tensor *tensors = &p->s->tensors[found->first_tensor];
+    sort_tensors(tensors, found->n_tensors);
+    mark_copied(tensors, found->n_tensors, specs);
+    for (int32_t i = 0; i + 1 < found->n_tensors; i++)
+        if (bs_bytes_less(tensors[i + 1].offset, tensor_end(&tensors[i])))
+            return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights lie over each other in storage", bs_op_get(node->op)->name, bs_node_name(node));
     return BS_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------- cutting */
 
-/* Staging that a range takes: as read, with pages begun, and what narrow weights grow by when they are widened. */
+/* Staging that a range takes: as read, with pages begun, and what narrow weights grow by when they are widened. What is copied
+ * ends, so, where it ended as it was read, or before. */
 static bs_bytes staging_of(const bs_store *s, const bs_store_node *nodes, int32_t count, bs_bytes begin, bs_bytes end)
 {
     bs_bytes bytes = bs_bytes_add(bs_bytes_sub(end, begin), bs_bytes_of(2 * BS_PAGE_BYTES));
     for (int32_t i = 0; i < count; i++)
         for (int32_t t = nodes[i].first_tensor; t < nodes[i].first_tensor + nodes[i].n_tensors; t++) {
-            const uint64_t size = bs_dtype_bytes(s->tensors[t].dtype);
-            const bool copied = size == 2 || bs_bytes_figure(s->tensors[t].offset) % size != 0;
-            bytes = copied ? bs_bytes_add(bytes, bs_bytes_add(s->tensors[t].bytes, bs_bytes_of(2 * BS_ALIGNMENT))) : bytes;
+            const bs_store_tensor *tensor = &s->tensors[t];
+            const bool grows = bs_dtype_bytes(tensor->dtype) == 2;
+            if (tensor->copied)
+                bytes = bs_bytes_add(bytes, bs_bytes_add(grows ? tensor->bytes : bs_bytes_of(0), bs_bytes_of(2 * BS_ALIGNMENT)));
         }
     return bytes;
 }
@@ -23092,8 +23125,8 @@ bs_status bs_store_plan(bs_store *s, bs_error *error)
 /* ==== begin src/store_load.c ================================================================== */
 /* store_load.c - one piece: read into staging, checked, prepared into its slot.
  *
- * A piece is read to the far end of the lane's staging; weights of two bytes are widened into the near end, first to last,
- * which never catches up with what is still to be read (store_plan.c counts for it).
+ * A piece is read to the far end of the lane's staging; weights of two bytes are widened into the near end, in the order in
+ * which they lie in storage, which never catches up with what is still to be read (store_plan.c counts for it).
  * Relies on store_load.h. Must never touch what the gate guards. */
 /* #include "store_load.h" */
 
@@ -23135,7 +23168,7 @@ bs_status bs_store_check(bs_store *s, int32_t unit, const bs_store_piece *piece,
     return piece->tail && s->units[unit].crc != record.crc32 ? BS_ERROR_FORMAT : BS_OK;
 }
 
-/* Tensors of a node as its op wants them: in place where they can be, else widened to *near. */
+/* Tensors of a node as its op wants them: in place where they can be, else copied or widened to *near. */
 static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_store_piece *piece, const uint8_t *raw, uint8_t **near,
                        const void **tensors)
 {
@@ -23144,17 +23177,17 @@ static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_st
     bs_op_get(n->op)->weights(s->plan->graph, n, specs);
     for (int32_t i = 0; i < node->n_tensors; i++) {
         const bs_store_tensor *tensor = &s->tensors[node->first_tensor + i];
+        const bs_weight_spec *spec = &specs[tensor->spec];
         const uint8_t *from = bs_bytes_read_at(raw, bs_bytes_sub(tensor->offset, piece->begin));
-        const bool aligned = (uintptr_t)from % bs_dtype_bytes(tensor->dtype) == 0;
-        tensors[i] = from;
-        if (tensor->dtype == specs[i].dtype && aligned)
+        tensors[tensor->spec] = from;
+        if (!tensor->copied)
             continue;
-        if (tensor->dtype == specs[i].dtype)
+        if (tensor->dtype == spec->dtype)
             memmove(*near, from, (size_t)bs_bytes_figure(tensor->bytes));
         else
-            bs_weight_widen(s->plan->tier, *near, from, bs_weight_elements(&specs[i]), tensor->dtype);
-        tensors[i] = *near;
-        *near = bs_bytes_at(*near, bs_bytes_align(bs_weight_spec_bytes(&specs[i])));
+            bs_weight_widen(s->plan->tier, *near, from, bs_weight_elements(spec), tensor->dtype);
+        tensors[tensor->spec] = *near;
+        *near = bs_bytes_at(*near, bs_bytes_align(bs_weight_spec_bytes(spec)));
     }
 }
 

@@ -115,12 +115,20 @@
  *   routers: gather first. What is beyond a number below is refused with a message that names it, before anything runs (a
  *   bs_graph_desc: bs_graph_bytes is 0 and bs_graph_create gives NULL).
  *     a value       rank 4, elements 2^40; a dimension 2^30, as are the cells of a domain and what a router chooses for them
- *     an op         operands 8, margin around a cell 2^20 pixels; fields: as the message says
+ *     an op         operands 8, margin around a cell 2^20 pixels, a frame's scale 2^15 (either number of n/d)
+ *     conv2d        kernel, stride and dilation 255, out and groups 2^20, pad 2^15
+ *     deconv2d      kernel and pad 255, out 2^20, stride 16, output_pad 15
+ *     pool2d        kernel and stride 255, pad half the kernel
+ *     other ops     linear's out 2^24, pixel_shuffle's r 64, resize's factor 16, each side of a pad 2^15, size of patches 8192,
+ *                   buckets 128, code_bits 16, attention's heads times rows 2^30, a router's floor 2^24
  *     a graph       entries 2^24 of each table of bs_graph_desc (four times as many operands), text 2^30 bytes,
- *                   symbols 65535, paths 32767 of a router and 2^28 of all, names 63 bytes
- *     a plan        bytes of activations, scratch of a thread and weights together 2^46, threads 64, lanes 8, forces 16
- *     a model file  what its bytes can hold: entries 2^24 of each kind (keys, weights); weight names 95 bytes
- *     a profile     routers 65536, units and stages 2^20, units of all stages 2^22; a replay units and stages 65536
+ *                   symbols 65535, in an input or state 1024 times one, paths 32767 of a router and 2^28 of all, names 63 bytes
+ *     a plan        bytes of activations, scratch of a thread and weights together 2^46, threads 64, lanes 8, forces 16,
+ *                   patch_size 8192, chunk_bytes 2^30
+ *     a model file  what its bytes can hold: entries 2^24 of each kind (keys, weights); weight names 95 bytes, tensor names 63,
+ *                   keys 127; alignment 65536, scale 64
+ *     a profile     routers 65536, units and stages 2^20, units of all stages 2^22, a unit's bytes 2^40; a replay units and
+ *                   stages 65536
  */
 #ifndef BRAINSTORM_H
 #define BRAINSTORM_H

@@ -15,13 +15,15 @@ typedef struct bs_store_tensor {
     bs_bytes offset; /* in storage */
     bs_bytes bytes;
     bs_dtype dtype; /* as stored */
+    int16_t spec;   /* which of the op's weights */
+    bool copied;    /* to the near end of staging; else the op reads it where it arrived */
 } bs_store_tensor;
 
 typedef struct bs_store_node {
     int32_t node;
     int32_t block; /* of the record that holds its weights */
-    int32_t first_tensor, n_tensors;
-    bs_bytes begin, end; /* in storage, of all its tensors */
+    int32_t first_tensor, n_tensors; /* in the order of storage */
+    bs_bytes begin, end;             /* there, of all its tensors */
 } bs_store_node;
 
 /* One read: weights of some nodes, or the head of a record. A chunk of the stream. */

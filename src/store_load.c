@@ -1,7 +1,7 @@
 /* store_load.c - one piece: read into staging, checked, prepared into its slot.
  *
- * A piece is read to the far end of the lane's staging; weights of two bytes are widened into the near end, first to last,
- * which never catches up with what is still to be read (store_plan.c counts for it).
+ * A piece is read to the far end of the lane's staging; weights of two bytes are widened into the near end, in the order in
+ * which they lie in storage, which never catches up with what is still to be read (store_plan.c counts for it).
  * Relies on store_load.h. Must never touch what the gate guards. */
 #include "store_load.h"
 
@@ -43,7 +43,7 @@ bs_status bs_store_check(bs_store *s, int32_t unit, const bs_store_piece *piece,
     return piece->tail && s->units[unit].crc != record.crc32 ? BS_ERROR_FORMAT : BS_OK;
 }
 
-/* Tensors of a node as its op wants them: in place where they can be, else widened to *near. */
+/* Tensors of a node as its op wants them: in place where they can be, else copied or widened to *near. */
 static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_store_piece *piece, const uint8_t *raw, uint8_t **near,
                        const void **tensors)
 {
@@ -52,17 +52,17 @@ static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_st
     bs_op_get(n->op)->weights(s->plan->graph, n, specs);
     for (int32_t i = 0; i < node->n_tensors; i++) {
         const bs_store_tensor *tensor = &s->tensors[node->first_tensor + i];
+        const bs_weight_spec *spec = &specs[tensor->spec];
         const uint8_t *from = bs_bytes_read_at(raw, bs_bytes_sub(tensor->offset, piece->begin));
-        const bool aligned = (uintptr_t)from % bs_dtype_bytes(tensor->dtype) == 0;
-        tensors[i] = from;
-        if (tensor->dtype == specs[i].dtype && aligned)
+        tensors[tensor->spec] = from;
+        if (!tensor->copied)
             continue;
-        if (tensor->dtype == specs[i].dtype)
+        if (tensor->dtype == spec->dtype)
             memmove(*near, from, (size_t)bs_bytes_figure(tensor->bytes));
         else
-            bs_weight_widen(s->plan->tier, *near, from, bs_weight_elements(&specs[i]), tensor->dtype);
-        tensors[i] = *near;
-        *near = bs_bytes_at(*near, bs_bytes_align(bs_weight_spec_bytes(&specs[i])));
+            bs_weight_widen(s->plan->tier, *near, from, bs_weight_elements(spec), tensor->dtype);
+        tensors[tensor->spec] = *near;
+        *near = bs_bytes_at(*near, bs_bytes_align(bs_weight_spec_bytes(spec)));
     }
 }
 

@@ -35,7 +35,29 @@ static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_wei
     return BS_OK;
 }
 
-/* All weights of a node lie in one record. */
+static void sort_tensors(bs_store_tensor *tensors, int32_t count)
+{
+    for (int32_t i = 1; i < count; i++)
+        for (int32_t k = i; k > 0 && bs_bytes_less(tensors[k].offset, tensors[k - 1].offset); k--) {
+            const bs_store_tensor later = tensors[k - 1];
+            tensors[k - 1] = tensors[k];
+            tensors[k] = later;
+        }
+}
+
+/* Which tensors the op cannot read where they arrive: those to be widened, those that begin askew, and those with one of
+ * these behind them, which may be widened over them. */
+static void mark_copied(bs_store_tensor *tensors, int32_t count, const bs_weight_spec *specs)
+{
+    bool behind = false;
+    for (int32_t i = count - 1; i >= 0; i--) {
+        bs_store_tensor *t = &tensors[i];
+        t->copied = behind || t->dtype != specs[t->spec].dtype || bs_bytes_figure(t->offset) % bs_dtype_bytes(t->dtype) != 0;
+        behind = t->copied;
+    }
+}
+
+/* All weights of a node lie in one record, apart from each other. */
 static bs_status find_node(store_planner *p, bs_store_node *found)
 {
     const bs_graph *g = p->s->plan->graph;
@@ -51,6 +73,7 @@ static bs_status find_node(store_planner *p, bs_store_node *found)
         const bs_status status = find_tensor(p, node, &specs[i], &block, tensor);
         if (status != BS_OK)
             return status;
+        tensor->spec = (int16_t)i;
         if (i > 0 && block != found->block)
             return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie in two records and cannot be streamed",
                            bs_op_get(node->op)->name, bs_node_name(node));
@@ -58,20 +81,28 @@ static bs_status find_node(store_planner *p, bs_store_node *found)
         found->begin = bs_bytes_min(found->begin, tensor->offset);
         found->end = bs_bytes_max(found->end, tensor_end(tensor));
     }
+    bs_store_tensor *tensors = &p->s->tensors[found->first_tensor];
+    sort_tensors(tensors, found->n_tensors);
+    mark_copied(tensors, found->n_tensors, specs);
+    for (int32_t i = 0; i + 1 < found->n_tensors; i++)
+        if (bs_bytes_less(tensors[i + 1].offset, tensor_end(&tensors[i])))
+            return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights lie over each other in storage", bs_op_get(node->op)->name, bs_node_name(node));
     return BS_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------- cutting */
 
-/* Staging that a range takes: as read, with pages begun, and what narrow weights grow by when they are widened. */
+/* Staging that a range takes: as read, with pages begun, and what narrow weights grow by when they are widened. What is copied
+ * ends, so, where it ended as it was read, or before. */
 static bs_bytes staging_of(const bs_store *s, const bs_store_node *nodes, int32_t count, bs_bytes begin, bs_bytes end)
 {
     bs_bytes bytes = bs_bytes_add(bs_bytes_sub(end, begin), bs_bytes_of(2 * BS_PAGE_BYTES));
     for (int32_t i = 0; i < count; i++)
         for (int32_t t = nodes[i].first_tensor; t < nodes[i].first_tensor + nodes[i].n_tensors; t++) {
-            const uint64_t size = bs_dtype_bytes(s->tensors[t].dtype);
-            const bool copied = size == 2 || bs_bytes_figure(s->tensors[t].offset) % size != 0;
-            bytes = copied ? bs_bytes_add(bytes, bs_bytes_add(s->tensors[t].bytes, bs_bytes_of(2 * BS_ALIGNMENT))) : bytes;
+            const bs_store_tensor *tensor = &s->tensors[t];
+            const bool grows = bs_dtype_bytes(tensor->dtype) == 2;
+            if (tensor->copied)
+                bytes = bs_bytes_add(bytes, bs_bytes_add(grows ? tensor->bytes : bs_bytes_of(0), bs_bytes_of(2 * BS_ALIGNMENT)));
         }
     return bytes;
 }

@@ -37,6 +37,8 @@ typedef struct flat_source {
 } flat_source;
 
 static _Alignas(4096) uint8_t flat_memory[FLAT_BYTES];
+static bool flat_backwards; /* the last weight of a layer first: set before flat_init */
+static bool flat_wide_lines; /* weights of one dimension stay f32: likewise */
 
 /* ---------------------------------------------------------------------------------------------------- the layout */
 
@@ -76,7 +78,7 @@ static inline void flat_add(flat_source *s, const bs_node *node, const bs_weight
     snprintf(t->name, sizeof t->name, "%s%s%s", bs_node_name(node), *spec->suffix ? "." : "", spec->suffix);
     const bs_tensor *data = flat_given(given, t->name);
     const uint64_t elements = bs_bytes_figure(bs_weight_elements(spec));
-    t->info.dtype = spec->dtype == BS_F32 ? s->dtype : spec->dtype;
+    t->info.dtype = spec->dtype == BS_F32 && !(flat_wide_lines && spec->rank == 1) ? s->dtype : spec->dtype;
     t->info.rank = spec->rank;
     memcpy(t->info.dim, spec->dim, sizeof t->info.dim);
     t->info.bytes = elements * bs_dtype_bytes(t->info.dtype);
@@ -112,12 +114,13 @@ static inline void flat_block(flat_source *s, int32_t block, const bs_tensor_tab
         const bs_op *op = bs_op_get(node->op);
         const int32_t count = node->block == block && op->weights ? op->weights(s->g, node, specs) : 0;
         for (int32_t i = 0; i < count; i++) {
-            if (flat_has(s, node, specs[i].suffix))
+            const bs_weight_spec *spec = &specs[flat_backwards ? count - 1 - i : i];
+            if (flat_has(s, node, spec->suffix))
                 continue;
             if (!any)
                 s->size = begin + FLAT_HEAD;
             any = true;
-            flat_add(s, node, &specs[i], block, given);
+            flat_add(s, node, spec, block, given);
         }
     }
     memset(&s->records[block], 0, sizeof s->records[block]);

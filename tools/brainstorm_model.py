@@ -10,14 +10,15 @@
     g.write("tiny.gguf")
 
 Every method is the twin of a builder function of brainstorm.h and makes the same nodes and value numbers in the
-same order. Shapes are not worked out here: the C library rebuilds the graph when it opens the file and checks
-everything then (`brainstorm inspect FILE`). What is checked here is what would make a wrong file silently: operands
-of other graphs, doubled names, weights of odd types.
+same order. Shapes are not worked out here: `brainstorm inspect FILE` (or `check`), which builds the graph from the file,
+finds what does not fit. What is checked here is what can be told without them: operands, routers and symbols of other
+graphs, doubled names, numbers that the library refuses, weights of odd types.
 
 Needs numpy and gguf (tools/requirements.txt). The format is described in docs/format.md.
 """
 
 import contextlib
+import math
 import os
 import struct
 import zlib
@@ -40,7 +41,9 @@ MAX_CONCAT = 8          # BS_MAX_OPERANDS
 MAX_SYMBOLS = 65535
 MAX_FACTOR = 1024       # of a symbol
 MAX_EXTENT = 2**30
+MAX_ELEMENTS = 2**40
 MAX_RANK = 4
+MAX_SCALE = 64          # of a model
 
 # Numbers of the enums in brainstorm.h. They are stored in files and never change.
 DTYPES = {"f32": 0, "u8": 1, "i8": 2, "i32": 3, "f16": 4, "bf16": 5, "u16": 6}
@@ -89,6 +92,29 @@ OPS = {
     "attention": ("heads alibi", 1),
 }
 
+# What numbers may be, where the library refuses others whatever the shapes; 0 is a default, if there is one.
+_AXIS = (-MAX_RANK, MAX_RANK - 1)
+RANGES = {
+    ("patches", "size"): (0, 8192),
+    ("conv2d", "out"): (1, 2**20), ("conv2d", "kernel"): (0, 255), ("conv2d", "kernel_h"): (0, 255),
+    ("conv2d", "kernel_w"): (0, 255), ("conv2d", "stride"): (0, 255), ("conv2d", "dilation"): (0, 255),
+    ("conv2d", "groups"): (DEPTHWISE, 2**20),
+    ("deconv2d", "out"): (1, 2**20), ("deconv2d", "kernel"): (0, 255), ("deconv2d", "stride"): (0, 16),
+    ("deconv2d", "output_pad"): (0, 15),
+    ("linear", "out"): (1, 2**24),
+    ("pixel_shuffle", "r"): (1, 64), ("pixel_unshuffle", "r"): (1, 64),
+    ("convert", "code_bits"): (0, 16), ("resize", "code_bits"): (0, 16), ("resize", "factor"): (0, 16),
+    ("concat", "axis"): _AXIS, ("slice", "axis"): _AXIS, ("reduce", "axis"): _AXIS,
+    ("slice", "start"): (0, MAX_EXTENT), ("slice", "length"): (0, MAX_EXTENT),
+    ("reshape", "rank"): (1, MAX_RANK),
+    ("pad", "top"): (0, 2**15), ("pad", "bottom"): (0, 2**15), ("pad", "left"): (0, 2**15), ("pad", "right"): (0, 2**15),
+    ("pool2d", "kernel"): (0, 255), ("pool2d", "stride"): (0, 255),
+    ("topk", "k"): (1, MAX_EXTENT),
+    ("patch_features", "buckets"): (0, 128), ("patch_features", "code_bits"): (0, 16),
+    ("attention", "heads"): (0, MAX_EXTENT), ("attention", "alibi"): (0, 1),
+}
+INT32 = (-2**31, 2**31 - 1)
+
 # The op set that brought an op, where it is not the first. A file names the lowest that has all it uses.
 OPSET_OF = {"segments": 2, "state_append": 2, "segment_spread": 2, "segment_reduce": 2, "attention": 2,
             "look_ahead": 2}
@@ -100,8 +126,8 @@ OPSET_OF_PARAM = {("conv2d", "padding"): 3, ("deconv2d", "padding"): 3, ("pool2d
 class Value:
     """What a node gives. Only the graph that made it can use it."""
 
-    def __init__(self, graph, number):
-        self.graph, self.number = graph, number
+    def __init__(self, graph, number, op):
+        self.graph, self.number, self.op = graph, number, op
 
     def __add__(self, other):
         return self.graph.add(self, other)
@@ -117,18 +143,19 @@ class Value:
 
 
 class Router:
-    def __init__(self, graph, number, paths, score):
-        self.graph, self.number, self.paths, self.score = graph, number, paths, score
+    def __init__(self, graph, number, paths, score, protocol, most):
+        self.graph, self.number, self.paths, self.score, self.protocol = graph, number, paths, score, protocol
+        self.most = most  # paths of a cell
 
 
 class Symbol:
     """A dimension that a run binds, or an integer multiple of one."""
 
-    def __init__(self, number, factor=1):
-        self.number, self.factor = number, factor
+    def __init__(self, graph, number, factor=1):
+        self.graph, self.number, self.factor = graph, number, factor
 
     def __mul__(self, factor):
-        return Symbol(self.number, self.factor * int(factor))
+        return Symbol(self.graph, self.number, self.factor * factor)
 
     __rmul__ = __mul__
 
@@ -189,9 +216,14 @@ def _number(table, what, kind):
 
 
 def _within(what, number, low, high):
-    if not low <= number <= high:
+    if not low <= number <= high or number != int(number):
         raise ValueError(f"{what} is {number}, expected {low} .. {high}")
-    return number
+    return int(number)
+
+
+def _all_within(what, numbers, low, high):
+    for number in (numbers.min(), numbers.max()):
+        _within(what, number, low, high)
 
 
 def _padding(padding, pad, most):
@@ -200,6 +232,20 @@ def _padding(padding, pad, most):
     if pad and number != PADDINGS["explicit"]:
         raise ValueError(f"pad is {pad}, expected 0 where padding is not \"explicit\"")
     return number
+
+
+def _one_each(name, n, arrays):
+    """The weights that have one number for each of n channels."""
+    for suffix, array in arrays.items():
+        if array is not None and np.shape(array) != (n,):
+            raise ValueError(f"weight {name}.{suffix} has shape {np.shape(array)}, expected ({n},)")
+    return arrays
+
+
+def _reshaped(d):
+    if isinstance(d, str):
+        return -1 - _within(f"the number of {d!r}", int(d[1:]), 0, MAX_RANK - 1)
+    return REST if d in (-1, REST) else _within("a dimension", d, 1, MAX_EXTENT)
 
 
 def _stored(name, array):
@@ -237,13 +283,15 @@ def read_weights(path):
 
 class Graph:
     def __init__(self, name="", scale=0):
-        self.name, self.scale = name, scale
+        self._check_name(name)
+        self.name, self.scale = name, _within("the model's scale", scale, 0, MAX_SCALE)
         self.nodes, self.symbols = [], []
         self.blocks = [Block("main", 0)]
         self.n_values = self.n_routers = self.n_paths = self.n_operands = 0
         self._open = [0]       # numbers of the blocks we are in
         self._weights = {}     # by name
         self._taken = set()    # of inputs, states and outputs; (name,) of routers
+        self._written = set()  # numbers of states
 
     # ------------------------------------------------------------------------------------------ primitives
 
@@ -253,22 +301,30 @@ class Graph:
         fields, outputs = OPS[op]
         self._check_name(name)
         _within("the number of nodes", len(self.nodes) + 1, 1, MAX_ENTRIES)
-        numbers = [self._operand(v) for v in inputs]
+        numbers = [0 if v is None and op == "gather" else self._operand(v) for v in inputs]
         self.n_operands = _within("the number of operands", self.n_operands + len(numbers), 0, MAX_OPERANDS)
-        self.nodes.append(Node(op, name, numbers, self._pack(op, fields.split(), params), self._open[-1]))
+        self.nodes.append(Node(op, name, numbers, self._pack(op, name, fields.split(), params), self._open[-1]))
         for suffix, array in (weights or {}).items():
             if array is not None:
-                self._weight(f"{name}.{suffix}" if suffix else name, array)
-        values = tuple(Value(self, self.n_values + 1 + i) for i in range(outputs))
+                self._weight(f"{name}.{suffix}" if suffix else name, array, whole=op in ("constant", "route"))
+        values = tuple(Value(self, self.n_values + 1 + i, op) for i in range(outputs))
         self.n_values += outputs
         return values[0] if outputs == 1 else values or None
 
     def _operand(self, value):
-        if value is None:
-            return 0
         if not isinstance(value, Value) or value.graph is not self:
             raise ValueError(f"{value!r} is not a value of this graph")
         return value.number
+
+    def _made_by(self, op, value, what):
+        self._operand(value)
+        if value.op != op:
+            raise ValueError(f"{what} is made by {value.op}, expected {op}")
+
+    def _router(self, router):
+        if not isinstance(router, Router) or router.graph is not self:
+            raise ValueError(f"{router!r} is not a router of this graph")
+        return router
 
     def _check_name(self, name):
         if len(name) > MAX_NAME or not all(32 <= ord(c) < 127 for c in name):
@@ -279,19 +335,23 @@ class Graph:
             raise ValueError(f"the name {name!r} is taken by an earlier one, or empty")
         self._taken.add(key)
 
-    def _pack(self, op, fields, params):
-        packed = []
+    def _pack(self, op, name, fields, params):
+        packed, where = [], f"{op} {name!r}" if name else op
         for field in fields:
             value = params.pop(field.rstrip("~"), 0)
-            word = struct.pack("<f", value) if field.endswith("~") else struct.pack("<i", int(value))
-            packed += struct.unpack("<i", word)
+            if field.endswith("~"):
+                packed += struct.unpack("<i", struct.pack("<f", value))
+            else:
+                packed.append(_within(f"{field} of {where}", value, *RANGES.get((op, field), INT32)))
         if params:
             raise ValueError(f"{op} has no parameter {', '.join(params)}")
         return packed
 
-    def _weight(self, name, array):
-        """What several nodes of one name use is stored once, in the block of the first."""
+    def _weight(self, name, array, whole):
+        """What several nodes of one name use is stored once, in the block of the first. whole: it may be of whole numbers."""
         stored, known = _stored(name, array), self._weights.get(name)
+        if not whole and stored.dtype.kind != "f":
+            raise ValueError(f"weight {name}: {stored.dtype}, expected f32 or f16")
         if known is None:
             _within("the number of weights", len(self._weights) + 1, 1, MAX_ENTRIES)
             self._weights[name] = stored
@@ -320,18 +380,23 @@ class Graph:
     def symbol(self, name, maximum):
         self._check_name(name)
         _within("the number of symbols", len(self.symbols) + 1, 1, MAX_SYMBOLS)
-        self.symbols.append((name, _within(f"the maximum of {name!r}", int(maximum), 1, MAX_EXTENT)))
-        return Symbol(len(self.symbols))
+        self.symbols.append((name, _within(f"the maximum of {name!r}", maximum, 1, MAX_EXTENT)))
+        return Symbol(self, len(self.symbols))
+
+    def _most(self, name, d):
+        """The most that a dimension of input or state `name` is."""
+        if not isinstance(d, Symbol):
+            return _within(f"an extent of {name!r}", d, 1, MAX_EXTENT)
+        if d.graph is not self:
+            raise ValueError(f"a symbol in {name!r} is of another graph")
+        factor = _within(f"a factor in {name!r}", d.factor, 1, MAX_FACTOR)
+        return _within(f"the maximum of an extent of {name!r}", factor * self.symbols[d.number - 1][1], 1, MAX_EXTENT)
 
     def _source(self, op, name, dtype, shape):
         _within(f"the rank of {name!r}", len(shape), 1, MAX_RANK)
-        for d in shape:
-            if isinstance(d, Symbol):
-                _within(f"a factor in {name!r}", d.factor, 1, MAX_FACTOR)
-            else:
-                _within(f"an extent of {name!r}", int(d), 1, MAX_EXTENT)
+        _within(f"the number of elements of {name!r}", math.prod(self._most(name, d) for d in shape), 1, MAX_ELEMENTS)
         self._take_name(name, name)
-        codes = [-(d.number + 65536 * (d.factor - 1)) if isinstance(d, Symbol) else int(d) for d in shape]
+        codes = [-(d.number + 65536 * (int(d.factor) - 1)) if isinstance(d, Symbol) else int(d) for d in shape]
         dims = {f"dim{i}": code for i, code in enumerate(codes)}
         return self.node(op, name=name, dtype=_number(DTYPES, dtype, "type"), rank=len(codes), **dims)
 
@@ -341,7 +406,14 @@ class Graph:
     def state(self, name, dtype, shape):
         return self._source("state", name, dtype, shape)
 
+    def _write(self, state):
+        self._made_by("state", state, "what is written")
+        if state.number in self._written:
+            raise ValueError("a state is written twice")
+        self._written.add(state.number)
+
     def state_write(self, state, value):
+        self._write(state)
         self.node("state_write", [state, value])
 
     def output(self, name, value):
@@ -364,6 +436,7 @@ class Graph:
 
     def segments(self, x, lengths):
         """Rows of x, grouped. lengths: an input i32 [s], the rows of each segment in a run."""
+        self._made_by("input", lengths, "lengths")
         return self.node("segments", [x, lengths])
 
     def segment_spread(self, parent, like):
@@ -377,24 +450,37 @@ class Graph:
         cache = [past_k, past_v, past]
         if any(v is None for v in cache) != all(v is None for v in cache):
             raise ValueError("attention: past_k, past_v and past are given all three or none")
+        if past is not None:
+            self._made_by("input", past, "past")
         return self.node("attention", [q, k, v] + [v for v in cache if v is not None], name, heads=heads, alibi=alibi)
 
     def state_append(self, state, value, past):
+        self._write(state)
+        self._made_by("input", past, "past")
         self.node("state_append", [state, value, past])
 
     def route(self, score, name, protocol, paths, knob=None, k=0, threshold=0.0, fallback=0, capacity=0, normalise=0,
               floor=0, cost=None, table=None, path=None):
         """cost, path: i32 [variants], for "budget" (path None: one variant a path). table: i32 [keys], for "table" (sets capacity to the number of keys)."""
+        protocol = _number(PROTOCOLS, protocol, "protocol")
+        if (cost is None) != (protocol != PROTOCOLS["budget"]) or (path is not None and cost is None):
+            raise ValueError(f"{name!r}: cost, and path if there is one, are for protocol budget, which needs cost")
+        if (table is None) != (protocol != PROTOCOLS["table"]):
+            raise ValueError(f"{name!r}: table is for protocol table, which needs it")
+        two = protocol in (PROTOCOLS["binary"], PROTOCOLS["residual_threshold"])
+        _within(f"paths of {name!r}", paths, 2 if two else 1, 2 if two else MAX_PATHS)
         if table is not None:
             table = np.asarray(table, np.int32)
             capacity = table.size
+            _all_within(f"a path in the table of {name!r}", table, 0, paths - 1)
         if cost is not None:
             cost = np.asarray(cost, np.int32)
             path = np.arange(paths, dtype=np.int32) if path is None else np.asarray(path, np.int32)
             capacity = cost.size
-        _within(f"paths of {name!r}", paths, 1, MAX_PATHS)
+            if cost.shape != path.shape:
+                raise ValueError(f"{name!r}: costs of shape {cost.shape}, paths of {path.shape}")
+            _all_within(f"a variant's path of {name!r}", path, 0, paths - 1)
         _within(f"k of {name!r}", k, 0, paths)
-        protocol = _number(PROTOCOLS, protocol, "protocol")
         budget = protocol == PROTOCOLS["budget"]
         _within(f"capacity of {name!r}", capacity, 1 if protocol == PROTOCOLS["capacity"] else 0, MAX_PATHS if budget else 2**31 - 1)
         _within(f"fallback of {name!r}", fallback, 0, capacity if budget and capacity else paths)
@@ -405,10 +491,11 @@ class Graph:
                   protocol=protocol, paths=paths, k=k, threshold=threshold,
                   fallback=fallback, capacity=capacity, normalise=normalise, floor=floor)
         self.n_routers += 1
-        return Router(self, self.n_routers, paths, score)
+        most = {PROTOCOLS["topk"]: k or 1, PROTOCOLS["capacity"]: k or 1, PROTOCOLS["threshold"]: paths}.get(protocol, 1)
+        return Router(self, self.n_routers, paths, score, protocol, most)
 
     def scatter(self, router, path, x):
-        _within("the path", path, 0, router.paths - 1)
+        _within("the path", path, 0, self._router(router).paths - 1)
         return self.node("scatter", [x], router=router.number, path=path)
 
     @contextlib.contextmanager
@@ -418,49 +505,70 @@ class Graph:
             yield self.scatter(router, path, x)
 
     def gather(self, router, values, residual=None, mode="place", name=""):
-        if len(values) != router.paths:
+        if len(values) != self._router(router).paths:
             raise ValueError(f"gather: {len(values)} values for {router.paths} paths")
-        return self.node("gather", [*values, residual], name, router=router.number,
-                         mode=_number(GATHERS, mode, "gather mode"))
+        if all(v is None for v in [*values, residual]):
+            raise ValueError("gather: no path gives anything, and there is no residual")
+        mode = _number(GATHERS, mode, "gather mode")
+        if mode == GATHERS["place"] and router.most > 1:
+            raise ValueError(f"gather: place takes at most one path a cell, the router gives up to {router.most}")
+        return self.node("gather", [*values, residual], name, router=router.number, mode=mode)
 
     def route_price(self, router):
+        if self._router(router).protocol != PROTOCOLS["budget"]:
+            raise ValueError("route_price: the router's protocol is not budget")
         return self.node("route_price", router=router.number)
 
     def look_ahead(self, score, router):
         """score: what the router of that name, which is yet to come, will probably see."""
+        if not router:
+            raise ValueError("look_ahead: the name of a router is needed")
         self.node("look_ahead", [score], router)
 
     def route_score(self, router):
-        return self.node("route_score", [router.score], router=router.number)
+        return self.node("route_score", [self._router(router).score], router=router.number)
 
     # ------------------------------------------------------------------------------------------------- ops
 
-    def _activation(self, act, prelu):
-        return _number(ACTS, "prelu" if prelu is not None else act, "activation")
+    def _activation(self, act, prelu=None):
+        number = _number(ACTS, "prelu" if prelu is not None else act, "activation")
+        if number == ACTS["prelu"] and prelu is None:
+            raise ValueError("prelu has slopes: a layer's argument prelu, or the op prelu")
+        return number
 
     def conv2d(self, x, name, weight, bias=None, stride=0, pad=0, dilation=0, groups=0, batch_norm=None, act="none",
                act_param=0.0, prelu=None, padding="default"):
         """weight: [out, in / groups, kh, kw]. batch_norm: {"weight", "bias", "mean", "var"}. padding: "default" keeps the
         size at stride 1, "valid" is none, "explicit" reads pad: PyTorch's padding=p is padding="explicit", pad=p."""
         out, _, kernel_h, kernel_w = np.shape(weight)
+        if groups > 0 and out % groups != 0:
+            raise ValueError(f"conv2d {name!r}: {out} channels are not divisible by {groups} groups")
         norm = {f"bn.{key}": array for key, array in (batch_norm or {}).items()}
-        return self.node("conv2d", [x], name, {"weight": weight, "bias": bias, **norm, "prelu": prelu}, out=out,
-                         kernel_h=kernel_h, kernel_w=kernel_w, stride=stride, pad=pad, dilation=dilation, groups=groups,
-                         no_bias=bias is None, batch_norm=batch_norm is not None, act=self._activation(act, prelu),
-                         act_param=act_param, padding=_padding(padding, pad, 2**15))
+        each = _one_each(name, out, {"bias": bias, **norm, "prelu": prelu})
+        return self.node("conv2d", [x], name, {"weight": weight, **each}, out=out, kernel_h=kernel_h, kernel_w=kernel_w,
+                         stride=stride, pad=pad, dilation=dilation, groups=groups, no_bias=bias is None,
+                         batch_norm=batch_norm is not None, act=self._activation(act, prelu), act_param=act_param,
+                         padding=_padding(padding, pad, 2**15))
 
     def deconv2d(self, x, name, weight, bias=None, stride=0, pad=0, output_pad=0, act="none", act_param=0.0, prelu=None,
                  padding="default"):
         """weight: [in, out, k, k]. padding: by default none, "explicit" reads pad."""
-        _, out, kernel, _ = np.shape(weight)
-        return self.node("deconv2d", [x], name, {"weight": weight, "bias": bias, "prelu": prelu}, out=out, kernel=kernel,
-                         stride=stride, pad=pad, output_pad=output_pad, no_bias=bias is None,
+        _, out, kernel, width = np.shape(weight)
+        if kernel != width:
+            raise ValueError(f"deconv2d {name!r}: a kernel of {kernel} x {width}, expected a square one")
+        if output_pad >= (stride or 1):
+            raise ValueError(f"deconv2d {name!r}: output_pad {output_pad} is not below stride {stride or 1}")
+        each = _one_each(name, out, {"bias": bias, "prelu": prelu})
+        return self.node("deconv2d", [x], name, {"weight": weight, **each}, out=out, kernel=kernel, stride=stride,
+                         pad=pad, output_pad=output_pad, no_bias=bias is None,
                          act=self._activation(act, prelu), act_param=act_param, padding=_padding(padding, pad, 255))
 
     def linear(self, x, name, weight, bias=None, act="none", act_param=0.0, prelu=None):
         """weight: [out, in]."""
-        return self.node("linear", [x], name, {"weight": weight, "bias": bias, "prelu": prelu}, out=np.shape(weight)[0],
-                         no_bias=bias is None, act=self._activation(act, prelu), act_param=act_param)
+        out, _ = np.shape(weight)
+        each = _one_each(name, out, {"bias": bias, "prelu": prelu})
+        return self.node("linear", [x], name, {"weight": weight, **each}, out=out, no_bias=bias is None,
+                         act=self._activation(act, prelu), act_param=act_param)
 
     def matmul(self, a, b, transpose_b=0, scale=0.0):
         return self.node("matmul", [a, b], transpose_b=transpose_b, scale=scale)
@@ -481,12 +589,14 @@ class Graph:
         return self.node("mul", [a, b])
 
     def activation(self, x, act, param=0.0):
-        return self.node("activation", [x], act=_number(ACTS, act, "activation"), param=param)
+        return self.node("activation", [x], act=self._activation(act), param=param)
 
     def prelu(self, x, name, slopes):
         return self.node("prelu", [x], name, {"prelu": slopes})
 
     def clip(self, x, low, high):
+        if not low <= high:
+            raise ValueError(f"clip: low {low} is not <= high {high}")
         return self.node("clip", [x], low=low, high=high)
 
     def affine(self, x, scale, offset):
@@ -504,10 +614,14 @@ class Graph:
 
     def reshape(self, x, shape):
         """shape: constants; "a" followed by a number, such as "a1", copies that dimension of x; -1: what is left."""
-        codes = [-int(d[1:]) - 1 if isinstance(d, str) else REST if d == -1 else d for d in shape]
+        codes = [_reshaped(d) for d in shape]
+        if any(codes.count(code) > 1 for code in codes if code < 0):
+            raise ValueError(f"reshape: a dimension is taken twice in {list(shape)}")
         return self.node("reshape", [x], rank=len(codes), **{f"dim{i}": code for i, code in enumerate(codes)})
 
     def transpose(self, x, order=()):
+        if sorted(order) != list(range(len(order))):
+            raise ValueError(f"transpose: order {list(order)}, expected each of 0 .. {len(order) - 1} once")
         return self.node("transpose", [x], **{f"order{i}": axis for i, axis in enumerate(order)})
 
     def pad(self, x, top=0, bottom=0, left=0, right=0, value=0.0, edge=0):
@@ -517,15 +631,17 @@ class Graph:
         return self.node("softmax", [x])
 
     def layer_norm(self, x, name, weight, bias, epsilon=0.0):
-        return self.node("layer_norm", [x], name, {"weight": weight, "bias": bias}, epsilon=epsilon)
+        each = _one_each(name, np.size(weight), {"weight": weight, "bias": bias})
+        return self.node("layer_norm", [x], name, each, epsilon=epsilon)
 
     def batch_norm(self, x, name, weight, bias, mean, var, epsilon=0.0):
-        return self.node("batch_norm", [x], name, {"weight": weight, "bias": bias, "mean": mean, "var": var}, epsilon=epsilon)
+        each = _one_each(name, np.size(weight), {"weight": weight, "bias": bias, "mean": mean, "var": var})
+        return self.node("batch_norm", [x], name, each, epsilon=epsilon)
 
     def pool2d(self, x, kind="average", kernel=0, stride=0, pad=0, everything=0, count_pad=0, padding="default"):
         """everything: 1 for one value a channel (the descriptor's `global`). padding: by default none, "explicit" reads pad."""
         return self.node("pool2d", [x], kind=_number(POOLS, kind, "pool"), kernel=kernel, stride=stride, pad=pad,
-                         count_pad=count_pad, padding=_padding(padding, pad, kernel // 2), **{"global": everything})
+                         count_pad=count_pad, padding=_padding(padding, pad, (kernel or 2) // 2), **{"global": everything})
 
     def resize(self, x, kind="bicubic", factor=2, cubic_a=0.0, code_bits=0):
         return self.node("resize", [x], kind=_number(RESIZES, kind, "resize"), factor=factor, cubic_a=cubic_a, code_bits=code_bits)
@@ -547,10 +663,14 @@ class Graph:
         """f32 or i32; its weight has the constant's own name."""
         stored = _stored(name, array)
         dims = {f"dim{i}": n for i, n in enumerate(stored.shape)}
-        return self.node("constant", (), name, {"": stored}, dtype=DTYPES[_STORED[stored.dtype.newbyteorder("=")]],
-                         rank=stored.ndim, **dims)
+        dtype = _STORED[stored.dtype.newbyteorder("=")]
+        if not name or dtype not in ("f32", "i32"):
+            raise ValueError(f"constant {name!r} is {dtype}, expected f32 or i32 and a name")
+        return self.node("constant", (), name, {"": stored}, dtype=DTYPES[dtype], rank=stored.ndim, **dims)
 
     def patch_features(self, cells, reference=None, buckets=0, code_bits=0):
+        if buckets == 1 or 0 < code_bits < 8:
+            raise ValueError(f"patch_features: {buckets} buckets of {code_bits} bits, expected 2 or more of 8 or more")
         return self.node("patch_features", [cells] if reference is None else [cells, reference], buckets=buckets,
                          code_bits=code_bits)
 
