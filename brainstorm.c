@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 444cd4781e005600035be2a302d26335f6f198dfc804c4b4f2e648df1f3c1a94
+ * sha256 of the parts: f675c2084bfe38f8ae3267b1c75cad114c926e91fcb8bea01bb5ba8444137a59
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17432,10 +17432,16 @@ static void try_place(const bs_stream *s, bs_bytes offset, bs_bytes bytes, slot_
     slot_place place = {offset, {0}, -(double)INFINITY, true};
     if (bs_bytes_less(s->facts.slot_bytes, bs_bytes_add(offset, bytes)))
         return;
-    for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
-        if (!slot_may_go(&s->slots[u]))
+    for (int32_t k = bs_max_i32(extents_before(s, offset) - 1, 0); k < s->n_present; k++) {
+        const int32_t u = s->by_offset[k];
+        const bs_slot *slot = &s->slots[u];
+        if (!bs_bytes_less(slot->offset, bs_bytes_add(offset, bytes)))
+            break;
+        if (!bs_bytes_less(offset, bs_bytes_add(slot->offset, s->facts.units[u].slot_bytes)))
+            continue;
+        if (!slot_may_go(slot))
             return;
-        place.worst = s->slots[u].keep > place.worst ? s->slots[u].keep : place.worst;
+        place.worst = slot->keep > place.worst ? slot->keep : place.worst;
         place.evicted = bs_bytes_add(place.evicted, s->facts.units[u].slot_bytes);
     }
     if (!best->found || place.worst < best->worst || (place.worst <= best->worst && bs_bytes_less(place.evicted, best->evicted)))
@@ -19734,7 +19740,7 @@ static bool rows_fit(const bs_plan *plan, bs_error *error)
     const bs_graph *g = plan->graph;
     char text[112];
     for (int32_t d = 1; d < g->n_domains; d++)
-        if (plan->domains[d].live && plan->domains[d].max_rows > BS_MAX_ROWS)
+        if (plan->domains[d].max_rows > BS_MAX_ROWS) /* of those that nothing needs, too: a session counts their rows */
             return bs_refuse(error, BS_ERROR_LIMIT, "up to %lld cells in %s, expected 2^30 at most", (long long)plan->domains[d].max_rows,
                              bs_domain_text(g, d, text, sizeof text));
     for (int32_t r = 1; r < g->n_routers; r++) {
@@ -19949,14 +19955,16 @@ static bool laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
            (!op->same_layout || op->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
 }
 
-/* Owners are of different layouts: there are a few, however many twins there are. */
+enum { MAX_LAYOUTS = 64 }; /* that are compared */
+
+/* Owners are of different layouts. There are a few, however many twins there are; else the node gets a copy of its own. */
 void bs_plan_find_owner(bs_plan *p, int32_t n)
 {
     bs_node_plan *nodes = p->nodes;
     const int32_t newest = nodes[nodes[n].twin].newest_owner;
     int32_t owner = newest;
-    while (owner != 0 && !laid_out_alike(p, n, owner))
-        owner = nodes[nodes[owner].twin].newest_owner;
+    for (int32_t i = 0; owner != 0 && !laid_out_alike(p, n, owner); i++)
+        owner = i < MAX_LAYOUTS ? nodes[nodes[owner].twin].newest_owner : 0;
     nodes[n].owner = owner ? owner : n;
     nodes[n].newest_owner = owner ? newest : n;
 }

@@ -130,14 +130,16 @@ static bool laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
            (!op->same_layout || op->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
 }
 
-/* Owners are of different layouts: there are a few, however many twins there are. */
+enum { MAX_LAYOUTS = 64 }; /* that are compared */
+
+/* Owners are of different layouts. There are a few, however many twins there are; else the node gets a copy of its own. */
 void bs_plan_find_owner(bs_plan *p, int32_t n)
 {
     bs_node_plan *nodes = p->nodes;
     const int32_t newest = nodes[nodes[n].twin].newest_owner;
     int32_t owner = newest;
-    while (owner != 0 && !laid_out_alike(p, n, owner))
-        owner = nodes[nodes[owner].twin].newest_owner;
+    for (int32_t i = 0; owner != 0 && !laid_out_alike(p, n, owner); i++)
+        owner = i < MAX_LAYOUTS ? nodes[nodes[owner].twin].newest_owner : 0;
     nodes[n].owner = owner ? owner : n;
     nodes[n].newest_owner = owner ? newest : n;
 }

@@ -87,10 +87,16 @@ static void try_place(const bs_stream *s, bs_bytes offset, bs_bytes bytes, slot_
     slot_place place = {offset, {0}, -(double)INFINITY, true};
     if (bs_bytes_less(s->facts.slot_bytes, bs_bytes_add(offset, bytes)))
         return;
-    for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
-        if (!slot_may_go(&s->slots[u]))
+    for (int32_t k = bs_max_i32(extents_before(s, offset) - 1, 0); k < s->n_present; k++) {
+        const int32_t u = s->by_offset[k];
+        const bs_slot *slot = &s->slots[u];
+        if (!bs_bytes_less(slot->offset, bs_bytes_add(offset, bytes)))
+            break;
+        if (!bs_bytes_less(offset, bs_bytes_add(slot->offset, s->facts.units[u].slot_bytes)))
+            continue;
+        if (!slot_may_go(slot))
             return;
-        place.worst = s->slots[u].keep > place.worst ? s->slots[u].keep : place.worst;
+        place.worst = slot->keep > place.worst ? slot->keep : place.worst;
         place.evicted = bs_bytes_add(place.evicted, s->facts.units[u].slot_bytes);
     }
     if (!best->found || place.worst < best->worst || (place.worst <= best->worst && bs_bytes_less(place.evicted, best->evicted)))

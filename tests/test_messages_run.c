@@ -342,7 +342,7 @@ static void test_segments(void)
 
 /* One linear of a block, in storage: a head of 64 bytes, 256 of weights, 32 of bias. */
 typedef enum lie {
-    HONEST, MISSING, LOST, BEYOND, TWO_RECORDS, NO_RECORD, SHORT_RECORD, FAR_APART, MORE_IN_RECORD, FAILS, ANOTHER_HEAD, LIES
+    HONEST, MISSING, LOST, BEYOND, TWO_RECORDS, OVER_EACH_OTHER, NO_RECORD, SHORT_RECORD, FAR_APART, MORE_IN_RECORD, FAILS, ANOTHER_HEAD, LIES
 } lie;
 static lie told;
 
@@ -367,7 +367,7 @@ static bs_status store_locate(const void *user, const bs_weight_info *info, int3
 {
     (void)user;
     *block = 1 + (told == TWO_RECORDS && info->handle);
-    *offset = info->handle ? (told == FAR_APART ? 1 << 20 : 320) : 64;
+    *offset = info->handle ? (told == FAR_APART ? 1 << 20 : told == OVER_EACH_OTHER ? 319 : 320) : 64;
     if (told == BEYOND)
         *offset = UINT64_MAX - 8;
     return told == LOST ? BS_ERROR_FORMAT : BS_OK;
@@ -439,6 +439,7 @@ static void test_streamed(void)
         {LOST, BS_ERROR_FORMAT, "weight \"L.weight\": the source does not tell its place in storage"},
         {BEYOND, BS_ERROR_FORMAT, "weight \"L.weight\": the source does not tell its place in storage"},
         {TWO_RECORDS, BS_ERROR_UNSUPPORTED, "linear \"L\": its weights lie in two records and cannot be streamed"},
+        {OVER_EACH_OTHER, BS_ERROR_FORMAT, "linear \"L\": its weights lie over each other in storage"},
         {NO_RECORD, BS_ERROR_FORMAT, "linear \"L\": its weights do not lie in the record of block 1"},
         {SHORT_RECORD, BS_ERROR_FORMAT, "linear \"L\": its weights do not lie in the record of block 1"},
         {FAR_APART, BS_ERROR_UNSUPPORTED, "linear \"L\": its weights lie too far apart to be streamed"},
