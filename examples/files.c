@@ -180,7 +180,7 @@ void files_begin(files *f)
 
 int files_add(files *f, files_use use, const char *role, const char *path)
 {
-    files_item item = {.role = role, .path = path, .fd = -1, .written = use == FILES_WRITE || use == FILES_VIDEO};
+    files_item item = {.role = role, .path = path, .fd = -1, .written = use >= FILES_WRITE, .last = use == FILES_LAST};
     if (f->count == FILES_MAX)
         return refuse(f, path, "too many files");
     item.standard = (use == FILES_READ || use == FILES_VIDEO) && strcmp(path, "-") == 0;
@@ -212,7 +212,7 @@ bool files_empty(files *f)
     const bool done = files_emptied(f);
     for (int i = 0; !done && i < f->count; i++) {
         const files_item *item = &f->items[i];
-        if (item->written && !item->standard && item->regular && item->fd >= 0 && ftruncate(item->fd, 0) != 0) {
+        if (item->written && !item->last && !item->standard && item->regular && item->fd >= 0 && ftruncate(item->fd, 0) != 0) {
             refuse_system(f, item->path, "cannot be emptied", errno);
             return false;
         }
@@ -241,6 +241,8 @@ int files_take(files *f, int number)
 FILE *files_stream(files *f, int number)
 {
     files_item *item = &f->items[number];
+    if (item->last && item->regular && ftruncate(item->fd, 0) != 0)
+        return NULL;
     FILE *stream = fdopen(item->fd, item->written ? "w" : "r");
     item->taken = item->taken || stream;
     return stream;
@@ -259,8 +261,9 @@ bool files_close(FILE *stream)
 void files_end(files *f)
 {
     for (int i = 0; i < f->count; i++) {
+        const bool unused = !files_emptied(f) || (f->items[i].last && !f->items[i].taken);
         drop(&f->items[i]);
-        if (!files_emptied(f))
+        if (unused)
             unmake(&f->items[i]);
     }
     f->count = 0;

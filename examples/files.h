@@ -31,6 +31,7 @@ typedef enum files_use {
     FILES_READ,  /* "-" is standard input */
     FILES_NAMED, /* read by its name, by somebody else: "-" is a file */
     FILES_WRITE, /* "-" is a file */
+    FILES_LAST,  /* likewise, written when the run is over: until files_stream it keeps its content */
     FILES_VIDEO  /* written; "-" is standard output; not to a terminal */
 } files_use;
 
@@ -40,6 +41,7 @@ typedef struct files_item {
     bool written, standard;
     bool taken;  /* somebody else closes it */
     bool made;   /* it was not there before */
+    bool last;   /* FILES_LAST */
     bool unique; /* it keeps what is written to it: no pipe, terminal or device of characters */
     bool regular;
     dev_t device;
@@ -68,7 +70,7 @@ bool files_empty(files *f);
 bool files_emptied(files *f);
 
 int files_fd(const files *f, int number);
-/* The file as a stream, which closes it (files_close). NULL: no memory. */
+/* The file as a stream, which closes it (files_close). NULL, and errno says why: no memory, or it could not be emptied. */
 FILE *files_stream(files *f, int number);
 /* The caller closes the descriptor from now on; standard ones stay open. */
 int files_take(files *f, int number);
@@ -78,7 +80,7 @@ bool files_close(FILE *stream);
 /* Whether a message of the library begins with the name of this file, or with the end of it where it is long. */
 bool files_is_named(const char *message, const char *path);
 
-/* Closes what is open. Unless files_empty was called, what was made goes again. */
+/* Closes what is open. Unless files_empty was called, and files_stream for one to be written last, what was made goes again. */
 void files_end(files *f);
 
 #endif

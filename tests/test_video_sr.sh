@@ -298,5 +298,14 @@ check "--map writes a video" sr --map "$work/map.y4m" "$clip" "$out"
 check "... of every frame" holds "$work/map.y4m" $FRAMES "$twice"
 check "... and leaves the video alone" cmp "$plain" "$out"
 
+# What is written at the end keeps its content, or is not made, when the end does not come.
+unfinished() {
+    head -c $((W * H * 2)) "$clip" >"$work/cut.y4m"
+    echo before >"$work/kept.json" && echo before >"$work/kept.png"
+    ! sr --stats "$work/kept.json" --map "$work/kept.png" "$work/cut.y4m" "$out" && ! sr --stats "$work/none.json" --map "$work/none.png" "$work/cut.y4m" "$out" &&
+        [ "$(cat "$work/kept.json" "$work/kept.png" | tr '\n' ' ')" = "before before " ] && [ ! -e "$work/none.json" ] && [ ! -e "$work/none.png" ]
+}
+check "old statistics and an old map outlive a run that fails" unfinished
+
 rm -rf "$work"
 check_end

@@ -28,7 +28,6 @@ typedef struct run {
     y4m_writer out, map;
     y4m_info twice;
     int input, output, reference_file, map_file, stats_file; /* of files */
-    FILE *stats, *map_png;
     upscaler up;
     stream_tools tools;
     progress shown;
@@ -107,13 +106,9 @@ static bool open_files(run *r)
         !add_file(r, &r->reference_file, FILES_READ, "the reference", o->reference) ||
         !add_file(r, &model, FILES_NAMED, "the model", o->model) ||
         !add_file(r, &r->output, FILES_VIDEO, "the output", o->output) ||
-        !add_file(r, &r->map_file, o->map_is_png ? FILES_WRITE : FILES_VIDEO, "the map", o->map) ||
-        !add_file(r, &r->stats_file, FILES_WRITE, "the statistics", o->stats))
+        !add_file(r, &r->map_file, o->map_is_png ? FILES_LAST : FILES_VIDEO, "the map", o->map) ||
+        !add_file(r, &r->stats_file, FILES_LAST, "the statistics", o->stats))
         return false;
-    r->stats = r->stats_file >= 0 ? files_stream(&r->files, r->stats_file) : NULL;
-    r->map_png = o->map_is_png ? files_stream(&r->files, r->map_file) : NULL;
-    if ((o->stats && !r->stats) || (o->map_is_png && !r->map_png))
-        return complain(r, "", "not enough memory for files");
     return stream_tools_open(&r->tools, &o->stream, &r->files, &r->up.error) || complain(r, "", r->up.error.message);
 }
 
@@ -348,20 +343,18 @@ static bool finish(run *r, double since)
     }
     stream_facts_get(&facts.stream, r->up.plan, r->up.session);
     progress_end(&r->shown);
-    if (r->map_png) {
+    if (r->options.map_is_png) {
         upscaler_map map;
         upscaler_last(&r->up, &map);
-        FILE *png = r->map_png;
-        r->map_png = NULL;
-        if (!report_map_png(png, &r->twice, r->result, &map, r->page))
+        FILE *png = files_stream(&r->files, r->map_file);
+        if (!png || !report_map_png(png, &r->twice, r->result, &map, r->page))
             return complain_system(r, r->options.map);
     }
     upscaler_stop(&r->up); /* its readers would write to what --stats looks at */
     if (!r->options.quiet || r->measured > 0)
         report_summary(&facts);
-    FILE *stats = r->stats;
-    r->stats = NULL;
-    return !stats || report_json(stats, &facts) || complain_system(r, r->options.stats);
+    FILE *stats = r->options.stats ? files_stream(&r->files, r->stats_file) : NULL;
+    return !r->options.stats || (stats && report_json(stats, &facts)) || complain_system(r, r->options.stats);
 }
 
 /* What the library says of a file begins with the file's name already. */
@@ -408,16 +401,6 @@ static bool do_run(run *r)
     return done && closed && finish(r, since);
 }
 
-/* After the session, whose readers and profile may use them. */
-static void close_files(run *r)
-{
-    if (r->stats)
-        fclose(r->stats);
-    if (r->map_png)
-        fclose(r->map_png);
-    files_end(&r->files);
-}
-
 int main(int argc, char **argv)
 {
     static run r; /* the reader alone is 4 KiB of buffer: not on the stack */
@@ -436,7 +419,7 @@ int main(int argc, char **argv)
     }
     stop_catch();
     const bool ok = close_network(&r, do_run(&r));
-    close_files(&r);
+    files_end(&r.files); /* after the session, whose readers and profile may use them */
     free(r.buffers);
     return ok ? 0 : 1;
 }
