@@ -238,8 +238,8 @@ typedef struct bs_platform {
     /* Worker threads. handle: storage of BS_THREAD_BYTES. start returns 0 on success. */
     int (*thread_start)(void *user, void *handle, void (*entry)(void *), void *argument);
     void (*thread_join)(void *user, void *handle);
-    /* A counting gate: wait blocks while *word == seen; wake wakes every waiter after *word changed.
-     * storage: BS_GATE_BYTES, initialised by gate_init. */
+    /* A gate: a mutex with one condition. wait unlocks, blocks until a wake that comes after it, and locks again.
+     * storage: BS_GATE_BYTES, initialised by gate_init, which returns 0 on success. */
     int (*gate_init)(void *user, void *storage);
     void (*gate_destroy)(void *user, void *storage);
     void (*gate_lock)(void *user, void *storage);
@@ -329,8 +329,8 @@ typedef struct bs_graph_desc {
     int32_t max_values;     /* [768] */
     int32_t max_text_bytes; /* [32768] names, and parameters of nodes */
     int32_t max_operands;   /* [4 a node] of all nodes together; a gather has one a path and its residual */
-    int32_t max_dims;       /* [512; beyond 2048 nodes a quarter of them] different extents */
-    int32_t max_domains;    /* [511; beyond 2046 nodes half of those above 1024] sets of cells; each path is one */
+    int32_t max_dims;       /* [512; beyond 2048 nodes a quarter of them; below 64 nodes 8 a node] different extents */
+    int32_t max_domains;    /* [511; beyond 2046 nodes half of those above 1024; below 511 one a node] sets of cells; each path is one */
     int32_t max_blocks;     /* [127; beyond 1278 nodes half of those above 1024] */
     int32_t max_routers;    /* [63; beyond 2048 nodes a 32nd of them] */
 } bs_graph_desc;
@@ -392,6 +392,9 @@ typedef enum bs_act {
 /* Every descriptor: `name` first (names the op in messages, and its weights), then 4-byte fields whose
  * zero means default. */
 #define BS_DEPTHWISE (-1)
+
+/* Layers of one kind and name share their weights: they are prepared once for each layout that they need. A tensor's name with
+ * two shapes or types is BS_ERROR_SHAPE when it is planned. */
 
 /* `pad` of a descriptor is read with BS_PAD_EXPLICIT only; else it must be 0. (PyTorch's padding=p is EXPLICIT and pad p.) */
 typedef enum bs_padding {
@@ -523,7 +526,7 @@ bs_value bs_patch_features(bs_graph *graph, bs_value cells, bs_value reference, 
 /* --------------------------------------------------------------------------------------- cells and routers */
 
 /* Leading dimension of a root value -> rows of a domain of its own (samples, tokens): [N, ...] -> N cells [...].
- * like: a cell value whose domain the rows shall join (same count), or id 0. */
+ * like: a cell value whose domain the rows shall join (x has as many rows at least; the first ones are taken), or id 0. */
 bs_value bs_rows(bs_graph *graph, bs_value x, bs_value like);
 /* Rows back to a root value [N, ...]. */
 bs_value bs_collect(bs_graph *graph, bs_value cells);
@@ -607,11 +610,12 @@ typedef struct bs_route_desc {
     int32_t floor; /* BUDGET: a mean loss that nobody sees, 0 .. 2^24; 0 = none */
 } bs_route_desc;
 /* score decides; knob: a captured root value, or id 0: BUDGET: f32 [1] the budget (fraction 0..1);
- * BINARY / THRESHOLD: f32 [1] added to the threshold. */
+ * (none is a budget of 0); BINARY, THRESHOLD, RESIDUAL_THRESHOLD: f32 [1] added to the threshold. */
 bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc);
 /* Tells a router that is yet to come, by name, what it will probably decide: `score` is what it would see if it were run on
  * what is known now (the next layer's router on this layer's rows, a trained guess). TOP1 and TOPK only; one score a path.
- * Weights of the paths it points to are read ahead when the plan streams them; else nothing is computed for it. */
+ * Weights of the paths it points to are read ahead when the plan streams them; without memory for slots nothing is computed
+ * for it. */
 void bs_look_ahead(bs_graph *graph, bs_value score, const char *router);
 /* Rows of x that went to `path`. */
 bs_value bs_scatter(bs_graph *graph, bs_router router, int32_t path, bs_value x);
@@ -775,7 +779,8 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table);
  * whatever fits, whatever is guessed and whatever the storage does.
  *
  *   unit    what is loaded at once: the weights of one path of a router (a block with the blocks inside it), or of a block
- *           that every run goes through. Weights outside blocks, tables of routers and constants stay resident.
+ *           that every run goes through. Weights outside blocks, or of several units, tables of routers and constants
+ *           stay resident.
  *   stage   a step of the plan that needs units: of those paths that a router chose, or always the same
  *   chunk   one read, at most chunk_bytes or the weights of one layer. Demand waits for at most one.
  *   lane    a reader thread. It reads and prepares (packs, transforms) what it read.
