@@ -305,7 +305,8 @@ $(BENCH_FILES): $(BENCH_ARCHIVE) $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 # --- tests -----------------------------------------------------------------------------------------------
 
 # What does not build counts as failed, and the tests that do still run: hence a make of its own, with -k.
-test-build: $(TEST_FILES) $(if $(filter %.sh %.py,$(TESTS)),$(PROGRAM_FILES))
+test-build: $(TEST_FILES) $(if $(filter %.sh %.py,$(TESTS)),$(PROGRAM_FILES)) \
+  $(if $(filter %/test_same_files.sh,$(TESTS)),$(addprefix $(BUILD)/bench/,ops frames preload))
 
 # Tests of the CUDA backend run in the emulation, from a build of their own below this one.
 test:

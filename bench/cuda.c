@@ -11,8 +11,9 @@
  *
  * --tiny: the same structures, small. --check: results only, no times. Under the emulation of the tests both, always: its times
  * mean nothing.
- * Owns: the options. Relies on: cuda_bench.h. Must never: print a time that no GPU took. */
+ * Owns: the options. Relies on: cuda_bench.h, figures.h. Must never: print a time that no GPU took. */
 #include "cuda_bench.h"
+#include "figures.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,29 +79,42 @@ static bool options_parse(cuda_options *o, int argc, char **argv, const char **j
     return true;
 }
 
-static int run(cuda_options *o, const char *path)
+static bool run(cuda_options *o, figures *out)
 {
-    o->json = path ? fopen(path, "w") : NULL;
-    if (path && !o->json) {
-        fprintf(stderr, "cuda: %s cannot be written\n", path);
-        return 1;
-    }
+    o->json = out->path ? figures_file(out) : NULL;
+    if (out->path && !o->json)
+        return false;
     if (o->json)
         fprintf(o->json, "[");
     const bool ok = all(o);
     if (o->json)
         fprintf(o->json, "\n]\n");
-    return (o->json && fclose(o->json) != 0) || !ok;
+    return ok;
+}
+
+/* Returns the exit code. */
+static int run_or_serve(cuda_options *o, figures *out, int count, char **names)
+{
+    bs_cuda_facts facts;
+    bs_error error = {0};
+    if (bs_cuda_facts_get(0, &facts, &error) != BS_OK) {
+        fprintf(stderr, "cuda: nothing measured: %s\n", error.message);
+        return count ? 1 : 0;
+    }
+    o->stream = bench_gpu_stream();
+    const bool ok = count ? cuda_serve(count, names, o) : run(o, out);
+    bench_gpu_stream_end(o->stream);
+    return !ok;
 }
 
 int main(int argc, char **argv)
 {
+    figures out;
+    figures_begin(&out, "cuda");
     cuda_options o = {.text = "", .timed = true, .rounds = ROUNDS};
     const char *json = NULL;
     int serve = 0;
     bool list = false;
-    bs_cuda_facts facts;
-    bs_error error = {0};
     if (!options_parse(&o, argc, argv, &json, &serve, &list))
         return 2;
 #ifdef BS_CUDA_CPU
@@ -111,12 +125,7 @@ int main(int argc, char **argv)
         printf("%s\n", cuda_cases[i].name);
     if (list)
         return 0;
-    if (bs_cuda_facts_get(0, &facts, &error) != BS_OK) {
-        fprintf(stderr, "cuda: nothing measured: %s\n", error.message);
-        return serve ? 1 : 0;
-    }
-    o.stream = bench_gpu_stream();
-    const int status = serve ? !cuda_serve(argc - serve, argv + serve, &o) : run(&o, json);
-    bench_gpu_stream_end(o.stream);
-    return status;
+    const bool open = figures_reads(&out, "the model", CUDA_MODEL) && figures_open(&out, json);
+    const int code = open ? run_or_serve(&o, &out, serve ? argc - serve : 0, argv + serve) : 1;
+    return figures_end(&out) ? code : 1;
 }

@@ -11,6 +11,8 @@
 
 #include <stdio.h>
 
+#define CUDA_MODEL "models/sr2x.gguf" /* of the cases that have one */
+
 typedef enum cuda_form {
     FORM_F32 = 1,
     FORM_HALF = 2,

@@ -29,9 +29,8 @@ static const cuda_moe_desc *skewed(bool tiny)
 static bool moe_even(cuda_net *net, bool tiny) { return cuda_net_moe(net, even(tiny)); }
 static bool moe_skewed(cuda_net *net, bool tiny) { return cuda_net_moe(net, skewed(tiny)); }
 
-static const char model[] = "models/sr2x.gguf";
-static bool sr_large(cuda_net *net, bool tiny) { return cuda_net_sr(net, model, tiny ? 48 : 640, tiny ? 32 : 360, true, 0); }
-static bool sr_routed(cuda_net *net, bool tiny) { return cuda_net_sr(net, model, tiny ? 80 : 640, tiny ? 72 : 360, false, 0.07f); }
+static bool sr_large(cuda_net *net, bool tiny) { return cuda_net_sr(net, CUDA_MODEL, tiny ? 48 : 640, tiny ? 32 : 360, true, 0); }
+static bool sr_routed(cuda_net *net, bool tiny) { return cuda_net_sr(net, CUDA_MODEL, tiny ? 80 : 640, tiny ? 72 : 360, false, 0.07f); }
 
 static bool rows(cuda_net *net, bool tiny, int32_t touched)
 {

@@ -38,8 +38,14 @@ void flat_create(flat_file *f, const char *name)
     for (int i = 0; i < 3 && !f->out; i++) {
         if (!folders[i])
             continue;
-        snprintf(f->path, sizeof f->path, "%s/%s.%ld.weights", folders[i], name, (long)getpid());
-        f->out = fopen(f->path, "wb");
+        snprintf(f->path, sizeof f->path, "%s/%s.weights.XXXXXX", folders[i], name);
+        const int fd = mkstemp(f->path);
+        f->made = fd >= 0;
+        f->out = f->made ? fdopen(fd, "wb") : NULL;
+        if (f->made && !f->out) {
+            close(fd);
+            break;
+        }
     }
     f->failed = !f->out;
     flat_block(f);
@@ -136,7 +142,7 @@ void flat_delete(flat_file *f)
 {
     if (f->out)
         fclose(f->out);
-    if (f->path[0])
+    if (f->made)
         remove(f->path);
     free(f->weights);
     free(f->blocks);

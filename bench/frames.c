@@ -13,8 +13,9 @@
  *     tier           the best tier here                     its name
  *
  * Without arguments: a short table of static nets with the model that video_sr takes by default.
- * Owns: the protocol. Relies on: upscaler.h, options.h, peak.h. Must never: time anything but bs_run and its bindings.
+ * Owns: the protocol. Relies on: upscaler.h, options.h, peak.h, figures.h. Must never: time anything but bs_run and its bindings.
  */
+#include "figures.h"
 #include "peak.h"
 #include "upscaler.h"
 
@@ -23,6 +24,8 @@
 #include <string.h>
 
 enum { MAX_SETUPS = 64, MAX_WORDS = 32, QUICK_WIDTH = 640, QUICK_HEIGHT = 360, QUICK_TURNS = 5 };
+
+static const char quick_model[] = "models/sr2x_video.gguf";
 
 typedef struct setup {
     char text[256];
@@ -186,27 +189,26 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int quick(void)
+static bool quick(void)
 {
     static bench b;
     static const char *const words[] = {"--route small --conv direct", "--route small --conv auto", "--route large --conv direct",
                                         "--route large --conv auto"};
     enum { COUNT = sizeof words / sizeof words[0] };
     uint64_t ns[COUNT][QUICK_TURNS];
-    const char *const model = "models/sr2x_video.gguf";
     if (!bench_open(&b, QUICK_WIDTH, QUICK_HEIGHT))
-        return 1;
+        return false;
     for (int i = 0; i < COUNT; i++)
-        if (!setup_open(&b, model, words[i])) {
-            printf("frames: nothing measured: it needs %s\n", model);
+        if (!setup_open(&b, quick_model, words[i])) {
+            printf("frames: nothing measured: it needs %s\n", quick_model);
             bench_close(&b);
-            return 0;
+            return true;
         }
     paint(&b);
     for (int turn = -1; turn < QUICK_TURNS; turn++) /* the first warms up */
         for (int i = 0; i < COUNT; i++)
             if (!setup_run(&b, &b.setups[i], false))
-                return 1;
+                return false;
             else if (turn >= 0)
                 ns[i][turn] = b.setups[i].ns;
     printf("%dx%d -> x2, tier %s, 1 thread, multiply-add peak %.0f GFLOP/s\n", b.width, b.height, bs_tier_name(bs_tier_best()),
@@ -216,22 +218,29 @@ static int quick(void)
         printf("  %-32s %8.2f ms a frame\n", words[i], (double)ns[i][QUICK_TURNS / 2] * 1e-6);
     }
     bench_close(&b);
-    return 0;
+    return true;
+}
+
+static bool serve_all(const char *model, int argc, char **argv)
+{
+    static bench b;
+    bool ok = bench_open(&b, atoi(argv[0]), atoi(argv[1]));
+    for (int i = 2; ok && i < argc; i++)
+        ok = setup_open(&b, model, argv[i]);
+    ok = ok && serve(&b);
+    bench_close(&b);
+    return ok;
 }
 
 int main(int argc, char **argv)
 {
-    static bench b;
-    if (argc == 1)
-        return quick();
-    if (argc < 5) {
+    figures out;
+    figures_begin(&out, "frames");
+    if (argc > 1 && argc < 5) {
         fprintf(stderr, "usage: frames MODEL WIDTH HEIGHT SETUP...\n");
         return 2;
     }
-    bool ok = bench_open(&b, atoi(argv[2]), atoi(argv[3]));
-    for (int i = 4; ok && i < argc; i++)
-        ok = setup_open(&b, argv[1], argv[i]);
-    ok = ok && serve(&b);
-    bench_close(&b);
-    return ok ? 0 : 1;
+    const bool open = figures_reads(&out, "the model", argc > 1 ? argv[1] : quick_model) && figures_open(&out, NULL);
+    const bool ok = open && (argc > 1 ? serve_all(argv[1], argc - 2, argv + 2) : quick());
+    return figures_end(&out) && ok ? 0 : 1;
 }

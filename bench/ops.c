@@ -1,7 +1,7 @@
 /* ops.c: what each op costs at the shapes of super-resolution cells and of mixtures of experts, tier by tier.
  *
  * Owns:      the table of cases; graphs of one op through the public API.
- * Relies on: brainstorm.h, peak.h.
+ * Relies on: brainstorm.h, peak.h, figures.h.
  * Must never: time zeros, or an op together with the moving of its input: each case is two graphs, with 1 and with 1 + MORE
  *            copies of the op on one input, run in turns; the op's time is the median of differences, divided by MORE.
  * Run:       ops [--tier NAME] [--json FILE] [text that the case's name must contain]
@@ -9,6 +9,7 @@
  * Ops that multiply are set against the multiply-add peak, the others, by bytes read and written, against memcpy of as
  * many bytes, both measured beside them. Inputs are warm, results are new. One thread, processor time.
  */
+#include "figures.h"
 #include "peak.h"
 
 #include <stdio.h>
@@ -338,8 +339,21 @@ static void measure_tier(bs_tier tier, const char *text, FILE *json)
     }
 }
 
+static void measure_all(const char *only, const char *text, FILE *json)
+{
+    if (json)
+        fprintf(json, "[");
+    for (int t = BS_TIER_SCALAR; t <= BS_TIER_NEON; t++)
+        if (bs_tier_available((bs_tier)t) && strstr(bs_tier_name((bs_tier)t), only))
+            measure_tier((bs_tier)t, text, json);
+    if (json)
+        fprintf(json, "\n]\n");
+}
+
 int main(int argc, char **argv)
 {
+    figures out;
+    figures_begin(&out, "ops");
     const char *only = "", *path = NULL, *text = "";
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--tier") == 0 && i + 1 < argc)
@@ -349,17 +363,8 @@ int main(int argc, char **argv)
         else
             text = argv[i];
     }
-    FILE *json = path ? fopen(path, "w") : NULL;
-    if (path && !json) {
-        fprintf(stderr, "ops: %s cannot be written\n", path);
-        return 1;
-    }
-    if (json)
-        fprintf(json, "[");
-    for (int t = BS_TIER_SCALAR; t <= BS_TIER_NEON; t++)
-        if (bs_tier_available((bs_tier)t) && strstr(bs_tier_name((bs_tier)t), only))
-            measure_tier((bs_tier)t, text, json);
-    if (json)
-        fprintf(json, "\n]\n");
-    return json && fclose(json) != 0;
+    const bool ok = figures_open(&out, path) && (!path || figures_file(&out));
+    if (ok)
+        measure_all(only, text, out.stream);
+    return !figures_end(&out) || !ok;
 }

@@ -86,7 +86,9 @@ uint32_t preload_random(uint32_t seed); /* scrambles */
 
 /* ----------------------------------------------------------------------------------------------- preload_moe.c */
 
-/* models/moe_text.gguf, if it is there: one token of each sequence a run. */
+#define PRELOAD_MOE_MODEL "models/moe_text.gguf"
+#define PRELOAD_MOE_TEXT "README.md"
+/* The model, if it is there: one token of each sequence a run. */
 bool preload_moe_there(void);
 bool preload_moe(preload_net *net, int32_t sequences);
 

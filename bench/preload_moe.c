@@ -10,13 +10,12 @@
 
 enum { MOE_CODES = 96, MOE_TEXT = 16384, MOE_EXPERT_LAYERS = 2 };
 
-static const char moe_path[] = "models/moe_text.gguf";
 static uint8_t moe_text[MOE_TEXT];
 static size_t moe_bytes;
 
 static bool read_text(void)
 {
-    FILE *f = fopen("README.md", "rb");
+    FILE *f = fopen(PRELOAD_MOE_TEXT, "rb");
     moe_bytes = f ? fread(moe_text, 1, sizeof moe_text, f) : 0;
     if (f)
         fclose(f);
@@ -77,7 +76,7 @@ static void expert_bytes(preload_net *net)
 
 bool preload_moe_there(void)
 {
-    FILE *f = fopen(moe_path, "rb");
+    FILE *f = fopen(PRELOAD_MOE_MODEL, "rb");
     if (f)
         fclose(f);
     return f && read_text();
@@ -88,7 +87,7 @@ bool preload_moe(preload_net *net, int32_t sequences)
     bs_error error = {0};
     memset(net, 0, sizeof *net);
     snprintf(net->name, sizeof net->name, "moe_text x%d", (int)sequences);
-    snprintf(net->model_path, sizeof net->model_path, "%s", moe_path);
+    snprintf(net->model_path, sizeof net->model_path, "%s", PRELOAD_MOE_MODEL);
     if (!build(net, sequences, &error))
         return preload_complain(net->name, &error);
     expert_bytes(net);

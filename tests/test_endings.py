@@ -171,23 +171,44 @@ def test_full_pipe(clip):
             os.close(reading)
 
 
+def test_stalled_profile(clip):
+    """A profile goes into a pipe whose reader has it open and never reads; the signal comes when the pipe is full."""
+    fifo, longer = at("stalled"), at("longer.y4m")
+    os.mkfifo(fifo)
+    with open(clip, "rb") as file, open(longer, "wb") as out:
+        head, frames = file.readline(), file.read()
+        out.write(head + 50 * frames)
+    for name, command in (("video_sr", doubling("--profile", fifo, longer, "/dev/null")),
+                          ("moe_text", [*program("moe_text"), "--model", TEXT_MODEL, "--profile", fifo])):
+        reading = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+        fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, 4096)
+        run = Run(command, stdout=subprocess.DEVNULL)
+        check(f"{name}: nobody reads its profile", run.asleep(lambda: held(reading) > 0, 0.5), "it did not wait")
+        ends_by(f"{name}, its profile is not read", run, signal.SIGTERM)
+        os.close(reading)
+    os.unlink(fifo)
+
+
 def test_between_frames(clip):
     """Frames come one by one; the signal comes while the next is awaited, in the middle of it."""
     with open(clip, "rb") as file:
         data = file.read()
     head, step = data.find(b"\n") + 1, 6 + frame_bytes(W, H)
-    out = at("some.y4m")
+    out, drawn = at("some.y4m"), at("drawn.y4m")
     for number in SIGNALS:
-        for name, command, side in (("video_sr", doubling("-", out), 2), ("halve", [*program("halve"), "--quiet", "-", out], 0.5)):
+        for name, command, side, files in (("video_sr", doubling("-", out), 2, (out,)),
+                                           ("video_sr --map", doubling("--map", drawn, "-", out), 2, (out, drawn)),
+                                           ("halve", [*program("halve"), "--quiet", "-", out], 0.5, (out,))):
             size = (int(W * side), int(H * side))
             run = Run(command, stdin=subprocess.PIPE)
             run.process.stdin.write(data[:head + 2 * step + 999])
             run.process.stdin.flush()
-            run.asleep(lambda: os.path.exists(out) and is_whole(out, *size) == 2)
+            run.asleep(lambda: all(os.path.exists(file) and is_whole(file, *size) == 2 for file in files))
             ends_by(f"{name} awaits a frame", run, number)
-            check("... and two frames are there", is_whole(out, *size) == 2, f"{os.path.getsize(out)} bytes")
+            for file in files:
+                check(f"... and two frames are in {os.path.basename(file)}", is_whole(file, *size) == 2, f"{os.path.getsize(file)} bytes")
+                os.unlink(file)
             run.process.stdin.close()
-            os.unlink(out)
 
 
 def test_any_time():
@@ -229,7 +250,8 @@ def limited(limit):
 def test_limits(clip):
     out = at("limited.y4m")
     for name, command, width, height in (
-            ("video_sr", doubling(clip, out), 2 * W, 2 * H), ("halve", [*program("halve"), "--quiet", clip, out], W // 2, H // 2),
+            ("video_sr", doubling(clip, out), 2 * W, 2 * H), ("video_sr --map", doubling("--map", out, clip, "/dev/null"), 2 * W, 2 * H),
+            ("halve", [*program("halve"), "--quiet", clip, out], W // 2, H // 2),
             ("demo_clip", [*program("demo_clip"), "--quiet", "--frames", "4", "--width", str(W), "--height", str(H), out], W, H)):
         size = frame_bytes(width, height) + 6
         for limit, frames in ((7, 0), (size, 0), (2 * size + 300, 2), (3 * size - 1, 2)):
@@ -297,6 +319,7 @@ def pair(kind):
     if kind == "pipe":
         return os.pipe()
     a, b = socket.socketpair()
+    b.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     return a.detach(), b.detach()
 
 
@@ -307,10 +330,14 @@ def test_not_blocking(clip):
     check("a clip is doubled", Run(doubling(clip, plain)).end()[0] == 0)
     with open(plain, "rb") as file:
         doubled = file.read()
+    smaller = [*program("halve"), "--quiet", "-", "-"]
+    halved = subprocess.run(smaller, input=data, stdout=subprocess.PIPE, check=True).stdout
+    street = [*program("demo_clip"), "--quiet", "--frames", "9", "--width", str(W), "--height", str(H), "-"]
+    rendered = subprocess.run(street, stdout=subprocess.PIPE, check=True).stdout
     told = subprocess.run([*program("brainstorm"), "inspect", MODEL], stdout=subprocess.PIPE, check=True).stdout
     written = subprocess.run([*program("moe_text"), "--model", TEXT_MODEL, "--prompt", PROMPT, "--length", "9"], stdout=subprocess.PIPE, check=True).stdout
     for kind in ("pipe", "socket"):
-        cases = [("video_sr", doubling("-", "-"), data, doubled)]
+        cases = [("video_sr", doubling("-", "-"), data, doubled), ("halve", smaller, data, halved), ("demo_clip", street, b"", rendered)]
         if kind == "pipe":  # a socket is waited for by what reads and writes video only
             cases += [("brainstorm", [*program("brainstorm"), "inspect", MODEL], b"", told),
                       ("moe_text", [*program("moe_text"), "--model", TEXT_MODEL, "--prompt", PROMPT, "--length", "9"], b"", written)]
@@ -376,6 +403,7 @@ def main():
     test_header_awaited()
     test_nothing_written(clip)
     test_full_pipe(clip)
+    test_stalled_profile(clip)
     test_between_frames(clip)
     test_any_time()
     test_nohup()

@@ -9,7 +9,7 @@
 #include "platform.h"
 #include "structure.h"
 
-static _Alignas(64) uint8_t graph_memory[4 << 20];
+static _Alignas(64) uint8_t graph_memory[4 << 20], plan_memory[1 << 20];
 
 static bs_graph *new_graph(const bs_graph_desc *desc)
 {
@@ -289,7 +289,6 @@ static void test_limits_of_values(void)
 static const char *not_planned(const bs_graph *g, const bs_plan_desc *desc)
 {
     static bs_error error;
-    static _Alignas(64) uint8_t plan_memory[1 << 20];
     bs_arena arena;
     bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
     return bs_plan_create(&arena, g, desc, &error) ? "" : error.message;
@@ -635,12 +634,20 @@ static void test_limits_of_tables(void)
     const bool wide = SIZE_MAX > UINT32_MAX;
     const char *told = wide ? "64 bits count has its bytes (on 32 it has none)" : "32 bits cannot count has none";
     check(wide ? bytes / 4 > UINT32_MAX / 4 : bytes == 0, "a graph that %s", told);
+    bs_arena arena;
+    bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
+    check(!bs_graph_create(&arena, &all) && arena.used == 0, "... and is not made in less");
     bs_graph *g = new_graph(NULL);
     bs_output(g, "y", bs_activation(g, bs_input(g, "x", BS_F32, BS_SHAPE1(4)), BS_RELU, 0));
     const size_t small = bs_plan_bytes(g, NULL);
     g->n_operands = 1 << 28; /* as if it had so many: planning counts them before it looks at any */
     const size_t large = bs_plan_bytes(g, NULL);
     check(small > 0 && (wide ? large / 4 > UINT32_MAX / 4 : large == 0), "a plan that %s", told);
+    bs_error error = {0};
+    bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
+    check(!bs_plan_create(&arena, g, NULL, &error) && arena.used == 0, "... and is not made in less");
+    check(wide ? error.status == BS_ERROR_ARENA && error.needed / 4 > UINT32_MAX / 4 : error.status != BS_OK, "... because of all its bytes: %s",
+          error.message);
 }
 
 static void test_ports(void)

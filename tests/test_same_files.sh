@@ -4,12 +4,15 @@
 # A table of the files of every program. Each that is written is put in the place of each other one: by the same name, by
 # another spelling, through a symbolic link, as a hard link, and where neither is there yet. The run must be refused, and the
 # folder must be as it was, byte for byte. Then runs that are refused for other reasons, and files that may be used twice.
+# Benchmarks take part where they are built (make build/bench/ops build/bench/frames build/bench/preload).
 set -u
 export LC_ALL=C
 BUILD="${BUILD:-build}" RUN="${RUN:-}"
 . tests/checks.sh
 scratch same_files
 dir="$work/run"
+case $BUILD in /*) built=$BUILD ;; *) built=$PWD/$BUILD ;; esac
+case $dir in /*) ;; *) dir=$PWD/$dir ;; esac
 for file in models/sr2x_video.gguf models/moe_text.gguf; do
     [ -f "$file" ] || { echo "0 passed, 0 failed, 1 skipped"; exit 0; }
 done
@@ -43,6 +46,17 @@ brainstorm_check|model|stdout
 brainstorm_plan|model|stdout
 '
 
+# Benchmarks: asked for nothing that they could measure. One reads files whose names are its own: links to those of the run.
+benchmarks='
+ops||json stdout
+frames|model|stdout
+preload|text told|json stdout
+'
+cp README.md "$work/given/told"
+mkdir -p "$work/there/models"
+ln -s "$dir/text" "$work/there/models/moe_text.gguf"
+ln -s "$dir/told" "$work/there/README.md"
+
 # path ROLE: where it is in this run: itself, or in the place of another.
 path() {
     if [ "$1" = "$written" ]; then echo "$alias"; else echo "$dir/$1"; fi
@@ -57,6 +71,8 @@ start() { # PROGRAM
     video_png) $RUN "$BUILD/video_sr" --model "$(path model)" --map "$(path map.png)" "$(path input)" "$(path output)" ;;
     halve) $RUN "$BUILD/halve" "$(path input)" "$(path output)" ;;
     crop) $RUN "$BUILD/halve" --crop-only "$(path input)" "$(path output)" ;;
+    large_clip) $RUN "$BUILD/demo_clip" --quiet --frames 1 --width 4096 --height 4096 "$(path output)" ;;
+    new_clip) $RUN "$BUILD/demo_clip" --quiet --frames 1 --width 4096 --height 4096 "$(path new)" ;;
     demo_pictures) $RUN "$BUILD/demo_pictures" "$(path before)" "$(path after)" "$(path whole)" "$(path output)" ;;
     moe_text)
         $RUN "$BUILD/moe_text" --length 5 --model "$(path text)" --profile "$(path recorded)" --trace "$(path trace)" >>"$(path stdout)"
@@ -67,6 +83,9 @@ start() { # PROGRAM
     brainstorm_inspect) $RUN "$BUILD/brainstorm" inspect "$(path model)" >>"$(path stdout)" ;;
     brainstorm_check) $RUN "$BUILD/brainstorm" check "$(path model)" >>"$(path stdout)" ;;
     brainstorm_plan) $RUN "$BUILD/brainstorm" plan "$(path model)" --input frame=1x48x64 >>"$(path stdout)" ;;
+    ops) $RUN "$BUILD/bench/ops" --tier none --json "$(path json)" >>"$(path stdout)" ;;
+    frames) $RUN "$BUILD/bench/frames" "$(path model)" 16 16 "--route bicubic" </dev/null >>"$(path stdout)" ;;
+    preload) (cd "$work/there" && $RUN "$built/bench/preload" --workload none --json "$(path json)" >>"$(path stdout)") ;;
     esac 2>"$work/message"
 }
 
@@ -131,6 +150,14 @@ each_pair() { # PROGRAM READS WRITES
 }
 
 echo "$programs" | grep . >"$work/programs"
+for line in $(echo "$benchmarks" | tr ' ' +); do
+    name=${line%%|*}
+    if [ -x "$BUILD/bench/$name" ]; then
+        echo "$line" | tr + ' ' >>"$work/programs"
+    else
+        skip "$name: $BUILD/bench/$name is not built"
+    fi
+done
 while IFS='|' read -r program reads writes <&3; do
     fresh "$reads" "$writes"
     check "$program runs when all differ" start "$program"
@@ -203,8 +230,28 @@ memory() {
     state >"$work/after"
     grep -q "not enough memory" "$work/message" && cmp "$work/before" "$work/after"
 }
+cramped() { # PROGRAM: finds too little memory, and nothing is different
+    state >"$work/before"
+    (ulimit -v 120000 && start "$1" </dev/null) && return 1
+    state >"$work/after"
+    grep -q "out of memory" "$work/message" && cmp "$work/before" "$work/after"
+}
 if [ -z "$RUN" ] && (ulimit -v 120000 && "$BUILD/video_sr" --help) >/dev/null 2>&1; then
     check "too little memory: the old output stays" memory
+    for program in halve crop; do
+        fresh "input" "output"
+        echo "YUV4MPEG2 W16000 H16000 F1:1 Ip C420jpeg" >"$dir/input"
+        check "... of $program" cramped $program
+    done
+    fresh "" "output"
+    check "... of demo_clip" cramped large_clip
+    for large in "before after whole" "after whole" "whole"; do # the sizes of the others are compared later
+        fresh "before after whole" "output"
+        for role in $large; do echo "YUV4MPEG2 W16000 H16000 F1:1 Ip C420jpeg" >"$dir/$role"; done
+        check "... of demo_pictures, $large" cramped demo_pictures
+    done
+    fresh "" "output"
+    check "... of demo_clip, and nothing is left behind" cramped new_clip
 else
     skip "too little memory: memory cannot be limited here"
 fi

@@ -169,19 +169,19 @@ static bool do_run(run *r)
 }
 
 /* The session goes first: its last events are in the profile then. */
-static bool close_run(run *r)
+static bool close_run(run *r, bool ok)
 {
     char text[80];
     uint64_t dropped = 0;
     text_model_close(&r->model);
     free(r->texts);
-    if (!stream_tools_close(&r->tools, &dropped))
+    if (!stream_tools_close(&r->tools, &dropped) && ok)
         return complain_system("the profile or the trace");
     if (dropped > 0) {
         snprintf(text, sizeof text, "%llu events found no room and are missing", (unsigned long long)dropped);
         complain("profile", text);
     }
-    return true;
+    return ok;
 }
 
 int main(int argc, char **argv)
@@ -199,7 +199,7 @@ int main(int argc, char **argv)
         return 0;
     }
     stop_catch();
-    const bool ok = do_run(&r), closed = close_run(&r);
+    const bool ok = close_run(&r, do_run(&r));
     files_end(&r.files);
-    return ok && closed ? 0 : 1;
+    return ok ? 0 : 1;
 }

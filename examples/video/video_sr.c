@@ -381,7 +381,7 @@ static bool close_network(run *r, bool ok)
     uint64_t dropped;
     upscaler_close(&r->up);
     if (!stream_tools_close(&r->tools, &dropped) && ok)
-        return complain_system(r, "the profile or the trace");
+        return *stop_flag() ? complain(r, "", "stopped by a signal; the profile or the trace is not whole") : complain_system(r, "the profile or the trace");
     if (dropped > 0 && !r->options.quiet)
         fprintf(stderr, "the profile lacks %llu events, for which its ring had no room\n", (unsigned long long)dropped);
     return ok;
