@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f675c2084bfe38f8ae3267b1c75cad114c926e91fcb8bea01bb5ba8444137a59
+ * sha256 of the parts: 988eee273f42a072e8a1c55faedd1644bb90b76f939c30a28aba8b927c7e77a3
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -18805,13 +18805,15 @@ static void oracle(replay *r, uint64_t *before, bs_replay_result *result)
 
 /* --------------------------------------------------------------------------------------------------- the whole */
 
-/* NULL, or the table that refers to what the trace does not have, and the entry. */
+/* NULL, or the table that refers to what the trace does not have, or another stage has, and the entry. */
 static const char *trace_fault(const bs_trace *t, int32_t *at)
 {
+    int32_t end = 0; /* of the stage before: what is learned lies by entry of stage_units */
     for (*at = 0; *at < t->n_stages; ++*at) {
         const bs_trace_stage *s = &t->stages[*at];
-        if (s->first_unit < 0 || s->n_units < 1 || s->n_units > t->n_stage_units - s->first_unit || s->router < 0)
+        if (s->first_unit < end || s->n_units < 1 || s->n_units > t->n_stage_units - s->first_unit || s->router < 0)
             return "stages";
+        end = s->first_unit + s->n_units;
     }
     for (*at = 0; *at < t->n_stage_units; ++*at)
         if (t->stage_units[*at] < 0 || t->stage_units[*at] >= t->n_units)
@@ -18840,7 +18842,7 @@ static bool trace_is_sound(const bs_trace *t, bs_error *error)
         return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: the trace has %d units, %d stages, expected 1 .. %d", t->n_units, t->n_stages,
                          REPLAY_MOST);
     const char *table = trace_fault(t, &at);
-    return !table || bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: %s[%d] of the trace refers to what it does not have", table, at);
+    return !table || bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: %s[%d] of the trace refers to what it does not have, or another has", table, at);
 }
 
 static bs_bytes least_slots(const bs_trace *t)

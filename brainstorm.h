@@ -1216,7 +1216,7 @@ typedef struct bs_trace_unit {
 } bs_trace_unit;
 typedef struct bs_trace_stage {
     int32_t router; /* from 1; 0: every visit needs all of its units */
-    int32_t first_unit, n_units; /* in stage_units */
+    int32_t first_unit, n_units; /* in stage_units, behind those of the stage before */
 } bs_trace_stage;
 typedef struct bs_trace_visit {
     int32_t stage;

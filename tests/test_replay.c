@@ -486,6 +486,11 @@ static void test_wrong_traces(void)
         bad += !sound || !refused(&t, &d, BS_ERROR_ARGUMENT) || bs_replay_bytes(&t) != 0;
     }
     check(bad == 0, "traces that refer to what they do not have are refused (%d are not)", bad);
+    uniform_trace(4, 10, 100);
+    bs_trace shared = trace;
+    shared.n_stages = 2;
+    stages[1] = (bs_trace_stage){1, stages[0].n_units - 1, 1};
+    check(refused(&shared, &d, BS_ERROR_ARGUMENT) && bs_replay_bytes(&shared) == 0, "two stages of one entry: %s", error.message);
     check(refused(NULL, &d, BS_ERROR_ARGUMENT) && bs_replay_bytes(NULL) == 0, "so is none: %s", error.message);
 }
 
@@ -494,18 +499,18 @@ static void test_many_paths(void)
 {
     enum { PATHS = 65536, COUNT = 8 };
     static bs_trace_unit many[PATHS];
-    static int32_t all[PATHS];
-    const bs_trace_stage two[2] = {{1, 0, PATHS}, {2, 0, PATHS}};
+    static int32_t all[2 * PATHS];
+    const bs_trace_stage two[2] = {{1, 0, PATHS}, {2, PATHS, PATHS}};
     bs_trace_visit each[COUNT];
     bs_trace_use last[COUNT];
-    const bs_trace t = {.n_units = PATHS, .n_stages = 2, .n_stage_units = PATHS, .n_visits = COUNT, .n_uses = COUNT, .units = many,
+    const bs_trace t = {.n_units = PATHS, .n_stages = 2, .n_stage_units = 2 * PATHS, .n_visits = COUNT, .n_uses = COUNT, .units = many,
                         .stages = two, .stage_units = all, .visits = each, .uses = last};
     const bs_replay_desc d = {.slot_bytes = 1 << 20, .bytes_per_second = 1000000000};
     bs_replay_result result;
     bs_arena arena;
     for (int32_t u = 0; u < PATHS; u++) {
         many[u] = (bs_trace_unit){.read_bytes = 64, .slot_bytes = 64};
-        all[u] = u;
+        all[u] = all[PATHS + u] = u;
     }
     for (int32_t k = 0; k < COUNT; k++) {
         each[k] = (bs_trace_visit){.stage = k % 2, .first_use = k, .n_uses = 1};
