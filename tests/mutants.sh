@@ -104,7 +104,7 @@ faults "$@" >"$work/list"
 rm -rf "$work"/tree*
 mkdir -p "$work/tree"
 rm -f "$work"/seconds.*
-for part in Makefile brainstorm.h brainstorm.pc.in src tests tools examples bench models; do
+for part in Makefile brainstorm.h brainstorm.c brainstorm_cuda.cu brainstorm.pc.in src tests tools examples bench models; do
     [ ! -e "$part" ] || cp -Rp "$part" "$work/tree/"
 done
 
