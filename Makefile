@@ -73,8 +73,8 @@ LEVEL_OF_KERNELS := -O3
 LEVEL_OF_OPS := -O2 -ftree-vectorize $(if $(findstring clang,$(CC)),,-fvect-cost-model=dynamic)
 LEVEL_OF_TESTS := -O1
 LEVEL_OF_PLANNING := -O1
-PLANNING := cursor gguf model model_% graph structure structure_% ports plan plan_% device_plan store_plan session_make session_memory describe \
-  replay profile_read profile_trace
+PLANNING := base/cursor graph/% ops/structure ops/routers ops/segments ops/describe ops/ports plan/% profile/read profile/trace \
+  stream/store_plan stream/replay run/session_make run/session_memory run/device_layout run/report model/%
 level_of = $(foreach d,$(sort $(PLAIN) $(BUILD)),$(1:%=$(d)/obj/%.o))
 # private: flags of a file, not of what it depends on
 $(call level_of,src/kernels/% unit_kernels): private LEVEL = $(LEVEL_OF_KERNELS)
@@ -99,7 +99,7 @@ VERSION := $(shell sed -n 's/^\#define BS_VERSION_[MP][A-Z]* \([0-9]*\)$$/\1/p' 
 ifeq ($(AMALGAM),1)
   LIBRARY_SOURCES := brainstorm.c
 else
-  LIBRARY_SOURCES := $(filter-out src/cuda/%,$(wildcard src/*.c src/*/*.c))
+  LIBRARY_SOURCES := $(filter-out src/cuda/%,$(wildcard src/*/*.c))
 endif
 
 # Programs by name and the file with their main(). Other files beside these are modules for all to use.
@@ -180,9 +180,9 @@ objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(only_here))) $(patsubst %,$
 # <immintrin.h> alone half a second. What asks for more than C of the system stays alone.
 UNITS := $(if $(DEFAULT_FLAGS),$(if $(filter 1,$(AMALGAM)),,kernels ops planning running))
 UNIT_kernels := $(filter src/kernels/%,$(LIBRARY_SOURCES))
-UNIT_ops := $(filter src/ops/%,$(LIBRARY_SOURCES))
 UNIT_planning := $(filter $(PLANNING:%=src/%.c),$(LIBRARY_SOURCES))
-UNIT_running := $(filter-out $(UNIT_kernels) $(UNIT_ops) $(UNIT_planning) src/platform_posix.c,$(LIBRARY_SOURCES))
+UNIT_ops := $(filter-out $(UNIT_planning),$(filter src/ops/%,$(LIBRARY_SOURCES)))
+UNIT_running := $(filter-out $(UNIT_kernels) $(UNIT_ops) $(UNIT_planning) src/base/platform_posix.c,$(LIBRARY_SOURCES))
 LIBRARY_OBJECTS := $(UNITS:%=$(PLAIN)/obj/unit_%.o) $(call objects,$(filter-out $(foreach u,$(UNITS),$(UNIT_$(u))),$(LIBRARY_SOURCES)) $(CUDA_SOURCES))
 
 .PHONY: all demo test test-all test-longer test-foreign test-build coverage test-asan test-ubsan test-tsan test-unsigned test-32 test-aarch64 mutants-cuda consumers bench bench-planning bench-preload amalgamate check size sweep soak mutants lint \
@@ -201,7 +201,7 @@ help:
 	@echo 'make test-32      those that another processor can break, built with gcc -m32'
 	@echo 'make test-aarch64 the same cross-built, under qemu'
 	@echo 'make lint         stack, recursion, analyzers (PARTS=stack: one)'
-	@echo 'make coverage     branches of src/ the tests take (TEST=... FILES=src/model.c: the ones these leave out there)'
+	@echo 'make coverage     branches of src/ the tests take (TEST=... FILES=src/model/model.c: the ones these leave out there)'
 	@echo 'make sweep        every cut, flip, arena too small and call that fails: minutes (tests take a part of them)'
 	@echo 'make CUDA=1       with the CUDA backend, by nvcc (SMS="87 110"); CUDA=1 test: on the GPU of this machine'
 	@echo 'make CUDA=emulated test    its tests without a GPU (make test-all runs them too, where the headers are)'

@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 988eee273f42a072e8a1c55faedd1644bb90b76f939c30a28aba8b927c7e77a3
+ * sha256 of the parts: 0d5d86d24d725ebce2608330fff344883beacea91389ca93f624073269e5b3a5
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -11,10 +11,10 @@
 #error "brainstorm.h and brainstorm.c are of different versions"
 #endif
 
-/* ==== begin src/exact_math.h ================================================================== */
-/* exact_math.h - refuses compilers' options under which promised checks vanish and sums are reordered.
+/* ==== begin src/base/exact_math.h ============================================================= */
+/* base/exact_math.h - refuses compilers' options under which promised checks vanish and sums are reordered.
  *
- * Owns:      the refusal, for every part: base.h and kernels/tier.h include it, and one of them stands in each.
+ * Owns:      the refusal, for every part: base/base.h and kernels/tier.h include it, and one of them stands in each.
  * Relies on: nothing but what compilers define.
  * Must never: be left out of a part. Under -ffinite-math-only isnan() is false, so NaN scores would be accepted in silence;
  *            under the others the order of every sum, by which results are the same bytes, is the compiler's choice. */
@@ -27,10 +27,10 @@
 #endif
 
 #endif
-/* ==== end src/exact_math.h ==================================================================== */
+/* ==== end src/base/exact_math.h =============================================================== */
 
-/* ==== begin src/wrapping.h ==================================================================== */
-/* wrapping.h - marks functions in which unsigned numbers are meant to wrap: hashes, squares of negative differences. All others
+/* ==== begin src/base/wrapping.h =============================================================== */
+/* base/wrapping.h - marks functions in which unsigned numbers are meant to wrap: hashes, squares of negative differences. All others
  * are reported by -fsanitize=unsigned-integer-overflow. Owns BS_WRAPS. Relies on nothing. */
 #ifndef BS_WRAPPING_H
 #define BS_WRAPPING_H
@@ -42,10 +42,10 @@
 #endif
 
 #endif
-/* ==== end src/wrapping.h ====================================================================== */
+/* ==== end src/base/wrapping.h ================================================================= */
 
-/* ==== begin src/bytes.h ======================================================================= */
-/* bytes.h - a number of bytes, or an offset: a type whose only operations are checked ones.
+/* ==== begin src/base/bytes.h ================================================================== */
+/* base/bytes.h - a number of bytes, or an offset: a type whose only operations are checked ones.
  *
  * What does not fit becomes BS_BYTES_TOO_MANY and stays that, whatever is done to it: added to, aligned, multiplied by zero,
  * taken apart. No arena, file or plan has as many, so that a sum of sizes from a file or a shape cannot end as a small
@@ -162,18 +162,18 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 }
 
 #endif
-/* ==== end src/bytes.h ========================================================================= */
+/* ==== end src/base/bytes.h ==================================================================== */
 
-/* ==== begin src/base.h ======================================================================== */
-/* base.h - what everything stands on: saturating sums, alignment, small helpers.
- * Relies on nothing but brainstorm.h and bytes.h. Must never know of graphs, ops or files. */
+/* ==== begin src/base/base.h =================================================================== */
+/* base/base.h - what everything stands on: saturating sums, alignment, small helpers.
+ * Relies on nothing but brainstorm.h and base/bytes.h. Must never know of graphs, ops or files. */
 #ifndef BS_BASE_H
 #define BS_BASE_H
 
 /* #include "brainstorm.h" */
-/* #include "bytes.h" */
-/* #include "exact_math.h" */
-/* #include "wrapping.h" */
+/* #include "base/bytes.h" */
+/* #include "base/exact_math.h" */
+/* #include "base/wrapping.h" */
 
 #include <math.h>
 #include <stdarg.h>
@@ -184,7 +184,7 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 #define BS_PAGE_BYTES 4096 /* what storage may want offsets, sizes and buffers of direct reads aligned to */
 #define BS_MAX_LANES 8
 
-/* Times and counts saturate: what wraps becomes UINT64_MAX. Bytes have a type of their own (bytes.h). */
+/* Times and counts saturate: what wraps becomes UINT64_MAX. Bytes have a type of their own (base/bytes.h). */
 static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
 {
     return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b;
@@ -218,13 +218,13 @@ typedef struct bs_carver {
     uint8_t *base;
     bs_bytes used;
 } bs_carver;
-void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (arena.c) */
+void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (base/arena.c) */
 void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
 /* From an arena, when this machine can count as many; or NULL. */
 void *bs_take(bs_arena *arena, bs_bytes bytes);
 void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
 
-/* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count` (sort.c) */
+/* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count` (base/sort.c) */
 typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
 void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
 
@@ -247,7 +247,7 @@ bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs
 /* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
 void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
-/* Storage conversions (dtype.c). Round to nearest even. */
+/* Storage conversions (base/dtype.c). Round to nearest even. */
 float bs_f16_to_f32(uint16_t h);
 /* The nearest code. Saturates before rounding: the bounds are compared as floats, and 2^31 - 1 is not one. NaN gives 0. */
 static inline int32_t bs_f32_to_code(float x, int32_t low, int32_t high)
@@ -263,20 +263,20 @@ uint16_t bs_f32_to_bf16(float f);
 /* One element as f32, whatever its type. */
 float bs_load_f32(const void *data, bs_dtype dtype, int64_t index);
 
-/* CRC-32 as in zip (crc32.c). Starts with 0; over pieces, each call takes what the one before gave. */
+/* CRC-32 as in zip (base/crc32.c). Starts with 0; over pieces, each call takes what the one before gave. */
 uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
 
 #endif
-/* ==== end src/base.h ========================================================================== */
+/* ==== end src/base/base.h ===================================================================== */
 
-/* ==== begin src/debug.h ======================================================================= */
-/* debug.h - mistakes that only the calling program can make, found in builds with BS_DEBUG.
- * Relies on base.h and, in those builds alone, on assert(). Must never decide what a file, a stream or a tensor may do:
+/* ==== begin src/base/debug.h ================================================================== */
+/* base/debug.h - mistakes that only the calling program can make, found in builds with BS_DEBUG.
+ * Relies on base/base.h and, in those builds alone, on assert(). Must never decide what a file, a stream or a tensor may do:
  * whatever comes from outside is checked in every build, and answered with an error. */
 #ifndef BS_DEBUG_H
 #define BS_DEBUG_H
 
-/* #include "base.h" */
+/* #include "base/base.h" */
 
 /* Objects begin with one of these while they live. */
 #define BS_MARK_GRAPH 0x47525342u /* "BSRG" */
@@ -297,11 +297,11 @@ static inline bool bs_disjoint(const void *a, uint64_t a_bytes, const void *b, u
 #endif
 
 #endif
-/* ==== end src/debug.h ========================================================================= */
+/* ==== end src/base/debug.h ==================================================================== */
 
-/* ==== begin src/error.c ======================================================================= */
-/* error.c - status names and the filling of bs_error. Relies on base.h. Must never print. */
-/* #include "base.h" */
+/* ==== begin src/base/error.c ================================================================== */
+/* base/error.c - status names and the filling of bs_error. Relies on base/base.h. Must never print. */
+/* #include "base/base.h" */
 
 const char *bs_status_name(bs_status status)
 {
@@ -400,11 +400,11 @@ bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed,
     const char *name = arena && arena->name ? arena->name : "?";
     return bs_fail_room(error, name, arena ? arena->size - arena->used : 0, needed, what);
 }
-/* ==== end src/error.c ========================================================================= */
+/* ==== end src/base/error.c ==================================================================== */
 
-/* ==== begin src/arena.c ======================================================================= */
-/* arena.c - bump arenas over the caller's memory. Relies on base.h. Must never allocate. */
-/* #include "base.h" */
+/* ==== begin src/base/arena.c ================================================================== */
+/* base/arena.c - bump arenas over the caller's memory. Relies on base/base.h. Must never allocate. */
+/* #include "base/base.h" */
 
 void bs_arena_init(bs_arena *arena, const char *name, void *memory, size_t bytes)
 {
@@ -455,12 +455,12 @@ void *bs_carve(bs_carver *carver, uint64_t count, size_t each)
 {
     return bs_carve_bytes(carver, bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)));
 }
-/* ==== end src/arena.c ========================================================================= */
+/* ==== end src/base/arena.c ==================================================================== */
 
-/* ==== begin src/sort.c ======================================================================== */
-/* sort.c - the one stable sort: numbers of things, ordered by what a function says of two of them.
- * Relies on base.h. Must never recurse or take memory. */
-/* #include "base.h" */
+/* ==== begin src/base/sort.c =================================================================== */
+/* base/sort.c - the one stable sort: numbers of things, ordered by what a function says of two of them.
+ * Relies on base/base.h. Must never recurse or take memory. */
+/* #include "base/base.h" */
 
 /* A merge sort by halves of growing width. */
 void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user)
@@ -475,14 +475,14 @@ void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, con
         memcpy(ids, buffer, (size_t)count * sizeof *ids);
     }
 }
-/* ==== end src/sort.c ========================================================================== */
+/* ==== end src/base/sort.c ===================================================================== */
 
-/* ==== begin src/crc32.c ======================================================================= */
-/* crc32.c - CRC-32 as in zip and PNG (polynomial 0xedb88320).
+/* ==== begin src/base/crc32.c ================================================================== */
+/* base/crc32.c - CRC-32 as in zip and PNG (polynomial 0xedb88320).
  * Owns the table: 1 KB, one row of 16 a nibble of an 8-byte word, so that the 16 look-ups of a word do not wait for each
  * other. A row a byte would be 8 KB and no faster: what limits either is the chain from word to word.
- * Relies on base.h. Must never keep state between calls: reader threads check records side by side. */
-/* #include "base.h" */
+ * Relies on base/base.h. Must never keep state between calls: reader threads check records side by side. */
+/* #include "base/base.h" */
 
 /* [k][n]: what nibble n adds to the checksum when k more nibbles follow it. [0] alone is the classic table of 16. */
 static const uint32_t crc32_table[16][16] = {
@@ -543,12 +543,12 @@ uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes)
     }
     return ~crc;
 }
-/* ==== end src/crc32.c ========================================================================= */
+/* ==== end src/base/crc32.c ==================================================================== */
 
-/* ==== begin src/dtype.c ======================================================================= */
-/* dtype.c - element types: names, sizes, conversion of storage types.
- * Relies on base.h. Must never depend on the rounding mode or on instructions a board may lack. */
-/* #include "base.h" */
+/* ==== begin src/base/dtype.c ================================================================== */
+/* base/dtype.c - element types: names, sizes, conversion of storage types.
+ * Relies on base/base.h. Must never depend on the rounding mode or on instructions a board may lack. */
+/* #include "base/base.h" */
 
 static const char *const dtype_names[] = {
 #define DTYPE_NAME(name, bytes, text) text,
@@ -640,14 +640,14 @@ float bs_load_f32(const void *data, bs_dtype dtype, int64_t index)
     }
     return 0.0f;
 }
-/* ==== end src/dtype.c ========================================================================= */
+/* ==== end src/base/dtype.c ==================================================================== */
 
-/* ==== begin src/platform.h ==================================================================== */
-/* platform.h - worker threads over the platform table. Relies on base.h. */
+/* ==== begin src/base/platform.h =============================================================== */
+/* base/platform.h - worker threads over the platform table. Relies on base/base.h. */
 #ifndef BS_PLATFORM_H
 #define BS_PLATFORM_H
 
-/* #include "base.h" */
+/* #include "base/base.h" */
 
 #include <stdatomic.h>
 
@@ -683,15 +683,15 @@ void bs_workers_stop(bs_workers *pool);
 void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count);
 
 #endif
-/* ==== end src/platform.h ====================================================================== */
+/* ==== end src/base/platform.h ================================================================= */
 
-/* ==== begin src/platform_posix.c ============================================================== */
-/* platform_posix.c - the default platform table: pthreads, pread, monotonic clock, no log.
+/* ==== begin src/base/platform_posix.c ========================================================= */
+/* base/platform_posix.c - the default platform table: pthreads, pread, monotonic clock, no log.
  * Relies on POSIX.1-2008, and on O_DIRECT where there is such a thing. Must never be referenced directly: always through bs_platform. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
-/* #include "base.h" */
+/* #include "base/base.h" */
 
 #ifdef BS_NO_POSIX
 
@@ -917,12 +917,12 @@ const bs_platform *bs_platform_default(void)
 }
 
 #endif
-/* ==== end src/platform_posix.c ================================================================ */
+/* ==== end src/base/platform_posix.c =========================================================== */
 
-/* ==== begin src/workers.c ===================================================================== */
-/* workers.c - worker threads that run one job at a time. Relies on platform.h. Must never decide who does what in a way
+/* ==== begin src/base/workers.c ================================================================ */
+/* base/workers.c - worker threads that run one job at a time. Relies on base/platform.h. Must never decide who does what in a way
  * that shows in results: tasks are independent. */
-/* #include "platform.h" */
+/* #include "base/platform.h" */
 
 static void pool_drain(bs_workers *pool, int32_t thread)
 {
@@ -1026,7 +1026,253 @@ void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count)
     pool_drain(pool, 0);
     pool_wait(pool);
 }
-/* ==== end src/workers.c ======================================================================= */
+/* ==== end src/base/workers.c ================================================================== */
+
+/* ==== begin src/base/cursor.h ================================================================= */
+/* base/cursor.h - bytes of a file, wherever it is, read forward and never beyond an end.
+ * Owns sources, cursors, and hashes of names. Relies on base/base.h. Must never know what the bytes mean. */
+#ifndef BS_CURSOR_H
+#define BS_CURSOR_H
+
+/* #include "base/base.h" */
+
+/* Bytes 0 .. size-1, in memory or behind a reader. */
+typedef struct bs_source {
+    const uint8_t *memory; /* NULL: ask the reader */
+    bs_reader reader;
+    bs_bytes size;
+} bs_source;
+
+/* All of the bytes or a failure: BS_ERROR_FORMAT beyond the end, BS_ERROR_IO when the reader gives less. */
+bs_status bs_source_read(const bs_source *source, bs_bytes offset, void *buffer, bs_bytes bytes);
+
+#define BS_CURSOR_BYTES 256 /* read ahead: metadata of large models is megabytes */
+
+/* What a read failed of, when it was not the storage. */
+typedef enum bs_cursor_fault { BS_FAULT_END, BS_FAULT_LONG, BS_FAULT_ASCII } bs_cursor_fault;
+
+/* Reads on from `at` and never beyond `end`. Failure is sticky: after it, numbers read as 0. */
+typedef struct bs_cursor {
+    const bs_source *source;
+    bs_bytes at, end;
+    bs_status status;
+    bs_cursor_fault fault;
+    bs_bytes wanted, most; /* bytes that the read that failed asked for; a text's limit */
+    bs_bytes window_at, window_end; /* what of the source is there */
+    uint8_t window[BS_CURSOR_BYTES];
+} bs_cursor;
+
+/* at <= end <= the source's size */
+void bs_cursor_init(bs_cursor *cursor, const bs_source *source, bs_bytes at, bs_bytes end);
+bool bs_cursor_take(bs_cursor *cursor, void *target, bs_bytes bytes);
+bool bs_cursor_skip(bs_cursor *cursor, bs_bytes bytes);
+uint32_t bs_cursor_u32(bs_cursor *cursor);
+uint64_t bs_cursor_u64(bs_cursor *cursor);
+static inline int32_t bs_cursor_i32(bs_cursor *cursor) { return (int32_t)bs_cursor_u32(cursor); }
+static inline int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_cursor_u64(cursor); }
+/* A string of at most bytes-1 printable ASCII characters, ended by NUL; anything else is BS_ERROR_FORMAT. */
+bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
+/* Says why this cursor failed, of `what`. */
+bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what);
+static inline bs_bytes bs_cursor_left(const bs_cursor *cursor) { return bs_bytes_sub(cursor->end, cursor->at); }
+
+/* ------------------------------------------------------------------------------------------------- hashes */
+
+/* FNV-1a over a name, 64 bits. */
+uint64_t bs_name_hash(const char *name, size_t bytes);
+/* Sorts; false when two are equal: *twice is one of them. Two names of one hash count as duplicates: a file that contrives such a pair only
+ * hurts itself. */
+bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice);
+
+#endif
+/* ==== end src/base/cursor.h =================================================================== */
+
+/* ==== begin src/base/cursor.c ================================================================= */
+/* base/cursor.c - sources of bytes, cursors over them, the check on doubled names.
+ * Relies on base/cursor.h. Must never read beyond a cursor's end, recurse, or allocate. */
+/* #include "base/cursor.h" */
+
+/* ------------------------------------------------------------------------------------------------ sources */
+
+bs_status bs_source_read(const bs_source *source, bs_bytes offset, void *buffer, bs_bytes bytes)
+{
+    const bs_bytes end = bs_bytes_add(offset, bytes);
+    size_t size = 0;
+    if (!bs_bytes_known(end) || bs_bytes_less(source->size, end))
+        return BS_ERROR_FORMAT;
+    if (!bs_bytes_any(bytes))
+        return BS_OK;
+    if (!bs_bytes_fit(bytes, SIZE_MAX, &size))
+        return BS_ERROR_IO;
+    if (source->memory) {
+        memcpy(buffer, bs_bytes_read_at(source->memory, offset), size);
+        return BS_OK;
+    }
+    const int64_t got = source->reader.read(source->reader.user, bs_bytes_figure(offset), buffer, size);
+    return got >= 0 && (uint64_t)got == size ? BS_OK : BS_ERROR_IO;
+}
+
+/* ------------------------------------------------------------------------------------------------ cursors */
+
+void bs_cursor_init(bs_cursor *cursor, const bs_source *source, bs_bytes at, bs_bytes end)
+{
+    memset(cursor, 0, sizeof *cursor);
+    cursor->source = source;
+    cursor->at = at;
+    cursor->end = end;
+}
+
+/* The first failure: all reads look at the status before. */
+static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, bs_bytes wanted)
+{
+    c->status = status;
+    c->fault = fault;
+    c->wanted = wanted;
+}
+
+bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what)
+{
+    const unsigned long long at = bs_bytes_figure(cursor->at), wanted = bs_bytes_figure(cursor->wanted);
+    if (cursor->status == BS_ERROR_IO)
+        return bs_fail(error, BS_ERROR_IO, "%s: reading %llu bytes at byte %llu failed", what, wanted, at);
+    if (cursor->fault == BS_FAULT_LONG)
+        return bs_fail(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted, (unsigned long long)bs_bytes_figure(cursor->most));
+    if (cursor->fault == BS_FAULT_ASCII)
+        return bs_fail(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what, (unsigned long long)bs_bytes_figure(bs_bytes_sub(cursor->at, cursor->wanted)));
+    return bs_fail(error, BS_ERROR_FORMAT, "%s: %llu bytes needed at byte %llu, %llu left", what, wanted, at,
+                   (unsigned long long)bs_bytes_figure(bs_cursor_left(cursor)));
+}
+
+static bool cursor_has(bs_cursor *c, bs_bytes bytes)
+{
+    if (c->status == BS_OK && bs_bytes_less(bs_cursor_left(c), bytes))
+        cursor_fail(c, BS_ERROR_FORMAT, BS_FAULT_END, bytes);
+    return c->status == BS_OK;
+}
+
+static bool cursor_read(bs_cursor *c, void *target, bs_bytes bytes)
+{
+    const bs_status status = bs_source_read(c->source, c->at, target, bytes);
+    if (status != BS_OK)
+        cursor_fail(c, status, BS_FAULT_END, bytes);
+    return status == BS_OK;
+}
+
+/* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. The window never begins behind `at`. */
+static bool cursor_fill(bs_cursor *c, bs_bytes bytes)
+{
+    if (!bs_bytes_less(c->window_end, bs_bytes_add(c->at, bytes)))
+        return true;
+    const bs_bytes ahead = bs_bytes_min(bs_cursor_left(c), bs_bytes_of(BS_CURSOR_BYTES));
+    if (!cursor_read(c, c->window, ahead))
+        return false;
+    c->window_at = c->at;
+    c->window_end = bs_bytes_add(c->at, ahead);
+    return true;
+}
+
+bool bs_cursor_take(bs_cursor *cursor, void *target, bs_bytes bytes)
+{
+    if (!cursor_has(cursor, bytes))
+        return false;
+    if (cursor->source->memory || bs_bytes_figure(bytes) > BS_CURSOR_BYTES) {
+        if (!cursor_read(cursor, target, bytes))
+            return false;
+    } else {
+        if (!cursor_fill(cursor, bytes))
+            return false;
+        memcpy(target, bs_bytes_at(cursor->window, bs_bytes_sub(cursor->at, cursor->window_at)), (size_t)bs_bytes_figure(bytes));
+    }
+    cursor->at = bs_bytes_add(cursor->at, bytes);
+    return true;
+}
+
+bool bs_cursor_skip(bs_cursor *cursor, bs_bytes bytes)
+{
+    if (!cursor_has(cursor, bytes))
+        return false;
+    cursor->at = bs_bytes_add(cursor->at, bytes);
+    return true;
+}
+
+uint32_t bs_cursor_u32(bs_cursor *cursor)
+{
+    uint32_t n = 0;
+    return bs_cursor_take(cursor, &n, bs_bytes_of(sizeof n)) ? n : 0;
+}
+
+uint64_t bs_cursor_u64(bs_cursor *cursor)
+{
+    uint64_t n = 0;
+    return bs_cursor_take(cursor, &n, bs_bytes_of(sizeof n)) ? n : 0;
+}
+
+/* Names end up in messages and on terminals: nothing but printable ASCII. */
+static bool text_is_plain(const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (text[i] < 0x20 || text[i] > 0x7e)
+            return false;
+    return true;
+}
+
+bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes)
+{
+    text[0] = 0;
+    const bs_bytes length = bs_bytes_of(bs_cursor_u64(cursor));
+    size_t size = 0;
+    if (cursor->status != BS_OK)
+        return false;
+    cursor->most = bs_bytes_of(bytes - 1);
+    if (!bs_bytes_fit(length, bytes - 1, &size)) {
+        cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_LONG, length);
+        return false;
+    }
+    if (bs_cursor_take(cursor, text, length) && !text_is_plain(text, size))
+        cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_ASCII, length);
+    text[cursor->status == BS_OK ? size : 0] = 0;
+    return cursor->status == BS_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------- hashes */
+
+BS_WRAPS uint64_t bs_name_hash(const char *name, size_t bytes)
+{
+    uint64_t hash = 14695981039346656037u;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ (uint8_t)name[i]) * 1099511628211u;
+    return hash;
+}
+
+static void hash_sift(uint64_t *hashes, size_t root, size_t count)
+{
+    for (size_t child; (child = 2 * root + 1) < count; root = child) {
+        if (child + 1 < count && hashes[child + 1] > hashes[child])
+            child++;
+        if (hashes[root] >= hashes[child])
+            return;
+        const uint64_t swap = hashes[root];
+        hashes[root] = hashes[child];
+        hashes[child] = swap;
+    }
+}
+
+/* Heap sort: no recursion, no bad inputs. */
+bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
+{
+    for (size_t i = count / 2; i > 0; i--)
+        hash_sift(hashes, i - 1, count);
+    for (size_t n = count; n > 0; n--) {
+        const uint64_t largest = hashes[0];
+        hashes[0] = hashes[n - 1];
+        hashes[n - 1] = *twice = largest;
+        hash_sift(hashes, 0, n - 1);
+        if (n < count && largest == hashes[n])
+            return false;
+    }
+    return true;
+}
+/* ==== end src/base/cursor.c =================================================================== */
 
 /* ==== begin src/kernels/tier.h ================================================================ */
 /* tier.h: which instruction set a kernel may use; the enum and the probes are public, in brainstorm.h.
@@ -1044,8 +1290,8 @@ void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count)
 #define BS_KERNELS_TIER_H
 
 /* #include "brainstorm.h" */
-/* #include "exact_math.h" */
-/* #include "wrapping.h" */
+/* #include "base/exact_math.h" */
+/* #include "base/wrapping.h" */
 
 /* Compiled by attribute, function by function: the build needs no -m flags. */
 #if !defined(BS_NO_SIMD) && defined(__x86_64__) && defined(__GNUC__)
@@ -1644,7 +1890,7 @@ uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row,
  *              kernel_w, in / group; the kernel finds them by a table of quads, hence their limit
  */
 /* #include "kernels/arrange.h" */
-/* #include "base.h" */
+/* #include "base/base.h" */
 /* #include "kernels/conv_internal.h" */
 
 #include <string.h>
@@ -8043,14 +8289,14 @@ uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row,
 }
 /* ==== end src/kernels/elementwise.c =========================================================== */
 
-/* ==== begin src/graph.h ======================================================================= */
-/* graph.h - the graph: dimensions, domains, values, nodes, blocks, routers.
- * Owns the data structures and the primitives that add to them. Relies on base.h. Must never know how a
+/* ==== begin src/graph/graph.h ================================================================= */
+/* graph/graph.h - the graph: dimensions, domains, values, nodes, blocks, routers.
+ * Owns the data structures and the primitives that add to them. Relies on base/base.h. Must never know how a
  * graph is planned or run. Everything refers to lower ids only, so one pass in order is always enough. */
 #ifndef BS_GRAPH_H
 #define BS_GRAPH_H
 
-/* #include "debug.h" */
+/* #include "base/debug.h" */
 
 /* A dimension is a constant, a symbol with a maximum, or floor((parent * mul + add) / div) of another.
  * Equal expressions are one entry, so two dimensions are equal in every run exactly when their ids are equal. */
@@ -8206,11 +8452,6 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* finds an e
 /* The node of this name whose op takes names once: a router, or (false) an input, a state or an output. 0: there is none. */
 int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router);
 
-/* Adds a node of op `op` (bs_op_index) with operands `in`; copies `params` (op->params_bytes) ; runs the op's shape
- * rule. Returns the node, or NULL on failure (recorded). The only way nodes come into being. */
-bs_node *bs_graph_add(bs_graph *graph, int32_t op, const int32_t *in, int32_t n_in, const void *params);
-/* The same, returning output 0 as a handle. */
-bs_value bs_graph_value(bs_graph *graph, int32_t op, const int32_t *in, int32_t n_in, const void *params);
 /* Where the operands of the next node will be, for those who have no table of their own to gather them in: `count` of them may be
  * written there and passed on. NULL: there is no room, and adding the node will say so. */
 static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
@@ -8219,15 +8460,16 @@ static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
 }
 
 #endif
-/* ==== end src/graph.h ========================================================================= */
+/* ==== end src/graph/graph.h =================================================================== */
 
-/* ==== begin src/op.h ========================================================================== */
-/* op.h - the op table: what every op declares, and what a kernel is given.
- * Adding an op is one file in ops/ and one line in ops.c. Relies on graph.h. Must never know the planner. */
+/* ==== begin src/graph/op.h ==================================================================== */
+/* graph/op.h - the op table: what every op declares, and what a kernel is given.
+ * Adding an op is one file in ops/ and one line in ops/table.c. Relies on graph/graph.h. Must never know the planner, nor which ops
+ * there are. */
 #ifndef BS_OP_H
 #define BS_OP_H
 
-/* #include "graph.h" */
+/* #include "graph/graph.h" */
 
 /* One operand of a kernel: `rows` consecutive cells of one shape. `data` is the element [0,0,0] of the core of the
  * first row; strides are in elements. Rank-3 values are images [C,H,W] (kept channels-last inside, but a kernel goes by
@@ -8263,7 +8505,7 @@ typedef struct bs_node_plan {
     bs_tier tier;
     int32_t algorithm;      /* the op's own meaning; conv2d: bs_conv_algorithm */
     int32_t act;            /* the activation of its epilogue (bs_act), fixed when planned */
-    int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan_fuse.c) */
+    int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan/fuse.c) */
     int32_t fused_in[2];    /* the operands it then has */
     int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
     int32_t twin;           /* the last node before it that has the same weights; 0: none */
@@ -8352,13 +8594,10 @@ typedef struct bs_op {
     bs_status (*run)(const bs_call *call);
 } bs_op;
 
-int32_t bs_op_count(void);
-const bs_op *bs_op_get(int32_t index);
-int32_t bs_op_index(const char *name); /* -1 when unknown */
-
-/* Offset of weight `index` in default-prepared memory, and the total for index == count. */
-bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index);
-bs_bytes bs_weight_elements(const bs_weight_spec *spec);
+/* Adds a node of this op, whose place in the op table is `number`, with operands `in`; copies `params` (op->params_bytes); runs
+ * the op's shape rule. Returns the node, or NULL on failure (recorded). The only way nodes come into being; ops/table.h has
+ * what finds the op. (graph/graph.c) */
+bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in, const void *params);
 
 /* The segment that a row is of: the last one that begins at or before it (empty ones begin there too, before it). */
 static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
@@ -8373,9 +8612,6 @@ static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, 
     }
     return low;
 }
-
-/* Scalar activation, shared by every reference kernel. slope: of this channel, for BS_PRELU. */
-float bs_act_apply(bs_act act, float param, float slope, float x);
 
 /* Floats that n floats take when the next array is aligned. */
 static inline ptrdiff_t bs_aligned_floats(int32_t n)
@@ -8393,13 +8629,80 @@ static inline int32_t bs_pad_of(int32_t padding, int32_t pad, int32_t otherwise)
 static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }
 
 #endif
-/* ==== end src/op.h ============================================================================ */
+/* ==== end src/graph/op.h ====================================================================== */
 
-/* ==== begin src/graph.c ======================================================================= */
-/* graph.c - building a graph: storage, sticky errors, names, dimensions, domains, nodes.
- * Relies on graph.h and the op table. Must never plan or touch data. */
-/* #include "graph.h" */
-/* #include "op.h" */
+/* ==== begin src/graph/text.c ================================================================== */
+/* graph/text.c - dimensions, shapes and domains in messages.
+ * Relies on graph/graph.h. Must never print. */
+/* #include "graph/graph.h" */
+
+/* "2H<=4320", "(H+1)/2<=540"; of a derivation's derivation only the last step. */
+static void derived_text(const bs_graph *g, const bs_dim_info *dim, char *buffer, size_t bytes)
+{
+    const bs_dim_info *parent = &g->dims[dim->parent];
+    const char *name = parent->kind == BS_DIM_SYMBOL && g->text[parent->name] ? g->text + parent->name : "n";
+    const long long mul = (long long)dim->mul, add = (long long)dim->add, div = (long long)dim->div, maximum = (long long)dim->maximum;
+    char factor[24] = "";
+    if (mul != 1)
+        snprintf(factor, sizeof factor, "%lld", mul);
+    if (add == 0 && div == 1)
+        snprintf(buffer, bytes, "%s%s<=%lld", factor, name, maximum);
+    else if (div == 1)
+        snprintf(buffer, bytes, "%s%s%+lld<=%lld", factor, name, add, maximum);
+    else
+        snprintf(buffer, bytes, "(%s%s%+lld)/%lld<=%lld", factor, name, add, div, maximum);
+}
+
+const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes)
+{
+    const bs_dim_info *dim = &graph->dims[d];
+    const long long maximum = (long long)dim->maximum;
+    if (dim->kind == BS_DIM_CONST)
+        snprintf(buffer, bytes, "%lld", maximum);
+    else if (dim->kind == BS_DIM_SYMBOL)
+        snprintf(buffer, bytes, "%s<=%lld", graph->text[dim->name] ? graph->text + dim->name : "n", maximum);
+    else
+        derived_text(graph, dim, buffer, bytes);
+    return buffer;
+}
+
+const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, char *buffer, size_t bytes)
+{
+    size_t used = 0;
+    buffer[0] = 0;
+    for (int32_t i = 0; i < value->rank && used + 1 < bytes; i++) {
+        char dim[64];
+        const int n = snprintf(buffer + used, bytes - used, "%s%s", i ? ", " : "[",
+                               bs_dim_text(graph, value->dims[i], dim, sizeof dim));
+        used += (size_t)n;
+    }
+    if (used + 2 <= bytes)
+        snprintf(buffer + used, bytes - used, value->rank ? "]" : "[]");
+    return buffer;
+}
+
+const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, size_t bytes)
+{
+    const bs_domain *d = &graph->domains[domain];
+    char a[40], b[40];
+    if (d->kind == BS_DOMAIN_ROOT)
+        snprintf(buffer, bytes, "the root");
+    else if (d->kind == BS_DOMAIN_PATH)
+        snprintf(buffer, bytes, "path %d of \"%s\"", d->path, graph->routers[d->router].desc->name);
+    else if (d->kind == BS_DOMAIN_PATCHES)
+        snprintf(buffer, bytes, "patches of %d [%s, %s]", d->size, bs_dim_text(graph, d->height, a, sizeof a),
+                 bs_dim_text(graph, d->width, b, sizeof b));
+    else
+        snprintf(buffer, bytes, "%s [%s]", d->kind == BS_DOMAIN_ROWS ? "rows" : "segments", bs_dim_text(graph, d->rows, a, sizeof a));
+    return buffer;
+}
+/* ==== end src/graph/text.c ==================================================================== */
+
+/* ==== begin src/graph/graph.c ================================================================= */
+/* graph/graph.c - building a graph: storage, sticky errors, names, dimensions, domains, nodes.
+ * Relies on graph/graph.h and graph/op.h. Must never plan or touch data. */
+/* #include "graph/graph.h" */
+/* #include "graph/op.h" */
 
 /* ------------------------------------------------------------------------------------------------ storage */
 
@@ -8913,16 +9216,11 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
     return true;
 }
 
-bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int32_t n_in, const void *params)
+bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in, const void *params)
 {
-    const bs_op *op = bs_op_get(op_index);
     BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph || graph->status != BS_OK)
         return NULL;
-    if (!op) {
-        bs_graph_fail(graph, BS_ERROR_GRAPH, "op %d does not exist", op_index);
-        return NULL;
-    }
     const char *name = params ? *(const char *const *)params : NULL;
     graph->adding = op->name;
     graph->adding_name = name ? name : "";
@@ -8939,7 +9237,7 @@ bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int3
 
     bs_node *node = &graph->nodes[graph->n_nodes];
     memset(node, 0, sizeof *node);
-    node->op = op_index;
+    node->op = number;
     node->n_in = n_in;
     node->n_out = infer.n_out;
     node->in = graph->n_operands;
@@ -8962,13 +9260,6 @@ bs_node *bs_graph_add(bs_graph *graph, int32_t op_index, const int32_t *in, int3
     graph->n_cell_nodes += node->domain != 0;
     graph->n_nodes++;
     return node;
-}
-
-bs_value bs_graph_value(bs_graph *graph, int32_t op, const int32_t *in, int32_t n_in, const void *params)
-{
-    const bs_node *node = bs_graph_add(graph, op, in, n_in, params);
-    const bs_value value = {node ? node->first_out : 0};
-    return value;
 }
 
 /* ------------------------------------------------------------------------------------------------- blocks */
@@ -9001,15 +9292,43 @@ void bs_block_end(bs_graph *graph)
     block->end_node = graph->n_nodes;
     graph->current_block = block->parent;
 }
-/* ==== end src/graph.c ========================================================================= */
+/* ==== end src/graph/graph.c =================================================================== */
+
+/* ==== begin src/ops/table.h =================================================================== */
+/* ops/table.h - which ops there are, by number and by name, and what holds for every op.
+ * Relies on graph/op.h. Must never know what any op does. */
+#ifndef BS_OPS_TABLE_H
+#define BS_OPS_TABLE_H
+
+/* #include "graph/op.h" */
+
+int32_t bs_op_count(void);
+const bs_op *bs_op_get(int32_t number); /* NULL: there is none */
+int32_t bs_op_index(const char *name);  /* -1 when unknown */
+
+/* Adds a node (bs_graph_add) of the op of this number. */
+bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in, int32_t n_in, const void *params);
+/* The same by the op itself; and returning output 0 as a handle. */
+bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
+bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
+
+/* Offset of weight `index` in default-prepared memory, and the total for index == count. */
+bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index);
+bs_bytes bs_weight_elements(const bs_weight_spec *spec);
+
+/* Scalar activation, shared by every reference kernel. slope: of this channel, for BS_PRELU. */
+float bs_act_apply(bs_act act, float param, float slope, float x);
+
+#endif
+/* ==== end src/ops/table.h ===================================================================== */
 
 /* ==== begin src/ops/common.h ================================================================== */
 /* ops/common.h - what the shape, halo and cost rules of several ops share.
- * Owns the wording of refusals, and what holds in a patch domain. Relies on op.h. Must never touch data. */
+ * Owns the wording of refusals, and what holds in a patch domain. Relies on graph/op.h. Must never touch data. */
 #ifndef BS_OPS_COMMON_H
 #define BS_OPS_COMMON_H
 
-/* #include "op.h" */
+/* #include "ops/table.h" */
 
 #define BS_FIELDS(array) .fields = array, .n_fields = (int32_t)(sizeof(array) / sizeof *(array))
 
@@ -9062,10 +9381,6 @@ int32_t bs_window_halo(const bs_window *window, int32_t out_margin);
 /* Elements of one row at maximum extents (a cell, in a patch domain), and pixels of an image likewise. */
 double bs_value_work(const bs_graph *graph, int32_t value);
 double bs_value_pixels(const bs_graph *graph, int32_t value);
-
-/* Makes a node of this op. */
-bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
-const bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
 
 /* A weight of an op, for its table of specs. */
 bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
@@ -9332,19 +9647,7 @@ double bs_value_pixels(const bs_graph *graph, int32_t value)
     return value_extent(graph, info, 1) * value_extent(graph, info, 2);
 }
 
-/* ------------------------------------------------------------------------------------------------- builder */
-
-const bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
-{
-    return bs_graph_add(graph, bs_op_index(op->name), in, n_in, params);
-}
-
-bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
-{
-    const bs_node *node = bs_op_build_node(graph, op, in, n_in, params);
-    const bs_value value = {node ? node->first_out : 0};
-    return value;
-}
+/* ------------------------------------------------------------------------------------------------- weights */
 
 bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3)
 {
@@ -9356,11 +9659,11 @@ bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_
 /* ==== begin src/ops/span.h ==================================================================== */
 /* ops/span.h - one loop nest for every op that goes element by element over strided operands.
  * Owns the walk: it sorts axes by the output's strides, merges those that are contiguous in every operand, and calls
- * `inner` on the innermost. Relies on op.h. Must never know what an element means. */
+ * `inner` on the innermost. Relies on graph/op.h. Must never know what an element means. */
 #ifndef BS_OPS_SPAN_H
 #define BS_OPS_SPAN_H
 
-/* #include "op.h" */
+/* #include "ops/table.h" */
 
 #define BS_SPAN_OPERANDS 4
 #define BS_SPAN_AXES     (BS_MAX_RANK + 1) /* axis 0 is the row, axis d + 1 dimension d */
@@ -10400,7 +10703,7 @@ bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
 
 /* ==== begin src/ops/convert.c ================================================================= */
 /* ops/convert.c - between element types, with a scale.
- * Relies on span.h, the storage conversions of dtype.c and kernels/elementwise.h. Must never let codes depend on the
+ * Relies on span.h, the storage conversions of base/dtype.c and kernels/elementwise.h. Must never let codes depend on the
  * tier. Integers to integers at scale 1 stay integers, so that large i32 are exact. */
 /* #include "kernels/elementwise.h" */
 /* #include "ops/common.h" */
@@ -11907,7 +12210,7 @@ bs_value bs_topk(bs_graph *graph, bs_value x, int32_t k, bs_value *indices)
 
 /* ==== begin src/ops/matmul.c ================================================================== */
 /* ops/matmul.c - product of two computed matrices (attention scores and the like).
- * Relies on op.h. Must never let the order of a sum depend on sizes of M or N: it is k = 0, 1, ... for every element,
+ * Relies on graph/op.h. Must never let the order of a sum depend on sizes of M or N: it is k = 0, 1, ... for every element,
  * on every tier, so all tiers agree to the bit where the compiler does not fuse multiply and add. */
 /* #include "ops/common.h" */
 
@@ -12036,7 +12339,7 @@ bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc
 
 /* ==== begin src/ops/pad.c ===================================================================== */
 /* ops/pad.c - a border around an image, of a value or of its edge repeated. Elements of any type.
- * Relies on op.h. Must never be used in a patch domain: cells would move against their frame (convolutions and pooling
+ * Relies on graph/op.h. Must never be used in a patch domain: cells would move against their frame (convolutions and pooling
  * pad at the frame's edge by themselves). */
 /* #include "ops/common.h" */
 
@@ -12506,7 +12809,7 @@ bs_value bs_pixel_unshuffle(bs_graph *graph, bs_value x, int32_t r)
 
 /* ==== begin src/ops/pool2d.c ================================================================== */
 /* ops/pool2d.c - average and maximum over windows, or over everything.
- * Relies on op.h. Must never count what lies outside the frame (unless count_pad says so): windows are clipped by the
+ * Relies on graph/op.h. Must never count what lies outside the frame (unless count_pad says so): windows are clipped by the
  * operand's place in its frame. Global pooling sees the core only, so that every pixel counts once. */
 /* #include "ops/common.h" */
 
@@ -13294,125 +13597,13 @@ bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc)
 }
 /* ==== end src/ops/resize.c ==================================================================== */
 
-/* ==== begin src/ops.c ========================================================================= */
-/* ops.c - the op table: one line an op.
- * Owns the list and what holds for every op. Relies on op.h. Must never know what any op does. */
-/* #include "op.h" */
-
-/* Append only: model files name ops, but the order here is also that of `inspect` and of the tests. */
-#define BS_OP_LIST(X)                                                                                                 \
-    /* structure*.c: lowered by the planner */                                                                        \
-    X(input) X(state) X(state_write) X(output) X(patches) X(assemble) X(rows) X(collect) X(route) X(scatter)          \
-    X(gather) X(route_price) X(route_score)                                                                           \
-    /* ops/: kernels */                                                                                               \
-    X(conv2d)                                                                                                         \
-    X(deconv2d)                                                                                                       \
-    X(linear)                                                                                                         \
-    X(matmul)                                                                                                         \
-    X(pixel_shuffle)                                                                                                  \
-    X(pixel_unshuffle)                                                                                                \
-    X(add)                                                                                                            \
-    X(sub)                                                                                                            \
-    X(mul)                                                                                                            \
-    X(activation)                                                                                                     \
-    X(prelu)                                                                                                          \
-    X(clip)                                                                                                           \
-    X(affine)                                                                                                         \
-    X(convert)                                                                                                        \
-    X(concat)                                                                                                         \
-    X(slice)                                                                                                          \
-    X(reshape)                                                                                                        \
-    X(transpose)                                                                                                      \
-    X(pad)                                                                                                            \
-    X(softmax)                                                                                                        \
-    X(layer_norm)                                                                                                     \
-    X(batch_norm)                                                                                                     \
-    X(pool2d)                                                                                                         \
-    X(resize)                                                                                                         \
-    X(reduce)                                                                                                         \
-    X(argmax)                                                                                                         \
-    X(topk)                                                                                                           \
-    X(gather_rows)                                                                                                    \
-    X(constant)                                                                                                       \
-    X(patch_features)                                                                                                 \
-    /* segments: structure_segment.c, ops/ */                                                                        \
-    X(segments) X(state_append) X(segment_spread) X(segment_reduce) X(attention)                                      \
-    /* streaming: structure_route.c */                                                                                \
-    X(look_ahead)
-
-#define OP_EXTERN(name) extern const bs_op bs_op_##name;
-BS_OP_LIST(OP_EXTERN)
-#undef OP_EXTERN
-
-static const bs_op *const op_table[] = {
-#define OP_ENTRY(name) &bs_op_##name,
-    BS_OP_LIST(OP_ENTRY)
-#undef OP_ENTRY
-};
-#undef BS_OP_LIST
-
-int32_t bs_op_count(void) { return (int32_t)(sizeof op_table / sizeof *op_table); }
-
-const bs_op *bs_op_get(int32_t index) { return index >= 0 && index < bs_op_count() ? op_table[index] : NULL; }
-
-int32_t bs_op_index(const char *name)
-{
-    for (int32_t i = 0; name && i < bs_op_count(); i++)
-        if (strcmp(op_table[i]->name, name) == 0)
-            return i;
-    return -1;
-}
-
-/* ------------------------------------------------------------------------------------------------- weights */
-
-bs_bytes bs_weight_elements(const bs_weight_spec *spec)
-{
-    bs_bytes elements = bs_bytes_of(1);
-    for (int32_t d = 0; d < spec->rank; d++)
-        elements = bs_bytes_times(elements, spec->dim[d]);
-    return elements;
-}
-
-bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index)
-{
-    bs_bytes offset = bs_bytes_of(0);
-    for (int32_t i = 0; i < index; i++) {
-        const bs_bytes bytes = bs_bytes_product(bs_weight_elements(&specs[i]), bs_bytes_of(bs_dtype_bytes(specs[i].dtype)));
-        offset = bs_bytes_add(offset, bs_bytes_align(bytes));
-    }
-    return offset;
-}
-
-/* --------------------------------------------------------------------------------------------- activations */
-
-float bs_act_apply(bs_act act, float param, float slope, float x)
-{
-    switch (act) {
-    case BS_RELU: return x > 0.0f ? x : 0.0f;
-    case BS_LEAKY_RELU: return x > 0.0f ? x : x * (param == 0.0f ? 0.01f : param);
-    case BS_PRELU: return x > 0.0f ? x : x * slope;
-    case BS_SIGMOID: return 1.0f / (1.0f + expf(-x));
-    case BS_TANH: return tanhf(x);
-    case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
-    case BS_SILU: return x / (1.0f + expf(-x));
-    case BS_CLIP: {
-        const float high = param == 0.0f ? 1.0f : param;
-        return x > high ? high : x > 0.0f ? x : 0.0f;
-    }
-    case BS_ACT_NONE:
-    case BS_ACT_COUNT: break;
-    }
-    return x;
-}
-/* ==== end src/ops.c =========================================================================== */
-
-/* ==== begin src/structure.h =================================================================== */
-/* structure.h - the structural ops: where values come from, cells, routers. They have no kernels: the planner
+/* ==== begin src/ops/structure.h =============================================================== */
+/* ops/structure.h - the structural ops: where values come from, cells, routers. They have no kernels: the planner
  * lowers them to moves and decisions. Their parameters, as stored in nodes and model files. */
 #ifndef BS_STRUCTURE_H
 #define BS_STRUCTURE_H
 
-/* #include "op.h" */
+/* #include "ops/table.h" */
 
 extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs_op_patches, bs_op_assemble, bs_op_rows,
     bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_look_ahead, bs_op_segments, bs_op_state_append,
@@ -13452,7 +13643,7 @@ bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
 /* Operand 0 is a state that nothing writes yet; else refuses. */
 bool bs_infer_state(bs_infer *infer);
 
-/* Segments (structure_segment.c). The two below refuse and return false.
+/* Segments (ops/segments.c). The two below refuse and return false.
  * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */
 bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what);
 /* Operand `index` is of a segment domain: which one, or 0 after refusing. */
@@ -13464,13 +13655,13 @@ static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 }
 
 #endif
-/* ==== end src/structure.h ===================================================================== */
+/* ==== end src/ops/structure.h ================================================================= */
 
-/* ==== begin src/structure.c =================================================================== */
-/* structure.c - structural ops: inputs, states, outputs, cells, routers, branches.
- * Owns their builder functions and shape rules. Relies on graph.h. Must never run anything. */
+/* ==== begin src/ops/structure.c =============================================================== */
+/* ops/structure.c - structural ops: inputs, states, outputs, cells, routers, branches.
+ * Owns their builder functions and shape rules. Relies on graph/graph.h. Must never run anything. */
 /* #include "ops/common.h" */
-/* #include "structure.h" */
+/* #include "ops/structure.h" */
 
 /* ------------------------------------------------------------------------------------ inputs and outputs */
 
@@ -13564,7 +13755,7 @@ static bs_value source_add(bs_graph *g, const bs_op *op, const char *name, bs_dt
         const bs_dim_id id = bs_dim_resolve(g, shape.dim[i]);
         p.dim[i] = id < 0 ? 0 : source_dim_encode(g, id);
     }
-    return bs_graph_value(g, bs_op_index(op->name), NULL, 0, &p);
+    return bs_op_build(g, op, NULL, 0, &p);
 }
 
 bs_value bs_input(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape)
@@ -13589,7 +13780,7 @@ const bs_op bs_op_output = {.name = "output", .min_in = 1, .max_in = 1, .flags =
 void bs_output(bs_graph *graph, const char *name, bs_value value)
 {
     const bs_name_params p = {name ? name : ""};
-    bs_graph_add(graph, bs_op_index("output"), &value.id, 1, &p);
+    bs_op_build_node(graph, &bs_op_output, &value.id, 1, &p);
 }
 
 bool bs_same_shape(const bs_value_info *a, const bs_value_info *b)
@@ -13642,7 +13833,7 @@ const bs_op bs_op_state_write = {.name = "state_write", .min_in = 2, .max_in = 2
 void bs_state_write(bs_graph *graph, bs_value state, bs_value value)
 {
     const int32_t in[2] = {state.id, value.id};
-    bs_graph_add(graph, bs_op_index("state_write"), in, 2, NULL);
+    bs_op_build_node(graph, &bs_op_state_write, in, 2, NULL);
 }
 
 /* -------------------------------------------------------------------------------------------------- cells */
@@ -13703,7 +13894,7 @@ bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc
     const int32_t in[2] = {frame.id, p.like};
     const int32_t n_in = p.like ? 2 : 1;
     p.like = 0; /* an operand now */
-    return bs_graph_value(graph, bs_op_index("patches"), in, n_in, &p);
+    return bs_op_build(graph, &bs_op_patches, in, n_in, &p);
 }
 
 static bool assemble_infer(bs_infer *infer)
@@ -13724,7 +13915,7 @@ const bs_op bs_op_assemble = {.name = "assemble", .min_in = 1, .max_in = 1, .fla
 
 bs_value bs_assemble(bs_graph *graph, bs_value cells)
 {
-    return bs_graph_value(graph, bs_op_index("assemble"), &cells.id, 1, NULL);
+    return bs_op_build(graph, &bs_op_assemble, &cells.id, 1, NULL);
 }
 
 static bool rows_infer(bs_infer *infer)
@@ -13759,7 +13950,7 @@ const bs_op bs_op_rows = {.name = "rows", .min_in = 1, .max_in = 2, .flags = BS_
 bs_value bs_rows(bs_graph *graph, bs_value x, bs_value like)
 {
     const int32_t in[2] = {x.id, like.id};
-    return bs_graph_value(graph, bs_op_index("rows"), in, like.id ? 2 : 1, NULL);
+    return bs_op_build(graph, &bs_op_rows, in, like.id ? 2 : 1, NULL);
 }
 
 static bool collect_infer(bs_infer *infer)
@@ -13790,15 +13981,15 @@ const bs_op bs_op_collect = {.name = "collect", .min_in = 1, .max_in = 1, .flags
 
 bs_value bs_collect(bs_graph *graph, bs_value cells)
 {
-    return bs_graph_value(graph, bs_op_index("collect"), &cells.id, 1, NULL);
+    return bs_op_build(graph, &bs_op_collect, &cells.id, 1, NULL);
 }
-/* ==== end src/structure.c ===================================================================== */
+/* ==== end src/ops/structure.c ================================================================= */
 
-/* ==== begin src/structure_route.c ============================================================= */
-/* structure_route.c - routers, scatter, gather: builder functions and shape rules.
- * Relies on structure.h. Must never decide anything itself: that is route.c, when a session runs. */
+/* ==== begin src/ops/routers.c ================================================================= */
+/* ops/routers.c - routers, scatter, gather: builder functions and shape rules.
+ * Relies on ops/structure.h. Must never decide anything itself: that is run/route.c, when a session runs. */
 /* #include "ops/common.h" */
-/* #include "structure.h" */
+/* #include "ops/structure.h" */
 
 typedef struct bs_protocol_rule {
     const char *name;
@@ -13933,7 +14124,7 @@ const bs_op bs_op_route = {.name = "route", .min_in = 1, .max_in = 2, .flags = B
 bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc)
 {
     const int32_t in[2] = {score.id, knob.id};
-    const bs_node *node = bs_graph_add(graph, bs_op_index("route"), in, knob.id ? 2 : 1, desc); /* NULL: refused, it has no name */
+    const bs_node *node = bs_op_build_node(graph, &bs_op_route, in, knob.id ? 2 : 1, desc); /* NULL: refused, it has no name */
     const bs_router router = {node ? node->router : 0};
     return router;
 }
@@ -13987,7 +14178,7 @@ const bs_op bs_op_scatter = {.name = "scatter", .min_in = 1, .max_in = 1, .flags
 bs_value bs_scatter(bs_graph *graph, bs_router router, int32_t path, bs_value x)
 {
     const bs_router_params p = {"", router.id, path};
-    return bs_graph_value(graph, bs_op_index("scatter"), &x.id, 1, &p);
+    return bs_op_build(graph, &bs_op_scatter, &x.id, 1, &p);
 }
 
 bs_value bs_branch(bs_graph *graph, bs_router router, int32_t path, const char *name, bs_value x, bs_block_function function, void *user)
@@ -14038,7 +14229,7 @@ const bs_op bs_op_route_score = {.name = "route_score", .min_in = 1, .max_in = 1
 bs_value bs_route_price(bs_graph *graph, bs_router router)
 {
     const bs_router_params p = {"", router.id, 0};
-    return bs_graph_value(graph, bs_op_index("route_price"), NULL, 0, &p);
+    return bs_op_build(graph, &bs_op_route_price, NULL, 0, &p);
 }
 
 bs_value bs_route_score(bs_graph *graph, bs_router router)
@@ -14048,7 +14239,7 @@ bs_value bs_route_score(bs_graph *graph, bs_router router)
     if (!router_exists(graph, "route_score", router))
         return failed;
     const int32_t score = graph->routers[router.id].score;
-    return bs_graph_value(graph, bs_op_index("route_score"), &score, 1, &p);
+    return bs_op_build(graph, &bs_op_route_score, &score, 1, &p);
 }
 
 /* The router is looked up when a plan is made: it is yet to be built. */
@@ -14071,7 +14262,7 @@ const bs_op bs_op_look_ahead = {.name = "look_ahead", .min_in = 1, .max_in = 1, 
 void bs_look_ahead(bs_graph *graph, bs_value score, const char *router)
 {
     const bs_name_params p = {router ? router : ""};
-    bs_graph_add(graph, bs_op_index("look_ahead"), &score.id, 1, &p);
+    bs_op_build_node(graph, &bs_op_look_ahead, &score.id, 1, &p);
 }
 
 /* ------------------------------------------------------------------------------------------------- gather */
@@ -14163,17 +14354,17 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
     if (in)
         in[paths] = residual.id;
     const bs_gather_params p = {desc && desc->name ? desc->name : "", router.id, desc ? desc->mode : BS_GATHER_PLACE};
-    return bs_graph_value(graph, bs_op_index("gather"), in, paths + 1, &p);
+    return bs_op_build(graph, &bs_op_gather, in, paths + 1, &p);
 }
-/* ==== end src/structure_route.c =============================================================== */
+/* ==== end src/ops/routers.c =================================================================== */
 
-/* ==== begin src/structure_segment.c =========================================================== */
-/* structure_segment.c - rows grouped in segments, and caches that segments are appended to: builder functions and shape
+/* ==== begin src/ops/segments.c ================================================================ */
+/* ops/segments.c - rows grouped in segments, and caches that segments are appended to: builder functions and shape
  * rules.
  * Owns what holds for every op on segments: whose input says how rows are grouped, and that two values agree on it.
- * Relies on structure.h. Must never read lengths: they are data of a run (segment.c). */
+ * Relies on ops/structure.h. Must never read lengths: they are data of a run (run/segments.c). */
 /* #include "ops/common.h" */
-/* #include "structure.h" */
+/* #include "ops/structure.h" */
 
 /* ---------------------------------------------------------------------------------------------- what is shared */
 
@@ -14228,7 +14419,7 @@ const bs_op bs_op_segments = {.name = "segments", .min_in = 2, .max_in = 2, .fla
 bs_value bs_segments(bs_graph *graph, bs_value x, bs_value lengths)
 {
     const int32_t in[2] = {x.id, lengths.id};
-    return bs_graph_value(graph, bs_op_index("segments"), in, 2, NULL);
+    return bs_op_build(graph, &bs_op_segments, in, 2, NULL);
 }
 
 /* ------------------------------------------------------------------------------------------------ state_append */
@@ -14264,17 +14455,17 @@ const bs_op bs_op_state_append = {.name = "state_append", .min_in = 3, .max_in =
 void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value past)
 {
     const int32_t in[3] = {state.id, value.id, past.id};
-    bs_graph_add(graph, bs_op_index("state_append"), in, 3, NULL);
+    bs_op_build_node(graph, &bs_op_state_append, in, 3, NULL);
 }
-/* ==== end src/structure_segment.c ============================================================= */
+/* ==== end src/ops/segments.c ================================================================== */
 
 /* ==== begin src/ops/segment_rows.c ============================================================ */
 /* ops/segment_rows.c - between segments and their rows: one row a segment spread over its rows, rows reduced to one.
- * Relies on span.h and structure.h. Must never look beyond the offsets of the call. Sums go from the first row of a
+ * Relies on span.h and ops/structure.h. Must never look beyond the offsets of the call. Sums go from the first row of a
  * segment to its last. One code for every tier. */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
-/* #include "structure.h" */
+/* #include "ops/structure.h" */
 
 /* Row `index` of a root operand [n, ...], as an operand of a cell's shape. */
 static bs_operand segment_row(const bs_operand *root, int32_t index, const bs_operand *cell)
@@ -14482,10 +14673,10 @@ bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_
 /* ops/attention.c - causal attention of the rows of a segment, behind a cache of earlier ones.
  * A task is one row and one head. Keys are visited from the oldest position to the row's own, wherever they lie, so
  * that a sequence in one run or token by token gives the same bits.
- * Relies on structure.h. Must never trust a position: offsets and past come checked (segment.c), and the ring is
+ * Relies on ops/structure.h. Must never trust a position: offsets and past come checked (run/segments.c), and the ring is
  * addressed modulo its window. One code for every tier. */
 /* #include "ops/common.h" */
-/* #include "structure.h" */
+/* #include "ops/structure.h" */
 
 enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_PAST_K, ATTENTION_PAST_V, ATTENTION_PAST };
 
@@ -14698,71 +14889,146 @@ bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_va
 }
 /* ==== end src/ops/attention.c ================================================================= */
 
-/* ==== begin src/describe.c ==================================================================== */
-/* describe.c - dimensions, shapes and domains for messages; nodes and ops in one line each, for people and for `inspect`.
- * Relies on graph.h, op.h and structure.h. Must never print. */
-/* #include "structure.h" */
+/* ==== begin src/ops/table.c =================================================================== */
+/* ops/table.c - the op table: one line an op.
+ * Owns the list and what holds for every op. Relies on ops/table.h. Must never know what any op does. */
+/* #include "ops/table.h" */
 
-/* "2H<=4320", "(H+1)/2<=540"; of a derivation's derivation only the last step. */
-static void derived_text(const bs_graph *g, const bs_dim_info *dim, char *buffer, size_t bytes)
+/* Append only: model files name ops, but the order here is also that of `inspect` and of the tests. */
+#define BS_OP_LIST(X)                                                                                                 \
+    /* structure.c, routers.c: lowered by the planner */                                                                        \
+    X(input) X(state) X(state_write) X(output) X(patches) X(assemble) X(rows) X(collect) X(route) X(scatter)          \
+    X(gather) X(route_price) X(route_score)                                                                           \
+    /* ops/: kernels */                                                                                               \
+    X(conv2d)                                                                                                         \
+    X(deconv2d)                                                                                                       \
+    X(linear)                                                                                                         \
+    X(matmul)                                                                                                         \
+    X(pixel_shuffle)                                                                                                  \
+    X(pixel_unshuffle)                                                                                                \
+    X(add)                                                                                                            \
+    X(sub)                                                                                                            \
+    X(mul)                                                                                                            \
+    X(activation)                                                                                                     \
+    X(prelu)                                                                                                          \
+    X(clip)                                                                                                           \
+    X(affine)                                                                                                         \
+    X(convert)                                                                                                        \
+    X(concat)                                                                                                         \
+    X(slice)                                                                                                          \
+    X(reshape)                                                                                                        \
+    X(transpose)                                                                                                      \
+    X(pad)                                                                                                            \
+    X(softmax)                                                                                                        \
+    X(layer_norm)                                                                                                     \
+    X(batch_norm)                                                                                                     \
+    X(pool2d)                                                                                                         \
+    X(resize)                                                                                                         \
+    X(reduce)                                                                                                         \
+    X(argmax)                                                                                                         \
+    X(topk)                                                                                                           \
+    X(gather_rows)                                                                                                    \
+    X(constant)                                                                                                       \
+    X(patch_features)                                                                                                 \
+    /* segments: segments.c and files of their own */                                                                        \
+    X(segments) X(state_append) X(segment_spread) X(segment_reduce) X(attention)                                      \
+    /* streaming: routers.c */                                                                                \
+    X(look_ahead)
+
+#define OP_EXTERN(name) extern const bs_op bs_op_##name;
+BS_OP_LIST(OP_EXTERN)
+#undef OP_EXTERN
+
+static const bs_op *const op_table[] = {
+#define OP_ENTRY(name) &bs_op_##name,
+    BS_OP_LIST(OP_ENTRY)
+#undef OP_ENTRY
+};
+#undef BS_OP_LIST
+
+int32_t bs_op_count(void) { return (int32_t)(sizeof op_table / sizeof *op_table); }
+
+const bs_op *bs_op_get(int32_t index) { return index >= 0 && index < bs_op_count() ? op_table[index] : NULL; }
+
+int32_t bs_op_index(const char *name)
 {
-    const bs_dim_info *parent = &g->dims[dim->parent];
-    const char *name = parent->kind == BS_DIM_SYMBOL && g->text[parent->name] ? g->text + parent->name : "n";
-    const long long mul = (long long)dim->mul, add = (long long)dim->add, div = (long long)dim->div, maximum = (long long)dim->maximum;
-    char factor[24] = "";
-    if (mul != 1)
-        snprintf(factor, sizeof factor, "%lld", mul);
-    if (add == 0 && div == 1)
-        snprintf(buffer, bytes, "%s%s<=%lld", factor, name, maximum);
-    else if (div == 1)
-        snprintf(buffer, bytes, "%s%s%+lld<=%lld", factor, name, add, maximum);
-    else
-        snprintf(buffer, bytes, "(%s%s%+lld)/%lld<=%lld", factor, name, add, div, maximum);
+    for (int32_t i = 0; name && i < bs_op_count(); i++)
+        if (strcmp(op_table[i]->name, name) == 0)
+            return i;
+    return -1;
 }
 
-const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes)
+/* ------------------------------------------------------------------------------------------------- building */
+
+bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in, int32_t n_in, const void *params)
 {
-    const bs_dim_info *dim = &graph->dims[d];
-    const long long maximum = (long long)dim->maximum;
-    if (dim->kind == BS_DIM_CONST)
-        snprintf(buffer, bytes, "%lld", maximum);
-    else if (dim->kind == BS_DIM_SYMBOL)
-        snprintf(buffer, bytes, "%s<=%lld", graph->text[dim->name] ? graph->text + dim->name : "n", maximum);
-    else
-        derived_text(graph, dim, buffer, bytes);
-    return buffer;
+    const bs_op *op = bs_op_get(number);
+    if (op)
+        return bs_graph_add(graph, op, number, in, n_in, params);
+    if (graph)
+        bs_graph_fail(graph, BS_ERROR_GRAPH, "op %d does not exist", number);
+    return NULL;
 }
 
-const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, char *buffer, size_t bytes)
+bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
 {
-    size_t used = 0;
-    buffer[0] = 0;
-    for (int32_t i = 0; i < value->rank && used + 1 < bytes; i++) {
-        char dim[64];
-        const int n = snprintf(buffer + used, bytes - used, "%s%s", i ? ", " : "[",
-                               bs_dim_text(graph, value->dims[i], dim, sizeof dim));
-        used += (size_t)n;
+    return bs_graph_add(graph, op, bs_op_index(op->name), in, n_in, params);
+}
+
+bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
+{
+    const bs_node *node = bs_op_build_node(graph, op, in, n_in, params);
+    const bs_value value = {node ? node->first_out : 0};
+    return value;
+}
+
+/* ------------------------------------------------------------------------------------------------- weights */
+
+bs_bytes bs_weight_elements(const bs_weight_spec *spec)
+{
+    bs_bytes elements = bs_bytes_of(1);
+    for (int32_t d = 0; d < spec->rank; d++)
+        elements = bs_bytes_times(elements, spec->dim[d]);
+    return elements;
+}
+
+bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index)
+{
+    bs_bytes offset = bs_bytes_of(0);
+    for (int32_t i = 0; i < index; i++) {
+        const bs_bytes bytes = bs_bytes_product(bs_weight_elements(&specs[i]), bs_bytes_of(bs_dtype_bytes(specs[i].dtype)));
+        offset = bs_bytes_add(offset, bs_bytes_align(bytes));
     }
-    if (used + 2 <= bytes)
-        snprintf(buffer + used, bytes - used, value->rank ? "]" : "[]");
-    return buffer;
+    return offset;
 }
 
-const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, size_t bytes)
+/* --------------------------------------------------------------------------------------------- activations */
+
+float bs_act_apply(bs_act act, float param, float slope, float x)
 {
-    const bs_domain *d = &graph->domains[domain];
-    char a[40], b[40];
-    if (d->kind == BS_DOMAIN_ROOT)
-        snprintf(buffer, bytes, "the root");
-    else if (d->kind == BS_DOMAIN_PATH)
-        snprintf(buffer, bytes, "path %d of \"%s\"", d->path, graph->routers[d->router].desc->name);
-    else if (d->kind == BS_DOMAIN_PATCHES)
-        snprintf(buffer, bytes, "patches of %d [%s, %s]", d->size, bs_dim_text(graph, d->height, a, sizeof a),
-                 bs_dim_text(graph, d->width, b, sizeof b));
-    else
-        snprintf(buffer, bytes, "%s [%s]", d->kind == BS_DOMAIN_ROWS ? "rows" : "segments", bs_dim_text(graph, d->rows, a, sizeof a));
-    return buffer;
+    switch (act) {
+    case BS_RELU: return x > 0.0f ? x : 0.0f;
+    case BS_LEAKY_RELU: return x > 0.0f ? x : x * (param == 0.0f ? 0.01f : param);
+    case BS_PRELU: return x > 0.0f ? x : x * slope;
+    case BS_SIGMOID: return 1.0f / (1.0f + expf(-x));
+    case BS_TANH: return tanhf(x);
+    case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
+    case BS_SILU: return x / (1.0f + expf(-x));
+    case BS_CLIP: {
+        const float high = param == 0.0f ? 1.0f : param;
+        return x > high ? high : x > 0.0f ? x : 0.0f;
+    }
+    case BS_ACT_NONE:
+    case BS_ACT_COUNT: break;
+    }
+    return x;
 }
+/* ==== end src/ops/table.c ===================================================================== */
+
+/* ==== begin src/ops/describe.c ================================================================ */
+/* ops/describe.c - nodes and ops in one line each, for people and for `inspect`.
+ * Relies on ops/structure.h. Must never print. */
+/* #include "ops/structure.h" */
 
 /* Text that is cut where the buffer ends, while its true length goes on being counted. */
 typedef struct describe_text {
@@ -14923,15 +15189,15 @@ size_t bs_op_describe(int32_t index, char *text, size_t bytes)
         describe_put(&t, " %s%s", op->fields[i].name, op->fields[i].kind == 'f' ? "~" : "");
     return t.used;
 }
-/* ==== end src/describe.c ====================================================================== */
+/* ==== end src/ops/describe.c ================================================================== */
 
-/* ==== begin src/ports.c ======================================================================= */
-/* ports.c: what a graph is to whoever uses it: inputs and outputs, and what its routers decide on, by name.
+/* ==== begin src/ops/ports.c =================================================================== */
+/* ops/ports.c: what a graph is to whoever uses it: inputs and outputs, and what its routers decide on, by name.
  *
- * Owns: the answers. Relies on: graph.h, structure.h. Must never: need a plan or a session: a model that does not fit is refused
+ * Owns: the answers. Relies on: graph/graph.h, ops/structure.h. Must never: need a plan or a session: a model that does not fit is refused
  * before memory is taken for it. */
-/* #include "graph.h" */
-/* #include "structure.h" */
+/* #include "graph/graph.h" */
+/* #include "ops/structure.h" */
 
 #include <string.h>
 
@@ -14972,16 +15238,16 @@ bs_status bs_graph_router_get(const bs_graph *graph, const char *name, bs_router
     }
     return BS_ERROR_ARGUMENT;
 }
-/* ==== end src/ports.c ========================================================================= */
+/* ==== end src/ops/ports.c ===================================================================== */
 
-/* ==== begin src/weights.h ===================================================================== */
-/* weights.h - from a weight source to the canonical tensor that an op asked for.
+/* ==== begin src/ops/weights.h ================================================================= */
+/* ops/weights.h - from a weight source to the canonical tensor that an op asked for.
  * Owns the checks between what a source offers and what an op declares, and the widening of storage types.
- * Relies on base.h and op.h (bs_weight_spec). Must never know files, and never trust a source's shapes. */
+ * Relies on base/base.h and graph/op.h (bs_weight_spec). Must never know files, and never trust a source's shapes. */
 #ifndef BS_WEIGHTS_H
 #define BS_WEIGHTS_H
 
-/* #include "op.h" */
+/* #include "ops/table.h" */
 
 /* Bytes of the tensor as the op wants it (spec->dtype). UINT64_MAX when they cannot be counted. */
 bs_bytes bs_weight_spec_bytes(const bs_weight_spec *spec);
@@ -15012,12 +15278,12 @@ void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes el
 void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors, void *prepared);
 
 #endif
-/* ==== end src/weights.h ======================================================================= */
+/* ==== end src/ops/weights.h =================================================================== */
 
-/* ==== begin src/weights.c ===================================================================== */
-/* weights.c - checks and conversions between weight sources and ops; the source over a caller's table.
- * Relies on weights.h. Must never trust a source's shapes, nor allocate. */
-/* #include "weights.h" */
+/* ==== begin src/ops/weights.c ================================================================= */
+/* ops/weights.c - checks and conversions between weight sources and ops; the source over a caller's table.
+ * Relies on ops/weights.h. Must never trust a source's shapes, nor allocate. */
+/* #include "ops/weights.h" */
 /* #include "kernels/arrange.h" */
 
 static bs_bytes bytes_as(const bs_weight_spec *spec, bs_dtype dtype)
@@ -15204,777 +15470,3693 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table)
     const bs_weights none = {.user = NULL};
     return table ? weights : none;
 }
-/* ==== end src/weights.c ======================================================================= */
+/* ==== end src/ops/weights.c =================================================================== */
 
-/* ==== begin src/cursor.h ====================================================================== */
-/* cursor.h - bytes of a file, wherever it is, read forward and never beyond an end.
- * Owns sources, cursors, and hashes of names. Relies on base.h. Must never know what the bytes mean. */
-#ifndef BS_CURSOR_H
-#define BS_CURSOR_H
+/* ==== begin src/plan/plan.h =================================================================== */
+/* plan/plan.h - what planning makes of a graph: where every value lives, and one fixed list of instructions.
+ * Owns the plan's data structures. Relies on graph/graph.h and graph/op.h. Must never hold anything that changes in a run. */
+#ifndef BS_PLAN_H
+#define BS_PLAN_H
 
-/* #include "base.h" */
+/* #include "ops/table.h" */
 
-/* Bytes 0 .. size-1, in memory or behind a reader. */
-typedef struct bs_source {
-    const uint8_t *memory; /* NULL: ask the reader */
-    bs_reader reader;
-    bs_bytes size;
-} bs_source;
+typedef enum bs_place {
+    BS_PLACE_NONE,      /* not needed by any output: never computed */
+    BS_PLACE_INPUT,     /* the caller's buffer of input `source` */
+    BS_PLACE_OUTPUT,    /* the caller's buffer of output `source` */
+    BS_PLACE_STATE,     /* the state made by node `source` */
+    BS_PLACE_TRANSIENT, /* rows in the transient arena */
+    BS_PLACE_SCRATCH,   /* rows of the tile in a thread's scratch */
+    BS_PLACE_WEIGHT,    /* a constant: prepared memory of its node */
+    BS_PLACE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */
+    BS_PLACE_FRAME      /* a gather that goes straight to its place in the assembled root value `source` */
+} bs_place;
 
-/* All of the bytes or a failure: BS_ERROR_FORMAT beyond the end, BS_ERROR_IO when the reader gives less. */
-bs_status bs_source_read(const bs_source *source, bs_bytes offset, void *buffer, bs_bytes bytes);
+typedef struct bs_value_plan {
+    bs_place place;
+    int32_t source;
+    int32_t margin;       /* storage around a cell's core, in samples, rank 3 only */
+    int32_t slab;         /* transient: values of one slab share its bytes (the paths of a router, packed) */
+    int32_t first, last;  /* time of definition and of last use, in its list (transient: global; scratch: the part's) */
+    int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
+    bool narrow;          /* f32 that a device keeps in f16 */
+    bool is_past;         /* something reads it as the number of tokens that caches hold */
+    bs_bytes offset;
+    bs_bytes row_bytes;
+    int64_t rows;         /* that the storage holds */
+} bs_value_plan;
 
-#define BS_CURSOR_BYTES 256 /* read ahead: metadata of large models is megabytes */
+typedef enum bs_instr_kind {
+    BS_INSTR_OP,     /* run a node's kernel */
+    BS_INSTR_LOAD,   /* materialise value `value` from its source into rows of its own */
+    BS_INSTR_STORE,  /* rows of `value` to their place in `target` (gather, assemble, collect, output, state) */
+    BS_INSTR_FILL,   /* gather `target`: the rows that no path gives, from its residual `value` or zero;
+                        collect `target`: the rows beyond the last patch, zero */
+    BS_INSTR_REDUCE, /* gather `target` from packed rows of every path */
+    BS_INSTR_ROUTE,
+    BS_INSTR_LOOK_AHEAD, /* what a later router will probably decide; the node plan's `algorithm` is its number */
+    BS_INSTR_REGION  /* the parts of region `node`, tile by tile, in one parallel step */
+} bs_instr_kind;
 
-/* What a read failed of, when it was not the storage. */
-typedef enum bs_cursor_fault { BS_FAULT_END, BS_FAULT_LONG, BS_FAULT_ASCII } bs_cursor_fault;
+typedef struct bs_instr {
+    bs_instr_kind kind;
+    int32_t node;
+    int32_t value, target;
+    int32_t domain; /* whose rows it works on */
+    int32_t region, part; /* while planning: region -1 = top level */
+    int32_t time; /* BS_TIME_END or later: when all else is done */
+    int32_t stage; /* top level: whose units it needs; -1 none */
+} bs_instr;
 
-/* Reads on from `at` and never beyond `end`. Failure is sticky: after it, numbers read as 0. */
-typedef struct bs_cursor {
-    const bs_source *source;
-    bs_bytes at, end;
-    bs_status status;
-    bs_cursor_fault fault;
-    bs_bytes wanted, most; /* bytes that the read that failed asked for; a text's limit */
-    bs_bytes window_at, window_end; /* what of the source is there */
-    uint8_t window[BS_CURSOR_BYTES];
-} bs_cursor;
+/* Straight-line instructions for tiles of one domain. */
+typedef struct bs_part {
+    int32_t region;
+    int32_t domain;
+    int32_t router, path; /* 0, -1 when the part is not one path of a router */
+    int32_t first, count; /* instructions */
+    int32_t unit;         /* whose weights it needs; 0 none */
+    int32_t place;        /* in region_parts */
+    bs_bytes scratch_bytes;
+    double flops; /* a row, for the order in which tiles start */
+} bs_part;
 
-/* at <= end <= the source's size */
-void bs_cursor_init(bs_cursor *cursor, const bs_source *source, bs_bytes at, bs_bytes end);
-bool bs_cursor_take(bs_cursor *cursor, void *target, bs_bytes bytes);
-bool bs_cursor_skip(bs_cursor *cursor, bs_bytes bytes);
-uint32_t bs_cursor_u32(bs_cursor *cursor);
-uint64_t bs_cursor_u64(bs_cursor *cursor);
-static inline int32_t bs_cursor_i32(bs_cursor *cursor) { return (int32_t)bs_cursor_u32(cursor); }
-static inline int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_cursor_u64(cursor); }
-/* A string of at most bytes-1 printable ASCII characters, ended by NUL; anything else is BS_ERROR_FORMAT. */
-bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
-/* Says why this cursor failed, of `what`. */
-bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what);
-static inline bs_bytes bs_cursor_left(const bs_cursor *cursor) { return bs_bytes_sub(cursor->end, cursor->at); }
+typedef struct bs_domain_plan {
+    int32_t order;     /* BS_ORDER_BREADTH or _DEPTH, of top-level domains */
+    int32_t tile_rows; /* depth */
+    int32_t size;      /* patches: cell size, desc.patch_size applied */
+    int64_t max_rows;
+    bool live; /* something that is needed works on its rows */
+    bool images, streams; /* top level: it holds images; routed blocks whose weights come and go */
+    bool whole; /* top level: a decision below it needs all of its rows */
+    bool mixed; /* depth, but wide values at top level: a device's tiles would not fit in its shared memory */
+} bs_domain_plan;
 
-/* ------------------------------------------------------------------------------------------------- hashes */
+typedef struct bs_router_plan {
+    int32_t forced; /* path + 1, or 0 */
+    bool live;
+    bool in_tile;   /* decided tile by tile, inside a region */
+    int64_t rows;   /* a decision's maximum */
+} bs_router_plan;
 
-/* FNV-1a over a name, 64 bits. */
-uint64_t bs_name_hash(const char *name, size_t bytes);
-/* Sorts; false when two are equal: *twice is one of them. Two names of one hash count as duplicates: a file that contrives such a pair only
- * hurts itself. */
-bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice);
+/* Weights that are loaded at once (numbered from 1; 0: what is resident). */
+typedef struct bs_plan_unit {
+    int32_t block;  /* the outermost; names it */
+    int32_t domain; /* PATH: the outermost path whose nodes they are; else 0 */
+    int32_t n_nodes, n_tensors;
+    bs_bytes prepared_bytes;
+} bs_plan_unit;
+
+#define BS_TIME_END (INT32_MAX / 2)
+#define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
+#define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many */
+
+/* The parts of a region: region_parts[first .. first + count), the most expensive first, equal ones as they were made: a long tile
+ * that starts last is what a thread waits for. */
+typedef struct bs_region {
+    int32_t domain; /* in whose tiles it runs */
+    int32_t first, count;
+} bs_region;
+
+struct bs_plan {
+    uint32_t mark;
+    const bs_graph *graph;
+    bs_plan_desc desc;
+    bs_tier tier;
+    int32_t threads;
+    int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
+    int32_t max_instrs;
+    int32_t most_parts;       /* of a region */
+    int32_t most_stage_units; /* of a stage */
+    int32_t last_route;       /* at top level: the last instruction that decides; -1 none */
+    bs_bytes transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
+    bs_bytes kernel_scratch_bytes, kernel_scratch_offset;
+    bs_bytes shared_bytes;    /* a device: what a tile's rows may take */
+    bool *node_live;          /* [nodes] */
+    bs_node_plan *nodes;      /* [nodes] */
+    bs_value_plan *values;    /* [values] */
+    bs_instr *instrs;
+    bs_part *parts;           /* [max_parts] */
+    int32_t *region_parts;    /* [max_parts] */
+    bs_region *regions;       /* [max_regions] */
+    bs_domain_plan *domains;  /* [domains] */
+    bs_router_plan *routers;  /* [routers] */
+    /* streaming; n_units = 1 and nothing else when everything is resident */
+    int32_t n_units, n_stages, n_stage_units;
+    bs_plan_unit *units;      /* [n_units], [0] unused */
+    bs_trace_stage *stages;   /* [n_stages] */
+    int32_t *stage_units;     /* [n_stage_units], of stages, from 0 as the stream counts */
+    bs_bytes slot_bytes, all_unit_bytes, largest_unit_bytes;
+    bs_bytes chunk_bytes, lane_bytes; /* of one lane's staging */
+    int32_t lanes;
+};
+
+/* The stages, in order (plan_*.c). Each returns false after recording an error. */
+bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
+void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
+bool bs_plan_share(bs_plan *plan, void *workspace, bs_error *error); /* which nodes have the same weights */
+void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together (plan/units.c) */
+void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions */
+bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error); /* steps that need units; sizes of slots and staging */
+bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
+/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
+ * tiles all the same, which then lie in the device's memory. */
+int32_t bs_plan_too_large(const bs_plan *plan);
+/* Whether a node's rows, in or out, are too wide to share a tile with others (mixed domains). */
+bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
+/* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
+void bs_plan_make_fit(bs_plan *plan, int32_t top);
+/* Instructions there can be: of a gather one for each of its operands, else two at most; what works in tiles has one, and so
+ * leaves room for that of its region. */
+static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_nodes + g->n_operands; }
+
+/* A node of cells begins one part at most, and so it does with regions. */
+static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_nodes; }
+
+/* Bytes of their workspaces, only while planning. Every pass has it to itself. */
+bs_bytes bs_plan_live_workspace(const bs_graph *graph);
+bs_bytes bs_plan_fuse_workspace(const bs_graph *graph);
+bs_bytes bs_plan_share_workspace(const bs_graph *graph);
+bs_bytes bs_plan_units_workspace(const bs_graph *graph);
+bs_bytes bs_plan_lower_workspace(const bs_graph *graph);
+bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
+bs_bytes bs_plan_memory_workspace(const bs_graph *graph);
+
+/* Something that takes `bytes` from the time `first` to the time `last`, both included, at `offset`. */
+typedef struct bs_life {
+    bs_bytes bytes, offset;
+    int32_t first, last;
+} bs_life;
+/* Gives lives their offsets, so that none shares bytes with another that is alive at the same time, and returns the bytes of
+ * the whole. workspace: bs_place_workspace(count) bytes. (plan/lifetimes.c; tested by brute force.) */
+bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace);
+bs_bytes bs_place_workspace(int32_t count);
+
+/* Helpers of several stages. */
+static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
+/* The type in which the plan's own rows of a value are stored. */
+static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
+{
+    return plan->values[value].narrow ? BS_F16 : plan->graph->values[value].dtype;
+}
+static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
+/* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known (plan/share.c). */
+void bs_plan_find_owner(bs_plan *plan, int32_t node);
+/* What a node's op declares: fills specs [BS_MAX_WEIGHTS], returns their number. */
+int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
+/* Whether a run reads the node's weights: a router that is decided ahead needs no table of its own. */
+bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
+/* Whether a needed node has weights that come and go. */
+bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
+/* Bytes of a node's weights as its op declares them. */
+bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
+/* The operands a node has in this plan: its own, or those of the chain it ends. */
+const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
+bs_status bs_fusion_run(const bs_call *call);
+const char *bs_fusion_name(int32_t fusion);
+/* Gives all domains the orders of their top-level ones; says where routers decide. */
+void bs_plan_spread_orders(bs_plan *plan);
+/* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
+int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
+/* Whether operand `index` of a gather (a path's value, or the residual) can be asked for. */
+bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index);
+/* The core of a cell of this value at most, [h, w]. */
+void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
 
 #endif
-/* ==== end src/cursor.h ======================================================================== */
+/* ==== end src/plan/plan.h ===================================================================== */
 
-/* ==== begin src/cursor.c ====================================================================== */
-/* cursor.c - sources of bytes, cursors over them, the check on doubled names.
- * Relies on cursor.h. Must never read beyond a cursor's end, recurse, or allocate. */
-/* #include "cursor.h" */
+/* ==== begin src/plan/rows.h =================================================================== */
+/* plan/rows.h - which rows a domain has in a run, and what routers decided.
+ * Relies on brainstorm.h. Must never know who computes them: the CPU's tiles and a device's blocks see the same. */
+#ifndef BS_ROWS_H
+#define BS_ROWS_H
 
-/* ------------------------------------------------------------------------------------------------ sources */
+/* #include "brainstorm.h" */
 
-bs_status bs_source_read(const bs_source *source, bs_bytes offset, void *buffer, bs_bytes bytes)
-{
-    const bs_bytes end = bs_bytes_add(offset, bytes);
-    size_t size = 0;
-    if (!bs_bytes_known(end) || bs_bytes_less(source->size, end))
-        return BS_ERROR_FORMAT;
-    if (!bs_bytes_any(bytes))
-        return BS_OK;
-    if (!bs_bytes_fit(bytes, SIZE_MAX, &size))
-        return BS_ERROR_IO;
-    if (source->memory) {
-        memcpy(buffer, bs_bytes_read_at(source->memory, offset), size);
-        return BS_OK;
-    }
-    const int64_t got = source->reader.read(source->reader.user, bs_bytes_figure(offset), buffer, size);
-    return got >= 0 && (uint64_t)got == size ? BS_OK : BS_ERROR_IO;
-}
+/* What a router decided for the rows it saw (all of them, or those of one tile). */
+typedef struct bs_decision_data {
+    int32_t rows, paths, per_row; /* per_row: most paths a cell */
+    int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
+    float *gates;      /* [rows * per_row] */
+    int32_t *counts;   /* [paths] */
+    int32_t *offsets;  /* [paths + 1] */
+    int32_t *ids;      /* [rows * per_row] parent row of every packed row; ascending within a path */
+    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none */
+    int64_t dropped;
+} bs_decision_data;
 
-/* ------------------------------------------------------------------------------------------------ cursors */
+/* Rows of a domain as a context sees them. `first` is added to reach storage that holds all rows. */
+typedef struct bs_rows_state {
+    int32_t count;
+    int32_t first;
+    const int32_t *ids; /* PATH: parent row of each, in the parent's numbering of the same context */
+} bs_rows_state;
 
-void bs_cursor_init(bs_cursor *cursor, const bs_source *source, bs_bytes at, bs_bytes end)
-{
-    memset(cursor, 0, sizeof *cursor);
-    cursor->source = source;
-    cursor->at = at;
-    cursor->end = end;
-}
+typedef struct bs_route_callback {
+    bs_route_function function;
+    void *user;
+} bs_route_callback;
 
-/* The first failure: all reads look at the status before. */
-static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, bs_bytes wanted)
-{
-    c->status = status;
-    c->fault = fault;
-    c->wanted = wanted;
-}
+#endif
+/* ==== end src/plan/rows.h ===================================================================== */
 
-bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what)
-{
-    const unsigned long long at = bs_bytes_figure(cursor->at), wanted = bs_bytes_figure(cursor->wanted);
-    if (cursor->status == BS_ERROR_IO)
-        return bs_fail(error, BS_ERROR_IO, "%s: reading %llu bytes at byte %llu failed", what, wanted, at);
-    if (cursor->fault == BS_FAULT_LONG)
-        return bs_fail(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted, (unsigned long long)bs_bytes_figure(cursor->most));
-    if (cursor->fault == BS_FAULT_ASCII)
-        return bs_fail(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what, (unsigned long long)bs_bytes_figure(bs_bytes_sub(cursor->at, cursor->wanted)));
-    return bs_fail(error, BS_ERROR_FORMAT, "%s: %llu bytes needed at byte %llu, %llu left", what, wanted, at,
-                   (unsigned long long)bs_bytes_figure(bs_cursor_left(cursor)));
-}
-
-static bool cursor_has(bs_cursor *c, bs_bytes bytes)
-{
-    if (c->status == BS_OK && bs_bytes_less(bs_cursor_left(c), bytes))
-        cursor_fail(c, BS_ERROR_FORMAT, BS_FAULT_END, bytes);
-    return c->status == BS_OK;
-}
-
-static bool cursor_read(bs_cursor *c, void *target, bs_bytes bytes)
-{
-    const bs_status status = bs_source_read(c->source, c->at, target, bytes);
-    if (status != BS_OK)
-        cursor_fail(c, status, BS_FAULT_END, bytes);
-    return status == BS_OK;
-}
-
-/* Makes [at, at + bytes) lie in the window; bytes <= BS_CURSOR_BYTES. The window never begins behind `at`. */
-static bool cursor_fill(bs_cursor *c, bs_bytes bytes)
-{
-    if (!bs_bytes_less(c->window_end, bs_bytes_add(c->at, bytes)))
-        return true;
-    const bs_bytes ahead = bs_bytes_min(bs_cursor_left(c), bs_bytes_of(BS_CURSOR_BYTES));
-    if (!cursor_read(c, c->window, ahead))
-        return false;
-    c->window_at = c->at;
-    c->window_end = bs_bytes_add(c->at, ahead);
-    return true;
-}
-
-bool bs_cursor_take(bs_cursor *cursor, void *target, bs_bytes bytes)
-{
-    if (!cursor_has(cursor, bytes))
-        return false;
-    if (cursor->source->memory || bs_bytes_figure(bytes) > BS_CURSOR_BYTES) {
-        if (!cursor_read(cursor, target, bytes))
-            return false;
-    } else {
-        if (!cursor_fill(cursor, bytes))
-            return false;
-        memcpy(target, bs_bytes_at(cursor->window, bs_bytes_sub(cursor->at, cursor->window_at)), (size_t)bs_bytes_figure(bytes));
-    }
-    cursor->at = bs_bytes_add(cursor->at, bytes);
-    return true;
-}
-
-bool bs_cursor_skip(bs_cursor *cursor, bs_bytes bytes)
-{
-    if (!cursor_has(cursor, bytes))
-        return false;
-    cursor->at = bs_bytes_add(cursor->at, bytes);
-    return true;
-}
-
-uint32_t bs_cursor_u32(bs_cursor *cursor)
-{
-    uint32_t n = 0;
-    return bs_cursor_take(cursor, &n, bs_bytes_of(sizeof n)) ? n : 0;
-}
-
-uint64_t bs_cursor_u64(bs_cursor *cursor)
-{
-    uint64_t n = 0;
-    return bs_cursor_take(cursor, &n, bs_bytes_of(sizeof n)) ? n : 0;
-}
-
-/* Names end up in messages and on terminals: nothing but printable ASCII. */
-static bool text_is_plain(const char *text, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++)
-        if (text[i] < 0x20 || text[i] > 0x7e)
-            return false;
-    return true;
-}
-
-bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes)
-{
-    text[0] = 0;
-    const bs_bytes length = bs_bytes_of(bs_cursor_u64(cursor));
-    size_t size = 0;
-    if (cursor->status != BS_OK)
-        return false;
-    cursor->most = bs_bytes_of(bytes - 1);
-    if (!bs_bytes_fit(length, bytes - 1, &size)) {
-        cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_LONG, length);
-        return false;
-    }
-    if (bs_cursor_take(cursor, text, length) && !text_is_plain(text, size))
-        cursor_fail(cursor, BS_ERROR_FORMAT, BS_FAULT_ASCII, length);
-    text[cursor->status == BS_OK ? size : 0] = 0;
-    return cursor->status == BS_OK;
-}
-
-/* ------------------------------------------------------------------------------------------------- hashes */
-
-BS_WRAPS uint64_t bs_name_hash(const char *name, size_t bytes)
-{
-    uint64_t hash = 14695981039346656037u;
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ (uint8_t)name[i]) * 1099511628211u;
-    return hash;
-}
-
-static void hash_sift(uint64_t *hashes, size_t root, size_t count)
-{
-    for (size_t child; (child = 2 * root + 1) < count; root = child) {
-        if (child + 1 < count && hashes[child + 1] > hashes[child])
-            child++;
-        if (hashes[root] >= hashes[child])
-            return;
-        const uint64_t swap = hashes[root];
-        hashes[root] = hashes[child];
-        hashes[child] = swap;
-    }
-}
-
-/* Heap sort: no recursion, no bad inputs. */
-bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
-{
-    for (size_t i = count / 2; i > 0; i--)
-        hash_sift(hashes, i - 1, count);
-    for (size_t n = count; n > 0; n--) {
-        const uint64_t largest = hashes[0];
-        hashes[0] = hashes[n - 1];
-        hashes[n - 1] = *twice = largest;
-        hash_sift(hashes, 0, n - 1);
-        if (n < count && largest == hashes[n])
-            return false;
-    }
-    return true;
-}
-/* ==== end src/cursor.c ======================================================================== */
-
-/* ==== begin src/gguf.h ======================================================================== */
-/* gguf.h - GGUF version 3, read only, from any source of bytes.
- * Owns the byte level: keys and tensor records. Relies on cursor.h.
- * Must never know what a graph is, assert on what it reads, hold the whole header in memory, or take more steps than
- * the header has bytes. THE FILE IS HOSTILE: each count and length is checked once, against the bytes that are there.
+/* ==== begin src/plan/device.h ================================================================= */
+/* plan/device.h - a plan as a device reads it, and what a backend does for a session.
  *
- * It accepts what both the specification and the reference reader accept (power-of-two alignment, tensors in order
- * without gaps, padded to the end, names below 64 bytes), so whatever opens here opens elsewhere. */
-#ifndef BS_GGUF_H
-#define BS_GGUF_H
+ * A device runs the plan's own instructions. They are written out for it once for every set of extents and buffers: a
+ * *step* for each instruction, with its operands resolved as far as that does not depend on a decision. What varies
+ * beyond that (how many rows went where) the device reads from the decisions, which it made itself.
+ * Relies on plan/plan.h and plan/rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
+#ifndef BS_DEVICE_H
+#define BS_DEVICE_H
 
-/* #include "cursor.h" */
+/* #include "plan/plan.h" */
+/* #include "plan/rows.h" */
 
-#define BS_GGUF_MAX_KEYS (1u << 24) /* far from what would wrap: what a file holds is limited by its bytes */
-#define BS_GGUF_MAX_TENSORS (1u << 24)
-#define BS_GGUF_MAX_KEY_BYTES 127
-#define BS_GGUF_MAX_NAME_BYTES 63
-#define BS_GGUF_MAX_ALIGNMENT 65536
+/* ------------------------------------------------------------------------------------------------- tables */
 
-typedef enum bs_gguf_type {
-    BS_GGUF_U8, BS_GGUF_I8, BS_GGUF_U16, BS_GGUF_I16, BS_GGUF_U32, BS_GGUF_I32, BS_GGUF_F32, BS_GGUF_BOOL,
-    BS_GGUF_STRING, BS_GGUF_ARRAY, BS_GGUF_U64, BS_GGUF_I64, BS_GGUF_F64, BS_GGUF_TYPE_COUNT
-} bs_gguf_type;
+typedef enum bs_device_place {
+    BS_AT_ROOT, /* one row, at `base` */
+    BS_AT_ROWS, /* base + (first of the domain's rows + row) * row_bytes */
+    BS_AT_TILE, /* base is an offset in the scratch of a tile: + row * row_bytes */
+    BS_AT_CELL, /* in the root image at `base`, where the cell lies */
+    BS_AT_LINE, /* of the root tensor at `base`: + (row of the top-level domain) * row_bytes */
+    BS_AT_RING  /* of the cache at `base`: the row that state_append writes (segment, then position) */
+} bs_device_place;
 
-/* Where the value of a key lies: [at, end) of the file. An array's bytes are those of its elements. */
-typedef struct bs_gguf_key {
-    uint64_t hash; /* of its name */
-    bs_bytes name_at; /* the string's length included */
-    bs_bytes at, end;
-    uint64_t count;   /* elements of an array; 1 */
-    uint32_t type;    /* of the value, or of an array's elements */
-    bool is_array;
-} bs_gguf_key;
+/* One operand of a step; where the element [0,0,0] of the core of a row lies, follows from the row. */
+typedef struct bs_device_operand {
+    uint64_t base;      /* address on the device */
+    int64_t row_bytes;  /* from row to row */
+    int32_t stride[BS_MAX_RANK]; /* in elements */
+    int32_t dim[BS_MAX_RANK];    /* in this run; of patches those of the frame */
+    int32_t max_h, max_w;        /* of a core: how far the margin is kept */
+    int32_t margin;
+    int32_t cell, across; /* patches: pixels of a whole cell along a side, cells beside each other; else 0 */
+    uint8_t place, dtype, rank, unused;
+    int32_t domain; /* whose rows are asked for */
+    int32_t stored; /* whose rows are there: domain itself, or one above that a scatter is a view of */
+} bs_device_operand;
 
-typedef struct bs_gguf_tensor {
-    uint64_t hash;
-    bs_bytes name_at;
-    bs_bytes offset;  /* absolute in the file */
-    bs_bytes bytes;   /* without padding */
-    uint64_t dim[4];  /* fastest-varying first */
-    uint32_t rank, type;
-} bs_gguf_tensor;
+#define BS_DEVICE_PARAMS 16
 
-#define BS_GGUF_TENSOR_I8 24u
+/* One instruction. */
+typedef struct bs_device_step {
+    int32_t kernel;   /* the backend's number of it */
+    int32_t node;     /* for errors */
+    int32_t domain;   /* whose rows it works on */
+    int32_t router;   /* of routes, gathers and what asks about a decision */
+    int32_t n_in, n_out;
+    int32_t operands; /* the first: inputs, then outputs */
+    int32_t batch;    /* rows of a piece of work */
+    int32_t parts;    /* pieces of work that each batch is cut into */
+    int32_t unit;     /* whose slot holds its weights; 0: resident */
+    uint64_t prepared; /* bytes from the beginning of the resident weights or of the unit */
+    union {
+        int32_t i;
+        float f;
+    } p[BS_DEVICE_PARAMS]; /* the kernel's own */
+} bs_device_step;
 
-typedef struct bs_gguf {
-    bs_source source;
-    uint64_t alignment;
-    bs_bytes data; /* offset of the data section */
-    uint32_t n_keys, n_tensors;
-    bs_gguf_key *keys;
-    bs_gguf_tensor *tensors;
-} bs_gguf;
+typedef struct bs_device_domain {
+    int32_t kind, parent;
+    int32_t router, path; /* BS_DOMAIN_PATH */
+    int32_t count;        /* of others: rows in this run */
+    int32_t lengths;      /* BS_DOMAIN_SEGMENTS: number of segments in this run; else 0 */
+    uint64_t offsets;     /* of segments, i32 [lengths + 1]: address on the device */
+} bs_device_domain;
 
-/* Checks the whole header and that every tensor's bytes are there. The index goes to `arena`; `source` is copied.
- * After a failure the arena is as it was. */
-bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_error *error);
+/* Steps for tiles of one domain, or of one path of it. Part k of the table is region_parts[k] of the plan. */
+typedef struct bs_device_part {
+    int32_t domain, tile_rows;
+    int32_t first, count; /* steps */
+} bs_device_part;
 
-/* What opening takes of an arena, ahead: bytes that stay, and what is taken for a moment while header and tensors are read.
- * counts: how many elements the arrays of these names have. */
-typedef struct bs_gguf_need {
-    bs_bytes bytes, passing_bytes;
-} bs_gguf_need;
-bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need, bs_error *error);
+/* Where a decision lies: byte offsets from the decisions of the session, or of those of a tile. bs_decision_data says what
+ * each is. */
+typedef struct bs_device_decision {
+    int32_t live, in_tile;
+    int32_t paths, per_row, rows /* at most */, domain, top_rows /* of `top`, at most */;
+    uint64_t chosen, gates, counts, offsets, ids, inverse, dropped /* i64, of a run */;
+    uint64_t work; /* i32 [2 * rows * per_row + 4 * paths]: free for the protocol, the packing, and the sort of a capacity */
+    uint64_t top;  /* i16 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
+    uint64_t sums; /* i32 [paths]: rows of a path in this run, over all tiles */
+    uint64_t price; /* f32 [1] */
+} bs_device_decision;
 
-/* NULL when there is no such key. */
-const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name);
-/* The same, refused when it is of another type, or required and missing. */
-bs_status bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
-                      const bs_gguf_key **key, bs_error *error);
-/* A u32 within least .. most. Absent and not required: *number stays. */
-bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most, uint32_t *number,
+/* ------------------------------------------------------------------------------------------------- layout */
+
+/* Offsets in the bytes that a session takes of the device's arena and of the pinned one. */
+typedef struct bs_device_layout {
+    int32_t n_steps, n_operands, n_given;
+    uint64_t transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
+    uint64_t context_bytes;  /* of one tile's decisions */
+    uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
+    int32_t tiles;           /* that have a context (and scratch outside shared memory) */
+    uint64_t status;         /* within decisions: i32 status, i32 node */
+    uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
+    uint64_t session, session_bytes, tables_pinned, slots_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
+    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, segments_at, tables_bytes; /* within tables */
+    uint64_t inputs_bytes;
+    /* bs_plan_desc.in_place: inputs and slots have no bytes on the device. */
+} bs_device_layout;
+
+#define BS_DEVICE_WORKSPACE 24576 /* shared bytes that a kernel may use beside the rows of its tile */
+#define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps of a launch, */
+#define BS_DEVICE_SESSION_BYTES 2048 /* of a session besides, */
+#define BS_DEVICE_BOUND_BYTES 48     /* and of a node's buffer */
+
+void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
+/* Pinned bytes to ask a callback: the scores of all rows, then its answer and gates, i32 and f32 a row. 0: none is asked. */
+uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router);
+/* The table entries of all routers' decisions, [routers]. */
+void bs_device_decisions_place(const bs_plan *plan, bs_device_decision *decisions);
+/* Words of 32 bits that say which paths of a gather give a value: of an instruction that asks; 0: it does not. */
+int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
+/* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the device's.
+ * UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
+uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
+bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
+/* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of a `past`. */
+uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
+uint64_t bs_device_past_place(const bs_plan *plan, int32_t node);
+
+/* ------------------------------------------------------------------------------------------------ backend */
+
+/* What a session shows its device. Arrays are the session's own and stay where they are. */
+typedef struct bs_device_client {
+    const bs_graph *graph;
+    const bs_plan *plan;
+    const bs_platform *platform;
+    const int64_t *dims;          /* [dims] of the run that is submitted */
+    const bs_buffer *bound;       /* [nodes] */
+    uint8_t *const *state;        /* [nodes] the device's memory of states, as the session knows it */
+    const bs_rows_state *domains; /* [domains] counts of those that no router makes */
+    int32_t *const *offsets;      /* [domains] of segments, checked; NULL for others */
+    int32_t *const *past;         /* [nodes], checked */
+    uint8_t *weights;             /* prepared, resident: address on the device */
+    const bs_route_callback *callbacks; /* [routers] */
+    /* filled by wait */
+    int16_t *const *chosen;
+    int32_t *counts;   /* [paths] of all routers: those of one from bs_router_info.first_path on */
+    int64_t *dropped;  /* [routers] */
+    void *stream; /* the caller's, that runs are queued on; NULL: the backend has one for this session alone */
+} bs_device_client;
+
+typedef struct bs_device_session bs_device_session; /* the backend's; lies in pinned memory */
+
+typedef struct bs_device_api {
+    /* device, pinned: addresses of what bs_plan_sizes said. Nothing is left behind on failure. */
+    bs_status (*open)(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned, bs_device_session **session,
                       bs_error *error);
-/* A cursor over the value (a string: over its bytes, length included). NULL key: an empty one. */
-void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor);
-/* The string at `at`, which was read before; whoever owns the bytes may have changed them since. */
-bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error);
+    void (*close)(bs_device_session *session);
+    /* Room for the prepared weights of one node, and when they are there: on their way to `offset` of the resident ones. */
+    void *(*load)(bs_device_session *session, bs_error *error);
+    bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
+    bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
+    bs_status (*lower)(bs_device_session *session, int32_t lowering, bs_error *error); /* bs_lowering, of runs to come */
+    /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only queued. */
+    bs_status (*begin)(bs_device_session *session, bs_error *error);
+    bs_status (*run)(bs_device_session *session, int32_t first, int32_t end, bs_error *error); /* top-level ones [first, end) */
+    bs_status (*end)(bs_device_session *session, bs_error *error);
+    /* When the last run is over: fills what the client wants to know. *node: of the step that failed in the run. */
+    bs_status (*wait)(bs_device_session *session, int32_t *node, bs_error *error);
+    /* For weights that come and go. part: the tiles of one part of a region. place: where a unit's weights are from now on.
+     * learn: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is queued. copy: called by
+     * readers, of `from` in pinned memory; returns when it is there. */
+    bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
+    bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
+    bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);
+    /* guess: waits for what the last look_ahead said: margins [paths] as of bs_route_guess. */
+    bs_status (*guess)(bs_device_session *session, int32_t router, float *margins, bs_error *error);
+    bs_status (*settle)(bs_device_session *session, bs_error *error);
+    bs_status (*copy)(bs_device_session *session, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes);
+} bs_device_api;
+
+struct bs_device {
+    const bs_device_api *api;
+    bs_arena memory; /* addresses on the device: never touched by the host */
+    bs_arena pinned;
+};
 
 #endif
-/* ==== end src/gguf.h ========================================================================== */
+/* ==== end src/plan/device.h =================================================================== */
 
-/* ==== begin src/gguf.c ======================================================================== */
-/* gguf.c - the GGUF version 3 reader: one pass over the header.
- * Relies on gguf.h. Must never assert on what it reads, recurse, or loop more often than the header has bytes. */
-/* #include "gguf.h" */
+/* ==== begin src/plan/live.c =================================================================== */
+/* plan/live.c - the first stage of planning: what is needed at all, which routes are decided ahead, in which order
+ * each domain runs, and how much margin each value carries.
+ * Relies on plan/plan.h. Must never assign memory. */
+/* #include "plan/plan.h" */
+/* #include "ops/structure.h" */
 
-/* --------------------------------------------------------------------------------------------------- pass */
-
-/* State of the one pass. `name` and `index` say which record it is at, for messages. */
-typedef struct gguf_pass {
-    bs_gguf *gguf;
-    bs_cursor cursor;
-    bs_error *error;
-    uint32_t index;
-    uint64_t *hashes; /* of names, for the check on duplicates */
-    char name[BS_GGUF_MAX_KEY_BYTES + 1];
-} gguf_pass;
-
-/* Puts the record in front of what is wrong with it. */
-static bs_status gguf_at_record(gguf_pass *p, bs_status status, const char *what)
+int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain)
 {
-    if (status != BS_OK)
-        bs_error_prefix(p->error, "%s %u \"%.64s\": ", what, (unsigned)p->index, p->name);
-    return status;
+    return graph->domains[domain].top;
 }
 
-static void *gguf_take(gguf_pass *p, bs_arena *arena, uint64_t count, size_t each, bs_status *status)
+void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w)
 {
-    const bs_bytes bytes = bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each));
-    void *memory = bs_take(arena, bs_bytes_max(bytes, bs_bytes_of(1)));
-    if (!memory)
-        *status = bs_fail_arena(p->error, arena, bytes, "the index of a model file");
-    return memory;
+    const bs_graph *g = plan->graph;
+    *h = value->rank == 3 ? bs_dim_max(g, value->dims[1]) : 1;
+    *w = value->rank == 3 ? bs_dim_max(g, value->dims[2]) : 1;
+    const int32_t patches = g->domains[value->domain].patches;
+    if (value->rank != 3 || patches < 0)
+        return;
+    const int64_t cell = bs_ceil_div((int64_t)plan->domains[patches].size * value->scale_num, value->scale_den);
+    *h = bs_min_i64(*h, cell);
+    *w = bs_min_i64(*w, cell);
 }
 
-/* ------------------------------------------------------------------------------------------------- header */
+/* ------------------------------------------------------------------------------------------- forced routes */
 
-static bs_status gguf_version(gguf_pass *p)
+static bool force_routes(bs_plan *plan, bs_error *error)
 {
-    const uint32_t version = bs_cursor_u32(&p->cursor);
-    if (p->cursor.status != BS_OK)
-        return bs_cursor_fail(&p->cursor, p->error, "the GGUF version");
-    if ((version & 0xffff) == 0 && version != 0)
-        return bs_fail(p->error, BS_ERROR_VERSION, "the GGUF file is big-endian, expected little-endian");
-    if (version != 3)
-        return bs_fail(p->error, BS_ERROR_VERSION, "GGUF version %u, expected 3", (unsigned)version);
+    const bs_graph *g = plan->graph;
+    for (int32_t f = 0; f < plan->desc.n_forces; f++) {
+        const bs_force *force = &plan->desc.forces[f];
+        int32_t found = 0;
+        for (int32_t r = 1; r < g->n_routers; r++)
+            if (force->router && strcmp(g->routers[r].desc->name, force->router) == 0)
+                found = r;
+        if (!found || force->path < 0 || force->path >= g->routers[found].desc->paths)
+            return bs_refuse(error, BS_ERROR_ARGUMENT, "cannot force path %d of router \"%s\": there is no such %s", force->path,
+                           force->router ? force->router : "", found ? "path" : "router");
+        plan->routers[found].forced = force->path + 1;
+    }
+    return true;
+}
+
+/* ----------------------------------------------------------------------------------------------- liveness */
+
+/* What is found to be needed waits in a list for what it needs itself. */
+typedef struct live_pass {
+    bs_plan *plan;
+    int32_t *waiting; /* [nodes] */
+    int32_t n_waiting;
+    int32_t *follower; /* [nodes] of a state: what writes it; of a look-ahead: the next one about the same router; 0: none */
+    int32_t *look_ahead; /* [routers] the first look-ahead about it, or 0 */
+} live_pass;
+
+static void mark_node(live_pass *l, int32_t node)
+{
+    if (node == 0 || l->plan->node_live[node])
+        return;
+    l->plan->node_live[node] = true;
+    l->waiting[l->n_waiting++] = node;
+}
+
+static void mark(live_pass *l, int32_t value)
+{
+    if (value > 0)
+        mark_node(l, l->plan->graph->values[value].node);
+}
+
+/* Where weights come and go, what is said ahead about a decision is needed with it. */
+static void mark_router(live_pass *l, int32_t router)
+{
+    bs_router_plan *r = &l->plan->routers[router];
+    if (r->live)
+        return;
+    r->live = true;
+    mark_node(l, l->plan->graph->routers[router].node);
+    const bool streams = l->plan->desc.slot_bytes > 0 && !r->forced;
+    for (int32_t n = l->look_ahead[router]; streams && n != 0; n = l->follower[n])
+        mark_node(l, n);
+}
+
+/* The router that decided for a domain must be there, whose own domain is above it; and what says how rows are grouped. */
+static void mark_domain(live_pass *l, int32_t domain)
+{
+    const bs_domain *d = &l->plan->graph->domains[domain];
+    if (d->kind == BS_DOMAIN_PATH) {
+        mark_router(l, d->router);
+        return;
+    }
+    l->plan->domains[domain].live = true;
+    mark(l, d->lengths);
+}
+
+bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index)
+{
+    const int32_t forced = plan->routers[gather->router].forced;
+    const bool residual = index == plan->graph->routers[gather->router].desc->paths;
+    const bool adds = ((const bs_gather_params *)gather->params)->mode == BS_GATHER_ADD ||
+                      ((const bs_gather_params *)gather->params)->mode == BS_GATHER_WEIGHTED;
+    if (forced == 0 || (residual && adds))
+        return true;
+    /* every cell takes the forced path: the residual only counts where that path gives nothing */
+    return residual ? bs_node_in(plan->graph, gather)[forced - 1] == 0 : index == forced - 1;
+}
+
+static void mark_operands(live_pass *l, const bs_node *node)
+{
+    const bs_plan *plan = l->plan;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(plan, (int32_t)(node - plan->graph->nodes), &n_in);
+    if (bs_node_is(node, &bs_op_route) && plan->routers[node->router].forced)
+        return; /* decided ahead: scores are not needed */
+    for (int32_t i = 0; i < n_in; i++)
+        if (!bs_node_is(node, &bs_op_gather) || bs_plan_gathers(plan, node, i))
+            mark(l, in[i]);
+    if (node->router)
+        mark_router(l, node->router);
+}
+
+static bool name_is_before(const void *user, int32_t a, int32_t b)
+{
+    const bs_graph *g = user;
+    return strcmp(g->routers[a].desc->name, g->routers[b].desc->name) < 0;
+}
+
+/* The router of that name among those sorted by name, or 0. */
+static int32_t router_named(const bs_graph *g, const int32_t *sorted, const char *name)
+{
+    int32_t low = 0, high = g->n_routers - 1;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (strcmp(g->routers[sorted[middle]].desc->name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < g->n_routers - 1 && strcmp(g->routers[sorted[low]].desc->name, name) == 0 ? sorted[low] : 0;
+}
+
+static bool look_ahead_fits(const bs_plan *plan, int32_t n, int32_t router, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    const bs_node *node = &g->nodes[n];
+    const bs_route_desc *d = router ? g->routers[router].desc : NULL;
+    if (!d || g->routers[router].node < n || (d->protocol != BS_ROUTE_TOP1 && d->protocol != BS_ROUTE_TOPK))
+        return bs_refuse(error, BS_ERROR_GRAPH, "look_ahead \"%s\": no later router of that name chooses the best k", bs_node_name(node));
+    const int64_t scores = bs_dim_max(g, g->values[bs_node_in(g, node)[0]].dims[0]);
+    if (scores != d->paths)
+        return bs_refuse(error, BS_ERROR_SHAPE, "look_ahead \"%s\": %lld scores for %d paths", bs_node_name(node), (long long)scores, d->paths);
+    return true;
+}
+
+/* Finds what each look-ahead is about: its node plan's `algorithm`. The list of waiting nodes is still free. */
+static bool find_look_aheads(live_pass *l, bs_error *error)
+{
+    const bs_graph *g = l->plan->graph;
+    int32_t *sorted = l->waiting, *buffer = l->waiting + g->n_nodes; /* a router is a node */
+    bool are_sorted = false;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        if (!bs_node_is(&g->nodes[n], &bs_op_look_ahead))
+            continue;
+        for (int32_t r = 1; !are_sorted && r < g->n_routers; r++)
+            sorted[r - 1] = r;
+        if (!are_sorted)
+            bs_sort(sorted, buffer, g->n_routers - 1, name_is_before, g);
+        are_sorted = true;
+        const int32_t router = router_named(g, sorted, bs_node_name(&g->nodes[n]));
+        if (!look_ahead_fits(l->plan, n, router, error))
+            return false;
+        l->plan->nodes[n].algorithm = router;
+    }
+    return true;
+}
+
+/* What else becomes needed with a state or a decision. */
+static void find_followers(live_pass *l)
+{
+    const bs_graph *g = l->plan->graph;
+    memset(l->follower, 0, (size_t)g->n_nodes * sizeof *l->follower);
+    memset(l->look_ahead, 0, (size_t)g->n_routers * sizeof *l->look_ahead);
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        if (bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append))
+            l->follower[g->values[bs_node_in(g, node)[0]].node] = n; /* a state is written once */
+        if (!bs_node_is(node, &bs_op_look_ahead))
+            continue;
+        int32_t *first = &l->look_ahead[l->plan->nodes[n].algorithm];
+        l->follower[n] = *first;
+        *first = n;
+    }
+}
+
+/* From the outputs backwards to all that is needed. A state is kept when something that is needed reads it. */
+static void find_live(live_pass *l)
+{
+    const bs_graph *g = l->plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        if (bs_node_is(&g->nodes[n], &bs_op_output))
+            mark_node(l, n);
+    while (l->n_waiting > 0) {
+        const int32_t n = l->waiting[--l->n_waiting];
+        mark_operands(l, &g->nodes[n]);
+        mark_domain(l, g->nodes[n].domain);
+        if (bs_node_is(&g->nodes[n], &bs_op_state))
+            mark_node(l, l->follower[n]);
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- order */
+
+/* Decisions of the outermost routers are made for all rows; a nested router can be decided tile by tile when its rows
+ * do not influence each other and the caller is not asked. */
+static bool protocol_is_row_local(const bs_route_desc *d)
+{
+    return d->protocol != BS_ROUTE_CAPACITY && d->protocol != BS_ROUTE_BUDGET && d->protocol != BS_ROUTE_CALLBACK;
+}
+
+/* What decides the order of a top-level domain: images, routed weights that come and go, and decisions below it that need
+ * all rows at once. */
+static void look_into_trees(bs_plan *plan)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        bs_domain_plan *top = &plan->domains[bs_plan_top_domain(g, node->domain)];
+        if (!plan->node_live[n])
+            continue;
+        top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
+        top->streams = top->streams || (g->domains[node->domain].kind == BS_DOMAIN_PATH && bs_plan_node_streams(plan, n));
+    }
+    for (int32_t r = 1; r < g->n_routers; r++) {
+        const bs_router_info *router = &g->routers[r];
+        const int32_t top = bs_plan_top_domain(g, router->domain);
+        if (router->domain != top && plan->routers[r].live && !plan->routers[r].forced && !protocol_is_row_local(router->desc))
+            plan->domains[top].whole = true;
+    }
+}
+
+#define BS_TILE_ROWS 16 /* rows a tile of a non-image domain */
+
+void bs_plan_spread_orders(bs_plan *plan)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t d = 0; d < g->n_domains; d++)
+        plan->domains[d].order = plan->domains[bs_plan_top_domain(g, d)].order;
+    for (int32_t i = 1; i < g->n_routers; i++) {
+        const int32_t d = g->routers[i].domain;
+        bs_router_plan *r = &plan->routers[i];
+        r->in_tile = plan->domains[d].order == BS_ORDER_DEPTH && g->domains[d].kind == BS_DOMAIN_PATH;
+        r->rows = r->in_tile ? plan->domains[d].tile_rows : plan->domains[d].max_rows;
+    }
+}
+
+static void choose_orders(bs_plan *plan)
+{
+    const bs_graph *g = plan->graph;
+    look_into_trees(plan);
+    for (int32_t d = 0; d < g->n_domains; d++) {
+        bs_domain_plan *p = &plan->domains[d];
+        const bs_domain *domain = &g->domains[d];
+        const int32_t top = bs_plan_top_domain(g, d);
+        const bs_domain_plan *tree = &plan->domains[top];
+        p->max_rows = domain->max_rows;
+        p->size = domain->size;
+        if (domain->kind == BS_DOMAIN_PATCHES && plan->desc.patch_size > 0)
+            p->size = plan->desc.patch_size;
+        if (domain->kind == BS_DOMAIN_PATCHES)
+            p->max_rows = bs_ceil_div(bs_dim_max(g, domain->height), p->size) * bs_ceil_div(bs_dim_max(g, domain->width), p->size);
+        if (domain->kind == BS_DOMAIN_PATH)
+            p->max_rows = plan->domains[domain->parent].max_rows;
+        const bool images = top > 0 && tree->images;
+        const bool wanted = plan->desc.order == BS_ORDER_DEPTH || (plan->desc.order == BS_ORDER_AUTO && (images || tree->streams));
+        p->order = top > 0 && wanted && !tree->whole ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
+        p->tile_rows = images ? 1 : BS_TILE_ROWS;
+    }
+    bs_plan_spread_orders(plan);
+}
+
+/* ------------------------------------------------------------------------------------------------ margins */
+
+static int32_t margin_of_outputs(const bs_plan *plan, const bs_node *node)
+{
+    int32_t margin = 0;
+    for (int32_t i = 0; i < node->n_out; i++)
+        margin = bs_max_i32(margin, plan->values[node->first_out + i].margin);
+    return margin;
+}
+
+/* Outside a patch domain an output has nothing around it to compute: only the op's own window counts. */
+static int32_t margin_asked(const bs_plan *plan, const bs_node *node, int32_t index)
+{
+    const bs_graph *g = plan->graph;
+    const bs_op *op = bs_op_get(node->op);
+    const bool patches = g->domains[node->domain].patches >= 0;
+    const int32_t out = patches ? margin_of_outputs(plan, node) : 0;
+    if (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_patches) || node->n_out == 0)
+        return 0;
+    return op->halo ? op->halo(g, node, index, out) : out;
+}
+
+#define BS_MAX_MARGIN (1 << 20) /* times a stride it is still far from 2^31 */
+
+static void spread_margins(bs_plan *plan)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t n = g->n_nodes - 1; n >= 1; n--) {
+        const bs_node *node = &g->nodes[n];
+        const int32_t *in = bs_node_in(g, node);
+        for (int32_t i = 0; plan->node_live[n] && i < node->n_in; i++) {
+            if (in[i] == 0 || g->values[in[i]].rank != 3)
+                continue;
+            bs_value_plan *v = &plan->values[in[i]];
+            v->margin = bs_min_i32(bs_max_i32(v->margin, margin_asked(plan, node, i)), BS_MAX_MARGIN + 1);
+        }
+    }
+}
+
+static bool margins_fit(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t v = 1; v < g->n_values; v++) {
+        const bs_node *node = &g->nodes[g->values[v].node];
+        if (plan->values[v].margin > BS_MAX_MARGIN)
+            return bs_refuse(error, BS_ERROR_LIMIT, "what reads %s \"%s\" needs more than %d pixels around a cell",
+                             bs_op_get(node->op)->name, bs_node_name(node), BS_MAX_MARGIN);
+    }
+    return true;
+}
+
+/* Rows are counted in 32 bits, and so are the choices of a router. */
+static bool rows_fit(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    char text[112];
+    for (int32_t d = 1; d < g->n_domains; d++)
+        if (plan->domains[d].max_rows > BS_MAX_ROWS) /* of those that nothing needs, too: a session counts their rows */
+            return bs_refuse(error, BS_ERROR_LIMIT, "up to %lld cells in %s, expected 2^30 at most", (long long)plan->domains[d].max_rows,
+                             bs_domain_text(g, d, text, sizeof text));
+    for (int32_t r = 1; r < g->n_routers; r++) {
+        const int64_t rows = plan->domains[g->routers[r].domain].max_rows;
+        if (plan->routers[r].live && rows * g->routers[r].max_paths_per_cell > BS_MAX_ROWS)
+            return bs_refuse(error, BS_ERROR_LIMIT, "router \"%s\" chooses %d paths for up to %lld cells, expected 2^30 choices at most",
+                             g->routers[r].desc->name, g->routers[r].max_paths_per_cell, (long long)rows);
+    }
+    return true;
+}
+
+/* Tensors that hold a row a cell were sized for the graph's own patch size. */
+static bool cells_fit(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        if (!plan->node_live[n] || !(bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_collect)))
+            continue;
+        const bool rows = bs_node_is(node, &bs_op_rows);
+        const bs_value_info *root = &g->values[rows ? bs_node_in(g, node)[0] : node->first_out];
+        const int32_t domain = rows ? node->domain : g->values[bs_node_in(g, node)[0]].domain;
+        if (bs_dim_max(g, root->dims[0]) < plan->domains[domain].max_rows)
+            return bs_refuse(error, BS_ERROR_LIMIT, "patch size %d makes up to %lld cells, %s \"%s\" holds %lld: take larger patches",
+                             plan->desc.patch_size, (long long)plan->domains[domain].max_rows, bs_op_get(node->op)->name, bs_node_name(node),
+                             (long long)bs_dim_max(g, root->dims[0]));
+    }
+    return true;
+}
+
+/* Cells of every scale must be whole pixels: the builder saw to it for the graph's own patch size. */
+static bool cells_are_whole(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t v = 1; v < g->n_values; v++) {
+        const bs_value_info *value = &g->values[v];
+        const int32_t patches = g->domains[value->domain].patches;
+        if (!plan->node_live[value->node] || value->rank != 3 || patches < 0 ||
+            (int64_t)plan->domains[patches].size * value->scale_num % value->scale_den == 0)
+            continue;
+        return bs_refuse(error, BS_ERROR_SHAPE, "patch size %d: %s \"%s\" makes cells of %d/%d of it, which are not whole pixels",
+                         plan->domains[patches].size, bs_op_get(g->nodes[value->node].op)->name, bs_node_name(&g->nodes[value->node]),
+                         value->scale_num, value->scale_den);
+    }
+    return true;
+}
+
+bs_bytes bs_plan_live_workspace(const bs_graph *graph)
+{
+    return bs_bytes_align(bs_bytes_array(3 * (int64_t)graph->n_nodes + graph->n_routers, sizeof(int32_t)));
+}
+
+static void find_pasts(bs_plan *plan)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        if (plan->node_live[n] && bs_node_is(node, &bs_op_state_append))
+            plan->values[bs_node_in(g, node)[2]].is_past = true;
+        if (plan->node_live[n] && bs_node_is(node, &bs_op_attention) && node->n_in == 6)
+            plan->values[bs_node_in(g, node)[5]].is_past = true;
+    }
+}
+
+bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
+{
+    const int32_t nodes = plan->graph->n_nodes;
+    live_pass l = {plan, workspace, 0, NULL, NULL};
+    l.follower = l.waiting + 2 * nodes; /* what is sorted takes twice the room */
+    l.look_ahead = l.follower + nodes;
+    if (!force_routes(plan, error) || !find_look_aheads(&l, error))
+        return false;
+    find_followers(&l);
+    find_live(&l);
+    find_pasts(plan);
+    choose_orders(plan);
+    spread_margins(plan);
+    return rows_fit(plan, error) && cells_fit(plan, error) && cells_are_whole(plan, error) && margins_fit(plan, error);
+}
+/* ==== end src/plan/live.c ===================================================================== */
+
+/* ==== begin src/plan/share.c ================================================================== */
+/* plan/share.c - one copy of a weight, whatever uses it.
+ *
+ * Nodes of one op and one name have the same weights: *twins*. Each twin knows the one before it. Twins read one prepared
+ * copy where they want it laid out alike: that of the *owner*, the first of them. What two streamed units would load is
+ * resident instead (plan/units.c). A name stands for one tensor: two shapes or types of it are an error here, before any
+ * weight is there.
+ * Relies on plan/plan.h. Must never look at weights, only at what ops declare. */
+/* #include "plan/plan.h" */
+/* #include "ops/weights.h" */
+
+/* A weight of a node: node * BS_MAX_WEIGHTS + index. */
+static int32_t node_of(int32_t tensor) { return tensor / BS_MAX_WEIGHTS; }
+
+static const char *suffix_of(const bs_graph *g, int32_t node, int32_t index, bs_weight_spec *specs)
+{
+    bs_op_get(g->nodes[node].op)->weights(g, &g->nodes[node], specs);
+    return specs[index].suffix;
+}
+
+/* The name of a weight has up to three parts that follow each other: node, dot, suffix. */
+typedef struct name_reader {
+    const char *part[3];
+    int32_t at;
+} name_reader;
+
+static name_reader name_of(const bs_graph *g, int32_t tensor)
+{
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    const char *suffix = suffix_of(g, node_of(tensor), tensor % BS_MAX_WEIGHTS, specs);
+    const name_reader name = {{bs_node_name(&g->nodes[node_of(tensor)]), *suffix ? "." : "", suffix}, 0};
+    return name;
+}
+
+static int32_t name_next(name_reader *name)
+{
+    while (name->at < 2 && !*name->part[name->at])
+        name->at++;
+    return *name->part[name->at] ? (uint8_t)*name->part[name->at]++ : 0;
+}
+
+static int32_t compare_names(const bs_graph *g, int32_t a, int32_t b)
+{
+    name_reader x = name_of(g, a), y = name_of(g, b);
+    for (;;) {
+        const int32_t c = name_next(&x), d = name_next(&y);
+        if (c != d || c == 0)
+            return c - d;
+    }
+}
+
+/* Orders nodes whose first weights have one name by what else they have. 0: the same weights. */
+static int32_t compare_kinds(const bs_graph *g, int32_t a, int32_t b)
+{
+    bs_weight_spec x[BS_MAX_WEIGHTS], y[BS_MAX_WEIGHTS];
+    const bs_node *m = &g->nodes[a], *n = &g->nodes[b];
+    const int32_t count = bs_plan_tensors(g, m, x);
+    int32_t order = m->op != n->op ? m->op - n->op : count - bs_plan_tensors(g, n, y);
+    for (int32_t i = 0; i < count && order == 0; i++)
+        order = strcmp(x[i].suffix, y[i].suffix);
+    return order;
+}
+
+static bool tensor_before(const void *context, int32_t a, int32_t b)
+{
+    const bs_graph *g = context;
+    const int32_t names = compare_names(g, a, b);
+    return names != 0 ? names < 0 : compare_kinds(g, node_of(a), node_of(b)) < 0;
+}
+
+/* Both have one name: so they are one tensor. */
+static bool tensors_agree(const bs_graph *g, int32_t a, int32_t b, bs_error *error)
+{
+    bs_weight_spec x[BS_MAX_WEIGHTS], y[BS_MAX_WEIGHTS];
+    const bs_node *m = &g->nodes[node_of(a)], *n = &g->nodes[node_of(b)];
+    char first[64], second[64], name[2 * BS_MAX_NAME];
+    bs_plan_tensors(g, m, x);
+    bs_plan_tensors(g, n, y);
+    const bs_weight_spec *s = &x[a % BS_MAX_WEIGHTS], *t = &y[b % BS_MAX_WEIGHTS];
+    bool agree = s->dtype == t->dtype && s->rank == t->rank;
+    for (int32_t i = 0; agree && i < s->rank; i++)
+        agree = s->dim[i] == t->dim[i];
+    if (agree)
+        return true;
+    bs_weight_name(name, sizeof name, m, s->suffix);
+    bs_weight_shape_text(s->rank, s->dim, first, sizeof first);
+    bs_weight_shape_text(t->rank, t->dim, second, sizeof second);
+    return bs_refuse(error, BS_ERROR_SHAPE, "weight \"%s\" is %s %s to %s \"%s\", but %s %s to %s \"%s\"", name, bs_dtype_name(s->dtype), first,
+                     bs_op_get(m->op)->name, bs_node_name(m), bs_dtype_name(t->dtype), second, bs_op_get(n->op)->name, bs_node_name(n));
+}
+
+static int64_t count_tensors(const bs_graph *g)
+{
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    int64_t count = 0;
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        count += bs_plan_tensors(g, &g->nodes[n], specs);
+    return count;
+}
+
+bs_bytes bs_plan_share_workspace(const bs_graph *graph) { return bs_bytes_align(bs_bytes_array(2 * count_tensors(graph), sizeof(int32_t))); }
+
+bool bs_plan_share(bs_plan *p, void *workspace, bs_error *error)
+{
+    const bs_graph *g = p->graph;
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    int32_t *tensors = workspace, *buffer = tensors + count_tensors(g), count = 0;
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        for (int32_t i = 0; bs_plan_needs_weights(p, n) && i < bs_plan_tensors(g, &g->nodes[n], specs); i++)
+            tensors[count++] = n * BS_MAX_WEIGHTS + i;
+    bs_sort(tensors, buffer, count, tensor_before, g);
+    for (int32_t i = 1; i < count; i++) {
+        const int32_t a = tensors[i - 1], b = tensors[i];
+        if (compare_names(g, a, b) != 0)
+            continue;
+        if (!tensors_agree(g, a, b, error))
+            return false;
+        if (a % BS_MAX_WEIGHTS == 0 && b % BS_MAX_WEIGHTS == 0 && compare_kinds(g, node_of(a), node_of(b)) == 0)
+            p->nodes[node_of(b)].twin = node_of(a); /* the sort is stable: a comes before b */
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------- copies */
+
+static bool laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
+{
+    const bs_node_plan *x = &p->nodes[a], *y = &p->nodes[b];
+    const bs_op *op = bs_op_get(p->graph->nodes[a].op);
+    return x->unit == y->unit && x->algorithm == y->algorithm && bs_bytes_same(x->prepared_bytes, y->prepared_bytes) &&
+           (!op->same_layout || op->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
+}
+
+enum { MAX_LAYOUTS = 64 }; /* that are compared */
+
+/* Owners are of different layouts. There are a few, however many twins there are; else the node gets a copy of its own. */
+void bs_plan_find_owner(bs_plan *p, int32_t n)
+{
+    bs_node_plan *nodes = p->nodes;
+    const int32_t newest = nodes[nodes[n].twin].newest_owner;
+    int32_t owner = newest;
+    for (int32_t i = 0; owner != 0 && !laid_out_alike(p, n, owner); i++)
+        owner = i < MAX_LAYOUTS ? nodes[nodes[owner].twin].newest_owner : 0;
+    nodes[n].owner = owner ? owner : n;
+    nodes[n].newest_owner = owner ? newest : n;
+}
+/* ==== end src/plan/share.c ==================================================================== */
+
+/* ==== begin src/plan/units.c ================================================================== */
+/* plan/units.c - streaming: which weights come and go together (units), and which steps of the plan need them (stages).
+ *
+ * A unit is what one path of a router needs, or one block that every run goes through. Weights outside blocks stay
+ * resident, and so do tables of routers and constants, which are read in other ways than by a kernel.
+ * Relies on plan/plan.h. Must never know where weights are stored: it plans for a board that is not there. */
+/* #include "plan/plan.h" */
+/* #include "ops/structure.h" */
+
+/* --------------------------------------------------------------------------------------------------- units */
+
+static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
+{
+    for (int32_t up = g->blocks[block].parent; up != 0; up = g->blocks[up].parent) {
+        const bs_node *first = &g->nodes[g->blocks[up].first_node];
+        if (g->domains[first->domain].outermost != path)
+            break;
+        block = up;
+    }
+    return block;
+}
+
+bool bs_plan_node_streams(const bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    return p->desc.slot_bytes > 0 && node->block != 0 && node->n_in > 0 && !bs_node_is(node, &bs_op_route) && bs_plan_needs_weights(p, n);
+}
+
+bs_bytes bs_plan_units_workspace(const bs_graph *graph)
+{
+    return bs_bytes_align(bs_bytes_array((int64_t)graph->n_domains + graph->n_blocks, sizeof(int32_t)));
+}
+
+/* Whether two nodes that stream would be loaded together. */
+static bool same_unit(const bs_graph *g, int32_t a, int32_t b)
+{
+    const int32_t path = g->domains[g->nodes[a].domain].outermost;
+    return path == g->domains[g->nodes[b].domain].outermost && (path != 0 || g->nodes[a].block == g->nodes[b].block);
+}
+
+#define SHARED -1 /* of a node's unit, here: several units would load its weights */
+
+/* Of each chain of twins first the last learns whether any two of them differ, then all. */
+static void find_shared(bs_plan *p)
+{
+    bs_node_plan *nodes = p->nodes;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
+        const int32_t twin = nodes[n].twin;
+        const bool together = !twin || (bs_plan_node_streams(p, twin) && bs_plan_node_streams(p, n) && same_unit(p->graph, twin, n));
+        nodes[n].unit = !together || nodes[twin].unit == SHARED ? SHARED : 0;
+    }
+    for (int32_t n = p->graph->n_nodes - 1; n >= 1; n--)
+        if (nodes[n].twin && nodes[n].unit == SHARED)
+            nodes[nodes[n].twin].unit = SHARED;
+}
+
+void bs_plan_units(bs_plan *p, void *workspace)
+{
+    const bs_graph *g = p->graph;
+    int32_t *of_path = workspace, *of_block = of_path + g->n_domains; /* the unit of a path, of a block outside all paths */
+    memset(workspace, 0, ((size_t)g->n_domains + (size_t)g->n_blocks) * sizeof(int32_t));
+    p->n_units = 1;
+    find_shared(p);
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bool streams = p->nodes[n].unit != SHARED && bs_plan_node_streams(p, n);
+        p->nodes[n].unit = 0;
+        if (!streams)
+            continue;
+        const int32_t block = g->nodes[n].block, path = g->domains[g->nodes[n].domain].outermost;
+        int32_t *unit = path ? &of_path[path] : &of_block[block];
+        if (*unit == 0) {
+            *unit = p->n_units++;
+            p->units[*unit].block = path ? outermost_block(g, block, path) : block;
+            p->units[*unit].domain = path;
+        }
+        p->nodes[n].unit = *unit;
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- stages */
+
+/* What a stage is known by: the router that decides, or minus the unit that every run needs; 0: none needed. */
+static int32_t unit_key(const bs_plan *p, int32_t unit)
+{
+    const int32_t domain = unit ? p->units[unit].domain : 0;
+    return unit == 0 ? 0 : domain ? p->graph->domains[domain].router : -unit;
+}
+
+/* Instructions of a region, and of a part in it, lie together. */
+typedef struct stage_pass {
+    bs_plan *plan;
+    int32_t *region_first; /* [regions] the first instruction of each */
+    int32_t *stage_of;     /* [units] the last stage that was found to need it, counted from 1 */
+} stage_pass;
+
+static int32_t next_part(const bs_plan *p, int32_t instr)
+{
+    return instr + p->parts[p->instrs[instr].part].count;
+}
+
+static bool is_in_region(const bs_plan *p, int32_t instr, int32_t region)
+{
+    return instr < p->n_instrs && p->instrs[instr].region == region;
+}
+
+static int32_t region_key(const stage_pass *s, int32_t region)
+{
+    const bs_plan *p = s->plan;
+    for (int32_t i = s->region_first[region]; is_in_region(p, i, region); i = next_part(p, i))
+        if (p->parts[p->instrs[i].part].unit)
+            return unit_key(p, p->parts[p->instrs[i].part].unit);
+    return 0;
+}
+
+static int32_t instr_key(const stage_pass *s, const bs_instr *i)
+{
+    if (i->kind == BS_INSTR_OP)
+        return unit_key(s->plan, s->plan->nodes[i->node].unit);
+    return i->kind == BS_INSTR_REGION ? region_key(s, i->node) : 0;
+}
+
+/* There is room: an instruction needs one unit, and so does a part (layout_streaming). */
+static void stage_add(stage_pass *s, bs_trace_stage *stage, int32_t unit)
+{
+    bs_plan *p = s->plan;
+    if (unit == 0 || s->stage_of[unit] == p->n_stages)
+        return;
+    s->stage_of[unit] = p->n_stages;
+    p->stage_units[p->n_stage_units++] = unit - 1;
+    stage->n_units++;
+}
+
+static void stage_add_instr(stage_pass *s, bs_trace_stage *stage, const bs_instr *i)
+{
+    const bs_plan *p = s->plan;
+    if (i->kind == BS_INSTR_OP)
+        stage_add(s, stage, p->nodes[i->node].unit);
+    for (int32_t k = i->kind == BS_INSTR_REGION ? s->region_first[i->node] : p->n_instrs; is_in_region(p, k, i->node); k = next_part(p, k))
+        stage_add(s, stage, p->parts[p->instrs[k].part].unit);
+}
+
+static void find_regions(stage_pass *s)
+{
+    const bs_plan *p = s->plan;
+    for (int32_t k = p->n_instrs - 1; k >= p->n_top; k--)
+        s->region_first[p->instrs[k].region] = k;
+}
+
+/* Neighbouring instructions that need the same make one stage; a region is one by itself. */
+static void find_stages(stage_pass *s)
+{
+    bs_plan *p = s->plan;
+    bs_trace_stage *open = NULL;
+    int32_t open_key = 0;
+    for (int32_t k = 0; k < p->n_top; k++) {
+        bs_instr *i = &p->instrs[k];
+        const int32_t key = instr_key(s, i);
+        i->stage = -1;
+        if (key == 0)
+            continue;
+        if (!open || key != open_key || i->kind == BS_INSTR_REGION) {
+            open = &p->stages[p->n_stages++];
+            open->router = key > 0 ? key : 0;
+            open->first_unit = p->n_stage_units;
+            open->n_units = 0;
+            open_key = key;
+        }
+        i->stage = p->n_stages - 1;
+        stage_add_instr(s, open, i);
+        if (i->kind == BS_INSTR_REGION)
+            open = NULL;
+    }
+}
+
+static void part_units(bs_plan *p)
+{
+    for (int32_t k = 0; k < p->n_parts; k++)
+        for (int32_t i = p->parts[k].first; i < p->parts[k].first + p->parts[k].count; i++)
+            if (p->instrs[i].kind == BS_INSTR_OP && p->nodes[p->instrs[i].node].unit)
+                p->parts[k].unit = p->nodes[p->instrs[i].node].unit;
+}
+
+/* --------------------------------------------------------------------------------------------------- sizes */
+
+/* A lane's staging holds a chunk, or the weights of the largest layer; and what alignment to pages adds at both ends. */
+static void size_lanes(bs_plan *p)
+{
+    bs_bytes piece = p->chunk_bytes = bs_bytes_array(bs_or_default(p->desc.chunk_bytes, 262144), 1);
+    for (int32_t n = 1; n < p->graph->n_nodes; n++)
+        if (p->nodes[n].unit)
+            piece = bs_bytes_max(piece, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
+    p->lanes = bs_or_default(p->desc.lanes, 2);
+    p->lane_bytes = bs_bytes_align_to(bs_bytes_add(piece, bs_bytes_of(4 * BS_PAGE_BYTES)), BS_PAGE_BYTES);
+}
+
+bs_bytes bs_plan_stages_workspace(const bs_graph *graph)
+{
+    return bs_bytes_align(bs_bytes_array((int64_t)graph->n_nodes + graph->n_domains + graph->n_blocks + 1, sizeof(int32_t)));
+}
+
+bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
+{
+    stage_pass s = {p, workspace, NULL};
+    int32_t largest = 0;
+    char what[BS_MAX_NAME + 8];
+    for (int32_t u = 1; u < p->n_units; u++) {
+        const bs_bytes bytes = p->units[u].prepared_bytes;
+        p->all_unit_bytes = bs_bytes_add(p->all_unit_bytes, bytes);
+        largest = bs_bytes_less(p->largest_unit_bytes, bytes) ? u : largest;
+        p->largest_unit_bytes = p->units[largest].prepared_bytes;
+    }
+    if (!bs_plan_streams(p))
+        return true;
+    s.stage_of = s.region_first + p->graph->n_nodes; /* a region has a node at least, a unit is of a domain or a block */
+    memset(workspace, 0, ((size_t)p->graph->n_nodes + (size_t)p->graph->n_domains + (size_t)p->graph->n_blocks + 1) * sizeof(int32_t));
+    part_units(p);
+    find_regions(&s);
+    find_stages(&s);
+    p->slot_bytes = bs_bytes_min(bs_bytes_align_down(bs_bytes_of(p->desc.slot_bytes), BS_ALIGNMENT), p->all_unit_bytes);
+    if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes)) {
+        snprintf(what, sizeof what, "block \"%s\"", p->graph->text + p->graph->blocks[p->units[largest].block].name);
+        bs_fail_room(error, "slots", p->desc.slot_bytes, p->largest_unit_bytes, what);
+        return false;
+    }
+    size_lanes(p);
+    return true;
+}
+
+/* --------------------------------------------------------------------------------------------------- asking */
+
+void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream)
+{
+    if (!stream)
+        return;
+    memset(stream, 0, sizeof *stream);
+    if (!plan)
+        return;
+    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, bs_bytes_figure(plan->slot_bytes), bs_bytes_figure(plan->largest_unit_bytes),
+                              bs_bytes_figure(plan->all_unit_bytes)};
+    *stream = s;
+}
+
+bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_facts *facts)
+{
+    if (!plan || !facts || unit < 0 || unit >= plan->n_units - 1)
+        return BS_ERROR_ARGUMENT;
+    const bs_plan_unit *u = &plan->units[unit + 1];
+    const bs_domain *domain = &plan->graph->domains[u->domain];
+    memset(facts, 0, sizeof *facts);
+    snprintf(facts->name, sizeof facts->name, "%s", plan->graph->text + plan->graph->blocks[u->block].name);
+    facts->router = u->domain ? domain->router : 0;
+    facts->path = u->domain ? domain->path : -1;
+    facts->slot_bytes = bs_bytes_figure(u->prepared_bytes);
     return BS_OK;
 }
 
-/* A count is believed when its records can fit into what is left. */
-static bs_status gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes, uint32_t cap, uint32_t *count)
+bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
 {
-    const uint64_t n = bs_cursor_u64(&p->cursor);
-    if (p->cursor.status != BS_OK)
-        return bs_cursor_fail(&p->cursor, p->error, "the GGUF header");
-    if (n > bs_bytes_figure(bs_bytes_share(bs_cursor_left(&p->cursor), least_bytes)))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into a file of %llu bytes", (unsigned long long)n, what,
-                       (unsigned long long)bs_bytes_figure(p->gguf->source.size));
-    if (n > cap)
-        return bs_fail(p->error, BS_ERROR_LIMIT, "%llu %s, at most %u are supported", (unsigned long long)n, what,
-                       (unsigned)cap);
-    *count = (uint32_t)n;
+    if (!plan || !facts || stage < 0 || stage >= plan->n_stages)
+        return BS_ERROR_ARGUMENT;
+    const bs_trace_stage *s = &plan->stages[stage];
+    facts->router = s->router;
+    facts->n_units = s->n_units;
+    if (units)
+        memcpy(units, plan->stage_units + s->first_unit, (size_t)s->n_units * sizeof *units);
+    return BS_OK;
+}
+/* ==== end src/plan/units.c ==================================================================== */
+
+/* ==== begin src/plan/fuse.c =================================================================== */
+/* plan/fuse.c - chains of nodes that one kernel does in a single pass: an epilogue that need not go through memory.
+ *
+ * A fusion is a pattern and a kernel that gives the same bits as the chain. The last node of the chain stays and is given
+ * the chain's outer operands; the others are not needed any more. Adding one is an entry in the table.
+ * Relies on plan/live.c having run. Must never change a result. */
+/* #include "plan/plan.h" */
+/* #include "ops/structure.h" */
+/* #include "kernels/elementwise.h" */
+
+/* What a match finds: nodes that are not needed any more, and the operands of the last one then. */
+typedef struct fuse_match {
+    int32_t inner[2], n_inner;
+    int32_t in[2];
+} fuse_match;
+
+typedef struct fuse_pass {
+    bs_plan *plan;
+    int32_t *readers; /* [values] how often needed nodes read it */
+} fuse_pass;
+
+static void count_reads(fuse_pass *f, int32_t node, int32_t step)
+{
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(f->plan, node, &n_in);
+    for (int32_t i = 0; f->plan->node_live[node] && i < n_in; i++)
+        f->readers[in[i]] += step;
+}
+
+/* The node of op `name` that makes `value`, an operand of a live node, when that is its only reader; 0 otherwise. */
+static int32_t only_use(const fuse_pass *f, int32_t value, const char *name)
+{
+    const bs_graph *g = f->plan->graph;
+    const int32_t n = g->values[value].node;
+    const bool is = strcmp(bs_op_get(g->nodes[n].op)->name, name) == 0;
+    return is && f->readers[value] == 1 ? n : 0;
+}
+
+/* ------------------------------------------------------- pixel_shuffle 2 of [4,h,w] + base -> codes [1,2h,2w] */
+
+static bool sr_store_match(const fuse_pass *f, int32_t n, fuse_match *m)
+{
+    const bs_plan *p = f->plan;
+    const bs_graph *g = p->graph;
+    const bs_node *convert = &g->nodes[n];
+    const bs_convert_desc *desc = convert->params;
+    if (strcmp(bs_op_get(convert->op)->name, "convert") != 0 || (desc->dtype != BS_U8 && desc->dtype != BS_U16) ||
+        g->values[convert->first_out].rank != 3 || p->values[convert->first_out].margin != 0)
+        return false;
+    const int32_t add = only_use(f, bs_node_in(g, convert)[0], "add");
+    if (!add)
+        return false;
+    for (int32_t side = 0; side < 2; side++) {
+        const int32_t *in = bs_node_in(g, &g->nodes[add]);
+        const int32_t shuffle = only_use(f, in[side], "pixel_shuffle"), base = in[1 - side];
+        if (!shuffle || !bs_same_shape(&g->values[in[0]], &g->values[in[1]]) || g->values[base].domain != convert->domain)
+            continue;
+        const int32_t tail = bs_node_in(g, &g->nodes[shuffle])[0];
+        if (g->values[tail].dtype != BS_F32 || bs_dim_max(g, g->values[in[side]].dims[0]) != 1 || bs_dim_max(g, g->values[tail].dims[0]) != 4)
+            continue;
+        *m = (fuse_match){{add, shuffle}, 2, {tail, base}};
+        return true;
+    }
+    return false;
+}
+
+static bs_status sr_store_run(const bs_call *call)
+{
+    const bs_operand *tail = &call->in[0], *base = &call->in[1], *out = &call->out[0];
+    const bs_convert_desc *desc = call->params;
+    const bs_rect r = out->rect; /* even: a cell of the doubled frame, or a band of it */
+    const size_t bytes = bs_dtype_bytes(out->dtype);
+    bs_sr_store s;
+    memset(&s, 0, sizeof s);
+    s.tail = bs_f32_at(tail, r.y0 / 2 * tail->stride[1] + r.x0 / 2 * tail->stride[2]);
+    s.tail_row = tail->stride[1];
+    s.tail_pixel = (int32_t)tail->stride[2];
+    s.base = bs_f32_at(base, r.y0 * base->stride[1] + r.x0 * base->stride[2]);
+    s.base_row = base->stride[1];
+    s.out = (uint8_t *)out->data + (r.y0 * out->stride[1] + r.x0 * out->stride[2]) * (ptrdiff_t)bytes;
+    s.out_row = out->stride[1];
+    s.h = (r.y1 - r.y0) / 2;
+    s.w = (r.x1 - r.x0) / 2;
+    s.scale = desc->scale != 0 ? desc->scale : 1;
+    s.high = (uint16_t)((1u << bs_or_default(desc->code_bits, 16)) - 1);
+    if (out->dtype == BS_U8)
+        bs_sr_store_u8(call->plan->tier, &s);
+    else
+        bs_sr_store_u16(call->plan->tier, &s);
     return BS_OK;
 }
 
-static bs_status gguf_header(gguf_pass *p)
+/* -------------------------------------------------------------------------------------------------- table */
+
+typedef struct bs_fusion {
+    const char *name;
+    bool (*match)(const fuse_pass *f, int32_t node, fuse_match *match);
+    bs_status (*run)(const bs_call *call);
+    int32_t operands;
+} bs_fusion;
+
+static const bs_fusion fusions[] = {{"sr_store", sr_store_match, sr_store_run, 2}};
+#define FUSIONS ((int32_t)(sizeof fusions / sizeof *fusions))
+
+const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count)
 {
-    char magic[4] = {0};
-    if (!bs_cursor_take(&p->cursor, magic, bs_bytes_of(4)))
-        return bs_cursor_fail(&p->cursor, p->error, "\"GGUF\"");
-    if (memcmp(magic, "GGUF", 4) != 0)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "not a GGUF file: it does not start with \"GGUF\"");
-    bs_status status = gguf_version(p);
-    if (status == BS_OK) /* name of 1 byte, rank 1, type, offset; key of 1 byte, type, value of 1 byte */
-        status = gguf_count(p, "tensors", 8 + 1 + 4 + 8 + 4 + 8, BS_GGUF_MAX_TENSORS, &p->gguf->n_tensors);
-    if (status == BS_OK)
-        status = gguf_count(p, "keys", 8 + 1 + 4 + 1, BS_GGUF_MAX_KEYS, &p->gguf->n_keys);
-    return status;
+    const bs_node_plan *p = &plan->nodes[node];
+    const bs_node *n = &plan->graph->nodes[node];
+    const bool cells = bs_node_is(n, &bs_op_patches) || bs_node_is(n, &bs_op_rows) || bs_node_is(n, &bs_op_segments) ||
+                       bs_node_is(n, &bs_op_segment_spread); /* the second operand told the domain: it is not read */
+    *count = p->fusion ? fusions[p->fusion - 1].operands : cells ? 1 : n->n_in;
+    return p->fusion ? p->fused_in : bs_node_in(plan->graph, n);
 }
 
-/* --------------------------------------------------------------------------------------------------- keys */
-
-static bs_status gguf_skip_elements(gguf_pass *p, const bs_gguf_key *key)
+bs_status bs_fusion_run(const bs_call *call)
 {
-    static const uint8_t type_bytes[BS_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    const uint32_t bytes = type_bytes[key->type]; /* 0: a string */
-    bool there = bytes == 0 || bs_cursor_skip(&p->cursor, bs_bytes_product(bs_bytes_of(key->count), bs_bytes_of(bytes)));
-    for (uint64_t i = 0; bytes == 0 && there && i < key->count; i++) /* every turn consumes 8 bytes or ends */
-        there = bs_cursor_skip(&p->cursor, bs_bytes_of(bs_cursor_u64(&p->cursor)));
-    return there ? BS_OK : bs_cursor_fail(&p->cursor, p->error, "its value");
+    return fusions[call->plan->fusion - 1].run(call);
 }
 
-static bs_status gguf_value(gguf_pass *p, bs_gguf_key *key)
+const char *bs_fusion_name(int32_t fusion)
 {
-    key->type = bs_cursor_u32(&p->cursor);
-    key->count = 1;
-    key->is_array = key->type == BS_GGUF_ARRAY;
-    if (key->is_array) {
-        key->type = bs_cursor_u32(&p->cursor);
-        key->count = bs_cursor_u64(&p->cursor);
+    return fusion ? fusions[fusion - 1].name : "";
+}
+
+static void fuse(fuse_pass *f, int32_t n, int32_t fusion, const fuse_match *m)
+{
+    bs_node_plan *node = &f->plan->nodes[n];
+    count_reads(f, n, -1);
+    for (int32_t i = 0; i < m->n_inner; i++) {
+        count_reads(f, m->inner[i], -1);
+        f->plan->node_live[m->inner[i]] = false;
     }
-    if (p->cursor.status != BS_OK)
-        return bs_cursor_fail(&p->cursor, p->error, "its type");
-    if (key->type >= BS_GGUF_TYPE_COUNT)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "its type is %u, expected 0 .. %d", (unsigned)key->type, BS_GGUF_TYPE_COUNT - 1);
-    if (key->type == BS_GGUF_ARRAY)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "it is an array of arrays, expected one of numbers or strings");
-    key->at = p->cursor.at;
-    const bs_status status = gguf_skip_elements(p, key);
-    key->end = p->cursor.at;
-    return status;
+    node->fusion = fusion;
+    memcpy(node->fused_in, m->in, sizeof m->in);
+    count_reads(f, n, 1);
 }
 
-/* Of a key or a tensor: p->name. */
-static bs_status gguf_name(gguf_pass *p, size_t bytes, bs_bytes *at, uint64_t *hash)
+bs_bytes bs_plan_fuse_workspace(const bs_graph *graph)
 {
-    *at = p->cursor.at;
-    if (!bs_cursor_text(&p->cursor, p->name, bytes))
-        return bs_cursor_fail(&p->cursor, p->error, "its name");
-    if (!p->name[0])
-        return bs_fail(p->error, BS_ERROR_FORMAT, "its name is empty");
-    *hash = bs_name_hash(p->name, strlen(p->name));
-    if (p->hashes)
-        p->hashes[p->index] = *hash;
-    return BS_OK;
+    return bs_bytes_align(bs_bytes_array(graph->n_values, sizeof(int32_t)));
 }
 
-static bs_status gguf_key(gguf_pass *p, bs_gguf_key *key)
+void bs_plan_fuse(bs_plan *plan, void *workspace)
 {
-    const bs_status status = gguf_name(p, sizeof p->name, &key->name_at, &key->hash);
-    return status == BS_OK ? gguf_value(p, key) : status;
+    fuse_pass f = {plan, workspace};
+    fuse_match m;
+    memset(f.readers, 0, (size_t)plan->graph->n_values * sizeof *f.readers);
+    for (int32_t n = 1; n < plan->graph->n_nodes; n++)
+        count_reads(&f, n, 1);
+    for (int32_t n = 1; n < plan->graph->n_nodes; n++)
+        for (int32_t i = 0; plan->node_live[n] && plan->nodes[n].fusion == 0 && i < FUSIONS; i++)
+            if (fusions[i].match(&f, n, &m))
+                fuse(&f, n, i + 1, &m);
+}
+/* ==== end src/plan/fuse.c ===================================================================== */
+
+/* ==== begin src/plan/lower.h ================================================================== */
+/* plan/lower.h - what the files of the lowering stage share: plan/regions.c, plan/places.c, plan/lower.c.
+ * Relies on plan/plan.h. Must never be included by anything else. */
+#ifndef BS_PLAN_LOWER_H
+#define BS_PLAN_LOWER_H
+
+/* #include "plan/plan.h" */
+/* #include "ops/structure.h" */
+
+#define BS_TOP (-1) /* no region: at top level */
+
+/* Who reads a value: operand `index` of `node`. */
+typedef struct bs_lower_reader {
+    int32_t node, index;
+} bs_lower_reader;
+
+/* A hash table of numbers that are found by what they stand for; a slot holds number + 1, or 0. */
+typedef struct bs_lower_index {
+    int32_t *slots;
+    uint32_t mask;
+} bs_lower_index;
+
+typedef struct bs_lower_pass {
+    bs_plan *plan;
+    const bs_graph *g;
+    bool mixed;           /* some domain is: nodes have phases */
+    int32_t max_regions;
+    int32_t *home;        /* [nodes] part index, or BS_TOP */
+    int32_t *phase;       /* [nodes] how often what it depends on goes from tiles to top level or back */
+    int32_t *list;        /* [nodes or values] what is still to be visited */
+    int32_t *seen;        /* [nodes] the search that came by last */
+    int32_t *neighbour;   /* [nodes] another node of its region, or 0 */
+    int32_t *ready;       /* [values] time from which a value can be read (top level and region results) */
+    int32_t *first_reader; /* [values + 1] where the readers of a value begin */
+    bs_lower_reader *readers; /* [operands] */
+    bool *planar;         /* [values] seen through views, it has channels apart from each other */
+    int32_t *clock;       /* [domains] */
+    int32_t *open;        /* [domains] top level: the region that still takes nodes, or BS_TOP */
+    int32_t *tile_region; /* [domains] the one in which the routers above it decide tile by tile; BS_TOP: none; or NO_REGION */
+    int32_t *region_time; /* [regions] */
+    int32_t *region_phase; /* of its nodes, the last */
+    int32_t *region_part; /* its first part */
+    int32_t *region_node; /* one of its nodes; from there on by neighbour */
+    int32_t *region_seen; /* the search that came by last */
+    int32_t *region_asked; /* the search for which it was asked about */
+    int32_t *region_list;
+    int32_t *decided;     /* [routers] time of its decision */
+    int32_t *path_ready;  /* [routers] time from which rows of its paths exist */
+    bs_lower_index parts; /* by region and domain */
+    bs_lower_index phases; /* mixed: the first region by top-level domain, phase and router */
+    bs_lower_index units; /* mixed: a region without router by top-level domain, phase and unit */
+    int32_t searches;
+} bs_lower_pass;
+
+bool bs_lower_is_view(const bs_node *node);
+/* Whether every path's rows are kept until all are there: sums, and several paths a cell. */
+bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *gather);
+
+/* Calls visit for every live reader of a value, in order, until it returns false; returns whether it never did. */
+typedef bool (*bs_reader_visit)(bs_lower_pass *l, int32_t node, int32_t index, void *user);
+bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user);
+
+/* Makes the index of readers: what is needed and what is fused stays as it is from here on. */
+void bs_lower_find_readers(bs_lower_pass *l);
+
+/* A region for every node that runs in tiles (l->home). Domains that cannot run so are made to run layer by layer; then it
+ * returns false, and is to be called again. */
+bool bs_lower_regions(bs_lower_pass *l);
+int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node);
+/* A place for every live value; needs the regions. */
+void bs_lower_places(bs_lower_pass *l);
+
+#endif
+/* ==== end src/plan/lower.h ==================================================================== */
+
+/* ==== begin src/plan/regions.c ================================================================ */
+/* plan/regions.c - which nodes run together in tiles.
+ *
+ * Nodes of a depth-first domain are collected in regions: a region runs tile by tile, and its parts (the paths of one
+ * router, or the domain's own rows) side by side. A region ends where something outside it needs a result.
+ * Relies on plan/lower.h and plan/live.c. Must never place values or emit instructions. */
+/* #include "plan/lower.h" */
+
+/* ------------------------------------------------------------------------------------------ who reads what */
+
+bool bs_lower_is_view(const bs_node *node)
+{
+    return bs_node_is(node, &bs_op_patches) || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments) ||
+           bs_node_is(node, &bs_op_scatter);
 }
 
-/* One that has the hash of another before or behind it. */
-static bs_status gguf_fail_twice(gguf_pass *p, bs_bytes name_at, const char *what)
+bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *node)
 {
-    const bs_status status = bs_gguf_text(p->gguf, name_at, p->name, sizeof p->name, p->error);
-    return status == BS_OK ? bs_fail(p->error, BS_ERROR_FORMAT, "two %s are called \"%.64s\"", what, p->name) : status;
+    return l->g->routers[node->router].max_paths_per_cell > 1 || ((const bs_gather_params *)node->params)->mode == BS_GATHER_ADD ||
+           ((const bs_gather_params *)node->params)->mode == BS_GATHER_WEIGHTED;
 }
 
-static bs_status gguf_keys(gguf_pass *p)
+static bool is_read(const bs_lower_pass *l, const bs_node *node, int32_t index)
 {
-    uint64_t twice;
-    bs_gguf_key *const keys = p->gguf->keys;
-    for (p->index = 0; p->index < p->gguf->n_keys; p->index++) {
-        const bs_status status = gguf_at_record(p, gguf_key(p, &keys[p->index]), "key");
-        if (status != BS_OK)
-            return status;
+    if (bs_node_is(node, &bs_op_gather))
+        return bs_plan_gathers(l->plan, node, index);
+    return !bs_node_is(node, &bs_op_route) || !l->plan->routers[node->router].forced;
+}
+
+/* Counts the readers of every value, or with `write` puts them where the counts say, in the order of nodes and operands. A
+ * chain that is fused reads no more than its nodes did. */
+static void each_operand(bs_lower_pass *l, bool write)
+{
+    for (int32_t n = 1; n < l->g->n_nodes; n++) {
+        int32_t n_in;
+        const int32_t *in = bs_plan_in(l->plan, n, &n_in);
+        for (int32_t i = 0; l->plan->node_live[n] && i < n_in; i++) {
+            if (in[i] == 0 || !is_read(l, &l->g->nodes[n], i))
+                continue;
+            if (write)
+                l->readers[l->first_reader[in[i]]] = (bs_lower_reader){n, i};
+            l->first_reader[in[i]]++;
+        }
     }
-    if (bs_hashes_unique(p->hashes, p->gguf->n_keys, &twice))
-        return BS_OK;
-    p->index = 0;
-    while (keys[p->index].hash != twice)
-        p->index++;
-    return gguf_fail_twice(p, keys[p->index].name_at, "keys");
 }
 
-static bs_status gguf_alignment(gguf_pass *p)
+void bs_lower_find_readers(bs_lower_pass *l)
 {
-    uint32_t n = 32;
-    const bs_status status = bs_gguf_u32(p->gguf, "general.alignment", false, 8, BS_GGUF_MAX_ALIGNMENT, &n, p->error);
-    if (status == BS_OK && (n & (n - 1)) != 0)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "key \"general.alignment\" is %u, expected a power of two", (unsigned)n);
-    p->gguf->alignment = n;
-    return status;
+    int32_t *first = l->first_reader;
+    memset(first, 0, (size_t)(l->g->n_values + 1) * sizeof *first);
+    each_operand(l, false);
+    for (int32_t v = 0, sum = 0; v <= l->g->n_values; v++) {
+        const int32_t count = first[v];
+        first[v] = sum;
+        sum += count;
+    }
+    each_operand(l, true); /* every beginning is now where the next one was */
+    memmove(first + 1, first, (size_t)l->g->n_values * sizeof *first);
+    first[0] = 0;
 }
 
-/* ------------------------------------------------------------------------------------------------ tensors */
-
-/* Bytes an element of the plain types; 0 for quantised and unknown ones. */
-static uint32_t gguf_tensor_type_bytes(uint32_t type)
+bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user)
 {
-    switch (type) {
-    case 0: return 4;  /* F32 */
-    case 1: return 2;  /* F16 */
-    case 24: return 1; /* I8 */
-    case 25: return 2; /* I16 */
-    case 26: return 4; /* I32 */
-    case 27: return 8; /* I64 */
-    case 28: return 8; /* F64 */
-    case 30: return 2; /* BF16 */
-    default: return 0;
+    for (int32_t i = l->first_reader[value]; i < l->first_reader[value + 1]; i++)
+        if (!visit(l, l->readers[i].node, l->readers[i].index, user))
+            return false;
+    return true;
+}
+
+/* ---------------------------------------------------------------------------------------------- indexes */
+
+BS_WRAPS static uint32_t hash_of(int32_t a, int32_t b, int32_t c)
+{
+    uint64_t h = (uint32_t)a;
+    h = (h ^ (h >> 29)) * 0x9E3779B97F4A7C15u + (uint32_t)b;
+    h = (h ^ (h >> 29)) * 0x9E3779B97F4A7C15u + (uint32_t)c;
+    h = (h ^ (h >> 29)) * 0x9E3779B97F4A7C15u;
+    return (uint32_t)(h >> 32);
+}
+
+/* Where a number is, or belongs. There are more slots than numbers, so the search ends. */
+typedef bool (*bs_index_is)(const bs_lower_pass *l, int32_t number, int32_t a, int32_t b, int32_t c);
+static int32_t *index_slot(const bs_lower_pass *l, const bs_lower_index *index, bs_index_is is, int32_t a, int32_t b, int32_t c)
+{
+    uint32_t at = hash_of(a, b, c) & index->mask;
+    while (index->slots[at] && !is(l, index->slots[at] - 1, a, b, c))
+        at = (at + 1) & index->mask;
+    return &index->slots[at];
+}
+
+static bool part_is(const bs_lower_pass *l, int32_t part, int32_t region, int32_t domain, int32_t unused)
+{
+    (void)unused;
+    return l->plan->parts[part].region == region && l->plan->parts[part].domain == domain;
+}
+
+static int32_t region_router(const bs_lower_pass *l, int32_t region) { return l->plan->parts[l->region_part[region]].router; }
+static int32_t region_unit(const bs_lower_pass *l, int32_t region) { return l->plan->parts[l->region_part[region]].unit; }
+
+static bool region_is_of_phase(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t router)
+{
+    return l->plan->regions[region].domain == top && l->region_phase[region] == phase && region_router(l, region) == router;
+}
+
+static bool region_is_of_unit(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t unit)
+{
+    return l->plan->regions[region].domain == top && l->region_phase[region] == phase && region_unit(l, region) == unit;
+}
+
+/* ------------------------------------------------------------------------------------------------ regions */
+
+/* The rows that a node's tile is made of: its top-level domain itself, or the outermost path below it. */
+static int32_t part_domain(const bs_graph *g, int32_t domain)
+{
+    return g->domains[domain].kind == BS_DOMAIN_PATH ? g->domains[domain].outermost : domain;
+}
+
+static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
+{
+    bs_plan *p = l->plan;
+    int32_t *slot = index_slot(l, &l->parts, part_is, region, domain, 0);
+    if (*slot)
+        return *slot - 1;
+    bs_part *part = &p->parts[p->n_parts];
+    memset(part, 0, sizeof *part);
+    part->region = region;
+    part->domain = domain;
+    const bs_domain *d = &l->g->domains[domain];
+    part->router = d->kind == BS_DOMAIN_PATH ? d->router : 0;
+    part->path = d->kind == BS_DOMAIN_PATH ? d->path : -1;
+    if (l->region_part[region] < 0)
+        l->region_part[region] = p->n_parts;
+    *slot = ++p->n_parts;
+    return p->n_parts - 1;
+}
+
+/* Parts of one region are the paths of one router, or the top-level domain itself; a part has weights of one unit. */
+static bool region_takes(const bs_lower_pass *l, int32_t region, int32_t domain, int32_t unit)
+{
+    const bs_domain *d = &l->g->domains[domain];
+    if (l->region_part[region] < 0)
+        return true;
+    const bs_part *part = &l->plan->parts[l->region_part[region]];
+    if (d->kind == BS_DOMAIN_PATH)
+        return part->router == d->router;
+    return part->domain == domain && (unit == 0 || part->unit == 0 || part->unit == unit);
+}
+
+static int32_t region_open(bs_lower_pass *l, int32_t top)
+{
+    l->plan->regions[l->plan->n_regions].domain = top; /* there is room: a node begins one at most */
+    l->region_phase[l->plan->n_regions] = 0;
+    l->region_part[l->plan->n_regions] = -1;
+    l->open[top] = l->plan->n_regions;
+    return l->plan->n_regions++;
+}
+
+static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
+{
+    const bs_graph *g = l->g;
+    const int32_t top = bs_plan_top_domain(g, node->domain);
+    if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
+        return false;
+    if (top != 0 && l->plan->domains[top].mixed && !bs_node_is(node, &bs_op_route) && bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
+        return false;
+    if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH || node->n_out == 0)
+        return bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].in_tile;
+    if (bs_node_is(node, &bs_op_gather))
+        return l->plan->routers[node->router].in_tile;
+    return true;
+}
+
+/* Closes the region that makes an operand, when the reader is not of that region: what comes later may depend on the
+ * reader, and the region would have to run before and after it. */
+static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t home)
+{
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(l->plan, (int32_t)(node - l->g->nodes), &n_in);
+    const int32_t region = home == BS_TOP ? BS_TOP : l->plan->parts[home].region;
+    for (int32_t i = 0; i < n_in; i++) {
+        const int32_t from = in[i] ? l->home[l->g->values[in[i]].node] : BS_TOP;
+        const int32_t made_in = from == BS_TOP ? BS_TOP : l->plan->parts[from].region;
+        if (made_in != BS_TOP && made_in != region) {
+            int32_t *open = &l->open[l->plan->regions[made_in].domain];
+            *open = *open == made_in ? BS_TOP : *open;
+        }
     }
 }
 
-static bs_status gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
+/* In a mixed domain wide nodes stand between those in tiles, path by path, and a region of one path would be over before the
+ * next path began. So regions are known by their phase there. What enters a region of a phase cannot depend on what left it,
+ * when nodes are lowered phase by phase. */
+static int32_t phase_after(const bs_lower_pass *l, int32_t from, int32_t top, int32_t domain)
 {
-    tensor->rank = bs_cursor_u32(&p->cursor);
-    if (p->cursor.status != BS_OK)
-        return bs_cursor_fail(&p->cursor, p->error, "its rank");
-    if (tensor->rank < 1 || tensor->rank > 4)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "its rank is %u, expected 1 .. 4", (unsigned)tensor->rank);
-    tensor->bytes = bs_bytes_of(1);
-    for (uint32_t i = 0; i < tensor->rank; i++) {
-        const uint64_t n = tensor->dim[i] = bs_cursor_u64(&p->cursor);
-        if (p->cursor.status != BS_OK)
-            return bs_cursor_fail(&p->cursor, p->error, "its dimensions");
-        if (n == 0 || n > INT64_MAX)
-            return bs_fail(p->error, BS_ERROR_FORMAT, "its dimension %u is %llu, expected 1 .. 2^63-1", (unsigned)i, (unsigned long long)n);
-        tensor->bytes = bs_bytes_times(tensor->bytes, (int64_t)n);
+    const int32_t region = bs_lower_region_of(l, from);
+    if (region == BS_TOP)
+        return l->phase[from] + (top != 0);
+    const bool stays = l->plan->domains[top].mixed || l->open[top] == region;
+    if (top != 0 && stays && l->plan->regions[region].domain == top && region_takes(l, region, domain, 0))
+        return l->phase[from];
+    return l->region_phase[region] + 1;
+}
+
+/* top: the domain in whose tiles it is to run, with its part's domain; 0: at top level. */
+static int32_t phase_of(const bs_lower_pass *l, int32_t n, int32_t top, int32_t domain)
+{
+    const bs_node *node = &l->g->nodes[n];
+    int32_t n_in, phase = 0;
+    const int32_t *in = bs_plan_in(l->plan, n, &n_in);
+    for (int32_t i = 0; i < n_in; i++)
+        if (in[i])
+            phase = bs_max_i32(phase, phase_after(l, l->g->values[in[i]].node, top, domain));
+    for (int32_t d = node->domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
+        phase = bs_max_i32(phase, phase_after(l, l->g->routers[l->g->domains[d].router].node, top, domain));
+    return node->router && l->g->routers[node->router].node != n ? bs_max_i32(phase, phase_after(l, l->g->routers[node->router].node, top, domain)) : phase;
+}
+
+/* The earliest region of that phase that takes the node. Paths have one a router; other rows one a unit, beside which at
+ * most the first has none. */
+static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t phase)
+{
+    const int32_t router = l->g->domains[domain].kind == BS_DOMAIN_PATH ? l->g->domains[domain].router : 0;
+    const int32_t first = *index_slot(l, &l->phases, region_is_of_phase, top, phase, router);
+    if (first && region_takes(l, first - 1, domain, unit))
+        return first - 1;
+    const int32_t of_unit = router ? 0 : *index_slot(l, &l->units, region_is_of_unit, top, phase, unit);
+    if (of_unit)
+        return of_unit - 1;
+    const int32_t region = region_open(l, top);
+    l->region_phase[region] = phase;
+    return region;
+}
+
+/* Once it has a node: its first part tells what it is found by, and a unit may have come with this one. */
+static void region_enter(bs_lower_pass *l, int32_t region)
+{
+    const int32_t top = l->plan->regions[region].domain, phase = l->region_phase[region];
+    int32_t *slot = index_slot(l, &l->phases, region_is_of_phase, top, phase, region_router(l, region));
+    if (*slot == 0)
+        *slot = region + 1;
+    if (region_router(l, region))
+        return;
+    slot = index_slot(l, &l->units, region_is_of_unit, top, phase, region_unit(l, region));
+    if (*slot == 0)
+        *slot = region + 1;
+}
+
+static void assign_home(bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    l->home[n] = BS_TOP;
+    if (!runs_in_tiles(l, node)) {
+        close_read_regions(l, node, BS_TOP);
+        l->phase[n] = l->mixed ? phase_of(l, n, 0, 0) : 0;
+        return;
     }
-    return BS_OK;
+    const int32_t top = bs_plan_top_domain(l->g, node->domain);
+    const int32_t domain = part_domain(l->g, node->domain);
+    l->phase[n] = l->mixed ? phase_of(l, n, top, domain) : 0;
+    if (l->plan->domains[top].mixed)
+        l->open[top] = region_of_phase(l, top, domain, l->plan->nodes[n].unit, l->phase[n]);
+    if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, l->plan->nodes[n].unit))
+        region_open(l, top);
+    l->home[n] = part_find(l, l->open[top], domain);
+    l->region_phase[l->open[top]] = bs_max_i32(l->region_phase[l->open[top]], l->phase[n]);
+    if (l->plan->nodes[n].unit)
+        l->plan->parts[l->home[n]].unit = l->plan->nodes[n].unit;
+    if (l->plan->domains[top].mixed)
+        region_enter(l, l->open[top]);
+    close_read_regions(l, node, l->home[n]);
 }
 
-static bs_status gguf_tensor_type(gguf_pass *p, bs_gguf_tensor *tensor)
+int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node)
 {
-    tensor->type = bs_cursor_u32(&p->cursor);
-    tensor->offset = bs_bytes_of(bs_cursor_u64(&p->cursor));
-    if (p->cursor.status != BS_OK)
-        return bs_cursor_fail(&p->cursor, p->error, "its type and offset");
-    const uint32_t each = gguf_tensor_type_bytes(tensor->type);
-    if (each == 0)
-        return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "its type is %u, expected a plain one: 0, 1, 24 .. 28 or 30", (unsigned)tensor->type);
-    tensor->bytes = bs_bytes_times(tensor->bytes, each);
-    return BS_OK;
+    return l->home[node] == BS_TOP ? BS_TOP : l->plan->parts[l->home[node]].region;
 }
 
-/* Tensors follow each other in listed order, padded: so they cannot overlap and leave no holes. */
-static bs_status gguf_tensor_place(gguf_pass *p, const bs_gguf_tensor *tensor, bs_bytes *running)
-{
-    const bs_bytes wanted = *running, size = p->gguf->source.size;
-    if (!bs_bytes_same(tensor->offset, wanted))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "its offset is %llu, expected %llu: where the one before it ends",
-                       (unsigned long long)bs_bytes_figure(tensor->offset), (unsigned long long)bs_bytes_figure(wanted));
-    *running = bs_bytes_add(wanted, bs_bytes_align_to(tensor->bytes, p->gguf->alignment));
-    if (!bs_bytes_less(size, *running))
-        return BS_OK;
-    return bs_fail(p->error, BS_ERROR_FORMAT, "%llu bytes of it from offset %llu on, padded, expected within the %llu of the file",
-                   (unsigned long long)bs_bytes_figure(tensor->bytes), (unsigned long long)bs_bytes_figure(wanted), (unsigned long long)bs_bytes_figure(size));
-}
+/* ---------------------------------------------------------------------------------------------- torn domains */
 
-static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, bs_bytes *running)
-{
-    bs_status status = gguf_name(p, BS_GGUF_MAX_NAME_BYTES + 1, &tensor->name_at, &tensor->hash);
-    if (status == BS_OK)
-        status = gguf_tensor_shape(p, tensor);
-    if (status == BS_OK)
-        status = gguf_tensor_type(p, tensor);
-    return status == BS_OK ? gguf_tensor_place(p, tensor, running) : status;
-}
+#define NO_REGION (-2) /* decisions in several: no region has them all */
 
-/* From `at` to the next multiple of the alignment there are zeros: what is changed there is damage as well. */
-static bs_status gguf_padding(gguf_pass *p, bs_bytes at)
+/* In which region the routers above every domain decide tile by tile: parents come before their paths. */
+static void find_tile_regions(bs_lower_pass *l)
 {
-    const bs_bytes end = bs_bytes_min(bs_bytes_align_to(at, p->gguf->alignment), p->gguf->source.size);
-    uint8_t piece[2048];
-    for (bs_bytes bytes; bs_bytes_less(at, end); at = bs_bytes_add(at, bytes)) {
-        bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece));
-        const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
-        if (status != BS_OK)
-            return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)bs_bytes_figure(at));
-        const size_t length = (size_t)bs_bytes_figure(bytes);
-        if (piece[0] == 0 && memcmp(piece, piece + 1, length - 1) == 0)
-            continue; /* all are like the first */
-        for (size_t i = 0; i < length; i++)
-            if (piece[i] != 0)
-                return bs_fail(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu",
-                               (unsigned long long)bs_bytes_figure(bs_bytes_add(at, bs_bytes_of(i))));
+    for (int32_t d = 0; d < l->g->n_domains; d++) {
+        const bs_domain *domain = &l->g->domains[d];
+        l->tile_region[d] = BS_TOP;
+        if (domain->kind != BS_DOMAIN_PATH)
+            continue;
+        const int32_t above = l->tile_region[domain->parent], region = bs_lower_region_of(l, l->g->routers[domain->router].node);
+        l->tile_region[d] = !l->plan->routers[domain->router].in_tile ? above : above == BS_TOP || above == region ? region : NO_REGION;
     }
-    return BS_OK;
 }
 
-/* Where data starts is known only behind the last record: offsets become absolute, and the end is checked, here. */
-static bs_status gguf_data(gguf_pass *p, bs_bytes data_bytes)
+/* What is decided tile by tile is known in its own region only: whether node n needs a decision in another one, which may be
+ * at the root. */
+static bool is_torn(const bs_lower_pass *l, int32_t n)
 {
-    bs_gguf *gguf = p->gguf;
-    gguf->data = bs_bytes_align_to(p->cursor.at, gguf->alignment);
-    const bs_bytes end = bs_bytes_add(gguf->data, data_bytes);
-    if (gguf->n_tensors > 0 && bs_bytes_less(gguf->source.size, end))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "the file is cut short: %llu bytes, its tensors end at %llu",
-                       (unsigned long long)bs_bytes_figure(gguf->source.size), (unsigned long long)bs_bytes_figure(end));
-    bs_status status = gguf_padding(p, p->cursor.at);
-    for (uint32_t i = 0; status == BS_OK && i < gguf->n_tensors; i++) {
-        gguf->tensors[i].offset = bs_bytes_add(gguf->tensors[i].offset, gguf->data);
-        status = gguf_padding(p, bs_bytes_add(gguf->tensors[i].offset, gguf->tensors[i].bytes));
+    const bs_node *node = &l->g->nodes[n];
+    const int32_t region = bs_lower_region_of(l, n), above = l->tile_region[node->domain];
+    const bool own = node->router && l->plan->routers[node->router].in_tile;
+    return (own && bs_lower_region_of(l, l->g->routers[node->router].node) != region) || (above != BS_TOP && above != region);
+}
+
+static int32_t torn_domain(const bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    return bs_plan_top_domain(l->g, node->router ? l->g->routers[node->router].domain : node->domain); /* a price is of the root */
+}
+
+/* Domains do not change each other's regions, unless these are found by their phases. Then it is one at a time. */
+static bool mend_torn(bs_lower_pass *l)
+{
+    bool torn = false;
+    find_tile_regions(l);
+    for (int32_t n = 1; n < l->g->n_nodes && !(torn && l->mixed); n++) {
+        if (!l->plan->node_live[n] || !is_torn(l, n))
+            continue;
+        l->plan->domains[torn_domain(l, n)].order = BS_ORDER_BREADTH;
+        torn = true;
     }
-    return status;
+    if (torn)
+        bs_plan_spread_orders(l->plan);
+    return torn;
 }
 
-static bs_status gguf_tensors(gguf_pass *p)
+/* --------------------------------------------------------------------------------------------------- all nodes */
+
+static void clear_index(bs_lower_index *index) { memset(index->slots, 0, ((size_t)index->mask + 1) * sizeof *index->slots); }
+
+static void list_nodes(bs_lower_pass *l)
 {
-    bs_bytes running = bs_bytes_of(0);
-    uint64_t twice;
-    bs_gguf_tensor *const tensors = p->gguf->tensors;
-    for (p->index = 0; p->index < p->gguf->n_tensors; p->index++) {
-        const bs_status status = gguf_at_record(p, gguf_tensor(p, &tensors[p->index], &running), "tensor");
-        if (status != BS_OK)
-            return status;
+    memset(l->region_node, 0, (size_t)l->max_regions * sizeof *l->region_node);
+    for (int32_t n = 1; n < l->g->n_nodes; n++) {
+        const int32_t region = bs_lower_region_of(l, n);
+        l->neighbour[n] = region == BS_TOP ? 0 : l->region_node[region];
+        if (region != BS_TOP)
+            l->region_node[region] = n;
     }
-    if (bs_hashes_unique(p->hashes, p->gguf->n_tensors, &twice))
-        return gguf_data(p, running);
-    p->index = 0;
-    while (tensors[p->index].hash != twice)
-        p->index++;
-    return gguf_fail_twice(p, tensors[p->index].name_at, "tensors");
 }
 
-/* --------------------------------------------------------------------------------------------------- open */
-
-static bs_status gguf_index(gguf_pass *p, bs_arena *arena)
+bool bs_lower_regions(bs_lower_pass *l)
 {
-    bs_gguf *gguf = p->gguf;
-    bs_status status = BS_OK;
-    gguf->keys = gguf_take(p, arena, gguf->n_keys, sizeof *gguf->keys, &status);
-    if (gguf->keys)
-        gguf->tensors = gguf_take(p, arena, gguf->n_tensors, sizeof *gguf->tensors, &status);
-    return status;
+    l->plan->n_regions = l->plan->n_parts = 0;
+    clear_index(&l->parts);
+    clear_index(&l->phases);
+    clear_index(&l->units);
+    for (int32_t d = 0; d < l->g->n_domains; d++)
+        l->open[d] = BS_TOP;
+    for (int32_t n = 0; n < l->g->n_nodes; n++) {
+        l->home[n] = BS_TOP;
+        if (n > 0 && l->plan->node_live[n])
+            assign_home(l, n);
+    }
+    list_nodes(l);
+    return !mend_torn(l);
+}
+/* ==== end src/plan/regions.c ================================================================== */
+
+/* ==== begin src/plan/places.c ================================================================= */
+/* plan/places.c - where every value lives: the caller's buffers, states in place, views, transient rows, a thread's scratch.
+ * Relies on plan/regions.c having run. Must never assign offsets. */
+/* #include "plan/lower.h" */
+
+/* Whether a value, read where its rows come from, has its channels apart from each other; its operand's place is known. */
+static bool is_planar(const bs_lower_pass *l, int32_t value)
+{
+    const bs_node *node = &l->g->nodes[l->g->values[value].node];
+    if (!bs_node_is(node, &bs_op_scatter) && !bs_node_is(node, &bs_op_patches))
+        return node->n_in == 0 || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments);
+    const int32_t from = bs_node_in(l->g, node)[0];
+    const bs_place place = l->plan->values[from].place;
+    return place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH && l->planar[from];
 }
 
-static bs_status gguf_body(gguf_pass *p, bs_arena *arena)
+/* A reader that goes through storage: it needs zeros around the rows, rows that lie one after the other, or channels that
+ * do. */
+static bool reads_view_directly(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
-    const uint32_t most = p->gguf->n_keys > p->gguf->n_tensors ? p->gguf->n_keys : p->gguf->n_tensors;
+    const int32_t value = *(const int32_t *)user;
+    const bs_node *node = &l->g->nodes[n];
+    const bs_op *op = bs_op_get(node->op);
+    const bs_value_info *v = &l->g->values[value];
+    const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0 &&
+                                !bs_plan_on_device(l->plan); /* whose kernels look every row up */
+    if (bs_node_is(node, &bs_op_route) && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
+        return l->g->domains[v->domain].kind != BS_DOMAIN_PATH && !bs_plan_on_device(l->plan); /* a callback sees all rows by one stride */
+    if (bs_node_is(node, &bs_op_state_append) && index == 1)
+        return false; /* written when states are: what they held before is to be written */
+    if (op->flags & BS_OP_STRUCTURAL)
+        return true;
+    const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) && l->plan->values[value].margin > 0;
+    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || l->plan->nodes[n].fusion) && l->planar[value];
+    return !zeros && !scattered_rows && !channels;
+}
+
+static bool count_reader(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+{
+    (void)l, (void)n, (void)index;
+    ++*(int32_t *)user;
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------- places */
+
+/* Whether a reader needs the value outside the part that makes it. */
+static bool reads_within(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+{
+    const int32_t home = *(const int32_t *)user;
+    const bs_node *node = &l->g->nodes[n];
+    if (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect))
+        return true; /* a store inside the part */
+    if (bs_node_is(node, &bs_op_gather) && index < l->g->routers[node->router].desc->paths)
+        return l->home[n] == home || !bs_lower_is_packed(l, node);
+    return l->home[n] == home;
+}
+
+static void place_computed(bs_lower_pass *l, int32_t value)
+{
+    bs_value_plan *v = &l->plan->values[value];
+    int32_t home = l->home[l->g->values[value].node];
+    const bool inside = home != BS_TOP && bs_lower_each_reader(l, value, reads_within, &home);
+    v->place = inside ? BS_PLACE_SCRATCH : BS_PLACE_TRANSIENT;
+    v->scope = inside ? home : BS_TOP;
+}
+
+static bool is_assemble(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+{
+    (void)index;
+    *(int32_t *)user = l->g->nodes[n].first_out;
+    return bs_node_is(&l->g->nodes[n], &bs_op_assemble);
+}
+
+static void place_gather(bs_lower_pass *l, int32_t value)
+{
+    const bs_node *node = &l->g->nodes[l->g->values[value].node];
+    int32_t readers = 0, frame = 0;
+    bs_lower_each_reader(l, value, count_reader, &readers);
+    if (readers == 1 && !bs_lower_is_packed(l, node) && !l->plan->routers[node->router].in_tile && bs_lower_each_reader(l, value, is_assemble, &frame)) {
+        l->plan->values[value].place = BS_PLACE_FRAME;
+        l->plan->values[value].source = frame;
+        return;
+    }
+    place_computed(l, value);
+}
+
+static void place_view(bs_lower_pass *l, int32_t value)
+{
+    const bs_node *node = &l->g->nodes[l->g->values[value].node];
+    int32_t id = value;
+    if (bs_lower_each_reader(l, value, reads_view_directly, &id)) {
+        l->plan->values[value].place = BS_PLACE_VIEW;
+        l->plan->values[value].source = bs_node_in(l->g, node)[0];
+    } else {
+        place_computed(l, value);
+    }
+}
+
+static void place_source(bs_lower_pass *l, int32_t value, bs_place place)
+{
+    int32_t id = value;
+    l->plan->values[value].source = l->g->values[value].node;
+    l->plan->values[value].place = bs_lower_each_reader(l, value, reads_view_directly, &id) ? place : BS_PLACE_TRANSIENT;
+}
+
+static bool is_not_copied(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+{
+    (void)user;
+    return !bs_node_is(&l->g->nodes[n], &bs_op_output) && !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 1);
+}
+
+static bool is_not_written(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+{
+    (void)user;
+    const bool writes = bs_node_is(&l->g->nodes[n], &bs_op_state_write) || bs_node_is(&l->g->nodes[n], &bs_op_state_append);
+    return !(writes && index == 0);
+}
+
+/* What is copied from a state at the end of a run is its old content, in whatever order states are written. */
+static void place_state(bs_lower_pass *l, int32_t value)
+{
+    const bool in_place = bs_lower_each_reader(l, value, is_not_copied, NULL) || bs_lower_each_reader(l, value, is_not_written, NULL);
+    place_source(l, value, BS_PLACE_STATE);
+    if (!in_place)
+        l->plan->values[value].place = BS_PLACE_TRANSIENT;
+}
+
+static bool is_output(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+{
+    (void)index;
+    if (*(int32_t *)user == 0)
+        *(int32_t *)user = n;
+    return bs_node_is(&l->g->nodes[n], &bs_op_output);
+}
+
+/* ------------------------------------------------------------------------------------- states, in place */
+
+typedef struct state_use {
+    int32_t frame;         /* the assembled value that becomes the state */
+    const bs_node *gather; /* whose paths store it */
+    int32_t n_views;       /* in l->list: values that are views of the state, whose readers are still to be asked */
+    int32_t n_readers;     /* in l->region_list: regions that read the old content */
+    int32_t search;        /* the number by which they are known */
+} state_use;
+
+/* What is needed for a region to run, region by region and node by node. */
+typedef struct need_search {
+    int32_t number, n_waiting; /* in l->list: nodes that were found, but not yet what they need */
+} need_search;
+
+static void need(bs_lower_pass *l, need_search *s, int32_t node)
+{
+    const int32_t region = bs_lower_region_of(l, node);
+    if (l->seen[node] == s->number)
+        return;
+    if (region != BS_TOP) {
+        l->region_seen[region] = s->number;
+        node = l->region_node[region]; /* all of it */
+    }
+    for (; node != 0; node = region == BS_TOP ? 0 : l->neighbour[node]) {
+        l->seen[node] = s->number;
+        l->list[s->n_waiting++] = node;
+    }
+}
+
+/* Marks the regions that must have run for region `after` to run, itself too (l->region_seen). */
+static int32_t find_needs(bs_lower_pass *l, int32_t after)
+{
+    need_search s = {++l->searches, 0};
+    need(l, &s, l->region_node[after]);
+    while (s.n_waiting > 0) {
+        const int32_t n = l->list[--s.n_waiting];
+        const bs_domain *d = &l->g->domains[l->g->nodes[n].domain];
+        int32_t n_in;
+        const int32_t *in = bs_plan_in(l->plan, n, &n_in);
+        for (int32_t i = 0; i < n_in; i++)
+            if (in[i] && l->plan->node_live[l->g->values[in[i]].node])
+                need(l, &s, l->g->values[in[i]].node);
+        if (d->kind == BS_DOMAIN_PATH) /* which needs the decisions above it */
+            need(l, &s, l->g->routers[d->router].node);
+    }
+    return s.number;
+}
+
+/* The region that stores what path `path` gives; BS_TOP: it gives nothing, or stores in none. */
+static int32_t region_of_path(const bs_lower_pass *l, const bs_node *gather, int32_t path)
+{
+    const int32_t value = bs_plan_gathers(l->plan, gather, path) ? bs_node_in(l->g, gather)[path] : 0;
+    return value ? bs_lower_region_of(l, l->g->values[value].node) : BS_TOP;
+}
+
+/* Whether no path stores before all regions that read the old content have run. */
+static bool stores_wait(bs_lower_pass *l, const state_use *use)
+{
+    for (int32_t i = 0; use->n_readers > 0 && i < l->g->routers[use->gather->router].desc->paths; i++) {
+        const int32_t after = region_of_path(l, use->gather, i);
+        if (after == BS_TOP || l->region_asked[after] == use->search)
+            continue;
+        l->region_asked[after] = use->search;
+        const int32_t search = find_needs(l, after);
+        for (int32_t k = 0; k < use->n_readers; k++)
+            if (l->region_list[k] == after || l->region_seen[l->region_list[k]] != search)
+                return false;
+    }
+    return true;
+}
+
+static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+{
+    state_use *use = user;
+    const bs_node *node = &l->g->nodes[n];
+    const int32_t region = bs_lower_region_of(l, n);
+    if (bs_node_is(node, &bs_op_state_write))
+        return index == 0;
+    if (bs_lower_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) {
+        l->list[use->n_views++] = node->first_out; /* its readers are asked; and what only tells the cells (`like`) is not read */
+        return true;
+    }
+    if (bs_node_is(node, &bs_op_gather) && index == l->g->routers[node->router].desc->paths)
+        return l->plan->values[node->first_out].place == BS_PLACE_FRAME && l->plan->values[node->first_out].source == use->frame;
+    if (region != BS_TOP && l->region_seen[region] != use->search) {
+        l->region_seen[region] = use->search;
+        l->region_list[use->n_readers++] = region;
+    }
+    return region != BS_TOP;
+}
+
+/* Readers of the old content, through any depth of views, must be done before the region that writes it, or be its own
+ * residual. */
+static bool state_value_is_early(bs_lower_pass *l, int32_t state, state_use *use)
+{
+    bool early = true;
+    use->search = ++l->searches;
+    l->list[use->n_views++] = state;
+    while (early && use->n_views > 0)
+        early = bs_lower_each_reader(l, l->list[--use->n_views], state_reader_is_early, use);
+    return early && stores_wait(l, use);
+}
+
+/* Whether tiles store an assembled value straight from the paths of a router. */
+static bool is_stored_by_paths(const bs_lower_pass *l, const bs_node *gather)
+{
+    bool stored = false;
+    for (int32_t i = 0; bs_node_is(gather, &bs_op_gather) && i < l->g->routers[gather->router].desc->paths; i++)
+        stored = stored || region_of_path(l, gather, i) != BS_TOP;
+    return stored;
+}
+
+static bool is_ending(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+{
+    (void)index, (void)user;
+    return l->g->nodes[n].n_out == 0 && !bs_node_is(&l->g->nodes[n], &bs_op_route);
+}
+
+static bool finds_state(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+{
+    (void)index;
+    const bs_node *node = &l->g->nodes[n];
+    if (bs_node_is(node, &bs_op_state_write))
+        *(int32_t *)user = bs_node_in(l->g, node)[0];
+    return true;
+}
+
+static void place_assembled(bs_lower_pass *l, int32_t value)
+{
+    bs_value_plan *v = &l->plan->values[value];
+    int32_t state = 0;
+    bs_lower_each_reader(l, value, finds_state, &state);
+    const int32_t cells = bs_node_in(l->g, &l->g->nodes[l->g->values[value].node])[0];
+    state_use use = {value, &l->g->nodes[l->g->values[cells].node], 0, 0, 0};
+    if (state && l->plan->values[state].place == BS_PLACE_STATE && is_stored_by_paths(l, use.gather) &&
+        bs_lower_each_reader(l, value, is_ending, NULL) && state_value_is_early(l, state, &use)) {
+        v->place = BS_PLACE_STATE;
+        v->source = l->g->values[state].node;
+        return;
+    }
+    int32_t output = 0;
+    const bool only_outputs = bs_lower_each_reader(l, value, is_output, &output);
+    v->place = only_outputs ? BS_PLACE_OUTPUT : BS_PLACE_TRANSIENT;
+    v->source = output;
+}
+
+static void place_value(bs_lower_pass *l, int32_t value)
+{
+    const bs_node *node = &l->g->nodes[l->g->values[value].node];
+    l->plan->values[value].scope = BS_TOP;
+    l->planar[value] = is_planar(l, value);
+    if (bs_node_is(node, &bs_op_input))
+        place_source(l, value, BS_PLACE_INPUT);
+    else if (bs_node_is(node, &bs_op_state))
+        place_state(l, value);
+    else if (node->n_in == 0 && bs_op_get(node->op)->weights)
+        place_source(l, value, BS_PLACE_WEIGHT); /* a constant */
+    else if (bs_lower_is_view(node))
+        place_view(l, value);
+    else if (bs_node_is(node, &bs_op_gather))
+        place_gather(l, value);
+    else if (!bs_node_is(node, &bs_op_assemble) && !bs_node_is(node, &bs_op_collect))
+        place_computed(l, value);
+}
+
+/* A router's scores stay as they are. */
+static bool is_not_decided_by(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+{
+    (void)index, (void)user;
+    return !bs_node_is(&l->g->nodes[n], &bs_op_route) && !bs_node_is(&l->g->nodes[n], &bs_op_look_ahead);
+}
+
+static void narrow_values(bs_lower_pass *l)
+{
+    for (int32_t v = 1; v < l->g->n_values; v++) {
+        bs_value_plan *p = &l->plan->values[v];
+        const bool own = p->place == BS_PLACE_TRANSIENT || p->place == BS_PLACE_SCRATCH;
+        p->narrow = l->plan->desc.half && own && l->g->values[v].dtype == BS_F32 &&
+                    bs_lower_each_reader(l, v, is_not_decided_by, NULL);
+    }
+}
+
+void bs_lower_places(bs_lower_pass *l)
+{
+    for (int32_t v = 1; v < l->g->n_values; v++)
+        if (l->plan->node_live[l->g->values[v].node])
+            place_value(l, v);
+    for (int32_t v = 1; v < l->g->n_values; v++) { /* needs the places of gathers and views */
+        const int32_t n = l->g->values[v].node;
+        const bs_node *node = &l->g->nodes[n];
+        if (l->plan->node_live[n] && (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect)))
+            place_assembled(l, v);
+    }
+    narrow_values(l);
+}
+/* ==== end src/plan/places.c =================================================================== */
+
+/* ==== begin src/plan/lower.c ================================================================== */
+/* plan/lower.c - the second stage of planning: from nodes to instructions.
+ *
+ * Nodes are visited once, in order. Breadth-first nodes become top-level instructions; the paths of a router are
+ * concurrent, so their instructions carry equal times and are put in lockstep. Nodes of a region (plan/regions.c) become
+ * instructions of its parts; values have their places (plan/places.c).
+ * Relies on plan/lower.h. Must never assign offsets. */
+/* #include "plan/lower.h" */
+
+/* ------------------------------------------------------------------------------------------- instructions */
+
+static bs_instr *emit(bs_lower_pass *l, bs_instr_kind kind, int32_t home, int32_t node)
+{
+    bs_plan *p = l->plan;
+    bs_instr *i = &p->instrs[p->n_instrs++]; /* there is room for all that there can be (plan_layout_make) */
+    memset(i, 0, sizeof *i);
+    i->kind = kind;
+    i->node = node;
+    i->part = home;
+    i->region = home == BS_TOP ? BS_TOP : p->parts[home].region;
+    i->stage = -1;
+    i->domain = l->g->nodes[node].domain;
+    return i;
+}
+
+/* From when `value` can be read by an instruction of `region`; what a region makes itself is there in order. */
+static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region)
+{
+    if (value == 0)
+        return 0;
+    const bs_place place = l->plan->values[value].place;
+    const int32_t made_in = bs_lower_region_of(l, l->g->values[value].node);
+    const int32_t ready = made_in == BS_TOP || place == BS_PLACE_VIEW ? l->ready[value] : 0; /* a view is stored by others */
+    return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
+}
+
+/* When an instruction can run: after what it reads, and after the previous one of its domain. */
+static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
+{
+    if (i->region != BS_TOP) {
+        l->region_time[i->region] = bs_max_i32(l->region_time[i->region], after + 1);
+        return;
+    }
+    i->time = bs_max_i32(after, l->clock[i->domain]) + 1;
+    l->clock[i->domain] = i->time;
+}
+
+/* Rows of a path exist once its router has decided. */
+static int32_t domain_ready(const bs_lower_pass *l, int32_t domain)
+{
+    const bs_domain *d = &l->g->domains[domain];
+    return d->kind == BS_DOMAIN_PATH ? l->path_ready[d->router] : 0;
+}
+
+static int32_t operands_ready(const bs_lower_pass *l, const bs_node *node, int32_t region)
+{
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(l->plan, (int32_t)(node - l->g->nodes), &n_in);
+    int32_t ready = domain_ready(l, node->domain);
+    for (int32_t i = 0; i < n_in; i++)
+        ready = bs_max_i32(ready, value_ready(l, in[i], region));
+    return ready;
+}
+
+static void outputs_ready(bs_lower_pass *l, const bs_node *node, int32_t time)
+{
+    for (int32_t i = 0; i < node->n_out; i++)
+        l->ready[node->first_out + i] = time;
+}
+
+/* A store belongs to the part that makes the value; its target is ready when all stores are. */
+static void emit_store(bs_lower_pass *l, int32_t n, int32_t value, int32_t target)
+{
+    const bs_value_info *v = &l->g->values[value];
+    bs_instr *i = emit(l, BS_INSTR_STORE, l->home[v->node], n);
+    i->value = value;
+    i->target = target;
+    i->domain = v->domain;
+    const int32_t from = l->plan->values[value].place == BS_PLACE_VIEW ? l->plan->values[value].source : value;
+    schedule(l, i, bs_max_i32(domain_ready(l, v->domain), bs_max_i32(value_ready(l, value, i->region), value_ready(l, from, i->region))));
+    const int32_t time = i->region == BS_TOP ? i->time : l->region_time[i->region];
+    l->ready[target] = bs_max_i32(l->ready[target], time);
+}
+
+/* Where the rows of a gather go: its own storage, or the frame it is assembled in. */
+static int32_t gather_target(const bs_lower_pass *l, int32_t value)
+{
+    return l->plan->values[value].place == BS_PLACE_FRAME ? l->plan->values[value].source : value;
+}
+
+/* In place, what no path writes simply stays. */
+static bool residual_is_in_place(const bs_lower_pass *l, int32_t gather, int32_t residual)
+{
+    const bs_value_plan *g = &l->plan->values[gather];
+    if (g->place != BS_PLACE_FRAME || residual == 0 || l->plan->values[residual].place != BS_PLACE_VIEW)
+        return false;
+    const bs_value_plan *frame = &l->plan->values[g->source];
+    const bs_value_plan *old = &l->plan->values[l->plan->values[residual].source];
+    return frame->place == BS_PLACE_STATE && old->place == BS_PLACE_STATE && frame->source == old->source;
+}
+
+static void emit_gather(bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    const int32_t *in = bs_node_in(l->g, node);
+    const int32_t paths = l->g->routers[node->router].desc->paths, value = node->first_out;
+    const bool packed = bs_lower_is_packed(l, node);
+    const int32_t target = gather_target(l, value);
+    const int32_t region = l->home[n] == BS_TOP ? BS_TOP : l->plan->parts[l->home[n]].region;
+    int32_t ready = l->decided[node->router];
+    for (int32_t i = 0; i < paths; i++) {
+        if (in[i] == 0 || !bs_plan_gathers(l->plan, node, i))
+            continue;
+        if (!packed)
+            emit_store(l, n, in[i], target);
+        ready = bs_max_i32(ready, bs_max_i32(value_ready(l, in[i], region), l->ready[target]));
+    }
+    const int32_t residual = bs_plan_gathers(l->plan, node, paths) ? in[paths] : 0;
+    ready = bs_max_i32(ready, value_ready(l, residual, region));
+    const bool complete = l->plan->routers[node->router].forced && in[l->plan->routers[node->router].forced - 1] != 0;
+    if (packed || (!complete && !residual_is_in_place(l, value, residual))) {
+        bs_instr *i = emit(l, packed ? BS_INSTR_REDUCE : BS_INSTR_FILL, l->home[n], n);
+        i->value = residual;
+        i->target = target;
+        schedule(l, i, ready);
+        ready = i->region == BS_TOP ? i->time : ready;
+    }
+    l->ready[value] = ready;
+    l->ready[target] = bs_max_i32(l->ready[target], ready);
+}
+
+/* A tensor with a row for every patch there can be: those without one become zero. */
+static void emit_rest(bs_lower_pass *l, int32_t n)
+{
+    bs_instr *i = emit(l, BS_INSTR_FILL, BS_TOP, n);
+    i->target = l->g->nodes[n].first_out;
+    schedule(l, i, l->ready[i->target]);
+    l->ready[i->target] = i->time;
+}
+
+static void emit_route(bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    bs_instr *i = emit(l, BS_INSTR_ROUTE, l->home[n], n);
+    const int32_t *in = bs_node_in(l->g, node);
+    const bool forced = l->plan->routers[node->router].forced != 0;
+    i->domain = l->g->routers[node->router].domain;
+    int32_t ready = domain_ready(l, i->domain);
+    for (int32_t k = 0; !forced && k < node->n_in; k++)
+        ready = bs_max_i32(ready, value_ready(l, in[k], i->region));
+    schedule(l, i, ready);
+    l->decided[node->router] = i->region == BS_TOP ? i->time : 0;
+    l->path_ready[node->router] = bs_max_i32(l->decided[node->router], domain_ready(l, i->domain));
+}
+
+/* Copies to outputs and states that are not the value's own place. */
+static void emit_ending(bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    const bool output = bs_node_is(node, &bs_op_output);
+    const int32_t value = bs_node_in(l->g, node)[output ? 0 : 1];
+    const bs_value_plan *v = &l->plan->values[value];
+    const int32_t state = output ? 0 : l->g->values[bs_node_in(l->g, node)[0]].node;
+    if (output ? v->place == BS_PLACE_OUTPUT && v->source == n : v->place == BS_PLACE_STATE && v->source == state)
+        return;
+    bs_instr *i = emit(l, BS_INSTR_STORE, BS_TOP, n);
+    i->value = value;
+    i->target = 0; /* the node tells: an output or a state */
+    i->domain = l->g->values[value].domain; /* the root, or segments whose rows are appended */
+    schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), BS_TIME_END)); /* states are written at the end of a run */
+}
+
+static void emit_node(bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    const int32_t value = node->first_out;
+    if (bs_node_is(node, &bs_op_route)) {
+        emit_route(l, n);
+    } else if (bs_node_is(node, &bs_op_gather)) {
+        emit_gather(l, n);
+    } else if (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect)) {
+        const int32_t from = bs_node_in(l->g, node)[0];
+        if (l->plan->values[from].place == BS_PLACE_FRAME)
+            l->ready[value] = bs_max_i32(l->ready[value], l->ready[from]);
+        else
+            emit_store(l, n, from, value);
+        if (bs_node_is(node, &bs_op_collect) && l->g->domains[l->g->values[from].domain].kind == BS_DOMAIN_PATCHES)
+            emit_rest(l, n);
+    } else if (bs_node_is(node, &bs_op_look_ahead)) {
+        if (!bs_plan_streams(l->plan)) /* memory for slots alone is nothing to read ahead into */
+            return;
+        bs_instr *i = emit(l, BS_INSTR_LOOK_AHEAD, BS_TOP, n);
+        schedule(l, i, operands_ready(l, node, BS_TOP));
+    } else if (node->n_out == 0) {
+        return; /* endings come last */
+    } else if (l->plan->values[value].place == BS_PLACE_VIEW || l->plan->values[value].place == BS_PLACE_INPUT ||
+               l->plan->values[value].place == BS_PLACE_STATE || l->plan->values[value].place == BS_PLACE_WEIGHT) {
+        const int32_t region = bs_lower_region_of(l, n), ready = operands_ready(l, node, region);
+        outputs_ready(l, node, ready);
+        if (region != BS_TOP) /* its stores come late, when others have been told the region's time */
+            l->region_time[region] = bs_max_i32(l->region_time[region], ready + 1);
+    } else {
+        const bool decided = bs_node_is(node, &bs_op_route_price) || bs_node_is(node, &bs_op_route_score);
+        const bool moved = bs_lower_is_view(node) || (node->n_in == 0 && !decided); /* given, not computed */
+        bs_instr *i = emit(l, moved ? BS_INSTR_LOAD : BS_INSTR_OP, l->home[n], n);
+        i->value = value;
+        schedule(l, i, bs_max_i32(operands_ready(l, node, i->region), decided ? l->decided[node->router] : 0));
+        outputs_ready(l, node, i->region == BS_TOP ? i->time : l->region_time[i->region]);
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- order */
+
+static bool goes_before(const void *user, int32_t first, int32_t second)
+{
+    const bs_instr *a = (const bs_instr *)user + first, *b = (const bs_instr *)user + second;
+    if (a->region != b->region)
+        return a->region < b->region; /* BS_TOP first */
+    if (a->region == BS_TOP)
+        return a->time < b->time;
+    return a->part < b->part;
+}
+
+/* Puts the instruction of every number in `order` where that number stands, circle by circle. */
+static void arrange(bs_instr *instrs, int32_t *order, int32_t count)
+{
+    for (int32_t k = 0; k < count; k++) {
+        const bs_instr first = instrs[k];
+        int32_t at = k;
+        while (order[at] != k) {
+            const int32_t from = order[at];
+            instrs[at] = instrs[from];
+            order[at] = at;
+            at = from;
+        }
+        instrs[at] = first;
+        order[at] = at;
+    }
+}
+
+static void sort_instrs(bs_instr *instrs, int32_t count, int32_t *order, int32_t *buffer)
+{
+    for (int32_t i = 0; i < count; i++)
+        order[i] = i;
+    bs_sort(order, buffer, count, goes_before, instrs);
+    arrange(instrs, order, count);
+}
+
+static void index_parts(bs_plan *p)
+{
+    p->n_top = 0;
+    for (int32_t i = 0; i < p->n_instrs; i++) {
+        if (p->instrs[i].region == BS_TOP) {
+            p->n_top++;
+            continue;
+        }
+        bs_part *part = &p->parts[p->instrs[i].part];
+        if (part->count++ == 0)
+            part->first = i;
+    }
+}
+
+/* A region whose nodes are all views has nothing to run. */
+static void emit_regions(bs_lower_pass *l)
+{
+    const int32_t search = ++l->searches;
+    for (int32_t i = 0; i < l->plan->n_instrs; i++)
+        if (l->plan->instrs[i].region != BS_TOP)
+            l->region_seen[l->plan->instrs[i].region] = search;
+    for (int32_t r = 0; r < l->plan->n_regions; r++) {
+        if (l->region_seen[r] != search)
+            continue;
+        bs_instr *i = emit(l, BS_INSTR_REGION, BS_TOP, 0);
+        i->domain = l->plan->regions[r].domain;
+        i->time = l->region_time[r];
+        i->node = r; /* the region's number */
+    }
+}
+
+static void part_costs(bs_plan *p)
+{
+    for (int32_t i = 0; i < p->n_instrs; i++) {
+        const bs_instr *instr = &p->instrs[i];
+        const bs_op *op = bs_op_get(p->graph->nodes[instr->node].op);
+        if (instr->part != BS_TOP && instr->kind == BS_INSTR_OP && op->flops)
+            p->parts[instr->part].flops += op->flops(p->graph, &p->graph->nodes[instr->node]);
+    }
+}
+
+/* In order; with mixed domains phase by phase, so that a region's time is known before anything outside reads it. */
+static void emit_nodes(bs_lower_pass *l)
+{
+    const int32_t nodes = l->g->n_nodes;
+    int32_t *next = l->seen; /* [phases] where the next node of each goes: an operand has a lower one, or the same */
+    memset(next, 0, (size_t)nodes * sizeof *next);
+    for (int32_t n = 1; n < nodes; n++)
+        next[l->phase[n]]++;
+    for (int32_t phase = 0, sum = 0; phase < nodes; phase++) {
+        const int32_t count = next[phase];
+        next[phase] = sum;
+        sum += count;
+    }
+    for (int32_t n = 1; n < nodes; n++)
+        l->list[next[l->phase[n]]++] = n;
+    for (int32_t i = 0; i < nodes - 1; i++)
+        if (l->plan->node_live[l->list[i]])
+            emit_node(l, l->list[i]);
+}
+
+/* ------------------------------------------------------------------------------------------------ workspace */
+
+static void index_room(bs_carver *c, bs_lower_index *index, int32_t most)
+{
+    uint32_t slots = 4;
+    while (slots < 2 * (uint32_t)most)
+        slots *= 2;
+    index->mask = slots - 1;
+    index->slots = bs_carve(c, slots, sizeof *index->slots);
+}
+
+/* One walk counts and hands out. The lists of nodes serve the sort of instructions when all else is done. */
+static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
+{
+    const uint64_t nodes = (uint64_t)g->n_nodes, values = (uint64_t)g->n_values, domains = (uint64_t)g->n_domains;
+    const uint64_t routers = (uint64_t)g->n_routers, word = sizeof(int32_t);
+    l->max_regions = bs_plan_most_parts(g);
+    const uint64_t regions = (uint64_t)l->max_regions;
+    l->home = bs_carve(c, nodes, word);
+    l->phase = bs_carve(c, nodes, word);
+    l->list = bs_carve(c, nodes > values ? nodes : values, word);
+    l->seen = bs_carve(c, nodes, word);
+    l->neighbour = bs_carve(c, nodes, word);
+    l->ready = bs_carve(c, values, word);
+    l->first_reader = bs_carve(c, values + 1, word);
+    l->readers = bs_carve(c, (uint64_t)g->n_operands, sizeof *l->readers);
+    l->planar = bs_carve(c, values, sizeof *l->planar);
+    l->clock = bs_carve(c, domains, word);
+    l->open = bs_carve(c, domains, word);
+    l->tile_region = bs_carve(c, domains, word);
+    l->region_time = bs_carve(c, regions, word);
+    l->region_phase = bs_carve(c, regions, word);
+    l->region_part = bs_carve(c, regions, word);
+    l->region_node = bs_carve(c, regions, word);
+    l->region_seen = bs_carve(c, regions, word);
+    l->region_asked = bs_carve(c, regions, word);
+    l->region_list = bs_carve(c, regions, word);
+    l->decided = bs_carve(c, routers, word);
+    l->path_ready = bs_carve(c, routers, word);
+    index_room(c, &l->parts, bs_plan_most_parts(g));
+    index_room(c, &l->phases, l->max_regions);
+    index_room(c, &l->units, 2 * l->max_regions); /* known without a unit first, then with one */
+}
+
+bs_bytes bs_plan_lower_workspace(const bs_graph *graph)
+{
+    bs_lower_pass l;
+    bs_carver pass = {NULL, {0}};
+    memset(&l, 0, sizeof l);
+    carve_lower(&pass, &l, graph);
+    return bs_bytes_max(pass.used, bs_bytes_align(bs_bytes_array(2 * (int64_t)bs_plan_most_instrs(graph), sizeof(int32_t))));
+}
+
+static bool ends_a_run(const bs_node *node)
+{
+    return node->n_out == 0 && !bs_node_is(node, &bs_op_route) && !bs_node_is(node, &bs_op_look_ahead);
+}
+
+void bs_plan_lower(bs_plan *plan, void *workspace)
+{
+    const bs_graph *g = plan->graph;
+    bs_carver c = {workspace, {0}};
+    bs_lower_pass pass, *l = &pass;
+    memset(l, 0, sizeof *l);
+    carve_lower(&c, l, g);
+    memset(workspace, 0, (size_t)bs_bytes_figure(c.used));
+    l->plan = plan;
+    l->g = g;
+    for (int32_t d = 0; d < g->n_domains; d++)
+        l->mixed = l->mixed || plan->domains[d].mixed;
+    bs_lower_find_readers(l);
+    bool settled = false;
+    while (!settled)
+        settled = bs_lower_regions(l);
+    bs_lower_places(l);
+    emit_nodes(l);
+    emit_regions(l);
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        if (plan->node_live[n] && ends_a_run(&g->nodes[n]))
+            emit_ending(l, n);
+    /* nothing of the pass is needed any more */
+    sort_instrs(plan->instrs, plan->n_instrs, workspace, (int32_t *)workspace + plan->max_instrs);
+    index_parts(plan);
+    part_costs(plan);
+}
+/* ==== end src/plan/lower.c ==================================================================== */
+
+/* ==== begin src/plan/lifetimes.c ============================================================== */
+/* plan/lifetimes.c - lives to offsets: what is alive at the same time never shares bytes.
+ *
+ * Up to EXACT_ALIVE lives alive together: greedy by size, each into the lowest gap among the larger ones that it meets. With
+ * more alive that would take the square of their number. Then time is swept, forwards and backwards: what begins is put into
+ * the smallest gap that holds it, what has ended leaves one. Where a few large lives stand among many small ones their gaps
+ * go to waste; so the sweeps are made without the large ones as well, which then come on top, greedily in one of three
+ * orders. The best of these ways counts. test_placing.c holds it within 1.1 of the largest sum alive at once; only where a
+ * handful of lives makes up nearly all of that sum it can be more, as with any way to place them.
+ * Relies on plan/plan.h. Must never take memory but its workspace, nor time that grows with the square of the lives. */
+/* #include "plan/plan.h" */
+
+#define EXACT_ALIVE 1024
+#define LARGE_ALIVE 64 /* together, of those that come on top: the others are at most such a share of the whole */
+
+typedef struct place_pass {
+    bs_life *lives;
+    int32_t count;
+    int32_t *by_start; /* [count] in the order in which they begin */
+    int32_t *rank;     /* [count] where each stands there */
+    int32_t *by_size;  /* [count] the largest first */
+    int32_t *by_birth, *by_death; /* [count] in the order of a sweep */
+    int32_t *met;      /* [count] a heap of placed lives that overlap in time, the lowest first */
+    int32_t *ends;     /* [2 * leaves] a tree over by_start: when the last one below ends, of those that are placed */
+    int32_t leaves;
+    /* for a sweep; only when there are more than EXACT_ALIVE lives */
+    bool backwards;
+    int32_t large;     /* so many of by_size come on top of the others */
+    int32_t *size_rank, *birth_rank; /* [count] where each stands in by_size, in by_birth */
+    bs_bytes *level;   /* [2 * leaves] a tree over by_birth: the bytes in use when each had been born, and the most below */
+    int32_t *above, *below, *left, *right; /* [count + 1] neighbours in memory; the tree of gaps. Life `count` is the bottom. */
+    int32_t root, last; /* of the tree; in memory */
+} place_pass;
+
+static bool begins_before(const void *user, int32_t a, int32_t b)
+{
+    const bs_life *lives = user;
+    return lives[a].first < lives[b].first;
+}
+
+static bool is_larger(const void *user, int32_t a, int32_t b)
+{
+    const bs_life *lives = user;
+    return bs_bytes_less(lives[b].bytes, lives[a].bytes);
+}
+
+/* ------------------------------------------------------------------------------------- who is met in time */
+
+static void met_insert(place_pass *p, int32_t life)
+{
+    const int32_t last = p->lives[life].last;
+    for (int32_t at = p->leaves + p->rank[life]; at >= 1 && p->ends[at] < last; at /= 2)
+        p->ends[at] = last;
+}
+
+/* The first placed one from rank `from` on that ends at `time` or later; p->leaves: none. */
+static int32_t next_met(const place_pass *p, int32_t from, int32_t time)
+{
+    int32_t at = p->leaves + from;
+    if (from >= p->leaves)
+        return p->leaves;
+    while (p->ends[at] < time) { /* to the right, as high as it goes */
+        while (at & 1)
+            at /= 2;
+        if (at == 0)
+            return p->leaves;
+        at++;
+    }
+    while (at < p->leaves) /* down to the leftmost */
+        at = p->ends[2 * at] >= time ? 2 * at : 2 * at + 1;
+    return at - p->leaves;
+}
+
+static void heap_down(place_pass *p, int32_t at, int32_t count)
+{
+    const int32_t life = p->met[at];
+    for (int32_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && bs_bytes_less(p->lives[p->met[child + 1]].offset, p->lives[p->met[child]].offset))
+            child++;
+        if (!bs_bytes_less(p->lives[p->met[child]].offset, p->lives[life].offset))
+            break;
+        p->met[at] = p->met[child];
+    }
+    p->met[at] = life;
+}
+
+static int32_t find_met(place_pass *p, const bs_life *life)
+{
+    int32_t count = 0;
+    for (int32_t r = next_met(p, 0, life->first); r < p->count && p->lives[p->by_start[r]].first <= life->last; r = next_met(p, r + 1, life->first))
+        p->met[count++] = p->by_start[r];
+    for (int32_t at = count / 2 - 1; at >= 0; at--)
+        heap_down(p, at, count);
+    return count;
+}
+
+static bs_bytes end_of(const place_pass *p, int32_t life)
+{
+    return life == p->count ? bs_bytes_of(0) : bs_bytes_align(bs_bytes_add(p->lives[life].offset, p->lives[life].bytes));
+}
+
+/* The lowest from `offset` on: past every one that leaves no gap. */
+static bs_bytes lowest_gap(place_pass *p, const bs_life *life, bs_bytes offset)
+{
+    for (int32_t count = find_met(p, life); count > 0; count--) {
+        const bs_life *other = &p->lives[p->met[0]];
+        if (!bs_bytes_less(other->offset, bs_bytes_add(offset, life->bytes)))
+            break;
+        offset = bs_bytes_max(offset, end_of(p, p->met[0]));
+        p->met[0] = p->met[count - 1];
+        heap_down(p, 0, count - 1);
+    }
+    return offset;
+}
+
+/* ---------------------------------------------------------------------------------------------------- gaps */
+
+/* The gap over a life is known by it. They are in a treap, by size and then from below. */
+static bs_bytes gap_of(const place_pass *p, int32_t life) { return bs_bytes_sub(p->lives[p->above[life]].offset, end_of(p, life)); }
+
+static bool gap_before(const place_pass *p, int32_t a, int32_t b)
+{
+    const bs_bytes x = gap_of(p, a), y = gap_of(p, b);
+    return bs_bytes_same(x, y) ? bs_bytes_less(end_of(p, a), end_of(p, b)) : bs_bytes_less(x, y);
+}
+
+/* As good as random, and the same every time. */
+BS_WRAPS static uint32_t gap_weight(int32_t life)
+{
+    uint32_t x = (uint32_t)life * 0x9E3779B1u;
+    x = (x ^ (x >> 15)) * 0x85EBCA77u;
+    return x ^ (x >> 13);
+}
+
+static void gap_insert(place_pass *p, int32_t life)
+{
+    int32_t *link = &p->root;
+    while (*link >= 0 && gap_weight(*link) >= gap_weight(life))
+        link = gap_before(p, *link, life) ? &p->right[*link] : &p->left[*link];
+    int32_t *less = &p->left[life], *more = &p->right[life];
+    for (int32_t at = *link; at >= 0;) {
+        if (gap_before(p, at, life)) {
+            *less = at;
+            less = &p->right[at];
+            at = *less;
+        } else {
+            *more = at;
+            more = &p->left[at];
+            at = *more;
+        }
+    }
+    *less = *more = -1;
+    *link = life;
+}
+
+static void gap_remove(place_pass *p, int32_t life)
+{
+    int32_t *link = &p->root;
+    while (*link != life)
+        link = gap_before(p, *link, life) ? &p->right[*link] : &p->left[*link];
+    int32_t a = p->left[life], b = p->right[life];
+    while (a >= 0 && b >= 0) {
+        if (gap_weight(a) >= gap_weight(b)) {
+            *link = a;
+            link = &p->right[a];
+            a = *link;
+        } else {
+            *link = b;
+            link = &p->left[b];
+            b = *link;
+        }
+    }
+    *link = a >= 0 ? a : b;
+}
+
+/* The life under the smallest gap of `bytes` at least; -1: there is none. */
+static int32_t gap_find(const place_pass *p, bs_bytes bytes)
+{
+    int32_t best = -1;
+    for (int32_t at = p->root; at >= 0;) {
+        const bool holds = !bs_bytes_less(gap_of(p, at), bytes);
+        best = holds ? at : best;
+        at = holds ? p->left[at] : p->right[at];
+    }
+    return best;
+}
+
+static void take_room(place_pass *p, int32_t life)
+{
+    int32_t under = gap_find(p, bs_bytes_align(p->lives[life].bytes));
+    const bool inside = under >= 0;
+    under = inside ? under : p->last;
+    if (inside)
+        gap_remove(p, under);
+    p->lives[life].offset = end_of(p, under);
+    p->below[life] = under;
+    p->above[life] = p->above[under];
+    p->above[under] = life;
+    if (!inside) {
+        p->last = life;
+        return;
+    }
+    p->below[p->above[life]] = life;
+    if (bs_bytes_any(gap_of(p, life)))
+        gap_insert(p, life);
+}
+
+static void give_room(place_pass *p, int32_t life)
+{
+    const int32_t under = p->below[life], over = p->above[life];
+    if (bs_bytes_any(gap_of(p, under)))
+        gap_remove(p, under);
+    if (life == p->last) {
+        p->last = under;
+        return;
+    }
+    if (bs_bytes_any(gap_of(p, life)))
+        gap_remove(p, life);
+    p->above[under] = over;
+    p->below[over] = under;
+    gap_insert(p, under);
+}
+
+/* --------------------------------------------------------------------------------------------------- sweeps */
+
+static int32_t birth(const place_pass *p, int32_t life) { return p->backwards ? -p->lives[life].last : p->lives[life].first; }
+static int32_t death(const place_pass *p, int32_t life) { return p->backwards ? -p->lives[life].first : p->lives[life].last; }
+
+/* What lives longer goes first. */
+static bool is_born_before(const void *user, int32_t a, int32_t b)
+{
+    const place_pass *p = user;
+    const int32_t x = birth(p, a), y = birth(p, b);
+    return x != y ? x < y : death(p, a) > death(p, b);
+}
+
+static bool dies_before(const void *user, int32_t a, int32_t b) { return death(user, a) < death(user, b); }
+
+static bool is_swept(const place_pass *p, int32_t life) { return bs_bytes_any(p->lives[life].bytes) && p->size_rank[life] >= p->large; }
+
+/* Places all but the large ones and those without bytes; p->level tells how far they reach. */
+static bs_bytes sweep(place_pass *p)
+{
+    bs_bytes total = bs_bytes_of(0);
+    int32_t dead = 0;
+    p->root = -1;
+    p->last = p->count;
+    for (int32_t i = 0; i < p->count; i++) {
+        const int32_t life = p->by_birth[i];
+        for (; death(p, p->by_death[dead]) < birth(p, life); dead++)
+            if (is_swept(p, p->by_death[dead]))
+                give_room(p, p->by_death[dead]);
+        if (is_swept(p, life))
+            take_room(p, life);
+        p->birth_rank[life] = i;
+        p->level[p->leaves + i] = end_of(p, p->last);
+        total = bs_bytes_max(total, end_of(p, p->last));
+    }
+    for (int32_t i = p->leaves - 1; i >= 1; i--)
+        p->level[i] = bs_bytes_max(p->level[2 * i], p->level[2 * i + 1]);
+    return total;
+}
+
+/* How far the swept ones reach while a life lasts. */
+static bs_bytes level_of(const place_pass *p, int32_t life)
+{
+    int32_t low = p->birth_rank[life], high = p->count; /* the last that is born before it dies */
+    while (high - low > 1) {
+        const int32_t middle = low + (high - low) / 2;
+        if (birth(p, p->by_birth[middle]) <= death(p, life))
+            low = middle;
+        else
+            high = middle;
+    }
+    bs_bytes most = bs_bytes_of(0);
+    for (int32_t a = p->leaves + p->birth_rank[life], b = p->leaves + low; a <= b; a = (a + 1) / 2, b = (b - 1) / 2) {
+        most = bs_bytes_max(most, p->level[a]);
+        most = bs_bytes_max(most, p->level[b]);
+    }
+    return most;
+}
+
+/* ------------------------------------------------------------------------------------------------ placing */
+
+/* Places lives in that order, above what is swept or from the bottom. */
+static bs_bytes place_greedily(place_pass *p, const int32_t *order, int32_t count, bool above)
+{
+    bs_bytes total = bs_bytes_of(0);
+    for (int32_t i = 0; i < 2 * p->leaves; i++)
+        p->ends[i] = INT32_MIN;
+    for (int32_t i = 0; i < count; i++) {
+        bs_life *life = &p->lives[order[i]];
+        life->offset = bs_bytes_of(0);
+        if (!bs_bytes_any(life->bytes))
+            continue;
+        life->offset = lowest_gap(p, life, above ? level_of(p, order[i]) : bs_bytes_of(0));
+        met_insert(p, order[i]);
+        total = bs_bytes_max(total, end_of(p, order[i]));
+    }
+    return total;
+}
+
+static bool is_born_earlier(const void *user, int32_t a, int32_t b)
+{
+    const place_pass *p = user;
+    return p->birth_rank[a] < p->birth_rank[b];
+}
+
+static bool takes_more(const void *user, int32_t a, int32_t b)
+{
+    const bs_life *x = &((const bs_life *)user)[a], *y = &((const bs_life *)user)[b];
+    return (double)bs_bytes_figure(x->bytes) * ((double)x->last - x->first + 1) > (double)bs_bytes_figure(y->bytes) * ((double)y->last - y->first + 1);
+}
+
+#define WAYS 8 /* forwards and backwards; nothing on top, or what is large by size, by birth or by bytes x time */
+
+static bs_bytes place_swept(place_pass *p, int32_t way, int32_t large)
+{
+    p->backwards = way & 1;
+    p->large = way < 2 ? 0 : large;
+    bs_sort(p->by_birth, p->met, p->count, is_born_before, p);
+    bs_sort(p->by_death, p->met, p->count, dies_before, p);
+    const bs_bytes swept = sweep(p);
+    int32_t *order = p->left; /* the tree of gaps has been */
+    memcpy(order, p->by_size, (size_t)p->large * sizeof *order);
+    if (way / 2 == 2)
+        bs_sort(order, p->right, p->large, is_born_earlier, p);
+    if (way / 2 == 3)
+        bs_sort(order, p->right, p->large, takes_more, p->lives);
+    return bs_bytes_max(swept, place_greedily(p, order, p->large, true));
+}
+
+/* How many of the largest are alive together at most, of `large` of them. */
+static int32_t most_alive_of(const place_pass *p, int32_t large)
+{
+    int32_t alive = 0, most = 0, dead = 0;
+    for (int32_t i = 0; i < p->count; i++) {
+        const int32_t life = p->by_start[i];
+        for (; p->lives[p->by_death[dead]].last < p->lives[life].first; dead++)
+            alive -= p->size_rank[p->by_death[dead]] < large;
+        alive += p->size_rank[life] < large;
+        most = bs_max_i32(most, alive);
+    }
+    return most;
+}
+
+static int32_t count_large(const place_pass *p)
+{
+    int32_t low = 0, high = p->count;
+    while (high - low > 1) {
+        const int32_t middle = low + (high - low) / 2;
+        if (most_alive_of(p, middle) <= LARGE_ALIVE)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Whether no sum alive at once is more than any plan may have: then no offset that a sweep gives is cut. */
+static bool sums_are_exact(const place_pass *p)
+{
+    bs_bytes sum = bs_bytes_of(0);
+    int32_t dead = 0;
+    for (int32_t i = 0; i < p->count; i++) {
+        const bs_life *life = &p->lives[p->by_start[i]];
+        for (; p->lives[p->by_death[dead]].last < life->first; dead++)
+            sum = bs_bytes_sub(sum, bs_bytes_align(p->lives[p->by_death[dead]].bytes));
+        sum = bs_bytes_add(sum, bs_bytes_align(life->bytes));
+        if (bs_bytes_figure(sum) > BS_MAX_PLAN_BYTES)
+            return false;
+    }
+    return true;
+}
+
+static bs_bytes place_best(place_pass *p)
+{
+    if (!sums_are_exact(p))
+        return bs_bytes_of(BS_BYTES_TOO_MANY); /* refused, wherever they lie */
+    const int32_t large = count_large(p);
+    int32_t best = 0;
+    bs_bytes least = bs_bytes_of(BS_BYTES_TOO_MANY), total = least;
+    for (int32_t way = 0; way < WAYS; way++) {
+        total = place_swept(p, way, large);
+        best = bs_bytes_less(total, least) ? way : best;
+        least = bs_bytes_min(total, least);
+    }
+    return best == WAYS - 1 ? total : place_swept(p, best, large);
+}
+
+static void carve_place(bs_carver *c, place_pass *p, int32_t count)
+{
+    const uint64_t n = (uint64_t)count, swept = count > EXACT_ALIVE ? n + 1 : 0, word = sizeof(int32_t);
+    p->count = count;
+    p->leaves = 1;
+    while (p->leaves < count)
+        p->leaves *= 2;
+    p->by_start = bs_carve(c, n, word);
+    p->rank = bs_carve(c, n, word);
+    p->by_size = bs_carve(c, n, word);
+    p->met = bs_carve(c, n, word);
+    p->ends = bs_carve(c, 2 * (uint64_t)p->leaves, word);
+    p->by_birth = bs_carve(c, swept, word);
+    p->by_death = bs_carve(c, swept, word);
+    p->size_rank = bs_carve(c, swept, word);
+    p->birth_rank = bs_carve(c, swept, word);
+    p->above = bs_carve(c, swept, word);
+    p->below = bs_carve(c, swept, word);
+    p->left = bs_carve(c, swept, word);
+    p->right = bs_carve(c, swept, word);
+    p->level = bs_carve(c, swept ? 2 * (uint64_t)p->leaves : 0, sizeof *p->level);
+}
+
+bs_bytes bs_place_workspace(int32_t count)
+{
+    place_pass p;
+    bs_carver c = {NULL, {0}};
+    carve_place(&c, &p, count);
+    return c.used;
+}
+
+static void sort_lives(place_pass *p)
+{
+    for (int32_t i = 0; i < p->count; i++)
+        p->by_start[i] = p->by_size[i] = i;
+    bs_sort(p->by_start, p->met, p->count, begins_before, p->lives);
+    bs_sort(p->by_size, p->met, p->count, is_larger, p->lives);
+    for (int32_t i = 0; i < p->count; i++)
+        p->rank[p->by_start[i]] = i;
+}
+
+static bool many_are_alive(place_pass *p)
+{
+    if (p->count <= EXACT_ALIVE)
+        return false;
+    p->backwards = false;
+    for (int32_t i = 0; i < p->count; i++) {
+        p->by_birth[i] = p->by_death[i] = i;
+        p->size_rank[p->by_size[i]] = i;
+    }
+    bs_sort(p->by_death, p->met, p->count, dies_before, p);
+    return most_alive_of(p, p->count) > EXACT_ALIVE;
+}
+
+bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace)
+{
+    place_pass p;
+    bs_carver c = {workspace, {0}};
+    memset(&p, 0, sizeof p);
+    carve_place(&c, &p, count);
+    p.lives = lives;
+    sort_lives(&p);
+    for (int32_t i = 0; i < count; i++)
+        lives[i].offset = bs_bytes_of(0);
+    return many_are_alive(&p) ? place_best(&p) : place_greedily(&p, p.by_size, count, false);
+}
+/* ==== end src/plan/lifetimes.c ================================================================ */
+
+/* ==== begin src/plan/memory.c ================================================================= */
+/* plan/memory.c - the third stage of planning: lifetimes to offsets.
+ *
+ * Time is that of the instructions; what shares a time is concurrent (paths of a router run side by side), and a value
+ * is alive from the first to the last time that touches it, both included. Values of different paths that have the same
+ * place in their block share a slab: rows of all paths packed, `max rows x paths per cell x widest row` bytes. That also
+ * makes the arms of a single-cell if share their memory, and nothing else overlap.
+ * Relies on plan/lower.c having run. */
+/* #include "plan/plan.h" */
+/* #include "ops/structure.h" */
+
+typedef struct memory_pass {
+    bs_plan *plan;
+    bs_life *lives;    /* [values] of a scope, one after the other */
+    int32_t *life_of;  /* [values] of a slab: its life */
+    int32_t *members;  /* [values] of the transient arena, then of part after part */
+    int32_t *scope_end; /* [parts + 1] in members, the transient arena first */
+    int32_t *counts;   /* [domains], [routers + 1], [regions] */
+    void *place;       /* for placing */
+} memory_pass;
+
+/* -------------------------------------------------------------------------------------------------- sizes */
+
+static bs_bytes row_bytes(const bs_plan *p, int32_t value)
+{
+    const bs_value_info *v = &p->graph->values[value];
+    bs_bytes elements = bs_value_elements(p->graph, v);
+    if (v->rank == 3) {
+        int64_t h, w;
+        const int64_t margin = p->values[value].margin;
+        bs_plan_core(p, v, &h, &w);
+        elements = bs_bytes_times(bs_bytes_array(bs_dim_max(p->graph, v->dims[0]), 1), h + 2 * margin);
+        elements = bs_bytes_times(elements, w + 2 * margin);
+    }
+    return bs_bytes_align(bs_bytes_product(elements, bs_bytes_of(bs_dtype_bytes(bs_plan_stored(p, value)))));
+}
+
+static int64_t storage_rows(const bs_plan *p, int32_t value)
+{
+    const bs_domain *d = &p->graph->domains[p->graph->values[value].domain];
+    const int32_t domain = p->graph->values[value].domain;
+    if (p->values[value].place == BS_PLACE_SCRATCH)
+        return p->domains[domain].tile_rows;
+    if (d->kind != BS_DOMAIN_PATH)
+        return p->domains[domain].max_rows;
+    return p->domains[domain].max_rows * p->graph->routers[d->router].max_paths_per_cell;
+}
+
+/* --------------------------------------------------------------------------------------------- lifetimes */
+
+static int32_t storage_of(const bs_plan *p, int32_t value)
+{
+    while (value > 0 && p->values[value].place == BS_PLACE_VIEW)
+        value = p->values[value].source;
+    return value;
+}
+
+static void touch(bs_plan *p, int32_t value, int32_t scope, int32_t time)
+{
+    value = storage_of(p, value);
+    bs_value_plan *v = &p->values[value];
+    const bool here = value > 0 && ((v->place == BS_PLACE_TRANSIENT && scope < 0) || (v->place == BS_PLACE_SCRATCH && v->scope == scope));
+    if (!here)
+        return;
+    v->first = v->first < 0 ? time : bs_min_i32(v->first, time);
+    v->last = bs_max_i32(v->last, time);
+}
+
+static void touch_instr(bs_plan *p, const bs_instr *i, int32_t scope, int32_t time)
+{
+    const bs_node *node = &p->graph->nodes[i->node];
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, i->node, &n_in);
+    touch(p, i->value, scope, time);
+    touch(p, i->target, scope, time);
+    const bool moves = i->kind == BS_INSTR_STORE || i->kind == BS_INSTR_FILL;
+    for (int32_t k = 0; !moves && k < n_in; k++)
+        touch(p, in[k], scope, time);
+    for (int32_t k = 0; i->kind == BS_INSTR_OP && k < node->n_out; k++)
+        touch(p, node->first_out + k, scope, time);
+}
+
+static void touch_everywhere(bs_plan *p, const int32_t *region_time, int32_t value, const bs_instr *i, int32_t index)
+{
+    touch(p, value, i->region < 0 ? -1 : i->part, i->region < 0 ? i->time : index);
+    if (i->region >= 0)
+        touch(p, value, -1, region_time[i->region]);
+}
+
+/* A decision's price is written by the route. */
+static void touch_prices(bs_plan *p, const int32_t *region_time, int32_t *route)
+{
+    const bs_graph *g = p->graph;
+    for (int32_t i = 0; i < p->n_instrs; i++)
+        if (p->instrs[i].kind == BS_INSTR_ROUTE)
+            route[g->nodes[p->instrs[i].node].router] = i;
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        if (p->node_live[n] && bs_node_is(&g->nodes[n], &bs_op_route_price)) {
+            const int32_t i = route[g->nodes[n].router];
+            touch_everywhere(p, region_time, g->nodes[n].first_out, &p->instrs[i], i);
+        }
+}
+
+static void find_lifetimes(memory_pass *m)
+{
+    bs_plan *p = m->plan;
+    int32_t *region_time = m->counts;
+    for (int32_t v = 0; v < p->graph->n_values; v++)
+        p->values[v].first = p->values[v].last = -1;
+    for (int32_t t = 0; t < p->n_top; t++)
+        if (p->instrs[t].kind == BS_INSTR_REGION)
+            region_time[p->instrs[t].node] = p->instrs[t].time;
+    for (int32_t i = 0; i < p->n_instrs; i++) {
+        const bs_instr *instr = &p->instrs[i];
+        if (instr->kind == BS_INSTR_REGION)
+            continue;
+        touch_instr(p, instr, instr->region < 0 ? -1 : instr->part, instr->region < 0 ? instr->time : i);
+        if (instr->region >= 0) /* what a region touches outside is touched at the region's time */
+            touch_instr(p, instr, -1, region_time[instr->region]);
+    }
+    touch_prices(p, region_time, m->members);
+}
+
+/* ------------------------------------------------------------------------------------------------ placing */
+
+/* The router of a value whose slab can be shared, or 0. */
+static int32_t slab_router(const bs_plan *p, int32_t value)
+{
+    const bs_domain *d = &p->graph->domains[p->graph->values[value].domain];
+    return p->values[value].place == BS_PLACE_TRANSIENT && d->kind == BS_DOMAIN_PATH ? d->router : 0;
+}
+
+/* Values that have the same place among the stored ones of their path share a slab: it is known by the first of them. */
+static void assign_slabs(memory_pass *m)
+{
+    bs_plan *p = m->plan;
+    const bs_graph *g = p->graph;
+    int32_t *ordinal = m->counts, *first = m->counts + g->n_domains; /* of a domain's next value; of a router's slabs */
+    int32_t *slab = m->members;
+    memset(ordinal, 0, (size_t)g->n_domains * sizeof *ordinal);
+    memset(first, 0, (size_t)(g->n_routers + 1) * sizeof *first);
+    for (int32_t v = 1; v < g->n_values; v++) { /* as many slabs as the longest path has values */
+        const int32_t router = slab_router(p, v), count = router ? ++ordinal[g->values[v].domain] : 0;
+        first[router + 1] = router ? bs_max_i32(first[router + 1], count) : 0;
+    }
+    for (int32_t r = 1; r <= g->n_routers; r++)
+        first[r] += first[r - 1];
+    memset(slab, 0, (size_t)g->n_values * sizeof *slab);
+    memset(ordinal, 0, (size_t)g->n_domains * sizeof *ordinal);
+    for (int32_t v = 1; v < g->n_values; v++) {
+        const int32_t router = slab_router(p, v);
+        p->values[v].slab = v;
+        if (router == 0)
+            continue;
+        int32_t *known = &slab[first[router] + ordinal[g->values[v].domain]++];
+        *known = *known ? *known : v;
+        p->values[v].slab = *known;
+    }
+}
+
+/* Which values every scope has, in their order: the transient arena's, then those of part after part. */
+static void find_members(memory_pass *m)
+{
+    const bs_plan *p = m->plan;
+    memset(m->scope_end, 0, ((size_t)p->n_parts + 2) * sizeof *m->scope_end);
+    for (int32_t pass = 0; pass < 2; pass++) {
+        for (int32_t v = 1; v < p->graph->n_values; v++) {
+            const bs_value_plan *plan = &p->values[v];
+            const int32_t scope = plan->place == BS_PLACE_TRANSIENT ? 0 : plan->place == BS_PLACE_SCRATCH ? plan->scope + 1 : -1;
+            if (scope < 0)
+                continue;
+            if (pass == 1)
+                m->members[m->scope_end[scope]] = v;
+            m->scope_end[scope]++;
+        }
+        for (int32_t s = 0, sum = 0; pass == 0 && s <= p->n_parts; s++) {
+            const int32_t count = m->scope_end[s];
+            m->scope_end[s] = sum;
+            sum += count;
+        }
+    }
+}
+
+/* scope: -1 the transient arena, else a part's scratch. */
+static bs_bytes place_scope(memory_pass *m, int32_t scope)
+{
+    bs_plan *p = m->plan;
+    const int32_t begin = scope < 0 ? 0 : m->scope_end[scope], end = m->scope_end[scope + 1];
+    int32_t count = 0;
+    for (int32_t i = begin; i < end; i++) { /* a slab has the number of its first value, so that one comes first */
+        const bs_value_plan *plan = &p->values[m->members[i]];
+        const bs_bytes bytes = bs_bytes_times(plan->row_bytes, plan->rows);
+        const bool fresh = plan->slab == m->members[i];
+        if (fresh) {
+            m->life_of[plan->slab] = count;
+            m->lives[count++] = (bs_life){bytes, {0}, plan->first, plan->last};
+            continue;
+        }
+        bs_life *life = &m->lives[m->life_of[plan->slab]];
+        life->first = bs_min_i32(life->first, plan->first);
+        life->last = bs_max_i32(life->last, plan->last);
+        life->bytes = bs_bytes_max(life->bytes, bytes);
+    }
+    const bs_bytes total = bs_place_lives(m->lives, count, m->place);
+    for (int32_t i = begin; i < end; i++)
+        p->values[m->members[i]].offset = m->lives[m->life_of[p->values[m->members[i]].slab]].offset;
+    return total;
+}
+
+/* Rows of every path in a slab are as wide as its widest. */
+static void widen_slabs(bs_plan *p)
+{
+    for (int32_t pass = 0; pass < 2; pass++)
+        for (int32_t v = 1; v < p->graph->n_values; v++) {
+            bs_value_plan *plan = &p->values[v], *slab = &p->values[plan->slab];
+            plan->row_bytes = slab->row_bytes = bs_bytes_max(plan->row_bytes, slab->row_bytes);
+        }
+}
+
+int32_t bs_plan_too_large(const bs_plan *p)
+{
+    for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++) {
+        const int32_t top = bs_plan_top_domain(p->graph, p->parts[k].domain);
+        if (bs_bytes_less(p->shared_bytes, p->parts[k].scratch_bytes) && !p->domains[top].streams)
+            return top;
+    }
+    return 0;
+}
+
+/* Rows of a tile, as wide as they will be stored. */
+static bs_bytes tile_bytes(const bs_plan *p, int32_t value)
+{
+    const bs_value_info *v = &p->graph->values[value];
+    const bs_bytes bytes = bs_bytes_times(row_bytes(p, value), p->domains[v->domain].tile_rows);
+    return p->desc.half && v->dtype == BS_F32 && !p->values[value].narrow ? bs_bytes_share(bytes, 2) : bytes;
+}
+
+bool bs_plan_is_wide(const bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    const bs_bytes most = bs_bytes_share(p->shared_bytes, 2);
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, n, &n_in);
+    bool wide = false;
+    for (int32_t i = 0; i < n_in; i++)
+        wide = wide || (in[i] && p->graph->values[in[i]].domain != 0 && bs_bytes_less(most, tile_bytes(p, in[i])));
+    for (int32_t i = 0; i < node->n_out; i++)
+        wide = wide || bs_bytes_less(most, tile_bytes(p, node->first_out + i));
+    return wide;
+}
+
+#define MOSTLY 4 /* one in so many may be wide */
+
+void bs_plan_make_fit(bs_plan *p, int32_t top)
+{
+    int32_t nodes = 0, wide = 0;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
+        if (!p->node_live[n] || !bs_op_get(p->graph->nodes[n].op)->run || bs_plan_top_domain(p->graph, p->graph->nodes[n].domain) != top)
+            continue;
+        nodes++;
+        wide += bs_plan_is_wide(p, n);
+    }
+    if (!p->domains[top].mixed && wide > 0 && wide * MOSTLY <= nodes)
+        p->domains[top].mixed = true;
+    else
+        p->domains[top].order = BS_ORDER_BREADTH;
+    bs_plan_spread_orders(p);
+}
+
+/* One walk counts and hands out. */
+static void carve_memory(bs_carver *c, memory_pass *m, const bs_graph *g)
+{
+    const uint64_t values = (uint64_t)g->n_values, word = sizeof(int32_t);
+    const uint64_t slabs = (uint64_t)g->n_domains + (uint64_t)g->n_routers + 1;
+    m->lives = bs_carve(c, values, sizeof *m->lives);
+    m->life_of = bs_carve(c, values, word);
+    m->members = bs_carve(c, values + (uint64_t)g->n_routers, word);
+    m->scope_end = bs_carve(c, (uint64_t)bs_plan_most_parts(g) + 2, word);
+    m->counts = bs_carve(c, slabs > (uint64_t)g->n_nodes ? slabs : (uint64_t)g->n_nodes, word);
+    m->place = bs_carve_bytes(c, bs_place_workspace(g->n_values));
+}
+
+bs_bytes bs_plan_memory_workspace(const bs_graph *graph)
+{
+    memory_pass m = {0};
+    bs_carver c = {NULL, {0}};
+    carve_memory(&c, &m, graph);
+    return c.used;
+}
+
+bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
+{
+    const int32_t values = plan->graph->n_values;
+    memory_pass m = {.plan = plan};
+    bs_carver c = {workspace, {0}};
+    carve_memory(&c, &m, plan->graph);
+    find_lifetimes(&m);
+    assign_slabs(&m);
+    for (int32_t v = 1; v < values; v++) {
+        const bs_place place = plan->values[v].place;
+        if (place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH)
+            continue;
+        plan->values[v].row_bytes = row_bytes(plan, v);
+        plan->values[v].rows = storage_rows(plan, v);
+    }
+    widen_slabs(plan);
+    find_members(&m);
+    plan->transient_bytes = place_scope(&m, -1);
+    plan->kernel_scratch_offset = bs_bytes_of(0);
+    for (int32_t k = 0; k < plan->n_parts; k++) {
+        plan->parts[k].scratch_bytes = place_scope(&m, k);
+        plan->kernel_scratch_offset = bs_bytes_max(plan->kernel_scratch_offset, plan->parts[k].scratch_bytes);
+    }
+    plan->scratch_bytes = bs_bytes_add(bs_bytes_align(plan->kernel_scratch_offset), bs_bytes_align(plan->kernel_scratch_bytes));
+    const bs_bytes weights = bs_bytes_add(plan->weight_bytes, plan->all_unit_bytes);
+    const bs_bytes total = bs_bytes_add(bs_bytes_add(plan->transient_bytes, plan->scratch_bytes), weights);
+    if (bs_bytes_figure(total) > BS_MAX_PLAN_BYTES)
+        return bs_refuse(
+            error, BS_ERROR_LIMIT,
+            "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: are the maxima right?",
+            (unsigned long long)bs_bytes_figure(plan->transient_bytes), (unsigned long long)bs_bytes_figure(plan->scratch_bytes),
+            (unsigned long long)bs_bytes_figure(weights));
+    return true;
+}
+/* ==== end src/plan/memory.c =================================================================== */
+
+/* ==== begin src/plan/plan.c =================================================================== */
+/* plan/plan.c - making a plan: checks, the stages in order, sizes and the printable report.
+ * Relies on plan/plan.h. Must never touch weights or run anything: a workstation plans for a board. */
+/* #include "plan/plan.h" */
+/* #include "plan/device.h" */
+/* #include "ops/structure.h" */
+
+/* ----------------------------------------------------------------------------------------------- storage */
+
+typedef struct plan_layout {
+    bs_bytes at_live, at_nodes, at_values, at_domains, at_routers, at_parts, at_region_parts, at_regions, at_instrs, at_units, at_stages,
+        at_stage_units, at_workspace, bytes;
+    int32_t max_instrs, max_parts, max_regions, max_units, max_stage_units;
+} plan_layout;
+
+/* A unit is the nodes of a path or of a block; a stage is an instruction or several. */
+static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
+{
+    const int32_t stages = streams ? g->n_nodes : 0;
+    l->max_units = streams ? g->n_blocks + g->n_domains + 1 : 0;
+    l->max_stage_units = streams ? 2 * g->n_nodes + l->max_parts : 0;
+    l->at_units = bs_bytes_place(&l->bytes, l->max_units, sizeof(bs_plan_unit));
+    l->at_stages = bs_bytes_place(&l->bytes, stages, sizeof(bs_trace_stage));
+    l->at_stage_units = bs_bytes_place(&l->bytes, l->max_stage_units, sizeof(int32_t));
+}
+
+/* What the hungriest pass takes. */
+static bs_bytes workspace_bytes(const bs_graph *g)
+{
+    const bs_bytes passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),   bs_plan_share_workspace(g), bs_plan_units_workspace(g),
+                               bs_plan_lower_workspace(g), bs_plan_stages_workspace(g), bs_plan_memory_workspace(g)};
+    bs_bytes most = bs_bytes_of(0);
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+        most = bs_bytes_max(most, passes[i]);
+    return most;
+}
+
+/* Whether anything may run in tiles (plan/live.c). */
+static bool may_tile(const bs_graph *g, const bs_plan_desc *desc)
+{
+    const int32_t order = desc ? desc->order : BS_ORDER_AUTO;
+    bool images = false;
+    for (int32_t v = 1; v < g->n_values && !images; v++)
+        images = g->values[v].domain != 0 && g->values[v].rank == 3;
+    return order == BS_ORDER_DEPTH || (order == BS_ORDER_AUTO && (images || (desc && desc->slot_bytes > 0)));
+}
+
+static void plan_layout_make(const bs_graph *g, const bs_plan_desc *desc, plan_layout *l)
+{
+    const bool streams = desc && desc->slot_bytes > 0;
+    l->max_parts = l->max_regions = may_tile(g, desc) ? bs_plan_most_parts(g) : 0;
+    l->max_instrs = bs_plan_most_instrs(g);
+    l->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
+    l->at_live = bs_bytes_place(&l->bytes, g->n_nodes, sizeof(bool));
+    l->at_nodes = bs_bytes_place(&l->bytes, g->n_nodes, sizeof(bs_node_plan));
+    l->at_values = bs_bytes_place(&l->bytes, g->n_values, sizeof(bs_value_plan));
+    l->at_domains = bs_bytes_place(&l->bytes, g->n_domains, sizeof(bs_domain_plan));
+    l->at_routers = bs_bytes_place(&l->bytes, g->n_routers, sizeof(bs_router_plan));
+    l->at_parts = bs_bytes_place(&l->bytes, l->max_parts, sizeof(bs_part));
+    l->at_region_parts = bs_bytes_place(&l->bytes, l->max_parts, sizeof(int32_t));
+    l->at_regions = bs_bytes_place(&l->bytes, l->max_regions, sizeof(bs_region));
+    l->at_instrs = bs_bytes_place(&l->bytes, l->max_instrs, sizeof(bs_instr));
+    layout_streaming(g, streams, l);
+    l->at_workspace = l->bytes;
+    l->bytes = bs_bytes_add(l->bytes, workspace_bytes(g));
+}
+
+size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
+{
+    plan_layout l;
+    size_t bytes = 0;
+    if (bs_graph_check(graph, NULL) != BS_OK)
+        return 0;
+    plan_layout_make(graph, desc, &l);
+    return bs_bytes_fit(bs_bytes_add(l.bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
+}
+
+/* -------------------------------------------------------------------------------------------------- nodes */
+
+int32_t bs_plan_tensors(const bs_graph *g, const bs_node *node, bs_weight_spec *specs)
+{
+    const bs_op *op = bs_op_get(node->op);
+    return op->weights ? op->weights(g, node, specs) : 0;
+}
+
+bs_bytes bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
+{
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    const int32_t count = bs_plan_tensors(g, node, specs);
+    return bs_weight_offset(specs, count);
+}
+
+bool bs_plan_needs_weights(const bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    const bool forced = bs_node_is(node, &bs_op_route) && p->routers[node->router].forced;
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    return p->node_live[n] && !forced && bs_plan_tensors(p->graph, node, specs) > 0;
+}
+
+/* Its weights get a place of their own, or that of the first node that reads the same. */
+static void place_weights(bs_plan *p, int32_t n, bs_bytes canonical)
+{
+    bs_node_plan *np = &p->nodes[n];
+    bs_plan_find_owner(p, n);
+    np->prepared_offset = p->nodes[np->owner].prepared_offset;
+    if (np->owner != n)
+        return;
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    bs_plan_unit *unit = np->unit ? &p->units[np->unit] : NULL;
+    bs_bytes *used = unit ? &unit->prepared_bytes : &p->weight_bytes;
+    np->prepared_offset = *used;
+    *used = bs_bytes_add(*used, bs_bytes_align(np->prepared_bytes));
+    if (unit) {
+        unit->n_nodes++;
+        unit->n_tensors += bs_plan_tensors(p->graph, &p->graph->nodes[n], specs);
+    } else {
+        p->staging_bytes = bs_bytes_max(p->staging_bytes, canonical);
+    }
+}
+
+static void plan_node(bs_plan *p, int32_t n)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[n];
+    const bs_op *op = bs_op_get(node->op);
+    bs_node_plan *np = &p->nodes[n];
+    int64_t h = 1, w = 1;
+    if (node->n_out > 0) {
+        const int32_t margin = p->values[node->first_out].margin;
+        bs_plan_core(p, &g->values[node->first_out], &h, &w);
+        h += 2 * margin;
+        w += 2 * margin;
+    }
+    np->tier = p->tier;
+    np->half = p->desc.half;
+    const bs_bytes canonical = bs_plan_canonical_bytes(g, node);
+    np->prepared_bytes = canonical;
+    if (op->plan && bs_bytes_figure(canonical) < BS_MAX_PLAN_BYTES) /* beyond, it is refused whatever kernels want */
+        op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
+    if (bs_plan_on_device(p))
+        np->scratch_bytes = bs_bytes_of(0); /* blocks of threads have their own */
+    place_weights(p, n, canonical);
+    p->kernel_scratch_bytes = bs_bytes_max(p->kernel_scratch_bytes, np->scratch_bytes);
+}
+
+/* A field of bs_plan_desc, and what it may be. */
+typedef struct desc_range {
+    char field[14]; /* no pointer: it would have to be relocated */
+    uint16_t offset;
+    int32_t low, high;
+} desc_range;
+
+#define RANGE(field, high) {#field, offsetof(bs_plan_desc, field), 0, high}
+static const desc_range desc_ranges[] = {
+    RANGE(threads, 64),
+    RANGE(tier, BS_TIER_CUDA),
+    RANGE(order, BS_ORDER_DEPTH),
+    RANGE(conv, BS_CONV_FORCE_REFERENCE),
+    RANGE(patch_size, 8192),
+    RANGE(n_forces, BS_MAX_FORCES),
+    RANGE(lanes, BS_MAX_LANES),
+    RANGE(chunk_bytes, 1 << 30),
+    RANGE(half, 1),
+    RANGE(in_place, 1),
+    RANGE(lowering, BS_LOWER_COUNT - 1),
+    {"shared_bytes", offsetof(bs_plan_desc, shared_bytes), BS_DEVICE_WORKSPACE, 1 << 20},
+};
+#undef RANGE
+
+static bool desc_sound(const bs_plan_desc *d, bs_error *error)
+{
+    for (size_t i = 0; i < sizeof desc_ranges / sizeof *desc_ranges; i++) {
+        const desc_range *r = &desc_ranges[i];
+        int32_t n;
+        memcpy(&n, (const char *)d + r->offset, sizeof n);
+        if (n != 0 && (n < r->low || n > r->high))
+            return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.%s is %d, expected %s%d .. %d", r->field, n, r->low ? "0 or " : "",
+                             r->low, r->high);
+    }
+    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0 || d->in_place != 0))
+        return bs_refuse(error, BS_ERROR_ARGUMENT,
+                         "bs_plan_desc.half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
+    return true;
+}
+
+/* -------------------------------------------------------------------------------------------------- parts */
+
+static bool part_goes_before(const void *user, int32_t a, int32_t b)
+{
+    const bs_plan *p = user;
+    const bs_part *x = &p->parts[a], *y = &p->parts[b];
+    return x->region != y->region ? x->region < y->region : x->flops > y->flops;
+}
+
+/* Which parts a region has: a run looks at those of its own. */
+static void order_parts(bs_plan *p, int32_t *buffer)
+{
+    p->most_parts = 0;
+    for (int32_t r = 0; r < p->n_regions; r++)
+        p->regions[r].first = p->regions[r].count = 0;
+    for (int32_t k = 0; k < p->n_parts; k++)
+        p->region_parts[k] = k;
+    bs_sort(p->region_parts, buffer, p->n_parts, part_goes_before, p);
+    for (int32_t k = 0; k < p->n_parts; k++) {
+        bs_part *part = &p->parts[p->region_parts[k]];
+        bs_region *region = &p->regions[part->region];
+        part->place = k;
+        region->first = region->count == 0 ? k : region->first;
+        region->count++;
+        p->most_parts = bs_max_i32(p->most_parts, region->count);
+    }
+}
+
+static void find_last_route(bs_plan *p)
+{
+    p->last_route = p->n_top - 1;
+    while (p->last_route >= 0 && p->instrs[p->last_route].kind != BS_INSTR_ROUTE)
+        p->last_route--;
+}
+
+/* What depends on the orders of the domains. */
+static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
+{
+    p->n_instrs = p->n_stages = p->n_stage_units = 0;
+    p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = bs_bytes_of(0);
+    p->all_unit_bytes = p->largest_unit_bytes = bs_bytes_of(0);
+    for (int32_t u = 1; u < p->n_units; u++)
+        p->units[u].prepared_bytes = bs_bytes_of(0), p->units[u].n_nodes = p->units[u].n_tensors = 0;
+    bs_plan_lower(p, workspace);
+    order_parts(p, workspace);
+    find_last_route(p);
+    for (int32_t n = 1; n < p->graph->n_nodes; n++)
+        if (p->node_live[n])
+            plan_node(p, n);
+    if (!bs_plan_stages(p, workspace, error))
+        return false;
+    p->most_stage_units = 0;
+    for (int32_t k = 0; k < p->n_stages; k++)
+        p->most_stage_units = bs_max_i32(p->most_stage_units, p->stages[k].n_units);
+    return bs_plan_memory(p, workspace, error);
+}
+
+/* All stages, in order. A device's tiles that are too large for its shared memory run layer by layer after all. */
+static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
+{
+    if (!bs_plan_live(p, workspace, error))
+        return false;
+    bs_plan_fuse(p, workspace);
+    if (!bs_plan_share(p, workspace, error))
+        return false;
+    bs_plan_units(p, workspace);
+    while (plan_once(p, workspace, error)) {
+        const int32_t top = bs_plan_too_large(p);
+        if (!top)
+            return true;
+        bs_plan_make_fit(p, top);
+    }
+    return false;
+}
+
+bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error)
+{
+    plan_layout l;
+    bs_plan_desc none;
+    memset(&none, 0, sizeof none);
+    if (!desc)
+        desc = &none;
+    if (bs_graph_check(graph, error) != BS_OK || !desc_sound(desc, error))
+        return NULL;
+    if (!arena) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
+        return NULL;
+    }
+    plan_layout_make(graph, desc, &l);
     const size_t mark = arena->used;
-    bs_status status = BS_OK;
-    p->hashes = gguf_take(p, arena, most, sizeof *p->hashes, &status);
-    if (status == BS_OK)
-        status = gguf_keys(p);
-    if (status == BS_OK)
-        status = gguf_alignment(p);
-    if (status == BS_OK)
-        status = gguf_tensors(p);
-    arena->used = mark; /* the hashes are done with */
-    return status;
-}
-
-bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_error *error)
-{
-    const size_t mark = arena->used;
-    gguf_pass pass;
-    memset(gguf, 0, sizeof *gguf);
-    memset(&pass, 0, sizeof pass);
-    gguf->source = *source;
-    pass.gguf = gguf;
-    pass.error = error;
-    bs_cursor_init(&pass.cursor, &gguf->source, bs_bytes_of(0), source->size);
-    bs_status status = gguf_header(&pass);
-    if (status == BS_OK)
-        status = gguf_index(&pass, arena);
-    if (status == BS_OK)
-        status = gguf_body(&pass, arena);
-    if (status != BS_OK)
-        arena->used = mark;
-    return status;
-}
-
-static bs_bytes gguf_table(uint64_t count, size_t each)
-{
-    const bs_bytes bytes = bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)); /* as gguf_take: never nothing */
-    return bs_bytes_align(bs_bytes_max(bytes, bs_bytes_of(1)));
-}
-
-/* The same pass without an index: it keeps one key at a time. */
-bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need, bs_error *error)
-{
-    bs_gguf gguf;
-    gguf_pass pass;
-    memset(&gguf, 0, sizeof gguf);
-    memset(&pass, 0, sizeof pass);
-    memset(counts, 0, (size_t)n * sizeof *counts);
-    gguf.source = *source;
-    pass.gguf = &gguf;
-    pass.error = error;
-    bs_cursor_init(&pass.cursor, &gguf.source, bs_bytes_of(0), source->size);
-    bs_status status = gguf_header(&pass);
-    for (pass.index = 0; status == BS_OK && pass.index < gguf.n_keys; pass.index++) {
-        bs_gguf_key key;
-        status = gguf_at_record(&pass, gguf_key(&pass, &key), "key");
-        for (int32_t i = 0; status == BS_OK && key.is_array && i < n; i++)
-            if (strcmp(pass.name, names[i]) == 0)
-                counts[i] = key.count;
+    uint8_t *memory = bs_take_zeros(arena, l.bytes);
+    if (!memory) {
+        bs_fail_arena(error, arena, l.bytes, "the plan");
+        return NULL;
     }
-    need->bytes = bs_bytes_add(gguf_table(gguf.n_keys, sizeof *gguf.keys), gguf_table(gguf.n_tensors, sizeof *gguf.tensors));
-    need->passing_bytes = gguf_table(gguf.n_keys > gguf.n_tensors ? gguf.n_keys : gguf.n_tensors, sizeof *pass.hashes);
-    return status;
-}
-
-/* ------------------------------------------------------------------------------------------------- access */
-
-const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name)
-{
-    const uint64_t hash = bs_name_hash(name, strlen(name));
-    for (uint32_t i = 0; i < gguf->n_keys; i++)
-        if (gguf->keys[i].hash == hash)
-            return &gguf->keys[i];
+    bs_plan *p = (bs_plan *)(void *)memory;
+    p->mark = BS_MARK_PLAN;
+    p->graph = graph;
+    p->desc = *desc;
+    p->tier = desc->tier ? (bs_tier)desc->tier : bs_tier_best();
+    p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
+    p->shared_bytes = bs_bytes_array(bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
+    p->max_instrs = l.max_instrs;
+    p->domains = (bs_domain_plan *)(void *)bs_bytes_at(memory, l.at_domains);
+    p->routers = (bs_router_plan *)(void *)bs_bytes_at(memory, l.at_routers);
+    p->parts = (bs_part *)(void *)bs_bytes_at(memory, l.at_parts);
+    p->region_parts = (int32_t *)(void *)bs_bytes_at(memory, l.at_region_parts);
+    p->regions = (bs_region *)(void *)bs_bytes_at(memory, l.at_regions);
+    p->node_live = (bool *)bs_bytes_at(memory, l.at_live);
+    p->nodes = (bs_node_plan *)(void *)bs_bytes_at(memory, l.at_nodes);
+    p->values = (bs_value_plan *)(void *)bs_bytes_at(memory, l.at_values);
+    p->instrs = (bs_instr *)(void *)bs_bytes_at(memory, l.at_instrs);
+    p->units = (bs_plan_unit *)(void *)bs_bytes_at(memory, l.at_units);
+    p->stages = (bs_trace_stage *)(void *)bs_bytes_at(memory, l.at_stages);
+    p->stage_units = (int32_t *)(void *)bs_bytes_at(memory, l.at_stage_units);
+    if (plan_make(p, bs_bytes_at(memory, l.at_workspace), error))
+        return p;
+    arena->used = mark;
     return NULL;
 }
+/* ==== end src/plan/plan.c ===================================================================== */
 
-static const char *gguf_type_name(uint32_t type)
-{
-    static const char names[BS_GGUF_TYPE_COUNT][8] = {"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array",
-                                                      "u64", "i64", "f64"};
-    return names[type];
-}
-
-bs_status bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
-                      const bs_gguf_key **key, bs_error *error)
-{
-    static const char of[2][10] = {"", "array of "};
-    const bs_gguf_key *found = *key = bs_gguf_find(gguf, name);
-    if (found ? found->type == (uint32_t)type && found->is_array == is_array : !required)
-        return BS_OK;
-    return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %s%s, expected %s%s", name, found ? of[found->is_array] : "",
-                   found ? gguf_type_name(found->type) : "missing", of[is_array], gguf_type_name((uint32_t)type));
-}
-
-bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most, uint32_t *number,
-                      bs_error *error)
-{
-    const bs_gguf_key *key;
-    bs_cursor cursor;
-    const bs_status status = bs_gguf_get(gguf, name, BS_GGUF_U32, false, required, &key, error);
-    if (status != BS_OK || !key)
-        return status;
-    bs_gguf_cursor(gguf, key, &cursor);
-    *number = bs_cursor_u32(&cursor);
-    if (cursor.status != BS_OK)
-        return bs_cursor_fail(&cursor, error, name);
-    if (*number >= least && *number <= most)
-        return BS_OK;
-    return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %u, expected %u .. %u", name, (unsigned)*number, (unsigned)least, (unsigned)most);
-}
-
-bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error)
-{
-    bs_cursor cursor;
-    bs_cursor_init(&cursor, &gguf->source, at, gguf->source.size);
-    return bs_cursor_text(&cursor, text, bytes) ? BS_OK : bs_cursor_fail(&cursor, error, "a name that was read before");
-}
-
-void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor)
-{
-    bs_cursor_init(cursor, &gguf->source, key ? key->at : bs_bytes_of(0), key ? key->end : bs_bytes_of(0));
-}
-/* ==== end src/gguf.c ========================================================================== */
-
-/* ==== begin src/profile.h ===================================================================== */
-/* profile.h - what happened in a session, from its threads to the caller's writer, and the layout of the file it makes.
- * Owns what a session calls and the records of the file (docs/profile.md). Relies on base.h. Must never know of plans or
+/* ==== begin src/profile/profile.h ============================================================= */
+/* profile/profile.h - what happened in a session, from its threads to the caller's writer, and the layout of the file it makes.
+ * Owns what a session calls and the records of the file (docs/profile.md). Relies on base/base.h. Must never know of plans or
  * sessions: a header is asked for through functions. */
 #ifndef BS_PROFILE_H
 #define BS_PROFILE_H
 
-/* #include "base.h" */
+/* #include "base/base.h" */
 
 /* ------------------------------------------------------------------------------------------- for sessions */
 
@@ -16069,17 +19251,17 @@ typedef struct bs_profile_tables {
 const bs_profile_tables *bs_profile_tables_of(const bs_profile_reader *reader);
 
 #endif
-/* ==== end src/profile.h ======================================================================= */
+/* ==== end src/profile/profile.h =============================================================== */
 
-/* ==== begin src/profile.c ===================================================================== */
-/* profile.c - the ring that events go through, the thread that writes them, the header before them.
- * Owns the ring in the caller's memory. Relies on profile.h and the platform table. Must never make a producer wait:
+/* ==== begin src/profile/profile.c ============================================================= */
+/* profile/profile.c - the ring that events go through, the thread that writes them, the header before them.
+ * Owns the ring in the caller's memory. Relies on profile/profile.h and the platform table. Must never make a producer wait:
  * a full ring drops the event and counts it.
  *
  * The ring is a bounded queue with a sequence number a cell (Vyukov's): a cell is free for position n when its number is n,
  * filled when it is n + 1, and free again, for n + cells, once it was taken. Producers claim positions by compare and swap
  * of `head`; `tail` belongs to the one consumer. Numbers wrap; only their differences count. */
-/* #include "profile.h" */
+/* #include "profile/profile.h" */
 
 #include <stdatomic.h>
 
@@ -16487,15 +19669,15 @@ bs_status bs_profile_close(bs_profile *profile, uint64_t *dropped)
         *dropped = profile->lost;
     return open && profile->failed ? BS_ERROR_IO : BS_OK;
 }
-/* ==== end src/profile.c ======================================================================= */
+/* ==== end src/profile/profile.c =============================================================== */
 
-/* ==== begin src/profile_read.c ================================================================ */
-/* profile_read.c - a profile's header and events, checked one after the other.
- * Relies on profile.h and cursor.h. Must never trust a number of the file: tables are taken from the arena only when
+/* ==== begin src/profile/read.c ================================================================ */
+/* profile/read.c - a profile's header and events, checked one after the other.
+ * Relies on profile/profile.h and base/cursor.h. Must never trust a number of the file: tables are taken from the arena only when
  * their bytes are there, and what is handed on is in range. */
-/* #include "profile.h" */
+/* #include "profile/profile.h" */
 
-/* #include "cursor.h" */
+/* #include "base/cursor.h" */
 
 enum {
     PROFILE_MAX_ROUTERS = 1 << 16,
@@ -16824,16 +20006,16 @@ void bs_profile_rewind(bs_profile_reader *profile)
     if (profile)
         profile->next = 0;
 }
-/* ==== end src/profile_read.c ================================================================== */
+/* ==== end src/profile/read.c ================================================================== */
 
-/* ==== begin src/profile_trace.c =============================================================== */
-/* profile_trace.c - from a profile's events to what its runs asked of storage.
- * Relies on profile.h. Must never count otherwise than it fills: both passes are the same code.
+/* ==== begin src/profile/trace.c =============================================================== */
+/* profile/trace.c - from a profile's events to what its runs asked of storage.
+ * Relies on profile/profile.h. Must never count otherwise than it fills: both passes are the same code.
  *
  * The thread that runs emits, for each stage, its uses, stalls and look-aheads, and the stage itself when it is left; a run
  * when it is over. So what has come since the last stage is of this one, and what a run says of its beginning is added to
  * its first visit afterwards. Events that were lost leave uses without their stage: those are left out. */
-/* #include "profile.h" */
+/* #include "profile/profile.h" */
 
 enum { BUSY_INTERVALS = 16 };
 
@@ -17112,18 +20294,18 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
         *error = here;
     return here.status;
 }
-/* ==== end src/profile_trace.c ================================================================= */
+/* ==== end src/profile/trace.c ================================================================= */
 
-/* ==== begin src/stream.h ====================================================================== */
-/* stream.h - which weights are in slots, what is read next, and what is guessed: a state machine without threads, files or
+/* ==== begin src/stream/stream.h =============================================================== */
+/* stream/stream.h - which weights are in slots, what is read next, and what is guessed: a state machine without threads, files or
  * a clock of its own. The store drives it with reader threads, a replay with a scripted clock; both get the same decisions.
  *
- * Owns extents of the slots arena, the queue of reads and the predictors. Relies on base.h. Must never touch weights,
+ * Owns extents of the slots arena, the queue of reads and the predictors. Relies on base/base.h. Must never touch weights,
  * block, or be called by two threads at once: whoever drives it holds a lock. Times are ns of whoever drives it. */
 #ifndef BS_STREAM_H
 #define BS_STREAM_H
 
-/* #include "base.h" */
+/* #include "base/base.h" */
 
 /* ------------------------------------------------------------------------------------- what does not change */
 
@@ -17284,7 +20466,7 @@ bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status,
 
 /* --------------------------------------------------------------------------------------- inside: stream_*.c */
 
-/* stream_slots.c */
+/* stream/slots.c */
 /* Finds the cheapest place for `bytes` by the policy; gives false when what is pinned or needed leaves none. */
 bool bs_slots_find(bs_stream *stream, bs_bytes bytes, bs_bytes *offset);
 /* The next unit whose extent overlaps [offset, offset + bytes), after unit `after` (-1: the first); -1 none. */
@@ -17293,15 +20475,15 @@ void bs_slots_begin(bs_stream *stream, int32_t unit, bs_bytes offset, bool guess
 /* for_guess: the unit that takes the place, when it is a guess; else -1. */
 void bs_slots_give_up(bs_stream *stream, int32_t unit, int32_t for_guess);
 
-/* stream.c: the next chunk of a unit that is loading; false: none now. */
+/* stream/stream.c: the next chunk of a unit that is loading; false: none now. */
 bool bs_stream_issue(bs_stream *stream, int32_t unit, bs_stream_chunk *chunk);
 /* How long the visit in progress has stood still. */
 uint64_t bs_stream_stalled(const bs_stream *stream, uint64_t now);
 
-/* stream_guess.c: a chunk of what is worth guessing; false: nothing is. */
+/* stream/guess.c: a chunk of what is worth guessing; false: nothing is. */
 bool bs_stream_guess(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
 
-/* stream_predict.c */
+/* stream/predict.c */
 /* How likely the next visit of `stage` needs use `use` (an index in facts.uses). */
 double bs_predict_use(const bs_stream *stream, int32_t stage, int32_t use);
 /* How many visits of `stage` will probably pass before one needs it: 0 = the next one does. */
@@ -17340,16 +20522,16 @@ static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
 }
 
 #endif
-/* ==== end src/stream.h ======================================================================== */
+/* ==== end src/stream/stream.h ================================================================= */
 
-/* ==== begin src/stream_slots.c ================================================================ */
-/* stream_slots.c - extents of the slots arena: who is where, who goes.
+/* ==== begin src/stream/slots.c ================================================================ */
+/* stream/slots.c - extents of the slots arena: who is where, who goes.
  *
  * Extents rather than slots of fixed sizes: units differ (a small and a large subnet), and an extent wastes nothing but
  * what lies between two others. Room is found by trying every place that begins or ends at an extent, and taking the one
  * whose most valuable victim is worth least. What is pinned, needed or being read stays.
- * Relies on stream.h. Must never evict what the visit in progress still needs. */
-/* #include "stream.h" */
+ * Relies on stream/stream.h. Must never evict what the visit in progress still needs. */
+/* #include "stream/stream.h" */
 
 /* ------------------------------------------------------------------------------------------------ policies */
 
@@ -17558,17 +20740,17 @@ void bs_slots_begin(bs_stream *s, int32_t unit, bs_bytes offset, bool guessed, u
     if (bs_bytes_figure(s->slots_used) > s->stats.resident_peak_bytes)
         s->stats.resident_peak_bytes = bs_bytes_figure(s->slots_used);
 }
-/* ==== end src/stream_slots.c ================================================================== */
+/* ==== end src/stream/slots.c ================================================================== */
 
-/* ==== begin src/stream_predict.c ============================================================== */
-/* stream_predict.c - which units the next visits will need.
+/* ==== begin src/stream/predict.c ============================================================== */
+/* stream/predict.c - which units the next visits will need.
  *
  * Four predictors, best first: *known* (a stage without a router needs the same in every run), *look-ahead* (the next
  * router run on what is known now, handed in by the graph), *transition* (what followed the choices of the router before),
  * *frequency*. Each is asked at every visit, so that its precision and recall are known whether or not anything was read;
  * what comes out is a probability that was calibrated by that.
- * Relies on stream.h. Must never decide what is read. */
-/* #include "stream.h" */
+ * Relies on stream/stream.h. Must never decide what is read. */
+/* #include "stream/stream.h" */
 
 #define PREDICT_STEP (1.0 / 32)     /* weight of the newest visit in running averages */
 #define PREDICT_SMOOTHING 4.0       /* visits' worth of frequency in a transition count */
@@ -17923,16 +21105,16 @@ void bs_predict_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t
     state->told = false;
     state->visits++;
 }
-/* ==== end src/stream_predict.c ================================================================ */
+/* ==== end src/stream/predict.c ================================================================ */
 
-/* ==== begin src/stream_guess.c ================================================================ */
-/* stream_guess.c - what is worth reading before it is needed.
+/* ==== begin src/stream/guess.c ================================================================ */
+/* stream/guess.c - what is worth reading before it is needed.
  *
  * A guess is weighed in time: what it hides if it is right, against what it delays if it is wrong and what those lose whose
  * place it takes. What is certain is read ahead only when it would come too late otherwise, since making room early evicts
  * what is needed sooner.
- * Relies on stream_slots.c and stream_predict.c. Must never be asked before a visit, nor while the run waits for something that could be read. */
-/* #include "stream.h" */
+ * Relies on stream/slots.c and stream/predict.c. Must never be asked before a visit, nor while the run waits for something that could be read. */
+/* #include "stream/stream.h" */
 
 #define STREAM_MARGIN 0.3         /* of the time it can hide that an uncertain guess must promise */
 #define STREAM_SLACK 1.25        /* reading may take that much longer than measured */
@@ -18103,17 +21285,17 @@ bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
     }
     return false;
 }
-/* ==== end src/stream_guess.c ================================================================== */
+/* ==== end src/stream/guess.c ================================================================== */
 
-/* ==== begin src/stream.c ====================================================================== */
-/* stream.c - the queue: what is read next.
+/* ==== begin src/stream/stream.c =============================================================== */
+/* stream/stream.c - the queue: what is read next.
  *
  * Demand goes first, always: while a unit that the visit in progress needs is not there, nothing is read for a guess.
- * Guesses fill the time in which storage would be idle (stream_guess.c). What was passed by is dropped, a guess that turns
+ * Guesses fill the time in which storage would be idle (stream/guess.c). What was passed by is dropped, a guess that turns
  * out needed is upgraded where it stands, and nothing is read twice for one use. When guessing loses more than it gains
  * over a window of visits, it pauses, for longer each time; predictors go on being measured meanwhile.
- * Relies on stream_slots.c, stream_predict.c and stream_guess.c. Must never wait. */
-/* #include "stream.h" */
+ * Relies on stream/slots.c, stream/predict.c and stream/guess.c. Must never wait. */
+/* #include "stream/stream.h" */
 
 #define STREAM_WINDOW 64         /* visits over which guessing must pay */
 #define STREAM_LONGEST_PAUSE 4096 /* visits */
@@ -18511,15 +21693,15 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
     s->stats.guessed_loads += slot->guessed;
     return true;
 }
-/* ==== end src/stream.c ======================================================================== */
+/* ==== end src/stream/stream.c ================================================================= */
 
-/* ==== begin src/replay.c ====================================================================== */
-/* replay.c - a trace of visits run against any slots, policy and storage, on a scripted clock; and the oracle.
+/* ==== begin src/stream/replay.c =============================================================== */
+/* stream/replay.c - a trace of visits run against any slots, policy and storage, on a scripted clock; and the oracle.
  *
  * The stream decides exactly as in a session; here the clock jumps from event to event. Storage reads one chunk after the
  * other, lanes prepare what arrived, one thread computes. The oracle knows the whole trace: see bs_replay_result.
- * Relies on stream.h. Must never read a real clock. */
-/* #include "stream.h" */
+ * Relies on stream/stream.h. Must never read a real clock. */
+/* #include "stream/stream.h" */
 
 #define REPLAY_MAX_LANES 8
 #define REPLAY_MOST 65536 /* units, stages */
@@ -18974,3792 +22156,21 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     if (status != BS_OK) bs_fail(error, status, "bs_replay: a unit is never read"); /* unreachable: see take_ready */
     return status;
 }
-/* ==== end src/replay.c ======================================================================== */
+/* ==== end src/stream/replay.c ================================================================= */
 
-/* ==== begin src/plan.h ======================================================================== */
-/* plan.h - what planning makes of a graph: where every value lives, and one fixed list of instructions.
- * Owns the plan's data structures. Relies on graph.h and op.h. Must never hold anything that changes in a run. */
-#ifndef BS_PLAN_H
-#define BS_PLAN_H
-
-/* #include "op.h" */
-
-typedef enum bs_place {
-    BS_PLACE_NONE,      /* not needed by any output: never computed */
-    BS_PLACE_INPUT,     /* the caller's buffer of input `source` */
-    BS_PLACE_OUTPUT,    /* the caller's buffer of output `source` */
-    BS_PLACE_STATE,     /* the state made by node `source` */
-    BS_PLACE_TRANSIENT, /* rows in the transient arena */
-    BS_PLACE_SCRATCH,   /* rows of the tile in a thread's scratch */
-    BS_PLACE_WEIGHT,    /* a constant: prepared memory of its node */
-    BS_PLACE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */
-    BS_PLACE_FRAME      /* a gather that goes straight to its place in the assembled root value `source` */
-} bs_place;
-
-typedef struct bs_value_plan {
-    bs_place place;
-    int32_t source;
-    int32_t margin;       /* storage around a cell's core, in samples, rank 3 only */
-    int32_t slab;         /* transient: values of one slab share its bytes (the paths of a router, packed) */
-    int32_t first, last;  /* time of definition and of last use, in its list (transient: global; scratch: the part's) */
-    int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
-    bool narrow;          /* f32 that a device keeps in f16 */
-    bool is_past;         /* something reads it as the number of tokens that caches hold */
-    bs_bytes offset;
-    bs_bytes row_bytes;
-    int64_t rows;         /* that the storage holds */
-} bs_value_plan;
-
-typedef enum bs_instr_kind {
-    BS_INSTR_OP,     /* run a node's kernel */
-    BS_INSTR_LOAD,   /* materialise value `value` from its source into rows of its own */
-    BS_INSTR_STORE,  /* rows of `value` to their place in `target` (gather, assemble, collect, output, state) */
-    BS_INSTR_FILL,   /* gather `target`: the rows that no path gives, from its residual `value` or zero;
-                        collect `target`: the rows beyond the last patch, zero */
-    BS_INSTR_REDUCE, /* gather `target` from packed rows of every path */
-    BS_INSTR_ROUTE,
-    BS_INSTR_LOOK_AHEAD, /* what a later router will probably decide; the node plan's `algorithm` is its number */
-    BS_INSTR_REGION  /* the parts of region `node`, tile by tile, in one parallel step */
-} bs_instr_kind;
-
-typedef struct bs_instr {
-    bs_instr_kind kind;
-    int32_t node;
-    int32_t value, target;
-    int32_t domain; /* whose rows it works on */
-    int32_t region, part; /* while planning: region -1 = top level */
-    int32_t time; /* BS_TIME_END or later: when all else is done */
-    int32_t stage; /* top level: whose units it needs; -1 none */
-} bs_instr;
-
-/* Straight-line instructions for tiles of one domain. */
-typedef struct bs_part {
-    int32_t region;
-    int32_t domain;
-    int32_t router, path; /* 0, -1 when the part is not one path of a router */
-    int32_t first, count; /* instructions */
-    int32_t unit;         /* whose weights it needs; 0 none */
-    int32_t place;        /* in region_parts */
-    bs_bytes scratch_bytes;
-    double flops; /* a row, for the order in which tiles start */
-} bs_part;
-
-typedef struct bs_domain_plan {
-    int32_t order;     /* BS_ORDER_BREADTH or _DEPTH, of top-level domains */
-    int32_t tile_rows; /* depth */
-    int32_t size;      /* patches: cell size, desc.patch_size applied */
-    int64_t max_rows;
-    bool live; /* something that is needed works on its rows */
-    bool images, streams; /* top level: it holds images; routed blocks whose weights come and go */
-    bool whole; /* top level: a decision below it needs all of its rows */
-    bool mixed; /* depth, but wide values at top level: a device's tiles would not fit in its shared memory */
-} bs_domain_plan;
-
-typedef struct bs_router_plan {
-    int32_t forced; /* path + 1, or 0 */
-    bool live;
-    bool in_tile;   /* decided tile by tile, inside a region */
-    int64_t rows;   /* a decision's maximum */
-} bs_router_plan;
-
-/* Weights that are loaded at once (numbered from 1; 0: what is resident). */
-typedef struct bs_plan_unit {
-    int32_t block;  /* the outermost; names it */
-    int32_t domain; /* PATH: the outermost path whose nodes they are; else 0 */
-    int32_t n_nodes, n_tensors;
-    bs_bytes prepared_bytes;
-} bs_plan_unit;
-
-#define BS_TIME_END (INT32_MAX / 2)
-#define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
-#define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many */
-
-/* The parts of a region: region_parts[first .. first + count), the most expensive first, equal ones as they were made: a long tile
- * that starts last is what a thread waits for. */
-typedef struct bs_region {
-    int32_t domain; /* in whose tiles it runs */
-    int32_t first, count;
-} bs_region;
-
-struct bs_plan {
-    uint32_t mark;
-    const bs_graph *graph;
-    bs_plan_desc desc;
-    bs_tier tier;
-    int32_t threads;
-    int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
-    int32_t max_instrs;
-    int32_t most_parts;       /* of a region */
-    int32_t most_stage_units; /* of a stage */
-    int32_t last_route;       /* at top level: the last instruction that decides; -1 none */
-    bs_bytes transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
-    bs_bytes kernel_scratch_bytes, kernel_scratch_offset;
-    bs_bytes shared_bytes;    /* a device: what a tile's rows may take */
-    bool *node_live;          /* [nodes] */
-    bs_node_plan *nodes;      /* [nodes] */
-    bs_value_plan *values;    /* [values] */
-    bs_instr *instrs;
-    bs_part *parts;           /* [max_parts] */
-    int32_t *region_parts;    /* [max_parts] */
-    bs_region *regions;       /* [max_regions] */
-    bs_domain_plan *domains;  /* [domains] */
-    bs_router_plan *routers;  /* [routers] */
-    /* streaming; n_units = 1 and nothing else when everything is resident */
-    int32_t n_units, n_stages, n_stage_units;
-    bs_plan_unit *units;      /* [n_units], [0] unused */
-    bs_trace_stage *stages;   /* [n_stages] */
-    int32_t *stage_units;     /* [n_stage_units], of stages, from 0 as the stream counts */
-    bs_bytes slot_bytes, all_unit_bytes, largest_unit_bytes;
-    bs_bytes chunk_bytes, lane_bytes; /* of one lane's staging */
-    int32_t lanes;
-};
-
-/* The stages, in order (plan_*.c). Each returns false after recording an error. */
-bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
-void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
-bool bs_plan_share(bs_plan *plan, void *workspace, bs_error *error); /* which nodes have the same weights */
-void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together (plan_stream.c) */
-void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions */
-bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error); /* steps that need units; sizes of slots and staging */
-bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
-/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
- * tiles all the same, which then lie in the device's memory. */
-int32_t bs_plan_too_large(const bs_plan *plan);
-/* Whether a node's rows, in or out, are too wide to share a tile with others (mixed domains). */
-bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
-/* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
-void bs_plan_make_fit(bs_plan *plan, int32_t top);
-/* Instructions there can be: of a gather one for each of its operands, else two at most; what works in tiles has one, and so
- * leaves room for that of its region. */
-static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_nodes + g->n_operands; }
-
-/* A node of cells begins one part at most, and so it does with regions. */
-static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_nodes; }
-
-/* Bytes of their workspaces, only while planning. Every pass has it to itself. */
-bs_bytes bs_plan_live_workspace(const bs_graph *graph);
-bs_bytes bs_plan_fuse_workspace(const bs_graph *graph);
-bs_bytes bs_plan_share_workspace(const bs_graph *graph);
-bs_bytes bs_plan_units_workspace(const bs_graph *graph);
-bs_bytes bs_plan_lower_workspace(const bs_graph *graph);
-bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
-bs_bytes bs_plan_memory_workspace(const bs_graph *graph);
-
-/* Something that takes `bytes` from the time `first` to the time `last`, both included, at `offset`. */
-typedef struct bs_life {
-    bs_bytes bytes, offset;
-    int32_t first, last;
-} bs_life;
-/* Gives lives their offsets, so that none shares bytes with another that is alive at the same time, and returns the bytes of
- * the whole. workspace: bs_place_workspace(count) bytes. (plan_lives.c; tested by brute force.) */
-bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace);
-bs_bytes bs_place_workspace(int32_t count);
-
-/* Helpers of several stages. */
-static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
-/* The type in which the plan's own rows of a value are stored. */
-static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
-{
-    return plan->values[value].narrow ? BS_F16 : plan->graph->values[value].dtype;
-}
-static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
-/* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known (plan_share.c). */
-void bs_plan_find_owner(bs_plan *plan, int32_t node);
-/* What a node's op declares: fills specs [BS_MAX_WEIGHTS], returns their number. */
-int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
-/* Whether a run reads the node's weights: a router that is decided ahead needs no table of its own. */
-bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
-/* Whether a needed node has weights that come and go. */
-bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
-/* Bytes of a node's weights as its op declares them. */
-bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
-/* The operands a node has in this plan: its own, or those of the chain it ends. */
-const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
-bs_status bs_fusion_run(const bs_call *call);
-const char *bs_fusion_name(int32_t fusion);
-/* Gives all domains the orders of their top-level ones; says where routers decide. */
-void bs_plan_spread_orders(bs_plan *plan);
-/* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
-int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
-/* Whether operand `index` of a gather (a path's value, or the residual) can be asked for. */
-bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index);
-/* The core of a cell of this value at most, [h, w]. */
-void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
-
-#endif
-/* ==== end src/plan.h ========================================================================== */
-
-/* ==== begin src/rows.h ======================================================================== */
-/* rows.h - which rows a domain has in a run, and what routers decided.
- * Relies on brainstorm.h. Must never know who computes them: the CPU's tiles and a device's blocks see the same. */
-#ifndef BS_ROWS_H
-#define BS_ROWS_H
-
-/* #include "brainstorm.h" */
-
-/* What a router decided for the rows it saw (all of them, or those of one tile). */
-typedef struct bs_decision_data {
-    int32_t rows, paths, per_row; /* per_row: most paths a cell */
-    int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
-    float *gates;      /* [rows * per_row] */
-    int32_t *counts;   /* [paths] */
-    int32_t *offsets;  /* [paths + 1] */
-    int32_t *ids;      /* [rows * per_row] parent row of every packed row; ascending within a path */
-    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none */
-    int64_t dropped;
-} bs_decision_data;
-
-/* Rows of a domain as a context sees them. `first` is added to reach storage that holds all rows. */
-typedef struct bs_rows_state {
-    int32_t count;
-    int32_t first;
-    const int32_t *ids; /* PATH: parent row of each, in the parent's numbering of the same context */
-} bs_rows_state;
-
-typedef struct bs_route_callback {
-    bs_route_function function;
-    void *user;
-} bs_route_callback;
-
-#endif
-/* ==== end src/rows.h ========================================================================== */
-
-/* ==== begin src/device.h ====================================================================== */
-/* device.h - a plan as a device reads it, and what a backend does for a session.
- *
- * A device runs the plan's own instructions. They are written out for it once for every set of extents and buffers: a
- * *step* for each instruction, with its operands resolved as far as that does not depend on a decision. What varies
- * beyond that (how many rows went where) the device reads from the decisions, which it made itself.
- * Relies on plan.h and rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
-#ifndef BS_DEVICE_H
-#define BS_DEVICE_H
-
-/* #include "plan.h" */
-/* #include "rows.h" */
-
-/* ------------------------------------------------------------------------------------------------- tables */
-
-typedef enum bs_device_place {
-    BS_AT_ROOT, /* one row, at `base` */
-    BS_AT_ROWS, /* base + (first of the domain's rows + row) * row_bytes */
-    BS_AT_TILE, /* base is an offset in the scratch of a tile: + row * row_bytes */
-    BS_AT_CELL, /* in the root image at `base`, where the cell lies */
-    BS_AT_LINE, /* of the root tensor at `base`: + (row of the top-level domain) * row_bytes */
-    BS_AT_RING  /* of the cache at `base`: the row that state_append writes (segment, then position) */
-} bs_device_place;
-
-/* One operand of a step; where the element [0,0,0] of the core of a row lies, follows from the row. */
-typedef struct bs_device_operand {
-    uint64_t base;      /* address on the device */
-    int64_t row_bytes;  /* from row to row */
-    int32_t stride[BS_MAX_RANK]; /* in elements */
-    int32_t dim[BS_MAX_RANK];    /* in this run; of patches those of the frame */
-    int32_t max_h, max_w;        /* of a core: how far the margin is kept */
-    int32_t margin;
-    int32_t cell, across; /* patches: pixels of a whole cell along a side, cells beside each other; else 0 */
-    uint8_t place, dtype, rank, unused;
-    int32_t domain; /* whose rows are asked for */
-    int32_t stored; /* whose rows are there: domain itself, or one above that a scatter is a view of */
-} bs_device_operand;
-
-#define BS_DEVICE_PARAMS 16
-
-/* One instruction. */
-typedef struct bs_device_step {
-    int32_t kernel;   /* the backend's number of it */
-    int32_t node;     /* for errors */
-    int32_t domain;   /* whose rows it works on */
-    int32_t router;   /* of routes, gathers and what asks about a decision */
-    int32_t n_in, n_out;
-    int32_t operands; /* the first: inputs, then outputs */
-    int32_t batch;    /* rows of a piece of work */
-    int32_t parts;    /* pieces of work that each batch is cut into */
-    int32_t unit;     /* whose slot holds its weights; 0: resident */
-    uint64_t prepared; /* bytes from the beginning of the resident weights or of the unit */
-    union {
-        int32_t i;
-        float f;
-    } p[BS_DEVICE_PARAMS]; /* the kernel's own */
-} bs_device_step;
-
-typedef struct bs_device_domain {
-    int32_t kind, parent;
-    int32_t router, path; /* BS_DOMAIN_PATH */
-    int32_t count;        /* of others: rows in this run */
-    int32_t lengths;      /* BS_DOMAIN_SEGMENTS: number of segments in this run; else 0 */
-    uint64_t offsets;     /* of segments, i32 [lengths + 1]: address on the device */
-} bs_device_domain;
-
-/* Steps for tiles of one domain, or of one path of it. Part k of the table is region_parts[k] of the plan. */
-typedef struct bs_device_part {
-    int32_t domain, tile_rows;
-    int32_t first, count; /* steps */
-} bs_device_part;
-
-/* Where a decision lies: byte offsets from the decisions of the session, or of those of a tile. bs_decision_data says what
- * each is. */
-typedef struct bs_device_decision {
-    int32_t live, in_tile;
-    int32_t paths, per_row, rows /* at most */, domain, top_rows /* of `top`, at most */;
-    uint64_t chosen, gates, counts, offsets, ids, inverse, dropped /* i64, of a run */;
-    uint64_t work; /* i32 [2 * rows * per_row + 4 * paths]: free for the protocol, the packing, and the sort of a capacity */
-    uint64_t top;  /* i16 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
-    uint64_t sums; /* i32 [paths]: rows of a path in this run, over all tiles */
-    uint64_t price; /* f32 [1] */
-} bs_device_decision;
-
-/* ------------------------------------------------------------------------------------------------- layout */
-
-/* Offsets in the bytes that a session takes of the device's arena and of the pinned one. */
-typedef struct bs_device_layout {
-    int32_t n_steps, n_operands, n_given;
-    uint64_t transient, states, inputs, decisions, guesses, contexts, tables, scratch, slots, device_bytes;
-    uint64_t context_bytes;  /* of one tile's decisions */
-    uint64_t scratch_bytes;  /* of one tile's rows, when they do not fit in shared memory; else 0 */
-    int32_t tiles;           /* that have a context (and scratch outside shared memory) */
-    uint64_t status;         /* within decisions: i32 status, i32 node */
-    uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, session_bytes, tables_pinned, slots_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
-    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, segments_at, tables_bytes; /* within tables */
-    uint64_t inputs_bytes;
-    /* bs_plan_desc.in_place: inputs and slots have no bytes on the device. */
-} bs_device_layout;
-
-#define BS_DEVICE_WORKSPACE 24576 /* shared bytes that a kernel may use beside the rows of its tile */
-#define BS_DEVICE_LAUNCH_BYTES 24  /* pinned bytes that the backend keeps of a launch, */
-#define BS_DEVICE_SESSION_BYTES 2048 /* of a session besides, */
-#define BS_DEVICE_BOUND_BYTES 48     /* and of a node's buffer */
-
-void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
-/* Pinned bytes to ask a callback: the scores of all rows, then its answer and gates, i32 and f32 a row. 0: none is asked. */
-uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router);
-/* The table entries of all routers' decisions, [routers]. */
-void bs_device_decisions_place(const bs_plan *plan, bs_device_decision *decisions);
-/* Words of 32 bits that say which paths of a gather give a value: of an instruction that asks; 0: it does not. */
-int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
-/* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the device's.
- * UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
-uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
-bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
-/* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of a `past`. */
-uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
-uint64_t bs_device_past_place(const bs_plan *plan, int32_t node);
-
-/* ------------------------------------------------------------------------------------------------ backend */
-
-/* What a session shows its device. Arrays are the session's own and stay where they are. */
-typedef struct bs_device_client {
-    const bs_graph *graph;
-    const bs_plan *plan;
-    const bs_platform *platform;
-    const int64_t *dims;          /* [dims] of the run that is submitted */
-    const bs_buffer *bound;       /* [nodes] */
-    uint8_t *const *state;        /* [nodes] the device's memory of states, as the session knows it */
-    const bs_rows_state *domains; /* [domains] counts of those that no router makes */
-    int32_t *const *offsets;      /* [domains] of segments, checked; NULL for others */
-    int32_t *const *past;         /* [nodes], checked */
-    uint8_t *weights;             /* prepared, resident: address on the device */
-    const bs_route_callback *callbacks; /* [routers] */
-    /* filled by wait */
-    int16_t *const *chosen;
-    int32_t *counts;   /* [paths] of all routers: those of one from bs_router_info.first_path on */
-    int64_t *dropped;  /* [routers] */
-    void *stream; /* the caller's, that runs are queued on; NULL: the backend has one for this session alone */
-} bs_device_client;
-
-typedef struct bs_device_session bs_device_session; /* the backend's; lies in pinned memory */
-
-typedef struct bs_device_api {
-    /* device, pinned: addresses of what bs_plan_sizes said. Nothing is left behind on failure. */
-    bs_status (*open)(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned, bs_device_session **session,
-                      bs_error *error);
-    void (*close)(bs_device_session *session);
-    /* Room for the prepared weights of one node, and when they are there: on their way to `offset` of the resident ones. */
-    void *(*load)(bs_device_session *session, bs_error *error);
-    bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
-    bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
-    bs_status (*lower)(bs_device_session *session, int32_t lowering, bs_error *error); /* bs_lowering, of runs to come */
-    /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only queued. */
-    bs_status (*begin)(bs_device_session *session, bs_error *error);
-    bs_status (*run)(bs_device_session *session, int32_t first, int32_t end, bs_error *error); /* top-level ones [first, end) */
-    bs_status (*end)(bs_device_session *session, bs_error *error);
-    /* When the last run is over: fills what the client wants to know. *node: of the step that failed in the run. */
-    bs_status (*wait)(bs_device_session *session, int32_t *node, bs_error *error);
-    /* For weights that come and go. part: the tiles of one part of a region. place: where a unit's weights are from now on.
-     * learn: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is queued. copy: called by
-     * readers, of `from` in pinned memory; returns when it is there. */
-    bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
-    bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
-    bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);
-    /* guess: waits for what the last look_ahead said: margins [paths] as of bs_route_guess. */
-    bs_status (*guess)(bs_device_session *session, int32_t router, float *margins, bs_error *error);
-    bs_status (*settle)(bs_device_session *session, bs_error *error);
-    bs_status (*copy)(bs_device_session *session, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes);
-} bs_device_api;
-
-struct bs_device {
-    const bs_device_api *api;
-    bs_arena memory; /* addresses on the device: never touched by the host */
-    bs_arena pinned;
-};
-
-#endif
-/* ==== end src/device.h ======================================================================== */
-
-/* ==== begin src/plan_live.c =================================================================== */
-/* plan_live.c - the first stage of planning: what is needed at all, which routes are decided ahead, in which order
- * each domain runs, and how much margin each value carries.
- * Relies on plan.h. Must never assign memory. */
-/* #include "plan.h" */
-/* #include "structure.h" */
-
-int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain)
-{
-    return graph->domains[domain].top;
-}
-
-void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w)
-{
-    const bs_graph *g = plan->graph;
-    *h = value->rank == 3 ? bs_dim_max(g, value->dims[1]) : 1;
-    *w = value->rank == 3 ? bs_dim_max(g, value->dims[2]) : 1;
-    const int32_t patches = g->domains[value->domain].patches;
-    if (value->rank != 3 || patches < 0)
-        return;
-    const int64_t cell = bs_ceil_div((int64_t)plan->domains[patches].size * value->scale_num, value->scale_den);
-    *h = bs_min_i64(*h, cell);
-    *w = bs_min_i64(*w, cell);
-}
-
-/* ------------------------------------------------------------------------------------------- forced routes */
-
-static bool force_routes(bs_plan *plan, bs_error *error)
-{
-    const bs_graph *g = plan->graph;
-    for (int32_t f = 0; f < plan->desc.n_forces; f++) {
-        const bs_force *force = &plan->desc.forces[f];
-        int32_t found = 0;
-        for (int32_t r = 1; r < g->n_routers; r++)
-            if (force->router && strcmp(g->routers[r].desc->name, force->router) == 0)
-                found = r;
-        if (!found || force->path < 0 || force->path >= g->routers[found].desc->paths)
-            return bs_refuse(error, BS_ERROR_ARGUMENT, "cannot force path %d of router \"%s\": there is no such %s", force->path,
-                           force->router ? force->router : "", found ? "path" : "router");
-        plan->routers[found].forced = force->path + 1;
-    }
-    return true;
-}
-
-/* ----------------------------------------------------------------------------------------------- liveness */
-
-/* What is found to be needed waits in a list for what it needs itself. */
-typedef struct live_pass {
-    bs_plan *plan;
-    int32_t *waiting; /* [nodes] */
-    int32_t n_waiting;
-    int32_t *follower; /* [nodes] of a state: what writes it; of a look-ahead: the next one about the same router; 0: none */
-    int32_t *look_ahead; /* [routers] the first look-ahead about it, or 0 */
-} live_pass;
-
-static void mark_node(live_pass *l, int32_t node)
-{
-    if (node == 0 || l->plan->node_live[node])
-        return;
-    l->plan->node_live[node] = true;
-    l->waiting[l->n_waiting++] = node;
-}
-
-static void mark(live_pass *l, int32_t value)
-{
-    if (value > 0)
-        mark_node(l, l->plan->graph->values[value].node);
-}
-
-/* Where weights come and go, what is said ahead about a decision is needed with it. */
-static void mark_router(live_pass *l, int32_t router)
-{
-    bs_router_plan *r = &l->plan->routers[router];
-    if (r->live)
-        return;
-    r->live = true;
-    mark_node(l, l->plan->graph->routers[router].node);
-    const bool streams = l->plan->desc.slot_bytes > 0 && !r->forced;
-    for (int32_t n = l->look_ahead[router]; streams && n != 0; n = l->follower[n])
-        mark_node(l, n);
-}
-
-/* The router that decided for a domain must be there, whose own domain is above it; and what says how rows are grouped. */
-static void mark_domain(live_pass *l, int32_t domain)
-{
-    const bs_domain *d = &l->plan->graph->domains[domain];
-    if (d->kind == BS_DOMAIN_PATH) {
-        mark_router(l, d->router);
-        return;
-    }
-    l->plan->domains[domain].live = true;
-    mark(l, d->lengths);
-}
-
-bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index)
-{
-    const int32_t forced = plan->routers[gather->router].forced;
-    const bool residual = index == plan->graph->routers[gather->router].desc->paths;
-    const bool adds = ((const bs_gather_params *)gather->params)->mode == BS_GATHER_ADD ||
-                      ((const bs_gather_params *)gather->params)->mode == BS_GATHER_WEIGHTED;
-    if (forced == 0 || (residual && adds))
-        return true;
-    /* every cell takes the forced path: the residual only counts where that path gives nothing */
-    return residual ? bs_node_in(plan->graph, gather)[forced - 1] == 0 : index == forced - 1;
-}
-
-static void mark_operands(live_pass *l, const bs_node *node)
-{
-    const bs_plan *plan = l->plan;
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(plan, (int32_t)(node - plan->graph->nodes), &n_in);
-    if (bs_node_is(node, &bs_op_route) && plan->routers[node->router].forced)
-        return; /* decided ahead: scores are not needed */
-    for (int32_t i = 0; i < n_in; i++)
-        if (!bs_node_is(node, &bs_op_gather) || bs_plan_gathers(plan, node, i))
-            mark(l, in[i]);
-    if (node->router)
-        mark_router(l, node->router);
-}
-
-static bool name_is_before(const void *user, int32_t a, int32_t b)
-{
-    const bs_graph *g = user;
-    return strcmp(g->routers[a].desc->name, g->routers[b].desc->name) < 0;
-}
-
-/* The router of that name among those sorted by name, or 0. */
-static int32_t router_named(const bs_graph *g, const int32_t *sorted, const char *name)
-{
-    int32_t low = 0, high = g->n_routers - 1;
-    while (low < high) {
-        const int32_t middle = low + (high - low) / 2;
-        if (strcmp(g->routers[sorted[middle]].desc->name, name) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < g->n_routers - 1 && strcmp(g->routers[sorted[low]].desc->name, name) == 0 ? sorted[low] : 0;
-}
-
-static bool look_ahead_fits(const bs_plan *plan, int32_t n, int32_t router, bs_error *error)
-{
-    const bs_graph *g = plan->graph;
-    const bs_node *node = &g->nodes[n];
-    const bs_route_desc *d = router ? g->routers[router].desc : NULL;
-    if (!d || g->routers[router].node < n || (d->protocol != BS_ROUTE_TOP1 && d->protocol != BS_ROUTE_TOPK))
-        return bs_refuse(error, BS_ERROR_GRAPH, "look_ahead \"%s\": no later router of that name chooses the best k", bs_node_name(node));
-    const int64_t scores = bs_dim_max(g, g->values[bs_node_in(g, node)[0]].dims[0]);
-    if (scores != d->paths)
-        return bs_refuse(error, BS_ERROR_SHAPE, "look_ahead \"%s\": %lld scores for %d paths", bs_node_name(node), (long long)scores, d->paths);
-    return true;
-}
-
-/* Finds what each look-ahead is about: its node plan's `algorithm`. The list of waiting nodes is still free. */
-static bool find_look_aheads(live_pass *l, bs_error *error)
-{
-    const bs_graph *g = l->plan->graph;
-    int32_t *sorted = l->waiting, *buffer = l->waiting + g->n_nodes; /* a router is a node */
-    bool are_sorted = false;
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        if (!bs_node_is(&g->nodes[n], &bs_op_look_ahead))
-            continue;
-        for (int32_t r = 1; !are_sorted && r < g->n_routers; r++)
-            sorted[r - 1] = r;
-        if (!are_sorted)
-            bs_sort(sorted, buffer, g->n_routers - 1, name_is_before, g);
-        are_sorted = true;
-        const int32_t router = router_named(g, sorted, bs_node_name(&g->nodes[n]));
-        if (!look_ahead_fits(l->plan, n, router, error))
-            return false;
-        l->plan->nodes[n].algorithm = router;
-    }
-    return true;
-}
-
-/* What else becomes needed with a state or a decision. */
-static void find_followers(live_pass *l)
-{
-    const bs_graph *g = l->plan->graph;
-    memset(l->follower, 0, (size_t)g->n_nodes * sizeof *l->follower);
-    memset(l->look_ahead, 0, (size_t)g->n_routers * sizeof *l->look_ahead);
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_node *node = &g->nodes[n];
-        if (bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append))
-            l->follower[g->values[bs_node_in(g, node)[0]].node] = n; /* a state is written once */
-        if (!bs_node_is(node, &bs_op_look_ahead))
-            continue;
-        int32_t *first = &l->look_ahead[l->plan->nodes[n].algorithm];
-        l->follower[n] = *first;
-        *first = n;
-    }
-}
-
-/* From the outputs backwards to all that is needed. A state is kept when something that is needed reads it. */
-static void find_live(live_pass *l)
-{
-    const bs_graph *g = l->plan->graph;
-    for (int32_t n = 1; n < g->n_nodes; n++)
-        if (bs_node_is(&g->nodes[n], &bs_op_output))
-            mark_node(l, n);
-    while (l->n_waiting > 0) {
-        const int32_t n = l->waiting[--l->n_waiting];
-        mark_operands(l, &g->nodes[n]);
-        mark_domain(l, g->nodes[n].domain);
-        if (bs_node_is(&g->nodes[n], &bs_op_state))
-            mark_node(l, l->follower[n]);
-    }
-}
-
-/* -------------------------------------------------------------------------------------------------- order */
-
-/* Decisions of the outermost routers are made for all rows; a nested router can be decided tile by tile when its rows
- * do not influence each other and the caller is not asked. */
-static bool protocol_is_row_local(const bs_route_desc *d)
-{
-    return d->protocol != BS_ROUTE_CAPACITY && d->protocol != BS_ROUTE_BUDGET && d->protocol != BS_ROUTE_CALLBACK;
-}
-
-/* What decides the order of a top-level domain: images, routed weights that come and go, and decisions below it that need
- * all rows at once. */
-static void look_into_trees(bs_plan *plan)
-{
-    const bs_graph *g = plan->graph;
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_node *node = &g->nodes[n];
-        bs_domain_plan *top = &plan->domains[bs_plan_top_domain(g, node->domain)];
-        if (!plan->node_live[n])
-            continue;
-        top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
-        top->streams = top->streams || (g->domains[node->domain].kind == BS_DOMAIN_PATH && bs_plan_node_streams(plan, n));
-    }
-    for (int32_t r = 1; r < g->n_routers; r++) {
-        const bs_router_info *router = &g->routers[r];
-        const int32_t top = bs_plan_top_domain(g, router->domain);
-        if (router->domain != top && plan->routers[r].live && !plan->routers[r].forced && !protocol_is_row_local(router->desc))
-            plan->domains[top].whole = true;
-    }
-}
-
-#define BS_TILE_ROWS 16 /* rows a tile of a non-image domain */
-
-void bs_plan_spread_orders(bs_plan *plan)
-{
-    const bs_graph *g = plan->graph;
-    for (int32_t d = 0; d < g->n_domains; d++)
-        plan->domains[d].order = plan->domains[bs_plan_top_domain(g, d)].order;
-    for (int32_t i = 1; i < g->n_routers; i++) {
-        const int32_t d = g->routers[i].domain;
-        bs_router_plan *r = &plan->routers[i];
-        r->in_tile = plan->domains[d].order == BS_ORDER_DEPTH && g->domains[d].kind == BS_DOMAIN_PATH;
-        r->rows = r->in_tile ? plan->domains[d].tile_rows : plan->domains[d].max_rows;
-    }
-}
-
-static void choose_orders(bs_plan *plan)
-{
-    const bs_graph *g = plan->graph;
-    look_into_trees(plan);
-    for (int32_t d = 0; d < g->n_domains; d++) {
-        bs_domain_plan *p = &plan->domains[d];
-        const bs_domain *domain = &g->domains[d];
-        const int32_t top = bs_plan_top_domain(g, d);
-        const bs_domain_plan *tree = &plan->domains[top];
-        p->max_rows = domain->max_rows;
-        p->size = domain->size;
-        if (domain->kind == BS_DOMAIN_PATCHES && plan->desc.patch_size > 0)
-            p->size = plan->desc.patch_size;
-        if (domain->kind == BS_DOMAIN_PATCHES)
-            p->max_rows = bs_ceil_div(bs_dim_max(g, domain->height), p->size) * bs_ceil_div(bs_dim_max(g, domain->width), p->size);
-        if (domain->kind == BS_DOMAIN_PATH)
-            p->max_rows = plan->domains[domain->parent].max_rows;
-        const bool images = top > 0 && tree->images;
-        const bool wanted = plan->desc.order == BS_ORDER_DEPTH || (plan->desc.order == BS_ORDER_AUTO && (images || tree->streams));
-        p->order = top > 0 && wanted && !tree->whole ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
-        p->tile_rows = images ? 1 : BS_TILE_ROWS;
-    }
-    bs_plan_spread_orders(plan);
-}
-
-/* ------------------------------------------------------------------------------------------------ margins */
-
-static int32_t margin_of_outputs(const bs_plan *plan, const bs_node *node)
-{
-    int32_t margin = 0;
-    for (int32_t i = 0; i < node->n_out; i++)
-        margin = bs_max_i32(margin, plan->values[node->first_out + i].margin);
-    return margin;
-}
-
-/* Outside a patch domain an output has nothing around it to compute: only the op's own window counts. */
-static int32_t margin_asked(const bs_plan *plan, const bs_node *node, int32_t index)
-{
-    const bs_graph *g = plan->graph;
-    const bs_op *op = bs_op_get(node->op);
-    const bool patches = g->domains[node->domain].patches >= 0;
-    const int32_t out = patches ? margin_of_outputs(plan, node) : 0;
-    if (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_patches) || node->n_out == 0)
-        return 0;
-    return op->halo ? op->halo(g, node, index, out) : out;
-}
-
-#define BS_MAX_MARGIN (1 << 20) /* times a stride it is still far from 2^31 */
-
-static void spread_margins(bs_plan *plan)
-{
-    const bs_graph *g = plan->graph;
-    for (int32_t n = g->n_nodes - 1; n >= 1; n--) {
-        const bs_node *node = &g->nodes[n];
-        const int32_t *in = bs_node_in(g, node);
-        for (int32_t i = 0; plan->node_live[n] && i < node->n_in; i++) {
-            if (in[i] == 0 || g->values[in[i]].rank != 3)
-                continue;
-            bs_value_plan *v = &plan->values[in[i]];
-            v->margin = bs_min_i32(bs_max_i32(v->margin, margin_asked(plan, node, i)), BS_MAX_MARGIN + 1);
-        }
-    }
-}
-
-static bool margins_fit(const bs_plan *plan, bs_error *error)
-{
-    const bs_graph *g = plan->graph;
-    for (int32_t v = 1; v < g->n_values; v++) {
-        const bs_node *node = &g->nodes[g->values[v].node];
-        if (plan->values[v].margin > BS_MAX_MARGIN)
-            return bs_refuse(error, BS_ERROR_LIMIT, "what reads %s \"%s\" needs more than %d pixels around a cell",
-                             bs_op_get(node->op)->name, bs_node_name(node), BS_MAX_MARGIN);
-    }
-    return true;
-}
-
-/* Rows are counted in 32 bits, and so are the choices of a router. */
-static bool rows_fit(const bs_plan *plan, bs_error *error)
-{
-    const bs_graph *g = plan->graph;
-    char text[112];
-    for (int32_t d = 1; d < g->n_domains; d++)
-        if (plan->domains[d].max_rows > BS_MAX_ROWS) /* of those that nothing needs, too: a session counts their rows */
-            return bs_refuse(error, BS_ERROR_LIMIT, "up to %lld cells in %s, expected 2^30 at most", (long long)plan->domains[d].max_rows,
-                             bs_domain_text(g, d, text, sizeof text));
-    for (int32_t r = 1; r < g->n_routers; r++) {
-        const int64_t rows = plan->domains[g->routers[r].domain].max_rows;
-        if (plan->routers[r].live && rows * g->routers[r].max_paths_per_cell > BS_MAX_ROWS)
-            return bs_refuse(error, BS_ERROR_LIMIT, "router \"%s\" chooses %d paths for up to %lld cells, expected 2^30 choices at most",
-                             g->routers[r].desc->name, g->routers[r].max_paths_per_cell, (long long)rows);
-    }
-    return true;
-}
-
-/* Tensors that hold a row a cell were sized for the graph's own patch size. */
-static bool cells_fit(const bs_plan *plan, bs_error *error)
-{
-    const bs_graph *g = plan->graph;
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_node *node = &g->nodes[n];
-        if (!plan->node_live[n] || !(bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_collect)))
-            continue;
-        const bool rows = bs_node_is(node, &bs_op_rows);
-        const bs_value_info *root = &g->values[rows ? bs_node_in(g, node)[0] : node->first_out];
-        const int32_t domain = rows ? node->domain : g->values[bs_node_in(g, node)[0]].domain;
-        if (bs_dim_max(g, root->dims[0]) < plan->domains[domain].max_rows)
-            return bs_refuse(error, BS_ERROR_LIMIT, "patch size %d makes up to %lld cells, %s \"%s\" holds %lld: take larger patches",
-                             plan->desc.patch_size, (long long)plan->domains[domain].max_rows, bs_op_get(node->op)->name, bs_node_name(node),
-                             (long long)bs_dim_max(g, root->dims[0]));
-    }
-    return true;
-}
-
-/* Cells of every scale must be whole pixels: the builder saw to it for the graph's own patch size. */
-static bool cells_are_whole(const bs_plan *plan, bs_error *error)
-{
-    const bs_graph *g = plan->graph;
-    for (int32_t v = 1; v < g->n_values; v++) {
-        const bs_value_info *value = &g->values[v];
-        const int32_t patches = g->domains[value->domain].patches;
-        if (!plan->node_live[value->node] || value->rank != 3 || patches < 0 ||
-            (int64_t)plan->domains[patches].size * value->scale_num % value->scale_den == 0)
-            continue;
-        return bs_refuse(error, BS_ERROR_SHAPE, "patch size %d: %s \"%s\" makes cells of %d/%d of it, which are not whole pixels",
-                         plan->domains[patches].size, bs_op_get(g->nodes[value->node].op)->name, bs_node_name(&g->nodes[value->node]),
-                         value->scale_num, value->scale_den);
-    }
-    return true;
-}
-
-bs_bytes bs_plan_live_workspace(const bs_graph *graph)
-{
-    return bs_bytes_align(bs_bytes_array(3 * (int64_t)graph->n_nodes + graph->n_routers, sizeof(int32_t)));
-}
-
-static void find_pasts(bs_plan *plan)
-{
-    const bs_graph *g = plan->graph;
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_node *node = &g->nodes[n];
-        if (plan->node_live[n] && bs_node_is(node, &bs_op_state_append))
-            plan->values[bs_node_in(g, node)[2]].is_past = true;
-        if (plan->node_live[n] && bs_node_is(node, &bs_op_attention) && node->n_in == 6)
-            plan->values[bs_node_in(g, node)[5]].is_past = true;
-    }
-}
-
-bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
-{
-    const int32_t nodes = plan->graph->n_nodes;
-    live_pass l = {plan, workspace, 0, NULL, NULL};
-    l.follower = l.waiting + 2 * nodes; /* what is sorted takes twice the room */
-    l.look_ahead = l.follower + nodes;
-    if (!force_routes(plan, error) || !find_look_aheads(&l, error))
-        return false;
-    find_followers(&l);
-    find_live(&l);
-    find_pasts(plan);
-    choose_orders(plan);
-    spread_margins(plan);
-    return rows_fit(plan, error) && cells_fit(plan, error) && cells_are_whole(plan, error) && margins_fit(plan, error);
-}
-/* ==== end src/plan_live.c ===================================================================== */
-
-/* ==== begin src/plan_share.c ================================================================== */
-/* plan_share.c - one copy of a weight, whatever uses it.
- *
- * Nodes of one op and one name have the same weights: *twins*. Each twin knows the one before it. Twins read one prepared
- * copy where they want it laid out alike: that of the *owner*, the first of them. What two streamed units would load is
- * resident instead (plan_stream.c). A name stands for one tensor: two shapes or types of it are an error here, before any
- * weight is there.
- * Relies on plan.h. Must never look at weights, only at what ops declare. */
-/* #include "plan.h" */
-/* #include "weights.h" */
-
-/* A weight of a node: node * BS_MAX_WEIGHTS + index. */
-static int32_t node_of(int32_t tensor) { return tensor / BS_MAX_WEIGHTS; }
-
-static const char *suffix_of(const bs_graph *g, int32_t node, int32_t index, bs_weight_spec *specs)
-{
-    bs_op_get(g->nodes[node].op)->weights(g, &g->nodes[node], specs);
-    return specs[index].suffix;
-}
-
-/* The name of a weight has up to three parts that follow each other: node, dot, suffix. */
-typedef struct name_reader {
-    const char *part[3];
-    int32_t at;
-} name_reader;
-
-static name_reader name_of(const bs_graph *g, int32_t tensor)
-{
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const char *suffix = suffix_of(g, node_of(tensor), tensor % BS_MAX_WEIGHTS, specs);
-    const name_reader name = {{bs_node_name(&g->nodes[node_of(tensor)]), *suffix ? "." : "", suffix}, 0};
-    return name;
-}
-
-static int32_t name_next(name_reader *name)
-{
-    while (name->at < 2 && !*name->part[name->at])
-        name->at++;
-    return *name->part[name->at] ? (uint8_t)*name->part[name->at]++ : 0;
-}
-
-static int32_t compare_names(const bs_graph *g, int32_t a, int32_t b)
-{
-    name_reader x = name_of(g, a), y = name_of(g, b);
-    for (;;) {
-        const int32_t c = name_next(&x), d = name_next(&y);
-        if (c != d || c == 0)
-            return c - d;
-    }
-}
-
-/* Orders nodes whose first weights have one name by what else they have. 0: the same weights. */
-static int32_t compare_kinds(const bs_graph *g, int32_t a, int32_t b)
-{
-    bs_weight_spec x[BS_MAX_WEIGHTS], y[BS_MAX_WEIGHTS];
-    const bs_node *m = &g->nodes[a], *n = &g->nodes[b];
-    const int32_t count = bs_plan_tensors(g, m, x);
-    int32_t order = m->op != n->op ? m->op - n->op : count - bs_plan_tensors(g, n, y);
-    for (int32_t i = 0; i < count && order == 0; i++)
-        order = strcmp(x[i].suffix, y[i].suffix);
-    return order;
-}
-
-static bool tensor_before(const void *context, int32_t a, int32_t b)
-{
-    const bs_graph *g = context;
-    const int32_t names = compare_names(g, a, b);
-    return names != 0 ? names < 0 : compare_kinds(g, node_of(a), node_of(b)) < 0;
-}
-
-/* Both have one name: so they are one tensor. */
-static bool tensors_agree(const bs_graph *g, int32_t a, int32_t b, bs_error *error)
-{
-    bs_weight_spec x[BS_MAX_WEIGHTS], y[BS_MAX_WEIGHTS];
-    const bs_node *m = &g->nodes[node_of(a)], *n = &g->nodes[node_of(b)];
-    char first[64], second[64], name[2 * BS_MAX_NAME];
-    bs_plan_tensors(g, m, x);
-    bs_plan_tensors(g, n, y);
-    const bs_weight_spec *s = &x[a % BS_MAX_WEIGHTS], *t = &y[b % BS_MAX_WEIGHTS];
-    bool agree = s->dtype == t->dtype && s->rank == t->rank;
-    for (int32_t i = 0; agree && i < s->rank; i++)
-        agree = s->dim[i] == t->dim[i];
-    if (agree)
-        return true;
-    bs_weight_name(name, sizeof name, m, s->suffix);
-    bs_weight_shape_text(s->rank, s->dim, first, sizeof first);
-    bs_weight_shape_text(t->rank, t->dim, second, sizeof second);
-    return bs_refuse(error, BS_ERROR_SHAPE, "weight \"%s\" is %s %s to %s \"%s\", but %s %s to %s \"%s\"", name, bs_dtype_name(s->dtype), first,
-                     bs_op_get(m->op)->name, bs_node_name(m), bs_dtype_name(t->dtype), second, bs_op_get(n->op)->name, bs_node_name(n));
-}
-
-static int64_t count_tensors(const bs_graph *g)
-{
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    int64_t count = 0;
-    for (int32_t n = 1; n < g->n_nodes; n++)
-        count += bs_plan_tensors(g, &g->nodes[n], specs);
-    return count;
-}
-
-bs_bytes bs_plan_share_workspace(const bs_graph *graph) { return bs_bytes_align(bs_bytes_array(2 * count_tensors(graph), sizeof(int32_t))); }
-
-bool bs_plan_share(bs_plan *p, void *workspace, bs_error *error)
-{
-    const bs_graph *g = p->graph;
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    int32_t *tensors = workspace, *buffer = tensors + count_tensors(g), count = 0;
-    for (int32_t n = 1; n < g->n_nodes; n++)
-        for (int32_t i = 0; bs_plan_needs_weights(p, n) && i < bs_plan_tensors(g, &g->nodes[n], specs); i++)
-            tensors[count++] = n * BS_MAX_WEIGHTS + i;
-    bs_sort(tensors, buffer, count, tensor_before, g);
-    for (int32_t i = 1; i < count; i++) {
-        const int32_t a = tensors[i - 1], b = tensors[i];
-        if (compare_names(g, a, b) != 0)
-            continue;
-        if (!tensors_agree(g, a, b, error))
-            return false;
-        if (a % BS_MAX_WEIGHTS == 0 && b % BS_MAX_WEIGHTS == 0 && compare_kinds(g, node_of(a), node_of(b)) == 0)
-            p->nodes[node_of(b)].twin = node_of(a); /* the sort is stable: a comes before b */
-    }
-    return true;
-}
-
-/* ------------------------------------------------------------------------------------------------- copies */
-
-static bool laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
-{
-    const bs_node_plan *x = &p->nodes[a], *y = &p->nodes[b];
-    const bs_op *op = bs_op_get(p->graph->nodes[a].op);
-    return x->unit == y->unit && x->algorithm == y->algorithm && bs_bytes_same(x->prepared_bytes, y->prepared_bytes) &&
-           (!op->same_layout || op->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
-}
-
-enum { MAX_LAYOUTS = 64 }; /* that are compared */
-
-/* Owners are of different layouts. There are a few, however many twins there are; else the node gets a copy of its own. */
-void bs_plan_find_owner(bs_plan *p, int32_t n)
-{
-    bs_node_plan *nodes = p->nodes;
-    const int32_t newest = nodes[nodes[n].twin].newest_owner;
-    int32_t owner = newest;
-    for (int32_t i = 0; owner != 0 && !laid_out_alike(p, n, owner); i++)
-        owner = i < MAX_LAYOUTS ? nodes[nodes[owner].twin].newest_owner : 0;
-    nodes[n].owner = owner ? owner : n;
-    nodes[n].newest_owner = owner ? newest : n;
-}
-/* ==== end src/plan_share.c ==================================================================== */
-
-/* ==== begin src/plan_stream.c ================================================================= */
-/* plan_stream.c - streaming: which weights come and go together (units), and which steps of the plan need them (stages).
- *
- * A unit is what one path of a router needs, or one block that every run goes through. Weights outside blocks stay
- * resident, and so do tables of routers and constants, which are read in other ways than by a kernel.
- * Relies on plan.h. Must never know where weights are stored: it plans for a board that is not there. */
-/* #include "plan.h" */
-/* #include "structure.h" */
-
-/* --------------------------------------------------------------------------------------------------- units */
-
-static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
-{
-    for (int32_t up = g->blocks[block].parent; up != 0; up = g->blocks[up].parent) {
-        const bs_node *first = &g->nodes[g->blocks[up].first_node];
-        if (g->domains[first->domain].outermost != path)
-            break;
-        block = up;
-    }
-    return block;
-}
-
-bool bs_plan_node_streams(const bs_plan *p, int32_t n)
-{
-    const bs_node *node = &p->graph->nodes[n];
-    return p->desc.slot_bytes > 0 && node->block != 0 && node->n_in > 0 && !bs_node_is(node, &bs_op_route) && bs_plan_needs_weights(p, n);
-}
-
-bs_bytes bs_plan_units_workspace(const bs_graph *graph)
-{
-    return bs_bytes_align(bs_bytes_array((int64_t)graph->n_domains + graph->n_blocks, sizeof(int32_t)));
-}
-
-/* Whether two nodes that stream would be loaded together. */
-static bool same_unit(const bs_graph *g, int32_t a, int32_t b)
-{
-    const int32_t path = g->domains[g->nodes[a].domain].outermost;
-    return path == g->domains[g->nodes[b].domain].outermost && (path != 0 || g->nodes[a].block == g->nodes[b].block);
-}
-
-#define SHARED -1 /* of a node's unit, here: several units would load its weights */
-
-/* Of each chain of twins first the last learns whether any two of them differ, then all. */
-static void find_shared(bs_plan *p)
-{
-    bs_node_plan *nodes = p->nodes;
-    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
-        const int32_t twin = nodes[n].twin;
-        const bool together = !twin || (bs_plan_node_streams(p, twin) && bs_plan_node_streams(p, n) && same_unit(p->graph, twin, n));
-        nodes[n].unit = !together || nodes[twin].unit == SHARED ? SHARED : 0;
-    }
-    for (int32_t n = p->graph->n_nodes - 1; n >= 1; n--)
-        if (nodes[n].twin && nodes[n].unit == SHARED)
-            nodes[nodes[n].twin].unit = SHARED;
-}
-
-void bs_plan_units(bs_plan *p, void *workspace)
-{
-    const bs_graph *g = p->graph;
-    int32_t *of_path = workspace, *of_block = of_path + g->n_domains; /* the unit of a path, of a block outside all paths */
-    memset(workspace, 0, ((size_t)g->n_domains + (size_t)g->n_blocks) * sizeof(int32_t));
-    p->n_units = 1;
-    find_shared(p);
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bool streams = p->nodes[n].unit != SHARED && bs_plan_node_streams(p, n);
-        p->nodes[n].unit = 0;
-        if (!streams)
-            continue;
-        const int32_t block = g->nodes[n].block, path = g->domains[g->nodes[n].domain].outermost;
-        int32_t *unit = path ? &of_path[path] : &of_block[block];
-        if (*unit == 0) {
-            *unit = p->n_units++;
-            p->units[*unit].block = path ? outermost_block(g, block, path) : block;
-            p->units[*unit].domain = path;
-        }
-        p->nodes[n].unit = *unit;
-    }
-}
-
-/* -------------------------------------------------------------------------------------------------- stages */
-
-/* What a stage is known by: the router that decides, or minus the unit that every run needs; 0: none needed. */
-static int32_t unit_key(const bs_plan *p, int32_t unit)
-{
-    const int32_t domain = unit ? p->units[unit].domain : 0;
-    return unit == 0 ? 0 : domain ? p->graph->domains[domain].router : -unit;
-}
-
-/* Instructions of a region, and of a part in it, lie together. */
-typedef struct stage_pass {
-    bs_plan *plan;
-    int32_t *region_first; /* [regions] the first instruction of each */
-    int32_t *stage_of;     /* [units] the last stage that was found to need it, counted from 1 */
-} stage_pass;
-
-static int32_t next_part(const bs_plan *p, int32_t instr)
-{
-    return instr + p->parts[p->instrs[instr].part].count;
-}
-
-static bool is_in_region(const bs_plan *p, int32_t instr, int32_t region)
-{
-    return instr < p->n_instrs && p->instrs[instr].region == region;
-}
-
-static int32_t region_key(const stage_pass *s, int32_t region)
-{
-    const bs_plan *p = s->plan;
-    for (int32_t i = s->region_first[region]; is_in_region(p, i, region); i = next_part(p, i))
-        if (p->parts[p->instrs[i].part].unit)
-            return unit_key(p, p->parts[p->instrs[i].part].unit);
-    return 0;
-}
-
-static int32_t instr_key(const stage_pass *s, const bs_instr *i)
-{
-    if (i->kind == BS_INSTR_OP)
-        return unit_key(s->plan, s->plan->nodes[i->node].unit);
-    return i->kind == BS_INSTR_REGION ? region_key(s, i->node) : 0;
-}
-
-/* There is room: an instruction needs one unit, and so does a part (layout_streaming). */
-static void stage_add(stage_pass *s, bs_trace_stage *stage, int32_t unit)
-{
-    bs_plan *p = s->plan;
-    if (unit == 0 || s->stage_of[unit] == p->n_stages)
-        return;
-    s->stage_of[unit] = p->n_stages;
-    p->stage_units[p->n_stage_units++] = unit - 1;
-    stage->n_units++;
-}
-
-static void stage_add_instr(stage_pass *s, bs_trace_stage *stage, const bs_instr *i)
-{
-    const bs_plan *p = s->plan;
-    if (i->kind == BS_INSTR_OP)
-        stage_add(s, stage, p->nodes[i->node].unit);
-    for (int32_t k = i->kind == BS_INSTR_REGION ? s->region_first[i->node] : p->n_instrs; is_in_region(p, k, i->node); k = next_part(p, k))
-        stage_add(s, stage, p->parts[p->instrs[k].part].unit);
-}
-
-static void find_regions(stage_pass *s)
-{
-    const bs_plan *p = s->plan;
-    for (int32_t k = p->n_instrs - 1; k >= p->n_top; k--)
-        s->region_first[p->instrs[k].region] = k;
-}
-
-/* Neighbouring instructions that need the same make one stage; a region is one by itself. */
-static void find_stages(stage_pass *s)
-{
-    bs_plan *p = s->plan;
-    bs_trace_stage *open = NULL;
-    int32_t open_key = 0;
-    for (int32_t k = 0; k < p->n_top; k++) {
-        bs_instr *i = &p->instrs[k];
-        const int32_t key = instr_key(s, i);
-        i->stage = -1;
-        if (key == 0)
-            continue;
-        if (!open || key != open_key || i->kind == BS_INSTR_REGION) {
-            open = &p->stages[p->n_stages++];
-            open->router = key > 0 ? key : 0;
-            open->first_unit = p->n_stage_units;
-            open->n_units = 0;
-            open_key = key;
-        }
-        i->stage = p->n_stages - 1;
-        stage_add_instr(s, open, i);
-        if (i->kind == BS_INSTR_REGION)
-            open = NULL;
-    }
-}
-
-static void part_units(bs_plan *p)
-{
-    for (int32_t k = 0; k < p->n_parts; k++)
-        for (int32_t i = p->parts[k].first; i < p->parts[k].first + p->parts[k].count; i++)
-            if (p->instrs[i].kind == BS_INSTR_OP && p->nodes[p->instrs[i].node].unit)
-                p->parts[k].unit = p->nodes[p->instrs[i].node].unit;
-}
-
-/* --------------------------------------------------------------------------------------------------- sizes */
-
-/* A lane's staging holds a chunk, or the weights of the largest layer; and what alignment to pages adds at both ends. */
-static void size_lanes(bs_plan *p)
-{
-    bs_bytes piece = p->chunk_bytes = bs_bytes_array(bs_or_default(p->desc.chunk_bytes, 262144), 1);
-    for (int32_t n = 1; n < p->graph->n_nodes; n++)
-        if (p->nodes[n].unit)
-            piece = bs_bytes_max(piece, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
-    p->lanes = bs_or_default(p->desc.lanes, 2);
-    p->lane_bytes = bs_bytes_align_to(bs_bytes_add(piece, bs_bytes_of(4 * BS_PAGE_BYTES)), BS_PAGE_BYTES);
-}
-
-bs_bytes bs_plan_stages_workspace(const bs_graph *graph)
-{
-    return bs_bytes_align(bs_bytes_array((int64_t)graph->n_nodes + graph->n_domains + graph->n_blocks + 1, sizeof(int32_t)));
-}
-
-bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
-{
-    stage_pass s = {p, workspace, NULL};
-    int32_t largest = 0;
-    char what[BS_MAX_NAME + 8];
-    for (int32_t u = 1; u < p->n_units; u++) {
-        const bs_bytes bytes = p->units[u].prepared_bytes;
-        p->all_unit_bytes = bs_bytes_add(p->all_unit_bytes, bytes);
-        largest = bs_bytes_less(p->largest_unit_bytes, bytes) ? u : largest;
-        p->largest_unit_bytes = p->units[largest].prepared_bytes;
-    }
-    if (!bs_plan_streams(p))
-        return true;
-    s.stage_of = s.region_first + p->graph->n_nodes; /* a region has a node at least, a unit is of a domain or a block */
-    memset(workspace, 0, ((size_t)p->graph->n_nodes + (size_t)p->graph->n_domains + (size_t)p->graph->n_blocks + 1) * sizeof(int32_t));
-    part_units(p);
-    find_regions(&s);
-    find_stages(&s);
-    p->slot_bytes = bs_bytes_min(bs_bytes_align_down(bs_bytes_of(p->desc.slot_bytes), BS_ALIGNMENT), p->all_unit_bytes);
-    if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes)) {
-        snprintf(what, sizeof what, "block \"%s\"", p->graph->text + p->graph->blocks[p->units[largest].block].name);
-        bs_fail_room(error, "slots", p->desc.slot_bytes, p->largest_unit_bytes, what);
-        return false;
-    }
-    size_lanes(p);
-    return true;
-}
-
-/* --------------------------------------------------------------------------------------------------- asking */
-
-void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream)
-{
-    if (!stream)
-        return;
-    memset(stream, 0, sizeof *stream);
-    if (!plan)
-        return;
-    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, bs_bytes_figure(plan->slot_bytes), bs_bytes_figure(plan->largest_unit_bytes),
-                              bs_bytes_figure(plan->all_unit_bytes)};
-    *stream = s;
-}
-
-bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_facts *facts)
-{
-    if (!plan || !facts || unit < 0 || unit >= plan->n_units - 1)
-        return BS_ERROR_ARGUMENT;
-    const bs_plan_unit *u = &plan->units[unit + 1];
-    const bs_domain *domain = &plan->graph->domains[u->domain];
-    memset(facts, 0, sizeof *facts);
-    snprintf(facts->name, sizeof facts->name, "%s", plan->graph->text + plan->graph->blocks[u->block].name);
-    facts->router = u->domain ? domain->router : 0;
-    facts->path = u->domain ? domain->path : -1;
-    facts->slot_bytes = bs_bytes_figure(u->prepared_bytes);
-    return BS_OK;
-}
-
-bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
-{
-    if (!plan || !facts || stage < 0 || stage >= plan->n_stages)
-        return BS_ERROR_ARGUMENT;
-    const bs_trace_stage *s = &plan->stages[stage];
-    facts->router = s->router;
-    facts->n_units = s->n_units;
-    if (units)
-        memcpy(units, plan->stage_units + s->first_unit, (size_t)s->n_units * sizeof *units);
-    return BS_OK;
-}
-/* ==== end src/plan_stream.c =================================================================== */
-
-/* ==== begin src/plan_fuse.c =================================================================== */
-/* plan_fuse.c - chains of nodes that one kernel does in a single pass: an epilogue that need not go through memory.
- *
- * A fusion is a pattern and a kernel that gives the same bits as the chain. The last node of the chain stays and is given
- * the chain's outer operands; the others are not needed any more. Adding one is an entry in the table.
- * Relies on plan_live.c having run. Must never change a result. */
-/* #include "plan.h" */
-/* #include "structure.h" */
-/* #include "kernels/elementwise.h" */
-
-/* What a match finds: nodes that are not needed any more, and the operands of the last one then. */
-typedef struct fuse_match {
-    int32_t inner[2], n_inner;
-    int32_t in[2];
-} fuse_match;
-
-typedef struct fuse_pass {
-    bs_plan *plan;
-    int32_t *readers; /* [values] how often needed nodes read it */
-} fuse_pass;
-
-static void count_reads(fuse_pass *f, int32_t node, int32_t step)
-{
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(f->plan, node, &n_in);
-    for (int32_t i = 0; f->plan->node_live[node] && i < n_in; i++)
-        f->readers[in[i]] += step;
-}
-
-/* The node of op `name` that makes `value`, an operand of a live node, when that is its only reader; 0 otherwise. */
-static int32_t only_use(const fuse_pass *f, int32_t value, const char *name)
-{
-    const bs_graph *g = f->plan->graph;
-    const int32_t n = g->values[value].node;
-    const bool is = strcmp(bs_op_get(g->nodes[n].op)->name, name) == 0;
-    return is && f->readers[value] == 1 ? n : 0;
-}
-
-/* ------------------------------------------------------- pixel_shuffle 2 of [4,h,w] + base -> codes [1,2h,2w] */
-
-static bool sr_store_match(const fuse_pass *f, int32_t n, fuse_match *m)
-{
-    const bs_plan *p = f->plan;
-    const bs_graph *g = p->graph;
-    const bs_node *convert = &g->nodes[n];
-    const bs_convert_desc *desc = convert->params;
-    if (strcmp(bs_op_get(convert->op)->name, "convert") != 0 || (desc->dtype != BS_U8 && desc->dtype != BS_U16) ||
-        g->values[convert->first_out].rank != 3 || p->values[convert->first_out].margin != 0)
-        return false;
-    const int32_t add = only_use(f, bs_node_in(g, convert)[0], "add");
-    if (!add)
-        return false;
-    for (int32_t side = 0; side < 2; side++) {
-        const int32_t *in = bs_node_in(g, &g->nodes[add]);
-        const int32_t shuffle = only_use(f, in[side], "pixel_shuffle"), base = in[1 - side];
-        if (!shuffle || !bs_same_shape(&g->values[in[0]], &g->values[in[1]]) || g->values[base].domain != convert->domain)
-            continue;
-        const int32_t tail = bs_node_in(g, &g->nodes[shuffle])[0];
-        if (g->values[tail].dtype != BS_F32 || bs_dim_max(g, g->values[in[side]].dims[0]) != 1 || bs_dim_max(g, g->values[tail].dims[0]) != 4)
-            continue;
-        *m = (fuse_match){{add, shuffle}, 2, {tail, base}};
-        return true;
-    }
-    return false;
-}
-
-static bs_status sr_store_run(const bs_call *call)
-{
-    const bs_operand *tail = &call->in[0], *base = &call->in[1], *out = &call->out[0];
-    const bs_convert_desc *desc = call->params;
-    const bs_rect r = out->rect; /* even: a cell of the doubled frame, or a band of it */
-    const size_t bytes = bs_dtype_bytes(out->dtype);
-    bs_sr_store s;
-    memset(&s, 0, sizeof s);
-    s.tail = bs_f32_at(tail, r.y0 / 2 * tail->stride[1] + r.x0 / 2 * tail->stride[2]);
-    s.tail_row = tail->stride[1];
-    s.tail_pixel = (int32_t)tail->stride[2];
-    s.base = bs_f32_at(base, r.y0 * base->stride[1] + r.x0 * base->stride[2]);
-    s.base_row = base->stride[1];
-    s.out = (uint8_t *)out->data + (r.y0 * out->stride[1] + r.x0 * out->stride[2]) * (ptrdiff_t)bytes;
-    s.out_row = out->stride[1];
-    s.h = (r.y1 - r.y0) / 2;
-    s.w = (r.x1 - r.x0) / 2;
-    s.scale = desc->scale != 0 ? desc->scale : 1;
-    s.high = (uint16_t)((1u << bs_or_default(desc->code_bits, 16)) - 1);
-    if (out->dtype == BS_U8)
-        bs_sr_store_u8(call->plan->tier, &s);
-    else
-        bs_sr_store_u16(call->plan->tier, &s);
-    return BS_OK;
-}
-
-/* -------------------------------------------------------------------------------------------------- table */
-
-typedef struct bs_fusion {
-    const char *name;
-    bool (*match)(const fuse_pass *f, int32_t node, fuse_match *match);
-    bs_status (*run)(const bs_call *call);
-    int32_t operands;
-} bs_fusion;
-
-static const bs_fusion fusions[] = {{"sr_store", sr_store_match, sr_store_run, 2}};
-#define FUSIONS ((int32_t)(sizeof fusions / sizeof *fusions))
-
-const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count)
-{
-    const bs_node_plan *p = &plan->nodes[node];
-    const bs_node *n = &plan->graph->nodes[node];
-    const bool cells = bs_node_is(n, &bs_op_patches) || bs_node_is(n, &bs_op_rows) || bs_node_is(n, &bs_op_segments) ||
-                       bs_node_is(n, &bs_op_segment_spread); /* the second operand told the domain: it is not read */
-    *count = p->fusion ? fusions[p->fusion - 1].operands : cells ? 1 : n->n_in;
-    return p->fusion ? p->fused_in : bs_node_in(plan->graph, n);
-}
-
-bs_status bs_fusion_run(const bs_call *call)
-{
-    return fusions[call->plan->fusion - 1].run(call);
-}
-
-const char *bs_fusion_name(int32_t fusion)
-{
-    return fusion ? fusions[fusion - 1].name : "";
-}
-
-static void fuse(fuse_pass *f, int32_t n, int32_t fusion, const fuse_match *m)
-{
-    bs_node_plan *node = &f->plan->nodes[n];
-    count_reads(f, n, -1);
-    for (int32_t i = 0; i < m->n_inner; i++) {
-        count_reads(f, m->inner[i], -1);
-        f->plan->node_live[m->inner[i]] = false;
-    }
-    node->fusion = fusion;
-    memcpy(node->fused_in, m->in, sizeof m->in);
-    count_reads(f, n, 1);
-}
-
-bs_bytes bs_plan_fuse_workspace(const bs_graph *graph)
-{
-    return bs_bytes_align(bs_bytes_array(graph->n_values, sizeof(int32_t)));
-}
-
-void bs_plan_fuse(bs_plan *plan, void *workspace)
-{
-    fuse_pass f = {plan, workspace};
-    fuse_match m;
-    memset(f.readers, 0, (size_t)plan->graph->n_values * sizeof *f.readers);
-    for (int32_t n = 1; n < plan->graph->n_nodes; n++)
-        count_reads(&f, n, 1);
-    for (int32_t n = 1; n < plan->graph->n_nodes; n++)
-        for (int32_t i = 0; plan->node_live[n] && plan->nodes[n].fusion == 0 && i < FUSIONS; i++)
-            if (fusions[i].match(&f, n, &m))
-                fuse(&f, n, i + 1, &m);
-}
-/* ==== end src/plan_fuse.c ===================================================================== */
-
-/* ==== begin src/plan_lower.h ================================================================== */
-/* plan_lower.h - what the files of the lowering stage share: plan_region.c, plan_place.c, plan_lower.c.
- * Relies on plan.h. Must never be included by anything else. */
-#ifndef BS_PLAN_LOWER_H
-#define BS_PLAN_LOWER_H
-
-/* #include "plan.h" */
-/* #include "structure.h" */
-
-#define BS_TOP (-1) /* no region: at top level */
-
-/* Who reads a value: operand `index` of `node`. */
-typedef struct bs_lower_reader {
-    int32_t node, index;
-} bs_lower_reader;
-
-/* A hash table of numbers that are found by what they stand for; a slot holds number + 1, or 0. */
-typedef struct bs_lower_index {
-    int32_t *slots;
-    uint32_t mask;
-} bs_lower_index;
-
-typedef struct bs_lower_pass {
-    bs_plan *plan;
-    const bs_graph *g;
-    bool mixed;           /* some domain is: nodes have phases */
-    int32_t max_regions;
-    int32_t *home;        /* [nodes] part index, or BS_TOP */
-    int32_t *phase;       /* [nodes] how often what it depends on goes from tiles to top level or back */
-    int32_t *list;        /* [nodes or values] what is still to be visited */
-    int32_t *seen;        /* [nodes] the search that came by last */
-    int32_t *neighbour;   /* [nodes] another node of its region, or 0 */
-    int32_t *ready;       /* [values] time from which a value can be read (top level and region results) */
-    int32_t *first_reader; /* [values + 1] where the readers of a value begin */
-    bs_lower_reader *readers; /* [operands] */
-    bool *planar;         /* [values] seen through views, it has channels apart from each other */
-    int32_t *clock;       /* [domains] */
-    int32_t *open;        /* [domains] top level: the region that still takes nodes, or BS_TOP */
-    int32_t *tile_region; /* [domains] the one in which the routers above it decide tile by tile; BS_TOP: none; or NO_REGION */
-    int32_t *region_time; /* [regions] */
-    int32_t *region_phase; /* of its nodes, the last */
-    int32_t *region_part; /* its first part */
-    int32_t *region_node; /* one of its nodes; from there on by neighbour */
-    int32_t *region_seen; /* the search that came by last */
-    int32_t *region_asked; /* the search for which it was asked about */
-    int32_t *region_list;
-    int32_t *decided;     /* [routers] time of its decision */
-    int32_t *path_ready;  /* [routers] time from which rows of its paths exist */
-    bs_lower_index parts; /* by region and domain */
-    bs_lower_index phases; /* mixed: the first region by top-level domain, phase and router */
-    bs_lower_index units; /* mixed: a region without router by top-level domain, phase and unit */
-    int32_t searches;
-} bs_lower_pass;
-
-bool bs_lower_is_view(const bs_node *node);
-/* Whether every path's rows are kept until all are there: sums, and several paths a cell. */
-bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *gather);
-
-/* Calls visit for every live reader of a value, in order, until it returns false; returns whether it never did. */
-typedef bool (*bs_reader_visit)(bs_lower_pass *l, int32_t node, int32_t index, void *user);
-bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user);
-
-/* Makes the index of readers: what is needed and what is fused stays as it is from here on. */
-void bs_lower_find_readers(bs_lower_pass *l);
-
-/* A region for every node that runs in tiles (l->home). Domains that cannot run so are made to run layer by layer; then it
- * returns false, and is to be called again. */
-bool bs_lower_regions(bs_lower_pass *l);
-int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node);
-/* A place for every live value; needs the regions. */
-void bs_lower_places(bs_lower_pass *l);
-
-#endif
-/* ==== end src/plan_lower.h ==================================================================== */
-
-/* ==== begin src/plan_region.c ================================================================= */
-/* plan_region.c - which nodes run together in tiles.
- *
- * Nodes of a depth-first domain are collected in regions: a region runs tile by tile, and its parts (the paths of one
- * router, or the domain's own rows) side by side. A region ends where something outside it needs a result.
- * Relies on plan_lower.h and plan_live.c. Must never place values or emit instructions. */
-/* #include "plan_lower.h" */
-
-/* ------------------------------------------------------------------------------------------ who reads what */
-
-bool bs_lower_is_view(const bs_node *node)
-{
-    return bs_node_is(node, &bs_op_patches) || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments) ||
-           bs_node_is(node, &bs_op_scatter);
-}
-
-bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *node)
-{
-    return l->g->routers[node->router].max_paths_per_cell > 1 || ((const bs_gather_params *)node->params)->mode == BS_GATHER_ADD ||
-           ((const bs_gather_params *)node->params)->mode == BS_GATHER_WEIGHTED;
-}
-
-static bool is_read(const bs_lower_pass *l, const bs_node *node, int32_t index)
-{
-    if (bs_node_is(node, &bs_op_gather))
-        return bs_plan_gathers(l->plan, node, index);
-    return !bs_node_is(node, &bs_op_route) || !l->plan->routers[node->router].forced;
-}
-
-/* Counts the readers of every value, or with `write` puts them where the counts say, in the order of nodes and operands. A
- * chain that is fused reads no more than its nodes did. */
-static void each_operand(bs_lower_pass *l, bool write)
-{
-    for (int32_t n = 1; n < l->g->n_nodes; n++) {
-        int32_t n_in;
-        const int32_t *in = bs_plan_in(l->plan, n, &n_in);
-        for (int32_t i = 0; l->plan->node_live[n] && i < n_in; i++) {
-            if (in[i] == 0 || !is_read(l, &l->g->nodes[n], i))
-                continue;
-            if (write)
-                l->readers[l->first_reader[in[i]]] = (bs_lower_reader){n, i};
-            l->first_reader[in[i]]++;
-        }
-    }
-}
-
-void bs_lower_find_readers(bs_lower_pass *l)
-{
-    int32_t *first = l->first_reader;
-    memset(first, 0, (size_t)(l->g->n_values + 1) * sizeof *first);
-    each_operand(l, false);
-    for (int32_t v = 0, sum = 0; v <= l->g->n_values; v++) {
-        const int32_t count = first[v];
-        first[v] = sum;
-        sum += count;
-    }
-    each_operand(l, true); /* every beginning is now where the next one was */
-    memmove(first + 1, first, (size_t)l->g->n_values * sizeof *first);
-    first[0] = 0;
-}
-
-bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user)
-{
-    for (int32_t i = l->first_reader[value]; i < l->first_reader[value + 1]; i++)
-        if (!visit(l, l->readers[i].node, l->readers[i].index, user))
-            return false;
-    return true;
-}
-
-/* ---------------------------------------------------------------------------------------------- indexes */
-
-BS_WRAPS static uint32_t hash_of(int32_t a, int32_t b, int32_t c)
-{
-    uint64_t h = (uint32_t)a;
-    h = (h ^ (h >> 29)) * 0x9E3779B97F4A7C15u + (uint32_t)b;
-    h = (h ^ (h >> 29)) * 0x9E3779B97F4A7C15u + (uint32_t)c;
-    h = (h ^ (h >> 29)) * 0x9E3779B97F4A7C15u;
-    return (uint32_t)(h >> 32);
-}
-
-/* Where a number is, or belongs. There are more slots than numbers, so the search ends. */
-typedef bool (*bs_index_is)(const bs_lower_pass *l, int32_t number, int32_t a, int32_t b, int32_t c);
-static int32_t *index_slot(const bs_lower_pass *l, const bs_lower_index *index, bs_index_is is, int32_t a, int32_t b, int32_t c)
-{
-    uint32_t at = hash_of(a, b, c) & index->mask;
-    while (index->slots[at] && !is(l, index->slots[at] - 1, a, b, c))
-        at = (at + 1) & index->mask;
-    return &index->slots[at];
-}
-
-static bool part_is(const bs_lower_pass *l, int32_t part, int32_t region, int32_t domain, int32_t unused)
-{
-    (void)unused;
-    return l->plan->parts[part].region == region && l->plan->parts[part].domain == domain;
-}
-
-static int32_t region_router(const bs_lower_pass *l, int32_t region) { return l->plan->parts[l->region_part[region]].router; }
-static int32_t region_unit(const bs_lower_pass *l, int32_t region) { return l->plan->parts[l->region_part[region]].unit; }
-
-static bool region_is_of_phase(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t router)
-{
-    return l->plan->regions[region].domain == top && l->region_phase[region] == phase && region_router(l, region) == router;
-}
-
-static bool region_is_of_unit(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t unit)
-{
-    return l->plan->regions[region].domain == top && l->region_phase[region] == phase && region_unit(l, region) == unit;
-}
-
-/* ------------------------------------------------------------------------------------------------ regions */
-
-/* The rows that a node's tile is made of: its top-level domain itself, or the outermost path below it. */
-static int32_t part_domain(const bs_graph *g, int32_t domain)
-{
-    return g->domains[domain].kind == BS_DOMAIN_PATH ? g->domains[domain].outermost : domain;
-}
-
-static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
-{
-    bs_plan *p = l->plan;
-    int32_t *slot = index_slot(l, &l->parts, part_is, region, domain, 0);
-    if (*slot)
-        return *slot - 1;
-    bs_part *part = &p->parts[p->n_parts];
-    memset(part, 0, sizeof *part);
-    part->region = region;
-    part->domain = domain;
-    const bs_domain *d = &l->g->domains[domain];
-    part->router = d->kind == BS_DOMAIN_PATH ? d->router : 0;
-    part->path = d->kind == BS_DOMAIN_PATH ? d->path : -1;
-    if (l->region_part[region] < 0)
-        l->region_part[region] = p->n_parts;
-    *slot = ++p->n_parts;
-    return p->n_parts - 1;
-}
-
-/* Parts of one region are the paths of one router, or the top-level domain itself; a part has weights of one unit. */
-static bool region_takes(const bs_lower_pass *l, int32_t region, int32_t domain, int32_t unit)
-{
-    const bs_domain *d = &l->g->domains[domain];
-    if (l->region_part[region] < 0)
-        return true;
-    const bs_part *part = &l->plan->parts[l->region_part[region]];
-    if (d->kind == BS_DOMAIN_PATH)
-        return part->router == d->router;
-    return part->domain == domain && (unit == 0 || part->unit == 0 || part->unit == unit);
-}
-
-static int32_t region_open(bs_lower_pass *l, int32_t top)
-{
-    l->plan->regions[l->plan->n_regions].domain = top; /* there is room: a node begins one at most */
-    l->region_phase[l->plan->n_regions] = 0;
-    l->region_part[l->plan->n_regions] = -1;
-    l->open[top] = l->plan->n_regions;
-    return l->plan->n_regions++;
-}
-
-static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
-{
-    const bs_graph *g = l->g;
-    const int32_t top = bs_plan_top_domain(g, node->domain);
-    if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
-        return false;
-    if (top != 0 && l->plan->domains[top].mixed && !bs_node_is(node, &bs_op_route) && bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
-        return false;
-    if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH || node->n_out == 0)
-        return bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].in_tile;
-    if (bs_node_is(node, &bs_op_gather))
-        return l->plan->routers[node->router].in_tile;
-    return true;
-}
-
-/* Closes the region that makes an operand, when the reader is not of that region: what comes later may depend on the
- * reader, and the region would have to run before and after it. */
-static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t home)
-{
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(l->plan, (int32_t)(node - l->g->nodes), &n_in);
-    const int32_t region = home == BS_TOP ? BS_TOP : l->plan->parts[home].region;
-    for (int32_t i = 0; i < n_in; i++) {
-        const int32_t from = in[i] ? l->home[l->g->values[in[i]].node] : BS_TOP;
-        const int32_t made_in = from == BS_TOP ? BS_TOP : l->plan->parts[from].region;
-        if (made_in != BS_TOP && made_in != region) {
-            int32_t *open = &l->open[l->plan->regions[made_in].domain];
-            *open = *open == made_in ? BS_TOP : *open;
-        }
-    }
-}
-
-/* In a mixed domain wide nodes stand between those in tiles, path by path, and a region of one path would be over before the
- * next path began. So regions are known by their phase there. What enters a region of a phase cannot depend on what left it,
- * when nodes are lowered phase by phase. */
-static int32_t phase_after(const bs_lower_pass *l, int32_t from, int32_t top, int32_t domain)
-{
-    const int32_t region = bs_lower_region_of(l, from);
-    if (region == BS_TOP)
-        return l->phase[from] + (top != 0);
-    const bool stays = l->plan->domains[top].mixed || l->open[top] == region;
-    if (top != 0 && stays && l->plan->regions[region].domain == top && region_takes(l, region, domain, 0))
-        return l->phase[from];
-    return l->region_phase[region] + 1;
-}
-
-/* top: the domain in whose tiles it is to run, with its part's domain; 0: at top level. */
-static int32_t phase_of(const bs_lower_pass *l, int32_t n, int32_t top, int32_t domain)
-{
-    const bs_node *node = &l->g->nodes[n];
-    int32_t n_in, phase = 0;
-    const int32_t *in = bs_plan_in(l->plan, n, &n_in);
-    for (int32_t i = 0; i < n_in; i++)
-        if (in[i])
-            phase = bs_max_i32(phase, phase_after(l, l->g->values[in[i]].node, top, domain));
-    for (int32_t d = node->domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
-        phase = bs_max_i32(phase, phase_after(l, l->g->routers[l->g->domains[d].router].node, top, domain));
-    return node->router && l->g->routers[node->router].node != n ? bs_max_i32(phase, phase_after(l, l->g->routers[node->router].node, top, domain)) : phase;
-}
-
-/* The earliest region of that phase that takes the node. Paths have one a router; other rows one a unit, beside which at
- * most the first has none. */
-static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t phase)
-{
-    const int32_t router = l->g->domains[domain].kind == BS_DOMAIN_PATH ? l->g->domains[domain].router : 0;
-    const int32_t first = *index_slot(l, &l->phases, region_is_of_phase, top, phase, router);
-    if (first && region_takes(l, first - 1, domain, unit))
-        return first - 1;
-    const int32_t of_unit = router ? 0 : *index_slot(l, &l->units, region_is_of_unit, top, phase, unit);
-    if (of_unit)
-        return of_unit - 1;
-    const int32_t region = region_open(l, top);
-    l->region_phase[region] = phase;
-    return region;
-}
-
-/* Once it has a node: its first part tells what it is found by, and a unit may have come with this one. */
-static void region_enter(bs_lower_pass *l, int32_t region)
-{
-    const int32_t top = l->plan->regions[region].domain, phase = l->region_phase[region];
-    int32_t *slot = index_slot(l, &l->phases, region_is_of_phase, top, phase, region_router(l, region));
-    if (*slot == 0)
-        *slot = region + 1;
-    if (region_router(l, region))
-        return;
-    slot = index_slot(l, &l->units, region_is_of_unit, top, phase, region_unit(l, region));
-    if (*slot == 0)
-        *slot = region + 1;
-}
-
-static void assign_home(bs_lower_pass *l, int32_t n)
-{
-    const bs_node *node = &l->g->nodes[n];
-    l->home[n] = BS_TOP;
-    if (!runs_in_tiles(l, node)) {
-        close_read_regions(l, node, BS_TOP);
-        l->phase[n] = l->mixed ? phase_of(l, n, 0, 0) : 0;
-        return;
-    }
-    const int32_t top = bs_plan_top_domain(l->g, node->domain);
-    const int32_t domain = part_domain(l->g, node->domain);
-    l->phase[n] = l->mixed ? phase_of(l, n, top, domain) : 0;
-    if (l->plan->domains[top].mixed)
-        l->open[top] = region_of_phase(l, top, domain, l->plan->nodes[n].unit, l->phase[n]);
-    if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, l->plan->nodes[n].unit))
-        region_open(l, top);
-    l->home[n] = part_find(l, l->open[top], domain);
-    l->region_phase[l->open[top]] = bs_max_i32(l->region_phase[l->open[top]], l->phase[n]);
-    if (l->plan->nodes[n].unit)
-        l->plan->parts[l->home[n]].unit = l->plan->nodes[n].unit;
-    if (l->plan->domains[top].mixed)
-        region_enter(l, l->open[top]);
-    close_read_regions(l, node, l->home[n]);
-}
-
-int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node)
-{
-    return l->home[node] == BS_TOP ? BS_TOP : l->plan->parts[l->home[node]].region;
-}
-
-/* ---------------------------------------------------------------------------------------------- torn domains */
-
-#define NO_REGION (-2) /* decisions in several: no region has them all */
-
-/* In which region the routers above every domain decide tile by tile: parents come before their paths. */
-static void find_tile_regions(bs_lower_pass *l)
-{
-    for (int32_t d = 0; d < l->g->n_domains; d++) {
-        const bs_domain *domain = &l->g->domains[d];
-        l->tile_region[d] = BS_TOP;
-        if (domain->kind != BS_DOMAIN_PATH)
-            continue;
-        const int32_t above = l->tile_region[domain->parent], region = bs_lower_region_of(l, l->g->routers[domain->router].node);
-        l->tile_region[d] = !l->plan->routers[domain->router].in_tile ? above : above == BS_TOP || above == region ? region : NO_REGION;
-    }
-}
-
-/* What is decided tile by tile is known in its own region only: whether node n needs a decision in another one, which may be
- * at the root. */
-static bool is_torn(const bs_lower_pass *l, int32_t n)
-{
-    const bs_node *node = &l->g->nodes[n];
-    const int32_t region = bs_lower_region_of(l, n), above = l->tile_region[node->domain];
-    const bool own = node->router && l->plan->routers[node->router].in_tile;
-    return (own && bs_lower_region_of(l, l->g->routers[node->router].node) != region) || (above != BS_TOP && above != region);
-}
-
-static int32_t torn_domain(const bs_lower_pass *l, int32_t n)
-{
-    const bs_node *node = &l->g->nodes[n];
-    return bs_plan_top_domain(l->g, node->router ? l->g->routers[node->router].domain : node->domain); /* a price is of the root */
-}
-
-/* Domains do not change each other's regions, unless these are found by their phases. Then it is one at a time. */
-static bool mend_torn(bs_lower_pass *l)
-{
-    bool torn = false;
-    find_tile_regions(l);
-    for (int32_t n = 1; n < l->g->n_nodes && !(torn && l->mixed); n++) {
-        if (!l->plan->node_live[n] || !is_torn(l, n))
-            continue;
-        l->plan->domains[torn_domain(l, n)].order = BS_ORDER_BREADTH;
-        torn = true;
-    }
-    if (torn)
-        bs_plan_spread_orders(l->plan);
-    return torn;
-}
-
-/* --------------------------------------------------------------------------------------------------- all nodes */
-
-static void clear_index(bs_lower_index *index) { memset(index->slots, 0, ((size_t)index->mask + 1) * sizeof *index->slots); }
-
-static void list_nodes(bs_lower_pass *l)
-{
-    memset(l->region_node, 0, (size_t)l->max_regions * sizeof *l->region_node);
-    for (int32_t n = 1; n < l->g->n_nodes; n++) {
-        const int32_t region = bs_lower_region_of(l, n);
-        l->neighbour[n] = region == BS_TOP ? 0 : l->region_node[region];
-        if (region != BS_TOP)
-            l->region_node[region] = n;
-    }
-}
-
-bool bs_lower_regions(bs_lower_pass *l)
-{
-    l->plan->n_regions = l->plan->n_parts = 0;
-    clear_index(&l->parts);
-    clear_index(&l->phases);
-    clear_index(&l->units);
-    for (int32_t d = 0; d < l->g->n_domains; d++)
-        l->open[d] = BS_TOP;
-    for (int32_t n = 0; n < l->g->n_nodes; n++) {
-        l->home[n] = BS_TOP;
-        if (n > 0 && l->plan->node_live[n])
-            assign_home(l, n);
-    }
-    list_nodes(l);
-    return !mend_torn(l);
-}
-/* ==== end src/plan_region.c =================================================================== */
-
-/* ==== begin src/plan_place.c ================================================================== */
-/* plan_place.c - where every value lives: the caller's buffers, states in place, views, transient rows, a thread's scratch.
- * Relies on plan_region.c having run. Must never assign offsets. */
-/* #include "plan_lower.h" */
-
-/* Whether a value, read where its rows come from, has its channels apart from each other; its operand's place is known. */
-static bool is_planar(const bs_lower_pass *l, int32_t value)
-{
-    const bs_node *node = &l->g->nodes[l->g->values[value].node];
-    if (!bs_node_is(node, &bs_op_scatter) && !bs_node_is(node, &bs_op_patches))
-        return node->n_in == 0 || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments);
-    const int32_t from = bs_node_in(l->g, node)[0];
-    const bs_place place = l->plan->values[from].place;
-    return place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH && l->planar[from];
-}
-
-/* A reader that goes through storage: it needs zeros around the rows, rows that lie one after the other, or channels that
- * do. */
-static bool reads_view_directly(bs_lower_pass *l, int32_t n, int32_t index, void *user)
-{
-    const int32_t value = *(const int32_t *)user;
-    const bs_node *node = &l->g->nodes[n];
-    const bs_op *op = bs_op_get(node->op);
-    const bs_value_info *v = &l->g->values[value];
-    const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0 &&
-                                !bs_plan_on_device(l->plan); /* whose kernels look every row up */
-    if (bs_node_is(node, &bs_op_route) && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
-        return l->g->domains[v->domain].kind != BS_DOMAIN_PATH && !bs_plan_on_device(l->plan); /* a callback sees all rows by one stride */
-    if (bs_node_is(node, &bs_op_state_append) && index == 1)
-        return false; /* written when states are: what they held before is to be written */
-    if (op->flags & BS_OP_STRUCTURAL)
-        return true;
-    const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) && l->plan->values[value].margin > 0;
-    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || l->plan->nodes[n].fusion) && l->planar[value];
-    return !zeros && !scattered_rows && !channels;
-}
-
-static bool count_reader(bs_lower_pass *l, int32_t n, int32_t index, void *user)
-{
-    (void)l, (void)n, (void)index;
-    ++*(int32_t *)user;
-    return true;
-}
-
-/* ------------------------------------------------------------------------------------------------- places */
-
-/* Whether a reader needs the value outside the part that makes it. */
-static bool reads_within(bs_lower_pass *l, int32_t n, int32_t index, void *user)
-{
-    const int32_t home = *(const int32_t *)user;
-    const bs_node *node = &l->g->nodes[n];
-    if (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect))
-        return true; /* a store inside the part */
-    if (bs_node_is(node, &bs_op_gather) && index < l->g->routers[node->router].desc->paths)
-        return l->home[n] == home || !bs_lower_is_packed(l, node);
-    return l->home[n] == home;
-}
-
-static void place_computed(bs_lower_pass *l, int32_t value)
-{
-    bs_value_plan *v = &l->plan->values[value];
-    int32_t home = l->home[l->g->values[value].node];
-    const bool inside = home != BS_TOP && bs_lower_each_reader(l, value, reads_within, &home);
-    v->place = inside ? BS_PLACE_SCRATCH : BS_PLACE_TRANSIENT;
-    v->scope = inside ? home : BS_TOP;
-}
-
-static bool is_assemble(bs_lower_pass *l, int32_t n, int32_t index, void *user)
-{
-    (void)index;
-    *(int32_t *)user = l->g->nodes[n].first_out;
-    return bs_node_is(&l->g->nodes[n], &bs_op_assemble);
-}
-
-static void place_gather(bs_lower_pass *l, int32_t value)
-{
-    const bs_node *node = &l->g->nodes[l->g->values[value].node];
-    int32_t readers = 0, frame = 0;
-    bs_lower_each_reader(l, value, count_reader, &readers);
-    if (readers == 1 && !bs_lower_is_packed(l, node) && !l->plan->routers[node->router].in_tile && bs_lower_each_reader(l, value, is_assemble, &frame)) {
-        l->plan->values[value].place = BS_PLACE_FRAME;
-        l->plan->values[value].source = frame;
-        return;
-    }
-    place_computed(l, value);
-}
-
-static void place_view(bs_lower_pass *l, int32_t value)
-{
-    const bs_node *node = &l->g->nodes[l->g->values[value].node];
-    int32_t id = value;
-    if (bs_lower_each_reader(l, value, reads_view_directly, &id)) {
-        l->plan->values[value].place = BS_PLACE_VIEW;
-        l->plan->values[value].source = bs_node_in(l->g, node)[0];
-    } else {
-        place_computed(l, value);
-    }
-}
-
-static void place_source(bs_lower_pass *l, int32_t value, bs_place place)
-{
-    int32_t id = value;
-    l->plan->values[value].source = l->g->values[value].node;
-    l->plan->values[value].place = bs_lower_each_reader(l, value, reads_view_directly, &id) ? place : BS_PLACE_TRANSIENT;
-}
-
-static bool is_not_copied(bs_lower_pass *l, int32_t n, int32_t index, void *user)
-{
-    (void)user;
-    return !bs_node_is(&l->g->nodes[n], &bs_op_output) && !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 1);
-}
-
-static bool is_not_written(bs_lower_pass *l, int32_t n, int32_t index, void *user)
-{
-    (void)user;
-    const bool writes = bs_node_is(&l->g->nodes[n], &bs_op_state_write) || bs_node_is(&l->g->nodes[n], &bs_op_state_append);
-    return !(writes && index == 0);
-}
-
-/* What is copied from a state at the end of a run is its old content, in whatever order states are written. */
-static void place_state(bs_lower_pass *l, int32_t value)
-{
-    const bool in_place = bs_lower_each_reader(l, value, is_not_copied, NULL) || bs_lower_each_reader(l, value, is_not_written, NULL);
-    place_source(l, value, BS_PLACE_STATE);
-    if (!in_place)
-        l->plan->values[value].place = BS_PLACE_TRANSIENT;
-}
-
-static bool is_output(bs_lower_pass *l, int32_t n, int32_t index, void *user)
-{
-    (void)index;
-    if (*(int32_t *)user == 0)
-        *(int32_t *)user = n;
-    return bs_node_is(&l->g->nodes[n], &bs_op_output);
-}
-
-/* ------------------------------------------------------------------------------------- states, in place */
-
-typedef struct state_use {
-    int32_t frame;         /* the assembled value that becomes the state */
-    const bs_node *gather; /* whose paths store it */
-    int32_t n_views;       /* in l->list: values that are views of the state, whose readers are still to be asked */
-    int32_t n_readers;     /* in l->region_list: regions that read the old content */
-    int32_t search;        /* the number by which they are known */
-} state_use;
-
-/* What is needed for a region to run, region by region and node by node. */
-typedef struct need_search {
-    int32_t number, n_waiting; /* in l->list: nodes that were found, but not yet what they need */
-} need_search;
-
-static void need(bs_lower_pass *l, need_search *s, int32_t node)
-{
-    const int32_t region = bs_lower_region_of(l, node);
-    if (l->seen[node] == s->number)
-        return;
-    if (region != BS_TOP) {
-        l->region_seen[region] = s->number;
-        node = l->region_node[region]; /* all of it */
-    }
-    for (; node != 0; node = region == BS_TOP ? 0 : l->neighbour[node]) {
-        l->seen[node] = s->number;
-        l->list[s->n_waiting++] = node;
-    }
-}
-
-/* Marks the regions that must have run for region `after` to run, itself too (l->region_seen). */
-static int32_t find_needs(bs_lower_pass *l, int32_t after)
-{
-    need_search s = {++l->searches, 0};
-    need(l, &s, l->region_node[after]);
-    while (s.n_waiting > 0) {
-        const int32_t n = l->list[--s.n_waiting];
-        const bs_domain *d = &l->g->domains[l->g->nodes[n].domain];
-        int32_t n_in;
-        const int32_t *in = bs_plan_in(l->plan, n, &n_in);
-        for (int32_t i = 0; i < n_in; i++)
-            if (in[i] && l->plan->node_live[l->g->values[in[i]].node])
-                need(l, &s, l->g->values[in[i]].node);
-        if (d->kind == BS_DOMAIN_PATH) /* which needs the decisions above it */
-            need(l, &s, l->g->routers[d->router].node);
-    }
-    return s.number;
-}
-
-/* The region that stores what path `path` gives; BS_TOP: it gives nothing, or stores in none. */
-static int32_t region_of_path(const bs_lower_pass *l, const bs_node *gather, int32_t path)
-{
-    const int32_t value = bs_plan_gathers(l->plan, gather, path) ? bs_node_in(l->g, gather)[path] : 0;
-    return value ? bs_lower_region_of(l, l->g->values[value].node) : BS_TOP;
-}
-
-/* Whether no path stores before all regions that read the old content have run. */
-static bool stores_wait(bs_lower_pass *l, const state_use *use)
-{
-    for (int32_t i = 0; use->n_readers > 0 && i < l->g->routers[use->gather->router].desc->paths; i++) {
-        const int32_t after = region_of_path(l, use->gather, i);
-        if (after == BS_TOP || l->region_asked[after] == use->search)
-            continue;
-        l->region_asked[after] = use->search;
-        const int32_t search = find_needs(l, after);
-        for (int32_t k = 0; k < use->n_readers; k++)
-            if (l->region_list[k] == after || l->region_seen[l->region_list[k]] != search)
-                return false;
-    }
-    return true;
-}
-
-static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, void *user)
-{
-    state_use *use = user;
-    const bs_node *node = &l->g->nodes[n];
-    const int32_t region = bs_lower_region_of(l, n);
-    if (bs_node_is(node, &bs_op_state_write))
-        return index == 0;
-    if (bs_lower_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) {
-        l->list[use->n_views++] = node->first_out; /* its readers are asked; and what only tells the cells (`like`) is not read */
-        return true;
-    }
-    if (bs_node_is(node, &bs_op_gather) && index == l->g->routers[node->router].desc->paths)
-        return l->plan->values[node->first_out].place == BS_PLACE_FRAME && l->plan->values[node->first_out].source == use->frame;
-    if (region != BS_TOP && l->region_seen[region] != use->search) {
-        l->region_seen[region] = use->search;
-        l->region_list[use->n_readers++] = region;
-    }
-    return region != BS_TOP;
-}
-
-/* Readers of the old content, through any depth of views, must be done before the region that writes it, or be its own
- * residual. */
-static bool state_value_is_early(bs_lower_pass *l, int32_t state, state_use *use)
-{
-    bool early = true;
-    use->search = ++l->searches;
-    l->list[use->n_views++] = state;
-    while (early && use->n_views > 0)
-        early = bs_lower_each_reader(l, l->list[--use->n_views], state_reader_is_early, use);
-    return early && stores_wait(l, use);
-}
-
-/* Whether tiles store an assembled value straight from the paths of a router. */
-static bool is_stored_by_paths(const bs_lower_pass *l, const bs_node *gather)
-{
-    bool stored = false;
-    for (int32_t i = 0; bs_node_is(gather, &bs_op_gather) && i < l->g->routers[gather->router].desc->paths; i++)
-        stored = stored || region_of_path(l, gather, i) != BS_TOP;
-    return stored;
-}
-
-static bool is_ending(bs_lower_pass *l, int32_t n, int32_t index, void *user)
-{
-    (void)index, (void)user;
-    return l->g->nodes[n].n_out == 0 && !bs_node_is(&l->g->nodes[n], &bs_op_route);
-}
-
-static bool finds_state(bs_lower_pass *l, int32_t n, int32_t index, void *user)
-{
-    (void)index;
-    const bs_node *node = &l->g->nodes[n];
-    if (bs_node_is(node, &bs_op_state_write))
-        *(int32_t *)user = bs_node_in(l->g, node)[0];
-    return true;
-}
-
-static void place_assembled(bs_lower_pass *l, int32_t value)
-{
-    bs_value_plan *v = &l->plan->values[value];
-    int32_t state = 0;
-    bs_lower_each_reader(l, value, finds_state, &state);
-    const int32_t cells = bs_node_in(l->g, &l->g->nodes[l->g->values[value].node])[0];
-    state_use use = {value, &l->g->nodes[l->g->values[cells].node], 0, 0, 0};
-    if (state && l->plan->values[state].place == BS_PLACE_STATE && is_stored_by_paths(l, use.gather) &&
-        bs_lower_each_reader(l, value, is_ending, NULL) && state_value_is_early(l, state, &use)) {
-        v->place = BS_PLACE_STATE;
-        v->source = l->g->values[state].node;
-        return;
-    }
-    int32_t output = 0;
-    const bool only_outputs = bs_lower_each_reader(l, value, is_output, &output);
-    v->place = only_outputs ? BS_PLACE_OUTPUT : BS_PLACE_TRANSIENT;
-    v->source = output;
-}
-
-static void place_value(bs_lower_pass *l, int32_t value)
-{
-    const bs_node *node = &l->g->nodes[l->g->values[value].node];
-    l->plan->values[value].scope = BS_TOP;
-    l->planar[value] = is_planar(l, value);
-    if (bs_node_is(node, &bs_op_input))
-        place_source(l, value, BS_PLACE_INPUT);
-    else if (bs_node_is(node, &bs_op_state))
-        place_state(l, value);
-    else if (node->n_in == 0 && bs_op_get(node->op)->weights)
-        place_source(l, value, BS_PLACE_WEIGHT); /* a constant */
-    else if (bs_lower_is_view(node))
-        place_view(l, value);
-    else if (bs_node_is(node, &bs_op_gather))
-        place_gather(l, value);
-    else if (!bs_node_is(node, &bs_op_assemble) && !bs_node_is(node, &bs_op_collect))
-        place_computed(l, value);
-}
-
-/* A router's scores stay as they are. */
-static bool is_not_decided_by(bs_lower_pass *l, int32_t n, int32_t index, void *user)
-{
-    (void)index, (void)user;
-    return !bs_node_is(&l->g->nodes[n], &bs_op_route) && !bs_node_is(&l->g->nodes[n], &bs_op_look_ahead);
-}
-
-static void narrow_values(bs_lower_pass *l)
-{
-    for (int32_t v = 1; v < l->g->n_values; v++) {
-        bs_value_plan *p = &l->plan->values[v];
-        const bool own = p->place == BS_PLACE_TRANSIENT || p->place == BS_PLACE_SCRATCH;
-        p->narrow = l->plan->desc.half && own && l->g->values[v].dtype == BS_F32 &&
-                    bs_lower_each_reader(l, v, is_not_decided_by, NULL);
-    }
-}
-
-void bs_lower_places(bs_lower_pass *l)
-{
-    for (int32_t v = 1; v < l->g->n_values; v++)
-        if (l->plan->node_live[l->g->values[v].node])
-            place_value(l, v);
-    for (int32_t v = 1; v < l->g->n_values; v++) { /* needs the places of gathers and views */
-        const int32_t n = l->g->values[v].node;
-        const bs_node *node = &l->g->nodes[n];
-        if (l->plan->node_live[n] && (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect)))
-            place_assembled(l, v);
-    }
-    narrow_values(l);
-}
-/* ==== end src/plan_place.c ==================================================================== */
-
-/* ==== begin src/plan_lower.c ================================================================== */
-/* plan_lower.c - the second stage of planning: from nodes to instructions.
- *
- * Nodes are visited once, in order. Breadth-first nodes become top-level instructions; the paths of a router are
- * concurrent, so their instructions carry equal times and are put in lockstep. Nodes of a region (plan_region.c) become
- * instructions of its parts; values have their places (plan_place.c).
- * Relies on plan_lower.h. Must never assign offsets. */
-/* #include "plan_lower.h" */
-
-/* ------------------------------------------------------------------------------------------- instructions */
-
-static bs_instr *emit(bs_lower_pass *l, bs_instr_kind kind, int32_t home, int32_t node)
-{
-    bs_plan *p = l->plan;
-    bs_instr *i = &p->instrs[p->n_instrs++]; /* there is room for all that there can be (plan_layout_make) */
-    memset(i, 0, sizeof *i);
-    i->kind = kind;
-    i->node = node;
-    i->part = home;
-    i->region = home == BS_TOP ? BS_TOP : p->parts[home].region;
-    i->stage = -1;
-    i->domain = l->g->nodes[node].domain;
-    return i;
-}
-
-/* From when `value` can be read by an instruction of `region`; what a region makes itself is there in order. */
-static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region)
-{
-    if (value == 0)
-        return 0;
-    const bs_place place = l->plan->values[value].place;
-    const int32_t made_in = bs_lower_region_of(l, l->g->values[value].node);
-    const int32_t ready = made_in == BS_TOP || place == BS_PLACE_VIEW ? l->ready[value] : 0; /* a view is stored by others */
-    return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
-}
-
-/* When an instruction can run: after what it reads, and after the previous one of its domain. */
-static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
-{
-    if (i->region != BS_TOP) {
-        l->region_time[i->region] = bs_max_i32(l->region_time[i->region], after + 1);
-        return;
-    }
-    i->time = bs_max_i32(after, l->clock[i->domain]) + 1;
-    l->clock[i->domain] = i->time;
-}
-
-/* Rows of a path exist once its router has decided. */
-static int32_t domain_ready(const bs_lower_pass *l, int32_t domain)
-{
-    const bs_domain *d = &l->g->domains[domain];
-    return d->kind == BS_DOMAIN_PATH ? l->path_ready[d->router] : 0;
-}
-
-static int32_t operands_ready(const bs_lower_pass *l, const bs_node *node, int32_t region)
-{
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(l->plan, (int32_t)(node - l->g->nodes), &n_in);
-    int32_t ready = domain_ready(l, node->domain);
-    for (int32_t i = 0; i < n_in; i++)
-        ready = bs_max_i32(ready, value_ready(l, in[i], region));
-    return ready;
-}
-
-static void outputs_ready(bs_lower_pass *l, const bs_node *node, int32_t time)
-{
-    for (int32_t i = 0; i < node->n_out; i++)
-        l->ready[node->first_out + i] = time;
-}
-
-/* A store belongs to the part that makes the value; its target is ready when all stores are. */
-static void emit_store(bs_lower_pass *l, int32_t n, int32_t value, int32_t target)
-{
-    const bs_value_info *v = &l->g->values[value];
-    bs_instr *i = emit(l, BS_INSTR_STORE, l->home[v->node], n);
-    i->value = value;
-    i->target = target;
-    i->domain = v->domain;
-    const int32_t from = l->plan->values[value].place == BS_PLACE_VIEW ? l->plan->values[value].source : value;
-    schedule(l, i, bs_max_i32(domain_ready(l, v->domain), bs_max_i32(value_ready(l, value, i->region), value_ready(l, from, i->region))));
-    const int32_t time = i->region == BS_TOP ? i->time : l->region_time[i->region];
-    l->ready[target] = bs_max_i32(l->ready[target], time);
-}
-
-/* Where the rows of a gather go: its own storage, or the frame it is assembled in. */
-static int32_t gather_target(const bs_lower_pass *l, int32_t value)
-{
-    return l->plan->values[value].place == BS_PLACE_FRAME ? l->plan->values[value].source : value;
-}
-
-/* In place, what no path writes simply stays. */
-static bool residual_is_in_place(const bs_lower_pass *l, int32_t gather, int32_t residual)
-{
-    const bs_value_plan *g = &l->plan->values[gather];
-    if (g->place != BS_PLACE_FRAME || residual == 0 || l->plan->values[residual].place != BS_PLACE_VIEW)
-        return false;
-    const bs_value_plan *frame = &l->plan->values[g->source];
-    const bs_value_plan *old = &l->plan->values[l->plan->values[residual].source];
-    return frame->place == BS_PLACE_STATE && old->place == BS_PLACE_STATE && frame->source == old->source;
-}
-
-static void emit_gather(bs_lower_pass *l, int32_t n)
-{
-    const bs_node *node = &l->g->nodes[n];
-    const int32_t *in = bs_node_in(l->g, node);
-    const int32_t paths = l->g->routers[node->router].desc->paths, value = node->first_out;
-    const bool packed = bs_lower_is_packed(l, node);
-    const int32_t target = gather_target(l, value);
-    const int32_t region = l->home[n] == BS_TOP ? BS_TOP : l->plan->parts[l->home[n]].region;
-    int32_t ready = l->decided[node->router];
-    for (int32_t i = 0; i < paths; i++) {
-        if (in[i] == 0 || !bs_plan_gathers(l->plan, node, i))
-            continue;
-        if (!packed)
-            emit_store(l, n, in[i], target);
-        ready = bs_max_i32(ready, bs_max_i32(value_ready(l, in[i], region), l->ready[target]));
-    }
-    const int32_t residual = bs_plan_gathers(l->plan, node, paths) ? in[paths] : 0;
-    ready = bs_max_i32(ready, value_ready(l, residual, region));
-    const bool complete = l->plan->routers[node->router].forced && in[l->plan->routers[node->router].forced - 1] != 0;
-    if (packed || (!complete && !residual_is_in_place(l, value, residual))) {
-        bs_instr *i = emit(l, packed ? BS_INSTR_REDUCE : BS_INSTR_FILL, l->home[n], n);
-        i->value = residual;
-        i->target = target;
-        schedule(l, i, ready);
-        ready = i->region == BS_TOP ? i->time : ready;
-    }
-    l->ready[value] = ready;
-    l->ready[target] = bs_max_i32(l->ready[target], ready);
-}
-
-/* A tensor with a row for every patch there can be: those without one become zero. */
-static void emit_rest(bs_lower_pass *l, int32_t n)
-{
-    bs_instr *i = emit(l, BS_INSTR_FILL, BS_TOP, n);
-    i->target = l->g->nodes[n].first_out;
-    schedule(l, i, l->ready[i->target]);
-    l->ready[i->target] = i->time;
-}
-
-static void emit_route(bs_lower_pass *l, int32_t n)
-{
-    const bs_node *node = &l->g->nodes[n];
-    bs_instr *i = emit(l, BS_INSTR_ROUTE, l->home[n], n);
-    const int32_t *in = bs_node_in(l->g, node);
-    const bool forced = l->plan->routers[node->router].forced != 0;
-    i->domain = l->g->routers[node->router].domain;
-    int32_t ready = domain_ready(l, i->domain);
-    for (int32_t k = 0; !forced && k < node->n_in; k++)
-        ready = bs_max_i32(ready, value_ready(l, in[k], i->region));
-    schedule(l, i, ready);
-    l->decided[node->router] = i->region == BS_TOP ? i->time : 0;
-    l->path_ready[node->router] = bs_max_i32(l->decided[node->router], domain_ready(l, i->domain));
-}
-
-/* Copies to outputs and states that are not the value's own place. */
-static void emit_ending(bs_lower_pass *l, int32_t n)
-{
-    const bs_node *node = &l->g->nodes[n];
-    const bool output = bs_node_is(node, &bs_op_output);
-    const int32_t value = bs_node_in(l->g, node)[output ? 0 : 1];
-    const bs_value_plan *v = &l->plan->values[value];
-    const int32_t state = output ? 0 : l->g->values[bs_node_in(l->g, node)[0]].node;
-    if (output ? v->place == BS_PLACE_OUTPUT && v->source == n : v->place == BS_PLACE_STATE && v->source == state)
-        return;
-    bs_instr *i = emit(l, BS_INSTR_STORE, BS_TOP, n);
-    i->value = value;
-    i->target = 0; /* the node tells: an output or a state */
-    i->domain = l->g->values[value].domain; /* the root, or segments whose rows are appended */
-    schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), BS_TIME_END)); /* states are written at the end of a run */
-}
-
-static void emit_node(bs_lower_pass *l, int32_t n)
-{
-    const bs_node *node = &l->g->nodes[n];
-    const int32_t value = node->first_out;
-    if (bs_node_is(node, &bs_op_route)) {
-        emit_route(l, n);
-    } else if (bs_node_is(node, &bs_op_gather)) {
-        emit_gather(l, n);
-    } else if (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect)) {
-        const int32_t from = bs_node_in(l->g, node)[0];
-        if (l->plan->values[from].place == BS_PLACE_FRAME)
-            l->ready[value] = bs_max_i32(l->ready[value], l->ready[from]);
-        else
-            emit_store(l, n, from, value);
-        if (bs_node_is(node, &bs_op_collect) && l->g->domains[l->g->values[from].domain].kind == BS_DOMAIN_PATCHES)
-            emit_rest(l, n);
-    } else if (bs_node_is(node, &bs_op_look_ahead)) {
-        if (!bs_plan_streams(l->plan)) /* memory for slots alone is nothing to read ahead into */
-            return;
-        bs_instr *i = emit(l, BS_INSTR_LOOK_AHEAD, BS_TOP, n);
-        schedule(l, i, operands_ready(l, node, BS_TOP));
-    } else if (node->n_out == 0) {
-        return; /* endings come last */
-    } else if (l->plan->values[value].place == BS_PLACE_VIEW || l->plan->values[value].place == BS_PLACE_INPUT ||
-               l->plan->values[value].place == BS_PLACE_STATE || l->plan->values[value].place == BS_PLACE_WEIGHT) {
-        const int32_t region = bs_lower_region_of(l, n), ready = operands_ready(l, node, region);
-        outputs_ready(l, node, ready);
-        if (region != BS_TOP) /* its stores come late, when others have been told the region's time */
-            l->region_time[region] = bs_max_i32(l->region_time[region], ready + 1);
-    } else {
-        const bool decided = bs_node_is(node, &bs_op_route_price) || bs_node_is(node, &bs_op_route_score);
-        const bool moved = bs_lower_is_view(node) || (node->n_in == 0 && !decided); /* given, not computed */
-        bs_instr *i = emit(l, moved ? BS_INSTR_LOAD : BS_INSTR_OP, l->home[n], n);
-        i->value = value;
-        schedule(l, i, bs_max_i32(operands_ready(l, node, i->region), decided ? l->decided[node->router] : 0));
-        outputs_ready(l, node, i->region == BS_TOP ? i->time : l->region_time[i->region]);
-    }
-}
-
-/* -------------------------------------------------------------------------------------------------- order */
-
-static bool goes_before(const void *user, int32_t first, int32_t second)
-{
-    const bs_instr *a = (const bs_instr *)user + first, *b = (const bs_instr *)user + second;
-    if (a->region != b->region)
-        return a->region < b->region; /* BS_TOP first */
-    if (a->region == BS_TOP)
-        return a->time < b->time;
-    return a->part < b->part;
-}
-
-/* Puts the instruction of every number in `order` where that number stands, circle by circle. */
-static void arrange(bs_instr *instrs, int32_t *order, int32_t count)
-{
-    for (int32_t k = 0; k < count; k++) {
-        const bs_instr first = instrs[k];
-        int32_t at = k;
-        while (order[at] != k) {
-            const int32_t from = order[at];
-            instrs[at] = instrs[from];
-            order[at] = at;
-            at = from;
-        }
-        instrs[at] = first;
-        order[at] = at;
-    }
-}
-
-static void sort_instrs(bs_instr *instrs, int32_t count, int32_t *order, int32_t *buffer)
-{
-    for (int32_t i = 0; i < count; i++)
-        order[i] = i;
-    bs_sort(order, buffer, count, goes_before, instrs);
-    arrange(instrs, order, count);
-}
-
-static void index_parts(bs_plan *p)
-{
-    p->n_top = 0;
-    for (int32_t i = 0; i < p->n_instrs; i++) {
-        if (p->instrs[i].region == BS_TOP) {
-            p->n_top++;
-            continue;
-        }
-        bs_part *part = &p->parts[p->instrs[i].part];
-        if (part->count++ == 0)
-            part->first = i;
-    }
-}
-
-/* A region whose nodes are all views has nothing to run. */
-static void emit_regions(bs_lower_pass *l)
-{
-    const int32_t search = ++l->searches;
-    for (int32_t i = 0; i < l->plan->n_instrs; i++)
-        if (l->plan->instrs[i].region != BS_TOP)
-            l->region_seen[l->plan->instrs[i].region] = search;
-    for (int32_t r = 0; r < l->plan->n_regions; r++) {
-        if (l->region_seen[r] != search)
-            continue;
-        bs_instr *i = emit(l, BS_INSTR_REGION, BS_TOP, 0);
-        i->domain = l->plan->regions[r].domain;
-        i->time = l->region_time[r];
-        i->node = r; /* the region's number */
-    }
-}
-
-static void part_costs(bs_plan *p)
-{
-    for (int32_t i = 0; i < p->n_instrs; i++) {
-        const bs_instr *instr = &p->instrs[i];
-        const bs_op *op = bs_op_get(p->graph->nodes[instr->node].op);
-        if (instr->part != BS_TOP && instr->kind == BS_INSTR_OP && op->flops)
-            p->parts[instr->part].flops += op->flops(p->graph, &p->graph->nodes[instr->node]);
-    }
-}
-
-/* In order; with mixed domains phase by phase, so that a region's time is known before anything outside reads it. */
-static void emit_nodes(bs_lower_pass *l)
-{
-    const int32_t nodes = l->g->n_nodes;
-    int32_t *next = l->seen; /* [phases] where the next node of each goes: an operand has a lower one, or the same */
-    memset(next, 0, (size_t)nodes * sizeof *next);
-    for (int32_t n = 1; n < nodes; n++)
-        next[l->phase[n]]++;
-    for (int32_t phase = 0, sum = 0; phase < nodes; phase++) {
-        const int32_t count = next[phase];
-        next[phase] = sum;
-        sum += count;
-    }
-    for (int32_t n = 1; n < nodes; n++)
-        l->list[next[l->phase[n]]++] = n;
-    for (int32_t i = 0; i < nodes - 1; i++)
-        if (l->plan->node_live[l->list[i]])
-            emit_node(l, l->list[i]);
-}
-
-/* ------------------------------------------------------------------------------------------------ workspace */
-
-static void index_room(bs_carver *c, bs_lower_index *index, int32_t most)
-{
-    uint32_t slots = 4;
-    while (slots < 2 * (uint32_t)most)
-        slots *= 2;
-    index->mask = slots - 1;
-    index->slots = bs_carve(c, slots, sizeof *index->slots);
-}
-
-/* One walk counts and hands out. The lists of nodes serve the sort of instructions when all else is done. */
-static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
-{
-    const uint64_t nodes = (uint64_t)g->n_nodes, values = (uint64_t)g->n_values, domains = (uint64_t)g->n_domains;
-    const uint64_t routers = (uint64_t)g->n_routers, word = sizeof(int32_t);
-    l->max_regions = bs_plan_most_parts(g);
-    const uint64_t regions = (uint64_t)l->max_regions;
-    l->home = bs_carve(c, nodes, word);
-    l->phase = bs_carve(c, nodes, word);
-    l->list = bs_carve(c, nodes > values ? nodes : values, word);
-    l->seen = bs_carve(c, nodes, word);
-    l->neighbour = bs_carve(c, nodes, word);
-    l->ready = bs_carve(c, values, word);
-    l->first_reader = bs_carve(c, values + 1, word);
-    l->readers = bs_carve(c, (uint64_t)g->n_operands, sizeof *l->readers);
-    l->planar = bs_carve(c, values, sizeof *l->planar);
-    l->clock = bs_carve(c, domains, word);
-    l->open = bs_carve(c, domains, word);
-    l->tile_region = bs_carve(c, domains, word);
-    l->region_time = bs_carve(c, regions, word);
-    l->region_phase = bs_carve(c, regions, word);
-    l->region_part = bs_carve(c, regions, word);
-    l->region_node = bs_carve(c, regions, word);
-    l->region_seen = bs_carve(c, regions, word);
-    l->region_asked = bs_carve(c, regions, word);
-    l->region_list = bs_carve(c, regions, word);
-    l->decided = bs_carve(c, routers, word);
-    l->path_ready = bs_carve(c, routers, word);
-    index_room(c, &l->parts, bs_plan_most_parts(g));
-    index_room(c, &l->phases, l->max_regions);
-    index_room(c, &l->units, 2 * l->max_regions); /* known without a unit first, then with one */
-}
-
-bs_bytes bs_plan_lower_workspace(const bs_graph *graph)
-{
-    bs_lower_pass l;
-    bs_carver pass = {NULL, {0}};
-    memset(&l, 0, sizeof l);
-    carve_lower(&pass, &l, graph);
-    return bs_bytes_max(pass.used, bs_bytes_align(bs_bytes_array(2 * (int64_t)bs_plan_most_instrs(graph), sizeof(int32_t))));
-}
-
-static bool ends_a_run(const bs_node *node)
-{
-    return node->n_out == 0 && !bs_node_is(node, &bs_op_route) && !bs_node_is(node, &bs_op_look_ahead);
-}
-
-void bs_plan_lower(bs_plan *plan, void *workspace)
-{
-    const bs_graph *g = plan->graph;
-    bs_carver c = {workspace, {0}};
-    bs_lower_pass pass, *l = &pass;
-    memset(l, 0, sizeof *l);
-    carve_lower(&c, l, g);
-    memset(workspace, 0, (size_t)bs_bytes_figure(c.used));
-    l->plan = plan;
-    l->g = g;
-    for (int32_t d = 0; d < g->n_domains; d++)
-        l->mixed = l->mixed || plan->domains[d].mixed;
-    bs_lower_find_readers(l);
-    bool settled = false;
-    while (!settled)
-        settled = bs_lower_regions(l);
-    bs_lower_places(l);
-    emit_nodes(l);
-    emit_regions(l);
-    for (int32_t n = 1; n < g->n_nodes; n++)
-        if (plan->node_live[n] && ends_a_run(&g->nodes[n]))
-            emit_ending(l, n);
-    /* nothing of the pass is needed any more */
-    sort_instrs(plan->instrs, plan->n_instrs, workspace, (int32_t *)workspace + plan->max_instrs);
-    index_parts(plan);
-    part_costs(plan);
-}
-/* ==== end src/plan_lower.c ==================================================================== */
-
-/* ==== begin src/plan_lives.c ================================================================== */
-/* plan_lives.c - lives to offsets: what is alive at the same time never shares bytes.
- *
- * Up to EXACT_ALIVE lives alive together: greedy by size, each into the lowest gap among the larger ones that it meets. With
- * more alive that would take the square of their number. Then time is swept, forwards and backwards: what begins is put into
- * the smallest gap that holds it, what has ended leaves one. Where a few large lives stand among many small ones their gaps
- * go to waste; so the sweeps are made without the large ones as well, which then come on top, greedily in one of three
- * orders. The best of these ways counts. test_placing.c holds it within 1.1 of the largest sum alive at once; only where a
- * handful of lives makes up nearly all of that sum it can be more, as with any way to place them.
- * Relies on plan.h. Must never take memory but its workspace, nor time that grows with the square of the lives. */
-/* #include "plan.h" */
-
-#define EXACT_ALIVE 1024
-#define LARGE_ALIVE 64 /* together, of those that come on top: the others are at most such a share of the whole */
-
-typedef struct place_pass {
-    bs_life *lives;
-    int32_t count;
-    int32_t *by_start; /* [count] in the order in which they begin */
-    int32_t *rank;     /* [count] where each stands there */
-    int32_t *by_size;  /* [count] the largest first */
-    int32_t *by_birth, *by_death; /* [count] in the order of a sweep */
-    int32_t *met;      /* [count] a heap of placed lives that overlap in time, the lowest first */
-    int32_t *ends;     /* [2 * leaves] a tree over by_start: when the last one below ends, of those that are placed */
-    int32_t leaves;
-    /* for a sweep; only when there are more than EXACT_ALIVE lives */
-    bool backwards;
-    int32_t large;     /* so many of by_size come on top of the others */
-    int32_t *size_rank, *birth_rank; /* [count] where each stands in by_size, in by_birth */
-    bs_bytes *level;   /* [2 * leaves] a tree over by_birth: the bytes in use when each had been born, and the most below */
-    int32_t *above, *below, *left, *right; /* [count + 1] neighbours in memory; the tree of gaps. Life `count` is the bottom. */
-    int32_t root, last; /* of the tree; in memory */
-} place_pass;
-
-static bool begins_before(const void *user, int32_t a, int32_t b)
-{
-    const bs_life *lives = user;
-    return lives[a].first < lives[b].first;
-}
-
-static bool is_larger(const void *user, int32_t a, int32_t b)
-{
-    const bs_life *lives = user;
-    return bs_bytes_less(lives[b].bytes, lives[a].bytes);
-}
-
-/* ------------------------------------------------------------------------------------- who is met in time */
-
-static void met_insert(place_pass *p, int32_t life)
-{
-    const int32_t last = p->lives[life].last;
-    for (int32_t at = p->leaves + p->rank[life]; at >= 1 && p->ends[at] < last; at /= 2)
-        p->ends[at] = last;
-}
-
-/* The first placed one from rank `from` on that ends at `time` or later; p->leaves: none. */
-static int32_t next_met(const place_pass *p, int32_t from, int32_t time)
-{
-    int32_t at = p->leaves + from;
-    if (from >= p->leaves)
-        return p->leaves;
-    while (p->ends[at] < time) { /* to the right, as high as it goes */
-        while (at & 1)
-            at /= 2;
-        if (at == 0)
-            return p->leaves;
-        at++;
-    }
-    while (at < p->leaves) /* down to the leftmost */
-        at = p->ends[2 * at] >= time ? 2 * at : 2 * at + 1;
-    return at - p->leaves;
-}
-
-static void heap_down(place_pass *p, int32_t at, int32_t count)
-{
-    const int32_t life = p->met[at];
-    for (int32_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && bs_bytes_less(p->lives[p->met[child + 1]].offset, p->lives[p->met[child]].offset))
-            child++;
-        if (!bs_bytes_less(p->lives[p->met[child]].offset, p->lives[life].offset))
-            break;
-        p->met[at] = p->met[child];
-    }
-    p->met[at] = life;
-}
-
-static int32_t find_met(place_pass *p, const bs_life *life)
-{
-    int32_t count = 0;
-    for (int32_t r = next_met(p, 0, life->first); r < p->count && p->lives[p->by_start[r]].first <= life->last; r = next_met(p, r + 1, life->first))
-        p->met[count++] = p->by_start[r];
-    for (int32_t at = count / 2 - 1; at >= 0; at--)
-        heap_down(p, at, count);
-    return count;
-}
-
-static bs_bytes end_of(const place_pass *p, int32_t life)
-{
-    return life == p->count ? bs_bytes_of(0) : bs_bytes_align(bs_bytes_add(p->lives[life].offset, p->lives[life].bytes));
-}
-
-/* The lowest from `offset` on: past every one that leaves no gap. */
-static bs_bytes lowest_gap(place_pass *p, const bs_life *life, bs_bytes offset)
-{
-    for (int32_t count = find_met(p, life); count > 0; count--) {
-        const bs_life *other = &p->lives[p->met[0]];
-        if (!bs_bytes_less(other->offset, bs_bytes_add(offset, life->bytes)))
-            break;
-        offset = bs_bytes_max(offset, end_of(p, p->met[0]));
-        p->met[0] = p->met[count - 1];
-        heap_down(p, 0, count - 1);
-    }
-    return offset;
-}
-
-/* ---------------------------------------------------------------------------------------------------- gaps */
-
-/* The gap over a life is known by it. They are in a treap, by size and then from below. */
-static bs_bytes gap_of(const place_pass *p, int32_t life) { return bs_bytes_sub(p->lives[p->above[life]].offset, end_of(p, life)); }
-
-static bool gap_before(const place_pass *p, int32_t a, int32_t b)
-{
-    const bs_bytes x = gap_of(p, a), y = gap_of(p, b);
-    return bs_bytes_same(x, y) ? bs_bytes_less(end_of(p, a), end_of(p, b)) : bs_bytes_less(x, y);
-}
-
-/* As good as random, and the same every time. */
-BS_WRAPS static uint32_t gap_weight(int32_t life)
-{
-    uint32_t x = (uint32_t)life * 0x9E3779B1u;
-    x = (x ^ (x >> 15)) * 0x85EBCA77u;
-    return x ^ (x >> 13);
-}
-
-static void gap_insert(place_pass *p, int32_t life)
-{
-    int32_t *link = &p->root;
-    while (*link >= 0 && gap_weight(*link) >= gap_weight(life))
-        link = gap_before(p, *link, life) ? &p->right[*link] : &p->left[*link];
-    int32_t *less = &p->left[life], *more = &p->right[life];
-    for (int32_t at = *link; at >= 0;) {
-        if (gap_before(p, at, life)) {
-            *less = at;
-            less = &p->right[at];
-            at = *less;
-        } else {
-            *more = at;
-            more = &p->left[at];
-            at = *more;
-        }
-    }
-    *less = *more = -1;
-    *link = life;
-}
-
-static void gap_remove(place_pass *p, int32_t life)
-{
-    int32_t *link = &p->root;
-    while (*link != life)
-        link = gap_before(p, *link, life) ? &p->right[*link] : &p->left[*link];
-    int32_t a = p->left[life], b = p->right[life];
-    while (a >= 0 && b >= 0) {
-        if (gap_weight(a) >= gap_weight(b)) {
-            *link = a;
-            link = &p->right[a];
-            a = *link;
-        } else {
-            *link = b;
-            link = &p->left[b];
-            b = *link;
-        }
-    }
-    *link = a >= 0 ? a : b;
-}
-
-/* The life under the smallest gap of `bytes` at least; -1: there is none. */
-static int32_t gap_find(const place_pass *p, bs_bytes bytes)
-{
-    int32_t best = -1;
-    for (int32_t at = p->root; at >= 0;) {
-        const bool holds = !bs_bytes_less(gap_of(p, at), bytes);
-        best = holds ? at : best;
-        at = holds ? p->left[at] : p->right[at];
-    }
-    return best;
-}
-
-static void take_room(place_pass *p, int32_t life)
-{
-    int32_t under = gap_find(p, bs_bytes_align(p->lives[life].bytes));
-    const bool inside = under >= 0;
-    under = inside ? under : p->last;
-    if (inside)
-        gap_remove(p, under);
-    p->lives[life].offset = end_of(p, under);
-    p->below[life] = under;
-    p->above[life] = p->above[under];
-    p->above[under] = life;
-    if (!inside) {
-        p->last = life;
-        return;
-    }
-    p->below[p->above[life]] = life;
-    if (bs_bytes_any(gap_of(p, life)))
-        gap_insert(p, life);
-}
-
-static void give_room(place_pass *p, int32_t life)
-{
-    const int32_t under = p->below[life], over = p->above[life];
-    if (bs_bytes_any(gap_of(p, under)))
-        gap_remove(p, under);
-    if (life == p->last) {
-        p->last = under;
-        return;
-    }
-    if (bs_bytes_any(gap_of(p, life)))
-        gap_remove(p, life);
-    p->above[under] = over;
-    p->below[over] = under;
-    gap_insert(p, under);
-}
-
-/* --------------------------------------------------------------------------------------------------- sweeps */
-
-static int32_t birth(const place_pass *p, int32_t life) { return p->backwards ? -p->lives[life].last : p->lives[life].first; }
-static int32_t death(const place_pass *p, int32_t life) { return p->backwards ? -p->lives[life].first : p->lives[life].last; }
-
-/* What lives longer goes first. */
-static bool is_born_before(const void *user, int32_t a, int32_t b)
-{
-    const place_pass *p = user;
-    const int32_t x = birth(p, a), y = birth(p, b);
-    return x != y ? x < y : death(p, a) > death(p, b);
-}
-
-static bool dies_before(const void *user, int32_t a, int32_t b) { return death(user, a) < death(user, b); }
-
-static bool is_swept(const place_pass *p, int32_t life) { return bs_bytes_any(p->lives[life].bytes) && p->size_rank[life] >= p->large; }
-
-/* Places all but the large ones and those without bytes; p->level tells how far they reach. */
-static bs_bytes sweep(place_pass *p)
-{
-    bs_bytes total = bs_bytes_of(0);
-    int32_t dead = 0;
-    p->root = -1;
-    p->last = p->count;
-    for (int32_t i = 0; i < p->count; i++) {
-        const int32_t life = p->by_birth[i];
-        for (; death(p, p->by_death[dead]) < birth(p, life); dead++)
-            if (is_swept(p, p->by_death[dead]))
-                give_room(p, p->by_death[dead]);
-        if (is_swept(p, life))
-            take_room(p, life);
-        p->birth_rank[life] = i;
-        p->level[p->leaves + i] = end_of(p, p->last);
-        total = bs_bytes_max(total, end_of(p, p->last));
-    }
-    for (int32_t i = p->leaves - 1; i >= 1; i--)
-        p->level[i] = bs_bytes_max(p->level[2 * i], p->level[2 * i + 1]);
-    return total;
-}
-
-/* How far the swept ones reach while a life lasts. */
-static bs_bytes level_of(const place_pass *p, int32_t life)
-{
-    int32_t low = p->birth_rank[life], high = p->count; /* the last that is born before it dies */
-    while (high - low > 1) {
-        const int32_t middle = low + (high - low) / 2;
-        if (birth(p, p->by_birth[middle]) <= death(p, life))
-            low = middle;
-        else
-            high = middle;
-    }
-    bs_bytes most = bs_bytes_of(0);
-    for (int32_t a = p->leaves + p->birth_rank[life], b = p->leaves + low; a <= b; a = (a + 1) / 2, b = (b - 1) / 2) {
-        most = bs_bytes_max(most, p->level[a]);
-        most = bs_bytes_max(most, p->level[b]);
-    }
-    return most;
-}
-
-/* ------------------------------------------------------------------------------------------------ placing */
-
-/* Places lives in that order, above what is swept or from the bottom. */
-static bs_bytes place_greedily(place_pass *p, const int32_t *order, int32_t count, bool above)
-{
-    bs_bytes total = bs_bytes_of(0);
-    for (int32_t i = 0; i < 2 * p->leaves; i++)
-        p->ends[i] = INT32_MIN;
-    for (int32_t i = 0; i < count; i++) {
-        bs_life *life = &p->lives[order[i]];
-        life->offset = bs_bytes_of(0);
-        if (!bs_bytes_any(life->bytes))
-            continue;
-        life->offset = lowest_gap(p, life, above ? level_of(p, order[i]) : bs_bytes_of(0));
-        met_insert(p, order[i]);
-        total = bs_bytes_max(total, end_of(p, order[i]));
-    }
-    return total;
-}
-
-static bool is_born_earlier(const void *user, int32_t a, int32_t b)
-{
-    const place_pass *p = user;
-    return p->birth_rank[a] < p->birth_rank[b];
-}
-
-static bool takes_more(const void *user, int32_t a, int32_t b)
-{
-    const bs_life *x = &((const bs_life *)user)[a], *y = &((const bs_life *)user)[b];
-    return (double)bs_bytes_figure(x->bytes) * ((double)x->last - x->first + 1) > (double)bs_bytes_figure(y->bytes) * ((double)y->last - y->first + 1);
-}
-
-#define WAYS 8 /* forwards and backwards; nothing on top, or what is large by size, by birth or by bytes x time */
-
-static bs_bytes place_swept(place_pass *p, int32_t way, int32_t large)
-{
-    p->backwards = way & 1;
-    p->large = way < 2 ? 0 : large;
-    bs_sort(p->by_birth, p->met, p->count, is_born_before, p);
-    bs_sort(p->by_death, p->met, p->count, dies_before, p);
-    const bs_bytes swept = sweep(p);
-    int32_t *order = p->left; /* the tree of gaps has been */
-    memcpy(order, p->by_size, (size_t)p->large * sizeof *order);
-    if (way / 2 == 2)
-        bs_sort(order, p->right, p->large, is_born_earlier, p);
-    if (way / 2 == 3)
-        bs_sort(order, p->right, p->large, takes_more, p->lives);
-    return bs_bytes_max(swept, place_greedily(p, order, p->large, true));
-}
-
-/* How many of the largest are alive together at most, of `large` of them. */
-static int32_t most_alive_of(const place_pass *p, int32_t large)
-{
-    int32_t alive = 0, most = 0, dead = 0;
-    for (int32_t i = 0; i < p->count; i++) {
-        const int32_t life = p->by_start[i];
-        for (; p->lives[p->by_death[dead]].last < p->lives[life].first; dead++)
-            alive -= p->size_rank[p->by_death[dead]] < large;
-        alive += p->size_rank[life] < large;
-        most = bs_max_i32(most, alive);
-    }
-    return most;
-}
-
-static int32_t count_large(const place_pass *p)
-{
-    int32_t low = 0, high = p->count;
-    while (high - low > 1) {
-        const int32_t middle = low + (high - low) / 2;
-        if (most_alive_of(p, middle) <= LARGE_ALIVE)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* Whether no sum alive at once is more than any plan may have: then no offset that a sweep gives is cut. */
-static bool sums_are_exact(const place_pass *p)
-{
-    bs_bytes sum = bs_bytes_of(0);
-    int32_t dead = 0;
-    for (int32_t i = 0; i < p->count; i++) {
-        const bs_life *life = &p->lives[p->by_start[i]];
-        for (; p->lives[p->by_death[dead]].last < life->first; dead++)
-            sum = bs_bytes_sub(sum, bs_bytes_align(p->lives[p->by_death[dead]].bytes));
-        sum = bs_bytes_add(sum, bs_bytes_align(life->bytes));
-        if (bs_bytes_figure(sum) > BS_MAX_PLAN_BYTES)
-            return false;
-    }
-    return true;
-}
-
-static bs_bytes place_best(place_pass *p)
-{
-    if (!sums_are_exact(p))
-        return bs_bytes_of(BS_BYTES_TOO_MANY); /* refused, wherever they lie */
-    const int32_t large = count_large(p);
-    int32_t best = 0;
-    bs_bytes least = bs_bytes_of(BS_BYTES_TOO_MANY), total = least;
-    for (int32_t way = 0; way < WAYS; way++) {
-        total = place_swept(p, way, large);
-        best = bs_bytes_less(total, least) ? way : best;
-        least = bs_bytes_min(total, least);
-    }
-    return best == WAYS - 1 ? total : place_swept(p, best, large);
-}
-
-static void carve_place(bs_carver *c, place_pass *p, int32_t count)
-{
-    const uint64_t n = (uint64_t)count, swept = count > EXACT_ALIVE ? n + 1 : 0, word = sizeof(int32_t);
-    p->count = count;
-    p->leaves = 1;
-    while (p->leaves < count)
-        p->leaves *= 2;
-    p->by_start = bs_carve(c, n, word);
-    p->rank = bs_carve(c, n, word);
-    p->by_size = bs_carve(c, n, word);
-    p->met = bs_carve(c, n, word);
-    p->ends = bs_carve(c, 2 * (uint64_t)p->leaves, word);
-    p->by_birth = bs_carve(c, swept, word);
-    p->by_death = bs_carve(c, swept, word);
-    p->size_rank = bs_carve(c, swept, word);
-    p->birth_rank = bs_carve(c, swept, word);
-    p->above = bs_carve(c, swept, word);
-    p->below = bs_carve(c, swept, word);
-    p->left = bs_carve(c, swept, word);
-    p->right = bs_carve(c, swept, word);
-    p->level = bs_carve(c, swept ? 2 * (uint64_t)p->leaves : 0, sizeof *p->level);
-}
-
-bs_bytes bs_place_workspace(int32_t count)
-{
-    place_pass p;
-    bs_carver c = {NULL, {0}};
-    carve_place(&c, &p, count);
-    return c.used;
-}
-
-static void sort_lives(place_pass *p)
-{
-    for (int32_t i = 0; i < p->count; i++)
-        p->by_start[i] = p->by_size[i] = i;
-    bs_sort(p->by_start, p->met, p->count, begins_before, p->lives);
-    bs_sort(p->by_size, p->met, p->count, is_larger, p->lives);
-    for (int32_t i = 0; i < p->count; i++)
-        p->rank[p->by_start[i]] = i;
-}
-
-static bool many_are_alive(place_pass *p)
-{
-    if (p->count <= EXACT_ALIVE)
-        return false;
-    p->backwards = false;
-    for (int32_t i = 0; i < p->count; i++) {
-        p->by_birth[i] = p->by_death[i] = i;
-        p->size_rank[p->by_size[i]] = i;
-    }
-    bs_sort(p->by_death, p->met, p->count, dies_before, p);
-    return most_alive_of(p, p->count) > EXACT_ALIVE;
-}
-
-bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace)
-{
-    place_pass p;
-    bs_carver c = {workspace, {0}};
-    memset(&p, 0, sizeof p);
-    carve_place(&c, &p, count);
-    p.lives = lives;
-    sort_lives(&p);
-    for (int32_t i = 0; i < count; i++)
-        lives[i].offset = bs_bytes_of(0);
-    return many_are_alive(&p) ? place_best(&p) : place_greedily(&p, p.by_size, count, false);
-}
-/* ==== end src/plan_lives.c ==================================================================== */
-
-/* ==== begin src/plan_memory.c ================================================================= */
-/* plan_memory.c - the third stage of planning: lifetimes to offsets.
- *
- * Time is that of the instructions; what shares a time is concurrent (paths of a router run side by side), and a value
- * is alive from the first to the last time that touches it, both included. Values of different paths that have the same
- * place in their block share a slab: rows of all paths packed, `max rows x paths per cell x widest row` bytes. That also
- * makes the arms of a single-cell if share their memory, and nothing else overlap.
- * Relies on plan_lower.c having run. */
-/* #include "plan.h" */
-/* #include "structure.h" */
-
-typedef struct memory_pass {
-    bs_plan *plan;
-    bs_life *lives;    /* [values] of a scope, one after the other */
-    int32_t *life_of;  /* [values] of a slab: its life */
-    int32_t *members;  /* [values] of the transient arena, then of part after part */
-    int32_t *scope_end; /* [parts + 1] in members, the transient arena first */
-    int32_t *counts;   /* [domains], [routers + 1], [regions] */
-    void *place;       /* for placing */
-} memory_pass;
-
-/* -------------------------------------------------------------------------------------------------- sizes */
-
-static bs_bytes row_bytes(const bs_plan *p, int32_t value)
-{
-    const bs_value_info *v = &p->graph->values[value];
-    bs_bytes elements = bs_value_elements(p->graph, v);
-    if (v->rank == 3) {
-        int64_t h, w;
-        const int64_t margin = p->values[value].margin;
-        bs_plan_core(p, v, &h, &w);
-        elements = bs_bytes_times(bs_bytes_array(bs_dim_max(p->graph, v->dims[0]), 1), h + 2 * margin);
-        elements = bs_bytes_times(elements, w + 2 * margin);
-    }
-    return bs_bytes_align(bs_bytes_product(elements, bs_bytes_of(bs_dtype_bytes(bs_plan_stored(p, value)))));
-}
-
-static int64_t storage_rows(const bs_plan *p, int32_t value)
-{
-    const bs_domain *d = &p->graph->domains[p->graph->values[value].domain];
-    const int32_t domain = p->graph->values[value].domain;
-    if (p->values[value].place == BS_PLACE_SCRATCH)
-        return p->domains[domain].tile_rows;
-    if (d->kind != BS_DOMAIN_PATH)
-        return p->domains[domain].max_rows;
-    return p->domains[domain].max_rows * p->graph->routers[d->router].max_paths_per_cell;
-}
-
-/* --------------------------------------------------------------------------------------------- lifetimes */
-
-static int32_t storage_of(const bs_plan *p, int32_t value)
-{
-    while (value > 0 && p->values[value].place == BS_PLACE_VIEW)
-        value = p->values[value].source;
-    return value;
-}
-
-static void touch(bs_plan *p, int32_t value, int32_t scope, int32_t time)
-{
-    value = storage_of(p, value);
-    bs_value_plan *v = &p->values[value];
-    const bool here = value > 0 && ((v->place == BS_PLACE_TRANSIENT && scope < 0) || (v->place == BS_PLACE_SCRATCH && v->scope == scope));
-    if (!here)
-        return;
-    v->first = v->first < 0 ? time : bs_min_i32(v->first, time);
-    v->last = bs_max_i32(v->last, time);
-}
-
-static void touch_instr(bs_plan *p, const bs_instr *i, int32_t scope, int32_t time)
-{
-    const bs_node *node = &p->graph->nodes[i->node];
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(p, i->node, &n_in);
-    touch(p, i->value, scope, time);
-    touch(p, i->target, scope, time);
-    const bool moves = i->kind == BS_INSTR_STORE || i->kind == BS_INSTR_FILL;
-    for (int32_t k = 0; !moves && k < n_in; k++)
-        touch(p, in[k], scope, time);
-    for (int32_t k = 0; i->kind == BS_INSTR_OP && k < node->n_out; k++)
-        touch(p, node->first_out + k, scope, time);
-}
-
-static void touch_everywhere(bs_plan *p, const int32_t *region_time, int32_t value, const bs_instr *i, int32_t index)
-{
-    touch(p, value, i->region < 0 ? -1 : i->part, i->region < 0 ? i->time : index);
-    if (i->region >= 0)
-        touch(p, value, -1, region_time[i->region]);
-}
-
-/* A decision's price is written by the route. */
-static void touch_prices(bs_plan *p, const int32_t *region_time, int32_t *route)
-{
-    const bs_graph *g = p->graph;
-    for (int32_t i = 0; i < p->n_instrs; i++)
-        if (p->instrs[i].kind == BS_INSTR_ROUTE)
-            route[g->nodes[p->instrs[i].node].router] = i;
-    for (int32_t n = 1; n < g->n_nodes; n++)
-        if (p->node_live[n] && bs_node_is(&g->nodes[n], &bs_op_route_price)) {
-            const int32_t i = route[g->nodes[n].router];
-            touch_everywhere(p, region_time, g->nodes[n].first_out, &p->instrs[i], i);
-        }
-}
-
-static void find_lifetimes(memory_pass *m)
-{
-    bs_plan *p = m->plan;
-    int32_t *region_time = m->counts;
-    for (int32_t v = 0; v < p->graph->n_values; v++)
-        p->values[v].first = p->values[v].last = -1;
-    for (int32_t t = 0; t < p->n_top; t++)
-        if (p->instrs[t].kind == BS_INSTR_REGION)
-            region_time[p->instrs[t].node] = p->instrs[t].time;
-    for (int32_t i = 0; i < p->n_instrs; i++) {
-        const bs_instr *instr = &p->instrs[i];
-        if (instr->kind == BS_INSTR_REGION)
-            continue;
-        touch_instr(p, instr, instr->region < 0 ? -1 : instr->part, instr->region < 0 ? instr->time : i);
-        if (instr->region >= 0) /* what a region touches outside is touched at the region's time */
-            touch_instr(p, instr, -1, region_time[instr->region]);
-    }
-    touch_prices(p, region_time, m->members);
-}
-
-/* ------------------------------------------------------------------------------------------------ placing */
-
-/* The router of a value whose slab can be shared, or 0. */
-static int32_t slab_router(const bs_plan *p, int32_t value)
-{
-    const bs_domain *d = &p->graph->domains[p->graph->values[value].domain];
-    return p->values[value].place == BS_PLACE_TRANSIENT && d->kind == BS_DOMAIN_PATH ? d->router : 0;
-}
-
-/* Values that have the same place among the stored ones of their path share a slab: it is known by the first of them. */
-static void assign_slabs(memory_pass *m)
-{
-    bs_plan *p = m->plan;
-    const bs_graph *g = p->graph;
-    int32_t *ordinal = m->counts, *first = m->counts + g->n_domains; /* of a domain's next value; of a router's slabs */
-    int32_t *slab = m->members;
-    memset(ordinal, 0, (size_t)g->n_domains * sizeof *ordinal);
-    memset(first, 0, (size_t)(g->n_routers + 1) * sizeof *first);
-    for (int32_t v = 1; v < g->n_values; v++) { /* as many slabs as the longest path has values */
-        const int32_t router = slab_router(p, v), count = router ? ++ordinal[g->values[v].domain] : 0;
-        first[router + 1] = router ? bs_max_i32(first[router + 1], count) : 0;
-    }
-    for (int32_t r = 1; r <= g->n_routers; r++)
-        first[r] += first[r - 1];
-    memset(slab, 0, (size_t)g->n_values * sizeof *slab);
-    memset(ordinal, 0, (size_t)g->n_domains * sizeof *ordinal);
-    for (int32_t v = 1; v < g->n_values; v++) {
-        const int32_t router = slab_router(p, v);
-        p->values[v].slab = v;
-        if (router == 0)
-            continue;
-        int32_t *known = &slab[first[router] + ordinal[g->values[v].domain]++];
-        *known = *known ? *known : v;
-        p->values[v].slab = *known;
-    }
-}
-
-/* Which values every scope has, in their order: the transient arena's, then those of part after part. */
-static void find_members(memory_pass *m)
-{
-    const bs_plan *p = m->plan;
-    memset(m->scope_end, 0, ((size_t)p->n_parts + 2) * sizeof *m->scope_end);
-    for (int32_t pass = 0; pass < 2; pass++) {
-        for (int32_t v = 1; v < p->graph->n_values; v++) {
-            const bs_value_plan *plan = &p->values[v];
-            const int32_t scope = plan->place == BS_PLACE_TRANSIENT ? 0 : plan->place == BS_PLACE_SCRATCH ? plan->scope + 1 : -1;
-            if (scope < 0)
-                continue;
-            if (pass == 1)
-                m->members[m->scope_end[scope]] = v;
-            m->scope_end[scope]++;
-        }
-        for (int32_t s = 0, sum = 0; pass == 0 && s <= p->n_parts; s++) {
-            const int32_t count = m->scope_end[s];
-            m->scope_end[s] = sum;
-            sum += count;
-        }
-    }
-}
-
-/* scope: -1 the transient arena, else a part's scratch. */
-static bs_bytes place_scope(memory_pass *m, int32_t scope)
-{
-    bs_plan *p = m->plan;
-    const int32_t begin = scope < 0 ? 0 : m->scope_end[scope], end = m->scope_end[scope + 1];
-    int32_t count = 0;
-    for (int32_t i = begin; i < end; i++) { /* a slab has the number of its first value, so that one comes first */
-        const bs_value_plan *plan = &p->values[m->members[i]];
-        const bs_bytes bytes = bs_bytes_times(plan->row_bytes, plan->rows);
-        const bool fresh = plan->slab == m->members[i];
-        if (fresh) {
-            m->life_of[plan->slab] = count;
-            m->lives[count++] = (bs_life){bytes, {0}, plan->first, plan->last};
-            continue;
-        }
-        bs_life *life = &m->lives[m->life_of[plan->slab]];
-        life->first = bs_min_i32(life->first, plan->first);
-        life->last = bs_max_i32(life->last, plan->last);
-        life->bytes = bs_bytes_max(life->bytes, bytes);
-    }
-    const bs_bytes total = bs_place_lives(m->lives, count, m->place);
-    for (int32_t i = begin; i < end; i++)
-        p->values[m->members[i]].offset = m->lives[m->life_of[p->values[m->members[i]].slab]].offset;
-    return total;
-}
-
-/* Rows of every path in a slab are as wide as its widest. */
-static void widen_slabs(bs_plan *p)
-{
-    for (int32_t pass = 0; pass < 2; pass++)
-        for (int32_t v = 1; v < p->graph->n_values; v++) {
-            bs_value_plan *plan = &p->values[v], *slab = &p->values[plan->slab];
-            plan->row_bytes = slab->row_bytes = bs_bytes_max(plan->row_bytes, slab->row_bytes);
-        }
-}
-
-int32_t bs_plan_too_large(const bs_plan *p)
-{
-    for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++) {
-        const int32_t top = bs_plan_top_domain(p->graph, p->parts[k].domain);
-        if (bs_bytes_less(p->shared_bytes, p->parts[k].scratch_bytes) && !p->domains[top].streams)
-            return top;
-    }
-    return 0;
-}
-
-/* Rows of a tile, as wide as they will be stored. */
-static bs_bytes tile_bytes(const bs_plan *p, int32_t value)
-{
-    const bs_value_info *v = &p->graph->values[value];
-    const bs_bytes bytes = bs_bytes_times(row_bytes(p, value), p->domains[v->domain].tile_rows);
-    return p->desc.half && v->dtype == BS_F32 && !p->values[value].narrow ? bs_bytes_share(bytes, 2) : bytes;
-}
-
-bool bs_plan_is_wide(const bs_plan *p, int32_t n)
-{
-    const bs_node *node = &p->graph->nodes[n];
-    const bs_bytes most = bs_bytes_share(p->shared_bytes, 2);
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(p, n, &n_in);
-    bool wide = false;
-    for (int32_t i = 0; i < n_in; i++)
-        wide = wide || (in[i] && p->graph->values[in[i]].domain != 0 && bs_bytes_less(most, tile_bytes(p, in[i])));
-    for (int32_t i = 0; i < node->n_out; i++)
-        wide = wide || bs_bytes_less(most, tile_bytes(p, node->first_out + i));
-    return wide;
-}
-
-#define MOSTLY 4 /* one in so many may be wide */
-
-void bs_plan_make_fit(bs_plan *p, int32_t top)
-{
-    int32_t nodes = 0, wide = 0;
-    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
-        if (!p->node_live[n] || !bs_op_get(p->graph->nodes[n].op)->run || bs_plan_top_domain(p->graph, p->graph->nodes[n].domain) != top)
-            continue;
-        nodes++;
-        wide += bs_plan_is_wide(p, n);
-    }
-    if (!p->domains[top].mixed && wide > 0 && wide * MOSTLY <= nodes)
-        p->domains[top].mixed = true;
-    else
-        p->domains[top].order = BS_ORDER_BREADTH;
-    bs_plan_spread_orders(p);
-}
-
-/* One walk counts and hands out. */
-static void carve_memory(bs_carver *c, memory_pass *m, const bs_graph *g)
-{
-    const uint64_t values = (uint64_t)g->n_values, word = sizeof(int32_t);
-    const uint64_t slabs = (uint64_t)g->n_domains + (uint64_t)g->n_routers + 1;
-    m->lives = bs_carve(c, values, sizeof *m->lives);
-    m->life_of = bs_carve(c, values, word);
-    m->members = bs_carve(c, values + (uint64_t)g->n_routers, word);
-    m->scope_end = bs_carve(c, (uint64_t)bs_plan_most_parts(g) + 2, word);
-    m->counts = bs_carve(c, slabs > (uint64_t)g->n_nodes ? slabs : (uint64_t)g->n_nodes, word);
-    m->place = bs_carve_bytes(c, bs_place_workspace(g->n_values));
-}
-
-bs_bytes bs_plan_memory_workspace(const bs_graph *graph)
-{
-    memory_pass m = {0};
-    bs_carver c = {NULL, {0}};
-    carve_memory(&c, &m, graph);
-    return c.used;
-}
-
-bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
-{
-    const int32_t values = plan->graph->n_values;
-    memory_pass m = {.plan = plan};
-    bs_carver c = {workspace, {0}};
-    carve_memory(&c, &m, plan->graph);
-    find_lifetimes(&m);
-    assign_slabs(&m);
-    for (int32_t v = 1; v < values; v++) {
-        const bs_place place = plan->values[v].place;
-        if (place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH)
-            continue;
-        plan->values[v].row_bytes = row_bytes(plan, v);
-        plan->values[v].rows = storage_rows(plan, v);
-    }
-    widen_slabs(plan);
-    find_members(&m);
-    plan->transient_bytes = place_scope(&m, -1);
-    plan->kernel_scratch_offset = bs_bytes_of(0);
-    for (int32_t k = 0; k < plan->n_parts; k++) {
-        plan->parts[k].scratch_bytes = place_scope(&m, k);
-        plan->kernel_scratch_offset = bs_bytes_max(plan->kernel_scratch_offset, plan->parts[k].scratch_bytes);
-    }
-    plan->scratch_bytes = bs_bytes_add(bs_bytes_align(plan->kernel_scratch_offset), bs_bytes_align(plan->kernel_scratch_bytes));
-    const bs_bytes weights = bs_bytes_add(plan->weight_bytes, plan->all_unit_bytes);
-    const bs_bytes total = bs_bytes_add(bs_bytes_add(plan->transient_bytes, plan->scratch_bytes), weights);
-    if (bs_bytes_figure(total) > BS_MAX_PLAN_BYTES)
-        return bs_refuse(
-            error, BS_ERROR_LIMIT,
-            "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: are the maxima right?",
-            (unsigned long long)bs_bytes_figure(plan->transient_bytes), (unsigned long long)bs_bytes_figure(plan->scratch_bytes),
-            (unsigned long long)bs_bytes_figure(weights));
-    return true;
-}
-/* ==== end src/plan_memory.c =================================================================== */
-
-/* ==== begin src/plan.c ======================================================================== */
-/* plan.c - making a plan: checks, the stages in order, sizes and the printable report.
- * Relies on plan.h. Must never touch weights or run anything: a workstation plans for a board. */
-/* #include "plan.h" */
-/* #include "device.h" */
-/* #include "structure.h" */
-
-/* ----------------------------------------------------------------------------------------------- storage */
-
-typedef struct plan_layout {
-    bs_bytes at_live, at_nodes, at_values, at_domains, at_routers, at_parts, at_region_parts, at_regions, at_instrs, at_units, at_stages,
-        at_stage_units, at_workspace, bytes;
-    int32_t max_instrs, max_parts, max_regions, max_units, max_stage_units;
-} plan_layout;
-
-/* A unit is the nodes of a path or of a block; a stage is an instruction or several. */
-static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
-{
-    const int32_t stages = streams ? g->n_nodes : 0;
-    l->max_units = streams ? g->n_blocks + g->n_domains + 1 : 0;
-    l->max_stage_units = streams ? 2 * g->n_nodes + l->max_parts : 0;
-    l->at_units = bs_bytes_place(&l->bytes, l->max_units, sizeof(bs_plan_unit));
-    l->at_stages = bs_bytes_place(&l->bytes, stages, sizeof(bs_trace_stage));
-    l->at_stage_units = bs_bytes_place(&l->bytes, l->max_stage_units, sizeof(int32_t));
-}
-
-/* What the hungriest pass takes. */
-static bs_bytes workspace_bytes(const bs_graph *g)
-{
-    const bs_bytes passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),   bs_plan_share_workspace(g), bs_plan_units_workspace(g),
-                               bs_plan_lower_workspace(g), bs_plan_stages_workspace(g), bs_plan_memory_workspace(g)};
-    bs_bytes most = bs_bytes_of(0);
-    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
-        most = bs_bytes_max(most, passes[i]);
-    return most;
-}
-
-/* Whether anything may run in tiles (plan_live.c). */
-static bool may_tile(const bs_graph *g, const bs_plan_desc *desc)
-{
-    const int32_t order = desc ? desc->order : BS_ORDER_AUTO;
-    bool images = false;
-    for (int32_t v = 1; v < g->n_values && !images; v++)
-        images = g->values[v].domain != 0 && g->values[v].rank == 3;
-    return order == BS_ORDER_DEPTH || (order == BS_ORDER_AUTO && (images || (desc && desc->slot_bytes > 0)));
-}
-
-static void plan_layout_make(const bs_graph *g, const bs_plan_desc *desc, plan_layout *l)
-{
-    const bool streams = desc && desc->slot_bytes > 0;
-    l->max_parts = l->max_regions = may_tile(g, desc) ? bs_plan_most_parts(g) : 0;
-    l->max_instrs = bs_plan_most_instrs(g);
-    l->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
-    l->at_live = bs_bytes_place(&l->bytes, g->n_nodes, sizeof(bool));
-    l->at_nodes = bs_bytes_place(&l->bytes, g->n_nodes, sizeof(bs_node_plan));
-    l->at_values = bs_bytes_place(&l->bytes, g->n_values, sizeof(bs_value_plan));
-    l->at_domains = bs_bytes_place(&l->bytes, g->n_domains, sizeof(bs_domain_plan));
-    l->at_routers = bs_bytes_place(&l->bytes, g->n_routers, sizeof(bs_router_plan));
-    l->at_parts = bs_bytes_place(&l->bytes, l->max_parts, sizeof(bs_part));
-    l->at_region_parts = bs_bytes_place(&l->bytes, l->max_parts, sizeof(int32_t));
-    l->at_regions = bs_bytes_place(&l->bytes, l->max_regions, sizeof(bs_region));
-    l->at_instrs = bs_bytes_place(&l->bytes, l->max_instrs, sizeof(bs_instr));
-    layout_streaming(g, streams, l);
-    l->at_workspace = l->bytes;
-    l->bytes = bs_bytes_add(l->bytes, workspace_bytes(g));
-}
-
-size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
-{
-    plan_layout l;
-    size_t bytes = 0;
-    if (bs_graph_check(graph, NULL) != BS_OK)
-        return 0;
-    plan_layout_make(graph, desc, &l);
-    return bs_bytes_fit(bs_bytes_add(l.bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
-}
-
-/* -------------------------------------------------------------------------------------------------- nodes */
-
-int32_t bs_plan_tensors(const bs_graph *g, const bs_node *node, bs_weight_spec *specs)
-{
-    const bs_op *op = bs_op_get(node->op);
-    return op->weights ? op->weights(g, node, specs) : 0;
-}
-
-bs_bytes bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
-{
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const int32_t count = bs_plan_tensors(g, node, specs);
-    return bs_weight_offset(specs, count);
-}
-
-bool bs_plan_needs_weights(const bs_plan *p, int32_t n)
-{
-    const bs_node *node = &p->graph->nodes[n];
-    const bool forced = bs_node_is(node, &bs_op_route) && p->routers[node->router].forced;
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    return p->node_live[n] && !forced && bs_plan_tensors(p->graph, node, specs) > 0;
-}
-
-/* Its weights get a place of their own, or that of the first node that reads the same. */
-static void place_weights(bs_plan *p, int32_t n, bs_bytes canonical)
-{
-    bs_node_plan *np = &p->nodes[n];
-    bs_plan_find_owner(p, n);
-    np->prepared_offset = p->nodes[np->owner].prepared_offset;
-    if (np->owner != n)
-        return;
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    bs_plan_unit *unit = np->unit ? &p->units[np->unit] : NULL;
-    bs_bytes *used = unit ? &unit->prepared_bytes : &p->weight_bytes;
-    np->prepared_offset = *used;
-    *used = bs_bytes_add(*used, bs_bytes_align(np->prepared_bytes));
-    if (unit) {
-        unit->n_nodes++;
-        unit->n_tensors += bs_plan_tensors(p->graph, &p->graph->nodes[n], specs);
-    } else {
-        p->staging_bytes = bs_bytes_max(p->staging_bytes, canonical);
-    }
-}
-
-static void plan_node(bs_plan *p, int32_t n)
-{
-    const bs_graph *g = p->graph;
-    const bs_node *node = &g->nodes[n];
-    const bs_op *op = bs_op_get(node->op);
-    bs_node_plan *np = &p->nodes[n];
-    int64_t h = 1, w = 1;
-    if (node->n_out > 0) {
-        const int32_t margin = p->values[node->first_out].margin;
-        bs_plan_core(p, &g->values[node->first_out], &h, &w);
-        h += 2 * margin;
-        w += 2 * margin;
-    }
-    np->tier = p->tier;
-    np->half = p->desc.half;
-    const bs_bytes canonical = bs_plan_canonical_bytes(g, node);
-    np->prepared_bytes = canonical;
-    if (op->plan && bs_bytes_figure(canonical) < BS_MAX_PLAN_BYTES) /* beyond, it is refused whatever kernels want */
-        op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
-    if (bs_plan_on_device(p))
-        np->scratch_bytes = bs_bytes_of(0); /* blocks of threads have their own */
-    place_weights(p, n, canonical);
-    p->kernel_scratch_bytes = bs_bytes_max(p->kernel_scratch_bytes, np->scratch_bytes);
-}
-
-/* A field of bs_plan_desc, and what it may be. */
-typedef struct desc_range {
-    char field[14]; /* no pointer: it would have to be relocated */
-    uint16_t offset;
-    int32_t low, high;
-} desc_range;
-
-#define RANGE(field, high) {#field, offsetof(bs_plan_desc, field), 0, high}
-static const desc_range desc_ranges[] = {
-    RANGE(threads, 64),
-    RANGE(tier, BS_TIER_CUDA),
-    RANGE(order, BS_ORDER_DEPTH),
-    RANGE(conv, BS_CONV_FORCE_REFERENCE),
-    RANGE(patch_size, 8192),
-    RANGE(n_forces, BS_MAX_FORCES),
-    RANGE(lanes, BS_MAX_LANES),
-    RANGE(chunk_bytes, 1 << 30),
-    RANGE(half, 1),
-    RANGE(in_place, 1),
-    RANGE(lowering, BS_LOWER_COUNT - 1),
-    {"shared_bytes", offsetof(bs_plan_desc, shared_bytes), BS_DEVICE_WORKSPACE, 1 << 20},
-};
-#undef RANGE
-
-static bool desc_sound(const bs_plan_desc *d, bs_error *error)
-{
-    for (size_t i = 0; i < sizeof desc_ranges / sizeof *desc_ranges; i++) {
-        const desc_range *r = &desc_ranges[i];
-        int32_t n;
-        memcpy(&n, (const char *)d + r->offset, sizeof n);
-        if (n != 0 && (n < r->low || n > r->high))
-            return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.%s is %d, expected %s%d .. %d", r->field, n, r->low ? "0 or " : "",
-                             r->low, r->high);
-    }
-    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0 || d->in_place != 0))
-        return bs_refuse(error, BS_ERROR_ARGUMENT,
-                         "bs_plan_desc.half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
-    return true;
-}
-
-/* -------------------------------------------------------------------------------------------------- parts */
-
-static bool part_goes_before(const void *user, int32_t a, int32_t b)
-{
-    const bs_plan *p = user;
-    const bs_part *x = &p->parts[a], *y = &p->parts[b];
-    return x->region != y->region ? x->region < y->region : x->flops > y->flops;
-}
-
-/* Which parts a region has: a run looks at those of its own. */
-static void order_parts(bs_plan *p, int32_t *buffer)
-{
-    p->most_parts = 0;
-    for (int32_t r = 0; r < p->n_regions; r++)
-        p->regions[r].first = p->regions[r].count = 0;
-    for (int32_t k = 0; k < p->n_parts; k++)
-        p->region_parts[k] = k;
-    bs_sort(p->region_parts, buffer, p->n_parts, part_goes_before, p);
-    for (int32_t k = 0; k < p->n_parts; k++) {
-        bs_part *part = &p->parts[p->region_parts[k]];
-        bs_region *region = &p->regions[part->region];
-        part->place = k;
-        region->first = region->count == 0 ? k : region->first;
-        region->count++;
-        p->most_parts = bs_max_i32(p->most_parts, region->count);
-    }
-}
-
-static void find_last_route(bs_plan *p)
-{
-    p->last_route = p->n_top - 1;
-    while (p->last_route >= 0 && p->instrs[p->last_route].kind != BS_INSTR_ROUTE)
-        p->last_route--;
-}
-
-/* What depends on the orders of the domains. */
-static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
-{
-    p->n_instrs = p->n_stages = p->n_stage_units = 0;
-    p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = bs_bytes_of(0);
-    p->all_unit_bytes = p->largest_unit_bytes = bs_bytes_of(0);
-    for (int32_t u = 1; u < p->n_units; u++)
-        p->units[u].prepared_bytes = bs_bytes_of(0), p->units[u].n_nodes = p->units[u].n_tensors = 0;
-    bs_plan_lower(p, workspace);
-    order_parts(p, workspace);
-    find_last_route(p);
-    for (int32_t n = 1; n < p->graph->n_nodes; n++)
-        if (p->node_live[n])
-            plan_node(p, n);
-    if (!bs_plan_stages(p, workspace, error))
-        return false;
-    p->most_stage_units = 0;
-    for (int32_t k = 0; k < p->n_stages; k++)
-        p->most_stage_units = bs_max_i32(p->most_stage_units, p->stages[k].n_units);
-    return bs_plan_memory(p, workspace, error);
-}
-
-/* All stages, in order. A device's tiles that are too large for its shared memory run layer by layer after all. */
-static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
-{
-    if (!bs_plan_live(p, workspace, error))
-        return false;
-    bs_plan_fuse(p, workspace);
-    if (!bs_plan_share(p, workspace, error))
-        return false;
-    bs_plan_units(p, workspace);
-    while (plan_once(p, workspace, error)) {
-        const int32_t top = bs_plan_too_large(p);
-        if (!top)
-            return true;
-        bs_plan_make_fit(p, top);
-    }
-    return false;
-}
-
-bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error)
-{
-    plan_layout l;
-    bs_plan_desc none;
-    memset(&none, 0, sizeof none);
-    if (!desc)
-        desc = &none;
-    if (bs_graph_check(graph, error) != BS_OK || !desc_sound(desc, error))
-        return NULL;
-    if (!arena) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
-        return NULL;
-    }
-    plan_layout_make(graph, desc, &l);
-    const size_t mark = arena->used;
-    uint8_t *memory = bs_take_zeros(arena, l.bytes);
-    if (!memory) {
-        bs_fail_arena(error, arena, l.bytes, "the plan");
-        return NULL;
-    }
-    bs_plan *p = (bs_plan *)(void *)memory;
-    p->mark = BS_MARK_PLAN;
-    p->graph = graph;
-    p->desc = *desc;
-    p->tier = desc->tier ? (bs_tier)desc->tier : bs_tier_best();
-    p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
-    p->shared_bytes = bs_bytes_array(bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
-    p->max_instrs = l.max_instrs;
-    p->domains = (bs_domain_plan *)(void *)bs_bytes_at(memory, l.at_domains);
-    p->routers = (bs_router_plan *)(void *)bs_bytes_at(memory, l.at_routers);
-    p->parts = (bs_part *)(void *)bs_bytes_at(memory, l.at_parts);
-    p->region_parts = (int32_t *)(void *)bs_bytes_at(memory, l.at_region_parts);
-    p->regions = (bs_region *)(void *)bs_bytes_at(memory, l.at_regions);
-    p->node_live = (bool *)bs_bytes_at(memory, l.at_live);
-    p->nodes = (bs_node_plan *)(void *)bs_bytes_at(memory, l.at_nodes);
-    p->values = (bs_value_plan *)(void *)bs_bytes_at(memory, l.at_values);
-    p->instrs = (bs_instr *)(void *)bs_bytes_at(memory, l.at_instrs);
-    p->units = (bs_plan_unit *)(void *)bs_bytes_at(memory, l.at_units);
-    p->stages = (bs_trace_stage *)(void *)bs_bytes_at(memory, l.at_stages);
-    p->stage_units = (int32_t *)(void *)bs_bytes_at(memory, l.at_stage_units);
-    if (plan_make(p, bs_bytes_at(memory, l.at_workspace), error))
-        return p;
-    arena->used = mark;
-    return NULL;
-}
-
-/* ------------------------------------------------------------------------------------------------- report */
-
-typedef struct report {
-    char *text;
-    size_t bytes, used;
-} report;
-
-static void say(report *r, const char *format, ...) BS_PRINTF(2, 3);
-static void say(report *r, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    const size_t room = r->used < r->bytes ? r->bytes - r->used : 0;
-    const int n = vsnprintf(room ? r->text + r->used : NULL, room, format, arguments);
-    va_end(arguments);
-    r->used += n > 0 ? (size_t)n : 0;
-}
-
-static const char *const instr_names[] = {"op", "load", "store", "fill", "reduce", "route", "look ahead", "region"};
-
-static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char *indent)
-{
-    const bs_node *node = &p->graph->nodes[i->node];
-    const char *name = bs_node_name(node);
-    char time[16] = "end";
-    if (i->time < BS_TIME_END)
-        snprintf(time, sizeof time, "t%d", i->time);
-    if (i->kind == BS_INSTR_REGION)
-        say(r, "%s[%s] region %d: tiles of domain %d\n", indent, time, i->node, i->domain);
-    else
-        say(r, "%s[%s] %-6s %s%s%s", indent, time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "", name);
-    if (i->kind != BS_INSTR_REGION)
-        say(r, "%s%s%s\n", i->kind == BS_INSTR_OP && p->nodes[i->node].algorithm == 1 ? "  (winograd)" : "",
-            i->kind == BS_INSTR_OP && p->nodes[i->node].fusion ? "  fused: " : "", i->kind == BS_INSTR_OP ? bs_fusion_name(p->nodes[i->node].fusion) : "");
-}
-
-static void say_region(report *r, const bs_plan *p, int32_t region)
-{
-    const bs_region *all = &p->regions[region];
-    for (int32_t k = all->first; k < all->first + all->count; k++) {
-        const bs_part *part = &p->parts[p->region_parts[k]];
-        if (part->router)
-            say(r, "    path %d of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path, p->graph->routers[part->router].desc->name,
-                (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
-        else
-            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n", (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
-        for (int32_t i = part->first; i < part->first + part->count; i++)
-            say_instr(r, p, &p->instrs[i], "      ");
-    }
-}
-
-/* Where the bytes of a plan are used. */
-static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
-{
-    if (bs_plan_on_device(p)) {
-        say(r, "launched by %s%s\n", p->desc.lowering ? "" : "stream, then graph", p->desc.lowering ? bs_lowering_name((bs_lowering)p->desc.lowering) : "");
-        say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device, (unsigned long long)sizes->pinned);
-        say(r, "of device %llu activations, prepared weights %llu bytes\ntier %s, %s, %llu bytes of shared memory for a tile\n",
-            (unsigned long long)bs_bytes_figure(p->transient_bytes), (unsigned long long)bs_bytes_figure(p->weight_bytes), bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
-            (unsigned long long)bs_bytes_figure(p->shared_bytes));
-    } else {
-        say(r, "of transient %llu shared, %llu a thread x %d\ntier %s, %d threads, prepared weights %llu bytes\n",
-            (unsigned long long)bs_bytes_figure(p->transient_bytes), (unsigned long long)bs_bytes_figure(p->scratch_bytes), p->threads, bs_tier_name(p->tier), p->threads,
-            (unsigned long long)bs_bytes_figure(p->weight_bytes));
-    }
-}
-
-size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
-{
-    report r = {text, text ? bytes : 0, 0};
-    bs_sizes sizes;
-    if (r.bytes > 0)
-        text[0] = 0;
-    if (!plan)
-        return 0;
-    bs_plan_sizes(plan, &sizes);
-    say(&r, "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\nstaging      %llu\nslots        %llu\n",
-        (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, &plan->desc), (unsigned long long)sizes.transient,
-        (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
-    say_memory(&r, plan, &sizes);
-    if (bs_plan_streams(plan))
-        say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d stages, %d lanes of %llu bytes\n", plan->n_units - 1,
-            (unsigned long long)bs_bytes_figure(plan->all_unit_bytes), (unsigned long long)bs_bytes_figure(plan->largest_unit_bytes), plan->n_stages, plan->lanes,
-            (unsigned long long)bs_bytes_figure(plan->lane_bytes));
-    for (int32_t i = 0; i < plan->n_top; i++) {
-        say_instr(&r, plan, &plan->instrs[i], "  ");
-        if (plan->instrs[i].kind == BS_INSTR_REGION)
-            say_region(&r, plan, plan->instrs[i].node);
-    }
-    if (text && r.bytes > 0 && r.used >= r.bytes)
-        text[r.bytes - 1] = 0;
-    return r.used;
-}
-/* ==== end src/plan.c ========================================================================== */
-
-/* ==== begin src/store.h ======================================================================= */
-/* store.h - weights on their way from storage to slots.
+/* ==== begin src/stream/store.h ================================================================ */
+/* stream/store.h - weights on their way from storage to slots.
  * Owns reader threads ("lanes"), their staging, what is read for each unit, and the lock under which the stream decides.
- * Relies on stream.h, plan.h, platform.h, weights.h and profile.h. Must never know rows or routers. */
+ * Relies on stream/stream.h, plan/plan.h, base/platform.h, ops/weights.h and profile/profile.h. Must never know rows or routers. */
 #ifndef BS_STORE_H
 #define BS_STORE_H
 
-/* #include "platform.h" */
-/* #include "plan.h" */
-/* #include "device.h" */
-/* #include "profile.h" */
-/* #include "stream.h" */
-/* #include "weights.h" */
+/* #include "base/platform.h" */
+/* #include "plan/plan.h" */
+/* #include "plan/device.h" */
+/* #include "profile/profile.h" */
+/* #include "stream/stream.h" */
+/* #include "ops/weights.h" */
 
 typedef struct bs_store_tensor {
     bs_bytes offset; /* in storage */
@@ -22858,33 +22269,33 @@ void bs_store_stats(bs_store *store, bs_stream_stats *stats);
 void bs_store_prediction(bs_store *store, int32_t stage, bs_predictor predictor, bs_prediction *sum); /* adds */
 
 #endif
-/* ==== end src/store.h ========================================================================= */
+/* ==== end src/stream/store.h ================================================================== */
 
-/* ==== begin src/store_load.h ================================================================== */
-/* store_load.h - what store.c uses of store_plan.c and store_load.c. Relies on store.h. Must never be included elsewhere. */
+/* ==== begin src/stream/store_load.h =========================================================== */
+/* stream/store_load.h - what stream/store.c uses of stream/store_plan.c and stream/store_load.c. Relies on stream/store.h. Must never be included elsewhere. */
 #ifndef BS_STORE_LOAD_H
 #define BS_STORE_LOAD_H
 
-/* #include "store.h" */
+/* #include "stream/store.h" */
 
-/* store_plan.c: finds the weights of every unit and cuts them into pieces. */
+/* stream/store_plan.c: finds the weights of every unit and cuts them into pieces. */
 bs_status bs_store_plan(bs_store *store, bs_error *error);
 
-/* store_load.c: by a lane, without the gate. *raw: the piece's bytes, in staging. */
+/* stream/store_load.c: by a lane, without the gate. *raw: the piece's bytes, in staging. */
 bs_status bs_store_fetch(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t **raw);
 bs_status bs_store_check(bs_store *store, int32_t unit, const bs_store_piece *piece, const uint8_t *raw);
 bs_status bs_store_prepare(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t *raw, uint8_t *slot);
 
 #endif
-/* ==== end src/store_load.h ==================================================================== */
+/* ==== end src/stream/store_load.h ============================================================= */
 
-/* ==== begin src/store_plan.c ================================================================== */
-/* store_plan.c - what is read for each unit: its weights found in storage and cut into pieces.
+/* ==== begin src/stream/store_plan.c =========================================================== */
+/* stream/store_plan.c - what is read for each unit: its weights found in storage and cut into pieces.
  *
  * A piece is what one chunk reads: the weights of neighbouring nodes of one record, as many as a chunk and a lane's staging
  * hold, so that each can be prepared by itself. The first piece of a record begins with its head.
- * Relies on store.h. Must never trust where a source says that weights are. */
-/* #include "store_load.h" */
+ * Relies on stream/store.h. Must never trust where a source says that weights are. */
+/* #include "stream/store_load.h" */
 
 /* ---------------------------------------------------------------------------------------------- finding them */
 
@@ -23130,15 +22541,15 @@ bs_status bs_store_plan(bs_store *s, bs_error *error)
         status = plan_unit(&p, u);
     return status;
 }
-/* ==== end src/store_plan.c ==================================================================== */
+/* ==== end src/stream/store_plan.c ============================================================= */
 
-/* ==== begin src/store_load.c ================================================================== */
-/* store_load.c - one piece: read into staging, checked, prepared into its slot.
+/* ==== begin src/stream/store_load.c =========================================================== */
+/* stream/store_load.c - one piece: read into staging, checked, prepared into its slot.
  *
  * A piece is read to the far end of the lane's staging; weights of two bytes are widened into the near end, in the order in
- * which they lie in storage, which never catches up with what is still to be read (store_plan.c counts for it).
- * Relies on store_load.h. Must never touch what the gate guards. */
-/* #include "store_load.h" */
+ * which they lie in storage, which never catches up with what is still to be read (stream/store_plan.c counts for it).
+ * Relies on stream/store_load.h. Must never touch what the gate guards. */
+/* #include "stream/store_load.h" */
 
 bs_status bs_store_fetch(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t **raw)
 {
@@ -23147,7 +22558,7 @@ bs_status bs_store_fetch(const bs_store *s, const bs_store_lane *lane, const bs_
     const bs_bytes before = bs_bytes_sub(s->plan->lane_bytes, bs_bytes_align_to(bytes, BS_PAGE_BYTES));
     size_t size;
     if (!bs_bytes_known(before) || !bs_bytes_fit(bytes, bs_bytes_figure(s->plan->lane_bytes), &size))
-        return BS_ERROR_LIMIT; /* unreachable: staging_of (store_plan.c) */
+        return BS_ERROR_LIMIT; /* unreachable: staging_of (stream/store_plan.c) */
     uint8_t *buffer = bs_bytes_at(lane->staging, before);
     *raw = bs_bytes_at(buffer, bs_bytes_sub(piece->begin, begin));
     return s->weights.fetch(s->weights.user, bs_bytes_figure(begin), buffer, size);
@@ -23216,15 +22627,15 @@ bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const b
     }
     return status;
 }
-/* ==== end src/store_load.c ==================================================================== */
+/* ==== end src/stream/store_load.c ============================================================= */
 
-/* ==== begin src/store.c ======================================================================= */
-/* store.c - lanes: threads that read chunks into staging, check them, and prepare them into slots; and how a run waits.
+/* ==== begin src/stream/store.c ================================================================ */
+/* stream/store.c - lanes: threads that read chunks into staging, check them, and prepare them into slots; and how a run waits.
  *
  * Everything the stream decides is decided under one gate; reading and preparing happen outside it. A lane writes only to
  * the slot of a chunk that it was given, which stays its own until it comes back.
- * Relies on store.h. Must never publish a unit before all of it is there. */
-/* #include "store_load.h" */
+ * Relies on stream/store.h. Must never publish a unit before all of it is there. */
+/* #include "stream/store_load.h" */
 
 /* ------------------------------------------------------------------------------------------------- carving */
 
@@ -23560,19 +22971,19 @@ void bs_store_prediction(bs_store *s, int32_t stage, bs_predictor predictor, bs_
     sum->needed += p->needed;
     unlock(s);
 }
-/* ==== end src/store.c ========================================================================= */
+/* ==== end src/stream/store.c ================================================================== */
 
-/* ==== begin src/session.h ===================================================================== */
-/* session.h - one running network: everything that changes. Relies on plan.h and platform.h. */
+/* ==== begin src/run/session.h ================================================================= */
+/* run/session.h - one running network: everything that changes. Relies on plan/plan.h and base/platform.h. */
 #ifndef BS_SESSION_H
 #define BS_SESSION_H
 
-/* #include "plan.h" */
-/* #include "device.h" */
-/* #include "platform.h" */
-/* #include "rows.h" */
-/* #include "store.h" */
-/* #include "structure.h" */
+/* #include "plan/plan.h" */
+/* #include "plan/device.h" */
+/* #include "base/platform.h" */
+/* #include "plan/rows.h" */
+/* #include "stream/store.h" */
+/* #include "ops/structure.h" */
 
 /* Where instructions run: the whole session, or one tile on one thread. The same code runs in both. */
 typedef struct bs_context {
@@ -23648,7 +23059,7 @@ static inline bs_decision_data *bs_decision_of(const bs_context *c, int32_t rout
     return &made_in->decisions[router];
 }
 
-/* session.c */
+/* run/session.c */
 static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)
 {
     return plan->node_live[node] && bs_op_get(plan->graph->nodes[node].op) == &bs_op_state;
@@ -23666,7 +23077,7 @@ static inline uint64_t bs_session_now(const bs_session *s)
 /* Whether the session itself provides the memory of this state. */
 bool bs_session_owns_state(const bs_session *s, int32_t node);
 
-/* move.c: finding rows, and moving them */
+/* run/move.c: finding rows, and moving them */
 void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
 void bs_move_load(const bs_context *c, const bs_instr *i, int32_t row);
 void bs_move_store(const bs_context *c, const bs_instr *i, int32_t row);
@@ -23676,7 +23087,7 @@ void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, in
 /* Row of the ROWS or PATCHES domain above, counted from the first of all. */
 int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
 
-/* segment.c: what inputs say of segments, checked and kept for the run */
+/* run/segments.c: what inputs say of segments, checked and kept for the run */
 int64_t bs_segment_room(const bs_plan *plan, int32_t domain); /* numbers of `offsets`; 0: nothing works on its rows */
 int64_t bs_past_room(const bs_plan *plan, int32_t node);      /* numbers of `past`; 0: not such an input */
 bs_status bs_segments_begin(bs_session *session, bs_error *error);
@@ -23684,7 +23095,7 @@ void bs_segment_call(const bs_context *c, int32_t row, bs_call *call);
 /* Strides and place of row `row` of what is appended, in the cache; data NULL: it is older than the window. */
 void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand);
 
-/* route.c */
+/* run/route.c */
 /* What it cannot decide by is told in c->fault; "": another status than BS_OK says it all. */
 bs_status bs_route_decide(bs_context *c, int32_t router);
 /* The paths that the router would choose by these scores instead of its own: margins[paths] becomes how far a path is above
@@ -23692,18 +23103,133 @@ bs_status bs_route_decide(bs_context *c, int32_t router);
 void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *margins);
 void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 
-/* exec.c */
+/* run/exec.c */
 void bs_execute(bs_session *session);
 /* A run that began at `start` is over: counted, and recorded. */
 void bs_exec_ended(bs_session *session, uint64_t start);
 
 #endif
-/* ==== end src/session.h ======================================================================= */
+/* ==== end src/run/session.h =================================================================== */
 
-/* ==== begin src/device_plan.c ================================================================= */
-/* device_plan.c - how many bytes a plan takes of a device, and where everything lies there.
- * One walk counts and places. Relies on device.h and segment.c's rooms. Must never need a device. */
-/* #include "session.h" */
+/* ==== begin src/run/segments.c ================================================================ */
+/* run/segments.c - segments in a run: what the inputs say of them, checked before anything runs, and where appended rows go.
+ * Owns the offsets of segments and the copies of `past`: a buffer that changes during a run steers nothing.
+ * Relies on run/session.h. Must never let a number that was not checked reach an address. */
+/* #include "run/session.h" */
+/* #include "ops/structure.h" */
+
+#define PAST_MOST ((int32_t)1 << 30) /* with the rows of a run, positions stay below 2^31 */
+
+/* -------------------------------------------------------------------------------------------------- room */
+
+int64_t bs_segment_room(const bs_plan *plan, int32_t domain)
+{
+    if (plan->graph->domains[domain].kind != BS_DOMAIN_SEGMENTS || !plan->domains[domain].live)
+        return 0;
+    return bs_dim_max(plan->graph, bs_segment_dim(plan->graph, domain)) + 1;
+}
+
+int64_t bs_past_room(const bs_plan *plan, int32_t node)
+{
+    const int32_t value = plan->graph->nodes[node].first_out;
+    if (!plan->node_live[node] || !bs_node_is(&plan->graph->nodes[node], &bs_op_input) || !plan->values[value].is_past)
+        return 0;
+    return bs_dim_max(plan->graph, plan->graph->values[value].dims[0]);
+}
+
+/* -------------------------------------------------------------------------------------------------- begin */
+
+static int32_t bound_i32(const bs_session *s, int32_t node, int64_t index)
+{
+    const bs_buffer *b = &s->bound[node];
+    return ((const int32_t *)b->data)[index * b->stride[0]];
+}
+
+static bs_status begin_offsets(bs_session *s, int32_t domain, bs_error *error)
+{
+    const int32_t node = s->graph->values[s->graph->domains[domain].lengths].node, rows = s->root.domains[domain].count;
+    const int64_t segments = s->dims[bs_segment_dim(s->graph, domain)];
+    const char *name = bs_node_name(&s->graph->nodes[node]);
+    int32_t *offsets = s->offsets[domain];
+    offsets[0] = 0;
+    for (int64_t g = 0; g < segments; g++) {
+        const int32_t length = bound_i32(s, node, g);
+        if (length < 0 || length > rows - offsets[g])
+            return bs_fail(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d rows, expected 0 .. %d, what is left of %d", name, (long long)g,
+                           length, rows - offsets[g], rows);
+        offsets[g + 1] = offsets[g] + length;
+    }
+    if (offsets[segments] != rows)
+        return bs_fail(error, BS_ERROR_DATA, "input \"%s\": the segments have %d rows together, this run has %d", name, offsets[segments], rows);
+    return BS_OK;
+}
+
+static bs_status begin_past(bs_session *s, int32_t node, bs_error *error)
+{
+    const int64_t segments = s->dims[s->graph->values[s->graph->nodes[node].first_out].dims[0]];
+    for (int64_t g = 0; g < segments; g++) {
+        s->past[node][g] = bound_i32(s, node, g);
+        if (s->past[node][g] < 0 || s->past[node][g] > PAST_MOST)
+            return bs_fail(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d tokens already, expected 0 .. %d",
+                           bs_node_name(&s->graph->nodes[node]), (long long)g, s->past[node][g], PAST_MOST);
+    }
+    return BS_OK;
+}
+
+bs_status bs_segments_begin(bs_session *session, bs_error *error)
+{
+    bs_status status = BS_OK;
+    for (int32_t d = 1; d < session->graph->n_domains && status == BS_OK; d++)
+        if (session->offsets[d])
+            status = begin_offsets(session, d, error);
+    for (int32_t n = 1; n < session->graph->n_nodes && status == BS_OK; n++)
+        if (session->past[n])
+            status = begin_past(session, n, error);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------------------------------- run */
+
+/* Of the rows that a node makes, or takes. */
+static int32_t segment_domain(const bs_graph *g, const bs_node *node)
+{
+    if (g->domains[node->domain].kind == BS_DOMAIN_SEGMENTS)
+        return node->domain;
+    return g->values[bs_node_in(g, node)[0]].domain;
+}
+
+void bs_segment_call(const bs_context *c, int32_t row, bs_call *call)
+{
+    const bs_session *s = c->session;
+    const int32_t domain = segment_domain(s->graph, call->node);
+    call->row = row;
+    call->piece = 0;
+    call->n_segments = (int32_t)s->dims[bs_segment_dim(s->graph, domain)];
+    call->offsets = s->offsets[domain];
+}
+
+void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand)
+{
+    const bs_session *s = c->session;
+    const bs_graph *g = s->graph;
+    const int32_t *in = bs_node_in(g, &g->nodes[i->node]), *offsets = s->offsets[i->domain];
+    const bs_buffer *state = &s->bound[g->values[in[0]].node];
+    const int32_t segment = bs_segment_of(offsets, (int32_t)s->dims[bs_segment_dim(g, i->domain)], row);
+    const int32_t window = (int32_t)state->dim[1], position = s->past[g->values[in[2]].node][segment] + (row - offsets[segment]);
+    operand->data = NULL;
+    if (offsets[segment + 1] - row > window)
+        return;
+    const ptrdiff_t at = (ptrdiff_t)(segment * state->stride[0] + position % window * state->stride[1]);
+    operand->data = (uint8_t *)state->data + at * (ptrdiff_t)bs_dtype_bytes(operand->dtype);
+    for (int32_t k = 0; k < operand->rank; k++)
+        operand->stride[k] = (ptrdiff_t)state->stride[k + 2];
+}
+/* ==== end src/run/segments.c ================================================================== */
+
+/* ==== begin src/run/device_layout.c =========================================================== */
+/* run/device_layout.c - how many bytes a plan takes of a device, and where everything lies there.
+ * One walk counts and places. Relies on plan/device.h and run/segments.c's rooms. Must never need a device. */
+/* #include "run/session.h" */
 
 static bs_bytes value_bytes(const bs_plan *p, int32_t value) { return bs_value_bytes(p->graph, &p->graph->values[value]); }
 
@@ -23967,129 +23493,14 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->learned = take(&at, (int64_t)plan->graph->max_paths + 2, sizeof(int32_t));
     l->pinned_bytes = bs_bytes_figure(at);
 }
-/* ==== end src/device_plan.c =================================================================== */
+/* ==== end src/run/device_layout.c ============================================================= */
 
-/* ==== begin src/segment.c ===================================================================== */
-/* segment.c - segments in a run: what the inputs say of them, checked before anything runs, and where appended rows go.
- * Owns the offsets of segments and the copies of `past`: a buffer that changes during a run steers nothing.
- * Relies on session.h. Must never let a number that was not checked reach an address. */
-/* #include "session.h" */
-/* #include "structure.h" */
-
-#define PAST_MOST ((int32_t)1 << 30) /* with the rows of a run, positions stay below 2^31 */
-
-/* -------------------------------------------------------------------------------------------------- room */
-
-int64_t bs_segment_room(const bs_plan *plan, int32_t domain)
-{
-    if (plan->graph->domains[domain].kind != BS_DOMAIN_SEGMENTS || !plan->domains[domain].live)
-        return 0;
-    return bs_dim_max(plan->graph, bs_segment_dim(plan->graph, domain)) + 1;
-}
-
-int64_t bs_past_room(const bs_plan *plan, int32_t node)
-{
-    const int32_t value = plan->graph->nodes[node].first_out;
-    if (!plan->node_live[node] || !bs_node_is(&plan->graph->nodes[node], &bs_op_input) || !plan->values[value].is_past)
-        return 0;
-    return bs_dim_max(plan->graph, plan->graph->values[value].dims[0]);
-}
-
-/* -------------------------------------------------------------------------------------------------- begin */
-
-static int32_t bound_i32(const bs_session *s, int32_t node, int64_t index)
-{
-    const bs_buffer *b = &s->bound[node];
-    return ((const int32_t *)b->data)[index * b->stride[0]];
-}
-
-static bs_status begin_offsets(bs_session *s, int32_t domain, bs_error *error)
-{
-    const int32_t node = s->graph->values[s->graph->domains[domain].lengths].node, rows = s->root.domains[domain].count;
-    const int64_t segments = s->dims[bs_segment_dim(s->graph, domain)];
-    const char *name = bs_node_name(&s->graph->nodes[node]);
-    int32_t *offsets = s->offsets[domain];
-    offsets[0] = 0;
-    for (int64_t g = 0; g < segments; g++) {
-        const int32_t length = bound_i32(s, node, g);
-        if (length < 0 || length > rows - offsets[g])
-            return bs_fail(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d rows, expected 0 .. %d, what is left of %d", name, (long long)g,
-                           length, rows - offsets[g], rows);
-        offsets[g + 1] = offsets[g] + length;
-    }
-    if (offsets[segments] != rows)
-        return bs_fail(error, BS_ERROR_DATA, "input \"%s\": the segments have %d rows together, this run has %d", name, offsets[segments], rows);
-    return BS_OK;
-}
-
-static bs_status begin_past(bs_session *s, int32_t node, bs_error *error)
-{
-    const int64_t segments = s->dims[s->graph->values[s->graph->nodes[node].first_out].dims[0]];
-    for (int64_t g = 0; g < segments; g++) {
-        s->past[node][g] = bound_i32(s, node, g);
-        if (s->past[node][g] < 0 || s->past[node][g] > PAST_MOST)
-            return bs_fail(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d tokens already, expected 0 .. %d",
-                           bs_node_name(&s->graph->nodes[node]), (long long)g, s->past[node][g], PAST_MOST);
-    }
-    return BS_OK;
-}
-
-bs_status bs_segments_begin(bs_session *session, bs_error *error)
-{
-    bs_status status = BS_OK;
-    for (int32_t d = 1; d < session->graph->n_domains && status == BS_OK; d++)
-        if (session->offsets[d])
-            status = begin_offsets(session, d, error);
-    for (int32_t n = 1; n < session->graph->n_nodes && status == BS_OK; n++)
-        if (session->past[n])
-            status = begin_past(session, n, error);
-    return status;
-}
-
-/* ---------------------------------------------------------------------------------------------------- run */
-
-/* Of the rows that a node makes, or takes. */
-static int32_t segment_domain(const bs_graph *g, const bs_node *node)
-{
-    if (g->domains[node->domain].kind == BS_DOMAIN_SEGMENTS)
-        return node->domain;
-    return g->values[bs_node_in(g, node)[0]].domain;
-}
-
-void bs_segment_call(const bs_context *c, int32_t row, bs_call *call)
-{
-    const bs_session *s = c->session;
-    const int32_t domain = segment_domain(s->graph, call->node);
-    call->row = row;
-    call->piece = 0;
-    call->n_segments = (int32_t)s->dims[bs_segment_dim(s->graph, domain)];
-    call->offsets = s->offsets[domain];
-}
-
-void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand)
-{
-    const bs_session *s = c->session;
-    const bs_graph *g = s->graph;
-    const int32_t *in = bs_node_in(g, &g->nodes[i->node]), *offsets = s->offsets[i->domain];
-    const bs_buffer *state = &s->bound[g->values[in[0]].node];
-    const int32_t segment = bs_segment_of(offsets, (int32_t)s->dims[bs_segment_dim(g, i->domain)], row);
-    const int32_t window = (int32_t)state->dim[1], position = s->past[g->values[in[2]].node][segment] + (row - offsets[segment]);
-    operand->data = NULL;
-    if (offsets[segment + 1] - row > window)
-        return;
-    const ptrdiff_t at = (ptrdiff_t)(segment * state->stride[0] + position % window * state->stride[1]);
-    operand->data = (uint8_t *)state->data + at * (ptrdiff_t)bs_dtype_bytes(operand->dtype);
-    for (int32_t k = 0; k < operand->rank; k++)
-        operand->stride[k] = (ptrdiff_t)state->stride[k + 2];
-}
-/* ==== end src/segment.c ======================================================================= */
-
-/* ==== begin src/move.c ======================================================================== */
-/* move.c - finding the rows of a value, and moving them: load, store, fill, reduce.
+/* ==== begin src/run/move.c ==================================================================== */
+/* run/move.c - finding the rows of a value, and moving them: load, store, fill, reduce.
  * Rows are found through the plan's places and the context's decisions; views cost nothing but the lookup.
- * Relies on session.h. Must never decide anything or know of threads. */
-/* #include "session.h" */
-/* #include "structure.h" */
+ * Relies on run/session.h. Must never decide anything or know of threads. */
+/* #include "run/session.h" */
+/* #include "ops/structure.h" */
 
 /* ----------------------------------------------------------------------------------------- finding rows */
 
@@ -24624,16 +24035,16 @@ void bs_move_reduce(const bs_context *c, const bs_instr *i, int32_t row)
     bs_operand_make(c, i->value, row, &from);
     accumulate(&to, &from, 1.0f);
 }
-/* ==== end src/move.c ========================================================================== */
+/* ==== end src/run/move.c ====================================================================== */
 
-/* ==== begin src/route.c ======================================================================= */
-/* route.c - from scores to a decision: the protocols.
+/* ==== begin src/run/route.c =================================================================== */
+/* run/route.c - from scores to a decision: the protocols.
  *
  * A protocol fills chosen[row * per_row + k] and gates[...] in order of choice; what follows (counts, offsets, packed
  * ids, inverse map) is the same for all. Rows of a path keep the order of the parent, whatever the protocol.
- * Relies on session.h. Must never look at anything but scores, the knob and weights of the router. */
-/* #include "session.h" */
-/* #include "structure.h" */
+ * Relies on run/session.h. Must never look at anything but scores, the knob and weights of the router. */
+/* #include "run/session.h" */
+/* #include "ops/structure.h" */
 
 typedef struct routing {
     bs_context *c;
@@ -25171,15 +24582,15 @@ void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *m
         }
     }
 }
-/* ==== end src/route.c ========================================================================= */
+/* ==== end src/run/route.c ===================================================================== */
 
-/* ==== begin src/exec.h ======================================================================== */
-/* exec.h - what the files of the interpreter share: exec.c (instructions, stages, the run) and exec_region.c.
- * Relies on session.h. Must never be included by anything else. */
+/* ==== begin src/run/exec.h ==================================================================== */
+/* run/exec.h - what the files of the interpreter share: run/exec.c (instructions, stages, the run) and run/regions.c.
+ * Relies on run/session.h. Must never be included by anything else. */
 #ifndef BS_EXEC_H
 #define BS_EXEC_H
 
-/* #include "session.h" */
+/* #include "run/session.h" */
 
 /* The first failure of a run stays; BS_OK is none. Returns whether this is the first. */
 bool bs_exec_fail(bs_session *s, bs_status status, int32_t node);
@@ -25196,18 +24607,18 @@ void bs_exec_settle(bs_session *s, int32_t node);
 /* A streamed unit was computed with. */
 void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, uint64_t end);
 
-/* exec_region.c */
+/* run/regions.c */
 void bs_exec_region(bs_session *s, const bs_instr *i);
 /* Lists the units that its parts need now. */
 void bs_exec_region_units(bs_session *s, int32_t region, int32_t *count);
 
 #endif
-/* ==== end src/exec.h ========================================================================== */
+/* ==== end src/run/exec.h ====================================================================== */
 
-/* ==== begin src/exec_region.c ================================================================= */
-/* exec_region.c - regions: tiles of all parts in one parallel step, or part by part as their weights arrive.
- * Relies on exec.h. Must never let a count, or what is in a slot, decide how work is cut. */
-/* #include "exec.h" */
+/* ==== begin src/run/regions.c ================================================================= */
+/* run/regions.c - regions: tiles of all parts in one parallel step, or part by part as their weights arrive.
+ * Relies on run/exec.h. Must never let a count, or what is in a slot, decide how work is cut. */
+/* #include "run/exec.h" */
 
 /* ------------------------------------------------------------------------------------------------ regions */
 
@@ -25450,16 +24861,16 @@ void bs_exec_region_units(bs_session *s, int32_t region, int32_t *count)
     for (int32_t k = 0; k < n; k++)
         bs_exec_need(s, s->plan->parts[s->work.parts[k]].unit, count);
 }
-/* ==== end src/exec_region.c =================================================================== */
+/* ==== end src/run/regions.c =================================================================== */
 
-/* ==== begin src/exec.c ======================================================================== */
-/* exec.c - running a plan: one interpreter for the whole session and for a tile.
+/* ==== begin src/run/exec.c ==================================================================== */
+/* run/exec.c - running a plan: one interpreter for the whole session and for a tile.
  *
  * At top level an instruction runs over all rows of its domain in parallel; inside a region a thread takes a tile and
  * runs the part's instructions on its rows, one after the other, in its own scratch. Who takes which never shows.
- * Relies on session.h. Must never allocate, plan, or let a count decide how work is cut. */
-/* #include "exec.h" */
-/* #include "structure.h" */
+ * Relies on run/session.h. Must never allocate, plan, or let a count decide how work is cut. */
+/* #include "run/exec.h" */
+/* #include "ops/structure.h" */
 
 #define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
 #define BATCH_ROWS 16 /* cells of a non-image op, per task */
@@ -25913,14 +25324,14 @@ void bs_exec_ended(bs_session *s, uint64_t start)
     s->stats.total_ns = end - start;
     s->stats.runs++;
 }
-/* ==== end src/exec.c ========================================================================== */
+/* ==== end src/run/exec.c ====================================================================== */
 
-/* ==== begin src/session_make.h ================================================================ */
-/* session_make.h - what session_make.c uses of session_memory.c. Relies on session.h. Must never be included elsewhere. */
+/* ==== begin src/run/session_make.h ============================================================ */
+/* run/session_make.h - what run/session_make.c uses of run/session_memory.c. Relies on run/session.h. Must never be included elsewhere. */
 #ifndef BS_SESSION_MAKE_H
 #define BS_SESSION_MAKE_H
 
-/* #include "session.h" */
+/* #include "run/session.h" */
 
 /* From an arena, or NULL with a message that says what for. */
 void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error);
@@ -25928,13 +25339,13 @@ void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_erro
 bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bool own_weights, bs_error *error);
 
 #endif
-/* ==== end src/session_make.h ================================================================== */
+/* ==== end src/run/session_make.h ============================================================== */
 
-/* ==== begin src/session_memory.c ============================================================== */
-/* session_memory.c - every byte of a session: one walk counts them for a plan, and the same walk hands them out.
- * Relies on session.h. Must never allocate: what it takes is what bs_plan_sizes said, to the byte. */
-/* #include "session_make.h" */
-/* #include "structure.h" */
+/* ==== begin src/run/session_memory.c ========================================================== */
+/* run/session_memory.c - every byte of a session: one walk counts them for a plan, and the same walk hands them out.
+ * Relies on run/session.h. Must never allocate: what it takes is what bs_plan_sizes said, to the byte. */
+/* #include "run/session_make.h" */
+/* #include "ops/structure.h" */
 
 /* ------------------------------------------------------------------------------------------------- carving */
 
@@ -26138,14 +25549,14 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     s->root.scratch = s->scratch;
     return s;
 }
-/* ==== end src/session_memory.c ================================================================ */
+/* ==== end src/run/session_memory.c ============================================================ */
 
-/* ==== begin src/session_make.c ================================================================ */
-/* session_make.c - a session comes and goes: resident weights loaded and prepared, threads started, states bound.
- * Relies on session_make.h and weights.h. Must never leave anything running after a failure. */
-/* #include "session_make.h" */
-/* #include "structure.h" */
-/* #include "weights.h" */
+/* ==== begin src/run/session_make.c ============================================================ */
+/* run/session_make.c - a session comes and goes: resident weights loaded and prepared, threads started, states bound.
+ * Relies on run/session_make.h and ops/weights.h. Must never leave anything running after a failure. */
+/* #include "run/session_make.h" */
+/* #include "ops/structure.h" */
+/* #include "ops/weights.h" */
 
 /* ------------------------------------------------------------------------------------------------- weights */
 
@@ -26390,13 +25801,13 @@ void bs_session_close(bs_session *session)
     if (session->device)
         session->device->api->close(session->on_device);
 }
-/* ==== end src/session_make.c ================================================================== */
+/* ==== end src/run/session_make.c ============================================================== */
 
-/* ==== begin src/session.c ===================================================================== */
-/* session.c - binding buffers, running, asking what happened.
- * Relies on session.h. Must never let a run begin whose extents or buffers do not fit the plan. */
-/* #include "session.h" */
-/* #include "structure.h" */
+/* ==== begin src/run/session.c ================================================================= */
+/* run/session.c - binding buffers, running, asking what happened.
+ * Relies on run/session.h. Must never let a run begin whose extents or buffers do not fit the plan. */
+/* #include "run/session.h" */
+/* #include "ops/structure.h" */
 
 /* -------------------------------------------------------------------------------------------------- states */
 
@@ -26957,12 +26368,110 @@ bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predi
         bs_store_prediction(&session->store, j, predictor, prediction);
     return BS_OK;
 }
-/* ==== end src/session.c ======================================================================= */
+/* ==== end src/run/session.c =================================================================== */
 
-/* ==== begin src/session_lower.c =============================================================== */
-/* session_lower.c - which lowering of a device's launches is the fastest: all are timed in turn.
- * Relies on session.h. Must never change a result: lowerings differ in how kernels are launched only. */
-/* #include "session.h" */
+/* ==== begin src/run/report.c ================================================================== */
+/* run/report.c - a plan in words: bytes of every arena, and what its instructions do.
+ * Relies on run/session.h. Must never change a plan. */
+/* #include "run/session.h" */
+
+typedef struct report {
+    char *text;
+    size_t bytes, used;
+} report;
+
+static void say(report *r, const char *format, ...) BS_PRINTF(2, 3);
+static void say(report *r, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const size_t room = r->used < r->bytes ? r->bytes - r->used : 0;
+    const int n = vsnprintf(room ? r->text + r->used : NULL, room, format, arguments);
+    va_end(arguments);
+    r->used += n > 0 ? (size_t)n : 0;
+}
+
+static const char *const instr_names[] = {"op", "load", "store", "fill", "reduce", "route", "look ahead", "region"};
+
+static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char *indent)
+{
+    const bs_node *node = &p->graph->nodes[i->node];
+    const char *name = bs_node_name(node);
+    char time[16] = "end";
+    if (i->time < BS_TIME_END)
+        snprintf(time, sizeof time, "t%d", i->time);
+    if (i->kind == BS_INSTR_REGION)
+        say(r, "%s[%s] region %d: tiles of domain %d\n", indent, time, i->node, i->domain);
+    else
+        say(r, "%s[%s] %-6s %s%s%s", indent, time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "", name);
+    if (i->kind != BS_INSTR_REGION)
+        say(r, "%s%s%s\n", i->kind == BS_INSTR_OP && p->nodes[i->node].algorithm == 1 ? "  (winograd)" : "",
+            i->kind == BS_INSTR_OP && p->nodes[i->node].fusion ? "  fused: " : "", i->kind == BS_INSTR_OP ? bs_fusion_name(p->nodes[i->node].fusion) : "");
+}
+
+static void say_region(report *r, const bs_plan *p, int32_t region)
+{
+    const bs_region *all = &p->regions[region];
+    for (int32_t k = all->first; k < all->first + all->count; k++) {
+        const bs_part *part = &p->parts[p->region_parts[k]];
+        if (part->router)
+            say(r, "    path %d of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path, p->graph->routers[part->router].desc->name,
+                (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
+        else
+            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n", (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
+        for (int32_t i = part->first; i < part->first + part->count; i++)
+            say_instr(r, p, &p->instrs[i], "      ");
+    }
+}
+
+/* Where the bytes of a plan are used. */
+static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
+{
+    if (bs_plan_on_device(p)) {
+        say(r, "launched by %s%s\n", p->desc.lowering ? "" : "stream, then graph", p->desc.lowering ? bs_lowering_name((bs_lowering)p->desc.lowering) : "");
+        say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device, (unsigned long long)sizes->pinned);
+        say(r, "of device %llu activations, prepared weights %llu bytes\ntier %s, %s, %llu bytes of shared memory for a tile\n",
+            (unsigned long long)bs_bytes_figure(p->transient_bytes), (unsigned long long)bs_bytes_figure(p->weight_bytes), bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
+            (unsigned long long)bs_bytes_figure(p->shared_bytes));
+    } else {
+        say(r, "of transient %llu shared, %llu a thread x %d\ntier %s, %d threads, prepared weights %llu bytes\n",
+            (unsigned long long)bs_bytes_figure(p->transient_bytes), (unsigned long long)bs_bytes_figure(p->scratch_bytes), p->threads, bs_tier_name(p->tier), p->threads,
+            (unsigned long long)bs_bytes_figure(p->weight_bytes));
+    }
+}
+
+size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
+{
+    report r = {text, text ? bytes : 0, 0};
+    bs_sizes sizes;
+    if (r.bytes > 0)
+        text[0] = 0;
+    if (!plan)
+        return 0;
+    bs_plan_sizes(plan, &sizes);
+    say(&r, "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\nstaging      %llu\nslots        %llu\n",
+        (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, &plan->desc), (unsigned long long)sizes.transient,
+        (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
+    say_memory(&r, plan, &sizes);
+    if (bs_plan_streams(plan))
+        say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d stages, %d lanes of %llu bytes\n", plan->n_units - 1,
+            (unsigned long long)bs_bytes_figure(plan->all_unit_bytes), (unsigned long long)bs_bytes_figure(plan->largest_unit_bytes), plan->n_stages, plan->lanes,
+            (unsigned long long)bs_bytes_figure(plan->lane_bytes));
+    for (int32_t i = 0; i < plan->n_top; i++) {
+        say_instr(&r, plan, &plan->instrs[i], "  ");
+        if (plan->instrs[i].kind == BS_INSTR_REGION)
+            say_region(&r, plan, plan->instrs[i].node);
+    }
+    if (text && r.bytes > 0 && r.used >= r.bytes)
+        text[r.bytes - 1] = 0;
+    return r.used;
+}
+/* ==== end src/run/report.c ==================================================================== */
+
+/* ==== begin src/run/session_lower.c =========================================================== */
+/* run/session_lower.c - which lowering of a device's launches is the fastest: all are timed in turn.
+ * Relies on run/session.h. Must never change a result: lowerings differ in how kernels are launched only. */
+/* #include "run/session.h" */
 
 #define MOST_RUNS 64
 
@@ -27028,18 +26537,533 @@ bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, u
     const bs_status kept = api->lower(session->on_device, fastest, status == BS_OK ? error : NULL);
     return status == BS_OK ? kept : status;
 }
-/* ==== end src/session_lower.c ================================================================= */
+/* ==== end src/run/session_lower.c ============================================================= */
 
-/* ==== begin src/model.h ======================================================================= */
-/* model.h - a model file: the graph and the weights that a GGUF file carries.
- * Owns the meaning of the "brainstorm.*" keys and of records. Relies on gguf.h for bytes, on graph.h and op.h to rebuild
+/* ==== begin src/model/gguf.h ================================================================== */
+/* model/gguf.h - GGUF version 3, read only, from any source of bytes.
+ * Owns the byte level: keys and tensor records. Relies on base/cursor.h.
+ * Must never know what a graph is, assert on what it reads, hold the whole header in memory, or take more steps than
+ * the header has bytes. THE FILE IS HOSTILE: each count and length is checked once, against the bytes that are there.
+ *
+ * It accepts what both the specification and the reference reader accept (power-of-two alignment, tensors in order
+ * without gaps, padded to the end, names below 64 bytes), so whatever opens here opens elsewhere. */
+#ifndef BS_GGUF_H
+#define BS_GGUF_H
+
+/* #include "base/cursor.h" */
+
+#define BS_GGUF_MAX_KEYS (1u << 24) /* far from what would wrap: what a file holds is limited by its bytes */
+#define BS_GGUF_MAX_TENSORS (1u << 24)
+#define BS_GGUF_MAX_KEY_BYTES 127
+#define BS_GGUF_MAX_NAME_BYTES 63
+#define BS_GGUF_MAX_ALIGNMENT 65536
+
+typedef enum bs_gguf_type {
+    BS_GGUF_U8, BS_GGUF_I8, BS_GGUF_U16, BS_GGUF_I16, BS_GGUF_U32, BS_GGUF_I32, BS_GGUF_F32, BS_GGUF_BOOL,
+    BS_GGUF_STRING, BS_GGUF_ARRAY, BS_GGUF_U64, BS_GGUF_I64, BS_GGUF_F64, BS_GGUF_TYPE_COUNT
+} bs_gguf_type;
+
+/* Where the value of a key lies: [at, end) of the file. An array's bytes are those of its elements. */
+typedef struct bs_gguf_key {
+    uint64_t hash; /* of its name */
+    bs_bytes name_at; /* the string's length included */
+    bs_bytes at, end;
+    uint64_t count;   /* elements of an array; 1 */
+    uint32_t type;    /* of the value, or of an array's elements */
+    bool is_array;
+} bs_gguf_key;
+
+typedef struct bs_gguf_tensor {
+    uint64_t hash;
+    bs_bytes name_at;
+    bs_bytes offset;  /* absolute in the file */
+    bs_bytes bytes;   /* without padding */
+    uint64_t dim[4];  /* fastest-varying first */
+    uint32_t rank, type;
+} bs_gguf_tensor;
+
+#define BS_GGUF_TENSOR_I8 24u
+
+typedef struct bs_gguf {
+    bs_source source;
+    uint64_t alignment;
+    bs_bytes data; /* offset of the data section */
+    uint32_t n_keys, n_tensors;
+    bs_gguf_key *keys;
+    bs_gguf_tensor *tensors;
+} bs_gguf;
+
+/* Checks the whole header and that every tensor's bytes are there. The index goes to `arena`; `source` is copied.
+ * After a failure the arena is as it was. */
+bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_error *error);
+
+/* What opening takes of an arena, ahead: bytes that stay, and what is taken for a moment while header and tensors are read.
+ * counts: how many elements the arrays of these names have. */
+typedef struct bs_gguf_need {
+    bs_bytes bytes, passing_bytes;
+} bs_gguf_need;
+bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need, bs_error *error);
+
+/* NULL when there is no such key. */
+const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name);
+/* The same, refused when it is of another type, or required and missing. */
+bs_status bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
+                      const bs_gguf_key **key, bs_error *error);
+/* A u32 within least .. most. Absent and not required: *number stays. */
+bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most, uint32_t *number,
+                      bs_error *error);
+/* A cursor over the value (a string: over its bytes, length included). NULL key: an empty one. */
+void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor);
+/* The string at `at`, which was read before; whoever owns the bytes may have changed them since. */
+bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error);
+
+#endif
+/* ==== end src/model/gguf.h ==================================================================== */
+
+/* ==== begin src/model/gguf.c ================================================================== */
+/* model/gguf.c - the GGUF version 3 reader: one pass over the header.
+ * Relies on model/gguf.h. Must never assert on what it reads, recurse, or loop more often than the header has bytes. */
+/* #include "model/gguf.h" */
+
+/* --------------------------------------------------------------------------------------------------- pass */
+
+/* State of the one pass. `name` and `index` say which record it is at, for messages. */
+typedef struct gguf_pass {
+    bs_gguf *gguf;
+    bs_cursor cursor;
+    bs_error *error;
+    uint32_t index;
+    uint64_t *hashes; /* of names, for the check on duplicates */
+    char name[BS_GGUF_MAX_KEY_BYTES + 1];
+} gguf_pass;
+
+/* Puts the record in front of what is wrong with it. */
+static bs_status gguf_at_record(gguf_pass *p, bs_status status, const char *what)
+{
+    if (status != BS_OK)
+        bs_error_prefix(p->error, "%s %u \"%.64s\": ", what, (unsigned)p->index, p->name);
+    return status;
+}
+
+static void *gguf_take(gguf_pass *p, bs_arena *arena, uint64_t count, size_t each, bs_status *status)
+{
+    const bs_bytes bytes = bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each));
+    void *memory = bs_take(arena, bs_bytes_max(bytes, bs_bytes_of(1)));
+    if (!memory)
+        *status = bs_fail_arena(p->error, arena, bytes, "the index of a model file");
+    return memory;
+}
+
+/* ------------------------------------------------------------------------------------------------- header */
+
+static bs_status gguf_version(gguf_pass *p)
+{
+    const uint32_t version = bs_cursor_u32(&p->cursor);
+    if (p->cursor.status != BS_OK)
+        return bs_cursor_fail(&p->cursor, p->error, "the GGUF version");
+    if ((version & 0xffff) == 0 && version != 0)
+        return bs_fail(p->error, BS_ERROR_VERSION, "the GGUF file is big-endian, expected little-endian");
+    if (version != 3)
+        return bs_fail(p->error, BS_ERROR_VERSION, "GGUF version %u, expected 3", (unsigned)version);
+    return BS_OK;
+}
+
+/* A count is believed when its records can fit into what is left. */
+static bs_status gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes, uint32_t cap, uint32_t *count)
+{
+    const uint64_t n = bs_cursor_u64(&p->cursor);
+    if (p->cursor.status != BS_OK)
+        return bs_cursor_fail(&p->cursor, p->error, "the GGUF header");
+    if (n > bs_bytes_figure(bs_bytes_share(bs_cursor_left(&p->cursor), least_bytes)))
+        return bs_fail(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into a file of %llu bytes", (unsigned long long)n, what,
+                       (unsigned long long)bs_bytes_figure(p->gguf->source.size));
+    if (n > cap)
+        return bs_fail(p->error, BS_ERROR_LIMIT, "%llu %s, at most %u are supported", (unsigned long long)n, what,
+                       (unsigned)cap);
+    *count = (uint32_t)n;
+    return BS_OK;
+}
+
+static bs_status gguf_header(gguf_pass *p)
+{
+    char magic[4] = {0};
+    if (!bs_cursor_take(&p->cursor, magic, bs_bytes_of(4)))
+        return bs_cursor_fail(&p->cursor, p->error, "\"GGUF\"");
+    if (memcmp(magic, "GGUF", 4) != 0)
+        return bs_fail(p->error, BS_ERROR_FORMAT, "not a GGUF file: it does not start with \"GGUF\"");
+    bs_status status = gguf_version(p);
+    if (status == BS_OK) /* name of 1 byte, rank 1, type, offset; key of 1 byte, type, value of 1 byte */
+        status = gguf_count(p, "tensors", 8 + 1 + 4 + 8 + 4 + 8, BS_GGUF_MAX_TENSORS, &p->gguf->n_tensors);
+    if (status == BS_OK)
+        status = gguf_count(p, "keys", 8 + 1 + 4 + 1, BS_GGUF_MAX_KEYS, &p->gguf->n_keys);
+    return status;
+}
+
+/* --------------------------------------------------------------------------------------------------- keys */
+
+static bs_status gguf_skip_elements(gguf_pass *p, const bs_gguf_key *key)
+{
+    static const uint8_t type_bytes[BS_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    const uint32_t bytes = type_bytes[key->type]; /* 0: a string */
+    bool there = bytes == 0 || bs_cursor_skip(&p->cursor, bs_bytes_product(bs_bytes_of(key->count), bs_bytes_of(bytes)));
+    for (uint64_t i = 0; bytes == 0 && there && i < key->count; i++) /* every turn consumes 8 bytes or ends */
+        there = bs_cursor_skip(&p->cursor, bs_bytes_of(bs_cursor_u64(&p->cursor)));
+    return there ? BS_OK : bs_cursor_fail(&p->cursor, p->error, "its value");
+}
+
+static bs_status gguf_value(gguf_pass *p, bs_gguf_key *key)
+{
+    key->type = bs_cursor_u32(&p->cursor);
+    key->count = 1;
+    key->is_array = key->type == BS_GGUF_ARRAY;
+    if (key->is_array) {
+        key->type = bs_cursor_u32(&p->cursor);
+        key->count = bs_cursor_u64(&p->cursor);
+    }
+    if (p->cursor.status != BS_OK)
+        return bs_cursor_fail(&p->cursor, p->error, "its type");
+    if (key->type >= BS_GGUF_TYPE_COUNT)
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its type is %u, expected 0 .. %d", (unsigned)key->type, BS_GGUF_TYPE_COUNT - 1);
+    if (key->type == BS_GGUF_ARRAY)
+        return bs_fail(p->error, BS_ERROR_FORMAT, "it is an array of arrays, expected one of numbers or strings");
+    key->at = p->cursor.at;
+    const bs_status status = gguf_skip_elements(p, key);
+    key->end = p->cursor.at;
+    return status;
+}
+
+/* Of a key or a tensor: p->name. */
+static bs_status gguf_name(gguf_pass *p, size_t bytes, bs_bytes *at, uint64_t *hash)
+{
+    *at = p->cursor.at;
+    if (!bs_cursor_text(&p->cursor, p->name, bytes))
+        return bs_cursor_fail(&p->cursor, p->error, "its name");
+    if (!p->name[0])
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its name is empty");
+    *hash = bs_name_hash(p->name, strlen(p->name));
+    if (p->hashes)
+        p->hashes[p->index] = *hash;
+    return BS_OK;
+}
+
+static bs_status gguf_key(gguf_pass *p, bs_gguf_key *key)
+{
+    const bs_status status = gguf_name(p, sizeof p->name, &key->name_at, &key->hash);
+    return status == BS_OK ? gguf_value(p, key) : status;
+}
+
+/* One that has the hash of another before or behind it. */
+static bs_status gguf_fail_twice(gguf_pass *p, bs_bytes name_at, const char *what)
+{
+    const bs_status status = bs_gguf_text(p->gguf, name_at, p->name, sizeof p->name, p->error);
+    return status == BS_OK ? bs_fail(p->error, BS_ERROR_FORMAT, "two %s are called \"%.64s\"", what, p->name) : status;
+}
+
+static bs_status gguf_keys(gguf_pass *p)
+{
+    uint64_t twice;
+    bs_gguf_key *const keys = p->gguf->keys;
+    for (p->index = 0; p->index < p->gguf->n_keys; p->index++) {
+        const bs_status status = gguf_at_record(p, gguf_key(p, &keys[p->index]), "key");
+        if (status != BS_OK)
+            return status;
+    }
+    if (bs_hashes_unique(p->hashes, p->gguf->n_keys, &twice))
+        return BS_OK;
+    p->index = 0;
+    while (keys[p->index].hash != twice)
+        p->index++;
+    return gguf_fail_twice(p, keys[p->index].name_at, "keys");
+}
+
+static bs_status gguf_alignment(gguf_pass *p)
+{
+    uint32_t n = 32;
+    const bs_status status = bs_gguf_u32(p->gguf, "general.alignment", false, 8, BS_GGUF_MAX_ALIGNMENT, &n, p->error);
+    if (status == BS_OK && (n & (n - 1)) != 0)
+        return bs_fail(p->error, BS_ERROR_FORMAT, "key \"general.alignment\" is %u, expected a power of two", (unsigned)n);
+    p->gguf->alignment = n;
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------ tensors */
+
+/* Bytes an element of the plain types; 0 for quantised and unknown ones. */
+static uint32_t gguf_tensor_type_bytes(uint32_t type)
+{
+    switch (type) {
+    case 0: return 4;  /* F32 */
+    case 1: return 2;  /* F16 */
+    case 24: return 1; /* I8 */
+    case 25: return 2; /* I16 */
+    case 26: return 4; /* I32 */
+    case 27: return 8; /* I64 */
+    case 28: return 8; /* F64 */
+    case 30: return 2; /* BF16 */
+    default: return 0;
+    }
+}
+
+static bs_status gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
+{
+    tensor->rank = bs_cursor_u32(&p->cursor);
+    if (p->cursor.status != BS_OK)
+        return bs_cursor_fail(&p->cursor, p->error, "its rank");
+    if (tensor->rank < 1 || tensor->rank > 4)
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its rank is %u, expected 1 .. 4", (unsigned)tensor->rank);
+    tensor->bytes = bs_bytes_of(1);
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        const uint64_t n = tensor->dim[i] = bs_cursor_u64(&p->cursor);
+        if (p->cursor.status != BS_OK)
+            return bs_cursor_fail(&p->cursor, p->error, "its dimensions");
+        if (n == 0 || n > INT64_MAX)
+            return bs_fail(p->error, BS_ERROR_FORMAT, "its dimension %u is %llu, expected 1 .. 2^63-1", (unsigned)i, (unsigned long long)n);
+        tensor->bytes = bs_bytes_times(tensor->bytes, (int64_t)n);
+    }
+    return BS_OK;
+}
+
+static bs_status gguf_tensor_type(gguf_pass *p, bs_gguf_tensor *tensor)
+{
+    tensor->type = bs_cursor_u32(&p->cursor);
+    tensor->offset = bs_bytes_of(bs_cursor_u64(&p->cursor));
+    if (p->cursor.status != BS_OK)
+        return bs_cursor_fail(&p->cursor, p->error, "its type and offset");
+    const uint32_t each = gguf_tensor_type_bytes(tensor->type);
+    if (each == 0)
+        return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "its type is %u, expected a plain one: 0, 1, 24 .. 28 or 30", (unsigned)tensor->type);
+    tensor->bytes = bs_bytes_times(tensor->bytes, each);
+    return BS_OK;
+}
+
+/* Tensors follow each other in listed order, padded: so they cannot overlap and leave no holes. */
+static bs_status gguf_tensor_place(gguf_pass *p, const bs_gguf_tensor *tensor, bs_bytes *running)
+{
+    const bs_bytes wanted = *running, size = p->gguf->source.size;
+    if (!bs_bytes_same(tensor->offset, wanted))
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its offset is %llu, expected %llu: where the one before it ends",
+                       (unsigned long long)bs_bytes_figure(tensor->offset), (unsigned long long)bs_bytes_figure(wanted));
+    *running = bs_bytes_add(wanted, bs_bytes_align_to(tensor->bytes, p->gguf->alignment));
+    if (!bs_bytes_less(size, *running))
+        return BS_OK;
+    return bs_fail(p->error, BS_ERROR_FORMAT, "%llu bytes of it from offset %llu on, padded, expected within the %llu of the file",
+                   (unsigned long long)bs_bytes_figure(tensor->bytes), (unsigned long long)bs_bytes_figure(wanted), (unsigned long long)bs_bytes_figure(size));
+}
+
+static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, bs_bytes *running)
+{
+    bs_status status = gguf_name(p, BS_GGUF_MAX_NAME_BYTES + 1, &tensor->name_at, &tensor->hash);
+    if (status == BS_OK)
+        status = gguf_tensor_shape(p, tensor);
+    if (status == BS_OK)
+        status = gguf_tensor_type(p, tensor);
+    return status == BS_OK ? gguf_tensor_place(p, tensor, running) : status;
+}
+
+/* From `at` to the next multiple of the alignment there are zeros: what is changed there is damage as well. */
+static bs_status gguf_padding(gguf_pass *p, bs_bytes at)
+{
+    const bs_bytes end = bs_bytes_min(bs_bytes_align_to(at, p->gguf->alignment), p->gguf->source.size);
+    uint8_t piece[2048];
+    for (bs_bytes bytes; bs_bytes_less(at, end); at = bs_bytes_add(at, bytes)) {
+        bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece));
+        const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
+        if (status != BS_OK)
+            return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)bs_bytes_figure(at));
+        const size_t length = (size_t)bs_bytes_figure(bytes);
+        if (piece[0] == 0 && memcmp(piece, piece + 1, length - 1) == 0)
+            continue; /* all are like the first */
+        for (size_t i = 0; i < length; i++)
+            if (piece[i] != 0)
+                return bs_fail(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu",
+                               (unsigned long long)bs_bytes_figure(bs_bytes_add(at, bs_bytes_of(i))));
+    }
+    return BS_OK;
+}
+
+/* Where data starts is known only behind the last record: offsets become absolute, and the end is checked, here. */
+static bs_status gguf_data(gguf_pass *p, bs_bytes data_bytes)
+{
+    bs_gguf *gguf = p->gguf;
+    gguf->data = bs_bytes_align_to(p->cursor.at, gguf->alignment);
+    const bs_bytes end = bs_bytes_add(gguf->data, data_bytes);
+    if (gguf->n_tensors > 0 && bs_bytes_less(gguf->source.size, end))
+        return bs_fail(p->error, BS_ERROR_FORMAT, "the file is cut short: %llu bytes, its tensors end at %llu",
+                       (unsigned long long)bs_bytes_figure(gguf->source.size), (unsigned long long)bs_bytes_figure(end));
+    bs_status status = gguf_padding(p, p->cursor.at);
+    for (uint32_t i = 0; status == BS_OK && i < gguf->n_tensors; i++) {
+        gguf->tensors[i].offset = bs_bytes_add(gguf->tensors[i].offset, gguf->data);
+        status = gguf_padding(p, bs_bytes_add(gguf->tensors[i].offset, gguf->tensors[i].bytes));
+    }
+    return status;
+}
+
+static bs_status gguf_tensors(gguf_pass *p)
+{
+    bs_bytes running = bs_bytes_of(0);
+    uint64_t twice;
+    bs_gguf_tensor *const tensors = p->gguf->tensors;
+    for (p->index = 0; p->index < p->gguf->n_tensors; p->index++) {
+        const bs_status status = gguf_at_record(p, gguf_tensor(p, &tensors[p->index], &running), "tensor");
+        if (status != BS_OK)
+            return status;
+    }
+    if (bs_hashes_unique(p->hashes, p->gguf->n_tensors, &twice))
+        return gguf_data(p, running);
+    p->index = 0;
+    while (tensors[p->index].hash != twice)
+        p->index++;
+    return gguf_fail_twice(p, tensors[p->index].name_at, "tensors");
+}
+
+/* --------------------------------------------------------------------------------------------------- open */
+
+static bs_status gguf_index(gguf_pass *p, bs_arena *arena)
+{
+    bs_gguf *gguf = p->gguf;
+    bs_status status = BS_OK;
+    gguf->keys = gguf_take(p, arena, gguf->n_keys, sizeof *gguf->keys, &status);
+    if (gguf->keys)
+        gguf->tensors = gguf_take(p, arena, gguf->n_tensors, sizeof *gguf->tensors, &status);
+    return status;
+}
+
+static bs_status gguf_body(gguf_pass *p, bs_arena *arena)
+{
+    const uint32_t most = p->gguf->n_keys > p->gguf->n_tensors ? p->gguf->n_keys : p->gguf->n_tensors;
+    const size_t mark = arena->used;
+    bs_status status = BS_OK;
+    p->hashes = gguf_take(p, arena, most, sizeof *p->hashes, &status);
+    if (status == BS_OK)
+        status = gguf_keys(p);
+    if (status == BS_OK)
+        status = gguf_alignment(p);
+    if (status == BS_OK)
+        status = gguf_tensors(p);
+    arena->used = mark; /* the hashes are done with */
+    return status;
+}
+
+bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_error *error)
+{
+    const size_t mark = arena->used;
+    gguf_pass pass;
+    memset(gguf, 0, sizeof *gguf);
+    memset(&pass, 0, sizeof pass);
+    gguf->source = *source;
+    pass.gguf = gguf;
+    pass.error = error;
+    bs_cursor_init(&pass.cursor, &gguf->source, bs_bytes_of(0), source->size);
+    bs_status status = gguf_header(&pass);
+    if (status == BS_OK)
+        status = gguf_index(&pass, arena);
+    if (status == BS_OK)
+        status = gguf_body(&pass, arena);
+    if (status != BS_OK)
+        arena->used = mark;
+    return status;
+}
+
+static bs_bytes gguf_table(uint64_t count, size_t each)
+{
+    const bs_bytes bytes = bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)); /* as gguf_take: never nothing */
+    return bs_bytes_align(bs_bytes_max(bytes, bs_bytes_of(1)));
+}
+
+/* The same pass without an index: it keeps one key at a time. */
+bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need, bs_error *error)
+{
+    bs_gguf gguf;
+    gguf_pass pass;
+    memset(&gguf, 0, sizeof gguf);
+    memset(&pass, 0, sizeof pass);
+    memset(counts, 0, (size_t)n * sizeof *counts);
+    gguf.source = *source;
+    pass.gguf = &gguf;
+    pass.error = error;
+    bs_cursor_init(&pass.cursor, &gguf.source, bs_bytes_of(0), source->size);
+    bs_status status = gguf_header(&pass);
+    for (pass.index = 0; status == BS_OK && pass.index < gguf.n_keys; pass.index++) {
+        bs_gguf_key key;
+        status = gguf_at_record(&pass, gguf_key(&pass, &key), "key");
+        for (int32_t i = 0; status == BS_OK && key.is_array && i < n; i++)
+            if (strcmp(pass.name, names[i]) == 0)
+                counts[i] = key.count;
+    }
+    need->bytes = bs_bytes_add(gguf_table(gguf.n_keys, sizeof *gguf.keys), gguf_table(gguf.n_tensors, sizeof *gguf.tensors));
+    need->passing_bytes = gguf_table(gguf.n_keys > gguf.n_tensors ? gguf.n_keys : gguf.n_tensors, sizeof *pass.hashes);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------- access */
+
+const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name)
+{
+    const uint64_t hash = bs_name_hash(name, strlen(name));
+    for (uint32_t i = 0; i < gguf->n_keys; i++)
+        if (gguf->keys[i].hash == hash)
+            return &gguf->keys[i];
+    return NULL;
+}
+
+static const char *gguf_type_name(uint32_t type)
+{
+    static const char names[BS_GGUF_TYPE_COUNT][8] = {"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array",
+                                                      "u64", "i64", "f64"};
+    return names[type];
+}
+
+bs_status bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
+                      const bs_gguf_key **key, bs_error *error)
+{
+    static const char of[2][10] = {"", "array of "};
+    const bs_gguf_key *found = *key = bs_gguf_find(gguf, name);
+    if (found ? found->type == (uint32_t)type && found->is_array == is_array : !required)
+        return BS_OK;
+    return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %s%s, expected %s%s", name, found ? of[found->is_array] : "",
+                   found ? gguf_type_name(found->type) : "missing", of[is_array], gguf_type_name((uint32_t)type));
+}
+
+bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most, uint32_t *number,
+                      bs_error *error)
+{
+    const bs_gguf_key *key;
+    bs_cursor cursor;
+    const bs_status status = bs_gguf_get(gguf, name, BS_GGUF_U32, false, required, &key, error);
+    if (status != BS_OK || !key)
+        return status;
+    bs_gguf_cursor(gguf, key, &cursor);
+    *number = bs_cursor_u32(&cursor);
+    if (cursor.status != BS_OK)
+        return bs_cursor_fail(&cursor, error, name);
+    if (*number >= least && *number <= most)
+        return BS_OK;
+    return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %u, expected %u .. %u", name, (unsigned)*number, (unsigned)least, (unsigned)most);
+}
+
+bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error)
+{
+    bs_cursor cursor;
+    bs_cursor_init(&cursor, &gguf->source, at, gguf->source.size);
+    return bs_cursor_text(&cursor, text, bytes) ? BS_OK : bs_cursor_fail(&cursor, error, "a name that was read before");
+}
+
+void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor)
+{
+    bs_cursor_init(cursor, &gguf->source, key ? key->at : bs_bytes_of(0), key ? key->end : bs_bytes_of(0));
+}
+/* ==== end src/model/gguf.c ==================================================================== */
+
+/* ==== begin src/model/model.h ================================================================= */
+/* model/model.h - a model file: the graph and the weights that a GGUF file carries.
+ * Owns the meaning of the "brainstorm.*" keys and of records. Relies on model/gguf.h for bytes, on graph/graph.h and graph/op.h to rebuild
  * the graph.
  * Must never trust the file, nor know how a graph is planned or run. The format is described in docs/format.md. */
 #ifndef BS_MODEL_H
 #define BS_MODEL_H
 
-/* #include "gguf.h" */
-/* #include "op.h" */
+/* #include "model/gguf.h" */
+/* #include "ops/table.h" */
 
 /* Caps of a file, those of a graph: what it holds is limited by its bytes long before, and nothing is quadratic in them. */
 #define BS_MODEL_MAX_NODES BS_MAX_ENTRIES
@@ -27139,14 +27163,14 @@ void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk);
 bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error);
 
 #endif
-/* ==== end src/model.h ========================================================================= */
+/* ==== end src/model/model.h =================================================================== */
 
-/* ==== begin src/model_build.c ================================================================= */
-/* model_build.c - from the stored nodes to a graph, through the primitive that every builder function ends in.
- * Relies on model.h, graph.h, op.h. Must never accept what a builder call would refuse: all verification of ops,
+/* ==== begin src/model/build.c ================================================================= */
+/* model/build.c - from the stored nodes to a graph, through the primitive that every builder function ends in.
+ * Relies on model/model.h, graph/graph.h, graph/op.h. Must never accept what a builder call would refuse: all verification of ops,
  * shapes and domains is the graph's own. */
-/* #include "model.h" */
-/* #include "structure.h" */
+/* #include "model/model.h" */
+/* #include "ops/structure.h" */
 
 /* --------------------------------------------------------------------------------------------------- walk */
 
@@ -27248,7 +27272,7 @@ static model_maximum *maximum_of(bs_graph *graph, int64_t symbol)
 
 typedef char model_maximum_fits[sizeof(model_maximum) <= sizeof(bs_dim_info) ? 1 : -1];
 
-/* One dimension of an input, as structure.h encodes it: a constant, or symbol number + 65536 (factor - 1), negated. */
+/* One dimension of an input, as ops/structure.h encodes it: a constant, or symbol number + 65536 (factor - 1), negated. */
 static bs_status maxima_dim(const bs_model *model, bs_graph *graph, const bs_model_input *input, int32_t index,
                             int32_t code, bs_error *error)
 {
@@ -27349,7 +27373,7 @@ static bs_status build_node(bs_graph *graph, const bs_model_node *node)
     memset(&params, 0, sizeof params);
     params.name = node->name;
     memcpy(params.bytes + sizeof params.name, node->params, sizeof node->params);
-    bs_graph_add(graph, node->op, node->in, node->n_in, &params);
+    bs_op_build_numbered(graph, node->op, node->in, node->n_in, &params);
     return graph->status;
 }
 
@@ -27493,13 +27517,13 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
         status = build_nodes(&stored);
     return bs_model_at_file(model, status, error);
 }
-/* ==== end src/model_build.c =================================================================== */
+/* ==== end src/model/build.c =================================================================== */
 
-/* ==== begin src/model_record.c ================================================================ */
-/* model_record.c - records: their heads, streaming from them, and the check of a whole file.
- * Relies on model.h. Must never keep state between calls, nor believe what a read brought: a file may be cut short or
+/* ==== begin src/model/record.c ================================================================ */
+/* model/record.c - records: their heads, streaming from them, and the check of a whole file.
+ * Relies on model/model.h. Must never keep state between calls, nor believe what a read brought: a file may be cut short or
  * overwritten while it is open. */
-/* #include "model.h" */
+/* #include "model/model.h" */
 
 /* -------------------------------------------------------------------------------------------------- heads */
 
@@ -27736,13 +27760,13 @@ bs_status bs_model_check(const bs_model *model, bs_error *error)
     }
     return BS_OK;
 }
-/* ==== end src/model_record.c ================================================================== */
+/* ==== end src/model/record.c ================================================================== */
 
-/* ==== begin src/model_weights.c =============================================================== */
-/* model_weights.c - the weights of a model file as a source for sessions, and what can be asked of a file.
- * Relies on model.h. Must never keep state between calls: several threads may read weights of one model when the
+/* ==== begin src/model/weights.c =============================================================== */
+/* model/weights.c - the weights of a model file as a source for sessions, and what can be asked of a file.
+ * Relies on model/model.h. Must never keep state between calls: several threads may read weights of one model when the
  * reader underneath allows it. */
-/* #include "model.h" */
+/* #include "model/model.h" */
 
 /* ----------------------------------------------------------------------------------------- weights source */
 
@@ -27889,13 +27913,13 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
         return BS_ERROR_IO;
     return BS_OK;
 }
-/* ==== end src/model_weights.c ================================================================= */
+/* ==== end src/model/weights.c ================================================================= */
 
-/* ==== begin src/model.c ======================================================================= */
-/* model.c - the index of a model file: what it says of itself, its symbols, blocks, weights and nodes, each checked once.
- * Relies on model.h. Must never trust a number of the file, nor read weights. */
-/* #include "model.h" */
-/* #include "structure.h" */
+/* ==== begin src/model/model.c ================================================================= */
+/* model/model.c - the index of a model file: what it says of itself, its symbols, blocks, weights and nodes, each checked once.
+ * Relies on model/model.h. Must never trust a number of the file, nor read weights. */
+/* #include "model/model.h" */
+/* #include "ops/structure.h" */
 
 /* Arrays with one entry a symbol, block, weight or node are read side by side. */
 enum { MODEL_CURSORS = 6 };
@@ -28348,13 +28372,13 @@ bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
         status = parts[i](&open);
     return status;
 }
-/* ==== end src/model.c ========================================================================= */
+/* ==== end src/model/model.c =================================================================== */
 
-/* ==== begin src/model_open.c ================================================================== */
-/* model_open.c - where the bytes of a model file come from: memory, a caller's reader, or a file of the platform.
+/* ==== begin src/model/open.c ================================================================== */
+/* model/open.c - where the bytes of a model file come from: memory, a caller's reader, or a file of the platform.
  * Owns the two handles of a file: one for its index and for weights that stay, one for streaming.
- * Relies on model.h. Must never leave a handle open or arena bytes taken after a failure. */
-/* #include "model.h" */
+ * Relies on model/model.h. Must never leave a handle open or arena bytes taken after a failure. */
+/* #include "model/model.h" */
 
 #include <errno.h>
 
@@ -28633,4 +28657,4 @@ void bs_model_use_buffered(bs_model *model)
     if (model)
         model->buffered = true;
 }
-/* ==== end src/model_open.c ==================================================================== */
+/* ==== end src/model/open.c ==================================================================== */

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9975a195be9937d2d76c42956b2949dd9ef99f6a6499260d5e969f071a931923
+ * sha256 of the parts: 52104c29f5449a9eb3c456efb7fda8fddafe770af5ede781bc5cf6d19b26d919
  */
 #include "brainstorm.h"
 
@@ -61,41 +61,48 @@
 __device__ __forceinline__ float bs_cu_mul_add(float a, float b, float c) { return __fadd_rn(__fmul_rn(a, b), c); }
 
 extern "C" {
-/* ==== begin src/structure.h =================================================================== */
-/* structure.h - the structural ops: where values come from, cells, routers. They have no kernels: the planner
+/* ==== begin src/ops/structure.h =============================================================== */
+/* ops/structure.h - the structural ops: where values come from, cells, routers. They have no kernels: the planner
  * lowers them to moves and decisions. Their parameters, as stored in nodes and model files. */
 #ifndef BS_STRUCTURE_H
 #define BS_STRUCTURE_H
 
-/* ==== begin src/op.h ========================================================================== */
-/* op.h - the op table: what every op declares, and what a kernel is given.
- * Adding an op is one file in ops/ and one line in ops.c. Relies on graph.h. Must never know the planner. */
+/* ==== begin src/ops/table.h =================================================================== */
+/* ops/table.h - which ops there are, by number and by name, and what holds for every op.
+ * Relies on graph/op.h. Must never know what any op does. */
+#ifndef BS_OPS_TABLE_H
+#define BS_OPS_TABLE_H
+
+/* ==== begin src/graph/op.h ==================================================================== */
+/* graph/op.h - the op table: what every op declares, and what a kernel is given.
+ * Adding an op is one file in ops/ and one line in ops/table.c. Relies on graph/graph.h. Must never know the planner, nor which ops
+ * there are. */
 #ifndef BS_OP_H
 #define BS_OP_H
 
-/* ==== begin src/graph.h ======================================================================= */
-/* graph.h - the graph: dimensions, domains, values, nodes, blocks, routers.
- * Owns the data structures and the primitives that add to them. Relies on base.h. Must never know how a
+/* ==== begin src/graph/graph.h ================================================================= */
+/* graph/graph.h - the graph: dimensions, domains, values, nodes, blocks, routers.
+ * Owns the data structures and the primitives that add to them. Relies on base/base.h. Must never know how a
  * graph is planned or run. Everything refers to lower ids only, so one pass in order is always enough. */
 #ifndef BS_GRAPH_H
 #define BS_GRAPH_H
 
-/* ==== begin src/debug.h ======================================================================= */
-/* debug.h - mistakes that only the calling program can make, found in builds with BS_DEBUG.
- * Relies on base.h and, in those builds alone, on assert(). Must never decide what a file, a stream or a tensor may do:
+/* ==== begin src/base/debug.h ================================================================== */
+/* base/debug.h - mistakes that only the calling program can make, found in builds with BS_DEBUG.
+ * Relies on base/base.h and, in those builds alone, on assert(). Must never decide what a file, a stream or a tensor may do:
  * whatever comes from outside is checked in every build, and answered with an error. */
 #ifndef BS_DEBUG_H
 #define BS_DEBUG_H
 
-/* ==== begin src/base.h ======================================================================== */
-/* base.h - what everything stands on: saturating sums, alignment, small helpers.
- * Relies on nothing but brainstorm.h and bytes.h. Must never know of graphs, ops or files. */
+/* ==== begin src/base/base.h =================================================================== */
+/* base/base.h - what everything stands on: saturating sums, alignment, small helpers.
+ * Relies on nothing but brainstorm.h and base/bytes.h. Must never know of graphs, ops or files. */
 #ifndef BS_BASE_H
 #define BS_BASE_H
 
 /* #include "brainstorm.h" */
-/* ==== begin src/bytes.h ======================================================================= */
-/* bytes.h - a number of bytes, or an offset: a type whose only operations are checked ones.
+/* ==== begin src/base/bytes.h ================================================================== */
+/* base/bytes.h - a number of bytes, or an offset: a type whose only operations are checked ones.
  *
  * What does not fit becomes BS_BYTES_TOO_MANY and stays that, whatever is done to it: added to, aligned, multiplied by zero,
  * taken apart. No arena, file or plan has as many, so that a sum of sizes from a file or a shape cannot end as a small
@@ -212,11 +219,11 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 }
 
 #endif
-/* ==== end src/bytes.h ========================================================================= */
-/* ==== begin src/exact_math.h ================================================================== */
-/* exact_math.h - refuses compilers' options under which promised checks vanish and sums are reordered.
+/* ==== end src/base/bytes.h ==================================================================== */
+/* ==== begin src/base/exact_math.h ============================================================= */
+/* base/exact_math.h - refuses compilers' options under which promised checks vanish and sums are reordered.
  *
- * Owns:      the refusal, for every part: base.h and kernels/tier.h include it, and one of them stands in each.
+ * Owns:      the refusal, for every part: base/base.h and kernels/tier.h include it, and one of them stands in each.
  * Relies on: nothing but what compilers define.
  * Must never: be left out of a part. Under -ffinite-math-only isnan() is false, so NaN scores would be accepted in silence;
  *            under the others the order of every sum, by which results are the same bytes, is the compiler's choice. */
@@ -229,9 +236,9 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 #endif
 
 #endif
-/* ==== end src/exact_math.h ==================================================================== */
-/* ==== begin src/wrapping.h ==================================================================== */
-/* wrapping.h - marks functions in which unsigned numbers are meant to wrap: hashes, squares of negative differences. All others
+/* ==== end src/base/exact_math.h =============================================================== */
+/* ==== begin src/base/wrapping.h =============================================================== */
+/* base/wrapping.h - marks functions in which unsigned numbers are meant to wrap: hashes, squares of negative differences. All others
  * are reported by -fsanitize=unsigned-integer-overflow. Owns BS_WRAPS. Relies on nothing. */
 #ifndef BS_WRAPPING_H
 #define BS_WRAPPING_H
@@ -243,7 +250,7 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 #endif
 
 #endif
-/* ==== end src/wrapping.h ====================================================================== */
+/* ==== end src/base/wrapping.h ================================================================= */
 
 #include <math.h>
 #include <stdarg.h>
@@ -254,7 +261,7 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 #define BS_PAGE_BYTES 4096 /* what storage may want offsets, sizes and buffers of direct reads aligned to */
 #define BS_MAX_LANES 8
 
-/* Times and counts saturate: what wraps becomes UINT64_MAX. Bytes have a type of their own (bytes.h). */
+/* Times and counts saturate: what wraps becomes UINT64_MAX. Bytes have a type of their own (base/bytes.h). */
 static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
 {
     return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b;
@@ -288,13 +295,13 @@ typedef struct bs_carver {
     uint8_t *base;
     bs_bytes used;
 } bs_carver;
-void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (arena.c) */
+void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (base/arena.c) */
 void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
 /* From an arena, when this machine can count as many; or NULL. */
 void *bs_take(bs_arena *arena, bs_bytes bytes);
 void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
 
-/* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count` (sort.c) */
+/* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count` (base/sort.c) */
 typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
 void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
 
@@ -317,7 +324,7 @@ bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs
 /* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
 void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
-/* Storage conversions (dtype.c). Round to nearest even. */
+/* Storage conversions (base/dtype.c). Round to nearest even. */
 float bs_f16_to_f32(uint16_t h);
 /* The nearest code. Saturates before rounding: the bounds are compared as floats, and 2^31 - 1 is not one. NaN gives 0. */
 static inline int32_t bs_f32_to_code(float x, int32_t low, int32_t high)
@@ -333,11 +340,11 @@ uint16_t bs_f32_to_bf16(float f);
 /* One element as f32, whatever its type. */
 float bs_load_f32(const void *data, bs_dtype dtype, int64_t index);
 
-/* CRC-32 as in zip (crc32.c). Starts with 0; over pieces, each call takes what the one before gave. */
+/* CRC-32 as in zip (base/crc32.c). Starts with 0; over pieces, each call takes what the one before gave. */
 uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
 
 #endif
-/* ==== end src/base.h ========================================================================== */
+/* ==== end src/base/base.h ===================================================================== */
 
 /* Objects begin with one of these while they live. */
 #define BS_MARK_GRAPH 0x47525342u /* "BSRG" */
@@ -358,7 +365,7 @@ static inline bool bs_disjoint(const void *a, uint64_t a_bytes, const void *b, u
 #endif
 
 #endif
-/* ==== end src/debug.h ========================================================================= */
+/* ==== end src/base/debug.h ==================================================================== */
 
 /* A dimension is a constant, a symbol with a maximum, or floor((parent * mul + add) / div) of another.
  * Equal expressions are one entry, so two dimensions are equal in every run exactly when their ids are equal. */
@@ -514,11 +521,6 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* finds an e
 /* The node of this name whose op takes names once: a router, or (false) an input, a state or an output. 0: there is none. */
 int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router);
 
-/* Adds a node of op `op` (bs_op_index) with operands `in`; copies `params` (op->params_bytes) ; runs the op's shape
- * rule. Returns the node, or NULL on failure (recorded). The only way nodes come into being. */
-bs_node *bs_graph_add(bs_graph *graph, int32_t op, const int32_t *in, int32_t n_in, const void *params);
-/* The same, returning output 0 as a handle. */
-bs_value bs_graph_value(bs_graph *graph, int32_t op, const int32_t *in, int32_t n_in, const void *params);
 /* Where the operands of the next node will be, for those who have no table of their own to gather them in: `count` of them may be
  * written there and passed on. NULL: there is no room, and adding the node will say so. */
 static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
@@ -527,7 +529,7 @@ static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
 }
 
 #endif
-/* ==== end src/graph.h ========================================================================= */
+/* ==== end src/graph/graph.h =================================================================== */
 
 /* One operand of a kernel: `rows` consecutive cells of one shape. `data` is the element [0,0,0] of the core of the
  * first row; strides are in elements. Rank-3 values are images [C,H,W] (kept channels-last inside, but a kernel goes by
@@ -563,7 +565,7 @@ typedef struct bs_node_plan {
     bs_tier tier;
     int32_t algorithm;      /* the op's own meaning; conv2d: bs_conv_algorithm */
     int32_t act;            /* the activation of its epilogue (bs_act), fixed when planned */
-    int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan_fuse.c) */
+    int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan/fuse.c) */
     int32_t fused_in[2];    /* the operands it then has */
     int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
     int32_t twin;           /* the last node before it that has the same weights; 0: none */
@@ -652,13 +654,10 @@ typedef struct bs_op {
     bs_status (*run)(const bs_call *call);
 } bs_op;
 
-int32_t bs_op_count(void);
-const bs_op *bs_op_get(int32_t index);
-int32_t bs_op_index(const char *name); /* -1 when unknown */
-
-/* Offset of weight `index` in default-prepared memory, and the total for index == count. */
-bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index);
-bs_bytes bs_weight_elements(const bs_weight_spec *spec);
+/* Adds a node of this op, whose place in the op table is `number`, with operands `in`; copies `params` (op->params_bytes); runs
+ * the op's shape rule. Returns the node, or NULL on failure (recorded). The only way nodes come into being; ops/table.h has
+ * what finds the op. (graph/graph.c) */
+bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in, const void *params);
 
 /* The segment that a row is of: the last one that begins at or before it (empty ones begin there too, before it). */
 static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
@@ -673,9 +672,6 @@ static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, 
     }
     return low;
 }
-
-/* Scalar activation, shared by every reference kernel. slope: of this channel, for BS_PRELU. */
-float bs_act_apply(bs_act act, float param, float slope, float x);
 
 /* Floats that n floats take when the next array is aligned. */
 static inline ptrdiff_t bs_aligned_floats(int32_t n)
@@ -693,7 +689,27 @@ static inline int32_t bs_pad_of(int32_t padding, int32_t pad, int32_t otherwise)
 static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }
 
 #endif
-/* ==== end src/op.h ============================================================================ */
+/* ==== end src/graph/op.h ====================================================================== */
+
+int32_t bs_op_count(void);
+const bs_op *bs_op_get(int32_t number); /* NULL: there is none */
+int32_t bs_op_index(const char *name);  /* -1 when unknown */
+
+/* Adds a node (bs_graph_add) of the op of this number. */
+bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in, int32_t n_in, const void *params);
+/* The same by the op itself; and returning output 0 as a handle. */
+bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
+bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
+
+/* Offset of weight `index` in default-prepared memory, and the total for index == count. */
+bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index);
+bs_bytes bs_weight_elements(const bs_weight_spec *spec);
+
+/* Scalar activation, shared by every reference kernel. slope: of this channel, for BS_PRELU. */
+float bs_act_apply(bs_act act, float param, float slope, float x);
+
+#endif
+/* ==== end src/ops/table.h ===================================================================== */
 
 extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs_op_patches, bs_op_assemble, bs_op_rows,
     bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_look_ahead, bs_op_segments, bs_op_state_append,
@@ -733,7 +749,7 @@ bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
 /* Operand 0 is a state that nothing writes yet; else refuses. */
 bool bs_infer_state(bs_infer *infer);
 
-/* Segments (structure_segment.c). The two below refuse and return false.
+/* Segments (ops/segments.c). The two below refuse and return false.
  * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */
 bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what);
 /* Operand `index` is of a segment domain: which one, or 0 after refusing. */
@@ -745,24 +761,24 @@ static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 }
 
 #endif
-/* ==== end src/structure.h ===================================================================== */
-/* ==== begin src/device.h ====================================================================== */
-/* device.h - a plan as a device reads it, and what a backend does for a session.
+/* ==== end src/ops/structure.h ================================================================= */
+/* ==== begin src/plan/device.h ================================================================= */
+/* plan/device.h - a plan as a device reads it, and what a backend does for a session.
  *
  * A device runs the plan's own instructions. They are written out for it once for every set of extents and buffers: a
  * *step* for each instruction, with its operands resolved as far as that does not depend on a decision. What varies
  * beyond that (how many rows went where) the device reads from the decisions, which it made itself.
- * Relies on plan.h and rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
+ * Relies on plan/plan.h and plan/rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
 #ifndef BS_DEVICE_H
 #define BS_DEVICE_H
 
-/* ==== begin src/plan.h ======================================================================== */
-/* plan.h - what planning makes of a graph: where every value lives, and one fixed list of instructions.
- * Owns the plan's data structures. Relies on graph.h and op.h. Must never hold anything that changes in a run. */
+/* ==== begin src/plan/plan.h =================================================================== */
+/* plan/plan.h - what planning makes of a graph: where every value lives, and one fixed list of instructions.
+ * Owns the plan's data structures. Relies on graph/graph.h and graph/op.h. Must never hold anything that changes in a run. */
 #ifndef BS_PLAN_H
 #define BS_PLAN_H
 
-/* #include "op.h" */
+/* #include "ops/table.h" */
 
 typedef enum bs_place {
     BS_PLACE_NONE,      /* not needed by any output: never computed */
@@ -898,7 +914,7 @@ struct bs_plan {
 bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
 void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
 bool bs_plan_share(bs_plan *plan, void *workspace, bs_error *error); /* which nodes have the same weights */
-void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together (plan_stream.c) */
+void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together (plan/units.c) */
 void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions */
 bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error); /* steps that need units; sizes of slots and staging */
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
@@ -931,7 +947,7 @@ typedef struct bs_life {
     int32_t first, last;
 } bs_life;
 /* Gives lives their offsets, so that none shares bytes with another that is alive at the same time, and returns the bytes of
- * the whole. workspace: bs_place_workspace(count) bytes. (plan_lives.c; tested by brute force.) */
+ * the whole. workspace: bs_place_workspace(count) bytes. (plan/lifetimes.c; tested by brute force.) */
 bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace);
 bs_bytes bs_place_workspace(int32_t count);
 
@@ -943,7 +959,7 @@ static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
     return plan->values[value].narrow ? BS_F16 : plan->graph->values[value].dtype;
 }
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
-/* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known (plan_share.c). */
+/* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known (plan/share.c). */
 void bs_plan_find_owner(bs_plan *plan, int32_t node);
 /* What a node's op declares: fills specs [BS_MAX_WEIGHTS], returns their number. */
 int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
@@ -967,9 +983,9 @@ bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index);
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
 
 #endif
-/* ==== end src/plan.h ========================================================================== */
-/* ==== begin src/rows.h ======================================================================== */
-/* rows.h - which rows a domain has in a run, and what routers decided.
+/* ==== end src/plan/plan.h ===================================================================== */
+/* ==== begin src/plan/rows.h =================================================================== */
+/* plan/rows.h - which rows a domain has in a run, and what routers decided.
  * Relies on brainstorm.h. Must never know who computes them: the CPU's tiles and a device's blocks see the same. */
 #ifndef BS_ROWS_H
 #define BS_ROWS_H
@@ -1001,7 +1017,7 @@ typedef struct bs_route_callback {
 } bs_route_callback;
 
 #endif
-/* ==== end src/rows.h ========================================================================== */
+/* ==== end src/plan/rows.h ===================================================================== */
 
 /* ------------------------------------------------------------------------------------------------- tables */
 
@@ -1170,7 +1186,7 @@ struct bs_device {
 };
 
 #endif
-/* ==== end src/device.h ======================================================================== */
+/* ==== end src/plan/device.h =================================================================== */
 }
 
 #endif
@@ -1179,9 +1195,9 @@ struct bs_device {
 /* ==== begin src/cuda/program.cuh ============================================================== */
 /* program.cuh - what a block of threads sees of a session: its steps, and where the rows of an operand are.
  *
- * The device's side of move.c: rows are found through the plan's places and the decisions; views cost nothing but the
+ * The device's side of run/move.c: rows are found through the plan's places and the decisions; views cost nothing but the
  * lookup. Everything here is computed by every thread of a block alike.
- * Relies on device.h. Must never write anything but the status. */
+ * Relies on plan/device.h. Must never write anything but the status. */
 #ifndef BS_CUDA_PROGRAM
 #define BS_CUDA_PROGRAM
 
@@ -1412,7 +1428,7 @@ __device__ __forceinline__ void bs_cu_put(uint8_t *data, int32_t dtype, int64_t 
         reinterpret_cast<float *>(data)[at] = x;
 }
 
-/* As bs_act_apply (op.h). slope: of this channel, for BS_PRELU. */
+/* As bs_act_apply (graph/op.h). slope: of this channel, for BS_PRELU. */
 __device__ inline float bs_cu_act(int32_t act, float param, float slope, float x)
 {
     switch (act) {
@@ -1754,8 +1770,8 @@ extern "C" {
 #define BS_KERNELS_TIER_H
 
 /* #include "brainstorm.h" */
-/* #include "exact_math.h" */
-/* #include "wrapping.h" */
+/* #include "base/exact_math.h" */
+/* #include "base/wrapping.h" */
 
 /* Compiled by attribute, function by function: the build needs no -m flags. */
 #if !defined(BS_NO_SIMD) && defined(__x86_64__) && defined(__GNUC__)
@@ -2886,7 +2902,7 @@ __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_s
 /* ==== begin src/cuda/op_move.cuh ============================================================== */
 /* op_move.cuh - moving rows: load, store, append, fill, rest, reduce.
  *
- * The device's side of move.c. Where rows are, program.cuh finds; here they are copied, zeroed and summed. A row is
+ * The device's side of run/move.c. Where rows are, program.cuh finds; here they are copied, zeroed and summed. A row is
  * worked on by a *team*: the whole block, or so few threads as its bytes keep busy. What is copied is a *nest* of at most
  * four loops, from which contiguous ones are merged away, so that one loop moves any tensor in the widest words that its
  * addresses allow.
@@ -4537,7 +4553,7 @@ static void bs_cu_convert_limits(const bs_cu_node *n, bs_device_step *s)
     s->p[4].i = bs_cu_is_codes(n->in[0].dtype) && bs_cu_is_codes(to) && scale == 0.0f;
 }
 
-/* Or the last of the chain pixel_shuffle 2, add, convert (plan_fuse.c): operand 0 is what was to be shuffled. */
+/* Or the last of the chain pixel_shuffle 2, add, convert (plan/fuse.c): operand 0 is what was to be shuffled. */
 static void bs_cu_convert_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = n->np->fusion ? BS_CU_sr_store : BS_CU_convert;
@@ -6207,7 +6223,7 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
 
 /* #include "cuda/kernels.cuh" */
 /* ==== begin src/cuda/op_route.cuh ============================================================= */
-/* op_route.cuh - from scores to a decision: the protocols of route.c, and what asks about a decision.
+/* op_route.cuh - from scores to a decision: the protocols of run/route.c, and what asks about a decision.
  *
  * A decision is made by one block (route), in tiles and for up to a thousand rows or so. Of more rows many blocks decide
  * (route_rows: a chunk of rows each, and how many of them went where), and many blocks pack (route_pack: each adds up the
@@ -6586,7 +6602,7 @@ __device__ inline void bs_cu_heap_sink(const bs_cu_scores &x, int32_t *heap, int
     heap[at] = p;
 }
 
-/* As best_paths() of route.c: the `count` best, the best first, of equal ones the lower. By one thread. */
+/* As best_paths() of run/route.c: the `count` best, the best first, of equal ones the lower. By one thread. */
 __device__ inline void bs_cu_best_paths(const bs_cu_scores &x, int32_t paths, int32_t count, int32_t *best)
 {
     int32_t root = 0;
@@ -6842,7 +6858,7 @@ __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
 
 /* -------------------------------------------------------------------------------------------------- budget */
 
-/* As in route.c: integers only, so the choice is the same everywhere. */
+/* As in run/route.c: integers only, so the choice is the same everywhere. */
 __device__ inline uint64_t bs_cu_budget_weight(int32_t t)
 {
     const int32_t i = t & 7;
@@ -7792,7 +7808,7 @@ static void bs_cu_describe_step(const bs_cu_node *n, bs_device_step *s)
 
 /* ==== begin src/cuda/lower_operand.cuh ======================================================== */
 /* lower_operand.cuh - where the operands of an instruction are on the device, for the extents and buffers of a run.
- * The host's side of move.c: everything but the decision is resolved here. Relies on device.h. Must never touch what it
+ * The host's side of run/move.c: everything but the decision is resolved here. Relies on plan/device.h. Must never touch what it
  * points to. */
 #ifndef BS_CUDA_LOWER_OPERAND
 #define BS_CUDA_LOWER_OPERAND
@@ -8841,7 +8857,7 @@ static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
     s->at = static_cast<bs_cu_bound *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_cu_bound)));
     if (bs_bytes_figure(c.used) <= s->layout.session_bytes)
         return BS_OK;
-    return bs_fail(error, BS_ERROR_LIMIT, "bookkeeping of a session on the GPU needs %llu bytes", /* unreachable: device.h has room for it */
+    return bs_fail(error, BS_ERROR_LIMIT, "bookkeeping of a session on the GPU needs %llu bytes", /* unreachable: plan/device.h has room for it */
                    (unsigned long long)bs_bytes_figure(c.used));
 }
 

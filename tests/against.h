@@ -5,7 +5,7 @@
 
 #include "naive.h"
 #include "net.h"
-#include "session.h"
+#include "run/session.h"
 
 #define AG_GUARD      256
 #define AG_GUARD_BYTE 0xA5

@@ -41,6 +41,14 @@ parts_separately() { # COMPILER
     done
 }
 
+# Which folder uses which; the objects want no speed.
+floors() { # COMPILER
+    for part in $(sed 's/#.*//' src/ORDER | awk 'NF == 1 && /\.c$/'); do
+        mkdir -p "$BUILD/parts/$(dirname "$part")" && echo "src/$part $BUILD/parts/${part%.c}.o"
+    done | xargs -P "$(nproc 2>/dev/null || echo 2)" -n 2 sh -c '$0 -std=c11 -O0 -I. -Isrc -c "$1" -o "$2"' "$1" &&
+        "$PYTHON" tests/tower.py "$BUILD/parts"
+}
+
 # Symbols that brainstorm.h promises not to use: memory, printing, leaving. (A stack protector refers to
 # __stack_chk_fail, which is the compiler's and not in this list.)
 FORBIDDEN='malloc calloc realloc reallocarray free strdup strndup aligned_alloc posix_memalign memalign valloc
@@ -84,6 +92,12 @@ if have "$PYTHON"; then
     check "brainstorm.c and brainstorm_cuda.cu are what src/ generates" "$PYTHON" tools/amalgamate.py --check
 else
     skip "brainstorm.c and brainstorm_cuda.cu are what src/ generates (no $PYTHON)"
+fi
+if have "$PYTHON" && have gcc; then
+    check "tests/tower.py tests itself" "$PYTHON" tests/tower.py --self-test
+    check "no folder of src/ calls upwards" floors gcc
+else
+    skip "no folder of src/ calls upwards (no $PYTHON, or no gcc)"
 fi
 
 for pair in gcc:g++ clang:clang++; do

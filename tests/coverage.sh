@@ -2,7 +2,7 @@
 # coverage.sh - which branches of src/ the tests take. `make coverage` calls it, in the repository's root.
 #
 #   TEST="test_gguf test_model"   these tests [all: each adds to what is counted]
-#   FILES="src/model.c"           prints what they leave out in these files
+#   FILES="src/model/model.c"           prints what they leave out in these files
 #
 # Builds and runs the tests in $BUILD with gcc's counters, reads these with gcovr; coverage.py makes the report and says
 # what must hold. Counters begin at zero in each run. A process that ends in a signal or _exit() has counted nothing.

@@ -13,7 +13,7 @@
 #define BS_TEST_CUDA_RIG_H
 
 #include "check.h"
-#include "session.h"
+#include "run/session.h"
 
 #include <stdlib.h>
 

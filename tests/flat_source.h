@@ -1,14 +1,14 @@
 /* flat_source.h - the weights of a graph in one buffer, laid out as a model file lays them out: a record a block, with a head.
  * A source that can be streamed, and that can be told to be slow, to fail and to bring the wrong bytes.
  *
- * Owns: the buffer. Relies on: graph.h, op.h; whoever includes it defines _POSIX_C_SOURCE first (it sleeps). Must never: give other bytes while nothing is scripted, nor count without atomics:
+ * Owns: the buffer. Relies on: graph/graph.h, ops/table.h; whoever includes it defines _POSIX_C_SOURCE first (it sleeps). Must never: give other bytes while nothing is scripted, nor count without atomics:
  * several threads fetch at once. */
 #ifndef BS_TEST_FLAT_SOURCE_H
 #define BS_TEST_FLAT_SOURCE_H
 
-#include "graph.h"
+#include "graph/graph.h"
 #include "net.h"
-#include "op.h"
+#include "ops/table.h"
 
 #include <stdatomic.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 /* gguf_fields.h: every number and every string of a small GGUF file: where it is, how wide, and of what.
  *
- * Owns: a walk over keys and tensors that shares no code with src/gguf.c. Relies on: gguf_forge.h, a file that is sound.
+ * Owns: a walk over keys and tensors that shares no code with src/model/gguf.c. Relies on: gguf_forge.h, a file that is sound.
  * Must never: meet a damaged file.
  */
 #ifndef GGUF_FIELDS_H

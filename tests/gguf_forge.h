@@ -1,7 +1,7 @@
 /* gguf_forge.h: writes small GGUF files for tests, and finds its way in them so that they can be damaged on purpose.
  *
  * Owns: a file in memory.
- * Relies on: nothing but the byte layout of GGUF 3. It shares no code with src/gguf.c, which it is there to test.
+ * Relies on: nothing but the byte layout of GGUF 3. It shares no code with src/model/gguf.c, which it is there to test.
  * Must never: produce a file that the `gguf` package would not open (unless asked to).
  */
 #ifndef GGUF_FORGE_H

@@ -20,7 +20,7 @@ log="$BUILD/log" shown=60
 mkdir -p "$BUILD" || exit 1
 rm -rf "$BUILD"/*.log "$BUILD/files"
 mkdir -p "$BUILD/files"
-sources() { ls src/*.c src/ops/*.c src/kernels/*.c examples/*.c examples/*/*.c; }
+sources() { ls src/*/*.c examples/*.c examples/*/*.c; }
 
 # each COMMAND [MORE]: runs `COMMAND FILE MORE` on every source, some at a time; prints what they print. Fails when one does.
 each() {

@@ -7,8 +7,8 @@
 #ifndef BS_TEST_MODEL_USE_H
 #define BS_TEST_MODEL_USE_H
 
-#include "../src/model.h"
-#include "../src/weights.h"
+#include "../src/model/model.h"
+#include "../src/ops/weights.h"
 #include "check.h"
 #include "gguf_forge.h"
 

@@ -6,9 +6,9 @@
 #define BS_TEST_NAIVE_H
 
 #include "check.h"
-#include "op.h"
-#include "plan.h"
-#include "structure.h"
+#include "ops/table.h"
+#include "plan/plan.h"
+#include "ops/structure.h"
 
 #if !defined(NAIVE_VALUES) /* a test of large graphs says more, before */
 #define NAIVE_VALUES  1024

@@ -5,8 +5,8 @@
 #define BS_TEST_OP_HARNESS_H
 
 #include "check.h"
-#include "op.h"
-#include "structure.h"
+#include "ops/table.h"
+#include "ops/structure.h"
 
 #include <stdalign.h>
 

@@ -1,9 +1,9 @@
 /* profile_synth.h - profiles for tests: a sink in memory, and a small routed network whose runs are made up.
- * Relies on profile.h, as a session does. */
+ * Relies on profile/profile.h, as a session does. */
 #ifndef BS_TEST_PROFILE_SYNTH_H
 #define BS_TEST_PROFILE_SYNTH_H
 
-#include "profile.h"
+#include "profile/profile.h"
 
 #include <stdlib.h>
 

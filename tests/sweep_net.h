@@ -2,16 +2,16 @@
  * router, states, segments, patches, a block that every run goes through and one that a router chooses.
  *
  * Owns: the graph, made by the builder's own calls, its weights, and the bytes of a GGUF file that says the same.
- * Relies on: gguf_forge.h; graph.h and op.h, to write down what the builder made.
- * Must never: exceed SWEEP_FILE_BYTES, nor share code with src/gguf.c and src/model*.c, which it is there to break.
+ * Relies on: gguf_forge.h; graph/graph.h and ops/table.h, to write down what the builder made.
+ * Must never: exceed SWEEP_FILE_BYTES, nor share code with src/model/gguf.c and src/model*.c, which it is there to break.
  */
 #ifndef SWEEP_NET_H
 #define SWEEP_NET_H
 
 #include "gguf_forge.h"
-#include "graph.h"
-#include "op.h"
-#include "structure.h"
+#include "graph/graph.h"
+#include "ops/table.h"
+#include "ops/structure.h"
 
 enum {
     SWEEP_FILE_BYTES = 16384, SWEEP_PAGE = 4096, SWEEP_HEAD = 256,

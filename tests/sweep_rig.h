@@ -2,14 +2,14 @@
  * exactly the bytes that were asked for, with nothing beyond them that could be touched unseen.
  *
  * Owns: the pools of all arenas, the caller's buffers, the platform without threads, how much of a sweep is done.
- * Relies on: sweep_net.h; session.h for what a graph binds.
+ * Relies on: sweep_net.h; run/session.h for what a graph binds.
  * Must never: expect of a damaged file what only the sound one has: it binds whatever the graph asks for.
  */
 #ifndef SWEEP_RIG_H
 #define SWEEP_RIG_H
 
 #include "check.h"
-#include "session.h"
+#include "run/session.h"
 #include "sweep_net.h"
 
 #include <time.h>

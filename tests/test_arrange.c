@@ -7,7 +7,7 @@
 
 #define MOST 50
 
-float bs_f16_to_f32(uint16_t h); /* dtype.c */
+float bs_f16_to_f32(uint16_t h); /* base/dtype.c */
 
 static const bs_tier tiers[] = {BS_TIER_SCALAR, BS_TIER_AVX2, BS_TIER_AVX512, BS_TIER_NEON};
 

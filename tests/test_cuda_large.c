@@ -3,7 +3,7 @@
 #include "check.h"
 
 #include "large_net.h"
-#include "session.h"
+#include "run/session.h"
 
 static bs_error error;
 static float input[64 * 64], cpu_out[64 * 64], gpu_out[64 * 64];

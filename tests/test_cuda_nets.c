@@ -4,7 +4,7 @@
  * Counting needs the emulation; the rest runs on a GPU as well. */
 #include "bench/cuda_arm.h"
 #include "check.h"
-#include "device.h"
+#include "plan/device.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
  * a wrong result. Counting, failing and delaying calls of CUDA needs the emulation; the rest runs on a GPU as well. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep, alarm */
 #include "flat_source.h"
-#include "session.h"
+#include "run/session.h"
 
 #include <unistd.h>
 

@@ -1,8 +1,8 @@
 /* Promises: a node, an op, a dimension, a shape and a domain are told in one line each, as people read them; text is cut where
  * the buffer ends and says how long it would be. */
 #include "check.h"
-#include "op.h"
-#include "structure.h"
+#include "ops/table.h"
+#include "ops/structure.h"
 
 static _Alignas(64) uint8_t graph_memory[2 << 20];
 static const bs_value none = {0};

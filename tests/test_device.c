@@ -1,11 +1,11 @@
-/* Promises: a session calls its device in the order that device.h says, and whatever call fails, the run or the session fails
+/* Promises: a session calls its device in the order that plan/device.h says, and whatever call fails, the run or the session fails
  * with that call's own words, nothing of it stays in the arenas, and the next run is as if nothing had been.
  *
- * Relies on: device.h. The device is a script: it computes nothing, writes down what it is asked, and fails when told to.
+ * Relies on: plan/device.h. The device is a script: it computes nothing, writes down what it is asked, and fails when told to.
  * So this runs everywhere; what a real one computes is tested by test_cuda_*. */
 #include "check.h"
-#include "op.h"
-#include "session.h"
+#include "ops/table.h"
+#include "run/session.h"
 
 #include <math.h>
 

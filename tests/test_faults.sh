@@ -24,7 +24,7 @@ refused() { # LIST
 
 check "each fault of the library is one" sound tests/mutants.txt
 check "each fault of the CUDA backend is one" sound tests/cuda_mutants.txt
-printf 'twice|src/base.h|test_ground|plain|s/a/b/\ntwice|src/base.h|test_ground|plain|s/b/c/\n' >"$work/same.txt"
+printf 'twice|src/base/base.h|test_ground|plain|s/a/b/\ntwice|src/base/base.h|test_ground|plain|s/b/c/\n' >"$work/same.txt"
 check "a list in which two faults have one name is not run" refused "$work/same.txt"
 
 check_end

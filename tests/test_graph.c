@@ -1,13 +1,13 @@
 /* Promises: a graph takes the bytes it says; equal expressions of symbols are one; nodes belong to the block that is open. What
  * cannot be built, and limits: test_messages_graph.c, test_messages_ops.c. */
 #include "check.h"
-#include "graph.h"
-#include "op.h"
-#include "gguf.h"
-#include "model.h"
-#include "plan.h"
-#include "platform.h"
-#include "structure.h"
+#include "graph/graph.h"
+#include "ops/table.h"
+#include "model/gguf.h"
+#include "model/model.h"
+#include "plan/plan.h"
+#include "base/platform.h"
+#include "ops/structure.h"
 
 static _Alignas(64) uint8_t graph_memory[4 << 20], plan_memory[1 << 20];
 

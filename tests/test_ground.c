@@ -1,11 +1,11 @@
 /* test_ground.c: what everything stands on keeps its word: sizes saturate, arenas and cursors end where they should, types and
  * statuses have names, f16 and bf16 are IEEE's.
  *
- * Owns: nothing. Relies on: check.h; base.h, cursor.h and weights.h of the library.
+ * Owns: nothing. Relies on: check.h; base/base.h, base/cursor.h and ops/weights.h of the library.
  * Must never: need a file.
  */
-#include "../src/cursor.h"
-#include "../src/weights.h"
+#include "../src/base/cursor.h"
+#include "../src/ops/weights.h"
 #include "check.h"
 
 #include <math.h>

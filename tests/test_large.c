@@ -8,7 +8,7 @@
 #include "naive.h"
 
 #include "large_net.h"
-#include "session.h"
+#include "run/session.h"
 
 static naive oracle;
 static bs_error error;

@@ -2,9 +2,9 @@
  * done to it afterwards; a plan, a model or a session that needs more than there can be is refused, with the figure; and what this
  * machine cannot count (32 bits) is refused too, never cut. */
 #include "check.h"
-#include "op.h"
-#include "plan.h"
-#include "session.h"
+#include "ops/table.h"
+#include "plan/plan.h"
+#include "run/session.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
  * Relies on: messages.h, tiny_model.h; the library's sources, where it looks for messages that no row brings about.
  * Must never: be content with a part of a message.
  */
-#include "../src/weights.h"
+#include "../src/ops/weights.h"
 #include "messages.h"
 #include "messages_file.h"
 #include "tiny_model.h"
@@ -454,8 +454,8 @@ int main(void)
     test_builds();
     test_symbols();
     test_weights();
-    static const char *const sources[] = {"src/cursor.c", "src/gguf.c", "src/model.c", "src/model_open.c", "src/model_build.c", "src/model_record.c",
-                                          "src/weights.c", "src/error.c"};
+    static const char *const sources[] = {"src/base/cursor.c", "src/model/gguf.c", "src/model/model.c", "src/model/open.c", "src/model/build.c", "src/model/record.c",
+                                          "src/ops/weights.c", "src/base/error.c"};
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
         messages_of(sources[i]);
     return check_end();

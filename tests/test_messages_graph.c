@@ -1,8 +1,8 @@
 /* Promises: every message of the builder and of the structural ops names the op, its node, the value or router at fault and what
  * was expected, word for word; limits are named with the field that raises them; what says no other than by such a message is
  * not there. */
-#include "op.h"
-#include "structure.h"
+#include "ops/table.h"
+#include "ops/structure.h"
 #include "wrong_builds.h"
 
 typedef bs_source_params source_params;
@@ -99,7 +99,7 @@ static void rows_of_graph(void)
     WRONG(BS_ERROR_GRAPH, "state_write: state \"state\" is written twice",
           (bs_state_write(g, f->state, f->frame), bs_state_write(g, f->state, f->frame)));
     WRONG(BS_ERROR_GRAPH, "bs_block_end without bs_block_begin", bs_block_end(g));
-    WRONG(BS_ERROR_GRAPH, "op 49 does not exist", bs_graph_add(g, bs_op_count(), NULL, 0, NULL));
+    WRONG(BS_ERROR_GRAPH, "op 49 does not exist", bs_op_build_numbered(g, bs_op_count(), NULL, 0, NULL));
     WRONG(BS_ERROR_SHAPE, "symbol \"\": its maximum is -1, expected 1 .. 2^30", bs_symbol(g, NULL, -1));
     WRONG(BS_ERROR_SHAPE, "bs_times: 1099511627776 is no dimension, expected 1 .. 2^30, BS_UPTO of that, or a symbol",
           bs_times(g, BS_UPTO(0), 2));
@@ -122,11 +122,11 @@ static void rows_of_graph(void)
     WRONG(BS_ERROR_ARGUMENT, "input \"i\": rank is -2147483648, expected 1 .. 4",
           bs_input(g, "i", BS_F32, bs_shape_of(INT32_MIN, 1, 1, 1, 1)));
     WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times one of the first 65535 symbols",
-          bs_graph_add(g, bs_op_index("input"), NULL, 0, &(source_params){"i", BS_F32, 1, {-9}}));
+          bs_op_build_numbered(g, bs_op_index("input"), NULL, 0, &(source_params){"i", BS_F32, 1, {-9}}));
     WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times one of the first 65535 symbols",
-          bs_graph_add(g, bs_op_index("input"), NULL, 0, &(source_params){"i", BS_F32, 1, {INT32_MIN}}));
+          bs_op_build_numbered(g, bs_op_index("input"), NULL, 0, &(source_params){"i", BS_F32, 1, {INT32_MIN}}));
     WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times one of the first 65535 symbols",
-          bs_graph_add(g, bs_op_index("input"), NULL, 0, &(source_params){"i", BS_F32, 1, {0}}));
+          bs_op_build_numbered(g, bs_op_index("input"), NULL, 0, &(source_params){"i", BS_F32, 1, {0}}));
     WRONG(BS_ERROR_SHAPE,
           "pixel_shuffle: a dimension would be (n<=33554432 * 64 -2147483584) / 1, expected numbers of 2^30 at most, and "
           "1 at least as the result",
@@ -142,9 +142,9 @@ static void rows_of_graph(void)
     WRONG(BS_ERROR_SHAPE, "bs_times: 9223372036854775807 is no dimension, expected 1 .. 2^30, BS_UPTO of that, or a symbol",
           bs_times(g, INT64_MAX, 2));
     WRONG(BS_ERROR_SHAPE, "bs_times: 0 is no dimension, expected 1 .. 2^30, BS_UPTO of that, or a symbol", bs_times(g, 0, 2));
-    WRONG(BS_ERROR_GRAPH, "add: 1 operands, expected 2 .. 2", bs_graph_add(g, bs_op_index("add"), &f->line.id, 1, NULL));
+    WRONG(BS_ERROR_GRAPH, "add: 1 operands, expected 2 .. 2", bs_op_build_numbered(g, bs_op_index("add"), &f->line.id, 1, NULL));
     WRONG(BS_ERROR_GRAPH, "scatter \"s\": 0 operands, expected 1 .. 1",
-          bs_graph_add(g, bs_op_index("scatter"), NULL, 0, &(router_params){"s", 1, 0}));
+          bs_op_build_numbered(g, bs_op_index("scatter"), NULL, 0, &(router_params){"s", 1, 0}));
     WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times one of the first 65535 symbols",
           bs_input(g, "i", BS_F32, BS_SHAPE1(handle_of(f, 2, 0, 1))));
     WRONG(BS_ERROR_SHAPE, "input \"i\": dimension 0 is not a constant or up to 1024 times one of the first 65535 symbols",
@@ -355,7 +355,7 @@ static void rows_of_route(void)
     WRONG(BS_ERROR_GRAPH, "gather: no path of \"first\" gives anything, and there is no residual",
           bs_gather(g, f->router, NULL, none, NULL));
     WRONG(BS_ERROR_GRAPH, "gather \"a\": 2 operands, expected one for each of 2 paths of \"first\" and a residual",
-          bs_graph_add(g, bs_op_index("gather"), (int32_t[]){f->inside.id, 0}, 2, &(gather_params){"a", 1, 0}));
+          bs_op_build_numbered(g, bs_op_index("gather"), (int32_t[]){f->inside.id, 0}, 2, &(gather_params){"a", 1, 0}));
     WRONG(BS_ERROR_DOMAIN, "gather: operand 0 is of patches of 16 [H<=64, W<=48], expected path 0 of \"first\"",
           bs_gather(g, f->router, (bs_value[]){f->cells, none}, none, NULL));
     WRONG(BS_ERROR_DOMAIN, "gather: operand 0 is of path 0 of \"other\", expected path 0 of \"first\"",
@@ -377,9 +377,9 @@ static void rows_of_route(void)
     WRONG(BS_ERROR_DOMAIN, "gather: the residual is of the root, router \"first\" decides for patches of 16 [H<=64, W<=48]",
           bs_gather(g, f->router, (bs_value[]){f->inside, none}, f->frame, NULL));
     WRONG(BS_ERROR_GRAPH, "route_score: operand 0 is value 12, expected the scores of router \"first\", value 17",
-          bs_graph_add(g, bs_op_index("route_score"), &f->cells.id, 1, &(router_params){"", 1, 0}));
+          bs_op_build_numbered(g, bs_op_index("route_score"), &f->cells.id, 1, &(router_params){"", 1, 0}));
     WRONG(BS_ERROR_GRAPH, "route_score: router 2 does not exist",
-          bs_graph_add(g, bs_op_index("route_score"), &f->cells.id, 1, &(router_params){"", 2, 0}));
+          bs_op_build_numbered(g, bs_op_index("route_score"), &f->cells.id, 1, &(router_params){"", 2, 0}));
     WRONG(BS_ERROR_GRAPH, "route_score: router 0 does not exist", bs_route_score(g, none_router));
     WRONG(BS_ERROR_ARGUMENT, "look_ahead: the name of a router is needed", bs_look_ahead(g, f->score, NULL));
     WRONG(BS_ERROR_SHAPE, "look_ahead \"first\": operand 0 is f32 [2, H<=64, W<=48], expected f32 or i32 [paths]",
@@ -597,7 +597,7 @@ int main(void)
     test_capacities();
     test_table_limits();
     wrong_builds_end();
-    static const char *const files[] = {"src/graph.c", "src/structure.c", "src/structure_route.c", "src/structure_segment.c"};
+    static const char *const files[] = {"src/graph/graph.c", "src/ops/table.c", "src/ops/structure.c", "src/ops/routers.c", "src/ops/segments.c"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         messages_of(files[i]);
     return check_end();

@@ -1,6 +1,6 @@
 /* Promises: every message of an op's shape rule names the op, its node, the operand, dimension or field at fault and what was
  * expected, word for word; what says no other than by such a message is not there. */
-#include "op.h"
+#include "ops/table.h"
 #include "wrong_builds.h"
 
 /* Cells of two scales with the same extents: in a frame of one pixel a half is as large as a whole. */
@@ -294,9 +294,9 @@ static void rows_of_reshape(void)
     WRONG(BS_ERROR_GRAPH, "reshape: operand 0 is value 0, which does not exist", bs_reshape(g, none, BS_SHAPE1(4)));
     WRONG(BS_ERROR_GRAPH, "reshape: operand 0 is value 9999, which does not exist", bs_reshape(g, (bs_value){9999}, BS_SHAPE1(4)));
     WRONG(BS_ERROR_SHAPE, "reshape: dimension 0 is not a constant, -1, or a symbol of operand 0, which is [4]",
-          bs_graph_add(g, bs_op_index("reshape"), &f->line.id, 1, &(stored){"", 1, {-5}}));
+          bs_op_build_numbered(g, bs_op_index("reshape"), &f->line.id, 1, &(stored){"", 1, {-5}}));
     WRONG(BS_ERROR_SHAPE, "reshape: dimension 0 is not a constant, -1, or a symbol of operand 0, which is [4]",
-          bs_graph_add(g, bs_op_index("reshape"), &f->line.id, 1, &(stored){"", 1, {-2}}));
+          bs_op_build_numbered(g, bs_op_index("reshape"), &f->line.id, 1, &(stored){"", 1, {-2}}));
     WRONG(BS_ERROR_SHAPE, "reshape: operand 0 is [3, 8, 10], which does not have 49 elements", bs_reshape(g, f->image, BS_SHAPE2(7, 7)));
     WRONG(BS_ERROR_SHAPE, "reshape: dimensions 0 and 1 are both to be worked out", bs_reshape(g, f->image, BS_SHAPE3(-1, -1, 2)));
     WRONG(BS_ERROR_ARGUMENT, "reshape: rank is 0, expected 1 .. 4", bs_reshape(g, f->image, bs_shape_of(0, 0, 0, 0, 0)));
@@ -505,7 +505,7 @@ static void rows_of_attention(void)
     WRONG(BS_ERROR_LIMIT, "attention: 2 heads of up to 1073741824 rows are more than 2^30 tasks", attention_of_many(f));
     WRONG(BS_ERROR_GRAPH, "attention \"a\": operand 4 is value 0, which does not exist", ATTEND(f->cache, none, f->past, .heads = 2));
     WRONG(BS_ERROR_GRAPH, "attention: 4 operands: past_k, past_v and past are given all three or none",
-          bs_graph_add(g, bs_op_index("attention"), (int32_t[]){f->words.id, f->words.id, f->words.id, f->cache.id}, 4, NULL));
+          bs_op_build_numbered(g, bs_op_index("attention"), (int32_t[]){f->words.id, f->words.id, f->words.id, f->cache.id}, 4, NULL));
     WRONG(BS_ERROR_SHAPE,
           "attention \"a\": operand 3 is [4], expected [segments, window, d] with the window of operand 3 and the d of "
           "operand 0",

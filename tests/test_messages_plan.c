@@ -1,7 +1,7 @@
 /* Promises: a plan that cannot be made says which field, router, node or arena is at fault, what it is and what was expected, word
  * for word; what says no other than by such a message is not there. */
 #include "messages.h"
-#include "plan.h"
+#include "plan/plan.h"
 
 static _Alignas(64) uint8_t graph_memory[4 << 20], plan_memory[8 << 20];
 static const bs_value none = {0};
@@ -243,7 +243,7 @@ int main(void)
     rows_of_patches();
     rows_of_sizes();
     test_many_regions();
-    static const char *const files[] = {"src/plan.c", "src/plan_live.c", "src/plan_memory.c"}; /* the text of plan_stream.c is that of arenas */
+    static const char *const files[] = {"src/plan/plan.c", "src/plan/live.c", "src/plan/memory.c"}; /* the text of plan/units.c is that of arenas */
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         messages_of(files[i]);
     return check_end();

@@ -317,9 +317,9 @@ int main(void)
     test_room();
     test_changing();
     test_replays();
-    messages_of("src/profile.c");
-    messages_of("src/profile_read.c");
-    messages_of("src/profile_trace.c");
-    messages_of("src/replay.c");
+    messages_of("src/profile/profile.c");
+    messages_of("src/profile/read.c");
+    messages_of("src/profile/trace.c");
+    messages_of("src/stream/replay.c");
     return check_end();
 }

@@ -3,8 +3,8 @@
  *
  * Relies on: messages.h; a source of weights and a platform of its own, which lie when they are told to. */
 #include "messages.h"
-#include "op.h"
-#include "session.h"
+#include "ops/table.h"
+#include "run/session.h"
 
 #include <math.h>
 
@@ -588,8 +588,8 @@ static void test_weights_of(void)
 
 int main(void)
 {
-    static const char *const files[] = {"src/session.c", "src/session_make.c", "src/session_lower.c", "src/route.c", "src/segment.c",
-                                        "src/store.c", "src/store_plan.c", "src/workers.c", "src/ops/gather_rows.c"};
+    static const char *const files[] = {"src/run/session.c", "src/run/session_make.c", "src/run/session_lower.c", "src/run/route.c", "src/run/segments.c",
+                                        "src/stream/store.c", "src/stream/store_plan.c", "src/base/workers.c", "src/ops/gather_rows.c"};
     test_binding();
     test_joining();
     test_calls();

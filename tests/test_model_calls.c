@@ -1,11 +1,11 @@
 /* test_model_calls.c: what is asked of a model file wrongly, or after its bytes changed, is refused.
  *
  * Owns: wrong arguments, names that change or cannot be read once the file is open, names of one hash.
- * Relies on: tiny_model.h, check.h; weights.h of the library.
+ * Relies on: tiny_model.h, check.h; ops/weights.h of the library.
  * Must never: need a file of the repository.
  */
-#include "../src/structure.h"
-#include "../src/weights.h"
+#include "../src/ops/structure.h"
+#include "../src/ops/weights.h"
 #include "check.h"
 #include "tiny_model.h"
 
@@ -123,7 +123,7 @@ static void test_inputs(void)
     }
 }
 
-/* Every builder's descriptor fits into what a node of a file is copied to: sizes that model_build.c relies on. */
+/* Every builder's descriptor fits into what a node of a file is copied to: sizes that model/build.c relies on. */
 static void test_params(void)
 {
     int wrong = 0;

@@ -2,9 +2,9 @@
  * a plan of bounded size: never undefined behaviour (run it with sanitizers). Cycles cannot be said: operands are made before what
  * reads them, and a handle of what is yet to come, or of a larger graph, is refused. */
 #include "check.h"
-#include "op.h"
-#include "plan.h"
-#include "structure.h"
+#include "ops/table.h"
+#include "plan/plan.h"
+#include "ops/structure.h"
 
 static _Alignas(64) uint8_t graph_memory[2 << 20], plan_memory[4 << 20];
 static char report[1 << 16];
@@ -225,7 +225,7 @@ static bool build(const bs_op *op, int32_t turn, const params *p, world *w)
     *w = world_new();
     if (!operands_of(w, op->name, turn, in, &n_in))
         return false;
-    const bs_node *node = bs_graph_add(w->g, bs_op_index(op->name), in, n_in, op->params_bytes ? p : NULL);
+    const bs_node *node = bs_op_build_numbered(w->g, bs_op_index(op->name), in, n_in, op->params_bytes ? p : NULL);
     if (!node)
         return true;
     const bs_value first = {node->first_out};
@@ -309,7 +309,7 @@ static void test_handles(void)
                 w = world_new();
                 operands_of(&w, op->name, 0, in, &n_in);
                 in[i] = wild[k];
-                const bool made = bs_graph_add(w.g, o, in, n_in, op->params_bytes ? &p : NULL) != NULL;
+                const bool made = bs_op_build_numbered(w.g, o, in, n_in, op->params_bytes ? &p : NULL) != NULL;
                 told += !made && w.g->status == BS_ERROR_GRAPH && strstr(w.g->error.message, "does not exist") && is_bounded(w.g);
                 tried++;
             }

@@ -1,7 +1,7 @@
 /* Promises: ops in rare cases: borders of every type, empty and planar operands, symbols that a run bound below what an op needs, NaN
  * among the best, lines that are not contiguous, features beyond the last bucket, and weights as a device wants them. */
 #include "op_harness.h"
-#include "plan.h"
+#include "plan/plan.h"
 
 static const bs_value none = {0};
 

@@ -3,7 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "bench/planning_nets.h"
 #include "check.h"
-#include "plan.h"
+#include "plan/plan.h"
 
 static bool flip(int32_t percent) { return check_below(100) < percent; }
 

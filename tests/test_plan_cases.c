@@ -2,11 +2,11 @@
  * place, what a look-ahead needs, which weights make a unit and which steps a stage, what a device runs in tiles and where its
  * bytes lie. Plans only: that results are right, random graphs and the tests of the backend tell. */
 #include "check.h"
-#include "device.h"
-#include "op.h"
-#include "plan.h"
-#include "session.h"
-#include "structure.h"
+#include "plan/device.h"
+#include "ops/table.h"
+#include "plan/plan.h"
+#include "run/session.h"
+#include "ops/structure.h"
 
 static _Alignas(64) uint8_t graph_memory[2 << 20], plan_memory[4 << 20];
 static char report[1 << 17];

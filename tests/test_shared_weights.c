@@ -1,7 +1,7 @@
 /* Promises: a weight is prepared once for each layout, however many nodes use it, resident, in slots or on a GPU; what is
  * shared gives the bytes of what is copied; a name stands for one tensor; a session can read another's prepared weights.
  *
- * Relies on: against.h (exact arenas, the oracle), flat_source.h (weights that stream), plan.h from inside. */
+ * Relies on: against.h (exact arenas, the oracle), flat_source.h (weights that stream), plan/plan.h from inside. */
 #define _POSIX_C_SOURCE 200809L
 #include "against.h"
 #include "flat_source.h"

@@ -5,7 +5,7 @@
  * A table, with the decisions written down by hand: cell 3 of five gets the row's scores, the others what is plain. */
 #include "brainstorm.h"
 #include "check.h"
-#include "session.h"
+#include "run/session.h"
 
 #include <float.h>
 #include <limits.h>

@@ -4,7 +4,7 @@
  * Sessions on small networks, over flat_source.h and a platform that counts and refuses. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "flat_source.h"
-#include "session.h"
+#include "run/session.h"
 
 enum { RUNS = 5, OUT_FLOATS = 1 << 14, IN_FLOATS = 1 << 14, GUARD = 256 };
 

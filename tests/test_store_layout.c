@@ -2,10 +2,10 @@
  * streamed is what is there, or it is refused when the session is made; and a store does without threads, clock or room what
  * it does with them.
  *
- * Relies on: store.h and session.h from inside; a source whose layout each row of the table sets. Nothing here waits for a thread. */
+ * Relies on: stream/store.h and run/session.h from inside; a source whose layout each row of the table sets. Nothing here waits for a thread. */
 #include "check.h"
-#include "op.h"
-#include "session.h"
+#include "ops/table.h"
+#include "run/session.h"
 
 #include <math.h>
 

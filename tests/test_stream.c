@@ -3,7 +3,7 @@
  *
  * The state machine is driven directly, by a scripted clock and reader; memory is modelled by marks, one for each 64 bytes. */
 #include "check.h"
-#include "stream.h"
+#include "stream/stream.h"
 
 enum { MOST_UNITS = 8, MOST_STAGES = 6, MOST_LANES = 4, MOST_CHUNKS = 6, MOST_MARKS = 256 };
 

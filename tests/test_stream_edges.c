@@ -1,9 +1,9 @@
-/* Promises: the stream does what stream.h says where the random worlds of test_stream seldom or never get: margins that are no
+/* Promises: the stream does what stream/stream.h says where the random worlds of test_stream seldom or never get: margins that are no
  * numbers, a unit asked for twice, waits that nothing can end, pauses and counters at their limits.
  *
  * The state machine is driven directly, step by step. */
 #include "check.h"
-#include "stream.h"
+#include "stream/stream.h"
 
 #include <math.h>
 

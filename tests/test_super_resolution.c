@@ -6,7 +6,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 
-#include "graph.h"
+#include "graph/graph.h"
 #include "picture.h"
 #include "quality.h"
 #include "upscaler.h"

@@ -1,7 +1,7 @@
 /* test_video_open.c: a model is opened once, by the programs that take it by name: none is too large for a guess, and one that is
  * replaced meanwhile is either refused or used with memory of its own size.
  *
- * Owns: variants of the shipped models in memory, and a platform whose files they are. Shares no code with src/gguf.c.
+ * Owns: variants of the shipped models in memory, and a platform whose files they are. Shares no code with src/model/gguf.c.
  * Relies on: upscaler.h, text_model.h.
  */
 #include "check.h"

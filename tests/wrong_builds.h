@@ -2,11 +2,11 @@
  *
  * WRONG(status, text, mistake) is a row: in a fresh graph `g`, whose values `f` names, the mistake is refused with exactly this
  * text; nothing is built after it, the text stays, and a plan gives it again. wrong_builds_end() says whether that held.
- * Owns the graph's memory. Relies on messages.h and graph.h. Must never leave a mistake unnoticed: a row fails when it is none. */
+ * Owns the graph's memory. Relies on messages.h and graph/graph.h. Must never leave a mistake unnoticed: a row fails when it is none. */
 #ifndef BS_TEST_WRONG_BUILDS_H
 #define BS_TEST_WRONG_BUILDS_H
 
-#include "graph.h"
+#include "graph/graph.h"
 #include "messages.h"
 
 static _Alignas(64) uint8_t wrong_graph_memory[8 << 20];

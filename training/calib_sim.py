@@ -1,4 +1,4 @@
-"""The per-frame decision of the routed graph in numpy, to try tables out: src/route.c's budget, tile by tile."""
+"""The per-frame decision of the routed graph in numpy, to try tables out: src/run/route.c's budget, tile by tile."""
 
 from dataclasses import dataclass
 

@@ -20,7 +20,7 @@ static void bs_cu_convert_limits(const bs_cu_node *n, bs_device_step *s)
     s->p[4].i = bs_cu_is_codes(n->in[0].dtype) && bs_cu_is_codes(to) && scale == 0.0f;
 }
 
-/* Or the last of the chain pixel_shuffle 2, add, convert (plan_fuse.c): operand 0 is what was to be shuffled. */
+/* Or the last of the chain pixel_shuffle 2, add, convert (plan/fuse.c): operand 0 is what was to be shuffled. */
 static void bs_cu_convert_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = n->np->fusion ? BS_CU_sr_store : BS_CU_convert;

@@ -1,6 +1,6 @@
 /* op_move.cuh - moving rows: load, store, append, fill, rest, reduce.
  *
- * The device's side of move.c. Where rows are, program.cuh finds; here they are copied, zeroed and summed. A row is
+ * The device's side of run/move.c. Where rows are, program.cuh finds; here they are copied, zeroed and summed. A row is
  * worked on by a *team*: the whole block, or so few threads as its bytes keep busy. What is copied is a *nest* of at most
  * four loops, from which contiguous ones are merged away, so that one loop moves any tensor in the widest words that its
  * addresses allow.

@@ -1,4 +1,4 @@
-/* op_route.cuh - from scores to a decision: the protocols of route.c, and what asks about a decision.
+/* op_route.cuh - from scores to a decision: the protocols of run/route.c, and what asks about a decision.
  *
  * A decision is made by one block (route), in tiles and for up to a thousand rows or so. Of more rows many blocks decide
  * (route_rows: a chunk of rows each, and how many of them went where), and many blocks pack (route_pack: each adds up the
@@ -377,7 +377,7 @@ __device__ inline void bs_cu_heap_sink(const bs_cu_scores &x, int32_t *heap, int
     heap[at] = p;
 }
 
-/* As best_paths() of route.c: the `count` best, the best first, of equal ones the lower. By one thread. */
+/* As best_paths() of run/route.c: the `count` best, the best first, of equal ones the lower. By one thread. */
 __device__ inline void bs_cu_best_paths(const bs_cu_scores &x, int32_t paths, int32_t count, int32_t *best)
 {
     int32_t root = 0;
@@ -633,7 +633,7 @@ __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
 
 /* -------------------------------------------------------------------------------------------------- budget */
 
-/* As in route.c: integers only, so the choice is the same everywhere. */
+/* As in run/route.c: integers only, so the choice is the same everywhere. */
 __device__ inline uint64_t bs_cu_budget_weight(int32_t t)
 {
     const int32_t i = t & 7;

@@ -40,8 +40,8 @@
 __device__ __forceinline__ float bs_cu_mul_add(float a, float b, float c) { return __fadd_rn(__fmul_rn(a, b), c); }
 
 extern "C" {
-#include "structure.h"
-#include "device.h"
+#include "ops/structure.h"
+#include "plan/device.h"
 }
 
 #endif

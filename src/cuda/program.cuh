@@ -1,8 +1,8 @@
 /* program.cuh - what a block of threads sees of a session: its steps, and where the rows of an operand are.
  *
- * The device's side of move.c: rows are found through the plan's places and the decisions; views cost nothing but the
+ * The device's side of run/move.c: rows are found through the plan's places and the decisions; views cost nothing but the
  * lookup. Everything here is computed by every thread of a block alike.
- * Relies on device.h. Must never write anything but the status. */
+ * Relies on plan/device.h. Must never write anything but the status. */
 #ifndef BS_CUDA_PROGRAM
 #define BS_CUDA_PROGRAM
 
@@ -233,7 +233,7 @@ __device__ __forceinline__ void bs_cu_put(uint8_t *data, int32_t dtype, int64_t 
         reinterpret_cast<float *>(data)[at] = x;
 }
 
-/* As bs_act_apply (op.h). slope: of this channel, for BS_PRELU. */
+/* As bs_act_apply (graph/op.h). slope: of this channel, for BS_PRELU. */
 __device__ inline float bs_cu_act(int32_t act, float param, float slope, float x)
 {
     switch (act) {

@@ -1,5 +1,5 @@
 /* arrange.c: see arrange.h. The block that a tier transposes in registers, and portable loops for what is left. */
-#include "arrange.h"
+#include "kernels/arrange.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #ifndef BS_KERNELS_ARRANGE_H
 #define BS_KERNELS_ARRANGE_H
 
-#include "tier.h"
+#include "kernels/tier.h"
 
 /* to[c * to_row + r] = from[r * from_row + c] for r < rows, c < columns; rows in floats, nothing overlaps. */
 void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32_t rows, int32_t columns, float *to,

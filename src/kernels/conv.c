@@ -4,7 +4,7 @@
  * Relies on: conv_internal.h, conv_pack.c for the layouts.
  * Must never: do arithmetic on samples.
  */
-#include "conv_internal.h"
+#include "kernels/conv_internal.h"
 
 static const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier)
 {

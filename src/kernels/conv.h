@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tier.h"
+#include "kernels/tier.h"
 
 typedef enum bs_conv_algorithm {
     BS_CONV_DIRECT = 0,   /* any geometry */

@@ -4,19 +4,19 @@
  * Relies on: the templates (*.inc) and simd_avx512.h.
  * Must never: contain arithmetic of its own: what differs between tiers is in simd_avx512.h.
  */
-#include "conv_internal.h"
-#include "conv_winograd.h"
+#include "kernels/conv_internal.h"
+#include "kernels/conv_winograd.h"
 
 #if BS_HAVE_X86_TIERS
-#include "simd_avx512.h"
+#include "kernels/simd_avx512.h"
 
-#include "repeat.h"
+#include "kernels/repeat.h"
 
-#include "conv_epilogue.inc"
-#include "conv_outer.inc"
-#include "conv_depthwise.inc"
-#include "conv_dot.inc"
-#include "conv_winograd.inc"
+#include "kernels/conv_epilogue.inc"
+#include "kernels/conv_outer.inc"
+#include "kernels/conv_depthwise.inc"
+#include "kernels/conv_dot.inc"
+#include "kernels/conv_winograd.inc"
 
 static const bs_conv_kernels bs_conv_table_avx512 = {
     .lanes = BS_LANES,
@@ -30,7 +30,7 @@ static const bs_conv_kernels bs_conv_table_avx512 = {
     .winograd_out = BS_TIER_FN(bs_conv_winograd_out),
 };
 
-#include "simd_end.h"
+#include "kernels/simd_end.h"
 
 const bs_conv_kernels *bs_conv_kernels_avx512(void)
 {

@@ -7,7 +7,7 @@
 #ifndef BS_KERNELS_CONV_INTERNAL_H
 #define BS_KERNELS_CONV_INTERNAL_H
 
-#include "conv.h"
+#include "kernels/conv.h"
 
 /* Which family of inner kernels computes a direct convolution. A function of geometry and lane count only,
  * because the packed layout follows from it. */

@@ -4,18 +4,18 @@
  * Relies on: the templates (*.inc) and simd_neon.h.
  * Must never: contain arithmetic of its own: what differs between tiers is in simd_neon.h.
  */
-#include "conv_internal.h"
-#include "conv_winograd.h"
+#include "kernels/conv_internal.h"
+#include "kernels/conv_winograd.h"
 
 #if BS_HAVE_NEON_TIER
-#include "simd_neon.h"
+#include "kernels/simd_neon.h"
 
-#include "repeat.h"
+#include "kernels/repeat.h"
 
-#include "conv_epilogue.inc"
-#include "conv_outer.inc"
-#include "conv_depthwise.inc"
-#include "conv_winograd.inc"
+#include "kernels/conv_epilogue.inc"
+#include "kernels/conv_outer.inc"
+#include "kernels/conv_depthwise.inc"
+#include "kernels/conv_winograd.inc"
 
 static const bs_conv_kernels bs_conv_table_neon = {
     .lanes = BS_LANES,
@@ -29,7 +29,7 @@ static const bs_conv_kernels bs_conv_table_neon = {
     .winograd_out = BS_TIER_FN(bs_conv_winograd_out),
 };
 
-#include "simd_end.h"
+#include "kernels/simd_end.h"
 
 const bs_conv_kernels *bs_conv_kernels_neon(void)
 {

@@ -13,12 +13,12 @@
  *   TENSOR     f16 [group][block of 8 outputs][steps of 16 products][8 outputs][16], products in the order kernel_h,
  *              kernel_w, in / group; the kernel finds them by a table of quads, hence their limit
  */
-#include "arrange.h"
-#include "base.h"
-#include "conv_internal.h"
+#include "kernels/arrange.h"
+#include "base/base.h"
+#include "kernels/conv_internal.h"
 
 #include <string.h>
-#include "conv_winograd.h"
+#include "kernels/conv_winograd.h"
 
 
 int32_t bs_conv_lanes(bs_tier tier)

@@ -5,17 +5,17 @@
  *            only where no other does, so it should be small; the bits are those of the unrolled ones.
  * Must never: contain arithmetic of its own: what differs between tiers is in simd_scalar.h.
  */
-#include "conv_internal.h"
-#include "conv_winograd.h"
+#include "kernels/conv_internal.h"
+#include "kernels/conv_winograd.h"
 
-#include "simd_scalar.h"
+#include "kernels/simd_scalar.h"
 
-#include "repeat.h"
+#include "kernels/repeat.h"
 
-#include "conv_epilogue_plain.inc"
-#include "conv_outer.inc"
-#include "conv_depthwise.inc"
-#include "conv_winograd_plain.inc"
+#include "kernels/conv_epilogue_plain.inc"
+#include "kernels/conv_outer.inc"
+#include "kernels/conv_depthwise.inc"
+#include "kernels/conv_winograd_plain.inc"
 
 static const bs_conv_kernels bs_conv_table_scalar = {
     .lanes = BS_LANES,
@@ -29,7 +29,7 @@ static const bs_conv_kernels bs_conv_table_scalar = {
     .winograd_out = BS_TIER_FN(bs_conv_winograd_out),
 };
 
-#include "simd_end.h"
+#include "kernels/simd_end.h"
 
 const bs_conv_kernels *bs_conv_kernels_scalar(void)
 {

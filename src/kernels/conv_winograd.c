@@ -5,7 +5,7 @@
  * Must never: let a tile that hangs over the output's edge read outside the windows: it is copied into a
  *            patch of zeros first.
  */
-#include "conv_internal.h"
+#include "kernels/conv_internal.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * Relies on: elementwise.inc and the simd_*.h.
  * Must never: hold a loop over samples that should be fast.
  */
-#include "elementwise.h"
+#include "kernels/elementwise.h"
 
 #include <string.h>
 
@@ -87,28 +87,28 @@ static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, b
 
 /* -------------------------------------------------------------------------------------------------- tiers */
 
-#include "simd_scalar.h"
+#include "kernels/simd_scalar.h"
 
-#include "elementwise.inc"
-#include "simd_end.h"
+#include "kernels/elementwise.inc"
+#include "kernels/simd_end.h"
 
 #if BS_HAVE_X86_TIERS
-#include "simd_avx2.h"
+#include "kernels/simd_avx2.h"
 
-#include "elementwise.inc"
-#include "simd_end.h"
+#include "kernels/elementwise.inc"
+#include "kernels/simd_end.h"
 
-#include "simd_avx512.h"
+#include "kernels/simd_avx512.h"
 
-#include "elementwise.inc"
-#include "simd_end.h"
+#include "kernels/elementwise.inc"
+#include "kernels/simd_end.h"
 #endif
 
 #if BS_HAVE_NEON_TIER
-#include "simd_neon.h"
+#include "kernels/simd_neon.h"
 
-#include "elementwise.inc"
-#include "simd_end.h"
+#include "kernels/elementwise.inc"
+#include "kernels/simd_end.h"
 #endif
 
 #define BS_ELEMENTWISE_TABLE(tier)                                                                        \

@@ -13,7 +13,7 @@
 #ifndef BS_KERNELS_ELEMENTWISE_H
 #define BS_KERNELS_ELEMENTWISE_H
 
-#include "tier.h"
+#include "kernels/tier.h"
 
 /* ------------------------------------------------------------------------------------------- conversion */
 

@@ -3,7 +3,7 @@
  * Owns:      the probe. Relies on: CPUID and XGETBV on x86-64; NEON is part of AArch64.
  * Must never: keep the answer (no globals): it costs about 100 ns, and sessions keep it.
  */
-#include "tier.h"
+#include "kernels/tier.h"
 
 #if BS_HAVE_X86_TIERS
 #include <cpuid.h>

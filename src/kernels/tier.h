@@ -13,8 +13,8 @@
 #define BS_KERNELS_TIER_H
 
 #include "brainstorm.h"
-#include "exact_math.h"
-#include "wrapping.h"
+#include "base/exact_math.h"
+#include "base/wrapping.h"
 
 /* Compiled by attribute, function by function: the build needs no -m flags. */
 #if !defined(BS_NO_SIMD) && defined(__x86_64__) && defined(__GNUC__)

@@ -1,10 +1,10 @@
 /* ops/attention.c - causal attention of the rows of a segment, behind a cache of earlier ones.
  * A task is one row and one head. Keys are visited from the oldest position to the row's own, wherever they lie, so
  * that a sequence in one run or token by token gives the same bits.
- * Relies on structure.h. Must never trust a position: offsets and past come checked (segment.c), and the ring is
+ * Relies on ops/structure.h. Must never trust a position: offsets and past come checked (run/segments.c), and the ring is
  * addressed modulo its window. One code for every tier. */
 #include "ops/common.h"
-#include "structure.h"
+#include "ops/structure.h"
 
 enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_PAST_K, ATTENTION_PAST_V, ATTENTION_PAST };
 

@@ -253,19 +253,7 @@ double bs_value_pixels(const bs_graph *graph, int32_t value)
     return value_extent(graph, info, 1) * value_extent(graph, info, 2);
 }
 
-/* ------------------------------------------------------------------------------------------------- builder */
-
-const bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
-{
-    return bs_graph_add(graph, bs_op_index(op->name), in, n_in, params);
-}
-
-bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
-{
-    const bs_node *node = bs_op_build_node(graph, op, in, n_in, params);
-    const bs_value value = {node ? node->first_out : 0};
-    return value;
-}
+/* ------------------------------------------------------------------------------------------------- weights */
 
 bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3)
 {

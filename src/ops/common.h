@@ -1,9 +1,9 @@
 /* ops/common.h - what the shape, halo and cost rules of several ops share.
- * Owns the wording of refusals, and what holds in a patch domain. Relies on op.h. Must never touch data. */
+ * Owns the wording of refusals, and what holds in a patch domain. Relies on graph/op.h. Must never touch data. */
 #ifndef BS_OPS_COMMON_H
 #define BS_OPS_COMMON_H
 
-#include "op.h"
+#include "ops/table.h"
 
 #define BS_FIELDS(array) .fields = array, .n_fields = (int32_t)(sizeof(array) / sizeof *(array))
 
@@ -56,10 +56,6 @@ int32_t bs_window_halo(const bs_window *window, int32_t out_margin);
 /* Elements of one row at maximum extents (a cell, in a patch domain), and pixels of an image likewise. */
 double bs_value_work(const bs_graph *graph, int32_t value);
 double bs_value_pixels(const bs_graph *graph, int32_t value);
-
-/* Makes a node of this op. */
-bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
-const bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
 
 /* A weight of an op, for its table of specs. */
 bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3);

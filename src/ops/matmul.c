@@ -1,5 +1,5 @@
 /* ops/matmul.c - product of two computed matrices (attention scores and the like).
- * Relies on op.h. Must never let the order of a sum depend on sizes of M or N: it is k = 0, 1, ... for every element,
+ * Relies on graph/op.h. Must never let the order of a sum depend on sizes of M or N: it is k = 0, 1, ... for every element,
  * on every tier, so all tiers agree to the bit where the compiler does not fuse multiply and add. */
 #include "ops/common.h"
 

@@ -1,5 +1,5 @@
 /* ops/pad.c - a border around an image, of a value or of its edge repeated. Elements of any type.
- * Relies on op.h. Must never be used in a patch domain: cells would move against their frame (convolutions and pooling
+ * Relies on graph/op.h. Must never be used in a patch domain: cells would move against their frame (convolutions and pooling
  * pad at the frame's edge by themselves). */
 #include "ops/common.h"
 

@@ -1,5 +1,5 @@
 /* ops/pool2d.c - average and maximum over windows, or over everything.
- * Relies on op.h. Must never count what lies outside the frame (unless count_pad says so): windows are clipped by the
+ * Relies on graph/op.h. Must never count what lies outside the frame (unless count_pad says so): windows are clipped by the
  * operand's place in its frame. Global pooling sees the core only, so that every pixel counts once. */
 #include "ops/common.h"
 

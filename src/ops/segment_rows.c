@@ -1,9 +1,9 @@
 /* ops/segment_rows.c - between segments and their rows: one row a segment spread over its rows, rows reduced to one.
- * Relies on span.h and structure.h. Must never look beyond the offsets of the call. Sums go from the first row of a
+ * Relies on span.h and ops/structure.h. Must never look beyond the offsets of the call. Sums go from the first row of a
  * segment to its last. One code for every tier. */
 #include "ops/common.h"
 #include "ops/span.h"
-#include "structure.h"
+#include "ops/structure.h"
 
 /* Row `index` of a root operand [n, ...], as an operand of a cell's shape. */
 static bs_operand segment_row(const bs_operand *root, int32_t index, const bs_operand *cell)

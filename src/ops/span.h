@@ -1,10 +1,10 @@
 /* ops/span.h - one loop nest for every op that goes element by element over strided operands.
  * Owns the walk: it sorts axes by the output's strides, merges those that are contiguous in every operand, and calls
- * `inner` on the innermost. Relies on op.h. Must never know what an element means. */
+ * `inner` on the innermost. Relies on graph/op.h. Must never know what an element means. */
 #ifndef BS_OPS_SPAN_H
 #define BS_OPS_SPAN_H
 
-#include "op.h"
+#include "ops/table.h"
 
 #define BS_SPAN_OPERANDS 4
 #define BS_SPAN_AXES     (BS_MAX_RANK + 1) /* axis 0 is the row, axis d + 1 dimension d */

@@ -3,14 +3,14 @@
  * the same: every place lies within its arena, counted here in floating point, which does not wrap; what is small enough is run
  * in arenas of exactly the planned bytes.
  *
- * Relies on: fuzz_run.h, fuzz_weights.h, plan.h. Must never: count with the library's own arithmetic. */
+ * Relies on: fuzz_run.h, fuzz_weights.h, plan/plan.h. Must never: count with the library's own arithmetic. */
 #define _POSIX_C_SOURCE 200809L
 #include "../random_graph.h"
 
 #include "../against.h"
 #include "fuzz_weights.h"
 
-#include "plan.h"
+#include "plan/plan.h"
 
 enum { CALLS = 40, ALIVE = 100 };
 

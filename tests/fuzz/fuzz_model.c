@@ -10,7 +10,7 @@
 #include "fuzz_weights.h"
 
 #include "gguf_mutate.h"
-#include "model.h"
+#include "model/model.h"
 #include "storage.h"
 
 enum { FUZZ_OPTIONS = 48 };

@@ -4,11 +4,11 @@
  * The input: a profile, then FUZZ_OPTIONS bytes that say how it is read (through a reader that fails or changes what it
  * gives between two passes) and replayed.
  *
- * Relies on: fuzz_trace.h, profile.h for the layout, the tools' modules. Must never: replay what would take long. */
+ * Relies on: fuzz_trace.h, profile/profile.h for the layout, the tools' modules. Must never: replay what would take long. */
 #define _POSIX_C_SOURCE 200809L
 #include "fuzz_trace.h"
 
-#include "profile.h"
+#include "profile/profile.h"
 #include "profile_facts.h"
 #include "storage.h"
 #include "trace_json.h"

@@ -1,7 +1,7 @@
 /* fuzz_run.h - takes a graph that was built from hostile bytes all the way: plan, session, two runs, everything one can ask.
  *
  * Owns: the session's arenas, each a block of exactly the planned bytes, so that a sanitizer sees a write beyond it.
- * Relies on: graph.h, op.h for the cost of a graph and for its sources' names. Includes POSIX only through the library.
+ * Relies on: graph/graph.h, ops/table.h for the cost of a graph and for its sources' names. Includes POSIX only through the library.
  * Must never: work longer than some milliseconds (dear graphs are planned and not run), pass the library what its caller
  *   must not pass: sizes of buffers are what their descriptions say. */
 #ifndef FUZZ_RUN_H
@@ -9,9 +9,9 @@
 
 #include "fuzz.h"
 
-#include "graph.h"
-#include "op.h"
-#include "structure.h"
+#include "graph/graph.h"
+#include "ops/table.h"
+#include "ops/structure.h"
 
 enum { FUZZ_ARENA_MOST = 3 << 20, FUZZ_BUFFER_MOST = 1 << 18, FUZZ_BUFFERS = 24 };
 #define FUZZ_FLOPS_MOST 1.5e6

@@ -2,13 +2,13 @@
  * lies. What a lie does not concern is put right again, so that most of what comes out gets far.
  *
  * Owns: a file taken apart (keys, tensors, data; and nodes out of the keys that hold them).
- * Relies on: the byte layout of GGUF 3; op.h for the names of ops and how many parameters they have.
+ * Relies on: the byte layout of GGUF 3; ops/table.h for the names of ops and how many parameters they have.
  * Must never: read beyond its input, whatever that is. */
 #ifndef GGUF_MUTATE_H
 #define GGUF_MUTATE_H
 
 #include "fuzz.h"
-#include "op.h"
+#include "ops/table.h"
 
 enum { GM_KEYS = 96, GM_TENSORS = 48, GM_NODES = 400, GM_BLOCKS = 40, GM_OPERANDS = 65, GM_HEAP = 1 << 17 };
 enum { GM_U32 = 4, GM_I32 = 5, GM_STRING = 8, GM_ARRAY = 9, GM_U64 = 10, GM_I64 = 11 };

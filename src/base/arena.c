@@ -1,0 +1,52 @@
+/* base/arena.c - bump arenas over the caller's memory. Relies on base/base.h. Must never allocate. */
+#include "base/base.h"
+
+void bs_arena_init(bs_arena *arena, const char *name, void *memory, size_t bytes)
+{
+    const size_t slack = memory ? bs_to_aligned(memory, BS_ALIGNMENT) : 0;
+    if (!arena)
+        return;
+    memset(arena, 0, sizeof *arena);
+    arena->name = name;
+    if (!memory || bytes < slack)
+        return;
+    arena->base = (uint8_t *)memory + slack;
+    arena->size = bytes - slack;
+}
+
+void *bs_arena_take(bs_arena *arena, size_t bytes)
+{
+    if (!arena)
+        return NULL;
+    const bs_bytes end = bs_bytes_add(bs_bytes_of(arena->used), bs_bytes_align(bs_bytes_of(bytes)));
+    uint8_t *memory = arena->base ? arena->base + arena->used : NULL;
+    if (!memory || !bs_bytes_fit(end, arena->size, &arena->used))
+        return NULL;
+    if (arena->used > arena->high_water)
+        arena->high_water = arena->used;
+    return memory;
+}
+
+void *bs_take(bs_arena *arena, bs_bytes bytes)
+{
+    size_t size;
+    return bs_bytes_fit(bytes, SIZE_MAX, &size) ? bs_arena_take(arena, size) : NULL;
+}
+
+void *bs_take_zeros(bs_arena *arena, bs_bytes bytes)
+{
+    void *memory = bs_take(arena, bytes);
+    return memory ? memset(memory, 0, (size_t)bs_bytes_figure(bytes)) : NULL;
+}
+
+void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes)
+{
+    uint8_t *memory = carver->base ? bs_bytes_at(carver->base, carver->used) : NULL;
+    carver->used = bs_bytes_add(carver->used, bs_bytes_align(bytes));
+    return memory;
+}
+
+void *bs_carve(bs_carver *carver, uint64_t count, size_t each)
+{
+    return bs_carve_bytes(carver, bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)));
+}

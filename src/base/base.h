@@ -1,0 +1,102 @@
+/* base/base.h - what everything stands on: saturating sums, alignment, small helpers.
+ * Relies on nothing but brainstorm.h and base/bytes.h. Must never know of graphs, ops or files. */
+#ifndef BS_BASE_H
+#define BS_BASE_H
+
+#include "brainstorm.h"
+#include "base/bytes.h"
+#include "base/exact_math.h"
+#include "base/wrapping.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BS_PAGE_BYTES 4096 /* what storage may want offsets, sizes and buffers of direct reads aligned to */
+#define BS_MAX_LANES 8
+
+/* Times and counts saturate: what wraps becomes UINT64_MAX. Bytes have a type of their own (base/bytes.h). */
+static inline uint64_t bs_mul_u64(uint64_t a, uint64_t b)
+{
+    return a != 0 && b > UINT64_MAX / a ? UINT64_MAX : a * b;
+}
+
+static inline uint64_t bs_add_u64(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static inline int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
+static inline int32_t bs_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
+static inline int64_t bs_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t bs_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int32_t bs_clamp_i32(int32_t v, int32_t low, int32_t high) { return v < low ? low : v > high ? high : v; }
+static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v : fallback; }
+
+/* Rounds towards minus infinity; b > 0. */
+static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
+static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
+
+/* Bytes from here to the next multiple of a power of two. */
+static inline size_t bs_to_aligned(const void *memory, size_t alignment)
+{
+    const size_t past = (size_t)((uintptr_t)memory & (alignment - 1));
+    return past ? alignment - past : 0;
+}
+
+/* Hands out pieces of memory one after the other, aligned; with base NULL it only counts them. */
+typedef struct bs_carver {
+    uint8_t *base;
+    bs_bytes used;
+} bs_carver;
+void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (base/arena.c) */
+void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
+/* From an arena, when this machine can count as many; or NULL. */
+void *bs_take(bs_arena *arena, bs_bytes bytes);
+void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
+
+/* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count` (base/sort.c) */
+typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
+void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
+
+#if defined(__GNUC__)
+#define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
+#else
+#define BS_PRINTF(format_index, first)
+#endif
+
+/* Fills `error` (may be NULL) and returns the status. */
+bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* The same, returning false. */
+bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
+bool bs_status_is_known(int32_t number);
+/* The same for an arena that is too small: `what` says what the bytes were for. */
+bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
+/* And where no arena is at hand: the room of that name has so many bytes left. */
+bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what);
+/* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
+void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
+
+/* Storage conversions (base/dtype.c). Round to nearest even. */
+float bs_f16_to_f32(uint16_t h);
+/* The nearest code. Saturates before rounding: the bounds are compared as floats, and 2^31 - 1 is not one. NaN gives 0. */
+static inline int32_t bs_f32_to_code(float x, int32_t low, int32_t high)
+{
+    if (!(x > (float)low))
+        return x == x ? low : 0;
+    return x >= (float)high ? high : (int32_t)rintf(x);
+}
+
+uint16_t bs_f32_to_f16(float f);
+float bs_bf16_to_f32(uint16_t h);
+uint16_t bs_f32_to_bf16(float f);
+/* One element as f32, whatever its type. */
+float bs_load_f32(const void *data, bs_dtype dtype, int64_t index);
+
+/* CRC-32 as in zip (base/crc32.c). Starts with 0; over pieces, each call takes what the one before gave. */
+uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
+
+#endif

@@ -1,0 +1,100 @@
+/* base/error.c - status names and the filling of bs_error. Relies on base/base.h. Must never print. */
+#include "base/base.h"
+
+const char *bs_status_name(bs_status status)
+{
+    switch (status) {
+#define BS_STATUS_NAME(name, number, text) \
+    case name: return #name;
+        BS_STATUS_LIST(BS_STATUS_NAME)
+#undef BS_STATUS_NAME
+    }
+    return "BS_UNKNOWN";
+}
+
+const char *bs_status_text(bs_status status)
+{
+    switch (status) {
+#define BS_STATUS_TEXT(name, number, text) \
+    case name: return text;
+        BS_STATUS_LIST(BS_STATUS_TEXT)
+#undef BS_STATUS_TEXT
+    }
+    return "unknown status";
+}
+
+bool bs_status_is_known(int32_t number)
+{
+    switch (number) {
+#define BS_STATUS_KNOWN(name, number, text) case number:
+        BS_STATUS_LIST(BS_STATUS_KNOWN)
+#undef BS_STATUS_KNOWN
+        return true;
+    }
+    return false;
+}
+
+int32_t bs_version(void)
+{
+    return BS_VERSION;
+}
+
+static void error_fill(bs_error *error, bs_status status, const char *format, va_list arguments)
+{
+    if (!error)
+        return;
+    memset(error, 0, sizeof *error);
+    error->status = status;
+    vsnprintf(error->message, sizeof error->message, format, arguments);
+}
+
+bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    error_fill(error, status, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+bool bs_refuse(bs_error *error, bs_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    error_fill(error, status, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+void bs_error_prefix(bs_error *error, const char *format, ...)
+{
+    if (!error)
+        return;
+    va_list arguments;
+    char message[sizeof error->message];
+    memcpy(message, error->message, sizeof message);
+    va_start(arguments, format);
+    vsnprintf(error->message, sizeof error->message, format, arguments);
+    va_end(arguments);
+    const size_t used = strlen(error->message);
+    snprintf(error->message + used, sizeof error->message - used, "%s", message);
+}
+
+bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what)
+{
+    const uint64_t needed = bs_bytes_figure(bs_bytes_align(bytes)); /* as an arena would take it: more than what is available, always */
+    bs_fail(error, BS_ERROR_ARENA, "arena %s: %s needs %llu bytes, %llu are free", name, what, (unsigned long long)needed,
+            (unsigned long long)available);
+    if (error) {
+        error->arena = name;
+        error->needed = needed;
+        error->available = available;
+    }
+    return BS_ERROR_ARENA;
+}
+
+bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what)
+{
+    const char *name = arena && arena->name ? arena->name : "?";
+    return bs_fail_room(error, name, arena ? arena->size - arena->used : 0, needed, what);
+}

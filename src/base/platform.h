@@ -1,0 +1,40 @@
+/* base/platform.h - worker threads over the platform table. Relies on base/base.h. */
+#ifndef BS_PLATFORM_H
+#define BS_PLATFORM_H
+
+#include "base/base.h"
+
+#include <stdatomic.h>
+
+#define BS_MAX_THREADS 64
+
+typedef void (*bs_task)(void *user, int32_t index, int32_t thread);
+
+/* Tasks of one job are claimed one after the other from `next`; which thread takes which must never matter. */
+typedef struct bs_workers {
+    const bs_platform *platform;
+    int32_t threads; /* the caller's included */
+    int32_t started;
+    bs_task task;
+    void *user;
+    int32_t count;
+    atomic_int next;       /* task to be claimed */
+    atomic_int generation; /* of jobs; changes under the gate */
+    atomic_int busy;       /* workers that have not finished this job */
+    atomic_bool stop;
+    struct bs_worker {
+        struct bs_workers *pool;
+        int32_t thread;
+        _Alignas(16) uint8_t handle[BS_THREAD_BYTES];
+    } workers[BS_MAX_THREADS];
+    _Alignas(16) uint8_t gate[BS_GATE_BYTES];
+    bool gate_made;
+} bs_workers;
+
+/* Starts threads-1 workers. On failure nothing is left running. */
+bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_t threads, bs_error *error);
+void bs_workers_stop(bs_workers *pool);
+/* Runs task(user, 0..count-1); returns when all are done. Thread numbers are 0 (the caller) .. threads-1. */
+void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count);
+
+#endif

@@ -1,0 +1,593 @@
+/* graph/graph.c - building a graph: storage, sticky errors, names, dimensions, domains, nodes.
+ * Relies on graph/graph.h and graph/op.h. Must never plan or touch data. */
+#include "graph/graph.h"
+#include "graph/op.h"
+
+/* ------------------------------------------------------------------------------------------------ storage */
+
+typedef struct bs_graph_layout {
+    bs_graph_desc n; /* what there is room for beside entry 0 */
+    bs_bytes at_nodes, at_values, at_operands, at_domains, at_dims, at_blocks, at_routers, at_text, bytes;
+} bs_graph_layout;
+
+/* Zeros become what most graphs of so many nodes can do with, and at least what any small one needs. */
+static bs_graph_desc graph_room(const bs_graph_desc *desc)
+{
+    bs_graph_desc n = {0};
+    if (desc)
+        n = *desc;
+    n.max_nodes = bs_or_default(n.max_nodes, 512);
+    n.max_values = bs_or_default(n.max_values, 768);
+    n.max_text_bytes = bs_or_default(n.max_text_bytes, 32768);
+    const int32_t nodes = bs_clamp_i32(n.max_nodes, 1, BS_MAX_ENTRIES);
+    n.max_operands = bs_or_default(n.max_operands, nodes * 4);
+    n.max_dims = bs_or_default(n.max_dims, bs_min_i32(8 * nodes, bs_max_i32(512, nodes / 4)));
+    n.max_domains = bs_or_default(n.max_domains, bs_min_i32(nodes, bs_max_i32(511, (nodes - 1024) / 2)));
+    n.max_blocks = bs_or_default(n.max_blocks, bs_max_i32(127, (nodes - 1024) / 2));
+    n.max_routers = bs_or_default(n.max_routers, bs_max_i32(63, nodes / 32));
+    return n;
+}
+
+static bool room_is_sound(const bs_graph_desc *n)
+{
+    const int32_t counts[] = {n->max_nodes, n->max_values, n->max_dims, n->max_domains, n->max_blocks, n->max_routers};
+    bool sound = n->max_text_bytes >= 64 && n->max_text_bytes <= BS_MAX_TEXT && n->max_operands >= 1 && n->max_operands <= 4 * BS_MAX_ENTRIES;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        sound = sound && counts[i] >= 1 && counts[i] <= BS_MAX_ENTRIES;
+    return sound;
+}
+
+static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
+{
+    l->n = graph_room(desc);
+    if (!room_is_sound(&l->n))
+        return false;
+    l->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_graph)));
+    l->at_nodes = bs_bytes_place(&l->bytes, (int64_t)l->n.max_nodes + 1, sizeof(bs_node));
+    l->at_values = bs_bytes_place(&l->bytes, (int64_t)l->n.max_values + 1, sizeof(bs_value_info));
+    l->at_operands = bs_bytes_place(&l->bytes, (int64_t)l->n.max_operands, sizeof(int32_t));
+    l->at_domains = bs_bytes_place(&l->bytes, (int64_t)l->n.max_domains + 1, sizeof(bs_domain));
+    l->at_dims = bs_bytes_place(&l->bytes, (int64_t)l->n.max_dims, sizeof(bs_dim_info));
+    l->at_blocks = bs_bytes_place(&l->bytes, (int64_t)l->n.max_blocks + 1, sizeof(bs_block));
+    l->at_routers = bs_bytes_place(&l->bytes, (int64_t)l->n.max_routers + 1, sizeof(bs_router_info));
+    l->at_text = bs_bytes_place(&l->bytes, (int64_t)l->n.max_text_bytes, 1);
+    return true;
+}
+
+size_t bs_graph_bytes(const bs_graph_desc *desc)
+{
+    bs_graph_layout l;
+    size_t bytes = 0;
+    return graph_layout(desc, &l) && bs_bytes_fit(bs_bytes_add(l.bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
+}
+
+bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
+{
+    bs_graph_layout l;
+    uint8_t *memory = arena && graph_layout(desc, &l) ? bs_take_zeros(arena, l.bytes) : NULL;
+    if (!memory)
+        return NULL;
+    bs_graph *g = (bs_graph *)(void *)memory;
+    g->mark = BS_MARK_GRAPH;
+    g->nodes = (bs_node *)(void *)bs_bytes_at(memory, l.at_nodes);
+    g->values = (bs_value_info *)(void *)bs_bytes_at(memory, l.at_values);
+    g->operands = (int32_t *)(void *)bs_bytes_at(memory, l.at_operands);
+    g->domains = (bs_domain *)(void *)bs_bytes_at(memory, l.at_domains);
+    g->dims = (bs_dim_info *)(void *)bs_bytes_at(memory, l.at_dims);
+    g->blocks = (bs_block *)(void *)bs_bytes_at(memory, l.at_blocks);
+    g->routers = (bs_router_info *)(void *)bs_bytes_at(memory, l.at_routers);
+    g->text = (char *)bs_bytes_at(memory, l.at_text);
+    g->max_nodes = l.n.max_nodes;
+    g->max_values = l.n.max_values;
+    g->max_text = l.n.max_text_bytes;
+    g->max_operands = l.n.max_operands;
+    g->max_domains = l.n.max_domains;
+    g->max_dims = l.n.max_dims;
+    g->max_blocks = l.n.max_blocks;
+    g->max_routers = l.n.max_routers;
+    g->n_nodes = g->n_values = g->n_text = g->n_routers = g->n_blocks = g->n_domains = 1; /* entry 0: none, root, main */
+    g->domains[0].max_rows = 1;
+    g->domains[0].patches = -1;
+    g->blocks[0].parent = -1;
+    return g;
+}
+
+/* ------------------------------------------------------------------------------------------------- errors */
+
+bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments)
+{
+    bs_error *error = &graph->error;
+    int used = 0;
+    if (graph->status != BS_OK)
+        return false;
+    memset(error, 0, sizeof *error);
+    graph->status = error->status = status;
+    if (graph->adding) {
+        const char *name = graph->adding_name, *quote = *name ? "\"" : "";
+        used = snprintf(error->message, sizeof error->message, "%s%s%s%.63s%s: ", graph->adding, *name ? " " : "", quote, name, quote);
+    }
+    vsnprintf(error->message + used, sizeof error->message - (size_t)used, format, arguments);
+    return false;
+}
+
+bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    bs_graph_fail_as(graph, status, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+bs_status bs_graph_failure(const bs_graph *graph, bs_error *error)
+{
+    if (graph->status != BS_OK && error)
+        *error = graph->error;
+    return graph->status;
+}
+
+bs_status bs_graph_check(const bs_graph *graph, bs_error *error)
+{
+    BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
+    if (!graph)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena, and its bs_graph_desc the limits?)");
+    if (graph->status == BS_OK && graph->current_block != 0)
+        return bs_fail(error, BS_ERROR_GRAPH, "block \"%.63s\" is begun and never ended (bs_block_end)",
+                       graph->text + graph->blocks[graph->current_block].name);
+    return bs_graph_failure(graph, error);
+}
+
+/* --------------------------------------------------------------------------------------------------- text */
+
+static void *graph_take(bs_graph *g, size_t bytes, size_t alignment)
+{
+    const bs_bytes at = bs_bytes_align_to(bs_bytes_array(g->n_text, 1), alignment);
+    size_t end = 0;
+    if (!bs_bytes_fit(bs_bytes_add(at, bs_bytes_of(bytes)), (uint64_t)g->max_text, &end)) {
+        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph's text is full: %d bytes (bs_graph_desc.max_text_bytes)", g->max_text);
+        return NULL;
+    }
+    g->n_text = (int32_t)end;
+    return bs_bytes_at((uint8_t *)g->text, at);
+}
+
+const char *bs_graph_text(bs_graph *graph, const char *text)
+{
+    if (!text || !*text)
+        return graph->text;
+    const size_t length = strlen(text);
+    if (length >= BS_MAX_NAME) {
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "the name \"%.32s...\" is longer than %d bytes", text, BS_MAX_NAME - 1);
+        return graph->text;
+    }
+    char *copy = graph_take(graph, length + 1, 1);
+    if (!copy)
+        return graph->text;
+    memcpy(copy, text, length + 1);
+    return copy;
+}
+
+/* ------------------------------------------------------------------------------------------------ look-up */
+
+/* Mixes a number into a hash (the finaliser of splitmix64). */
+BS_WRAPS static uint64_t mix(uint64_t hash, int64_t number)
+{
+    uint64_t x = hash + (uint64_t)number + 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* A step down a tree: the link to follow from an entry. Behind the last bit all go one way. */
+static int32_t *step_down(int32_t child[2], uint64_t *hash)
+{
+    int32_t *link = &child[*hash & 1];
+    *hash >>= 1;
+    return link;
+}
+
+/* --------------------------------------------------------------------------------------------- dimensions */
+
+/* The link that an equal entry, or else a new one, hangs at. Entry 0 is the root of the tree. */
+static int32_t *dim_find(bs_graph *g, const bs_dim_info *dim, bs_dim_id *found)
+{
+    uint64_t hash = mix(mix(mix(mix(mix((uint64_t)dim->kind, dim->parent), dim->mul), dim->add), dim->div), dim->maximum);
+    int32_t *link = NULL;
+    *found = -1;
+    for (bs_dim_id i = 0; i < g->n_dims && (!link || i); i = *link) {
+        bs_dim_info *d = &g->dims[i];
+        if (d->kind == dim->kind && d->parent == dim->parent && d->mul == dim->mul && d->add == dim->add &&
+            d->div == dim->div && d->maximum == dim->maximum) {
+            *found = i;
+            return NULL;
+        }
+        link = step_down(d->child, &hash);
+    }
+    return link;
+}
+
+static bs_dim_id dim_intern(bs_graph *g, const bs_dim_info *dim)
+{
+    bs_dim_id id = -1;
+    int32_t *link = NULL;
+    if (dim->kind != BS_DIM_SYMBOL || g->n_dims == 0) /* symbols are all different: none but the root is in the tree */
+        link = dim_find(g, dim, &id);
+    if (id >= 0)
+        return id;
+    if (g->n_dims == g->max_dims) {
+        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d different dimensions (bs_graph_desc.max_dims)", g->max_dims);
+        return -1;
+    }
+    id = g->n_dims++;
+    g->dims[id] = *dim;
+    g->dims[id].symbols = (id ? g->dims[id - 1].symbols : 0) + (dim->kind == BS_DIM_SYMBOL);
+    if (link)
+        *link = id;
+    return id;
+}
+
+/* Extents and their products must stay far from 2^63; one dimension of 2^30 is beyond any board. */
+#define BS_DIM_LIMIT ((int64_t)1 << 30)
+
+static bool dim_in_range(int64_t n) { return n >= 1 && n <= BS_DIM_LIMIT; }
+
+bs_dim_id bs_dim_const(bs_graph *graph, int64_t n)
+{
+    const bs_dim_info dim = {.kind = BS_DIM_CONST, .parent = -1, .maximum = (int32_t)n};
+    if (dim_in_range(n))
+        return dim_intern(graph, &dim);
+    bs_graph_fail(graph, BS_ERROR_SHAPE, "a dimension would be %lld, expected 1 .. 2^30", (long long)n);
+    return -1;
+}
+
+static bs_dim_id dim_fail(bs_graph *g, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
+{
+    char text[96];
+    bs_graph_fail(g, BS_ERROR_SHAPE,
+                  "a dimension would be (%s * %lld %+lld) / %lld, expected numbers of 2^30 at most, and 1 at least as the result",
+                  bs_dim_text(g, parent, text, sizeof text), (long long)mul, (long long)add, (long long)div);
+    return -1;
+}
+
+static int64_t dim_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a < 0 ? -a : a;
+}
+
+/* Expressions are brought to one form, so that what is always equal has one id: (d*2)*3 is d*6, (d+2)-2 is d, and
+ * floor((d*2 + 4) / 2) is d+2. */
+bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
+{
+    const bs_dim_info *p;
+    for (;; parent = p->parent) { /* the parent of such a one is none, so twice at most */
+        if (!dim_in_range(mul) || add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
+            return dim_fail(graph, parent, mul, add, div);
+        p = &graph->dims[parent];
+        if (p->kind != BS_DIM_DERIVED || p->div != 1)
+            break;
+        add += p->add * mul;
+        mul *= p->mul;
+    }
+    const int64_t common = dim_divisor(dim_divisor(mul, add), div);
+    mul /= common;
+    add /= common;
+    div /= common;
+    if (mul == 1 && add == 0 && div == 1)
+        return parent;
+    const int64_t maximum = bs_floor_div(p->maximum * mul + add, div);
+    if (!dim_in_range(maximum))
+        return dim_fail(graph, parent, mul, add, div);
+    if (p->kind == BS_DIM_CONST)
+        return bs_dim_const(graph, maximum);
+    const bs_dim_info dim = {.kind = BS_DIM_DERIVED, .parent = parent, .mul = (int32_t)mul, .add = (int32_t)add, .div = (int32_t)div,
+                             .maximum = (int32_t)maximum};
+    return dim_intern(graph, &dim);
+}
+
+/* Public handles: constants as they are, BS_UPTO in bit 40, dimensions of the table in bit 41. */
+#define BS_DIM_UPTO ((bs_dim)1 << 40)
+#define BS_DIM_TABLE ((bs_dim)1 << 41)
+
+bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum)
+{
+    if (!graph || graph->status != BS_OK)
+        return 0;
+    if (!dim_in_range(maximum)) {
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "symbol \"%.63s\": its maximum is %lld, expected 1 .. 2^30", name ? name : "",
+                      (long long)maximum);
+        return 0;
+    }
+    const char *text = bs_graph_text(graph, name);
+    const bs_dim_info dim = {.kind = BS_DIM_SYMBOL, .parent = -1, .maximum = (int32_t)maximum, .name = (int32_t)(text - graph->text)};
+    const bs_dim_id id = dim_intern(graph, &dim);
+    return id < 0 ? 0 : BS_DIM_TABLE + id;
+}
+
+bool bs_dim_is_known(const bs_graph *graph, bs_dim dim)
+{
+    return dim >= BS_DIM_TABLE ? dim - BS_DIM_TABLE < graph->n_dims : dim_in_range(dim >= BS_DIM_UPTO ? dim - BS_DIM_UPTO : dim);
+}
+
+bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim)
+{
+    if (dim >= BS_DIM_TABLE)
+        return (bs_dim_id)(dim - BS_DIM_TABLE);
+    if (dim >= BS_DIM_UPTO) {
+        const bs_dim symbol = bs_symbol(graph, "", dim - BS_DIM_UPTO);
+        return symbol ? (bs_dim_id)(symbol - BS_DIM_TABLE) : -1;
+    }
+    return bs_dim_const(graph, dim);
+}
+
+bs_dim bs_times(bs_graph *graph, bs_dim symbol, int32_t factor)
+{
+    if (!graph || graph->status != BS_OK)
+        return 0;
+    graph->adding = "bs_times";
+    graph->adding_name = "";
+    if (factor < 1)
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "the factor is %d, expected 1 .. 2^30", factor);
+    if (!bs_dim_is_known(graph, symbol))
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "%lld is no dimension, expected 1 .. 2^30, BS_UPTO of that, or a symbol", (long long)symbol);
+    const bs_dim_id parent = graph->status == BS_OK ? bs_dim_resolve(graph, symbol) : -1;
+    const bs_dim_id id = parent < 0 ? -1 : bs_dim_derive(graph, parent, factor, 0, 1);
+    graph->adding = NULL;
+    return id < 0 ? 0 : BS_DIM_TABLE + id;
+}
+
+bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3)
+{
+    bs_shape shape = {rank, {d0, d1, d2, d3}};
+    return shape;
+}
+
+/* ------------------------------------------------------------------------------------------------ domains */
+
+static bool domains_equal(const bs_domain *a, const bs_domain *b)
+{
+    return a->kind == b->kind && a->parent == b->parent && a->router == b->router && a->path == b->path && a->rows == b->rows &&
+           a->height == b->height && a->width == b->width && a->size == b->size && a->lengths == b->lengths;
+}
+
+static uint64_t domain_hash(const bs_domain *d)
+{
+    const int32_t what[] = {d->parent, d->router, d->path, d->rows, d->height, d->width, d->size, d->lengths};
+    uint64_t hash = (uint64_t)d->kind;
+    for (size_t i = 0; i < sizeof what / sizeof *what; i++)
+        hash = mix(hash, what[i]);
+    return hash;
+}
+
+int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
+{
+    uint64_t hash = domain_hash(domain);
+    int32_t *link = step_down(graph->domains[0].child, &hash); /* the root is made by nobody */
+    for (; *link; link = step_down(graph->domains[*link].child, &hash))
+        if (domains_equal(&graph->domains[*link], domain))
+            return *link;
+    if (graph->n_domains > graph->max_domains) {
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "the graph is full: %d domains (bs_graph_desc.max_domains)", graph->max_domains);
+        return -1;
+    }
+    const int32_t id = *link = graph->n_domains++;
+    bs_domain *d = &graph->domains[id];
+    *d = *domain;
+    const bs_domain *parent = &graph->domains[d->parent];
+    d->patches = d->kind == BS_DOMAIN_PATCHES ? id : parent->patches;
+    d->top = d->kind == BS_DOMAIN_PATH ? parent->top : id;
+    d->outermost = d->kind != BS_DOMAIN_PATH ? 0 : parent->outermost ? parent->outermost : id;
+    d->next = 0;
+    if (d->kind == BS_DOMAIN_PATH) {
+        d->next = graph->routers[d->router].path_domains;
+        graph->routers[d->router].path_domains = id;
+    }
+    return id;
+}
+
+/* -------------------------------------------------------------------------------------------------- names */
+
+/* Routers have names of their own. */
+BS_WRAPS static uint64_t named_hash(const char *name, bool router)
+{
+    uint64_t hash = router;
+    for (; *name; name++)
+        hash = (hash ^ (uint8_t)*name) * 1099511628211u;
+    return mix(hash, 0);
+}
+
+static bool is_router(const bs_node *node) { return node->router != 0; }
+
+/* The link that the node of this name, or else a new one, hangs at. */
+static int32_t *named_link(bs_graph *g, const char *name, bool router)
+{
+    uint64_t hash = named_hash(name, router);
+    int32_t *link = &g->first_name;
+    while (*link && (is_router(&g->nodes[*link]) != router || strcmp(bs_node_name(&g->nodes[*link]), name) != 0))
+        link = step_down(g->nodes[*link].child, &hash);
+    return link;
+}
+
+int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router)
+{
+    uint64_t hash = named_hash(name, router);
+    int32_t n = graph->first_name;
+    for (; n && (is_router(&graph->nodes[n]) != router || strcmp(bs_node_name(&graph->nodes[n]), name) != 0); hash >>= 1)
+        n = graph->nodes[n].child[hash & 1];
+    return n;
+}
+
+/* -------------------------------------------------------------------------------------------------- nodes */
+
+static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int32_t n_in)
+{
+    if (n_in < op->min_in || n_in > op->max_in)
+        return bs_graph_fail(g, BS_ERROR_GRAPH, "%d operands, expected %d .. %d", n_in, op->min_in, op->max_in);
+    if (g->n_operands + n_in > g->max_operands || g->n_nodes > g->max_nodes)
+        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes, max_operands)", g->max_nodes,
+                             g->max_operands);
+    for (int32_t i = 0; i < n_in; i++) {
+        const bool none = in[i] == 0 && op->flags & BS_OP_VARIADIC && op->flags & BS_OP_STRUCTURAL;
+        if (!none && (in[i] < 1 || in[i] >= g->n_values))
+            return bs_graph_fail(g, BS_ERROR_GRAPH, "operand %d is value %d, which does not exist", i, in[i]);
+    }
+    return true;
+}
+
+/* Ops combine rows of one domain; a captured operand may be a root value. */
+static bool operands_agree(bs_graph *g, const bs_infer *infer)
+{
+    if (infer->op->flags & (BS_OP_STRUCTURAL | BS_OP_ACROSS))
+        return true;
+    for (int32_t i = 1; i < infer->n_in; i++) {
+        const int32_t d = infer->in[i]->domain, first = infer->in[0]->domain;
+        char a[112], b[112];
+        if (d != first && !(d == 0 && infer->op->flags & BS_OP_CAPTURE))
+            return bs_graph_fail(g, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s: scatter or gather it first", i,
+                                 bs_domain_text(g, d, a, sizeof a), bs_domain_text(g, first, b, sizeof b));
+    }
+    return true;
+}
+
+static const void *copy_params(bs_graph *g, const bs_op *op, const void *params)
+{
+    if (op->params_bytes == 0)
+        return NULL;
+    char *copy = graph_take(g, op->params_bytes, sizeof(void *));
+    if (!copy)
+        return NULL;
+    memset(copy, 0, op->params_bytes);
+    if (params) {
+        memcpy(copy, params, op->params_bytes);
+        const char *name = bs_graph_text(g, *(const char *const *)params);
+        memcpy(copy, &name, sizeof name);
+    } else {
+        const char *none = g->text;
+        memcpy(copy, &none, sizeof none);
+    }
+    return copy;
+}
+
+static void infer_begin(bs_infer *infer, bs_graph *g, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
+{
+    memset(infer, 0, sizeof *infer);
+    infer->graph = g;
+    infer->op = op;
+    infer->params = params;
+    infer->name = params ? *(const char *const *)params : "";
+    infer->n_in = n_in;
+    infer->ids = in;
+    infer->n_out = 1;
+    infer->path = -1;
+    for (int32_t i = 0; i < n_in && i < BS_MAX_OPERANDS; i++)
+        infer->in[i] = &g->values[in[i]];
+    for (int32_t i = 0; i < BS_MAX_OUTPUTS; i++) {
+        if (n_in > 0)
+            infer->out[i] = g->values[in[0]];
+        else
+            infer->out[i].scale_num = infer->out[i].scale_den = 1;
+    }
+}
+
+bs_bytes bs_value_elements(const bs_graph *g, const bs_value_info *value)
+{
+    bs_bytes elements = bs_bytes_of(1);
+    for (int32_t i = 0; i < value->rank; i++)
+        elements = bs_bytes_times(elements, bs_dim_max(g, value->dims[i]));
+    return elements;
+}
+
+static bool outputs_sound(bs_graph *g, const bs_infer *infer)
+{
+    if (g->n_values + infer->n_out > g->max_values + 1)
+        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d values (bs_graph_desc.max_values)", g->max_values);
+    for (int32_t i = 0; i < infer->n_out; i++) {
+        const bs_value_info *out = &infer->out[i];
+        char shape[128];
+        if (bs_bytes_less(bs_bytes_of((uint64_t)1 << 40), bs_value_elements(g, out)))
+            return bs_graph_fail(g, BS_ERROR_SHAPE, "the result %s has more than 2^40 elements",
+                                 bs_value_text(g, out, shape, sizeof shape));
+    }
+    return true;
+}
+
+bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in, const void *params)
+{
+    BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
+    if (!graph || graph->status != BS_OK)
+        return NULL;
+    const char *name = params ? *(const char *const *)params : NULL;
+    graph->adding = op->name;
+    graph->adding_name = name ? name : "";
+    if (!operands_known(graph, op, in, n_in))
+        return NULL;
+    const void *copy = copy_params(graph, op, params);
+    bs_infer infer;
+    infer_begin(&infer, graph, op, in, n_in, copy);
+    if (graph->status != BS_OK || !operands_agree(graph, &infer))
+        return NULL;
+    if (!op->infer(&infer) || graph->status != BS_OK || !outputs_sound(graph, &infer))
+        return NULL;
+    graph->adding = NULL;
+
+    bs_node *node = &graph->nodes[graph->n_nodes];
+    memset(node, 0, sizeof *node);
+    node->op = number;
+    node->n_in = n_in;
+    node->n_out = infer.n_out;
+    node->in = graph->n_operands;
+    node->first_out = graph->n_values;
+    node->block = graph->current_block;
+    node->params = copy;
+    node->router = infer.router;
+    node->path = infer.path;
+    node->domain = infer.n_out > 0 ? infer.out[0].domain : graph->values[in[0]].domain;
+    for (int32_t i = 0; i < n_in; i++)
+        graph->operands[graph->n_operands++] = in[i];
+    for (int32_t i = 0; i < infer.n_out; i++) {
+        bs_value_info *value = &graph->values[graph->n_values++];
+        *value = infer.out[i];
+        value->node = graph->n_nodes;
+        value->output_index = i;
+    }
+    if (op->flags & BS_OP_NAMED)
+        *named_link(graph, bs_node_name(node), is_router(node)) = graph->n_nodes;
+    graph->n_cell_nodes += node->domain != 0;
+    graph->n_nodes++;
+    return node;
+}
+
+/* ------------------------------------------------------------------------------------------------- blocks */
+
+void bs_block_begin(bs_graph *graph, const char *name)
+{
+    if (!graph || graph->status != BS_OK)
+        return;
+    if (graph->n_blocks > graph->max_blocks) {
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "block \"%.63s\": the graph is full: %d blocks (bs_graph_desc.max_blocks)", name ? name : "",
+                      graph->max_blocks);
+        return;
+    }
+    bs_block *block = &graph->blocks[graph->n_blocks];
+    block->name = (int32_t)(bs_graph_text(graph, name) - graph->text);
+    block->parent = graph->current_block;
+    block->first_node = block->end_node = graph->n_nodes;
+    graph->current_block = graph->n_blocks++;
+}
+
+void bs_block_end(bs_graph *graph)
+{
+    if (!graph || graph->status != BS_OK)
+        return;
+    if (graph->current_block == 0) {
+        bs_graph_fail(graph, BS_ERROR_GRAPH, "bs_block_end without bs_block_begin");
+        return;
+    }
+    bs_block *block = &graph->blocks[graph->current_block];
+    block->end_node = graph->n_nodes;
+    graph->current_block = block->parent;
+}

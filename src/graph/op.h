@@ -1,0 +1,166 @@
+/* graph/op.h - the op table: what every op declares, and what a kernel is given.
+ * Adding an op is one file in ops/ and one line in ops/table.c. Relies on graph/graph.h. Must never know the planner, nor which ops
+ * there are. */
+#ifndef BS_OP_H
+#define BS_OP_H
+
+#include "graph/graph.h"
+
+/* One operand of a kernel: `rows` consecutive cells of one shape. `data` is the element [0,0,0] of the core of the
+ * first row; strides are in elements. Rank-3 values are images [C,H,W] (kept channels-last inside, but a kernel goes by
+ * the strides). In a patch domain `dim` is the core clipped to the frame, and rect the part that is present around it:
+ * core plus halo, clipped to the frame, in core coordinates (may start below 0). Elsewhere rect is 0..dim.
+ * Storage holds zeros outside rect as far as any reader's window goes. */
+typedef struct bs_rect { int32_t y0, y1, x0, x1; } bs_rect;
+
+typedef struct bs_operand {
+    void *data;
+    bs_dtype dtype;
+    int32_t rank;
+    int32_t dim[BS_MAX_RANK];
+    ptrdiff_t stride[BS_MAX_RANK];
+    ptrdiff_t row_stride;
+    bs_rect rect;             /* rank 3 only: for an output, the part to compute */
+    int32_t frame_y, frame_x; /* of the core's origin in its frame */
+    int32_t frame_h, frame_w;
+} bs_operand;
+
+#define BS_MAX_WEIGHTS 8
+
+/* A weight tensor an op asks for: "<node name>.<suffix>". */
+typedef struct bs_weight_spec {
+    const char *suffix;
+    bs_dtype dtype; /* delivered in; f16/bf16 files are widened */
+    int32_t rank;
+    int64_t dim[BS_MAX_RANK];
+} bs_weight_spec;
+
+/* What is fixed for a node at plan time. */
+typedef struct bs_node_plan {
+    bs_tier tier;
+    int32_t algorithm;      /* the op's own meaning; conv2d: bs_conv_algorithm */
+    int32_t act;            /* the activation of its epilogue (bs_act), fixed when planned */
+    int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan/fuse.c) */
+    int32_t fused_in[2];    /* the operands it then has */
+    int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
+    int32_t twin;           /* the last node before it that has the same weights; 0: none */
+    int32_t owner;          /* the node whose prepared copy it reads: itself, or an earlier twin with the same layout */
+    int32_t newest_owner;   /* the last owner among its twins, itself included */
+    bs_bytes prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
+    bs_bytes prepared_offset;
+    bs_bytes scratch_bytes; /* a thread */
+    int32_t half;           /* a device: weights are prepared in f16 */
+    int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
+} bs_node_plan;
+
+#define BS_FAULT_BYTES 96
+
+typedef struct bs_call {
+    const bs_graph *graph;
+    const bs_node *node;
+    const bs_node_plan *plan;
+    const void *params;
+    int32_t n_in, n_out, rows;
+    bs_operand in[BS_MAX_OPERANDS];
+    bs_operand out[BS_MAX_OUTPUTS];
+    const void *prepared; /* the node's prepared weights */
+    void *scratch;
+    char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
+    /* BS_OP_ACROSS only */
+    int32_t row;            /* of the segment domain: where outputs begin; operands of that domain are whole, from row 0 */
+    int32_t piece;          /* 0 .. plan->pieces - 1 */
+    int32_t n_segments;
+    const int32_t *offsets; /* [n_segments + 1] the first row of each segment; checked */
+} bs_call;
+
+typedef struct bs_infer {
+    bs_graph *graph;
+    const struct bs_op *op;
+    const void *params;
+    const char *name; /* of the node, for messages ("" when it has none) */
+    int32_t n_in;
+    const int32_t *ids; /* of the operands; a structural op may have more than BS_MAX_OPERANDS, and 0 = none */
+    const bs_value_info *in[BS_MAX_OPERANDS];
+    int32_t router, path; /* structural ops set them; the node keeps them */
+    int32_t n_out; /* 1 unless the rule says otherwise */
+    bs_value_info out[BS_MAX_OUTPUTS]; /* comes in as a copy of in[0] where there is one */
+} bs_infer;
+
+typedef enum bs_op_flags {
+    BS_OP_SPATIAL = 1,      /* rank-3 images: called one row at a time with rects; may be split into bands of rows */
+    BS_OP_CAPTURE = 2,      /* operands after the first may be root values: their row_stride is 0 */
+    BS_OP_STRUCTURAL = 4,   /* lowered by the planner (patches, route, gather ...), no kernel */
+    BS_OP_CORE_INPUT = 8,   /* sees the core only: needs no halo beyond `halo` */
+    BS_OP_VARIADIC = 16,
+    BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
+    BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
+    BS_OP_NAMED = 256,      /* its name is taken once: inputs, states and outputs; routers */
+    BS_OP_ACROSS = 128 /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
+} bs_op_flags;
+
+/* A field of a descriptor, in order: for the model file and inspect. */
+typedef struct bs_field { const char *name; char kind; /* 'i', 'f' */ } bs_field;
+
+typedef struct bs_op {
+    const char *name;
+    int32_t min_in, max_in;
+    int32_t flags;
+    size_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
+    const bs_field *fields;
+    int32_t n_fields;
+    /* What the fields of a model file of an older op set say, in this one's; NULL: the same. */
+    void (*upgrade)(int32_t *fields, int32_t opset);
+    /* Shape rule: fills out[] (dtype, rank, dims, scale) or calls bs_graph_fail and returns false. */
+    bool (*infer)(bs_infer *infer);
+    /* Margin that input `index` needs around what is asked of the output; NULL: the same margin. */
+    int32_t (*halo)(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin);
+    /* Cost rule: floating-point operations of one row at maximum extents; NULL: one an output element. */
+    double (*flops)(const bs_graph *graph, const bs_node *node);
+    /* Weights: NULL = none. Returns their number, fills specs. */
+    int32_t (*weights)(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
+    /* Choose algorithm, prepared and scratch bytes; max_rect: largest output rect. NULL: prepared = weights as they are,
+     * each aligned to BS_ALIGNMENT. */
+    void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w, bs_node_plan *plan);
+    /* Canonical weights (dense, in spec order) -> prepared. NULL: copied. */
+    void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights, void *prepared);
+    /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
+    bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
+    /* The kernel: plan->tier decides; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
+    bs_status (*run)(const bs_call *call);
+} bs_op;
+
+/* Adds a node of this op, whose place in the op table is `number`, with operands `in`; copies `params` (op->params_bytes); runs
+ * the op's shape rule. Returns the node, or NULL on failure (recorded). The only way nodes come into being; ops/table.h has
+ * what finds the op. (graph/graph.c) */
+bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in, const void *params);
+
+/* The segment that a row is of: the last one that begins at or before it (empty ones begin there too, before it). */
+static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
+{
+    int32_t low = 0, high = n_segments - 1;
+    while (low < high) {
+        const int32_t middle = high - (high - low) / 2;
+        if (offsets[middle] <= row)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/* Floats that n floats take when the next array is aligned. */
+static inline ptrdiff_t bs_aligned_floats(int32_t n)
+{
+    const ptrdiff_t line = BS_ALIGNMENT / (ptrdiff_t)sizeof(float);
+    return (n + line - 1) / line * line;
+}
+
+/* Padding on a side; `otherwise` is the op's default. */
+static inline int32_t bs_pad_of(int32_t padding, int32_t pad, int32_t otherwise)
+{
+    return padding == BS_PAD_EXPLICIT ? pad : padding == BS_PAD_VALID ? 0 : otherwise;
+}
+
+static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }
+
+#endif

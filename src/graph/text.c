@@ -1,0 +1,64 @@
+/* graph/text.c - dimensions, shapes and domains in messages.
+ * Relies on graph/graph.h. Must never print. */
+#include "graph/graph.h"
+
+/* "2H<=4320", "(H+1)/2<=540"; of a derivation's derivation only the last step. */
+static void derived_text(const bs_graph *g, const bs_dim_info *dim, char *buffer, size_t bytes)
+{
+    const bs_dim_info *parent = &g->dims[dim->parent];
+    const char *name = parent->kind == BS_DIM_SYMBOL && g->text[parent->name] ? g->text + parent->name : "n";
+    const long long mul = (long long)dim->mul, add = (long long)dim->add, div = (long long)dim->div, maximum = (long long)dim->maximum;
+    char factor[24] = "";
+    if (mul != 1)
+        snprintf(factor, sizeof factor, "%lld", mul);
+    if (add == 0 && div == 1)
+        snprintf(buffer, bytes, "%s%s<=%lld", factor, name, maximum);
+    else if (div == 1)
+        snprintf(buffer, bytes, "%s%s%+lld<=%lld", factor, name, add, maximum);
+    else
+        snprintf(buffer, bytes, "(%s%s%+lld)/%lld<=%lld", factor, name, add, div, maximum);
+}
+
+const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes)
+{
+    const bs_dim_info *dim = &graph->dims[d];
+    const long long maximum = (long long)dim->maximum;
+    if (dim->kind == BS_DIM_CONST)
+        snprintf(buffer, bytes, "%lld", maximum);
+    else if (dim->kind == BS_DIM_SYMBOL)
+        snprintf(buffer, bytes, "%s<=%lld", graph->text[dim->name] ? graph->text + dim->name : "n", maximum);
+    else
+        derived_text(graph, dim, buffer, bytes);
+    return buffer;
+}
+
+const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, char *buffer, size_t bytes)
+{
+    size_t used = 0;
+    buffer[0] = 0;
+    for (int32_t i = 0; i < value->rank && used + 1 < bytes; i++) {
+        char dim[64];
+        const int n = snprintf(buffer + used, bytes - used, "%s%s", i ? ", " : "[",
+                               bs_dim_text(graph, value->dims[i], dim, sizeof dim));
+        used += (size_t)n;
+    }
+    if (used + 2 <= bytes)
+        snprintf(buffer + used, bytes - used, value->rank ? "]" : "[]");
+    return buffer;
+}
+
+const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, size_t bytes)
+{
+    const bs_domain *d = &graph->domains[domain];
+    char a[40], b[40];
+    if (d->kind == BS_DOMAIN_ROOT)
+        snprintf(buffer, bytes, "the root");
+    else if (d->kind == BS_DOMAIN_PATH)
+        snprintf(buffer, bytes, "path %d of \"%s\"", d->path, graph->routers[d->router].desc->name);
+    else if (d->kind == BS_DOMAIN_PATCHES)
+        snprintf(buffer, bytes, "patches of %d [%s, %s]", d->size, bs_dim_text(graph, d->height, a, sizeof a),
+                 bs_dim_text(graph, d->width, b, sizeof b));
+    else
+        snprintf(buffer, bytes, "%s [%s]", d->kind == BS_DOMAIN_ROWS ? "rows" : "segments", bs_dim_text(graph, d->rows, a, sizeof a));
+    return buffer;
+}

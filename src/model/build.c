@@ -1,0 +1,351 @@
+/* model/build.c - from the stored nodes to a graph, through the primitive that every builder function ends in.
+ * Relies on model/model.h, graph/graph.h, graph/op.h. Must never accept what a builder call would refuse: all verification of ops,
+ * shapes and domains is the graph's own. */
+#include "model/model.h"
+#include "ops/structure.h"
+
+/* --------------------------------------------------------------------------------------------------- walk */
+
+static void walk_cursor(const bs_model *model, const char *key, bs_cursor *cursor)
+{
+    bs_gguf_cursor(&model->gguf, bs_gguf_find(&model->gguf, key), cursor);
+}
+
+void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk)
+{
+    walk_cursor(model, "brainstorm.node.op", &walk->op);
+    walk_cursor(model, "brainstorm.node.name", &walk->name);
+    walk_cursor(model, "brainstorm.node.inputs.count", &walk->in_count);
+    walk_cursor(model, "brainstorm.node.inputs", &walk->in);
+    walk_cursor(model, "brainstorm.node.params.count", &walk->param_count);
+    walk_cursor(model, "brainstorm.node.params", &walk->param);
+    walk_cursor(model, "brainstorm.node.block", &walk->block);
+    walk->index = -1;
+    walk->operands = NULL;
+    walk->room = 0;
+}
+
+/* How many numbers of a list are one node's. */
+static bs_status walk_count(bs_cursor *counts, const char *what, int32_t most, int32_t *count, bs_error *error)
+{
+    *count = bs_cursor_i32(counts);
+    if (counts->status != BS_OK)
+        return bs_cursor_fail(counts, error, what);
+    return *count >= 0 && *count <= most ? BS_OK : bs_fail(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most);
+}
+
+/* target: NULL when they are not asked for. */
+static bs_status walk_list(bs_cursor *list, const char *what, int32_t count, int32_t *target, bs_error *error)
+{
+    const bs_bytes bytes = bs_bytes_array(count, sizeof *target);
+    const bool there = target ? bs_cursor_take(list, target, bytes) : bs_cursor_skip(list, bytes);
+    return there ? BS_OK : bs_cursor_fail(list, error, what);
+}
+
+static bs_status walk_op(bs_model_walk *walk, bs_model_node *node, bs_error *error)
+{
+    char op[BS_MAX_NAME];
+    if (!bs_cursor_text(&walk->name, node->name, sizeof node->name))
+        return bs_cursor_fail(&walk->name, error, "its name");
+    if (!bs_cursor_text(&walk->op, op, sizeof op))
+        return bs_cursor_fail(&walk->op, error, "its op");
+    node->op = bs_op_index(op);
+    if (node->op < 0)
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "its op is \"%s\", which this library does not have", op);
+    return BS_OK;
+}
+
+/* What does not fit into the room is passed over: whoever gave it says so. */
+static bs_status walk_operands(bs_model_walk *walk, bs_model_node *node, bs_error *error)
+{
+    const bs_status status = walk_count(&walk->in_count, "inputs", BS_MAX_PATHS + 1, &node->n_in, error);
+    int32_t *const target = node->n_in <= walk->room ? walk->operands : NULL;
+    node->in = target;
+    return status == BS_OK ? walk_list(&walk->in, "inputs", node->n_in, target, error) : status;
+}
+
+/* Fewer parameters than the op has: the file is older, and zero means default. */
+static bs_status walk_node(bs_model_walk *walk, bs_model_node *node, bs_error *error)
+{
+    bs_status status = walk_op(walk, node, error);
+    if (status == BS_OK)
+        status = walk_operands(walk, node, error);
+    if (status == BS_OK)
+        status = walk_count(&walk->param_count, "parameters", bs_op_get(node->op)->n_fields, &node->n_params, error);
+    if (status == BS_OK)
+        status = walk_list(&walk->param, "parameters", node->n_params, node->params, error);
+    node->block = bs_cursor_i32(&walk->block);
+    return status == BS_OK && walk->block.status != BS_OK ? bs_cursor_fail(&walk->block, error, "its block") : status;
+}
+
+bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error)
+{
+    memset(node, 0, sizeof *node);
+    walk->index++;
+    const bs_status status = walk_node(walk, node, error);
+    if (status != BS_OK)
+        bs_error_prefix(error, "node %d \"%s\": ", walk->index, node->name);
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------------ symbols */
+
+/* The maxima that the symbols will get: the file's, or what the caller's inputs ask for. */
+typedef struct model_maximum {
+    int64_t maximum;
+    bool set; /* by an input */
+} model_maximum;
+
+/* Until the symbols are made, the graph's empty table of dimensions holds what they will be: one entry each. */
+static model_maximum *maximum_of(bs_graph *graph, int64_t symbol)
+{
+    return (model_maximum *)(void *)&graph->dims[symbol];
+}
+
+typedef char model_maximum_fits[sizeof(model_maximum) <= sizeof(bs_dim_info) ? 1 : -1];
+
+/* One dimension of an input, as ops/structure.h encodes it: a constant, or symbol number + 65536 (factor - 1), negated. */
+static bs_status maxima_dim(const bs_model *model, bs_graph *graph, const bs_model_input *input, int32_t index,
+                            int32_t code, bs_error *error)
+{
+    const int64_t wanted = input->dim[index], negated = -(int64_t)code;
+    const int64_t symbol = (negated & 0xffff) - 1, factor = (negated >> 16) + 1;
+    if (wanted == 0)
+        return BS_OK;
+    if (code >= 0 && wanted != code)
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %d", index, (long long)wanted, code);
+    if (code >= 0)
+        return BS_OK;
+    if (symbol < 0 || symbol >= model->n_symbols)
+        return bs_fail(error, BS_ERROR_FORMAT, "dimension %d is symbol %d of %d", index, (int)symbol + 1, model->n_symbols);
+    if (wanted < 1 || wanted % factor != 0)
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a positive multiple of %d", index, (long long)wanted, (int)factor);
+    model_maximum *m = maximum_of(graph, symbol);
+    if (m->set && m->maximum != wanted / factor)
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index, (long long)wanted,
+                       (long long)(m->maximum * factor));
+    m->maximum = wanted / factor;
+    m->set = true;
+    return BS_OK;
+}
+
+static bs_status maxima_input(const bs_model *model, bs_graph *graph, const bs_model_input *input,
+                              const bs_model_node *node, bs_error *error)
+{
+    if (node->params[1] != input->rank || input->rank < 1 || input->rank > BS_MAX_RANK)
+        return bs_fail(error, BS_ERROR_SHAPE, "its rank is %d, expected %d", input->rank, node->params[1]);
+    bs_status status = BS_OK;
+    for (int32_t i = 0; status == BS_OK && i < input->rank; i++)
+        status = maxima_dim(model, graph, input, i, node->params[2 + i], error);
+    return status;
+}
+
+/* Looks for one input among the nodes. */
+static bs_status maxima_find(const bs_model *model, bs_graph *graph, const bs_model_input *input, bs_error *error)
+{
+    bs_model_walk walk;
+    bs_model_node node;
+    if (!input->name)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build_desc.inputs: an input without a name");
+    bs_model_walk_begin(model, &walk);
+    for (int32_t i = 0; i < model->n_nodes; i++) {
+        bs_status status = bs_model_walk_next(&walk, &node, error);
+        if (status == BS_OK && (bs_op_get(node.op) != &bs_op_input || strcmp(node.name, input->name) != 0))
+            continue;
+        if (status == BS_OK) {
+            status = maxima_input(model, graph, input, &node, error);
+            if (status != BS_OK)
+                bs_error_prefix(error, "input \"%s\": ", node.name);
+        }
+        return status;
+    }
+    return bs_fail(error, BS_ERROR_ARGUMENT, "the model has no input \"%.64s\"", input->name);
+}
+
+static bs_status maxima_decide(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
+{
+    bs_status status = BS_OK;
+    if (model->n_symbols > graph->max_dims)
+        return bs_fail(error, BS_ERROR_LIMIT, "%d symbols, the graph has room for %d dimensions (bs_graph_desc.max_dims)", model->n_symbols,
+                       graph->max_dims);
+    for (int32_t i = 0; i < model->n_symbols; i++)
+        *maximum_of(graph, i) = (model_maximum){model->symbols[i].maximum, false};
+    for (int32_t i = 0; status == BS_OK && desc && i < desc->n_inputs; i++)
+        status = maxima_find(model, graph, &desc->inputs[i], error);
+    return status;
+}
+
+/* Symbols are numbered in the order they are made: all of them, before any node. */
+static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
+{
+    const bs_status status = maxima_decide(model, graph, desc, error);
+    if (status != BS_OK)
+        return status;
+    for (int32_t i = 0; i < model->n_symbols; i++) {
+        char name[BS_MAX_NAME];
+        const bs_status found = bs_gguf_text(&model->gguf, model->symbols[i].name_at, name, sizeof name, error);
+        if (found != BS_OK)
+            return found;
+        bs_symbol(graph, name, maximum_of(graph, i)->maximum);
+    }
+    return bs_graph_check(graph, error);
+}
+
+/* -------------------------------------------------------------------------------------------------- nodes */
+
+/* A descriptor as the builders pass it: the name's pointer, then 4-byte fields. All ops' fit (test_model_calls.c). */
+typedef union model_params {
+    const char *name;
+    uint8_t bytes[sizeof(const char *) + BS_MODEL_MAX_PARAMS * 4 + 8];
+} model_params;
+
+static bs_status build_node(bs_graph *graph, const bs_model_node *node)
+{
+    model_params params;
+    memset(&params, 0, sizeof params);
+    params.name = node->name;
+    memcpy(params.bytes + sizeof params.name, node->params, sizeof node->params);
+    bs_op_build_numbered(graph, node->op, node->in, node->n_in, &params);
+    return graph->status;
+}
+
+/* A net for 8-bit codes on deeper ones: u8 becomes u16, and what turns codes into numbers and back, enlarges or measures
+ * them is told how many bits they have. Numbers inside the net stay the same. */
+static void widen_convert(const bs_graph *graph, bs_model_node *node, int32_t bits)
+{
+    const bool known = node->n_in == 1 && node->in && node->in[0] > 0 && node->in[0] < graph->n_values;
+    const bool from_codes = known && graph->values[node->in[0]].dtype == BS_U16, to_codes = node->params[0] == BS_U8;
+    const float factor = (float)(1 << (bits - 8));
+    float scale;
+    memcpy(&scale, &node->params[1], sizeof scale);
+    scale = scale != 0 ? scale : 1;
+    scale = from_codes && !to_codes ? scale / factor : to_codes && !from_codes ? scale * factor : scale;
+    memcpy(&node->params[1], &scale, sizeof scale);
+}
+
+static void widen_codes(const bs_graph *graph, bs_model_node *node, int32_t bits)
+{
+    const bs_op *op = bs_op_get(node->op);
+    const bool convert = strcmp(op->name, "convert") == 0;
+    for (int32_t i = 0; i < op->n_fields; i++)
+        if (strcmp(op->fields[i].name, "code_bits") == 0)
+            node->params[i] = bits;
+    if (convert)
+        widen_convert(graph, node, bits);
+    if ((convert || op == &bs_op_input || op == &bs_op_state) && node->params[0] == BS_U8)
+        node->params[0] = BS_U16;
+}
+
+/* A budget's floor, when the caller has one of its own. */
+static void replace_floor(bs_model_node *node, int32_t floor)
+{
+    const bs_op *op = bs_op_get(node->op);
+    for (int32_t i = 0; op == &bs_op_route && node->params[0] == BS_ROUTE_BUDGET && i < op->n_fields; i++)
+        if (strcmp(op->fields[i].name, "floor") == 0)
+            node->params[i] = bs_max_i32(floor, 0);
+}
+
+/* The state of replaying: which block comes next. */
+typedef struct model_replay {
+    const bs_model *model;
+    bs_graph *graph;
+    bs_error *error;
+    int32_t next_block;
+    int32_t code_bits, floor;
+} model_replay;
+
+static bs_status replay_open_block(model_replay *r)
+{
+    const bs_model_block *block = &r->model->blocks[r->next_block];
+    const int32_t outer = r->graph->current_block, end = r->model->blocks[outer].end_node;
+    char name[BS_MAX_NAME];
+    if (block->end_node > end)
+        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d ends before node %d, block %d that it lies in before node %d", r->next_block,
+                       block->end_node, outer, end);
+    const bs_status status = bs_gguf_text(&r->model->gguf, block->name_at, name, sizeof name, r->error);
+    if (status != BS_OK)
+        return status;
+    bs_block_begin(r->graph, name);
+    r->next_block++;
+    return bs_graph_failure(r->graph, r->error);
+}
+
+/* Ends what ends before node `index`, begins what begins there. Blocks are never empty and properly nested. */
+static bs_status replay_blocks(model_replay *r, int32_t index)
+{
+    const bs_model *m = r->model;
+    bs_status status = BS_OK;
+    while (r->graph->current_block != 0 && m->blocks[r->graph->current_block].end_node == index)
+        bs_block_end(r->graph);
+    while (status == BS_OK && r->next_block < m->n_blocks && m->blocks[r->next_block].first_node == index)
+        status = replay_open_block(r);
+    return status;
+}
+
+static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index)
+{
+    const bs_status status = replay_blocks(r, index);
+    if (status != BS_OK)
+        return status;
+    if (node->block != r->graph->current_block)
+        return bs_fail(r->error, BS_ERROR_FORMAT, "node %d is said to be of block %d, but lies in block %d", index, node->block,
+                       r->graph->current_block);
+    if (bs_op_get(node->op)->upgrade)
+        bs_op_get(node->op)->upgrade(node->params, (int32_t)r->model->opset);
+    if (r->code_bits > 8)
+        widen_codes(r->graph, node, r->code_bits);
+    if (r->floor != 0)
+        replace_floor(node, r->floor);
+    if (build_node(r->graph, node) == BS_OK)
+        return BS_OK;
+    bs_graph_failure(r->graph, r->error);
+    bs_error_prefix(r->error, "node %d: ", index);
+    return r->graph->status;
+}
+
+static bs_status replay_end(model_replay *r)
+{
+    replay_blocks(r, r->model->n_nodes); /* ends some; none begins behind the last node */
+    if (r->next_block != r->model->n_blocks)
+        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes", r->next_block,
+                       r->model->blocks[r->next_block].first_node);
+    const uint32_t values = (uint32_t)r->graph->n_values - 1;
+    if (values != r->model->n_values)
+        return bs_fail(r->error, BS_ERROR_FORMAT, "key \"brainstorm.value.count\" is %u, the graph has %u values", (unsigned)r->model->n_values,
+                       (unsigned)values);
+    return BS_OK;
+}
+
+static bs_status build_nodes(model_replay *r)
+{
+    bs_model_walk walk;
+    bs_model_node node;
+    bs_status status = BS_OK;
+    bs_model_walk_begin(r->model, &walk);
+    for (int32_t i = 0; status == BS_OK && i < r->model->n_nodes; i++) {
+        walk.operands = r->graph->operands + r->graph->n_operands; /* where they belong */
+        walk.room = r->graph->max_operands - r->graph->n_operands;
+        status = bs_model_walk_next(&walk, &node, r->error);
+        if (status == BS_OK)
+            status = replay_node(r, &node, i);
+    }
+    return status == BS_OK ? replay_end(r) : status;
+}
+
+bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
+{
+    if (!model || !graph || graph->n_nodes != 1 || graph->n_dims != 0 || graph->n_blocks != 1)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build takes a model and an empty graph");
+    const int32_t bits = desc ? desc->code_bits : 0, floor = desc ? desc->floor : 0;
+    if (bits != 0 && (bits < 8 || bits > 15))
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 0 or 8 .. 15", bits);
+    if (floor < -1 || floor > 1 << 24)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: a floor of %d, expected -1 .. %d", floor, 1 << 24);
+    model_replay stored = {model, graph, error, 1, bits, floor};
+    bs_status status = bs_graph_check(graph, error);
+    if (status == BS_OK)
+        status = build_symbols(model, graph, desc, error);
+    if (status == BS_OK)
+        status = build_nodes(&stored);
+    return bs_model_at_file(model, status, error);
+}

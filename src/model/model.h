@@ -1,0 +1,108 @@
+/* model/model.h - a model file: the graph and the weights that a GGUF file carries.
+ * Owns the meaning of the "brainstorm.*" keys and of records. Relies on model/gguf.h for bytes, on graph/graph.h and graph/op.h to rebuild
+ * the graph.
+ * Must never trust the file, nor know how a graph is planned or run. The format is described in docs/format.md. */
+#ifndef BS_MODEL_H
+#define BS_MODEL_H
+
+#include "model/gguf.h"
+#include "ops/table.h"
+
+/* Caps of a file, those of a graph: what it holds is limited by its bytes long before, and nothing is quadratic in them. */
+#define BS_MODEL_MAX_NODES BS_MAX_ENTRIES
+#define BS_MODEL_MAX_OPERANDS (4 * BS_MAX_ENTRIES)
+#define BS_MODEL_MAX_WEIGHTS BS_MAX_ENTRIES
+#define BS_MODEL_MAX_BLOCKS BS_MAX_ENTRIES
+#define BS_MODEL_MAX_SYMBOLS 65535 /* that a dimension can name */
+#define BS_MODEL_MAX_PARAMS 32
+
+/* Of a record, from version 2 on: so that what a streamed read brought can be told from anything else. */
+#define BS_MODEL_HEAD_BYTES 256
+#define BS_MODEL_HEAD_MAGIC 0x43525342u /* "BSRC" */
+#define BS_MODEL_HEAD_VERSION 1u
+#define BS_MODEL_PAGE 4096 /* records of files that can be streamed start at multiples of it */
+
+/* A range of nodes and its record. Nodes count from 0 here, as in the file. */
+typedef struct bs_model_block {
+    bs_bytes name_at; /* of the string, its length included */
+    bs_bytes offset, bytes; /* the head included */
+    int32_t first_node, end_node;
+    int32_t first_weight, end_weight;
+    uint32_t crc32; /* of what follows the head */
+} bs_model_block;
+
+typedef struct bs_model_weight {
+    uint64_t hash;
+    bs_bytes name_at;
+    bs_bytes offset, bytes; /* absolute */
+    int64_t dim[BS_MAX_RANK];
+    int32_t dtype, rank, block;
+    int32_t by_hash; /* entry k of the table: which weight is the k-th by its hash */
+} bs_model_weight;
+
+typedef struct bs_model_symbol {
+    bs_bytes name_at;
+    int64_t maximum;
+} bs_model_symbol;
+
+struct bs_model {
+    bs_gguf gguf;
+    const bs_platform *platform; /* of a file that bs_model_close closes; NULL for other sources */
+    int64_t file;
+    int64_t stream_file; /* a second handle, for streaming; -1: the first one serves */
+    uint32_t stream_alignment; /* of reads from stream_file; 1: buffered */
+    bool buffered; /* stream_file is left alone */
+    char where[48]; /* in front of messages: the end of the file's path, "memory", "reader" */
+    char name[BS_MAX_NAME];
+    uint64_t file_id;
+    uint32_t version, opset, scale, n_values;
+    int32_t n_nodes, n_operands, n_blocks, n_weights, n_symbols;
+    int32_t n_routers, n_domains; /* of the graph, at most */
+    bs_bytes text_bytes; /* that names and parameters will take in the graph */
+    bs_model_block *blocks;
+    bs_model_weight *weights;
+    bs_model_symbol *symbols;
+};
+
+/* One stored node, decoded; what it has no parameters for is 0. */
+typedef struct bs_model_node {
+    int32_t op, block, n_in, n_params;
+    const int32_t *in; /* where the walk puts operands; NULL: there is no room */
+    int32_t params[BS_MODEL_MAX_PARAMS];
+    char name[BS_MAX_NAME];
+} bs_model_node;
+
+/* What is left of an array when all entries have taken theirs: nothing, or it is refused. */
+bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error);
+
+/* Seven cursors that walk the arrays of nodes abreast. */
+typedef struct bs_model_walk {
+    bs_cursor op, name, in_count, in, param_count, param, block;
+    int32_t index; /* of the node read last; -1 before the first */
+    int32_t *operands; /* room for those of one node; NULL: they are passed over */
+    int32_t room;
+} bs_model_walk;
+
+/* Bytes of the head that each record of this file has. */
+static inline uint32_t bs_model_head_bytes(const bs_model *model)
+{
+    return model->version >= 2 ? BS_MODEL_HEAD_BYTES : 0;
+}
+
+/* What bs_model_index takes of an arena on top of GGUF's own, at most; 0 and a status when the header cannot be read. */
+bs_status bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *error);
+/* Everything that the keys say, checked; model->gguf is open. The index goes to `arena`. */
+bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);
+
+/* Puts the file in front of a message. Returns `status`. */
+bs_status bs_model_at_file(const bs_model *model, bs_status status, bs_error *error);
+
+/* Fills in the streaming half of a source, if the file can be streamed. */
+void bs_model_stream_source(const bs_model *model, bs_weights *weights);
+/* What offset, size and buffer of a fetch must be multiples of; 0 when the file cannot be streamed. */
+uint32_t bs_model_fetch_alignment(const bs_model *model);
+
+void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk);
+bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error);
+
+#endif

@@ -1,0 +1,240 @@
+/* model/record.c - records: their heads, streaming from them, and the check of a whole file.
+ * Relies on model/model.h. Must never keep state between calls, nor believe what a read brought: a file may be cut short or
+ * overwritten while it is open. */
+#include "model/model.h"
+
+/* -------------------------------------------------------------------------------------------------- heads */
+
+static uint32_t head_u32(const uint8_t *head, size_t at)
+{
+    uint32_t n;
+    memcpy(&n, head + at, sizeof n);
+    return n;
+}
+
+static uint64_t head_u64(const uint8_t *head, size_t at)
+{
+    uint64_t n;
+    memcpy(&n, head + at, sizeof n);
+    return n;
+}
+
+static bool bytes_are_zero(const uint8_t *data, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (data[i] != 0)
+            return false;
+    return true;
+}
+
+/* Compares the head of that block's record with what the keys promise. The layout is in docs/format.md. */
+static bs_status head_check(const bs_model *model, int32_t index, const uint8_t *head, bs_error *error)
+{
+    const bs_model_block *block = &model->blocks[index];
+    const struct { const char *name; uint64_t is, expected; } fields[] = {
+        {"magic", head_u32(head, 0), BS_MODEL_HEAD_MAGIC},     {"version", head_u32(head, 4), BS_MODEL_HEAD_VERSION},
+        {"file id", head_u64(head, 24), model->file_id},       {"block", head_u32(head, 8), (uint32_t)index},
+        {"CRC-32", head_u32(head, 12), block->crc32},          {"length", head_u64(head, 16), bs_bytes_figure(block->bytes)},
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (fields[i].is != fields[i].expected)
+            return bs_fail(error, BS_ERROR_FORMAT, "its head has %s 0x%llx, expected 0x%llx", fields[i].name, (unsigned long long)fields[i].is,
+                           (unsigned long long)fields[i].expected);
+    return bytes_are_zero(head + 32, BS_MODEL_HEAD_BYTES - 32)
+               ? BS_OK
+               : bs_fail(error, BS_ERROR_FORMAT, "its head is not zero from byte 32 on");
+}
+
+/* ---------------------------------------------------------------------------------------------- streaming */
+
+/* The handle and the alignment that streaming reads use. */
+static bool stream_is_direct(const bs_model *model)
+{
+    return model->stream_file >= 0 && model->stream_alignment > 1 && !model->buffered;
+}
+
+static int64_t stream_handle(const bs_model *model)
+{
+    return model->stream_file >= 0 && !model->buffered ? model->stream_file : model->file;
+}
+
+uint32_t bs_model_fetch_alignment(const bs_model *model)
+{
+    if (bs_model_can_stream(model, NULL) != BS_OK)
+        return 0;
+    return stream_is_direct(model) ? model->stream_alignment : 1;
+}
+
+bs_status bs_model_can_stream(const bs_model *model, bs_error *error)
+{
+    if (!model)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_can_stream: the model is NULL");
+    if (model->version < 2)
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s: a model file of version %u cannot be streamed: write it anew in version %d",
+                       model->where, (unsigned)model->version, BS_MODEL_VERSION);
+    if (model->gguf.alignment % BS_MODEL_PAGE != 0)
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s: records aligned to %llu bytes cannot be streamed: they must be to %d",
+                       model->where, (unsigned long long)model->gguf.alignment, BS_MODEL_PAGE);
+    return BS_OK;
+}
+
+static bs_status stream_locate(const void *user, const bs_weight_info *info, int32_t *block, uint64_t *offset)
+{
+    const bs_model *model = user;
+    if (info->handle >= (uint64_t)model->n_weights)
+        return BS_ERROR_ARGUMENT;
+    *block = model->weights[info->handle].block;
+    *offset = bs_bytes_figure(model->weights[info->handle].offset);
+    return BS_OK;
+}
+
+static bs_status stream_record(const void *user, int32_t index, bs_record *record)
+{
+    const bs_model *model = user;
+    memset(record, 0, sizeof *record);
+    if (index < 0 || index >= model->n_blocks)
+        return BS_ERROR_ARGUMENT;
+    const bs_model_block *block = &model->blocks[index];
+    record->offset = bs_bytes_figure(block->offset);
+    record->bytes = bs_bytes_figure(block->bytes);
+    record->head_bytes = bs_bytes_any(block->bytes) ? BS_MODEL_HEAD_BYTES : 0;
+    record->crc32 = block->crc32;
+    return BS_OK;
+}
+
+/* From the handle for streaming. What went through the page cache need not stay there: it is read once a load. */
+static int64_t stream_file_read(const bs_model *model, uint64_t offset, void *buffer, size_t bytes)
+{
+    const bs_platform *p = model->platform;
+    const int64_t file = stream_handle(model);
+    const int64_t got = p->file_read(p->user, file, offset, buffer, bytes);
+    if (got > 0 && p->file_forget && !stream_is_direct(model))
+        p->file_forget(p->user, file, offset, (uint64_t)got);
+    return got;
+}
+
+/* A direct read may ask beyond the file's end, up to the next multiple: the end comes back as a shorter read. */
+static bs_status stream_fetch(const void *user, uint64_t offset, void *buffer, size_t bytes)
+{
+    const bs_model *model = user;
+    const bs_bytes size = model->gguf.source.size, at = bs_bytes_of(offset), end = bs_bytes_add(at, bs_bytes_of(bytes));
+    const uint32_t alignment = stream_is_direct(model) ? model->stream_alignment : 1;
+    if (((offset | bytes | (uintptr_t)buffer) & (alignment - 1)) != 0 || bs_bytes_less(bs_bytes_align_to(size, alignment), end))
+        return BS_ERROR_ARGUMENT;
+    if (bytes == 0 || !bs_bytes_less(at, size))
+        return BS_OK;
+    const bs_bytes there = bs_bytes_sub(bs_bytes_min(end, size), at);
+    if (!model->platform)
+        return bs_source_read(&model->gguf.source, at, buffer, there);
+    const int64_t got = stream_file_read(model, offset, buffer, bytes);
+    return got >= 0 && (uint64_t)got >= bs_bytes_figure(there) ? BS_OK : BS_ERROR_IO;
+}
+
+static bs_status stream_verify(const void *user, int32_t index, const void *head)
+{
+    const bs_model *model = user;
+    if (index < 0 || index >= model->n_blocks || !bs_bytes_any(model->blocks[index].bytes))
+        return BS_ERROR_ARGUMENT;
+    return head_check(model, index, head, NULL);
+}
+
+void bs_model_stream_source(const bs_model *model, bs_weights *weights)
+{
+    if (bs_model_can_stream(model, NULL) != BS_OK)
+        return;
+    weights->locate = stream_locate;
+    weights->record = stream_record;
+    weights->fetch = stream_fetch;
+    weights->verify = stream_verify;
+    weights->fetch_alignment = bs_model_fetch_alignment(model);
+    weights->serial = !model->gguf.source.memory && !model->gguf.source.reader.concurrent;
+}
+
+/* -------------------------------------------------------------------------------------------------- check */
+
+/* All of it or a failure, from `at` of the record on. */
+static bs_status check_read(const bs_model *model, const bs_model_block *block, bs_bytes at, void *buffer, bs_bytes bytes, bs_error *error)
+{
+    const bs_bytes from = bs_bytes_add(block->offset, at);
+    const bs_status status = bs_source_read(&model->gguf.source, from, buffer, bytes);
+    return status == BS_OK ? BS_OK : bs_fail(error, status, "reading %llu bytes at byte %llu failed",
+                                             (unsigned long long)bs_bytes_figure(bytes), (unsigned long long)bs_bytes_figure(from));
+}
+
+static bs_status check_head(const bs_model *model, int32_t index, bs_error *error)
+{
+    uint8_t head[BS_MODEL_HEAD_BYTES];
+    const bs_status status = check_read(model, &model->blocks[index], bs_bytes_of(0), head, bs_bytes_of(sizeof head), error);
+    return status == BS_OK ? head_check(model, index, head, error) : status;
+}
+
+static bs_status check_crc(const bs_model *model, const bs_model_block *block, bs_error *error)
+{
+    uint8_t piece[512];
+    uint32_t crc = 0;
+    for (bs_bytes at = bs_bytes_of(bs_model_head_bytes(model)); bs_bytes_less(at, block->bytes);) {
+        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(block->bytes, at), bs_bytes_of(sizeof piece));
+        const bs_status status = check_read(model, block, at, piece, bytes, error);
+        if (status != BS_OK)
+            return status;
+        crc = bs_crc32(crc, piece, (size_t)bs_bytes_figure(bytes));
+        at = bs_bytes_add(at, bytes);
+    }
+    if (crc == block->crc32)
+        return BS_OK;
+    return bs_fail(error, BS_ERROR_FORMAT, "its CRC-32 is %08x, expected %08x", (unsigned)crc, (unsigned)block->crc32);
+}
+
+/* Zeros from `at` to `end` of the record. */
+static bs_status check_gap(const bs_model *model, const bs_model_block *block, bs_bytes at, bs_bytes end, bs_error *error)
+{
+    uint8_t piece[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
+    while (bs_bytes_less(at, end)) {
+        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece)), to = bs_bytes_add(at, bytes);
+        const bs_status status = check_read(model, block, at, piece, bytes, error);
+        if (status != BS_OK)
+            return status;
+        if (!bytes_are_zero(piece, (size_t)bs_bytes_figure(bytes)))
+            return bs_fail(error, BS_ERROR_FORMAT, "it is not zero between its weights, at bytes %llu up to %llu of the record",
+                           (unsigned long long)bs_bytes_figure(at), (unsigned long long)bs_bytes_figure(to));
+        at = to;
+    }
+    return BS_OK;
+}
+
+static bs_status check_gaps(const bs_model *model, const bs_model_block *block, bs_error *error)
+{
+    bs_bytes at = bs_bytes_of(BS_MODEL_HEAD_BYTES);
+    bs_status status = BS_OK;
+    for (int32_t w = block->first_weight; status == BS_OK && w < block->end_weight; w++) {
+        const bs_bytes begin = bs_bytes_sub(model->weights[w].offset, block->offset);
+        status = check_gap(model, block, at, begin, error);
+        at = bs_bytes_add(begin, model->weights[w].bytes);
+    }
+    return status == BS_OK ? check_gap(model, block, at, block->bytes, error) : status;
+}
+
+/* Version 1 promised neither heads nor zeros. */
+static bs_status check_block(const bs_model *model, int32_t index, bs_error *error)
+{
+    const bs_model_block *block = &model->blocks[index];
+    const bool head = bs_bytes_any(block->bytes) && model->version >= 2;
+    bs_status status = head ? check_head(model, index, error) : BS_OK;
+    if (status == BS_OK)
+        status = check_crc(model, block, error);
+    return status == BS_OK && head ? check_gaps(model, block, error) : status;
+}
+
+bs_status bs_model_check(const bs_model *model, bs_error *error)
+{
+    if (!model)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_check: the model is NULL");
+    for (int32_t i = 0; i < model->n_blocks; i++) {
+        const bs_status status = check_block(model, i, error);
+        if (status != BS_OK) {
+            bs_error_prefix(error, "%s: the record of block %d: ", model->where, i);
+            return status;
+        }
+    }
+    return BS_OK;
+}

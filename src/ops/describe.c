@@ -1,0 +1,163 @@
+/* ops/describe.c - nodes and ops in one line each, for people and for `inspect`.
+ * Relies on ops/structure.h. Must never print. */
+#include "ops/structure.h"
+
+/* Text that is cut where the buffer ends, while its true length goes on being counted. */
+typedef struct describe_text {
+    char *text;
+    size_t bytes, used;
+} describe_text;
+
+static void describe_put(describe_text *t, const char *format, ...) BS_PRINTF(2, 3);
+static void describe_put(describe_text *t, const char *format, ...)
+{
+    const size_t room = t->used < t->bytes ? t->bytes - t->used : 0;
+    va_list arguments;
+    va_start(arguments, format);
+    const int n = vsnprintf(room ? t->text + t->used : NULL, room, format, arguments);
+    va_end(arguments);
+    t->used += (size_t)n;
+}
+
+/* "cells of 64x64", "rows", "cells of 64x64 / route.2"; nothing for the root. From the inside out, as domains are
+ * chained: each one's parent has a lower index. */
+static void describe_domain(const bs_graph *g, int32_t domain, describe_text *t)
+{
+    const bs_domain *d = &g->domains[domain];
+    for (; d->kind == BS_DOMAIN_PATH; d = &g->domains[d->parent])
+        describe_put(t, " %s:%d", g->routers[d->router].desc->name, d->path);
+    if (d->kind == BS_DOMAIN_PATCHES)
+        describe_put(t, " cells %d", d->size);
+    else if (d->kind == BS_DOMAIN_ROWS)
+        describe_put(t, " rows<=%lld", (long long)d->max_rows);
+    else if (d->kind == BS_DOMAIN_SEGMENTS)
+        describe_put(t, " segments<=%lld", (long long)d->max_rows);
+}
+
+static void describe_inputs(const bs_graph *g, const bs_node *node, describe_text *t)
+{
+    const size_t start = t->used;
+    for (int32_t i = 0; i < node->n_in; i++)
+        describe_put(t, "%s%d", i ? "," : "", bs_node_in(g, node)[i]);
+    while (t->used < start + 10)
+        describe_put(t, " ");
+}
+
+static void describe_outputs(const bs_graph *g, const bs_node *node, describe_text *t)
+{
+    char shape[128];
+    for (int32_t i = 0; i < node->n_out; i++) {
+        const bs_value_info *value = bs_value_get(g, node->first_out + i);
+        describe_put(t, "%s%d %s %s", i ? ", " : "-> ", node->first_out + i, bs_dtype_name(value->dtype),
+                     bs_value_text(g, value, shape, sizeof shape));
+    }
+    if (node->n_out == 0)
+        describe_put(t, "->");
+    describe_domain(g, node->domain, t);
+}
+
+/* The names of enums, by op ("" = any) and field. */
+typedef struct describe_names {
+    const char *op, *field;
+    int32_t count;
+    const char *names[BS_ACT_COUNT];
+} describe_names;
+
+static const describe_names describe_enums[] = {
+    {"", "act", BS_ACT_COUNT, {"none", "relu", "leaky_relu", "prelu", "sigmoid", "tanh", "gelu", "silu", "clip"}},
+    {"gather", "mode", 4, {"place", "add", "weighted", "select"}},
+    {"pool2d", "kind", 2, {"average", "max"}},
+    {"resize", "kind", 3, {"nearest", "bilinear", "bicubic"}},
+    {"reduce", "kind", 4, {"sum", "mean", "max", "min"}},
+    {"segment_reduce", "mode", 4, {"last", "sum", "mean", "max"}},
+};
+
+/* A number's name where the field is one of the public enums; else NULL. */
+static const char *describe_enum(const char *op, const char *field, int32_t n)
+{
+    if (strcmp(field, "dtype") == 0)
+        return bs_dtype_name((bs_dtype)n);
+    if (strcmp(field, "protocol") == 0)
+        return bs_protocol_name((bs_protocol)n);
+    for (size_t i = 0; i < sizeof describe_enums / sizeof *describe_enums; i++) {
+        const describe_names *e = &describe_enums[i];
+        if (strcmp(e->field, field) == 0 && (!*e->op || strcmp(e->op, op) == 0))
+            return n >= 0 && n < e->count ? e->names[n] : NULL;
+    }
+    return NULL;
+}
+
+static void describe_field(const bs_op *op, const bs_field *field, const uint8_t *word, describe_text *t)
+{
+    int32_t n;
+    float f;
+    memcpy(&n, word, sizeof n);
+    memcpy(&f, word, sizeof f);
+    const char *name = describe_enum(op->name, field->name, n);
+    if (name)
+        describe_put(t, "%s %s", field->name, name);
+    else if (field->kind == 'f')
+        describe_put(t, "%s %g", field->name, (double)f);
+    else
+        describe_put(t, "%s %d", field->name, n);
+}
+
+/* What an op is: worth saying even when it is the default. */
+static bool describe_always(const char *field)
+{
+    static const char *const fields[] = {"protocol", "dtype", "mode", "kind"};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (strcmp(field, fields[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Fields that are not at their default. Descriptors are a pointer and then 4-byte fields. */
+static void describe_params(const bs_node *node, const bs_op *op, describe_text *t)
+{
+    static const uint8_t zero[4] = {0};
+    const char *before = "  {";
+    if (!node->params)
+        return;
+    const uint8_t *fields = (const uint8_t *)node->params + sizeof(const char *);
+    for (int32_t i = 0; i < op->n_fields; i++) {
+        if (!describe_always(op->fields[i].name) && memcmp(fields + 4 * i, zero, sizeof zero) == 0)
+            continue;
+        describe_put(t, "%s", before);
+        describe_field(op, &op->fields[i], fields + 4 * i, t);
+        before = ", ";
+    }
+    if (before[0] == ',')
+        describe_put(t, "}");
+}
+
+size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_t bytes)
+{
+    describe_text t = {text, text ? bytes : 0, 0};
+    if (t.bytes > 0)
+        text[0] = 0;
+    if (!graph || index < 1 || index >= graph->n_nodes)
+        return 0;
+    const bs_node *node = &graph->nodes[index];
+    const bs_op *op = bs_op_get(node->op);
+    describe_put(&t, "%4d  %-14s %-22s ", index, op->name, bs_node_name(node));
+    describe_inputs(graph, node, &t);
+    describe_outputs(graph, node, &t);
+    if (node->n_in > 0) /* inputs, states and constants are all in their shape */
+        describe_params(node, op, &t);
+    return t.used;
+}
+
+size_t bs_op_describe(int32_t index, char *text, size_t bytes)
+{
+    describe_text t = {text, text ? bytes : 0, 0};
+    const bs_op *op = bs_op_get(index);
+    if (t.bytes > 0)
+        text[0] = 0;
+    if (!op)
+        return 0;
+    describe_put(&t, "%s %d %d", op->name, op->min_in, op->max_in);
+    for (int32_t i = 0; i < op->n_fields; i++)
+        describe_put(&t, " %s%s", op->fields[i].name, op->fields[i].kind == 'f' ? "~" : "");
+    return t.used;
+}

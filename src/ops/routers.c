@@ -1,0 +1,370 @@
+/* ops/routers.c - routers, scatter, gather: builder functions and shape rules.
+ * Relies on ops/structure.h. Must never decide anything itself: that is run/route.c, when a session runs. */
+#include "ops/common.h"
+#include "ops/structure.h"
+
+typedef struct bs_protocol_rule {
+    const char *name;
+    int32_t score_width; /* 0: one score a path */
+    bool score_f32, score_i32;
+    bool many_paths; /* k or more paths a cell */
+} bs_protocol_rule;
+
+static const bs_protocol_rule protocol_rules[BS_PROTOCOL_COUNT] = {
+    [BS_ROUTE_TOP1] = {"top1", 0, true, true, false},
+    [BS_ROUTE_TOPK] = {"topk", 0, true, true, true},
+    [BS_ROUTE_THRESHOLD] = {"threshold", 0, true, false, true},
+    [BS_ROUTE_RESIDUAL_THRESHOLD] = {"residual_threshold", 0, true, false, false},
+    [BS_ROUTE_BINARY] = {"binary", 1, true, false, false},
+    [BS_ROUTE_LABEL] = {"label", 1, false, true, false},
+    [BS_ROUTE_TABLE] = {"table", 1, false, true, false},
+    [BS_ROUTE_CAPACITY] = {"capacity", 0, true, true, true},
+    [BS_ROUTE_BUDGET] = {"budget", 0, false, true, false},
+    [BS_ROUTE_CALLBACK] = {"callback", -1, true, true, false},
+};
+
+const char *bs_protocol_name(bs_protocol protocol)
+{
+    return (int32_t)protocol >= 0 && protocol < BS_PROTOCOL_COUNT ? protocol_rules[protocol].name : "unknown";
+}
+
+static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
+{
+    bs_graph *g = infer->graph;
+    if (!infer->name[0])
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "a name is needed");
+    if (bs_graph_named(g, infer->name, true))
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier router");
+    if (!bs_infer_field(infer, "protocol", d->protocol, 0, BS_PROTOCOL_COUNT - 1))
+        return false;
+    const bool two = d->protocol == BS_ROUTE_BINARY || d->protocol == BS_ROUTE_RESIDUAL_THRESHOLD;
+    return bs_infer_field(infer, "paths", d->paths, two ? 2 : 1, two ? 2 : BS_MAX_PATHS) && bs_infer_field(infer, "k", d->k, 0, d->paths) &&
+           bs_infer_field(infer, "fallback", d->fallback, 0, d->protocol == BS_ROUTE_BUDGET && d->capacity > 0 ? d->capacity : d->paths) &&
+           bs_infer_field(infer, "capacity", d->capacity, d->protocol == BS_ROUTE_CAPACITY,
+                          d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX) &&
+           bs_infer_field(infer, "floor", d->floor, 0, d->protocol == BS_ROUTE_BUDGET ? 1 << 24 : 0);
+}
+
+static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
+{
+    const bs_protocol_rule *rule = &protocol_rules[d->protocol];
+    const bs_value_info *score = infer->in[0];
+    const int64_t width = score->rank == 1 ? bs_dim_max(infer->graph, score->dims[0]) : -1;
+    const bool variants = d->protocol == BS_ROUTE_BUDGET && d->capacity > 0;
+    const int64_t expected = variants ? d->capacity : rule->score_width == 0 ? d->paths : rule->score_width;
+    const bool fits = score->rank == 1 && bs_dim_is_const(infer->graph, score->dims[0]) && (expected < 0 || width == expected);
+    if (fits && ((score->dtype == BS_F32 && rule->score_f32) || (score->dtype == BS_I32 && rule->score_i32)))
+        return true;
+    char wanted[16], shape[96];
+    snprintf(wanted, sizeof wanted, expected < 0 ? "n" : "%lld", (long long)expected);
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "scores are %s %s, %s takes %s%s [%s]", bs_dtype_name(score->dtype),
+                         bs_value_text(infer->graph, score, shape, sizeof shape), rule->name, rule->score_f32 ? "f32" : "i32",
+                         rule->score_f32 && rule->score_i32 ? " or i32" : "", wanted);
+}
+
+static bool route_knob_sound(bs_infer *infer)
+{
+    if (infer->n_in < 2)
+        return true;
+    const bs_value_info *knob = infer->in[1];
+    if (knob->domain == 0 && knob->dtype == BS_F32 && knob->rank == 1 && bs_dim_max(infer->graph, knob->dims[0]) == 1)
+        return true;
+    char shape[96], domain[112];
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "the knob is %s %s of %s, expected a root value f32 [1]", bs_dtype_name(knob->dtype),
+                         bs_value_text(infer->graph, knob, shape, sizeof shape),
+                         bs_domain_text(infer->graph, knob->domain, domain, sizeof domain));
+}
+
+static int32_t route_max_paths_per_cell(const bs_route_desc *d)
+{
+    if (d->protocol == BS_ROUTE_TOPK || d->protocol == BS_ROUTE_CAPACITY)
+        return bs_or_default(d->k, 1);
+    return d->protocol == BS_ROUTE_THRESHOLD ? d->paths : 1;
+}
+
+static bool route_infer(bs_infer *infer)
+{
+    bs_graph *g = infer->graph;
+    const bs_route_desc *d = infer->params;
+    infer->n_out = 0;
+    if (!route_params_sound(infer, d) || !route_scores_sound(infer, d) || !route_knob_sound(infer))
+        return false;
+    if (infer->in[0]->domain == 0)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "scores are a root value: make cells first (bs_rows, bs_patches)");
+    if (g->n_routers > g->max_routers)
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the graph is full: %d routers (bs_graph_desc.max_routers)", g->max_routers);
+    if (d->paths > BS_MAX_ALL_PATHS - g->n_paths)
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "all routers together have more than %d paths", BS_MAX_ALL_PATHS);
+    bs_router_info *router = &g->routers[g->n_routers];
+    router->node = g->n_nodes;
+    router->first_path = g->n_paths;
+    router->path_domains = 0;
+    g->n_paths += d->paths;
+    g->max_paths = bs_max_i32(g->max_paths, d->paths);
+    router->domain = infer->in[0]->domain;
+    router->score = infer->ids[0];
+    router->knob = infer->n_in > 1 ? infer->ids[1] : 0;
+    router->max_paths_per_cell = route_max_paths_per_cell(d);
+    router->desc = d;
+    infer->router = g->n_routers++;
+    return true;
+}
+
+static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
+{
+    (void)graph;
+    const bs_route_desc *d = node->params;
+    if (d->protocol == BS_ROUTE_BUDGET) {
+        const int32_t variants = bs_or_default(d->capacity, d->paths);
+        specs[0] = (bs_weight_spec){"cost", BS_I32, 1, {variants, 0, 0, 0}};
+        specs[1] = (bs_weight_spec){"path", BS_I32, 1, {variants, 0, 0, 0}};
+        return 2;
+    }
+    if (d->protocol == BS_ROUTE_TABLE) { /* as many keys as the file has: -1 */
+        specs[0] = (bs_weight_spec){"table", BS_I32, 1, {bs_or_default(d->capacity, 256), 0, 0, 0}};
+        return 1;
+    }
+    return 0;
+}
+
+static const bs_field route_fields[] = {{"protocol", 'i'}, {"paths", 'i'}, {"k", 'i'}, {"threshold", 'f'},
+                                        {"fallback", 'i'}, {"capacity", 'i'}, {"normalise", 'i'}, {"floor", 'i'}};
+const bs_op bs_op_route = {.name = "route", .min_in = 1, .max_in = 2, .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
+                           .params_bytes = sizeof(bs_route_desc), .fields = route_fields, .n_fields = 8,
+                           .infer = route_infer, .weights = route_weights};
+
+bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc)
+{
+    const int32_t in[2] = {score.id, knob.id};
+    const bs_node *node = bs_op_build_node(graph, &bs_op_route, in, knob.id ? 2 : 1, desc); /* NULL: refused, it has no name */
+    const bs_router router = {node ? node->router : 0};
+    return router;
+}
+
+/* ------------------------------------------------------------------------------------ what follows a router */
+
+/* For builders that look at a router before they add a node. */
+static bool router_exists(bs_graph *graph, const char *op, bs_router router)
+{
+    if (!graph || graph->status != BS_OK)
+        return false;
+    return (router.id >= 1 && router.id < graph->n_routers) ||
+           bs_graph_fail(graph, BS_ERROR_GRAPH, "%s: router %d does not exist", op, router.id);
+}
+
+static const bs_router_info *router_known(bs_infer *infer, int32_t id)
+{
+    if (id >= 1 && id < infer->graph->n_routers)
+        return &infer->graph->routers[id];
+    bs_infer_fail(infer, BS_ERROR_GRAPH, "router %d does not exist", id);
+    return NULL;
+}
+
+static bool scatter_infer(bs_infer *infer)
+{
+    bs_graph *g = infer->graph;
+    const bs_router_params *p = infer->params;
+    const bs_router_info *router = router_known(infer, p->router);
+    char a[112], b[112];
+    if (!router)
+        return false;
+    if (p->path < 0 || p->path >= router->desc->paths)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "path %d of router \"%s\", which has %d", p->path, router->desc->name,
+                             router->desc->paths);
+    if (infer->in[0]->domain != router->domain)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of %s, router \"%s\" decides for %s",
+                             bs_domain_text(g, infer->in[0]->domain, a, sizeof a), router->desc->name,
+                             bs_domain_text(g, router->domain, b, sizeof b));
+    const bs_domain domain = {.kind = BS_DOMAIN_PATH, .parent = router->domain, .router = p->router, .path = p->path, .rows = -1,
+                              .height = -1, .width = -1, .max_rows = g->domains[router->domain].max_rows};
+    infer->router = p->router;
+    infer->path = p->path;
+    infer->out[0].domain = bs_graph_domain(g, &domain);
+    return infer->out[0].domain >= 0;
+}
+
+static const bs_field router_fields[] = {{"router", 'i'}, {"path", 'i'}};
+const bs_op bs_op_scatter = {.name = "scatter", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL,
+                             .params_bytes = sizeof(bs_router_params), .fields = router_fields, .n_fields = 2, .infer = scatter_infer};
+
+bs_value bs_scatter(bs_graph *graph, bs_router router, int32_t path, bs_value x)
+{
+    const bs_router_params p = {"", router.id, path};
+    return bs_op_build(graph, &bs_op_scatter, &x.id, 1, &p);
+}
+
+bs_value bs_branch(bs_graph *graph, bs_router router, int32_t path, const char *name, bs_value x, bs_block_function function, void *user)
+{
+    bs_block_begin(graph, name);
+    bs_value value = bs_scatter(graph, router, path, x);
+    if (function)
+        value = function(graph, value, user);
+    bs_block_end(graph);
+    return value;
+}
+
+static bool price_infer(bs_infer *infer)
+{
+    const bs_router_params *p = infer->params;
+    const bs_router_info *router = router_known(infer, p->router);
+    if (!router)
+        return false;
+    if (router->desc->protocol != BS_ROUTE_BUDGET)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "router \"%s\" is of protocol %s, expected budget", router->desc->name,
+                             protocol_rules[router->desc->protocol].name);
+    infer->router = p->router;
+    infer->out[0].dtype = BS_F32;
+    infer->out[0].rank = 1;
+    infer->out[0].dims[0] = bs_dim_const(infer->graph, 1);
+    return true;
+}
+
+static bool score_infer(bs_infer *infer)
+{
+    const bs_router_params *p = infer->params;
+    const bs_router_info *router = router_known(infer, p->router);
+    if (!router)
+        return false;
+    if (infer->ids[0] != router->score)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is value %d, expected the scores of router \"%s\", value %d", infer->ids[0],
+                             router->desc->name, router->score);
+    infer->router = p->router;
+    infer->out[0].dims[0] = bs_dim_const(infer->graph, 1);
+    return true;
+}
+
+const bs_op bs_op_route_price = {.name = "route_price", .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_router_params),
+                                 .fields = router_fields, .n_fields = 2, .infer = price_infer};
+const bs_op bs_op_route_score = {.name = "route_score", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_router_params),
+                                 .fields = router_fields, .n_fields = 2, .infer = score_infer};
+
+bs_value bs_route_price(bs_graph *graph, bs_router router)
+{
+    const bs_router_params p = {"", router.id, 0};
+    return bs_op_build(graph, &bs_op_route_price, NULL, 0, &p);
+}
+
+bs_value bs_route_score(bs_graph *graph, bs_router router)
+{
+    const bs_router_params p = {"", router.id, 0};
+    const bs_value failed = {0};
+    if (!router_exists(graph, "route_score", router))
+        return failed;
+    const int32_t score = graph->routers[router.id].score;
+    return bs_op_build(graph, &bs_op_route_score, &score, 1, &p);
+}
+
+/* The router is looked up when a plan is made: it is yet to be built. */
+static bool look_ahead_infer(bs_infer *infer)
+{
+    infer->n_out = 0;
+    if (!infer->name[0])
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "the name of a router is needed");
+    const bs_value_info *score = infer->in[0];
+    char shape[96];
+    if (score->rank != 1 || (score->dtype != BS_F32 && score->dtype != BS_I32) || !bs_dim_is_const(infer->graph, score->dims[0]))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s %s, expected f32 or i32 [paths]", bs_dtype_name(score->dtype),
+                             bs_value_text(infer->graph, score, shape, sizeof shape));
+    return true;
+}
+
+const bs_op bs_op_look_ahead = {.name = "look_ahead", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_name_params),
+                                .infer = look_ahead_infer};
+
+void bs_look_ahead(bs_graph *graph, bs_value score, const char *router)
+{
+    const bs_name_params p = {router ? router : ""};
+    bs_op_build_node(graph, &bs_op_look_ahead, &score.id, 1, &p);
+}
+
+/* ------------------------------------------------------------------------------------------------- gather */
+
+static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, int32_t path, const bs_value_info *first)
+{
+    bs_graph *g = infer->graph;
+    const bs_gather_params *p = infer->params;
+    const bs_value_info *v = &g->values[infer->ids[path]];
+    const bs_domain *d = &g->domains[v->domain];
+    char a[112], b[96];
+    if (d->kind != BS_DOMAIN_PATH || d->router != p->router || d->path != path)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected path %d of \"%s\"", path,
+                             bs_domain_text(g, v->domain, a, sizeof a), path, router->desc->name);
+    bool same = v->rank == first->rank && v->dtype == first->dtype && v->scale_num == first->scale_num && v->scale_den == first->scale_den;
+    for (int32_t i = 0; same && i < v->rank; i++)
+        same = v->dims[i] == first->dims[i];
+    if (!same)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s (scale %d/%d), another path %s %s (scale %d/%d)", path,
+                             router->desc->name, bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), v->scale_num, v->scale_den,
+                             bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b), first->scale_num, first->scale_den);
+    return true;
+}
+
+static bool gather_mode_sound(bs_infer *infer, const bs_router_info *router, const bs_value_info *first)
+{
+    const bs_gather_params *p = infer->params;
+    if (!bs_infer_field(infer, "mode", p->mode, BS_GATHER_PLACE, BS_GATHER_SELECT))
+        return false;
+    if (p->mode == BS_GATHER_PLACE && router->max_paths_per_cell > 1)
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "place takes at most one path a cell, router \"%s\" gives up to %d",
+                             router->desc->name, router->max_paths_per_cell);
+    const bool sums = p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED;
+    if (sums && first->dtype != BS_F32)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "sums are of f32, the paths of \"%s\" give %s", router->desc->name,
+                             bs_dtype_name(first->dtype));
+    return true;
+}
+
+static bool gather_infer(bs_infer *infer)
+{
+    bs_graph *g = infer->graph;
+    const bs_gather_params *p = infer->params;
+    const bs_router_info *router = router_known(infer, p->router);
+    if (!router)
+        return false;
+    if (infer->n_in != router->desc->paths + 1)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%d operands, expected one for each of %d paths of \"%s\" and a residual", infer->n_in,
+                             router->desc->paths, router->desc->name);
+    const bs_value_info *first = NULL;
+    for (int32_t i = 0; i < infer->n_in && !first; i++)
+        first = infer->ids[i] ? &g->values[infer->ids[i]] : NULL;
+    if (!first)
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "no path of \"%s\" gives anything, and there is no residual", router->desc->name);
+    if (!gather_mode_sound(infer, router, first))
+        return false;
+    for (int32_t i = 0; i < router->desc->paths; i++)
+        if (infer->ids[i] && !gather_value_sound(infer, router, i, first))
+            return false;
+    const bs_value_info *residual = &g->values[infer->ids[router->desc->paths]];
+    char a[112], b[112];
+    if (infer->ids[router->desc->paths] && residual->domain != router->domain)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "the residual is of %s, router \"%s\" decides for %s",
+                             bs_domain_text(g, residual->domain, a, sizeof a), router->desc->name,
+                             bs_domain_text(g, router->domain, b, sizeof b));
+    if (infer->ids[router->desc->paths] && !bs_same_shape(residual, first))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the residual is %s %s, paths of \"%s\" give %s %s", bs_dtype_name(residual->dtype),
+                             bs_value_text(g, residual, a, sizeof a), router->desc->name, bs_dtype_name(first->dtype),
+                             bs_value_text(g, first, b, sizeof b));
+    infer->router = p->router;
+    infer->out[0] = *first;
+    infer->out[0].domain = router->domain;
+    return true;
+}
+
+static const bs_field gather_fields[] = {{"router", 'i'}, {"mode", 'i'}};
+const bs_op bs_op_gather = {.name = "gather", .min_in = 2, .max_in = BS_MAX_PATHS + 1, .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
+                            .params_bytes = sizeof(bs_gather_params), .fields = gather_fields, .n_fields = 2, .infer = gather_infer};
+
+bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs_value residual, const bs_gather_desc *desc)
+{
+    const bs_value failed = {0};
+    if (!router_exists(graph, "gather", router))
+        return failed;
+    const int32_t paths = graph->routers[router.id].desc->paths;
+    int32_t *in = bs_graph_operands(graph, paths + 1);
+    for (int32_t i = 0; in && i < paths; i++)
+        in[i] = values ? values[i].id : 0; /* no path gives anything */
+    if (in)
+        in[paths] = residual.id;
+    const bs_gather_params p = {desc && desc->name ? desc->name : "", router.id, desc ? desc->mode : BS_GATHER_PLACE};
+    return bs_op_build(graph, &bs_op_gather, in, paths + 1, &p);
+}

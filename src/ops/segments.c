@@ -1,0 +1,98 @@
+/* ops/segments.c - rows grouped in segments, and caches that segments are appended to: builder functions and shape
+ * rules.
+ * Owns what holds for every op on segments: whose input says how rows are grouped, and that two values agree on it.
+ * Relies on ops/structure.h. Must never read lengths: they are data of a run (run/segments.c). */
+#include "ops/common.h"
+#include "ops/structure.h"
+
+/* ---------------------------------------------------------------------------------------------- what is shared */
+
+int32_t bs_infer_segments(bs_infer *infer, int32_t index)
+{
+    const int32_t domain = infer->in[index]->domain;
+    if (infer->graph->domains[domain].kind == BS_DOMAIN_SEGMENTS)
+        return domain;
+    char text[112];
+    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected segments (bs_segments; gather what a router scattered first)",
+                  index, bs_domain_text(infer->graph, domain, text, sizeof text));
+    return 0;
+}
+
+bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what)
+{
+    const bs_value_info *v = infer->in[index];
+    char shape[96], segments[96];
+    if (!bs_node_is(&infer->graph->nodes[v->node], &bs_op_input))
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d (%s) is made by %s, expected an input", index, what,
+                             bs_op_get(infer->graph->nodes[v->node].op)->name);
+    if (v->dtype != BS_I32 || v->rank != 1)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s %s, expected i32 [segments]", index, what,
+                             bs_dtype_name(v->dtype), bs_value_text(infer->graph, v, shape, sizeof shape));
+    if (domain && v->dims[0] != bs_segment_dim(infer->graph, domain))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, expected one for each of %s segments", index, what,
+                             bs_value_text(infer->graph, v, shape, sizeof shape),
+                             bs_dim_text(infer->graph, bs_segment_dim(infer->graph, domain), segments, sizeof segments));
+    return true;
+}
+
+/* ---------------------------------------------------------------------------------------------------- segments */
+
+static bool segments_infer(bs_infer *infer)
+{
+    const bs_value_info *x = infer->in[0];
+    bs_value_info *out = &infer->out[0];
+    if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_segment_input(infer, 1, 0, "lengths"))
+        return false;
+    out->rank = x->rank - 1;
+    for (int32_t i = 0; i < BS_MAX_RANK; i++)
+        out->dims[i] = i + 1 < BS_MAX_RANK && i < out->rank ? x->dims[i + 1] : -1;
+    const bs_domain domain = {.kind = BS_DOMAIN_SEGMENTS, .path = -1, .rows = x->dims[0], .height = -1, .width = -1,
+                              .lengths = infer->ids[1], .max_rows = bs_dim_max(infer->graph, x->dims[0])};
+    out->domain = bs_graph_domain(infer->graph, &domain);
+    return out->domain >= 0;
+}
+
+const bs_op bs_op_segments = {.name = "segments", .min_in = 2, .max_in = 2, .flags = BS_OP_STRUCTURAL,
+                              .params_bytes = sizeof(bs_name_params), .infer = segments_infer};
+
+bs_value bs_segments(bs_graph *graph, bs_value x, bs_value lengths)
+{
+    const int32_t in[2] = {x.id, lengths.id};
+    return bs_op_build(graph, &bs_op_segments, in, 2, NULL);
+}
+
+/* ------------------------------------------------------------------------------------------------ state_append */
+
+/* The state is [segments, window, ...cell]. */
+static bool append_fits(bs_infer *infer, int32_t domain)
+{
+    const bs_value_info *state = infer->in[0], *value = infer->in[1];
+    char a[96], b[96];
+    bool fits = state->dtype == value->dtype && state->rank == value->rank + 2 &&
+                state->dims[0] == bs_segment_dim(infer->graph, domain) && bs_dim_is_const(infer->graph, state->dims[1]);
+    for (int32_t i = 0; fits && i < value->rank; i++)
+        fits = state->dims[i + 2] == value->dims[i];
+    if (fits)
+        return true;
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s %s do not fit a state of %s %s, expected [segments, window, ...cell]",
+                         bs_dtype_name(value->dtype), bs_value_text(infer->graph, value, b, sizeof b), bs_dtype_name(state->dtype),
+                         bs_value_text(infer->graph, state, a, sizeof a));
+}
+
+static bool state_append_infer(bs_infer *infer)
+{
+    infer->n_out = 0;
+    if (!bs_infer_state(infer))
+        return false;
+    const int32_t domain = bs_infer_segments(infer, 1);
+    return domain && append_fits(infer, domain) && bs_infer_segment_input(infer, 2, domain, "past");
+}
+
+const bs_op bs_op_state_append = {.name = "state_append", .min_in = 3, .max_in = 3, .flags = BS_OP_STRUCTURAL,
+                                  .params_bytes = sizeof(bs_name_params), .infer = state_append_infer};
+
+void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value past)
+{
+    const int32_t in[3] = {state.id, value.id, past.id};
+    bs_op_build_node(graph, &bs_op_state_append, in, 3, NULL);
+}

@@ -1,0 +1,133 @@
+/* ops/table.c - the op table: one line an op.
+ * Owns the list and what holds for every op. Relies on ops/table.h. Must never know what any op does. */
+#include "ops/table.h"
+
+/* Append only: model files name ops, but the order here is also that of `inspect` and of the tests. */
+#define BS_OP_LIST(X)                                                                                                 \
+    /* structure.c, routers.c: lowered by the planner */                                                                        \
+    X(input) X(state) X(state_write) X(output) X(patches) X(assemble) X(rows) X(collect) X(route) X(scatter)          \
+    X(gather) X(route_price) X(route_score)                                                                           \
+    /* ops/: kernels */                                                                                               \
+    X(conv2d)                                                                                                         \
+    X(deconv2d)                                                                                                       \
+    X(linear)                                                                                                         \
+    X(matmul)                                                                                                         \
+    X(pixel_shuffle)                                                                                                  \
+    X(pixel_unshuffle)                                                                                                \
+    X(add)                                                                                                            \
+    X(sub)                                                                                                            \
+    X(mul)                                                                                                            \
+    X(activation)                                                                                                     \
+    X(prelu)                                                                                                          \
+    X(clip)                                                                                                           \
+    X(affine)                                                                                                         \
+    X(convert)                                                                                                        \
+    X(concat)                                                                                                         \
+    X(slice)                                                                                                          \
+    X(reshape)                                                                                                        \
+    X(transpose)                                                                                                      \
+    X(pad)                                                                                                            \
+    X(softmax)                                                                                                        \
+    X(layer_norm)                                                                                                     \
+    X(batch_norm)                                                                                                     \
+    X(pool2d)                                                                                                         \
+    X(resize)                                                                                                         \
+    X(reduce)                                                                                                         \
+    X(argmax)                                                                                                         \
+    X(topk)                                                                                                           \
+    X(gather_rows)                                                                                                    \
+    X(constant)                                                                                                       \
+    X(patch_features)                                                                                                 \
+    /* segments: segments.c and files of their own */                                                                        \
+    X(segments) X(state_append) X(segment_spread) X(segment_reduce) X(attention)                                      \
+    /* streaming: routers.c */                                                                                \
+    X(look_ahead)
+
+#define OP_EXTERN(name) extern const bs_op bs_op_##name;
+BS_OP_LIST(OP_EXTERN)
+#undef OP_EXTERN
+
+static const bs_op *const op_table[] = {
+#define OP_ENTRY(name) &bs_op_##name,
+    BS_OP_LIST(OP_ENTRY)
+#undef OP_ENTRY
+};
+#undef BS_OP_LIST
+
+int32_t bs_op_count(void) { return (int32_t)(sizeof op_table / sizeof *op_table); }
+
+const bs_op *bs_op_get(int32_t index) { return index >= 0 && index < bs_op_count() ? op_table[index] : NULL; }
+
+int32_t bs_op_index(const char *name)
+{
+    for (int32_t i = 0; name && i < bs_op_count(); i++)
+        if (strcmp(op_table[i]->name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* ------------------------------------------------------------------------------------------------- building */
+
+bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in, int32_t n_in, const void *params)
+{
+    const bs_op *op = bs_op_get(number);
+    if (op)
+        return bs_graph_add(graph, op, number, in, n_in, params);
+    if (graph)
+        bs_graph_fail(graph, BS_ERROR_GRAPH, "op %d does not exist", number);
+    return NULL;
+}
+
+bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
+{
+    return bs_graph_add(graph, op, bs_op_index(op->name), in, n_in, params);
+}
+
+bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
+{
+    const bs_node *node = bs_op_build_node(graph, op, in, n_in, params);
+    const bs_value value = {node ? node->first_out : 0};
+    return value;
+}
+
+/* ------------------------------------------------------------------------------------------------- weights */
+
+bs_bytes bs_weight_elements(const bs_weight_spec *spec)
+{
+    bs_bytes elements = bs_bytes_of(1);
+    for (int32_t d = 0; d < spec->rank; d++)
+        elements = bs_bytes_times(elements, spec->dim[d]);
+    return elements;
+}
+
+bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index)
+{
+    bs_bytes offset = bs_bytes_of(0);
+    for (int32_t i = 0; i < index; i++) {
+        const bs_bytes bytes = bs_bytes_product(bs_weight_elements(&specs[i]), bs_bytes_of(bs_dtype_bytes(specs[i].dtype)));
+        offset = bs_bytes_add(offset, bs_bytes_align(bytes));
+    }
+    return offset;
+}
+
+/* --------------------------------------------------------------------------------------------- activations */
+
+float bs_act_apply(bs_act act, float param, float slope, float x)
+{
+    switch (act) {
+    case BS_RELU: return x > 0.0f ? x : 0.0f;
+    case BS_LEAKY_RELU: return x > 0.0f ? x : x * (param == 0.0f ? 0.01f : param);
+    case BS_PRELU: return x > 0.0f ? x : x * slope;
+    case BS_SIGMOID: return 1.0f / (1.0f + expf(-x));
+    case BS_TANH: return tanhf(x);
+    case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
+    case BS_SILU: return x / (1.0f + expf(-x));
+    case BS_CLIP: {
+        const float high = param == 0.0f ? 1.0f : param;
+        return x > high ? high : x > 0.0f ? x : 0.0f;
+    }
+    case BS_ACT_NONE:
+    case BS_ACT_COUNT: break;
+    }
+    return x;
+}

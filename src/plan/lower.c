@@ -1,0 +1,393 @@
+/* plan/lower.c - the second stage of planning: from nodes to instructions.
+ *
+ * Nodes are visited once, in order. Breadth-first nodes become top-level instructions; the paths of a router are
+ * concurrent, so their instructions carry equal times and are put in lockstep. Nodes of a region (plan/regions.c) become
+ * instructions of its parts; values have their places (plan/places.c).
+ * Relies on plan/lower.h. Must never assign offsets. */
+#include "plan/lower.h"
+
+/* ------------------------------------------------------------------------------------------- instructions */
+
+static bs_instr *emit(bs_lower_pass *l, bs_instr_kind kind, int32_t home, int32_t node)
+{
+    bs_plan *p = l->plan;
+    bs_instr *i = &p->instrs[p->n_instrs++]; /* there is room for all that there can be (plan_layout_make) */
+    memset(i, 0, sizeof *i);
+    i->kind = kind;
+    i->node = node;
+    i->part = home;
+    i->region = home == BS_TOP ? BS_TOP : p->parts[home].region;
+    i->stage = -1;
+    i->domain = l->g->nodes[node].domain;
+    return i;
+}
+
+/* From when `value` can be read by an instruction of `region`; what a region makes itself is there in order. */
+static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region)
+{
+    if (value == 0)
+        return 0;
+    const bs_place place = l->plan->values[value].place;
+    const int32_t made_in = bs_lower_region_of(l, l->g->values[value].node);
+    const int32_t ready = made_in == BS_TOP || place == BS_PLACE_VIEW ? l->ready[value] : 0; /* a view is stored by others */
+    return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
+}
+
+/* When an instruction can run: after what it reads, and after the previous one of its domain. */
+static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
+{
+    if (i->region != BS_TOP) {
+        l->region_time[i->region] = bs_max_i32(l->region_time[i->region], after + 1);
+        return;
+    }
+    i->time = bs_max_i32(after, l->clock[i->domain]) + 1;
+    l->clock[i->domain] = i->time;
+}
+
+/* Rows of a path exist once its router has decided. */
+static int32_t domain_ready(const bs_lower_pass *l, int32_t domain)
+{
+    const bs_domain *d = &l->g->domains[domain];
+    return d->kind == BS_DOMAIN_PATH ? l->path_ready[d->router] : 0;
+}
+
+static int32_t operands_ready(const bs_lower_pass *l, const bs_node *node, int32_t region)
+{
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(l->plan, (int32_t)(node - l->g->nodes), &n_in);
+    int32_t ready = domain_ready(l, node->domain);
+    for (int32_t i = 0; i < n_in; i++)
+        ready = bs_max_i32(ready, value_ready(l, in[i], region));
+    return ready;
+}
+
+static void outputs_ready(bs_lower_pass *l, const bs_node *node, int32_t time)
+{
+    for (int32_t i = 0; i < node->n_out; i++)
+        l->ready[node->first_out + i] = time;
+}
+
+/* A store belongs to the part that makes the value; its target is ready when all stores are. */
+static void emit_store(bs_lower_pass *l, int32_t n, int32_t value, int32_t target)
+{
+    const bs_value_info *v = &l->g->values[value];
+    bs_instr *i = emit(l, BS_INSTR_STORE, l->home[v->node], n);
+    i->value = value;
+    i->target = target;
+    i->domain = v->domain;
+    const int32_t from = l->plan->values[value].place == BS_PLACE_VIEW ? l->plan->values[value].source : value;
+    schedule(l, i, bs_max_i32(domain_ready(l, v->domain), bs_max_i32(value_ready(l, value, i->region), value_ready(l, from, i->region))));
+    const int32_t time = i->region == BS_TOP ? i->time : l->region_time[i->region];
+    l->ready[target] = bs_max_i32(l->ready[target], time);
+}
+
+/* Where the rows of a gather go: its own storage, or the frame it is assembled in. */
+static int32_t gather_target(const bs_lower_pass *l, int32_t value)
+{
+    return l->plan->values[value].place == BS_PLACE_FRAME ? l->plan->values[value].source : value;
+}
+
+/* In place, what no path writes simply stays. */
+static bool residual_is_in_place(const bs_lower_pass *l, int32_t gather, int32_t residual)
+{
+    const bs_value_plan *g = &l->plan->values[gather];
+    if (g->place != BS_PLACE_FRAME || residual == 0 || l->plan->values[residual].place != BS_PLACE_VIEW)
+        return false;
+    const bs_value_plan *frame = &l->plan->values[g->source];
+    const bs_value_plan *old = &l->plan->values[l->plan->values[residual].source];
+    return frame->place == BS_PLACE_STATE && old->place == BS_PLACE_STATE && frame->source == old->source;
+}
+
+static void emit_gather(bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    const int32_t *in = bs_node_in(l->g, node);
+    const int32_t paths = l->g->routers[node->router].desc->paths, value = node->first_out;
+    const bool packed = bs_lower_is_packed(l, node);
+    const int32_t target = gather_target(l, value);
+    const int32_t region = l->home[n] == BS_TOP ? BS_TOP : l->plan->parts[l->home[n]].region;
+    int32_t ready = l->decided[node->router];
+    for (int32_t i = 0; i < paths; i++) {
+        if (in[i] == 0 || !bs_plan_gathers(l->plan, node, i))
+            continue;
+        if (!packed)
+            emit_store(l, n, in[i], target);
+        ready = bs_max_i32(ready, bs_max_i32(value_ready(l, in[i], region), l->ready[target]));
+    }
+    const int32_t residual = bs_plan_gathers(l->plan, node, paths) ? in[paths] : 0;
+    ready = bs_max_i32(ready, value_ready(l, residual, region));
+    const bool complete = l->plan->routers[node->router].forced && in[l->plan->routers[node->router].forced - 1] != 0;
+    if (packed || (!complete && !residual_is_in_place(l, value, residual))) {
+        bs_instr *i = emit(l, packed ? BS_INSTR_REDUCE : BS_INSTR_FILL, l->home[n], n);
+        i->value = residual;
+        i->target = target;
+        schedule(l, i, ready);
+        ready = i->region == BS_TOP ? i->time : ready;
+    }
+    l->ready[value] = ready;
+    l->ready[target] = bs_max_i32(l->ready[target], ready);
+}
+
+/* A tensor with a row for every patch there can be: those without one become zero. */
+static void emit_rest(bs_lower_pass *l, int32_t n)
+{
+    bs_instr *i = emit(l, BS_INSTR_FILL, BS_TOP, n);
+    i->target = l->g->nodes[n].first_out;
+    schedule(l, i, l->ready[i->target]);
+    l->ready[i->target] = i->time;
+}
+
+static void emit_route(bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    bs_instr *i = emit(l, BS_INSTR_ROUTE, l->home[n], n);
+    const int32_t *in = bs_node_in(l->g, node);
+    const bool forced = l->plan->routers[node->router].forced != 0;
+    i->domain = l->g->routers[node->router].domain;
+    int32_t ready = domain_ready(l, i->domain);
+    for (int32_t k = 0; !forced && k < node->n_in; k++)
+        ready = bs_max_i32(ready, value_ready(l, in[k], i->region));
+    schedule(l, i, ready);
+    l->decided[node->router] = i->region == BS_TOP ? i->time : 0;
+    l->path_ready[node->router] = bs_max_i32(l->decided[node->router], domain_ready(l, i->domain));
+}
+
+/* Copies to outputs and states that are not the value's own place. */
+static void emit_ending(bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    const bool output = bs_node_is(node, &bs_op_output);
+    const int32_t value = bs_node_in(l->g, node)[output ? 0 : 1];
+    const bs_value_plan *v = &l->plan->values[value];
+    const int32_t state = output ? 0 : l->g->values[bs_node_in(l->g, node)[0]].node;
+    if (output ? v->place == BS_PLACE_OUTPUT && v->source == n : v->place == BS_PLACE_STATE && v->source == state)
+        return;
+    bs_instr *i = emit(l, BS_INSTR_STORE, BS_TOP, n);
+    i->value = value;
+    i->target = 0; /* the node tells: an output or a state */
+    i->domain = l->g->values[value].domain; /* the root, or segments whose rows are appended */
+    schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), BS_TIME_END)); /* states are written at the end of a run */
+}
+
+static void emit_node(bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    const int32_t value = node->first_out;
+    if (bs_node_is(node, &bs_op_route)) {
+        emit_route(l, n);
+    } else if (bs_node_is(node, &bs_op_gather)) {
+        emit_gather(l, n);
+    } else if (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect)) {
+        const int32_t from = bs_node_in(l->g, node)[0];
+        if (l->plan->values[from].place == BS_PLACE_FRAME)
+            l->ready[value] = bs_max_i32(l->ready[value], l->ready[from]);
+        else
+            emit_store(l, n, from, value);
+        if (bs_node_is(node, &bs_op_collect) && l->g->domains[l->g->values[from].domain].kind == BS_DOMAIN_PATCHES)
+            emit_rest(l, n);
+    } else if (bs_node_is(node, &bs_op_look_ahead)) {
+        if (!bs_plan_streams(l->plan)) /* memory for slots alone is nothing to read ahead into */
+            return;
+        bs_instr *i = emit(l, BS_INSTR_LOOK_AHEAD, BS_TOP, n);
+        schedule(l, i, operands_ready(l, node, BS_TOP));
+    } else if (node->n_out == 0) {
+        return; /* endings come last */
+    } else if (l->plan->values[value].place == BS_PLACE_VIEW || l->plan->values[value].place == BS_PLACE_INPUT ||
+               l->plan->values[value].place == BS_PLACE_STATE || l->plan->values[value].place == BS_PLACE_WEIGHT) {
+        const int32_t region = bs_lower_region_of(l, n), ready = operands_ready(l, node, region);
+        outputs_ready(l, node, ready);
+        if (region != BS_TOP) /* its stores come late, when others have been told the region's time */
+            l->region_time[region] = bs_max_i32(l->region_time[region], ready + 1);
+    } else {
+        const bool decided = bs_node_is(node, &bs_op_route_price) || bs_node_is(node, &bs_op_route_score);
+        const bool moved = bs_lower_is_view(node) || (node->n_in == 0 && !decided); /* given, not computed */
+        bs_instr *i = emit(l, moved ? BS_INSTR_LOAD : BS_INSTR_OP, l->home[n], n);
+        i->value = value;
+        schedule(l, i, bs_max_i32(operands_ready(l, node, i->region), decided ? l->decided[node->router] : 0));
+        outputs_ready(l, node, i->region == BS_TOP ? i->time : l->region_time[i->region]);
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- order */
+
+static bool goes_before(const void *user, int32_t first, int32_t second)
+{
+    const bs_instr *a = (const bs_instr *)user + first, *b = (const bs_instr *)user + second;
+    if (a->region != b->region)
+        return a->region < b->region; /* BS_TOP first */
+    if (a->region == BS_TOP)
+        return a->time < b->time;
+    return a->part < b->part;
+}
+
+/* Puts the instruction of every number in `order` where that number stands, circle by circle. */
+static void arrange(bs_instr *instrs, int32_t *order, int32_t count)
+{
+    for (int32_t k = 0; k < count; k++) {
+        const bs_instr first = instrs[k];
+        int32_t at = k;
+        while (order[at] != k) {
+            const int32_t from = order[at];
+            instrs[at] = instrs[from];
+            order[at] = at;
+            at = from;
+        }
+        instrs[at] = first;
+        order[at] = at;
+    }
+}
+
+static void sort_instrs(bs_instr *instrs, int32_t count, int32_t *order, int32_t *buffer)
+{
+    for (int32_t i = 0; i < count; i++)
+        order[i] = i;
+    bs_sort(order, buffer, count, goes_before, instrs);
+    arrange(instrs, order, count);
+}
+
+static void index_parts(bs_plan *p)
+{
+    p->n_top = 0;
+    for (int32_t i = 0; i < p->n_instrs; i++) {
+        if (p->instrs[i].region == BS_TOP) {
+            p->n_top++;
+            continue;
+        }
+        bs_part *part = &p->parts[p->instrs[i].part];
+        if (part->count++ == 0)
+            part->first = i;
+    }
+}
+
+/* A region whose nodes are all views has nothing to run. */
+static void emit_regions(bs_lower_pass *l)
+{
+    const int32_t search = ++l->searches;
+    for (int32_t i = 0; i < l->plan->n_instrs; i++)
+        if (l->plan->instrs[i].region != BS_TOP)
+            l->region_seen[l->plan->instrs[i].region] = search;
+    for (int32_t r = 0; r < l->plan->n_regions; r++) {
+        if (l->region_seen[r] != search)
+            continue;
+        bs_instr *i = emit(l, BS_INSTR_REGION, BS_TOP, 0);
+        i->domain = l->plan->regions[r].domain;
+        i->time = l->region_time[r];
+        i->node = r; /* the region's number */
+    }
+}
+
+static void part_costs(bs_plan *p)
+{
+    for (int32_t i = 0; i < p->n_instrs; i++) {
+        const bs_instr *instr = &p->instrs[i];
+        const bs_op *op = bs_op_get(p->graph->nodes[instr->node].op);
+        if (instr->part != BS_TOP && instr->kind == BS_INSTR_OP && op->flops)
+            p->parts[instr->part].flops += op->flops(p->graph, &p->graph->nodes[instr->node]);
+    }
+}
+
+/* In order; with mixed domains phase by phase, so that a region's time is known before anything outside reads it. */
+static void emit_nodes(bs_lower_pass *l)
+{
+    const int32_t nodes = l->g->n_nodes;
+    int32_t *next = l->seen; /* [phases] where the next node of each goes: an operand has a lower one, or the same */
+    memset(next, 0, (size_t)nodes * sizeof *next);
+    for (int32_t n = 1; n < nodes; n++)
+        next[l->phase[n]]++;
+    for (int32_t phase = 0, sum = 0; phase < nodes; phase++) {
+        const int32_t count = next[phase];
+        next[phase] = sum;
+        sum += count;
+    }
+    for (int32_t n = 1; n < nodes; n++)
+        l->list[next[l->phase[n]]++] = n;
+    for (int32_t i = 0; i < nodes - 1; i++)
+        if (l->plan->node_live[l->list[i]])
+            emit_node(l, l->list[i]);
+}
+
+/* ------------------------------------------------------------------------------------------------ workspace */
+
+static void index_room(bs_carver *c, bs_lower_index *index, int32_t most)
+{
+    uint32_t slots = 4;
+    while (slots < 2 * (uint32_t)most)
+        slots *= 2;
+    index->mask = slots - 1;
+    index->slots = bs_carve(c, slots, sizeof *index->slots);
+}
+
+/* One walk counts and hands out. The lists of nodes serve the sort of instructions when all else is done. */
+static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
+{
+    const uint64_t nodes = (uint64_t)g->n_nodes, values = (uint64_t)g->n_values, domains = (uint64_t)g->n_domains;
+    const uint64_t routers = (uint64_t)g->n_routers, word = sizeof(int32_t);
+    l->max_regions = bs_plan_most_parts(g);
+    const uint64_t regions = (uint64_t)l->max_regions;
+    l->home = bs_carve(c, nodes, word);
+    l->phase = bs_carve(c, nodes, word);
+    l->list = bs_carve(c, nodes > values ? nodes : values, word);
+    l->seen = bs_carve(c, nodes, word);
+    l->neighbour = bs_carve(c, nodes, word);
+    l->ready = bs_carve(c, values, word);
+    l->first_reader = bs_carve(c, values + 1, word);
+    l->readers = bs_carve(c, (uint64_t)g->n_operands, sizeof *l->readers);
+    l->planar = bs_carve(c, values, sizeof *l->planar);
+    l->clock = bs_carve(c, domains, word);
+    l->open = bs_carve(c, domains, word);
+    l->tile_region = bs_carve(c, domains, word);
+    l->region_time = bs_carve(c, regions, word);
+    l->region_phase = bs_carve(c, regions, word);
+    l->region_part = bs_carve(c, regions, word);
+    l->region_node = bs_carve(c, regions, word);
+    l->region_seen = bs_carve(c, regions, word);
+    l->region_asked = bs_carve(c, regions, word);
+    l->region_list = bs_carve(c, regions, word);
+    l->decided = bs_carve(c, routers, word);
+    l->path_ready = bs_carve(c, routers, word);
+    index_room(c, &l->parts, bs_plan_most_parts(g));
+    index_room(c, &l->phases, l->max_regions);
+    index_room(c, &l->units, 2 * l->max_regions); /* known without a unit first, then with one */
+}
+
+bs_bytes bs_plan_lower_workspace(const bs_graph *graph)
+{
+    bs_lower_pass l;
+    bs_carver pass = {NULL, {0}};
+    memset(&l, 0, sizeof l);
+    carve_lower(&pass, &l, graph);
+    return bs_bytes_max(pass.used, bs_bytes_align(bs_bytes_array(2 * (int64_t)bs_plan_most_instrs(graph), sizeof(int32_t))));
+}
+
+static bool ends_a_run(const bs_node *node)
+{
+    return node->n_out == 0 && !bs_node_is(node, &bs_op_route) && !bs_node_is(node, &bs_op_look_ahead);
+}
+
+void bs_plan_lower(bs_plan *plan, void *workspace)
+{
+    const bs_graph *g = plan->graph;
+    bs_carver c = {workspace, {0}};
+    bs_lower_pass pass, *l = &pass;
+    memset(l, 0, sizeof *l);
+    carve_lower(&c, l, g);
+    memset(workspace, 0, (size_t)bs_bytes_figure(c.used));
+    l->plan = plan;
+    l->g = g;
+    for (int32_t d = 0; d < g->n_domains; d++)
+        l->mixed = l->mixed || plan->domains[d].mixed;
+    bs_lower_find_readers(l);
+    bool settled = false;
+    while (!settled)
+        settled = bs_lower_regions(l);
+    bs_lower_places(l);
+    emit_nodes(l);
+    emit_regions(l);
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        if (plan->node_live[n] && ends_a_run(&g->nodes[n]))
+            emit_ending(l, n);
+    /* nothing of the pass is needed any more */
+    sort_instrs(plan->instrs, plan->n_instrs, workspace, (int32_t *)workspace + plan->max_instrs);
+    index_parts(plan);
+    part_costs(plan);
+}

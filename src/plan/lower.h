@@ -1,0 +1,72 @@
+/* plan/lower.h - what the files of the lowering stage share: plan/regions.c, plan/places.c, plan/lower.c.
+ * Relies on plan/plan.h. Must never be included by anything else. */
+#ifndef BS_PLAN_LOWER_H
+#define BS_PLAN_LOWER_H
+
+#include "plan/plan.h"
+#include "ops/structure.h"
+
+#define BS_TOP (-1) /* no region: at top level */
+
+/* Who reads a value: operand `index` of `node`. */
+typedef struct bs_lower_reader {
+    int32_t node, index;
+} bs_lower_reader;
+
+/* A hash table of numbers that are found by what they stand for; a slot holds number + 1, or 0. */
+typedef struct bs_lower_index {
+    int32_t *slots;
+    uint32_t mask;
+} bs_lower_index;
+
+typedef struct bs_lower_pass {
+    bs_plan *plan;
+    const bs_graph *g;
+    bool mixed;           /* some domain is: nodes have phases */
+    int32_t max_regions;
+    int32_t *home;        /* [nodes] part index, or BS_TOP */
+    int32_t *phase;       /* [nodes] how often what it depends on goes from tiles to top level or back */
+    int32_t *list;        /* [nodes or values] what is still to be visited */
+    int32_t *seen;        /* [nodes] the search that came by last */
+    int32_t *neighbour;   /* [nodes] another node of its region, or 0 */
+    int32_t *ready;       /* [values] time from which a value can be read (top level and region results) */
+    int32_t *first_reader; /* [values + 1] where the readers of a value begin */
+    bs_lower_reader *readers; /* [operands] */
+    bool *planar;         /* [values] seen through views, it has channels apart from each other */
+    int32_t *clock;       /* [domains] */
+    int32_t *open;        /* [domains] top level: the region that still takes nodes, or BS_TOP */
+    int32_t *tile_region; /* [domains] the one in which the routers above it decide tile by tile; BS_TOP: none; or NO_REGION */
+    int32_t *region_time; /* [regions] */
+    int32_t *region_phase; /* of its nodes, the last */
+    int32_t *region_part; /* its first part */
+    int32_t *region_node; /* one of its nodes; from there on by neighbour */
+    int32_t *region_seen; /* the search that came by last */
+    int32_t *region_asked; /* the search for which it was asked about */
+    int32_t *region_list;
+    int32_t *decided;     /* [routers] time of its decision */
+    int32_t *path_ready;  /* [routers] time from which rows of its paths exist */
+    bs_lower_index parts; /* by region and domain */
+    bs_lower_index phases; /* mixed: the first region by top-level domain, phase and router */
+    bs_lower_index units; /* mixed: a region without router by top-level domain, phase and unit */
+    int32_t searches;
+} bs_lower_pass;
+
+bool bs_lower_is_view(const bs_node *node);
+/* Whether every path's rows are kept until all are there: sums, and several paths a cell. */
+bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *gather);
+
+/* Calls visit for every live reader of a value, in order, until it returns false; returns whether it never did. */
+typedef bool (*bs_reader_visit)(bs_lower_pass *l, int32_t node, int32_t index, void *user);
+bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user);
+
+/* Makes the index of readers: what is needed and what is fused stays as it is from here on. */
+void bs_lower_find_readers(bs_lower_pass *l);
+
+/* A region for every node that runs in tiles (l->home). Domains that cannot run so are made to run layer by layer; then it
+ * returns false, and is to be called again. */
+bool bs_lower_regions(bs_lower_pass *l);
+int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node);
+/* A place for every live value; needs the regions. */
+void bs_lower_places(bs_lower_pass *l);
+
+#endif

@@ -1,0 +1,323 @@
+/* plan/memory.c - the third stage of planning: lifetimes to offsets.
+ *
+ * Time is that of the instructions; what shares a time is concurrent (paths of a router run side by side), and a value
+ * is alive from the first to the last time that touches it, both included. Values of different paths that have the same
+ * place in their block share a slab: rows of all paths packed, `max rows x paths per cell x widest row` bytes. That also
+ * makes the arms of a single-cell if share their memory, and nothing else overlap.
+ * Relies on plan/lower.c having run. */
+#include "plan/plan.h"
+#include "ops/structure.h"
+
+typedef struct memory_pass {
+    bs_plan *plan;
+    bs_life *lives;    /* [values] of a scope, one after the other */
+    int32_t *life_of;  /* [values] of a slab: its life */
+    int32_t *members;  /* [values] of the transient arena, then of part after part */
+    int32_t *scope_end; /* [parts + 1] in members, the transient arena first */
+    int32_t *counts;   /* [domains], [routers + 1], [regions] */
+    void *place;       /* for placing */
+} memory_pass;
+
+/* -------------------------------------------------------------------------------------------------- sizes */
+
+static bs_bytes row_bytes(const bs_plan *p, int32_t value)
+{
+    const bs_value_info *v = &p->graph->values[value];
+    bs_bytes elements = bs_value_elements(p->graph, v);
+    if (v->rank == 3) {
+        int64_t h, w;
+        const int64_t margin = p->values[value].margin;
+        bs_plan_core(p, v, &h, &w);
+        elements = bs_bytes_times(bs_bytes_array(bs_dim_max(p->graph, v->dims[0]), 1), h + 2 * margin);
+        elements = bs_bytes_times(elements, w + 2 * margin);
+    }
+    return bs_bytes_align(bs_bytes_product(elements, bs_bytes_of(bs_dtype_bytes(bs_plan_stored(p, value)))));
+}
+
+static int64_t storage_rows(const bs_plan *p, int32_t value)
+{
+    const bs_domain *d = &p->graph->domains[p->graph->values[value].domain];
+    const int32_t domain = p->graph->values[value].domain;
+    if (p->values[value].place == BS_PLACE_SCRATCH)
+        return p->domains[domain].tile_rows;
+    if (d->kind != BS_DOMAIN_PATH)
+        return p->domains[domain].max_rows;
+    return p->domains[domain].max_rows * p->graph->routers[d->router].max_paths_per_cell;
+}
+
+/* --------------------------------------------------------------------------------------------- lifetimes */
+
+static int32_t storage_of(const bs_plan *p, int32_t value)
+{
+    while (value > 0 && p->values[value].place == BS_PLACE_VIEW)
+        value = p->values[value].source;
+    return value;
+}
+
+static void touch(bs_plan *p, int32_t value, int32_t scope, int32_t time)
+{
+    value = storage_of(p, value);
+    bs_value_plan *v = &p->values[value];
+    const bool here = value > 0 && ((v->place == BS_PLACE_TRANSIENT && scope < 0) || (v->place == BS_PLACE_SCRATCH && v->scope == scope));
+    if (!here)
+        return;
+    v->first = v->first < 0 ? time : bs_min_i32(v->first, time);
+    v->last = bs_max_i32(v->last, time);
+}
+
+static void touch_instr(bs_plan *p, const bs_instr *i, int32_t scope, int32_t time)
+{
+    const bs_node *node = &p->graph->nodes[i->node];
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, i->node, &n_in);
+    touch(p, i->value, scope, time);
+    touch(p, i->target, scope, time);
+    const bool moves = i->kind == BS_INSTR_STORE || i->kind == BS_INSTR_FILL;
+    for (int32_t k = 0; !moves && k < n_in; k++)
+        touch(p, in[k], scope, time);
+    for (int32_t k = 0; i->kind == BS_INSTR_OP && k < node->n_out; k++)
+        touch(p, node->first_out + k, scope, time);
+}
+
+static void touch_everywhere(bs_plan *p, const int32_t *region_time, int32_t value, const bs_instr *i, int32_t index)
+{
+    touch(p, value, i->region < 0 ? -1 : i->part, i->region < 0 ? i->time : index);
+    if (i->region >= 0)
+        touch(p, value, -1, region_time[i->region]);
+}
+
+/* A decision's price is written by the route. */
+static void touch_prices(bs_plan *p, const int32_t *region_time, int32_t *route)
+{
+    const bs_graph *g = p->graph;
+    for (int32_t i = 0; i < p->n_instrs; i++)
+        if (p->instrs[i].kind == BS_INSTR_ROUTE)
+            route[g->nodes[p->instrs[i].node].router] = i;
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        if (p->node_live[n] && bs_node_is(&g->nodes[n], &bs_op_route_price)) {
+            const int32_t i = route[g->nodes[n].router];
+            touch_everywhere(p, region_time, g->nodes[n].first_out, &p->instrs[i], i);
+        }
+}
+
+static void find_lifetimes(memory_pass *m)
+{
+    bs_plan *p = m->plan;
+    int32_t *region_time = m->counts;
+    for (int32_t v = 0; v < p->graph->n_values; v++)
+        p->values[v].first = p->values[v].last = -1;
+    for (int32_t t = 0; t < p->n_top; t++)
+        if (p->instrs[t].kind == BS_INSTR_REGION)
+            region_time[p->instrs[t].node] = p->instrs[t].time;
+    for (int32_t i = 0; i < p->n_instrs; i++) {
+        const bs_instr *instr = &p->instrs[i];
+        if (instr->kind == BS_INSTR_REGION)
+            continue;
+        touch_instr(p, instr, instr->region < 0 ? -1 : instr->part, instr->region < 0 ? instr->time : i);
+        if (instr->region >= 0) /* what a region touches outside is touched at the region's time */
+            touch_instr(p, instr, -1, region_time[instr->region]);
+    }
+    touch_prices(p, region_time, m->members);
+}
+
+/* ------------------------------------------------------------------------------------------------ placing */
+
+/* The router of a value whose slab can be shared, or 0. */
+static int32_t slab_router(const bs_plan *p, int32_t value)
+{
+    const bs_domain *d = &p->graph->domains[p->graph->values[value].domain];
+    return p->values[value].place == BS_PLACE_TRANSIENT && d->kind == BS_DOMAIN_PATH ? d->router : 0;
+}
+
+/* Values that have the same place among the stored ones of their path share a slab: it is known by the first of them. */
+static void assign_slabs(memory_pass *m)
+{
+    bs_plan *p = m->plan;
+    const bs_graph *g = p->graph;
+    int32_t *ordinal = m->counts, *first = m->counts + g->n_domains; /* of a domain's next value; of a router's slabs */
+    int32_t *slab = m->members;
+    memset(ordinal, 0, (size_t)g->n_domains * sizeof *ordinal);
+    memset(first, 0, (size_t)(g->n_routers + 1) * sizeof *first);
+    for (int32_t v = 1; v < g->n_values; v++) { /* as many slabs as the longest path has values */
+        const int32_t router = slab_router(p, v), count = router ? ++ordinal[g->values[v].domain] : 0;
+        first[router + 1] = router ? bs_max_i32(first[router + 1], count) : 0;
+    }
+    for (int32_t r = 1; r <= g->n_routers; r++)
+        first[r] += first[r - 1];
+    memset(slab, 0, (size_t)g->n_values * sizeof *slab);
+    memset(ordinal, 0, (size_t)g->n_domains * sizeof *ordinal);
+    for (int32_t v = 1; v < g->n_values; v++) {
+        const int32_t router = slab_router(p, v);
+        p->values[v].slab = v;
+        if (router == 0)
+            continue;
+        int32_t *known = &slab[first[router] + ordinal[g->values[v].domain]++];
+        *known = *known ? *known : v;
+        p->values[v].slab = *known;
+    }
+}
+
+/* Which values every scope has, in their order: the transient arena's, then those of part after part. */
+static void find_members(memory_pass *m)
+{
+    const bs_plan *p = m->plan;
+    memset(m->scope_end, 0, ((size_t)p->n_parts + 2) * sizeof *m->scope_end);
+    for (int32_t pass = 0; pass < 2; pass++) {
+        for (int32_t v = 1; v < p->graph->n_values; v++) {
+            const bs_value_plan *plan = &p->values[v];
+            const int32_t scope = plan->place == BS_PLACE_TRANSIENT ? 0 : plan->place == BS_PLACE_SCRATCH ? plan->scope + 1 : -1;
+            if (scope < 0)
+                continue;
+            if (pass == 1)
+                m->members[m->scope_end[scope]] = v;
+            m->scope_end[scope]++;
+        }
+        for (int32_t s = 0, sum = 0; pass == 0 && s <= p->n_parts; s++) {
+            const int32_t count = m->scope_end[s];
+            m->scope_end[s] = sum;
+            sum += count;
+        }
+    }
+}
+
+/* scope: -1 the transient arena, else a part's scratch. */
+static bs_bytes place_scope(memory_pass *m, int32_t scope)
+{
+    bs_plan *p = m->plan;
+    const int32_t begin = scope < 0 ? 0 : m->scope_end[scope], end = m->scope_end[scope + 1];
+    int32_t count = 0;
+    for (int32_t i = begin; i < end; i++) { /* a slab has the number of its first value, so that one comes first */
+        const bs_value_plan *plan = &p->values[m->members[i]];
+        const bs_bytes bytes = bs_bytes_times(plan->row_bytes, plan->rows);
+        const bool fresh = plan->slab == m->members[i];
+        if (fresh) {
+            m->life_of[plan->slab] = count;
+            m->lives[count++] = (bs_life){bytes, {0}, plan->first, plan->last};
+            continue;
+        }
+        bs_life *life = &m->lives[m->life_of[plan->slab]];
+        life->first = bs_min_i32(life->first, plan->first);
+        life->last = bs_max_i32(life->last, plan->last);
+        life->bytes = bs_bytes_max(life->bytes, bytes);
+    }
+    const bs_bytes total = bs_place_lives(m->lives, count, m->place);
+    for (int32_t i = begin; i < end; i++)
+        p->values[m->members[i]].offset = m->lives[m->life_of[p->values[m->members[i]].slab]].offset;
+    return total;
+}
+
+/* Rows of every path in a slab are as wide as its widest. */
+static void widen_slabs(bs_plan *p)
+{
+    for (int32_t pass = 0; pass < 2; pass++)
+        for (int32_t v = 1; v < p->graph->n_values; v++) {
+            bs_value_plan *plan = &p->values[v], *slab = &p->values[plan->slab];
+            plan->row_bytes = slab->row_bytes = bs_bytes_max(plan->row_bytes, slab->row_bytes);
+        }
+}
+
+int32_t bs_plan_too_large(const bs_plan *p)
+{
+    for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++) {
+        const int32_t top = bs_plan_top_domain(p->graph, p->parts[k].domain);
+        if (bs_bytes_less(p->shared_bytes, p->parts[k].scratch_bytes) && !p->domains[top].streams)
+            return top;
+    }
+    return 0;
+}
+
+/* Rows of a tile, as wide as they will be stored. */
+static bs_bytes tile_bytes(const bs_plan *p, int32_t value)
+{
+    const bs_value_info *v = &p->graph->values[value];
+    const bs_bytes bytes = bs_bytes_times(row_bytes(p, value), p->domains[v->domain].tile_rows);
+    return p->desc.half && v->dtype == BS_F32 && !p->values[value].narrow ? bs_bytes_share(bytes, 2) : bytes;
+}
+
+bool bs_plan_is_wide(const bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    const bs_bytes most = bs_bytes_share(p->shared_bytes, 2);
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, n, &n_in);
+    bool wide = false;
+    for (int32_t i = 0; i < n_in; i++)
+        wide = wide || (in[i] && p->graph->values[in[i]].domain != 0 && bs_bytes_less(most, tile_bytes(p, in[i])));
+    for (int32_t i = 0; i < node->n_out; i++)
+        wide = wide || bs_bytes_less(most, tile_bytes(p, node->first_out + i));
+    return wide;
+}
+
+#define MOSTLY 4 /* one in so many may be wide */
+
+void bs_plan_make_fit(bs_plan *p, int32_t top)
+{
+    int32_t nodes = 0, wide = 0;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
+        if (!p->node_live[n] || !bs_op_get(p->graph->nodes[n].op)->run || bs_plan_top_domain(p->graph, p->graph->nodes[n].domain) != top)
+            continue;
+        nodes++;
+        wide += bs_plan_is_wide(p, n);
+    }
+    if (!p->domains[top].mixed && wide > 0 && wide * MOSTLY <= nodes)
+        p->domains[top].mixed = true;
+    else
+        p->domains[top].order = BS_ORDER_BREADTH;
+    bs_plan_spread_orders(p);
+}
+
+/* One walk counts and hands out. */
+static void carve_memory(bs_carver *c, memory_pass *m, const bs_graph *g)
+{
+    const uint64_t values = (uint64_t)g->n_values, word = sizeof(int32_t);
+    const uint64_t slabs = (uint64_t)g->n_domains + (uint64_t)g->n_routers + 1;
+    m->lives = bs_carve(c, values, sizeof *m->lives);
+    m->life_of = bs_carve(c, values, word);
+    m->members = bs_carve(c, values + (uint64_t)g->n_routers, word);
+    m->scope_end = bs_carve(c, (uint64_t)bs_plan_most_parts(g) + 2, word);
+    m->counts = bs_carve(c, slabs > (uint64_t)g->n_nodes ? slabs : (uint64_t)g->n_nodes, word);
+    m->place = bs_carve_bytes(c, bs_place_workspace(g->n_values));
+}
+
+bs_bytes bs_plan_memory_workspace(const bs_graph *graph)
+{
+    memory_pass m = {0};
+    bs_carver c = {NULL, {0}};
+    carve_memory(&c, &m, graph);
+    return c.used;
+}
+
+bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
+{
+    const int32_t values = plan->graph->n_values;
+    memory_pass m = {.plan = plan};
+    bs_carver c = {workspace, {0}};
+    carve_memory(&c, &m, plan->graph);
+    find_lifetimes(&m);
+    assign_slabs(&m);
+    for (int32_t v = 1; v < values; v++) {
+        const bs_place place = plan->values[v].place;
+        if (place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH)
+            continue;
+        plan->values[v].row_bytes = row_bytes(plan, v);
+        plan->values[v].rows = storage_rows(plan, v);
+    }
+    widen_slabs(plan);
+    find_members(&m);
+    plan->transient_bytes = place_scope(&m, -1);
+    plan->kernel_scratch_offset = bs_bytes_of(0);
+    for (int32_t k = 0; k < plan->n_parts; k++) {
+        plan->parts[k].scratch_bytes = place_scope(&m, k);
+        plan->kernel_scratch_offset = bs_bytes_max(plan->kernel_scratch_offset, plan->parts[k].scratch_bytes);
+    }
+    plan->scratch_bytes = bs_bytes_add(bs_bytes_align(plan->kernel_scratch_offset), bs_bytes_align(plan->kernel_scratch_bytes));
+    const bs_bytes weights = bs_bytes_add(plan->weight_bytes, plan->all_unit_bytes);
+    const bs_bytes total = bs_bytes_add(bs_bytes_add(plan->transient_bytes, plan->scratch_bytes), weights);
+    if (bs_bytes_figure(total) > BS_MAX_PLAN_BYTES)
+        return bs_refuse(
+            error, BS_ERROR_LIMIT,
+            "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: are the maxima right?",
+            (unsigned long long)bs_bytes_figure(plan->transient_bytes), (unsigned long long)bs_bytes_figure(plan->scratch_bytes),
+            (unsigned long long)bs_bytes_figure(weights));
+    return true;
+}

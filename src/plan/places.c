@@ -1,0 +1,331 @@
+/* plan/places.c - where every value lives: the caller's buffers, states in place, views, transient rows, a thread's scratch.
+ * Relies on plan/regions.c having run. Must never assign offsets. */
+#include "plan/lower.h"
+
+/* Whether a value, read where its rows come from, has its channels apart from each other; its operand's place is known. */
+static bool is_planar(const bs_lower_pass *l, int32_t value)
+{
+    const bs_node *node = &l->g->nodes[l->g->values[value].node];
+    if (!bs_node_is(node, &bs_op_scatter) && !bs_node_is(node, &bs_op_patches))
+        return node->n_in == 0 || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments);
+    const int32_t from = bs_node_in(l->g, node)[0];
+    const bs_place place = l->plan->values[from].place;
+    return place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH && l->planar[from];
+}
+
+/* A reader that goes through storage: it needs zeros around the rows, rows that lie one after the other, or channels that
+ * do. */
+static bool reads_view_directly(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+{
+    const int32_t value = *(const int32_t *)user;
+    const bs_node *node = &l->g->nodes[n];
+    const bs_op *op = bs_op_get(node->op);
+    const bs_value_info *v = &l->g->values[value];
+    const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0 &&
+                                !bs_plan_on_device(l->plan); /* whose kernels look every row up */
+    if (bs_node_is(node, &bs_op_route) && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
+        return l->g->domains[v->domain].kind != BS_DOMAIN_PATH && !bs_plan_on_device(l->plan); /* a callback sees all rows by one stride */
+    if (bs_node_is(node, &bs_op_state_append) && index == 1)
+        return false; /* written when states are: what they held before is to be written */
+    if (op->flags & BS_OP_STRUCTURAL)
+        return true;
+    const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) && l->plan->values[value].margin > 0;
+    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || l->plan->nodes[n].fusion) && l->planar[value];
+    return !zeros && !scattered_rows && !channels;
+}
+
+static bool count_reader(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+{
+    (void)l, (void)n, (void)index;
+    ++*(int32_t *)user;
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------- places */
+
+/* Whether a reader needs the value outside the part that makes it. */
+static bool reads_within(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+{
+    const int32_t home = *(const int32_t *)user;
+    const bs_node *node = &l->g->nodes[n];
+    if (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect))
+        return true; /* a store inside the part */
+    if (bs_node_is(node, &bs_op_gather) && index < l->g->routers[node->router].desc->paths)
+        return l->home[n] == home || !bs_lower_is_packed(l, node);
+    return l->home[n] == home;
+}
+
+static void place_computed(bs_lower_pass *l, int32_t value)
+{
+    bs_value_plan *v = &l->plan->values[value];
+    int32_t home = l->home[l->g->values[value].node];
+    const bool inside = home != BS_TOP && bs_lower_each_reader(l, value, reads_within, &home);
+    v->place = inside ? BS_PLACE_SCRATCH : BS_PLACE_TRANSIENT;
+    v->scope = inside ? home : BS_TOP;
+}
+
+static bool is_assemble(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+{
+    (void)index;
+    *(int32_t *)user = l->g->nodes[n].first_out;
+    return bs_node_is(&l->g->nodes[n], &bs_op_assemble);
+}
+
+static void place_gather(bs_lower_pass *l, int32_t value)
+{
+    const bs_node *node = &l->g->nodes[l->g->values[value].node];
+    int32_t readers = 0, frame = 0;
+    bs_lower_each_reader(l, value, count_reader, &readers);
+    if (readers == 1 && !bs_lower_is_packed(l, node) && !l->plan->routers[node->router].in_tile && bs_lower_each_reader(l, value, is_assemble, &frame)) {
+        l->plan->values[value].place = BS_PLACE_FRAME;
+        l->plan->values[value].source = frame;
+        return;
+    }
+    place_computed(l, value);
+}
+
+static void place_view(bs_lower_pass *l, int32_t value)
+{
+    const bs_node *node = &l->g->nodes[l->g->values[value].node];
+    int32_t id = value;
+    if (bs_lower_each_reader(l, value, reads_view_directly, &id)) {
+        l->plan->values[value].place = BS_PLACE_VIEW;
+        l->plan->values[value].source = bs_node_in(l->g, node)[0];
+    } else {
+        place_computed(l, value);
+    }
+}
+
+static void place_source(bs_lower_pass *l, int32_t value, bs_place place)
+{
+    int32_t id = value;
+    l->plan->values[value].source = l->g->values[value].node;
+    l->plan->values[value].place = bs_lower_each_reader(l, value, reads_view_directly, &id) ? place : BS_PLACE_TRANSIENT;
+}
+
+static bool is_not_copied(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+{
+    (void)user;
+    return !bs_node_is(&l->g->nodes[n], &bs_op_output) && !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 1);
+}
+
+static bool is_not_written(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+{
+    (void)user;
+    const bool writes = bs_node_is(&l->g->nodes[n], &bs_op_state_write) || bs_node_is(&l->g->nodes[n], &bs_op_state_append);
+    return !(writes && index == 0);
+}
+
+/* What is copied from a state at the end of a run is its old content, in whatever order states are written. */
+static void place_state(bs_lower_pass *l, int32_t value)
+{
+    const bool in_place = bs_lower_each_reader(l, value, is_not_copied, NULL) || bs_lower_each_reader(l, value, is_not_written, NULL);
+    place_source(l, value, BS_PLACE_STATE);
+    if (!in_place)
+        l->plan->values[value].place = BS_PLACE_TRANSIENT;
+}
+
+static bool is_output(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+{
+    (void)index;
+    if (*(int32_t *)user == 0)
+        *(int32_t *)user = n;
+    return bs_node_is(&l->g->nodes[n], &bs_op_output);
+}
+
+/* ------------------------------------------------------------------------------------- states, in place */
+
+typedef struct state_use {
+    int32_t frame;         /* the assembled value that becomes the state */
+    const bs_node *gather; /* whose paths store it */
+    int32_t n_views;       /* in l->list: values that are views of the state, whose readers are still to be asked */
+    int32_t n_readers;     /* in l->region_list: regions that read the old content */
+    int32_t search;        /* the number by which they are known */
+} state_use;
+
+/* What is needed for a region to run, region by region and node by node. */
+typedef struct need_search {
+    int32_t number, n_waiting; /* in l->list: nodes that were found, but not yet what they need */
+} need_search;
+
+static void need(bs_lower_pass *l, need_search *s, int32_t node)
+{
+    const int32_t region = bs_lower_region_of(l, node);
+    if (l->seen[node] == s->number)
+        return;
+    if (region != BS_TOP) {
+        l->region_seen[region] = s->number;
+        node = l->region_node[region]; /* all of it */
+    }
+    for (; node != 0; node = region == BS_TOP ? 0 : l->neighbour[node]) {
+        l->seen[node] = s->number;
+        l->list[s->n_waiting++] = node;
+    }
+}
+
+/* Marks the regions that must have run for region `after` to run, itself too (l->region_seen). */
+static int32_t find_needs(bs_lower_pass *l, int32_t after)
+{
+    need_search s = {++l->searches, 0};
+    need(l, &s, l->region_node[after]);
+    while (s.n_waiting > 0) {
+        const int32_t n = l->list[--s.n_waiting];
+        const bs_domain *d = &l->g->domains[l->g->nodes[n].domain];
+        int32_t n_in;
+        const int32_t *in = bs_plan_in(l->plan, n, &n_in);
+        for (int32_t i = 0; i < n_in; i++)
+            if (in[i] && l->plan->node_live[l->g->values[in[i]].node])
+                need(l, &s, l->g->values[in[i]].node);
+        if (d->kind == BS_DOMAIN_PATH) /* which needs the decisions above it */
+            need(l, &s, l->g->routers[d->router].node);
+    }
+    return s.number;
+}
+
+/* The region that stores what path `path` gives; BS_TOP: it gives nothing, or stores in none. */
+static int32_t region_of_path(const bs_lower_pass *l, const bs_node *gather, int32_t path)
+{
+    const int32_t value = bs_plan_gathers(l->plan, gather, path) ? bs_node_in(l->g, gather)[path] : 0;
+    return value ? bs_lower_region_of(l, l->g->values[value].node) : BS_TOP;
+}
+
+/* Whether no path stores before all regions that read the old content have run. */
+static bool stores_wait(bs_lower_pass *l, const state_use *use)
+{
+    for (int32_t i = 0; use->n_readers > 0 && i < l->g->routers[use->gather->router].desc->paths; i++) {
+        const int32_t after = region_of_path(l, use->gather, i);
+        if (after == BS_TOP || l->region_asked[after] == use->search)
+            continue;
+        l->region_asked[after] = use->search;
+        const int32_t search = find_needs(l, after);
+        for (int32_t k = 0; k < use->n_readers; k++)
+            if (l->region_list[k] == after || l->region_seen[l->region_list[k]] != search)
+                return false;
+    }
+    return true;
+}
+
+static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+{
+    state_use *use = user;
+    const bs_node *node = &l->g->nodes[n];
+    const int32_t region = bs_lower_region_of(l, n);
+    if (bs_node_is(node, &bs_op_state_write))
+        return index == 0;
+    if (bs_lower_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) {
+        l->list[use->n_views++] = node->first_out; /* its readers are asked; and what only tells the cells (`like`) is not read */
+        return true;
+    }
+    if (bs_node_is(node, &bs_op_gather) && index == l->g->routers[node->router].desc->paths)
+        return l->plan->values[node->first_out].place == BS_PLACE_FRAME && l->plan->values[node->first_out].source == use->frame;
+    if (region != BS_TOP && l->region_seen[region] != use->search) {
+        l->region_seen[region] = use->search;
+        l->region_list[use->n_readers++] = region;
+    }
+    return region != BS_TOP;
+}
+
+/* Readers of the old content, through any depth of views, must be done before the region that writes it, or be its own
+ * residual. */
+static bool state_value_is_early(bs_lower_pass *l, int32_t state, state_use *use)
+{
+    bool early = true;
+    use->search = ++l->searches;
+    l->list[use->n_views++] = state;
+    while (early && use->n_views > 0)
+        early = bs_lower_each_reader(l, l->list[--use->n_views], state_reader_is_early, use);
+    return early && stores_wait(l, use);
+}
+
+/* Whether tiles store an assembled value straight from the paths of a router. */
+static bool is_stored_by_paths(const bs_lower_pass *l, const bs_node *gather)
+{
+    bool stored = false;
+    for (int32_t i = 0; bs_node_is(gather, &bs_op_gather) && i < l->g->routers[gather->router].desc->paths; i++)
+        stored = stored || region_of_path(l, gather, i) != BS_TOP;
+    return stored;
+}
+
+static bool is_ending(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+{
+    (void)index, (void)user;
+    return l->g->nodes[n].n_out == 0 && !bs_node_is(&l->g->nodes[n], &bs_op_route);
+}
+
+static bool finds_state(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+{
+    (void)index;
+    const bs_node *node = &l->g->nodes[n];
+    if (bs_node_is(node, &bs_op_state_write))
+        *(int32_t *)user = bs_node_in(l->g, node)[0];
+    return true;
+}
+
+static void place_assembled(bs_lower_pass *l, int32_t value)
+{
+    bs_value_plan *v = &l->plan->values[value];
+    int32_t state = 0;
+    bs_lower_each_reader(l, value, finds_state, &state);
+    const int32_t cells = bs_node_in(l->g, &l->g->nodes[l->g->values[value].node])[0];
+    state_use use = {value, &l->g->nodes[l->g->values[cells].node], 0, 0, 0};
+    if (state && l->plan->values[state].place == BS_PLACE_STATE && is_stored_by_paths(l, use.gather) &&
+        bs_lower_each_reader(l, value, is_ending, NULL) && state_value_is_early(l, state, &use)) {
+        v->place = BS_PLACE_STATE;
+        v->source = l->g->values[state].node;
+        return;
+    }
+    int32_t output = 0;
+    const bool only_outputs = bs_lower_each_reader(l, value, is_output, &output);
+    v->place = only_outputs ? BS_PLACE_OUTPUT : BS_PLACE_TRANSIENT;
+    v->source = output;
+}
+
+static void place_value(bs_lower_pass *l, int32_t value)
+{
+    const bs_node *node = &l->g->nodes[l->g->values[value].node];
+    l->plan->values[value].scope = BS_TOP;
+    l->planar[value] = is_planar(l, value);
+    if (bs_node_is(node, &bs_op_input))
+        place_source(l, value, BS_PLACE_INPUT);
+    else if (bs_node_is(node, &bs_op_state))
+        place_state(l, value);
+    else if (node->n_in == 0 && bs_op_get(node->op)->weights)
+        place_source(l, value, BS_PLACE_WEIGHT); /* a constant */
+    else if (bs_lower_is_view(node))
+        place_view(l, value);
+    else if (bs_node_is(node, &bs_op_gather))
+        place_gather(l, value);
+    else if (!bs_node_is(node, &bs_op_assemble) && !bs_node_is(node, &bs_op_collect))
+        place_computed(l, value);
+}
+
+/* A router's scores stay as they are. */
+static bool is_not_decided_by(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+{
+    (void)index, (void)user;
+    return !bs_node_is(&l->g->nodes[n], &bs_op_route) && !bs_node_is(&l->g->nodes[n], &bs_op_look_ahead);
+}
+
+static void narrow_values(bs_lower_pass *l)
+{
+    for (int32_t v = 1; v < l->g->n_values; v++) {
+        bs_value_plan *p = &l->plan->values[v];
+        const bool own = p->place == BS_PLACE_TRANSIENT || p->place == BS_PLACE_SCRATCH;
+        p->narrow = l->plan->desc.half && own && l->g->values[v].dtype == BS_F32 &&
+                    bs_lower_each_reader(l, v, is_not_decided_by, NULL);
+    }
+}
+
+void bs_lower_places(bs_lower_pass *l)
+{
+    for (int32_t v = 1; v < l->g->n_values; v++)
+        if (l->plan->node_live[l->g->values[v].node])
+            place_value(l, v);
+    for (int32_t v = 1; v < l->g->n_values; v++) { /* needs the places of gathers and views */
+        const int32_t n = l->g->values[v].node;
+        const bs_node *node = &l->g->nodes[n];
+        if (l->plan->node_live[n] && (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect)))
+            place_assembled(l, v);
+    }
+    narrow_values(l);
+}

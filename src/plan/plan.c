@@ -1,0 +1,305 @@
+/* plan/plan.c - making a plan: checks, the stages in order, sizes and the printable report.
+ * Relies on plan/plan.h. Must never touch weights or run anything: a workstation plans for a board. */
+#include "plan/plan.h"
+#include "plan/device.h"
+#include "ops/structure.h"
+
+/* ----------------------------------------------------------------------------------------------- storage */
+
+typedef struct plan_layout {
+    bs_bytes at_live, at_nodes, at_values, at_domains, at_routers, at_parts, at_region_parts, at_regions, at_instrs, at_units, at_stages,
+        at_stage_units, at_workspace, bytes;
+    int32_t max_instrs, max_parts, max_regions, max_units, max_stage_units;
+} plan_layout;
+
+/* A unit is the nodes of a path or of a block; a stage is an instruction or several. */
+static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
+{
+    const int32_t stages = streams ? g->n_nodes : 0;
+    l->max_units = streams ? g->n_blocks + g->n_domains + 1 : 0;
+    l->max_stage_units = streams ? 2 * g->n_nodes + l->max_parts : 0;
+    l->at_units = bs_bytes_place(&l->bytes, l->max_units, sizeof(bs_plan_unit));
+    l->at_stages = bs_bytes_place(&l->bytes, stages, sizeof(bs_trace_stage));
+    l->at_stage_units = bs_bytes_place(&l->bytes, l->max_stage_units, sizeof(int32_t));
+}
+
+/* What the hungriest pass takes. */
+static bs_bytes workspace_bytes(const bs_graph *g)
+{
+    const bs_bytes passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),   bs_plan_share_workspace(g), bs_plan_units_workspace(g),
+                               bs_plan_lower_workspace(g), bs_plan_stages_workspace(g), bs_plan_memory_workspace(g)};
+    bs_bytes most = bs_bytes_of(0);
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+        most = bs_bytes_max(most, passes[i]);
+    return most;
+}
+
+/* Whether anything may run in tiles (plan/live.c). */
+static bool may_tile(const bs_graph *g, const bs_plan_desc *desc)
+{
+    const int32_t order = desc ? desc->order : BS_ORDER_AUTO;
+    bool images = false;
+    for (int32_t v = 1; v < g->n_values && !images; v++)
+        images = g->values[v].domain != 0 && g->values[v].rank == 3;
+    return order == BS_ORDER_DEPTH || (order == BS_ORDER_AUTO && (images || (desc && desc->slot_bytes > 0)));
+}
+
+static void plan_layout_make(const bs_graph *g, const bs_plan_desc *desc, plan_layout *l)
+{
+    const bool streams = desc && desc->slot_bytes > 0;
+    l->max_parts = l->max_regions = may_tile(g, desc) ? bs_plan_most_parts(g) : 0;
+    l->max_instrs = bs_plan_most_instrs(g);
+    l->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
+    l->at_live = bs_bytes_place(&l->bytes, g->n_nodes, sizeof(bool));
+    l->at_nodes = bs_bytes_place(&l->bytes, g->n_nodes, sizeof(bs_node_plan));
+    l->at_values = bs_bytes_place(&l->bytes, g->n_values, sizeof(bs_value_plan));
+    l->at_domains = bs_bytes_place(&l->bytes, g->n_domains, sizeof(bs_domain_plan));
+    l->at_routers = bs_bytes_place(&l->bytes, g->n_routers, sizeof(bs_router_plan));
+    l->at_parts = bs_bytes_place(&l->bytes, l->max_parts, sizeof(bs_part));
+    l->at_region_parts = bs_bytes_place(&l->bytes, l->max_parts, sizeof(int32_t));
+    l->at_regions = bs_bytes_place(&l->bytes, l->max_regions, sizeof(bs_region));
+    l->at_instrs = bs_bytes_place(&l->bytes, l->max_instrs, sizeof(bs_instr));
+    layout_streaming(g, streams, l);
+    l->at_workspace = l->bytes;
+    l->bytes = bs_bytes_add(l->bytes, workspace_bytes(g));
+}
+
+size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
+{
+    plan_layout l;
+    size_t bytes = 0;
+    if (bs_graph_check(graph, NULL) != BS_OK)
+        return 0;
+    plan_layout_make(graph, desc, &l);
+    return bs_bytes_fit(bs_bytes_add(l.bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
+}
+
+/* -------------------------------------------------------------------------------------------------- nodes */
+
+int32_t bs_plan_tensors(const bs_graph *g, const bs_node *node, bs_weight_spec *specs)
+{
+    const bs_op *op = bs_op_get(node->op);
+    return op->weights ? op->weights(g, node, specs) : 0;
+}
+
+bs_bytes bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
+{
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    const int32_t count = bs_plan_tensors(g, node, specs);
+    return bs_weight_offset(specs, count);
+}
+
+bool bs_plan_needs_weights(const bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    const bool forced = bs_node_is(node, &bs_op_route) && p->routers[node->router].forced;
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    return p->node_live[n] && !forced && bs_plan_tensors(p->graph, node, specs) > 0;
+}
+
+/* Its weights get a place of their own, or that of the first node that reads the same. */
+static void place_weights(bs_plan *p, int32_t n, bs_bytes canonical)
+{
+    bs_node_plan *np = &p->nodes[n];
+    bs_plan_find_owner(p, n);
+    np->prepared_offset = p->nodes[np->owner].prepared_offset;
+    if (np->owner != n)
+        return;
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    bs_plan_unit *unit = np->unit ? &p->units[np->unit] : NULL;
+    bs_bytes *used = unit ? &unit->prepared_bytes : &p->weight_bytes;
+    np->prepared_offset = *used;
+    *used = bs_bytes_add(*used, bs_bytes_align(np->prepared_bytes));
+    if (unit) {
+        unit->n_nodes++;
+        unit->n_tensors += bs_plan_tensors(p->graph, &p->graph->nodes[n], specs);
+    } else {
+        p->staging_bytes = bs_bytes_max(p->staging_bytes, canonical);
+    }
+}
+
+static void plan_node(bs_plan *p, int32_t n)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[n];
+    const bs_op *op = bs_op_get(node->op);
+    bs_node_plan *np = &p->nodes[n];
+    int64_t h = 1, w = 1;
+    if (node->n_out > 0) {
+        const int32_t margin = p->values[node->first_out].margin;
+        bs_plan_core(p, &g->values[node->first_out], &h, &w);
+        h += 2 * margin;
+        w += 2 * margin;
+    }
+    np->tier = p->tier;
+    np->half = p->desc.half;
+    const bs_bytes canonical = bs_plan_canonical_bytes(g, node);
+    np->prepared_bytes = canonical;
+    if (op->plan && bs_bytes_figure(canonical) < BS_MAX_PLAN_BYTES) /* beyond, it is refused whatever kernels want */
+        op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
+    if (bs_plan_on_device(p))
+        np->scratch_bytes = bs_bytes_of(0); /* blocks of threads have their own */
+    place_weights(p, n, canonical);
+    p->kernel_scratch_bytes = bs_bytes_max(p->kernel_scratch_bytes, np->scratch_bytes);
+}
+
+/* A field of bs_plan_desc, and what it may be. */
+typedef struct desc_range {
+    char field[14]; /* no pointer: it would have to be relocated */
+    uint16_t offset;
+    int32_t low, high;
+} desc_range;
+
+#define RANGE(field, high) {#field, offsetof(bs_plan_desc, field), 0, high}
+static const desc_range desc_ranges[] = {
+    RANGE(threads, 64),
+    RANGE(tier, BS_TIER_CUDA),
+    RANGE(order, BS_ORDER_DEPTH),
+    RANGE(conv, BS_CONV_FORCE_REFERENCE),
+    RANGE(patch_size, 8192),
+    RANGE(n_forces, BS_MAX_FORCES),
+    RANGE(lanes, BS_MAX_LANES),
+    RANGE(chunk_bytes, 1 << 30),
+    RANGE(half, 1),
+    RANGE(in_place, 1),
+    RANGE(lowering, BS_LOWER_COUNT - 1),
+    {"shared_bytes", offsetof(bs_plan_desc, shared_bytes), BS_DEVICE_WORKSPACE, 1 << 20},
+};
+#undef RANGE
+
+static bool desc_sound(const bs_plan_desc *d, bs_error *error)
+{
+    for (size_t i = 0; i < sizeof desc_ranges / sizeof *desc_ranges; i++) {
+        const desc_range *r = &desc_ranges[i];
+        int32_t n;
+        memcpy(&n, (const char *)d + r->offset, sizeof n);
+        if (n != 0 && (n < r->low || n > r->high))
+            return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.%s is %d, expected %s%d .. %d", r->field, n, r->low ? "0 or " : "",
+                             r->low, r->high);
+    }
+    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0 || d->in_place != 0))
+        return bs_refuse(error, BS_ERROR_ARGUMENT,
+                         "bs_plan_desc.half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
+    return true;
+}
+
+/* -------------------------------------------------------------------------------------------------- parts */
+
+static bool part_goes_before(const void *user, int32_t a, int32_t b)
+{
+    const bs_plan *p = user;
+    const bs_part *x = &p->parts[a], *y = &p->parts[b];
+    return x->region != y->region ? x->region < y->region : x->flops > y->flops;
+}
+
+/* Which parts a region has: a run looks at those of its own. */
+static void order_parts(bs_plan *p, int32_t *buffer)
+{
+    p->most_parts = 0;
+    for (int32_t r = 0; r < p->n_regions; r++)
+        p->regions[r].first = p->regions[r].count = 0;
+    for (int32_t k = 0; k < p->n_parts; k++)
+        p->region_parts[k] = k;
+    bs_sort(p->region_parts, buffer, p->n_parts, part_goes_before, p);
+    for (int32_t k = 0; k < p->n_parts; k++) {
+        bs_part *part = &p->parts[p->region_parts[k]];
+        bs_region *region = &p->regions[part->region];
+        part->place = k;
+        region->first = region->count == 0 ? k : region->first;
+        region->count++;
+        p->most_parts = bs_max_i32(p->most_parts, region->count);
+    }
+}
+
+static void find_last_route(bs_plan *p)
+{
+    p->last_route = p->n_top - 1;
+    while (p->last_route >= 0 && p->instrs[p->last_route].kind != BS_INSTR_ROUTE)
+        p->last_route--;
+}
+
+/* What depends on the orders of the domains. */
+static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
+{
+    p->n_instrs = p->n_stages = p->n_stage_units = 0;
+    p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = bs_bytes_of(0);
+    p->all_unit_bytes = p->largest_unit_bytes = bs_bytes_of(0);
+    for (int32_t u = 1; u < p->n_units; u++)
+        p->units[u].prepared_bytes = bs_bytes_of(0), p->units[u].n_nodes = p->units[u].n_tensors = 0;
+    bs_plan_lower(p, workspace);
+    order_parts(p, workspace);
+    find_last_route(p);
+    for (int32_t n = 1; n < p->graph->n_nodes; n++)
+        if (p->node_live[n])
+            plan_node(p, n);
+    if (!bs_plan_stages(p, workspace, error))
+        return false;
+    p->most_stage_units = 0;
+    for (int32_t k = 0; k < p->n_stages; k++)
+        p->most_stage_units = bs_max_i32(p->most_stage_units, p->stages[k].n_units);
+    return bs_plan_memory(p, workspace, error);
+}
+
+/* All stages, in order. A device's tiles that are too large for its shared memory run layer by layer after all. */
+static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
+{
+    if (!bs_plan_live(p, workspace, error))
+        return false;
+    bs_plan_fuse(p, workspace);
+    if (!bs_plan_share(p, workspace, error))
+        return false;
+    bs_plan_units(p, workspace);
+    while (plan_once(p, workspace, error)) {
+        const int32_t top = bs_plan_too_large(p);
+        if (!top)
+            return true;
+        bs_plan_make_fit(p, top);
+    }
+    return false;
+}
+
+bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error)
+{
+    plan_layout l;
+    bs_plan_desc none;
+    memset(&none, 0, sizeof none);
+    if (!desc)
+        desc = &none;
+    if (bs_graph_check(graph, error) != BS_OK || !desc_sound(desc, error))
+        return NULL;
+    if (!arena) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
+        return NULL;
+    }
+    plan_layout_make(graph, desc, &l);
+    const size_t mark = arena->used;
+    uint8_t *memory = bs_take_zeros(arena, l.bytes);
+    if (!memory) {
+        bs_fail_arena(error, arena, l.bytes, "the plan");
+        return NULL;
+    }
+    bs_plan *p = (bs_plan *)(void *)memory;
+    p->mark = BS_MARK_PLAN;
+    p->graph = graph;
+    p->desc = *desc;
+    p->tier = desc->tier ? (bs_tier)desc->tier : bs_tier_best();
+    p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
+    p->shared_bytes = bs_bytes_array(bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
+    p->max_instrs = l.max_instrs;
+    p->domains = (bs_domain_plan *)(void *)bs_bytes_at(memory, l.at_domains);
+    p->routers = (bs_router_plan *)(void *)bs_bytes_at(memory, l.at_routers);
+    p->parts = (bs_part *)(void *)bs_bytes_at(memory, l.at_parts);
+    p->region_parts = (int32_t *)(void *)bs_bytes_at(memory, l.at_region_parts);
+    p->regions = (bs_region *)(void *)bs_bytes_at(memory, l.at_regions);
+    p->node_live = (bool *)bs_bytes_at(memory, l.at_live);
+    p->nodes = (bs_node_plan *)(void *)bs_bytes_at(memory, l.at_nodes);
+    p->values = (bs_value_plan *)(void *)bs_bytes_at(memory, l.at_values);
+    p->instrs = (bs_instr *)(void *)bs_bytes_at(memory, l.at_instrs);
+    p->units = (bs_plan_unit *)(void *)bs_bytes_at(memory, l.at_units);
+    p->stages = (bs_trace_stage *)(void *)bs_bytes_at(memory, l.at_stages);
+    p->stage_units = (int32_t *)(void *)bs_bytes_at(memory, l.at_stage_units);
+    if (plan_make(p, bs_bytes_at(memory, l.at_workspace), error))
+        return p;
+    arena->used = mark;
+    return NULL;
+}

@@ -1,0 +1,210 @@
+/* plan/plan.h - what planning makes of a graph: where every value lives, and one fixed list of instructions.
+ * Owns the plan's data structures. Relies on graph/graph.h and graph/op.h. Must never hold anything that changes in a run. */
+#ifndef BS_PLAN_H
+#define BS_PLAN_H
+
+#include "ops/table.h"
+
+typedef enum bs_place {
+    BS_PLACE_NONE,      /* not needed by any output: never computed */
+    BS_PLACE_INPUT,     /* the caller's buffer of input `source` */
+    BS_PLACE_OUTPUT,    /* the caller's buffer of output `source` */
+    BS_PLACE_STATE,     /* the state made by node `source` */
+    BS_PLACE_TRANSIENT, /* rows in the transient arena */
+    BS_PLACE_SCRATCH,   /* rows of the tile in a thread's scratch */
+    BS_PLACE_WEIGHT,    /* a constant: prepared memory of its node */
+    BS_PLACE_VIEW,      /* patches, rows, scatter: rows of operand `source`, found through the decision */
+    BS_PLACE_FRAME      /* a gather that goes straight to its place in the assembled root value `source` */
+} bs_place;
+
+typedef struct bs_value_plan {
+    bs_place place;
+    int32_t source;
+    int32_t margin;       /* storage around a cell's core, in samples, rank 3 only */
+    int32_t slab;         /* transient: values of one slab share its bytes (the paths of a router, packed) */
+    int32_t first, last;  /* time of definition and of last use, in its list (transient: global; scratch: the part's) */
+    int32_t scope;        /* -1 global, else index of the part whose scratch it lives in */
+    bool narrow;          /* f32 that a device keeps in f16 */
+    bool is_past;         /* something reads it as the number of tokens that caches hold */
+    bs_bytes offset;
+    bs_bytes row_bytes;
+    int64_t rows;         /* that the storage holds */
+} bs_value_plan;
+
+typedef enum bs_instr_kind {
+    BS_INSTR_OP,     /* run a node's kernel */
+    BS_INSTR_LOAD,   /* materialise value `value` from its source into rows of its own */
+    BS_INSTR_STORE,  /* rows of `value` to their place in `target` (gather, assemble, collect, output, state) */
+    BS_INSTR_FILL,   /* gather `target`: the rows that no path gives, from its residual `value` or zero;
+                        collect `target`: the rows beyond the last patch, zero */
+    BS_INSTR_REDUCE, /* gather `target` from packed rows of every path */
+    BS_INSTR_ROUTE,
+    BS_INSTR_LOOK_AHEAD, /* what a later router will probably decide; the node plan's `algorithm` is its number */
+    BS_INSTR_REGION  /* the parts of region `node`, tile by tile, in one parallel step */
+} bs_instr_kind;
+
+typedef struct bs_instr {
+    bs_instr_kind kind;
+    int32_t node;
+    int32_t value, target;
+    int32_t domain; /* whose rows it works on */
+    int32_t region, part; /* while planning: region -1 = top level */
+    int32_t time; /* BS_TIME_END or later: when all else is done */
+    int32_t stage; /* top level: whose units it needs; -1 none */
+} bs_instr;
+
+/* Straight-line instructions for tiles of one domain. */
+typedef struct bs_part {
+    int32_t region;
+    int32_t domain;
+    int32_t router, path; /* 0, -1 when the part is not one path of a router */
+    int32_t first, count; /* instructions */
+    int32_t unit;         /* whose weights it needs; 0 none */
+    int32_t place;        /* in region_parts */
+    bs_bytes scratch_bytes;
+    double flops; /* a row, for the order in which tiles start */
+} bs_part;
+
+typedef struct bs_domain_plan {
+    int32_t order;     /* BS_ORDER_BREADTH or _DEPTH, of top-level domains */
+    int32_t tile_rows; /* depth */
+    int32_t size;      /* patches: cell size, desc.patch_size applied */
+    int64_t max_rows;
+    bool live; /* something that is needed works on its rows */
+    bool images, streams; /* top level: it holds images; routed blocks whose weights come and go */
+    bool whole; /* top level: a decision below it needs all of its rows */
+    bool mixed; /* depth, but wide values at top level: a device's tiles would not fit in its shared memory */
+} bs_domain_plan;
+
+typedef struct bs_router_plan {
+    int32_t forced; /* path + 1, or 0 */
+    bool live;
+    bool in_tile;   /* decided tile by tile, inside a region */
+    int64_t rows;   /* a decision's maximum */
+} bs_router_plan;
+
+/* Weights that are loaded at once (numbered from 1; 0: what is resident). */
+typedef struct bs_plan_unit {
+    int32_t block;  /* the outermost; names it */
+    int32_t domain; /* PATH: the outermost path whose nodes they are; else 0 */
+    int32_t n_nodes, n_tensors;
+    bs_bytes prepared_bytes;
+} bs_plan_unit;
+
+#define BS_TIME_END (INT32_MAX / 2)
+#define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
+#define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many */
+
+/* The parts of a region: region_parts[first .. first + count), the most expensive first, equal ones as they were made: a long tile
+ * that starts last is what a thread waits for. */
+typedef struct bs_region {
+    int32_t domain; /* in whose tiles it runs */
+    int32_t first, count;
+} bs_region;
+
+struct bs_plan {
+    uint32_t mark;
+    const bs_graph *graph;
+    bs_plan_desc desc;
+    bs_tier tier;
+    int32_t threads;
+    int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
+    int32_t max_instrs;
+    int32_t most_parts;       /* of a region */
+    int32_t most_stage_units; /* of a stage */
+    int32_t last_route;       /* at top level: the last instruction that decides; -1 none */
+    bs_bytes transient_bytes, scratch_bytes /* a thread */, weight_bytes, staging_bytes;
+    bs_bytes kernel_scratch_bytes, kernel_scratch_offset;
+    bs_bytes shared_bytes;    /* a device: what a tile's rows may take */
+    bool *node_live;          /* [nodes] */
+    bs_node_plan *nodes;      /* [nodes] */
+    bs_value_plan *values;    /* [values] */
+    bs_instr *instrs;
+    bs_part *parts;           /* [max_parts] */
+    int32_t *region_parts;    /* [max_parts] */
+    bs_region *regions;       /* [max_regions] */
+    bs_domain_plan *domains;  /* [domains] */
+    bs_router_plan *routers;  /* [routers] */
+    /* streaming; n_units = 1 and nothing else when everything is resident */
+    int32_t n_units, n_stages, n_stage_units;
+    bs_plan_unit *units;      /* [n_units], [0] unused */
+    bs_trace_stage *stages;   /* [n_stages] */
+    int32_t *stage_units;     /* [n_stage_units], of stages, from 0 as the stream counts */
+    bs_bytes slot_bytes, all_unit_bytes, largest_unit_bytes;
+    bs_bytes chunk_bytes, lane_bytes; /* of one lane's staging */
+    int32_t lanes;
+};
+
+/* The stages, in order (plan_*.c). Each returns false after recording an error. */
+bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
+void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
+bool bs_plan_share(bs_plan *plan, void *workspace, bs_error *error); /* which nodes have the same weights */
+void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together (plan/units.c) */
+void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions */
+bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error); /* steps that need units; sizes of slots and staging */
+bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
+/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
+ * tiles all the same, which then lie in the device's memory. */
+int32_t bs_plan_too_large(const bs_plan *plan);
+/* Whether a node's rows, in or out, are too wide to share a tile with others (mixed domains). */
+bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
+/* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
+void bs_plan_make_fit(bs_plan *plan, int32_t top);
+/* Instructions there can be: of a gather one for each of its operands, else two at most; what works in tiles has one, and so
+ * leaves room for that of its region. */
+static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_nodes + g->n_operands; }
+
+/* A node of cells begins one part at most, and so it does with regions. */
+static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_nodes; }
+
+/* Bytes of their workspaces, only while planning. Every pass has it to itself. */
+bs_bytes bs_plan_live_workspace(const bs_graph *graph);
+bs_bytes bs_plan_fuse_workspace(const bs_graph *graph);
+bs_bytes bs_plan_share_workspace(const bs_graph *graph);
+bs_bytes bs_plan_units_workspace(const bs_graph *graph);
+bs_bytes bs_plan_lower_workspace(const bs_graph *graph);
+bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
+bs_bytes bs_plan_memory_workspace(const bs_graph *graph);
+
+/* Something that takes `bytes` from the time `first` to the time `last`, both included, at `offset`. */
+typedef struct bs_life {
+    bs_bytes bytes, offset;
+    int32_t first, last;
+} bs_life;
+/* Gives lives their offsets, so that none shares bytes with another that is alive at the same time, and returns the bytes of
+ * the whole. workspace: bs_place_workspace(count) bytes. (plan/lifetimes.c; tested by brute force.) */
+bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace);
+bs_bytes bs_place_workspace(int32_t count);
+
+/* Helpers of several stages. */
+static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
+/* The type in which the plan's own rows of a value are stored. */
+static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
+{
+    return plan->values[value].narrow ? BS_F16 : plan->graph->values[value].dtype;
+}
+static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
+/* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known (plan/share.c). */
+void bs_plan_find_owner(bs_plan *plan, int32_t node);
+/* What a node's op declares: fills specs [BS_MAX_WEIGHTS], returns their number. */
+int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
+/* Whether a run reads the node's weights: a router that is decided ahead needs no table of its own. */
+bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
+/* Whether a needed node has weights that come and go. */
+bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
+/* Bytes of a node's weights as its op declares them. */
+bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
+/* The operands a node has in this plan: its own, or those of the chain it ends. */
+const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
+bs_status bs_fusion_run(const bs_call *call);
+const char *bs_fusion_name(int32_t fusion);
+/* Gives all domains the orders of their top-level ones; says where routers decide. */
+void bs_plan_spread_orders(bs_plan *plan);
+/* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
+int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
+/* Whether operand `index` of a gather (a path's value, or the residual) can be asked for. */
+bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index);
+/* The core of a cell of this value at most, [h, w]. */
+void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
+
+#endif

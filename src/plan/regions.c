@@ -1,0 +1,356 @@
+/* plan/regions.c - which nodes run together in tiles.
+ *
+ * Nodes of a depth-first domain are collected in regions: a region runs tile by tile, and its parts (the paths of one
+ * router, or the domain's own rows) side by side. A region ends where something outside it needs a result.
+ * Relies on plan/lower.h and plan/live.c. Must never place values or emit instructions. */
+#include "plan/lower.h"
+
+/* ------------------------------------------------------------------------------------------ who reads what */
+
+bool bs_lower_is_view(const bs_node *node)
+{
+    return bs_node_is(node, &bs_op_patches) || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments) ||
+           bs_node_is(node, &bs_op_scatter);
+}
+
+bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *node)
+{
+    return l->g->routers[node->router].max_paths_per_cell > 1 || ((const bs_gather_params *)node->params)->mode == BS_GATHER_ADD ||
+           ((const bs_gather_params *)node->params)->mode == BS_GATHER_WEIGHTED;
+}
+
+static bool is_read(const bs_lower_pass *l, const bs_node *node, int32_t index)
+{
+    if (bs_node_is(node, &bs_op_gather))
+        return bs_plan_gathers(l->plan, node, index);
+    return !bs_node_is(node, &bs_op_route) || !l->plan->routers[node->router].forced;
+}
+
+/* Counts the readers of every value, or with `write` puts them where the counts say, in the order of nodes and operands. A
+ * chain that is fused reads no more than its nodes did. */
+static void each_operand(bs_lower_pass *l, bool write)
+{
+    for (int32_t n = 1; n < l->g->n_nodes; n++) {
+        int32_t n_in;
+        const int32_t *in = bs_plan_in(l->plan, n, &n_in);
+        for (int32_t i = 0; l->plan->node_live[n] && i < n_in; i++) {
+            if (in[i] == 0 || !is_read(l, &l->g->nodes[n], i))
+                continue;
+            if (write)
+                l->readers[l->first_reader[in[i]]] = (bs_lower_reader){n, i};
+            l->first_reader[in[i]]++;
+        }
+    }
+}
+
+void bs_lower_find_readers(bs_lower_pass *l)
+{
+    int32_t *first = l->first_reader;
+    memset(first, 0, (size_t)(l->g->n_values + 1) * sizeof *first);
+    each_operand(l, false);
+    for (int32_t v = 0, sum = 0; v <= l->g->n_values; v++) {
+        const int32_t count = first[v];
+        first[v] = sum;
+        sum += count;
+    }
+    each_operand(l, true); /* every beginning is now where the next one was */
+    memmove(first + 1, first, (size_t)l->g->n_values * sizeof *first);
+    first[0] = 0;
+}
+
+bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user)
+{
+    for (int32_t i = l->first_reader[value]; i < l->first_reader[value + 1]; i++)
+        if (!visit(l, l->readers[i].node, l->readers[i].index, user))
+            return false;
+    return true;
+}
+
+/* ---------------------------------------------------------------------------------------------- indexes */
+
+BS_WRAPS static uint32_t hash_of(int32_t a, int32_t b, int32_t c)
+{
+    uint64_t h = (uint32_t)a;
+    h = (h ^ (h >> 29)) * 0x9E3779B97F4A7C15u + (uint32_t)b;
+    h = (h ^ (h >> 29)) * 0x9E3779B97F4A7C15u + (uint32_t)c;
+    h = (h ^ (h >> 29)) * 0x9E3779B97F4A7C15u;
+    return (uint32_t)(h >> 32);
+}
+
+/* Where a number is, or belongs. There are more slots than numbers, so the search ends. */
+typedef bool (*bs_index_is)(const bs_lower_pass *l, int32_t number, int32_t a, int32_t b, int32_t c);
+static int32_t *index_slot(const bs_lower_pass *l, const bs_lower_index *index, bs_index_is is, int32_t a, int32_t b, int32_t c)
+{
+    uint32_t at = hash_of(a, b, c) & index->mask;
+    while (index->slots[at] && !is(l, index->slots[at] - 1, a, b, c))
+        at = (at + 1) & index->mask;
+    return &index->slots[at];
+}
+
+static bool part_is(const bs_lower_pass *l, int32_t part, int32_t region, int32_t domain, int32_t unused)
+{
+    (void)unused;
+    return l->plan->parts[part].region == region && l->plan->parts[part].domain == domain;
+}
+
+static int32_t region_router(const bs_lower_pass *l, int32_t region) { return l->plan->parts[l->region_part[region]].router; }
+static int32_t region_unit(const bs_lower_pass *l, int32_t region) { return l->plan->parts[l->region_part[region]].unit; }
+
+static bool region_is_of_phase(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t router)
+{
+    return l->plan->regions[region].domain == top && l->region_phase[region] == phase && region_router(l, region) == router;
+}
+
+static bool region_is_of_unit(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t unit)
+{
+    return l->plan->regions[region].domain == top && l->region_phase[region] == phase && region_unit(l, region) == unit;
+}
+
+/* ------------------------------------------------------------------------------------------------ regions */
+
+/* The rows that a node's tile is made of: its top-level domain itself, or the outermost path below it. */
+static int32_t part_domain(const bs_graph *g, int32_t domain)
+{
+    return g->domains[domain].kind == BS_DOMAIN_PATH ? g->domains[domain].outermost : domain;
+}
+
+static int32_t part_find(bs_lower_pass *l, int32_t region, int32_t domain)
+{
+    bs_plan *p = l->plan;
+    int32_t *slot = index_slot(l, &l->parts, part_is, region, domain, 0);
+    if (*slot)
+        return *slot - 1;
+    bs_part *part = &p->parts[p->n_parts];
+    memset(part, 0, sizeof *part);
+    part->region = region;
+    part->domain = domain;
+    const bs_domain *d = &l->g->domains[domain];
+    part->router = d->kind == BS_DOMAIN_PATH ? d->router : 0;
+    part->path = d->kind == BS_DOMAIN_PATH ? d->path : -1;
+    if (l->region_part[region] < 0)
+        l->region_part[region] = p->n_parts;
+    *slot = ++p->n_parts;
+    return p->n_parts - 1;
+}
+
+/* Parts of one region are the paths of one router, or the top-level domain itself; a part has weights of one unit. */
+static bool region_takes(const bs_lower_pass *l, int32_t region, int32_t domain, int32_t unit)
+{
+    const bs_domain *d = &l->g->domains[domain];
+    if (l->region_part[region] < 0)
+        return true;
+    const bs_part *part = &l->plan->parts[l->region_part[region]];
+    if (d->kind == BS_DOMAIN_PATH)
+        return part->router == d->router;
+    return part->domain == domain && (unit == 0 || part->unit == 0 || part->unit == unit);
+}
+
+static int32_t region_open(bs_lower_pass *l, int32_t top)
+{
+    l->plan->regions[l->plan->n_regions].domain = top; /* there is room: a node begins one at most */
+    l->region_phase[l->plan->n_regions] = 0;
+    l->region_part[l->plan->n_regions] = -1;
+    l->open[top] = l->plan->n_regions;
+    return l->plan->n_regions++;
+}
+
+static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
+{
+    const bs_graph *g = l->g;
+    const int32_t top = bs_plan_top_domain(g, node->domain);
+    if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
+        return false;
+    if (top != 0 && l->plan->domains[top].mixed && !bs_node_is(node, &bs_op_route) && bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
+        return false;
+    if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH || node->n_out == 0)
+        return bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].in_tile;
+    if (bs_node_is(node, &bs_op_gather))
+        return l->plan->routers[node->router].in_tile;
+    return true;
+}
+
+/* Closes the region that makes an operand, when the reader is not of that region: what comes later may depend on the
+ * reader, and the region would have to run before and after it. */
+static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t home)
+{
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(l->plan, (int32_t)(node - l->g->nodes), &n_in);
+    const int32_t region = home == BS_TOP ? BS_TOP : l->plan->parts[home].region;
+    for (int32_t i = 0; i < n_in; i++) {
+        const int32_t from = in[i] ? l->home[l->g->values[in[i]].node] : BS_TOP;
+        const int32_t made_in = from == BS_TOP ? BS_TOP : l->plan->parts[from].region;
+        if (made_in != BS_TOP && made_in != region) {
+            int32_t *open = &l->open[l->plan->regions[made_in].domain];
+            *open = *open == made_in ? BS_TOP : *open;
+        }
+    }
+}
+
+/* In a mixed domain wide nodes stand between those in tiles, path by path, and a region of one path would be over before the
+ * next path began. So regions are known by their phase there. What enters a region of a phase cannot depend on what left it,
+ * when nodes are lowered phase by phase. */
+static int32_t phase_after(const bs_lower_pass *l, int32_t from, int32_t top, int32_t domain)
+{
+    const int32_t region = bs_lower_region_of(l, from);
+    if (region == BS_TOP)
+        return l->phase[from] + (top != 0);
+    const bool stays = l->plan->domains[top].mixed || l->open[top] == region;
+    if (top != 0 && stays && l->plan->regions[region].domain == top && region_takes(l, region, domain, 0))
+        return l->phase[from];
+    return l->region_phase[region] + 1;
+}
+
+/* top: the domain in whose tiles it is to run, with its part's domain; 0: at top level. */
+static int32_t phase_of(const bs_lower_pass *l, int32_t n, int32_t top, int32_t domain)
+{
+    const bs_node *node = &l->g->nodes[n];
+    int32_t n_in, phase = 0;
+    const int32_t *in = bs_plan_in(l->plan, n, &n_in);
+    for (int32_t i = 0; i < n_in; i++)
+        if (in[i])
+            phase = bs_max_i32(phase, phase_after(l, l->g->values[in[i]].node, top, domain));
+    for (int32_t d = node->domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
+        phase = bs_max_i32(phase, phase_after(l, l->g->routers[l->g->domains[d].router].node, top, domain));
+    return node->router && l->g->routers[node->router].node != n ? bs_max_i32(phase, phase_after(l, l->g->routers[node->router].node, top, domain)) : phase;
+}
+
+/* The earliest region of that phase that takes the node. Paths have one a router; other rows one a unit, beside which at
+ * most the first has none. */
+static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t phase)
+{
+    const int32_t router = l->g->domains[domain].kind == BS_DOMAIN_PATH ? l->g->domains[domain].router : 0;
+    const int32_t first = *index_slot(l, &l->phases, region_is_of_phase, top, phase, router);
+    if (first && region_takes(l, first - 1, domain, unit))
+        return first - 1;
+    const int32_t of_unit = router ? 0 : *index_slot(l, &l->units, region_is_of_unit, top, phase, unit);
+    if (of_unit)
+        return of_unit - 1;
+    const int32_t region = region_open(l, top);
+    l->region_phase[region] = phase;
+    return region;
+}
+
+/* Once it has a node: its first part tells what it is found by, and a unit may have come with this one. */
+static void region_enter(bs_lower_pass *l, int32_t region)
+{
+    const int32_t top = l->plan->regions[region].domain, phase = l->region_phase[region];
+    int32_t *slot = index_slot(l, &l->phases, region_is_of_phase, top, phase, region_router(l, region));
+    if (*slot == 0)
+        *slot = region + 1;
+    if (region_router(l, region))
+        return;
+    slot = index_slot(l, &l->units, region_is_of_unit, top, phase, region_unit(l, region));
+    if (*slot == 0)
+        *slot = region + 1;
+}
+
+static void assign_home(bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    l->home[n] = BS_TOP;
+    if (!runs_in_tiles(l, node)) {
+        close_read_regions(l, node, BS_TOP);
+        l->phase[n] = l->mixed ? phase_of(l, n, 0, 0) : 0;
+        return;
+    }
+    const int32_t top = bs_plan_top_domain(l->g, node->domain);
+    const int32_t domain = part_domain(l->g, node->domain);
+    l->phase[n] = l->mixed ? phase_of(l, n, top, domain) : 0;
+    if (l->plan->domains[top].mixed)
+        l->open[top] = region_of_phase(l, top, domain, l->plan->nodes[n].unit, l->phase[n]);
+    if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, l->plan->nodes[n].unit))
+        region_open(l, top);
+    l->home[n] = part_find(l, l->open[top], domain);
+    l->region_phase[l->open[top]] = bs_max_i32(l->region_phase[l->open[top]], l->phase[n]);
+    if (l->plan->nodes[n].unit)
+        l->plan->parts[l->home[n]].unit = l->plan->nodes[n].unit;
+    if (l->plan->domains[top].mixed)
+        region_enter(l, l->open[top]);
+    close_read_regions(l, node, l->home[n]);
+}
+
+int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node)
+{
+    return l->home[node] == BS_TOP ? BS_TOP : l->plan->parts[l->home[node]].region;
+}
+
+/* ---------------------------------------------------------------------------------------------- torn domains */
+
+#define NO_REGION (-2) /* decisions in several: no region has them all */
+
+/* In which region the routers above every domain decide tile by tile: parents come before their paths. */
+static void find_tile_regions(bs_lower_pass *l)
+{
+    for (int32_t d = 0; d < l->g->n_domains; d++) {
+        const bs_domain *domain = &l->g->domains[d];
+        l->tile_region[d] = BS_TOP;
+        if (domain->kind != BS_DOMAIN_PATH)
+            continue;
+        const int32_t above = l->tile_region[domain->parent], region = bs_lower_region_of(l, l->g->routers[domain->router].node);
+        l->tile_region[d] = !l->plan->routers[domain->router].in_tile ? above : above == BS_TOP || above == region ? region : NO_REGION;
+    }
+}
+
+/* What is decided tile by tile is known in its own region only: whether node n needs a decision in another one, which may be
+ * at the root. */
+static bool is_torn(const bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    const int32_t region = bs_lower_region_of(l, n), above = l->tile_region[node->domain];
+    const bool own = node->router && l->plan->routers[node->router].in_tile;
+    return (own && bs_lower_region_of(l, l->g->routers[node->router].node) != region) || (above != BS_TOP && above != region);
+}
+
+static int32_t torn_domain(const bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    return bs_plan_top_domain(l->g, node->router ? l->g->routers[node->router].domain : node->domain); /* a price is of the root */
+}
+
+/* Domains do not change each other's regions, unless these are found by their phases. Then it is one at a time. */
+static bool mend_torn(bs_lower_pass *l)
+{
+    bool torn = false;
+    find_tile_regions(l);
+    for (int32_t n = 1; n < l->g->n_nodes && !(torn && l->mixed); n++) {
+        if (!l->plan->node_live[n] || !is_torn(l, n))
+            continue;
+        l->plan->domains[torn_domain(l, n)].order = BS_ORDER_BREADTH;
+        torn = true;
+    }
+    if (torn)
+        bs_plan_spread_orders(l->plan);
+    return torn;
+}
+
+/* --------------------------------------------------------------------------------------------------- all nodes */
+
+static void clear_index(bs_lower_index *index) { memset(index->slots, 0, ((size_t)index->mask + 1) * sizeof *index->slots); }
+
+static void list_nodes(bs_lower_pass *l)
+{
+    memset(l->region_node, 0, (size_t)l->max_regions * sizeof *l->region_node);
+    for (int32_t n = 1; n < l->g->n_nodes; n++) {
+        const int32_t region = bs_lower_region_of(l, n);
+        l->neighbour[n] = region == BS_TOP ? 0 : l->region_node[region];
+        if (region != BS_TOP)
+            l->region_node[region] = n;
+    }
+}
+
+bool bs_lower_regions(bs_lower_pass *l)
+{
+    l->plan->n_regions = l->plan->n_parts = 0;
+    clear_index(&l->parts);
+    clear_index(&l->phases);
+    clear_index(&l->units);
+    for (int32_t d = 0; d < l->g->n_domains; d++)
+        l->open[d] = BS_TOP;
+    for (int32_t n = 0; n < l->g->n_nodes; n++) {
+        l->home[n] = BS_TOP;
+        if (n > 0 && l->plan->node_live[n])
+            assign_home(l, n);
+    }
+    list_nodes(l);
+    return !mend_torn(l);
+}

@@ -1,0 +1,32 @@
+/* plan/rows.h - which rows a domain has in a run, and what routers decided.
+ * Relies on brainstorm.h. Must never know who computes them: the CPU's tiles and a device's blocks see the same. */
+#ifndef BS_ROWS_H
+#define BS_ROWS_H
+
+#include "brainstorm.h"
+
+/* What a router decided for the rows it saw (all of them, or those of one tile). */
+typedef struct bs_decision_data {
+    int32_t rows, paths, per_row; /* per_row: most paths a cell */
+    int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
+    float *gates;      /* [rows * per_row] */
+    int32_t *counts;   /* [paths] */
+    int32_t *offsets;  /* [paths + 1] */
+    int32_t *ids;      /* [rows * per_row] parent row of every packed row; ascending within a path */
+    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none */
+    int64_t dropped;
+} bs_decision_data;
+
+/* Rows of a domain as a context sees them. `first` is added to reach storage that holds all rows. */
+typedef struct bs_rows_state {
+    int32_t count;
+    int32_t first;
+    const int32_t *ids; /* PATH: parent row of each, in the parent's numbering of the same context */
+} bs_rows_state;
+
+typedef struct bs_route_callback {
+    bs_route_function function;
+    void *user;
+} bs_route_callback;
+
+#endif

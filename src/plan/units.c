@@ -1,0 +1,266 @@
+/* plan/units.c - streaming: which weights come and go together (units), and which steps of the plan need them (stages).
+ *
+ * A unit is what one path of a router needs, or one block that every run goes through. Weights outside blocks stay
+ * resident, and so do tables of routers and constants, which are read in other ways than by a kernel.
+ * Relies on plan/plan.h. Must never know where weights are stored: it plans for a board that is not there. */
+#include "plan/plan.h"
+#include "ops/structure.h"
+
+/* --------------------------------------------------------------------------------------------------- units */
+
+static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
+{
+    for (int32_t up = g->blocks[block].parent; up != 0; up = g->blocks[up].parent) {
+        const bs_node *first = &g->nodes[g->blocks[up].first_node];
+        if (g->domains[first->domain].outermost != path)
+            break;
+        block = up;
+    }
+    return block;
+}
+
+bool bs_plan_node_streams(const bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    return p->desc.slot_bytes > 0 && node->block != 0 && node->n_in > 0 && !bs_node_is(node, &bs_op_route) && bs_plan_needs_weights(p, n);
+}
+
+bs_bytes bs_plan_units_workspace(const bs_graph *graph)
+{
+    return bs_bytes_align(bs_bytes_array((int64_t)graph->n_domains + graph->n_blocks, sizeof(int32_t)));
+}
+
+/* Whether two nodes that stream would be loaded together. */
+static bool same_unit(const bs_graph *g, int32_t a, int32_t b)
+{
+    const int32_t path = g->domains[g->nodes[a].domain].outermost;
+    return path == g->domains[g->nodes[b].domain].outermost && (path != 0 || g->nodes[a].block == g->nodes[b].block);
+}
+
+#define SHARED -1 /* of a node's unit, here: several units would load its weights */
+
+/* Of each chain of twins first the last learns whether any two of them differ, then all. */
+static void find_shared(bs_plan *p)
+{
+    bs_node_plan *nodes = p->nodes;
+    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
+        const int32_t twin = nodes[n].twin;
+        const bool together = !twin || (bs_plan_node_streams(p, twin) && bs_plan_node_streams(p, n) && same_unit(p->graph, twin, n));
+        nodes[n].unit = !together || nodes[twin].unit == SHARED ? SHARED : 0;
+    }
+    for (int32_t n = p->graph->n_nodes - 1; n >= 1; n--)
+        if (nodes[n].twin && nodes[n].unit == SHARED)
+            nodes[nodes[n].twin].unit = SHARED;
+}
+
+void bs_plan_units(bs_plan *p, void *workspace)
+{
+    const bs_graph *g = p->graph;
+    int32_t *of_path = workspace, *of_block = of_path + g->n_domains; /* the unit of a path, of a block outside all paths */
+    memset(workspace, 0, ((size_t)g->n_domains + (size_t)g->n_blocks) * sizeof(int32_t));
+    p->n_units = 1;
+    find_shared(p);
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bool streams = p->nodes[n].unit != SHARED && bs_plan_node_streams(p, n);
+        p->nodes[n].unit = 0;
+        if (!streams)
+            continue;
+        const int32_t block = g->nodes[n].block, path = g->domains[g->nodes[n].domain].outermost;
+        int32_t *unit = path ? &of_path[path] : &of_block[block];
+        if (*unit == 0) {
+            *unit = p->n_units++;
+            p->units[*unit].block = path ? outermost_block(g, block, path) : block;
+            p->units[*unit].domain = path;
+        }
+        p->nodes[n].unit = *unit;
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- stages */
+
+/* What a stage is known by: the router that decides, or minus the unit that every run needs; 0: none needed. */
+static int32_t unit_key(const bs_plan *p, int32_t unit)
+{
+    const int32_t domain = unit ? p->units[unit].domain : 0;
+    return unit == 0 ? 0 : domain ? p->graph->domains[domain].router : -unit;
+}
+
+/* Instructions of a region, and of a part in it, lie together. */
+typedef struct stage_pass {
+    bs_plan *plan;
+    int32_t *region_first; /* [regions] the first instruction of each */
+    int32_t *stage_of;     /* [units] the last stage that was found to need it, counted from 1 */
+} stage_pass;
+
+static int32_t next_part(const bs_plan *p, int32_t instr)
+{
+    return instr + p->parts[p->instrs[instr].part].count;
+}
+
+static bool is_in_region(const bs_plan *p, int32_t instr, int32_t region)
+{
+    return instr < p->n_instrs && p->instrs[instr].region == region;
+}
+
+static int32_t region_key(const stage_pass *s, int32_t region)
+{
+    const bs_plan *p = s->plan;
+    for (int32_t i = s->region_first[region]; is_in_region(p, i, region); i = next_part(p, i))
+        if (p->parts[p->instrs[i].part].unit)
+            return unit_key(p, p->parts[p->instrs[i].part].unit);
+    return 0;
+}
+
+static int32_t instr_key(const stage_pass *s, const bs_instr *i)
+{
+    if (i->kind == BS_INSTR_OP)
+        return unit_key(s->plan, s->plan->nodes[i->node].unit);
+    return i->kind == BS_INSTR_REGION ? region_key(s, i->node) : 0;
+}
+
+/* There is room: an instruction needs one unit, and so does a part (layout_streaming). */
+static void stage_add(stage_pass *s, bs_trace_stage *stage, int32_t unit)
+{
+    bs_plan *p = s->plan;
+    if (unit == 0 || s->stage_of[unit] == p->n_stages)
+        return;
+    s->stage_of[unit] = p->n_stages;
+    p->stage_units[p->n_stage_units++] = unit - 1;
+    stage->n_units++;
+}
+
+static void stage_add_instr(stage_pass *s, bs_trace_stage *stage, const bs_instr *i)
+{
+    const bs_plan *p = s->plan;
+    if (i->kind == BS_INSTR_OP)
+        stage_add(s, stage, p->nodes[i->node].unit);
+    for (int32_t k = i->kind == BS_INSTR_REGION ? s->region_first[i->node] : p->n_instrs; is_in_region(p, k, i->node); k = next_part(p, k))
+        stage_add(s, stage, p->parts[p->instrs[k].part].unit);
+}
+
+static void find_regions(stage_pass *s)
+{
+    const bs_plan *p = s->plan;
+    for (int32_t k = p->n_instrs - 1; k >= p->n_top; k--)
+        s->region_first[p->instrs[k].region] = k;
+}
+
+/* Neighbouring instructions that need the same make one stage; a region is one by itself. */
+static void find_stages(stage_pass *s)
+{
+    bs_plan *p = s->plan;
+    bs_trace_stage *open = NULL;
+    int32_t open_key = 0;
+    for (int32_t k = 0; k < p->n_top; k++) {
+        bs_instr *i = &p->instrs[k];
+        const int32_t key = instr_key(s, i);
+        i->stage = -1;
+        if (key == 0)
+            continue;
+        if (!open || key != open_key || i->kind == BS_INSTR_REGION) {
+            open = &p->stages[p->n_stages++];
+            open->router = key > 0 ? key : 0;
+            open->first_unit = p->n_stage_units;
+            open->n_units = 0;
+            open_key = key;
+        }
+        i->stage = p->n_stages - 1;
+        stage_add_instr(s, open, i);
+        if (i->kind == BS_INSTR_REGION)
+            open = NULL;
+    }
+}
+
+static void part_units(bs_plan *p)
+{
+    for (int32_t k = 0; k < p->n_parts; k++)
+        for (int32_t i = p->parts[k].first; i < p->parts[k].first + p->parts[k].count; i++)
+            if (p->instrs[i].kind == BS_INSTR_OP && p->nodes[p->instrs[i].node].unit)
+                p->parts[k].unit = p->nodes[p->instrs[i].node].unit;
+}
+
+/* --------------------------------------------------------------------------------------------------- sizes */
+
+/* A lane's staging holds a chunk, or the weights of the largest layer; and what alignment to pages adds at both ends. */
+static void size_lanes(bs_plan *p)
+{
+    bs_bytes piece = p->chunk_bytes = bs_bytes_array(bs_or_default(p->desc.chunk_bytes, 262144), 1);
+    for (int32_t n = 1; n < p->graph->n_nodes; n++)
+        if (p->nodes[n].unit)
+            piece = bs_bytes_max(piece, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
+    p->lanes = bs_or_default(p->desc.lanes, 2);
+    p->lane_bytes = bs_bytes_align_to(bs_bytes_add(piece, bs_bytes_of(4 * BS_PAGE_BYTES)), BS_PAGE_BYTES);
+}
+
+bs_bytes bs_plan_stages_workspace(const bs_graph *graph)
+{
+    return bs_bytes_align(bs_bytes_array((int64_t)graph->n_nodes + graph->n_domains + graph->n_blocks + 1, sizeof(int32_t)));
+}
+
+bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
+{
+    stage_pass s = {p, workspace, NULL};
+    int32_t largest = 0;
+    char what[BS_MAX_NAME + 8];
+    for (int32_t u = 1; u < p->n_units; u++) {
+        const bs_bytes bytes = p->units[u].prepared_bytes;
+        p->all_unit_bytes = bs_bytes_add(p->all_unit_bytes, bytes);
+        largest = bs_bytes_less(p->largest_unit_bytes, bytes) ? u : largest;
+        p->largest_unit_bytes = p->units[largest].prepared_bytes;
+    }
+    if (!bs_plan_streams(p))
+        return true;
+    s.stage_of = s.region_first + p->graph->n_nodes; /* a region has a node at least, a unit is of a domain or a block */
+    memset(workspace, 0, ((size_t)p->graph->n_nodes + (size_t)p->graph->n_domains + (size_t)p->graph->n_blocks + 1) * sizeof(int32_t));
+    part_units(p);
+    find_regions(&s);
+    find_stages(&s);
+    p->slot_bytes = bs_bytes_min(bs_bytes_align_down(bs_bytes_of(p->desc.slot_bytes), BS_ALIGNMENT), p->all_unit_bytes);
+    if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes)) {
+        snprintf(what, sizeof what, "block \"%s\"", p->graph->text + p->graph->blocks[p->units[largest].block].name);
+        bs_fail_room(error, "slots", p->desc.slot_bytes, p->largest_unit_bytes, what);
+        return false;
+    }
+    size_lanes(p);
+    return true;
+}
+
+/* --------------------------------------------------------------------------------------------------- asking */
+
+void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream)
+{
+    if (!stream)
+        return;
+    memset(stream, 0, sizeof *stream);
+    if (!plan)
+        return;
+    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, bs_bytes_figure(plan->slot_bytes), bs_bytes_figure(plan->largest_unit_bytes),
+                              bs_bytes_figure(plan->all_unit_bytes)};
+    *stream = s;
+}
+
+bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_facts *facts)
+{
+    if (!plan || !facts || unit < 0 || unit >= plan->n_units - 1)
+        return BS_ERROR_ARGUMENT;
+    const bs_plan_unit *u = &plan->units[unit + 1];
+    const bs_domain *domain = &plan->graph->domains[u->domain];
+    memset(facts, 0, sizeof *facts);
+    snprintf(facts->name, sizeof facts->name, "%s", plan->graph->text + plan->graph->blocks[u->block].name);
+    facts->router = u->domain ? domain->router : 0;
+    facts->path = u->domain ? domain->path : -1;
+    facts->slot_bytes = bs_bytes_figure(u->prepared_bytes);
+    return BS_OK;
+}
+
+bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
+{
+    if (!plan || !facts || stage < 0 || stage >= plan->n_stages)
+        return BS_ERROR_ARGUMENT;
+    const bs_trace_stage *s = &plan->stages[stage];
+    facts->router = s->router;
+    facts->n_units = s->n_units;
+    if (units)
+        memcpy(units, plan->stage_units + s->first_unit, (size_t)s->n_units * sizeof *units);
+    return BS_OK;
+}

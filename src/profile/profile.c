@@ -1,0 +1,415 @@
+/* profile/profile.c - the ring that events go through, the thread that writes them, the header before them.
+ * Owns the ring in the caller's memory. Relies on profile/profile.h and the platform table. Must never make a producer wait:
+ * a full ring drops the event and counts it.
+ *
+ * The ring is a bounded queue with a sequence number a cell (Vyukov's): a cell is free for position n when its number is n,
+ * filled when it is n + 1, and free again, for n + cells, once it was taken. Producers claim positions by compare and swap
+ * of `head`; `tail` belongs to the one consumer. Numbers wrap; only their differences count. */
+#include "profile/profile.h"
+
+#include <stdatomic.h>
+
+enum {
+    PROFILE_BLOCK_BYTES = 4096, /* of one write */
+    PROFILE_LEAST_CELLS = 16,
+    PROFILE_MOST_CELLS = 1 << 24
+};
+
+typedef struct profile_cell {
+    atomic_uint sequence;
+    uint32_t rest;
+    bs_event event;
+} profile_cell;
+
+struct bs_profile {
+    const bs_platform *platform;
+    bs_profile_write write;
+    void *user;
+    profile_cell *cells;
+    unsigned mask, mark; /* cells - 1; events that are worth waking the writer for */
+
+    /* The consumer's: the writer thread, before it the thread of the header, after it that of close. */
+    uint8_t *block;
+    size_t block_bytes, block_events;
+    uint64_t lost, last_ns;
+    bool failed;
+
+    _Alignas(BS_ALIGNMENT) atomic_uint head;
+    _Alignas(BS_ALIGNMENT) atomic_uint tail;
+    atomic_uint dropped; /* since the last event that told of it */
+    atomic_bool asleep;  /* the writer waits, or is about to */
+    atomic_bool draining;
+    atomic_bool open;    /* the header is written */
+    bool stop, threaded; /* stop: under the gate */
+    _Alignas(16) uint8_t thread[BS_THREAD_BYTES];
+    _Alignas(16) uint8_t gate[BS_GATE_BYTES];
+};
+
+/* ------------------------------------------------------------------------------------------------- the ring */
+
+/* Places are counted on and on: they wrap. */
+
+BS_WRAPS static bool ring_put(bs_profile *p, const bs_event *event)
+{
+    unsigned at = atomic_load_explicit(&p->head, memory_order_relaxed);
+    for (;;) {
+        profile_cell *cell = &p->cells[at & p->mask];
+        const int32_t ahead = (int32_t)(atomic_load_explicit(&cell->sequence, memory_order_acquire) - at);
+        if (ahead < 0)
+            return false; /* not taken since the last lap: full */
+        if (ahead > 0) {
+            at = atomic_load_explicit(&p->head, memory_order_relaxed);
+        } else if (atomic_compare_exchange_weak(&p->head, &at, at + 1)) {
+            cell->event = *event;
+            cell->event.rest = 0;
+            atomic_store(&cell->sequence, at + 1);
+            return true;
+        }
+    }
+}
+
+BS_WRAPS static bool ring_take(bs_profile *p, bs_event *event)
+{
+    const unsigned at = atomic_load_explicit(&p->tail, memory_order_relaxed);
+    profile_cell *cell = &p->cells[at & p->mask];
+    if (atomic_load(&cell->sequence) != at + 1)
+        return false;
+    *event = cell->event;
+    atomic_store_explicit(&cell->sequence, at + p->mask + 1, memory_order_release);
+    atomic_store_explicit(&p->tail, at + 1, memory_order_relaxed);
+    return true;
+}
+
+/* A tail that is old makes it too large, never too small: at worst the writer wakes for little. */
+BS_WRAPS static bool ring_is_filled(bs_profile *p)
+{
+    return atomic_load(&p->head) - atomic_load_explicit(&p->tail, memory_order_relaxed) >= p->mark;
+}
+
+BS_WRAPS static bool ring_has_next(bs_profile *p)
+{
+    const unsigned at = atomic_load_explicit(&p->tail, memory_order_relaxed);
+    return atomic_load(&p->cells[at & p->mask].sequence) == at + 1;
+}
+
+/* ---------------------------------------------------------------------------------------- blocks of the file */
+
+static void block_flush(bs_profile *p)
+{
+    if (p->block_bytes > 0 && !p->failed && p->write(p->user, p->block, p->block_bytes) != 0) {
+        p->failed = true;
+        p->lost += p->block_events;
+    }
+    p->block_bytes = 0;
+    p->block_events = 0;
+}
+
+static void block_put(bs_profile *p, const void *data, size_t bytes)
+{
+    if (p->block_bytes + bytes > PROFILE_BLOCK_BYTES)
+        block_flush(p);
+    if (p->failed)
+        return;
+    memcpy(p->block + p->block_bytes, data, bytes);
+    p->block_bytes += bytes;
+}
+
+static void block_put_event(bs_profile *p, const bs_event *event)
+{
+    block_put(p, event, sizeof *event);
+    if (event->kind == BS_EVENT_DROPPED)
+        return; /* stands for those that are counted already */
+    if (p->failed)
+        p->lost++;
+    else
+        p->block_events++;
+    p->last_ns = event->end_ns;
+}
+
+static void profile_tell_dropped(bs_profile *p)
+{
+    const unsigned dropped = atomic_exchange(&p->dropped, 0);
+    if (dropped == 0)
+        return;
+    p->lost += dropped;
+    const bs_event event = {
+        .start_ns = p->last_ns, .end_ns = p->last_ns, .value = dropped, .subject = -1, .kind = BS_EVENT_DROPPED};
+    block_put_event(p, &event);
+}
+
+/* One lap at most, so that what was dropped is told even while producers keep the ring full. */
+static void profile_drain(bs_profile *p)
+{
+    bs_event event;
+    for (unsigned i = 0; i <= p->mask && ring_take(p, &event); i++)
+        block_put_event(p, &event);
+    profile_tell_dropped(p);
+    block_flush(p);
+}
+
+/* ------------------------------------------------------------------------------------------------ the writer */
+
+/* The writer announces that it sleeps and then looks once more; a producer publishes its event and then looks whether the
+ * writer sleeps. All four are sequentially consistent, so that one of the two sees the other. */
+static void profile_main(void *argument)
+{
+    bs_profile *p = argument;
+    const bs_platform *os = p->platform;
+    for (;;) {
+        os->gate_lock(os->user, p->gate);
+        for (;;) {
+            atomic_store(&p->asleep, true);
+            if (p->stop || (atomic_load(&p->open) && ring_is_filled(p) && ring_has_next(p)))
+                break;
+            os->gate_wait(os->user, p->gate);
+        }
+        atomic_store(&p->asleep, false);
+        const bool stop = p->stop;
+        os->gate_unlock(os->user, p->gate);
+        if (stop)
+            return; /* close drains */
+        profile_drain(p);
+    }
+}
+
+static void profile_wake(bs_profile *p)
+{
+    const bs_platform *os = p->platform;
+    if (!atomic_load(&p->asleep) || !atomic_exchange(&p->asleep, false))
+        return; /* it works, or another producer wakes it */
+    os->gate_lock(os->user, p->gate);
+    os->gate_wake(os->user, p->gate);
+    os->gate_unlock(os->user, p->gate);
+}
+
+/* Without threads: on the caller's. The flag keeps a second consumer out, should the caller have threads after all. */
+static void profile_drain_here(bs_profile *p)
+{
+    if (atomic_exchange(&p->draining, true))
+        return;
+    profile_drain(p);
+    atomic_store(&p->draining, false);
+}
+
+void bs_profile_add(bs_profile *profile, const bs_event *event)
+{
+    if (!profile)
+        return;
+    if (!ring_put(profile, event))
+        atomic_fetch_add_explicit(&profile->dropped, 1, memory_order_relaxed);
+    if (!ring_is_filled(profile))
+        return;
+    if (profile->threaded)
+        profile_wake(profile);
+    else if (atomic_load(&profile->open))
+        profile_drain_here(profile);
+}
+
+/* ------------------------------------------------------------------------------------------------ the header */
+
+/* Names end up on terminals: whatever is not plain ASCII becomes a question mark. `target` is zero. */
+static void header_name(char target[BS_MAX_NAME], const char *name)
+{
+    for (size_t i = 0; name && name[i] && i < BS_MAX_NAME - 1; i++)
+        target[i] = name[i] < 0x20 || name[i] > 0x7e ? '?' : name[i];
+}
+
+static void header_routers(bs_profile *p, const bs_profile_header_desc *d)
+{
+    for (int32_t i = 0; i < d->n_routers; i++) {
+        bs_profile_router router = {NULL, 0};
+        bs_profile_file_router record = {.rest = 0};
+        d->router(d->user, i, &router);
+        header_name(record.name, router.name);
+        record.paths = router.paths;
+        block_put(p, &record, sizeof record);
+    }
+}
+
+static void header_units(bs_profile *p, const bs_profile_header_desc *d)
+{
+    for (int32_t i = 0; i < d->n_units; i++) {
+        bs_profile_unit unit = {NULL, 0, -1, 0, 0};
+        d->unit(d->user, i, &unit);
+        bs_profile_file_unit record = {
+            .router = unit.router, .path = unit.path, .read_bytes = unit.read_bytes, .slot_bytes = unit.slot_bytes};
+        header_name(record.name, unit.name);
+        block_put(p, &record, sizeof record);
+    }
+}
+
+/* Stages, then the numbers of their units, filled up to 8 bytes so that events are aligned. */
+static void header_stages(bs_profile *p, const bs_profile_header_desc *d, uint32_t stage_units)
+{
+    const int32_t zero = 0;
+    bs_profile_stage stage = {0, 0, NULL};
+    for (int32_t i = 0; i < d->n_stages; i++) {
+        d->stage(d->user, i, &stage);
+        const bs_profile_file_stage record = {stage.router, stage.n_units};
+        block_put(p, &record, sizeof record);
+    }
+    for (int32_t i = 0; i < d->n_stages; i++) {
+        d->stage(d->user, i, &stage);
+        for (int32_t k = 0; k < stage.n_units; k++)
+            block_put(p, &stage.units[k], sizeof stage.units[k]);
+    }
+    if (stage_units % 2)
+        block_put(p, &zero, sizeof zero);
+}
+
+static uint32_t count_stage_units(const bs_profile_header_desc *d)
+{
+    uint32_t n = 0;
+    for (int32_t i = 0; i < d->n_stages; i++) {
+        bs_profile_stage stage = {0, 0, NULL};
+        d->stage(d->user, i, &stage);
+        n += (uint32_t)stage.n_units;
+    }
+    return n;
+}
+
+/* The writer is let go only now. Until then it does not touch the block, and events wait in the ring. */
+static void profile_open_ring(bs_profile *p)
+{
+    const bs_platform *os = p->platform;
+    if (p->threaded)
+        os->gate_lock(os->user, p->gate);
+    atomic_store(&p->open, true);
+    if (p->threaded) {
+        os->gate_wake(os->user, p->gate);
+        os->gate_unlock(os->user, p->gate);
+    }
+}
+
+bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc)
+{
+    if (!profile)
+        return BS_OK;
+    if (atomic_load(&profile->open))
+        return BS_ERROR_ARGUMENT;
+    const bs_profile_file file = {.magic = BS_PROFILE_MAGIC,
+                                  .version = BS_PROFILE_VERSION,
+                                  .header_bytes = sizeof file,
+                                  .event_bytes = sizeof(bs_event),
+                                  .routers = (uint32_t)desc->n_routers,
+                                  .units = (uint32_t)desc->n_units,
+                                  .stages = (uint32_t)desc->n_stages,
+                                  .stage_units = count_stage_units(desc),
+                                  .slot_bytes = desc->slot_bytes,
+                                  .chunk_bytes = desc->chunk_bytes,
+                                  .policy = desc->policy,
+                                  .speculation = desc->speculation};
+    block_put(profile, &file, sizeof file);
+    header_routers(profile, desc);
+    header_units(profile, desc);
+    header_stages(profile, desc, file.stage_units);
+    block_flush(profile);
+    profile_open_ring(profile);
+    return BS_OK;
+}
+
+/* ------------------------------------------------------------------------------------- its life, from outside */
+
+/* The block and then the cells, in the caller's memory; the number of cells is a power of two. */
+static bool profile_carve(bs_profile *p, const bs_profile_desc *desc)
+{
+    const size_t skip = bs_to_aligned(desc->memory, BS_ALIGNMENT);
+    const size_t least = skip + PROFILE_BLOCK_BYTES + PROFILE_LEAST_CELLS * sizeof(profile_cell);
+    if (!desc->memory || desc->bytes < least)
+        return false;
+    const size_t room = (desc->bytes - skip - PROFILE_BLOCK_BYTES) / sizeof(profile_cell);
+    unsigned cells = PROFILE_LEAST_CELLS;
+    while (cells * 2u <= room && cells < PROFILE_MOST_CELLS)
+        cells *= 2;
+    p->block = (uint8_t *)desc->memory + skip;
+    p->cells = (profile_cell *)(void *)(p->block + PROFILE_BLOCK_BYTES);
+    p->mask = cells - 1;
+    p->mark = cells / 4;
+    for (unsigned i = 0; i < cells; i++)
+        atomic_init(&p->cells[i].sequence, i);
+    return true;
+}
+
+static void profile_init(bs_profile *p, const bs_profile_desc *desc)
+{
+    memset(p, 0, sizeof *p);
+    p->platform = desc->platform ? desc->platform : bs_platform_default();
+    p->write = desc->write;
+    p->user = desc->user;
+    atomic_init(&p->head, 0);
+    atomic_init(&p->tail, 0);
+    atomic_init(&p->dropped, 0);
+    atomic_init(&p->asleep, false);
+    atomic_init(&p->draining, false);
+    atomic_init(&p->open, false);
+}
+
+static bs_status profile_start(bs_profile *p, bs_error *error)
+{
+    const bs_platform *os = p->platform;
+    if (!os || !os->thread_start)
+        return BS_OK; /* blocks are written by the threads that add events */
+    if (os->gate_init(os->user, p->gate) != 0)
+        return bs_fail(error, BS_ERROR_PLATFORM, "profile: the platform's gate_init failed for its writer");
+    p->threaded = true;
+    if (os->thread_start(os->user, p->thread, profile_main, p) == 0)
+        return BS_OK;
+    os->gate_destroy(os->user, p->gate);
+    return bs_fail(error, BS_ERROR_PLATFORM, "profile: the platform's thread_start failed for its writer");
+}
+
+bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_error *error)
+{
+    if (!arena || !desc || !desc->write) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_profile_create: the arena, the desc or its write is NULL");
+        return NULL;
+    }
+    const size_t used = arena->used;
+    bs_profile *p = bs_arena_take(arena, sizeof *p);
+    if (!p) {
+        bs_fail_arena(error, arena, bs_bytes_of(sizeof *p), "a profile");
+        return NULL;
+    }
+    profile_init(p, desc);
+    bs_status status = BS_OK;
+    if (!profile_carve(p, desc))
+        status = bs_fail(error, BS_ERROR_ARGUMENT, "bs_profile_desc: %llu bytes of memory are too few for the ring, %d always do",
+                         (unsigned long long)desc->bytes,
+                         (int)(BS_ALIGNMENT + PROFILE_BLOCK_BYTES + PROFILE_LEAST_CELLS * sizeof(profile_cell)));
+    if (status == BS_OK)
+        status = profile_start(p, error);
+    if (status == BS_OK)
+        return p;
+    arena->used = used;
+    return NULL;
+}
+
+static void profile_stop(bs_profile *p)
+{
+    const bs_platform *os = p->platform;
+    if (!p->threaded)
+        return;
+    os->gate_lock(os->user, p->gate);
+    p->stop = true;
+    os->gate_wake(os->user, p->gate);
+    os->gate_unlock(os->user, p->gate);
+    os->thread_join(os->user, p->thread);
+    os->gate_destroy(os->user, p->gate);
+    p->threaded = false;
+}
+
+bs_status bs_profile_close(bs_profile *profile, uint64_t *dropped)
+{
+    if (dropped)
+        *dropped = 0;
+    if (!profile)
+        return BS_OK;
+    profile_stop(profile);
+    const bool open = atomic_load(&profile->open);
+    if (!open)
+        profile->failed = true; /* events without a header mean nothing: they are counted, not written */
+    profile_drain(profile);
+    if (dropped)
+        *dropped = profile->lost;
+    return open && profile->failed ? BS_ERROR_IO : BS_OK;
+}

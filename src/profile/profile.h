@@ -1,0 +1,101 @@
+/* profile/profile.h - what happened in a session, from its threads to the caller's writer, and the layout of the file it makes.
+ * Owns what a session calls and the records of the file (docs/profile.md). Relies on base/base.h. Must never know of plans or
+ * sessions: a header is asked for through functions. */
+#ifndef BS_PROFILE_H
+#define BS_PROFILE_H
+
+#include "base/base.h"
+
+/* ------------------------------------------------------------------------------------------- for sessions */
+
+typedef struct bs_profile_router {
+    const char *name;
+    int32_t paths;
+} bs_profile_router;
+
+typedef struct bs_profile_unit {
+    const char *name;
+    int32_t router, path; /* from 1, from 0; 0, -1: needed in every run */
+    uint64_t read_bytes, slot_bytes;
+} bs_profile_unit;
+
+typedef struct bs_profile_stage {
+    int32_t router; /* from 1; 0: always all */
+    int32_t n_units;
+    const int32_t *units; /* [n_units] */
+} bs_profile_stage;
+
+/* What events will refer to. Each function fills one record, index from 0 (of routers: number - 1); what it points to
+ * must live until bs_profile_header returns. A count of 0 needs no function. */
+typedef struct bs_profile_header_desc {
+    const void *user;
+    int32_t n_routers, n_units, n_stages;
+    void (*router)(const void *user, int32_t index, bs_profile_router *router);
+    void (*unit)(const void *user, int32_t index, bs_profile_unit *unit);
+    void (*stage)(const void *user, int32_t index, bs_profile_stage *stage);
+    uint64_t slot_bytes, chunk_bytes;
+    int32_t policy, speculation;
+} bs_profile_header_desc;
+
+/* Once, before the first event, on one thread. Writes at once, through the caller's function. BS_ERROR_ARGUMENT when the
+ * profile has a header already; a failed write shows in bs_profile_close. NULL profile: nothing. */
+bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc);
+/* Any thread; never waits. NULL profile: nothing. */
+void bs_profile_add(bs_profile *profile, const bs_event *event);
+
+/* ------------------------------------------------------------------------------------------------ the file
+ * Records as they are in memory: hosts are little-endian, and nothing in them is padding. */
+
+#define BS_PROFILE_MAGIC 0x46505342u /* "BSPF" */
+#define BS_PROFILE_VERSION 1
+
+typedef struct bs_profile_file {
+    uint32_t magic, version;
+    uint32_t header_bytes, event_bytes; /* of this record and of an event: what comes beyond those known is skipped */
+    uint32_t routers, units, stages, stage_units;
+    uint64_t slot_bytes, chunk_bytes;
+    int32_t policy, speculation;
+    uint64_t rest; /* 0 */
+} bs_profile_file;
+
+typedef struct bs_profile_file_router {
+    char name[BS_MAX_NAME];
+    int32_t paths, rest;
+} bs_profile_file_router;
+
+typedef struct bs_profile_file_unit {
+    char name[BS_MAX_NAME];
+    int32_t router, path;
+    uint64_t read_bytes, slot_bytes;
+} bs_profile_file_unit;
+
+typedef struct bs_profile_file_stage {
+    int32_t router, n_units;
+} bs_profile_file_stage;
+
+_Static_assert(sizeof(bs_profile_file) == 64, "the file's header");
+_Static_assert(sizeof(bs_profile_file_router) == 72, "a router of the file");
+_Static_assert(sizeof(bs_profile_file_unit) == 88, "a unit of the file");
+_Static_assert(sizeof(bs_profile_file_stage) == 8, "a stage of the file");
+_Static_assert(sizeof(bs_event) == 40 && offsetof(bs_event, value) == 16 && offsetof(bs_event, subject) == 24 &&
+                   offsetof(bs_event, kind) == 32 && offsetof(bs_event, thread) == 34 && offsetof(bs_event, rest) == 36,
+               "an event of the file");
+
+/* ----------------------------------------------------------------------------------------------- reading */
+
+typedef struct bs_profile_place {
+    int32_t router, path;
+} bs_profile_place;
+
+/* The tables of an open profile, in its arena. */
+typedef struct bs_profile_tables {
+    const bs_profile_file_router *routers;
+    const bs_trace_unit *units;
+    const bs_profile_place *places; /* of the units */
+    const bs_trace_stage *stages;
+    const int32_t *stage_units;
+    int32_t n_units, n_stage_units;
+} bs_profile_tables;
+const bs_profile_tables *bs_profile_tables_of(const bs_profile_reader *reader);
+
+#endif

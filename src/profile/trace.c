@@ -1,0 +1,285 @@
+/* profile/trace.c - from a profile's events to what its runs asked of storage.
+ * Relies on profile/profile.h. Must never count otherwise than it fills: both passes are the same code.
+ *
+ * The thread that runs emits, for each stage, its uses, stalls and look-aheads, and the stage itself when it is left; a run
+ * when it is over. So what has come since the last stage is of this one, and what a run says of its beginning is added to
+ * its first visit afterwards. Events that were lost leave uses without their stage: those are left out. */
+#include "profile/profile.h"
+
+enum { BUSY_INTERVALS = 16 };
+
+/* When storage was busy, in disjoint intervals, latest last. Lanes read at the same time and share the device: what counts
+ * is the time in which any of them read. Events come nearly in the order in which they end, so few stay open. */
+typedef struct trace_busy {
+    uint64_t start[BUSY_INTERVALS], end[BUSY_INTERVALS];
+    int32_t count;
+    uint64_t total_ns, bytes;
+} trace_busy;
+
+/* A unit's use since the last stage: breadth first, a unit is used by one instruction after the other. */
+typedef struct trace_seen {
+    uint64_t stretch; /* of events in which that was, from 1 */
+    int32_t use, rest;
+} trace_seen;
+
+typedef struct trace_maker {
+    int32_t n_visits, n_uses, n_guesses;
+    int32_t most_uses, most_guesses; /* at any time: those of a stage that is never left included */
+    int32_t room_visits, room_uses, room_guesses; /* the file may change between the passes */
+    bs_trace_visit *visits;          /* NULL: the first pass, which counts */
+    bs_trace_use *uses;
+    bs_trace_guess *guesses;
+
+    trace_seen *seen; /* [units] */
+    uint64_t stretch;
+    int32_t first_use, first_guess; /* since the last stage */
+    int32_t use_stage;              /* of those uses */
+    uint64_t used_ns, stalled_ns;
+    bool has_end;      /* something in this run has ended, at: */
+    uint64_t end_ns;
+    int32_t run_visit; /* the first visit of this run, -1 */
+    uint64_t run_visit_ns, last_stage_ns, tail_ns; /* when it began; end of the last; after the last of the run before */
+
+    trace_busy reads;
+    uint64_t prepare_ns, prepare_bytes, lost;
+} trace_maker;
+
+/* ------------------------------------------------------------------------------------------ time of storage */
+
+static void busy_retire(trace_busy *b)
+{
+    b->total_ns = bs_add_u64(b->total_ns, b->end[0] - b->start[0]);
+    b->count--;
+    memmove(b->start, b->start + 1, (size_t)b->count * sizeof *b->start);
+    memmove(b->end, b->end + 1, (size_t)b->count * sizeof *b->end);
+}
+
+static void busy_add(trace_busy *b, uint64_t start, uint64_t end, uint64_t bytes)
+{
+    b->bytes = bs_add_u64(b->bytes, bytes);
+    while (b->count > 0 && b->end[b->count - 1] >= start) {
+        b->count--;
+        start = b->start[b->count] < start ? b->start[b->count] : start;
+        end = b->end[b->count] > end ? b->end[b->count] : end;
+    }
+    if (b->count == BUSY_INTERVALS)
+        busy_retire(b);
+    b->start[b->count] = start;
+    b->end[b->count++] = end;
+}
+
+static double busy_ns_per_byte(trace_busy *b)
+{
+    while (b->count > 0)
+        busy_retire(b);
+    return b->bytes ? (double)b->total_ns / (double)b->bytes : 0;
+}
+
+/* ---------------------------------------------------------------------------------------- time of computing */
+
+static uint64_t since(uint64_t later, uint64_t earlier) { return later > earlier ? later - earlier : 0; }
+
+static void forget_uses(trace_maker *m)
+{
+    m->n_uses = m->first_use;
+    m->stretch++;
+    m->used_ns = 0;
+    m->stalled_ns = 0;
+}
+
+/* Uses and stalls of another stage than those before: that one's end was lost. */
+static void enter_stage(trace_maker *m, int32_t stage)
+{
+    if (m->use_stage != stage)
+        forget_uses(m);
+    m->use_stage = stage;
+}
+
+static bool trace_add_use(trace_maker *m, const bs_event *e)
+{
+    enter_stage(m, e->index);
+    const uint64_t ns = e->end_ns - e->start_ns;
+    trace_seen *seen = &m->seen[e->subject];
+    m->used_ns = bs_add_u64(m->used_ns, ns);
+    if (seen->stretch == m->stretch) { /* again: one use that took longer */
+        if (m->uses)
+            m->uses[seen->use].compute_ns = bs_add_u64(m->uses[seen->use].compute_ns, ns);
+        return true;
+    }
+    if (m->n_uses == m->room_uses)
+        return false;
+    if (m->uses)
+        m->uses[m->n_uses] = (bs_trace_use){e->subject, e->value <= BS_USE_MISS ? (int32_t)e->value : -1, ns};
+    *seen = (trace_seen){m->stretch, m->n_uses++, 0};
+    m->most_uses = bs_max_i32(m->most_uses, m->n_uses);
+    return true;
+}
+
+static bool trace_add_guess(trace_maker *m, const bs_event *e)
+{
+    if (m->n_guesses == m->room_guesses)
+        return false;
+    if (m->guesses)
+        m->guesses[m->n_guesses] = (bs_trace_guess){e->index, e->subject, e->value < 7 ? (int32_t)e->value : 7};
+    m->n_guesses++;
+    m->most_guesses = bs_max_i32(m->most_guesses, m->n_guesses);
+    return true;
+}
+
+static bool trace_add_visit(trace_maker *m, const bs_event *e)
+{
+    if (m->n_visits == m->room_visits)
+        return false;
+    enter_stage(m, e->subject);
+    const uint64_t inside = since(e->end_ns - e->start_ns, bs_add_u64(m->used_ns, m->stalled_ns));
+    uint64_t before = m->has_end ? since(e->start_ns, m->end_ns) : 0;
+    before = bs_add_u64(bs_add_u64(before, inside), m->run_visit < 0 ? m->tail_ns : 0);
+    if (m->visits)
+        m->visits[m->n_visits] = (bs_trace_visit){e->subject,    m->first_use, m->n_uses - m->first_use,
+                                                  m->first_guess, m->n_guesses - m->first_guess, before};
+    if (m->run_visit < 0) {
+        m->run_visit = m->n_visits;
+        m->run_visit_ns = e->start_ns;
+        m->tail_ns = 0;
+    }
+    m->n_visits++;
+    m->first_use = m->n_uses;
+    m->first_guess = m->n_guesses;
+    forget_uses(m);
+    m->use_stage = -1;
+    m->has_end = true;
+    m->end_ns = m->last_stage_ns = e->end_ns;
+    return true;
+}
+
+/* A run that is over says when it began. One that is told of when it begins (start = end) sets the clock instead. */
+static void trace_add_run(trace_maker *m, const bs_event *e)
+{
+    if (m->run_visit >= 0 && m->run_visit_ns >= e->start_ns) {
+        if (m->visits) {
+            uint64_t *before = &m->visits[m->run_visit].before_ns;
+            *before = bs_add_u64(*before, m->run_visit_ns - e->start_ns);
+        }
+        m->tail_ns = since(e->end_ns, m->last_stage_ns);
+    }
+    m->run_visit = -1;
+    m->has_end = e->start_ns == e->end_ns;
+    m->end_ns = e->end_ns;
+}
+
+static bool trace_add_event(trace_maker *m, const bs_event *e)
+{
+    switch (e->kind) {
+    case BS_EVENT_RUN: trace_add_run(m, e); break;
+    case BS_EVENT_STAGE: return trace_add_visit(m, e);
+    case BS_EVENT_USE: return trace_add_use(m, e);
+    case BS_EVENT_GUESS: return trace_add_guess(m, e);
+    case BS_EVENT_STALL:
+        enter_stage(m, e->index);
+        m->stalled_ns = bs_add_u64(m->stalled_ns, e->end_ns - e->start_ns);
+        break;
+    case BS_EVENT_READ: busy_add(&m->reads, e->start_ns, e->end_ns, e->value); break;
+    case BS_EVENT_PREPARE:
+        m->prepare_ns = bs_add_u64(m->prepare_ns, e->end_ns - e->start_ns);
+        m->prepare_bytes = bs_add_u64(m->prepare_bytes, e->value);
+        break;
+    case BS_EVENT_DROPPED: m->lost = bs_add_u64(m->lost, e->value); break;
+    }
+    return true;
+}
+
+/* --------------------------------------------------------------------------------------------- the two passes */
+
+static bool trace_pass(trace_maker *m, bs_profile_reader *profile, bs_error *error)
+{
+    bs_event event;
+    bs_error wrong;
+    m->use_stage = -1;
+    m->run_visit = -1;
+    m->stretch = 1;
+    memset(m->seen, 0, (size_t)bs_profile_tables_of(profile)->n_units * sizeof *m->seen);
+    bs_profile_rewind(profile);
+    while (bs_profile_next(profile, &event, &wrong))
+        if (!trace_add_event(m, &event))
+            return bs_refuse(error, BS_ERROR_LIMIT, "profile: more events than a trace can hold, or than there were just now");
+    if (wrong.status == BS_OK) {
+        forget_uses(m); /* of a stage that was never left */
+        m->n_guesses = m->first_guess;
+        return true;
+    }
+    if (error)
+        *error = wrong;
+    return false;
+}
+
+static void *trace_table(bs_arena *arena, int32_t count, size_t bytes, bs_error *error)
+{
+    const bs_bytes needed = bs_bytes_array(bs_max_i32(count, 1), bytes);
+    void *table = bs_take(arena, needed);
+    if (!table)
+        bs_fail_arena(error, arena, needed, "a trace");
+    return table;
+}
+
+static bool trace_tables(trace_maker *m, const trace_maker *counted, bs_arena *arena, bs_error *error)
+{
+    memset(m, 0, sizeof *m);
+    m->seen = counted->seen;
+    m->room_visits = counted->n_visits;
+    m->room_uses = counted->most_uses;
+    m->room_guesses = counted->most_guesses;
+    m->visits = trace_table(arena, counted->n_visits, sizeof *m->visits, error);
+    m->uses = m->visits ? trace_table(arena, counted->most_uses, sizeof *m->uses, error) : NULL;
+    m->guesses = m->uses ? trace_table(arena, counted->most_guesses, sizeof *m->guesses, error) : NULL;
+    return m->guesses != NULL;
+}
+
+static void trace_finish(bs_trace *t, trace_maker *m, const bs_profile_reader *profile)
+{
+    bs_profile_facts facts;
+    const bs_profile_tables *tables = bs_profile_tables_of(profile);
+    bs_profile_facts_get(profile, &facts);
+    *t = (bs_trace){.n_units = facts.units,
+                    .n_stages = facts.stages,
+                    .n_stage_units = tables->n_stage_units,
+                    .n_visits = m->n_visits,
+                    .n_uses = m->n_uses,
+                    .n_guesses = m->n_guesses,
+                    .units = tables->units,
+                    .stages = tables->stages,
+                    .stage_units = tables->stage_units,
+                    .visits = m->visits,
+                    .uses = m->uses,
+                    .guesses = m->guesses,
+                    .slot_bytes = facts.slot_bytes,
+                    .chunk_bytes = facts.chunk_bytes,
+                    .lost_events = bs_add_u64(m->lost, facts.torn_bytes > 0),
+                    .policy = facts.policy,
+                    .speculation = facts.speculation,
+                    .ns_per_byte = busy_ns_per_byte(&m->reads)};
+    t->prepare_ns_per_byte = m->prepare_bytes ? (double)m->prepare_ns / (double)m->prepare_bytes : 0;
+}
+
+bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trace, bs_error *error)
+{
+    bs_error here = {BS_OK, NULL, 0, 0, ""};
+    trace_maker counted, filled;
+    const size_t used = arena ? arena->used : 0;
+    if (!trace)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_trace_load: the trace is NULL");
+    memset(&counted, 0, sizeof counted);
+    counted.room_visits = counted.room_uses = counted.room_guesses = INT32_MAX;
+    bs_profile_reader *profile = bs_profile_open(arena, reader, &here);
+    if (profile)
+        counted.seen = trace_table(arena, bs_profile_tables_of(profile)->n_units, sizeof *counted.seen, &here);
+    if (counted.seen && trace_pass(&counted, profile, &here) && trace_tables(&filled, &counted, arena, &here) &&
+        trace_pass(&filled, profile, &here)) {
+        trace_finish(trace, &filled, profile);
+        return BS_OK;
+    }
+    if (arena)
+        arena->used = used;
+    if (error)
+        *error = here;
+    return here.status;
+}

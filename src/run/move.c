@@ -1,0 +1,539 @@
+/* run/move.c - finding the rows of a value, and moving them: load, store, fill, reduce.
+ * Rows are found through the plan's places and the context's decisions; views cost nothing but the lookup.
+ * Relies on run/session.h. Must never decide anything or know of threads. */
+#include "run/session.h"
+#include "ops/structure.h"
+
+/* ----------------------------------------------------------------------------------------- finding rows */
+
+int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row)
+{
+    const bs_graph *g = c->session->graph;
+    for (; g->domains[domain].kind == BS_DOMAIN_PATH; domain = g->domains[domain].parent)
+        row = c->domains[domain].ids[row];
+    return c->domains[domain].first + row;
+}
+
+static int64_t dim_now(const bs_context *c, bs_dim_id d)
+{
+    return c->session->dims[d];
+}
+
+/* Extents, and the rectangle that is computed or present, of row `row`. Independent of where it is stored. */
+static void operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+{
+    const bs_graph *g = c->session->graph;
+    const bs_value_info *v = &g->values[value];
+    o->dtype = v->dtype;
+    o->rank = v->rank;
+    for (int32_t i = 0; i < v->rank; i++)
+        o->dim[i] = (int32_t)dim_now(c, v->dims[i]);
+    o->frame_y = o->frame_x = 0;
+    if (v->rank != 3)
+        return;
+    o->frame_h = o->dim[1];
+    o->frame_w = o->dim[2];
+    o->rect = (bs_rect){0, o->dim[1], 0, o->dim[2]};
+    const int32_t patches = g->domains[v->domain].patches;
+    if (patches < 0)
+        return;
+    const int32_t size = c->session->plan->domains[patches].size;
+    const int32_t cell = (int32_t)bs_ceil_div((int64_t)size * v->scale_num, v->scale_den);
+    const int32_t across = (int32_t)bs_ceil_div(dim_now(c, g->domains[patches].width), size);
+    const int32_t top = bs_top_row(c, v->domain, row), margin = c->session->plan->values[value].margin;
+    o->frame_y = top / across * cell;
+    o->frame_x = top % across * cell;
+    o->dim[1] = bs_min_i32(cell, o->frame_h - o->frame_y);
+    o->dim[2] = bs_min_i32(cell, o->frame_w - o->frame_x);
+    o->rect = (bs_rect){bs_max_i32(-margin, -o->frame_y), bs_min_i32(cell + margin, o->frame_h - o->frame_y),
+                        bs_max_i32(-margin, -o->frame_x), bs_min_i32(cell + margin, o->frame_w - o->frame_x)};
+}
+
+static void dense_strides(const bs_context *c, const bs_value_info *v, bs_operand *o)
+{
+    ptrdiff_t stride = 1;
+    for (int32_t i = v->rank - 1; i >= 0; i--) {
+        o->stride[i] = stride;
+        stride *= (ptrdiff_t)bs_dim_max(c->session->graph, v->dims[i]);
+    }
+}
+
+/* Rows the plan stores: images channels-last with margins, all else dense; strides from the maxima. */
+static void operand_stored(const bs_context *c, int32_t value, uint8_t *base, bs_operand *o)
+{
+    const bs_value_info *v = &c->session->graph->values[value];
+    const bs_value_plan *p = &c->session->plan->values[value];
+    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(v->dtype);
+    o->row_stride = (ptrdiff_t)bs_bytes_figure(p->row_bytes) / bytes;
+    o->data = base;
+    if (v->rank != 3) {
+        dense_strides(c, v, o);
+        return;
+    }
+    int64_t h, w;
+    bs_plan_core(c->session->plan, v, &h, &w);
+    const ptrdiff_t channels = (ptrdiff_t)bs_dim_max(c->session->graph, v->dims[0]);
+    o->stride[0] = 1;
+    o->stride[2] = channels;
+    o->stride[1] = channels * (ptrdiff_t)(w + 2 * p->margin);
+    o->data = base + (p->margin * o->stride[1] + p->margin * o->stride[2]) * bytes;
+}
+
+static void operand_bound(const bs_context *c, int32_t node, bs_operand *o)
+{
+    const bs_buffer *b = &c->session->bound[node];
+    o->data = b->data;
+    o->row_stride = 0;
+    for (int32_t i = 0; i < b->rank; i++)
+        o->stride[i] = (ptrdiff_t)b->stride[i];
+    if (c->session->past[node]) { /* the copy that was checked */
+        o->data = c->session->past[node];
+        o->stride[0] = 1;
+    }
+}
+
+/* Steps into a root image at the place of a cell, or to row `row` of a root tensor. */
+static void operand_step(const bs_context *c, int32_t node, bs_operand *o, const bs_operand *root, int32_t top)
+{
+    const bool image = bs_node_is(&c->session->graph->nodes[node], &bs_op_patches);
+    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(root->dtype);
+    if (image) {
+        /* NOLINTNEXTLINE(clang-analyzer-*): an image has three */
+        o->stride[0] = root->stride[0], o->stride[1] = root->stride[1], o->stride[2] = root->stride[2];
+        o->data = (uint8_t *)root->data + (o->frame_y * root->stride[1] + o->frame_x * root->stride[2]) * bytes;
+        o->row_stride = 0;
+        return;
+    }
+    for (int32_t i = 0; i < o->rank; i++)
+        o->stride[i] = root->stride[i + 1];
+    o->row_stride = root->stride[0]; /* NOLINT(clang-analyzer-*): a root has a dimension */
+    o->data = (uint8_t *)root->data + top * root->stride[0] * bytes;
+}
+
+static uint8_t *storage_row(const bs_context *c, int32_t value, int32_t row)
+{
+    const bs_value_plan *p = &c->session->plan->values[value];
+    const int32_t domain = c->session->graph->values[value].domain;
+    if (p->place == BS_PLACE_SCRATCH)
+        return bs_bytes_row(c->scratch, p->offset, row, p->row_bytes);
+    return bs_bytes_row(c->session->transient, p->offset, c->domains[domain].first + row, p->row_bytes);
+}
+
+/* A root value, wherever it is. */
+static void operand_root(const bs_context *c, int32_t value, bs_operand *o)
+{
+    const bs_value_plan *p = &c->session->plan->values[value];
+    const bs_session *s = c->session;
+    operand_extent(c, value, 0, o);
+    if (p->place == BS_PLACE_INPUT || p->place == BS_PLACE_OUTPUT || p->place == BS_PLACE_STATE) {
+        operand_bound(c, p->source, o);
+    } else if (p->place == BS_PLACE_WEIGHT) {
+        o->data = bs_bytes_at(s->weights, s->plan->nodes[p->source].prepared_offset);
+        o->row_stride = 0;
+        dense_strides(c, &s->graph->values[value], o);
+    } else {
+        operand_stored(c, value, bs_bytes_at(s->transient, p->offset), o);
+        o->row_stride = 0;
+    }
+}
+
+void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+{
+    const bs_session *s = c->session;
+    const bs_value_info *v = &s->graph->values[value];
+    operand_extent(c, value, row, o);
+    if (v->domain == 0) {
+        operand_root(c, value, o);
+        return;
+    }
+    while (s->plan->values[value].place == BS_PLACE_VIEW) {
+        const int32_t node = s->graph->values[value].node;
+        if (!bs_node_is(&s->graph->nodes[node], &bs_op_scatter)) {
+            bs_operand root;
+            operand_root(c, s->plan->values[value].source, &root);
+            operand_step(c, node, o, &root, bs_top_row(c, s->graph->values[value].domain, row));
+            return;
+        }
+        row = c->domains[s->graph->values[value].domain].ids[row];
+        value = s->plan->values[value].source;
+    }
+    operand_stored(c, value, storage_row(c, value, row), o);
+}
+
+/* ------------------------------------------------------------------------------------------------- moving */
+
+static int64_t operand_elements(const bs_operand *o)
+{
+    int64_t n = 1;
+    for (int32_t i = 0; i < o->rank; i++)
+        n *= o->dim[i];
+    return n;
+}
+
+static void copy_row(uint8_t *to, ptrdiff_t to_step, const uint8_t *from, ptrdiff_t from_step, int32_t count, size_t bytes)
+{
+    if (to_step == 1 && from_step == 1) {
+        memcpy(to, from, (size_t)count * bytes);
+        return;
+    }
+    for (int32_t x = 0; x < count; x++)
+        memcpy(to + (ptrdiff_t)x * to_step * (ptrdiff_t)bytes, from + (ptrdiff_t)x * from_step * (ptrdiff_t)bytes, bytes);
+}
+
+/* Copies a rectangle of all channels. Channels-last to channels-last rows go in one piece. */
+static void copy_image(const bs_operand *to, const bs_operand *from, bs_rect r)
+{
+    const size_t bytes = bs_dtype_bytes(from->dtype);
+    const ptrdiff_t b = (ptrdiff_t)bytes;
+    const int32_t channels = from->dim[0];
+    const bool whole = to->stride[0] == 1 && from->stride[0] == 1 && to->stride[2] == channels && from->stride[2] == channels;
+    for (int32_t y = r.y0; y < r.y1; y++) {
+        uint8_t *t = (uint8_t *)to->data + (y * to->stride[1] + r.x0 * to->stride[2]) * b;
+        const uint8_t *f = (const uint8_t *)from->data + (y * from->stride[1] + r.x0 * from->stride[2]) * b;
+        if (whole) {
+            memcpy(t, f, (size_t)(r.x1 - r.x0) * (size_t)channels * bytes);
+            continue;
+        }
+        for (int32_t ch = 0; ch < channels; ch++)
+            copy_row(t + ch * to->stride[0] * b, to->stride[2], f + ch * from->stride[0] * b, from->stride[2], r.x1 - r.x0, bytes);
+    }
+}
+
+/* Offset in elements of element number k of a dense index into a strided operand. */
+static ptrdiff_t element_offset(const bs_operand *o, int64_t k)
+{
+    ptrdiff_t offset = 0;
+    for (int32_t i = bs_min_i32(o->rank, BS_MAX_RANK) - 1; i >= 0; i--) {
+        offset += (ptrdiff_t)(k % o->dim[i]) * o->stride[i];
+        k /= o->dim[i];
+    }
+    return offset;
+}
+
+static void copy_tensor(const bs_operand *to, const bs_operand *from)
+{
+    const size_t bytes = bs_dtype_bytes(to->dtype);
+    const int64_t n = operand_elements(to);
+    if (to->rank == 1) {
+        copy_row(to->data, to->stride[0], from->data, from->stride[0], to->dim[0], bytes);
+        return;
+    }
+    for (int64_t k = 0; k < n; k++)
+        memcpy((uint8_t *)to->data + element_offset(to, k) * (ptrdiff_t)bytes,
+               (const uint8_t *)from->data + element_offset(from, k) * (ptrdiff_t)bytes, bytes);
+}
+
+/* Zeroes the rectangle of an image, or all of another tensor, whatever its strides. */
+static void zero_row(const bs_operand *o)
+{
+    const size_t bytes = bs_dtype_bytes(o->dtype);
+    const int64_t n = o->rank == 3 ? 0 : operand_elements(o);
+    for (int64_t k = 0; k < n; k++)
+        memset((uint8_t *)o->data + element_offset(o, k) * (ptrdiff_t)bytes, 0, bytes);
+    for (int32_t ch = 0; o->rank == 3 && ch < o->dim[0]; ch++)
+        for (int32_t y = o->rect.y0; y < o->rect.y1; y++)
+            for (int32_t x = o->rect.x0; x < o->rect.x1; x++)
+                memset((uint8_t *)o->data + (ch * o->stride[0] + y * o->stride[1] + x * o->stride[2]) * (ptrdiff_t)bytes, 0, bytes);
+}
+
+static void zero_image(const bs_operand *o, bs_rect r)
+{
+    const size_t bytes = bs_dtype_bytes(o->dtype);
+    for (int32_t y = r.y0; y < r.y1; y++) /* stored images only: channels-last */
+        memset((uint8_t *)o->data + (y * o->stride[1] + r.x0 * o->stride[2]) * (ptrdiff_t)bytes, 0,
+               (size_t)bs_max_i32(r.x1 - r.x0, 0) * (size_t)o->stride[2] * bytes);
+}
+
+void bs_zero_margin(const bs_operand *o, int32_t margin, int64_t max_h, int64_t max_w)
+{
+    const int32_t low = -margin, bottom = (int32_t)bs_min_i64(o->rect.y1 + margin, max_h + margin);
+    const int32_t right = (int32_t)bs_min_i64(o->rect.x1 + margin, max_w + margin);
+    zero_image(o, (bs_rect){low, o->rect.y0, low, right});
+    zero_image(o, (bs_rect){o->rect.y1, bottom, low, right});
+    if (o->rect.x0 > low)
+        zero_image(o, (bs_rect){o->rect.y0, o->rect.y1, low, o->rect.x0});
+    if (o->rect.x1 < right)
+        zero_image(o, (bs_rect){o->rect.y0, o->rect.y1, o->rect.x1, right});
+}
+
+/* Of a frame that tiles make: a cell at its edge zeroes what lies beyond. A cell of which this scale leaves nothing (the
+ * last one of an odd frame at half its size) is at no edge: its neighbour is, on another thread. */
+static void zero_beyond_frame(const bs_operand *o, int32_t margin)
+{
+    const int32_t h = o->dim[1], w = o->dim[2];
+    if (h <= 0 || w <= 0)
+        return;
+    const int32_t top = o->frame_y == 0 ? -margin : 0, bottom = o->frame_y + h == o->frame_h ? h + margin : h;
+    const int32_t left = o->frame_x == 0 ? -margin : 0, right = o->frame_x + w == o->frame_w ? w + margin : w;
+    zero_image(o, (bs_rect){top, 0, left, right});
+    zero_image(o, (bs_rect){h, bottom, left, right});
+    zero_image(o, (bs_rect){0, h, left, 0});
+    zero_image(o, (bs_rect){0, h, w, right});
+}
+
+/* Around a row that was moved to `target`, where a reader's window goes. */
+static void zero_around(const bs_context *c, int32_t target, const bs_operand *o)
+{
+    const bs_session *s = c->session;
+    const int32_t margin = target ? s->plan->values[target].margin : 0;
+    int64_t h, w;
+    if (margin == 0 || o->rank != 3)
+        return;
+    if (s->graph->values[target].domain == 0) {
+        zero_beyond_frame(o, margin);
+        return;
+    }
+    bs_plan_core(s->plan, &s->graph->values[target], &h, &w);
+    bs_zero_margin(o, margin, h, w);
+}
+
+static bs_rect rect_common(bs_rect a, bs_rect b)
+{
+    return (bs_rect){bs_max_i32(a.y0, b.y0), bs_min_i32(a.y1, b.y1), bs_max_i32(a.x0, b.x0), bs_min_i32(a.x1, b.x1)};
+}
+
+static void move_row(const bs_operand *to, const bs_operand *from)
+{
+    if (to->rank == 3)
+        copy_image(to, from, rect_common(to->rect, from->rect));
+    else
+        copy_tensor(to, from);
+}
+
+/* What `value` is a view of, seen as an operand: used to load it into storage of its own. */
+static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+{
+    const bs_session *s = c->session;
+    const int32_t node = s->graph->values[value].node;
+    operand_extent(c, value, row, o);
+    if (bs_node_is(&s->graph->nodes[node], &bs_op_scatter)) {
+        bs_operand parent;
+        const int32_t from = bs_node_in(s->graph, &s->graph->nodes[node])[0];
+        bs_operand_make(c, from, c->domains[s->graph->values[value].domain].ids[row], &parent);
+        memcpy(o->stride, parent.stride, sizeof o->stride);
+        o->data = parent.data;
+    } else if (bs_op_get(s->graph->nodes[node].op)->weights) { /* a constant */
+        dense_strides(c, &s->graph->values[value], o);
+        o->data = bs_bytes_at(s->weights, s->plan->nodes[node].prepared_offset);
+    } else if (s->graph->nodes[node].n_in == 0) {
+        operand_bound(c, node, o);
+    } else {
+        bs_operand root;
+        operand_root(c, bs_node_in(s->graph, &s->graph->nodes[node])[0], &root);
+        operand_step(c, node, o, &root, bs_top_row(c, s->graph->values[value].domain, row));
+    }
+}
+
+void bs_move_load(const bs_context *c, const bs_instr *i, int32_t row)
+{
+    bs_operand from, to;
+    operand_source(c, i->value, row, &from);
+    bs_operand_make(c, i->value, row, &to);
+    move_row(&to, &from);
+}
+
+/* The place of row `row` of `value` in the target of a store. */
+static void operand_target(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *o)
+{
+    const bs_graph *g = c->session->graph;
+    const bs_node *node = &g->nodes[i->node];
+    if (i->target == 0) { /* an output or a state */
+        operand_extent(c, i->value, row, o);
+        if (bs_node_is(node, &bs_op_state_append)) {
+            bs_segment_append(c, i, row, o);
+            return;
+        }
+        operand_bound(c, bs_node_is(node, &bs_op_output) ? i->node : g->values[bs_node_in(g, node)[0]].node, o);
+        return;
+    }
+    const bool to_root = g->values[i->target].domain == 0;
+    if (!to_root) { /* a gather with rows of its own: the row of the parent */
+        bs_operand_make(c, i->target, c->domains[i->domain].ids[row], o);
+        return;
+    }
+    bs_operand root;
+    operand_root(c, i->target, &root);
+    operand_extent(c, i->value, row, o);
+    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(root.dtype);
+    const int32_t top = bs_top_row(c, i->domain, row);
+    if (o->rank == 3 && root.rank == 3) {
+        memcpy(o->stride, root.stride, sizeof o->stride);
+        o->data = (uint8_t *)root.data + (o->frame_y * root.stride[1] + o->frame_x * root.stride[2]) * bytes;
+        o->rect = (bs_rect){0, o->dim[1], 0, o->dim[2]}; /* the core only */
+        return;
+    }
+    for (int32_t k = 0; k < o->rank; k++)
+        o->stride[k] = root.stride[k + 1];
+    o->data = (uint8_t *)root.data + top * root.stride[0] * bytes;
+}
+
+void bs_move_store(const bs_context *c, const bs_instr *i, int32_t row)
+{
+    bs_operand from, to;
+    bs_operand_make(c, i->value, row, &from);
+    operand_target(c, i, row, &to);
+    if (!to.data)
+        return; /* an output that is not asked for, or older than a cache's window */
+    move_row(&to, &from);
+    zero_around(c, i->target, &to);
+}
+
+/* Whether a path gave this row its result. */
+static bool row_is_given(const bs_context *c, const bs_node *gather, int32_t row)
+{
+    const bs_decision_data *d = bs_decision_of(c, gather->router);
+    const int32_t path = d->chosen[row * d->per_row];
+    return path >= 0 && bs_node_in(c->session->graph, gather)[path] != 0;
+}
+
+/* Rows of a collected tensor that no cell has. */
+static void zero_rest(const bs_context *c, const bs_instr *i)
+{
+    const bs_graph *g = c->session->graph;
+    bs_operand all;
+    bs_operand_make(c, i->target, 0, &all);
+    const int32_t rows = c->domains[g->values[bs_node_in(g, &g->nodes[i->node])[0]].domain].count;
+    all.data = (uint8_t *)all.data + rows * all.stride[0] * (ptrdiff_t)bs_dtype_bytes(all.dtype);
+    all.dim[0] -= rows;
+    all.rect = (bs_rect){0, all.dim[1], 0, all.dim[2]};
+    zero_row(&all);
+}
+
+void bs_move_fill(const bs_context *c, const bs_instr *i, int32_t row)
+{
+    const bs_node *node = &c->session->graph->nodes[i->node];
+    if (bs_node_is(node, &bs_op_collect)) {
+        zero_rest(c, i);
+        return;
+    }
+    if (row_is_given(c, node, row))
+        return;
+    bs_operand from, to;
+    bs_instr target = *i;
+    target.value = node->first_out;
+    target.domain = c->session->graph->routers[node->router].domain;
+    if (c->session->graph->values[i->target].domain == 0)
+        operand_target(c, &target, row, &to);
+    else
+        bs_operand_make(c, i->target, row, &to);
+    if (i->value) {
+        bs_operand_make(c, i->value, row, &from);
+        move_row(&to, &from);
+    } else {
+        zero_row(&to);
+    }
+    zero_around(c, i->target, &to);
+}
+
+/* ------------------------------------------------------------------------------------------------- reduce */
+
+static void accumulate(const bs_operand *to, const bs_operand *from, float gate)
+{
+    const bs_rect r = to->rank == 3 ? rect_common(to->rect, from->rect) : (bs_rect){0, 1, 0, 1};
+    if (to->rank == 3) {
+        for (int32_t y = r.y0; y < r.y1; y++)
+            for (int32_t x = r.x0; x < r.x1; x++)
+                for (int32_t ch = 0; ch < to->dim[0]; ch++)
+                    *bs_f32_at(to, ch * to->stride[0] + y * to->stride[1] + x * to->stride[2]) +=
+                        gate * *bs_f32_at(from, ch * from->stride[0] + y * from->stride[1] + x * from->stride[2]);
+        return;
+    }
+    const int64_t n = operand_elements(to);
+    const bool dense = to->rank == 1 && to->stride[0] == 1 && from->stride[0] == 1;
+    for (int64_t k = 0; k < n; k++)
+        *bs_f32_at(to, dense ? k : element_offset(to, k)) += gate * *bs_f32_at(from, dense ? k : element_offset(from, k));
+}
+
+/* The row of path `path` that came from parent row `row`: ids are ascending, and packed rows are storage rows. */
+static void operand_packed(const bs_context *c, int32_t value, const bs_decision_data *d, int32_t path, int32_t packed, bs_operand *o)
+{
+    bs_operand_make(c, value, packed - d->offsets[path], o);
+}
+
+/* Whether the choices of a row stand in path order, those it did not make last. */
+static bool in_path_order(const bs_decision_data *d, int32_t row)
+{
+    const int32_t *inverse = d->inverse + row * d->per_row;
+    for (int32_t k = 1; k < d->per_row; k++)
+        if (inverse[k] >= 0 && inverse[k] < inverse[k - 1])
+            return false;
+    return true;
+}
+
+/* The row's choice that follows `at` (-1: its first) in path order, whatever the order of choice; -1 none. Rows of a path are
+ * packed behind those of lower paths, so packed rows ascend as paths do. */
+static int32_t next_in_path_order(const bs_decision_data *d, int32_t row, bool ordered, int32_t at)
+{
+    const int32_t first = row * d->per_row, end = first + d->per_row, after = at < 0 ? -1 : d->inverse[at];
+    int32_t next = -1;
+    if (ordered) {
+        next = at < 0 ? first : at + 1;
+        return next < end && d->inverse[next] >= 0 ? next : -1;
+    }
+    for (int32_t k = first; k < end; k++)
+        if (d->inverse[k] > after && (next < 0 || d->inverse[k] < d->inverse[next]))
+            next = k;
+    return next;
+}
+
+/* The choice with the largest gate, of equal ones the lower path; -1 where that path gives nothing, or there is none: another
+ * one's row is not what was selected. */
+static int32_t best_choice(const bs_decision_data *d, const int32_t *in, int32_t row)
+{
+    int32_t best = -1;
+    for (int32_t at = row * d->per_row; at < (row + 1) * d->per_row; at++) {
+        if (d->inverse[at] < 0)
+            continue;
+        if (best < 0 || d->gates[at] > d->gates[best] || (d->gates[at] == d->gates[best] && d->chosen[at] < d->chosen[best]))
+            best = at;
+    }
+    return best >= 0 && in[d->chosen[best]] != 0 ? best : -1;
+}
+
+/* What the paths of a row give, or `residual` where none does. */
+static void reduce_select(const bs_context *c, const bs_decision_data *d, const int32_t *in, int32_t residual, int32_t row, const bs_operand *to)
+{
+    const int32_t best = best_choice(d, in, row);
+    bs_operand from;
+    if (best >= 0)
+        operand_packed(c, in[d->chosen[best]], d, d->chosen[best], d->inverse[best], &from);
+    else if (residual)
+        bs_operand_make(c, residual, row, &from);
+    if (best >= 0 || residual)
+        move_row(to, &from);
+}
+
+static void reduce_sum(const bs_context *c, const bs_decision_data *d, const int32_t *in, bool weighted, int32_t row, const bs_operand *to)
+{
+    const bool ordered = in_path_order(d, row);
+    bs_operand from;
+    for (int32_t at = next_in_path_order(d, row, ordered, -1); at >= 0; at = next_in_path_order(d, row, ordered, at)) {
+        const int32_t path = d->chosen[at];
+        if (in[path] == 0)
+            continue;
+        operand_packed(c, in[path], d, path, d->inverse[at], &from);
+        accumulate(to, &from, weighted ? d->gates[at] : 1.0f);
+    }
+}
+
+void bs_move_reduce(const bs_context *c, const bs_instr *i, int32_t row)
+{
+    const bs_graph *g = c->session->graph;
+    const bs_node *node = &g->nodes[i->node];
+    const bs_gather_params *p = node->params;
+    const bs_decision_data *d = bs_decision_of(c, node->router);
+    const int32_t *in = bs_node_in(g, node);
+    bs_operand to, from;
+    bs_operand_make(c, i->target, row, &to);
+    zero_row(&to);
+    zero_around(c, i->target, &to);
+    if (p->mode != BS_GATHER_ADD && p->mode != BS_GATHER_WEIGHTED) {
+        reduce_select(c, d, in, i->value, row, &to);
+        return;
+    }
+    reduce_sum(c, d, in, p->mode == BS_GATHER_WEIGHTED, row, &to);
+    if (!i->value)
+        return;
+    bs_operand_make(c, i->value, row, &from);
+    accumulate(&to, &from, 1.0f);
+}

@@ -1,0 +1,95 @@
+/* run/report.c - a plan in words: bytes of every arena, and what its instructions do.
+ * Relies on run/session.h. Must never change a plan. */
+#include "run/session.h"
+
+typedef struct report {
+    char *text;
+    size_t bytes, used;
+} report;
+
+static void say(report *r, const char *format, ...) BS_PRINTF(2, 3);
+static void say(report *r, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const size_t room = r->used < r->bytes ? r->bytes - r->used : 0;
+    const int n = vsnprintf(room ? r->text + r->used : NULL, room, format, arguments);
+    va_end(arguments);
+    r->used += n > 0 ? (size_t)n : 0;
+}
+
+static const char *const instr_names[] = {"op", "load", "store", "fill", "reduce", "route", "look ahead", "region"};
+
+static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char *indent)
+{
+    const bs_node *node = &p->graph->nodes[i->node];
+    const char *name = bs_node_name(node);
+    char time[16] = "end";
+    if (i->time < BS_TIME_END)
+        snprintf(time, sizeof time, "t%d", i->time);
+    if (i->kind == BS_INSTR_REGION)
+        say(r, "%s[%s] region %d: tiles of domain %d\n", indent, time, i->node, i->domain);
+    else
+        say(r, "%s[%s] %-6s %s%s%s", indent, time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "", name);
+    if (i->kind != BS_INSTR_REGION)
+        say(r, "%s%s%s\n", i->kind == BS_INSTR_OP && p->nodes[i->node].algorithm == 1 ? "  (winograd)" : "",
+            i->kind == BS_INSTR_OP && p->nodes[i->node].fusion ? "  fused: " : "", i->kind == BS_INSTR_OP ? bs_fusion_name(p->nodes[i->node].fusion) : "");
+}
+
+static void say_region(report *r, const bs_plan *p, int32_t region)
+{
+    const bs_region *all = &p->regions[region];
+    for (int32_t k = all->first; k < all->first + all->count; k++) {
+        const bs_part *part = &p->parts[p->region_parts[k]];
+        if (part->router)
+            say(r, "    path %d of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path, p->graph->routers[part->router].desc->name,
+                (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
+        else
+            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n", (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
+        for (int32_t i = part->first; i < part->first + part->count; i++)
+            say_instr(r, p, &p->instrs[i], "      ");
+    }
+}
+
+/* Where the bytes of a plan are used. */
+static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
+{
+    if (bs_plan_on_device(p)) {
+        say(r, "launched by %s%s\n", p->desc.lowering ? "" : "stream, then graph", p->desc.lowering ? bs_lowering_name((bs_lowering)p->desc.lowering) : "");
+        say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device, (unsigned long long)sizes->pinned);
+        say(r, "of device %llu activations, prepared weights %llu bytes\ntier %s, %s, %llu bytes of shared memory for a tile\n",
+            (unsigned long long)bs_bytes_figure(p->transient_bytes), (unsigned long long)bs_bytes_figure(p->weight_bytes), bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
+            (unsigned long long)bs_bytes_figure(p->shared_bytes));
+    } else {
+        say(r, "of transient %llu shared, %llu a thread x %d\ntier %s, %d threads, prepared weights %llu bytes\n",
+            (unsigned long long)bs_bytes_figure(p->transient_bytes), (unsigned long long)bs_bytes_figure(p->scratch_bytes), p->threads, bs_tier_name(p->tier), p->threads,
+            (unsigned long long)bs_bytes_figure(p->weight_bytes));
+    }
+}
+
+size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
+{
+    report r = {text, text ? bytes : 0, 0};
+    bs_sizes sizes;
+    if (r.bytes > 0)
+        text[0] = 0;
+    if (!plan)
+        return 0;
+    bs_plan_sizes(plan, &sizes);
+    say(&r, "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\nstaging      %llu\nslots        %llu\n",
+        (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, &plan->desc), (unsigned long long)sizes.transient,
+        (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
+    say_memory(&r, plan, &sizes);
+    if (bs_plan_streams(plan))
+        say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d stages, %d lanes of %llu bytes\n", plan->n_units - 1,
+            (unsigned long long)bs_bytes_figure(plan->all_unit_bytes), (unsigned long long)bs_bytes_figure(plan->largest_unit_bytes), plan->n_stages, plan->lanes,
+            (unsigned long long)bs_bytes_figure(plan->lane_bytes));
+    for (int32_t i = 0; i < plan->n_top; i++) {
+        say_instr(&r, plan, &plan->instrs[i], "  ");
+        if (plan->instrs[i].kind == BS_INSTR_REGION)
+            say_region(&r, plan, plan->instrs[i].node);
+    }
+    if (text && r.bytes > 0 && r.used >= r.bytes)
+        text[r.bytes - 1] = 0;
+    return r.used;
+}

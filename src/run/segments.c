@@ -1,0 +1,112 @@
+/* run/segments.c - segments in a run: what the inputs say of them, checked before anything runs, and where appended rows go.
+ * Owns the offsets of segments and the copies of `past`: a buffer that changes during a run steers nothing.
+ * Relies on run/session.h. Must never let a number that was not checked reach an address. */
+#include "run/session.h"
+#include "ops/structure.h"
+
+#define PAST_MOST ((int32_t)1 << 30) /* with the rows of a run, positions stay below 2^31 */
+
+/* -------------------------------------------------------------------------------------------------- room */
+
+int64_t bs_segment_room(const bs_plan *plan, int32_t domain)
+{
+    if (plan->graph->domains[domain].kind != BS_DOMAIN_SEGMENTS || !plan->domains[domain].live)
+        return 0;
+    return bs_dim_max(plan->graph, bs_segment_dim(plan->graph, domain)) + 1;
+}
+
+int64_t bs_past_room(const bs_plan *plan, int32_t node)
+{
+    const int32_t value = plan->graph->nodes[node].first_out;
+    if (!plan->node_live[node] || !bs_node_is(&plan->graph->nodes[node], &bs_op_input) || !plan->values[value].is_past)
+        return 0;
+    return bs_dim_max(plan->graph, plan->graph->values[value].dims[0]);
+}
+
+/* -------------------------------------------------------------------------------------------------- begin */
+
+static int32_t bound_i32(const bs_session *s, int32_t node, int64_t index)
+{
+    const bs_buffer *b = &s->bound[node];
+    return ((const int32_t *)b->data)[index * b->stride[0]];
+}
+
+static bs_status begin_offsets(bs_session *s, int32_t domain, bs_error *error)
+{
+    const int32_t node = s->graph->values[s->graph->domains[domain].lengths].node, rows = s->root.domains[domain].count;
+    const int64_t segments = s->dims[bs_segment_dim(s->graph, domain)];
+    const char *name = bs_node_name(&s->graph->nodes[node]);
+    int32_t *offsets = s->offsets[domain];
+    offsets[0] = 0;
+    for (int64_t g = 0; g < segments; g++) {
+        const int32_t length = bound_i32(s, node, g);
+        if (length < 0 || length > rows - offsets[g])
+            return bs_fail(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d rows, expected 0 .. %d, what is left of %d", name, (long long)g,
+                           length, rows - offsets[g], rows);
+        offsets[g + 1] = offsets[g] + length;
+    }
+    if (offsets[segments] != rows)
+        return bs_fail(error, BS_ERROR_DATA, "input \"%s\": the segments have %d rows together, this run has %d", name, offsets[segments], rows);
+    return BS_OK;
+}
+
+static bs_status begin_past(bs_session *s, int32_t node, bs_error *error)
+{
+    const int64_t segments = s->dims[s->graph->values[s->graph->nodes[node].first_out].dims[0]];
+    for (int64_t g = 0; g < segments; g++) {
+        s->past[node][g] = bound_i32(s, node, g);
+        if (s->past[node][g] < 0 || s->past[node][g] > PAST_MOST)
+            return bs_fail(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d tokens already, expected 0 .. %d",
+                           bs_node_name(&s->graph->nodes[node]), (long long)g, s->past[node][g], PAST_MOST);
+    }
+    return BS_OK;
+}
+
+bs_status bs_segments_begin(bs_session *session, bs_error *error)
+{
+    bs_status status = BS_OK;
+    for (int32_t d = 1; d < session->graph->n_domains && status == BS_OK; d++)
+        if (session->offsets[d])
+            status = begin_offsets(session, d, error);
+    for (int32_t n = 1; n < session->graph->n_nodes && status == BS_OK; n++)
+        if (session->past[n])
+            status = begin_past(session, n, error);
+    return status;
+}
+
+/* ---------------------------------------------------------------------------------------------------- run */
+
+/* Of the rows that a node makes, or takes. */
+static int32_t segment_domain(const bs_graph *g, const bs_node *node)
+{
+    if (g->domains[node->domain].kind == BS_DOMAIN_SEGMENTS)
+        return node->domain;
+    return g->values[bs_node_in(g, node)[0]].domain;
+}
+
+void bs_segment_call(const bs_context *c, int32_t row, bs_call *call)
+{
+    const bs_session *s = c->session;
+    const int32_t domain = segment_domain(s->graph, call->node);
+    call->row = row;
+    call->piece = 0;
+    call->n_segments = (int32_t)s->dims[bs_segment_dim(s->graph, domain)];
+    call->offsets = s->offsets[domain];
+}
+
+void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand)
+{
+    const bs_session *s = c->session;
+    const bs_graph *g = s->graph;
+    const int32_t *in = bs_node_in(g, &g->nodes[i->node]), *offsets = s->offsets[i->domain];
+    const bs_buffer *state = &s->bound[g->values[in[0]].node];
+    const int32_t segment = bs_segment_of(offsets, (int32_t)s->dims[bs_segment_dim(g, i->domain)], row);
+    const int32_t window = (int32_t)state->dim[1], position = s->past[g->values[in[2]].node][segment] + (row - offsets[segment]);
+    operand->data = NULL;
+    if (offsets[segment + 1] - row > window)
+        return;
+    const ptrdiff_t at = (ptrdiff_t)(segment * state->stride[0] + position % window * state->stride[1]);
+    operand->data = (uint8_t *)state->data + at * (ptrdiff_t)bs_dtype_bytes(operand->dtype);
+    for (int32_t k = 0; k < operand->rank; k++)
+        operand->stride[k] = (ptrdiff_t)state->stride[k + 2];
+}

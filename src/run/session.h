@@ -1,0 +1,135 @@
+/* run/session.h - one running network: everything that changes. Relies on plan/plan.h and base/platform.h. */
+#ifndef BS_SESSION_H
+#define BS_SESSION_H
+
+#include "plan/plan.h"
+#include "plan/device.h"
+#include "base/platform.h"
+#include "plan/rows.h"
+#include "stream/store.h"
+#include "ops/structure.h"
+
+/* Where instructions run: the whole session, or one tile on one thread. The same code runs in both. */
+typedef struct bs_context {
+    struct bs_session *session;
+    int32_t thread;
+    bool tile;
+    uint8_t *scratch;        /* of the thread */
+    bs_rows_state *domains;  /* [domains] */
+    bs_decision_data *decisions; /* [routers] those made here: in tiles, or at top level */
+    char fault[BS_FAULT_BYTES]; /* what is wrong with the data, when a route failed */
+} bs_context;
+
+/* Scratch of the thread that runs the session; tables as long as the longest that the plan can ask for. */
+typedef struct bs_exec_work {
+    int32_t *parts, *first_tile; /* [parts of a region], [parts of a region + 1] */
+    int32_t *units;   /* [parts of a region] of a wave */
+    uint64_t *spent;  /* [parts of a region] */
+    int32_t *needed;  /* [units of a stage] */
+    uint64_t *visited; /* [units] the visit that a unit was last listed for */
+    int32_t *counts;  /* [paths of a router] */
+    float *margins;   /* [paths of a router] */
+    int32_t *order;   /* [paths of a router] */
+    uint64_t visit;
+} bs_exec_work;
+
+struct bs_session {
+    uint32_t mark;
+    atomic_int users; /* threads inside, where BS_DEBUG counts them */
+    const bs_plan *plan;
+    const bs_graph *graph;
+    const bs_platform *platform;
+    bs_workers pool;
+    bool state_valid, broken; /* broken: a run failed half way, states are in between */
+    bool pending;             /* submitted, not waited for */
+    bs_status last;           /* how the last run ended */
+    uint8_t *transient;
+    uint8_t *scratch; /* threads x plan->scratch_bytes */
+    uint8_t *weights; /* prepared, resident; on a device: its address there */
+    bs_store store;   /* of the others */
+    bs_profile *profile;
+    int64_t *dims;    /* [dims] of this run */
+    bs_buffer *bound; /* [nodes] inputs, outputs, states; data NULL = not bound */
+    uint8_t **state;  /* [nodes] own memory of states */
+    bs_bytes *state_bytes;
+    int32_t **offsets; /* [domains] of segments: the first row of each in this run, and their end; NULL for others */
+    int32_t **past;    /* [nodes] of inputs that say where caches stand: a checked copy of this run's; NULL for others */
+    bs_context *contexts; /* [threads]; contexts of tiles */
+    bs_context root;
+    bs_route_callback *callbacks; /* [routers] */
+    int16_t **chosen; /* [routers] path of every top-level cell, in the last run */
+    /* of all paths: those of a router from bs_router_info.first_path on */
+    int32_t *counts;  /* [paths] of the last run */
+    uint64_t *path_ns; /* [threads * paths] */
+    int32_t *route_counts; /* [threads * paths] decided by that thread */
+    int64_t *dropped; /* [routers] */
+    bs_exec_work work;
+    bs_run_stats stats;
+    uint64_t started_ns;
+    /* a device does the work */
+    bs_device *device;
+    bs_device_session *on_device;
+    bs_device_client client;
+    uint8_t *device_memory, *device_pinned;
+    atomic_int status; /* of the run in progress: the first failure */
+    atomic_int failed_node;
+    char fault[BS_FAULT_BYTES]; /* what is wrong with the data; "": the status says it all */
+};
+
+/* What a router decided, as seen from `c`: a tile sees the decisions made for all rows as well. */
+static inline bs_decision_data *bs_decision_of(const bs_context *c, int32_t router)
+{
+    const bs_context *made_in = c->session->plan->routers[router].in_tile ? c : &c->session->root;
+    return &made_in->decisions[router];
+}
+
+/* run/session.c */
+static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)
+{
+    return plan->node_live[node] && bs_op_get(plan->graph->nodes[node].op) == &bs_op_state;
+}
+static inline bool bs_exec_failed(bs_session *s)
+{
+    return atomic_load_explicit(&s->status, memory_order_relaxed) != BS_OK;
+}
+
+static inline uint64_t bs_session_now(const bs_session *s)
+{
+    return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;
+}
+
+/* Whether the session itself provides the memory of this state. */
+bool bs_session_owns_state(const bs_session *s, int32_t node);
+
+/* run/move.c: finding rows, and moving them */
+void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
+void bs_move_load(const bs_context *c, const bs_instr *i, int32_t row);
+void bs_move_store(const bs_context *c, const bs_instr *i, int32_t row);
+void bs_move_fill(const bs_context *c, const bs_instr *i, int32_t row);
+void bs_move_reduce(const bs_context *c, const bs_instr *i, int32_t row);
+void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
+/* Row of the ROWS or PATCHES domain above, counted from the first of all. */
+int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
+
+/* run/segments.c: what inputs say of segments, checked and kept for the run */
+int64_t bs_segment_room(const bs_plan *plan, int32_t domain); /* numbers of `offsets`; 0: nothing works on its rows */
+int64_t bs_past_room(const bs_plan *plan, int32_t node);      /* numbers of `past`; 0: not such an input */
+bs_status bs_segments_begin(bs_session *session, bs_error *error);
+void bs_segment_call(const bs_context *c, int32_t row, bs_call *call);
+/* Strides and place of row `row` of what is appended, in the cache; data NULL: it is older than the window. */
+void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand);
+
+/* run/route.c */
+/* What it cannot decide by is told in c->fault; "": another status than BS_OK says it all. */
+bs_status bs_route_decide(bs_context *c, int32_t router);
+/* The paths that the router would choose by these scores instead of its own: margins[paths] becomes how far a path is above
+ * the best one that a row does not choose, in the row that wants it most; -1: no row chooses it. */
+void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *margins);
+void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
+
+/* run/exec.c */
+void bs_execute(bs_session *session);
+/* A run that began at `start` is over: counted, and recorded. */
+void bs_exec_ended(bs_session *session, uint64_t start);
+
+#endif

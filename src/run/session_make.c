@@ -1,0 +1,249 @@
+/* run/session_make.c - a session comes and goes: resident weights loaded and prepared, threads started, states bound.
+ * Relies on run/session_make.h and ops/weights.h. Must never leave anything running after a failure. */
+#include "run/session_make.h"
+#include "ops/structure.h"
+#include "ops/weights.h"
+
+/* ------------------------------------------------------------------------------------------------- weights */
+
+static bool shared_weights_fit(const bs_session *s, const bs_session_desc *desc, bs_error *error)
+{
+    const bs_session *of = desc->weights_of;
+    if (of && of->plan != s->plan)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.weights_of: a session of another plan");
+    if (of && of->device && of->device != desc->device)
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.weights_of: a session on another device");
+    return true;
+}
+
+/* Canonical tensors of one node in place or in staging, then prepared. */
+static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, uint8_t *staging, bs_error *error)
+{
+    const bs_node *node = &s->graph->nodes[n];
+    const bs_op *op = bs_op_get(node->op);
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    const void *tensors[BS_MAX_WEIGHTS];
+    const int32_t count = op->weights(s->graph, node, specs);
+    uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error) : bs_bytes_at(s->weights, s->plan->nodes[n].prepared_offset);
+    if (!prepared)
+        return BS_ERROR_PLATFORM;
+    for (int32_t i = 0; i < count; i++) {
+        char name[2 * BS_MAX_NAME];
+        bs_weight_info info;
+        bs_weight_name(name, sizeof name, node, specs[i].suffix);
+        const bs_status found = bs_weight_find(weights, name, &specs[i], &info, error);
+        if (found != BS_OK)
+            return found;
+        tensors[i] = bs_weight_view(weights, &specs[i], &info);
+        if (tensors[i])
+            continue;
+        uint8_t *target = bs_bytes_at(staging, bs_weight_offset(specs, i));
+        const bs_status read = bs_weight_load(weights, name, &specs[i], &info, s->plan->tier, target, error);
+        if (read != BS_OK)
+            return read;
+        tensors[i] = target;
+    }
+    bs_weight_prepare(s->graph, node, &s->plan->nodes[n], tensors, prepared);
+    if (s->device)
+        return s->device->api->loaded(s->on_device, bs_bytes_figure(s->plan->nodes[n].prepared_offset), bs_bytes_figure(s->plan->nodes[n].prepared_bytes), error);
+    return BS_OK;
+}
+
+/* Whether its resident copy is read for this node: not for another of the same weights. */
+static bool loads_weights(const bs_session *s, int32_t n)
+{
+    const bs_node_plan *np = &s->plan->nodes[n];
+    return bs_plan_needs_weights(s->plan, n) && np->unit == 0 && np->owner == n;
+}
+
+/* On a device they have arrived when this returns: another session may read them. */
+static bs_status load_weights(bs_session *s, const bs_weights *weights, uint8_t *staging, bs_error *error)
+{
+    for (int32_t n = 1; n < s->graph->n_nodes; n++) {
+        if (!loads_weights(s, n))
+            continue;
+        if (!weights->find)
+            return bs_fail(error, BS_ERROR_WEIGHTS, "%s \"%s\" needs weights and the session was given none",
+                           bs_op_get(s->graph->nodes[n].op)->name, bs_node_name(&s->graph->nodes[n]));
+        const bs_status status = load_node(s, n, weights, staging, error);
+        if (status != BS_OK)
+            return status;
+    }
+    return s->device ? s->device->api->settle(s->on_device, error) : BS_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------ creation */
+
+static void bind_own_states(bs_session *s)
+{
+    for (int32_t n = 1; n < s->graph->n_nodes; n++)
+        if (bs_session_is_state(s->plan, n))
+            s->bound[n].data = s->state[n];
+}
+
+
+/* ------------------------------------------------------------------------------------------------- device */
+
+/* Its memory is taken from the device's arenas: what bs_plan_sizes said. */
+static bool device_start(bs_session *s, bs_device *device, void *stream, bs_error *error)
+{
+    bs_device_layout layout;
+    bs_device_layout_make(s->plan, &layout);
+    const bs_bytes weights = s->weights ? bs_bytes_of(0) : s->plan->weight_bytes;
+    const uint64_t bytes = bs_bytes_figure(bs_bytes_add(weights, bs_bytes_of(layout.device_bytes)));
+    uint8_t *const memory = bs_session_take(&device->memory, bytes, "the session on the GPU", error);
+    s->weights = s->weights ? s->weights : memory;
+    s->device_memory = memory ? bs_bytes_at(memory, weights) : NULL;
+    s->device_pinned = memory ? bs_session_take(&device->pinned, layout.pinned_bytes, "what is copied to and from the GPU", error) : NULL;
+    if (!s->device_pinned)
+        return false;
+    for (int32_t n = 1; n < s->graph->n_nodes; n++)
+        if (bs_session_is_state(s->plan, n))
+            s->state[n] = bs_bytes_at(s->device_memory, bs_bytes_add(bs_bytes_of(layout.states), bs_device_state_place(s->plan, n)));
+    const bs_device_client client = {s->graph, s->plan, s->platform, s->dims, s->bound, s->state, s->root.domains, s->offsets, s->past,
+                                     s->weights, s->callbacks, s->chosen, s->counts, s->dropped, stream};
+    s->client = client;
+    if (device->api->open(device, &s->client, s->device_memory, s->device_pinned, &s->on_device, error) != BS_OK)
+        return false;
+    s->device = device;
+    return true;
+}
+
+/* What a profile is told before anything happens. */
+static void profile_router(const void *user, int32_t index, bs_profile_router *router)
+{
+    const bs_session *s = user;
+    router->name = s->graph->routers[index + 1].desc->name;
+    router->paths = s->graph->routers[index + 1].desc->paths;
+}
+
+static void profile_unit(const void *user, int32_t index, bs_profile_unit *unit)
+{
+    const bs_session *s = user;
+    const bs_plan_unit *u = &s->plan->units[index + 1];
+    unit->name = s->graph->text + s->graph->blocks[u->block].name;
+    unit->router = u->domain ? s->graph->domains[u->domain].router : 0;
+    unit->path = u->domain ? s->graph->domains[u->domain].path : -1;
+    unit->read_bytes = bs_bytes_figure(s->store.facts[index].read_bytes);
+    unit->slot_bytes = bs_bytes_figure(s->store.facts[index].slot_bytes);
+}
+
+static void profile_stage(const void *user, int32_t index, bs_profile_stage *stage)
+{
+    const bs_session *s = user;
+    stage->router = s->plan->stages[index].router;
+    stage->n_units = s->plan->stages[index].n_units;
+    stage->units = s->plan->stage_units + s->plan->stages[index].first_unit;
+}
+
+static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_error *error)
+{
+    const bs_profile_header_desc header = {s, s->graph->n_routers - 1, s->plan->n_units - 1, s->plan->n_stages,
+                                           profile_router, profile_unit, profile_stage,
+                                           bs_bytes_figure(s->plan->slot_bytes), bs_bytes_figure(s->plan->chunk_bytes), stream->policy, stream->speculation};
+    if (bs_profile_header(s->profile, &header) == BS_OK)
+        return true;
+    return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.profile: another session uses it");
+}
+
+/* The store plans its reads and starts its lanes last; a profile that is in use is all that fails after that. */
+static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *staging, uint8_t *slots, bs_error *error)
+{
+    s->platform = desc->platform ? desc->platform : bs_platform_default();
+    s->profile = desc->profile;
+    if (bs_plan_on_device(s->plan) && !desc->device)
+        return bs_refuse(error, BS_ERROR_UNSUPPORTED, "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");
+    if (!shared_weights_fit(s, desc, error))
+        return false;
+    if (desc->weights_of)
+        s->weights = desc->weights_of->weights;
+    if (bs_plan_on_device(s->plan) && !device_start(s, desc->device, desc->cuda_stream, error))
+        return false;
+    bind_own_states(s);
+    if (s->device)
+        bs_reset_state(s);
+    if (!desc->weights_of && load_weights(s, &desc->weights, staging, error) != BS_OK)
+        return false;
+    uint8_t *const lanes = staging ? staging + bs_to_aligned(staging, BS_PAGE_BYTES) : NULL;
+    bs_device_layout layout;
+    bs_device_layout_make(s->plan, &layout);
+    if (s->device)
+        slots = s->plan->desc.in_place ? s->device_pinned + layout.slots_pinned : s->device_memory + layout.slots;
+    const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base,
+                                 slots, lanes, s->weights, s->device, s->on_device,
+                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.stages : NULL, bs_bytes_of(layout.stage_bytes)};
+    if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
+        return false;
+    if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))
+        return true;
+    bs_workers_stop(&s->pool);
+    bs_store_close(&s->store);
+    return false;
+}
+
+#if defined(BS_DEBUG)
+static bool arenas_disjoint(const bs_memory *m)
+{
+    const bs_arena *arenas[4] = {&m->persistent, &m->transient, &m->staging, &m->slots};
+    for (int32_t i = 0; i < 4; i++)
+        for (int32_t k = i + 1; k < 4; k++)
+            if (!bs_disjoint(arenas[i]->base, arenas[i]->size, arenas[k]->base, arenas[k]->size))
+                return false;
+    return true;
+}
+#endif
+
+bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_session_desc *desc, bs_error *error)
+{
+    const bs_session_desc none = {.platform = NULL};
+    bs_sizes sizes;
+    if (!memory || !plan) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_session_create: memory or plan is NULL");
+        return NULL;
+    }
+    BS_DEBUG_CHECK(plan->mark == BS_MARK_PLAN && plan->graph->mark == BS_MARK_GRAPH);
+    BS_DEBUG_CHECK(arenas_disjoint(memory));
+    if (!desc)
+        desc = &none;
+    if (!bs_plan_on_device(plan) && !bs_tier_available(plan->tier)) {
+        bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan is for tier %s, which this machine does not have", bs_tier_name(plan->tier));
+        return NULL;
+    }
+    bs_plan_sizes(plan, &sizes);
+    if (desc->weights_of && !bs_plan_streams(plan))
+        sizes.staging = 0; /* nothing is read */
+    const size_t mark[4] = {memory->persistent.used, memory->transient.used, memory->staging.used, memory->slots.used};
+    bs_session *s = bs_session_carve(memory, plan, &sizes, !desc->weights_of, error);
+    uint8_t *staging = s && sizes.staging ? bs_session_take(&memory->staging, sizes.staging, "reading weights", error) : NULL;
+    uint8_t *slots = s && sizes.slots ? bs_session_take(&memory->slots, sizes.slots, "weights of blocks", error) : NULL;
+    const size_t device_mark[2] = {desc->device ? desc->device->memory.used : 0, desc->device ? desc->device->pinned.used : 0};
+    const bool ok = s && (sizes.staging == 0 || staging) && (sizes.slots == 0 || slots) && session_start(s, desc, staging, slots, error);
+    if (!ok || !bs_plan_streams(plan))
+        memory->staging.used = mark[2]; /* only while loading */
+    if (!ok) {
+        if (s && s->device)
+            s->device->api->close(s->on_device);
+        if (desc->device) {
+            desc->device->memory.used = device_mark[0];
+            desc->device->pinned.used = device_mark[1];
+        }
+        memory->persistent.used = mark[0];
+        memory->transient.used = mark[1];
+        memory->slots.used = mark[3];
+        return NULL;
+    }
+    s->mark = BS_MARK_SESSION;
+    return s;
+}
+
+void bs_session_close(bs_session *session)
+{
+    if (!session)
+        return;
+    bs_wait(session, NULL);
+    session->mark = 0;
+    bs_workers_stop(&session->pool);
+    bs_store_close(&session->store); /* its lanes copy to the device */
+    if (session->device)
+        session->device->api->close(session->on_device);
+}

@@ -1,0 +1,207 @@
+/* run/session_memory.c - every byte of a session: one walk counts them for a plan, and the same walk hands them out.
+ * Relies on run/session.h. Must never allocate: what it takes is what bs_plan_sizes said, to the byte. */
+#include "run/session_make.h"
+#include "ops/structure.h"
+
+/* ------------------------------------------------------------------------------------------------- carving */
+
+static void carve_decision(bs_carver *c, const bs_plan *p, int32_t router, bs_decision_data *d)
+{
+    const bs_router_info *info = &p->graph->routers[router];
+    const bs_bytes choices = bs_bytes_times(bs_bytes_array(p->routers[router].rows, sizeof(int32_t)), info->max_paths_per_cell);
+    memset(d, 0, sizeof *d);
+    d->paths = info->desc->paths;
+    d->per_row = info->max_paths_per_cell;
+    d->chosen = bs_carve_bytes(c, choices);
+    d->gates = bs_carve_bytes(c, choices);
+    d->ids = bs_carve_bytes(c, choices);
+    d->inverse = bs_carve_bytes(c, choices);
+    d->counts = bs_carve(c, (uint64_t)d->paths, sizeof(int32_t));
+    d->offsets = bs_carve(c, (uint64_t)d->paths + 1, sizeof(int32_t));
+}
+
+/* A context of the root decides what is global, one of a tile what is decided in tiles. */
+static void carve_context(bs_carver *c, const bs_plan *p, bs_context *context, bool tile)
+{
+    const bs_graph *g = p->graph;
+    bs_decision_data unused;
+    bs_rows_state *domains = bs_carve(c, (uint64_t)g->n_domains, sizeof(bs_rows_state));
+    bs_decision_data *decisions = bs_carve(c, (uint64_t)g->n_routers, sizeof(bs_decision_data));
+    for (int32_t r = 1; r < g->n_routers && !bs_plan_on_device(p); r++)
+        if (p->routers[r].live && p->routers[r].in_tile == tile)
+            carve_decision(c, p, r, decisions ? &decisions[r] : &unused);
+    if (context) {
+        context->domains = domains;
+        context->decisions = decisions;
+        context->tile = tile;
+    }
+}
+
+static bs_bytes state_bytes(const bs_plan *p, int32_t node)
+{
+    return bs_value_bytes(p->graph, &p->graph->values[p->graph->nodes[node].first_out]);
+}
+
+/* What is carved for a session: counted with it, too, without a session at hand (which is large). */
+typedef struct session_parts {
+    int64_t *dims, *dropped;
+    bs_buffer *bound;
+    uint8_t **state, *store;
+    bs_bytes *state_bytes;
+    uint64_t *path_ns;
+    bs_route_callback *callbacks;
+    int16_t **chosen;
+    int32_t *counts, *route_counts, **offsets, **past;
+    bs_exec_work work;
+    bs_context *contexts;
+} session_parts;
+
+static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
+{
+    const uint64_t paths = (uint64_t)p->graph->max_paths, parts = (uint64_t)p->most_parts;
+    const bool streams = bs_plan_streams(p);
+    memset(w, 0, sizeof *w);
+    w->parts = bs_carve(c, parts, sizeof(int32_t));
+    w->first_tile = bs_carve(c, parts ? parts + 1 : 0, sizeof(int32_t));
+    w->order = bs_carve(c, streams ? paths : 0, sizeof(int32_t));
+    w->units = bs_carve(c, streams ? parts : 0, sizeof(int32_t));
+    w->spent = bs_carve(c, streams ? parts : 0, sizeof(uint64_t));
+    w->needed = bs_carve(c, (uint64_t)p->most_stage_units, sizeof(int32_t));
+    w->visited = bs_carve(c, streams ? (uint64_t)p->n_units : 0, sizeof(uint64_t));
+    w->counts = bs_carve(c, streams ? paths : 0, sizeof(int32_t));
+    w->margins = bs_carve(c, streams ? paths : 0, sizeof(float));
+}
+
+/* Everything persistent; root: NULL while counting. States come last: a caller that binds its own pays for them all
+ * the same, since the plan cannot know. */
+static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_context *root)
+{
+    const bs_graph *g = p->graph;
+    const uint64_t nodes = (uint64_t)g->n_nodes, routers = (uint64_t)g->n_routers, threads = (uint64_t)p->threads;
+    const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* as bytes of one each */
+    s->dims = bs_carve(c, (uint64_t)g->n_dims, sizeof(int64_t));
+    s->bound = bs_carve(c, nodes, sizeof(bs_buffer));
+    s->state = bs_carve(c, nodes, sizeof(uint8_t *));
+    s->state_bytes = bs_carve(c, nodes, sizeof(bs_bytes));
+    s->callbacks = bs_carve(c, routers, sizeof(bs_route_callback));
+    s->chosen = bs_carve(c, routers, sizeof(int16_t *));
+    s->counts = bs_carve_bytes(c, bs_bytes_times(paths, sizeof(int32_t)));
+    s->dropped = bs_carve(c, routers, sizeof(int64_t));
+    s->path_ns = bs_carve_bytes(c, bs_bytes_times(bs_bytes_times(paths, p->threads), sizeof(uint64_t)));
+    s->route_counts = bs_carve_bytes(c, bs_bytes_times(bs_bytes_times(paths, p->threads), sizeof(int32_t)));
+    carve_work(c, p, &s->work);
+    s->contexts = bs_carve(c, threads, sizeof(bs_context));
+    carve_context(c, p, root, false);
+    for (int32_t t = 0; t < p->threads && !bs_plan_on_device(p); t++)
+        carve_context(c, p, s->contexts ? &s->contexts[t] : NULL, true);
+    for (int32_t r = 1; r < g->n_routers; r++) {
+        int16_t *chosen = bs_carve(c, (uint64_t)p->domains[bs_plan_top_domain(g, g->routers[r].domain)].max_rows, sizeof *chosen);
+        if (s->chosen)
+            s->chosen[r] = chosen;
+    }
+    s->offsets = bs_carve(c, (uint64_t)g->n_domains, sizeof(int32_t *));
+    for (int32_t d = 1; d < g->n_domains; d++) {
+        int32_t *offsets = bs_carve(c, (uint64_t)bs_segment_room(p, d), sizeof(int32_t));
+        if (s->offsets)
+            s->offsets[d] = bs_segment_room(p, d) ? offsets : NULL;
+    }
+    s->past = bs_carve(c, nodes, sizeof(int32_t *));
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        int32_t *past = bs_carve(c, (uint64_t)bs_past_room(p, n), sizeof(int32_t));
+        if (s->past)
+            s->past[n] = bs_past_room(p, n) ? past : NULL;
+    }
+    s->store = bs_carve_bytes(c, bs_store_bytes(p));
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bool here = bs_session_is_state(p, n) && !bs_plan_on_device(p);
+        uint8_t *memory = here ? bs_carve_bytes(c, state_bytes(p, n)) : NULL;
+        if (s->state) {
+            s->state[n] = memory;
+            s->state_bytes[n] = bs_session_is_state(p, n) ? state_bytes(p, n) : bs_bytes_of(0);
+        }
+    }
+}
+
+static void take_parts_over(bs_session *s, const session_parts *parts)
+{
+    s->dims = parts->dims;
+    s->dropped = parts->dropped;
+    s->bound = parts->bound;
+    s->state = parts->state;
+    s->store.base = (uint8_t **)(void *)parts->store;
+    s->state_bytes = parts->state_bytes;
+    s->path_ns = parts->path_ns;
+    s->callbacks = parts->callbacks;
+    s->chosen = parts->chosen;
+    s->counts = parts->counts;
+    s->route_counts = parts->route_counts;
+    s->work = parts->work;
+    s->offsets = parts->offsets;
+    s->past = parts->past;
+    s->contexts = parts->contexts;
+}
+
+void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
+{
+    bs_carver c = {NULL, {0}};
+    if (!sizes)
+        return;
+    memset(sizes, 0, sizeof *sizes);
+    if (!plan)
+        return;
+    bs_carve(&c, 1, sizeof(bs_session));
+    session_parts parts;
+    carve_session(&c, plan, &parts, NULL);
+    const bool device = bs_plan_on_device(plan);
+    sizes->weights = bs_bytes_figure(plan->weight_bytes);
+    sizes->persistent = bs_bytes_figure(device ? c.used : bs_bytes_add(c.used, plan->weight_bytes));
+    bs_device_layout layout;
+    bs_device_layout_make(plan, &layout);
+    sizes->device = device ? bs_bytes_figure(bs_bytes_add(bs_bytes_of(layout.device_bytes), plan->weight_bytes)) : 0;
+    sizes->pinned = layout.pinned_bytes;
+    const bs_bytes transient = bs_bytes_add(plan->transient_bytes, bs_bytes_times(plan->scratch_bytes, plan->threads));
+    sizes->transient = bs_plan_on_device(plan) ? 0 : bs_bytes_figure(transient);
+    /* lanes keep theirs, aligned to pages; while loading, it serves for resident weights */
+    const bs_bytes lanes = bs_bytes_add(bs_bytes_times(plan->lane_bytes, plan->lanes), bs_bytes_of(BS_PAGE_BYTES));
+    sizes->staging = bs_bytes_figure(bs_plan_streams(plan) ? bs_bytes_max(plan->staging_bytes, lanes) : plan->staging_bytes);
+    sizes->slots = bs_plan_on_device(plan) ? 0 : bs_bytes_figure(plan->slot_bytes);
+}
+
+void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error)
+{
+    void *memory = bs_take(arena, bs_bytes_of(bytes));
+    if (!memory)
+        bs_fail_arena(error, arena, bs_bytes_of(bytes), what);
+    return memory;
+}
+
+bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bool own_weights, bs_error *error)
+{
+    const bool here = !bs_plan_on_device(plan);
+    const bs_bytes all = bs_bytes_of(sizes->persistent);
+    const uint64_t bytes = bs_bytes_figure(here && !own_weights ? bs_bytes_sub(all, plan->weight_bytes) : all);
+    bs_carver c = {bs_session_take(&memory->persistent, bytes, "the session", error), {0}};
+    if (!c.base)
+        return NULL; /* else this machine counts as many, here and below */
+    memset(c.base, 0, (size_t)bytes);
+    bs_session *s = bs_carve(&c, 1, sizeof *s);
+    s->plan = plan;
+    s->graph = plan->graph;
+    session_parts parts;
+    carve_session(&c, plan, &parts, &s->root);
+    take_parts_over(s, &parts);
+    s->weights = here && own_weights ? bs_carve_bytes(&c, plan->weight_bytes) : NULL;
+    s->transient = sizes->transient ? bs_session_take(&memory->transient, sizes->transient, "activations", error) : NULL;
+    if (sizes->transient && !s->transient)
+        return NULL;
+    s->scratch = s->transient ? bs_bytes_at(s->transient, plan->transient_bytes) : NULL;
+    s->root.session = s;
+    s->root.domains[0].count = 1;
+    for (int32_t t = 0; t < plan->threads; t++) {
+        s->contexts[t].session = s;
+        s->contexts[t].thread = t;
+        s->contexts[t].scratch = s->scratch ? bs_bytes_row(s->scratch, bs_bytes_of(0), t, plan->scratch_bytes) : NULL;
+    }
+    s->root.scratch = s->scratch;
+    return s;
+}

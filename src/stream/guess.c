@@ -1,0 +1,177 @@
+/* stream/guess.c - what is worth reading before it is needed.
+ *
+ * A guess is weighed in time: what it hides if it is right, against what it delays if it is wrong and what those lose whose
+ * place it takes. What is certain is read ahead only when it would come too late otherwise, since making room early evicts
+ * what is needed sooner.
+ * Relies on stream/slots.c and stream/predict.c. Must never be asked before a visit, nor while the run waits for something that could be read. */
+#include "stream/stream.h"
+
+#define STREAM_MARGIN 0.3         /* of the time it can hide that an uncertain guess must promise */
+#define STREAM_SLACK 1.25        /* reading may take that much longer than measured */
+#define STREAM_LIKELY 0.9        /* such needs are planned with as if they were certain */
+
+/* While what the run waits for is being prepared, storage is idle. */
+static double waiting_for_lanes(const bs_stream *s)
+{
+    double ns = 0;
+    for (int32_t i = 0; i < s->n_needed; i++) {
+        const bs_stream_unit *unit = &s->facts.units[s->needed[i]];
+        const double chunk = (double)bs_bytes_figure(unit->read_bytes) / unit->n_chunks * s->prepare_per_byte;
+        if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].in_flight > 0 && chunk > ns)
+            ns = chunk;
+    }
+    return ns;
+}
+
+/* Time from now until the visit `ahead` stages away; a stage never seen counts as long enough. */
+static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
+{
+    double ns = 0;
+    for (int32_t d = 0; d < ahead; d++) {
+        const double stage = s->stages[(s->stage + d) % s->facts.n_stages].compute_ns;
+        if (stage < 0)
+            return (double)INFINITY;
+        ns += stage;
+    }
+    ns += waiting_for_lanes(s);
+    const double gone = (double)bs_stream_since(now, s->visit_ns) - (double)bs_stream_stalled(s, now);
+    return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: not long, but some */
+}
+
+/* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. In a fixed
+ * order what is needed later than the guess would have to make room all the same; where a router decides, what it turns
+ * out not to need would be a better victim then. */
+static double damage(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t ahead, double p)
+{
+    const double later = p > STREAM_LIKELY ? 1 - p : 1;
+    double ns = 0;
+    for (int32_t u = bs_slots_overlap(s, offset, bytes, -1); u >= 0; u = bs_slots_overlap(s, offset, bytes, u)) {
+        const int32_t far = s->distance[u];
+        const double needed = far == 0 ? 0 : bs_predict_use(s, (s->stage + far) % s->facts.n_stages, s->next_use[u]);
+        const bool spent = s->slots[u].guessed; /* its load would be for nothing */
+        if (far <= ahead && needed >= p)
+            return (double)INFINITY; /* it is needed sooner, and no less likely */
+        ns += needed * bs_stream_load_ns(s, u) * (far <= ahead || spent ? 1.0 : later);
+    }
+    return ns;
+}
+
+/* The next visit's demand, `until` from now, waits for a chunk of a wrong guess that is still being read then. */
+static double delay(const bs_stream *s, int32_t unit, double until)
+{
+    const double read = bs_stream_read_ns(s, unit), chunk = read / s->facts.units[unit].n_chunks;
+    return s->miss_rate * (chunk > until ? chunk - until : read > until ? chunk / 2 : 0);
+}
+
+typedef enum guess_result { GUESS_ISSUED, GUESS_NOT_WORTH, GUESS_NO_ROOM } guess_result;
+
+/* The best place for so many bytes: the same for all guesses that are tried at one time. */
+typedef struct guess_place {
+    bs_bytes bytes, offset; /* bytes 0: none was looked for yet */
+    bool found;
+} guess_place;
+
+static bool find_place(bs_stream *s, bs_bytes bytes, guess_place *place)
+{
+    if (!bs_bytes_same(place->bytes, bytes))
+        place->found = bs_slots_find(s, bytes, &place->offset);
+    place->bytes = bytes;
+    return place->found;
+}
+
+/* When guesses for a stage are weighed: none of it changes while one after the other is tried. */
+typedef struct guess_time {
+    uint64_t now;
+    int32_t ahead;
+    double next, until; /* time until the next visit, and until that of the stage */
+} guess_time;
+
+/* Whether there is anything of the unit to read for a visit that far ahead. */
+static bool may_be_guessed(const bs_stream *s, int32_t unit, int32_t ahead)
+{
+    const bs_slot *slot = &s->slots[unit];
+    return slot->state != BS_SLOT_READY && slot->state != BS_SLOT_DROPPED && s->visits >= slot->silent_until && s->distance[unit] == ahead &&
+           (slot->state != BS_SLOT_LOADING || slot->issued < s->facts.units[unit].n_chunks);
+}
+
+/* p: how likely the unit is needed then. */
+static guess_result try_guess(bs_stream *s, int32_t unit, double p, const guess_time *t, bool may_evict, guess_place *place, bs_stream_chunk *chunk)
+{
+    const bs_slot *slot = &s->slots[unit];
+    const bool begun = slot->state == BS_SLOT_LOADING;
+    const double read = bs_stream_load_ns(s, unit);
+    const double in_the_way = delay(s, unit, t->next) * (t->ahead == 1 ? 1 - p : 1); /* also when it is right, but for later */
+    const bool known = p > STREAM_LIKELY || !isinf(t->until); /* how long stages take: what may be wrong waits for that */
+    const double hidden = !known ? 0 : read < t->until ? read : t->until;
+    const double worth = p * hidden - in_the_way;
+    if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits))
+        return GUESS_NOT_WORTH;
+    if (begun)
+        return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
+    const bs_bytes bytes = s->facts.units[unit].slot_bytes;
+    if (!find_place(s, bytes, place) || (!may_evict && bs_slots_overlap(s, place->offset, bytes, -1) >= 0) ||
+        worth <= (1 - p) * STREAM_MARGIN * hidden + damage(s, place->offset, bytes, t->ahead, p))
+        return GUESS_NO_ROOM;
+    bs_slots_begin(s, unit, place->offset, true, t->now);
+    return bs_stream_issue(s, unit, chunk) ? GUESS_ISSUED : GUESS_NOT_WORTH;
+}
+
+/* Puts what may be guessed of a stage in order. False: nothing. */
+static bool rank_guesses(bs_stream *s, int32_t stage, int32_t ahead)
+{
+    const bs_stream_stage *facts = &s->facts.stages[stage];
+    s->n_ranked = 0;
+    for (int32_t k = 0; k < facts->n_units; k++) {
+        if (!may_be_guessed(s, s->facts.uses[facts->first_unit + k], ahead))
+            continue;
+        s->score[k] = bs_predict_use(s, stage, facts->first_unit + k);
+        s->ranked[s->n_ranked++] = k;
+    }
+    bs_rank_begin(s);
+    return s->n_ranked > 0;
+}
+
+/* Whether some need that is likely would have to wait if storage did nothing until the next visit. Before that, reading it would
+ * only evict earlier than necessary, and so something that is needed sooner (the "forestall" rule of Kimbrel et al., 1996). */
+static bool is_pressed(const bs_stream *s, double next)
+{
+    double reading = 0, until = next;
+    for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
+        const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
+        const bs_stream_stage *facts = &s->facts.stages[stage];
+        for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++) {
+            const int32_t unit = s->facts.uses[k];
+            const double p = s->slots[unit].state != BS_SLOT_READY && s->distance[unit] == ahead ? bs_predict_use(s, stage, k) : 0;
+            reading += p > STREAM_LIKELY ? bs_stream_read_ns(s, unit) : 0;
+        }
+        if (reading > 0 && next + STREAM_SLACK * reading >= until)
+            return true;
+        until += s->stages[stage].compute_ns < 0 ? 0 : s->stages[stage].compute_ns;
+    }
+    return false;
+}
+
+bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
+{
+    guess_time time = {now, 0, time_until(s, 1, now), 0};
+    const bool pressed = is_pressed(s, time.next);
+    guess_place place = {{0}, {0}, false};
+    for (int32_t ahead = 1; ahead <= s->facts.n_stages; ahead++) {
+        const int32_t stage = (s->stage + ahead) % s->facts.n_stages;
+        const bs_stream_stage *facts = &s->facts.stages[stage];
+        if (!rank_guesses(s, stage, ahead))
+            continue;
+        time.ahead = ahead;
+        time.until = time_until(s, ahead, now);
+        for (int32_t k = bs_rank_next(s); k >= 0; k = bs_rank_next(s)) {
+            const bool may_evict = pressed || s->score[k] <= STREAM_LIKELY;
+            const int32_t unit = s->facts.uses[facts->first_unit + k];
+            const guess_result result = try_guess(s, unit, s->score[k], &time, may_evict, &place, chunk);
+            if (result == GUESS_ISSUED)
+                return true;
+            if (result == GUESS_NO_ROOM && facts->router == 0)
+                return false; /* what is needed later has less right to the room */
+        }
+    }
+    return false;
+}

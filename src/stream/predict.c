@@ -1,0 +1,362 @@
+/* stream/predict.c - which units the next visits will need.
+ *
+ * Four predictors, best first: *known* (a stage without a router needs the same in every run), *look-ahead* (the next
+ * router run on what is known now, handed in by the graph), *transition* (what followed the choices of the router before),
+ * *frequency*. Each is asked at every visit, so that its precision and recall are known whether or not anything was read;
+ * what comes out is a probability that was calibrated by that.
+ * Relies on stream/stream.h. Must never decide what is read. */
+#include "stream/stream.h"
+
+#define PREDICT_STEP (1.0 / 32)     /* weight of the newest visit in running averages */
+#define PREDICT_SMOOTHING 4.0       /* visits' worth of frequency in a transition count */
+#define PREDICT_MAX_COUNT 4096      /* transition counts are halved here */
+#define PREDICT_MOST_PAIRS (1 << 20)  /* of units, in a table of transitions */
+
+const char *bs_predictor_name(bs_predictor predictor)
+{
+    static const char *const names[] = {"known", "look-ahead", "transition", "frequency"};
+    return (int)predictor >= 0 && predictor < BS_PREDICTOR_COUNT ? names[predictor] : "unknown";
+}
+
+/* ---------------------------------------------------------------------------------------------- transitions */
+
+/* Counters of a table: one for each pair of units, and totals. Where there are more than PREDICT_MOST_PAIRS there is none: tables
+ * grow with the product of two routers' paths, and pairs of that many paths are hardly seen often enough to learn from. Such
+ * a stage goes by the other predictors, as if this one was worth nothing. */
+static int64_t table_counts(int32_t own, int32_t other)
+{
+    const int64_t pairs = (int64_t)other * own;
+    return pairs <= PREDICT_MOST_PAIRS ? pairs + other : 0;
+}
+
+/* Gives routed stages their tables; returns the bytes of all. stages may be NULL: only counted. */
+bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages)
+{
+    bs_bytes used = bs_bytes_of(0);
+    int32_t before = -1;
+    for (int32_t j = 0; j < facts->n_stages; j++)
+        if (facts->stages[j].router)
+            before = j;
+    for (int32_t j = 0; j < facts->n_stages; j++) {
+        const bool routed = facts->stages[j].router != 0;
+        const int64_t counts = routed ? table_counts(facts->stages[j].n_units, facts->stages[before].n_units) : 0;
+        if (stages) {
+            stages[j].before = counts > 0 ? before : -1;
+            stages[j].table = used;
+        }
+        used = bs_bytes_add(used, bs_bytes_array(counts, sizeof(uint16_t)));
+        before = routed ? j : before;
+    }
+    return used;
+}
+
+/* [own units] that followed one unit of the stage before; behind the last of these rows, the totals: [units of before]. */
+static uint16_t *table_row(const bs_stream *s, int32_t stage, int32_t from)
+{
+    const bs_bytes row = bs_bytes_array(s->facts.stages[stage].n_units, sizeof(uint16_t));
+    return (uint16_t *)(void *)bs_bytes_row((uint8_t *)s->transitions, s->stages[stage].table, from, row);
+}
+
+static uint16_t *table_total(const bs_stream *s, int32_t stage, int32_t from)
+{
+    return table_row(s, stage, s->facts.stages[s->stages[stage].before].n_units) + from;
+}
+
+/* The mean, over what the router before chose, of how often each unit followed. It holds until a routed stage is visited, so it
+ * is made once a visit and read from then on. */
+static void follow_choices(bs_stream *s, int32_t stage)
+{
+    const bs_stream_stage *own = &s->facts.stages[stage], *before = &s->facts.stages[s->stages[stage].before];
+    const double *rate = s->rate + own->first_unit;
+    int32_t chosen = 0;
+    for (int32_t k = 0; k < own->n_units; k++)
+        s->follows[k] = 0;
+    for (int32_t a = 0; a < before->n_units; a++) {
+        if (!s->chosen[before->first_unit + a])
+            continue;
+        const uint16_t *row = table_row(s, stage, a);
+        const double total = *table_total(s, stage, a) + PREDICT_SMOOTHING;
+        for (int32_t k = 0; k < own->n_units; k++)
+            s->follows[k] += (row[k] + PREDICT_SMOOTHING * rate[k]) / total;
+        chosen++;
+    }
+    for (int32_t k = 0; k < own->n_units; k++)
+        s->follows[k] = chosen ? s->follows[k] / chosen : rate[k];
+    s->following = stage;
+}
+
+/* Nothing routed lies between the visit in progress and the next routed stage's: what that will need is foretold. */
+static void follow_visit(bs_stream *s)
+{
+    for (int32_t d = 1; d <= s->facts.n_stages; d++) {
+        const int32_t stage = (s->stage + d) % s->facts.n_stages;
+        if (!s->facts.stages[stage].router)
+            continue;
+        if (s->stages[stage].before < 0)
+            s->following = -1;
+        else if (s->following != stage)
+            follow_choices(s, stage);
+        return;
+    }
+}
+
+static void count_transitions(bs_stream *s, int32_t stage)
+{
+    const bs_stream_stage *own = &s->facts.stages[stage], *before = &s->facts.stages[s->stages[stage].before];
+    for (int32_t a = 0; a < before->n_units; a++) {
+        if (!s->chosen[before->first_unit + a])
+            continue;
+        uint16_t *row = table_row(s, stage, a), *total = table_total(s, stage, a);
+        if (*total == PREDICT_MAX_COUNT) {
+            *total /= 2;
+            for (int32_t k = 0; k < own->n_units; k++)
+                row[k] /= 2;
+        }
+        ++*total;
+        for (int32_t k = 0; k < own->n_units; k++)
+            row[k] = (uint16_t)(row[k] + (s->score[k] > 0)); /* score: 1 = needed now */
+    }
+}
+
+/* -------------------------------------------------------------------------------------------- probabilities */
+
+/* 1: it is needed at regular intervals; 0: when it will be needed has nothing to do with when it was (a geometric
+ * distribution's mean absolute deviation is about 0.74 of its mean). */
+static double regularity(const bs_stream *s, int32_t use)
+{
+    const double r = s->interval[use] > 0 ? 1 - 2.5 * s->deviation[use] / s->interval[use] : 0;
+    return r > 0 ? r : 0;
+}
+
+/* Visits of its stage that will pass before its interval is over. */
+static double interval_left(const bs_stream *s, int32_t stage, int32_t use)
+{
+    const double left = (double)s->needed_at[use] + s->interval[use] - (double)(s->stages[stage].visits + 1);
+    return left > 0 ? left : 0;
+}
+
+/* By whichever memory served this stage better so far. */
+static double rate_of(const bs_stream *s, int32_t stage, int32_t use)
+{
+    const bs_stage_state *state = &s->stages[stage];
+    return state->error_recent < 0.95 * state->error_rate ? s->recent[use] : s->rate[use];
+}
+
+/* By itself: how often it is needed, or when it is due. */
+static double frequency_probability(const bs_stream *s, int32_t stage, int32_t use)
+{
+    const double regular = regularity(s, use), due = interval_left(s, stage, use) < 0.5 ? 1 : 0;
+    return regular * due + (1 - regular) * rate_of(s, stage, use);
+}
+
+double bs_predict_visits(const bs_stream *s, int32_t stage, int32_t use)
+{
+    const double p = bs_predict_use(s, stage, use), regular = regularity(s, use);
+    const double usual = rate_of(s, stage, use), rate = usual > 0.01 ? usual : 0.01;
+    if (s->facts.stages[stage].router == 0)
+        return 0;
+    return s->stages[stage].told ? (1 - p) / rate : regular * interval_left(s, stage, use) + (1 - regular) * (1 - p) / rate;
+}
+
+/* Not brought by a guess: what stays is what is needed often, so that guesses of it come true more often. */
+static bool was_resident(const bs_stream *s, int32_t use)
+{
+    const bs_slot *slot = &s->slots[s->facts.uses[use]];
+    return slot->state == BS_SLOT_READY && !slot->guessed;
+}
+
+double bs_predict_use(const bs_stream *s, int32_t stage, int32_t use)
+{
+    const bs_stage_state *state = &s->stages[stage];
+    if (s->facts.stages[stage].router == 0)
+        return 1;
+    if (state->told)
+        return s->expected[use] ? state->ahead_in[s->expected[use] - 1][was_resident(s, use)] : state->ahead_out;
+    if (s->following == stage && state->error_transition < state->error_frequency)
+        return s->follows[use - s->facts.stages[stage].first_unit];
+    return frequency_probability(s, stage, use);
+}
+
+void bs_predict_distances(bs_stream *s)
+{
+    for (int32_t u = 0; u < s->facts.n_units; u++)
+        s->distance[u] = 0;
+    for (int32_t d = 1; d <= s->facts.n_stages; d++) {
+        const bs_stream_stage *stage = &s->facts.stages[(s->stage + d) % s->facts.n_stages];
+        for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
+            const int32_t u = s->facts.uses[k];
+            if (s->distance[u] != 0)
+                continue;
+            s->distance[u] = d;
+            s->next_use[u] = k;
+        }
+    }
+    follow_visit(s);
+}
+
+/* ------------------------------------------------------------------------------------------------- choosing */
+
+static bool ranks_before(const bs_stream *s, int32_t a, int32_t b)
+{
+    return s->score[a] > s->score[b] || (!(s->score[b] > s->score[a]) && a < b);
+}
+
+static void rank_sink(bs_stream *s, int32_t at)
+{
+    const int32_t sinking = s->ranked[at];
+    while (at < s->n_ranked / 2) {
+        int32_t child = 2 * at + 1;
+        if (child + 1 < s->n_ranked && ranks_before(s, s->ranked[child + 1], s->ranked[child]))
+            child++;
+        if (!ranks_before(s, s->ranked[child], sinking))
+            break;
+        s->ranked[at] = s->ranked[child];
+        at = child;
+    }
+    s->ranked[at] = sinking;
+}
+
+void bs_rank_begin(bs_stream *s)
+{
+    for (int32_t at = s->n_ranked / 2 - 1; at >= 0; at--)
+        rank_sink(s, at);
+}
+
+int32_t bs_rank_next(bs_stream *s)
+{
+    if (s->n_ranked == 0)
+        return -1;
+    const int32_t first = s->ranked[0];
+    s->ranked[0] = s->ranked[--s->n_ranked];
+    rank_sink(s, 0);
+    return first;
+}
+
+/* ---------------------------------------------------------------------------------------------- measurement */
+
+static void average(double *value, double sample) { *value += (sample - *value) * PREDICT_STEP; }
+
+/* The first samples count more: the newest of n weighs 1 / (n + 2), until that is less than usual. What is wrong from the
+ * start is so found out in a few visits, long before guessing could pause for it. */
+static void average_from(double *value, double sample, uint64_t samples)
+{
+    const double first = 1.0 / ((double)samples + 2);
+    *value += (sample - *value) * (first > PREDICT_STEP ? first : PREDICT_STEP);
+}
+
+static bool is_asked(const bs_stream *s, int32_t use) { return s->slots[s->facts.uses[use]].asked; }
+
+/* The `expected` likeliest by score. */
+static void rate_ranking(bs_stream *s, const bs_stream_stage *stage, bs_prediction *p, int32_t count, int32_t expected)
+{
+    for (s->n_ranked = 0; s->n_ranked < stage->n_units; s->n_ranked++)
+        s->ranked[s->n_ranked] = s->n_ranked;
+    bs_rank_begin(s);
+    for (int32_t n = 0; n < expected; n++) {
+        p->expected++;
+        p->right += is_asked(s, stage->first_unit + bs_rank_next(s));
+    }
+    p->needed += (uint64_t)count;
+}
+
+/* Scores one of the two statistical predictors; returns its squared error a unit. */
+static double rate_statistics(bs_stream *s, int32_t j, bs_predictor which, int32_t count)
+{
+    const bs_stream_stage *stage = &s->facts.stages[j];
+    double error = 0;
+    if (which == BS_PREDICT_TRANSITION && s->following != j)
+        follow_choices(s, j);
+    for (int32_t k = 0; k < stage->n_units; k++) {
+        const double p = which == BS_PREDICT_TRANSITION ? s->follows[k] : frequency_probability(s, j, stage->first_unit + k);
+        const double miss = p - (double)is_asked(s, stage->first_unit + k);
+        s->score[k] = p;
+        error += miss * miss;
+    }
+    const double size = s->stages[j].set_size;
+    const int32_t expected = bs_clamp_i32((int32_t)(size + 0.5), 1, stage->n_units);
+    rate_ranking(s, stage, &s->stages[j].predictions[which], count, expected);
+    return error / stage->n_units;
+}
+
+static void rate_look_ahead(bs_stream *s, int32_t j, int32_t count)
+{
+    const bs_stream_stage *stage = &s->facts.stages[j];
+    bs_stage_state *state = &s->stages[j];
+    bs_prediction *p = &state->predictions[BS_PREDICT_LOOK_AHEAD];
+    int32_t inside = 0, right = 0;
+    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
+        const bool came = is_asked(s, k);
+        inside += s->expected[k] != 0;
+        right += s->expected[k] && came;
+        if (s->expected[k])
+            average_from(&state->ahead_in[s->expected[k] - 1][was_resident(s, k)], came, state->visits);
+    }
+    p->expected += (uint64_t)inside;
+    p->right += (uint64_t)right;
+    p->needed += (uint64_t)count;
+    if (inside < stage->n_units)
+        average(&state->ahead_out, (double)(count - right) / (stage->n_units - inside));
+}
+
+static void learn_interval(bs_stream *s, int32_t k, uint64_t visit)
+{
+    const double gap = (double)(visit - s->needed_at[k]);
+    if (s->needed_at[k] == 0) {
+        s->deviation[k] = 0;
+    } else if (s->interval[k] <= 0) {
+        s->interval[k] = gap;
+        s->deviation[k] = gap / 2; /* one gap says nothing yet */
+    } else {
+        s->deviation[k] += (fabs(gap - s->interval[k]) - s->deviation[k]) / 5;
+        s->interval[k] += (gap - s->interval[k]) / 5;
+    }
+    s->needed_at[k] = visit;
+}
+
+static void learn(bs_stream *s, int32_t j, int32_t count)
+{
+    const bs_stream_stage *stage = &s->facts.stages[j];
+    for (int32_t k = 0; k < stage->n_units; k++)
+        s->score[k] = is_asked(s, stage->first_unit + k);
+    if (s->stages[j].before >= 0 && s->stages[s->stages[j].before].visits > 0)
+        count_transitions(s, j);
+    for (int32_t k = stage->first_unit; k < stage->first_unit + stage->n_units; k++) {
+        const double now = s->score[k - stage->first_unit];
+        average(&s->stages[j].error_rate, (now - s->rate[k]) * (now - s->rate[k]));
+        average(&s->stages[j].error_recent, (now - s->recent[k]) * (now - s->recent[k]));
+        average(&s->rate[k], now);
+        s->recent[k] += (now - s->recent[k]) / 6;
+        if (now > 0)
+            learn_interval(s, k, s->stages[j].visits + 1);
+        s->chosen[k] = now > 0;
+        s->expected[k] = 0;
+    }
+    s->following = -1; /* what it was made of has changed */
+    if (s->stages[j].visits == 0)
+        s->stages[j].set_size = count;
+    average(&s->stages[j].set_size, count);
+}
+
+void bs_predict_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t count)
+{
+    bs_stage_state *state = &s->stages[stage];
+    if (s->facts.stages[stage].router == 0) {
+        bs_prediction *known = &state->predictions[BS_PREDICT_KNOWN];
+        known->expected += (uint64_t)s->facts.stages[stage].n_units;
+        known->right += (uint64_t)count;
+        known->needed += (uint64_t)count;
+    } else {
+        for (int32_t i = 0; i < count; i++)
+            s->slots[units[i]].asked = true;
+        if (state->told)
+            rate_look_ahead(s, stage, count);
+        if (state->before >= 0)
+            average(&state->error_transition, rate_statistics(s, stage, BS_PREDICT_TRANSITION, count));
+        average(&state->error_frequency, rate_statistics(s, stage, BS_PREDICT_FREQUENCY, count));
+        learn(s, stage, count);
+        for (int32_t i = 0; i < count; i++)
+            s->slots[units[i]].asked = false;
+    }
+    state->told = false;
+    state->visits++;
+}

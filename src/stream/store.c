@@ -1,0 +1,341 @@
+/* stream/store.c - lanes: threads that read chunks into staging, check them, and prepare them into slots; and how a run waits.
+ *
+ * Everything the stream decides is decided under one gate; reading and preparing happen outside it. A lane writes only to
+ * the slot of a chunk that it was given, which stays its own until it comes back.
+ * Relies on stream/store.h. Must never publish a unit before all of it is there. */
+#include "stream/store_load.h"
+
+/* ------------------------------------------------------------------------------------------------- carving */
+
+static bs_stream_facts store_facts(const bs_plan *plan)
+{
+    const bs_stream_facts facts = {plan->n_units - 1, plan->n_stages, plan->n_stage_units, NULL, plan->stages, plan->stage_units,
+                                   plan->slot_bytes, {0, 0, 0}, false};
+    return facts;
+}
+
+/* Every node may begin a piece, and every record of one that is too far from its head. Returns the stream's memory. */
+static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
+{
+    const bs_stream_facts facts = store_facts(plan);
+    const uint64_t units = (uint64_t)plan->n_units - 1;
+    uint64_t nodes = 0, tensors = 0;
+    for (int32_t u = 1; u < plan->n_units; u++) {
+        nodes += (uint64_t)plan->units[u].n_nodes;
+        tensors += (uint64_t)plan->units[u].n_tensors;
+    }
+    s->facts = bs_carve(c, units, sizeof *s->facts);
+    s->units = bs_carve(c, units, sizeof *s->units);
+    s->nodes = bs_carve(c, nodes, sizeof *s->nodes);
+    s->tensors = bs_carve(c, tensors, sizeof *s->tensors);
+    s->pieces = bs_carve(c, 2 * nodes, sizeof *s->pieces);
+    s->wanted = bs_carve(c, units, sizeof *s->wanted);
+    s->base = bs_carve(c, units + 1, sizeof *s->base);
+    return bs_carve_bytes(c, bs_stream_bytes(&facts));
+}
+
+bs_bytes bs_store_bytes(const bs_plan *plan)
+{
+    bs_carver c = {NULL, {0}};
+    bs_store unused;
+    if (!bs_plan_streams(plan))
+        return bs_bytes_align(bs_bytes_of(sizeof *unused.base));
+    carve_store(&c, plan, &unused);
+    return c.used;
+}
+
+/* --------------------------------------------------------------------------------------------------- lanes */
+
+static uint64_t store_now(const bs_store *s)
+{
+    return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;
+}
+
+static void lock(bs_store *s)
+{
+    if (s->gate_made)
+        s->platform->gate_lock(s->platform->user, s->gate);
+}
+
+static void unlock(bs_store *s)
+{
+    if (s->gate_made)
+        s->platform->gate_unlock(s->platform->user, s->gate);
+}
+
+static void wake(bs_store *s)
+{
+    if (s->gate_made)
+        s->platform->gate_wake(s->platform->user, s->gate);
+}
+
+static void record(const bs_store *s, bs_event_kind kind, uint64_t start, uint64_t end, int32_t subject, int32_t index, uint64_t value,
+                   int32_t lane)
+{
+    const bs_event event = {start, end, value, subject, index, (int16_t)kind, (int16_t)lane, 0};
+    bs_profile_add(s->profile, &event);
+}
+
+/* Where there is a profile. */
+static void watch(void *user, bs_event_kind kind, int32_t unit, bool for_guess)
+{
+    const bs_store *s = user;
+    const uint64_t now = store_now(s);
+    record(s, kind, now, now, unit, for_guess, 0, 0);
+}
+
+/* Called locked, returns locked: the gate is open while bytes come and are prepared. */
+static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
+{
+    const bs_store_piece *piece = &s->pieces[s->units[chunk->unit].first_piece + chunk->index];
+    unlock(s);
+    const uint64_t start = store_now(s);
+    const uint8_t *raw = NULL;
+    bs_status status = bs_store_fetch(s, lane, piece, &raw);
+    const uint64_t arrived = store_now(s);
+    lock(s);
+    const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(piece->end, piece->begin));
+    bs_stream_arrived(&s->stream, chunk, status == BS_OK ? bytes : 0, arrived - start, arrived);
+    wake(s);
+    unlock(s);
+    if (status == BS_OK)
+        status = bs_store_check(s, chunk->unit, piece, raw);
+    if (status == BS_OK)
+        status = bs_store_prepare(s, lane, piece, raw, bs_bytes_at(s->slots, chunk->offset));
+    const uint64_t done = store_now(s);
+    record(s, BS_EVENT_READ, start, arrived, chunk->unit, chunk->index, bytes, lane->index);
+    record(s, BS_EVENT_PREPARE, arrived, done, chunk->unit, chunk->index, bytes, lane->index);
+    lock(s);
+    const bs_slot *slot = &s->stream.slots[chunk->unit];
+    const bool guessed = slot->guessed;
+    const uint64_t began = slot->load_start;
+    if (bs_stream_done(&s->stream, chunk, status, bytes, done - arrived, done))
+        record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, bs_bytes_figure(s->facts[chunk->unit].read_bytes), lane->index);
+    wake(s);
+}
+
+static void lane_main(void *argument)
+{
+    bs_store_lane *lane = argument;
+    bs_store *s = lane->store;
+    lock(s);
+    while (!s->stop) {
+        bs_stream_chunk chunk;
+        if (bs_stream_next(&s->stream, store_now(s), &chunk))
+            load_chunk(s, lane, &chunk);
+        else
+            s->platform->gate_wait(s->platform->user, s->gate);
+    }
+    unlock(s);
+}
+
+static bs_status start_lanes(bs_store *s, bs_error *error)
+{
+    const bs_platform *p = s->platform;
+    if (!p || !p->thread_start)
+        return BS_OK; /* the run reads for itself */
+    if (p->gate_init(p->user, s->gate) != 0)
+        return bs_fail(error, BS_ERROR_PLATFORM, "reader threads: the platform's gate_init failed");
+    s->gate_made = true;
+    for (; s->started < s->n_lanes; s->started++)
+        if (p->thread_start(p->user, s->lanes[s->started].handle, lane_main, &s->lanes[s->started]) != 0) {
+            const int32_t number = s->started + 1;
+            bs_store_close(s);
+            return bs_fail(error, BS_ERROR_PLATFORM, "reader thread %d of %d: the platform's thread_start failed", number, s->n_lanes);
+        }
+    return BS_OK;
+}
+
+bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
+{
+    bs_carver c = {d->memory, {0}};
+    memset(s, 0, sizeof *s);
+    s->base = (uint8_t **)(void *)d->memory;
+    s->platform = d->platform;
+    s->profile = d->profile;
+    if (bs_plan_streams(d->plan)) {
+        const uint32_t align = d->weights->fetch_alignment;
+        if (!d->weights->locate || !d->weights->record || !d->weights->fetch || align == 0 || (align & (align - 1)) || align > BS_PAGE_BYTES)
+            return bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan streams weights: bs_session_desc.weights needs locate, record, fetch and its alignment, a power of two up to %d", BS_PAGE_BYTES);
+        if (d->stream->policy < 0 || d->stream->policy >= BS_POLICY_BELADY || d->stream->speculation < 0 || d->stream->speculation > BS_SPECULATE_OFF)
+            return bs_fail(error, BS_ERROR_ARGUMENT, "bs_session_desc.stream: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
+                           d->stream->policy, d->stream->speculation, BS_POLICY_BELADY - 1, BS_SPECULATE_OFF);
+        s->plan = d->plan;
+        s->weights = *d->weights;
+        s->slots = d->slots;
+        s->device = d->device;
+        s->on_device = d->on_device;
+        s->check_records = d->stream->check_records != 0;
+        void *memory = carve_store(&c, d->plan, s);
+        const bs_status planned = bs_store_plan(s, error);
+        if (planned != BS_OK)
+            return planned;
+        bs_stream_facts facts = store_facts(d->plan);
+        facts.units = s->facts;
+        facts.desc = *d->stream;
+        facts.serial = s->check_records;
+        bs_stream_init(&s->stream, &facts, memory);
+        s->stream.watch = d->profile ? watch : NULL;
+        s->stream.watcher = s;
+        s->n_lanes = d->weights->serial ? 1 : d->plan->lanes;
+        for (int32_t i = 0; i < s->n_lanes; i++) {
+            s->lanes[i].store = s;
+            s->lanes[i].index = i;
+            s->lanes[i].staging = bs_bytes_row(d->staging, bs_bytes_of(0), i, d->plan->lane_bytes);
+            s->lanes[i].stage = d->stages ? bs_bytes_row(d->stages, bs_bytes_of(0), i, d->stage_bytes) : NULL;
+        }
+    }
+    s->base[0] = d->resident;
+    return s->plan ? start_lanes(s, error) : BS_OK;
+}
+
+void bs_store_close(bs_store *s)
+{
+    if (!s->gate_made)
+        return;
+    lock(s);
+    s->stop = true;
+    wake(s);
+    unlock(s);
+    for (int32_t i = 0; i < s->started; i++)
+        s->platform->thread_join(s->platform->user, s->lanes[i].handle);
+    s->platform->gate_destroy(s->platform->user, s->gate);
+    s->gate_made = false;
+    s->started = 0;
+}
+
+/* ------------------------------------------------------------------------------------------------- the run */
+
+void bs_store_visit(bs_store *s, int32_t stage, const int32_t *units, int32_t count)
+{
+    lock(s);
+    for (int32_t i = 0; i < count; i++)
+        s->wanted[i] = units[i] - 1;
+    bs_stream_visit(&s->stream, stage, s->wanted, count, store_now(s));
+    wake(s);
+    unlock(s);
+}
+
+void bs_store_leave(bs_store *s)
+{
+    if (!s->plan)
+        return;
+    lock(s);
+    bs_stream_leave(&s->stream);
+    wake(s);
+    unlock(s);
+}
+
+void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, double margin)
+{
+    lock(s);
+    const int32_t strength = unit ? bs_stream_strength(&s->stream, stage, margin) : 0;
+    bs_stream_expect(&s->stream, stage, unit - 1, strength);
+    wake(s);
+    unlock(s);
+    const uint64_t now = s->profile ? store_now(s) : 0;
+    record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, (uint64_t)strength, 0);
+}
+
+/* Called locked. */
+static bool take_locked(bs_store *s, int32_t unit, bs_status *status)
+{
+    bs_bytes offset = bs_bytes_of(0);
+    if (!bs_stream_take(&s->stream, unit - 1, &offset, status))
+        return false;
+    s->base[unit] = bs_bytes_at(s->slots, offset);
+    return true;
+}
+
+bool bs_store_try(bs_store *s, int32_t unit, bs_status *status)
+{
+    lock(s);
+    const bool taken = take_locked(s, unit, status);
+    unlock(s);
+    return taken;
+}
+
+/* Called locked. Waits for a lane, or where there are no threads does what one would. */
+static bs_status wait_locked(bs_store *s)
+{
+    bs_stream_chunk chunk;
+    if (s->gate_made) {
+        s->platform->gate_wait(s->platform->user, s->gate);
+        return BS_OK;
+    }
+    if (!bs_stream_next(&s->stream, store_now(s), &chunk))
+        return BS_ERROR_LIMIT;
+    load_chunk(s, &s->lanes[0], &chunk);
+    return BS_OK;
+}
+
+bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_t count, int32_t *taken)
+{
+    const uint64_t start = store_now(s);
+    bs_status status = BS_OK;
+    bool waited = false;
+    *taken = 0;
+    lock(s);
+    for (;;) {
+        for (int32_t i = 0; i < count && status == BS_OK && !*taken; i++)
+            if (take_locked(s, units[i], &status) || status != BS_OK)
+                *taken = units[i];
+        if (status != BS_OK || *taken)
+            break;
+        if (!waited)
+            bs_stream_stall(&s->stream, start);
+        waited = true;
+        bs_stream_wait(&s->stream);
+        wake(s);
+        status = wait_locked(s);
+    }
+    const uint64_t end = store_now(s);
+    if (waited)
+        bs_stream_resume(&s->stream, end);
+    unlock(s);
+    if (waited)
+        record(s, BS_EVENT_STALL, start, end, units[0] - 1, stage, 0, 0);
+    return status;
+}
+
+int32_t bs_store_missing(bs_store *s)
+{
+    int32_t missing = 0;
+    lock(s);
+    for (int32_t i = 0; i < s->stream.n_needed; i++)
+        missing += s->stream.slots[s->stream.needed[i]].state != BS_SLOT_READY;
+    unlock(s);
+    return missing;
+}
+
+void bs_store_release(bs_store *s, int32_t unit)
+{
+    lock(s);
+    bs_stream_release(&s->stream, unit - 1);
+    wake(s);
+    unlock(s);
+}
+
+bs_use bs_store_outcome(const bs_store *s, int32_t unit)
+{
+    return s->stream.slots[unit - 1].outcome; /* visits write it, and these are made by the run that asks */
+}
+
+void bs_store_stats(bs_store *s, bs_stream_stats *stats)
+{
+    lock(s);
+    *stats = s->stream.stats;
+    stats->guessing = s->stream.facts.desc.speculation != BS_SPECULATE_OFF && !s->stream.paused;
+    stats->direct = s->weights.fetch_alignment > 1;
+    unlock(s);
+}
+
+void bs_store_prediction(bs_store *s, int32_t stage, bs_predictor predictor, bs_prediction *sum)
+{
+    lock(s);
+    const bs_prediction *p = &s->stream.stages[stage].predictions[predictor];
+    sum->expected += p->expected;
+    sum->right += p->right;
+    sum->needed += p->needed;
+    unlock(s);
+}

@@ -1,0 +1,251 @@
+/* stream/store_plan.c - what is read for each unit: its weights found in storage and cut into pieces.
+ *
+ * A piece is what one chunk reads: the weights of neighbouring nodes of one record, as many as a chunk and a lane's staging
+ * hold, so that each can be prepared by itself. The first piece of a record begins with its head.
+ * Relies on stream/store.h. Must never trust where a source says that weights are. */
+#include "stream/store_load.h"
+
+/* ---------------------------------------------------------------------------------------------- finding them */
+
+typedef struct store_planner {
+    bs_store *s;
+    bs_error *error;
+    int32_t n_tensors, n_pieces;
+    bs_bytes chunk; /* bytes of the pieces of this unit */
+} store_planner;
+
+static bs_bytes tensor_end(const bs_store_tensor *tensor) { return bs_bytes_add(tensor->offset, tensor->bytes); }
+
+static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_weight_spec *spec, int32_t *block, bs_store_tensor *tensor)
+{
+    const bs_weights *w = &p->s->weights;
+    char name[2 * BS_MAX_NAME];
+    bs_weight_info info;
+    bs_weight_name(name, sizeof name, node, spec->suffix);
+    bs_status status = bs_weight_find(w, name, spec, &info, p->error);
+    if (status != BS_OK)
+        return status;
+    uint64_t offset = 0;
+    status = w->locate(w->user, &info, block, &offset);
+    tensor->offset = bs_bytes_of(offset);
+    tensor->bytes = bs_bytes_of(info.bytes);
+    if (status != BS_OK || !bs_bytes_known(tensor_end(tensor)))
+        return bs_fail(p->error, status != BS_OK ? status : BS_ERROR_FORMAT, "weight \"%s\": the source does not tell its place in storage", name);
+    tensor->dtype = info.dtype;
+    return BS_OK;
+}
+
+static void sort_tensors(bs_store_tensor *tensors, int32_t count)
+{
+    for (int32_t i = 1; i < count; i++)
+        for (int32_t k = i; k > 0 && bs_bytes_less(tensors[k].offset, tensors[k - 1].offset); k--) {
+            const bs_store_tensor later = tensors[k - 1];
+            tensors[k - 1] = tensors[k];
+            tensors[k] = later;
+        }
+}
+
+/* Which tensors the op cannot read where they arrive: those to be widened, those that begin askew, and those with one of
+ * these behind them, which may be widened over them. */
+static void mark_copied(bs_store_tensor *tensors, int32_t count, const bs_weight_spec *specs)
+{
+    bool behind = false;
+    for (int32_t i = count - 1; i >= 0; i--) {
+        bs_store_tensor *t = &tensors[i];
+        t->copied = behind || t->dtype != specs[t->spec].dtype || bs_bytes_figure(t->offset) % bs_dtype_bytes(t->dtype) != 0;
+        behind = t->copied;
+    }
+}
+
+/* All weights of a node lie in one record, apart from each other. */
+static bs_status find_node(store_planner *p, bs_store_node *found)
+{
+    const bs_graph *g = p->s->plan->graph;
+    const bs_node *node = &g->nodes[found->node];
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    found->first_tensor = p->n_tensors;
+    found->n_tensors = bs_op_get(node->op)->weights(g, node, specs);
+    found->begin = bs_bytes_of(BS_BYTES_TOO_MANY);
+    found->end = bs_bytes_of(0);
+    for (int32_t i = 0; i < found->n_tensors; i++) {
+        bs_store_tensor *tensor = &p->s->tensors[p->n_tensors++];
+        int32_t block = 0;
+        const bs_status status = find_tensor(p, node, &specs[i], &block, tensor);
+        if (status != BS_OK)
+            return status;
+        tensor->spec = (int16_t)i;
+        if (i > 0 && block != found->block)
+            return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie in two records and cannot be streamed",
+                           bs_op_get(node->op)->name, bs_node_name(node));
+        found->block = block;
+        found->begin = bs_bytes_min(found->begin, tensor->offset);
+        found->end = bs_bytes_max(found->end, tensor_end(tensor));
+    }
+    bs_store_tensor *tensors = &p->s->tensors[found->first_tensor];
+    sort_tensors(tensors, found->n_tensors);
+    mark_copied(tensors, found->n_tensors, specs);
+    for (int32_t i = 0; i + 1 < found->n_tensors; i++)
+        if (bs_bytes_less(tensors[i + 1].offset, tensor_end(&tensors[i])))
+            return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights lie over each other in storage", bs_op_get(node->op)->name, bs_node_name(node));
+    return BS_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------- cutting */
+
+/* Staging that a range takes: as read, with pages begun, and what narrow weights grow by when they are widened. What is copied
+ * ends, so, where it ended as it was read, or before. */
+static bs_bytes staging_of(const bs_store *s, const bs_store_node *nodes, int32_t count, bs_bytes begin, bs_bytes end)
+{
+    bs_bytes bytes = bs_bytes_add(bs_bytes_sub(end, begin), bs_bytes_of(2 * BS_PAGE_BYTES));
+    for (int32_t i = 0; i < count; i++)
+        for (int32_t t = nodes[i].first_tensor; t < nodes[i].first_tensor + nodes[i].n_tensors; t++) {
+            const bs_store_tensor *tensor = &s->tensors[t];
+            const bool grows = bs_dtype_bytes(tensor->dtype) == 2;
+            if (tensor->copied)
+                bytes = bs_bytes_add(bytes, bs_bytes_add(grows ? tensor->bytes : bs_bytes_of(0), bs_bytes_of(2 * BS_ALIGNMENT)));
+        }
+    return bytes;
+}
+
+static bool has_staging(const store_planner *p, const bs_store_node *nodes, int32_t count, bs_bytes begin, bs_bytes end)
+{
+    return !bs_bytes_less(p->s->plan->lane_bytes, staging_of(p->s, nodes, count, begin, end));
+}
+
+static bs_store_piece *piece_add(store_planner *p, int32_t block, bs_bytes begin, bs_bytes end, int32_t first_node)
+{
+    bs_store_piece *piece = &p->s->pieces[p->n_pieces++];
+    memset(piece, 0, sizeof *piece);
+    piece->block = block;
+    piece->begin = begin;
+    piece->end = end;
+    piece->first_node = first_node;
+    return piece;
+}
+
+/* Whether the way from `begin` to the node is better not read. Gaps between weights are, where staging has room: a record
+ * can then be checked as it is read. */
+static bool is_far(const store_planner *p, int32_t index, bs_bytes begin)
+{
+    const bs_store_node *node = &p->s->nodes[index];
+    return bs_bytes_less(p->chunk, bs_bytes_sub(node->end, begin)) &&
+           (bs_bytes_less(bs_bytes_of(BS_PAGE_BYTES), bs_bytes_sub(node->begin, begin)) || !has_staging(p, node, 1, begin, node->end));
+}
+
+/* The next node goes into the piece that is open, or begins one; the first of a record takes the head along. */
+static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_node *node, int32_t index)
+{
+    bs_store *s = p->s;
+    const int32_t block = node->block;
+    bs_record record = {0, 0, 0, 0};
+    bs_store_piece *open = p->n_pieces > unit->first_piece ? &s->pieces[p->n_pieces - 1] : NULL;
+    const bool found = s->weights.record(s->weights.user, block, &record) == BS_OK;
+    const bs_bytes record_begin = bs_bytes_of(record.offset), head = bs_bytes_of(record.head_bytes);
+    const bs_bytes record_end = bs_bytes_add(record_begin, bs_bytes_of(record.bytes));
+    if (!found || bs_bytes_less(node->begin, record_begin) || bs_bytes_less(record_end, node->end))
+        return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in the record of block %d",
+                       bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]), block);
+    if (open && open->block == block && !bs_bytes_less(node->begin, open->end) && !bs_bytes_less(p->chunk, bs_bytes_sub(node->end, open->begin)) &&
+        has_staging(p, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end)) {
+        open->end = node->end;
+        open->n_nodes++;
+    } else {
+        const bool first = !open || open->block != block;
+        bs_bytes begin = first ? record_begin : bs_bytes_min(open->end, node->begin);
+        if (first && is_far(p, index, begin) && bs_bytes_any(head)) { /* too far: the head by itself */
+            piece_add(p, block, begin, bs_bytes_add(begin, head), index)->head = true;
+            begin = node->begin;
+        } else if (is_far(p, index, begin)) {
+            begin = node->begin;
+        }
+        bs_store_piece *piece = piece_add(p, block, begin, node->end, index);
+        piece->head = bs_bytes_same(begin, record_begin) && bs_bytes_any(head);
+        piece->n_nodes = 1;
+    }
+    bs_store_piece *last = &s->pieces[p->n_pieces - 1];
+    last->tail = bs_bytes_same(last->end, record_end);
+    if (!has_staging(p, s->nodes + last->first_node, last->n_nodes, last->begin, last->end))
+        return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie too far apart to be streamed",
+                       bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]));
+    return BS_OK;
+}
+
+/* A CRC-32 needs every byte of a record, in order. */
+static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
+{
+    const bs_store *s = p->s;
+    bs_bytes at = bs_bytes_of(0);
+    for (int32_t i = unit->first_piece; i < unit->first_piece + unit->n_pieces; i++) {
+        const bs_store_piece *piece = &s->pieces[i];
+        const bool last = i + 1 == unit->first_piece + unit->n_pieces || s->pieces[i + 1].block != piece->block;
+        const bool whole = piece->head ? true : bs_bytes_same(piece->begin, at);
+        if (!whole || piece->tail != last)
+            return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "check_records: the record of block %d cannot be checked as it is read, this plan leaves out "
+                           "some of its weights", piece->block);
+        at = piece->end;
+    }
+    return BS_OK;
+}
+
+/* Each unit gets its nodes, in their order. */
+static void deal_nodes(bs_store *s)
+{
+    const bs_plan *plan = s->plan;
+    int32_t first = 0;
+    for (int32_t u = 0; u < plan->n_units - 1; u++) {
+        s->units[u].first_node = first;
+        s->units[u].n_nodes = 0;
+        first += plan->units[u + 1].n_nodes;
+    }
+    for (int32_t n = 1; n < plan->graph->n_nodes; n++) {
+        if (plan->nodes[n].unit == 0 || plan->nodes[n].owner != n)
+            continue;
+        bs_store_unit *unit = &s->units[plan->nodes[n].unit - 1];
+        s->nodes[unit->first_node + unit->n_nodes++].node = n;
+    }
+}
+
+/* Finds the weights of all nodes of the unit; returns their bytes in *bytes. */
+static bs_status find_unit(store_planner *p, int32_t u, bs_bytes *bytes)
+{
+    const bs_store_unit *unit = &p->s->units[u];
+    for (int32_t k = unit->first_node; k < unit->first_node + unit->n_nodes; k++) {
+        bs_store_node *node = &p->s->nodes[k];
+        const bs_status status = find_node(p, node);
+        if (status != BS_OK)
+            return status;
+        *bytes = bs_bytes_add(*bytes, bs_bytes_sub(node->end, node->begin));
+    }
+    return BS_OK;
+}
+
+static bs_status plan_unit(store_planner *p, int32_t u)
+{
+    bs_store *s = p->s;
+    bs_store_unit *unit = &s->units[u];
+    bs_stream_unit *facts = &s->facts[u];
+    bs_bytes bytes = bs_bytes_of(0);
+    bs_status status = find_unit(p, u, &bytes);
+    p->chunk = bs_stream_chunk_limit(bytes, s->plan->chunk_bytes, s->plan->lanes);
+    unit->first_piece = p->n_pieces;
+    for (int32_t k = unit->first_node; k < unit->first_node + unit->n_nodes && status == BS_OK; k++)
+        status = add_node(p, unit, &s->nodes[k], k);
+    if (status != BS_OK)
+        return status;
+    unit->n_pieces = p->n_pieces - unit->first_piece;
+    facts->slot_bytes = bs_bytes_align(s->plan->units[u + 1].prepared_bytes);
+    facts->n_chunks = unit->n_pieces;
+    for (int32_t i = unit->first_piece; i < p->n_pieces; i++)
+        facts->read_bytes = bs_bytes_add(facts->read_bytes, bs_bytes_sub(s->pieces[i].end, s->pieces[i].begin));
+    return s->check_records ? check_cover(p, unit) : BS_OK;
+}
+
+bs_status bs_store_plan(bs_store *s, bs_error *error)
+{
+    store_planner p = {s, error, 0, 0, {0}};
+    bs_status status = BS_OK;
+    deal_nodes(s);
+    for (int32_t u = 0; u < s->plan->n_units - 1 && status == BS_OK; u++)
+        status = plan_unit(&p, u);
+    return status;
+}

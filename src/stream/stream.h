@@ -1,0 +1,225 @@
+/* stream/stream.h - which weights are in slots, what is read next, and what is guessed: a state machine without threads, files or
+ * a clock of its own. The store drives it with reader threads, a replay with a scripted clock; both get the same decisions.
+ *
+ * Owns extents of the slots arena, the queue of reads and the predictors. Relies on base/base.h. Must never touch weights,
+ * block, or be called by two threads at once: whoever drives it holds a lock. Times are ns of whoever drives it. */
+#ifndef BS_STREAM_H
+#define BS_STREAM_H
+
+#include "base/base.h"
+
+/* ------------------------------------------------------------------------------------- what does not change */
+
+typedef struct bs_stream_unit {
+    bs_bytes slot_bytes; /* a multiple of BS_ALIGNMENT */
+    bs_bytes read_bytes;
+    int32_t n_chunks; /* at least 1; each is read and prepared by itself */
+} bs_stream_unit;
+
+typedef bs_trace_stage bs_stream_stage; /* first_unit, n_units: in `uses` */
+
+typedef struct bs_stream_facts {
+    int32_t n_units, n_stages, n_uses;
+    const bs_stream_unit *units;
+    const bs_stream_stage *stages; /* in the order in which a run visits them */
+    const int32_t *uses;           /* units of the stages, one after the other */
+    bs_bytes slot_bytes;
+    bs_stream_desc desc;
+    bool serial; /* one chunk of a unit at a time, in order */
+} bs_stream_facts;
+
+/* ------------------------------------------------------------------------------------------------- its state */
+
+typedef enum bs_slot_state {
+    BS_SLOT_ABSENT,
+    BS_SLOT_LOADING,
+    BS_SLOT_READY,
+    BS_SLOT_DROPPED /* given up while chunks are still being read: its bytes are free when they are back */
+} bs_slot_state;
+
+typedef struct bs_slot {
+    bs_slot_state state;
+    bs_status failed;
+    bs_bytes offset;     /* in the slots arena, unless absent */
+    int32_t pins, issued, done, in_flight;
+    bool needed;  /* by the visit in progress, and not yet taken */
+    bool listed;  /* in its list of needs, taken or not */
+    bool asked;   /* scratch of predictors: the visit that they learn from needs it */
+    bool guessed; /* a guess began this load, and nothing used it yet */
+    bool guess_used;       /* the last guess of this unit was right */
+    bool spoiled;          /* a chunk of this load failed */
+    int32_t evicted_for;   /* the guess that took its place; -1 none */
+    bs_use outcome;        /* of the visit in progress */
+    uint64_t guess_visit;  /* of the last guess of it: guesses do not chase each other within one */
+    uint64_t last_use; /* in takes */
+    double frequency;  /* of uses, older ones counting less */
+    uint64_t silent_until; /* visits: reads failed, so it is not guessed */
+    uint64_t load_start;
+    double keep; /* scratch of one search for room */
+} bs_slot;
+
+#define BS_STRENGTHS 8
+
+typedef struct bs_stage_state {
+    bool told;             /* look-ahead said what to expect of the next visit */
+    int32_t before;        /* the routed stage visited before this one, whose choices say what to expect here; -1: not asked */
+    uint64_t visits;
+    double set_size;       /* units a visit needs, on average */
+    double compute_ns;     /* from this visit to the next one, without stalls; -1 unknown */
+    double ahead_in[BS_STRENGTHS][2]; /* how often a unit expected that strongly was needed: absent before, resident */
+    double ahead_out;                 /* and how often another one */
+    double error_transition, error_frequency; /* squared, of the probabilities */
+    double error_rate, error_recent; /* of long and of short memory */
+    bs_bytes table;        /* of transitions: [units of before][own units], then [units of before] totals; where it begins */
+    double margin;         /* of choices that look-ahead made, on average */
+    bs_prediction predictions[BS_PREDICTOR_COUNT];
+} bs_stage_state;
+
+/* Told of BS_EVENT_EVICT and BS_EVENT_DROP. */
+typedef void (*bs_stream_watch)(void *watcher, bs_event_kind kind, int32_t unit, bool for_guess);
+
+typedef struct bs_stream {
+    bs_stream_facts facts;
+    bs_stream_watch watch; /* NULL: nobody */
+    void *watcher;
+    bs_slot *slots;         /* [units] */
+    bs_stage_state *stages; /* [stages] */
+    double *rate;           /* [uses] how often its stage needs it */
+    double *recent;         /* [uses] the same, of the last few visits */
+    double *interval;       /* [uses] visits of its stage from one need to the next, on average; 0 unknown */
+    double *deviation;      /* [uses] of that, absolute */
+    uint64_t *needed_at;    /* [uses] the visit of its stage that needed it last, from 1; 0 none */
+    uint8_t *chosen;        /* [uses] by the last visit */
+    uint8_t *expected;      /* [uses] by look-ahead, of the next visit: 1 + strength; 0 not */
+    double *score;          /* [most units of a stage] scratch: how likely each is */
+    int32_t *ranked;        /* [most units of a stage] scratch: a heap of those that may be chosen, by score */
+    int32_t n_ranked;
+    double *follows;        /* [most units of a stage] how likely `following` needs each by what was chosen before it */
+    int32_t following;      /* the routed stage after that of the visit, when its table is asked; -1 none */
+    int32_t *distance;      /* [units] stages until the next visit that may need it, 1 = the next one; 0: no stage does */
+    int32_t *next_use;      /* [units] index in `uses` of that visit */
+    int32_t *needed;        /* [units] of the visit in progress, in order */
+    int32_t *present;       /* [n_present] units that have an extent, ascending */
+    int32_t *by_offset;     /* [n_present] the same by their extents, which never overlap */
+    int32_t n_present;
+    uint16_t *transitions;
+    const int64_t *future;  /* replay: [units] the visit that will in fact need it next, for BS_POLICY_BELADY */
+    int32_t n_needed;
+    int32_t served;         /* so many of them, from the first on, are there, or failed */
+    int32_t stage;          /* of the visit in progress or the last one; -1 none yet */
+    uint64_t visits, takes;
+    uint64_t visit_ns, stalled_ns; /* when the visit began; stalls since */
+    uint64_t stall_ns; /* since when it stands still */
+    bool stalling;
+    double read_per_byte, prepare_per_byte; /* ns, measured; 0 unknown */
+    double miss_rate;   /* how often a visit has to wait for a read */
+    /* does guessing pay? */
+    double gained_ns, lost_ns;
+    uint64_t window_end, pause_visits;
+    bool paused;
+    bs_bytes slots_used;
+    int32_t reading; /* chunks that storage is busy with */
+    bs_stream_stats stats;
+} bs_stream;
+
+/* Bytes for `memory`, which must be aligned to BS_ALIGNMENT. */
+bs_bytes bs_stream_bytes(const bs_stream_facts *facts);
+/* facts: copied; what it points to must outlive the stream. */
+void bs_stream_init(bs_stream *stream, const bs_stream_facts *facts, void *memory);
+
+/* ------------------------------------------------------------------------------------------------ the run side */
+
+/* A stage is reached, and these units are needed, in this order. */
+void bs_stream_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count, uint64_t now);
+/* Look-ahead: the next visit of `stage` will need this unit (-1: none of them); strength: 0 .. 7, how clear the
+ * choice was. The first call for a visit forgets older ones. */
+void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit, int32_t strength);
+/* The strength of a choice whose score is that far above the best that was not chosen, beside what is usual here. */
+int32_t bs_stream_strength(bs_stream *stream, int32_t stage, double margin);
+/* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
+ * did not ask for is asked for. */
+bool bs_stream_take(bs_stream *stream, int32_t unit, bs_bytes *offset, bs_status *failed);
+/* Nothing that the run could go on with is there. When nothing else can help, what is ready and needed later in the visit
+ * may go: it is asked for again when it is taken. */
+void bs_stream_wait(bs_stream *stream);
+void bs_stream_release(bs_stream *stream, int32_t unit);
+/* The visit is over, whatever was not taken is no longer needed. */
+void bs_stream_leave(bs_stream *stream);
+/* The run stands still for weights from `now` on; and goes on. */
+void bs_stream_stall(bs_stream *stream, uint64_t now);
+void bs_stream_resume(bs_stream *stream, uint64_t now);
+
+/* --------------------------------------------------------------------------------------------- the reader side */
+
+typedef struct bs_stream_chunk {
+    int32_t unit, index;
+    bool demanded;
+    bool arrived;
+    bs_bytes offset; /* of the unit's slot */
+} bs_stream_chunk;
+
+/* What to read next; false: nothing now. Each chunk must come back through bs_stream_done. */
+bool bs_stream_next(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
+/* The chunk's bytes are here after `ns`, and are being prepared: storage is free for another guess. */
+void bs_stream_arrived(bs_stream *stream, bs_stream_chunk *chunk, uint64_t bytes, uint64_t ns, uint64_t now);
+/* status: of reading, checking and preparing it; ns: of preparing. Returns whether its unit is complete. */
+bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns, uint64_t now);
+
+/* --------------------------------------------------------------------------------------- inside: stream_*.c */
+
+/* stream/slots.c */
+/* Finds the cheapest place for `bytes` by the policy; gives false when what is pinned or needed leaves none. */
+bool bs_slots_find(bs_stream *stream, bs_bytes bytes, bs_bytes *offset);
+/* The next unit whose extent overlaps [offset, offset + bytes), after unit `after` (-1: the first); -1 none. */
+int32_t bs_slots_overlap(const bs_stream *stream, bs_bytes offset, bs_bytes bytes, int32_t after);
+void bs_slots_begin(bs_stream *stream, int32_t unit, bs_bytes offset, bool guessed, uint64_t now);
+/* for_guess: the unit that takes the place, when it is a guess; else -1. */
+void bs_slots_give_up(bs_stream *stream, int32_t unit, int32_t for_guess);
+
+/* stream/stream.c: the next chunk of a unit that is loading; false: none now. */
+bool bs_stream_issue(bs_stream *stream, int32_t unit, bs_stream_chunk *chunk);
+/* How long the visit in progress has stood still. */
+uint64_t bs_stream_stalled(const bs_stream *stream, uint64_t now);
+
+/* stream/guess.c: a chunk of what is worth guessing; false: nothing is. */
+bool bs_stream_guess(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
+
+/* stream/predict.c */
+/* How likely the next visit of `stage` needs use `use` (an index in facts.uses). */
+double bs_predict_use(const bs_stream *stream, int32_t stage, int32_t use);
+/* How many visits of `stage` will probably pass before one needs it: 0 = the next one does. */
+double bs_predict_visits(const bs_stream *stream, int32_t stage, int32_t use);
+/* Compares what was expected of this visit with what it needs, and learns from it. */
+void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count);
+/* From the stage of the visit: how far each unit's next use is, and what its choices say of the next router's. */
+void bs_predict_distances(bs_stream *stream);
+/* Choosing by score: those of `ranked` are put in order, then taken one after the other, the highest score first and of equal
+ * ones the first; -1: no more. They are counted from their stage's first use. */
+void bs_rank_begin(bs_stream *stream);
+int32_t bs_rank_next(bs_stream *stream);
+/* Gives routed stages their tables of transitions, unless stages is NULL; returns the bytes of all. */
+bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
+
+/* Threads read the clock before they hold the lock: what is a little earlier than the visit counts as its beginning. */
+static inline uint64_t bs_stream_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
+
+/* Bytes of a unit's chunks: small units are cut as well, so that lanes can prepare one part while another is read. */
+static inline bs_bytes bs_stream_chunk_limit(bs_bytes unit_bytes, bs_bytes chunk_bytes, int32_t lanes)
+{
+    const bs_bytes share = bs_bytes_share(bs_bytes_add(unit_bytes, bs_bytes_of((uint64_t)lanes - 1)), (uint64_t)lanes);
+    return bs_bytes_min(bs_bytes_max(share, bs_bytes_of(131072)), chunk_bytes);
+}
+
+/* What a unit takes of storage's time, and to come altogether, by what was measured so far. */
+static inline double bs_stream_read_ns(const bs_stream *s, int32_t unit)
+{
+    return (double)bs_bytes_figure(s->facts.units[unit].read_bytes) * s->read_per_byte;
+}
+
+static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
+{
+    const bs_stream_unit *u = &s->facts.units[unit];
+    return bs_stream_read_ns(s, unit) + (double)bs_bytes_figure(u->read_bytes) / u->n_chunks * s->prepare_per_byte; /* of its last chunk */
+}
+
+#endif
