@@ -4,6 +4,7 @@
  * Relies on: stream_rig.h, whose pread is interrupted on demand; on Linux gates that cannot be made, likewise. */
 #include "stream_rig.h"
 
+#include "base/platform.h"
 #include "check.h"
 
 #include <pthread.h>
@@ -162,12 +163,44 @@ static void test_direct(void)
 #endif
 }
 
+enum { TASKS = 97 };
+
+typedef struct task_count {
+    atomic_int done[TASKS + 64]; /* and what must not be */
+} task_count;
+
+static void count_task(void *user, int32_t index, int32_t worker)
+{
+    task_count *c = user;
+    (void)worker;
+    if (index >= 0 && index < TASKS + 64)
+        atomic_fetch_add(&c->done[index], 1);
+}
+
+static void test_tasks(void)
+{
+    static bs_workers pool;
+    static task_count c;
+    bs_error error = {0};
+    int32_t wrong = 0;
+    check(bs_workers_start(&pool, p, 4, &error) == BS_OK, "three workers start: %s", error.message);
+    for (int32_t count = 0; count <= TASKS; count++) {
+        memset(&c, 0, sizeof c);
+        bs_workers_run(&pool, count_task, &c, count);
+        for (int32_t i = 0; i < TASKS + 64; i++)
+            wrong += atomic_load(&c.done[i]) != (i < count);
+    }
+    bs_workers_stop(&pool);
+    check(wrong == 0, "every task of a job is done once, and none beyond the last");
+}
+
 int main(void)
 {
     const char *build = getenv("BUILD");
     p = bs_platform_default();
     snprintf(path, sizeof path, "%s/tests/platform_%ld.bin", build ? build : "build", (long)getpid());
     test_threads();
+    test_tasks();
     test_refused_gates();
     write_file();
     test_no_files();
