@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0d5d86d24d725ebce2608330fff344883beacea91389ca93f624073269e5b3a5
+ * sha256 of the parts: e78309dc946a5e30ec59e3f098767b0ecb9fc387a9ca45ee210b72a2ae794ff6
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16,22 +16,23 @@
  *
  * Owns:      the refusal, for every part: base/base.h and kernels/tier.h include it, and one of them stands in each.
  * Relies on: nothing but what compilers define.
- * Must never: be left out of a part. Under -ffinite-math-only isnan() is false, so NaN scores would be accepted in silence;
- *            under the others the order of every sum, by which results are the same bytes, is the compiler's choice. */
+ * Must never: be left out of a part. Under -ffinite-math-only isnan() is false, so NaN scores would be accepted in
+ *            silence; under the others the order of every sum, by which results are the same bytes, is the compiler's
+ *            choice. */
 #ifndef BS_EXACT_MATH_H
 #define BS_EXACT_MATH_H
 
-#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0) || defined(__ASSOCIATIVE_MATH__) || \
-    defined(__RECIPROCAL_MATH__) || defined(_M_FP_FAST)
-#error "brainstorm is compiled without -ffast-math, -Ofast and their kin: NaN would pass its checks, and sums would change their order"
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0) || \
+    defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(_M_FP_FAST)
+#error "brainstorm is compiled without -ffast-math, -Ofast and their kin: NaN would pass checks, and sums be reordered"
 #endif
 
 #endif
 /* ==== end src/base/exact_math.h =============================================================== */
 
 /* ==== begin src/base/wrapping.h =============================================================== */
-/* base/wrapping.h - marks functions in which unsigned numbers are meant to wrap: hashes, squares of negative differences. All others
- * are reported by -fsanitize=unsigned-integer-overflow. Owns BS_WRAPS. Relies on nothing. */
+/* base/wrapping.h - marks functions in which unsigned numbers are meant to wrap: hashes, squares of negative
+ * differences. All others are reported by -fsanitize=unsigned-integer-overflow. Owns BS_WRAPS. Relies on nothing. */
 #ifndef BS_WRAPPING_H
 #define BS_WRAPPING_H
 
@@ -47,14 +48,14 @@
 /* ==== begin src/base/bytes.h ================================================================== */
 /* base/bytes.h - a number of bytes, or an offset: a type whose only operations are checked ones.
  *
- * What does not fit becomes BS_BYTES_TOO_MANY and stays that, whatever is done to it: added to, aligned, multiplied by zero,
- * taken apart. No arena, file or plan has as many, so that a sum of sizes from a file or a shape cannot end as a small
- * number. A struct, so that `a + b` does not compile; one field, so that it costs nothing.
+ * What does not fit becomes BS_BYTES_TOO_MANY and stays that, whatever is done to it: added to, aligned, multiplied by
+ * zero, taken apart. No arena, file or plan has as many, so that a sum of sizes from a file or a shape cannot end as a
+ * small number. A struct, so that `a + b` does not compile; one field, so that it costs nothing.
  * Elements of a shape are counted as bytes of one each, until they are multiplied by their size.
  *
- * Owns the field `unchecked`, which nothing else may touch (tests/test_bare_sums.sh). Relies on brainstorm.h. C and C++. Must never
- * give a plain number to arithmetic: bs_bytes_fit() is how a size is asked for, bs_bytes_figure() is for messages, comparisons
- * with what callers and files say, and the plain fields of public structs. */
+ * Owns the field `unchecked`, which nothing else may touch (tests/test_bare_sums.sh). Relies on brainstorm.h. C and
+ * C++. Must never give a plain number to arithmetic: bs_bytes_fit() is how a size is asked for, bs_bytes_figure() is
+ * for messages, comparisons with what callers and files say, and the plain fields of public structs. */
 #ifndef BS_BYTES_H
 #define BS_BYTES_H
 
@@ -97,7 +98,8 @@ static inline bs_bytes bs_bytes_sub(bs_bytes a, bs_bytes b)
 /* A count below zero is too many. */
 static inline bs_bytes bs_bytes_times(bs_bytes a, int64_t count)
 {
-    const bool fits = bs_bytes_known(a) && count >= 0 && (count == 0 || a.unchecked <= BS_BYTES_TOO_MANY / (uint64_t)count);
+    const bool fits = bs_bytes_known(a) && count >= 0 &&
+                      (count == 0 || a.unchecked <= BS_BYTES_TOO_MANY / (uint64_t)count);
     return bs_bytes_of(fits ? a.unchecked * (uint64_t)count : BS_BYTES_TOO_MANY);
 }
 
@@ -105,7 +107,8 @@ static inline bs_bytes bs_bytes_times(bs_bytes a, int64_t count)
 static inline bs_bytes bs_bytes_array(int64_t count, size_t each) { return bs_bytes_times(bs_bytes_of(each), count); }
 static inline bs_bytes bs_bytes_product(bs_bytes a, bs_bytes b)
 {
-    const bool fits = bs_bytes_known(a) && bs_bytes_known(b) && (b.unchecked == 0 || a.unchecked <= BS_BYTES_TOO_MANY / b.unchecked);
+    const bool fits = bs_bytes_known(a) && bs_bytes_known(b) &&
+                      (b.unchecked == 0 || a.unchecked <= BS_BYTES_TOO_MANY / b.unchecked);
     return bs_bytes_of(fits ? a.unchecked * b.unchecked : BS_BYTES_TOO_MANY);
 }
 
@@ -128,7 +131,10 @@ static inline bs_bytes bs_bytes_align_down(bs_bytes a, uint64_t alignment)
 }
 
 static inline bs_bytes bs_bytes_align(bs_bytes a) { return bs_bytes_align_to(a, BS_ALIGNMENT); }
-static inline bool bs_bytes_aligned_to(bs_bytes a, uint64_t alignment) { return bs_bytes_known(a) && (a.unchecked & (alignment - 1)) == 0; }
+static inline bool bs_bytes_aligned_to(bs_bytes a, uint64_t alignment)
+{
+    return bs_bytes_known(a) && (a.unchecked & (alignment - 1)) == 0;
+}
 
 /* Puts an array behind what is *used: aligned; returns where it begins. */
 static inline bs_bytes bs_bytes_place(bs_bytes *used, int64_t count, size_t each)
@@ -141,8 +147,8 @@ static inline bs_bytes bs_bytes_place(bs_bytes *used, int64_t count, size_t each
 /* The number for messages, comparisons and public structs: nothing may be added to it. */
 static inline uint64_t bs_bytes_figure(bs_bytes a) { return a.unchecked; }
 
-/* The size as this machine counts, when it is no more than `most` and this machine can count it: the only way from bytes to
- * memory. False leaves *size alone. */
+/* The size as this machine counts, when it is no more than `most` and this machine can count it: the only way from
+ * bytes to memory. False leaves *size alone. */
 static inline bool bs_bytes_fit(bs_bytes a, uint64_t most, size_t *size)
 {
     if (!bs_bytes_known(a) || a.unchecked > most || a.unchecked > SIZE_MAX)
@@ -151,10 +157,13 @@ static inline bool bs_bytes_fit(bs_bytes a, uint64_t most, size_t *size)
     return true;
 }
 
-/* Within memory whose size came from bs_bytes_fit: the planner made every offset lie below the total that was asked for, so
- * that none is looked at again while a network runs. */
+/* Within memory whose size came from bs_bytes_fit: the planner made every offset lie below the total that was asked
+ * for, so that none is looked at again while a network runs. */
 static inline uint8_t *bs_bytes_at(uint8_t *memory, bs_bytes offset) { return memory + (size_t)offset.unchecked; }
-static inline const uint8_t *bs_bytes_read_at(const uint8_t *memory, bs_bytes offset) { return memory + (size_t)offset.unchecked; }
+static inline const uint8_t *bs_bytes_read_at(const uint8_t *memory, bs_bytes offset)
+{
+    return memory + (size_t)offset.unchecked;
+}
 /* Row `row` of rows of `each` bytes that begin at `offset`. */
 static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t row, bs_bytes each)
 {
@@ -224,7 +233,8 @@ void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
 void *bs_take(bs_arena *arena, bs_bytes bytes);
 void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
 
-/* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count` (base/sort.c) */
+/* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count`
+ * (base/sort.c) */
 typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
 void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
 
@@ -249,7 +259,8 @@ void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
 /* Storage conversions (base/dtype.c). Round to nearest even. */
 float bs_f16_to_f32(uint16_t h);
-/* The nearest code. Saturates before rounding: the bounds are compared as floats, and 2^31 - 1 is not one. NaN gives 0. */
+/* The nearest code. Saturates before rounding: the bounds are compared as floats, and 2^31 - 1 is not one. NaN gives
+ * 0. */
 static inline int32_t bs_f32_to_code(float x, int32_t low, int32_t high)
 {
     if (!(x > (float)low))
@@ -271,8 +282,8 @@ uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
 
 /* ==== begin src/base/debug.h ================================================================== */
 /* base/debug.h - mistakes that only the calling program can make, found in builds with BS_DEBUG.
- * Relies on base/base.h and, in those builds alone, on assert(). Must never decide what a file, a stream or a tensor may do:
- * whatever comes from outside is checked in every build, and answered with an error. */
+ * Relies on base/base.h and, in those builds alone, on assert(). Must never decide what a file, a stream or a tensor
+ * may do: whatever comes from outside is checked in every build, and answered with an error. */
 #ifndef BS_DEBUG_H
 #define BS_DEBUG_H
 
@@ -290,7 +301,8 @@ uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
 
 static inline bool bs_disjoint(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
 {
-    return a_bytes == 0 || b_bytes == 0 || (uintptr_t)a + a_bytes <= (uintptr_t)b || (uintptr_t)b + b_bytes <= (uintptr_t)a;
+    return a_bytes == 0 || b_bytes == 0 || (uintptr_t)a + a_bytes <= (uintptr_t)b ||
+           (uintptr_t)b + b_bytes <= (uintptr_t)a;
 }
 #else
 #define BS_DEBUG_CHECK(condition) ((void)0)
@@ -384,9 +396,10 @@ void bs_error_prefix(bs_error *error, const char *format, ...)
 
 bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what)
 {
-    const uint64_t needed = bs_bytes_figure(bs_bytes_align(bytes)); /* as an arena would take it: more than what is available, always */
-    bs_fail(error, BS_ERROR_ARENA, "arena %s: %s needs %llu bytes, %llu are free", name, what, (unsigned long long)needed,
-            (unsigned long long)available);
+    /* as an arena would take it: more than what is available, always */
+    const uint64_t needed = bs_bytes_figure(bs_bytes_align(bytes));
+    bs_fail(error, BS_ERROR_ARENA, "arena %s: %s needs %llu bytes, %llu are free", name, what,
+            (unsigned long long)needed, (unsigned long long)available);
     if (error) {
         error->arena = name;
         error->needed = needed;
@@ -479,8 +492,8 @@ void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, con
 
 /* ==== begin src/base/crc32.c ================================================================== */
 /* base/crc32.c - CRC-32 as in zip and PNG (polynomial 0xedb88320).
- * Owns the table: 1 KB, one row of 16 a nibble of an 8-byte word, so that the 16 look-ups of a word do not wait for each
- * other. A row a byte would be 8 KB and no faster: what limits either is the chain from word to word.
+ * Owns the table: 1 KB, one row of 16 a nibble of an 8-byte word, so that the 16 look-ups of a word do not wait for
+ * each other. A row a byte would be 8 KB and no faster: what limits either is the chain from word to word.
  * Relies on base/base.h. Must never keep state between calls: reader threads check records side by side. */
 /* #include "base/base.h" */
 
@@ -687,7 +700,8 @@ void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count);
 
 /* ==== begin src/base/platform_posix.c ========================================================= */
 /* base/platform_posix.c - the default platform table: pthreads, pread, monotonic clock, no log.
- * Relies on POSIX.1-2008, and on O_DIRECT where there is such a thing. Must never be referenced directly: always through bs_platform. */
+ * Relies on POSIX.1-2008, and on O_DIRECT where there is such a thing. Must never be referenced directly: always
+ * through bs_platform. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -848,7 +862,8 @@ static int64_t posix_file_read(void *user, int64_t file, uint64_t offset, void *
     return (int64_t)done;
 }
 
-/* Some file systems open with O_DIRECT and then refuse to read. What is tried is aligned to no more than `alignment`. */
+/* Some file systems open with O_DIRECT and then refuse to read. What is tried is aligned to no more than
+ * `alignment`. */
 static bool posix_direct_works(int64_t file, uint8_t *probe, uint32_t alignment, uint64_t size_bytes)
 {
     uint8_t *const buffer = alignment < BS_PROBE_BYTES ? probe + alignment : probe;
@@ -856,7 +871,8 @@ static bool posix_direct_works(int64_t file, uint8_t *probe, uint32_t alignment,
     return posix_file_read(NULL, file, offset, buffer, alignment) > 0;
 }
 
-static int64_t posix_file_open_direct(void *user, const char *path, void *probe, uint64_t *size_bytes, uint32_t *alignment)
+static int64_t posix_file_open_direct(void *user, const char *path, void *probe, uint64_t *size_bytes,
+                                      uint32_t *alignment)
 {
     (void)user;
     const int64_t direct = posix_direct ? posix_file_open_with(path, posix_direct, size_bytes) : -1;
@@ -920,8 +936,8 @@ const bs_platform *bs_platform_default(void)
 /* ==== end src/base/platform_posix.c =========================================================== */
 
 /* ==== begin src/base/workers.c ================================================================ */
-/* base/workers.c - worker threads that run one job at a time. Relies on base/platform.h. Must never decide who does what in a way
- * that shows in results: tasks are independent. */
+/* base/workers.c - worker threads that run one job at a time. Relies on base/platform.h. Must never decide who does
+ * what in a way that shows in results: tasks are independent. */
 /* #include "base/platform.h" */
 
 static void pool_drain(bs_workers *pool, int32_t thread)
@@ -974,7 +990,8 @@ bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_
         worker->thread = i;
         if (platform->thread_start(platform->user, worker->handle, worker_main, worker) != 0) {
             bs_workers_stop(pool);
-            return bs_fail(error, BS_ERROR_PLATFORM, "worker thread %d of %d: the platform's thread_start failed", i, threads - 1);
+            return bs_fail(error, BS_ERROR_PLATFORM, "worker thread %d of %d: the platform's thread_start failed", i,
+                           threads - 1);
         }
         pool->started = i;
     }
@@ -1080,8 +1097,8 @@ static inline bs_bytes bs_cursor_left(const bs_cursor *cursor) { return bs_bytes
 
 /* FNV-1a over a name, 64 bits. */
 uint64_t bs_name_hash(const char *name, size_t bytes);
-/* Sorts; false when two are equal: *twice is one of them. Two names of one hash count as duplicates: a file that contrives such a pair only
- * hurts itself. */
+/* Sorts; false when two are equal: *twice is one of them. Two names of one hash count as duplicates: a file that
+ * contrives such a pair only hurts itself. */
 bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice);
 
 #endif
@@ -1136,9 +1153,11 @@ bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *w
     if (cursor->status == BS_ERROR_IO)
         return bs_fail(error, BS_ERROR_IO, "%s: reading %llu bytes at byte %llu failed", what, wanted, at);
     if (cursor->fault == BS_FAULT_LONG)
-        return bs_fail(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted, (unsigned long long)bs_bytes_figure(cursor->most));
+        return bs_fail(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted,
+                       (unsigned long long)bs_bytes_figure(cursor->most));
     if (cursor->fault == BS_FAULT_ASCII)
-        return bs_fail(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what, (unsigned long long)bs_bytes_figure(bs_bytes_sub(cursor->at, cursor->wanted)));
+        return bs_fail(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what,
+                       (unsigned long long)bs_bytes_figure(bs_bytes_sub(cursor->at, cursor->wanted)));
     return bs_fail(error, BS_ERROR_FORMAT, "%s: %llu bytes needed at byte %llu, %llu left", what, wanted, at,
                    (unsigned long long)bs_bytes_figure(bs_cursor_left(cursor)));
 }
@@ -1181,7 +1200,8 @@ bool bs_cursor_take(bs_cursor *cursor, void *target, bs_bytes bytes)
     } else {
         if (!cursor_fill(cursor, bytes))
             return false;
-        memcpy(target, bs_bytes_at(cursor->window, bs_bytes_sub(cursor->at, cursor->window_at)), (size_t)bs_bytes_figure(bytes));
+        memcpy(target, bs_bytes_at(cursor->window, bs_bytes_sub(cursor->at, cursor->window_at)),
+               (size_t)bs_bytes_figure(bytes));
     }
     cursor->at = bs_bytes_add(cursor->at, bytes);
     return true;
@@ -1658,7 +1678,8 @@ void bs_widen64_f16(bs_tier tier, const uint16_t *from, float *to);
 
 /* ------------------------------------------------------------------------------------------------ portable */
 
-static void transpose_plain(const float *from, ptrdiff_t from_row, int32_t rows, int32_t columns, float *to, ptrdiff_t to_row)
+static void transpose_plain(const float *from, ptrdiff_t from_row, int32_t rows, int32_t columns, float *to,
+                            ptrdiff_t to_row)
 {
     for (int32_t r = 0; r < rows; r++)
         for (int32_t c = 0; c < columns; c++)
@@ -1680,7 +1701,8 @@ static void widen64_plain(const uint16_t *from, float *to)
     memcpy(small_bits, small, sizeof small);
     for (int32_t i = 0; i < 64; i++) {
         const uint32_t exponent = bits[i] & 0x0f800000u;
-        const uint32_t normal = bits[i] + (exponent == 0x0f800000u ? 0x70000000u : 0x38000000u); /* infinite, NaN: the largest */
+        /* infinite, NaN: the largest */
+        const uint32_t normal = bits[i] + (exponent == 0x0f800000u ? 0x70000000u : 0x38000000u);
         bits[i] = (uint32_t)(from[i] & 0x8000u) << 16 | (exponent == 0 ? small_bits[i] : normal);
     }
     memcpy(to, bits, sizeof bits);
@@ -1695,7 +1717,8 @@ static void widen64_plain(const uint16_t *from, float *to)
 #define ARRANGE_BLOCK 8
 
 /* 8 x 8: pairs of rows are interleaved, then pairs of pairs, then halves. */
-__attribute__((target("avx2"))) static void transpose_block(const float *from, ptrdiff_t from_row, float *to, ptrdiff_t to_row)
+__attribute__((target("avx2"))) static void transpose_block(const float *from, ptrdiff_t from_row, float *to,
+                                                            ptrdiff_t to_row)
 {
     __m256 row[8], pair[8], quad[8];
     for (int i = 0; i < 8; i++)
@@ -1770,11 +1793,13 @@ void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32
                       ptrdiff_t to_row)
 {
     const int32_t block = tier == BS_TIER_SCALAR ? 1 : ARRANGE_BLOCK;
-    const int32_t whole_rows = block > 1 ? rows / block * block : 0, whole_columns = block > 1 ? columns / block * block : 0;
+    const int32_t whole_rows = block > 1 ? rows / block * block : 0,
+                  whole_columns = block > 1 ? columns / block * block : 0;
     for (int32_t r = 0; r < whole_rows; r += block)
         for (int32_t c = 0; c < whole_columns; c += block)
             transpose_block(from + r * from_row + c, from_row, to + c * to_row + r, to_row);
-    transpose_plain(from + whole_columns, from_row, whole_rows, columns - whole_columns, to + whole_columns * to_row, to_row);
+    transpose_plain(from + whole_columns, from_row, whole_rows, columns - whole_columns, to + whole_columns * to_row,
+                    to_row);
     transpose_plain(from + whole_rows * from_row, from_row, rows - whole_rows, columns, to + whole_rows, to_row);
 }
 
@@ -1860,13 +1885,14 @@ void bs_bicubic2x_u16(bs_tier tier, const bs_bicubic2x *task);
 /* ----------------------------------------------------------------------------------------------- features
  * Sum over a region of (4 c - up - down - left - right)^2; neighbours beyond the margins are replicated.
  * u16 codes are first shifted right by `shift`; they must then be below 2^12. */
-uint64_t bs_laplacian_energy_u8(bs_tier tier, const uint8_t *in, ptrdiff_t row, int32_t h, int32_t w, bs_margins margins);
-uint64_t bs_laplacian_energy_u16(bs_tier tier, const uint16_t *in, ptrdiff_t row, int32_t h, int32_t w, bs_margins margins,
-                                 int32_t shift);
+uint64_t bs_laplacian_energy_u8(bs_tier tier, const uint8_t *in, ptrdiff_t row, int32_t h, int32_t w,
+                                bs_margins margins);
+uint64_t bs_laplacian_energy_u16(bs_tier tier, const uint16_t *in, ptrdiff_t row, int32_t h, int32_t w,
+                                 bs_margins margins, int32_t shift);
 
 /* Sum over a region of (a - b)^2. */
-uint64_t bs_squared_change_u8(bs_tier tier, const uint8_t *a, ptrdiff_t a_row, const uint8_t *b, ptrdiff_t b_row, int32_t h,
-                              int32_t w);
+uint64_t bs_squared_change_u8(bs_tier tier, const uint8_t *a, ptrdiff_t a_row, const uint8_t *b, ptrdiff_t b_row,
+                              int32_t h, int32_t w);
 uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row, const uint16_t *b, ptrdiff_t b_row,
                                int32_t h, int32_t w, int32_t shift);
 
@@ -1919,7 +1945,8 @@ bs_conv_family bs_conv_family_of(const bs_conv_geometry *g, bs_tier tier)
     /* Compare the shares of lanes that do useful work; reducing costs the dot kernel about a fifth. */
     const int64_t lanes = bs_conv_lanes(tier);
     const int64_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
-    const int64_t dot_padded = bs_conv_round_up((int32_t)out, BS_DOT_OUTPUTS) * (int64_t)bs_conv_round_up((int32_t)in, (int32_t)lanes);
+    const int64_t dot_padded = bs_conv_round_up((int32_t)out, BS_DOT_OUTPUTS) *
+                               (int64_t)bs_conv_round_up((int32_t)in, (int32_t)lanes);
     const int64_t outer_padded = bs_conv_round_up((int32_t)out, (int32_t)lanes) * in;
     return dot_padded * 5 <= outer_padded * 4 ? BS_FAMILY_DOT : BS_FAMILY_OUTER;
 }
@@ -1992,11 +2019,12 @@ size_t bs_conv_prepared_floats(const bs_conv_geometry *g, bs_conv_algorithm algo
 
 /* One group of OUTER. `taps` = kernel_h * kernel_w; weights are [out][in][taps]. Returns the end. Weights are read in
  * order, each channel's to its lane: streamed weights are packed while a network waits. */
-static float *bs_conv_pack_outer(bs_tier tier, const float *weights, int32_t out, int32_t in, int32_t taps, int32_t lanes,
-                                 float *to)
+static float *bs_conv_pack_outer(bs_tier tier, const float *weights, int32_t out, int32_t in, int32_t taps,
+                                 int32_t lanes, float *to)
 {
     for (int32_t first = 0; first < out;) {
-        const int32_t width = out - first > lanes ? 2 * lanes : lanes, valid = out - first < width ? out - first : width;
+        const int32_t width = out - first > lanes ? 2 * lanes : lanes,
+                      valid = out - first < width ? out - first : width;
         const size_t floats = (size_t)taps * (size_t)in * (size_t)width;
         const float *from = weights + (ptrdiff_t)first * in * taps;
         if (valid < width)
@@ -2339,7 +2367,8 @@ static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
 #include <math.h> /* INFINITY */
 
 /* The vector of a tile's channels that begins at its channel `first`, where there is one. */
-static BS_OUTLINE BS_TARGET BS_V BS_TIER_FN(bs_conv_of_channels)(const bs_conv_tile *tile, const float *from, int32_t first)
+static BS_OUTLINE BS_TARGET BS_V BS_TIER_FN(bs_conv_of_channels)(const bs_conv_tile *tile, const float *from,
+                                                                 int32_t first)
 {
     const int32_t valid = bs_conv_min(tile->channels - first, BS_LANES);
     return from && valid > 0 ? BS_V_LOAD_PART(from + tile->channel + first, BS_V_PART_OF(valid)) : BS_V_ZERO();
@@ -3451,8 +3480,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
         BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
     }
     if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points,
-                                               point_step);
+        BS_TIER_FN(bs_conv_winograd_in_vector)
+        (patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points, point_step);
 #else
     if (channels > 0)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
@@ -4373,8 +4402,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
         BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
     }
     if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points,
-                                               point_step);
+        BS_TIER_FN(bs_conv_winograd_in_vector)
+        (patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points, point_step);
 #else
     if (channels > 0)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
@@ -5204,8 +5233,8 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t
         BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
     }
     if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points,
-                                               point_step);
+        BS_TIER_FN(bs_conv_winograd_in_vector)
+        (patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points, point_step);
 #else
     if (channels > 0)
         BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
@@ -5842,7 +5871,8 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
 
 enum {
     BS_SUM_CHUNK = 256,         /* samples of a row summed together: bounds 32-bit sums of squares */
-    BS_BICUBIC_CHUNK = 80, /* columns enlarged together: a whole count of vectors; five rows are on the stack, in 4 KiB of it */
+    /* columns enlarged together: a whole count of vectors; five rows are on the stack, in 4 KiB of it */
+    BS_BICUBIC_CHUNK = 80,
     BS_EXACT_HIGH = 1023    /* largest code of the bicubic in floats */
 };
 
@@ -5857,7 +5887,8 @@ typedef struct bs_elementwise_kernels {
     void (*bicubic_u8)(const bs_bicubic2x *task, float high);
     void (*bicubic_u16)(const bs_bicubic2x *task, float high);
     uint32_t (*laplacian_u8)(const uint8_t *up, const uint8_t *c, const uint8_t *down, int32_t count);
-    uint64_t (*laplacian_u16)(const uint16_t *up, const uint16_t *c, const uint16_t *down, int32_t count, int32_t shift);
+    uint64_t (*laplacian_u16)(const uint16_t *up, const uint16_t *c, const uint16_t *down, int32_t count,
+                              int32_t shift);
     uint32_t (*change_u8)(const uint8_t *a, const uint8_t *b, int32_t count);
     uint64_t (*change_u16)(const uint16_t *a, const uint16_t *b, int32_t count, int32_t shift);
 } bs_elementwise_kernels;
@@ -5877,7 +5908,8 @@ typedef struct bs_line_pair {
 
 /* What the bicubic does to samples: a chunk of a row sideways, then five of them to two output rows. */
 typedef void bs_bicubic_lines(const bs_bicubic2x *task, int32_t y, int32_t x, int32_t count, bs_line_pair *lines);
-typedef void bs_bicubic_vertical(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row, int32_t count, float high);
+typedef void bs_bicubic_vertical(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row, int32_t count,
+                                 float high);
 
 /* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. The last of the
  * five an output wants moves down a row each time, within what is valid. `scale` is 1, or the bytes of a sample where
@@ -6096,13 +6128,15 @@ static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
 
 /* ------------------------------------------------------------------------------------------- conversion */
 
-static BS_TARGET void BS_TIER_FN(bs_u8_to_f32)(const uint8_t *restrict in, float *restrict out, int32_t count, float scale)
+static BS_TARGET void BS_TIER_FN(bs_u8_to_f32)(const uint8_t *restrict in, float *restrict out, int32_t count,
+                                               float scale)
 {
     for (int32_t i = 0; i < count; i++)
         out[i] = (float)in[i] * scale;
 }
 
-static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, float *restrict out, int32_t count, float scale)
+static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, float *restrict out, int32_t count,
+                                                float scale)
 {
     for (int32_t i = 0; i < count; i++)
         out[i] = (float)in[i] * scale;
@@ -6144,44 +6178,44 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_sr_value)(BS_V pairs, const float *ba
 }
 
 /* `pixels` of the four-channel tail, at most half a vector. */
-#define BS_SR_STORE_DEFINE(name, code_type, STORE)                                                               \
-    static BS_TARGET void BS_TIER_FN(name)(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, int32_t pixels, \
-                                           float high)                                                           \
-    {                                                                                                            \
-        const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);                                        \
-        const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);                                           \
-        const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;                              \
-        const float *below = base ? base + s->base_row : NULL;                                                   \
-        code_type *out = (code_type *)s->out + 2 * y * s->out_row + 2 * x, *under = out + s->out_row;            \
-        const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);         \
-        const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);         \
-        if (2 * pixels == BS_LANES) {                                                                            \
-            STORE(out, upper);                                                                                   \
-            STORE(under, lower);                                                                                 \
-            return;                                                                                              \
-        }                                                                                                        \
-        code_type codes[2][BS_LANES];                                                                            \
-        STORE(codes[0], upper);                                                                                  \
-        STORE(codes[1], lower);                                                                                  \
-        memcpy(out, codes[0], (size_t)(2 * pixels) * sizeof(code_type));                                         \
-        memcpy(under, codes[1], (size_t)(2 * pixels) * sizeof(code_type));                                       \
-    }                                                                                                            \
-    static BS_TARGET void BS_TIER_FN(name##_all)(const bs_sr_store *s, float high)                               \
-    {                                                                                                            \
-        for (int32_t y = 0; y < s->h; y++)                                                                       \
-            for (int32_t x = 0; x < s->w; x += BS_LANES / 2) {                                                   \
-                const float *tail = s->tail + y * s->tail_row + (ptrdiff_t)x * s->tail_pixel;                    \
-                float quads[2 * BS_LANES];                                                                       \
-                const int32_t pixels = s->w - x < BS_LANES / 2 ? s->w - x : BS_LANES / 2;                        \
-                if (s->tail_pixel == 4 && pixels == BS_LANES / 2) {                                              \
-                    BS_TIER_FN(name)(s, tail, y, x, pixels, high);                                               \
-                    continue;                                                                                    \
-                }                                                                                                \
-                memset(quads, 0, sizeof quads);                                                                  \
-                for (int32_t i = 0; i < pixels; i++)                                                             \
-                    memcpy(quads + 4 * i, tail + i * (ptrdiff_t)s->tail_pixel, 4 * sizeof(float));               \
-                BS_TIER_FN(name)(s, quads, y, x, pixels, high);                                                  \
-            }                                                                                                    \
+#define BS_SR_STORE_DEFINE(name, code_type, STORE)                                                         \
+    static BS_TARGET void BS_TIER_FN(name)(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, \
+                                           int32_t pixels, float high)                                     \
+    {                                                                                                      \
+        const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);                                  \
+        const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);                                     \
+        const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;                        \
+        const float *below = base ? base + s->base_row : NULL;                                             \
+        code_type *out = (code_type *)s->out + 2 * y * s->out_row + 2 * x, *under = out + s->out_row;      \
+        const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);   \
+        const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);   \
+        if (2 * pixels == BS_LANES) {                                                                      \
+            STORE(out, upper);                                                                             \
+            STORE(under, lower);                                                                           \
+            return;                                                                                        \
+        }                                                                                                  \
+        code_type codes[2][BS_LANES];                                                                      \
+        STORE(codes[0], upper);                                                                            \
+        STORE(codes[1], lower);                                                                            \
+        memcpy(out, codes[0], (size_t)(2 * pixels) * sizeof(code_type));                                   \
+        memcpy(under, codes[1], (size_t)(2 * pixels) * sizeof(code_type));                                 \
+    }                                                                                                      \
+    static BS_TARGET void BS_TIER_FN(name##_all)(const bs_sr_store *s, float high)                         \
+    {                                                                                                      \
+        for (int32_t y = 0; y < s->h; y++)                                                                 \
+            for (int32_t x = 0; x < s->w; x += BS_LANES / 2) {                                             \
+                const float *tail = s->tail + y * s->tail_row + (ptrdiff_t)x * s->tail_pixel;              \
+                float quads[2 * BS_LANES];                                                                 \
+                const int32_t pixels = s->w - x < BS_LANES / 2 ? s->w - x : BS_LANES / 2;                  \
+                if (s->tail_pixel == 4 && pixels == BS_LANES / 2) {                                        \
+                    BS_TIER_FN(name)(s, tail, y, x, pixels, high);                                         \
+                    continue;                                                                              \
+                }                                                                                          \
+                memset(quads, 0, sizeof quads);                                                            \
+                for (int32_t i = 0; i < pixels; i++)                                                       \
+                    memcpy(quads + 4 * i, tail + i * (ptrdiff_t)s->tail_pixel, 4 * sizeof(float));         \
+                BS_TIER_FN(name)(s, quads, y, x, pixels, high);                                            \
+            }                                                                                              \
     }
 
 BS_SR_STORE_DEFINE(bs_sr_u8, uint8_t, BS_V_STORE_U8)
@@ -6212,62 +6246,66 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
 #define BS_CUBIC_CODE(v, top) BS_TIER_FN(bs_cubic_code)(v, top)
 #define BS_V_LOAD_F32(p) BS_V_LOAD(p)
 
-#define BS_BICUBIC_DEFINE(type, sample_type, LOAD, STORE_PAIRS, FINISH)                                          \
-    /* Both outputs of one vector of columns of an input row; `in` stands two columns before the first. */       \
-    static inline BS_TARGET void BS_TIER_FN(bs_horizontal_##type)(const sample_type *in, float *even, float *odd) \
-    {                                                                                                            \
-        const BS_V a = LOAD(in), b = LOAD(in + 1), c = LOAD(in + 2), d = LOAD(in + 3), e = LOAD(in + 4);         \
-        const BS_V left = BS_TIER_FN(bs_cubic)(a, b, c, d), right = BS_TIER_FN(bs_cubic)(e, d, c, b);            \
-        BS_V_STORE(even, left);                                                                                  \
-        BS_V_STORE(odd, right);                                                                                  \
-    }                                                                                                            \
-    /* A chunk of an input row. Vectors that reach beyond the margins are gathered column by column. */          \
-    static BS_TARGET void BS_TIER_FN(bs_lines_##type)(const bs_bicubic2x *t, int32_t y, int32_t x, int32_t count, bs_line_pair *lines) \
-    {                                                                                                            \
-        const sample_type *row = (const sample_type *)t->in + y * t->in_row;                                     \
-        for (int32_t i = 0; i < count; i += BS_LANES) {                                                          \
-            const int32_t first = x + i - 2, end = x + i + BS_LANES + 2;                                         \
-            sample_type some[BS_LANES + 4];                                                                      \
-            const sample_type *in = row + first;                                                                 \
-            if (first < -t->margins.left || end > t->w + t->margins.right) {                                     \
-                for (int32_t k = 0; k < BS_LANES + 4; k++)                                                       \
-                    some[k] = row[bs_inside(first + k, t->w, t->margins.left, t->margins.right)];                \
-                in = some;                                                                                       \
-            }                                                                                                    \
-            BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                               \
-        }                                                                                                        \
-    }                                                                                                            \
-    /* One vector of columns of an output row; fewer at its end. */                                              \
-    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type *out, BS_V left, BS_V right, BS_V top, int32_t columns)\
-    {                                                                                                            \
-        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                           \
-        (void)top;                                                                                               \
-        if (columns >= BS_LANES) {                                                                               \
-            STORE_PAIRS(out, even, odd);                                                                         \
-            return;                                                                                              \
-        }                                                                                                        \
-        sample_type last[2 * BS_LANES];                                                                          \
-        STORE_PAIRS(last, even, odd);                                                                            \
-        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                          \
-    }                                                                                                            \
-    /* Two output rows from five pairs of lines, nearest weights on the third. */                                \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row,\
-                                                         int32_t count, float high)                              \
-    {                                                                                                            \
-        sample_type *out = samples;                                                                              \
-        const BS_V top = BS_V_SET1(high);                                                                        \
-        for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
-            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);\
-            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);\
-            BS_TIER_FN(bs_pairs_##type)(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),        \
-                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);\
-            BS_TIER_FN(bs_pairs_##type)(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),\
-                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);\
-        }                                                                                                        \
-    }                                                                                                            \
-    static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
-    {                                                                                                            \
-        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                 \
+#define BS_BICUBIC_DEFINE(type, sample_type, LOAD, STORE_PAIRS, FINISH)                                                \
+    /* Both outputs of one vector of columns of an input row; `in` stands two columns before the first. */             \
+    static inline BS_TARGET void BS_TIER_FN(bs_horizontal_##type)(const sample_type *in, float *even, float *odd)      \
+    {                                                                                                                  \
+        const BS_V a = LOAD(in), b = LOAD(in + 1), c = LOAD(in + 2), d = LOAD(in + 3), e = LOAD(in + 4);               \
+        const BS_V left = BS_TIER_FN(bs_cubic)(a, b, c, d), right = BS_TIER_FN(bs_cubic)(e, d, c, b);                  \
+        BS_V_STORE(even, left);                                                                                        \
+        BS_V_STORE(odd, right);                                                                                        \
+    }                                                                                                                  \
+    /* A chunk of an input row. Vectors that reach beyond the margins are gathered column by column. */                \
+    static BS_TARGET void BS_TIER_FN(bs_lines_##type)(const bs_bicubic2x *t, int32_t y, int32_t x, int32_t count,      \
+                                                      bs_line_pair *lines)                                             \
+    {                                                                                                                  \
+        const sample_type *row = (const sample_type *)t->in + y * t->in_row;                                           \
+        for (int32_t i = 0; i < count; i += BS_LANES) {                                                                \
+            const int32_t first = x + i - 2, end = x + i + BS_LANES + 2;                                               \
+            sample_type some[BS_LANES + 4];                                                                            \
+            const sample_type *in = row + first;                                                                       \
+            if (first < -t->margins.left || end > t->w + t->margins.right) {                                           \
+                for (int32_t k = 0; k < BS_LANES + 4; k++)                                                             \
+                    some[k] = row[bs_inside(first + k, t->w, t->margins.left, t->margins.right)];                      \
+                in = some;                                                                                             \
+            }                                                                                                          \
+            BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                                     \
+        }                                                                                                              \
+    }                                                                                                                  \
+    /* One vector of columns of an output row; fewer at its end. */                                                    \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type * out, BS_V left, BS_V right, BS_V top,       \
+                                                             int32_t columns)                                          \
+    {                                                                                                                  \
+        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                                 \
+        (void)top;                                                                                                     \
+        if (columns >= BS_LANES) {                                                                                     \
+            STORE_PAIRS(out, even, odd);                                                                               \
+            return;                                                                                                    \
+        }                                                                                                              \
+        sample_type last[2 * BS_LANES];                                                                                \
+        STORE_PAIRS(last, even, odd);                                                                                  \
+        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                                \
+    }                                                                                                                  \
+    /* Two output rows from five pairs of lines, nearest weights on the third. */                                      \
+    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples,                  \
+                                                         ptrdiff_t out_row, int32_t count, float high)                 \
+    {                                                                                                                  \
+        sample_type *out = samples;                                                                                    \
+        const BS_V top = BS_V_SET1(high);                                                                              \
+        for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                           \
+            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i); \
+            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);    \
+            BS_TIER_FN(bs_pairs_##type)                                                                                \
+            (out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),                                         \
+             BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);                              \
+            BS_TIER_FN(bs_pairs_##type)                                                                                \
+            (out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),                               \
+             BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);                              \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                             \
+    {                                                                                                                  \
+        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                       \
     }
 
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
@@ -6277,7 +6315,8 @@ BS_BICUBIC_DEFINE(f32, float, BS_V_LOAD_F32, BS_V_STORE_PAIRS_F32, BS_CUBIC_PLAI
 /* ----------------------------------------------------------------------------------------------- features
  * Sums of a row, at most BS_SUM_CHUNK samples: 256 squares of at most 1020 fit 31 bits. */
 
-static BS_TARGET uint32_t BS_TIER_FN(bs_laplacian_u8)(const uint8_t *up, const uint8_t *c, const uint8_t *down, int32_t count)
+static BS_TARGET uint32_t BS_TIER_FN(bs_laplacian_u8)(const uint8_t *up, const uint8_t *c, const uint8_t *down,
+                                                      int32_t count)
 {
     int32_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -6288,12 +6327,13 @@ static BS_TARGET uint32_t BS_TIER_FN(bs_laplacian_u8)(const uint8_t *up, const u
 }
 
 /* Squares of negative differences wrap to what they are. */
-BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *up, const uint16_t *c, const uint16_t *down,
-                                                       int32_t count, int32_t shift)
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *up, const uint16_t *c,
+                                                                const uint16_t *down, int32_t count, int32_t shift)
 {
     uint64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
-        const int32_t d = 4 * (c[i] >> shift) - (up[i] >> shift) - (down[i] >> shift) - (c[i - 1] >> shift) - (c[i + 1] >> shift);
+        const int32_t d = 4 * (c[i] >> shift) - (up[i] >> shift) - (down[i] >> shift) - (c[i - 1] >> shift) -
+                          (c[i + 1] >> shift);
         sum += (uint32_t)d * (uint32_t)d;
     }
     return sum;
@@ -6309,7 +6349,8 @@ static BS_TARGET uint32_t BS_TIER_FN(bs_change_u8)(const uint8_t *a, const uint8
     return (uint32_t)sum;
 }
 
-BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uint16_t *b, int32_t count, int32_t shift)
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uint16_t *b, int32_t count,
+                                                             int32_t shift)
 {
     uint64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -6651,13 +6692,15 @@ static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
 
 /* ------------------------------------------------------------------------------------------- conversion */
 
-static BS_TARGET void BS_TIER_FN(bs_u8_to_f32)(const uint8_t *restrict in, float *restrict out, int32_t count, float scale)
+static BS_TARGET void BS_TIER_FN(bs_u8_to_f32)(const uint8_t *restrict in, float *restrict out, int32_t count,
+                                               float scale)
 {
     for (int32_t i = 0; i < count; i++)
         out[i] = (float)in[i] * scale;
 }
 
-static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, float *restrict out, int32_t count, float scale)
+static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, float *restrict out, int32_t count,
+                                                float scale)
 {
     for (int32_t i = 0; i < count; i++)
         out[i] = (float)in[i] * scale;
@@ -6699,44 +6742,44 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_sr_value)(BS_V pairs, const float *ba
 }
 
 /* `pixels` of the four-channel tail, at most half a vector. */
-#define BS_SR_STORE_DEFINE(name, code_type, STORE)                                                               \
-    static BS_TARGET void BS_TIER_FN(name)(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, int32_t pixels, \
-                                           float high)                                                           \
-    {                                                                                                            \
-        const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);                                        \
-        const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);                                           \
-        const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;                              \
-        const float *below = base ? base + s->base_row : NULL;                                                   \
-        code_type *out = (code_type *)s->out + 2 * y * s->out_row + 2 * x, *under = out + s->out_row;            \
-        const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);         \
-        const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);         \
-        if (2 * pixels == BS_LANES) {                                                                            \
-            STORE(out, upper);                                                                                   \
-            STORE(under, lower);                                                                                 \
-            return;                                                                                              \
-        }                                                                                                        \
-        code_type codes[2][BS_LANES];                                                                            \
-        STORE(codes[0], upper);                                                                                  \
-        STORE(codes[1], lower);                                                                                  \
-        memcpy(out, codes[0], (size_t)(2 * pixels) * sizeof(code_type));                                         \
-        memcpy(under, codes[1], (size_t)(2 * pixels) * sizeof(code_type));                                       \
-    }                                                                                                            \
-    static BS_TARGET void BS_TIER_FN(name##_all)(const bs_sr_store *s, float high)                               \
-    {                                                                                                            \
-        for (int32_t y = 0; y < s->h; y++)                                                                       \
-            for (int32_t x = 0; x < s->w; x += BS_LANES / 2) {                                                   \
-                const float *tail = s->tail + y * s->tail_row + (ptrdiff_t)x * s->tail_pixel;                    \
-                float quads[2 * BS_LANES];                                                                       \
-                const int32_t pixels = s->w - x < BS_LANES / 2 ? s->w - x : BS_LANES / 2;                        \
-                if (s->tail_pixel == 4 && pixels == BS_LANES / 2) {                                              \
-                    BS_TIER_FN(name)(s, tail, y, x, pixels, high);                                               \
-                    continue;                                                                                    \
-                }                                                                                                \
-                memset(quads, 0, sizeof quads);                                                                  \
-                for (int32_t i = 0; i < pixels; i++)                                                             \
-                    memcpy(quads + 4 * i, tail + i * (ptrdiff_t)s->tail_pixel, 4 * sizeof(float));               \
-                BS_TIER_FN(name)(s, quads, y, x, pixels, high);                                                  \
-            }                                                                                                    \
+#define BS_SR_STORE_DEFINE(name, code_type, STORE)                                                         \
+    static BS_TARGET void BS_TIER_FN(name)(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, \
+                                           int32_t pixels, float high)                                     \
+    {                                                                                                      \
+        const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);                                  \
+        const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);                                     \
+        const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;                        \
+        const float *below = base ? base + s->base_row : NULL;                                             \
+        code_type *out = (code_type *)s->out + 2 * y * s->out_row + 2 * x, *under = out + s->out_row;      \
+        const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);   \
+        const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);   \
+        if (2 * pixels == BS_LANES) {                                                                      \
+            STORE(out, upper);                                                                             \
+            STORE(under, lower);                                                                           \
+            return;                                                                                        \
+        }                                                                                                  \
+        code_type codes[2][BS_LANES];                                                                      \
+        STORE(codes[0], upper);                                                                            \
+        STORE(codes[1], lower);                                                                            \
+        memcpy(out, codes[0], (size_t)(2 * pixels) * sizeof(code_type));                                   \
+        memcpy(under, codes[1], (size_t)(2 * pixels) * sizeof(code_type));                                 \
+    }                                                                                                      \
+    static BS_TARGET void BS_TIER_FN(name##_all)(const bs_sr_store *s, float high)                         \
+    {                                                                                                      \
+        for (int32_t y = 0; y < s->h; y++)                                                                 \
+            for (int32_t x = 0; x < s->w; x += BS_LANES / 2) {                                             \
+                const float *tail = s->tail + y * s->tail_row + (ptrdiff_t)x * s->tail_pixel;              \
+                float quads[2 * BS_LANES];                                                                 \
+                const int32_t pixels = s->w - x < BS_LANES / 2 ? s->w - x : BS_LANES / 2;                  \
+                if (s->tail_pixel == 4 && pixels == BS_LANES / 2) {                                        \
+                    BS_TIER_FN(name)(s, tail, y, x, pixels, high);                                         \
+                    continue;                                                                              \
+                }                                                                                          \
+                memset(quads, 0, sizeof quads);                                                            \
+                for (int32_t i = 0; i < pixels; i++)                                                       \
+                    memcpy(quads + 4 * i, tail + i * (ptrdiff_t)s->tail_pixel, 4 * sizeof(float));         \
+                BS_TIER_FN(name)(s, quads, y, x, pixels, high);                                            \
+            }                                                                                              \
     }
 
 BS_SR_STORE_DEFINE(bs_sr_u8, uint8_t, BS_V_STORE_U8)
@@ -6767,62 +6810,66 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
 #define BS_CUBIC_CODE(v, top) BS_TIER_FN(bs_cubic_code)(v, top)
 #define BS_V_LOAD_F32(p) BS_V_LOAD(p)
 
-#define BS_BICUBIC_DEFINE(type, sample_type, LOAD, STORE_PAIRS, FINISH)                                          \
-    /* Both outputs of one vector of columns of an input row; `in` stands two columns before the first. */       \
-    static inline BS_TARGET void BS_TIER_FN(bs_horizontal_##type)(const sample_type *in, float *even, float *odd) \
-    {                                                                                                            \
-        const BS_V a = LOAD(in), b = LOAD(in + 1), c = LOAD(in + 2), d = LOAD(in + 3), e = LOAD(in + 4);         \
-        const BS_V left = BS_TIER_FN(bs_cubic)(a, b, c, d), right = BS_TIER_FN(bs_cubic)(e, d, c, b);            \
-        BS_V_STORE(even, left);                                                                                  \
-        BS_V_STORE(odd, right);                                                                                  \
-    }                                                                                                            \
-    /* A chunk of an input row. Vectors that reach beyond the margins are gathered column by column. */          \
-    static BS_TARGET void BS_TIER_FN(bs_lines_##type)(const bs_bicubic2x *t, int32_t y, int32_t x, int32_t count, bs_line_pair *lines) \
-    {                                                                                                            \
-        const sample_type *row = (const sample_type *)t->in + y * t->in_row;                                     \
-        for (int32_t i = 0; i < count; i += BS_LANES) {                                                          \
-            const int32_t first = x + i - 2, end = x + i + BS_LANES + 2;                                         \
-            sample_type some[BS_LANES + 4];                                                                      \
-            const sample_type *in = row + first;                                                                 \
-            if (first < -t->margins.left || end > t->w + t->margins.right) {                                     \
-                for (int32_t k = 0; k < BS_LANES + 4; k++)                                                       \
-                    some[k] = row[bs_inside(first + k, t->w, t->margins.left, t->margins.right)];                \
-                in = some;                                                                                       \
-            }                                                                                                    \
-            BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                               \
-        }                                                                                                        \
-    }                                                                                                            \
-    /* One vector of columns of an output row; fewer at its end. */                                              \
-    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type *out, BS_V left, BS_V right, BS_V top, int32_t columns)\
-    {                                                                                                            \
-        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                           \
-        (void)top;                                                                                               \
-        if (columns >= BS_LANES) {                                                                               \
-            STORE_PAIRS(out, even, odd);                                                                         \
-            return;                                                                                              \
-        }                                                                                                        \
-        sample_type last[2 * BS_LANES];                                                                          \
-        STORE_PAIRS(last, even, odd);                                                                            \
-        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                          \
-    }                                                                                                            \
-    /* Two output rows from five pairs of lines, nearest weights on the third. */                                \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row,\
-                                                         int32_t count, float high)                              \
-    {                                                                                                            \
-        sample_type *out = samples;                                                                              \
-        const BS_V top = BS_V_SET1(high);                                                                        \
-        for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
-            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);\
-            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);\
-            BS_TIER_FN(bs_pairs_##type)(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),        \
-                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);\
-            BS_TIER_FN(bs_pairs_##type)(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),\
-                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);\
-        }                                                                                                        \
-    }                                                                                                            \
-    static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
-    {                                                                                                            \
-        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                 \
+#define BS_BICUBIC_DEFINE(type, sample_type, LOAD, STORE_PAIRS, FINISH)                                                \
+    /* Both outputs of one vector of columns of an input row; `in` stands two columns before the first. */             \
+    static inline BS_TARGET void BS_TIER_FN(bs_horizontal_##type)(const sample_type *in, float *even, float *odd)      \
+    {                                                                                                                  \
+        const BS_V a = LOAD(in), b = LOAD(in + 1), c = LOAD(in + 2), d = LOAD(in + 3), e = LOAD(in + 4);               \
+        const BS_V left = BS_TIER_FN(bs_cubic)(a, b, c, d), right = BS_TIER_FN(bs_cubic)(e, d, c, b);                  \
+        BS_V_STORE(even, left);                                                                                        \
+        BS_V_STORE(odd, right);                                                                                        \
+    }                                                                                                                  \
+    /* A chunk of an input row. Vectors that reach beyond the margins are gathered column by column. */                \
+    static BS_TARGET void BS_TIER_FN(bs_lines_##type)(const bs_bicubic2x *t, int32_t y, int32_t x, int32_t count,      \
+                                                      bs_line_pair *lines)                                             \
+    {                                                                                                                  \
+        const sample_type *row = (const sample_type *)t->in + y * t->in_row;                                           \
+        for (int32_t i = 0; i < count; i += BS_LANES) {                                                                \
+            const int32_t first = x + i - 2, end = x + i + BS_LANES + 2;                                               \
+            sample_type some[BS_LANES + 4];                                                                            \
+            const sample_type *in = row + first;                                                                       \
+            if (first < -t->margins.left || end > t->w + t->margins.right) {                                           \
+                for (int32_t k = 0; k < BS_LANES + 4; k++)                                                             \
+                    some[k] = row[bs_inside(first + k, t->w, t->margins.left, t->margins.right)];                      \
+                in = some;                                                                                             \
+            }                                                                                                          \
+            BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                                     \
+        }                                                                                                              \
+    }                                                                                                                  \
+    /* One vector of columns of an output row; fewer at its end. */                                                    \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type * out, BS_V left, BS_V right, BS_V top,       \
+                                                             int32_t columns)                                          \
+    {                                                                                                                  \
+        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                                 \
+        (void)top;                                                                                                     \
+        if (columns >= BS_LANES) {                                                                                     \
+            STORE_PAIRS(out, even, odd);                                                                               \
+            return;                                                                                                    \
+        }                                                                                                              \
+        sample_type last[2 * BS_LANES];                                                                                \
+        STORE_PAIRS(last, even, odd);                                                                                  \
+        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                                \
+    }                                                                                                                  \
+    /* Two output rows from five pairs of lines, nearest weights on the third. */                                      \
+    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples,                  \
+                                                         ptrdiff_t out_row, int32_t count, float high)                 \
+    {                                                                                                                  \
+        sample_type *out = samples;                                                                                    \
+        const BS_V top = BS_V_SET1(high);                                                                              \
+        for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                           \
+            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i); \
+            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);    \
+            BS_TIER_FN(bs_pairs_##type)                                                                                \
+            (out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),                                         \
+             BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);                              \
+            BS_TIER_FN(bs_pairs_##type)                                                                                \
+            (out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),                               \
+             BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);                              \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                             \
+    {                                                                                                                  \
+        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                       \
     }
 
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
@@ -6832,7 +6879,8 @@ BS_BICUBIC_DEFINE(f32, float, BS_V_LOAD_F32, BS_V_STORE_PAIRS_F32, BS_CUBIC_PLAI
 /* ----------------------------------------------------------------------------------------------- features
  * Sums of a row, at most BS_SUM_CHUNK samples: 256 squares of at most 1020 fit 31 bits. */
 
-static BS_TARGET uint32_t BS_TIER_FN(bs_laplacian_u8)(const uint8_t *up, const uint8_t *c, const uint8_t *down, int32_t count)
+static BS_TARGET uint32_t BS_TIER_FN(bs_laplacian_u8)(const uint8_t *up, const uint8_t *c, const uint8_t *down,
+                                                      int32_t count)
 {
     int32_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -6843,12 +6891,13 @@ static BS_TARGET uint32_t BS_TIER_FN(bs_laplacian_u8)(const uint8_t *up, const u
 }
 
 /* Squares of negative differences wrap to what they are. */
-BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *up, const uint16_t *c, const uint16_t *down,
-                                                       int32_t count, int32_t shift)
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *up, const uint16_t *c,
+                                                                const uint16_t *down, int32_t count, int32_t shift)
 {
     uint64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
-        const int32_t d = 4 * (c[i] >> shift) - (up[i] >> shift) - (down[i] >> shift) - (c[i - 1] >> shift) - (c[i + 1] >> shift);
+        const int32_t d = 4 * (c[i] >> shift) - (up[i] >> shift) - (down[i] >> shift) - (c[i - 1] >> shift) -
+                          (c[i + 1] >> shift);
         sum += (uint32_t)d * (uint32_t)d;
     }
     return sum;
@@ -6864,7 +6913,8 @@ static BS_TARGET uint32_t BS_TIER_FN(bs_change_u8)(const uint8_t *a, const uint8
     return (uint32_t)sum;
 }
 
-BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uint16_t *b, int32_t count, int32_t shift)
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uint16_t *b, int32_t count,
+                                                             int32_t shift)
 {
     uint64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -7174,13 +7224,15 @@ static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
 
 /* ------------------------------------------------------------------------------------------- conversion */
 
-static BS_TARGET void BS_TIER_FN(bs_u8_to_f32)(const uint8_t *restrict in, float *restrict out, int32_t count, float scale)
+static BS_TARGET void BS_TIER_FN(bs_u8_to_f32)(const uint8_t *restrict in, float *restrict out, int32_t count,
+                                               float scale)
 {
     for (int32_t i = 0; i < count; i++)
         out[i] = (float)in[i] * scale;
 }
 
-static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, float *restrict out, int32_t count, float scale)
+static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, float *restrict out, int32_t count,
+                                                float scale)
 {
     for (int32_t i = 0; i < count; i++)
         out[i] = (float)in[i] * scale;
@@ -7222,44 +7274,44 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_sr_value)(BS_V pairs, const float *ba
 }
 
 /* `pixels` of the four-channel tail, at most half a vector. */
-#define BS_SR_STORE_DEFINE(name, code_type, STORE)                                                               \
-    static BS_TARGET void BS_TIER_FN(name)(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, int32_t pixels, \
-                                           float high)                                                           \
-    {                                                                                                            \
-        const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);                                        \
-        const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);                                           \
-        const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;                              \
-        const float *below = base ? base + s->base_row : NULL;                                                   \
-        code_type *out = (code_type *)s->out + 2 * y * s->out_row + 2 * x, *under = out + s->out_row;            \
-        const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);         \
-        const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);         \
-        if (2 * pixels == BS_LANES) {                                                                            \
-            STORE(out, upper);                                                                                   \
-            STORE(under, lower);                                                                                 \
-            return;                                                                                              \
-        }                                                                                                        \
-        code_type codes[2][BS_LANES];                                                                            \
-        STORE(codes[0], upper);                                                                                  \
-        STORE(codes[1], lower);                                                                                  \
-        memcpy(out, codes[0], (size_t)(2 * pixels) * sizeof(code_type));                                         \
-        memcpy(under, codes[1], (size_t)(2 * pixels) * sizeof(code_type));                                       \
-    }                                                                                                            \
-    static BS_TARGET void BS_TIER_FN(name##_all)(const bs_sr_store *s, float high)                               \
-    {                                                                                                            \
-        for (int32_t y = 0; y < s->h; y++)                                                                       \
-            for (int32_t x = 0; x < s->w; x += BS_LANES / 2) {                                                   \
-                const float *tail = s->tail + y * s->tail_row + (ptrdiff_t)x * s->tail_pixel;                    \
-                float quads[2 * BS_LANES];                                                                       \
-                const int32_t pixels = s->w - x < BS_LANES / 2 ? s->w - x : BS_LANES / 2;                        \
-                if (s->tail_pixel == 4 && pixels == BS_LANES / 2) {                                              \
-                    BS_TIER_FN(name)(s, tail, y, x, pixels, high);                                               \
-                    continue;                                                                                    \
-                }                                                                                                \
-                memset(quads, 0, sizeof quads);                                                                  \
-                for (int32_t i = 0; i < pixels; i++)                                                             \
-                    memcpy(quads + 4 * i, tail + i * (ptrdiff_t)s->tail_pixel, 4 * sizeof(float));               \
-                BS_TIER_FN(name)(s, quads, y, x, pixels, high);                                                  \
-            }                                                                                                    \
+#define BS_SR_STORE_DEFINE(name, code_type, STORE)                                                         \
+    static BS_TARGET void BS_TIER_FN(name)(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, \
+                                           int32_t pixels, float high)                                     \
+    {                                                                                                      \
+        const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);                                  \
+        const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);                                     \
+        const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;                        \
+        const float *below = base ? base + s->base_row : NULL;                                             \
+        code_type *out = (code_type *)s->out + 2 * y * s->out_row + 2 * x, *under = out + s->out_row;      \
+        const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);   \
+        const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);   \
+        if (2 * pixels == BS_LANES) {                                                                      \
+            STORE(out, upper);                                                                             \
+            STORE(under, lower);                                                                           \
+            return;                                                                                        \
+        }                                                                                                  \
+        code_type codes[2][BS_LANES];                                                                      \
+        STORE(codes[0], upper);                                                                            \
+        STORE(codes[1], lower);                                                                            \
+        memcpy(out, codes[0], (size_t)(2 * pixels) * sizeof(code_type));                                   \
+        memcpy(under, codes[1], (size_t)(2 * pixels) * sizeof(code_type));                                 \
+    }                                                                                                      \
+    static BS_TARGET void BS_TIER_FN(name##_all)(const bs_sr_store *s, float high)                         \
+    {                                                                                                      \
+        for (int32_t y = 0; y < s->h; y++)                                                                 \
+            for (int32_t x = 0; x < s->w; x += BS_LANES / 2) {                                             \
+                const float *tail = s->tail + y * s->tail_row + (ptrdiff_t)x * s->tail_pixel;              \
+                float quads[2 * BS_LANES];                                                                 \
+                const int32_t pixels = s->w - x < BS_LANES / 2 ? s->w - x : BS_LANES / 2;                  \
+                if (s->tail_pixel == 4 && pixels == BS_LANES / 2) {                                        \
+                    BS_TIER_FN(name)(s, tail, y, x, pixels, high);                                         \
+                    continue;                                                                              \
+                }                                                                                          \
+                memset(quads, 0, sizeof quads);                                                            \
+                for (int32_t i = 0; i < pixels; i++)                                                       \
+                    memcpy(quads + 4 * i, tail + i * (ptrdiff_t)s->tail_pixel, 4 * sizeof(float));         \
+                BS_TIER_FN(name)(s, quads, y, x, pixels, high);                                            \
+            }                                                                                              \
     }
 
 BS_SR_STORE_DEFINE(bs_sr_u8, uint8_t, BS_V_STORE_U8)
@@ -7290,62 +7342,66 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
 #define BS_CUBIC_CODE(v, top) BS_TIER_FN(bs_cubic_code)(v, top)
 #define BS_V_LOAD_F32(p) BS_V_LOAD(p)
 
-#define BS_BICUBIC_DEFINE(type, sample_type, LOAD, STORE_PAIRS, FINISH)                                          \
-    /* Both outputs of one vector of columns of an input row; `in` stands two columns before the first. */       \
-    static inline BS_TARGET void BS_TIER_FN(bs_horizontal_##type)(const sample_type *in, float *even, float *odd) \
-    {                                                                                                            \
-        const BS_V a = LOAD(in), b = LOAD(in + 1), c = LOAD(in + 2), d = LOAD(in + 3), e = LOAD(in + 4);         \
-        const BS_V left = BS_TIER_FN(bs_cubic)(a, b, c, d), right = BS_TIER_FN(bs_cubic)(e, d, c, b);            \
-        BS_V_STORE(even, left);                                                                                  \
-        BS_V_STORE(odd, right);                                                                                  \
-    }                                                                                                            \
-    /* A chunk of an input row. Vectors that reach beyond the margins are gathered column by column. */          \
-    static BS_TARGET void BS_TIER_FN(bs_lines_##type)(const bs_bicubic2x *t, int32_t y, int32_t x, int32_t count, bs_line_pair *lines) \
-    {                                                                                                            \
-        const sample_type *row = (const sample_type *)t->in + y * t->in_row;                                     \
-        for (int32_t i = 0; i < count; i += BS_LANES) {                                                          \
-            const int32_t first = x + i - 2, end = x + i + BS_LANES + 2;                                         \
-            sample_type some[BS_LANES + 4];                                                                      \
-            const sample_type *in = row + first;                                                                 \
-            if (first < -t->margins.left || end > t->w + t->margins.right) {                                     \
-                for (int32_t k = 0; k < BS_LANES + 4; k++)                                                       \
-                    some[k] = row[bs_inside(first + k, t->w, t->margins.left, t->margins.right)];                \
-                in = some;                                                                                       \
-            }                                                                                                    \
-            BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                               \
-        }                                                                                                        \
-    }                                                                                                            \
-    /* One vector of columns of an output row; fewer at its end. */                                              \
-    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type *out, BS_V left, BS_V right, BS_V top, int32_t columns)\
-    {                                                                                                            \
-        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                           \
-        (void)top;                                                                                               \
-        if (columns >= BS_LANES) {                                                                               \
-            STORE_PAIRS(out, even, odd);                                                                         \
-            return;                                                                                              \
-        }                                                                                                        \
-        sample_type last[2 * BS_LANES];                                                                          \
-        STORE_PAIRS(last, even, odd);                                                                            \
-        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                          \
-    }                                                                                                            \
-    /* Two output rows from five pairs of lines, nearest weights on the third. */                                \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row,\
-                                                         int32_t count, float high)                              \
-    {                                                                                                            \
-        sample_type *out = samples;                                                                              \
-        const BS_V top = BS_V_SET1(high);                                                                        \
-        for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
-            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);\
-            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);\
-            BS_TIER_FN(bs_pairs_##type)(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),        \
-                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);\
-            BS_TIER_FN(bs_pairs_##type)(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),\
-                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);\
-        }                                                                                                        \
-    }                                                                                                            \
-    static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
-    {                                                                                                            \
-        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                 \
+#define BS_BICUBIC_DEFINE(type, sample_type, LOAD, STORE_PAIRS, FINISH)                                                \
+    /* Both outputs of one vector of columns of an input row; `in` stands two columns before the first. */             \
+    static inline BS_TARGET void BS_TIER_FN(bs_horizontal_##type)(const sample_type *in, float *even, float *odd)      \
+    {                                                                                                                  \
+        const BS_V a = LOAD(in), b = LOAD(in + 1), c = LOAD(in + 2), d = LOAD(in + 3), e = LOAD(in + 4);               \
+        const BS_V left = BS_TIER_FN(bs_cubic)(a, b, c, d), right = BS_TIER_FN(bs_cubic)(e, d, c, b);                  \
+        BS_V_STORE(even, left);                                                                                        \
+        BS_V_STORE(odd, right);                                                                                        \
+    }                                                                                                                  \
+    /* A chunk of an input row. Vectors that reach beyond the margins are gathered column by column. */                \
+    static BS_TARGET void BS_TIER_FN(bs_lines_##type)(const bs_bicubic2x *t, int32_t y, int32_t x, int32_t count,      \
+                                                      bs_line_pair *lines)                                             \
+    {                                                                                                                  \
+        const sample_type *row = (const sample_type *)t->in + y * t->in_row;                                           \
+        for (int32_t i = 0; i < count; i += BS_LANES) {                                                                \
+            const int32_t first = x + i - 2, end = x + i + BS_LANES + 2;                                               \
+            sample_type some[BS_LANES + 4];                                                                            \
+            const sample_type *in = row + first;                                                                       \
+            if (first < -t->margins.left || end > t->w + t->margins.right) {                                           \
+                for (int32_t k = 0; k < BS_LANES + 4; k++)                                                             \
+                    some[k] = row[bs_inside(first + k, t->w, t->margins.left, t->margins.right)];                      \
+                in = some;                                                                                             \
+            }                                                                                                          \
+            BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                                     \
+        }                                                                                                              \
+    }                                                                                                                  \
+    /* One vector of columns of an output row; fewer at its end. */                                                    \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type * out, BS_V left, BS_V right, BS_V top,       \
+                                                             int32_t columns)                                          \
+    {                                                                                                                  \
+        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                                 \
+        (void)top;                                                                                                     \
+        if (columns >= BS_LANES) {                                                                                     \
+            STORE_PAIRS(out, even, odd);                                                                               \
+            return;                                                                                                    \
+        }                                                                                                              \
+        sample_type last[2 * BS_LANES];                                                                                \
+        STORE_PAIRS(last, even, odd);                                                                                  \
+        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                                \
+    }                                                                                                                  \
+    /* Two output rows from five pairs of lines, nearest weights on the third. */                                      \
+    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples,                  \
+                                                         ptrdiff_t out_row, int32_t count, float high)                 \
+    {                                                                                                                  \
+        sample_type *out = samples;                                                                                    \
+        const BS_V top = BS_V_SET1(high);                                                                              \
+        for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                           \
+            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i); \
+            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);    \
+            BS_TIER_FN(bs_pairs_##type)                                                                                \
+            (out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),                                         \
+             BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);                              \
+            BS_TIER_FN(bs_pairs_##type)                                                                                \
+            (out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),                               \
+             BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);                              \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                             \
+    {                                                                                                                  \
+        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                       \
     }
 
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
@@ -7355,7 +7411,8 @@ BS_BICUBIC_DEFINE(f32, float, BS_V_LOAD_F32, BS_V_STORE_PAIRS_F32, BS_CUBIC_PLAI
 /* ----------------------------------------------------------------------------------------------- features
  * Sums of a row, at most BS_SUM_CHUNK samples: 256 squares of at most 1020 fit 31 bits. */
 
-static BS_TARGET uint32_t BS_TIER_FN(bs_laplacian_u8)(const uint8_t *up, const uint8_t *c, const uint8_t *down, int32_t count)
+static BS_TARGET uint32_t BS_TIER_FN(bs_laplacian_u8)(const uint8_t *up, const uint8_t *c, const uint8_t *down,
+                                                      int32_t count)
 {
     int32_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -7366,12 +7423,13 @@ static BS_TARGET uint32_t BS_TIER_FN(bs_laplacian_u8)(const uint8_t *up, const u
 }
 
 /* Squares of negative differences wrap to what they are. */
-BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *up, const uint16_t *c, const uint16_t *down,
-                                                       int32_t count, int32_t shift)
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *up, const uint16_t *c,
+                                                                const uint16_t *down, int32_t count, int32_t shift)
 {
     uint64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
-        const int32_t d = 4 * (c[i] >> shift) - (up[i] >> shift) - (down[i] >> shift) - (c[i - 1] >> shift) - (c[i + 1] >> shift);
+        const int32_t d = 4 * (c[i] >> shift) - (up[i] >> shift) - (down[i] >> shift) - (c[i - 1] >> shift) -
+                          (c[i + 1] >> shift);
         sum += (uint32_t)d * (uint32_t)d;
     }
     return sum;
@@ -7387,7 +7445,8 @@ static BS_TARGET uint32_t BS_TIER_FN(bs_change_u8)(const uint8_t *a, const uint8
     return (uint32_t)sum;
 }
 
-BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uint16_t *b, int32_t count, int32_t shift)
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uint16_t *b, int32_t count,
+                                                             int32_t shift)
 {
     uint64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -7723,13 +7782,15 @@ static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
 
 /* ------------------------------------------------------------------------------------------- conversion */
 
-static BS_TARGET void BS_TIER_FN(bs_u8_to_f32)(const uint8_t *restrict in, float *restrict out, int32_t count, float scale)
+static BS_TARGET void BS_TIER_FN(bs_u8_to_f32)(const uint8_t *restrict in, float *restrict out, int32_t count,
+                                               float scale)
 {
     for (int32_t i = 0; i < count; i++)
         out[i] = (float)in[i] * scale;
 }
 
-static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, float *restrict out, int32_t count, float scale)
+static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, float *restrict out, int32_t count,
+                                                float scale)
 {
     for (int32_t i = 0; i < count; i++)
         out[i] = (float)in[i] * scale;
@@ -7771,44 +7832,44 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_sr_value)(BS_V pairs, const float *ba
 }
 
 /* `pixels` of the four-channel tail, at most half a vector. */
-#define BS_SR_STORE_DEFINE(name, code_type, STORE)                                                               \
-    static BS_TARGET void BS_TIER_FN(name)(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, int32_t pixels, \
-                                           float high)                                                           \
-    {                                                                                                            \
-        const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);                                        \
-        const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);                                           \
-        const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;                              \
-        const float *below = base ? base + s->base_row : NULL;                                                   \
-        code_type *out = (code_type *)s->out + 2 * y * s->out_row + 2 * x, *under = out + s->out_row;            \
-        const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);         \
-        const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);         \
-        if (2 * pixels == BS_LANES) {                                                                            \
-            STORE(out, upper);                                                                                   \
-            STORE(under, lower);                                                                                 \
-            return;                                                                                              \
-        }                                                                                                        \
-        code_type codes[2][BS_LANES];                                                                            \
-        STORE(codes[0], upper);                                                                                  \
-        STORE(codes[1], lower);                                                                                  \
-        memcpy(out, codes[0], (size_t)(2 * pixels) * sizeof(code_type));                                         \
-        memcpy(under, codes[1], (size_t)(2 * pixels) * sizeof(code_type));                                       \
-    }                                                                                                            \
-    static BS_TARGET void BS_TIER_FN(name##_all)(const bs_sr_store *s, float high)                               \
-    {                                                                                                            \
-        for (int32_t y = 0; y < s->h; y++)                                                                       \
-            for (int32_t x = 0; x < s->w; x += BS_LANES / 2) {                                                   \
-                const float *tail = s->tail + y * s->tail_row + (ptrdiff_t)x * s->tail_pixel;                    \
-                float quads[2 * BS_LANES];                                                                       \
-                const int32_t pixels = s->w - x < BS_LANES / 2 ? s->w - x : BS_LANES / 2;                        \
-                if (s->tail_pixel == 4 && pixels == BS_LANES / 2) {                                              \
-                    BS_TIER_FN(name)(s, tail, y, x, pixels, high);                                               \
-                    continue;                                                                                    \
-                }                                                                                                \
-                memset(quads, 0, sizeof quads);                                                                  \
-                for (int32_t i = 0; i < pixels; i++)                                                             \
-                    memcpy(quads + 4 * i, tail + i * (ptrdiff_t)s->tail_pixel, 4 * sizeof(float));               \
-                BS_TIER_FN(name)(s, quads, y, x, pixels, high);                                                  \
-            }                                                                                                    \
+#define BS_SR_STORE_DEFINE(name, code_type, STORE)                                                         \
+    static BS_TARGET void BS_TIER_FN(name)(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, \
+                                           int32_t pixels, float high)                                     \
+    {                                                                                                      \
+        const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);                                  \
+        const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);                                     \
+        const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;                        \
+        const float *below = base ? base + s->base_row : NULL;                                             \
+        code_type *out = (code_type *)s->out + 2 * y * s->out_row + 2 * x, *under = out + s->out_row;      \
+        const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);   \
+        const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);   \
+        if (2 * pixels == BS_LANES) {                                                                      \
+            STORE(out, upper);                                                                             \
+            STORE(under, lower);                                                                           \
+            return;                                                                                        \
+        }                                                                                                  \
+        code_type codes[2][BS_LANES];                                                                      \
+        STORE(codes[0], upper);                                                                            \
+        STORE(codes[1], lower);                                                                            \
+        memcpy(out, codes[0], (size_t)(2 * pixels) * sizeof(code_type));                                   \
+        memcpy(under, codes[1], (size_t)(2 * pixels) * sizeof(code_type));                                 \
+    }                                                                                                      \
+    static BS_TARGET void BS_TIER_FN(name##_all)(const bs_sr_store *s, float high)                         \
+    {                                                                                                      \
+        for (int32_t y = 0; y < s->h; y++)                                                                 \
+            for (int32_t x = 0; x < s->w; x += BS_LANES / 2) {                                             \
+                const float *tail = s->tail + y * s->tail_row + (ptrdiff_t)x * s->tail_pixel;              \
+                float quads[2 * BS_LANES];                                                                 \
+                const int32_t pixels = s->w - x < BS_LANES / 2 ? s->w - x : BS_LANES / 2;                  \
+                if (s->tail_pixel == 4 && pixels == BS_LANES / 2) {                                        \
+                    BS_TIER_FN(name)(s, tail, y, x, pixels, high);                                         \
+                    continue;                                                                              \
+                }                                                                                          \
+                memset(quads, 0, sizeof quads);                                                            \
+                for (int32_t i = 0; i < pixels; i++)                                                       \
+                    memcpy(quads + 4 * i, tail + i * (ptrdiff_t)s->tail_pixel, 4 * sizeof(float));         \
+                BS_TIER_FN(name)(s, quads, y, x, pixels, high);                                            \
+            }                                                                                              \
     }
 
 BS_SR_STORE_DEFINE(bs_sr_u8, uint8_t, BS_V_STORE_U8)
@@ -7839,62 +7900,66 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
 #define BS_CUBIC_CODE(v, top) BS_TIER_FN(bs_cubic_code)(v, top)
 #define BS_V_LOAD_F32(p) BS_V_LOAD(p)
 
-#define BS_BICUBIC_DEFINE(type, sample_type, LOAD, STORE_PAIRS, FINISH)                                          \
-    /* Both outputs of one vector of columns of an input row; `in` stands two columns before the first. */       \
-    static inline BS_TARGET void BS_TIER_FN(bs_horizontal_##type)(const sample_type *in, float *even, float *odd) \
-    {                                                                                                            \
-        const BS_V a = LOAD(in), b = LOAD(in + 1), c = LOAD(in + 2), d = LOAD(in + 3), e = LOAD(in + 4);         \
-        const BS_V left = BS_TIER_FN(bs_cubic)(a, b, c, d), right = BS_TIER_FN(bs_cubic)(e, d, c, b);            \
-        BS_V_STORE(even, left);                                                                                  \
-        BS_V_STORE(odd, right);                                                                                  \
-    }                                                                                                            \
-    /* A chunk of an input row. Vectors that reach beyond the margins are gathered column by column. */          \
-    static BS_TARGET void BS_TIER_FN(bs_lines_##type)(const bs_bicubic2x *t, int32_t y, int32_t x, int32_t count, bs_line_pair *lines) \
-    {                                                                                                            \
-        const sample_type *row = (const sample_type *)t->in + y * t->in_row;                                     \
-        for (int32_t i = 0; i < count; i += BS_LANES) {                                                          \
-            const int32_t first = x + i - 2, end = x + i + BS_LANES + 2;                                         \
-            sample_type some[BS_LANES + 4];                                                                      \
-            const sample_type *in = row + first;                                                                 \
-            if (first < -t->margins.left || end > t->w + t->margins.right) {                                     \
-                for (int32_t k = 0; k < BS_LANES + 4; k++)                                                       \
-                    some[k] = row[bs_inside(first + k, t->w, t->margins.left, t->margins.right)];                \
-                in = some;                                                                                       \
-            }                                                                                                    \
-            BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                               \
-        }                                                                                                        \
-    }                                                                                                            \
-    /* One vector of columns of an output row; fewer at its end. */                                              \
-    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type *out, BS_V left, BS_V right, BS_V top, int32_t columns)\
-    {                                                                                                            \
-        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                           \
-        (void)top;                                                                                               \
-        if (columns >= BS_LANES) {                                                                               \
-            STORE_PAIRS(out, even, odd);                                                                         \
-            return;                                                                                              \
-        }                                                                                                        \
-        sample_type last[2 * BS_LANES];                                                                          \
-        STORE_PAIRS(last, even, odd);                                                                            \
-        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                          \
-    }                                                                                                            \
-    /* Two output rows from five pairs of lines, nearest weights on the third. */                                \
-    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row,\
-                                                         int32_t count, float high)                              \
-    {                                                                                                            \
-        sample_type *out = samples;                                                                              \
-        const BS_V top = BS_V_SET1(high);                                                                        \
-        for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                     \
-            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i);\
-            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);\
-            BS_TIER_FN(bs_pairs_##type)(out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),        \
-                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);\
-            BS_TIER_FN(bs_pairs_##type)(out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),\
-                                        BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);\
-        }                                                                                                        \
-    }                                                                                                            \
-    static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                       \
-    {                                                                                                            \
-        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                 \
+#define BS_BICUBIC_DEFINE(type, sample_type, LOAD, STORE_PAIRS, FINISH)                                                \
+    /* Both outputs of one vector of columns of an input row; `in` stands two columns before the first. */             \
+    static inline BS_TARGET void BS_TIER_FN(bs_horizontal_##type)(const sample_type *in, float *even, float *odd)      \
+    {                                                                                                                  \
+        const BS_V a = LOAD(in), b = LOAD(in + 1), c = LOAD(in + 2), d = LOAD(in + 3), e = LOAD(in + 4);               \
+        const BS_V left = BS_TIER_FN(bs_cubic)(a, b, c, d), right = BS_TIER_FN(bs_cubic)(e, d, c, b);                  \
+        BS_V_STORE(even, left);                                                                                        \
+        BS_V_STORE(odd, right);                                                                                        \
+    }                                                                                                                  \
+    /* A chunk of an input row. Vectors that reach beyond the margins are gathered column by column. */                \
+    static BS_TARGET void BS_TIER_FN(bs_lines_##type)(const bs_bicubic2x *t, int32_t y, int32_t x, int32_t count,      \
+                                                      bs_line_pair *lines)                                             \
+    {                                                                                                                  \
+        const sample_type *row = (const sample_type *)t->in + y * t->in_row;                                           \
+        for (int32_t i = 0; i < count; i += BS_LANES) {                                                                \
+            const int32_t first = x + i - 2, end = x + i + BS_LANES + 2;                                               \
+            sample_type some[BS_LANES + 4];                                                                            \
+            const sample_type *in = row + first;                                                                       \
+            if (first < -t->margins.left || end > t->w + t->margins.right) {                                           \
+                for (int32_t k = 0; k < BS_LANES + 4; k++)                                                             \
+                    some[k] = row[bs_inside(first + k, t->w, t->margins.left, t->margins.right)];                      \
+                in = some;                                                                                             \
+            }                                                                                                          \
+            BS_TIER_FN(bs_horizontal_##type)(in, lines->even + i, lines->odd + i);                                     \
+        }                                                                                                              \
+    }                                                                                                                  \
+    /* One vector of columns of an output row; fewer at its end. */                                                    \
+    static inline BS_TARGET void BS_TIER_FN(bs_pairs_##type)(sample_type * out, BS_V left, BS_V right, BS_V top,       \
+                                                             int32_t columns)                                          \
+    {                                                                                                                  \
+        const BS_V even = FINISH(left, top), odd = FINISH(right, top);                                                 \
+        (void)top;                                                                                                     \
+        if (columns >= BS_LANES) {                                                                                     \
+            STORE_PAIRS(out, even, odd);                                                                               \
+            return;                                                                                                    \
+        }                                                                                                              \
+        sample_type last[2 * BS_LANES];                                                                                \
+        STORE_PAIRS(last, even, odd);                                                                                  \
+        memcpy(out, last, (size_t)(2 * columns) * sizeof(sample_type));                                                \
+    }                                                                                                                  \
+    /* Two output rows from five pairs of lines, nearest weights on the third. */                                      \
+    static BS_TARGET void BS_TIER_FN(bs_vertical_##type)(const bs_line_pair *const *r, void *samples,                  \
+                                                         ptrdiff_t out_row, int32_t count, float high)                 \
+    {                                                                                                                  \
+        sample_type *out = samples;                                                                                    \
+        const BS_V top = BS_V_SET1(high);                                                                              \
+        for (int32_t i = 0; i < count; i += BS_LANES, out += 2 * BS_LANES) {                                           \
+            const BS_V e1 = BS_V_LOAD(r[1]->even + i), e2 = BS_V_LOAD(r[2]->even + i), e3 = BS_V_LOAD(r[3]->even + i); \
+            const BS_V o1 = BS_V_LOAD(r[1]->odd + i), o2 = BS_V_LOAD(r[2]->odd + i), o3 = BS_V_LOAD(r[3]->odd + i);    \
+            BS_TIER_FN(bs_pairs_##type)                                                                                \
+            (out, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->even + i), e1, e2, e3),                                         \
+             BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[0]->odd + i), o1, o2, o3), top, count - i);                              \
+            BS_TIER_FN(bs_pairs_##type)                                                                                \
+            (out + out_row, BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->even + i), e3, e2, e1),                               \
+             BS_TIER_FN(bs_cubic)(BS_V_LOAD(r[4]->odd + i), o3, o2, o1), top, count - i);                              \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static BS_TARGET void BS_TIER_FN(bs_bicubic_##type)(const bs_bicubic2x *t, float high)                             \
+    {                                                                                                                  \
+        BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                       \
     }
 
 BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
@@ -7904,7 +7969,8 @@ BS_BICUBIC_DEFINE(f32, float, BS_V_LOAD_F32, BS_V_STORE_PAIRS_F32, BS_CUBIC_PLAI
 /* ----------------------------------------------------------------------------------------------- features
  * Sums of a row, at most BS_SUM_CHUNK samples: 256 squares of at most 1020 fit 31 bits. */
 
-static BS_TARGET uint32_t BS_TIER_FN(bs_laplacian_u8)(const uint8_t *up, const uint8_t *c, const uint8_t *down, int32_t count)
+static BS_TARGET uint32_t BS_TIER_FN(bs_laplacian_u8)(const uint8_t *up, const uint8_t *c, const uint8_t *down,
+                                                      int32_t count)
 {
     int32_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -7915,12 +7981,13 @@ static BS_TARGET uint32_t BS_TIER_FN(bs_laplacian_u8)(const uint8_t *up, const u
 }
 
 /* Squares of negative differences wrap to what they are. */
-BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *up, const uint16_t *c, const uint16_t *down,
-                                                       int32_t count, int32_t shift)
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *up, const uint16_t *c,
+                                                                const uint16_t *down, int32_t count, int32_t shift)
 {
     uint64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
-        const int32_t d = 4 * (c[i] >> shift) - (up[i] >> shift) - (down[i] >> shift) - (c[i - 1] >> shift) - (c[i + 1] >> shift);
+        const int32_t d = 4 * (c[i] >> shift) - (up[i] >> shift) - (down[i] >> shift) - (c[i - 1] >> shift) -
+                          (c[i + 1] >> shift);
         sum += (uint32_t)d * (uint32_t)d;
     }
     return sum;
@@ -7936,7 +8003,8 @@ static BS_TARGET uint32_t BS_TIER_FN(bs_change_u8)(const uint8_t *a, const uint8
     return (uint32_t)sum;
 }
 
-BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uint16_t *b, int32_t count, int32_t shift)
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uint16_t *b, int32_t count,
+                                                             int32_t shift)
 {
     uint64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -8186,7 +8254,8 @@ static int32_t bs_cubic_sum(int32_t a, int32_t b, int32_t c, int32_t d)
 /* The sums of 16-bit codes stay below 65535 (140^2 + 12^2) = 1.3e9. */
 static uint16_t bs_cubic_wide_code(const int32_t *line, int32_t odd, int32_t high)
 {
-    const int32_t sum = odd ? bs_cubic_sum(line[4], line[3], line[2], line[1]) : bs_cubic_sum(line[0], line[1], line[2], line[3]);
+    const int32_t sum = odd ? bs_cubic_sum(line[4], line[3], line[2], line[1])
+                            : bs_cubic_sum(line[0], line[1], line[2], line[3]);
     const int32_t code = sum <= -(1 << 13) ? 0 : (sum + (1 << 13)) >> 14;
     return (uint16_t)(code < high ? code : high);
 }
@@ -8198,7 +8267,8 @@ static void bs_bicubic2x_wide(const bs_bicubic2x *t)
         const uint16_t *r[5];
         for (int32_t i = 0; i < 5; i++) {
             const int32_t step = y % 2 ? 2 - i : i - 2; /* odd rows: the same weights from below */
-            r[i] = (const uint16_t *)t->in + bs_inside(y / 2 + step, t->h, t->margins.top, t->margins.bottom) * t->in_row;
+            r[i] = (const uint16_t *)t->in +
+                   bs_inside(y / 2 + step, t->h, t->margins.top, t->margins.bottom) * t->in_row;
         }
         uint16_t *out = (uint16_t *)t->out + y * t->out_row;
         for (int32_t x = 0; x < t->w; x++) {
@@ -8231,43 +8301,44 @@ static uint64_t bs_laplacian_at(int32_t c, int32_t up, int32_t down, int32_t lef
 }
 
 /* Columns 0 and w-1 by hand where the margin does not hold their neighbour, the rest in chunks. */
-#define BS_ENERGY_BODY(sample_type, SHIFT, ROW_SUM)                                                              \
-    const int32_t first = margins.left > 0 ? 0 : 1, end = margins.right > 0 ? w : w - 1;                         \
-    uint64_t sum = 0;                                                                                            \
-    for (int32_t y = 0; y < h; y++) {                                                                            \
-        const sample_type *c = in + y * row;                                                                     \
-        const sample_type *up = in + bs_inside(y - 1, h, margins.top, margins.bottom) * row;                     \
-        const sample_type *down = in + bs_inside(y + 1, h, margins.top, margins.bottom) * row;                   \
-        for (int32_t x = first; x < end; x += BS_SUM_CHUNK) {                                                        \
-            const int32_t count = end - x < BS_SUM_CHUNK ? end - x : BS_SUM_CHUNK;                                       \
-            sum += ROW_SUM;                                                                                      \
-        }                                                                                                        \
-        for (int32_t x = 0; x < w; x += w > 1 ? w - 1 : 1) {                                                     \
-            if (x >= first && x < end)                                                                           \
-                continue;                                                                                        \
-            const ptrdiff_t left = bs_inside(x - 1, w, margins.left, margins.right);                             \
-            const ptrdiff_t right = bs_inside(x + 1, w, margins.left, margins.right);                            \
-            sum += bs_laplacian_at(c[x] SHIFT, up[x] SHIFT, down[x] SHIFT, c[left] SHIFT, c[right] SHIFT);       \
-        }                                                                                                        \
-    }                                                                                                            \
+#define BS_ENERGY_BODY(sample_type, SHIFT, ROW_SUM)                                                        \
+    const int32_t first = margins.left > 0 ? 0 : 1, end = margins.right > 0 ? w : w - 1;                   \
+    uint64_t sum = 0;                                                                                      \
+    for (int32_t y = 0; y < h; y++) {                                                                      \
+        const sample_type *c = in + y * row;                                                               \
+        const sample_type *up = in + bs_inside(y - 1, h, margins.top, margins.bottom) * row;               \
+        const sample_type *down = in + bs_inside(y + 1, h, margins.top, margins.bottom) * row;             \
+        for (int32_t x = first; x < end; x += BS_SUM_CHUNK) {                                              \
+            const int32_t count = end - x < BS_SUM_CHUNK ? end - x : BS_SUM_CHUNK;                         \
+            sum += ROW_SUM;                                                                                \
+        }                                                                                                  \
+        for (int32_t x = 0; x<w; x += w> 1 ? w - 1 : 1) {                                                  \
+            if (x >= first && x < end)                                                                     \
+                continue;                                                                                  \
+            const ptrdiff_t left = bs_inside(x - 1, w, margins.left, margins.right);                       \
+            const ptrdiff_t right = bs_inside(x + 1, w, margins.left, margins.right);                      \
+            sum += bs_laplacian_at(c[x] SHIFT, up[x] SHIFT, down[x] SHIFT, c[left] SHIFT, c[right] SHIFT); \
+        }                                                                                                  \
+    }                                                                                                      \
     return sum;
 
-uint64_t bs_laplacian_energy_u8(bs_tier tier, const uint8_t *in, ptrdiff_t row, int32_t h, int32_t w, bs_margins margins)
+uint64_t bs_laplacian_energy_u8(bs_tier tier, const uint8_t *in, ptrdiff_t row, int32_t h, int32_t w,
+                                bs_margins margins)
 {
     const bs_elementwise_kernels *k = bs_elementwise_of(tier);
     BS_ENERGY_BODY(uint8_t, , k->laplacian_u8(up + x, c + x, down + x, count))
 }
 
-uint64_t bs_laplacian_energy_u16(bs_tier tier, const uint16_t *in, ptrdiff_t row, int32_t h, int32_t w, bs_margins margins,
-                                 int32_t shift)
+uint64_t bs_laplacian_energy_u16(bs_tier tier, const uint16_t *in, ptrdiff_t row, int32_t h, int32_t w,
+                                 bs_margins margins, int32_t shift)
 {
     const bs_elementwise_kernels *k = bs_elementwise_of(tier);
     BS_ENERGY_BODY(uint16_t, >> shift, k->laplacian_u16(up + x, c + x, down + x, count, shift))
 }
 #undef BS_ENERGY_BODY
 
-uint64_t bs_squared_change_u8(bs_tier tier, const uint8_t *a, ptrdiff_t a_row, const uint8_t *b, ptrdiff_t b_row, int32_t h,
-                              int32_t w)
+uint64_t bs_squared_change_u8(bs_tier tier, const uint8_t *a, ptrdiff_t a_row, const uint8_t *b, ptrdiff_t b_row,
+                              int32_t h, int32_t w)
 {
     const bs_elementwise_kernels *k = bs_elementwise_of(tier);
     uint64_t sum = 0;
@@ -8284,7 +8355,8 @@ uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row,
     uint64_t sum = 0;
     for (int32_t y = 0; y < h; y++)
         for (int32_t x = 0; x < w; x += BS_SUM_CHUNK)
-            sum += k->change_u16(a + y * a_row + x, b + y * b_row + x, w - x < BS_SUM_CHUNK ? w - x : BS_SUM_CHUNK, shift);
+            sum += k->change_u16(a + y * a_row + x, b + y * b_row + x, w - x < BS_SUM_CHUNK ? w - x : BS_SUM_CHUNK,
+                                 shift);
     return sum;
 }
 /* ==== end src/kernels/elementwise.c =========================================================== */
@@ -8387,21 +8459,23 @@ typedef struct bs_router_info {
 #define BS_MAX_TEXT (1 << 30)
 #define BS_MAX_ALL_PATHS (1 << 28) /* of all routers of a graph */
 
-/* What is looked up while a graph is built (equal dimensions, equal domains, names) hangs in digital search trees: an entry's
- * children, where the next bit of the hash is 0 and 1, are later entries. So a tree needs no table of its own, and no file can
- * make it deeper than a hash has bits, but by names of equal hashes. */
+/* What is looked up while a graph is built (equal dimensions, equal domains, names) hangs in digital search trees: an
+ * entry's children, where the next bit of the hash is 0 and 1, are later entries. So a tree needs no table of its own,
+ * and no file can make it deeper than a hash has bits, but by names of equal hashes. */
 struct bs_graph {
     uint32_t mark;
     bs_status status;
     bs_error error;
-    int32_t max_nodes, max_values, max_text, max_operands, max_domains, max_dims, max_blocks, max_routers; /* beside entry 0 */
+    /* beside entry 0 */
+    int32_t max_nodes, max_values, max_text, max_operands, max_domains, max_dims, max_blocks, max_routers;
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
     int32_t n_cell_nodes; /* that work on rows of another domain than the root */
     int32_t n_paths;    /* of all routers */
     int32_t max_paths;  /* the most that one of them has */
     int32_t first_name; /* the node at the root of the tree of names; 0 none */
     int32_t current_block;
-    const char *adding, *adding_name; /* the op that is being added and the node's name: they begin a message; or NULL */
+    /* the op that is being added and the node's name: they begin a message; or NULL */
+    const char *adding, *adding_name;
     bs_node *nodes;       /* [0] unused */
     bs_value_info *values; /* [0] unused */
     int32_t *operands;
@@ -8412,8 +8486,8 @@ struct bs_graph {
     bs_router_info *routers; /* [0] unused */
 };
 
-/* Records the first failure of building; later ones are ignored. While a node is being added the message begins with its op
- * and name. Returns false always. */
+/* Records the first failure of building; later ones are ignored. While a node is being added the message begins with
+ * its op and name. Returns false always. */
 bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The recorded failure alone: BS_OK inside a block too, where bs_graph_check asks for its end. */
 bs_status bs_graph_failure(const bs_graph *graph, bs_error *error);
@@ -8440,7 +8514,10 @@ const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, cha
 const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, size_t bytes);
 
 static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t id) { return &graph->values[id]; }
-static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node) { return graph->operands + node->in; }
+static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node)
+{
+    return graph->operands + node->in;
+}
 static inline const char *bs_node_name(const bs_node *node)
 {
     return node->params ? *(const char *const *)node->params : "";
@@ -8449,11 +8526,12 @@ static inline const char *bs_node_name(const bs_node *node)
 /* Names and parameters live in the graph's text. NULL on failure (recorded). */
 const char *bs_graph_text(bs_graph *graph, const char *text);
 int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* finds an equal one or adds it; -1 */
-/* The node of this name whose op takes names once: a router, or (false) an input, a state or an output. 0: there is none. */
+/* The node of this name whose op takes names once: a router, or (false) an input, a state or an output. 0: there is
+ * none. */
 int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router);
 
-/* Where the operands of the next node will be, for those who have no table of their own to gather them in: `count` of them may be
- * written there and passed on. NULL: there is no room, and adding the node will say so. */
+/* Where the operands of the next node will be, for those who have no table of their own to gather them in: `count` of
+ * them may be written there and passed on. NULL: there is no room, and adding the node will say so. */
 static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
 {
     return count <= graph->max_operands - graph->n_operands ? graph->operands + graph->n_operands : NULL;
@@ -8464,8 +8542,8 @@ static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
 
 /* ==== begin src/graph/op.h ==================================================================== */
 /* graph/op.h - the op table: what every op declares, and what a kernel is given.
- * Adding an op is one file in ops/ and one line in ops/table.c. Relies on graph/graph.h. Must never know the planner, nor which ops
- * there are. */
+ * Adding an op is one file in ops/ and one line in ops/table.c. Relies on graph/graph.h. Must never know the planner,
+ * nor which ops there are. */
 #ifndef BS_OP_H
 #define BS_OP_H
 
@@ -8532,7 +8610,8 @@ typedef struct bs_call {
     void *scratch;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* BS_OP_ACROSS only */
-    int32_t row;            /* of the segment domain: where outputs begin; operands of that domain are whole, from row 0 */
+    /* of the segment domain: where outputs begin; operands of that domain are whole, from row 0 */
+    int32_t row;
     int32_t piece;          /* 0 .. plan->pieces - 1 */
     int32_t n_segments;
     const int32_t *offsets; /* [n_segments + 1] the first row of each segment; checked */
@@ -8560,7 +8639,8 @@ typedef enum bs_op_flags {
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
     BS_OP_NAMED = 256,      /* its name is taken once: inputs, states and outputs; routers */
-    BS_OP_ACROSS = 128 /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
+    /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
+    BS_OP_ACROSS = 128
 } bs_op_flags;
 
 /* A field of a descriptor, in order: for the model file and inspect. */
@@ -8583,21 +8663,24 @@ typedef struct bs_op {
     double (*flops)(const bs_graph *graph, const bs_node *node);
     /* Weights: NULL = none. Returns their number, fills specs. */
     int32_t (*weights)(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
-    /* Choose algorithm, prepared and scratch bytes; max_rect: largest output rect. NULL: prepared = weights as they are,
-     * each aligned to BS_ALIGNMENT. */
-    void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w, bs_node_plan *plan);
+    /* Choose algorithm, prepared and scratch bytes; max_rect: largest output rect. NULL: prepared = weights as they
+     * are, each aligned to BS_ALIGNMENT. */
+    void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
+                 bs_node_plan *plan);
     /* Canonical weights (dense, in spec order) -> prepared. NULL: copied. */
-    void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights, void *prepared);
+    void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
+                    void *prepared);
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
     bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
     /* The kernel: plan->tier decides; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
     bs_status (*run)(const bs_call *call);
 } bs_op;
 
-/* Adds a node of this op, whose place in the op table is `number`, with operands `in`; copies `params` (op->params_bytes); runs
- * the op's shape rule. Returns the node, or NULL on failure (recorded). The only way nodes come into being; ops/table.h has
- * what finds the op. (graph/graph.c) */
-bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in, const void *params);
+/* Adds a node of this op, whose place in the op table is `number`, with operands `in`; copies `params`
+ * (op->params_bytes); runs the op's shape rule. Returns the node, or NULL on failure (recorded). The only way nodes
+ * come into being; ops/table.h has what finds the op. (graph/graph.c) */
+bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
+                      const void *params);
 
 /* The segment that a row is of: the last one that begins at or before it (empty ones begin there too, before it). */
 static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
@@ -8641,7 +8724,8 @@ static void derived_text(const bs_graph *g, const bs_dim_info *dim, char *buffer
 {
     const bs_dim_info *parent = &g->dims[dim->parent];
     const char *name = parent->kind == BS_DIM_SYMBOL && g->text[parent->name] ? g->text + parent->name : "n";
-    const long long mul = (long long)dim->mul, add = (long long)dim->add, div = (long long)dim->div, maximum = (long long)dim->maximum;
+    const long long mul = (long long)dim->mul, add = (long long)dim->add, div = (long long)dim->div,
+                    maximum = (long long)dim->maximum;
     char factor[24] = "";
     if (mul != 1)
         snprintf(factor, sizeof factor, "%lld", mul);
@@ -8693,7 +8777,8 @@ const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, 
         snprintf(buffer, bytes, "patches of %d [%s, %s]", d->size, bs_dim_text(graph, d->height, a, sizeof a),
                  bs_dim_text(graph, d->width, b, sizeof b));
     else
-        snprintf(buffer, bytes, "%s [%s]", d->kind == BS_DOMAIN_ROWS ? "rows" : "segments", bs_dim_text(graph, d->rows, a, sizeof a));
+        snprintf(buffer, bytes, "%s [%s]", d->kind == BS_DOMAIN_ROWS ? "rows" : "segments",
+                 bs_dim_text(graph, d->rows, a, sizeof a));
     return buffer;
 }
 /* ==== end src/graph/text.c ==================================================================== */
@@ -8732,7 +8817,8 @@ static bs_graph_desc graph_room(const bs_graph_desc *desc)
 static bool room_is_sound(const bs_graph_desc *n)
 {
     const int32_t counts[] = {n->max_nodes, n->max_values, n->max_dims, n->max_domains, n->max_blocks, n->max_routers};
-    bool sound = n->max_text_bytes >= 64 && n->max_text_bytes <= BS_MAX_TEXT && n->max_operands >= 1 && n->max_operands <= 4 * BS_MAX_ENTRIES;
+    bool sound = n->max_text_bytes >= 64 && n->max_text_bytes <= BS_MAX_TEXT && n->max_operands >= 1 &&
+                 n->max_operands <= 4 * BS_MAX_ENTRIES;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         sound = sound && counts[i] >= 1 && counts[i] <= BS_MAX_ENTRIES;
     return sound;
@@ -8759,7 +8845,9 @@ size_t bs_graph_bytes(const bs_graph_desc *desc)
 {
     bs_graph_layout l;
     size_t bytes = 0;
-    return graph_layout(desc, &l) && bs_bytes_fit(bs_bytes_add(l.bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
+    return graph_layout(desc, &l) && bs_bytes_fit(bs_bytes_add(l.bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes)
+               ? bytes
+               : 0;
 }
 
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
@@ -8786,7 +8874,8 @@ bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
     g->max_dims = l.n.max_dims;
     g->max_blocks = l.n.max_blocks;
     g->max_routers = l.n.max_routers;
-    g->n_nodes = g->n_values = g->n_text = g->n_routers = g->n_blocks = g->n_domains = 1; /* entry 0: none, root, main */
+    /* entry 0: none, root, main */
+    g->n_nodes = g->n_values = g->n_text = g->n_routers = g->n_blocks = g->n_domains = 1;
     g->domains[0].max_rows = 1;
     g->domains[0].patches = -1;
     g->blocks[0].parent = -1;
@@ -8805,7 +8894,8 @@ bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_
     graph->status = error->status = status;
     if (graph->adding) {
         const char *name = graph->adding_name, *quote = *name ? "\"" : "";
-        used = snprintf(error->message, sizeof error->message, "%s%s%s%.63s%s: ", graph->adding, *name ? " " : "", quote, name, quote);
+        used = snprintf(error->message, sizeof error->message, "%s%s%s%.63s%s: ", graph->adding, *name ? " " : "",
+                        quote, name, quote);
     }
     vsnprintf(error->message + used, sizeof error->message - (size_t)used, format, arguments);
     return false;
@@ -8831,7 +8921,8 @@ bs_status bs_graph_check(const bs_graph *graph, bs_error *error)
 {
     BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena, and its bs_graph_desc the limits?)");
+        return bs_fail(error, BS_ERROR_ARGUMENT,
+                       "the graph is NULL (did bs_graph_create fit its arena, and its bs_graph_desc the limits?)");
     if (graph->status == BS_OK && graph->current_block != 0)
         return bs_fail(error, BS_ERROR_GRAPH, "block \"%.63s\" is begun and never ended (bs_block_end)",
                        graph->text + graph->blocks[graph->current_block].name);
@@ -8845,7 +8936,8 @@ static void *graph_take(bs_graph *g, size_t bytes, size_t alignment)
     const bs_bytes at = bs_bytes_align_to(bs_bytes_array(g->n_text, 1), alignment);
     size_t end = 0;
     if (!bs_bytes_fit(bs_bytes_add(at, bs_bytes_of(bytes)), (uint64_t)g->max_text, &end)) {
-        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph's text is full: %d bytes (bs_graph_desc.max_text_bytes)", g->max_text);
+        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph's text is full: %d bytes (bs_graph_desc.max_text_bytes)",
+                      g->max_text);
         return NULL;
     }
     g->n_text = (int32_t)end;
@@ -8892,7 +8984,8 @@ static int32_t *step_down(int32_t child[2], uint64_t *hash)
 /* The link that an equal entry, or else a new one, hangs at. Entry 0 is the root of the tree. */
 static int32_t *dim_find(bs_graph *g, const bs_dim_info *dim, bs_dim_id *found)
 {
-    uint64_t hash = mix(mix(mix(mix(mix((uint64_t)dim->kind, dim->parent), dim->mul), dim->add), dim->div), dim->maximum);
+    uint64_t hash = mix(mix(mix(mix(mix((uint64_t)dim->kind, dim->parent), dim->mul), dim->add), dim->div),
+                        dim->maximum);
     int32_t *link = NULL;
     *found = -1;
     for (bs_dim_id i = 0; i < g->n_dims && (!link || i); i = *link) {
@@ -8916,7 +9009,8 @@ static bs_dim_id dim_intern(bs_graph *g, const bs_dim_info *dim)
     if (id >= 0)
         return id;
     if (g->n_dims == g->max_dims) {
-        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d different dimensions (bs_graph_desc.max_dims)", g->max_dims);
+        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d different dimensions (bs_graph_desc.max_dims)",
+                      g->max_dims);
         return -1;
     }
     id = g->n_dims++;
@@ -8944,9 +9038,10 @@ bs_dim_id bs_dim_const(bs_graph *graph, int64_t n)
 static bs_dim_id dim_fail(bs_graph *g, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
     char text[96];
-    bs_graph_fail(g, BS_ERROR_SHAPE,
-                  "a dimension would be (%s * %lld %+lld) / %lld, expected numbers of 2^30 at most, and 1 at least as the result",
-                  bs_dim_text(g, parent, text, sizeof text), (long long)mul, (long long)add, (long long)div);
+    bs_graph_fail(
+        g, BS_ERROR_SHAPE,
+        "a dimension would be (%s * %lld %+lld) / %lld, expected numbers of 2^30 at most, and 1 at least as the result",
+        bs_dim_text(g, parent, text, sizeof text), (long long)mul, (long long)add, (long long)div);
     return -1;
 }
 
@@ -8985,7 +9080,11 @@ bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t 
         return dim_fail(graph, parent, mul, add, div);
     if (p->kind == BS_DIM_CONST)
         return bs_dim_const(graph, maximum);
-    const bs_dim_info dim = {.kind = BS_DIM_DERIVED, .parent = parent, .mul = (int32_t)mul, .add = (int32_t)add, .div = (int32_t)div,
+    const bs_dim_info dim = {.kind = BS_DIM_DERIVED,
+                             .parent = parent,
+                             .mul = (int32_t)mul,
+                             .add = (int32_t)add,
+                             .div = (int32_t)div,
                              .maximum = (int32_t)maximum};
     return dim_intern(graph, &dim);
 }
@@ -8999,19 +9098,21 @@ bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum)
     if (!graph || graph->status != BS_OK)
         return 0;
     if (!dim_in_range(maximum)) {
-        bs_graph_fail(graph, BS_ERROR_SHAPE, "symbol \"%.63s\": its maximum is %lld, expected 1 .. 2^30", name ? name : "",
-                      (long long)maximum);
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "symbol \"%.63s\": its maximum is %lld, expected 1 .. 2^30",
+                      name ? name : "", (long long)maximum);
         return 0;
     }
     const char *text = bs_graph_text(graph, name);
-    const bs_dim_info dim = {.kind = BS_DIM_SYMBOL, .parent = -1, .maximum = (int32_t)maximum, .name = (int32_t)(text - graph->text)};
+    const bs_dim_info dim = {
+        .kind = BS_DIM_SYMBOL, .parent = -1, .maximum = (int32_t)maximum, .name = (int32_t)(text - graph->text)};
     const bs_dim_id id = dim_intern(graph, &dim);
     return id < 0 ? 0 : BS_DIM_TABLE + id;
 }
 
 bool bs_dim_is_known(const bs_graph *graph, bs_dim dim)
 {
-    return dim >= BS_DIM_TABLE ? dim - BS_DIM_TABLE < graph->n_dims : dim_in_range(dim >= BS_DIM_UPTO ? dim - BS_DIM_UPTO : dim);
+    return dim >= BS_DIM_TABLE ? dim - BS_DIM_TABLE < graph->n_dims
+                               : dim_in_range(dim >= BS_DIM_UPTO ? dim - BS_DIM_UPTO : dim);
 }
 
 bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim)
@@ -9034,7 +9135,8 @@ bs_dim bs_times(bs_graph *graph, bs_dim symbol, int32_t factor)
     if (factor < 1)
         bs_graph_fail(graph, BS_ERROR_SHAPE, "the factor is %d, expected 1 .. 2^30", factor);
     if (!bs_dim_is_known(graph, symbol))
-        bs_graph_fail(graph, BS_ERROR_SHAPE, "%lld is no dimension, expected 1 .. 2^30, BS_UPTO of that, or a symbol", (long long)symbol);
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "%lld is no dimension, expected 1 .. 2^30, BS_UPTO of that, or a symbol",
+                      (long long)symbol);
     const bs_dim_id parent = graph->status == BS_OK ? bs_dim_resolve(graph, symbol) : -1;
     const bs_dim_id id = parent < 0 ? -1 : bs_dim_derive(graph, parent, factor, 0, 1);
     graph->adding = NULL;
@@ -9051,8 +9153,9 @@ bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3)
 
 static bool domains_equal(const bs_domain *a, const bs_domain *b)
 {
-    return a->kind == b->kind && a->parent == b->parent && a->router == b->router && a->path == b->path && a->rows == b->rows &&
-           a->height == b->height && a->width == b->width && a->size == b->size && a->lengths == b->lengths;
+    return a->kind == b->kind && a->parent == b->parent && a->router == b->router && a->path == b->path &&
+           a->rows == b->rows && a->height == b->height && a->width == b->width && a->size == b->size &&
+           a->lengths == b->lengths;
 }
 
 static uint64_t domain_hash(const bs_domain *d)
@@ -9072,7 +9175,8 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
         if (domains_equal(&graph->domains[*link], domain))
             return *link;
     if (graph->n_domains > graph->max_domains) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "the graph is full: %d domains (bs_graph_desc.max_domains)", graph->max_domains);
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "the graph is full: %d domains (bs_graph_desc.max_domains)",
+                      graph->max_domains);
         return -1;
     }
     const int32_t id = *link = graph->n_domains++;
@@ -9117,7 +9221,8 @@ int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router)
 {
     uint64_t hash = named_hash(name, router);
     int32_t n = graph->first_name;
-    for (; n && (is_router(&graph->nodes[n]) != router || strcmp(bs_node_name(&graph->nodes[n]), name) != 0); hash >>= 1)
+    for (; n && (is_router(&graph->nodes[n]) != router || strcmp(bs_node_name(&graph->nodes[n]), name) != 0);
+         hash >>= 1)
         n = graph->nodes[n].child[hash & 1];
     return n;
 }
@@ -9129,8 +9234,9 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
     if (n_in < op->min_in || n_in > op->max_in)
         return bs_graph_fail(g, BS_ERROR_GRAPH, "%d operands, expected %d .. %d", n_in, op->min_in, op->max_in);
     if (g->n_operands + n_in > g->max_operands || g->n_nodes > g->max_nodes)
-        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes, max_operands)", g->max_nodes,
-                             g->max_operands);
+        return bs_graph_fail(g, BS_ERROR_LIMIT,
+                             "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes, max_operands)",
+                             g->max_nodes, g->max_operands);
     for (int32_t i = 0; i < n_in; i++) {
         const bool none = in[i] == 0 && op->flags & BS_OP_VARIADIC && op->flags & BS_OP_STRUCTURAL;
         if (!none && (in[i] < 1 || in[i] >= g->n_values))
@@ -9148,8 +9254,8 @@ static bool operands_agree(bs_graph *g, const bs_infer *infer)
         const int32_t d = infer->in[i]->domain, first = infer->in[0]->domain;
         char a[112], b[112];
         if (d != first && !(d == 0 && infer->op->flags & BS_OP_CAPTURE))
-            return bs_graph_fail(g, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s: scatter or gather it first", i,
-                                 bs_domain_text(g, d, a, sizeof a), bs_domain_text(g, first, b, sizeof b));
+            return bs_graph_fail(g, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s: scatter or gather it first",
+                                 i, bs_domain_text(g, d, a, sizeof a), bs_domain_text(g, first, b, sizeof b));
     }
     return true;
 }
@@ -9173,7 +9279,8 @@ static const void *copy_params(bs_graph *g, const bs_op *op, const void *params)
     return copy;
 }
 
-static void infer_begin(bs_infer *infer, bs_graph *g, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
+static void infer_begin(bs_infer *infer, bs_graph *g, const bs_op *op, const int32_t *in, int32_t n_in,
+                        const void *params)
 {
     memset(infer, 0, sizeof *infer);
     infer->graph = g;
@@ -9205,7 +9312,8 @@ bs_bytes bs_value_elements(const bs_graph *g, const bs_value_info *value)
 static bool outputs_sound(bs_graph *g, const bs_infer *infer)
 {
     if (g->n_values + infer->n_out > g->max_values + 1)
-        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d values (bs_graph_desc.max_values)", g->max_values);
+        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d values (bs_graph_desc.max_values)",
+                             g->max_values);
     for (int32_t i = 0; i < infer->n_out; i++) {
         const bs_value_info *out = &infer->out[i];
         char shape[128];
@@ -9216,7 +9324,8 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
     return true;
 }
 
-bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in, const void *params)
+bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
+                      const void *params)
 {
     BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph || graph->status != BS_OK)
@@ -9269,8 +9378,8 @@ void bs_block_begin(bs_graph *graph, const char *name)
     if (!graph || graph->status != BS_OK)
         return;
     if (graph->n_blocks > graph->max_blocks) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "block \"%.63s\": the graph is full: %d blocks (bs_graph_desc.max_blocks)", name ? name : "",
-                      graph->max_blocks);
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "block \"%.63s\": the graph is full: %d blocks (bs_graph_desc.max_blocks)",
+                      name ? name : "", graph->max_blocks);
         return;
     }
     bs_block *block = &graph->blocks[graph->n_blocks];
@@ -9447,7 +9556,8 @@ bool bs_infer_same_rank(bs_infer *infer, int32_t index)
     if (value->rank == first->rank)
         return true;
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected the rank of operand 0, which is %s", index,
-                         bs_value_text(infer->graph, value, a, sizeof a), bs_value_text(infer->graph, first, b, sizeof b));
+                         bs_value_text(infer->graph, value, a, sizeof a),
+                         bs_value_text(infer->graph, first, b, sizeof b));
 }
 
 bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n)
@@ -9483,7 +9593,8 @@ bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t mos
     if (!bs_infer_field(infer, "padding", padding, 0, BS_PAD_EXPLICIT))
         return false;
     if (padding != BS_PAD_EXPLICIT && pad != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "pad is %d, expected 0 where padding is not BS_PAD_EXPLICIT", pad);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "pad is %d, expected 0 where padding is not BS_PAD_EXPLICIT",
+                             pad);
     return bs_infer_field(infer, "pad", pad, 0, most);
 }
 
@@ -9498,7 +9609,8 @@ bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, 
     if (n >= low && n <= high)
         return true;
     if (low == high)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld", field, (long long)n, (long long)low);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld", field, (long long)n,
+                             (long long)low);
     return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld .. %lld", field, (long long)n,
                          (long long)low, (long long)high);
 }
@@ -9524,7 +9636,8 @@ bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, in
     const int64_t maximum = bs_floor_div(bs_dim_max(infer->graph, d) * mul + add, div);
     char text[64];
     if (maximum < 1 || maximum > (int64_t)1 << 30)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s, which gives a result of %lld, expected 1 .. 2^30", axis,
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "dimension %d is %s, which gives a result of %lld, expected 1 .. 2^30", axis,
                              bs_dim_text(infer->graph, d, text, sizeof text), (long long)maximum);
     infer->out[0].dims[axis] = bs_dim_derive(infer->graph, d, mul, add, div);
     return infer->out[0].dims[axis] >= 0;
@@ -9581,7 +9694,8 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells of %lld pixels (dimensions 1 and 2) do not divide by %d",
                              (long long)((int64_t)patches->size * in->scale_num / in->scale_den), den);
     if (n > 1 << 15 || d > 1 << 15)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld, expected numbers of 2^15 at most", (long long)n,
+        return bs_infer_fail(infer, BS_ERROR_LIMIT,
+                             "the frame's scale would be %lld/%lld, expected numbers of 2^15 at most", (long long)n,
                              (long long)d);
     infer->out[0].scale_num = (int32_t)n;
     infer->out[0].scale_den = (int32_t)d;
@@ -9935,7 +10049,8 @@ bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, in
 
 float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum)
 {
-    return bs_act_apply(epilogue->act, epilogue->param, epilogue->slopes ? epilogue->slopes[channel] : 0.0f, sum + epilogue->bias[channel]);
+    return bs_act_apply(epilogue->act, epilogue->param, epilogue->slopes ? epilogue->slopes[channel] : 0.0f,
+                        sum + epilogue->bias[channel]);
 }
 
 bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task)
@@ -10244,8 +10359,8 @@ static bool slice_infer(bs_infer *infer)
     char text[64];
     if (desc->start < 0 || desc->length < 0 ||
         (int64_t)desc->start + bs_max_i32(desc->length, 1) > bs_dim_max(infer->graph, d))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "start %d and length %d are not within dimension %d, which is %s", desc->start,
-                             desc->length, axis, bs_dim_text(infer->graph, d, text, sizeof text));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "start %d and length %d are not within dimension %d, which is %s",
+                             desc->start, desc->length, axis, bs_dim_text(infer->graph, d, text, sizeof text));
     if (desc->length == 0)
         return bs_infer_extent(infer, axis, 1, -(int64_t)desc->start, 1);
     infer->out[0].dims[axis] = bs_dim_const(infer->graph, desc->length);
@@ -10474,7 +10589,8 @@ static int32_t conv2d_weights(const bs_graph *graph, const bs_node *node, bs_wei
 
 static bs_bytes conv2d_weight_floats(const bs_conv_geometry *g)
 {
-    return bs_bytes_times(bs_bytes_times(bs_bytes_array(g->out_channels, 1), g->in_channels / g->groups), (int64_t)g->kernel_h * g->kernel_w);
+    return bs_bytes_times(bs_bytes_times(bs_bytes_array(g->out_channels, 1), g->in_channels / g->groups),
+                          (int64_t)g->kernel_h * g->kernel_w);
 }
 
 static bs_bytes conv2d_bytes(bs_bytes floats) { return bs_bytes_times(floats, sizeof(float)); }
@@ -10514,9 +10630,11 @@ static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     plan->prepared_bytes = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(&g, plan)), desc->out, desc->act).bytes;
     if (plan->algorithm == BS_CONV_REFERENCE)
         return;
-    plan->scratch_bytes = conv2d_bytes(bs_bytes_of(bs_conv_scratch_floats(&g, (bs_conv_algorithm)plan->algorithm, plan->tier)));
+    plan->scratch_bytes = conv2d_bytes(
+        bs_bytes_of(bs_conv_scratch_floats(&g, (bs_conv_algorithm)plan->algorithm, plan->tier)));
     if (desc->batch_norm)
-        plan->prepared_bytes = bs_bytes_add(plan->prepared_bytes, bs_bytes_align(conv2d_bytes(conv2d_weight_floats(&g))));
+        plan->prepared_bytes = bs_bytes_add(plan->prepared_bytes,
+                                            bs_bytes_align(conv2d_bytes(conv2d_weight_floats(&g))));
 }
 
 /* ---------------------------------------------------------------------------------------------------- prepare */
@@ -10562,8 +10680,8 @@ static void conv2d_pack(const bs_conv_geometry *g, const bs_node_plan *plan, con
 static bool conv2d_same_layout(const bs_graph *graph, const bs_node *a, const bs_node *b)
 {
     const bs_conv_geometry g = conv2d_form_at(graph, a).geometry, h = conv2d_form_at(graph, b).geometry;
-    return g.groups == h.groups && g.stride_h == h.stride_h && g.stride_w == h.stride_w && g.dilation_h == h.dilation_h &&
-           g.dilation_w == h.dilation_w;
+    return g.groups == h.groups && g.stride_h == h.stride_h && g.stride_w == h.stride_w &&
+           g.dilation_h == h.dilation_h && g.dilation_w == h.dilation_w;
 }
 
 static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan,
@@ -10571,7 +10689,8 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
 {
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
-    const bs_epilogue_layout layout = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(&g, plan)), desc->out, desc->act);
+    const bs_epilogue_layout layout = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(&g, plan)), desc->out,
+                                                        desc->act);
     uint8_t *memory = prepared;
     int32_t next = 1;
     const float *bias = desc->no_bias ? NULL : weights[next++];
@@ -10589,11 +10708,12 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
 static bs_epilogue conv2d_epilogue(const bs_call *call, const bs_conv_geometry *g)
 {
     const bs_conv2d_desc *desc = call->params;
-    const bs_epilogue_layout layout = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(g, call->plan)), desc->out, desc->act);
+    const bs_epilogue_layout layout = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(g, call->plan)), desc->out,
+                                                        desc->act);
     const uint8_t *memory = call->prepared;
-    const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param,
-                                  (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
-                                  desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL};
+    const bs_epilogue epilogue = {
+        (bs_act)desc->act, desc->act_param, (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
+        desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL};
     return epilogue;
 }
 
@@ -10703,8 +10823,8 @@ bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
 
 /* ==== begin src/ops/convert.c ================================================================= */
 /* ops/convert.c - between element types, with a scale.
- * Relies on span.h, the storage conversions of base/dtype.c and kernels/elementwise.h. Must never let codes depend on the
- * tier. Integers to integers at scale 1 stay integers, so that large i32 are exact. */
+ * Relies on span.h, the storage conversions of base/dtype.c and kernels/elementwise.h. Must never let codes depend on
+ * the tier. Integers to integers at scale 1 stay integers, so that large i32 are exact. */
 /* #include "kernels/elementwise.h" */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
@@ -10892,7 +11012,8 @@ static bool deconv2d_fields_sound(bs_infer *infer, const bs_deconv2d_desc *desc)
 {
     return bs_infer_field(infer, "out", desc->out, 1, 1 << 20) &&
            bs_infer_field(infer, "kernel", desc->kernel, 0, 255) &&
-           bs_infer_field(infer, "stride", desc->stride, 0, 16) && bs_infer_padding(infer, desc->padding, desc->pad, 255) &&
+           bs_infer_field(infer, "stride", desc->stride, 0, 16) &&
+           bs_infer_padding(infer, desc->padding, desc->pad, 255) &&
            bs_infer_field(infer, "output_pad", desc->output_pad, 0, 15) && bs_infer_act(infer, desc->act);
 }
 
@@ -10963,7 +11084,9 @@ static bs_bytes deconv2d_packed(const deconv2d_form *f, bs_tier tier, int32_t a,
     for (int32_t phase = 0; phase < a * f->stride + b; phase++) {
         const bs_conv_geometry g = deconv2d_geometry(f, phase / f->stride, phase % f->stride);
         if (g.kernel_h > 0 && g.kernel_w > 0)
-            floats = bs_bytes_add(floats, bs_bytes_align_to(bs_bytes_of(bs_conv_prepared_floats(&g, BS_CONV_DIRECT, tier)), 16)); /* whole cache lines */
+            floats = bs_bytes_add(floats,
+                                  bs_bytes_align_to(bs_bytes_of(bs_conv_prepared_floats(&g, BS_CONV_DIRECT, tier)),
+                                                    16)); /* whole cache lines */
     }
     return floats;
 }
@@ -10981,8 +11104,10 @@ static bs_bytes deconv2d_plain_floats(const deconv2d_form *f)
 static bs_epilogue_layout deconv2d_layout(const deconv2d_form *f, const bs_node_plan *plan, int32_t act)
 {
     const bool reference = plan->algorithm == BS_CONV_REFERENCE;
-    return bs_epilogue_place(bs_bytes_times(reference ? deconv2d_plain_floats(f) : deconv2d_packed(f, plan->tier, f->stride, 0), sizeof(float)),
-                             f->out, act);
+    return bs_epilogue_place(
+        bs_bytes_times(reference ? deconv2d_plain_floats(f) : deconv2d_packed(f, plan->tier, f->stride, 0),
+                       sizeof(float)),
+        f->out, act);
 }
 
 /* Prepared: packed phases, bias, slopes, and room for one phase before it is packed. */
@@ -10999,7 +11124,10 @@ static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_ch
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = deconv2d_layout(&f, plan, desc->act).bytes;
     if (fast)
-        plan->prepared_bytes = bs_bytes_add(plan->prepared_bytes, bs_bytes_align(bs_bytes_times(bs_bytes_times(bs_bytes_array(f.in, 4 * (size_t)f.out), largest.kernel_h), largest.kernel_w)));
+        plan->prepared_bytes = bs_bytes_add(
+            plan->prepared_bytes,
+            bs_bytes_align(bs_bytes_times(bs_bytes_times(bs_bytes_array(f.in, 4 * (size_t)f.out), largest.kernel_h),
+                                          largest.kernel_w)));
 }
 
 /* [C, out, k, k] -> [out, C, taps, taps] of one phase, reversed. */
@@ -11058,9 +11186,9 @@ static bs_epilogue deconv2d_epilogue(const bs_call *call, const deconv2d_form *f
     const bs_deconv2d_desc *desc = call->params;
     const bs_epilogue_layout layout = deconv2d_layout(f, call->plan, desc->act);
     const uint8_t *memory = call->prepared;
-    const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param,
-                                  (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
-                                  desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL};
+    const bs_epilogue epilogue = {
+        (bs_act)desc->act, desc->act_param, (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
+        desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL};
     return epilogue;
 }
 
@@ -11620,8 +11748,9 @@ static bs_epilogue_layout linear_layout(const bs_linear_desc *desc, const bs_nod
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
     if (plan->tier == BS_TIER_CUDA)
         return bs_epilogue_place(bs_bytes_times(linear_line_bytes(plan, inputs), desc->out), desc->out, desc->act);
-    const bs_bytes floats = plan->algorithm == BS_CONV_REFERENCE ? bs_bytes_times(bs_bytes_array(inputs, 1), desc->out)
-                                                                 : bs_bytes_of(bs_conv_prepared_floats(&g, BS_CONV_DIRECT, plan->tier));
+    const bs_bytes floats = plan->algorithm == BS_CONV_REFERENCE
+                                ? bs_bytes_times(bs_bytes_array(inputs, 1), desc->out)
+                                : bs_bytes_of(bs_conv_prepared_floats(&g, BS_CONV_DIRECT, plan->tier));
     return bs_epilogue_place(bs_bytes_times(floats, sizeof(float)), desc->out, desc->act);
 }
 
@@ -11633,10 +11762,12 @@ static void linear_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const int32_t inputs = linear_inputs(graph, node);
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
     (void)max_h, (void)max_w;
-    const bool fast = plan->tier != BS_TIER_CUDA && choice != BS_CONV_FORCE_REFERENCE && bs_conv_supports(&g, BS_CONV_DIRECT, plan->tier);
+    const bool fast = plan->tier != BS_TIER_CUDA && choice != BS_CONV_FORCE_REFERENCE &&
+                      bs_conv_supports(&g, BS_CONV_DIRECT, plan->tier);
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = linear_layout(desc, plan, inputs).bytes;
-    plan->scratch_bytes = bs_bytes_add(bs_bytes_align(bs_bytes_array(inputs, sizeof(float))), bs_bytes_align(bs_bytes_array(desc->out, sizeof(float))));
+    plan->scratch_bytes = bs_bytes_add(bs_bytes_align(bs_bytes_array(inputs, sizeof(float))),
+                                       bs_bytes_align(bs_bytes_array(desc->out, sizeof(float))));
 }
 
 static void linear_pad(const bs_node_plan *plan, int32_t inputs, int32_t outputs, const float *weight, uint8_t *memory)
@@ -11771,7 +11902,8 @@ static linear_job linear_job_of(const bs_call *call)
     job.epilogue.act = (bs_act)desc->act;
     job.epilogue.param = desc->act_param;
     job.epilogue.bias = (const float *)(const void *)bs_bytes_read_at(memory, layout.bias);
-    job.epilogue.slopes = desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL;
+    job.epilogue.slopes = desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes)
+                                                : NULL;
     bs_conv_task probe;
     job.fused = bs_epilogue_fuse(&job.epilogue, &probe);
     job.in_step = in->dim[in->rank - 1] == 1 ? 1 : in->stride[in->rank - 1];
@@ -12137,8 +12269,8 @@ static bool topk_infer(bs_infer *infer)
     const bs_dim_id d = infer->in[0]->dims[last];
     char text[64];
     if (desc->k < 1 || desc->k > bs_dim_max(infer->graph, d))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "k is %d, expected 1 .. dimension %d of operand 0, which is %s", desc->k, last,
-                             bs_dim_text(infer->graph, d, text, sizeof text));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "k is %d, expected 1 .. dimension %d of operand 0, which is %s",
+                             desc->k, last, bs_dim_text(infer->graph, d, text, sizeof text));
     infer->n_out = 2;
     infer->out[0].dims[last] = infer->out[1].dims[last] = bs_dim_const(infer->graph, desc->k);
     infer->out[1].dtype = BS_I32;
@@ -12210,8 +12342,8 @@ bs_value bs_topk(bs_graph *graph, bs_value x, int32_t k, bs_value *indices)
 
 /* ==== begin src/ops/matmul.c ================================================================== */
 /* ops/matmul.c - product of two computed matrices (attention scores and the like).
- * Relies on graph/op.h. Must never let the order of a sum depend on sizes of M or N: it is k = 0, 1, ... for every element,
- * on every tier, so all tiers agree to the bit where the compiler does not fuse multiply and add. */
+ * Relies on graph/op.h. Must never let the order of a sum depend on sizes of M or N: it is k = 0, 1, ... for every
+ * element, on every tier, so all tiers agree to the bit where the compiler does not fuse multiply and add. */
 /* #include "ops/common.h" */
 
 static const bs_field matmul_fields[] = {{"transpose_b", 'i'}, {"scale", 'f'}};
@@ -12339,8 +12471,8 @@ bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc
 
 /* ==== begin src/ops/pad.c ===================================================================== */
 /* ops/pad.c - a border around an image, of a value or of its edge repeated. Elements of any type.
- * Relies on graph/op.h. Must never be used in a patch domain: cells would move against their frame (convolutions and pooling
- * pad at the frame's edge by themselves). */
+ * Relies on graph/op.h. Must never be used in a patch domain: cells would move against their frame (convolutions and
+ * pooling pad at the frame's edge by themselves). */
 /* #include "ops/common.h" */
 
 static const bs_field pad_fields[] = {{"top", 'i'},   {"bottom", 'i'}, {"left", 'i'},
@@ -12809,8 +12941,8 @@ bs_value bs_pixel_unshuffle(bs_graph *graph, bs_value x, int32_t r)
 
 /* ==== begin src/ops/pool2d.c ================================================================== */
 /* ops/pool2d.c - average and maximum over windows, or over everything.
- * Relies on graph/op.h. Must never count what lies outside the frame (unless count_pad says so): windows are clipped by the
- * operand's place in its frame. Global pooling sees the core only, so that every pixel counts once. */
+ * Relies on graph/op.h. Must never count what lies outside the frame (unless count_pad says so): windows are clipped by
+ * the operand's place in its frame. Global pooling sees the core only, so that every pixel counts once. */
 /* #include "ops/common.h" */
 
 static const bs_field pool2d_fields[] = {{"kind", 'i'}, {"kernel", 'i'}, {"stride", 'i'},
@@ -13059,7 +13191,8 @@ static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, in
         return infer->out[0].dims[axis] >= 0;
     }
     if (code == 0 || source >= infer->in[0]->rank || count->left[source] < 0)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant, -1, or a symbol of operand 0, which is %s", axis,
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "dimension %d is not a constant, -1, or a symbol of operand 0, which is %s", axis,
                              bs_value_text(infer->graph, infer->in[0], shape, sizeof shape));
     infer->out[0].dims[axis] = count->left[source];
     count->left[source] = -1;
@@ -13606,8 +13739,8 @@ bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc)
 /* #include "ops/table.h" */
 
 extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs_op_patches, bs_op_assemble, bs_op_rows,
-    bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_look_ahead, bs_op_segments, bs_op_state_append,
-    bs_op_segment_spread, bs_op_segment_reduce, bs_op_attention;
+    bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_look_ahead,
+    bs_op_segments, bs_op_state_append, bs_op_segment_spread, bs_op_segment_reduce, bs_op_attention;
 
 /* input, state. dim: > 0 a constant; < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor - 1). */
 typedef struct bs_source_params {
@@ -13711,7 +13844,8 @@ static bool name_is_new(bs_infer *infer)
     if (!infer->name[0])
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "a name is needed");
     const int32_t taken = bs_graph_named(g, infer->name, false);
-    return !taken || bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier %s", bs_op_get(g->nodes[taken].op)->name);
+    return !taken || bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier %s",
+                                   bs_op_get(g->nodes[taken].op)->name);
 }
 
 static bool source_infer(bs_infer *infer)
@@ -13719,24 +13853,36 @@ static bool source_infer(bs_infer *infer)
     const bs_source_params *p = infer->params;
     if (!name_is_new(infer))
         return false;
-    if (!bs_infer_field(infer, "dtype", p->dtype, 0, BS_DTYPE_COUNT - 1) || !bs_infer_field(infer, "rank", p->rank, 1, BS_MAX_RANK))
+    if (!bs_infer_field(infer, "dtype", p->dtype, 0, BS_DTYPE_COUNT - 1) ||
+        !bs_infer_field(infer, "rank", p->rank, 1, BS_MAX_RANK))
         return false;
     infer->out[0].dtype = (bs_dtype)p->dtype;
     infer->out[0].rank = p->rank;
     for (int32_t i = 0; i < p->rank; i++) {
         infer->out[0].dims[i] = p->dim[i] == 0 ? -1 : source_dim_decode(infer->graph, p->dim[i]);
         if (infer->out[0].dims[i] < 0)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant or up to 1024 times one of the first 65535 symbols", i);
+            return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                                 "dimension %d is not a constant or up to 1024 times one of the first 65535 symbols",
+                                 i);
     }
     return true;
 }
 
-static const bs_field source_fields[] = {{"dtype", 'i'}, {"rank", 'i'}, {"dim0", 'i'}, {"dim1", 'i'}, {"dim2", 'i'}, {"dim3", 'i'}};
+static const bs_field source_fields[] = {{"dtype", 'i'}, {"rank", 'i'}, {"dim0", 'i'},
+                                         {"dim1", 'i'},  {"dim2", 'i'}, {"dim3", 'i'}};
 
-const bs_op bs_op_input = {.name = "input", .flags = BS_OP_STRUCTURAL | BS_OP_NAMED, .params_bytes = sizeof(bs_source_params),
-                           .fields = source_fields, .n_fields = 6, .infer = source_infer};
-const bs_op bs_op_state = {.name = "state", .flags = BS_OP_STRUCTURAL | BS_OP_NAMED, .params_bytes = sizeof(bs_source_params),
-                           .fields = source_fields, .n_fields = 6, .infer = source_infer};
+const bs_op bs_op_input = {.name = "input",
+                           .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
+                           .params_bytes = sizeof(bs_source_params),
+                           .fields = source_fields,
+                           .n_fields = 6,
+                           .infer = source_infer};
+const bs_op bs_op_state = {.name = "state",
+                           .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
+                           .params_bytes = sizeof(bs_source_params),
+                           .fields = source_fields,
+                           .n_fields = 6,
+                           .infer = source_infer};
 
 static bs_value source_add(bs_graph *g, const bs_op *op, const char *name, bs_dtype dtype, bs_shape shape)
 {
@@ -13748,8 +13894,8 @@ static bs_value source_add(bs_graph *g, const bs_op *op, const char *name, bs_dt
     g->adding_name = p.name;
     for (int32_t i = 0; i < shape.rank && i < BS_MAX_RANK; i++) {
         if (!bs_dim_is_known(g, shape.dim[i])) {
-            bs_graph_fail(g, BS_ERROR_SHAPE, "dimension %d is %lld, expected 1 .. 2^30, BS_UPTO of that, or a symbol", i,
-                          (long long)shape.dim[i]);
+            bs_graph_fail(g, BS_ERROR_SHAPE, "dimension %d is %lld, expected 1 .. 2^30, BS_UPTO of that, or a symbol",
+                          i, (long long)shape.dim[i]);
             return failed;
         }
         const bs_dim_id id = bs_dim_resolve(g, shape.dim[i]);
@@ -13806,8 +13952,8 @@ bool bs_infer_state(bs_infer *infer)
     bs_graph *g = infer->graph;
     bs_node *source = &g->nodes[infer->in[0]->node];
     if (!bs_node_is(source, &bs_op_state))
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is made by %s \"%s\", expected a state", bs_op_get(source->op)->name,
-                             bs_node_name(source));
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is made by %s \"%s\", expected a state",
+                             bs_op_get(source->op)->name, bs_node_name(source));
     if (source->writer)
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "state \"%s\" is written twice", bs_node_name(source));
     source->writer = g->n_nodes; /* the node to be; refused after all, the graph is of no use */
@@ -13821,9 +13967,10 @@ static bool state_write_infer(bs_infer *infer)
         return false;
     char a[96], b[96];
     if (!fits_state(infer->graph, infer->in[0], infer->in[1]))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "%s %s is written to state \"%s\" of %s %s", bs_dtype_name(infer->in[1]->dtype),
-                             bs_value_text(infer->graph, infer->in[1], b, sizeof b), bs_node_name(&infer->graph->nodes[infer->in[0]->node]),
-                             bs_dtype_name(infer->in[0]->dtype), bs_value_text(infer->graph, infer->in[0], a, sizeof a));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "%s %s is written to state \"%s\" of %s %s",
+                             bs_dtype_name(infer->in[1]->dtype), bs_value_text(infer->graph, infer->in[1], b, sizeof b),
+                             bs_node_name(&infer->graph->nodes[infer->in[0]->node]), bs_dtype_name(infer->in[0]->dtype),
+                             bs_value_text(infer->graph, infer->in[0], a, sizeof a));
     return true;
 }
 
@@ -13857,10 +14004,13 @@ static bool patches_join(bs_infer *infer, int32_t domain)
     const bs_domain *d = &g->domains[domain];
     char a[112], b[96];
     if (d->kind != BS_DOMAIN_PATCHES)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "`like` is of %s, expected cells of a frame", bs_domain_text(g, domain, a, sizeof a));
-    const int32_t ky = dim_ratio(g, d->height, infer->in[0]->dims[1]), kx = dim_ratio(g, d->width, infer->in[0]->dims[2]);
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "`like` is of %s, expected cells of a frame",
+                             bs_domain_text(g, domain, a, sizeof a));
+    const int32_t ky = dim_ratio(g, d->height, infer->in[0]->dims[1]),
+                  kx = dim_ratio(g, d->width, infer->in[0]->dims[2]);
     if (ky < 1 || ky != kx)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2 of %s are not the same multiple of those of `like`, %s",
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "dimensions 1 and 2 of %s are not the same multiple of those of `like`, %s",
                              bs_value_text(g, infer->in[0], b, sizeof b), bs_domain_text(g, domain, a, sizeof a));
     infer->out[0].domain = domain;
     infer->out[0].scale_num = ky;
@@ -13877,7 +14027,8 @@ static bool patches_infer(bs_infer *infer)
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     if (infer->n_in == 2)
         return patches_join(infer, infer->in[1]->domain);
-    const int64_t rows = bs_ceil_div(bs_dim_max(infer->graph, frame->dims[1]), size) * bs_ceil_div(bs_dim_max(infer->graph, frame->dims[2]), size);
+    const int64_t rows = bs_ceil_div(bs_dim_max(infer->graph, frame->dims[1]), size) *
+                         bs_ceil_div(bs_dim_max(infer->graph, frame->dims[2]), size);
     const bs_domain domain = {.kind = BS_DOMAIN_PATCHES, .path = -1, .rows = -1, .height = frame->dims[1],
                               .width = frame->dims[2], .size = size, .max_rows = rows};
     infer->out[0].domain = bs_graph_domain(infer->graph, &domain);
@@ -13885,8 +14036,14 @@ static bool patches_infer(bs_infer *infer)
 }
 
 static const bs_field patches_fields[] = {{"size", 'i'}, {"like", 'i'}};
-const bs_op bs_op_patches = {.name = "patches", .min_in = 1, .max_in = 2, .flags = BS_OP_STRUCTURAL,
-                             .params_bytes = sizeof(bs_patches_desc), .fields = patches_fields, .n_fields = 2, .infer = patches_infer};
+const bs_op bs_op_patches = {.name = "patches",
+                             .min_in = 1,
+                             .max_in = 2,
+                             .flags = BS_OP_STRUCTURAL,
+                             .params_bytes = sizeof(bs_patches_desc),
+                             .fields = patches_fields,
+                             .n_fields = 2,
+                             .infer = patches_infer};
 
 bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc)
 {
@@ -13904,7 +14061,8 @@ static bool assemble_infer(bs_infer *infer)
     if (g->domains[infer->in[0]->domain].kind != BS_DOMAIN_PATCHES || infer->in[0]->rank != 3)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN,
                              "operand 0 is %s of %s, expected images of patches: gather what a router scattered first",
-                             bs_value_text(g, infer->in[0], b, sizeof b), bs_domain_text(g, infer->in[0]->domain, a, sizeof a));
+                             bs_value_text(g, infer->in[0], b, sizeof b),
+                             bs_domain_text(g, infer->in[0]->domain, a, sizeof a));
     infer->out[0].domain = 0;
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     return true;
@@ -13961,9 +14119,10 @@ static bool collect_infer(bs_infer *infer)
     const bool rows = d->kind == BS_DOMAIN_ROWS || d->kind == BS_DOMAIN_SEGMENTS;
     char text[112];
     if (!rows && d->kind != BS_DOMAIN_PATCHES)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
-                             "operand 0 is of %s, expected rows, segments or patches: gather what a router scattered first",
-                             bs_domain_text(g, x->domain, text, sizeof text));
+        return bs_infer_fail(
+            infer, BS_ERROR_DOMAIN,
+            "operand 0 is of %s, expected rows, segments or patches: gather what a router scattered first",
+            bs_domain_text(g, x->domain, text, sizeof text));
     if (x->rank == BS_MAX_RANK || (d->kind == BS_DOMAIN_PATCHES && x->rank == 3))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s cannot be stacked (images of patches: use assemble)",
                              bs_value_text(g, x, text, sizeof text));
@@ -14026,8 +14185,10 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
     if (!bs_infer_field(infer, "protocol", d->protocol, 0, BS_PROTOCOL_COUNT - 1))
         return false;
     const bool two = d->protocol == BS_ROUTE_BINARY || d->protocol == BS_ROUTE_RESIDUAL_THRESHOLD;
-    return bs_infer_field(infer, "paths", d->paths, two ? 2 : 1, two ? 2 : BS_MAX_PATHS) && bs_infer_field(infer, "k", d->k, 0, d->paths) &&
-           bs_infer_field(infer, "fallback", d->fallback, 0, d->protocol == BS_ROUTE_BUDGET && d->capacity > 0 ? d->capacity : d->paths) &&
+    return bs_infer_field(infer, "paths", d->paths, two ? 2 : 1, two ? 2 : BS_MAX_PATHS) &&
+           bs_infer_field(infer, "k", d->k, 0, d->paths) &&
+           bs_infer_field(infer, "fallback", d->fallback, 0,
+                          d->protocol == BS_ROUTE_BUDGET && d->capacity > 0 ? d->capacity : d->paths) &&
            bs_infer_field(infer, "capacity", d->capacity, d->protocol == BS_ROUTE_CAPACITY,
                           d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX) &&
            bs_infer_field(infer, "floor", d->floor, 0, d->protocol == BS_ROUTE_BUDGET ? 1 << 24 : 0);
@@ -14040,14 +14201,15 @@ static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
     const int64_t width = score->rank == 1 ? bs_dim_max(infer->graph, score->dims[0]) : -1;
     const bool variants = d->protocol == BS_ROUTE_BUDGET && d->capacity > 0;
     const int64_t expected = variants ? d->capacity : rule->score_width == 0 ? d->paths : rule->score_width;
-    const bool fits = score->rank == 1 && bs_dim_is_const(infer->graph, score->dims[0]) && (expected < 0 || width == expected);
+    const bool fits = score->rank == 1 && bs_dim_is_const(infer->graph, score->dims[0]) &&
+                      (expected < 0 || width == expected);
     if (fits && ((score->dtype == BS_F32 && rule->score_f32) || (score->dtype == BS_I32 && rule->score_i32)))
         return true;
     char wanted[16], shape[96];
     snprintf(wanted, sizeof wanted, expected < 0 ? "n" : "%lld", (long long)expected);
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "scores are %s %s, %s takes %s%s [%s]", bs_dtype_name(score->dtype),
-                         bs_value_text(infer->graph, score, shape, sizeof shape), rule->name, rule->score_f32 ? "f32" : "i32",
-                         rule->score_f32 && rule->score_i32 ? " or i32" : "", wanted);
+                         bs_value_text(infer->graph, score, shape, sizeof shape), rule->name,
+                         rule->score_f32 ? "f32" : "i32", rule->score_f32 && rule->score_i32 ? " or i32" : "", wanted);
 }
 
 static bool route_knob_sound(bs_infer *infer)
@@ -14058,8 +14220,8 @@ static bool route_knob_sound(bs_infer *infer)
     if (knob->domain == 0 && knob->dtype == BS_F32 && knob->rank == 1 && bs_dim_max(infer->graph, knob->dims[0]) == 1)
         return true;
     char shape[96], domain[112];
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "the knob is %s %s of %s, expected a root value f32 [1]", bs_dtype_name(knob->dtype),
-                         bs_value_text(infer->graph, knob, shape, sizeof shape),
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "the knob is %s %s of %s, expected a root value f32 [1]",
+                         bs_dtype_name(knob->dtype), bs_value_text(infer->graph, knob, shape, sizeof shape),
                          bs_domain_text(infer->graph, knob->domain, domain, sizeof domain));
 }
 
@@ -14080,7 +14242,8 @@ static bool route_infer(bs_infer *infer)
     if (infer->in[0]->domain == 0)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "scores are a root value: make cells first (bs_rows, bs_patches)");
     if (g->n_routers > g->max_routers)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the graph is full: %d routers (bs_graph_desc.max_routers)", g->max_routers);
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the graph is full: %d routers (bs_graph_desc.max_routers)",
+                             g->max_routers);
     if (d->paths > BS_MAX_ALL_PATHS - g->n_paths)
         return bs_infer_fail(infer, BS_ERROR_LIMIT, "all routers together have more than %d paths", BS_MAX_ALL_PATHS);
     bs_router_info *router = &g->routers[g->n_routers];
@@ -14124,7 +14287,8 @@ const bs_op bs_op_route = {.name = "route", .min_in = 1, .max_in = 2, .flags = B
 bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc)
 {
     const int32_t in[2] = {score.id, knob.id};
-    const bs_node *node = bs_op_build_node(graph, &bs_op_route, in, knob.id ? 2 : 1, desc); /* NULL: refused, it has no name */
+    /* NULL: refused, it has no name */
+    const bs_node *node = bs_op_build_node(graph, &bs_op_route, in, knob.id ? 2 : 1, desc);
     const bs_router router = {node ? node->router : 0};
     return router;
 }
@@ -14157,14 +14321,20 @@ static bool scatter_infer(bs_infer *infer)
     if (!router)
         return false;
     if (p->path < 0 || p->path >= router->desc->paths)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "path %d of router \"%s\", which has %d", p->path, router->desc->name,
-                             router->desc->paths);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "path %d of router \"%s\", which has %d", p->path,
+                             router->desc->name, router->desc->paths);
     if (infer->in[0]->domain != router->domain)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of %s, router \"%s\" decides for %s",
                              bs_domain_text(g, infer->in[0]->domain, a, sizeof a), router->desc->name,
                              bs_domain_text(g, router->domain, b, sizeof b));
-    const bs_domain domain = {.kind = BS_DOMAIN_PATH, .parent = router->domain, .router = p->router, .path = p->path, .rows = -1,
-                              .height = -1, .width = -1, .max_rows = g->domains[router->domain].max_rows};
+    const bs_domain domain = {.kind = BS_DOMAIN_PATH,
+                              .parent = router->domain,
+                              .router = p->router,
+                              .path = p->path,
+                              .rows = -1,
+                              .height = -1,
+                              .width = -1,
+                              .max_rows = g->domains[router->domain].max_rows};
     infer->router = p->router;
     infer->path = p->path;
     infer->out[0].domain = bs_graph_domain(g, &domain);
@@ -14172,8 +14342,14 @@ static bool scatter_infer(bs_infer *infer)
 }
 
 static const bs_field router_fields[] = {{"router", 'i'}, {"path", 'i'}};
-const bs_op bs_op_scatter = {.name = "scatter", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL,
-                             .params_bytes = sizeof(bs_router_params), .fields = router_fields, .n_fields = 2, .infer = scatter_infer};
+const bs_op bs_op_scatter = {.name = "scatter",
+                             .min_in = 1,
+                             .max_in = 1,
+                             .flags = BS_OP_STRUCTURAL,
+                             .params_bytes = sizeof(bs_router_params),
+                             .fields = router_fields,
+                             .n_fields = 2,
+                             .infer = scatter_infer};
 
 bs_value bs_scatter(bs_graph *graph, bs_router router, int32_t path, bs_value x)
 {
@@ -14181,7 +14357,8 @@ bs_value bs_scatter(bs_graph *graph, bs_router router, int32_t path, bs_value x)
     return bs_op_build(graph, &bs_op_scatter, &x.id, 1, &p);
 }
 
-bs_value bs_branch(bs_graph *graph, bs_router router, int32_t path, const char *name, bs_value x, bs_block_function function, void *user)
+bs_value bs_branch(bs_graph *graph, bs_router router, int32_t path, const char *name, bs_value x,
+                   bs_block_function function, void *user)
 {
     bs_block_begin(graph, name);
     bs_value value = bs_scatter(graph, router, path, x);
@@ -14198,8 +14375,8 @@ static bool price_infer(bs_infer *infer)
     if (!router)
         return false;
     if (router->desc->protocol != BS_ROUTE_BUDGET)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "router \"%s\" is of protocol %s, expected budget", router->desc->name,
-                             protocol_rules[router->desc->protocol].name);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "router \"%s\" is of protocol %s, expected budget",
+                             router->desc->name, protocol_rules[router->desc->protocol].name);
     infer->router = p->router;
     infer->out[0].dtype = BS_F32;
     infer->out[0].rank = 1;
@@ -14214,17 +14391,28 @@ static bool score_infer(bs_infer *infer)
     if (!router)
         return false;
     if (infer->ids[0] != router->score)
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is value %d, expected the scores of router \"%s\", value %d", infer->ids[0],
+        return bs_infer_fail(infer, BS_ERROR_GRAPH,
+                             "operand 0 is value %d, expected the scores of router \"%s\", value %d", infer->ids[0],
                              router->desc->name, router->score);
     infer->router = p->router;
     infer->out[0].dims[0] = bs_dim_const(infer->graph, 1);
     return true;
 }
 
-const bs_op bs_op_route_price = {.name = "route_price", .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_router_params),
-                                 .fields = router_fields, .n_fields = 2, .infer = price_infer};
-const bs_op bs_op_route_score = {.name = "route_score", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_router_params),
-                                 .fields = router_fields, .n_fields = 2, .infer = score_infer};
+const bs_op bs_op_route_price = {.name = "route_price",
+                                 .flags = BS_OP_STRUCTURAL,
+                                 .params_bytes = sizeof(bs_router_params),
+                                 .fields = router_fields,
+                                 .n_fields = 2,
+                                 .infer = price_infer};
+const bs_op bs_op_route_score = {.name = "route_score",
+                                 .min_in = 1,
+                                 .max_in = 1,
+                                 .flags = BS_OP_STRUCTURAL,
+                                 .params_bytes = sizeof(bs_router_params),
+                                 .fields = router_fields,
+                                 .n_fields = 2,
+                                 .infer = score_infer};
 
 bs_value bs_route_price(bs_graph *graph, bs_router router)
 {
@@ -14250,13 +14438,18 @@ static bool look_ahead_infer(bs_infer *infer)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "the name of a router is needed");
     const bs_value_info *score = infer->in[0];
     char shape[96];
-    if (score->rank != 1 || (score->dtype != BS_F32 && score->dtype != BS_I32) || !bs_dim_is_const(infer->graph, score->dims[0]))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s %s, expected f32 or i32 [paths]", bs_dtype_name(score->dtype),
-                             bs_value_text(infer->graph, score, shape, sizeof shape));
+    if (score->rank != 1 || (score->dtype != BS_F32 && score->dtype != BS_I32) ||
+        !bs_dim_is_const(infer->graph, score->dims[0]))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s %s, expected f32 or i32 [paths]",
+                             bs_dtype_name(score->dtype), bs_value_text(infer->graph, score, shape, sizeof shape));
     return true;
 }
 
-const bs_op bs_op_look_ahead = {.name = "look_ahead", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_name_params),
+const bs_op bs_op_look_ahead = {.name = "look_ahead",
+                                .min_in = 1,
+                                .max_in = 1,
+                                .flags = BS_OP_STRUCTURAL,
+                                .params_bytes = sizeof(bs_name_params),
                                 .infer = look_ahead_infer};
 
 void bs_look_ahead(bs_graph *graph, bs_value score, const char *router)
@@ -14277,13 +14470,15 @@ static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, in
     if (d->kind != BS_DOMAIN_PATH || d->router != p->router || d->path != path)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected path %d of \"%s\"", path,
                              bs_domain_text(g, v->domain, a, sizeof a), path, router->desc->name);
-    bool same = v->rank == first->rank && v->dtype == first->dtype && v->scale_num == first->scale_num && v->scale_den == first->scale_den;
+    bool same = v->rank == first->rank && v->dtype == first->dtype && v->scale_num == first->scale_num &&
+                v->scale_den == first->scale_den;
     for (int32_t i = 0; same && i < v->rank; i++)
         same = v->dims[i] == first->dims[i];
     if (!same)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s (scale %d/%d), another path %s %s (scale %d/%d)", path,
-                             router->desc->name, bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), v->scale_num, v->scale_den,
-                             bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b), first->scale_num, first->scale_den);
+        return bs_infer_fail(
+            infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s (scale %d/%d), another path %s %s (scale %d/%d)",
+            path, router->desc->name, bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), v->scale_num, v->scale_den,
+            bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b), first->scale_num, first->scale_den);
     return true;
 }
 
@@ -14293,8 +14488,9 @@ static bool gather_mode_sound(bs_infer *infer, const bs_router_info *router, con
     if (!bs_infer_field(infer, "mode", p->mode, BS_GATHER_PLACE, BS_GATHER_SELECT))
         return false;
     if (p->mode == BS_GATHER_PLACE && router->max_paths_per_cell > 1)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "place takes at most one path a cell, router \"%s\" gives up to %d",
-                             router->desc->name, router->max_paths_per_cell);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                             "place takes at most one path a cell, router \"%s\" gives up to %d", router->desc->name,
+                             router->max_paths_per_cell);
     const bool sums = p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED;
     if (sums && first->dtype != BS_F32)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "sums are of f32, the paths of \"%s\" give %s", router->desc->name,
@@ -14310,13 +14506,15 @@ static bool gather_infer(bs_infer *infer)
     if (!router)
         return false;
     if (infer->n_in != router->desc->paths + 1)
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%d operands, expected one for each of %d paths of \"%s\" and a residual", infer->n_in,
+        return bs_infer_fail(infer, BS_ERROR_GRAPH,
+                             "%d operands, expected one for each of %d paths of \"%s\" and a residual", infer->n_in,
                              router->desc->paths, router->desc->name);
     const bs_value_info *first = NULL;
     for (int32_t i = 0; i < infer->n_in && !first; i++)
         first = infer->ids[i] ? &g->values[infer->ids[i]] : NULL;
     if (!first)
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "no path of \"%s\" gives anything, and there is no residual", router->desc->name);
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "no path of \"%s\" gives anything, and there is no residual",
+                             router->desc->name);
     if (!gather_mode_sound(infer, router, first))
         return false;
     for (int32_t i = 0; i < router->desc->paths; i++)
@@ -14329,9 +14527,9 @@ static bool gather_infer(bs_infer *infer)
                              bs_domain_text(g, residual->domain, a, sizeof a), router->desc->name,
                              bs_domain_text(g, router->domain, b, sizeof b));
     if (infer->ids[router->desc->paths] && !bs_same_shape(residual, first))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the residual is %s %s, paths of \"%s\" give %s %s", bs_dtype_name(residual->dtype),
-                             bs_value_text(g, residual, a, sizeof a), router->desc->name, bs_dtype_name(first->dtype),
-                             bs_value_text(g, first, b, sizeof b));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the residual is %s %s, paths of \"%s\" give %s %s",
+                             bs_dtype_name(residual->dtype), bs_value_text(g, residual, a, sizeof a),
+                             router->desc->name, bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b));
     infer->router = p->router;
     infer->out[0] = *first;
     infer->out[0].domain = router->domain;
@@ -14339,10 +14537,17 @@ static bool gather_infer(bs_infer *infer)
 }
 
 static const bs_field gather_fields[] = {{"router", 'i'}, {"mode", 'i'}};
-const bs_op bs_op_gather = {.name = "gather", .min_in = 2, .max_in = BS_MAX_PATHS + 1, .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
-                            .params_bytes = sizeof(bs_gather_params), .fields = gather_fields, .n_fields = 2, .infer = gather_infer};
+const bs_op bs_op_gather = {.name = "gather",
+                            .min_in = 2,
+                            .max_in = BS_MAX_PATHS + 1,
+                            .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
+                            .params_bytes = sizeof(bs_gather_params),
+                            .fields = gather_fields,
+                            .n_fields = 2,
+                            .infer = gather_infer};
 
-bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs_value residual, const bs_gather_desc *desc)
+bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs_value residual,
+                   const bs_gather_desc *desc)
 {
     const bs_value failed = {0};
     if (!router_exists(graph, "gather", router))
@@ -14374,8 +14579,9 @@ int32_t bs_infer_segments(bs_infer *infer, int32_t index)
     if (infer->graph->domains[domain].kind == BS_DOMAIN_SEGMENTS)
         return domain;
     char text[112];
-    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected segments (bs_segments; gather what a router scattered first)",
-                  index, bs_domain_text(infer->graph, domain, text, sizeof text));
+    bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                  "operand %d is of %s, expected segments (bs_segments; gather what a router scattered first)", index,
+                  bs_domain_text(infer->graph, domain, text, sizeof text));
     return 0;
 }
 
@@ -14390,9 +14596,10 @@ bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, cons
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s %s, expected i32 [segments]", index, what,
                              bs_dtype_name(v->dtype), bs_value_text(infer->graph, v, shape, sizeof shape));
     if (domain && v->dims[0] != bs_segment_dim(infer->graph, domain))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, expected one for each of %s segments", index, what,
-                             bs_value_text(infer->graph, v, shape, sizeof shape),
-                             bs_dim_text(infer->graph, bs_segment_dim(infer->graph, domain), segments, sizeof segments));
+        return bs_infer_fail(
+            infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, expected one for each of %s segments", index, what,
+            bs_value_text(infer->graph, v, shape, sizeof shape),
+            bs_dim_text(infer->graph, bs_segment_dim(infer->graph, domain), segments, sizeof segments));
     return true;
 }
 
@@ -14402,7 +14609,8 @@ static bool segments_infer(bs_infer *infer)
 {
     const bs_value_info *x = infer->in[0];
     bs_value_info *out = &infer->out[0];
-    if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_segment_input(infer, 1, 0, "lengths"))
+    if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) ||
+        !bs_infer_segment_input(infer, 1, 0, "lengths"))
         return false;
     out->rank = x->rank - 1;
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
@@ -14435,9 +14643,10 @@ static bool append_fits(bs_infer *infer, int32_t domain)
         fits = state->dims[i + 2] == value->dims[i];
     if (fits)
         return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s %s do not fit a state of %s %s, expected [segments, window, ...cell]",
-                         bs_dtype_name(value->dtype), bs_value_text(infer->graph, value, b, sizeof b), bs_dtype_name(state->dtype),
-                         bs_value_text(infer->graph, state, a, sizeof a));
+    return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                         "cells %s %s do not fit a state of %s %s, expected [segments, window, ...cell]",
+                         bs_dtype_name(value->dtype), bs_value_text(infer->graph, value, b, sizeof b),
+                         bs_dtype_name(state->dtype), bs_value_text(infer->graph, state, a, sizeof a));
 }
 
 static bool state_append_infer(bs_infer *infer)
@@ -14507,7 +14716,8 @@ static bs_status segment_spread_run(const bs_call *call)
     for (int32_t r = 0; r < call->rows; r++) {
         bs_operand to = *out;
         to.data = (char *)out->data + r * out->row_stride * (ptrdiff_t)bytes;
-        const bs_operand from = segment_row(&call->in[0], bs_segment_of(call->offsets, call->n_segments, call->row + r), &to);
+        const bs_operand from = segment_row(&call->in[0], bs_segment_of(call->offsets, call->n_segments, call->row + r),
+                                            &to);
         bs_span span;
         bs_span_open(&span, &to, 1);
         bs_span_add(&span, &from, NULL, 0);
@@ -14553,8 +14763,8 @@ static bool segment_reduce_infer(bs_infer *infer)
 /* Segments are dealt out to so many tasks at most. */
 #define SEGMENT_TASKS 64
 
-static void segment_reduce_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
-                                bs_node_plan *plan)
+static void segment_reduce_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h,
+                                int32_t max_w, bs_node_plan *plan)
 {
     (void)choice, (void)max_h, (void)max_w;
     const int64_t segments = bs_dim_max(graph, graph->values[node->first_out].dims[0]);
@@ -14673,8 +14883,8 @@ bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_
 /* ops/attention.c - causal attention of the rows of a segment, behind a cache of earlier ones.
  * A task is one row and one head. Keys are visited from the oldest position to the row's own, wherever they lie, so
  * that a sequence in one run or token by token gives the same bits.
- * Relies on ops/structure.h. Must never trust a position: offsets and past come checked (run/segments.c), and the ring is
- * addressed modulo its window. One code for every tier. */
+ * Relies on ops/structure.h. Must never trust a position: offsets and past come checked (run/segments.c), and the ring
+ * is addressed modulo its window. One code for every tier. */
 /* #include "ops/common.h" */
 /* #include "ops/structure.h" */
 
@@ -14711,8 +14921,10 @@ static bool attention_cache_fits(bs_infer *infer, int32_t domain)
             return false;
         if (cache->rank != 3 || cache->dims[0] != bs_segment_dim(infer->graph, domain) ||
             cache->dims[1] != infer->in[ATTENTION_PAST_K]->dims[1] || cache->dims[2] != infer->in[0]->dims[0])
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 0",
-                                 i, bs_value_text(infer->graph, cache, shape, sizeof shape));
+            return bs_infer_fail(
+                infer, BS_ERROR_SHAPE,
+                "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 0",
+                i, bs_value_text(infer->graph, cache, shape, sizeof shape));
     }
     return bs_infer_const(infer, ATTENTION_PAST_K, 1, "the window", &window) &&
            bs_infer_segment_input(infer, ATTENTION_PAST, domain, "past");
@@ -14727,12 +14939,14 @@ static bool attention_infer(bs_infer *infer)
         !bs_infer_field(infer, "alibi", desc->alibi, 0, 1))
         return false;
     if (heads < 1 || d % heads != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads of cells [%d]: not a whole number of elements each", heads, d);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads of cells [%d]: not a whole number of elements each",
+                             heads, d);
     if (infer->graph->domains[domain].max_rows * heads > (int64_t)1 << 30)
         return bs_infer_fail(infer, BS_ERROR_LIMIT, "%d heads of up to %lld rows are more than 2^30 tasks", heads,
                              (long long)infer->graph->domains[domain].max_rows);
     if (infer->n_in != 3 && infer->n_in != 6)
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%d operands: past_k, past_v and past are given all three or none", infer->n_in);
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%d operands: past_k, past_v and past are given all three or none",
+                             infer->n_in);
     return infer->n_in == 3 || attention_cache_fits(infer, domain);
 }
 
@@ -14750,7 +14964,8 @@ static double attention_flops(const bs_graph *graph, const bs_node *node)
     return 4.0 * (double)attention_most(graph, node) * bs_value_work(graph, node->first_out);
 }
 
-static void attention_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w, bs_node_plan *plan)
+static void attention_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h,
+                           int32_t max_w, bs_node_plan *plan)
 {
     (void)choice, (void)max_h, (void)max_w;
     plan->pieces = bs_or_default(((const bs_attention_desc *)node->params)->heads, 1);
@@ -14826,12 +15041,14 @@ static float attention_scores(const attention_job *job)
     const bs_operand *in = &job->call->in[ATTENTION_Q];
     const float *q = bs_f32_at(in, job->call->row * in->row_stride + job->element * in->stride[0]);
     const float scale = 1.0f / sqrtf((float)job->n);
-    const float slope = desc->alibi ? exp2f(-8.0f * (float)(job->call->piece + 1) / (float)job->call->plan->pieces) : 0.0f;
+    const float slope = desc->alibi ? exp2f(-8.0f * (float)(job->call->piece + 1) / (float)job->call->plan->pieces)
+                                    : 0.0f;
     float top = 0.0f;
     for (int32_t j = job->low; j <= job->position; j++) {
         ptrdiff_t step;
         const float *k = attention_at(job, ATTENTION_K, j, &step);
-        const float score = attention_dot(q, in->stride[0], k, step, job->n) * scale - slope * (float)(job->position - j);
+        const float score = attention_dot(q, in->stride[0], k, step, job->n) * scale -
+                            slope * (float)(job->position - j);
         job->scores[j - job->low] = score;
         top = j == job->low || score > top ? score : top;
     }
@@ -14880,8 +15097,8 @@ const bs_op bs_op_attention = {.name = "attention",
                                .plan = attention_plan,
                                .run = attention_run};
 
-bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value past_k, bs_value past_v, bs_value past,
-                      const bs_attention_desc *desc)
+bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value past_k, bs_value past_v,
+                      bs_value past, const bs_attention_desc *desc)
 {
     const int32_t in[6] = {q.id, k.id, v.id, past_k.id, past_v.id, past.id};
     const bool cached = past_k.id || past_v.id || past.id;
@@ -14896,43 +15113,17 @@ bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_va
 
 /* Append only: model files name ops, but the order here is also that of `inspect` and of the tests. */
 #define BS_OP_LIST(X)                                                                                                 \
-    /* structure.c, routers.c: lowered by the planner */                                                                        \
+    /* structure.c, routers.c: lowered by the planner */                                                              \
     X(input) X(state) X(state_write) X(output) X(patches) X(assemble) X(rows) X(collect) X(route) X(scatter)          \
     X(gather) X(route_price) X(route_score)                                                                           \
-    /* ops/: kernels */                                                                                               \
-    X(conv2d)                                                                                                         \
-    X(deconv2d)                                                                                                       \
-    X(linear)                                                                                                         \
-    X(matmul)                                                                                                         \
-    X(pixel_shuffle)                                                                                                  \
-    X(pixel_unshuffle)                                                                                                \
-    X(add)                                                                                                            \
-    X(sub)                                                                                                            \
-    X(mul)                                                                                                            \
-    X(activation)                                                                                                     \
-    X(prelu)                                                                                                          \
-    X(clip)                                                                                                           \
-    X(affine)                                                                                                         \
-    X(convert)                                                                                                        \
-    X(concat)                                                                                                         \
-    X(slice)                                                                                                          \
-    X(reshape)                                                                                                        \
-    X(transpose)                                                                                                      \
-    X(pad)                                                                                                            \
-    X(softmax)                                                                                                        \
-    X(layer_norm)                                                                                                     \
-    X(batch_norm)                                                                                                     \
-    X(pool2d)                                                                                                         \
-    X(resize)                                                                                                         \
-    X(reduce)                                                                                                         \
-    X(argmax)                                                                                                         \
-    X(topk)                                                                                                           \
-    X(gather_rows)                                                                                                    \
-    X(constant)                                                                                                       \
-    X(patch_features)                                                                                                 \
-    /* segments: segments.c and files of their own */                                                                        \
+    /* one file an op or family: kernels */                                                                           \
+    X(conv2d) X(deconv2d) X(linear) X(matmul) X(pixel_shuffle) X(pixel_unshuffle) X(add) X(sub) X(mul)                \
+    X(activation) X(prelu) X(clip) X(affine) X(convert) X(concat) X(slice) X(reshape) X(transpose) X(pad)             \
+    X(softmax) X(layer_norm) X(batch_norm) X(pool2d) X(resize) X(reduce) X(argmax) X(topk) X(gather_rows)             \
+    X(constant) X(patch_features)                                                                                     \
+    /* segments: segments.c and files of their own */                                                                 \
     X(segments) X(state_append) X(segment_spread) X(segment_reduce) X(attention)                                      \
-    /* streaming: routers.c */                                                                                \
+    /* streaming: routers.c */                                                                                        \
     X(look_ahead)
 
 #define OP_EXTERN(name) extern const bs_op bs_op_##name;
@@ -14996,7 +15187,8 @@ bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index)
 {
     bs_bytes offset = bs_bytes_of(0);
     for (int32_t i = 0; i < index; i++) {
-        const bs_bytes bytes = bs_bytes_product(bs_weight_elements(&specs[i]), bs_bytes_of(bs_dtype_bytes(specs[i].dtype)));
+        const bs_bytes bytes = bs_bytes_product(bs_weight_elements(&specs[i]),
+                                                bs_bytes_of(bs_dtype_bytes(specs[i].dtype)));
         offset = bs_bytes_add(offset, bs_bytes_align(bytes));
     }
     return offset;
@@ -15194,8 +15386,8 @@ size_t bs_op_describe(int32_t index, char *text, size_t bytes)
 /* ==== begin src/ops/ports.c =================================================================== */
 /* ops/ports.c: what a graph is to whoever uses it: inputs and outputs, and what its routers decide on, by name.
  *
- * Owns: the answers. Relies on: graph/graph.h, ops/structure.h. Must never: need a plan or a session: a model that does not fit is refused
- * before memory is taken for it. */
+ * Owns: the answers. Relies on: graph/graph.h, ops/structure.h. Must never: need a plan or a session: a model that does
+ * not fit is refused before memory is taken for it. */
 /* #include "graph/graph.h" */
 /* #include "ops/structure.h" */
 
@@ -15270,12 +15462,13 @@ const void *bs_weight_view(const bs_weights *weights, const bs_weight_spec *spec
 bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
                          const bs_weight_info *info, bs_tier tier, void *target, bs_error *error);
 
-/* f16 or bf16 to f32, first to last: `narrow` may lie in the same memory, element i at or beyond the end of target element
- * i, or wholly apart. Neither needs to be aligned. */
+/* f16 or bf16 to f32, first to last: `narrow` may lie in the same memory, element i at or beyond the end of target
+ * element i, or wholly apart. Neither needs to be aligned. */
 void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes elements, bs_dtype stored);
 
 /* Canonical tensors of a node, in the order its op declares them, to what its kernel wants. */
-void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors, void *prepared);
+void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors,
+                       void *prepared);
 
 #endif
 /* ==== end src/ops/weights.h =================================================================== */
@@ -15398,13 +15591,15 @@ bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_w
     uint8_t *landing = bs_bytes_at(target, bs_bytes_sub(wanted, bs_bytes_of(size)));
     const bs_status status = weights->read(weights->user, info, 0, landing, size);
     if (status != BS_OK)
-        return bs_fail(error, status, "weight \"%s\": its %llu bytes could not be read", name, (unsigned long long)info->bytes);
+        return bs_fail(error, status, "weight \"%s\": its %llu bytes could not be read", name,
+                       (unsigned long long)info->bytes);
     if (info->dtype != spec->dtype)
         bs_weight_widen(tier, target, landing, bs_weight_elements(spec), info->dtype);
     return BS_OK;
 }
 
-void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors, void *prepared)
+void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors,
+                       void *prepared)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const bs_op *op = bs_op_get(node->op);
@@ -15414,7 +15609,8 @@ void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node
         return;
     }
     for (int32_t i = 0; i < count; i++)
-        memcpy(bs_bytes_at(prepared, bs_weight_offset(specs, i)), tensors[i], (size_t)bs_bytes_figure(bs_weight_spec_bytes(&specs[i])));
+        memcpy(bs_bytes_at(prepared, bs_weight_offset(specs, i)), tensors[i],
+               (size_t)bs_bytes_figure(bs_weight_spec_bytes(&specs[i])));
 }
 
 /* -------------------------------------------------------------------------------- a caller's table of arrays */
@@ -15466,7 +15662,8 @@ static const void *tensor_table_map(const void *user, const bs_weight_info *info
 
 bs_weights bs_weights_from_table(const bs_tensor_table *table)
 {
-    const bs_weights weights = {.user = table, .find = tensor_table_find, .read = tensor_table_read, .map = tensor_table_map};
+    const bs_weights weights = {
+        .user = table, .find = tensor_table_find, .read = tensor_table_read, .map = tensor_table_map};
     const bs_weights none = {.user = NULL};
     return table ? weights : none;
 }
@@ -15474,7 +15671,8 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table)
 
 /* ==== begin src/plan/plan.h =================================================================== */
 /* plan/plan.h - what planning makes of a graph: where every value lives, and one fixed list of instructions.
- * Owns the plan's data structures. Relies on graph/graph.h and graph/op.h. Must never hold anything that changes in a run. */
+ * Owns the plan's data structures. Relies on graph/graph.h and graph/op.h. Must never hold anything that changes in a
+ * run. */
 #ifndef BS_PLAN_H
 #define BS_PLAN_H
 
@@ -15570,8 +15768,8 @@ typedef struct bs_plan_unit {
 #define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
 #define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many */
 
-/* The parts of a region: region_parts[first .. first + count), the most expensive first, equal ones as they were made: a long tile
- * that starts last is what a thread waits for. */
+/* The parts of a region: region_parts[first .. first + count), the most expensive first, equal ones as they were made:
+ * a long tile that starts last is what a thread waits for. */
 typedef struct bs_region {
     int32_t domain; /* in whose tiles it runs */
     int32_t first, count;
@@ -15611,22 +15809,24 @@ struct bs_plan {
 };
 
 /* The stages, in order (plan_*.c). Each returns false after recording an error. */
-bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
+/* what is needed; forced routes; orders of domains; margins */
+bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);
 void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
 bool bs_plan_share(bs_plan *plan, void *workspace, bs_error *error); /* which nodes have the same weights */
 void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together (plan/units.c) */
 void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions */
-bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error); /* steps that need units; sizes of slots and staging */
+/* steps that need units; sizes of slots and staging */
+bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error);
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
-/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
- * tiles all the same, which then lie in the device's memory. */
+/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run
+ * in tiles all the same, which then lie in the device's memory. */
 int32_t bs_plan_too_large(const bs_plan *plan);
 /* Whether a node's rows, in or out, are too wide to share a tile with others (mixed domains). */
 bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
 /* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
 void bs_plan_make_fit(bs_plan *plan, int32_t top);
-/* Instructions there can be: of a gather one for each of its operands, else two at most; what works in tiles has one, and so
- * leaves room for that of its region. */
+/* Instructions there can be: of a gather one for each of its operands, else two at most; what works in tiles has one,
+ * and so leaves room for that of its region. */
 static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_nodes + g->n_operands; }
 
 /* A node of cells begins one part at most, and so it does with regions. */
@@ -15646,8 +15846,8 @@ typedef struct bs_life {
     bs_bytes bytes, offset;
     int32_t first, last;
 } bs_life;
-/* Gives lives their offsets, so that none shares bytes with another that is alive at the same time, and returns the bytes of
- * the whole. workspace: bs_place_workspace(count) bytes. (plan/lifetimes.c; tested by brute force.) */
+/* Gives lives their offsets, so that none shares bytes with another that is alive at the same time, and returns the
+ * bytes of the whole. workspace: bs_place_workspace(count) bytes. (plan/lifetimes.c; tested by brute force.) */
 bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace);
 bs_bytes bs_place_workspace(int32_t count);
 
@@ -15659,7 +15859,8 @@ static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
     return plan->values[value].narrow ? BS_F16 : plan->graph->values[value].dtype;
 }
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
-/* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known (plan/share.c). */
+/* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known
+ * (plan/share.c). */
 void bs_plan_find_owner(bs_plan *plan, int32_t node);
 /* What a node's op declares: fills specs [BS_MAX_WEIGHTS], returns their number. */
 int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
@@ -15792,13 +15993,14 @@ typedef struct bs_device_part {
     int32_t first, count; /* steps */
 } bs_device_part;
 
-/* Where a decision lies: byte offsets from the decisions of the session, or of those of a tile. bs_decision_data says what
- * each is. */
+/* Where a decision lies: byte offsets from the decisions of the session, or of those of a tile. bs_decision_data says
+ * what each is. */
 typedef struct bs_device_decision {
     int32_t live, in_tile;
     int32_t paths, per_row, rows /* at most */, domain, top_rows /* of `top`, at most */;
     uint64_t chosen, gates, counts, offsets, ids, inverse, dropped /* i64, of a run */;
-    uint64_t work; /* i32 [2 * rows * per_row + 4 * paths]: free for the protocol, the packing, and the sort of a capacity */
+    /* i32 [2 * rows * per_row + 4 * paths]: free for the protocol, the packing, and the sort of a capacity */
+    uint64_t work;
     uint64_t top;  /* i16 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
     uint64_t sums; /* i32 [paths]: rows of a path in this run, over all tiles */
     uint64_t price; /* f32 [1] */
@@ -15815,8 +16017,10 @@ typedef struct bs_device_layout {
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, session_bytes, tables_pinned, slots_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
-    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, segments_at, tables_bytes; /* within tables */
+    uint64_t session, session_bytes, tables_pinned, slots_pinned, stages, stage_bytes /* a lane */,
+        places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
+    /* within tables */
+    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, segments_at, tables_bytes;
     uint64_t inputs_bytes;
     /* bs_plan_desc.in_place: inputs and slots have no bytes on the device. */
 } bs_device_layout;
@@ -15827,14 +16031,15 @@ typedef struct bs_device_layout {
 #define BS_DEVICE_BOUND_BYTES 48     /* and of a node's buffer */
 
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
-/* Pinned bytes to ask a callback: the scores of all rows, then its answer and gates, i32 and f32 a row. 0: none is asked. */
+/* Pinned bytes to ask a callback: the scores of all rows, then its answer and gates, i32 and f32 a row. 0: none is
+ * asked. */
 uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router);
 /* The table entries of all routers' decisions, [routers]. */
 void bs_device_decisions_place(const bs_plan *plan, bs_device_decision *decisions);
 /* Words of 32 bits that say which paths of a gather give a value: of an instruction that asks; 0: it does not. */
 int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
-/* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the device's.
- * UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
+/* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the
+ * device's. UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
 bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
 /* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of a `past`. */
@@ -15867,23 +16072,27 @@ typedef struct bs_device_session bs_device_session; /* the backend's; lies in pi
 
 typedef struct bs_device_api {
     /* device, pinned: addresses of what bs_plan_sizes said. Nothing is left behind on failure. */
-    bs_status (*open)(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned, bs_device_session **session,
-                      bs_error *error);
+    bs_status (*open)(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned,
+                      bs_device_session **session, bs_error *error);
     void (*close)(bs_device_session *session);
-    /* Room for the prepared weights of one node, and when they are there: on their way to `offset` of the resident ones. */
+    /* Room for the prepared weights of one node, and when they are there: on their way to `offset` of the resident
+     * ones. */
     void *(*load)(bs_device_session *session, bs_error *error);
     bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
     bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
-    bs_status (*lower)(bs_device_session *session, int32_t lowering, bs_error *error); /* bs_lowering, of runs to come */
-    /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only queued. */
+    /* bs_lowering, of runs to come */
+    bs_status (*lower)(bs_device_session *session, int32_t lowering, bs_error *error);
+    /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only
+     * queued. */
     bs_status (*begin)(bs_device_session *session, bs_error *error);
-    bs_status (*run)(bs_device_session *session, int32_t first, int32_t end, bs_error *error); /* top-level ones [first, end) */
+    /* top-level ones [first, end) */
+    bs_status (*run)(bs_device_session *session, int32_t first, int32_t end, bs_error *error);
     bs_status (*end)(bs_device_session *session, bs_error *error);
     /* When the last run is over: fills what the client wants to know. *node: of the step that failed in the run. */
     bs_status (*wait)(bs_device_session *session, int32_t *node, bs_error *error);
-    /* For weights that come and go. part: the tiles of one part of a region. place: where a unit's weights are from now on.
-     * learn: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is queued. copy: called by
-     * readers, of `from` in pinned memory; returns when it is there. */
+    /* For weights that come and go. part: the tiles of one part of a region. place: where a unit's weights are from now
+     * on. learn: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is queued.
+     * copy: called by readers, of `from` in pinned memory; returns when it is there. */
     bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
     bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
     bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);
@@ -15939,8 +16148,8 @@ static bool force_routes(bs_plan *plan, bs_error *error)
             if (force->router && strcmp(g->routers[r].desc->name, force->router) == 0)
                 found = r;
         if (!found || force->path < 0 || force->path >= g->routers[found].desc->paths)
-            return bs_refuse(error, BS_ERROR_ARGUMENT, "cannot force path %d of router \"%s\": there is no such %s", force->path,
-                           force->router ? force->router : "", found ? "path" : "router");
+            return bs_refuse(error, BS_ERROR_ARGUMENT, "cannot force path %d of router \"%s\": there is no such %s",
+                             force->path, force->router ? force->router : "", found ? "path" : "router");
         plan->routers[found].forced = force->path + 1;
     }
     return true;
@@ -15953,7 +16162,8 @@ typedef struct live_pass {
     bs_plan *plan;
     int32_t *waiting; /* [nodes] */
     int32_t n_waiting;
-    int32_t *follower; /* [nodes] of a state: what writes it; of a look-ahead: the next one about the same router; 0: none */
+    /* [nodes] of a state: what writes it; of a look-ahead: the next one about the same router; 0: none */
+    int32_t *follower;
     int32_t *look_ahead; /* [routers] the first look-ahead about it, or 0 */
 } live_pass;
 
@@ -15984,7 +16194,8 @@ static void mark_router(live_pass *l, int32_t router)
         mark_node(l, n);
 }
 
-/* The router that decided for a domain must be there, whose own domain is above it; and what says how rows are grouped. */
+/* The router that decided for a domain must be there, whose own domain is above it; and what says how rows are
+ * grouped. */
 static void mark_domain(live_pass *l, int32_t domain)
 {
     const bs_domain *d = &l->plan->graph->domains[domain];
@@ -16048,10 +16259,12 @@ static bool look_ahead_fits(const bs_plan *plan, int32_t n, int32_t router, bs_e
     const bs_node *node = &g->nodes[n];
     const bs_route_desc *d = router ? g->routers[router].desc : NULL;
     if (!d || g->routers[router].node < n || (d->protocol != BS_ROUTE_TOP1 && d->protocol != BS_ROUTE_TOPK))
-        return bs_refuse(error, BS_ERROR_GRAPH, "look_ahead \"%s\": no later router of that name chooses the best k", bs_node_name(node));
+        return bs_refuse(error, BS_ERROR_GRAPH, "look_ahead \"%s\": no later router of that name chooses the best k",
+                         bs_node_name(node));
     const int64_t scores = bs_dim_max(g, g->values[bs_node_in(g, node)[0]].dims[0]);
     if (scores != d->paths)
-        return bs_refuse(error, BS_ERROR_SHAPE, "look_ahead \"%s\": %lld scores for %d paths", bs_node_name(node), (long long)scores, d->paths);
+        return bs_refuse(error, BS_ERROR_SHAPE, "look_ahead \"%s\": %lld scores for %d paths", bs_node_name(node),
+                         (long long)scores, d->paths);
     return true;
 }
 
@@ -16120,8 +16333,8 @@ static bool protocol_is_row_local(const bs_route_desc *d)
     return d->protocol != BS_ROUTE_CAPACITY && d->protocol != BS_ROUTE_BUDGET && d->protocol != BS_ROUTE_CALLBACK;
 }
 
-/* What decides the order of a top-level domain: images, routed weights that come and go, and decisions below it that need
- * all rows at once. */
+/* What decides the order of a top-level domain: images, routed weights that come and go, and decisions below it that
+ * need all rows at once. */
 static void look_into_trees(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
@@ -16131,12 +16344,14 @@ static void look_into_trees(bs_plan *plan)
         if (!plan->node_live[n])
             continue;
         top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
-        top->streams = top->streams || (g->domains[node->domain].kind == BS_DOMAIN_PATH && bs_plan_node_streams(plan, n));
+        top->streams = top->streams ||
+                       (g->domains[node->domain].kind == BS_DOMAIN_PATH && bs_plan_node_streams(plan, n));
     }
     for (int32_t r = 1; r < g->n_routers; r++) {
         const bs_router_info *router = &g->routers[r];
         const int32_t top = bs_plan_top_domain(g, router->domain);
-        if (router->domain != top && plan->routers[r].live && !plan->routers[r].forced && !protocol_is_row_local(router->desc))
+        if (router->domain != top && plan->routers[r].live && !plan->routers[r].forced &&
+            !protocol_is_row_local(router->desc))
             plan->domains[top].whole = true;
     }
 }
@@ -16170,11 +16385,13 @@ static void choose_orders(bs_plan *plan)
         if (domain->kind == BS_DOMAIN_PATCHES && plan->desc.patch_size > 0)
             p->size = plan->desc.patch_size;
         if (domain->kind == BS_DOMAIN_PATCHES)
-            p->max_rows = bs_ceil_div(bs_dim_max(g, domain->height), p->size) * bs_ceil_div(bs_dim_max(g, domain->width), p->size);
+            p->max_rows = bs_ceil_div(bs_dim_max(g, domain->height), p->size) *
+                          bs_ceil_div(bs_dim_max(g, domain->width), p->size);
         if (domain->kind == BS_DOMAIN_PATH)
             p->max_rows = plan->domains[domain->parent].max_rows;
         const bool images = top > 0 && tree->images;
-        const bool wanted = plan->desc.order == BS_ORDER_DEPTH || (plan->desc.order == BS_ORDER_AUTO && (images || tree->streams));
+        const bool wanted = plan->desc.order == BS_ORDER_DEPTH ||
+                            (plan->desc.order == BS_ORDER_AUTO && (images || tree->streams));
         p->order = top > 0 && wanted && !tree->whole ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
         p->tile_rows = images ? 1 : BS_TILE_ROWS;
     }
@@ -16239,12 +16456,13 @@ static bool rows_fit(const bs_plan *plan, bs_error *error)
     char text[112];
     for (int32_t d = 1; d < g->n_domains; d++)
         if (plan->domains[d].max_rows > BS_MAX_ROWS) /* of those that nothing needs, too: a session counts their rows */
-            return bs_refuse(error, BS_ERROR_LIMIT, "up to %lld cells in %s, expected 2^30 at most", (long long)plan->domains[d].max_rows,
-                             bs_domain_text(g, d, text, sizeof text));
+            return bs_refuse(error, BS_ERROR_LIMIT, "up to %lld cells in %s, expected 2^30 at most",
+                             (long long)plan->domains[d].max_rows, bs_domain_text(g, d, text, sizeof text));
     for (int32_t r = 1; r < g->n_routers; r++) {
         const int64_t rows = plan->domains[g->routers[r].domain].max_rows;
         if (plan->routers[r].live && rows * g->routers[r].max_paths_per_cell > BS_MAX_ROWS)
-            return bs_refuse(error, BS_ERROR_LIMIT, "router \"%s\" chooses %d paths for up to %lld cells, expected 2^30 choices at most",
+            return bs_refuse(error, BS_ERROR_LIMIT,
+                             "router \"%s\" chooses %d paths for up to %lld cells, expected 2^30 choices at most",
                              g->routers[r].desc->name, g->routers[r].max_paths_per_cell, (long long)rows);
     }
     return true;
@@ -16262,9 +16480,10 @@ static bool cells_fit(const bs_plan *plan, bs_error *error)
         const bs_value_info *root = &g->values[rows ? bs_node_in(g, node)[0] : node->first_out];
         const int32_t domain = rows ? node->domain : g->values[bs_node_in(g, node)[0]].domain;
         if (bs_dim_max(g, root->dims[0]) < plan->domains[domain].max_rows)
-            return bs_refuse(error, BS_ERROR_LIMIT, "patch size %d makes up to %lld cells, %s \"%s\" holds %lld: take larger patches",
-                             plan->desc.patch_size, (long long)plan->domains[domain].max_rows, bs_op_get(node->op)->name, bs_node_name(node),
-                             (long long)bs_dim_max(g, root->dims[0]));
+            return bs_refuse(error, BS_ERROR_LIMIT,
+                             "patch size %d makes up to %lld cells, %s \"%s\" holds %lld: take larger patches",
+                             plan->desc.patch_size, (long long)plan->domains[domain].max_rows,
+                             bs_op_get(node->op)->name, bs_node_name(node), (long long)bs_dim_max(g, root->dims[0]));
     }
     return true;
 }
@@ -16279,9 +16498,10 @@ static bool cells_are_whole(const bs_plan *plan, bs_error *error)
         if (!plan->node_live[value->node] || value->rank != 3 || patches < 0 ||
             (int64_t)plan->domains[patches].size * value->scale_num % value->scale_den == 0)
             continue;
-        return bs_refuse(error, BS_ERROR_SHAPE, "patch size %d: %s \"%s\" makes cells of %d/%d of it, which are not whole pixels",
-                         plan->domains[patches].size, bs_op_get(g->nodes[value->node].op)->name, bs_node_name(&g->nodes[value->node]),
-                         value->scale_num, value->scale_den);
+        return bs_refuse(error, BS_ERROR_SHAPE,
+                         "patch size %d: %s \"%s\" makes cells of %d/%d of it, which are not whole pixels",
+                         plan->domains[patches].size, bs_op_get(g->nodes[value->node].op)->name,
+                         bs_node_name(&g->nodes[value->node]), value->scale_num, value->scale_den);
     }
     return true;
 }
@@ -16323,10 +16543,10 @@ bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
 /* ==== begin src/plan/share.c ================================================================== */
 /* plan/share.c - one copy of a weight, whatever uses it.
  *
- * Nodes of one op and one name have the same weights: *twins*. Each twin knows the one before it. Twins read one prepared
- * copy where they want it laid out alike: that of the *owner*, the first of them. What two streamed units would load is
- * resident instead (plan/units.c). A name stands for one tensor: two shapes or types of it are an error here, before any
- * weight is there.
+ * Nodes of one op and one name have the same weights: *twins*. Each twin knows the one before it. Twins read one
+ * prepared copy where they want it laid out alike: that of the *owner*, the first of them. What two streamed units
+ * would load is resident instead (plan/units.c). A name stands for one tensor: two shapes or types of it are an error
+ * here, before any weight is there.
  * Relies on plan/plan.h. Must never look at weights, only at what ops declare. */
 /* #include "plan/plan.h" */
 /* #include "ops/weights.h" */
@@ -16407,8 +16627,9 @@ static bool tensors_agree(const bs_graph *g, int32_t a, int32_t b, bs_error *err
     bs_weight_name(name, sizeof name, m, s->suffix);
     bs_weight_shape_text(s->rank, s->dim, first, sizeof first);
     bs_weight_shape_text(t->rank, t->dim, second, sizeof second);
-    return bs_refuse(error, BS_ERROR_SHAPE, "weight \"%s\" is %s %s to %s \"%s\", but %s %s to %s \"%s\"", name, bs_dtype_name(s->dtype), first,
-                     bs_op_get(m->op)->name, bs_node_name(m), bs_dtype_name(t->dtype), second, bs_op_get(n->op)->name, bs_node_name(n));
+    return bs_refuse(error, BS_ERROR_SHAPE, "weight \"%s\" is %s %s to %s \"%s\", but %s %s to %s \"%s\"", name,
+                     bs_dtype_name(s->dtype), first, bs_op_get(m->op)->name, bs_node_name(m), bs_dtype_name(t->dtype),
+                     second, bs_op_get(n->op)->name, bs_node_name(n));
 }
 
 static int64_t count_tensors(const bs_graph *g)
@@ -16420,7 +16641,10 @@ static int64_t count_tensors(const bs_graph *g)
     return count;
 }
 
-bs_bytes bs_plan_share_workspace(const bs_graph *graph) { return bs_bytes_align(bs_bytes_array(2 * count_tensors(graph), sizeof(int32_t))); }
+bs_bytes bs_plan_share_workspace(const bs_graph *graph)
+{
+    return bs_bytes_align(bs_bytes_array(2 * count_tensors(graph), sizeof(int32_t)));
+}
 
 bool bs_plan_share(bs_plan *p, void *workspace, bs_error *error)
 {
@@ -16455,7 +16679,8 @@ static bool laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
 
 enum { MAX_LAYOUTS = 64 }; /* that are compared */
 
-/* Owners are of different layouts. There are a few, however many twins there are; else the node gets a copy of its own. */
+/* Owners are of different layouts. There are a few, however many twins there are; else the node gets a copy of its
+ * own. */
 void bs_plan_find_owner(bs_plan *p, int32_t n)
 {
     bs_node_plan *nodes = p->nodes;
@@ -16493,7 +16718,8 @@ static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
 bool bs_plan_node_streams(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    return p->desc.slot_bytes > 0 && node->block != 0 && node->n_in > 0 && !bs_node_is(node, &bs_op_route) && bs_plan_needs_weights(p, n);
+    return p->desc.slot_bytes > 0 && node->block != 0 && node->n_in > 0 && !bs_node_is(node, &bs_op_route) &&
+           bs_plan_needs_weights(p, n);
 }
 
 bs_bytes bs_plan_units_workspace(const bs_graph *graph)
@@ -16516,7 +16742,8 @@ static void find_shared(bs_plan *p)
     bs_node_plan *nodes = p->nodes;
     for (int32_t n = 1; n < p->graph->n_nodes; n++) {
         const int32_t twin = nodes[n].twin;
-        const bool together = !twin || (bs_plan_node_streams(p, twin) && bs_plan_node_streams(p, n) && same_unit(p->graph, twin, n));
+        const bool together = !twin || (bs_plan_node_streams(p, twin) && bs_plan_node_streams(p, n) &&
+                                        same_unit(p->graph, twin, n));
         nodes[n].unit = !together || nodes[twin].unit == SHARED ? SHARED : 0;
     }
     for (int32_t n = p->graph->n_nodes - 1; n >= 1; n--)
@@ -16527,7 +16754,8 @@ static void find_shared(bs_plan *p)
 void bs_plan_units(bs_plan *p, void *workspace)
 {
     const bs_graph *g = p->graph;
-    int32_t *of_path = workspace, *of_block = of_path + g->n_domains; /* the unit of a path, of a block outside all paths */
+    /* the unit of a path, of a block outside all paths */
+    int32_t *of_path = workspace, *of_block = of_path + g->n_domains;
     memset(workspace, 0, ((size_t)g->n_domains + (size_t)g->n_blocks) * sizeof(int32_t));
     p->n_units = 1;
     find_shared(p);
@@ -16605,7 +16833,8 @@ static void stage_add_instr(stage_pass *s, bs_trace_stage *stage, const bs_instr
     const bs_plan *p = s->plan;
     if (i->kind == BS_INSTR_OP)
         stage_add(s, stage, p->nodes[i->node].unit);
-    for (int32_t k = i->kind == BS_INSTR_REGION ? s->region_first[i->node] : p->n_instrs; is_in_region(p, k, i->node); k = next_part(p, k))
+    for (int32_t k = i->kind == BS_INSTR_REGION ? s->region_first[i->node] : p->n_instrs; is_in_region(p, k, i->node);
+         k = next_part(p, k))
         stage_add(s, stage, p->parts[p->instrs[k].part].unit);
 }
 
@@ -16652,7 +16881,8 @@ static void part_units(bs_plan *p)
 
 /* --------------------------------------------------------------------------------------------------- sizes */
 
-/* A lane's staging holds a chunk, or the weights of the largest layer; and what alignment to pages adds at both ends. */
+/* A lane's staging holds a chunk, or the weights of the largest layer; and what alignment to pages adds at both
+ * ends. */
 static void size_lanes(bs_plan *p)
 {
     bs_bytes piece = p->chunk_bytes = bs_bytes_array(bs_or_default(p->desc.chunk_bytes, 262144), 1);
@@ -16665,7 +16895,8 @@ static void size_lanes(bs_plan *p)
 
 bs_bytes bs_plan_stages_workspace(const bs_graph *graph)
 {
-    return bs_bytes_align(bs_bytes_array((int64_t)graph->n_nodes + graph->n_domains + graph->n_blocks + 1, sizeof(int32_t)));
+    return bs_bytes_align(
+        bs_bytes_array((int64_t)graph->n_nodes + graph->n_domains + graph->n_blocks + 1, sizeof(int32_t)));
 }
 
 bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
@@ -16681,8 +16912,11 @@ bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
     }
     if (!bs_plan_streams(p))
         return true;
-    s.stage_of = s.region_first + p->graph->n_nodes; /* a region has a node at least, a unit is of a domain or a block */
-    memset(workspace, 0, ((size_t)p->graph->n_nodes + (size_t)p->graph->n_domains + (size_t)p->graph->n_blocks + 1) * sizeof(int32_t));
+    /* a region has a node at least, a unit is of a domain or a block */
+    s.stage_of = s.region_first + p->graph->n_nodes;
+    memset(workspace, 0,
+           ((size_t)p->graph->n_nodes + (size_t)p->graph->n_domains + (size_t)p->graph->n_blocks + 1) *
+               sizeof(int32_t));
     part_units(p);
     find_regions(&s);
     find_stages(&s);
@@ -16705,8 +16939,8 @@ void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream)
     memset(stream, 0, sizeof *stream);
     if (!plan)
         return;
-    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, bs_bytes_figure(plan->slot_bytes), bs_bytes_figure(plan->largest_unit_bytes),
-                              bs_bytes_figure(plan->all_unit_bytes)};
+    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, bs_bytes_figure(plan->slot_bytes),
+                              bs_bytes_figure(plan->largest_unit_bytes), bs_bytes_figure(plan->all_unit_bytes)};
     *stream = s;
 }
 
@@ -16740,8 +16974,8 @@ bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_
 /* ==== begin src/plan/fuse.c =================================================================== */
 /* plan/fuse.c - chains of nodes that one kernel does in a single pass: an epilogue that need not go through memory.
  *
- * A fusion is a pattern and a kernel that gives the same bits as the chain. The last node of the chain stays and is given
- * the chain's outer operands; the others are not needed any more. Adding one is an entry in the table.
+ * A fusion is a pattern and a kernel that gives the same bits as the chain. The last node of the chain stays and is
+ * given the chain's outer operands; the others are not needed any more. Adding one is an entry in the table.
  * Relies on plan/live.c having run. Must never change a result. */
 /* #include "plan/plan.h" */
 /* #include "ops/structure.h" */
@@ -16792,10 +17026,12 @@ static bool sr_store_match(const fuse_pass *f, int32_t n, fuse_match *m)
     for (int32_t side = 0; side < 2; side++) {
         const int32_t *in = bs_node_in(g, &g->nodes[add]);
         const int32_t shuffle = only_use(f, in[side], "pixel_shuffle"), base = in[1 - side];
-        if (!shuffle || !bs_same_shape(&g->values[in[0]], &g->values[in[1]]) || g->values[base].domain != convert->domain)
+        if (!shuffle || !bs_same_shape(&g->values[in[0]], &g->values[in[1]]) ||
+            g->values[base].domain != convert->domain)
             continue;
         const int32_t tail = bs_node_in(g, &g->nodes[shuffle])[0];
-        if (g->values[tail].dtype != BS_F32 || bs_dim_max(g, g->values[in[side]].dims[0]) != 1 || bs_dim_max(g, g->values[tail].dims[0]) != 4)
+        if (g->values[tail].dtype != BS_F32 || bs_dim_max(g, g->values[in[side]].dims[0]) != 1 ||
+            bs_dim_max(g, g->values[tail].dims[0]) != 4)
             continue;
         *m = (fuse_match){{add, shuffle}, 2, {tail, base}};
         return true;
@@ -16931,7 +17167,8 @@ typedef struct bs_lower_pass {
     bool *planar;         /* [values] seen through views, it has channels apart from each other */
     int32_t *clock;       /* [domains] */
     int32_t *open;        /* [domains] top level: the region that still takes nodes, or BS_TOP */
-    int32_t *tile_region; /* [domains] the one in which the routers above it decide tile by tile; BS_TOP: none; or NO_REGION */
+    /* [domains] the one in which the routers above it decide tile by tile; BS_TOP: none; or NO_REGION */
+    int32_t *tile_region;
     int32_t *region_time; /* [regions] */
     int32_t *region_phase; /* of its nodes, the last */
     int32_t *region_part; /* its first part */
@@ -16958,8 +17195,8 @@ bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit
 /* Makes the index of readers: what is needed and what is fused stays as it is from here on. */
 void bs_lower_find_readers(bs_lower_pass *l);
 
-/* A region for every node that runs in tiles (l->home). Domains that cannot run so are made to run layer by layer; then it
- * returns false, and is to be called again. */
+/* A region for every node that runs in tiles (l->home). Domains that cannot run so are made to run layer by layer; then
+ * it returns false, and is to be called again. */
 bool bs_lower_regions(bs_lower_pass *l);
 int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node);
 /* A place for every live value; needs the regions. */
@@ -16986,7 +17223,8 @@ bool bs_lower_is_view(const bs_node *node)
 
 bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *node)
 {
-    return l->g->routers[node->router].max_paths_per_cell > 1 || ((const bs_gather_params *)node->params)->mode == BS_GATHER_ADD ||
+    return l->g->routers[node->router].max_paths_per_cell > 1 ||
+           ((const bs_gather_params *)node->params)->mode == BS_GATHER_ADD ||
            ((const bs_gather_params *)node->params)->mode == BS_GATHER_WEIGHTED;
 }
 
@@ -16997,8 +17235,8 @@ static bool is_read(const bs_lower_pass *l, const bs_node *node, int32_t index)
     return !bs_node_is(node, &bs_op_route) || !l->plan->routers[node->router].forced;
 }
 
-/* Counts the readers of every value, or with `write` puts them where the counts say, in the order of nodes and operands. A
- * chain that is fused reads no more than its nodes did. */
+/* Counts the readers of every value, or with `write` puts them where the counts say, in the order of nodes and
+ * operands. A chain that is fused reads no more than its nodes did. */
 static void each_operand(bs_lower_pass *l, bool write)
 {
     for (int32_t n = 1; n < l->g->n_nodes; n++) {
@@ -17050,7 +17288,8 @@ BS_WRAPS static uint32_t hash_of(int32_t a, int32_t b, int32_t c)
 
 /* Where a number is, or belongs. There are more slots than numbers, so the search ends. */
 typedef bool (*bs_index_is)(const bs_lower_pass *l, int32_t number, int32_t a, int32_t b, int32_t c);
-static int32_t *index_slot(const bs_lower_pass *l, const bs_lower_index *index, bs_index_is is, int32_t a, int32_t b, int32_t c)
+static int32_t *index_slot(const bs_lower_pass *l, const bs_lower_index *index, bs_index_is is, int32_t a, int32_t b,
+                           int32_t c)
 {
     uint32_t at = hash_of(a, b, c) & index->mask;
     while (index->slots[at] && !is(l, index->slots[at] - 1, a, b, c))
@@ -17064,12 +17303,19 @@ static bool part_is(const bs_lower_pass *l, int32_t part, int32_t region, int32_
     return l->plan->parts[part].region == region && l->plan->parts[part].domain == domain;
 }
 
-static int32_t region_router(const bs_lower_pass *l, int32_t region) { return l->plan->parts[l->region_part[region]].router; }
-static int32_t region_unit(const bs_lower_pass *l, int32_t region) { return l->plan->parts[l->region_part[region]].unit; }
+static int32_t region_router(const bs_lower_pass *l, int32_t region)
+{
+    return l->plan->parts[l->region_part[region]].router;
+}
+static int32_t region_unit(const bs_lower_pass *l, int32_t region)
+{
+    return l->plan->parts[l->region_part[region]].unit;
+}
 
 static bool region_is_of_phase(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t router)
 {
-    return l->plan->regions[region].domain == top && l->region_phase[region] == phase && region_router(l, region) == router;
+    return l->plan->regions[region].domain == top && l->region_phase[region] == phase &&
+           region_router(l, region) == router;
 }
 
 static bool region_is_of_unit(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t unit)
@@ -17131,7 +17377,8 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
     const int32_t top = bs_plan_top_domain(g, node->domain);
     if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
         return false;
-    if (top != 0 && l->plan->domains[top].mixed && !bs_node_is(node, &bs_op_route) && bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
+    if (top != 0 && l->plan->domains[top].mixed && !bs_node_is(node, &bs_op_route) &&
+        bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
         return false;
     if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH || node->n_out == 0)
         return bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].in_tile;
@@ -17157,9 +17404,9 @@ static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t ho
     }
 }
 
-/* In a mixed domain wide nodes stand between those in tiles, path by path, and a region of one path would be over before the
- * next path began. So regions are known by their phase there. What enters a region of a phase cannot depend on what left it,
- * when nodes are lowered phase by phase. */
+/* In a mixed domain wide nodes stand between those in tiles, path by path, and a region of one path would be over
+ * before the next path began. So regions are known by their phase there. What enters a region of a phase cannot depend
+ * on what left it, when nodes are lowered phase by phase. */
 static int32_t phase_after(const bs_lower_pass *l, int32_t from, int32_t top, int32_t domain)
 {
     const int32_t region = bs_lower_region_of(l, from);
@@ -17182,11 +17429,13 @@ static int32_t phase_of(const bs_lower_pass *l, int32_t n, int32_t top, int32_t 
             phase = bs_max_i32(phase, phase_after(l, l->g->values[in[i]].node, top, domain));
     for (int32_t d = node->domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
         phase = bs_max_i32(phase, phase_after(l, l->g->routers[l->g->domains[d].router].node, top, domain));
-    return node->router && l->g->routers[node->router].node != n ? bs_max_i32(phase, phase_after(l, l->g->routers[node->router].node, top, domain)) : phase;
+    return node->router && l->g->routers[node->router].node != n
+               ? bs_max_i32(phase, phase_after(l, l->g->routers[node->router].node, top, domain))
+               : phase;
 }
 
-/* The earliest region of that phase that takes the node. Paths have one a router; other rows one a unit, beside which at
- * most the first has none. */
+/* The earliest region of that phase that takes the node. Paths have one a router; other rows one a unit, beside which
+ * at most the first has none. */
 static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t phase)
 {
     const int32_t router = l->g->domains[domain].kind == BS_DOMAIN_PATH ? l->g->domains[domain].router : 0;
@@ -17257,25 +17506,30 @@ static void find_tile_regions(bs_lower_pass *l)
         l->tile_region[d] = BS_TOP;
         if (domain->kind != BS_DOMAIN_PATH)
             continue;
-        const int32_t above = l->tile_region[domain->parent], region = bs_lower_region_of(l, l->g->routers[domain->router].node);
-        l->tile_region[d] = !l->plan->routers[domain->router].in_tile ? above : above == BS_TOP || above == region ? region : NO_REGION;
+        const int32_t above = l->tile_region[domain->parent],
+                      region = bs_lower_region_of(l, l->g->routers[domain->router].node);
+        l->tile_region[d] = !l->plan->routers[domain->router].in_tile ? above
+                            : above == BS_TOP || above == region      ? region
+                                                                      : NO_REGION;
     }
 }
 
-/* What is decided tile by tile is known in its own region only: whether node n needs a decision in another one, which may be
- * at the root. */
+/* What is decided tile by tile is known in its own region only: whether node n needs a decision in another one, which
+ * may be at the root. */
 static bool is_torn(const bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     const int32_t region = bs_lower_region_of(l, n), above = l->tile_region[node->domain];
     const bool own = node->router && l->plan->routers[node->router].in_tile;
-    return (own && bs_lower_region_of(l, l->g->routers[node->router].node) != region) || (above != BS_TOP && above != region);
+    return (own && bs_lower_region_of(l, l->g->routers[node->router].node) != region) ||
+           (above != BS_TOP && above != region);
 }
 
 static int32_t torn_domain(const bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
-    return bs_plan_top_domain(l->g, node->router ? l->g->routers[node->router].domain : node->domain); /* a price is of the root */
+    /* a price is of the root */
+    return bs_plan_top_domain(l->g, node->router ? l->g->routers[node->router].domain : node->domain);
 }
 
 /* Domains do not change each other's regions, unless these are found by their phases. Then it is one at a time. */
@@ -17296,7 +17550,10 @@ static bool mend_torn(bs_lower_pass *l)
 
 /* --------------------------------------------------------------------------------------------------- all nodes */
 
-static void clear_index(bs_lower_index *index) { memset(index->slots, 0, ((size_t)index->mask + 1) * sizeof *index->slots); }
+static void clear_index(bs_lower_index *index)
+{
+    memset(index->slots, 0, ((size_t)index->mask + 1) * sizeof *index->slots);
+}
 
 static void list_nodes(bs_lower_pass *l)
 {
@@ -17328,11 +17585,12 @@ bool bs_lower_regions(bs_lower_pass *l)
 /* ==== end src/plan/regions.c ================================================================== */
 
 /* ==== begin src/plan/places.c ================================================================= */
-/* plan/places.c - where every value lives: the caller's buffers, states in place, views, transient rows, a thread's scratch.
- * Relies on plan/regions.c having run. Must never assign offsets. */
+/* plan/places.c - where every value lives: the caller's buffers, states in place, views, transient rows, a thread's
+ * scratch. Relies on plan/regions.c having run. Must never assign offsets. */
 /* #include "plan/lower.h" */
 
-/* Whether a value, read where its rows come from, has its channels apart from each other; its operand's place is known. */
+/* Whether a value, read where its rows come from, has its channels apart from each other; its operand's place is
+ * known. */
 static bool is_planar(const bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
@@ -17343,24 +17601,28 @@ static bool is_planar(const bs_lower_pass *l, int32_t value)
     return place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH && l->planar[from];
 }
 
-/* A reader that goes through storage: it needs zeros around the rows, rows that lie one after the other, or channels that
- * do. */
+/* A reader that goes through storage: it needs zeros around the rows, rows that lie one after the other, or channels
+ * that do. */
 static bool reads_view_directly(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     const int32_t value = *(const int32_t *)user;
     const bs_node *node = &l->g->nodes[n];
     const bs_op *op = bs_op_get(node->op);
     const bs_value_info *v = &l->g->values[value];
-    const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0 &&
+    const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH &&
+                                l->g->domains[v->domain].patches < 0 &&
                                 !bs_plan_on_device(l->plan); /* whose kernels look every row up */
     if (bs_node_is(node, &bs_op_route) && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
-        return l->g->domains[v->domain].kind != BS_DOMAIN_PATH && !bs_plan_on_device(l->plan); /* a callback sees all rows by one stride */
+        return l->g->domains[v->domain].kind != BS_DOMAIN_PATH &&
+               !bs_plan_on_device(l->plan); /* a callback sees all rows by one stride */
     if (bs_node_is(node, &bs_op_state_append) && index == 1)
         return false; /* written when states are: what they held before is to be written */
     if (op->flags & BS_OP_STRUCTURAL)
         return true;
-    const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) && l->plan->values[value].margin > 0;
-    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || l->plan->nodes[n].fusion) && l->planar[value];
+    const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) &&
+                       l->plan->values[value].margin > 0;
+    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || l->plan->nodes[n].fusion) &&
+                          l->planar[value];
     return !zeros && !scattered_rows && !channels;
 }
 
@@ -17406,7 +17668,8 @@ static void place_gather(bs_lower_pass *l, int32_t value)
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     int32_t readers = 0, frame = 0;
     bs_lower_each_reader(l, value, count_reader, &readers);
-    if (readers == 1 && !bs_lower_is_packed(l, node) && !l->plan->routers[node->router].in_tile && bs_lower_each_reader(l, value, is_assemble, &frame)) {
+    if (readers == 1 && !bs_lower_is_packed(l, node) && !l->plan->routers[node->router].in_tile &&
+        bs_lower_each_reader(l, value, is_assemble, &frame)) {
         l->plan->values[value].place = BS_PLACE_FRAME;
         l->plan->values[value].source = frame;
         return;
@@ -17430,26 +17693,30 @@ static void place_source(bs_lower_pass *l, int32_t value, bs_place place)
 {
     int32_t id = value;
     l->plan->values[value].source = l->g->values[value].node;
-    l->plan->values[value].place = bs_lower_each_reader(l, value, reads_view_directly, &id) ? place : BS_PLACE_TRANSIENT;
+    l->plan->values[value].place = bs_lower_each_reader(l, value, reads_view_directly, &id) ? place
+                                                                                            : BS_PLACE_TRANSIENT;
 }
 
 static bool is_not_copied(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)user;
-    return !bs_node_is(&l->g->nodes[n], &bs_op_output) && !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 1);
+    return !bs_node_is(&l->g->nodes[n], &bs_op_output) &&
+           !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 1);
 }
 
 static bool is_not_written(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)user;
-    const bool writes = bs_node_is(&l->g->nodes[n], &bs_op_state_write) || bs_node_is(&l->g->nodes[n], &bs_op_state_append);
+    const bool writes = bs_node_is(&l->g->nodes[n], &bs_op_state_write) ||
+                        bs_node_is(&l->g->nodes[n], &bs_op_state_append);
     return !(writes && index == 0);
 }
 
 /* What is copied from a state at the end of a run is its old content, in whatever order states are written. */
 static void place_state(bs_lower_pass *l, int32_t value)
 {
-    const bool in_place = bs_lower_each_reader(l, value, is_not_copied, NULL) || bs_lower_each_reader(l, value, is_not_written, NULL);
+    const bool in_place = bs_lower_each_reader(l, value, is_not_copied, NULL) ||
+                          bs_lower_each_reader(l, value, is_not_written, NULL);
     place_source(l, value, BS_PLACE_STATE);
     if (!in_place)
         l->plan->values[value].place = BS_PLACE_TRANSIENT;
@@ -17543,11 +17810,13 @@ static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, vo
     if (bs_node_is(node, &bs_op_state_write))
         return index == 0;
     if (bs_lower_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) {
-        l->list[use->n_views++] = node->first_out; /* its readers are asked; and what only tells the cells (`like`) is not read */
+        /* its readers are asked; and what only tells the cells (`like`) is not read */
+        l->list[use->n_views++] = node->first_out;
         return true;
     }
     if (bs_node_is(node, &bs_op_gather) && index == l->g->routers[node->router].desc->paths)
-        return l->plan->values[node->first_out].place == BS_PLACE_FRAME && l->plan->values[node->first_out].source == use->frame;
+        return l->plan->values[node->first_out].place == BS_PLACE_FRAME &&
+               l->plan->values[node->first_out].source == use->frame;
     if (region != BS_TOP && l->region_seen[region] != use->search) {
         l->region_seen[region] = use->search;
         l->region_list[use->n_readers++] = region;
@@ -17665,8 +17934,8 @@ void bs_lower_places(bs_lower_pass *l)
 /* plan/lower.c - the second stage of planning: from nodes to instructions.
  *
  * Nodes are visited once, in order. Breadth-first nodes become top-level instructions; the paths of a router are
- * concurrent, so their instructions carry equal times and are put in lockstep. Nodes of a region (plan/regions.c) become
- * instructions of its parts; values have their places (plan/places.c).
+ * concurrent, so their instructions carry equal times and are put in lockstep. Nodes of a region (plan/regions.c)
+ * become instructions of its parts; values have their places (plan/places.c).
  * Relies on plan/lower.h. Must never assign offsets. */
 /* #include "plan/lower.h" */
 
@@ -17693,7 +17962,8 @@ static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region
         return 0;
     const bs_place place = l->plan->values[value].place;
     const int32_t made_in = bs_lower_region_of(l, l->g->values[value].node);
-    const int32_t ready = made_in == BS_TOP || place == BS_PLACE_VIEW ? l->ready[value] : 0; /* a view is stored by others */
+    /* a view is stored by others */
+    const int32_t ready = made_in == BS_TOP || place == BS_PLACE_VIEW ? l->ready[value] : 0;
     return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
 }
 
@@ -17740,7 +18010,9 @@ static void emit_store(bs_lower_pass *l, int32_t n, int32_t value, int32_t targe
     i->target = target;
     i->domain = v->domain;
     const int32_t from = l->plan->values[value].place == BS_PLACE_VIEW ? l->plan->values[value].source : value;
-    schedule(l, i, bs_max_i32(domain_ready(l, v->domain), bs_max_i32(value_ready(l, value, i->region), value_ready(l, from, i->region))));
+    schedule(l, i,
+             bs_max_i32(domain_ready(l, v->domain),
+                        bs_max_i32(value_ready(l, value, i->region), value_ready(l, from, i->region))));
     const int32_t time = i->region == BS_TOP ? i->time : l->region_time[i->region];
     l->ready[target] = bs_max_i32(l->ready[target], time);
 }
@@ -18020,7 +18292,8 @@ bs_bytes bs_plan_lower_workspace(const bs_graph *graph)
     bs_carver pass = {NULL, {0}};
     memset(&l, 0, sizeof l);
     carve_lower(&pass, &l, graph);
-    return bs_bytes_max(pass.used, bs_bytes_align(bs_bytes_array(2 * (int64_t)bs_plan_most_instrs(graph), sizeof(int32_t))));
+    return bs_bytes_max(pass.used,
+                        bs_bytes_align(bs_bytes_array(2 * (int64_t)bs_plan_most_instrs(graph), sizeof(int32_t))));
 }
 
 static bool ends_a_run(const bs_node *node)
@@ -18060,12 +18333,12 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
 /* ==== begin src/plan/lifetimes.c ============================================================== */
 /* plan/lifetimes.c - lives to offsets: what is alive at the same time never shares bytes.
  *
- * Up to EXACT_ALIVE lives alive together: greedy by size, each into the lowest gap among the larger ones that it meets. With
- * more alive that would take the square of their number. Then time is swept, forwards and backwards: what begins is put into
- * the smallest gap that holds it, what has ended leaves one. Where a few large lives stand among many small ones their gaps
- * go to waste; so the sweeps are made without the large ones as well, which then come on top, greedily in one of three
- * orders. The best of these ways counts. test_placing.c holds it within 1.1 of the largest sum alive at once; only where a
- * handful of lives makes up nearly all of that sum it can be more, as with any way to place them.
+ * Up to EXACT_ALIVE lives alive together: greedy by size, each into the lowest gap among the larger ones that it meets.
+ * With more alive that would take the square of their number. Then time is swept, forwards and backwards: what begins
+ * is put into the smallest gap that holds it, what has ended leaves one. Where a few large lives stand among many small
+ * ones their gaps go to waste; so the sweeps are made without the large ones as well, which then come on top, greedily
+ * in one of three orders. The best of these ways counts. test_placing.c holds it within 1.1 of the largest sum alive at
+ * once; only where a handful of lives makes up nearly all of that sum it can be more, as with any way to place them.
  * Relies on plan/plan.h. Must never take memory but its workspace, nor time that grows with the square of the lives. */
 /* #include "plan/plan.h" */
 
@@ -18086,8 +18359,10 @@ typedef struct place_pass {
     bool backwards;
     int32_t large;     /* so many of by_size come on top of the others */
     int32_t *size_rank, *birth_rank; /* [count] where each stands in by_size, in by_birth */
-    bs_bytes *level;   /* [2 * leaves] a tree over by_birth: the bytes in use when each had been born, and the most below */
-    int32_t *above, *below, *left, *right; /* [count + 1] neighbours in memory; the tree of gaps. Life `count` is the bottom. */
+    /* [2 * leaves] a tree over by_birth: the bytes in use when each had been born, and the most below */
+    bs_bytes *level;
+    /* [count + 1] neighbours in memory; the tree of gaps. Life `count` is the bottom. */
+    int32_t *above, *below, *left, *right;
     int32_t root, last; /* of the tree; in memory */
 } place_pass;
 
@@ -18146,7 +18421,8 @@ static void heap_down(place_pass *p, int32_t at, int32_t count)
 static int32_t find_met(place_pass *p, const bs_life *life)
 {
     int32_t count = 0;
-    for (int32_t r = next_met(p, 0, life->first); r < p->count && p->lives[p->by_start[r]].first <= life->last; r = next_met(p, r + 1, life->first))
+    for (int32_t r = next_met(p, 0, life->first); r < p->count && p->lives[p->by_start[r]].first <= life->last;
+         r = next_met(p, r + 1, life->first))
         p->met[count++] = p->by_start[r];
     for (int32_t at = count / 2 - 1; at >= 0; at--)
         heap_down(p, at, count);
@@ -18155,7 +18431,8 @@ static int32_t find_met(place_pass *p, const bs_life *life)
 
 static bs_bytes end_of(const place_pass *p, int32_t life)
 {
-    return life == p->count ? bs_bytes_of(0) : bs_bytes_align(bs_bytes_add(p->lives[life].offset, p->lives[life].bytes));
+    return life == p->count ? bs_bytes_of(0)
+                            : bs_bytes_align(bs_bytes_add(p->lives[life].offset, p->lives[life].bytes));
 }
 
 /* The lowest from `offset` on: past every one that leaves no gap. */
@@ -18175,7 +18452,10 @@ static bs_bytes lowest_gap(place_pass *p, const bs_life *life, bs_bytes offset)
 /* ---------------------------------------------------------------------------------------------------- gaps */
 
 /* The gap over a life is known by it. They are in a treap, by size and then from below. */
-static bs_bytes gap_of(const place_pass *p, int32_t life) { return bs_bytes_sub(p->lives[p->above[life]].offset, end_of(p, life)); }
+static bs_bytes gap_of(const place_pass *p, int32_t life)
+{
+    return bs_bytes_sub(p->lives[p->above[life]].offset, end_of(p, life));
+}
 
 static bool gap_before(const place_pass *p, int32_t a, int32_t b)
 {
@@ -18282,8 +18562,14 @@ static void give_room(place_pass *p, int32_t life)
 
 /* --------------------------------------------------------------------------------------------------- sweeps */
 
-static int32_t birth(const place_pass *p, int32_t life) { return p->backwards ? -p->lives[life].last : p->lives[life].first; }
-static int32_t death(const place_pass *p, int32_t life) { return p->backwards ? -p->lives[life].first : p->lives[life].last; }
+static int32_t birth(const place_pass *p, int32_t life)
+{
+    return p->backwards ? -p->lives[life].last : p->lives[life].first;
+}
+static int32_t death(const place_pass *p, int32_t life)
+{
+    return p->backwards ? -p->lives[life].first : p->lives[life].last;
+}
 
 /* What lives longer goes first. */
 static bool is_born_before(const void *user, int32_t a, int32_t b)
@@ -18295,7 +18581,10 @@ static bool is_born_before(const void *user, int32_t a, int32_t b)
 
 static bool dies_before(const void *user, int32_t a, int32_t b) { return death(user, a) < death(user, b); }
 
-static bool is_swept(const place_pass *p, int32_t life) { return bs_bytes_any(p->lives[life].bytes) && p->size_rank[life] >= p->large; }
+static bool is_swept(const place_pass *p, int32_t life)
+{
+    return bs_bytes_any(p->lives[life].bytes) && p->size_rank[life] >= p->large;
+}
 
 /* Places all but the large ones and those without bytes; p->level tells how far they reach. */
 static bs_bytes sweep(place_pass *p)
@@ -18368,7 +18657,8 @@ static bool is_born_earlier(const void *user, int32_t a, int32_t b)
 static bool takes_more(const void *user, int32_t a, int32_t b)
 {
     const bs_life *x = &((const bs_life *)user)[a], *y = &((const bs_life *)user)[b];
-    return (double)bs_bytes_figure(x->bytes) * ((double)x->last - x->first + 1) > (double)bs_bytes_figure(y->bytes) * ((double)y->last - y->first + 1);
+    return (double)bs_bytes_figure(x->bytes) * ((double)x->last - x->first + 1) >
+           (double)bs_bytes_figure(y->bytes) * ((double)y->last - y->first + 1);
 }
 
 #define WAYS 8 /* forwards and backwards; nothing on top, or what is large by size, by birth or by bytes x time */
@@ -18520,8 +18810,8 @@ bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace)
  *
  * Time is that of the instructions; what shares a time is concurrent (paths of a router run side by side), and a value
  * is alive from the first to the last time that touches it, both included. Values of different paths that have the same
- * place in their block share a slab: rows of all paths packed, `max rows x paths per cell x widest row` bytes. That also
- * makes the arms of a single-cell if share their memory, and nothing else overlap.
+ * place in their block share a slab: rows of all paths packed, `max rows x paths per cell x widest row` bytes. That
+ * also makes the arms of a single-cell if share their memory, and nothing else overlap.
  * Relies on plan/lower.c having run. */
 /* #include "plan/plan.h" */
 /* #include "ops/structure.h" */
@@ -18576,7 +18866,8 @@ static void touch(bs_plan *p, int32_t value, int32_t scope, int32_t time)
 {
     value = storage_of(p, value);
     bs_value_plan *v = &p->values[value];
-    const bool here = value > 0 && ((v->place == BS_PLACE_TRANSIENT && scope < 0) || (v->place == BS_PLACE_SCRATCH && v->scope == scope));
+    const bool here = value > 0 && ((v->place == BS_PLACE_TRANSIENT && scope < 0) ||
+                                    (v->place == BS_PLACE_SCRATCH && v->scope == scope));
     if (!here)
         return;
     v->first = v->first < 0 ? time : bs_min_i32(v->first, time);
@@ -18647,7 +18938,8 @@ static int32_t slab_router(const bs_plan *p, int32_t value)
     return p->values[value].place == BS_PLACE_TRANSIENT && d->kind == BS_DOMAIN_PATH ? d->router : 0;
 }
 
-/* Values that have the same place among the stored ones of their path share a slab: it is known by the first of them. */
+/* Values that have the same place among the stored ones of their path share a slab: it is known by the first of
+ * them. */
 static void assign_slabs(memory_pass *m)
 {
     bs_plan *p = m->plan;
@@ -18683,7 +18975,9 @@ static void find_members(memory_pass *m)
     for (int32_t pass = 0; pass < 2; pass++) {
         for (int32_t v = 1; v < p->graph->n_values; v++) {
             const bs_value_plan *plan = &p->values[v];
-            const int32_t scope = plan->place == BS_PLACE_TRANSIENT ? 0 : plan->place == BS_PLACE_SCRATCH ? plan->scope + 1 : -1;
+            const int32_t scope = plan->place == BS_PLACE_TRANSIENT ? 0
+                                  : plan->place == BS_PLACE_SCRATCH ? plan->scope + 1
+                                                                    : -1;
             if (scope < 0)
                 continue;
             if (pass == 1)
@@ -18772,7 +19066,8 @@ void bs_plan_make_fit(bs_plan *p, int32_t top)
 {
     int32_t nodes = 0, wide = 0;
     for (int32_t n = 1; n < p->graph->n_nodes; n++) {
-        if (!p->node_live[n] || !bs_op_get(p->graph->nodes[n].op)->run || bs_plan_top_domain(p->graph, p->graph->nodes[n].domain) != top)
+        if (!p->node_live[n] || !bs_op_get(p->graph->nodes[n].op)->run ||
+            bs_plan_top_domain(p->graph, p->graph->nodes[n].domain) != top)
             continue;
         nodes++;
         wide += bs_plan_is_wide(p, n);
@@ -18828,15 +19123,17 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
         plan->parts[k].scratch_bytes = place_scope(&m, k);
         plan->kernel_scratch_offset = bs_bytes_max(plan->kernel_scratch_offset, plan->parts[k].scratch_bytes);
     }
-    plan->scratch_bytes = bs_bytes_add(bs_bytes_align(plan->kernel_scratch_offset), bs_bytes_align(plan->kernel_scratch_bytes));
+    plan->scratch_bytes = bs_bytes_add(bs_bytes_align(plan->kernel_scratch_offset),
+                                       bs_bytes_align(plan->kernel_scratch_bytes));
     const bs_bytes weights = bs_bytes_add(plan->weight_bytes, plan->all_unit_bytes);
     const bs_bytes total = bs_bytes_add(bs_bytes_add(plan->transient_bytes, plan->scratch_bytes), weights);
     if (bs_bytes_figure(total) > BS_MAX_PLAN_BYTES)
         return bs_refuse(
             error, BS_ERROR_LIMIT,
-            "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: are the maxima right?",
-            (unsigned long long)bs_bytes_figure(plan->transient_bytes), (unsigned long long)bs_bytes_figure(plan->scratch_bytes),
-            (unsigned long long)bs_bytes_figure(weights));
+            "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: "
+            "are the maxima right?",
+            (unsigned long long)bs_bytes_figure(plan->transient_bytes),
+            (unsigned long long)bs_bytes_figure(plan->scratch_bytes), (unsigned long long)bs_bytes_figure(weights));
     return true;
 }
 /* ==== end src/plan/memory.c =================================================================== */
@@ -18851,8 +19148,8 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 /* ----------------------------------------------------------------------------------------------- storage */
 
 typedef struct plan_layout {
-    bs_bytes at_live, at_nodes, at_values, at_domains, at_routers, at_parts, at_region_parts, at_regions, at_instrs, at_units, at_stages,
-        at_stage_units, at_workspace, bytes;
+    bs_bytes at_live, at_nodes, at_values, at_domains, at_routers, at_parts, at_region_parts, at_regions, at_instrs,
+        at_units, at_stages, at_stage_units, at_workspace, bytes;
     int32_t max_instrs, max_parts, max_regions, max_units, max_stage_units;
 } plan_layout;
 
@@ -18870,8 +19167,9 @@ static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
 /* What the hungriest pass takes. */
 static bs_bytes workspace_bytes(const bs_graph *g)
 {
-    const bs_bytes passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),   bs_plan_share_workspace(g), bs_plan_units_workspace(g),
-                               bs_plan_lower_workspace(g), bs_plan_stages_workspace(g), bs_plan_memory_workspace(g)};
+    const bs_bytes passes[] = {bs_plan_live_workspace(g),  bs_plan_fuse_workspace(g),  bs_plan_share_workspace(g),
+                               bs_plan_units_workspace(g), bs_plan_lower_workspace(g), bs_plan_stages_workspace(g),
+                               bs_plan_memory_workspace(g)};
     bs_bytes most = bs_bytes_of(0);
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
         most = bs_bytes_max(most, passes[i]);
@@ -19018,12 +19316,13 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
         int32_t n;
         memcpy(&n, (const char *)d + r->offset, sizeof n);
         if (n != 0 && (n < r->low || n > r->high))
-            return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.%s is %d, expected %s%d .. %d", r->field, n, r->low ? "0 or " : "",
-                             r->low, r->high);
+            return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.%s is %d, expected %s%d .. %d", r->field, n,
+                             r->low ? "0 or " : "", r->low, r->high);
     }
     if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0 || d->in_place != 0))
-        return bs_refuse(error, BS_ERROR_ARGUMENT,
-                         "bs_plan_desc.half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
+        return bs_refuse(
+            error, BS_ERROR_ARGUMENT,
+            "bs_plan_desc.half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
     return true;
 }
 
@@ -19150,9 +19449,9 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
 /* ==== end src/plan/plan.c ===================================================================== */
 
 /* ==== begin src/profile/profile.h ============================================================= */
-/* profile/profile.h - what happened in a session, from its threads to the caller's writer, and the layout of the file it makes.
- * Owns what a session calls and the records of the file (docs/profile.md). Relies on base/base.h. Must never know of plans or
- * sessions: a header is asked for through functions. */
+/* profile/profile.h - what happened in a session, from its threads to the caller's writer, and the layout of the file
+ * it makes. Owns what a session calls and the records of the file (docs/profile.md). Relies on base/base.h. Must never
+ * know of plans or sessions: a header is asked for through functions. */
 #ifndef BS_PROFILE_H
 #define BS_PROFILE_H
 
@@ -19189,8 +19488,8 @@ typedef struct bs_profile_header_desc {
     int32_t policy, speculation;
 } bs_profile_header_desc;
 
-/* Once, before the first event, on one thread. Writes at once, through the caller's function. BS_ERROR_ARGUMENT when the
- * profile has a header already; a failed write shows in bs_profile_close. NULL profile: nothing. */
+/* Once, before the first event, on one thread. Writes at once, through the caller's function. BS_ERROR_ARGUMENT when
+ * the profile has a header already; a failed write shows in bs_profile_close. NULL profile: nothing. */
 bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc);
 /* Any thread; never waits. NULL profile: nothing. */
 void bs_profile_add(bs_profile *profile, const bs_event *event);
@@ -19255,12 +19554,12 @@ const bs_profile_tables *bs_profile_tables_of(const bs_profile_reader *reader);
 
 /* ==== begin src/profile/profile.c ============================================================= */
 /* profile/profile.c - the ring that events go through, the thread that writes them, the header before them.
- * Owns the ring in the caller's memory. Relies on profile/profile.h and the platform table. Must never make a producer wait:
- * a full ring drops the event and counts it.
+ * Owns the ring in the caller's memory. Relies on profile/profile.h and the platform table. Must never make a producer
+ * wait: a full ring drops the event and counts it.
  *
- * The ring is a bounded queue with a sequence number a cell (Vyukov's): a cell is free for position n when its number is n,
- * filled when it is n + 1, and free again, for n + cells, once it was taken. Producers claim positions by compare and swap
- * of `head`; `tail` belongs to the one consumer. Numbers wrap; only their differences count. */
+ * The ring is a bounded queue with a sequence number a cell (Vyukov's): a cell is free for position n when its number
+ * is n, filled when it is n + 1, and free again, for n + cells, once it was taken. Producers claim positions by compare
+ * and swap of `head`; `tail` belongs to the one consumer. Numbers wrap; only their differences count. */
 /* #include "profile/profile.h" */
 
 #include <stdatomic.h>
@@ -19405,8 +19704,8 @@ static void profile_drain(bs_profile *p)
 
 /* ------------------------------------------------------------------------------------------------ the writer */
 
-/* The writer announces that it sleeps and then looks once more; a producer publishes its event and then looks whether the
- * writer sleeps. All four are sequentially consistent, so that one of the two sees the other. */
+/* The writer announces that it sleeps and then looks once more; a producer publishes its event and then looks whether
+ * the writer sleeps. All four are sequentially consistent, so that one of the two sees the other. */
 static void profile_main(void *argument)
 {
     bs_profile *p = argument;
@@ -19629,7 +19928,8 @@ bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_e
     profile_init(p, desc);
     bs_status status = BS_OK;
     if (!profile_carve(p, desc))
-        status = bs_fail(error, BS_ERROR_ARGUMENT, "bs_profile_desc: %llu bytes of memory are too few for the ring, %d always do",
+        status = bs_fail(error, BS_ERROR_ARGUMENT,
+                         "bs_profile_desc: %llu bytes of memory are too few for the ring, %d always do",
                          (unsigned long long)desc->bytes,
                          (int)(BS_ALIGNMENT + PROFILE_BLOCK_BYTES + PROFILE_LEAST_CELLS * sizeof(profile_cell)));
     if (status == BS_OK)
@@ -19673,8 +19973,8 @@ bs_status bs_profile_close(bs_profile *profile, uint64_t *dropped)
 
 /* ==== begin src/profile/read.c ================================================================ */
 /* profile/read.c - a profile's header and events, checked one after the other.
- * Relies on profile/profile.h and base/cursor.h. Must never trust a number of the file: tables are taken from the arena only when
- * their bytes are there, and what is handed on is in range. */
+ * Relies on profile/profile.h and base/cursor.h. Must never trust a number of the file: tables are taken from the arena
+ * only when their bytes are there, and what is handed on is in range. */
 /* #include "profile/profile.h" */
 
 /* #include "base/cursor.h" */
@@ -19711,21 +20011,23 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
     if (h->magic != BS_PROFILE_MAGIC)
         return bs_refuse(error, BS_ERROR_FORMAT, "not a profile: it does not begin with BSPF");
     if (h->version != BS_PROFILE_VERSION)
-        return bs_refuse(error, BS_ERROR_VERSION, "profile: version %u, expected %d", (unsigned)h->version, BS_PROFILE_VERSION);
+        return bs_refuse(error, BS_ERROR_VERSION, "profile: version %u, expected %d", (unsigned)h->version,
+                         BS_PROFILE_VERSION);
     if (h->header_bytes < sizeof *h || h->header_bytes > PROFILE_MAX_HEADER_BYTES || h->header_bytes % 8)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: a header of %u bytes, expected %d .. %d by eights", (unsigned)h->header_bytes,
-                         (int)sizeof *h, PROFILE_MAX_HEADER_BYTES);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: a header of %u bytes, expected %d .. %d by eights",
+                         (unsigned)h->header_bytes, (int)sizeof *h, PROFILE_MAX_HEADER_BYTES);
     if (h->event_bytes < sizeof(bs_event) || h->event_bytes > PROFILE_MAX_EVENT_BYTES || h->event_bytes % 8)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: events of %u bytes, expected %d .. %d by eights", (unsigned)h->event_bytes,
-                         (int)sizeof(bs_event), PROFILE_MAX_EVENT_BYTES);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: events of %u bytes, expected %d .. %d by eights",
+                         (unsigned)h->event_bytes, (int)sizeof(bs_event), PROFILE_MAX_EVENT_BYTES);
     if (h->routers > PROFILE_MAX_ROUTERS || h->units > PROFILE_MAX_UNITS || h->stages > PROFILE_MAX_STAGES ||
         h->stage_units > PROFILE_MAX_STAGE_UNITS)
-        return bs_refuse(error, BS_ERROR_LIMIT, "profile: %u routers, %u units, %u stages of %u units, at most %d, %d, %d, %d",
-                         (unsigned)h->routers, (unsigned)h->units, (unsigned)h->stages, (unsigned)h->stage_units, PROFILE_MAX_ROUTERS,
-                         PROFILE_MAX_UNITS, PROFILE_MAX_STAGES, PROFILE_MAX_STAGE_UNITS);
+        return bs_refuse(error, BS_ERROR_LIMIT,
+                         "profile: %u routers, %u units, %u stages of %u units, at most %d, %d, %d, %d",
+                         (unsigned)h->routers, (unsigned)h->units, (unsigned)h->stages, (unsigned)h->stage_units,
+                         PROFILE_MAX_ROUTERS, PROFILE_MAX_UNITS, PROFILE_MAX_STAGES, PROFILE_MAX_STAGE_UNITS);
     if (h->policy < 0 || h->policy >= BS_POLICY_COUNT || h->speculation < 0 || h->speculation > BS_SPECULATE_OFF)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d, expected 0 .. %d and 0 .. %d", (int)h->policy,
-                         (int)h->speculation, BS_POLICY_COUNT - 1, BS_SPECULATE_OFF);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
+                         (int)h->policy, (int)h->speculation, BS_POLICY_COUNT - 1, BS_SPECULATE_OFF);
     return true;
 }
 
@@ -19743,13 +20045,15 @@ static bool read_header(bs_profile_reader *r, bs_profile_file *h, bs_error *erro
 {
     const bs_status status = bs_source_read(&r->source, bs_bytes_of(0), h, bs_bytes_of(sizeof *h));
     if (status != BS_OK)
-        return bs_refuse(error, status, "profile: its header cannot be read from %llu bytes", (unsigned long long)bs_bytes_figure(r->source.size));
+        return bs_refuse(error, status, "profile: its header cannot be read from %llu bytes",
+                         (unsigned long long)bs_bytes_figure(r->source.size));
     if (!check_header(h, error))
         return false;
     r->events_at = end_of_tables(h);
     if (bs_bytes_less(r->source.size, r->events_at))
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: its tables take %llu bytes, the file has %llu",
-                         (unsigned long long)bs_bytes_figure(r->events_at), (unsigned long long)bs_bytes_figure(r->source.size));
+                         (unsigned long long)bs_bytes_figure(r->events_at),
+                         (unsigned long long)bs_bytes_figure(r->source.size));
     const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(r->source.size, r->events_at));
     r->event_bytes = h->event_bytes;
     r->facts = (bs_profile_facts){(int32_t)h->routers, (int32_t)h->units, (int32_t)h->stages, bytes / h->event_bytes,
@@ -19776,7 +20080,8 @@ static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_rou
         if (!bs_cursor_take(c, &routers[i], bs_bytes_of(sizeof routers[i])))
             return bs_refuse(error, c->status, "profile: router %d cannot be read", i + 1);
         if (!name_is_plain(routers[i].name) || routers[i].paths < 1 || routers[i].paths > BS_MAX_PATHS)
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: router %d has %d paths, expected 1 .. %d, or its name is not plain ASCII", i + 1,
+            return bs_refuse(error, BS_ERROR_FORMAT,
+                             "profile: router %d has %d paths, expected 1 .. %d, or its name is not plain ASCII", i + 1,
                              (int)routers[i].paths, BS_MAX_PATHS);
     }
     return true;
@@ -19790,18 +20095,22 @@ static bool place_is_good(const bs_profile_reader *r, int32_t router, int32_t pa
     return router > 0 && router <= r->facts.routers && path >= 0 && path < r->tables.routers[router - 1].paths;
 }
 
-static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units, bs_profile_place *places, bs_error *error)
+static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units, bs_profile_place *places,
+                       bs_error *error)
 {
     for (int32_t i = 0; i < r->facts.units; i++) {
         bs_profile_file_unit u;
         if (!bs_cursor_take(c, &u, bs_bytes_of(sizeof u)))
             return bs_refuse(error, c->status, "profile: unit %d cannot be read", i);
         if (!name_is_plain(u.name) || !place_is_good(r, u.router, u.path))
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: unit %d is path %d of router %d, which there is not, or its name is not plain ASCII",
-                             i, (int)u.path, (int)u.router);
+            return bs_refuse(
+                error, BS_ERROR_FORMAT,
+                "profile: unit %d is path %d of router %d, which there is not, or its name is not plain ASCII", i,
+                (int)u.path, (int)u.router);
         if (u.read_bytes > PROFILE_MAX_UNIT_BYTES || u.slot_bytes > PROFILE_MAX_UNIT_BYTES)
             return bs_refuse(error, BS_ERROR_LIMIT, "profile: unit %d of %llu bytes, in a slot %llu, at most %llu", i,
-                             (unsigned long long)u.read_bytes, (unsigned long long)u.slot_bytes, (unsigned long long)PROFILE_MAX_UNIT_BYTES);
+                             (unsigned long long)u.read_bytes, (unsigned long long)u.slot_bytes,
+                             (unsigned long long)PROFILE_MAX_UNIT_BYTES);
         memcpy(units[i].name, u.name, sizeof u.name);
         units[i].read_bytes = u.read_bytes;
         units[i].slot_bytes = u.slot_bytes;
@@ -19818,8 +20127,9 @@ static bool read_stages(bs_profile_reader *r, bs_cursor *c, bs_trace_stage *stag
         if (!bs_cursor_take(c, &s, bs_bytes_of(sizeof s)))
             return bs_refuse(error, c->status, "profile: stage %d cannot be read", i);
         if (s.router < 0 || s.router > r->facts.routers || s.n_units < 0 || s.n_units > r->tables.n_stage_units - first)
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: stage %d has router %d of %d and %d units, of which %d are left", i, (int)s.router,
-                             (int)r->facts.routers, (int)s.n_units, (int)(r->tables.n_stage_units - first));
+            return bs_refuse(
+                error, BS_ERROR_FORMAT, "profile: stage %d has router %d of %d and %d units, of which %d are left", i,
+                (int)s.router, (int)r->facts.routers, (int)s.n_units, (int)(r->tables.n_stage_units - first));
         stages[i] = (bs_trace_stage){s.router, first, s.n_units};
         first += s.n_units;
     }
@@ -19836,7 +20146,8 @@ static bool read_stage_units(bs_profile_reader *r, bs_cursor *c, int32_t *units,
         if (c->status != BS_OK)
             return bs_refuse(error, c->status, "profile: the units of stages cannot be read");
         if (units[i] < 0 || units[i] >= r->facts.units)
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a stage needs unit %d, there are %d", (int)units[i], (int)r->facts.units);
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a stage needs unit %d, there are %d", (int)units[i],
+                             (int)r->facts.units);
     }
     return true;
 }
@@ -19858,10 +20169,12 @@ static bool read_tables(bs_profile_reader *r, const bs_profile_file *h, bs_arena
     bs_trace_unit *units = routers ? take_table(arena, h->units, sizeof *units, "a profile's units", error) : NULL;
     bs_profile_place *places = units ? take_table(arena, h->units, sizeof *places, "a profile's units", error) : NULL;
     bs_trace_stage *stages = places ? take_table(arena, h->stages, sizeof *stages, "a profile's stages", error) : NULL;
-    int32_t *stage_units = stages ? take_table(arena, h->stage_units, sizeof(int32_t), "a profile's stages", error) : NULL;
+    int32_t *stage_units = stages ? take_table(arena, h->stage_units, sizeof(int32_t), "a profile's stages", error)
+                                  : NULL;
     if (!stage_units)
         return false;
-    r->tables = (bs_profile_tables){routers, units, places, stages, stage_units, (int32_t)h->units, (int32_t)h->stage_units};
+    r->tables = (bs_profile_tables){
+        routers, units, places, stages, stage_units, (int32_t)h->units, (int32_t)h->stage_units};
     bs_cursor_init(&c, &r->source, bs_bytes_of(h->header_bytes), r->events_at);
     return read_routers(r, &c, routers, error) && read_units(r, &c, units, places, error) &&
            read_stages(r, &c, stages, error) && read_stage_units(r, &c, stage_units, error);
@@ -19910,7 +20223,8 @@ bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router
     return BS_OK;
 }
 
-bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs_stream_unit_facts *facts, uint64_t *read_bytes)
+bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs_stream_unit_facts *facts,
+                              uint64_t *read_bytes)
 {
     if (!profile || !facts || unit < 0 || unit >= profile->facts.units)
         return BS_ERROR_ARGUMENT;
@@ -19924,7 +20238,8 @@ bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs
     return BS_OK;
 }
 
-bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
+bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, bs_stream_stage_facts *facts,
+                               int32_t *units)
 {
     if (!profile || !facts || stage < 0 || stage >= profile->facts.stages)
         return BS_ERROR_ARGUMENT;
@@ -19946,7 +20261,8 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     const bool of_unit = in_range(e->subject, 0, f->units), of_stage = in_range(e->index, 0, f->stages);
     switch (e->kind) {
     case BS_EVENT_DECISION:
-        return in_range(e->subject, 1, f->routers + 1) && in_range(e->index, 0, r->tables.routers[e->subject - 1].paths);
+        return in_range(e->subject, 1, f->routers + 1) &&
+               in_range(e->index, 0, r->tables.routers[e->subject - 1].paths);
     case BS_EVENT_STAGE: return in_range(e->subject, 0, f->stages);
     case BS_EVENT_USE:
     case BS_EVENT_STALL: return of_unit && of_stage;
@@ -19968,7 +20284,8 @@ static bool fill_window(bs_profile_reader *r, bs_error *error)
     const uint64_t left = r->facts.events - r->next;
     const uint32_t most = PROFILE_WINDOW_BYTES / r->event_bytes;
     const uint32_t events = left < most ? (uint32_t)left : most;
-    const bs_bytes each = bs_bytes_of(r->event_bytes), at = bs_bytes_add(r->events_at, bs_bytes_product(each, bs_bytes_of(r->next)));
+    const bs_bytes each = bs_bytes_of(r->event_bytes),
+                   at = bs_bytes_add(r->events_at, bs_bytes_product(each, bs_bytes_of(r->next)));
     const bs_status status = bs_source_read(&r->source, at, r->window, bs_bytes_times(each, events));
     if (status != BS_OK)
         return bs_refuse(error, status, "profile: event %llu cannot be read", (unsigned long long)r->next);
@@ -19992,7 +20309,8 @@ bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *erro
         if (event->kind <= BS_EVENT_NONE || event->kind >= BS_EVENT_COUNT)
             continue; /* of a later version */
         if (!event_is_good(r, event))
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: event %llu (kind %d): subject %d, index %d or value out of range",
+            return bs_refuse(error, BS_ERROR_FORMAT,
+                             "profile: event %llu (kind %d): subject %d, index %d or value out of range",
                              (unsigned long long)(r->next - 1), event->kind, (int)event->subject, (int)event->index);
         if (event->end_ns < event->start_ns)
             event->end_ns = event->start_ns;
@@ -20012,15 +20330,15 @@ void bs_profile_rewind(bs_profile_reader *profile)
 /* profile/trace.c - from a profile's events to what its runs asked of storage.
  * Relies on profile/profile.h. Must never count otherwise than it fills: both passes are the same code.
  *
- * The thread that runs emits, for each stage, its uses, stalls and look-aheads, and the stage itself when it is left; a run
- * when it is over. So what has come since the last stage is of this one, and what a run says of its beginning is added to
- * its first visit afterwards. Events that were lost leave uses without their stage: those are left out. */
+ * The thread that runs emits, for each stage, its uses, stalls and look-aheads, and the stage itself when it is left; a
+ * run when it is over. So what has come since the last stage is of this one, and what a run says of its beginning is
+ * added to its first visit afterwards. Events that were lost leave uses without their stage: those are left out. */
 /* #include "profile/profile.h" */
 
 enum { BUSY_INTERVALS = 16 };
 
-/* When storage was busy, in disjoint intervals, latest last. Lanes read at the same time and share the device: what counts
- * is the time in which any of them read. Events come nearly in the order in which they end, so few stay open. */
+/* When storage was busy, in disjoint intervals, latest last. Lanes read at the same time and share the device: what
+ * counts is the time in which any of them read. Events come nearly in the order in which they end, so few stay open. */
 typedef struct trace_busy {
     uint64_t start[BUSY_INTERVALS], end[BUSY_INTERVALS];
     int32_t count;
@@ -20049,7 +20367,8 @@ typedef struct trace_maker {
     bool has_end;      /* something in this run has ended, at: */
     uint64_t end_ns;
     int32_t run_visit; /* the first visit of this run, -1 */
-    uint64_t run_visit_ns, last_stage_ns, tail_ns; /* when it began; end of the last; after the last of the run before */
+    /* when it began; end of the last; after the last of the run before */
+    uint64_t run_visit_ns, last_stage_ns, tail_ns;
 
     trace_busy reads;
     uint64_t prepare_ns, prepare_bytes, lost;
@@ -20212,7 +20531,8 @@ static bool trace_pass(trace_maker *m, bs_profile_reader *profile, bs_error *err
     bs_profile_rewind(profile);
     while (bs_profile_next(profile, &event, &wrong))
         if (!trace_add_event(m, &event))
-            return bs_refuse(error, BS_ERROR_LIMIT, "profile: more events than a trace can hold, or than there were just now");
+            return bs_refuse(error, BS_ERROR_LIMIT,
+                             "profile: more events than a trace can hold, or than there were just now");
     if (wrong.status == BS_OK) {
         forget_uses(m); /* of a stage that was never left */
         m->n_guesses = m->first_guess;
@@ -20297,11 +20617,13 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
 /* ==== end src/profile/trace.c ================================================================= */
 
 /* ==== begin src/stream/stream.h =============================================================== */
-/* stream/stream.h - which weights are in slots, what is read next, and what is guessed: a state machine without threads, files or
- * a clock of its own. The store drives it with reader threads, a replay with a scripted clock; both get the same decisions.
+/* stream/stream.h - which weights are in slots, what is read next, and what is guessed: a state machine without
+ * threads, files or a clock of its own. The store drives it with reader threads, a replay with a scripted clock; both
+ * get the same decisions.
  *
- * Owns extents of the slots arena, the queue of reads and the predictors. Relies on base/base.h. Must never touch weights,
- * block, or be called by two threads at once: whoever drives it holds a lock. Times are ns of whoever drives it. */
+ * Owns extents of the slots arena, the queue of reads and the predictors. Relies on base/base.h. Must never touch
+ * weights, block, or be called by two threads at once: whoever drives it holds a lock. Times are ns of whoever drives
+ * it. */
 #ifndef BS_STREAM_H
 #define BS_STREAM_H
 
@@ -20361,7 +20683,8 @@ typedef struct bs_slot {
 
 typedef struct bs_stage_state {
     bool told;             /* look-ahead said what to expect of the next visit */
-    int32_t before;        /* the routed stage visited before this one, whose choices say what to expect here; -1: not asked */
+    /* the routed stage visited before this one, whose choices say what to expect here; -1: not asked */
+    int32_t before;
     uint64_t visits;
     double set_size;       /* units a visit needs, on average */
     double compute_ns;     /* from this visit to the next one, without stalls; -1 unknown */
@@ -20369,7 +20692,8 @@ typedef struct bs_stage_state {
     double ahead_out;                 /* and how often another one */
     double error_transition, error_frequency; /* squared, of the probabilities */
     double error_rate, error_recent; /* of long and of short memory */
-    bs_bytes table;        /* of transitions: [units of before][own units], then [units of before] totals; where it begins */
+    /* of transitions: [units of before][own units], then [units of before] totals; where it begins */
+    bs_bytes table;
     double margin;         /* of choices that look-ahead made, on average */
     bs_prediction predictions[BS_PREDICTOR_COUNT];
 } bs_stage_state;
@@ -20395,7 +20719,8 @@ typedef struct bs_stream {
     int32_t n_ranked;
     double *follows;        /* [most units of a stage] how likely `following` needs each by what was chosen before it */
     int32_t following;      /* the routed stage after that of the visit, when its table is asked; -1 none */
-    int32_t *distance;      /* [units] stages until the next visit that may need it, 1 = the next one; 0: no stage does */
+    /* [units] stages until the next visit that may need it, 1 = the next one; 0: no stage does */
+    int32_t *distance;
     int32_t *next_use;      /* [units] index in `uses` of that visit */
     int32_t *needed;        /* [units] of the visit in progress, in order */
     int32_t *present;       /* [n_present] units that have an extent, ascending */
@@ -20438,8 +20763,8 @@ int32_t bs_stream_strength(bs_stream *stream, int32_t stage, double margin);
 /* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
  * did not ask for is asked for. */
 bool bs_stream_take(bs_stream *stream, int32_t unit, bs_bytes *offset, bs_status *failed);
-/* Nothing that the run could go on with is there. When nothing else can help, what is ready and needed later in the visit
- * may go: it is asked for again when it is taken. */
+/* Nothing that the run could go on with is there. When nothing else can help, what is ready and needed later in the
+ * visit may go: it is asked for again when it is taken. */
 void bs_stream_wait(bs_stream *stream);
 void bs_stream_release(bs_stream *stream, int32_t unit);
 /* The visit is over, whatever was not taken is no longer needed. */
@@ -20462,7 +20787,8 @@ bool bs_stream_next(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
 /* The chunk's bytes are here after `ns`, and are being prepared: storage is free for another guess. */
 void bs_stream_arrived(bs_stream *stream, bs_stream_chunk *chunk, uint64_t bytes, uint64_t ns, uint64_t now);
 /* status: of reading, checking and preparing it; ns: of preparing. Returns whether its unit is complete. */
-bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns, uint64_t now);
+bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns,
+                    uint64_t now);
 
 /* --------------------------------------------------------------------------------------- inside: stream_*.c */
 
@@ -20492,8 +20818,8 @@ double bs_predict_visits(const bs_stream *stream, int32_t stage, int32_t use);
 void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count);
 /* From the stage of the visit: how far each unit's next use is, and what its choices say of the next router's. */
 void bs_predict_distances(bs_stream *stream);
-/* Choosing by score: those of `ranked` are put in order, then taken one after the other, the highest score first and of equal
- * ones the first; -1: no more. They are counted from their stage's first use. */
+/* Choosing by score: those of `ranked` are put in order, then taken one after the other, the highest score first and of
+ * equal ones the first; -1: no more. They are counted from their stage's first use. */
 void bs_rank_begin(bs_stream *stream);
 int32_t bs_rank_next(bs_stream *stream);
 /* Gives routed stages their tables of transitions, unless stages is NULL; returns the bytes of all. */
@@ -20518,7 +20844,8 @@ static inline double bs_stream_read_ns(const bs_stream *s, int32_t unit)
 static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
 {
     const bs_stream_unit *u = &s->facts.units[unit];
-    return bs_stream_read_ns(s, unit) + (double)bs_bytes_figure(u->read_bytes) / u->n_chunks * s->prepare_per_byte; /* of its last chunk */
+    /* of its last chunk */
+    return bs_stream_read_ns(s, unit) + (double)bs_bytes_figure(u->read_bytes) / u->n_chunks * s->prepare_per_byte;
 }
 
 #endif
@@ -20528,8 +20855,8 @@ static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
 /* stream/slots.c - extents of the slots arena: who is where, who goes.
  *
  * Extents rather than slots of fixed sizes: units differ (a small and a large subnet), and an extent wastes nothing but
- * what lies between two others. Room is found by trying every place that begins or ends at an extent, and taking the one
- * whose most valuable victim is worth least. What is pinned, needed or being read stays.
+ * what lies between two others. Room is found by trying every place that begins or ends at an extent, and taking the
+ * one whose most valuable victim is worth least. What is pinned, needed or being read stays.
  * Relies on stream/stream.h. Must never evict what the visit in progress still needs. */
 /* #include "stream/stream.h" */
 
@@ -20588,16 +20915,17 @@ static int32_t extents_before(const bs_stream *s, bs_bytes offset)
     return low;
 }
 
-/* Extents are looked at from the one that `offset` may lie in to the end of the place. */
+/* Places are tried at 0 and where an extent begins or ends: none that begins before it reaches into it. */
 int32_t bs_slots_overlap(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t after)
 {
     int32_t next = -1;
-    for (int32_t k = bs_max_i32(extents_before(s, offset) - 1, 0); k < s->n_present; k++) {
+    for (int32_t k = extents_before(s, offset); k < s->n_present; k++) {
         const int32_t u = s->by_offset[k];
         const bs_slot *slot = &s->slots[u];
         if (!bs_bytes_less(slot->offset, bs_bytes_add(offset, bytes)))
             break;
-        if (u > after && (next < 0 || u < next) && bs_bytes_less(offset, bs_bytes_add(slot->offset, s->facts.units[u].slot_bytes)))
+        if (u > after && (next < 0 || u < next) &&
+            bs_bytes_less(offset, bs_bytes_add(slot->offset, s->facts.units[u].slot_bytes)))
             next = u;
     }
     return next;
@@ -20614,7 +20942,7 @@ static void try_place(const bs_stream *s, bs_bytes offset, bs_bytes bytes, slot_
     slot_place place = {offset, {0}, -(double)INFINITY, true};
     if (bs_bytes_less(s->facts.slot_bytes, bs_bytes_add(offset, bytes)))
         return;
-    for (int32_t k = bs_max_i32(extents_before(s, offset) - 1, 0); k < s->n_present; k++) {
+    for (int32_t k = extents_before(s, offset); k < s->n_present; k++) {
         const int32_t u = s->by_offset[k];
         const bs_slot *slot = &s->slots[u];
         if (!bs_bytes_less(slot->offset, bs_bytes_add(offset, bytes)))
@@ -20626,7 +20954,8 @@ static void try_place(const bs_stream *s, bs_bytes offset, bs_bytes bytes, slot_
         place.worst = slot->keep > place.worst ? slot->keep : place.worst;
         place.evicted = bs_bytes_add(place.evicted, s->facts.units[u].slot_bytes);
     }
-    if (!best->found || place.worst < best->worst || (place.worst <= best->worst && bs_bytes_less(place.evicted, best->evicted)))
+    if (!best->found || place.worst < best->worst ||
+        (place.worst <= best->worst && bs_bytes_less(place.evicted, best->evicted)))
         *best = place;
 }
 
@@ -20697,8 +21026,9 @@ static void count_waste(bs_stream *s, int32_t unit)
     const bs_stream_unit *facts = &s->facts.units[unit];
     bs_slot *slot = &s->slots[unit];
     if (slot->guessed)
-        s->stats.bytes_wasted =
-            bs_add_u64(s->stats.bytes_wasted, bs_bytes_figure(bs_bytes_share(bs_bytes_times(facts->read_bytes, slot->done), (uint64_t)facts->n_chunks)));
+        s->stats.bytes_wasted = bs_add_u64(
+            s->stats.bytes_wasted,
+            bs_bytes_figure(bs_bytes_share(bs_bytes_times(facts->read_bytes, slot->done), (uint64_t)facts->n_chunks)));
     slot->guessed = false;
 }
 
@@ -20746,9 +21076,10 @@ void bs_slots_begin(bs_stream *s, int32_t unit, bs_bytes offset, bool guessed, u
 /* stream/predict.c - which units the next visits will need.
  *
  * Four predictors, best first: *known* (a stage without a router needs the same in every run), *look-ahead* (the next
- * router run on what is known now, handed in by the graph), *transition* (what followed the choices of the router before),
- * *frequency*. Each is asked at every visit, so that its precision and recall are known whether or not anything was read;
- * what comes out is a probability that was calibrated by that.
+ * router run on what is known now, handed in by the graph), *transition* (what followed the choices of the router
+ * before),
+ * *frequency*. Each is asked at every visit, so that its precision and recall are known whether or not anything was
+ * read; what comes out is a probability that was calibrated by that.
  * Relies on stream/stream.h. Must never decide what is read. */
 /* #include "stream/stream.h" */
 
@@ -20765,9 +21096,9 @@ const char *bs_predictor_name(bs_predictor predictor)
 
 /* ---------------------------------------------------------------------------------------------- transitions */
 
-/* Counters of a table: one for each pair of units, and totals. Where there are more than PREDICT_MOST_PAIRS there is none: tables
- * grow with the product of two routers' paths, and pairs of that many paths are hardly seen often enough to learn from. Such
- * a stage goes by the other predictors, as if this one was worth nothing. */
+/* Counters of a table: one for each pair of units, and totals. Where there are more than PREDICT_MOST_PAIRS there is
+ * none: tables grow with the product of two routers' paths, and pairs of that many paths are hardly seen often enough
+ * to learn from. Such a stage goes by the other predictors, as if this one was worth nothing. */
 static int64_t table_counts(int32_t own, int32_t other)
 {
     const int64_t pairs = (int64_t)other * own;
@@ -20795,7 +21126,8 @@ bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages)
     return used;
 }
 
-/* [own units] that followed one unit of the stage before; behind the last of these rows, the totals: [units of before]. */
+/* [own units] that followed one unit of the stage before; behind the last of these rows, the totals: [units of
+ * before]. */
 static uint16_t *table_row(const bs_stream *s, int32_t stage, int32_t from)
 {
     const bs_bytes row = bs_bytes_array(s->facts.stages[stage].n_units, sizeof(uint16_t));
@@ -20807,8 +21139,8 @@ static uint16_t *table_total(const bs_stream *s, int32_t stage, int32_t from)
     return table_row(s, stage, s->facts.stages[s->stages[stage].before].n_units) + from;
 }
 
-/* The mean, over what the router before chose, of how often each unit followed. It holds until a routed stage is visited, so it
- * is made once a visit and read from then on. */
+/* The mean, over what the router before chose, of how often each unit followed. It holds until a routed stage is
+ * visited, so it is made once a visit and read from then on. */
 static void follow_choices(bs_stream *s, int32_t stage)
 {
     const bs_stream_stage *own = &s->facts.stages[stage], *before = &s->facts.stages[s->stages[stage].before];
@@ -20900,7 +21232,8 @@ double bs_predict_visits(const bs_stream *s, int32_t stage, int32_t use)
     const double usual = rate_of(s, stage, use), rate = usual > 0.01 ? usual : 0.01;
     if (s->facts.stages[stage].router == 0)
         return 0;
-    return s->stages[stage].told ? (1 - p) / rate : regular * interval_left(s, stage, use) + (1 - regular) * (1 - p) / rate;
+    return s->stages[stage].told ? (1 - p) / rate
+                                 : regular * interval_left(s, stage, use) + (1 - regular) * (1 - p) / rate;
 }
 
 /* Not brought by a guess: what stays is what is needed often, so that guesses of it come true more often. */
@@ -20981,8 +21314,8 @@ int32_t bs_rank_next(bs_stream *s)
 
 static void average(double *value, double sample) { *value += (sample - *value) * PREDICT_STEP; }
 
-/* The first samples count more: the newest of n weighs 1 / (n + 2), until that is less than usual. What is wrong from the
- * start is so found out in a few visits, long before guessing could pause for it. */
+/* The first samples count more: the newest of n weighs 1 / (n + 2), until that is less than usual. What is wrong from
+ * the start is so found out in a few visits, long before guessing could pause for it. */
 static void average_from(double *value, double sample, uint64_t samples)
 {
     const double first = 1.0 / ((double)samples + 2);
@@ -21012,7 +21345,8 @@ static double rate_statistics(bs_stream *s, int32_t j, bs_predictor which, int32
     if (which == BS_PREDICT_TRANSITION && s->following != j)
         follow_choices(s, j);
     for (int32_t k = 0; k < stage->n_units; k++) {
-        const double p = which == BS_PREDICT_TRANSITION ? s->follows[k] : frequency_probability(s, j, stage->first_unit + k);
+        const double p = which == BS_PREDICT_TRANSITION ? s->follows[k]
+                                                        : frequency_probability(s, j, stage->first_unit + k);
         const double miss = p - (double)is_asked(s, stage->first_unit + k);
         s->score[k] = p;
         error += miss * miss;
@@ -21110,10 +21444,11 @@ void bs_predict_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t
 /* ==== begin src/stream/guess.c ================================================================ */
 /* stream/guess.c - what is worth reading before it is needed.
  *
- * A guess is weighed in time: what it hides if it is right, against what it delays if it is wrong and what those lose whose
- * place it takes. What is certain is read ahead only when it would come too late otherwise, since making room early evicts
- * what is needed sooner.
- * Relies on stream/slots.c and stream/predict.c. Must never be asked before a visit, nor while the run waits for something that could be read. */
+ * A guess is weighed in time: what it hides if it is right, against what it delays if it is wrong and what those lose
+ * whose place it takes. What is certain is read ahead only when it would come too late otherwise, since making room
+ * early evicts what is needed sooner.
+ * Relies on stream/slots.c and stream/predict.c. Must never be asked before a visit, nor while the run waits for
+ * something that could be read. */
 /* #include "stream/stream.h" */
 
 #define STREAM_MARGIN 0.3         /* of the time it can hide that an uncertain guess must promise */
@@ -21148,9 +21483,9 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
     return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: not long, but some */
 }
 
-/* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. In a fixed
- * order what is needed later than the guess would have to make room all the same; where a router decides, what it turns
- * out not to need would be a better victim then. */
+/* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. In a
+ * fixed order what is needed later than the guess would have to make room all the same; where a router decides, what it
+ * turns out not to need would be a better victim then. */
 static double damage(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t ahead, double p)
 {
     const double later = p > STREAM_LIKELY ? 1 - p : 1;
@@ -21200,18 +21535,22 @@ typedef struct guess_time {
 static bool may_be_guessed(const bs_stream *s, int32_t unit, int32_t ahead)
 {
     const bs_slot *slot = &s->slots[unit];
-    return slot->state != BS_SLOT_READY && slot->state != BS_SLOT_DROPPED && s->visits >= slot->silent_until && s->distance[unit] == ahead &&
+    return slot->state != BS_SLOT_READY && slot->state != BS_SLOT_DROPPED && s->visits >= slot->silent_until &&
+           s->distance[unit] == ahead &&
            (slot->state != BS_SLOT_LOADING || slot->issued < s->facts.units[unit].n_chunks);
 }
 
 /* p: how likely the unit is needed then. */
-static guess_result try_guess(bs_stream *s, int32_t unit, double p, const guess_time *t, bool may_evict, guess_place *place, bs_stream_chunk *chunk)
+static guess_result try_guess(bs_stream *s, int32_t unit, double p, const guess_time *t, bool may_evict,
+                              guess_place *place, bs_stream_chunk *chunk)
 {
     const bs_slot *slot = &s->slots[unit];
     const bool begun = slot->state == BS_SLOT_LOADING;
     const double read = bs_stream_load_ns(s, unit);
-    const double in_the_way = delay(s, unit, t->next) * (t->ahead == 1 ? 1 - p : 1); /* also when it is right, but for later */
-    const bool known = p > STREAM_LIKELY || !isinf(t->until); /* how long stages take: what may be wrong waits for that */
+    /* also when it is right, but for later */
+    const double in_the_way = delay(s, unit, t->next) * (t->ahead == 1 ? 1 - p : 1);
+    /* how long stages take: what may be wrong waits for that */
+    const bool known = p > STREAM_LIKELY || !isinf(t->until);
     const double hidden = !known ? 0 : read < t->until ? read : t->until;
     const double worth = p * hidden - in_the_way;
     if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits))
@@ -21241,8 +21580,9 @@ static bool rank_guesses(bs_stream *s, int32_t stage, int32_t ahead)
     return s->n_ranked > 0;
 }
 
-/* Whether some need that is likely would have to wait if storage did nothing until the next visit. Before that, reading it would
- * only evict earlier than necessary, and so something that is needed sooner (the "forestall" rule of Kimbrel et al., 1996). */
+/* Whether some need that is likely would have to wait if storage did nothing until the next visit. Before that, reading
+ * it would only evict earlier than necessary, and so something that is needed sooner (the "forestall" rule of Kimbrel
+ * et al., 1996). */
 static bool is_pressed(const bs_stream *s, double next)
 {
     double reading = 0, until = next;
@@ -21251,7 +21591,9 @@ static bool is_pressed(const bs_stream *s, double next)
         const bs_stream_stage *facts = &s->facts.stages[stage];
         for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++) {
             const int32_t unit = s->facts.uses[k];
-            const double p = s->slots[unit].state != BS_SLOT_READY && s->distance[unit] == ahead ? bs_predict_use(s, stage, k) : 0;
+            const double p = s->slots[unit].state != BS_SLOT_READY && s->distance[unit] == ahead
+                                 ? bs_predict_use(s, stage, k)
+                                 : 0;
             reading += p > STREAM_LIKELY ? bs_stream_read_ns(s, unit) : 0;
         }
         if (reading > 0 && next + STREAM_SLACK * reading >= until)
@@ -21291,9 +21633,9 @@ bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
 /* stream/stream.c - the queue: what is read next.
  *
  * Demand goes first, always: while a unit that the visit in progress needs is not there, nothing is read for a guess.
- * Guesses fill the time in which storage would be idle (stream/guess.c). What was passed by is dropped, a guess that turns
- * out needed is upgraded where it stands, and nothing is read twice for one use. When guessing loses more than it gains
- * over a window of visits, it pauses, for longer each time; predictors go on being measured meanwhile.
+ * Guesses fill the time in which storage would be idle (stream/guess.c). What was passed by is dropped, a guess that
+ * turns out needed is upgraded where it stands, and nothing is read twice for one use. When guessing loses more than it
+ * gains over a window of visits, it pauses, for longer each time; predictors go on being measured meanwhile.
  * Relies on stream/slots.c, stream/predict.c and stream/guess.c. Must never wait. */
 /* #include "stream/stream.h" */
 
@@ -21425,7 +21767,9 @@ static void demand(bs_stream *s, int32_t unit, uint64_t now)
     slot->failed = BS_OK;
     if (slot->state == BS_SLOT_DROPPED && !slot->spoiled)
         slot->state = BS_SLOT_LOADING; /* taken up again before its last chunk came back */
-    slot->outcome = slot->state == BS_SLOT_READY ? BS_USE_HIT : slot->state == BS_SLOT_LOADING ? BS_USE_LATE : BS_USE_MISS;
+    slot->outcome = slot->state == BS_SLOT_READY     ? BS_USE_HIT
+                    : slot->state == BS_SLOT_LOADING ? BS_USE_LATE
+                                                     : BS_USE_MISS;
     s->stats.hits += slot->outcome == BS_USE_HIT;
     s->stats.late += slot->outcome == BS_USE_LATE;
     s->stats.misses += slot->outcome == BS_USE_MISS;
@@ -21585,7 +21929,8 @@ void bs_stream_resume(bs_stream *s, uint64_t now)
 bool bs_stream_issue(bs_stream *s, int32_t unit, bs_stream_chunk *chunk)
 {
     bs_slot *slot = &s->slots[unit];
-    if (slot->state != BS_SLOT_LOADING || slot->issued >= s->facts.units[unit].n_chunks || (s->facts.serial && slot->in_flight > 0))
+    if (slot->state != BS_SLOT_LOADING || slot->issued >= s->facts.units[unit].n_chunks ||
+        (s->facts.serial && slot->in_flight > 0))
         return false;
     chunk->unit = unit;
     chunk->index = slot->issued++;
@@ -21623,7 +21968,8 @@ bool bs_stream_next(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
     bool waiting;
     if (next_demand(s, now, chunk, &waiting))
         return true;
-    if (waiting || s->reading > 0 || s->facts.desc.speculation == BS_SPECULATE_OFF || s->paused || s->read_per_byte <= 0)
+    if (waiting || s->reading > 0 || s->facts.desc.speculation == BS_SPECULATE_OFF || s->paused ||
+        s->read_per_byte <= 0)
         return false;
     return bs_stream_guess(s, now, chunk);
 }
@@ -21651,7 +21997,8 @@ static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 /* A demand stood behind a guess that the visit found in flight. */
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
-    const bool before = bs_stream_since(now, s->visit_ns) <= ns; /* it was issued before the visit began, if only just */
+    /* it was issued before the visit began, if only just */
+    const bool before = bs_stream_since(now, s->visit_ns) <= ns;
     if (chunk->demanded || s->slots[chunk->unit].needed || !before)
         return;
     for (int32_t i = 0; i < s->n_needed; i++)
@@ -21698,8 +22045,8 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
 /* ==== begin src/stream/replay.c =============================================================== */
 /* stream/replay.c - a trace of visits run against any slots, policy and storage, on a scripted clock; and the oracle.
  *
- * The stream decides exactly as in a session; here the clock jumps from event to event. Storage reads one chunk after the
- * other, lanes prepare what arrived, one thread computes. The oracle knows the whole trace: see bs_replay_result.
+ * The stream decides exactly as in a session; here the clock jumps from event to event. Storage reads one chunk after
+ * the other, lanes prepare what arrived, one thread computes. The oracle knows the whole trace: see bs_replay_result.
  * Relies on stream/stream.h. Must never read a real clock. */
 /* #include "stream/stream.h" */
 
@@ -21744,10 +22091,14 @@ static uint64_t whole_ns(double ns) { return ns < 1.8e19 ? (uint64_t)ns : UINT64
 
 static uint64_t device_ns(const replay *r, bs_bytes bytes)
 {
-    return bs_add_u64(r->desc->latency_ns, whole_ns((double)bs_bytes_figure(bytes) * 1e9 / (double)r->desc->bytes_per_second));
+    return bs_add_u64(r->desc->latency_ns,
+                      whole_ns((double)bs_bytes_figure(bytes) * 1e9 / (double)r->desc->bytes_per_second));
 }
 
-static uint64_t prepare_ns(const replay *r, bs_bytes bytes) { return whole_ns((double)bs_bytes_figure(bytes) * r->desc->prepare_ns_per_byte); }
+static uint64_t prepare_ns(const replay *r, bs_bytes bytes)
+{
+    return whole_ns((double)bs_bytes_figure(bytes) * r->desc->prepare_ns_per_byte);
+}
 
 static void fill_lanes(replay *r)
 {
@@ -21785,7 +22136,8 @@ static void pass_event(replay *r, replay_lane *lane, uint64_t when)
         bs_stream_arrived(&r->stream, &lane->chunk, bs_bytes_figure(lane->bytes), lane->arrives - lane->start, r->now);
     } else {
         lane->busy = false;
-        bs_stream_done(&r->stream, &lane->chunk, BS_OK, bs_bytes_figure(lane->bytes), lane->done - lane->arrives, r->now);
+        bs_stream_done(&r->stream, &lane->chunk, BS_OK, bs_bytes_figure(lane->bytes), lane->done - lane->arrives,
+                       r->now);
     }
     fill_lanes(r);
 }
@@ -21821,7 +22173,8 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
             bs_stream_stall(&r->stream, r->now);
         fill_lanes(r);
         replay_lane *lane = next_event(r, &when);
-        if (!lane) return -1; /* unreachable: with nothing pinned nor in flight, what is asked for finds room and a lane */
+        if (!lane) /* unreachable: with nothing pinned nor in flight, what is asked for finds room and a lane */
+            return -1;
         pass_event(r, lane, when);
     }
 }
@@ -21855,9 +22208,10 @@ static bs_status replay_visit(replay *r, const bs_trace_visit *v, bool *done)
 
 /* ---------------------------------------------------------------------------------------------------- oracle */
 
-/* A schedule that knows the whole trace: storage reads what is missing in the order of need, at most `horizon` uses ahead,
- * as soon as it is idle and something that is needed later can make room. Far horizons never stand still, near ones read
- * fewest bytes (horizon 0 is Belady's replacement on demand); which is fastest depends on compute and storage. */
+/* A schedule that knows the whole trace: storage reads what is missing in the order of need, at most `horizon` uses
+ * ahead, as soon as it is idle and something that is needed later can make room. Far horizons never stand still, near
+ * ones read fewest bytes (horizon 0 is Belady's replacement on demand); which is fastest depends on compute and
+ * storage. */
 typedef struct replay_oracle {
     int32_t horizon;
     int32_t at;      /* use that is computed or waited for */
@@ -21890,13 +22244,15 @@ static int32_t oracle_next_missing(const replay *r, replay_oracle *o)
     return o->missing < uses && o->missing - o->at <= o->horizon ? r->trace->uses[o->missing].unit : -1;
 }
 
-/* Gives up what is needed last until there is room; nothing that is needed sooner than the unit, nor what is computed. */
+/* Gives up what is needed last until there is room; nothing that is needed sooner than the unit, nor what is
+ * computed. */
 static bool oracle_room(replay *r, replay_oracle *o, bs_bytes bytes)
 {
     while (bs_bytes_less(r->stream.facts.slot_bytes, bs_bytes_add(o->used, bytes))) {
         int32_t last = -1;
         for (int32_t u = 0; u < r->trace->n_units; u++)
-            if (r->resident[u] && !(o->computing && u == r->trace->uses[o->at].unit) && (last < 0 || r->future[u] > r->future[last]))
+            if (r->resident[u] && !(o->computing && u == r->trace->uses[o->at].unit) &&
+                (last < 0 || r->future[u] > r->future[last]))
                 last = u;
         if (last < 0 || r->future[last] <= o->missing)
             return false;
@@ -21975,7 +22331,8 @@ static void oracle(replay *r, uint64_t *before, bs_replay_result *result)
         }
     }
     result->oracle_ns = UINT64_MAX;
-    for (int32_t horizon = 0; horizon >= 0 && horizon < 2 * r->trace->n_uses + 2; horizon = horizon < 8 ? horizon + 1 : horizon * 2) {
+    for (int32_t horizon = 0; horizon >= 0 && horizon < 2 * r->trace->n_uses + 2;
+         horizon = horizon < 8 ? horizon + 1 : horizon * 2) {
         bs_bytes bytes = bs_bytes_of(0);
         const uint64_t ns = oracle_time(r, horizon, before, &bytes);
         if (ns < result->oracle_ns - tail || result->oracle_ns == UINT64_MAX) {
@@ -22003,7 +22360,8 @@ static const char *trace_fault(const bs_trace *t, int32_t *at)
     for (*at = 0; *at < t->n_visits; ++*at) {
         const bs_trace_visit *v = &t->visits[*at];
         if (v->stage < 0 || v->stage >= t->n_stages || v->first_use < 0 || v->n_uses < 0 || v->n_uses > t->n_units ||
-            v->n_uses > t->n_uses - v->first_use || v->first_guess < 0 || v->n_guesses < 0 || v->n_guesses > t->n_guesses - v->first_guess)
+            v->n_uses > t->n_uses - v->first_use || v->first_guess < 0 || v->n_guesses < 0 ||
+            v->n_guesses > t->n_guesses - v->first_guess)
             return "visits";
     }
     for (*at = 0; *at < t->n_uses; ++*at)
@@ -22021,10 +22379,12 @@ static bool trace_is_sound(const bs_trace *t, bs_error *error)
 {
     int32_t at = 0;
     if (t->n_units < 1 || t->n_units > REPLAY_MOST || t->n_stages < 1 || t->n_stages > REPLAY_MOST)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: the trace has %d units, %d stages, expected 1 .. %d", t->n_units, t->n_stages,
-                         REPLAY_MOST);
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: the trace has %d units, %d stages, expected 1 .. %d",
+                         t->n_units, t->n_stages, REPLAY_MOST);
     const char *table = trace_fault(t, &at);
-    return !table || bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: %s[%d] of the trace refers to what it does not have, or another has", table, at);
+    return !table ||
+           bs_refuse(error, BS_ERROR_ARGUMENT,
+                     "bs_replay: %s[%d] of the trace refers to what it does not have, or another has", table, at);
 }
 
 static bs_bytes least_slots(const bs_trace *t)
@@ -22041,12 +22401,16 @@ static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_err
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: the trace or the desc is NULL");
     if (!trace_is_sound(t, error))
         return BS_ERROR_ARGUMENT;
-    if (d->bytes_per_second == 0 || d->chunk_bytes < 0 || d->lanes < 0 || d->lanes > REPLAY_MAX_LANES || !(d->prepare_ns_per_byte >= 0))
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: bytes_per_second %llu, chunk_bytes %d, lanes %d, prepare_ns_per_byte %g, expected "
-                       "> 0, >= 0, 0 .. %d, >= 0", (unsigned long long)d->bytes_per_second, d->chunk_bytes, d->lanes, d->prepare_ns_per_byte,
+    if (d->bytes_per_second == 0 || d->chunk_bytes < 0 || d->lanes < 0 || d->lanes > REPLAY_MAX_LANES ||
+        !(d->prepare_ns_per_byte >= 0))
+        return bs_fail(error, BS_ERROR_ARGUMENT,
+                       "bs_replay: bytes_per_second %llu, chunk_bytes %d, lanes %d, prepare_ns_per_byte %g, expected "
+                       "> 0, >= 0, 0 .. %d, >= 0",
+                       (unsigned long long)d->bytes_per_second, d->chunk_bytes, d->lanes, d->prepare_ns_per_byte,
                        REPLAY_MAX_LANES);
     if (d->stream.policy < 0 || d->stream.policy >= BS_POLICY_COUNT)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %d, expected 0 .. %d", d->stream.policy, BS_POLICY_COUNT - 1);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %d, expected 0 .. %d", d->stream.policy,
+                       BS_POLICY_COUNT - 1);
     if (bs_bytes_less(bs_bytes_of(d->slot_bytes), least_slots(t)))
         return bs_fail_room(error, "slots", d->slot_bytes, least_slots(t), "the largest unit");
     return BS_OK;
@@ -22057,7 +22421,8 @@ static bs_stream_facts replay_facts(replay *r)
     const bs_trace *t = r->trace;
     for (int32_t u = 0; u < t->n_units; u++) {
         const bs_bytes bytes = bs_bytes_of(t->units[u].read_bytes);
-        const uint64_t chunk = bs_bytes_figure(bs_stream_chunk_limit(bytes, bs_bytes_array(bs_or_default(r->desc->chunk_bytes, 262144), 1), r->n_lanes));
+        const uint64_t chunk = bs_bytes_figure(
+            bs_stream_chunk_limit(bytes, bs_bytes_array(bs_or_default(r->desc->chunk_bytes, 262144), 1), r->n_lanes));
         const uint64_t chunks = bs_bytes_figure(bs_bytes_share(bs_bytes_add(bytes, bs_bytes_of(chunk - 1)), chunk));
         r->units[u].slot_bytes = bs_bytes_align(bs_bytes_of(t->units[u].slot_bytes));
         r->units[u].read_bytes = bytes;
@@ -22068,14 +22433,19 @@ static bs_stream_facts replay_facts(replay *r)
     return facts;
 }
 
-static void *replay_take(bs_arena *a, int32_t count, size_t each) { return bs_take(a, bs_bytes_array(count ? count : 1, each)); }
+static void *replay_take(bs_arena *a, int32_t count, size_t each)
+{
+    return bs_take(a, bs_bytes_array(count ? count : 1, each));
+}
 
 /* What replay_carve takes. */
 static bs_bytes replay_bytes(const bs_trace *t)
 {
-    const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, NULL, t->stages, t->stage_units, {0}, {0, 0, 0}, false};
+    const bs_stream_facts facts = {t->n_units,     t->n_stages, t->n_stage_units, NULL, t->stages,
+                                   t->stage_units, {0},         {0, 0, 0},        false};
     const int32_t uses = t->n_uses ? t->n_uses : 1;
-    static const size_t unit_arrays[] = {sizeof(bs_stream_unit), sizeof(int64_t), sizeof(int32_t), sizeof(uint64_t), sizeof(bool)};
+    static const size_t unit_arrays[] = {sizeof(bs_stream_unit), sizeof(int64_t), sizeof(int32_t), sizeof(uint64_t),
+                                         sizeof(bool)};
     bs_bytes bytes = bs_bytes_align(bs_stream_bytes(&facts));
     bs_bytes_place(&bytes, 1, sizeof(replay));
     bs_bytes_place(&bytes, uses, sizeof(int32_t));
@@ -22088,7 +22458,10 @@ static bs_bytes replay_bytes(const bs_trace *t)
 size_t bs_replay_bytes(const bs_trace *t)
 {
     size_t bytes = 0;
-    return t && trace_is_sound(t, NULL) && bs_bytes_fit(bs_bytes_add(replay_bytes(t), bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
+    return t && trace_is_sound(t, NULL) &&
+                   bs_bytes_fit(bs_bytes_add(replay_bytes(t), bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes)
+               ? bytes
+               : 0;
 }
 
 static bool replay_carve(replay *r, bs_arena *a, void **memory)
@@ -22120,7 +22493,8 @@ static void sum_predictions(const replay *r, bs_prediction *sums)
         }
 }
 
-bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena *workspace, bs_replay_result *result, bs_error *error)
+bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena *workspace, bs_replay_result *result,
+                    bs_error *error)
 {
     const bs_status sound = replay_check(trace, desc, error);
     if (sound != BS_OK)
@@ -22160,8 +22534,9 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
 
 /* ==== begin src/stream/store.h ================================================================ */
 /* stream/store.h - weights on their way from storage to slots.
- * Owns reader threads ("lanes"), their staging, what is read for each unit, and the lock under which the stream decides.
- * Relies on stream/stream.h, plan/plan.h, base/platform.h, ops/weights.h and profile/profile.h. Must never know rows or routers. */
+ * Owns reader threads ("lanes"), their staging, what is read for each unit, and the lock under which the stream
+ * decides. Relies on stream/stream.h, plan/plan.h, base/platform.h, ops/weights.h and profile/profile.h. Must never
+ * know rows or routers. */
 #ifndef BS_STORE_H
 #define BS_STORE_H
 
@@ -22259,7 +22634,8 @@ void bs_store_leave(bs_store *store);
 void bs_store_expect(bs_store *store, int32_t stage, int32_t unit, double margin); /* unit 0: nothing */
 /* Pins the unit if it is there and sets base[unit]. False: not yet; or never, then *status tells why. */
 bool bs_store_try(bs_store *store, int32_t unit, bs_status *status);
-/* Waits until one of these is there (pinned: `*taken`) or one will never be (`*taken` then tells which, 0: cannot be told). */
+/* Waits until one of these is there (pinned: `*taken`) or one will never be (`*taken` then tells which, 0: cannot be
+ * told). */
 bs_status bs_store_wait(bs_store *store, int32_t stage, const int32_t *units, int32_t count, int32_t *taken);
 /* Units of the visit that are still to come. */
 int32_t bs_store_missing(bs_store *store);
@@ -22272,7 +22648,8 @@ void bs_store_prediction(bs_store *store, int32_t stage, bs_predictor predictor,
 /* ==== end src/stream/store.h ================================================================== */
 
 /* ==== begin src/stream/store_load.h =========================================================== */
-/* stream/store_load.h - what stream/store.c uses of stream/store_plan.c and stream/store_load.c. Relies on stream/store.h. Must never be included elsewhere. */
+/* stream/store_load.h - what stream/store.c uses of stream/store_plan.c and stream/store_load.c. Relies on
+ * stream/store.h. Must never be included elsewhere. */
 #ifndef BS_STORE_LOAD_H
 #define BS_STORE_LOAD_H
 
@@ -22282,9 +22659,11 @@ void bs_store_prediction(bs_store *store, int32_t stage, bs_predictor predictor,
 bs_status bs_store_plan(bs_store *store, bs_error *error);
 
 /* stream/store_load.c: by a lane, without the gate. *raw: the piece's bytes, in staging. */
-bs_status bs_store_fetch(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t **raw);
+bs_status bs_store_fetch(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece,
+                         const uint8_t **raw);
 bs_status bs_store_check(bs_store *store, int32_t unit, const bs_store_piece *piece, const uint8_t *raw);
-bs_status bs_store_prepare(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t *raw, uint8_t *slot);
+bs_status bs_store_prepare(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece,
+                           const uint8_t *raw, uint8_t *slot);
 
 #endif
 /* ==== end src/stream/store_load.h ============================================================= */
@@ -22292,8 +22671,8 @@ bs_status bs_store_prepare(const bs_store *store, const bs_store_lane *lane, con
 /* ==== begin src/stream/store_plan.c =========================================================== */
 /* stream/store_plan.c - what is read for each unit: its weights found in storage and cut into pieces.
  *
- * A piece is what one chunk reads: the weights of neighbouring nodes of one record, as many as a chunk and a lane's staging
- * hold, so that each can be prepared by itself. The first piece of a record begins with its head.
+ * A piece is what one chunk reads: the weights of neighbouring nodes of one record, as many as a chunk and a lane's
+ * staging hold, so that each can be prepared by itself. The first piece of a record begins with its head.
  * Relies on stream/store.h. Must never trust where a source says that weights are. */
 /* #include "stream/store_load.h" */
 
@@ -22308,7 +22687,8 @@ typedef struct store_planner {
 
 static bs_bytes tensor_end(const bs_store_tensor *tensor) { return bs_bytes_add(tensor->offset, tensor->bytes); }
 
-static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_weight_spec *spec, int32_t *block, bs_store_tensor *tensor)
+static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_weight_spec *spec, int32_t *block,
+                             bs_store_tensor *tensor)
 {
     const bs_weights *w = &p->s->weights;
     char name[2 * BS_MAX_NAME];
@@ -22322,7 +22702,8 @@ static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_wei
     tensor->offset = bs_bytes_of(offset);
     tensor->bytes = bs_bytes_of(info.bytes);
     if (status != BS_OK || !bs_bytes_known(tensor_end(tensor)))
-        return bs_fail(p->error, status != BS_OK ? status : BS_ERROR_FORMAT, "weight \"%s\": the source does not tell its place in storage", name);
+        return bs_fail(p->error, status != BS_OK ? status : BS_ERROR_FORMAT,
+                       "weight \"%s\": the source does not tell its place in storage", name);
     tensor->dtype = info.dtype;
     return BS_OK;
 }
@@ -22337,14 +22718,15 @@ static void sort_tensors(bs_store_tensor *tensors, int32_t count)
         }
 }
 
-/* Which tensors the op cannot read where they arrive: those to be widened, those that begin askew, and those with one of
- * these behind them, which may be widened over them. */
+/* Which tensors the op cannot read where they arrive: those to be widened, those that begin askew, and those with one
+ * of these behind them, which may be widened over them. */
 static void mark_copied(bs_store_tensor *tensors, int32_t count, const bs_weight_spec *specs)
 {
     bool behind = false;
     for (int32_t i = count - 1; i >= 0; i--) {
         bs_store_tensor *t = &tensors[i];
-        t->copied = behind || t->dtype != specs[t->spec].dtype || bs_bytes_figure(t->offset) % bs_dtype_bytes(t->dtype) != 0;
+        t->copied = behind || t->dtype != specs[t->spec].dtype ||
+                    bs_bytes_figure(t->offset) % bs_dtype_bytes(t->dtype) != 0;
         behind = t->copied;
     }
 }
@@ -22367,7 +22749,8 @@ static bs_status find_node(store_planner *p, bs_store_node *found)
             return status;
         tensor->spec = (int16_t)i;
         if (i > 0 && block != found->block)
-            return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie in two records and cannot be streamed",
+            return bs_fail(p->error, BS_ERROR_UNSUPPORTED,
+                           "%s \"%s\": its weights lie in two records and cannot be streamed",
                            bs_op_get(node->op)->name, bs_node_name(node));
         found->block = block;
         found->begin = bs_bytes_min(found->begin, tensor->offset);
@@ -22378,14 +22761,15 @@ static bs_status find_node(store_planner *p, bs_store_node *found)
     mark_copied(tensors, found->n_tensors, specs);
     for (int32_t i = 0; i + 1 < found->n_tensors; i++)
         if (bs_bytes_less(tensors[i + 1].offset, tensor_end(&tensors[i])))
-            return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights lie over each other in storage", bs_op_get(node->op)->name, bs_node_name(node));
+            return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights lie over each other in storage",
+                           bs_op_get(node->op)->name, bs_node_name(node));
     return BS_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------- cutting */
 
-/* Staging that a range takes: as read, with pages begun, and what narrow weights grow by when they are widened. What is copied
- * ends, so, where it ended as it was read, or before. */
+/* Staging that a range takes: as read, with pages begun, and what narrow weights grow by when they are widened. What is
+ * copied ends, so, where it ended as it was read, or before. */
 static bs_bytes staging_of(const bs_store *s, const bs_store_node *nodes, int32_t count, bs_bytes begin, bs_bytes end)
 {
     bs_bytes bytes = bs_bytes_add(bs_bytes_sub(end, begin), bs_bytes_of(2 * BS_PAGE_BYTES));
@@ -22394,7 +22778,8 @@ static bs_bytes staging_of(const bs_store *s, const bs_store_node *nodes, int32_
             const bs_store_tensor *tensor = &s->tensors[t];
             const bool grows = bs_dtype_bytes(tensor->dtype) == 2;
             if (tensor->copied)
-                bytes = bs_bytes_add(bytes, bs_bytes_add(grows ? tensor->bytes : bs_bytes_of(0), bs_bytes_of(2 * BS_ALIGNMENT)));
+                bytes = bs_bytes_add(
+                    bytes, bs_bytes_add(grows ? tensor->bytes : bs_bytes_of(0), bs_bytes_of(2 * BS_ALIGNMENT)));
         }
     return bytes;
 }
@@ -22415,13 +22800,14 @@ static bs_store_piece *piece_add(store_planner *p, int32_t block, bs_bytes begin
     return piece;
 }
 
-/* Whether the way from `begin` to the node is better not read. Gaps between weights are, where staging has room: a record
- * can then be checked as it is read. */
+/* Whether the way from `begin` to the node is better not read. Gaps between weights are, where staging has room: a
+ * record can then be checked as it is read. */
 static bool is_far(const store_planner *p, int32_t index, bs_bytes begin)
 {
     const bs_store_node *node = &p->s->nodes[index];
     return bs_bytes_less(p->chunk, bs_bytes_sub(node->end, begin)) &&
-           (bs_bytes_less(bs_bytes_of(BS_PAGE_BYTES), bs_bytes_sub(node->begin, begin)) || !has_staging(p, node, 1, begin, node->end));
+           (bs_bytes_less(bs_bytes_of(BS_PAGE_BYTES), bs_bytes_sub(node->begin, begin)) ||
+            !has_staging(p, node, 1, begin, node->end));
 }
 
 /* The next node goes into the piece that is open, or begins one; the first of a record takes the head along. */
@@ -22436,8 +22822,10 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
     const bs_bytes record_end = bs_bytes_add(record_begin, bs_bytes_of(record.bytes));
     if (!found || bs_bytes_less(node->begin, record_begin) || bs_bytes_less(record_end, node->end))
         return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in the record of block %d",
-                       bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]), block);
-    if (open && open->block == block && !bs_bytes_less(node->begin, open->end) && !bs_bytes_less(p->chunk, bs_bytes_sub(node->end, open->begin)) &&
+                       bs_op_get(s->plan->graph->nodes[node->node].op)->name,
+                       bs_node_name(&s->plan->graph->nodes[node->node]), block);
+    if (open && open->block == block && !bs_bytes_less(node->begin, open->end) &&
+        !bs_bytes_less(p->chunk, bs_bytes_sub(node->end, open->begin)) &&
         has_staging(p, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end)) {
         open->end = node->end;
         open->n_nodes++;
@@ -22458,7 +22846,8 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
     last->tail = bs_bytes_same(last->end, record_end);
     if (!has_staging(p, s->nodes + last->first_node, last->n_nodes, last->begin, last->end))
         return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie too far apart to be streamed",
-                       bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]));
+                       bs_op_get(s->plan->graph->nodes[node->node].op)->name,
+                       bs_node_name(&s->plan->graph->nodes[node->node]));
     return BS_OK;
 }
 
@@ -22472,8 +22861,11 @@ static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
         const bool last = i + 1 == unit->first_piece + unit->n_pieces || s->pieces[i + 1].block != piece->block;
         const bool whole = piece->head ? true : bs_bytes_same(piece->begin, at);
         if (!whole || piece->tail != last)
-            return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "check_records: the record of block %d cannot be checked as it is read, this plan leaves out "
-                           "some of its weights", piece->block);
+            return bs_fail(
+                p->error, BS_ERROR_UNSUPPORTED,
+                "check_records: the record of block %d cannot be checked as it is read, this plan leaves out "
+                "some of its weights",
+                piece->block);
         at = piece->end;
     }
     return BS_OK;
@@ -22546,15 +22938,16 @@ bs_status bs_store_plan(bs_store *s, bs_error *error)
 /* ==== begin src/stream/store_load.c =========================================================== */
 /* stream/store_load.c - one piece: read into staging, checked, prepared into its slot.
  *
- * A piece is read to the far end of the lane's staging; weights of two bytes are widened into the near end, in the order in
- * which they lie in storage, which never catches up with what is still to be read (stream/store_plan.c counts for it).
- * Relies on stream/store_load.h. Must never touch what the gate guards. */
+ * A piece is read to the far end of the lane's staging; weights of two bytes are widened into the near end, in the
+ * order in which they lie in storage, which never catches up with what is still to be read (stream/store_plan.c counts
+ * for it). Relies on stream/store_load.h. Must never touch what the gate guards. */
 /* #include "stream/store_load.h" */
 
 bs_status bs_store_fetch(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t **raw)
 {
     const uint64_t alignment = s->weights.fetch_alignment, front = alignment > BS_ALIGNMENT ? alignment : BS_ALIGNMENT;
-    const bs_bytes begin = bs_bytes_align_down(piece->begin, front), bytes = bs_bytes_sub(bs_bytes_align_to(piece->end, alignment), begin);
+    const bs_bytes begin = bs_bytes_align_down(piece->begin, front),
+                   bytes = bs_bytes_sub(bs_bytes_align_to(piece->end, alignment), begin);
     const bs_bytes before = bs_bytes_sub(s->plan->lane_bytes, bs_bytes_align_to(bytes, BS_PAGE_BYTES));
     size_t size;
     if (!bs_bytes_known(before) || !bs_bytes_fit(bytes, bs_bytes_figure(s->plan->lane_bytes), &size))
@@ -22590,8 +22983,8 @@ bs_status bs_store_check(bs_store *s, int32_t unit, const bs_store_piece *piece,
 }
 
 /* Tensors of a node as its op wants them: in place where they can be, else copied or widened to *near. */
-static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_store_piece *piece, const uint8_t *raw, uint8_t **near,
-                       const void **tensors)
+static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_store_piece *piece, const uint8_t *raw,
+                       uint8_t **near, const void **tensors)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const bs_node *n = &s->plan->graph->nodes[node->node];
@@ -22612,7 +23005,8 @@ static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_st
     }
 }
 
-bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t *raw, uint8_t *slot)
+bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece,
+                           const uint8_t *raw, uint8_t *slot)
 {
     uint8_t *near = lane->staging;
     bs_status status = BS_OK;
@@ -22621,19 +23015,22 @@ bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const b
         const bs_node_plan *plan = &s->plan->nodes[s->nodes[k].node];
         uint8_t *const place = bs_bytes_at(slot, plan->prepared_offset);
         tensors_of(s, &s->nodes[k], piece, raw, &near, tensors);
-        bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[s->nodes[k].node], plan, tensors, lane->stage ? lane->stage : place);
+        bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[s->nodes[k].node], plan, tensors,
+                          lane->stage ? lane->stage : place);
         if (lane->stage)
-            status = s->device->api->copy(s->on_device, lane->index, place, lane->stage, bs_bytes_figure(plan->prepared_bytes));
+            status = s->device->api->copy(s->on_device, lane->index, place, lane->stage,
+                                          bs_bytes_figure(plan->prepared_bytes));
     }
     return status;
 }
 /* ==== end src/stream/store_load.c ============================================================= */
 
 /* ==== begin src/stream/store.c ================================================================ */
-/* stream/store.c - lanes: threads that read chunks into staging, check them, and prepare them into slots; and how a run waits.
+/* stream/store.c - lanes: threads that read chunks into staging, check them, and prepare them into slots; and how a run
+ * waits.
  *
- * Everything the stream decides is decided under one gate; reading and preparing happen outside it. A lane writes only to
- * the slot of a chunk that it was given, which stays its own until it comes back.
+ * Everything the stream decides is decided under one gate; reading and preparing happen outside it. A lane writes only
+ * to the slot of a chunk that it was given, which stays its own until it comes back.
  * Relies on stream/store.h. Must never publish a unit before all of it is there. */
 /* #include "stream/store_load.h" */
 
@@ -22641,8 +23038,8 @@ bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const b
 
 static bs_stream_facts store_facts(const bs_plan *plan)
 {
-    const bs_stream_facts facts = {plan->n_units - 1, plan->n_stages, plan->n_stage_units, NULL, plan->stages, plan->stage_units,
-                                   plan->slot_bytes, {0, 0, 0}, false};
+    const bs_stream_facts facts = {plan->n_units - 1, plan->n_stages,   plan->n_stage_units, NULL, plan->stages,
+                                   plan->stage_units, plan->slot_bytes, {0, 0, 0},           false};
     return facts;
 }
 
@@ -22701,8 +23098,8 @@ static void wake(bs_store *s)
         s->platform->gate_wake(s->platform->user, s->gate);
 }
 
-static void record(const bs_store *s, bs_event_kind kind, uint64_t start, uint64_t end, int32_t subject, int32_t index, uint64_t value,
-                   int32_t lane)
+static void record(const bs_store *s, bs_event_kind kind, uint64_t start, uint64_t end, int32_t subject, int32_t index,
+                   uint64_t value, int32_t lane)
 {
     const bs_event event = {start, end, value, subject, index, (int16_t)kind, (int16_t)lane, 0};
     bs_profile_add(s->profile, &event);
@@ -22742,7 +23139,8 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     const bool guessed = slot->guessed;
     const uint64_t began = slot->load_start;
     if (bs_stream_done(&s->stream, chunk, status, bytes, done - arrived, done))
-        record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, bs_bytes_figure(s->facts[chunk->unit].read_bytes), lane->index);
+        record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, bs_bytes_figure(s->facts[chunk->unit].read_bytes),
+               lane->index);
     wake(s);
 }
 
@@ -22773,7 +23171,8 @@ static bs_status start_lanes(bs_store *s, bs_error *error)
         if (p->thread_start(p->user, s->lanes[s->started].handle, lane_main, &s->lanes[s->started]) != 0) {
             const int32_t number = s->started + 1;
             bs_store_close(s);
-            return bs_fail(error, BS_ERROR_PLATFORM, "reader thread %d of %d: the platform's thread_start failed", number, s->n_lanes);
+            return bs_fail(error, BS_ERROR_PLATFORM, "reader thread %d of %d: the platform's thread_start failed",
+                           number, s->n_lanes);
         }
     return BS_OK;
 }
@@ -22787,10 +23186,17 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
     s->profile = d->profile;
     if (bs_plan_streams(d->plan)) {
         const uint32_t align = d->weights->fetch_alignment;
-        if (!d->weights->locate || !d->weights->record || !d->weights->fetch || align == 0 || (align & (align - 1)) || align > BS_PAGE_BYTES)
-            return bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan streams weights: bs_session_desc.weights needs locate, record, fetch and its alignment, a power of two up to %d", BS_PAGE_BYTES);
-        if (d->stream->policy < 0 || d->stream->policy >= BS_POLICY_BELADY || d->stream->speculation < 0 || d->stream->speculation > BS_SPECULATE_OFF)
-            return bs_fail(error, BS_ERROR_ARGUMENT, "bs_session_desc.stream: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
+        if (!d->weights->locate || !d->weights->record || !d->weights->fetch || align == 0 || (align & (align - 1)) ||
+            align > BS_PAGE_BYTES)
+            return bs_fail(
+                error, BS_ERROR_UNSUPPORTED,
+                "the plan streams weights: bs_session_desc.weights needs locate, record, fetch and its alignment, "
+                "a power of two up to %d",
+                BS_PAGE_BYTES);
+        if (d->stream->policy < 0 || d->stream->policy >= BS_POLICY_BELADY || d->stream->speculation < 0 ||
+            d->stream->speculation > BS_SPECULATE_OFF)
+            return bs_fail(error, BS_ERROR_ARGUMENT,
+                           "bs_session_desc.stream: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
                            d->stream->policy, d->stream->speculation, BS_POLICY_BELADY - 1, BS_SPECULATE_OFF);
         s->plan = d->plan;
         s->weights = *d->weights;
@@ -23029,7 +23435,8 @@ struct bs_session {
     uint8_t **state;  /* [nodes] own memory of states */
     bs_bytes *state_bytes;
     int32_t **offsets; /* [domains] of segments: the first row of each in this run, and their end; NULL for others */
-    int32_t **past;    /* [nodes] of inputs that say where caches stand: a checked copy of this run's; NULL for others */
+    /* [nodes] of inputs that say where caches stand: a checked copy of this run's; NULL for others */
+    int32_t **past;
     bs_context *contexts; /* [threads]; contexts of tiles */
     bs_context root;
     bs_route_callback *callbacks; /* [routers] */
@@ -23098,8 +23505,8 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
 /* run/route.c */
 /* What it cannot decide by is told in c->fault; "": another status than BS_OK says it all. */
 bs_status bs_route_decide(bs_context *c, int32_t router);
-/* The paths that the router would choose by these scores instead of its own: margins[paths] becomes how far a path is above
- * the best one that a row does not choose, in the row that wants it most; -1: no row chooses it. */
+/* The paths that the router would choose by these scores instead of its own: margins[paths] becomes how far a path is
+ * above the best one that a row does not choose, in the row that wants it most; -1: no row chooses it. */
 void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *margins);
 void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 
@@ -23112,8 +23519,8 @@ void bs_exec_ended(bs_session *session, uint64_t start);
 /* ==== end src/run/session.h =================================================================== */
 
 /* ==== begin src/run/segments.c ================================================================ */
-/* run/segments.c - segments in a run: what the inputs say of them, checked before anything runs, and where appended rows go.
- * Owns the offsets of segments and the copies of `past`: a buffer that changes during a run steers nothing.
+/* run/segments.c - segments in a run: what the inputs say of them, checked before anything runs, and where appended
+ * rows go. Owns the offsets of segments and the copies of `past`: a buffer that changes during a run steers nothing.
  * Relies on run/session.h. Must never let a number that was not checked reach an address. */
 /* #include "run/session.h" */
 /* #include "ops/structure.h" */
@@ -23155,12 +23562,14 @@ static bs_status begin_offsets(bs_session *s, int32_t domain, bs_error *error)
     for (int64_t g = 0; g < segments; g++) {
         const int32_t length = bound_i32(s, node, g);
         if (length < 0 || length > rows - offsets[g])
-            return bs_fail(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d rows, expected 0 .. %d, what is left of %d", name, (long long)g,
-                           length, rows - offsets[g], rows);
+            return bs_fail(error, BS_ERROR_DATA,
+                           "input \"%s\": segment %lld has %d rows, expected 0 .. %d, what is left of %d", name,
+                           (long long)g, length, rows - offsets[g], rows);
         offsets[g + 1] = offsets[g] + length;
     }
     if (offsets[segments] != rows)
-        return bs_fail(error, BS_ERROR_DATA, "input \"%s\": the segments have %d rows together, this run has %d", name, offsets[segments], rows);
+        return bs_fail(error, BS_ERROR_DATA, "input \"%s\": the segments have %d rows together, this run has %d", name,
+                       offsets[segments], rows);
     return BS_OK;
 }
 
@@ -23215,7 +23624,8 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
     const int32_t *in = bs_node_in(g, &g->nodes[i->node]), *offsets = s->offsets[i->domain];
     const bs_buffer *state = &s->bound[g->values[in[0]].node];
     const int32_t segment = bs_segment_of(offsets, (int32_t)s->dims[bs_segment_dim(g, i->domain)], row);
-    const int32_t window = (int32_t)state->dim[1], position = s->past[g->values[in[2]].node][segment] + (row - offsets[segment]);
+    const int32_t window = (int32_t)state->dim[1],
+                  position = s->past[g->values[in[2]].node][segment] + (row - offsets[segment]);
     operand->data = NULL;
     if (offsets[segment + 1] - row > window)
         return;
@@ -23231,7 +23641,10 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
  * One walk counts and places. Relies on plan/device.h and run/segments.c's rooms. Must never need a device. */
 /* #include "run/session.h" */
 
-static bs_bytes value_bytes(const bs_plan *p, int32_t value) { return bs_value_bytes(p->graph, &p->graph->values[value]); }
+static bs_bytes value_bytes(const bs_plan *p, int32_t value)
+{
+    return bs_value_bytes(p->graph, &p->graph->values[value]);
+}
 
 /* What a caller binds to this node, at most: an input, an output or a state; 0: nothing. */
 static bs_bytes bound_bytes(const bs_plan *p, int32_t n)
@@ -23277,7 +23690,10 @@ static bs_bytes past_place(const bs_plan *plan, int32_t node)
     return at;
 }
 
-uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain) { return bs_bytes_figure(offsets_place(plan, domain)); }
+uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain)
+{
+    return bs_bytes_figure(offsets_place(plan, domain));
+}
 uint64_t bs_device_past_place(const bs_plan *plan, int32_t node) { return bs_bytes_figure(past_place(plan, node)); }
 
 /* ---------------------------------------------------------------------------------------------- decisions */
@@ -23294,7 +23710,10 @@ static uint64_t take_bytes(bs_bytes *used, bs_bytes bytes)
     return bs_bytes_figure(at);
 }
 
-static uint64_t take(bs_bytes *used, int64_t count, size_t each) { return take_bytes(used, bs_bytes_array(count, each)); }
+static uint64_t take(bs_bytes *used, int64_t count, size_t each)
+{
+    return take_bytes(used, bs_bytes_array(count, each));
+}
 
 static void place_told(const bs_plan *p, int32_t router, decision_sizes *used, bs_device_decision *d)
 {
@@ -23359,8 +23778,8 @@ void bs_device_decisions_place(const bs_plan *plan, bs_device_decision *decision
 #define MOST_TILES 1024 /* that run at once: more blocks than any GPU holds of this size, */
 #define MOST_LARGE_TILES 128 /* and when their rows lie in its memory */
 
-/* Operands of an instruction at most: those of its node, where it works on all of them; its value and target, and what it moves
- * between. */
+/* Operands of an instruction at most: those of its node, where it works on all of them; its value and target, and what
+ * it moves between. */
 static int32_t count_operands(const bs_plan *p)
 {
     int32_t count = 0;
@@ -23418,7 +23837,10 @@ static bs_bytes scores_bytes(const bs_plan *plan, int32_t router)
     return bs_bytes_align(bs_bytes_times(row, plan->routers[router].rows));
 }
 
-uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router) { return bs_bytes_figure(scores_bytes(plan, router)); }
+uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router)
+{
+    return bs_bytes_figure(scores_bytes(plan, router));
+}
 
 /* The most that any callback is told and answers. */
 static bs_bytes asked_bytes(const bs_plan *p)
@@ -23668,14 +24090,16 @@ static int64_t operand_elements(const bs_operand *o)
     return n;
 }
 
-static void copy_row(uint8_t *to, ptrdiff_t to_step, const uint8_t *from, ptrdiff_t from_step, int32_t count, size_t bytes)
+static void copy_row(uint8_t *to, ptrdiff_t to_step, const uint8_t *from, ptrdiff_t from_step, int32_t count,
+                     size_t bytes)
 {
     if (to_step == 1 && from_step == 1) {
         memcpy(to, from, (size_t)count * bytes);
         return;
     }
     for (int32_t x = 0; x < count; x++)
-        memcpy(to + (ptrdiff_t)x * to_step * (ptrdiff_t)bytes, from + (ptrdiff_t)x * from_step * (ptrdiff_t)bytes, bytes);
+        memcpy(to + (ptrdiff_t)x * to_step * (ptrdiff_t)bytes, from + (ptrdiff_t)x * from_step * (ptrdiff_t)bytes,
+               bytes);
 }
 
 /* Copies a rectangle of all channels. Channels-last to channels-last rows go in one piece. */
@@ -23684,7 +24108,8 @@ static void copy_image(const bs_operand *to, const bs_operand *from, bs_rect r)
     const size_t bytes = bs_dtype_bytes(from->dtype);
     const ptrdiff_t b = (ptrdiff_t)bytes;
     const int32_t channels = from->dim[0];
-    const bool whole = to->stride[0] == 1 && from->stride[0] == 1 && to->stride[2] == channels && from->stride[2] == channels;
+    const bool whole = to->stride[0] == 1 && from->stride[0] == 1 && to->stride[2] == channels &&
+                       from->stride[2] == channels;
     for (int32_t y = r.y0; y < r.y1; y++) {
         uint8_t *t = (uint8_t *)to->data + (y * to->stride[1] + r.x0 * to->stride[2]) * b;
         const uint8_t *f = (const uint8_t *)from->data + (y * from->stride[1] + r.x0 * from->stride[2]) * b;
@@ -23693,7 +24118,8 @@ static void copy_image(const bs_operand *to, const bs_operand *from, bs_rect r)
             continue;
         }
         for (int32_t ch = 0; ch < channels; ch++)
-            copy_row(t + ch * to->stride[0] * b, to->stride[2], f + ch * from->stride[0] * b, from->stride[2], r.x1 - r.x0, bytes);
+            copy_row(t + ch * to->stride[0] * b, to->stride[2], f + ch * from->stride[0] * b, from->stride[2],
+                     r.x1 - r.x0, bytes);
     }
 }
 
@@ -23731,7 +24157,9 @@ static void zero_row(const bs_operand *o)
     for (int32_t ch = 0; o->rank == 3 && ch < o->dim[0]; ch++)
         for (int32_t y = o->rect.y0; y < o->rect.y1; y++)
             for (int32_t x = o->rect.x0; x < o->rect.x1; x++)
-                memset((uint8_t *)o->data + (ch * o->stride[0] + y * o->stride[1] + x * o->stride[2]) * (ptrdiff_t)bytes, 0, bytes);
+                memset((uint8_t *)o->data +
+                           (ch * o->stride[0] + y * o->stride[1] + x * o->stride[2]) * (ptrdiff_t)bytes,
+                       0, bytes);
 }
 
 static void zero_image(const bs_operand *o, bs_rect r)
@@ -23754,8 +24182,8 @@ void bs_zero_margin(const bs_operand *o, int32_t margin, int64_t max_h, int64_t 
         zero_image(o, (bs_rect){o->rect.y0, o->rect.y1, o->rect.x1, right});
 }
 
-/* Of a frame that tiles make: a cell at its edge zeroes what lies beyond. A cell of which this scale leaves nothing (the
- * last one of an odd frame at half its size) is at no edge: its neighbour is, on another thread. */
+/* Of a frame that tiles make: a cell at its edge zeroes what lies beyond. A cell of which this scale leaves nothing
+ * (the last one of an odd frame at half its size) is at no edge: its neighbour is, on another thread. */
 static void zero_beyond_frame(const bs_operand *o, int32_t margin)
 {
     const int32_t h = o->dim[1], w = o->dim[2];
@@ -23939,11 +24367,13 @@ static void accumulate(const bs_operand *to, const bs_operand *from, float gate)
     const int64_t n = operand_elements(to);
     const bool dense = to->rank == 1 && to->stride[0] == 1 && from->stride[0] == 1;
     for (int64_t k = 0; k < n; k++)
-        *bs_f32_at(to, dense ? k : element_offset(to, k)) += gate * *bs_f32_at(from, dense ? k : element_offset(from, k));
+        *bs_f32_at(to, dense ? k : element_offset(to, k)) += gate *
+                                                             *bs_f32_at(from, dense ? k : element_offset(from, k));
 }
 
 /* The row of path `path` that came from parent row `row`: ids are ascending, and packed rows are storage rows. */
-static void operand_packed(const bs_context *c, int32_t value, const bs_decision_data *d, int32_t path, int32_t packed, bs_operand *o)
+static void operand_packed(const bs_context *c, int32_t value, const bs_decision_data *d, int32_t path, int32_t packed,
+                           bs_operand *o)
 {
     bs_operand_make(c, value, packed - d->offsets[path], o);
 }
@@ -23958,8 +24388,8 @@ static bool in_path_order(const bs_decision_data *d, int32_t row)
     return true;
 }
 
-/* The row's choice that follows `at` (-1: its first) in path order, whatever the order of choice; -1 none. Rows of a path are
- * packed behind those of lower paths, so packed rows ascend as paths do. */
+/* The row's choice that follows `at` (-1: its first) in path order, whatever the order of choice; -1 none. Rows of a
+ * path are packed behind those of lower paths, so packed rows ascend as paths do. */
 static int32_t next_in_path_order(const bs_decision_data *d, int32_t row, bool ordered, int32_t at)
 {
     const int32_t first = row * d->per_row, end = first + d->per_row, after = at < 0 ? -1 : d->inverse[at];
@@ -23974,22 +24404,24 @@ static int32_t next_in_path_order(const bs_decision_data *d, int32_t row, bool o
     return next;
 }
 
-/* The choice with the largest gate, of equal ones the lower path; -1 where that path gives nothing, or there is none: another
- * one's row is not what was selected. */
+/* The choice with the largest gate, of equal ones the lower path; -1 where that path gives nothing, or there is none:
+ * another one's row is not what was selected. */
 static int32_t best_choice(const bs_decision_data *d, const int32_t *in, int32_t row)
 {
     int32_t best = -1;
     for (int32_t at = row * d->per_row; at < (row + 1) * d->per_row; at++) {
         if (d->inverse[at] < 0)
             continue;
-        if (best < 0 || d->gates[at] > d->gates[best] || (d->gates[at] == d->gates[best] && d->chosen[at] < d->chosen[best]))
+        if (best < 0 || d->gates[at] > d->gates[best] ||
+            (d->gates[at] == d->gates[best] && d->chosen[at] < d->chosen[best]))
             best = at;
     }
     return best >= 0 && in[d->chosen[best]] != 0 ? best : -1;
 }
 
 /* What the paths of a row give, or `residual` where none does. */
-static void reduce_select(const bs_context *c, const bs_decision_data *d, const int32_t *in, int32_t residual, int32_t row, const bs_operand *to)
+static void reduce_select(const bs_context *c, const bs_decision_data *d, const int32_t *in, int32_t residual,
+                          int32_t row, const bs_operand *to)
 {
     const int32_t best = best_choice(d, in, row);
     bs_operand from;
@@ -24001,7 +24433,8 @@ static void reduce_select(const bs_context *c, const bs_decision_data *d, const 
         move_row(to, &from);
 }
 
-static void reduce_sum(const bs_context *c, const bs_decision_data *d, const int32_t *in, bool weighted, int32_t row, const bs_operand *to)
+static void reduce_sum(const bs_context *c, const bs_decision_data *d, const int32_t *in, bool weighted, int32_t row,
+                       const bs_operand *to)
 {
     const bool ordered = in_path_order(d, row);
     bs_operand from;
@@ -24080,7 +24513,8 @@ static int32_t score_int(const bs_operand *o, int32_t path)
     return ((const int32_t *)o->data)[path * o->stride[0]];
 }
 
-/* Whether path a is to be taken before path b. Large i32 scores are exact. NaN, which a guess may hold, is below all. */
+/* Whether path a is to be taken before path b. Large i32 scores are exact. NaN, which a guess may hold, is below
+ * all. */
 static bool score_above(const bs_operand *o, int32_t a, int32_t b)
 {
     if (o->dtype == BS_I32)
@@ -24127,7 +24561,10 @@ static void choose(const routing *r, int32_t row, int32_t k, int32_t path, float
 /* ---------------------------------------------------------------------------------------- row by row */
 
 /* Whether path a is worse than path b: a heap has its worst on top. */
-static bool is_worse(const bs_operand *o, int32_t a, int32_t b) { return score_above(o, b, a) || (a > b && !score_above(o, a, b)); }
+static bool is_worse(const bs_operand *o, int32_t a, int32_t b)
+{
+    return score_above(o, b, a) || (a > b && !score_above(o, a, b));
+}
 
 /* Path p becomes the last of n + 1 in a heap. */
 static void heap_put(const bs_operand *o, int32_t *heap, int32_t n, int32_t p)
@@ -24151,7 +24588,8 @@ static void heap_sink(const bs_operand *o, int32_t *heap, int32_t n, int32_t p)
     heap[at] = p;
 }
 
-/* Finds the `count` best paths, the best first, of equal ones the lower: a heap whose root is the worst of those found. */
+/* Finds the `count` best paths, the best first, of equal ones the lower: a heap whose root is the worst of those
+ * found. */
 static void best_paths(const bs_operand *o, int32_t paths, int32_t count, int32_t *best)
 {
     int32_t n = 0;
@@ -24231,10 +24669,13 @@ static bs_status decide_row(const routing *r, int32_t row)
     case BS_ROUTE_CAPACITY: decide_topk(r, row, &o, r->d->per_row); return BS_OK;
     case BS_ROUTE_THRESHOLD: decide_threshold(r, row, &o); return BS_OK;
     case BS_ROUTE_RESIDUAL_THRESHOLD: decide_residual(r, row, &o); return BS_OK;
-    case BS_ROUTE_BINARY: choose(r, row, 0, score_at(&o, 0) >= r->desc->threshold + r->knob ? 0 : 1, score_at(&o, 0)); return BS_OK;
+    case BS_ROUTE_BINARY:
+        choose(r, row, 0, score_at(&o, 0) >= r->desc->threshold + r->knob ? 0 : 1, score_at(&o, 0));
+        return BS_OK;
     case BS_ROUTE_LABEL: return decide_label(r, row, &o);
     case BS_ROUTE_TABLE: return decide_table(r, row, &o);
-    default: return BS_ERROR_UNSUPPORTED; /* unreachable: the builder knows every protocol, and the others are not row by row */
+    default:
+        return BS_ERROR_UNSUPPORTED; /* unreachable: the builder knows all, and the others are not row by row */
     }
 }
 
@@ -24333,7 +24774,8 @@ static int32_t budget_choice(const routing *r, const bs_operand *o, uint64_t wei
     if (!r->floored)
         return budget_cheapest(r, o, weight, UINT64_MAX);
     const uint64_t alone = budget_loss_of(o, budget_cheapest(r, o, r->alone, UINT64_MAX));
-    const uint64_t cell = budget_loss_of(o, budget_cheapest(r, o, 0, UINT64_MAX)) + FLOOR_CELL * (uint64_t)r->desc->floor;
+    const uint64_t cell = budget_loss_of(o, budget_cheapest(r, o, 0, UINT64_MAX)) +
+                          FLOOR_CELL * (uint64_t)r->desc->floor;
     return budget_cheapest(r, o, weight, alone > cell ? alone : cell);
 }
 
@@ -24390,7 +24832,8 @@ static bs_status paths_exist(const routing *r)
     return status;
 }
 
-/* The lowest price from 0 to `high` at which the losses fit; `high` where none does. The loss falls as the price rises. */
+/* The lowest price from 0 to `high` at which the losses fit; `high` where none does. The loss falls as the price
+ * rises. */
 static int32_t budget_price(const routing *r, int32_t high, uint64_t allowed)
 {
     int32_t low = 0;
@@ -24455,7 +24898,8 @@ static bs_status decide_callback(const routing *r)
     }
     if (status != BS_OK)
         return status;
-    const bs_operand_view view = {r->score.data, r->score.dtype, r->score.dim[0], r->score.row_stride, r->score.stride[0]};
+    const bs_operand_view view = {r->score.data, r->score.dtype, r->score.dim[0], r->score.row_stride,
+                                  r->score.stride[0]};
     const int32_t answer = (int32_t)callback->function(callback->user, &view, r->d->rows, r->d->chosen);
     if (!bs_status_is_known(answer))
         return route_fail(r, -1, "its callback returned %d, which is no bs_status", answer);
@@ -24633,7 +25077,8 @@ static bs_rows_state part_rows(const bs_session *s, const bs_part *part)
     return s->root.domains[part->domain];
 }
 
-/* A tile sees the rows of its own domain and of those above; what lies below, its own routers open before anything asks. */
+/* A tile sees the rows of its own domain and of those above; what lies below, its own routers open before anything
+ * asks. */
 static void tile_open(bs_context *c, const bs_part *part, int32_t first, int32_t rows)
 {
     const bs_session *s = c->session;
@@ -24656,7 +25101,8 @@ static void charge(const bs_context *c, int32_t domain, uint64_t ns)
     const bs_session *s = c->session;
     const bs_domain *d = &s->graph->domains[domain];
     if (d->kind == BS_DOMAIN_PATH)
-        s->path_ns[(size_t)c->thread * (size_t)s->graph->n_paths + (size_t)(s->graph->routers[d->router].first_path + d->path)] += ns;
+        s->path_ns[(size_t)c->thread * (size_t)s->graph->n_paths +
+                   (size_t)(s->graph->routers[d->router].first_path + d->path)] += ns;
 }
 
 static void run_tile(bs_context *c, const bs_part *part)
@@ -24760,12 +25206,14 @@ static uint64_t path_time(const bs_session *s, const bs_part *part)
 {
     uint64_t ns = 0;
     for (int32_t t = 0; part->router && t < s->plan->threads; t++)
-        ns += s->path_ns[(size_t)t * (size_t)s->graph->n_paths + (size_t)(s->graph->routers[part->router].first_path + part->path)];
+        ns += s->path_ns[(size_t)t * (size_t)s->graph->n_paths +
+                         (size_t)(s->graph->routers[part->router].first_path + part->path)];
     return ns;
 }
 
 /* Parts that ran side by side share the time they took as the threads' time tells. */
-static void record_uses(bs_session *s, int32_t stage, const int32_t *parts, int32_t count, const uint64_t *spent, uint64_t start, uint64_t end)
+static void record_uses(bs_session *s, int32_t stage, const int32_t *parts, int32_t count, const uint64_t *spent,
+                        uint64_t start, uint64_t end)
 {
     uint64_t total = 0, at = start;
     for (int32_t k = 0; k < count; k++)
@@ -24927,9 +25375,12 @@ static void run_route_score(const bs_context *c, const bs_node *node, int32_t ro
     const bs_router_info *router = &c->session->graph->routers[node->router];
     const bs_decision_data *d = bs_decision_of(c, node->router);
     const bs_domain_kind kind = c->session->graph->domains[node->domain].kind;
-    const int32_t decided = kind == BS_DOMAIN_PATH ? row : c->domains[node->domain].first + row; /* those below are of this tile */
+    /* those below are of this tile */
+    const int32_t decided = kind == BS_DOMAIN_PATH ? row : c->domains[node->domain].first + row;
     const bool budget = router->desc->protocol == BS_ROUTE_BUDGET && !c->session->plan->routers[node->router].forced;
-    const int32_t path = d->chosen[decided * d->per_row], loss = budget && path >= 0 ? (int32_t)d->gates[decided * d->per_row] : 0; /* <= 2^24 */
+    /* <= 2^24 */
+    const int32_t path = d->chosen[decided * d->per_row],
+                  loss = budget && path >= 0 ? (int32_t)d->gates[decided * d->per_row] : 0;
     bs_operand score, out;
     bs_operand_make(c, router->score, row, &score);
     bs_operand_make(c, node->first_out, row, &out);
@@ -25021,7 +25472,8 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
         return 1;
     for (int32_t k = 0; k < n_in; k++) {
         const bs_value_info *v = &s->graph->values[in[k]];
-        const bool scattered = s->plan->values[in[k]].place == BS_PLACE_VIEW && s->graph->domains[v->domain].kind == BS_DOMAIN_PATH;
+        const bool scattered = s->plan->values[in[k]].place == BS_PLACE_VIEW &&
+                               s->graph->domains[v->domain].kind == BS_DOMAIN_PATH;
         if (v->rank == 3 || scattered)
             return 1;
     }
@@ -25075,7 +25527,8 @@ static void run_parallel(bs_session *s, const bs_instr *i)
     bs_workers_run(&s->pool, instr_task, &job, tasks);
 }
 
-static void record_event(const bs_session *s, bs_event_kind kind, uint64_t start, uint64_t end, int32_t subject, int32_t index, uint64_t value)
+static void record_event(const bs_session *s, bs_event_kind kind, uint64_t start, uint64_t end, int32_t subject,
+                         int32_t index, uint64_t value)
 {
     const bs_event event = {start, end, value, subject, index, (int16_t)kind, 0, 0};
     bs_profile_add(s->profile, &event);
@@ -25109,7 +25562,8 @@ static void record_decision(bs_context *c, int32_t router)
     bs_session *s = c->session;
     const bs_decision_data *d = &c->decisions[router];
     const int32_t domain = s->graph->routers[router].domain;
-    int32_t *counts = s->route_counts + (size_t)c->thread * (size_t)s->graph->n_paths + s->graph->routers[router].first_path;
+    int32_t *counts = s->route_counts + (size_t)c->thread * (size_t)s->graph->n_paths +
+                      s->graph->routers[router].first_path;
     for (int32_t p = 0; p < d->paths; p++)
         counts[p] += d->counts[p];
     for (int32_t row = 0; row < d->rows; row++)
@@ -25327,7 +25781,8 @@ void bs_exec_ended(bs_session *s, uint64_t start)
 /* ==== end src/run/exec.c ====================================================================== */
 
 /* ==== begin src/run/session_make.h ============================================================ */
-/* run/session_make.h - what run/session_make.c uses of run/session_memory.c. Relies on run/session.h. Must never be included elsewhere. */
+/* run/session_make.h - what run/session_make.c uses of run/session_memory.c. Relies on run/session.h. Must never be
+ * included elsewhere. */
 #ifndef BS_SESSION_MAKE_H
 #define BS_SESSION_MAKE_H
 
@@ -25336,7 +25791,8 @@ void bs_exec_ended(bs_session *s, uint64_t start)
 /* From an arena, or NULL with a message that says what for. */
 void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error);
 /* The session and what it needs of the persistent and transient arenas. NULL when they are too small. */
-bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bool own_weights, bs_error *error);
+bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bool own_weights,
+                             bs_error *error);
 
 #endif
 /* ==== end src/run/session_make.h ============================================================== */
@@ -25352,7 +25808,8 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
 static void carve_decision(bs_carver *c, const bs_plan *p, int32_t router, bs_decision_data *d)
 {
     const bs_router_info *info = &p->graph->routers[router];
-    const bs_bytes choices = bs_bytes_times(bs_bytes_array(p->routers[router].rows, sizeof(int32_t)), info->max_paths_per_cell);
+    const bs_bytes choices = bs_bytes_times(bs_bytes_array(p->routers[router].rows, sizeof(int32_t)),
+                                            info->max_paths_per_cell);
     memset(d, 0, sizeof *d);
     d->paths = info->desc->paths;
     d->per_row = info->max_paths_per_cell;
@@ -25439,7 +25896,8 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
     for (int32_t t = 0; t < p->threads && !bs_plan_on_device(p); t++)
         carve_context(c, p, s->contexts ? &s->contexts[t] : NULL, true);
     for (int32_t r = 1; r < g->n_routers; r++) {
-        int16_t *chosen = bs_carve(c, (uint64_t)p->domains[bs_plan_top_domain(g, g->routers[r].domain)].max_rows, sizeof *chosen);
+        int16_t *chosen = bs_carve(c, (uint64_t)p->domains[bs_plan_top_domain(g, g->routers[r].domain)].max_rows,
+                                   sizeof *chosen);
         if (s->chosen)
             s->chosen[r] = chosen;
     }
@@ -25507,7 +25965,8 @@ void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
     sizes->transient = bs_plan_on_device(plan) ? 0 : bs_bytes_figure(transient);
     /* lanes keep theirs, aligned to pages; while loading, it serves for resident weights */
     const bs_bytes lanes = bs_bytes_add(bs_bytes_times(plan->lane_bytes, plan->lanes), bs_bytes_of(BS_PAGE_BYTES));
-    sizes->staging = bs_bytes_figure(bs_plan_streams(plan) ? bs_bytes_max(plan->staging_bytes, lanes) : plan->staging_bytes);
+    sizes->staging = bs_bytes_figure(bs_plan_streams(plan) ? bs_bytes_max(plan->staging_bytes, lanes)
+                                                           : plan->staging_bytes);
     sizes->slots = bs_plan_on_device(plan) ? 0 : bs_bytes_figure(plan->slot_bytes);
 }
 
@@ -25519,7 +25978,8 @@ void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_erro
     return memory;
 }
 
-bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bool own_weights, bs_error *error)
+bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bool own_weights,
+                             bs_error *error)
 {
     const bool here = !bs_plan_on_device(plan);
     const bs_bytes all = bs_bytes_of(sizes->persistent);
@@ -25535,7 +25995,8 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     carve_session(&c, plan, &parts, &s->root);
     take_parts_over(s, &parts);
     s->weights = here && own_weights ? bs_carve_bytes(&c, plan->weight_bytes) : NULL;
-    s->transient = sizes->transient ? bs_session_take(&memory->transient, sizes->transient, "activations", error) : NULL;
+    s->transient = sizes->transient ? bs_session_take(&memory->transient, sizes->transient, "activations", error)
+                                    : NULL;
     if (sizes->transient && !s->transient)
         return NULL;
     s->scratch = s->transient ? bs_bytes_at(s->transient, plan->transient_bytes) : NULL;
@@ -25578,7 +26039,8 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const void *tensors[BS_MAX_WEIGHTS];
     const int32_t count = op->weights(s->graph, node, specs);
-    uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error) : bs_bytes_at(s->weights, s->plan->nodes[n].prepared_offset);
+    uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error)
+                                  : bs_bytes_at(s->weights, s->plan->nodes[n].prepared_offset);
     if (!prepared)
         return BS_ERROR_PLATFORM;
     for (int32_t i = 0; i < count; i++) {
@@ -25599,7 +26061,8 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     }
     bs_weight_prepare(s->graph, node, &s->plan->nodes[n], tensors, prepared);
     if (s->device)
-        return s->device->api->loaded(s->on_device, bs_bytes_figure(s->plan->nodes[n].prepared_offset), bs_bytes_figure(s->plan->nodes[n].prepared_bytes), error);
+        return s->device->api->loaded(s->on_device, bs_bytes_figure(s->plan->nodes[n].prepared_offset),
+                                      bs_bytes_figure(s->plan->nodes[n].prepared_bytes), error);
     return BS_OK;
 }
 
@@ -25648,14 +26111,18 @@ static bool device_start(bs_session *s, bs_device *device, void *stream, bs_erro
     uint8_t *const memory = bs_session_take(&device->memory, bytes, "the session on the GPU", error);
     s->weights = s->weights ? s->weights : memory;
     s->device_memory = memory ? bs_bytes_at(memory, weights) : NULL;
-    s->device_pinned = memory ? bs_session_take(&device->pinned, layout.pinned_bytes, "what is copied to and from the GPU", error) : NULL;
+    s->device_pinned = memory ? bs_session_take(&device->pinned, layout.pinned_bytes,
+                                                "what is copied to and from the GPU", error)
+                              : NULL;
     if (!s->device_pinned)
         return false;
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
         if (bs_session_is_state(s->plan, n))
-            s->state[n] = bs_bytes_at(s->device_memory, bs_bytes_add(bs_bytes_of(layout.states), bs_device_state_place(s->plan, n)));
-    const bs_device_client client = {s->graph, s->plan, s->platform, s->dims, s->bound, s->state, s->root.domains, s->offsets, s->past,
-                                     s->weights, s->callbacks, s->chosen, s->counts, s->dropped, stream};
+            s->state[n] = bs_bytes_at(s->device_memory,
+                                      bs_bytes_add(bs_bytes_of(layout.states), bs_device_state_place(s->plan, n)));
+    const bs_device_client client = {s->graph,     s->plan,         s->platform, s->dims,    s->bound,
+                                     s->state,     s->root.domains, s->offsets,  s->past,    s->weights,
+                                     s->callbacks, s->chosen,       s->counts,   s->dropped, stream};
     s->client = client;
     if (device->api->open(device, &s->client, s->device_memory, s->device_pinned, &s->on_device, error) != BS_OK)
         return false;
@@ -25692,9 +26159,17 @@ static void profile_stage(const void *user, int32_t index, bs_profile_stage *sta
 
 static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_error *error)
 {
-    const bs_profile_header_desc header = {s, s->graph->n_routers - 1, s->plan->n_units - 1, s->plan->n_stages,
-                                           profile_router, profile_unit, profile_stage,
-                                           bs_bytes_figure(s->plan->slot_bytes), bs_bytes_figure(s->plan->chunk_bytes), stream->policy, stream->speculation};
+    const bs_profile_header_desc header = {s,
+                                           s->graph->n_routers - 1,
+                                           s->plan->n_units - 1,
+                                           s->plan->n_stages,
+                                           profile_router,
+                                           profile_unit,
+                                           profile_stage,
+                                           bs_bytes_figure(s->plan->slot_bytes),
+                                           bs_bytes_figure(s->plan->chunk_bytes),
+                                           stream->policy,
+                                           stream->speculation};
     if (bs_profile_header(s->profile, &header) == BS_OK)
         return true;
     return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.profile: another session uses it");
@@ -25706,7 +26181,8 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
     s->platform = desc->platform ? desc->platform : bs_platform_default();
     s->profile = desc->profile;
     if (bs_plan_on_device(s->plan) && !desc->device)
-        return bs_refuse(error, BS_ERROR_UNSUPPORTED, "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");
+        return bs_refuse(error, BS_ERROR_UNSUPPORTED,
+                         "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");
     if (!shared_weights_fit(s, desc, error))
         return false;
     if (desc->weights_of)
@@ -25723,9 +26199,19 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
     bs_device_layout_make(s->plan, &layout);
     if (s->device)
         slots = s->plan->desc.in_place ? s->device_pinned + layout.slots_pinned : s->device_memory + layout.slots;
-    const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base,
-                                 slots, lanes, s->weights, s->device, s->on_device,
-                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.stages : NULL, bs_bytes_of(layout.stage_bytes)};
+    const bs_store_desc store = {s->plan,
+                                 s->platform,
+                                 &desc->weights,
+                                 &desc->stream,
+                                 desc->profile,
+                                 (uint8_t *)s->store.base,
+                                 slots,
+                                 lanes,
+                                 s->weights,
+                                 s->device,
+                                 s->on_device,
+                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.stages : NULL,
+                                 bs_bytes_of(layout.stage_bytes)};
     if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
         return false;
     if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))
@@ -25760,7 +26246,8 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
     if (!desc)
         desc = &none;
     if (!bs_plan_on_device(plan) && !bs_tier_available(plan->tier)) {
-        bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan is for tier %s, which this machine does not have", bs_tier_name(plan->tier));
+        bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan is for tier %s, which this machine does not have",
+                bs_tier_name(plan->tier));
         return NULL;
     }
     bs_plan_sizes(plan, &sizes);
@@ -25768,10 +26255,13 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
         sizes.staging = 0; /* nothing is read */
     const size_t mark[4] = {memory->persistent.used, memory->transient.used, memory->staging.used, memory->slots.used};
     bs_session *s = bs_session_carve(memory, plan, &sizes, !desc->weights_of, error);
-    uint8_t *staging = s && sizes.staging ? bs_session_take(&memory->staging, sizes.staging, "reading weights", error) : NULL;
+    uint8_t *staging = s && sizes.staging ? bs_session_take(&memory->staging, sizes.staging, "reading weights", error)
+                                          : NULL;
     uint8_t *slots = s && sizes.slots ? bs_session_take(&memory->slots, sizes.slots, "weights of blocks", error) : NULL;
-    const size_t device_mark[2] = {desc->device ? desc->device->memory.used : 0, desc->device ? desc->device->pinned.used : 0};
-    const bool ok = s && (sizes.staging == 0 || staging) && (sizes.slots == 0 || slots) && session_start(s, desc, staging, slots, error);
+    const size_t device_mark[2] = {desc->device ? desc->device->memory.used : 0,
+                                   desc->device ? desc->device->pinned.used : 0};
+    const bool ok = s && (sizes.staging == 0 || staging) && (sizes.slots == 0 || slots) &&
+                    session_start(s, desc, staging, slots, error);
     if (!ok || !bs_plan_streams(plan))
         memory->staging.used = mark[2]; /* only while loading */
     if (!ok) {
@@ -25826,8 +26316,8 @@ static void zero_state(bs_session *s, uint8_t *memory, bs_bytes bytes)
         s->broken = true;
 }
 
-/* A caller's buffer, piece by piece as far as its elements lie side by side: what is between them is not the session's, and on
- * a GPU the host may not reach it. */
+/* A caller's buffer, piece by piece as far as its elements lie side by side: what is between them is not the session's,
+ * and on a GPU the host may not reach it. */
 static void zero_bound(bs_session *s, const bs_buffer *b)
 {
     const int64_t bytes = (int64_t)bs_dtype_bytes(b->dtype);
@@ -25871,7 +26361,8 @@ static int32_t find_named(const bs_session *s, const char *name)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++) {
         const bs_node *node = &s->graph->nodes[n];
-        const bool bindable = bs_node_is(node, &bs_op_input) || bs_node_is(node, &bs_op_output) || bs_node_is(node, &bs_op_state);
+        const bool bindable = bs_node_is(node, &bs_op_input) || bs_node_is(node, &bs_op_output) ||
+                              bs_node_is(node, &bs_op_state);
         if (bindable && strcmp(bs_node_name(node), name) == 0)
             return n;
     }
@@ -25904,8 +26395,8 @@ static void session_leave(bs_session *session)
     (void)session;
 }
 
-/* Elements of a buffer are apart when every stride, by size, is larger than all that the smaller ones reach. That refuses a few
- * layouts whose elements interleave without meeting, which nobody has. */
+/* Elements of a buffer are apart when every stride, by size, is larger than all that the smaller ones reach. That
+ * refuses a few layouts whose elements interleave without meeting, which nobody has. */
 static bs_status check_strides(const bs_buffer *b, const char *name, bool written, bs_error *error)
 {
     int32_t order[BS_MAX_RANK], n = 0;
@@ -25922,8 +26413,11 @@ static bs_status check_strides(const bs_buffer *b, const char *name, bool writte
         if (b->dim[i] == 1)
             continue;
         if (written && step[i] <= reach)
-            return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": its elements overlap: the stride of dimension %d is %lld, expected %llu or more, either way",
-                           name, i, (long long)b->stride[i], (unsigned long long)bs_add_u64(reach, 1));
+            return bs_fail(
+                error, BS_ERROR_ARGUMENT,
+                "bs_bind \"%s\": its elements overlap: the stride of dimension %d is %lld, expected %llu or more, "
+                "either way",
+                name, i, (long long)b->stride[i], (unsigned long long)bs_add_u64(reach, 1));
         reach = bs_add_u64(reach, bs_mul_u64(step[i], (uint64_t)b->dim[i] - 1));
     }
     if (bs_mul_u64(bs_add_u64(reach, 1), bs_dtype_bytes(b->dtype)) > PTRDIFF_MAX)
@@ -25957,10 +26451,12 @@ static bool buffer_is_outside(const bs_session *session, const bs_buffer *b)
 static bs_status session_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
 {
     if (!session || !name || !buffer || !buffer->data)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": the session, the name, the buffer or its data is NULL", name ? name : "");
+        return bs_fail(error, BS_ERROR_ARGUMENT,
+                       "bs_bind \"%s\": the session, the name, the buffer or its data is NULL", name ? name : "");
     const int32_t n = find_named(session, name);
     if (!n)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": there is no input, output or state of that name", name);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": there is no input, output or state of that name",
+                       name);
     const bs_value_info *v = bound_value(session, n);
     if (buffer->dtype != v->dtype || buffer->rank != v->rank)
         return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": %s of rank %d given, %s of rank %d expected", name,
@@ -25972,7 +26468,8 @@ static bs_status session_bind(bs_session *session, const char *name, const bs_bu
         const int64_t maximum = bs_dim_max(session->graph, v->dims[i]);
         const bool fixed = bs_dim_is_const(session->graph, v->dims[i]);
         if (b.dim[i] < 1 || b.dim[i] > maximum || (fixed && b.dim[i] != maximum))
-            return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": dimension %d is %lld, expected %s%s", name, i, (long long)b.dim[i],
+            return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": dimension %d is %lld, expected %s%s", name, i,
+                           (long long)b.dim[i],
                            fixed ? "" : "1<=", bs_dim_text(session->graph, v->dims[i], text, sizeof text));
         dense = dense && b.stride[i] == 0;
     }
@@ -26002,7 +26499,8 @@ bs_status bs_set_route(bs_session *session, const char *router, bs_route_functio
             session->callbacks[r].user = user;
             return BS_OK;
         }
-    return bs_fail(error, BS_ERROR_ARGUMENT, "bs_set_route \"%s\": the session is NULL or has no router of that name", router ? router : "");
+    return bs_fail(error, BS_ERROR_ARGUMENT, "bs_set_route \"%s\": the session is NULL or has no router of that name",
+                   router ? router : "");
 }
 
 /* ------------------------------------------------------------------------------------------------- extents */
@@ -26011,7 +26509,9 @@ bs_status bs_set_route(bs_session *session, const char *router, bs_route_functio
 static const char *who_said(const bs_session *s, bs_dim_id symbol)
 {
     for (int32_t n = 1;; n++) {
-        const bs_value_info *v = bs_node_is(&s->graph->nodes[n], &bs_op_input) && s->plan->node_live[n] ? bound_value(s, n) : NULL;
+        const bs_value_info *v = bs_node_is(&s->graph->nodes[n], &bs_op_input) && s->plan->node_live[n]
+                                     ? bound_value(s, n)
+                                     : NULL;
         for (int32_t i = 0; v && i < v->rank; i++)
             if (v->dims[i] == symbol)
                 return bs_node_name(&s->graph->nodes[n]);
@@ -26027,8 +26527,9 @@ static bs_status take_symbols(bs_session *s, int32_t n, bs_error *error)
         if (s->graph->dims[v->dims[i]].kind != BS_DIM_SYMBOL)
             continue;
         if (*now != 0 && *now != s->bound[n].dim[i] && s->plan->node_live[n])
-            return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, by \"%s\" it is %lld", bs_node_name(&s->graph->nodes[n]),
-                           i, (long long)s->bound[n].dim[i], who_said(s, v->dims[i]), (long long)*now);
+            return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, by \"%s\" it is %lld",
+                           bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i], who_said(s, v->dims[i]),
+                           (long long)*now);
         *now = *now ? *now : s->bound[n].dim[i];
     }
     return BS_OK;
@@ -26063,7 +26564,8 @@ static bs_status derive_extents(bs_session *s, bs_error *error)
         if (dim->kind == BS_DIM_DERIVED)
             s->dims[d] = bs_floor_div(s->dims[dim->parent] * dim->mul + dim->add, dim->div);
         if (s->dims[d] < 1)
-            return bs_fail(error, BS_ERROR_SHAPE, "dimension %s is %lld in this run: an input is smaller than the network's window",
+            return bs_fail(error, BS_ERROR_SHAPE,
+                           "dimension %s is %lld in this run: an input is smaller than the network's window",
                            bs_dim_text(s->graph, d, text, sizeof text), (long long)s->dims[d]);
     }
     return BS_OK;
@@ -26075,11 +26577,13 @@ static bs_status check_extents(const bs_session *s, int32_t n, bs_error *error)
     for (int32_t i = 0; i < v->rank; i++)
         if (s->bound[n].dim[i] != s->dims[v->dims[i]])
             return bs_fail(error, BS_ERROR_SHAPE, "\"%s\": dimension %d of its buffer is %lld, this run needs %lld",
-                           bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i], (long long)s->dims[v->dims[i]]);
+                           bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i],
+                           (long long)s->dims[v->dims[i]]);
     return BS_OK;
 }
 
-/* An own state is as large as this run's extents ask, densely; a change of size starts it anew. Once all else is sound. */
+/* An own state is as large as this run's extents ask, densely; a change of size starts it anew. Once all else is
+ * sound. */
 static void shape_own_state(bs_session *s, int32_t n, const bs_value_info *v)
 {
     bs_buffer *b = &s->bound[n];
@@ -26111,7 +26615,8 @@ static bs_status check_bound(bs_session *s, bs_error *error)
     bs_status status = BS_OK;
     for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
         const bool input = bs_node_is(&g->nodes[n], &bs_op_input) && s->plan->node_live[n];
-        const bool output = bs_node_is(&g->nodes[n], &bs_op_output), state = bs_session_is_state(s->plan, n) && !bs_session_owns_state(s, n);
+        const bool output = bs_node_is(&g->nodes[n], &bs_op_output),
+                   state = bs_session_is_state(s->plan, n) && !bs_session_owns_state(s, n);
         if (!input && !output && !state)
             continue;
         if (!s->bound[n].data && output_is_optional(s, n))
@@ -26134,7 +26639,8 @@ static bs_status check_rows(const bs_session *s, bs_error *error)
         const int64_t rows = s->dims[x->dims[0]];
         const int32_t cells = s->root.domains[g->nodes[n].domain].count;
         if (rows < cells)
-            return bs_fail(error, BS_ERROR_SHAPE, "rows (node %d): dimension 0 of \"%s\" is %lld, this run has %d cells", n,
+            return bs_fail(error, BS_ERROR_SHAPE,
+                           "rows (node %d): dimension 0 of \"%s\" is %lld, this run has %d cells", n,
                            bs_node_name(&g->nodes[x->node]), (long long)rows, cells);
     }
     return BS_OK;
@@ -26151,7 +26657,8 @@ static bs_status count_rows(bs_session *s, bs_error *error)
             rows->count = (int32_t)s->dims[domain->rows];
         if (domain->kind == BS_DOMAIN_PATCHES) {
             const int64_t size = s->plan->domains[d].size;
-            rows->count = (int32_t)(bs_ceil_div(s->dims[domain->height], size) * bs_ceil_div(s->dims[domain->width], size));
+            rows->count = (int32_t)(bs_ceil_div(s->dims[domain->height], size) *
+                                    bs_ceil_div(s->dims[domain->width], size));
         }
     }
     return check_rows(s, error);
@@ -26169,7 +26676,9 @@ static void run_begin(bs_session *s)
     memset(s->route_counts, 0, (size_t)s->plan->threads * slots * sizeof *s->route_counts);
     for (int32_t r = 1; r < s->graph->n_routers; r++) {
         s->dropped[r] = 0;
-        memset(s->chosen[r], -1, (size_t)s->root.domains[bs_plan_top_domain(s->graph, s->graph->routers[r].domain)].count * sizeof **s->chosen);
+        memset(s->chosen[r], -1,
+               (size_t)s->root.domains[bs_plan_top_domain(s->graph, s->graph->routers[r].domain)].count *
+                   sizeof **s->chosen);
     }
     *s->fault = '\0';
     atomic_store(&s->status, BS_OK);
@@ -26217,8 +26726,8 @@ static bs_status run_ended(bs_session *s, bs_status status, int32_t node, bs_err
     if (status == BS_OK)
         return BS_OK;
     s->broken = writes_states(s);
-    return bs_fail(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name, bs_node_name(&s->graph->nodes[node]), node,
-                   *s->fault ? s->fault : bs_status_text(status));
+    return bs_fail(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name,
+                   bs_node_name(&s->graph->nodes[node]), node, *s->fault ? s->fault : bs_status_text(status));
 }
 
 static bs_status run_here(bs_session *s, bs_error *error)
@@ -26288,7 +26797,9 @@ static bs_status session_wait(bs_session *session, bs_error *error)
     if (!session)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_wait: the session is NULL");
     if (!session->pending)
-        return session->last == BS_OK ? BS_OK : bs_fail(error, session->last, "the last run failed: %s", bs_status_text(session->last));
+        return session->last == BS_OK
+                   ? BS_OK
+                   : bs_fail(error, session->last, "the last run failed: %s", bs_status_text(session->last));
     const bs_status status = session->device->api->wait(session->on_device, &node, error);
     bs_exec_ended(session, session->started_ns);
     if (node == 0 && status != BS_OK) { /* the device itself: its message stands */
@@ -26357,12 +26868,14 @@ void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats)
         bs_store_stats(&session->store, stats);
 }
 
-bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predictor predictor, bs_prediction *prediction)
+bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predictor predictor,
+                                    bs_prediction *prediction)
 {
     if (!prediction)
         return BS_ERROR_ARGUMENT;
     memset(prediction, 0, sizeof *prediction);
-    if (!session || !session->store.plan || stage < -1 || stage >= session->plan->n_stages || (int32_t)predictor < 0 || predictor >= BS_PREDICTOR_COUNT)
+    if (!session || !session->store.plan || stage < -1 || stage >= session->plan->n_stages || (int32_t)predictor < 0 ||
+        predictor >= BS_PREDICTOR_COUNT)
         return BS_ERROR_ARGUMENT;
     for (int32_t j = stage < 0 ? 0 : stage; j < (stage < 0 ? session->plan->n_stages : stage + 1); j++)
         bs_store_prediction(&session->store, j, predictor, prediction);
@@ -26403,10 +26916,12 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
     if (i->kind == BS_INSTR_REGION)
         say(r, "%s[%s] region %d: tiles of domain %d\n", indent, time, i->node, i->domain);
     else
-        say(r, "%s[%s] %-6s %s%s%s", indent, time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "", name);
+        say(r, "%s[%s] %-6s %s%s%s", indent, time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "",
+            name);
     if (i->kind != BS_INSTR_REGION)
         say(r, "%s%s%s\n", i->kind == BS_INSTR_OP && p->nodes[i->node].algorithm == 1 ? "  (winograd)" : "",
-            i->kind == BS_INSTR_OP && p->nodes[i->node].fusion ? "  fused: " : "", i->kind == BS_INSTR_OP ? bs_fusion_name(p->nodes[i->node].fusion) : "");
+            i->kind == BS_INSTR_OP && p->nodes[i->node].fusion ? "  fused: " : "",
+            i->kind == BS_INSTR_OP ? bs_fusion_name(p->nodes[i->node].fusion) : "");
 }
 
 static void say_region(report *r, const bs_plan *p, int32_t region)
@@ -26415,10 +26930,12 @@ static void say_region(report *r, const bs_plan *p, int32_t region)
     for (int32_t k = all->first; k < all->first + all->count; k++) {
         const bs_part *part = &p->parts[p->region_parts[k]];
         if (part->router)
-            say(r, "    path %d of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path, p->graph->routers[part->router].desc->name,
-                (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
+            say(r, "    path %d of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path,
+                p->graph->routers[part->router].desc->name, (unsigned long long)bs_bytes_figure(part->scratch_bytes),
+                part->flops);
         else
-            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n", (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
+            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n",
+                (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
         for (int32_t i = part->first; i < part->first + part->count; i++)
             say_instr(r, p, &p->instrs[i], "      ");
     }
@@ -26428,14 +26945,20 @@ static void say_region(report *r, const bs_plan *p, int32_t region)
 static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
 {
     if (bs_plan_on_device(p)) {
-        say(r, "launched by %s%s\n", p->desc.lowering ? "" : "stream, then graph", p->desc.lowering ? bs_lowering_name((bs_lowering)p->desc.lowering) : "");
-        say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device, (unsigned long long)sizes->pinned);
-        say(r, "of device %llu activations, prepared weights %llu bytes\ntier %s, %s, %llu bytes of shared memory for a tile\n",
-            (unsigned long long)bs_bytes_figure(p->transient_bytes), (unsigned long long)bs_bytes_figure(p->weight_bytes), bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
+        say(r, "launched by %s%s\n", p->desc.lowering ? "" : "stream, then graph",
+            p->desc.lowering ? bs_lowering_name((bs_lowering)p->desc.lowering) : "");
+        say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device,
+            (unsigned long long)sizes->pinned);
+        say(r,
+            "of device %llu activations, prepared weights %llu bytes\n"
+            "tier %s, %s, %llu bytes of shared memory for a tile\n",
+            (unsigned long long)bs_bytes_figure(p->transient_bytes),
+            (unsigned long long)bs_bytes_figure(p->weight_bytes), bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
             (unsigned long long)bs_bytes_figure(p->shared_bytes));
     } else {
         say(r, "of transient %llu shared, %llu a thread x %d\ntier %s, %d threads, prepared weights %llu bytes\n",
-            (unsigned long long)bs_bytes_figure(p->transient_bytes), (unsigned long long)bs_bytes_figure(p->scratch_bytes), p->threads, bs_tier_name(p->tier), p->threads,
+            (unsigned long long)bs_bytes_figure(p->transient_bytes),
+            (unsigned long long)bs_bytes_figure(p->scratch_bytes), p->threads, bs_tier_name(p->tier), p->threads,
             (unsigned long long)bs_bytes_figure(p->weight_bytes));
     }
 }
@@ -26449,13 +26972,16 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
     if (!plan)
         return 0;
     bs_plan_sizes(plan, &sizes);
-    say(&r, "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\nstaging      %llu\nslots        %llu\n",
-        (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, &plan->desc), (unsigned long long)sizes.transient,
-        (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
+    say(&r,
+        "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\n"
+        "staging      %llu\nslots        %llu\n",
+        (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, &plan->desc),
+        (unsigned long long)sizes.transient, (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
     say_memory(&r, plan, &sizes);
     if (bs_plan_streams(plan))
-        say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d stages, %d lanes of %llu bytes\n", plan->n_units - 1,
-            (unsigned long long)bs_bytes_figure(plan->all_unit_bytes), (unsigned long long)bs_bytes_figure(plan->largest_unit_bytes), plan->n_stages, plan->lanes,
+        say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d stages, %d lanes of %llu bytes\n",
+            plan->n_units - 1, (unsigned long long)bs_bytes_figure(plan->all_unit_bytes),
+            (unsigned long long)bs_bytes_figure(plan->largest_unit_bytes), plan->n_stages, plan->lanes,
             (unsigned long long)bs_bytes_figure(plan->lane_bytes));
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");
@@ -26519,7 +27045,8 @@ bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, u
     bs_status status = BS_OK;
     int32_t fastest = BS_LOWER_AUTO;
     if (!session || !session->device || bs_plan_streams(session->plan))
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "bs_cuda_choose: the session must be on a GPU, with its weights resident");
+        return bs_fail(error, BS_ERROR_UNSUPPORTED,
+                       "bs_cuda_choose: the session must be on a GPU, with its weights resident");
     const bs_device_api *api = session->device->api;
     runs = bs_clamp_i32(runs, 1, MOST_RUNS);
     for (int32_t l = BS_LOWER_STREAM; l < BS_LOWER_COUNT && status == BS_OK; l++) {
@@ -26597,12 +27124,13 @@ typedef struct bs_gguf {
  * After a failure the arena is as it was. */
 bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_error *error);
 
-/* What opening takes of an arena, ahead: bytes that stay, and what is taken for a moment while header and tensors are read.
- * counts: how many elements the arrays of these names have. */
+/* What opening takes of an arena, ahead: bytes that stay, and what is taken for a moment while header and tensors are
+ * read. counts: how many elements the arrays of these names have. */
 typedef struct bs_gguf_need {
     bs_bytes bytes, passing_bytes;
 } bs_gguf_need;
-bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need, bs_error *error);
+bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n,
+                          bs_gguf_need *need, bs_error *error);
 
 /* NULL when there is no such key. */
 const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name);
@@ -26610,8 +27138,8 @@ const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name);
 bs_status bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
                       const bs_gguf_key **key, bs_error *error);
 /* A u32 within least .. most. Absent and not required: *number stays. */
-bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most, uint32_t *number,
-                      bs_error *error);
+bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most,
+                      uint32_t *number, bs_error *error);
 /* A cursor over the value (a string: over its bytes, length included). NULL key: an empty one. */
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor);
 /* The string at `at`, which was read before; whoever owns the bytes may have changed them since. */
@@ -26675,8 +27203,8 @@ static bs_status gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes
     if (p->cursor.status != BS_OK)
         return bs_cursor_fail(&p->cursor, p->error, "the GGUF header");
     if (n > bs_bytes_figure(bs_bytes_share(bs_cursor_left(&p->cursor), least_bytes)))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into a file of %llu bytes", (unsigned long long)n, what,
-                       (unsigned long long)bs_bytes_figure(p->gguf->source.size));
+        return bs_fail(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into a file of %llu bytes", (unsigned long long)n,
+                       what, (unsigned long long)bs_bytes_figure(p->gguf->source.size));
     if (n > cap)
         return bs_fail(p->error, BS_ERROR_LIMIT, "%llu %s, at most %u are supported", (unsigned long long)n, what,
                        (unsigned)cap);
@@ -26705,7 +27233,8 @@ static bs_status gguf_skip_elements(gguf_pass *p, const bs_gguf_key *key)
 {
     static const uint8_t type_bytes[BS_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
     const uint32_t bytes = type_bytes[key->type]; /* 0: a string */
-    bool there = bytes == 0 || bs_cursor_skip(&p->cursor, bs_bytes_product(bs_bytes_of(key->count), bs_bytes_of(bytes)));
+    bool there = bytes == 0 ||
+                 bs_cursor_skip(&p->cursor, bs_bytes_product(bs_bytes_of(key->count), bs_bytes_of(bytes)));
     for (uint64_t i = 0; bytes == 0 && there && i < key->count; i++) /* every turn consumes 8 bytes or ends */
         there = bs_cursor_skip(&p->cursor, bs_bytes_of(bs_cursor_u64(&p->cursor)));
     return there ? BS_OK : bs_cursor_fail(&p->cursor, p->error, "its value");
@@ -26723,7 +27252,8 @@ static bs_status gguf_value(gguf_pass *p, bs_gguf_key *key)
     if (p->cursor.status != BS_OK)
         return bs_cursor_fail(&p->cursor, p->error, "its type");
     if (key->type >= BS_GGUF_TYPE_COUNT)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "its type is %u, expected 0 .. %d", (unsigned)key->type, BS_GGUF_TYPE_COUNT - 1);
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its type is %u, expected 0 .. %d", (unsigned)key->type,
+                       BS_GGUF_TYPE_COUNT - 1);
     if (key->type == BS_GGUF_ARRAY)
         return bs_fail(p->error, BS_ERROR_FORMAT, "it is an array of arrays, expected one of numbers or strings");
     key->at = p->cursor.at;
@@ -26781,7 +27311,8 @@ static bs_status gguf_alignment(gguf_pass *p)
     uint32_t n = 32;
     const bs_status status = bs_gguf_u32(p->gguf, "general.alignment", false, 8, BS_GGUF_MAX_ALIGNMENT, &n, p->error);
     if (status == BS_OK && (n & (n - 1)) != 0)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "key \"general.alignment\" is %u, expected a power of two", (unsigned)n);
+        return bs_fail(p->error, BS_ERROR_FORMAT, "key \"general.alignment\" is %u, expected a power of two",
+                       (unsigned)n);
     p->gguf->alignment = n;
     return status;
 }
@@ -26817,7 +27348,8 @@ static bs_status gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
         if (p->cursor.status != BS_OK)
             return bs_cursor_fail(&p->cursor, p->error, "its dimensions");
         if (n == 0 || n > INT64_MAX)
-            return bs_fail(p->error, BS_ERROR_FORMAT, "its dimension %u is %llu, expected 1 .. 2^63-1", (unsigned)i, (unsigned long long)n);
+            return bs_fail(p->error, BS_ERROR_FORMAT, "its dimension %u is %llu, expected 1 .. 2^63-1", (unsigned)i,
+                           (unsigned long long)n);
         tensor->bytes = bs_bytes_times(tensor->bytes, (int64_t)n);
     }
     return BS_OK;
@@ -26831,7 +27363,8 @@ static bs_status gguf_tensor_type(gguf_pass *p, bs_gguf_tensor *tensor)
         return bs_cursor_fail(&p->cursor, p->error, "its type and offset");
     const uint32_t each = gguf_tensor_type_bytes(tensor->type);
     if (each == 0)
-        return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "its type is %u, expected a plain one: 0, 1, 24 .. 28 or 30", (unsigned)tensor->type);
+        return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "its type is %u, expected a plain one: 0, 1, 24 .. 28 or 30",
+                       (unsigned)tensor->type);
     tensor->bytes = bs_bytes_times(tensor->bytes, each);
     return BS_OK;
 }
@@ -26842,12 +27375,15 @@ static bs_status gguf_tensor_place(gguf_pass *p, const bs_gguf_tensor *tensor, b
     const bs_bytes wanted = *running, size = p->gguf->source.size;
     if (!bs_bytes_same(tensor->offset, wanted))
         return bs_fail(p->error, BS_ERROR_FORMAT, "its offset is %llu, expected %llu: where the one before it ends",
-                       (unsigned long long)bs_bytes_figure(tensor->offset), (unsigned long long)bs_bytes_figure(wanted));
+                       (unsigned long long)bs_bytes_figure(tensor->offset),
+                       (unsigned long long)bs_bytes_figure(wanted));
     *running = bs_bytes_add(wanted, bs_bytes_align_to(tensor->bytes, p->gguf->alignment));
     if (!bs_bytes_less(size, *running))
         return BS_OK;
-    return bs_fail(p->error, BS_ERROR_FORMAT, "%llu bytes of it from offset %llu on, padded, expected within the %llu of the file",
-                   (unsigned long long)bs_bytes_figure(tensor->bytes), (unsigned long long)bs_bytes_figure(wanted), (unsigned long long)bs_bytes_figure(size));
+    return bs_fail(p->error, BS_ERROR_FORMAT,
+                   "%llu bytes of it from offset %llu on, padded, expected within the %llu of the file",
+                   (unsigned long long)bs_bytes_figure(tensor->bytes), (unsigned long long)bs_bytes_figure(wanted),
+                   (unsigned long long)bs_bytes_figure(size));
 }
 
 static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, bs_bytes *running)
@@ -26869,7 +27405,8 @@ static bs_status gguf_padding(gguf_pass *p, bs_bytes at)
         bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece));
         const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
         if (status != BS_OK)
-            return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)bs_bytes_figure(at));
+            return bs_fail(p->error, status, "reading the padding at byte %llu failed",
+                           (unsigned long long)bs_bytes_figure(at));
         const size_t length = (size_t)bs_bytes_figure(bytes);
         if (piece[0] == 0 && memcmp(piece, piece + 1, length - 1) == 0)
             continue; /* all are like the first */
@@ -26889,7 +27426,8 @@ static bs_status gguf_data(gguf_pass *p, bs_bytes data_bytes)
     const bs_bytes end = bs_bytes_add(gguf->data, data_bytes);
     if (gguf->n_tensors > 0 && bs_bytes_less(gguf->source.size, end))
         return bs_fail(p->error, BS_ERROR_FORMAT, "the file is cut short: %llu bytes, its tensors end at %llu",
-                       (unsigned long long)bs_bytes_figure(gguf->source.size), (unsigned long long)bs_bytes_figure(end));
+                       (unsigned long long)bs_bytes_figure(gguf->source.size),
+                       (unsigned long long)bs_bytes_figure(end));
     bs_status status = gguf_padding(p, p->cursor.at);
     for (uint32_t i = 0; status == BS_OK && i < gguf->n_tensors; i++) {
         gguf->tensors[i].offset = bs_bytes_add(gguf->tensors[i].offset, gguf->data);
@@ -26971,7 +27509,8 @@ static bs_bytes gguf_table(uint64_t count, size_t each)
 }
 
 /* The same pass without an index: it keeps one key at a time. */
-bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need, bs_error *error)
+bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n,
+                          bs_gguf_need *need, bs_error *error)
 {
     bs_gguf gguf;
     gguf_pass pass;
@@ -26990,7 +27529,8 @@ bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uin
             if (strcmp(pass.name, names[i]) == 0)
                 counts[i] = key.count;
     }
-    need->bytes = bs_bytes_add(gguf_table(gguf.n_keys, sizeof *gguf.keys), gguf_table(gguf.n_tensors, sizeof *gguf.tensors));
+    need->bytes = bs_bytes_add(gguf_table(gguf.n_keys, sizeof *gguf.keys),
+                               gguf_table(gguf.n_tensors, sizeof *gguf.tensors));
     need->passing_bytes = gguf_table(gguf.n_keys > gguf.n_tensors ? gguf.n_keys : gguf.n_tensors, sizeof *pass.hashes);
     return status;
 }
@@ -27008,8 +27548,8 @@ const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name)
 
 static const char *gguf_type_name(uint32_t type)
 {
-    static const char names[BS_GGUF_TYPE_COUNT][8] = {"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array",
-                                                      "u64", "i64", "f64"};
+    static const char names[BS_GGUF_TYPE_COUNT][8] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
+                                                      "bool", "string", "array", "u64", "i64", "f64"};
     return names[type];
 }
 
@@ -27024,8 +27564,8 @@ bs_status bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, 
                    found ? gguf_type_name(found->type) : "missing", of[is_array], gguf_type_name((uint32_t)type));
 }
 
-bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most, uint32_t *number,
-                      bs_error *error)
+bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most,
+                      uint32_t *number, bs_error *error)
 {
     const bs_gguf_key *key;
     bs_cursor cursor;
@@ -27038,7 +27578,8 @@ bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint
         return bs_cursor_fail(&cursor, error, name);
     if (*number >= least && *number <= most)
         return BS_OK;
-    return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %u, expected %u .. %u", name, (unsigned)*number, (unsigned)least, (unsigned)most);
+    return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %u, expected %u .. %u", name, (unsigned)*number,
+                   (unsigned)least, (unsigned)most);
 }
 
 bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error)
@@ -27056,8 +27597,8 @@ void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *curs
 
 /* ==== begin src/model/model.h ================================================================= */
 /* model/model.h - a model file: the graph and the weights that a GGUF file carries.
- * Owns the meaning of the "brainstorm.*" keys and of records. Relies on model/gguf.h for bytes, on graph/graph.h and graph/op.h to rebuild
- * the graph.
+ * Owns the meaning of the "brainstorm.*" keys and of records. Relies on model/gguf.h for bytes, on graph/graph.h and
+ * graph/op.h to rebuild the graph.
  * Must never trust the file, nor know how a graph is planned or run. The format is described in docs/format.md. */
 #ifndef BS_MODEL_H
 #define BS_MODEL_H
@@ -27065,7 +27606,8 @@ void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *curs
 /* #include "model/gguf.h" */
 /* #include "ops/table.h" */
 
-/* Caps of a file, those of a graph: what it holds is limited by its bytes long before, and nothing is quadratic in them. */
+/* Caps of a file, those of a graph: what it holds is limited by its bytes long before, and nothing is quadratic in
+ * them. */
 #define BS_MODEL_MAX_NODES BS_MAX_ENTRIES
 #define BS_MODEL_MAX_OPERANDS (4 * BS_MAX_ENTRIES)
 #define BS_MODEL_MAX_WEIGHTS BS_MAX_ENTRIES
@@ -27146,7 +27688,8 @@ static inline uint32_t bs_model_head_bytes(const bs_model *model)
     return model->version >= 2 ? BS_MODEL_HEAD_BYTES : 0;
 }
 
-/* What bs_model_index takes of an arena on top of GGUF's own, at most; 0 and a status when the header cannot be read. */
+/* What bs_model_index takes of an arena on top of GGUF's own, at most; 0 and a status when the header cannot be
+ * read. */
 bs_status bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *error);
 /* Everything that the keys say, checked; model->gguf is open. The index goes to `arena`. */
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);
@@ -27167,8 +27710,8 @@ bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error 
 
 /* ==== begin src/model/build.c ================================================================= */
 /* model/build.c - from the stored nodes to a graph, through the primitive that every builder function ends in.
- * Relies on model/model.h, graph/graph.h, graph/op.h. Must never accept what a builder call would refuse: all verification of ops,
- * shapes and domains is the graph's own. */
+ * Relies on model/model.h, graph/graph.h, graph/op.h. Must never accept what a builder call would refuse: all
+ * verification of ops, shapes and domains is the graph's own. */
 /* #include "model/model.h" */
 /* #include "ops/structure.h" */
 
@@ -27199,7 +27742,9 @@ static bs_status walk_count(bs_cursor *counts, const char *what, int32_t most, i
     *count = bs_cursor_i32(counts);
     if (counts->status != BS_OK)
         return bs_cursor_fail(counts, error, what);
-    return *count >= 0 && *count <= most ? BS_OK : bs_fail(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most);
+    return *count >= 0 && *count <= most
+               ? BS_OK
+               : bs_fail(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most);
 }
 
 /* target: NULL when they are not asked for. */
@@ -27272,7 +27817,8 @@ static model_maximum *maximum_of(bs_graph *graph, int64_t symbol)
 
 typedef char model_maximum_fits[sizeof(model_maximum) <= sizeof(bs_dim_info) ? 1 : -1];
 
-/* One dimension of an input, as ops/structure.h encodes it: a constant, or symbol number + 65536 (factor - 1), negated. */
+/* One dimension of an input, as ops/structure.h encodes it: a constant, or symbol number + 65536 (factor - 1),
+ * negated. */
 static bs_status maxima_dim(const bs_model *model, bs_graph *graph, const bs_model_input *input, int32_t index,
                             int32_t code, bs_error *error)
 {
@@ -27285,13 +27831,15 @@ static bs_status maxima_dim(const bs_model *model, bs_graph *graph, const bs_mod
     if (code >= 0)
         return BS_OK;
     if (symbol < 0 || symbol >= model->n_symbols)
-        return bs_fail(error, BS_ERROR_FORMAT, "dimension %d is symbol %d of %d", index, (int)symbol + 1, model->n_symbols);
+        return bs_fail(error, BS_ERROR_FORMAT, "dimension %d is symbol %d of %d", index, (int)symbol + 1,
+                       model->n_symbols);
     if (wanted < 1 || wanted % factor != 0)
-        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a positive multiple of %d", index, (long long)wanted, (int)factor);
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a positive multiple of %d", index,
+                       (long long)wanted, (int)factor);
     model_maximum *m = maximum_of(graph, symbol);
     if (m->set && m->maximum != wanted / factor)
-        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index, (long long)wanted,
-                       (long long)(m->maximum * factor));
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index,
+                       (long long)wanted, (long long)(m->maximum * factor));
     m->maximum = wanted / factor;
     m->set = true;
     return BS_OK;
@@ -27334,7 +27882,8 @@ static bs_status maxima_decide(const bs_model *model, bs_graph *graph, const bs_
 {
     bs_status status = BS_OK;
     if (model->n_symbols > graph->max_dims)
-        return bs_fail(error, BS_ERROR_LIMIT, "%d symbols, the graph has room for %d dimensions (bs_graph_desc.max_dims)", model->n_symbols,
+        return bs_fail(error, BS_ERROR_LIMIT,
+                       "%d symbols, the graph has room for %d dimensions (bs_graph_desc.max_dims)", model->n_symbols,
                        graph->max_dims);
     for (int32_t i = 0; i < model->n_symbols; i++)
         *maximum_of(graph, i) = (model_maximum){model->symbols[i].maximum, false};
@@ -27377,8 +27926,8 @@ static bs_status build_node(bs_graph *graph, const bs_model_node *node)
     return graph->status;
 }
 
-/* A net for 8-bit codes on deeper ones: u8 becomes u16, and what turns codes into numbers and back, enlarges or measures
- * them is told how many bits they have. Numbers inside the net stay the same. */
+/* A net for 8-bit codes on deeper ones: u8 becomes u16, and what turns codes into numbers and back, enlarges or
+ * measures them is told how many bits they have. Numbers inside the net stay the same. */
 static void widen_convert(const bs_graph *graph, bs_model_node *node, int32_t bits)
 {
     const bool known = node->n_in == 1 && node->in && node->in[0] > 0 && node->in[0] < graph->n_values;
@@ -27428,7 +27977,8 @@ static bs_status replay_open_block(model_replay *r)
     const int32_t outer = r->graph->current_block, end = r->model->blocks[outer].end_node;
     char name[BS_MAX_NAME];
     if (block->end_node > end)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d ends before node %d, block %d that it lies in before node %d", r->next_block,
+        return bs_fail(r->error, BS_ERROR_FORMAT,
+                       "block %d ends before node %d, block %d that it lies in before node %d", r->next_block,
                        block->end_node, outer, end);
     const bs_status status = bs_gguf_text(&r->model->gguf, block->name_at, name, sizeof name, r->error);
     if (status != BS_OK)
@@ -27456,8 +28006,8 @@ static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index
     if (status != BS_OK)
         return status;
     if (node->block != r->graph->current_block)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "node %d is said to be of block %d, but lies in block %d", index, node->block,
-                       r->graph->current_block);
+        return bs_fail(r->error, BS_ERROR_FORMAT, "node %d is said to be of block %d, but lies in block %d", index,
+                       node->block, r->graph->current_block);
     if (bs_op_get(node->op)->upgrade)
         bs_op_get(node->op)->upgrade(node->params, (int32_t)r->model->opset);
     if (r->code_bits > 8)
@@ -27475,12 +28025,12 @@ static bs_status replay_end(model_replay *r)
 {
     replay_blocks(r, r->model->n_nodes); /* ends some; none begins behind the last node */
     if (r->next_block != r->model->n_blocks)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes", r->next_block,
-                       r->model->blocks[r->next_block].first_node);
+        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes",
+                       r->next_block, r->model->blocks[r->next_block].first_node);
     const uint32_t values = (uint32_t)r->graph->n_values - 1;
     if (values != r->model->n_values)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "key \"brainstorm.value.count\" is %u, the graph has %u values", (unsigned)r->model->n_values,
-                       (unsigned)values);
+        return bs_fail(r->error, BS_ERROR_FORMAT, "key \"brainstorm.value.count\" is %u, the graph has %u values",
+                       (unsigned)r->model->n_values, (unsigned)values);
     return BS_OK;
 }
 
@@ -27521,8 +28071,8 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
 
 /* ==== begin src/model/record.c ================================================================ */
 /* model/record.c - records: their heads, streaming from them, and the check of a whole file.
- * Relies on model/model.h. Must never keep state between calls, nor believe what a read brought: a file may be cut short or
- * overwritten while it is open. */
+ * Relies on model/model.h. Must never keep state between calls, nor believe what a read brought: a file may be cut
+ * short or overwritten while it is open. */
 /* #include "model/model.h" */
 
 /* -------------------------------------------------------------------------------------------------- heads */
@@ -27553,15 +28103,19 @@ static bool bytes_are_zero(const uint8_t *data, size_t bytes)
 static bs_status head_check(const bs_model *model, int32_t index, const uint8_t *head, bs_error *error)
 {
     const bs_model_block *block = &model->blocks[index];
-    const struct { const char *name; uint64_t is, expected; } fields[] = {
-        {"magic", head_u32(head, 0), BS_MODEL_HEAD_MAGIC},     {"version", head_u32(head, 4), BS_MODEL_HEAD_VERSION},
-        {"file id", head_u64(head, 24), model->file_id},       {"block", head_u32(head, 8), (uint32_t)index},
-        {"CRC-32", head_u32(head, 12), block->crc32},          {"length", head_u64(head, 16), bs_bytes_figure(block->bytes)},
+    const struct { const char *name; uint64_t is, expected;
+    } fields[] = {
+        {"magic", head_u32(head, 0), BS_MODEL_HEAD_MAGIC},
+        {"version", head_u32(head, 4), BS_MODEL_HEAD_VERSION},
+        {"file id", head_u64(head, 24), model->file_id},
+        {"block", head_u32(head, 8), (uint32_t)index},
+        {"CRC-32", head_u32(head, 12), block->crc32},
+        {"length", head_u64(head, 16), bs_bytes_figure(block->bytes)},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].is != fields[i].expected)
-            return bs_fail(error, BS_ERROR_FORMAT, "its head has %s 0x%llx, expected 0x%llx", fields[i].name, (unsigned long long)fields[i].is,
-                           (unsigned long long)fields[i].expected);
+            return bs_fail(error, BS_ERROR_FORMAT, "its head has %s 0x%llx, expected 0x%llx", fields[i].name,
+                           (unsigned long long)fields[i].is, (unsigned long long)fields[i].expected);
     return bytes_are_zero(head + 32, BS_MODEL_HEAD_BYTES - 32)
                ? BS_OK
                : bs_fail(error, BS_ERROR_FORMAT, "its head is not zero from byte 32 on");
@@ -27592,11 +28146,13 @@ bs_status bs_model_can_stream(const bs_model *model, bs_error *error)
     if (!model)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_can_stream: the model is NULL");
     if (model->version < 2)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s: a model file of version %u cannot be streamed: write it anew in version %d",
-                       model->where, (unsigned)model->version, BS_MODEL_VERSION);
+        return bs_fail(error, BS_ERROR_UNSUPPORTED,
+                       "%s: a model file of version %u cannot be streamed: write it anew in version %d", model->where,
+                       (unsigned)model->version, BS_MODEL_VERSION);
     if (model->gguf.alignment % BS_MODEL_PAGE != 0)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s: records aligned to %llu bytes cannot be streamed: they must be to %d",
-                       model->where, (unsigned long long)model->gguf.alignment, BS_MODEL_PAGE);
+        return bs_fail(error, BS_ERROR_UNSUPPORTED,
+                       "%s: records aligned to %llu bytes cannot be streamed: they must be to %d", model->where,
+                       (unsigned long long)model->gguf.alignment, BS_MODEL_PAGE);
     return BS_OK;
 }
 
@@ -27641,7 +28197,8 @@ static bs_status stream_fetch(const void *user, uint64_t offset, void *buffer, s
     const bs_model *model = user;
     const bs_bytes size = model->gguf.source.size, at = bs_bytes_of(offset), end = bs_bytes_add(at, bs_bytes_of(bytes));
     const uint32_t alignment = stream_is_direct(model) ? model->stream_alignment : 1;
-    if (((offset | bytes | (uintptr_t)buffer) & (alignment - 1)) != 0 || bs_bytes_less(bs_bytes_align_to(size, alignment), end))
+    if (((offset | bytes | (uintptr_t)buffer) & (alignment - 1)) != 0 ||
+        bs_bytes_less(bs_bytes_align_to(size, alignment), end))
         return BS_ERROR_ARGUMENT;
     if (bytes == 0 || !bs_bytes_less(at, size))
         return BS_OK;
@@ -27675,18 +28232,22 @@ void bs_model_stream_source(const bs_model *model, bs_weights *weights)
 /* -------------------------------------------------------------------------------------------------- check */
 
 /* All of it or a failure, from `at` of the record on. */
-static bs_status check_read(const bs_model *model, const bs_model_block *block, bs_bytes at, void *buffer, bs_bytes bytes, bs_error *error)
+static bs_status check_read(const bs_model *model, const bs_model_block *block, bs_bytes at, void *buffer,
+                            bs_bytes bytes, bs_error *error)
 {
     const bs_bytes from = bs_bytes_add(block->offset, at);
     const bs_status status = bs_source_read(&model->gguf.source, from, buffer, bytes);
-    return status == BS_OK ? BS_OK : bs_fail(error, status, "reading %llu bytes at byte %llu failed",
-                                             (unsigned long long)bs_bytes_figure(bytes), (unsigned long long)bs_bytes_figure(from));
+    return status == BS_OK
+               ? BS_OK
+               : bs_fail(error, status, "reading %llu bytes at byte %llu failed",
+                         (unsigned long long)bs_bytes_figure(bytes), (unsigned long long)bs_bytes_figure(from));
 }
 
 static bs_status check_head(const bs_model *model, int32_t index, bs_error *error)
 {
     uint8_t head[BS_MODEL_HEAD_BYTES];
-    const bs_status status = check_read(model, &model->blocks[index], bs_bytes_of(0), head, bs_bytes_of(sizeof head), error);
+    const bs_status status = check_read(model, &model->blocks[index], bs_bytes_of(0), head, bs_bytes_of(sizeof head),
+                                        error);
     return status == BS_OK ? head_check(model, index, head, error) : status;
 }
 
@@ -27708,16 +28269,19 @@ static bs_status check_crc(const bs_model *model, const bs_model_block *block, b
 }
 
 /* Zeros from `at` to `end` of the record. */
-static bs_status check_gap(const bs_model *model, const bs_model_block *block, bs_bytes at, bs_bytes end, bs_error *error)
+static bs_status check_gap(const bs_model *model, const bs_model_block *block, bs_bytes at, bs_bytes end,
+                           bs_error *error)
 {
     uint8_t piece[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
     while (bs_bytes_less(at, end)) {
-        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece)), to = bs_bytes_add(at, bytes);
+        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece)),
+                       to = bs_bytes_add(at, bytes);
         const bs_status status = check_read(model, block, at, piece, bytes, error);
         if (status != BS_OK)
             return status;
         if (!bytes_are_zero(piece, (size_t)bs_bytes_figure(bytes)))
-            return bs_fail(error, BS_ERROR_FORMAT, "it is not zero between its weights, at bytes %llu up to %llu of the record",
+            return bs_fail(error, BS_ERROR_FORMAT,
+                           "it is not zero between its weights, at bytes %llu up to %llu of the record",
                            (unsigned long long)bs_bytes_figure(at), (unsigned long long)bs_bytes_figure(to));
         at = to;
     }
@@ -27804,7 +28368,8 @@ static bs_status model_weight_find(const void *user, const char *name, bs_weight
     return BS_OK;
 }
 
-static bs_status model_weight_load(const void *user, const bs_weight_info *info, uint64_t offset, void *buffer, size_t bytes)
+static bs_status model_weight_load(const void *user, const bs_weight_info *info, uint64_t offset, void *buffer,
+                                   size_t bytes)
 {
     const bs_model *model = user;
     if (info->handle >= (uint64_t)model->n_weights)
@@ -27870,7 +28435,8 @@ bs_graph_desc bs_model_graph_desc(const bs_model *model)
     if (!model)
         return none;
     /* extents are not counted: most nodes make none that is new */
-    const int32_t dims = bs_max_i32(bs_min_i32(8 * bs_min_i32(model->n_nodes, BS_MAX_ENTRIES / 8), 512), model->n_nodes / 4);
+    const int32_t dims = bs_max_i32(bs_min_i32(8 * bs_min_i32(model->n_nodes, BS_MAX_ENTRIES / 8), 512),
+                                    model->n_nodes / 4);
     const bs_bytes text = bs_bytes_min(bs_bytes_add(model->text_bytes, bs_bytes_of(64)), bs_bytes_of(BS_MAX_TEXT));
     const bs_graph_desc desc = {.max_nodes = model->n_nodes,
                                 .max_values = bs_max_i32((int32_t)model->n_values, 1),
@@ -27897,7 +28463,8 @@ bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_bloc
     facts->offset = bs_bytes_figure(block->offset);
     facts->bytes = bs_bytes_figure(block->bytes);
     facts->crc32 = block->crc32;
-    return bs_gguf_text(&model->gguf, block->name_at, facts->name, sizeof facts->name, NULL) == BS_OK ? BS_OK : BS_ERROR_IO;
+    return bs_gguf_text(&model->gguf, block->name_at, facts->name, sizeof facts->name, NULL) == BS_OK ? BS_OK
+                                                                                                      : BS_ERROR_IO;
 }
 
 bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, int32_t *block, bs_weight_info *info)
@@ -27916,8 +28483,8 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
 /* ==== end src/model/weights.c ================================================================= */
 
 /* ==== begin src/model/model.c ================================================================= */
-/* model/model.c - the index of a model file: what it says of itself, its symbols, blocks, weights and nodes, each checked once.
- * Relies on model/model.h. Must never trust a number of the file, nor read weights. */
+/* model/model.c - the index of a model file: what it says of itself, its symbols, blocks, weights and nodes, each
+ * checked once. Relies on model/model.h. Must never trust a number of the file, nor read weights. */
 /* #include "model/model.h" */
 /* #include "ops/structure.h" */
 
@@ -27955,7 +28522,8 @@ static bs_status model_version(const model_open *o, const char *key, uint32_t mo
     const bs_status status = bs_gguf_u32(&o->model->gguf, key, true, 0, UINT32_MAX, number, o->error);
     if (status != BS_OK || (*number >= 1 && *number <= most))
         return status;
-    return bs_fail(o->error, BS_ERROR_VERSION, "key \"%s\" is %u, this library knows 1 .. %u", key, (unsigned)*number, (unsigned)most);
+    return bs_fail(o->error, BS_ERROR_VERSION, "key \"%s\" is %u, this library knows 1 .. %u", key, (unsigned)*number,
+                   (unsigned)most);
 }
 
 /* What every record's head repeats. */
@@ -27980,7 +28548,8 @@ static bs_status model_identity(model_open *o)
     bs_model *m = o->model;
     bs_status status = model_text(o, "general.architecture", true, architecture, sizeof architecture);
     if (status == BS_OK && strcmp(architecture, "brainstorm") != 0)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "key \"general.architecture\" is \"%s\", expected \"brainstorm\"", architecture);
+        return bs_fail(o->error, BS_ERROR_FORMAT, "key \"general.architecture\" is \"%s\", expected \"brainstorm\"",
+                       architecture);
     if (status == BS_OK)
         status = model_version(o, "brainstorm.version", BS_MODEL_VERSION, &m->version);
     if (status == BS_OK)
@@ -28000,7 +28569,8 @@ static bs_status model_labels(model_open *o)
 /* ------------------------------------------------------------------------------------------------- arrays */
 
 /* How many elements an array has; an array without elements is not written at all. */
-static bs_status model_count(const model_open *o, const char *key, bs_gguf_type type, int32_t least, int32_t most, int32_t *count)
+static bs_status model_count(const model_open *o, const char *key, bs_gguf_type type, int32_t least, int32_t most,
+                             int32_t *count)
 {
     const bs_gguf_key *found;
     const bs_status status = bs_gguf_get(&o->model->gguf, key, type, true, least > 0, &found, o->error);
@@ -28008,8 +28578,8 @@ static bs_status model_count(const model_open *o, const char *key, bs_gguf_type 
     if (status != BS_OK)
         return status;
     if (n < (uint64_t)least || n > (uint64_t)most)
-        return bs_fail(o->error, n ? BS_ERROR_LIMIT : BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %d .. %d", key,
-                       (unsigned long long)n, least, most);
+        return bs_fail(o->error, n ? BS_ERROR_LIMIT : BS_ERROR_FORMAT,
+                       "key \"%s\" has %llu elements, expected %d .. %d", key, (unsigned long long)n, least, most);
     *count = (int32_t)n;
     return BS_OK;
 }
@@ -28022,7 +28592,8 @@ static bs_status model_array(model_open *o, const model_list *list, int32_t coun
     bs_gguf_cursor(&o->model->gguf, found, cursor);
     if (status != BS_OK || !found || found->count == (uint64_t)count)
         return status;
-    return bs_fail(o->error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %d", list->key, (unsigned long long)found->count, count);
+    return bs_fail(o->error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %d", list->key,
+                   (unsigned long long)found->count, count);
 }
 
 static bs_status model_arrays(model_open *o, const model_list *lists, int32_t n_lists, int32_t count)
@@ -28047,8 +28618,9 @@ static bs_status model_was_read(const model_open *o)
 bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error)
 {
     const uint64_t left = bs_bytes_figure(bs_bytes_share(bs_cursor_left(cursor), each));
-    return left == 0 ? BS_OK : bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements that belong to nothing", key,
-                                       (unsigned long long)left);
+    return left == 0 ? BS_OK
+                     : bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements that belong to nothing", key,
+                               (unsigned long long)left);
 }
 
 /* The name of an entry, from the first of the cursors. */
@@ -28093,13 +28665,15 @@ static bs_status model_symbol(model_open *o, int32_t index)
     if (status == BS_OK)
         status = model_was_read(o);
     if (status == BS_OK && symbol->maximum < 1)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its maximum is %lld, expected 1 or more", (long long)symbol->maximum);
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its maximum is %lld, expected 1 or more",
+                       (long long)symbol->maximum);
     return status;
 }
 
 static bs_status model_symbols(model_open *o)
 {
-    static const model_list lists[] = {{"brainstorm.symbol.name", BS_GGUF_STRING}, {"brainstorm.symbol.maximum", BS_GGUF_I64}};
+    static const model_list lists[] = {{"brainstorm.symbol.name", BS_GGUF_STRING},
+                                       {"brainstorm.symbol.maximum", BS_GGUF_I64}};
     bs_status status = model_count(o, lists[0].key, lists[0].type, 0, BS_MODEL_MAX_SYMBOLS, &o->model->n_symbols);
     if (status == BS_OK)
         status = model_arrays(o, lists, 2, o->model->n_symbols);
@@ -28119,14 +28693,17 @@ static bs_status model_block_record(model_open *o, bs_model_block *block, int32_
     if (number == -1)
         return bytes == 0 ? BS_OK : bs_fail(o->error, BS_ERROR_FORMAT, "it has %llu bytes, but no tensor", bytes);
     if (number <= o->last_tensor || (uint32_t)number >= gguf->n_tensors)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor is %d, expected -1 or one of %d .. %d", number, o->last_tensor + 1,
-                       (int32_t)gguf->n_tensors - 1);
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor is %d, expected -1 or one of %d .. %d", number,
+                       o->last_tensor + 1, (int32_t)gguf->n_tensors - 1);
     const bs_gguf_tensor *tensor = &gguf->tensors[number];
     if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || bs_bytes_figure(tensor->bytes) != bytes)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor %d is of type %u, rank %u and %llu bytes, expected %u, 1 and %llu", number,
-                       (unsigned)tensor->type, (unsigned)tensor->rank, (unsigned long long)bs_bytes_figure(tensor->bytes), BS_GGUF_TENSOR_I8, bytes);
+        return bs_fail(o->error, BS_ERROR_FORMAT,
+                       "its tensor %d is of type %u, rank %u and %llu bytes, expected %u, 1 and %llu", number,
+                       (unsigned)tensor->type, (unsigned)tensor->rank,
+                       (unsigned long long)bs_bytes_figure(tensor->bytes), BS_GGUF_TENSOR_I8, bytes);
     if (bytes < head)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %u", bytes, (unsigned)head);
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %u", bytes,
+                       (unsigned)head);
     block->offset = tensor->offset;
     o->last_tensor = number;
     return BS_OK;
@@ -28150,16 +28727,17 @@ static bs_status model_block(model_open *o, int32_t index)
     const bool whole = block->first_node == 0 && block->end_node == n;
     const bool range = 0 <= block->first_node && block->first_node < block->end_node && block->end_node <= n;
     if (index == 0 ? !whole : !range)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its nodes are %d up to %d, expected %s 0 up to %d", block->first_node, block->end_node,
-                       index ? "some of" : "all:", n);
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its nodes are %d up to %d, expected %s 0 up to %d",
+                       block->first_node, block->end_node, index ? "some of" : "all:", n);
     return model_block_record(o, block, tensor);
 }
 
 static bs_status model_blocks(model_open *o)
 {
-    static const model_list lists[] = {{"brainstorm.block.name", BS_GGUF_STRING},    {"brainstorm.block.first_node", BS_GGUF_I32},
-                                       {"brainstorm.block.end_node", BS_GGUF_I32},   {"brainstorm.block.tensor", BS_GGUF_I32},
-                                       {"brainstorm.block.bytes", BS_GGUF_U64},      {"brainstorm.block.crc32", BS_GGUF_U32}};
+    static const model_list lists[] = {
+        {"brainstorm.block.name", BS_GGUF_STRING},  {"brainstorm.block.first_node", BS_GGUF_I32},
+        {"brainstorm.block.end_node", BS_GGUF_I32}, {"brainstorm.block.tensor", BS_GGUF_I32},
+        {"brainstorm.block.bytes", BS_GGUF_U64},    {"brainstorm.block.crc32", BS_GGUF_U32}};
     bs_model *m = o->model;
     o->last_tensor = -1;
     bs_status status = model_count(o, lists[0].key, lists[0].type, 1, BS_MODEL_MAX_BLOCKS, &m->n_blocks);
@@ -28188,7 +28766,8 @@ static bs_status model_weight_shape(model_open *o, bs_model_weight *w)
         if (dims->status != BS_OK)
             return bs_cursor_fail(dims, o->error, model_dims.key);
         if (w->dim[i] < 1)
-            return bs_fail(o->error, BS_ERROR_FORMAT, "its dimension %d is %lld, expected 1 or more", i, (long long)w->dim[i]);
+            return bs_fail(o->error, BS_ERROR_FORMAT, "its dimension %d is %lld, expected 1 or more", i,
+                           (long long)w->dim[i]);
         w->bytes = bs_bytes_times(w->bytes, w->dim[i]);
     }
     return BS_OK;
@@ -28200,16 +28779,19 @@ static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t i
     bs_model *m = o->model;
     const int32_t before = index ? w[-1].block : 0;
     if (w->block < before || w->block >= m->n_blocks)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its block is %d, expected %d .. %d", w->block, before, m->n_blocks - 1);
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its block is %d, expected %d .. %d", w->block, before,
+                       m->n_blocks - 1);
     bs_model_block *block = &m->blocks[w->block];
     const bool first = index == 0 || w->block != before;
-    const bs_bytes used = first ? bs_bytes_of(bs_model_head_bytes(m)) : bs_bytes_sub(bs_bytes_add(w[-1].offset, w[-1].bytes), block->offset);
+    const bs_bytes used = first ? bs_bytes_of(bs_model_head_bytes(m))
+                                : bs_bytes_sub(bs_bytes_add(w[-1].offset, w[-1].bytes), block->offset);
     if (!bs_bytes_aligned_to(offset, 256) || bs_bytes_less(offset, used))
         return bs_fail(o->error, BS_ERROR_FORMAT, "its offset is %llu, expected a multiple of 256 from %llu on",
                        (unsigned long long)bs_bytes_figure(offset), (unsigned long long)bs_bytes_figure(used));
     if (bs_bytes_less(block->bytes, bs_bytes_add(offset, w->bytes)))
-        return bs_fail(o->error, BS_ERROR_FORMAT, "%llu bytes at offset %llu do not lie in a record of %llu", (unsigned long long)bs_bytes_figure(w->bytes),
-                       (unsigned long long)bs_bytes_figure(offset), (unsigned long long)bs_bytes_figure(block->bytes));
+        return bs_fail(o->error, BS_ERROR_FORMAT, "%llu bytes at offset %llu do not lie in a record of %llu",
+                       (unsigned long long)bs_bytes_figure(w->bytes), (unsigned long long)bs_bytes_figure(offset),
+                       (unsigned long long)bs_bytes_figure(block->bytes));
     if (first)
         block->first_weight = index;
     block->end_weight = index + 1;
@@ -28278,8 +28860,10 @@ static bs_status model_weights_unique(model_open *o)
 
 static bs_status model_weights(model_open *o)
 {
-    static const model_list lists[] = {{"brainstorm.weight.name", BS_GGUF_STRING}, {"brainstorm.weight.block", BS_GGUF_I32},
-                                       {"brainstorm.weight.dtype", BS_GGUF_I32},   {"brainstorm.weight.rank", BS_GGUF_I32},
+    static const model_list lists[] = {{"brainstorm.weight.name", BS_GGUF_STRING},
+                                       {"brainstorm.weight.block", BS_GGUF_I32},
+                                       {"brainstorm.weight.dtype", BS_GGUF_I32},
+                                       {"brainstorm.weight.rank", BS_GGUF_I32},
                                        {"brainstorm.weight.offset", BS_GGUF_U64}};
     bs_model *m = o->model;
     int32_t n_dims = 0;
@@ -28304,8 +28888,10 @@ static bs_status model_weights(model_open *o)
 /* The arrays are what they should be; walks find them again by their names. */
 static bs_status model_node_arrays(model_open *o)
 {
-    static const model_list lists[] = {{"brainstorm.node.op", BS_GGUF_STRING},        {"brainstorm.node.name", BS_GGUF_STRING},
-                                       {"brainstorm.node.inputs.count", BS_GGUF_I32}, {"brainstorm.node.params.count", BS_GGUF_I32},
+    static const model_list lists[] = {{"brainstorm.node.op", BS_GGUF_STRING},
+                                       {"brainstorm.node.name", BS_GGUF_STRING},
+                                       {"brainstorm.node.inputs.count", BS_GGUF_I32},
+                                       {"brainstorm.node.params.count", BS_GGUF_I32},
                                        {"brainstorm.node.block", BS_GGUF_I32}};
     bs_model *m = o->model;
     int32_t n_params;
@@ -28315,9 +28901,11 @@ static bs_status model_node_arrays(model_open *o)
     if (status == BS_OK)
         status = model_count(o, "brainstorm.node.inputs", BS_GGUF_I32, 0, BS_MODEL_MAX_OPERANDS, &m->n_operands);
     if (status == BS_OK)
-        status = model_count(o, "brainstorm.node.params", BS_GGUF_I32, 0, BS_MODEL_MAX_NODES * BS_MODEL_MAX_PARAMS, &n_params);
+        status = model_count(o, "brainstorm.node.params", BS_GGUF_I32, 0, BS_MODEL_MAX_NODES * BS_MODEL_MAX_PARAMS,
+                             &n_params);
     if (status == BS_OK)
-        status = bs_gguf_u32(&m->gguf, "brainstorm.value.count", true, 0, (uint32_t)m->n_nodes * BS_MAX_OUTPUTS, &m->n_values, o->error);
+        status = bs_gguf_u32(&m->gguf, "brainstorm.value.count", true, 0, (uint32_t)m->n_nodes * BS_MAX_OUTPUTS,
+                             &m->n_values, o->error);
     return status;
 }
 
@@ -28333,12 +28921,14 @@ static bs_status model_nodes(model_open *o)
         if (status != BS_OK)
             return status;
         const bs_op *op = bs_op_get(node.op);
-        m->text_bytes = bs_bytes_add(m->text_bytes, bs_bytes_of(op->params_bytes + sizeof(void *) + strlen(node.name) + 1));
+        m->text_bytes = bs_bytes_add(m->text_bytes,
+                                     bs_bytes_of(op->params_bytes + sizeof(void *) + strlen(node.name) + 1));
         m->n_routers += op == &bs_op_route;
         m->n_domains += op == &bs_op_scatter || op == &bs_op_rows || op == &bs_op_patches || op == &bs_op_segments;
     }
     const bs_status status = bs_model_used_up(&walk.in, "brainstorm.node.inputs", sizeof(int32_t), o->error);
-    return status == BS_OK ? bs_model_used_up(&walk.param, "brainstorm.node.params", sizeof(int32_t), o->error) : status;
+    return status == BS_OK ? bs_model_used_up(&walk.param, "brainstorm.node.params", sizeof(int32_t), o->error)
+                           : status;
 }
 
 /* ---------------------------------------------------------------------------------------------- all of it */
@@ -28358,7 +28948,8 @@ bs_status bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *erro
     const bs_status status = bs_gguf_measure(source, names, counts, 3, &gguf, error);
     for (int32_t i = 0; i < 3; i++)
         index = bs_bytes_add(index, model_table(counts[i], each[i]));
-    *bytes = bs_bytes_add(bs_bytes_align(bs_bytes_of(sizeof(bs_model))), bs_bytes_add(gguf.bytes, bs_bytes_max(index, gguf.passing_bytes)));
+    *bytes = bs_bytes_add(bs_bytes_align(bs_bytes_of(sizeof(bs_model))),
+                          bs_bytes_add(gguf.bytes, bs_bytes_max(index, gguf.passing_bytes)));
     return status;
 }
 
@@ -28408,12 +28999,13 @@ static size_t model_with_slack(bs_bytes bytes, const char *where, bs_error *erro
         return 0;
     if (bs_bytes_fit(bs_bytes_add(bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &all))
         return all;
-    bs_fail(error, BS_ERROR_LIMIT, "%s: the index of a model file takes more bytes than there can be", where); /* unreachable: 64 bits */
+    bs_fail(error, BS_ERROR_LIMIT, /* unreachable: 64 bits */
+            "%s: the index of a model file takes more bytes than there can be", where);
     return 0;
 }
 
-/* The arena is too small: it is told all that opening takes, not the next piece of it. Where the header cannot be read, what was
- * said stays. */
+/* The arena is too small: it is told all that opening takes, not the next piece of it. Where the header cannot be read,
+ * what was said stays. */
 static void model_ask(const bs_source *source, const char *where, const bs_arena *arena, bs_error *error)
 {
     const bs_bytes bytes = model_need(source, where, NULL);
@@ -28464,14 +29056,16 @@ static int64_t model_header_read(void *user, uint64_t offset, void *buffer, size
 /* With what is tried before the index is read: a direct handle, where there is one. */
 static bs_bytes model_with_probe(const bs_platform *p, bs_bytes bytes)
 {
-    const bs_bytes probed = bs_bytes_add(bs_bytes_align(bs_bytes_of(sizeof(bs_model))), bs_bytes_of(2 * BS_PROBE_BYTES));
+    const bs_bytes probed = bs_bytes_add(bs_bytes_align(bs_bytes_of(sizeof(bs_model))),
+                                         bs_bytes_of(2 * BS_PROBE_BYTES));
     return bs_bytes_any(bytes) && p->file_open_direct ? bs_bytes_max(bytes, probed) : bytes;
 }
 
 /* errno says why where the platform is POSIX, and those who write another may set it. */
 static void model_fail_open(const char *path, bs_error *error)
 {
-    bs_fail(error, BS_ERROR_IO, "the model file \"%.160s\" cannot be opened%s%.64s", path, errno ? ": " : "", errno ? strerror(errno) : "");
+    bs_fail(error, BS_ERROR_IO, "the model file \"%.160s\" cannot be opened%s%.64s", path, errno ? ": " : "",
+            errno ? strerror(errno) : "");
 }
 
 static bool model_opens_files(const bs_platform *p, const char *path)
@@ -28483,7 +29077,8 @@ size_t bs_model_file_bytes(const bs_platform *platform, const char *path, bs_err
 {
     model_file file = {platform ? platform : bs_platform_default(), -1};
     if (!model_opens_files(file.platform, path)) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_file_bytes takes a path, and a platform with file_open, file_read and file_close");
+        bs_fail(error, BS_ERROR_ARGUMENT,
+                "bs_model_file_bytes takes a path, and a platform with file_open, file_read and file_close");
         return 0;
     }
     uint64_t size = 0;
@@ -28612,7 +29207,8 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
     const bs_platform *p = platform ? platform : bs_platform_default();
     const size_t mark = arena ? arena->used : 0;
     if (!model_opens_files(p, path)) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_file takes a path, and a platform with file_open, file_read and file_close");
+        bs_fail(error, BS_ERROR_ARGUMENT,
+                "bs_model_open_file takes a path, and a platform with file_open, file_read and file_close");
         return NULL;
     }
     bs_model *model = model_create(arena, path, error);

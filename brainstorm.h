@@ -6,8 +6,8 @@
  *
  * BUILD    Copy brainstorm.h and brainstorm.c into your project:
  *              cc -std=c11 -O3 -c brainstorm.c            link with: -lm -lpthread
- *          -ffast-math, -Ofast and the like are refused: checks for NaN would vanish, and results would differ. (Of your own
- *          program they are your affair.)
+ *          -ffast-math, -Ofast and the like are refused: checks for NaN would vanish, and results would differ. (Your
+ *          own program may use them.)
  *
  * SMALLEST COMPLETE PROGRAM    This is examples/minimal.c; examples/minimal.cpp is the same from C++.
  *
@@ -59,14 +59,15 @@
  *                                      {"route.table", BS_I32, 1, {64}, path_of_energy}};
  *         const bs_tensor_table table = {tensors, 2};
  *         const bs_session_desc desc = {.weights = bs_weights_from_table(&table)};
- *         const bs_plan *plan = bs_plan_create(&memory.persistent, g, NULL, &error); // bs_plan_sizes: the bytes it needs
+ *         const bs_plan *plan = bs_plan_create(&memory.persistent, g, NULL, &error); // bs_plan_sizes: its bytes
  *         bs_session *s = plan ? bs_session_create(&memory, plan, &desc, &error) : NULL;
  *
  *         const bs_buffer from = {frame, BS_U8, 3, {1, 128, 192}, {0}}, to = {clean, BS_U8, 3, {1, 128, 192}, {0}};
  *         bs_decision went;
  *         if (s && bs_bind(s, "frame", &from, &error) == BS_OK && bs_bind(s, "clean", &to, &error) == BS_OK &&
  *             bs_run(s, &error) == BS_OK && bs_decision_get(s, "route", &went) == BS_OK)
- *             printf("patches through 0, 1 and 4 layers: %d, %d, %d\n", went.counts[0], went.counts[1], went.counts[2]);
+ *             printf("patches through 0, 1 and 4 layers: %d, %d, %d\n", went.counts[0], went.counts[1],
+ *                    went.counts[2]);
  *         else
  *             printf("%s\n", error.message);
  *         bs_session_close(s);
@@ -93,7 +94,7 @@
  *   transient (activations), staging (storage reads), slots (weights that come and go). Sizes are known
  *   before anything runs: bs_model_..._bytes for a model file, bs_graph_bytes and bs_plan_bytes for graph and plan, and
  *   bs_plan_sizes for the rest. Nothing allocates. Arenas align what they are given: the ..._bytes calls count that, so
- *   malloc(bs_graph_bytes(...)) will do, and so does a sum of them; to each figure of bs_plan_sizes BS_ALIGNMENT is to be added
+ *   malloc(bs_graph_bytes(...)) will do, and so does a sum of them; to each figure of bs_plan_sizes add BS_ALIGNMENT
  *   where its memory is not aligned to that (malloc aligns to 16).
  *   Without streaming slots are empty, and staging is free again once the session is made. With it the caller chooses
  *   the slots, from the largest unit up, and staging (a piece for each reader) stays taken as long as the session.
@@ -101,8 +102,8 @@
  * ERRORS   Values, never aborts, prints or exits. Graph building is sticky: after the first failure every
  *   builder call does nothing and returns a value with id 0; bs_graph_check tells which call failed and why.
  *   Everything else returns a bs_status and fills a caller's bs_error when one is given (it may be NULL).
- *   A handle, a name or an out-pointer that is NULL does no harm anywhere: the status is BS_ERROR_ARGUMENT, bytes and handles
- *   that are returned are none, and a struct that would be filled is all zeros.
+ *   A handle, a name or an out-pointer that is NULL does no harm anywhere: the status is BS_ERROR_ARGUMENT, bytes and
+ *   handles that are returned are none, and a struct that would be filled is all zeros.
  *
  * THREADS  A graph and a plan are immutable once planned and may be shared by any number of sessions.
  *   A session is used by one thread at a time; it runs its own pool inside bs_run, which blocks.
@@ -111,24 +112,27 @@
  *   weights stays open until bs_session_close, and is called by them. bs_session_stream_stats and
  *   bs_session_prediction_get lock them out for a moment; they belong to the session's one thread like everything else.
  *
- * LIMITS   Little-endian hosts. Segments do not nest, and what works across their rows (attention, reductions) stands outside
- *   routers: gather first. What is beyond a number below is refused with a message that names it, before anything runs (a
- *   bs_graph_desc: bs_graph_bytes is 0 and bs_graph_create gives NULL).
- *     a value       rank 4, elements 2^40; a dimension 2^30, as are the cells of a domain and what a router chooses for them
+ * LIMITS   Little-endian hosts. Segments do not nest, and what works across their rows (attention, reductions) stands
+ *   outside routers: gather first. What is beyond a number below is refused with a message that names it, before
+ *   anything runs (a bs_graph_desc: bs_graph_bytes is 0 and bs_graph_create gives NULL).
+ *     a value       rank 4, elements 2^40; a dimension 2^30, as are the cells of a domain and what a router chooses for
+ *                   them
  *     an op         operands 8, margin around a cell 2^20 pixels, a frame's scale 2^15 (either number of n/d)
  *     conv2d        kernel, stride and dilation 255, out and groups 2^20, pad 2^15
  *     deconv2d      kernel and pad 255, out 2^20, stride 16, output_pad 15
  *     pool2d        kernel and stride 255, pad half the kernel
- *     other ops     linear's out 2^24, pixel_shuffle's r 64, resize's factor 16, each side of a pad 2^15, size of patches 8192,
- *                   buckets 128, code_bits 16, attention's heads times rows 2^30, a router's floor 2^24
+ *     other ops     linear's out 2^24, pixel_shuffle's r 64, resize's factor 16, each side of a pad 2^15,
+ *                   size of patches 8192, buckets 128, code_bits 16, attention's heads times rows 2^30,
+ *                   a router's floor 2^24
  *     a graph       entries 2^24 of each table of bs_graph_desc (four times as many operands), text 2^30 bytes,
- *                   symbols 65535, in an input or state 1024 times one, paths 32767 of a router and 2^28 of all, names 63 bytes
- *     a plan        bytes of activations, scratch of a thread and weights together 2^46, threads 64, lanes 8, forces 16,
- *                   patch_size 8192, chunk_bytes 2^30
- *     a model file  what its bytes can hold: entries 2^24 of each kind (keys, weights); weight names 95 bytes, tensor names 63,
- *                   keys 127; alignment 65536, scale 64
- *     a profile     routers 65536, units and stages 2^20, units of all stages 2^22, a unit's bytes 2^40; a replay units and
- *                   stages 65536
+ *                   symbols 65535, in an input or state 1024 times one, paths 32767 of a router and 2^28 of all,
+ *                   names 63 bytes
+ *     a plan        bytes of activations, scratch of a thread and weights together 2^46, threads 64, lanes 8,
+ *                   forces 16, patch_size 8192, chunk_bytes 2^30
+ *     a model file  what its bytes can hold: entries 2^24 of each kind (keys, weights); weight names 95 bytes,
+ *                   tensor names 63, keys 127; alignment 65536, scale 64
+ *     a profile     routers 65536, units and stages 2^20, units of all stages 2^22, a unit's bytes 2^40; a replay units
+ *                   and stages 65536
  */
 #ifndef BRAINSTORM_H
 #define BRAINSTORM_H
@@ -152,8 +156,9 @@ int32_t bs_version(void);
 /* ---------------------------------------------------------------------------------------- configuration
  * BS_NO_POSIX     leave out the POSIX platform table (files, threads, clock); pass your own
  * BS_NO_SIMD      scalar kernels only
- * BS_DEBUG        assert() what only the calling program can get wrong: objects that are closed or of another kind, a session
- *                 entered by two threads at once, arenas that overlap, buffers bound inside a session's own memory
+ * BS_DEBUG        assert() what only the calling program can get wrong: objects that are closed or of another kind, a
+ *                 session entered by two threads at once, arenas that overlap, buffers bound inside a session's own
+ *                 memory
  */
 #define BS_MAX_RANK 4
 #define BS_MAX_OPERANDS 8
@@ -253,7 +258,8 @@ typedef struct bs_platform {
     void (*file_close)(void *user, int64_t file);
     /* Opens for large aligned reads that should not fill the page cache (O_DIRECT on Linux, probed by a real aligned
      * read of one block). *alignment: what offset, size and buffer of file_read must be multiples of, at most 4096;
-     * 1 = buffered after all. probe: BS_PROBE_BYTES at a multiple of that, to try a read with. NULL = file_open serves. */
+     * 1 = buffered after all. probe: BS_PROBE_BYTES at a multiple of that, to try a read with. NULL = file_open
+     * serves. */
     int64_t (*file_open_direct)(void *user, const char *path, void *probe, uint64_t *size_bytes, uint32_t *alignment);
     /* These bytes will not be read again soon: the cache need not hold them. NULL = nothing. */
     void (*file_forget)(void *user, int64_t file, uint64_t offset, uint64_t bytes);
@@ -307,9 +313,10 @@ typedef struct bs_shape {
     bs_dim dim[BS_MAX_RANK];
 } bs_shape;
 
-/* A caller's strided buffer. strides in elements, all zero = dense row-major; they may be negative (`data` is the element
- * [0, 0, ...] wherever it lies). An input may repeat itself by strides of 0 among others. What is written, outputs and states, may
- * not: by size, every stride of a dimension of 2 or more is larger than all that the smaller ones reach, else bs_bind refuses. */
+/* A caller's strided buffer. strides in elements, all zero = dense row-major; they may be negative (`data` is the
+ * element [0, 0, ...] wherever it lies). An input may repeat itself by strides of 0 among others. What is written,
+ * outputs and states, may not: by size, every stride of a dimension of 2 or more is larger than all that the smaller
+ * ones reach, else bs_bind refuses. */
 typedef struct bs_buffer {
     void *data;
     bs_dtype dtype;
@@ -330,7 +337,8 @@ typedef struct bs_graph_desc {
     int32_t max_text_bytes; /* [32768] names, and parameters of nodes */
     int32_t max_operands;   /* [4 a node] of all nodes together; a gather has one a path and its residual */
     int32_t max_dims;       /* [512; beyond 2048 nodes a quarter of them; below 64 nodes 8 a node] different extents */
-    int32_t max_domains;    /* [511; beyond 2046 nodes half of those above 1024; below 511 one a node] sets of cells; each path is one */
+    /* [511; beyond 2046 nodes half of those above 1024; below 511 one a node] sets of cells; each path is one */
+    int32_t max_domains;
     int32_t max_blocks;     /* [127; beyond 1278 nodes half of those above 1024] */
     int32_t max_routers;    /* [63; beyond 2048 nodes a 32nd of them] */
 } bs_graph_desc;
@@ -339,11 +347,12 @@ typedef struct bs_graph_desc {
 size_t bs_graph_bytes(const bs_graph_desc *desc);
 /* Lives in `arena` (persistent). NULL when it does not fit. */
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc);
-/* The sticky error of building, BS_OK when there is none. Inside a block that is not ended: BS_ERROR_GRAPH, until it is. */
+/* The sticky error of building, BS_OK when there is none. Inside a block that is not ended: BS_ERROR_GRAPH, until it
+ * is. */
 bs_status bs_graph_check(const bs_graph *graph, bs_error *error);
 
-/* What a graph is to whoever uses it, by name: for programs that take other people's models. BS_ERROR_ARGUMENT: there is none
- * of that name. */
+/* What a graph is to whoever uses it, by name: for programs that take other people's models. BS_ERROR_ARGUMENT: there
+ * is none of that name. */
 typedef struct bs_port_facts {
     bool output; /* else an input */
     bs_dtype dtype;
@@ -370,8 +379,8 @@ bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3);
 bs_value bs_input(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape);
 void bs_output(bs_graph *graph, const char *name, bs_value value);
 /* State kept from run to run: read here as it was at the start of a run, zero after a reset; written at
- * the end of a run by bs_state_write. Lives in the persistent arena (of a GPU: in its memory), or in a buffer bound by its
- * name: what that holds when it is bound is what the next run reads. */
+ * the end of a run by bs_state_write. Lives in the persistent arena (of a GPU: in its memory), or in a buffer bound by
+ * its name: what that holds when it is bound is what the next run reads. */
 bs_value bs_state(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape);
 void bs_state_write(bs_graph *graph, bs_value state, bs_value value);
 
@@ -393,10 +402,11 @@ typedef enum bs_act {
  * zero means default. */
 #define BS_DEPTHWISE (-1)
 
-/* Layers of one kind and name share their weights: they are prepared once for each layout that they need. A tensor's name with
- * two shapes or types is BS_ERROR_SHAPE when it is planned. */
+/* Layers of one kind and name share their weights: they are prepared once for each layout that they need. A tensor's
+ * name with two shapes or types is BS_ERROR_SHAPE when it is planned. */
 
-/* `pad` of a descriptor is read with BS_PAD_EXPLICIT only; else it must be 0. (PyTorch's padding=p is EXPLICIT and pad p.) */
+/* `pad` of a descriptor is read with BS_PAD_EXPLICIT only; else it must be 0. (PyTorch's padding=p is EXPLICIT and pad
+ * p.) */
 typedef enum bs_padding {
     BS_PAD_DEFAULT, /* what the op says: conv2d keeps the size at stride 1, others do not pad */
     BS_PAD_VALID,   /* none */
@@ -481,13 +491,19 @@ bs_value bs_slice(bs_graph *graph, bs_value x, const bs_slice_desc *desc);
 bs_value bs_reshape(bs_graph *graph, bs_value x, bs_shape shape); /* one dimension may be -1 */
 typedef struct bs_transpose_desc { const char *name; int32_t order[BS_MAX_RANK]; } bs_transpose_desc;
 bs_value bs_transpose(bs_graph *graph, bs_value x, const bs_transpose_desc *desc);
-typedef struct bs_pad_desc { const char *name; int32_t top, bottom, left, right; float value; int32_t edge; } bs_pad_desc;
+typedef struct bs_pad_desc {
+    const char *name;
+    int32_t top, bottom, left, right;
+    float value;
+    int32_t edge;
+} bs_pad_desc;
 bs_value bs_pad(bs_graph *graph, bs_value x, const bs_pad_desc *desc); /* edge: 1 replicates the edge */
 
 bs_value bs_softmax(bs_graph *graph, bs_value x); /* over the last dimension */
 typedef struct bs_norm_desc { const char *name; float epsilon; /* [1e-5] */ } bs_norm_desc;
 bs_value bs_layer_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc); /* last dim; ".weight", ".bias" */
-bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc); /* channel dim 0; ".weight|bias|mean|var" */
+/* channel dim 0; ".weight|bias|mean|var" */
+bs_value bs_batch_norm(bs_graph *graph, bs_value x, const bs_norm_desc *desc);
 
 typedef enum bs_pool { BS_POOL_AVERAGE, BS_POOL_MAX } bs_pool;
 typedef struct bs_pool2d_desc {
@@ -502,15 +518,25 @@ bs_value bs_pool2d(bs_graph *graph, bs_value x, const bs_pool2d_desc *desc);
 typedef enum bs_resize_kind { BS_RESIZE_NEAREST, BS_RESIZE_BILINEAR, BS_RESIZE_BICUBIC } bs_resize_kind;
 /* By an integer factor up; half-pixel centres, edges replicated. bicubic: a = cubic_a [-0.5]. u8 and u16 bicubic
  * x2 run in integers (same codes on every tier). code_bits as in bs_convert. */
-typedef struct bs_resize_desc { const char *name; int32_t kind, factor /* [2] */; float cubic_a; int32_t code_bits; } bs_resize_desc;
+typedef struct bs_resize_desc {
+    const char *name;
+    int32_t kind, factor /* [2] */;
+    float cubic_a;
+    int32_t code_bits;
+} bs_resize_desc;
 bs_value bs_resize(bs_graph *graph, bs_value x, const bs_resize_desc *desc);
 
 typedef enum bs_reduce_kind { BS_REDUCE_SUM, BS_REDUCE_MEAN, BS_REDUCE_MAX, BS_REDUCE_MIN } bs_reduce_kind;
-typedef struct bs_reduce_desc { const char *name; int32_t kind, axis /* negative counts from the end */; int32_t keep; } bs_reduce_desc;
+typedef struct bs_reduce_desc {
+    const char *name;
+    int32_t kind, axis /* negative counts from the end */;
+    int32_t keep;
+} bs_reduce_desc;
 bs_value bs_reduce(bs_graph *graph, bs_value x, const bs_reduce_desc *desc);
 bs_value bs_argmax(bs_graph *graph, bs_value x);          /* last dim -> i32; first of equals */
 bs_value bs_topk(bs_graph *graph, bs_value x, int32_t k, bs_value *indices); /* last dim; ties: lower index first */
-/* Rows of `table` (root or same domain; [N, ...]) by i32 indices [M] -> [M, ...]. An index out of range is BS_ERROR_DATA. */
+/* Rows of `table` (root or same domain; [N, ...]) by i32 indices [M] -> [M, ...]. An index out of range is
+ * BS_ERROR_DATA. */
 bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices);
 /* A constant from the weights: "<name>" of that dtype (f32 or i32) and shape, root domain. */
 bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape shape);
@@ -526,23 +552,24 @@ bs_value bs_patch_features(bs_graph *graph, bs_value cells, bs_value reference, 
 /* --------------------------------------------------------------------------------------- cells and routers */
 
 /* Leading dimension of a root value -> rows of a domain of its own (samples, tokens): [N, ...] -> N cells [...].
- * like: a cell value whose domain the rows shall join (x has as many rows at least; the first ones are taken), or id 0. */
+ * like: a cell value whose domain the rows shall join (x has as many rows at least; the first ones are taken), or id
+ * 0. */
 bs_value bs_rows(bs_graph *graph, bs_value x, bs_value like);
 /* Rows back to a root value [N, ...]. */
 bs_value bs_collect(bs_graph *graph, bs_value cells);
 
-/* Rows grouped in segments: tokens of sequences, patches of frames. x: a root value [n, ...]; lengths: a root *input* i32
- * [s], the rows of each segment in this run: >= 0, together n, else the run is BS_ERROR_DATA before anything has run. The
- * rows of x become the cells [...] of a domain of their own, segment 0's first; routers, blocks, gathers and bs_collect
- * take them as any rows. Two calls with one `lengths` and the same leading dimension give one domain. */
+/* Rows grouped in segments: tokens of sequences, patches of frames. x: a root value [n, ...]; lengths: a root *input*
+ * i32 [s], the rows of each segment in this run: >= 0, together n, else the run is BS_ERROR_DATA before anything has
+ * run. The rows of x become the cells [...] of a domain of their own, segment 0's first; routers, blocks, gathers and
+ * bs_collect take them as any rows. Two calls with one `lengths` and the same leading dimension give one domain. */
 bs_value bs_segments(bs_graph *graph, bs_value x, bs_value lengths);
 /* Each cell gets its segment's row [...] of `parent`, a root value [s, ...]. like: any cells of the segments. */
 bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like);
 
 typedef enum bs_segment_mode { BS_SEGMENT_LAST, BS_SEGMENT_SUM, BS_SEGMENT_MEAN, BS_SEGMENT_MAX } bs_segment_mode;
 typedef struct bs_segment_reduce_desc { const char *name; int32_t mode; } bs_segment_reduce_desc;
-/* One row a segment: f32 cells [...] -> a root value [s, ...]. Sums run from a segment's first row to its last, in f32. An
- * empty segment gives zeros. desc may be NULL: the last row. */
+/* One row a segment: f32 cells [...] -> a root value [s, ...]. Sums run from a segment's first row to its last, in f32.
+ * An empty segment gives zeros. desc may be NULL: the last row. */
 bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_desc *desc);
 
 /* Causal attention of many heads inside each segment, behind what a cache holds of it. q, k, v: f32 [d] cells of one
@@ -551,30 +578,36 @@ bs_value bs_segment_reduce(bs_graph *graph, bs_value x, const bs_segment_reduce_
  * Row i of a segment stands at position p = past + i; position j < past lies in row j mod window of the cache; a row
  * attends to the last `window` positions j <= p, its own among them:
  *     sum_j softmax_j(q k_j / sqrt(d/heads) - slope_h (p - j)) v_j       (Vaswani et al. 2017)
- * alibi 1: slope_h = 2^(-8 (h+1) / heads) (Press et al. 2022), else 0. All in f32, positions in rising order: a sequence
- * in one run or token by token gives the same attention. The cache is not written: that is bs_state_append, at the end.
- * past_k, past_v and past all id 0: no cache, a row attends to all before it in its segment. desc may be NULL. */
+ * alibi 1: slope_h = 2^(-8 (h+1) / heads) (Press et al. 2022), else 0. All in f32, positions in rising order: a
+ * sequence in one run or token by token gives the same attention. The cache is not written: that is bs_state_append, at
+ * the end. past_k, past_v and past all id 0: no cache, a row attends to all before it in its segment. desc may be
+ * NULL. */
 typedef struct bs_attention_desc {
     const char *name;
     int32_t heads; /* [1] must divide d */
     int32_t alibi;
 } bs_attention_desc;
-bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value past_k, bs_value past_v, bs_value past,
-                      const bs_attention_desc *desc);
-/* At the end of a run, as bs_state_write: writes the cells of a segment domain behind what the cache, a state [s, window,
- * ...cell], holds: row i of segment g to [g, (past[g] + i) mod window]. Only the last `window` rows of a segment are
- * written. past: as for bs_attention. Make s a constant (sequences without rows have length 0): a state whose extents
- * change starts anew. */
+bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value past_k, bs_value past_v,
+                      bs_value past, const bs_attention_desc *desc);
+/* At the end of a run, as bs_state_write: writes the cells of a segment domain behind what the cache, a state [s,
+ * window, ...cell], holds: row i of segment g to [g, (past[g] + i) mod window]. Only the last `window` rows of a
+ * segment are written. past: as for bs_attention. Make s a constant (sequences without rows have length 0): a state
+ * whose extents change starts anew. */
 void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value past);
 
 /* A frame [C,H,W] -> cells of size x size pixels. What an op needs beyond its cell (the halo) is provided inside
  * the frame, and ops pad at the frame's edge, so the assembled result equals the untiled network.
  * like: cells of a frame whose extents are 1/k of this one's: joins their domain with k times their size. */
-typedef struct bs_patches_desc { const char *name; int32_t size /* [64] */; int32_t like; /* .id of a value */ } bs_patches_desc;
+typedef struct bs_patches_desc {
+    const char *name;
+    int32_t size /* [64] */;
+    int32_t like; /* .id of a value */
+} bs_patches_desc;
 bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc);
 bs_value bs_assemble(bs_graph *graph, bs_value cells); /* cells [C,h,w] of a patch domain -> frame */
 
-/* How scores become a decision. Scores are f32 or i32 [paths] a cell unless said otherwise. NaN scores: BS_ERROR_DATA. */
+/* How scores become a decision. Scores are f32 or i32 [paths] a cell unless said otherwise. NaN scores:
+ * BS_ERROR_DATA. */
 typedef enum bs_protocol {
     BS_ROUTE_TOP1,               /* the highest score; ties: the lower path. Gate: its score. */
     BS_ROUTE_TOPK,               /* the k highest; gate: its score */
@@ -612,17 +645,17 @@ typedef struct bs_route_desc {
 /* score decides; knob: a captured root value, or id 0: BUDGET: f32 [1] the budget (fraction 0..1);
  * (none is a budget of 0); BINARY, THRESHOLD, RESIDUAL_THRESHOLD: f32 [1] added to the threshold. */
 bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc);
-/* Tells a router that is yet to come, by name, what it will probably decide: `score` is what it would see if it were run on
- * what is known now (the next layer's router on this layer's rows, a trained guess). TOP1 and TOPK only; one score a path.
- * Weights of the paths it points to are read ahead when the plan streams them; without memory for slots nothing is computed
- * for it. */
+/* Tells a router that is yet to come, by name, what it will probably decide: `score` is what it would see if it were
+ * run on what is known now (the next layer's router on this layer's rows, a trained guess). TOP1 and TOPK only; one
+ * score a path. Weights of the paths it points to are read ahead when the plan streams them; without memory for slots
+ * nothing is computed for it. */
 void bs_look_ahead(bs_graph *graph, bs_value score, const char *router);
 /* Rows of x that went to `path`. */
 bs_value bs_scatter(bs_graph *graph, bs_router router, int32_t path, bs_value x);
 /* BUDGET: log2 of loss per unit of cost at which the choice was made, a root value f32 [1]. */
 bs_value bs_route_price(bs_graph *graph, bs_router router);
-/* The score of the first chosen path (BUDGET: the loss of the chosen variant), in the parent's rows: [1]. Cells without a
- * path: 0. */
+/* The score of the first chosen path (BUDGET: the loss of the chosen variant), in the parent's rows: [1]. Cells without
+ * a path: 0. */
 bs_value bs_route_score(bs_graph *graph, bs_router router);
 
 typedef bs_value (*bs_block_function)(bs_graph *graph, bs_value x, void *user);
@@ -640,10 +673,11 @@ typedef enum bs_gather_mode {
     BS_GATHER_SELECT    /* the row of the cell's path with the largest gate; ties: the lower path */
 } bs_gather_mode;
 /* values[path] (id 0: the path gives nothing) -> rows of the router's parent domain. Cells without a row take
- * their row of `residual` (PLACE, SELECT), or add it (ADD, WEIGHTED); id 0: zero. A cell has no row when it took no path, and
- * with PLACE and SELECT when the one path it took, or the one with its largest gate, gives nothing. */
+ * their row of `residual` (PLACE, SELECT), or add it (ADD, WEIGHTED); id 0: zero. A cell has no row when it took no
+ * path, and with PLACE and SELECT when the one path it took, or the one with its largest gate, gives nothing. */
 typedef struct bs_gather_desc { const char *name; int32_t mode; } bs_gather_desc;
-bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs_value residual, const bs_gather_desc *desc);
+bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs_value residual,
+                   const bs_gather_desc *desc);
 
 /* -------------------------------------------------------------------------------------------------- plan
  * Planning needs no weights and no device: a workstation can tell what a board will need. */
@@ -698,10 +732,12 @@ typedef struct bs_plan_desc {
     /* BS_TIER_CUDA only */
     int32_t half;         /* 1: weights and activations are kept in f16; sums are f32 all the same, those of more than
                              447 paths of a row in pieces of as many, each rounded to f16 */
-    int32_t in_place;     /* 1: slots and copies of the caller's buffers stay in pinned memory, which the GPU reads where it is:
-                             nothing is held twice on boards that share their memory (bs_cuda_facts.integrated) */
+    int32_t in_place;     /* 1: slots and copies of the caller's buffers stay in pinned memory, which the GPU reads
+                             where it is: nothing is held twice on boards that share their memory
+                             (bs_cuda_facts.integrated) */
     int32_t lowering;     /* bs_lowering: how a run's kernels reach the GPU; bs_cuda_choose finds the fastest */
-    int32_t shared_bytes; /* [98304] shared memory that a block of threads may have: bs_cuda_facts tells what there is */
+    /* [98304] shared memory that a block of threads may have: bs_cuda_facts tells what there is */
+    int32_t shared_bytes;
 } bs_plan_desc;
 
 /* Bytes of each arena that a session of this plan takes, padding included (the graph and the plan come on top, at
@@ -709,10 +745,12 @@ typedef struct bs_plan_desc {
 typedef struct bs_sizes {
     uint64_t persistent, transient, staging, slots;
     uint64_t device, pinned;
-    uint64_t weights; /* prepared, resident: the part of persistent (of device) that is not taken with bs_session_desc.weights_of */
+    /* prepared, resident: the part of persistent (of device) that is not taken with bs_session_desc.weights_of */
+    uint64_t weights;
 } bs_sizes;
 
-size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc); /* 0: the graph has failed, or more than a size_t holds */
+/* 0: the graph has failed, or more than a size_t holds */
+size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc);
 /* In `arena` (persistent); desc may be NULL. NULL on failure. The graph must outlive the plan. */
 bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error);
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes);
@@ -774,19 +812,19 @@ typedef struct bs_tensor_table {
 bs_weights bs_weights_from_table(const bs_tensor_table *table);
 
 /* --------------------------------------------------------------------------------------------- streaming
- * Weights that do not fit: with bs_plan_desc.slot_bytes the weights of blocks are read from storage into slots when they
- * are needed, and before that when it can be guessed. A guess that was wrong costs time only: results are the same bytes
- * whatever fits, whatever is guessed and whatever the storage does.
+ * Weights that do not fit: with bs_plan_desc.slot_bytes the weights of blocks are read from storage into slots when
+ * they are needed, and before that when it can be guessed. A guess that was wrong costs time only: results are the same
+ * bytes whatever fits, whatever is guessed and whatever the storage does.
  *
- *   unit    what is loaded at once: the weights of one path of a router (a block with the blocks inside it), or of a block
- *           that every run goes through. Weights outside blocks, or of several units, tables of routers and constants
- *           stay resident.
+ *   unit    what is loaded at once: the weights of one path of a router (a block with the blocks inside it), or of a
+ *           block that every run goes through. Weights outside blocks, or of several units, tables of routers and
+ *           constants stay resident.
  *   stage   a step of the plan that needs units: of those paths that a router chose, or always the same
  *   chunk   one read, at most chunk_bytes or the weights of one layer. Demand waits for at most one.
  *   lane    a reader thread. It reads and prepares (packs, transforms) what it read.
  *
- * On platforms without threads everything is read when it is needed, by the thread of bs_run. Without a clock nothing is
- * guessed: what a guess costs and saves is not known.
+ * On platforms without threads everything is read when it is needed, by the thread of bs_run. Without a clock nothing
+ * is guessed: what a guess costs and saves is not known.
  *
  *     bs_plan_desc d = {.slot_bytes = UINT64_MAX};                  // a first plan, to ask: what do all take?
  *     const bs_plan *ask = bs_plan_create(&scratch, graph, &d, &error);
@@ -800,8 +838,8 @@ bs_weights bs_weights_from_table(const bs_tensor_table *table);
  *     bs_session *s = bs_session_create(&memory, plan, &with, &error);   // then bs_bind and bs_run, as ever
  *     bs_session_stream_stats(s, &stats);                           // hits, misses, bytes read, time stood still
  *
- * A read that fails makes bs_run fail with its status when the weights are needed; the next run tries again. Weights that
- * were only guessed are not an error. Slots are used as the policy says, nothing has to be tuned for them. */
+ * A read that fails makes bs_run fail with its status when the weights are needed; the next run tries again. Weights
+ * that were only guessed are not an error. Slots are used as the policy says, nothing has to be tuned for them. */
 
 /* What goes when room is needed. One list: name, text. */
 #define BS_POLICY_LIST(X)                                                        \
@@ -895,11 +933,12 @@ typedef struct bs_session_desc {
     bs_stream_desc stream;       /* for plans that stream */
     bs_profile *profile;         /* what happens is recorded here; NULL: not. Used by one session. */
     bs_device *device;           /* for plans of BS_TIER_CUDA: what bs_cuda_open gave */
-    /* Another session of the same plan (on the same device), or NULL. This one then reads the other's prepared resident weights
-     * instead of making its own: it takes bs_sizes.weights bytes less, and no staging where nothing streams. The other must be
-     * closed after it. Both may run at once. Slots of streamed weights are each session's own. */
+    /* Another session of the same plan (on the same device), or NULL. This one then reads the other's prepared resident
+     * weights instead of making its own: it takes bs_sizes.weights bytes less, and no staging where nothing streams.
+     * The other must be closed after it. Both may run at once. Slots of streamed weights are each session's own. */
     const bs_session *weights_of;
-    void *cuda_stream;           /* a cudaStream_t that runs are queued on (CUDA, below); NULL: one of the session's own */
+    /* a cudaStream_t that runs are queued on (CUDA, below); NULL: one of the session's own */
+    void *cuda_stream;
 } bs_session_desc;
 
 /* Takes what bs_plan_sizes said from the four arenas, loads and prepares the weights, starts threads-1 workers.
@@ -922,13 +961,16 @@ typedef struct bs_operand_view {
 /* BS_ROUTE_CALLBACK: fills path_of_row[rows] (-1: no path). Called on the thread of bs_run. What it returns is
  * how the run ends; a number that is no bs_status is BS_ERROR_DATA. */
 typedef bs_status (*bs_route_function)(void *user, const bs_operand_view *scores, int32_t rows, int32_t *path_of_row);
-bs_status bs_set_route(bs_session *session, const char *router, bs_route_function function, void *user, bs_error *error);
+bs_status bs_set_route(bs_session *session, const char *router, bs_route_function function, void *user,
+                       bs_error *error);
 
-/* Runs the network once; blocks. After a failure, states are invalid until bs_reset_state, and the session can run again. */
+/* Runs the network once; blocks. After a failure, states are invalid until bs_reset_state, and the session can run
+ * again. */
 bs_status bs_run(bs_session *session, bs_error *error);
-/* The two halves of bs_run. On a GPU bs_submit only queues the run: it returns before it has run, and what it wrote is there
- * after bs_wait. A second bs_submit before that waits for the first one, unless every bound buffer is in the GPU's memory.
- * On a CPU bs_submit runs, and bs_wait has nothing to wait for. bs_wait returns how the last submitted run ended. */
+/* The two halves of bs_run. On a GPU bs_submit only queues the run: it returns before it has run, and what it wrote is
+ * there after bs_wait. A second bs_submit before that waits for the first one, unless every bound buffer is in the
+ * GPU's memory. On a CPU bs_submit runs, and bs_wait has nothing to wait for. bs_wait returns how the last submitted
+ * run ended. */
 bs_status bs_submit(bs_session *session, bs_error *error);
 bs_status bs_wait(bs_session *session, bs_error *error);
 void bs_reset_state(bs_session *session);
@@ -955,7 +997,8 @@ void bs_session_stats(const bs_session *session, bs_run_stats *stats);
 /* Zero for a session that does not stream. Between runs; reader threads may go on reading for guesses meanwhile. */
 void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats);
 /* stage: from 0; -1: all. */
-bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predictor predictor, bs_prediction *prediction);
+bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predictor predictor,
+                                    bs_prediction *prediction);
 
 /* -------------------------------------------------------------------------------------------------- CUDA
  * The same graphs and model files on an NVIDIA GPU: compile brainstorm_cuda.cu beside brainstorm.c and link both.
@@ -973,38 +1016,40 @@ bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predi
  *     bs_session_close(s);
  *     bs_cuda_close(gpu);
  *
- * Routing stays on the GPU: between input and output of a run the host waits for nothing, unless weights are streamed or a
- * router asks a callback. Results equal the CPU's within rounding; they are the same bytes from run to run.
+ * Routing stays on the GPU: between input and output of a run the host waits for nothing, unless weights are streamed
+ * or a router asks a callback. Results equal the CPU's within rounding; they are the same bytes from run to run.
  *
- * Bound buffers may lie in ordinary memory (they are copied: inputs by bs_submit, outputs by bs_wait), in pinned memory or
- * in the GPU's (used in place). Strides are honoured wherever a buffer lies; what lies between its elements is left alone.
- * The host itself reads `lengths` of segments and `past`: those are in ordinary or pinned memory.
+ * Bound buffers may lie in ordinary memory (they are copied: inputs by bs_submit, outputs by bs_wait), in pinned memory
+ * or in the GPU's (used in place). Strides are honoured wherever a buffer lies; what lies between its elements is left
+ * alone. The host itself reads `lengths` of segments and `past`: those are in ordinary or pinned memory.
  *
- * Streams   Every session queues on a stream of its own unless bs_session_desc.cuda_stream names one of the caller's, which
- *   then outlives the session. On the caller's stream a run is like a kernel: it reads what was queued before bs_submit
- *   has written, and what is queued after bs_submit has returned finds, without bs_wait, the outputs and states that are
- *   bound in the GPU's or in pinned memory. bs_wait is for the host: outputs in ordinary memory, the status (after a failed
- *   run outputs hold nothing of use), bs_decision_get. With streams of their own sessions do not wait for each other: bs_wait
- *   for the one before giving its outputs to the next.
- *   The stream may be one of several sessions', and of work of the caller's, from any thread: they take turns, launch by
- *   launch, and none is held up or captured by another (graphs are captured on a stream that nobody else has). It must not be
- *   being captured by the caller when a session is made, run or waited for, nor be cudaStreamPerThread.
- * Limits    Strides of a bound buffer are below 2^31 elements; so are the elements of what an op gives (of a row; of a whole tensor
- *   of the root domain) and of a bound output. Else BS_ERROR_LIMIT, before anything runs.
- * Threads   Sessions of one device run on threads of their own, each used by one at a time. What takes from the device's
- *   memory is for one thread at a time: bs_session_create. bs_cuda_close comes after the last bs_session_close. */
+ * Streams   Every session queues on a stream of its own unless bs_session_desc.cuda_stream names one of the caller's,
+ *   which then outlives the session. On the caller's stream a run is like a kernel: it reads what was queued before
+ *   bs_submit has written, and what is queued after bs_submit has returned finds, without bs_wait, the outputs and
+ *   states that are bound in the GPU's or in pinned memory. bs_wait is for the host: outputs in ordinary memory, the
+ *   status (after a failed run outputs hold nothing of use), bs_decision_get. With streams of their own sessions do not
+ *   wait for each other: bs_wait for the one before giving its outputs to the next. The stream may be one of several
+ *   sessions', and of work of the caller's, from any thread: they take turns, launch by launch, and none is held up or
+ *   captured by another (graphs are captured on a stream that nobody else has). It must not be being captured by the
+ *   caller when a session is made, run or waited for, nor be cudaStreamPerThread.
+ * Limits    Strides of a bound buffer are below 2^31 elements; so are the elements of what an op gives (of a row; of a
+ *   whole tensor of the root domain) and of a bound output. Else BS_ERROR_LIMIT, before anything runs.
+ * Threads   Sessions of one device run on threads of their own, each used by one at a time. What takes from the
+ *   device's memory is for one thread at a time: bs_session_create. bs_cuda_close comes after the last
+ *   bs_session_close. */
 typedef struct bs_cuda_desc {
     int32_t index;         /* of the GPU */
     uint64_t device_bytes; /* of one allocation on it; the sum of bs_sizes.device of the sessions it will serve */
     uint64_t pinned_bytes; /* of one page-locked allocation; likewise */
     void *device_memory;   /* or: the caller's, of these sizes; NULL: allocated */
     void *pinned_memory;
-    uint64_t cublas_bytes; /* more than 0: large layers on rows that no router made are cuBLAS's, with so many of device_bytes for
-                              its workspace in each session (4 MiB; 32 on Hopper). Faster where it is, but a session then makes
-                              a handle of cuBLAS, which allocates, and a row's last bits may depend on how many rows
-                              there are. Not with BS_NO_CUBLAS */
+    /* more than 0: large layers on rows that no router made are cuBLAS's, with so many of device_bytes for its
+     * workspace in each session (4 MiB; 32 on Hopper). Faster where it is, but a session then makes a handle of cuBLAS,
+     * which allocates, and a row's last bits may depend on how many rows there are. Not with BS_NO_CUBLAS */
+    uint64_t cublas_bytes;
 } bs_cuda_desc;
-/* Bookkeeping lies in `arena` (persistent, some 200 bytes). NULL on failure: BS_ERROR_UNSUPPORTED when there is no GPU. */
+/* Bookkeeping lies in `arena` (persistent, some 200 bytes). NULL on failure: BS_ERROR_UNSUPPORTED when there is no
+ * GPU. */
 bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs_error *error);
 void bs_cuda_close(bs_device *device); /* after its sessions; NULL is fine */
 
@@ -1022,8 +1067,8 @@ typedef struct bs_cuda_facts {
 bs_status bs_cuda_facts_get(int32_t index, bs_cuda_facts *facts, bs_error *error);
 
 /* Times every lowering on what is bound, `runs` runs of each in turn, and keeps the fastest for this session; *best is
- * what bs_plan_desc.lowering should say next time. ns: [BS_LOWER_COUNT] the median of a run, 0 where it cannot be; may be
- * NULL. States are reset. On a CPU: BS_ERROR_UNSUPPORTED. */
+ * what bs_plan_desc.lowering should say next time. ns: [BS_LOWER_COUNT] the median of a run, 0 where it cannot be; may
+ * be NULL. States are reset. On a CPU: BS_ERROR_UNSUPPORTED. */
 bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, uint64_t *ns, bs_error *error);
 
 /* ------------------------------------------------------------------------------------------- model files
@@ -1053,17 +1098,18 @@ typedef struct bs_reader {
 
 typedef struct bs_model bs_model;
 
-/* Bytes of `arena` that the calls below take at most (of memory of any alignment; a part of them is free again afterwards): what
- * to lend before opening. They read the header, not the records. 0 on failure. */
+/* Bytes of `arena` that the calls below take at most (of memory of any alignment; a part of them is free again
+ * afterwards): what to lend before opening. They read the header, not the records. 0 on failure. */
 size_t bs_model_file_bytes(const bs_platform *platform, const char *path, bs_error *error);
 size_t bs_model_reader_bytes(const bs_reader *reader, bs_error *error);
 size_t bs_model_memory_bytes(const void *data, size_t bytes, bs_error *error);
 /* Checks the file and keeps an index of it in `arena` (persistent): some 64 bytes a key, 96 a weight. NULL on failure,
  * and the arena is as it was; when it is too small, the error asks for all that opening takes.
- * file: kept open until bs_model_close; platform NULL = the default; a second handle for streaming is opened with the platform's file_open_direct where that works (8 KB of the arena serve to try it, and are
- * free again afterwards; where they do not fit, streaming is buffered). reader: copied.
- * memory (an array in flash): any alignment; never copied, and weights are used in place where they can be; it must
- * outlive the model, as must everything that `user` and `platform` point to. */
+ * file: kept open until bs_model_close; platform NULL = the default; a second handle for streaming is opened with the
+ * platform's file_open_direct where that works (8 KB of the arena serve to try it, and are free again afterwards; where
+ * they do not fit, streaming is buffered). reader: copied. memory (an array in flash): any alignment; never copied, and
+ * weights are used in place where they can be; it must outlive the model, as must everything that `user` and `platform`
+ * point to. */
 bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const char *path, bs_error *error);
 bs_model *bs_model_open_reader(bs_arena *arena, const bs_reader *reader, bs_error *error);
 bs_model *bs_model_open_memory(bs_arena *arena, const void *data, size_t bytes, bs_error *error);
@@ -1097,7 +1143,8 @@ typedef struct bs_model_input {
 typedef struct bs_model_build_desc {
     const bs_model_input *inputs;
     int32_t n_inputs;
-    int32_t code_bits; /* 9..15: u8 inputs, states and outputs become u16 holding codes of that many bits; 0 or 8: as stored */
+    /* 9..15: u8 inputs, states and outputs become u16 holding codes of that many bits; 0 or 8: as stored */
+    int32_t code_bits;
     int32_t floor;     /* of every BUDGET router, as in bs_route_desc, but 0 = as stored, -1 = none */
 } bs_model_build_desc;
 
@@ -1173,8 +1220,8 @@ typedef struct bs_profile_desc {
     const bs_platform *platform; /* NULL: the default */
     bs_profile_write write;
     void *user;
-    void *memory; /* the ring: 4160 bytes (one write, alignment), and 48 an event, of which it holds a power of two, 16 or
-                     more. In the file an event takes 40. Must outlive the profile */
+    void *memory; /* the ring: 4160 bytes (one write, alignment), and 48 an event, of which it holds a power of two,
+                     16 or more. In the file an event takes 40. Must outlive the profile */
     size_t bytes;
 } bs_profile_desc;
 /* In `arena` (persistent). Give it to bs_session_desc; close it after the session. */
@@ -1182,8 +1229,8 @@ bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_e
 /* Writes what is left. Returns BS_ERROR_IO when a write failed. `dropped` (may be NULL): events lost in all. */
 bs_status bs_profile_close(bs_profile *profile, uint64_t *dropped);
 
-/* Reads a profile again, event by event. The file is hostile: every count and number is checked, kinds of events that are
- * not known are passed over, and a last event that was cut off is left out. */
+/* Reads a profile again, event by event. The file is hostile: every count and number is checked, kinds of events that
+ * are not known are passed over, and a last event that was cut off is left out. */
 typedef struct bs_profile_reader bs_profile_reader;
 typedef struct bs_profile_facts {
     int32_t routers, units, stages;
@@ -1200,10 +1247,13 @@ typedef struct bs_profile_router_facts {
  * bs_profile_next until the end. NULL on failure, and the arena is as it was. There is nothing to close. */
 bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_error *error);
 void bs_profile_facts_get(const bs_profile_reader *profile, bs_profile_facts *facts);
-bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router, bs_profile_router_facts *facts); /* from 1 */
+/* from 1 */
+bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router, bs_profile_router_facts *facts);
 /* From 0. read_bytes (may be NULL): of storage. units: room for `n_units` numbers (may be NULL). */
-bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs_stream_unit_facts *facts, uint64_t *read_bytes);
-bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, bs_stream_stage_facts *facts, int32_t *units);
+bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs_stream_unit_facts *facts,
+                              uint64_t *read_bytes);
+bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, bs_stream_stage_facts *facts,
+                               int32_t *units);
 /* The next event, its subject and index in range and its end not before its start. False at the end (status of `error`:
  * BS_OK), or when the event is malformed or cannot be read. */
 bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *error);
@@ -1249,8 +1299,8 @@ typedef struct bs_trace {
 /* Reads and checks a profile (a hostile file). What it points to lies in `arena`, some 100 bytes a use. */
 bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trace, bs_error *error);
 
-/* The same queue, slots, policies and predictors as in a session, on a scripted clock: one storage device that reads one
- * chunk at a time, one thread that computes. */
+/* The same queue, slots, policies and predictors as in a session, on a scripted clock: one storage device that reads
+ * one chunk at a time, one thread that computes. */
 typedef struct bs_replay_desc {
     uint64_t slot_bytes;
     uint64_t bytes_per_second; /* of storage; required */
@@ -1271,7 +1321,8 @@ typedef struct bs_replay_result {
 } bs_replay_result;
 /* workspace: bs_replay_bytes. `result` is of the whole trace. */
 size_t bs_replay_bytes(const bs_trace *trace);
-bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena *workspace, bs_replay_result *result, bs_error *error);
+bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena *workspace, bs_replay_result *result,
+                    bs_error *error);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 52104c29f5449a9eb3c456efb7fda8fddafe770af5ede781bc5cf6d19b26d919
+ * sha256 of the parts: 37752bcf04b9b32b021fd09ce566f56e014890eba38af72d86aa9113534933c4
  */
 #include "brainstorm.h"
 
@@ -54,10 +54,10 @@
 #endif
 #include <cuda_fp16.h>
 
-/* a b + c, the product rounded before the sum is, as the CPU's scalar kernels have it. Plain a * b + c is one rounding or
- * two as the compiler likes, in each function anew; but the same formula is compiled for launches and for tiles, for words
- * and for single elements, and all must give the same bytes. Where one rounding is wanted, fmaf says so. So nothing is left to
- * fuse (-fmad=false changes no function): tests/cuda_build.sh sees to it. */
+/* a b + c, the product rounded before the sum is, as the CPU's scalar kernels have it. Plain a * b + c is one rounding
+ * or two as the compiler likes, in each function anew; but the same formula is compiled for launches and for tiles, for
+ * words and for single elements, and all must give the same bytes. Where one rounding is wanted, fmaf says so. So
+ * nothing is left to fuse (-fmad=false changes no function): tests/cuda_build.sh sees to it. */
 __device__ __forceinline__ float bs_cu_mul_add(float a, float b, float c) { return __fadd_rn(__fmul_rn(a, b), c); }
 
 extern "C" {
@@ -75,8 +75,8 @@ extern "C" {
 
 /* ==== begin src/graph/op.h ==================================================================== */
 /* graph/op.h - the op table: what every op declares, and what a kernel is given.
- * Adding an op is one file in ops/ and one line in ops/table.c. Relies on graph/graph.h. Must never know the planner, nor which ops
- * there are. */
+ * Adding an op is one file in ops/ and one line in ops/table.c. Relies on graph/graph.h. Must never know the planner,
+ * nor which ops there are. */
 #ifndef BS_OP_H
 #define BS_OP_H
 
@@ -89,8 +89,8 @@ extern "C" {
 
 /* ==== begin src/base/debug.h ================================================================== */
 /* base/debug.h - mistakes that only the calling program can make, found in builds with BS_DEBUG.
- * Relies on base/base.h and, in those builds alone, on assert(). Must never decide what a file, a stream or a tensor may do:
- * whatever comes from outside is checked in every build, and answered with an error. */
+ * Relies on base/base.h and, in those builds alone, on assert(). Must never decide what a file, a stream or a tensor
+ * may do: whatever comes from outside is checked in every build, and answered with an error. */
 #ifndef BS_DEBUG_H
 #define BS_DEBUG_H
 
@@ -104,14 +104,14 @@ extern "C" {
 /* ==== begin src/base/bytes.h ================================================================== */
 /* base/bytes.h - a number of bytes, or an offset: a type whose only operations are checked ones.
  *
- * What does not fit becomes BS_BYTES_TOO_MANY and stays that, whatever is done to it: added to, aligned, multiplied by zero,
- * taken apart. No arena, file or plan has as many, so that a sum of sizes from a file or a shape cannot end as a small
- * number. A struct, so that `a + b` does not compile; one field, so that it costs nothing.
+ * What does not fit becomes BS_BYTES_TOO_MANY and stays that, whatever is done to it: added to, aligned, multiplied by
+ * zero, taken apart. No arena, file or plan has as many, so that a sum of sizes from a file or a shape cannot end as a
+ * small number. A struct, so that `a + b` does not compile; one field, so that it costs nothing.
  * Elements of a shape are counted as bytes of one each, until they are multiplied by their size.
  *
- * Owns the field `unchecked`, which nothing else may touch (tests/test_bare_sums.sh). Relies on brainstorm.h. C and C++. Must never
- * give a plain number to arithmetic: bs_bytes_fit() is how a size is asked for, bs_bytes_figure() is for messages, comparisons
- * with what callers and files say, and the plain fields of public structs. */
+ * Owns the field `unchecked`, which nothing else may touch (tests/test_bare_sums.sh). Relies on brainstorm.h. C and
+ * C++. Must never give a plain number to arithmetic: bs_bytes_fit() is how a size is asked for, bs_bytes_figure() is
+ * for messages, comparisons with what callers and files say, and the plain fields of public structs. */
 #ifndef BS_BYTES_H
 #define BS_BYTES_H
 
@@ -154,7 +154,8 @@ static inline bs_bytes bs_bytes_sub(bs_bytes a, bs_bytes b)
 /* A count below zero is too many. */
 static inline bs_bytes bs_bytes_times(bs_bytes a, int64_t count)
 {
-    const bool fits = bs_bytes_known(a) && count >= 0 && (count == 0 || a.unchecked <= BS_BYTES_TOO_MANY / (uint64_t)count);
+    const bool fits = bs_bytes_known(a) && count >= 0 &&
+                      (count == 0 || a.unchecked <= BS_BYTES_TOO_MANY / (uint64_t)count);
     return bs_bytes_of(fits ? a.unchecked * (uint64_t)count : BS_BYTES_TOO_MANY);
 }
 
@@ -162,7 +163,8 @@ static inline bs_bytes bs_bytes_times(bs_bytes a, int64_t count)
 static inline bs_bytes bs_bytes_array(int64_t count, size_t each) { return bs_bytes_times(bs_bytes_of(each), count); }
 static inline bs_bytes bs_bytes_product(bs_bytes a, bs_bytes b)
 {
-    const bool fits = bs_bytes_known(a) && bs_bytes_known(b) && (b.unchecked == 0 || a.unchecked <= BS_BYTES_TOO_MANY / b.unchecked);
+    const bool fits = bs_bytes_known(a) && bs_bytes_known(b) &&
+                      (b.unchecked == 0 || a.unchecked <= BS_BYTES_TOO_MANY / b.unchecked);
     return bs_bytes_of(fits ? a.unchecked * b.unchecked : BS_BYTES_TOO_MANY);
 }
 
@@ -185,7 +187,10 @@ static inline bs_bytes bs_bytes_align_down(bs_bytes a, uint64_t alignment)
 }
 
 static inline bs_bytes bs_bytes_align(bs_bytes a) { return bs_bytes_align_to(a, BS_ALIGNMENT); }
-static inline bool bs_bytes_aligned_to(bs_bytes a, uint64_t alignment) { return bs_bytes_known(a) && (a.unchecked & (alignment - 1)) == 0; }
+static inline bool bs_bytes_aligned_to(bs_bytes a, uint64_t alignment)
+{
+    return bs_bytes_known(a) && (a.unchecked & (alignment - 1)) == 0;
+}
 
 /* Puts an array behind what is *used: aligned; returns where it begins. */
 static inline bs_bytes bs_bytes_place(bs_bytes *used, int64_t count, size_t each)
@@ -198,8 +203,8 @@ static inline bs_bytes bs_bytes_place(bs_bytes *used, int64_t count, size_t each
 /* The number for messages, comparisons and public structs: nothing may be added to it. */
 static inline uint64_t bs_bytes_figure(bs_bytes a) { return a.unchecked; }
 
-/* The size as this machine counts, when it is no more than `most` and this machine can count it: the only way from bytes to
- * memory. False leaves *size alone. */
+/* The size as this machine counts, when it is no more than `most` and this machine can count it: the only way from
+ * bytes to memory. False leaves *size alone. */
 static inline bool bs_bytes_fit(bs_bytes a, uint64_t most, size_t *size)
 {
     if (!bs_bytes_known(a) || a.unchecked > most || a.unchecked > SIZE_MAX)
@@ -208,10 +213,13 @@ static inline bool bs_bytes_fit(bs_bytes a, uint64_t most, size_t *size)
     return true;
 }
 
-/* Within memory whose size came from bs_bytes_fit: the planner made every offset lie below the total that was asked for, so
- * that none is looked at again while a network runs. */
+/* Within memory whose size came from bs_bytes_fit: the planner made every offset lie below the total that was asked
+ * for, so that none is looked at again while a network runs. */
 static inline uint8_t *bs_bytes_at(uint8_t *memory, bs_bytes offset) { return memory + (size_t)offset.unchecked; }
-static inline const uint8_t *bs_bytes_read_at(const uint8_t *memory, bs_bytes offset) { return memory + (size_t)offset.unchecked; }
+static inline const uint8_t *bs_bytes_read_at(const uint8_t *memory, bs_bytes offset)
+{
+    return memory + (size_t)offset.unchecked;
+}
 /* Row `row` of rows of `each` bytes that begin at `offset`. */
 static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t row, bs_bytes each)
 {
@@ -225,21 +233,22 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
  *
  * Owns:      the refusal, for every part: base/base.h and kernels/tier.h include it, and one of them stands in each.
  * Relies on: nothing but what compilers define.
- * Must never: be left out of a part. Under -ffinite-math-only isnan() is false, so NaN scores would be accepted in silence;
- *            under the others the order of every sum, by which results are the same bytes, is the compiler's choice. */
+ * Must never: be left out of a part. Under -ffinite-math-only isnan() is false, so NaN scores would be accepted in
+ *            silence; under the others the order of every sum, by which results are the same bytes, is the compiler's
+ *            choice. */
 #ifndef BS_EXACT_MATH_H
 #define BS_EXACT_MATH_H
 
-#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0) || defined(__ASSOCIATIVE_MATH__) || \
-    defined(__RECIPROCAL_MATH__) || defined(_M_FP_FAST)
-#error "brainstorm is compiled without -ffast-math, -Ofast and their kin: NaN would pass its checks, and sums would change their order"
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0) || \
+    defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(_M_FP_FAST)
+#error "brainstorm is compiled without -ffast-math, -Ofast and their kin: NaN would pass checks, and sums be reordered"
 #endif
 
 #endif
 /* ==== end src/base/exact_math.h =============================================================== */
 /* ==== begin src/base/wrapping.h =============================================================== */
-/* base/wrapping.h - marks functions in which unsigned numbers are meant to wrap: hashes, squares of negative differences. All others
- * are reported by -fsanitize=unsigned-integer-overflow. Owns BS_WRAPS. Relies on nothing. */
+/* base/wrapping.h - marks functions in which unsigned numbers are meant to wrap: hashes, squares of negative
+ * differences. All others are reported by -fsanitize=unsigned-integer-overflow. Owns BS_WRAPS. Relies on nothing. */
 #ifndef BS_WRAPPING_H
 #define BS_WRAPPING_H
 
@@ -301,7 +310,8 @@ void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
 void *bs_take(bs_arena *arena, bs_bytes bytes);
 void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
 
-/* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count` (base/sort.c) */
+/* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count`
+ * (base/sort.c) */
 typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
 void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
 
@@ -326,7 +336,8 @@ void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
 /* Storage conversions (base/dtype.c). Round to nearest even. */
 float bs_f16_to_f32(uint16_t h);
-/* The nearest code. Saturates before rounding: the bounds are compared as floats, and 2^31 - 1 is not one. NaN gives 0. */
+/* The nearest code. Saturates before rounding: the bounds are compared as floats, and 2^31 - 1 is not one. NaN gives
+ * 0. */
 static inline int32_t bs_f32_to_code(float x, int32_t low, int32_t high)
 {
     if (!(x > (float)low))
@@ -358,7 +369,8 @@ uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
 
 static inline bool bs_disjoint(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
 {
-    return a_bytes == 0 || b_bytes == 0 || (uintptr_t)a + a_bytes <= (uintptr_t)b || (uintptr_t)b + b_bytes <= (uintptr_t)a;
+    return a_bytes == 0 || b_bytes == 0 || (uintptr_t)a + a_bytes <= (uintptr_t)b ||
+           (uintptr_t)b + b_bytes <= (uintptr_t)a;
 }
 #else
 #define BS_DEBUG_CHECK(condition) ((void)0)
@@ -456,21 +468,23 @@ typedef struct bs_router_info {
 #define BS_MAX_TEXT (1 << 30)
 #define BS_MAX_ALL_PATHS (1 << 28) /* of all routers of a graph */
 
-/* What is looked up while a graph is built (equal dimensions, equal domains, names) hangs in digital search trees: an entry's
- * children, where the next bit of the hash is 0 and 1, are later entries. So a tree needs no table of its own, and no file can
- * make it deeper than a hash has bits, but by names of equal hashes. */
+/* What is looked up while a graph is built (equal dimensions, equal domains, names) hangs in digital search trees: an
+ * entry's children, where the next bit of the hash is 0 and 1, are later entries. So a tree needs no table of its own,
+ * and no file can make it deeper than a hash has bits, but by names of equal hashes. */
 struct bs_graph {
     uint32_t mark;
     bs_status status;
     bs_error error;
-    int32_t max_nodes, max_values, max_text, max_operands, max_domains, max_dims, max_blocks, max_routers; /* beside entry 0 */
+    /* beside entry 0 */
+    int32_t max_nodes, max_values, max_text, max_operands, max_domains, max_dims, max_blocks, max_routers;
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
     int32_t n_cell_nodes; /* that work on rows of another domain than the root */
     int32_t n_paths;    /* of all routers */
     int32_t max_paths;  /* the most that one of them has */
     int32_t first_name; /* the node at the root of the tree of names; 0 none */
     int32_t current_block;
-    const char *adding, *adding_name; /* the op that is being added and the node's name: they begin a message; or NULL */
+    /* the op that is being added and the node's name: they begin a message; or NULL */
+    const char *adding, *adding_name;
     bs_node *nodes;       /* [0] unused */
     bs_value_info *values; /* [0] unused */
     int32_t *operands;
@@ -481,8 +495,8 @@ struct bs_graph {
     bs_router_info *routers; /* [0] unused */
 };
 
-/* Records the first failure of building; later ones are ignored. While a node is being added the message begins with its op
- * and name. Returns false always. */
+/* Records the first failure of building; later ones are ignored. While a node is being added the message begins with
+ * its op and name. Returns false always. */
 bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The recorded failure alone: BS_OK inside a block too, where bs_graph_check asks for its end. */
 bs_status bs_graph_failure(const bs_graph *graph, bs_error *error);
@@ -509,7 +523,10 @@ const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, cha
 const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, size_t bytes);
 
 static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t id) { return &graph->values[id]; }
-static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node) { return graph->operands + node->in; }
+static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node)
+{
+    return graph->operands + node->in;
+}
 static inline const char *bs_node_name(const bs_node *node)
 {
     return node->params ? *(const char *const *)node->params : "";
@@ -518,11 +535,12 @@ static inline const char *bs_node_name(const bs_node *node)
 /* Names and parameters live in the graph's text. NULL on failure (recorded). */
 const char *bs_graph_text(bs_graph *graph, const char *text);
 int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* finds an equal one or adds it; -1 */
-/* The node of this name whose op takes names once: a router, or (false) an input, a state or an output. 0: there is none. */
+/* The node of this name whose op takes names once: a router, or (false) an input, a state or an output. 0: there is
+ * none. */
 int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router);
 
-/* Where the operands of the next node will be, for those who have no table of their own to gather them in: `count` of them may be
- * written there and passed on. NULL: there is no room, and adding the node will say so. */
+/* Where the operands of the next node will be, for those who have no table of their own to gather them in: `count` of
+ * them may be written there and passed on. NULL: there is no room, and adding the node will say so. */
 static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
 {
     return count <= graph->max_operands - graph->n_operands ? graph->operands + graph->n_operands : NULL;
@@ -592,7 +610,8 @@ typedef struct bs_call {
     void *scratch;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* BS_OP_ACROSS only */
-    int32_t row;            /* of the segment domain: where outputs begin; operands of that domain are whole, from row 0 */
+    /* of the segment domain: where outputs begin; operands of that domain are whole, from row 0 */
+    int32_t row;
     int32_t piece;          /* 0 .. plan->pieces - 1 */
     int32_t n_segments;
     const int32_t *offsets; /* [n_segments + 1] the first row of each segment; checked */
@@ -620,7 +639,8 @@ typedef enum bs_op_flags {
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
     BS_OP_NAMED = 256,      /* its name is taken once: inputs, states and outputs; routers */
-    BS_OP_ACROSS = 128 /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
+    /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
+    BS_OP_ACROSS = 128
 } bs_op_flags;
 
 /* A field of a descriptor, in order: for the model file and inspect. */
@@ -643,21 +663,24 @@ typedef struct bs_op {
     double (*flops)(const bs_graph *graph, const bs_node *node);
     /* Weights: NULL = none. Returns their number, fills specs. */
     int32_t (*weights)(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
-    /* Choose algorithm, prepared and scratch bytes; max_rect: largest output rect. NULL: prepared = weights as they are,
-     * each aligned to BS_ALIGNMENT. */
-    void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w, bs_node_plan *plan);
+    /* Choose algorithm, prepared and scratch bytes; max_rect: largest output rect. NULL: prepared = weights as they
+     * are, each aligned to BS_ALIGNMENT. */
+    void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
+                 bs_node_plan *plan);
     /* Canonical weights (dense, in spec order) -> prepared. NULL: copied. */
-    void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights, void *prepared);
+    void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
+                    void *prepared);
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
     bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
     /* The kernel: plan->tier decides; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
     bs_status (*run)(const bs_call *call);
 } bs_op;
 
-/* Adds a node of this op, whose place in the op table is `number`, with operands `in`; copies `params` (op->params_bytes); runs
- * the op's shape rule. Returns the node, or NULL on failure (recorded). The only way nodes come into being; ops/table.h has
- * what finds the op. (graph/graph.c) */
-bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in, const void *params);
+/* Adds a node of this op, whose place in the op table is `number`, with operands `in`; copies `params`
+ * (op->params_bytes); runs the op's shape rule. Returns the node, or NULL on failure (recorded). The only way nodes
+ * come into being; ops/table.h has what finds the op. (graph/graph.c) */
+bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
+                      const void *params);
 
 /* The segment that a row is of: the last one that begins at or before it (empty ones begin there too, before it). */
 static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
@@ -712,8 +735,8 @@ float bs_act_apply(bs_act act, float param, float slope, float x);
 /* ==== end src/ops/table.h ===================================================================== */
 
 extern const bs_op bs_op_input, bs_op_state, bs_op_state_write, bs_op_output, bs_op_patches, bs_op_assemble, bs_op_rows,
-    bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_look_ahead, bs_op_segments, bs_op_state_append,
-    bs_op_segment_spread, bs_op_segment_reduce, bs_op_attention;
+    bs_op_collect, bs_op_route, bs_op_scatter, bs_op_gather, bs_op_route_price, bs_op_route_score, bs_op_look_ahead,
+    bs_op_segments, bs_op_state_append, bs_op_segment_spread, bs_op_segment_reduce, bs_op_attention;
 
 /* input, state. dim: > 0 a constant; < 0: -dim is symbol number (from 1, in order of creation) + 65536 (factor - 1). */
 typedef struct bs_source_params {
@@ -774,7 +797,8 @@ static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 
 /* ==== begin src/plan/plan.h =================================================================== */
 /* plan/plan.h - what planning makes of a graph: where every value lives, and one fixed list of instructions.
- * Owns the plan's data structures. Relies on graph/graph.h and graph/op.h. Must never hold anything that changes in a run. */
+ * Owns the plan's data structures. Relies on graph/graph.h and graph/op.h. Must never hold anything that changes in a
+ * run. */
 #ifndef BS_PLAN_H
 #define BS_PLAN_H
 
@@ -870,8 +894,8 @@ typedef struct bs_plan_unit {
 #define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
 #define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many */
 
-/* The parts of a region: region_parts[first .. first + count), the most expensive first, equal ones as they were made: a long tile
- * that starts last is what a thread waits for. */
+/* The parts of a region: region_parts[first .. first + count), the most expensive first, equal ones as they were made:
+ * a long tile that starts last is what a thread waits for. */
 typedef struct bs_region {
     int32_t domain; /* in whose tiles it runs */
     int32_t first, count;
@@ -911,22 +935,24 @@ struct bs_plan {
 };
 
 /* The stages, in order (plan_*.c). Each returns false after recording an error. */
-bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
+/* what is needed; forced routes; orders of domains; margins */
+bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);
 void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
 bool bs_plan_share(bs_plan *plan, void *workspace, bs_error *error); /* which nodes have the same weights */
 void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together (plan/units.c) */
 void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions */
-bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error); /* steps that need units; sizes of slots and staging */
+/* steps that need units; sizes of slots and staging */
+bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error);
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
-/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
- * tiles all the same, which then lie in the device's memory. */
+/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run
+ * in tiles all the same, which then lie in the device's memory. */
 int32_t bs_plan_too_large(const bs_plan *plan);
 /* Whether a node's rows, in or out, are too wide to share a tile with others (mixed domains). */
 bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
 /* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
 void bs_plan_make_fit(bs_plan *plan, int32_t top);
-/* Instructions there can be: of a gather one for each of its operands, else two at most; what works in tiles has one, and so
- * leaves room for that of its region. */
+/* Instructions there can be: of a gather one for each of its operands, else two at most; what works in tiles has one,
+ * and so leaves room for that of its region. */
 static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_nodes + g->n_operands; }
 
 /* A node of cells begins one part at most, and so it does with regions. */
@@ -946,8 +972,8 @@ typedef struct bs_life {
     bs_bytes bytes, offset;
     int32_t first, last;
 } bs_life;
-/* Gives lives their offsets, so that none shares bytes with another that is alive at the same time, and returns the bytes of
- * the whole. workspace: bs_place_workspace(count) bytes. (plan/lifetimes.c; tested by brute force.) */
+/* Gives lives their offsets, so that none shares bytes with another that is alive at the same time, and returns the
+ * bytes of the whole. workspace: bs_place_workspace(count) bytes. (plan/lifetimes.c; tested by brute force.) */
 bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace);
 bs_bytes bs_place_workspace(int32_t count);
 
@@ -959,7 +985,8 @@ static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
     return plan->values[value].narrow ? BS_F16 : plan->graph->values[value].dtype;
 }
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
-/* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known (plan/share.c). */
+/* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known
+ * (plan/share.c). */
 void bs_plan_find_owner(bs_plan *plan, int32_t node);
 /* What a node's op declares: fills specs [BS_MAX_WEIGHTS], returns their number. */
 int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
@@ -1078,13 +1105,14 @@ typedef struct bs_device_part {
     int32_t first, count; /* steps */
 } bs_device_part;
 
-/* Where a decision lies: byte offsets from the decisions of the session, or of those of a tile. bs_decision_data says what
- * each is. */
+/* Where a decision lies: byte offsets from the decisions of the session, or of those of a tile. bs_decision_data says
+ * what each is. */
 typedef struct bs_device_decision {
     int32_t live, in_tile;
     int32_t paths, per_row, rows /* at most */, domain, top_rows /* of `top`, at most */;
     uint64_t chosen, gates, counts, offsets, ids, inverse, dropped /* i64, of a run */;
-    uint64_t work; /* i32 [2 * rows * per_row + 4 * paths]: free for the protocol, the packing, and the sort of a capacity */
+    /* i32 [2 * rows * per_row + 4 * paths]: free for the protocol, the packing, and the sort of a capacity */
+    uint64_t work;
     uint64_t top;  /* i16 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
     uint64_t sums; /* i32 [paths]: rows of a path in this run, over all tiles */
     uint64_t price; /* f32 [1] */
@@ -1101,8 +1129,10 @@ typedef struct bs_device_layout {
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, session_bytes, tables_pinned, slots_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
-    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, segments_at, tables_bytes; /* within tables */
+    uint64_t session, session_bytes, tables_pinned, slots_pinned, stages, stage_bytes /* a lane */,
+        places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
+    /* within tables */
+    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, segments_at, tables_bytes;
     uint64_t inputs_bytes;
     /* bs_plan_desc.in_place: inputs and slots have no bytes on the device. */
 } bs_device_layout;
@@ -1113,14 +1143,15 @@ typedef struct bs_device_layout {
 #define BS_DEVICE_BOUND_BYTES 48     /* and of a node's buffer */
 
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
-/* Pinned bytes to ask a callback: the scores of all rows, then its answer and gates, i32 and f32 a row. 0: none is asked. */
+/* Pinned bytes to ask a callback: the scores of all rows, then its answer and gates, i32 and f32 a row. 0: none is
+ * asked. */
 uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router);
 /* The table entries of all routers' decisions, [routers]. */
 void bs_device_decisions_place(const bs_plan *plan, bs_device_decision *decisions);
 /* Words of 32 bits that say which paths of a gather give a value: of an instruction that asks; 0: it does not. */
 int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
-/* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the device's.
- * UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
+/* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the
+ * device's. UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
 bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
 /* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of a `past`. */
@@ -1153,23 +1184,27 @@ typedef struct bs_device_session bs_device_session; /* the backend's; lies in pi
 
 typedef struct bs_device_api {
     /* device, pinned: addresses of what bs_plan_sizes said. Nothing is left behind on failure. */
-    bs_status (*open)(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned, bs_device_session **session,
-                      bs_error *error);
+    bs_status (*open)(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned,
+                      bs_device_session **session, bs_error *error);
     void (*close)(bs_device_session *session);
-    /* Room for the prepared weights of one node, and when they are there: on their way to `offset` of the resident ones. */
+    /* Room for the prepared weights of one node, and when they are there: on their way to `offset` of the resident
+     * ones. */
     void *(*load)(bs_device_session *session, bs_error *error);
     bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
     bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
-    bs_status (*lower)(bs_device_session *session, int32_t lowering, bs_error *error); /* bs_lowering, of runs to come */
-    /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only queued. */
+    /* bs_lowering, of runs to come */
+    bs_status (*lower)(bs_device_session *session, int32_t lowering, bs_error *error);
+    /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only
+     * queued. */
     bs_status (*begin)(bs_device_session *session, bs_error *error);
-    bs_status (*run)(bs_device_session *session, int32_t first, int32_t end, bs_error *error); /* top-level ones [first, end) */
+    /* top-level ones [first, end) */
+    bs_status (*run)(bs_device_session *session, int32_t first, int32_t end, bs_error *error);
     bs_status (*end)(bs_device_session *session, bs_error *error);
     /* When the last run is over: fills what the client wants to know. *node: of the step that failed in the run. */
     bs_status (*wait)(bs_device_session *session, int32_t *node, bs_error *error);
-    /* For weights that come and go. part: the tiles of one part of a region. place: where a unit's weights are from now on.
-     * learn: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is queued. copy: called by
-     * readers, of `from` in pinned memory; returns when it is there. */
+    /* For weights that come and go. part: the tiles of one part of a region. place: where a unit's weights are from now
+     * on. learn: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is queued.
+     * copy: called by readers, of `from` in pinned memory; returns when it is there. */
     bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
     bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
     bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);
@@ -1195,8 +1230,8 @@ struct bs_device {
 /* ==== begin src/cuda/program.cuh ============================================================== */
 /* program.cuh - what a block of threads sees of a session: its steps, and where the rows of an operand are.
  *
- * The device's side of run/move.c: rows are found through the plan's places and the decisions; views cost nothing but the
- * lookup. Everything here is computed by every thread of a block alike.
+ * The device's side of run/move.c: rows are found through the plan's places and the decisions; views cost nothing but
+ * the lookup. Everything here is computed by every thread of a block alike.
  * Relies on plan/device.h. Must never write anything but the status. */
 #ifndef BS_CUDA_PROGRAM
 #define BS_CUDA_PROGRAM
@@ -1242,8 +1277,8 @@ struct bs_cu_decision {
     float *gates, *price;
 };
 
-/* One row of an operand. data: the element [0,0,0] of its core. Rank 3 is [C,H,W] by the strides; rect is what is present
- * (of an output: to be computed), in core coordinates, as in bs_operand. */
+/* One row of an operand. data: the element [0,0,0] of its core. Rank 3 is [C,H,W] by the strides; rect is what is
+ * present (of an output: to be computed), in core coordinates, as in bs_operand. */
 struct bs_cu_view {
     uint8_t *data;
     int32_t dim[BS_MAX_RANK];
@@ -1254,8 +1289,8 @@ struct bs_cu_view {
     int32_t margin, max_h, max_w;
 };
 
-/* Whether something has failed in this run: what it decided is not to be followed. Other blocks may be failing just now, so
- * all threads of a block are told the same. */
+/* Whether something has failed in this run: what it decided is not to be followed. Other blocks may be failing just
+ * now, so all threads of a block are told the same. */
 __device__ __forceinline__ bool bs_cu_failed(const bs_cu_program &program)
 {
     return __syncthreads_or(BS_CU_PEEK(&program.status[0]) != 0) != 0;
@@ -1328,7 +1363,8 @@ __device__ inline int32_t bs_cu_first(const bs_cu_tile &t, int32_t domain)
     if (d.kind != BS_DOMAIN_PATH)
         return first;
     const bs_device_decision &made = t.program->decision[d.router];
-    return made.in_tile ? first : first + reinterpret_cast<const int32_t *>(t.program->decisions + made.offsets)[d.path];
+    return made.in_tile ? first
+                        : first + reinterpret_cast<const int32_t *>(t.program->decisions + made.offsets)[d.path];
 }
 
 /* The row of the domain above that a row of a path came from. */
@@ -1364,7 +1400,8 @@ __device__ inline uint8_t *bs_cu_row(const bs_cu_tile &t, const bs_device_operan
     if (o->place == BS_AT_ROOT)
         return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(o->base));
     if (o->place == BS_AT_LINE)
-        return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(o->base)) + bs_cu_top_row(t, o->domain, row) * o->row_bytes;
+        return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(o->base)) +
+               bs_cu_top_row(t, o->domain, row) * o->row_bytes;
     int32_t domain = o->domain;
     for (; domain != o->stored; domain = t.program->domains[domain].parent)
         row = bs_cu_parent_row(t, domain, row);
@@ -1417,7 +1454,8 @@ __device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_ope
 /* An element as f32, whatever f32 or f16 it is stored in; and back, rounded to nearest even. */
 __device__ __forceinline__ float bs_cu_get(const uint8_t *data, int32_t dtype, int64_t at)
 {
-    return dtype == BS_F16 ? __half2float(reinterpret_cast<const __half *>(data)[at]) : reinterpret_cast<const float *>(data)[at];
+    return dtype == BS_F16 ? __half2float(reinterpret_cast<const __half *>(data)[at])
+                           : reinterpret_cast<const float *>(data)[at];
 }
 
 __device__ __forceinline__ void bs_cu_put(uint8_t *data, int32_t dtype, int64_t at, float x)
@@ -1435,7 +1473,8 @@ __device__ inline float bs_cu_act(int32_t act, float param, float slope, float x
     case BS_RELU: return x > 0.0f ? x : 0.0f;
     case BS_LEAKY_RELU: return x > 0.0f ? x : x * (param == 0.0f ? 0.01f : param);
     case BS_PRELU: return x > 0.0f ? x : x * slope;
-    case BS_SIGMOID: return 1.0f / __fadd_rn(1.0f, expf(-x)); /* else the product that ends expf may be fused with the sum */
+    /* else the product that ends expf may be fused with the sum */
+    case BS_SIGMOID: return 1.0f / __fadd_rn(1.0f, expf(-x));
     case BS_TANH: return tanhf(x);
     case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
     case BS_SILU: return x / __fadd_rn(1.0f, expf(-x));
@@ -1447,12 +1486,13 @@ __device__ inline float bs_cu_act(int32_t act, float param, float slope, float x
     }
 }
 
-/* Sets the elements of a rectangle of all channels to zero, dealt out to the block's threads. Stored images only: channels
- * last. */
+/* Sets the elements of a rectangle of all channels to zero, dealt out to the block's threads. Stored images only:
+ * channels last. */
 __device__ inline void bs_cu_zero(const bs_cu_view &v, int32_t y0, int32_t y1, int32_t x0, int32_t x1)
 {
     const int32_t bytes = bs_cu_bytes(v.dtype), pixel = v.stride[2] * bytes, width = (x1 - x0) * pixel;
-    const bool wide = ((reinterpret_cast<uintptr_t>(v.data) | (uintptr_t)pixel | (uintptr_t)(v.stride[1] * bytes)) & 15) == 0;
+    const bool wide = ((reinterpret_cast<uintptr_t>(v.data) | (uintptr_t)pixel | (uintptr_t)(v.stride[1] * bytes)) &
+                       15) == 0;
     const int32_t unit = wide ? 16 : 2;
     for (int32_t y = y0; y < y1 && width > 0; y++)
         for (int32_t i = threadIdx.x * unit; i < width; i += blockDim.x * unit) {
@@ -1467,25 +1507,34 @@ __device__ inline void bs_cu_zero(const bs_cu_view &v, int32_t y0, int32_t y1, i
         }
 }
 
-/* As bs_zero_margin: what lies around the rectangle, as far as readers' windows go. Called by all threads of a block. */
+/* As bs_zero_margin: what lies around the rectangle, as far as readers' windows go. Called by all threads of a
+ * block. */
 __device__ inline void bs_cu_zero_margin(const bs_cu_view &v)
 {
-    const int32_t low = -v.margin, bottom = min(v.y1 + v.margin, v.max_h + v.margin), right = min(v.x1 + v.margin, v.max_w + v.margin);
+    const int32_t low = -v.margin, bottom = min(v.y1 + v.margin, v.max_h + v.margin),
+                  right = min(v.x1 + v.margin, v.max_w + v.margin);
     if (v.margin == 0 || v.rank != 3)
         return;
     /* above, below, left, right: a loop, because every kernel has this in it */
 #pragma unroll 1
     for (int32_t k = 0; k < 4; k++)
-        bs_cu_zero(v, k == 0 ? low : k == 1 ? v.y1 : v.y0, k == 0 ? v.y0 : k == 1 ? bottom : v.y1, k == 3 ? v.x1 : low, k == 2 ? v.x0 : right);
+        bs_cu_zero(v,
+                   k == 0   ? low
+                   : k == 1 ? v.y1
+                            : v.y0,
+                   k == 0   ? v.y0
+                   : k == 1 ? bottom
+                            : v.y1,
+                   k == 3 ? v.x1 : low, k == 2 ? v.x0 : right);
 }
 
 #endif
 /* ==== end src/cuda/program.cuh ================================================================ */
 /* ==== begin src/cuda/kernels.cuh ============================================================== */
 /* kernels.cuh - the list of kernels: one line each.
- * A kernel NAME is a function bs_cu_NAME_run(tile, step, work), called by all threads of a block, that does one piece of a
- * step's work; it is launched over all rows of all branches at once (bs_cu_group), or as one of the steps of a tile
- * (bs_cu_region). Relies on the op files. */
+ * A kernel NAME is a function bs_cu_NAME_run(tile, step, work), called by all threads of a block, that does one piece
+ * of a step's work; it is launched over all rows of all branches at once (bs_cu_group), or as one of the steps of a
+ * tile (bs_cu_region). Relies on the op files. */
 #ifndef BS_CUDA_KERNELS
 #define BS_CUDA_KERNELS
 
@@ -1589,17 +1638,17 @@ static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
 /* ==== begin src/cuda/op_conv.cuh ============================================================== */
 /* op_conv.cuh - conv2d and deconv2d: sums over windows, with bias and activation.
  *
- * conv2d            f32 arithmetic, any geometry: a window is brought to shared memory, then 4 pixels x 8 outputs a thread
+ * conv2d            f32 arithmetic, any geometry: a window is brought to shared memory, 4 pixels x 8 outputs a thread
  * conv2d_depthwise  one channel a group
- * conv2d_tensor     f16 products on tensor cores, sums in f32: pixels are the rows of a matrix product, all products of a
- *                   window its depth, without gaps between taps
+ * conv2d_tensor     f16 products on tensor cores, sums in f32: pixels are the rows of a matrix product, all products
+ *                   of a window its depth, without gaps between taps
  * conv2d_tile       the same where windows lie in shared memory already
  * conv2d_plain      plain loops over either kind of weights: what the others cannot do, and BS_CONV_FORCE_REFERENCE
  * deconv2d          a convolution (as conv2d does it) for each phase of the stride
  *
- * Owns the cut into tiles of pixels. Relies on the layouts that kernels/conv_pack.c writes, on tensor.cuh and program.cuh.
- * Must never clip: storage is zero outside an operand's rect, as for the CPU. Must never let the order of a sum depend on
- * where a pixel stands or on the cut: it is one order for each geometry. */
+ * Owns the cut into tiles of pixels. Relies on the layouts that kernels/conv_pack.c writes, on tensor.cuh and
+ * program.cuh. Must never clip: storage is zero outside an operand's rect, as for the CPU. Must never let the order of
+ * a sum depend on where a pixel stands or on the cut: it is one order for each geometry. */
 #ifndef BS_CUDA_OP_CONV
 #define BS_CUDA_OP_CONV
 
@@ -1623,8 +1672,9 @@ static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
 #define BS_CU_AMPERE 0
 #endif
 
-/* Tells the compiler that a pointer is to shared memory, which it cannot see where a tile's rows come as arguments. Not from
- * Blackwell on: nvcc 13.0 breaks its own code of it there ("PHI node operands are not the same type as the result"). */
+/* Tells the compiler that a pointer is to shared memory, which it cannot see where a tile's rows come as arguments. Not
+ * from Blackwell on: nvcc 13.0 breaks its own code of it there ("PHI node operands are not the same type as the
+ * result"). */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 1000 && CUDART_VERSION >= 11020
 #define BS_CU_ASSUME_SHARED(p) __builtin_assume(__isShared(p))
 #else
@@ -1637,8 +1687,14 @@ __device__ __forceinline__ uint32_t bs_cu_pack_half2(float low, float high)
     return (uint32_t)__half_as_ushort(__float2half_rn(low)) | (uint32_t)__half_as_ushort(__float2half_rn(high)) << 16;
 }
 
-__device__ __forceinline__ float bs_cu_low_half(uint32_t word) { return __half2float(__ushort_as_half((unsigned short)(word & 0xffff))); }
-__device__ __forceinline__ float bs_cu_high_half(uint32_t word) { return __half2float(__ushort_as_half((unsigned short)(word >> 16))); }
+__device__ __forceinline__ float bs_cu_low_half(uint32_t word)
+{
+    return __half2float(__ushort_as_half((unsigned short)(word & 0xffff)));
+}
+__device__ __forceinline__ float bs_cu_high_half(uint32_t word)
+{
+    return __half2float(__ushort_as_half((unsigned short)(word >> 16)));
+}
 
 /* d[16][8] += a[16][16] b[16][8], f16 with sums in f32. Of lane 4 g + t:
  *   a: rows g, g + 8 of columns 2t, 2t+1; then the same rows of columns 2t+8, 2t+9
@@ -1649,16 +1705,19 @@ __device__ __forceinline__ void bs_cu_mma(float d[4], const uint32_t a[4], const
 #if defined(BS_CUDA_CPU)
     cuda_cpu_mma_16816(d, a, b);
 #elif BS_CU_AMPERE
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
     const int lane = (int)(threadIdx.x & 31u), row = lane & ~3, column = (lane & 3) * 8;
 #pragma unroll
     for (int k = 0; k < 8; k++) { /* columns 2k, 2k+1 of a lie in lane k % 4 of each row */
         const int high = k >> 2, from = k & 3;
-        const uint32_t a0 = __shfl_sync(0xffffffffu, a[2 * high], row + from), a1 = __shfl_sync(0xffffffffu, a[2 * high + 1], row + from);
-        const uint32_t b0 = __shfl_sync(0xffffffffu, b[high], column + from), b1 = __shfl_sync(0xffffffffu, b[high], column + 4 + from);
+        const uint32_t a0 = __shfl_sync(0xffffffffu, a[2 * high], row + from),
+                       a1 = __shfl_sync(0xffffffffu, a[2 * high + 1], row + from);
+        const uint32_t b0 = __shfl_sync(0xffffffffu, b[high], column + from),
+                       b1 = __shfl_sync(0xffffffffu, b[high], column + 4 + from);
         d[0] = fmaf(bs_cu_high_half(a0), bs_cu_high_half(b0), fmaf(bs_cu_low_half(a0), bs_cu_low_half(b0), d[0]));
         d[1] = fmaf(bs_cu_high_half(a0), bs_cu_high_half(b1), fmaf(bs_cu_low_half(a0), bs_cu_low_half(b1), d[1]));
         d[2] = fmaf(bs_cu_high_half(a1), bs_cu_high_half(b0), fmaf(bs_cu_low_half(a1), bs_cu_low_half(b0), d[2]));
@@ -1667,8 +1726,8 @@ __device__ __forceinline__ void bs_cu_mma(float d[4], const uint32_t a[4], const
 #endif
 }
 
-/* Four 8x8 matrices of f16 from shared memory: lane 8 i + j brings the address of row j of matrix i (16 bytes, aligned);
- * r[i] of lane 4 g + t becomes columns 2t, 2t+1 of row g of matrix i. */
+/* Four 8x8 matrices of f16 from shared memory: lane 8 i + j brings the address of row j of matrix i (16 bytes,
+ * aligned); r[i] of lane 4 g + t becomes columns 2t, 2t+1 of row g of matrix i. */
 __device__ __forceinline__ void bs_cu_ldmatrix_x4(uint32_t r[4], const void *shared_row)
 {
 #if defined(BS_CUDA_CPU)
@@ -1690,15 +1749,18 @@ __device__ __forceinline__ void bs_cu_ldmatrix_x4(uint32_t r[4], const void *sha
 #endif
 }
 
-/* 16 bytes from global to shared memory, both aligned to 16, past the first-level cache; there after commit and wait, and
- * for other threads after a barrier behind that. */
+/* 16 bytes from global to shared memory, both aligned to 16, past the first-level cache; there after commit and wait,
+ * and for other threads after a barrier behind that. */
 __device__ __forceinline__ void bs_cu_cp_async_16(void *shared, const void *global)
 {
 #if defined(BS_CUDA_CPU)
     cuda_cpu_cp_async_16(shared, global);
 #elif BS_CU_AMPERE
     const uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(at), "l"(__cvta_generic_to_global(global)) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                 :
+                 : "r"(at), "l"(__cvta_generic_to_global(global))
+                 : "memory");
 #else
     *reinterpret_cast<uint4 *>(shared) = *reinterpret_cast<const uint4 *>(global);
 #endif
@@ -1886,7 +1948,8 @@ enum {
     BS_CU_CONV_TILE_W,
     BS_CU_CONV_CHUNK,  /* input channels that are in shared memory at once */
     BS_CU_CONV_PIXEL,  /* elements from pixel to pixel there; 0: windows are read where they are */
-    BS_CU_CONV_LAYOUT, /* conv2d_plain: 0 canonical weights, 1 those of conv2d_tensor, 2 of conv2d; deconv2d: 0 canonical, 1 phases */
+    /* conv2d_plain: 0 canonical weights, 1 those of conv2d_tensor, 2 of conv2d; deconv2d: 0 canonical, 1 phases */
+    BS_CU_CONV_LAYOUT,
     BS_CU_CONV_UP      /* deconv2d: its stride */
 };
 
@@ -1897,8 +1960,8 @@ enum {
     BS_CU_TENSOR_BAND = 32768 /* pixels that are numbered at once where windows are read directly */
 };
 
-/* A convolution of one row, beginning at the first output that is asked for. Strides in elements; channels of both sides
- * lie one after the other. It lies in shared memory, because registers are for sums. */
+/* A convolution of one row, beginning at the first output that is asked for. Strides in elements; channels of both
+ * sides lie one after the other. It lies in shared memory, because registers are for sums. */
 struct bs_cu_conv {
     const uint8_t *in; /* first sample of the first window */
     uint8_t *out;
@@ -1921,11 +1984,12 @@ static inline int64_t bs_cu_window(int64_t outputs, int32_t kernel, int32_t stri
     return (outputs - 1) * stride + (int64_t)(kernel - 1) * dilation + 1;
 }
 
-/* Cuts h x w outputs into the fewest equal tiles of at most `most` pixels whose windows have at most `room`. False: not even
- * one output fits. */
+/* Cuts h x w outputs into the fewest equal tiles of at most `most` pixels whose windows have at most `room`. False: not
+ * even one output fits. */
 static bool bs_cu_conv_cut(bs_device_step *s, int64_t h, int64_t w, int64_t most, int64_t room)
 {
-    const int32_t kh = s->p[BS_CU_CONV_KERNEL_H].i, kw = s->p[BS_CU_CONV_KERNEL_W].i, stride = s->p[BS_CU_CONV_STRIDE].i;
+    const int32_t kh = s->p[BS_CU_CONV_KERNEL_H].i, kw = s->p[BS_CU_CONV_KERNEL_W].i,
+                  stride = s->p[BS_CU_CONV_STRIDE].i;
     const int32_t dilation = s->p[BS_CU_CONV_DILATION].i;
     int64_t fewest = INT64_MAX, from = bs_ceil_div(w, most < 64 ? most : 64);
     for (int64_t columns = from < 1 ? 1 : from; columns <= w && columns <= 2 * bs_ceil_div(w, 8) + 8; columns++) {
@@ -1978,7 +2042,8 @@ __host__ __device__ static inline int32_t bs_cu_conv_quads(const bs_device_step 
 static bool bs_cu_conv_describe_direct(bs_device_step *s, int32_t in_c, int32_t out_c, int64_t h, int64_t w)
 {
     bs_cu_conv_chunk(s, in_c);
-    const int32_t blocks = (out_c + 7) / 8, share = BS_CU_THREADS / (blocks < 4 ? blocks : 4) / 32 * 32; /* threads of a block of outputs */
+    /* threads of a block of outputs */
+    const int32_t blocks = (out_c + 7) / 8, share = BS_CU_THREADS / (blocks < 4 ? blocks : 4) / 32 * 32;
     const int32_t room = (BS_CU_WORKSPACE - BS_CU_CONV_JOB) / 4 / s->p[BS_CU_CONV_PIXEL].i;
     if (!bs_cu_conv_cut(s, h, w, 4 * (share > 64 ? share : 64), room))
         return false;
@@ -1989,8 +2054,8 @@ static bool bs_cu_conv_describe_direct(bs_device_step *s, int32_t in_c, int32_t 
 
 static int32_t bs_cu_tensor_steps(int32_t taps, int32_t in_c) { return (taps * in_c + 15) / 16; }
 
-/* f16 products. In a tile windows lie in shared memory as they are. Elsewhere they are brought there; 16 words from pixel to
- * pixel (or a multiple) would put all of them into the same banks. */
+/* f16 products. In a tile windows lie in shared memory as they are. Elsewhere they are brought there; 16 words from
+ * pixel to pixel (or a multiple) would put all of them into the same banks. */
 static bool bs_cu_conv_describe_tensor(const bs_cu_node *n, bs_device_step *s, int32_t in_c, int64_t h, int64_t w)
 {
     const int32_t steps = bs_cu_tensor_steps(s->p[BS_CU_CONV_KERNEL_H].i * s->p[BS_CU_CONV_KERNEL_W].i, in_c);
@@ -2004,26 +2069,31 @@ static bool bs_cu_conv_describe_tensor(const bs_cu_node *n, bs_device_step *s, i
         const bool tile = n->in[0].place == BS_AT_TILE;
         s->p[BS_CU_CONV_PIXEL].i = 0;
         s->p[BS_CU_CONV_TILE_W].i = (int32_t)(tile ? w : w < 16 ? w : 16);
-        s->p[BS_CU_CONV_TILE_H].i = (int32_t)(tile ? (w < BS_CU_TENSOR_BAND ? BS_CU_TENSOR_BAND / w : 1) : h < 16 ? h : 16);
+        s->p[BS_CU_CONV_TILE_H].i = (int32_t)(tile     ? (w < BS_CU_TENSOR_BAND ? BS_CU_TENSOR_BAND / w : 1)
+                                              : h < 16 ? h
+                                                       : 16);
     }
     s->parts = bs_cu_pieces(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i, 1);
     return half || s->p[BS_CU_CONV_PIXEL].i > 0;
 }
 
 /* Bytes of packed weights: what bs_conv_prepared_floats says of the layout. */
-static int64_t bs_cu_conv_packed_bytes(int32_t algorithm, bool depthwise, int32_t groups, int32_t in_c, int32_t out_c, int32_t taps)
+static int64_t bs_cu_conv_packed_bytes(int32_t algorithm, bool depthwise, int32_t groups, int32_t in_c, int32_t out_c,
+                                       int32_t taps)
 {
     if (algorithm == BS_CONV_TENSOR)
         return 256 * (int64_t)groups * ((out_c + 7) / 8) * bs_cu_tensor_steps(taps, in_c);
     if (algorithm != BS_CONV_DIRECT)
         return 4 * (int64_t)groups * out_c * in_c * taps;
-    return depthwise ? 4 * (int64_t)((groups + 3) / 4 * 4) * taps : 4 * (int64_t)groups * ((out_c + 3) / 4 * 4) * in_c * taps;
+    return depthwise ? 4 * (int64_t)((groups + 3) / 4 * 4) * taps
+                     : 4 * (int64_t)groups * ((out_c + 3) / 4 * 4) * in_c * taps;
 }
 
 static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_conv2d_desc *d = static_cast<const bs_conv2d_desc *>(n->params);
-    const int32_t square = bs_cu_or(d->kernel, 3), kh = bs_cu_or(d->kernel_h, square), kw = bs_cu_or(d->kernel_w, square);
+    const int32_t square = bs_cu_or(d->kernel, 3), kh = bs_cu_or(d->kernel_h, square),
+                  kw = bs_cu_or(d->kernel_w, square);
     const int32_t dilation = bs_cu_or(d->dilation, 1), channels = n->in[0].dim[0];
     const int32_t groups = d->groups == BS_DEPTHWISE ? channels : bs_cu_or(d->groups, 1);
     const int32_t in_c = channels / groups, out_c = d->out / groups, algorithm = n->np->algorithm;
@@ -2039,7 +2109,8 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_CONV_GROUPS].i = groups;
     s->p[BS_CU_CONV_ACT].i = d->act;
     s->p[BS_CU_CONV_PARAM].f = d->act_param;
-    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_bytes_figure(bs_bytes_align(bs_bytes_array(bs_cu_conv_packed_bytes(algorithm, depthwise, groups, in_c, out_c, kh * kw), 1)));
+    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_bytes_figure(
+        bs_bytes_align(bs_bytes_array(bs_cu_conv_packed_bytes(algorithm, depthwise, groups, in_c, out_c, kh * kw), 1)));
     bs_cu_conv_extent(&n->out[0], &h, &w);
     if (algorithm == BS_CONV_TENSOR && bs_cu_conv_describe_tensor(n, s, in_c, h, w)) {
         s->kernel = n->in[0].dtype == BS_F16 && n->in[0].place == BS_AT_TILE ? BS_CU_conv2d_tile : BS_CU_conv2d_tensor;
@@ -2059,7 +2130,8 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
 
 __device__ __forceinline__ int32_t bs_cu_conv_p(const bs_cu_conv &c, int which) { return c.step->p[which].i; }
 
-/* The frequent activations are one expression: x > 0 ? min(x, high) : x * slope, where a slope of 0 gives 0 of anything. */
+/* The frequent activations are one expression: x > 0 ? min(x, high) : x * slope, where a slope of 0 gives 0 of
+ * anything. */
 struct bs_cu_conv_end {
     const float *bias;
     const float *slopes; /* NULL: one for all */
@@ -2085,7 +2157,8 @@ __device__ __forceinline__ bs_cu_conv_end bs_cu_conv_end_of(const bs_cu_conv &c)
     return e;
 }
 
-/* RARE: e.rare says what; kernels have such code once, in a loop of its own, so that it takes no registers of theirs. */
+/* RARE: e.rare says what; kernels have such code once, in a loop of its own, so that it takes no registers of
+ * theirs. */
 template <bool RARE> __device__ __forceinline__ float bs_cu_conv_finish(const bs_cu_conv_end &e, float slope, float x)
 {
     if (RARE)
@@ -2094,7 +2167,8 @@ template <bool RARE> __device__ __forceinline__ float bs_cu_conv_finish(const bs
 }
 
 /* The job of a row. */
-__device__ __forceinline__ bs_cu_conv bs_cu_conv_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y)
+__device__ __forceinline__ bs_cu_conv bs_cu_conv_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x,
+                                                    const bs_cu_view &y)
 {
     const int32_t stride = s->p[BS_CU_CONV_STRIDE].i, groups = s->p[BS_CU_CONV_GROUPS].i;
     bs_cu_conv c;
@@ -2136,7 +2210,8 @@ __device__ __forceinline__ const bs_cu_conv &bs_cu_conv_share(const bs_cu_tile &
 }
 
 /* Whether a row has anything to compute; fails where the channels of an image do not lie one after the other. */
-__device__ __forceinline__ bool bs_cu_conv_sound(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y)
+__device__ __forceinline__ bool bs_cu_conv_sound(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x,
+                                                 const bs_cu_view &y)
 {
     const bool last = (x.stride[0] == 1 || x.dim[0] == 1) && (y.stride[0] == 1 || y.dim[0] == 1);
     if (!last && threadIdx.x == 0)
@@ -2165,15 +2240,18 @@ __device__ __forceinline__ float4 bs_cu_quad(const uint8_t *at, int32_t dtype)
 }
 
 /* Whether quads of channels can be moved at once. */
-__device__ __forceinline__ bool bs_cu_quads(const uint8_t *at, int32_t dtype, int32_t row, int32_t pixel, int32_t channels)
+__device__ __forceinline__ bool bs_cu_quads(const uint8_t *at, int32_t dtype, int32_t row, int32_t pixel,
+                                            int32_t channels)
 {
     return ((row | pixel | channels) & 3) == 0 && (reinterpret_cast<uintptr_t>(at) & (dtype == BS_F32 ? 15u : 7u)) == 0;
 }
 
 /* h x w pixels of `channels` channels to shared memory, as f32. */
-__device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const uint8_t *from, int32_t h, int32_t w, int32_t channels, float *to)
+__device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const uint8_t *from, int32_t h, int32_t w,
+                                                 int32_t channels, float *to)
 {
-    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype), apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
+    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype),
+                  apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, channels);
     const int32_t each = quads ? channels / 4 : channels, n = h * w * each;
     for (int32_t i = (int32_t)threadIdx.x; i < n; i += threads) {
@@ -2198,7 +2276,8 @@ template <int WIDTH> __device__ __forceinline__ void bs_cu_conv_load(const float
     }
 }
 
-template <int WIDTH> __device__ __forceinline__ void bs_cu_conv_add(float (&sum)[4][8], const float (&x)[4], const float *w)
+template <int WIDTH>
+__device__ __forceinline__ void bs_cu_conv_add(float (&sum)[4][8], const float (&x)[4], const float *w)
 {
     float each[WIDTH];
     bs_cu_conv_load<WIDTH>(w, each);
@@ -2209,11 +2288,12 @@ template <int WIDTH> __device__ __forceinline__ void bs_cu_conv_add(float (&sum)
             sum[p][o] = fmaf(x[p], each[o], sum[p][o]);
 }
 
-/* Adds `channels` channels of all taps to the sums of 4 pixels, whose windows begin at `window` + at[p]. row, column: floats
- * to the next tap. w: weights of the first channel; those of the next tap are `tap` floats farther. */
+/* Adds `channels` channels of all taps to the sums of 4 pixels, whose windows begin at `window` + at[p]. row, column:
+ * floats to the next tap. w: weights of the first channel; those of the next tap are `tap` floats farther. */
 template <int WIDTH>
-__device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float *window, int32_t row, int32_t column, const int32_t (&at)[4],
-                                               const float *w, int32_t tap, int32_t channels, float (&sum)[4][8])
+__device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float *window, int32_t row, int32_t column,
+                                               const int32_t (&at)[4], const float *w, int32_t tap, int32_t channels,
+                                               float (&sum)[4][8])
 {
 #pragma unroll 1
     for (int32_t ky = 0; ky < c.kernel_h; ky++)
@@ -2244,20 +2324,23 @@ __device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float 
 
 /* `count` channels of a pixel, at most WIDTH, from sums to their place. */
 template <int WIDTH>
-__device__ __forceinline__ void bs_cu_conv_store(const bs_cu_conv &c, const bs_cu_conv_end &e, const float (&sum)[8], int32_t channel, int32_t count,
-                                                 uint8_t *to)
+__device__ __forceinline__ void bs_cu_conv_store(const bs_cu_conv &c, const bs_cu_conv_end &e, const float (&sum)[8],
+                                                 int32_t channel, int32_t count, uint8_t *to)
 {
     float y[WIDTH];
 #pragma unroll
     for (int o = 0; o < WIDTH; o++)
-        y[o] = o < count ? bs_cu_conv_finish<false>(e, e.slopes ? e.slopes[channel + o] : e.slope, sum[o] + e.bias[channel + o]) : 0.0f;
+        y[o] = o < count ? bs_cu_conv_finish<false>(e, e.slopes ? e.slopes[channel + o] : e.slope,
+                                                    sum[o] + e.bias[channel + o])
+                         : 0.0f;
 #pragma unroll
     for (int q = 0; q < WIDTH; q += 4) {
         uint8_t *at = to + q * bs_cu_bytes(c.out_dtype);
         if (count >= q + 4 && c.out_dtype == BS_F32 && (reinterpret_cast<uintptr_t>(at) & 15) == 0) {
             *reinterpret_cast<float4 *>(at) = make_float4(y[q], y[q + 1], y[q + 2], y[q + 3]);
         } else if (count >= q + 4 && c.out_dtype == BS_F16 && (reinterpret_cast<uintptr_t>(at) & 7) == 0) {
-            *reinterpret_cast<uint2 *>(at) = make_uint2(bs_cu_pack_half2(y[q], y[q + 1]), bs_cu_pack_half2(y[q + 2], y[q + 3]));
+            *reinterpret_cast<uint2 *>(at) = make_uint2(bs_cu_pack_half2(y[q], y[q + 1]),
+                                                        bs_cu_pack_half2(y[q + 2], y[q + 3]));
         } else {
 #pragma unroll
             for (int o = 0; o < 4; o++)
@@ -2268,8 +2351,8 @@ __device__ __forceinline__ void bs_cu_conv_store(const bs_cu_conv &c, const bs_c
 }
 
 /* The same with a rare activation: one after the other. The sums are used up. */
-__device__ __forceinline__ void bs_cu_conv_store_rare(const bs_cu_conv &c, const bs_cu_conv_end &e, float (&sum)[8], int32_t channel, int32_t count,
-                                                      uint8_t *to)
+__device__ __forceinline__ void bs_cu_conv_store_rare(const bs_cu_conv &c, const bs_cu_conv_end &e, float (&sum)[8],
+                                                      int32_t channel, int32_t count, uint8_t *to)
 {
 #pragma unroll 1
     for (int32_t k = 0; k < count; k++) {
@@ -2288,7 +2371,8 @@ struct bs_cu_conv_piece {
 
 __device__ __forceinline__ bs_cu_conv_piece bs_cu_conv_piece_of(const bs_cu_conv &c, int32_t piece, int32_t passes)
 {
-    const int32_t tile_h = bs_cu_conv_p(c, BS_CU_CONV_TILE_H), tile_w = bs_cu_conv_p(c, BS_CU_CONV_TILE_W), across = (c.w + tile_w - 1) / tile_w;
+    const int32_t tile_h = bs_cu_conv_p(c, BS_CU_CONV_TILE_H), tile_w = bs_cu_conv_p(c, BS_CU_CONV_TILE_W),
+                  across = (c.w + tile_w - 1) / tile_w;
     bs_cu_conv_piece p;
     p.pass = piece % passes;
     piece /= passes;
@@ -2301,18 +2385,21 @@ __device__ __forceinline__ bs_cu_conv_piece bs_cu_conv_piece_of(const bs_cu_conv
     return p;
 }
 
-/* From the sums of a thread's 4 pixels to their places: pixels `lane`, lane + each ... of the tile, 8 outputs from `first`. */
-__device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, const bs_cu_conv_piece &p, int32_t first, int32_t lane, int32_t each,
-                                                       float (&sum)[4][8])
+/* From the sums of a thread's 4 pixels to their places: pixels `lane`, lane + each ... of the tile, 8 outputs from
+ * `first`. */
+__device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, const bs_cu_conv_piece &p, int32_t first,
+                                                       int32_t lane, int32_t each, float (&sum)[4][8])
 {
     const bs_cu_conv_end e = bs_cu_conv_end_of(c);
-    const int32_t channel = p.group * c.out_c + first, count = min(8, c.out_c - first), bytes = bs_cu_bytes(c.out_dtype);
+    const int32_t channel = p.group * c.out_c + first, count = min(8, c.out_c - first),
+                  bytes = bs_cu_bytes(c.out_dtype);
     uint8_t *to = c.out + ((int64_t)p.y * c.out_row + (int64_t)p.x * c.out_pixel + channel) * bytes;
     if (e.rare != BS_ACT_NONE) {
 #pragma unroll 1
         for (int32_t i = lane; i < p.h * p.w; i += each) {
             const int32_t y = i / p.w;
-            bs_cu_conv_store_rare(c, e, sum[0], channel, count, to + ((int64_t)y * c.out_row + (int64_t)(i - y * p.w) * c.out_pixel) * bytes);
+            bs_cu_conv_store_rare(c, e, sum[0], channel, count,
+                                  to + ((int64_t)y * c.out_row + (int64_t)(i - y * p.w) * c.out_pixel) * bytes);
 #pragma unroll
             for (int o = 0; o < 8; o++) {
                 sum[0][o] = sum[1][o];
@@ -2326,7 +2413,8 @@ __device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, cons
     for (int k = 0; k < 4; k++) {
         const int32_t i = lane + k * each, y = i / p.w;
         if (i < p.h * p.w)
-            bs_cu_conv_store<8>(c, e, sum[k], channel, count, to + ((int64_t)y * c.out_row + (int64_t)(i - y * p.w) * c.out_pixel) * bytes);
+            bs_cu_conv_store<8>(c, e, sum[k], channel, count,
+                                to + ((int64_t)y * c.out_row + (int64_t)(i - y * p.w) * c.out_pixel) * bytes);
     }
 }
 
@@ -2342,15 +2430,18 @@ __device__ __forceinline__ const uint8_t *bs_cu_conv_source(const bs_cu_conv &c,
     return c.in + (at + (int64_t)p.group * c.in_c) * bs_cu_bytes(c.in_dtype);
 }
 
-/* Does every parts-th piece from `part` on, of all pieces; returns how many there are. In the order: tile, group, pass. */
-__device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
+/* Does every parts-th piece from `part` on, of all pieces; returns how many there are. In the order: tile, group,
+ * pass. */
+__device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part,
+                                                     int32_t parts)
 {
     float *window = reinterpret_cast<float *>(t.workspace + BS_CU_CONV_JOB);
     BS_CU_ASSUME_SHARED(window);
     const int32_t taps = c.kernel_h * c.kernel_w, padded = (c.out_c + 3) / 4 * 4, blocks = (c.out_c + 7) / 8;
     const int32_t quads = bs_cu_conv_quads(c.step);
     const int32_t side = (int32_t)threadIdx.x / quads, lane = (int32_t)threadIdx.x % quads;
-    const int32_t sides = (int32_t)blockDim.x / quads, passes = (blocks + sides - 1) / sides, pieces = bs_cu_conv_tiles_of(c) * passes;
+    const int32_t sides = (int32_t)blockDim.x / quads, passes = (blocks + sides - 1) / sides,
+                  pieces = bs_cu_conv_tiles_of(c) * passes;
     const int32_t chunk = bs_cu_conv_p(c, BS_CU_CONV_CHUNK), apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     int32_t staged = -1;
     for (int32_t piece = part; piece < pieces; piece += parts) {
@@ -2360,7 +2451,8 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
         const int32_t block = p.pass * sides + side, first = block * 8, each = (n + 3) / 4;
         const bool active = side < sides && block < blocks && lane < each;
         const int32_t wide = c.out_c - first > 4 ? 8 : 4;
-        const float *w = reinterpret_cast<const float *>(c.weights) + ((int64_t)p.group * padded + first) * taps * c.in_c;
+        const float *w = reinterpret_cast<const float *>(c.weights) +
+                         ((int64_t)p.group * padded + first) * taps * c.in_c;
         float sum[4][8] = {};
         int32_t at[4];
 #pragma unroll
@@ -2372,7 +2464,8 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
             const int32_t channels = min(chunk, c.in_c - i);
             if (channels < c.in_c || staged != piece / passes) {
                 __syncthreads();
-                bs_cu_conv_stage(c, bs_cu_conv_source(c, p) + i * bs_cu_bytes(c.in_dtype), height, width, channels, window);
+                bs_cu_conv_stage(c, bs_cu_conv_source(c, p) + i * bs_cu_bytes(c.in_dtype), height, width, channels,
+                                 window);
                 __syncthreads();
                 staged = piece / passes;
             }
@@ -2414,15 +2507,20 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
         const int32_t taps = c.kernel_h * c.kernel_w, vectors = (c.groups + 3) / 4, threads = (int32_t)blockDim.x;
         const int32_t bytes = bs_cu_bytes(c.in_dtype);
         const bool quads = bs_cu_quads(c.in, c.in_dtype, c.in_row, c.in_pixel, 0);
-        for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < (int64_t)c.h * c.w * vectors; i += (int64_t)w.parts * threads) {
-            const int32_t pixel = (int32_t)(i / vectors), channel = (int32_t)(i - (int64_t)pixel * vectors) * 4, count = min(4, c.groups - channel);
+        for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < (int64_t)c.h * c.w * vectors;
+             i += (int64_t)w.parts * threads) {
+            const int32_t pixel = (int32_t)(i / vectors), channel = (int32_t)(i - (int64_t)pixel * vectors) * 4,
+                          count = min(4, c.groups - channel);
             const int32_t oy = pixel / c.w, ox = pixel - oy * c.w;
             const float4 *weight = reinterpret_cast<const float4 *>(c.weights) + (int64_t)(channel / 4) * taps;
-            const uint8_t *window = c.in + ((int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel + channel) * bytes;
+            const uint8_t *window = c.in + ((int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel +
+                                            channel) *
+                                               bytes;
             float sum[8] = {};
             for (int32_t ky = 0; ky < c.kernel_h; ky++)
                 for (int32_t kx = 0; kx < c.kernel_w; kx++, weight++) {
-                    const uint8_t *at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * c.dilation * bytes;
+                    const uint8_t *at = window +
+                                        ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * c.dilation * bytes;
                     const float4 v = bs_cu_constant(weight);
                     float4 q = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                     if (quads && count == 4) {
@@ -2438,7 +2536,8 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
                     sum[2] = fmaf(q.z, v.z, sum[2]);
                     sum[3] = fmaf(q.w, v.w, sum[3]);
                 }
-            uint8_t *to = c.out + ((int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype);
+            uint8_t *to = c.out +
+                          ((int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype);
             const bs_cu_conv_end end = bs_cu_conv_end_of(c);
             if (end.rare != BS_ACT_NONE)
                 bs_cu_conv_store_rare(c, end, sum, channel, count, to);
@@ -2459,8 +2558,8 @@ struct bs_cu_conv_window {
     int32_t spread; /* log2: pixels of 4 neighbouring rows of a matrix are so far apart; see bs_cu_conv_spread */
 };
 
-/* Lanes 4 g .. 4 g + 3 read 8 words of pixel g at once, 16 lanes at a time. Pixels `words` apart of the four g do not meet in
- * a bank when words is an odd multiple of 8: so take every 2nd or 4th pixel where it is one of 4 or 2. */
+/* Lanes 4 g .. 4 g + 3 read 8 words of pixel g at once, 16 lanes at a time. Pixels `words` apart of the four g do not
+ * meet in a bank when words is an odd multiple of 8: so take every 2nd or 4th pixel where it is one of 4 or 2. */
 __device__ __forceinline__ int32_t bs_cu_conv_spread(int32_t bytes)
 {
     const int32_t words = bytes / 4;
@@ -2473,7 +2572,8 @@ struct bs_cu_conv_pair {
     float bias[2], slope[2];
 };
 
-__device__ __forceinline__ bs_cu_conv_pair bs_cu_conv_pair_of(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_piece &p, int32_t o)
+__device__ __forceinline__ bs_cu_conv_pair bs_cu_conv_pair_of(const bs_cu_conv &c, const bs_cu_conv_end &e,
+                                                              const bs_cu_conv_piece &p, int32_t o)
 {
     bs_cu_conv_pair pair = {p.group * c.out_c + o, c.out_c - o, {0.0f, 0.0f}, {e.slope, e.slope}};
     for (int32_t i = 0; i < 2; i++)
@@ -2486,13 +2586,15 @@ __device__ __forceinline__ bs_cu_conv_pair bs_cu_conv_pair_of(const bs_cu_conv &
 
 /* To the pixel that `at` says: row << 16 | column of the tile; -1: nowhere. */
 template <bool RARE>
-__device__ __forceinline__ void bs_cu_conv_put_pair(const bs_cu_conv &c, const bs_cu_conv_end &e, const bs_cu_conv_piece &p, const bs_cu_conv_pair &pair,
-                                                    int32_t at, float d0, float d1)
+__device__ __forceinline__ void bs_cu_conv_put_pair(const bs_cu_conv &c, const bs_cu_conv_end &e,
+                                                    const bs_cu_conv_piece &p, const bs_cu_conv_pair &pair, int32_t at,
+                                                    float d0, float d1)
 {
     if (at < 0 || pair.valid <= 0)
         return;
     const int64_t row = (int64_t)(p.y + (at >> 16)) * c.out_row, column = (int64_t)(p.x + (at & 0xffff)) * c.out_pixel;
-    const float y0 = bs_cu_conv_finish<RARE>(e, pair.slope[0], d0 + pair.bias[0]), y1 = bs_cu_conv_finish<RARE>(e, pair.slope[1], d1 + pair.bias[1]);
+    const float y0 = bs_cu_conv_finish<RARE>(e, pair.slope[0], d0 + pair.bias[0]),
+                y1 = bs_cu_conv_finish<RARE>(e, pair.slope[1], d1 + pair.bias[1]);
     uint8_t *y = c.out + (row + column + pair.channel) * bs_cu_bytes(c.out_dtype);
     if (pair.valid > 1 && c.out_dtype == BS_F16 && (reinterpret_cast<uintptr_t>(y) & 3) == 0) {
         *reinterpret_cast<uint32_t *>(y) = bs_cu_pack_half2(y0, y1);
@@ -2506,10 +2608,13 @@ __device__ __forceinline__ void bs_cu_conv_put_pair(const bs_cu_conv &c, const b
 /* 16 MT pixels from `base`, NT blocks of 8 outputs from `first`, of the n pixels of a tile. NEAR: windows are in shared
  * memory. */
 template <int MT, int NT, bool NEAR>
-__device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs_cu_conv_window &v, const bs_cu_conv_piece &p, int32_t base, int32_t first)
+__device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs_cu_conv_window &v,
+                                                   const bs_cu_conv_piece &p, int32_t base, int32_t first)
 {
-    const int32_t lane = (int32_t)threadIdx.x & 31, g = lane >> 2, quad = lane & 3, n = p.h * p.w, blocks = (c.out_c + 7) / 8;
-    const uint2 *w = reinterpret_cast<const uint2 *>(c.weights) + ((int64_t)p.group * blocks + first) * v.steps * 32 + lane;
+    const int32_t lane = (int32_t)threadIdx.x & 31, g = lane >> 2, quad = lane & 3, n = p.h * p.w,
+                  blocks = (c.out_c + 7) / 8;
+    const uint2 *w = reinterpret_cast<const uint2 *>(c.weights) + ((int64_t)p.group * blocks + first) * v.steps * 32 +
+                     lane;
     const int32_t apart = v.steps * 32, last = min(NT, blocks - first) - 1; /* blocks beyond the last are it again */
     const uint8_t *data = v.data;
     if (NEAR)
@@ -2519,7 +2624,8 @@ __device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs
 #pragma unroll
     for (int m = 0; m < 2 * MT; m++) {
         const int32_t u = m * 2 + (g >> 2);
-        const int32_t i = base + ((u >> v.spread) << (v.spread + 2)) + (u & ((1 << v.spread) - 1)) + ((g & 3) << v.spread);
+        const int32_t i = base + ((u >> v.spread) << (v.spread + 2)) + (u & ((1 << v.spread) - 1)) +
+                          ((g & 3) << v.spread);
         const int32_t row = min(i, n - 1) / p.w, column = min(i, n - 1) - row * p.w;
         x[m] = row * v.row + column * v.pixel;
         at[m] = i < n ? row << 16 | column : -1;
@@ -2536,7 +2642,8 @@ __device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs
             b[k] = bs_cu_constant(w + min(k, last) * apart);
 #pragma unroll
         for (int m = 0; m < MT; m++) {
-            const uint2 low = *reinterpret_cast<const uint2 *>(from + x[2 * m]), high = *reinterpret_cast<const uint2 *>(from + x[2 * m + 1]);
+            const uint2 low = *reinterpret_cast<const uint2 *>(from + x[2 * m]),
+                        high = *reinterpret_cast<const uint2 *>(from + x[2 * m + 1]);
             const uint32_t a[4] = {low.x, high.x, low.y, high.y};
 #pragma unroll
             for (int k = 0; k < NT; k++) {
@@ -2574,9 +2681,11 @@ __device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs
 
 /* All products of a tile, dealt out to the warps; `together`: blocks of outputs of each. */
 template <int MT, bool NEAR>
-__device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const bs_cu_conv_window &v, const bs_cu_conv_piece &p, int32_t together)
+__device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const bs_cu_conv_window &v,
+                                                    const bs_cu_conv_piece &p, int32_t together)
 {
-    const int32_t down = (p.h * p.w + 16 * MT - 1) / (16 * MT), blocks = (c.out_c + 7) / 8, across = (blocks + together - 1) / together;
+    const int32_t down = (p.h * p.w + 16 * MT - 1) / (16 * MT), blocks = (c.out_c + 7) / 8,
+                  across = (blocks + together - 1) / together;
     for (int32_t item = (int32_t)threadIdx.x / 32; item < down * across; item += (int32_t)blockDim.x / 32) {
         const int32_t base = item % down * 16 * MT, first = item / down * together;
         if (together == 1)
@@ -2591,11 +2700,14 @@ __device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const b
 }
 
 /* h x w pixels of a group to shared memory, as f16. */
-__device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const uint8_t *from, bool far, int32_t h, int32_t w, __half *to)
+__device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const uint8_t *from, bool far, int32_t h,
+                                                      int32_t w, __half *to)
 {
-    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype), apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
+    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype),
+                  apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, c.in_c);
-    const bool async = far && quads && c.in_dtype == BS_F16 && ((c.in_row | c.in_pixel | c.in_c) & 7) == 0 && (reinterpret_cast<uintptr_t>(from) & 15) == 0;
+    const bool async = far && quads && c.in_dtype == BS_F16 && ((c.in_row | c.in_pixel | c.in_c) & 7) == 0 &&
+                       (reinterpret_cast<uintptr_t>(from) & 15) == 0;
     const int32_t each = async ? c.in_c / 8 : quads ? c.in_c / 4 : c.in_c, n = h * w * each;
     for (int32_t i = (int32_t)threadIdx.x; i < n; i += threads) {
         const int32_t at = i / each, k = i - at * each, y = at / w, x = at - y * w;
@@ -2607,7 +2719,8 @@ __device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const
             *reinterpret_cast<uint2 *>(target + 4 * k) = *reinterpret_cast<const uint2 *>(pixel + 8 * k);
         } else if (quads) {
             const float4 q = bs_cu_quad(pixel + 16 * k, c.in_dtype);
-            *reinterpret_cast<uint2 *>(target + 4 * k) = make_uint2(bs_cu_pack_half2(q.x, q.y), bs_cu_pack_half2(q.z, q.w));
+            *reinterpret_cast<uint2 *>(target + 4 * k) = make_uint2(bs_cu_pack_half2(q.x, q.y),
+                                                                    bs_cu_pack_half2(q.z, q.w));
         } else {
             target[k] = __float2half_rn(bs_cu_get(pixel, c.in_dtype, k));
         }
@@ -2616,9 +2729,10 @@ __device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const
     bs_cu_cp_async_wait<0>();
 }
 
-/* Where the quads of products are in a window: bytes from its first sample. Beyond the last product weights are zero, and
- * what is read is there. */
-__device__ __forceinline__ void bs_cu_conv_table(const bs_cu_conv &c, int32_t row, int32_t pixel, int32_t quads, int32_t *table)
+/* Where the quads of products are in a window: bytes from its first sample. Beyond the last product weights are zero,
+ * and what is read is there. */
+__device__ __forceinline__ void bs_cu_conv_table(const bs_cu_conv &c, int32_t row, int32_t pixel, int32_t quads,
+                                                 int32_t *table)
 {
     const int32_t products = c.kernel_h * c.kernel_w * c.in_c;
     for (int32_t q = (int32_t)threadIdx.x; q < quads; q += (int32_t)blockDim.x) {
@@ -2635,15 +2749,17 @@ __device__ __forceinline__ int32_t bs_cu_conv_together(const bs_cu_conv &c, cons
     return (blocks + least - 1) / least;
 }
 
-/* Pixels of a warp: 64 at once use weights better, 32 leave fewer warps idle at the end. Where a tile has a multiprocessor to
- * itself the registers for 64 are there. */
+/* Pixels of a warp: 64 at once use weights better, 32 leave fewer warps idle at the end. Where a tile has a
+ * multiprocessor to itself the registers for 64 are there. */
 template <bool TILE>
-__device__ __forceinline__ void bs_cu_conv_deal(const bs_cu_conv &c, const bs_cu_conv_window &v, const bs_cu_conv_piece &p, bool near)
+__device__ __forceinline__ void bs_cu_conv_deal(const bs_cu_conv &c, const bs_cu_conv_window &v,
+                                                const bs_cu_conv_piece &p, bool near)
 {
     const int32_t n = p.h * p.w, warps = (int32_t)blockDim.x / 32, together = bs_cu_conv_together(c, p);
     if (TILE) {
         const int32_t across = ((c.out_c + 7) / 8 + together - 1) / together;
-        const int32_t fours = ((n + 63) / 64 * across + warps - 1) / warps, twos = ((n + 31) / 32 * across + warps - 1) / warps;
+        const int32_t fours = ((n + 63) / 64 * across + warps - 1) / warps,
+                      twos = ((n + 31) / 32 * across + warps - 1) / warps;
         if (together < 4 && fours * 12 <= twos * 7)
             bs_cu_conv_products<4, true>(c, v, p, together);
         else
@@ -2656,7 +2772,8 @@ __device__ __forceinline__ void bs_cu_conv_deal(const bs_cu_conv &c, const bs_cu
 }
 
 /* TILE: the operand is a row of a tile, in shared memory already. */
-template <bool TILE> __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
+template <bool TILE>
+__device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
 {
     const int32_t pieces = bs_cu_conv_tiles_of(c), apart = TILE ? 0 : bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     int32_t *table = reinterpret_cast<int32_t *>(t.workspace + BS_CU_CONV_JOB);
@@ -2687,7 +2804,9 @@ template <bool TILE> __device__ __forceinline__ void bs_cu_conv_tensor(const bs_
     }
 }
 
-template <bool TILE> __device__ __forceinline__ void bs_cu_conv_tensor_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+template <bool TILE>
+__device__ __forceinline__ void bs_cu_conv_tensor_rows(const bs_cu_tile &t, const bs_device_step *s,
+                                                       const bs_cu_work &w)
 {
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
@@ -2698,7 +2817,10 @@ template <bool TILE> __device__ __forceinline__ void bs_cu_conv_tensor_rows(cons
     }
 }
 
-__device__ inline void bs_cu_conv2d_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_conv_tensor_rows<false>(t, s, w); }
+__device__ inline void bs_cu_conv2d_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_conv_tensor_rows<false>(t, s, w);
+}
 
 /* Only in a region: a launch of its own would be nothing but code. */
 __device__ inline void bs_cu_conv2d_tile_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -2713,15 +2835,18 @@ __device__ inline void bs_cu_conv2d_tile_run(const bs_cu_tile &t, const bs_devic
 __device__ inline float bs_cu_conv_any(const bs_cu_conv &c, int32_t o, float sum)
 {
     const bs_cu_conv_end e = bs_cu_conv_end_of(c);
-    return bs_cu_act(bs_cu_conv_p(c, BS_CU_CONV_ACT), c.step->p[BS_CU_CONV_PARAM].f, e.slopes ? e.slopes[o] : 0.0f, sum + e.bias[o]);
+    return bs_cu_act(bs_cu_conv_p(c, BS_CU_CONV_ACT), c.step->p[BS_CU_CONV_PARAM].f, e.slopes ? e.slopes[o] : 0.0f,
+                     sum + e.bias[o]);
 }
 
 /* Weight of product k (ky, kx, channel) of output o of a group. */
-__device__ inline float bs_cu_conv_weight(const bs_cu_conv &c, int32_t layout, int32_t group, int32_t o, int32_t tap, int32_t channel)
+__device__ inline float bs_cu_conv_weight(const bs_cu_conv &c, int32_t layout, int32_t group, int32_t o, int32_t tap,
+                                          int32_t channel)
 {
     const int32_t taps = c.kernel_h * c.kernel_w;
     if (layout == 0)
-        return reinterpret_cast<const float *>(c.weights)[((int64_t)(group * c.out_c + o) * c.in_c + channel) * taps + tap];
+        return reinterpret_cast<const float *>(
+            c.weights)[((int64_t)(group * c.out_c + o) * c.in_c + channel) * taps + tap];
     if (layout == 1) {
         const int32_t steps = (taps * c.in_c + 15) / 16, blocks = (c.out_c + 7) / 8, k = tap * c.in_c + channel;
         const int64_t at = (((int64_t)(group * blocks + o / 8) * steps + k / 16) * 8 + o % 8) * 16 + k % 16;
@@ -2742,9 +2867,11 @@ __device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_devi
         if (w.part == 0)
             bs_cu_zero_margin(y);
         for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < n; i += (int64_t)w.parts * threads) {
-            const int32_t pixel = (int32_t)(i / channels), o = (int32_t)(i - (int64_t)pixel * channels), group = o / c.out_c;
+            const int32_t pixel = (int32_t)(i / channels), o = (int32_t)(i - (int64_t)pixel * channels),
+                          group = o / c.out_c;
             const int32_t oy = pixel / c.w, ox = pixel - oy * c.w;
-            const int64_t window = (int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel + (int64_t)group * c.in_c * x.stride[0];
+            const int64_t window = (int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel +
+                                   (int64_t)group * c.in_c * x.stride[0];
             float sum = 0.0f;
             for (int32_t tap = 0; tap < c.kernel_h * c.kernel_w; tap++) {
                 const int32_t ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
@@ -2753,7 +2880,8 @@ __device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_devi
                     sum = fmaf(bs_cu_get(c.in, c.in_dtype, at + (int64_t)k * x.stride[0]),
                                bs_cu_conv_weight(c, layout, group, o - group * c.out_c, tap, k), sum);
             }
-            bs_cu_put(c.out, c.out_dtype, (int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + (int64_t)o * y.stride[0],
+            bs_cu_put(c.out, c.out_dtype,
+                      (int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + (int64_t)o * y.stride[0],
                       bs_cu_conv_any(c, o, sum));
         }
     }
@@ -2768,11 +2896,13 @@ __host__ __device__ static inline int32_t bs_cu_deconv_taps(int32_t kernel, int3
 }
 
 /* Floats of the packed phases before number `phase`. */
-__host__ __device__ static inline int64_t bs_cu_deconv_packed(int32_t kernel, int32_t stride, int32_t in_c, int32_t out_c, int32_t phase)
+__host__ __device__ static inline int64_t bs_cu_deconv_packed(int32_t kernel, int32_t stride, int32_t in_c,
+                                                              int32_t out_c, int32_t phase)
 {
     int64_t floats = 0;
     for (int32_t k = 0; k < phase; k++) {
-        const int32_t taps = bs_cu_deconv_taps(kernel, stride, k / stride) * bs_cu_deconv_taps(kernel, stride, k % stride);
+        const int32_t taps = bs_cu_deconv_taps(kernel, stride, k / stride) *
+                             bs_cu_deconv_taps(kernel, stride, k % stride);
         floats += ((int64_t)taps * in_c * ((out_c + 3) / 4 * 4) + 15) / 16 * 16;
     }
     return floats;
@@ -2784,12 +2914,14 @@ static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
     const bs_deconv2d_desc *d = static_cast<const bs_deconv2d_desc *>(n->params);
     const int32_t kernel = bs_cu_or(d->kernel, 3), stride = bs_cu_or(d->stride, 1), in_c = n->in[0].dim[0];
     const bool reference = n->np->algorithm != BS_CONV_DIRECT;
-    const int64_t bytes = 4 * (reference ? (int64_t)in_c * d->out * kernel * kernel : bs_cu_deconv_packed(kernel, stride, in_c, d->out, stride * stride));
+    const int64_t bytes = 4 * (reference ? (int64_t)in_c * d->out * kernel * kernel
+                                         : bs_cu_deconv_packed(kernel, stride, in_c, d->out, stride * stride));
     int64_t h, w;
     memset(s->p, 0, sizeof s->p);
     s->kernel = BS_CU_deconv2d;
     bs_cu_conv_extent(&n->out[0], &h, &w);
-    s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = bs_cu_deconv_taps(kernel, stride, 0); /* of the largest phase */
+    /* of the largest phase */
+    s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = bs_cu_deconv_taps(kernel, stride, 0);
     s->p[BS_CU_CONV_STRIDE].i = s->p[BS_CU_CONV_DILATION].i = s->p[BS_CU_CONV_GROUPS].i = 1;
     if (reference || !bs_cu_conv_describe_direct(s, in_c, d->out, bs_ceil_div(h, stride), bs_ceil_div(w, stride)))
         s->parts = bs_cu_pieces(h * w * d->out, 4 * BS_CU_THREADS);
@@ -2811,7 +2943,8 @@ __device__ __forceinline__ int32_t bs_cu_deconv_phase(int32_t y, int32_t pad, in
     return rest < 0 ? rest + stride : rest;
 }
 
-__device__ inline void bs_cu_deconv_plain(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_conv &c, int32_t pad, const bs_cu_work &w)
+__device__ inline void bs_cu_deconv_plain(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_conv &c, int32_t pad,
+                                          const bs_cu_work &w)
 {
     const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x, up = bs_cu_conv_p(c, BS_CU_CONV_UP);
     const int64_t n = c.h > 0 && c.w > 0 ? (int64_t)c.h * c.w * channels : 0;
@@ -2821,10 +2954,13 @@ __device__ inline void bs_cu_deconv_plain(const bs_cu_view &x, const bs_cu_view 
         float sum = 0.0f;
         for (int32_t ky = bs_cu_deconv_phase(oy, pad, up); ky < c.kernel_h; ky += up)
             for (int32_t kx = bs_cu_deconv_phase(ox, pad, up); kx < c.kernel_w; kx += up) {
-                const int64_t at = (int64_t)((oy + pad - ky) / up) * x.stride[1] + (int64_t)((ox + pad - kx) / up) * x.stride[2];
+                const int64_t at = (int64_t)((oy + pad - ky) / up) * x.stride[1] +
+                                   (int64_t)((ox + pad - kx) / up) * x.stride[2];
                 for (int32_t k = 0; k < x.dim[0]; k++)
                     sum = fmaf(bs_cu_get(x.data, x.dtype, at + (int64_t)k * x.stride[0]),
-                               reinterpret_cast<const float *>(c.weights)[(((int64_t)k * channels + o) * c.kernel_h + ky) * c.kernel_w + kx], sum);
+                               reinterpret_cast<const float *>(
+                                   c.weights)[(((int64_t)k * channels + o) * c.kernel_h + ky) * c.kernel_w + kx],
+                               sum);
             }
         bs_cu_put(y.data, y.dtype, (int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2] + (int64_t)o * y.stride[0],
                   bs_cu_conv_any(c, o, sum));
@@ -2832,7 +2968,8 @@ __device__ inline void bs_cu_deconv_plain(const bs_cu_view &x, const bs_cu_view 
 }
 
 /* The convolution that phase (a, b) is: its first output, every stride-th from there, and the taps in reverse. */
-__device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, const bs_cu_view &x, const bs_cu_view &y, int32_t pad, int32_t phase)
+__device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, const bs_cu_view &x,
+                                                       const bs_cu_view &y, int32_t pad, int32_t phase)
 {
     const int32_t up = bs_cu_conv_p(whole, BS_CU_CONV_UP);
     bs_cu_conv c = whole;
@@ -2853,7 +2990,8 @@ __device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, 
 }
 
 /* A call of its own: where phases are told apart there are no registers for the rest. */
-static __device__ __noinline__ int32_t bs_cu_deconv_phase_run(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
+static __device__ __noinline__ int32_t bs_cu_deconv_phase_run(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part,
+                                                              int32_t parts)
 {
     return bs_cu_conv_direct(t, c, part, parts);
 }
@@ -2863,7 +3001,8 @@ __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_s
     const int32_t up = s->p[BS_CU_CONV_UP].i;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         int32_t part = w.part; /* pieces of all phases are dealt out in one row */
-        for (int32_t phase = 0; phase < (s->p[BS_CU_CONV_LAYOUT].i == 0 ? 1 : up * up); phase++) { /* looked up again each time: registers are dearer */
+        /* looked up again each time: registers are dearer */
+        for (int32_t phase = 0; phase < (s->p[BS_CU_CONV_LAYOUT].i == 0 ? 1 : up * up); phase++) {
             const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
             const int32_t pad = s->p[BS_CU_CONV_PAD_H].i;
             if (w.part == 0 && phase == 0)
@@ -2871,7 +3010,8 @@ __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_s
             if (s->p[BS_CU_CONV_LAYOUT].i == 0) {
                 bs_cu_deconv_plain(x, y, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), pad, w);
             } else if (bs_cu_conv_sound(t, s, x, y)) {
-                const bs_cu_conv &job = bs_cu_conv_share(t, bs_cu_deconv_job(bs_cu_conv_of(t, s, x, y), x, y, pad, phase));
+                const bs_cu_conv &job = bs_cu_conv_share(t,
+                                                         bs_cu_deconv_job(bs_cu_conv_of(t, s, x, y), x, y, pad, phase));
                 part -= bs_cu_deconv_phase_run(t, job, part, w.parts) % w.parts;
                 part += part < 0 ? w.parts : 0;
             }
@@ -2885,9 +3025,9 @@ __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_s
 /* op_attention.cuh - causal attention of the rows of a segment, behind a cache of earlier ones.
  *
  * A piece of work is one row and one head. Positions go in blocks of 32, counted from position 0 whatever the window; a
- * warp makes a block's largest score, sum and weighted values, and blocks are merged from the oldest on. What is added to
- * what depends on positions alone, not on warps or on whether a key is in the ring or in this run: a prompt in one run and
- * token by token give the same bits.
+ * warp makes a block's largest score, sum and weighted values, and blocks are merged from the oldest on. What is added
+ * to what depends on positions alone, not on warps or on whether a key is in the ring or in this run: a prompt in one
+ * run and token by token give the same bits.
  * Relies on op_segment.cuh; offsets and past come checked. Must never let rows of a run share anything. */
 #ifndef BS_CUDA_OP_ATTENTION
 #define BS_CUDA_OP_ATTENTION
@@ -2903,9 +3043,9 @@ __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_s
 /* op_move.cuh - moving rows: load, store, append, fill, rest, reduce.
  *
  * The device's side of run/move.c. Where rows are, program.cuh finds; here they are copied, zeroed and summed. A row is
- * worked on by a *team*: the whole block, or so few threads as its bytes keep busy. What is copied is a *nest* of at most
- * four loops, from which contiguous ones are merged away, so that one loop moves any tensor in the widest words that its
- * addresses allow.
+ * worked on by a *team*: the whole block, or so few threads as its bytes keep busy. What is copied is a *nest* of at
+ * most four loops, from which contiguous ones are merged away, so that one loop moves any tensor in the widest words
+ * that its addresses allow.
  * Relies on program.cuh and lower.cuh. Must never decide anything, and never write outside a row and its margin. */
 #ifndef BS_CUDA_OP_MOVE
 #define BS_CUDA_OP_MOVE
@@ -2930,12 +3070,15 @@ enum {
 /* Rows of few bytes are batched: a team each, all teams of a block busy. */
 static void bs_cu_move_cut(const bs_device_operand *o, int64_t elements, bs_device_step *s)
 {
-    const int64_t bytes = elements * (o->dtype == BS_F32 || o->dtype == BS_I32 ? 4 : o->dtype == BS_U8 || o->dtype == BS_I8 ? 1 : 2);
+    const int64_t bytes = elements * (o->dtype == BS_F32 || o->dtype == BS_I32 ? 4
+                                      : o->dtype == BS_U8 || o->dtype == BS_I8 ? 1
+                                                                               : 2);
     s->batch = 1;
     s->parts = 1;
     s->p[BS_CU_MOVE_TEAM].i = 0;
     if (bytes >= BS_CU_MOVE_ROW || o->place == BS_AT_ROOT) {
-        s->parts = bs_cu_pieces(bytes, bs_max_i64(BS_CU_MOVE_BYTES, bs_min_i64(bytes / BS_CU_MOVE_MANY, BS_CU_MOVE_MOST)));
+        s->parts = bs_cu_pieces(bytes,
+                                bs_max_i64(BS_CU_MOVE_BYTES, bs_min_i64(bytes / BS_CU_MOVE_MANY, BS_CU_MOVE_MOST)));
         return;
     }
     int32_t team = 4;
@@ -3048,14 +3191,16 @@ __device__ __forceinline__ void bs_cu_nest_merge(bs_cu_nest *c, int32_t a, int32
 {
     if (c->n[a] == 1)
         bs_cu_nest_swap(c, a, b);
-    if (c->n[b] == 1 || c->to_step[b] != (int64_t)c->n[a] * c->to_step[a] || c->from_step[b] != (int64_t)c->n[a] * c->from_step[a])
+    if (c->n[b] == 1 || c->to_step[b] != (int64_t)c->n[a] * c->to_step[a] ||
+        c->from_step[b] != (int64_t)c->n[a] * c->from_step[a])
         return;
     c->n[a] *= c->n[b];
     c->n[b] = 1;
 }
 
 /* The loops of a rectangle of `to` (of rank 3) or of all its elements. Loops of length 1 come last. */
-__device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_view &from, bool zeros, const bs_cu_rect &r)
+__device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_view &from, bool zeros,
+                                           const bs_cu_rect &r)
 {
     bs_cu_nest c;
     int64_t to_at = 0, from_at = 0;
@@ -3126,7 +3271,8 @@ __device__ __forceinline__ void bs_cu_bits_put(uint8_t *data, int32_t bytes, int
 }
 
 /* One element: bits as they are, or from f32 to f16 and back. */
-__device__ __forceinline__ void bs_cu_element_move(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from, int32_t from_type, int64_t from_at)
+__device__ __forceinline__ void bs_cu_element_move(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from,
+                                                   int32_t from_type, int64_t from_at)
 {
     if (to_type == from_type)
         bs_cu_bits_put(to, bs_cu_bytes(to_type), to_at, bs_cu_bits(from, bs_cu_bytes(from_type), from_at));
@@ -3148,7 +3294,8 @@ template <typename word> __device__ __forceinline__ void bs_cu_word_move(word *t
 __device__ __forceinline__ void bs_cu_word_move(uint2 *to, const float4 &from)
 {
     bs_cu_halves v;
-    v.h[0] = __float2half_rn(from.x), v.h[1] = __float2half_rn(from.y), v.h[2] = __float2half_rn(from.z), v.h[3] = __float2half_rn(from.w);
+    v.h[0] = __float2half_rn(from.x), v.h[1] = __float2half_rn(from.y), v.h[2] = __float2half_rn(from.z),
+    v.h[3] = __float2half_rn(from.w);
     *to = v.word;
 }
 
@@ -3164,7 +3311,8 @@ __device__ __forceinline__ void bs_cu_word_move(float4 *to, const uint2 &from)
 /* Copies words first .. last - 1 of a nest whose first loop is contiguous: four of a thread are on their way at once.
  * Where they go is found out while they come. */
 template <typename to_word, typename from_word>
-__device__ __forceinline__ void bs_cu_copy_words(const bs_cu_nest &c, int32_t each, uint32_t first, uint32_t last, const bs_cu_team &team)
+__device__ __forceinline__ void bs_cu_copy_words(const bs_cu_nest &c, int32_t each, uint32_t first, uint32_t last,
+                                                 const bs_cu_team &team)
 {
     const int32_t to_bytes = bs_cu_bytes(c.to_type), from_bytes = bs_cu_bytes(c.from_type);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += 4u * (uint32_t)team.size) {
@@ -3172,19 +3320,22 @@ __device__ __forceinline__ void bs_cu_copy_words(const bs_cu_nest &c, int32_t ea
 #pragma unroll
         for (uint32_t u = 0; u < 4; u++) { /* beyond the end: the last one again */
             const uint32_t at = min(i + u * (uint32_t)team.size, last - 1);
-            word[u] = *reinterpret_cast<const from_word *>(c.from + bs_cu_nest_at(c, c.from_step, at, each) * from_bytes);
+            word[u] = *reinterpret_cast<const from_word *>(c.from +
+                                                           bs_cu_nest_at(c, c.from_step, at, each) * from_bytes);
         }
 #pragma unroll
         for (uint32_t u = 0; u < 4; u++) {
             const uint32_t at = i + u * (uint32_t)team.size;
             if (at < last)
-                bs_cu_word_move(reinterpret_cast<to_word *>(c.to + bs_cu_nest_at(c, c.to_step, at, each) * to_bytes), word[u]);
+                bs_cu_word_move(reinterpret_cast<to_word *>(c.to + bs_cu_nest_at(c, c.to_step, at, each) * to_bytes),
+                                word[u]);
         }
     }
 }
 
 template <typename word>
-__device__ __forceinline__ void bs_cu_zero_words(const bs_cu_nest &c, int32_t each, uint32_t first, uint32_t last, const bs_cu_team &team)
+__device__ __forceinline__ void bs_cu_zero_words(const bs_cu_nest &c, int32_t each, uint32_t first, uint32_t last,
+                                                 const bs_cu_team &team)
 {
     const int32_t bytes = bs_cu_bytes(c.to_type);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
@@ -3209,8 +3360,10 @@ __device__ __forceinline__ void bs_cu_share(uint32_t total, const bs_cu_work &w,
     *last = (uint32_t)((uint64_t)total * (uint32_t)(w.part + 1) / (uint32_t)w.parts);
 }
 
-/* The words of this piece, when the first loop goes in words of `each` elements; what is left of its lines is not counted. */
-__device__ __forceinline__ void bs_cu_nest_share(const bs_cu_nest &c, int32_t each, const bs_cu_work &w, uint32_t *first, uint32_t *last)
+/* The words of this piece, when the first loop goes in words of `each` elements; what is left of its lines is not
+ * counted. */
+__device__ __forceinline__ void bs_cu_nest_share(const bs_cu_nest &c, int32_t each, const bs_cu_work &w,
+                                                 uint32_t *first, uint32_t *last)
 {
     bs_cu_share((uint32_t)(c.n[0] / each) * (uint32_t)c.n[1] * (uint32_t)c.n[2] * (uint32_t)c.n[3], w, first, last);
 }
@@ -3232,15 +3385,18 @@ __device__ inline void bs_cu_copy_elements(const bs_cu_nest &c, const bs_cu_team
     uint32_t first, last;
     bs_cu_nest_share(c, 1, w, &first, &last);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
-        bs_cu_element_move(c.to, c.to_type, bs_cu_nest_at(c, c.to_step, i, 1), c.from, c.from_type, bs_cu_nest_at(c, c.from_step, i, 1));
+        bs_cu_element_move(c.to, c.to_type, bs_cu_nest_at(c, c.to_step, i, 1), c.from, c.from_type,
+                           bs_cu_nest_at(c, c.from_step, i, 1));
     }
 }
 
-/* Both sides contiguous along the first loop. Returns how many elements make a word: what they leave, the caller copies. */
+/* Both sides contiguous along the first loop. Returns how many elements make a word: what they leave, the caller
+ * copies. */
 __device__ inline int32_t bs_cu_copy_lines(const bs_cu_nest &c, const bs_cu_team &team, const bs_cu_work &w)
 {
     const int32_t to_bytes = bs_cu_bytes(c.to_type), from_bytes = bs_cu_bytes(c.from_type);
-    const int32_t to_word = bs_cu_word(c.to, c.n, c.to_step, to_bytes), from_word = bs_cu_word(c.from, c.n, c.from_step, from_bytes);
+    const int32_t to_word = bs_cu_word(c.to, c.n, c.to_step, to_bytes),
+                  from_word = bs_cu_word(c.from, c.n, c.from_step, from_bytes);
     const bool same = c.to_type == c.from_type;
     const int32_t bytes = min(to_word, from_word), each = same ? max(bytes / to_bytes, 1) : 4;
     uint32_t first, last;
@@ -3264,8 +3420,8 @@ __device__ inline int32_t bs_cu_copy_lines(const bs_cu_nest &c, const bs_cu_team
     return each;
 }
 
-/* One side is contiguous along the first loop, the other along the second: by tiles that are turned round in shared memory,
- * so that both sides see whole words of memory. By a block, all threads. */
+/* One side is contiguous along the first loop, the other along the second: by tiles that are turned round in shared
+ * memory, so that both sides see whole words of memory. By a block, all threads. */
 __device__ inline void bs_cu_copy_turned(const bs_cu_nest &c, uint8_t *workspace, const bs_cu_work &w)
 {
     uint32_t *tile = reinterpret_cast<uint32_t *>(workspace);
@@ -3275,14 +3431,16 @@ __device__ inline void bs_cu_copy_turned(const bs_cu_nest &c, uint8_t *workspace
     const int32_t along = (c.n[1] + BS_CU_TILE_FAST - 1) / BS_CU_TILE_FAST;
     const int64_t tiles = (int64_t)across * along * c.n[2] * c.n[3];
     for (int64_t k = w.part; k < tiles; k += w.parts) {
-        const int32_t b0 = (int32_t)(k % across) * BS_CU_TILE_SLOW, a0 = (int32_t)(k / across % along) * BS_CU_TILE_FAST;
+        const int32_t b0 = (int32_t)(k % across) * BS_CU_TILE_SLOW,
+                      a0 = (int32_t)(k / across % along) * BS_CU_TILE_FAST;
         const int32_t rest = (int32_t)(k / ((int64_t)across * along)), u = rest % c.n[2], v = rest / c.n[2];
         const int32_t nb = min(BS_CU_TILE_SLOW, c.n[0] - b0), na = min(BS_CU_TILE_FAST, c.n[1] - a0);
         const uint8_t *from = c.from + ((int64_t)u * c.from_step[2] + (int64_t)v * c.from_step[3]) * from_bytes;
         uint8_t *to = c.to + ((int64_t)u * c.to_step[2] + (int64_t)v * c.to_step[3]) * to_bytes;
         for (int32_t e = (int32_t)threadIdx.x; e < na * nb; e += (int32_t)blockDim.x) {
             const int32_t b = from_first ? e % nb : e / na, a = from_first ? e / nb : e % na;
-            tile[b * pitch + a] = bs_cu_bits(from, from_bytes, (int64_t)(b0 + b) * c.from_step[0] + (int64_t)(a0 + a) * c.from_step[1]);
+            tile[b * pitch + a] = bs_cu_bits(from, from_bytes,
+                                             (int64_t)(b0 + b) * c.from_step[0] + (int64_t)(a0 + a) * c.from_step[1]);
         }
         __syncthreads();
         for (int32_t e = (int32_t)threadIdx.x; e < na * nb; e += (int32_t)blockDim.x) {
@@ -3295,7 +3453,8 @@ __device__ inline void bs_cu_copy_turned(const bs_cu_nest &c, uint8_t *workspace
 }
 
 /* Moves this team's share of a nest. */
-__device__ inline void bs_cu_nest_copy(const bs_cu_nest &c, const bs_cu_team &team, uint8_t *workspace, const bs_cu_work &w)
+__device__ inline void bs_cu_nest_copy(const bs_cu_nest &c, const bs_cu_team &team, uint8_t *workspace,
+                                       const bs_cu_work &w)
 {
     const bool block = team.size == (int32_t)blockDim.x;
     const bool turned = (c.to_step[0] == 1 && c.from_step[1] == 1) || (c.from_step[0] == 1 && c.to_step[1] == 1);
@@ -3306,14 +3465,16 @@ __device__ inline void bs_cu_nest_copy(const bs_cu_nest &c, const bs_cu_team &te
         bs_cu_copy_turned(c, workspace, w);
         return;
     }
-    if (c.n[0] % each > 0) /* few channels, turned round, come this way too: a warp's elements share memory words as they are */
+    /* few channels, turned round, come this way too: a warp's elements share memory words as they are */
+    if (c.n[0] % each > 0)
         bs_cu_copy_elements(bs_cu_nest_rest(c, each), team, w);
 }
 
 /* As far as words go, then the ends of lines. */
 __device__ inline void bs_cu_nest_zero(const bs_cu_nest &c, const bs_cu_team &team, const bs_cu_work &w)
 {
-    const int32_t bytes = bs_cu_bytes(c.to_type), word = c.to_step[0] == 1 ? bs_cu_word(c.to, c.n, c.to_step, bytes) : 1;
+    const int32_t bytes = bs_cu_bytes(c.to_type),
+                  word = c.to_step[0] == 1 ? bs_cu_word(c.to, c.n, c.to_step, bytes) : 1;
     const int32_t each = word == 16 ? 16 / bytes : word >= 4 ? 4 / bytes : c.n[0] + 1;
     uint32_t first, last;
     bs_cu_nest_share(c, each, w, &first, &last);
@@ -3338,14 +3499,15 @@ __device__ __forceinline__ bs_cu_rect bs_cu_common(const bs_cu_view &a, const bs
     return r;
 }
 
-__device__ __forceinline__ void bs_cu_row_copy(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_team &team, uint8_t *workspace,
-                                               const bs_cu_work &w)
+__device__ __forceinline__ void bs_cu_row_copy(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_team &team,
+                                               uint8_t *workspace, const bs_cu_work &w)
 {
     bs_cu_nest_copy(bs_cu_nest_of(to, from, false, bs_cu_common(to, from)), team, workspace, w);
 }
 
 /* Zeroes what lies between two rectangles, the inner one in the outer: of a stored image. */
-__device__ inline void bs_cu_zero_ring(const bs_cu_view &v, const bs_cu_rect &inner, const bs_cu_rect &outer, const bs_cu_team &team)
+__device__ inline void bs_cu_zero_ring(const bs_cu_view &v, const bs_cu_rect &inner, const bs_cu_rect &outer,
+                                       const bs_cu_team &team)
 {
     const bs_cu_work all = {0, 1, 0, 1};
 #pragma unroll 1
@@ -3370,19 +3532,21 @@ __device__ inline void bs_cu_zero_ring(const bs_cu_view &v, const bs_cu_rect &in
 __device__ inline void bs_cu_zero_outside(const bs_cu_view &v, const bs_cu_team &team)
 {
     const bs_cu_rect inner = {v.y0, v.y1, v.x0, v.x1};
-    const bs_cu_rect outer = {-v.margin, min(v.y1 + v.margin, v.max_h + v.margin), -v.margin, min(v.x1 + v.margin, v.max_w + v.margin)};
+    const bs_cu_rect outer = {-v.margin, min(v.y1 + v.margin, v.max_h + v.margin), -v.margin,
+                              min(v.x1 + v.margin, v.max_w + v.margin)};
     bs_cu_zero_ring(v, inner, outer, team);
 }
 
-/* Of a frame that cells make: a cell at its edge zeroes what lies beyond, one of which this scale leaves nothing does not. */
+/* Of a frame that cells make: a cell at its edge zeroes what lies beyond, one of which this scale leaves nothing does
+ * not. */
 __device__ inline void bs_cu_zero_beyond_frame(const bs_cu_view &v, const bs_cu_team &team)
 {
     const int32_t h = v.dim[1], w = v.dim[2], margin = v.margin;
     if (h <= 0 || w <= 0)
         return;
     const bs_cu_rect inner = {0, h, 0, w};
-    const bs_cu_rect outer = {v.frame_y == 0 ? -margin : 0, v.frame_y + h == v.frame_h ? h + margin : h, v.frame_x == 0 ? -margin : 0,
-                              v.frame_x + w == v.frame_w ? w + margin : w};
+    const bs_cu_rect outer = {v.frame_y == 0 ? -margin : 0, v.frame_y + h == v.frame_h ? h + margin : h,
+                              v.frame_x == 0 ? -margin : 0, v.frame_x + w == v.frame_w ? w + margin : w};
     bs_cu_zero_ring(v, inner, outer, team);
 }
 
@@ -3396,7 +3560,8 @@ __device__ inline bs_cu_view bs_cu_open_target(const bs_cu_tile &t, const bs_dev
 }
 
 /* Around a row that was moved, where a reader's window goes. Opens the row anew: copying needs the registers. */
-__device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, const bs_cu_team &team, const bs_cu_work &w)
+__device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_device_operand *o, int32_t row,
+                                                  const bs_cu_team &team, const bs_cu_work &w)
 {
     if (w.part != 0 || o->place == BS_AT_ROOT || o->margin == 0 || o->rank != 3)
         return;
@@ -3451,7 +3616,8 @@ __device__ inline uint8_t *bs_cu_ring_place(const bs_cu_tile &t, const bs_device
     const bs_device_domain &domain = t.program->domains[bs_cu_in(t, s, 0)->domain];
     const int32_t *offsets = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(domain.offsets));
     const int32_t segment = bs_cu_segment_of(offsets, domain.lengths, row);
-    const int32_t position = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(past->base))[segment] + (row - offsets[segment]);
+    const int32_t position = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(past->base))[segment] +
+                             (row - offsets[segment]);
     if (offsets[segment + 1] - row > ring->max_h || position < 0)
         return NULL;
     return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(ring->base)) + segment * ring->row_bytes +
@@ -3536,7 +3702,8 @@ struct bs_cu_source {
     int32_t dtype;
 };
 
-__device__ inline void bs_cu_source_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, float gate, bs_cu_source *source)
+__device__ inline void bs_cu_source_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, float gate,
+                                         bs_cu_source *source)
 {
     const bs_cu_view v = bs_cu_open(t, o, row);
     const bool image = v.rank == 3;
@@ -3551,7 +3718,8 @@ __device__ inline void bs_cu_source_open(const bs_cu_tile &t, const bs_device_op
 }
 
 /* Whether choice `at` of a decision gave the gather a row. */
-__device__ __forceinline__ bool bs_cu_gives(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_decision &d, int64_t at)
+__device__ __forceinline__ bool bs_cu_gives(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_decision &d,
+                                            int64_t at)
 {
     const int32_t path = d.chosen[at];
     return path >= 0 && d.inverse[at] >= 0 && bs_cu_path_gives(t, s, 2, path);
@@ -3560,11 +3728,11 @@ __device__ __forceinline__ bool bs_cu_gives(const bs_cu_tile &t, const bs_device
 enum { BS_CU_SUM_SOURCES = 448 }; /* of a row at once */
 static_assert(BS_CU_SUM_SOURCES * sizeof(bs_cu_source) <= BS_CU_WORKSPACE, "sources lie in the workspace");
 
-/* Writes what the paths of a row gave to `sources`, in path order, then the residual: those from number `from` on, as many as
- * there is room for. Returns how many there are in all. A row takes a path once at most, so the paths before one are counted.
- * By a team; the caller synchronises. */
-__device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row, const bs_cu_team &team, int32_t from,
-                                        bs_cu_source *sources)
+/* Writes what the paths of a row gave to `sources`, in path order, then the residual: those from number `from` on, as
+ * many as there is room for. Returns how many there are in all. A row takes a path once at most, so the paths before
+ * one are counted. By a team; the caller synchronises. */
+__device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
+                                        const bs_cu_team &team, int32_t from, bs_cu_source *sources)
 {
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
@@ -3579,8 +3747,8 @@ __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_ste
             before += gives && d.chosen[at + i] < mine;
         }
         if (mine >= 0 && before >= from && before - from < BS_CU_SUM_SOURCES)
-            bs_cu_source_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine], s->p[0].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k],
-                              &sources[before - from]);
+            bs_cu_source_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine],
+                              s->p[0].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k], &sources[before - from]);
     }
     if (s->p[1].i && team.rank == 0 && count >= from && count - from < BS_CU_SUM_SOURCES)
         bs_cu_source_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count - from]);
@@ -3639,16 +3807,19 @@ __device__ __forceinline__ bool bs_cu_by_four(const uint8_t *data, int32_t dtype
     return step[0] == 1 && n[0] % 4 == 0 && bs_cu_word(data, n, step, bytes) >= 4 * bytes;
 }
 
-/* Elements at loop indices (x0, x1, x2, x3) of all sources, summed in their order. each: 4 or 1. more: onto what is there. */
+/* Elements at loop indices (x0, x1, x2, x3) of all sources, summed in their order. each: 4 or 1. more: onto what is
+ * there. */
 template <int each>
-__device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_source *sources, int32_t count, bool more, uint32_t i)
+__device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_source *sources, int32_t count, bool more,
+                                             uint32_t i)
 {
     const uint32_t width = (uint32_t)m.n[0] / each;
     uint32_t line = m.n[1] * m.n[2] * m.n[3] == 1 ? 0 : i / width;
     const int32_t c = (int32_t)(i - line * width) * each, x = m.x0 + (int32_t)(line % (uint32_t)m.n[1]);
     line /= (uint32_t)m.n[1];
     const int32_t y = m.y0 + (int32_t)(line % (uint32_t)m.n[2]), z = (int32_t)(line / (uint32_t)m.n[2]);
-    const int64_t to = (int64_t)c * m.step[0] + (int64_t)x * m.step[1] + (int64_t)y * m.step[2] + (int64_t)z * m.step[3];
+    const int64_t to = (int64_t)c * m.step[0] + (int64_t)x * m.step[1] + (int64_t)y * m.step[2] +
+                       (int64_t)z * m.step[3];
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if (more && each == 4)
         sum = bs_cu_get4(m.to, m.dtype, to);
@@ -3658,7 +3829,8 @@ __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_sou
         const bs_cu_source &from = sources[k];
         if (m.image && (y < from.y0 || y >= from.y1 || x < from.x0 || x >= from.x1))
             continue;
-        const int64_t at = (int64_t)c * from.step[0] + (int64_t)x * from.step[1] + (int64_t)y * from.step[2] + (int64_t)z * from.step[3];
+        const int64_t at = (int64_t)c * from.step[0] + (int64_t)x * from.step[1] + (int64_t)y * from.step[2] +
+                           (int64_t)z * from.step[3];
         if (each == 4) {
             const float4 v = bs_cu_get4(from.data, from.dtype, at);
             sum.x = bs_cu_mul_add(from.gate, v.x, sum.x);
@@ -3676,8 +3848,8 @@ __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_sou
 }
 
 /* This team's share of a row, from its sources. */
-__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *sources, int32_t count, bool more, const bs_cu_team &team,
-                                     const bs_cu_work &w)
+__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *sources, int32_t count, bool more,
+                                     const bs_cu_team &team, const bs_cu_work &w)
 {
     const bs_cu_sum m = bs_cu_sum_of(to);
     bool four = bs_cu_by_four(m.to, m.dtype, m.n, m.step);
@@ -3695,7 +3867,8 @@ __device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *s
 }
 
 /* The row of the path with the largest gate, the lower path of equals; without one the residual's, or zeros. */
-__device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row, const bs_cu_team &team, const bs_cu_work &w)
+__device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
+                                        const bs_cu_team &team, const bs_cu_work &w)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0), *in = bs_cu_in(t, s, 0);
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
@@ -3713,7 +3886,8 @@ __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_ste
         bs_cu_nest_zero(bs_cu_nest_of(to, to, true, all), team, w);
         return;
     }
-    const bs_cu_view from = bs_cu_open(t, in + (best < 0 ? d.paths : d.chosen[best]), best < 0 ? row : d.inverse[best] - d.offsets[d.chosen[best]]);
+    const bs_cu_view from = bs_cu_open(t, in + (best < 0 ? d.paths : d.chosen[best]),
+                                       best < 0 ? row : d.inverse[best] - d.offsets[d.chosen[best]]);
     bs_cu_row_copy(to, from, team, t.workspace, w);
     if (to.rank == 3 && w.part == 0)
         bs_cu_zero_ring(to, bs_cu_common(to, from), all, team);
@@ -3769,7 +3943,8 @@ __device__ __forceinline__ const int32_t *bs_cu_segment_offsets(const bs_cu_tile
     return reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(t.program->domains[domain].offsets));
 }
 
-/* Element number i of a cell of `rank` dimensions `dim`: its offset by these strides. Of images channels are fastest. */
+/* Element number i of a cell of `rank` dimensions `dim`: its offset by these strides. Of images channels are
+ * fastest. */
 __device__ inline int64_t bs_cu_segment_element(const int32_t *dim, const int32_t *stride, int32_t rank, int32_t i)
 {
     int64_t at = 0;
@@ -3793,8 +3968,8 @@ __device__ inline int32_t bs_cu_segment_elements(const int32_t *dim, int32_t ran
 }
 
 /* As it is, or between f32 and f16. */
-__device__ __forceinline__ void bs_cu_segment_copy(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from, int32_t from_type,
-                                                   int64_t from_at)
+__device__ __forceinline__ void bs_cu_segment_copy(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from,
+                                                   int32_t from_type, int64_t from_at)
 {
     if (to_type != from_type)
         bs_cu_put(to, to_type, to_at, bs_cu_get(from, from_type, from_at));
@@ -3819,13 +3994,14 @@ __device__ inline void bs_cu_segment_spread_run(const bs_cu_tile &t, const bs_de
         if (w.part == 0 && out->rank == 3 && out->margin > 0)
             bs_cu_zero_margin(bs_cu_open(t, out, r));
         for (int32_t i = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x; i < n; i += step)
-            bs_cu_segment_copy(to, out->dtype, bs_cu_segment_element(out->dim, out->stride, out->rank, i), from, root->dtype,
-                               bs_cu_segment_element(out->dim, root->stride + 1, out->rank, i));
+            bs_cu_segment_copy(to, out->dtype, bs_cu_segment_element(out->dim, out->stride, out->rank, i), from,
+                               root->dtype, bs_cu_segment_element(out->dim, root->stride + 1, out->rank, i));
     }
 }
 
 /* One element of one segment. rows: of element [..] of row 0; row_bytes from one to the next. */
-__device__ inline float bs_cu_segment_reduced(int32_t mode, const uint8_t *rows, int64_t row_bytes, int32_t dtype, int32_t begin, int32_t end)
+__device__ inline float bs_cu_segment_reduced(int32_t mode, const uint8_t *rows, int64_t row_bytes, int32_t dtype,
+                                              int32_t begin, int32_t end)
 {
     float result = 0.0f;
     for (int32_t r = mode == BS_SEGMENT_LAST ? max(end - 1, begin) : begin; r < end; r++) {
@@ -3845,15 +4021,19 @@ __device__ inline void bs_cu_segment_reduce_run(const bs_cu_tile &t, const bs_de
     const bs_device_operand *x = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
     const int32_t *offsets = bs_cu_segment_offsets(t, x->domain), segments = t.program->domains[x->domain].lengths;
     const int32_t each = bs_cu_segment_elements(x->dim, x->rank), step = w.parts * (int32_t)blockDim.x;
-    const uint8_t *rows = bs_cu_row(t, x, 0); /* a segment domain is a top-level one: its rows lie one behind the other */
+    /* a segment domain is a top-level one: its rows lie one behind the other */
+    const uint8_t *rows = bs_cu_row(t, x, 0);
     uint8_t *to = bs_cu_row(t, out, 0);
     if (w.part == 0 && out->rank == 3 && out->margin > 0)
         bs_cu_zero_margin(bs_cu_open(t, out, 0));
     for (int64_t i = (int64_t)w.part * blockDim.x + threadIdx.x; i < (int64_t)segments * each; i += step) {
         const int32_t segment = (int32_t)(i / each), element = (int32_t)(i % each);
         const uint8_t *from = rows + bs_cu_segment_element(x->dim, x->stride, x->rank, element) * bs_cu_bytes(x->dtype);
-        const float result = bs_cu_segment_reduced(s->p[0].i, from, x->row_bytes, x->dtype, offsets[segment], offsets[segment + 1]);
-        bs_cu_put(to, out->dtype, (int64_t)segment * out->stride[0] + bs_cu_segment_element(x->dim, out->stride + 1, x->rank, element), result);
+        const float result = bs_cu_segment_reduced(s->p[0].i, from, x->row_bytes, x->dtype, offsets[segment],
+                                                   offsets[segment + 1]);
+        bs_cu_put(to, out->dtype,
+                  (int64_t)segment * out->stride[0] + bs_cu_segment_element(x->dim, out->stride + 1, x->rank, element),
+                  result);
     }
 }
 
@@ -3892,29 +4072,35 @@ struct bs_cu_attend_job {
     float scale, slope;
 };
 
-__device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, const bs_device_operand *fresh, const bs_device_operand *ring,
-                                                         int32_t first_row, int32_t segment, int32_t element)
+__device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, const bs_device_operand *fresh,
+                                                         const bs_device_operand *ring, int32_t first_row,
+                                                         int32_t segment, int32_t element)
 {
     bs_cu_attend_side side;
     side.fresh_type = side.ring_type = fresh->dtype;
     side.fresh_step = side.ring_step = fresh->stride[0];
     side.fresh_bytes = side.ring_bytes = fresh->row_bytes; /* a segment domain is a top-level one */
-    side.fresh = side.ring = bs_cu_row(t, fresh, 0) + first_row * fresh->row_bytes + (int64_t)element * fresh->stride[0] * bs_cu_bytes(fresh->dtype);
+    side.fresh = side.ring = bs_cu_row(t, fresh, 0) + first_row * fresh->row_bytes +
+                             (int64_t)element * fresh->stride[0] * bs_cu_bytes(fresh->dtype);
     if (ring) {
         const int32_t bytes = bs_cu_bytes(ring->dtype);
         side.ring_type = ring->dtype;
         side.ring_step = ring->stride[2];
         side.ring_bytes = (int64_t)ring->stride[1] * bytes;
-        side.ring = bs_cu_row(t, ring, 0) + ((int64_t)segment * ring->stride[0] + (int64_t)element * ring->stride[2]) * bytes;
+        side.ring = bs_cu_row(t, ring, 0) +
+                    ((int64_t)segment * ring->stride[0] + (int64_t)element * ring->stride[2]) * bytes;
     }
     return side;
 }
 
-__device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, const bs_device_step *s, int32_t row, int32_t head)
+__device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
+                                                       int32_t head)
 {
-    const bs_device_operand *q = bs_cu_in(t, s, 0), *o = bs_cu_out(t, s, 0), *window = s->n_in > 3 ? bs_cu_in(t, s, 3) : NULL;
+    const bs_device_operand *q = bs_cu_in(t, s, 0), *o = bs_cu_out(t, s, 0),
+                            *window = s->n_in > 3 ? bs_cu_in(t, s, 3) : NULL;
     const int32_t *offsets = bs_cu_segment_offsets(t, s->domain);
-    const int32_t segment = bs_cu_segment_of(offsets, t.program->domains[s->domain].lengths, row), first_row = offsets[segment];
+    const int32_t segment = bs_cu_segment_of(offsets, t.program->domains[s->domain].lengths, row),
+                  first_row = offsets[segment];
     bs_cu_attend_job j;
     j.n = q->dim[0] / s->p[0].i;
     j.q = bs_cu_row(t, q, row) + (int64_t)head * j.n * q->stride[0] * bs_cu_bytes(q->dtype);
@@ -3934,9 +4120,11 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
     return j;
 }
 
-__device__ __forceinline__ const uint8_t *bs_cu_attend_at(const bs_cu_attend_job &j, const bs_cu_attend_side &side, int32_t position)
+__device__ __forceinline__ const uint8_t *bs_cu_attend_at(const bs_cu_attend_job &j, const bs_cu_attend_side &side,
+                                                          int32_t position)
 {
-    return position >= j.past ? side.fresh + (position - j.past) * side.fresh_bytes : side.ring + position % j.window * side.ring_bytes;
+    return position >= j.past ? side.fresh + (position - j.past) * side.fresh_bytes
+                              : side.ring + position % j.window * side.ring_bytes;
 }
 
 /* Four elements that lie side by side. */
@@ -3945,7 +4133,8 @@ __device__ __forceinline__ float4 bs_cu_attend_quad(const uint8_t *data, int32_t
     if (dtype == BS_F32)
         return *reinterpret_cast<const float4 *>(data + 4 * (int64_t)at);
     const uint2 words = *reinterpret_cast<const uint2 *>(data + 2 * (int64_t)at);
-    return make_float4(bs_cu_low_half(words.x), bs_cu_high_half(words.x), bs_cu_low_half(words.y), bs_cu_high_half(words.y));
+    return make_float4(bs_cu_low_half(words.x), bs_cu_high_half(words.x), bs_cu_low_half(words.y),
+                       bs_cu_high_half(words.y));
 }
 
 __device__ __forceinline__ bool bs_cu_attend_quads(const uint8_t *data, int32_t dtype, int32_t step)
@@ -3969,7 +4158,8 @@ __device__ inline float bs_cu_attend_dot(const bs_cu_attend_job &j, const uint8_
         }
 #pragma unroll 1
     for (; i < j.n; i++) {
-        const float product_a = bs_cu_get(j.q, j.q_type, (int64_t)i * j.q_step), product_b = bs_cu_get(k, type, (int64_t)i * step);
+        const float product_a = bs_cu_get(j.q, j.q_type, (int64_t)i * j.q_step),
+                    product_b = bs_cu_get(k, type, (int64_t)i * step);
         if ((i & 3) == 0)
             sum.x = fmaf(product_a, product_b, sum.x);
         else if ((i & 3) == 1)
@@ -3982,16 +4172,19 @@ __device__ inline float bs_cu_attend_dot(const bs_cu_attend_job &j, const uint8_
     return (sum.x + sum.z) + (sum.y + sum.w);
 }
 
-/* What 32 positions from `first` give, by one warp: elements from + 32 i + lane of the values, weighted by e^(score - top). */
+/* What 32 positions from `first` give, by one warp: elements from + 32 i + lane of the values, weighted by e^(score -
+ * top). */
 __device__ inline void bs_cu_attend_block(const bs_cu_attend_job &j, int32_t first, int32_t from, float *partial)
 {
-    const int32_t lane = (int32_t)threadIdx.x & 31, position = first + lane, begin = max(j.low - first, 0), end = min(j.position - first, 31);
+    const int32_t lane = (int32_t)threadIdx.x & 31, position = first + lane, begin = max(j.low - first, 0),
+                  end = min(j.position - first, 31);
     const bool mine = lane >= begin && lane <= end, fresh = position >= j.past;
     float score = -INFINITY, weight = 0.0f, value[BS_CU_ATTEND_LANES] = {0.0f, 0.0f, 0.0f, 0.0f};
     unsigned long long at = 0;
     if (mine) {
         const bs_cu_attend_side &k = j.k;
-        score = bs_cu_attend_dot(j, bs_cu_attend_at(j, k, position), fresh ? k.fresh_type : k.ring_type, fresh ? k.fresh_step : k.ring_step);
+        score = bs_cu_attend_dot(j, bs_cu_attend_at(j, k, position), fresh ? k.fresh_type : k.ring_type,
+                                 fresh ? k.fresh_step : k.ring_step);
         score = fmaf(score, j.scale, -j.slope * (float)(j.position - position));
         at = (unsigned long long)reinterpret_cast<uintptr_t>(bs_cu_attend_at(j, j.v, position));
     }
@@ -4032,7 +4225,8 @@ struct bs_cu_attend_state {
 __device__ __forceinline__ void bs_cu_attend_merge(bs_cu_attend_state *state, const float *partial)
 {
     const float top = fmaxf(state->top, partial[BS_CU_ATTEND_ELEMENTS]);
-    const float before = state->any ? expf(state->top - top) : 0.0f, now = state->any ? expf(partial[BS_CU_ATTEND_ELEMENTS] - top) : 1.0f;
+    const float before = state->any ? expf(state->top - top) : 0.0f,
+                now = state->any ? expf(partial[BS_CU_ATTEND_ELEMENTS] - top) : 1.0f;
     state->sum = fmaf(state->sum, before, partial[BS_CU_ATTEND_ELEMENTS + 1] * now);
     for (int32_t i = 0; i < 2; i++)
         if ((int32_t)(threadIdx.x + i * blockDim.x) < BS_CU_ATTEND_ELEMENTS)
@@ -4064,7 +4258,8 @@ __device__ inline void bs_cu_attend(const bs_cu_tile &t, const bs_cu_attend_job 
 
 __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_attend_job *job = reinterpret_cast<bs_cu_attend_job *>(t.workspace + BS_CU_WORKSPACE) - 1; /* registers are for the sums */
+    /* registers are for the sums */
+    bs_cu_attend_job *job = reinterpret_cast<bs_cu_attend_job *>(t.workspace + BS_CU_WORKSPACE) - 1;
     for (int32_t r = w.row; r < w.row + w.rows; r++)
         for (int32_t head = w.part; head < s->p[0].i; head += w.parts) {
             if (threadIdx.x == 0)
@@ -4101,7 +4296,8 @@ __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_
 
 #define BS_CU_EACH 4096 /* elements of a piece of work */
 
-/* Pieces of the work of an op that fills out[0] element by element: parts of an image, several rows of what is small. */
+/* Pieces of the work of an op that fills out[0] element by element: parts of an image, several rows of what is
+ * small. */
 static inline void bs_cu_cut(const bs_cu_node *n, bs_device_step *s)
 {
     const int64_t elements = bs_cu_elements(&n->out[0]);
@@ -4151,9 +4347,11 @@ __device__ __forceinline__ void bs_cu_store_four(uint8_t *data, int32_t bytes, i
     if (bytes == 4)
         *reinterpret_cast<uint4 *>(data + at * 4) = make_uint4(raw[0], raw[1], raw[2], raw[3]);
     else if (bytes == 2)
-        *reinterpret_cast<uint2 *>(data + at * 2) = make_uint2((raw[0] & 0xffffu) | raw[1] << 16, (raw[2] & 0xffffu) | raw[3] << 16);
+        *reinterpret_cast<uint2 *>(data + at * 2) = make_uint2((raw[0] & 0xffffu) | raw[1] << 16,
+                                                               (raw[2] & 0xffffu) | raw[3] << 16);
     else
-        *reinterpret_cast<uint32_t *>(data + at) = (raw[0] & 0xffu) | (raw[1] & 0xffu) << 8 | (raw[2] & 0xffu) << 16 | raw[3] << 24;
+        *reinterpret_cast<uint32_t *>(data + at) = (raw[0] & 0xffu) | (raw[1] & 0xffu) << 8 | (raw[2] & 0xffu) << 16 |
+                                                   raw[3] << 24;
 }
 
 __device__ __forceinline__ float bs_cu_from_bits(uint32_t bits)
@@ -4180,9 +4378,15 @@ __device__ __forceinline__ float bs_cu_half_from(uint32_t raw)
 __device__ __forceinline__ uint32_t bs_cu_half_to(float x) { return static_cast<__half_raw>(__float2half_rn(x)).x; }
 
 /* f32 or f16 storage. */
-__device__ __forceinline__ float bs_cu_real(uint32_t raw, int32_t dtype) { return dtype == BS_F16 ? bs_cu_half_from(raw) : bs_cu_from_bits(raw); }
+__device__ __forceinline__ float bs_cu_real(uint32_t raw, int32_t dtype)
+{
+    return dtype == BS_F16 ? bs_cu_half_from(raw) : bs_cu_from_bits(raw);
+}
 
-__device__ __forceinline__ uint32_t bs_cu_raw(float x, int32_t dtype) { return dtype == BS_F16 ? bs_cu_half_to(x) : bs_cu_to_bits(x); }
+__device__ __forceinline__ uint32_t bs_cu_raw(float x, int32_t dtype)
+{
+    return dtype == BS_F16 ? bs_cu_half_to(x) : bs_cu_to_bits(x);
+}
 
 /* Saturates before rounding: 2^31 - 1 is no float. NaN gives 0. */
 __device__ __forceinline__ int32_t bs_cu_code(float x, int32_t low, int32_t high)
@@ -4224,7 +4428,8 @@ struct bs_cu_deal {
 
 /* A row with an image, or one that is cut into parts, goes to the whole block; others to as many workers as they have
  * `units` (at most). */
-__device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int32_t units, int32_t worker, int32_t workers)
+__device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int32_t units, int32_t worker,
+                                            int32_t workers)
 {
     bs_cu_deal d = {w.row, 1, w.row + w.rows, w.part * workers + worker, w.parts * workers};
     if (whole || w.parts > 1 || w.rows == 1)
@@ -4249,10 +4454,14 @@ template <int N> struct bs_cu_walk {
 };
 
 /* A dimension or stride by number, without an array in memory. */
-__device__ __forceinline__ int32_t bs_cu_along(const int32_t (&v)[BS_MAX_RANK], int32_t d) { return d == 0 ? v[0] : d == 1 ? v[1] : d == 2 ? v[2] : v[3]; }
+__device__ __forceinline__ int32_t bs_cu_along(const int32_t (&v)[BS_MAX_RANK], int32_t d)
+{
+    return d == 0 ? v[0] : d == 1 ? v[1] : d == 2 ? v[2] : v[3];
+}
 
 /* Where axis k of the walk is in a view: an image goes y, x, c where channels lie side by side, else c, y, x. */
-__device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, bool last, int32_t k, int32_t none)
+__device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, bool last, int32_t k,
+                                                 int32_t none)
 {
     if (rank == 3)
         return k == 0 ? none : k == 1 ? (last ? v[1] : v[0]) : k == 2 ? (last ? v[2] : v[1]) : last ? v[0] : v[2];
@@ -4287,14 +4496,16 @@ template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const 
 {
     const bs_cu_view &o = v[0];
     const bool last = o.dim[0] == 1 || o.stride[0] < o.stride[2];
-    const int32_t extent[BS_MAX_RANK] = {o.dim[0], o.rank == 3 ? o.y1 - o.y0 : o.dim[1], o.rank == 3 ? o.x1 - o.x0 : o.dim[2], o.dim[3]};
+    const int32_t extent[BS_MAX_RANK] = {o.dim[0], o.rank == 3 ? o.y1 - o.y0 : o.dim[1],
+                                         o.rank == 3 ? o.x1 - o.x0 : o.dim[2], o.dim[3]};
     bs_cu_walk<N> k;
 #pragma unroll
     for (int32_t a = 0; a < 4; a++)
         k.count[a] = bs_cu_on_axis(extent, o.rank, last, a, 1);
 #pragma unroll
     for (int32_t i = 0; i < N; i++) {
-        k.begin[i] = v[i].data + (o.rank == 3 ? (int64_t)o.y0 * v[i].stride[1] + (int64_t)o.x0 * v[i].stride[2] : 0) * bs_cu_bytes(v[i].dtype);
+        k.begin[i] = v[i].data + (o.rank == 3 ? (int64_t)o.y0 * v[i].stride[1] + (int64_t)o.x0 * v[i].stride[2] : 0) *
+                                     bs_cu_bytes(v[i].dtype);
 #pragma unroll
         for (int32_t a = 0; a < 4; a++)
             k.step[i][a] = bs_cu_on_axis(v[i].stride, o.rank, last, a, 0);
@@ -4308,14 +4519,16 @@ template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const 
 /* Whether operand i moves by one along lines, and begins each at an aligned four. */
 template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_walk<N> &k, int32_t i, int32_t bytes)
 {
-    return k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 && bs_cu_aligned(k.begin[i], bytes, 0);
+    return k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 &&
+           bs_cu_aligned(k.begin[i], bytes, 0);
 }
 
 /* Visits what is dealt to this thread: each.four(at) where `four` is true of the lines, else each.one(at), at being
  * offsets from where operands begin. The first axis
  * is one of four dimensions that do not fold: it goes around the others. */
 template <int N, typename E>
-__device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four, int32_t index, int32_t threads, const E &each)
+__device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four, int32_t index, int32_t threads,
+                                               const E &each)
 {
     const int32_t unit = four ? 4 : 1, n2 = k.count[2], n3 = k.count[3] / unit;
     if (k.count[1] <= 0 || n2 <= 0 || n3 <= 0)
@@ -4380,7 +4593,8 @@ __device__ inline void bs_cu_copy_view(const bs_cu_view (&v)[2], int32_t index, 
 {
     const bs_cu_walk<2> k = bs_cu_walk_over(v);
     bs_cu_copy copy = bs_cu_copy_between(v[0], v[1]);
-    const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, copy.to_bytes) && bs_cu_walk_fours(k, 1, copy.from_bytes);
+    const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, copy.to_bytes) &&
+                      bs_cu_walk_fours(k, 1, copy.from_bytes);
     copy.to = k.begin[0];
     copy.from = k.begin[1];
     bs_cu_walk_run(k, four, index, threads, copy);
@@ -4396,13 +4610,15 @@ __device__ __forceinline__ int32_t bs_cu_floor_div(int32_t v, int32_t r)
     return v >= 0 ? v / r : -1 - (-1 - v) / r;
 }
 
-/* Visits pixels and channels (or `units` of them) of a rectangle, channels fastest, for what needs to know where it is. */
+/* Visits pixels and channels (or `units` of them) of a rectangle, channels fastest, for what needs to know where it
+ * is. */
 struct bs_cu_scan {
     int32_t y, x, c;       /* where it is */
     int32_t y1, x0, width, units, dy, dx, dc;
 };
 
-__device__ inline bs_cu_scan bs_cu_scan_over(int32_t y0, int32_t y1, int32_t x0, int32_t x1, int32_t units, int32_t index, int32_t threads)
+__device__ inline bs_cu_scan bs_cu_scan_over(int32_t y0, int32_t y1, int32_t x0, int32_t x1, int32_t units,
+                                             int32_t index, int32_t threads)
 {
     const int32_t width = x1 - x0;
     bs_cu_scan k = {y1, x0, 0, y1, x0, width, units, 0, 0, 0};
@@ -4473,7 +4689,8 @@ template <typename F> struct bs_cu_binary {
     }
     __device__ __forceinline__ void one(const int64_t (&at)[3]) const
     {
-        const uint32_t p = bs_cu_load_one(a, bs_cu_bytes(a_type), at[1]), q = bs_cu_load_one(b, bs_cu_bytes(b_type), at[2]);
+        const uint32_t p = bs_cu_load_one(a, bs_cu_bytes(a_type), at[1]),
+                       q = bs_cu_load_one(b, bs_cu_bytes(b_type), at[2]);
         bs_cu_store_one(y, bs_cu_bytes(y_type), at[0], join(p, q));
     }
     __device__ __forceinline__ void four(const int64_t (&at)[3]) const
@@ -4490,17 +4707,21 @@ template <typename F> struct bs_cu_binary {
     }
 };
 
-template <typename F> __device__ inline void bs_cu_binary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const F &f)
+template <typename F>
+__device__ inline void bs_cu_binary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const F &f)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x, (int32_t)blockDim.x);
+    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x,
+                                        (int32_t)blockDim.x);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        bs_cu_view v[3] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 1), r)};
+        bs_cu_view v[3] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r),
+                           bs_cu_open(t, bs_cu_in(t, s, 1), r)};
 #pragma unroll
         for (int32_t i = 0; i < BS_MAX_RANK; i++)
             v[2].stride[i] = s->p[0].i >> i & 1 ? 0 : v[2].stride[i];
         const bs_cu_walk<3> k = bs_cu_walk_over(v);
-        const bs_cu_binary<F> each = {k.begin[1], k.begin[2], k.begin[0], v[1].dtype, v[2].dtype, v[0].dtype, k.step[2][3] == 0, f};
+        const bs_cu_binary<F> each = {k.begin[1], k.begin[2], k.begin[0],        v[1].dtype,
+                                      v[2].dtype, v[0].dtype, k.step[2][3] == 0, f};
         const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.y_type)) &&
                           bs_cu_walk_fours(k, 1, bs_cu_bytes(each.a_type)) &&
                           (each.same || bs_cu_walk_fours(k, 2, bs_cu_bytes(each.b_type)));
@@ -4539,7 +4760,10 @@ __device__ inline void bs_cu_mul_run(const bs_cu_tile &t, const bs_device_step *
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/walk.cuh" */
 
-static bool bs_cu_is_codes(int32_t dtype) { return dtype == BS_U8 || dtype == BS_I8 || dtype == BS_I32 || dtype == BS_U16; }
+static bool bs_cu_is_codes(int32_t dtype)
+{
+    return dtype == BS_U8 || dtype == BS_I8 || dtype == BS_I32 || dtype == BS_U16;
+}
 
 /* p: to, scale, smallest and largest code, 1: integers stay integers. */
 static void bs_cu_convert_limits(const bs_cu_node *n, bs_device_step *s)
@@ -4616,11 +4840,13 @@ struct bs_cu_conversion {
 __device__ inline void bs_cu_convert_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 2), (int32_t)threadIdx.x, (int32_t)blockDim.x);
+    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 2), (int32_t)threadIdx.x,
+                                        (int32_t)blockDim.x);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
         const bs_cu_walk<2> k = bs_cu_walk_over(v);
-        const bs_cu_conversion each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype, s->p[2].i, s->p[3].i, s->p[1].f, s->p[4].i != 0};
+        const bs_cu_conversion each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype,
+                                       s->p[2].i,  s->p[3].i,  s->p[1].f,  s->p[4].i != 0};
         const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.to)) &&
                           bs_cu_walk_fours(k, 1, bs_cu_bytes(each.from));
         if (w.part == 0)
@@ -4632,8 +4858,8 @@ __device__ inline void bs_cu_convert_run(const bs_cu_tile &t, const bs_device_st
 /* ----------------------------------------------------------------------------------------------- sr_store */
 
 /* Pixel (py, px) of the tail gives four of the result. */
-__device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu_view &tail, const bs_cu_view &base, const bs_cu_view &y, int32_t py,
-                                            int32_t px)
+__device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu_view &tail, const bs_cu_view &base,
+                                            const bs_cu_view &y, int32_t py, int32_t px)
 {
     const int64_t from = (int64_t)py * tail.stride[1] + (int64_t)px * tail.stride[2];
     float v[4];
@@ -4648,7 +4874,8 @@ __device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu
         const int64_t to = (int64_t)(2 * py + i) * y.stride[1] + (int64_t)(2 * px) * y.stride[2];
         const float left = (v[2 * i] + bs_cu_get(base.data, base.dtype, b)) * s->p[1].f;
         const float right = (v[2 * i + 1] + bs_cu_get(base.data, base.dtype, b + base.stride[2])) * s->p[1].f;
-        const uint32_t first = (uint32_t)bs_cu_code(left, s->p[2].i, s->p[3].i), second = (uint32_t)bs_cu_code(right, s->p[2].i, s->p[3].i);
+        const uint32_t first = (uint32_t)bs_cu_code(left, s->p[2].i, s->p[3].i),
+                       second = (uint32_t)bs_cu_code(right, s->p[2].i, s->p[3].i);
         uint8_t *at = y.data + to * bs_cu_bytes(y.dtype);
         if (y.dtype == BS_U8 && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(at) & 1) == 0) {
             *reinterpret_cast<uint16_t *>(at) = (uint16_t)(first | second << 8);
@@ -4665,11 +4892,14 @@ __device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu
 __device__ inline void bs_cu_sr_store_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view tail = bs_cu_open(t, bs_cu_in(t, s, 0), r), base = bs_cu_open(t, bs_cu_in(t, s, 1), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+        const bs_cu_view tail = bs_cu_open(t, bs_cu_in(t, s, 0), r), base = bs_cu_open(t, bs_cu_in(t, s, 1), r),
+                         y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+        const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
+                      threads = w.parts * (int32_t)blockDim.x;
         if (w.part == 0)
             bs_cu_zero_margin(y);
-        for (bs_cu_scan k = bs_cu_scan_over(y.y0 / 2, y.y1 / 2, y.x0 / 2, y.x1 / 2, 1, index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k))
+        for (bs_cu_scan k = bs_cu_scan_over(y.y0 / 2, y.y1 / 2, y.x0 / 2, y.x1 / 2, 1, index, threads);
+             bs_cu_scan_more(k); bs_cu_scan_next(&k))
             bs_cu_sr_store_pixel(s, tail, base, y, k.y, k.x);
     }
 }
@@ -4725,7 +4955,10 @@ template <typename F> struct bs_cu_unary {
     uint8_t *y;
     int32_t x_type, y_type;
     F f;
-    __device__ __forceinline__ void one(const int64_t (&at)[2]) const { bs_cu_put(y, y_type, at[0], f.of(bs_cu_get(x, x_type, at[1]))); }
+    __device__ __forceinline__ void one(const int64_t (&at)[2]) const
+    {
+        bs_cu_put(y, y_type, at[0], f.of(bs_cu_get(x, x_type, at[1])));
+    }
     __device__ __forceinline__ void four(const int64_t (&at)[2]) const
     {
         float v[4];
@@ -4736,10 +4969,12 @@ template <typename F> struct bs_cu_unary {
     }
 };
 
-template <typename F> __device__ inline void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const F &f)
+template <typename F>
+__device__ inline void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const F &f)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x, (int32_t)blockDim.x);
+    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x,
+                                        (int32_t)blockDim.x);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
         const bs_cu_walk<2> k = bs_cu_walk_over(v);
@@ -4820,17 +5055,20 @@ template <typename F> struct bs_cu_channelwise {
 };
 
 template <typename F>
-__device__ inline void bs_cu_channelwise_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const float *a, const float *b, const F &f)
+__device__ inline void bs_cu_channelwise_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                             const float *a, const float *b, const F &f)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x, (int32_t)blockDim.x);
+    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x,
+                                        (int32_t)blockDim.x);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         bs_cu_view v[3] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r), bs_cu_view()};
         v[2].stride[0] = 1;
         v[2].stride[1] = v[2].stride[2] = v[2].stride[3] = 0;
         const bs_cu_walk<3> k = bs_cu_walk_over(v);
         const bs_cu_channelwise<F> each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype, a, b, f};
-        const bool four = k.count[3] % 4 == 0 && k.step[2][3] == 1 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.y_type)) &&
+        const bool four = k.count[3] % 4 == 0 && k.step[2][3] == 1 &&
+                          bs_cu_walk_fours(k, 0, bs_cu_bytes(each.y_type)) &&
                           bs_cu_walk_fours(k, 1, bs_cu_bytes(each.x_type));
         if (w.part == 0)
             bs_cu_zero_margin(v[0]);
@@ -4850,7 +5088,10 @@ __device__ inline void bs_cu_prelu_run(const bs_cu_tile &t, const bs_device_step
 }
 
 struct bs_cu_batch_norm_of {
-    __device__ __forceinline__ float of(float x, float scale, float offset) const { return bs_cu_mul_add(x, scale, offset); }
+    __device__ __forceinline__ float of(float x, float scale, float offset) const
+    {
+        return bs_cu_mul_add(x, scale, offset);
+    }
 };
 
 __device__ inline void bs_cu_batch_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -4899,7 +5140,8 @@ __device__ inline int32_t bs_cu_feature_bucket(uint64_t sum, uint64_t area, int3
     return min(1 + bs_cu_quarter_log2(v > UINT32_MAX ? UINT32_MAX : (uint32_t)v), buckets - 1);
 }
 
-__device__ __forceinline__ int32_t bs_cu_feature_code(const bs_cu_view &v, int32_t shift, int32_t c, int32_t y, int32_t x)
+__device__ __forceinline__ int32_t bs_cu_feature_code(const bs_cu_view &v, int32_t shift, int32_t c, int32_t y,
+                                                      int32_t x)
 {
     const int64_t at = (int64_t)c * v.stride[0] + (int64_t)y * v.stride[1] + (int64_t)x * v.stride[2];
     return (int32_t)bs_cu_load_one(v.data, bs_cu_bytes(v.dtype), at) >> shift;
@@ -4908,16 +5150,18 @@ __device__ __forceinline__ int32_t bs_cu_feature_code(const bs_cu_view &v, int32
 __device__ __forceinline__ uint64_t bs_cu_feature_square(int32_t d) { return (uint64_t)((int64_t)d * d); }
 
 /* What the samples index, index + threads, ... of a cell add. */
-__device__ inline void bs_cu_feature_sums(const bs_cu_view &x, const bs_cu_view &reference, bool both, int32_t shift, int32_t index, int32_t threads,
-                                          uint64_t *energy, uint64_t *change)
+__device__ inline void bs_cu_feature_sums(const bs_cu_view &x, const bs_cu_view &reference, bool both, int32_t shift,
+                                          int32_t index, int32_t threads, uint64_t *energy, uint64_t *change)
 {
     const int32_t h = x.dim[1], width = x.dim[2];
     *energy = *change = 0;
-    for (bs_cu_scan k = bs_cu_scan_over(0, h, 0, width, x.dim[0], index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k)) {
+    for (bs_cu_scan k = bs_cu_scan_over(0, h, 0, width, x.dim[0], index, threads); bs_cu_scan_more(k);
+         bs_cu_scan_next(&k)) {
         const int32_t code = bs_cu_feature_code(x, shift, k.c, k.y, k.x);
-        *energy += bs_cu_feature_square(
-            4 * code - bs_cu_feature_code(x, shift, k.c, max(k.y - 1, 0), k.x) - bs_cu_feature_code(x, shift, k.c, min(k.y + 1, h - 1), k.x) -
-            bs_cu_feature_code(x, shift, k.c, k.y, max(k.x - 1, 0)) - bs_cu_feature_code(x, shift, k.c, k.y, min(k.x + 1, width - 1)));
+        *energy += bs_cu_feature_square(4 * code - bs_cu_feature_code(x, shift, k.c, max(k.y - 1, 0), k.x) -
+                                        bs_cu_feature_code(x, shift, k.c, min(k.y + 1, h - 1), k.x) -
+                                        bs_cu_feature_code(x, shift, k.c, k.y, max(k.x - 1, 0)) -
+                                        bs_cu_feature_code(x, shift, k.c, k.y, min(k.x + 1, width - 1)));
         if (both)
             *change += bs_cu_feature_square(code - bs_cu_feature_code(reference, shift, k.c, k.y, k.x));
     }
@@ -4930,7 +5174,8 @@ __device__ __forceinline__ uint64_t bs_cu_feature_lanes(uint64_t v)
     return v;
 }
 
-__device__ inline void bs_cu_feature_put(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y, uint64_t energy, uint64_t change)
+__device__ inline void bs_cu_feature_put(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y,
+                                         uint64_t energy, uint64_t change)
 {
     const uint64_t area = (uint64_t)x.dim[0] * (uint64_t)max(x.dim[1], 0) * (uint64_t)max(x.dim[2], 0);
     int32_t *to = reinterpret_cast<int32_t *>(y.data);
@@ -4947,8 +5192,8 @@ __device__ inline void bs_cu_patch_features_run(const bs_cu_tile &t, const bs_de
         const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
         const bs_cu_view reference = bs_cu_open(t, bs_cu_in(t, s, s->n_in - 1), r);
         uint64_t energy, change;
-        bs_cu_feature_sums(x, reference, s->n_in > 1, s->p[1].i, small ? lane : (int32_t)threadIdx.x, small ? 32 : (int32_t)blockDim.x, &energy,
-                           &change);
+        bs_cu_feature_sums(x, reference, s->n_in > 1, s->p[1].i, small ? lane : (int32_t)threadIdx.x,
+                           small ? 32 : (int32_t)blockDim.x, &energy, &change);
         energy = bs_cu_feature_lanes(energy);
         change = bs_cu_feature_lanes(change);
         if (small) {
@@ -5008,7 +5253,8 @@ struct bs_cu_pool_window {
     int32_t y, x, y_first, y_end, x_first, x_end;
 };
 
-__device__ __forceinline__ bs_cu_pool_window bs_cu_pool_window_of(const bs_device_step *s, const bs_cu_view &x, int32_t oy, int32_t ox)
+__device__ __forceinline__ bs_cu_pool_window bs_cu_pool_window_of(const bs_device_step *s, const bs_cu_view &x,
+                                                                  int32_t oy, int32_t ox)
 {
     const int32_t kernel = s->p[1].i, y = oy * s->p[2].i - s->p[3].i, at = ox * s->p[2].i - s->p[3].i;
     const bs_cu_pool_window o = {y,
@@ -5020,21 +5266,26 @@ __device__ __forceinline__ bs_cu_pool_window bs_cu_pool_window_of(const bs_devic
     return o;
 }
 
-__device__ __forceinline__ float bs_cu_pool_join(bool top, bool first, float v, float old) { return first ? v : top ? (v > old ? v : old) : old + v; }
+__device__ __forceinline__ float bs_cu_pool_join(bool top, bool first, float v, float old)
+{
+    return first ? v : top ? (v > old ? v : old) : old + v;
+}
 
 __device__ __forceinline__ float bs_cu_pool_count(const bs_device_step *s, const bs_cu_pool_window &o)
 {
     return (float)(s->p[5].i ? s->p[1].i * s->p[1].i : (o.y_end - o.y_first) * (o.x_end - o.x_first));
 }
 
-__device__ inline void bs_cu_pool_one(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y, const bs_cu_scan &k)
+__device__ inline void bs_cu_pool_one(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y,
+                                      const bs_cu_scan &k)
 {
     const bs_cu_pool_window o = bs_cu_pool_window_of(s, x, k.y, k.x);
     const bool top = s->p[0].i == BS_POOL_MAX;
     float sum = 0.0f;
     for (int32_t ky = o.y_first; ky < o.y_end; ky++)
         for (int32_t kx = o.x_first; kx < o.x_end; kx++) {
-            const int64_t at = (int64_t)(o.y + ky) * x.stride[1] + (int64_t)(o.x + kx) * x.stride[2] + (int64_t)k.c * x.stride[0];
+            const int64_t at = (int64_t)(o.y + ky) * x.stride[1] + (int64_t)(o.x + kx) * x.stride[2] +
+                               (int64_t)k.c * x.stride[0];
             sum = bs_cu_pool_join(top, ky == o.y_first && kx == o.x_first, bs_cu_get(x.data, x.dtype, at), sum);
         }
     bs_cu_put(y.data, y.dtype, (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2] + (int64_t)k.c * y.stride[0],
@@ -5042,14 +5293,16 @@ __device__ inline void bs_cu_pool_one(const bs_device_step *s, const bs_cu_view 
 }
 
 /* Four channels from 4 k.c on. */
-__device__ inline void bs_cu_pool_four(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y, const bs_cu_scan &k)
+__device__ inline void bs_cu_pool_four(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y,
+                                       const bs_cu_scan &k)
 {
     const bs_cu_pool_window o = bs_cu_pool_window_of(s, x, k.y, k.x);
     const bool top = s->p[0].i == BS_POOL_MAX;
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}, v[4];
     for (int32_t ky = o.y_first; ky < o.y_end; ky++)
         for (int32_t kx = o.x_first; kx < o.x_end; kx++) {
-            bs_cu_get_four(x.data, x.dtype, (int64_t)(o.y + ky) * x.stride[1] + (int64_t)(o.x + kx) * x.stride[2] + 4 * k.c, v);
+            bs_cu_get_four(x.data, x.dtype,
+                           (int64_t)(o.y + ky) * x.stride[1] + (int64_t)(o.x + kx) * x.stride[2] + 4 * k.c, v);
             for (int32_t i = 0; i < 4; i++)
                 sum[i] = bs_cu_pool_join(top, ky == o.y_first && kx == o.x_first, v[i], sum[i]);
         }
@@ -5061,7 +5314,8 @@ __device__ inline void bs_cu_pool_four(const bs_device_step *s, const bs_cu_view
 /* Whether every pixel of an image begins at an aligned four of channels. */
 __device__ __forceinline__ bool bs_cu_pool_fours(const bs_cu_view &v)
 {
-    return v.stride[0] == 1 && ((v.dim[0] | v.stride[1] | v.stride[2]) & 3) == 0 && bs_cu_aligned(v.data, bs_cu_bytes(v.dtype), 0);
+    return v.stride[0] == 1 && ((v.dim[0] | v.stride[1] | v.stride[2]) & 3) == 0 &&
+           bs_cu_aligned(v.data, bs_cu_bytes(v.dtype), 0);
 }
 
 __device__ inline void bs_cu_pool2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -5096,14 +5350,15 @@ __device__ inline float bs_cu_pool_line(const bs_cu_view &x, bool top, int32_t y
 }
 
 /* Channels first .. first + channels: a thread a line, then lines from the top down: the order of the CPU. */
-__device__ inline void bs_cu_pool_channels(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y, int32_t first,
-                                           int32_t channels)
+__device__ inline void bs_cu_pool_channels(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x,
+                                           const bs_cu_view &y, int32_t first, int32_t channels)
 {
     const bool top = s->p[0].i == BS_POOL_MAX;
     const int32_t lines = (int32_t)(BS_CU_WORKSPACE / sizeof(float)) / channels, c = (int32_t)threadIdx.x;
     const float area = (float)x.dim[1] * (float)x.dim[2];
     float *line = reinterpret_cast<float *>(t.workspace);
-    float total = top && c < channels && area > 0.0f ? bs_cu_get(x.data, x.dtype, (int64_t)(first + c) * x.stride[0]) : 0.0f;
+    float total = top && c < channels && area > 0.0f ? bs_cu_get(x.data, x.dtype, (int64_t)(first + c) * x.stride[0])
+                                                     : 0.0f;
     for (int32_t from = 0; from < x.dim[1] && area > 0.0f; from += lines) {
         const int32_t count = min(lines, x.dim[1] - from);
         for (int32_t i = c; i < count * channels; i += (int32_t)blockDim.x)
@@ -5134,11 +5389,11 @@ __device__ inline void bs_cu_pool2d_global_run(const bs_cu_tile &t, const bs_dev
 /* ==== begin src/cuda/op_linear.cuh ============================================================ */
 /* op_linear.cuh - x W^T + b on the last dimension, with the activation that follows.
  *
- * Weights are lines [out][k], padded with zeros to 16 bytes, f32 or f16. Experts are steps of one launch, and how many rows
- * each has only the device knows: a piece of work is up to 64 lines by 64 (or 16) columns, and its block takes the shape
- * that suits the lines it finds. Up to 8 lines the weights are read once, 256 bytes of a line at a time, three stages deep,
- * and are all the cost; beyond that a tile of 32 or 64 lines shares them. Lines are fetched by address, so rows of a
- * scatter need no copy. All shapes add up in one order (gemm.cuh).
+ * Weights are lines [out][k], padded with zeros to 16 bytes, f32 or f16. Experts are steps of one launch, and how many
+ * rows each has only the device knows: a piece of work is up to 64 lines by 64 (or 16) columns, and its block takes the
+ * shape that suits the lines it finds. Up to 8 lines the weights are read once, 256 bytes of a line at a time, three
+ * stages deep, and are all the cost; beyond that a tile of 32 or 64 lines shares them. Lines are fetched by address, so
+ * rows of a scatter need no copy. All shapes add up in one order (gemm.cuh).
  * Relies on gemm.cuh, program.cuh and ops/linear.c. Must never let rows influence each other. */
 #ifndef BS_CUDA_OP_LINEAR
 #define BS_CUDA_OP_LINEAR
@@ -5146,9 +5401,9 @@ __device__ inline void bs_cu_pool2d_global_run(const bs_cu_tile &t, const bs_dev
 /* ==== begin src/cuda/gemm.cuh ================================================================= */
 /* gemm.cuh - products of lines in shared memory: what linear and matmul have in common.
  *
- * A sum is one chain, k = 0, 1, 2 ... (in f16: steps of 16 products of a tensor core, in that order), whatever the shape
- * of the tile it is part of. So a block may choose its shape by the number of rows it finds, and no bit shows which.
- * Relies on tensor.cuh. Must never add up in an order that depends on rows, columns or threads. */
+ * A sum is one chain, k = 0, 1, 2 ... (in f16: steps of 16 products of a tensor core, in that order), whatever the
+ * shape of the tile it is part of. So a block may choose its shape by the number of rows it finds, and no bit shows
+ * which. Relies on tensor.cuh. Must never add up in an order that depends on rows, columns or threads. */
 #ifndef BS_CUDA_GEMM
 #define BS_CUDA_GEMM
 
@@ -5169,7 +5424,8 @@ template <int BYTES, int ROWS> __device__ __forceinline__ int32_t bs_cu_gemm_lin
 }
 
 /* f32: thread (x, y) has columns x + 16 j of lines y + i * (threads / 16). */
-template <int ROWS> __device__ __forceinline__ void bs_cu_gemm_f32(const uint8_t *columns, const uint8_t *lines, float *sum)
+template <int ROWS>
+__device__ __forceinline__ void bs_cu_gemm_f32(const uint8_t *columns, const uint8_t *lines, float *sum)
 {
     const int32_t x = (int32_t)threadIdx.x & 15, y = (int32_t)threadIdx.x >> 4, high = (int32_t)blockDim.x >> 4;
 #pragma unroll 1
@@ -5194,9 +5450,11 @@ template <int ROWS> __device__ __forceinline__ void bs_cu_gemm_f32(const uint8_t
 }
 
 /* f16: a warp has 32 columns (as the rows of two matrices a) of ROWS / 2 times 8 lines (as the columns of b). */
-template <int ROWS> __device__ __forceinline__ void bs_cu_gemm_f16(const uint8_t *columns, const uint8_t *lines, float *sum)
+template <int ROWS>
+__device__ __forceinline__ void bs_cu_gemm_f16(const uint8_t *columns, const uint8_t *lines, float *sum)
 {
-    const int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5, matrix = lane >> 3, row = lane & 7;
+    const int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5, matrix = lane >> 3,
+                  row = lane & 7;
     const uint8_t *from = columns + ((warp & 1) * 32 + (matrix & 1) * 8 + row) * BS_CU_GEMM_PITCH + (matrix >> 1) * 16;
     const uint8_t *with = lines + ((warp >> 1) * (ROWS / 2) * 8 + row) * BS_CU_GEMM_PITCH + matrix * 16;
     uint32_t b[ROWS / 2][4]; /* two steps of 16 */
@@ -5218,7 +5476,8 @@ template <int ROWS> __device__ __forceinline__ void bs_cu_gemm_f16(const uint8_t
 }
 
 /* ROWS * 4 sums of this thread go on by what is in shared memory: 64 columns, bs_cu_gemm_lines lines. */
-template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_step(const uint8_t *columns, const uint8_t *lines, float *sum)
+template <int BYTES, int ROWS>
+__device__ __forceinline__ void bs_cu_gemm_step(const uint8_t *columns, const uint8_t *lines, float *sum)
 {
     if (BYTES == 4)
         bs_cu_gemm_f32<ROWS>(columns, lines, sum);
@@ -5244,8 +5503,8 @@ template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_finish
             for (int32_t j = 0; j < ROWS / 2; j++)
 #pragma unroll
                 for (int32_t e = 0; e < 4; e++)
-                    to[((warp >> 1) * (ROWS / 2) * 8 + 8 * j + 2 * (lane & 3) + (e & 1)) * BS_CU_SUMS_PITCH + (warp & 1) * 32 + 16 * i + (lane >> 2) +
-                       8 * (e >> 1)] = sum[4 * (i * (ROWS / 2) + j) + e];
+                    to[((warp >> 1) * (ROWS / 2) * 8 + 8 * j + 2 * (lane & 3) + (e & 1)) * BS_CU_SUMS_PITCH +
+                       (warp & 1) * 32 + 16 * i + (lane >> 2) + 8 * (e >> 1)] = sum[4 * (i * (ROWS / 2) + j) + e];
     }
 }
 
@@ -5265,7 +5524,8 @@ enum {
     BS_CU_FEW_PITCH = 272,
     BS_CU_FEW_STAGES = 3,
     BS_CU_FEW_STAGE_BYTES = (BS_CU_FEW_LINES + BS_CU_FEW_COLUMNS) * BS_CU_FEW_PITCH,
-    BS_CU_LINEAR_BATCH = 1024 /* rows of a domain that all its rows go through: tiles of the same columns run side by side */
+    BS_CU_LINEAR_BATCH =
+        1024 /* rows of a domain that all its rows go through: tiles of the same columns run side by side */
 };
 
 /* ----------------------------------------------------------------------------------------------- describing */
@@ -5290,19 +5550,21 @@ static int64_t bs_cu_linear_rows_of(const bs_cu_node *n, int32_t domain)
     return domain ? domains[domain].max_rows : 1;
 }
 
-/* p: out, no_bias, act, act_param; then columns of a piece: few where there would be too few pieces to keep a GPU busy with
- * reading. A branch has batches of 64 lines, for it may have far less than it can; others what there is. */
+/* p: out, no_bias, act, act_param; then columns of a piece: few where there would be too few pieces to keep a GPU busy
+ * with reading. A branch has batches of 64 lines, for it may have far less than it can; others what there is. */
 static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_domain *d = &n->graph->domains[s->domain];
     const bool path = d->kind == BS_DOMAIN_PATH;
-    const int64_t lines = bs_max_i32(bs_cu_linear_lines_of(&n->out[0]), 1), all = bs_cu_linear_rows_of(n, s->domain) * lines;
+    const int64_t lines = bs_max_i32(bs_cu_linear_lines_of(&n->out[0]), 1),
+                  all = bs_cu_linear_rows_of(n, s->domain) * lines;
     const int64_t wide = bs_ceil_div(s->p[0].i, BS_CU_GEMM_SIDE);
     const int64_t branches = path ? bs_min_i64(all, n->graph->routers[d->router].desc->paths) : 1;
     const int64_t batch = bs_min_i64(path ? (int64_t)BS_CU_GEMM_SIDE : (int64_t)BS_CU_LINEAR_BATCH, all) / lines;
     s->kernel = n->np->half ? BS_CU_linear_tensor : BS_CU_linear;
     s->batch = batch < 1 ? 1 : (int32_t)batch;
-    s->p[4].i = all <= 2 * (int64_t)BS_CU_FEW_LINES && branches * wide < 256 ? (int32_t)BS_CU_FEW_COLUMNS : (int32_t)BS_CU_GEMM_SIDE;
+    s->p[4].i = all <= 2 * (int64_t)BS_CU_FEW_LINES && branches * wide < 256 ? (int32_t)BS_CU_FEW_COLUMNS
+                                                                             : (int32_t)BS_CU_GEMM_SIDE;
     s->parts = bs_cu_pieces(bs_ceil_div(s->batch * lines, BS_CU_GEMM_SIDE) * bs_ceil_div(s->p[0].i, s->p[4].i), 1);
 }
 
@@ -5321,15 +5583,19 @@ struct bs_cu_linear_job {
     int32_t line_bytes; /* of weights */
     int32_t k, out, x_step, lines /* of a row */, lines_here /* of the work */;
     int32_t type; /* of x */
-    int32_t copy; /* of x: 0 by element; 1 as it is stored; 2 without waiting, which the shared memory of a tile does not allow */
-    int32_t row, down, wide, parts, pieces; /* of the work: its first row, tiles of its lines, columns of a tile, tiles */
+    /* of x: 0 by element; 1 as it is stored; 2 without waiting, which the shared memory of a tile does not allow */
+    int32_t copy;
+    /* of the work: its first row, tiles of its lines, columns of a tile, tiles */
+    int32_t row, down, wide, parts, pieces;
     bs_cu_linear_line at[BS_CU_GEMM_SIDE]; /* of the tile */
 };
 
 static_assert(sizeof(bs_cu_linear_job) + (BS_CU_GEMM_SIDE + 32) * BS_CU_GEMM_PITCH * 3 <= BS_CU_WORKSPACE,
               "stages and the job share the workspace");
 
-template <int BYTES> __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, bs_cu_linear_job &j)
+template <int BYTES>
+__device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                          bs_cu_linear_job &j)
 {
     j.step = s;
     j.x = bs_cu_in(t, s, 0);
@@ -5362,7 +5628,8 @@ struct bs_cu_linear_end {
 
 __device__ inline bs_cu_linear_end bs_cu_linear_end_of(const bs_cu_linear_job &j)
 {
-    const int64_t bias = ((int64_t)j.line_bytes * j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT; /* as bs_epilogue_place */
+    /* as bs_epilogue_place */
+    const int64_t bias = ((int64_t)j.line_bytes * j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT;
     const int64_t array = (4 * (int64_t)j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT;
     bs_cu_linear_end e;
     e.bias = reinterpret_cast<const float *>(j.weights + bias);
@@ -5374,7 +5641,8 @@ __device__ inline bs_cu_linear_end bs_cu_linear_end_of(const bs_cu_linear_job &j
     return e;
 }
 
-__device__ __forceinline__ void bs_cu_linear_put(const bs_cu_linear_end &e, const bs_cu_linear_line &line, int32_t column, float sum)
+__device__ __forceinline__ void bs_cu_linear_put(const bs_cu_linear_end &e, const bs_cu_linear_line &line,
+                                                 int32_t column, float sum)
 {
     const float slope = e.act == BS_PRELU ? e.slopes[column] : 0.0f;
     bs_cu_put(line.y, e.dtype, (int64_t)column * e.step, bs_cu_act(e.act, e.param, slope, sum + e.bias[column]));
@@ -5407,7 +5675,10 @@ __device__ __forceinline__ void bs_cu_linear_fetch(void *shared, const void *glo
 {
 #if BS_CU_AMPERE && (__CUDACC_VER_MAJOR__ > 11 || (__CUDACC_VER_MAJOR__ == 11 && __CUDACC_VER_MINOR__ >= 4))
     const uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
-    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" : : "r"(at), "l"(__cvta_generic_to_global(global)) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;"
+                 :
+                 : "r"(at), "l"(__cvta_generic_to_global(global))
+                 : "memory");
 #else
     bs_cu_cp_async_16(shared, global);
 #endif
@@ -5415,8 +5686,8 @@ __device__ __forceinline__ void bs_cu_linear_fetch(void *shared, const void *glo
 
 /* Bytes from .. from + 16 * CHUNKS of the weights of `count` columns from `first`; zeros beyond the end of a line. */
 template <int CHUNKS>
-__device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t first, int32_t count,
-                                                     int32_t from)
+__device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch,
+                                                     int32_t first, int32_t count, int32_t from)
 {
     const int32_t line_bytes = j.line_bytes;
     const uint8_t *weights = j.weights + (int64_t)first * line_bytes + from;
@@ -5432,7 +5703,8 @@ __device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, 
 
 /* The same bytes of `count` lines of x, as BYTES says; those that cannot be copied as they are, element by element. */
 template <int BYTES, int CHUNKS>
-__device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t count, int32_t from)
+__device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t count,
+                                                  int32_t from)
 {
     const int32_t end = j.k, step = j.x_step, type = j.type, copy = j.copy;
     for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
@@ -5456,8 +5728,10 @@ __device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uin
 
 /* ------------------------------------------------------------------------------------------------- few lines */
 
-/* The sums of a thread (of a warp, in f16) go on by 256 bytes. Warps take turns, so that none of an SM's quarters does it all. */
-template <int BYTES> __device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int32_t count, int32_t turn, float *sum)
+/* The sums of a thread (of a warp, in f16) go on by 256 bytes. Warps take turns, so that none of an SM's quarters does
+ * it all. */
+template <int BYTES>
+__device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int32_t count, int32_t turn, float *sum)
 {
     const uint8_t *columns = stage, *lines = stage + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH;
     const int32_t lane = (int32_t)threadIdx.x & 31;
@@ -5495,8 +5769,8 @@ template <int BYTES> __device__ __forceinline__ void bs_cu_linear_few_step(const
 }
 
 template <int BYTES>
-__device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &j, int32_t count, int32_t first, int32_t columns, int32_t turn,
-                                                        const float *sum)
+__device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &j, int32_t count, int32_t first,
+                                                        int32_t columns, int32_t turn, const float *sum)
 {
     const bs_cu_linear_end e = bs_cu_linear_end_of(j);
     if (BYTES == 4) {
@@ -5510,14 +5784,19 @@ __device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &
         for (int32_t i = 0; i < 4; i++) {
             const int32_t line = 2 * (turn & 3) + (i & 1), column = (turn >> 2) + 8 * (i >> 1);
             if (column < columns && line < count)
-                bs_cu_linear_put(e, j.at[line], first + column, i == 0 ? sum[0] : i == 1 ? sum[1] : i == 2 ? sum[2] : sum[3]);
+                bs_cu_linear_put(e, j.at[line], first + column,
+                                 i == 0   ? sum[0]
+                                 : i == 1 ? sum[1]
+                                 : i == 2 ? sum[2]
+                                          : sum[3]);
         }
     }
 }
 
 /* `count` (at most 8) lines by columns first .. end: groups of 16 columns, one behind the other in the same stages. */
 template <int BYTES>
-__device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count, int32_t first, int32_t end)
+__device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count,
+                                        int32_t first, int32_t end)
 {
     const int32_t depth = (int32_t)((j.line_bytes + BS_CU_FEW_DEPTH - 1) / BS_CU_FEW_DEPTH);
     int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0, turn = (int32_t)threadIdx.x;
@@ -5532,8 +5811,10 @@ __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j
         if (load_first < end) {
             uint8_t *to = t.workspace + load_stage * BS_CU_FEW_STAGE_BYTES;
             const int32_t from = load_at * BS_CU_FEW_DEPTH;
-            bs_cu_linear_weights<BS_CU_FEW_DEPTH / 16>(j, to, BS_CU_FEW_PITCH, load_first, min(BS_CU_FEW_COLUMNS, end - load_first), from);
-            bs_cu_linear_rows<BYTES, BS_CU_FEW_DEPTH / 16>(j, to + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH, BS_CU_FEW_PITCH, count, from);
+            bs_cu_linear_weights<BS_CU_FEW_DEPTH / 16>(j, to, BS_CU_FEW_PITCH, load_first,
+                                                       min(BS_CU_FEW_COLUMNS, end - load_first), from);
+            bs_cu_linear_rows<BYTES, BS_CU_FEW_DEPTH / 16>(j, to + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH, BS_CU_FEW_PITCH,
+                                                           count, from);
             load_stage = load_stage + 1 == BS_CU_FEW_STAGES ? 0 : load_stage + 1;
             load_at = load_at + 1 == depth ? 0 : load_at + 1;
             load_first += load_at == 0 ? BS_CU_FEW_COLUMNS : 0;
@@ -5557,17 +5838,19 @@ __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j
 /* ------------------------------------------------------------------------------------------------- more lines */
 
 template <int BYTES>
-__device__ __forceinline__ void bs_cu_linear_load(const bs_cu_linear_job &j, uint8_t *stage, int32_t count, int32_t first, int32_t columns,
-                                                  int32_t step)
+__device__ __forceinline__ void bs_cu_linear_load(const bs_cu_linear_job &j, uint8_t *stage, int32_t count,
+                                                  int32_t first, int32_t columns, int32_t step)
 {
     const int32_t from = step * BS_CU_GEMM_DEPTH;
     bs_cu_linear_weights<BS_CU_GEMM_DEPTH / 16>(j, stage, BS_CU_GEMM_PITCH, first, columns, from);
-    bs_cu_linear_rows<BYTES, BS_CU_GEMM_DEPTH / 16>(j, stage + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, BS_CU_GEMM_PITCH, count, from);
+    bs_cu_linear_rows<BYTES, BS_CU_GEMM_DEPTH / 16>(j, stage + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, BS_CU_GEMM_PITCH,
+                                                    count, from);
 }
 
 /* `count` lines, at most those of a pass, by columns first .. end (64 at most). */
 template <int BYTES, int ROWS, int STAGES>
-__device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t count, int32_t first, int32_t end)
+__device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t count, int32_t first,
+                                         int32_t end)
 {
     enum { STAGE_BYTES = (BS_CU_GEMM_SIDE + ROWS * 16) * BS_CU_GEMM_PITCH };
     const int32_t steps = (int32_t)((j.line_bytes + BS_CU_GEMM_DEPTH - 1) / BS_CU_GEMM_DEPTH), columns = end - first;
@@ -5587,7 +5870,8 @@ __device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear
         if (i + STAGES - 1 < steps)
             bs_cu_linear_load<BYTES>(j, t.workspace + load_stage * STAGE_BYTES, count, first, columns, i + STAGES - 1);
         bs_cu_cp_async_commit();
-        bs_cu_gemm_step<BYTES, ROWS>(t.workspace + stage * STAGE_BYTES, t.workspace + stage * STAGE_BYTES + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, sum);
+        bs_cu_gemm_step<BYTES, ROWS>(t.workspace + stage * STAGE_BYTES,
+                                     t.workspace + stage * STAGE_BYTES + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, sum);
         stage = stage + 1 == STAGES ? 0 : stage + 1;
         load_stage = load_stage + 1 == STAGES ? 0 : load_stage + 1;
     }
@@ -5607,7 +5891,8 @@ __device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear
 
 /* Lines line .. line + count (64 at most) of the work, in passes. */
 template <int BYTES, int ROWS, int STAGES>
-__device__ inline void bs_cu_linear_tiled(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count, int32_t first, int32_t end)
+__device__ inline void bs_cu_linear_tiled(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count,
+                                          int32_t first, int32_t end)
 {
     const int32_t most = bs_cu_gemm_lines<BYTES, ROWS>();
     for (int32_t at = 0; at < count; at += most) {
@@ -5618,7 +5903,8 @@ __device__ inline void bs_cu_linear_tiled(const bs_cu_tile &t, bs_cu_linear_job 
     }
 }
 
-template <int BYTES> __device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+template <int BYTES>
+__device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_linear_job &j = reinterpret_cast<bs_cu_linear_job *>(t.workspace + BS_CU_WORKSPACE)[-1];
     if (threadIdx.x == 0)
@@ -5627,8 +5913,10 @@ template <int BYTES> __device__ inline void bs_cu_linear_any(const bs_cu_tile &t
     if (w.part == 0 && j.y->rank == 3 && j.y->margin > 0)
         for (int32_t r = w.row; r < w.row + w.rows; r++)
             bs_cu_zero_margin(bs_cu_open(t, j.y, r));
-    for (int32_t piece = w.part; piece < j.pieces; piece += j.parts) { /* lines fastest: neighbours read the same weights */
-        const int32_t line = piece % j.down * BS_CU_GEMM_SIDE, first = piece / j.down * j.wide, end = min(first + j.wide, j.out);
+    /* lines fastest: neighbours read the same weights */
+    for (int32_t piece = w.part; piece < j.pieces; piece += j.parts) {
+        const int32_t line = piece % j.down * BS_CU_GEMM_SIDE, first = piece / j.down * j.wide,
+                      end = min(first + j.wide, j.out);
         const int32_t count = min(BS_CU_GEMM_SIDE, j.lines_here - line);
         if (count <= BS_CU_FEW_LINES)
             bs_cu_linear_few<BYTES>(t, j, line, count, first, end);
@@ -5652,14 +5940,17 @@ __device__ inline void bs_cu_linear_tensor_run(const bs_cu_tile &t, const bs_dev
 /* --------------------------------------------------------------------------------------------- large products */
 
 /* What a library's kernel would not change: bias and activation, in place. */
-static __global__ void __launch_bounds__(256) bs_cu_linear_epilogue(uint8_t *y, int32_t dtype, int64_t line, int64_t lines, int32_t out,
-                                                                    const float *bias, const float *slopes, int32_t act, float param)
+static __global__ void __launch_bounds__(256)
+    bs_cu_linear_epilogue(uint8_t *y, int32_t dtype, int64_t line, int64_t lines, int32_t out, const float *bias,
+                          const float *slopes, int32_t act, float param)
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < lines * out; i += step) {
         const int32_t column = (int32_t)(i % out);
         const int64_t at = i / out * line + column;
-        bs_cu_put(y, dtype, at, bs_cu_act(act, param, act == BS_PRELU ? slopes[column] : 0.0f, bs_cu_get(y, dtype, at) + bias[column]));
+        bs_cu_put(
+            y, dtype, at,
+            bs_cu_act(act, param, act == BS_PRELU ? slopes[column] : 0.0f, bs_cu_get(y, dtype, at) + bias[column]));
     }
 }
 
@@ -5671,17 +5962,19 @@ static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *
     const int32_t last = o->rank - 1;
     const bool rows = o->domain != 0;
     if (n->graph->domains[o->domain].kind == BS_DOMAIN_PATH || o->stored != o->domain ||
-        (o->place != BS_AT_ROOT && o->place != BS_AT_ROWS && o->place != BS_AT_LINE) || (o->dim[last] > 1 && o->stride[last] != 1) ||
-        (rows && o->rank > 1) || (o->rank == 3 && o->margin > 0))
+        (o->place != BS_AT_ROOT && o->place != BS_AT_ROWS && o->place != BS_AT_LINE) ||
+        (o->dim[last] > 1 && o->stride[last] != 1) || (rows && o->rank > 1) || (o->rank == 3 && o->margin > 0))
         return 0;
     for (int32_t d = 0; d + 2 < o->rank; d++)
         if (o->dim[d] > 1 && o->stride[d] != (int64_t)o->dim[d + 1] * o->stride[d + 1])
             return 0;
-    return rows ? o->row_bytes / (int64_t)bs_dtype_bytes((bs_dtype)o->dtype) : o->rank > 1 ? o->stride[last - 1] : o->dim[last];
+    return rows          ? o->row_bytes / (int64_t)bs_dtype_bytes((bs_dtype)o->dtype)
+           : o->rank > 1 ? o->stride[last - 1]
+                         : o->dim[last];
 }
 
-/* Whether the host knows enough of a linear, and in this run it is large enough, for bs_cu_linear_cublas. The order of its
- * sums is the library's. */
+/* Whether the host knows enough of a linear, and in this run it is large enough, for bs_cu_linear_cublas. The order of
+ * its sums is the library's. */
 static bool bs_cu_linear_is_large(const bs_cu_node *n)
 {
     const bs_dtype type = n->np->half ? BS_F16 : BS_F32;
@@ -5691,16 +5984,19 @@ static bool bs_cu_linear_is_large(const bs_cu_node *n)
            lines >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
 }
 
-/* All `rows` rows of such a linear, on `stream`, which is the handle's. Operands and step as they were lowered; prepared: its weights
- * on the device. */
-static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, const bs_cu_node *n, const bs_device_step *s, const uint8_t *prepared,
-                                int32_t rows)
+/* All `rows` rows of such a linear, on `stream`, which is the handle's. Operands and step as they were lowered;
+ * prepared: its weights on the device. */
+static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, const bs_cu_node *n,
+                                const bs_device_step *s, const uint8_t *prepared, int32_t rows)
 {
     const bs_device_operand *x = &n->in[0], *y = &n->out[0];
     const bool half = n->np->half != 0;
-    const int32_t k = x->dim[x->rank - 1], out = s->p[0].i, bytes = half ? 2 : 4, padded = (k * bytes + 15) / 16 * 16 / bytes;
-    const int64_t lines = (int64_t)rows * bs_cu_linear_lines_of(y), from = bs_cu_linear_dense(n, x), to = bs_cu_linear_dense(n, y);
-    const int64_t bias = (int64_t)bs_bytes_figure(bs_bytes_align(bs_bytes_times(bs_bytes_array(padded, (size_t)bytes), out)));
+    const int32_t k = x->dim[x->rank - 1], out = s->p[0].i, bytes = half ? 2 : 4,
+                  padded = (k * bytes + 15) / 16 * 16 / bytes;
+    const int64_t lines = (int64_t)rows * bs_cu_linear_lines_of(y), from = bs_cu_linear_dense(n, x),
+                  to = bs_cu_linear_dense(n, y);
+    const int64_t bias = (int64_t)bs_bytes_figure(
+        bs_bytes_align(bs_bytes_times(bs_bytes_array(padded, (size_t)bytes), out)));
     const int64_t array = (int64_t)bs_bytes_figure(bs_bytes_align(bs_bytes_array(out, sizeof(float))));
     const cudaDataType_t type = half ? CUDA_R_16F : CUDA_R_32F;
     const float one = 1.0f, zero = 0.0f;
@@ -5714,11 +6010,13 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
     if (lines > INT32_MAX || from > INT32_MAX || to > INT32_MAX ||
         cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, out, (int)lines, k, &one, prepared, type, padded,
                      reinterpret_cast<const void *>(static_cast<uintptr_t>(x->base)), type, (int)from, &zero,
-                     reinterpret_cast<void *>(static_cast<uintptr_t>(y->base)), type, (int)to, compute, CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS)
+                     reinterpret_cast<void *>(static_cast<uintptr_t>(y->base)), type, (int)to, compute,
+                     CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS)
         return false;
     BS_LAUNCH(bs_cu_linear_epilogue, (unsigned)bs_min_i64(bs_ceil_div(lines * out, 1024), 4096), 256, 0, stream,
               reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(y->base)), (int32_t)y->dtype, to, lines, out,
-              reinterpret_cast<const float *>(prepared + bias), reinterpret_cast<const float *>(prepared + bias + array), s->p[2].i, s->p[3].f);
+              reinterpret_cast<const float *>(prepared + bias),
+              reinterpret_cast<const float *>(prepared + bias + array), s->p[2].i, s->p[3].f);
     return true;
 }
 
@@ -5757,8 +6055,8 @@ static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t
         s->batch = (int32_t)(each / (lines < 1 ? 1 : lines));
 }
 
-/* The lines of a row: of the operand, and where they leave something in up to two results. Axes as of a walk, without the
- * line's own. */
+/* The lines of a row: of the operand, and where they leave something in up to two results. Axes as of a walk, without
+ * the line's own. */
 struct bs_cu_lines {
     const uint8_t *x;
     uint8_t *y, *z;
@@ -5783,17 +6081,24 @@ __device__ __forceinline__ void bs_cu_lines_widen(bs_cu_view *y, int32_t rank, i
 }
 
 /* Axis a, from 1 on, of those that are left when axis `own` of a walk is the line. */
-__device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, int32_t own, int32_t a, int32_t none)
+__device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, int32_t own,
+                                                    int32_t a, int32_t none)
 {
     return a > own ? bs_cu_on_axis(v, rank, true, a, none) : bs_cu_on_axis(v, rank, true, a - 1, none);
 }
 
-/* Lines across channels may be those of a cell with its margin: the result says which. All others are of whole values. */
-__device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_view &z, int32_t axis, int32_t lanes)
+/* Lines across channels may be those of a cell with its margin: the result says which. All others are of whole
+ * values. */
+__device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_view &z,
+                                             int32_t axis, int32_t lanes)
 {
     const bool pixels = x.rank == 3 && y.rank == 3 && axis == 0;
-    const int32_t y0 = pixels ? y.y0 : 0, x0 = pixels ? y.x0 : 0, own = x.rank != 3 ? axis + 4 - x.rank : axis == 0 ? 3 : axis;
-    const int32_t extent[BS_MAX_RANK] = {x.dim[0], pixels ? y.y1 - y0 : x.dim[1], pixels ? y.x1 - x0 : x.dim[2], x.dim[3]};
+    const int32_t y0 = pixels ? y.y0 : 0, x0 = pixels ? y.x0 : 0,
+                  own = x.rank != 3 ? axis + 4 - x.rank
+                        : axis == 0 ? 3
+                                    : axis;
+    const int32_t extent[BS_MAX_RANK] = {x.dim[0], pixels ? y.y1 - y0 : x.dim[1], pixels ? y.x1 - x0 : x.dim[2],
+                                         x.dim[3]};
     bs_cu_view v[3] = {x, y, z};
     bs_cu_lines k;
     bs_cu_lines_widen(&v[1], x.rank, axis);
@@ -5823,17 +6128,20 @@ __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_vi
 }
 
 /* Calls E::line(tile, step, lines, at) for every line, with places of N operands; a warp's lanes together. */
-template <typename E, int N> __device__ inline void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+template <typename E, int N>
+__device__ inline void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const int32_t lanes = s->p[BS_CU_LANES].i;
     const bool image = bs_cu_in(t, s, 0)->rank == 3;
-    const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, (int32_t)threadIdx.x / lanes, (int32_t)blockDim.x / lanes);
+    const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, (int32_t)threadIdx.x / lanes,
+                                        (int32_t)blockDim.x / lanes);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
         if (w.part == 0 && image)
             bs_cu_zero_margin(y);
         const bs_cu_view z = N == 3 ? bs_cu_open(t, bs_cu_out(t, s, 1), r) : y;
-        const bs_cu_lines k = bs_cu_lines_of(bs_cu_open(t, bs_cu_in(t, s, 0), r), y, z, s->p[BS_CU_AXIS].i, s->p[BS_CU_LANES].i);
+        const bs_cu_lines k = bs_cu_lines_of(bs_cu_open(t, bs_cu_in(t, s, 0), r), y, z, s->p[BS_CU_AXIS].i,
+                                             s->p[BS_CU_LANES].i);
         const int32_t n1 = k.count[1], n2 = k.count[2], n = k.count[0] * n1 * n2;
         for (int32_t l = d.index; l < n && k.n > 0; l += d.workers) {
             const int32_t d2 = l % n2, d1 = l / n2 % n1, d0 = l / n2 / n1;
@@ -5885,11 +6193,15 @@ __device__ __forceinline__ float bs_cu_lanes_min(float v, int32_t lanes)
 
 /* ----------------------------------------------------------------------------------------------- softmax */
 
-static void bs_cu_softmax_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_lines_describe(n, s, BS_CU_softmax, n->in[0].rank - 1); }
+static void bs_cu_softmax_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    bs_cu_lines_describe(n, s, BS_CU_softmax, n->in[0].rank - 1);
+}
 
 /* Exponentials are computed twice: the result may be stored in f16, and is no place for them. */
 struct bs_cu_softmax_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[2])
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k,
+                                       const int64_t (&at)[2])
     {
         float top = bs_cu_line_get(k, at[0], 0), sum = 0.0f;
         for (int32_t i = k.lane; i < k.n; i += k.lanes) {
@@ -5905,7 +6217,10 @@ struct bs_cu_softmax_line {
     }
 };
 
-__device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_softmax_line, 2>(t, s, w); }
+__device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<bs_cu_softmax_line, 2>(t, s, w);
+}
 
 /* -------------------------------------------------------------------------------------------- layer_norm */
 
@@ -5919,7 +6234,8 @@ static void bs_cu_layer_norm_describe(const bs_cu_node *n, bs_device_step *s)
 }
 
 struct bs_cu_layer_norm_line {
-    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[2])
+    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k,
+                                       const int64_t (&at)[2])
     {
         const float count = (float)k.n;
         float mean = 0.0f, variance = 0.0f;
@@ -5933,7 +6249,9 @@ struct bs_cu_layer_norm_line {
         const float scale = 1.0f / sqrtf(bs_cu_lanes_sum(variance, k.lanes) / count + s->p[0].f);
         const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            bs_cu_line_put(k, at[1], i, bs_cu_mul_add((bs_cu_line_get(k, at[0], i) - mean) * scale, weight[i], weight[i + s->p[1].i]));
+            bs_cu_line_put(
+                k, at[1], i,
+                bs_cu_mul_add((bs_cu_line_get(k, at[0], i) - mean) * scale, weight[i], weight[i + s->p[1].i]));
     }
 };
 
@@ -5951,7 +6269,8 @@ static void bs_cu_reduce_axis_describe(const bs_cu_node *n, bs_device_step *s)
 }
 
 struct bs_cu_reduce_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[2])
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *s, const bs_cu_lines &k,
+                                       const int64_t (&at)[2])
     {
         const int32_t kind = s->p[0].i;
         const bool sums = kind == BS_REDUCE_SUM || kind == BS_REDUCE_MEAN;
@@ -5961,7 +6280,9 @@ struct bs_cu_reduce_line {
             const float v = bs_cu_line_get(k, at[0], i);
             result = sums ? result + v : kind == BS_REDUCE_MAX ? (v > result ? v : result) : v < result ? v : result;
         }
-        result = sums ? bs_cu_lanes_sum(result, k.lanes) : kind == BS_REDUCE_MAX ? bs_cu_lanes_max(result, k.lanes) : bs_cu_lanes_min(result, k.lanes);
+        result = sums                    ? bs_cu_lanes_sum(result, k.lanes)
+                 : kind == BS_REDUCE_MAX ? bs_cu_lanes_max(result, k.lanes)
+                                         : bs_cu_lanes_min(result, k.lanes);
         if (k.lane == 0)
             bs_cu_put(k.y, k.y_type, at[1], kind == BS_REDUCE_MEAN ? result / (float)k.n : result);
     }
@@ -5974,9 +6295,15 @@ __device__ inline void bs_cu_reduce_axis_run(const bs_cu_tile &t, const bs_devic
 
 /* ------------------------------------------------------------------------------------------------ argmax */
 
-static void bs_cu_argmax_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_lines_describe(n, s, BS_CU_argmax, n->in[0].rank - 1); }
+static void bs_cu_argmax_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    bs_cu_lines_describe(n, s, BS_CU_argmax, n->in[0].rank - 1);
+}
 
-__device__ __forceinline__ void bs_cu_line_take(const bs_cu_lines &k, int64_t at, int32_t i, float *v) { *v = bs_cu_line_get(k, at, i); }
+__device__ __forceinline__ void bs_cu_line_take(const bs_cu_lines &k, int64_t at, int32_t i, float *v)
+{
+    *v = bs_cu_line_get(k, at, i);
+}
 
 __device__ __forceinline__ void bs_cu_line_take(const bs_cu_lines &k, int64_t at, int32_t i, int32_t *v)
 {
@@ -6008,20 +6335,28 @@ template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_line
 }
 
 struct bs_cu_argmax_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[2])
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k,
+                                       const int64_t (&at)[2])
     {
-        const int32_t index = k.x_type == BS_I32 ? bs_cu_argmax_of<int32_t>(k, at[0]) : bs_cu_argmax_of<float>(k, at[0]);
+        const int32_t index = k.x_type == BS_I32 ? bs_cu_argmax_of<int32_t>(k, at[0])
+                                                 : bs_cu_argmax_of<float>(k, at[0]);
         if (k.lane == 0)
             reinterpret_cast<int32_t *>(k.y)[at[1]] = index;
     }
 };
 
-__device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_argmax_line, 2>(t, s, w); }
+__device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<bs_cu_argmax_line, 2>(t, s, w);
+}
 
 /* -------------------------------------------------------------------------------------------------- topk */
 
 /* p: k. */
-static void bs_cu_topk_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_lines_describe(n, s, BS_CU_topk, n->in[0].rank - 1); }
+static void bs_cu_topk_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    bs_cu_lines_describe(n, s, BS_CU_topk, n->in[0].rank - 1);
+}
 
 /* The order of the result: larger first, what is no number last, of equal ones the lower index. */
 __device__ __forceinline__ bool bs_cu_topk_before(float a, int32_t i, float b, int32_t j)
@@ -6034,7 +6369,8 @@ __device__ __forceinline__ bool bs_cu_topk_before(float a, int32_t i, float b, i
 
 /* One place after the other: the first in that order of those behind the place before. */
 struct bs_cu_topk_line {
-    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[3])
+    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k,
+                                       const int64_t (&at)[3])
     {
         float last = 0.0f;
         int32_t last_index = -1;
@@ -6071,7 +6407,10 @@ struct bs_cu_topk_line {
     }
 };
 
-__device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_topk_line, 3>(t, s, w); }
+__device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<bs_cu_topk_line, 3>(t, s, w);
+}
 
 #endif
 /* ==== end src/cuda/op_lines.cuh =============================================================== */
@@ -6097,8 +6436,9 @@ static void bs_cu_matmul_describe(const bs_cu_node *n, bs_device_step *s)
     for (int32_t i = 0; i < o->rank - 2; i++)
         matrices *= o->dim[i];
     s->kernel = BS_CU_matmul;
-    s->parts = bs_cu_pieces(
-        matrices * bs_ceil_div(o->dim[o->rank - 2], BS_CU_GEMM_SIDE) * bs_ceil_div(o->dim[o->rank - 1], BS_CU_GEMM_SIDE), 1);
+    s->parts = bs_cu_pieces(matrices * bs_ceil_div(o->dim[o->rank - 2], BS_CU_GEMM_SIDE) *
+                                bs_ceil_div(o->dim[o->rank - 1], BS_CU_GEMM_SIDE),
+                            1);
 }
 
 /* A matrix as lines of k, whichever way it is stored. */
@@ -6131,16 +6471,19 @@ __device__ inline uint8_t *bs_cu_matmul_at(const bs_cu_tile &t, const bs_device_
 }
 
 /* Products k .. k + 16 of `count` lines from `first`; zeros beyond the last product. */
-__device__ __forceinline__ void bs_cu_matmul_load(const bs_cu_matmul_side &m, const uint8_t *from, int32_t first, int32_t count, int32_t k,
-                                                  uint8_t *to)
+__device__ __forceinline__ void bs_cu_matmul_load(const bs_cu_matmul_side &m, const uint8_t *from, int32_t first,
+                                                  int32_t count, int32_t k, uint8_t *to)
 {
     const bool across = abs(m.line_step) < abs(m.k_step);
 #pragma unroll 1
     for (int32_t i = (int32_t)threadIdx.x; i < BS_CU_GEMM_SIDE * 16; i += (int32_t)blockDim.x) {
         const int32_t line = across ? i % BS_CU_GEMM_SIDE : i / 16, at = across ? i / BS_CU_GEMM_SIDE : i % 16;
         if (line < count)
-            *reinterpret_cast<float *>(to + line * BS_CU_GEMM_PITCH + at * 4) =
-                k + at < m.k ? bs_cu_get(from, m.o->dtype, (int64_t)(first + line) * m.line_step + (int64_t)(k + at) * m.k_step) : 0.0f;
+            *reinterpret_cast<float *>(to + line * BS_CU_GEMM_PITCH +
+                                       at * 4) = k + at < m.k ? bs_cu_get(from, m.o->dtype,
+                                                                          (int64_t)(first + line) * m.line_step +
+                                                                              (int64_t)(k + at) * m.k_step)
+                                                              : 0.0f;
     }
 }
 
@@ -6150,9 +6493,11 @@ struct bs_cu_matmul_job {
     float scale;
 };
 
-/* Lines line .. line + count (those of a pass at most) by columns first .. first + columns (64 at most) of one product. */
-__device__ inline void bs_cu_matmul_pass(const bs_cu_tile &t, const bs_cu_matmul_job &j, const uint8_t *a, const uint8_t *b, uint8_t *out,
-                                         int32_t line, int32_t count, int32_t first, int32_t columns)
+/* Lines line .. line + count (those of a pass at most) by columns first .. first + columns (64 at most) of one
+ * product. */
+__device__ inline void bs_cu_matmul_pass(const bs_cu_tile &t, const bs_cu_matmul_job &j, const uint8_t *a,
+                                         const uint8_t *b, uint8_t *out, int32_t line, int32_t count, int32_t first,
+                                         int32_t columns)
 {
     float sum[16];
     int32_t stage = 0;
@@ -6162,7 +6507,8 @@ __device__ inline void bs_cu_matmul_pass(const bs_cu_tile &t, const bs_cu_matmul
     bs_cu_matmul_load(j.b, b, first, columns, 0, t.workspace);
     bs_cu_matmul_load(j.a, a, line, count, 0, t.workspace + BS_CU_MATMUL_STAGE_BYTES / 2);
     for (int32_t k = 0; k < j.a.k; k += 16) {
-        uint8_t *here = t.workspace + stage * BS_CU_MATMUL_STAGE_BYTES, *next = t.workspace + (stage ^ 1) * BS_CU_MATMUL_STAGE_BYTES;
+        uint8_t *here = t.workspace + stage * BS_CU_MATMUL_STAGE_BYTES,
+                *next = t.workspace + (stage ^ 1) * BS_CU_MATMUL_STAGE_BYTES;
         __syncthreads();
         if (k + 16 < j.a.k) {
             bs_cu_matmul_load(j.b, b, first, columns, k + 16, next);
@@ -6180,7 +6526,8 @@ __device__ inline void bs_cu_matmul_pass(const bs_cu_tile &t, const bs_cu_matmul
     for (int32_t i = (int32_t)threadIdx.x; i < count * BS_CU_GEMM_SIDE; i += (int32_t)blockDim.x) {
         const int32_t y = i / BS_CU_GEMM_SIDE, x = i % BS_CU_GEMM_SIDE;
         if (x < columns)
-            bs_cu_put(out, o->dtype, (int64_t)(line + y) * o->stride[o->rank - 2] + (int64_t)(first + x) * o->stride[o->rank - 1],
+            bs_cu_put(out, o->dtype,
+                      (int64_t)(line + y) * o->stride[o->rank - 2] + (int64_t)(first + x) * o->stride[o->rank - 1],
                       sums[y * BS_CU_SUMS_PITCH + x] * j.scale);
     }
     __syncthreads();
@@ -6196,18 +6543,21 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
     int32_t matrices = 1;
     for (int32_t i = 0; i < j.out->rank - 2; i++)
         matrices *= j.out->dim[i];
-    const int32_t down = (j.a.lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE, across = (j.b.lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
+    const int32_t down = (j.a.lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE,
+                  across = (j.b.lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
     const int32_t most = bs_cu_gemm_lines<4, 4>();
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         if (w.part == 0 && j.out->rank == 3 && j.out->margin > 0)
             bs_cu_zero_margin(bs_cu_open(t, j.out, r));
         for (int64_t piece = w.part; piece < (int64_t)matrices * down * across; piece += w.parts) {
             const int32_t matrix = (int32_t)(piece / (down * across)), tile = (int32_t)(piece % (down * across));
-            const int32_t line = tile % down * BS_CU_GEMM_SIDE, first = tile / down * BS_CU_GEMM_SIDE, end = min(line + BS_CU_GEMM_SIDE, j.a.lines);
+            const int32_t line = tile % down * BS_CU_GEMM_SIDE, first = tile / down * BS_CU_GEMM_SIDE,
+                          end = min(line + BS_CU_GEMM_SIDE, j.a.lines);
             const uint8_t *a = bs_cu_matmul_at(t, j.a.o, r, matrix), *b = bs_cu_matmul_at(t, j.b.o, r, matrix);
             const int32_t columns = min((int32_t)BS_CU_GEMM_SIDE, j.b.lines - first);
             for (int32_t at = line; at < end; at += most)
-                bs_cu_matmul_pass(t, j, a, b, bs_cu_matmul_at(t, j.out, r, matrix), at, min(most, end - at), first, columns);
+                bs_cu_matmul_pass(t, j, a, b, bs_cu_matmul_at(t, j.out, r, matrix), at, min(most, end - at), first,
+                                  columns);
         }
     }
 }
@@ -6215,9 +6565,9 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
 #endif
 /* ==== end src/cuda/op_matmul.cuh ============================================================== */
 /* ==== begin src/cuda/op_look_ahead.cuh ======================================================== */
-/* op_look_ahead.cuh - what a router that is yet to come would choose by the scores of now: how far each path is above the
- * best one that a row does not choose, in the row that wants it most (bs_route_guess). One block; a maximum over rows, so
- * their order does not matter. Relies on program.cuh. Must never touch a decision. */
+/* op_look_ahead.cuh - what a router that is yet to come would choose by the scores of now: how far each path is above
+ * the best one that a row does not choose, in the row that wants it most (bs_route_guess). One block; a maximum over
+ * rows, so their order does not matter. Relies on program.cuh. Must never touch a decision. */
 #ifndef BS_CUDA_OP_LOOK_AHEAD
 #define BS_CUDA_OP_LOOK_AHEAD
 
@@ -6225,12 +6575,12 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
 /* ==== begin src/cuda/op_route.cuh ============================================================= */
 /* op_route.cuh - from scores to a decision: the protocols of run/route.c, and what asks about a decision.
  *
- * A decision is made by one block (route), in tiles and for up to a thousand rows or so. Of more rows many blocks decide
- * (route_rows: a chunk of rows each, and how many of them went where), and many blocks pack (route_pack: each adds up the
- * chunks before its own). What looks at all rows at once, a capacity or a budget, is always one block's.
+ * A decision is made by one block (route), in tiles and for up to a thousand rows or so. Of more rows many blocks
+ * decide (route_rows: a chunk of rows each, and how many of them went where), and many blocks pack (route_pack: each
+ * adds up the chunks before its own). What looks at all rows at once, a capacity or a budget, is always one block's.
  * What is chosen, and in which order rows are packed, follows from the scores alone: threads and chunks never show.
- * Relies on program.cuh and lower.cuh. Must never leave a decision behind that somebody could follow out of bounds: after a
- * failure no row has a path. */
+ * Relies on program.cuh and lower.cuh. Must never leave a decision behind that somebody could follow out of bounds:
+ * after a failure no row has a path. */
 #ifndef BS_CUDA_OP_ROUTE
 #define BS_CUDA_OP_ROUTE
 
@@ -6274,10 +6624,13 @@ static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
     const bs_router_info *info = &n->graph->routers[router];
     const bs_route_desc *d = info->desc;
     const bs_router_plan *plan = &n->plan->routers[router];
-    const bool all_rows = d->protocol == BS_ROUTE_CAPACITY || d->protocol == BS_ROUTE_BUDGET || d->protocol == BS_ROUTE_CALLBACK;
-    const bool large = !plan->in_tile && (!all_rows || plan->forced) && plan->rows > BS_CU_ROUTE_ROWS && d->paths <= BS_CU_ROUTE_PATHS;
+    const bool all_rows = d->protocol == BS_ROUTE_CAPACITY || d->protocol == BS_ROUTE_BUDGET ||
+                          d->protocol == BS_ROUTE_CALLBACK;
+    const bool large = !plan->in_tile && (!all_rows || plan->forced) && plan->rows > BS_CU_ROUTE_ROWS &&
+                       d->paths <= BS_CU_ROUTE_PATHS;
     s->kernel = large ? BS_CU_route_rows : BS_CU_route;
-    s->batch = bs_max_i32(BS_CU_ROUTE_CHUNK, d->paths); /* so that the counts of all chunks fit into bs_device_decision.work */
+    /* so that the counts of all chunks fit into bs_device_decision.work */
+    s->batch = bs_max_i32(BS_CU_ROUTE_CHUNK, d->paths);
     s->parts = 1;
     s->router = router;
     s->p[BS_CU_P_PROTOCOL].i = plan->forced ? -1 : d->protocol;
@@ -6341,7 +6694,8 @@ struct bs_cu_router {
     const bs_device_operand *score;
     bs_cu_routing *shared;
     int32_t *counts, *offsets; /* [paths], [paths + 1] */
-    int32_t *next;             /* [paths] where the next row of a path goes; of a capacity: those that have their place */
+    /* [paths] where the next row of a path goes; of a capacity: those that have their place */
+    int32_t *next;
     uint32_t *stage;
     int32_t stage_words;
     int32_t rows;
@@ -6409,7 +6763,8 @@ __device__ inline void bs_cu_clear_counts(const bs_cu_router &r)
         r.counts[p] = r.next[p] = 0;
 }
 
-/* offsets from counts; they are added to next. All threads, each a share of the paths; synchronises before and after. */
+/* offsets from counts; they are added to next. All threads, each a share of the paths; synchronises before and
+ * after. */
 __device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
 {
     const int32_t share = (r.d.paths + (int32_t)blockDim.x - 1) / (int32_t)blockDim.x;
@@ -6432,8 +6787,8 @@ __device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
     __syncthreads();
 }
 
-/* What next[path] counts, for this thread's item among those of all threads, in their order; -1: it has none. All threads, by
- * whole warps, one warp after the other. */
+/* What next[path] counts, for this thread's item among those of all threads, in their order; -1: it has none. All
+ * threads, by whole warps, one warp after the other. */
 __device__ inline int32_t bs_cu_take_next(const bs_cu_router &r, int32_t path)
 {
     const int32_t warp = (int32_t)threadIdx.x / 32, lane = (int32_t)threadIdx.x & 31;
@@ -6566,20 +6921,25 @@ struct bs_cu_scores {
     bool integer;
 };
 
-__device__ __forceinline__ uint32_t bs_cu_score_bits(const bs_cu_scores &x, int32_t i) { return x.bits[(int64_t)i * x.stride]; }
+__device__ __forceinline__ uint32_t bs_cu_score_bits(const bs_cu_scores &x, int32_t i)
+{
+    return x.bits[(int64_t)i * x.stride];
+}
 
 __device__ __forceinline__ float bs_cu_score(const bs_cu_scores &x, int32_t i)
 {
     return x.integer ? (float)(int32_t)bs_cu_score_bits(x, i) : __uint_as_float(bs_cu_score_bits(x, i));
 }
 
-/* Whether score a is to be taken before score b. Large i32 scores are exact. NaN, which a guess may hold, is below all. */
+/* Whether score a is to be taken before score b. Large i32 scores are exact. NaN, which a guess may hold, is below
+ * all. */
 __device__ __forceinline__ bool bs_cu_score_above(const bs_cu_scores &x, int32_t a, int32_t b)
 {
     const uint32_t first = bs_cu_score_bits(x, a), second = bs_cu_score_bits(x, b);
     if (x.integer)
         return (int32_t)first > (int32_t)second;
-    return __uint_as_float(first) > __uint_as_float(second) || (isnan(__uint_as_float(second)) && !isnan(__uint_as_float(first)));
+    return __uint_as_float(first) > __uint_as_float(second) ||
+           (isnan(__uint_as_float(second)) && !isnan(__uint_as_float(first)));
 }
 
 /* Whether path a is worse than path b: the lower one of equals is the better. */
@@ -6678,7 +7038,9 @@ __device__ inline bool bs_cu_decide_row(const bs_cu_router &r, int32_t row, cons
         bs_cu_choose(r, row, 0, path, bs_cu_score(x, path));
         return true;
     }
-    case BS_ROUTE_BINARY: bs_cu_choose(r, row, 0, bs_cu_score(x, 0) >= threshold ? 0 : 1, bs_cu_score(x, 0)); return true;
+    case BS_ROUTE_BINARY:
+        bs_cu_choose(r, row, 0, bs_cu_score(x, 0) >= threshold ? 0 : 1, bs_cu_score(x, 0));
+        return true;
     case BS_ROUTE_LABEL:
         if (label < 0 || label >= r.d.paths)
             return false;
@@ -6707,8 +7069,10 @@ __device__ inline void bs_cu_stage_scores(const bs_cu_router &r, int32_t first, 
     for (int32_t row = first + (int32_t)threadIdx.x / lanes; row < last; row += (int32_t)blockDim.x / lanes) {
         const uint8_t *data = bs_cu_row(*r.t, r.score, row);
         for (int32_t i = (int32_t)threadIdx.x % lanes; i < width; i += lanes)
-            r.stage[(row - first) * pitch + i] = r.score->dtype == BS_I32 ? reinterpret_cast<const uint32_t *>(data)[(int64_t)i * stride]
-                                                                          : __float_as_uint(bs_cu_get(data, r.score->dtype, (int64_t)i * stride));
+            r.stage[(row - first) * pitch + i] = r.score->dtype == BS_I32
+                                                     ? reinterpret_cast<const uint32_t *>(data)[(int64_t)i * stride]
+                                                     : __float_as_uint(
+                                                           bs_cu_get(data, r.score->dtype, (int64_t)i * stride));
     }
 }
 
@@ -6718,8 +7082,10 @@ __device__ inline bool bs_cu_decide_rows(const bs_cu_router &r, int32_t first, i
     const int32_t pitch = r.s->p[BS_CU_P_WIDTH].i | 1, most = min(r.stage_words / pitch, (int32_t)blockDim.x);
     const bool integer = r.score->dtype == BS_I32;
     bool bad = false;
-    for (int32_t row = first + (int32_t)threadIdx.x; most == 0 && row < last; row += (int32_t)blockDim.x) { /* too many to stage */
-        const bs_cu_scores x = {reinterpret_cast<const uint32_t *>(bs_cu_row(*r.t, r.score, row)), r.score->stride[0], integer};
+    /* too many to stage */
+    for (int32_t row = first + (int32_t)threadIdx.x; most == 0 && row < last; row += (int32_t)blockDim.x) {
+        const bs_cu_scores x = {reinterpret_cast<const uint32_t *>(bs_cu_row(*r.t, r.score, row)), r.score->stride[0],
+                                integer};
         bad = !bs_cu_decide_row(r, row, x) || bad;
     }
     for (int32_t base = first; most > 0 && base < last; base += most) {
@@ -6755,8 +7121,8 @@ __device__ __forceinline__ uint64_t bs_cu_capacity_key(float gate, int32_t row)
     return (uint64_t)bits << 30 | (uint32_t)row;
 }
 
-/* Sorts n keys, ascending: a bitonic network whose every comparison puts the smaller key first, so that what lies beyond n
- * can be left away. All threads; the caller synchronised. */
+/* Sorts n keys, ascending: a bitonic network whose every comparison puts the smaller key first, so that what lies
+ * beyond n can be left away. All threads; the caller synchronised. */
 __device__ inline void bs_cu_sort_keys(uint64_t *keys, int32_t n)
 {
     for (int32_t width = 2; width / 2 < n; width *= 2)
@@ -6790,17 +7156,20 @@ __device__ inline uint64_t bs_cu_sum_threads(bs_cu_routing *shared, uint64_t min
     return sum;
 }
 
-/* Of the rows' choices k: on every path those of the highest gates stay, as long as there is room. next: those that stayed. */
+/* Of the rows' choices k: on every path those of the highest gates stay, as long as there is room. next: those that
+ * stayed. */
 __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
 {
-    uint64_t *keys = 2 * r.rows <= r.stage_words ? reinterpret_cast<uint64_t *>(r.stage) : reinterpret_cast<uint64_t *>(r.d.work);
+    uint64_t *keys = 2 * r.rows <= r.stage_words ? reinterpret_cast<uint64_t *>(r.stage)
+                                                 : reinterpret_cast<uint64_t *>(r.d.work);
     const int32_t per_row = r.d.per_row, capacity = r.s->p[BS_CU_P_CAPACITY].i;
     bool over = false;
     for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
         r.counts[p] = 0;
     __syncthreads();
     for (int32_t base = 0; base < r.rows; base += (int32_t)blockDim.x) {
-        const int32_t row = base + (int32_t)threadIdx.x, path = row < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
+        const int32_t row = base + (int32_t)threadIdx.x,
+                      path = row < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
         const uint32_t peers = bs_cu_peers(path, r.d.paths);
         if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
             atomicAdd(&r.counts[path], __popc(peers));
@@ -6829,7 +7198,8 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
 /* First choices are served before second ones; what does not fit is dropped and counted, what was kept moves up. */
 __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
 {
-    int64_t *dropped = reinterpret_cast<int64_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].dropped);
+    int64_t *dropped = reinterpret_cast<int64_t *>(r.t->program->decisions +
+                                                   r.t->program->decision[r.s->router].dropped);
     const int32_t per_row = r.d.per_row;
     uint64_t lost = 0;
     for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
@@ -6862,7 +7232,14 @@ __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
 __device__ inline uint64_t bs_cu_budget_weight(int32_t t)
 {
     const int32_t i = t & 7;
-    const uint64_t mantissa = i == 0 ? 256 : i == 1 ? 279 : i == 2 ? 304 : i == 3 ? 332 : i == 4 ? 362 : i == 5 ? 395 : i == 6 ? 431 : 470;
+    const uint64_t mantissa = i == 0   ? 256
+                              : i == 1 ? 279
+                              : i == 2 ? 304
+                              : i == 3 ? 332
+                              : i == 4 ? 362
+                              : i == 5 ? 395
+                              : i == 6 ? 431
+                                       : 470;
     return t == BS_CU_BUDGET_STEPS ? 0 : mantissa << (t >> 3);
 }
 
@@ -6892,9 +7269,11 @@ __device__ __forceinline__ int32_t bs_cu_loss(const bs_cu_losses &l, int32_t v)
 }
 
 /* The variant of least cost + price x loss, of those that lose at most `most`; the lower of equals. */
-__device__ inline int32_t bs_cu_budget_cheapest(const bs_cu_router &r, const bs_cu_losses &l, uint64_t weight, uint64_t most)
+__device__ inline int32_t bs_cu_budget_cheapest(const bs_cu_router &r, const bs_cu_losses &l, uint64_t weight,
+                                                uint64_t most)
 {
-    const int32_t *costs = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s)), variants = r.s->p[BS_CU_P_CAPACITY].i;
+    const int32_t *costs = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s)),
+                  variants = r.s->p[BS_CU_P_CAPACITY].i;
     int32_t best = 0;
     uint64_t best_total = UINT64_MAX;
     for (int32_t v = 0; v < variants; v++) {
@@ -6937,8 +7316,8 @@ __device__ inline uint64_t bs_cu_budget_loss(const bs_cu_router &r, uint64_t wei
     return bs_cu_sum_threads(r.shared, loss);
 }
 
-/* What the budget is a share of: the sum over cells of what the baseline loses against the best one. best: the losses that
- * cannot be avoided. cells: how many there are, by their weights. */
+/* What the budget is a share of: the sum over cells of what the baseline loses against the best one. best: the losses
+ * that cannot be avoided. cells: how many there are, by their weights. */
 __device__ inline uint64_t bs_cu_budget_range(const bs_cu_router &r, uint64_t *best, uint64_t *cells)
 {
     const int32_t variants = r.s->p[BS_CU_P_CAPACITY].i, baseline = r.s->p[BS_CU_P_FALLBACK].i;
@@ -7061,7 +7440,8 @@ __device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device
         chunk[p] = p < r.d.paths ? r.counts[p] : !good;
 }
 
-/* How many rows each path got of all chunks (counts) and of those before this one (next); returns whether any failed. */
+/* How many rows each path got of all chunks (counts) and of those before this one (next); returns whether any
+ * failed. */
 __device__ inline bool bs_cu_sum_chunks(const bs_cu_router &r, int32_t chunk, int32_t chunks)
 {
     const int32_t words = r.d.paths + 1, slices = max((int32_t)blockDim.x / words, 1);
@@ -7113,12 +7493,14 @@ __device__ inline void bs_cu_route_pack_run(const bs_cu_tile &t, const bs_device
     bs_cu_record_rows(r, first, last);
 }
 
-/* The score of the first chosen path, or one score for all paths; of a budget the loss of the chosen variant; else 0. */
+/* The score of the first chosen path, or one score for all paths; of a budget the loss of the chosen variant; else
+ * 0. */
 __device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
-    const int32_t ahead = s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0; /* it counts all rows */
+    /* it counts all rows */
+    const int32_t ahead = s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0;
     for (int32_t r = w.row + (int32_t)threadIdx.x; r < w.row + w.rows; r += (int32_t)blockDim.x) {
         const int64_t decided = (int64_t)(ahead + r) * d.per_row;
         const int32_t path = d.chosen[decided], at = s->p[0].i == 1 ? 0 : path;
@@ -7127,8 +7509,9 @@ __device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_devic
         const bool given = path >= 0 && at < s->p[0].i;
         if (out->dtype == BS_I32)
             *reinterpret_cast<int32_t *>(to) = path >= 0 && s->p[1].i ? (int32_t)d.gates[decided]
-                                               : given                ? reinterpret_cast<const int32_t *>(from)[(int64_t)at * in->stride[0]]
-                                                                      : 0;
+                                               : given                ? reinterpret_cast<const int32_t *>(
+                                                             from)[(int64_t)at * in->stride[0]]
+                                                       : 0;
         else
             bs_cu_put(to, out->dtype, 0, given ? bs_cu_get(from, in->dtype, (int64_t)at * in->stride[0]) : 0.0f);
     }
@@ -7145,8 +7528,9 @@ __device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_devic
 #endif
 /* ==== end src/cuda/op_route.cuh =============================================================== */
 
-/* p: paths a cell at most, paths. Margins are not negative, so they compare as the integers that their bits are. A thread finds
- * the best of its row in a list of its own, which lies behind the margins: guesses [paths], then lists [paths a cell + 1]. */
+/* p: paths a cell at most, paths. Margins are not negative, so they compare as the integers that their bits are. A
+ * thread finds the best of its row in a list of its own, which lies behind the margins: guesses [paths], then lists
+ * [paths a cell + 1]. */
 __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     int32_t *margins = reinterpret_cast<int32_t *>(t.program->guesses);
@@ -7157,8 +7541,10 @@ __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device
     for (int32_t p = (int32_t)threadIdx.x; p < paths; p += (int32_t)blockDim.x)
         margins[p] = __float_as_int(-1.0f);
     __syncthreads();
-    for (int32_t row = w.row + (int32_t)threadIdx.x; (int32_t)threadIdx.x < threads && row < w.row + w.rows; row += threads) {
-        const bs_cu_scores x = {reinterpret_cast<const uint32_t *>(bs_cu_row(t, o, row)), o->stride[0], o->dtype == BS_I32};
+    for (int32_t row = w.row + (int32_t)threadIdx.x; (int32_t)threadIdx.x < threads && row < w.row + w.rows;
+         row += threads) {
+        const bs_cu_scores x = {reinterpret_cast<const uint32_t *>(bs_cu_row(t, o, row)), o->stride[0],
+                                o->dtype == BS_I32};
         bs_cu_best_paths(x, paths, asked, best);
         for (int32_t k = 0; k < taken; k++) {
             const float margin = asked > taken ? bs_cu_score(x, best[k]) - bs_cu_score(x, best[taken]) : 0.0f;
@@ -7219,7 +7605,8 @@ __device__ inline float bs_cu_resize_cubic(float a, float distance)
 
 __device__ inline bs_cu_resize_phase bs_cu_resize_phase_of(const bs_device_step *s, int32_t r)
 {
-    const float offset = __fsub_rn(__fdiv_rn((float)r + 0.5f, (float)s->p[1].i), 0.5f), at = offset < 0.0f ? offset + 1.0f : offset;
+    const float offset = __fsub_rn(__fdiv_rn((float)r + 0.5f, (float)s->p[1].i), 0.5f),
+                at = offset < 0.0f ? offset + 1.0f : offset;
     bs_cu_resize_phase phase = {{1.0f, 0.0f, 0.0f, 0.0f}, 0};
     if (s->p[0].i == BS_RESIZE_NEAREST)
         return phase;
@@ -7245,11 +7632,15 @@ __device__ inline const bs_cu_resize_phase *bs_cu_resize_phases(const bs_cu_tile
 }
 
 /* Coordinate of a tap, in those of the core, where the frame has a pixel. */
-__device__ __forceinline__ int32_t bs_cu_resize_tap(int32_t at, int32_t origin, int32_t extent) { return min(max(at + origin, 0), extent - 1) - origin; }
+__device__ __forceinline__ int32_t bs_cu_resize_tap(int32_t at, int32_t origin, int32_t extent)
+{
+    return min(max(at + origin, 0), extent - 1) - origin;
+}
 
 __device__ __forceinline__ float bs_cu_resize_sample(const bs_cu_view &x, int64_t at)
 {
-    return x.dtype == BS_F32 || x.dtype == BS_F16 ? bs_cu_get(x.data, x.dtype, at) : (float)bs_cu_load_one(x.data, bs_cu_bytes(x.dtype), at);
+    return x.dtype == BS_F32 || x.dtype == BS_F16 ? bs_cu_get(x.data, x.dtype, at)
+                                                  : (float)bs_cu_load_one(x.data, bs_cu_bytes(x.dtype), at);
 }
 
 __device__ __forceinline__ void bs_cu_resize_store(const bs_cu_view &y, int64_t at, float v, int32_t top)
@@ -7262,10 +7653,11 @@ __device__ __forceinline__ void bs_cu_resize_store(const bs_cu_view &y, int64_t 
 
 /* ------------------------------------------------------------------------------------------- a pixel a thread */
 
-__device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_resize_phase *phases, const bs_cu_view &x, const bs_cu_view &y,
-                                          const bs_cu_scan &k)
+__device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_resize_phase *phases,
+                                          const bs_cu_view &x, const bs_cu_view &y, const bs_cu_scan &k)
 {
-    const int32_t factor = s->p[1].i, taps = s->p[4].i, gy = bs_cu_floor_div(k.y, factor), gx = bs_cu_floor_div(k.x, factor);
+    const int32_t factor = s->p[1].i, taps = s->p[4].i, gy = bs_cu_floor_div(k.y, factor),
+                  gx = bs_cu_floor_div(k.x, factor);
     const bs_cu_resize_phase &py = phases[k.y - gy * factor], &px = phases[k.x - gx * factor];
     const int64_t from = (int64_t)k.c * x.stride[0];
     float sum = 0.0f;
@@ -7278,7 +7670,8 @@ __device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_r
         }
         sum = bs_cu_mul_add(py.weight[j], line, sum);
     }
-    bs_cu_resize_store(y, (int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2], sum, s->p[3].i);
+    bs_cu_resize_store(y, (int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2], sum,
+                       s->p[3].i);
 }
 
 __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -7289,7 +7682,8 @@ __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_ste
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
         if (w.part == 0)
             bs_cu_zero_margin(y);
-        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k))
+        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k);
+             bs_cu_scan_next(&k))
             bs_cu_resize_pixel(s, phases, x, y, k);
     }
 }
@@ -7298,23 +7692,33 @@ __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_ste
  * A thread makes 2 x 2 pixels from 5 x 5, 5 lines sideways first. */
 
 __device__ __forceinline__ int32_t bs_cu_resize_mad(int32_t sum, int32_t weight, int32_t v) { return sum + weight * v; }
-__device__ __forceinline__ float bs_cu_resize_mad(float sum, float weight, float v) { return bs_cu_mul_add(weight, v, sum); }
+__device__ __forceinline__ float bs_cu_resize_mad(float sum, float weight, float v)
+{
+    return bs_cu_mul_add(weight, v, sum);
+}
 
 __device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t at, int32_t *v)
 {
     *v = (int32_t)bs_cu_load_one(x.data, bs_cu_bytes(x.dtype), at);
 }
-__device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t at, float *v) { *v = bs_cu_get(x.data, x.dtype, at); }
+__device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t at, float *v)
+{
+    *v = bs_cu_get(x.data, x.dtype, at);
+}
 
 /* At most 65535 (140^2 + 12^2) = 1.3e9 before: fits 32 bits, rounding included. */
 __device__ __forceinline__ uint32_t bs_cu_resize_finish(const bs_cu_view &, int32_t sum, int32_t top)
 {
     return (uint32_t)min(max((sum + (1 << 13)) >> 14, 0), top);
 }
-__device__ __forceinline__ uint32_t bs_cu_resize_finish(const bs_cu_view &y, float sum, int32_t) { return bs_cu_raw(sum, y.dtype); }
+__device__ __forceinline__ uint32_t bs_cu_resize_finish(const bs_cu_view &y, float sum, int32_t)
+{
+    return bs_cu_raw(sum, y.dtype);
+}
 
 /* Two pixels beside each other, of which first .. end are wanted. */
-__device__ __forceinline__ void bs_cu_resize_pair(const bs_cu_view &y, int64_t at, uint32_t left, uint32_t right, bool first, bool second)
+__device__ __forceinline__ void bs_cu_resize_pair(const bs_cu_view &y, int64_t at, uint32_t left, uint32_t right,
+                                                  bool first, bool second)
 {
     const int32_t bytes = bs_cu_bytes(y.dtype);
     uint8_t *to = y.data + at * bytes;
@@ -7339,16 +7743,19 @@ template <typename T> struct bs_cu_resize_weights {
 
 /* Group (k.y, k.x) of channel k.c. */
 template <typename T>
-__device__ inline void bs_cu_resize_group(const bs_cu_resize_weights<T> &weights, const bs_cu_view &x, const bs_cu_view &y, const bs_cu_scan &k, int32_t top)
+__device__ inline void bs_cu_resize_group(const bs_cu_resize_weights<T> &weights, const bs_cu_view &x,
+                                          const bs_cu_view &y, const bs_cu_scan &k, int32_t top)
 {
     T even[5], odd[5];
 #pragma unroll
     for (int32_t j = 0; j < 5; j++) {
-        const int64_t row = (int64_t)k.c * x.stride[0] + (int64_t)bs_cu_resize_tap(k.y + j - 2, x.frame_y, x.frame_h) * x.stride[1];
+        const int64_t row = (int64_t)k.c * x.stride[0] +
+                            (int64_t)bs_cu_resize_tap(k.y + j - 2, x.frame_y, x.frame_h) * x.stride[1];
         T v[5];
 #pragma unroll
         for (int32_t i = 0; i < 5; i++)
-            bs_cu_resize_take(x, row + (int64_t)bs_cu_resize_tap(k.x + i - 2, x.frame_x, x.frame_w) * x.stride[2], &v[i]);
+            bs_cu_resize_take(x, row + (int64_t)bs_cu_resize_tap(k.x + i - 2, x.frame_x, x.frame_w) * x.stride[2],
+                              &v[i]);
         even[j] = odd[j] = 0;
 #pragma unroll
         for (int32_t i = 0; i < 4; i++) {
@@ -7367,13 +7774,15 @@ __device__ inline void bs_cu_resize_group(const bs_cu_resize_weights<T> &weights
             right = bs_cu_resize_mad(right, weight, odd[j + half]);
         }
         if (oy >= y.y0 && oy < y.y1)
-            bs_cu_resize_pair(y, (int64_t)k.c * y.stride[0] + (int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2], bs_cu_resize_finish(y, left, top),
-                              bs_cu_resize_finish(y, right, top), ox >= y.x0, ox + 1 < y.x1);
+            bs_cu_resize_pair(y, (int64_t)k.c * y.stride[0] + (int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2],
+                              bs_cu_resize_finish(y, left, top), bs_cu_resize_finish(y, right, top), ox >= y.x0,
+                              ox + 1 < y.x1);
     }
 }
 
 template <typename T>
-__device__ inline void bs_cu_resize_groups(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const bs_cu_resize_weights<T> &weights)
+__device__ inline void bs_cu_resize_groups(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                           const bs_cu_resize_weights<T> &weights)
 {
     const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
@@ -7383,7 +7792,8 @@ __device__ inline void bs_cu_resize_groups(const bs_cu_tile &t, const bs_device_
         if (y.y1 <= y.y0 || y.x1 <= y.x0)
             continue;
         /* shifts round towards minus infinity */
-        bs_cu_scan k = bs_cu_scan_over(y.y0 >> 1, (y.y1 + 1) >> 1, y.x0 >> 1, (y.x1 + 1) >> 1, y.dim[0], index, threads);
+        bs_cu_scan k = bs_cu_scan_over(y.y0 >> 1, (y.y1 + 1) >> 1, y.x0 >> 1, (y.x1 + 1) >> 1, y.dim[0], index,
+                                       threads);
         for (; bs_cu_scan_more(k); bs_cu_scan_next(&k))
             bs_cu_resize_group(weights, x, y, k, s->p[3].i);
     }
@@ -7485,7 +7895,8 @@ __device__ inline void bs_cu_slice_run(const bs_cu_tile &t, const bs_device_step
     const int32_t axis = s->p[0].i, start = s->p[1].i;
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
-        if (bs_cu_along(v[0].dim, axis) > bs_cu_along(v[1].dim, axis) - start) { /* a symbol was bound below what the slice needs */
+        /* a symbol was bound below what the slice needs */
+        if (bs_cu_along(v[0].dim, axis) > bs_cu_along(v[1].dim, axis) - start) {
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
             return;
         }
@@ -7629,13 +8040,15 @@ static void bs_cu_pad_describe(const bs_cu_node *n, bs_device_step *s)
 
 __device__ inline void bs_cu_pad_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t top = s->p[0].i, left = s->p[2].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+    const int32_t top = s->p[0].i, left = s->p[2].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
+                  threads = w.parts * (int32_t)blockDim.x;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
         const bs_cu_copy copy = bs_cu_copy_between(y, x);
         if (w.part == 0)
             bs_cu_zero_margin(y);
-        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k)) {
+        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k);
+             bs_cu_scan_next(&k)) {
             const int32_t sy = min(max(k.y - top, 0), x.dim[1] - 1), sx = min(max(k.x - left, 0), x.dim[2] - 1);
             const int64_t at[2] = {(int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2],
                                    (int64_t)k.c * x.stride[0] + (int64_t)sy * x.stride[1] + (int64_t)sx * x.stride[2]};
@@ -7665,14 +8078,17 @@ static void bs_cu_pixel_unshuffle_describe(const bs_cu_node *n, bs_device_step *
 /* Goes over the result, so that it is written in order. */
 __device__ inline void bs_cu_pixel_shuffle_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t f = s->p[0].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+    const int32_t f = s->p[0].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
+                  threads = w.parts * (int32_t)blockDim.x;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
         const bs_cu_copy copy = bs_cu_copy_between(y, x);
         if (w.part == 0)
             bs_cu_zero_margin(y);
-        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k)) {
-            const int32_t sy = bs_cu_floor_div(k.y, f), sx = bs_cu_floor_div(k.x, f), c = (k.c * f + k.y - sy * f) * f + k.x - sx * f;
+        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k);
+             bs_cu_scan_next(&k)) {
+            const int32_t sy = bs_cu_floor_div(k.y, f), sx = bs_cu_floor_div(k.x, f),
+                          c = (k.c * f + k.y - sy * f) * f + k.x - sx * f;
             const int64_t at[2] = {(int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2],
                                    (int64_t)c * x.stride[0] + (int64_t)sy * x.stride[1] + (int64_t)sx * x.stride[2]};
             copy.one(at);
@@ -7682,7 +8098,8 @@ __device__ inline void bs_cu_pixel_shuffle_run(const bs_cu_tile &t, const bs_dev
 
 __device__ inline void bs_cu_pixel_unshuffle_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t f = s->p[0].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+    const int32_t f = s->p[0].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
+                  threads = w.parts * (int32_t)blockDim.x;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
         const bs_cu_copy copy = bs_cu_copy_between(y, x);
@@ -7692,10 +8109,13 @@ __device__ inline void bs_cu_pixel_unshuffle_run(const bs_cu_tile &t, const bs_d
         }
         if (w.part == 0)
             bs_cu_zero_margin(y);
-        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k)) {
-            const int32_t c = bs_cu_floor_div(k.c, f * f), phase = k.c - c * f * f, i = bs_cu_floor_div(phase, f), j = phase - i * f;
+        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k);
+             bs_cu_scan_next(&k)) {
+            const int32_t c = bs_cu_floor_div(k.c, f * f), phase = k.c - c * f * f, i = bs_cu_floor_div(phase, f),
+                          j = phase - i * f;
             const int64_t at[2] = {(int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2],
-                                   (int64_t)c * x.stride[0] + (int64_t)(k.y * f + i) * x.stride[1] + (int64_t)(k.x * f + j) * x.stride[2]};
+                                   (int64_t)c * x.stride[0] + (int64_t)(k.y * f + i) * x.stride[1] +
+                                       (int64_t)(k.x * f + j) * x.stride[2]};
             copy.one(at);
         }
     }
@@ -7709,9 +8129,11 @@ static void bs_cu_gather_rows_describe(const bs_cu_node *n, bs_device_step *s)
     bs_cu_cut(n, s);
 }
 
-/* Copies the rows of the table one after the other, all threads on each, four elements at a time where a row is a line. */
-__device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &y, const bs_cu_view &table,
-                                            const bs_cu_view &indices, int32_t index, int32_t threads)
+/* Copies the rows of the table one after the other, all threads on each, four elements at a time where a row is a
+ * line. */
+__device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &y,
+                                            const bs_cu_view &table, const bs_cu_view &indices, int32_t index,
+                                            int32_t threads)
 {
     bs_cu_view row[2] = {y, table};
     bs_cu_keep(&row[0], 0, 1);
@@ -7719,8 +8141,8 @@ __device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device
     const bs_cu_walk<2> k = bs_cu_walk_over(row);
     const bs_cu_copy copy = bs_cu_copy_between(y, table);
     const bool line = k.count[2] == 1 && k.count[1] == 1 && k.count[0] == 1;
-    const bool four = line && k.count[3] % 4 == 0 && ((y.stride[0] | table.stride[0]) & 3) == 0 && bs_cu_walk_fours(k, 0, copy.to_bytes) &&
-                      bs_cu_walk_fours(k, 1, copy.from_bytes);
+    const bool four = line && k.count[3] % 4 == 0 && ((y.stride[0] | table.stride[0]) & 3) == 0 &&
+                      bs_cu_walk_fours(k, 0, copy.to_bytes) && bs_cu_walk_fours(k, 1, copy.from_bytes);
     const int32_t unit = four ? 4 : 1, units = k.count[3] / unit * k.count[2] * k.count[1] * k.count[0];
     /* m, i: row of the result, and unit of the row, without dividing again */
     int32_t m = units > 0 ? index / units : y.dim[0], i = units > 0 ? index % units : 0;
@@ -7732,7 +8154,8 @@ __device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device
             return;
         }
         int64_t at[2] = {(int64_t)m * y.stride[0], (int64_t)from * table.stride[0]};
-        const int32_t c3 = k.count[3] / unit, c2 = k.count[2], i3 = line ? i : i % c3, i2 = line ? 0 : i / c3 % c2, i1 = line ? 0 : i / c3 / c2;
+        const int32_t c3 = k.count[3] / unit, c2 = k.count[2], i3 = line ? i : i % c3, i2 = line ? 0 : i / c3 % c2,
+                      i1 = line ? 0 : i / c3 / c2;
 #pragma unroll
         for (int32_t o = 0; o < 2; o++)
             at[o] += (int64_t)i3 * (k.step[o][3] * unit) + (int64_t)i2 * k.step[o][2] + (int64_t)i1 * k.step[o][1];
@@ -7756,7 +8179,8 @@ __device__ inline void bs_cu_gather_rows_run(const bs_cu_tile &t, const bs_devic
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
         if (w.part == 0)
             bs_cu_zero_margin(y);
-        bs_cu_gather_rows_of(t, s, y, bs_cu_open(t, bs_cu_in(t, s, 1), r), bs_cu_open(t, bs_cu_in(t, s, 0), r), d.index, d.workers);
+        bs_cu_gather_rows_of(t, s, y, bs_cu_open(t, bs_cu_in(t, s, 1), r), bs_cu_open(t, bs_cu_in(t, s, 0), r), d.index,
+                             d.workers);
     }
 }
 
@@ -7808,8 +8232,8 @@ static void bs_cu_describe_step(const bs_cu_node *n, bs_device_step *s)
 
 /* ==== begin src/cuda/lower_operand.cuh ======================================================== */
 /* lower_operand.cuh - where the operands of an instruction are on the device, for the extents and buffers of a run.
- * The host's side of run/move.c: everything but the decision is resolved here. Relies on plan/device.h. Must never touch what it
- * points to. */
+ * The host's side of run/move.c: everything but the decision is resolved here. Relies on plan/device.h. Must never
+ * touch what it points to. */
 #ifndef BS_CUDA_LOWER_OPERAND
 #define BS_CUDA_LOWER_OPERAND
 
@@ -7846,7 +8270,10 @@ static int32_t bs_cu_narrow(bs_cu_lowering *l, int64_t n)
     return (int32_t)n;
 }
 
-static bool bs_cu_is(const bs_cu_lowering *l, int32_t node, const bs_op *op) { return bs_node_is(&l->graph->nodes[node], op); }
+static bool bs_cu_is(const bs_cu_lowering *l, int32_t node, const bs_op *op)
+{
+    return bs_node_is(&l->graph->nodes[node], op);
+}
 
 /* Extents of a row, wherever it is. */
 static void bs_cu_extent(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
@@ -8138,7 +8565,8 @@ static void bs_cu_step_store(bs_cu_lowering *l, const bs_instr *i, bs_device_ste
 static int32_t bs_cu_add_given(bs_cu_lowering *l, const bs_instr *i)
 {
     const bs_node *gather = &l->graph->nodes[i->node];
-    const int32_t *in = bs_node_in(l->graph, gather), words = bs_device_given_words(l->plan, i), at = l->n_given; /* there is room */
+    /* there is room */
+    const int32_t *in = bs_node_in(l->graph, gather), words = bs_device_given_words(l->plan, i), at = l->n_given;
     memset(l->given + at, 0, (size_t)words * sizeof *l->given);
     for (int32_t p = 0; p < l->graph->routers[gather->router].desc->paths; p++)
         if (in[p] != 0 && bs_plan_gathers(l->plan, gather, p))
@@ -8246,7 +8674,8 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
         l->too_many = bs_cu_countable(&operands[k]) ? l->too_many : i->node;
     if (l->overflow || l->too_many)
         return; /* nothing is launched: what describes a step may count */
-    const bs_cu_node n = {l->graph, l->plan, node, &l->plan->nodes[i->node], node->params, operands, operands + s->n_in, i, l->client->dims};
+    const bs_cu_node n = {l->graph,           l->plan, node,           &l->plan->nodes[i->node], node->params, operands,
+                          operands + s->n_in, i,       l->client->dims};
     if (s->kernel != BS_CU_look_ahead && (s->kernel != BS_CU_none || i->kind == BS_INSTR_OP))
         bs_cu_describe_step(&n, s);
 #ifndef BS_NO_CUBLAS
@@ -8284,11 +8713,13 @@ static int64_t bs_cu_most_pieces(const bs_cu_lowering *l, int32_t first, int32_t
         one = one && d->kind == BS_DOMAIN_PATH && (k == first || d->router == router);
         router = d->router;
     }
-    together = bs_min_i64(rows, bs_ceil_div(rows, batch) + (batch == 1 ? 0 : count)) * parts; /* a batch has a row at least */
+    /* a batch has a row at least */
+    together = bs_min_i64(rows, bs_ceil_div(rows, batch) + (batch == 1 ? 0 : count)) * parts;
     return one && together < apart ? together : apart;
 }
 
-static void bs_cu_add_launch(bs_cu_lowering *l, bs_cu_launches *to, int32_t kernel, int32_t first, int32_t count, int64_t blocks)
+static void bs_cu_add_launch(bs_cu_lowering *l, bs_cu_launches *to, int32_t kernel, int32_t first, int32_t count,
+                             int64_t blocks)
 {
     bs_cu_launch *launch = &to->list[to->count < to->room ? to->count : 0];
     l->overflow = l->overflow || to->count >= to->room || blocks > INT32_MAX;
@@ -8301,13 +8732,14 @@ static void bs_cu_add_launch(bs_cu_lowering *l, bs_cu_launches *to, int32_t kern
     launch->blocks = (int32_t)bs_min_i64(blocks, INT32_MAX);
 }
 
-/* A decision takes one launch, or two where there are many rows; the caller's function is asked in between. Of no rows too:
- * it says so. */
+/* A decision takes one launch, or two where there are many rows; the caller's function is asked in between. Of no rows
+ * too: it says so. */
 static void bs_cu_launch_route(bs_cu_lowering *l, bs_cu_launches *to, int32_t step)
 {
     bs_device_step *s = &l->steps[step];
     const bs_route_desc *d = l->graph->routers[s->router].desc;
-    const bool asks = d->protocol == BS_ROUTE_CALLBACK && !l->plan->routers[s->router].forced, rows = s->kernel == BS_CU_route_rows;
+    const bool asks = d->protocol == BS_ROUTE_CALLBACK && !l->plan->routers[s->router].forced,
+               rows = s->kernel == BS_CU_route_rows;
     const int64_t pieces = bs_max_i64(bs_cu_most_pieces(l, step, 1), 1);
     if (rows)
         bs_cu_add_launch(l, to, BS_CU_route_rows, step, 1, pieces);
@@ -8377,19 +8809,25 @@ static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_pa
             continue;
         }
         const int32_t first = l->n_steps, time = p->instrs[at].time;
-        for (; at < p->n_top && p->instrs[at].time == time && p->instrs[at].kind != BS_INSTR_REGION && (l->n_steps == first || together); at++)
+        for (; at < p->n_top && p->instrs[at].time == time && p->instrs[at].kind != BS_INSTR_REGION &&
+               (l->n_steps == first || together);
+             at++)
             bs_cu_step(l, &p->instrs[at], &l->steps[l->n_steps++]);
         bs_cu_launch_steps(l, to, first, l->n_steps);
     }
     if (l->too_many)
-        return bs_fail(error, BS_ERROR_LIMIT, "%s \"%s\" gives 2^31 elements or more in this run, a GPU's kernels count to 2^31 - 1",
+        return bs_fail(error, BS_ERROR_LIMIT,
+                       "%s \"%s\" gives 2^31 elements or more in this run, a GPU's kernels count to 2^31 - 1",
                        bs_op_get(l->graph->nodes[l->too_many].op)->name, bs_node_name(&l->graph->nodes[l->too_many]));
     for (int32_t k = 0; k < l->n_steps; k++)
         if (l->steps[k].kernel == BS_CU_unsupported)
-            return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s \"%s\" has no kernel for a GPU", bs_op_get(l->graph->nodes[l->steps[k].node].op)->name,
+            return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s \"%s\" has no kernel for a GPU",
+                           bs_op_get(l->graph->nodes[l->steps[k].node].op)->name,
                            bs_node_name(&l->graph->nodes[l->steps[k].node]));
     if (l->overflow)
-        return bs_fail(error, BS_ERROR_LIMIT, "a buffer of this run is larger than a GPU's kernels can address (2^31 elements), or has too many steps");
+        return bs_fail(
+            error, BS_ERROR_LIMIT,
+            "a buffer of this run is larger than a GPU's kernels can address (2^31 elements), or has too many steps");
     return BS_OK;
 }
 
@@ -8398,16 +8836,18 @@ static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_pa
 /* ==== begin src/cuda/launch.cuh =============================================================== */
 /* launch.cuh - how steps run: one launch over the rows of all branches, or the steps of a part, tile by tile.
  *
- * A block of threads takes the pieces of work that have its number; how many there are, the decisions tell, on the device.
- * Grids are sized for the most there can be, and blocks beyond that return: a launch is the same whatever was decided.
- * Relies on ops.cuh. Must never let a count on the device decide anything on the host. */
+ * A block of threads takes the pieces of work that have its number; how many there are, the decisions tell, on the
+ * device. Grids are sized for the most there can be, and blocks beyond that return: a launch is the same whatever was
+ * decided. Relies on ops.cuh. Must never let a count on the device decide anything on the host. */
 #ifndef BS_CUDA_LAUNCH
 #define BS_CUDA_LAUNCH
 
 /* #include "cuda/lower_step.cuh" */
 
-/* The step that piece number `piece` of `count` steps from `first` belongs to, and its rows. Every warp finds it for itself. */
-__device__ inline const bs_device_step *bs_cu_find_step(const bs_cu_tile &t, int32_t first, int32_t count, int32_t piece, bs_cu_work *w)
+/* The step that piece number `piece` of `count` steps from `first` belongs to, and its rows. Every warp finds it for
+ * itself. */
+__device__ inline const bs_device_step *bs_cu_find_step(const bs_cu_tile &t, int32_t first, int32_t count,
+                                                        int32_t piece, bs_cu_work *w)
 {
     const int32_t lane = (int32_t)threadIdx.x & 31;
     for (int32_t base = 0; base < count; base += 32) {
@@ -8449,7 +8889,8 @@ __device__ __forceinline__ bs_cu_tile bs_cu_everything(const bs_cu_program *p, u
 }
 
 /* One kernel, chosen when compiled in the first use and at run time in the second. */
-template <int KERNEL> __device__ __forceinline__ void bs_cu_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+template <int KERNEL>
+__device__ __forceinline__ void bs_cu_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     switch (KERNEL) {
 #define BS_CU_CASE(name) \
@@ -8460,10 +8901,11 @@ template <int KERNEL> __device__ __forceinline__ void bs_cu_run(const bs_cu_tile
     }
 }
 
-/* Moves and ops that go element by element are bound by memory: two blocks on a multiprocessor leave them all the registers
- * they want, and no more. */
+/* Moves and ops that go element by element are bound by memory: two blocks on a multiprocessor leave them all the
+ * registers they want, and no more. */
 template <int KERNEL>
-__global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1) bs_cu_group(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
+__global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1)
+    bs_cu_group(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
@@ -8476,7 +8918,8 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1) b
 }
 
 /* Steps of a decision: they run whatever the number of rows, and on all of them. */
-template <int KERNEL> __global__ void __launch_bounds__(256, 2) bs_cu_decide(BS_CU_ARGUMENT bs_cu_program program, int32_t first)
+template <int KERNEL>
+__global__ void __launch_bounds__(256, 2) bs_cu_decide(BS_CU_ARGUMENT bs_cu_program program, int32_t first)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
@@ -8487,7 +8930,8 @@ template <int KERNEL> __global__ void __launch_bounds__(256, 2) bs_cu_decide(BS_
 
 /* ------------------------------------------------------------------------------------------------- regions */
 
-template <int KERNEL> __device__ __noinline__ void bs_cu_call(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+template <int KERNEL>
+__device__ __noinline__ void bs_cu_call(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_run<KERNEL>(t, s, w);
 }
@@ -8521,7 +8965,8 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
 }
 
 /* The part that tile number `piece` belongs to: sets the tile's rows. */
-__device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &program, int32_t first, int32_t count, int32_t piece, bs_cu_tile *t)
+__device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &program, int32_t first, int32_t count,
+                                                        int32_t piece, bs_cu_tile *t)
 {
     for (int32_t k = first; k < first + count; k++) {
         const bs_device_part *part = program.parts + k;
@@ -8538,7 +8983,8 @@ __device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &pro
     return NULL;
 }
 
-__global__ void __launch_bounds__(256, 1) bs_cu_region(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
+__global__ void __launch_bounds__(256, 1)
+    bs_cu_region(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     bs_cu_tile t = bs_cu_everything(&program, shared);
@@ -8577,15 +9023,17 @@ __global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t router
 static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, int threads, cudaStream_t stream)
 {
     switch (l.kernel) {
-#define BS_CU_CASE(name)                                                                                                                     \
-    case BS_CU_##name:                                                                                                                       \
-        BS_LAUNCH((bs_cu_group<BS_CU_##name>), (unsigned)l.blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, l.first, l.count);         \
+#define BS_CU_CASE(name)                                                                                          \
+    case BS_CU_##name:                                                                                            \
+        BS_LAUNCH((bs_cu_group<BS_CU_##name>), (unsigned)l.blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, \
+                  l.first, l.count);                                                                              \
         break;
         BS_CU_STEP_KERNELS(BS_CU_CASE)
 #undef BS_CU_CASE
-#define BS_CU_CASE(name)                                                                                                                     \
-    case BS_CU_##name:                                                                                                                       \
-        BS_LAUNCH((bs_cu_decide<BS_CU_##name>), (unsigned)l.blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, l.first);                 \
+#define BS_CU_CASE(name)                                                                                           \
+    case BS_CU_##name:                                                                                             \
+        BS_LAUNCH((bs_cu_decide<BS_CU_##name>), (unsigned)l.blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, \
+                  l.first);                                                                                        \
         break;
         BS_CU_DECISION_KERNELS(BS_CU_CASE)
 #undef BS_CU_CASE
@@ -8597,9 +9045,9 @@ static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, i
 /* ==== end src/cuda/launch.cuh ================================================================= */
 
 /* ==== begin src/cuda/device.cuh =============================================================== */
-/* device.cuh - the GPU: opening it, its two arenas, what it is. What sessions of it share; none of it changes once it is open
- * but the arenas, which sessions take from when they are made. What is queued, a session queues on streams of its own.
- * The only place that allocates. Relies on portable.cuh. Must never decide by the name of a board. */
+/* device.cuh - the GPU: opening it, its two arenas, what it is. What sessions of it share; none of it changes once it
+ * is open but the arenas, which sessions take from when they are made. What is queued, a session queues on streams of
+ * its own. The only place that allocates. Relies on portable.cuh. Must never decide by the name of a board. */
 #ifndef BS_CUDA_DEVICE
 #define BS_CUDA_DEVICE
 
@@ -8639,11 +9087,12 @@ static bs_status bs_cu_find_device(int32_t index, bs_error *error)
         return bs_fail(error, BS_ERROR_UNSUPPORTED, "this machine has no CUDA device");
     if (e != cudaSuccess) {
         cudaDriverGetVersion(&driver);
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "CUDA cannot be used here (%s; driver %d, built with %d)", cudaGetErrorString(e), driver,
-                       (int)CUDART_VERSION);
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "CUDA cannot be used here (%s; driver %d, built with %d)",
+                       cudaGetErrorString(e), driver, (int)CUDART_VERSION);
     }
     if (index < 0 || index >= count)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_cuda_desc.index: there is no CUDA device %d, expected 0 .. %d", index, count - 1);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_cuda_desc.index: there is no CUDA device %d, expected 0 .. %d",
+                       index, count - 1);
     return BS_OK;
 }
 
@@ -8694,14 +9143,16 @@ static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs
         memory = NULL;
     bs_arena_init(&d->base.memory, "device", memory, memory ? (size_t)desc->device_bytes : 0);
     if (status == BS_OK && d->own_pinned)
-        status = bs_cu_check(cudaHostAlloc(&pinned, (size_t)desc->pinned_bytes, cudaHostAllocMapped), "allocating pinned memory", error);
+        status = bs_cu_check(cudaHostAlloc(&pinned, (size_t)desc->pinned_bytes, cudaHostAllocMapped),
+                             "allocating pinned memory", error);
     if (status != BS_OK)
         pinned = NULL;
     bs_arena_init(&d->base.pinned, "pinned", pinned, pinned ? (size_t)desc->pinned_bytes : 0);
     d->cublas_bytes = desc->cublas_bytes;
 #ifdef BS_NO_CUBLAS
     if (status == BS_OK && desc->cublas_bytes)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "cuBLAS was left out of this build (BS_NO_CUBLAS)"); /* unreachable: where it was not */
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, /* unreachable: where it was not */
+                       "cuBLAS was left out of this build (BS_NO_CUBLAS)");
 #endif
     return status;
 }
@@ -8719,7 +9170,8 @@ extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs
         return NULL;
     }
     bs_cuda_facts facts; /* a GPU that does not say what it has is not opened: it would refuse plans ever after */
-    if (bs_cuda_facts_get(desc->index, &facts, error) != BS_OK || bs_cu_check(cudaSetDevice(desc->index), "choosing the device", error) != BS_OK)
+    if (bs_cuda_facts_get(desc->index, &facts, error) != BS_OK ||
+        bs_cu_check(cudaSetDevice(desc->index), "choosing the device", error) != BS_OK)
         return NULL;
     const size_t mark = arena->used;
     bs_cu_device *d = static_cast<bs_cu_device *>(bs_arena_take(arena, sizeof *d));
@@ -8765,12 +9217,12 @@ extern "C" void bs_cuda_close(bs_device *device)
  *   STREAM       launch by launch. Branches without rows are launched too, and their blocks return.
  *   GRAPH        the same, captured once as a CUDA graph: one launch a run
  *   CONDITIONAL  captured, with an IF node around each stretch of launches that only paths take (CUDA 12.4)
- *   HOST         launch by launch; before such a stretch the host asks whether anybody takes it, and waits for the answer
+ *   HOST         launch by launch; before such a stretch the host asks whether anybody takes it, and waits
  *
  * All read the same counts in the device's memory, so results are the same bytes.
  *
- * What is captured goes to the session's private stream, wherever its runs are queued: whatever other sessions, threads or
- * the caller queue on a stream meanwhile, none of it can land in the graph. Relies on run.cuh.
+ * What is captured goes to the session's private stream, wherever its runs are queued: whatever other sessions, threads
+ * or the caller queue on a stream meanwhile, none of it can land in the graph. Relies on run.cuh.
  * Must never need what the toolkit or the driver does not have, and never capture a stream that others can reach. */
 #ifndef BS_CUDA_GRAPH
 #define BS_CUDA_GRAPH
@@ -8796,8 +9248,8 @@ extern "C" void bs_cuda_close(bs_device *device)
 /* ==== begin src/cuda/state.cuh ================================================================ */
 /* state.cuh - what the backend knows of a session, where it keeps that, its streams, and waiting for the device.
  *
- * Nothing that one session queues, captures, records or waits for is another's: sessions of a device run side by side, each
- * on its caller's thread. Two whose caller names one stream follow each other there, launch by launch.
+ * Nothing that one session queues, captures, records or waits for is another's: sessions of a device run side by side,
+ * each on its caller's thread. Two whose caller names one stream follow each other there, launch by launch.
  * It all lies in the session's pinned bytes; prepared weights go to the device through there too.
  * Relies on device.cuh and lower_step.cuh. Must never allocate. */
 #ifndef BS_CUDA_STATE
@@ -8816,7 +9268,8 @@ struct bs_device_session {
     bs_cu_program program;
     cudaStream_t private_stream; /* nobody else's: what is captured goes here */
     cudaStream_t run_stream;     /* runs are queued on it: the caller's, or the private one */
-    cudaStream_t stream;         /* where the next launch or copy goes: run_stream, or private_stream while it is captured */
+    /* where the next launch or copy goes: run_stream, or private_stream while it is captured */
+    cudaStream_t stream;
     cudaEvent_t done;
     cudaStream_t lanes[BS_MAX_LANES]; /* copies of weights */
 #ifndef BS_NO_CUBLAS
@@ -8857,8 +9310,8 @@ static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
     s->at = static_cast<bs_cu_bound *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_cu_bound)));
     if (bs_bytes_figure(c.used) <= s->layout.session_bytes)
         return BS_OK;
-    return bs_fail(error, BS_ERROR_LIMIT, "bookkeeping of a session on the GPU needs %llu bytes", /* unreachable: plan/device.h has room for it */
-                   (unsigned long long)bs_bytes_figure(c.used));
+    return bs_fail(error, BS_ERROR_LIMIT, /* unreachable: plan/device.h has room for it */
+                   "bookkeeping of a session on the GPU needs %llu bytes", (unsigned long long)bs_bytes_figure(c.used));
 }
 
 static void bs_cu_session_program(bs_device_session *s)
@@ -8880,8 +9333,8 @@ static void bs_cu_session_program(bs_device_session *s)
     p->status = reinterpret_cast<int32_t *>(s->memory + l->decisions + l->status);
 }
 
-/* Kernels may use more shared memory than the default of 48 KiB only when it is asked for. It is asked once for all: the
- * limit is the function's, and sessions with tiles of other sizes use it too. */
+/* Kernels may use more shared memory than the default of 48 KiB only when it is asked for. It is asked once for all:
+ * the limit is the function's, and sessions with tiles of other sizes use it too. */
 static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
 {
     bs_bytes most = {0};
@@ -8893,18 +9346,19 @@ static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
     if (s->client->plan->n_regions == 0)
         return BS_OK;
     if (s->shared > (uint64_t)s->device->shared_bytes)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan uses %llu bytes of shared memory, this GPU has %d: plan with its shared_bytes",
+        return bs_fail(error, BS_ERROR_UNSUPPORTED,
+                       "the plan uses %llu bytes of shared memory, this GPU has %d: plan with its shared_bytes",
                        (unsigned long long)s->shared, s->device->shared_bytes);
-    return bs_cu_check(cudaFuncSetAttribute(reinterpret_cast<const void *>(bs_cu_region), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                             s->device->shared_bytes),
+    return bs_cu_check(cudaFuncSetAttribute(reinterpret_cast<const void *>(bs_cu_region),
+                                            cudaFuncAttributeMaxDynamicSharedMemorySize, s->device->shared_bytes),
                        "asking for shared memory", error);
 }
 
 /* ------------------------------------------------------------------------------------------------- cuBLAS */
 
 #ifndef BS_NO_CUBLAS
-/* What the handle is asked for next goes to the session's stream, with the session's workspace. cublasSetStream gives the
- * workspace up for one of the library's own, which it allocates; so the workspace is set behind it, each time. */
+/* What the handle is asked for next goes to the session's stream, with the session's workspace. cublasSetStream gives
+ * the workspace up for one of the library's own, which it allocates; so the workspace is set behind it, each time. */
 static bool bs_cu_cublas_here(bs_device_session *s)
 {
     return cublasSetStream(s->cublas, s->stream) == CUBLAS_STATUS_SUCCESS &&
@@ -8925,7 +9379,8 @@ static bs_status bs_cu_session_cublas(bs_device_session *s, bs_error *error)
         s->cublas = NULL;
         return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: a handle cannot be made");
     }
-    return bs_cu_cublas_here(s) ? BS_OK : bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: it does not take its stream or workspace");
+    return bs_cu_cublas_here(s) ? BS_OK
+                                : bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: it does not take its stream or workspace");
 }
 #endif
 
@@ -8963,7 +9418,8 @@ static void bs_cu_state_close(bs_device_session *s)
 /* The private stream waits for no other: the default stream neither. */
 static bs_status bs_cu_session_streams(bs_device_session *s, bs_error *error)
 {
-    bs_status status = bs_cu_check(cudaStreamCreateWithFlags(&s->private_stream, cudaStreamNonBlocking), "making a stream", error);
+    bs_status status = bs_cu_check(cudaStreamCreateWithFlags(&s->private_stream, cudaStreamNonBlocking),
+                                   "making a stream", error);
     if (status != BS_OK) {
         s->private_stream = NULL;
         return status;
@@ -8971,8 +9427,10 @@ static bs_status bs_cu_session_streams(bs_device_session *s, bs_error *error)
     s->run_stream = s->stream = s->client->stream ? static_cast<cudaStream_t>(s->client->stream) : s->private_stream;
     status = bs_cu_check(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "making an event", error);
     s->has_event = status == BS_OK;
-    for (; status == BS_OK && bs_plan_streams(s->client->plan) && s->n_lanes < s->client->plan->lanes; s->n_lanes += status == BS_OK)
-        status = bs_cu_check(cudaStreamCreateWithFlags(&s->lanes[s->n_lanes], cudaStreamNonBlocking), "making a stream", error);
+    for (; status == BS_OK && bs_plan_streams(s->client->plan) && s->n_lanes < s->client->plan->lanes;
+         s->n_lanes += status == BS_OK)
+        status = bs_cu_check(cudaStreamCreateWithFlags(&s->lanes[s->n_lanes], cudaStreamNonBlocking), "making a stream",
+                             error);
     return status;
 }
 
@@ -9014,8 +9472,8 @@ static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *cli
 
 /* ------------------------------------------------------------------------------------------------- waiting */
 
-/* Waits for what is queued: pinned memory may be written again. Where waiting fails it waits once more: what is still at
- * work must not meet what comes after the error. */
+/* Waits for what is queued: pinned memory may be written again. Where waiting fails it waits once more: what is still
+ * at work must not meet what comes after the error. */
 static bs_status bs_cu_settle(bs_device_session *s, bs_error *error)
 {
     if (!s->in_flight)
@@ -9049,8 +9507,8 @@ static void *bs_cu_session_load(bs_device_session *s, bs_error *error)
 
 static bs_status bs_cu_session_loaded(bs_device_session *s, uint64_t offset, uint64_t bytes, bs_error *error)
 {
-    const bs_status status = bs_cu_check(cudaMemcpyAsync(s->client->weights + offset, s->pinned + s->layout.loading, (size_t)bytes,
-                                                         cudaMemcpyHostToDevice, s->stream),
+    const bs_status status = bs_cu_check(cudaMemcpyAsync(s->client->weights + offset, s->pinned + s->layout.loading,
+                                                         (size_t)bytes, cudaMemcpyHostToDevice, s->stream),
                                          "copying weights to the device", error);
     return status == BS_OK ? bs_cu_mark(s, error) : status;
 }
@@ -9082,7 +9540,8 @@ static void bs_cu_locate(bs_device_session *s, int32_t node)
     }
     at->staged = s->any_staged = true;
     const uint64_t copy = bs_device_input_place(c->plan, node);
-    at->address = c->plan->desc.in_place ? s->pinned_there + s->layout.inputs_pinned + copy : (uint64_t)(uintptr_t)s->memory + s->layout.inputs + copy;
+    at->address = c->plan->desc.in_place ? s->pinned_there + s->layout.inputs_pinned + copy
+                                         : (uint64_t)(uintptr_t)s->memory + s->layout.inputs + copy;
     int64_t stride = 1;
     for (int32_t i = b->rank - 1; i >= 0; i--) {
         at->stride[i] = stride;
@@ -9112,9 +9571,11 @@ static void bs_cu_pack(const bs_buffer *b, uint8_t *dense, bool out)
             at += rest % b->dim[i] * b->stride[i];
             rest /= b->dim[i];
         }
-        uint8_t *from = static_cast<uint8_t *>(b->data) + at * (int64_t)bytes, *to = dense + (size_t)(line * last) * bytes;
+        uint8_t *from = static_cast<uint8_t *>(b->data) + at * (int64_t)bytes,
+                *to = dense + (size_t)(line * last) * bytes;
         for (int64_t x = 0; step != 1 && x < last; x++)
-            memcpy(out ? from + x * step * (int64_t)bytes : to + x * (int64_t)bytes, out ? to + x * (int64_t)bytes : from + x * step * (int64_t)bytes, bytes);
+            memcpy(out ? from + x * step * (int64_t)bytes : to + x * (int64_t)bytes,
+                   out ? to + x * (int64_t)bytes : from + x * step * (int64_t)bytes, bytes);
         if (step == 1)
             memcpy(out ? from : to, out ? to : from, (size_t)last * bytes);
     }
@@ -9136,7 +9597,8 @@ static void bs_cu_pack_inputs(bs_device_session *s)
 {
     for (int32_t n = 1; n < s->client->graph->n_nodes; n++)
         if (bs_cu_reads(s, n))
-            bs_cu_pack(&s->client->bound[n], s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n), false);
+            bs_cu_pack(&s->client->bound[n],
+                       s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n), false);
 }
 
 /* Staged buffers to the device, or back into pinned memory. */
@@ -9194,7 +9656,8 @@ static void bs_cu_write_domains(bs_device_session *s, uint8_t *tables)
         if (!c->offsets[d])
             continue;
         domains[d].lengths = (int32_t)c->dims[bs_segment_dim(c->graph, d)];
-        domains[d].offsets = (uint64_t)(uintptr_t)(s->memory + s->layout.tables + s->layout.segments_at + bs_device_offsets_place(c->plan, d));
+        domains[d].offsets = (uint64_t)(uintptr_t)(s->memory + s->layout.tables + s->layout.segments_at +
+                                                   bs_device_offsets_place(c->plan, d));
     }
     bs_device_decisions_place(c->plan, decisions);
     *reinterpret_cast<uint64_t *>(tables + s->layout.units_at) = (uint64_t)(uintptr_t)c->weights;
@@ -9207,25 +9670,28 @@ static void bs_cu_write_segments(bs_device_session *s, uint8_t *tables)
     uint8_t *to = tables + s->layout.segments_at;
     for (int32_t d = 1; d < c->graph->n_domains; d++)
         if (c->offsets[d])
-            memcpy(to + bs_device_offsets_place(c->plan, d), c->offsets[d], 4 * (size_t)(c->dims[bs_segment_dim(c->graph, d)] + 1));
+            memcpy(to + bs_device_offsets_place(c->plan, d), c->offsets[d],
+                   4 * (size_t)(c->dims[bs_segment_dim(c->graph, d)] + 1));
     for (int32_t n = 1; n < c->graph->n_nodes; n++)
         if (c->past[n])
-            memcpy(to + bs_device_past_place(c->plan, n), c->past[n], 4 * (size_t)c->dims[c->graph->values[c->graph->nodes[n].first_out].dims[0]]);
+            memcpy(to + bs_device_past_place(c->plan, n), c->past[n],
+                   4 * (size_t)c->dims[c->graph->values[c->graph->nodes[n].first_out].dims[0]]);
 }
 
 static bs_status bs_cu_upload(bs_device_session *s, uint64_t from, uint64_t bytes, bs_error *error)
 {
     if (bytes == 0)
         return BS_OK;
-    return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + from, s->pinned + s->layout.tables_pinned + from, (size_t)bytes,
-                                       cudaMemcpyHostToDevice, s->stream),
+    return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + from, s->pinned + s->layout.tables_pinned + from,
+                                       (size_t)bytes, cudaMemcpyHostToDevice, s->stream),
                        "copying tables to the device", error);
 }
 
 /* Where a router's decision lies, as the tables say. */
 static const bs_device_decision *bs_cu_decision_at(const bs_device_session *s, int32_t router)
 {
-    return reinterpret_cast<const bs_device_decision *>(s->pinned + s->layout.tables_pinned + s->layout.decisions_at) + router;
+    return reinterpret_cast<const bs_device_decision *>(s->pinned + s->layout.tables_pinned + s->layout.decisions_at) +
+           router;
 }
 
 static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
@@ -9250,7 +9716,8 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     l.steps = reinterpret_cast<bs_device_step *>(tables + s->layout.steps_at);
     l.operands = reinterpret_cast<bs_device_operand *>(tables + s->layout.operands_at);
     l.given = reinterpret_cast<uint32_t *>(tables + s->layout.given_at);
-    bs_status status = bs_cu_lower(&l, &s->launches, reinterpret_cast<bs_device_part *>(tables + s->layout.parts_at), error);
+    bs_status status = bs_cu_lower(&l, &s->launches, reinterpret_cast<bs_device_part *>(tables + s->layout.parts_at),
+                                   error);
     if (status != BS_OK)
         return status;
     bs_cu_write_domains(s, tables);
@@ -9265,12 +9732,16 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 #endif
 /* ==== end src/cuda/tables.cuh ================================================================= */
 
-static bs_status bs_cu_launched(bs_error *error) { return bs_cu_check(cudaGetLastError(), "launching a kernel", error); }
+static bs_status bs_cu_launched(bs_error *error)
+{
+    return bs_cu_check(cudaGetLastError(), "launching a kernel", error);
+}
 
 /* Copies between pinned and device memory, and then waits. */
 static bs_status bs_cu_fetch(bs_device_session *s, void *to, const void *from, size_t bytes, bs_error *error)
 {
-    bs_status status = bs_cu_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s->stream), "asking the device", error);
+    bs_status status = bs_cu_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s->stream), "asking the device",
+                                   error);
     if (status == BS_OK)
         status = bs_cu_mark(s, error);
     return status == BS_OK ? bs_cu_settle(s, error) : status;
@@ -9285,29 +9756,32 @@ static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first
     *first = 0;
     if (d->kind != BS_DOMAIN_PATH)
         return BS_OK;
-    const bs_status status = bs_cu_fetch(s, told, s->program.decisions + bs_cu_decision_at(s, d->router)->offsets + 4 * (size_t)d->path, 8, error);
+    const bs_status status = bs_cu_fetch(
+        s, told, s->program.decisions + bs_cu_decision_at(s, d->router)->offsets + 4 * (size_t)d->path, 8, error);
     *first = told[0];
     *rows = told[1] - told[0];
     return status;
 }
 
 /* Before the callback is asked. */
-static bs_status bs_cu_check_scores(const bs_route_desc *desc, const bs_operand_view *scores, int32_t rows, bs_error *error)
+static bs_status bs_cu_check_scores(const bs_route_desc *desc, const bs_operand_view *scores, int32_t rows,
+                                    bs_error *error)
 {
     for (int64_t i = 0; scores->dtype == BS_F32 && i < (int64_t)rows * scores->width; i++)
         if (isnan(static_cast<const float *>(scores->data)[i]))
-            return bs_fail(error, BS_ERROR_DATA, "route \"%s\": row %d: score %d is NaN", desc->name, (int)(i / scores->width),
-                           (int)(i % scores->width));
+            return bs_fail(error, BS_ERROR_DATA, "route \"%s\": row %d: score %d is NaN", desc->name,
+                           (int)(i / scores->width), (int)(i % scores->width));
     return BS_OK;
 }
 
-static bs_status bs_cu_check_answer(const bs_route_desc *desc, int32_t rows, const int32_t *chosen, float *gates, bs_error *error)
+static bs_status bs_cu_check_answer(const bs_route_desc *desc, int32_t rows, const int32_t *chosen, float *gates,
+                                    bs_error *error)
 {
     for (int32_t r = 0; r < rows; r++) {
         gates[r] = 1.0f;
         if (chosen[r] < -1 || chosen[r] >= desc->paths)
-            return bs_fail(error, BS_ERROR_DATA, "route \"%s\": row %d: the callback chose %d, expected 0 .. %d", desc->name, r, chosen[r],
-                           desc->paths - 1);
+            return bs_fail(error, BS_ERROR_DATA, "route \"%s\": row %d: the callback chose %d, expected 0 .. %d",
+                           desc->name, r, chosen[r], desc->paths - 1);
     }
     return BS_OK;
 }
@@ -9319,7 +9793,8 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     const bs_router_info *info = &c->graph->routers[l->callback];
     const uint8_t *tables = s->pinned + s->layout.tables_pinned;
     const bs_device_step *step = reinterpret_cast<const bs_device_step *>(tables + s->layout.steps_at) + l->first;
-    const bs_device_operand *score = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) + step->operands;
+    const bs_device_operand *score = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) +
+                                     step->operands;
     uint8_t *asked = s->pinned + s->layout.asked;
     const size_t width = 4 * (size_t)score->dim[0];
     const bs_device_decision *d = bs_cu_decision_at(s, l->callback);
@@ -9329,18 +9804,22 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     if (status != BS_OK || rows == 0)
         return status;
     if (!c->callbacks[l->callback].function)
-        return bs_fail(error, BS_ERROR_UNBOUND, "route \"%s\": its callback is not set (bs_set_route)", info->desc->name);
+        return bs_fail(error, BS_ERROR_UNBOUND, "route \"%s\": its callback is not set (bs_set_route)",
+                       info->desc->name);
     if (step->n_in > 1)
-        status = bs_cu_fetch(s, s->pinned + s->layout.learned, reinterpret_cast<const void *>((uintptr_t)score[1].base), sizeof knob, error);
+        status = bs_cu_fetch(s, s->pinned + s->layout.learned, reinterpret_cast<const void *>((uintptr_t)score[1].base),
+                             sizeof knob, error);
     if (status == BS_OK && step->n_in > 1)
         memcpy(&knob, s->pinned + s->layout.learned, sizeof knob);
     if (status == BS_OK && isnan(knob))
         return bs_fail(error, BS_ERROR_DATA, "route \"%s\": the knob is NaN", info->desc->name);
     if (status != BS_OK)
         return status;
-    status = bs_cu_check(cudaMemcpy2DAsync(asked, width, reinterpret_cast<const uint8_t *>((uintptr_t)score->base) + first * score->row_bytes, (size_t)score->row_bytes, width,
-                                           (size_t)rows, cudaMemcpyDeviceToHost, s->stream),
-                         "copying scores from the device", error);
+    status = bs_cu_check(
+        cudaMemcpy2DAsync(asked, width,
+                          reinterpret_cast<const uint8_t *>((uintptr_t)score->base) + first * score->row_bytes,
+                          (size_t)score->row_bytes, width, (size_t)rows, cudaMemcpyDeviceToHost, s->stream),
+        "copying scores from the device", error);
     if (status == BS_OK)
         status = bs_cu_session_settle(s, error);
     if (status != BS_OK)
@@ -9352,17 +9831,21 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     status = bs_cu_check_scores(info->desc, &view, rows, error);
     if (status != BS_OK)
         return status;
-    const int32_t answer = (int32_t)c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows, chosen);
+    const int32_t answer = (int32_t)c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows,
+                                                                       chosen);
     if (!bs_status_is_known(answer))
-        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": its callback returned %d, which is no bs_status", info->desc->name, answer);
+        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": its callback returned %d, which is no bs_status",
+                       info->desc->name, answer);
     status = (bs_status)answer;
     if (status != BS_OK)
-        return bs_fail(error, status, "route \"%s\": its callback failed: %s", info->desc->name, bs_status_text(status));
+        return bs_fail(error, status, "route \"%s\": its callback failed: %s", info->desc->name,
+                       bs_status_text(status));
     status = bs_cu_check_answer(info->desc, rows, chosen, gates, error);
     if (status != BS_OK)
         return status;
-    status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d->chosen, chosen, 4 * (size_t)rows, cudaMemcpyHostToDevice, s->stream),
-                         "copying an answer to the device", error);
+    status = bs_cu_check(
+        cudaMemcpyAsync(s->program.decisions + d->chosen, chosen, 4 * (size_t)rows, cudaMemcpyHostToDevice, s->stream),
+        "copying an answer to the device", error);
     return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d->gates, gates, 4 * (size_t)rows, error) : status;
 }
 
@@ -9374,12 +9857,17 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, b
     const bool here = bs_cu_cublas_here(s);
     for (int32_t k = l->first; k < l->first + l->count; k++) {
         const bs_device_step *step = reinterpret_cast<const bs_device_step *>(tables + s->layout.steps_at) + k;
-        const bs_device_operand *operands = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) + step->operands;
+        const bs_device_operand *operands = reinterpret_cast<const bs_device_operand *>(tables +
+                                                                                        s->layout.operands_at) +
+                                            step->operands;
         const bs_node *node = &c->graph->nodes[step->node];
-        const bs_cu_node n = {c->graph, c->plan, node, &c->plan->nodes[step->node], node->params, operands, operands + step->n_in, NULL, c->dims};
+        const bs_cu_node n = {
+            c->graph, c->plan, node, &c->plan->nodes[step->node], node->params, operands, operands + step->n_in,
+            NULL,     c->dims};
         if (!here || !bs_cu_linear_cublas(s->cublas, s->stream, &n, step, c->weights + step->prepared,
                                           c->domains[step->domain].count))
-            return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(node->op)->name, bs_node_name(node));
+            return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(node->op)->name,
+                           bs_node_name(node));
     }
     return bs_cu_launched(error);
 }
@@ -9398,8 +9886,8 @@ static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, b
         return bs_cu_run_cublas(s, l, error);
 #endif
     if (l->kernel == BS_CU_none)
-        BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->blocks, s->layout.tiles), (unsigned)s->threads, (size_t)s->shared, stream, s->program, l->first,
-                  l->count);
+        BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->blocks, s->layout.tiles), (unsigned)s->threads,
+                  (size_t)s->shared, stream, s->program, l->first, l->count);
     else
         bs_cu_launch_kernel(s->program, *l, s->threads, stream);
     return bs_cu_launched(error);
@@ -9417,7 +9905,8 @@ typedef cudaGraphConditionalHandle bs_cu_handle;
 typedef unsigned long long bs_cu_handle;
 #endif
 
-__global__ void bs_cu_anybody(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t *any, bs_cu_handle handle, bool decides)
+__global__ void bs_cu_anybody(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t *any,
+                              bs_cu_handle handle, bool decides)
 {
     const bs_cu_tile t = bs_cu_everything(&program, NULL);
     bool mine = false;
@@ -9438,7 +9927,8 @@ __global__ void bs_cu_anybody(BS_CU_ARGUMENT bs_cu_program program, int32_t firs
 /* How many launches from number `at` on are of steps on paths only, none of them a decision. */
 static int32_t bs_cu_stretch(const bs_device_session *s, int32_t at, int32_t end)
 {
-    const bs_device_step *steps = reinterpret_cast<const bs_device_step *>(s->pinned + s->layout.tables_pinned + s->layout.steps_at);
+    const bs_device_step *steps = reinterpret_cast<const bs_device_step *>(s->pinned + s->layout.tables_pinned +
+                                                                           s->layout.steps_at);
     int32_t count = 0;
     for (; at + count < end; count++) {
         const bs_cu_launch *l = &s->launches.list[at + count];
@@ -9483,13 +9973,14 @@ static void bs_cu_drop_graph(bs_device_session *s)
     s->last = NULL;
 }
 
-/* What goes to the private stream from here on becomes nodes, behind the last one. Other threads' calls are not looked at. */
+/* What goes to the private stream from here on becomes nodes, behind the last one. Other threads' calls are not looked
+ * at. */
 static bs_status bs_cu_capture_open(bs_device_session *s, bs_error *error)
 {
 #if BS_CU_CONDITIONAL
     if (s->lowering == BS_LOWER_CONDITIONAL)
-        return bs_cu_check(cudaStreamBeginCaptureToGraph(s->private_stream, s->graph, s->last ? &s->last : NULL, NULL, s->last ? 1 : 0,
-                                                         cudaStreamCaptureModeThreadLocal),
+        return bs_cu_check(cudaStreamBeginCaptureToGraph(s->private_stream, s->graph, s->last ? &s->last : NULL, NULL,
+                                                         s->last ? 1 : 0, cudaStreamCaptureModeThreadLocal),
                            "capturing", error);
 #endif
     return bs_cu_check(cudaStreamBeginCapture(s->private_stream, cudaStreamCaptureModeThreadLocal), "capturing", error);
@@ -9505,15 +9996,18 @@ static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
         const cudaGraphNode_t *nodes = NULL;
         size_t count = 0;
 #if CUDART_VERSION >= 13000
-        status = bs_cu_check(cudaStreamGetCaptureInfo(s->private_stream, &active, NULL, NULL, &nodes, NULL, &count), "capturing", error);
+        status = bs_cu_check(cudaStreamGetCaptureInfo(s->private_stream, &active, NULL, NULL, &nodes, NULL, &count),
+                             "capturing", error);
 #else
-        status = bs_cu_check(cudaStreamGetCaptureInfo_v2(s->private_stream, &active, NULL, NULL, &nodes, &count), "capturing", error);
+        status = bs_cu_check(cudaStreamGetCaptureInfo_v2(s->private_stream, &active, NULL, NULL, &nodes, &count),
+                             "capturing", error);
 #endif
         if (status == BS_OK && count == 1)
             s->last = nodes[0];
     }
 #endif
-    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &captured), "capturing", status == BS_OK ? error : NULL);
+    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &captured), "capturing",
+                                        status == BS_OK ? error : NULL);
     if (s->lowering != BS_LOWER_CONDITIONAL)
         s->graph = captured;
     return status == BS_OK ? ended : status;
@@ -9521,7 +10015,8 @@ static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
 
 #if BS_CU_CONDITIONAL
 /* The body of an IF node behind what was captured; its condition is `handle`. */
-static bs_status bs_cu_add_if(bs_device_session *s, cudaGraphConditionalHandle handle, cudaGraph_t *body, bs_error *error)
+static bs_status bs_cu_add_if(bs_device_session *s, cudaGraphConditionalHandle handle, cudaGraph_t *body,
+                              bs_error *error)
 {
     cudaGraphNodeParams params = {};
     cudaGraphNode_t node;
@@ -9544,12 +10039,14 @@ static bs_status bs_cu_add_if(bs_device_session *s, cudaGraphConditionalHandle h
 static bs_status bs_cu_capture_body(bs_device_session *s, cudaGraph_t body, int32_t at, int32_t count, bs_error *error)
 {
     cudaGraph_t same = NULL;
-    bs_status status = bs_cu_check(cudaStreamBeginCaptureToGraph(s->private_stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
-                                   "capturing a branch", error);
+    bs_status status = bs_cu_check(
+        cudaStreamBeginCaptureToGraph(s->private_stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
+        "capturing a branch", error);
     if (status != BS_OK)
         return status;
     status = bs_cu_run_launches(s, at, at + count, error);
-    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &same), "capturing a branch", status == BS_OK ? error : NULL);
+    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &same), "capturing a branch",
+                                        status == BS_OK ? error : NULL);
     return status == BS_OK ? ended : status;
 }
 
@@ -9559,7 +10056,8 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
     cudaGraph_t body = NULL;
     int32_t first, steps;
     bs_cu_stretch_steps(s, at, count, &first, &steps);
-    bs_status status = bs_cu_check(cudaGraphConditionalHandleCreate(&handle, s->graph, 0, 0), "making a condition", error);
+    bs_status status = bs_cu_check(cudaGraphConditionalHandleCreate(&handle, s->graph, 0, 0), "making a condition",
+                                   error);
     if (status != BS_OK)
         return status;
     BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->stream, s->program, first, steps, s->program.status + 2, handle, true);
@@ -9590,7 +10088,8 @@ static bs_status bs_cu_run_asked(bs_device_session *s, int32_t at, int32_t count
     int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
     int32_t first, steps;
     bs_cu_stretch_steps(s, at, count, &first, &steps);
-    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->stream, s->program, first, steps, s->program.status + 2, (bs_cu_handle)0, false);
+    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->stream, s->program, first, steps, s->program.status + 2, (bs_cu_handle)0,
+              false);
     bs_status status = bs_cu_launched(error);
     if (status == BS_OK)
         status = bs_cu_fetch(s, told, s->program.status + 2, sizeof *told, error);
@@ -9616,7 +10115,8 @@ static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t 
 /* Whether this run is worth a graph: nothing asks the host in between, and it is like the last one. */
 static bool bs_cu_wants_graph(const bs_device_session *s, bool same)
 {
-    const bool wanted = s->lowering == BS_LOWER_GRAPH || s->lowering == BS_LOWER_CONDITIONAL || (s->lowering == BS_LOWER_AUTO && same);
+    const bool wanted = s->lowering == BS_LOWER_GRAPH || s->lowering == BS_LOWER_CONDITIONAL ||
+                        (s->lowering == BS_LOWER_AUTO && same);
     if (!wanted || s->no_graph || bs_plan_streams(s->client->plan))
         return false;
     for (int32_t k = 0; k < s->launches.count; k++)
@@ -9663,7 +10163,8 @@ static bs_status bs_cu_graph_end(bs_device_session *s, bs_error *error)
 static void bs_cu_graph_give_up(bs_device_session *s)
 {
     cudaGraph_t captured = NULL;
-    if (s->capturing && cudaStreamEndCapture(s->private_stream, &captured) == cudaSuccess && captured && captured != s->graph)
+    if (s->capturing && cudaStreamEndCapture(s->private_stream, &captured) == cudaSuccess && captured &&
+        captured != s->graph)
         cudaGraphDestroy(captured);
     cudaGetLastError();
     bs_cu_drop_graph(s);
@@ -9678,8 +10179,8 @@ static void bs_cu_graph_give_up(bs_device_session *s)
 /* slots.cuh - weights that come and go: where a unit is, the tiles of one part, what the host learns of a decision, and
  * copies into slots.
  *
- * Readers prepare a layer in pinned memory and copy it on a stream of their own; a unit is published when its copies are
- * over, and the host has waited for what read it before it lets it go. Relies on run.cuh. */
+ * Readers prepare a layer in pinned memory and copy it on a stream of their own; a unit is published when its copies
+ * are over, and the host has waited for what read it before it lets it go. Relies on run.cuh. */
 #ifndef BS_CUDA_SLOTS
 #define BS_CUDA_SLOTS
 
@@ -9688,7 +10189,8 @@ static void bs_cu_graph_give_up(bs_device_session *s)
 static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error *error)
 {
     const bs_part *p = &s->client->plan->parts[part];
-    const int64_t tiles = bs_ceil_div(s->client->domains[p->domain].count, s->client->plan->domains[p->domain].tile_rows);
+    const int64_t tiles = bs_ceil_div(s->client->domains[p->domain].count,
+                                      s->client->plan->domains[p->domain].tile_rows);
     const bs_cu_launch l = {BS_CU_none, p->place, 1, 0, 0, (int32_t)tiles};
     return bs_cu_run_launch(s, &l, error);
 }
@@ -9697,22 +10199,26 @@ static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error
 static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const uint8_t *weights, bs_error *error)
 {
     uint64_t *place = reinterpret_cast<uint64_t *>(s->pinned + s->layout.places) + unit;
-    *place = (uint64_t)(uintptr_t)weights + (s->client->plan->desc.in_place ? s->pinned_there - (uint64_t)(uintptr_t)s->pinned : 0);
-    return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + s->layout.units_at + (uint64_t)unit * sizeof *place, place, sizeof *place,
-                                       cudaMemcpyHostToDevice, s->stream),
-                       "telling the device where weights are", error);
+    *place = (uint64_t)(uintptr_t)weights +
+             (s->client->plan->desc.in_place ? s->pinned_there - (uint64_t)(uintptr_t)s->pinned : 0);
+    return bs_cu_check(
+        cudaMemcpyAsync(s->memory + s->layout.tables + s->layout.units_at + (uint64_t)unit * sizeof *place, place,
+                        sizeof *place, cudaMemcpyHostToDevice, s->stream),
+        "telling the device where weights are", error);
 }
 
 /* The status of the run so far, then the counts. */
-static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32_t *counts, int32_t *node, bs_error *error)
+static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32_t *counts, int32_t *node,
+                                     bs_error *error)
 {
     const bs_device_decision *d = bs_cu_decision_at(s, router);
     int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
-    bs_status status = bs_cu_check(cudaMemcpyAsync(told, s->program.status, 2 * sizeof *told, cudaMemcpyDeviceToHost, s->stream),
-                                   "copying the status from the device", error);
+    bs_status status = bs_cu_check(
+        cudaMemcpyAsync(told, s->program.status, 2 * sizeof *told, cudaMemcpyDeviceToHost, s->stream),
+        "copying the status from the device", error);
     if (status == BS_OK)
-        status = bs_cu_check(cudaMemcpyAsync(told + 2, s->memory + s->layout.decisions + d->counts, (size_t)d->paths * sizeof *told,
-                                             cudaMemcpyDeviceToHost, s->stream),
+        status = bs_cu_check(cudaMemcpyAsync(told + 2, s->memory + s->layout.decisions + d->counts,
+                                             (size_t)d->paths * sizeof *told, cudaMemcpyDeviceToHost, s->stream),
                              "copying a decision from the device", error);
     if (status == BS_OK)
         status = bs_cu_session_settle(s, error);
@@ -9733,11 +10239,13 @@ static bs_status bs_cu_session_guess(bs_device_session *s, int32_t router, float
     return status;
 }
 
-static bs_status bs_cu_session_copy(bs_device_session *s, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes)
+static bs_status bs_cu_session_copy(bs_device_session *s, int32_t lane, uint8_t *to, const uint8_t *from,
+                                    uint64_t bytes)
 {
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", NULL);
     if (status == BS_OK)
-        status = bs_cu_check(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, s->lanes[lane]), "copying weights", NULL);
+        status = bs_cu_check(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, s->lanes[lane]),
+                             "copying weights", NULL);
     if (status == BS_OK)
         status = bs_cu_check(cudaStreamSynchronize(s->lanes[lane]), "waiting for weights", NULL);
     if (status != BS_OK)
@@ -9769,8 +10277,8 @@ static bs_status bs_cu_queue_end(bs_device_session *s, bs_error *error)
     const bs_status status = bs_cu_copy_bound(s, false, error);
     if (status != BS_OK)
         return status;
-    return bs_cu_check(cudaMemcpyAsync(s->pinned + s->layout.results, s->memory + s->layout.decisions, (size_t)s->layout.results_bytes,
-                                       cudaMemcpyDeviceToHost, s->stream),
+    return bs_cu_check(cudaMemcpyAsync(s->pinned + s->layout.results, s->memory + s->layout.decisions,
+                                       (size_t)s->layout.results_bytes, cudaMemcpyDeviceToHost, s->stream),
                        "copying decisions from the device", error);
 }
 
@@ -9837,7 +10345,8 @@ static bs_status bs_cu_session_lower(bs_device_session *s, int32_t lowering, bs_
 {
     const bs_status status = bs_cu_settle(s, error);
     if (lowering == BS_LOWER_CONDITIONAL && !s->device->conditional)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "CUDA graphs cannot decide here: toolkit and driver of CUDA 12.4 are needed");
+        return bs_fail(error, BS_ERROR_UNSUPPORTED,
+                       "CUDA graphs cannot decide here: toolkit and driver of CUDA 12.4 are needed");
     bs_cu_drop_graph(s);
     s->lowering = lowering;
     s->no_graph = false;
@@ -9871,7 +10380,8 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
     const int32_t *said = reinterpret_cast<const int32_t *>(s->pinned + s->layout.results + s->layout.status);
     for (int32_t n = 1; said[0] == 0 && n < s->client->graph->n_nodes; n++) /* a failed run has nothing to give */
         if (bs_cu_writes(s, n))
-            bs_cu_pack(&s->client->bound[n], s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n), true);
+            bs_cu_pack(&s->client->bound[n],
+                       s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n), true);
     bs_cu_tell(s);
     *node = said[0] != 0 ? said[1] : 0;
     return (bs_status)said[0];
@@ -9882,7 +10392,8 @@ static bs_status bs_cu_session_zero(bs_device_session *s, uint8_t *memory, uint6
 {
     cudaPointerAttributes known;
     memset(&known, 0, sizeof known);
-    const bool found = cudaPointerGetAttributes(&known, memory) == cudaSuccess && known.type != cudaMemoryTypeUnregistered;
+    const bool found = cudaPointerGetAttributes(&known, memory) == cudaSuccess &&
+                       known.type != cudaMemoryTypeUnregistered;
     if (bs_cu_settle(s, NULL) != BS_OK)
         return BS_ERROR_PLATFORM;
     if (!found) {
@@ -9890,7 +10401,8 @@ static bs_status bs_cu_session_zero(bs_device_session *s, uint8_t *memory, uint6
         memset(memory, 0, (size_t)bytes);
         return BS_OK;
     }
-    if (bs_cu_check(cudaMemsetAsync(known.devicePointer, 0, (size_t)bytes, s->stream), "clearing a state", NULL) != BS_OK)
+    if (bs_cu_check(cudaMemsetAsync(known.devicePointer, 0, (size_t)bytes, s->stream), "clearing a state", NULL) !=
+        BS_OK)
         return BS_ERROR_PLATFORM;
     return bs_cu_mark(s, NULL);
 }
@@ -9902,10 +10414,10 @@ static void bs_cu_session_close(bs_device_session *s)
     bs_cu_state_close(s);
 }
 
-const bs_device_api bs_cu_api = {bs_cu_state_open, bs_cu_session_close, bs_cu_session_load, bs_cu_session_loaded,
-                                        bs_cu_session_zero, bs_cu_session_lower, bs_cu_session_begin, bs_cu_session_run, bs_cu_session_end,
-                                        bs_cu_session_wait, bs_cu_session_part, bs_cu_session_place, bs_cu_session_learn,
-                                        bs_cu_session_guess, bs_cu_session_settle, bs_cu_session_copy};
+const bs_device_api bs_cu_api = {bs_cu_state_open,    bs_cu_session_close, bs_cu_session_load,   bs_cu_session_loaded,
+                                 bs_cu_session_zero,  bs_cu_session_lower, bs_cu_session_begin,  bs_cu_session_run,
+                                 bs_cu_session_end,   bs_cu_session_wait,  bs_cu_session_part,   bs_cu_session_place,
+                                 bs_cu_session_learn, bs_cu_session_guess, bs_cu_session_settle, bs_cu_session_copy};
 
 #endif
 /* ==== end src/cuda/session.cuh ================================================================ */

@@ -203,15 +203,16 @@ int main(int argc, char **argv)
         if (!bs_tier_available(tiers[t]) || !strstr(bs_tier_name(tiers[t]), only))
             continue;
         const double peak = peak_of(tiers[t]);
-        printf("tier %s, 1 thread, cell %dx%d, multiply-add peak %.1f GFLOP/s\n", bs_tier_name(tiers[t]), edge, edge, peak);
+        printf("tier %s, 1 thread, cell %dx%d, multiply-add peak %.1f GFLOP/s\n", bs_tier_name(tiers[t]), edge, edge,
+               peak);
         printf("  %-24s %10s %7s %14s %7s\n", "shape", "direct", "share", "winograd", "share");
         for (size_t s = 0; s < sizeof bench_shapes / sizeof bench_shapes[0]; s++) {
             if (!strstr(bench_shapes[s].name, text))
                 continue;
             const double direct = bench_run(&bench_shapes[s].geometry, BS_CONV_DIRECT, tiers[t], edge);
             const double winograd = bench_run(&bench_shapes[s].geometry, BS_CONV_WINOGRAD4, tiers[t], edge);
-            printf("  %-24s %10.1f %6.1f%% %14.1f %6.1f%%\n", bench_shapes[s].name, direct, 100 * direct / peak, winograd,
-                   100 * winograd / peak);
+            printf("  %-24s %10.1f %6.1f%% %14.1f %6.1f%%\n", bench_shapes[s].name, direct, 100 * direct / peak,
+                   winograd, 100 * winograd / peak);
         }
     }
     return 0;

@@ -4,13 +4,13 @@
  *     cuda [--tiny] --serve NETWORK:WAY...                           one run at a time: cuda_serve.c
  *     cuda --list                                                    names of networks
  *
- * A line: wall milliseconds of a run, queued back to back and waited for at the end, and alone (submitted, waited for), both
- * medians of rounds in which all ways of running the network take turns; GFLOP/s and GB/s of the former; the share of the
- * measured limit (multiply-adds or memory, whichever takes longer); the largest difference from the CPU: max|a-b| / max|CPU|,
- * of pictures in codes. Buffers lie in the GPU's memory unless the name says otherwise.
+ * A line: wall milliseconds of a run, queued back to back and waited for at the end, and alone (submitted, waited for),
+ * both medians of rounds in which all ways of running the network take turns; GFLOP/s and GB/s of the former; the share
+ * of the measured limit (multiply-adds or memory, whichever takes longer); the largest difference from the CPU:
+ * max|a-b| / max|CPU|, of pictures in codes. Buffers lie in the GPU's memory unless the name says otherwise.
  *
- * --tiny: the same structures, small. --check: results only, no times. Under the emulation of the tests both, always: its times
- * mean nothing.
+ * --tiny: the same structures, small. --check: results only, no times. Under the emulation of the tests both, always:
+ * its times mean nothing.
  * Owns: the options. Relies on: cuda_bench.h, figures.h. Must never: print a time that no GPU took. */
 #include "cuda_bench.h"
 #include "figures.h"
@@ -26,12 +26,15 @@ static void head(const cuda_options *o)
     bs_error error;
     if (bs_cuda_facts_get(0, &f, &error) != BS_OK)
         return;
-    printf("%s, compute capability %d.%d, %d multiprocessors, %d bytes of shared memory, %s, CUDA %d (driver %d)\n", f.name, f.major, f.minor,
-           f.multiprocessors, f.shared_bytes, f.integrated ? "integrated" : "discrete", f.runtime, f.driver);
+    printf("%s, compute capability %d.%d, %d multiprocessors, %d bytes of shared memory, %s, CUDA %d (driver %d)\n",
+           f.name, f.major, f.minor, f.multiprocessors, f.shared_bytes, f.integrated ? "integrated" : "discrete",
+           f.runtime, f.driver);
     if (o->timed)
-        printf("  %-28s %9s %9s %9s %9s %9s %10s\n", "network:way", "queued ms", "alone ms", "GFLOP/s", "GB/s", "of limit", "off by");
+        printf("  %-28s %9s %9s %9s %9s %9s %10s\n", "network:way", "queued ms", "alone ms", "GFLOP/s", "GB/s",
+               "of limit", "off by");
     else
-        printf("results against the CPU%s; no times\n  %-28s %10s\n", o->tiny ? ", small networks" : "", "network:way", "off by");
+        printf("results against the CPU%s; no times\n  %-28s %10s\n", o->tiny ? ", small networks" : "", "network:way",
+               "off by");
 }
 
 static bool all(const cuda_options *o)

@@ -44,8 +44,10 @@ static bool plan_make(cuda_part *part, const bs_plan_desc *desc, bs_error *error
 
 static bool memory_make(cuda_part *part, bs_error *error)
 {
-    const uint64_t bytes[4] = {part->sizes.persistent + OPENED_BYTES, part->sizes.transient, part->sizes.staging, part->sizes.slots};
-    bs_arena *const arenas[4] = {&part->memory.persistent, &part->memory.transient, &part->memory.staging, &part->memory.slots};
+    const uint64_t bytes[4] = {part->sizes.persistent + OPENED_BYTES, part->sizes.transient, part->sizes.staging,
+                               part->sizes.slots};
+    bs_arena *const arenas[4] = {&part->memory.persistent, &part->memory.transient, &part->memory.staging,
+                                 &part->memory.slots};
     static const char *const names[4] = {"persistent", "transient", "staging", "slots"};
     for (int32_t i = 0; i < 4; i++) {
         part->blocks[i] = malloc((size_t)bytes[i] + BS_ALIGNMENT);
@@ -82,7 +84,8 @@ static bool bind_all(cuda_part *part, bool gpu, bs_error *error)
     return bs_bind(part->session, net->output_name, &out, error) == BS_OK;
 }
 
-bool cuda_part_open(cuda_part *part, const cuda_net *net, const bs_plan_desc *desc, bench_where where, void *stream, bs_error *error)
+bool cuda_part_open(cuda_part *part, const cuda_net *net, const bs_plan_desc *desc, bench_where where, void *stream,
+                    bs_error *error)
 {
     memset(part, 0, sizeof *part);
     part->net = net;
@@ -129,7 +132,8 @@ void cuda_part_close(cuda_part *part)
 
 /* --------------------------------------------------------------------------------------------------------- arms */
 
-bool cuda_arm_open(cuda_arm *arm, const cuda_net *net, const bs_plan_desc *desc, bench_where where, void *stream, bs_error *error)
+bool cuda_arm_open(cuda_arm *arm, const cuda_net *net, const bs_plan_desc *desc, bench_where where, void *stream,
+                   bs_error *error)
 {
     memset(arm, 0, sizeof *arm);
     arm->net = net;
@@ -141,7 +145,8 @@ bool cuda_arm_open(cuda_arm *arm, const cuda_net *net, const bs_plan_desc *desc,
     return cuda_part_open(&arm->parts[0], net, desc, where, stream, error);
 }
 
-bool cuda_arm_open_serial(cuda_arm *arm, const cuda_net *net, const cuda_moe_desc *moe, const bs_plan_desc *desc, void *stream, bs_error *error)
+bool cuda_arm_open_serial(cuda_arm *arm, const cuda_net *net, const cuda_moe_desc *moe, const bs_plan_desc *desc,
+                          void *stream, bs_error *error)
 {
     memset(arm, 0, sizeof *arm);
     arm->net = net;

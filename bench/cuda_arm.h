@@ -21,9 +21,10 @@ typedef struct cuda_part {
     void *inputs[CUDA_NET_INPUTS], *output;
 } cuda_part;
 
-/* desc: tier (CUDA or not), half, order, lowering ...; forces and tile come from the net, shared memory from `facts` where the
- * tier is CUDA. stream: for all that run on the GPU. False: *error says why; cuda_part_close in any case. */
-bool cuda_part_open(cuda_part *part, const cuda_net *net, const bs_plan_desc *desc, bench_where where, void *stream, bs_error *error);
+/* desc: tier (CUDA or not), half, order, lowering ...; forces and tile come from the net, shared memory from `facts`
+ * where the tier is CUDA. stream: for all that run on the GPU. False: *error says why; cuda_part_close in any case. */
+bool cuda_part_open(cuda_part *part, const cuda_net *net, const bs_plan_desc *desc, bench_where where, void *stream,
+                    bs_error *error);
 bool cuda_part_run(cuda_part *part, bs_error *error);      /* submits and waits */
 bool cuda_part_result(const cuda_part *part, void *to);    /* the output, in ordinary memory */
 void cuda_part_close(cuda_part *part);
@@ -40,12 +41,14 @@ typedef struct cuda_arm {
     int32_t expert[BS_MAX_PATHS];
 } cuda_arm;
 
-bool cuda_arm_open(cuda_arm *arm, const cuda_net *net, const bs_plan_desc *desc, bench_where where, void *stream, bs_error *error);
+bool cuda_arm_open(cuda_arm *arm, const cuda_net *net, const bs_plan_desc *desc, bench_where where, void *stream,
+                   bs_error *error);
 /* The serial form of a layer of experts: a session for each expert that has rows, without routing. */
-bool cuda_arm_open_serial(cuda_arm *arm, const cuda_net *net, const cuda_moe_desc *moe, const bs_plan_desc *desc, void *stream, bs_error *error);
+bool cuda_arm_open_serial(cuda_arm *arm, const cuda_net *net, const cuda_moe_desc *moe, const bs_plan_desc *desc,
+                          void *stream, bs_error *error);
 void cuda_arm_close(cuda_arm *arm);
-/* Wall seconds of a run: `runs` submitted back to back and waited for at the end; states are reset before, outside of the time,
- * and then each run is waited for. Negative: *error says why. */
+/* Wall seconds of a run: `runs` submitted back to back and waited for at the end; states are reset before, outside of
+ * the time, and then each run is waited for. Negative: *error says why. */
 double cuda_arm_seconds(cuda_arm *arm, int32_t runs, bs_error *error);
 bool cuda_arm_result(const cuda_arm *arm, void *to);
 

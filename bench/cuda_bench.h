@@ -18,7 +18,8 @@ typedef enum cuda_form {
     FORM_HALF = 2,
     FORM_BREADTH = 4,  /* f32 and half layer by layer, where the planner would run tiles in shared memory */
     FORM_SERIAL = 8,   /* experts one after the other, f32 and half */
-    FORM_BUFFERS = 16, /* buffers in pinned and in ordinary memory: in place and copied, where the GPU shares the CPU's memory */
+    /* buffers in pinned and in ordinary memory: in place and copied, where the GPU shares the CPU's memory */
+    FORM_BUFFERS = 16,
     FORM_CHOOSE = 32   /* every lowering */
 } cuda_form;
 
@@ -45,7 +46,8 @@ typedef struct cuda_line {
     void *reference;                /* the CPU's output */
 } cuda_line;
 
-/* only: the one arm of this name, or NULL: all. An arm that cannot be opened has its error; false: the network itself cannot. */
+/* only: the one arm of this name, or NULL: all. An arm that cannot be opened has its error; false: the network itself
+ * cannot. */
 bool cuda_line_open(cuda_line *line, const cuda_case *of, bool tiny, const char *only, void *stream);
 bool cuda_line_refer(cuda_line *line); /* runs it on the CPU */
 void cuda_line_close(cuda_line *line);

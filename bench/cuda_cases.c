@@ -8,7 +8,8 @@
 
 static bool livesr(cuda_net *net, int32_t channels, bool tiny, cuda_livesr_part part)
 {
-    const cuda_livesr_desc full = {10, channels, 80, 88, 32, (int32_t)part}, small = {3, channels, 3, 7, 8, (int32_t)part};
+    const cuda_livesr_desc full = {10, channels, 80, 88, 32, (int32_t)part},
+                           small = {3, channels, 3, 7, 8, (int32_t)part};
     return cuda_net_livesr(net, tiny ? &small : &full);
 }
 static bool livesr_8(cuda_net *net, bool tiny) { return livesr(net, 8, tiny, CUDA_LIVESR_ALL); }
@@ -29,8 +30,14 @@ static const cuda_moe_desc *skewed(bool tiny)
 static bool moe_even(cuda_net *net, bool tiny) { return cuda_net_moe(net, even(tiny)); }
 static bool moe_skewed(cuda_net *net, bool tiny) { return cuda_net_moe(net, skewed(tiny)); }
 
-static bool sr_large(cuda_net *net, bool tiny) { return cuda_net_sr(net, CUDA_MODEL, tiny ? 48 : 640, tiny ? 32 : 360, true, 0); }
-static bool sr_routed(cuda_net *net, bool tiny) { return cuda_net_sr(net, CUDA_MODEL, tiny ? 80 : 640, tiny ? 72 : 360, false, 0.07f); }
+static bool sr_large(cuda_net *net, bool tiny)
+{
+    return cuda_net_sr(net, CUDA_MODEL, tiny ? 48 : 640, tiny ? 32 : 360, true, 0);
+}
+static bool sr_routed(cuda_net *net, bool tiny)
+{
+    return cuda_net_sr(net, CUDA_MODEL, tiny ? 80 : 640, tiny ? 72 : 360, false, 0.07f);
+}
 
 static bool rows(cuda_net *net, bool tiny, int32_t touched)
 {
@@ -103,8 +110,9 @@ static void open_arm(cuda_line *line, int32_t i, const way *w, bool tiny, void *
     const bs_plan_desc desc = {.tier = BS_TIER_CUDA, .half = w->half, .order = w->order};
     cuda_arm *arm = &line->arms[i];
     bs_error error = {0};
-    const bool ok = w->form == FORM_SERIAL ? cuda_arm_open_serial(arm, &line->net, of->experts(tiny), &desc, stream, &error)
-                                           : cuda_arm_open(arm, &line->net, &desc, w->where, stream, &error);
+    const bool ok = w->form == FORM_SERIAL
+                        ? cuda_arm_open_serial(arm, &line->net, of->experts(tiny), &desc, stream, &error)
+                        : cuda_arm_open(arm, &line->net, &desc, w->where, stream, &error);
     if (!ok) {
         cuda_arm_close(arm);
         line->errors[i] = error;

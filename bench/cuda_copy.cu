@@ -30,7 +30,8 @@ extern "C" void *bench_take(size_t bytes, bench_where where)
     void *memory = nullptr;
     if (where == BENCH_HOST)
         return malloc(bytes);
-    const cudaError_t error = where == BENCH_GPU ? cudaMalloc(&memory, bytes) : cudaHostAlloc(&memory, bytes, cudaHostAllocDefault);
+    const cudaError_t error = where == BENCH_GPU ? cudaMalloc(&memory, bytes)
+                                                 : cudaHostAlloc(&memory, bytes, cudaHostAllocDefault);
     return error == cudaSuccess ? memory : nullptr;
 }
 
@@ -57,8 +58,9 @@ template <class Work> static double least_seconds(cudaStream_t stream, const Wor
     bool ok = cudaEventCreate(&since) == cudaSuccess && cudaEventCreate(&until) == cudaSuccess;
     for (int i = -1; ok && i < REPEATS; i++) { /* the first warms up */
         float ms = 0;
-        ok = cudaEventRecord(since, stream) == cudaSuccess && work() == cudaSuccess && cudaEventRecord(until, stream) == cudaSuccess &&
-             cudaEventSynchronize(until) == cudaSuccess && cudaEventElapsedTime(&ms, since, until) == cudaSuccess;
+        ok = cudaEventRecord(since, stream) == cudaSuccess && work() == cudaSuccess &&
+             cudaEventRecord(until, stream) == cudaSuccess && cudaEventSynchronize(until) == cudaSuccess &&
+             cudaEventElapsedTime(&ms, since, until) == cudaSuccess;
         if (i >= 0 && ms > 0 && (best == 0 || ms * 1e-3 < best))
             best = ms * 1e-3;
     }
@@ -92,7 +94,8 @@ extern "C" double bench_gpu_copy_gbs(void *stream, size_t bytes)
 __global__ void bench_read(const float4 *from, size_t n, float *to)
 {
     float sum = 0;
-    for (size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x; i < n; i += static_cast<size_t>(gridDim.x) * blockDim.x) {
+    for (size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x; i < n;
+         i += static_cast<size_t>(gridDim.x) * blockDim.x) {
         const float4 v = from[i];
         sum += v.x + v.y + v.z + v.w;
     }
@@ -137,9 +140,10 @@ static void bench_mma(float *d, const uint32_t *a, const uint32_t *b) { cuda_cpu
 static __device__ __forceinline__ void bench_mma(float *d, const uint32_t *a, const uint32_t *b)
 {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #endif
 }
 #endif

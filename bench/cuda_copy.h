@@ -22,8 +22,8 @@ bool bench_copy(void *to, const void *from, size_t bytes); /* between any two; w
 /* GB/s. Best of several. */
 double bench_gpu_copy_gbs(void *stream, size_t bytes); /* read plus written, cudaMemcpyAsync within the GPU */
 double bench_gpu_read_gbs(void *stream, size_t bytes); /* a kernel that adds up */
-/* GFLOP/s of multiply-adds. tensor 1: f16 products with f32 sums by mma.sync m16n8k16, the instruction that the library uses;
- * 0 where there is none (before compute capability 8.0). tensor 0: f32 on the ordinary units. */
+/* GFLOP/s of multiply-adds. tensor 1: f16 products with f32 sums by mma.sync m16n8k16, the instruction that the library
+ * uses; 0 where there is none (before compute capability 8.0). tensor 0: f32 on the ordinary units. */
 double bench_gpu_gflops(void *stream, int tensor);
 
 #ifdef __cplusplus

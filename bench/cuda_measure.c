@@ -98,7 +98,8 @@ static double limit_ms(const cuda_line *line, int32_t i, const limits *l)
 {
     const bool half = line->arms[i].half && l->tensor_gflops > 0;
     const double compute = line->net.flops / (half ? l->tensor_gflops : l->gflops);
-    const double memory = line->net.io_bytes / l->copy_gbs + line->net.weight_bytes * (line->arms[i].half ? 0.5 : 1) / l->read_gbs;
+    const double memory = line->net.io_bytes / l->copy_gbs +
+                          line->net.weight_bytes * (line->arms[i].half ? 0.5 : 1) / l->read_gbs;
     return 1e-6 * (compute > memory ? compute : memory);
 }
 
@@ -112,8 +113,9 @@ static void print_arm(const cuda_line *line, int32_t i, const timing *t, const l
     else if (!o->timed)
         printf("  %-28s %10.2g%s\n", line->arms[i].name, t->error, verdict);
     else
-        printf("  %-28s %9.4f %9.4f %9.1f %9.1f %7.1f %% %10.2g%s\n", line->arms[i].name, t->queued_ms, t->alone_ms, 1e-6 * line->net.flops / t->queued_ms,
-               1e-6 * bytes_of(line, i) / t->queued_ms, 100 * limit_ms(line, i, l) / t->queued_ms, t->error, verdict);
+        printf("  %-28s %9.4f %9.4f %9.1f %9.1f %7.1f %% %10.2g%s\n", line->arms[i].name, t->queued_ms, t->alone_ms,
+               1e-6 * line->net.flops / t->queued_ms, 1e-6 * bytes_of(line, i) / t->queued_ms,
+               100 * limit_ms(line, i, l) / t->queued_ms, t->error, verdict);
     fflush(stdout);
 }
 
@@ -122,13 +124,17 @@ static void json_arm(const cuda_line *line, int32_t i, const timing *t, const li
     static bool follows;
     if (!o->json || !t->ran)
         return;
-    fprintf(o->json, "%s\n  {\"what\": \"%s\", \"error\": %.4g, \"right\": %s, \"flops\": %.6g, \"bytes\": %.6g", follows ? "," : "", line->arms[i].name,
-            t->error, is_right(line, i, t) ? "true" : "false", line->net.flops, bytes_of(line, i));
+    fprintf(o->json, "%s\n  {\"what\": \"%s\", \"error\": %.4g, \"right\": %s, \"flops\": %.6g, \"bytes\": %.6g",
+            follows ? "," : "", line->arms[i].name, t->error, is_right(line, i, t) ? "true" : "false", line->net.flops,
+            bytes_of(line, i));
     if (o->timed)
-        fprintf(o->json, ", \"ms\": %.6g, \"low_ms\": %.6g, \"high_ms\": %.6g, \"alone_ms\": %.6g, \"rounds\": %d, \"runs\": %d, \"of_limit\": %.4g, "
-                "\"limits\": {\"gflops\": %.5g, \"tensor_gflops\": %.5g, \"copy_gbs\": %.5g, \"read_gbs\": %.5g}",
-                t->queued_ms, t->low_ms, t->high_ms, t->alone_ms, (int)o->rounds, (int)t->runs, limit_ms(line, i, l) / t->queued_ms, l->gflops,
-                l->tensor_gflops, l->copy_gbs, l->read_gbs);
+        fprintf(
+            o->json,
+            ", \"ms\": %.6g, \"low_ms\": %.6g, \"high_ms\": %.6g, \"alone_ms\": %.6g, \"rounds\": %d, \"runs\": %d, "
+            "\"of_limit\": %.4g, "
+            "\"limits\": {\"gflops\": %.5g, \"tensor_gflops\": %.5g, \"copy_gbs\": %.5g, \"read_gbs\": %.5g}",
+            t->queued_ms, t->low_ms, t->high_ms, t->alone_ms, (int)o->rounds, (int)t->runs,
+            limit_ms(line, i, l) / t->queued_ms, l->gflops, l->tensor_gflops, l->copy_gbs, l->read_gbs);
     fprintf(o->json, "}");
     follows = true;
 }
@@ -138,7 +144,8 @@ static bool choose(cuda_line *line, int32_t i, timing *t, const cuda_options *o)
 {
     uint64_t ns[BS_LOWER_COUNT];
     bs_lowering best;
-    if (bs_cuda_choose(line->arms[i].parts[0].session, o->timed ? CHOOSE_RUNS : 1, &best, ns, &line->errors[i]) != BS_OK) {
+    if (bs_cuda_choose(line->arms[i].parts[0].session, o->timed ? CHOOSE_RUNS : 1, &best, ns, &line->errors[i]) !=
+        BS_OK) {
         printf("  %-28s %s\n", line->arms[i].name, line->errors[i].message);
         return false;
     }
@@ -146,7 +153,8 @@ static bool choose(cuda_line *line, int32_t i, timing *t, const cuda_options *o)
         printf("  %-28s", "  lowerings, ms a run:");
         for (int32_t k = 0; k < BS_LOWER_COUNT; k++)
             if (ns[k])
-                printf(" %s%s %.4f", bs_lowering_name((bs_lowering)k), k == (int32_t)best ? "*" : "", 1e-6 * (double)ns[k]);
+                printf(" %s%s %.4f", bs_lowering_name((bs_lowering)k), k == (int32_t)best ? "*" : "",
+                       1e-6 * (double)ns[k]);
         printf("\n");
     }
     return compare(line, i, t) && is_right(line, i, t);
@@ -163,13 +171,17 @@ static bool measure_open(cuda_line *line, const cuda_options *o)
     if (o->timed && !time_rounds(line, timings, o))
         printf("  %s: a run failed\n", line->of->name);
     if (o->timed)
-        printf("%s: %.3g GFLOP, %.3g MB a run in f32; measured limits %.0f GFLOP/s, tensor %.0f GFLOP/s, copy %.0f GB/s, read %.0f GB/s\n", line->of->name,
-               1e-9 * line->net.flops, 1e-6 * (line->net.io_bytes + line->net.weight_bytes), l.gflops, l.tensor_gflops, l.copy_gbs, l.read_gbs);
+        printf(
+            "%s: %.3g GFLOP, %.3g MB a run in f32; measured limits %.0f GFLOP/s, tensor %.0f GFLOP/s, copy %.0f GB/s, "
+            "read %.0f GB/s\n",
+            line->of->name, 1e-9 * line->net.flops, 1e-6 * (line->net.io_bytes + line->net.weight_bytes), l.gflops,
+            l.tensor_gflops, l.copy_gbs, l.read_gbs);
     for (int32_t i = 0; i < line->n_arms; i++) {
         print_arm(line, i, &timings[i], &l, o);
         json_arm(line, i, &timings[i], &l, o);
         ok = ok && is_right(line, i, &timings[i]);
-        if ((line->of->forms & FORM_CHOOSE) && timings[i].ran && line->arms[i].n_parts == 1 && !choose(line, i, &timings[i], o))
+        if ((line->of->forms & FORM_CHOOSE) && timings[i].ran && line->arms[i].n_parts == 1 &&
+            !choose(line, i, &timings[i], o))
             ok = false;
     }
     return ok;

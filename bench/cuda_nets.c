@@ -149,7 +149,8 @@ void cuda_net_weight(cuda_net *net, const char *name, const char *suffix, int32_
     snprintf(w->name, sizeof w->name, "%s.%s", name, suffix);
     w->seed = seed_of(w->name);
     w->scale = scale;
-    w->info = (bs_weight_info){.dtype = BS_F32, .rank = rank, .bytes = sizeof(float), .handle = (uint64_t)net->n_weights++};
+    w->info = (bs_weight_info){
+        .dtype = BS_F32, .rank = rank, .bytes = sizeof(float), .handle = (uint64_t)net->n_weights++};
     for (int32_t d = 0; d < rank; d++) {
         w->info.dim[d] = dim[d];
         w->info.bytes *= (uint64_t)dim[d];

@@ -35,16 +35,17 @@ typedef struct cuda_net {
     bool keeps_state;     /* reset it before every run */
     int32_t *path_of_row; /* of a routed net: what its inputs ask for; NULL: not known ahead */
     int32_t rows;
-    /* Of a run: operations of the direct algorithm; the least that must be read and written: weights used (as f32), inputs and outputs. */
+    /* Of a run: operations of the direct algorithm; the least that must be read and written: weights used (as f32),
+     * inputs and outputs. */
     double flops, weight_bytes, io_bytes;
     bs_error error;
 } cuda_net;
 
 /* All return false with net->error set; the net is closed by cuda_net_close in any case. */
 
-/* LiveSR (OSDI'23, section 8): cells [3, side, side] through `subnets` of `channels` and `residual` blocks, enlarged 4 times,
- * routed by label so that loads are in the proportions of the published ones. Its body keeps the cell's size, its tail enlarges:
- * apart, because a cell of the body may fit into shared memory where one of the tail does not. */
+/* LiveSR (OSDI'23, section 8): cells [3, side, side] through `subnets` of `channels` and `residual` blocks, enlarged 4
+ * times, routed by label so that loads are in the proportions of the published ones. Its body keeps the cell's size,
+ * its tail enlarges: apart, because a cell of the body may fit into shared memory where one of the tail does not. */
 typedef enum cuda_livesr_part { CUDA_LIVESR_ALL, CUDA_LIVESR_BODY, CUDA_LIVESR_TAIL } cuda_livesr_part;
 typedef struct cuda_livesr_desc {
     int32_t subnets, channels, residual, cells, side, part;
@@ -60,21 +61,22 @@ bool cuda_net_moe(cuda_net *net, const cuda_moe_desc *desc);
 /* One expert of that layer by itself, without routing, on its rows of `whole`. The expert must have rows. */
 bool cuda_net_expert(cuda_net *net, const cuda_moe_desc *desc, const cuda_net *whole, int32_t expert);
 
-/* Rows [width] scattered to `paths` by label and gathered again. touched 1: a path doubles its rows in between, so that the
- * scatter, the doubling and the gather are passes of their own unless they are fused. */
+/* Rows [width] scattered to `paths` by label and gathered again. touched 1: a path doubles its rows in between, so that
+ * the scatter, the doubling and the gather are passes of their own unless they are fused. */
 typedef struct cuda_copy_desc {
     int32_t rows, width, paths, touched;
 } cuda_copy_desc;
 bool cuda_net_copy(cuda_net *net, const cuda_copy_desc *desc);
 
-/* Stages of `layers` 3x3 convolutions, an exit before each but the first: a cell leaves where its score says so. Scores are an
- * input, so that the depth is chosen: cells leave after `depth` stages. */
+/* Stages of `layers` 3x3 convolutions, an exit before each but the first: a cell leaves where its score says so. Scores
+ * are an input, so that the depth is chosen: cells leave after `depth` stages. */
 typedef struct cuda_exits_desc {
     int32_t cells, channels, side, stages, layers, depth;
 } cuda_exits_desc;
 bool cuda_net_exits(cuda_net *net, const cuda_exits_desc *desc);
 
-/* A super-resolution model on a frame of edges and noise. large: its large net on every cell; else routed with `budget`. */
+/* A super-resolution model on a frame of edges and noise. large: its large net on every cell; else routed with
+ * `budget`. */
 bool cuda_net_sr(cuda_net *net, const char *model, int32_t width, int32_t height, bool large, float budget);
 
 void cuda_net_close(cuda_net *net);
@@ -84,12 +86,14 @@ void cuda_net_loads(const double *shares, int32_t n, int32_t cells, int32_t *loa
 int64_t cuda_net_elements(const bs_buffer *buffer);
 double cuda_net_value(const bs_buffer *buffer, const void *data, int64_t index);
 
-/* ------------------------------------------------------------------------------- for what builds networks (cuda_nets_*.c) */
+/* ------------------------------------------------------------------------------- for what builds networks
+ * (cuda_nets_*.c) */
 
 bool cuda_net_begin(cuda_net *net, const char *name, int32_t nodes);
 bool cuda_net_ready(cuda_net *net);
 bool cuda_net_fail(cuda_net *net, bs_status status, const char *message);
-void cuda_net_weight(cuda_net *net, const char *name, const char *suffix, int32_t rank, const int64_t *dim, float scale);
+void cuda_net_weight(cuda_net *net, const char *name, const char *suffix, int32_t rank, const int64_t *dim,
+                     float scale);
 bs_buffer cuda_net_buffer(bs_dtype dtype, int32_t rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
 /* The input's data; f32 is filled. */
 void *cuda_net_input(cuda_net *net, const char *name, bs_buffer buffer);

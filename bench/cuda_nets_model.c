@@ -16,7 +16,8 @@ static bool build(cuda_net *net, const char *model, int32_t width, int32_t heigh
         return false;
     const bs_graph_desc room = bs_model_graph_desc(net->model);
     const bs_model_input frame = {"frame", 3, {1, height, width, 0}};
-    const bs_model_build_desc desc = {.inputs = &frame, .n_inputs = 1, .floor = -1}; /* a budget alone: as it was measured before */
+    /* a budget alone: as it was measured before */
+    const bs_model_build_desc desc = {.inputs = &frame, .n_inputs = 1, .floor = -1};
     net->graph = bs_graph_create(&arena, &room);
     if (!net->graph)
         return cuda_net_fail(net, BS_ERROR_ARENA, "the model's graph is too large");

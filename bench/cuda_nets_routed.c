@@ -11,7 +11,8 @@ static bs_router route_by_label(cuda_net *net, bs_value cells, const int32_t *lo
     int32_t *data = cuda_net_input(net, "labels", cuda_net_buffer(BS_I32, 2, rows, 1, 0, 0));
     if (cuda_net_deal(net, loads, paths, rows) && data)
         memcpy(data, net->path_of_row, (size_t)rows * sizeof *data);
-    return bs_route(net->graph, labels, (bs_value){0}, &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_LABEL, .paths = paths});
+    return bs_route(net->graph, labels, (bs_value){0},
+                    &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_LABEL, .paths = paths});
 }
 
 /* -------------------------------------------------------------------------------------------------------- LiveSR */
@@ -39,7 +40,8 @@ static bs_value subnet_tail(cuda_net *net, bs_value y, const char *block, const 
     char name[64];
     for (int32_t u = 0; u < 2; u++) {
         snprintf(name, sizeof name, "%s.up%d", block, (int)u);
-        y = bs_pixel_shuffle(net->graph, cuda_net_conv(net, y, name, d->channels, 4 * d->channels, BS_ACT_NONE, 1.0f), 2);
+        y = bs_pixel_shuffle(net->graph, cuda_net_conv(net, y, name, d->channels, 4 * d->channels, BS_ACT_NONE, 1.0f),
+                             2);
     }
     snprintf(name, sizeof name, "%s.tail", block);
     return cuda_net_conv(net, y, name, d->channels, 3, BS_ACT_NONE, 1.0f);
@@ -52,19 +54,23 @@ static bs_value subnet(cuda_net *net, bs_value x, const char *block, const cuda_
     return d->part != CUDA_LIVESR_BODY ? subnet_tail(net, x, block, d) : x;
 }
 
-/* Largest loads of each subnet over the original's data, 10 subnets; they are not those of one frame, and add up to 104. */
+/* Largest loads of each subnet over the original's data, 10 subnets; they are not those of one frame, and add up to
+ * 104. */
 static const double livesr_loads[] = {6, 7, 12, 27, 8, 8, 8, 12, 12, 4};
 
 static double livesr_flops(const cuda_livesr_desc *d)
 {
-    const double n = d->channels, body = 3 * n + (2.0 * d->residual + 1) * n * n, tail = 4 * n * n + 16 * n * n + 16 * 3 * n;
-    return 18.0 * d->side * d->side * d->cells * ((d->part != CUDA_LIVESR_TAIL ? body : 0) + (d->part != CUDA_LIVESR_BODY ? tail : 0));
+    const double n = d->channels, body = 3 * n + (2.0 * d->residual + 1) * n * n,
+                 tail = 4 * n * n + 16 * n * n + 16 * 3 * n;
+    return 18.0 * d->side * d->side * d->cells *
+           ((d->part != CUDA_LIVESR_TAIL ? body : 0) + (d->part != CUDA_LIVESR_BODY ? tail : 0));
 }
 
 bool cuda_net_livesr(cuda_net *net, const cuda_livesr_desc *d)
 {
     static const char *const parts[] = {"", " body", " tail"};
-    const int32_t in = d->part == CUDA_LIVESR_TAIL ? d->channels : 3, out_channels = d->part == CUDA_LIVESR_BODY ? d->channels : 3;
+    const int32_t in = d->part == CUDA_LIVESR_TAIL ? d->channels : 3,
+                  out_channels = d->part == CUDA_LIVESR_BODY ? d->channels : 3;
     const int32_t side = d->part == CUDA_LIVESR_BODY ? d->side : 4 * d->side;
     char name[40];
     int32_t loads[BS_MAX_PATHS];
@@ -75,7 +81,8 @@ bool cuda_net_livesr(cuda_net *net, const cuda_livesr_desc *d)
     if (d->subnets < 1 || d->subnets > (int32_t)(sizeof livesr_loads / sizeof livesr_loads[0]))
         return cuda_net_fail(net, BS_ERROR_ARGUMENT, "LiveSR has 1 to 10 subnets here");
     cuda_net_loads(livesr_loads, d->subnets, d->cells, loads);
-    const bs_value x = bs_rows(net->graph, bs_input(net->graph, "patches", BS_F32, BS_SHAPE4(d->cells, in, d->side, d->side)), (bs_value){0});
+    const bs_value x = bs_rows(
+        net->graph, bs_input(net->graph, "patches", BS_F32, BS_SHAPE4(d->cells, in, d->side, d->side)), (bs_value){0});
     cuda_net_input(net, "patches", cuda_net_buffer(BS_F32, 4, d->cells, in, d->side, d->side));
     const bs_router route = route_by_label(net, x, loads, d->subnets, d->cells);
     for (int32_t p = 0; p < d->subnets; p++) {
@@ -123,9 +130,12 @@ bool cuda_net_moe(cuda_net *net, const cuda_moe_desc *d)
     moe_loads(d, loads);
     if (!cuda_net_deal(net, loads, d->experts, d->rows))
         return false;
-    const bs_value x = bs_rows(net->graph, bs_input(net->graph, "x", BS_F32, BS_SHAPE2(d->rows, d->width)), (bs_value){0});
-    const bs_value scores = bs_rows(net->graph, bs_input(net->graph, "scores", BS_F32, BS_SHAPE2(d->rows, d->experts)), x);
-    const bs_router route = bs_route(net->graph, scores, (bs_value){0}, &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_TOP1, .paths = d->experts});
+    const bs_value x = bs_rows(net->graph, bs_input(net->graph, "x", BS_F32, BS_SHAPE2(d->rows, d->width)),
+                               (bs_value){0});
+    const bs_value scores = bs_rows(net->graph, bs_input(net->graph, "scores", BS_F32, BS_SHAPE2(d->rows, d->experts)),
+                                    x);
+    const bs_router route = bs_route(net->graph, scores, (bs_value){0},
+                                     &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_TOP1, .paths = d->experts});
     for (int32_t e = 0; e < d->experts; e++) {
         char block[32];
         snprintf(block, sizeof block, "e%d", (int)e);
@@ -183,7 +193,8 @@ bool cuda_net_copy(cuda_net *net, const cuda_copy_desc *d)
     for (int32_t p = 0; p < d->paths; p++)
         shares[p] = 1.0 + p;
     cuda_net_loads(shares, d->paths, d->rows, loads);
-    const bs_value x = bs_rows(net->graph, bs_input(net->graph, "x", BS_F32, BS_SHAPE2(d->rows, d->width)), (bs_value){0});
+    const bs_value x = bs_rows(net->graph, bs_input(net->graph, "x", BS_F32, BS_SHAPE2(d->rows, d->width)),
+                               (bs_value){0});
     cuda_net_input(net, "x", cuda_net_buffer(BS_F32, 2, d->rows, d->width, 0, 0));
     const bs_router route = route_by_label(net, x, loads, d->paths, d->rows);
     for (int32_t p = 0; p < d->paths; p++) {
@@ -217,7 +228,9 @@ static bs_value exits_from(cuda_net *net, bs_value x, bs_value scores, int32_t s
     snprintf(name[0], sizeof name[0], "exit%d", (int)stage);
     snprintf(name[1], sizeof name[1], "stage%d", (int)stage);
     const bs_value score = bs_slice(net->graph, scores, &(bs_slice_desc){.start = stage - 1, .length = 1});
-    const bs_router route = bs_route(net->graph, score, (bs_value){0}, &(bs_route_desc){.name = name[0], .protocol = BS_ROUTE_BINARY, .paths = 2, .threshold = 0.5f});
+    const bs_router route = bs_route(
+        net->graph, score, (bs_value){0},
+        &(bs_route_desc){.name = name[0], .protocol = BS_ROUTE_BINARY, .paths = 2, .threshold = 0.5f});
     bs_value out[2] = {bs_scatter(net->graph, route, 0, x), {0}};
     bs_block_begin(net->graph, name[1]);
     const bs_value y = stage_of(net, bs_scatter(net->graph, route, 1, x), stage, d);
@@ -232,8 +245,11 @@ bool cuda_net_exits(cuda_net *net, const cuda_exits_desc *d)
     snprintf(name, sizeof name, "exits %d of %d", (int)d->depth, (int)d->stages);
     if (!cuda_net_begin(net, name, d->stages * (d->layers + 12) + 64))
         return false;
-    const bs_value x = bs_rows(net->graph, bs_input(net->graph, "x", BS_F32, BS_SHAPE4(d->cells, d->channels, d->side, d->side)), (bs_value){0});
-    const bs_value scores = bs_rows(net->graph, bs_input(net->graph, "scores", BS_F32, BS_SHAPE2(d->cells, d->stages - 1)), x);
+    const bs_value x = bs_rows(net->graph,
+                               bs_input(net->graph, "x", BS_F32, BS_SHAPE4(d->cells, d->channels, d->side, d->side)),
+                               (bs_value){0});
+    const bs_value scores = bs_rows(net->graph,
+                                    bs_input(net->graph, "scores", BS_F32, BS_SHAPE2(d->cells, d->stages - 1)), x);
     const bs_value y = exits_from(net, stage_of(net, x, 0, d), scores, 1, d);
     bs_output(net->graph, "y", bs_collect(net->graph, y));
     cuda_net_input(net, "x", cuda_net_buffer(BS_F32, 4, d->cells, d->channels, d->side, d->side));

@@ -1,11 +1,11 @@
 /* cuda_serve.c: arms run as a driver asks, one command a line on standard input:
  *
- *     run I N              N runs of arm I, back to back, waited for at the end       wall seconds a run
- *     input I NAME         an input of its network                                    "dtype rank d0 d1 d2 d3 bytes", then the bytes
- *     weight I NAME        a weight of its network, as stored; "none" if it has none  the same
- *     chosen I ROUTER      the first path of every cell in its last run               the same
- *     output I             what its last run gave                                     the same
- *     gpu                  the GPU's name
+ *     run I N          N runs of arm I, back to back, waited for at the end       wall seconds a run
+ *     input I NAME     an input of its network                                    "dtype rank d0 d1 d2 d3 bytes", them
+ *     weight I NAME    a weight of its network, as stored; "none" if it has none  the same
+ *     chosen I ROUTER  the first path of every cell in its last run               the same
+ *     output I         what its last run gave                                     the same
+ *     gpu              the GPU's name
  *
  * Owns: the protocol. Must never: write anything else to standard output. */
 #include "cuda_bench.h"

@@ -166,7 +166,8 @@ static bs_status flat_find(const void *user, const char *name, bs_weight_info *i
 static bs_status flat_read(const void *user, const bs_weight_info *info, uint64_t offset, void *buffer, size_t bytes)
 {
     const flat_source *s = user;
-    const int64_t got = s->platform->file_read(s->platform->user, s->handle, s->file->weights[info->handle].offset + offset, buffer, bytes);
+    const int64_t got = s->platform->file_read(s->platform->user, s->handle,
+                                               s->file->weights[info->handle].offset + offset, buffer, bytes);
     return got == (int64_t)bytes ? BS_OK : BS_ERROR_IO;
 }
 

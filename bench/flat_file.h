@@ -1,7 +1,7 @@
 /* flat_file.h: weights that no model has: random numbers in a scratch file, streamed as those of a model are.
  *
- * Owns: the file, from flat_create to flat_delete, under a name that no other file has; one contiguous record a block at a
- * multiple of 4096, without heads.
+ * Owns: the file, from flat_create to flat_delete, under a name that no other file has; one contiguous record a block
+ * at a multiple of 4096, without heads.
  * Relies on: a bs_platform for all reading, so that a slow device can be put in between.
  * Must never: be left behind; hold weights in memory.
  */

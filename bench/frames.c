@@ -1,5 +1,5 @@
-/* frames.c: runs luma frames through several set-ups of one model, one frame and one set-up at a time, as a driver asks:
- * so that whatever is compared (set-ups with each other, or with other programs) runs interleaved.
+/* frames.c: runs luma frames through several set-ups of one model, one frame and one set-up at a time, as a driver
+ * asks: so that whatever is compared (set-ups with each other, or with other programs) runs interleaved.
  *
  *     frames MODEL WIDTH HEIGHT SETUP...        a set-up is a string of video_sr options: "--route large --threads 2"
  *
@@ -13,7 +13,8 @@
  *     tier           the best tier here                     its name
  *
  * Without arguments: a short table of static nets with the model that video_sr takes by default.
- * Owns: the protocol. Relies on: upscaler.h, options.h, peak.h, figures.h. Must never: time anything but bs_run and its bindings.
+ * Owns: the protocol. Relies on: upscaler.h, options.h, peak.h, figures.h. Must never: time anything but bs_run and its
+ * bindings.
  */
 #include "figures.h"
 #include "peak.h"
@@ -114,7 +115,8 @@ static bool setup_run(bench *b, setup *s, bool reuse)
 static void reply(const setup *s)
 {
     const upscaler_tallies *t = &s->up.tallies;
-    printf("%llu %llu %llu", (unsigned long long)s->ns, (unsigned long long)s->cpu_ns, (unsigned long long)s->routing_ns);
+    printf("%llu %llu %llu", (unsigned long long)s->ns, (unsigned long long)s->cpu_ns,
+           (unsigned long long)s->routing_ns);
     for (int p = 0; p < UPSCALER_ROUTES; p++)
         printf(" %llu", (unsigned long long)t->cells[p]);
     for (int e = 0; e <= UPSCALER_EXITS; e++)
@@ -192,8 +194,8 @@ static int by_size(const void *a, const void *b)
 static bool quick(void)
 {
     static bench b;
-    static const char *const words[] = {"--route small --conv direct", "--route small --conv auto", "--route large --conv direct",
-                                        "--route large --conv auto"};
+    static const char *const words[] = {"--route small --conv direct", "--route small --conv auto",
+                                        "--route large --conv direct", "--route large --conv auto"};
     enum { COUNT = sizeof words / sizeof words[0] };
     uint64_t ns[COUNT][QUICK_TURNS];
     if (!bench_open(&b, QUICK_WIDTH, QUICK_HEIGHT))
@@ -211,8 +213,8 @@ static bool quick(void)
                 return false;
             else if (turn >= 0)
                 ns[i][turn] = b.setups[i].ns;
-    printf("%dx%d -> x2, tier %s, 1 thread, multiply-add peak %.0f GFLOP/s\n", b.width, b.height, bs_tier_name(bs_tier_best()),
-           bench_peak_gflops(BS_TIER_AUTO));
+    printf("%dx%d -> x2, tier %s, 1 thread, multiply-add peak %.0f GFLOP/s\n", b.width, b.height,
+           bs_tier_name(bs_tier_best()), bench_peak_gflops(BS_TIER_AUTO));
     for (int i = 0; i < COUNT; i++) {
         qsort(ns[i], QUICK_TURNS, sizeof ns[i][0], by_size);
         printf("  %-32s %8.2f ms a frame\n", words[i], (double)ns[i][QUICK_TURNS / 2] * 1e-6);

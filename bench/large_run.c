@@ -25,17 +25,18 @@ int main(int count, char **words)
     room graph_room = large_room_of("graph", bs_graph_bytes(&size));
     bs_graph *g = bs_graph_create(&graph_room.arena, &size);
     large_build(g, &net);
-    const bs_plan_desc desc = {.order = strcmp(words[3], "breadth") == 0 ? BS_ORDER_BREADTH : BS_ORDER_DEPTH,
-                               .tier = BS_TIER_SCALAR,
-                               .slot_bytes = strcmp(words[3], "slots") == 0 ? 8u * 64 * 32 * (uint64_t)(net.layers * net.experts) / 10 : 0};
+    const bs_plan_desc desc = {
+        .order = strcmp(words[3], "breadth") == 0 ? BS_ORDER_BREADTH : BS_ORDER_DEPTH,
+        .tier = BS_TIER_SCALAR,
+        .slot_bytes = strcmp(words[3], "slots") == 0 ? 8u * 64 * 32 * (uint64_t)(net.layers * net.experts) / 10 : 0};
     room plan_room = large_room_of("plan", bs_plan_bytes(g, &desc));
     const bs_plan *plan = bs_plan_create(&plan_room.arena, g, &desc, &error);
     if (!plan)
         return fail(&error);
     bs_sizes sizes;
     bs_plan_sizes(plan, &sizes);
-    room rooms[4] = {large_room_of("persistent", sizes.persistent), large_room_of("transient", sizes.transient), large_room_of("staging", sizes.staging),
-                     large_room_of("slots", sizes.slots)};
+    room rooms[4] = {large_room_of("persistent", sizes.persistent), large_room_of("transient", sizes.transient),
+                     large_room_of("staging", sizes.staging), large_room_of("slots", sizes.slots)};
     bs_memory memory = {rooms[0].arena, rooms[1].arena, rooms[2].arena, rooms[3].arena};
     const bs_session_desc with = {.weights = large_weights(&source)};
     bs_session *s = bs_session_create(&memory, plan, &with, &error);

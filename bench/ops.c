@@ -2,8 +2,9 @@
  *
  * Owns:      the table of cases; graphs of one op through the public API.
  * Relies on: brainstorm.h, peak.h, figures.h.
- * Must never: time zeros, or an op together with the moving of its input: each case is two graphs, with 1 and with 1 + MORE
- *            copies of the op on one input, run in turns; the op's time is the median of differences, divided by MORE.
+ * Must never: time zeros, or an op together with the moving of its input: each case is two graphs, with 1 and with 1 +
+ *            MORE copies of the op on one input, run in turns; the op's time is the median of differences, divided by
+ *            MORE.
  * Run:       ops [--tier NAME] [--json FILE] [text that the case's name must contain]
  *
  * Ops that multiply are set against the multiply-add peak, the others, by bytes read and written, against memcpy of as
@@ -93,22 +94,47 @@ static const bench_case cases[] = {
     {"conv 1x1 64->64", conv_1x1, IMAGE(64), 2 * 4096 * CELL2, 0, CONV(64, 64, 1)},
     {"conv 3x3 depthwise 32", conv_depthwise, IMAGE(32), 18 * 32 * CELL2, 0, CONV(32, 1, 3)},
     {"conv 3x3 stride 2 32->64", conv_stride, IMAGE(32), 18 * 2048 * CELL2 / 4, 0, CONV(64, 32, 3)},
-    {"deconv 4x4 x2 32->16", deconv_2, IMAGE(32), 32 * 512 * CELL2, 0, {{"weight", 4, {32, 16, 4, 4}}, {"bias", 1, {16}}}},
+    {"deconv 4x4 x2 32->16",
+     deconv_2,
+     IMAGE(32),
+     32 * 512 * CELL2,
+     0,
+     {{"weight", 4, {32, 16, 4, 4}}, {"bias", 1, {16}}}},
     {"linear 1x256->1024 relu", linear_1024, ROWS(1, 256), 2.0 * 256 * 1024, 0, LINEAR(1024, 256)},
     {"linear 32x256->1024 relu", linear_1024, ROWS(32, 256), 64.0 * 256 * 1024, 0, LINEAR(1024, 256)},
     {"linear 256x256->1024 relu", linear_1024, ROWS(256, 256), 512.0 * 256 * 1024, 0, LINEAR(1024, 256)},
     {"linear 256x1024->256", linear_256, ROWS(256, 1024), 512.0 * 256 * 1024, 0, LINEAR(256, 1024)},
     {"linear 256x256->16 (gate)", linear_16, ROWS(256, 256), 512.0 * 256 * 16, 0, LINEAR(16, 256)},
-    {"matmul 8x64x64 by its own transpose", matmul_self, BS_F32, 3, {8, 64, 64}, BS_F32, 3, 2.0 * 8 * 64 * 64 * 64, 0, {{0}}},
+    {"matmul 8x64x64 by its own transpose",
+     matmul_self,
+     BS_F32,
+     3,
+     {8, 64, 64},
+     BS_F32,
+     3,
+     2.0 * 8 * 64 * 64 * 64,
+     0,
+     {{0}}},
     {"add 32x68x68", add_self, IMAGE(32), MOVED(4, 32 * CELL2, 4, 32 * CELL2), {{0}}},
     {"relu 32x68x68", relu, IMAGE(32), MOVED(4, 32 * CELL2, 4, 32 * CELL2), {{0}}},
     {"prelu 32x68x68", prelu, IMAGE(32), MOVED(4, 32 * CELL2, 4, 32 * CELL2), {{"prelu", 1, {32}}}},
     {"gelu 32x68x68", gelu, IMAGE(32), MOVED(4, 32 * CELL2, 4, 32 * CELL2), {{0}}},
     {"affine 32x68x68", affine, IMAGE(32), MOVED(4, 32 * CELL2, 4, 32 * CELL2), {{0}}},
-    {"batch_norm 32x68x68", norm_batch, IMAGE(32), MOVED(4, 32 * CELL2, 4, 32 * CELL2),
+    {"batch_norm 32x68x68",
+     norm_batch,
+     IMAGE(32),
+     MOVED(4, 32 * CELL2, 4, 32 * CELL2),
      {{"weight", 1, {32}}, {"bias", 1, {32}}, {"mean", 1, {32}}, {"var", 1, {32}}}},
     {"convert u8->f32 68x68", to_f32, CODES, BS_F32, 3, MOVED(1, CELL2, 4, CELL2), {{0}}},
-    {"convert f32->u8 136x136", to_u8, BS_F32, 3, {1, 2 * CELL, 2 * CELL}, BS_U8, 3, MOVED(4, 4 * CELL2, 1, 4 * CELL2), {{0}}},
+    {"convert f32->u8 136x136",
+     to_u8,
+     BS_F32,
+     3,
+     {1, 2 * CELL, 2 * CELL},
+     BS_U8,
+     3,
+     MOVED(4, 4 * CELL2, 1, 4 * CELL2),
+     {{0}}},
     {"bicubic x2 u8 68x68", bicubic, CODES, BS_U8, 3, MOVED(1, CELL2, 1, 4 * CELL2), {{0}}},
     {"bicubic x2 f32 68x68", bicubic, IMAGE(1), MOVED(4, CELL2, 4, 4 * CELL2), {{0}}},
     {"bilinear x2 f32 68x68", bilinear, IMAGE(1), MOVED(4, CELL2, 4, 4 * CELL2), {{0}}},
@@ -117,11 +143,23 @@ static const bench_case cases[] = {
     {"transpose 32x68x68 to channels last", transpose, IMAGE(32), MOVED(4, 32 * CELL2, 4, 32 * CELL2), {{0}}},
     {"pad 32x68x68 by 2", pad, IMAGE(32), MOVED(4, 32 * CELL2, 4, 32 * (CELL + 4.0) * (CELL + 4)), {{0}}},
     {"pool2d max 32x68x68", pool_max, IMAGE(32), MOVED(4, 32 * CELL2, 4, 8 * CELL2), {{0}}},
-    {"layer_norm 256x256", norm_layer, ROWS(256, 256), MOVED(4, 65536, 4, 65536), {{"weight", 1, {256}}, {"bias", 1, {256}}}},
+    {"layer_norm 256x256",
+     norm_layer,
+     ROWS(256, 256),
+     MOVED(4, 65536, 4, 65536),
+     {{"weight", 1, {256}}, {"bias", 1, {256}}}},
     {"softmax 256x256", softmax, ROWS(256, 256), MOVED(4, 65536, 4, 65536), {{0}}},
     {"reduce mean 256x256", reduce_mean, ROWS(256, 256), MOVED(4, 65536, 4, 256), {{0}}},
     {"topk 2 of 256x64", topk_2, ROWS(256, 64), MOVED(4, 256 * 64, 4, 256 * 4), {{0}}},
-    {"gather_rows 256 of 1024x256", rows_of_table, BS_I32, 1, {256}, BS_F32, 2, MOVED(4, 65536, 4, 65536), {{"table", 2, {TABLE_ROWS, 256}}}},
+    {"gather_rows 256 of 1024x256",
+     rows_of_table,
+     BS_I32,
+     1,
+     {256},
+     BS_F32,
+     2,
+     MOVED(4, 65536, 4, 65536),
+     {{"table", 2, {TABLE_ROWS, 256}}}},
 };
 
 /* ------------------------------------------------------------------------------------------- numbers, weights */
@@ -263,7 +301,8 @@ static bool network_open(network *n, const bench_case *c, bs_tier tier, int copi
         return false;
     bs_arena_init(&n->memory.transient, "transient", n->transient, (size_t)sizes.transient + BS_ALIGNMENT);
     bs_arena_init(&n->memory.staging, "staging", n->staging, (size_t)sizes.staging + BS_ALIGNMENT);
-    const bs_session_desc session = {.weights = {.user = c, .find = weight_find, .read = weight_read, .map = weight_map}};
+    const bs_session_desc session = {
+        .weights = {.user = c, .find = weight_find, .read = weight_read, .map = weight_map}};
     n->session = bs_session_create(&n->memory, plan, &session, &n->error);
     return n->session && bind_all(n, c, copies);
 }
@@ -316,7 +355,8 @@ static void measure_tier(bs_tier tier, const char *text, FILE *json)
     static bool follows;
     const double peak = bench_peak_gflops(tier);
     const double copy = bench_copy_gbs((size_t)(32 * CELL2 * 4));
-    printf("tier %s, 1 thread; multiply-add peak %.0f GFLOP/s, memcpy of a cell %.0f GB/s\n", bs_tier_name(tier), peak, copy);
+    printf("tier %s, 1 thread; multiply-add peak %.0f GFLOP/s, memcpy of a cell %.0f GB/s\n", bs_tier_name(tier), peak,
+           copy);
     printf("  %-36s %10s %10s %10s\n", "op", "us", "rate", "of peak");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const bench_case *c = &cases[i];
@@ -330,11 +370,13 @@ static void measure_tier(bs_tier tier, const char *text, FILE *json)
         }
         const double rate = (c->flops > 0 ? c->flops : c->bytes) / seconds * 1e-9;
         const double best = c->flops > 0 ? peak : bench_copy_gbs((size_t)(c->bytes / 2) + 64);
-        printf("  %-36s %10.2f %6.1f %s %8.1f %%\n", c->name, seconds * 1e6, rate, c->flops > 0 ? "GF/s" : "GB/s", 100 * rate / best);
+        printf("  %-36s %10.2f %6.1f %s %8.1f %%\n", c->name, seconds * 1e6, rate, c->flops > 0 ? "GF/s" : "GB/s",
+               100 * rate / best);
         fflush(stdout);
         if (json)
-            fprintf(json, "%s\n  {\"tier\": \"%s\", \"op\": \"%s\", \"us\": %.4g, \"%s\": %.4g, \"of_peak\": %.4g}", follows ? "," : "",
-                    bs_tier_name(tier), c->name, seconds * 1e6, c->flops > 0 ? "gflops" : "gbytes_s", rate, rate / best);
+            fprintf(json, "%s\n  {\"tier\": \"%s\", \"op\": \"%s\", \"us\": %.4g, \"%s\": %.4g, \"of_peak\": %.4g}",
+                    follows ? "," : "", bs_tier_name(tier), c->name, seconds * 1e6,
+                    c->flops > 0 ? "gflops" : "gbytes_s", rate, rate / best);
         follows = follows || json;
     }
 }

@@ -9,8 +9,8 @@
 double bench_seconds(void);     /* monotonic */
 double bench_cpu_seconds(void); /* spent by all threads of the process */
 
-/* Best of several short runs, one thread, processor time. GFLOP/s of f32 multiply-adds at a tier's vector width (scalar: the width that
- * the compiler's baseline has); 0 for a tier that this machine cannot run. */
+/* Best of several short runs, one thread, processor time. GFLOP/s of f32 multiply-adds at a tier's vector width
+ * (scalar: the width that the compiler's baseline has); 0 for a tier that this machine cannot run. */
 double bench_peak_gflops(bs_tier tier);
 
 /* GB/s read plus GB/s written by memcpy of `bytes`, one thread, warm. */

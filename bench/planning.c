@@ -1,5 +1,5 @@
-/* planning.c - what planning costs: `planning` prints milliseconds for networks of 1k to 64k nodes; `planning NET NODES [ORDER]`
- * plans one, whose instructions bench/planning.sh counts.
+/* planning.c - what planning costs: `planning` prints milliseconds for networks of 1k to 64k nodes; `planning NET NODES
+ * [ORDER]` plans one, whose instructions bench/planning.sh counts.
  * Relies on brainstorm.h and planning_nets.h only. */
 #include "bench/planning_nets.h"
 

@@ -1,5 +1,5 @@
-/* planning_nets.c - networks of any size, for planning: a chain, values that are all alive at once, two paths of which one is
- * twice as long, layers of experts. Relies on brainstorm.h only. */
+/* planning_nets.c - networks of any size, for planning: a chain, values that are all alive at once, two paths of which
+ * one is twice as long, layers of experts. Relies on brainstorm.h only. */
 #include "bench/planning_nets.h"
 
 #include <stdio.h>
@@ -49,7 +49,9 @@ static bs_value experts(bs_graph *g, bs_value x, int32_t nodes)
         snprintf(name, sizeof name, "score%d", l);
         const bs_value score = bs_linear(g, x, &(bs_linear_desc){.name = name, .out = EXPERTS});
         snprintf(name, sizeof name, "route%d", l);
-        const bs_router r = bs_route(g, score, (bs_value){0}, &(bs_route_desc){.name = name, .protocol = BS_ROUTE_TOPK, .paths = EXPERTS, .k = 8});
+        const bs_router r = bs_route(
+            g, score, (bs_value){0},
+            &(bs_route_desc){.name = name, .protocol = BS_ROUTE_TOPK, .paths = EXPERTS, .k = 8});
         for (int32_t e = 0; e < EXPERTS; e++) {
             snprintf(name, sizeof name, "l%d.e%d", l, e);
             bs_block_begin(g, name);
@@ -70,7 +72,8 @@ const planning_net planning_nets[PLANNING_NETS] = {
 
 bs_graph_desc planning_room(int32_t nodes)
 {
-    const bs_graph_desc room = {.max_nodes = 2 * nodes + 1024, .max_values = 2 * nodes + 1024, .max_text_bytes = 256 * nodes + 65536};
+    const bs_graph_desc room = {
+        .max_nodes = 2 * nodes + 1024, .max_values = 2 * nodes + 1024, .max_text_bytes = 256 * nodes + 65536};
     return room;
 }
 

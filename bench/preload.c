@@ -1,5 +1,5 @@
-/* preload.c: does streaming weights pay, and does guessing? Networks with weights on storage of several speeds, resident, on
- * demand and with guesses; beside them an oracle that knows everything.
+/* preload.c: does streaming weights pay, and does guessing? Networks with weights on storage of several speeds,
+ * resident, on demand and with guesses; beside them an oracle that knows everything.
  *
  *     preload [--quick] [--workload paths|livesr|chain|moe|made] [--speed sd|emmc|nvme|disk] [--json FILE]
  *
@@ -15,7 +15,8 @@ enum { MAX_RESULTS = 256, SPEEDS = 4 };
 
 static const preload_speed speeds[SPEEDS] = {{"sd", 50000000, THROTTLE_LATENCY_NS},
                                              {"emmc", 250000000, THROTTLE_LATENCY_NS},
-                                             {"nvme", 1300000000, THROTTLE_LATENCY_NS / 5}, /* it serves several at once */
+                                             /* it serves several at once */
+                                             {"nvme", 1300000000, THROTTLE_LATENCY_NS / 5},
                                              {"disk", 0, 0}};
 
 typedef struct bench {
@@ -29,19 +30,26 @@ typedef struct bench {
 
 static void usage(FILE *out)
 {
-    fprintf(out, "preload [--quick] [--workload paths|livesr|chain|moe|made] [--speed sd|emmc|nvme|disk] [--json FILE]\n"
-                 "  Weights streamed from storage: resident, on demand, with guesses, and an oracle. No option: everything, some four minutes.\n"
-                 "  --quick     a minute: fewer networks, shorter runs\n"
-                 "  --workload  paths: 8 paths of 20 layers behind each of two routers; livesr: 10 subnets of 80 residual blocks;\n"
-                 "              chain: 12 blocks in fixed order; moe: models/moe_text.gguf; made: made-up traces, scripted clock only\n"
-                 "  Scratch files go to $TMPDIR, else build/: put that on the disk to be measured.\n");
+    fprintf(
+        out,
+        "preload [--quick] [--workload paths|livesr|chain|moe|made] [--speed sd|emmc|nvme|disk] [--json FILE]\n"
+        "  Weights streamed from storage: resident, on demand, with guesses, and an oracle. No option: everything, "
+        "some four minutes.\n"
+        "  --quick     a minute: fewer networks, shorter runs\n"
+        "  --workload  paths: 8 paths of 20 layers behind each of two routers; livesr: 10 subnets of 80 residual "
+        "blocks;\n"
+        "              chain: 12 blocks in fixed order; moe: models/moe_text.gguf; made: made-up traces, scripted "
+        "clock only\n"
+        "  Scratch files go to $TMPDIR, else build/: put that on the disk to be measured.\n");
 }
 
 static bool parse(preload_options *o, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
-        const char **text = strcmp(argv[i], "--workload") == 0 ? &o->workload : strcmp(argv[i], "--speed") == 0 ? &o->speed
-                          : strcmp(argv[i], "--json") == 0 ? &o->json : NULL;
+        const char **text = strcmp(argv[i], "--workload") == 0 ? &o->workload
+                            : strcmp(argv[i], "--speed") == 0  ? &o->speed
+                            : strcmp(argv[i], "--json") == 0   ? &o->json
+                                                               : NULL;
         if (strcmp(argv[i], "--quick") == 0)
             o->quick = true;
         else if (text && i + 1 < argc)
@@ -53,7 +61,10 @@ static bool parse(preload_options *o, int argc, char **argv)
     return true;
 }
 
-static bool wanted(const bench *b, const char *workload) { return !b->options.workload || strcmp(b->options.workload, workload) == 0; }
+static bool wanted(const bench *b, const char *workload)
+{
+    return !b->options.workload || strcmp(b->options.workload, workload) == 0;
+}
 
 static bool wanted_speed(const bench *b, const preload_speed *speed)
 {
@@ -92,9 +103,9 @@ static void measure_all_paths(bench *b)
     static const struct {
         int32_t width, rows, right_percent, first_speed;
         bool quick;
-    } list[] = {{64, 512, 100, 0, false}, {64, 512, 0, 0, false},  {128, 512, 100, 0, true},  {128, 512, 0, 0, true},  {128, 1, 100, 0, false},
-                {128, 1, 0, 0, false},    {256, 512, 100, 1, false}, {256, 512, 0, 1, false}, {448, 512, 100, 2, true}, {448, 512, 0, 2, false},
-                {640, 512, 100, 2, false}};
+    } list[] = {{64, 512, 100, 0, false}, {64, 512, 0, 0, false},  {128, 512, 100, 0, true},  {128, 512, 0, 0, true},
+                {128, 1, 100, 0, false},  {128, 1, 0, 0, false},   {256, 512, 100, 1, false}, {256, 512, 0, 1, false},
+                {448, 512, 100, 2, true}, {448, 512, 0, 2, false}, {640, 512, 100, 2, false}};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (list[i].quick || !b->options.quick)
             measure_paths(b, list[i].width, list[i].rows, list[i].right_percent, list[i].first_speed);
@@ -182,8 +193,8 @@ static void print_all(const bench *b)
 /* The text model counts as read whichever workload is asked for. */
 static bool open_figures(figures *out, const preload_options *o)
 {
-    return figures_reads(out, "the model", PRELOAD_MOE_MODEL) && figures_reads(out, "the model's text", PRELOAD_MOE_TEXT) &&
-           figures_open(out, o->json);
+    return figures_reads(out, "the model", PRELOAD_MOE_MODEL) &&
+           figures_reads(out, "the model's text", PRELOAD_MOE_TEXT) && figures_open(out, o->json);
 }
 
 static bool write_json(const bench *b, figures *out)

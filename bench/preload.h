@@ -58,7 +58,8 @@ typedef struct preload_result {
     double slots_mb, staging_mb, all_mb;
     /* Wall time of a run: median of passes; and the median of ratios within a pass. */
     int32_t passes, runs; /* runs timed in a pass */
-    double wall_ms[ARMS], low_ms[ARMS], high_ms[ARMS], speculative_over_demand, speculative_over_resident, demand_over_resident;
+    double wall_ms[ARMS], low_ms[ARMS], high_ms[ARMS], speculative_over_demand, speculative_over_resident,
+        demand_over_resident;
     bs_stream_stats stats[ARMS]; /* of the passes and what led to them */
     int32_t stats_runs;
     double recorded_hit_percent;
@@ -103,9 +104,11 @@ uint64_t preload_disk_speed(const preload_net *net);
 /* --------------------------------------------------------------------------------------------- preload_clock.c */
 
 /* A profile's bytes, recorded on demand, replayed. */
-bool preload_replay_profile(const uint8_t *profile, size_t bytes, const preload_speed *speed, uint64_t piece_bytes, preload_result *result);
+bool preload_replay_profile(const uint8_t *profile, size_t bytes, const preload_speed *speed, uint64_t piece_bytes,
+                            preload_result *result);
 /* All made-up traces at this speed; called for each. */
-bool preload_synthetic(const preload_speed *speed, void (*report)(void *user, const preload_result *result), void *user);
+bool preload_synthetic(const preload_speed *speed, void (*report)(void *user, const preload_result *result),
+                       void *user);
 
 /* --------------------------------------------------------------------------------------------- preload_print.c */
 

@@ -1,6 +1,6 @@
-/* preload_arms.c: the same network three times in one process: all weights resident, streamed on demand, and streamed with
- * guesses. They take turns, a pass of runs each; the first run of a pass is not timed, because what was read between two
- * turns is a present. Each arm has a device of its own, so that none waits for what another reads.
+/* preload_arms.c: the same network three times in one process: all weights resident, streamed on demand, and streamed
+ * with guesses. They take turns, a pass of runs each; the first run of a pass is not timed, because what was read
+ * between two turns is a present. Each arm has a device of its own, so that none waits for what another reads.
  * Relies on: preload.h, peak.h. Must never: time anything but bs_run. */
 #define _POSIX_C_SOURCE 200809L
 #include "peak.h"
@@ -75,7 +75,8 @@ static bool make_plans(trial *t, double slot_percent, preload_result *result)
     bs_plan_stream_get(whole, &stream);
     const uint64_t wanted = (uint64_t)((double)stream.all_bytes * slot_percent / 100);
     free(t->plan_memory[1]);
-    t->plans[1] = make_plan(t->net, wanted > stream.least_bytes ? wanted : stream.least_bytes, &t->plan_memory[1], &t->error);
+    t->plans[1] = make_plan(t->net, wanted > stream.least_bytes ? wanted : stream.least_bytes, &t->plan_memory[1],
+                            &t->error);
     if (!t->plans[1])
         return false;
     bs_plan_sizes(t->plans[1], &t->sizes);
@@ -242,7 +243,8 @@ static double run_one(trial *t, arm *a, int32_t run)
 /* What is read for the next run is read before another arm's turn. */
 static void settle(const trial *t, arm *a)
 {
-    const double chunk = t->speed->bytes_per_second ? (double)t->net->piece_bytes / (double)t->speed->bytes_per_second : 0.002;
+    const double chunk = t->speed->bytes_per_second ? (double)t->net->piece_bytes / (double)t->speed->bytes_per_second
+                                                    : 0.002;
     const double wait = 1.5 * chunk + 0.001;
     const struct timespec pause = {(time_t)wait, (long)((wait - floor(wait)) * 1e9)};
     bs_stream_stats before, after;
@@ -388,7 +390,8 @@ static bool tune(trial *t, uint64_t bytes_per_second)
 {
     preload_net *net = t->net;
     const double chunks = (double)net->unit_bytes / (double)net->piece_bytes;
-    const double wanted = (double)net->unit_bytes / (double)bytes_per_second + chunks * 1e-9 * (double)t->speed->latency_ns;
+    const double wanted = (double)net->unit_bytes / (double)bytes_per_second +
+                          chunks * 1e-9 * (double)t->speed->latency_ns;
     for (int32_t round = 0; round < 3; round++) {
         double took[3];
         if (!bind_all(t, &t->arms[ARM_RESIDENT]))
@@ -415,7 +418,8 @@ static bool measure(trial *t, double slot_percent, const preload_options *option
     const arm *recorded = &t->arms[ARM_DEMAND];
     if (!arm_finish(&t->arms[ARM_DEMAND]))
         fprintf(stderr, "preload: %s: the profile is not whole\n", t->net->name);
-    return preload_replay_profile(recorded->profile.data, recorded->profile.bytes, t->speed, t->net->piece_bytes, result);
+    return preload_replay_profile(recorded->profile.data, recorded->profile.bytes, t->speed, t->net->piece_bytes,
+                                  result);
 }
 
 bool preload_measure(preload_net *net, const preload_speed *speed, double slot_percent, const preload_options *options,

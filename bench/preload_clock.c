@@ -73,7 +73,8 @@ static bool replay_told(const bs_trace *trace, const bs_replay_desc *desc, bs_re
         int32_t next = k;
         while (next < trace->n_visits && trace->visits[next].stage != stage)
             next++;
-        for (int32_t i = 0; next < trace->n_visits && i < trace->visits[next].n_uses && (size_t)told.n_guesses < most; i++)
+        for (int32_t i = 0; next < trace->n_visits && i < trace->visits[next].n_uses && (size_t)told.n_guesses < most;
+             i++)
             guesses[told.n_guesses++] = (bs_trace_guess){stage, trace->uses[trace->visits[next].first_use + i].unit, 0};
         visits[k].n_guesses = told.n_guesses - visits[k].first_guess;
     }
@@ -84,7 +85,8 @@ static bool replay_told(const bs_trace *trace, const bs_replay_desc *desc, bs_re
 }
 
 /* On demand with every policy, then with guesses. */
-static bool replay_all(const bs_trace *trace, const bs_replay_desc *desc, double runs, preload_clock *clock, bs_error *error)
+static bool replay_all(const bs_trace *trace, const bs_replay_desc *desc, double runs, preload_clock *clock,
+                       bs_error *error)
 {
     bs_replay_desc d = *desc;
     bs_replay_result r;
@@ -122,7 +124,8 @@ static int64_t read_profile(void *user, uint64_t offset, void *buffer, size_t by
     return (int64_t)got;
 }
 
-bool preload_replay_profile(const uint8_t *profile, size_t bytes, const preload_speed *speed, uint64_t piece_bytes, preload_result *result)
+bool preload_replay_profile(const uint8_t *profile, size_t bytes, const preload_speed *speed, uint64_t piece_bytes,
+                            preload_result *result)
 {
     profile_bytes source = {profile, bytes};
     const bs_reader reader = {.user = &source, .read = read_profile, .size = bytes};
@@ -135,12 +138,13 @@ bool preload_replay_profile(const uint8_t *profile, size_t bytes, const preload_
     bool ok = bs_trace_load(&arena, &reader, &trace, &error) == BS_OK;
     if (ok) {
         const double measured = trace.ns_per_byte > 0 ? 1e9 / trace.ns_per_byte : (double)result->bytes_per_second;
-        const bs_replay_desc desc = {.slot_bytes = trace.slot_bytes,
-                                     .bytes_per_second = speed->bytes_per_second ? speed->bytes_per_second : (uint64_t)measured,
-                                     .latency_ns = speed->bytes_per_second ? speed->latency_ns : 0,
-                                     .prepare_ns_per_byte = trace.prepare_ns_per_byte,
-                                     .chunk_bytes = (int32_t)(piece_bytes > trace.chunk_bytes ? piece_bytes : trace.chunk_bytes),
-                                     .stream = {.policy = trace.policy}};
+        const bs_replay_desc desc = {
+            .slot_bytes = trace.slot_bytes,
+            .bytes_per_second = speed->bytes_per_second ? speed->bytes_per_second : (uint64_t)measured,
+            .latency_ns = speed->bytes_per_second ? speed->latency_ns : 0,
+            .prepare_ns_per_byte = trace.prepare_ns_per_byte,
+            .chunk_bytes = (int32_t)(piece_bytes > trace.chunk_bytes ? piece_bytes : trace.chunk_bytes),
+            .stream = {.policy = trace.policy}};
         result->bytes_per_second = desc.bytes_per_second;
         ok = replay_all(&trace, &desc, result->stats_runs, &result->clock, &error);
     }
@@ -171,8 +175,15 @@ static void make_stages(maker *m, int32_t stages, int32_t units, bool routed)
     }
     for (int32_t j = 0; j < stages; j++)
         m->stages[j] = (bs_trace_stage){routed ? j + 1 : 0, j * units, units};
-    m->trace = (bs_trace){.n_units = stages * units, .n_stages = stages, .n_stage_units = stages * units, .units = m->units, .stages = m->stages,
-                          .stage_units = m->stage_units, .visits = m->visits, .uses = m->uses, .guesses = m->guesses};
+    m->trace = (bs_trace){.n_units = stages * units,
+                          .n_stages = stages,
+                          .n_stage_units = stages * units,
+                          .units = m->units,
+                          .stages = m->stages,
+                          .stage_units = m->stage_units,
+                          .visits = m->visits,
+                          .uses = m->uses,
+                          .guesses = m->guesses};
 }
 
 static void make_visit(maker *m, int32_t stage, uint64_t before_ns)
@@ -198,7 +209,16 @@ static int32_t draw_zipf(maker *m, int32_t stage)
     return (rank * 5 + stage * 3) % EXPERTS;
 }
 
-typedef enum made_kind { MADE_UNIFORM, MADE_UNIFORM_TOLD, MADE_UNIFORM_WRONG, MADE_ZIPF, MADE_MARKOV, MADE_CYCLIC, MADE_STATIC, MADE_KINDS } made_kind;
+typedef enum made_kind {
+    MADE_UNIFORM,
+    MADE_UNIFORM_TOLD,
+    MADE_UNIFORM_WRONG,
+    MADE_ZIPF,
+    MADE_MARKOV,
+    MADE_CYCLIC,
+    MADE_STATIC,
+    MADE_KINDS
+} made_kind;
 
 static int32_t draw_expert(maker *m, made_kind kind, int32_t stage, int32_t before)
 {
@@ -221,7 +241,8 @@ static void make_guesses(maker *m, double right_share)
         v[-1].n_guesses = TOP; /* known before the visit in front of it begins */
         v[-1].first_guess = m->trace.n_guesses;
         for (int32_t i = 0; i < TOP; i++) {
-            const int32_t right = m->uses[v->first_use + i].unit, other = stage * EXPERTS + (right + 1 + (int32_t)(draw(m) * (EXPERTS - 1))) % EXPERTS;
+            const int32_t right = m->uses[v->first_use + i].unit,
+                          other = stage * EXPERTS + (right + 1 + (int32_t)(draw(m) * (EXPERTS - 1))) % EXPERTS;
             m->guesses[m->trace.n_guesses++] = (bs_trace_guess){stage, draw(m) < right_share ? right : other, 0};
         }
     }
@@ -267,7 +288,8 @@ static void make_static(maker *m, const preload_speed *speed)
 
 bool preload_synthetic(const preload_speed *speed, void (*report)(void *user, const preload_result *result), void *user)
 {
-    static const char *const names[MADE_KINDS] = {"uniform", "uniform, told 85%", "uniform, misled", "zipf", "markov 80%", "cyclic 17 in 16", "static 12 in 3"};
+    static const char *const names[MADE_KINDS] = {"uniform",    "uniform, told 85%", "uniform, misled", "zipf",
+                                                  "markov 80%", "cyclic 17 in 16",   "static 12 in 3"};
     maker *m = malloc(sizeof *m);
     bool ok = m != NULL;
     for (int32_t kind = 0; kind < MADE_KINDS && ok; kind++) {
@@ -281,7 +303,9 @@ bool preload_synthetic(const preload_speed *speed, void (*report)(void *user, co
         else
             make_routed(m, (made_kind)kind);
         const int32_t slots = kind == MADE_STATIC ? CHAIN / 4 : EXPERTS;
-        const bs_replay_desc desc = {.slot_bytes = (uint64_t)slots * UNIT_BYTES, .bytes_per_second = speed->bytes_per_second, .latency_ns = speed->latency_ns};
+        const bs_replay_desc desc = {.slot_bytes = (uint64_t)slots * UNIT_BYTES,
+                                     .bytes_per_second = speed->bytes_per_second,
+                                     .latency_ns = speed->latency_ns};
         r.slot_percent = 100.0 * slots / m->trace.n_units;
         r.slots_mb = (double)desc.slot_bytes / 1e6;
         r.all_mb = (double)m->trace.n_units * UNIT_BYTES / 1e6;

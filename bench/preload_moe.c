@@ -1,7 +1,7 @@
 /* preload_moe.c: the text model, a token of every sequence a run: routers of 4 layers choose 2 of 16 experts.
  *
- * Tokens are those of a text (this repository's own) rather than sampled ones, so that every arm and every machine sees the
- * same; its routers are real ones, which is what counts.
+ * Tokens are those of a text (this repository's own) rather than sampled ones, so that every arm and every machine sees
+ * the same; its routers are real ones, which is what counts.
  * Relies on: preload.h. Must never: take part when the model is not there. */
 #include "preload.h"
 
@@ -55,7 +55,8 @@ static bool build(preload_net *net, int32_t sequences, bs_error *error)
     if (!net->model)
         return false;
     const bs_graph_desc room = bs_model_graph_desc(net->model);
-    const bs_model_input inputs[] = {{"tokens", 2, {sequences, 1}}, {"lengths", 1, {sequences}}, {"past", 1, {sequences}}};
+    const bs_model_input inputs[] = {
+        {"tokens", 2, {sequences, 1}}, {"lengths", 1, {sequences}}, {"past", 1, {sequences}}};
     const bs_model_build_desc desc = {.inputs = inputs, .n_inputs = 3};
     net->graph = bs_graph_create(&arena, &room);
     return net->graph && bs_model_build(net->model, net->graph, &desc, error) == BS_OK;
@@ -97,6 +98,7 @@ bool preload_moe(preload_net *net, int32_t sequences)
     moe_input(net, "lengths", 1, sequences, 0);
     moe_input(net, "past", 1, sequences, 0);
     net->output_name = "logits";
-    net->output = (bs_buffer){calloc((size_t)sequences * MOE_CODES, sizeof(float)), BS_F32, 2, {sequences, MOE_CODES}, {0}};
+    net->output = (bs_buffer){
+        calloc((size_t)sequences * MOE_CODES, sizeof(float)), BS_F32, 2, {sequences, MOE_CODES}, {0}};
     return true;
 }

@@ -106,8 +106,10 @@ static bs_value conv(preload_net *net, bs_value x, const char *name, int32_t in,
 
 static bs_value router_of(preload_net *net, bs_value x, const char *score_name, const char *name, int32_t width)
 {
-    bs_value scores = bs_rows(net->graph, bs_input(net->graph, score_name, BS_F32, BS_SHAPE2(net->rows, PATHS)), x), out[PATHS];
-    const bs_router route = bs_route(net->graph, scores, (bs_value){0}, &(bs_route_desc){.name = name, .protocol = BS_ROUTE_TOP1, .paths = PATHS});
+    bs_value scores = bs_rows(net->graph, bs_input(net->graph, score_name, BS_F32, BS_SHAPE2(net->rows, PATHS)), x),
+             out[PATHS];
+    const bs_router route = bs_route(net->graph, scores, (bs_value){0},
+                                     &(bs_route_desc){.name = name, .protocol = BS_ROUTE_TOP1, .paths = PATHS});
     for (int32_t p = 0; p < PATHS; p++) {
         char block[32], layer[48];
         snprintf(block, sizeof block, "%s.%d", name, (int)p);
@@ -146,7 +148,10 @@ static void step_routed(preload_net *net, int32_t run)
 bool preload_routed(preload_net *net, int32_t width, int32_t rows, int32_t right_percent)
 {
     char name[40];
-    snprintf(name, sizeof name, "paths w%d r%d %s", (int)width, (int)rows, right_percent >= 100 ? "hit" : right_percent <= 0 ? "miss" : "mixed");
+    snprintf(name, sizeof name, "paths w%d r%d %s", (int)width, (int)rows,
+             right_percent >= 100 ? "hit"
+             : right_percent <= 0 ? "miss"
+                                  : "mixed");
     if (!net_open(net, name, 2 * PATHS * (LAYERS + 2) + 64))
         return false;
     net->rows = rows;
@@ -156,7 +161,8 @@ bool preload_routed(preload_net *net, int32_t width, int32_t rows, int32_t right
     net->n_units = 2 * PATHS;
     net->step = step_routed;
     bs_value x = bs_rows(net->graph, bs_input(net->graph, "x", BS_F32, BS_SHAPE2(rows, width)), (bs_value){0});
-    bs_look_ahead(net->graph, bs_rows(net->graph, bs_input(net->graph, "guess", BS_F32, BS_SHAPE2(rows, PATHS)), x), "second");
+    bs_look_ahead(net->graph, bs_rows(net->graph, bs_input(net->graph, "guess", BS_F32, BS_SHAPE2(rows, PATHS)), x),
+                  "second");
     x = router_of(net, x, "first_scores", "first", width);
     x = router_of(net, x, "second_scores", "second", width);
     bs_output(net->graph, "y", bs_collect(net->graph, x));
@@ -214,9 +220,11 @@ bool preload_livesr(preload_net *net)
     net->n_units = SUBNETS;
     net->piece_bytes = 262144;
     net->step = step_livesr;
-    const bs_value x = bs_rows(net->graph, bs_input(net->graph, "patches", BS_F32, BS_SHAPE4(CELLS, 3, SIDE, SIDE)), (bs_value){0});
+    const bs_value x = bs_rows(net->graph, bs_input(net->graph, "patches", BS_F32, BS_SHAPE4(CELLS, 3, SIDE, SIDE)),
+                               (bs_value){0});
     const bs_value labels = bs_rows(net->graph, bs_input(net->graph, "labels", BS_I32, BS_SHAPE2(CELLS, 1)), x);
-    const bs_router route = bs_route(net->graph, labels, (bs_value){0}, &(bs_route_desc){.name = "subnet", .protocol = BS_ROUTE_LABEL, .paths = SUBNETS});
+    const bs_router route = bs_route(net->graph, labels, (bs_value){0},
+                                     &(bs_route_desc){.name = "subnet", .protocol = BS_ROUTE_LABEL, .paths = SUBNETS});
     for (int32_t p = 0; p < SUBNETS; p++) {
         char block[32];
         snprintf(block, sizeof block, "s%d", (int)p);
@@ -266,7 +274,8 @@ bool preload_chain(preload_net *net)
         bs_block_end(net->graph);
     }
     bs_output(net->graph, "y", x);
-    fill(net_input(net, "x", make_buffer(BS_F32, 2, CHAIN_ROWS, CHAIN_WIDTH, 0, 0)), (size_t)CHAIN_ROWS * CHAIN_WIDTH, 3);
+    fill(net_input(net, "x", make_buffer(BS_F32, 2, CHAIN_ROWS, CHAIN_WIDTH, 0, 0)), (size_t)CHAIN_ROWS * CHAIN_WIDTH,
+         3);
     net_output(net, "y", make_buffer(BS_F32, 2, CHAIN_ROWS, CHAIN_WIDTH, 0, 0));
     return net_ready(net);
 }

@@ -12,8 +12,8 @@
  *     brainstorm trace FILE OUT.json                the profile for ui.perfetto.dev (cli_profile.c)
  *
  * Owns: the command line, and the memory that it lends to the library.
- * Relies on: brainstorm.h, files.h; cli.h for the other commands; stream_options.h for --slots, device_options.h for --device.
- * Must never: read weights for `inspect` and `plan`, or trust that they are there.
+ * Relies on: brainstorm.h, files.h; cli.h for the other commands; stream_options.h for --slots, device_options.h for
+ * --device. Must never: read weights for `inspect` and `plan`, or trust that they are there.
  */
 #include "cli.h"
 #include "device_options.h"
@@ -52,7 +52,8 @@ static const char usage_text[] =
     "  --device D            cpu, or cuda: for a GPU, which need not be here [cpu]\n"
     "  --half                cuda: weights and intermediate results are kept in f16\n"
     "  --shared-bytes N      cuda: shared memory that a block of threads may have, see `brainstorm device` [98304]\n"
-    "  --slots BYTES         stream the weights of blocks through slots: BYTES[K|M|G] (K = 1024), or N% of what all take\n"
+    "  --slots BYTES         stream the weights of blocks through slots: BYTES[K|M|G] (K = 1024), or N% of what all "
+    "take\n"
     "  --lanes N, --chunk BYTES   threads that read, 1 to 8 [2]; bytes of one read [256K]\n";
 
 /* ------------------------------------------------------------------------------------------------- errors */
@@ -142,8 +143,8 @@ static void print_facts(const loaded *l, const char *path)
         printf("stream    %s reads, aligned to %u\n", f.direct ? "direct" : "buffered", (unsigned)f.fetch_alignment);
     else
         printf("stream    no: %s\n", why.message);
-    printf("holds     %d nodes, %d values, %d blocks, %d weights of %llu bytes\n", f.nodes, f.values, f.blocks, f.weights,
-           (unsigned long long)f.weight_bytes);
+    printf("holds     %d nodes, %d values, %d blocks, %d weights of %llu bytes\n", f.nodes, f.values, f.blocks,
+           f.weights, (unsigned long long)f.weight_bytes);
     printf("memory    %zu bytes for the file's index, %zu for its graph\n", l->model_memory.arena.high_water,
            bs_graph_bytes(&room));
 }
@@ -184,8 +185,8 @@ static void print_blocks(const bs_model *model)
     int32_t next = 0;
     printf("\nblocks\n");
     for (int32_t i = 0; bs_model_block_get(model, i, &block) == BS_OK; i++) {
-        printf("%4d  %-22s nodes %3d..%-3d  %3d weights  %9llu bytes", i, block.name, block.first_node + 1, block.end_node,
-               block.weights, (unsigned long long)block.bytes);
+        printf("%4d  %-22s nodes %3d..%-3d  %3d weights  %9llu bytes", i, block.name, block.first_node + 1,
+               block.end_node, block.weights, (unsigned long long)block.bytes);
         if (block.bytes)
             printf(" at %llu, CRC-32 %08x", (unsigned long long)block.offset, (unsigned)block.crc32);
         printf("\n");
@@ -311,7 +312,8 @@ static bool option_choice(const char *word, const char *const *names, int32_t *t
 /* message: what was expected instead. */
 static bool option_stream(plan_options *o, const char *option, const char *word, char *message, size_t bytes)
 {
-    const bool known = strcmp(option, "--slots") == 0 || strcmp(option, "--lanes") == 0 || strcmp(option, "--chunk") == 0;
+    const bool known = strcmp(option, "--slots") == 0 || strcmp(option, "--lanes") == 0 ||
+                       strcmp(option, "--chunk") == 0;
     return known && stream_options_value(&o->stream, option, word, message, bytes) == STREAM_TAKEN;
 }
 
@@ -344,7 +346,8 @@ static bool plan_option(plan_options *o, const char *option, char *word, char *m
 /* A plan for a GPU is made without one: --fallback would mean nothing. */
 static int settle_device(plan_options *o)
 {
-    const char *wrong = o->device.fallback ? "plan needs no GPU: --fallback is for programs that run" : device_options_wrong(&o->device);
+    const char *wrong = o->device.fallback ? "plan needs no GPU: --fallback is for programs that run"
+                                           : device_options_wrong(&o->device);
     if (!wrong && o->desc.shared_bytes && !o->device.cuda)
         wrong = "--shared-bytes is for --device cuda";
     if (!wrong && o->desc.tier && o->device.cuda)
@@ -382,7 +385,8 @@ static int read_plan_options(plan_options *o, int count, char **words)
 
 static void print_bytes(const char *arena, uint64_t bytes, const char *what)
 {
-    printf("  %-11s %13llu  %9.2f MiB%s%s\n", arena, (unsigned long long)bytes, (double)bytes / (1 << 20), *what ? "   " : "", what);
+    printf("  %-11s %13llu  %9.2f MiB%s%s\n", arena, (unsigned long long)bytes, (double)bytes / (1 << 20),
+           *what ? "   " : "", what);
 }
 
 static void print_plan(const loaded *l, const bs_plan_desc *desc)
@@ -403,7 +407,9 @@ static void print_plan(const loaded *l, const bs_plan_desc *desc)
         print_bytes("device", sizes.device, "of the GPU: prepared weights, slots, activations, state, decisions");
         print_bytes("pinned", sizes.pinned, "page-locked, for what is copied to the GPU and back");
     }
-    print_bytes("together", sizes.persistent + tables + sizes.transient + sizes.staging + sizes.slots + sizes.device + sizes.pinned, "");
+    print_bytes("together",
+                sizes.persistent + tables + sizes.transient + sizes.staging + sizes.slots + sizes.device + sizes.pinned,
+                "");
     bs_plan_report(l->plan, report, sizeof report);
     printf("\n%s", report);
 }
@@ -418,7 +424,8 @@ static int plan(int count, char **words)
         return usage;
     memset(&l, 0, sizeof l);
     const bs_model_build_desc build = {.inputs = o.inputs, .n_inputs = o.n_inputs, .code_bits = o.code_bits};
-    const bool good = open_model(&l, o.path, &error) && build_graph(&l, &build, &error) && make_plan(&l, &o.desc, &o.stream, &error);
+    const bool good = open_model(&l, o.path, &error) && build_graph(&l, &build, &error) &&
+                      make_plan(&l, &o.desc, &o.stream, &error);
     if (good)
         print_plan(&l, &o.desc);
     const int status = !good ? cli_fail(&error) : o.desc.slot_bytes > 0 ? cli_stream(l.plan) : EXIT_SUCCESS;

@@ -1,6 +1,6 @@
 /* cli.h: what the commands of `brainstorm` share.
- * Owns: messages, numbers of the command line, files as readers, arrays that grow. Relies on: brainstorm.h, files.h, words.h.
- * Must never: end the program. */
+ * Owns: messages, numbers of the command line, files as readers, arrays that grow. Relies on: brainstorm.h, files.h,
+ * words.h. Must never: end the program. */
 #ifndef CLI_H
 #define CLI_H
 

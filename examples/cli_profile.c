@@ -1,5 +1,6 @@
-/* cli_profile.c: `brainstorm profile` and `brainstorm trace`: what a profile tells, in text, as JSON, as a Chrome trace.
- * Owns: the printing. Relies on: profile_facts.h, trace_json.h. Must never: compute what profile_facts.c could. */
+/* cli_profile.c: `brainstorm profile` and `brainstorm trace`: what a profile tells, in text, as JSON, as a Chrome
+ * trace. Owns: the printing. Relies on: profile_facts.h, trace_json.h. Must never: compute what profile_facts.c
+ * could. */
 #include "json_text.h"
 #include "profile_facts.h"
 #include "trace_json.h"
@@ -52,8 +53,8 @@ static void print_router(const facts_router *r, int32_t number)
         printf("  %d %s: decided nothing, or tile by tile, which is not recorded\n", (int)number, r->facts.name);
         return;
     }
-    printf("  %d %s: %" PRIu64 " cells, %d paths, entropy %.2f\n", (int)number, r->facts.name, r->all_cells, (int)r->facts.paths,
-           r->entropy);
+    printf("  %d %s: %" PRIu64 " cells, %d paths, entropy %.2f\n", (int)number, r->facts.name, r->all_cells,
+           (int)r->facts.paths, r->entropy);
     if (r->facts.paths > 16) {
         print_strip(r);
         return;
@@ -75,8 +76,8 @@ static void print_pairs(const profile_facts *f)
             if (!any)
                 printf("\npaths chosen together (by share of runs and lift)\n");
             any = true;
-            printf("  %s %d -> %s %d: %" PRIu64 " runs, lift %.2f\n", r->facts.name, (int)r->pairs[k].from, r[1].facts.name,
-                   (int)r->pairs[k].to, r->pairs[k].runs, r->pairs[k].lift);
+            printf("  %s %d -> %s %d: %" PRIu64 " runs, lift %.2f\n", r->facts.name, (int)r->pairs[k].from,
+                   r[1].facts.name, (int)r->pairs[k].to, r->pairs[k].runs, r->pairs[k].lift);
         }
     }
 }
@@ -88,12 +89,12 @@ static void print_stages(const profile_facts *f)
         const facts_spread *s = &f->units_a_visit[i];
         const int32_t router = f->trace.stages[i].router;
         printf("  stage %-3d %-24.24s of %3d units: mean %6.2f, 95 %% within %g, most %g, %" PRIu64 " visits\n", (int)i,
-               router ? f->routers[router - 1].facts.name : "(always)", (int)f->trace.stages[i].n_units, s->mean, s->p95, s->most,
-               s->count);
+               router ? f->routers[router - 1].facts.name : "(always)", (int)f->trace.stages[i].n_units, s->mean,
+               s->p95, s->most, s->count);
     }
-    printf("  a run: %.2f distinct units (95 %% within %g); its cycle is %s (95 %% within %s) of %s\n", f->units_a_run.mean,
-           f->units_a_run.p95, cli_size((uint64_t)f->bytes_a_run.mean), cli_size((uint64_t)f->bytes_a_run.p95),
-           cli_size(f->all_bytes));
+    printf("  a run: %.2f distinct units (95 %% within %g); its cycle is %s (95 %% within %s) of %s\n",
+           f->units_a_run.mean, f->units_a_run.p95, cli_size((uint64_t)f->bytes_a_run.mean),
+           cli_size((uint64_t)f->bytes_a_run.p95), cli_size(f->all_bytes));
 }
 
 /* The first budget that holds a whole run: below it LRU loses what comes round again. */
@@ -109,15 +110,19 @@ static void print_budgets(const profile_facts *f)
 {
     const int32_t cycle = cycle_budget(f);
     const double unit = f->file.units ? (double)f->all_bytes / f->file.units : 1;
-    printf("\nslots that would do (share of uses that find their unit)\n  of all       bytes     ~units   Belady      LRU\n");
+    printf(
+        "\nslots that would do (share of uses that find their unit)\n  of all       bytes     ~units   Belady      "
+        "LRU\n");
     for (int32_t i = 0; i < FACTS_BUDGETS; i++) {
         const facts_budget *b = &f->budgets[i];
         if (!b->fits) {
-            printf("  %4d %% %12" PRIu64 " %9.1f  less than the largest unit\n", (int)b->percent, b->bytes, (double)b->bytes / unit);
+            printf("  %4d %% %12" PRIu64 " %9.1f  less than the largest unit\n", (int)b->percent, b->bytes,
+                   (double)b->bytes / unit);
             continue;
         }
-        printf("  %4d %% %12" PRIu64 " %9.1f  %6.1f %% %6.1f %%%s%s\n", (int)b->percent, b->bytes, (double)b->bytes / unit,
-               100 * b->belady, 100 * b->lru, i == f->knee ? "  <- knee: more slots give less from here on" : "",
+        printf("  %4d %% %12" PRIu64 " %9.1f  %6.1f %% %6.1f %%%s%s\n", (int)b->percent, b->bytes,
+               (double)b->bytes / unit, 100 * b->belady, 100 * b->lru,
+               i == f->knee ? "  <- knee: more slots give less from here on" : "",
                i == cycle ? "  <- a run's cycle fits" : "");
     }
 }
@@ -126,20 +131,21 @@ static void print_streaming(const profile_facts *f)
 {
     const bs_prediction *p = &f->look_ahead;
     const uint64_t uses = all_uses(f);
-    printf("\nas recorded: %s of slots, policy %s, guessing %s\n", cli_size(f->file.slot_bytes), cli_policies[f->file.policy],
-           f->file.speculation == BS_SPECULATE_OFF ? "off" : "auto");
-    printf("  uses        %" PRIu64 ": %.1f %% hits, %.1f %% late, %.1f %% misses\n", uses, 100 * cli_ratio(f->uses[0], uses),
-           100 * cli_ratio(f->uses[1], uses), 100 * cli_ratio(f->uses[2], uses));
+    printf("\nas recorded: %s of slots, policy %s, guessing %s\n", cli_size(f->file.slot_bytes),
+           cli_policies[f->file.policy], f->file.speculation == BS_SPECULATE_OFF ? "off" : "auto");
+    printf("  uses        %" PRIu64 ": %.1f %% hits, %.1f %% late, %.1f %% misses\n", uses,
+           100 * cli_ratio(f->uses[0], uses), 100 * cli_ratio(f->uses[1], uses), 100 * cli_ratio(f->uses[2], uses));
     printf("  read        %s in %" PRIu64 " chunks, %.3f s; packed in %.3f s\n", cli_size(f->bytes_read), f->reads,
            (double)f->read_ns * 1e-9, (double)f->prepare_ns * 1e-9);
     if (f->trace.ns_per_byte > 0)
         printf("  storage     %s a second\n", cli_size((uint64_t)(1e9 / f->trace.ns_per_byte)));
-    printf("  loads       %" PRIu64 ", %" PRIu64 " begun by guesses; %" PRIu64 " evictions, %" PRIu64 " given up\n", f->loads,
-           f->guessed_loads, f->evictions, f->dropped_loads);
-    printf("  stall       %.3f s, %.1f %% of the time\n", (double)f->stall_ns * 1e-9, 100 * cli_ratio(f->stall_ns, f->run_ns));
+    printf("  loads       %" PRIu64 ", %" PRIu64 " begun by guesses; %" PRIu64 " evictions, %" PRIu64 " given up\n",
+           f->loads, f->guessed_loads, f->evictions, f->dropped_loads);
+    printf("  stall       %.3f s, %.1f %% of the time\n", (double)f->stall_ns * 1e-9,
+           100 * cli_ratio(f->stall_ns, f->run_ns));
     if (p->needed > 0)
-        printf("  look-ahead  precision %.2f, recall %.2f of %" PRIu64 " units needed\n", cli_ratio(p->right, p->expected),
-               cli_ratio(p->right, p->needed), p->needed);
+        printf("  look-ahead  precision %.2f, recall %.2f of %" PRIu64 " units needed\n",
+               cli_ratio(p->right, p->expected), cli_ratio(p->right, p->needed), p->needed);
 }
 
 static void print_profile(const profile_facts *f, const char *path)
@@ -164,7 +170,8 @@ static void print_profile(const profile_facts *f, const char *path)
 
 static void json_spread(const facts_spread *s)
 {
-    printf("{\"count\": %" PRIu64 ", \"mean\": %.6g, \"p95\": %.6g, \"most\": %.6g}", s->count, s->mean, s->p95, s->most);
+    printf("{\"count\": %" PRIu64 ", \"mean\": %.6g, \"p95\": %.6g, \"most\": %.6g}", s->count, s->mean, s->p95,
+           s->most);
 }
 
 static void json_router(const facts_router *r)
@@ -179,8 +186,8 @@ static void json_router(const facts_router *r)
         printf("%s%" PRIu64, p ? ", " : "", r->runs[p]);
     printf("], \"pairs_with_next\": [");
     for (int32_t k = 0; k < r->n_pairs; k++)
-        printf("%s{\"from\": %d, \"to\": %d, \"runs\": %" PRIu64 ", \"lift\": %.6g}", k ? ", " : "", (int)r->pairs[k].from,
-               (int)r->pairs[k].to, r->pairs[k].runs, r->pairs[k].lift);
+        printf("%s{\"from\": %d, \"to\": %d, \"runs\": %" PRIu64 ", \"lift\": %.6g}", k ? ", " : "",
+               (int)r->pairs[k].from, (int)r->pairs[k].to, r->pairs[k].runs, r->pairs[k].lift);
     printf("]}");
 }
 
@@ -189,12 +196,15 @@ static void json_streaming(const profile_facts *f)
     const bs_prediction *p = &f->look_ahead;
     printf("  \"slot_bytes\": %" PRIu64 ", \"policy\": \"%s\", \"speculation\": \"%s\",\n", f->file.slot_bytes,
            cli_policies[f->file.policy], f->file.speculation == BS_SPECULATE_OFF ? "off" : "auto");
-    printf("  \"hits\": %" PRIu64 ", \"late\": %" PRIu64 ", \"misses\": %" PRIu64 ",\n", f->uses[0], f->uses[1], f->uses[2]);
-    printf("  \"reads\": %" PRIu64 ", \"bytes_read\": %" PRIu64 ", \"read_ns\": %" PRIu64 ", \"prepare_ns\": %" PRIu64 ",\n",
+    printf("  \"hits\": %" PRIu64 ", \"late\": %" PRIu64 ", \"misses\": %" PRIu64 ",\n", f->uses[0], f->uses[1],
+           f->uses[2]);
+    printf("  \"reads\": %" PRIu64 ", \"bytes_read\": %" PRIu64 ", \"read_ns\": %" PRIu64 ", \"prepare_ns\": %" PRIu64
+           ",\n",
            f->reads, f->bytes_read, f->read_ns, f->prepare_ns);
     printf("  \"ns_per_byte\": %.6g, \"prepare_ns_per_byte\": %.6g, \"stall_ns\": %" PRIu64 ",\n", f->trace.ns_per_byte,
            f->trace.prepare_ns_per_byte, f->stall_ns);
-    printf("  \"loads\": %" PRIu64 ", \"guessed_loads\": %" PRIu64 ", \"evictions\": %" PRIu64 ", \"dropped_loads\": %" PRIu64 ",\n",
+    printf("  \"loads\": %" PRIu64 ", \"guessed_loads\": %" PRIu64 ", \"evictions\": %" PRIu64
+           ", \"dropped_loads\": %" PRIu64 ",\n",
            f->loads, f->guessed_loads, f->evictions, f->dropped_loads);
     printf("  \"look_ahead\": {\"expected\": %" PRIu64 ", \"right\": %" PRIu64 ", \"needed\": %" PRIu64
            ", \"precision\": %.6g, \"recall\": %.6g},\n",
@@ -203,8 +213,9 @@ static void json_streaming(const profile_facts *f)
 
 static void json_profile(const profile_facts *f)
 {
-    printf("{\n  \"runs\": %" PRIu64 ", \"run_ns\": %" PRIu64 ", \"events\": %" PRIu64 ", \"lost_events\": %" PRIu64 ",\n", f->runs,
-           f->run_ns, f->file.events, f->lost);
+    printf("{\n  \"runs\": %" PRIu64 ", \"run_ns\": %" PRIu64 ", \"events\": %" PRIu64 ", \"lost_events\": %" PRIu64
+           ",\n",
+           f->runs, f->run_ns, f->file.events, f->lost);
     json_streaming(f);
     printf("  \"routers\": [");
     for (int32_t i = 0; i < f->file.routers; i++) {
@@ -225,8 +236,8 @@ static void json_profile(const profile_facts *f)
         const facts_budget *b = &f->budgets[i];
         printf("%s\n    {\"percent\": %d, \"bytes\": %" PRIu64 ", \"fits\": %s, \"belady\": %.6g, \"lru\": %.6g, "
                "\"knee\": %s, \"cycle\": %s}",
-               i ? "," : "", (int)b->percent, b->bytes, b->fits ? "true" : "false", b->belady, b->lru, i == f->knee ? "true" : "false",
-               i == cycle_budget(f) ? "true" : "false");
+               i ? "," : "", (int)b->percent, b->bytes, b->fits ? "true" : "false", b->belady, b->lru,
+               i == f->knee ? "true" : "false", i == cycle_budget(f) ? "true" : "false");
     }
     printf("]\n}\n");
 }

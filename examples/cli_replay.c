@@ -11,7 +11,8 @@
 static const char replay_usage[] =
     "usage: brainstorm replay FILE [OPTION]...\n"
     "\n"
-    "Runs what a profile recorded again, on a scripted clock: the queue, slots and predictors of a session, one storage\n"
+    "Runs what a profile recorded again, on a scripted clock: the queue, slots and predictors of a session, one "
+    "storage\n"
     "device that reads one chunk at a time, one thread that computes. The oracle is the least time that perfect\n"
     "knowledge would need with the same slots and storage.\n"
     "\n"
@@ -141,7 +142,10 @@ static bool replay(const replay_case *c, const bs_replay_desc *desc, bs_replay_r
 
 static uint64_t uses_of(const bs_stream_stats *s) { return s->hits + s->late + s->misses; }
 
-static uint64_t useful_bytes(const bs_stream_stats *s) { return s->bytes_read > s->bytes_wasted ? s->bytes_read - s->bytes_wasted : 0; }
+static uint64_t useful_bytes(const bs_stream_stats *s)
+{
+    return s->bytes_read > s->bytes_wasted ? s->bytes_read - s->bytes_wasted : 0;
+}
 
 static void print_result(const replay_case *c, const bs_replay_result *r)
 {
@@ -150,22 +154,24 @@ static void print_result(const replay_case *c, const bs_replay_result *r)
     printf("slots       %s, %.1f %% of all units; policy %s, guessing %s\n", cli_size(c->desc.slot_bytes),
            100 * cli_ratio(c->desc.slot_bytes, c->all_bytes), cli_policies[c->desc.stream.policy],
            speculations[c->desc.stream.speculation]);
-    printf("storage     %s a second, %.1f us a read\n", cli_size(c->desc.bytes_per_second), (double)c->desc.latency_ns * 1e-3);
-    printf("uses        %" PRIu64 ": %" PRIu64 " hits, %" PRIu64 " late, %" PRIu64 " misses; hit rate %.1f %%\n", uses, s->hits,
-           s->late, s->misses, 100 * cli_ratio(s->hits, uses));
-    printf("read        %s: %s useful, %s wasted\n", cli_size(s->bytes_read), cli_size(useful_bytes(s)), cli_size(s->bytes_wasted));
-    printf("loads       %" PRIu64 ", %" PRIu64 " begun by guesses, %" PRIu64 " of them useful; %" PRIu64 " evictions, %" PRIu64
-           " given up\n",
+    printf("storage     %s a second, %.1f us a read\n", cli_size(c->desc.bytes_per_second),
+           (double)c->desc.latency_ns * 1e-3);
+    printf("uses        %" PRIu64 ": %" PRIu64 " hits, %" PRIu64 " late, %" PRIu64 " misses; hit rate %.1f %%\n", uses,
+           s->hits, s->late, s->misses, 100 * cli_ratio(s->hits, uses));
+    printf("read        %s: %s useful, %s wasted\n", cli_size(s->bytes_read), cli_size(useful_bytes(s)),
+           cli_size(s->bytes_wasted));
+    printf("loads       %" PRIu64 ", %" PRIu64 " begun by guesses, %" PRIu64 " of them useful; %" PRIu64
+           " evictions, %" PRIu64 " given up\n",
            s->loads, s->guessed_loads, s->useful_guesses, s->evictions, s->dropped);
     printf("stall       %.6f s\n", (double)s->stall_ns * 1e-9);
     printf("time        %.6f s, of them %.6f s computed\n", (double)r->time_ns * 1e-9, (double)r->compute_ns * 1e-9);
-    printf("oracle      %.6f s, %s read; time over oracle %.3f\n", (double)r->oracle_ns * 1e-9, cli_size(r->oracle_bytes),
-           cli_ratio(r->time_ns, r->oracle_ns));
+    printf("oracle      %.6f s, %s read; time over oracle %.3f\n", (double)r->oracle_ns * 1e-9,
+           cli_size(r->oracle_bytes), cli_ratio(r->time_ns, r->oracle_ns));
     printf("predictors  (precision, recall, units needed)\n");
     for (int i = 0; i < BS_PREDICTOR_COUNT; i++) {
         const bs_prediction *p = &r->predictions[i];
-        printf("  %-10s %6.3f %6.3f %8" PRIu64 "\n", bs_predictor_name((bs_predictor)i), cli_ratio(p->right, p->expected),
-               cli_ratio(p->right, p->needed), p->needed);
+        printf("  %-10s %6.3f %6.3f %8" PRIu64 "\n", bs_predictor_name((bs_predictor)i),
+               cli_ratio(p->right, p->expected), cli_ratio(p->right, p->needed), p->needed);
     }
 }
 
@@ -174,24 +180,26 @@ static void json_result(const bs_replay_desc *d, const bs_replay_result *r, cons
     const bs_stream_stats *s = &r->stats;
     printf("%s{\"policy\": \"%s\", \"speculation\": \"%s\", \"slot_bytes\": %" PRIu64 ", \"bytes_per_second\": %" PRIu64
            ", \"latency_ns\": %" PRIu64 ",\n",
-           indent, cli_policies[d->stream.policy], speculations[d->stream.speculation], d->slot_bytes, d->bytes_per_second,
-           d->latency_ns);
-    printf("%s \"hits\": %" PRIu64 ", \"late\": %" PRIu64 ", \"misses\": %" PRIu64 ", \"hit_rate\": %.6g,\n", indent, s->hits, s->late,
-           s->misses, cli_ratio(s->hits, uses_of(s)));
-    printf("%s \"bytes_read\": %" PRIu64 ", \"bytes_useful\": %" PRIu64 ", \"bytes_wasted\": %" PRIu64 ", \"stall_ns\": %" PRIu64 ",\n",
+           indent, cli_policies[d->stream.policy], speculations[d->stream.speculation], d->slot_bytes,
+           d->bytes_per_second, d->latency_ns);
+    printf("%s \"hits\": %" PRIu64 ", \"late\": %" PRIu64 ", \"misses\": %" PRIu64 ", \"hit_rate\": %.6g,\n", indent,
+           s->hits, s->late, s->misses, cli_ratio(s->hits, uses_of(s)));
+    printf("%s \"bytes_read\": %" PRIu64 ", \"bytes_useful\": %" PRIu64 ", \"bytes_wasted\": %" PRIu64
+           ", \"stall_ns\": %" PRIu64 ",\n",
            indent, s->bytes_read, useful_bytes(s), s->bytes_wasted, s->stall_ns);
-    printf("%s \"loads\": %" PRIu64 ", \"guessed_loads\": %" PRIu64 ", \"useful_guesses\": %" PRIu64 ", \"evictions\": %" PRIu64
-           ", \"dropped\": %" PRIu64 ",\n",
+    printf("%s \"loads\": %" PRIu64 ", \"guessed_loads\": %" PRIu64 ", \"useful_guesses\": %" PRIu64
+           ", \"evictions\": %" PRIu64 ", \"dropped\": %" PRIu64 ",\n",
            indent, s->loads, s->guessed_loads, s->useful_guesses, s->evictions, s->dropped);
-    printf("%s \"time_ns\": %" PRIu64 ", \"compute_ns\": %" PRIu64 ", \"oracle_ns\": %" PRIu64 ", \"oracle_bytes\": %" PRIu64
-           ", \"time_over_oracle\": %.6g,\n%s \"predictors\": {",
-           indent, r->time_ns, r->compute_ns, r->oracle_ns, r->oracle_bytes, cli_ratio(r->time_ns, r->oracle_ns), indent);
+    printf("%s \"time_ns\": %" PRIu64 ", \"compute_ns\": %" PRIu64 ", \"oracle_ns\": %" PRIu64
+           ", \"oracle_bytes\": %" PRIu64 ", \"time_over_oracle\": %.6g,\n%s \"predictors\": {",
+           indent, r->time_ns, r->compute_ns, r->oracle_ns, r->oracle_bytes, cli_ratio(r->time_ns, r->oracle_ns),
+           indent);
     for (int i = 0; i < BS_PREDICTOR_COUNT; i++) {
         const bs_prediction *p = &r->predictions[i];
         printf("%s\"%s\": {\"expected\": %" PRIu64 ", \"right\": %" PRIu64 ", \"needed\": %" PRIu64
                ", \"precision\": %.6g, \"recall\": %.6g}",
-               i ? ", " : "", bs_predictor_name((bs_predictor)i), p->expected, p->right, p->needed, cli_ratio(p->right, p->expected),
-               cli_ratio(p->right, p->needed));
+               i ? ", " : "", bs_predictor_name((bs_predictor)i), p->expected, p->right, p->needed,
+               cli_ratio(p->right, p->expected), cli_ratio(p->right, p->needed));
     }
     printf("}}");
 }
@@ -216,17 +224,19 @@ static int replay_once(const replay_case *c, bool json)
 static void print_sweep_line(const bs_replay_desc *d, int32_t percent, const bs_replay_result *r)
 {
     const bs_stream_stats *s = &r->stats;
-    printf("%4d %% %12" PRIu64 "  %-7s %6.1f %6.1f %6.1f  %12" PRIu64 " %12" PRIu64 "  %10.6f %10.6f  %6.3f\n", (int)percent,
-           d->slot_bytes, cli_policies[d->stream.policy], 100 * cli_ratio(s->hits, uses_of(s)), 100 * cli_ratio(s->late, uses_of(s)),
-           100 * cli_ratio(s->misses, uses_of(s)), s->bytes_read, s->bytes_wasted, (double)s->stall_ns * 1e-9, (double)r->time_ns * 1e-9,
-           cli_ratio(r->time_ns, r->oracle_ns));
+    printf("%4d %% %12" PRIu64 "  %-7s %6.1f %6.1f %6.1f  %12" PRIu64 " %12" PRIu64 "  %10.6f %10.6f  %6.3f\n",
+           (int)percent, d->slot_bytes, cli_policies[d->stream.policy], 100 * cli_ratio(s->hits, uses_of(s)),
+           100 * cli_ratio(s->late, uses_of(s)), 100 * cli_ratio(s->misses, uses_of(s)), s->bytes_read, s->bytes_wasted,
+           (double)s->stall_ns * 1e-9, (double)r->time_ns * 1e-9, cli_ratio(r->time_ns, r->oracle_ns));
 }
 
 /* Budgets below the largest unit are left out: nothing runs there. */
 static int replay_sweep(const replay_case *c, bool json)
 {
     bool any = false;
-    printf(json ? "[" : "slots               policy   hits %%  late miss %%          read       wasted     stall s     time s  /oracle\n");
+    printf(json ? "["
+                : "slots               policy   hits %%  late miss %%          read       wasted     stall s     time s"
+                  "  /oracle\n");
     for (int32_t percent = 10; percent <= 100; percent += 10) {
         bs_replay_desc desc = c->desc;
         desc.slot_bytes = (uint64_t)((double)c->all_bytes * percent / 100 + 0.5);
@@ -265,7 +275,8 @@ static int run(replay_case *c, const replay_options *o)
     c->bytes = bs_replay_bytes(&c->trace) + BS_ALIGNMENT;
     c->memory = malloc(c->bytes);
     if (!c->memory) {
-        snprintf(error.message, sizeof error.message, "no memory for a replay of %" PRIu64 " bytes", (uint64_t)c->bytes);
+        snprintf(error.message, sizeof error.message, "no memory for a replay of %" PRIu64 " bytes",
+                 (uint64_t)c->bytes);
         return cli_fail(&error);
     }
     return o->sweep ? replay_sweep(c, o->json) : replay_once(c, o->json);

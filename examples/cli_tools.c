@@ -17,14 +17,15 @@ int cli_fail(const bs_error *error)
 {
     fprintf(stderr, "brainstorm: %s\n", error->message[0] ? error->message : bs_status_text(error->status));
     if (error->status == BS_ERROR_ARENA && error->arena)
-        fprintf(stderr, "brainstorm: arena \"%s\": %llu bytes needed, %llu there\n", error->arena, (unsigned long long)error->needed,
-                (unsigned long long)error->available);
+        fprintf(stderr, "brainstorm: arena \"%s\": %llu bytes needed, %llu there\n", error->arena,
+                (unsigned long long)error->needed, (unsigned long long)error->available);
     return EXIT_FAILURE;
 }
 
 int cli_fail_usage(const char *command, const char *what, const char *word)
 {
-    fprintf(stderr, "brainstorm %s: %s%s%s\nTry brainstorm %s --help.\n", command, what, word ? ": " : "", word ? word : "", command);
+    fprintf(stderr, "brainstorm %s: %s%s%s\nTry brainstorm %s --help.\n", command, what, word ? ": " : "",
+            word ? word : "", command);
     return CLI_USAGE;
 }
 

@@ -85,8 +85,8 @@ static picture_plane window(const side *s, spot at, int width, int height)
 {
     const y4m_info *info = &s->reader.info;
     const size_t stride = y4m_row_bytes(info, 0);
-    return (picture_plane){s->frame + (size_t)at.y * stride + (size_t)at.x * y4m_sample_bytes(info), stride, width, height,
-                           y4m_facts(info->layout)->bits};
+    return (picture_plane){s->frame + (size_t)at.y * stride + (size_t)at.x * y4m_sample_bytes(info), stride, width,
+                           height, y4m_facts(info->layout)->bits};
 }
 
 static uint64_t squared_error(const side *s, const side *reference, spot at, int width, int height)
@@ -134,13 +134,15 @@ static void outline(const canvas *out, int x, int y, int width, int height, canv
     canvas_tile(out, x, y, width, height, colour, 0, 2);
 }
 
-static void draw_frames(const canvas *page, const side s[SIDES], const options *o, const spot *spots, int width, int height)
+static void draw_frames(const canvas *page, const side s[SIDES], const options *o, const spot *spots, int width,
+                        int height)
 {
     char text[80];
     for (int k = BEFORE; k <= AFTER; k++) {
         const canvas *from = &s[k].picture;
         const int left = k == BEFORE ? 0 : from->width + GAP;
-        snprintf(text, sizeof text, "%.40s  %.2f dB", o->label[k], psnr(&s[k], &s[REFERENCE], (spot){0, 0}, from->width, from->height));
+        snprintf(text, sizeof text, "%.40s  %.2f dB", o->label[k],
+                 psnr(&s[k], &s[REFERENCE], (spot){0, 0}, from->width, from->height));
         canvas_text(page, left + 4, 5, 2, text, white);
         canvas_crop(page, left, BAND, from, 0, 0, from->width, from->height, 1);
         for (int i = 0; i < CROPS; i++)
@@ -148,7 +150,8 @@ static void draw_frames(const canvas *page, const side s[SIDES], const options *
     }
 }
 
-static void draw_crops(const canvas *page, const side s[SIDES], const options *o, const spot *spots, int width, int height)
+static void draw_crops(const canvas *page, const side s[SIDES], const options *o, const spot *spots, int width,
+                       int height)
 {
     char text[80];
     const int wide = width * ZOOM, high = height * ZOOM, margin = (page->width - SIDES * wide - (SIDES - 1) * GAP) / 2;
@@ -160,7 +163,8 @@ static void draw_crops(const canvas *page, const side s[SIDES], const options *o
             if (k == REFERENCE)
                 snprintf(text, sizeof text, "%.40s", o->label[k]);
             else
-                snprintf(text, sizeof text, "%.40s  %.2f dB", o->label[k], psnr(&s[k], &s[REFERENCE], spots[i], width, height));
+                snprintf(text, sizeof text, "%.40s  %.2f dB", o->label[k],
+                         psnr(&s[k], &s[REFERENCE], spots[i], width, height));
             canvas_label(page, x + 6, y + 6, 2, text, white);
         }
 }
@@ -255,7 +259,9 @@ static int run(side s[SIDES], files *f, const options *o)
     for (int k = AFTER; k < SIDES; k++) {
         const y4m_info *a = &s->reader.info, *b = &s[k].reader.info;
         if (a->width != b->width || a->height != b->height || y4m_facts(a->layout)->bits != y4m_facts(b->layout)->bits)
-            return fprintf(stderr, "demo_pictures: %s: of another size or depth than %s\n", o->path[k], o->path[BEFORE]), 1;
+            return fprintf(stderr, "demo_pictures: %s: of another size or depth than %s\n", o->path[k],
+                           o->path[BEFORE]),
+                   1;
     }
     return draw(s, f, output, o);
 }

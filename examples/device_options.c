@@ -172,9 +172,11 @@ void device_summary(FILE *file, const device_tools *gpu)
     const double mb = 1e-6;
     if (!gpu->used)
         return;
-    fprintf(file, "GPU: %s (%d.%d), %s; %.2f MB on it, %.2f MB pinned\n", gpu->facts.name, (int)gpu->facts.major, (int)gpu->facts.minor,
-            gpu->half ? "f16" : "f32", (double)gpu->device_bytes * mb, (double)gpu->pinned_bytes * mb);
-    fprintf(file, "copied a run: %llu bytes to it, %llu back\n", a_run(gpu, gpu->copied_in), a_run(gpu, gpu->copied_out));
+    fprintf(file, "GPU: %s (%d.%d), %s; %.2f MB on it, %.2f MB pinned\n", gpu->facts.name, (int)gpu->facts.major,
+            (int)gpu->facts.minor, gpu->half ? "f16" : "f32", (double)gpu->device_bytes * mb,
+            (double)gpu->pinned_bytes * mb);
+    fprintf(file, "copied a run: %llu bytes to it, %llu back\n", a_run(gpu, gpu->copied_in),
+            a_run(gpu, gpu->copied_out));
 }
 
 void device_json(FILE *file, const device_tools *gpu)
@@ -185,8 +187,9 @@ void device_json(FILE *file, const device_tools *gpu)
     }
     fprintf(file, "{\"name\": ");
     json_text(file, gpu->facts.name);
-    fprintf(file, ", \"capability\": \"%d.%d\", \"storage\": \"%s\", \"device_bytes\": %llu, \"pinned_bytes\": %llu, ", (int)gpu->facts.major,
-            (int)gpu->facts.minor, gpu->half ? "f16" : "f32", (unsigned long long)gpu->device_bytes, (unsigned long long)gpu->pinned_bytes);
-    fprintf(file, "\"runs\": %llu, \"copied_in_bytes\": %llu, \"copied_out_bytes\": %llu}", (unsigned long long)gpu->runs,
-            (unsigned long long)gpu->copied_in, (unsigned long long)gpu->copied_out);
+    fprintf(file, ", \"capability\": \"%d.%d\", \"storage\": \"%s\", \"device_bytes\": %llu, \"pinned_bytes\": %llu, ",
+            (int)gpu->facts.major, (int)gpu->facts.minor, gpu->half ? "f16" : "f32",
+            (unsigned long long)gpu->device_bytes, (unsigned long long)gpu->pinned_bytes);
+    fprintf(file, "\"runs\": %llu, \"copied_in_bytes\": %llu, \"copied_out_bytes\": %llu}",
+            (unsigned long long)gpu->runs, (unsigned long long)gpu->copied_in, (unsigned long long)gpu->copied_out);
 }

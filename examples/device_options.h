@@ -1,8 +1,8 @@
 /* device_options.h: what the example programs share about computing on a GPU: options, opening it, figures.
  *
  * Owns: the texts and checks of the options below; while a run lasts, the GPU's two allocations.
- * Relies on: brainstorm.h, arenas.h. BS_CUDA: the library was built with its CUDA backend; without it every program still knows the
- *   options, and says what is missing.
+ * Relies on: brainstorm.h, arenas.h. BS_CUDA: the library was built with its CUDA backend; without it every program
+ *   still knows the options, and says what is missing.
  * Must never: compute on a CPU what was asked of a GPU, unless --fallback allows it; then it leaves word in `fallback`.
  *
  *     device_options o = {0};                         while parsing: device_options_value, _flag; then _wrong

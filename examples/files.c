@@ -26,8 +26,8 @@ static void take_closed(int fd)
     }
 }
 
-/* What prints cannot wait. O_NONBLOCK belongs to the open file, which others may share: this takes one of its own. Where
- * there is none to be had (sockets) it stays as it is. */
+/* What prints cannot wait. O_NONBLOCK belongs to the open file, which others may share: this takes one of its own.
+ * Where there is none to be had (sockets) it stays as it is. */
 static void make_blocking(int fd)
 {
     char path[32];
@@ -212,7 +212,8 @@ bool files_empty(files *f)
     const bool done = files_emptied(f);
     for (int i = 0; !done && i < f->count; i++) {
         const files_item *item = &f->items[i];
-        if (item->written && !item->last && !item->standard && item->regular && item->fd >= 0 && ftruncate(item->fd, 0) != 0) {
+        if (item->written && !item->last && !item->standard && item->regular && item->fd >= 0 &&
+            ftruncate(item->fd, 0) != 0) {
             refuse_system(f, item->path, "cannot be emptied", errno);
             return false;
         }

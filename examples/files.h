@@ -55,9 +55,9 @@ typedef struct files {
     char message[FILES_MESSAGE]; /* of the last failure: one line, with the system's reason */
 } files;
 
-/* Descriptors 0 to 2 that are closed are taken, so that no file is opened in their place; whoever uses them gets an error.
- * Pipes and terminals there that do not block are made to; sockets cannot be: y4m_io.h waits for them, and what prints ends with an
- * error when one is full. A file too large becomes an error of write, not a signal. */
+/* Descriptors 0 to 2 that are closed are taken, so that no file is opened in their place; whoever uses them gets an
+ * error. Pipes and terminals there that do not block are made to; sockets cannot be: y4m_io.h waits for them, and what
+ * prints ends with an error when one is full. A file too large becomes an error of write, not a signal. */
 void files_begin(files *f);
 
 /* Opens a file and compares it with all others. role: what messages call it. Returns its number, or -1. */
@@ -71,7 +71,8 @@ bool files_empty(files *f);
 bool files_emptied(files *f);
 
 int files_fd(const files *f, int number);
-/* The file as a stream, which closes it (files_close). NULL, and errno says why: no memory, or it could not be emptied. */
+/* The file as a stream, which closes it (files_close). NULL, and errno says why: no memory, or it could not be
+ * emptied. */
 FILE *files_stream(files *f, int number);
 /* The caller closes the descriptor from now on; standard ones stay open. */
 int files_take(files *f, int number);
@@ -81,7 +82,8 @@ bool files_close(FILE *stream);
 /* Whether a message of the library begins with the name of this file, or with the end of it where it is long. */
 bool files_is_named(const char *message, const char *path);
 
-/* Closes what is open. Unless files_empty was called, and files_stream for one to be written last, what was made goes again. */
+/* Closes what is open. Unless files_empty was called, and files_stream for one to be written last, what was made goes
+ * again. */
 void files_end(files *f);
 
 #endif

@@ -46,14 +46,15 @@ int main(void)
                                  {"route.table", BS_I32, 1, {64}, path_of_energy}};
     const bs_tensor_table table = {tensors, 2};
     const bs_session_desc desc = {.weights = bs_weights_from_table(&table)};
-    const bs_plan *plan = bs_plan_create(&memory.persistent, g, NULL, &error); // bs_plan_sizes: the bytes it needs
+    const bs_plan *plan = bs_plan_create(&memory.persistent, g, NULL, &error); // bs_plan_sizes: its bytes
     bs_session *s = plan ? bs_session_create(&memory, plan, &desc, &error) : NULL;
 
     const bs_buffer from = {frame, BS_U8, 3, {1, 128, 192}, {0}}, to = {clean, BS_U8, 3, {1, 128, 192}, {0}};
     bs_decision went;
     if (s && bs_bind(s, "frame", &from, &error) == BS_OK && bs_bind(s, "clean", &to, &error) == BS_OK &&
         bs_run(s, &error) == BS_OK && bs_decision_get(s, "route", &went) == BS_OK)
-        printf("patches through 0, 1 and 4 layers: %d, %d, %d\n", went.counts[0], went.counts[1], went.counts[2]);
+        printf("patches through 0, 1 and 4 layers: %d, %d, %d\n", went.counts[0], went.counts[1],
+               went.counts[2]);
     else
         printf("%s\n", error.message);
     bs_session_close(s);

@@ -79,15 +79,16 @@ int main()
     bs_graph *g = bs_graph_create(&memory.persistent, nullptr);
     build(g);
 
-    const bs_tensor tensors[] = {{"blur.weight", BS_F32, 4, {1, 1, 3, 3}, blur}, {"route.table", BS_I32, 1, {64}, path_of_energy}};
+    const bs_tensor tensors[] = {{"blur.weight", BS_F32, 4, {1, 1, 3, 3}, blur},
+                                 {"route.table", BS_I32, 1, {64}, path_of_energy}};
     const bs_tensor_table table = {tensors, 2};
     bs_session_desc desc{};
     desc.weights = bs_weights_from_table(&table);
     const bs_plan *plan = bs_plan_create(&memory.persistent, g, nullptr, &error);
     bs_session *s = plan ? bs_session_create(&memory, plan, &desc, &error) : nullptr;
     bs_decision went{};
-    if (s && bind(s, "frame", frame, &error) == BS_OK && bind(s, "clean", clean, &error) == BS_OK && bs_run(s, &error) == BS_OK &&
-        bs_decision_get(s, "route", &went) == BS_OK)
+    if (s && bind(s, "frame", frame, &error) == BS_OK && bind(s, "clean", clean, &error) == BS_OK &&
+        bs_run(s, &error) == BS_OK && bs_decision_get(s, "route", &went) == BS_OK)
         std::printf("patches through 0, 1 and 4 layers: %d, %d, %d\n", went.counts[0], went.counts[1], went.counts[2]);
     else
         std::printf("%s\n", error.message);

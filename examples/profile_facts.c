@@ -1,4 +1,5 @@
-/* profile_facts.c: see profile_facts.h. Numbers of a profile that was opened are in range: bs_profile_next saw to it. */
+/* profile_facts.c: see profile_facts.h. Numbers of a profile that was opened are in range: bs_profile_next saw to
+ * it. */
 #include "profile_facts.h"
 
 #include "profile_cache.h"
@@ -252,8 +253,8 @@ static void count_guesses(profile_facts *f, waiting *w)
 static bool look_ahead(profile_facts *f)
 {
     const bs_trace *t = &f->trace;
-    waiting w = {malloc((size_t)(t->n_stages + 1) * sizeof *w.head), malloc(((size_t)t->n_guesses + 1) * sizeof *w.next),
-                 calloc((size_t)t->n_units + 1, sizeof *w.mark)};
+    waiting w = {malloc((size_t)(t->n_stages + 1) * sizeof *w.head),
+                 malloc(((size_t)t->n_guesses + 1) * sizeof *w.next), calloc((size_t)t->n_units + 1, sizeof *w.mark)};
     const bool good = w.head && w.next && w.mark;
     if (good)
         count_guesses(f, &w);

@@ -1,9 +1,9 @@
 /* stop.c: see stop.h.
  *
- * A signal that comes after the flag was looked at and before read() blocks would be missed: the call would wait for data
- * that never come. So an alarm follows every second, and interrupts that call too. Signals may be delivered to any thread;
- * they are passed on to the one that blocks, and by it to the second one, if there is one: while the first is in its handler
- * it cannot have waited for the second one's end. */
+ * A signal that comes after the flag was looked at and before read() blocks would be missed: the call would wait for
+ * data that never come. So an alarm follows every second, and interrupts that call too. Signals may be delivered to any
+ * thread; they are passed on to the one that blocks, and by it to the second one, if there is one: while the first is
+ * in its handler it cannot have waited for the second one's end. */
 #define _POSIX_C_SOURCE 200809L
 #include "stop.h"
 

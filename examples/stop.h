@@ -9,8 +9,8 @@
 
 #include <signal.h>
 
-/* SIGINT, SIGTERM and SIGHUP (those that are not ignored, as under nohup) set the flag. A reader that has gone becomes an error of write.
- * Called once, by the thread that reads and writes, before there are others. */
+/* SIGINT, SIGTERM and SIGHUP (those that are not ignored, as under nohup) set the flag. A reader that has gone becomes
+ * an error of write. Called once, by the thread that reads and writes, before there are others. */
 void stop_catch(void);
 
 /* Not 0: end soon. Calls that block then return EINTR, however late they were entered. */

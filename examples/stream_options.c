@@ -177,11 +177,14 @@ void stream_summary(FILE *file, const stream_facts *facts)
     const bs_stream_plan *p = &facts->plan;
     if (p->slot_bytes == 0)
         return;
-    fprintf(file, "weights: %llu hits, %llu late, %llu misses (%.1f %% there), stood still for %.1f ms\n", (unsigned long long)s->hits,
-            (unsigned long long)s->late, (unsigned long long)s->misses, 100 * hit_rate(s), (double)s->stall_ns * 1e-6);
-    fprintf(file, "read %.2f MB %s, %.2f MB of it for nothing; slots: %.2f MB of %.2f in use at most, all weights take %.2f\n",
-            (double)s->bytes_read * 1e-6, s->direct ? "directly" : "through the page cache", (double)s->bytes_wasted * 1e-6,
-            (double)s->resident_peak_bytes * 1e-6, (double)p->slot_bytes * 1e-6, (double)p->all_bytes * 1e-6);
+    fprintf(file, "weights: %llu hits, %llu late, %llu misses (%.1f %% there), stood still for %.1f ms\n",
+            (unsigned long long)s->hits, (unsigned long long)s->late, (unsigned long long)s->misses, 100 * hit_rate(s),
+            (double)s->stall_ns * 1e-6);
+    fprintf(
+        file,
+        "read %.2f MB %s, %.2f MB of it for nothing; slots: %.2f MB of %.2f in use at most, all weights take %.2f\n",
+        (double)s->bytes_read * 1e-6, s->direct ? "directly" : "through the page cache", (double)s->bytes_wasted * 1e-6,
+        (double)s->resident_peak_bytes * 1e-6, (double)p->slot_bytes * 1e-6, (double)p->all_bytes * 1e-6);
 }
 
 static void json_counts(FILE *file, const stream_facts *facts)
@@ -221,7 +224,10 @@ void stream_json(FILE *file, const stream_facts *facts)
     }
     fprintf(file, "{");
     json_counts(file, facts);
-    fprintf(file, "\"hit_rate\": %.6g, \"stall_ms\": %.6g, \"read_ms\": %.6g, \"prepare_ms\": %.6g, \"delayed_ms\": %.6g, \"direct\": %s}",
-            hit_rate(s), (double)s->stall_ns * 1e-6, (double)s->read_ns * 1e-6, (double)s->prepare_ns * 1e-6,
-            (double)s->delayed_ns * 1e-6, s->direct ? "true" : "false");
+    fprintf(
+        file,
+        "\"hit_rate\": %.6g, \"stall_ms\": %.6g, \"read_ms\": %.6g, \"prepare_ms\": %.6g, \"delayed_ms\": %.6g, "
+        "\"direct\": %s}",
+        hit_rate(s), (double)s->stall_ns * 1e-6, (double)s->read_ns * 1e-6, (double)s->prepare_ns * 1e-6,
+        (double)s->delayed_ns * 1e-6, s->direct ? "true" : "false");
 }

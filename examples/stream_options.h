@@ -5,7 +5,7 @@
  * Must never: decide what a program runs, or write anything but the files that were named.
  *
  *     stream_options o = {0};                                    while parsing: stream_options_flag, _value
- *     stream_tools_open(&tools, &o, &files, &error)              early: files that cannot be made are told of before work
+ *     stream_tools_open(&tools, &o, &files, &error)              early: a file that cannot be made is told of then
  *     model = bs_model_open_file(&arena, tools.platform, ...);   if (o.buffered) bs_model_use_buffered(model)
  *     stream_options_plan(&o, graph, &plan_desc, &error)         then bs_plan_bytes, bs_plan_create
  *     stream_options_session(&o, &tools, &session_desc)          then bs_session_create
@@ -52,8 +52,8 @@ stream_taken stream_options_value(stream_options *o, const char *name, const cha
 /* An option without one. False: it is none of these. */
 bool stream_options_flag(stream_options *o, const char *name);
 
-/* Fills the fields of `desc` about streaming; the rest is set already. For a percentage it makes a plan, in memory of its
- * own, and drops it. */
+/* Fills the fields of `desc` about streaming; the rest is set already. For a percentage it makes a plan, in memory of
+ * its own, and drops it. */
 bool stream_options_plan(const stream_options *o, const bs_graph *graph, bs_plan_desc *desc, bs_error *error);
 
 /* ------------------------------------------------------------------------------------------- while it runs */
@@ -67,8 +67,8 @@ typedef struct stream_tools {
 /* tools and f must stay where they are until closed. False: error says why, and there is nothing to close. */
 bool stream_tools_open(stream_tools *tools, const stream_options *o, files *f, bs_error *error);
 void stream_options_session(const stream_options *o, const stream_tools *tools, bs_session_desc *desc);
-/* After the session and the model. False when the profile or the trace is not whole, and errno says why. dropped (may be
- * NULL): events lost because the ring was full. Tools of zeros are fine. */
+/* After the session and the model. False when the profile or the trace is not whole, and errno says why. dropped (may
+ * be NULL): events lost because the ring was full. Tools of zeros are fine. */
 bool stream_tools_close(stream_tools *tools, uint64_t *dropped);
 
 /* ------------------------------------------------------------------------------------------------- figures */

@@ -13,8 +13,8 @@
 
 /* ---------------------------------------------------------------------------------------------------- time */
 
-/* A sleep ends late by the kernel's timer slack (50 us, unless a thread asks for less) and the wake-up: this much is waited
- * for awake. Not more: lanes that spin would take the processor from the thread that computes. */
+/* A sleep ends late by the kernel's timer slack (50 us, unless a thread asks for less) and the wake-up: this much is
+ * waited for awake. Not more: lanes that spin would take the processor from the thread that computes. */
 #if defined(__linux__)
 #define SPIN_NS 8000
 #else
@@ -138,7 +138,8 @@ static void slow_file_close(void *user, int64_t file)
     base->file_close(base->user, file);
 }
 
-static int64_t slow_file_open_direct(void *user, const char *path, void *probe, uint64_t *size_bytes, uint32_t *alignment)
+static int64_t slow_file_open_direct(void *user, const char *path, void *probe, uint64_t *size_bytes,
+                                     uint32_t *alignment)
 {
     const bs_platform *base = ((throttle *)user)->base;
     return base->file_open_direct(base->user, path, probe, size_bytes, alignment);

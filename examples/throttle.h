@@ -1,9 +1,9 @@
 /* throttle.h: a platform on which files are as slow as on a named device, to try streaming of weights without it.
  *
- * Owns: the time at which the simulated device is free. One device: it serves the reads of all threads and all files one
- *   after the other, and each takes at least latency + bytes / bandwidth. The real data are read meanwhile.
- * Relies on: words.h; another bs_platform underneath for everything, CLOCK_MONOTONIC for waiting (good to a few microseconds).
- * Must never: make a read faster, or change what it gives.
+ * Owns: the time at which the simulated device is free. One device: it serves the reads of all threads and all files
+ *   one after the other, and each takes at least latency + bytes / bandwidth. The real data are read meanwhile.
+ * Relies on: words.h; another bs_platform underneath for everything, CLOCK_MONOTONIC for waiting (good to a few
+ * microseconds). Must never: make a read faster, or change what it gives.
  *
  *     throttle t;
  *     throttle_init(&t, bs_platform_default(), 250000000, THROTTLE_LATENCY_NS);

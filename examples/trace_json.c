@@ -1,8 +1,8 @@
 /* trace_json.c: see trace_json.h.
  *
- * Slices of a track must nest, whatever the profile says. On the track of runs, uses and stalls come first, then the stage
- * around them, then the run around those, each stretched over what it holds and begun no earlier than the last one ended.
- * What overlaps its neighbour (paths computed at the same time) goes to a track beside. */
+ * Slices of a track must nest, whatever the profile says. On the track of runs, uses and stalls come first, then the
+ * stage around them, then the run around those, each stretched over what it holds and begun no earlier than the last
+ * one ended. What overlaps its neighbour (paths computed at the same time) goes to a track beside. */
 #include "trace_json.h"
 
 #include "brainstorm.h"
@@ -31,7 +31,15 @@ enum {
 static const uint64_t none = UINT64_MAX;
 
 /* What the next bytes are. */
-typedef enum part { PART_HEADER, PART_HEADER_REST, PART_ROUTERS, PART_UNITS, PART_STAGES, PART_STAGE_UNITS, PART_EVENTS } part;
+typedef enum part {
+    PART_HEADER,
+    PART_HEADER_REST,
+    PART_ROUTERS,
+    PART_UNITS,
+    PART_STAGES,
+    PART_STAGE_UNITS,
+    PART_EVENTS
+} part;
 
 typedef struct named {
     char name[BS_MAX_NAME + 1];
@@ -102,8 +110,8 @@ static void counters(trace_json *t, uint64_t now)
 {
     begin(t, 'C', "uses", 1);
     put_us(t, "ts", now);
-    fprintf(t->file, ",\"args\":{\"hits\":%" PRIu64 ",\"late\":%" PRIu64 ",\"misses\":%" PRIu64 "}}", t->uses[BS_USE_HIT],
-            t->uses[BS_USE_LATE], t->uses[BS_USE_MISS]);
+    fprintf(t->file, ",\"args\":{\"hits\":%" PRIu64 ",\"late\":%" PRIu64 ",\"misses\":%" PRIu64 "}}",
+            t->uses[BS_USE_HIT], t->uses[BS_USE_LATE], t->uses[BS_USE_MISS]);
     begin(t, 'C', "bytes read", 1);
     put_us(t, "ts", now);
     fprintf(t->file, ",\"args\":{\"bytes\":%" PRIu64 "}}", t->bytes_read);
@@ -196,7 +204,8 @@ static void show_use(trace_json *t, const bs_event *e, named *unit)
     const int32_t track = place_leaf(t, &start, &stop);
     const char *outcome = e->value <= BS_USE_MISS ? outcomes[e->value] : "?";
     slice(t, track, unit->name, "use", start, stop);
-    fprintf(t->file, ",\"args\":{\"unit\":%d,\"stage\":%d,\"outcome\":\"%s\"}", (int)e->subject, (int)e->index, outcome);
+    fprintf(t->file, ",\"args\":{\"unit\":%d,\"stage\":%d,\"outcome\":\"%s\"}", (int)e->subject, (int)e->index,
+            outcome);
     end(t);
     if (e->value > BS_USE_MISS)
         return;
@@ -296,7 +305,8 @@ static void show(trace_json *t, bs_event *e)
         show_moment(t, e, 1, "events lost", "");
     else if (e->kind == BS_EVENT_STAGE && e->subject >= 0 && (uint32_t)e->subject < t->stages.count)
         show_stage(t, e, &t->stages.items[e->subject]);
-    else if (e->kind != BS_EVENT_STAGE && e->kind != BS_EVENT_DECISION && e->subject >= 0 && (uint32_t)e->subject < t->units.count)
+    else if (e->kind != BS_EVENT_STAGE && e->kind != BS_EVENT_DECISION && e->subject >= 0 &&
+             (uint32_t)e->subject < t->units.count)
         show_of_unit(t, e, &t->units.items[e->subject]);
 }
 

@@ -55,8 +55,8 @@ static inline bool rig_intact(const rig *r)
            ag_intact(r->staging, r->sizes.staging) && ag_intact(r->slots, r->sizes.slots);
 }
 
-/* With BS_TEST_ON_DEVICE the same test runs on a GPU: what it asks of threads, tiers and convolutions means nothing there.
- * A device serves one session unless a test says otherwise; the oldest of some is closed for a new one. */
+/* With BS_TEST_ON_DEVICE the same test runs on a GPU: what it asks of threads, tiers and convolutions means nothing
+ * there. A device serves one session unless a test says otherwise; the oldest of some is closed for a new one. */
 #ifdef BS_TEST_ON_DEVICE
 #define AG_DEVICES 4
 static int32_t ag_sessions = 1; /* that a device has room for */
@@ -67,7 +67,8 @@ static inline bs_device *ag_device(const bs_sizes *sizes, bs_error *error)
     static bs_device *devices[AG_DEVICES];
     static int32_t next;
     bs_arena arena;
-    const bs_cuda_desc desc = {.device_bytes = (uint64_t)ag_sessions * sizes->device, .pinned_bytes = (uint64_t)ag_sessions * sizes->pinned};
+    const bs_cuda_desc desc = {.device_bytes = (uint64_t)ag_sessions * sizes->device,
+                               .pinned_bytes = (uint64_t)ag_sessions * sizes->pinned};
     const int32_t at = next++ % AG_DEVICES;
     bs_cuda_close(devices[at]);
     bs_arena_init(&arena, "device", memory[at], sizeof memory[at]);

@@ -49,6 +49,11 @@ floors() { # COMPILER
         "$PYTHON" tests/tower.py "$BUILD/parts"
 }
 
+long_lines() {
+    find src bench examples tests brainstorm.h -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc' |
+        xargs awk 'length($0) > 120 { print FILENAME ":" FNR ": " length($0) " columns"; bad = 1 } END { exit bad }'
+}
+
 # Symbols that brainstorm.h promises not to use: memory, printing, leaving. (A stack protector refers to
 # __stack_chk_fail, which is the compiler's and not in this list.)
 FORBIDDEN='malloc calloc realloc reallocarray free strdup strndup aligned_alloc posix_memalign memalign valloc
@@ -93,6 +98,7 @@ if have "$PYTHON"; then
 else
     skip "brainstorm.c and brainstorm_cuda.cu are what src/ generates (no $PYTHON)"
 fi
+check "lines have 120 columns at most" long_lines
 if have "$PYTHON" && have gcc; then
     check "tests/tower.py tests itself" "$PYTHON" tests/tower.py --self-test
     check "no folder of src/ calls upwards" floors gcc

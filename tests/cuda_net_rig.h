@@ -1,7 +1,8 @@
-/* cuda_net_rig.h - a routed net on a device, step by step: planned, opened, started, bound. One at a time: its memory is static.
+/* cuda_net_rig.h - a routed net on a device, step by step: planned, opened, started, bound. One at a time: its memory
+ * is static.
  *
  *     net n;
- *     net_make(&n, 3, &on_cuda, 0);    // three branches; n.error says why not. Or net_plan, net_open, net_start, net_bind.
+ *     net_make(&n, 3, &on_cuda, 0);    // three branches; n.error says why not. Or net_plan, _open, _start, _bind.
  *     net_input(net_in, 7);            // then bs_run(n.session, ...): net_out, net_before
  *     net_close(&n);
  */
@@ -79,7 +80,8 @@ static inline bool net_plan(net *n, bs_graph *g, const bs_plan_desc *desc)
 static inline bool net_open(net *n, int64_t extra_device, int64_t extra_pinned)
 {
     bs_arena opened;
-    const bs_cuda_desc c = {.device_bytes = n->sizes.device + (uint64_t)extra_device, .pinned_bytes = n->sizes.pinned + (uint64_t)extra_pinned};
+    const bs_cuda_desc c = {.device_bytes = n->sizes.device + (uint64_t)extra_device,
+                            .pinned_bytes = n->sizes.pinned + (uint64_t)extra_pinned};
     bs_arena_init(&opened, "opened", opened_memory, sizeof opened_memory);
     n->device = bs_cuda_open(&opened, &c, &n->error);
     return n->device != NULL;
@@ -88,7 +90,8 @@ static inline bool net_open(net *n, int64_t extra_device, int64_t extra_pinned)
 static inline bool net_start(net *n)
 {
     rig_make_weights(&n->rig);
-    bs_session_desc with = {.weights = bs_weights_from_table(&n->rig.table), .device = n->device, .cuda_stream = n->stream};
+    bs_session_desc with = {
+        .weights = bs_weights_from_table(&n->rig.table), .device = n->device, .cuda_stream = n->stream};
     n->session = bs_session_create(&n->memory, n->plan, &with, &n->error);
     return n->session != NULL;
 }

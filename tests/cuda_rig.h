@@ -114,7 +114,8 @@ static inline void rig_give(cuda_rig *r, const char *input, const void *data)
 }
 
 /* A weight tensor of the test's own. */
-static inline void rig_weight(cuda_rig *r, const char *name, bs_dtype dtype, int32_t rank, const int64_t *dim, const void *data)
+static inline void rig_weight(cuda_rig *r, const char *name, bs_dtype dtype, int32_t rank, const int64_t *dim,
+                              const void *data)
 {
     bs_tensor *t = &r->tensors[r->n_tensors++];
     t->name = name;
@@ -174,7 +175,8 @@ static inline void rig_make_weights(cuda_rig *r)
     r->table.count = r->n_tensors;
 }
 
-/* Buffers of all inputs and outputs; symbols of inputs whose extents were given bind the dimensions that are derived. */
+/* Buffers of all inputs and outputs; symbols of inputs whose extents were given bind the dimensions that are
+ * derived. */
 static inline int64_t rig_dim(const cuda_rig *r, bs_dim_id d, const int64_t *now)
 {
     const bs_dim_info *info = &r->graph->dims[d];
@@ -297,12 +299,14 @@ static inline void rig_once(cuda_rig *r, const bs_plan_desc *desc, const rig_how
         device = bs_cuda_open(&opened, &c, &to->error);
         with.device = device;
     }
-    bs_session *session = desc->tier != BS_TIER_CUDA || device ? bs_session_create(&memory, plan, &with, &to->error) : NULL;
+    bs_session *session = desc->tier != BS_TIER_CUDA || device ? bs_session_create(&memory, plan, &with, &to->error)
+                                                               : NULL;
     to->status = session ? BS_OK : to->error.status;
     for (int32_t i = 0; session && i < r->n_buffers && to->status == BS_OK; i++) {
         bs_buffer b = r->buffers[i].given;
         if (r->buffers[i].output)
-            to->out[i] = b.data = memset(rig_take((size_t)rig_elements(&b) * bs_dtype_bytes(b.dtype)), 0x77, (size_t)rig_elements(&b) * bs_dtype_bytes(b.dtype));
+            to->out[i] = b.data = memset(rig_take((size_t)rig_elements(&b) * bs_dtype_bytes(b.dtype)), 0x77,
+                                         (size_t)rig_elements(&b) * bs_dtype_bytes(b.dtype));
         to->status = bs_bind(session, r->buffers[i].name, &b, &to->error);
     }
     for (int32_t k = 1; session && how->callback && k < r->graph->n_routers; k++)
@@ -319,9 +323,11 @@ static inline void rig_once(cuda_rig *r, const bs_plan_desc *desc, const rig_how
 
 static inline double rig_value(const bs_buffer *b, const void *data, int64_t i)
 {
-    return b->dtype == BS_I32 ? (double)((const int32_t *)data)[i] : b->dtype == BS_U8 ? (double)((const uint8_t *)data)[i]
-           : b->dtype == BS_I8 ? (double)((const int8_t *)data)[i] : b->dtype == BS_U16 ? (double)((const uint16_t *)data)[i]
-           : (double)bs_load_f32(data, b->dtype, i);
+    return b->dtype == BS_I32   ? (double)((const int32_t *)data)[i]
+           : b->dtype == BS_U8  ? (double)((const uint8_t *)data)[i]
+           : b->dtype == BS_I8  ? (double)((const int8_t *)data)[i]
+           : b->dtype == BS_U16 ? (double)((const uint16_t *)data)[i]
+                                : (double)bs_load_f32(data, b->dtype, i);
 }
 
 /* max|a-b| / max|ref|; a NaN on one side only is infinite. */
@@ -388,8 +394,8 @@ static inline bool rig_agree(cuda_rig *r, const rig_how *how)
     r->worst = 0;
     if (cpu.status != how->fails || gpu.status != how->fails) {
         check_failed++;
-        printf("FAIL \"%s\": CPU %s (%s), device %s (%s)\n", r->name, bs_status_name(cpu.status), cpu.error.message, bs_status_name(gpu.status),
-               gpu.error.message);
+        printf("FAIL \"%s\": CPU %s (%s), device %s (%s)\n", r->name, bs_status_name(cpu.status), cpu.error.message,
+               bs_status_name(gpu.status), gpu.error.message);
         return false;
     }
     if (how->fails != BS_OK) {
@@ -413,7 +419,8 @@ static inline bool rig_agree(cuda_rig *r, const rig_how *how)
         all = all && ok;
         ok ? check_passed++ : check_failed++;
         if (!ok)
-            printf("FAIL \"%s\", output \"%s\": distance %.3g (half %d, order %d)\n", r->name, r->buffers[i].name, distance, how->half, how->order);
+            printf("FAIL \"%s\", output \"%s\": distance %.3g (half %d, order %d)\n", r->name, r->buffers[i].name,
+                   distance, how->half, how->order);
     }
     return all;
 }

@@ -1,8 +1,9 @@
-/* flat_source.h - the weights of a graph in one buffer, laid out as a model file lays them out: a record a block, with a head.
- * A source that can be streamed, and that can be told to be slow, to fail and to bring the wrong bytes.
+/* flat_source.h - the weights of a graph in one buffer, laid out as a model file lays them out: a record a block, with
+ * a head. A source that can be streamed, and that can be told to be slow, to fail and to bring the wrong bytes.
  *
- * Owns: the buffer. Relies on: graph/graph.h, ops/table.h; whoever includes it defines _POSIX_C_SOURCE first (it sleeps). Must never: give other bytes while nothing is scripted, nor count without atomics:
- * several threads fetch at once. */
+ * Owns: the buffer. Relies on: graph/graph.h, ops/table.h; whoever includes it defines _POSIX_C_SOURCE first (it
+ * sleeps). Must never: give other bytes while nothing is scripted, nor count without atomics: several threads fetch at
+ * once. */
 #ifndef BS_TEST_FLAT_SOURCE_H
 #define BS_TEST_FLAT_SOURCE_H
 
@@ -71,7 +72,8 @@ static inline void flat_fill(uint8_t *to, const flat_tensor *t, const bs_tensor 
     }
 }
 
-static inline void flat_add(flat_source *s, const bs_node *node, const bs_weight_spec *spec, int32_t block, const bs_tensor_table *given)
+static inline void flat_add(flat_source *s, const bs_node *node, const bs_weight_spec *spec, int32_t block,
+                            const bs_tensor_table *given)
 {
     flat_tensor *t = &s->tensors[s->n_tensors++];
     memset(t, 0, sizeof *t);
@@ -127,7 +129,8 @@ static inline void flat_block(flat_source *s, int32_t block, const bs_tensor_tab
     if (!any)
         return;
     memcpy(s->bytes + begin, head, sizeof head);
-    s->records[block] = (bs_record){begin, s->size - begin, FLAT_HEAD, bs_crc32(0, s->bytes + begin + FLAT_HEAD, (size_t)(s->size - begin - FLAT_HEAD))};
+    s->records[block] = (bs_record){begin, s->size - begin, FLAT_HEAD,
+                                    bs_crc32(0, s->bytes + begin + FLAT_HEAD, (size_t)(s->size - begin - FLAT_HEAD))};
 }
 
 /* given: weights that must have these values (may be NULL: any). */
@@ -157,7 +160,8 @@ static inline bs_status flat_find(const void *user, const char *name, bs_weight_
     return BS_ERROR_WEIGHTS;
 }
 
-static inline bs_status flat_read(const void *user, const bs_weight_info *info, uint64_t offset, void *buffer, size_t bytes)
+static inline bs_status flat_read(const void *user, const bs_weight_info *info, uint64_t offset, void *buffer,
+                                  size_t bytes)
 {
     const flat_source *s = user;
     memcpy(buffer, s->bytes + s->tensors[info->handle].offset + offset, bytes);
@@ -198,7 +202,8 @@ static inline void flat_sleep(int us)
 static inline int32_t flat_block_at(const flat_source *s, uint64_t offset)
 {
     for (int32_t b = 0; b < s->n_blocks; b++)
-        if (s->records[b].bytes && offset >= s->records[b].offset && offset < s->records[b].offset + s->records[b].bytes)
+        if (s->records[b].bytes && offset >= s->records[b].offset &&
+            offset < s->records[b].offset + s->records[b].bytes)
             return b;
     return -1;
 }
@@ -237,7 +242,8 @@ static inline bs_status flat_verify(const void *user, int32_t block, const void 
     return memcmp(head, want, sizeof want) == 0 ? BS_OK : BS_ERROR_FORMAT;
 }
 
-static inline bs_status flat_fetch_aligned(const void *user, uint64_t offset, void *buffer, size_t bytes, uint32_t alignment)
+static inline bs_status flat_fetch_aligned(const void *user, uint64_t offset, void *buffer, size_t bytes,
+                                           uint32_t alignment)
 {
     flat_source *s = (flat_source *)(uintptr_t)user;
     if (offset % alignment || bytes % alignment || (uintptr_t)buffer % alignment)

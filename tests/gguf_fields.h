@@ -1,7 +1,7 @@
 /* gguf_fields.h: every number and every string of a small GGUF file: where it is, how wide, and of what.
  *
- * Owns: a walk over keys and tensors that shares no code with src/model/gguf.c. Relies on: gguf_forge.h, a file that is sound.
- * Must never: meet a damaged file.
+ * Owns: a walk over keys and tensors that shares no code with src/model/gguf.c. Relies on: gguf_forge.h, a file that is
+ * sound. Must never: meet a damaged file.
  */
 #ifndef GGUF_FIELDS_H
 #define GGUF_FIELDS_H
@@ -11,7 +11,14 @@
 enum { FIELDS = 1024, RECORDS = 64 };
 
 typedef enum field_kind {
-    FIELD_HEADER, FIELD_NAME_BYTES, FIELD_KEY_TYPE, FIELD_ARRAY_COUNT, FIELD_STRING_BYTES, FIELD_VALUE, FIELD_TENSOR, FIELD_KINDS
+    FIELD_HEADER,
+    FIELD_NAME_BYTES,
+    FIELD_KEY_TYPE,
+    FIELD_ARRAY_COUNT,
+    FIELD_STRING_BYTES,
+    FIELD_VALUE,
+    FIELD_TENSOR,
+    FIELD_KINDS
 } field_kind;
 
 static const char *const field_kind_names[FIELD_KINDS] = {

@@ -20,7 +20,10 @@ typedef enum extra {
 } extra;
 
 static inline size_t tiny_head_bytes(extra more) { return more == OLD_VERSION ? 0 : TINY_HEAD_BYTES; }
-static inline size_t tiny_alignment(extra more) { return more == PAGES || more == OTHER_WEIGHTS ? 4096 : TINY_ALIGNMENT; }
+static inline size_t tiny_alignment(extra more)
+{
+    return more == PAGES || more == OTHER_WEIGHTS ? 4096 : TINY_ALIGNMENT;
+}
 /* Of a block's record, its head included. */
 static inline size_t tiny_record_bytes(size_t block, extra more)
 {
@@ -31,8 +34,8 @@ static inline void tiny_nodes(forge *f)
 {
     static const char *const ops[TINY_NODES] = {"input", "patches", "pool2d", "linear", "route", "scatter",
                                            "conv2d", "scatter", "conv2d", "gather", "assemble", "output"};
-    static const char *const names[TINY_NODES] = {"frame", "", "pool", "score", "route", "", "small.conv", "", "large.conv",
-                                             "", "", "result"};
+    static const char *const names[TINY_NODES] = {"frame",      "", "pool",       "score", "route", "",
+                                                  "small.conv", "", "large.conv", "",      "",      "result"};
     static const int32_t n_inputs[TINY_NODES] = {0, 1, 1, 1, 1, 1, 1, 1, 1, 3, 1, 1};
     static const int32_t inputs[] = {1, 2, 3, 4, 2, 5, 2, 7, 6, 8, 0, 9, 10};
     static const int32_t n_params[TINY_NODES] = {6, 1, 6, 1, 2, 2, 2, 2, 2, 2, 0, 0};
@@ -50,7 +53,8 @@ static inline void tiny_nodes(forge *f)
 static inline void tiny_blocks(forge *f, const uint32_t crc[TINY_BLOCKS], extra more)
 {
     static const char *const names[TINY_BLOCKS] = {"main", "small", "large"};
-    static const int32_t first[TINY_BLOCKS] = {0, 5, 7}, end[TINY_BLOCKS] = {TINY_NODES, 7, 9}, tensor[TINY_BLOCKS] = {0, 1, 2};
+    static const int32_t first[TINY_BLOCKS] = {0, 5, 7}, end[TINY_BLOCKS] = {TINY_NODES, 7, 9},
+                         tensor[TINY_BLOCKS] = {0, 1, 2};
     int64_t bytes[TINY_BLOCKS];
     for (size_t b = 0; b < TINY_BLOCKS; b++)
         bytes[b] = (int64_t)tiny_record_bytes(b, more);
@@ -65,9 +69,10 @@ static inline void tiny_blocks(forge *f, const uint32_t crc[TINY_BLOCKS], extra 
 
 static inline void tiny_weights(forge *f, extra more)
 {
-    static const char *const names[TINY_WEIGHTS] = {"score.weight", "score.bias", "small.conv.weight", "small.conv.bias",
-                                               "large.conv.weight", "large.conv.bias"};
-    static const int32_t block[TINY_WEIGHTS] = {0, 0, 1, 1, 2, 2}, dtype[TINY_WEIGHTS] = {0}, rank[TINY_WEIGHTS] = {2, 1, 4, 1, 4, 1};
+    static const char *const names[TINY_WEIGHTS] = {"score.weight",    "score.bias",        "small.conv.weight",
+                                                    "small.conv.bias", "large.conv.weight", "large.conv.bias"};
+    static const int32_t block[TINY_WEIGHTS] = {0, 0, 1, 1, 2, 2}, dtype[TINY_WEIGHTS] = {0},
+                         rank[TINY_WEIGHTS] = {2, 1, 4, 1, 4, 1};
     static const int64_t dims[] = {2, 1, 2, 1, 1, 3, 3, 1, 1, 1, 3, 3, 1};
     int64_t offset[TINY_WEIGHTS];
     for (size_t i = 0; i < TINY_WEIGHTS; i++)

@@ -1,5 +1,5 @@
-/* header.cpp - what brainstorm.h puts into a C++ program: macros expanded here must not warn where the program's own code would not.
- * Compiled by check.sh, never run. */
+/* header.cpp - what brainstorm.h puts into a C++ program: macros expanded here must not warn where the program's own
+ * code would not. Compiled by check.sh, never run. */
 #include "brainstorm.h"
 
 #include <cstdint>

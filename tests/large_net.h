@@ -1,8 +1,8 @@
-/* large_net.h - a mixture of experts as large as those that people run, and its input; all numbers are small integers, so
- * that sums are exact and the oracle's are those of f32.
+/* large_net.h - a mixture of experts as large as those that people run, and its input; all numbers are small integers,
+ * so that sums are exact and the oracle's are those of f32.
  *
- * A layer: scores of all experts, the best k of them, each a block of two linears, their sum by gates onto the rows, clipped.
- * tests/test_large_python.py writes the same as a file: names and weights are made by the same rules.
+ * A layer: scores of all experts, the best k of them, each a block of two linears, their sum by gates onto the rows,
+ * clipped. tests/test_large_python.py writes the same as a file: names and weights are made by the same rules.
  * Owns: weights, by name. Relies on: brainstorm.h. Must never keep more of them than a few patterns that many share. */
 #ifndef BS_TEST_LARGE_NET_H
 #define BS_TEST_LARGE_NET_H
@@ -63,7 +63,8 @@ static inline bs_tensor_table large_table(const large_net *n)
                 large_name(names[t], sizeof names[t], l, e, k ? ".down" : ".up");
                 strcat(names[t], ".weight");
                 const int64_t out = e < 0 ? n->experts : k ? n->d : n->f, in = k ? n->f : n->d;
-                tensors[t] = (bs_tensor){.name = names[t], .dtype = BS_F32, .rank = 2, .dim = {out, in}, .data = large_pattern(t)};
+                tensors[t] = (bs_tensor){
+                    .name = names[t], .dtype = BS_F32, .rank = 2, .dim = {out, in}, .data = large_pattern(t)};
             }
     return (bs_tensor_table){tensors, tensors && names ? count : 0};
 }
@@ -85,9 +86,11 @@ static inline bs_status large_find(const void *user, const char *name, bs_weight
 {
     const large_source *s = user;
     int layer = 0, expert = -1;
-    if (sscanf(name, "l%d.e%d.", &layer, &expert) < 1 || layer < 0 || layer >= s->net.layers || expert >= s->net.experts)
+    if (sscanf(name, "l%d.e%d.", &layer, &expert) < 1 || layer < 0 || layer >= s->net.layers ||
+        expert >= s->net.experts)
         return BS_ERROR_WEIGHTS;
-    const int32_t at = layer * (1 + 2 * s->net.experts) + (expert < 0 ? 0 : 1 + 2 * expert + (strstr(name, ".down") != NULL));
+    const int32_t at = layer * (1 + 2 * s->net.experts) +
+                       (expert < 0 ? 0 : 1 + 2 * expert + (strstr(name, ".down") != NULL));
     const bs_tensor *t = &s->table.tensors[at];
     if (strcmp(t->name, name) != 0)
         return BS_ERROR_WEIGHTS;
@@ -100,7 +103,8 @@ static inline bs_status large_find(const void *user, const char *name, bs_weight
     return BS_OK;
 }
 
-static inline bs_status large_read(const void *user, const bs_weight_info *info, uint64_t offset, void *buffer, size_t bytes)
+static inline bs_status large_read(const void *user, const bs_weight_info *info, uint64_t offset, void *buffer,
+                                   size_t bytes)
 {
     const large_source *s = user;
     memcpy(buffer, (const uint8_t *)s->table.tensors[info->handle].data + offset, bytes);
@@ -138,14 +142,16 @@ static inline bs_status large_record(const void *user, int32_t block, bs_record 
 static inline bs_status large_fetch(const void *user, uint64_t offset, void *buffer, size_t bytes)
 {
     const large_source *s = user;
-    const uint64_t each = 4 * (uint64_t)s->net.d * (uint64_t)s->net.f, tensors = 2 * (uint64_t)s->net.layers * (uint64_t)s->net.experts;
+    const uint64_t each = 4 * (uint64_t)s->net.d * (uint64_t)s->net.f,
+                   tensors = 2 * (uint64_t)s->net.layers * (uint64_t)s->net.experts;
     for (size_t done = 0; done < bytes;) {
         const uint64_t t = (offset + done) / each, at = (offset + done) % each;
         const size_t n = bytes - done < each - at ? bytes - done : (size_t)(each - at);
         if (t >= tensors)
             return BS_ERROR_IO;
         const int32_t expert = (int32_t)(t / 2), layer = expert / s->net.experts;
-        const bs_tensor *from = &s->table.tensors[layer * (1 + 2 * s->net.experts) + 1 + 2 * (expert % s->net.experts) + (int32_t)(t % 2)];
+        const bs_tensor *from =
+            &s->table.tensors[layer * (1 + 2 * s->net.experts) + 1 + 2 * (expert % s->net.experts) + (int32_t)(t % 2)];
         memcpy((uint8_t *)buffer + done, (const uint8_t *)from->data + at, n);
         done += n;
     }
@@ -154,8 +160,14 @@ static inline bs_status large_fetch(const void *user, uint64_t offset, void *buf
 
 static inline bs_weights large_weights(const large_source *s)
 {
-    return (bs_weights){.user = s, .find = large_find, .read = large_read, .map = large_map, .locate = large_locate, .record = large_record,
-                        .fetch = large_fetch, .fetch_alignment = 1};
+    return (bs_weights){.user = s,
+                        .find = large_find,
+                        .read = large_read,
+                        .map = large_map,
+                        .locate = large_locate,
+                        .record = large_record,
+                        .fetch = large_fetch,
+                        .fetch_alignment = 1};
 }
 
 /* Memory of one object. bs_arena_init aligns: the pointer to free is kept apart. */
@@ -175,9 +187,14 @@ static inline room large_room_of(const char *name, uint64_t bytes)
 static inline bs_graph_desc large_room(const large_net *n)
 {
     const int32_t layer = 3 * n->experts + 4;
-    return (bs_graph_desc){.max_nodes = n->layers * layer + 4, .max_values = n->layers * layer + 4, .max_text_bytes = n->layers * layer * 110 + 4096,
-                           .max_operands = n->layers * (4 * n->experts + 8) + 8, .max_dims = 64, .max_domains = n->layers * n->experts + 2,
-                           .max_blocks = n->layers * n->experts + 1, .max_routers = n->layers};
+    return (bs_graph_desc){.max_nodes = n->layers * layer + 4,
+                           .max_values = n->layers * layer + 4,
+                           .max_text_bytes = n->layers * layer * 110 + 4096,
+                           .max_operands = n->layers * (4 * n->experts + 8) + 8,
+                           .max_dims = 64,
+                           .max_domains = n->layers * n->experts + 2,
+                           .max_blocks = n->layers * n->experts + 1,
+                           .max_routers = n->layers};
 }
 
 static inline bs_value large_expert(bs_graph *g, bs_router route, bs_value x, const large_net *n, int32_t l, int32_t e)
@@ -196,7 +213,8 @@ static inline bs_value large_expert(bs_graph *g, bs_router route, bs_value x, co
 
 static inline void large_build(bs_graph *g, const large_net *n)
 {
-    bs_value *out = calloc((size_t)n->experts, sizeof *out), x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(BS_UPTO(n->rows), n->d)), (bs_value){0});
+    bs_value *out = calloc((size_t)n->experts, sizeof *out),
+             x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(BS_UPTO(n->rows), n->d)), (bs_value){0});
     for (int32_t l = 0; out && l < n->layers; l++) {
         char name[48], router[48];
         large_name(name, sizeof name, l, -1, "");

@@ -1,8 +1,8 @@
 /* messages.h - the table of error messages: every message in a source file is brought about by some row, word for word.
  *
- * A row makes one mistake and gives the whole text that must come of it: message_is(). messages_of("src/x.c") then reads that
- * file and finds a row for each call of a function that fails or refuses (bs_fail, bs_refuse, bs_graph_fail, ..._fail_key).
- * Owns: the texts seen by this program. Relies on: check.h, the repository's root as working directory.
+ * A row makes one mistake and gives the whole text that must come of it: message_is(). messages_of("src/x.c") then
+ * reads that file and finds a row for each call of a function that fails or refuses (bs_fail, bs_refuse, bs_graph_fail,
+ * ..._fail_key). Owns: the texts seen by this program. Relies on: check.h, the repository's root as working directory.
  * Must never: count a message as seen that was not compared with a text of the table. Lines that carry a comment
  * "unreachable: why" are left out, as they are from the coverage. */
 #ifndef BS_TEST_MESSAGES_H
@@ -96,7 +96,8 @@ static inline const char *message_literal(const char *s, char *pattern)
     return s + 1;
 }
 
-/* The literals of the call whose arguments begin at `s`, anything between them: * first * second *. False: it has none. */
+/* The literals of the call whose arguments begin at `s`, anything between them: * first * second *. False: it has
+ * none. */
 static inline bool message_pattern(const char *s, char *pattern)
 {
     bool any = false;

@@ -1,5 +1,5 @@
-/* model_use.h: all that a program does with a model file: opens, asks, builds, describes, reads weights and records, plans, checks, runs
- * twice in small arenas.
+/* model_use.h: all that a program does with a model file: opens, asks, builds, describes, reads weights and records,
+ * plans, checks, runs twice in small arenas.
  *
  * Owns: the arenas and buffers for it. Relies on: the library and its inner headers; check.h, gguf_forge.h.
  * Must never: know what is wrong with the file, nor let a failure pass that does not say what it is.
@@ -42,7 +42,8 @@ static inline bs_status use_weights(const bs_model *model, const bs_graph *graph
         for (int32_t i = 0; i < count; i++) {
             char name[BS_MAX_WEIGHT_NAME];
             bs_weight_info info;
-            snprintf(name, sizeof name, "%s%s%s", bs_node_name(&graph->nodes[n]), *specs[i].suffix ? "." : "", specs[i].suffix);
+            snprintf(name, sizeof name, "%s%s%s", bs_node_name(&graph->nodes[n]), *specs[i].suffix ? "." : "",
+                     specs[i].suffix);
             bs_status status = bs_weight_find(&weights, name, &specs[i], &info, error);
             if (status == BS_OK && bs_bytes_figure(bs_weight_spec_bytes(&specs[i])) <= sizeof target)
                 status = bs_weight_load(&weights, name, &specs[i], &info, BS_TIER_SCALAR, target, error);
@@ -62,8 +63,10 @@ static inline int64_t use_extent(const bs_graph *graph, bs_dim_id id, bool most)
     return d->kind == BS_DIM_CONST || most ? d->maximum : (d->maximum + 1) / 2;
 }
 
-/* Memory of the caller's for input, state or output `node`; its bytes are not read as numbers by anything that steers. */
-static inline bs_status use_bind(bs_session *session, const bs_graph *graph, const bs_node *node, bool most, bs_error *error)
+/* Memory of the caller's for input, state or output `node`; its bytes are not read as numbers by anything that
+ * steers. */
+static inline bs_status use_bind(bs_session *session, const bs_graph *graph, const bs_node *node, bool most,
+                                 bs_error *error)
 {
     static BS_ALIGNED uint8_t buffers[USE_BUFFERS][USE_BUFFER_BYTES];
     const bool out = strcmp(bs_op_get(node->op)->name, "output") == 0;
@@ -125,7 +128,8 @@ static inline const bs_plan *use_plan(const bs_graph *graph, bs_arena *arena, bs
 }
 
 /* Damage that only a check of the whole file finds has no other graph: that is not run. */
-static inline bs_status use_graph(const bs_model *model, bs_arena *arena, const bs_model_build_desc *desc, bs_error *error)
+static inline bs_status use_graph(const bs_model *model, bs_arena *arena, const bs_model_build_desc *desc,
+                                  bs_error *error)
 {
     const bs_graph_desc room = bs_model_graph_desc(model);
     bs_graph *graph = bs_graph_create(arena, &room);

@@ -1,7 +1,7 @@
 /* naive.h - the oracle: evaluates a graph node by node as its definition reads, in double precision.
- * A cell of a frame is evaluated as if the whole frame had taken its decisions; its core is cut out at the end. No plan,
- * no tiles, no packed rows. With small integers everywhere (tests/random_graph.h) its numbers are those of f32, exactly.
- * Knows the ops that random graphs use, and no others. */
+ * A cell of a frame is evaluated as if the whole frame had taken its decisions; its core is cut out at the end. No
+ * plan, no tiles, no packed rows. With small integers everywhere (tests/random_graph.h) its numbers are those of f32,
+ * exactly. Knows the ops that random graphs use, and no others. */
 #ifndef BS_TEST_NAIVE_H
 #define BS_TEST_NAIVE_H
 
@@ -174,7 +174,8 @@ static inline double naive_weight(const naive *n, const char *name, const char *
 {
     naive_find_weight(n, name, suffix);
     const bs_tensor *tensor = &n->weights->tensors[naive_last];
-    return tensor->dtype == BS_I32 ? ((const int32_t *)tensor->data)[index] : (double)((const float *)tensor->data)[index];
+    return tensor->dtype == BS_I32 ? ((const int32_t *)tensor->data)[index]
+                                   : (double)((const float *)tensor->data)[index];
 }
 
 static inline double naive_act(int32_t act, float param, double x)
@@ -486,7 +487,8 @@ static inline void naive_best(const bs_route_desc *d, int32_t k, const double *s
         sum += (float)score[best];
     }
     for (int32_t i = 0; i < k; i++)
-        naive_choose(c, (int32_t)index[i], d->normalise && sum > 0 && sum < INFINITY ? (double)((float)order[i] / sum) : order[i]);
+        naive_choose(c, (int32_t)index[i],
+                     d->normalise && sum > 0 && sum < INFINITY ? (double)((float)order[i] / sum) : order[i]);
 }
 
 /* One cell; `knob` is added to the threshold. */
@@ -585,15 +587,18 @@ static inline double naive_area(const naive *n, int32_t domain, int32_t row)
 
 static inline int32_t naive_variants(const bs_route_desc *d) { return d->capacity ? d->capacity : d->paths; }
 
-/* 2^(step / 8 - 12), in the library's fixed point: 256 stands for 2^-12 ... and the last step for "whatever it costs". */
-static inline int32_t naive_budget_choice(const naive *n, const bs_route_desc *d, const double *loss, int32_t step, double most)
+/* 2^(step / 8 - 12), in the library's fixed point: 256 stands for 2^-12 ... and the last step for "whatever it
+ * costs". */
+static inline int32_t naive_budget_choice(const naive *n, const bs_route_desc *d, const double *loss, int32_t step,
+                                          double most)
 {
     static const double mantissa[8] = {256, 279, 304, 332, 362, 395, 431, 470};
     int32_t best = -1;
     for (int32_t p = 0; p < naive_variants(d); p++) {
         if (loss[p] > most)
             continue;
-        const double cost_p = naive_weight(n, d->name, "cost", p), cost_best = best < 0 ? 0 : naive_weight(n, d->name, "cost", best);
+        const double cost_p = naive_weight(n, d->name, "cost", p),
+                     cost_best = best < 0 ? 0 : naive_weight(n, d->name, "cost", best);
         const double price = ldexp(mantissa[step & 7], (step >> 3) - 20);
         const bool cheaper = best < 0 || cost_p + price * loss[p] < cost_best + price * loss[best];
         const bool better = best < 0 || loss[p] < loss[best] || (loss[p] == loss[best] && cost_p < cost_best);
@@ -602,16 +607,18 @@ static inline int32_t naive_budget_choice(const naive *n, const bs_route_desc *d
     return best;
 }
 
-/* alone: the step at which the budget is kept without a floor, -1 where that is what is sought. With a floor a cell loses at
- * most eight times as much, or as much as then. */
-static inline int32_t naive_floor_choice(const naive *n, const bs_route_desc *d, const double *loss, int32_t step, int32_t alone)
+/* alone: the step at which the budget is kept without a floor, -1 where that is what is sought. With a floor a cell
+ * loses at most eight times as much, or as much as then. */
+static inline int32_t naive_floor_choice(const naive *n, const bs_route_desc *d, const double *loss, int32_t step,
+                                         int32_t alone)
 {
     if (alone < 0)
         return naive_budget_choice(n, d, loss, step, INFINITY);
     double least = INFINITY;
     for (int32_t p = 0; p < naive_variants(d); p++)
         least = fmin(least, loss[p]);
-    return naive_budget_choice(n, d, loss, step, fmax(least + 8.0 * d->floor, loss[naive_budget_choice(n, d, loss, alone, INFINITY)]));
+    return naive_budget_choice(n, d, loss, step,
+                               fmax(least + 8.0 * d->floor, loss[naive_budget_choice(n, d, loss, alone, INFINITY)]));
 }
 
 /* The first step, from the lowest price upwards, whose losses are allowed. */
@@ -624,8 +631,8 @@ static inline int32_t naive_budget_step(const naive *n, const bs_router_info *in
         step++;
         for (int32_t r = 0; r < n->rows[info->domain]; r++)
             if (n->present[info->domain][r])
-                loss += naive_area(n, info->domain, r) *
-                        n->cell[info->score][r][naive_floor_choice(n, info->desc, n->cell[info->score][r], step, alone)];
+                loss += naive_area(n, info->domain, r) * n->cell[info->score][r][naive_floor_choice(
+                                                             n, info->desc, n->cell[info->score][r], step, alone)];
     }
     return step;
 }

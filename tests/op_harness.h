@@ -89,8 +89,10 @@ static inline double tensor_distance(const tensor *a, const tensor *b)
         return INFINITY;
     for (int64_t i = 0; i < tensor_elements(b); i++) {
         const bool whole = a->dtype == BS_I32;
-        const double x = whole ? ((const int32_t *)(const void *)a->data)[i] : (double)bs_load_f32(a->data, a->dtype, i);
-        const double y = whole ? ((const int32_t *)(const void *)b->data)[i] : (double)bs_load_f32(b->data, b->dtype, i);
+        const double x = whole ? ((const int32_t *)(const void *)a->data)[i]
+                               : (double)bs_load_f32(a->data, a->dtype, i);
+        const double y = whole ? ((const int32_t *)(const void *)b->data)[i]
+                               : (double)bs_load_f32(b->data, b->dtype, i);
         const double error = x == y ? 0 : fabs(x - y) / (1 + fabs(y));
         if (!(error <= worst))
             worst = error == error ? error : INFINITY;
@@ -165,7 +167,8 @@ static ptrdiff_t layout_strides(bs_operand *o, const int32_t *extent, int32_t la
 }
 
 /* rect: what is present of a rank-3 operand; `reach`: zeros around it. The rest is poison. */
-static storage storage_new(bs_dtype dtype, int32_t rows, int32_t rank, const int32_t *dim, bs_rect rect, int32_t reach, int32_t layout)
+static storage storage_new(bs_dtype dtype, int32_t rows, int32_t rank, const int32_t *dim, bs_rect rect, int32_t reach,
+                           int32_t layout)
 {
     storage s;
     int32_t extent[BS_MAX_RANK] = {1, 1, 1, 1};
@@ -185,7 +188,9 @@ static storage storage_new(bs_dtype dtype, int32_t rows, int32_t rank, const int
     s.bytes = (size_t)(s.operand.row_stride * rows) * bs_dtype_bytes(dtype);
     s.base = pool_take(s.bytes);
     memset(s.base, 0xff, s.bytes);
-    const ptrdiff_t origin = rank == 3 ? (border - rect.y0) * s.operand.stride[1] + (border - rect.x0) * s.operand.stride[2] : 0;
+    const ptrdiff_t origin = rank == 3
+                                 ? (border - rect.y0) * s.operand.stride[1] + (border - rect.x0) * s.operand.stride[2]
+                                 : 0;
     s.operand.data = s.base + origin * (ptrdiff_t)bs_dtype_bytes(dtype);
     s.operand.frame_h = rank == 3 ? dim[1] : 0;
     s.operand.frame_w = rank == 3 ? dim[2] : 0;
@@ -285,10 +290,12 @@ static void op_prepare(op_run *r, int32_t max_h, int32_t max_w)
     memset(&r->call, 0, sizeof r->call);
     r->plan.tier = r->tier;
     if (r->op->plan)
-        r->op->plan(r->graph, r->node, r->tier == BS_TIER_SCALAR ? BS_CONV_FORCE_REFERENCE : r->choice, max_h, max_w, &r->plan);
+        r->op->plan(r->graph, r->node, r->tier == BS_TIER_SCALAR ? BS_CONV_FORCE_REFERENCE : r->choice, max_h, max_w,
+                    &r->plan);
     else
         r->plan.prepared_bytes = bs_weight_offset(specs, n);
-    const size_t prepared_bytes = (size_t)bs_bytes_figure(r->plan.prepared_bytes), scratch_bytes = (size_t)bs_bytes_figure(r->plan.scratch_bytes);
+    const size_t prepared_bytes = (size_t)bs_bytes_figure(r->plan.prepared_bytes),
+                 scratch_bytes = (size_t)bs_bytes_figure(r->plan.scratch_bytes);
     uint8_t *prepared = pool_take(prepared_bytes), *scratch = pool_take(scratch_bytes);
     memset(prepared, 0xff, prepared_bytes);
     memset(scratch, 0xff, scratch_bytes);
@@ -296,7 +303,8 @@ static void op_prepare(op_run *r, int32_t max_h, int32_t max_w)
         r->op->prepare(r->graph, r->node, &r->plan, r->weights, prepared);
     else
         for (int32_t i = 0; i < n; i++)
-            memcpy(bs_bytes_at(prepared, bs_weight_offset(specs, i)), r->weights[i], 4 * (size_t)bs_bytes_figure(bs_weight_elements(&specs[i])));
+            memcpy(bs_bytes_at(prepared, bs_weight_offset(specs, i)), r->weights[i],
+                   4 * (size_t)bs_bytes_figure(bs_weight_elements(&specs[i])));
     r->call.graph = r->graph;
     r->call.node = r->node;
     r->call.plan = &r->plan;

@@ -43,7 +43,10 @@ static inline int64_t synth_read(void *user, uint64_t offset, void *buffer, size
     return (int64_t)n;
 }
 
-static inline bs_reader synth_reader(synth_bytes *b) { return (bs_reader){.user = b, .read = synth_read, .size = b->n}; }
+static inline bs_reader synth_reader(synth_bytes *b)
+{
+    return (bs_reader){.user = b, .read = synth_read, .size = b->n};
+}
 
 static inline void synth_free(synth_bytes *b)
 {
@@ -86,14 +89,22 @@ static inline void synth_stage(const void *user, int32_t i, bs_profile_stage *st
 
 static inline bs_profile_header_desc synth_header(void)
 {
-    return (bs_profile_header_desc){.n_routers = 2, .n_units = SYNTH_UNITS, .n_stages = SYNTH_STAGES, .router = synth_router,
-                                    .unit = synth_unit, .stage = synth_stage, .slot_bytes = 5 * 30000, .chunk_bytes = SYNTH_CHUNK,
+    return (bs_profile_header_desc){.n_routers = 2,
+                                    .n_units = SYNTH_UNITS,
+                                    .n_stages = SYNTH_STAGES,
+                                    .router = synth_router,
+                                    .unit = synth_unit,
+                                    .stage = synth_stage,
+                                    .slot_bytes = 5 * 30000,
+                                    .chunk_bytes = SYNTH_CHUNK,
                                     .policy = BS_POLICY_LRU};
 }
 
-static inline bs_event synth_event(bs_event_kind kind, int32_t subject, int32_t index, uint64_t value, uint64_t start, uint64_t end)
+static inline bs_event synth_event(bs_event_kind kind, int32_t subject, int32_t index, uint64_t value, uint64_t start,
+                                   uint64_t end)
 {
-    return (bs_event){.start_ns = start, .end_ns = end, .value = value, .subject = subject, .index = index, .kind = (int16_t)kind};
+    return (bs_event){
+        .start_ns = start, .end_ns = end, .value = value, .subject = subject, .index = index, .kind = (int16_t)kind};
 }
 
 /* --- its runs -------------------------------------------------------------------------------------------- */
@@ -106,7 +117,8 @@ typedef struct synth_net {
     int hits, late, misses;
 } synth_net;
 
-static inline void synth_add(synth_net *s, bs_event_kind kind, int32_t subject, int32_t index, uint64_t value, uint64_t start, uint64_t end)
+static inline void synth_add(synth_net *s, bs_event_kind kind, int32_t subject, int32_t index, uint64_t value,
+                             uint64_t start, uint64_t end)
 {
     const bs_event e = synth_event(kind, subject, index, value, start, end);
     bs_profile_add(s->profile, &e);

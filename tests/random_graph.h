@@ -167,7 +167,8 @@ static inline bool rg_own_block(random_graph *rg, int32_t number)
 static inline int32_t rg_weights(random_graph *rg, const char *stem, int32_t number, int32_t rank, const int64_t *dim)
 {
     for (int32_t i = 0; rg_shares && i < rg->n_made; i++)
-        if (strcmp(rg->made[i].stem, stem) == 0 && memcmp(rg->made[i].dim, dim, (size_t)rank * sizeof *dim) == 0 && rg_flip(60))
+        if (strcmp(rg->made[i].stem, stem) == 0 && memcmp(rg->made[i].dim, dim, (size_t)rank * sizeof *dim) == 0 &&
+            rg_flip(60))
             return rg->made[i].number;
     net_add_whole(rg->weights, rg_name(rg, stem, number, "weight"), rank, dim);
     net_add_whole(rg->weights, rg_name(rg, stem, number, "bias"), 1, dim);
@@ -276,7 +277,10 @@ static inline bs_value rg_rescale(random_graph *rg, bs_value x)
         return rg_made(rg, bs_pixel_unshuffle(rg->g, x, 2), a);
     if (may_shrink && rg_flip(30))
         return rg_made(rg, bs_pool2d(rg->g, x, &(bs_pool2d_desc){.kind = BS_POOL_MAX}), a);
-    return rg_made(rg, bs_pool2d(rg->g, x, &(bs_pool2d_desc){.kind = BS_POOL_MAX, .kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1}),
+    return rg_made(rg,
+                   bs_pool2d(rg->g, x,
+                             &(bs_pool2d_desc){
+                                 .kind = BS_POOL_MAX, .kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1}),
                    a);
 }
 

@@ -21,13 +21,14 @@
 
 /* --- reads that are interrupted ---------------------------------------------------------------------------- */
 
-static struct { int calls, interrupt, shorten, fail_at, cut_at, end_at; } script; /* every n-th call; all 0: as the system does */
+/* every n-th call; all 0: as the system does */
+static struct { int calls, interrupt, shorten, fail_at, cut_at, end_at; } script;
 
 #if defined(__linux__)
 #include <sys/syscall.h>
 
-/* What a signal or a slow disk does to a read; the call numbered fail_at fails, cut_at gives half of what it read. After
- * end_at: what a direct read says that goes on from the end of a file. */
+/* What a signal or a slow disk does to a read; the call numbered fail_at fails, cut_at gives half of what it read.
+ * After end_at: what a direct read says that goes on from the end of a file. */
 ssize_t pread(int file, void *buffer, size_t bytes, off_t offset)
 {
     const bool scripted = script.interrupt || script.shorten || script.fail_at || script.cut_at || script.end_at;
@@ -46,7 +47,8 @@ ssize_t pread(int file, void *buffer, size_t bytes, off_t offset)
     }
     if (script.shorten && call % script.shorten == 0 && bytes > 512)
         bytes = (bytes / 2 + 511) & ~(size_t)511; /* short, and still a direct read */
-    const ssize_t got = (ssize_t)syscall(SYS_pread64, file, buffer, bytes, (long)offset, 0L); /* low and high half where a word has 32 bits */
+    /* low and high half where a word has 32 bits */
+    const ssize_t got = (ssize_t)syscall(SYS_pread64, file, buffer, bytes, (long)offset, 0L);
     return script.cut_at && call == script.cut_at && got > 1 ? got / 2 + 1 : got;
 }
 #endif
@@ -55,7 +57,15 @@ ssize_t pread(int file, void *buffer, size_t bytes, off_t offset)
 
 /* How the platform opens a second handle. */
 typedef enum direct_kind {
-    AS_IS, PRETEND_512, PRETEND_4096, NO_DIRECT, OPEN_FAILS, BUFFERED_AFTER_ALL, ALIGNMENT_0, ALIGNMENT_3, ALIGNMENT_8192,
+    AS_IS,
+    PRETEND_512,
+    PRETEND_4096,
+    NO_DIRECT,
+    OPEN_FAILS,
+    BUFFERED_AFTER_ALL,
+    ALIGNMENT_0,
+    ALIGNMENT_3,
+    ALIGNMENT_8192,
     OTHER_SIZE
 } direct_kind;
 

@@ -1,5 +1,5 @@
-/* sweep_fault.h: a platform, a reader, a source of weights, a router's function and a writer of profiles, of which the n-th call
- * fails, once or from then on.
+/* sweep_fault.h: a platform, a reader, a source of weights, a router's function and a writer of profiles, of which the
+ * n-th call fails, once or from then on.
  *
  * Owns: the counts of calls, and of what was opened, made and started and is not over yet; the file that it shows.
  * Relies on: sweep_profile.h. Several threads call it at once.
@@ -96,7 +96,8 @@ static inline int64_t sweep_file_open(void *user, const char *path, uint64_t *by
     return 3;
 }
 
-static inline int64_t sweep_file_open_direct(void *user, const char *path, void *probe, uint64_t *bytes, uint32_t *alignment)
+static inline int64_t sweep_file_open_direct(void *user, const char *path, void *probe, uint64_t *bytes,
+                                             uint32_t *alignment)
 {
     sweep_faulty *f = user;
     (void)path;
@@ -118,7 +119,10 @@ static inline int64_t sweep_read_bytes(void *user, uint64_t offset, void *buffer
     if (!sweep_fails(f, READ_FAILS))
         return (int64_t)n;
     const int32_t how = atomic_load(&f->fault);
-    return how == READ_FAILS ? -1 : how == READ_ENDS || n == 0 ? 0 : how == READ_LACKS ? (int64_t)n - 1 : (int64_t)n / 2;
+    return how == READ_FAILS            ? -1
+           : how == READ_ENDS || n == 0 ? 0
+           : how == READ_LACKS          ? (int64_t)n - 1
+                                        : (int64_t)n / 2;
 }
 
 static inline int64_t sweep_file_read(void *user, int64_t file, uint64_t offset, void *buffer, size_t bytes)
@@ -144,7 +148,8 @@ static inline int sweep_write_profile(void *user, const void *data, size_t bytes
     return sweep_fails(f, WRITE_FAILS) ? -1 : sweep_profile_write(&f->written, data, bytes);
 }
 
-/* ---------------------------------------------------------------------------------------------- weights and decisions */
+/* ---------------------------------------------------------------------------------------------- weights and
+ * decisions */
 
 static inline bs_status sweep_find(const void *user, const char *name, bs_weight_info *info)
 {
@@ -152,7 +157,8 @@ static inline bs_status sweep_find(const void *user, const char *name, bs_weight
     return sweep_fails(f, FIND_FAILS) ? BS_ERROR_IO : f->weights.find(f->weights.user, name, info);
 }
 
-static inline bs_status sweep_load(const void *user, const bs_weight_info *info, uint64_t offset, void *buffer, size_t bytes)
+static inline bs_status sweep_load(const void *user, const bs_weight_info *info, uint64_t offset, void *buffer,
+                                   size_t bytes)
 {
     sweep_faulty *f = (void *)(uintptr_t)user;
     return sweep_fails(f, LOAD_FAILS) ? BS_ERROR_IO : f->weights.read(f->weights.user, info, offset, buffer, bytes);
@@ -212,7 +218,8 @@ static inline bs_status sweep_route(void *user, const bs_operand_view *scores, i
     return atomic_load(&((sweep_faulty *)user)->fault) == ROUTE_FAILS ? BS_ERROR_IO : BS_OK;
 }
 
-/* --------------------------------------------------------------------------------------------------- what is scripted */
+/* --------------------------------------------------------------------------------------------------- what is
+ * scripted */
 
 static inline void sweep_heal(sweep_faulty *f)
 {
@@ -231,7 +238,10 @@ static inline void sweep_script(sweep_faulty *f, sweep_fault fault, int32_t nth,
     memset(&f->written, 0, offsetof(sweep_written, bytes));
 }
 
-static inline bool sweep_nothing_left(sweep_faulty *f) { return !atomic_load(&f->files) && !atomic_load(&f->gates) && !atomic_load(&f->threads) && !atomic_load(&f->misused); }
+static inline bool sweep_nothing_left(sweep_faulty *f)
+{
+    return !atomic_load(&f->files) && !atomic_load(&f->gates) && !atomic_load(&f->threads) && !atomic_load(&f->misused);
+}
 
 static inline void sweep_faulty_init(sweep_faulty *f, const sweep_file *file, bool threads, bool direct)
 {

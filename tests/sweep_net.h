@@ -1,9 +1,10 @@
-/* sweep_net.h: the model of the sweeps, and the file that it is. Small enough to damage every bit of it, with every kind of
- * router, states, segments, patches, a block that every run goes through and one that a router chooses.
+/* sweep_net.h: the model of the sweeps, and the file that it is. Small enough to damage every bit of it, with every
+ * kind of router, states, segments, patches, a block that every run goes through and one that a router chooses.
  *
  * Owns: the graph, made by the builder's own calls, its weights, and the bytes of a GGUF file that says the same.
  * Relies on: gguf_forge.h; graph/graph.h and ops/table.h, to write down what the builder made.
- * Must never: exceed SWEEP_FILE_BYTES, nor share code with src/model/gguf.c and src/model*.c, which it is there to break.
+ * Must never: exceed SWEEP_FILE_BYTES, nor share code with src/model/gguf.c and src/model*.c, which it is there to
+ * break.
  */
 #ifndef SWEEP_NET_H
 #define SWEEP_NET_H
@@ -44,16 +45,21 @@ static inline bs_value sweep_scored(bs_graph *g, bs_value x, bs_value score, bs_
     rows[0] = bs_branch(g, top1, 0, "expert", x, sweep_expert, NULL);
     rows[2] = bs_scatter(g, top1, 2, x);
     x = bs_gather(g, top1, rows, x, NULL);
-    const bs_router topk = bs_route(g, score, none, &(bs_route_desc){.name = "topk", .protocol = BS_ROUTE_TOPK, .paths = 3, .k = 2, .normalise = 1});
+    const bs_router topk = bs_route(
+        g, score, none,
+        &(bs_route_desc){.name = "topk", .protocol = BS_ROUTE_TOPK, .paths = 3, .k = 2, .normalise = 1});
     rows[0] = bs_scatter(g, topk, 0, x);
     rows[1] = none;
     rows[2] = bs_scatter(g, topk, 2, x);
     x = bs_gather(g, topk, rows, none, &(bs_gather_desc){.mode = BS_GATHER_WEIGHTED});
-    const bs_router over = bs_route(g, score, knob, &(bs_route_desc){.name = "over", .protocol = BS_ROUTE_THRESHOLD, .paths = 3, .fallback = 2});
+    const bs_router over = bs_route(
+        g, score, knob, &(bs_route_desc){.name = "over", .protocol = BS_ROUTE_THRESHOLD, .paths = 3, .fallback = 2});
     x = sweep_some(g, over, 1, x, BS_GATHER_ADD);
-    const bs_router full = bs_route(g, score, none, &(bs_route_desc){.name = "full", .protocol = BS_ROUTE_CAPACITY, .paths = 3, .capacity = 2});
+    const bs_router full = bs_route(
+        g, score, none, &(bs_route_desc){.name = "full", .protocol = BS_ROUTE_CAPACITY, .paths = 3, .capacity = 2});
     x = sweep_some(g, full, 0, x, BS_GATHER_WEIGHTED);
-    const bs_router asked = bs_route(g, score, none, &(bs_route_desc){.name = "asked", .protocol = BS_ROUTE_CALLBACK, .paths = 3});
+    const bs_router asked = bs_route(g, score, none,
+                                     &(bs_route_desc){.name = "asked", .protocol = BS_ROUTE_CALLBACK, .paths = 3});
     return sweep_some(g, asked, 2, x, BS_GATHER_PLACE);
 }
 
@@ -63,15 +69,21 @@ static inline bs_value sweep_numbered(bs_graph *g, bs_value x, bs_value score, b
     const bs_value none = {0};
     bs_value label;
     const bs_value two = bs_slice(g, score, &(bs_slice_desc){.length = 2});
-    const bs_router sum = bs_route(g, two, none, &(bs_route_desc){.name = "sum", .protocol = BS_ROUTE_RESIDUAL_THRESHOLD, .paths = 2, .threshold = 0.25f});
+    const bs_router sum = bs_route(
+        g, two, none,
+        &(bs_route_desc){.name = "sum", .protocol = BS_ROUTE_RESIDUAL_THRESHOLD, .paths = 2, .threshold = 0.25f});
     x = sweep_some(g, sum, 1, x, BS_GATHER_SELECT);
     const bs_value one = bs_topk(g, score, 1, &label);
-    const bs_router left = bs_route(g, one, knob, &(bs_route_desc){.name = "exit", .protocol = BS_ROUTE_BINARY, .paths = 2, .threshold = 0.5f});
+    const bs_router left = bs_route(
+        g, one, knob, &(bs_route_desc){.name = "exit", .protocol = BS_ROUTE_BINARY, .paths = 2, .threshold = 0.5f});
     x = sweep_some(g, left, 0, x, BS_GATHER_PLACE);
-    const bs_router said = bs_route(g, label, none, &(bs_route_desc){.name = "label", .protocol = BS_ROUTE_LABEL, .paths = 3});
+    const bs_router said = bs_route(g, label, none,
+                                    &(bs_route_desc){.name = "label", .protocol = BS_ROUTE_LABEL, .paths = 3});
     x = sweep_some(g, said, 1, x, BS_GATHER_PLACE);
-    const bs_value loss = bs_convert(g, bs_activation(g, score, BS_RELU, 0), &(bs_convert_desc){.dtype = BS_I32, .scale = 100});
-    const bs_router spent = bs_route(g, loss, knob, &(bs_route_desc){.name = "spend", .protocol = BS_ROUTE_BUDGET, .paths = 3});
+    const bs_value loss = bs_convert(g, bs_activation(g, score, BS_RELU, 0),
+                                     &(bs_convert_desc){.dtype = BS_I32, .scale = 100});
+    const bs_router spent = bs_route(g, loss, knob,
+                                     &(bs_route_desc){.name = "spend", .protocol = BS_ROUTE_BUDGET, .paths = 3});
     x = sweep_some(g, spent, 1, bs_mul(g, x, bs_route_score(g, left)), BS_GATHER_ADD);
     *price = bs_route_price(g, spent);
     return x;
@@ -80,35 +92,45 @@ static inline bs_value sweep_numbered(bs_graph *g, bs_value x, bs_value score, b
 /* Tokens of two sequences, with what is remembered of them. */
 static inline void sweep_sequences(bs_graph *g, bs_value rows)
 {
-    const bs_value lengths = bs_input(g, "lengths", BS_I32, BS_SHAPE1(SWEEP_SEGMENTS)), past = bs_input(g, "past", BS_I32, BS_SHAPE1(SWEEP_SEGMENTS));
+    const bs_value lengths = bs_input(g, "lengths", BS_I32, BS_SHAPE1(SWEEP_SEGMENTS)),
+                   past = bs_input(g, "past", BS_I32, BS_SHAPE1(SWEEP_SEGMENTS));
     const bs_value cache = bs_state(g, "cache", BS_F32, BS_SHAPE3(SWEEP_SEGMENTS, SWEEP_WINDOW, SWEEP_WIDTH));
     const bs_value x = bs_segments(g, rows, lengths);
     const bs_value y = bs_attention(g, x, x, x, cache, cache, past, &(bs_attention_desc){.heads = 2, .alibi = 1});
     bs_state_append(g, cache, x, past);
-    bs_output(g, "last", bs_segment_reduce(g, bs_add(g, y, bs_segment_spread(g, bs_segment_reduce(g, x, NULL), x)), &(bs_segment_reduce_desc){.mode = BS_SEGMENT_MEAN}));
+    bs_output(g, "last",
+              bs_segment_reduce(g, bs_add(g, y, bs_segment_spread(g, bs_segment_reduce(g, x, NULL), x)),
+                                &(bs_segment_reduce_desc){.mode = BS_SEGMENT_MEAN}));
 }
 
 /* Patches that changed since the frame before are smoothed; the others are what they were. */
 static inline void sweep_frames(bs_graph *g)
 {
     const bs_dim h = bs_symbol(g, "H", SWEEP_SIDE), w = bs_symbol(g, "W", SWEEP_SIDE);
-    const bs_value frame = bs_input(g, "frame", BS_U8, BS_SHAPE3(1, h, w)), before = bs_state(g, "before", BS_U8, BS_SHAPE3(1, h, w));
-    const bs_value cells = bs_patches(g, frame, &(bs_patches_desc){.size = 4}), old = bs_patches(g, before, &(bs_patches_desc){.size = 4, .like = cells.id});
-    const bs_value change = bs_slice(g, bs_patch_features(g, cells, old, &(bs_patch_features_desc){.buckets = 64}), &(bs_slice_desc){.start = 1, .length = 1});
-    const bs_router moved = bs_route(g, change, (bs_value){0}, &(bs_route_desc){.name = "moved", .protocol = BS_ROUTE_TABLE, .paths = 2, .capacity = 64});
+    const bs_value frame = bs_input(g, "frame", BS_U8, BS_SHAPE3(1, h, w)),
+                   before = bs_state(g, "before", BS_U8, BS_SHAPE3(1, h, w));
+    const bs_value cells = bs_patches(g, frame, &(bs_patches_desc){.size = 4}),
+                   old = bs_patches(g, before, &(bs_patches_desc){.size = 4, .like = cells.id});
+    const bs_value change = bs_slice(g, bs_patch_features(g, cells, old, &(bs_patch_features_desc){.buckets = 64}),
+                                     &(bs_slice_desc){.start = 1, .length = 1});
+    const bs_router moved = bs_route(
+        g, change, (bs_value){0},
+        &(bs_route_desc){.name = "moved", .protocol = BS_ROUTE_TABLE, .paths = 2, .capacity = 64});
     bs_value rows[2] = {{0}, {0}};
-    const bs_value smooth = bs_conv2d(g, bs_convert(g, cells, &(bs_convert_desc){.dtype = BS_F32}), &(bs_conv2d_desc){.name = "smooth", .out = 1});
+    const bs_value smooth = bs_conv2d(g, bs_convert(g, cells, &(bs_convert_desc){.dtype = BS_F32}),
+                                      &(bs_conv2d_desc){.name = "smooth", .out = 1});
     rows[1] = bs_convert(g, bs_scatter(g, moved, 1, smooth), &(bs_convert_desc){.dtype = BS_U8});
     const bs_value now = bs_assemble(g, bs_gather(g, moved, rows, old, NULL));
     bs_state_write(g, before, now);
     bs_output(g, "shown", now);
 }
 
-/* What every run goes through is a block as well, so that there are weights of both kinds to stream; what it leaves outside
- * stays. */
+/* What every run goes through is a block as well, so that there are weights of both kinds to stream; what it leaves
+ * outside stays. */
 static inline void sweep_build(bs_graph *g)
 {
-    const bs_value in = bs_input(g, "rows", BS_F32, BS_SHAPE2(bs_symbol(g, "N", SWEEP_ROWS), SWEEP_WIDTH)), knob = bs_input(g, "knob", BS_F32, BS_SHAPE1(1));
+    const bs_value in = bs_input(g, "rows", BS_F32, BS_SHAPE2(bs_symbol(g, "N", SWEEP_ROWS), SWEEP_WIDTH)),
+                   knob = bs_input(g, "knob", BS_F32, BS_SHAPE1(1));
     bs_value price = {0};
     bs_block_begin(g, "trunk");
     sweep_frames(g);
@@ -148,10 +170,17 @@ typedef struct sweep_file {
 static inline void sweep_weight_fill(uint8_t *to, const sweep_weight *w)
 {
     for (uint64_t i = 0; i < bs_bytes_figure(bs_weight_elements(&w->spec)); i++) {
-        const float f = strcmp(w->name, "smooth.weight") == 0 ? 0.11f : (float)((i * 3 + (uint64_t)w->name[1]) % 5) / 3.0f - 0.7f;
-        const int32_t n = strstr(w->name, ".cost") ? 1 + 3 * (int32_t)i : strstr(w->name, ".path") ? (int32_t)i : i > 57;
+        const float f = strcmp(w->name, "smooth.weight") == 0
+                            ? 0.11f
+                            : (float)((i * 3 + (uint64_t)w->name[1]) % 5) / 3.0f - 0.7f;
+        const int32_t n = strstr(w->name, ".cost")   ? 1 + 3 * (int32_t)i
+                          : strstr(w->name, ".path") ? (int32_t)i
+                                                     : i > 57;
         const uint16_t half = bs_f32_to_f16(f);
-        memcpy(to + i * bs_dtype_bytes(w->stored), w->stored == BS_F16 ? (const void *)&half : w->stored == BS_I32 ? (const void *)&n : (const void *)&f,
+        memcpy(to + i * bs_dtype_bytes(w->stored),
+               w->stored == BS_F16   ? (const void *)&half
+               : w->stored == BS_I32 ? (const void *)&n
+                                     : (const void *)&f,
                bs_dtype_bytes(w->stored));
     }
 }
@@ -163,12 +192,15 @@ static inline void sweep_weights_of(sweep_file *s, const bs_graph *g, int32_t bl
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_node *node = &g->nodes[n];
         bs_weight_spec specs[BS_MAX_WEIGHTS];
-        const int32_t count = node->block == block && bs_op_get(node->op)->weights ? bs_op_get(node->op)->weights(g, node, specs) : 0;
+        const int32_t count = node->block == block && bs_op_get(node->op)->weights
+                                  ? bs_op_get(node->op)->weights(g, node, specs)
+                                  : 0;
         for (int32_t i = 0; i < count; i++) {
             sweep_weight *w = &s->weights[s->n_weights++];
             if (s->n_weights > SWEEP_WEIGHTS || at + 256 > SWEEP_PAGE)
                 exit(2);
-            snprintf(w->name, sizeof w->name, "%.60s%s%.20s", bs_node_name(node), *specs[i].suffix ? "." : "", specs[i].suffix);
+            snprintf(w->name, sizeof w->name, "%.60s%s%.20s", bs_node_name(node), *specs[i].suffix ? "." : "",
+                     specs[i].suffix);
             w->spec = specs[i];
             w->stored = specs[i].dtype == BS_F32 && strncmp(w->name, "expert", 6) == 0 ? BS_F16 : specs[i].dtype;
             w->block = block;

@@ -49,9 +49,11 @@ static inline uint64_t sweep_clock(void *user)
     return (uint64_t)atomic_fetch_add(&now, 1000) + 1000;
 }
 
-static inline bs_profile_desc sweep_profile_desc(const bs_platform *platform, sweep_written *w, uint8_t *ring, size_t bytes)
+static inline bs_profile_desc sweep_profile_desc(const bs_platform *platform, sweep_written *w, uint8_t *ring,
+                                                 size_t bytes)
 {
-    return (bs_profile_desc){.platform = platform, .write = sweep_profile_write, .user = w, .memory = ring, .bytes = bytes};
+    return (bs_profile_desc){
+        .platform = platform, .write = sweep_profile_write, .user = w, .memory = ring, .bytes = bytes};
 }
 
 #endif

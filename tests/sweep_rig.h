@@ -1,5 +1,5 @@
-/* sweep_rig.h: one life of the sweep model: opened, built, planned (for the best tier), a session made, bound and run, all in memory of
- * exactly the bytes that were asked for, with nothing beyond them that could be touched unseen.
+/* sweep_rig.h: one life of the sweep model: opened, built, planned (for the best tier), a session made, bound and run,
+ * all in memory of exactly the bytes that were asked for, with nothing beyond them that could be touched unseen.
  *
  * Owns: the pools of all arenas, the caller's buffers, the platform without threads, how much of a sweep is done.
  * Relies on: sweep_net.h; run/session.h for what a graph binds.
@@ -28,7 +28,8 @@ void __asan_unpoison_memory_region(const volatile void *at, size_t bytes);
 
 /* ------------------------------------------------------------------------------------------------- how much of it */
 
-/* Every n-th case: SWEEP_STRIDE, or the program's argument; 1 is all of them. SWEEP_PART=k/n: the k-th share, from 0. */
+/* Every n-th case: SWEEP_STRIDE, or the program's argument; 1 is all of them. SWEEP_PART=k/n: the k-th share, from
+ * 0. */
 typedef struct sweep_share { size_t stride, part, parts; } sweep_share;
 
 static inline sweep_share sweep_share_of(int argc, char **argv, size_t stride)
@@ -44,21 +45,42 @@ static inline sweep_share sweep_share_of(int argc, char **argv, size_t stride)
     s.parts = n > 0 ? (size_t)n : 1;
     s.part = (size_t)k % s.parts;
     if (s.stride > 1 || s.parts > 1)
-        printf("a part of the sweep: every case of %zu, share %zu of %zu (SWEEP_STRIDE=1: all of them)\n", s.stride, s.part, s.parts);
+        printf("a part of the sweep: every case of %zu, share %zu of %zu (SWEEP_STRIDE=1: all of them)\n", s.stride,
+               s.part, s.parts);
     return s;
 }
 
-static inline bool sweep_takes(const sweep_share *s, size_t index) { return index % s->stride == 0 && index / s->stride % s->parts == s->part; }
+static inline bool sweep_takes(const sweep_share *s, size_t index)
+{
+    return index % s->stride == 0 && index / s->stride % s->parts == s->part;
+}
 
 /* Of the processor, so that what else it does shows less. */
 static inline double sweep_ms(void) { return (double)clock() * 1e3 / CLOCKS_PER_SEC; }
 
 /* ---------------------------------------------------------------------------------------------------------- memory */
 
-typedef enum sweep_arena { IN_MODEL, IN_GRAPH, IN_PLAN, IN_PERSISTENT, IN_TRANSIENT, IN_STAGING, IN_SLOTS, SWEEP_ARENAS } sweep_arena;
-static const char *const sweep_arena_names[SWEEP_ARENAS] = {"model", "graph", "plan", "persistent", "transient", "staging", "slots"};
+typedef enum sweep_arena {
+    IN_MODEL,
+    IN_GRAPH,
+    IN_PLAN,
+    IN_PERSISTENT,
+    IN_TRANSIENT,
+    IN_STAGING,
+    IN_SLOTS,
+    SWEEP_ARENAS
+} sweep_arena;
+static const char *const sweep_arena_names[SWEEP_ARENAS] = {"model",     "graph",   "plan", "persistent",
+                                                            "transient", "staging", "slots"};
 
-enum { SWEEP_POOL = 65536, SWEEP_GUARD = 256, SWEEP_ROOM = SWEEP_POOL + 2 * SWEEP_GUARD, SWEEP_BUFFERS = 16, SWEEP_BUFFER = 2048, SWEEP_RUNS = 2 };
+enum {
+    SWEEP_POOL = 65536,
+    SWEEP_GUARD = 256,
+    SWEEP_ROOM = SWEEP_POOL + 2 * SWEEP_GUARD,
+    SWEEP_BUFFERS = 16,
+    SWEEP_BUFFER = 2048,
+    SWEEP_RUNS = 2
+};
 
 static _Alignas(4096) uint8_t sweep_pools[SWEEP_ARENAS][SWEEP_ROOM];
 static _Alignas(64) uint8_t sweep_buffers[SWEEP_BUFFERS][SWEEP_BUFFER + SWEEP_GUARD];
@@ -90,7 +112,8 @@ static inline bool sweep_fence_holds(const uint8_t *pool, size_t room, size_t by
 /* ------------------------------------------------------------------------------------------------------------ lives */
 
 typedef enum sweep_step { AT_OPEN, AT_BUILD, AT_PLAN, AT_SESSION, AT_BIND, AT_RUN, AT_END, SWEEP_STEPS } sweep_step;
-static const char *const sweep_step_names[SWEEP_STEPS] = {"opening", "building", "planning", "the session", "binding", "running", "nowhere"};
+static const char *const sweep_step_names[SWEEP_STEPS] = {"opening", "building", "planning", "the session",
+                                                          "binding", "running",  "nowhere"};
 
 typedef struct sweep_how {
     const uint8_t *bytes;    /* of the file */
@@ -147,7 +170,8 @@ static size_t sweep_model_bytes = SWEEP_POOL;
 static inline bool sweep_open(sweep_life *l, const sweep_how *how)
 {
     memset(l, 0, offsetof(sweep_life, out));
-    bs_arena *arena = sweep_take_arena(l, how, IN_MODEL, sweep_model_bytes + (how->path ? 2 * BS_PROBE_BYTES : 0)); /* to try a direct read */
+    /* to try a direct read */
+    bs_arena *arena = sweep_take_arena(l, how, IN_MODEL, sweep_model_bytes + (how->path ? 2 * BS_PROBE_BYTES : 0));
     l->model = how->path     ? bs_model_open_file(arena, how->platform, how->path, &l->error)
                : how->reader ? bs_model_open_reader(arena, how->reader, &l->error)
                              : bs_model_open_memory(arena, how->bytes, how->n_bytes, &l->error);
@@ -180,8 +204,11 @@ static inline bool sweep_make_plan(sweep_life *l, const sweep_how *how)
 
 static inline bool sweep_make_session(sweep_life *l, const sweep_how *how, bs_device *device)
 {
-    const bs_session_desc desc = {.platform = how->platform, .weights = how->weights ? *how->weights : bs_model_weights(l->model), .stream = how->stream,
-                                  .profile = how->profile, .device = device};
+    const bs_session_desc desc = {.platform = how->platform,
+                                  .weights = how->weights ? *how->weights : bs_model_weights(l->model),
+                                  .stream = how->stream,
+                                  .profile = how->profile,
+                                  .device = device};
     l->memory.persistent = *sweep_take_arena(l, how, IN_PERSISTENT, l->sizes.persistent);
     l->memory.transient = *sweep_take_arena(l, how, IN_TRANSIENT, l->sizes.transient);
     l->memory.staging = *sweep_take_arena(l, how, IN_STAGING, l->sizes.staging);
@@ -190,7 +217,8 @@ static inline bool sweep_make_session(sweep_life *l, const sweep_how *how, bs_de
     return l->session || sweep_stop(l, AT_SESSION, l->error.status);
 }
 
-/* -------------------------------------------------------------------------------------------------------- the caller */
+/* -------------------------------------------------------------------------------------------------------- the
+ * caller */
 
 /* A row in three goes nowhere. */
 static inline bs_status sweep_asked(void *user, const bs_operand_view *scores, int32_t rows, int32_t *path_of_row)
@@ -211,7 +239,8 @@ static inline void sweep_set_routes(sweep_life *l)
     }
 }
 
-/* An extent in run `turn`: of a symbol what fits below its maximum, of what follows from it the same as in the library. */
+/* An extent in run `turn`: of a symbol what fits below its maximum, of what follows from it the same as in the
+ * library. */
 static inline int64_t sweep_extent(const bs_graph *g, bs_dim_id d, int32_t turn)
 {
     static const int64_t wanted[2][3] = {{5, 8, 7}, {6, 8, 7}}; /* N, H, W */
@@ -257,7 +286,8 @@ static inline bool sweep_bind_one(sweep_life *l, int32_t node, int32_t index, in
         n = bs_mul_u64(n, b->dim[i] > 0 ? (uint64_t)b->dim[i] : 0);
     }
     if (index == SWEEP_BUFFERS || bs_mul_u64(n, bs_dtype_bytes(v->dtype)) > SWEEP_BUFFER) {
-        bs_fail(&l->error, BS_ERROR_LIMIT, "the caller has no buffer of so many bytes for \"%s\"", bs_node_name(&g->nodes[node]));
+        bs_fail(&l->error, BS_ERROR_LIMIT, "the caller has no buffer of so many bytes for \"%s\"",
+                bs_node_name(&g->nodes[node]));
         return sweep_stop(l, AT_BIND, BS_ERROR_LIMIT);
     }
     *bytes = (size_t)n * bs_dtype_bytes(v->dtype);
@@ -306,7 +336,8 @@ static inline void sweep_end(sweep_life *l)
 static inline bool sweep_gave_back(const sweep_life *l)
 {
     const bs_memory *m = &l->memory;
-    return (l->step != AT_OPEN || l->arena[IN_MODEL].used == 0) && (l->step != AT_PLAN || l->arena[IN_PLAN].used == 0) &&
+    return (l->step != AT_OPEN || l->arena[IN_MODEL].used == 0) &&
+           (l->step != AT_PLAN || l->arena[IN_PLAN].used == 0) &&
            (l->step != AT_SESSION || m->persistent.used + m->transient.used + m->staging.used + m->slots.used == 0);
 }
 
@@ -343,7 +374,8 @@ static inline bool sweep_same(const sweep_life *l, const sweep_wanted *w, int32_
     return l->n_out == w->n_out[turn] && memcmp(l->out, w->out[turn], l->n_out) == 0;
 }
 
-/* A whole life; `wanted` NULL: whatever it gives. False: it failed, l->step says where, or at AT_END that other bytes came. */
+/* A whole life; `wanted` NULL: whatever it gives. False: it failed, l->step says where, or at AT_END that other bytes
+ * came. */
 static inline bool sweep_whole(sweep_life *l, const sweep_how *how, const sweep_wanted *wanted)
 {
     bool ok = sweep_begin(l, how);

@@ -44,7 +44,7 @@ planted() {
     fi
 }
 
-planted src/plan/memory.c 's/plan->scratch_bytes = bs_bytes_add\(bs_bytes_align\((.*)\), bs_bytes_align\((.*)\)\);/plan->scratch_bytes = \1 + \2;/' \
+planted src/plan/memory.c '/plan->scratch_bytes = bs_bytes_add\(bs_bytes_align/{N;s/= bs_bytes_add\(bs_bytes_align\((.*)\),\s*bs_bytes_align\((.*)\)\);/= \1 + \2;/}' \
     'a bare sum of a tile and a kernel'
 planted src/plan/memory.c 's/const bs_bytes bytes = bs_bytes_times\(plan->row_bytes, plan->rows\);/const bs_bytes bytes = plan->row_bytes * plan->rows;/' \
     'a bare product of a row and rows'

@@ -203,7 +203,9 @@ static double reference_activation(const bs_conv_task *t, int32_t channel, doubl
 static double reference(const test_setup *s, int32_t y, int32_t x, int32_t channel, const float *residual)
 {
     double v = reference_sum(s, y, x, channel);
-    const double r = residual ? (double)residual[y * s->task.residual_row + (ptrdiff_t)x * s->task.residual_pixel + channel] : 0;
+    const double r = residual
+                         ? (double)residual[y * s->task.residual_row + (ptrdiff_t)x * s->task.residual_pixel + channel]
+                         : 0;
     if (s->task.residual_before_activation)
         return reference_activation(&s->task, channel, v + r);
     return reference_activation(&s->task, channel, v) + r;
@@ -221,7 +223,8 @@ static void test_report(const test_setup *s, const char *name, const char *what,
         return;
     test_failures++;
     printf("FAIL %s, %s, %s, %dx%d, activation %d: %s\n", name, bs_tier_name(s->tier),
-           s->algorithm == BS_CONV_DIRECT ? "direct" : "winograd", s->task.out_h, s->task.out_w, (int)s->task.activation, what);
+           s->algorithm == BS_CONV_DIRECT ? "direct" : "winograd", s->task.out_h, s->task.out_w,
+           (int)s->task.activation, what);
 }
 
 /* max |a - b| / max |sum| over the outputs; the sums before activation, or a CLIP to a tenth of their range would
@@ -287,7 +290,8 @@ static void test_split(test_setup *s, const char *name)
     test_run_split(s, 0, 0, s->task.out_h, s->task.out_w);
     bool same = true;
     for (size_t i = 0; i < s->out_floats; i++)
-        same = same && (memcmp(&whole[i], &s->out[i], sizeof(float)) == 0 || (whole[i] != whole[i] && s->out[i] != s->out[i]));
+        same = same &&
+               (memcmp(&whole[i], &s->out[i], sizeof(float)) == 0 || (whole[i] != whole[i] && s->out[i] != s->out[i]));
     test_report(s, name, "a split gives other bits", same);
     free(whole);
 }
@@ -333,8 +337,11 @@ static void test_one(const test_case *c, bs_conv_algorithm algorithm, bs_tier ti
 static void test_random_case(bs_tier tier)
 {
     const int32_t groups = test_between(0, 3) ? 1 : test_between(1, 4);
-    test_case c = { "random", { groups * test_between(1, 40), groups * test_between(1, 40), test_between(1, 4), test_between(1, 4),
-                                test_between(1, 2), test_between(1, 3), test_between(1, 3), test_between(1, 2), groups }, 0, 0 };
+    test_case c = {"random",
+                   {groups * test_between(1, 40), groups * test_between(1, 40), test_between(1, 4), test_between(1, 4),
+                    test_between(1, 2), test_between(1, 3), test_between(1, 3), test_between(1, 2), groups},
+                   0,
+                   0};
     if (test_between(0, 2) == 0)
         c.geometry.kernel_h = c.geometry.kernel_w = 3;
     if (test_between(0, 2) == 0)
@@ -360,10 +367,12 @@ static void test_refusals(void)
                             !bs_conv_supports(&bad[i], BS_CONV_WINOGRAD4, (bs_tier)tier) &&
                             bs_conv_prepared_floats(&bad[i], BS_CONV_DIRECT, (bs_tier)tier) == 0);
         }
-    static const bs_conv_geometry no_winograd[] = { { 8, 8, 3, 3, 2, 1, 1, 1, 1 }, { 8, 8, 5, 5, 1, 1, 1, 1, 1 }, { 8, 8, 3, 3, 1, 1, 1, 1, 2 } };
+    static const bs_conv_geometry no_winograd[] = {
+        {8, 8, 3, 3, 2, 1, 1, 1, 1}, {8, 8, 5, 5, 1, 1, 1, 1, 1}, {8, 8, 3, 3, 1, 1, 1, 1, 2}};
     for (size_t i = 0; i < sizeof no_winograd / sizeof no_winograd[0]; i++) {
         const test_setup s = { .g = no_winograd[i], .algorithm = BS_CONV_WINOGRAD4, .tier = BS_TIER_SCALAR };
-        test_report(&s, "not for Winograd", "was not refused", !bs_conv_supports(&no_winograd[i], BS_CONV_WINOGRAD4, BS_TIER_SCALAR));
+        test_report(&s, "not for Winograd", "was not refused",
+                    !bs_conv_supports(&no_winograd[i], BS_CONV_WINOGRAD4, BS_TIER_SCALAR));
     }
 }
 
@@ -372,7 +381,8 @@ static void test_prepare(const test_case *c, bs_conv_algorithm algorithm, bs_tie
 {
     const bs_conv_geometry *g = &c->geometry;
     const size_t floats = bs_conv_prepared_floats(g, algorithm, tier);
-    float *weights = test_floats((size_t)(g->out_channels * (g->in_channels / g->groups) * g->kernel_h * g->kernel_w), true);
+    float *weights = test_floats((size_t)(g->out_channels * (g->in_channels / g->groups) * g->kernel_h * g->kernel_w),
+                                 true);
     float *once = test_floats(floats, false), *again = test_floats(floats, false);
     bs_conv_prepare(g, algorithm, tier, weights, once);
     bs_conv_prepare(g, algorithm, tier, weights, again);
@@ -381,7 +391,8 @@ static void test_prepare(const test_case *c, bs_conv_algorithm algorithm, bs_tie
         complete = complete && once[i] == once[i];
     const test_setup s = { .g = *g, .algorithm = algorithm, .tier = tier };
     test_report(&s, c->name, "prepared weights are incomplete", complete);
-    test_report(&s, c->name, "prepared weights differ from time to time", memcmp(once, again, floats * sizeof(float)) == 0);
+    test_report(&s, c->name, "prepared weights differ from time to time",
+                memcmp(once, again, floats * sizeof(float)) == 0);
     free(weights), free(once), free(again);
 }
 
@@ -409,8 +420,9 @@ int main(int argc, char **argv)
             }
         for (int repeat = 0; repeat < 300; repeat++)
             test_random_case(tier);
-        printf("%s convolutions, tier %s: %d checks, largest error direct %.1e, winograd %.1e\n", test_failures == failures ? "PASS" : "FAIL",
-               bs_tier_name(tier), test_checks - checks, test_worst[0], test_worst[1]);
+        printf("%s convolutions, tier %s: %d checks, largest error direct %.1e, winograd %.1e\n",
+               test_failures == failures ? "PASS" : "FAIL", bs_tier_name(tier), test_checks - checks, test_worst[0],
+               test_worst[1]);
     }
     printf("%d passed, %d failed\n", test_checks - test_failures, test_failures);
     return test_failures != 0;

@@ -100,12 +100,32 @@ typedef struct deconv_case {
 } deconv_case;
 
 static const deconv_case deconvs[] = {
-    {"deconv 4x4 stride 2", 8, 9, 13, {.out = 12, .kernel = 4, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1}, true},
+    {"deconv 4x4 stride 2",
+     8,
+     9,
+     13,
+     {.out = 12, .kernel = 4, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1},
+     true},
     {"deconv 3x3", 5, 9, 8, {.out = 4, .kernel = 3, .padding = BS_PAD_EXPLICIT, .pad = 1, .act = BS_RELU}, true},
     {"deconv 9x9 stride 3", 12, 7, 6, {.out = 1, .kernel = 9, .stride = 3, .padding = BS_PAD_EXPLICIT, .pad = 3}, true},
-    {"deconv 3x3 stride 2, output_pad", 4, 6, 9, {.out = 9, .kernel = 3, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1, .output_pad = 1, .act = BS_PRELU}, true},
-    {"deconv 2x2 stride 3: phases without taps", 3, 6, 5, {.out = 2, .kernel = 2, .stride = 3, .act = BS_SIGMOID}, false},
-    {"deconv 5x5 stride 2, larger than the frame", 24, 3, 4, {.out = 20, .kernel = 5, .stride = 2, .no_bias = 1}, false},
+    {"deconv 3x3 stride 2, output_pad",
+     4,
+     6,
+     9,
+     {.out = 9, .kernel = 3, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1, .output_pad = 1, .act = BS_PRELU},
+     true},
+    {"deconv 2x2 stride 3: phases without taps",
+     3,
+     6,
+     5,
+     {.out = 2, .kernel = 2, .stride = 3, .act = BS_SIGMOID},
+     false},
+    {"deconv 5x5 stride 2, larger than the frame",
+     24,
+     3,
+     4,
+     {.out = 20, .kernel = 5, .stride = 2, .no_bias = 1},
+     false},
     {"deconv 18x18", 1, 4, 4, {.out = 1, .kernel = 18}, false},
 };
 
@@ -141,7 +161,8 @@ static void build_chain(cuda_rig *r, const char *name, int32_t channels, int32_t
         x = bs_patches(g, x, &(bs_patches_desc){.size = cell});
     x = bs_conv2d(g, x, &(bs_conv2d_desc){.name = "head", .out = channels, .kernel = 5, .act = BS_PRELU});
     for (int32_t i = 0; i < 3; i++)
-        x = bs_conv2d(g, x, &(bs_conv2d_desc){.name = names[i], .out = channels, .act = BS_RELU, .dilation = i == 1 ? 2 : 1});
+        x = bs_conv2d(g, x,
+                      &(bs_conv2d_desc){.name = names[i], .out = channels, .act = BS_RELU, .dilation = i == 1 ? 2 : 1});
     x = bs_conv2d(g, x, &(bs_conv2d_desc){.name = "tail", .out = out});
     bs_output(g, "y", cell > 0 ? bs_assemble(g, x) : x);
 }
@@ -170,7 +191,10 @@ static const void *bytes_of(cuda_rig *r, const rig_how *how, size_t *bytes)
 static void test_chain(const char *name, int32_t channels, int32_t out)
 {
     static const rig_how hows[] = {
-        {.order = BS_ORDER_BREADTH}, {.order = BS_ORDER_DEPTH}, {.order = BS_ORDER_DEPTH, .patch_size = 9}, {.order = BS_ORDER_BREADTH, .patch_size = 23},
+        {.order = BS_ORDER_BREADTH},
+        {.order = BS_ORDER_DEPTH},
+        {.order = BS_ORDER_DEPTH, .patch_size = 9},
+        {.order = BS_ORDER_BREADTH, .patch_size = 23},
         {.order = BS_ORDER_DEPTH, .shared_bytes = 101376},
     };
     cuda_rig r;
@@ -179,7 +203,9 @@ static void test_chain(const char *name, int32_t channels, int32_t out)
     build_chain(&r, name, channels, out, 16);
     for (int32_t half = 0; half < 2; half++) {
         const void *first = NULL;
-        rig_agree(&r, &(rig_how){.half = half, .order = BS_ORDER_DEPTH, .shared_bytes = 101376, .tolerance = half ? 5e-3 : 1e-5});
+        rig_agree(
+            &r,
+            &(rig_how){.half = half, .order = BS_ORDER_DEPTH, .shared_bytes = 101376, .tolerance = half ? 5e-3 : 1e-5});
         for (int32_t k = 0; k < (int32_t)(sizeof hows / sizeof *hows); k++) {
             rig_how how = hows[k];
             size_t bytes = 0;
@@ -187,7 +213,8 @@ static void test_chain(const char *name, int32_t channels, int32_t out)
             const void *now = bytes_of(&r, &how, &bytes);
             if (!first)
                 first = now;
-            check(first && now && memcmp(first, now, bytes) == 0, "%s, half %d: way %d gives the same bytes", name, half, k);
+            check(first && now && memcmp(first, now, bytes) == 0, "%s, half %d: way %d gives the same bytes", name,
+                  half, k);
         }
     }
 }

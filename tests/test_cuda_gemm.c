@@ -1,5 +1,5 @@
-/* test_cuda_gemm.c - linear, matmul, attention and segments on a device: the CPU's results, whatever the shapes; and the
- * same bytes for a row however many others there are, and for a sequence in one run or token by token. */
+/* test_cuda_gemm.c - linear, matmul, attention and segments on a device: the CPU's results, whatever the shapes; and
+ * the same bytes for a row however many others there are, and for a sequence in one run or token by token. */
 #include "cuda_rig.h"
 
 static const bs_value none = {0};
@@ -26,7 +26,8 @@ static void test_linear_shapes(void)
     for (int32_t half = 0; half < 2; half++)
         for (int32_t i = 0; i < 10; i++)
             for (int32_t j = 0; j < 10; j += 3)
-                linear_case(lines[i], k[(i + j) % 10], out[(3 * i + j) % 10], NULL, BS_SHAPE2(lines[i], k[(i + j) % 10]), half);
+                linear_case(lines[i], k[(i + j) % 10], out[(3 * i + j) % 10], NULL,
+                            BS_SHAPE2(lines[i], k[(i + j) % 10]), half);
     for (int32_t half = 0; half < 2; half++) {
         linear_case(1, 33, 18, NULL, BS_SHAPE1(33), half);
         linear_case(15, 12, 9, NULL, BS_SHAPE3(3, 5, 12), half);
@@ -37,12 +38,17 @@ static void test_linear_shapes(void)
 
 static void test_linear_activations(void)
 {
-    static const struct { int32_t act; float param; } acts[] = {{BS_RELU, 0}, {BS_LEAKY_RELU, 0.2f}, {BS_PRELU, 0}, {BS_SIGMOID, 0}, {BS_TANH, 0},
-                                                                {BS_GELU, 0}, {BS_SILU, 0},          {BS_CLIP, 0.7f}};
+    static const struct {
+        int32_t act;
+        float param;
+    } acts[] = {{BS_RELU, 0}, {BS_LEAKY_RELU, 0.2f}, {BS_PRELU, 0}, {BS_SIGMOID, 0},
+                {BS_TANH, 0}, {BS_GELU, 0},          {BS_SILU, 0},  {BS_CLIP, 0.7f}};
     for (int32_t i = 0; i < (int32_t)(sizeof acts / sizeof *acts); i++)
         for (int32_t half = 0; half < 2; half++) {
-            linear_case(5, 24, 20, &(bs_linear_desc){.act = acts[i].act, .act_param = acts[i].param, .no_bias = i & 1}, BS_SHAPE2(5, 24), half);
-            linear_case(40, 24, 20, &(bs_linear_desc){.act = acts[i].act, .act_param = acts[i].param, .no_bias = half}, BS_SHAPE2(40, 24), half);
+            linear_case(5, 24, 20, &(bs_linear_desc){.act = acts[i].act, .act_param = acts[i].param, .no_bias = i & 1},
+                        BS_SHAPE2(5, 24), half);
+            linear_case(40, 24, 20, &(bs_linear_desc){.act = acts[i].act, .act_param = acts[i].param, .no_bias = half},
+                        BS_SHAPE2(40, 24), half);
         }
 }
 
@@ -94,7 +100,8 @@ static bs_graph *expert_net(cuda_rig *r, int32_t rows, int32_t wide)
     }
     const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(n, FEATURES)), none);
     const bs_value label = bs_rows(g, bs_input(g, "label", BS_I32, BS_SHAPE2(n, 1)), x);
-    const bs_router router = bs_route(g, label, none, &(bs_route_desc){.name = "r", .protocol = BS_ROUTE_LABEL, .paths = 5});
+    const bs_router router = bs_route(g, label, none,
+                                      &(bs_route_desc){.name = "r", .protocol = BS_ROUTE_LABEL, .paths = 5});
     for (int32_t e = 0; e < 5; e++)
         out[e] = bs_branch(g, router, e, names[e], x, expert, &wide);
     bs_output(g, "y", bs_collect(g, bs_gather(g, router, out, none, NULL)));
@@ -130,7 +137,8 @@ static void test_experts(void)
         }
 }
 
-/* Rows give the same bytes alone and among others, in tiles and layer by layer: few lines and tiles of many add up alike. */
+/* Rows give the same bytes alone and among others, in tiles and layer by layer: few lines and tiles of many add up
+ * alike. */
 static void test_experts_by_number(void)
 {
     static float all[TOKENS][FEATURES];
@@ -141,7 +149,8 @@ static void test_experts_by_number(void)
         for (int32_t rows = 1; rows <= TOKENS; rows += rows < 4 ? 1 : 11) {
             expert_net(&r, rows, 72);
             const float *few = device_output(&r, "y", half, rows % 2 ? BS_ORDER_DEPTH : BS_ORDER_BREADTH);
-            check(memcmp(all, few, (size_t)rows * sizeof *all) == 0, "%d rows of experts give the bytes that they give among %d, half %d", rows, TOKENS, half);
+            check(memcmp(all, few, (size_t)rows * sizeof *all) == 0,
+                  "%d rows of experts give the bytes that they give among %d, half %d", rows, TOKENS, half);
         }
     }
 }
@@ -175,7 +184,8 @@ static void test_matmul(void)
     cuda_rig r; /* of rows, with a root value; and in tiles */
     for (int32_t order = BS_ORDER_AUTO; order <= BS_ORDER_DEPTH; order++) {
         bs_graph *g = rig_begin(&r, "matmul of rows with a root value");
-        const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE3(9, 4, 12)), none), table = bs_input(g, "t", BS_F32, BS_SHAPE2(12, 10));
+        const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE3(9, 4, 12)), none),
+                       table = bs_input(g, "t", BS_F32, BS_SHAPE2(12, 10));
         const bs_value y = bs_matmul(g, bs_activation(g, x, BS_RELU, 0), table, &(bs_matmul_desc){.scale = 1.0f});
         bs_output(g, "y", bs_collect(g, bs_matmul(g, y, y, &(bs_matmul_desc){.transpose_b = 1})));
         rig_agree(&r, &(rig_how){.order = order});
@@ -201,7 +211,8 @@ static bs_graph *attention_net(cuda_rig *r, const attend *a)
     bs_value in[3], state[2] = {none, none};
     for (int32_t i = 0; i < 3; i++)
         in[i] = bs_segments(g, bs_input(g, names[i], BS_F32, BS_SHAPE2(n, a->d)), lengths);
-    in[1] = bs_linear(g, in[1], &(bs_linear_desc){.name = "key", .out = a->d}); /* rows of the plan's own beside views */
+    /* rows of the plan's own beside views */
+    in[1] = bs_linear(g, in[1], &(bs_linear_desc){.name = "key", .out = a->d});
     for (int32_t i = 0; i < 2 && a->window; i++)
         state[i] = bs_state(g, i ? "cache_v" : "cache_k", BS_F32, BS_SHAPE3(SEQUENCES, a->window, a->d));
     const bs_attention_desc desc = {.name = "attend", .heads = a->heads, .alibi = a->alibi};
@@ -213,8 +224,10 @@ static bs_graph *attention_net(cuda_rig *r, const attend *a)
 
 static void test_attention(void)
 {
-    static const attend cases[] = {{12, 1, 0, 0}, {24, 3, 1, 0}, {64, 4, 1, 7}, {6, 2, 0, 33}, {160, 1, 0, 40}, {8, 1, 1, 64}};
-    static const int32_t lengths[4][SEQUENCES] = {{5, 0, 40, 3}, {0, 1, 0, 0}, {70, 0, 0, 10}, {1, 1, 1, 1}}, past[SEQUENCES] = {0, 3, 37, 100};
+    static const attend cases[] = {{12, 1, 0, 0}, {24, 3, 1, 0},   {64, 4, 1, 7},
+                                   {6, 2, 0, 33}, {160, 1, 0, 40}, {8, 1, 1, 64}};
+    static const int32_t lengths[4][SEQUENCES] = {{5, 0, 40, 3}, {0, 1, 0, 0}, {70, 0, 0, 10}, {1, 1, 1, 1}},
+                         past[SEQUENCES] = {0, 3, 37, 100};
     for (int32_t i = 0; i < (int32_t)(sizeof cases / sizeof *cases); i++)
         for (int32_t k = 0; k < 4; k++) {
             cuda_rig r;
@@ -251,7 +264,8 @@ static bool step_open(cuda_rig *r)
     bs_arena_init(&memory.transient, "transient", host + (4 << 20), 4 << 20);
     bs_arena_init(&memory.staging, "staging", host + (8 << 20), 4 << 20);
     bs_arena_init(&memory.slots, "slots", host + (12 << 20), 4 << 20);
-    step_device = bs_cuda_open(&opened, &(bs_cuda_desc){.device_bytes = sizes.device, .pinned_bytes = sizes.pinned}, &error);
+    step_device = bs_cuda_open(&opened, &(bs_cuda_desc){.device_bytes = sizes.device, .pinned_bytes = sizes.pinned},
+                               &error);
     bs_session_desc with = {.weights = bs_weights_from_table(&r->table), .device = step_device};
     step_session = step_device ? bs_session_create(&memory, plan, &with, &error) : NULL;
     if (!step_session)
@@ -318,8 +332,10 @@ static void test_prompt_is_token_by_token(void)
             bs_session_close(step_session);
             bs_cuda_close(step_device);
         }
-        check(memcmp(at_once, one_by_one, sizeof at_once) == 0, "prompts at once and token by token give the same bytes, window %d", cases[i].window);
-        check(memcmp(at_once, in_parts, sizeof at_once) == 0, "prompts at once and in parts give the same bytes, window %d", cases[i].window);
+        check(memcmp(at_once, one_by_one, sizeof at_once) == 0,
+              "prompts at once and token by token give the same bytes, window %d", cases[i].window);
+        check(memcmp(at_once, in_parts, sizeof at_once) == 0,
+              "prompts at once and in parts give the same bytes, window %d", cases[i].window);
     }
 }
 
@@ -338,7 +354,8 @@ static void test_segments(void)
             shape.dim[0] = bs_symbol(g, "N", 60);
             const bs_value count = bs_input(g, "lengths", BS_I32, BS_SHAPE1(SEQUENCES));
             const bs_value x = bs_segments(g, bs_input(g, "x", BS_F32, shape), count);
-            const bs_value reduced = bs_segment_reduce(g, bs_activation(g, x, BS_TANH, 0), &(bs_segment_reduce_desc){.name = "reduce", .mode = mode});
+            const bs_value reduced = bs_segment_reduce(g, bs_activation(g, x, BS_TANH, 0),
+                                                       &(bs_segment_reduce_desc){.name = "reduce", .mode = mode});
             bs_output(g, "reduced", reduced);
             bs_output(g, "spread", bs_collect(g, bs_add(g, bs_segment_spread(g, reduced, x), x)));
             rig_give(&r, "lengths", l);

@@ -1,6 +1,6 @@
-/* test_cuda_messages.c - what the CUDA backend says when something is wrong: each message names the device, router, op or bytes
- * at fault and what was expected, and this table knows every message of these files. Only in the emulation, which fails on
- * demand. */
+/* test_cuda_messages.c - what the CUDA backend says when something is wrong: each message names the device, router, op
+ * or bytes at fault and what was expected, and this table knows every message of these files. Only in the emulation,
+ * which fails on demand. */
 #include "brainstorm.h"
 #include "check.h"
 
@@ -69,7 +69,8 @@ static void test_opening(void)
     const bs_cuda_desc some = {.device_bytes = 1 << 20, .pinned_bytes = 1 << 20}, second = {.index = 1};
     char text[200];
     forget();
-    check(bs_cuda_facts_get(0, NULL, NULL) == BS_ERROR_ARGUMENT && !bs_cuda_open(NULL, NULL, NULL), "nothing to fill, nothing to open in");
+    check(bs_cuda_facts_get(0, NULL, NULL) == BS_ERROR_ARGUMENT && !bs_cuda_open(NULL, NULL, NULL),
+          "nothing to fill, nothing to open in");
     bs_cuda_close(NULL);
     bs_cuda_facts_get(0, NULL, &error);
     message_is(&error, BS_ERROR_ARGUMENT, "bs_cuda_facts_get: the facts are NULL");
@@ -100,7 +101,10 @@ static bs_status find(const void *user, const char *name, bs_weight_info *info)
 {
     (void)user;
     const bool bias = strstr(name, ".bias") != NULL;
-    *info = (bs_weight_info){.dtype = BS_F32, .rank = bias ? 1 : 2, .dim = {LARGE, bias ? 0 : LARGE}, .bytes = 4 * LARGE * (bias ? 1 : LARGE)};
+    *info = (bs_weight_info){.dtype = BS_F32,
+                             .rank = bias ? 1 : 2,
+                             .dim = {LARGE, bias ? 0 : LARGE},
+                             .bytes = 4 * LARGE * (bias ? 1 : LARGE)};
     return BS_OK;
 }
 
@@ -137,14 +141,19 @@ static bool made_with(const bs_graph *g, const bs_plan_desc *desc, uint64_t cubl
         exit(check_end());
     }
     bs_plan_sizes(plan, &sizes);
-    const bs_cuda_desc room = {.device_bytes = sizes.device + cublas_bytes + 64 - less, .pinned_bytes = sizes.pinned, .cublas_bytes = cublas_bytes};
+    const bs_cuda_desc room = {.device_bytes = sizes.device + cublas_bytes + 64 - less,
+                               .pinned_bytes = sizes.pinned,
+                               .cublas_bytes = cublas_bytes};
     device = open_device(&room);
     const bs_session_desc with = {.device = device, .weights = {.find = find, .read = read_zeros}};
     session = device ? bs_session_create(&memory, plan, &with, &error) : NULL;
     return session != NULL;
 }
 
-static bool made(const bs_graph *g, const bs_plan_desc *desc, uint64_t cublas_bytes) { return made_with(g, desc, cublas_bytes, 0); }
+static bool made(const bs_graph *g, const bs_plan_desc *desc, uint64_t cublas_bytes)
+{
+    return made_with(g, desc, cublas_bytes, 0);
+}
 
 static void end(void)
 {
@@ -182,7 +191,8 @@ static void begin_router(int32_t protocol)
 {
     bs_graph *g = new_graph();
     bs_value ways[3];
-    const bs_value x = bs_rows(g, bs_input(g, "scores", BS_F32, BS_SHAPE2(ROWS, 3)), none), k = bs_input(g, "knob", BS_F32, BS_SHAPE1(1));
+    const bs_value x = bs_rows(g, bs_input(g, "scores", BS_F32, BS_SHAPE2(ROWS, 3)), none),
+                   k = bs_input(g, "knob", BS_F32, BS_SHAPE1(1));
     const bs_router r = bs_route(g, x, k, &(bs_route_desc){.name = "r", .protocol = protocol, .paths = 3});
     for (int32_t p = 0; p < 3; p++)
         ways[p] = bs_affine(g, bs_scatter(g, r, p, x), 1, (float)p);
@@ -227,7 +237,9 @@ static void test_routers(void)
 static bs_graph *large_graph(void)
 {
     bs_graph *g = new_graph();
-    bs_output(g, "out", bs_linear(g, bs_input(g, "in", BS_F32, BS_SHAPE2(LARGE, LARGE)), &(bs_linear_desc){.name = "large", .out = LARGE}));
+    bs_output(g, "out",
+              bs_linear(g, bs_input(g, "in", BS_F32, BS_SHAPE2(LARGE, LARGE)),
+                        &(bs_linear_desc){.name = "large", .out = LARGE}));
     return g;
 }
 
@@ -255,7 +267,8 @@ static void test_making(void)
     session_says("cuBLAS: a handle cannot be made");
     session_says("cuBLAS: it does not take its stream or workspace");
     forget();
-    check(!made_with(large_graph(), &(bs_plan_desc){.threads = 1}, 65536, 128), "a device without room for the workspace");
+    check(!made_with(large_graph(), &(bs_plan_desc){.threads = 1}, 65536, 128),
+          "a device without room for the workspace");
     message_is(&error, BS_ERROR_ARENA, "arena device: the workspace of cuBLAS needs 65536 bytes, 65472 are free");
     end();
 }
@@ -282,15 +295,18 @@ static void test_large(void)
     end();
     const struct cuda_cpu_device small = {.shared_optin_bytes = 49152};
     g = new_graph();
-    const bs_value cells = bs_patches(g, bs_input(g, "x", BS_F32, BS_SHAPE3(8, 64, 64)), &(bs_patches_desc){.size = 32});
+    const bs_value cells = bs_patches(g, bs_input(g, "x", BS_F32, BS_SHAPE3(8, 64, 64)),
+                                      &(bs_patches_desc){.size = 32});
     bs_output(g, "y", bs_assemble(g, bs_affine(g, bs_activation(g, cells, BS_TANH, 0), 2, 1)));
     cuda_cpu_device(&small);
     const bool any = made(g, &(bs_plan_desc){.order = BS_ORDER_DEPTH}, 0);
     char text[200];
     unsigned long long bytes = 0;
-    if (!check(!any && sscanf(error.message, "the plan uses %llu", &bytes) == 1, "tiles that are too large for a device: %s", error.message))
+    if (!check(!any && sscanf(error.message, "the plan uses %llu", &bytes) == 1,
+               "tiles that are too large for a device: %s", error.message))
         end();
-    snprintf(text, sizeof text, "the plan uses %llu bytes of shared memory, this GPU has 49152: plan with its shared_bytes", bytes);
+    snprintf(text, sizeof text,
+             "the plan uses %llu bytes of shared memory, this GPU has 49152: plan with its shared_bytes", bytes);
     message_is(&error, BS_ERROR_UNSUPPORTED, text);
     bs_cuda_close(device);
     cuda_cpu_device(NULL);

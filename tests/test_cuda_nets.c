@@ -1,5 +1,5 @@
-/* test_cuda_nets.c - the networks of the GPU benchmark (bench/cuda_nets.h), small, on the device against the CPU; how many
- * kernels they take; and how the exact shapes are planned, which needs no device.
+/* test_cuda_nets.c - the networks of the GPU benchmark (bench/cuda_nets.h), small, on the device against the CPU; how
+ * many kernels they take; and how the exact shapes are planned, which needs no device.
  *
  * Counting needs the emulation; the rest runs on a GPU as well. */
 #include "bench/cuda_arm.h"
@@ -19,7 +19,8 @@ static void *reference_of(const cuda_net *net)
     const bs_buffer *out = &net->output;
     void *result = malloc((size_t)cuda_net_elements(out) * bs_dtype_bytes(out->dtype));
     const bs_plan_desc desc = {.tier = BS_TIER_SCALAR, .conv = BS_CONV_FORCE_REFERENCE};
-    check(result && cuda_part_open(&cpu, net, &desc, BENCH_HOST, NULL, &error) && cuda_part_run(&cpu, &error) && cuda_part_result(&cpu, result),
+    check(result && cuda_part_open(&cpu, net, &desc, BENCH_HOST, NULL, &error) && cuda_part_run(&cpu, &error) &&
+              cuda_part_result(&cpu, result),
           "%s: the CPU: %s", net->name, error.message);
     cuda_part_close(&cpu);
     return result;
@@ -30,7 +31,8 @@ static void arm_agrees(cuda_arm *arm, const void *reference, const char *how, bs
 {
     const bs_buffer *out = &arm->net->output;
     void *mine = malloc((size_t)cuda_net_elements(out) * bs_dtype_bytes(out->dtype));
-    if (check(mine && cuda_arm_seconds(arm, 2, error) >= 0 && cuda_arm_result(arm, mine), "%s, %s: %s", arm->net->name, how, error->message)) {
+    if (check(mine && cuda_arm_seconds(arm, 2, error) >= 0 && cuda_arm_result(arm, mine), "%s, %s: %s", arm->net->name,
+              how, error->message)) {
         const double distance = cuda_distance(out, mine, reference);
         check(distance <= (arm->half ? 2e-3 : 1e-5), "%s, %s: distance %.3g", arm->net->name, how, distance);
     }
@@ -96,8 +98,8 @@ static void test_livesr_parts(void)
     }
 }
 
-/* Cells that fit into shared memory: all subnets in one launch, however many and however deep; else one for each layer, of all
- * subnets at once. */
+/* Cells that fit into shared memory: all subnets in one launch, however many and however deep; else one for each layer,
+ * of all subnets at once. */
 static void test_livesr_launches(void)
 {
     seen deep[2][2], flat[2][2]; /* [subnets][residual blocks] */
@@ -111,15 +113,18 @@ static void test_livesr_launches(void)
         deep[i & 1][i >> 1] = agrees(&net, &how, reference);
         how.order = BS_ORDER_BREADTH;
         flat[i & 1][i >> 1] = agrees(&net, &how, reference);
-        check(deep[i & 1][i >> 1].regions > 0 && deep[i & 1][i >> 1].parts >= d.subnets, "small cells run in tiles: %d regions", deep[i & 1][i >> 1].regions);
+        check(deep[i & 1][i >> 1].regions > 0 && deep[i & 1][i >> 1].parts >= d.subnets,
+              "small cells run in tiles: %d regions", deep[i & 1][i >> 1].regions);
         check(flat[i & 1][i >> 1].regions == 0, "no tiles when it is asked for");
         free(reference);
         cuda_net_close(&net);
     }
 #ifdef BS_CUDA_CPU
-    printf("LiveSR, kernels a run: tiles %d, %d with 4 more residual blocks, %d with 3 more subnets; layer by layer %d, %d, %d\n",
-           (int)deep[0][0].kernels, (int)deep[0][1].kernels, (int)deep[1][0].kernels, (int)flat[0][0].kernels, (int)flat[0][1].kernels,
-           (int)flat[1][0].kernels);
+    printf(
+        "LiveSR, kernels a run: tiles %d, %d with 4 more residual blocks, %d with 3 more subnets; layer by layer %d, "
+        "%d, %d\n",
+        (int)deep[0][0].kernels, (int)deep[0][1].kernels, (int)deep[1][0].kernels, (int)flat[0][0].kernels,
+        (int)flat[0][1].kernels, (int)flat[1][0].kernels);
     check(deep[0][0].kernels == deep[0][1].kernels, "depth adds no launch to tiles");
     check(deep[0][0].kernels == deep[1][0].kernels, "subnets add no launch to tiles");
     check(flat[0][0].kernels == flat[1][0].kernels, "subnets add no launch to layers");
@@ -154,8 +159,8 @@ static uint64_t exact_tile(int32_t channels, int32_t half, int32_t part, int32_t
 static void test_livesr_exact(void)
 {
     const uint64_t body = exact_tile(8, 1, CUDA_LIVESR_BODY, 99), large = exact_tile(8, 0, CUDA_LIVESR_BODY, 227);
-    printf("LiveSR 10/8, bytes of a tile: body %llu in half, %llu in f32; all %llu in half\n", (unsigned long long)body, (unsigned long long)large,
-           (unsigned long long)exact_tile(8, 1, CUDA_LIVESR_ALL, 1024));
+    printf("LiveSR 10/8, bytes of a tile: body %llu in half, %llu in f32; all %llu in half\n", (unsigned long long)body,
+           (unsigned long long)large, (unsigned long long)exact_tile(8, 1, CUDA_LIVESR_ALL, 1024));
     check(body > 0 && body <= (99 << 10) - BS_DEVICE_WORKSPACE, "the body of LiveSR 10/8 in half lies in 99 KiB");
     check(large > 0, "in f32 in 227 KiB");
 }
@@ -183,7 +188,9 @@ static void test_experts_serial(void)
     for (int32_t half = 0; half < 2; half++) {
         cuda_arm arm;
         bs_error error = {0};
-        if (check(cuda_arm_open_serial(&arm, &net, &d, &(bs_plan_desc){.tier = BS_TIER_CUDA, .half = half}, stream, &error), "%s", error.message))
+        if (check(cuda_arm_open_serial(&arm, &net, &d, &(bs_plan_desc){.tier = BS_TIER_CUDA, .half = half}, stream,
+                                       &error),
+                  "%s", error.message))
             arm_agrees(&arm, reference, "one expert after the other", &error);
         cuda_arm_close(&arm);
     }
@@ -202,7 +209,8 @@ static void test_experts_launches(void)
         if (!check(cuda_net_moe(&net, &d), "%s", net.error.message))
             return;
         void *reference = reference_of(&net);
-        kernels[i] = agrees(&net, &(bs_plan_desc){.tier = BS_TIER_CUDA, .lowering = BS_LOWER_STREAM}, reference).kernels;
+        kernels[i] = agrees(&net, &(bs_plan_desc){.tier = BS_TIER_CUDA, .lowering = BS_LOWER_STREAM}, reference)
+                         .kernels;
         free(reference);
         cuda_net_close(&net);
     }
@@ -237,7 +245,8 @@ static void test_loads(void)
     cuda_net_loads((const double[]){6, 7, 12, 27, 8, 8, 8, 12, 12, 4}, 10, 88, loads);
     for (int32_t i = 0; i < 10; i++)
         all += loads[i];
-    check(all == 88 && loads[3] == 23 && loads[9] == 3, "88 cells are dealt: %d, the largest %d, the last %d", all, loads[3], loads[9]);
+    check(all == 88 && loads[3] == 23 && loads[9] == 3, "88 cells are dealt: %d, the largest %d, the last %d", all,
+          loads[3], loads[9]);
 }
 
 int main(void)

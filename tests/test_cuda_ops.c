@@ -162,7 +162,9 @@ static const bs_dtype code_types[] = {BS_F32, BS_U8, BS_U16, BS_I32};
 
 static bool takes(const op_case *c, bs_dtype dtype)
 {
-    return dtype == BS_F32 ? !(c->where & ONLY_CODES) : dtype == BS_I32 ? (c->where & INTEGERS) != 0 : (c->where & CODES) != 0;
+    return dtype == BS_F32   ? !(c->where & ONLY_CODES)
+           : dtype == BS_I32 ? (c->where & INTEGERS) != 0
+                             : (c->where & CODES) != 0;
 }
 
 /* Breadth first and in tiles, f32 and f16. */
@@ -170,11 +172,15 @@ static void agree(cuda_rig *r, const op_case *c, int32_t patch_size)
 {
     for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++)
         for (int32_t half = 0; half <= (c->half >= 0); half++)
-            rig_agree(r, &(rig_how){.order = order, .half = half, .patch_size = patch_size, .tolerance = half ? c->half : 0});
+            rig_agree(
+                r, &(rig_how){.order = order, .half = half, .patch_size = patch_size, .tolerance = half ? c->half : 0});
 }
 
 /* A value that the plan stores itself, so that it may be f16. */
-static bs_value stored(bs_graph *g, bs_value x, bs_dtype dtype) { return dtype == BS_F32 ? bs_affine(g, x, 0.9f, 0.01f) : x; }
+static bs_value stored(bs_graph *g, bs_value x, bs_dtype dtype)
+{
+    return dtype == BS_F32 ? bs_affine(g, x, 0.9f, 0.01f) : x;
+}
 
 static void test_root(const op_case *c, bs_dtype dtype, bs_shape shape)
 {
@@ -212,7 +218,8 @@ static void test_cells(const op_case *c, bs_dtype dtype, int32_t channels, bool 
     bs_graph *g = rig_begin(&r, name);
     const bs_shape shape = BS_SHAPE3(channels, even ? 22 : 21, even ? 18 : 19);
     const bs_value seen = bs_patches(g, bs_input(g, "x", dtype, shape), &(bs_patches_desc){.size = 8});
-    const bs_value x[2] = {stored(g, seen, dtype), bs_patches(g, bs_input(g, "y", dtype, shape), &(bs_patches_desc){.size = 8, .like = seen.id})};
+    const bs_value x[2] = {stored(g, seen, dtype), bs_patches(g, bs_input(g, "y", dtype, shape),
+                                                              &(bs_patches_desc){.size = 8, .like = seen.id})};
     const bs_value z = c->build(g, x);
     const bs_value_info *v = bs_value_get(g, z.id);
     if (z.id && v->rank != 3) {
@@ -220,7 +227,10 @@ static void test_cells(const op_case *c, bs_dtype dtype, int32_t channels, bool 
     } else {
         bs_output(g, "z", bs_assemble(g, z));
         if (z.id && v->dtype == BS_F32)
-            bs_output(g, "smooth", bs_assemble(g, bs_pool2d(g, z, &(bs_pool2d_desc){.kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1})));
+            bs_output(g, "smooth",
+                      bs_assemble(g, bs_pool2d(g, z,
+                                               &(bs_pool2d_desc){
+                                                   .kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1})));
     }
     agree(&r, c, 0);
 }
@@ -277,12 +287,14 @@ static void test_captured(void)
 
 static void test_gather_rows(int32_t bad)
 {
-    static const int32_t good[] = {3, 0, 10, 10, 1, 7, 2}, wrong[] = {3, 0, 11, 10, 1, 7, 2}, below[] = {3, 0, 1, 10, 1, 7, -1};
+    static const int32_t good[] = {3, 0, 10, 10, 1, 7, 2}, wrong[] = {3, 0, 11, 10, 1, 7, 2},
+                         below[] = {3, 0, 1, 10, 1, 7, -1};
     const rig_how fails = {.fails = bad ? BS_ERROR_DATA : BS_OK};
     for (int32_t features = 6; features <= 40; features += 34) {
         cuda_rig r;
         bs_graph *g = rig_begin(&r, "gather_rows of a root table");
-        bs_value table = bs_affine(g, bs_input(g, "t", BS_F32, BS_SHAPE2(11, features)), 0.9f, 0.0f), indices = bs_input(g, "i", BS_I32, BS_SHAPE1(7));
+        bs_value table = bs_affine(g, bs_input(g, "t", BS_F32, BS_SHAPE2(11, features)), 0.9f, 0.0f),
+                 indices = bs_input(g, "i", BS_I32, BS_SHAPE1(7));
         rig_give(&r, "i", bad == 0 ? good : bad == 1 ? wrong : below);
         bs_output(g, "y", bs_gather_rows(g, table, indices));
         rig_agree(&r, &fails);
@@ -319,10 +331,14 @@ static void test_sr_store(bs_dtype dtype, bool swapped)
         const bs_value cells = bs_patches(g, frame, &(bs_patches_desc){.size = 8});
         const float scale = dtype == BS_U8 ? 255.0f : 1023.0f;
         const bs_value x = bs_convert(g, cells, &(bs_convert_desc){.dtype = BS_F32, .scale = 1.0f / scale});
-        const bs_value two[2] = {x, bs_affine(g, x, -0.25f, 0.1f)}, pair = bs_concat(g, two, 2, 0), four[2] = {pair, pair};
-        const bs_value tail = bs_concat(g, four, 2, 0), base = bs_resize(g, x, &(bs_resize_desc){.kind = BS_RESIZE_BICUBIC});
+        const bs_value two[2] = {x, bs_affine(g, x, -0.25f, 0.1f)}, pair = bs_concat(g, two, 2, 0),
+                       four[2] = {pair, pair};
+        const bs_value tail = bs_concat(g, four, 2, 0),
+                       base = bs_resize(g, x, &(bs_resize_desc){.kind = BS_RESIZE_BICUBIC});
         const bs_value up = bs_pixel_shuffle(g, tail, 2), sum = swapped ? bs_add(g, base, up) : bs_add(g, up, base);
-        bs_output(g, "y", bs_assemble(g, bs_convert(g, sum, &(bs_convert_desc){.dtype = dtype, .scale = scale, .code_bits = 10})));
+        bs_output(
+            g, "y",
+            bs_assemble(g, bs_convert(g, sum, &(bs_convert_desc){.dtype = dtype, .scale = scale, .code_bits = 10})));
         check(is_fused(g), "%s is one kernel", r.name);
         for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH; order++)
             rig_agree(&r, &(rig_how){.order = order});
@@ -358,7 +374,8 @@ static void test_large(void)
     const op_case plain = {"large", NULL, 0, 5e-3};
     cuda_rig r;
     bs_graph *g = rig_begin(&r, "large");
-    const bs_value x = bs_affine(g, bs_input(g, "x", BS_F32, BS_SHAPE3(24, 40, 52)), 0.5f, 0.25f), m = bs_input(g, "m", BS_F32, BS_SHAPE2(40, 700));
+    const bs_value x = bs_affine(g, bs_input(g, "x", BS_F32, BS_SHAPE3(24, 40, 52)), 0.5f, 0.25f),
+                   m = bs_input(g, "m", BS_F32, BS_SHAPE2(40, 700));
     bs_output(g, "a", bs_add(g, bs_batch_norm(g, x, &(bs_norm_desc){.name = "n"}), x));
     bs_output(g, "b", bs_pool2d(g, x, &(bs_pool2d_desc){.global = 1}));
     bs_output(g, "c", bs_softmax(g, m));
@@ -369,16 +386,20 @@ static void test_large(void)
     bs_output(g, "i", bs_reduce(g, x, &(bs_reduce_desc){.kind = BS_REDUCE_MEAN, .axis = 2}));
     agree(&r, &plain, 0);
     g = rig_begin(&r, "features of large and small cells");
-    const bs_value f = bs_input(g, "x", BS_U16, BS_SHAPE3(1, 100, 90)), y = bs_input(g, "y", BS_U16, BS_SHAPE3(1, 100, 90));
-    const bs_value large = bs_patches(g, f, &(bs_patches_desc){.size = 64}), small = bs_patches(g, f, &(bs_patches_desc){.name = "s", .size = 16});
-    bs_output(g, "a", bs_collect(g, bs_patch_features(g, large, bs_patches(g, y, &(bs_patches_desc){.size = 64, .like = large.id}), NULL)));
+    const bs_value f = bs_input(g, "x", BS_U16, BS_SHAPE3(1, 100, 90)),
+                   y = bs_input(g, "y", BS_U16, BS_SHAPE3(1, 100, 90));
+    const bs_value large = bs_patches(g, f, &(bs_patches_desc){.size = 64}),
+                   small = bs_patches(g, f, &(bs_patches_desc){.name = "s", .size = 16});
+    bs_output(g, "a",
+              bs_collect(g, bs_patch_features(
+                                g, large, bs_patches(g, y, &(bs_patches_desc){.size = 64, .like = large.id}), NULL)));
     const bs_value before = bs_patches(g, y, &(bs_patches_desc){.size = 16, .like = small.id});
     bs_output(g, "b", bs_collect(g, bs_patch_features(g, small, before, &(bs_patch_features_desc){.code_bits = 10})));
     rig_agree(&r, NULL);
 }
 
-/* What is a product and a sum is rounded twice, as on the CPU, in words of four elements and one by one, in launches and in
- * tiles: the CPU's numbers to the last bit. */
+/* What is a product and a sum is rounded twice, as on the CPU, in words of four elements and one by one, in launches
+ * and in tiles: the CPU's numbers to the last bit. */
 static void test_rounded_twice(int32_t width, int32_t order)
 {
     cuda_rig r;

@@ -126,8 +126,8 @@ static bool try_graph(const bs_graph *g, coverage *c)
         count_plan(c, r.plan);
         if (run_on_device(&r, g, &d, &with, c))
             continue;
-        printf("  order %d, lowering %s, patches of %d, %d forced, %d shared bytes\n", d.order, bs_lowering_name((bs_lowering)d.lowering),
-               d.patch_size, d.n_forces, d.shared_bytes);
+        printf("  order %d, lowering %s, patches of %d, %d forced, %d shared bytes\n", d.order,
+               bs_lowering_name((bs_lowering)d.lowering), d.patch_size, d.n_forces, d.shared_bytes);
         return false;
     }
     return true;
@@ -144,7 +144,8 @@ static bool try_streamed(const bs_graph *g, coverage *c)
     bs_plan_stream_get(r.plan, &facts);
     if (facts.units == 0)
         return true;
-    d.slot_bytes = facts.least_bytes + (rg_flip(50) ? (uint64_t)check_below((int32_t)(facts.all_bytes - facts.least_bytes) + 1) : 0);
+    d.slot_bytes = facts.least_bytes +
+                   (rg_flip(50) ? (uint64_t)check_below((int32_t)(facts.all_bytes - facts.least_bytes) + 1) : 0);
     d.lanes = 1 + check_below(4);
     d.chunk_bytes = rg_flip(50) ? 64 : 0;
     flat_init(&source, g, &weights.table, rg_flip(70) ? BS_F32 : rg_flip(50) ? BS_F16 : BS_BF16);
@@ -158,7 +159,8 @@ static bool try_streamed(const bs_graph *g, coverage *c)
     c->streamed++;
     if (run_on_device(&r, g, &d, &with, c))
         return true;
-    printf("  streamed: order %d, %d lanes, %d slots of %d\n", d.order, d.lanes, (int)d.slot_bytes, (int)facts.all_bytes);
+    printf("  streamed: order %d, %d lanes, %d slots of %d\n", d.order, d.lanes, (int)d.slot_bytes,
+           (int)facts.all_bytes);
     return false;
 }
 
@@ -174,14 +176,17 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
         c.graphs++;
         if (try_graph(g, &c) && try_streamed(g, &c))
             continue;
-        printf("  graph %llu, N %d, H %d, W %d: %s\n", (unsigned long long)(seed + (uint64_t)i), (int)a.extent[0], (int)a.extent[1],
-               (int)a.extent[2], a.why);
+        printf("  graph %llu, N %d, H %d, W %d: %s\n", (unsigned long long)(seed + (uint64_t)i), (int)a.extent[0],
+               (int)a.extent[1], (int)a.extent[2], a.why);
         fflush(stdout);
         wrong++;
     }
     check(wrong == 0, "%d random graphs with %s give on the device what their definition gives", c.graphs, rows);
-    printf("  plans %d: with regions %d, without %d, mixed %d, decisions in tiles %d, streamed %d with %d uses; lowerings %d %d %d %d %d\n", c.plans,
-           c.regions, c.breadth, c.mixed, c.in_tile, c.streamed, c.uses, c.lowered[0], c.lowered[1], c.lowered[2], c.lowered[3], c.lowered[4]);
+    printf(
+        "  plans %d: with regions %d, without %d, mixed %d, decisions in tiles %d, streamed %d with %d uses; "
+        "lowerings %d %d %d %d %d\n",
+        c.plans, c.regions, c.breadth, c.mixed, c.in_tile, c.streamed, c.uses, c.lowered[0], c.lowered[1], c.lowered[2],
+        c.lowered[3], c.lowered[4]);
     check(c.regions && c.breadth && c.streamed && c.uses, "they reach both orders, and streaming");
 }
 

@@ -1,6 +1,6 @@
-/* test_cuda_route.c - a device decides what the CPU decides, row for row, and moves rows where the CPU moves them: every
- * protocol, packed by one block and by many, in tiles and over all rows; every way to gather; rings of caches; images with
- * margins. */
+/* test_cuda_route.c - a device decides what the CPU decides, row for row, and moves rows where the CPU moves them:
+ * every protocol, packed by one block and by many, in tiles and over all rows; every way to gather; rings of caches;
+ * images with margins. */
 #include "cuda_rig.h"
 
 static const bs_value none = {0};
@@ -42,7 +42,8 @@ static int32_t score_width(const bs_route_desc *d)
 
 static bool takes(int32_t protocol, bs_dtype dtype)
 {
-    const bool f32_only = protocol == BS_ROUTE_THRESHOLD || protocol == BS_ROUTE_RESIDUAL_THRESHOLD || protocol == BS_ROUTE_BINARY;
+    const bool f32_only = protocol == BS_ROUTE_THRESHOLD || protocol == BS_ROUTE_RESIDUAL_THRESHOLD ||
+                          protocol == BS_ROUTE_BINARY;
     const bool i32_only = protocol == BS_ROUTE_LABEL || protocol == BS_ROUTE_TABLE || protocol == BS_ROUTE_BUDGET;
     return dtype == BS_F32 ? !i32_only : !f32_only;
 }
@@ -88,7 +89,9 @@ static void make_scores(const trial *t)
         else if (t->d.protocol == BS_ROUTE_TABLE)
             scores.i[i] = dice(9);
         else if (t->d.protocol == BS_ROUTE_BUDGET)
-            scores.i[i] = dice(20) ? dice(t->ties ? 200 : 1 << 24) : dice(2) ? -dice(9) : (1 << 24) + dice(1 << 24); /* few out of range */
+            scores.i[i] = dice(20)  ? dice(t->ties ? 200 : 1 << 24)
+                          : dice(2) ? -dice(9)
+                                    : (1 << 24) + dice(1 << 24); /* few out of range */
         else if (t->dtype == BS_I32)
             scores.i[i] = t->ties ? code : (1 << 30) + dice(9); /* equal as floats, not as integers */
         else
@@ -112,17 +115,20 @@ static void give_weights(cuda_rig *r, const trial *t)
     rig_weight(r, "r.path", BS_I32, 1, variants, tables[1]);
 }
 
-/* One output for every way to gather that the router allows, of values with work on their paths and of integers without.
- * Of many rows only one: what differs then is the decision. */
+/* One output for every way to gather that the router allows, of values with work on their paths and of integers
+ * without. Of many rows only one: what differs then is the decision. */
 static void add_gathers(bs_graph *g, const trial *t, bs_router router, bs_value x, bs_value z)
 {
-    static const char *const names[2][4] = {{"place", "add", "weighted", "select"}, {"place_on", "add_on", "weighted_on", "select_on"}};
+    static const char *const names[2][4] = {{"place", "add", "weighted", "select"},
+                                            {"place_on", "add_on", "weighted_on", "select_on"}};
     bs_value worked[TEST_PATHS], moved[TEST_PATHS];
     const bool many = g->routers[router.id].max_paths_per_cell > 1, few = t->rows <= 100;
     const int32_t missing = dice(2) ? dice(t->d.paths) : -1;
     for (int32_t p = 0; p < t->d.paths; p++) {
         const bs_value in = bs_scatter(g, router, p, x);
-        worked[p] = p == missing && t->d.paths > 1 ? none : dice(4) == 0 ? in : bs_activation(g, in, p % 2 ? BS_RELU : BS_TANH, 0);
+        worked[p] = p == missing && t->d.paths > 1 ? none
+                    : dice(4) == 0                 ? in
+                                                   : bs_activation(g, in, p % 2 ? BS_RELU : BS_TANH, 0);
         moved[p] = bs_scatter(g, router, p, z);
     }
     for (int32_t mode = BS_GATHER_PLACE; few && mode <= BS_GATHER_SELECT; mode++)
@@ -142,7 +148,8 @@ static void choose_by_sum(const bs_operand_view *view, int32_t rows, int32_t *pa
         int32_t sum = 0;
         for (int32_t i = 0; i < view->width; i++) {
             const int64_t at = row * (int64_t)view->row_stride + i * (int64_t)view->stride;
-            sum += view->dtype == BS_I32 ? ((const int32_t *)view->data)[at] & 7 : (int32_t)(((const float *)view->data)[at] * 8);
+            sum += view->dtype == BS_I32 ? ((const int32_t *)view->data)[at] & 7
+                                         : (int32_t)(((const float *)view->data)[at] * 8);
         }
         path[row] = (sum & 0xffff) % (paths + 1) - 1;
     }
@@ -161,14 +168,17 @@ static bool trial_agrees(const trial *t, const rig_how *how)
 {
     static cuda_rig r;
     char name[160];
-    snprintf(name, sizeof name, "%s, %d paths, k %d, capacity %d, width %d, %d rows, %s%s%s, order %d%s", bs_protocol_name((bs_protocol)t->d.protocol),
-             t->d.paths, t->d.k, t->d.capacity, t->width, t->rows, bs_dtype_name(t->dtype), t->ties ? ", ties" : "", t->patches ? ", patches" : "",
-             how->order, how->n_forces ? ", forced" : "");
+    snprintf(name, sizeof name, "%s, %d paths, k %d, capacity %d, width %d, %d rows, %s%s%s, order %d%s",
+             bs_protocol_name((bs_protocol)t->d.protocol), t->d.paths, t->d.k, t->d.capacity, t->width, t->rows,
+             bs_dtype_name(t->dtype), t->ties ? ", ties" : "", t->patches ? ", patches" : "", how->order,
+             how->n_forces ? ", forced" : "");
     bs_graph *g = rig_begin(&r, name);
-    const bs_dim h = bs_symbol(g, "H", 40), w = bs_symbol(g, "W", 30), n = t->patches ? (bs_dim)20 : bs_symbol(g, "N", t->rows + 9);
+    const bs_dim h = bs_symbol(g, "H", 40), w = bs_symbol(g, "W", 30),
+                 n = t->patches ? (bs_dim)20 : bs_symbol(g, "N", t->rows + 9);
     const bs_patches_desc cells = {.size = 8};
     const bs_value frame = t->patches ? bs_input(g, "frame", BS_F32, BS_SHAPE3(1, h, w)) : none;
-    const bs_value like = t->patches ? bs_patches(g, frame, &cells) : none, knob = bs_input(g, "knob", BS_F32, BS_SHAPE1(1));
+    const bs_value like = t->patches ? bs_patches(g, frame, &cells) : none,
+                   knob = bs_input(g, "knob", BS_F32, BS_SHAPE1(1));
     const bs_value score = bs_rows(g, bs_input(g, "scores", t->dtype, BS_SHAPE2(n, t->width)), like);
     const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(n, t->rows > 100 ? 1 : 4)), like);
     const bs_value z = bs_rows(g, bs_input(g, "z", BS_I32, BS_SHAPE2(n, t->rows > 100 ? 1 : 3)), like);
@@ -219,7 +229,8 @@ static void test_protocols(void)
                 wrong += !trial_runs(&t);
             }
             if (takes(p, dtype))
-                check(wrong == 0, "%s of %s scores decides and gathers as on the CPU", bs_protocol_name((bs_protocol)p), bs_dtype_name(dtype));
+                check(wrong == 0, "%s of %s scores decides and gathers as on the CPU", bs_protocol_name((bs_protocol)p),
+                      bs_dtype_name(dtype));
         }
 }
 
@@ -239,7 +250,8 @@ static void test_many_rows(void)
 static void test_forced(void)
 {
     for (int32_t p = BS_ROUTE_TOP1; p < BS_PROTOCOL_COUNT; p++) {
-        trial t = random_trial(p, takes(p, BS_F32) ? BS_F32 : BS_I32, p == BS_ROUTE_TOPK || p == BS_ROUTE_LABEL ? 1500 : 40);
+        trial t = random_trial(p, takes(p, BS_F32) ? BS_F32 : BS_I32,
+                               p == BS_ROUTE_TOPK || p == BS_ROUTE_LABEL ? 1500 : 40);
         t.d.paths = 2;
         t.d.k = t.d.k > 2 ? 2 : t.d.k;
         t.d.fallback = 0;
@@ -278,8 +290,8 @@ static bool spoilt(int32_t protocol, int32_t rows, int32_t at, bool knob)
 static void test_bad_scores(void)
 {
     for (int32_t p = BS_ROUTE_TOP1; p < BS_ROUTE_CALLBACK; p++)
-        check(spoilt(p, 20, 0, false) && spoilt(p, 20, 19, false) && spoilt(p, 1500, 1499, false) && spoilt(p, 30, 0, true) &&
-                  spoilt(p, 1500, 0, true),
+        check(spoilt(p, 20, 0, false) && spoilt(p, 20, 19, false) && spoilt(p, 1500, 1499, false) &&
+                  spoilt(p, 30, 0, true) && spoilt(p, 1500, 0, true),
               "%s refuses scores, tables and a knob that make no sense", bs_protocol_name((bs_protocol)p));
 }
 
@@ -290,8 +302,8 @@ static void test_nested(int32_t rows, int32_t outer_paths, int32_t protocol, con
 {
     static cuda_rig r;
     char name[96];
-    snprintf(name, sizeof name, "%s inside a label router of %d rows, order %d, half %d", bs_protocol_name((bs_protocol)protocol), rows, how->order,
-             how->half);
+    snprintf(name, sizeof name, "%s inside a label router of %d rows, order %d, half %d",
+             bs_protocol_name((bs_protocol)protocol), rows, how->order, how->half);
     trial t = random_trial(BS_ROUTE_LABEL, BS_I32, rows);
     t.d.paths = outer_paths;
     make_scores(&t);
@@ -309,10 +321,13 @@ static void test_nested(int32_t rows, int32_t outer_paths, int32_t protocol, con
         snprintf(router, sizeof router, "inner%d", p);
         bs_block_begin(g, block);
         const bs_value in = bs_scatter(g, outer, p, x), work = bs_activation(g, in, BS_TANH, 0);
-        const bs_route_desc d = {.name = router, .protocol = protocol, .paths = 2, .k = 2, .threshold = 0.1f, .capacity = 3};
+        const bs_route_desc d = {
+            .name = router, .protocol = protocol, .paths = 2, .k = 2, .threshold = 0.1f, .capacity = 3};
         const bs_router inner = bs_route(g, bs_scatter(g, outer, p, fine), none, &d);
-        const bs_value two[2] = {bs_activation(g, bs_scatter(g, inner, 0, work), BS_RELU, 0), p % 2 ? bs_scatter(g, inner, 1, work) : none};
-        const bs_gather_desc mode = {.mode = g->routers[inner.id].max_paths_per_cell > 1 ? BS_GATHER_WEIGHTED : BS_GATHER_PLACE};
+        const bs_value two[2] = {bs_activation(g, bs_scatter(g, inner, 0, work), BS_RELU, 0),
+                                 p % 2 ? bs_scatter(g, inner, 1, work) : none};
+        const bs_gather_desc mode = {.mode = g->routers[inner.id].max_paths_per_cell > 1 ? BS_GATHER_WEIGHTED
+                                                                                         : BS_GATHER_PLACE};
         out[p] = bs_add(g, bs_gather(g, inner, two, p % 3 ? in : none, &mode), in);
         bs_block_end(g);
     }
@@ -341,12 +356,14 @@ static void test_forced_price(int32_t order)
     bs_output(g, "y", bs_collect(g, bs_gather(g, outer, out, x, NULL)));
     bs_output(g, "price", bs_route_price(g, inner));
     rig_give(&r, "scores", scores.i);
-    check(rig_agree(&r, &(rig_how){.order = order, .n_forces = 1, .forces = {{"inner", 1}}}), "the price of a forced router, order %d", order);
+    check(rig_agree(&r, &(rig_how){.order = order, .n_forces = 1, .forces = {{"inner", 1}}}),
+          "the price of a forced router, order %d", order);
 }
 
 /* ---------------------------------------------------------------------------------------------------- images */
 
-/* Cells of a frame through paths with halos: rows with margins, put together in a frame whose readers need a margin too. */
+/* Cells of a frame through paths with halos: rows with margins, put together in a frame whose readers need a margin
+ * too. */
 static bs_value window(bs_graph *g, bs_value x, int32_t channels, bool conv, const char *name)
 {
     const bs_pool2d_desc pool = {.kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1};
@@ -358,8 +375,8 @@ static void test_images(int32_t h, int32_t w, int32_t channels, int32_t paths, b
 {
     static cuda_rig r;
     char name[96];
-    snprintf(name, sizeof name, "cells of a frame [%d,%d,%d], %d paths, %s, order %d, half %d", channels, h, w, paths, conv ? "conv" : "pool",
-             how->order, how->half);
+    snprintf(name, sizeof name, "cells of a frame [%d,%d,%d], %d paths, %s, order %d, half %d", channels, h, w, paths,
+             conv ? "conv" : "pool", how->order, how->half);
     trial t = random_trial(BS_ROUTE_LABEL, BS_I32, 64);
     t.d.paths = paths;
     make_scores(&t);
@@ -367,7 +384,8 @@ static void test_images(int32_t h, int32_t w, int32_t channels, int32_t paths, b
     const bs_patches_desc cell = {.size = 16};
     const bs_value frame = bs_input(g, "frame", BS_F32, BS_SHAPE3(channels, h, w));
     const bs_value cells = bs_patches(g, frame, &cell);
-    const bs_value score = bs_rows(g, bs_input(g, "scores", BS_I32, BS_SHAPE2(((h + 15) / 16) * ((w + 15) / 16), 1)), cells);
+    const bs_value score = bs_rows(g, bs_input(g, "scores", BS_I32, BS_SHAPE2(((h + 15) / 16) * ((w + 15) / 16), 1)),
+                                   cells);
     const bs_router router = bs_route(g, score, none, &t.d);
     const bs_value before = window(g, cells, channels, conv, "before");
     bs_value out[TEST_PATHS];
@@ -389,7 +407,8 @@ static void test_images(int32_t h, int32_t w, int32_t channels, int32_t paths, b
     for (int32_t mode = BS_GATHER_ADD; mode <= BS_GATHER_SELECT; mode++) {
         const bs_gather_desc desc = {.mode = mode};
         static const char *const names[] = {"", "added", "weighted", "selected"};
-        bs_output(g, names[mode], bs_assemble(g, bs_gather(g, router, out, mode == BS_GATHER_ADD ? cells : none, &desc)));
+        bs_output(g, names[mode],
+                  bs_assemble(g, bs_gather(g, router, out, mode == BS_GATHER_ADD ? cells : none, &desc)));
     }
     bs_output(g, "old", state);
     bs_state_write(g, state, bs_activation(g, whole, BS_TANH, 0));
@@ -407,7 +426,8 @@ static void test_append(int32_t window, int32_t cell, const rig_how *how)
     char name[64];
     snprintf(name, sizeof name, "append to rings of %d cells of %d", window, cell);
     bs_graph *g = rig_begin(&r, name);
-    const bs_value length = bs_input(g, "lengths", BS_I32, BS_SHAPE1(5)), held = bs_input(g, "past", BS_I32, BS_SHAPE1(5));
+    const bs_value length = bs_input(g, "lengths", BS_I32, BS_SHAPE1(5)),
+                   held = bs_input(g, "past", BS_I32, BS_SHAPE1(5));
     const bs_value rows = bs_segments(g, bs_input(g, "x", BS_F32, BS_SHAPE2(22, cell)), length);
     const bs_value cache = bs_state(g, "cache", BS_F32, BS_SHAPE3(5, window, cell));
     bs_output(g, "before", cache);

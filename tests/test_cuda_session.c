@@ -1,5 +1,5 @@
-/* test_cuda_session.c - sessions on a device: what is planned, bound, queued and waited for, and what happens when calls
- * fail. Counting, failing and delaying calls needs the emulation; the rest runs on a GPU as well. */
+/* test_cuda_session.c - sessions on a device: what is planned, bound, queued and waited for, and what happens when
+ * calls fail. Counting, failing and delaying calls needs the emulation; the rest runs on a GPU as well. */
 #include "cuda_net_rig.h"
 
 #ifdef BS_CUDA_CPU
@@ -25,14 +25,17 @@ static void test_refusals(void)
 {
     memset(&n, 0, sizeof n);
     check(net_plan(&n, net_graph(&n, 2), &on_cuda), "a plan for a GPU is made without one: %s", n.error.message);
-    check(n.sizes.device > 0 && n.sizes.pinned > 0 && n.sizes.transient == 0 && n.sizes.slots == 0, "activations and weights lie on the device");
+    check(n.sizes.device > 0 && n.sizes.pinned > 0 && n.sizes.transient == 0 && n.sizes.slots == 0,
+          "activations and weights lie on the device");
     check(!net_start(&n) && n.error.status == BS_ERROR_UNSUPPORTED, "without a device: %s", n.error.message);
     if (!check(net_open(&n, -64, 0), "a device with too little memory is opened"))
         return;
-    check(!net_start(&n) && n.error.status == BS_ERROR_ARENA && strcmp(n.error.arena, "device") == 0, "refused: %s", n.error.message);
+    check(!net_start(&n) && n.error.status == BS_ERROR_ARENA && strcmp(n.error.arena, "device") == 0, "refused: %s",
+          n.error.message);
     bs_cuda_close(n.device);
     net_open(&n, 0, -64);
-    check(!net_start(&n) && n.error.status == BS_ERROR_ARENA && strcmp(n.error.arena, "pinned") == 0, "refused: %s", n.error.message);
+    check(!net_start(&n) && n.error.status == BS_ERROR_ARENA && strcmp(n.error.arena, "pinned") == 0, "refused: %s",
+          n.error.message);
     bs_cuda_close(n.device);
     net_open(&n, 0, 0);
     check(net_start(&n), "with exactly the planned bytes it starts: %s", n.error.message);
@@ -43,7 +46,8 @@ static void test_refusals(void)
     check(bs_cuda_open(NULL, NULL, &n.error) == NULL && n.error.status == BS_ERROR_ARGUMENT, "%s", n.error.message);
     bs_cuda_facts facts;
     check(bs_cuda_facts_get(77, &facts, &n.error) == BS_ERROR_ARGUMENT, "%s", n.error.message);
-    check(bs_cuda_facts_get(0, &facts, &n.error) == BS_OK && facts.name[0] && facts.multiprocessors > 0, "device 0 is \"%s\"", facts.name);
+    check(bs_cuda_facts_get(0, &facts, &n.error) == BS_OK && facts.name[0] && facts.multiprocessors > 0,
+          "device 0 is \"%s\"", facts.name);
 }
 
 /* All lowerings, either order, sizes up and down: the same bytes each time. */
@@ -62,7 +66,8 @@ static void test_same_bytes(int32_t order)
             const int32_t kind = run / 3 % 3;
             net_input(net_in, (uint64_t)kind);
             memset(net_out, 0x55, sizeof net_out);
-            const bool ran = net_bind(&n, net_in, net_out, net_before, heights[kind], widths[kind]) == BS_OK && bs_run(n.session, &n.error) == BS_OK;
+            const bool ran = net_bind(&n, net_in, net_out, net_before, heights[kind], widths[kind]) == BS_OK &&
+                             bs_run(n.session, &n.error) == BS_OK;
             if (lowering == 0 && run < 9 && run % 3 == 0)
                 memcpy(first[kind], net_out, sizeof net_out);
             wrong += !ran || memcmp(first[kind], net_out, sizeof net_out) != 0;
@@ -72,7 +77,8 @@ static void test_same_bytes(int32_t order)
     check(wrong == 0, "order %d: %d runs with every lowering and changing extents: the same bytes", order, runs);
 }
 
-/* Runs of other inputs and extents, submitted one behind the other from ordinary memory: the last one is as if it were alone. */
+/* Runs of other inputs and extents, submitted one behind the other from ordinary memory: the last one is as if it were
+ * alone. */
 static void test_queue(int32_t order)
 {
     static float alone[NET_SIZE * NET_SIZE];
@@ -83,13 +89,15 @@ static void test_queue(int32_t order)
         for (int32_t k = ok ? 0 : last + 1; k <= last; k++) {
             net_input(net_in, 31 + (uint64_t)k);
             memset(net_out, 0x55, sizeof net_out);
-            ok = ok && net_bind(&n, net_in, net_out, net_before, k / 2 % 2 ? NET_SIZE : 17, NET_SIZE) == BS_OK && bs_submit(n.session, &n.error) == BS_OK;
+            ok = ok && net_bind(&n, net_in, net_out, net_before, k / 2 % 2 ? NET_SIZE : 17, NET_SIZE) == BS_OK &&
+                 bs_submit(n.session, &n.error) == BS_OK;
         }
         ok = ok && bs_wait(n.session, &n.error) == BS_OK;
         memcpy(alone, net_out, sizeof alone);
         memset(net_out, 0x55, sizeof net_out);
         net_close(&n);
-        ok = ok && net_make(&n, 3, &d, 0) && net_bind(&n, net_in, net_out, net_before, last / 2 % 2 ? NET_SIZE : 17, NET_SIZE) == BS_OK &&
+        ok = ok && net_make(&n, 3, &d, 0) &&
+             net_bind(&n, net_in, net_out, net_before, last / 2 % 2 ? NET_SIZE : 17, NET_SIZE) == BS_OK &&
              bs_run(n.session, &n.error) == BS_OK;
         wrong += !ok || memcmp(alone, net_out, sizeof alone) != 0;
         net_close(&n);
@@ -111,7 +119,8 @@ static bs_value exits(bs_graph *g, bs_value x, void *user)
     const bs_value pooled = bs_pool2d(g, x, &(bs_pool2d_desc){.kind = BS_POOL_MAX, .global = 1});
     const bs_route_desc top1 = {.name = "inner", .protocol = BS_ROUTE_TOP1, .paths = 2};
     (void)user;
-    const bs_router route = bs_route(g, bs_linear(g, pooled, &(bs_linear_desc){.name = "exit", .out = 2}), (bs_value){0}, &top1);
+    const bs_router route = bs_route(g, bs_linear(g, pooled, &(bs_linear_desc){.name = "exit", .out = 2}),
+                                     (bs_value){0}, &top1);
     out[0] = bs_branch(g, route, 0, "leave", x, keep, NULL);
     out[1] = bs_branch(g, route, 1, "go", x, net_branch, &one);
     return bs_gather(g, route, out, (bs_value){0}, NULL);
@@ -127,17 +136,21 @@ static void test_told(int32_t order)
         const bs_plan_desc d = {.tier = BS_TIER_CUDA, .order = order};
         memset(&n, 0, sizeof n);
         bs_graph *g = rig_begin(&n.rig, "exits");
-        const bs_value cells = bs_patches(g, bs_input(g, "x", BS_F32, BS_SHAPE3(1, NET_SIZE, NET_SIZE)), &(bs_patches_desc){.size = 8});
+        const bs_value cells = bs_patches(g, bs_input(g, "x", BS_F32, BS_SHAPE3(1, NET_SIZE, NET_SIZE)),
+                                          &(bs_patches_desc){.size = 8});
         const bs_value pooled = bs_pool2d(g, cells, &(bs_pool2d_desc){.kind = BS_POOL_AVERAGE, .global = 1});
         const bs_route_desc top1 = {.name = "outer", .protocol = BS_ROUTE_TOP1, .paths = 2};
-        const bs_router route = bs_route(g, bs_linear(g, pooled, &(bs_linear_desc){.name = "score", .out = 2}), (bs_value){0}, &top1);
-        bs_value path[2] = {bs_branch(g, route, 0, "easy", cells, keep, NULL), bs_branch(g, route, 1, "hard", cells, exits, NULL)};
+        const bs_router route = bs_route(g, bs_linear(g, pooled, &(bs_linear_desc){.name = "score", .out = 2}),
+                                         (bs_value){0}, &top1);
+        bs_value path[2] = {bs_branch(g, route, 0, "easy", cells, keep, NULL),
+                            bs_branch(g, route, 1, "hard", cells, exits, NULL)};
         bs_output(g, "y", bs_assemble(g, bs_gather(g, route, path, (bs_value){0}, NULL)));
         if (!net_plan(&n, g, &d) || !net_open(&n, 0, 0) || !net_start(&n)) {
             check(false, "exits: %s", n.error.message);
             return;
         }
-        const bs_buffer x = {net_in, BS_F32, 3, {1, NET_SIZE, NET_SIZE}, {0}}, y = {out[fresh], BS_F32, 3, {1, NET_SIZE, NET_SIZE}, {0}};
+        const bs_buffer x = {net_in, BS_F32, 3, {1, NET_SIZE, NET_SIZE}, {0}},
+                        y = {out[fresh], BS_F32, 3, {1, NET_SIZE, NET_SIZE}, {0}};
         wrong += bs_bind(n.session, "x", &x, &n.error) != BS_OK || bs_bind(n.session, "y", &y, &n.error) != BS_OK;
         for (int32_t run = fresh ? 3 : 0; run < 4; run++) {
             net_input(net_in, 50 + (uint64_t)run);
@@ -155,9 +168,11 @@ static void test_told(int32_t order)
     }
     for (int32_t i = 0; i < 16; i++)
         reached += chosen[1][1][i] >= 0;
-    wrong += memcmp(chosen[0], chosen[1], sizeof chosen[0]) != 0 || memcmp(counts[0], counts[1], sizeof counts[0]) != 0 || memcmp(out[0], out[1], sizeof out[0]) != 0;
+    wrong += memcmp(chosen[0], chosen[1], sizeof chosen[0]) != 0 ||
+             memcmp(counts[0], counts[1], sizeof counts[0]) != 0 || memcmp(out[0], out[1], sizeof out[0]) != 0;
     check(wrong == 0 && reached > 0 && reached < 16 && counts[1][1][0] + counts[1][1][1] == reached,
-          "order %d: the fourth run is told as the first would be, the inner router reached by %d cells", order, reached);
+          "order %d: the fourth run is told as the first would be, the inner router reached by %d cells", order,
+          reached);
 }
 
 static void test_choose(void)
@@ -168,8 +183,8 @@ static void test_choose(void)
         return;
     net_input(net_in, 5);
     const bs_status status = bs_cuda_choose(n.session, 3, &best, ns, &n.error);
-    check(status == BS_OK && best > BS_LOWER_AUTO && best < BS_LOWER_COUNT && ns[best] > 0, "the fastest lowering is found: %s",
-          bs_lowering_name(best));
+    check(status == BS_OK && best > BS_LOWER_AUTO && best < BS_LOWER_COUNT && ns[best] > 0,
+          "the fastest lowering is found: %s", bs_lowering_name(best));
     for (int32_t l = BS_LOWER_STREAM; l < BS_LOWER_COUNT; l++)
         check(ns[l] == 0 || ns[l] >= ns[best], "%s is not faster", bs_lowering_name((bs_lowering)l));
     check(bs_run(n.session, &n.error) == BS_OK, "and the session runs on: %s", n.error.message);
@@ -184,7 +199,8 @@ static void test_bad_data(void)
     check(bs_run(n.session, &n.error) == BS_OK && bs_state_valid(n.session), "a good run");
     net_in[5] = NAN;
     memset(net_out, 0x55, sizeof net_out);
-    check(bs_run(n.session, &n.error) == BS_ERROR_DATA && strstr(n.error.message, "route"), "NaN scores: %s", n.error.message);
+    check(bs_run(n.session, &n.error) == BS_ERROR_DATA && strstr(n.error.message, "route"), "NaN scores: %s",
+          n.error.message);
     int32_t touched = 0;
     for (size_t i = 0; i < sizeof net_out; i++)
         touched += ((const uint8_t *)net_out)[i] != 0x55;
@@ -209,7 +225,9 @@ static void test_not_followed(int32_t order)
     net_in[77] = NAN;
     for (int32_t i = 0; i < NET_SIZE * NET_SIZE; i++)
         out[i] = 7.0f;
-    check(net_bind(&n, net_in, out, net_before, NET_SIZE, NET_SIZE) == BS_OK && bs_run(n.session, &n.error) == BS_ERROR_DATA, "NaN scores: %s", n.error.message);
+    check(net_bind(&n, net_in, out, net_before, NET_SIZE, NET_SIZE) == BS_OK &&
+              bs_run(n.session, &n.error) == BS_ERROR_DATA,
+          "NaN scores: %s", n.error.message);
     for (int32_t i = 0; i < NET_SIZE * NET_SIZE; i++)
         written += out[i] != 7.0f;
     check(written == 0, "order %d: of the output %d elements were written all the same", order, written);
@@ -237,18 +255,21 @@ static void test_submit(void)
     for (int32_t k = 0; k < 5; k++)
         bs_submit(n.session, &n.error);
     cuda_cpu_counts_get(&c);
-    check(c.synchronisations == 0, "5 frames of a resident model: %lld synchronisations", (long long)c.synchronisations);
+    check(c.synchronisations == 0, "5 frames of a resident model: %lld synchronisations",
+          (long long)c.synchronisations);
     check(c.device_allocations == 0 && c.host_allocations == 0, "and no allocation");
     check(c.pageable_copies == 0, "and no copy from ordinary memory");
-    printf("  5 frames: %lld calls, %lld launches, %lld graph launches, %lld copies\n", (long long)c.calls, (long long)c.launches,
-           (long long)c.graph_launches, (long long)c.copies);
+    printf("  5 frames: %lld calls, %lld launches, %lld graph launches, %lld copies\n", (long long)c.calls,
+           (long long)c.launches, (long long)c.graph_launches, (long long)c.copies);
 #else
     for (int32_t k = 0; k < 6; k++)
         bs_submit(n.session, &n.error);
 #endif
-    check(bs_wait(n.session, &n.error) == BS_OK && memcmp(out, expected, sizeof expected) == 0, "the same bytes in place");
+    check(bs_wait(n.session, &n.error) == BS_OK && memcmp(out, expected, sizeof expected) == 0,
+          "the same bytes in place");
     bs_decision went;
-    check(bs_decision_get(n.session, "route", &went) == BS_OK && went.cells == 16 && went.counts[0] + went.counts[1] + went.counts[2] + went.counts[3] == 16,
+    check(bs_decision_get(n.session, "route", &went) == BS_OK && went.cells == 16 &&
+              went.counts[0] + went.counts[1] + went.counts[2] + went.counts[3] == 16,
           "what the router decided is known");
     check(bs_wait(n.session, &n.error) == BS_OK, "waiting again does nothing");
     net_close(&n);
@@ -281,9 +302,10 @@ static void test_two_sessions(void)
     net_bind(&other, in2, out2, before2, NET_SIZE, NET_SIZE);
     bool ok = true;
     for (int32_t k = 0; k < 3; k++)
-        ok = ok && bs_submit(n.session, &n.error) == BS_OK && bs_submit(other.session, &n.error) == BS_OK && bs_wait(other.session, &n.error) == BS_OK &&
-             bs_wait(n.session, &n.error) == BS_OK;
-    check(ok && memcmp(net_out, alone[0], sizeof net_out) == 0 && memcmp(out2, alone[1], sizeof out2) == 0, "each gives what it gives alone");
+        ok = ok && bs_submit(n.session, &n.error) == BS_OK && bs_submit(other.session, &n.error) == BS_OK &&
+             bs_wait(other.session, &n.error) == BS_OK && bs_wait(n.session, &n.error) == BS_OK;
+    check(ok && memcmp(net_out, alone[0], sizeof net_out) == 0 && memcmp(out2, alone[1], sizeof out2) == 0,
+          "each gives what it gives alone");
     bs_session_close(other.session);
     net_close(&n);
 }
@@ -303,14 +325,16 @@ static void test_half_rounds(void)
     for (int32_t i = 0; i < ROWS * WIDTH; i++)
         in[i] = i % 2 ? rig_uniform(&r) * 8 : 1.0f + (float)(2 * i + 1) / 2048.0f; /* halfway between two */
     const bs_buffer x = {in, BS_F32, 2, {ROWS, WIDTH}, {0}}, y = {out, BS_F32, 2, {ROWS, WIDTH}, {0}};
-    const bool ok = net_plan(&n, g, &half) && net_open(&n, 0, 0) && net_start(&n) && bs_bind(n.session, "x", &x, &n.error) == BS_OK &&
-                    bs_bind(n.session, "y", &y, &n.error) == BS_OK && bs_run(n.session, &n.error) == BS_OK;
+    const bool ok = net_plan(&n, g, &half) && net_open(&n, 0, 0) && net_start(&n) &&
+                    bs_bind(n.session, "x", &x, &n.error) == BS_OK && bs_bind(n.session, "y", &y, &n.error) == BS_OK &&
+                    bs_run(n.session, &n.error) == BS_OK;
     for (int32_t i = 0; i < ROWS * WIDTH; i++) {
         const float expected = bs_f16_to_f32(bs_f32_to_f16(in[i]));
         wrong += memcmp(&out[i], &expected, 4) != 0;
         inexact += expected != in[i];
     }
-    check(ok && wrong == 0 && inexact > ROWS, "%d values kept in f16, %d of them rounded: %d wrong", ROWS * WIDTH, inexact, wrong);
+    check(ok && wrong == 0 && inexact > ROWS, "%d values kept in f16, %d of them rounded: %d wrong", ROWS * WIDTH,
+          inexact, wrong);
     net_close(&n);
 }
 
@@ -319,7 +343,8 @@ static void test_tile_sizes(void)
 {
     static uint8_t more_plans[8 << 20];
     static float out2[NET_SIZE * NET_SIZE], before2[NET_SIZE * NET_SIZE];
-    const bs_plan_desc large = {.tier = BS_TIER_CUDA, .patch_size = 32}, small = {.tier = BS_TIER_CUDA, .patch_size = 8};
+    const bs_plan_desc large = {.tier = BS_TIER_CUDA, .patch_size = 32},
+                       small = {.tier = BS_TIER_CUDA, .patch_size = 8};
     net other;
     bs_arena plans;
     memset(&n, 0, sizeof n);
@@ -330,7 +355,9 @@ static void test_tile_sizes(void)
     if (!check(other.plan && net_plan(&n, g, &large), "two plans: %s", n.error.message))
         return;
     bs_plan_sizes(other.plan, &other.sizes);
-    check(n.plan->n_regions > 0 && bs_bytes_figure(n.plan->parts[n.plan->n_parts - 1].scratch_bytes) + BS_DEVICE_WORKSPACE > 49152, "one has tiles beyond 48 KiB");
+    check(n.plan->n_regions > 0 &&
+              bs_bytes_figure(n.plan->parts[n.plan->n_parts - 1].scratch_bytes) + BS_DEVICE_WORKSPACE > 49152,
+          "one has tiles beyond 48 KiB");
     bool ok = net_open(&n, (int64_t)other.sizes.device, (int64_t)other.sizes.pinned) && net_start(&n);
     bs_session_desc with = {.weights = bs_weights_from_table(&n.rig.table), .device = n.device};
     other.session = ok ? bs_session_create(&n.memory, other.plan, &with, &n.error) : NULL;
@@ -399,12 +426,13 @@ static void test_in_place(void)
     bool ok = net_make(&n, 3, &in_place, 0);
     for (int32_t k = 0; ok && k < 3; k++)
         ok = bs_run(n.session, &n.error) == BS_OK && memcmp(net_out, expected, sizeof expected) == 0;
-    check(ok && n.sizes.device < copied, "in place: the same bytes with %llu instead of %llu on the device", (unsigned long long)n.sizes.device,
-          (unsigned long long)copied);
+    check(ok && n.sizes.device < copied, "in place: the same bytes with %llu instead of %llu on the device",
+          (unsigned long long)n.sizes.device, (unsigned long long)copied);
     net_close(&n);
 }
 
-/* A large layer on rows that no router made is cuBLAS's when its workspace is given, and allocates nothing, captured or not. */
+/* A large layer on rows that no router made is cuBLAS's when its workspace is given, and allocates nothing, captured or
+ * not. */
 static void test_cublas(int32_t lowering)
 {
     static float in[300 * 128], out[2][300 * 160];
@@ -413,11 +441,14 @@ static void test_cublas(int32_t lowering)
         memset(&n, 0, sizeof n);
         bs_graph *g = rig_begin(&n.rig, "large layer");
         const bs_value rows = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(300, 128)), (bs_value){0});
-        bs_output(g, "y", bs_collect(g, bs_linear(g, rows, &(bs_linear_desc){.name = "l", .out = 160, .act = BS_SIGMOID})));
+        bs_output(g, "y",
+                  bs_collect(g, bs_linear(g, rows, &(bs_linear_desc){.name = "l", .out = 160, .act = BS_SIGMOID})));
         bs_arena opened;
         bs_arena_init(&opened, "opened", opened_memory, sizeof opened_memory);
         const bool planned = net_plan(&n, g, &d);
-        const bs_cuda_desc c = {.device_bytes = n.sizes.device + (k ? 65536 + 64 : 0), .pinned_bytes = n.sizes.pinned, .cublas_bytes = k ? 65536 : 0};
+        const bs_cuda_desc c = {.device_bytes = n.sizes.device + (k ? 65536 + 64 : 0),
+                                .pinned_bytes = n.sizes.pinned,
+                                .cublas_bytes = k ? 65536 : 0};
         n.device = planned ? bs_cuda_open(&opened, &c, &n.error) : NULL;
 #ifdef BS_NO_CUBLAS
         if (k == 1) {
@@ -429,7 +460,8 @@ static void test_cublas(int32_t lowering)
         for (int32_t i = 0; i < 300 * 128; i++)
             in[i] = rig_uniform(&r);
         const bs_buffer x = {in, BS_F32, 2, {300, 128}, {0}}, y = {out[k], BS_F32, 2, {300, 160}, {0}};
-        bool ok = n.device && net_start(&n) && bs_bind(n.session, "x", &x, &n.error) == BS_OK && bs_bind(n.session, "y", &y, &n.error) == BS_OK;
+        bool ok = n.device && net_start(&n) && bs_bind(n.session, "x", &x, &n.error) == BS_OK &&
+                  bs_bind(n.session, "y", &y, &n.error) == BS_OK;
 #ifdef BS_CUDA_CPU
         struct cuda_cpu_counts counts;
         cuda_cpu_counts_reset();
@@ -469,7 +501,8 @@ static void test_launches(void)
         check(c.synchronisations == 1, "bs_run waits once, at its end (%lld)", (long long)c.synchronisations);
         net_close(&n);
     }
-    check(launches[0] == launches[1] && launches[0] > 0, "launches with 2 branches %lld, with 64 %lld", (long long)launches[0], (long long)launches[1]);
+    check(launches[0] == launches[1] && launches[0] > 0, "launches with 2 branches %lld, with 64 %lld",
+          (long long)launches[0], (long long)launches[1]);
 }
 
 static void test_no_device(void)
@@ -479,7 +512,8 @@ static void test_no_device(void)
     bs_arena_init(&opened, "opened", opened_memory, sizeof opened_memory);
     cuda_cpu_devices(0);
     memset(&n, 0, sizeof n);
-    check(bs_cuda_open(&opened, NULL, &n.error) == NULL && n.error.status == BS_ERROR_UNSUPPORTED, "no GPU: %s", n.error.message);
+    check(bs_cuda_open(&opened, NULL, &n.error) == NULL && n.error.status == BS_ERROR_UNSUPPORTED, "no GPU: %s",
+          n.error.message);
     check(opened.used == 0 && bs_cuda_facts_get(0, &facts, &n.error) == BS_ERROR_UNSUPPORTED, "nothing is taken");
     cuda_cpu_devices(1);
 }
@@ -519,8 +553,8 @@ static void test_failing_calls(int32_t lowering)
             silent += (ok && memcmp(out, good, sizeof good) != 0) || (!ok && !n.error.message[0]);
             left += c.live_allocations != 0 || c.live_streams != 0 || c.live_events != 0 || c.live_graphs != 0;
         }
-    check(silent == 0, "%s: %lld calls fail, once and from then on: %d errors, %d runs unharmed, none of them wrong", bs_lowering_name((bs_lowering)lowering),
-          (long long)calls, told, survived);
+    check(silent == 0, "%s: %lld calls fail, once and from then on: %d errors, %d runs unharmed, none of them wrong",
+          bs_lowering_name((bs_lowering)lowering), (long long)calls, told, survived);
     check(left == 0, "and nothing is left behind");
     check(told > calls / 2, "most calls matter");
     check(whole_life(out, &d) && memcmp(out, good, sizeof good) == 0, "afterwards all is well: %s", n.error.message);
@@ -538,7 +572,8 @@ static void test_run_again(void)
     check(whole_life(good, &on_cuda), "a whole life: %s", n.error.message);
     for (int64_t k = 0; k <= calls; k++) { /* 0: none */
         memset(out, 0, sizeof out);
-        const bool made = net_make(&n, 3, &on_cuda, 0) && net_bind(&n, net_in, out, net_before, NET_SIZE, NET_SIZE) == BS_OK;
+        const bool made = net_make(&n, 3, &on_cuda, 0) &&
+                          net_bind(&n, net_in, out, net_before, NET_SIZE, NET_SIZE) == BS_OK;
         cuda_cpu_counts_reset();
         cuda_cpu_fail(k, 0);
         const bool ran = made && bs_run(n.session, &n.error) == BS_OK;
@@ -555,8 +590,9 @@ static void test_run_again(void)
         wrong += !made || (again && memcmp(out, good, sizeof good) != 0);
         net_close(&n);
     }
-    check(wrong == 0 && failed > 4 && mended == failed, "of %lld calls of a run %d end it; %d runs go well after that, %d of them wrong",
-          (long long)calls, failed, mended, wrong);
+    check(wrong == 0 && failed > 4 && mended == failed,
+          "of %lld calls of a run %d end it; %d runs go well after that, %d of them wrong", (long long)calls, failed,
+          mended, wrong);
 }
 
 /* One allocation on the device, one pinned, whatever sessions do. */
@@ -565,7 +601,8 @@ static void test_allocations(void)
     struct cuda_cpu_counts c;
     cuda_cpu_counts_reset();
     net_input(net_in, 2);
-    const bool ok = net_make(&n, 3, &on_cuda, 0) && bs_run(n.session, &n.error) == BS_OK && bs_run(n.session, &n.error) == BS_OK;
+    const bool ok = net_make(&n, 3, &on_cuda, 0) && bs_run(n.session, &n.error) == BS_OK &&
+                    bs_run(n.session, &n.error) == BS_OK;
     cuda_cpu_counts_get(&c);
     check(ok, "runs: %s", n.error.message);
     check(c.device_allocations == 1 && c.host_allocations == 1, "allocations: %lld on the device, %lld pinned",

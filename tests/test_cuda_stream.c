@@ -1,6 +1,7 @@
-/* test_cuda_stream.c - weights that stream to a device: the same bytes as with weights that stay, whatever fits, whoever
- * reads, however late and in which order the device works; and whatever fails on the way is an error once, never a hang nor
- * a wrong result. Counting, failing and delaying calls of CUDA needs the emulation; the rest runs on a GPU as well. */
+/* test_cuda_stream.c - weights that stream to a device: the same bytes as with weights that stay, whatever fits,
+ * whoever reads, however late and in which order the device works; and whatever fails on the way is an error once,
+ * never a hang nor a wrong result. Counting, failing and delaying calls of CUDA needs the emulation; the rest runs on a
+ * GPU as well. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep, alarm */
 #include "flat_source.h"
 #include "run/session.h"
@@ -14,7 +15,8 @@
 enum { RUNS = 4, MOST_FLOATS = 1 << 12, SECONDS = 200 /* that one test may take */ };
 
 typedef enum kind { MOE, CHAIN, CELLS, EQUAL, KINDS } kind;
-static const char *const kind_names[KINDS] = {"mixture of experts", "chain of blocks", "patches with paths", "equal experts"};
+static const char *const kind_names[KINDS] = {"mixture of experts", "chain of blocks", "patches with paths",
+                                              "equal experts"};
 
 /* ----------------------------------------------------------------------------------------------------- networks */
 
@@ -34,12 +36,17 @@ static bs_value expert_layer(bs_graph *g, bs_value x, int32_t layer, int32_t exp
 {
     bs_value out[8];
     const bs_value score = bs_linear(g, x, &(bs_linear_desc){.name = name_of("score", layer, "", -1), .out = experts});
-    const bs_route_desc desc = {.name = name_of("route", layer, "", -1), .protocol = k > 1 ? BS_ROUTE_TOPK : BS_ROUTE_TOP1, .paths = experts, .k = k > 1 ? k : 0};
+    const bs_route_desc desc = {.name = name_of("route", layer, "", -1),
+                                .protocol = k > 1 ? BS_ROUTE_TOPK : BS_ROUTE_TOP1,
+                                .paths = experts,
+                                .k = k > 1 ? k : 0};
     const bs_router r = bs_route(g, score, (bs_value){0}, &desc);
     for (int32_t e = 0; e < experts; e++) {
         const int32_t hidden = alike ? 16 : 8 + 12 * ((e * 3 + layer) % experts);
         bs_block_begin(g, name_of("L", layer, "e", e));
-        const bs_value h = bs_linear(g, bs_scatter(g, r, e, x), &(bs_linear_desc){.name = name_of("L", layer, "up", e), .out = hidden, .act = BS_RELU});
+        const bs_value h = bs_linear(
+            g, bs_scatter(g, r, e, x),
+            &(bs_linear_desc){.name = name_of("L", layer, "up", e), .out = hidden, .act = BS_RELU});
         out[e] = bs_linear(g, h, &(bs_linear_desc){.name = name_of("L", layer, "down", e), .out = 12});
         bs_block_end(g);
     }
@@ -62,7 +69,8 @@ static void build_chain(bs_graph *g)
     bs_value x = bs_input(g, "in", BS_F32, BS_SHAPE3(4, bs_symbol(g, "H", 12), bs_symbol(g, "W", 12)));
     for (int32_t b = 0; b < 5; b++) {
         bs_block_begin(g, name_of("block", b, "", -1));
-        const bs_value h = bs_conv2d(g, x, &(bs_conv2d_desc){.name = name_of("block", b, "a", -1), .out = 6 + 5 * (b * 2 % 5), .act = BS_RELU});
+        const bs_value h = bs_conv2d(
+            g, x, &(bs_conv2d_desc){.name = name_of("block", b, "a", -1), .out = 6 + 5 * (b * 2 % 5), .act = BS_RELU});
         x = bs_add(g, x, bs_conv2d(g, h, &(bs_conv2d_desc){.name = name_of("block", b, "b", -1), .out = 4}));
         bs_block_end(g);
     }
@@ -72,9 +80,12 @@ static void build_chain(bs_graph *g)
 /* Some patches leave at once, by a path without weights. */
 static void build_cells(bs_graph *g)
 {
-    const bs_value cells = bs_patches(g, bs_input(g, "in", BS_F32, BS_SHAPE3(4, bs_symbol(g, "H", 12), bs_symbol(g, "W", 12))), &(bs_patches_desc){.size = 4});
+    const bs_value cells = bs_patches(
+        g, bs_input(g, "in", BS_F32, BS_SHAPE3(4, bs_symbol(g, "H", 12), bs_symbol(g, "W", 12))),
+        &(bs_patches_desc){.size = 4});
     const bs_value pooled = bs_pool2d(g, cells, &(bs_pool2d_desc){.name = "pool", .kind = BS_POOL_MAX, .global = 1});
-    const bs_router r = bs_route(g, bs_linear(g, pooled, &(bs_linear_desc){.name = "classes", .out = 4}), (bs_value){0}, &(bs_route_desc){.name = "route", .paths = 4});
+    const bs_router r = bs_route(g, bs_linear(g, pooled, &(bs_linear_desc){.name = "classes", .out = 4}), (bs_value){0},
+                                 &(bs_route_desc){.name = "route", .paths = 4});
     bs_value out[4];
     for (int32_t p = 0; p < 4; p++) {
         bs_block_begin(g, name_of("p", p, "", -1));
@@ -159,7 +170,9 @@ static bool rig_start(rig *r, const setup *s)
             exit(2);
         bs_arena_init(all[i], "host", arenas[i], (size_t)bytes[i]);
     }
-    const bs_session_desc desc = {.platform = s->alone ? &alone : NULL, .weights = flat_weights(&source, s->alignment ? s->alignment : 1), .stream = s->stream,
+    const bs_session_desc desc = {.platform = s->alone ? &alone : NULL,
+                                  .weights = flat_weights(&source, s->alignment ? s->alignment : 1),
+                                  .stream = s->stream,
                                   .device = r->device};
     r->session = bs_session_create(&r->memory, r->plan, &desc, &r->error);
     return r->session != NULL;
@@ -178,7 +191,8 @@ static bs_status run(rig *r, kind k, int32_t turn)
 {
     const bool rows = k == MOE || k == EQUAL;
     const int64_t a = rows ? 10 - 4 * (turn % 3) : 12 - 3 * (turn % 3), b = 12 - (rows ? 0 : 2 * (turn % 2));
-    const bs_buffer in = rows ? (bs_buffer){input, BS_F32, 2, {a, b}, {0}} : (bs_buffer){input, BS_F32, 3, {4, a, b}, {0}};
+    const bs_buffer in = rows ? (bs_buffer){input, BS_F32, 2, {a, b}, {0}}
+                              : (bs_buffer){input, BS_F32, 3, {4, a, b}, {0}};
     bs_buffer out = in;
     out.data = output;
     for (int32_t i = 0; i < MOST_FLOATS; i++)
@@ -226,9 +240,13 @@ static char why[400];
 
 static bool fails(const setup *s, const char *text, int32_t turn, const rig *r)
 {
-    snprintf(why, sizeof why, "%s at run %d (%.120s): %llu slots, policy %d, speculation %d, check %d, %d lanes, chunks of %d, order %d, aligned to %u%s", text, turn,
-             r->error.message, (unsigned long long)s->plan.slot_bytes, s->stream.policy, s->stream.speculation, s->stream.check_records, s->plan.lanes,
-             s->plan.chunk_bytes, s->plan.order, s->alignment, s->alone ? ", alone" : "");
+    snprintf(
+        why, sizeof why,
+        "%s at run %d (%.120s): %llu slots, policy %d, speculation %d, check %d, %d lanes, chunks of %d, order %d, "
+        "aligned to %u%s",
+        text, turn, r->error.message, (unsigned long long)s->plan.slot_bytes, s->stream.policy, s->stream.speculation,
+        s->stream.check_records, s->plan.lanes, s->plan.chunk_bytes, s->plan.order, s->alignment,
+        s->alone ? ", alone" : "");
     return false;
 }
 
@@ -257,11 +275,15 @@ static setup random_setup(int32_t order)
     static const int32_t chunks[5] = {0, 64, 600, 4096, 65536};
     static const uint32_t alignments[3] = {1, 512, 4096};
     setup s = {.plan = {.order = order, .lanes = 1 + check_below(4), .chunk_bytes = chunks[check_below(5)]},
-               .stream = {.policy = check_below(BS_POLICY_BELADY), .speculation = check_below(2), .check_records = check_below(4) == 0},
+               .stream = {.policy = check_below(BS_POLICY_BELADY),
+                          .speculation = check_below(2),
+                          .check_records = check_below(4) == 0},
                .alignment = alignments[check_below(3)],
                .alone = check_below(6) == 0};
     const bs_stream_plan facts = stream_bytes(&s);
-    s.plan.slot_bytes = facts.least_bytes + (check_below(3) ? (uint64_t)check_below((int32_t)(facts.all_bytes - facts.least_bytes) + 1) : 0);
+    s.plan.slot_bytes = facts.least_bytes +
+                        (check_below(3) ? (uint64_t)check_below((int32_t)(facts.all_bytes - facts.least_bytes) + 1)
+                                        : 0);
     return s;
 }
 
@@ -302,15 +324,17 @@ static void test_budgets(kind k)
     rig r;
     want(k, BS_F32, 0);
     const bs_stream_plan facts = stream_bytes(&(setup){.alignment = 1});
-    for (uint64_t bytes = facts.least_bytes; bytes <= facts.all_bytes + 64; bytes += 1 + (facts.all_bytes - facts.least_bytes) / 12) {
+    for (uint64_t bytes = facts.least_bytes; bytes <= facts.all_bytes + 64;
+         bytes += 1 + (facts.all_bytes - facts.least_bytes) / 12) {
         const setup s = {.plan = {.slot_bytes = bytes, .lanes = 2, .chunk_bytes = 600}};
         wrong += !streams_same(k, &s);
         budgets++;
     }
-    check(wrong == 0, "%s: the same bytes in %d budgets from %llu to %llu bytes %s", kind_names[k], budgets, (unsigned long long)facts.least_bytes,
-          (unsigned long long)facts.all_bytes, wrong ? why : "");
+    check(wrong == 0, "%s: the same bytes in %d budgets from %llu to %llu bytes %s", kind_names[k], budgets,
+          (unsigned long long)facts.least_bytes, (unsigned long long)facts.all_bytes, wrong ? why : "");
     const setup small = {.plan = {.slot_bytes = facts.least_bytes - 1}};
-    check(!rig_plan(&r, &small) && r.error.status == BS_ERROR_ARENA && r.error.needed == facts.least_bytes, "one byte less: %s", r.error.message);
+    check(!rig_plan(&r, &small) && r.error.status == BS_ERROR_ARENA && r.error.needed == facts.least_bytes,
+          "one byte less: %s", r.error.message);
 }
 
 /* The unit with the most bytes of its kind: all are alike. */
@@ -320,7 +344,8 @@ static uint64_t unit_bytes(const setup *like)
     return facts.all_bytes / (uint64_t)facts.units;
 }
 
-/* On demand, by one reader that is the run itself, slots for as many units: the device's session does what the CPU's does. */
+/* On demand, by one reader that is the run itself, slots for as many units: the device's session does what the CPU's
+ * does. */
 static void test_hits(void)
 {
     int32_t different = 0, compared = 0;
@@ -343,12 +368,14 @@ static void test_hits(void)
                 rig_close(&r);
             }
             compared++;
-            if (stats[0].hits == stats[1].hits && stats[0].misses == stats[1].misses && stats[0].loads == stats[1].loads && stats[0].bytes_read == stats[1].bytes_read &&
+            if (stats[0].hits == stats[1].hits && stats[0].misses == stats[1].misses &&
+                stats[0].loads == stats[1].loads && stats[0].bytes_read == stats[1].bytes_read &&
                 stats[0].evictions == stats[1].evictions && stats[0].hits + stats[0].misses > 0)
                 continue;
             different++;
-            printf("  policy %d, %d units: hits %d and %d, misses %d and %d, loads %d and %d\n", policy, units, (int)stats[0].hits, (int)stats[1].hits,
-                   (int)stats[0].misses, (int)stats[1].misses, (int)stats[0].loads, (int)stats[1].loads);
+            printf("  policy %d, %d units: hits %d and %d, misses %d and %d, loads %d and %d\n", policy, units,
+                   (int)stats[0].hits, (int)stats[1].hits, (int)stats[0].misses, (int)stats[1].misses,
+                   (int)stats[0].loads, (int)stats[1].loads);
         }
     check(different == 0, "hits, misses and loads are those of a session on the CPU, %d times", compared);
 }
@@ -401,7 +428,9 @@ static int32_t faulty_runs(rig *r, kind k, const setup *s)
     for (int32_t i = 0; i < RUNS; i++) {
         const bs_status status = run(r, k, i);
         errors += status != BS_OK;
-        if (status == BS_OK ? !same(i) : status != BS_ERROR_IO || (s->plan.lanes == 1 && source.fail_at && !names_block(r)) || !r->error.message[0])
+        if (status == BS_OK ? !same(i)
+                            : status != BS_ERROR_IO || (s->plan.lanes == 1 && source.fail_at && !names_block(r)) ||
+                                  !r->error.message[0])
             wrong += !fails(s, bs_status_name(status), i, r);
     }
     if (s->stream.speculation == BS_SPECULATE_OFF && source.fail_at && errors != (atomic_load(&source.failed) > 0))
@@ -415,7 +444,8 @@ static void test_failing_reads(kind k)
 {
     want(k, BS_F32, 0);
     for (int32_t way = 0; way < 3; way++) {
-        setup s = {.plan = {.chunk_bytes = 600, .lanes = 1 + way % 2}, .stream = {.speculation = way < 2 ? BS_SPECULATE_OFF : BS_SPECULATE_AUTO}};
+        setup s = {.plan = {.chunk_bytes = 600, .lanes = 1 + way % 2},
+                   .stream = {.speculation = way < 2 ? BS_SPECULATE_OFF : BS_SPECULATE_AUTO}};
         const bs_stream_plan facts = stream_bytes(&s);
         s.plan.slot_bytes = facts.least_bytes + (facts.all_bytes - facts.least_bytes) / 8;
         rig r;
@@ -438,8 +468,9 @@ static void test_failing_reads(kind k)
             tried += 2;
             rig_close(&r);
         }
-        check(wrong == 0 && count > 5, "%s: reads that fail, once or from then on, at %d places of %d are errors and nothing else (way %d) %s", kind_names[k], tried,
-              count, way, wrong ? why : "");
+        check(wrong == 0 && count > 5,
+              "%s: reads that fail, once or from then on, at %d places of %d are errors and nothing else (way %d) %s",
+              kind_names[k], tried, count, way, wrong ? why : "");
     }
 }
 
@@ -496,7 +527,8 @@ static void test_storm(kind k, int32_t tries)
         device_mood(0);
     }
     flat_heal(&source);
-    check(wrong == 0, "%s: slow storage that sometimes fails, %d times %d runs, %d errors %s", kind_names[k], tries, RUNS, errors, wrong ? why : "");
+    check(wrong == 0, "%s: slow storage that sometimes fails, %d times %d runs, %d errors %s", kind_names[k], tries,
+          RUNS, errors, wrong ? why : "");
 }
 
 #ifdef BS_CUDA_CPU
@@ -515,15 +547,16 @@ static bool tells(const rig *r)
 {
     for (int32_t n = 1; n < source.g->n_nodes; n++) {
         char name[2 * BS_MAX_NAME];
-        snprintf(name, sizeof name, "%s \"%s\" (node %d): ", bs_op_get(source.g->nodes[n].op)->name, bs_node_name(&source.g->nodes[n]), n);
+        snprintf(name, sizeof name, "%s \"%s\" (node %d): ", bs_op_get(source.g->nodes[n].op)->name,
+                 bs_node_name(&source.g->nodes[n]), n);
         if (strncmp(r->error.message, name, strlen(name)) == 0)
             return true;
     }
     return strncmp(r->error.message, "CUDA", 4) == 0 || strstr(r->error.message, "this GPU has") != NULL;
 }
 
-/* Where a context is lost nobody can wait, and a lane writes what a copy may still read: nothing to the library, whose run
- * has failed, but the thread sanitizer would tell. */
+/* Where a context is lost nobody can wait, and a lane writes what a copy may still read: nothing to the library, whose
+ * run has failed, but the thread sanitizer would tell. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define WATCHED 1
@@ -546,7 +579,8 @@ static int64_t calls_of_a_life(kind k, const setup *s)
     return ok ? c.calls : 0;
 }
 
-/* One life in which call number n fails, or all from there on, to the end: a context that is lost. Counts what is not as it should be. */
+/* One life in which call number n fails, or all from there on, to the end: a context that is lost. Counts what is not
+ * as it should be. */
 static int32_t failing_life(kind k, const setup *s, int64_t n, int32_t on, int32_t *told)
 {
     rig r;
@@ -587,7 +621,9 @@ static void test_failing_calls(kind k, bool threads)
 {
     int32_t wrong = 0, told = 0, lives = 0;
     want(k, BS_F32, 0);
-    setup s = {.plan = {.lanes = threads ? 2 : 1, .chunk_bytes = 600}, .stream = {.speculation = threads ? BS_SPECULATE_AUTO : BS_SPECULATE_OFF}, .alone = !threads};
+    setup s = {.plan = {.lanes = threads ? 2 : 1, .chunk_bytes = 600},
+               .stream = {.speculation = threads ? BS_SPECULATE_AUTO : BS_SPECULATE_OFF},
+               .alone = !threads};
     const bs_stream_plan facts = stream_bytes(&s);
     s.plan.slot_bytes = facts.least_bytes + (facts.all_bytes - facts.least_bytes) / 4;
     const int64_t calls = calls_of_a_life(k, &s), step = 1 + calls / (threads || WATCHED ? 32 : 128);
@@ -597,8 +633,9 @@ static void test_failing_calls(kind k, bool threads)
             wrong += failing_life(k, &s, n, on, &told);
         }
     device_mood(0);
-    check(wrong == 0 && calls > 50, "%s%s: %lld calls, in %d lives one fails, or all from then on: %d errors, no wrong bytes, nothing left %s", kind_names[k],
-          threads ? ", with lanes" : "", (long long)calls, lives, told, wrong ? why : "");
+    check(wrong == 0 && calls > 50,
+          "%s%s: %lld calls, in %d lives one fails, or all from then on: %d errors, no wrong bytes, nothing left %s",
+          kind_names[k], threads ? ", with lanes" : "", (long long)calls, lives, told, wrong ? why : "");
     check(told > lives / 2, "most calls matter");
     check(calls_of_a_life(k, &s) > 0, "afterwards all is well");
     check(cuda_cpu_trouble() == NULL, "the API was used rightly: %s", cuda_cpu_trouble() ? cuda_cpu_trouble() : "");
@@ -613,7 +650,8 @@ static int32_t rows_of(const rig *r, int32_t domain)
     bs_decision went;
     if (d->kind != BS_DOMAIN_PATH)
         return r->session->root.domains[domain].count;
-    return bs_decision_get(r->session, source.g->routers[d->router].desc->name, &went) == BS_OK ? went.counts[d->path] : 0;
+    return bs_decision_get(r->session, source.g->routers[d->router].desc->name, &went) == BS_OK ? went.counts[d->path]
+                                                                                                : 0;
 }
 
 /* For each decision, each layer or wave of paths whose weights may go then, and the end. */
@@ -624,7 +662,8 @@ static int32_t expected_waits(const rig *r)
         const bs_instr *in = &r->plan->instrs[i];
         int32_t parts = 0;
         for (int32_t p = 0; in->kind == BS_INSTR_REGION && p < r->plan->n_parts; p++)
-            parts += r->plan->parts[p].region == in->node && r->plan->parts[p].count > 0 && rows_of(r, r->plan->parts[p].domain) > 0;
+            parts += r->plan->parts[p].region == in->node && r->plan->parts[p].count > 0 &&
+                     rows_of(r, r->plan->parts[p].domain) > 0;
         if (in->kind == BS_INSTR_ROUTE)
             waits++;
         else if (in->kind == BS_INSTR_REGION)
@@ -657,8 +696,9 @@ static void test_waits(kind k)
             expected[i] = expected_waits(&r);
             wrong += waits[i] != expected[i] || c.device_allocations || c.host_allocations || c.pageable_copies;
         }
-        check(wrong == 0, "%s, order %d: the host waits %lld %lld %lld %lld times (expected %d %d %d %d)", kind_names[k], order, (long long)waits[0], (long long)waits[1],
-              (long long)waits[2], (long long)waits[3], expected[0], expected[1], expected[2], expected[3]);
+        check(wrong == 0, "%s, order %d: the host waits %lld %lld %lld %lld times (expected %d %d %d %d)",
+              kind_names[k], order, (long long)waits[0], (long long)waits[1], (long long)waits[2], (long long)waits[3],
+              expected[0], expected[1], expected[2], expected[3]);
         rig_close(&r);
     }
 }

@@ -1,5 +1,6 @@
-/* test_cuda_streams.c - sessions of one device beside each other: on streams of their own and on the caller's, from one thread and
- * from two; and what a caller's buffers may be on a device. Delays and counts need the emulation; the rest runs on a GPU as well. */
+/* test_cuda_streams.c - sessions of one device beside each other: on streams of their own and on the caller's, from one
+ * thread and from two; and what a caller's buffers may be on a device. Delays and counts need the emulation; the rest
+ * runs on a GPU as well. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include "cuda_net_rig.h"
 
@@ -35,7 +36,8 @@ static void *new_stream(void)
 static bool many_start(net *all, int32_t count, const bs_plan_desc *d, void *const *streams)
 {
     memset(&n, 0, sizeof n);
-    bool ok = net_plan(&n, net_graph(&n, 3), d) && net_open(&n, (count - 1) * (int64_t)n.sizes.device, (count - 1) * (int64_t)n.sizes.pinned);
+    bool ok = net_plan(&n, net_graph(&n, 3), d) &&
+              net_open(&n, (count - 1) * (int64_t)n.sizes.device, (count - 1) * (int64_t)n.sizes.pinned);
     for (int32_t i = 0; ok && i < count; i++) {
         n.stream = streams[i];
         n.rig.n_tensors = 0; /* weights of its own */
@@ -69,7 +71,8 @@ static bool camera_run(camera *c, int32_t kind)
 {
     net_input(c->in, 100 + (uint64_t)(c->number * KINDS + kind));
     memset(c->out, 0x55, sizeof c->out);
-    return net_bind(c->net, c->in, c->out, c->before, kind_heights[kind], kind_widths[kind]) == BS_OK && bs_run(c->net->session, &c->net->error) == BS_OK;
+    return net_bind(c->net, c->in, c->out, c->before, kind_heights[kind], kind_widths[kind]) == BS_OK &&
+           bs_run(c->net->session, &c->net->error) == BS_OK;
 }
 
 static void *camera_thread(void *user)
@@ -82,8 +85,8 @@ static void *camera_thread(void *user)
     return NULL;
 }
 
-/* Sessions of one device on threads of their own, all the while recording graphs or launching: each gives what it gives alone,
- * on streams of their own and on one that all of them name. */
+/* Sessions of one device on threads of their own, all the while recording graphs or launching: each gives what it gives
+ * alone, on streams of their own and on one that all of them name. */
 static void test_threads(int32_t lowering, bool one_stream)
 {
     static net all[THREADS];
@@ -113,13 +116,15 @@ static void test_threads(int32_t lowering, bool one_stream)
         pthread_join(threads[i], NULL);
         wrong += cameras[i].wrong;
     }
-    check(wrong == 0, "%s, two sessions on two threads, %s: %d runs, %d wrong: %s%s", bs_lowering_name((bs_lowering)lowering),
-          one_stream ? "both on the caller's stream" : "a stream each", THREADS * TURNS, wrong, all[0].error.message, all[1].error.message);
+    check(wrong == 0, "%s, two sessions on two threads, %s: %d runs, %d wrong: %s%s",
+          bs_lowering_name((bs_lowering)lowering), one_stream ? "both on the caller's stream" : "a stream each",
+          THREADS * TURNS, wrong, all[0].error.message, all[1].error.message);
 #ifdef BS_CUDA_CPU
     cuda_cpu_delay(0, 3);
     cuda_cpu_counts_get(&c);
     const bool graphs = lowering == BS_LOWER_GRAPH || lowering == BS_LOWER_CONDITIONAL;
-    check(!graphs || c.graph_launches == THREADS * TURNS, "every run is a graph, none was spoilt while it was recorded: %lld", (long long)c.graph_launches);
+    check(!graphs || c.graph_launches == THREADS * TURNS,
+          "every run is a graph, none was spoilt while it was recorded: %lld", (long long)c.graph_launches);
 #endif
     many_close(all, THREADS);
     if (stream)
@@ -155,14 +160,15 @@ static void test_beside(void)
     check(ok && camera_run(&cameras[1], 0) && memcmp(cameras[1].out, kind_wanted[1][0], sizeof cameras[1].out) == 0,
           "a session runs beside one whose stream is held up: %s%s", all[0].error.message, all[1].error.message);
     atomic_store(&gate_open, 1);
-    check(bs_wait(all[0].session, &all[0].error) == BS_OK && memcmp(cameras[0].out, kind_wanted[0][0], sizeof cameras[0].out) == 0,
+    check(bs_wait(all[0].session, &all[0].error) == BS_OK &&
+              memcmp(cameras[0].out, kind_wanted[0][0], sizeof cameras[0].out) == 0,
           "which runs when its stream goes on: %s", all[0].error.message);
     many_close(all, THREADS);
     cudaStreamDestroy(stream);
 }
 
-/* On the caller's stream a run is like a kernel: it reads what was queued before it has written, and what is queued behind it
- * finds its outputs in the GPU's memory, without bs_wait. */
+/* On the caller's stream a run is like a kernel: it reads what was queued before it has written, and what is queued
+ * behind it finds its outputs in the GPU's memory, without bs_wait. */
 static void test_callers_stream(int32_t lowering)
 {
     enum { FRAMES = 4 };
@@ -180,11 +186,14 @@ static void test_callers_stream(int32_t lowering)
     net_close(&n);
     memset(&n, 0, sizeof n);
     n.stream = new_stream();
-    bool ok = net_plan(&n, net_graph(&n, 3), &d) && net_open(&n, 3 * (int64_t)bytes + 256, 2 * FRAMES * (int64_t)bytes + 1024) && net_start(&n);
+    bool ok = net_plan(&n, net_graph(&n, 3), &d) &&
+              net_open(&n, 3 * (int64_t)bytes + 256, 2 * FRAMES * (int64_t)bytes + 1024) && net_start(&n);
     if (!check(ok, "a session on the caller's stream: %s", n.error.message))
         return;
-    uint8_t *in = bs_arena_take(&n.device->memory, bytes), *out = bs_arena_take(&n.device->memory, bytes), *before = bs_arena_take(&n.device->memory, bytes);
-    float *from = bs_arena_take(&n.device->pinned, FRAMES * bytes), *to = bs_arena_take(&n.device->pinned, FRAMES * bytes);
+    uint8_t *in = bs_arena_take(&n.device->memory, bytes), *out = bs_arena_take(&n.device->memory, bytes),
+            *before = bs_arena_take(&n.device->memory, bytes);
+    float *from = bs_arena_take(&n.device->pinned, FRAMES * bytes),
+          *to = bs_arena_take(&n.device->pinned, FRAMES * bytes);
     ok = net_bind(&n, (float *)(void *)in, (float *)(void *)out, (float *)(void *)before, NET_SIZE, NET_SIZE) == BS_OK;
     memset(to, 0, FRAMES * bytes);
 #ifdef BS_CUDA_CPU
@@ -192,7 +201,8 @@ static void test_callers_stream(int32_t lowering)
 #endif
     for (int32_t k = 0; ok && k < FRAMES; k++) {
         net_input(from + k * NET_SIZE * NET_SIZE, 200 + (uint64_t)k);
-        ok = cudaMemcpyAsync(in, from + k * NET_SIZE * NET_SIZE, bytes, TO_DEVICE, n.stream) == 0 && bs_submit(n.session, &n.error) == BS_OK &&
+        ok = cudaMemcpyAsync(in, from + k * NET_SIZE * NET_SIZE, bytes, TO_DEVICE, n.stream) == 0 &&
+             bs_submit(n.session, &n.error) == BS_OK &&
              cudaMemcpyAsync(to + k * NET_SIZE * NET_SIZE, out, bytes, FROM_DEVICE, n.stream) == 0;
     }
     ok = ok && cudaStreamSynchronize(n.stream) == 0;
@@ -201,8 +211,9 @@ static void test_callers_stream(int32_t lowering)
 #ifdef BS_CUDA_CPU
     cuda_cpu_delay(0, 5);
 #endif
-    check(ok && wrong == 0 && bs_wait(n.session, &n.error) == BS_OK, "%s: %d frames go in and out on the caller's stream, %d wrong: %s",
-          bs_lowering_name((bs_lowering)lowering), FRAMES, wrong, n.error.message);
+    check(ok && wrong == 0 && bs_wait(n.session, &n.error) == BS_OK,
+          "%s: %d frames go in and out on the caller's stream, %d wrong: %s", bs_lowering_name((bs_lowering)lowering),
+          FRAMES, wrong, n.error.message);
     void *stream = n.stream;
     net_close(&n);
     cudaStreamDestroy(stream);
@@ -229,7 +240,8 @@ static void put(void *to, const void *from, size_t bytes, place where)
     if (where != ON_DEVICE)
         memcpy(to, from, bytes);
     else
-        check(cudaMemcpyAsync(to, from, bytes, TO_DEVICE, n.stream) == 0 && cudaStreamSynchronize(n.stream) == 0, "a copy to the device");
+        check(cudaMemcpyAsync(to, from, bytes, TO_DEVICE, n.stream) == 0 && cudaStreamSynchronize(n.stream) == 0,
+              "a copy to the device");
 }
 
 static void fetch(void *to, const void *from, size_t bytes, place where)
@@ -237,7 +249,8 @@ static void fetch(void *to, const void *from, size_t bytes, place where)
     if (where != ON_DEVICE)
         memcpy(to, from, bytes);
     else
-        check(cudaMemcpyAsync(to, from, bytes, FROM_DEVICE, n.stream) == 0 && cudaStreamSynchronize(n.stream) == 0, "a copy from the device");
+        check(cudaMemcpyAsync(to, from, bytes, FROM_DEVICE, n.stream) == 0 && cudaStreamSynchronize(n.stream) == 0,
+              "a copy from the device");
 }
 
 /* On a stream of the test's, with room for its buffers. */
@@ -255,14 +268,16 @@ static void net_end(void)
     cudaStreamDestroy(stream);
 }
 
-/* A frame with a pitch goes in, one from the bottom up with another comes out; what lies between its lines is left alone. */
+/* A frame with a pitch goes in, one from the bottom up with another comes out; what lies between its lines is left
+ * alone. */
 static void test_strides(place where)
 {
     enum { IN_PITCH = NET_SIZE + 5, OUT_PITCH = NET_SIZE + 3 };
     static float in[NET_SIZE * IN_PITCH], out[NET_SIZE * OUT_PITCH], wanted[NET_SIZE * NET_SIZE];
     int32_t wrong = 0, touched = 0;
     net_input(net_in, 77);
-    bool ok = net_with_room() && net_bind(&n, net_in, net_out, net_before, NET_SIZE, NET_SIZE) == BS_OK && bs_run(n.session, &n.error) == BS_OK;
+    bool ok = net_with_room() && net_bind(&n, net_in, net_out, net_before, NET_SIZE, NET_SIZE) == BS_OK &&
+              bs_run(n.session, &n.error) == BS_OK;
     memcpy(wanted, net_out, sizeof wanted);
     for (int32_t i = 0; i < NET_SIZE; i++)
         memcpy(in + i * IN_PITCH, net_in + i * NET_SIZE, NET_SIZE * sizeof *in);
@@ -272,16 +287,22 @@ static void test_strides(place where)
     put(from, in, sizeof in, where);
     put(to, out, sizeof out, where);
     const bs_buffer x = {from, BS_F32, 3, {1, NET_SIZE, NET_SIZE}, {NET_SIZE * IN_PITCH, IN_PITCH, 1}};
-    const bs_buffer y = {to + (NET_SIZE - 1) * OUT_PITCH * sizeof(float), BS_F32, 3, {1, NET_SIZE, NET_SIZE}, {NET_SIZE * OUT_PITCH, -OUT_PITCH, 1}};
-    ok = ok && bs_bind(n.session, "x", &x, &n.error) == BS_OK && bs_bind(n.session, "y", &y, &n.error) == BS_OK && bs_run(n.session, &n.error) == BS_OK;
+    const bs_buffer y = {to + (NET_SIZE - 1) * OUT_PITCH * sizeof(float),
+                         BS_F32,
+                         3,
+                         {1, NET_SIZE, NET_SIZE},
+                         {NET_SIZE * OUT_PITCH, -OUT_PITCH, 1}};
+    ok = ok && bs_bind(n.session, "x", &x, &n.error) == BS_OK && bs_bind(n.session, "y", &y, &n.error) == BS_OK &&
+         bs_run(n.session, &n.error) == BS_OK;
     fetch(out, to, sizeof out, where);
     for (int32_t i = 0; i < NET_SIZE; i++) {
         wrong += memcmp(out + (NET_SIZE - 1 - i) * OUT_PITCH, wanted + i * NET_SIZE, NET_SIZE * sizeof *out) != 0;
         for (int32_t k = NET_SIZE; k < OUT_PITCH; k++)
             touched += out[i * OUT_PITCH + k] != 0.125f;
     }
-    check(ok && wrong == 0 && touched == 0, "strided buffers in %s memory: %d lines wrong, %d elements beside them touched: %s", place_names[where], wrong,
-          touched, n.error.message);
+    check(ok && wrong == 0 && touched == 0,
+          "strided buffers in %s memory: %d lines wrong, %d elements beside them touched: %s", place_names[where],
+          wrong, touched, n.error.message);
     net_end();
 }
 
@@ -310,13 +331,15 @@ static void test_state(place where)
     fetch(state, at, sizeof state, where);
     for (int32_t i = 0; i < NET_SIZE * PITCH; i++)
         touched += i % PITCH >= NET_SIZE && state[i] != 0.5f;
-    check(ok && wrong == 0 && touched == 0, "a state in %s memory is read as it is bound, and reset: %d elements wrong, %d beside it touched: %s",
+    check(ok && wrong == 0 && touched == 0,
+          "a state in %s memory is read as it is bound, and reset: %d elements wrong, %d beside it touched: %s",
           place_names[where], wrong, touched, n.error.message);
     net_end();
 }
 
 #if defined(BS_CUDA_CPU) && !defined(__SANITIZE_ADDRESS__)
-/* The same where the host cannot reach the device's memory, as on most machines: in a process of its own, before any other test. */
+/* The same where the host cannot reach the device's memory, as on most machines: in a process of its own, before any
+ * other test. */
 static void test_apart(void)
 {
     int status = 0;
@@ -348,7 +371,9 @@ static void test_too_many(void)
         bs_buffer same = in;
         same.stride[1] = 0, same.stride[0] = 1; /* one code each line: so large a buffer would take long to fill */
         ok = bs_bind(n.session, "x", &same, &n.error) == BS_OK && bs_bind(n.session, "y", &out, &n.error) == BS_OK;
-        check(ok && bs_run(n.session, &n.error) == BS_ERROR_LIMIT && strstr(n.error.message, "\"y\" gives 2^31 elements or more"), "refused: %s", n.error.message);
+        check(ok && bs_run(n.session, &n.error) == BS_ERROR_LIMIT &&
+                  strstr(n.error.message, "\"y\" gives 2^31 elements or more"),
+              "refused: %s", n.error.message);
     }
     net_close(&n);
     cuda_cpu_device(NULL);

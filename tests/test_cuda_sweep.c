@@ -1,16 +1,19 @@
 /* test_cuda_sweep.c - the model of the sweeps on a device: every call of CUDA fails, once and from then on, with every
- * lowering, with weights that stay and weights that are streamed; and every size of the device's two arenas that is too small.
+ * lowering, with weights that stay and weights that are streamed; and every size of the device's two arenas that is too
+ * small.
  *
- * Owns: the device's side of the sweeps: test_sweep_*.c have the rest. Counting and failing calls needs the emulation. By
- * default a part of the cases: SWEEP_STRIDE=1 (make sweep) takes all.
- * Must never: compare with the CPU's bytes, which differ by rounding: a device's own first run is what all others must give. */
+ * Owns: the device's side of the sweeps: test_sweep_*.c have the rest. Counting and failing calls needs the emulation.
+ * By default a part of the cases: SWEEP_STRIDE=1 (make sweep) takes all.
+ * Must never: compare with the CPU's bytes, which differ by rounding: a device's own first run is what all others must
+ * give. */
 #include "sweep_rig.h"
 
 #ifdef BS_CUDA_CPU
 #include "cuda_cpu/control.h"
 #endif
 
-/* What a life does: turns, some after a reset. Where runs are recorded a record is also repeated; elsewhere two will do. */
+/* What a life does: turns, some after a reset. Where runs are recorded a record is also repeated; elsewhere two will
+ * do. */
 typedef struct step { int32_t turn; bool reset; } step;
 static const step repeated[] = {{0, false}, {0, true}, {0, true}, {1, false}}, plain[] = {{0, false}, {1, false}};
 
@@ -41,7 +44,8 @@ static char why[500];
 static int32_t bad(const char *what, int64_t call)
 {
     if (!why[0])
-        snprintf(why, sizeof why, "; call %lld: %s (%s, %s: %.200s)", (long long)call, what, sweep_step_names[life.step], bs_status_name(life.status), life.error.message);
+        snprintf(why, sizeof why, "; call %lld: %s (%s, %s: %.200s)", (long long)call, what,
+                 sweep_step_names[life.step], bs_status_name(life.status), life.error.message);
     return 1;
 }
 
@@ -67,11 +71,15 @@ static sweep_how how_of(const setup *s, int32_t lowering)
     return how;
 }
 
-static bool plan(const sweep_how *how) { return sweep_open(&life, how) && sweep_make_graph(&life, how) && sweep_make_plan(&life, how); }
+static bool plan(const sweep_how *how)
+{
+    return sweep_open(&life, how) && sweep_make_graph(&life, how) && sweep_make_plan(&life, how);
+}
 
 static bool open_device(uint64_t device_less, uint64_t pinned_less)
 {
-    const bs_cuda_desc desc = {.device_bytes = life.sizes.device - device_less, .pinned_bytes = life.sizes.pinned - pinned_less};
+    const bs_cuda_desc desc = {.device_bytes = life.sizes.device - device_less,
+                               .pinned_bytes = life.sizes.pinned - pinned_less};
     bs_arena_init(&opened, "opened", opened_memory, sizeof opened_memory);
     device = bs_cuda_open(&opened, &desc, &life.error);
     return device || sweep_stop(&life, AT_SESSION, life.error.status);
@@ -136,8 +144,9 @@ static void test_same(void)
     for (int32_t s = 0; s < SETUPS; s++)
         for (int32_t lowering = 0; lowering < BS_LOWER_COUNT; lowering++) {
             const sweep_how how = how_of(&setups[s], lowering);
-            check(whole(&how), "%s, launched by %s: the same bytes (%s%s)", setups[s].name, bs_lowering_name((bs_lowering)lowering),
-                  life.step == AT_END ? "" : life.error.message, life.step == AT_END ? "as they are" : "");
+            check(whole(&how), "%s, launched by %s: the same bytes (%s%s)", setups[s].name,
+                  bs_lowering_name((bs_lowering)lowering), life.step == AT_END ? "" : life.error.message,
+                  life.step == AT_END ? "as they are" : "");
         }
 }
 
@@ -146,22 +155,26 @@ static void test_same(void)
 static bool refused(const char *arena, uint64_t bytes)
 {
     const bs_error *e = &life.error;
-    return e->status == BS_ERROR_ARENA && e->arena && strstr(e->arena, arena) && e->needed > e->available && e->available <= bytes && e->message[0];
+    return e->status == BS_ERROR_ARENA && e->arena && strstr(e->arena, arena) && e->needed > e->available &&
+           e->available <= bytes && e->message[0];
 }
 
 /* Whether a session is refused where `less` is missing; by the name of the arena, and nothing is kept. */
 static int32_t refuse(const sweep_how *how, bool pinned, uint64_t enough, uint64_t less)
 {
     const bool made = make_session(how);
-    int32_t wrong = made || !refused(pinned ? "pinned" : "device", enough - less) ? bad("is not refused", (int64_t)less) : 0;
-    if (!made && (life.memory.persistent.used || life.memory.staging.used || life.memory.slots.used || device->memory.used || device->pinned.used))
+    int32_t wrong = made || !refused(pinned ? "pinned" : "device", enough - less) ? bad("is not refused", (int64_t)less)
+                                                                                  : 0;
+    if (!made && (life.memory.persistent.used || life.memory.staging.used || life.memory.slots.used ||
+                  device->memory.used || device->pinned.used))
         wrong += bad("something is kept", (int64_t)less);
     bs_session_close(life.session);
     life.session = NULL;
     return wrong;
 }
 
-/* One of the device's arenas, byte by byte, of a device that is open; every hundredth time of one that was opened so. */
+/* One of the device's arenas, byte by byte, of a device that is open; every hundredth time of one that was opened
+ * so. */
 static void test_bytes(const setup *s, bool pinned)
 {
     const sweep_how how = how_of(s, BS_LOWER_STREAM);
@@ -192,8 +205,9 @@ static void test_bytes(const setup *s, bool pinned)
     }
     bs_cuda_close(device);
     const bool again = open_device(0, 0) && make_session(&how) && run_steps(true);
-    check(wrong == 0 && again, "%s: %zu sizes of %s below %llu bytes are refused, and then exactly that is enough (%d wrong%s)", s->name, cases,
-          pinned ? "pinned memory" : "device memory", (unsigned long long)enough, wrong, why);
+    check(wrong == 0 && again,
+          "%s: %zu sizes of %s below %llu bytes are refused, and then exactly that is enough (%d wrong%s)", s->name,
+          cases, pinned ? "pinned memory" : "device memory", (unsigned long long)enough, wrong, why);
     end();
 }
 
@@ -210,7 +224,8 @@ static void test_opened(void)
         static _Alignas(64) uint8_t memory[1024 + SWEEP_GUARD];
         bs_arena_init(&arena, "opened", sweep_fence(memory, sizeof memory, n), n);
         bs_device *d = bs_cuda_open(&arena, &desc, &error);
-        wrong += n < enough ? d || error.status != BS_ERROR_ARENA || error.needed <= error.available || arena.used != 0 : !d;
+        wrong += n < enough ? d || error.status != BS_ERROR_ARENA || error.needed <= error.available || arena.used != 0
+                            : !d;
         bs_cuda_close(d);
     }
     check(wrong == 0 && enough > 0, "opening a device takes %zu bytes, and no fewer", enough);
@@ -226,7 +241,12 @@ static bool nothing_left(void)
     return c.live_allocations == 0 && c.live_streams == 0 && c.live_events == 0 && c.live_graphs == 0;
 }
 
-static int32_t told(int64_t n) { return life.status < 0 && life.error.message[0] ? 0 : bad(life.step == AT_END ? "other bytes" : "an error that tells nothing", n); }
+static int32_t told(int64_t n)
+{
+    return life.status < 0 && life.error.message[0]
+               ? 0
+               : bad(life.step == AT_END ? "other bytes" : "an error that tells nothing", n);
+}
 
 /* After one failure the object at fault is used again: the device, the session, a run. */
 static int32_t once(const sweep_how *how, int64_t n)
@@ -239,7 +259,9 @@ static int32_t once(const sweep_how *how, int64_t n)
             return wrong + bad("the device cannot be opened after that", n);
     }
     if (!make_session(how)) {
-        wrong += told(n) + (device->memory.used || device->pinned.used ? bad("a session that was not made keeps bytes of the device", n) : 0);
+        wrong += told(n) + (device->memory.used || device->pinned.used
+                                ? bad("a session that was not made keeps bytes of the device", n)
+                                : 0);
         cuda_cpu_fail(0, 0);
         if (!make_session(how))
             return wrong + bad("no session after that", n);
@@ -292,9 +314,14 @@ static void test_calls(const setup *s, int32_t lowering, size_t *cases)
                 lives++;
             }
     const double ms = sweep_ms() - began;
-    check(sound && wrong == 0 && c.calls > 20, "%s, launched by %s: %lld calls, in %d lives one fails, or all from then on: %d errors, %d wrong, %.1f ms each%s", s->name,
-          bs_lowering_name((bs_lowering)lowering), (long long)c.calls, lives, errors, wrong, lives ? ms / lives : 0, why);
-    check(whole(&how) && cuda_cpu_trouble() == NULL, "afterwards all is well%s%s", cuda_cpu_trouble() ? ": " : "", cuda_cpu_trouble() ? cuda_cpu_trouble() : "");
+    check(
+        sound && wrong == 0 && c.calls > 20,
+        "%s, launched by %s: %lld calls, in %d lives one fails, or all from then on: %d errors, %d wrong, %.1f ms "
+        "each%s",
+        s->name, bs_lowering_name((bs_lowering)lowering), (long long)c.calls, lives, errors, wrong,
+        lives ? ms / lives : 0, why);
+    check(whole(&how) && cuda_cpu_trouble() == NULL, "afterwards all is well%s%s", cuda_cpu_trouble() ? ": " : "",
+          cuda_cpu_trouble() ? cuda_cpu_trouble() : "");
 }
 #endif
 
@@ -317,7 +344,8 @@ int main(int argc, char **argv)
     test_calls(&setups[ASKED], BS_LOWER_STREAM, &cases);
     for (int32_t lowering = 0; lowering < BS_LOWER_COUNT; lowering++)
         test_calls(&setups[STAY], lowering, &cases);
-    test_calls(&setups[STREAMED], BS_LOWER_AUTO, &cases); /* the host goes through a streamed plan: no lowering makes a difference */
+    /* the host goes through a streamed plan: no lowering makes a difference */
+    test_calls(&setups[STREAMED], BS_LOWER_AUTO, &cases);
     test_calls(&setups[IN_PLACE], BS_LOWER_AUTO, &cases);
 #endif
     return check_end();

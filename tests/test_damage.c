@@ -131,7 +131,8 @@ static const damage damages[] = {
     {"block tensor taken twice", "brainstorm.block.tensor", AT_ELEMENT, 2, 4, 1, F},
     {"block bytes without a tensor", "brainstorm.block.tensor", AT_ELEMENT, 2, 4, UINT32_MAX, F},
     {"block bytes beyond its tensor", "brainstorm.block.bytes", AT_WIDE, 1, 8, TINY_CONV_BYTES + 1, F},
-    {"block whose record has no room for its head", "brainstorm.block.bytes", AT_FILE, 0, 0, 0, F}, /* see damage_apply */
+    {"block whose record has no room for its head", "brainstorm.block.bytes", AT_FILE, 0, 0, 0,
+     F}, /* see damage_apply */
     {"block bytes 2^64-1", "brainstorm.block.bytes", AT_WIDE, 1, 8, UINT64_MAX, F},
     {"checksum", "brainstorm.block.crc32", AT_ELEMENT, 1, 4, 0, F},
 

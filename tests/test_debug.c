@@ -1,4 +1,5 @@
-/* test_debug.c - what BS_DEBUG promises: a mistake that only the calling program can make ends at an assertion that names it.
+/* test_debug.c - what BS_DEBUG promises: a mistake that only the calling program can make ends at an assertion that
+ * names it.
  *
  * Owns: a library of its own, built with BS_DEBUG; one child process a mistake.
  * Relies on: brainstorm.c beside the repository's root, check.h, POSIX processes.
@@ -39,7 +40,8 @@ static bs_graph *make_graph(void)
 {
     bs_graph *g = bs_graph_create(&r.memory.persistent, NULL);
     const bs_value cells = bs_rows(g, bs_input(g, "in", BS_F32, BS_SHAPE2(16, 4)), (bs_value){0});
-    const bs_router route = bs_route(g, cells, (bs_value){0}, &(bs_route_desc){.name = "r", .protocol = BS_ROUTE_CALLBACK, .paths = 4});
+    const bs_router route = bs_route(g, cells, (bs_value){0},
+                                     &(bs_route_desc){.name = "r", .protocol = BS_ROUTE_CALLBACK, .paths = 4});
     bs_value paths[4];
     for (int32_t i = 0; i < 4; i++)
         paths[i] = bs_affine(g, bs_scatter(g, route, i, cells), 2.0f, (float)i);
@@ -138,7 +140,8 @@ static void test_mistake(const char *name, void (*mistake)(void), bool found)
     }
     int status = 0;
     waitpid(child, &status, 0);
-    const bool aborted = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, ended = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    const bool aborted = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT,
+               ended = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     check(found ? aborted : ended, "%s: %s", name, aborted ? "an assertion" : ended ? "nothing" : "something else");
 }
 

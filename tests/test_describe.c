@@ -1,5 +1,5 @@
-/* Promises: a node, an op, a dimension, a shape and a domain are told in one line each, as people read them; text is cut where
- * the buffer ends and says how long it would be. */
+/* Promises: a node, an op, a dimension, a shape and a domain are told in one line each, as people read them; text is
+ * cut where the buffer ends and says how long it would be. */
 #include "check.h"
 #include "ops/table.h"
 #include "ops/structure.h"
@@ -27,38 +27,52 @@ static void test_nodes(void)
     bs_graph *g = new_graph();
     const bs_value frame = bs_input(g, "frame", BS_F32, BS_SHAPE3(2, bs_symbol(g, "H", 64), bs_symbol(g, NULL, 48)));
     const bs_value cells = bs_patches(g, frame, &(bs_patches_desc){.name = "cells", .size = 16});
-    const bs_value conv = bs_conv2d(g, cells, &(bs_conv2d_desc){.name = "c", .out = 4, .act = BS_LEAKY_RELU, .act_param = .25f});
-    const bs_value score = bs_slice(g, bs_pool2d(g, conv, &(bs_pool2d_desc){.global = 1}), &(bs_slice_desc){.length = 2});
+    const bs_value conv = bs_conv2d(g, cells,
+                                    &(bs_conv2d_desc){.name = "c", .out = 4, .act = BS_LEAKY_RELU, .act_param = .25f});
+    const bs_value score = bs_slice(g, bs_pool2d(g, conv, &(bs_pool2d_desc){.global = 1}),
+                                    &(bs_slice_desc){.length = 2});
     const bs_router outer = bs_route(g, score, none, &(bs_route_desc){.name = "outer", .paths = 2});
     const bs_value inside = bs_scatter(g, outer, 1, cells);
-    const bs_router inner =
-        bs_route(g, bs_scatter(g, outer, 1, score), none, &(bs_route_desc){.name = "inner", .paths = 2, .threshold = .5f});
+    const bs_router inner = bs_route(g, bs_scatter(g, outer, 1, score), none,
+                                     &(bs_route_desc){.name = "inner", .paths = 2, .threshold = .5f});
     const bs_value deep = bs_scatter(g, inner, 0, inside);
     const bs_value table = bs_input(g, "table", BS_F32, BS_SHAPE2(BS_UPTO(40), 4));
-    const bs_value rows = bs_rows(g, table, none), words = bs_segments(g, table, bs_input(g, "lengths", BS_I32, BS_SHAPE1(3)));
+    const bs_value rows = bs_rows(g, table, none),
+                   words = bs_segments(g, table, bs_input(g, "lengths", BS_I32, BS_SHAPE1(3)));
     bs_value indices;
     bs_topk(g, bs_softmax(g, rows), 3, &indices);
     line_is(g, frame, "   1  input          frame                            -> 1 f32 [2, H<=64, n<=48]");
-    line_is(g, cells, "   2  patches        cells                  1         -> 2 f32 [2, H<=64, n<=48] cells 16  {size 16}");
-    line_is(g, conv,
-            "   3  conv2d         c                      2         -> 3 f32 [4, H<=64, n<=48] cells 16  {out 4, act leaky_relu, act_param "
-            "0.25}");
-    line_is(g, deep,
-            "  10  scatter                               6         -> 8 f32 [2, H<=64, n<=48] inner:0 outer:1 cells 16  {router 2}");
+    line_is(g, cells,
+            "   2  patches        cells                  1         -> 2 f32 [2, H<=64, n<=48] cells 16  {size 16}");
+    line_is(
+        g, conv,
+        "   3  conv2d         c                      2         -> 3 f32 [4, H<=64, n<=48] cells 16  {out 4, act "
+        "leaky_relu, act_param "
+        "0.25}");
+    line_is(
+        g, deep,
+        "  10  scatter                               6         -> 8 f32 [2, H<=64, n<=48] inner:0 outer:1 cells 16  "
+        "{router 2}");
     line_is(g, rows, "  12  rows                                  9         -> 10 f32 [4] rows<=40");
     line_is(g, words, "  14  segments                              9,11      -> 12 f32 [4] segments<=40");
-    line_is(g, indices, "  16  topk                                  13        -> 14 f32 [3], 15 i32 [3] rows<=40  {k 3}");
+    line_is(g, indices,
+            "  16  topk                                  13        -> 14 f32 [3], 15 i32 [3] rows<=40  {k 3}");
     line_is(g, bs_add(g, rows, rows), "  17  add                                   10,10     -> 16 f32 [4] rows<=40");
     line_is(g, bs_convert(g, rows, &(bs_convert_desc){.dtype = BS_U16}),
             "  18  convert                               10        -> 17 u16 [4] rows<=40  {dtype u16}");
-    line_is(g, bs_convert(g, rows, NULL), "  19  convert                               10        -> 18 f32 [4] rows<=40  {dtype f32}");
+    line_is(g, bs_convert(g, rows, NULL),
+            "  19  convert                               10        -> 18 f32 [4] rows<=40  {dtype f32}");
     line_is(g, bs_resize(g, frame, NULL),
             "  20  resize                                1         -> 19 f32 [2, 2H<=128, 2n<=96]  {kind nearest}");
     char text[256];
     bs_graph_describe(g, g->routers[inner.id].node, text, sizeof text);
-    check(strcmp(text,
-                 "   9  route          inner                  7         -> outer:1 cells 16  {protocol top1, paths 2, threshold 0.5}") == 0,
-          "%s", text);
+    check(
+        strcmp(
+            text,
+            "   9  route          inner                  7         -> outer:1 cells 16  {protocol top1, paths 2, "
+            "threshold 0.5}") ==
+            0,
+        "%s", text);
     check(g->status == BS_OK, "all of it is a graph: %s", g->error.message);
 }
 
@@ -77,7 +91,8 @@ static void test_cuts(void)
     check(ok, "a line is cut where the buffer ends, and its length told");
     piece[0] = 'x';
     check(bs_graph_describe(NULL, 1, piece, 10) == 0 && piece[0] == 0, "no graph, no line");
-    check(bs_graph_describe(g, 0, piece, 10) == 0 && bs_graph_describe(g, 2, piece, 10) == 0 && bs_graph_describe(g, -1, NULL, 0) == 0,
+    check(bs_graph_describe(g, 0, piece, 10) == 0 && bs_graph_describe(g, 2, piece, 10) == 0 &&
+              bs_graph_describe(g, -1, NULL, 0) == 0,
           "no node, no line");
 }
 
@@ -86,7 +101,8 @@ static void test_ops(void)
     char text[256];
     int32_t told = 0;
     for (int32_t i = 0; i < bs_op_count(); i++)
-        told += bs_op_describe(i, text, sizeof text) == strlen(text) && strncmp(text, bs_op_get(i)->name, strlen(bs_op_get(i)->name)) == 0;
+        told += bs_op_describe(i, text, sizeof text) == strlen(text) &&
+                strncmp(text, bs_op_get(i)->name, strlen(bs_op_get(i)->name)) == 0;
     check(told == bs_op_count(), "%d ops in a line each", told);
     bs_op_describe(bs_op_index("clip"), text, sizeof text);
     check(strcmp(text, "clip 1 1 low~ high~") == 0, "%s", text);
@@ -97,7 +113,10 @@ static void test_ops(void)
           "no op, no line");
 }
 
-static void text_is(const char *text, const char *expected) { check(strcmp(text, expected) == 0, "%s: %s", expected, text); }
+static void text_is(const char *text, const char *expected)
+{
+    check(strcmp(text, expected) == 0, "%s: %s", expected, text);
+}
 
 static void test_dimensions(void)
 {
@@ -112,14 +131,18 @@ static void test_dimensions(void)
     text_is(bs_value_text(g, bs_value_get(g, padded.id), text, sizeof text), "[1, H+1<=65, n<=9]");
     text_is(bs_value_text(g, bs_value_get(g, pooled.id), text, sizeof text), "[1, (H+0)/3<=21, (n+0)/3<=3]");
     text_is(bs_value_text(g, bs_value_get(g, bs_resize(g, half, NULL).id), text, sizeof text), "[1, 2n<=64, 2n<=10]");
-    text_is(bs_value_text(g, bs_value_get(g, bs_rows(g, bs_input(g, "r", BS_F32, BS_SHAPE1(3)), none).id), text, sizeof text), "[]");
+    text_is(bs_value_text(g, bs_value_get(g, bs_rows(g, bs_input(g, "r", BS_F32, BS_SHAPE1(3)), none).id), text,
+                          sizeof text),
+            "[]");
     text_is(bs_value_text(g, bs_value_get(g, half.id), small, sizeof small), "[1, (H+1)/2");
     for (size_t bytes = 1; bytes <= sizeof small; bytes++)
-        check(strlen(bs_value_text(g, bs_value_get(g, x.id), small, bytes)) < bytes, "a shape in %d bytes: %s", (int)bytes, small);
+        check(strlen(bs_value_text(g, bs_value_get(g, x.id), small, bytes)) < bytes, "a shape in %d bytes: %s",
+              (int)bytes, small);
     const bs_value cells = bs_patches(g, x, NULL);
     text_is(bs_domain_text(g, 0, text, sizeof text), "the root");
     text_is(bs_domain_text(g, g->values[cells.id].domain, text, sizeof text), "patches of 64 [H<=64, n<=9]");
-    text_is(bs_domain_text(g, g->values[bs_rows(g, bs_input(g, "s", BS_F32, BS_SHAPE1(h)), none).id].domain, text, sizeof text),
+    text_is(bs_domain_text(g, g->values[bs_rows(g, bs_input(g, "s", BS_F32, BS_SHAPE1(h)), none).id].domain, text,
+                           sizeof text),
             "rows [H<=64]");
     check(g->status == BS_OK, "all of it is a graph: %s", g->error.message);
 }

@@ -1,8 +1,9 @@
-/* Promises: a session calls its device in the order that plan/device.h says, and whatever call fails, the run or the session fails
- * with that call's own words, nothing of it stays in the arenas, and the next run is as if nothing had been.
+/* Promises: a session calls its device in the order that plan/device.h says, and whatever call fails, the run or the
+ * session fails with that call's own words, nothing of it stays in the arenas, and the next run is as if nothing had
+ * been.
  *
- * Relies on: plan/device.h. The device is a script: it computes nothing, writes down what it is asked, and fails when told to.
- * So this runs everywhere; what a real one computes is tested by test_cuda_*. */
+ * Relies on: plan/device.h. The device is a script: it computes nothing, writes down what it is asked, and fails when
+ * told to. So this runs everywhere; what a real one computes is tested by test_cuda_*. */
 #include "check.h"
 #include "ops/table.h"
 #include "run/session.h"
@@ -36,10 +37,12 @@ static struct {
 static bs_status call(char letter, bs_error *e)
 {
     script.log[script.calls++ % (LOG - 1)] = letter;
-    return script.calls == script.fail_at ? bs_fail(e, BS_ERROR_PLATFORM, "scripted: call %d, %c", script.calls, letter) : BS_OK;
+    return script.calls == script.fail_at ? bs_fail(e, BS_ERROR_PLATFORM, "scripted: call %d, %c", script.calls, letter)
+                                          : BS_OK;
 }
 
-static bs_status device_open(bs_device *device, const bs_device_client *client, uint8_t *bytes, uint8_t *pin, bs_device_session **s, bs_error *e)
+static bs_status device_open(bs_device *device, const bs_device_client *client, uint8_t *bytes, uint8_t *pin,
+                             bs_device_session **s, bs_error *e)
 {
     (void)device, (void)bytes;
     *s = (bs_device_session *)(void *)pin;
@@ -62,8 +65,16 @@ static void *device_load(bs_device_session *s, bs_error *e)
     return call('L', e) == BS_OK ? pinned + sizeof pinned / 2 : NULL;
 }
 
-static bs_status device_loaded(bs_device_session *s, uint64_t offset, uint64_t bytes, bs_error *e) { (void)s, (void)offset, (void)bytes; return call('l', e); }
-static bs_status device_zero(bs_device_session *s, uint8_t *at, uint64_t bytes) { (void)s, (void)at, (void)bytes; return call('z', NULL); }
+static bs_status device_loaded(bs_device_session *s, uint64_t offset, uint64_t bytes, bs_error *e)
+{
+    (void)s, (void)offset, (void)bytes;
+    return call('l', e);
+}
+static bs_status device_zero(bs_device_session *s, uint8_t *at, uint64_t bytes)
+{
+    (void)s, (void)at, (void)bytes;
+    return call('z', NULL);
+}
 
 static bs_status device_lower(bs_device_session *s, int32_t lowering, bs_error *e)
 {
@@ -75,7 +86,11 @@ static bs_status device_lower(bs_device_session *s, int32_t lowering, bs_error *
 }
 
 static bs_status device_begin(bs_device_session *s, bs_error *e) { (void)s; return call('b', e); }
-static bs_status device_run(bs_device_session *s, int32_t first, int32_t end, bs_error *e) { (void)s, (void)first, (void)end; return call('r', e); }
+static bs_status device_run(bs_device_session *s, int32_t first, int32_t end, bs_error *e)
+{
+    (void)s, (void)first, (void)end;
+    return call('r', e);
+}
 static bs_status device_end(bs_device_session *s, bs_error *e) { (void)s; return call('e', e); }
 
 static bs_status device_wait(bs_device_session *s, int32_t *node, bs_error *e)
@@ -90,8 +105,16 @@ static bs_status device_wait(bs_device_session *s, int32_t *node, bs_error *e)
     return *node ? BS_ERROR_DATA : BS_OK;
 }
 
-static bs_status device_part(bs_device_session *s, int32_t part, bs_error *e) { (void)s, (void)part; return call('p', e); }
-static bs_status device_place(bs_device_session *s, int32_t unit, const uint8_t *at, bs_error *e) { (void)s, (void)unit, (void)at; return call('P', e); }
+static bs_status device_part(bs_device_session *s, int32_t part, bs_error *e)
+{
+    (void)s, (void)part;
+    return call('p', e);
+}
+static bs_status device_place(bs_device_session *s, int32_t unit, const uint8_t *at, bs_error *e)
+{
+    (void)s, (void)unit, (void)at;
+    return call('P', e);
+}
 
 static bs_status device_learn(bs_device_session *s, int32_t router, int32_t *counts, int32_t *node, bs_error *e)
 {
@@ -119,8 +142,9 @@ static bs_status device_copy(bs_device_session *s, int32_t lane, uint8_t *to, co
     return call('k', NULL);
 }
 
-static const bs_device_api api = {device_open, device_close, device_load, device_loaded, device_zero, device_lower, device_begin, device_run,
-                                  device_end, device_wait, device_part, device_place, device_learn, device_guess, device_settle, device_copy};
+static const bs_device_api api = {device_open,  device_close, device_load,   device_loaded, device_zero, device_lower,
+                                  device_begin, device_run,   device_end,    device_wait,   device_part, device_place,
+                                  device_learn, device_guess, device_settle, device_copy};
 static bs_device device;
 
 /* ---------------------------------------------------------------------------------------------------- weights */
@@ -130,7 +154,10 @@ static bs_status find(const void *user, const char *name, bs_weight_info *info)
     (void)user;
     const bool bias = strstr(name, ".bias") != NULL;
     const int64_t rows = name[0] == 's' ? 2 : WIDTH;
-    *info = (bs_weight_info){.dtype = BS_F32, .rank = bias ? 1 : 2, .dim = {rows, bias ? 0 : WIDTH}, .bytes = (uint64_t)(4 * rows * (bias ? 1 : WIDTH)),
+    *info = (bs_weight_info){.dtype = BS_F32,
+                             .rank = bias ? 1 : 2,
+                             .dim = {rows, bias ? 0 : WIDTH},
+                             .bytes = (uint64_t)(4 * rows * (bias ? 1 : WIDTH)),
                              .handle = (uint64_t)(512 * (name[0] - 'a') + (bias ? 256 : 0))};
     return BS_OK;
 }
@@ -200,7 +227,8 @@ static bs_platform alone;
 
 static void arenas_init(void)
 {
-    bs_arena *const all[6] = {&memory.persistent, &memory.transient, &memory.staging, &memory.slots, &device.memory, &device.pinned};
+    bs_arena *const all[6] = {&memory.persistent, &memory.transient, &memory.staging,
+                              &memory.slots,      &device.memory,    &device.pinned};
     static const char *const names[6] = {"persistent", "transient", "staging", "slots", "device", "pinned"};
     uint8_t *const bytes[6] = {arenas[0], arenas[1], arenas[2], arenas[3], there, pinned};
     for (int32_t i = 0; i < 6; i++)
@@ -210,14 +238,23 @@ static void arenas_init(void)
 
 static bool nothing_taken(void)
 {
-    return memory.persistent.used + memory.transient.used + memory.staging.used + memory.slots.used + device.memory.used + device.pinned.used == 0;
+    return memory.persistent.used + memory.transient.used + memory.staging.used + memory.slots.used +
+               device.memory.used + device.pinned.used ==
+           0;
 }
 
 /* fail_at: counted from the first call of the session's making. */
 static bool begin(const bs_plan_desc *desc, bs_profile *profile, int32_t fail_at)
 {
-    const bs_session_desc with = {.weights = {.find = find, .read = read_zeros, .locate = locate, .record = record, .fetch = fetch, .fetch_alignment = 1},
-                                  .platform = &alone, .device = &device, .profile = profile};
+    const bs_session_desc with = {.weights = {.find = find,
+                                              .read = read_zeros,
+                                              .locate = locate,
+                                              .record = record,
+                                              .fetch = fetch,
+                                              .fetch_alignment = 1},
+                                  .platform = &alone,
+                                  .device = &device,
+                                  .profile = profile};
     const bs_buffer buffers[2] = {{in, BS_F32, 2, {ROWS, WIDTH}, {0}}, {out, BS_F32, 2, {ROWS, WIDTH}, {0}}};
     bs_plan_desc d = *desc;
     bs_arena arena;
@@ -235,7 +272,8 @@ static bool begin(const bs_plan_desc *desc, bs_profile *profile, int32_t fail_at
     arenas_init();
     memset(&error, 0, sizeof error);
     session = bs_session_create(&memory, plan, &with, &error);
-    return session && bs_bind(session, "in", &buffers[0], &error) == BS_OK && bs_bind(session, "out", &buffers[1], &error) == BS_OK;
+    return session && bs_bind(session, "in", &buffers[0], &error) == BS_OK &&
+           bs_bind(session, "out", &buffers[1], &error) == BS_OK;
 }
 
 static void end(void)
@@ -250,19 +288,24 @@ static void forget_log(void)
     script.calls = 0;
 }
 
-/* ---------------------------------------------------------------------------------------------------- the order of calls */
+/* ---------------------------------------------------------------------------------------------------- the order of
+ * calls */
 
 static const bs_plan_desc resident = {.threads = 1};
-static const bs_plan_desc streamed[2] = {{.slot_bytes = 1 << 16, .order = BS_ORDER_BREADTH}, {.slot_bytes = 1 << 16, .order = BS_ORDER_DEPTH}};
+static const bs_plan_desc streamed[2] = {{.slot_bytes = 1 << 16, .order = BS_ORDER_BREADTH},
+                                         {.slot_bytes = 1 << 16, .order = BS_ORDER_DEPTH}};
 static const bs_plan_desc in_place = {.slot_bytes = 1 << 16, .order = BS_ORDER_DEPTH, .in_place = 1};
 
 static void test_calls(void)
 {
-    check(begin(&resident, NULL, 0) && strcmp(script.log, "ozLlLlLls") == 0, "a session is opened, its state zero, its weights brought and waited for: %s", script.log);
+    check(begin(&resident, NULL, 0) && strcmp(script.log, "ozLlLlLls") == 0,
+          "a session is opened, its state zero, its weights brought and waited for: %s", script.log);
     bs_run(session, &error); /* its state gets its shape */
     forget_log();
-    check(bs_submit(session, &error) == BS_OK && strcmp(script.log, "bre") == 0, "a run is begun, queued and ended, and not waited for: %s", script.log);
-    check(bs_wait(session, &error) == BS_OK && strcmp(script.log, "breW") == 0 && bs_wait(session, &error) == BS_OK && strcmp(script.log, "breW") == 0,
+    check(bs_submit(session, &error) == BS_OK && strcmp(script.log, "bre") == 0,
+          "a run is begun, queued and ended, and not waited for: %s", script.log);
+    check(bs_wait(session, &error) == BS_OK && strcmp(script.log, "breW") == 0 && bs_wait(session, &error) == BS_OK &&
+              strcmp(script.log, "breW") == 0,
           "until it is asked for, once: %s", script.log);
     check(bs_state_valid(session), "then its state is valid");
     bs_submit(session, &error);
@@ -276,27 +319,33 @@ static void test_calls(void)
     for (int32_t i = 0; i < 2; i++) {
         check(begin(&streamed[i], NULL, 0), "weights come and go, order %d: %s", streamed[i].order, error.message);
         forget_log();
-        check(bs_run(session, &error) == BS_OK && strchr(script.log, 'g') && strchr(script.log, 'n') && strchr(script.log, 'P') && strchr(script.log, 'k') &&
-                  strncmp(script.log, "zb", 2) == 0 && script.log[script.calls - 2] == 'e', "its run: %s", script.log);
+        check(bs_run(session, &error) == BS_OK && strchr(script.log, 'g') && strchr(script.log, 'n') &&
+                  strchr(script.log, 'P') && strchr(script.log, 'k') && strncmp(script.log, "zb", 2) == 0 &&
+                  script.log[script.calls - 2] == 'e',
+              "its run: %s", script.log);
         forget_log();
         script.counts[0] = ROWS, script.counts[1] = 0;
         script.margins[1] = -1; /* nothing is expected */
-        check(bs_run(session, &error) == BS_OK && !strchr(script.log, 'k'), "what is there is not read again, what no row needs not at all: %s", script.log);
+        check(bs_run(session, &error) == BS_OK && !strchr(script.log, 'k'),
+              "what is there is not read again, what no row needs not at all: %s", script.log);
         end();
         check(script.open == 0, "and it is closed");
     }
     check(begin(&in_place, NULL, 0), "slots that the device reads where they are: %s", error.message);
     forget_log();
-    check(bs_run(session, &error) == BS_OK && strchr(script.log, 'P') && !strchr(script.log, 'k'), "nothing is copied to them: %s", script.log);
+    check(bs_run(session, &error) == BS_OK && strchr(script.log, 'P') && !strchr(script.log, 'k'),
+          "nothing is copied to them: %s", script.log);
     end();
 }
 
-/* ---------------------------------------------------------------------------------------------------- every call fails */
+/* ---------------------------------------------------------------------------------------------------- every call
+ * fails */
 
 /* A state that was not zeroed is known before anything runs. */
 static bool says_so(void)
 {
-    return strncmp(error.message, "scripted: call", 14) == 0 || strstr(error.message, "a platform call failed") || strstr(error.message, "bs_reset_state");
+    return strncmp(error.message, "scripted: call", 14) == 0 || strstr(error.message, "a platform call failed") ||
+           strstr(error.message, "bs_reset_state");
 }
 
 static void test_failures(const bs_plan_desc *desc, const char *what)
@@ -314,7 +363,8 @@ static void test_failures(const bs_plan_desc *desc, const char *what)
             const bs_status status = bs_run(session, &error);
             const bool now = script.calls >= n && !met;
             const bool zeroed = !strstr(error.message, "bs_reset_state");
-            wrong += status != BS_OK && ((zeroed && !now) || !says_so() || bs_state_valid(session) || (zeroed && bs_wait(session, NULL) != status));
+            wrong += status != BS_OK && ((zeroed && !now) || !says_so() || bs_state_valid(session) ||
+                                         (zeroed && bs_wait(session, NULL) != status));
             failed += status != BS_OK;
             met = script.calls >= n;
             if (status == BS_OK)
@@ -328,7 +378,8 @@ static void test_failures(const bs_plan_desc *desc, const char *what)
         if (!met)
             break;
     }
-    check(wrong == 0 && refused >= 3 && failed >= 4, "%s: each call fails once: no session %d times, a failed run %d times, and nothing else (%d wrong)", what,
+    check(wrong == 0 && refused >= 3 && failed >= 4,
+          "%s: each call fails once: no session %d times, a failed run %d times, and nothing else (%d wrong)", what,
           refused, failed, wrong);
 }
 
@@ -338,7 +389,8 @@ static void test_reset(void)
     bs_run(session, &error);
     script.fail_at = script.calls + 1;
     bs_reset_state(session);
-    check(bs_run(session, &error) == BS_ERROR_DATA && strstr(error.message, "bs_reset_state"), "a state that could not be zeroed: %s", error.message);
+    check(bs_run(session, &error) == BS_ERROR_DATA && strstr(error.message, "bs_reset_state"),
+          "a state that could not be zeroed: %s", error.message);
     bs_reset_state(session);
     check(bs_run(session, &error) == BS_OK, "until it could");
     end();
@@ -351,7 +403,8 @@ static void test_bad_data(void)
     for (int32_t i = -1; i < 2; i++) {
         begin(i < 0 ? &resident : &streamed[i], NULL, 0);
         script.bad_node = route_node;
-        snprintf(text, sizeof text, "route \"r\" (node %d): run-time data is out of range (index, NaN score)", route_node);
+        snprintf(text, sizeof text, "route \"r\" (node %d): run-time data is out of range (index, NaN score)",
+                 route_node);
         check(bs_run(session, &error) == BS_ERROR_DATA && strcmp(error.message, text) == 0, "%s", error.message);
         end();
     }
@@ -369,11 +422,14 @@ static void test_room(void)
         arenas_init();
         bs_arena *arena = i ? &device.pinned : &device.memory;
         bs_arena_init(arena, arena->name, arena->base, (size_t)(i ? sizes.pinned : sizes.device) - 1);
-        check(!bs_session_create(&memory, plan, &with, &error) && error.status == BS_ERROR_ARENA && nothing_taken() && script.open == 0, "%s", error.message);
+        check(!bs_session_create(&memory, plan, &with, &error) && error.status == BS_ERROR_ARENA && nothing_taken() &&
+                  script.open == 0,
+              "%s", error.message);
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------- lowerings, profiles */
+/* ---------------------------------------------------------------------------------------------------- lowerings,
+ * profiles */
 
 static void test_choosing(void)
 {
@@ -386,22 +442,30 @@ static void test_choosing(void)
     bs_run(session, &error);
     forget_log();
     const bs_status chosen = bs_cuda_choose(session, 2, &best, ns, &error);
-    check(chosen == BS_OK && best > BS_LOWER_AUTO && best < BS_LOWER_COUNT && script.lowering == (int32_t)best, "the fastest lowering is kept: %s",
-          bs_lowering_name(best));
-    check(strcmp(script.log, "wbreWbreWbreWwbreWbreWbreWwbreWbreWbreWwbreWbreWbreWzw") == 0, "after a run to warm up and two that count, of each: %s", script.log);
+    check(chosen == BS_OK && best > BS_LOWER_AUTO && best < BS_LOWER_COUNT && script.lowering == (int32_t)best,
+          "the fastest lowering is kept: %s", bs_lowering_name(best));
+    check(strcmp(script.log, "wbreWbreWbreWwbreWbreWbreWwbreWbreWbreWwbreWbreWbreWzw") == 0,
+          "after a run to warm up and two that count, of each: %s", script.log);
     script.refuses = true;
-    check(bs_cuda_choose(session, -5, NULL, NULL, &error) == BS_OK, "runs are at least one, and what cannot be is passed over");
-    check(bs_cuda_choose(session, 1, &best, ns, &error) == BS_OK && ns[BS_LOWER_CONDITIONAL] == 0 && best != BS_LOWER_CONDITIONAL, "with a time of 0");
+    check(bs_cuda_choose(session, -5, NULL, NULL, &error) == BS_OK,
+          "runs are at least one, and what cannot be is passed over");
+    check(bs_cuda_choose(session, 1, &best, ns, &error) == BS_OK && ns[BS_LOWER_CONDITIONAL] == 0 &&
+              best != BS_LOWER_CONDITIONAL,
+          "with a time of 0");
     script.fail_at = script.calls + 3; /* in the first run */
-    check(bs_cuda_choose(session, 1, NULL, NULL, &error) == BS_ERROR_PLATFORM && says_so(), "a run that fails ends it: %s", error.message);
+    check(bs_cuda_choose(session, 1, NULL, NULL, &error) == BS_ERROR_PLATFORM && says_so(),
+          "a run that fails ends it: %s", error.message);
     script.fail_at = 0;
     check(bs_run(session, &error) == BS_OK, "and the session runs again");
     forget_log();
     script.undo = true;
-    check(bs_cuda_choose(session, 1, NULL, NULL, &error) == BS_ERROR_PLATFORM && strstr(error.message, "gone"), "what was chosen cannot be had: %s", error.message);
+    check(bs_cuda_choose(session, 1, NULL, NULL, &error) == BS_ERROR_PLATFORM && strstr(error.message, "gone"),
+          "what was chosen cannot be had: %s", error.message);
     end();
-    check(strcmp(bs_lowering_name(BS_LOWER_HOST), "host") == 0 && strcmp(bs_lowering_name((bs_lowering)-1), "unknown") == 0 &&
-              strcmp(bs_lowering_name(BS_LOWER_COUNT), "unknown") == 0, "lowerings have names");
+    check(strcmp(bs_lowering_name(BS_LOWER_HOST), "host") == 0 &&
+              strcmp(bs_lowering_name((bs_lowering)-1), "unknown") == 0 &&
+              strcmp(bs_lowering_name(BS_LOWER_COUNT), "unknown") == 0,
+          "lowerings have names");
 }
 
 static int32_t decisions;
@@ -425,7 +489,10 @@ static void test_profile(void)
     for (int32_t i = -1; i < 2; i++) {
         bs_arena arena;
         bs_arena_init(&arena, "place", place, sizeof place);
-        bs_profile *profile = bs_profile_create(&arena, &(bs_profile_desc){.platform = &alone, .write = count_decisions, .memory = ring, .bytes = sizeof ring}, &error);
+        bs_profile *profile = bs_profile_create(
+            &arena,
+            &(bs_profile_desc){.platform = &alone, .write = count_decisions, .memory = ring, .bytes = sizeof ring},
+            &error);
         decisions = 0;
         bool ok = begin(i < 0 ? &resident : &streamed[i], profile, 0);
         for (int32_t turn = 0; turn < 3; turn++)

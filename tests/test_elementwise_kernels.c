@@ -81,9 +81,11 @@ static void test_conversion(bs_tier tier)
         ok = ok && f[i] == (float)u8[i] * (1.0f / 255.0f) && g[i] == (float)u16[i] * (1.0f / 1023.0f);
     test_expect(ok, tier, "codes to floats", 1, n);
 
-    static const float special[] = { 0.5f, 1.5f, 2.5f, 254.5f, 255.5f, -0.5f, -1e30f, 1e30f, INFINITY, -INFINITY, NAN, -0.0f, 1e-30f };
+    static const float special[] = {0.5f,  1.5f,     2.5f,      254.5f, 255.5f, -0.5f, -1e30f,
+                                    1e30f, INFINITY, -INFINITY, NAN,    -0.0f,  1e-30f};
     for (int32_t i = 0; i < n; i++)
-        f[i] = test_between(0, 3) ? test_float(-20.0f, (float)high * 1.1f) : special[test_random() % (sizeof special / sizeof special[0])];
+        f[i] = test_between(0, 3) ? test_float(-20.0f, (float)high * 1.1f)
+                                  : special[test_random() % (sizeof special / sizeof special[0])];
     const float scale = test_between(0, 1) ? 1.0f : 0.37f;
     bs_row_f32_to_u8(tier, f, u8, n, scale);
     bs_row_f32_to_u16(tier, f, u16, n, scale, (uint16_t)high);
@@ -174,7 +176,8 @@ static int64_t expected_cubic(const test_region *r, const uint16_t *codes, int32
     int64_t sum = 0;
     for (int32_t j = 0; j < 5; j++)
         for (int32_t i = 0; i < 5; i++)
-            sum += (int64_t)cubic_weights[y % 2][j] * cubic_weights[x % 2][i] * codes[region_at(r, y / 2 + j - 2, x / 2 + i - 2)];
+            sum += (int64_t)cubic_weights[y % 2][j] * cubic_weights[x % 2][i] *
+                   codes[region_at(r, y / 2 + j - 2, x / 2 + i - 2)];
     return sum;
 }
 
@@ -189,7 +192,8 @@ static double expected_cubic_f32(const test_region *r, const float *v, int32_t y
     double sum = 0;
     for (int32_t j = 0; j < 5; j++)
         for (int32_t i = 0; i < 5; i++)
-            sum += (double)(cubic_weights[y % 2][j] * cubic_weights[x % 2][i]) * (double)v[region_at(r, y / 2 + j - 2, x / 2 + i - 2)];
+            sum += (double)(cubic_weights[y % 2][j] * cubic_weights[x % 2][i]) *
+                   (double)v[region_at(r, y / 2 + j - 2, x / 2 + i - 2)];
     return sum / 16384.0;
 }
 
@@ -262,8 +266,9 @@ static uint64_t expected_energy(const test_region *r, const uint16_t *v, int32_t
     uint64_t sum = 0;
     for (int32_t y = 0; y < r->h; y++)
         for (int32_t x = 0; x < r->w; x++)
-            sum += square(4 * (v[region_at(r, y, x)] >> shift) - (v[region_at(r, y - 1, x)] >> shift) - (v[region_at(r, y + 1, x)] >> shift) -
-                          (v[region_at(r, y, x - 1)] >> shift) - (v[region_at(r, y, x + 1)] >> shift));
+            sum += square(4 * (v[region_at(r, y, x)] >> shift) - (v[region_at(r, y - 1, x)] >> shift) -
+                          (v[region_at(r, y + 1, x)] >> shift) - (v[region_at(r, y, x - 1)] >> shift) -
+                          (v[region_at(r, y, x + 1)] >> shift));
     return sum;
 }
 
@@ -287,12 +292,15 @@ static void test_features(bs_tier tier)
             change8 += square(a8[at] - b8[at]);
             change16 += square((a16[at] >> shift) - (b16[at] >> shift));
         }
-    test_expect(bs_laplacian_energy_u8(tier, a8 + r.origin, r.row, r.h, r.w, r.m) == expected_energy(&r, wide8, 0), tier, "energy u8", r.h, r.w);
-    test_expect(bs_laplacian_energy_u16(tier, a16 + r.origin, r.row, r.h, r.w, r.m, shift) == expected_energy(&r, a16, shift), tier,
-                "energy u16", r.h, r.w);
-    test_expect(bs_squared_change_u8(tier, a8 + r.origin, r.row, b8 + r.origin, r.row, r.h, r.w) == change8, tier, "change u8", r.h, r.w);
-    test_expect(bs_squared_change_u16(tier, a16 + r.origin, r.row, b16 + r.origin, r.row, r.h, r.w, shift) == change16, tier, "change u16",
-                r.h, r.w);
+    test_expect(bs_laplacian_energy_u8(tier, a8 + r.origin, r.row, r.h, r.w, r.m) == expected_energy(&r, wide8, 0),
+                tier, "energy u8", r.h, r.w);
+    test_expect(bs_laplacian_energy_u16(tier, a16 + r.origin, r.row, r.h, r.w, r.m, shift) ==
+                    expected_energy(&r, a16, shift),
+                tier, "energy u16", r.h, r.w);
+    test_expect(bs_squared_change_u8(tier, a8 + r.origin, r.row, b8 + r.origin, r.row, r.h, r.w) == change8, tier,
+                "change u8", r.h, r.w);
+    test_expect(bs_squared_change_u16(tier, a16 + r.origin, r.row, b16 + r.origin, r.row, r.h, r.w, shift) == change16,
+                tier, "change u16", r.h, r.w);
     free(a8), free(b8), free(a16), free(b16), free(wide8);
 }
 
@@ -313,7 +321,8 @@ int main(int argc, char **argv)
             test_bicubic(tier);
             test_features(tier);
         }
-        printf("%s elementwise, tier %s: %d checks\n", test_failures == failures ? "PASS" : "FAIL", bs_tier_name(tier), test_checks - checks);
+        printf("%s elementwise, tier %s: %d checks\n", test_failures == failures ? "PASS" : "FAIL", bs_tier_name(tier),
+               test_checks - checks);
     }
     printf("%d passed, %d failed\n", test_checks - test_failures, test_failures);
     return test_failures != 0;

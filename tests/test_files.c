@@ -1,5 +1,5 @@
-/* Promises: a file that is written is no other file of the run, whatever its name; nothing changes before files_empty; what was
- * made for a run that is refused goes again; standard descriptors are there, and theirs. */
+/* Promises: a file that is written is no other file of the run, whatever its name; nothing changes before files_empty;
+ * what was made for a run that is refused goes again; standard descriptors are there, and theirs. */
 #define _XOPEN_SOURCE 700
 #include "check.h"
 #include "files.h"

@@ -40,14 +40,19 @@ static void test_facts(void)
     bs_arena_init(&arena, "persistent", memory, sizeof memory);
     bs_model *m = bs_model_open_memory(&arena, f.bytes, f.n, &error);
     bs_model_facts_get(m, &facts);
-    report("", "facts are those written", strcmp(facts.name, "tiny") == 0 && facts.nodes == TINY_NODES && facts.values == 10 &&
+    report("", "facts are those written",
+           strcmp(facts.name, "tiny") == 0 && facts.nodes == TINY_NODES && facts.values == 10 &&
                facts.blocks == TINY_BLOCKS && facts.weights == TINY_WEIGHTS && facts.symbols == 2 && facts.scale == 1 &&
-               facts.weight_bytes == 96 && facts.file_bytes == f.n && facts.alignment == TINY_ALIGNMENT, "they differ");
+               facts.weight_bytes == 96 && facts.file_bytes == f.n && facts.alignment == TINY_ALIGNMENT,
+           "they differ");
     const bool got = bs_model_block_get(m, 2, &block) == BS_OK;
-    report("", "a block's record is where it was put", got && strcmp(block.name, "large") == 0 && block.first_node == 7 &&
-               block.end_node == 9 && block.weights == 2 && block.bytes == TINY_CONV_BYTES && block.offset % TINY_ALIGNMENT == 0 &&
+    report("", "a block's record is where it was put",
+           got && strcmp(block.name, "large") == 0 && block.first_node == 7 && block.end_node == 9 &&
+               block.weights == 2 && block.bytes == TINY_CONV_BYTES && block.offset % TINY_ALIGNMENT == 0 &&
                memcmp(f.bytes + block.offset, "BSRC", 4) == 0 &&
-               forge_crc32(f.bytes + block.offset + TINY_HEAD_BYTES, (size_t)block.bytes - TINY_HEAD_BYTES) == block.crc32, "it is not");
+               forge_crc32(f.bytes + block.offset + TINY_HEAD_BYTES, (size_t)block.bytes - TINY_HEAD_BYTES) ==
+                   block.crc32,
+           "it is not");
     const bs_weights w = bs_model_weights(m);
     float bias = 0;
     const bool read = w.find(w.user, "large.conv.bias", &info) == BS_OK && info.rank == 1 && info.bytes == 4 &&
@@ -209,7 +214,8 @@ static void test_files(void)
     bs_model *model = bs_model_open_file(&arena, &platform, "tiny.gguf", &error);
     const bs_weights w = bs_model_weights(model);
     status = w.record(w.user, 0, &at) == BS_OK ? w.fetch(w.user, at.offset, record, sizeof record) : BS_ERROR_DATA;
-    report("", "a platform that forgets nothing streams", status == BS_OK && memcmp(record, f.bytes + at.offset, sizeof record) == 0, "it does not");
+    report("", "a platform that forgets nothing streams",
+           status == BS_OK && memcmp(record, f.bytes + at.offset, sizeof record) == 0, "it does not");
     s.fail_at = s.reads;
     report("", "and says what fails", w.fetch(w.user, at.offset, record, sizeof record) == BS_ERROR_IO, "it does not");
     s.fail_at = -1;
@@ -284,14 +290,17 @@ static void test_table(void)
     bs_error error;
     float wide[2] = {0, 0};
     bs_status status = bs_weight_find(&w, "a", &square, &info, &error);
-    report("", "a table's weight is used in place", status == BS_OK && bs_weight_view(&w, &square, &info) == values, "no");
+    report("", "a table's weight is used in place", status == BS_OK && bs_weight_view(&w, &square, &info) == values,
+           "no");
     status = bs_weight_find(&w, "a", &pair, &info, &error);
     expect("", "a weight of another shape is refused", status, BS_ERROR_WEIGHTS, &error);
     const bs_weight_spec wider = {"", BS_F32, 2, {2, 3, 0, 0}}, long_spec = {"", BS_F32, 1, {150, 0, 0, 0}};
     status = bs_weight_find(&w, "a", &wider, &info, &error);
-    expect("", "both shapes are told", strstr(error.message, "[2, 2], expected [2, 3]") ? status : BS_OK, BS_ERROR_WEIGHTS, &error);
+    expect("", "both shapes are told", strstr(error.message, "[2, 2], expected [2, 3]") ? status : BS_OK,
+           BS_ERROR_WEIGHTS, &error);
     status = bs_weight_find(&w, "b", &pair, &info, &error);
-    expect("", "a weight that is missing is named", strstr(error.message, "\"b\"") ? status : BS_OK, BS_ERROR_WEIGHTS, &error);
+    expect("", "a weight that is missing is named", strstr(error.message, "\"b\"") ? status : BS_OK, BS_ERROR_WEIGHTS,
+           &error);
     status = bs_weight_find(&w, "h", &pair, &info, &error);
     if (status == BS_OK)
         status = bs_weight_load(&w, "h", &pair, &info, BS_TIER_SCALAR, wide, &error);

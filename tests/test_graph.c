@@ -1,5 +1,5 @@
-/* Promises: a graph takes the bytes it says; equal expressions of symbols are one; nodes belong to the block that is open. What
- * cannot be built, and limits: test_messages_graph.c, test_messages_ops.c. */
+/* Promises: a graph takes the bytes it says; equal expressions of symbols are one; nodes belong to the block that is
+ * open. What cannot be built, and limits: test_messages_graph.c, test_messages_ops.c. */
 #include "check.h"
 #include "graph/graph.h"
 #include "ops/table.h"
@@ -23,7 +23,8 @@ static void test_storage(void)
     bs_arena arena;
     const size_t bytes = bs_graph_bytes(NULL);
     bs_arena_init(&arena, "graph", graph_memory, bytes);
-    check(bs_graph_create(&arena, NULL) && arena.used + BS_ALIGNMENT == arena.size, "a graph takes what bs_graph_bytes says, less what aligns it");
+    check(bs_graph_create(&arena, NULL) && arena.used + BS_ALIGNMENT == arena.size,
+          "a graph takes what bs_graph_bytes says, less what aligns it");
     bs_arena_init(&arena, "graph", graph_memory, bytes - BS_ALIGNMENT - 1);
     check(!bs_graph_create(&arena, NULL) && arena.used == 0, "and is not made in less");
     int32_t made = 0;
@@ -59,7 +60,8 @@ static void test_storage(void)
     check(refused == count, "capacities out of range are refused");
 }
 
-/* ----------------------------------------------------------------------------------------------- symbols that are equal */
+/* ----------------------------------------------------------------------------------------------- symbols that are
+ * equal */
 
 static bool same_dims(const bs_graph *g, bs_value a, bs_value b)
 {
@@ -77,7 +79,11 @@ static void test_symbols(void)
     const bs_value shuffled = bs_pixel_shuffle(g, four, 2);
     check(same_dims(g, shuffled, twice), "a shuffled [4,H,W] has the shape of [1,2H,2W]");
     check(same_dims(g, bs_resize(g, one, NULL), twice), "so has a resized [1,H,W]");
-    check(same_dims(g, bs_deconv2d(g, one, &(bs_deconv2d_desc){.out = 1, .kernel = 4, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1}), twice),
+    check(same_dims(g,
+                    bs_deconv2d(
+                        g, one,
+                        &(bs_deconv2d_desc){.out = 1, .kernel = 4, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1}),
+                    twice),
           "and a transposed convolution's");
     check(same_dims(g, bs_add(g, shuffled, twice), state), "and they can be added");
     bs_state_write(g, state, shuffled);
@@ -92,7 +98,8 @@ static void test_symbols(void)
               one),
           "convolutions that pad keep H and W");
     const bs_value padded = bs_pad(g, one, &(bs_pad_desc){.top = 1, .bottom = 1, .left = 1, .right = 1});
-    check(same_dims(g, bs_conv2d(g, padded, &(bs_conv2d_desc){.out = 1, .padding = BS_PAD_VALID}), one), "H + 2 - 2 is H");
+    check(same_dims(g, bs_conv2d(g, padded, &(bs_conv2d_desc){.out = 1, .padding = BS_PAD_VALID}), one),
+          "H + 2 - 2 is H");
     check(same_dims(g, bs_resize(g, padded, NULL),
                     bs_pad(g, bs_resize(g, one, NULL), &(bs_pad_desc){.top = 2, .bottom = 2, .left = 2, .right = 2})),
           "2 (H + 2) is 2 H + 4");
@@ -116,7 +123,8 @@ static void test_symbols(void)
     check(same_dims(g, bs_input(g, "c", BS_F32, BS_SHAPE1(9)), bs_input(g, "d", BS_F32, BS_SHAPE1(9))),
           "constants are equal by value");
     const bs_value cells = bs_patches(g, one, &(bs_patches_desc){.size = 15});
-    check(g->domains[bs_value_get(g, cells.id)->domain].max_rows == 5 * 4, "64 x 48 pixels are up to 5 x 4 cells of 15");
+    check(g->domains[bs_value_get(g, cells.id)->domain].max_rows == 5 * 4,
+          "64 x 48 pixels are up to 5 x 4 cells of 15");
     check(bs_shape_of(2, 3, 4, 0, 0).dim[1] == 4 && bs_times(g, 5, 3) == bs_times(g, 15, 1),
           "a constant times a factor is a constant");
 }
@@ -137,12 +145,16 @@ static void test_no_graph(void)
     bs_state_append(g, some, some, some);
     bs_look_ahead(g, some, "r");
     const bs_router r = bs_route(g, some, none, &(bs_route_desc){.name = "r", .paths = 2});
-    const int32_t made = bs_input(g, "x", BS_F32, BS_SHAPE1(4)).id + bs_state(g, "x", BS_F32, BS_SHAPE1(4)).id + bs_add(g, some, some).id +
-                         bs_reshape(g, some, BS_SHAPE1(4)).id + bs_gather(g, r, &some, none, NULL).id + bs_scatter(g, r, 0, some).id +
-                         bs_route_score(g, r).id + bs_route_price(g, r).id + bs_topk(g, some, 1, NULL).id + bs_patches(g, some, NULL).id +
-                         bs_branch(g, r, 0, "block", some, NULL, NULL).id + bs_concat(g, &some, 1, 0).id + r.id;
+    const int32_t made = bs_input(g, "x", BS_F32, BS_SHAPE1(4)).id + bs_state(g, "x", BS_F32, BS_SHAPE1(4)).id +
+                         bs_add(g, some, some).id + bs_reshape(g, some, BS_SHAPE1(4)).id +
+                         bs_gather(g, r, &some, none, NULL).id + bs_scatter(g, r, 0, some).id +
+                         bs_route_score(g, r).id + bs_route_price(g, r).id + bs_topk(g, some, 1, NULL).id +
+                         bs_patches(g, some, NULL).id + bs_branch(g, r, 0, "block", some, NULL, NULL).id +
+                         bs_concat(g, &some, 1, 0).id + r.id;
     check(made == 0 && bs_symbol(g, "S", 4) == 0 && bs_times(g, 4, 2) == 0, "nothing is built upon nothing");
-    check(bs_graph_check(g, NULL) == BS_ERROR_ARGUMENT && bs_graph_check(g, &error) == BS_ERROR_ARGUMENT && bs_graph_bytes(NULL) > 0, "%s", error.message);
+    check(bs_graph_check(g, NULL) == BS_ERROR_ARGUMENT && bs_graph_check(g, &error) == BS_ERROR_ARGUMENT &&
+              bs_graph_bytes(NULL) > 0,
+          "%s", error.message);
     g = new_graph(NULL);
     bs_symbol(g, "S", 0);
     check(bs_graph_check(g, NULL) == BS_ERROR_SHAPE, "a status without an error to fill");
@@ -153,8 +165,9 @@ static void test_domains(void)
 {
     bs_graph *g = new_graph(NULL);
     const bs_dim h = bs_symbol(g, "H", 64), w = bs_symbol(g, "W", 48);
-    const bs_value frames[4] = {bs_input(g, "hw", BS_F32, BS_SHAPE3(1, h, w)), bs_input(g, "hh", BS_F32, BS_SHAPE3(1, h, h)),
-                                bs_input(g, "ww", BS_F32, BS_SHAPE3(1, w, w)), bs_input(g, "hw2", BS_F32, BS_SHAPE3(2, h, w))};
+    const bs_value frames[4] = {
+        bs_input(g, "hw", BS_F32, BS_SHAPE3(1, h, w)), bs_input(g, "hh", BS_F32, BS_SHAPE3(1, h, h)),
+        bs_input(g, "ww", BS_F32, BS_SHAPE3(1, w, w)), bs_input(g, "hw2", BS_F32, BS_SHAPE3(2, h, w))};
     int32_t domains[5];
     for (int32_t i = 0; i < 5; i++)
         domains[i] = g->values[bs_patches(g, frames[i % 4], &(bs_patches_desc){.size = i < 4 ? 16 : 8}).id].domain;
@@ -166,24 +179,32 @@ static void test_domains(void)
     const bs_value thirds = bs_pool2d(g, frames[0], &(bs_pool2d_desc){.kind = BS_POOL_MAX, .kernel = 3}),
                    halves = bs_pool2d(g, frames[0], &(bs_pool2d_desc){.kind = BS_POOL_MAX});
     check(!same_dims(g, thirds, halves) && g->status == BS_OK, "H / 3 is not H / 2");
-    const bs_value table = bs_input(g, "table", BS_F32, BS_SHAPE2(h, 4)), twice = bs_concat(g, (bs_value[]){table, table}, 2, 0);
+    const bs_value table = bs_input(g, "table", BS_F32, BS_SHAPE2(h, 4)),
+                   twice = bs_concat(g, (bs_value[]){table, table}, 2, 0);
     check(same_dims(g, twice, bs_input(g, "twice", BS_F32, BS_SHAPE2(bs_times(g, h, 2), 4))), "H joined to H is 2 H");
     const bs_value more = bs_concat(g, (bs_value[]){table, bs_input(g, "five", BS_F32, BS_SHAPE2(5, 4))}, 2, 0),
                    half = bs_pool2d(g, bs_input(g, "lines", BS_F32, BS_SHAPE3(1, h, 2)), NULL);
-    check(same_dims(g, bs_reshape(g, more, BS_SHAPE1(-1)), bs_reshape(g, more, BS_SHAPE1(-1))) && bs_reshape(g, half, BS_SHAPE1(-1)).id != 0,
+    check(same_dims(g, bs_reshape(g, more, BS_SHAPE1(-1)), bs_reshape(g, more, BS_SHAPE1(-1))) &&
+              bs_reshape(g, half, BS_SHAPE1(-1)).id != 0,
           "4 (H + 5) is 4 H + 20");
     const bs_value cells = bs_patches(g, frames[0], NULL), gain = bs_input(g, "gain", BS_F32, BS_SHAPE3(1, 1, 1));
-    check(bs_mul(g, cells, gain).id != 0 && bs_state(g, "row", BS_F32, BS_SHAPE1(1)).id != 0, "what is the same for every pixel can be captured beside patches");
+    check(bs_mul(g, cells, gain).id != 0 && bs_state(g, "row", BS_F32, BS_SHAPE1(1)).id != 0,
+          "what is the same for every pixel can be captured beside patches");
     const bs_value bytes = bs_state(g, "bytes", BS_F32, BS_SHAPE2(40, 4));
     bs_state_write(g, bytes, bs_input(g, "fewer", BS_F32, BS_SHAPE2(30, 4)));
     const bs_value scores = bs_rows(g, bs_input(g, "scores", BS_I32, BS_SHAPE2(9, 2)), (bs_value){0});
     bs_look_ahead(g, scores, "later");
     const bs_router r = bs_route(g, scores, (bs_value){0}, &(bs_route_desc){.name = "later", .paths = 2});
-    check(bs_branch(g, r, 0, "as it is", scores, NULL, NULL).id != 0 && g->status == BS_OK, "a branch without a function gives its rows: %s", g->error.message);
+    check(bs_branch(g, r, 0, "as it is", scores, NULL, NULL).id != 0 && g->status == BS_OK,
+          "a branch without a function gives its rows: %s", g->error.message);
     const bs_value losses = bs_rows(g, bs_input(g, "losses", BS_I32, BS_SHAPE2(9, 3)), (bs_value){0});
-    check(bs_route(g, losses, (bs_value){0}, &(bs_route_desc){.name = "budget", .paths = 2, .protocol = BS_ROUTE_BUDGET, .capacity = 3, .fallback = 3}).id != 0,
+    check(bs_route(
+              g, losses, (bs_value){0},
+              &(bs_route_desc){.name = "budget", .paths = 2, .protocol = BS_ROUTE_BUDGET, .capacity = 3, .fallback = 3})
+                  .id != 0,
           "the baseline of a budget is a variant: there may be more of them than paths");
-    check(strcmp(bs_protocol_name(BS_ROUTE_TOP1), "top1") == 0 && strcmp(bs_protocol_name((bs_protocol)-1), "unknown") == 0 &&
+    check(strcmp(bs_protocol_name(BS_ROUTE_TOP1), "top1") == 0 &&
+              strcmp(bs_protocol_name((bs_protocol)-1), "unknown") == 0 &&
               strcmp(bs_protocol_name(BS_PROTOCOL_COUNT), "unknown") == 0,
           "protocols have names");
 }
@@ -261,8 +282,8 @@ static void test_limits_told(void)
     };
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
         const uint64_t told = limit_told(limits[i].row, limits[i].what);
-        check(told == limits[i].is, "the header says %llu for %s of %s, it is %llu", (unsigned long long)told, limits[i].what, limits[i].row,
-              (unsigned long long)limits[i].is);
+        check(told == limits[i].is, "the header says %llu for %s of %s, it is %llu", (unsigned long long)told,
+              limits[i].what, limits[i].row, (unsigned long long)limits[i].is);
     }
 }
 
@@ -276,12 +297,15 @@ static bool takes_input(bs_shape shape)
 
 static void test_limits_of_values(void)
 {
-    const bs_dim dim = (bs_dim)limit_told("a value", "a dimension"), elements = (bs_dim)limit_told("a value", "elements");
+    const bs_dim dim = (bs_dim)limit_told("a value", "a dimension"),
+                 elements = (bs_dim)limit_told("a value", "elements");
     if (!check(dim > 1 && elements > dim, "dimensions and elements have limits"))
         return;
-    check(takes_input(BS_SHAPE1(dim)) && !takes_input(BS_SHAPE1(dim + 1)), "a dimension may be as long as the header says, and no longer");
+    check(takes_input(BS_SHAPE1(dim)) && !takes_input(BS_SHAPE1(dim + 1)),
+          "a dimension may be as long as the header says, and no longer");
     check(takes_input(BS_SHAPE1(BS_UPTO(dim))) && !takes_input(BS_SHAPE1(BS_UPTO(dim + 1))), "nor one that varies");
-    check((bs_dim)18 * 2731 * 22366891 == elements + 2 && takes_input(BS_SHAPE2(dim, elements / dim)) && !takes_input(BS_SHAPE3(18, 2731, 22366891)),
+    check((bs_dim)18 * 2731 * 22366891 == elements + 2 && takes_input(BS_SHAPE2(dim, elements / dim)) &&
+              !takes_input(BS_SHAPE3(18, 2731, 22366891)),
           "a value may have as many elements; not two more, the next number that is a product of such dimensions");
 }
 
@@ -304,7 +328,8 @@ static const char *desc_not_planned(const bs_plan_desc *desc)
 static const char *cells_not_planned(int64_t height, int64_t width)
 {
     bs_graph *g = new_graph(NULL);
-    const bs_value cells = bs_patches(g, bs_input(g, "frame", BS_U8, BS_SHAPE3(1, height, width)), &(bs_patches_desc){.size = 1});
+    const bs_value cells = bs_patches(g, bs_input(g, "frame", BS_U8, BS_SHAPE3(1, height, width)),
+                                      &(bs_patches_desc){.size = 1});
     bs_output(g, "same", bs_assemble(g, cells));
     return not_planned(g, NULL);
 }
@@ -313,7 +338,8 @@ static const char *choices_not_planned(int64_t rows, int32_t k)
 {
     bs_graph *g = new_graph(NULL);
     const bs_value none = {0}, x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(rows, 5)), none);
-    const bs_router r = bs_route(g, x, none, &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_TOPK, .paths = 5, .k = k});
+    const bs_router r = bs_route(g, x, none,
+                                 &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_TOPK, .paths = 5, .k = k});
     const bs_value out[5] = {bs_scatter(g, r, 0, x)};
     bs_output(g, "y", bs_collect(g, bs_gather(g, r, out, none, &(bs_gather_desc){.mode = BS_GATHER_ADD})));
     return not_planned(g, NULL);
@@ -328,7 +354,9 @@ static const char *margin_not_planned(int32_t margin)
         char name[16];
         snprintf(name, sizeof name, "c%d", i);
         const int32_t taps = margin < 127 ? margin : 127, apart = margin / taps < 255 ? margin / taps : 255;
-        x = bs_conv2d(g, x, &(bs_conv2d_desc){.name = name, .out = 1, .kernel_h = 2 * taps + 1, .kernel_w = 1, .dilation = apart});
+        x = bs_conv2d(
+            g, x,
+            &(bs_conv2d_desc){.name = name, .out = 1, .kernel_h = 2 * taps + 1, .kernel_w = 1, .dilation = apart});
         margin -= taps * apart;
     }
     bs_output(g, "y", bs_assemble(g, x));
@@ -337,21 +365,25 @@ static const char *margin_not_planned(int32_t margin)
 
 static void test_limits_of_plans(void)
 {
-    const int64_t rows = (int64_t)limit_told("a value", "a dimension"); /* "as are the cells of a domain and what a router chooses" */
+    /* "as are the cells of a domain and what a router chooses" */
+    const int64_t rows = (int64_t)limit_told("a value", "a dimension");
     const int32_t margin = (int32_t)limit_told("an op", "margin around a cell");
     const char *beyond = cells_not_planned(13325, 80581);
-    check((int64_t)13325 * 80581 == rows + 1 && strstr(beyond, "expected 2^30 at most"), "one cell too many is refused: %s", beyond);
+    check((int64_t)13325 * 80581 == rows + 1 && strstr(beyond, "expected 2^30 at most"),
+          "one cell too many is refused: %s", beyond);
     const char *most = cells_not_planned(rows >> 15, 1 << 15);
     check(!*most, "the most cells are planned%s", most);
     beyond = choices_not_planned((rows + 1) / 5, 5);
-    check((rows + 1) % 5 == 0 && strstr(beyond, "expected 2^30 choices at most"), "one choice too many is refused: %s", beyond);
+    check((rows + 1) % 5 == 0 && strstr(beyond, "expected 2^30 choices at most"), "one choice too many is refused: %s",
+          beyond);
     most = choices_not_planned(rows / 4, 4);
     check(!*most, "the most choices are planned%s", most);
     beyond = margin_not_planned(margin + 1);
     check(strstr(beyond, "pixels around a cell") != NULL, "one pixel too many around a cell is refused: %s", beyond);
     most = margin_not_planned(margin);
     check(margin > 0 && !*most, "the largest margin is planned%s", most);
-    const int32_t patch = (int32_t)limit_told("a plan", "patch_size"), chunk = (int32_t)limit_told("a plan", "chunk_bytes");
+    const int32_t patch = (int32_t)limit_told("a plan", "patch_size"),
+                  chunk = (int32_t)limit_told("a plan", "chunk_bytes");
     most = desc_not_planned(&(bs_plan_desc){.patch_size = patch, .chunk_bytes = chunk});
     check(patch > 0 && chunk > 0 && !*most, "the largest patches and reads are planned%s", most);
     beyond = desc_not_planned(&(bs_plan_desc){.patch_size = patch + 1});
@@ -360,7 +392,8 @@ static void test_limits_of_plans(void)
     check(strstr(beyond, "bs_plan_desc.chunk_bytes is") != NULL, "larger reads too: %s", beyond);
 }
 
-/* Why the value was not built, "" when it was. The functions that follow build one node with the field they are named after at n. */
+/* Why the value was not built, "" when it was. The functions that follow build one node with the field they are named
+ * after at n. */
 static const char *built(const bs_graph *g, bs_value value)
 {
     return value.id && g->status == BS_OK ? "" : g->error.message;
@@ -372,21 +405,41 @@ static const char *conv_built(bs_shape shape, const bs_conv2d_desc *desc)
     return built(g, bs_conv2d(g, bs_input(g, "x", BS_F32, shape), desc));
 }
 
-static const char *conv_kernel(int32_t n) { return conv_built(BS_SHAPE3(1, 300, 300), &(bs_conv2d_desc){.name = "c", .out = 1, .kernel = n}); }
-static const char *conv_height(int32_t n) { return conv_built(BS_SHAPE3(1, 300, 300), &(bs_conv2d_desc){.name = "c", .out = 1, .kernel_h = n}); }
-static const char *conv_width(int32_t n) { return conv_built(BS_SHAPE3(1, 300, 300), &(bs_conv2d_desc){.name = "c", .out = 1, .kernel_w = n}); }
-static const char *conv_stride(int32_t n) { return conv_built(BS_SHAPE3(1, 300, 300), &(bs_conv2d_desc){.name = "c", .out = 1, .stride = n}); }
-static const char *conv_dilation(int32_t n) { return conv_built(BS_SHAPE3(1, 300, 300), &(bs_conv2d_desc){.name = "c", .out = 1, .dilation = n}); }
-static const char *conv_out(int32_t n) { return conv_built(BS_SHAPE3(1, 8, 8), &(bs_conv2d_desc){.name = "c", .out = n}); }
+static const char *conv_kernel(int32_t n)
+{
+    return conv_built(BS_SHAPE3(1, 300, 300), &(bs_conv2d_desc){.name = "c", .out = 1, .kernel = n});
+}
+static const char *conv_height(int32_t n)
+{
+    return conv_built(BS_SHAPE3(1, 300, 300), &(bs_conv2d_desc){.name = "c", .out = 1, .kernel_h = n});
+}
+static const char *conv_width(int32_t n)
+{
+    return conv_built(BS_SHAPE3(1, 300, 300), &(bs_conv2d_desc){.name = "c", .out = 1, .kernel_w = n});
+}
+static const char *conv_stride(int32_t n)
+{
+    return conv_built(BS_SHAPE3(1, 300, 300), &(bs_conv2d_desc){.name = "c", .out = 1, .stride = n});
+}
+static const char *conv_dilation(int32_t n)
+{
+    return conv_built(BS_SHAPE3(1, 300, 300), &(bs_conv2d_desc){.name = "c", .out = 1, .dilation = n});
+}
+static const char *conv_out(int32_t n)
+{
+    return conv_built(BS_SHAPE3(1, 8, 8), &(bs_conv2d_desc){.name = "c", .out = n});
+}
 
 static const char *conv_groups(int32_t n)
 {
-    return conv_built(BS_SHAPE3(n, 8, 8), &(bs_conv2d_desc){.name = "c", .out = n < 1 << 20 ? n : 1 << 20, .groups = n});
+    return conv_built(BS_SHAPE3(n, 8, 8),
+                      &(bs_conv2d_desc){.name = "c", .out = n < 1 << 20 ? n : 1 << 20, .groups = n});
 }
 
 static const char *conv_pad(int32_t n)
 {
-    return conv_built(BS_SHAPE3(1, 8, 8), &(bs_conv2d_desc){.name = "c", .out = 1, .padding = BS_PAD_EXPLICIT, .pad = n});
+    return conv_built(BS_SHAPE3(1, 8, 8),
+                      &(bs_conv2d_desc){.name = "c", .out = 1, .padding = BS_PAD_EXPLICIT, .pad = n});
 }
 
 static const char *deconv_built(const bs_deconv2d_desc *desc)
@@ -395,10 +448,19 @@ static const char *deconv_built(const bs_deconv2d_desc *desc)
     return built(g, bs_deconv2d(g, bs_input(g, "x", BS_F32, BS_SHAPE3(1, 600, 600)), desc));
 }
 
-static const char *deconv_kernel(int32_t n) { return deconv_built(&(bs_deconv2d_desc){.name = "d", .out = 1, .kernel = n}); }
+static const char *deconv_kernel(int32_t n)
+{
+    return deconv_built(&(bs_deconv2d_desc){.name = "d", .out = 1, .kernel = n});
+}
 static const char *deconv_out(int32_t n) { return deconv_built(&(bs_deconv2d_desc){.name = "d", .out = n}); }
-static const char *deconv_stride(int32_t n) { return deconv_built(&(bs_deconv2d_desc){.name = "d", .out = 1, .stride = n}); }
-static const char *deconv_pad(int32_t n) { return deconv_built(&(bs_deconv2d_desc){.name = "d", .out = 1, .padding = BS_PAD_EXPLICIT, .pad = n}); }
+static const char *deconv_stride(int32_t n)
+{
+    return deconv_built(&(bs_deconv2d_desc){.name = "d", .out = 1, .stride = n});
+}
+static const char *deconv_pad(int32_t n)
+{
+    return deconv_built(&(bs_deconv2d_desc){.name = "d", .out = 1, .padding = BS_PAD_EXPLICIT, .pad = n});
+}
 
 static const char *deconv_output_pad(int32_t n)
 {
@@ -444,7 +506,8 @@ static const char *resize_bits(int32_t n) { return resize_built(&(bs_resize_desc
 static const char *convert_bits(int32_t n)
 {
     bs_graph *g = new_graph(NULL);
-    return built(g, bs_convert(g, bs_input(g, "x", BS_F32, BS_SHAPE1(4)), &(bs_convert_desc){.dtype = BS_U16, .code_bits = n}));
+    return built(
+        g, bs_convert(g, bs_input(g, "x", BS_F32, BS_SHAPE1(4)), &(bs_convert_desc){.dtype = BS_U16, .code_bits = n}));
 }
 
 static const char *pad_built(const bs_pad_desc *desc)
@@ -487,7 +550,8 @@ static const char *route_floor(int32_t n)
 {
     bs_graph *g = new_graph(NULL);
     const bs_value none = {0}, losses = bs_rows(g, bs_input(g, "x", BS_I32, BS_SHAPE2(9, 2)), none);
-    const bs_router r = bs_route(g, losses, none, &(bs_route_desc){.name = "r", .protocol = BS_ROUTE_BUDGET, .paths = 2, .floor = n});
+    const bs_router r = bs_route(g, losses, none,
+                                 &(bs_route_desc){.name = "r", .protocol = BS_ROUTE_BUDGET, .paths = 2, .floor = n});
     return built(g, (bs_value){r.id});
 }
 
@@ -551,11 +615,13 @@ static void test_limits_of_ops(void)
         const char *why = limits[i].build(most);
         check(most > 1 && !*why, "%s: %s may be %d, as the header says%s", limits[i].row, limits[i].field, most, why);
         why = limits[i].build(most + 1);
-        check(strstr(why, limits[i].field) != NULL, "%s: %s may not be %d: %s", limits[i].row, limits[i].field, most + 1, why);
+        check(strstr(why, limits[i].field) != NULL, "%s: %s may not be %d: %s", limits[i].row, limits[i].field,
+              most + 1, why);
     }
     const int32_t scale = (int32_t)limit_told("an op", "scale");
     const char *most = frame_scale(scale), *beyond = frame_scale(2 * scale);
-    check(scale > 1 && !*most && strstr(beyond, "numbers of 2^15 at most"), "a frame may be %d times as large, not twice that: %s%s", scale, most, beyond);
+    check(scale > 1 && !*most && strstr(beyond, "numbers of 2^15 at most"),
+          "a frame may be %d times as large, not twice that: %s%s", scale, most, beyond);
     const int32_t pad = 255 / 2;
     most = pool_built(&(bs_pool2d_desc){.kernel = 255, .padding = BS_PAD_EXPLICIT, .pad = pad});
     check(!*most, "half a kernel may lie around a pool%s", most);
@@ -577,14 +643,17 @@ static void test_limit_of_all_paths(void)
 {
     const int32_t all = (int32_t)limit_told("a graph", "router and"), each = (int32_t)limit_told("a graph", "paths");
     void *memory;
-    bs_graph *g = large_graph(&(bs_graph_desc){.max_nodes = 9000, .max_routers = 9000, .max_text_bytes = 4 << 20}, &memory);
+    bs_graph *g = large_graph(&(bs_graph_desc){.max_nodes = 9000, .max_routers = 9000, .max_text_bytes = 4 << 20},
+                              &memory);
     const bs_value none = {0}, label = g ? bs_rows(g, bs_input(g, "label", BS_I32, BS_SHAPE2(4, 1)), none) : none;
     char name[16];
     for (int32_t left = all; g && each > 0 && left >= 0 && g->status == BS_OK; left -= each) {
         snprintf(name, sizeof name, "r%d", left);
-        bs_route(g, label, none, &(bs_route_desc){.name = name, .protocol = BS_ROUTE_LABEL, .paths = left < each ? left : each});
+        bs_route(g, label, none,
+                 &(bs_route_desc){.name = name, .protocol = BS_ROUTE_LABEL, .paths = left < each ? left : each});
     }
-    check(g && g->status == BS_OK && g->n_paths == all, "all routers have as many paths as the header says: %s", g ? g->error.message : "");
+    check(g && g->status == BS_OK && g->n_paths == all, "all routers have as many paths as the header says: %s",
+          g ? g->error.message : "");
     if (g)
         bs_route(g, label, none, &(bs_route_desc){.name = "one more", .protocol = BS_ROUTE_LABEL, .paths = 1});
     check(g && g->status == BS_ERROR_LIMIT, "and no more: %s", g ? g->error.message : "");
@@ -611,12 +680,19 @@ static void test_limit_of_symbols(void)
 /* Each table of a graph takes as many entries as the header says, and one more is refused. */
 static void test_limits_of_tables(void)
 {
-    static const size_t fields[] = {offsetof(bs_graph_desc, max_nodes),   offsetof(bs_graph_desc, max_values), offsetof(bs_graph_desc, max_dims),
-                                    offsetof(bs_graph_desc, max_domains), offsetof(bs_graph_desc, max_blocks), offsetof(bs_graph_desc, max_routers),
+    static const size_t fields[] = {offsetof(bs_graph_desc, max_nodes),    offsetof(bs_graph_desc, max_values),
+                                    offsetof(bs_graph_desc, max_dims),     offsetof(bs_graph_desc, max_domains),
+                                    offsetof(bs_graph_desc, max_blocks),   offsetof(bs_graph_desc, max_routers),
                                     offsetof(bs_graph_desc, max_operands), offsetof(bs_graph_desc, max_text_bytes)};
     const int32_t entries = (int32_t)limit_told("a graph", "entries"), text = (int32_t)limit_told("a graph", "text");
-    const bs_graph_desc least = {.max_nodes = 1, .max_values = 1, .max_operands = 1, .max_dims = 1, .max_domains = 1, .max_blocks = 1,
-                                 .max_routers = 1, .max_text_bytes = 64};
+    const bs_graph_desc least = {.max_nodes = 1,
+                                 .max_values = 1,
+                                 .max_operands = 1,
+                                 .max_dims = 1,
+                                 .max_domains = 1,
+                                 .max_blocks = 1,
+                                 .max_routers = 1,
+                                 .max_text_bytes = 64};
     bs_graph_desc all = least;
     int32_t right = 0;
     for (size_t i = 0; i < 8; i++) {
@@ -646,8 +722,8 @@ static void test_limits_of_tables(void)
     bs_error error = {0};
     bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
     check(!bs_plan_create(&arena, g, NULL, &error) && arena.used == 0, "... and is not made in less");
-    check(wide ? error.status == BS_ERROR_ARENA && error.needed / 4 > UINT32_MAX / 4 : error.status != BS_OK, "... because of all its bytes: %s",
-          error.message);
+    check(wide ? error.status == BS_ERROR_ARENA && error.needed / 4 > UINT32_MAX / 4 : error.status != BS_OK,
+          "... because of all its bytes: %s", error.message);
 }
 
 static void test_ports(void)

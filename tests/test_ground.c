@@ -1,5 +1,5 @@
-/* test_ground.c: what everything stands on keeps its word: sizes saturate, arenas and cursors end where they should, types and
- * statuses have names, f16 and bf16 are IEEE's.
+/* test_ground.c: what everything stands on keeps its word: sizes saturate, arenas and cursors end where they should,
+ * types and statuses have names, f16 and bf16 are IEEE's.
  *
  * Owns: nothing. Relies on: check.h; base/base.h, base/cursor.h and ops/weights.h of the library.
  * Must never: need a file.
@@ -15,13 +15,17 @@
 static void test_sizes(void)
 {
     const uint64_t big = UINT64_MAX, half = (uint64_t)1 << 32;
-    check(bs_mul_u64(0, big) == 0 && bs_mul_u64(big, 0) == 0 && bs_mul_u64(3, 5) == 15 && bs_mul_u64(half - 1, half) == big - half + 1,
+    check(bs_mul_u64(0, big) == 0 && bs_mul_u64(big, 0) == 0 && bs_mul_u64(3, 5) == 15 &&
+              bs_mul_u64(half - 1, half) == big - half + 1,
           "products that fit are products");
-    check(bs_mul_u64(half, half) == big && bs_mul_u64(big, 2) == big && bs_mul_u64(3, big / 3 + 1) == big, "those that wrap saturate");
+    check(bs_mul_u64(half, half) == big && bs_mul_u64(big, 2) == big && bs_mul_u64(3, big / 3 + 1) == big,
+          "those that wrap saturate");
     check(bs_add_u64(big - 1, 1) == big && bs_add_u64(big, 1) == big && bs_add_u64(2, 3) == 5, "so do sums");
-    check(bs_floor_div(7, 2) == 3 && bs_floor_div(-7, 2) == -4 && bs_floor_div(-8, 2) == -4 && bs_ceil_div(7, 2) == 4 && bs_ceil_div(-7, 2) == -3,
+    check(bs_floor_div(7, 2) == 3 && bs_floor_div(-7, 2) == -4 && bs_floor_div(-8, 2) == -4 && bs_ceil_div(7, 2) == 4 &&
+              bs_ceil_div(-7, 2) == -3,
           "divisions round down, or up");
-    check(bs_clamp_i32(5, 1, 3) == 3 && bs_clamp_i32(0, 1, 3) == 1 && bs_clamp_i32(2, 1, 3) == 2, "numbers are clamped");
+    check(bs_clamp_i32(5, 1, 3) == 3 && bs_clamp_i32(0, 1, 3) == 1 && bs_clamp_i32(2, 1, 3) == 2,
+          "numbers are clamped");
 }
 
 /* --- arenas ------------------------------------------------------------------------------------------------ */
@@ -53,7 +57,9 @@ static void test_arenas(void)
     check(arena.high_water == 256 && arena.used == 64, "the high water stays");
     bs_carver count = {NULL, {0}}, carve = {memory, {0}};
     bs_carve(&count, 3, 30);
-    check(bs_bytes_figure(count.used) == 128 && bs_carve(&carve, 3, 30) == memory && bs_carve(&carve, 1, 1) == memory + 128, "a walk counts what it hands out");
+    check(bs_bytes_figure(count.used) == 128 && bs_carve(&carve, 3, 30) == memory &&
+              bs_carve(&carve, 1, 1) == memory + 128,
+          "a walk counts what it hands out");
     bs_carve(&count, UINT64_MAX, 2);
     check(!bs_bytes_known(count.used), "and knows when it cannot");
 }
@@ -69,10 +75,11 @@ static void test_statuses(void)
     };
     int wrong = 0;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        wrong += strcmp(bs_status_name(list[i].status), list[i].name) != 0 || strcmp(bs_status_text(list[i].status), list[i].text) != 0 ||
-                 list[i].status != -(int)i;
+        wrong += strcmp(bs_status_name(list[i].status), list[i].name) != 0 ||
+                 strcmp(bs_status_text(list[i].status), list[i].text) != 0 || list[i].status != -(int)i;
     check(wrong == 0, "every status has its name and sentence");
-    check(strcmp(bs_status_name((bs_status)7), "BS_UNKNOWN") == 0 && strcmp(bs_status_text((bs_status)-99), "unknown status") == 0,
+    check(strcmp(bs_status_name((bs_status)7), "BS_UNKNOWN") == 0 &&
+              strcmp(bs_status_text((bs_status)-99), "unknown status") == 0,
           "other numbers are unknown");
     check(bs_version() == BS_VERSION, "header and library are of one version");
 }
@@ -87,19 +94,24 @@ static void test_errors(void)
     check(bs_fail(NULL, BS_ERROR_DATA, "no") == BS_ERROR_DATA && !bs_refuse(NULL, BS_ERROR_DATA, "no") &&
               bs_fail_arena(NULL, &arena, bs_bytes_of(1), "x") == BS_ERROR_ARENA, "errors may be nobody's");
     bs_error_prefix(NULL, "%s", "x");
-    check(bs_fail_arena(&error, &arena, bs_bytes_of(100), "a thing") == BS_ERROR_ARENA && error.needed == 128 && error.available == 64 &&
-              strcmp(error.arena, "slots") == 0 && strcmp(error.message, "arena slots: a thing needs 128 bytes, 64 are free") == 0,
+    check(bs_fail_arena(&error, &arena, bs_bytes_of(100), "a thing") == BS_ERROR_ARENA && error.needed == 128 &&
+              error.available == 64 && strcmp(error.arena, "slots") == 0 &&
+              strcmp(error.message, "arena slots: a thing needs 128 bytes, 64 are free") == 0,
           "an arena that is too small: %s", error.message);
     arena.name = NULL;
-    check(bs_fail_arena(&error, &arena, bs_bytes_of(100), "it") == BS_ERROR_ARENA && strcmp(error.arena, "?") == 0, "one without a name");
+    check(bs_fail_arena(&error, &arena, bs_bytes_of(100), "it") == BS_ERROR_ARENA && strcmp(error.arena, "?") == 0,
+          "one without a name");
     check(bs_fail_arena(&error, NULL, bs_bytes_of(100), "it") == BS_ERROR_ARENA && error.available == 0, "none at all");
-    check(!bs_refuse(&error, BS_ERROR_DATA, "value %d", 7) && error.status == BS_ERROR_DATA && error.needed == 0 && !error.arena,
+    check(!bs_refuse(&error, BS_ERROR_DATA, "value %d", 7) && error.status == BS_ERROR_DATA && error.needed == 0 &&
+              !error.arena,
           "the next error forgets it");
     bs_error_prefix(&error, "file %d: ", 3);
-    check(strcmp(error.message, "file 3: value 7") == 0 && error.status == BS_ERROR_DATA, "what is put in front: %s", error.message);
+    check(strcmp(error.message, "file 3: value 7") == 0 && error.status == BS_ERROR_DATA, "what is put in front: %s",
+          error.message);
     for (int i = 0; i < 40; i++)
         bs_error_prefix(&error, "block %d: ", i);
-    check(strlen(error.message) == sizeof error.message - 1 && strncmp(error.message, "block 39: block 38:", 19) == 0, "pushes the end out");
+    check(strlen(error.message) == sizeof error.message - 1 && strncmp(error.message, "block 39: block 38:", 19) == 0,
+          "pushes the end out");
 }
 
 /* --- sources and cursors ----------------------------------------------------------------------------------- */
@@ -117,10 +129,17 @@ static int64_t read_bytes(void *user, uint64_t offset, void *buffer, size_t n)
     return (int64_t)got;
 }
 
-static const bs_source sources[2] = {{bytes, {0}, {sizeof bytes}}, {NULL, {.read = read_bytes, .size = sizeof bytes}, {sizeof bytes}}};
+static const bs_source sources[2] = {{bytes, {0}, {sizeof bytes}},
+                                     {NULL, {.read = read_bytes, .size = sizeof bytes}, {sizeof bytes}}};
 
-static bs_status read_at(const bs_source *s, uint64_t offset, void *out, uint64_t n) { return bs_source_read(s, bs_bytes_of(offset), out, bs_bytes_of(n)); }
-static void cursor_at(bs_cursor *c, const bs_source *s, uint64_t at, uint64_t end) { bs_cursor_init(c, s, bs_bytes_of(at), bs_bytes_of(end)); }
+static bs_status read_at(const bs_source *s, uint64_t offset, void *out, uint64_t n)
+{
+    return bs_source_read(s, bs_bytes_of(offset), out, bs_bytes_of(n));
+}
+static void cursor_at(bs_cursor *c, const bs_source *s, uint64_t at, uint64_t end)
+{
+    bs_cursor_init(c, s, bs_bytes_of(at), bs_bytes_of(end));
+}
 static bool taken(bs_cursor *c, void *out, uint64_t n) { return bs_cursor_take(c, out, bs_bytes_of(n)); }
 static bool skipped(bs_cursor *c, uint64_t n) { return bs_cursor_skip(c, bs_bytes_of(n)); }
 
@@ -129,14 +148,17 @@ static void test_sources(void)
     uint8_t out[8];
     for (int i = 0; i < 2; i++) {
         const bs_source *s = &sources[i];
-        check(read_at(s, 592, out, 8) == BS_OK && read_at(s, 600, out, 0) == BS_OK && read_at(s, 593, out, 8) == BS_ERROR_FORMAT &&
-                  read_at(s, 601, out, 0) == BS_ERROR_FORMAT && read_at(s, UINT64_MAX, out, 8) == BS_ERROR_FORMAT &&
-                  read_at(s, 1, out, UINT64_MAX) == BS_ERROR_FORMAT, "a source ends where it ends (%s)", i ? "reader" : "memory");
+        check(read_at(s, 592, out, 8) == BS_OK && read_at(s, 600, out, 0) == BS_OK &&
+                  read_at(s, 593, out, 8) == BS_ERROR_FORMAT && read_at(s, 601, out, 0) == BS_ERROR_FORMAT &&
+                  read_at(s, UINT64_MAX, out, 8) == BS_ERROR_FORMAT &&
+                  read_at(s, 1, out, UINT64_MAX) == BS_ERROR_FORMAT,
+              "a source ends where it ends (%s)", i ? "reader" : "memory");
     }
     give = 7;
     const bs_status less = read_at(&sources[1], 0, out, 8);
     give = -1;
-    check(less == BS_ERROR_IO && read_at(&sources[1], 0, out, 8) == BS_ERROR_IO, "a reader that gives less, or nothing, is an error");
+    check(less == BS_ERROR_IO && read_at(&sources[1], 0, out, 8) == BS_ERROR_IO,
+          "a reader that gives less, or nothing, is an error");
     give = INT64_MAX;
 }
 
@@ -156,11 +178,12 @@ static void test_cursors(void)
             const uint64_t n = (uint64_t)check_below(round % 3 ? 40 : 300);
             const bool skip = check_below(4) == 0, there = n <= end - at;
             const bool took = skip ? skipped(&c, n) : taken(&c, out, n);
-            wrong += took != there || (took && !skip && memcmp(out, bytes + at, (size_t)n) != 0) || bs_bytes_figure(bs_cursor_left(&c)) != end - at - (took ? n : 0);
+            wrong += took != there || (took && !skip && memcmp(out, bytes + at, (size_t)n) != 0) ||
+                     bs_bytes_figure(bs_cursor_left(&c)) != end - at - (took ? n : 0);
             at += took ? n : 0;
         }
-        wrong += c.status != BS_ERROR_FORMAT || bs_cursor_u32(&c) != 0 || bs_cursor_u64(&c) != 0 || taken(&c, out, 0) || skipped(&c, 0) ||
-                 bs_cursor_text(&c, (char *)out, 4);
+        wrong += c.status != BS_ERROR_FORMAT || bs_cursor_u32(&c) != 0 || bs_cursor_u64(&c) != 0 || taken(&c, out, 0) ||
+                 skipped(&c, 0) || bs_cursor_text(&c, (char *)out, 4);
     }
     check(wrong == 0, "a cursor gives what is there, up to its end, and then nothing (%d wrong)", wrong);
 }
@@ -184,9 +207,11 @@ static void test_cursor_failures(void)
     memset(bytes + 8, 'x', 150);
     for (int i = 0; i < 2; i++) {
         cursor_at(&c, &sources[i], 0, 600);
-        check(bs_cursor_text(&c, text, sizeof text) && strlen(text) == 150 && bs_bytes_figure(c.at) == 158, "a text that is longer than the window is read");
+        check(bs_cursor_text(&c, text, sizeof text) && strlen(text) == 150 && bs_bytes_figure(c.at) == 158,
+              "a text that is longer than the window is read");
         cursor_at(&c, &sources[i], 0, 157);
-        check(!bs_cursor_text(&c, text, sizeof text) && c.status == BS_ERROR_FORMAT && !text[0], "one that is cut is not");
+        check(!bs_cursor_text(&c, text, sizeof text) && c.status == BS_ERROR_FORMAT && !text[0],
+              "one that is cut is not");
         cursor_at(&c, &sources[i], 0, 600);
         check(!bs_cursor_text(&c, text, 150) && c.status == BS_ERROR_FORMAT && !text[0], "nor one that has no room");
     }
@@ -204,23 +229,29 @@ static void test_types(void)
     int wrong = 0;
     for (int t = 0; t < BS_DTYPE_COUNT; t++)
         wrong += strcmp(bs_dtype_name((bs_dtype)t), list[t].name) != 0 || bs_dtype_bytes((bs_dtype)t) != list[t].bytes;
-    check(wrong == 0 && strcmp(bs_dtype_name((bs_dtype)-1), "unknown") == 0 && strcmp(bs_dtype_name(BS_DTYPE_COUNT), "unknown") == 0 &&
-              bs_dtype_bytes(BS_DTYPE_COUNT) == 0 && bs_dtype_bytes((bs_dtype)-1) == 0, "types have names and sizes, others are unknown");
+    check(wrong == 0 && strcmp(bs_dtype_name((bs_dtype)-1), "unknown") == 0 &&
+              strcmp(bs_dtype_name(BS_DTYPE_COUNT), "unknown") == 0 && bs_dtype_bytes(BS_DTYPE_COUNT) == 0 &&
+              bs_dtype_bytes((bs_dtype)-1) == 0,
+          "types have names and sizes, others are unknown");
     const float f[2] = {0, 2.5f};
     const uint8_t u8[2] = {0, 200};
     const int8_t i8[2] = {0, -100};
     const int32_t i32[2] = {0, -70000};
     const uint16_t f16[2] = {0, 0xc000}, bf16[2] = {0, 0xc000}, u16[2] = {0, 60000};
     check(bs_load_f32(f, BS_F32, 1) == 2.5f && bs_load_f32(u8, BS_U8, 1) == 200 && bs_load_f32(i8, BS_I8, 1) == -100 &&
-              bs_load_f32(i32, BS_I32, 1) == -70000 && bs_load_f32(f16, BS_F16, 1) == -2 && bs_load_f32(bf16, BS_BF16, 1) == -2 &&
-              bs_load_f32(u16, BS_U16, 1) == 60000 && bs_load_f32(f, BS_DTYPE_COUNT, 1) == 0 && bs_load_f32(f, (bs_dtype)99, 1) == 0, "an element of any type is a number");
+              bs_load_f32(i32, BS_I32, 1) == -70000 && bs_load_f32(f16, BS_F16, 1) == -2 &&
+              bs_load_f32(bf16, BS_BF16, 1) == -2 && bs_load_f32(u16, BS_U16, 1) == 60000 &&
+              bs_load_f32(f, BS_DTYPE_COUNT, 1) == 0 && bs_load_f32(f, (bs_dtype)99, 1) == 0,
+          "an element of any type is a number");
 }
 
 /* The value of a half by its definition. */
 static double half_value(uint32_t h)
 {
     const uint32_t exponent = h >> 10 & 31, mantissa = h & 1023;
-    const double magnitude = exponent == 31 ? (mantissa ? NAN : INFINITY) : exponent ? ldexp(1024 + mantissa, (int)exponent - 25) : ldexp(mantissa, -24);
+    const double magnitude = exponent == 31 ? (mantissa ? NAN : INFINITY)
+                             : exponent     ? ldexp(1024 + mantissa, (int)exponent - 25)
+                                            : ldexp(mantissa, -24);
     return h >> 15 ? -magnitude : magnitude;
 }
 
@@ -242,12 +273,14 @@ static void test_halves(void)
     }
     check(wrong == 0, "what lies between is rounded to the nearest, ties to even");
     check(bs_f32_to_f16(65520.0f) == 0x7c00 && bs_f32_to_f16(65519.0f) == 0x7bff && bs_f32_to_f16(-1e30f) == 0xfc00 &&
-              bs_f32_to_f16(0x1p-25f) == 0 && bs_f32_to_f16(0x1.8p-25f) == 1 && bs_f32_to_f16(-0x1p-30f) == 0x8000, "too large is infinite, too small is zero");
+              bs_f32_to_f16(0x1p-25f) == 0 && bs_f32_to_f16(0x1.8p-25f) == 1 && bs_f32_to_f16(-0x1p-30f) == 0x8000,
+          "too large is infinite, too small is zero");
     for (uint32_t b = 0; b < 65536; b++) {
         const float is = bs_bf16_to_f32((uint16_t)b);
         wrong += isnan(is) ? !isnan(bs_bf16_to_f32(bs_f32_to_bf16(is))) : bs_f32_to_bf16(is) != b;
     }
-    check(wrong == 0 && bs_f32_to_bf16(1.00390625f) == 0x3f80 && bs_f32_to_bf16(1.01171875f) == 0x3f82 && bs_f32_to_bf16(3.4e38f) == 0x7f80,
+    check(wrong == 0 && bs_f32_to_bf16(1.00390625f) == 0x3f80 && bs_f32_to_bf16(1.01171875f) == 0x3f82 &&
+              bs_f32_to_bf16(3.4e38f) == 0x7f80,
           "bf16 is the upper half of an f32, rounded");
 }
 
@@ -259,28 +292,41 @@ static void test_tables(void)
     static const uint16_t halves[3] = {0x3f80, 0xc000, 0x3f00};
     static BS_ALIGNED uint8_t shifted[16];
     const bs_tensor tensors[] = {
-        {NULL, BS_F32, 1, {6}, numbers},     {"a", BS_F32, 2, {2, 3}, numbers},    {"deep", BS_F32, 5, {1, 1, 1, 1}, numbers},
-        {"below", BS_F32, -1, {0}, numbers}, {"empty", BS_F32, 1, {6}, NULL},      {"less", BS_F32, 1, {-6}, numbers},
-        {"b", BS_BF16, 1, {3}, halves},      {"odd", BS_F32, 1, {2}, shifted + 1},
+        {NULL, BS_F32, 1, {6}, numbers},
+        {"a", BS_F32, 2, {2, 3}, numbers},
+        {"deep", BS_F32, 5, {1, 1, 1, 1}, numbers},
+        {"below", BS_F32, -1, {0}, numbers},
+        {"empty", BS_F32, 1, {6}, NULL},
+        {"less", BS_F32, 1, {-6}, numbers},
+        {"b", BS_BF16, 1, {3}, halves},
+        {"odd", BS_F32, 1, {2}, shifted + 1},
     };
     const bs_tensor_table table = {tensors, sizeof tensors / sizeof *tensors};
     bs_weights w = bs_weights_from_table(&table);
-    const bs_weight_spec six = {"", BS_F32, 2, {2, 3}}, three = {"", BS_F32, 1, {3}}, two = {"", BS_F32, 1, {2}}, codes = {"", BS_U8, 1, {3}};
+    const bs_weight_spec six = {"", BS_F32, 2, {2, 3}}, three = {"", BS_F32, 1, {3}}, two = {"", BS_F32, 1, {2}},
+                         codes = {"", BS_U8, 1, {3}};
     bs_weight_info info;
     bs_error error;
     float out[6] = {0};
     static const char *const wrong[] = {"deep", "below", "empty"};
     for (size_t i = 0; i < 3; i++)
-        check(bs_weight_find(&w, wrong[i], &six, &info, &error) == BS_ERROR_ARGUMENT, "a table's tensor that cannot be: %s", error.message);
-    check(bs_weight_find(&w, "less", &six, &info, &error) == BS_ERROR_WEIGHTS && info.bytes == 0, "one of a negative extent: %s", error.message);
+        check(bs_weight_find(&w, wrong[i], &six, &info, &error) == BS_ERROR_ARGUMENT,
+              "a table's tensor that cannot be: %s", error.message);
+    check(bs_weight_find(&w, "less", &six, &info, &error) == BS_ERROR_WEIGHTS && info.bytes == 0,
+          "one of a negative extent: %s", error.message);
     check(bs_weight_find(&w, "b", &codes, &info, &error) == BS_ERROR_WEIGHTS, "one of another type: %s", error.message);
-    check(bs_weight_find(&w, "odd", &two, &info, &error) == BS_OK && !bs_weight_view(&w, &two, &info), "one that is not aligned is not used in place");
+    check(bs_weight_find(&w, "odd", &two, &info, &error) == BS_OK && !bs_weight_view(&w, &two, &info),
+          "one that is not aligned is not used in place");
     check(bs_weight_find(&w, "b", &three, &info, &error) == BS_OK && !bs_weight_view(&w, &three, &info) &&
-              bs_weight_load(&w, "b", &three, &info, BS_TIER_SCALAR, out, &error) == BS_OK && out[0] == 1 && out[1] == -2 && out[2] == 0.5f,
+              bs_weight_load(&w, "b", &three, &info, BS_TIER_SCALAR, out, &error) == BS_OK && out[0] == 1 &&
+              out[1] == -2 && out[2] == 0.5f,
           "bf16 is widened");
     check(bs_weight_find(&w, "a", &six, &info, &error) == BS_OK && bs_weight_view(&w, &six, &info) == numbers &&
-              w.read(w.user, &info, 8, out, 16) == BS_OK && memcmp(out, numbers + 2, 16) == 0, "a weight is used in place, or read in pieces");
-    check(w.read(w.user, &info, 8, out, 17) == BS_ERROR_ARGUMENT && w.read(w.user, &info, 25, out, 0) == BS_ERROR_ARGUMENT, "and not beyond its end");
+              w.read(w.user, &info, 8, out, 16) == BS_OK && memcmp(out, numbers + 2, 16) == 0,
+          "a weight is used in place, or read in pieces");
+    check(w.read(w.user, &info, 8, out, 17) == BS_ERROR_ARGUMENT &&
+              w.read(w.user, &info, 25, out, 0) == BS_ERROR_ARGUMENT,
+          "and not beyond its end");
     w.map = NULL;
     check(!bs_weight_view(&w, &six, &info), "a source that cannot map is read");
 }
@@ -305,10 +351,14 @@ static void test_shapes(void)
     bs_weight_info info;
     bs_error error;
     found_extent = 1;
-    check(bs_weight_find(&w, "x", &spec, &info, &error) == BS_ERROR_WEIGHTS && strstr(error.message, "is [1, 1, 1, 1, expected []"), "%s", error.message);
+    check(bs_weight_find(&w, "x", &spec, &info, &error) == BS_ERROR_WEIGHTS &&
+              strstr(error.message, "is [1, 1, 1, 1, expected []"),
+          "%s", error.message);
     found_extent = INT64_MIN;
     check(bs_weight_find(&w, "x", &spec, &info, &error) == BS_ERROR_WEIGHTS &&
-              strstr(error.message, "is [-9223372036854775808, -9223372036854775808, ") && strstr(error.message, ", expected []"), "%s", error.message);
+              strstr(error.message, "is [-9223372036854775808, -9223372036854775808, ") &&
+              strstr(error.message, ", expected []"),
+          "%s", error.message);
 }
 
 /* What no kernel wants packed is copied, each tensor at its place. */
@@ -329,7 +379,8 @@ static void test_copied(void)
     if (!check(bs_graph_check(g, &error) == BS_OK, "a graph with a norm and a router %s", error.message))
         return;
     bs_weight_prepare(g, &g->nodes[3], &plan, tensors, prepared);
-    check(memcmp(prepared, weight, 16) == 0 && memcmp(prepared + 16, bias, 16) == 0 && prepared[4] == 0, "a norm's weights are copied");
+    check(memcmp(prepared, weight, 16) == 0 && memcmp(prepared + 16, bias, 16) == 0 && prepared[4] == 0,
+          "a norm's weights are copied");
     memset(prepared, 0, sizeof prepared);
     bs_weight_prepare(g, &g->nodes[4], &plan, tensors, prepared);
     check(prepared[0] == 0, "a router without weights has none");

@@ -1,5 +1,6 @@
-/* test_large.c - sizes that people run: 48 layers of 128 experts are built, planned and run in both orders, resident and with
- * slots for a tenth of the weights, and give what the oracle says; so does a router with 512 paths, whatever its protocol.
+/* test_large.c - sizes that people run: 48 layers of 128 experts are built, planned and run in both orders, resident
+ * and with slots for a tenth of the weights, and give what the oracle says; so does a router with 512 paths, whatever
+ * its protocol.
  *
  *     test_large [FILE]   FILE: what tests/test_large_python.py wrote is opened and run instead */
 #define NAIVE_VALUES  20000
@@ -21,7 +22,8 @@ static double now_ms(void)
     return (double)p->clock_ns(p->user) * 1e-6;
 }
 
-/* ------------------------------------------------------------------------------------------------- one way of running */
+/* ------------------------------------------------------------------------------------------------- one way of
+ * running */
 
 typedef struct way {
     const char *name;
@@ -35,12 +37,14 @@ static bool same_as_oracle(const char *name, const bs_session *session, int32_t 
     const int64_t count = naive_elements(&oracle, value);
     for (int64_t i = 0; i < count; i++)
         if ((double)output[i] != oracle.cell[value][0][i]) {
-            printf("  %s: element %lld is %g, the oracle says %g\n", name, (long long)i, (double)output[i], oracle.cell[value][0][i]);
+            printf("  %s: element %lld is %g, the oracle says %g\n", name, (long long)i, (double)output[i],
+                   oracle.cell[value][0][i]);
             return false;
         }
     for (int32_t r = 1; r < g->n_routers; r++) {
         bs_decision d;
-        if (bs_decision_get(session, g->routers[r].desc->name, &d) != BS_OK || memcmp(d.counts, oracle.counts[r], (size_t)d.paths * sizeof *d.counts) != 0) {
+        if (bs_decision_get(session, g->routers[r].desc->name, &d) != BS_OK ||
+            memcmp(d.counts, oracle.counts[r], (size_t)d.paths * sizeof *d.counts) != 0) {
             printf("  %s: router %d counts otherwise\n", name, r);
             return false;
         }
@@ -64,12 +68,13 @@ static bs_plan *plan_of(room *r, const bs_graph *g, const bs_plan_desc *desc, do
     return plan;
 }
 
-static bool run_once(const bs_plan *plan, const bs_weights *weights, int32_t rows, int32_t d, const char *name, int32_t value)
+static bool run_once(const bs_plan *plan, const bs_weights *weights, int32_t rows, int32_t d, const char *name,
+                     int32_t value)
 {
     bs_sizes sizes;
     bs_plan_sizes(plan, &sizes);
-    room rooms[4] = {large_room_of("persistent", sizes.persistent), large_room_of("transient", sizes.transient), large_room_of("staging", sizes.staging),
-                     large_room_of("slots", sizes.slots)};
+    room rooms[4] = {large_room_of("persistent", sizes.persistent), large_room_of("transient", sizes.transient),
+                     large_room_of("staging", sizes.staging), large_room_of("slots", sizes.slots)};
     bs_memory memory = {rooms[0].arena, rooms[1].arena, rooms[2].arena, rooms[3].arena};
     const bs_session_desc desc = {.weights = *weights};
     bs_session *session = bs_session_create(&memory, plan, &desc, &error);
@@ -92,8 +97,8 @@ static bool run_once(const bs_plan *plan, const bs_weights *weights, int32_t row
 }
 
 /* The graph gives what the oracle says, in every way. */
-static void runs_in(const char *name, const bs_graph *g, const bs_tensor_table *table, const bs_weights *weights, int32_t rows, int32_t d,
-                    const way *ways, int32_t n_ways)
+static void runs_in(const char *name, const bs_graph *g, const bs_tensor_table *table, const bs_weights *weights,
+                    int32_t rows, int32_t d, const way *ways, int32_t n_ways)
 {
     const bs_plan_desc plain = {0};
     const naive_source source = {"x", input_exact, {rows, d, 0, 0}};
@@ -105,7 +110,8 @@ static void runs_in(const char *name, const bs_graph *g, const bs_tensor_table *
         for (int32_t i = 0; i < d; i++)
             input_exact[r * d + i] = (double)(input[r * d + i] = large_input(r, i));
     oracle = (naive){.g = g, .weights = table, .desc = &plain, .sources = &source, .n_sources = 1};
-    if (!check(g->status == BS_OK && naive_run(&oracle) == BS_OK, "%s: %d nodes, %d domains: %s", name, g->n_nodes, g->n_domains, g->error.message))
+    if (!check(g->status == BS_OK && naive_run(&oracle) == BS_OK, "%s: %d nodes, %d domains: %s", name, g->n_nodes,
+               g->n_domains, g->error.message))
         return;
     for (int32_t k = 0; k < n_ways; k++) {
         bs_plan_desc desc = {.order = ways[k].order, .threads = ways[k].threads};
@@ -124,8 +130,9 @@ static void runs_in(const char *name, const bs_graph *g, const bs_tensor_table *
             plan = plan_of(&second, g, &desc, &slots_ms);
         }
         snprintf(what, sizeof what, "%s, %s", name, ways[k].name);
-        check(plan && run_once(plan, weights, rows, d, what, value), "%s: as the oracle says; planned in %.0f ms, with %zu KB", what,
-              slots_ms > 0 ? slots_ms : ms, bs_plan_bytes(g, &desc) / 1024);
+        check(plan && run_once(plan, weights, rows, d, what, value),
+              "%s: as the oracle says; planned in %.0f ms, with %zu KB", what, slots_ms > 0 ? slots_ms : ms,
+              bs_plan_bytes(g, &desc) / 1024);
         free(first.memory);
         free(second.memory);
     }
@@ -164,8 +171,13 @@ static void wide_graph(bs_graph *g, const bs_route_desc *route, int32_t mode)
     static bs_value out[WIDE];
     const bs_value none = {0}, x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(BS_UPTO(WIDE_ROWS), 16)), none);
     const bool label = route->protocol == BS_ROUTE_LABEL;
-    const bs_value score = label ? bs_convert(g, bs_clip(g, bs_affine(g, bs_slice(g, x, &(bs_slice_desc){.start = 3, .length = 1}), 31, 255), 0, 511),
-                                              &(bs_convert_desc){.dtype = BS_I32})
+    const bs_value score = label ? bs_convert(
+                                       g,
+                                       bs_clip(g,
+                                               bs_affine(g, bs_slice(g, x, &(bs_slice_desc){.start = 3, .length = 1}),
+                                                         31, 255),
+                                               0, 511),
+                                       &(bs_convert_desc){.dtype = BS_I32})
                                  : bs_linear(g, x, &(bs_linear_desc){.name = "score", .out = WIDE, .no_bias = 1});
     const bs_router r = bs_route(g, score, none, route);
     for (int32_t p = 0; p < WIDE; p++)
@@ -184,7 +196,8 @@ static void test_wide(void)
         {"512 paths, two cells each", {.protocol = BS_ROUTE_CAPACITY, .k = 3, .capacity = 2}, BS_GATHER_WEIGHTED},
         {"512 paths, labels", {.protocol = BS_ROUTE_LABEL}, BS_GATHER_PLACE},
     };
-    const bs_tensor score = {.name = "score.weight", .dtype = BS_F32, .rank = 2, .dim = {WIDE, 16}, .data = large_pattern(5)};
+    const bs_tensor score = {
+        .name = "score.weight", .dtype = BS_F32, .rank = 2, .dim = {WIDE, 16}, .data = large_pattern(5)};
     const bs_tensor_table table = {&score, 1};
     const bs_weights weights = bs_weights_from_table(&table);
     const bs_graph_desc desc = {.max_nodes = 2048, .max_values = 2048, .max_text_bytes = 1 << 18, .max_domains = 600};
@@ -215,8 +228,8 @@ static void test_file(const char *path, const large_net *net)
     graph = large_room_of("graph", bs_graph_bytes(&desc));
     bs_graph *g = bs_graph_create(&graph.arena, &desc);
     bs_model_build(model, g, NULL, &error);
-    printf("  opened in %.1f ms with %zu KB, built in %.1f ms with %zu KB\n", opened - start, r.arena.used / 1024, now_ms() - opened,
-           bs_graph_bytes(&desc) / 1024);
+    printf("  opened in %.1f ms with %zu KB, built in %.1f ms with %zu KB\n", opened - start, r.arena.used / 1024,
+           now_ms() - opened, bs_graph_bytes(&desc) / 1024);
     const bs_weights weights = bs_model_weights(model);
     runs_in(path, g, &source.table, &weights, net->rows, net->d, all_ways, 3);
     large_table_free(&source.table);

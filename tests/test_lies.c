@@ -1,8 +1,8 @@
 /* test_lies.c: a model file whose numbers, names or types are not true is refused, and what is wrong is named.
  *
- * Owns: for every number of a sound file all the values that tend to break readers, for every key its absence, its double and
- *   every other type, for every string what is not a name. The few lies that leave a sound file are listed here; those are
- *   built, planned and run in small arenas. Run it under address and undefined-behaviour sanitizers.
+ * Owns: for every number of a sound file all the values that tend to break readers, for every key its absence, its
+ *   double and every other type, for every string what is not a name. The few lies that leave a sound file are listed
+ *   here; those are built, planned and run in small arenas. Run it under address and undefined-behaviour sanitizers.
  * Relies on: gguf_fields.h, gguf_tiny.h, model_use.h, check.h; the library.
  * Must never: accept a refusal that names nothing.
  */
@@ -91,7 +91,8 @@ static bool may_load(const field *f, uint64_t value, extra more)
             return true;
     if (more == OLD_VERSION && strcmp(f->of, "brainstorm.weight.dtype") == 0) /* no zeros were promised behind a half */
         return value == BS_F16 || value == BS_BF16;
-    return (value == 2 || value == 3) && strcmp(f->of, "brainstorm.opset") == 0; /* they have all of the first, and nothing here has a pad */
+    /* they have all of the first, and nothing here has a pad */
+    return (value == 2 || value == 3) && strcmp(f->of, "brainstorm.opset") == 0;
 }
 
 /* All lies about one field. Returns how many loaded that may not. */
@@ -107,7 +108,8 @@ static int lie_about(const field *f, extra more, outcome *kinds, outcome *free_o
         const bool may = may_load(f, lies[k], more);
         memcpy(lie.bytes + f->at, &lies[k], f->bytes);
         if (tell(&lie, may ? free_ones : &kinds[f->kind], &error) && !may && wrong++ < 8)
-            printf("  loads: %s [%zu] of %s = %llu\n", f->of, f->index, field_kind_names[f->kind], (unsigned long long)lies[k]);
+            printf("  loads: %s [%zu] of %s = %llu\n", f->of, f->index, field_kind_names[f->kind],
+                   (unsigned long long)lies[k]);
     }
     memcpy(lie.bytes + f->at, sound.bytes + f->at, f->bytes);
     return wrong;
@@ -120,18 +122,24 @@ static void test_numbers(extra more)
     for (size_t i = 0; i < all.n; i++)
         wrong += lie_about(&all.field[i], more, kinds, &free_ones);
     for (size_t k = 0; k < FIELD_KINDS; k++)
-        check(kinds[k].loaded == 0 && kinds[k].unnamed == 0 && kinds[k].refused > 100, "lies in %s: %d refused, %d loaded, %d refused without a name",
-              field_kind_names[k], kinds[k].refused, kinds[k].loaded, kinds[k].unnamed);
-    check(wrong == 0 && free_ones.unnamed == 0 && free_ones.refused > free_ones.loaded && free_ones.loaded > 0,
-          "in maxima, operands, parameters, the scale, the op set: %d refused, %d loaded and run, %d refused without a name", free_ones.refused,
-          free_ones.loaded, free_ones.unnamed);
+        check(kinds[k].loaded == 0 && kinds[k].unnamed == 0 && kinds[k].refused > 100,
+              "lies in %s: %d refused, %d loaded, %d refused without a name", field_kind_names[k], kinds[k].refused,
+              kinds[k].loaded, kinds[k].unnamed);
+    check(
+        wrong == 0 && free_ones.unnamed == 0 && free_ones.refused > free_ones.loaded && free_ones.loaded > 0,
+        "in maxima, operands, parameters, the scale, the op set: %d refused, %d loaded and run, %d refused without a "
+        "name",
+        free_ones.refused, free_ones.loaded, free_ones.unnamed);
 }
 
 /* --- keys -------------------------------------------------------------------------------------------------- */
 
 static void put_u64(size_t at, uint64_t n) { memcpy(lie.bytes + at, &n, 8); }
 
-static bool may_lack(const char *key) { return strcmp(key, "brainstorm.model.name") == 0 || strcmp(key, "brainstorm.model.scale") == 0; }
+static bool may_lack(const char *key)
+{
+    return strcmp(key, "brainstorm.model.name") == 0 || strcmp(key, "brainstorm.model.scale") == 0;
+}
 
 static void test_absent(void)
 {
@@ -149,7 +157,8 @@ static void test_absent(void)
         wrong += loads != may_lack(key->name);
         named += strstr(error.message, key->name) != NULL;
     }
-    check(wrong == 0 && o.unnamed == 0 && o.loaded == 2, "a key that is missing: %d refused, %d loaded, of which none is needed", o.refused, o.loaded);
+    check(wrong == 0 && o.unnamed == 0 && o.loaded == 2,
+          "a key that is missing: %d refused, %d loaded, of which none is needed", o.refused, o.loaded);
     check(named + 6 >= o.refused, "and named, but for those that only contradict others (%d of %d)", named, o.refused);
 }
 
@@ -167,13 +176,15 @@ static void test_doubled(void)
         tell(&lie, &o, &error);
         named += strstr(error.message, "two keys are called") && strstr(error.message, key->name);
     }
-    check(o.refused == (int)all.n_keys && named == o.refused, "a key that is there twice: %d refused and named, %d loaded", named, o.loaded);
+    check(o.refused == (int)all.n_keys && named == o.refused,
+          "a key that is there twice: %d refused and named, %d loaded", named, o.loaded);
     o = (outcome){0, 0, 0};
     for (size_t i = 0; i < all.n_tensors; i++) {
         const field_record *const tensor = &all.tensor[i];
         lie = sound;
         put_u64(8, all.n_tensors + 1);
-        forge_splice(&lie, all.tensor[all.n_tensors - 1].end, 0, sound.bytes + tensor->at, tensor->end - tensor->at, TINY_ALIGNMENT);
+        forge_splice(&lie, all.tensor[all.n_tensors - 1].end, 0, sound.bytes + tensor->at, tensor->end - tensor->at,
+                     TINY_ALIGNMENT);
         tell(&lie, &o, &error);
     }
     check(o.refused == (int)all.n_tensors, "a tensor that is there twice: %d refused, %d loaded", o.refused, o.loaded);
@@ -223,7 +234,8 @@ static void test_types(void)
             named += strstr(error.message, key->name) != NULL;
         }
     }
-    check(o.loaded == 0 && o.unnamed == 0 && named == o.refused, "a key of another type: %d refused, %d of them named, %d loaded", o.refused, named, o.loaded);
+    check(o.loaded == 0 && o.unnamed == 0 && named == o.refused,
+          "a key of another type: %d refused, %d of them named, %d loaded", o.refused, named, o.loaded);
 }
 
 /* --- strings ----------------------------------------------------------------------------------------------- */
@@ -247,7 +259,8 @@ static void test_characters(void)
             lie.bytes[at] = sound.bytes[at];
         }
     }
-    check(o.loaded == 0 && o.unnamed == 0 && o.refused > 1000, "a name that is not printable ASCII: %d refused, %d loaded", o.refused, o.loaded);
+    check(o.loaded == 0 && o.unnamed == 0 && o.refused > 1000,
+          "a name that is not printable ASCII: %d refused, %d loaded", o.refused, o.loaded);
 }
 
 /* The longest that the format allows for strings of this field. */
@@ -278,9 +291,10 @@ static void test_lengths(void)
                 printf("  loads: %s [%zu] of %zu bytes\n", f->of, f->index, tries[k]);
         }
     }
-    check(too_long.loaded == 0 && too_long.unnamed == 0 && too_long.refused > 300, "a name that is too long: %d refused, %d loaded", too_long.refused,
-          too_long.loaded);
-    check(others.unnamed == 0 && others.refused > others.loaded, "another name, an empty or a longest one: %d refused, %d loaded", others.refused, others.loaded);
+    check(too_long.loaded == 0 && too_long.unnamed == 0 && too_long.refused > 300,
+          "a name that is too long: %d refused, %d loaded", too_long.refused, too_long.loaded);
+    check(others.unnamed == 0 && others.refused > others.loaded,
+          "another name, an empty or a longest one: %d refused, %d loaded", others.refused, others.loaded);
 }
 
 int main(void)

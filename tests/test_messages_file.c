@@ -1,4 +1,5 @@
-/* test_messages_file.c: what is wrong with a model file is said in one line: which file, which record of it, what was expected.
+/* test_messages_file.c: what is wrong with a model file is said in one line: which file, which record of it, what was
+ * expected.
  *
  * Owns: a table of mistakes, in files and in calls, and the whole text that each must give.
  * Relies on: messages.h, tiny_model.h; the library's sources, where it looks for messages that no row brings about.
@@ -58,12 +59,14 @@ static void test_rows(void)
 /* Files that are wrong from the start, or cut. */
 static void test_written(void)
 {
-    static const struct { extra more; const char *text; } wrong[] = {
+    static const struct { extra more; const char *text;
+    } wrong[] = {
         {DUPLICATE_KEY, "memory: two keys are called \"brainstorm.opset\""},
         {DUPLICATE_TENSOR, "memory: two tensors are called \"block.small\""},
         {NO_ARCHITECTURE, "memory: key \"general.architecture\" is missing, expected string"},
         {NO_FILE_ID, "memory: key \"brainstorm.file.id\" is missing, expected u64"},
-        {NOT_ZERO, "memory: the record of block 1: it is not zero between its weights, at bytes 292 up to 512 of the record"},
+        {NOT_ZERO,
+         "memory: the record of block 1: it is not zero between its weights, at bytes 292 up to 512 of the record"},
         {NO_TAIL_PADDING, "memory: the file is cut short: 4228 bytes, its tensors end at 4288"},
     };
     static const struct { size_t bytes; const char *text; } cut[] = {
@@ -88,10 +91,16 @@ static void test_written(void)
 /* Headers that end in the middle of a record, and more keys than are supported. */
 static void test_forged(void)
 {
-    static const struct { const char *text; size_t missing; } tensors[] = {
-        {"memory: tensor 0 \"a tensor of a name that is long enough\": its rank: 4 bytes needed at byte 70, 3 left", 21},
-        {"memory: tensor 0 \"a tensor of a name that is long enough\": its dimensions: 8 bytes needed at byte 74, 5 left", 15},
-        {"memory: tensor 0 \"a tensor of a name that is long enough\": its type and offset: 8 bytes needed at byte 86, 5 left", 3},
+    static const struct { const char *text; size_t missing;
+    } tensors[] = {
+        {"memory: tensor 0 \"a tensor of a name that is long enough\": its rank: 4 bytes needed at byte 70, 3 left",
+         21},
+        {"memory: tensor 0 \"a tensor of a name that is long enough\": its dimensions: 8 bytes needed at byte 74, 5 "
+         "left",
+         15},
+        {"memory: tensor 0 \"a tensor of a name that is long enough\": its type and offset: 8 bytes needed at byte "
+         "86, 5 left",
+         3},
     };
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
         tiny_begin(NOTHING);
@@ -130,16 +139,19 @@ static void test_forged(void)
 static void test_edited(void)
 {
     tiny_begin(NOTHING);
-    forge_splice(&file, forge_find(&file, "general.architecture", AT_VALUE, 0), 18, "\x28\0\0\0\0\0\0\0a name that is longer than any of theirs", 48, TINY_ALIGNMENT);
+    forge_splice(&file, forge_find(&file, "general.architecture", AT_VALUE, 0), 18,
+                 "\x28\0\0\0\0\0\0\0a name that is longer than any of theirs", 48, TINY_ALIGNMENT);
     use(open_memory());
     message_is(&error, F, "memory: general.architecture has 40 bytes, expected at most 31");
     tiny_begin(NOTHING);
     memset(file.bytes + forge_find(&file, "brainstorm.block.name", AT_COUNT, 0), 0, 8);
-    forge_splice(&file, forge_find(&file, "brainstorm.block.name", AT_STRING, 0), 3 * 8 + 4 + 5 + 5, "", 0, TINY_ALIGNMENT);
+    forge_splice(&file, forge_find(&file, "brainstorm.block.name", AT_STRING, 0), 3 * 8 + 4 + 5 + 5, "", 0,
+                 TINY_ALIGNMENT);
     use(open_memory());
     message_is(&error, F, "memory: key \"brainstorm.block.name\" has 0 elements, expected 1 .. 16777216");
     tiny_begin(NOTHING);
-    forge_splice(&file, forge_find(&file, "brainstorm.block.name", AT_STRING, 1), 8 + 5, "\0\0\0\0\0\0\0", 8, TINY_ALIGNMENT);
+    forge_splice(&file, forge_find(&file, "brainstorm.block.name", AT_STRING, 1), 8 + 5, "\0\0\0\0\0\0\0", 8,
+                 TINY_ALIGNMENT);
     use(open_memory());
     message_is(&error, F, "memory: block 1 \"\": its name is empty");
     tiny_begin(NOTHING);
@@ -148,14 +160,16 @@ static void test_edited(void)
     use(open_memory());
     message_is(&error, F, "memory: key \"brainstorm.symbol.maximum\" has 2 elements, expected 1");
     tiny_begin(NOTHING);
-    file.bytes[forge_find(&file, "brainstorm.block.bytes", AT_WIDE, 2) + 1] = 0; /* 516 bytes become 4 here and in the tensor, */
+    /* 516 bytes become 4 here and in the tensor, */
+    file.bytes[forge_find(&file, "brainstorm.block.bytes", AT_WIDE, 2) + 1] = 0;
     file.bytes[forge_find(&file, "block.large", AT_VALUE, 1)] = 0;             /* which is the last one */
     memset(file.bytes + file.data + 2 * 576 + 4, 0, 512);
     use(open_memory());
     message_is(&error, F, "memory: block 2 \"large\": its record has 4 bytes, its head alone 256");
     tiny_begin(NOTHING);
     file.bytes[forge_find(&file, "brainstorm.weight.dims", AT_COUNT, 0)] = 14;
-    forge_splice(&file, forge_find(&file, "brainstorm.weight.dims", AT_WIDE, 13), 0, "\1\0\0\0\0\0\0", 8, TINY_ALIGNMENT);
+    forge_splice(&file, forge_find(&file, "brainstorm.weight.dims", AT_WIDE, 13), 0, "\1\0\0\0\0\0\0", 8,
+                 TINY_ALIGNMENT);
     use(open_memory());
     message_is(&error, F, "memory: key \"brainstorm.weight.dims\" has 1 elements that belong to nothing");
     tiny_begin(NOTHING);
@@ -218,25 +232,36 @@ static int64_t read_file(void *user, uint64_t offset, void *buffer, size_t bytes
 
 static void test_reading(void)
 {
-    static const struct { const char *record; forge_part part; size_t index; int passes; const char *text; } wrong[] = {
+    static const struct { const char *record; forge_part part; size_t index; int passes; const char *text;
+    } wrong[] = {
         {NULL, AT_FILE, 0, 0, "reader: \"GGUF\": reading 256 bytes at byte 0 failed"},
         {"general.alignment", AT_VALUE, 0, 0, "reader: general.alignment: reading 4 bytes at byte 103 failed"},
         {"general.architecture", AT_VALUE, 0, 0, "reader: general.architecture: reading 18 bytes at byte 56 failed"},
         {"brainstorm.file.id", AT_VALUE, 0, 0, "reader: brainstorm.file.id: reading 8 bytes at byte 203 failed"},
         {"brainstorm.symbol.maximum", AT_WIDE, 0, 0,
          "reader: symbol 0 \"H\": brainstorm.symbol.maximum: reading 16 bytes at byte 445 failed"},
-        {"brainstorm.symbol.name", AT_STRING, 0, 0, "reader: symbol 0 \"\": its name: reading 18 bytes at byte 378 failed"},
-        {"brainstorm.symbol.name", AT_STRING, 0, 1, "reader: a name that was read before: reading 256 bytes at byte 378 failed"},
+        {"brainstorm.symbol.name", AT_STRING, 0, 0,
+         "reader: symbol 0 \"\": its name: reading 18 bytes at byte 378 failed"},
+        {"brainstorm.symbol.name", AT_STRING, 0, 1,
+         "reader: a name that was read before: reading 256 bytes at byte 378 failed"},
         {"brainstorm.weight.dims", AT_WIDE, 0, 0,
          "reader: weight 0 \"score.weight\": brainstorm.weight.dims: reading 104 bytes at byte 2232 failed"},
-        {"brainstorm.weight.name", AT_STRING, 0, 0, "reader: weight 0 \"\": its name: reading 134 bytes at byte 1840 failed"},
-        {"brainstorm.node.op", AT_STRING, 0, 0, "reader: node 0 \"frame\": its op: reading 171 bytes at byte 503 failed"},
-        {"brainstorm.node.name", AT_STRING, 0, 1, "reader: node 0 \"\": its name: reading 141 bytes at byte 718 failed"},
-        {"brainstorm.node.inputs.count", AT_ELEMENT, 0, 0, "reader: node 0 \"frame\": inputs: reading 48 bytes at byte 911 failed"},
-        {"brainstorm.node.params.count", AT_ELEMENT, 0, 0, "reader: node 0 \"frame\": parameters: reading 48 bytes at byte 1109 failed"},
-        {"brainstorm.node.params", AT_ELEMENT, 0, 0, "reader: node 0 \"frame\": parameters: reading 104 bytes at byte 1203 failed"},
-        {"brainstorm.node.block", AT_ELEMENT, 0, 0, "reader: node 0 \"frame\": its block: reading 48 bytes at byte 1352 failed"},
-        {"brainstorm.block.name", AT_STRING, 1, 0, "reader: a name that was read before: reading 256 bytes at byte 1457 failed"},
+        {"brainstorm.weight.name", AT_STRING, 0, 0,
+         "reader: weight 0 \"\": its name: reading 134 bytes at byte 1840 failed"},
+        {"brainstorm.node.op", AT_STRING, 0, 0,
+         "reader: node 0 \"frame\": its op: reading 171 bytes at byte 503 failed"},
+        {"brainstorm.node.name", AT_STRING, 0, 1,
+         "reader: node 0 \"\": its name: reading 141 bytes at byte 718 failed"},
+        {"brainstorm.node.inputs.count", AT_ELEMENT, 0, 0,
+         "reader: node 0 \"frame\": inputs: reading 48 bytes at byte 911 failed"},
+        {"brainstorm.node.params.count", AT_ELEMENT, 0, 0,
+         "reader: node 0 \"frame\": parameters: reading 48 bytes at byte 1109 failed"},
+        {"brainstorm.node.params", AT_ELEMENT, 0, 0,
+         "reader: node 0 \"frame\": parameters: reading 104 bytes at byte 1203 failed"},
+        {"brainstorm.node.block", AT_ELEMENT, 0, 0,
+         "reader: node 0 \"frame\": its block: reading 48 bytes at byte 1352 failed"},
+        {"brainstorm.block.name", AT_STRING, 1, 0,
+         "reader: a name that was read before: reading 256 bytes at byte 1457 failed"},
     };
     const bs_reader reader = {.read = read_file, .size = 0};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -287,16 +312,19 @@ static void close_nothing(void *user, int64_t handle)
 
 static void test_files(void)
 {
-    static const bs_platform platform = {.file_open = open_nothing, .file_read = read_nothing, .file_close = close_nothing};
+    static const bs_platform platform = {
+        .file_open = open_nothing, .file_read = read_nothing, .file_close = close_nothing};
     static const bs_platform without = {.file_open = open_nothing};
     tiny_begin(NOTHING);
     fault.at = UINT64_MAX;
     bs_model_open_file(&arena, &without, "net.gguf", &error);
-    message_is(&error, BS_ERROR_ARGUMENT, "bs_model_open_file takes a path, and a platform with file_open, file_read and file_close");
+    message_is(&error, BS_ERROR_ARGUMENT,
+               "bs_model_open_file takes a path, and a platform with file_open, file_read and file_close");
     bs_model_open_file(&arena, &platform, "none.gguf", &error);
     message_is(&error, BS_ERROR_IO, "the model file \"none.gguf\" cannot be opened");
     bs_model_file_bytes(&without, "net.gguf", &error);
-    message_is(&error, BS_ERROR_ARGUMENT, "bs_model_file_bytes takes a path, and a platform with file_open, file_read and file_close");
+    message_is(&error, BS_ERROR_ARGUMENT,
+               "bs_model_file_bytes takes a path, and a platform with file_open, file_read and file_close");
     bs_model_file_bytes(&platform, "none.gguf", &error);
     message_is(&error, BS_ERROR_IO, "the model file \"none.gguf\" cannot be opened");
     bs_model_reader_bytes(NULL, &error);
@@ -339,7 +367,8 @@ static void test_rooms(void)
         tiny_begin(NOTHING);
         bs_arena_init(&arena, "persistent", arena_memory, rooms[i]);
         open_memory();
-        snprintf(text, sizeof text, "memory: arena persistent: the index of a model file needs %d bytes, %d are free", (int)need, (int)rooms[i]);
+        snprintf(text, sizeof text, "memory: arena persistent: the index of a model file needs %d bytes, %d are free",
+                 (int)need, (int)rooms[i]);
         message_is(&error, BS_ERROR_ARENA, text);
         bs_arena_init(&arena, "persistent", arena_memory, need);
         check(open_memory() != NULL, "what it asks for is enough: %d bytes", (int)need);
@@ -348,16 +377,29 @@ static void test_rooms(void)
 
 static void test_builds(void)
 {
-    static const struct { bs_model_build_desc desc; bs_model_input input; bs_status status; const char *text; } wrong[] = {
+    static const struct {
+        bs_model_build_desc desc;
+        bs_model_input input;
+        bs_status status;
+        const char *text;
+    } wrong[] = {
         {{.code_bits = 16}, {0}, BS_ERROR_ARGUMENT, "bs_model_build: 16 bits a code, expected 0 or 8 .. 15"},
         {{.code_bits = 7}, {0}, BS_ERROR_ARGUMENT, "bs_model_build: 7 bits a code, expected 0 or 8 .. 15"},
         {{.floor = -2}, {0}, BS_ERROR_ARGUMENT, "bs_model_build: a floor of -2, expected -1 .. 16777216"},
-        {{.floor = (1 << 24) + 1}, {0}, BS_ERROR_ARGUMENT, "bs_model_build: a floor of 16777217, expected -1 .. 16777216"},
+        {{.floor = (1 << 24) + 1},
+         {0},
+         BS_ERROR_ARGUMENT,
+         "bs_model_build: a floor of 16777217, expected -1 .. 16777216"},
         {{.n_inputs = 1}, {0}, BS_ERROR_ARGUMENT, "memory: bs_model_build_desc.inputs: an input without a name"},
         {{.n_inputs = 1}, {"picture", 3, {1, 8, 8}}, BS_ERROR_ARGUMENT, "memory: the model has no input \"picture\""},
         {{.n_inputs = 1}, {"frame", 2, {8, 8}}, BS_ERROR_SHAPE, "memory: input \"frame\": its rank is 2, expected 3"},
-        {{.n_inputs = 1}, {"frame", 3, {3, 8, 8}}, BS_ERROR_SHAPE, "memory: input \"frame\": dimension 0 is 3, expected 1"},
-        {{.n_inputs = 1}, {"frame", 3, {1, -8, 8}}, BS_ERROR_SHAPE,
+        {{.n_inputs = 1},
+         {"frame", 3, {3, 8, 8}},
+         BS_ERROR_SHAPE,
+         "memory: input \"frame\": dimension 0 is 3, expected 1"},
+        {{.n_inputs = 1},
+         {"frame", 3, {1, -8, 8}},
+         BS_ERROR_SHAPE,
          "memory: input \"frame\": dimension 1 is -8, expected a positive multiple of 1"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -390,7 +432,8 @@ static void test_symbols(void)
     tiny_begin(NOTHING);
     const bs_graph_desc small = {.max_dims = 1};
     bs_model_build(open_memory(), bs_graph_create(&arena, &small), NULL, &error);
-    message_is(&error, BS_ERROR_LIMIT, "memory: 2 symbols, the graph has room for 1 dimensions (bs_graph_desc.max_dims)");
+    message_is(&error, BS_ERROR_LIMIT,
+               "memory: 2 symbols, the graph has room for 1 dimensions (bs_graph_desc.max_dims)");
 }
 
 /* --- weights ----------------------------------------------------------------------------------------------- */
@@ -454,7 +497,8 @@ int main(void)
     test_builds();
     test_symbols();
     test_weights();
-    static const char *const sources[] = {"src/base/cursor.c", "src/model/gguf.c", "src/model/model.c", "src/model/open.c", "src/model/build.c", "src/model/record.c",
+    static const char *const sources[] = {"src/base/cursor.c", "src/model/gguf.c",  "src/model/model.c",
+                                          "src/model/open.c",  "src/model/build.c", "src/model/record.c",
                                           "src/ops/weights.c", "src/base/error.c"};
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
         messages_of(sources[i]);

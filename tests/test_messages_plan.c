@@ -1,5 +1,5 @@
-/* Promises: a plan that cannot be made says which field, router, node or arena is at fault, what it is and what was expected, word
- * for word; what says no other than by such a message is not there. */
+/* Promises: a plan that cannot be made says which field, router, node or arena is at fault, what it is and what was
+ * expected, word for word; what says no other than by such a message is not there. */
 #include "messages.h"
 #include "plan/plan.h"
 
@@ -23,7 +23,8 @@ static void plan_fails(const bs_graph *g, const bs_plan_desc *desc, bs_status st
     check(!plan && arena.used == 0, "and there is no plan: its bytes are given back");
 }
 
-/* Patches, a router of two paths, each with a convolution in a block of its own, and a row of scores for every patch. */
+/* Patches, a router of two paths, each with a convolution in a block of its own, and a row of scores for every
+ * patch. */
 static bs_graph *routed_net(void)
 {
     bs_graph *g = new_graph();
@@ -34,7 +35,8 @@ static bs_graph *routed_net(void)
     bs_value out[2];
     for (int32_t p = 0; p < 2; p++) {
         bs_block_begin(g, p ? "large" : "small");
-        out[p] = bs_conv2d(g, bs_scatter(g, r, p, cells), &(bs_conv2d_desc){.name = p ? "wide" : "narrow", .out = 2, .kernel = 3 + 2 * p});
+        out[p] = bs_conv2d(g, bs_scatter(g, r, p, cells),
+                           &(bs_conv2d_desc){.name = p ? "wide" : "narrow", .out = 2, .kernel = 3 + 2 * p});
         bs_block_end(g);
     }
     bs_output(g, "result", bs_assemble(g, bs_gather(g, r, out, none, NULL)));
@@ -42,7 +44,8 @@ static bs_graph *routed_net(void)
     return g;
 }
 
-/* ------------------------------------------------------------------------------------------------------ the description */
+/* ------------------------------------------------------------------------------------------------------ the
+ * description */
 
 static void rows_of_fields(void)
 {
@@ -52,12 +55,16 @@ static void rows_of_fields(void)
     plan_fails(g, &(bs_plan_desc){.tier = 6}, BS_ERROR_ARGUMENT, "bs_plan_desc.tier is 6, expected 0 .. 5");
     plan_fails(g, &(bs_plan_desc){.order = 3}, BS_ERROR_ARGUMENT, "bs_plan_desc.order is 3, expected 0 .. 2");
     plan_fails(g, &(bs_plan_desc){.conv = -1}, BS_ERROR_ARGUMENT, "bs_plan_desc.conv is -1, expected 0 .. 3");
-    plan_fails(g, &(bs_plan_desc){.patch_size = 8193}, BS_ERROR_ARGUMENT, "bs_plan_desc.patch_size is 8193, expected 0 .. 8192");
+    plan_fails(g, &(bs_plan_desc){.patch_size = 8193}, BS_ERROR_ARGUMENT,
+               "bs_plan_desc.patch_size is 8193, expected 0 .. 8192");
     plan_fails(g, &(bs_plan_desc){.n_forces = 17}, BS_ERROR_ARGUMENT, "bs_plan_desc.n_forces is 17, expected 0 .. 16");
     plan_fails(g, &(bs_plan_desc){.lanes = 9}, BS_ERROR_ARGUMENT, "bs_plan_desc.lanes is 9, expected 0 .. 8");
-    plan_fails(g, &(bs_plan_desc){.chunk_bytes = -1}, BS_ERROR_ARGUMENT, "bs_plan_desc.chunk_bytes is -1, expected 0 .. 1073741824");
-    plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA, .half = 2}, BS_ERROR_ARGUMENT, "bs_plan_desc.half is 2, expected 0 .. 1");
-    plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA, .in_place = -1}, BS_ERROR_ARGUMENT, "bs_plan_desc.in_place is -1, expected 0 .. 1");
+    plan_fails(g, &(bs_plan_desc){.chunk_bytes = -1}, BS_ERROR_ARGUMENT,
+               "bs_plan_desc.chunk_bytes is -1, expected 0 .. 1073741824");
+    plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA, .half = 2}, BS_ERROR_ARGUMENT,
+               "bs_plan_desc.half is 2, expected 0 .. 1");
+    plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA, .in_place = -1}, BS_ERROR_ARGUMENT,
+               "bs_plan_desc.in_place is -1, expected 0 .. 1");
     plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA, .lowering = BS_LOWER_COUNT}, BS_ERROR_ARGUMENT,
                "bs_plan_desc.lowering is 5, expected 0 .. 4");
     plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_CUDA, .shared_bytes = 100}, BS_ERROR_ARGUMENT,
@@ -77,7 +84,8 @@ static void rows_of_forces(void)
                "cannot force path -1 of router \"route\": there is no such path");
     plan_fails(g, &(bs_plan_desc){.n_forces = 1, .forces = {{"rout", 0}}}, BS_ERROR_ARGUMENT,
                "cannot force path 0 of router \"rout\": there is no such router");
-    plan_fails(g, &(bs_plan_desc){.n_forces = 1}, BS_ERROR_ARGUMENT, "cannot force path 0 of router \"\": there is no such router");
+    plan_fails(g, &(bs_plan_desc){.n_forces = 1}, BS_ERROR_ARGUMENT,
+               "cannot force path 0 of router \"\": there is no such router");
 }
 
 static void rows_of_arenas(void)
@@ -88,24 +96,30 @@ static void rows_of_arenas(void)
     bs_arena arena;
     bs_error error;
     bs_arena_init(&arena, "persistent", plan_memory, bytes - BS_ALIGNMENT);
-    snprintf(text, sizeof text, "arena persistent: the plan needs %d bytes, %d are free", (int)bytes, (int)bytes - BS_ALIGNMENT);
-    check(!bs_plan_create(&arena, g, NULL, &error) && error.needed == bytes && arena.used == 0, "a plan is not made in less than it says");
+    snprintf(text, sizeof text, "arena persistent: the plan needs %d bytes, %d are free", (int)bytes,
+             (int)bytes - BS_ALIGNMENT);
+    check(!bs_plan_create(&arena, g, NULL, &error) && error.needed == bytes && arena.used == 0,
+          "a plan is not made in less than it says");
     message_is(&error, BS_ERROR_ARENA, text);
     for (size_t skip = 0; skip < BS_ALIGNMENT; skip += 16) {
         bs_arena_init(&arena, "persistent", plan_memory + skip, bs_plan_bytes(g, NULL));
-        check(bs_plan_create(&arena, g, NULL, &error) != NULL, "a plan is made in as much as it says, %d bytes off", (int)skip);
+        check(bs_plan_create(&arena, g, NULL, &error) != NULL, "a plan is made in as much as it says, %d bytes off",
+              (int)skip);
     }
     bs_plan_create(NULL, g, NULL, &error);
     message_is(&error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
     bs_plan_create(&arena, NULL, NULL, &error);
-    message_is(&error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena, and its bs_graph_desc the limits?)");
+    message_is(&error, BS_ERROR_ARGUMENT,
+               "the graph is NULL (did bs_graph_create fit its arena, and its bs_graph_desc the limits?)");
     plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_SCALAR, .slot_bytes = 64}, BS_ERROR_ARENA,
                "arena slots: block \"large\" needs 896 bytes, 64 are free");
 }
 
-/* ------------------------------------------------------------------------------------------------------------ the graph */
+/* ------------------------------------------------------------------------------------------------------------ the
+ * graph */
 
-static void look_ahead_fails(int32_t protocol, int32_t width, bool late, const char *router, bs_status status, const char *text)
+static void look_ahead_fails(int32_t protocol, int32_t width, bool late, const char *router, bs_status status,
+                             const char *text)
 {
     bs_graph *g = new_graph();
     const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(9, 4)), none);
@@ -144,12 +158,13 @@ static void rows_of_patches(void)
     cells = bs_linear(g, bs_pool2d(g, cells, &(bs_pool2d_desc){.global = 1}), &(bs_linear_desc){.name = "l", .out = 1});
     const bs_value sums = bs_add(g, cells, bs_rows(g, row, cells));
     const bs_router r = bs_route(g, sums, none, &(bs_route_desc){.name = "route", .paths = 1});
-    bs_output(g, "all",
-              bs_assemble(g, bs_gather(g, r,
-                                       (bs_value[]){bs_scatter(g, r, 0,
-                                                               bs_patches(g, bs_input(g, "b", BS_F32, BS_SHAPE3(1, 64, 64)),
-                                                                          &(bs_patches_desc){.like = cells.id}))},
-                                       none, NULL)));
+    bs_output(
+        g, "all",
+        bs_assemble(g, bs_gather(g, r,
+                                 (bs_value[]){bs_scatter(g, r, 0,
+                                                         bs_patches(g, bs_input(g, "b", BS_F32, BS_SHAPE3(1, 64, 64)),
+                                                                    &(bs_patches_desc){.like = cells.id}))},
+                                 none, NULL)));
     plan_fails(g, &(bs_plan_desc){.patch_size = 8}, BS_ERROR_LIMIT,
                "patch size 8 makes up to 64 cells, rows \"\" holds 16: take larger patches");
 
@@ -162,7 +177,8 @@ static void rows_of_patches(void)
     g = new_graph();
     cells = bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(1, 1024, 1024)), &(bs_patches_desc){.size = 1024});
     for (int32_t i = 0; i < 34; i++)
-        cells = bs_conv2d(g, cells, &(bs_conv2d_desc){.name = i ? "far" : "first", .out = 1, .kernel = 255, .dilation = 255});
+        cells = bs_conv2d(g, cells,
+                          &(bs_conv2d_desc){.name = i ? "far" : "first", .out = 1, .kernel = 255, .dilation = 255});
     bs_output(g, "far", bs_assemble(g, cells));
     plan_fails(g, NULL, BS_ERROR_LIMIT, "what reads patches \"\" needs more than 1048576 pixels around a cell");
 }
@@ -171,16 +187,20 @@ static void rows_of_sizes(void)
 {
     bs_graph *g = new_graph();
     bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(BS_UPTO(1 << 26), 64)), none);
-    bs_router r = bs_route(g, x, none, &(bs_route_desc){.name = "route", .paths = 64, .k = 17, .protocol = BS_ROUTE_TOPK});
+    bs_router r = bs_route(g, x, none,
+                           &(bs_route_desc){.name = "route", .paths = 64, .k = 17, .protocol = BS_ROUTE_TOPK});
     bs_output(g, "y",
-              bs_collect(g, bs_gather(g, r, (bs_value[64]){bs_scatter(g, r, 0, x)}, none, &(bs_gather_desc){.mode = BS_GATHER_ADD})));
-    plan_fails(g, NULL, BS_ERROR_LIMIT, "router \"route\" chooses 17 paths for up to 67108864 cells, expected 2^30 choices at most");
+              bs_collect(g, bs_gather(g, r, (bs_value[64]){bs_scatter(g, r, 0, x)}, none,
+                                      &(bs_gather_desc){.mode = BS_GATHER_ADD})));
+    plan_fails(g, NULL, BS_ERROR_LIMIT,
+               "router \"route\" chooses 17 paths for up to 67108864 cells, expected 2^30 choices at most");
 
     g = new_graph();
     x = bs_input(g, "x", BS_F32, BS_SHAPE1(1 << 30));
     bs_output(g, "y", bs_linear(g, x, &(bs_linear_desc){.name = "vast", .out = 1 << 16}));
-    static const char *const weights = "the plan needs 262144 bytes of activations, 0 a thread, and 281474976972800 of weights, "
-                                       "expected 2^46 at most: are the maxima right?";
+    static const char
+        *const weights = "the plan needs 262144 bytes of activations, 0 a thread, and 281474976972800 of weights, "
+                         "expected 2^46 at most: are the maxima right?";
     plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_SCALAR}, BS_ERROR_LIMIT, weights);
     plan_fails(g, &(bs_plan_desc){.tier = BS_TIER_SCALAR, .slot_bytes = UINT64_MAX}, BS_ERROR_LIMIT, weights);
 
@@ -194,10 +214,12 @@ static void rows_of_sizes(void)
     bs_output(g, "y", x);
     plan_fails(
         g, &(bs_plan_desc){.tier = BS_TIER_SCALAR}, BS_ERROR_LIMIT,
-        "the plan needs 92358976733184 bytes of activations, 0 a thread, and 0 of weights, expected 2^46 at most: are the maxima right?");
+        "the plan needs 92358976733184 bytes of activations, 0 a thread, and 0 of weights, expected 2^46 at most: are "
+        "the maxima right?");
 }
 
-/* Every path of every router is a part of its region, and every domain of its own a region: tables are as long as that takes. */
+/* Every path of every router is a part of its region, and every domain of its own a region: tables are as long as that
+ * takes. */
 static void test_many_regions(void)
 {
     bs_graph *g = new_graph();
@@ -231,7 +253,8 @@ static void test_many_regions(void)
     bs_output(g, "y", bs_collect(g, bs_gather(g, r, out, none, NULL)));
     bs_arena_init(&arena, "persistent", plan_memory, sizeof plan_memory);
     plan = bs_plan_create(&arena, g, &(bs_plan_desc){.order = BS_ORDER_DEPTH}, NULL);
-    check(plan && plan->n_parts > 512 && plan->most_parts == 64, "paths of ten turns are parts of ten regions: %d", plan ? plan->n_parts : 0);
+    check(plan && plan->n_parts > 512 && plan->most_parts == 64, "paths of ten turns are parts of ten regions: %d",
+          plan ? plan->n_parts : 0);
 }
 
 int main(void)
@@ -243,7 +266,8 @@ int main(void)
     rows_of_patches();
     rows_of_sizes();
     test_many_regions();
-    static const char *const files[] = {"src/plan/plan.c", "src/plan/live.c", "src/plan/memory.c"}; /* the text of plan/units.c is that of arenas */
+    /* the text of plan/units.c is that of arenas */
+    static const char *const files[] = {"src/plan/plan.c", "src/plan/live.c", "src/plan/memory.c"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         messages_of(files[i]);
     return check_end();

@@ -1,11 +1,17 @@
-/* Promises: a profile that cannot be written or read, and a replay that cannot be made, say in one line what is wrong, at
- * which router, unit, stage or event, and what was expected; and this table knows every message of these files.
+/* Promises: a profile that cannot be written or read, and a replay that cannot be made, say in one line what is wrong,
+ * at which router, unit, stage or event, and what was expected; and this table knows every message of these files.
  *
  * Relies on: messages.h, profile_synth.h for a sound profile to spoil. */
 #include "messages.h"
 #include "profile_synth.h"
 
-enum { ROUTERS = 64, UNITS = ROUTERS + 2 * 72, STAGES = UNITS + 9 * 88, STAGE_UNITS = STAGES + 3 * 8, EVENTS = STAGE_UNITS + 40 };
+enum {
+    ROUTERS = 64,
+    UNITS = ROUTERS + 2 * 72,
+    STAGES = UNITS + 9 * 88,
+    STAGE_UNITS = STAGES + 3 * 8,
+    EVENTS = STAGE_UNITS + 40
+};
 
 static BS_ALIGNED uint8_t memory[1 << 18], ring[1 << 14];
 static bs_error error;
@@ -50,12 +56,15 @@ static void test_creation(void)
     message_is(&error, BS_ERROR_ARGUMENT, "bs_profile_create: the arena, the desc or its write is NULL");
     not_created(NULL, sizeof memory, BS_ERROR_ARGUMENT, "bs_profile_create: the arena, the desc or its write is NULL");
     wrong.write = NULL;
-    not_created(&wrong, sizeof memory, BS_ERROR_ARGUMENT, "bs_profile_create: the arena, the desc or its write is NULL");
+    not_created(&wrong, sizeof memory, BS_ERROR_ARGUMENT,
+                "bs_profile_create: the arena, the desc or its write is NULL");
     wrong = desc;
     wrong.bytes = 4000;
-    not_created(&wrong, sizeof memory, BS_ERROR_ARGUMENT, "bs_profile_desc: 4000 bytes of memory are too few for the ring, 4928 always do");
+    not_created(&wrong, sizeof memory, BS_ERROR_ARGUMENT,
+                "bs_profile_desc: 4000 bytes of memory are too few for the ring, 4928 always do");
     wrong.memory = NULL;
-    not_created(&wrong, sizeof memory, BS_ERROR_ARGUMENT, "bs_profile_desc: 4000 bytes of memory are too few for the ring, 4928 always do");
+    not_created(&wrong, sizeof memory, BS_ERROR_ARGUMENT,
+                "bs_profile_desc: 4000 bytes of memory are too few for the ring, 4928 always do");
     bs_arena arena = arena_of(64);
     bs_profile_create(&arena, &desc, &error);
     snprintf(text, sizeof text, "arena persistent: a profile needs %d bytes, 64 are free", (int)error.needed);
@@ -101,18 +110,24 @@ static void spoilt(size_t at, uint64_t value, size_t bytes, bs_status status, co
 
 static void test_spoilt(void)
 {
-    static const struct { size_t at; uint64_t value; size_t bytes; bs_status status; const char *text; } rows[] = {
+    static const struct { size_t at; uint64_t value; size_t bytes; bs_status status; const char *text;
+    } rows[] = {
         {0, 0x46554747, 4, BS_ERROR_FORMAT, "not a profile: it does not begin with BSPF"},
         {4, 2, 4, BS_ERROR_VERSION, "profile: version 2, expected 1"},
         {8, 60, 4, BS_ERROR_FORMAT, "profile: a header of 60 bytes, expected 64 .. 4096 by eights"},
         {12, 260, 4, BS_ERROR_FORMAT, "profile: events of 260 bytes, expected 40 .. 256 by eights"},
-        {16, 65537, 4, BS_ERROR_LIMIT, "profile: 65537 routers, 9 units, 3 stages of 9 units, at most 65536, 1048576, 1048576, 4194304"},
+        {16, 65537, 4, BS_ERROR_LIMIT,
+         "profile: 65537 routers, 9 units, 3 stages of 9 units, at most 65536, 1048576, 1048576, 4194304"},
         {20, 1 << 20, 4, BS_ERROR_FORMAT, "profile: its tables take 92274960 bytes, the file has 2544"},
         {48, 4, 4, BS_ERROR_FORMAT, "profile: policy 4, speculation 0, expected 0 .. 3 and 0 .. 1"},
-        {ROUTERS + 64, 32768, 4, BS_ERROR_FORMAT, "profile: router 1 has 32768 paths, expected 1 .. 32767, or its name is not plain ASCII"},
-        {ROUTERS + 72, 7, 1, BS_ERROR_FORMAT, "profile: router 2 has 4 paths, expected 1 .. 32767, or its name is not plain ASCII"},
-        {UNITS + 88 + 68, 4, 4, BS_ERROR_FORMAT, "profile: unit 1 is path 4 of router 1, which there is not, or its name is not plain ASCII"},
-        {UNITS + 72, (uint64_t)1 << 41, 8, BS_ERROR_LIMIT, "profile: unit 0 of 2199023255552 bytes, in a slot 20064, at most 1099511627776"},
+        {ROUTERS + 64, 32768, 4, BS_ERROR_FORMAT,
+         "profile: router 1 has 32768 paths, expected 1 .. 32767, or its name is not plain ASCII"},
+        {ROUTERS + 72, 7, 1, BS_ERROR_FORMAT,
+         "profile: router 2 has 4 paths, expected 1 .. 32767, or its name is not plain ASCII"},
+        {UNITS + 88 + 68, 4, 4, BS_ERROR_FORMAT,
+         "profile: unit 1 is path 4 of router 1, which there is not, or its name is not plain ASCII"},
+        {UNITS + 72, (uint64_t)1 << 41, 8, BS_ERROR_LIMIT,
+         "profile: unit 0 of 2199023255552 bytes, in a slot 20064, at most 1099511627776"},
         {STAGES + 8, 5, 4, BS_ERROR_FORMAT, "profile: stage 1 has router 5 of 2 and 4 units, of which 8 are left"},
         {STAGES + 12, 9, 4, BS_ERROR_FORMAT, "profile: stage 1 has router 1 of 2 and 9 units, of which 8 are left"},
         {STAGES + 20, 3, 4, BS_ERROR_FORMAT, "profile: stages have 8 units, 9 are listed"},
@@ -159,8 +174,12 @@ static synth_bytes with_stages(int32_t n_stages)
 static void test_reads(void)
 {
     enum { MOST_STAGES = 40 };
-    static const char *const formats[] = {"profile: its header cannot be read from %d bytes", "profile: router %d cannot be read", "profile: unit %d cannot be read",
-                                          "profile: stage %d cannot be read", "profile: the units of stages cannot be read", "profile: event %d cannot be read"};
+    static const char *const formats[] = {"profile: its header cannot be read from %d bytes",
+                                          "profile: router %d cannot be read",
+                                          "profile: unit %d cannot be read",
+                                          "profile: stage %d cannot be read",
+                                          "profile: the units of stages cannot be read",
+                                          "profile: event %d cannot be read"};
     int32_t seen[sizeof formats / sizeof *formats] = {0};
     char text[96];
     int32_t few = 0;
@@ -202,7 +221,8 @@ static void test_reads(void)
 
 static void test_room(void)
 {
-    static const char *const what[] = {"reading a profile", "a profile's routers", "a profile's units", "a profile's stages", "a trace"};
+    static const char *const what[] = {"reading a profile", "a profile's routers", "a profile's units",
+                                       "a profile's stages", "a trace"};
     bool seen[5] = {false};
     file = synth_profile(1, NULL);
     for (size_t room = 0; room < sizeof memory; room += 64) {
@@ -213,7 +233,8 @@ static void test_room(void)
         if (bs_trace_load(&arena, &reader, &trace, &error) == BS_OK)
             break;
         for (int32_t i = 0; i < 5; i++) {
-            snprintf(text, sizeof text, "arena persistent: %s needs %d bytes, %d are free", what[i], (int)error.needed, (int)error.available);
+            snprintf(text, sizeof text, "arena persistent: %s needs %d bytes, %d are free", what[i], (int)error.needed,
+                     (int)error.available);
             if (!seen[i] && strcmp(error.message, text) == 0)
                 seen[i] = message_is(&error, BS_ERROR_ARENA, text);
         }
@@ -239,7 +260,8 @@ static void test_changing(void)
     file = synth_profile(20, NULL); /* more than a window holds */
     reading = read_changing;
     reads = 0;
-    not_loaded(sizeof memory, BS_ERROR_LIMIT, "profile: more events than a trace can hold, or than there were just now");
+    not_loaded(sizeof memory, BS_ERROR_LIMIT,
+               "profile: more events than a trace can hold, or than there were just now");
     reading = synth_read;
     synth_free(&file);
 }
@@ -252,8 +274,18 @@ static int32_t stage_units[2] = {0, 1};
 static bs_trace_visit visits[1] = {{0, 0, 2, 0, 1, 0}};
 static bs_trace_use uses[2] = {{0, -1, 10}, {1, -1, 10}};
 static bs_trace_guess guesses[1] = {{0, 1, 3}};
-static const bs_trace trace = {.n_units = 2, .n_stages = 1, .n_stage_units = 2, .n_visits = 1, .n_uses = 2, .n_guesses = 1, .units = units,
-                               .stages = stages, .stage_units = stage_units, .visits = visits, .uses = uses, .guesses = guesses};
+static const bs_trace trace = {.n_units = 2,
+                               .n_stages = 1,
+                               .n_stage_units = 2,
+                               .n_visits = 1,
+                               .n_uses = 2,
+                               .n_guesses = 1,
+                               .units = units,
+                               .stages = stages,
+                               .stage_units = stage_units,
+                               .visits = visits,
+                               .uses = uses,
+                               .guesses = guesses};
 static const bs_replay_desc sound = {.slot_bytes = 2048, .bytes_per_second = 1000000};
 
 static void not_replayed(const bs_trace *t, const bs_replay_desc *d, bs_status status, const char *text)
@@ -286,14 +318,17 @@ static void test_replays(void)
     empty.n_units = 0;
     not_replayed(&empty, &sound, BS_ERROR_ARGUMENT, "bs_replay: the trace has 0 units, 1 stages, expected 1 .. 65536");
     refers(&stages[0].n_units, 3, "bs_replay: stages[0] of the trace refers to what it does not have, or another has");
-    refers(&stage_units[1], 2, "bs_replay: stage_units[1] of the trace refers to what it does not have, or another has");
+    refers(&stage_units[1], 2,
+           "bs_replay: stage_units[1] of the trace refers to what it does not have, or another has");
     refers(&visits[0].stage, 1, "bs_replay: visits[0] of the trace refers to what it does not have, or another has");
     refers(&uses[1].unit, -1, "bs_replay: uses[1] of the trace refers to what it does not have, or another has");
     refers(&guesses[0].stage, -1, "bs_replay: guesses[0] of the trace refers to what it does not have, or another has");
     d.lanes = 9;
     d.prepare_ns_per_byte = 0.5;
-    not_replayed(&trace, &d, BS_ERROR_ARGUMENT,
-                 "bs_replay: bytes_per_second 1000000, chunk_bytes 0, lanes 9, prepare_ns_per_byte 0.5, expected > 0, >= 0, 0 .. 8, >= 0");
+    not_replayed(
+        &trace, &d, BS_ERROR_ARGUMENT,
+        "bs_replay: bytes_per_second 1000000, chunk_bytes 0, lanes 9, prepare_ns_per_byte 0.5, expected > 0, >= 0, 0 "
+        ".. 8, >= 0");
     d = sound;
     d.stream.policy = 4;
     not_replayed(&trace, &d, BS_ERROR_ARGUMENT, "bs_replay: policy 4, expected 0 .. 3");
@@ -302,7 +337,8 @@ static void test_replays(void)
     not_replayed(&trace, &d, BS_ERROR_ARENA, "arena slots: the largest unit needs 2048 bytes, 2000 are free");
     bs_arena arena = arena_of(512);
     bs_replay(&trace, &sound, &arena, &result, &error);
-    snprintf(text, sizeof text, "arena persistent: a replay needs %d bytes, 512 are free", (int)bs_replay_bytes(&trace) - BS_ALIGNMENT);
+    snprintf(text, sizeof text, "arena persistent: a replay needs %d bytes, 512 are free",
+             (int)bs_replay_bytes(&trace) - BS_ALIGNMENT);
     message_is(&error, BS_ERROR_ARENA, text);
     arena = arena_of(sizeof memory);
     check(bs_replay(&trace, &sound, &arena, &result, &error) == BS_OK, "what was spoilt is whole again");

@@ -1,5 +1,5 @@
-/* Promises: whatever goes wrong with a session is said in one line that names the input, router, block, weight or arena at
- * fault and what was expected; and this table knows every message of the files that make and run sessions.
+/* Promises: whatever goes wrong with a session is said in one line that names the input, router, block, weight or arena
+ * at fault and what was expected; and this table knows every message of the files that make and run sessions.
  *
  * Relies on: messages.h; a source of weights and a platform of its own, which lie when they are told to. */
 #include "messages.h"
@@ -112,9 +112,11 @@ static void test_binding(void)
     message_is(&error, BS_ERROR_SHAPE, "bs_bind \"in\": dimension 1 is 21, expected 1<=H<=20");
     bind("in", floats[0], BS_F32, 3, 1, 0, 8);
     message_is(&error, BS_ERROR_SHAPE, "bs_bind \"in\": dimension 1 is 0, expected 1<=H<=20");
-    const bs_buffer repeats = {floats[0], BS_F32, 3, {1, 2, 3}, {6, 0, 1}}, wide = {floats[0], BS_F32, 3, {1, 6, 8}, {1, INT64_MAX / 4, 1}};
+    const bs_buffer repeats = {floats[0], BS_F32, 3, {1, 2, 3}, {6, 0, 1}},
+                    wide = {floats[0], BS_F32, 3, {1, 6, 8}, {1, INT64_MAX / 4, 1}};
     bs_bind(session, "out", &repeats, &error);
-    message_is(&error, BS_ERROR_ARGUMENT, "bs_bind \"out\": its elements overlap: the stride of dimension 1 is 0, expected 1 or more, either way");
+    message_is(&error, BS_ERROR_ARGUMENT,
+               "bs_bind \"out\": its elements overlap: the stride of dimension 1 is 0, expected 1 or more, either way");
     bs_bind(session, "in", &wide, &error);
     message_is(&error, BS_ERROR_ARGUMENT, "bs_bind \"in\": its strides reach beyond all memory");
     refused(BS_ERROR_UNBOUND, "input \"in\" is not bound");
@@ -271,8 +273,10 @@ static void test_nested(void)
     bs_value out[3] = {none, none, none}, in[2];
     const bs_router outer = bs_route(g, s, none, &(bs_route_desc){.name = "r", .paths = 3});
     const bs_value x = bs_scatter(g, outer, 1, s), last = bs_slice(g, x, &(bs_slice_desc){.start = 2, .length = 1});
-    const bs_value odd = bs_sub(g, bs_affine(g, last, INFINITY, 0), bs_affine(g, last, INFINITY, 0)); /* 0 or not: NaN */
-    const bs_router inner = bs_route(g, odd, none, &(bs_route_desc){.name = "exit", .protocol = BS_ROUTE_BINARY, .paths = 2});
+    /* 0 or not: NaN */
+    const bs_value odd = bs_sub(g, bs_affine(g, last, INFINITY, 0), bs_affine(g, last, INFINITY, 0));
+    const bs_router inner = bs_route(g, odd, none,
+                                     &(bs_route_desc){.name = "exit", .protocol = BS_ROUTE_BINARY, .paths = 2});
     in[0] = bs_scatter(g, inner, 0, x), in[1] = bs_scatter(g, inner, 1, x);
     out[1] = bs_gather(g, inner, in, none, NULL);
     bs_output(g, "out", bs_collect(g, bs_gather(g, outer, out, none, NULL)));
@@ -294,13 +298,15 @@ static void test_nested(void)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------- the rest of a run */
+/* ---------------------------------------------------------------------------------------------------- the rest of a
+ * run */
 
 static void test_states(void)
 {
     bs_graph *g = new_graph();
     int32_t index[2] = {0, 4};
-    const bs_value rows = bs_gather_rows(g, bs_input(g, "table", BS_F32, BS_SHAPE2(4, 3)), bs_input(g, "index", BS_I32, BS_SHAPE1(2)));
+    const bs_value rows = bs_gather_rows(g, bs_input(g, "table", BS_F32, BS_SHAPE2(4, 3)),
+                                         bs_input(g, "index", BS_I32, BS_SHAPE1(2)));
     const bs_value state = bs_state(g, "kept", BS_F32, BS_SHAPE2(2, 3));
     bs_output(g, "out", bs_add(g, state, rows));
     bs_state_write(g, state, rows);
@@ -342,7 +348,19 @@ static void test_segments(void)
 
 /* One linear of a block, in storage: a head of 64 bytes, 256 of weights, 32 of bias. */
 typedef enum lie {
-    HONEST, MISSING, LOST, BEYOND, TWO_RECORDS, OVER_EACH_OTHER, NO_RECORD, SHORT_RECORD, FAR_APART, MORE_IN_RECORD, FAILS, ANOTHER_HEAD, LIES
+    HONEST,
+    MISSING,
+    LOST,
+    BEYOND,
+    TWO_RECORDS,
+    OVER_EACH_OTHER,
+    NO_RECORD,
+    SHORT_RECORD,
+    FAR_APART,
+    MORE_IN_RECORD,
+    FAILS,
+    ANOTHER_HEAD,
+    LIES
 } lie;
 static lie told;
 
@@ -352,7 +370,8 @@ static bs_status store_find(const void *user, const char *name, bs_weight_info *
     const bool bias = strcmp(name, "L.bias") == 0;
     if (told == MISSING)
         return BS_ERROR_WEIGHTS;
-    *info = (bs_weight_info){.dtype = BS_F32, .rank = bias ? 1 : 2, .dim = {8, bias ? 0 : 8}, .bytes = bias ? 32 : 256, .handle = bias};
+    *info = (bs_weight_info){
+        .dtype = BS_F32, .rank = bias ? 1 : 2, .dim = {8, bias ? 0 : 8}, .bytes = bias ? 32 : 256, .handle = bias};
     return BS_OK;
 }
 
@@ -376,7 +395,12 @@ static bs_status store_locate(const void *user, const bs_weight_info *info, int3
 static bs_status store_record(const void *user, int32_t block, bs_record *record)
 {
     (void)user, (void)block;
-    *record = (bs_record){0, told == FAR_APART ? (1 << 20) + 32 : told == SHORT_RECORD ? 351 : told == MORE_IN_RECORD ? 416 : 352, 64, 0};
+    *record = (bs_record){0,
+                          told == FAR_APART        ? (1 << 20) + 32
+                          : told == SHORT_RECORD   ? 351
+                          : told == MORE_IN_RECORD ? 416
+                                                   : 352,
+                          64, 0};
     return told == NO_RECORD ? BS_ERROR_ARGUMENT : BS_OK;
 }
 
@@ -393,9 +417,13 @@ static bs_status store_verify(const void *user, int32_t block, const void *head)
     return told == ANOTHER_HEAD ? BS_ERROR_FORMAT : BS_OK;
 }
 
-static const bs_session_desc honest = {
-    .weights = {.find = store_find, .read = store_read, .locate = store_locate, .record = store_record, .fetch = store_fetch,
-                .verify = store_verify, .fetch_alignment = 1}};
+static const bs_session_desc honest = {.weights = {.find = store_find,
+                                                   .read = store_read,
+                                                   .locate = store_locate,
+                                                   .record = store_record,
+                                                   .fetch = store_fetch,
+                                                   .verify = store_verify,
+                                                   .fetch_alignment = 1}};
 
 static const bs_graph *expert(void)
 {
@@ -425,16 +453,19 @@ static void test_resident(void)
     for (int32_t tier = BS_TIER_SCALAR; tier <= BS_TIER_NEON; tier++)
         if (!bs_tier_available((bs_tier)tier) && planned(expert(), &(bs_plan_desc){.tier = tier})) {
             char text[100];
-            snprintf(text, sizeof text, "the plan is for tier %s, which this machine does not have", bs_tier_name((bs_tier)tier));
+            snprintf(text, sizeof text, "the plan is for tier %s, which this machine does not have",
+                     bs_tier_name((bs_tier)tier));
             not_made(&honest, BS_ERROR_UNSUPPORTED, text);
         }
     if (planned(expert(), &(bs_plan_desc){.tier = BS_TIER_CUDA}))
-        not_made(&honest, BS_ERROR_UNSUPPORTED, "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");
+        not_made(&honest, BS_ERROR_UNSUPPORTED,
+                 "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");
 }
 
 static void test_streamed(void)
 {
-    static const struct { lie lie; bs_status status; const char *text; } rows[] = {
+    static const struct { lie lie; bs_status status; const char *text;
+    } rows[] = {
         {MISSING, BS_ERROR_WEIGHTS, "weight \"L.weight\" is missing"},
         {LOST, BS_ERROR_FORMAT, "weight \"L.weight\": the source does not tell its place in storage"},
         {BEYOND, BS_ERROR_FORMAT, "weight \"L.weight\": the source does not tell its place in storage"},
@@ -444,7 +475,8 @@ static void test_streamed(void)
         {SHORT_RECORD, BS_ERROR_FORMAT, "linear \"L\": its weights do not lie in the record of block 1"},
         {FAR_APART, BS_ERROR_UNSUPPORTED, "linear \"L\": its weights lie too far apart to be streamed"},
         {MORE_IN_RECORD, BS_ERROR_UNSUPPORTED,
-         "check_records: the record of block 1 cannot be checked as it is read, this plan leaves out some of its weights"},
+         "check_records: the record of block 1 cannot be checked as it is read, this plan leaves out some of its "
+         "weights"},
     };
     bs_session_desc desc = honest;
     desc.stream.check_records = 1;
@@ -463,8 +495,10 @@ static void test_streamed(void)
         desc.weights.locate = i == 3 ? NULL : desc.weights.locate;
         desc.weights.record = i == 4 ? NULL : desc.weights.record;
         desc.weights.fetch = i == 5 ? NULL : desc.weights.fetch;
-        not_made(&desc, BS_ERROR_UNSUPPORTED,
-                 "the plan streams weights: bs_session_desc.weights needs locate, record, fetch and its alignment, a power of two up to 4096");
+        not_made(
+            &desc, BS_ERROR_UNSUPPORTED,
+            "the plan streams weights: bs_session_desc.weights needs locate, record, fetch and its alignment, a power "
+            "of two up to 4096");
     }
     desc = honest;
     desc.stream.policy = BS_POLICY_BELADY;
@@ -490,12 +524,14 @@ static void test_streamed(void)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------- memory and threads */
+/* ---------------------------------------------------------------------------------------------------- memory and
+ * threads */
 
 /* With `kept` bytes of one arena less than a session takes. */
 static void test_arenas(void)
 {
-    static const char *const what[4] = {"persistent: the session", "transient: activations", "staging: reading weights", "slots: weights of blocks"};
+    static const char *const what[4] = {"persistent: the session", "transient: activations", "staging: reading weights",
+                                        "slots: weights of blocks"};
     bs_arena *const all[4] = {&memory.persistent, &memory.transient, &memory.staging, &memory.slots};
     bs_sizes sizes;
     if (!planned(expert(), &(bs_plan_desc){.slot_bytes = 1 << 16}))
@@ -588,8 +624,9 @@ static void test_weights_of(void)
 
 int main(void)
 {
-    static const char *const files[] = {"src/run/session.c", "src/run/session_make.c", "src/run/session_lower.c", "src/run/route.c", "src/run/segments.c",
-                                        "src/stream/store.c", "src/stream/store_plan.c", "src/base/workers.c", "src/ops/gather_rows.c"};
+    static const char *const files[] = {"src/run/session.c",       "src/run/session_make.c", "src/run/session_lower.c",
+                                        "src/run/route.c",         "src/run/segments.c",     "src/stream/store.c",
+                                        "src/stream/store_plan.c", "src/base/workers.c",     "src/ops/gather_rows.c"};
     test_binding();
     test_joining();
     test_calls();

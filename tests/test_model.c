@@ -38,12 +38,18 @@ static bs_weights by_hand_weights(void)
     static uint8_t records[TINY_BLOCKS][TINY_PAYLOAD_BYTES];
     static bs_tensor tensors[TINY_WEIGHTS];
     static bs_tensor_table table = {tensors, TINY_WEIGHTS};
-    static const char *const names[TINY_WEIGHTS] = {"score.weight", "score.bias", "small.conv.weight", "small.conv.bias",
-                                                    "large.conv.weight", "large.conv.bias"};
+    static const char *const names[TINY_WEIGHTS] = {"score.weight",    "score.bias",        "small.conv.weight",
+                                                    "small.conv.bias", "large.conv.weight", "large.conv.bias"};
     tiny_make_payloads(records, NOTHING);
     for (int32_t i = 0; i < TINY_WEIGHTS; i++) {
         const bool bias = i % 2, conv = i > 1;
-        tensors[i] = (bs_tensor){names[i], BS_F32, bias ? 1 : conv ? 4 : 2, {conv ? 1 : 2, 1, 3, 3}, records[i / 2] + (bias ? 256 : 0)};
+        tensors[i] = (bs_tensor){names[i],
+                                 BS_F32,
+                                 bias   ? 1
+                                 : conv ? 4
+                                        : 2,
+                                 {conv ? 1 : 2, 1, 3, 3},
+                                 records[i / 2] + (bias ? 256 : 0)};
     }
     return bs_weights_from_table(&table);
 }
@@ -125,10 +131,12 @@ static void fill_frame(float *frame)
         frame[i] = check_float() + (i % WIDTH < 8 ? -1.0f : 3.0f);
 }
 
-static void expect_same(const char *what, bs_status status, const bs_error *error, const float *out, const float *wanted)
+static void expect_same(const char *what, bs_status status, const bs_error *error, const float *out,
+                        const float *wanted)
 {
     const bool same = status == BS_OK && memcmp(out, wanted, PIXELS * sizeof *out) == 0;
-    check(same, "%s gives the bytes of the graph built by hand%s%s", what, status == BS_OK ? "" : ": ", status == BS_OK ? "" : error->message);
+    check(same, "%s gives the bytes of the graph built by hand%s%s", what, status == BS_OK ? "" : ": ",
+          status == BS_OK ? "" : error->message);
 }
 
 static void test_same_as_by_hand(void)
@@ -142,7 +150,8 @@ static void test_same_as_by_hand(void)
     bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
     bs_status status = run(by_hand(&arena), by_hand_weights(), BS_F32, in, wanted, &error);
     check(status == BS_OK, "the graph built by hand runs %s", error.message);
-    check(cells_taken[0] > 0 && cells_taken[1] > 0, "and takes both paths (%d and %d cells)", cells_taken[0], cells_taken[1]);
+    check(cells_taken[0] > 0 && cells_taken[1] > 0, "and takes both paths (%d and %d cells)", cells_taken[0],
+          cells_taken[1]);
     tiny_write(&f, NOTHING);
     for (int shift = 0; shift < 2; shift++) {
         memcpy(aligned + shift, f.bytes, f.n);
@@ -208,11 +217,13 @@ static void codes_write(forge *f)
 /* A state of some type, and when it is u8 the frame written to it. */
 static void state_write(forge *f, int32_t dtype)
 {
-    static const char *const ops[] = {"input", "state", "output", "state_write"}, *const names[] = {"frame", "before", "result", ""};
+    static const char *const ops[] = {"input", "state", "output", "state_write"}, *const names[] = {"frame", "before",
+                                                                                                    "result", ""};
     static const int32_t n_inputs[] = {0, 0, 1, 2}, inputs[] = {1, 2, 1}, n_params[] = {6, 6, 0, 0};
     const int32_t params[] = {BS_U8, 3, 1, HEIGHT, WIDTH, 0, dtype, 3, 1, HEIGHT, WIDTH, 0};
     const bool written = dtype == BS_U8;
-    plain_write(f, &(plain_nodes){ops, names, n_inputs, inputs, n_params, params, written ? 4 : 3, written ? 3 : 1, 12, 2, 0});
+    plain_write(
+        f, &(plain_nodes){ops, names, n_inputs, inputs, n_params, params, written ? 4 : 3, written ? 3 : 1, 12, 2, 0});
 }
 
 static void test_codes(void)
@@ -228,7 +239,8 @@ static void test_codes(void)
         in10[i] = (uint16_t)(i * 4 % 1024);
     }
     bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
-    bs_status status = run_file(bs_model_open_memory(&arena, f.bytes, f.n, &error), &arena, 0, BS_U8, in8, out8, &error);
+    bs_status status = run_file(bs_model_open_memory(&arena, f.bytes, f.n, &error), &arena, 0, BS_U8, in8, out8,
+                                &error);
     check(status == BS_OK && memcmp(in8, out8, sizeof in8) == 0, "8-bit codes pass as they are %s", error.message);
     arena.used = 0;
     status = run_file(bs_model_open_memory(&arena, f.bytes, f.n, &error), &arena, 10, BS_U16, in10, out10, &error);
@@ -266,8 +278,8 @@ static void expect_scale(int32_t from, int32_t to, float stored, const char *wan
     const bs_status status = build_codes(&f, &graph, &error);
     if (status == BS_OK)
         bs_graph_describe(graph, 3, line, sizeof line);
-    check(strstr(line, wanted) != NULL, "%s to %s by %g: %s%s", bs_dtype_name((bs_dtype)from), bs_dtype_name((bs_dtype)to), (double)stored, line,
-          error.message);
+    check(strstr(line, wanted) != NULL, "%s to %s by %g: %s%s", bs_dtype_name((bs_dtype)from),
+          bs_dtype_name((bs_dtype)to), (double)stored, line, error.message);
 }
 
 /* A convert that takes nothing, what is not there, or two values: refused by the graph, widened or not. */
@@ -301,7 +313,8 @@ static void test_widened(void)
     expect_scale(BS_F32, BS_I32, 3.0f, "scale 3,");
     test_bad_converts();
     state_write(&f, BS_U8);
-    check(build_codes(&f, &graph, &error) == BS_OK, "a state of codes is widened with the frame that is written to it %s", error.message);
+    check(build_codes(&f, &graph, &error) == BS_OK,
+          "a state of codes is widened with the frame that is written to it %s", error.message);
     state_write(&f, BS_F32);
     check(build_codes(&f, &graph, &error) == BS_OK, "one of numbers stays %s", error.message);
 }
@@ -324,25 +337,47 @@ static void padded_write(forge *f, const padded *p)
     const int32_t fields = conv ? 12 : deconv ? 8 : 6, n_inputs[] = {0, 1, 1}, inputs[] = {1, 2};
     const int32_t n_params[] = {6, fields + (p->padding != NOT_STORED), 0};
     int32_t params[6 + 13] = {BS_F32, 3, 1, TALL, 10, 0};
-    const int32_t of_conv[12] = {1, 3, 0, 0, 0, p->pad}, of_deconv[8] = {1, 4, 2, p->pad}, of_pool[6] = {BS_POOL_MAX, 3, 1, p->pad, p->height == 1};
+    const int32_t of_conv[12] = {1, 3, 0, 0, 0, p->pad}, of_deconv[8] = {1, 4, 2, p->pad},
+                  of_pool[6] = {BS_POOL_MAX, 3, 1, p->pad, p->height == 1};
     memcpy(params + 6, conv ? of_conv : deconv ? of_deconv : of_pool, (size_t)fields * sizeof *params);
     params[6 + fields] = p->padding;
-    plain_write(f, &(plain_nodes){ops, names, n_inputs, inputs, n_params, params, 3, 2, (size_t)(6 + n_params[1]), 2, p->opset});
+    plain_write(f, &(plain_nodes){ops, names, n_inputs, inputs, n_params, params, 3, 2, (size_t)(6 + n_params[1]), 2,
+                                  p->opset});
 }
 
 static void test_padding(void)
 {
     static const padded cases[] = {
-        {"conv2d", 1, 0, NOT_STORED, 8},          {"conv2d", 1, -1, NOT_STORED, 6},        {"conv2d", 2, -1, NOT_STORED, 6},
-        {"conv2d", 1, 2, NOT_STORED, 10},         {"conv2d", 2, 1, NOT_STORED, 8},         {"conv2d", 1, -2, NOT_STORED, REFUSED},
-        {"conv2d", 3, 0, NOT_STORED, 8},          {"conv2d", 3, 2, NOT_STORED, REFUSED},   {"conv2d", 3, -1, NOT_STORED, REFUSED},
-        {"conv2d", 3, 0, BS_PAD_DEFAULT, 8},      {"conv2d", 3, 0, BS_PAD_VALID, 6},       {"conv2d", 3, 0, BS_PAD_EXPLICIT, 6},
-        {"conv2d", 3, 2, BS_PAD_EXPLICIT, 10},    {"conv2d", 3, 1, BS_PAD_VALID, REFUSED}, {"conv2d", 3, 1, BS_PAD_DEFAULT, REFUSED},
-        {"conv2d", 3, 0, 3, REFUSED},             {"conv2d", 3, 0, -1, REFUSED},           {"deconv2d", 1, 0, NOT_STORED, 18},
-        {"deconv2d", 2, 1, NOT_STORED, 16},       {"deconv2d", 1, -1, NOT_STORED, REFUSED}, {"deconv2d", 3, 1, NOT_STORED, REFUSED},
-        {"deconv2d", 3, 1, BS_PAD_EXPLICIT, 16},  {"deconv2d", 3, 0, BS_PAD_VALID, 18},    {"pool2d", 1, 0, NOT_STORED, 6},
-        {"pool2d", 2, 1, NOT_STORED, 8},          {"pool2d", 1, 2, NOT_STORED, REFUSED},   {"pool2d", 1, 7, NOT_STORED, 1},
-        {"pool2d", 3, 1, NOT_STORED, REFUSED},    {"pool2d", 3, 1, BS_PAD_EXPLICIT, 8},    {"pool2d", 3, 1, BS_PAD_VALID, REFUSED},
+        {"conv2d", 1, 0, NOT_STORED, 8},
+        {"conv2d", 1, -1, NOT_STORED, 6},
+        {"conv2d", 2, -1, NOT_STORED, 6},
+        {"conv2d", 1, 2, NOT_STORED, 10},
+        {"conv2d", 2, 1, NOT_STORED, 8},
+        {"conv2d", 1, -2, NOT_STORED, REFUSED},
+        {"conv2d", 3, 0, NOT_STORED, 8},
+        {"conv2d", 3, 2, NOT_STORED, REFUSED},
+        {"conv2d", 3, -1, NOT_STORED, REFUSED},
+        {"conv2d", 3, 0, BS_PAD_DEFAULT, 8},
+        {"conv2d", 3, 0, BS_PAD_VALID, 6},
+        {"conv2d", 3, 0, BS_PAD_EXPLICIT, 6},
+        {"conv2d", 3, 2, BS_PAD_EXPLICIT, 10},
+        {"conv2d", 3, 1, BS_PAD_VALID, REFUSED},
+        {"conv2d", 3, 1, BS_PAD_DEFAULT, REFUSED},
+        {"conv2d", 3, 0, 3, REFUSED},
+        {"conv2d", 3, 0, -1, REFUSED},
+        {"deconv2d", 1, 0, NOT_STORED, 18},
+        {"deconv2d", 2, 1, NOT_STORED, 16},
+        {"deconv2d", 1, -1, NOT_STORED, REFUSED},
+        {"deconv2d", 3, 1, NOT_STORED, REFUSED},
+        {"deconv2d", 3, 1, BS_PAD_EXPLICIT, 16},
+        {"deconv2d", 3, 0, BS_PAD_VALID, 18},
+        {"pool2d", 1, 0, NOT_STORED, 6},
+        {"pool2d", 2, 1, NOT_STORED, 8},
+        {"pool2d", 1, 2, NOT_STORED, REFUSED},
+        {"pool2d", 1, 7, NOT_STORED, 1},
+        {"pool2d", 3, 1, NOT_STORED, REFUSED},
+        {"pool2d", 3, 1, BS_PAD_EXPLICIT, 8},
+        {"pool2d", 3, 1, BS_PAD_VALID, REFUSED},
         {"pool2d", 3, 0, BS_PAD_VALID, 6},
     };
     static forge f;
@@ -360,11 +395,13 @@ static void test_padding(void)
         bs_graph_describe(graph, 2, line, sizeof line);
         snprintf(shape, sizeof shape, p->height == 1 ? "[1]" : "[1, %d,", p->height);
         check(p->height == REFUSED ? model && status == BS_ERROR_ARGUMENT : status == BS_OK && strstr(line, shape),
-              "%s of set %u, pad %d, padding %d: %s", p->op, (unsigned)p->opset, p->pad, p->padding, status == BS_OK ? line : error.message);
+              "%s of set %u, pad %d, padding %d: %s", p->op, (unsigned)p->opset, p->pad, p->padding,
+              status == BS_OK ? line : error.message);
     }
 }
 
-/* What opening takes is told ahead, to the byte: that is enough, less is not, and the refusal asks for all of it at once. */
+/* What opening takes is told ahead, to the byte: that is enough, less is not, and the refusal asks for all of it at
+ * once. */
 static bool exact(const char *what, const char *path, const bs_reader *reader, const forge *f)
 {
     static uint8_t memory[1 << 20];
@@ -387,10 +424,12 @@ static bool exact(const char *what, const char *path, const bs_reader *reader, c
             opened += fits && model && arena.high_water == bytes - BS_ALIGNMENT;
             opened -= fits;
             refused += !fits && model;
-            asked += !fits && (error.status != BS_ERROR_ARENA || error.needed != bytes - BS_ALIGNMENT || error.available != aligned || arena.used != 0);
+            asked += !fits && (error.status != BS_ERROR_ARENA || error.needed != bytes - BS_ALIGNMENT ||
+                               error.available != aligned || arena.used != 0);
             bs_model_close(model);
         }
-    return check(bytes > 0 && opened == 0 && refused == 0 && asked == 0, "%s: %d bytes are enough, and less is not %s", what, (int)bytes, error.message);
+    return check(bytes > 0 && opened == 0 && refused == 0 && asked == 0, "%s: %d bytes are enough, and less is not %s",
+                 what, (int)bytes, error.message);
 }
 
 static void test_bytes(void)
@@ -406,7 +445,8 @@ static void test_bytes(void)
     padded_write(&f, &(padded){"conv2d", 1, 0, NOT_STORED, 8});
     exact("a file without weights", NULL, NULL, &f);
     bs_error error = {BS_OK, NULL, 0, 0, ""};
-    check(bs_model_memory_bytes("GGUX", 4, &error) == 0 && error.status == BS_ERROR_FORMAT, "what is no model: %s", error.message);
+    check(bs_model_memory_bytes("GGUX", 4, &error) == 0 && error.status == BS_ERROR_FORMAT, "what is no model: %s",
+          error.message);
     bs_arena arena;
     static uint8_t memory[1 << 16];
     const size_t bytes = bs_model_file_bytes(NULL, "models/sr2x.gguf", &error);
@@ -414,7 +454,9 @@ static void test_bytes(void)
     bs_model *model = bs_model_open_file(&arena, NULL, "models/sr2x.gguf", &error);
     bs_model_facts facts;
     bs_model_facts_get(model, &facts);
-    check(model && arena.high_water <= bytes, "by the default platform too, and there is room to try a direct read (%s)", facts.direct ? "it works" : "not here");
+    check(model && arena.high_water <= bytes,
+          "by the default platform too, and there is room to try a direct read (%s)",
+          facts.direct ? "it works" : "not here");
     bs_model_close(model);
 }
 

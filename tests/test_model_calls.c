@@ -38,7 +38,10 @@ static int64_t file_bytes(void *user, int64_t handle, uint64_t offset, void *buf
     return (int64_t)bytes;
 }
 
-static int64_t reader_bytes(void *user, uint64_t offset, void *buffer, size_t bytes) { return file_bytes(user, 1, offset, buffer, bytes); }
+static int64_t reader_bytes(void *user, uint64_t offset, void *buffer, size_t bytes)
+{
+    return file_bytes(user, 1, offset, buffer, bytes);
+}
 
 static void no_close(void *user, int64_t handle) { (void)user, (void)handle; }
 
@@ -52,16 +55,21 @@ static void test_open(void)
         p.file_open = i == 0 ? NULL : p.file_open;
         p.file_read = i == 1 ? NULL : p.file_read;
         p.file_close = i == 2 ? NULL : p.file_close;
-        check(!bs_model_open_file(&arena, &p, i == 3 ? NULL : "x", &error) && error.status == BS_ERROR_ARGUMENT, "a file: %s", error.message);
+        check(!bs_model_open_file(&arena, &p, i == 3 ? NULL : "x", &error) && error.status == BS_ERROR_ARGUMENT,
+              "a file: %s", error.message);
     }
-    check(!bs_model_open_file(&arena, NULL, "/nowhere/at all", &error) && error.status == BS_ERROR_IO, "%s", error.message);
-    check(!bs_model_open_file(NULL, NULL, NULL, NULL) && !bs_model_open_memory(NULL, NULL, 0, NULL) && !bs_model_open_reader(NULL, NULL, NULL),
+    check(!bs_model_open_file(&arena, NULL, "/nowhere/at all", &error) && error.status == BS_ERROR_IO, "%s",
+          error.message);
+    check(!bs_model_open_file(NULL, NULL, NULL, NULL) && !bs_model_open_memory(NULL, NULL, 0, NULL) &&
+              !bs_model_open_reader(NULL, NULL, NULL),
           "nothing at all, with nobody to tell");
     check(!bs_model_open_file(NULL, &whole, "x", &error) && error.status == BS_ERROR_ARGUMENT, "%s", error.message);
-    check(!bs_model_open_memory(NULL, file.bytes, file.n, &error) && error.status == BS_ERROR_ARGUMENT, "%s", error.message);
+    check(!bs_model_open_memory(NULL, file.bytes, file.n, &error) && error.status == BS_ERROR_ARGUMENT, "%s",
+          error.message);
     check(!bs_model_open_reader(NULL, &reader, &error) && error.status == BS_ERROR_ARGUMENT, "%s", error.message);
     bs_arena_init(&arena, "persistent", arena_memory, 64);
-    check(!bs_model_open_reader(&arena, &reader, &error) && error.status == BS_ERROR_ARENA && arena.used == 0, "%s", error.message);
+    check(!bs_model_open_reader(&arena, &reader, &error) && error.status == BS_ERROR_ARENA && arena.used == 0, "%s",
+          error.message);
     bs_model_close(NULL);
 }
 
@@ -81,17 +89,26 @@ static void test_graphs(void)
     int wrong = 0;
     for (int i = 0; i < 4; i++)
         wrong += bs_model_build(model, graphs[i], NULL, &error) != BS_ERROR_ARGUMENT;
-    check(wrong == 0 && bs_model_build(NULL, graphs[5], NULL, &error) == BS_ERROR_ARGUMENT, "a graph that is not empty: %s", error.message);
-    check(bs_model_build(model, graphs[4], NULL, &error) == BS_ERROR_SHAPE, "a graph that failed before: %s", error.message);
+    check(wrong == 0 && bs_model_build(NULL, graphs[5], NULL, &error) == BS_ERROR_ARGUMENT,
+          "a graph that is not empty: %s", error.message);
+    check(bs_model_build(model, graphs[4], NULL, &error) == BS_ERROR_SHAPE, "a graph that failed before: %s",
+          error.message);
     const bs_graph_desc small = {.max_nodes = 4, .max_values = 4, .max_text_bytes = 64};
-    check(bs_model_build(model, bs_graph_create(&arena, &small), NULL, &error) == BS_ERROR_LIMIT, "a graph that is too small: %s", error.message);
+    check(bs_model_build(model, bs_graph_create(&arena, &small), NULL, &error) == BS_ERROR_LIMIT,
+          "a graph that is too small: %s", error.message);
     check(bs_model_build(model, graphs[5], NULL, &error) == BS_OK, "an empty one is built");
 }
 
 /* The file's input is [1, code 3, code 4]; a code -(s + 65536 (k - 1)) is k times symbol s. */
 static void test_inputs(void)
 {
-    static const struct { const char *name; int32_t height, width; int32_t rank; bs_model_input input; bs_status status; } tries[] = {
+    static const struct {
+        const char *name;
+        int32_t height, width;
+        int32_t rank;
+        bs_model_input input;
+        bs_status status;
+    } tries[] = {
         {"what the file says", -1, -2, 3, {"frame", 3, {1, 16, 24}}, BS_OK},
         {"one dimension alone", -1, -2, 3, {"frame", 3, {0, 0, 100}}, BS_OK},
         {"one symbol for both, the same", -1, -1, 3, {"frame", 3, {1, 40, 40}}, BS_OK},
@@ -119,7 +136,8 @@ static void test_inputs(void)
         const bs_model *model = open_memory();
         const bs_model_build_desc desc = {.inputs = &tries[i].input, .n_inputs = 1};
         const bs_status status = bs_model_build(model, room_for(model), &desc, &error);
-        check(status == tries[i].status, "%s: %s %s", tries[i].name, bs_status_name(status), status ? error.message : "");
+        check(status == tries[i].status, "%s: %s %s", tries[i].name, bs_status_name(status),
+              status ? error.message : "");
     }
 }
 
@@ -132,7 +150,8 @@ static void test_params(void)
         if (op->params_bytes == 0)
             wrong += op->n_fields != 0; /* bs_graph_add takes none then */
         else
-            wrong += op->n_fields > BS_MODEL_MAX_PARAMS || op->params_bytes < sizeof(char *) + (size_t)op->n_fields * 4 ||
+            wrong += op->n_fields > BS_MODEL_MAX_PARAMS ||
+                     op->params_bytes < sizeof(char *) + (size_t)op->n_fields * 4 ||
                      op->params_bytes > sizeof(char *) + BS_MODEL_MAX_PARAMS * 4 + 8;
     }
     check(wrong == 0 && bs_op_count() > 30, "the parameters of all %d ops have room in a node", bs_op_count());
@@ -143,13 +162,15 @@ static void test_params(void)
 /* A name made shorter than it was, or unreadable, after the file was opened. */
 static void test_changed(void)
 {
-    static const char *const names[] = {"brainstorm.symbol.name", "brainstorm.block.name", "brainstorm.node.op", "brainstorm.node.name"};
+    static const char *const names[] = {"brainstorm.symbol.name", "brainstorm.block.name", "brainstorm.node.op",
+                                        "brainstorm.node.name"};
     int wrong = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         for (int how = 0; how < 2; how++) {
             tiny_begin(NOTHING);
             const bs_model *model = open_memory();
-            file.bytes[forge_find(&file, names[i], AT_STRING, 1) + (how ? 7 : 8)] = 0xff; /* its length, its first byte */
+            /* its length, its first byte */
+            file.bytes[forge_find(&file, names[i], AT_STRING, 1) + (how ? 7 : 8)] = 0xff;
             const bs_status status = bs_model_build(model, room_for(model), NULL, &error);
             wrong += status != BS_ERROR_FORMAT || strncmp(error.message, "memory: ", 8) != 0;
         }
@@ -161,15 +182,20 @@ static void test_changed(void)
     bs_weight_info info;
     char name[BS_MAX_WEIGHT_NAME];
     file.bytes[forge_find(&file, "score.bias", AT_NAME, 0)] = 'S';
-    check(w.find(w.user, "score.bias", &info) == BS_ERROR_WEIGHTS, "a weight that is called otherwise now is not found");
+    check(w.find(w.user, "score.bias", &info) == BS_ERROR_WEIGHTS,
+          "a weight that is called otherwise now is not found");
     file.bytes[forge_find(&file, "Score.bias", AT_NAME, 0)] = 7;
     check(w.find(w.user, "score.bias", &info) == BS_ERROR_IO, "one whose name cannot be read is an error");
-    check(bs_model_weight_get(model, 1, name, NULL, &info) == BS_ERROR_IO && bs_model_weight_get(model, 1, NULL, NULL, &info) == BS_OK, "also by number");
+    check(bs_model_weight_get(model, 1, name, NULL, &info) == BS_ERROR_IO &&
+              bs_model_weight_get(model, 1, NULL, NULL, &info) == BS_OK,
+          "also by number");
     file.bytes[forge_find(&file, "brainstorm.block.name", AT_STRING, 1) + 8] = 7;
-    check(bs_model_block_get(model, 1, &block) == BS_ERROR_IO && bs_model_block_get(model, 2, &block) == BS_OK, "so is a block's");
+    check(bs_model_block_get(model, 1, &block) == BS_ERROR_IO && bs_model_block_get(model, 2, &block) == BS_OK,
+          "so is a block's");
 }
 
-/* Counts and numbers of nodes that change between opening and building, to anything: refused or built, never more than is there. */
+/* Counts and numbers of nodes that change between opening and building, to anything: refused or built, never more than
+ * is there. */
 static void test_overwritten(void)
 {
     static const uint32_t values[] = {0, 1, 2, 65, 66, 1000, INT32_MAX, 0x80000000u, UINT32_MAX};
@@ -183,7 +209,8 @@ static void test_overwritten(void)
             refused += status != BS_OK && error.message[0];
             built += status == BS_OK;
         }
-    check(refused + built == 1366 * 9 && refused > 500, "a header overwritten while it is open: %d refused, %d built", refused, built);
+    check(refused + built == 1366 * 9 && refused > 500, "a header overwritten while it is open: %d refused, %d built",
+          refused, built);
 }
 
 /* Fails from a read on: the n-th, counted from the opening. */
@@ -230,21 +257,26 @@ static void test_questions(void)
     bs_model_block_facts block;
     bs_weight_info info;
     float x[4];
-    check(bs_model_block_get(model, -1, &block) == BS_ERROR_ARGUMENT && bs_model_block_get(model, TINY_BLOCKS, &block) == BS_ERROR_ARGUMENT,
+    check(bs_model_block_get(model, -1, &block) == BS_ERROR_ARGUMENT &&
+              bs_model_block_get(model, TINY_BLOCKS, &block) == BS_ERROR_ARGUMENT,
           "blocks that are not there");
     check(bs_model_weight_get(model, -1, NULL, NULL, &info) == BS_ERROR_ARGUMENT &&
-              bs_model_weight_get(model, TINY_WEIGHTS, NULL, NULL, &info) == BS_ERROR_ARGUMENT, "weights that are not there");
+              bs_model_weight_get(model, TINY_WEIGHTS, NULL, NULL, &info) == BS_ERROR_ARGUMENT,
+          "weights that are not there");
     info.handle = TINY_WEIGHTS;
-    check(w.read(w.user, &info, 0, x, 4) == BS_ERROR_ARGUMENT && !w.map(w.user, &info), "nor are those of other models");
+    check(w.read(w.user, &info, 0, x, 4) == BS_ERROR_ARGUMENT && !w.map(w.user, &info),
+          "nor are those of other models");
     info.handle = 1;
-    check(w.read(w.user, &info, 8, x, 0) == BS_OK && w.read(w.user, &info, 9, x, 0) == BS_ERROR_ARGUMENT && w.read(w.user, &info, 4, x, 5) == BS_ERROR_ARGUMENT,
+    check(w.read(w.user, &info, 8, x, 0) == BS_OK && w.read(w.user, &info, 9, x, 0) == BS_ERROR_ARGUMENT &&
+              w.read(w.user, &info, 4, x, 5) == BS_ERROR_ARGUMENT,
           "a weight is read up to its end");
     static BS_ALIGNED uint8_t shifted[FORGE_BYTES + 4];
     int mapped = 0, wrong = 0;
     for (size_t shift = 0; shift < 4; shift++) {
         memcpy(shifted + shift, file.bytes, file.n);
         const bs_weights moved = bs_model_weights(bs_model_open_memory(&arena, shifted + shift, file.n, &error));
-        const void *data = moved.find(moved.user, "score.bias", &info) == BS_OK ? moved.map(moved.user, &info) : shifted + 1;
+        const void *data = moved.find(moved.user, "score.bias", &info) == BS_OK ? moved.map(moved.user, &info)
+                                                                                : shifted + 1;
         mapped += data != NULL;
         wrong += (uintptr_t)data % sizeof(float) != 0;
     }
@@ -275,12 +307,14 @@ static void test_twins(void)
     check(bs_name_hash(twins[0], 20) == bs_name_hash(twins[1], 20), "%s and %s have one hash", twins[0], twins[1]);
     call_weight(3, twins[0]);
     const bs_weights w = bs_model_weights(open_memory());
-    check(w.find(w.user, twins[0], &info) == BS_OK && info.handle == 3 && w.find(w.user, twins[1], &info) == BS_ERROR_WEIGHTS,
+    check(w.find(w.user, twins[0], &info) == BS_OK && info.handle == 3 &&
+              w.find(w.user, twins[1], &info) == BS_ERROR_WEIGHTS,
           "the one that is there is found, the other is not");
     tiny_begin(NOTHING);
     call_weight(3, twins[0]);
     call_weight(5, twins[1]);
-    check(!bs_model_open_memory(&arena, file.bytes, file.n, &error) && error.status == BS_ERROR_FORMAT, "a file with both is refused: %s", error.message);
+    check(!bs_model_open_memory(&arena, file.bytes, file.n, &error) && error.status == BS_ERROR_FORMAT,
+          "a file with both is refused: %s", error.message);
 }
 
 /* Every number of a tensor's type; a block's record is I8 and nothing else. */
@@ -300,7 +334,8 @@ static void test_tensor_types(void)
     const size_t at = forge_find(&file, "block.large", AT_TYPE, 0);
     file.bytes[at] = 2;
     forge_splice(&file, at + 12, 0, "\1\0\0\0\0\0\0\0", 8, TINY_ALIGNMENT);
-    check(!bs_model_open_memory(&arena, file.bytes, file.n, &error) && strstr(error.message, "rank 2"), "and of rank 1: %s", error.message);
+    check(!bs_model_open_memory(&arena, file.bytes, file.n, &error) && strstr(error.message, "rank 2"),
+          "and of rank 1: %s", error.message);
 }
 
 /* The reader beneath gives back what it took, too. */

@@ -1,5 +1,6 @@
-/* Promises of the text model: the shipped file gives PyTorch's logits; what runs beside a text, in how many pieces it is
- * read and by how many threads changes no byte of them. tests/vectors/moe_text.bin: training/moe_text/make_vectors.py. */
+/* Promises of the text model: the shipped file gives PyTorch's logits; what runs beside a text, in how many pieces it
+ * is read and by how many threads changes no byte of them. tests/vectors/moe_text.bin:
+ * training/moe_text/make_vectors.py. */
 #include "check.h"
 
 #include "text_model.h"
@@ -55,8 +56,12 @@ static bool read_vectors(const char *path)
 
 static bool open_streamed(int sequences, int rows_most, int threads, uint64_t slot_bytes, bool speculate)
 {
-    text_options o = {.model = MODEL, .prompt = "", .sequences = sequences, .threads = threads,
-                      .stream = {.slot_bytes = slot_bytes, .stream = {.speculation = speculate ? BS_SPECULATE_AUTO : BS_SPECULATE_OFF}}};
+    text_options o = {.model = MODEL,
+                      .prompt = "",
+                      .sequences = sequences,
+                      .threads = threads,
+                      .stream = {.slot_bytes = slot_bytes,
+                                 .stream = {.speculation = speculate ? BS_SPECULATE_AUTO : BS_SPECULATE_OFF}}};
     const bool ok = text_model_open(&model, &o, rows_most, NULL);
     if (!ok)
         printf("  %s\n", model.error.message);
@@ -106,7 +111,8 @@ static void equals_pytorch(const text *t, int piece)
         const double d = distance(model.logits[0], t->logits[i]);
         worst = d <= worst ? worst : d;
     }
-    check(ok && worst <= 1e-5, "text %d, at most %d characters a run: logits are PyTorch's (%.1e off)", (int)(t - texts), piece, worst);
+    check(ok && worst <= 1e-5, "text %d, at most %d characters a run: logits are PyTorch's (%.1e off)",
+          (int)(t - texts), piece, worst);
     text_model_close(&model);
 }
 
@@ -124,7 +130,8 @@ static void same_in_pieces(const text *t)
     check(ok, "character by character");
     for (int piece = 3; piece <= TEXT_MAX_ROWS; piece *= 5) {
         ok = open_model(1, piece, 1) && feed(t, 0, t->characters, piece);
-        check(ok && memcmp(model.logits[0], alone[t->characters - 1], sizeof alone[0]) == 0, "pieces of %d: the same bytes", piece);
+        check(ok && memcmp(model.logits[0], alone[t->characters - 1], sizeof alone[0]) == 0,
+              "pieces of %d: the same bytes", piece);
         text_model_close(&model);
     }
 }
@@ -146,8 +153,9 @@ static void same_beside_others(const text *t, int sequences, int threads)
 static void same_streamed(const text *t, uint64_t slot_bytes, int threads, bool speculate)
 {
     bool ok = open_streamed(1, 16, threads, slot_bytes, speculate) && feed(t, 0, t->characters, 16);
-    check(ok && memcmp(model.logits[0], alone[t->characters - 1], sizeof alone[0]) == 0, "%d KB of slots, %d threads%s: the same bytes",
-          (int)(slot_bytes / 1024), threads, speculate ? ", guessing" : "");
+    check(ok && memcmp(model.logits[0], alone[t->characters - 1], sizeof alone[0]) == 0,
+          "%d KB of slots, %d threads%s: the same bytes", (int)(slot_bytes / 1024), threads,
+          speculate ? ", guessing" : "");
     text_model_close(&model);
 }
 
@@ -165,7 +173,8 @@ static void experts_are_chosen(const text *t)
             most = d.counts[p] > most ? d.counts[p] : most;
         }
     }
-    check(ok && all == 4 * 2 * 250 && most < 250, "two of sixteen experts a character, none for all (%d of 250)", (int)most);
+    check(ok && all == 4 * 2 * 250 && most < 250, "two of sixteen experts a character, none for all (%d of 250)",
+          (int)most);
     text_model_close(&model);
 }
 
@@ -183,8 +192,8 @@ static void samples_follow_logits(void)
     for (int i = 0; i < 100000; i++)
         count[text_sample(&sampler, logits, TEXT_CODES)]++;
     const double expected = 1 / (1 + exp(-2.0)); /* a difference of 1 at temperature 0.5 */
-    check(fabs(count[70] / 1e5 - expected) < 0.005 && count[3] + count[70] == 100000, "drawn in proportion (%.4f, expected %.4f)",
-          count[70] / 1e5, expected);
+    check(fabs(count[70] / 1e5 - expected) < 0.005 && count[3] + count[70] == 100000,
+          "drawn in proportion (%.4f, expected %.4f)", count[70] / 1e5, expected);
     text_sampler_open(&sampler, 0, 7, 0);
     check(text_sample(&sampler, logits, TEXT_CODES) == 70, "temperature 0: the greatest");
 }
@@ -202,7 +211,8 @@ static void sequences_differ(void)
         same += text_sample(&a, logits, TEXT_CODES) == x;
         again += text_sample(&c, logits, TEXT_CODES) == x;
     }
-    check(same < 40 && again == 960, "sequences draw their own numbers, the same each time (%d of 960 agree by chance)", same);
+    check(same < 40 && again == 960, "sequences draw their own numbers, the same each time (%d of 960 agree by chance)",
+          same);
 }
 
 int main(void)

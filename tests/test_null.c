@@ -1,6 +1,7 @@
-/* Promises: a handle, a name or an out-pointer that is NULL does no harm in any public function: what returns a status returns
- * BS_ERROR_ARGUMENT (a session that has no stream: its own refusal), what gives bytes or a handle gives none, and what fills a
- * struct fills it with zeros. One table; a function of brainstorm.h that has no row in it is a failure. */
+/* Promises: a handle, a name or an out-pointer that is NULL does no harm in any public function: what returns a status
+ * returns BS_ERROR_ARGUMENT (a session that has no stream: its own refusal), what gives bytes or a handle gives none,
+ * and what fills a struct fills it with zeros. One table; a function of brainstorm.h that has no row in it is a
+ * failure. */
 #include "against.h"
 #include "profile_synth.h"
 #include "tiny_model.h"
@@ -44,7 +45,8 @@ static bs_graph *some_net(void)
     bs_value out[2];
     for (int32_t p = 0; p < 2; p++) {
         bs_block_begin(g, p ? "one" : "zero");
-        out[p] = bs_linear(g, bs_scatter(g, route, p, x), &(bs_linear_desc){.name = p ? "l1" : "l0", .out = 2, .no_bias = 1});
+        out[p] = bs_linear(g, bs_scatter(g, route, p, x),
+                           &(bs_linear_desc){.name = p ? "l1" : "l0", .out = 2, .no_bias = 1});
         bs_block_end(g);
         net_add(&weights, p ? "l1.weight" : "l0.weight", 2, (int64_t[]){2, 2}, 1);
     }
@@ -76,7 +78,8 @@ static void rows_of_memory(void)
     bs_arena_init(NULL, "none", graph_memory, 64);
     bs_arena_init(&a, NULL, NULL, 64);
     ROW(bs_arena_init, a.base == NULL && a.size == 0);
-    ROW(bs_arena_take, bs_arena_take(NULL, 0) == NULL && bs_arena_take(NULL, 64) == NULL && bs_arena_take(&a, 0) == NULL);
+    ROW(bs_arena_take,
+        bs_arena_take(NULL, 0) == NULL && bs_arena_take(NULL, 64) == NULL && bs_arena_take(&a, 0) == NULL);
 }
 
 static void rows_of_graph(void)
@@ -87,12 +90,15 @@ static void rows_of_graph(void)
     ROW(bs_graph_bytes, bs_graph_bytes(NULL) > 0);
     ROW(bs_graph_create, bs_graph_create(NULL, NULL) == NULL);
     ROW(bs_graph_check, bs_graph_check(NULL, NULL) == BS_ERROR_ARGUMENT);
-    ROW(bs_graph_describe, bs_graph_describe(NULL, 1, text, sizeof text) == 0 && text[0] == '\0' && bs_graph_describe(r.plan->graph, 1, NULL, 9) > 9 &&
+    ROW(bs_graph_describe, bs_graph_describe(NULL, 1, text, sizeof text) == 0 && text[0] == '\0' &&
+                               bs_graph_describe(r.plan->graph, 1, NULL, 9) > 9 &&
                                bs_graph_describe(NULL, 1, NULL, 9) == 0);
-    ROW(bs_op_describe, bs_op_describe(0, NULL, 9) == bs_op_describe(0, text, sizeof text) && bs_op_describe(-1, NULL, 9) == 0);
+    ROW(bs_op_describe,
+        bs_op_describe(0, NULL, 9) == bs_op_describe(0, text, sizeof text) && bs_op_describe(-1, NULL, 9) == 0);
     bs_port_facts port;
     bs_router_facts router;
-    ROW(bs_graph_port_get, bs_graph_port_get(NULL, "x", &port) == BS_ERROR_ARGUMENT && bs_graph_port_get(r.plan->graph, NULL, &port) == BS_ERROR_ARGUMENT &&
+    ROW(bs_graph_port_get, bs_graph_port_get(NULL, "x", &port) == BS_ERROR_ARGUMENT &&
+                               bs_graph_port_get(r.plan->graph, NULL, &port) == BS_ERROR_ARGUMENT &&
                                bs_graph_port_get(r.plan->graph, "x", NULL) == BS_ERROR_ARGUMENT);
     ROW(bs_graph_router_get, bs_graph_router_get(NULL, "r", &router) == BS_ERROR_ARGUMENT &&
                                  bs_graph_router_get(r.plan->graph, NULL, &router) == BS_ERROR_ARGUMENT &&
@@ -115,7 +121,8 @@ static void rows_of_graph(void)
     ROW(bs_topk, bs_topk(g, none, 1, NULL).id == 0 && bs_topk(g, none, 1, &indices).id == 0 && indices.id == 0);
 }
 
-/* Each builder upon no graph, and upon one with everything else missing, which must refuse with a message and no crash. */
+/* Each builder upon no graph, and upon one with everything else missing, which must refuse with a message and no
+ * crash. */
 #define BUILD(function, ...)                                                     \
     do {                                                                         \
         bs_graph *g = NULL;                                                      \
@@ -191,19 +198,23 @@ static void rows_of_plan(void)
     bs_stream_stage_facts stage;
     char text[8] = "before";
     ROW(bs_plan_bytes, bs_plan_bytes(NULL, NULL) == 0 && bs_plan_bytes(r.plan->graph, NULL) > 0);
-    ROW(bs_plan_create, bs_plan_create(NULL, NULL, NULL, NULL) == NULL && bs_plan_create(&memory, NULL, NULL, NULL) == NULL &&
+    ROW(bs_plan_create, bs_plan_create(NULL, NULL, NULL, NULL) == NULL &&
+                            bs_plan_create(&memory, NULL, NULL, NULL) == NULL &&
                             bs_plan_create(NULL, r.plan->graph, NULL, NULL) == NULL && plan);
     bs_plan_sizes(plan, NULL);
     bs_plan_sizes(NULL, &sizes);
     ROW(bs_plan_sizes, ZEROS(sizes));
-    ROW(bs_plan_report, bs_plan_report(plan, NULL, 99) == bs_plan_report(plan, text, sizeof text) && bs_plan_report(plan, NULL, 0) > 99 &&
-                            bs_plan_report(NULL, text, sizeof text) == 0 && text[0] == '\0');
+    ROW(bs_plan_report, bs_plan_report(plan, NULL, 99) == bs_plan_report(plan, text, sizeof text) &&
+                            bs_plan_report(plan, NULL, 0) > 99 && bs_plan_report(NULL, text, sizeof text) == 0 &&
+                            text[0] == '\0');
     bs_plan_stream_get(plan, NULL);
     bs_plan_stream_get(NULL, &stream);
     ROW(bs_plan_stream_get, ZEROS(stream));
-    ROW(bs_plan_unit_get, bs_plan_unit_get(plan, 0, NULL) == BS_ERROR_ARGUMENT && bs_plan_unit_get(NULL, 0, &unit) == BS_ERROR_ARGUMENT &&
+    ROW(bs_plan_unit_get, bs_plan_unit_get(plan, 0, NULL) == BS_ERROR_ARGUMENT &&
+                              bs_plan_unit_get(NULL, 0, &unit) == BS_ERROR_ARGUMENT &&
                               bs_plan_unit_get(plan, 0, &unit) == BS_OK);
-    ROW(bs_plan_stage_get, bs_plan_stage_get(plan, 0, NULL, NULL) == BS_ERROR_ARGUMENT && bs_plan_stage_get(NULL, 0, &stage, NULL) == BS_ERROR_ARGUMENT &&
+    ROW(bs_plan_stage_get, bs_plan_stage_get(plan, 0, NULL, NULL) == BS_ERROR_ARGUMENT &&
+                               bs_plan_stage_get(NULL, 0, &stage, NULL) == BS_ERROR_ARGUMENT &&
                                bs_plan_stage_get(plan, 0, &stage, NULL) == BS_OK);
 }
 
@@ -218,10 +229,14 @@ static void rows_of_session(void)
     bs_session *s = r.session;
     const bs_weights no_weights = bs_weights_from_table(NULL);
     ROW(bs_weights_from_table, ZEROS(no_weights));
-    ROW(bs_session_create, bs_session_create(NULL, r.plan, NULL, NULL) == NULL && bs_session_create(&r.memory, NULL, NULL, NULL) == NULL);
-    ROW(bs_bind, bs_bind(NULL, "x", &nothing, NULL) == BS_ERROR_ARGUMENT && bs_bind(s, NULL, &nothing, NULL) == BS_ERROR_ARGUMENT &&
-                     bs_bind(s, "x", NULL, NULL) == BS_ERROR_ARGUMENT && bs_bind(s, "x", &nothing, NULL) == BS_ERROR_ARGUMENT);
-    ROW(bs_set_route, bs_set_route(NULL, "r", NULL, NULL, NULL) == BS_ERROR_ARGUMENT && bs_set_route(s, NULL, NULL, NULL, NULL) == BS_ERROR_ARGUMENT &&
+    ROW(bs_session_create,
+        bs_session_create(NULL, r.plan, NULL, NULL) == NULL && bs_session_create(&r.memory, NULL, NULL, NULL) == NULL);
+    ROW(bs_bind, bs_bind(NULL, "x", &nothing, NULL) == BS_ERROR_ARGUMENT &&
+                     bs_bind(s, NULL, &nothing, NULL) == BS_ERROR_ARGUMENT &&
+                     bs_bind(s, "x", NULL, NULL) == BS_ERROR_ARGUMENT &&
+                     bs_bind(s, "x", &nothing, NULL) == BS_ERROR_ARGUMENT);
+    ROW(bs_set_route, bs_set_route(NULL, "r", NULL, NULL, NULL) == BS_ERROR_ARGUMENT &&
+                          bs_set_route(s, NULL, NULL, NULL, NULL) == BS_ERROR_ARGUMENT &&
                           bs_set_route(s, "r", NULL, NULL, NULL) == BS_OK);
     ROW(bs_run, bs_run(NULL, NULL) == BS_ERROR_ARGUMENT);
     ROW(bs_submit, bs_submit(NULL, NULL) == BS_ERROR_ARGUMENT);
@@ -229,17 +244,22 @@ static void rows_of_session(void)
     bs_reset_state(NULL);
     ROW(bs_reset_state, true);
     ROW(bs_state_valid, !bs_state_valid(NULL));
-    ROW(bs_decision_get, bs_decision_get(NULL, "r", &decision) == BS_ERROR_ARGUMENT && bs_decision_get(s, NULL, &decision) == BS_ERROR_ARGUMENT &&
-                             bs_decision_get(s, "r", NULL) == BS_ERROR_ARGUMENT && bs_decision_get(s, "r", &decision) == BS_OK);
+    ROW(bs_decision_get, bs_decision_get(NULL, "r", &decision) == BS_ERROR_ARGUMENT &&
+                             bs_decision_get(s, NULL, &decision) == BS_ERROR_ARGUMENT &&
+                             bs_decision_get(s, "r", NULL) == BS_ERROR_ARGUMENT &&
+                             bs_decision_get(s, "r", &decision) == BS_OK);
     bs_session_stats(s, NULL);
     bs_session_stats(NULL, &stats);
     ROW(bs_session_stats, ZEROS(stats));
     bs_session_stream_stats(s, NULL);
     bs_session_stream_stats(NULL, &stream);
     ROW(bs_session_stream_stats, ZEROS(stream));
-    ROW(bs_session_prediction_get, bs_session_prediction_get(s, 0, BS_PREDICT_KNOWN, NULL) == BS_ERROR_ARGUMENT &&
-                                       bs_session_prediction_get(NULL, 0, BS_PREDICT_KNOWN, &prediction) == BS_ERROR_ARGUMENT && ZEROS(prediction));
-    ROW(bs_cuda_choose, bs_cuda_choose(NULL, 1, &best, NULL, NULL) == BS_ERROR_UNSUPPORTED && bs_cuda_choose(s, 1, NULL, NULL, NULL) == BS_ERROR_UNSUPPORTED);
+    ROW(bs_session_prediction_get,
+        bs_session_prediction_get(s, 0, BS_PREDICT_KNOWN, NULL) == BS_ERROR_ARGUMENT &&
+            bs_session_prediction_get(NULL, 0, BS_PREDICT_KNOWN, &prediction) == BS_ERROR_ARGUMENT &&
+            ZEROS(prediction));
+    ROW(bs_cuda_choose, bs_cuda_choose(NULL, 1, &best, NULL, NULL) == BS_ERROR_UNSUPPORTED &&
+                            bs_cuda_choose(s, 1, NULL, NULL, NULL) == BS_ERROR_UNSUPPORTED);
     bs_session_close(NULL);
     ROW(bs_session_close, true);
 }
@@ -254,12 +274,18 @@ static void rows_of_models(void)
     tiny_begin((extra)0);
     bs_model *model = bs_model_open_memory(&arena, file.bytes, file.n, &error);
     check(model != NULL, "a model is there: %s", error.message);
-    ROW(bs_model_file_bytes, bs_model_file_bytes(NULL, NULL, NULL) == 0 && bs_model_file_bytes(NULL, "models", NULL) == 0);
-    ROW(bs_model_reader_bytes, bs_model_reader_bytes(NULL, NULL) == 0 && bs_model_reader_bytes(&(bs_reader){.size = 4}, NULL) == 0);
-    ROW(bs_model_memory_bytes, bs_model_memory_bytes(NULL, 4, NULL) == 0 && bs_model_memory_bytes(file.bytes, file.n, NULL) > 0);
-    ROW(bs_model_open_file, !bs_model_open_file(&arena, NULL, NULL, NULL) && !bs_model_open_file(NULL, NULL, "x", NULL));
-    ROW(bs_model_open_reader, !bs_model_open_reader(&arena, NULL, NULL) && !bs_model_open_reader(NULL, &(bs_reader){.size = 4}, NULL));
-    ROW(bs_model_open_memory, !bs_model_open_memory(&arena, NULL, 4, NULL) && !bs_model_open_memory(NULL, file.bytes, file.n, NULL));
+    ROW(bs_model_file_bytes,
+        bs_model_file_bytes(NULL, NULL, NULL) == 0 && bs_model_file_bytes(NULL, "models", NULL) == 0);
+    ROW(bs_model_reader_bytes,
+        bs_model_reader_bytes(NULL, NULL) == 0 && bs_model_reader_bytes(&(bs_reader){.size = 4}, NULL) == 0);
+    ROW(bs_model_memory_bytes,
+        bs_model_memory_bytes(NULL, 4, NULL) == 0 && bs_model_memory_bytes(file.bytes, file.n, NULL) > 0);
+    ROW(bs_model_open_file,
+        !bs_model_open_file(&arena, NULL, NULL, NULL) && !bs_model_open_file(NULL, NULL, "x", NULL));
+    ROW(bs_model_open_reader,
+        !bs_model_open_reader(&arena, NULL, NULL) && !bs_model_open_reader(NULL, &(bs_reader){.size = 4}, NULL));
+    ROW(bs_model_open_memory,
+        !bs_model_open_memory(&arena, NULL, 4, NULL) && !bs_model_open_memory(NULL, file.bytes, file.n, NULL));
     bs_model_use_buffered(NULL);
     ROW(bs_model_use_buffered, true);
     bs_model_facts_get(model, NULL);
@@ -267,13 +293,16 @@ static void rows_of_models(void)
     ROW(bs_model_facts_get, ZEROS(facts));
     const bs_graph_desc desc = bs_model_graph_desc(NULL);
     ROW(bs_model_graph_desc, ZEROS(desc));
-    ROW(bs_model_build, bs_model_build(NULL, NULL, NULL, NULL) == BS_ERROR_ARGUMENT && bs_model_build(model, NULL, NULL, NULL) == BS_ERROR_ARGUMENT);
+    ROW(bs_model_build, bs_model_build(NULL, NULL, NULL, NULL) == BS_ERROR_ARGUMENT &&
+                            bs_model_build(model, NULL, NULL, NULL) == BS_ERROR_ARGUMENT);
     const bs_weights no_weights = bs_model_weights(NULL);
     ROW(bs_model_weights, ZEROS(no_weights));
     ROW(bs_model_can_stream, bs_model_can_stream(NULL, NULL) == BS_ERROR_ARGUMENT);
-    ROW(bs_model_block_get, bs_model_block_get(NULL, 0, &block) == BS_ERROR_ARGUMENT && bs_model_block_get(model, 0, NULL) == BS_ERROR_ARGUMENT &&
+    ROW(bs_model_block_get, bs_model_block_get(NULL, 0, &block) == BS_ERROR_ARGUMENT &&
+                                bs_model_block_get(model, 0, NULL) == BS_ERROR_ARGUMENT &&
                                 bs_model_block_get(model, 0, &block) == BS_OK);
-    ROW(bs_model_weight_get, bs_model_weight_get(NULL, 0, NULL, NULL, &info) == BS_ERROR_ARGUMENT && bs_model_weight_get(model, 0, NULL, NULL, NULL) == BS_OK);
+    ROW(bs_model_weight_get, bs_model_weight_get(NULL, 0, NULL, NULL, &info) == BS_ERROR_ARGUMENT &&
+                                 bs_model_weight_get(model, 0, NULL, NULL, NULL) == BS_OK);
     ROW(bs_model_check, bs_model_check(NULL, NULL) == BS_ERROR_ARGUMENT);
     bs_model_close(model);
     bs_model_close(NULL);
@@ -292,11 +321,13 @@ static void rows_of_profiles(void)
     bs_trace trace;
     bs_arena_init(&arena, "reader", reader_memory, sizeof reader_memory);
     static uint8_t ring[1 << 14];
-    bs_profile *profile = bs_profile_create(&arena, &(bs_profile_desc){.write = synth_write, .user = &bytes, .memory = ring, .bytes = sizeof ring}, &error);
+    bs_profile *profile = bs_profile_create(
+        &arena, &(bs_profile_desc){.write = synth_write, .user = &bytes, .memory = ring, .bytes = sizeof ring}, &error);
     const bs_profile_header_desc header = synth_header();
     bs_profile_header(profile, &header);
     ROW(bs_profile_create, !bs_profile_create(NULL, NULL, NULL) && !bs_profile_create(&arena, NULL, NULL) && profile);
-    ROW(bs_profile_close, bs_profile_close(NULL, &dropped) == BS_OK && dropped == 0 && bs_profile_close(profile, NULL) == BS_OK);
+    ROW(bs_profile_close,
+        bs_profile_close(NULL, &dropped) == BS_OK && dropped == 0 && bs_profile_close(profile, NULL) == BS_OK);
     const bs_reader reader = synth_reader(&bytes);
     bs_profile_reader *p = bs_profile_open(&arena, &reader, &error);
     check(p != NULL, "a profile is there: %s", error.message);
@@ -304,23 +335,31 @@ static void rows_of_profiles(void)
     bs_profile_facts_get(p, NULL);
     bs_profile_facts_get(NULL, &facts);
     ROW(bs_profile_facts_get, ZEROS(facts));
-    ROW(bs_profile_router_get, bs_profile_router_get(NULL, 1, &router) == BS_ERROR_ARGUMENT && bs_profile_router_get(p, 1, NULL) == BS_ERROR_ARGUMENT &&
+    ROW(bs_profile_router_get, bs_profile_router_get(NULL, 1, &router) == BS_ERROR_ARGUMENT &&
+                                   bs_profile_router_get(p, 1, NULL) == BS_ERROR_ARGUMENT &&
                                    bs_profile_router_get(p, 1, &router) == BS_OK);
-    ROW(bs_profile_unit_get, bs_profile_unit_get(NULL, 0, &unit, NULL) == BS_ERROR_ARGUMENT && bs_profile_unit_get(p, 0, NULL, NULL) == BS_ERROR_ARGUMENT &&
+    ROW(bs_profile_unit_get, bs_profile_unit_get(NULL, 0, &unit, NULL) == BS_ERROR_ARGUMENT &&
+                                 bs_profile_unit_get(p, 0, NULL, NULL) == BS_ERROR_ARGUMENT &&
                                  bs_profile_unit_get(p, 0, &unit, NULL) == BS_OK);
-    ROW(bs_profile_stage_get, bs_profile_stage_get(NULL, 0, &stage, NULL) == BS_ERROR_ARGUMENT && bs_profile_stage_get(p, 0, NULL, NULL) == BS_ERROR_ARGUMENT &&
+    ROW(bs_profile_stage_get, bs_profile_stage_get(NULL, 0, &stage, NULL) == BS_ERROR_ARGUMENT &&
+                                  bs_profile_stage_get(p, 0, NULL, NULL) == BS_ERROR_ARGUMENT &&
                                   bs_profile_stage_get(p, 0, &stage, NULL) == BS_OK);
-    ROW(bs_profile_next, !bs_profile_next(NULL, &event, &error) && error.status == BS_ERROR_ARGUMENT && !bs_profile_next(p, NULL, NULL) &&
-                             !bs_profile_next(p, &event, NULL) && !bs_profile_next(p, &event, &error) && error.status == BS_OK);
+    ROW(bs_profile_next, !bs_profile_next(NULL, &event, &error) && error.status == BS_ERROR_ARGUMENT &&
+                             !bs_profile_next(p, NULL, NULL) && !bs_profile_next(p, &event, NULL) &&
+                             !bs_profile_next(p, &event, &error) && error.status == BS_OK);
     bs_profile_rewind(NULL);
     ROW(bs_profile_rewind, true);
-    ROW(bs_trace_load, bs_trace_load(NULL, &reader, &trace, NULL) == BS_ERROR_ARGUMENT && bs_trace_load(&arena, NULL, &trace, NULL) == BS_ERROR_ARGUMENT &&
-                           bs_trace_load(&arena, &reader, NULL, NULL) == BS_ERROR_ARGUMENT && bs_trace_load(&arena, &reader, &trace, NULL) == BS_OK);
+    ROW(bs_trace_load, bs_trace_load(NULL, &reader, &trace, NULL) == BS_ERROR_ARGUMENT &&
+                           bs_trace_load(&arena, NULL, &trace, NULL) == BS_ERROR_ARGUMENT &&
+                           bs_trace_load(&arena, &reader, NULL, NULL) == BS_ERROR_ARGUMENT &&
+                           bs_trace_load(&arena, &reader, &trace, NULL) == BS_OK);
     bs_replay_result result;
     const bs_replay_desc desc = {.slot_bytes = 1 << 20, .bytes_per_second = 1000000};
     ROW(bs_replay_bytes, bs_replay_bytes(NULL) == 0 && bs_replay_bytes(&trace) > 0);
-    ROW(bs_replay, bs_replay(NULL, &desc, &arena, &result, NULL) == BS_ERROR_ARGUMENT && bs_replay(&trace, NULL, &arena, &result, NULL) == BS_ERROR_ARGUMENT &&
-                       bs_replay(&trace, &desc, NULL, &result, NULL) == BS_ERROR_ARGUMENT && bs_replay(&trace, &desc, &arena, NULL, NULL) == BS_ERROR_ARGUMENT);
+    ROW(bs_replay, bs_replay(NULL, &desc, &arena, &result, NULL) == BS_ERROR_ARGUMENT &&
+                       bs_replay(&trace, NULL, &arena, &result, NULL) == BS_ERROR_ARGUMENT &&
+                       bs_replay(&trace, &desc, NULL, &result, NULL) == BS_ERROR_ARGUMENT &&
+                       bs_replay(&trace, &desc, &arena, NULL, NULL) == BS_ERROR_ARGUMENT);
     synth_free(&bytes);
 }
 
@@ -329,7 +368,8 @@ static void rows_of_profiles(void)
 /* Of the CUDA backend, which is not linked here: test_cuda_messages.c. */
 static bool is_elsewhere(const char *name)
 {
-    return strcmp(name, "bs_cuda_open") == 0 || strcmp(name, "bs_cuda_close") == 0 || strcmp(name, "bs_cuda_facts_get") == 0;
+    return strcmp(name, "bs_cuda_open") == 0 || strcmp(name, "bs_cuda_close") == 0 ||
+           strcmp(name, "bs_cuda_facts_get") == 0;
 }
 
 static bool has_row(const char *name)
@@ -373,7 +413,8 @@ static void table_is_complete(void)
     for (char *at = strstr(text, "bs_"); at; at = strstr(at + 1, "bs_")) {
         char name[64] = "";
         size_t length = 0;
-        while (length < sizeof name - 1 && (at[length] == '_' || (at[length] >= 'a' && at[length] <= 'z') || (at[length] >= '0' && at[length] <= '9')))
+        while (length < sizeof name - 1 && (at[length] == '_' || (at[length] >= 'a' && at[length] <= 'z') ||
+                                            (at[length] >= '0' && at[length] <= '9')))
             length++;
         if (at[length] != '(' || (at > text && at[-1] == '*' && at[-2] == '('))
             continue;
@@ -387,7 +428,8 @@ static void table_is_complete(void)
 int main(void)
 {
     const bs_graph *g = some_net();
-    if (!check(rig_plan(&r, g, NULL) && rig_session(&r, &weights.table, NULL, 0), "a session is there: %s", r.error.message))
+    if (!check(rig_plan(&r, g, NULL) && rig_session(&r, &weights.table, NULL, 0), "a session is there: %s",
+               r.error.message))
         return check_end();
     rows_of_names();
     rows_of_memory();

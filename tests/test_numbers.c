@@ -1,6 +1,6 @@
-/* Promises: whatever numbers stand in descriptors, handles and shapes, the builder and the planner give an error with a message, or
- * a plan of bounded size: never undefined behaviour (run it with sanitizers). Cycles cannot be said: operands are made before what
- * reads them, and a handle of what is yet to come, or of a larger graph, is refused. */
+/* Promises: whatever numbers stand in descriptors, handles and shapes, the builder and the planner give an error with a
+ * message, or a plan of bounded size: never undefined behaviour (run it with sanitizers). Cycles cannot be said:
+ * operands are made before what reads them, and a handle of what is yet to come, or of a larger graph, is refused. */
 #include "check.h"
 #include "ops/table.h"
 #include "plan/plan.h"
@@ -21,7 +21,8 @@ static bs_graph *new_graph(void)
     return bs_graph_create(&arena, &(bs_graph_desc){.max_nodes = 64, .max_values = 64, .max_text_bytes = 8192});
 }
 
-/* ---------------------------------------------------------------------------------------------- what comes of a graph */
+/* ---------------------------------------------------------------------------------------------- what comes of a
+ * graph */
 
 static int32_t refused, planned, unplanned, wrong;
 
@@ -47,11 +48,13 @@ static void use(bs_graph *g, bs_value value, const char *name)
     if (domain->kind == BS_DOMAIN_PATH) {
         bs_value values[TEST_PATHS] = {{0}};
         values[domain->path] = value;
-        use(g, bs_gather(g, (bs_router){domain->router}, values, none, &(bs_gather_desc){.mode = BS_GATHER_SELECT}), name);
+        use(g, bs_gather(g, (bs_router){domain->router}, values, none, &(bs_gather_desc){.mode = BS_GATHER_SELECT}),
+            name);
     } else if (info.domain == 0)
         bs_output(g, name, value);
     else
-        bs_output(g, name, domain->kind == BS_DOMAIN_PATCHES && info.rank == 3 ? bs_assemble(g, value) : bs_collect(g, value));
+        bs_output(g, name,
+                  domain->kind == BS_DOMAIN_PATCHES && info.rank == 3 ? bs_assemble(g, value) : bs_collect(g, value));
 }
 
 static bool plan_is_bounded(const bs_graph *g, const bs_plan_desc *desc)
@@ -98,7 +101,8 @@ static void expect_bounded(const bs_graph *g, const char *what, int32_t a, int32
         printf("  %s, %d, %d: %s\n", what, a, b, g->error.message);
 }
 
-/* ------------------------------------------------------------------------------------------------------ fields of ops */
+/* ------------------------------------------------------------------------------------------------------ fields of
+ * ops */
 
 typedef union params {
     const char *name;
@@ -108,7 +112,8 @@ typedef union params {
 typedef struct world {
     bs_graph *g;
     bs_value images[5]; /* plain, of many channels, large, cells, cells of a path */
-    bs_value line, integers, table, codes, cells_codes, lengths, past, cache, words, tokens, score, losses, square, inside;
+    bs_value line, integers, table, codes, cells_codes, lengths, past, cache, words, tokens, score, losses, square,
+        inside;
     bs_router router, budget;
 } world;
 
@@ -145,10 +150,11 @@ static world world_new(void)
 /* Operands of op `name`, the turn-th choice of them; false: there are no more. */
 static bool operands_of(const world *w, const char *name, int32_t turn, int32_t *in, int32_t *n_in)
 {
-    static const char *const of_images[] = {
-        "conv2d",  "deconv2d",  "pixel_shuffle", "pixel_unshuffle", "activation", "prelu",      "clip",   "affine", "convert", "slice",
-        "reshape", "transpose", "pad",           "softmax",         "layer_norm", "batch_norm", "pool2d", "resize", "reduce",  "argmax",
-        "topk",    "linear",    "patches",       "concat",          "rows"};
+    static const char *const of_images[] = {"conv2d",     "deconv2d",  "pixel_shuffle", "pixel_unshuffle", "activation",
+                                            "prelu",      "clip",      "affine",        "convert",         "slice",
+                                            "reshape",    "transpose", "pad",           "softmax",         "layer_norm",
+                                            "batch_norm", "pool2d",    "resize",        "reduce",          "argmax",
+                                            "topk",       "linear",    "patches",       "concat",          "rows"};
     const int32_t words = w->words.id, cells = w->images[3].id;
     const struct {
         const char *op;
@@ -208,7 +214,10 @@ static int32_t sound_number(const char *op, const char *name)
     return n;
 }
 
-static void set_field(params *p, int32_t field, int32_t n) { memcpy(p->bytes + sizeof(const char *) + 4 * (size_t)field, &n, sizeof n); }
+static void set_field(params *p, int32_t field, int32_t n)
+{
+    memcpy(p->bytes + sizeof(const char *) + 4 * (size_t)field, &n, sizeof n);
+}
 
 static void sound_params(const bs_op *op, params *p)
 {
@@ -262,7 +271,8 @@ static void test_single_fields(void)
             }
     }
     check(sound == ops, "every op can be built soundly (%d of %d)", sound, ops);
-    check(wrong == 0, "%d fields of descriptors at INT32_MIN, -1, 0, 1, INT32_MAX: an error that is told, or plans of bounded size",
+    check(wrong == 0,
+          "%d fields of descriptors at INT32_MIN, -1, 0, 1, INT32_MAX: an error that is told, or plans of bounded size",
           fields);
 }
 
@@ -274,7 +284,8 @@ static void test_pairs_of_fields(void)
         const bs_op *op = bs_op_get(o);
         for (int32_t i = 0; i < op->n_fields; i++)
             for (int32_t j = 0; j < i; j++)
-                for (int32_t k = 0; k < NUMBERS * NUMBERS && op->fields[i].kind == 'i' && op->fields[j].kind == 'i'; k++) {
+                for (int32_t k = 0; k < NUMBERS * NUMBERS && op->fields[i].kind == 'i' && op->fields[j].kind == 'i';
+                     k++) {
                     world w;
                     params p;
                     sound_params(op, &p);
@@ -287,11 +298,12 @@ static void test_pairs_of_fields(void)
                 }
     }
     check(wrong == before, "%d pairs of fields likewise", pairs);
-    check(refused > 1000 && planned > 1000 && unplanned > 100, "of them %d builds are refused, %d plans made, %d refused", refused, planned,
-          unplanned);
+    check(refused > 1000 && planned > 1000 && unplanned > 100,
+          "of them %d builds are refused, %d plans made, %d refused", refused, planned, unplanned);
 }
 
-/* ------------------------------------------------------------------------------------------------ handles and shapes */
+/* ------------------------------------------------------------------------------------------------ handles and
+ * shapes */
 
 static void test_handles(void)
 {
@@ -304,19 +316,21 @@ static void test_handles(void)
         sound_params(op, &p);
         operands_of(&w, op->name, 0, in, &n_in);
         for (int32_t i = 0; i < n_in; i++) {
-            const int32_t wild[] = {INT32_MIN, -1, w.g->n_values, w.g->n_values + 1, INT32_MAX}; /* the third: its own result */
+            /* the third: its own result */
+            const int32_t wild[] = {INT32_MIN, -1, w.g->n_values, w.g->n_values + 1, INT32_MAX};
             for (int32_t k = 0; k < 5; k++) {
                 w = world_new();
                 operands_of(&w, op->name, 0, in, &n_in);
                 in[i] = wild[k];
                 const bool made = bs_op_build_numbered(w.g, o, in, n_in, op->params_bytes ? &p : NULL) != NULL;
-                told += !made && w.g->status == BS_ERROR_GRAPH && strstr(w.g->error.message, "does not exist") && is_bounded(w.g);
+                told += !made && w.g->status == BS_ERROR_GRAPH && strstr(w.g->error.message, "does not exist") &&
+                        is_bounded(w.g);
                 tried++;
             }
         }
     }
-    check(told == tried && tried > 100, "an operand that is its own result, yet to come, or of a larger graph, is refused (%d of %d)", told,
-          tried);
+    check(told == tried && tried > 100,
+          "an operand that is its own result, yet to come, or of a larger graph, is refused (%d of %d)", told, tried);
 
     int32_t routers = 0;
     for (int32_t k = 0; k < 6; k++) {
@@ -427,16 +441,18 @@ static void test_shapes(void)
     check(wrong == before, "%d shapes, symbols and multiples likewise", shapes);
 }
 
-/* --------------------------------------------------------------------------------------------------- plans and graphs */
+/* --------------------------------------------------------------------------------------------------- plans and
+ * graphs */
 
 static void test_plan_descs(void)
 {
-    static const size_t fields[] = {
-        offsetof(bs_plan_desc, threads),       offsetof(bs_plan_desc, tier),        offsetof(bs_plan_desc, order),
-        offsetof(bs_plan_desc, conv),          offsetof(bs_plan_desc, patch_size),  offsetof(bs_plan_desc, n_forces),
-        offsetof(bs_plan_desc, lanes),         offsetof(bs_plan_desc, chunk_bytes), offsetof(bs_plan_desc, half),
-        offsetof(bs_plan_desc, in_place),      offsetof(bs_plan_desc, lowering),    offsetof(bs_plan_desc, shared_bytes),
-        offsetof(bs_plan_desc, forces[0].path)};
+    static const size_t fields[] = {offsetof(bs_plan_desc, threads),       offsetof(bs_plan_desc, tier),
+                                    offsetof(bs_plan_desc, order),         offsetof(bs_plan_desc, conv),
+                                    offsetof(bs_plan_desc, patch_size),    offsetof(bs_plan_desc, n_forces),
+                                    offsetof(bs_plan_desc, lanes),         offsetof(bs_plan_desc, chunk_bytes),
+                                    offsetof(bs_plan_desc, half),          offsetof(bs_plan_desc, in_place),
+                                    offsetof(bs_plan_desc, lowering),      offsetof(bs_plan_desc, shared_bytes),
+                                    offsetof(bs_plan_desc, forces[0].path)};
     enum { FIELDS = sizeof fields / sizeof *fields };
     static const uint64_t slots[] = {0, 1, 63, 64, 1 << 20, UINT64_MAX - 1, UINT64_MAX};
     const int32_t before = wrong, plans = planned;
@@ -461,7 +477,8 @@ static void test_plan_descs(void)
                 printf("  plan desc %d %d\n", i, k);
             descs++;
         }
-    check(wrong == before && planned > plans, "%d plan descriptions of two wild fields, %d of them plans", descs, planned - plans);
+    check(wrong == before && planned > plans, "%d plan descriptions of two wild fields, %d of them plans", descs,
+          planned - plans);
 }
 
 static void test_graph_descs(void)
@@ -475,7 +492,8 @@ static void test_graph_descs(void)
         bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
         const size_t bytes = bs_graph_bytes(&d);
         bs_graph *g = bytes <= sizeof graph_memory ? bs_graph_create(&arena, &d) : NULL;
-        sound += bytes < (size_t)1 << 35 && (g == NULL || arena.used + BS_ALIGNMENT == bytes) && (bytes != 0 || g == NULL);
+        sound += bytes < (size_t)1 << 35 && (g == NULL || arena.used + BS_ALIGNMENT == bytes) &&
+                 (bytes != 0 || g == NULL);
         if (g) {
             use(g, bs_input(g, "x", BS_F32, BS_SHAPE1(4)), "y");
             sound -= !is_bounded(g);

@@ -1,5 +1,6 @@
-/* Promises: ops in rare cases: borders of every type, empty and planar operands, symbols that a run bound below what an op needs, NaN
- * among the best, lines that are not contiguous, features beyond the last bucket, and weights as a device wants them. */
+/* Promises: ops in rare cases: borders of every type, empty and planar operands, symbols that a run bound below what an
+ * op needs, NaN among the best, lines that are not contiguous, features beyond the last bucket, and weights as a device
+ * wants them. */
 #include "op_harness.h"
 #include "plan/plan.h"
 
@@ -46,7 +47,8 @@ static bs_status op_case_run(op_case *c)
 
 static float *out_f32(op_case *c) { return c->out[0].operand.data; }
 
-/* -------------------------------------------------------------------------------------------------------------- borders */
+/* --------------------------------------------------------------------------------------------------------------
+ * borders */
 
 static double border_of(bs_dtype dtype, float value)
 {
@@ -81,11 +83,12 @@ static void test_borders(void)
                  {BS_I32, -2147483648.0f, INT32_MIN},
                  {BS_I32, 12, 12}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check(border_of(cases[i].dtype, cases[i].value) == cases[i].border, "a border of %g in %s is %.10g", (double)cases[i].value,
-              bs_dtype_name(cases[i].dtype), cases[i].border);
+        check(border_of(cases[i].dtype, cases[i].value) == cases[i].border, "a border of %g in %s is %.10g",
+              (double)cases[i].value, bs_dtype_name(cases[i].dtype), cases[i].border);
 }
 
-/* --------------------------------------------------------------------------------------------------- any cubic kernel */
+/* --------------------------------------------------------------------------------------------------- any cubic
+ * kernel */
 
 enum { CUBIC_SIDE = 4 };
 
@@ -120,7 +123,8 @@ static void test_cubics(void)
             const int32_t factor = 2 + k % 2;
             const bs_dtype dtype = k / 2 ? BS_U16 : BS_U8;
             pool_used = 0;
-            const tensor real = cubic_of(BS_F32, BS_TIER_SCALAR, factor, as[i]), codes = cubic_of(dtype, bs_tier_best(), factor, as[i]);
+            const tensor real = cubic_of(BS_F32, BS_TIER_SCALAR, factor, as[i]),
+                         codes = cubic_of(dtype, bs_tier_best(), factor, as[i]);
             const float top = dtype == BS_U8 ? 255.0f : 1023.0f;
             const int32_t pixels = factor * factor * CUBIC_SIDE * CUBIC_SIDE;
             int32_t wrong = 0;
@@ -128,12 +132,13 @@ static void test_cubics(void)
                 const float v = bs_load_f32(real.data, BS_F32, n);
                 wrong += bs_load_f32(codes.data, dtype, n) != (isnan(v) ? 0.0f : rintf(fminf(fmaxf(v, 0.0f), top)));
             }
-            check(wrong == 0, "bicubic x%d, a = %g: %d of %d codes of %s are the real result's, saturated", factor, (double)as[i],
-                  pixels - wrong, pixels, bs_dtype_name(dtype));
+            check(wrong == 0, "bicubic x%d, a = %g: %d of %d codes of %s are the real result's, saturated", factor,
+                  (double)as[i], pixels - wrong, pixels, bs_dtype_name(dtype));
         }
 }
 
-/* ---------------------------------------------------------------------------------------------------- nothing, or not so */
+/* ---------------------------------------------------------------------------------------------------- nothing, or not
+ * so */
 
 static bs_value image_of(bs_graph *g, int32_t channels) { return bs_input(g, "x", BS_F32, BS_SHAPE3(channels, 8, 8)); }
 
@@ -186,7 +191,8 @@ static void test_no_pixels(void)
     check(op_case_run(&c) == BS_OK && features[0] == 0 && features[1] == 0, "features of no pixels are 0");
 }
 
-/* ---------------------------------------------------------------------------------------------------- symbols too small */
+/* ---------------------------------------------------------------------------------------------------- symbols too
+ * small */
 
 static bs_status bound_below(bs_value (*build)(bs_graph *), int32_t axis, int32_t extent)
 {
@@ -202,10 +208,16 @@ static bs_status bound_below(bs_value (*build)(bs_graph *), int32_t axis, int32_
 }
 
 static bs_value symbols(bs_graph *g) { return bs_input(g, "x", BS_F32, BS_SHAPE3(2, BS_UPTO(8), BS_UPTO(8))); }
-static bs_value slice_5(bs_graph *g) { return bs_slice(g, symbols(g), &(bs_slice_desc){.axis = 1, .start = 2, .length = 3}); }
+static bs_value slice_5(bs_graph *g)
+{
+    return bs_slice(g, symbols(g), &(bs_slice_desc){.axis = 1, .start = 2, .length = 3});
+}
 static bs_value topk_5(bs_graph *g) { return bs_topk(g, symbols(g), 5, NULL); }
 static bs_value halves(bs_graph *g) { return bs_pixel_unshuffle(g, symbols(g), 2); }
-static bs_value flat(bs_graph *g) { return bs_reshape(g, bs_input(g, "x", BS_F32, BS_SHAPE3(2, 8, BS_UPTO(8))), BS_SHAPE2(16, -1)); }
+static bs_value flat(bs_graph *g)
+{
+    return bs_reshape(g, bs_input(g, "x", BS_F32, BS_SHAPE3(2, 8, BS_UPTO(8))), BS_SHAPE2(16, -1));
+}
 static bs_value largest(bs_graph *g) { return bs_softmax(g, symbols(g)); }
 static bs_value reduced(bs_graph *g) { return bs_reduce(g, symbols(g), &(bs_reduce_desc){.axis = 2}); }
 
@@ -214,13 +226,17 @@ static void test_small_symbols(void)
     check(bound_below(slice_5, 1, 5) == BS_OK && bound_below(slice_5, 1, 4) == BS_ERROR_SHAPE,
           "a slice of what a run has not is BS_ERROR_SHAPE");
     check(bound_below(topk_5, 2, 5) == BS_OK && bound_below(topk_5, 2, 4) == BS_ERROR_SHAPE, "so are the best 5 of 4");
-    check(bound_below(halves, 1, 8) == BS_OK && bound_below(halves, 1, 7) == BS_ERROR_SHAPE && bound_below(halves, 2, 7) == BS_ERROR_SHAPE,
+    check(bound_below(halves, 1, 8) == BS_OK && bound_below(halves, 1, 7) == BS_ERROR_SHAPE &&
+              bound_below(halves, 2, 7) == BS_ERROR_SHAPE,
           "so is a frame that does not divide");
-    check(bound_below(flat, 2, 8) == BS_OK && bound_below(flat, 2, 7) == BS_ERROR_SHAPE, "so is a reshape to another number of elements");
-    check(bound_below(largest, 2, 0) == BS_OK && bound_below(reduced, 2, 0) == BS_OK, "lines of nothing are left alone");
+    check(bound_below(flat, 2, 8) == BS_OK && bound_below(flat, 2, 7) == BS_ERROR_SHAPE,
+          "so is a reshape to another number of elements");
+    check(bound_below(largest, 2, 0) == BS_OK && bound_below(reduced, 2, 0) == BS_OK,
+          "lines of nothing are left alone");
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- lines */
+/* ----------------------------------------------------------------------------------------------------------------
+ * lines */
 
 static void test_lines(void)
 {
@@ -237,7 +253,8 @@ static void test_lines(void)
         const tensor best = storage_drain(&c.out[0]), at = storage_drain(&c.out[1]);
         const int32_t *index = (const int32_t *)(const void *)at.data;
         static const int32_t order[6] = {2, 4, 0, 5, 1, 3};
-        check(status == BS_OK && memcmp(index, order, sizeof order) == 0 && ((const float *)(const void *)best.data)[0] == 3,
+        check(status == BS_OK && memcmp(index, order, sizeof order) == 0 &&
+                  ((const float *)(const void *)best.data)[0] == 3,
               "NaN is never among the best, layout %d", layout);
 
         for (int32_t type = 0; type < 2; type++) {
@@ -251,14 +268,15 @@ static void test_lines(void)
                 for (int32_t i = 1; i < 6; i++) {
                     const void *a = storage_at(&c.in[0], 0, (int32_t[]){line, i}),
                                *b = storage_at(&c.in[0], 0, (int32_t[]){line, first[line]});
-                    const bool more = type ? *(const int32_t *)a > *(const int32_t *)b : *(const float *)a > *(const float *)b;
+                    const bool more = type ? *(const int32_t *)a > *(const int32_t *)b
+                                           : *(const float *)a > *(const float *)b;
                     first[line] = more ? i : first[line];
                 }
             }
             const bs_status found = op_case_run(&c);
             const tensor indices = storage_drain(&c.out[0]);
-            check(found == BS_OK && memcmp(indices.data, first, sizeof first) == 0, "the first of the largest, %s, layout %d",
-                  type ? "i32" : "f32", layout);
+            check(found == BS_OK && memcmp(indices.data, first, sizeof first) == 0,
+                  "the first of the largest, %s, layout %d", type ? "i32" : "f32", layout);
         }
     }
 }
@@ -283,15 +301,16 @@ static void test_matmul(void)
                 for (walk w = walk_box(&c.out[0].operand, c.out[0].operand.rect); w.more; walk_next(&w)) {
                     float sum = 0;
                     for (int32_t k = 0; k < 5; k++) {
-                        int32_t x[4] = {w.at[0], w.at[1], w.at[2], w.at[3]}, y[4] = {w.at[0], w.at[1], w.at[2], w.at[3]};
+                        int32_t x[4] = {w.at[0], w.at[1], w.at[2], w.at[3]},
+                                y[4] = {w.at[0], w.at[1], w.at[2], w.at[3]};
                         x[rank - 1] = k;
                         y[rank - 2] = transposed ? w.at[rank - 1] : k;
                         y[rank - 1] = transposed ? k : w.at[rank - 1];
                         sum += *(const float *)(const void *)storage_at(&c.in[0], 0, x) *
                                *(const float *)(const void *)storage_at(&c.in[1], 0, y);
                     }
-                    same =
-                        same && fabsf(*(const float *)(const void *)storage_at(&c.out[0], 0, w.at) - 2 * sum) <= 1e-5f * (1 + fabsf(sum));
+                    same = same && fabsf(*(const float *)(const void *)storage_at(&c.out[0], 0, w.at) - 2 * sum) <=
+                                       1e-5f * (1 + fabsf(sum));
                 }
                 check(same, "a product of rank %d%s, layout %d", rank, transposed ? ", b transposed" : "", layout);
             }
@@ -305,19 +324,23 @@ static void test_features(void)
             pool_used = 0;
             bs_graph *g = new_graph();
             const bs_dtype dtype = type ? BS_U16 : BS_U8;
-            bs_patch_features(g, bs_input(g, "x", dtype, BS_SHAPE3(1, 8, 8)), bs_input(g, "old", dtype, BS_SHAPE3(1, 8, 8)),
+            bs_patch_features(g, bs_input(g, "x", dtype, BS_SHAPE3(1, 8, 8)),
+                              bs_input(g, "old", dtype, BS_SHAPE3(1, 8, 8)),
                               &(bs_patch_features_desc){.buckets = 128, .code_bits = 8});
             op_case c = op_case_new(g, tier, LAYOUT_PLANAR);
             for (int32_t i = 0; i < 64; i++) /* a board of black and white: no code is as far from its neighbours */
-                memset(storage_at(&c.in[0], 0, (int32_t[]){0, i / 8, i % 8}), (i / 8 + i % 8) % 2 ? 255 : 0, type ? 2 : 1);
+                memset(storage_at(&c.in[0], 0, (int32_t[]){0, i / 8, i % 8}), (i / 8 + i % 8) % 2 ? 255 : 0,
+                       type ? 2 : 1);
             for (int32_t i = 0; i < 64; i++)
-                memset(storage_at(&c.in[1], 0, (int32_t[]){0, i / 8, i % 8}), (i / 8 + i % 8) % 2 ? 0 : 255, type ? 2 : 1);
+                memset(storage_at(&c.in[1], 0, (int32_t[]){0, i / 8, i % 8}), (i / 8 + i % 8) % 2 ? 0 : 255,
+                       type ? 2 : 1);
             const bs_status status = op_case_run(&c);
             const int32_t *features = c.out[0].operand.data;
             const double change = type ? 65535.0 : 255.0;
-            const int32_t expected = bs_min_i32(127, 1 + (int32_t)floor(4 * log2(fmin(16 * change * change, 4294967295.0))));
-            check(status == BS_OK && features[1] == expected, "the largest change of %s is in bucket %d, tier %s", bs_dtype_name(dtype),
-                  features[1], bs_tier_name(tier));
+            const int32_t expected = bs_min_i32(127,
+                                                1 + (int32_t)floor(4 * log2(fmin(16 * change * change, 4294967295.0))));
+            check(status == BS_OK && features[1] == expected, "the largest change of %s is in bucket %d, tier %s",
+                  bs_dtype_name(dtype), features[1], bs_tier_name(tier));
         }
 }
 
@@ -339,10 +362,10 @@ static void test_codes(void)
             *(float *)c.in[0].operand.data = cases[i].from;
             const bs_status status = op_case_run(&c);
             const tensor t = storage_drain(&c.out[0]);
-            const int32_t code =
-                cases[i].to == BS_I32 ? *(const int32_t *)(const void *)t.data : (int32_t)bs_load_f32(t.data, cases[i].to, 0);
-            check(status == BS_OK && code == cases[i].code, "%g as %s is %d, layout %d", (double)cases[i].from, bs_dtype_name(cases[i].to),
-                  cases[i].code, layout);
+            const int32_t code = cases[i].to == BS_I32 ? *(const int32_t *)(const void *)t.data
+                                                       : (int32_t)bs_load_f32(t.data, cases[i].to, 0);
+            check(status == BS_OK && code == cases[i].code, "%g as %s is %d, layout %d", (double)cases[i].from,
+                  bs_dtype_name(cases[i].to), cases[i].code, layout);
         }
 }
 
@@ -360,7 +383,9 @@ static void test_fusion(void)
             bs_graph *g = new_graph();
             const bs_value sum = bs_add(g, bs_pixel_shuffle(g, bs_input(g, "tail", BS_F32, BS_SHAPE3(4, 8, 6)), 2),
                                         bs_input(g, "base", BS_F32, BS_SHAPE3(1, 16, 12)));
-            bs_convert(g, sum, &(bs_convert_desc){.dtype = (int32_t)cases[i].codes, .scale = cases[i].scale, .code_bits = cases[i].bits});
+            bs_convert(g, sum,
+                       &(bs_convert_desc){
+                           .dtype = (int32_t)cases[i].codes, .scale = cases[i].scale, .code_bits = cases[i].bits});
             op_case c = op_case_new(g, tier, LAYOUT_LAST);
             const int32_t dims[2][3] = {{4, 8, 6}, {1, 16, 12}};
             for (int32_t k = 0; k < 2; k++) {
@@ -374,11 +399,13 @@ static void test_fusion(void)
             const bs_status status = op_case_run(&c);
             const tensor t = storage_drain(&c.out[0]);
             const float scale = cases[i].scale != 0 ? cases[i].scale : 1,
-                        high = cases[i].codes == BS_U8 ? 255.0f : (float)((1 << (cases[i].bits ? cases[i].bits : 16)) - 1);
+                        high = cases[i].codes == BS_U8 ? 255.0f
+                                                       : (float)((1 << (cases[i].bits ? cases[i].bits : 16)) - 1);
             bool same = status == BS_OK;
             for (int32_t k = 0; k < 16 * 12; k++) {
                 const int32_t y = k / 12, x = k % 12;
-                const float tail = *(const float *)(const void *)storage_at(&c.in[0], 0, (int32_t[]){y % 2 * 2 + x % 2, y / 2, x / 2});
+                const float tail = *(const float *)(const void *)storage_at(
+                    &c.in[0], 0, (int32_t[]){y % 2 * 2 + x % 2, y / 2, x / 2});
                 const float base = *(const float *)(const void *)storage_at(&c.in[1], 0, (int32_t[]){0, y, x});
                 const float code = rintf(fminf(fmaxf((tail + base) * scale, 0), high));
                 same = same && bs_load_f32(t.data, cases[i].codes, k) == code;
@@ -388,7 +415,8 @@ static void test_fusion(void)
         }
 }
 
-/* ------------------------------------------------------------------------------------------------------------- a device */
+/* ------------------------------------------------------------------------------------------------------------- a
+ * device */
 
 /* Lines of a linear layer begin at multiples of 16 bytes there, in f32 or f16. */
 static void test_linear_of_devices(void)
@@ -416,7 +444,8 @@ static void test_linear_of_devices(void)
                     const float there = bs_load_f32(prepared + o * line, half ? BS_F16 : BS_F32, k);
                     same = same && there == (half ? bs_f16_to_f32(bs_f32_to_f16(expected)) : expected);
                 }
-            const float *bias = (const float *)(const void *)(bs_bytes_at(prepared, bs_bytes_align(bs_bytes_array(line, 3))));
+            const float *bias = (const float *)(const void *)(bs_bytes_at(prepared,
+                                                                          bs_bytes_align(bs_bytes_array(line, 3))));
             for (int32_t o = 0; o < 3; o++)
                 same = same && bias[o] == (with ? ((const float *)r.weights[1])[o] : 0);
             check(same, "weights of a device in %s: padded lines, then the bias%s", half ? "f16" : "f32",

@@ -16,7 +16,10 @@ typedef struct record { const char *name; size_t length; tensor data; } record;
 static record records[512];
 static int32_t n_records;
 
-static uint32_t read_u32(const uint8_t *p) { return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
+static uint32_t read_u32(const uint8_t *p)
+{
+    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
 
 /* Tensors have their rows in dim[0] here; vector_find splits them off. */
 static bool read_vectors(const char *path)
@@ -43,8 +46,10 @@ static bool read_vectors(const char *path)
         r->data.rank = rank;
         r->data.rows = dim[0];
         memcpy(r->data.dim, dim + 1, sizeof r->data.dim);
-        r->data.data = (uint8_t *)pool_take((size_t)dim[0] * (size_t)dim[1] * (size_t)dim[2] * (size_t)dim[3] * (size_t)dim[4] * bs_dtype_bytes(dtype));
-        const size_t bytes = (size_t)dim[0] * (size_t)dim[1] * (size_t)dim[2] * (size_t)dim[3] * (size_t)dim[4] * bs_dtype_bytes(dtype);
+        r->data.data = (uint8_t *)pool_take((size_t)dim[0] * (size_t)dim[1] * (size_t)dim[2] * (size_t)dim[3] *
+                                            (size_t)dim[4] * bs_dtype_bytes(dtype));
+        const size_t bytes = (size_t)dim[0] * (size_t)dim[1] * (size_t)dim[2] * (size_t)dim[3] * (size_t)dim[4] *
+                             bs_dtype_bytes(dtype);
         if (bytes > size - at)
             return false;
         memcpy(r->data.data, file + at, bytes);
@@ -105,7 +110,8 @@ CONV(conv_large, .out = 3, .kernel = 7, .stride = 2, .act = BS_TANH)
         return bs_deconv2d(g, x[0], &(bs_deconv2d_desc){.name = "deconv", __VA_ARGS__});         \
     }
 DECONV(deconv_k4, .out = 3, .kernel = 4, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1)
-DECONV(deconv_k9, .out = 1, .kernel = 9, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 4, .output_pad = 1, .act = BS_RELU)
+DECONV(deconv_k9, .out = 1, .kernel = 9, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 4, .output_pad = 1,
+       .act = BS_RELU)
 DECONV(deconv_sparse, .out = 2, .kernel = 2, .stride = 3, .act = BS_TANH)
 DECONV(deconv_default, .out = 3, .no_bias = 1)
 DECONV(deconv_k3s3, .out = 4, .kernel = 3, .stride = 3, .act = BS_PRELU)
@@ -332,7 +338,8 @@ static bool case_weights(const vector_case *c, op_run *r)
     const int32_t n = r->op->weights ? r->op->weights(r->graph, r->node, specs) : 0;
     for (int32_t i = 0; i < n; i++) {
         tensor w;
-        if (!vector_find(c->name, specs[i].suffix, false, &w) || (uint64_t)tensor_elements(&w) != bs_bytes_figure(bs_weight_elements(&specs[i])))
+        if (!vector_find(c->name, specs[i].suffix, false, &w) ||
+            (uint64_t)tensor_elements(&w) != bs_bytes_figure(bs_weight_elements(&specs[i])))
             return false;
         r->weights[i] = w.data;
     }
@@ -340,7 +347,8 @@ static bool case_weights(const vector_case *c, op_run *r)
 }
 
 /* Runs a prepared node on storage of one layout. Returns what went wrong, or NULL. */
-static const char *case_run(const vector_case *c, op_run *r, const tensor *in, const int32_t *ids, int32_t layout, double *worst)
+static const char *case_run(const vector_case *c, op_run *r, const tensor *in, const int32_t *ids, int32_t layout,
+                            double *worst)
 {
     static const char *const parts[] = {"y0", "y1"};
     int32_t rows = 1;
@@ -364,7 +372,8 @@ static const char *case_run(const vector_case *c, op_run *r, const tensor *in, c
         r->call.out[i] = out[i].operand;
     }
     r->call.rows = rows;
-    if (r->op->flags & BS_OP_SPATIAL && out[0].operand.rank == 3 && layout % 2) { /* a part only: a band of rows, some columns */
+    /* a part only: a band of rows, some columns */
+    if (r->op->flags & BS_OP_SPATIAL && out[0].operand.rank == 3 && layout % 2) {
         bs_rect *rect = &out[0].operand.rect;
         rect->y0 = check_below(rect->y1), rect->y1 -= check_below(rect->y1 - rect->y0);
         rect->x0 = check_below(rect->x1), rect->x1 -= check_below(rect->x1 - rect->x0);
@@ -403,7 +412,8 @@ static void test_vector(const vector_case *c)
             int32_t ids[3] = {0, 0, 0};
             bs_error error;
             bs_graph *g = new_graph();
-            if (c->flags & CHANNELS_LAST && tier != BS_TIER_SCALAR && layout != LAYOUT_LAST && layout != LAYOUT_LAST_PADDED)
+            if (c->flags & CHANNELS_LAST && tier != BS_TIER_SCALAR && layout != LAYOUT_LAST &&
+                layout != LAYOUT_LAST_PADDED)
                 continue;
             if (!case_build(c, g, in, ids)) {
                 why = "no operand in the file";
@@ -468,7 +478,8 @@ static void build_random_deconv(bs_graph *g, int32_t channels, int32_t h, int32_
 static void build_random_linear(bs_graph *g, int32_t channels, int32_t h, int32_t w)
 {
     const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(h, w, channels * 7));
-    const bs_linear_desc desc = {.name = "fc", .out = 1 + check_below(50), .act = check_below(BS_ACT_COUNT), .no_bias = check_below(2)};
+    const bs_linear_desc desc = {
+        .name = "fc", .out = 1 + check_below(50), .act = check_below(BS_ACT_COUNT), .no_bias = check_below(2)};
     bs_linear(g, x, &desc);
 }
 
@@ -482,7 +493,8 @@ static void build_random_codes(bs_graph *g, int32_t channels, int32_t h, int32_t
 {
     const bs_dtype types[] = {BS_F32, BS_U8, BS_U16};
     const bs_value x = bs_input(g, "x", types[check_below(3)], BS_SHAPE3(channels, h, w));
-    const bs_convert_desc desc = {.dtype = (int32_t)types[check_below(3)], .scale = check_below(2) ? 0.0f : 500.0f, .code_bits = check_below(17)};
+    const bs_convert_desc desc = {
+        .dtype = (int32_t)types[check_below(3)], .scale = check_below(2) ? 0.0f : 500.0f, .code_bits = check_below(17)};
     bs_convert(g, x, &desc);
 }
 
@@ -661,7 +673,8 @@ static storage cell_storage(bs_dtype dtype, const cell *c, const tensor *frame, 
     return s;
 }
 
-static void fill_cell_inputs(op_run *r, const patch_case *p, const tensor *in, int32_t cy, int32_t cx, int32_t margin, int32_t layout)
+static void fill_cell_inputs(op_run *r, const patch_case *p, const tensor *in, int32_t cy, int32_t cx, int32_t margin,
+                             int32_t layout)
 {
     for (int32_t i = 0; i < r->node->n_in; i++) {
         const int32_t halo = op_halo(r, i, margin);
@@ -673,7 +686,8 @@ static void fill_cell_inputs(op_run *r, const patch_case *p, const tensor *in, i
 }
 
 /* One cell against the frame's result. */
-static const char *cell_run(op_run *r, const patch_case *p, const tensor *in, const tensor *whole, int32_t cy, int32_t cx, int32_t layout)
+static const char *cell_run(op_run *r, const patch_case *p, const tensor *in, const tensor *whole, int32_t cy,
+                            int32_t cx, int32_t layout)
 {
     const bs_value_info *v = bs_value_get(r->graph, r->node->first_out);
     const int32_t margin = check_below(4);
@@ -717,8 +731,8 @@ static const char *core_run(op_run *r, const patch_case *p, const tensor *in, in
     return tensor_distance(&got, &want) == 0 ? NULL : "differs from the core alone";
 }
 
-static const char *patch_run(const patch_case *p, const void *const *weights, const tensor *in, const tensor *whole, bs_tier tier,
-                             int32_t layout)
+static const char *patch_run(const patch_case *p, const void *const *weights, const tensor *in, const tensor *whole,
+                             bs_tier tier, int32_t layout)
 {
     const char *why = NULL;
     for (int32_t cy = 0; cy * p->size < p->height && !why; cy++)
@@ -753,7 +767,8 @@ static void test_patches(const patch_case *p)
         const char *why = NULL;
         for (int32_t layout = 0; layout < LAYOUTS && !why; layout++) {
             op_run r = op_run_of(patch_graph(p, false, p->height, p->width), tier);
-            if (r.op->flags & BS_OP_CHANNELS_LAST && tier != BS_TIER_SCALAR && layout != LAYOUT_LAST && layout != LAYOUT_LAST_PADDED)
+            if (r.op->flags & BS_OP_CHANNELS_LAST && tier != BS_TIER_SCALAR && layout != LAYOUT_LAST &&
+                layout != LAYOUT_LAST_PADDED)
                 continue;
             op_random_weights(&r);
             r.choice = BS_CONV_FORCE_DIRECT;
@@ -777,15 +792,20 @@ static void test_symbols(void)
     const bs_dim h = bs_symbol(g, "H", 1080), w = bs_symbol(g, "W", 1920);
     const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(4, h, w));
     const bs_value same = bs_conv2d(g, x, &(bs_conv2d_desc){.name = "same", .out = 4, .kernel = 5});
-    check(dim_of(g, x, 1) == dim_of(g, same, 1) && dim_of(g, x, 2) == dim_of(g, same, 2), "symbols: a same convolution keeps extents");
+    check(dim_of(g, x, 1) == dim_of(g, same, 1) && dim_of(g, x, 2) == dim_of(g, same, 2),
+          "symbols: a same convolution keeps extents");
     const bs_value up = bs_pixel_shuffle(g, same, 2), down = bs_pixel_unshuffle(g, up, 2);
     check(dim_of(g, down, 1) == dim_of(g, x, 1), "symbols: unshuffle undoes shuffle");
-    check(dim_of(g, bs_resize(g, bs_slice(g, x, &(bs_slice_desc){.length = 1}), NULL), 2) == dim_of(g, up, 2), "symbols: shuffle and resize by 2 agree");
+    check(dim_of(g, bs_resize(g, bs_slice(g, x, &(bs_slice_desc){.length = 1}), NULL), 2) == dim_of(g, up, 2),
+          "symbols: shuffle and resize by 2 agree");
     const bs_value a = bs_conv2d(g, x, &(bs_conv2d_desc){.name = "a", .out = 4, .stride = 2});
-    const bs_value b = bs_pool2d(g, x, &(bs_pool2d_desc){.kernel = 3, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1});
-    check(dim_of(g, a, 1) == dim_of(g, b, 1) && bs_dim_max(g, dim_of(g, a, 1)) == 540, "symbols: strided convolution and pooling agree");
+    const bs_value b = bs_pool2d(g, x,
+                                 &(bs_pool2d_desc){.kernel = 3, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1});
+    check(dim_of(g, a, 1) == dim_of(g, b, 1) && bs_dim_max(g, dim_of(g, a, 1)) == 540,
+          "symbols: strided convolution and pooling agree");
     const bs_value flat = bs_reshape(g, bs_reduce(g, x, &(bs_reduce_desc){.axis = 1}), BS_SHAPE1(-1));
-    check(flat.id && bs_dim_max(g, dim_of(g, flat, 0)) == 4 * 1920, "symbols: reshape collects a symbol times a constant");
+    check(flat.id && bs_dim_max(g, dim_of(g, flat, 0)) == 4 * 1920,
+          "symbols: reshape collects a symbol times a constant");
     const bs_value back = bs_reshape(g, flat, BS_SHAPE2(-1, 4));
     check(back.id && dim_of(g, back, 0) == dim_of(g, x, 2), "symbols: reshape gives the symbol back");
     const bs_value moved = bs_reshape(g, back, BS_SHAPE3(2, w, 2));
@@ -820,13 +840,16 @@ REFUSE(deconv_cut, bs_deconv2d(g, c[0], &(bs_deconv2d_desc){.name = "up", .out =
 REFUSE(deconv_output, bs_deconv2d(g, x[0], &(bs_deconv2d_desc){.name = "up", .out = 3, .stride = 2, .output_pad = 2}))
 REFUSE(linear_cut, bs_linear(g, c[0], &(bs_linear_desc){.name = "fc", .out = 3}))
 REFUSE(linear_bytes, bs_linear(g, x[1], &(bs_linear_desc){.name = "fc", .out = 3}))
-REFUSE(linear_symbol, bs_linear(g, bs_input(g, "s", BS_F32, BS_SHAPE2(3, BS_UPTO(9))), &(bs_linear_desc){.name = "fc", .out = 3}))
+REFUSE(linear_symbol,
+       bs_linear(g, bs_input(g, "s", BS_F32, BS_SHAPE2(3, BS_UPTO(9))), &(bs_linear_desc){.name = "fc", .out = 3}))
 REFUSE(matmul_inner, bs_matmul(g, x[2], x[2], &(bs_matmul_desc){.name = "scores"}))
 REFUSE(matmul_cut, bs_matmul(g, c[0], c[0], &(bs_matmul_desc){.name = "scores", .transpose_b = 1}))
 REFUSE(shuffle_channels, bs_pixel_shuffle(g, x[0], 4))
 REFUSE(shuffle_zero, bs_pixel_shuffle(g, x[0], 0))
 REFUSE(unshuffle_extent, bs_pixel_unshuffle(g, x[0], 3))
-REFUSE(unshuffle_cell, bs_pixel_unshuffle(g, bs_patches(g, bs_input(g, "f", BS_F32, BS_SHAPE3(1, BS_UPTO(99), 99)), &(bs_patches_desc){.size = 8}), 3))
+REFUSE(unshuffle_cell,
+       bs_pixel_unshuffle(
+           g, bs_patches(g, bs_input(g, "f", BS_F32, BS_SHAPE3(1, BS_UPTO(99), 99)), &(bs_patches_desc){.size = 8}), 3))
 REFUSE(add_type, bs_add(g, x[0], x[1]))
 REFUSE(add_rank, bs_add(g, x[0], x[2]))
 REFUSE(add_dim, bs_add(g, x[0], bs_slice(g, x[0], &(bs_slice_desc){.length = 3})))
@@ -837,7 +860,10 @@ REFUSE(affine_bytes, bs_affine(g, x[1], 1, 0))
 REFUSE(convert_type, bs_convert(g, x[0], &(bs_convert_desc){.name = "to", .dtype = 17}))
 REFUSE(concat_type, bs_concat(g, x, 2, 0))
 REFUSE(concat_many, bs_concat(g, x, 9, 0))
-REFUSE(concat_dim, bs_concat(g, (const bs_value[]){x[0], bs_pixel_shuffle(g, bs_concat(g, (const bs_value[]){x[0], x[0]}, 2, 0), 2)}, 2, 0))
+REFUSE(concat_dim,
+       bs_concat(g,
+                 (const bs_value[]){x[0], bs_pixel_shuffle(g, bs_concat(g, (const bs_value[]){x[0], x[0]}, 2, 0), 2)},
+                 2, 0))
 REFUSE(concat_cut, bs_concat(g, (const bs_value[]){c[0], c[0]}, 2, 1))
 REFUSE(slice_beyond, bs_slice(g, x[0], &(bs_slice_desc){.name = "part", .axis = 1, .start = 18, .length = 3}))
 REFUSE(slice_axis, bs_slice(g, x[0], &(bs_slice_desc){.name = "part", .axis = 3}))
@@ -867,7 +893,8 @@ REFUSE(constant_bytes, bs_constant(g, "k", BS_U8, BS_SHAPE1(3)))
 REFUSE(constant_symbol, bs_constant(g, "k", BS_F32, BS_SHAPE2(3, BS_UPTO(4))))
 REFUSE(features_float, bs_patch_features(g, c[0], (bs_value){0}, NULL))
 REFUSE(features_mixed, bs_patch_features(g, c[1], c[0], &(bs_patch_features_desc){.name = "f"}))
-REFUSE(features_buckets, bs_patch_features(g, c[1], (bs_value){0}, &(bs_patch_features_desc){.name = "f", .buckets = 200}))
+REFUSE(features_buckets,
+       bs_patch_features(g, c[1], (bs_value){0}, &(bs_patch_features_desc){.name = "f", .buckets = 200}))
 
 static const refusal refusals[] = {
     {"conv without out", no_out, BS_ERROR_ARGUMENT, {"conv2d \"head\"", "out is 0"}},
@@ -877,7 +904,10 @@ static const refusal refusals[] = {
     {"conv of a matrix", conv_rank, BS_ERROR_SHAPE, {"conv2d \"head\"", "[5, 7]", "rank 3"}},
     {"conv larger than its image", conv_small, BS_ERROR_SHAPE, {"conv2d \"head\"", "dimension 1 is 20"}},
     {"conv activation", conv_act, BS_ERROR_ARGUMENT, {"conv2d \"head\"", "act is 99"}},
-    {"conv without padding on cells", conv_cut_valid, BS_ERROR_SHAPE, {"conv2d \"head\"", "dimension 1", "patch domain"}},
+    {"conv without padding on cells",
+     conv_cut_valid,
+     BS_ERROR_SHAPE,
+     {"conv2d \"head\"", "dimension 1", "patch domain"}},
     {"conv that grows cells", conv_cut_wide, BS_ERROR_SHAPE, {"conv2d \"head\"", "dimension 1", "patch domain"}},
     {"conv stride on cells", conv_cut_stride, BS_ERROR_SHAPE, {"conv2d \"head\"", "cells of 8 pixels", "divide by 3"}},
     {"deconv on cells", deconv_cut, BS_ERROR_SHAPE, {"deconv2d \"up\"", "dimensions 1 and 2"}},
@@ -885,7 +915,10 @@ static const refusal refusals[] = {
     {"linear on cells", linear_cut, BS_ERROR_DOMAIN, {"linear \"fc\"", "operand 0", "patches"}},
     {"linear of bytes", linear_bytes, BS_ERROR_SHAPE, {"linear \"fc\"", "u8"}},
     {"linear of a symbol", linear_symbol, BS_ERROR_SHAPE, {"linear \"fc\"", "dimension 1", "constant"}},
-    {"matmul inner", matmul_inner, BS_ERROR_SHAPE, {"matmul \"scores\"", "dimension 1 of operand 0 is 7", "dimension 0 of operand 1 is 5"}},
+    {"matmul inner",
+     matmul_inner,
+     BS_ERROR_SHAPE,
+     {"matmul \"scores\"", "dimension 1 of operand 0 is 7", "dimension 0 of operand 1 is 5"}},
     {"matmul of cells", matmul_cut, BS_ERROR_DOMAIN, {"matmul \"scores\"", "patches"}},
     {"pixel_shuffle channels", shuffle_channels, BS_ERROR_SHAPE, {"pixel_shuffle", "dimension 0 is 6", "16"}},
     {"pixel_shuffle by 0", shuffle_zero, BS_ERROR_ARGUMENT, {"pixel_shuffle", "r is 0"}},
@@ -937,7 +970,8 @@ static const refusal refusals[] = {
 static void test_refusal(const refusal *c)
 {
     bs_graph *g = new_graph();
-    const bs_value f = bs_input(g, "a", BS_F32, BS_SHAPE3(6, 20, 24)), u = bs_input(g, "b", BS_U8, BS_SHAPE3(6, 20, 24));
+    const bs_value f = bs_input(g, "a", BS_F32, BS_SHAPE3(6, 20, 24)),
+                   u = bs_input(g, "b", BS_U8, BS_SHAPE3(6, 20, 24));
     const bs_value m = bs_input(g, "c", BS_F32, BS_SHAPE2(5, 7));
     const bs_value cells = bs_patches(g, f, &(bs_patches_desc){.size = 8});
     const bs_value all[] = {f, u, m, cells, bs_patches(g, u, &(bs_patches_desc){.size = 8, .like = cells.id})};
@@ -973,7 +1007,8 @@ static void test_bad_index(int32_t index, bool good)
     r.call.in[1] = b.operand;
     storage y = storage_of_output(&r, 0, 1, LAYOUT_PLANAR);
     r.call.out[0] = y.operand;
-    check(r.op->run(&r.call) == (good ? BS_OK : BS_ERROR_DATA), "gather_rows: index %d of 4 rows is %s", index, good ? "taken" : "BS_ERROR_DATA");
+    check(r.op->run(&r.call) == (good ? BS_OK : BS_ERROR_DATA), "gather_rows: index %d of 4 rows is %s", index,
+          good ? "taken" : "BS_ERROR_DATA");
     pool_used = mark;
 }
 
@@ -1006,7 +1041,8 @@ static void test_table(void)
         if (!listed)
             printf("%s lists %d fields of %zu\n", op->name, op->n_fields, fields);
     }
-    check(wrong == 0 && bs_op_index("no such op") < 0 && !bs_op_get(-1) && !bs_op_get(bs_op_count()), "table: %d ops, found by name, fields listed", bs_op_count());
+    check(wrong == 0 && bs_op_index("no such op") < 0 && !bs_op_get(-1) && !bs_op_get(bs_op_count()),
+          "table: %d ops, found by name, fields listed", bs_op_count());
 }
 
 /* A wide convolution picks Winograd by itself where the tier has it. */
@@ -1022,7 +1058,8 @@ static void test_algorithm(void)
     r.choice = BS_CONV_FORCE_DIRECT;
     op_prepare(&r, 20, 20);
     const bool scalar = bs_tier_best() == BS_TIER_SCALAR;
-    check(automatic != r.plan.algorithm || scalar, "conv2d: algorithm %d by itself, %d when direct is asked for", automatic, r.plan.algorithm);
+    check(automatic != r.plan.algorithm || scalar, "conv2d: algorithm %d by itself, %d when direct is asked for",
+          automatic, r.plan.algorithm);
 }
 
 /* Cut at multiples of 4 rows below the rectangle's top, Winograd gives the bits of the whole. */
@@ -1032,7 +1069,8 @@ static void test_bands(void)
         const size_t mark = pool_used;
         const int32_t dim[] = {16, 37, 29};
         bs_graph *g = new_graph();
-        bs_conv2d(g, bs_input(g, "x", BS_F32, BS_SHAPE3(16, 37, 29)), &(bs_conv2d_desc){.name = "c", .out = 20, .act = BS_GELU});
+        bs_conv2d(g, bs_input(g, "x", BS_F32, BS_SHAPE3(16, 37, 29)),
+                  &(bs_conv2d_desc){.name = "c", .out = 20, .act = BS_GELU});
         op_run r = op_run_of(g, tier);
         tensor x = tensor_new(BS_F32, 1, 3, dim);
         const char *why = NULL;
@@ -1043,7 +1081,8 @@ static void test_bands(void)
         r.call.out[0] = y.operand;
         run_in_bands(&r);
         const tensor bands = storage_drain(&y);
-        check(!why && tensor_distance(&bands, &whole) == 0, "bands: conv2d cut in rows is the whole, %s", bs_tier_name(tier));
+        check(!why && tensor_distance(&bands, &whole) == 0, "bands: conv2d cut in rows is the whole, %s",
+              bs_tier_name(tier));
         pool_used = mark;
     }
 }

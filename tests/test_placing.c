@@ -1,5 +1,5 @@
-/* Promises: what is alive together never shares bytes, however many lives there are; in little more than the largest sum alive at
- * once; and the time that placing and planning take grows with a network, not with its square. */
+/* Promises: what is alive together never shares bytes, however many lives there are; in little more than the largest
+ * sum alive at once; and the time that placing and planning take grows with a network, not with its square. */
 #define _POSIX_C_SOURCE 200809L
 #include "bench/planning_nets.h"
 #include "check.h"
@@ -154,10 +154,12 @@ static void many_life(bs_life *life, int32_t spans, int32_t i, int32_t count)
         life->first = check_below(count), life->last = life->first + check_below(count);
         break;
     case 4: /* some from the beginning, some to the end */
-        life->first = check_below(8) ? check_below(count) : 0, life->last = check_below(8) ? life->first + check_below(half) : count;
+        life->first = check_below(8) ? check_below(count) : 0,
+        life->last = check_below(8) ? life->first + check_below(half) : count;
         break;
     default: /* for long or for short */
-        life->first = check_below(count), life->last = life->first + (check_below(4) ? half + check_below(half) : check_below(half / 20));
+        life->first = check_below(count),
+        life->last = life->first + (check_below(4) ? half + check_below(half) : check_below(half / 20));
         break;
     }
     life->last = bs_min_i32(life->last, count - 1);
@@ -197,8 +199,10 @@ static void test_placing_many(int32_t count, bool apart)
         worst = (double)total / (double)least > worst ? (double)total / (double)least : worst;
     }
     if (apart)
-        check(overlaps == 0, "nothing alive together overlaps in %d placements of %d lives", MANY_SPANS * MANY_BYTES, count);
-    check(short_of == 0 && worst <= 1.1, "placements of %d lives take %.1f %% more than the largest sum alive at once, %.1f %% at most", count,
+        check(overlaps == 0, "nothing alive together overlaps in %d placements of %d lives", MANY_SPANS * MANY_BYTES,
+              count);
+    check(short_of == 0 && worst <= 1.1,
+          "placements of %d lives take %.1f %% more than the largest sum alive at once, %.1f %% at most", count,
           100 * (all / (MANY_SPANS * MANY_BYTES) - 1), 100 * (worst - 1));
     free(workspace);
     free(lives);
@@ -213,9 +217,11 @@ static void test_placing_too_much(void)
     for (int32_t kind = 0; kind < 3; kind++) {
         for (int32_t i = 0; i < MOST; i++) {
             const uint64_t large = kind == 0 ? UINT64_MAX : kind == 1 ? UINT64_MAX / 2 : BS_MAX_PLAN_BYTES / 1000;
-            lives[i] = (bs_life){{kind == 2 || i % 3 == 0 ? large : BS_ALIGNMENT}, {0}, i / 4, i / 4 + check_below(MOST)};
+            lives[i] = (bs_life){
+                {kind == 2 || i % 3 == 0 ? large : BS_ALIGNMENT}, {0}, i / 4, i / 4 + check_below(MOST)};
         }
-        check(figure(bs_place_lives(lives, MOST, workspace)) > BS_MAX_PLAN_BYTES, "more than any plan may have is told, %d", kind);
+        check(figure(bs_place_lives(lives, MOST, workspace)) > BS_MAX_PLAN_BYTES,
+              "more than any plan may have is told, %d", kind);
     }
     free(workspace);
 }
@@ -235,8 +241,8 @@ static void test_placing_at_the_limit(void)
         memcpy(plain, lives, sizeof plain);
         const uint64_t total = figure(bs_place_lives(lives, MOST, workspace));
         const bool same = total == place_plainly(plain, order, MOST) && differing(lives, plain, MOST) == 0;
-        check(lives_are_apart(lives, MOST, total) && same == (alive == 1024), "%d lives alive together are placed %s", alive,
-              alive == 1024 ? "greedily by size" : "by sweeps");
+        check(lives_are_apart(lives, MOST, total) && same == (alive == 1024), "%d lives alive together are placed %s",
+              alive, alive == 1024 ? "greedily by size" : "by sweeps");
     }
     free(workspace);
 }
@@ -258,8 +264,8 @@ static void test_large_plans(void)
             const size_t bytes = bs_plan_bytes(g, &desc) + BS_ALIGNMENT;
             void *plan_bytes = malloc(bytes);
             bs_arena_init(&plan, "plan", plan_bytes, bytes);
-            check(bs_plan_create(&plan, g, &desc, &error) != NULL, "%s of %d nodes is planned, order %d %s", planning_nets[i].name, g->n_nodes,
-                  order, error.message);
+            check(bs_plan_create(&plan, g, &desc, &error) != NULL, "%s of %d nodes is planned, order %d %s",
+                  planning_nets[i].name, g->n_nodes, order, error.message);
             free(plan_bytes);
         }
         free(graph_bytes);

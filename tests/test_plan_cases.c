@@ -1,6 +1,7 @@
-/* Promises: what the planner decides where cases are rare: which chains are fused and which are not, when a state is written in
- * place, what a look-ahead needs, which weights make a unit and which steps a stage, what a device runs in tiles and where its
- * bytes lie. Plans only: that results are right, random graphs and the tests of the backend tell. */
+/* Promises: what the planner decides where cases are rare: which chains are fused and which are not, when a state is
+ * written in place, what a look-ahead needs, which weights make a unit and which steps a stage, what a device runs in
+ * tiles and where its bytes lie. Plans only: that results are right, random graphs and the tests of the backend
+ * tell. */
 #include "check.h"
 #include "plan/device.h"
 #include "ops/table.h"
@@ -33,7 +34,8 @@ static const bs_plan *plan_of(const bs_graph *g, const bs_plan_desc *desc)
 static int32_t made_by(const bs_graph *g, bs_value value) { return g->values[value.id].node; }
 static bs_place place_of(const bs_plan *p, bs_value value) { return p->values[value.id].place; }
 
-/* --------------------------------------------------------------------------------------------------------------- fusion */
+/* ---------------------------------------------------------------------------------------------------------------
+ * fusion */
 
 /* pixel_shuffle of `tail` and a sum with `base`, made codes: what the super-resolution epilogue does. */
 static bool is_fused(bs_graph *g, bs_value tail, int32_t r, bs_value base, bool swapped, bs_dtype codes)
@@ -47,15 +49,16 @@ static bool is_fused(bs_graph *g, bs_value tail, int32_t r, bs_value base, bool 
     const bool fused = p && p->nodes[made_by(g, stored)].fusion != 0;
     if (p)
         bs_plan_report(p, report, sizeof report);
-    return fused && !p->node_live[made_by(g, sum)] && !p->node_live[made_by(g, shuffled)] && strstr(report, "fused: sr_store");
+    return fused && !p->node_live[made_by(g, sum)] && !p->node_live[made_by(g, shuffled)] &&
+           strstr(report, "fused: sr_store");
 }
 
 static bool is_fused_of(bs_dtype type, int64_t channels, int32_t r, int64_t base_channels, bool swapped, bs_dtype codes)
 {
     bs_graph *g = new_graph();
     const bs_value tail = bs_input(g, "tail", type, BS_SHAPE3(channels, 8, 6));
-    const bs_value base =
-        base_channels ? bs_input(g, "base", type, BS_SHAPE3(base_channels, 8 * r, 6 * r)) : bs_input(g, "base", type, BS_SHAPE3(1, 1, 1));
+    const bs_value base = base_channels ? bs_input(g, "base", type, BS_SHAPE3(base_channels, 8 * r, 6 * r))
+                                        : bs_input(g, "base", type, BS_SHAPE3(1, 1, 1));
     return is_fused(g, tail, r, base, swapped, codes);
 }
 
@@ -71,19 +74,24 @@ static void test_fusion(void)
 
     bs_graph *g = new_graph();
     const bs_value tails = bs_rows(g, bs_input(g, "tails", BS_F32, BS_SHAPE4(5, 4, 8, 6)), none);
-    check(!is_fused(g, tails, 2, bs_input(g, "base", BS_F32, BS_SHAPE3(1, 16, 12)), false, BS_U8), "not with a base that all rows share");
+    check(!is_fused(g, tails, 2, bs_input(g, "base", BS_F32, BS_SHAPE3(1, 16, 12)), false, BS_U8),
+          "not with a base that all rows share");
 
     g = new_graph();
-    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(1, 16, 12)), y = bs_input(g, "y", BS_F32, BS_SHAPE3(1, 16, 12));
+    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(1, 16, 12)),
+                   y = bs_input(g, "y", BS_F32, BS_SHAPE3(1, 16, 12));
     const bs_value sum = bs_convert(g, bs_add(g, x, y), &(bs_convert_desc){.dtype = BS_U8});
-    const bs_value line = bs_convert(g, bs_affine(g, bs_input(g, "line", BS_F32, BS_SHAPE1(4)), 1, 1), &(bs_convert_desc){.dtype = BS_U8});
+    const bs_value line = bs_convert(g, bs_affine(g, bs_input(g, "line", BS_F32, BS_SHAPE1(4)), 1, 1),
+                                     &(bs_convert_desc){.dtype = BS_U8});
     bs_output(g, "sum", sum);
     bs_output(g, "codes", line);
     const bs_plan *p = plan_of(g, NULL);
-    check(p && !p->nodes[made_by(g, sum)].fusion && !p->nodes[made_by(g, line)].fusion, "a sum without a shuffle is none, nor a line");
+    check(p && !p->nodes[made_by(g, sum)].fusion && !p->nodes[made_by(g, line)].fusion,
+          "a sum without a shuffle is none, nor a line");
 
     g = new_graph();
-    const bs_value tail = bs_input(g, "tail", BS_F32, BS_SHAPE3(4, 8, 6)), base = bs_input(g, "base", BS_F32, BS_SHAPE3(1, 16, 12));
+    const bs_value tail = bs_input(g, "tail", BS_F32, BS_SHAPE3(4, 8, 6)),
+                   base = bs_input(g, "base", BS_F32, BS_SHAPE3(1, 16, 12));
     const bs_value shuffled = bs_pixel_shuffle(g, tail, 2), both = bs_add(g, shuffled, base);
     bs_output(g, "codes", bs_convert(g, both, &(bs_convert_desc){.name = "store", .dtype = BS_U8}));
     bs_output(g, "both", both);
@@ -91,15 +99,20 @@ static void test_fusion(void)
     check(p && p->node_live[made_by(g, both)] && p->node_live[made_by(g, shuffled)], "what somebody else reads stays");
 
     g = new_graph();
-    const bs_value cells = bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(4, 32, 32)), &(bs_patches_desc){.size = 16});
-    const bs_value like = bs_patches(g, bs_input(g, "large", BS_F32, BS_SHAPE3(1, 64, 64)), &(bs_patches_desc){.like = cells.id});
-    const bs_value codes = bs_convert(g, bs_add(g, bs_pixel_shuffle(g, cells, 2), like), &(bs_convert_desc){.dtype = BS_U8});
+    const bs_value cells = bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(4, 32, 32)),
+                                      &(bs_patches_desc){.size = 16});
+    const bs_value like = bs_patches(g, bs_input(g, "large", BS_F32, BS_SHAPE3(1, 64, 64)),
+                                     &(bs_patches_desc){.like = cells.id});
+    const bs_value codes = bs_convert(g, bs_add(g, bs_pixel_shuffle(g, cells, 2), like),
+                                      &(bs_convert_desc){.dtype = BS_U8});
     bs_output(g, "larger", bs_assemble(g, bs_resize(g, codes, &(bs_resize_desc){.kind = BS_RESIZE_BICUBIC})));
     p = plan_of(g, NULL);
-    check(p && p->values[codes.id].margin > 0 && !p->nodes[made_by(g, codes)].fusion, "codes with a margin are not fused");
+    check(p && p->values[codes.id].margin > 0 && !p->nodes[made_by(g, codes)].fusion,
+          "codes with a margin are not fused");
 }
 
-/* ------------------------------------------------------------------------------------------------------- states in place */
+/* ------------------------------------------------------------------------------------------------------- states in
+ * place */
 
 typedef struct states {
     bs_graph *g;
@@ -108,8 +121,8 @@ typedef struct states {
     bs_value stored; /* the assembled value that is written to state one */
 } states;
 
-/* State one decides; path 0 computes on the input; cells that take no path keep what `residual` says: 0 state one, 1 the input,
- * 2 state two, 3 nothing. */
+/* State one decides; path 0 computes on the input; cells that take no path keep what `residual` says: 0 state one, 1
+ * the input, 2 state two, 3 nothing. */
 static states states_new(int32_t residual)
 {
     states s;
@@ -123,7 +136,8 @@ static states states_new(int32_t residual)
     const bs_value score = bs_pool2d(g, bs_affine(g, of_one, 2, 1), &(bs_pool2d_desc){.global = 1});
     const bs_value kept[4] = {of_one, of_frame, of_two, none};
     s.r = bs_route(g, score, none, &(bs_route_desc){.name = "route", .paths = 2});
-    const bs_value out[2] = {bs_conv2d(g, bs_scatter(g, s.r, 0, of_frame), &(bs_conv2d_desc){.name = "conv", .out = 2}), none};
+    const bs_value out[2] = {bs_conv2d(g, bs_scatter(g, s.r, 0, of_frame), &(bs_conv2d_desc){.name = "conv", .out = 2}),
+                             none};
     s.stored = bs_assemble(g, bs_gather(g, s.r, out, kept[residual], NULL));
     bs_state_write(g, s.one, s.stored);
     bs_output(g, "result", s.stored);
@@ -140,13 +154,13 @@ static int32_t fills_of(const bs_plan *p)
 
 static void test_states(void)
 {
-    static const char *const kept[4] = {"of the state itself stay as they are", "of the input are filled", "of another state are filled",
-                                        "of nothing are filled"};
+    static const char *const kept[4] = {"of the state itself stay as they are", "of the input are filled",
+                                        "of another state are filled", "of nothing are filled"};
     for (int32_t residual = 0; residual < 4; residual++) {
         const states s = states_new(residual);
         const bs_plan *p = plan_of(s.g, NULL);
-        check(p && place_of(p, s.stored) == BS_PLACE_STATE && fills_of(p) == (residual != 0), "written in place, cells without a path %s",
-              kept[residual]);
+        check(p && place_of(p, s.stored) == BS_PLACE_STATE && fills_of(p) == (residual != 0),
+              "written in place, cells without a path %s", kept[residual]);
     }
     states copied = states_new(2);
     bs_state_write(copied.g, copied.two, copied.frame);
@@ -167,7 +181,8 @@ static void test_states(void)
     bs_state_write(g, b, a);
     bs_output(g, "sum", bs_add(g, a, b));
     p = plan_of(g, NULL);
-    check(p && place_of(p, a) == BS_PLACE_STATE && p->n_top == 3, "a state that nobody writes is copied from where it is");
+    check(p && place_of(p, a) == BS_PLACE_STATE && p->n_top == 3,
+          "a state that nobody writes is copied from where it is");
 }
 
 /* Rows of one: what a router collects may be the knob of the next, and then it is not the state that is written. */
@@ -176,24 +191,27 @@ static void test_knob_of_state(void)
     for (int32_t knob = 0; knob < 2; knob++) {
         bs_graph *g = new_graph();
         const bs_value state = bs_state(g, "state", BS_F32, BS_SHAPE1(1)), old = bs_rows(g, state, none);
-        const bs_value score = bs_linear(g, bs_reshape(g, old, BS_SHAPE1(1)), &(bs_linear_desc){.name = "score", .out = 2});
+        const bs_value score = bs_linear(g, bs_reshape(g, old, BS_SHAPE1(1)),
+                                         &(bs_linear_desc){.name = "score", .out = 2});
         const bs_router r = bs_route(g, score, none, &(bs_route_desc){.name = "first", .paths = 2});
         const bs_value number = bs_rows(g, bs_input(g, "number", BS_F32, BS_SHAPE1(1)), none);
         const bs_value out[2] = {bs_affine(g, bs_scatter(g, r, 0, number), 2, 1), none};
         const bs_value stored = bs_collect(g, bs_gather(g, r, out, none, NULL));
         bs_state_write(g, state, stored);
-        const bs_router next =
-            bs_route(g, score, knob ? stored : none, &(bs_route_desc){.name = "next", .paths = 2, .protocol = BS_ROUTE_THRESHOLD});
+        const bs_router next = bs_route(g, score, knob ? stored : none,
+                                        &(bs_route_desc){.name = "next", .paths = 2, .protocol = BS_ROUTE_THRESHOLD});
         bs_output(g, "next",
                   bs_collect(g, bs_gather(g, next, (bs_value[]){bs_scatter(g, next, 0, score), none}, none,
                                           &(bs_gather_desc){.mode = BS_GATHER_SELECT})));
         const bs_plan *p = plan_of(g, &(bs_plan_desc){.order = BS_ORDER_DEPTH});
         check(p && (place_of(p, stored) == BS_PLACE_STATE) == !knob, "rows of a router are%s",
-              knob ? " not written to a state in place when another router reads them" : " written to a state in place");
+              knob ? " not written to a state in place when another router reads them"
+                   : " written to a state in place");
     }
 }
 
-/* ----------------------------------------------------------------------------------------------------------- look-aheads */
+/* -----------------------------------------------------------------------------------------------------------
+ * look-aheads */
 
 /* Two layers of experts; a look-ahead from the first layer's rows to the second router. */
 static bs_graph *experts(void)
@@ -231,9 +249,11 @@ static int32_t look_aheads_of(const bs_plan *p)
 static void test_look_ahead(void)
 {
     const bs_graph *g = experts();
-    check(look_aheads_of(plan_of(g, &(bs_plan_desc){.slot_bytes = UINT64_MAX})) == 1, "a look-ahead is computed when weights are streamed");
+    check(look_aheads_of(plan_of(g, &(bs_plan_desc){.slot_bytes = UINT64_MAX})) == 1,
+          "a look-ahead is computed when weights are streamed");
     check(look_aheads_of(plan_of(g, NULL)) == 0, "not when all are resident");
-    check(look_aheads_of(plan_of(g, &(bs_plan_desc){.slot_bytes = UINT64_MAX, .n_forces = 1, .forces = {{"second", 0}}})) == 0,
+    check(look_aheads_of(
+              plan_of(g, &(bs_plan_desc){.slot_bytes = UINT64_MAX, .n_forces = 1, .forces = {{"second", 0}}})) == 0,
           "nor when its router is decided ahead");
     check(look_aheads_of(plan_of(g, &(bs_plan_desc){.slot_bytes = UINT64_MAX, .tier = BS_TIER_CUDA, .half = 1})) == 1,
           "a device tells the host");
@@ -246,7 +266,8 @@ static void test_look_ahead(void)
     check(look_aheads_of(plan_of(dead, &(bs_plan_desc){.slot_bytes = 64})) == 0, "nor when nothing follows its router");
 }
 
-/* ------------------------------------------------------------------------------------------------------ units and stages */
+/* ------------------------------------------------------------------------------------------------------ units and
+ * stages */
 
 static int32_t unit_named(const bs_plan *p, const char *name, bs_stream_unit_facts *facts)
 {
@@ -290,32 +311,39 @@ static void test_units(void)
     check(all.units == 4 && p->units[1].n_nodes == 3, "two paths, the net around them, and what follows: 4 units");
     check(unit_named(p, "left", &facts) >= 0 && facts.router == r.id && facts.path == 0 && facts.slot_bytes > 0,
           "a path is named by its outermost block");
-    check(unit_named(p, "net", &facts) >= 0 && facts.router == 0 && facts.path == -1, "what every run needs has no path");
+    check(unit_named(p, "net", &facts) >= 0 && facts.router == 0 && facts.path == -1,
+          "what every run needs has no path");
     check(unit_named(p, "inner", &facts) < 0, "a block inside a path is no unit");
-    check(bs_plan_unit_get(p, -1, &facts) == BS_ERROR_ARGUMENT && bs_plan_unit_get(p, 4, &facts) == BS_ERROR_ARGUMENT, "no other units");
+    check(bs_plan_unit_get(p, -1, &facts) == BS_ERROR_ARGUMENT && bs_plan_unit_get(p, 4, &facts) == BS_ERROR_ARGUMENT,
+          "no other units");
     int32_t units[8], routed = 0, always = 0, stages = 0;
     while (bs_plan_stage_get(p, stages, &stage, units) == BS_OK) {
         routed += stage.router == r.id && stage.n_units == 2;
-        always += stage.router == 0 && stage.n_units == 1 && bs_plan_unit_get(p, units[0], &facts) == BS_OK && facts.router == 0;
+        always += stage.router == 0 && stage.n_units == 1 && bs_plan_unit_get(p, units[0], &facts) == BS_OK &&
+                  facts.router == 0;
         stages++;
     }
-    check(stages == all.stages && routed == 1 && always == stages - 1, "%d stages, of which one is the router's", stages);
+    check(stages == all.stages && routed == 1 && always == stages - 1, "%d stages, of which one is the router's",
+          stages);
     check(bs_plan_stage_get(p, 0, &stage, NULL) == BS_OK && bs_plan_stage_get(p, -1, &stage, NULL) == BS_ERROR_ARGUMENT,
           "units are told to whom wants them");
 }
 
-/* A block whose weights a top-level step needs first, then tiles: two stages of one unit; and blocks in tiles, one after another. */
+/* A block whose weights a top-level step needs first, then tiles: two stages of one unit; and blocks in tiles, one
+ * after another. */
 static void test_stages(void)
 {
     bs_graph *g = new_graph();
     const bs_value line = bs_input(g, "line", BS_F32, BS_SHAPE1(8));
     bs_block_begin(g, "both");
     const bs_value bias = bs_linear(g, line, &(bs_linear_desc){.name = "bias", .out = 2});
-    const bs_value cells = bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(2, 32, 32)), &(bs_patches_desc){.size = 16});
+    const bs_value cells = bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(2, 32, 32)),
+                                      &(bs_patches_desc){.size = 16});
     bs_value x = bs_add(g, bs_conv2d(g, cells, &(bs_conv2d_desc){.name = "c0", .out = 2}), bias);
     bs_block_end(g);
     bs_block_begin(g, "next");
-    x = bs_conv2d(g, bs_conv2d(g, x, &(bs_conv2d_desc){.name = "c1", .out = 2}), &(bs_conv2d_desc){.name = "c2", .out = 2});
+    x = bs_conv2d(g, bs_conv2d(g, x, &(bs_conv2d_desc){.name = "c1", .out = 2}),
+                  &(bs_conv2d_desc){.name = "c2", .out = 2});
     bs_block_end(g);
     bs_output(g, "y", bs_assemble(g, x));
     const bs_plan *p = plan_of(g, &(bs_plan_desc){.slot_bytes = UINT64_MAX});
@@ -329,7 +357,8 @@ static void test_stages(void)
           "a step of all rows and then tiles are two stages of one unit, the next block another region");
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- slabs */
+/* ----------------------------------------------------------------------------------------------------------------
+ * slabs */
 
 /* Three paths of different lengths: values of one place in their path share a slab, whichever paths have one. */
 static void test_slabs(void)
@@ -347,8 +376,10 @@ static void test_slabs(void)
     const bs_plan *p = plan_of(g, &(bs_plan_desc){.order = BS_ORDER_BREADTH});
     bool same = p != NULL;
     for (int32_t k = 1; k < 3 && same; k++)
-        same = p->values[first[k].id].slab == p->values[first[0].id].slab && p->values[second[k].id].slab == p->values[second[1].id].slab;
-    check(same && p->values[first[0].id].slab != p->values[second[1].id].slab, "values of one place in their paths share a slab");
+        same = p->values[first[k].id].slab == p->values[first[0].id].slab &&
+               p->values[second[k].id].slab == p->values[second[1].id].slab;
+    check(same && p->values[first[0].id].slab != p->values[second[1].id].slab,
+          "values of one place in their paths share a slab");
 }
 
 /* A gather within tiles where one path gives nothing, on the way to a state. */
@@ -360,10 +391,12 @@ static void test_nested_gathers(void)
                        old = bs_patches(g, state, &(bs_patches_desc){.size = 16});
         const bs_value score = bs_pool2d(g, old, &(bs_pool2d_desc){.global = 1});
         const bs_router outer = bs_route(g, score, none, &(bs_route_desc){.name = "outer", .paths = 2});
-        bs_value in =
-            bs_scatter(g, outer, 0, bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(2, 32, 32)), &(bs_patches_desc){.size = 16}));
+        bs_value in = bs_scatter(
+            g, outer, 0,
+            bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(2, 32, 32)), &(bs_patches_desc){.size = 16}));
         if (nested) {
-            const bs_router inner = bs_route(g, bs_scatter(g, outer, 0, score), none, &(bs_route_desc){.name = "inner", .paths = 2});
+            const bs_router inner = bs_route(g, bs_scatter(g, outer, 0, score), none,
+                                             &(bs_route_desc){.name = "inner", .paths = 2});
             in = bs_gather(g, inner, (bs_value[]){bs_affine(g, bs_scatter(g, inner, 0, in), 2, 0), none}, in, NULL);
         }
         const bs_value out[2] = {bs_conv2d(g, in, &(bs_conv2d_desc){.name = "c", .out = 2}), none};
@@ -371,34 +404,41 @@ static void test_nested_gathers(void)
         bs_state_write(g, state, stored);
         bs_output(g, "y", stored);
         const bs_plan *p = plan_of(g, NULL);
-        check(p && place_of(p, stored) == BS_PLACE_STATE, "a state in place, with %s", nested ? "a router in its path" : "one router");
+        check(p && place_of(p, stored) == BS_PLACE_STATE, "a state in place, with %s",
+              nested ? "a router in its path" : "one router");
     }
 }
 
-/* A budget is for all cells: they run in tiles only where it decides nothing, and where nobody at the root asks for its price. */
+/* A budget is for all cells: they run in tiles only where it decides nothing, and where nobody at the root asks for its
+ * price. */
 static void test_budget_of_tiles(void)
 {
     for (int32_t k = 0; k < 4; k++) {
         const bool asked = k % 2, forced = k / 2;
         bs_graph *g = new_graph();
-        const bs_value cells = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(20, 2)), none), knob = bs_input(g, "knob", BS_F32, BS_SHAPE1(1));
+        const bs_value cells = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(20, 2)), none),
+                       knob = bs_input(g, "knob", BS_F32, BS_SHAPE1(1));
         const bs_router outer = bs_route(g, cells, none, &(bs_route_desc){.name = "outer", .paths = 2});
-        const bs_value in = bs_scatter(g, outer, 0, cells), loss = bs_convert(g, in, &(bs_convert_desc){.dtype = BS_I32});
-        const bs_router inner =
-            bs_route(g, loss, knob, &(bs_route_desc){.name = "inner", .protocol = BS_ROUTE_BUDGET, .paths = 2, .capacity = 2});
-        const bs_value y = bs_gather(g, inner, (bs_value[]){bs_affine(g, bs_scatter(g, inner, 0, in), 2, 0), none}, in, NULL);
+        const bs_value in = bs_scatter(g, outer, 0, cells),
+                       loss = bs_convert(g, in, &(bs_convert_desc){.dtype = BS_I32});
+        const bs_router inner = bs_route(
+            g, loss, knob, &(bs_route_desc){.name = "inner", .protocol = BS_ROUTE_BUDGET, .paths = 2, .capacity = 2});
+        const bs_value y = bs_gather(g, inner, (bs_value[]){bs_affine(g, bs_scatter(g, inner, 0, in), 2, 0), none}, in,
+                                     NULL);
         bs_output(g, "y", bs_collect(g, bs_gather(g, outer, (bs_value[]){y, none}, cells, NULL)));
         if (asked)
             bs_output(g, "price", bs_route_price(g, inner));
-        const bs_plan *p = plan_of(g, &(bs_plan_desc){.order = BS_ORDER_DEPTH, .n_forces = forced, .forces = {{"inner", 1}}});
+        const bs_plan *p = plan_of(
+            g, &(bs_plan_desc){.order = BS_ORDER_DEPTH, .n_forces = forced, .forces = {{"inner", 1}}});
         const int32_t domain = bs_value_get(g, cells.id)->domain;
         check(p && p->domains[domain].order == (forced && !asked ? BS_ORDER_DEPTH : BS_ORDER_BREADTH),
-              "a budget within a path, %s, its price %s: %s", forced ? "forced" : "which decides", asked ? "asked for" : "not asked for",
-              forced && !asked ? "in tiles" : "all cells at once");
+              "a budget within a path, %s, its price %s: %s", forced ? "forced" : "which decides",
+              asked ? "asked for" : "not asked for", forced && !asked ? "in tiles" : "all cells at once");
     }
 }
 
-/* --------------------------------------------------------------------------------------------------------------- devices */
+/* ---------------------------------------------------------------------------------------------------------------
+ * devices */
 
 /* Layers of few channels, `wide` of them of many, on the paths of `routers` routers or on every cell; then codes. */
 static void add_layers(bs_graph *g, const char *name, int32_t narrow, int32_t wide, int32_t routers)
@@ -411,7 +451,8 @@ static void add_layers(bs_graph *g, const char *name, int32_t narrow, int32_t wi
         bs_value out[2] = {cells, cells};
         bs_router r = {0};
         if (routers) {
-            const bs_value score = bs_slice(g, bs_pool2d(g, cells, &(bs_pool2d_desc){.global = 1}), &(bs_slice_desc){.length = 2});
+            const bs_value score = bs_slice(g, bs_pool2d(g, cells, &(bs_pool2d_desc){.global = 1}),
+                                            &(bs_slice_desc){.length = 2});
             snprintf(text, sizeof text, "%s%d", name, k);
             r = bs_route(g, score, none, &(bs_route_desc){.name = text, .paths = 2});
         }
@@ -441,7 +482,8 @@ static bs_graph *crowd(int32_t together, bool wide)
 {
     char name[16];
     bs_graph *g = new_graph();
-    const bs_value cells = bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(4, 64, 64)), &(bs_patches_desc){.size = 16});
+    const bs_value cells = bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(4, 64, 64)),
+                                      &(bs_patches_desc){.size = 16});
     bs_value each[8], sum;
     for (int32_t i = 0; i < together; i++) {
         snprintf(name, sizeof name, "c%d", i);
@@ -485,12 +527,13 @@ static void test_tiles_of_devices(void)
             for (int32_t i = 0; p && i < p->n_top; i++)
                 top += p->instrs[i].kind == BS_INSTR_OP;
             check(p && mixed && p->n_regions >= 2 && top >= 2 && top < 12,
-                  "a few wide layers run one by one between %d regions of tiles%s%s", p ? p->n_regions : 0, routed ? ", on both paths" : "",
-                  d.half ? ", in f16" : "");
+                  "a few wide layers run one by one between %d regions of tiles%s%s", p ? p->n_regions : 0,
+                  routed ? ", on both paths" : "", d.half ? ", in f16" : "");
         }
     d.half = 1;
     p = plan_of(layers(16, 2, 2), &d);
-    check(p && mixed_of(p) && p->n_regions >= 4, "paths of two routers are in regions of their own (%d)", p ? p->n_regions : 0);
+    check(p && mixed_of(p) && p->n_regions >= 4, "paths of two routers are in regions of their own (%d)",
+          p ? p->n_regions : 0);
     bs_graph *two = layers(20, 2, 0);
     add_layers(two, "other", 20, 2, 0);
     p = plan_of(two, &d);
@@ -506,17 +549,21 @@ static void test_tiles_of_devices(void)
 static void test_device_bytes(void)
 {
     bs_graph *g = new_graph();
-    const bs_value lengths = bs_input(g, "lengths", BS_I32, BS_SHAPE1(5)), past = bs_input(g, "past", BS_I32, BS_SHAPE1(5));
+    const bs_value lengths = bs_input(g, "lengths", BS_I32, BS_SHAPE1(5)),
+                   past = bs_input(g, "past", BS_I32, BS_SHAPE1(5));
     const bs_value cache = bs_state(g, "cache", BS_F32, BS_SHAPE3(5, 6, 4));
     const bs_value rows = bs_segments(g, bs_input(g, "x", BS_F32, BS_SHAPE2(BS_UPTO(40), 4)), lengths);
-    const bs_router asked = bs_route(g, rows, none, &(bs_route_desc){.name = "asked", .paths = 4, .protocol = BS_ROUTE_CALLBACK});
+    const bs_router asked = bs_route(g, rows, none,
+                                     &(bs_route_desc){.name = "asked", .paths = 4, .protocol = BS_ROUTE_CALLBACK});
     bs_value out[4] = {bs_affine(g, bs_scatter(g, asked, 0, rows), 2, 0), bs_scatter(g, asked, 1, rows), none, none};
     const bs_value x = bs_gather(g, asked, out, rows, NULL);
     const bs_router second = bs_route(g, x, none, &(bs_route_desc){.name = "second", .paths = 4});
     const bs_value inside = bs_scatter(g, second, 0, x);
-    const bs_router nested = bs_route(g, inside, none, &(bs_route_desc){.name = "nested", .paths = 4, .protocol = BS_ROUTE_TOPK, .k = 2});
-    const bs_value deep = bs_gather(g, nested, (bs_value[]){bs_affine(g, bs_scatter(g, nested, 0, inside), 1, 1), none, none, none}, none,
-                                    &(bs_gather_desc){.mode = BS_GATHER_ADD});
+    const bs_router nested = bs_route(
+        g, inside, none, &(bs_route_desc){.name = "nested", .paths = 4, .protocol = BS_ROUTE_TOPK, .k = 2});
+    const bs_value deep = bs_gather(
+        g, nested, (bs_value[]){bs_affine(g, bs_scatter(g, nested, 0, inside), 1, 1), none, none, none}, none,
+        &(bs_gather_desc){.mode = BS_GATHER_ADD});
     bs_route(g, rows, none, &(bs_route_desc){.name = "unused", .paths = 4});
     const bs_value all = bs_gather(g, second, (bs_value[]){deep, none, none, none}, x, NULL);
     bs_state_append(g, cache, all, past);
@@ -527,7 +574,8 @@ static void test_device_bytes(void)
         return;
     bs_device_layout l;
     bs_device_layout_make(p, &l);
-    check(l.device_bytes > 0 && l.pinned_bytes > 0 && l.tiles > 0 && l.scratch_bytes == 0, "tiles of rows fit in shared memory");
+    check(l.device_bytes > 0 && l.pinned_bytes > 0 && l.tiles > 0 && l.scratch_bytes == 0,
+          "tiles of rows fit in shared memory");
     uint64_t end = 0;
     bool apart = true;
     int32_t bound = 0;
@@ -549,13 +597,15 @@ static void test_device_bytes(void)
     bs_device_decisions_place(p, placed);
     for (int32_t r = 1; r < 5; r++) {
         const bs_device_decision d = placed[r];
-        check(d.live == decisions[r].live && d.in_tile == decisions[r].in_tile && d.paths == 4 && d.per_row == (r == 3 ? 2 : 1),
+        check(d.live == decisions[r].live && d.in_tile == decisions[r].in_tile && d.paths == 4 &&
+                  d.per_row == (r == 3 ? 2 : 1),
               "decision of \"%s\": live %d, in a tile %d", decisions[r].name, d.live, d.in_tile);
         check(!d.live || (d.top > told && d.top + 2 * (uint64_t)d.top_rows <= l.results_bytes),
               "and what the host is told lies behind the one before");
         told = d.live ? d.top : told;
     }
-    check(bs_device_scores_bytes(p, 1) >= 40 * 4 * 4 && bs_device_scores_bytes(p, 2) == 0 && bs_device_scores_bytes(p, 4) == 0,
+    check(bs_device_scores_bytes(p, 1) >= 40 * 4 * 4 && bs_device_scores_bytes(p, 2) == 0 &&
+              bs_device_scores_bytes(p, 4) == 0,
           "scores are given to a callback alone");
     const bs_plan *forced = plan_of(g, &(bs_plan_desc){.tier = BS_TIER_CUDA, .n_forces = 1, .forces = {{"asked", 1}}});
     check(forced && bs_device_scores_bytes(forced, 1) == 0, "and to none that is decided ahead");
@@ -565,8 +615,10 @@ static void test_device_bytes(void)
 static void test_large_tiles(void)
 {
     bs_graph *g = new_graph();
-    const bs_value cells = bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(4, 64, 64)), &(bs_patches_desc){.size = 16});
-    const bs_value score = bs_slice(g, bs_pool2d(g, cells, &(bs_pool2d_desc){.global = 1}), &(bs_slice_desc){.length = 3});
+    const bs_value cells = bs_patches(g, bs_input(g, "frame", BS_F32, BS_SHAPE3(4, 64, 64)),
+                                      &(bs_patches_desc){.size = 16});
+    const bs_value score = bs_slice(g, bs_pool2d(g, cells, &(bs_pool2d_desc){.global = 1}),
+                                    &(bs_slice_desc){.length = 3});
     const bs_router r = bs_route(g, score, none, &(bs_route_desc){.name = "route", .paths = 3});
     static const int32_t channels[3] = {128, 96, 4};
     static const char *const names[3] = {"large", "less", "small"};
@@ -575,7 +627,8 @@ static void test_large_tiles(void)
         char second[16];
         snprintf(second, sizeof second, "%s2", names[p]);
         bs_block_begin(g, names[p]);
-        const bs_value x = bs_conv2d(g, bs_scatter(g, r, p, cells), &(bs_conv2d_desc){.name = names[p], .out = channels[p]});
+        const bs_value x = bs_conv2d(g, bs_scatter(g, r, p, cells),
+                                     &(bs_conv2d_desc){.name = names[p], .out = channels[p]});
         out[p] = bs_conv2d(g, x, &(bs_conv2d_desc){.name = second, .out = 4});
         bs_block_end(g);
     }
@@ -588,9 +641,11 @@ static void test_large_tiles(void)
         bs_sizes sizes;
         bs_device_layout_make(p, &l);
         bs_plan_sizes(p, &sizes);
-        check(p->n_parts == 4 && l.scratch_bytes > bs_bytes_figure(p->shared_bytes) && l.tiles == 128 && l.scratch_bytes == bs_bytes_figure(p->kernel_scratch_offset),
+        check(p->n_parts == 4 && l.scratch_bytes > bs_bytes_figure(p->shared_bytes) && l.tiles == 128 &&
+                  l.scratch_bytes == bs_bytes_figure(p->kernel_scratch_offset),
               "the largest of the paths' tiles lies in the device's memory, 128 at a time");
-        check(sizes.device == l.device_bytes && sizes.pinned == l.pinned_bytes && (l.stage_bytes == 0) == (d.in_place == 1),
+        check(sizes.device == l.device_bytes && sizes.pinned == l.pinned_bytes &&
+                  (l.stage_bytes == 0) == (d.in_place == 1),
               "and slots in %s memory", d.in_place ? "pinned" : "the device's");
     }
     bs_device_layout l;
@@ -603,13 +658,16 @@ static void test_views(void)
 {
     bs_graph *g = new_graph();
     const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(20, 4)), none);
-    const bs_router r = bs_route(g, x, none, &(bs_route_desc){.name = "asked", .paths = 4, .protocol = BS_ROUTE_CALLBACK});
+    const bs_router r = bs_route(g, x, none,
+                                 &(bs_route_desc){.name = "asked", .paths = 4, .protocol = BS_ROUTE_CALLBACK});
     const bs_value inside = bs_scatter(g, r, 0, x), out[4] = {bs_softmax(g, inside), none, none, none};
     bs_output(g, "y", bs_collect(g, bs_gather(g, r, out, none, NULL)));
     const bs_plan *p = plan_of(g, &(bs_plan_desc){.order = BS_ORDER_BREADTH});
-    check(p && place_of(p, x) == BS_PLACE_VIEW && place_of(p, inside) == BS_PLACE_TRANSIENT, "a CPU copies the rows of a path");
+    check(p && place_of(p, x) == BS_PLACE_VIEW && place_of(p, inside) == BS_PLACE_TRANSIENT,
+          "a CPU copies the rows of a path");
     p = plan_of(g, &(bs_plan_desc){.tier = BS_TIER_CUDA, .order = BS_ORDER_BREADTH});
-    check(p && place_of(p, x) == BS_PLACE_TRANSIENT && place_of(p, inside) == BS_PLACE_VIEW, "a device copies what a callback is told");
+    check(p && place_of(p, x) == BS_PLACE_TRANSIENT && place_of(p, inside) == BS_PLACE_VIEW,
+          "a device copies what a callback is told");
 }
 
 int main(void)

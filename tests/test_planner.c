@@ -1,5 +1,5 @@
-/* Promises: what is alive together never shares bytes, what a plan says is what a session takes, and whatever the order,
- * the threads, the patches or what memory held before, a run gives what the graph's definition gives. */
+/* Promises: what is alive together never shares bytes, what a plan says is what a session takes, and whatever the
+ * order, the threads, the patches or what memory held before, a run gives what the graph's definition gives. */
 #define _POSIX_C_SOURCE 200809L
 #include "random_graph.h"
 #include "against.h"
@@ -21,7 +21,8 @@ static bs_graph *new_graph(void)
 
 static uint64_t figure(bs_bytes bytes) { return bs_bytes_figure(bytes); }
 
-/* ----------------------------------------------------------------------------- who is alive when, by the instructions */
+/* ----------------------------------------------------------------------------- who is alive when, by the
+ * instructions */
 
 typedef struct span_of {
     int32_t first, last;
@@ -121,12 +122,15 @@ static bool shares_slab(const bs_plan *p, int32_t u, int32_t v)
                     *b_domain = &p->graph->domains[p->graph->values[v].domain];
     const bs_value_plan *x = &p->values[u], *y = &p->values[v];
     return a_domain->kind == BS_DOMAIN_PATH && b_domain->kind == BS_DOMAIN_PATH &&
-           a_domain->router == b_domain->router && a_domain->path != b_domain->path && bs_bytes_same(x->offset, y->offset) &&
-           bs_bytes_same(x->row_bytes, y->row_bytes) && x->rows == y->rows;
+           a_domain->router == b_domain->router && a_domain->path != b_domain->path &&
+           bs_bytes_same(x->offset, y->offset) && bs_bytes_same(x->row_bytes, y->row_bytes) && x->rows == y->rows;
 }
 
 /* Whether all values of a scope lie apart, within `bytes`, and are written before they are read. */
-static uint64_t end_of(const bs_value_plan *v) { return figure(bs_bytes_add(v->offset, bs_bytes_times(v->row_bytes, v->rows))); }
+static uint64_t end_of(const bs_value_plan *v)
+{
+    return figure(bs_bytes_add(v->offset, bs_bytes_times(v->row_bytes, v->rows)));
+}
 
 static bool scope_is_sound(watch *w, bs_bytes bytes)
 {
@@ -161,7 +165,8 @@ static bool plan_is_sound(const bs_plan *p)
         ok = scope_is_sound(&seen, p->kernel_scratch_offset);
     }
     for (int32_t n = 1; ok && n < p->graph->n_nodes; n++)
-        ok = !p->node_live[n] || figure(p->nodes[n].scratch_bytes) <= figure(p->scratch_bytes) - figure(p->kernel_scratch_offset);
+        ok = !p->node_live[n] ||
+             figure(p->nodes[n].scratch_bytes) <= figure(p->scratch_bytes) - figure(p->kernel_scratch_offset);
     return ok;
 }
 
@@ -267,20 +272,23 @@ static bool plan_somehow(rig *r, const bs_graph *g, bs_plan_desc *d)
     return r->error.status == BS_ERROR_LIMIT && rig_plan(r, g, d);
 }
 
-/* The same graph with weights that come and go: any slots, policy, lanes and threads. Without blocks there is nothing to do. */
+/* The same graph with weights that come and go: any slots, policy, lanes and threads. Without blocks there is nothing
+ * to do. */
 static bool try_streamed(const bs_graph *g, coverage *c)
 {
     rig r;
     bs_plan_desc d = random_desc(g, check_below(3));
     bs_stream_plan facts;
-    const bs_stream_desc stream = {.policy = check_below(BS_POLICY_BELADY), .speculation = check_below(2), .check_records = 0};
+    const bs_stream_desc stream = {
+        .policy = check_below(BS_POLICY_BELADY), .speculation = check_below(2), .check_records = 0};
     d.slot_bytes = 1u << 30;
     if (!plan_somehow(&r, g, &d))
         return false;
     bs_plan_stream_get(r.plan, &facts);
     if (facts.units == 0)
         return true;
-    d.slot_bytes = facts.least_bytes + (rg_flip(50) ? (uint64_t)check_below((int32_t)(facts.all_bytes - facts.least_bytes) + 1) : 0);
+    d.slot_bytes = facts.least_bytes +
+                   (rg_flip(50) ? (uint64_t)check_below((int32_t)(facts.all_bytes - facts.least_bytes) + 1) : 0);
     d.lanes = 1 + check_below(4);
     d.chunk_bytes = rg_flip(50) ? 64 : 0;
     flat_init(&source, g, &weights.table, rg_flip(70) ? BS_F32 : rg_flip(50) ? BS_F16 : BS_BF16);
@@ -298,8 +306,8 @@ static bool try_streamed(const bs_graph *g, coverage *c)
     c->streamed++;
     c->uses += (int32_t)(stats.hits + stats.late + stats.misses);
     if (!ok)
-        printf("  streamed: order %d, %d threads, %d lanes, %d slots of %d, policy %d, speculation %d\n", d.order, d.threads, d.lanes,
-               (int)d.slot_bytes, (int)facts.all_bytes, stream.policy, stream.speculation);
+        printf("  streamed: order %d, %d threads, %d lanes, %d slots of %d, policy %d, speculation %d\n", d.order,
+               d.threads, d.lanes, (int)d.slot_bytes, (int)facts.all_bytes, stream.policy, stream.speculation);
     return ok;
 }
 
@@ -354,7 +362,8 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
                (int)a.extent[1], (int)a.extent[2], a.why);
         wrong++;
     }
-    check(wrong == 0, "%d random graphs with %s: any order, threads, patches, sharing and paint give what the definition gives",
+    check(wrong == 0,
+          "%d random graphs with %s: any order, threads, patches, sharing and paint give what the definition gives",
           c.graphs, rows);
     check(c.refused == 0, "the builder takes what the generator makes");
     check(c.sound == c.plans, "no two values of %d plans share bytes while both are needed", c.plans);
@@ -366,8 +375,8 @@ static void test_random_graphs(uint64_t seed, int32_t count, const char *rows)
     printf("  loads %d, packed gathers %d, fills %d, shared slabs %d, forced %d, other patches %d\n", c.loads, c.packed,
            c.fills, c.slabs, c.forced, c.sizes);
     printf("  streamed plans %d, with %d uses of units\n", c.streamed, c.uses);
-    check(c.streamed && c.uses && c.regions && c.in_tile && c.torn && c.in_place && c.frames && c.loads && c.packed && c.fills && c.slabs &&
-              c.forced && c.sizes,
+    check(c.streamed && c.uses && c.regions && c.in_tile && c.torn && c.in_place && c.frames && c.loads && c.packed &&
+              c.fills && c.slabs && c.forced && c.sizes,
           "random graphs reach every kind of lowering");
 }
 
@@ -481,8 +490,8 @@ static void test_plan_arena(void)
     bs_error error;
     const size_t bytes = bs_plan_bytes(g, NULL);
     bs_arena_init(&arena, "persistent", ag_plan_memory, bytes - 2 * BS_ALIGNMENT);
-    check(!bs_plan_create(&arena, g, NULL, &error) && error.status == BS_ERROR_ARENA && error.needed == bytes - BS_ALIGNMENT &&
-              arena.used == 0,
+    check(!bs_plan_create(&arena, g, NULL, &error) && error.status == BS_ERROR_ARENA &&
+              error.needed == bytes - BS_ALIGNMENT && arena.used == 0,
           "a plan refuses too small an arena: %s", error.message);
     bs_arena_init(&arena, "persistent", ag_plan_memory, bytes - BS_ALIGNMENT);
     check(bs_plan_create(&arena, g, NULL, &error) != NULL && arena.used == arena.size,
@@ -507,7 +516,8 @@ static void test_threads(void)
         bs_plan_sizes(r.plan, &now);
         grows = grows && now.persistent >= before.persistent && now.transient >= before.transient &&
                 now.staging >= before.staging;
-        linear = linear && now.transient == figure(r.plan->transient_bytes) + (uint64_t)t * figure(r.plan->scratch_bytes);
+        linear = linear &&
+                 now.transient == figure(r.plan->transient_bytes) + (uint64_t)t * figure(r.plan->scratch_bytes);
         before = now;
     }
     check(grows && linear, "bytes grow with threads, by one scratch each");

@@ -1,5 +1,5 @@
-/* Promises: the default platform does what brainstorm.h says of it: threads, gates, files and a clock that goes on; what cannot
- * be made or opened is said, and interrupted or short reads are whole ones.
+/* Promises: the default platform does what brainstorm.h says of it: threads, gates, files and a clock that goes on;
+ * what cannot be made or opened is said, and interrupted or short reads are whole ones.
  *
  * Relies on: stream_rig.h, whose pread is interrupted on demand; on Linux gates that cannot be made, likewise. */
 #include "stream_rig.h"
@@ -89,7 +89,8 @@ static void test_refused_gates(void)
     refuse_mutex = 0;
     refuse_condition = 1;
     condemned = 0;
-    check(p->gate_init(p->user, gate) != 0 && condemned == 1, "nor is one without a condition, and its mutex is given back");
+    check(p->gate_init(p->user, gate) != 0 && condemned == 1,
+          "nor is one without a condition, and its mutex is given back");
     refuse_condition = 0;
 #endif
 }
@@ -125,12 +126,15 @@ static void test_reads(void)
     if (!check(file >= 0 && size == BYTES, "a file is opened, with its size"))
         return;
     check(p->file_read(p->user, file, 0, got, BYTES) == BYTES && memcmp(got, content, BYTES) == 0, "read whole,");
-    check(p->file_read(p->user, file, BYTES - 10, got, 100) == 10 && memcmp(got, content + BYTES - 10, 10) == 0, "up to its end,");
-    check(p->file_read(p->user, file, BYTES + 5, got, 100) == 0 && p->file_read(p->user, file, 3, got, 0) == 0, "and not beyond it");
+    check(p->file_read(p->user, file, BYTES - 10, got, 100) == 10 && memcmp(got, content + BYTES - 10, 10) == 0,
+          "up to its end,");
+    check(p->file_read(p->user, file, BYTES + 5, got, 100) == 0 && p->file_read(p->user, file, 3, got, 0) == 0,
+          "and not beyond it");
 #if defined(__linux__)
     script.interrupt = 2;
     script.shorten = 1;
-    const bool whole = p->file_read(p->user, file, 1, got, BYTES - 1) == BYTES - 1 && memcmp(got, content + 1, BYTES - 1) == 0;
+    const bool whole = p->file_read(p->user, file, 1, got, BYTES - 1) == BYTES - 1 &&
+                       memcmp(got, content + 1, BYTES - 1) == 0;
     check(whole && script.calls > 8, "reads that are interrupted or short go on: %d calls", script.calls);
     memset(&script, 0, sizeof script);
     script.fail_at = 1;
@@ -147,17 +151,21 @@ static void test_direct(void)
     uint64_t size = 0;
     uint32_t alignment = 0;
     const int64_t file = p->file_open_direct(p->user, path, probe, &size, &alignment);
-    check(file >= 0 && size == BYTES && alignment >= 1 && alignment <= BS_PROBE_BYTES && (alignment & (alignment - 1)) == 0,
+    check(file >= 0 && size == BYTES && alignment >= 1 && alignment <= BS_PROBE_BYTES &&
+              (alignment & (alignment - 1)) == 0,
           "a file is opened past the cache, or buffered after all: alignment %u", (unsigned)alignment);
-    check(p->file_read(p->user, file, 4096, page, 8192) == 8192 && memcmp(page, content + 4096, 8192) == 0, "aligned reads bring the same bytes");
+    check(p->file_read(p->user, file, 4096, page, 8192) == 8192 && memcmp(page, content + 4096, 8192) == 0,
+          "aligned reads bring the same bytes");
     const int64_t rest = p->file_read(p->user, file, 12288, page, 4096);
-    check(rest == 100 && memcmp(page, content + 12288, 100) == 0, "and those at the end what there is: %d bytes", (int)rest);
+    check(rest == 100 && memcmp(page, content + 12288, 100) == 0, "and those at the end what there is: %d bytes",
+          (int)rest);
     p->file_close(p->user, file);
 #if defined(__linux__)
     script.end_at = 0;
     script.fail_at = 1; /* the first probe; where there is no direct reading, none is made */
     const int64_t again = p->file_open_direct(p->user, path, probe, &size, &alignment);
-    check(again >= 0, "a probe that fails is tried at a larger alignment, then buffered: alignment %u", (unsigned)alignment);
+    check(again >= 0, "a probe that fails is tried at a larger alignment, then buffered: alignment %u",
+          (unsigned)alignment);
     memset(&script, 0, sizeof script);
     p->file_close(p->user, again);
 #endif

@@ -9,7 +9,8 @@
 static BS_ALIGNED uint8_t persistent[4096];
 static BS_ALIGNED uint8_t tables[1 << 20];
 
-static bs_profile *make(const bs_platform *platform, bs_profile_write write, void *user, void *ring, size_t bytes, bs_error *error)
+static bs_profile *make(const bs_platform *platform, bs_profile_write write, void *user, void *ring, size_t bytes,
+                        bs_error *error)
 {
     bs_arena arena;
     const bs_profile_desc desc = {platform, write, user, ring, bytes};
@@ -90,7 +91,8 @@ static void test_order(void)
     add_numbered(p, 0, 0, 3000);
     const bs_status status = bs_profile_close(p, &dropped);
     const numbered n = read_numbered(&b);
-    check(status == BS_OK && dropped == 0 && n.events == 3000 && n.in_order, "events are written in the order they were added");
+    check(status == BS_OK && dropped == 0 && n.events == 3000 && n.in_order,
+          "events are written in the order they were added");
     check(n.rests == 0, "fields without a meaning are zero in the file");
     synth_free(&b);
 }
@@ -124,10 +126,11 @@ static void test_producers(size_t ring_bytes)
         pthread_join(producers[i].thread, NULL);
     const bs_status status = bs_profile_close(p, &dropped);
     const numbered n = read_numbered(&b);
-    check(status == BS_OK && n.in_order, "ring of %d bytes: each of 4 producers finds its events in order", (int)ring_bytes);
+    check(status == BS_OK && n.in_order, "ring of %d bytes: each of 4 producers finds its events in order",
+          (int)ring_bytes);
     check(b.most <= 4096, "a write is a block of 4 KiB at most: %d bytes", (int)b.most);
-    check(n.events + dropped == 4 * 5000 && n.told == dropped, "every event is written or counted, and the file tells: %d + %d",
-          (int)n.events, (int)dropped);
+    check(n.events + dropped == 4 * 5000 && n.told == dropped,
+          "every event is written or counted, and the file tells: %d + %d", (int)n.events, (int)dropped);
     synth_free(&b);
 }
 
@@ -168,8 +171,10 @@ static void test_full(void)
     add_numbered(p, 0, 104, 8);
     const bs_status status = bs_profile_close(p, &dropped);
     const numbered n = read_numbered(&sink.bytes);
-    check(status == BS_OK && dropped == 84 && n.events == 112 - 84, "a full ring drops what comes: %d of 112", (int)dropped);
-    check(n.told == dropped && n.told_before_last, "and tells it in the file as soon as there is room: %d", (int)n.told);
+    check(status == BS_OK && dropped == 84 && n.events == 112 - 84, "a full ring drops what comes: %d of 112",
+          (int)dropped);
+    check(n.told == dropped && n.told_before_last, "and tells it in the file as soon as there is room: %d",
+          (int)n.told);
     check(n.in_order, "what is written is in order all the same");
     synth_free(&sink.bytes);
 }
@@ -210,7 +215,8 @@ static void test_no_threads(void)
     const int after_many = b.writes;
     const bs_status status = bs_profile_close(p, &dropped);
     const numbered n = read_numbered(&b);
-    check(after_few == after_header && after_many > after_few + 2, "without threads, blocks are written as the ring fills");
+    check(after_few == after_header && after_many > after_few + 2,
+          "without threads, blocks are written as the ring fills");
     check(status == BS_OK && dropped == 0 && n.events == 1008 && n.in_order, "and nothing is lost");
     synth_free(&b);
 }
@@ -244,7 +250,8 @@ static void test_within(void)
     recording = NULL;
     const bs_status status = bs_profile_close(p, &dropped);
     const numbered n = read_numbered(&b);
-    check(status == BS_OK && nested == 0 && n.in_order && n.events > 128 && n.told == dropped, "events that come while a block is written are in the file, or counted");
+    check(status == BS_OK && nested == 0 && n.in_order && n.events > 128 && n.told == dropped,
+          "events that come while a block is written are in the file, or counted");
     synth_free(&b);
 }
 
@@ -274,12 +281,15 @@ static void test_creation(void)
     check(!bs_profile_create(&arena, &desc, &error) && error.status == BS_ERROR_PLATFORM && arena.used == 0,
           "a thread that does not start is an error, and the arena is as it was");
     broken.gate_init = no_gate;
-    check(!bs_profile_create(&arena, &desc, &error) && error.status == BS_ERROR_PLATFORM, "so is a gate that cannot be made");
+    check(!bs_profile_create(&arena, &desc, &error) && error.status == BS_ERROR_PLATFORM,
+          "so is a gate that cannot be made");
     desc = (bs_profile_desc){NULL, synth_write, &b, ring, 1000};
-    check(!bs_profile_create(&arena, &desc, &error) && error.status == BS_ERROR_ARGUMENT && strstr(error.message, "4928"),
+    check(!bs_profile_create(&arena, &desc, &error) && error.status == BS_ERROR_ARGUMENT &&
+              strstr(error.message, "4928"),
           "a ring that is too small is refused with the bytes that always do");
     desc = (bs_profile_desc){NULL, NULL, &b, ring, LEAST + 63};
-    check(!bs_profile_create(&arena, &desc, &error) && error.status == BS_ERROR_ARGUMENT, "nothing to write with is refused");
+    check(!bs_profile_create(&arena, &desc, &error) && error.status == BS_ERROR_ARGUMENT,
+          "nothing to write with is refused");
     bs_arena small = arena;
     small.size = 100;
     desc.write = synth_write;
@@ -308,14 +318,16 @@ static void test_nothing(void)
           "no profile records nothing");
     bs_profile *p = make(NULL, synth_write, &b, ring, sizeof ring, NULL);
     add_numbered(p, 0, 0, 300);
-    check(bs_profile_close(p, &dropped) == BS_OK && dropped == 300 && b.n == 0, "events without a header are counted, not written");
+    check(bs_profile_close(p, &dropped) == BS_OK && dropped == 300 && b.n == 0,
+          "events without a header are counted, not written");
 }
 
 /* --- the file -------------------------------------------------------------------------------------------- */
 
 static void odd_router(const void *user, int32_t i, bs_profile_router *router)
 {
-    static const char *const names[3] = {NULL, "caf\xc3\xa9 \x7f~", "0123456789012345678901234567890123456789012345678901234567890123456789"};
+    static const char *const names[3] = {NULL, "caf\xc3\xa9 \x7f~",
+                                         "0123456789012345678901234567890123456789012345678901234567890123456789"};
     (void)user;
     router->name = names[i];
     router->paths = 1;
@@ -323,7 +335,8 @@ static void odd_router(const void *user, int32_t i, bs_profile_router *router)
 
 static void test_names(void)
 {
-    static const char *const expected[3] = {"", "caf?? ?~", "012345678901234567890123456789012345678901234567890123456789012"};
+    static const char *const expected[3] = {"", "caf?? ?~",
+                                            "012345678901234567890123456789012345678901234567890123456789012"};
     static uint8_t ring[1 << 14];
     const bs_profile_header_desc header = {.n_routers = 3, .router = odd_router};
     bs_profile_router_facts facts;
@@ -335,8 +348,8 @@ static void test_names(void)
     bs_profile_close(p, NULL);
     bs_profile_reader *r = open_bytes(&b, &arena, &error);
     for (int32_t i = 0; i < 3; i++)
-        check(r && bs_profile_router_get(r, i + 1, &facts) == BS_OK && strcmp(facts.name, expected[i]) == 0, "a name of no more than plain ASCII: \"%s\"",
-              r ? facts.name : error.message);
+        check(r && bs_profile_router_get(r, i + 1, &facts) == BS_OK && strcmp(facts.name, expected[i]) == 0,
+              "a name of no more than plain ASCII: \"%s\"", r ? facts.name : error.message);
     synth_free(&b);
 }
 
@@ -351,11 +364,14 @@ static void test_asking(void)
     synth_bytes b = synth_profile(1, NULL);
     bs_reader reader = synth_reader(&b);
     bs_profile_reader *r = open_bytes(&b, &arena, &error);
-    check(r && bs_profile_unit_get(r, 1, &unit, NULL) == BS_OK && bs_profile_stage_get(r, 1, &stage, NULL) == BS_OK && stage.n_units == SYNTH_PATHS &&
-              bs_profile_stage_get(r, -1, &stage, NULL) == BS_ERROR_ARGUMENT && bs_profile_stage_get(r, SYNTH_STAGES, &stage, NULL) == BS_ERROR_ARGUMENT &&
-              bs_profile_unit_get(r, -1, &unit, NULL) == BS_ERROR_ARGUMENT, "facts of what there is, without what is not asked for");
+    check(r && bs_profile_unit_get(r, 1, &unit, NULL) == BS_OK && bs_profile_stage_get(r, 1, &stage, NULL) == BS_OK &&
+              stage.n_units == SYNTH_PATHS && bs_profile_stage_get(r, -1, &stage, NULL) == BS_ERROR_ARGUMENT &&
+              bs_profile_stage_get(r, SYNTH_STAGES, &stage, NULL) == BS_ERROR_ARGUMENT &&
+              bs_profile_unit_get(r, -1, &unit, NULL) == BS_ERROR_ARGUMENT,
+          "facts of what there is, without what is not asked for");
     reader.read = NULL;
-    check(bs_trace_load(&arena, &reader, &trace, NULL) == BS_ERROR_ARGUMENT && bs_trace_load(NULL, &reader, &trace, NULL) == BS_ERROR_ARGUMENT,
+    check(bs_trace_load(&arena, &reader, &trace, NULL) == BS_ERROR_ARGUMENT &&
+              bs_trace_load(NULL, &reader, &trace, NULL) == BS_ERROR_ARGUMENT,
           "without a function that reads, or an arena, nothing is read");
     synth_free(&b);
 }
@@ -375,17 +391,18 @@ static void test_round_trip(void)
     if (!check(r != NULL, "a profile opens %s", error.message))
         return;
     bs_profile_facts_get(r, &facts);
-    check(facts.routers == 2 && facts.units == SYNTH_UNITS && facts.stages == SYNTH_STAGES && facts.slot_bytes == 150000 &&
-              facts.chunk_bytes == SYNTH_CHUNK && facts.policy == BS_POLICY_LRU && facts.torn_bytes == 0 && facts.events > 30,
+    check(facts.routers == 2 && facts.units == SYNTH_UNITS && facts.stages == SYNTH_STAGES &&
+              facts.slot_bytes == 150000 && facts.chunk_bytes == SYNTH_CHUNK && facts.policy == BS_POLICY_LRU &&
+              facts.torn_bytes == 0 && facts.events > 30,
           "its facts are those that were given");
     check(bs_profile_router_get(r, 2, &router) == BS_OK && router.paths == SYNTH_PATHS &&
               strcmp(router.name, "second \"quoted\\\" ??") == 0,
           "names come back, as plain text: %s", router.name);
-    check(bs_profile_unit_get(r, 6, &unit, &read_bytes) == BS_OK && unit.router == 2 && unit.path == 1 && read_bytes == 20000 &&
-              unit.slot_bytes == 20064 && strcmp(unit.name, "b1") == 0,
+    check(bs_profile_unit_get(r, 6, &unit, &read_bytes) == BS_OK && unit.router == 2 && unit.path == 1 &&
+              read_bytes == 20000 && unit.slot_bytes == 20064 && strcmp(unit.name, "b1") == 0,
           "units come back");
-    check(bs_profile_stage_get(r, 2, &stage, units) == BS_OK && stage.router == 2 && stage.n_units == 4 && units[0] == 5 &&
-              units[3] == 8,
+    check(bs_profile_stage_get(r, 2, &stage, units) == BS_OK && stage.router == 2 && stage.n_units == 4 &&
+              units[0] == 5 && units[3] == 8,
           "stages come back");
     check(bs_profile_router_get(r, 0, &router) != BS_OK && bs_profile_router_get(r, 3, &router) != BS_OK &&
               bs_profile_unit_get(r, 9, &unit, NULL) != BS_OK && bs_profile_unit_get(r, -1, &unit, NULL) != BS_OK &&
@@ -397,7 +414,8 @@ static void test_round_trip(void)
     while (bs_profile_next(r, &e, &error))
         n++;
     bs_profile_rewind(r);
-    check(n == facts.events && bs_profile_next(r, &e, &error) && memcmp(&e, &first, sizeof e) == 0, "events can be read twice");
+    check(n == facts.events && bs_profile_next(r, &e, &error) && memcmp(&e, &first, sizeof e) == 0,
+          "events can be read twice");
     synth_free(&b);
 }
 
@@ -440,18 +458,22 @@ static void test_trace_figures(void)
     synth_bytes b = file_of(e, (int)(sizeof e / sizeof *e));
     if (!check(load(&b, &t, &error) == BS_OK, "a trace is made of a profile %s", error.message))
         return;
-    check(t.n_visits == 4 && t.n_uses == 5 && t.n_guesses == 2, "stages are visits, their uses and guesses come along: %d, %d, %d",
-          t.n_visits, t.n_uses, t.n_guesses);
-    check(t.visits[0].before_ns == 10 + 10, "before the first visit: since the run began, and what is neither use nor stall: %d",
+    check(t.n_visits == 4 && t.n_uses == 5 && t.n_guesses == 2,
+          "stages are visits, their uses and guesses come along: %d, %d, %d", t.n_visits, t.n_uses, t.n_guesses);
+    check(t.visits[0].before_ns == 10 + 10,
+          "before the first visit: since the run began, and what is neither use nor stall: %d",
           (int)t.visits[0].before_ns);
     check(t.visits[1].before_ns == 15 + 5, "before the next: since the one before: %d", (int)t.visits[1].before_ns);
     check(t.visits[2].before_ns == 30 + 90, "a run's rest counts for the next run: %d", (int)t.visits[2].before_ns);
-    check(t.visits[3].before_ns == 20 + 5, "a run that never ended counts from its first stage: %d", (int)t.visits[3].before_ns);
+    check(t.visits[3].before_ns == 20 + 5, "a run that never ended counts from its first stage: %d",
+          (int)t.visits[3].before_ns);
     check(t.visits[1].n_uses == 2 && t.visits[1].first_use == 1 && t.uses[1].unit == 2 && t.uses[2].unit == 3 &&
               t.uses[1].compute_ns == 30 && t.uses[2].compute_ns == 20 && t.uses[2].outcome == BS_USE_LATE,
           "uses are those of the stage, in order, and one a unit");
-    check(t.visits[3].n_uses == 1 && t.uses[4].unit == 8 && t.uses[4].outcome == -1, "uses without their stage are left out");
-    check(t.visits[1].n_guesses == 2 && t.guesses[0].stage == 2 && t.guesses[0].unit == 6 && t.guesses[0].strength == 3 && t.guesses[1].unit == -1 && t.guesses[1].strength == 7 &&
+    check(t.visits[3].n_uses == 1 && t.uses[4].unit == 8 && t.uses[4].outcome == -1,
+          "uses without their stage are left out");
+    check(t.visits[1].n_guesses == 2 && t.guesses[0].stage == 2 && t.guesses[0].unit == 6 &&
+              t.guesses[0].strength == 3 && t.guesses[1].unit == -1 && t.guesses[1].strength == 7 &&
               t.visits[0].n_guesses == 0 && t.visits[2].n_guesses == 0,
           "look-aheads belong to the visit they were made in");
     check(t.ns_per_byte == 0.75, "reads at the same time share the device: %g ns a byte", t.ns_per_byte);
@@ -531,7 +553,8 @@ static void test_truncations(void)
         bs_status status;
         bad += !survives(b.data, n, &status) || status != (n < events_at ? BS_ERROR_FORMAT : BS_OK);
     }
-    check(bad == 0, "cut off at each of %d bytes, the tables are refused and the events read as far as they go", (int)b.n);
+    check(bad == 0, "cut off at each of %d bytes, the tables are refused and the events read as far as they go",
+          (int)b.n);
     bs_trace t;
     bs_error error;
     const size_t whole = b.n;
@@ -553,14 +576,28 @@ static void test_bit_flips(void)
         refused += status != BS_OK;
         b.data[i / 8] ^= (uint8_t)(1 << i % 8);
     }
-    check(bad == 0 && refused > 500, "each of %d bits turned is refused (%d) or gives a bounded trace", (int)(b.n * 8), refused);
+    check(bad == 0 && refused > 500, "each of %d bits turned is refused (%d) or gives a bounded trace", (int)(b.n * 8),
+          refused);
     synth_free(&b);
 }
 
 static void test_damages(void)
 {
-    enum { ROUTERS = 64, UNITS = 64 + 2 * 72, STAGES = UNITS + 9 * 88, STAGE_UNITS = STAGES + 3 * 8, EVENTS = STAGE_UNITS + 40 };
-    static const struct { const char *what; size_t at; uint64_t value; int bytes; bs_status status; const char *says; } damages[] = {
+    enum {
+        ROUTERS = 64,
+        UNITS = 64 + 2 * 72,
+        STAGES = UNITS + 9 * 88,
+        STAGE_UNITS = STAGES + 3 * 8,
+        EVENTS = STAGE_UNITS + 40
+    };
+    static const struct {
+        const char *what;
+        size_t at;
+        uint64_t value;
+        int bytes;
+        bs_status status;
+        const char *says;
+    } damages[] = {
         {"another magic", 0, 0x46554747, 4, BS_ERROR_FORMAT, "BSPF"},
         {"a newer version", 4, 2, 4, BS_ERROR_VERSION, "version 2"},
         {"a header of no bytes", 8, 0, 4, BS_ERROR_FORMAT, "header"},
@@ -596,7 +633,8 @@ static void test_damages(void)
         memcpy(kept, b.data + damages[i].at, 8);
         memcpy(b.data + damages[i].at, &damages[i].value, (size_t)damages[i].bytes);
         const bs_status status = load(&b, &t, &error);
-        check(status == damages[i].status && strstr(error.message, damages[i].says), "%s: %s", damages[i].what, error.message);
+        check(status == damages[i].status && strstr(error.message, damages[i].says), "%s: %s", damages[i].what,
+              error.message);
         memcpy(b.data + damages[i].at, kept, 8);
     }
     memset(b.data + ROUTERS, 'x', BS_MAX_NAME);
@@ -607,13 +645,15 @@ static void test_damages(void)
 
 static void test_event_damages(void)
 {
-    static const struct { bs_event_kind kind; int32_t subject, index; } events[] = {
-        {BS_EVENT_DECISION, 0, 0}, {BS_EVENT_DECISION, 3, 0},   {BS_EVENT_DECISION, 1, 4}, {BS_EVENT_DECISION, 1, -1},
-        {BS_EVENT_STAGE, 3, 0},    {BS_EVENT_STAGE, -1, 0},     {BS_EVENT_USE, 9, 0},      {BS_EVENT_USE, -1, 0},
-        {BS_EVENT_USE, 0, 3},      {BS_EVENT_USE, 0, -1},       {BS_EVENT_STALL, 9, 0},    {BS_EVENT_STALL, 0, 3},
-        {BS_EVENT_GUESS, -2, 0},   {BS_EVENT_GUESS, 9, 0},      {BS_EVENT_GUESS, 0, 3},    {BS_EVENT_READ, 9, 0},
-        {BS_EVENT_READ, 0, -1},    {BS_EVENT_PREPARE, -1, 0},   {BS_EVENT_LOADED, 9, 0},   {BS_EVENT_EVICT, INT32_MAX, 0},
-        {BS_EVENT_DROP, INT32_MIN, 0},
+    static const struct { bs_event_kind kind; int32_t subject, index;
+    } events[] = {
+        {BS_EVENT_DECISION, 0, 0},  {BS_EVENT_DECISION, 3, 0},      {BS_EVENT_DECISION, 1, 4},
+        {BS_EVENT_DECISION, 1, -1}, {BS_EVENT_STAGE, 3, 0},         {BS_EVENT_STAGE, -1, 0},
+        {BS_EVENT_USE, 9, 0},       {BS_EVENT_USE, -1, 0},          {BS_EVENT_USE, 0, 3},
+        {BS_EVENT_USE, 0, -1},      {BS_EVENT_STALL, 9, 0},         {BS_EVENT_STALL, 0, 3},
+        {BS_EVENT_GUESS, -2, 0},    {BS_EVENT_GUESS, 9, 0},         {BS_EVENT_GUESS, 0, 3},
+        {BS_EVENT_READ, 9, 0},      {BS_EVENT_READ, 0, -1},         {BS_EVENT_PREPARE, -1, 0},
+        {BS_EVENT_LOADED, 9, 0},    {BS_EVENT_EVICT, INT32_MAX, 0}, {BS_EVENT_DROP, INT32_MIN, 0},
     };
     int bad = 0;
     for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
@@ -623,7 +663,9 @@ static void test_event_damages(void)
         bs_error error = {BS_OK, NULL, 0, 0, ""};
         synth_bytes b = file_of(e, 2);
         if (load(&b, &t, &error) != BS_ERROR_FORMAT || !strstr(error.message, "event 1 "))
-            printf("     kind %d, subject %d, index %d: %s\n", events[i].kind, events[i].subject, events[i].index, error.message), bad++;
+            printf("     kind %d, subject %d, index %d: %s\n", events[i].kind, events[i].subject, events[i].index,
+                   error.message),
+                bad++;
         synth_free(&b);
     }
     check(bad == 0, "subjects and indices out of range are refused with the number of the event (%d kinds)",
@@ -644,7 +686,8 @@ static void test_later_versions(void)
     synth_write(&wide, &header, sizeof header);
     synth_write(&wide, more, 16);
     synth_write(&wide, b.data + sizeof header, tables_bytes);
-    const bs_event unknown[2] = {synth_event((bs_event_kind)BS_EVENT_COUNT, -5, -5, 0, 0, 0), synth_event((bs_event_kind)-3, 0, 0, 0, 0, 0)};
+    const bs_event unknown[2] = {synth_event((bs_event_kind)BS_EVENT_COUNT, -5, -5, 0, 0, 0),
+                                 synth_event((bs_event_kind)-3, 0, 0, 0, 0, 0)};
     for (size_t i = sizeof header + tables_bytes; i < b.n; i += sizeof(bs_event)) {
         synth_write(&wide, b.data + i, sizeof(bs_event));
         synth_write(&wide, more, sizeof more);
@@ -681,7 +724,8 @@ static int64_t odd_read(void *user, uint64_t offset, void *buffer, size_t bytes)
         bs_event e;
         memcpy(&e, (uint8_t *)buffer + at, sizeof e);
         const bool end = o->keep_ends ? e.kind == BS_EVENT_STAGE : at / 40 % 3 == 0;
-        e = synth_event(end ? BS_EVENT_STAGE : BS_EVENT_USE, o->keep_ends && !end ? (int32_t)(at / 40 % SYNTH_UNITS) : 0, 0, 0, 1, 2);
+        e = synth_event(end ? BS_EVENT_STAGE : BS_EVENT_USE,
+                        o->keep_ends && !end ? (int32_t)(at / 40 % SYNTH_UNITS) : 0, 0, 0, 1, 2);
         memcpy((uint8_t *)buffer + at, &e, sizeof e);
     }
     return n;
@@ -741,9 +785,10 @@ static void test_room(void)
         bad += bs_trace_load(&arena, &reader, &t, &error) != BS_ERROR_ARENA || arena.used != 0 || error.needed == 0;
     }
     bs_arena_init(&arena, "tables", tables, needed);
-    check(bad == 0 && bs_trace_load(&arena, &reader, &t, &error) == BS_OK, "less than the %d bytes it takes is refused at any size",
-          (int)needed);
-    check(bs_trace_load(NULL, &reader, &t, &error) == BS_ERROR_ARGUMENT && bs_trace_load(&arena, NULL, &t, NULL) == BS_ERROR_ARGUMENT,
+    check(bad == 0 && bs_trace_load(&arena, &reader, &t, &error) == BS_OK,
+          "less than the %d bytes it takes is refused at any size", (int)needed);
+    check(bs_trace_load(NULL, &reader, &t, &error) == BS_ERROR_ARGUMENT &&
+              bs_trace_load(&arena, NULL, &t, NULL) == BS_ERROR_ARGUMENT,
           "without an arena or a reader nothing is read");
     synth_free(&b);
 }

@@ -1,5 +1,6 @@
-/* test_profile_cli.c - `brainstorm profile`, `replay` and `trace` on a profile whose figures are known, and Chrome traces:
- * in pieces of any size, of any events. Needs python3 for what is said of JSON; without it, or without the programs, those checks are left out. */
+/* test_profile_cli.c - `brainstorm profile`, `replay` and `trace` on a profile whose figures are known, and Chrome
+ * traces: in pieces of any size, of any events. Needs python3 for what is said of JSON; without it, or without the
+ * programs, those checks are left out. */
 #include "check.h"
 #include "profile_synth.h"
 #include "profile_cache.h"
@@ -57,7 +58,8 @@ static int shell(const char *command)
 static int brainstorm(const char *arguments)
 {
     char line[1000];
-    snprintf(line, sizeof line, "%s %s/brainstorm %s", environment("RUN", ""), environment("BUILD", "build"), arguments);
+    snprintf(line, sizeof line, "%s %s/brainstorm %s", environment("RUN", ""), environment("BUILD", "build"),
+             arguments);
     return shell(line);
 }
 
@@ -97,7 +99,8 @@ static void check_json(const char *expression, const char *what)
     if (system(copy) != 0)
         return;
     snprintf(script, sizeof script,
-             "import json, sys; d = json.load(open(sys.argv[1][:-4] + \".json\")); ok = %s; print(d); sys.exit(not ok)", expression);
+             "import json, sys; d = json.load(open(sys.argv[1][:-4] + \".json\")); ok = %s; print(d); sys.exit(not ok)",
+             expression);
     const int status = python(script);
     check(status == 0, "%s%s%.1500s", what, status ? ": " : "", status ? output : "");
 }
@@ -123,9 +126,11 @@ static int same_files(const char *a, const char *b)
 static void test_profile_text(const synth_net *net)
 {
     char uses[100];
-    snprintf(uses, sizeof uses, "uses        120: %.1f %% hits, 0.0 %% late, %.1f %% misses", net->hits / 1.2, net->misses / 1.2);
+    snprintf(uses, sizeof uses, "uses        120: %.1f %% hits, 0.0 %% late, %.1f %% misses", net->hits / 1.2,
+             net->misses / 1.2);
     check(on_profile("profile %s", "synth.bsp") == 0 && says("40 runs") && says(uses), "profile counts runs and uses");
-    check(says("first: 280 cells, 4 paths") && says("second \"quoted\\\" ??: 200 cells"), "and the loads of every router");
+    check(says("first: 280 cells, 4 paths") && says("second \"quoted\\\" ??: 200 cells"),
+          "and the loads of every router");
     check(says("lift"), "and paths that are chosen together");
     check(says("look-ahead  precision 0.80, recall 0.80 of 40 units needed"), "and how good look-aheads were: 8 of 10");
     check(says("3.00 distinct units (95 % within 3)"), "and the units of a run");
@@ -143,40 +148,52 @@ static void test_profile_json(const synth_net *net)
     char expression[300];
     check(on_profile("profile %s --json", "synth.bsp") == 0, "profile --json");
     snprintf(expression, sizeof expression,
-             "d[\"runs\"] == 40 and d[\"hits\"] == %d and d[\"misses\"] == %d and d[\"look_ahead\"][\"right\"] == 32", net->hits,
-             net->misses);
+             "d[\"runs\"] == 40 and d[\"hits\"] == %d and d[\"misses\"] == %d and d[\"look_ahead\"][\"right\"] == 32",
+             net->hits, net->misses);
     check_json(expression, "is JSON with the same figures");
     on_profile("profile %s --json", "synth.bsp");
-    check_json("all(a[\"belady\"] >= a[\"lru\"] for a in d[\"budgets\"]) and d[\"budgets\"][-1][\"lru\"] == (120 - 9) / 120",
-               "with all units in slots only first uses miss, and Belady is never worse than LRU");
+    check_json(
+        "all(a[\"belady\"] >= a[\"lru\"] for a in d[\"budgets\"]) and d[\"budgets\"][-1][\"lru\"] == (120 - 9) / 120",
+        "with all units in slots only first uses miss, and Belady is never worse than LRU");
     on_profile("profile %s --json", "synth.bsp");
-    check_json("d[\"ns_per_byte\"] >= 0.5 and d[\"ns_per_byte\"] <= 1 and d[\"lost_events\"] == 0", "storage is measured");
+    check_json("d[\"ns_per_byte\"] >= 0.5 and d[\"ns_per_byte\"] <= 1 and d[\"lost_events\"] == 0",
+               "storage is measured");
 }
 
 /* --- replay ------------------------------------------------------------------------------------------------ */
 
 static void test_replay(void)
 {
-    check(on_profile("replay %s", "synth.bsp") == 0 && says("uses        120") && says("time over oracle") && says("look-ahead"),
+    check(on_profile("replay %s", "synth.bsp") == 0 && says("uses        120") && says("time over oracle") &&
+              says("look-ahead"),
           "replay runs with what the profile says");
-    check(on_profile("replay %s --slots 100% --bandwidth nvme --latency 80 --policy lru --json", "synth.bsp") == 0, "replay --json");
-    check_json("d[\"misses\"] + d[\"late\"] + d[\"hits\"] == 120 and d[\"bytes_per_second\"] == 1300000000 and d[\"policy\"] == \"lru\" "
-               "and d[\"time_over_oracle\"] >= 0.999",
-               "is JSON, takes its options, and is never faster than the oracle");
-    check(on_profile("replay %s --slots 100K --chunk 4K --bandwidth 1M --speculate off --json", "synth.bsp") == 0, "replay without guesses");
-    check_json("d[\"guessed_loads\"] == 0 and d[\"slot_bytes\"] == 102400 and d[\"bytes_wasted\"] == 0", "guesses nothing");
-    check(on_profile("replay %s --sweep", "synth.bsp") == 0 && says("belady") && says("100 %"), "replay --sweep is a table");
+    check(on_profile("replay %s --slots 100% --bandwidth nvme --latency 80 --policy lru --json", "synth.bsp") == 0,
+          "replay --json");
+    check_json(
+        "d[\"misses\"] + d[\"late\"] + d[\"hits\"] == 120 and d[\"bytes_per_second\"] == 1300000000 and d[\"policy\"] "
+        "== \"lru\" "
+        "and d[\"time_over_oracle\"] >= 0.999",
+        "is JSON, takes its options, and is never faster than the oracle");
+    check(on_profile("replay %s --slots 100K --chunk 4K --bandwidth 1M --speculate off --json", "synth.bsp") == 0,
+          "replay without guesses");
+    check_json("d[\"guessed_loads\"] == 0 and d[\"slot_bytes\"] == 102400 and d[\"bytes_wasted\"] == 0",
+               "guesses nothing");
+    check(on_profile("replay %s --sweep", "synth.bsp") == 0 && says("belady") && says("100 %"),
+          "replay --sweep is a table");
     on_profile("replay %s --sweep --json", "synth.bsp");
     check_json("len(d) == 9 * 4 and {c[\"policy\"] for c in d} == {\"reuse\", \"lru\", \"lfu\", \"belady\"}",
                "of every policy, where the largest unit fits");
     check(on_profile("replay %s --slots 1", "synth.bsp") == 1, "slots that hold nothing are refused");
     check(brainstorm("replay --help") == 0 && says("usage: brainstorm replay"), "replay has a help of its own");
-    check(on_profile("replay %s --policy best", "synth.bsp") == 2 && on_profile("replay %s --slots x", "synth.bsp") == 2 &&
-              on_profile("replay %s --slots 5T", "synth.bsp") == 2 && on_profile("replay %s --bandwidth 0", "synth.bsp") == 2 &&
-              on_profile("replay %s --latency -1", "synth.bsp") == 2 && on_profile("replay %s --chunk", "synth.bsp") == 2 &&
-              brainstorm("replay") == 2,
+    check(on_profile("replay %s --policy best", "synth.bsp") == 2 &&
+              on_profile("replay %s --slots x", "synth.bsp") == 2 &&
+              on_profile("replay %s --slots 5T", "synth.bsp") == 2 &&
+              on_profile("replay %s --bandwidth 0", "synth.bsp") == 2 &&
+              on_profile("replay %s --latency -1", "synth.bsp") == 2 &&
+              on_profile("replay %s --chunk", "synth.bsp") == 2 && brainstorm("replay") == 2,
           "what is not understood is refused");
-    check(on_profile("replay %s --policy best", "synth.bsp") == 2 && says("--policy best: expected reuse, lru, lfu or belady") &&
+    check(on_profile("replay %s --policy best", "synth.bsp") == 2 &&
+              says("--policy best: expected reuse, lru, lfu or belady") &&
               on_profile("replay %s --chunk", "synth.bsp") == 2 && says("a value is missing: --chunk") &&
               on_profile("replay %s --bandwith 1M", "synth.bsp") == 2 && says("no such option: --bandwith") &&
               brainstorm("plan models/moe_text.gguf --lanes 9") == 2 && says("--lanes 9: expected 1 .. 8"),
@@ -243,7 +260,8 @@ static void test_caches(void)
         bad += lru < fair - 0.03 || lru > fair + 0.03;
         bad += profile_cache_hits(c, (uint64_t)slots * 1000, true) != naive_belady(&t, slots) / (double)USES;
     }
-    check(bad == 0, "of uniform uses LRU finds the share that fits, Belady what its definition says, for 1 to 16 slots");
+    check(bad == 0,
+          "of uniform uses LRU finds the share that fits, Belady what its definition says, for 1 to 16 slots");
     profile_cache_free(c);
 }
 
@@ -304,7 +322,8 @@ static void test_sink(void)
         check(profile_sink_close(&sink, &dropped) && dropped == 0, "and is whole");
         files_end(&f);
     }
-    check(same_files("synth.bsp", "sink.bsp") && same_files("synth.json", "sink.json"), "with the same bytes as any other way");
+    check(same_files("synth.bsp", "sink.bsp") && same_files("synth.json", "sink.json"),
+          "with the same bytes as any other way");
     profile_sink sink;
     bs_error error;
     files f;
@@ -365,8 +384,9 @@ static void test_trace_of_anything(void)
 {
     synth_bytes b = synth_profile(0, NULL);
     for (int i = 0; i < 4000; i++) { /* within and without their ranges, in no order */
-        bs_event e = synth_event((bs_event_kind)check_below(BS_EVENT_COUNT + 1), check_below(12) - 1, check_below(5) - 1,
-                                 (uint64_t)check_below(5), (uint64_t)check_below(100000), (uint64_t)check_below(100000));
+        bs_event e = synth_event((bs_event_kind)check_below(BS_EVENT_COUNT + 1), check_below(12) - 1,
+                                 check_below(5) - 1, (uint64_t)check_below(5), (uint64_t)check_below(100000),
+                                 (uint64_t)check_below(100000));
         e.thread = (int16_t)(check_below(5) - 1);
         if (i % 50 == 0)
             e.thread = 32767;

@@ -128,7 +128,12 @@ static outcome run_all(bs_profile *profile)
         bs_plan_stream_get(plan, &facts);
     desc.slot_bytes = plan ? facts.all_bytes / 2 : 0;
     plan = bs_plan_create(&memory.persistent, g, &desc, &error);
-    const bs_weights source = {.find = find, .read = read_weight, .map = map, .locate = locate, .record = record, .fetch = fetch,
+    const bs_weights source = {.find = find,
+                               .read = read_weight,
+                               .map = map,
+                               .locate = locate,
+                               .record = record,
+                               .fetch = fetch,
                                .fetch_alignment = 64};
     const bs_session_desc session = {.weights = source, .profile = profile};
     bs_session *s = plan ? bs_session_create(&memory, plan, &session, &error) : NULL;
@@ -214,19 +219,24 @@ int main(int argc, char **argv)
     const bs_status closed = bs_profile_close(profile, &dropped);
     check(closed == BS_OK && dropped == 0, "and loses no event: %d", (int)dropped);
     const events n = read_events(&bytes);
-    check(n.runs == RUNS && memcmp(n.cells, o.cells, sizeof n.cells) == 0, "runs and the cells of every path are those of its decisions: %d", (int)n.runs);
+    check(n.runs == RUNS && memcmp(n.cells, o.cells, sizeof n.cells) == 0,
+          "runs and the cells of every path are those of its decisions: %d", (int)n.runs);
     /* Lanes may go on between the counters and the end of the session. */
-    check(n.bytes >= o.stats.bytes_read && n.loads >= o.stats.loads && n.evictions >= o.stats.evictions && n.stall_ns == o.stats.stall_ns,
-          "reads, loads, evictions and stalls are those of its counters: %d, %d, %d, %d", (int)(n.bytes - o.stats.bytes_read),
-          (int)(n.loads - o.stats.loads), (int)(n.evictions - o.stats.evictions), (int)(n.stall_ns - o.stats.stall_ns));
+    check(n.bytes >= o.stats.bytes_read && n.loads >= o.stats.loads && n.evictions >= o.stats.evictions &&
+              n.stall_ns == o.stats.stall_ns,
+          "reads, loads, evictions and stalls are those of its counters: %d, %d, %d, %d",
+          (int)(n.bytes - o.stats.bytes_read), (int)(n.loads - o.stats.loads), (int)(n.evictions - o.stats.evictions),
+          (int)(n.stall_ns - o.stats.stall_ns));
     const bs_reader reader = synth_reader(&bytes);
     bs_arena_init(&arena, "tables", tables, sizeof tables);
     const bs_status status = bs_trace_load(&arena, &reader, &trace, &error);
-    check(status == BS_OK && trace.n_visits == RUNS * LAYERS, "every stage of every run is a visit: %d %s", (int)trace.n_visits, error.message);
+    check(status == BS_OK && trace.n_visits == RUNS * LAYERS, "every stage of every run is a visit: %d %s",
+          (int)trace.n_visits, error.message);
     for (int32_t i = 0; status == BS_OK && i < trace.n_uses; i++)
         outcomes[trace.uses[i].outcome]++;
     check(outcomes[0] == o.stats.hits && outcomes[1] == o.stats.late && outcomes[2] == o.stats.misses,
-          "uses are hits, late and misses as it counts them: %d, %d, %d", (int)o.stats.hits, (int)o.stats.late, (int)o.stats.misses);
+          "uses are hits, late and misses as it counts them: %d, %d, %d", (int)o.stats.hits, (int)o.stats.late,
+          (int)o.stats.misses);
     if (status == BS_OK)
         test_replay(&trace);
     if (argc > 1) { /* a file to look at */

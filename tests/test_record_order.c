@@ -1,5 +1,5 @@
-/* Promises: in whatever order a record holds the weights of a layer, of two bytes or of four, what is streamed gives the bytes
- * of what is resident.
+/* Promises: in whatever order a record holds the weights of a layer, of two bytes or of four, what is streamed gives
+ * the bytes of what is resident.
  *
  * Relies on: against.h (exact arenas), flat_source.h (a record a block). */
 #define _POSIX_C_SOURCE 200809L
@@ -12,7 +12,8 @@ static flat_source source;
 static _Alignas(64) uint8_t graph_memory[1 << 20];
 static float in[ROWS][WIDTH], out[2][ROWS][WIDTH];
 
-/* Layers too large for one read beside each other, each with a norm behind it: weights that are all of one dimension. */
+/* Layers too large for one read beside each other, each with a norm behind it: weights that are all of one
+ * dimension. */
 static const bs_graph *build(void)
 {
     static char names[LAYERS][2][16];
@@ -40,9 +41,10 @@ static bool run_into(float (*to)[WIDTH], uint64_t slot_bytes, int32_t chunk_byte
     const bs_weights weights = flat_weights(&source, 1);
     const bs_buffer buffers[] = {{in, BS_F32, 2, {ROWS, WIDTH}, {0}}, {to, BS_F32, 2, {ROWS, WIDTH}, {0}}};
     memset(to, 0, sizeof out[0]);
-    bool ok = rig_plan(&r, g, &desc) && rig_streamed(&r, &weights, &(bs_stream_desc){.check_records = slot_bytes > 0}, 0x5A);
-    ok = ok && bs_bind(r.session, "in", &buffers[0], &r.error) == BS_OK && bs_bind(r.session, "out", &buffers[1], &r.error) == BS_OK &&
-         bs_run(r.session, &r.error) == BS_OK;
+    bool ok = rig_plan(&r, g, &desc) &&
+              rig_streamed(&r, &weights, &(bs_stream_desc){.check_records = slot_bytes > 0}, 0x5A);
+    ok = ok && bs_bind(r.session, "in", &buffers[0], &r.error) == BS_OK &&
+         bs_bind(r.session, "out", &buffers[1], &r.error) == BS_OK && bs_run(r.session, &r.error) == BS_OK;
     *error = r.error;
     bs_session_close(r.session);
     return ok && rig_intact(&r);
@@ -59,7 +61,8 @@ static void test_order(bs_dtype dtype)
         const bool resident = run_into(out[0], 0, 0, &error);
         for (int32_t chunk = 4096; resident && chunk <= 1 << 20; chunk *= 16)
             same += run_into(out[1], UINT64_MAX, chunk, &error) && memcmp(out[0], out[1], sizeof out[0]) == 0;
-        check(same == 3 && out[0][1][7] != 0, "%s, %s first, lines of %s: streamed in chunks of three sizes as resident %s", bs_dtype_name(dtype),
+        check(same == 3 && out[0][1][7] != 0,
+              "%s, %s first, lines of %s: streamed in chunks of three sizes as resident %s", bs_dtype_name(dtype),
               flat_backwards ? "bias" : "weight", flat_wide_lines ? "f32" : "that", error.message);
     }
 }

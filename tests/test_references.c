@@ -1,7 +1,7 @@
 /* test_references.c: what a model file refers to is there, comes before it, and is nobody else's.
  *
- * Owns: all operands, cycles, routers, ranges of blocks, records and places of weights that a tiny file could claim, beside
- *   what is right by its definition; extents beyond those planned.
+ * Owns: all operands, cycles, routers, ranges of blocks, records and places of weights that a tiny file could claim,
+ *   beside what is right by its definition; extents beyond those planned.
  * Relies on: gguf_tiny.h, model_use.h, check.h; the library.
  * Must never: ask the library which claims are right.
  */
@@ -11,8 +11,14 @@
 
 static forge file;
 
-static void claim_i32(const char *key, size_t index, int32_t n) { memcpy(file.bytes + forge_find(&file, key, AT_ELEMENT, index), &n, 4); }
-static void claim_u64(const char *key, size_t index, uint64_t n) { memcpy(file.bytes + forge_find(&file, key, AT_WIDE, index), &n, 8); }
+static void claim_i32(const char *key, size_t index, int32_t n)
+{
+    memcpy(file.bytes + forge_find(&file, key, AT_ELEMENT, index), &n, 4);
+}
+static void claim_u64(const char *key, size_t index, uint64_t n)
+{
+    memcpy(file.bytes + forge_find(&file, key, AT_WIDE, index), &n, 8);
+}
 
 static int32_t claimed(const char *key, size_t index)
 {
@@ -40,7 +46,8 @@ static bool loads(void)
 enum { OPERANDS = 13 };
 static const char inputs[] = "brainstorm.node.inputs";
 
-/* Operand `index` belongs to this node, which makes value `makes` (0: none); `before` is the last value made before it. */
+/* Operand `index` belongs to this node, which makes value `makes` (0: none); `before` is the last value made before
+ * it. */
 typedef struct place { int32_t node, before, makes; } place;
 
 static place place_of(size_t index)
@@ -72,7 +79,8 @@ static void test_operands(void)
         }
         claim_i32(inputs, i, truth);
     }
-    check(wrong == 0 && loaded >= OPERANDS && refused > loaded, "operands that are not there yet are refused (%d refused, %d loaded)", refused, loaded);
+    check(wrong == 0 && loaded >= OPERANDS && refused > loaded,
+          "operands that are not there yet are refused (%d refused, %d loaded)", refused, loaded);
 }
 
 /* A node that reads what comes of itself, by way of another one. */
@@ -152,7 +160,10 @@ static void claim_ranges(range a, range b)
     claim_i32("brainstorm.block.first_node", 2, b.first);
     claim_i32("brainstorm.block.end_node", 2, b.end);
     for (int32_t n = 0; n < TINY_NODES; n++)
-        claim_i32("brainstorm.node.block", (size_t)n, b.first <= n && n < b.end ? 2 : a.first <= n && n < a.end ? 1 : 0);
+        claim_i32("brainstorm.node.block", (size_t)n,
+                  b.first <= n && n < b.end   ? 2
+                  : a.first <= n && n < a.end ? 1
+                                              : 0);
 }
 
 /* Opened and built only: there are thousands. */
@@ -181,7 +192,8 @@ static void test_ranges(void)
         right += may;
         refused += !is;
     }
-    check(wrong == 0 && right > 500, "blocks are nested or apart, in order, or refused (%d right, %d refused)", right, refused);
+    check(wrong == 0 && right > 500, "blocks are nested or apart, in order, or refused (%d right, %d refused)", right,
+          refused);
 }
 
 /* A node says another block than the one it lies in. */
@@ -220,8 +232,10 @@ static void test_tensors(void)
 /* Lengths and places of tensors that overlap, leave holes, are empty, or not aligned. */
 static void test_layout(void)
 {
-    static const uint64_t lengths[] = {0, 1, 255, 256, 456, 512, TINY_MAIN_BYTES - 1, TINY_MAIN_BYTES, TINY_MAIN_BYTES + 1, 576, 577, 640, UINT64_MAX};
-    static const uint64_t offsets[] = {0, 1, 256, 512, 520, 575, 576, 577, 640, 1152, (uint64_t)1 << 63, UINT64_MAX - 63};
+    static const uint64_t lengths[] = {
+        0, 1, 255, 256, 456, 512, TINY_MAIN_BYTES - 1, TINY_MAIN_BYTES, TINY_MAIN_BYTES + 1, 576, 577, 640, UINT64_MAX};
+    static const uint64_t offsets[] = {
+        0, 1, 256, 512, 520, 575, 576, 577, 640, 1152, (uint64_t)1 << 63, UINT64_MAX - 63};
     int loaded = 0, right = 0;
     tiny_write(&file, NOTHING);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
@@ -238,7 +252,8 @@ static void test_layout(void)
 
 static void test_weights(void)
 {
-    static const uint64_t offsets[] = {0, 64, 128, 255, 256, 257, 320, 384, 511, 512, 513, 516, 768, 1024, (uint64_t)1 << 63, UINT64_MAX - 255};
+    static const uint64_t offsets[] = {
+        0, 64, 128, 255, 256, 257, 320, 384, 511, 512, 513, 516, 768, 1024, (uint64_t)1 << 63, UINT64_MAX - 255};
     int loaded = 0, right = 0;
     tiny_write(&file, NOTHING);
     for (size_t i = 0; i < sizeof offsets / sizeof *offsets; i++)
@@ -292,7 +307,8 @@ static bs_session *session_of(bs_arena *arena, const bs_model_build_desc *desc)
 static bool runs(bs_session *s, int64_t channels, int64_t height, int64_t width)
 {
     static float in[4096], out[4096];
-    const bs_buffer from = {in, BS_F32, 3, {channels, height, width}, {0}}, to = {out, BS_F32, 3, {channels, height, width}, {0}};
+    const bs_buffer from = {in, BS_F32, 3, {channels, height, width}, {0}},
+                    to = {out, BS_F32, 3, {channels, height, width}, {0}};
     memset(&error, 0, sizeof error);
     if (bs_bind(s, "frame", &from, &error) != BS_OK || bs_bind(s, "result", &to, &error) != BS_OK)
         return false;
@@ -301,8 +317,25 @@ static bool runs(bs_session *s, int64_t channels, int64_t height, int64_t width)
 
 static void test_extents_of(const bs_model_build_desc *desc, int64_t max_height, int64_t max_width)
 {
-    const int64_t tries[] = {INT64_MIN, -1, 0, 1, 2, 7, 8, 9, max_height - 1, max_height, max_height + 1, max_width, max_width + 1,
-                             2 * max_width, 65536, (int64_t)1 << 31, ((int64_t)1 << 32) + 8, (int64_t)1 << 62, INT64_MAX};
+    const int64_t tries[] = {INT64_MIN,
+                             -1,
+                             0,
+                             1,
+                             2,
+                             7,
+                             8,
+                             9,
+                             max_height - 1,
+                             max_height,
+                             max_height + 1,
+                             max_width,
+                             max_width + 1,
+                             2 * max_width,
+                             65536,
+                             (int64_t)1 << 31,
+                             ((int64_t)1 << 32) + 8,
+                             (int64_t)1 << 62,
+                             INT64_MAX};
     const size_t n = sizeof tries / sizeof *tries;
     bs_arena arena;
     int ran = 0, refused = 0, wrong = 0;
@@ -310,18 +343,22 @@ static void test_extents_of(const bs_model_build_desc *desc, int64_t max_height,
     memset(&error, 0, sizeof error);
     bs_arena_init(&arena, "persistent", memory, sizeof memory);
     bs_session *s = session_of(&arena, desc);
-    if (!check(s != NULL, "a session of up to %lld x %lld %s", (long long)max_height, (long long)max_width, error.message))
+    if (!check(s != NULL, "a session of up to %lld x %lld %s", (long long)max_height, (long long)max_width,
+               error.message))
         return;
     for (size_t i = 0; i < n * n; i++) {
         const int64_t height = tries[i / n], width = tries[i % n];
-        const bool may = height >= 1 && height <= max_height && width >= 1 && width <= max_width, is = runs(s, 1, height, width);
-        wrong += is != may || (!is && (error.status != BS_ERROR_SHAPE || !strstr(error.message, "\"frame\": dimension")));
+        const bool may = height >= 1 && height <= max_height && width >= 1 && width <= max_width,
+                   is = runs(s, 1, height, width);
+        wrong += is != may ||
+                 (!is && (error.status != BS_ERROR_SHAPE || !strstr(error.message, "\"frame\": dimension")));
         ran += is;
         refused += !is;
     }
     for (size_t i = 0; i < n; i++)
         wrong += runs(s, tries[i], 8, 8) != (tries[i] == 1);
-    check(wrong == 0 && ran > 0 && refused > ran, "extents beyond the maxima are refused and named (%d ran, %d refused)", ran, refused);
+    check(wrong == 0 && ran > 0 && refused > ran,
+          "extents beyond the maxima are refused and named (%d ran, %d refused)", ran, refused);
     bs_session_close(s);
 }
 

@@ -1,5 +1,5 @@
-/* Promises: a replay says what theory says where theory knows the answer: uniform routing, cycles, Belady, the oracle, a static
- * order that hides its reads, guesses that cost nothing when they are worth nothing.
+/* Promises: a replay says what theory says where theory knows the answer: uniform routing, cycles, Belady, the oracle,
+ * a static order that hides its reads, guesses that cost nothing when they are worth nothing.
  *
  * Traces are made by hand; no clock, no file, no thread. */
 #include "brainstorm.h"
@@ -65,7 +65,8 @@ static void add_use(int32_t unit, uint64_t compute_ns)
 
 static bs_replay_desc replay_of(int32_t slots, uint64_t read_ns)
 {
-    bs_replay_desc d = {.slot_bytes = (uint64_t)slots * UNIT_BYTES, .bytes_per_second = (uint64_t)UNIT_BYTES * 1000000000u / read_ns};
+    bs_replay_desc d = {.slot_bytes = (uint64_t)slots * UNIT_BYTES,
+                        .bytes_per_second = (uint64_t)UNIT_BYTES * 1000000000u / read_ns};
     return d;
 }
 
@@ -110,8 +111,8 @@ static void test_uniform(void)
         d.stream = (bs_stream_desc){.policy = BS_POLICY_LRU, .speculation = BS_SPECULATE_OFF};
         const bs_replay_result r = run(&d);
         const double want = (double)slots[i] / n, sigma = sqrt(want * (1 - want) / count);
-        check(fabs(hit_rate(&r) - want) < 5 * sigma, "uniform routing, %d of %d in slots: %.4f hits (%.4f +- %.4f)", slots[i], n, hit_rate(&r),
-              want, sigma);
+        check(fabs(hit_rate(&r) - want) < 5 * sigma, "uniform routing, %d of %d in slots: %.4f hits (%.4f +- %.4f)",
+              slots[i], n, hit_rate(&r), want, sigma);
         d.stream.policy = BS_POLICY_LFU;
         const bs_replay_result lfu = run(&d);
         d.stream.policy = BS_POLICY_REUSE;
@@ -214,8 +215,8 @@ static void test_cycle(void)
         const bs_replay_result lru = run(&d);
         const double best = (double)(slots - 1) / (n - 1);
         check(hit_rate(&reuse) > best - 0.02 && hit_rate(&reuse) < best + 0.02 && lru.stats.hits == 0,
-              "a cycle of %d units in %d slots: %.3f hits, the best is %.3f, least recently used gives %.3f", n, slots, hit_rate(&reuse), best,
-              hit_rate(&lru));
+              "a cycle of %d units in %d slots: %.3f hits, the best is %.3f, least recently used gives %.3f", n, slots,
+              hit_rate(&reuse), best, hit_rate(&lru));
     }
 }
 
@@ -259,22 +260,26 @@ static void test_bounds(bool several, double most_beaten)
             all += bytes;
         }
         bs_replay_desc d = {.slot_bytes = largest + (uint64_t)check_below((int32_t)(all - largest) + 1),
-                            .bytes_per_second = 100000000u * (uint64_t)(1 + check_below(40)), .chunk_bytes = check_below(2) ? 8192 : 0,
-                            .lanes = 1 + check_below(4), .latency_ns = (uint64_t)check_below(2) * 20000,
+                            .bytes_per_second = 100000000u * (uint64_t)(1 + check_below(40)),
+                            .chunk_bytes = check_below(2) ? 8192 : 0,
+                            .lanes = 1 + check_below(4),
+                            .latency_ns = (uint64_t)check_below(2) * 20000,
                             .prepare_ns_per_byte = check_below(2) ? 0.2 : 0};
         for (int32_t k = 0; k < 2 * BS_POLICY_COUNT; k++) {
             d.stream = (bs_stream_desc){.policy = k / 2, .speculation = k % 2};
             const bs_replay_result r = run(&d);
             const double ratio = (double)r.time_ns / (double)r.oracle_ns;
             bad += r.time_ns < r.compute_ns || r.oracle_ns < r.compute_ns;
-            miscounted += r.stats.hits + r.stats.late + r.stats.misses < (uint64_t)trace.n_uses || r.stats.resident_peak_bytes > d.slot_bytes;
+            miscounted += r.stats.hits + r.stats.late + r.stats.misses < (uint64_t)trace.n_uses ||
+                          r.stats.resident_peak_bytes > d.slot_bytes;
             beaten = ratio < beaten ? ratio : beaten;
             worst = ratio > worst ? ratio : worst;
         }
     }
     check(bad == 0, "no time, nor the oracle's, is below that of computing");
     check(miscounted == 0, "every use is counted, and slots never hold more than they have");
-    check(beaten >= 1 - most_beaten, "the oracle is at most beaten by %.2f %% on 60 random networks with %s a visit (the worst time is %.2f x)",
+    check(beaten >= 1 - most_beaten,
+          "the oracle is at most beaten by %.2f %% on 60 random networks with %s a visit (the worst time is %.2f x)",
           100 * (1 - beaten), several ? "some units" : "one unit", worst);
 }
 
@@ -290,9 +295,12 @@ static void test_known_order(void)
                 const bs_replay_result ahead = run(&d);
                 d.stream.speculation = BS_SPECULATE_OFF;
                 const bs_replay_result demand = run(&d);
-                const double over = (double)ahead.time_ns / (double)ahead.oracle_ns, faster = (double)demand.time_ns / (double)ahead.time_ns;
-                const double most = (double)demand.time_ns / (double)demand.oracle_ns; /* slots that keep some make demand faster too */
-                check(over <= 1.05 && (faster >= 1.8 || faster > 0.98 * most), "%d blocks in order, %d slots, %d chunks: %.3f x the oracle, %.2f x faster than on demand",
+                const double over = (double)ahead.time_ns / (double)ahead.oracle_ns,
+                             faster = (double)demand.time_ns / (double)ahead.time_ns;
+                /* slots that keep some make demand faster too */
+                const double most = (double)demand.time_ns / (double)demand.oracle_ns;
+                check(over <= 1.05 && (faster >= 1.8 || faster > 0.98 * most),
+                      "%d blocks in order, %d slots, %d chunks: %.3f x the oracle, %.2f x faster than on demand",
                       blocks[i], slots, pieces, over, faster);
             }
 }
@@ -300,7 +308,8 @@ static void test_known_order(void)
 /* ---------------------------------------------------------------------------------------------------- guessing */
 
 /* Routers in a row, each with units of its own; `good` of 100 look-aheads are right. -1: there are none. */
-static void routed_trace(int32_t n_stages, int32_t paths, int32_t runs, uint64_t compute_ns, int32_t good, int32_t better_from)
+static void routed_trace(int32_t n_stages, int32_t paths, int32_t runs, uint64_t compute_ns, int32_t good,
+                         int32_t better_from)
 {
     trace_begin(n_stages * paths);
     for (int32_t j = 0; j < n_stages; j++)
@@ -310,7 +319,8 @@ static void routed_trace(int32_t n_stages, int32_t paths, int32_t runs, uint64_t
         const int32_t j = k % n_stages, now = next, percent = k >= better_from ? 100 : good;
         next = check_below(paths);
         if (percent >= 0)
-            add_guess((k + 1) % n_stages, (k + 1) % n_stages * paths + (check_below(100) < percent ? next : check_below(paths)));
+            add_guess((k + 1) % n_stages,
+                      (k + 1) % n_stages * paths + (check_below(100) < percent ? next : check_below(paths)));
         add_visit(j, 0);
         add_use(j * paths + now, compute_ns);
     }
@@ -339,8 +349,9 @@ static void test_uniform_guesses(void)
                     worst = s > worst ? s : worst;
                 mean += s / 50;
             }
-            check(worst <= 2 && mean <= 0.1, "uniform routing%s, %d chunks: guessing is %.2f %% slower at worst, %.2f %% on average", good < 0 ? "" : " and random look-ahead",
-                  pieces, worst, mean);
+            check(worst <= 2 && mean <= 0.1,
+                  "uniform routing%s, %d chunks: guessing is %.2f %% slower at worst, %.2f %% on average",
+                  good < 0 ? "" : " and random look-ahead", pieces, worst, mean);
         }
 }
 
@@ -372,7 +383,8 @@ static void test_short(void)
         d.stream.speculation = BS_SPECULATE_AUTO;
         more += 100 * ((double)run(&d).stats.bytes_read / demand - 1) / 40;
     }
-    check(slowdown <= 2 && more <= 30, "in 60 visits with a random look-ahead guessing is %.2f %% slower and reads %.0f %% more", slowdown, more);
+    check(slowdown <= 2 && more <= 30,
+          "in 60 visits with a random look-ahead guessing is %.2f %% slower and reads %.0f %% more", slowdown, more);
 }
 
 static void test_look_ahead(void)
@@ -382,17 +394,20 @@ static void test_look_ahead(void)
     d.chunk_bytes = UNIT_BYTES / 8;
     const bs_replay_result r = run(&d);
     const bs_prediction *p = &r.predictions[BS_PREDICT_LOOK_AHEAD];
-    check(p->expected > 1900 && p->right == p->expected && p->right == p->needed, "look-ahead that is the truth: %llu of %llu right, %llu needed",
-          (unsigned long long)p->right, (unsigned long long)p->expected, (unsigned long long)p->needed);
+    check(p->expected > 1900 && p->right == p->expected && p->right == p->needed,
+          "look-ahead that is the truth: %llu of %llu right, %llu needed", (unsigned long long)p->right,
+          (unsigned long long)p->expected, (unsigned long long)p->needed);
     check(slower(&d) < -40, "makes the network faster: %.1f %% of time", slower(&d));
     routed_trace(4, 8, 500, 1000000, 0, INT32_MAX);
     const bs_replay_result junk = run(&d);
-    const double right = (double)junk.predictions[BS_PREDICT_LOOK_AHEAD].right / (double)junk.predictions[BS_PREDICT_LOOK_AHEAD].expected;
+    const double right = (double)junk.predictions[BS_PREDICT_LOOK_AHEAD].right /
+                         (double)junk.predictions[BS_PREDICT_LOOK_AHEAD].expected;
     check(fabs(right - 0.125) < 0.03, "random look-ahead is right in %.3f of cases", right);
     routed_trace(4, 8, 1000, 1000000, 0, 2000);
     d.stream.speculation = BS_SPECULATE_AUTO;
     const bs_replay_result mended = run(&d);
-    check(slower(&d) < -18 && mended.stats.guessing, "look-ahead that becomes good half way is used again: %.1f %% of time, %llu pauses", slower(&d),
+    check(slower(&d) < -18 && mended.stats.guessing,
+          "look-ahead that becomes good half way is used again: %.1f %% of time, %llu pauses", slower(&d),
           (unsigned long long)mended.stats.paused);
 }
 
@@ -413,8 +428,9 @@ static void test_transitions(void)
     const bs_replay_result r = run(&d);
     const bs_prediction *p = &r.predictions[BS_PREDICT_TRANSITION];
     const double sigma = sqrt(runs * 0.25 * 0.75), least = 2 * (runs - 12) + runs * 0.25 - 5 * sigma;
-    check(p->expected >= 3 * (uint64_t)runs - 12 && (double)p->right >= least, "what always follows is foreseen: %llu of %llu right, %.0f at least",
-          (unsigned long long)p->right, (unsigned long long)p->expected, least);
+    check(p->expected >= 3 * (uint64_t)runs - 12 && (double)p->right >= least,
+          "what always follows is foreseen: %llu of %llu right, %.0f at least", (unsigned long long)p->right,
+          (unsigned long long)p->expected, least);
 }
 
 /* A large unit that is sure to be needed, but after a small one in its place. */
@@ -435,7 +451,9 @@ static void test_sooner(void)
         const bs_replay_result r = run(&d);
         late += r.time_ns > r.oracle_ns + r.oracle_ns / 1000 || r.stats.bytes_read > r.oracle_bytes;
     }
-    check(late == 0, "what is needed sooner stays: none of 12 known orders takes longer or reads more than the oracle (%d do)", late);
+    check(late == 0,
+          "what is needed sooner stays: none of 12 known orders takes longer or reads more than the oracle (%d do)",
+          late);
 }
 
 /* --------------------------------------------------------------------------------------------------- arguments */
@@ -446,7 +464,8 @@ static bool refused(const bs_trace *t, const bs_replay_desc *d, bs_status status
     bs_arena arena;
     bs_arena_init(&arena, "workspace", workspace_memory, sizeof workspace_memory);
     memset(&error, 0, sizeof error);
-    return bs_replay(t, d, &arena, &result, &error) == status && error.status == status && error.message[0] && arena.used == 0;
+    return bs_replay(t, d, &arena, &result, &error) == status && error.status == status && error.message[0] &&
+           arena.used == 0;
 }
 
 static void test_wrong_traces(void)
@@ -490,7 +509,8 @@ static void test_wrong_traces(void)
     bs_trace shared = trace;
     shared.n_stages = 2;
     stages[1] = (bs_trace_stage){1, stages[0].n_units - 1, 1};
-    check(refused(&shared, &d, BS_ERROR_ARGUMENT) && bs_replay_bytes(&shared) == 0, "two stages of one entry: %s", error.message);
+    check(refused(&shared, &d, BS_ERROR_ARGUMENT) && bs_replay_bytes(&shared) == 0, "two stages of one entry: %s",
+          error.message);
     check(refused(NULL, &d, BS_ERROR_ARGUMENT) && bs_replay_bytes(NULL) == 0, "so is none: %s", error.message);
 }
 
@@ -503,8 +523,16 @@ static void test_many_paths(void)
     const bs_trace_stage two[2] = {{1, 0, PATHS}, {2, PATHS, PATHS}};
     bs_trace_visit each[COUNT];
     bs_trace_use last[COUNT];
-    const bs_trace t = {.n_units = PATHS, .n_stages = 2, .n_stage_units = 2 * PATHS, .n_visits = COUNT, .n_uses = COUNT, .units = many,
-                        .stages = two, .stage_units = all, .visits = each, .uses = last};
+    const bs_trace t = {.n_units = PATHS,
+                        .n_stages = 2,
+                        .n_stage_units = 2 * PATHS,
+                        .n_visits = COUNT,
+                        .n_uses = COUNT,
+                        .units = many,
+                        .stages = two,
+                        .stage_units = all,
+                        .visits = each,
+                        .uses = last};
     const bs_replay_desc d = {.slot_bytes = 1 << 20, .bytes_per_second = 1000000000};
     bs_replay_result result;
     bs_arena arena;
@@ -550,7 +578,8 @@ static void test_arguments(void)
     check(refused(&trace, NULL, BS_ERROR_ARGUMENT), "no description: %s", error.message);
     bs_replay_desc d = good;
     d.slot_bytes = UNIT_BYTES - 1;
-    check(refused(&trace, &d, BS_ERROR_ARENA) && error.needed == UNIT_BYTES && error.available == UNIT_BYTES - 1, "%s", error.message);
+    check(refused(&trace, &d, BS_ERROR_ARENA) && error.needed == UNIT_BYTES && error.available == UNIT_BYTES - 1, "%s",
+          error.message);
     bs_trace empty = trace;
     empty.n_visits = empty.n_uses = empty.n_guesses = 0;
     trace = empty;
@@ -569,11 +598,13 @@ static void test_workspace(void)
         bs_arena arena;
         memset(workspace_memory + bytes, 0xA5, 256);
         bs_arena_init(&arena, "workspace", workspace_memory, bytes);
-        bad += bytes == 0 || bs_replay(&trace, &d, &arena, &result, &error) != BS_OK || arena.high_water != bytes || arena.used != 0;
+        bad += bytes == 0 || bs_replay(&trace, &d, &arena, &result, &error) != BS_OK || arena.high_water != bytes ||
+               arena.used != 0;
         for (size_t k = 0; k < 256; k++)
             bad += workspace_memory[bytes + k] != 0xA5;
         bs_arena_init(&arena, "workspace", workspace_memory, bytes - BS_ALIGNMENT);
-        bad += bs_replay(&trace, &d, &arena, &result, &error) != BS_ERROR_ARENA || arena.used != 0 || error.needed != bytes;
+        bad += bs_replay(&trace, &d, &arena, &result, &error) != BS_ERROR_ARENA || arena.used != 0 ||
+               error.needed != bytes;
     }
     check(bad == 0, "bs_replay_bytes is enough, and %d less is refused: %s", BS_ALIGNMENT, error.message);
 }
@@ -585,7 +616,8 @@ int main(int argc, char **argv)
     test_belady();
     test_cycle();
     test_bounds(false, 0.05);
-    test_bounds(true, 0.2); /* the oracle uses the units of a visit in the order of the trace, a run whichever is there first */
+    /* the oracle uses the units of a visit in the order of the trace, a run whichever is there first */
+    test_bounds(true, 0.2);
     test_known_order();
     test_uniform_guesses();
     test_long();

@@ -1,5 +1,5 @@
-/* Promises: every protocol decides what brainstorm.h says, whatever the order, the threads and the domain; what follows a
- * decision is moved by it and put back by it; bad scores are an error, and the session runs again. */
+/* Promises: every protocol decides what brainstorm.h says, whatever the order, the threads and the domain; what follows
+ * a decision is moved by it and put back by it; bad scores are an error, and the session runs again. */
 #include "random_graph.h"
 #include "against.h"
 
@@ -385,7 +385,8 @@ static void test_callback(void)
     }
 }
 
-/* SELECT takes the path of the largest gate. Where that one gives nothing the cell has no row: not the next best one's. */
+/* SELECT takes the path of the largest gate. Where that one gives nothing the cell has no row: not the next best
+ * one's. */
 static void test_select_nothing(void)
 {
     static const float scores[4][3] = {{3, 2, 1}, {1, 3, 2}, {2, 2, 1}, {1, 2, 2}};
@@ -397,23 +398,59 @@ static void test_select_nothing(void)
             float in[4][3], out[4][3] = {{0}};
             bs_graph *g = new_graph();
             const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(4, 3)), none);
-            const bs_router route = bs_route(g, x, none, &(bs_route_desc){.name = "r", .protocol = BS_ROUTE_TOPK, .k = 2, .paths = 3});
-            bs_value ways[3] = {none, bs_affine(g, bs_scatter(g, route, 1, x), 1, 10), bs_affine(g, bs_scatter(g, route, 2, x), 1, 20)};
-            bs_output(g, "y", bs_collect(g, bs_gather(g, route, ways, with ? x : none, &(bs_gather_desc){.mode = BS_GATHER_SELECT})));
+            const bs_router route = bs_route(
+                g, x, none, &(bs_route_desc){.name = "r", .protocol = BS_ROUTE_TOPK, .k = 2, .paths = 3});
+            bs_value ways[3] = {none, bs_affine(g, bs_scatter(g, route, 1, x), 1, 10),
+                                bs_affine(g, bs_scatter(g, route, 2, x), 1, 20)};
+            bs_output(
+                g, "y",
+                bs_collect(g, bs_gather(g, route, ways, with ? x : none, &(bs_gather_desc){.mode = BS_GATHER_SELECT})));
             memcpy(in, scores, sizeof in);
             const bs_buffer from = {in, BS_F32, 2, {4, 3, 0, 0}, {0}}, to = {out, BS_F32, 2, {4, 3, 0, 0}, {0}};
-            bool ok = rig_plan(&r, g, &desc) && rig_session(&r, NULL, NULL, 0) && bs_bind(r.session, "x", &from, &r.error) == BS_OK &&
+            bool ok = rig_plan(&r, g, &desc) && rig_session(&r, NULL, NULL, 0) &&
+                      bs_bind(r.session, "x", &from, &r.error) == BS_OK &&
                       bs_bind(r.session, "y", &to, &r.error) == BS_OK && bs_run(r.session, &r.error) == BS_OK;
             for (int32_t row = 0; ok && row < 4; row++) /* the largest of what is there: 13 is path 1's of a score 3 */
                 ok = out[row][row == 0 || row == 2 ? 0 : 1] == expected[with][row];
-            check(ok, "the path of the largest gate gives nothing: %s, order %d %s", with ? "the residual" : "zero", order, r.error.message);
+            check(ok, "the path of the largest gate gives nothing: %s, order %d %s", with ? "the residual" : "zero",
+                  order, r.error.message);
             bs_session_close(r.session);
         }
 }
 
+/* ADD and WEIGHTED add in path order, in f32, whatever the order of choice. */
+static void test_order_of_sums(void)
+{
+    static const float scores[2][3] = {{1, 2, 3}, {3, 2, 1}}; /* the best path is the last one; the first one */
+    static const float gives[3] = {1e8f, -1e8f, 1};           /* 1 in path order, 0 in the other */
+    for (int32_t order = 1; order <= 2; order++) {
+        const bs_plan_desc desc = {.order = order, .threads = 1};
+        rig r;
+        float in[2][3], out[2][3] = {{0}};
+        bs_graph *g = new_graph();
+        const bs_value x = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(2, 3)), none);
+        const bs_router route =
+            bs_route(g, x, none, &(bs_route_desc){.name = "r", .protocol = BS_ROUTE_TOPK, .k = 3, .paths = 3});
+        bs_value ways[3];
+        for (int32_t p = 0; p < 3; p++)
+            ways[p] = bs_affine(g, bs_scatter(g, route, p, x), 0, gives[p]);
+        bs_output(g, "y",
+                  bs_collect(g, bs_gather(g, route, ways, none, &(bs_gather_desc){.mode = BS_GATHER_ADD})));
+        memcpy(in, scores, sizeof in);
+        const bs_buffer from = {in, BS_F32, 2, {2, 3, 0, 0}, {0}}, to = {out, BS_F32, 2, {2, 3, 0, 0}, {0}};
+        const bool ran = rig_plan(&r, g, &desc) && rig_session(&r, NULL, NULL, 0) &&
+                         bs_bind(r.session, "x", &from, &r.error) == BS_OK &&
+                         bs_bind(r.session, "y", &to, &r.error) == BS_OK && bs_run(r.session, &r.error) == BS_OK;
+        check(ran && out[0][0] == 1 && out[1][0] == 1, "sums are in path order: %g, %g, order %d %s", (double)out[0][0],
+              (double)out[1][0], order, r.error.message);
+        bs_session_close(r.session);
+    }
+}
+
 /* ---------------------------------------------------------------------------------------------------------- nested */
 
-/* Three levels of routers over one tensor and its scores; `image`: with convolutions, so that halos cross every level. */
+/* Three levels of routers over one tensor and its scores; `image`: with convolutions, so that halos cross every
+ * level. */
 static bs_value nested(bs_graph *g, bs_value x, bs_value score, int32_t level, bool image)
 {
     static const char *const convs[] = {"conv.top", "conv.middle", "conv.bottom"};
@@ -593,9 +630,10 @@ static budget budget_of(const double *losses, const int32_t *cost, const double 
     return b;
 }
 
-/* All 3^6 choices: the one that was made keeps to the budget, or to the floor where that gives more; and none that loses as
- * little is cheaper, of those where no cell loses eight times the floor. */
-static bool budget_holds(const double *losses, const int32_t *cost, const double *area, double share, int32_t each, int32_t code)
+/* All 3^6 choices: the one that was made keeps to the budget, or to the floor where that gives more; and none that
+ * loses as little is cheaper, of those where no cell loses eight times the floor. */
+static bool budget_holds(const double *losses, const int32_t *cost, const double *area, double share, int32_t each,
+                         int32_t code)
 {
     double given = 0, unseen = 0, unavoidable = 0, least[CELLS];
     for (int32_t c = 0; c < CELLS; c++) {
@@ -667,9 +705,11 @@ static void test_budget(void)
         }
         bs_session_close(r.session);
     }
-    check(wrong == 0 && steep > 0 && given > ROUNDS / 6,
-          "a budget is kept, or a floor that gives more, and no choice that loses as little is cheaper (brute force over %d choices) %s", 729,
-          wrong ? a.why : "");
+    check(
+        wrong == 0 && steep > 0 && given > ROUNDS / 6,
+        "a budget is kept, or a floor that gives more, and no choice that loses as little is cheaper (brute force "
+        "over %d choices) %s",
+        729, wrong ? a.why : "");
     check(dearer == 0 && cheaper > ROUNDS, "a larger budget never costs more");
 }
 
@@ -709,7 +749,8 @@ static void test_floor_of_a_cell(void)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------------- capacity */
+/* ----------------------------------------------------------------------------------------------------------
+ * capacity */
 
 static void test_capacity_scales(void)
 {
@@ -885,6 +926,7 @@ int main(int argc, char **argv)
     test_bad_paths(BS_ROUTE_BUDGET, 1);
     test_callback();
     test_select_nothing();
+    test_order_of_sums();
     test_nested();
     test_wide_below();
     test_budget();

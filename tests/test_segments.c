@@ -39,8 +39,9 @@ static bool bind(const char *name, bs_buffer b)
 }
 
 static const bs_plan_desc ways[] = {
-    {.threads = 1, .order = BS_ORDER_BREADTH}, {.threads = 2, .order = BS_ORDER_BREADTH}, {.threads = 4, .order = BS_ORDER_BREADTH},
-    {.threads = 1, .order = BS_ORDER_DEPTH},   {.threads = 2, .order = BS_ORDER_DEPTH},   {.threads = 4, .order = BS_ORDER_DEPTH},
+    {.threads = 1, .order = BS_ORDER_BREADTH}, {.threads = 2, .order = BS_ORDER_BREADTH},
+    {.threads = 4, .order = BS_ORDER_BREADTH}, {.threads = 1, .order = BS_ORDER_DEPTH},
+    {.threads = 2, .order = BS_ORDER_DEPTH},   {.threads = 4, .order = BS_ORDER_DEPTH},
 };
 #define WAYS ((int32_t)(sizeof ways / sizeof *ways))
 
@@ -74,7 +75,8 @@ static int32_t history_count[SEQS];
 static float q_now[MOST][D], kv_now[2][MOST][D], out_now[MOST][D];
 static int32_t strided_lengths[3 * SEQS], strided_past[2 * SEQS];
 
-static void attend_plainly(int32_t s, int32_t position, int32_t heads, int32_t alibi, int32_t window, const float *q, double *y)
+static void attend_plainly(int32_t s, int32_t position, int32_t heads, int32_t alibi, int32_t window, const float *q,
+                           double *y)
 {
     const int32_t low = position - window + 1 > 0 ? position - window + 1 : 0, each = D / heads;
     for (int32_t h = 0; h < heads; h++) {
@@ -114,7 +116,8 @@ static bs_status attention_step(const int32_t *lengths, bool cached, uint64_t se
     p.stride[0] = 2;
     memset(out_now, 0xFF, sizeof out_now);
     if (!bind("lengths", l) || (cached && !bind("past", p)) || !bind("q", buffer_of(q_now, BS_F32, 2, rows, D, 0)) ||
-        !bind("k", buffer_of(kv_now[0], BS_F32, 2, rows, D, 0)) || !bind("v", buffer_of(kv_now[1], BS_F32, 2, rows, D, 0)) ||
+        !bind("k", buffer_of(kv_now[0], BS_F32, 2, rows, D, 0)) ||
+        !bind("v", buffer_of(kv_now[1], BS_F32, 2, rows, D, 0)) ||
         !bind("out", buffer_of(out_now, BS_F32, 2, rows, D, 0)))
         return r.error.status;
     return bs_run(r.session, &r.error);
@@ -163,7 +166,8 @@ static void test_attention(int32_t heads, int32_t alibi, bool cached)
         const bool own = w % 2 == 0; /* else the caller's cache */
         memset(history_count, 0, sizeof history_count);
         memset(ring, 0, sizeof ring);
-        if (!start(g, &ways[w], NULL) || (cached && !own && !bind("cache_k", buffer_of(ring, BS_F32, 3, SEQS, WINDOW, D))))
+        if (!start(g, &ways[w], NULL) ||
+            (cached && !own && !bind("cache_k", buffer_of(ring, BS_F32, 3, SEQS, WINDOW, D))))
             break;
         for (int32_t k = 0; k < STEPS; k++) {
             if (attention_step(script[k], cached, (uint64_t)k) != BS_OK) {
@@ -181,10 +185,12 @@ static void test_attention(int32_t heads, int32_t alibi, bool cached)
         intact += rig_intact(&r);
         bs_session_close(r.session);
     }
-    check(runs == WAYS * STEPS && worst < 1e-5, "attention of %d heads, alibi %d, %s: within 1e-5 of the definition (%.1e)", heads,
-          alibi, cached ? "with a cache that wraps around" : "without cache", worst);
+    check(runs == WAYS * STEPS && worst < 1e-5,
+          "attention of %d heads, alibi %d, %s: within 1e-5 of the definition (%.1e)", heads, alibi,
+          cached ? "with a cache that wraps around" : "without cache", worst);
     check(same == runs && runs > 0, "  any threads, either order: the same bytes");
-    check(intact == WAYS && rings == runs && runs > 0, "  nothing outside the arenas is written, caches hold the last rows");
+    check(intact == WAYS && rings == runs && runs > 0,
+          "  nothing outside the arenas is written, caches hold the last rows");
 }
 
 static void test_prefill_is_decode(void)
@@ -206,10 +212,12 @@ static void test_prefill_is_decode(void)
             float y[D];
             now[s] = one;
             past[s] = i;
-            ok = bind("lengths", buffer_of(now, BS_I32, 1, SEQS, 0, 0)) && bind("past", buffer_of(past, BS_I32, 1, SEQS, 0, 0)) &&
-                 bind("q", buffer_of(q[row], BS_F32, 2, 1, D, 0)) && bind("k", buffer_of(kv[0][row], BS_F32, 2, 1, D, 0)) &&
-                 bind("v", buffer_of(kv[1][row], BS_F32, 2, 1, D, 0)) && bind("out", buffer_of(y, BS_F32, 2, 1, D, 0)) &&
-                 bs_run(r.session, &r.error) == BS_OK;
+            ok = bind("lengths", buffer_of(now, BS_I32, 1, SEQS, 0, 0)) &&
+                 bind("past", buffer_of(past, BS_I32, 1, SEQS, 0, 0)) &&
+                 bind("q", buffer_of(q[row], BS_F32, 2, 1, D, 0)) &&
+                 bind("k", buffer_of(kv[0][row], BS_F32, 2, 1, D, 0)) &&
+                 bind("v", buffer_of(kv[1][row], BS_F32, 2, 1, D, 0)) &&
+                 bind("out", buffer_of(y, BS_F32, 2, 1, D, 0)) && bs_run(r.session, &r.error) == BS_OK;
             same += ok && memcmp(y, prefill[row], sizeof y) == 0;
         }
     bs_session_close(r.session);
@@ -227,7 +235,8 @@ static bs_graph *segment_net(void)
     static const char *const names[4] = {"last", "sum", "mean", "max"};
     bs_graph *g = new_graph();
     const bs_dim n = bs_symbol(g, "N", MOST), s = bs_symbol(g, "H", SEQS); /* a run may have fewer segments */
-    const bs_value lengths = bs_input(g, "lengths", BS_I32, BS_SHAPE1(s)), past = bs_input(g, "past", BS_I32, BS_SHAPE1(s));
+    const bs_value lengths = bs_input(g, "lengths", BS_I32, BS_SHAPE1(s)),
+                   past = bs_input(g, "past", BS_I32, BS_SHAPE1(s));
     const bs_value x = bs_segments(g, bs_input(g, "x", BS_F32, BS_SHAPE2(n, D)), lengths);
     const bs_value wide = bs_segments(g, bs_input(g, "wide", BS_F32, BS_SHAPE3(n, 3, 2)), lengths);
     const bs_value ring = bs_input(g, "ring", BS_F32, BS_SHAPE3(s, WINDOW, D)); /* need not be a state */
@@ -297,7 +306,8 @@ static void test_oracle(void)
         }
         bs_session_close(r.session);
     }
-    check(runs == 5 * WAYS && worst < 1e-5, "reductions, spreading and attention as the oracle has them, empty segments too (%.1e)", worst);
+    check(runs == 5 * WAYS && worst < 1e-5,
+          "reductions, spreading and attention as the oracle has them, empty segments too (%.1e)", worst);
 }
 
 /* ----------------------------------------------------------------------------------------------------- a decoder */
@@ -368,7 +378,8 @@ static bs_graph *decoder(void)
     const int64_t dim[2] = {VOCAB, D};
     net_add(&weights, "embedding", 2, dim, 1.0f);
     const bs_value tokens = bs_input(g, "tokens", BS_I32, BS_SHAPE2(bs_symbol(g, "N", MOST), 1));
-    const bs_value lengths = bs_input(g, "lengths", BS_I32, BS_SHAPE1(SEQS)), past = bs_input(g, "past", BS_I32, BS_SHAPE1(SEQS));
+    const bs_value lengths = bs_input(g, "lengths", BS_I32, BS_SHAPE1(SEQS)),
+                   past = bs_input(g, "past", BS_I32, BS_SHAPE1(SEQS));
     const bs_value table = bs_constant(g, "embedding", BS_F32, BS_SHAPE2(VOCAB, D));
     bs_value x = bs_reshape(g, bs_gather_rows(g, table, bs_segments(g, tokens, lengths)), BS_SHAPE1(D));
     x = attend(g, x, first, past);
@@ -393,7 +404,8 @@ static bool decode(const int32_t *lengths, const int32_t *past, const int32_t *t
     memset(logits_now, 0xFF, sizeof logits_now);
     memset(hidden_now, 0xFF, sizeof hidden_now);
     return bind("lengths", buffer_of(l, BS_I32, 1, SEQS, 0, 0)) && bind("past", buffer_of(p, BS_I32, 1, SEQS, 0, 0)) &&
-           bind("tokens", buffer_of(tokens_now, BS_I32, 2, rows, 1, 0)) && bind("logits", buffer_of(logits_now, BS_F32, 2, SEQS, VOCAB, 0)) &&
+           bind("tokens", buffer_of(tokens_now, BS_I32, 2, rows, 1, 0)) &&
+           bind("logits", buffer_of(logits_now, BS_F32, 2, SEQS, VOCAB, 0)) &&
            bind("hidden", buffer_of(hidden_now, BS_F32, 2, rows, D, 0)) && bs_run(r.session, &r.error) == BS_OK;
 }
 
@@ -427,7 +439,8 @@ static void test_decoder(void)
         intact += rig_intact(&r);
         bs_session_close(r.session);
     }
-    check(runs == 8 * WAYS && same == runs && intact == WAYS, "a decoder with experts: any threads, either order give the same bytes");
+    check(runs == 8 * WAYS && same == runs && intact == WAYS,
+          "a decoder with experts: any threads, either order give the same bytes");
     check(routed == runs && runs > 0, "tokens of all sequences are routed to two experts each");
     check(regions > 0, "depth first, what is between attentions runs in tiles");
 
@@ -440,7 +453,9 @@ static void test_decoder(void)
             past[s] = i;
             ok = decode(now, past, tokens + row);
             for (int32_t k = 0; ok && k < D; k++)
-                worst = !(fabs((double)(hidden_now[0][k] - hidden[row][k])) <= worst) ? fabs((double)(hidden_now[0][k] - hidden[row][k])) : worst;
+                worst = !(fabs((double)(hidden_now[0][k] - hidden[row][k])) <= worst)
+                            ? fabs((double)(hidden_now[0][k] - hidden[row][k]))
+                            : worst;
         }
     bs_session_close(r.session);
     check(ok && worst < 1e-5, "a decoder's prompt in one run is its prompt token by token (%.1e)", worst);
@@ -482,11 +497,13 @@ static void test_wrong_data(void)
         bind("lengths", buffer_of(l, BS_I32, 1, SEQS, 0, 0));
         bind("past", buffer_of(p, BS_I32, 1, SEQS, 0, 0));
         const bs_status status = bs_run(r.session, &r.error);
-        check(status == BS_ERROR_DATA && r.error.message[0] && bs_state_valid(r.session), "%s is BS_ERROR_DATA: %s", wrong[i].what, r.error.message);
+        check(status == BS_ERROR_DATA && r.error.message[0] && bs_state_valid(r.session), "%s is BS_ERROR_DATA: %s",
+              wrong[i].what, r.error.message);
     }
     for (int32_t s = 0; s < SEQS; s++)
         history_count[s] = sound[s];
-    check(ok && attention_step(more, true, 6) == BS_OK && memcmp(expected, out_now, sizeof expected) == 0 && rig_intact(&r),
+    check(ok && attention_step(more, true, 6) == BS_OK && memcmp(expected, out_now, sizeof expected) == 0 &&
+              rig_intact(&r),
           "after refusals the session runs as if they had not been asked");
     bs_session_close(r.session);
 }
@@ -501,19 +518,24 @@ static void test_unused(void)
     const bs_value rows = bs_segments(g, in, bs_input(g, "lengths", BS_I32, BS_SHAPE1(SEQS)));
     bs_segment_reduce(g, rows, NULL);
     bs_output(g, "y", bs_affine(g, in, 2, 0));
-    const bool ok = start(g, NULL, NULL) && bind("x", buffer_of(x, BS_F32, 2, 2, 1, 0)) && bind("y", buffer_of(y, BS_F32, 2, 2, 1, 0));
-    check(ok && bs_run(r.session, &r.error) == BS_OK && y[1] > 7.9f, "lengths of segments that nothing needs need not be bound");
+    const bool ok = start(g, NULL, NULL) && bind("x", buffer_of(x, BS_F32, 2, 2, 1, 0)) &&
+                    bind("y", buffer_of(y, BS_F32, 2, 2, 1, 0));
+    check(ok && bs_run(r.session, &r.error) == BS_OK && y[1] > 7.9f,
+          "lengths of segments that nothing needs need not be bound");
     bs_session_close(r.session);
 
     g = new_graph(); /* only the rows are needed: how they are grouped is checked all the same */
     int32_t lengths[SEQS] = {1, 0, 0, 0};
     const bs_value again = bs_input(g, "x", BS_F32, BS_SHAPE2(2, 1));
     bs_output(g, "y", bs_collect(g, bs_segments(g, again, bs_input(g, "lengths", BS_I32, BS_SHAPE1(SEQS)))));
-    bool wrong = start(g, NULL, NULL) && bind("x", buffer_of(x, BS_F32, 2, 2, 1, 0)) && bind("y", buffer_of(y, BS_F32, 2, 2, 1, 0));
-    check(wrong && bs_run(r.session, &r.error) == BS_ERROR_UNBOUND, "lengths of segments that are needed must be bound");
+    bool wrong = start(g, NULL, NULL) && bind("x", buffer_of(x, BS_F32, 2, 2, 1, 0)) &&
+                 bind("y", buffer_of(y, BS_F32, 2, 2, 1, 0));
+    check(wrong && bs_run(r.session, &r.error) == BS_ERROR_UNBOUND,
+          "lengths of segments that are needed must be bound");
     wrong = bind("lengths", buffer_of(lengths, BS_I32, 1, SEQS, 0, 0)) && bs_run(r.session, &r.error) == BS_ERROR_DATA;
     lengths[3] = 1;
-    check(wrong && bs_run(r.session, &r.error) == BS_OK && y[0] > 2.9f && y[0] < 3.1f, "collected segments are their rows");
+    check(wrong && bs_run(r.session, &r.error) == BS_OK && y[0] > 2.9f && y[0] < 3.1f,
+          "collected segments are their rows");
     bs_session_close(r.session);
 }
 
@@ -524,8 +546,10 @@ static void test_state_order(void)
     bs_graph *g = new_graph();
     float before[SEQS * 2 * 3], seen[SEQS * 2 * 3], flat[SEQS * 3], mirror[SEQS * 3];
     int32_t lengths[SEQS] = {1, 1, 1, 1}, past[SEQS] = {5, 4, 3, 2};
-    const bs_value l = bs_input(g, "lengths", BS_I32, BS_SHAPE1(SEQS)), p = bs_input(g, "past", BS_I32, BS_SHAPE1(SEQS));
-    const bs_value ring = bs_state(g, "ring", BS_F32, BS_SHAPE3(SEQS, 2, 3)), rows = bs_state(g, "rows", BS_F32, BS_SHAPE2(SEQS, 3));
+    const bs_value l = bs_input(g, "lengths", BS_I32, BS_SHAPE1(SEQS)),
+                   p = bs_input(g, "past", BS_I32, BS_SHAPE1(SEQS));
+    const bs_value ring = bs_state(g, "ring", BS_F32, BS_SHAPE3(SEQS, 2, 3)),
+                   rows = bs_state(g, "rows", BS_F32, BS_SHAPE2(SEQS, 3));
     bs_state_write(g, rows, bs_affine(g, rows, 2, 0)); /* endings run in this order */
     bs_state_append(g, ring, bs_segments(g, rows, l), p);
     bs_output(g, "seen", ring);
@@ -534,9 +558,10 @@ static void test_state_order(void)
     for (int32_t i = 0; i < SEQS * 3; i++)
         flat[i] = mirror[i] = (float)i;
     const bool ok = start(g, &ways[2], NULL) && bind("ring", buffer_of(before, BS_F32, 3, SEQS, 2, 3)) &&
-                    bind("rows", buffer_of(flat, BS_F32, 2, SEQS, 3, 0)) && bind("seen", buffer_of(seen, BS_F32, 3, SEQS, 2, 3)) &&
-                    bind("lengths", buffer_of(lengths, BS_I32, 1, SEQS, 0, 0)) && bind("past", buffer_of(past, BS_I32, 1, SEQS, 0, 0)) &&
-                    bs_run(r.session, &r.error) == BS_OK;
+                    bind("rows", buffer_of(flat, BS_F32, 2, SEQS, 3, 0)) &&
+                    bind("seen", buffer_of(seen, BS_F32, 3, SEQS, 2, 3)) &&
+                    bind("lengths", buffer_of(lengths, BS_I32, 1, SEQS, 0, 0)) &&
+                    bind("past", buffer_of(past, BS_I32, 1, SEQS, 0, 0)) && bs_run(r.session, &r.error) == BS_OK;
     bool old = ok, written = ok;
     for (int32_t i = 0; i < SEQS * 6; i++) {
         const bool appended = i / 3 % 2 == past[i / 6] % 2;
@@ -569,7 +594,8 @@ static void test_places_in_ring(void)
         }
     }
     bs_session_close(r.session);
-    check(ok && wrong == 0 && placed == 2 * (2 * WINDOW + 1), "rows older than the window are not written to the cache");
+    check(ok && wrong == 0 && placed == 2 * (2 * WINDOW + 1),
+          "rows older than the window are not written to the cache");
 }
 
 /* ------------------------------------------------------------------------------------------------------- images */
@@ -594,11 +620,12 @@ static void test_images(void)
         bs_output(g, "y", bs_collect(g, made));
         bs_output(g, "z", bs_collect(g, bs_conv2d(g, bs_rows(g, in, (bs_value){0}), &conv)));
         bs_output(g, "last", bs_segment_reduce(g, made, NULL));
-        bs_buffer b = buffer_of(x, BS_F32, 4, 6, 2, 5), by = buffer_of(y, BS_F32, 4, 6, 3, 5), bz = buffer_of(z, BS_F32, 4, 6, 3, 5),
-                  bl = buffer_of(last, BS_F32, 4, SEQS, 3, 5);
+        bs_buffer b = buffer_of(x, BS_F32, 4, 6, 2, 5), by = buffer_of(y, BS_F32, 4, 6, 3, 5),
+                  bz = buffer_of(z, BS_F32, 4, 6, 3, 5), bl = buffer_of(last, BS_F32, 4, SEQS, 3, 5);
         b.dim[3] = by.dim[3] = bz.dim[3] = bl.dim[3] = 4;
-        const bool ok = start(g, &ways[w], &weights.table) && bind("x", b) && bind("y", by) && bind("z", bz) && bind("last", bl) &&
-                        bind("lengths", buffer_of(lengths, BS_I32, 1, SEQS, 0, 0)) && bs_run(r.session, &r.error) == BS_OK;
+        const bool ok = start(g, &ways[w], &weights.table) && bind("x", b) && bind("y", by) && bind("z", bz) &&
+                        bind("last", bl) && bind("lengths", buffer_of(lengths, BS_I32, 1, SEQS, 0, 0)) &&
+                        bs_run(r.session, &r.error) == BS_OK;
         bool zeros = true;
         for (size_t i = 0; i < sizeof last[1] / sizeof(float); i++)
             zeros = zeros && fabsf((&last[1][0][0][0])[i]) < 1e-30f;
@@ -613,7 +640,8 @@ static void test_images(void)
 
 typedef struct pieces {
     bs_dim n;
-    bs_value lengths, past, five, x, y, rows, q, other, k, v, ring, ring5, ring_narrow, ring_rows, table, ints, per_five, per_four;
+    bs_value lengths, past, five, x, y, rows, q, other, k, v, ring, ring5, ring_narrow, ring_rows, table, ints,
+        per_five, per_four;
 } pieces;
 
 static pieces pieces_of(bs_graph *g)
@@ -639,7 +667,8 @@ static pieces pieces_of(bs_graph *g)
     return p;
 }
 
-static bs_value attention_of(bs_graph *g, const pieces *p, bs_value past_k, bs_value past_v, bs_value past, int32_t heads)
+static bs_value attention_of(bs_graph *g, const pieces *p, bs_value past_k, bs_value past_v, bs_value past,
+                             int32_t heads)
 {
     return bs_attention(g, p->q, p->k, p->v, past_k, past_v, past, &(bs_attention_desc){.name = "a", .heads = heads});
 }
@@ -697,7 +726,8 @@ static void test_builder_errors(void)
     check(refused == WRONG, "%d of %d wrong calls are refused by a message", refused, WRONG);
     bs_graph *g = new_graph();
     const pieces p = pieces_of(g);
-    check(bs_add(g, p.q, bs_segments(g, p.x, p.lengths)).id && g->status == BS_OK, "one `lengths` and one dimension give one domain");
+    check(bs_add(g, p.q, bs_segments(g, p.x, p.lengths)).id && g->status == BS_OK,
+          "one `lengths` and one dimension give one domain");
 }
 
 int main(int argc, char **argv)

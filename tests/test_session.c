@@ -37,7 +37,8 @@ static void test_arena(void)
             bs_arena arena;
             bs_arena_init(&arena, "odd", memory + skip, bytes);
             for (const uint8_t *piece; (piece = bs_arena_take(&arena, 65)) != NULL;)
-                wrong += (uintptr_t)piece % BS_ALIGNMENT != 0 || piece < memory + skip || piece + 65 > memory + skip + bytes;
+                wrong += (uintptr_t)piece % BS_ALIGNMENT != 0 || piece < memory + skip ||
+                         piece + 65 > memory + skip + bytes;
         }
     check(wrong == 0, "pieces of an arena are aligned and within it, wherever its memory lies");
     bs_error error;
@@ -97,8 +98,9 @@ static void test_wrong_buffers(void)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         r.error.arena = "of an older error", r.error.needed = r.error.available = 1;
         const bs_status status = bs_bind(r.session, wrong[i].name, &wrong[i].buffer, &r.error);
-        check(status == wrong[i].status && r.error.status == status && strstr(r.error.message, wrong[i].word) && !r.error.arena &&
-                  r.error.needed == 0 && r.error.available == 0, "%s", r.error.message);
+        check(status == wrong[i].status && r.error.status == status && strstr(r.error.message, wrong[i].word) &&
+                  !r.error.arena && r.error.needed == 0 && r.error.available == 0,
+              "%s", r.error.message);
     }
     const bs_buffer b = dense(floats, BS_F32, 1, 4, 0, 0);
     check(bs_bind(NULL, "line", &b, NULL) == BS_ERROR_ARGUMENT &&
@@ -129,11 +131,12 @@ static void test_hostile_data(void)
         const bs_buffer line = dense(floats[2], BS_F32, 1, n, 0, 0);
         bs_bind(r.session, "line", &line, NULL);
         const bs_status status = bs_run(r.session, &r.error);
-        check(status == (n < 6 ? BS_ERROR_SHAPE : BS_OK), "4 of %lld behind the second: %s", (long long)n, bs_status_name(status));
+        check(status == (n < 6 ? BS_ERROR_SHAPE : BS_OK), "4 of %lld behind the second: %s", (long long)n,
+              bs_status_name(status));
     }
     const float *y = floats[1];
-    check(y[1] == 0 && fabsf(y[0] + y[2] - 1) < 1e-6f && y[2] > 2 * y[0], "shares of large scores are %g, %g and %g", (double)y[0],
-          (double)y[1], (double)y[2]);
+    check(y[1] == 0 && fabsf(y[0] + y[2] - 1) < 1e-6f && y[2] > 2 * y[0], "shares of large scores are %g, %g and %g",
+          (double)y[0], (double)y[1], (double)y[2]);
     bs_session_close(r.session);
 }
 
@@ -209,13 +212,16 @@ static void test_left_out(void)
     const bs_value ways[2] = {bs_affine(g, bs_scatter(g, r, 0, x), 2, 0), bs_scatter(g, r, 1, x)};
     rig q;
     bs_output(g, "y", bs_collect(g, bs_gather(g, r, ways, (bs_value){0}, NULL)));
-    const bs_buffer b[3] = {dense(floats[0], BS_F32, 2, 5, 2, 0), dense(floats[1], BS_F32, 2, 5, 2, 0), dense(floats[2], BS_F32, 2, 7, 2, 0)};
-    bool ok = rig_plan(&q, g, &forced) && rig_session(&q, NULL, NULL, 0) && bs_bind(q.session, "x", &b[0], NULL) == BS_OK &&
-              bs_bind(q.session, "y", &b[1], NULL) == BS_OK;
+    const bs_buffer b[3] = {dense(floats[0], BS_F32, 2, 5, 2, 0), dense(floats[1], BS_F32, 2, 5, 2, 0),
+                            dense(floats[2], BS_F32, 2, 7, 2, 0)};
+    bool ok = rig_plan(&q, g, &forced) && rig_session(&q, NULL, NULL, 0) &&
+              bs_bind(q.session, "x", &b[0], NULL) == BS_OK && bs_bind(q.session, "y", &b[1], NULL) == BS_OK;
     floats[0][9] = 3;
-    check(ok && bs_run(q.session, &q.error) == BS_OK && floats[1][9] == 6, "an input that a forced route leaves out need not be bound");
+    check(ok && bs_run(q.session, &q.error) == BS_OK && floats[1][9] == 6,
+          "an input that a forced route leaves out need not be bound");
     floats[0][9] = 4;
-    check(ok && bs_bind(q.session, "scores", &b[2], NULL) == BS_OK && bs_run(q.session, &q.error) == BS_OK && floats[1][9] == 8,
+    check(ok && bs_bind(q.session, "scores", &b[2], NULL) == BS_OK && bs_run(q.session, &q.error) == BS_OK &&
+              floats[1][9] == 8,
           "and when it is, its extents are not those of the run %s", q.error.message);
     bs_session_close(q.session);
 }
@@ -227,9 +233,12 @@ static void test_overlap(void)
         int64_t stride[3];
         bool apart;
     } cases[] = {
-        {{30, 0, 1}, false},  {{0, 6, 1}, false},   {{30, 6, 0}, false},     {{30, 5, 1}, false},  {{29, 6, 1}, false}, {{30, -5, 1}, false},
-        {{30, 6, -1}, true},  {{30, 6, 1}, true},   {{30, -6, 1}, true},     {{-30, -6, -1}, true}, {{1, 12, 2}, true},  {{1, 2, 10}, true},
-        {{1, 12, 1}, false},  {{1, 11, 2}, false},  {{64, 7, 1}, true},      {{1, 1, 1}, false},   {{-6, 6, 1}, false}, {{1000, 64, 4}, true},
+        {{30, 0, 1}, false},        {{0, 6, 1}, false},         {{30, 6, 0}, false},
+        {{30, 5, 1}, false},        {{29, 6, 1}, false},        {{30, -5, 1}, false},
+        {{30, 6, -1}, true},        {{30, 6, 1}, true},         {{30, -6, 1}, true},
+        {{-30, -6, -1}, true},      {{1, 12, 2}, true},         {{1, 2, 10}, true},
+        {{1, 12, 1}, false},        {{1, 11, 2}, false},        {{64, 7, 1}, true},
+        {{1, 1, 1}, false},         {{-6, 6, 1}, false},        {{1000, 64, 4}, true},
         {{INT64_MIN, 6, 1}, false}, {{INT64_MAX, 6, 1}, false}, {{1, INT64_MAX / 4, 2}, false},
     };
     rig r;
@@ -241,7 +250,8 @@ static void test_overlap(void)
         const bool far = s[0] == INT64_MIN || s[0] == INT64_MAX || s[1] > 1 << 20;
         check((bs_bind(r.session, "frame_out", &b, &r.error) == BS_OK) == cases[i].apart &&
                   (bs_bind(r.session, "frame", &b, NULL) == BS_OK) == !far,
-              "an output by strides %lld, %lld, %lld is %s", (long long)s[0], (long long)s[1], (long long)s[2], cases[i].apart ? "bound" : r.error.message);
+              "an output by strides %lld, %lld, %lld is %s", (long long)s[0], (long long)s[1], (long long)s[2],
+              cases[i].apart ? "bound" : r.error.message);
     }
     const bs_buffer flat = {floats[4], BS_F32, 3, {2, 1, 1, 0}, {1, 0, 0, 0}};
     check(bs_bind(r.session, "frame_out", &flat, NULL) == BS_OK, "strides of dimensions of 1 do not matter");
@@ -252,7 +262,8 @@ static void test_overlap(void)
     bs_output(g, "old", memory);
     bs_state_write(g, memory, bs_affine(g, memory, 1, 1));
     const bs_buffer one = {floats[0], BS_F32, 2, {4, 2, 0, 0}, {0, 1, 0, 0}};
-    check(rig_plan(&q, g, NULL) && rig_session(&q, NULL, NULL, 0) && bs_bind(q.session, "memory", &one, &q.error) == BS_ERROR_ARGUMENT,
+    check(rig_plan(&q, g, NULL) && rig_session(&q, NULL, NULL, 0) &&
+              bs_bind(q.session, "memory", &one, &q.error) == BS_ERROR_ARGUMENT,
           "nor may a state: %s", q.error.message);
     bs_session_close(q.session);
 }
@@ -504,9 +515,10 @@ static void test_first_content(void)
         rig r;
         const bs_buffer at = dense(state, BS_F32, 1, 4, 0, 0), y = dense(out, BS_F32, 1, 4, 0, 0);
         const bool ok = rig_plan(&r, g, &(bs_plan_desc){.order = order}) && rig_session(&r, &weights.table, NULL, 0) &&
-                        bs_bind(r.session, "s", &at, &r.error) == BS_OK && bs_bind(r.session, "y", &y, &r.error) == BS_OK && bs_run(r.session, &r.error) == BS_OK;
-        check(ok && out[0] == 1 && out[3] == 4 && state[0] == 2 && state[3] == 8, "what a state holds when it is bound is what the first run reads, order %d: %s",
-              order, r.error.message);
+                        bs_bind(r.session, "s", &at, &r.error) == BS_OK &&
+                        bs_bind(r.session, "y", &y, &r.error) == BS_OK && bs_run(r.session, &r.error) == BS_OK;
+        check(ok && out[0] == 1 && out[3] == 4 && state[0] == 2 && state[3] == 8,
+              "what a state holds when it is bound is what the first run reads, order %d: %s", order, r.error.message);
         bs_session_close(r.session);
     }
 }
@@ -667,7 +679,8 @@ static void test_thread_counts(void)
     check(ran == 8 && same == 8, "1 to 4 threads and both orders give the same bytes");
 }
 
-/* ------------------------------------------------------------------------------------------------- a failing platform */
+/* ------------------------------------------------------------------------------------------------- a failing
+ * platform */
 
 /* POSIX, except that call number `fail` of gate_init and thread_start fails; everything is counted. */
 typedef struct flaky {
@@ -828,7 +841,8 @@ static void test_other_platforms(void)
     bs_session_close(NULL);
 }
 
-/* ---------------------------------------------------------------------------------------------------- failing weights */
+/* ---------------------------------------------------------------------------------------------------- failing
+ * weights */
 
 typedef struct source {
     bs_weights real;
@@ -894,7 +908,8 @@ static void test_nothing_to_read(void)
         const bs_value rows = bs_rows(g, bs_input(g, "x", BS_F32, BS_SHAPE2(ROWS, PATHS)), (bs_value){0});
         bs_value out[PATHS];
         bs_look_ahead(g, rows, "route");
-        const bs_router route = bs_route(g, rows, (bs_value){0}, &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_TOP1, .paths = PATHS});
+        const bs_router route = bs_route(g, rows, (bs_value){0},
+                                         &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_TOP1, .paths = PATHS});
         for (int32_t p = 0; p < PATHS; p++)
             out[p] = bs_affine(g, bs_scatter(g, route, p, rows), 2, (float)p);
         bs_output(g, "y", bs_collect(g, bs_gather(g, route, out, (bs_value){0}, NULL)));
@@ -902,9 +917,12 @@ static void test_nothing_to_read(void)
             x[i / PATHS][i % PATHS] = i % PATHS == i / PATHS ? 9 : (float)(i % 5);
         rig r;
         const bs_buffer in = dense(x, BS_F32, 2, ROWS, PATHS, 0), to = dense(y, BS_F32, 2, ROWS, PATHS, 0);
-        const bool ok = rig_plan(&r, g, &(bs_plan_desc){.order = order, .slot_bytes = 1 << 16}) && rig_session(&r, &weights.table, NULL, 0x5A) &&
-                        bs_bind(r.session, "x", &in, &r.error) == BS_OK && bs_bind(r.session, "y", &to, &r.error) == BS_OK && bs_run(r.session, &r.error) == BS_OK;
-        check(ok && rig_intact(&r) && y[3][3] == 21 && y[7][0] == 2 * x[7][0] + 7, "slots that nothing is read into, order %d: %s", order, r.error.message);
+        const bool ok = rig_plan(&r, g, &(bs_plan_desc){.order = order, .slot_bytes = 1 << 16}) &&
+                        rig_session(&r, &weights.table, NULL, 0x5A) &&
+                        bs_bind(r.session, "x", &in, &r.error) == BS_OK &&
+                        bs_bind(r.session, "y", &to, &r.error) == BS_OK && bs_run(r.session, &r.error) == BS_OK;
+        check(ok && rig_intact(&r) && y[3][3] == 21 && y[7][0] == 2 * x[7][0] + 7,
+              "slots that nothing is read into, order %d: %s", order, r.error.message);
         bs_session_close(r.session);
     }
 }

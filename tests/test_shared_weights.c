@@ -1,5 +1,6 @@
-/* Promises: a weight is prepared once for each layout, however many nodes use it, resident, in slots or on a GPU; what is
- * shared gives the bytes of what is copied; a name stands for one tensor; a session can read another's prepared weights.
+/* Promises: a weight is prepared once for each layout, however many nodes use it, resident, in slots or on a GPU; what
+ * is shared gives the bytes of what is copied; a name stands for one tensor; a session can read another's prepared
+ * weights.
  *
  * Relies on: against.h (exact arenas, the oracle), flat_source.h (weights that stream), plan/plan.h from inside. */
 #define _POSIX_C_SOURCE 200809L
@@ -37,12 +38,15 @@ static const char *name_of(bool shared, const char *stem, int32_t i)
 
 enum { USES = 8, WIDTH = 24, ROWS = 40 };
 
-typedef enum shape { IN_A_ROW, IN_PATHS, IN_A_BLOCK, IN_BLOCKS, SHAPES, BESIDE_OWN } shape; /* the last one: in paths that have own weights too */
-static const char *const shape_names[SHAPES] = {"one after the other", "in eight paths", "in one block", "in eight blocks"};
+/* the last one: in paths that have own weights too */
+typedef enum shape { IN_A_ROW, IN_PATHS, IN_A_BLOCK, IN_BLOCKS, SHAPES, BESIDE_OWN } shape;
+static const char *const shape_names[SHAPES] = {"one after the other", "in eight paths", "in one block",
+                                                "in eight blocks"};
 
 static bs_value use(bs_graph *g, bs_value x, bool shared, int32_t i)
 {
-    return bs_linear(g, x, &(bs_linear_desc){.name = name_of(shared, "same", i), .out = WIDTH, .act = BS_CLIP, .act_param = 4});
+    return bs_linear(
+        g, x, &(bs_linear_desc){.name = name_of(shared, "same", i), .out = WIDTH, .act = BS_CLIP, .act_param = 4});
 }
 
 /* The same network with one weight for eight layers, or with eight that are equal. */
@@ -52,7 +56,8 @@ static const bs_graph *build(shape s, bool shared)
     const bs_dim n = bs_symbol(g, "N", ROWS);
     const bs_value cells = bs_rows(g, bs_input(g, "in", BS_F32, BS_SHAPE2(n, WIDTH)), (bs_value){0});
     const bs_value scores = bs_rows(g, bs_input(g, "scores", BS_F32, BS_SHAPE2(n, USES)), cells);
-    const bs_router route = bs_route(g, scores, (bs_value){0}, &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_TOP1, .paths = USES});
+    const bs_router route = bs_route(g, scores, (bs_value){0},
+                                     &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_TOP1, .paths = USES});
     bs_value x = cells, out[USES];
     if (s == IN_A_BLOCK)
         bs_block_begin(g, "block");
@@ -102,8 +107,11 @@ static uint32_t run_once(bs_session *session)
     for (int32_t i = 0; i < ROWS * USES; i++)
         scores[i / USES][i % USES] = (float)(i * 5 % 31);
     memset(out, 0, sizeof out);
-    const bs_buffer buffers[] = {{in, BS_F32, 2, {ROWS, WIDTH}, {0}}, {scores, BS_F32, 2, {ROWS, USES}, {0}}, {out, BS_F32, 2, {ROWS, WIDTH}, {0}}};
-    const bool ok = bs_bind(session, "in", &buffers[0], &error) == BS_OK && bs_bind(session, "out", &buffers[2], &error) == BS_OK;
+    const bs_buffer buffers[] = {{in, BS_F32, 2, {ROWS, WIDTH}, {0}},
+                                 {scores, BS_F32, 2, {ROWS, USES}, {0}},
+                                 {out, BS_F32, 2, {ROWS, WIDTH}, {0}}};
+    const bool ok = bs_bind(session, "in", &buffers[0], &error) == BS_OK &&
+                    bs_bind(session, "out", &buffers[2], &error) == BS_OK;
     bs_bind(session, "scores", &buffers[1], NULL); /* where nothing is routed they are not needed */
     return ok && bs_run(session, &error) == BS_OK ? bs_crc32(0, out, sizeof out) : 0;
 }
@@ -122,19 +130,23 @@ static sized sizes_of(const rig *r, uint32_t result)
     return (sized){r->sizes.weights, stream.least_bytes, stream.all_bytes, result};
 }
 
-/* forced: a path that all rows take, -1 for none. Path 1 leaves out a part of the record that holds what all share, which then
- * has no checksum. */
+/* forced: a path that all rows take, -1 for none. Path 1 leaves out a part of the record that holds what all share,
+ * which then has no checksum. */
 static sized run_forced(shape s, bool shared, uint64_t slot_bytes, int32_t forced)
 {
     static flat_source source;
     rig r;
     const bs_graph *g = build(s, shared);
     sized is = {0, 0, 0, 0};
-    if (!g || !rig_plan(&r, g, &(bs_plan_desc){.slot_bytes = slot_bytes, .threads = 2, .forces = {{"route", forced}}, .n_forces = forced >= 0}))
+    if (!g ||
+        !rig_plan(&r, g,
+                  &(bs_plan_desc){
+                      .slot_bytes = slot_bytes, .threads = 2, .forces = {{"route", forced}}, .n_forces = forced >= 0}))
         return is;
     flat_init(&source, g, &weights_of_one()->table, BS_F32);
     const bs_weights streamed = flat_weights(&source, 1);
-    const bool ok = slot_bytes ? rig_streamed(&r, &streamed, &(bs_stream_desc){.check_records = forced < 1}, 0x5A) : rig_session(&r, &weights_of_one()->table, NULL, 0x5A);
+    const bool ok = slot_bytes ? rig_streamed(&r, &streamed, &(bs_stream_desc){.check_records = forced < 1}, 0x5A)
+                               : rig_session(&r, &weights_of_one()->table, NULL, 0x5A);
     if (!ok)
         printf("  %s\n", r.error.message);
     is = sizes_of(&r, ok ? run_once(r.session) : 0);
@@ -148,11 +160,12 @@ static sized run_shape(shape s, bool shared, uint64_t slot_bytes) { return run_f
 static void test_beside_own(uint64_t one)
 {
     for (int32_t forced = -1; forced < 2; forced++) {
-        const sized copies = run_forced(BESIDE_OWN, false, 0, forced), shared = run_forced(BESIDE_OWN, true, UINT64_MAX, forced);
+        const sized copies = run_forced(BESIDE_OWN, false, 0, forced),
+                    shared = run_forced(BESIDE_OWN, true, UINT64_MAX, forced);
         const uint64_t units = forced < 0 ? USES * one : shared.resident ? one : 2 * one;
         check(shared.result != 0 && shared.result == copies.result && shared.resident <= one && shared.units == units,
-              "beside own weights, path %d: %llu bytes in slots, %llu resident, and the result is the same", forced, (unsigned long long)shared.units,
-              (unsigned long long)shared.resident);
+              "beside own weights, path %d: %llu bytes in slots, %llu resident, and the result is the same", forced,
+              (unsigned long long)shared.units, (unsigned long long)shared.resident);
     }
 }
 
@@ -162,17 +175,22 @@ static void test_one_copy(void)
     const uint64_t one = one_each.resident / USES;
     for (shape s = 0; s < SHAPES; s++) {
         const sized copies = run_shape(s, false, 0), shared = run_shape(s, true, 0);
-        check(shared.result != 0 && shared.result == copies.result && shared.resident == one && copies.resident == USES * one,
-              "%s, resident: eight uses take %llu bytes, eight weights %llu, and the result is the same", shape_names[s],
-              (unsigned long long)shared.resident, (unsigned long long)copies.resident);
+        check(shared.result != 0 && shared.result == copies.result && shared.resident == one &&
+                  copies.resident == USES * one,
+              "%s, resident: eight uses take %llu bytes, eight weights %llu, and the result is the same",
+              shape_names[s], (unsigned long long)shared.resident, (unsigned long long)copies.resident);
     }
     for (shape s = IN_PATHS; s < SHAPES; s++) {
         const sized copies = run_shape(s, false, UINT64_MAX), shared = run_shape(s, true, UINT64_MAX);
         const bool in_one_unit = s == IN_A_BLOCK;
-        check(shared.result != 0 && shared.result == copies.result && copies.units == USES * one && copies.resident == 0 &&
-                  shared.units == (in_one_unit ? one : 0) && shared.resident == (in_one_unit ? 0 : one),
-              "%s, streamed: eight uses take %llu bytes in slots and %llu resident, eight weights %llu in slots, and the result is the same",
-              shape_names[s], (unsigned long long)shared.units, (unsigned long long)shared.resident, (unsigned long long)copies.units);
+        check(
+            shared.result != 0 && shared.result == copies.result && copies.units == USES * one &&
+                copies.resident == 0 && shared.units == (in_one_unit ? one : 0) &&
+                shared.resident == (in_one_unit ? 0 : one),
+            "%s, streamed: eight uses take %llu bytes in slots and %llu resident, eight weights %llu in slots, and "
+            "the result is the same",
+            shape_names[s], (unsigned long long)shared.units, (unsigned long long)shared.resident,
+            (unsigned long long)copies.units);
     }
     test_beside_own(one);
 }
@@ -217,7 +235,8 @@ static void norms(bs_graph *g)
 {
     const bs_value x = image(g);
     for (int32_t i = 0; i < 4; i++) /* the constant that is added is folded into the prepared weights */
-        bs_output(g, name_of(false, "o", i), bs_batch_norm(g, x, &(bs_norm_desc){.name = "n", .epsilon = i % 2 ? 0.5f : 0.25f}));
+        bs_output(g, name_of(false, "o", i),
+                  bs_batch_norm(g, x, &(bs_norm_desc){.name = "n", .epsilon = i % 2 ? 0.5f : 0.25f}));
 }
 
 static void unlike_biases(bs_graph *g)
@@ -231,9 +250,11 @@ static void one_without(bs_graph *g) { conv(g, image(g), (bs_conv2d_desc){.name 
 
 static void test_layouts(void)
 {
-    check(bytes_of(alternating) > 0 && bytes_of(alternating) == bytes_of(one_conv) + bytes_of(one_of_two) + bytes_of(one_of_three),
+    check(bytes_of(alternating) > 0 &&
+              bytes_of(alternating) == bytes_of(one_conv) + bytes_of(one_of_two) + bytes_of(one_of_three),
           "six convolutions of one name and three strides: three copies");
-    check(bytes_of(norms) > 0 && bytes_of(norms) == 2 * bytes_of(one_norm), "four batch norms of one name and two epsilons: two copies");
+    check(bytes_of(norms) > 0 && bytes_of(norms) == 2 * bytes_of(one_norm),
+          "four batch norms of one name and two epsilons: two copies");
     check(bytes_of(unlike_biases) > 0 && bytes_of(unlike_biases) == bytes_of(one_conv) + bytes_of(one_without),
           "six convolutions of one name, half of them without bias: two copies");
 }
@@ -264,10 +285,12 @@ static void same_tensor(bs_graph *g)
 static void test_one_tensor(void)
 {
     check(bytes_of(two_shapes) == 0 && error.status == BS_ERROR_SHAPE &&
-              strcmp(error.message, "weight \"l.weight\" is f32 [6, 8] to linear \"l\", but f32 [6, 6] to linear \"l\"") == 0,
+              strcmp(error.message,
+                     "weight \"l.weight\" is f32 [6, 8] to linear \"l\", but f32 [6, 6] to linear \"l\"") == 0,
           "one name with two shapes is an error: %s", error.message);
     check(bytes_of(two_ops) == 0 && error.status == BS_ERROR_SHAPE &&
-              strcmp(error.message, "weight \"l.bias\" is f32 [8] to linear \"l\", but i32 [8] to constant \"l.bias\"") == 0,
+              strcmp(error.message,
+                     "weight \"l.bias\" is f32 [8] to linear \"l\", but i32 [8] to constant \"l.bias\"") == 0,
           "one name with two types is an error: %s", error.message);
     check(bytes_of(same_tensor) > 0, "two ops may use one tensor");
 }
@@ -283,12 +306,15 @@ static void *run_job(void *user)
 {
     job *j = user;
     static _Thread_local float in[ROWS][WIDTH], scores[ROWS][USES], out[ROWS][WIDTH];
-    const bs_buffer buffers[] = {{in, BS_F32, 2, {ROWS, WIDTH}, {0}}, {scores, BS_F32, 2, {ROWS, USES}, {0}}, {out, BS_F32, 2, {ROWS, WIDTH}, {0}}};
+    const bs_buffer buffers[] = {{in, BS_F32, 2, {ROWS, WIDTH}, {0}},
+                                 {scores, BS_F32, 2, {ROWS, USES}, {0}},
+                                 {out, BS_F32, 2, {ROWS, WIDTH}, {0}}};
     for (int32_t i = 0; i < ROWS * WIDTH; i++)
         in[i / WIDTH][i % WIDTH] = (float)(i * 7 % 13 - 6) / 2;
     for (int32_t i = 0; i < ROWS * USES; i++)
         scores[i / USES][i % USES] = (float)(i * 5 % 31);
-    bool ok = bs_bind(j->session, "in", &buffers[0], NULL) == BS_OK && bs_bind(j->session, "scores", &buffers[1], NULL) == BS_OK &&
+    bool ok = bs_bind(j->session, "in", &buffers[0], NULL) == BS_OK &&
+              bs_bind(j->session, "scores", &buffers[1], NULL) == BS_OK &&
               bs_bind(j->session, "out", &buffers[2], NULL) == BS_OK;
     for (int32_t i = 0; ok && i < 20; i++)
         ok = bs_run(j->session, NULL) == BS_OK;
@@ -305,7 +331,8 @@ static void test_two_sessions(void)
 #ifdef BS_TEST_ON_DEVICE
     ag_sessions = 2;
 #endif
-    if (!check(rig_plan(&r, build(IN_PATHS, false), &(bs_plan_desc){.threads = 2}) && rig_session(&r, &weights_of_one()->table, NULL, 0x5A),
+    if (!check(rig_plan(&r, build(IN_PATHS, false), &(bs_plan_desc){.threads = 2}) &&
+                   rig_session(&r, &weights_of_one()->table, NULL, 0x5A),
                "a session with weights of its own"))
         return;
     jobs[0].session = r.session;
@@ -319,7 +346,8 @@ static void test_two_sessions(void)
     bs_arena_init(&m.staging, "staging", NULL, 0); /* nothing is read */
     bs_arena_init(&m.slots, "slots", NULL, 0);
     jobs[1].session = bs_session_create(&m, r.plan, &desc, &error);
-    check(jobs[1].session && r.sizes.weights > 0, "another that reads them is given no weights, and takes %llu bytes less: %s",
+    check(jobs[1].session && r.sizes.weights > 0,
+          "another that reads them is given no weights, and takes %llu bytes less: %s",
           (unsigned long long)r.sizes.weights, jobs[1].session ? "" : error.message);
 #ifdef BS_TEST_ON_DEVICE
     check(desc.device->memory.used - device_before == r.sizes.device - r.sizes.weights, "of the GPU's memory, too");
@@ -343,7 +371,8 @@ static void test_two_sessions(void)
     other.plan = bs_plan_create(&arena, r.session->graph, &r.plan->desc, NULL);
     m.persistent.used = m.transient.used = m.staging.used = 0;
     check(other.plan && !bs_session_create(&m, other.plan, &desc, &error) && error.status == BS_ERROR_ARGUMENT &&
-              strcmp(error.message, "bs_session_desc.weights_of: a session of another plan") == 0 && m.persistent.used == 0,
+              strcmp(error.message, "bs_session_desc.weights_of: a session of another plan") == 0 &&
+              m.persistent.used == 0,
           "weights of another plan's session are refused");
     bs_session_close(r.session);
 }

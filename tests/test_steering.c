@@ -1,6 +1,6 @@
-/* Promises: run-time tensors that decide what runs (scores, knobs, labels, keys, indices, answers of callbacks) may hold
- * anything. Either the decision is what brainstorm.h defines, ties and infinities included, or the run is refused by a message
- * that names the router and the cell; and the next run is as if nothing had been.
+/* Promises: run-time tensors that decide what runs (scores, knobs, labels, keys, indices, answers of callbacks) may
+ * hold anything. Either the decision is what brainstorm.h defines, ties and infinities included, or the run is refused
+ * by a message that names the router and the cell; and the next run is as if nothing had been.
  *
  * A table, with the decisions written down by hand: cell 3 of five gets the row's scores, the others what is plain. */
 #include "brainstorm.h"
@@ -60,13 +60,45 @@ static const steer rows[] = {
     {"NaN last", TOP1, false, {1, 2, -NAN}, 0, {0, 0}, "cell 3: score 2 is NaN", {0}, false},
     {"two equal ones of three", TOP2, false, {1, 2, 1}, 0, {1, 0}, NULL, {2, 1}, true},
     {"all equal", TOP2, false, {0, -0.0, 0}, 0, {0, 1}, NULL, {0, 0}, true},
-    {"infinities, two of them", TOP2, false, {INFINITY, -INFINITY, INFINITY}, 0, {0, 2}, NULL, {INFINITY, INFINITY}, true},
+    {"infinities, two of them",
+     TOP2,
+     false,
+     {INFINITY, -INFINITY, INFINITY},
+     0,
+     {0, 2},
+     NULL,
+     {INFINITY, INFINITY},
+     true},
     {"NaN that would be third", TOP2, false, {5, 4, NAN}, 0, {0, 0}, "cell 3: score 2 is NaN", {0}, false},
     {"shares", SHARES, false, {1, 3, 0}, 0, {1, 0}, NULL, {0.75, 0.25}, true},
-    {"shares of an infinite sum stay as they are", SHARES, false, {INFINITY, 1, 0}, 0, {0, 1}, NULL, {INFINITY, 1}, true},
-    {"shares of a sum that overflows, too", SHARES, false, {FLT_MAX, FLT_MAX, 0}, 0, {0, 1}, NULL, {FLT_MAX, FLT_MAX}, true},
+    {"shares of an infinite sum stay as they are",
+     SHARES,
+     false,
+     {INFINITY, 1, 0},
+     0,
+     {0, 1},
+     NULL,
+     {INFINITY, 1},
+     true},
+    {"shares of a sum that overflows, too",
+     SHARES,
+     false,
+     {FLT_MAX, FLT_MAX, 0},
+     0,
+     {0, 1},
+     NULL,
+     {FLT_MAX, FLT_MAX},
+     true},
     {"shares of a sum of 0, too", SHARES, false, {1, -2, -1}, 0, {0, 2}, NULL, {1, -1}, true},
-    {"shares of inf - inf, too", SHARES, false, {INFINITY, -INFINITY, -INFINITY}, 0, {0, 1}, NULL, {INFINITY, -INFINITY}, true},
+    {"shares of inf - inf, too",
+     SHARES,
+     false,
+     {INFINITY, -INFINITY, -INFINITY},
+     0,
+     {0, 1},
+     NULL,
+     {INFINITY, -INFINITY},
+     true},
     {"scores at the threshold", ABOVE, false, {0.5, 0.5, 0.5}, 0, {NONE, NONE}, NULL, {0}, false},
     {"one just above it", ABOVE, false, {0.5, 0.50000006, 0.5}, 0, {1, NONE}, NULL, {0}, false},
     {"infinities", ABOVE, false, {INFINITY, -INFINITY, 1}, 0, {0, 2}, NULL, {INFINITY, 1}, true},
@@ -111,19 +143,59 @@ static const steer rows[] = {
     {"a budget of NaN", BUDGET, true, {30, 20, 10}, NAN, {0, 0}, "the knob is NaN", {0}, false},
     {"equal losses, no budget: the cheapest", BUDGET, true, {10, 10, 10}, 0, {0, NONE}, NULL, {10}, true},
     {"negative losses count as 0", BUDGET, true, {-5, INT32_MIN, 0}, 0, {0, NONE}, NULL, {0}, true},
-    {"losses beyond 2^24 count as that", BUDGET, true, {INT32_MAX, 1 << 24, (1 << 24) + 1}, 0, {0, NONE}, NULL, {1 << 24}, true},
-    {"a floor of five cells that is less than the next variant loses", FLOOR(1), true, {40, 20, 10}, 0, {2, NONE}, NULL, {10}, true},
+    {"losses beyond 2^24 count as that",
+     BUDGET,
+     true,
+     {INT32_MAX, 1 << 24, (1 << 24) + 1},
+     0,
+     {0, NONE},
+     NULL,
+     {1 << 24},
+     true},
+    {"a floor of five cells that is less than the next variant loses",
+     FLOOR(1),
+     true,
+     {40, 20, 10},
+     0,
+     {2, NONE},
+     NULL,
+     {10},
+     true},
     {"one of as much", FLOOR(2), true, {40, 20, 10}, 0, {1, NONE}, NULL, {20}, true},
     {"a floor of all", FLOOR(6), true, {40, 20, 10}, 0, {0, NONE}, NULL, {40}, true},
-    {"the largest floor, at the lowest price", FLOOR(1 << 24), true, {INT32_MAX, 20, 10}, 0, {1, NONE}, NULL, {20}, true},
+    {"the largest floor, at the lowest price",
+     FLOOR(1 << 24),
+     true,
+     {INT32_MAX, 20, 10},
+     0,
+     {1, NONE},
+     NULL,
+     {20},
+     true},
     {"a floor and a budget are not added up", FLOOR(3), true, {31, 20, 10}, 0.7, {1, NONE}, NULL, {20}, true},
     {"a floor below the budget", FLOOR(1), true, {40, 20, 10}, 0.5, {1, NONE}, NULL, {20}, true},
     {"a budget below the floor", FLOOR(6), true, {40, 20, 10}, 0.5, {0, NONE}, NULL, {40}, true},
     {"the last path", CALLBACK, false, {2, 0, 0}, 0, {2, NONE}, NULL, {1}, true},
     {"no path", CALLBACK, false, {-1, 0, 0}, 0, {NONE, NONE}, NULL, {0}, false},
     {"-2", CALLBACK, false, {-2, 0, 0}, 0, {0, 0}, "cell 3: the callback chose -2, expected 0 .. 2", {0}, false},
-    {"one path beyond", CALLBACK, false, {3, 0, 0}, 0, {0, 0}, "cell 3: the callback chose 3, expected 0 .. 2", {0}, false},
-    {"the smallest i32", CALLBACK, false, {INT32_MIN, 0, 0}, 0, {0, 0}, "cell 3: the callback chose -2147483648, expected 0 .. 2", {0}, false},
+    {"one path beyond",
+     CALLBACK,
+     false,
+     {3, 0, 0},
+     0,
+     {0, 0},
+     "cell 3: the callback chose 3, expected 0 .. 2",
+     {0},
+     false},
+    {"the smallest i32",
+     CALLBACK,
+     false,
+     {INT32_MIN, 0, 0},
+     0,
+     {0, 0},
+     "cell 3: the callback chose -2147483648, expected 0 .. 2",
+     {0},
+     false},
     {"NaN, before it is asked", CALLBACK, false, {0, 0, NAN}, 0, {0, 0}, "cell 3: score 2 is NaN", {0}, false},
     {"a knob of NaN", CALLBACK, false, {0, 0, 0}, NAN, {0, 0}, "the knob is NaN", {0}, false},
 };
@@ -136,7 +208,8 @@ static bs_status find(const void *user, const char *name, bs_weight_info *info)
 {
     (void)user;
     const int32_t which = strcmp(name, "r.table") == 0 ? 0 : strcmp(name, "r.cost") == 0 ? 1 : 2, count = which ? 3 : 4;
-    *info = (bs_weight_info){.dtype = BS_I32, .rank = 1, .dim = {count}, .bytes = 4 * (uint64_t)count, .handle = (uint64_t)which};
+    *info = (bs_weight_info){
+        .dtype = BS_I32, .rank = 1, .dim = {count}, .bytes = 4 * (uint64_t)count, .handle = (uint64_t)which};
     return BS_OK;
 }
 
@@ -202,7 +275,8 @@ static const bs_graph *build(const steer *s)
     bs_value ways[3] = {none, none, none};
     d.name = "r";
     const bs_value k = bs_input(g, "knob", BS_F32, BS_SHAPE1(1));
-    const bs_value x = bs_rows(g, bs_input(g, "scores", s->ints ? BS_I32 : BS_F32, BS_SHAPE2(CELLS, width_of(&d))), none);
+    const bs_value x = bs_rows(g, bs_input(g, "scores", s->ints ? BS_I32 : BS_F32, BS_SHAPE2(CELLS, width_of(&d))),
+                               none);
     const bs_router r = bs_route(g, x, k, &d);
     const bs_value ones = bs_rows(g, bs_input(g, "ones", BS_F32, BS_SHAPE2(CELLS, 1)), x);
     for (int32_t p = 0; p < d.paths; p++)
@@ -279,8 +353,12 @@ static void test_rows(void)
         bool ok = true;
         for (int32_t order = BS_ORDER_BREADTH; order <= BS_ORDER_DEPTH && ok; order++)
             ok = steers(&rows[i], order);
-        check(ok, "%s%s, %s: %s", rows[i].ints ? "i32 " : "", bs_protocol_name((bs_protocol)rows[i].d.protocol), rows[i].what,
-              rows[i].refused ? rows[i].refused : ok ? "as defined" : error.message[0] ? error.message : "another decision");
+        check(ok, "%s%s, %s: %s", rows[i].ints ? "i32 " : "", bs_protocol_name((bs_protocol)rows[i].d.protocol),
+              rows[i].what,
+              rows[i].refused    ? rows[i].refused
+              : ok               ? "as defined"
+              : error.message[0] ? error.message
+                                 : "another decision");
     }
 }
 
@@ -295,7 +373,8 @@ static void test_nobody(void)
     const bs_router r = bs_route(g, x, none, &(bs_route_desc){.name = "r", .paths = 3});
     for (int32_t p = 0; p < 2; p++) {
         const bs_value y = bs_scatter(g, r, p, x);
-        const bs_route_desc d = {.name = p ? "asks" : "exits", .protocol = p ? BS_ROUTE_CALLBACK : BS_ROUTE_BINARY, .paths = 2};
+        const bs_route_desc d = {
+            .name = p ? "asks" : "exits", .protocol = p ? BS_ROUTE_CALLBACK : BS_ROUTE_BINARY, .paths = 2};
         const bs_value score = p ? y : bs_slice(g, y, &(bs_slice_desc){.length = 1});
         const bs_router inner = bs_route(g, score, none, &d);
         in[0] = bs_scatter(g, inner, 0, y), in[1] = bs_affine(g, bs_scatter(g, inner, 1, y), 2, 0);
@@ -313,14 +392,17 @@ static void test_nobody(void)
         bind("out", three, BS_F32, 2, CELLS, 3);
         for (int32_t i = 0; i < CELLS * 3; i++)
             scores.f[i] = i % 3 == 2 ? 7 : -1;
-        ok = bs_run(session, &error) == BS_OK && bs_decision_get(session, "asks", &decision) == BS_OK && decision.counts[0] + decision.counts[1] == 0;
+        ok = bs_run(session, &error) == BS_OK && bs_decision_get(session, "asks", &decision) == BS_OK &&
+             decision.counts[0] + decision.counts[1] == 0;
         for (int32_t i = 0; i < CELLS; i++)
             ok = ok && decision.chosen[i] == NONE && three[i * 3 + 2] == 7;
         check(ok, "nobody asks a callback that is not set, order %d %s", order, error.message);
         scores.f[3 * ODD + 1] = 9;
-        check(bs_run(session, &error) == BS_ERROR_UNBOUND && strstr(error.message, "\"asks\""), "until a cell does: %s", error.message);
+        check(bs_run(session, &error) == BS_ERROR_UNBOUND && strstr(error.message, "\"asks\""), "until a cell does: %s",
+              error.message);
         scores.f[3 * ODD + 1] = -1, scores.f[3 * ODD] = 9;
-        check(bs_run(session, &error) == BS_OK && bs_decision_get(session, "exits", &decision) == BS_OK && decision.counts[0] == 1 && decision.counts[1] == 0,
+        check(bs_run(session, &error) == BS_OK && bs_decision_get(session, "exits", &decision) == BS_OK &&
+                  decision.counts[0] == 1 && decision.counts[1] == 0,
               "and the exit is decided for the one that gets there");
         bs_session_close(session);
     }
@@ -334,7 +416,9 @@ static void test_indices(void)
     static float rows_of[4][2] = {{0, 1}, {2, 3}, {4, 5}, {6, 7}}, picked[3][2];
     int32_t index[3] = {3, 0, 3}, refused = 0;
     bs_graph *g = new_graph();
-    bs_output(g, "out", bs_gather_rows(g, bs_input(g, "rows", BS_F32, BS_SHAPE2(4, 2)), bs_input(g, "index", BS_I32, BS_SHAPE1(3))));
+    bs_output(
+        g, "out",
+        bs_gather_rows(g, bs_input(g, "rows", BS_F32, BS_SHAPE2(4, 2)), bs_input(g, "index", BS_I32, BS_SHAPE1(3))));
     if (!check(made(g, NULL), "rows by indices %s", error.message))
         return;
     bind("rows", rows_of, BS_F32, 2, 4, 2);
@@ -345,7 +429,8 @@ static void test_indices(void)
         refused += bs_run(session, &error) == BS_ERROR_DATA && strncmp(error.message, "gather_rows", 11) == 0;
     }
     index[1] = 0;
-    check(refused == 4 && bs_run(session, &error) == BS_OK && picked[0][1] == 7 && picked[1][1] == 1, "indices out of range are refused: %d of 4", refused);
+    check(refused == 4 && bs_run(session, &error) == BS_OK && picked[0][1] == 7 && picked[1][1] == 1,
+          "indices out of range are refused: %d of 4", refused);
     bs_session_close(session);
 }
 

@@ -1,5 +1,6 @@
-/* Promises: a network whose weights come and go gives the same bytes as one whose weights stay, whatever fits, whoever reads,
- * whatever is guessed and whatever fails on the way; and a failure is an error once, never a hang nor a wrong result.
+/* Promises: a network whose weights come and go gives the same bytes as one whose weights stay, whatever fits, whoever
+ * reads, whatever is guessed and whatever fails on the way; and a failure is an error once, never a hang nor a wrong
+ * result.
  *
  * Sessions on small networks, over flat_source.h and a platform that counts and refuses. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
@@ -9,7 +10,8 @@
 enum { RUNS = 5, OUT_FLOATS = 1 << 14, IN_FLOATS = 1 << 14, GUARD = 256 };
 
 typedef enum kind { MOE, CHAIN, EXITS, KINDS, DEEP = KINDS, ALL_KINDS } kind;
-static const char *const kind_names[ALL_KINDS] = {"mixture of experts", "chain of blocks", "patches with exits", "deep blocks"};
+static const char *const kind_names[ALL_KINDS] = {"mixture of experts", "chain of blocks", "patches with exits",
+                                                  "deep blocks"};
 
 /* ----------------------------------------------------------------------------------------------------- networks */
 
@@ -28,8 +30,9 @@ static const char *name_of(const char *stem, int32_t a, const char *rest, int32_
 static void moe_layer(bs_graph *g, bs_value *x, bs_value score, int32_t layer, int32_t experts)
 {
     bs_value out[8];
-    const bs_router r = bs_route(g, score, (bs_value){0},
-                                 &(bs_route_desc){.name = name_of("route", layer, "", -1), .protocol = BS_ROUTE_TOPK, .paths = experts, .k = 2});
+    const bs_router r = bs_route(
+        g, score, (bs_value){0},
+        &(bs_route_desc){.name = name_of("route", layer, "", -1), .protocol = BS_ROUTE_TOPK, .paths = experts, .k = 2});
     for (int32_t e = 0; e < experts; e++) {
         const int32_t hidden = 8 + 12 * ((e * 5 + layer) % experts);
         bs_block_begin(g, name_of("L", layer, "e", e));
@@ -61,7 +64,8 @@ static void build_chain(bs_graph *g)
     for (int32_t b = 0; b < 9; b++) {
         const int32_t width = 6 + 7 * (b * 4 % 9);
         bs_block_begin(g, name_of("block", b, "", -1));
-        const bs_value h = bs_conv2d(g, x, &(bs_conv2d_desc){.name = name_of("block", b, "a", -1), .out = width, .act = BS_RELU});
+        const bs_value h = bs_conv2d(
+            g, x, &(bs_conv2d_desc){.name = name_of("block", b, "a", -1), .out = width, .act = BS_RELU});
         x = bs_add(g, x, bs_conv2d(g, h, &(bs_conv2d_desc){.name = name_of("block", b, "b", -1), .out = 4}));
         bs_block_end(g);
     }
@@ -77,11 +81,12 @@ static bs_value exit_path(bs_graph *g, bs_value x, int32_t path, int32_t width)
 /* Easy patches leave at once, by a path without weights; what goes on meets another exit inside. */
 static void build_exits(bs_graph *g)
 {
-    const bs_value cells = bs_patches(g, bs_input(g, "in", BS_F32, BS_SHAPE3(4, bs_symbol(g, "H", 20), bs_symbol(g, "W", 20))),
-                                      &(bs_patches_desc){.size = 8});
+    const bs_value cells = bs_patches(
+        g, bs_input(g, "in", BS_F32, BS_SHAPE3(4, bs_symbol(g, "H", 20), bs_symbol(g, "W", 20))),
+        &(bs_patches_desc){.size = 8});
     const bs_value pooled = bs_pool2d(g, cells, &(bs_pool2d_desc){.name = "pool", .kind = BS_POOL_MAX, .global = 1});
-    const bs_router outer = bs_route(g, bs_linear(g, pooled, &(bs_linear_desc){.name = "classes", .out = 4}), (bs_value){0},
-                                     &(bs_route_desc){.name = "route0", .paths = 4});
+    const bs_router outer = bs_route(g, bs_linear(g, pooled, &(bs_linear_desc){.name = "classes", .out = 4}),
+                                     (bs_value){0}, &(bs_route_desc){.name = "route0", .paths = 4});
     bs_value out[4], inner_out[2];
     bs_block_begin(g, "leave");
     out[0] = bs_affine(g, bs_scatter(g, outer, 0, cells), 0.5f, 0);
@@ -95,8 +100,8 @@ static void build_exits(bs_graph *g)
     bs_block_begin(g, "p2");
     const bs_value x = exit_path(g, bs_scatter(g, outer, 2, cells), 2, 20);
     const bs_value again = bs_pool2d(g, x, &(bs_pool2d_desc){.name = "again", .kind = BS_POOL_MAX, .global = 1});
-    const bs_router inner = bs_route(g, bs_linear(g, again, &(bs_linear_desc){.name = "p2.exit", .out = 2}), (bs_value){0},
-                                     &(bs_route_desc){.name = "route1", .paths = 2});
+    const bs_router inner = bs_route(g, bs_linear(g, again, &(bs_linear_desc){.name = "p2.exit", .out = 2}),
+                                     (bs_value){0}, &(bs_route_desc){.name = "route1", .paths = 2});
     bs_block_begin(g, "p3");
     inner_out[0] = exit_path(g, bs_scatter(g, inner, 0, x), 3, 16);
     bs_block_end(g);
@@ -115,7 +120,10 @@ static void build_deep(bs_graph *g)
     for (int32_t b = 0; b < 3; b++) {
         bs_block_begin(g, name_of("block", b, "", -1));
         for (int32_t i = 0; i < 10; i++)
-            x = bs_linear(g, x, &(bs_linear_desc){.name = name_of("D", b, "l", i), .out = b == 2 && i == 9 ? 24 : 63 + i % 2, .act = BS_RELU});
+            x = bs_linear(g, x,
+                          &(bs_linear_desc){.name = name_of("D", b, "l", i),
+                                            .out = b == 2 && i == 9 ? 24 : 63 + i % 2,
+                                            .act = BS_RELU});
         bs_block_end(g);
     }
     bs_output(g, "out", bs_collect(g, x));
@@ -236,7 +244,9 @@ static bool rig_session(rig *r, const setup *s, int32_t which, uint64_t less)
 {
     static const char *const arena_names[4] = {"persistent", "transient", "staging", "slots"};
     bs_arena *const all[4] = {&r->memory.persistent, &r->memory.transient, &r->memory.staging, &r->memory.slots};
-    const bs_session_desc desc = {.platform = s->platform, .weights = flat_weights(&source, s->alignment ? s->alignment : 1), .stream = s->stream};
+    const bs_session_desc desc = {.platform = s->platform,
+                                  .weights = flat_weights(&source, s->alignment ? s->alignment : 1),
+                                  .stream = s->stream};
     for (int32_t i = 0; i < 4; i++) {
         const uint64_t bytes = *size_of(r, i) - (i == which ? less : 0);
         if (bytes + 2 * GUARD > sizeof arenas[i])
@@ -264,7 +274,8 @@ static bs_status run(rig *r, kind k, int32_t turn)
 {
     const bool rows = k == MOE || k == DEEP;
     const int64_t a = rows ? 12 - 5 * (turn % 3) : 20 - 3 * (turn % 3), b = rows ? 24 : 20 - 4 * (turn % 2);
-    const bs_buffer in = rows ? (bs_buffer){input, BS_F32, 2, {a, b}, {0}} : (bs_buffer){input, BS_F32, 3, {4, a, b}, {0}};
+    const bs_buffer in = rows ? (bs_buffer){input, BS_F32, 2, {a, b}, {0}}
+                              : (bs_buffer){input, BS_F32, 3, {4, a, b}, {0}};
     bs_buffer out = in;
     out.data = output;
     for (int32_t i = 0; i < IN_FLOATS; i++)
@@ -308,9 +319,12 @@ static char why[400];
 
 static bool fails(const setup *s, const char *text, int32_t turn, const rig *r)
 {
-    snprintf(why, sizeof why, "%s at run %d (%.120s): %llu slots, policy %d, speculation %d, check %d, %d lanes, chunks of %d, %d threads, order %d, aligned to %u",
-             text, turn, r->error.message, (unsigned long long)s->plan.slot_bytes, s->stream.policy, s->stream.speculation, s->stream.check_records,
-             s->plan.lanes, s->plan.chunk_bytes, s->plan.threads, s->plan.order, s->alignment);
+    snprintf(
+        why, sizeof why,
+        "%s at run %d (%.120s): %llu slots, policy %d, speculation %d, check %d, %d lanes, chunks of %d, %d threads, "
+        "order %d, aligned to %u",
+        text, turn, r->error.message, (unsigned long long)s->plan.slot_bytes, s->stream.policy, s->stream.speculation,
+        s->stream.check_records, s->plan.lanes, s->plan.chunk_bytes, s->plan.threads, s->plan.order, s->alignment);
     return false;
 }
 
@@ -342,8 +356,13 @@ static setup random_setup(const bs_stream_plan *facts)
 {
     static const int32_t lanes[4] = {0, 1, 2, 4}, chunks[5] = {0, 4096, 5000, 16384, 65536};
     static const uint32_t alignments[3] = {1, 512, 4096};
-    setup s = {.plan = {.threads = 1 + check_below(3), .order = check_below(3), .lanes = lanes[check_below(4)], .chunk_bytes = chunks[check_below(5)]},
-               .stream = {.policy = check_below(BS_POLICY_BELADY), .speculation = check_below(2), .check_records = check_below(4) == 0},
+    setup s = {.plan = {.threads = 1 + check_below(3),
+                        .order = check_below(3),
+                        .lanes = lanes[check_below(4)],
+                        .chunk_bytes = chunks[check_below(5)]},
+               .stream = {.policy = check_below(BS_POLICY_BELADY),
+                          .speculation = check_below(2),
+                          .check_records = check_below(4) == 0},
                .alignment = alignments[check_below(3)]};
     const uint64_t range = facts->all_bytes - facts->least_bytes;
     s.plan.slot_bytes = facts->least_bytes + (check_below(3) ? (uint64_t)check_below((int32_t)range + 1) : 0);
@@ -368,8 +387,8 @@ static void test_same(kind k, int32_t tries)
             const setup s = random_setup(&facts);
             wrong += !streams_same(k, &s);
         }
-        check(wrong == 0, "%s, stored in %s: the same bytes in %d ways of streaming %s", kind_names[k], bs_dtype_name(dtypes[d]), tries,
-              wrong ? why : "");
+        check(wrong == 0, "%s, stored in %s: the same bytes in %d ways of streaming %s", kind_names[k],
+              bs_dtype_name(dtypes[d]), tries, wrong ? why : "");
     }
 }
 
@@ -380,18 +399,20 @@ static void test_budgets(kind k)
     rig r;
     want(k, BS_F32);
     stream_bytes(&facts);
-    for (uint64_t bytes = facts.least_bytes; bytes <= facts.all_bytes + 64; bytes += 1 + (facts.all_bytes - facts.least_bytes) / 20) {
+    for (uint64_t bytes = facts.least_bytes; bytes <= facts.all_bytes + 64;
+         bytes += 1 + (facts.all_bytes - facts.least_bytes) / 20) {
         const setup s = {.plan = {.slot_bytes = bytes, .chunk_bytes = 4096}};
         wrong += !streams_same(k, &s);
         budgets++;
     }
-    check(wrong == 0, "%s: the same bytes in %d budgets from %llu to %llu bytes %s", kind_names[k], budgets, (unsigned long long)facts.least_bytes,
-          (unsigned long long)facts.all_bytes, wrong ? why : "");
+    check(wrong == 0, "%s: the same bytes in %d budgets from %llu to %llu bytes %s", kind_names[k], budgets,
+          (unsigned long long)facts.least_bytes, (unsigned long long)facts.all_bytes, wrong ? why : "");
     const setup small = {.plan = {.slot_bytes = facts.least_bytes - 1}};
     char number[24];
     snprintf(number, sizeof number, "%llu", (unsigned long long)facts.least_bytes);
-    check(!rig_plan(&r, &small) && r.error.status == BS_ERROR_ARENA && r.error.needed == facts.least_bytes && strstr(r.error.message, number), "one byte less: %s",
-          r.error.message);
+    check(!rig_plan(&r, &small) && r.error.status == BS_ERROR_ARENA && r.error.needed == facts.least_bytes &&
+              strstr(r.error.message, number),
+          "one byte less: %s", r.error.message);
 }
 
 static void test_arenas(kind k)
@@ -402,15 +423,19 @@ static void test_arenas(kind k)
     want(k, BS_F32);
     stream_bytes(&facts);
     const setup s = {.plan = {.slot_bytes = (facts.least_bytes + facts.all_bytes) / 2, .lanes = 3}};
-    check(rig_start(&r, &s) && r.memory.persistent.used == r.sizes.persistent && r.memory.transient.used == r.sizes.transient &&
-              r.memory.staging.used == r.sizes.staging && r.memory.slots.used == r.sizes.slots, "a streaming session takes exactly the planned bytes (%s)", kind_names[k]);
+    check(rig_start(&r, &s) && r.memory.persistent.used == r.sizes.persistent &&
+              r.memory.transient.used == r.sizes.transient && r.memory.staging.used == r.sizes.staging &&
+              r.memory.slots.used == r.sizes.slots,
+          "a streaming session takes exactly the planned bytes (%s)", kind_names[k]);
     bs_session_close(r.session);
     for (int32_t i = 0; i < 4; i++) {
         if (!rig_plan(&r, &s) || *size_of(&r, i) == 0)
             continue;
         const bool started = rig_session(&r, &s, i, BS_ALIGNMENT);
-        check(!started && r.error.status == BS_ERROR_ARENA && r.error.arena && strcmp(r.error.arena, arena_names[i]) == 0 && r.memory.persistent.used == 0 &&
-                  r.memory.transient.used == 0 && r.memory.staging.used == 0 && r.memory.slots.used == 0, "%d less: %s", BS_ALIGNMENT, r.error.message);
+        check(!started && r.error.status == BS_ERROR_ARENA && r.error.arena &&
+                  strcmp(r.error.arena, arena_names[i]) == 0 && r.memory.persistent.used == 0 &&
+                  r.memory.transient.used == 0 && r.memory.staging.used == 0 && r.memory.slots.used == 0,
+              "%d less: %s", BS_ALIGNMENT, r.error.message);
         bs_session_close(r.session);
     }
 }
@@ -428,7 +453,8 @@ static void test_look_ahead(void)
     for (int32_t i = 0; i < 2 * RUNS; i++)
         run(&r, MOE, i % RUNS);
     bs_session_prediction_get(r.session, -1, BS_PREDICT_LOOK_AHEAD, &p);
-    check(p.expected > 0 && p.right == p.expected && p.needed == p.expected, "look-ahead by the router's own score is always right: %llu of %llu, %llu needed",
+    check(p.expected > 0 && p.right == p.expected && p.needed == p.expected,
+          "look-ahead by the router's own score is always right: %llu of %llu, %llu needed",
           (unsigned long long)p.right, (unsigned long long)p.expected, (unsigned long long)p.needed);
     bs_session_close(r.session);
 }
@@ -472,7 +498,9 @@ static int32_t faulty_runs(rig *r, kind k, const setup *s, bool told)
     for (int32_t i = 0; i < RUNS; i++) {
         const bs_status status = run(r, k, i);
         errors += status != BS_OK;
-        if (status == BS_OK ? !same(i) : status != BS_ERROR_IO || (told && source.fail_at && !names_block(r)) || !r->error.message[0])
+        if (status == BS_OK
+                ? !same(i)
+                : status != BS_ERROR_IO || (told && source.fail_at && !names_block(r)) || !r->error.message[0])
             wrong += !fails(s, bs_status_name(status), i, r);
     }
     if (s->stream.speculation == BS_SPECULATE_OFF && source.fail_at && errors != (atomic_load(&source.failed) > 0))
@@ -491,7 +519,9 @@ static void test_failing_reads(kind k)
     want(k, BS_F32);
     stream_bytes(&facts);
     for (int32_t way = 0; way < 4; way++) {
-        const setup s = {.plan = {.slot_bytes = facts.least_bytes + (facts.all_bytes - facts.least_bytes) / 8, .chunk_bytes = 4096, .lanes = 1 + way % 2},
+        const setup s = {.plan = {.slot_bytes = facts.least_bytes + (facts.all_bytes - facts.least_bytes) / 8,
+                                  .chunk_bytes = 4096,
+                                  .lanes = 1 + way % 2},
                          .stream = {.speculation = way < 2 ? BS_SPECULATE_OFF : BS_SPECULATE_AUTO},
                          .platform = way == 2 ? &alone : NULL};
         rig r;
@@ -512,8 +542,9 @@ static void test_failing_reads(kind k)
             tried += 2;
             bs_session_close(r.session);
         }
-        check(wrong == 0 && count > 10, "%s: reads that fail, once or from then on, at %d places of %d are errors and nothing else (way %d) %s", kind_names[k], tried,
-              count, way, wrong ? why : "");
+        check(wrong == 0 && count > 10,
+              "%s: reads that fail, once or from then on, at %d places of %d are errors and nothing else (way %d) %s",
+              kind_names[k], tried, count, way, wrong ? why : "");
     }
 }
 
@@ -524,7 +555,9 @@ static void test_wrong_bytes(kind k)
     int32_t heads = 0, flips = 0, wrong = 0, count = 1;
     want(k, BS_F32);
     stream_bytes(&facts);
-    const setup s = {.plan = {.slot_bytes = facts.least_bytes + (facts.all_bytes - facts.least_bytes) / 8, .chunk_bytes = 4096, .lanes = 2},
+    const setup s = {.plan = {.slot_bytes = facts.least_bytes + (facts.all_bytes - facts.least_bytes) / 8,
+                              .chunk_bytes = 4096,
+                              .lanes = 2},
                      .stream = {.speculation = BS_SPECULATE_OFF, .check_records = 1}};
     if (!rig_start(&r, &s))
         exit(2);
@@ -544,8 +577,9 @@ static void test_wrong_bytes(kind k)
         flips += n % 2 == 0 && seen != BS_OK;
     }
     bs_session_close(r.session);
-    check(wrong == 0 && heads >= count / 4 && flips >= count / 2, "%s: heads of another block (%d) and bits that are flipped (%d of %d) are errors: %s", kind_names[k], heads, flips,
-          count - 1, r.error.message);
+    check(wrong == 0 && heads >= count / 4 && flips >= count / 2,
+          "%s: heads of another block (%d) and bits that are flipped (%d of %d) are errors: %s", kind_names[k], heads,
+          flips, count - 1, r.error.message);
 }
 
 static void test_closing(kind k)
@@ -557,7 +591,11 @@ static void test_closing(kind k)
     want(k, BS_F32);
     stream_bytes(&facts);
     for (int32_t i = 0; i < 12; i++) {
-        const setup s = {.plan = {.slot_bytes = facts.least_bytes * 2, .chunk_bytes = 4096, .lanes = 1 + i % 3, .threads = 1 + i % 2}, .platform = platform};
+        const setup s = {.plan = {.slot_bytes = facts.least_bytes * 2,
+                                  .chunk_bytes = 4096,
+                                  .lanes = 1 + i % 3,
+                                  .threads = 1 + i % 2},
+                         .platform = platform};
         rig r;
         flat_heal(&source);
         source.delay_us = 4000;
@@ -590,11 +628,13 @@ static void test_platform(void)
             wrong += run(&r, MOE, 0) != BS_OK || !same(0);
             bs_session_close(r.session);
         } else {
-            wrong += r.error.status != BS_ERROR_PLATFORM || !r.error.message[0] || r.memory.persistent.used || r.memory.slots.used || r.memory.staging.used;
+            wrong += r.error.status != BS_ERROR_PLATFORM || !r.error.message[0] || r.memory.persistent.used ||
+                     r.memory.slots.used || r.memory.staging.used;
         }
         wrong += atomic_load(&c.threads) != 0 || atomic_load(&c.gates) != 0;
     }
-    check(wrong == 0 && n > 7, "gates and threads that cannot be made, at each of %d calls: an error, and nothing is left running", n - 2);
+    check(wrong == 0 && n > 7,
+          "gates and threads that cannot be made, at each of %d calls: an error, and nothing is left running", n - 2);
 }
 
 static void test_refused(void)
@@ -612,7 +652,9 @@ static void test_refused(void)
     s.stream = (bs_stream_desc){0};
     for (int32_t b = 0; b < source.n_blocks; b++)
         source.records[b].bytes -= 4; /* the last weight reaches beyond */
-    check(!rig_start(&r, &s) && r.error.status == BS_ERROR_FORMAT && strstr(r.error.message, "do not lie in the record of block"), "%s", r.error.message);
+    check(!rig_start(&r, &s) && r.error.status == BS_ERROR_FORMAT &&
+              strstr(r.error.message, "do not lie in the record of block"),
+          "%s", r.error.message);
     for (int32_t b = 0; b < source.n_blocks; b++)
         source.records[b].bytes += 4;
 }
@@ -644,7 +686,8 @@ static void test_storm(int32_t tries)
             bs_session_close(r.session);
         }
         flat_heal(&source);
-        check(wrong == 0, "%s: slow storage that sometimes fails, %d times %d runs, %d errors %s", kind_names[k], tries, RUNS, errors, wrong ? why : "");
+        check(wrong == 0, "%s: slow storage that sometimes fails, %d times %d runs, %d errors %s", kind_names[k], tries,
+              RUNS, errors, wrong ? why : "");
     }
 }
 

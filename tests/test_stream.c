@@ -1,7 +1,9 @@
-/* Promises: whatever the order in which visits, reads and failures come, nothing that is needed goes, nothing half read is
- * published, nothing is read twice for one use, guesses never stand in the way of demand, and every visit can be completed.
+/* Promises: whatever the order in which visits, reads and failures come, nothing that is needed goes, nothing half read
+ * is published, nothing is read twice for one use, guesses never stand in the way of demand, and every visit can be
+ * completed.
  *
- * The state machine is driven directly, by a scripted clock and reader; memory is modelled by marks, one for each 64 bytes. */
+ * The state machine is driven directly, by a scripted clock and reader; memory is modelled by marks, one for each 64
+ * bytes. */
 #include "check.h"
 #include "stream/stream.h"
 
@@ -49,7 +51,8 @@ typedef struct world {
 
 /* What was seen to happen: a script that stops reaching something must not go unnoticed. */
 typedef struct coverage {
-    int64_t guesses, upgrades, dropped, resumed, late_chunks, evictions, guess_failed, demand_failed, hits, pauses, gave_way;
+    int64_t guesses, upgrades, dropped, resumed, late_chunks, evictions, guess_failed, demand_failed, hits, pauses,
+        gave_way;
 } coverage;
 
 static world w;
@@ -63,7 +66,10 @@ static void wrong(const char *why)
 }
 
 static uint64_t figure(bs_bytes bytes) { return bs_bytes_figure(bytes); }
-static bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) { return a < b + b_bytes && b < a + a_bytes; }
+static bool overlap(uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes)
+{
+    return a < b + b_bytes && b < a + a_bytes;
+}
 
 static void on_event(void *watcher, bs_event_kind kind, int32_t unit, bool for_guess)
 {
@@ -97,11 +103,13 @@ static void check_extents(void)
         if (a->state == BS_SLOT_ABSENT)
             continue;
         used += figure(w.units[u].slot_bytes);
-        if (figure(a->offset) % BS_ALIGNMENT || figure(a->offset) + figure(w.units[u].slot_bytes) > figure(w.facts.slot_bytes))
+        if (figure(a->offset) % BS_ALIGNMENT ||
+            figure(a->offset) + figure(w.units[u].slot_bytes) > figure(w.facts.slot_bytes))
             wrong("an extent lies outside the arena");
         for (int32_t v = 0; v < u; v++)
             if (w.stream.slots[v].state != BS_SLOT_ABSENT &&
-                overlap(figure(a->offset), figure(w.units[u].slot_bytes), figure(w.stream.slots[v].offset), figure(w.units[v].slot_bytes)))
+                overlap(figure(a->offset), figure(w.units[u].slot_bytes), figure(w.stream.slots[v].offset),
+                        figure(w.units[v].slot_bytes)))
                 wrong("two extents overlap");
     }
     if (used != figure(w.stream.slots_used) || w.stream.stats.resident_peak_bytes < used)
@@ -120,10 +128,12 @@ static void check_lanes(void)
         guessing += !l->chunk.arrived && !l->chunk.demanded;
         for (int32_t u = 0; u < w.facts.n_units; u++)
             if (u != l->chunk.unit && w.stream.slots[u].state != BS_SLOT_ABSENT &&
-                overlap(figure(l->chunk.offset), figure(w.units[l->chunk.unit].slot_bytes), figure(w.stream.slots[u].offset), figure(w.units[u].slot_bytes)))
+                overlap(figure(l->chunk.offset), figure(w.units[l->chunk.unit].slot_bytes),
+                        figure(w.stream.slots[u].offset), figure(w.units[u].slot_bytes)))
                 wrong("an extent is used again while a chunk may still be written to it");
         const bs_slot *slot = &w.stream.slots[l->chunk.unit];
-        if (slot->state == BS_SLOT_ABSENT || slot->state == BS_SLOT_READY || !bs_bytes_same(slot->offset, l->chunk.offset))
+        if (slot->state == BS_SLOT_ABSENT || slot->state == BS_SLOT_READY ||
+            !bs_bytes_same(slot->offset, l->chunk.offset))
             wrong("a unit with a chunk in flight is published, moved or forgotten");
     }
     if (guessing > 1)
@@ -143,7 +153,8 @@ static void check_units(void)
             wrong("a unit in use is not there");
         if (slot->state != BS_SLOT_READY)
             continue;
-        const uint64_t first = figure(slot->offset) / BS_ALIGNMENT, count = figure(w.units[u].slot_bytes) / BS_ALIGNMENT;
+        const uint64_t first = figure(slot->offset) / BS_ALIGNMENT,
+                       count = figure(w.units[u].slot_bytes) / BS_ALIGNMENT;
         bool chunks[MOST_CHUNKS] = {false};
         for (uint64_t m = first; m < first + count; m++) {
             if (w.marks[m].unit != u || w.marks[m].load != k->load)
@@ -161,7 +172,8 @@ static bool demand_has_more(void)
     for (int32_t u = 0; u < w.facts.n_units; u++) {
         const known *k = &w.known[u];
         const bs_slot_state state = w.stream.slots[u].state;
-        if (k->needed && !k->failed && state != BS_SLOT_READY && (state != BS_SLOT_LOADING || k->issued < w.units[u].n_chunks))
+        if (k->needed && !k->failed && state != BS_SLOT_READY &&
+            (state != BS_SLOT_LOADING || k->issued < w.units[u].n_chunks))
             return true;
     }
     return false;
@@ -192,7 +204,8 @@ static void check_all(void)
 static void write_marks(const lane *l, int32_t load)
 {
     const int32_t u = l->chunk.unit, chunks = w.units[u].n_chunks;
-    const int32_t count = (int32_t)(figure(w.units[u].slot_bytes) / BS_ALIGNMENT), first = (int32_t)(figure(l->chunk.offset) / BS_ALIGNMENT);
+    const int32_t count = (int32_t)(figure(w.units[u].slot_bytes) / BS_ALIGNMENT),
+                  first = (int32_t)(figure(l->chunk.offset) / BS_ALIGNMENT);
     for (int32_t m = count * l->chunk.index / chunks; m < count * (l->chunk.index + 1) / chunks; m++)
         w.marks[first + m] = (mark){u, l->chunk.index, load};
 }
@@ -246,7 +259,9 @@ static bool fill_lane(lane *l)
 
 static void arrive(lane *l)
 {
-    bs_stream_arrived(&w.stream, &l->chunk, figure(w.units[l->chunk.unit].read_bytes) / (uint64_t)w.units[l->chunk.unit].n_chunks, w.now - l->start, w.now);
+    bs_stream_arrived(&w.stream, &l->chunk,
+                      figure(w.units[l->chunk.unit].read_bytes) / (uint64_t)w.units[l->chunk.unit].n_chunks,
+                      w.now - l->start, w.now);
     w.bytes += figure(w.units[l->chunk.unit].read_bytes) / (uint64_t)w.units[l->chunk.unit].n_chunks;
     write_marks(l, -1); /* half prepared */
 }
@@ -260,7 +275,8 @@ static void finish(lane *l, bool fails)
     l->busy = false;
     write_marks(l, fails ? -1 : l->load);
     w.failing = fails ? u : -1;
-    const bool complete = bs_stream_done(&w.stream, &l->chunk, fails ? BS_ERROR_IO : BS_OK, bytes, w.now - l->start, w.now);
+    const bool complete = bs_stream_done(&w.stream, &l->chunk, fails ? BS_ERROR_IO : BS_OK, bytes, w.now - l->start,
+                                         w.now);
     w.failing = -1;
     seen.late_chunks += dropped;
     if (complete && (dropped || fails))
@@ -464,7 +480,8 @@ static void expect(void)
     const int32_t stage = check_below(w.facts.n_stages);
     const bs_stream_stage *facts = &w.stages[stage];
     if (facts->router)
-        bs_stream_expect(&w.stream, stage, check_below(5) ? w.uses[facts->first_unit + check_below(facts->n_units)] : -1, check_below(8));
+        bs_stream_expect(&w.stream, stage,
+                         check_below(5) ? w.uses[facts->first_unit + check_below(facts->n_units)] : -1, check_below(8));
 }
 
 static void next_stage(void)
@@ -527,7 +544,8 @@ static void random_world(void)
     const int32_t like = check_below(3); /* sizes: equal, alike, anything */
     for (int32_t u = 0; u < w.facts.n_units; u++) {
         const int32_t blocks = like == 0 ? 6 : like == 1 ? 6 + check_below(3) : 6 + check_below(20);
-        w.units[u] = (bs_stream_unit){bs_bytes_array(blocks, BS_ALIGNMENT), bs_bytes_array(blocks, 60), 1 + check_below(MOST_CHUNKS)};
+        w.units[u] = (bs_stream_unit){bs_bytes_array(blocks, BS_ALIGNMENT), bs_bytes_array(blocks, 60),
+                                      1 + check_below(MOST_CHUNKS)};
         largest = figure(w.units[u].slot_bytes) > largest ? figure(w.units[u].slot_bytes) : largest;
         all += figure(w.units[u].slot_bytes);
     }
@@ -535,7 +553,10 @@ static void random_world(void)
     w.facts.units = w.units;
     w.facts.stages = w.stages;
     w.facts.uses = w.uses;
-    w.facts.slot_bytes = bs_bytes_of(check_below(4) == 0 ? largest : largest + (uint64_t)check_below((int32_t)((all - largest) / BS_ALIGNMENT) + 1) * BS_ALIGNMENT);
+    w.facts.slot_bytes = bs_bytes_of(
+        check_below(4) == 0
+            ? largest
+            : largest + (uint64_t)check_below((int32_t)((all - largest) / BS_ALIGNMENT) + 1) * BS_ALIGNMENT);
     w.facts.desc.policy = check_below(BS_POLICY_COUNT);
     w.facts.desc.speculation = check_below(5) ? BS_SPECULATE_AUTO : BS_SPECULATE_OFF;
     w.facts.serial = check_below(4) == 0;
@@ -585,12 +606,15 @@ static void test_random(uint64_t seed, int32_t worlds)
         }
     }
     check(bad == 0, "%d random worlds keep every promise", worlds);
-    printf("  guesses %lld, upgraded %lld, dropped %lld, taken up again %lld, chunks of dropped loads %lld, evictions %lld,\n"
-           "  failures of guesses %lld, of demands %lld, hits %lld, pauses %lld, gave way %lld\n",
-           (long long)seen.guesses, (long long)seen.upgrades, (long long)seen.dropped, (long long)seen.resumed, (long long)seen.late_chunks,
-           (long long)seen.evictions, (long long)seen.guess_failed, (long long)seen.demand_failed, (long long)seen.hits, (long long)seen.pauses, (long long)seen.gave_way);
-    check(seen.guesses && seen.upgrades && seen.dropped && seen.resumed && seen.late_chunks && seen.evictions && seen.guess_failed &&
-              seen.demand_failed && seen.hits && seen.pauses && seen.gave_way,
+    printf(
+        "  guesses %lld, upgraded %lld, dropped %lld, taken up again %lld, chunks of dropped loads %lld, evictions "
+        "%lld,\n"
+        "  failures of guesses %lld, of demands %lld, hits %lld, pauses %lld, gave way %lld\n",
+        (long long)seen.guesses, (long long)seen.upgrades, (long long)seen.dropped, (long long)seen.resumed,
+        (long long)seen.late_chunks, (long long)seen.evictions, (long long)seen.guess_failed,
+        (long long)seen.demand_failed, (long long)seen.hits, (long long)seen.pauses, (long long)seen.gave_way);
+    check(seen.guesses && seen.upgrades && seen.dropped && seen.resumed && seen.late_chunks && seen.evictions &&
+              seen.guess_failed && seen.demand_failed && seen.hits && seen.pauses && seen.gave_way,
           "and come by everything that can happen");
 }
 

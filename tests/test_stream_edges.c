@@ -1,5 +1,5 @@
-/* Promises: the stream does what stream/stream.h says where the random worlds of test_stream seldom or never get: margins that are no
- * numbers, a unit asked for twice, waits that nothing can end, pauses and counters at their limits.
+/* Promises: the stream does what stream/stream.h says where the random worlds of test_stream seldom or never get:
+ * margins that are no numbers, a unit asked for twice, waits that nothing can end, pauses and counters at their limits.
  *
  * The state machine is driven directly, step by step. */
 #include "check.h"
@@ -17,7 +17,8 @@ static bs_stream s;
 
 static void begin(uint64_t slot_bytes)
 {
-    const bs_stream_facts facts = {UNITS, STAGES, UNITS, units, stages, uses, bs_bytes_of(slot_bytes), {0, 0, 0}, false};
+    const bs_stream_facts facts = {UNITS,     STAGES, UNITS, units, stages, uses, bs_bytes_of(slot_bytes),
+                                   {0, 0, 0}, false};
     if (bs_bytes_figure(bs_stream_bytes(&facts)) > sizeof memory)
         exit(2);
     bs_stream_init(&s, &facts, memory);
@@ -44,11 +45,14 @@ static void test_margins(void)
     static const double wrong[] = {NAN, -1, INFINITY, -INFINITY};
     int32_t zero = 0;
     begin(256);
-    check(bs_stream_strength(&s, 0, 1) == BS_STRENGTHS - 1 && s.stages[0].margin > 0.999, "the first margin is as clear as can be, and what is usual then");
+    check(bs_stream_strength(&s, 0, 1) == BS_STRENGTHS - 1 && s.stages[0].margin > 0.999,
+          "the first margin is as clear as can be, and what is usual then");
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         zero += bs_stream_strength(&s, 0, wrong[i]) == 0;
-    check(zero == 4 && s.stages[0].margin > 0.999 && s.stages[0].margin < 1.001, "margins that are negative or no numbers say nothing, and teach nothing");
-    check(bs_stream_strength(&s, 0, 0) == 0 && bs_stream_strength(&s, 0, 1) == 4 && bs_stream_strength(&s, 0, 1e300) == BS_STRENGTHS - 1,
+    check(zero == 4 && s.stages[0].margin > 0.999 && s.stages[0].margin < 1.001,
+          "margins that are negative or no numbers say nothing, and teach nothing");
+    check(bs_stream_strength(&s, 0, 0) == 0 && bs_stream_strength(&s, 0, 1) == 4 &&
+              bs_stream_strength(&s, 0, 1e300) == BS_STRENGTHS - 1,
           "none, the usual one and a huge one are ranked");
     bs_stream_expect(&s, 1, 2, INT32_MAX);
     bs_stream_expect(&s, 1, 3, INT32_MIN);
@@ -82,11 +86,13 @@ static void test_waits(void)
     check(bring(BS_OK) == 1 && take(1, &failed), "so that the other one comes");
     check(!take(0, &failed) && failed == BS_OK && s.slots[0].needed, "the one that went is asked for again");
     bs_stream_wait(&s);
-    check(s.slots[1].state == BS_SLOT_READY && bring(BS_OK) == -1, "what is pinned does not give way: its release will be a change");
+    check(s.slots[1].state == BS_SLOT_READY && bring(BS_OK) == -1,
+          "what is pinned does not give way: its release will be a change");
     bs_stream_release(&s, 1);
     check(bring(BS_ERROR_IO) == 0 && !take(0, &failed) && failed == BS_ERROR_IO, "a read that fails is told");
     bs_stream_wait(&s);
-    check(bring(BS_OK) == -1 && !take(0, &failed) && failed == BS_ERROR_IO, "and is no reason to wait, nor to read again in this visit");
+    check(bring(BS_OK) == -1 && !take(0, &failed) && failed == BS_ERROR_IO,
+          "and is no reason to wait, nor to read again in this visit");
     bs_stream_visit(&s, 1, &other, 1, 0);
     check(bring(BS_OK) == 2 && take(2, &failed) && failed == BS_OK, "the next visit is not touched by it");
     bs_stream_release(&s, 2);
@@ -111,7 +117,8 @@ static void test_pauses(void)
             pauses++;
         }
     }
-    check(right == pauses && s.stats.paused == 10, "%d pauses of guessing, each twice as long as the last, up to 4096 visits", pauses);
+    check(right == pauses && s.stats.paused == 10,
+          "%d pauses of guessing, each twice as long as the last, up to 4096 visits", pauses);
     s.lost_ns = 0;
     for (uint64_t visit = 0; visit < 64; visit++)
         bs_stream_visit(&s, 0, &unit, 1, visit);
@@ -125,7 +132,8 @@ static void test_transitions(void)
     static const int32_t first[2] = {0, 1}, second[2] = {2, 3};
     uint16_t most = 0;
     begin(256);
-    check(bs_bytes_figure(bs_predict_tables(&s.facts, NULL)) == COUNTERS * sizeof most, "two stages of two units: a counter for each pair, and totals");
+    check(bs_bytes_figure(bs_predict_tables(&s.facts, NULL)) == COUNTERS * sizeof most,
+          "two stages of two units: a counter for each pair, and totals");
     for (int32_t i = 0; i < VISITS; i++) {
         const int32_t way = i % 3 == 0;
         bs_stream_visit(&s, 0, &first[way], 1, 0);
@@ -135,7 +143,8 @@ static void test_transitions(void)
     }
     const bs_prediction *p = &s.stages[1].predictions[BS_PREDICT_TRANSITION];
     check(most == 4096, "no counter exceeds 4096 (%d)", most);
-    check(p->needed == VISITS && p->right > p->needed - 30, "what always follows is foretold all the way: %d of %d", (int)p->right, (int)p->needed);
+    check(p->needed == VISITS && p->right > p->needed - 30, "what always follows is foretold all the way: %d of %d",
+          (int)p->right, (int)p->needed);
 }
 
 /* A router that follows itself: what it chose last says what it chooses next. */
@@ -151,7 +160,8 @@ static void test_one_router(void)
         asked += s.slots[0].asked + s.slots[1].asked;
     }
     const bs_prediction *p = &s.stages[0].predictions[BS_PREDICT_TRANSITION];
-    check(p->needed == VISITS && p->right > VISITS - 30, "the other one always follows: %d of %d foretold", (int)p->right, VISITS);
+    check(p->needed == VISITS && p->right > VISITS - 30, "the other one always follows: %d of %d foretold",
+          (int)p->right, VISITS);
     check(asked == 0, "what a visit asked for is not asked for after it");
 }
 
@@ -204,7 +214,8 @@ static void test_strays(void)
         if (!take(order[i], &failed) && bring(BS_OK) == order[i] && take(order[i], &failed))
             bs_stream_release(&s, order[i]);
     }
-    check(s.slots[1].state == BS_SLOT_READY && s.slots[0].state == BS_SLOT_ABSENT && s.slots[2].state == BS_SLOT_READY && s.slots[3].state == BS_SLOT_READY,
+    check(s.slots[1].state == BS_SLOT_READY && s.slots[0].state == BS_SLOT_ABSENT &&
+              s.slots[2].state == BS_SLOT_READY && s.slots[3].state == BS_SLOT_READY,
           "what is in no stage's list goes first");
 }
 
@@ -223,10 +234,14 @@ static void test_tables(void)
     enum { COUNT = 5000, LARGEST = 1024, MOST_PATHS = 32767 };
     static bs_stream_stage many[COUNT];
     const uint64_t table = (uint64_t)LARGEST * (LARGEST + 1) * 2;
-    const uint64_t one = bs_bytes_figure(bytes_of_paths(LARGEST, many, 1)), all = bs_bytes_figure(bytes_of_paths(LARGEST, many, COUNT));
-    check(one > table && all > COUNT * table, "%d tables of %d x %d paths are counted whole: %llu bytes", COUNT, LARGEST, LARGEST, (unsigned long long)all);
-    const uint64_t beyond = bs_bytes_figure(bytes_of_paths(LARGEST + 1, many, 5)), widest = bs_bytes_figure(bytes_of_paths(MOST_PATHS, many, 5));
-    check(beyond < table && widest < (uint64_t)MOST_PATHS * 256, "routers of more paths have none: %llu bytes for 5 x %d", (unsigned long long)widest, MOST_PATHS);
+    const uint64_t one = bs_bytes_figure(bytes_of_paths(LARGEST, many, 1)),
+                   all = bs_bytes_figure(bytes_of_paths(LARGEST, many, COUNT));
+    check(one > table && all > COUNT * table, "%d tables of %d x %d paths are counted whole: %llu bytes", COUNT,
+          LARGEST, LARGEST, (unsigned long long)all);
+    const uint64_t beyond = bs_bytes_figure(bytes_of_paths(LARGEST + 1, many, 5)),
+                   widest = bs_bytes_figure(bytes_of_paths(MOST_PATHS, many, 5));
+    check(beyond < table && widest < (uint64_t)MOST_PATHS * 256,
+          "routers of more paths have none: %llu bytes for 5 x %d", (unsigned long long)widest, MOST_PATHS);
 }
 
 /* What is hardly ever needed is expected in the far future, but not at infinity: everything can be compared. */
@@ -242,14 +257,18 @@ static void test_rare(void)
 
 static void test_names(void)
 {
-    static const char *const predictors[] = {"known", "look-ahead", "transition", "frequency"}, *const policies[] = {"reuse", "lru", "lfu", "belady"};
+    static const char *const predictors[] = {"known", "look-ahead", "transition", "frequency"}, *const policies[] = {
+                                                                                                    "reuse", "lru",
+                                                                                                    "lfu", "belady"};
     int32_t right = 0;
     for (int32_t i = 0; i < 4; i++)
-        right += strcmp(bs_predictor_name((bs_predictor)i), predictors[i]) == 0 && strcmp(bs_policy_name((bs_policy)i), policies[i]) == 0;
+        right += strcmp(bs_predictor_name((bs_predictor)i), predictors[i]) == 0 &&
+                 strcmp(bs_policy_name((bs_policy)i), policies[i]) == 0;
     check(right == 4, "predictors and policies have names");
     right = 0;
     for (int32_t i = -1; i <= 4; i += 5)
-        right += strcmp(bs_predictor_name((bs_predictor)i), "unknown") == 0 && strcmp(bs_policy_name((bs_policy)i), "unknown") == 0;
+        right += strcmp(bs_predictor_name((bs_predictor)i), "unknown") == 0 &&
+                 strcmp(bs_policy_name((bs_policy)i), "unknown") == 0;
     check(right == 2, "and others are unknown");
 }
 

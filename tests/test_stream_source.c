@@ -115,7 +115,8 @@ static void test_file(const char *name)
     bs_model_facts facts;
     bs_model *model = open_file(rig_init(&r, AS_IS), name);
     bs_model_facts_get(model, &facts);
-    printf("%s is read %s here, in multiples of %u\n", name, facts.direct ? "directly" : "through the cache", facts.fetch_alignment);
+    printf("%s is read %s here, in multiples of %u\n", name, facts.direct ? "directly" : "through the cache",
+           facts.fetch_alignment);
     check(all_same(model, 1 << 20), "streamed from a file: every weight of %s", name);
     check(all_same(model, 4096), "in pieces of 4096 bytes too");
     check(!facts.direct || (r.direct_reads > 0 && r.forgotten == 0), "direct reads go to the second handle");
@@ -123,7 +124,8 @@ static void test_file(const char *name)
     bs_model_use_buffered(model);
     bs_model_facts_get(model, &facts);
     const int direct_reads = r.direct_reads;
-    check(!facts.direct && facts.fetch_alignment == 1 && all_same(model, 1000), "buffered, in odd pieces: every weight of %s", name);
+    check(!facts.direct && facts.fetch_alignment == 1 && all_same(model, 1000),
+          "buffered, in odd pieces: every weight of %s", name);
     check(r.direct_reads == direct_reads && r.forgotten > 0, "which go to the first handle, and are forgotten");
     check(bs_model_check(model, NULL) == BS_OK, "its records are sound, blocks without one too");
     bs_model_close(model);
@@ -171,7 +173,8 @@ static void test_small_arena(void)
     bs_model *model = bs_model_open_file(&arena, rig_init(&r, PRETEND_512), path, &error);
     if (model)
         bs_model_facts_get(model, &facts);
-    check(model && !facts.direct && all_same(model, 4096), "an arena without room for a probe: buffered (%zu bytes)", enough);
+    check(model && !facts.direct && all_same(model, 4096), "an arena without room for a probe: buffered (%zu bytes)",
+          enough);
     bs_model_close(model);
     check(r.opened == 0, "and closed");
 }
@@ -232,7 +235,8 @@ static void test_not_streamed(void)
         const bs_weights w = bs_model_weights(model);
         bs_model_facts_get(model, &facts);
         check(no_stream(&w) && facts.fetch_alignment == 0 && !facts.direct, "%s cannot be streamed", tries[i].name);
-        check(bs_model_can_stream(model, &error) == BS_ERROR_UNSUPPORTED && strstr(error.message, tries[i].why), "%s", error.message);
+        check(bs_model_can_stream(model, &error) == BS_ERROR_UNSUPPORTED && strstr(error.message, tries[i].why), "%s",
+              error.message);
     }
     const bs_weights table = bs_weights_from_table(&(bs_tensor_table){NULL, 0});
     check(no_stream(&table), "nor can a table of arrays");
@@ -252,12 +256,17 @@ static void test_arguments(void)
     uint8_t *const m = record_memory;
     const uint64_t size = facts.file_bytes;
     check(w.fetch(w.user, 1, m, 512) == BS_ERROR_ARGUMENT && w.fetch(w.user, 0, m, 511) == BS_ERROR_ARGUMENT &&
-              w.fetch(w.user, 0, m + 64, 512) == BS_ERROR_ARGUMENT, "offset, bytes and buffer that are not aligned are refused");
-    check(w.fetch(w.user, size, m, 512) == BS_ERROR_ARGUMENT && w.fetch(w.user, size - 512, m, 1024) == BS_ERROR_ARGUMENT &&
-              w.fetch(w.user, UINT64_MAX - 511, m, 1024) == BS_ERROR_ARGUMENT, "so are reads beyond the end");
-    check(r.direct_reads == 0 && r.refused == 0 && w.fetch(w.user, size - 512, m, 512) == BS_OK && w.fetch(w.user, size, m, 0) == BS_OK,
+              w.fetch(w.user, 0, m + 64, 512) == BS_ERROR_ARGUMENT,
+          "offset, bytes and buffer that are not aligned are refused");
+    check(w.fetch(w.user, size, m, 512) == BS_ERROR_ARGUMENT &&
+              w.fetch(w.user, size - 512, m, 1024) == BS_ERROR_ARGUMENT &&
+              w.fetch(w.user, UINT64_MAX - 511, m, 1024) == BS_ERROR_ARGUMENT,
+          "so are reads beyond the end");
+    check(r.direct_reads == 0 && r.refused == 0 && w.fetch(w.user, size - 512, m, 512) == BS_OK &&
+              w.fetch(w.user, size, m, 0) == BS_OK,
           "the last bytes are not, nor are none behind them");
-    check(w.record(w.user, -1, &record) == BS_ERROR_ARGUMENT && w.record(w.user, facts.blocks, &record) == BS_ERROR_ARGUMENT &&
+    check(w.record(w.user, -1, &record) == BS_ERROR_ARGUMENT &&
+              w.record(w.user, facts.blocks, &record) == BS_ERROR_ARGUMENT &&
               w.verify(w.user, -1, m) == BS_ERROR_ARGUMENT && w.verify(w.user, facts.blocks, m) == BS_ERROR_ARGUMENT,
           "blocks that do not exist are refused");
     bs_weight_info info = {.handle = (uint64_t)facts.weights};
@@ -285,12 +294,14 @@ static void test_ragged_end(void)
         const uint64_t at = tiny.n / 4096 * 4096 - 4096;
         const size_t bytes = w.fetch_alignment > 1 ? 4096 + w.fetch_alignment : tiny.n - (size_t)at;
         const bs_status status = w.fetch(w.user, at, record_memory, bytes);
-        check(status == BS_OK && memcmp(record_memory, tiny.bytes + at, tiny.n - at) == 0, "a file's unaligned end is read");
+        check(status == BS_OK && memcmp(record_memory, tiny.bytes + at, tiny.n - at) == 0,
+              "a file's unaligned end is read");
         memset(record_memory, 0, 8192);
         memset(&script, 0, sizeof script);
         script.end_at = 1; /* some file systems refuse to go on from there, others give 0 bytes */
         const bs_status again = w.fetch(w.user, at, record_memory, bytes);
-        check(again == BS_OK && memcmp(record_memory, tiny.bytes + at, tiny.n - at) == 0, "also where nothing can be read from there");
+        check(again == BS_OK && memcmp(record_memory, tiny.bytes + at, tiny.n - at) == 0,
+              "also where nothing can be read from there");
         memset(&script, 0, sizeof script);
         bs_model_close(model);
     }
@@ -338,8 +349,8 @@ static void test_overwritten(void)
         int refused = 0;
         for (int32_t b = 0; b < TINY_BLOCKS; b++)
             refused += fetch_record(&w, b, record_memory, 4096, &record) == BS_ERROR_FORMAT;
-        check(before == BS_OK && other.n == tiny.n && refused == TINY_BLOCKS, "another model written over it is refused (kind %d)",
-              (int)changing[i]);
+        check(before == BS_OK && other.n == tiny.n && refused == TINY_BLOCKS,
+              "another model written over it is refused (kind %d)", (int)changing[i]);
         bs_error error;
         check(bs_model_check(model, &error) == BS_ERROR_FORMAT, "and named: %s", error.message);
         bs_model_close(model);
@@ -369,7 +380,8 @@ static void test_heads(void)
         for (int32_t c = 0; c < TINY_BLOCKS; c++)
             crossed += (w.verify(w.user, c, head) == BS_OK) != (b == c);
     }
-    check(accepted == 0 && crossed == 0, "a head with any bit flipped, or of another block, is refused (%d, %d)", accepted, crossed);
+    check(accepted == 0 && crossed == 0, "a head with any bit flipped, or of another block, is refused (%d, %d)",
+          accepted, crossed);
 }
 
 /* --- interrupted, short and failing reads ------------------------------------------------------------------ */
@@ -390,8 +402,8 @@ static void test_probe(int fail_at)
         return;
     }
     bs_model_facts_get(model, &facts);
-    check(all_same(model, 8192) && facts.fetch_alignment != 512, "after a probe that fails a larger one is tried, or none (%u)",
-          facts.fetch_alignment);
+    check(all_same(model, 8192) && facts.fetch_alignment != 512,
+          "after a probe that fails a larger one is tried, or none (%u)", facts.fetch_alignment);
     bs_model_close(model);
 }
 #endif
@@ -410,7 +422,8 @@ static void test_interrupted(void)
         script.shorten = 2;
         const bs_status status = fetch_all(&w);
         const int calls = script.calls;
-        check(status == BS_OK && calls > 20, "interrupted and short reads go on, %s (%d reads)", kinds[buffered], calls);
+        check(status == BS_OK && calls > 20, "interrupted and short reads go on, %s (%d reads)", kinds[buffered],
+              calls);
         int wrong = 0;
         for (int n = 1; n <= calls; n++) { /* those that are interrupted do not come to fail */
             script.calls = 0;
@@ -472,7 +485,8 @@ static void test_threads(void)
             p->thread_join(p->user, handles[t]);
             wrong += jobs[t].wrong;
         }
-        check(wrong == 0, "%d threads read %d records each, %s", THREADS, ROUNDS * facts.blocks, buffered ? "buffered" : "as the file is opened");
+        check(wrong == 0, "%d threads read %d records each, %s", THREADS, ROUNDS * facts.blocks,
+              buffered ? "buffered" : "as the file is opened");
         bs_model_close(model);
     }
 }

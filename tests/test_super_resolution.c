@@ -1,5 +1,5 @@
-/* Promises of the main job with the shipped models: a forced route is the untiled net, seams do not show, memory is what
- * was planned and little, leaving early is cheap, what nobody sees is not paid for.
+/* Promises of the main job with the shipped models: a forced route is the untiled net, seams do not show, memory is
+ * what was planned and little, leaving early is cheap, what nobody sees is not paid for.
  *
  *     test_super_resolution [MODEL HALF.y4m FULL.y4m]    measures the seams of a clip instead of a drawn frame
  */
@@ -61,7 +61,8 @@ static void draw(int phase)
 
 static video_options options_of(const char *model, video_route route, int tile, bs_conv_choice conv)
 {
-    const video_options o = {.model = model, .route = route, .tile = tile, .conv = conv, .threads = 1, .quality = 93, .reuse = true};
+    const video_options o = {
+        .model = model, .route = route, .tile = tile, .conv = conv, .threads = 1, .quality = 93, .reuse = true};
     return o;
 }
 
@@ -92,22 +93,25 @@ static void forced_is_untiled(const char *model)
 {
     for (video_route route = ROUTE_BICUBIC; route <= ROUTE_EXIT2; route++) {
         int worst;
-        video_options whole = options_of(model, route, 8192, BS_CONV_FORCE_DIRECT), tiled = options_of(model, route, 64, BS_CONV_FORCE_DIRECT);
+        video_options whole = options_of(model, route, 8192, BS_CONV_FORCE_DIRECT),
+                      tiled = options_of(model, route, 64, BS_CONV_FORCE_DIRECT);
         bool ok = enlarge(&whole, routed) && enlarge(&tiled, other);
         int off = differing(routed, other, &worst);
-        check(ok && off == 0, "%s: tiles equal the untiled net to the byte, direct convolution (%d differ)", options_route_name(route), off);
+        check(ok && off == 0, "%s: tiles equal the untiled net to the byte, direct convolution (%d differ)",
+              options_route_name(route), off);
         tiled.conv = BS_CONV_FORCE_WINOGRAD;
         ok = enlarge(&tiled, other);
         off = differing(routed, other, &worst);
-        check(ok && worst <= 1 && off <= 4 * LOW_W * LOW_H / 100000, "%s: Winograd differs by %d at most in %d of %d pixels",
-              options_route_name(route), worst, off, 4 * LOW_W * LOW_H);
+        check(ok && worst <= 1 && off <= 4 * LOW_W * LOW_H / 100000,
+              "%s: Winograd differs by %d at most in %d of %d pixels", options_route_name(route), worst, off,
+              4 * LOW_W * LOW_H);
     }
 }
 
 /* ------------------------------------------------------------------------------------------------ seams */
 
-/* Mean steps between neighbours across borders of different routes. A seam is a step more than there would be if one net
- * had made both sides: the static large net's picture at the same places. The original's is told beside it: every
+/* Mean steps between neighbours across borders of different routes. A seam is a step more than there would be if one
+ * net had made both sides: the static large net's picture at the same places. The original's is told beside it: every
  * enlargement is softer than that, border or not. */
 typedef struct seams {
     double ours, large, original;
@@ -147,7 +151,8 @@ static void seams_add(seams *s, const upscaler_map *map, const uint8_t *const pi
 }
 
 /* One frame both ways. */
-static bool seams_frame(seams *s, upscaler *u, upscaler *large, const uint8_t *low, const uint8_t *original, uint8_t *ours, uint8_t *theirs)
+static bool seams_frame(seams *s, upscaler *u, upscaler *large, const uint8_t *low, const uint8_t *original,
+                        uint8_t *ours, uint8_t *theirs)
 {
     upscaler_map map;
     const int w = u->width, h = u->height;
@@ -161,7 +166,8 @@ static bool seams_frame(seams *s, upscaler *u, upscaler *large, const uint8_t *l
 
 static bool seams_open(upscaler *u, upscaler *large, const char *model, int w, int h)
 {
-    const video_options o = options_of(model, ROUTE_AUTO, 0, BS_CONV_AUTO), l = options_of(model, ROUTE_LARGE, 0, BS_CONV_AUTO);
+    const video_options o = options_of(model, ROUTE_AUTO, 0, BS_CONV_AUTO),
+                        l = options_of(model, ROUTE_LARGE, 0, BS_CONV_AUTO);
     return upscaler_open(u, &o, w, h, 8) && upscaler_open(large, &l, w, h, 8);
 }
 
@@ -178,7 +184,8 @@ static void seams_do_not_show(const char *model)
     upscaler_close(&u);
     upscaler_close(&large);
     const double ratio = s.large > 0 ? s.ours / s.large : 0;
-    check(ok && s.samples > 1000 && ratio > 0.95 && ratio < 1.05, "across %lld border pixels of different routes the mean step is %.3f of the large net's",
+    check(ok && s.samples > 1000 && ratio > 0.95 && ratio < 1.05,
+          "across %lld border pixels of different routes the mean step is %.3f of the large net's",
           (long long)s.samples, ratio);
 }
 
@@ -187,7 +194,10 @@ static void seams_do_not_show(const char *model)
 /* The router counts losses, people decibels; -1 dB is what the model was written with. */
 static void floor_is_of_the_caller(const char *model)
 {
-    static const struct { double db; int32_t loss; } rows[] = {{-1, 10}, {55, 10}, {0, 0}, {30, 3329}, {50, 33}, {60, 3}, {65, 1}};
+    static const struct {
+        double db;
+        int32_t loss;
+    } rows[] = {{-1, 10}, {55, 10}, {0, 0}, {30, 3329}, {50, 33}, {60, 3}, {65, 1}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         upscaler u;
         video_options o = options_of(model, ROUTE_AUTO, 0, BS_CONV_AUTO);
@@ -208,7 +218,8 @@ static void draw_faint(int phase)
 
 static double least_psnr(const uint8_t *a, const uint8_t *b)
 {
-    const picture_plane p = {(void *)(uintptr_t)a, 2 * LOW_W, 2 * LOW_W, 2 * LOW_H, 8}, q = {(void *)(uintptr_t)b, 2 * LOW_W, 2 * LOW_W, 2 * LOW_H, 8};
+    const picture_plane p = {(void *)(uintptr_t)a, 2 * LOW_W, 2 * LOW_W, 2 * LOW_H, 8},
+                        q = {(void *)(uintptr_t)b, 2 * LOW_W, 2 * LOW_W, 2 * LOW_H, 8};
     return quality_psnr(&p, &q, 0);
 }
 
@@ -238,7 +249,8 @@ static void unseen_is_not_paid_for(const char *model)
         upscaler_close(&u[i]);
     }
     upscaler_close(&large);
-    check(ok && nets[0] > 0 && 4 * nets[1] <= nets[0] && least >= 55, "faint waves: %llu cells through a net without a floor, %llu with one, %.1f dB to the large net's",
+    check(ok && nets[0] > 0 && 4 * nets[1] <= nets[0] && least >= 55,
+          "faint waves: %llu cells through a net without a floor, %llu with one, %.1f dB to the large net's",
           (unsigned long long)nets[0], (unsigned long long)nets[1], least);
 }
 
@@ -257,7 +269,8 @@ static void scenes_do_not_mix(const char *model)
     const uint64_t kept = u.tallies.cells[0];
     draw(0);
     ok = ok && upscaler_run(&u, half, LOW_W, routed, 2 * LOW_W, true) && enlarge(&o, other);
-    check(ok && kept > 0 && differing(routed, other, &worst) == 0, "a new scene after cells that were kept (%llu)", (unsigned long long)kept);
+    check(ok && kept > 0 && differing(routed, other, &worst) == 0, "a new scene after cells that were kept (%llu)",
+          (unsigned long long)kept);
     ok = ok && upscaler_run(&u, half, LOW_W, routed, 2 * LOW_W, false);
     check(ok && differing(routed, other, &worst) == 0, "and after a reset");
     upscaler_close(&u);
@@ -276,14 +289,16 @@ static void memory_is_planned(const char *model)
         o.threads = 2;
         o.quality = 100; /* no floor, noise at full quality: every tile is large, to the end */
         const bool ok = upscaler_open(&u, &o, 960, 540, 8) && upscaler_run(&u, in, 960, out, 1920, true);
-        const uint64_t planned = u.fixed_bytes + u.planned.persistent + u.planned.transient + u.planned.staging + u.planned.slots;
+        const uint64_t planned = u.fixed_bytes + u.planned.persistent + u.planned.transient + u.planned.staging +
+                                 u.planned.slots;
         const uint64_t touched = upscaler_touched(&u), frames = 960 * 540 * 3 / 2 * 5;
-        check(ok && touched <= planned, "%s: %llu bytes touched of %llu planned", forced ? "large" : "routed", (unsigned long long)touched,
-              (unsigned long long)planned);
-        check(ok && touched * 100 >= planned * 98, "%s: the worst case uses what is planned (%.2f %%)", forced ? "large" : "routed",
-              100.0 * (double)touched / (double)planned);
-        check(ok && planned + frames <= (uint64_t)16 << 20, "%s: 960x540, two threads: arenas and frames are %.2f MiB, at most 16",
-              forced ? "large" : "routed", (double)(planned + frames) / 1048576);
+        check(ok && touched <= planned, "%s: %llu bytes touched of %llu planned", forced ? "large" : "routed",
+              (unsigned long long)touched, (unsigned long long)planned);
+        check(ok && touched * 100 >= planned * 98, "%s: the worst case uses what is planned (%.2f %%)",
+              forced ? "large" : "routed", 100.0 * (double)touched / (double)planned);
+        check(ok && planned + frames <= (uint64_t)16 << 20,
+              "%s: 960x540, two threads: arenas and frames are %.2f MiB, at most 16", forced ? "large" : "routed",
+              (double)(planned + frames) / 1048576);
         upscaler_close(&u);
     }
 }
@@ -306,8 +321,10 @@ static int clip_seams(const char *model, const char *low_path, const char *full_
     upscaler_close(&u);
     upscaler_close(&large);
     const double n = s.samples ? (double)s.samples : 1;
-    printf("%lld border pixels between different routes: mean step %.3f, static large %.3f (ratio %.4f), original %.3f (ratio %.4f)\n",
-           (long long)s.samples, s.ours / n, s.large / n, s.ours / s.large, s.original / n, s.ours / s.original);
+    printf(
+        "%lld border pixels between different routes: mean step %.3f, static large %.3f (ratio %.4f), original %.3f "
+        "(ratio %.4f)\n",
+        (long long)s.samples, s.ours / n, s.large / n, s.ours / s.large, s.original / n, s.ours / s.original);
     return 0;
 }
 

@@ -1,8 +1,9 @@
-/* test_sweep_arena.c - every arena shrunk byte by byte, from enough to nothing: what is too small is refused by the name of
- * the arena, with the bytes that are needed and those that there are, and is left as it was; exactly enough is enough.
+/* test_sweep_arena.c - every arena shrunk byte by byte, from enough to nothing: what is too small is refused by the
+ * name of the arena, with the bytes that are needed and those that there are, and is left as it was; exactly enough is
+ * enough.
  *
- * Owns: the sweeps over sizes. Nothing lies behind an arena that could be written unseen (sweep_rig.h). By default a part of
- * the sizes: SWEEP_STRIDE=1 (make sweep) takes all.
+ * Owns: the sweeps over sizes. Nothing lies behind an arena that could be written unseen (sweep_rig.h). By default a
+ * part of the sizes: SWEEP_STRIDE=1 (make sweep) takes all.
  * Must never: take a size for enough because a size query says so: it opens, plans, runs and streams with it. */
 #include "sweep_profile.h"
 
@@ -21,19 +22,23 @@ typedef struct sizes_tally {
 static void tally_if(sizes_tally *t, bool wrong, size_t bytes, const bs_error *e)
 {
     if (wrong && t->wrong++ == 0)
-        snprintf(t->why, sizeof t->why, "; of %zu bytes: %s, needed %llu, available %llu, %.200s", bytes, bs_status_name(e->status), (unsigned long long)e->needed,
-                 (unsigned long long)e->available, e->message);
+        snprintf(t->why, sizeof t->why, "; of %zu bytes: %s, needed %llu, available %llu, %.200s", bytes,
+                 bs_status_name(e->status), (unsigned long long)e->needed, (unsigned long long)e->available,
+                 e->message);
 }
 
 /* A refusal that can be acted upon: whose arena, how much it wants and how little there is. */
 static bool refusal_is_bad(const bs_error *e, const char *name, size_t bytes)
 {
-    return e->status != BS_ERROR_ARENA || !e->arena || strcmp(e->arena, name) != 0 || e->needed <= e->available || e->available > bytes || !e->message[0];
+    return e->status != BS_ERROR_ARENA || !e->arena || strcmp(e->arena, name) != 0 || e->needed <= e->available ||
+           e->available > bytes || !e->message[0];
 }
 
 static void tally_check(const sizes_tally *t, const char *what, size_t enough)
 {
-    check(t->wrong == 0 && t->cases > 0, "%s: %zu sizes below %zu bytes are refused, and exactly that is enough (%zu wrong%s)", what, t->cases, enough, t->wrong, t->why);
+    check(t->wrong == 0 && t->cases > 0,
+          "%s: %zu sizes below %zu bytes are refused, and exactly that is enough (%zu wrong%s)", what, t->cases, enough,
+          t->wrong, t->why);
 }
 
 /* ----------------------------------------------------------------------------------------------- opening a model */
@@ -115,7 +120,8 @@ static void test_graph(void)
             continue;
         bs_arena_init(&arena, "graph", sweep_fence(sweep_pools[IN_GRAPH], SWEEP_ROOM, n), n);
         bs_graph *g = bs_graph_create(&arena, &room);
-        tally_if(&t, n < enough ? g || arena.used != 0 : !g || bs_model_build(life.model, g, NULL, &error) != BS_OK, n, &error);
+        tally_if(&t, n < enough ? g || arena.used != 0 : !g || bs_model_build(life.model, g, NULL, &error) != BS_OK, n,
+                 &error);
         t.cases += n < enough;
     }
     tally_check(&t, "a graph", enough);
@@ -139,11 +145,14 @@ static void test_graph_room(int32_t which)
         bs_arena_init(&arena, "graph", sweep_fence(sweep_pools[IN_GRAPH], SWEEP_ROOM, bytes), bytes);
         bs_graph *g = bs_graph_create(&arena, &room);
         const bs_status status = g ? bs_model_build(life.model, g, NULL, &error) : BS_ERROR_ARENA;
-        wrong += status == BS_OK ? least < n : status != BS_ERROR_LIMIT || !error.message[0] || bs_graph_check(g, NULL) != BS_ERROR_LIMIT;
+        wrong += status == BS_OK
+                     ? least < n
+                     : status != BS_ERROR_LIMIT || !error.message[0] || bs_graph_check(g, NULL) != BS_ERROR_LIMIT;
         least = status == BS_OK ? n : least;
         refused += status != BS_OK;
     }
-    check(wrong == 0 && refused > 0 && least <= most, "a graph with room for fewer %s than %d: refused below %d, %d times", names[which], most, least, refused);
+    check(wrong == 0 && refused > 0 && least <= most,
+          "a graph with room for fewer %s than %d: refused below %d, %d times", names[which], most, least, refused);
 }
 
 static void test_plan(const sweep_how *how, const char *what)
@@ -157,7 +166,9 @@ static void test_plan(const sweep_how *how, const char *what)
             continue;
         bs_arena_init(&arena, "plan", sweep_fence(sweep_pools[IN_PLAN], SWEEP_ROOM, n), n);
         bs_plan *p = bs_plan_create(&arena, life.graph, &how->plan, &error);
-        tally_if(&t, n < enough ? p || refusal_is_bad(&error, "plan", n) || arena.used != 0 : !p || arena.used != arena.size, n, &error);
+        tally_if(
+            &t, n < enough ? p || refusal_is_bad(&error, "plan", n) || arena.used != 0 : !p || arena.used != arena.size,
+            n, &error);
         t.cases += n < enough;
     }
     tally_check(&t, what, enough);
@@ -167,7 +178,8 @@ static void test_plan(const sweep_how *how, const char *what)
 
 static bool all_given_back(const sweep_life *l)
 {
-    return l->memory.persistent.used == 0 && l->memory.transient.used == 0 && l->memory.staging.used == 0 && l->memory.slots.used == 0;
+    return l->memory.persistent.used == 0 && l->memory.transient.used == 0 && l->memory.staging.used == 0 &&
+           l->memory.slots.used == 0;
 }
 
 static bool runs_right(sweep_life *l)
@@ -183,7 +195,8 @@ static void test_session(const sweep_how *base, sweep_arena which, const char *w
 {
     sizes_tally t = {0};
     sweep_how how = *base;
-    const uint64_t sizes[SWEEP_ARENAS] = {0, 0, 0, life.sizes.persistent, life.sizes.transient, life.sizes.staging, life.sizes.slots};
+    const uint64_t sizes[SWEEP_ARENAS] = {
+        0, 0, 0, life.sizes.persistent, life.sizes.transient, life.sizes.staging, life.sizes.slots};
     const size_t enough = (size_t)sizes[which];
     how.least = which;
     for (size_t n = 0; n <= enough; n++) {
@@ -191,7 +204,10 @@ static void test_session(const sweep_how *base, sweep_arena which, const char *w
             continue;
         how.bytes_less = enough - n;
         const bool made = sweep_make_session(&life, &how, NULL);
-        tally_if(&t, n < enough ? made || refusal_is_bad(&life.error, sweep_arena_names[which], n) || !all_given_back(&life) : !made || !runs_right(&life), n, &life.error);
+        tally_if(&t,
+                 n < enough ? made || refusal_is_bad(&life.error, sweep_arena_names[which], n) || !all_given_back(&life)
+                            : !made || !runs_right(&life),
+                 n, &life.error);
         bs_session_close(life.session);
         life.session = NULL;
         tally_if(&t, !sweep_fences_hold(&life), n, &life.error);
@@ -208,12 +224,15 @@ static void test_shifted(const sweep_how *how, const char *what)
 {
     int32_t wrong = 0;
     const uint64_t sizes[4] = {life.sizes.persistent, life.sizes.transient, life.sizes.staging, life.sizes.slots};
-    bs_arena *const arenas[4] = {&life.memory.persistent, &life.memory.transient, &life.memory.staging, &life.memory.slots};
+    bs_arena *const arenas[4] = {&life.memory.persistent, &life.memory.transient, &life.memory.staging,
+                                 &life.memory.slots};
     for (size_t shift = 1; shift < BS_ALIGNMENT; shift++) {
-        const bs_session_desc desc = {.platform = how->platform, .weights = bs_model_weights(life.model), .stream = how->stream};
+        const bs_session_desc desc = {
+            .platform = how->platform, .weights = bs_model_weights(life.model), .stream = how->stream};
         for (size_t i = 0; i < 4; i++) {
             const size_t bytes = (size_t)sizes[i] + BS_ALIGNMENT - shift;
-            bs_arena_init(arenas[i], sweep_arena_names[IN_PERSISTENT + i], sweep_fence(sweep_pools[IN_PERSISTENT + i], SWEEP_ROOM, shift + bytes) + shift, bytes);
+            bs_arena_init(arenas[i], sweep_arena_names[IN_PERSISTENT + i],
+                          sweep_fence(sweep_pools[IN_PERSISTENT + i], SWEEP_ROOM, shift + bytes) + shift, bytes);
         }
         life.session = bs_session_create(&life.memory, life.plan, &desc, &life.error);
         wrong += !life.session || !runs_right(&life);
@@ -235,14 +254,17 @@ static void test_sessions(const sweep_how *how, const char *what)
     for (sweep_arena which = IN_PERSISTENT; which <= IN_SLOTS; which++)
         test_session(how, which, what);
     test_shifted(how, what);
-    check(sweep_make_session(&life, how, NULL) && life.memory.persistent.used == life.sizes.persistent && life.memory.transient.used == life.sizes.transient &&
-              life.memory.slots.used == life.sizes.slots, "%s: a session takes what was said", what);
+    check(sweep_make_session(&life, how, NULL) && life.memory.persistent.used == life.sizes.persistent &&
+              life.memory.transient.used == life.sizes.transient && life.memory.slots.used == life.sizes.slots,
+          "%s: a session takes what was said", what);
     for (int32_t a = 0; a < SWEEP_ARENAS; a++)
-        check(life.bytes[a] <= 65536, "%s: %zu bytes of %s are at most 64 KiB", what, life.bytes[a], sweep_arena_names[a]);
+        check(life.bytes[a] <= 65536, "%s: %zu bytes of %s are at most 64 KiB", what, life.bytes[a],
+              sweep_arena_names[a]);
     sweep_end(&life);
 }
 
-/* ------------------------------------------------------------------------------------- slots and chunks of every size */
+/* ------------------------------------------------------------------------------------- slots and chunks of every
+ * size */
 
 static void test_slots(void)
 {
@@ -258,10 +280,14 @@ static void test_slots(void)
         how.plan.slot_bytes = n;
         const bool planned = sweep_make_plan(&life, &how);
         if (n < facts.least_bytes) {
-            tally_if(&less, planned || life.error.status != BS_ERROR_ARENA || life.error.needed != facts.least_bytes || life.error.available != n, (size_t)n, &life.error);
+            tally_if(&less,
+                     planned || life.error.status != BS_ERROR_ARENA || life.error.needed != facts.least_bytes ||
+                         life.error.available != n,
+                     (size_t)n, &life.error);
             less.cases++;
         } else {
-            tally_if(&more, !planned || !sweep_make_session(&life, &how, NULL) || !runs_right(&life), (size_t)n, &life.error);
+            tally_if(&more, !planned || !sweep_make_session(&life, &how, NULL) || !runs_right(&life), (size_t)n,
+                     &life.error);
             more.cases++;
             bs_session_close(life.session);
             life.session = NULL;
@@ -269,7 +295,8 @@ static void test_slots(void)
     }
     sweep_end(&life);
     tally_check(&less, "slots", (size_t)facts.least_bytes);
-    check(more.wrong == 0 && more.cases > 0, "slots of %zu sizes from %llu to all of %llu bytes give the same bytes (%zu wrong%s)", more.cases,
+    check(more.wrong == 0 && more.cases > 0,
+          "slots of %zu sizes from %llu to all of %llu bytes give the same bytes (%zu wrong%s)", more.cases,
           (unsigned long long)facts.least_bytes, (unsigned long long)facts.all_bytes, more.wrong, more.why);
 }
 
@@ -285,7 +312,8 @@ static void test_chunks(void)
         tally_if(&t, !ok, (size_t)n, &life.error);
         t.cases++;
     }
-    check(t.wrong == 0 && t.cases > 0, "chunks of %zu sizes give the same bytes (%zu wrong%s)", t.cases, t.wrong, t.why);
+    check(t.wrong == 0 && t.cases > 0, "chunks of %zu sizes give the same bytes (%zu wrong%s)", t.cases, t.wrong,
+          t.why);
 }
 
 /* ---------------------------------------------------------------------------------------------------- profiles */
@@ -299,7 +327,8 @@ static bs_profile *make_profile(bs_arena *arena, size_t arena_bytes, size_t ring
     static bs_platform timed;
     timed = alone;
     timed.clock_ns = sweep_clock;
-    const bs_profile_desc desc = sweep_profile_desc(&timed, &written, sweep_fence(ring, sizeof ring, ring_bytes), ring_bytes);
+    const bs_profile_desc desc = sweep_profile_desc(&timed, &written, sweep_fence(ring, sizeof ring, ring_bytes),
+                                                    ring_bytes);
     bs_arena_init(arena, "tables", sweep_fence(tables, sizeof tables, arena_bytes), arena_bytes);
     return bs_profile_create(arena, &desc, error);
 }
@@ -328,7 +357,9 @@ static void test_profile_create(void)
         rings.cases += !p;
         bs_profile_close(p, NULL);
     }
-    check(rings.wrong == 0 && rings.cases > 0 && least > 4160, "a profile's ring: %zu sizes below %zu bytes are refused (%zu wrong%s)", rings.cases, least, rings.wrong, rings.why);
+    check(rings.wrong == 0 && rings.cases > 0 && least > 4160,
+          "a profile's ring: %zu sizes below %zu bytes are refused (%zu wrong%s)", rings.cases, least, rings.wrong,
+          rings.why);
 }
 
 /* One life, streamed; rings of any size give a file that can be read. */
@@ -348,7 +379,10 @@ static bool record(size_t ring_bytes)
     return bs_profile_close(how.profile, NULL) == BS_OK && ok;
 }
 
-static bs_reader written_reader(void) { return (bs_reader){.user = &written, .read = sweep_profile_read, .size = written.n}; }
+static bs_reader written_reader(void)
+{
+    return (bs_reader){.user = &written, .read = sweep_profile_read, .size = written.n};
+}
 
 static void test_profile_read(bool whole_trace)
 {
@@ -358,13 +392,15 @@ static void test_profile_read(bool whole_trace)
     bs_arena arena;
     const bs_reader reader = written_reader();
     size_t enough = SWEEP_TABLES;
-    for (size_t n = SWEEP_TABLES; n <= SWEEP_TABLES; n = n == SWEEP_TABLES ? 0 : n + 1) { /* first to learn what is enough */
+    /* first to learn what is enough */
+    for (size_t n = SWEEP_TABLES; n <= SWEEP_TABLES; n = n == SWEEP_TABLES ? 0 : n + 1) {
         if (n != SWEEP_TABLES && n > enough)
             break;
         if (n != SWEEP_TABLES && !sweep_takes(&share, n) && n != enough && n + 1 != enough)
             continue;
         bs_arena_init(&arena, "tables", sweep_fence(tables, sizeof tables, n), n);
-        const bool ok = whole_trace ? bs_trace_load(&arena, &reader, &trace, &error) == BS_OK : bs_profile_open(&arena, &reader, &error) != NULL;
+        const bool ok = whole_trace ? bs_trace_load(&arena, &reader, &trace, &error) == BS_OK
+                                    : bs_profile_open(&arena, &reader, &error) != NULL;
         if (n == SWEEP_TABLES)
             enough = arena.high_water;
         tally_if(&t, n < enough ? ok || refusal_is_bad(&error, "tables", n) || arena.used != 0 : !ok, n, &error);
@@ -392,13 +428,18 @@ static void test_replay(void)
             continue;
         bs_arena_init(&work, "workspace", sweep_fence(workspace, sizeof workspace, n), n);
         const bs_status status = bs_replay(&trace, &desc, &work, &result, &error);
-        tally_if(&t, n < enough ? status == BS_OK || refusal_is_bad(&error, "workspace", n) || work.used != 0 : status != BS_OK, n, &error);
+        tally_if(&t,
+                 n < enough ? status == BS_OK || refusal_is_bad(&error, "workspace", n) || work.used != 0
+                            : status != BS_OK,
+                 n, &error);
         t.cases += n < enough;
     }
     tally_check(&t, "a replay", enough);
     bs_arena_init(&work, "workspace", sweep_fence(workspace, sizeof workspace, enough), enough);
-    check(bs_replay(&trace, &desc, &work, &first, &error) == BS_OK && bs_replay(&trace, &desc, &work, &result, &error) == BS_OK &&
-              memcmp(&first.stats, &result.stats, sizeof first.stats) == 0, "and again in the same memory");
+    check(bs_replay(&trace, &desc, &work, &first, &error) == BS_OK &&
+              bs_replay(&trace, &desc, &work, &result, &error) == BS_OK &&
+              memcmp(&first.stats, &result.stats, sizeof first.stats) == 0,
+          "and again in the same memory");
 }
 
 static void test_rings(void)
@@ -447,6 +488,7 @@ int main(int argc, char **argv)
         test_replay();
         test_rings();
     }
-    check(sweep_whole(&other, &resident, &wanted) && sweep_whole(&other, &streamed, &wanted), "afterwards the same memory serves: %s", other.error.message);
+    check(sweep_whole(&other, &resident, &wanted) && sweep_whole(&other, &streamed, &wanted),
+          "afterwards the same memory serves: %s", other.error.message);
     return check_end();
 }

@@ -1,9 +1,10 @@
-/* test_sweep_file.c - a model file cut at every byte, and every single bit of it flipped: an error that tells something, or a
- * run that ends. A flip in a record is found by its checksum, one in padding when the file is opened.
+/* test_sweep_file.c - a model file cut at every byte, and every single bit of it flipped: an error that tells
+ * something, or a run that ends. A flip in a record is found by its checksum, one in padding when the file is opened.
  *
  * Owns: what each byte of the file is, and what must become of a flip there. Under address and undefined-behaviour
- * sanitizers it also finds what touches a byte too many. By default a part of the cases: SWEEP_STRIDE=1 (make sweep) takes all.
- * Must never: expect the same outcome of two bits of the header: some leave a sound file of another network. */
+ * sanitizers it also finds what touches a byte too many. By default a part of the cases: SWEEP_STRIDE=1 (make sweep)
+ * takes all. Must never: expect the same outcome of two bits of the header: some leave a sound file of another
+ * network. */
 #include "sweep_rig.h"
 
 static sweep_file file;
@@ -15,9 +16,17 @@ static sweep_how resident, streamed;
 
 /* --------------------------------------------------------------------------------------------- what a byte is for */
 
-typedef enum byte_class { OF_HEADER, OF_HEADER_PADDING, OF_HEAD, OF_WEIGHT, OF_GAP, OF_TAIL_PADDING, BYTE_CLASSES } byte_class;
-static const char *const class_names[BYTE_CLASSES] = {"header", "padding behind the header", "heads of records", "weights", "zeros between weights",
-                                                      "padding behind records"};
+typedef enum byte_class {
+    OF_HEADER,
+    OF_HEADER_PADDING,
+    OF_HEAD,
+    OF_WEIGHT,
+    OF_GAP,
+    OF_TAIL_PADDING,
+    BYTE_CLASSES
+} byte_class;
+static const char *const class_names[BYTE_CLASSES] = {"header",  "padding behind the header", "heads of records",
+                                                      "weights", "zeros between weights",     "padding behind records"};
 
 static byte_class class_in_record(size_t record, size_t at)
 {
@@ -26,7 +35,8 @@ static byte_class class_in_record(size_t record, size_t at)
     if (at >= file.record_bytes[record])
         return OF_TAIL_PADDING;
     for (size_t w = 0; w < file.n_weights; w++)
-        if ((size_t)file.weights[w].block == record && at >= file.weights[w].offset && at < file.weights[w].offset + file.weights[w].bytes)
+        if ((size_t)file.weights[w].block == record && at >= file.weights[w].offset &&
+            at < file.weights[w].offset + file.weights[w].bytes)
             return OF_WEIGHT;
     return OF_GAP;
 }
@@ -39,7 +49,8 @@ static byte_class class_of(size_t at)
     return at < file.header_end ? OF_HEADER : OF_HEADER_PADDING;
 }
 
-/* ------------------------------------------------------------------------------------------------------- what came of it */
+/* ------------------------------------------------------------------------------------------------------- what came of
+ * it */
 
 typedef struct tally {
     size_t cases, at[SWEEP_STEPS], right, other, silent, wrong;
@@ -51,7 +62,8 @@ typedef struct tally {
 static void tally_wrong(tally *t, size_t index, const char *what)
 {
     if (t->wrong++ == 0)
-        snprintf(t->why, sizeof t->why, "; case %zu %s (%s: %.200s)", index, what, sweep_step_names[life.step], life.error.message);
+        snprintf(t->why, sizeof t->why, "; case %zu %s (%s: %.200s)", index, what, sweep_step_names[life.step],
+                 life.error.message);
 }
 
 /* A failure must say what it is. */
@@ -87,7 +99,8 @@ static void tally_say(const tally *t, const char *what)
     for (int32_t s = AT_OPEN; s < AT_END; s++)
         if (t->at[s])
             printf(" %s %zu,", sweep_step_names[s], t->at[s]);
-    printf(" ran with the same bytes %zu, with others %zu; slowest %.1f ms (case %zu)\n", t->right, t->other, t->slowest_ms, t->slowest);
+    printf(" ran with the same bytes %zu, with others %zu; slowest %.1f ms (case %zu)\n", t->right, t->other,
+           t->slowest_ms, t->slowest);
 }
 
 /* The same memory, and the sound file. */
@@ -99,7 +112,8 @@ static void good_again(tally *t, size_t index, sweep_how how)
         tally_wrong(t, index, "and then the sound file fails");
 }
 
-/* ----------------------------------------------------------------------------------------------------------- the sweeps */
+/* ----------------------------------------------------------------------------------------------------------- the
+ * sweeps */
 
 /* What there is of the file is at the end of its memory, so that a byte too many is noticed. */
 static void test_cuts(void)
@@ -124,7 +138,9 @@ static void test_cuts(void)
     }
     sweep_fence(copy, sizeof copy, sizeof copy);
     tally_say(&t, "cut");
-    check(t.wrong == 0 && t.silent == 0, "a file cut at any of %zu bytes is refused when it is opened (%zu wrong, %zu without a word%s)", t.cases, t.wrong, t.silent, t.why);
+    check(t.wrong == 0 && t.silent == 0,
+          "a file cut at any of %zu bytes is refused when it is opened (%zu wrong, %zu without a word%s)", t.cases,
+          t.wrong, t.silent, t.why);
 }
 
 /* What weights that stay are read without: heads and zeros do not show, weights do what they do. */
@@ -132,7 +148,8 @@ static void flip_resident(tally *t, size_t bit, byte_class of)
 {
     const bool ok = sweep_whole(&life, &resident, &wanted);
     tally_life(t, bit, ok);
-    const bool padding = of == OF_HEADER_PADDING || of == OF_TAIL_PADDING, record = of == OF_HEAD || of == OF_WEIGHT || of == OF_GAP;
+    const bool padding = of == OF_HEADER_PADDING || of == OF_TAIL_PADDING,
+               record = of == OF_HEAD || of == OF_WEIGHT || of == OF_GAP;
     if (padding && (ok || life.step != AT_OPEN || life.status != BS_ERROR_FORMAT))
         tally_wrong(t, bit, "in padding is not refused");
     if (record && life.checked != BS_ERROR_FORMAT)
@@ -172,8 +189,9 @@ static void say_flips(const tally *t, const char *how, byte_class of)
     if (t->cases == 0)
         return;
     tally_say(t, class_names[of]);
-    check(t->wrong == 0 && t->silent == 0, "%s, %s: %zu flips are errors that say so, or runs that end (%zu wrong, %zu without a word%s)", class_names[of], how, t->cases,
-          t->wrong, t->silent, t->why);
+    check(t->wrong == 0 && t->silent == 0,
+          "%s, %s: %zu flips are errors that say so, or runs that end (%zu wrong, %zu without a word%s)",
+          class_names[of], how, t->cases, t->wrong, t->silent, t->why);
     check(t->slowest_ms < 5000, "none takes long (%.1f ms)", t->slowest_ms);
 }
 
@@ -193,7 +211,8 @@ static void test_flips(void)
         say_flips(&there[of], "weights that are streamed and checked", (byte_class)of);
     }
     const tally *header = &here[OF_HEADER];
-    check(header->at[AT_OPEN] > 0 && header->at[AT_BUILD] > 0 && header->at[AT_SESSION] > 0 && header->right + header->other > 0,
+    check(header->at[AT_OPEN] > 0 && header->at[AT_BUILD] > 0 && header->at[AT_SESSION] > 0 &&
+              header->right + header->other > 0,
           "flips in the header get as far as they may: opening, building, a session, a run");
 }
 
@@ -207,8 +226,10 @@ int main(int argc, char **argv)
     resident.check = true;
     streamed.plan = sweep_streamed(&file, &alone);
     streamed.stream.check_records = 1;
-    check(sweep_whole(&life, &resident, &wanted) && life.checked == BS_OK, "the sound file of %zu bytes runs%s%s", file.f.n, life.error.message[0] ? ": " : "", life.error.message);
-    check(sweep_whole(&life, &streamed, &wanted), "and streams, to the same bytes%s%s", life.error.message[0] ? ": " : "", life.error.message);
+    check(sweep_whole(&life, &resident, &wanted) && life.checked == BS_OK, "the sound file of %zu bytes runs%s%s",
+          file.f.n, life.error.message[0] ? ": " : "", life.error.message);
+    check(sweep_whole(&life, &streamed, &wanted), "and streams, to the same bytes%s%s",
+          life.error.message[0] ? ": " : "", life.error.message);
     check(file.f.n <= SWEEP_FILE_BYTES, "it is as small as it has to be");
     test_cuts();
     test_flips();

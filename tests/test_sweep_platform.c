@@ -1,6 +1,7 @@
-/* test_sweep_platform.c - the n-th call of every function that the library calls and that can fail (of a platform, of a caller's
- * reader, source of weights and router, of the writer of a profile) fails, once or from then on: an error that tells something, or the right bytes. Nothing is left open or
- * running, and what failed works when it is tried again, in the same memory.
+/* test_sweep_platform.c - the n-th call of every function that the library calls and that can fail (of a platform, of a
+ * caller's reader, source of weights and router, of the writer of a profile) fails, once or from then on: an error that
+ * tells something, or the right bytes. Nothing is left open or running, and what failed works when it is tried again,
+ * in the same memory.
  *
  * Owns: the lives in which calls fail. By default a part of them: SWEEP_STRIDE=1 (make sweep) takes all.
  * Must never: say what a failure of a read that was only a guess becomes: an error, or nothing. */
@@ -33,8 +34,10 @@ static char why[500];
 static int32_t bad(const char *what)
 {
     if (!why[0])
-        snprintf(why, sizeof why, "; call %d of %s%s: %s (%s, %s: %.200s)", atomic_load(&faulty.calls), sweep_fault_names[atomic_load(&faulty.fault)],
-                 atomic_load(&faulty.from_then_on) ? ", from then on" : "", what, sweep_step_names[life.step], bs_status_name(life.status), life.error.message);
+        snprintf(why, sizeof why, "; call %d of %s%s: %s (%s, %s: %.200s)", atomic_load(&faulty.calls),
+                 sweep_fault_names[atomic_load(&faulty.fault)],
+                 atomic_load(&faulty.from_then_on) ? ", from then on" : "", what, sweep_step_names[life.step],
+                 bs_status_name(life.status), life.error.message);
     return 1;
 }
 
@@ -44,7 +47,8 @@ static int32_t bad(const char *what)
 static int32_t told(void)
 {
     const int32_t fault = atomic_load(&faulty.fault);
-    const bool known = life.status == BS_ERROR_IO || life.status == BS_ERROR_PLATFORM || (life.status == BS_ERROR_DATA && fault == ROUTE_BEYOND) ||
+    const bool known = life.status == BS_ERROR_IO || life.status == BS_ERROR_PLATFORM ||
+                       (life.status == BS_ERROR_DATA && fault == ROUTE_BEYOND) ||
                        (life.status == BS_ERROR_FORMAT && fault == RECORD_FAILS);
     return known && life.error.message[0] ? 0 : bad("an error that tells nothing, or the wrong thing");
 }
@@ -74,7 +78,8 @@ static int32_t build(const sweep_how *how)
 
 static bs_profile *profile_once(void)
 {
-    bs_profile_desc desc = sweep_profile_desc(&faulty.platform, NULL, sweep_fence(ring, sizeof ring, SWEEP_RING), SWEEP_RING);
+    bs_profile_desc desc = sweep_profile_desc(&faulty.platform, NULL, sweep_fence(ring, sizeof ring, SWEEP_RING),
+                                              SWEEP_RING);
     desc.write = sweep_write_profile;
     desc.user = &faulty;
     bs_arena_init(&life.arena[IN_SLOTS], "tables", sweep_fence(tables, sizeof tables, 1024), 1024);
@@ -138,7 +143,8 @@ static int32_t runs(void)
     return wrong + bad("the session does not recover");
 }
 
-/* ----------------------------------------------------------------------------------------------------------- one life */
+/* ----------------------------------------------------------------------------------------------------------- one
+ * life */
 
 static sweep_how how_of(const setup *s)
 {
@@ -202,7 +208,8 @@ static int32_t one_life(const setup *s)
     return wrong;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- sweeps */
+/* -------------------------------------------------------------------------------------------------------------
+ * sweeps */
 
 /* With threads the number of calls differs from life to life: beyond the last one until none fails any more. */
 static void sweep_one(const setup *s, sweep_fault fault, size_t *cases)
@@ -226,8 +233,11 @@ static void sweep_one(const setup *s, sweep_fault fault, size_t *cases)
     const double began = sweep_ms();
     sweep_script(&faulty, fault, 0, false);
     wrong += one_life(s);
-    check(wrong == 0, "%s, %s: %d calls, each fails once and from then on: in %d of %d lives it did, and all of them end well (last %.1f ms%s)", s->name,
-          sweep_fault_names[fault], calls, fired, lives, sweep_ms() - began, why);
+    check(
+        wrong == 0,
+        "%s, %s: %d calls, each fails once and from then on: in %d of %d lives it did, and all of them end well (last "
+        "%.1f ms%s)",
+        s->name, sweep_fault_names[fault], calls, fired, lives, sweep_ms() - began, why);
     check(share.stride > 1 || share.parts > 1 || fired >= calls, "every one of them did");
 }
 
@@ -264,11 +274,13 @@ static void sweep_profile_reader(size_t *cases)
                     events = (uint64_t)trace.n_visits;
                 }
                 const bool failed = atomic_load(&disk.fired) > 0;
-                wrong += status == BS_OK ? failed || (uint64_t)trace.n_visits != events : !failed || !error.message[0] || arena.used != 0;
+                wrong += status == BS_OK ? failed || (uint64_t)trace.n_visits != events
+                                         : !failed || !error.message[0] || arena.used != 0;
                 refused += status != BS_OK;
                 lives++;
             }
-    check(wrong == 0 && refused > 0, "a profile is read through a reader that fails, %d times: %d errors (%d wrong)", lives, refused, wrong);
+    check(wrong == 0 && refused > 0, "a profile is read through a reader that fails, %d times: %d errors (%d wrong)",
+          lives, refused, wrong);
 }
 
 int main(int argc, char **argv)

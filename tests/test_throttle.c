@@ -15,14 +15,16 @@ static void test_speeds(void)
     static const struct {
         const char *text;
         uint64_t speed; /* 0: refused */
-    } cases[] = {{"sd", 50000000}, {"emmc", 250000000}, {"nvme", 1300000000}, {"123456", 123456}, {"80M", 80000000}, {"1.5G", 1500000000},
-                 {"20K", 20000},   {"", 0},             {"fast", 0},          {"-5M", 0},         {"5MB", 0},        {"5X", 0},
-                 {"0", 0},         {"nan", 0},          {"1e30", 0},          {"M", 0}};
+    } cases[] = {{"sd", 50000000},  {"emmc", 250000000},  {"nvme", 1300000000}, {"123456", 123456},
+                 {"80M", 80000000}, {"1.5G", 1500000000}, {"20K", 20000},       {"", 0},
+                 {"fast", 0},       {"-5M", 0},           {"5MB", 0},           {"5X", 0},
+                 {"0", 0},          {"nan", 0},           {"1e30", 0},          {"M", 0}};
     begin("speeds by name and number");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint64_t speed = 0;
         const bool good = throttle_parse(cases[i].text, &speed);
-        check(good == (cases[i].speed != 0) && speed == cases[i].speed, "\"%s\" gave %llu", cases[i].text, (unsigned long long)speed);
+        check(good == (cases[i].speed != 0) && speed == cases[i].speed, "\"%s\" gave %llu", cases[i].text,
+              (unsigned long long)speed);
     }
     finish();
 }
@@ -40,7 +42,8 @@ static void *read_some(void *argument)
     r->good = true;
     for (int i = 0; i < READS; i++) {
         const uint64_t at = (uint64_t)i * BYTES;
-        r->good = r->p->file_read(r->p->user, r->file, at, buffer, BYTES) == BYTES && memcmp(buffer, content + at, BYTES) == 0 && r->good;
+        r->good = r->p->file_read(r->p->user, r->file, at, buffer, BYTES) == BYTES &&
+                  memcmp(buffer, content + at, BYTES) == 0 && r->good;
     }
     return NULL;
 }

@@ -36,12 +36,16 @@ static bs_value branch_large(bs_graph *g, bs_value x, void *user)
     bs_value t = bs_conv2d(g, f, &(bs_conv2d_desc){.name = "large.head", .out = 16, .act = BS_RELU});
     t = bs_conv2d(g, t, &(bs_conv2d_desc){.name = "large.body0", .out = 16, .act = BS_RELU});
     if (!shape->routed)
-        return exit_of(g, bs_conv2d(g, t, &(bs_conv2d_desc){.name = "large.body1", .out = 16, .act = BS_RELU}), base, "large.tail1");
-    bs_value score = bs_linear(g, bs_pool2d(g, t, &(bs_pool2d_desc){.global = 1}), &(bs_linear_desc){.name = "large.exit", .out = 1});
-    bs_router router = bs_route(g, score, (bs_value){0}, &(bs_route_desc){.name = "exit", .protocol = BS_ROUTE_BINARY, .paths = 2});
+        return exit_of(g, bs_conv2d(g, t, &(bs_conv2d_desc){.name = "large.body1", .out = 16, .act = BS_RELU}), base,
+                       "large.tail1");
+    bs_value score = bs_linear(g, bs_pool2d(g, t, &(bs_pool2d_desc){.global = 1}),
+                               &(bs_linear_desc){.name = "large.exit", .out = 1});
+    bs_router router = bs_route(g, score, (bs_value){0},
+                                &(bs_route_desc){.name = "exit", .protocol = BS_ROUTE_BINARY, .paths = 2});
     bs_value out[2];
     out[0] = exit_of(g, bs_scatter(g, router, 0, t), bs_scatter(g, router, 0, base), "large.tail0");
-    bs_value go = bs_conv2d(g, bs_scatter(g, router, 1, t), &(bs_conv2d_desc){.name = "large.body1", .out = 16, .act = BS_RELU});
+    bs_value go = bs_conv2d(g, bs_scatter(g, router, 1, t),
+                            &(bs_conv2d_desc){.name = "large.body1", .out = 16, .act = BS_RELU});
     out[1] = exit_of(g, go, bs_scatter(g, router, 1, base), "large.tail1");
     return bs_gather(g, router, out, (bs_value){0}, NULL);
 }
@@ -72,8 +76,10 @@ static void build(bs_graph *g, const shape_of_net *shape)
         bs_output(g, "out", bs_assemble(g, branch_large(g, cells, (void *)(uintptr_t)shape)));
         return;
     }
-    bs_value score = bs_convert(g, bs_patch_features(g, cells, (bs_value){0}, NULL), &(bs_convert_desc){.dtype = BS_F32});
-    bs_router route = bs_route(g, score, (bs_value){0}, &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_CALLBACK, .paths = 3});
+    bs_value score = bs_convert(g, bs_patch_features(g, cells, (bs_value){0}, NULL),
+                                &(bs_convert_desc){.dtype = BS_F32});
+    bs_router route = bs_route(g, score, (bs_value){0},
+                               &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_CALLBACK, .paths = 3});
     bs_value out[3];
     out[0] = bs_branch(g, route, 0, "bicubic", cells, branch_bicubic, NULL);
     out[1] = bs_branch(g, route, 1, "small", cells, branch_small, NULL);
@@ -87,7 +93,8 @@ static bool run(const shape_of_net *shape, const bs_plan_desc *desc, uint8_t *ou
     const bs_weights source = bs_weights_from_table(&weights.table);
     build(net_begin(&n), shape);
     bool ok = net_start(&n, desc, &source);
-    const bs_buffer in = {frame, BS_U8, 3, {1, H, W, 0}, {0, 0, 0, 0}}, to = {out, BS_U8, 3, {1, 2 * H, 2 * W, 0}, {0, 0, 0, 0}};
+    const bs_buffer in = {frame, BS_U8, 3, {1, H, W, 0}, {0, 0, 0, 0}},
+                    to = {out, BS_U8, 3, {1, 2 * H, 2 * W, 0}, {0, 0, 0, 0}};
     memset(out, 0xee, 4 * H * W);
     ok = ok && bs_bind(n.session, "frame", &in, &n.error) == BS_OK && bs_bind(n.session, "out", &to, &n.error) == BS_OK;
     if (ok && shape->routed)
@@ -141,22 +148,25 @@ int main(void)
         for (int size = 17; size <= 64; size += 47) {
             const bs_plan_desc d = {.conv = BS_CONV_FORCE_DIRECT, .order = order, .patch_size = size, .threads = order};
             const bool ok = run(&tiled, &d, output, NULL);
-            check(ok && differing(reference, output, &worst) == 0, "tiles of %d equal the untiled net, order %d", size, order);
+            check(ok && differing(reference, output, &worst) == 0, "tiles of %d equal the untiled net, order %d", size,
+                  order);
         }
     check(run(&tiled, &(bs_plan_desc){.conv = BS_CONV_FORCE_WINOGRAD}, output, NULL), "winograd runs");
     const int off = differing(reference, output, &worst);
-    check(worst <= 1 && off <= 4 * H * W / 10000, "winograd is within one code value in %d of %d pixels (worst %d)", off, 4 * H * W, worst);
+    check(worst <= 1 && off <= 4 * H * W / 10000, "winograd is within one code value in %d of %d pixels (worst %d)",
+          off, 4 * H * W, worst);
 
     for (int conv = 1; conv <= 2; conv++) {
         const bs_plan_desc first = {.conv = conv, .order = BS_ORDER_DEPTH};
-        check(run(&routed, &first, reference, exits), "the routed net runs (conv %d): %d cells exit, %d go on", conv, exits[0], exits[1]);
+        check(run(&routed, &first, reference, exits), "the routed net runs (conv %d): %d cells exit, %d go on", conv,
+              exits[0], exits[1]);
         for (int order = 1; order <= 2; order++)
             for (int threads = 1; threads <= 3; threads++) {
                 const bs_plan_desc d = {.conv = conv, .order = order, .threads = threads};
                 const bool ok = run(&routed, &d, output, again);
                 const int wrong = differing(reference, output, &worst);
-                check(ok && wrong == 0 && memcmp(exits, again, sizeof exits) == 0, "order %d, %d threads, conv %d: same bytes (%d differ), same exits",
-                      order, threads, conv, wrong);
+                check(ok && wrong == 0 && memcmp(exits, again, sizeof exits) == 0,
+                      "order %d, %d threads, conv %d: same bytes (%d differ), same exits", order, threads, conv, wrong);
             }
     }
     return check_end();

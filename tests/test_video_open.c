@@ -1,8 +1,8 @@
-/* test_video_open.c: a model is opened once, by the programs that take it by name: none is too large for a guess, and one that is
- * replaced meanwhile is either refused or used with memory of its own size.
+/* test_video_open.c: a model is opened once, by the programs that take it by name: none is too large for a guess, and
+ * one that is replaced meanwhile is either refused or used with memory of its own size.
  *
- * Owns: variants of the shipped models in memory, and a platform whose files they are. Shares no code with src/model/gguf.c.
- * Relies on: upscaler.h, text_model.h.
+ * Owns: variants of the shipped models in memory, and a platform whose files they are. Shares no code with
+ * src/model/gguf.c. Relies on: upscaler.h, text_model.h.
  */
 #include "check.h"
 
@@ -143,13 +143,15 @@ static bool doubled(disk *d, result *r)
 {
     static upscaler u;
     static uint8_t in[WIDTH * HEIGHT];
-    const video_options o = {.model = "net.gguf", .route = ROUTE_AUTO, .threads = 1, .quality = 93, .reuse = true, .floor = -1};
+    const video_options o = {
+        .model = "net.gguf", .route = ROUTE_AUTO, .threads = 1, .quality = 93, .reuse = true, .floor = -1};
     const bs_platform p = platform_of(d);
     const stream_tools tools = {.platform = &p};
     for (int i = 0; i < WIDTH * HEIGHT; i++)
         in[i] = (uint8_t)(i % WIDTH < 40 ? 90 : i * i / 7);
     memset(r, 0, sizeof *r);
-    const bool ok = upscaler_open_with(&u, &o, &tools, WIDTH, HEIGHT, 8) && upscaler_run(&u, in, WIDTH, r->bytes, 2 * WIDTH, true);
+    const bool ok = upscaler_open_with(&u, &o, &tools, WIDTH, HEIGHT, 8) &&
+                    upscaler_run(&u, in, WIDTH, r->bytes, 2 * WIDTH, true);
     memcpy(r->message, ok ? "" : u.error.message, ok ? 1 : sizeof r->message);
     upscaler_close(&u);
     return ok;
@@ -187,8 +189,8 @@ static void replaced(const char *name, program *run, const file *before, const f
     for (int openings = 1; openings < 4; openings++) {
         disk d = {{before, after}, openings, 0, 0};
         const bool ok = run(&d, &r);
-        check(ok ? same(&r, &first) || same(&r, &second) : r.message[0] != 0, "%s, replaced after %d openings: %s", name, openings,
-              ok ? "taken" : r.message);
+        check(ok ? same(&r, &first) || same(&r, &second) : r.message[0] != 0, "%s, replaced after %d openings: %s",
+              name, openings, ok ? "taken" : r.message);
         check(d.opened == d.closed && d.opened <= 2, "... opened for its size, and once for all else (%d)", d.opened);
     }
 }
@@ -198,7 +200,8 @@ static void large_index(const char *name, program *run, const file *model)
     static result plain, large;
     const file keys = with_keys(model, 128 * 640);
     disk a = {{model, model}, 0, 0, 0}, b = {{&keys, &keys}, 0, 0, 0};
-    check(run(&a, &plain) && run(&b, &large) && same(&plain, &large), "%s: an index of 4.5 MiB %s", name, large.message);
+    check(run(&a, &plain) && run(&b, &large) && same(&plain, &large), "%s: an index of 4.5 MiB %s", name,
+          large.message);
     replaced(name, run, model, &keys);
     replaced(name, run, &keys, model);
     free(keys.bytes);

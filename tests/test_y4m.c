@@ -262,7 +262,8 @@ static void test_room_for_tags(void)
         memset(&s, '#', sizeof s);
         memset(line + bare, 'X', length);
         check(y4m_parse_header(line, bare + length, &s.info, &error) == Y4M_OK, "%s", message(&error));
-        check(memcmp(s.guard, "########", 8) == 0 && memchr(s.info.extra, 0, sizeof s.info.extra), "a tag of %d bytes", (int)length);
+        check(memcmp(s.guard, "########", 8) == 0 && memchr(s.info.extra, 0, sizeof s.info.extra), "a tag of %d bytes",
+              (int)length);
         const size_t want = 1 + length < sizeof s.info.extra ? 1 + length : 0;
         check(strlen(s.info.extra) == want, "a tag of %d bytes: %d are kept", (int)length, (int)strlen(s.info.extra));
     }

@@ -1,8 +1,9 @@
 /* wrong_builds.h - wrong builds, for the tables of messages: a graph with something of everything, one mistake upon it.
  *
- * WRONG(status, text, mistake) is a row: in a fresh graph `g`, whose values `f` names, the mistake is refused with exactly this
- * text; nothing is built after it, the text stays, and a plan gives it again. wrong_builds_end() says whether that held.
- * Owns the graph's memory. Relies on messages.h and graph/graph.h. Must never leave a mistake unnoticed: a row fails when it is none. */
+ * WRONG(status, text, mistake) is a row: in a fresh graph `g`, whose values `f` names, the mistake is refused with
+ * exactly this text; nothing is built after it, the text stays, and a plan gives it again. wrong_builds_end() says
+ * whether that held. Owns the graph's memory. Relies on messages.h and graph/graph.h. Must never leave a mistake
+ * unnoticed: a row fails when it is none. */
 #ifndef BS_TEST_WRONG_BUILDS_H
 #define BS_TEST_WRONG_BUILDS_H
 
@@ -22,7 +23,8 @@ typedef struct fixture {
     bs_graph *g;
     bs_dim n, h, w;
     bs_value frame, codes, image, line, numbers, table, knob, state, lengths, past, cache; /* root */
-    bs_value cells, score, inside;                                                         /* patches, their scores, those of path 0 */
+    /* patches, their scores, those of path 0 */
+    bs_value cells, score, inside;
     bs_value tokens, labels, words; /* rows: f32 [4] and i32 [1]; segments: f32 [4] */
     bs_router router;
 } fixture;
@@ -66,18 +68,20 @@ static inline bool is_stuck(const fixture *f)
     const bs_error first = g->error;
     const int32_t nodes = g->n_nodes, values = g->n_values, routers = g->n_routers, dims = g->n_dims, text = g->n_text;
     const bs_value out[2] = {f->inside, none};
-    const bool nothing =
-        bs_input(g, "later", BS_F32, BS_SHAPE1(4)).id == 0 && bs_activation(g, f->line, BS_RELU, 0).id == 0 &&
-        bs_conv2d(g, f->frame, &(bs_conv2d_desc){.out = 1}).id == 0 && bs_symbol(g, "Q", 4) == 0 && bs_times(g, f->h, 2) == 0 &&
-        bs_gather(g, f->router, out, none, NULL).id == 0 && bs_scatter(g, f->router, 0, f->cells).id == 0 &&
-        bs_route(g, f->score, none, &(bs_route_desc){.name = "late", .paths = 2}).id == 0 && bs_reshape(g, f->line, BS_SHAPE1(4)).id == 0 &&
-        bs_assemble(g, f->cells).id == 0 && bs_route_score(g, f->router).id == 0;
+    const bool nothing = bs_input(g, "later", BS_F32, BS_SHAPE1(4)).id == 0 &&
+                         bs_activation(g, f->line, BS_RELU, 0).id == 0 &&
+                         bs_conv2d(g, f->frame, &(bs_conv2d_desc){.out = 1}).id == 0 && bs_symbol(g, "Q", 4) == 0 &&
+                         bs_times(g, f->h, 2) == 0 && bs_gather(g, f->router, out, none, NULL).id == 0 &&
+                         bs_scatter(g, f->router, 0, f->cells).id == 0 &&
+                         bs_route(g, f->score, none, &(bs_route_desc){.name = "late", .paths = 2}).id == 0 &&
+                         bs_reshape(g, f->line, BS_SHAPE1(4)).id == 0 && bs_assemble(g, f->cells).id == 0 &&
+                         bs_route_score(g, f->router).id == 0;
     bs_output(g, "late", f->line);
     bs_state_write(g, f->state, f->frame);
     bs_block_begin(g, "late");
     bs_block_end(g);
-    return nothing && g->n_nodes == nodes && g->n_values == values && g->n_routers == routers && g->n_dims == dims && g->n_text == text &&
-           g->status == first.status && strcmp(g->error.message, first.message) == 0;
+    return nothing && g->n_nodes == nodes && g->n_values == values && g->n_routers == routers && g->n_dims == dims &&
+           g->n_text == text && g->status == first.status && strcmp(g->error.message, first.message) == 0;
 }
 
 static inline bool is_unplanned(const bs_graph *g)
@@ -86,7 +90,8 @@ static inline bool is_unplanned(const bs_graph *g)
     bs_arena arena;
     bs_error again;
     bs_arena_init(&arena, "plan", memory, sizeof memory);
-    return !bs_plan_create(&arena, g, NULL, &again) && strcmp(again.message, g->error.message) == 0 && bs_plan_bytes(g, NULL) == 0;
+    return !bs_plan_create(&arena, g, NULL, &again) && strcmp(again.message, g->error.message) == 0 &&
+           bs_plan_bytes(g, NULL) == 0;
 }
 
 static inline void wrong_is(const fixture *f, bs_status status, const char *text)
@@ -111,9 +116,12 @@ static inline void wrong_is(const fixture *f, bs_status status, const char *text
 static inline void wrong_builds_end(void)
 {
     check(wrong_fixtures == wrong_rows, "before the mistake the graph is sound (%d of %d)", wrong_fixtures, wrong_rows);
-    check(wrong_sound == wrong_rows, "bs_graph_check returns the status of the first mistake (%d of %d)", wrong_sound, wrong_rows);
-    check(wrong_stuck == wrong_rows, "after a mistake nothing is built and the first message stays (%d of %d)", wrong_stuck, wrong_rows);
-    check(wrong_unplanned == wrong_rows, "and there is no plan: it gives the same message (%d of %d)", wrong_unplanned, wrong_rows);
+    check(wrong_sound == wrong_rows, "bs_graph_check returns the status of the first mistake (%d of %d)", wrong_sound,
+          wrong_rows);
+    check(wrong_stuck == wrong_rows, "after a mistake nothing is built and the first message stays (%d of %d)",
+          wrong_stuck, wrong_rows);
+    check(wrong_unplanned == wrong_rows, "and there is no plan: it gives the same message (%d of %d)", wrong_unplanned,
+          wrong_rows);
 }
 
 #endif

@@ -1,8 +1,8 @@
 /* moe_text: writes text with a mixture of experts, one character a run.
  *
  * Owns: the flow from prompt to text and the messages of a run.
- * Relies on: text_options.h, text_model.h, text_sample.h, text_report.h, stream_options.h, device_options.h, files.h, stop.h.
- * Must never: write anything but text to standard output.
+ * Relies on: text_options.h, text_model.h, text_sample.h, text_report.h, stream_options.h, device_options.h, files.h,
+ * stop.h. Must never: write anything but text to standard output.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "text_model.h"
@@ -54,8 +54,8 @@ static bool check_prompt(const text_options *o)
     char text[96];
     for (const char *c = o->prompt; *c; c++)
         if (text_code(*c) < 0) {
-            snprintf(text, sizeof text, "character %d (byte %d) has no code: printable ASCII, please", (int)(c - o->prompt) + 1,
-                     (int)(unsigned char)*c);
+            snprintf(text, sizeof text, "character %d (byte %d) has no code: printable ASCII, please",
+                     (int)(c - o->prompt) + 1, (int)(unsigned char)*c);
             return complain("--prompt", text);
         }
     return true;
@@ -164,7 +164,8 @@ static bool do_run(run *r)
     if (!write_text(r) || !print_all(r))
         return false;
     if (o->stats)
-        text_report(&r->model, (double)prompt * o->sequences, r->prompt_seconds, (double)o->length * o->sequences, r->text_seconds);
+        text_report(&r->model, (double)prompt * o->sequences, r->prompt_seconds, (double)o->length * o->sequences,
+                    r->text_seconds);
     return true;
 }
 

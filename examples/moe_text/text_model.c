@@ -43,7 +43,8 @@ static bool graph_build(text_model *m)
 {
     const bs_graph_desc room = bs_model_graph_desc(m->model);
     const int64_t sequences = m->sequences;
-    const bs_model_input inputs[] = {{"tokens", 2, {sequences * m->rows_most, 1}}, {"lengths", 1, {sequences}}, {"past", 1, {sequences}}};
+    const bs_model_input inputs[] = {
+        {"tokens", 2, {sequences * m->rows_most, 1}}, {"lengths", 1, {sequences}}, {"past", 1, {sequences}}};
     const bs_model_build_desc desc = {.inputs = inputs, .n_inputs = 3};
     if (!arenas_lend(&m->arenas, &m->graph_memory, "graph", bs_graph_bytes(&room), &m->error))
         return false;
@@ -83,7 +84,8 @@ static bool bind_sequences(text_model *m)
 {
     const int64_t n = m->sequences;
     const bs_buffer past = {m->past, BS_I32, 1, {n}, {0}}, logits = {m->logits, BS_F32, 2, {n, TEXT_CODES}, {0}};
-    return bs_bind(m->session, "past", &past, &m->error) == BS_OK && bs_bind(m->session, "logits", &logits, &m->error) == BS_OK;
+    return bs_bind(m->session, "past", &past, &m->error) == BS_OK &&
+           bs_bind(m->session, "logits", &logits, &m->error) == BS_OK;
 }
 
 bool text_model_open(text_model *m, const text_options *o, int rows_most, const stream_tools *tools)
@@ -113,8 +115,8 @@ bool text_model_run(text_model *m, const int32_t *codes, int rows)
         lengths[s] = rows;
     const bs_buffer tokens = {(void *)(uintptr_t)codes, BS_I32, 2, {(int64_t)m->sequences * rows, 1}, {0}};
     const bs_buffer each = {lengths, BS_I32, 1, {m->sequences}, {0}};
-    if (bs_bind(m->session, "tokens", &tokens, &m->error) != BS_OK || bs_bind(m->session, "lengths", &each, &m->error) != BS_OK ||
-        bs_run(m->session, &m->error) != BS_OK)
+    if (bs_bind(m->session, "tokens", &tokens, &m->error) != BS_OK ||
+        bs_bind(m->session, "lengths", &each, &m->error) != BS_OK || bs_run(m->session, &m->error) != BS_OK)
         return false;
     const uint64_t n = (uint64_t)m->sequences;
     device_count(&m->gpu, n * (uint64_t)(rows + 2) * sizeof *codes, n * sizeof m->logits[0]);

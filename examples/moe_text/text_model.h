@@ -1,6 +1,7 @@
 /* text_model.h: the network of moe_text: sequences of characters in, the next character's logits out.
  * Owns: the arenas of one session, the rows of a run, how far each sequence is; the GPU's memory where one computes.
- * Relies on: the library, arenas.h, stream_options.h, device_options.h. Must never: take memory after text_model_open. */
+ * Relies on: the library, arenas.h, stream_options.h, device_options.h. Must never: take memory after
+ * text_model_open. */
 #ifndef TEXT_MODEL_H
 #define TEXT_MODEL_H
 
@@ -32,7 +33,8 @@ typedef struct text_model {
 int text_code(char c);
 char text_character(int code);
 
-/* rows_most: characters of a sequence in one run, at most TEXT_MAX_ROWS / sequences. tools must outlive the model; may be NULL. */
+/* rows_most: characters of a sequence in one run, at most TEXT_MAX_ROWS / sequences. tools must outlive the model; may
+ * be NULL. */
 bool text_model_open(text_model *model, const text_options *options, int rows_most, const stream_tools *tools);
 void text_model_close(text_model *model);
 /* Every sequence grows by `rows` characters: those of sequence s are codes[s * rows ..]. */

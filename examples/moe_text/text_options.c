@@ -94,7 +94,8 @@ static bool is_flag(text_options *o, const char *name)
 
 static const char *unknown(const char *text, char *message, size_t bytes)
 {
-    snprintf(message, bytes, text[0] == '-' ? "unknown option %.60s (see --help)" : "\"%.60s\" is no option; a prompt is --prompt TEXT",
+    snprintf(message, bytes,
+             text[0] == '-' ? "unknown option %.60s (see --help)" : "\"%.60s\" is no option; a prompt is --prompt TEXT",
              text);
     return message;
 }

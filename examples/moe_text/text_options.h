@@ -1,6 +1,6 @@
 /* text_options.h: the command line of moe_text.
- * Owns: the list of options, their texts and checks. Relies on: stream_options.h for --slots and what goes with it, device_options.h for
- *   --device, shipped.h for the default model, words.h.
+ * Owns: the list of options, their texts and checks. Relies on: stream_options.h for --slots and what goes with it,
+ *   device_options.h for --device, shipped.h for the default model, words.h.
  * Must never: open anything. */
 #ifndef TEXT_OPTIONS_H
 #define TEXT_OPTIONS_H

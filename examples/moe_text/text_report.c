@@ -5,15 +5,18 @@
 
 static void speed(const char *what, double characters, double seconds)
 {
-    fprintf(stderr, "%-8s %.0f characters in %.3f s, %.0f a second\n", what, characters, seconds, seconds > 0 ? characters / seconds : 0);
+    fprintf(stderr, "%-8s %.0f characters in %.3f s, %.0f a second\n", what, characters, seconds,
+            seconds > 0 ? characters / seconds : 0);
 }
 
 static void memory(const text_model *m)
 {
     const double kb = 1.0 / 1024;
-    fprintf(stderr, "memory   %.0f KB: graph and plan %.0f, weights and caches %.0f, transient %.0f, staging %.0f, slots %.0f\n",
-            (double)m->arenas.bytes * kb, (double)m->fixed_bytes * kb, (double)m->planned.persistent * kb,
-            (double)m->planned.transient * kb, (double)m->planned.staging * kb, (double)m->planned.slots * kb);
+    fprintf(
+        stderr,
+        "memory   %.0f KB: graph and plan %.0f, weights and caches %.0f, transient %.0f, staging %.0f, slots %.0f\n",
+        (double)m->arenas.bytes * kb, (double)m->fixed_bytes * kb, (double)m->planned.persistent * kb,
+        (double)m->planned.transient * kb, (double)m->planned.staging * kb, (double)m->planned.slots * kb);
 }
 
 static double percent(uint64_t part, uint64_t whole)
@@ -26,8 +29,9 @@ static void guesses(bs_session *session)
     for (int p = BS_PREDICT_LOOK_AHEAD; p < BS_PREDICTOR_COUNT; p++) {
         bs_prediction made;
         if (bs_session_prediction_get(session, -1, (bs_predictor)p, &made) == BS_OK && made.expected > 0)
-            fprintf(stderr, "guesses  %s: %.1f %% right, %.1f %% of what was needed\n", bs_predictor_name((bs_predictor)p),
-                    percent(made.right, made.expected), percent(made.right, made.needed));
+            fprintf(stderr, "guesses  %s: %.1f %% right, %.1f %% of what was needed\n",
+                    bs_predictor_name((bs_predictor)p), percent(made.right, made.expected),
+                    percent(made.right, made.needed));
     }
 }
 
@@ -44,7 +48,8 @@ static void reads(const text_model *m, double characters)
     guesses(m->session);
 }
 
-void text_report(const text_model *m, double prompt_characters, double prompt_seconds, double characters, double seconds)
+void text_report(const text_model *m, double prompt_characters, double prompt_seconds, double characters,
+                 double seconds)
 {
     speed("prompt", prompt_characters, prompt_seconds);
     speed("text", characters, seconds);

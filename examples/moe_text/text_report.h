@@ -6,6 +6,7 @@
 #include "text_model.h"
 
 /* To standard error. Characters of all sequences together. */
-void text_report(const text_model *model, double prompt_characters, double prompt_seconds, double characters, double seconds);
+void text_report(const text_model *model, double prompt_characters, double prompt_seconds, double characters,
+                 double seconds);
 
 #endif

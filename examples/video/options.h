@@ -1,6 +1,6 @@
 /* options.h: the command line of video_sr.
- * Owns: the list of options, their texts and checks. Relies on: brainstorm.h for tier names, stream_options.h for --slots
- *   and what goes with it, device_options.h for --device, shipped.h for the default model, words.h.
+ * Owns: the list of options, their texts and checks. Relies on: brainstorm.h for tier names, stream_options.h for
+ *   --slots and what goes with it, device_options.h for --device, shipped.h for the default model, words.h.
  * Must never: open anything. */
 #ifndef OPTIONS_H
 #define OPTIONS_H

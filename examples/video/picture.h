@@ -21,8 +21,8 @@
 /* A sample of up to 10 bits as it counts; `max` is the largest code. */
 #define PICTURE_CODE(sample, max) ((int32_t)((sample) < (max) ? (sample) : (max)))
 
-/* Samples are uint8_t for 8 bits and uint16_t for more, at most 10. What is read may hold any code: those above the largest
- * count as the largest. */
+/* Samples are uint8_t for 8 bits and uint16_t for more, at most 10. What is read may hold any code: those above the
+ * largest count as the largest. */
 typedef struct picture_plane {
     void *data;
     size_t stride_bytes;

@@ -12,7 +12,8 @@
 
 enum { CLASS_REUSE, CLASS_BICUBIC, CLASS_SMALL, CLASS_EXIT1, CLASS_EXIT2, CLASS_LARGE, CLASSES };
 
-static const char *const class_names[CLASSES] = {"reuse", "bicubic", "small", "large, exit 1", "large, exit 2", "large, end"};
+static const char *const class_names[CLASSES] = {"reuse",         "bicubic",       "small",
+                                                 "large, exit 1", "large, exit 2", "large, end"};
 static const canvas_colour class_colours[CLASSES] = {{70, 70, 80},   {40, 110, 255}, {40, 200, 90},
                                                      {250, 220, 40}, {250, 140, 30}, {235, 40, 40}};
 
@@ -78,12 +79,15 @@ bool report_json(FILE *f, const run_facts *r)
     fprintf(f, "{\n");
     json_word(f, "model", r->options->model);
     json_word(f, "route", options_route_name(r->options->route));
-    json_word(f, "tier", bs_tier_name(u->gpu.used ? BS_TIER_CUDA : r->options->tier ? r->options->tier : bs_tier_best()));
+    json_word(f, "tier",
+              bs_tier_name(u->gpu.used        ? BS_TIER_CUDA
+                           : r->options->tier ? r->options->tier
+                                              : bs_tier_best()));
     fprintf(f, "  \"device\": ");
     device_json(f, &u->gpu);
     fprintf(f, ",\n");
-    fprintf(f, "  \"threads\": %d,\n  \"quality\": %g,\n  \"width\": %d,\n  \"height\": %d,\n  \"frames\": %lld,\n", r->options->threads,
-            r->options->quality, r->out->width, r->out->height, (long long)r->frames);
+    fprintf(f, "  \"threads\": %d,\n  \"quality\": %g,\n  \"width\": %d,\n  \"height\": %d,\n  \"frames\": %lld,\n",
+            r->options->threads, r->options->quality, r->out->width, r->out->height, (long long)r->frames);
     json_number(f, "floor", r->options->floor < 0 ? NAN : r->options->floor); /* null: the model's */
     json_number(f, "seconds", r->seconds);
     json_number(f, "fps", r->seconds > 0 ? (double)r->frames / r->seconds : 0);
@@ -96,12 +100,18 @@ bool report_json(FILE *f, const run_facts *r)
     fprintf(f, "  \"streaming\": ");
     stream_json(f, &r->stream);
     fprintf(f, ",\n");
-    const uint64_t planned = u->fixed_bytes + u->planned.persistent + u->planned.transient + u->planned.staging + u->planned.slots;
-    fprintf(f, "  \"arena_bytes\": {\"graph_and_plan\": %llu, \"persistent\": %llu, \"transient\": %llu, \"staging\": %llu, \"slots\": %llu, \"device\": %llu, \"pinned\": %llu},\n",
-            (unsigned long long)u->fixed_bytes, (unsigned long long)u->planned.persistent, (unsigned long long)u->planned.transient,
-            (unsigned long long)u->planned.staging, (unsigned long long)u->planned.slots, (unsigned long long)u->planned.device,
-            (unsigned long long)u->planned.pinned);
-    fprintf(f, "  \"arena_bytes_planned\": %llu,\n  \"arena_bytes_touched\": %llu,\n  \"frame_buffer_bytes\": %llu\n}\n",
+    const uint64_t planned = u->fixed_bytes + u->planned.persistent + u->planned.transient + u->planned.staging +
+                             u->planned.slots;
+    fprintf(
+        f,
+        "  \"arena_bytes\": {\"graph_and_plan\": %llu, \"persistent\": %llu, \"transient\": %llu, \"staging\": %llu, "
+        "\"slots\": %llu, \"device\": %llu, \"pinned\": %llu},\n",
+        (unsigned long long)u->fixed_bytes, (unsigned long long)u->planned.persistent,
+        (unsigned long long)u->planned.transient, (unsigned long long)u->planned.staging,
+        (unsigned long long)u->planned.slots, (unsigned long long)u->planned.device,
+        (unsigned long long)u->planned.pinned);
+    fprintf(f,
+            "  \"arena_bytes_planned\": %llu,\n  \"arena_bytes_touched\": %llu,\n  \"frame_buffer_bytes\": %llu\n}\n",
             (unsigned long long)planned, (unsigned long long)upscaler_touched(u), (unsigned long long)r->frame_bytes);
     return files_close(f);
 }
@@ -111,20 +121,22 @@ void report_summary(const run_facts *r)
     const upscaler_tallies *t = &r->up->tallies;
     const uint64_t all = cells_total(t);
     if (r->up->routed && all) {
-        fprintf(stderr, "cells: %.1f %% reuse, %.1f %% bicubic, %.1f %% small, %.1f %% large", 100 * share(t->cells[0], all),
-                100 * share(t->cells[1], all), 100 * share(t->cells[2], all), 100 * share(t->cells[3], all));
-        fprintf(stderr, " (exits %.0f / %.0f / %.0f %%)", 100 * share(t->exits[0], t->cells[3]), 100 * share(t->exits[1], t->cells[3]),
-                100 * share(t->exits[2], t->cells[3]));
+        fprintf(stderr, "cells: %.1f %% reuse, %.1f %% bicubic, %.1f %% small, %.1f %% large",
+                100 * share(t->cells[0], all), 100 * share(t->cells[1], all), 100 * share(t->cells[2], all),
+                100 * share(t->cells[3], all));
+        fprintf(stderr, " (exits %.0f / %.0f / %.0f %%)", 100 * share(t->exits[0], t->cells[3]),
+                100 * share(t->exits[1], t->cells[3]), 100 * share(t->exits[2], t->cells[3]));
         if (!r->up->gpu.used) /* a GPU does not tell when it began to compute */
-            fprintf(stderr, "; routing %.2f ms a frame", (double)t->routing_ns * 1e-6 / (double)(t->frames ? t->frames : 1));
+            fprintf(stderr, "; routing %.2f ms a frame",
+                    (double)t->routing_ns * 1e-6 / (double)(t->frames ? t->frames : 1));
         fprintf(stderr, "\n");
     }
     if (r->has_reference)
         fprintf(stderr, "against the reference: PSNR-Y %.3f dB, SSIM %.4f\n", r->psnr, r->ssim);
     device_summary(stderr, &r->up->gpu);
     if (r->up->gpu.used && t->frames)
-        fprintf(stderr, "a frame: %.2f ms from input to output, %.2f ms of them waited for the GPU\n", r->seconds_network * 1e3 / (double)t->frames,
-                r->seconds_waited * 1e3 / (double)t->frames);
+        fprintf(stderr, "a frame: %.2f ms from input to output, %.2f ms of them waited for the GPU\n",
+                r->seconds_network * 1e3 / (double)t->frames, r->seconds_waited * 1e3 / (double)t->frames);
     stream_summary(stderr, &r->stream);
 }
 
@@ -133,8 +145,11 @@ void report_summary(const run_facts *r)
 static int cell_class(const upscaler_map *map, int cell)
 {
     if (!map->route)
-        return map->one_route == ROUTE_BICUBIC ? CLASS_BICUBIC : map->one_route == ROUTE_SMALL ? CLASS_SMALL
-               : map->one_route == ROUTE_EXIT1 ? CLASS_EXIT1 : map->one_route == ROUTE_EXIT2 ? CLASS_EXIT2 : CLASS_LARGE;
+        return map->one_route == ROUTE_BICUBIC ? CLASS_BICUBIC
+               : map->one_route == ROUTE_SMALL ? CLASS_SMALL
+               : map->one_route == ROUTE_EXIT1 ? CLASS_EXIT1
+               : map->one_route == ROUTE_EXIT2 ? CLASS_EXIT2
+                                               : CLASS_LARGE;
     if (map->route[cell] < 3)
         return map->route[cell] < 0 ? CLASS_REUSE : map->route[cell];
     for (int e = 0; e < UPSCALER_EXITS; e++)
@@ -149,9 +164,11 @@ static void tint_plane(const y4m_info *info, uint8_t *frame, int plane, const up
     uint8_t *data = frame + y4m_plane_offset(info, plane);
     for (int y = 0; y < h; y++) {
         for (int x = 0; x < w; x++) {
-            const int cy = (int)((int64_t)y * info->height / h) / (2 * map->size), cx = (int)((int64_t)x * info->width / w) / (2 * map->size);
+            const int cy = (int)((int64_t)y * info->height / h) / (2 * map->size),
+                      cx = (int)((int64_t)x * info->width / w) / (2 * map->size);
             const canvas_colour c = class_colours[cell_class(map, cy * map->across + cx)];
-            const double tone = plane == 1 ? 128 - 0.169 * c.r - 0.331 * c.g + 0.5 * c.b : 128 + 0.5 * c.r - 0.419 * c.g - 0.081 * c.b;
+            const double tone = plane == 1 ? 128 - 0.169 * c.r - 0.331 * c.g + 0.5 * c.b
+                                           : 128 + 0.5 * c.r - 0.419 * c.g - 0.081 * c.b;
             const size_t at = (size_t)y * (size_t)w + (size_t)x;
             if (bits == 8)
                 data[at] = (uint8_t)((data[at] + 2 * tone) / 3);

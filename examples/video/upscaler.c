@@ -252,7 +252,8 @@ bool upscaler_submit(upscaler *u, const void *in, ptrdiff_t in_stride, void *out
     const bs_buffer budget = {&u->budget, BS_F32, 1, {1, 0, 0, 0}, {1, 0, 0, 0}};
     if (!reuse && u->routed)
         bs_reset_state(u->session);
-    return bs_bind(u->session, "frame", &from, &u->error) == BS_OK && bs_bind(u->session, "frame_2x", &to, &u->error) == BS_OK &&
+    return bs_bind(u->session, "frame", &from, &u->error) == BS_OK &&
+           bs_bind(u->session, "frame_2x", &to, &u->error) == BS_OK &&
            bs_bind(u->session, "budget", &budget, &u->error) == BS_OK && bs_submit(u->session, &u->error) == BS_OK;
 }
 

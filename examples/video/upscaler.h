@@ -46,15 +46,17 @@ typedef struct upscaler {
 /* Width and height of the input, 8 or 10 bits a sample. False: error.message says why. */
 bool upscaler_open(upscaler *u, const video_options *options, int width, int height, int bits);
 /* The same with a platform or a profile; they must outlive the upscaler. tools may be NULL. */
-bool upscaler_open_with(upscaler *u, const video_options *options, const stream_tools *tools, int width, int height, int bits);
-/* Ends its threads; no runs from here on, and upscaler_last knows nothing. Before upscaler_touched, when weights are streamed. */
+bool upscaler_open_with(upscaler *u, const video_options *options, const stream_tools *tools, int width, int height,
+                        int bits);
+/* Ends its threads; no runs from here on, and upscaler_last knows nothing. Before upscaler_touched, when weights are
+ * streamed. */
 void upscaler_stop(upscaler *u);
 void upscaler_close(upscaler *u);
 
 /* Doubles one luma plane; strides in samples. */
 bool upscaler_run(upscaler *u, const void *in, ptrdiff_t in_stride, void *out, ptrdiff_t out_stride, bool reuse);
-/* Its two halves. On a GPU submit returns before the plane is there, and until upscaler_wait neither plane may be touched. On
- * a CPU submit does it all. */
+/* Its two halves. On a GPU submit returns before the plane is there, and until upscaler_wait neither plane may be
+ * touched. On a CPU submit does it all. */
 bool upscaler_submit(upscaler *u, const void *in, ptrdiff_t in_stride, void *out, ptrdiff_t out_stride, bool reuse);
 bool upscaler_wait(upscaler *u);
 

@@ -84,7 +84,9 @@ static bool complain_reading(run *r, const char *path, y4m_status status, const 
 {
     if (status != Y4M_STOPPED)
         return complain_y4m(r, path, &reader->error);
-    return complain(r, "", r->out.fd < 0 ? "stopped by a signal; nothing was written" : "stopped by a signal; what was written is whole");
+    return complain(r, "",
+                    r->out.fd < 0 ? "stopped by a signal; nothing was written"
+                                  : "stopped by a signal; what was written is whole");
 }
 
 /* ------------------------------------------------------------------------------------------------- opening */
@@ -97,7 +99,8 @@ static bool add_file(run *r, int *number, files_use use, const char *role, const
            (*stop_flag() ? complain(r, "", "stopped by a signal") : complain(r, "", r->files.message));
 }
 
-/* All files, before anything is done. What is written keeps its old content until it is certain that something will be. */
+/* All files, before anything is done. What is written keeps its old content until it is certain that something will
+ * be. */
 static bool open_files(run *r)
 {
     const video_options *o = &r->options;
@@ -138,10 +141,11 @@ static bool open_reference(run *r)
         return false;
     const y4m_info *i = &r->reference.info;
     char text[160];
-    if (i->width == r->twice.width && i->height == r->twice.height && y4m_facts(i->layout)->bits == y4m_facts(r->twice.layout)->bits)
+    if (i->width == r->twice.width && i->height == r->twice.height &&
+        y4m_facts(i->layout)->bits == y4m_facts(r->twice.layout)->bits)
         return true;
-    snprintf(text, sizeof text, "the reference is %dx%d %s, the output %dx%d %s", i->width, i->height, y4m_facts(i->layout)->name,
-             r->twice.width, r->twice.height, y4m_facts(r->twice.layout)->name);
+    snprintf(text, sizeof text, "the reference is %dx%d %s, the output %dx%d %s", i->width, i->height,
+             y4m_facts(i->layout)->name, r->twice.width, r->twice.height, y4m_facts(r->twice.layout)->name);
     return complain(r, r->options.reference, text);
 }
 
@@ -221,8 +225,9 @@ static bool open_output(run *r)
 
 static picture_plane plane_of(const y4m_info *info, uint8_t *frame, int plane)
 {
-    const picture_plane p = {frame + y4m_plane_offset(info, plane), y4m_row_bytes(info, plane), y4m_plane_width(info, plane),
-                             y4m_plane_height(info, plane), y4m_facts(info->layout)->bits};
+    const picture_plane p = {frame + y4m_plane_offset(info, plane), y4m_row_bytes(info, plane),
+                             y4m_plane_width(info, plane), y4m_plane_height(info, plane),
+                             y4m_facts(info->layout)->bits};
     return p;
 }
 
@@ -293,8 +298,8 @@ static bool enlarge(run *r)
     const ptrdiff_t sample = (ptrdiff_t)y4m_sample_bytes(&r->in.info);
     const picture_plane from = plane_of(&r->in.info, r->frame, 0), to = plane_of(&r->twice, r->result, 0);
     const double since = seconds();
-    if (!upscaler_submit(&r->up, from.data, (ptrdiff_t)from.stride_bytes / sample, to.data, (ptrdiff_t)to.stride_bytes / sample,
-                         r->options.reuse))
+    if (!upscaler_submit(&r->up, from.data, (ptrdiff_t)from.stride_bytes / sample, to.data,
+                         (ptrdiff_t)to.stride_bytes / sample, r->options.reuse))
         return complain(r, "network", r->up.error.message);
     const double submitted = seconds();
     double_chroma(r);
@@ -334,8 +339,14 @@ static bool do_frames(run *r)
 static bool finish(run *r, double since)
 {
     const int64_t frames = r->out.frames;
-    run_facts facts = {.options = &r->options, .up = &r->up, .out = &r->twice, .frames = frames, .seconds = seconds() - since,
-                       .seconds_network = r->network_seconds, .seconds_waited = r->waited_seconds, .has_reference = r->measured > 0,
+    run_facts facts = {.options = &r->options,
+                       .up = &r->up,
+                       .out = &r->twice,
+                       .frames = frames,
+                       .seconds = seconds() - since,
+                       .seconds_network = r->network_seconds,
+                       .seconds_waited = r->waited_seconds,
+                       .has_reference = r->measured > 0,
                        .frame_bytes = r->frame_bytes};
     if (r->measured > 0) {
         facts.psnr = r->psnr_sum / (double)r->measured;
@@ -381,7 +392,8 @@ static bool close_network(run *r, bool ok)
     uint64_t dropped;
     upscaler_close(&r->up);
     if (!stream_tools_close(&r->tools, &dropped) && ok)
-        return *stop_flag() ? complain(r, "", "stopped by a signal; the profile or the trace is not whole") : complain_system(r, "the profile or the trace");
+        return *stop_flag() ? complain(r, "", "stopped by a signal; the profile or the trace is not whole")
+                            : complain_system(r, "the profile or the trace");
     if (dropped > 0 && !r->options.quiet)
         fprintf(stderr, "the profile lacks %llu events, for which its ring had no room\n", (unsigned long long)dropped);
     return ok;

@@ -1,8 +1,8 @@
 /* y4m.h: reading and writing YUV4MPEG2 streams, frame by frame.
  *
  * Owns: the stream header (y4m.c) and the flow of frames through file descriptors (y4m_io.c).
- * Relies on: POSIX read, write, poll, fstat, ftruncate; files are opened by others (files.h). Memory is the caller's: the two objects below and
- *   one frame buffer of y4m_frame_bytes(); nothing here allocates.
+ * Relies on: POSIX read, write, poll, fstat, ftruncate; files are opened by others (files.h). Memory is the caller's:
+ *   the two objects below and one frame buffer of y4m_frame_bytes(); nothing here allocates.
  * Must never: guess a layout it does not know, hand out a frame that is not whole, print, or exit.
  *
  * A frame is one buffer: the planes Y, Cb, Cr one after the other, rows without padding. Samples of
@@ -148,9 +148,9 @@ typedef struct y4m_reader {
     uint8_t buffer[4096];
 } y4m_reader;
 
-/* Opening reads the header. Reading waits, whether or not the descriptor blocks. It returns Y4M_END after the last whole
- * frame, and Y4M_SHORT_FRAME where the stream ends within one, whose part is then in the buffer. Codes of 10 bit samples
- * above 1023 come as 1023. */
+/* Opening reads the header. Reading waits, whether or not the descriptor blocks. It returns Y4M_END after the last
+ * whole frame, and Y4M_SHORT_FRAME where the stream ends within one, whose part is then in the buffer. Codes of 10 bit
+ * samples above 1023 come as 1023. */
 y4m_status y4m_reader_open(y4m_reader *reader, int fd, const volatile sig_atomic_t *stop);
 y4m_status y4m_read_frame(y4m_reader *reader, void *frame);
 
@@ -169,8 +169,8 @@ typedef struct y4m_writer {
 } y4m_writer;
 
 /* Opening writes the header. After a failed write a regular file is cut back to its last whole
- * frame, so that what is there stays valid; in a pipe the reader sees a short frame. A request to stop ends a frame that
- * a pipe does not take (Y4M_STOPPED, missing_bytes), never one that goes to a file.
+ * frame, so that what is there stays valid; in a pipe the reader sees a short frame. A request to stop ends a frame
+ * that a pipe does not take (Y4M_STOPPED, missing_bytes), never one that goes to a file.
  * Closing also closes fd unless it is standard output, and reports what only then shows. */
 y4m_status y4m_writer_open(y4m_writer *writer, int fd, const y4m_info *info, const volatile sig_atomic_t *stop);
 y4m_status y4m_write_frame(y4m_writer *writer, const void *frame);

@@ -57,7 +57,8 @@ void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
 void *bs_take(bs_arena *arena, bs_bytes bytes);
 void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
 
-/* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count` (base/sort.c) */
+/* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count`
+ * (base/sort.c) */
 typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
 void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
 
@@ -82,7 +83,8 @@ void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
 /* Storage conversions (base/dtype.c). Round to nearest even. */
 float bs_f16_to_f32(uint16_t h);
-/* The nearest code. Saturates before rounding: the bounds are compared as floats, and 2^31 - 1 is not one. NaN gives 0. */
+/* The nearest code. Saturates before rounding: the bounds are compared as floats, and 2^31 - 1 is not one. NaN gives
+ * 0. */
 static inline int32_t bs_f32_to_code(float x, int32_t low, int32_t high)
 {
     if (!(x > (float)low))

@@ -1,13 +1,13 @@
 /* base/bytes.h - a number of bytes, or an offset: a type whose only operations are checked ones.
  *
- * What does not fit becomes BS_BYTES_TOO_MANY and stays that, whatever is done to it: added to, aligned, multiplied by zero,
- * taken apart. No arena, file or plan has as many, so that a sum of sizes from a file or a shape cannot end as a small
- * number. A struct, so that `a + b` does not compile; one field, so that it costs nothing.
+ * What does not fit becomes BS_BYTES_TOO_MANY and stays that, whatever is done to it: added to, aligned, multiplied by
+ * zero, taken apart. No arena, file or plan has as many, so that a sum of sizes from a file or a shape cannot end as a
+ * small number. A struct, so that `a + b` does not compile; one field, so that it costs nothing.
  * Elements of a shape are counted as bytes of one each, until they are multiplied by their size.
  *
- * Owns the field `unchecked`, which nothing else may touch (tests/test_bare_sums.sh). Relies on brainstorm.h. C and C++. Must never
- * give a plain number to arithmetic: bs_bytes_fit() is how a size is asked for, bs_bytes_figure() is for messages, comparisons
- * with what callers and files say, and the plain fields of public structs. */
+ * Owns the field `unchecked`, which nothing else may touch (tests/test_bare_sums.sh). Relies on brainstorm.h. C and
+ * C++. Must never give a plain number to arithmetic: bs_bytes_fit() is how a size is asked for, bs_bytes_figure() is
+ * for messages, comparisons with what callers and files say, and the plain fields of public structs. */
 #ifndef BS_BYTES_H
 #define BS_BYTES_H
 
@@ -50,7 +50,8 @@ static inline bs_bytes bs_bytes_sub(bs_bytes a, bs_bytes b)
 /* A count below zero is too many. */
 static inline bs_bytes bs_bytes_times(bs_bytes a, int64_t count)
 {
-    const bool fits = bs_bytes_known(a) && count >= 0 && (count == 0 || a.unchecked <= BS_BYTES_TOO_MANY / (uint64_t)count);
+    const bool fits = bs_bytes_known(a) && count >= 0 &&
+                      (count == 0 || a.unchecked <= BS_BYTES_TOO_MANY / (uint64_t)count);
     return bs_bytes_of(fits ? a.unchecked * (uint64_t)count : BS_BYTES_TOO_MANY);
 }
 
@@ -58,7 +59,8 @@ static inline bs_bytes bs_bytes_times(bs_bytes a, int64_t count)
 static inline bs_bytes bs_bytes_array(int64_t count, size_t each) { return bs_bytes_times(bs_bytes_of(each), count); }
 static inline bs_bytes bs_bytes_product(bs_bytes a, bs_bytes b)
 {
-    const bool fits = bs_bytes_known(a) && bs_bytes_known(b) && (b.unchecked == 0 || a.unchecked <= BS_BYTES_TOO_MANY / b.unchecked);
+    const bool fits = bs_bytes_known(a) && bs_bytes_known(b) &&
+                      (b.unchecked == 0 || a.unchecked <= BS_BYTES_TOO_MANY / b.unchecked);
     return bs_bytes_of(fits ? a.unchecked * b.unchecked : BS_BYTES_TOO_MANY);
 }
 
@@ -81,7 +83,10 @@ static inline bs_bytes bs_bytes_align_down(bs_bytes a, uint64_t alignment)
 }
 
 static inline bs_bytes bs_bytes_align(bs_bytes a) { return bs_bytes_align_to(a, BS_ALIGNMENT); }
-static inline bool bs_bytes_aligned_to(bs_bytes a, uint64_t alignment) { return bs_bytes_known(a) && (a.unchecked & (alignment - 1)) == 0; }
+static inline bool bs_bytes_aligned_to(bs_bytes a, uint64_t alignment)
+{
+    return bs_bytes_known(a) && (a.unchecked & (alignment - 1)) == 0;
+}
 
 /* Puts an array behind what is *used: aligned; returns where it begins. */
 static inline bs_bytes bs_bytes_place(bs_bytes *used, int64_t count, size_t each)
@@ -94,8 +99,8 @@ static inline bs_bytes bs_bytes_place(bs_bytes *used, int64_t count, size_t each
 /* The number for messages, comparisons and public structs: nothing may be added to it. */
 static inline uint64_t bs_bytes_figure(bs_bytes a) { return a.unchecked; }
 
-/* The size as this machine counts, when it is no more than `most` and this machine can count it: the only way from bytes to
- * memory. False leaves *size alone. */
+/* The size as this machine counts, when it is no more than `most` and this machine can count it: the only way from
+ * bytes to memory. False leaves *size alone. */
 static inline bool bs_bytes_fit(bs_bytes a, uint64_t most, size_t *size)
 {
     if (!bs_bytes_known(a) || a.unchecked > most || a.unchecked > SIZE_MAX)
@@ -104,10 +109,13 @@ static inline bool bs_bytes_fit(bs_bytes a, uint64_t most, size_t *size)
     return true;
 }
 
-/* Within memory whose size came from bs_bytes_fit: the planner made every offset lie below the total that was asked for, so
- * that none is looked at again while a network runs. */
+/* Within memory whose size came from bs_bytes_fit: the planner made every offset lie below the total that was asked
+ * for, so that none is looked at again while a network runs. */
 static inline uint8_t *bs_bytes_at(uint8_t *memory, bs_bytes offset) { return memory + (size_t)offset.unchecked; }
-static inline const uint8_t *bs_bytes_read_at(const uint8_t *memory, bs_bytes offset) { return memory + (size_t)offset.unchecked; }
+static inline const uint8_t *bs_bytes_read_at(const uint8_t *memory, bs_bytes offset)
+{
+    return memory + (size_t)offset.unchecked;
+}
 /* Row `row` of rows of `each` bytes that begin at `offset`. */
 static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t row, bs_bytes each)
 {

@@ -1,6 +1,6 @@
 /* base/crc32.c - CRC-32 as in zip and PNG (polynomial 0xedb88320).
- * Owns the table: 1 KB, one row of 16 a nibble of an 8-byte word, so that the 16 look-ups of a word do not wait for each
- * other. A row a byte would be 8 KB and no faster: what limits either is the chain from word to word.
+ * Owns the table: 1 KB, one row of 16 a nibble of an 8-byte word, so that the 16 look-ups of a word do not wait for
+ * each other. A row a byte would be 8 KB and no faster: what limits either is the chain from word to word.
  * Relies on base/base.h. Must never keep state between calls: reader threads check records side by side. */
 #include "base/base.h"
 

@@ -49,8 +49,8 @@ static inline bs_bytes bs_cursor_left(const bs_cursor *cursor) { return bs_bytes
 
 /* FNV-1a over a name, 64 bits. */
 uint64_t bs_name_hash(const char *name, size_t bytes);
-/* Sorts; false when two are equal: *twice is one of them. Two names of one hash count as duplicates: a file that contrives such a pair only
- * hurts itself. */
+/* Sorts; false when two are equal: *twice is one of them. Two names of one hash count as duplicates: a file that
+ * contrives such a pair only hurts itself. */
 bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice);
 
 #endif

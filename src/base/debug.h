@@ -1,6 +1,6 @@
 /* base/debug.h - mistakes that only the calling program can make, found in builds with BS_DEBUG.
- * Relies on base/base.h and, in those builds alone, on assert(). Must never decide what a file, a stream or a tensor may do:
- * whatever comes from outside is checked in every build, and answered with an error. */
+ * Relies on base/base.h and, in those builds alone, on assert(). Must never decide what a file, a stream or a tensor
+ * may do: whatever comes from outside is checked in every build, and answered with an error. */
 #ifndef BS_DEBUG_H
 #define BS_DEBUG_H
 
@@ -18,7 +18,8 @@
 
 static inline bool bs_disjoint(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes)
 {
-    return a_bytes == 0 || b_bytes == 0 || (uintptr_t)a + a_bytes <= (uintptr_t)b || (uintptr_t)b + b_bytes <= (uintptr_t)a;
+    return a_bytes == 0 || b_bytes == 0 || (uintptr_t)a + a_bytes <= (uintptr_t)b ||
+           (uintptr_t)b + b_bytes <= (uintptr_t)a;
 }
 #else
 #define BS_DEBUG_CHECK(condition) ((void)0)

@@ -82,9 +82,10 @@ void bs_error_prefix(bs_error *error, const char *format, ...)
 
 bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what)
 {
-    const uint64_t needed = bs_bytes_figure(bs_bytes_align(bytes)); /* as an arena would take it: more than what is available, always */
-    bs_fail(error, BS_ERROR_ARENA, "arena %s: %s needs %llu bytes, %llu are free", name, what, (unsigned long long)needed,
-            (unsigned long long)available);
+    /* as an arena would take it: more than what is available, always */
+    const uint64_t needed = bs_bytes_figure(bs_bytes_align(bytes));
+    bs_fail(error, BS_ERROR_ARENA, "arena %s: %s needs %llu bytes, %llu are free", name, what,
+            (unsigned long long)needed, (unsigned long long)available);
     if (error) {
         error->arena = name;
         error->needed = needed;

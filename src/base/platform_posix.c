@@ -1,5 +1,6 @@
 /* base/platform_posix.c - the default platform table: pthreads, pread, monotonic clock, no log.
- * Relies on POSIX.1-2008, and on O_DIRECT where there is such a thing. Must never be referenced directly: always through bs_platform. */
+ * Relies on POSIX.1-2008, and on O_DIRECT where there is such a thing. Must never be referenced directly: always
+ * through bs_platform. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -160,7 +161,8 @@ static int64_t posix_file_read(void *user, int64_t file, uint64_t offset, void *
     return (int64_t)done;
 }
 
-/* Some file systems open with O_DIRECT and then refuse to read. What is tried is aligned to no more than `alignment`. */
+/* Some file systems open with O_DIRECT and then refuse to read. What is tried is aligned to no more than
+ * `alignment`. */
 static bool posix_direct_works(int64_t file, uint8_t *probe, uint32_t alignment, uint64_t size_bytes)
 {
     uint8_t *const buffer = alignment < BS_PROBE_BYTES ? probe + alignment : probe;
@@ -168,7 +170,8 @@ static bool posix_direct_works(int64_t file, uint8_t *probe, uint32_t alignment,
     return posix_file_read(NULL, file, offset, buffer, alignment) > 0;
 }
 
-static int64_t posix_file_open_direct(void *user, const char *path, void *probe, uint64_t *size_bytes, uint32_t *alignment)
+static int64_t posix_file_open_direct(void *user, const char *path, void *probe, uint64_t *size_bytes,
+                                      uint32_t *alignment)
 {
     (void)user;
     const int64_t direct = posix_direct ? posix_file_open_with(path, posix_direct, size_bytes) : -1;

@@ -1,5 +1,5 @@
-/* base/workers.c - worker threads that run one job at a time. Relies on base/platform.h. Must never decide who does what in a way
- * that shows in results: tasks are independent. */
+/* base/workers.c - worker threads that run one job at a time. Relies on base/platform.h. Must never decide who does
+ * what in a way that shows in results: tasks are independent. */
 #include "base/platform.h"
 
 static void pool_drain(bs_workers *pool, int32_t thread)
@@ -52,7 +52,8 @@ bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_
         worker->thread = i;
         if (platform->thread_start(platform->user, worker->handle, worker_main, worker) != 0) {
             bs_workers_stop(pool);
-            return bs_fail(error, BS_ERROR_PLATFORM, "worker thread %d of %d: the platform's thread_start failed", i, threads - 1);
+            return bs_fail(error, BS_ERROR_PLATFORM, "worker thread %d of %d: the platform's thread_start failed", i,
+                           threads - 1);
         }
         pool->started = i;
     }

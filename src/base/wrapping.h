@@ -1,5 +1,5 @@
-/* base/wrapping.h - marks functions in which unsigned numbers are meant to wrap: hashes, squares of negative differences. All others
- * are reported by -fsanitize=unsigned-integer-overflow. Owns BS_WRAPS. Relies on nothing. */
+/* base/wrapping.h - marks functions in which unsigned numbers are meant to wrap: hashes, squares of negative
+ * differences. All others are reported by -fsanitize=unsigned-integer-overflow. Owns BS_WRAPS. Relies on nothing. */
 #ifndef BS_WRAPPING_H
 #define BS_WRAPPING_H
 

@@ -29,7 +29,8 @@ static void bs_cu_locate(bs_device_session *s, int32_t node)
     }
     at->staged = s->any_staged = true;
     const uint64_t copy = bs_device_input_place(c->plan, node);
-    at->address = c->plan->desc.in_place ? s->pinned_there + s->layout.inputs_pinned + copy : (uint64_t)(uintptr_t)s->memory + s->layout.inputs + copy;
+    at->address = c->plan->desc.in_place ? s->pinned_there + s->layout.inputs_pinned + copy
+                                         : (uint64_t)(uintptr_t)s->memory + s->layout.inputs + copy;
     int64_t stride = 1;
     for (int32_t i = b->rank - 1; i >= 0; i--) {
         at->stride[i] = stride;
@@ -59,9 +60,11 @@ static void bs_cu_pack(const bs_buffer *b, uint8_t *dense, bool out)
             at += rest % b->dim[i] * b->stride[i];
             rest /= b->dim[i];
         }
-        uint8_t *from = static_cast<uint8_t *>(b->data) + at * (int64_t)bytes, *to = dense + (size_t)(line * last) * bytes;
+        uint8_t *from = static_cast<uint8_t *>(b->data) + at * (int64_t)bytes,
+                *to = dense + (size_t)(line * last) * bytes;
         for (int64_t x = 0; step != 1 && x < last; x++)
-            memcpy(out ? from + x * step * (int64_t)bytes : to + x * (int64_t)bytes, out ? to + x * (int64_t)bytes : from + x * step * (int64_t)bytes, bytes);
+            memcpy(out ? from + x * step * (int64_t)bytes : to + x * (int64_t)bytes,
+                   out ? to + x * (int64_t)bytes : from + x * step * (int64_t)bytes, bytes);
         if (step == 1)
             memcpy(out ? from : to, out ? to : from, (size_t)last * bytes);
     }
@@ -83,7 +86,8 @@ static void bs_cu_pack_inputs(bs_device_session *s)
 {
     for (int32_t n = 1; n < s->client->graph->n_nodes; n++)
         if (bs_cu_reads(s, n))
-            bs_cu_pack(&s->client->bound[n], s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n), false);
+            bs_cu_pack(&s->client->bound[n],
+                       s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n), false);
 }
 
 /* Staged buffers to the device, or back into pinned memory. */

@@ -1,6 +1,6 @@
-/* device.cuh - the GPU: opening it, its two arenas, what it is. What sessions of it share; none of it changes once it is open
- * but the arenas, which sessions take from when they are made. What is queued, a session queues on streams of its own.
- * The only place that allocates. Relies on portable.cuh. Must never decide by the name of a board. */
+/* device.cuh - the GPU: opening it, its two arenas, what it is. What sessions of it share; none of it changes once it
+ * is open but the arenas, which sessions take from when they are made. What is queued, a session queues on streams of
+ * its own. The only place that allocates. Relies on portable.cuh. Must never decide by the name of a board. */
 #ifndef BS_CUDA_DEVICE
 #define BS_CUDA_DEVICE
 
@@ -40,11 +40,12 @@ static bs_status bs_cu_find_device(int32_t index, bs_error *error)
         return bs_fail(error, BS_ERROR_UNSUPPORTED, "this machine has no CUDA device");
     if (e != cudaSuccess) {
         cudaDriverGetVersion(&driver);
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "CUDA cannot be used here (%s; driver %d, built with %d)", cudaGetErrorString(e), driver,
-                       (int)CUDART_VERSION);
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, "CUDA cannot be used here (%s; driver %d, built with %d)",
+                       cudaGetErrorString(e), driver, (int)CUDART_VERSION);
     }
     if (index < 0 || index >= count)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_cuda_desc.index: there is no CUDA device %d, expected 0 .. %d", index, count - 1);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_cuda_desc.index: there is no CUDA device %d, expected 0 .. %d",
+                       index, count - 1);
     return BS_OK;
 }
 
@@ -95,14 +96,16 @@ static bs_status bs_cu_device_take(bs_cu_device *d, const bs_cuda_desc *desc, bs
         memory = NULL;
     bs_arena_init(&d->base.memory, "device", memory, memory ? (size_t)desc->device_bytes : 0);
     if (status == BS_OK && d->own_pinned)
-        status = bs_cu_check(cudaHostAlloc(&pinned, (size_t)desc->pinned_bytes, cudaHostAllocMapped), "allocating pinned memory", error);
+        status = bs_cu_check(cudaHostAlloc(&pinned, (size_t)desc->pinned_bytes, cudaHostAllocMapped),
+                             "allocating pinned memory", error);
     if (status != BS_OK)
         pinned = NULL;
     bs_arena_init(&d->base.pinned, "pinned", pinned, pinned ? (size_t)desc->pinned_bytes : 0);
     d->cublas_bytes = desc->cublas_bytes;
 #ifdef BS_NO_CUBLAS
     if (status == BS_OK && desc->cublas_bytes)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "cuBLAS was left out of this build (BS_NO_CUBLAS)"); /* unreachable: where it was not */
+        return bs_fail(error, BS_ERROR_UNSUPPORTED, /* unreachable: where it was not */
+                       "cuBLAS was left out of this build (BS_NO_CUBLAS)");
 #endif
     return status;
 }
@@ -120,7 +123,8 @@ extern "C" bs_device *bs_cuda_open(bs_arena *arena, const bs_cuda_desc *desc, bs
         return NULL;
     }
     bs_cuda_facts facts; /* a GPU that does not say what it has is not opened: it would refuse plans ever after */
-    if (bs_cuda_facts_get(desc->index, &facts, error) != BS_OK || bs_cu_check(cudaSetDevice(desc->index), "choosing the device", error) != BS_OK)
+    if (bs_cuda_facts_get(desc->index, &facts, error) != BS_OK ||
+        bs_cu_check(cudaSetDevice(desc->index), "choosing the device", error) != BS_OK)
         return NULL;
     const size_t mark = arena->used;
     bs_cu_device *d = static_cast<bs_cu_device *>(bs_arena_take(arena, sizeof *d));

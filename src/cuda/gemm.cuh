@@ -1,8 +1,8 @@
 /* gemm.cuh - products of lines in shared memory: what linear and matmul have in common.
  *
- * A sum is one chain, k = 0, 1, 2 ... (in f16: steps of 16 products of a tensor core, in that order), whatever the shape
- * of the tile it is part of. So a block may choose its shape by the number of rows it finds, and no bit shows which.
- * Relies on tensor.cuh. Must never add up in an order that depends on rows, columns or threads. */
+ * A sum is one chain, k = 0, 1, 2 ... (in f16: steps of 16 products of a tensor core, in that order), whatever the
+ * shape of the tile it is part of. So a block may choose its shape by the number of rows it finds, and no bit shows
+ * which. Relies on tensor.cuh. Must never add up in an order that depends on rows, columns or threads. */
 #ifndef BS_CUDA_GEMM
 #define BS_CUDA_GEMM
 
@@ -23,7 +23,8 @@ template <int BYTES, int ROWS> __device__ __forceinline__ int32_t bs_cu_gemm_lin
 }
 
 /* f32: thread (x, y) has columns x + 16 j of lines y + i * (threads / 16). */
-template <int ROWS> __device__ __forceinline__ void bs_cu_gemm_f32(const uint8_t *columns, const uint8_t *lines, float *sum)
+template <int ROWS>
+__device__ __forceinline__ void bs_cu_gemm_f32(const uint8_t *columns, const uint8_t *lines, float *sum)
 {
     const int32_t x = (int32_t)threadIdx.x & 15, y = (int32_t)threadIdx.x >> 4, high = (int32_t)blockDim.x >> 4;
 #pragma unroll 1
@@ -48,9 +49,11 @@ template <int ROWS> __device__ __forceinline__ void bs_cu_gemm_f32(const uint8_t
 }
 
 /* f16: a warp has 32 columns (as the rows of two matrices a) of ROWS / 2 times 8 lines (as the columns of b). */
-template <int ROWS> __device__ __forceinline__ void bs_cu_gemm_f16(const uint8_t *columns, const uint8_t *lines, float *sum)
+template <int ROWS>
+__device__ __forceinline__ void bs_cu_gemm_f16(const uint8_t *columns, const uint8_t *lines, float *sum)
 {
-    const int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5, matrix = lane >> 3, row = lane & 7;
+    const int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5, matrix = lane >> 3,
+                  row = lane & 7;
     const uint8_t *from = columns + ((warp & 1) * 32 + (matrix & 1) * 8 + row) * BS_CU_GEMM_PITCH + (matrix >> 1) * 16;
     const uint8_t *with = lines + ((warp >> 1) * (ROWS / 2) * 8 + row) * BS_CU_GEMM_PITCH + matrix * 16;
     uint32_t b[ROWS / 2][4]; /* two steps of 16 */
@@ -72,7 +75,8 @@ template <int ROWS> __device__ __forceinline__ void bs_cu_gemm_f16(const uint8_t
 }
 
 /* ROWS * 4 sums of this thread go on by what is in shared memory: 64 columns, bs_cu_gemm_lines lines. */
-template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_step(const uint8_t *columns, const uint8_t *lines, float *sum)
+template <int BYTES, int ROWS>
+__device__ __forceinline__ void bs_cu_gemm_step(const uint8_t *columns, const uint8_t *lines, float *sum)
 {
     if (BYTES == 4)
         bs_cu_gemm_f32<ROWS>(columns, lines, sum);
@@ -98,8 +102,8 @@ template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_finish
             for (int32_t j = 0; j < ROWS / 2; j++)
 #pragma unroll
                 for (int32_t e = 0; e < 4; e++)
-                    to[((warp >> 1) * (ROWS / 2) * 8 + 8 * j + 2 * (lane & 3) + (e & 1)) * BS_CU_SUMS_PITCH + (warp & 1) * 32 + 16 * i + (lane >> 2) +
-                       8 * (e >> 1)] = sum[4 * (i * (ROWS / 2) + j) + e];
+                    to[((warp >> 1) * (ROWS / 2) * 8 + 8 * j + 2 * (lane & 3) + (e & 1)) * BS_CU_SUMS_PITCH +
+                       (warp & 1) * 32 + 16 * i + (lane >> 2) + 8 * (e >> 1)] = sum[4 * (i * (ROWS / 2) + j) + e];
     }
 }
 

@@ -3,12 +3,12 @@
  *   STREAM       launch by launch. Branches without rows are launched too, and their blocks return.
  *   GRAPH        the same, captured once as a CUDA graph: one launch a run
  *   CONDITIONAL  captured, with an IF node around each stretch of launches that only paths take (CUDA 12.4)
- *   HOST         launch by launch; before such a stretch the host asks whether anybody takes it, and waits for the answer
+ *   HOST         launch by launch; before such a stretch the host asks whether anybody takes it, and waits
  *
  * All read the same counts in the device's memory, so results are the same bytes.
  *
- * What is captured goes to the session's private stream, wherever its runs are queued: whatever other sessions, threads or
- * the caller queue on a stream meanwhile, none of it can land in the graph. Relies on run.cuh.
+ * What is captured goes to the session's private stream, wherever its runs are queued: whatever other sessions, threads
+ * or the caller queue on a stream meanwhile, none of it can land in the graph. Relies on run.cuh.
  * Must never need what the toolkit or the driver does not have, and never capture a stream that others can reach. */
 #ifndef BS_CUDA_GRAPH
 #define BS_CUDA_GRAPH
@@ -24,7 +24,8 @@ typedef cudaGraphConditionalHandle bs_cu_handle;
 typedef unsigned long long bs_cu_handle;
 #endif
 
-__global__ void bs_cu_anybody(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t *any, bs_cu_handle handle, bool decides)
+__global__ void bs_cu_anybody(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count, int32_t *any,
+                              bs_cu_handle handle, bool decides)
 {
     const bs_cu_tile t = bs_cu_everything(&program, NULL);
     bool mine = false;
@@ -45,7 +46,8 @@ __global__ void bs_cu_anybody(BS_CU_ARGUMENT bs_cu_program program, int32_t firs
 /* How many launches from number `at` on are of steps on paths only, none of them a decision. */
 static int32_t bs_cu_stretch(const bs_device_session *s, int32_t at, int32_t end)
 {
-    const bs_device_step *steps = reinterpret_cast<const bs_device_step *>(s->pinned + s->layout.tables_pinned + s->layout.steps_at);
+    const bs_device_step *steps = reinterpret_cast<const bs_device_step *>(s->pinned + s->layout.tables_pinned +
+                                                                           s->layout.steps_at);
     int32_t count = 0;
     for (; at + count < end; count++) {
         const bs_cu_launch *l = &s->launches.list[at + count];
@@ -90,13 +92,14 @@ static void bs_cu_drop_graph(bs_device_session *s)
     s->last = NULL;
 }
 
-/* What goes to the private stream from here on becomes nodes, behind the last one. Other threads' calls are not looked at. */
+/* What goes to the private stream from here on becomes nodes, behind the last one. Other threads' calls are not looked
+ * at. */
 static bs_status bs_cu_capture_open(bs_device_session *s, bs_error *error)
 {
 #if BS_CU_CONDITIONAL
     if (s->lowering == BS_LOWER_CONDITIONAL)
-        return bs_cu_check(cudaStreamBeginCaptureToGraph(s->private_stream, s->graph, s->last ? &s->last : NULL, NULL, s->last ? 1 : 0,
-                                                         cudaStreamCaptureModeThreadLocal),
+        return bs_cu_check(cudaStreamBeginCaptureToGraph(s->private_stream, s->graph, s->last ? &s->last : NULL, NULL,
+                                                         s->last ? 1 : 0, cudaStreamCaptureModeThreadLocal),
                            "capturing", error);
 #endif
     return bs_cu_check(cudaStreamBeginCapture(s->private_stream, cudaStreamCaptureModeThreadLocal), "capturing", error);
@@ -112,15 +115,18 @@ static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
         const cudaGraphNode_t *nodes = NULL;
         size_t count = 0;
 #if CUDART_VERSION >= 13000
-        status = bs_cu_check(cudaStreamGetCaptureInfo(s->private_stream, &active, NULL, NULL, &nodes, NULL, &count), "capturing", error);
+        status = bs_cu_check(cudaStreamGetCaptureInfo(s->private_stream, &active, NULL, NULL, &nodes, NULL, &count),
+                             "capturing", error);
 #else
-        status = bs_cu_check(cudaStreamGetCaptureInfo_v2(s->private_stream, &active, NULL, NULL, &nodes, &count), "capturing", error);
+        status = bs_cu_check(cudaStreamGetCaptureInfo_v2(s->private_stream, &active, NULL, NULL, &nodes, &count),
+                             "capturing", error);
 #endif
         if (status == BS_OK && count == 1)
             s->last = nodes[0];
     }
 #endif
-    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &captured), "capturing", status == BS_OK ? error : NULL);
+    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &captured), "capturing",
+                                        status == BS_OK ? error : NULL);
     if (s->lowering != BS_LOWER_CONDITIONAL)
         s->graph = captured;
     return status == BS_OK ? ended : status;
@@ -128,7 +134,8 @@ static bs_status bs_cu_capture_close(bs_device_session *s, bs_error *error)
 
 #if BS_CU_CONDITIONAL
 /* The body of an IF node behind what was captured; its condition is `handle`. */
-static bs_status bs_cu_add_if(bs_device_session *s, cudaGraphConditionalHandle handle, cudaGraph_t *body, bs_error *error)
+static bs_status bs_cu_add_if(bs_device_session *s, cudaGraphConditionalHandle handle, cudaGraph_t *body,
+                              bs_error *error)
 {
     cudaGraphNodeParams params = {};
     cudaGraphNode_t node;
@@ -151,12 +158,14 @@ static bs_status bs_cu_add_if(bs_device_session *s, cudaGraphConditionalHandle h
 static bs_status bs_cu_capture_body(bs_device_session *s, cudaGraph_t body, int32_t at, int32_t count, bs_error *error)
 {
     cudaGraph_t same = NULL;
-    bs_status status = bs_cu_check(cudaStreamBeginCaptureToGraph(s->private_stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
-                                   "capturing a branch", error);
+    bs_status status = bs_cu_check(
+        cudaStreamBeginCaptureToGraph(s->private_stream, body, NULL, NULL, 0, cudaStreamCaptureModeThreadLocal),
+        "capturing a branch", error);
     if (status != BS_OK)
         return status;
     status = bs_cu_run_launches(s, at, at + count, error);
-    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &same), "capturing a branch", status == BS_OK ? error : NULL);
+    const bs_status ended = bs_cu_check(cudaStreamEndCapture(s->private_stream, &same), "capturing a branch",
+                                        status == BS_OK ? error : NULL);
     return status == BS_OK ? ended : status;
 }
 
@@ -166,7 +175,8 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
     cudaGraph_t body = NULL;
     int32_t first, steps;
     bs_cu_stretch_steps(s, at, count, &first, &steps);
-    bs_status status = bs_cu_check(cudaGraphConditionalHandleCreate(&handle, s->graph, 0, 0), "making a condition", error);
+    bs_status status = bs_cu_check(cudaGraphConditionalHandleCreate(&handle, s->graph, 0, 0), "making a condition",
+                                   error);
     if (status != BS_OK)
         return status;
     BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->stream, s->program, first, steps, s->program.status + 2, handle, true);
@@ -197,7 +207,8 @@ static bs_status bs_cu_run_asked(bs_device_session *s, int32_t at, int32_t count
     int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
     int32_t first, steps;
     bs_cu_stretch_steps(s, at, count, &first, &steps);
-    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->stream, s->program, first, steps, s->program.status + 2, (bs_cu_handle)0, false);
+    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->stream, s->program, first, steps, s->program.status + 2, (bs_cu_handle)0,
+              false);
     bs_status status = bs_cu_launched(error);
     if (status == BS_OK)
         status = bs_cu_fetch(s, told, s->program.status + 2, sizeof *told, error);
@@ -223,7 +234,8 @@ static bs_status bs_cu_run_lowered(bs_device_session *s, int32_t first, int32_t 
 /* Whether this run is worth a graph: nothing asks the host in between, and it is like the last one. */
 static bool bs_cu_wants_graph(const bs_device_session *s, bool same)
 {
-    const bool wanted = s->lowering == BS_LOWER_GRAPH || s->lowering == BS_LOWER_CONDITIONAL || (s->lowering == BS_LOWER_AUTO && same);
+    const bool wanted = s->lowering == BS_LOWER_GRAPH || s->lowering == BS_LOWER_CONDITIONAL ||
+                        (s->lowering == BS_LOWER_AUTO && same);
     if (!wanted || s->no_graph || bs_plan_streams(s->client->plan))
         return false;
     for (int32_t k = 0; k < s->launches.count; k++)
@@ -270,7 +282,8 @@ static bs_status bs_cu_graph_end(bs_device_session *s, bs_error *error)
 static void bs_cu_graph_give_up(bs_device_session *s)
 {
     cudaGraph_t captured = NULL;
-    if (s->capturing && cudaStreamEndCapture(s->private_stream, &captured) == cudaSuccess && captured && captured != s->graph)
+    if (s->capturing && cudaStreamEndCapture(s->private_stream, &captured) == cudaSuccess && captured &&
+        captured != s->graph)
         cudaGraphDestroy(captured);
     cudaGetLastError();
     bs_cu_drop_graph(s);

@@ -1,15 +1,17 @@
 /* launch.cuh - how steps run: one launch over the rows of all branches, or the steps of a part, tile by tile.
  *
- * A block of threads takes the pieces of work that have its number; how many there are, the decisions tell, on the device.
- * Grids are sized for the most there can be, and blocks beyond that return: a launch is the same whatever was decided.
- * Relies on ops.cuh. Must never let a count on the device decide anything on the host. */
+ * A block of threads takes the pieces of work that have its number; how many there are, the decisions tell, on the
+ * device. Grids are sized for the most there can be, and blocks beyond that return: a launch is the same whatever was
+ * decided. Relies on ops.cuh. Must never let a count on the device decide anything on the host. */
 #ifndef BS_CUDA_LAUNCH
 #define BS_CUDA_LAUNCH
 
 #include "cuda/lower_step.cuh"
 
-/* The step that piece number `piece` of `count` steps from `first` belongs to, and its rows. Every warp finds it for itself. */
-__device__ inline const bs_device_step *bs_cu_find_step(const bs_cu_tile &t, int32_t first, int32_t count, int32_t piece, bs_cu_work *w)
+/* The step that piece number `piece` of `count` steps from `first` belongs to, and its rows. Every warp finds it for
+ * itself. */
+__device__ inline const bs_device_step *bs_cu_find_step(const bs_cu_tile &t, int32_t first, int32_t count,
+                                                        int32_t piece, bs_cu_work *w)
 {
     const int32_t lane = (int32_t)threadIdx.x & 31;
     for (int32_t base = 0; base < count; base += 32) {
@@ -51,7 +53,8 @@ __device__ __forceinline__ bs_cu_tile bs_cu_everything(const bs_cu_program *p, u
 }
 
 /* One kernel, chosen when compiled in the first use and at run time in the second. */
-template <int KERNEL> __device__ __forceinline__ void bs_cu_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+template <int KERNEL>
+__device__ __forceinline__ void bs_cu_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     switch (KERNEL) {
 #define BS_CU_CASE(name) \
@@ -62,10 +65,11 @@ template <int KERNEL> __device__ __forceinline__ void bs_cu_run(const bs_cu_tile
     }
 }
 
-/* Moves and ops that go element by element are bound by memory: two blocks on a multiprocessor leave them all the registers
- * they want, and no more. */
+/* Moves and ops that go element by element are bound by memory: two blocks on a multiprocessor leave them all the
+ * registers they want, and no more. */
 template <int KERNEL>
-__global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1) bs_cu_group(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
+__global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1)
+    bs_cu_group(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
@@ -78,7 +82,8 @@ __global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1) b
 }
 
 /* Steps of a decision: they run whatever the number of rows, and on all of them. */
-template <int KERNEL> __global__ void __launch_bounds__(256, 2) bs_cu_decide(BS_CU_ARGUMENT bs_cu_program program, int32_t first)
+template <int KERNEL>
+__global__ void __launch_bounds__(256, 2) bs_cu_decide(BS_CU_ARGUMENT bs_cu_program program, int32_t first)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
@@ -89,7 +94,8 @@ template <int KERNEL> __global__ void __launch_bounds__(256, 2) bs_cu_decide(BS_
 
 /* ------------------------------------------------------------------------------------------------- regions */
 
-template <int KERNEL> __device__ __noinline__ void bs_cu_call(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+template <int KERNEL>
+__device__ __noinline__ void bs_cu_call(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_run<KERNEL>(t, s, w);
 }
@@ -123,7 +129,8 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
 }
 
 /* The part that tile number `piece` belongs to: sets the tile's rows. */
-__device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &program, int32_t first, int32_t count, int32_t piece, bs_cu_tile *t)
+__device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &program, int32_t first, int32_t count,
+                                                        int32_t piece, bs_cu_tile *t)
 {
     for (int32_t k = first; k < first + count; k++) {
         const bs_device_part *part = program.parts + k;
@@ -140,7 +147,8 @@ __device__ inline const bs_device_part *bs_cu_find_part(const bs_cu_program &pro
     return NULL;
 }
 
-__global__ void __launch_bounds__(256, 1) bs_cu_region(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
+__global__ void __launch_bounds__(256, 1)
+    bs_cu_region(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     bs_cu_tile t = bs_cu_everything(&program, shared);
@@ -179,15 +187,17 @@ __global__ void bs_cu_begin(BS_CU_ARGUMENT bs_cu_program program, int32_t router
 static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, int threads, cudaStream_t stream)
 {
     switch (l.kernel) {
-#define BS_CU_CASE(name)                                                                                                                     \
-    case BS_CU_##name:                                                                                                                       \
-        BS_LAUNCH((bs_cu_group<BS_CU_##name>), (unsigned)l.blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, l.first, l.count);         \
+#define BS_CU_CASE(name)                                                                                          \
+    case BS_CU_##name:                                                                                            \
+        BS_LAUNCH((bs_cu_group<BS_CU_##name>), (unsigned)l.blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, \
+                  l.first, l.count);                                                                              \
         break;
         BS_CU_STEP_KERNELS(BS_CU_CASE)
 #undef BS_CU_CASE
-#define BS_CU_CASE(name)                                                                                                                     \
-    case BS_CU_##name:                                                                                                                       \
-        BS_LAUNCH((bs_cu_decide<BS_CU_##name>), (unsigned)l.blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, l.first);                 \
+#define BS_CU_CASE(name)                                                                                           \
+    case BS_CU_##name:                                                                                             \
+        BS_LAUNCH((bs_cu_decide<BS_CU_##name>), (unsigned)l.blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, \
+                  l.first);                                                                                        \
         break;
         BS_CU_DECISION_KERNELS(BS_CU_CASE)
 #undef BS_CU_CASE

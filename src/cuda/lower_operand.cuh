@@ -1,6 +1,6 @@
 /* lower_operand.cuh - where the operands of an instruction are on the device, for the extents and buffers of a run.
- * The host's side of run/move.c: everything but the decision is resolved here. Relies on plan/device.h. Must never touch what it
- * points to. */
+ * The host's side of run/move.c: everything but the decision is resolved here. Relies on plan/device.h. Must never
+ * touch what it points to. */
 #ifndef BS_CUDA_LOWER_OPERAND
 #define BS_CUDA_LOWER_OPERAND
 
@@ -37,7 +37,10 @@ static int32_t bs_cu_narrow(bs_cu_lowering *l, int64_t n)
     return (int32_t)n;
 }
 
-static bool bs_cu_is(const bs_cu_lowering *l, int32_t node, const bs_op *op) { return bs_node_is(&l->graph->nodes[node], op); }
+static bool bs_cu_is(const bs_cu_lowering *l, int32_t node, const bs_op *op)
+{
+    return bs_node_is(&l->graph->nodes[node], op);
+}
 
 /* Extents of a row, wherever it is. */
 static void bs_cu_extent(bs_cu_lowering *l, int32_t value, bs_device_operand *o)

@@ -91,7 +91,8 @@ static void bs_cu_step_store(bs_cu_lowering *l, const bs_instr *i, bs_device_ste
 static int32_t bs_cu_add_given(bs_cu_lowering *l, const bs_instr *i)
 {
     const bs_node *gather = &l->graph->nodes[i->node];
-    const int32_t *in = bs_node_in(l->graph, gather), words = bs_device_given_words(l->plan, i), at = l->n_given; /* there is room */
+    /* there is room */
+    const int32_t *in = bs_node_in(l->graph, gather), words = bs_device_given_words(l->plan, i), at = l->n_given;
     memset(l->given + at, 0, (size_t)words * sizeof *l->given);
     for (int32_t p = 0; p < l->graph->routers[gather->router].desc->paths; p++)
         if (in[p] != 0 && bs_plan_gathers(l->plan, gather, p))
@@ -199,7 +200,8 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
         l->too_many = bs_cu_countable(&operands[k]) ? l->too_many : i->node;
     if (l->overflow || l->too_many)
         return; /* nothing is launched: what describes a step may count */
-    const bs_cu_node n = {l->graph, l->plan, node, &l->plan->nodes[i->node], node->params, operands, operands + s->n_in, i, l->client->dims};
+    const bs_cu_node n = {l->graph,           l->plan, node,           &l->plan->nodes[i->node], node->params, operands,
+                          operands + s->n_in, i,       l->client->dims};
     if (s->kernel != BS_CU_look_ahead && (s->kernel != BS_CU_none || i->kind == BS_INSTR_OP))
         bs_cu_describe_step(&n, s);
 #ifndef BS_NO_CUBLAS
@@ -237,11 +239,13 @@ static int64_t bs_cu_most_pieces(const bs_cu_lowering *l, int32_t first, int32_t
         one = one && d->kind == BS_DOMAIN_PATH && (k == first || d->router == router);
         router = d->router;
     }
-    together = bs_min_i64(rows, bs_ceil_div(rows, batch) + (batch == 1 ? 0 : count)) * parts; /* a batch has a row at least */
+    /* a batch has a row at least */
+    together = bs_min_i64(rows, bs_ceil_div(rows, batch) + (batch == 1 ? 0 : count)) * parts;
     return one && together < apart ? together : apart;
 }
 
-static void bs_cu_add_launch(bs_cu_lowering *l, bs_cu_launches *to, int32_t kernel, int32_t first, int32_t count, int64_t blocks)
+static void bs_cu_add_launch(bs_cu_lowering *l, bs_cu_launches *to, int32_t kernel, int32_t first, int32_t count,
+                             int64_t blocks)
 {
     bs_cu_launch *launch = &to->list[to->count < to->room ? to->count : 0];
     l->overflow = l->overflow || to->count >= to->room || blocks > INT32_MAX;
@@ -254,13 +258,14 @@ static void bs_cu_add_launch(bs_cu_lowering *l, bs_cu_launches *to, int32_t kern
     launch->blocks = (int32_t)bs_min_i64(blocks, INT32_MAX);
 }
 
-/* A decision takes one launch, or two where there are many rows; the caller's function is asked in between. Of no rows too:
- * it says so. */
+/* A decision takes one launch, or two where there are many rows; the caller's function is asked in between. Of no rows
+ * too: it says so. */
 static void bs_cu_launch_route(bs_cu_lowering *l, bs_cu_launches *to, int32_t step)
 {
     bs_device_step *s = &l->steps[step];
     const bs_route_desc *d = l->graph->routers[s->router].desc;
-    const bool asks = d->protocol == BS_ROUTE_CALLBACK && !l->plan->routers[s->router].forced, rows = s->kernel == BS_CU_route_rows;
+    const bool asks = d->protocol == BS_ROUTE_CALLBACK && !l->plan->routers[s->router].forced,
+               rows = s->kernel == BS_CU_route_rows;
     const int64_t pieces = bs_max_i64(bs_cu_most_pieces(l, step, 1), 1);
     if (rows)
         bs_cu_add_launch(l, to, BS_CU_route_rows, step, 1, pieces);
@@ -330,19 +335,25 @@ static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_pa
             continue;
         }
         const int32_t first = l->n_steps, time = p->instrs[at].time;
-        for (; at < p->n_top && p->instrs[at].time == time && p->instrs[at].kind != BS_INSTR_REGION && (l->n_steps == first || together); at++)
+        for (; at < p->n_top && p->instrs[at].time == time && p->instrs[at].kind != BS_INSTR_REGION &&
+               (l->n_steps == first || together);
+             at++)
             bs_cu_step(l, &p->instrs[at], &l->steps[l->n_steps++]);
         bs_cu_launch_steps(l, to, first, l->n_steps);
     }
     if (l->too_many)
-        return bs_fail(error, BS_ERROR_LIMIT, "%s \"%s\" gives 2^31 elements or more in this run, a GPU's kernels count to 2^31 - 1",
+        return bs_fail(error, BS_ERROR_LIMIT,
+                       "%s \"%s\" gives 2^31 elements or more in this run, a GPU's kernels count to 2^31 - 1",
                        bs_op_get(l->graph->nodes[l->too_many].op)->name, bs_node_name(&l->graph->nodes[l->too_many]));
     for (int32_t k = 0; k < l->n_steps; k++)
         if (l->steps[k].kernel == BS_CU_unsupported)
-            return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s \"%s\" has no kernel for a GPU", bs_op_get(l->graph->nodes[l->steps[k].node].op)->name,
+            return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s \"%s\" has no kernel for a GPU",
+                           bs_op_get(l->graph->nodes[l->steps[k].node].op)->name,
                            bs_node_name(&l->graph->nodes[l->steps[k].node]));
     if (l->overflow)
-        return bs_fail(error, BS_ERROR_LIMIT, "a buffer of this run is larger than a GPU's kernels can address (2^31 elements), or has too many steps");
+        return bs_fail(
+            error, BS_ERROR_LIMIT,
+            "a buffer of this run is larger than a GPU's kernels can address (2^31 elements), or has too many steps");
     return BS_OK;
 }
 

@@ -1,9 +1,9 @@
 /* op_attention.cuh - causal attention of the rows of a segment, behind a cache of earlier ones.
  *
  * A piece of work is one row and one head. Positions go in blocks of 32, counted from position 0 whatever the window; a
- * warp makes a block's largest score, sum and weighted values, and blocks are merged from the oldest on. What is added to
- * what depends on positions alone, not on warps or on whether a key is in the ring or in this run: a prompt in one run and
- * token by token give the same bits.
+ * warp makes a block's largest score, sum and weighted values, and blocks are merged from the oldest on. What is added
+ * to what depends on positions alone, not on warps or on whether a key is in the ring or in this run: a prompt in one
+ * run and token by token give the same bits.
  * Relies on op_segment.cuh; offsets and past come checked. Must never let rows of a run share anything. */
 #ifndef BS_CUDA_OP_ATTENTION
 #define BS_CUDA_OP_ATTENTION
@@ -42,29 +42,35 @@ struct bs_cu_attend_job {
     float scale, slope;
 };
 
-__device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, const bs_device_operand *fresh, const bs_device_operand *ring,
-                                                         int32_t first_row, int32_t segment, int32_t element)
+__device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, const bs_device_operand *fresh,
+                                                         const bs_device_operand *ring, int32_t first_row,
+                                                         int32_t segment, int32_t element)
 {
     bs_cu_attend_side side;
     side.fresh_type = side.ring_type = fresh->dtype;
     side.fresh_step = side.ring_step = fresh->stride[0];
     side.fresh_bytes = side.ring_bytes = fresh->row_bytes; /* a segment domain is a top-level one */
-    side.fresh = side.ring = bs_cu_row(t, fresh, 0) + first_row * fresh->row_bytes + (int64_t)element * fresh->stride[0] * bs_cu_bytes(fresh->dtype);
+    side.fresh = side.ring = bs_cu_row(t, fresh, 0) + first_row * fresh->row_bytes +
+                             (int64_t)element * fresh->stride[0] * bs_cu_bytes(fresh->dtype);
     if (ring) {
         const int32_t bytes = bs_cu_bytes(ring->dtype);
         side.ring_type = ring->dtype;
         side.ring_step = ring->stride[2];
         side.ring_bytes = (int64_t)ring->stride[1] * bytes;
-        side.ring = bs_cu_row(t, ring, 0) + ((int64_t)segment * ring->stride[0] + (int64_t)element * ring->stride[2]) * bytes;
+        side.ring = bs_cu_row(t, ring, 0) +
+                    ((int64_t)segment * ring->stride[0] + (int64_t)element * ring->stride[2]) * bytes;
     }
     return side;
 }
 
-__device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, const bs_device_step *s, int32_t row, int32_t head)
+__device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
+                                                       int32_t head)
 {
-    const bs_device_operand *q = bs_cu_in(t, s, 0), *o = bs_cu_out(t, s, 0), *window = s->n_in > 3 ? bs_cu_in(t, s, 3) : NULL;
+    const bs_device_operand *q = bs_cu_in(t, s, 0), *o = bs_cu_out(t, s, 0),
+                            *window = s->n_in > 3 ? bs_cu_in(t, s, 3) : NULL;
     const int32_t *offsets = bs_cu_segment_offsets(t, s->domain);
-    const int32_t segment = bs_cu_segment_of(offsets, t.program->domains[s->domain].lengths, row), first_row = offsets[segment];
+    const int32_t segment = bs_cu_segment_of(offsets, t.program->domains[s->domain].lengths, row),
+                  first_row = offsets[segment];
     bs_cu_attend_job j;
     j.n = q->dim[0] / s->p[0].i;
     j.q = bs_cu_row(t, q, row) + (int64_t)head * j.n * q->stride[0] * bs_cu_bytes(q->dtype);
@@ -84,9 +90,11 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
     return j;
 }
 
-__device__ __forceinline__ const uint8_t *bs_cu_attend_at(const bs_cu_attend_job &j, const bs_cu_attend_side &side, int32_t position)
+__device__ __forceinline__ const uint8_t *bs_cu_attend_at(const bs_cu_attend_job &j, const bs_cu_attend_side &side,
+                                                          int32_t position)
 {
-    return position >= j.past ? side.fresh + (position - j.past) * side.fresh_bytes : side.ring + position % j.window * side.ring_bytes;
+    return position >= j.past ? side.fresh + (position - j.past) * side.fresh_bytes
+                              : side.ring + position % j.window * side.ring_bytes;
 }
 
 /* Four elements that lie side by side. */
@@ -95,7 +103,8 @@ __device__ __forceinline__ float4 bs_cu_attend_quad(const uint8_t *data, int32_t
     if (dtype == BS_F32)
         return *reinterpret_cast<const float4 *>(data + 4 * (int64_t)at);
     const uint2 words = *reinterpret_cast<const uint2 *>(data + 2 * (int64_t)at);
-    return make_float4(bs_cu_low_half(words.x), bs_cu_high_half(words.x), bs_cu_low_half(words.y), bs_cu_high_half(words.y));
+    return make_float4(bs_cu_low_half(words.x), bs_cu_high_half(words.x), bs_cu_low_half(words.y),
+                       bs_cu_high_half(words.y));
 }
 
 __device__ __forceinline__ bool bs_cu_attend_quads(const uint8_t *data, int32_t dtype, int32_t step)
@@ -119,7 +128,8 @@ __device__ inline float bs_cu_attend_dot(const bs_cu_attend_job &j, const uint8_
         }
 #pragma unroll 1
     for (; i < j.n; i++) {
-        const float product_a = bs_cu_get(j.q, j.q_type, (int64_t)i * j.q_step), product_b = bs_cu_get(k, type, (int64_t)i * step);
+        const float product_a = bs_cu_get(j.q, j.q_type, (int64_t)i * j.q_step),
+                    product_b = bs_cu_get(k, type, (int64_t)i * step);
         if ((i & 3) == 0)
             sum.x = fmaf(product_a, product_b, sum.x);
         else if ((i & 3) == 1)
@@ -132,16 +142,19 @@ __device__ inline float bs_cu_attend_dot(const bs_cu_attend_job &j, const uint8_
     return (sum.x + sum.z) + (sum.y + sum.w);
 }
 
-/* What 32 positions from `first` give, by one warp: elements from + 32 i + lane of the values, weighted by e^(score - top). */
+/* What 32 positions from `first` give, by one warp: elements from + 32 i + lane of the values, weighted by e^(score -
+ * top). */
 __device__ inline void bs_cu_attend_block(const bs_cu_attend_job &j, int32_t first, int32_t from, float *partial)
 {
-    const int32_t lane = (int32_t)threadIdx.x & 31, position = first + lane, begin = max(j.low - first, 0), end = min(j.position - first, 31);
+    const int32_t lane = (int32_t)threadIdx.x & 31, position = first + lane, begin = max(j.low - first, 0),
+                  end = min(j.position - first, 31);
     const bool mine = lane >= begin && lane <= end, fresh = position >= j.past;
     float score = -INFINITY, weight = 0.0f, value[BS_CU_ATTEND_LANES] = {0.0f, 0.0f, 0.0f, 0.0f};
     unsigned long long at = 0;
     if (mine) {
         const bs_cu_attend_side &k = j.k;
-        score = bs_cu_attend_dot(j, bs_cu_attend_at(j, k, position), fresh ? k.fresh_type : k.ring_type, fresh ? k.fresh_step : k.ring_step);
+        score = bs_cu_attend_dot(j, bs_cu_attend_at(j, k, position), fresh ? k.fresh_type : k.ring_type,
+                                 fresh ? k.fresh_step : k.ring_step);
         score = fmaf(score, j.scale, -j.slope * (float)(j.position - position));
         at = (unsigned long long)reinterpret_cast<uintptr_t>(bs_cu_attend_at(j, j.v, position));
     }
@@ -182,7 +195,8 @@ struct bs_cu_attend_state {
 __device__ __forceinline__ void bs_cu_attend_merge(bs_cu_attend_state *state, const float *partial)
 {
     const float top = fmaxf(state->top, partial[BS_CU_ATTEND_ELEMENTS]);
-    const float before = state->any ? expf(state->top - top) : 0.0f, now = state->any ? expf(partial[BS_CU_ATTEND_ELEMENTS] - top) : 1.0f;
+    const float before = state->any ? expf(state->top - top) : 0.0f,
+                now = state->any ? expf(partial[BS_CU_ATTEND_ELEMENTS] - top) : 1.0f;
     state->sum = fmaf(state->sum, before, partial[BS_CU_ATTEND_ELEMENTS + 1] * now);
     for (int32_t i = 0; i < 2; i++)
         if ((int32_t)(threadIdx.x + i * blockDim.x) < BS_CU_ATTEND_ELEMENTS)
@@ -214,7 +228,8 @@ __device__ inline void bs_cu_attend(const bs_cu_tile &t, const bs_cu_attend_job 
 
 __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_attend_job *job = reinterpret_cast<bs_cu_attend_job *>(t.workspace + BS_CU_WORKSPACE) - 1; /* registers are for the sums */
+    /* registers are for the sums */
+    bs_cu_attend_job *job = reinterpret_cast<bs_cu_attend_job *>(t.workspace + BS_CU_WORKSPACE) - 1;
     for (int32_t r = w.row; r < w.row + w.rows; r++)
         for (int32_t head = w.part; head < s->p[0].i; head += w.parts) {
             if (threadIdx.x == 0)

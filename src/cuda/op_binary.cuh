@@ -46,7 +46,8 @@ template <typename F> struct bs_cu_binary {
     }
     __device__ __forceinline__ void one(const int64_t (&at)[3]) const
     {
-        const uint32_t p = bs_cu_load_one(a, bs_cu_bytes(a_type), at[1]), q = bs_cu_load_one(b, bs_cu_bytes(b_type), at[2]);
+        const uint32_t p = bs_cu_load_one(a, bs_cu_bytes(a_type), at[1]),
+                       q = bs_cu_load_one(b, bs_cu_bytes(b_type), at[2]);
         bs_cu_store_one(y, bs_cu_bytes(y_type), at[0], join(p, q));
     }
     __device__ __forceinline__ void four(const int64_t (&at)[3]) const
@@ -63,17 +64,21 @@ template <typename F> struct bs_cu_binary {
     }
 };
 
-template <typename F> __device__ inline void bs_cu_binary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const F &f)
+template <typename F>
+__device__ inline void bs_cu_binary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const F &f)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x, (int32_t)blockDim.x);
+    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x,
+                                        (int32_t)blockDim.x);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        bs_cu_view v[3] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 1), r)};
+        bs_cu_view v[3] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r),
+                           bs_cu_open(t, bs_cu_in(t, s, 1), r)};
 #pragma unroll
         for (int32_t i = 0; i < BS_MAX_RANK; i++)
             v[2].stride[i] = s->p[0].i >> i & 1 ? 0 : v[2].stride[i];
         const bs_cu_walk<3> k = bs_cu_walk_over(v);
-        const bs_cu_binary<F> each = {k.begin[1], k.begin[2], k.begin[0], v[1].dtype, v[2].dtype, v[0].dtype, k.step[2][3] == 0, f};
+        const bs_cu_binary<F> each = {k.begin[1], k.begin[2], k.begin[0],        v[1].dtype,
+                                      v[2].dtype, v[0].dtype, k.step[2][3] == 0, f};
         const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.y_type)) &&
                           bs_cu_walk_fours(k, 1, bs_cu_bytes(each.a_type)) &&
                           (each.same || bs_cu_walk_fours(k, 2, bs_cu_bytes(each.b_type)));

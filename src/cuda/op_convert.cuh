@@ -6,7 +6,10 @@
 #include "cuda/kernels.cuh"
 #include "cuda/walk.cuh"
 
-static bool bs_cu_is_codes(int32_t dtype) { return dtype == BS_U8 || dtype == BS_I8 || dtype == BS_I32 || dtype == BS_U16; }
+static bool bs_cu_is_codes(int32_t dtype)
+{
+    return dtype == BS_U8 || dtype == BS_I8 || dtype == BS_I32 || dtype == BS_U16;
+}
 
 /* p: to, scale, smallest and largest code, 1: integers stay integers. */
 static void bs_cu_convert_limits(const bs_cu_node *n, bs_device_step *s)
@@ -83,11 +86,13 @@ struct bs_cu_conversion {
 __device__ inline void bs_cu_convert_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 2), (int32_t)threadIdx.x, (int32_t)blockDim.x);
+    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 2), (int32_t)threadIdx.x,
+                                        (int32_t)blockDim.x);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
         const bs_cu_walk<2> k = bs_cu_walk_over(v);
-        const bs_cu_conversion each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype, s->p[2].i, s->p[3].i, s->p[1].f, s->p[4].i != 0};
+        const bs_cu_conversion each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype,
+                                       s->p[2].i,  s->p[3].i,  s->p[1].f,  s->p[4].i != 0};
         const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.to)) &&
                           bs_cu_walk_fours(k, 1, bs_cu_bytes(each.from));
         if (w.part == 0)
@@ -99,8 +104,8 @@ __device__ inline void bs_cu_convert_run(const bs_cu_tile &t, const bs_device_st
 /* ----------------------------------------------------------------------------------------------- sr_store */
 
 /* Pixel (py, px) of the tail gives four of the result. */
-__device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu_view &tail, const bs_cu_view &base, const bs_cu_view &y, int32_t py,
-                                            int32_t px)
+__device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu_view &tail, const bs_cu_view &base,
+                                            const bs_cu_view &y, int32_t py, int32_t px)
 {
     const int64_t from = (int64_t)py * tail.stride[1] + (int64_t)px * tail.stride[2];
     float v[4];
@@ -115,7 +120,8 @@ __device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu
         const int64_t to = (int64_t)(2 * py + i) * y.stride[1] + (int64_t)(2 * px) * y.stride[2];
         const float left = (v[2 * i] + bs_cu_get(base.data, base.dtype, b)) * s->p[1].f;
         const float right = (v[2 * i + 1] + bs_cu_get(base.data, base.dtype, b + base.stride[2])) * s->p[1].f;
-        const uint32_t first = (uint32_t)bs_cu_code(left, s->p[2].i, s->p[3].i), second = (uint32_t)bs_cu_code(right, s->p[2].i, s->p[3].i);
+        const uint32_t first = (uint32_t)bs_cu_code(left, s->p[2].i, s->p[3].i),
+                       second = (uint32_t)bs_cu_code(right, s->p[2].i, s->p[3].i);
         uint8_t *at = y.data + to * bs_cu_bytes(y.dtype);
         if (y.dtype == BS_U8 && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(at) & 1) == 0) {
             *reinterpret_cast<uint16_t *>(at) = (uint16_t)(first | second << 8);
@@ -132,11 +138,14 @@ __device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu
 __device__ inline void bs_cu_sr_store_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view tail = bs_cu_open(t, bs_cu_in(t, s, 0), r), base = bs_cu_open(t, bs_cu_in(t, s, 1), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+        const bs_cu_view tail = bs_cu_open(t, bs_cu_in(t, s, 0), r), base = bs_cu_open(t, bs_cu_in(t, s, 1), r),
+                         y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+        const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
+                      threads = w.parts * (int32_t)blockDim.x;
         if (w.part == 0)
             bs_cu_zero_margin(y);
-        for (bs_cu_scan k = bs_cu_scan_over(y.y0 / 2, y.y1 / 2, y.x0 / 2, y.x1 / 2, 1, index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k))
+        for (bs_cu_scan k = bs_cu_scan_over(y.y0 / 2, y.y1 / 2, y.x0 / 2, y.x1 / 2, 1, index, threads);
+             bs_cu_scan_more(k); bs_cu_scan_next(&k))
             bs_cu_sr_store_pixel(s, tail, base, y, k.y, k.x);
     }
 }

@@ -46,7 +46,10 @@ template <typename F> struct bs_cu_unary {
     uint8_t *y;
     int32_t x_type, y_type;
     F f;
-    __device__ __forceinline__ void one(const int64_t (&at)[2]) const { bs_cu_put(y, y_type, at[0], f.of(bs_cu_get(x, x_type, at[1]))); }
+    __device__ __forceinline__ void one(const int64_t (&at)[2]) const
+    {
+        bs_cu_put(y, y_type, at[0], f.of(bs_cu_get(x, x_type, at[1])));
+    }
     __device__ __forceinline__ void four(const int64_t (&at)[2]) const
     {
         float v[4];
@@ -57,10 +60,12 @@ template <typename F> struct bs_cu_unary {
     }
 };
 
-template <typename F> __device__ inline void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const F &f)
+template <typename F>
+__device__ inline void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const F &f)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x, (int32_t)blockDim.x);
+    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x,
+                                        (int32_t)blockDim.x);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
         const bs_cu_walk<2> k = bs_cu_walk_over(v);
@@ -141,17 +146,20 @@ template <typename F> struct bs_cu_channelwise {
 };
 
 template <typename F>
-__device__ inline void bs_cu_channelwise_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const float *a, const float *b, const F &f)
+__device__ inline void bs_cu_channelwise_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                             const float *a, const float *b, const F &f)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x, (int32_t)blockDim.x);
+    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x,
+                                        (int32_t)blockDim.x);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         bs_cu_view v[3] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r), bs_cu_view()};
         v[2].stride[0] = 1;
         v[2].stride[1] = v[2].stride[2] = v[2].stride[3] = 0;
         const bs_cu_walk<3> k = bs_cu_walk_over(v);
         const bs_cu_channelwise<F> each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype, a, b, f};
-        const bool four = k.count[3] % 4 == 0 && k.step[2][3] == 1 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.y_type)) &&
+        const bool four = k.count[3] % 4 == 0 && k.step[2][3] == 1 &&
+                          bs_cu_walk_fours(k, 0, bs_cu_bytes(each.y_type)) &&
                           bs_cu_walk_fours(k, 1, bs_cu_bytes(each.x_type));
         if (w.part == 0)
             bs_cu_zero_margin(v[0]);
@@ -171,7 +179,10 @@ __device__ inline void bs_cu_prelu_run(const bs_cu_tile &t, const bs_device_step
 }
 
 struct bs_cu_batch_norm_of {
-    __device__ __forceinline__ float of(float x, float scale, float offset) const { return bs_cu_mul_add(x, scale, offset); }
+    __device__ __forceinline__ float of(float x, float scale, float offset) const
+    {
+        return bs_cu_mul_add(x, scale, offset);
+    }
 };
 
 __device__ inline void bs_cu_batch_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)

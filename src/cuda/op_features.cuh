@@ -34,7 +34,8 @@ __device__ inline int32_t bs_cu_feature_bucket(uint64_t sum, uint64_t area, int3
     return min(1 + bs_cu_quarter_log2(v > UINT32_MAX ? UINT32_MAX : (uint32_t)v), buckets - 1);
 }
 
-__device__ __forceinline__ int32_t bs_cu_feature_code(const bs_cu_view &v, int32_t shift, int32_t c, int32_t y, int32_t x)
+__device__ __forceinline__ int32_t bs_cu_feature_code(const bs_cu_view &v, int32_t shift, int32_t c, int32_t y,
+                                                      int32_t x)
 {
     const int64_t at = (int64_t)c * v.stride[0] + (int64_t)y * v.stride[1] + (int64_t)x * v.stride[2];
     return (int32_t)bs_cu_load_one(v.data, bs_cu_bytes(v.dtype), at) >> shift;
@@ -43,16 +44,18 @@ __device__ __forceinline__ int32_t bs_cu_feature_code(const bs_cu_view &v, int32
 __device__ __forceinline__ uint64_t bs_cu_feature_square(int32_t d) { return (uint64_t)((int64_t)d * d); }
 
 /* What the samples index, index + threads, ... of a cell add. */
-__device__ inline void bs_cu_feature_sums(const bs_cu_view &x, const bs_cu_view &reference, bool both, int32_t shift, int32_t index, int32_t threads,
-                                          uint64_t *energy, uint64_t *change)
+__device__ inline void bs_cu_feature_sums(const bs_cu_view &x, const bs_cu_view &reference, bool both, int32_t shift,
+                                          int32_t index, int32_t threads, uint64_t *energy, uint64_t *change)
 {
     const int32_t h = x.dim[1], width = x.dim[2];
     *energy = *change = 0;
-    for (bs_cu_scan k = bs_cu_scan_over(0, h, 0, width, x.dim[0], index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k)) {
+    for (bs_cu_scan k = bs_cu_scan_over(0, h, 0, width, x.dim[0], index, threads); bs_cu_scan_more(k);
+         bs_cu_scan_next(&k)) {
         const int32_t code = bs_cu_feature_code(x, shift, k.c, k.y, k.x);
-        *energy += bs_cu_feature_square(
-            4 * code - bs_cu_feature_code(x, shift, k.c, max(k.y - 1, 0), k.x) - bs_cu_feature_code(x, shift, k.c, min(k.y + 1, h - 1), k.x) -
-            bs_cu_feature_code(x, shift, k.c, k.y, max(k.x - 1, 0)) - bs_cu_feature_code(x, shift, k.c, k.y, min(k.x + 1, width - 1)));
+        *energy += bs_cu_feature_square(4 * code - bs_cu_feature_code(x, shift, k.c, max(k.y - 1, 0), k.x) -
+                                        bs_cu_feature_code(x, shift, k.c, min(k.y + 1, h - 1), k.x) -
+                                        bs_cu_feature_code(x, shift, k.c, k.y, max(k.x - 1, 0)) -
+                                        bs_cu_feature_code(x, shift, k.c, k.y, min(k.x + 1, width - 1)));
         if (both)
             *change += bs_cu_feature_square(code - bs_cu_feature_code(reference, shift, k.c, k.y, k.x));
     }
@@ -65,7 +68,8 @@ __device__ __forceinline__ uint64_t bs_cu_feature_lanes(uint64_t v)
     return v;
 }
 
-__device__ inline void bs_cu_feature_put(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y, uint64_t energy, uint64_t change)
+__device__ inline void bs_cu_feature_put(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y,
+                                         uint64_t energy, uint64_t change)
 {
     const uint64_t area = (uint64_t)x.dim[0] * (uint64_t)max(x.dim[1], 0) * (uint64_t)max(x.dim[2], 0);
     int32_t *to = reinterpret_cast<int32_t *>(y.data);
@@ -82,8 +86,8 @@ __device__ inline void bs_cu_patch_features_run(const bs_cu_tile &t, const bs_de
         const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
         const bs_cu_view reference = bs_cu_open(t, bs_cu_in(t, s, s->n_in - 1), r);
         uint64_t energy, change;
-        bs_cu_feature_sums(x, reference, s->n_in > 1, s->p[1].i, small ? lane : (int32_t)threadIdx.x, small ? 32 : (int32_t)blockDim.x, &energy,
-                           &change);
+        bs_cu_feature_sums(x, reference, s->n_in > 1, s->p[1].i, small ? lane : (int32_t)threadIdx.x,
+                           small ? 32 : (int32_t)blockDim.x, &energy, &change);
         energy = bs_cu_feature_lanes(energy);
         change = bs_cu_feature_lanes(change);
         if (small) {

@@ -31,7 +31,8 @@ struct bs_cu_pool_window {
     int32_t y, x, y_first, y_end, x_first, x_end;
 };
 
-__device__ __forceinline__ bs_cu_pool_window bs_cu_pool_window_of(const bs_device_step *s, const bs_cu_view &x, int32_t oy, int32_t ox)
+__device__ __forceinline__ bs_cu_pool_window bs_cu_pool_window_of(const bs_device_step *s, const bs_cu_view &x,
+                                                                  int32_t oy, int32_t ox)
 {
     const int32_t kernel = s->p[1].i, y = oy * s->p[2].i - s->p[3].i, at = ox * s->p[2].i - s->p[3].i;
     const bs_cu_pool_window o = {y,
@@ -43,21 +44,26 @@ __device__ __forceinline__ bs_cu_pool_window bs_cu_pool_window_of(const bs_devic
     return o;
 }
 
-__device__ __forceinline__ float bs_cu_pool_join(bool top, bool first, float v, float old) { return first ? v : top ? (v > old ? v : old) : old + v; }
+__device__ __forceinline__ float bs_cu_pool_join(bool top, bool first, float v, float old)
+{
+    return first ? v : top ? (v > old ? v : old) : old + v;
+}
 
 __device__ __forceinline__ float bs_cu_pool_count(const bs_device_step *s, const bs_cu_pool_window &o)
 {
     return (float)(s->p[5].i ? s->p[1].i * s->p[1].i : (o.y_end - o.y_first) * (o.x_end - o.x_first));
 }
 
-__device__ inline void bs_cu_pool_one(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y, const bs_cu_scan &k)
+__device__ inline void bs_cu_pool_one(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y,
+                                      const bs_cu_scan &k)
 {
     const bs_cu_pool_window o = bs_cu_pool_window_of(s, x, k.y, k.x);
     const bool top = s->p[0].i == BS_POOL_MAX;
     float sum = 0.0f;
     for (int32_t ky = o.y_first; ky < o.y_end; ky++)
         for (int32_t kx = o.x_first; kx < o.x_end; kx++) {
-            const int64_t at = (int64_t)(o.y + ky) * x.stride[1] + (int64_t)(o.x + kx) * x.stride[2] + (int64_t)k.c * x.stride[0];
+            const int64_t at = (int64_t)(o.y + ky) * x.stride[1] + (int64_t)(o.x + kx) * x.stride[2] +
+                               (int64_t)k.c * x.stride[0];
             sum = bs_cu_pool_join(top, ky == o.y_first && kx == o.x_first, bs_cu_get(x.data, x.dtype, at), sum);
         }
     bs_cu_put(y.data, y.dtype, (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2] + (int64_t)k.c * y.stride[0],
@@ -65,14 +71,16 @@ __device__ inline void bs_cu_pool_one(const bs_device_step *s, const bs_cu_view 
 }
 
 /* Four channels from 4 k.c on. */
-__device__ inline void bs_cu_pool_four(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y, const bs_cu_scan &k)
+__device__ inline void bs_cu_pool_four(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y,
+                                       const bs_cu_scan &k)
 {
     const bs_cu_pool_window o = bs_cu_pool_window_of(s, x, k.y, k.x);
     const bool top = s->p[0].i == BS_POOL_MAX;
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}, v[4];
     for (int32_t ky = o.y_first; ky < o.y_end; ky++)
         for (int32_t kx = o.x_first; kx < o.x_end; kx++) {
-            bs_cu_get_four(x.data, x.dtype, (int64_t)(o.y + ky) * x.stride[1] + (int64_t)(o.x + kx) * x.stride[2] + 4 * k.c, v);
+            bs_cu_get_four(x.data, x.dtype,
+                           (int64_t)(o.y + ky) * x.stride[1] + (int64_t)(o.x + kx) * x.stride[2] + 4 * k.c, v);
             for (int32_t i = 0; i < 4; i++)
                 sum[i] = bs_cu_pool_join(top, ky == o.y_first && kx == o.x_first, v[i], sum[i]);
         }
@@ -84,7 +92,8 @@ __device__ inline void bs_cu_pool_four(const bs_device_step *s, const bs_cu_view
 /* Whether every pixel of an image begins at an aligned four of channels. */
 __device__ __forceinline__ bool bs_cu_pool_fours(const bs_cu_view &v)
 {
-    return v.stride[0] == 1 && ((v.dim[0] | v.stride[1] | v.stride[2]) & 3) == 0 && bs_cu_aligned(v.data, bs_cu_bytes(v.dtype), 0);
+    return v.stride[0] == 1 && ((v.dim[0] | v.stride[1] | v.stride[2]) & 3) == 0 &&
+           bs_cu_aligned(v.data, bs_cu_bytes(v.dtype), 0);
 }
 
 __device__ inline void bs_cu_pool2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -119,14 +128,15 @@ __device__ inline float bs_cu_pool_line(const bs_cu_view &x, bool top, int32_t y
 }
 
 /* Channels first .. first + channels: a thread a line, then lines from the top down: the order of the CPU. */
-__device__ inline void bs_cu_pool_channels(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y, int32_t first,
-                                           int32_t channels)
+__device__ inline void bs_cu_pool_channels(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x,
+                                           const bs_cu_view &y, int32_t first, int32_t channels)
 {
     const bool top = s->p[0].i == BS_POOL_MAX;
     const int32_t lines = (int32_t)(BS_CU_WORKSPACE / sizeof(float)) / channels, c = (int32_t)threadIdx.x;
     const float area = (float)x.dim[1] * (float)x.dim[2];
     float *line = reinterpret_cast<float *>(t.workspace);
-    float total = top && c < channels && area > 0.0f ? bs_cu_get(x.data, x.dtype, (int64_t)(first + c) * x.stride[0]) : 0.0f;
+    float total = top && c < channels && area > 0.0f ? bs_cu_get(x.data, x.dtype, (int64_t)(first + c) * x.stride[0])
+                                                     : 0.0f;
     for (int32_t from = 0; from < x.dim[1] && area > 0.0f; from += lines) {
         const int32_t count = min(lines, x.dim[1] - from);
         for (int32_t i = c; i < count * channels; i += (int32_t)blockDim.x)

@@ -1,10 +1,10 @@
 /* op_linear.cuh - x W^T + b on the last dimension, with the activation that follows.
  *
- * Weights are lines [out][k], padded with zeros to 16 bytes, f32 or f16. Experts are steps of one launch, and how many rows
- * each has only the device knows: a piece of work is up to 64 lines by 64 (or 16) columns, and its block takes the shape
- * that suits the lines it finds. Up to 8 lines the weights are read once, 256 bytes of a line at a time, three stages deep,
- * and are all the cost; beyond that a tile of 32 or 64 lines shares them. Lines are fetched by address, so rows of a
- * scatter need no copy. All shapes add up in one order (gemm.cuh).
+ * Weights are lines [out][k], padded with zeros to 16 bytes, f32 or f16. Experts are steps of one launch, and how many
+ * rows each has only the device knows: a piece of work is up to 64 lines by 64 (or 16) columns, and its block takes the
+ * shape that suits the lines it finds. Up to 8 lines the weights are read once, 256 bytes of a line at a time, three
+ * stages deep, and are all the cost; beyond that a tile of 32 or 64 lines shares them. Lines are fetched by address, so
+ * rows of a scatter need no copy. All shapes add up in one order (gemm.cuh).
  * Relies on gemm.cuh, program.cuh and ops/linear.c. Must never let rows influence each other. */
 #ifndef BS_CUDA_OP_LINEAR
 #define BS_CUDA_OP_LINEAR
@@ -24,7 +24,8 @@ enum {
     BS_CU_FEW_PITCH = 272,
     BS_CU_FEW_STAGES = 3,
     BS_CU_FEW_STAGE_BYTES = (BS_CU_FEW_LINES + BS_CU_FEW_COLUMNS) * BS_CU_FEW_PITCH,
-    BS_CU_LINEAR_BATCH = 1024 /* rows of a domain that all its rows go through: tiles of the same columns run side by side */
+    BS_CU_LINEAR_BATCH =
+        1024 /* rows of a domain that all its rows go through: tiles of the same columns run side by side */
 };
 
 /* ----------------------------------------------------------------------------------------------- describing */
@@ -49,19 +50,21 @@ static int64_t bs_cu_linear_rows_of(const bs_cu_node *n, int32_t domain)
     return domain ? domains[domain].max_rows : 1;
 }
 
-/* p: out, no_bias, act, act_param; then columns of a piece: few where there would be too few pieces to keep a GPU busy with
- * reading. A branch has batches of 64 lines, for it may have far less than it can; others what there is. */
+/* p: out, no_bias, act, act_param; then columns of a piece: few where there would be too few pieces to keep a GPU busy
+ * with reading. A branch has batches of 64 lines, for it may have far less than it can; others what there is. */
 static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_domain *d = &n->graph->domains[s->domain];
     const bool path = d->kind == BS_DOMAIN_PATH;
-    const int64_t lines = bs_max_i32(bs_cu_linear_lines_of(&n->out[0]), 1), all = bs_cu_linear_rows_of(n, s->domain) * lines;
+    const int64_t lines = bs_max_i32(bs_cu_linear_lines_of(&n->out[0]), 1),
+                  all = bs_cu_linear_rows_of(n, s->domain) * lines;
     const int64_t wide = bs_ceil_div(s->p[0].i, BS_CU_GEMM_SIDE);
     const int64_t branches = path ? bs_min_i64(all, n->graph->routers[d->router].desc->paths) : 1;
     const int64_t batch = bs_min_i64(path ? (int64_t)BS_CU_GEMM_SIDE : (int64_t)BS_CU_LINEAR_BATCH, all) / lines;
     s->kernel = n->np->half ? BS_CU_linear_tensor : BS_CU_linear;
     s->batch = batch < 1 ? 1 : (int32_t)batch;
-    s->p[4].i = all <= 2 * (int64_t)BS_CU_FEW_LINES && branches * wide < 256 ? (int32_t)BS_CU_FEW_COLUMNS : (int32_t)BS_CU_GEMM_SIDE;
+    s->p[4].i = all <= 2 * (int64_t)BS_CU_FEW_LINES && branches * wide < 256 ? (int32_t)BS_CU_FEW_COLUMNS
+                                                                             : (int32_t)BS_CU_GEMM_SIDE;
     s->parts = bs_cu_pieces(bs_ceil_div(s->batch * lines, BS_CU_GEMM_SIDE) * bs_ceil_div(s->p[0].i, s->p[4].i), 1);
 }
 
@@ -80,15 +83,19 @@ struct bs_cu_linear_job {
     int32_t line_bytes; /* of weights */
     int32_t k, out, x_step, lines /* of a row */, lines_here /* of the work */;
     int32_t type; /* of x */
-    int32_t copy; /* of x: 0 by element; 1 as it is stored; 2 without waiting, which the shared memory of a tile does not allow */
-    int32_t row, down, wide, parts, pieces; /* of the work: its first row, tiles of its lines, columns of a tile, tiles */
+    /* of x: 0 by element; 1 as it is stored; 2 without waiting, which the shared memory of a tile does not allow */
+    int32_t copy;
+    /* of the work: its first row, tiles of its lines, columns of a tile, tiles */
+    int32_t row, down, wide, parts, pieces;
     bs_cu_linear_line at[BS_CU_GEMM_SIDE]; /* of the tile */
 };
 
 static_assert(sizeof(bs_cu_linear_job) + (BS_CU_GEMM_SIDE + 32) * BS_CU_GEMM_PITCH * 3 <= BS_CU_WORKSPACE,
               "stages and the job share the workspace");
 
-template <int BYTES> __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, bs_cu_linear_job &j)
+template <int BYTES>
+__device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                          bs_cu_linear_job &j)
 {
     j.step = s;
     j.x = bs_cu_in(t, s, 0);
@@ -121,7 +128,8 @@ struct bs_cu_linear_end {
 
 __device__ inline bs_cu_linear_end bs_cu_linear_end_of(const bs_cu_linear_job &j)
 {
-    const int64_t bias = ((int64_t)j.line_bytes * j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT; /* as bs_epilogue_place */
+    /* as bs_epilogue_place */
+    const int64_t bias = ((int64_t)j.line_bytes * j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT;
     const int64_t array = (4 * (int64_t)j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT;
     bs_cu_linear_end e;
     e.bias = reinterpret_cast<const float *>(j.weights + bias);
@@ -133,7 +141,8 @@ __device__ inline bs_cu_linear_end bs_cu_linear_end_of(const bs_cu_linear_job &j
     return e;
 }
 
-__device__ __forceinline__ void bs_cu_linear_put(const bs_cu_linear_end &e, const bs_cu_linear_line &line, int32_t column, float sum)
+__device__ __forceinline__ void bs_cu_linear_put(const bs_cu_linear_end &e, const bs_cu_linear_line &line,
+                                                 int32_t column, float sum)
 {
     const float slope = e.act == BS_PRELU ? e.slopes[column] : 0.0f;
     bs_cu_put(line.y, e.dtype, (int64_t)column * e.step, bs_cu_act(e.act, e.param, slope, sum + e.bias[column]));
@@ -166,7 +175,10 @@ __device__ __forceinline__ void bs_cu_linear_fetch(void *shared, const void *glo
 {
 #if BS_CU_AMPERE && (__CUDACC_VER_MAJOR__ > 11 || (__CUDACC_VER_MAJOR__ == 11 && __CUDACC_VER_MINOR__ >= 4))
     const uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
-    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;" : : "r"(at), "l"(__cvta_generic_to_global(global)) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;"
+                 :
+                 : "r"(at), "l"(__cvta_generic_to_global(global))
+                 : "memory");
 #else
     bs_cu_cp_async_16(shared, global);
 #endif
@@ -174,8 +186,8 @@ __device__ __forceinline__ void bs_cu_linear_fetch(void *shared, const void *glo
 
 /* Bytes from .. from + 16 * CHUNKS of the weights of `count` columns from `first`; zeros beyond the end of a line. */
 template <int CHUNKS>
-__device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t first, int32_t count,
-                                                     int32_t from)
+__device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch,
+                                                     int32_t first, int32_t count, int32_t from)
 {
     const int32_t line_bytes = j.line_bytes;
     const uint8_t *weights = j.weights + (int64_t)first * line_bytes + from;
@@ -191,7 +203,8 @@ __device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, 
 
 /* The same bytes of `count` lines of x, as BYTES says; those that cannot be copied as they are, element by element. */
 template <int BYTES, int CHUNKS>
-__device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t count, int32_t from)
+__device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t count,
+                                                  int32_t from)
 {
     const int32_t end = j.k, step = j.x_step, type = j.type, copy = j.copy;
     for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
@@ -215,8 +228,10 @@ __device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uin
 
 /* ------------------------------------------------------------------------------------------------- few lines */
 
-/* The sums of a thread (of a warp, in f16) go on by 256 bytes. Warps take turns, so that none of an SM's quarters does it all. */
-template <int BYTES> __device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int32_t count, int32_t turn, float *sum)
+/* The sums of a thread (of a warp, in f16) go on by 256 bytes. Warps take turns, so that none of an SM's quarters does
+ * it all. */
+template <int BYTES>
+__device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int32_t count, int32_t turn, float *sum)
 {
     const uint8_t *columns = stage, *lines = stage + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH;
     const int32_t lane = (int32_t)threadIdx.x & 31;
@@ -254,8 +269,8 @@ template <int BYTES> __device__ __forceinline__ void bs_cu_linear_few_step(const
 }
 
 template <int BYTES>
-__device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &j, int32_t count, int32_t first, int32_t columns, int32_t turn,
-                                                        const float *sum)
+__device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &j, int32_t count, int32_t first,
+                                                        int32_t columns, int32_t turn, const float *sum)
 {
     const bs_cu_linear_end e = bs_cu_linear_end_of(j);
     if (BYTES == 4) {
@@ -269,14 +284,19 @@ __device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &
         for (int32_t i = 0; i < 4; i++) {
             const int32_t line = 2 * (turn & 3) + (i & 1), column = (turn >> 2) + 8 * (i >> 1);
             if (column < columns && line < count)
-                bs_cu_linear_put(e, j.at[line], first + column, i == 0 ? sum[0] : i == 1 ? sum[1] : i == 2 ? sum[2] : sum[3]);
+                bs_cu_linear_put(e, j.at[line], first + column,
+                                 i == 0   ? sum[0]
+                                 : i == 1 ? sum[1]
+                                 : i == 2 ? sum[2]
+                                          : sum[3]);
         }
     }
 }
 
 /* `count` (at most 8) lines by columns first .. end: groups of 16 columns, one behind the other in the same stages. */
 template <int BYTES>
-__device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count, int32_t first, int32_t end)
+__device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count,
+                                        int32_t first, int32_t end)
 {
     const int32_t depth = (int32_t)((j.line_bytes + BS_CU_FEW_DEPTH - 1) / BS_CU_FEW_DEPTH);
     int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0, turn = (int32_t)threadIdx.x;
@@ -291,8 +311,10 @@ __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j
         if (load_first < end) {
             uint8_t *to = t.workspace + load_stage * BS_CU_FEW_STAGE_BYTES;
             const int32_t from = load_at * BS_CU_FEW_DEPTH;
-            bs_cu_linear_weights<BS_CU_FEW_DEPTH / 16>(j, to, BS_CU_FEW_PITCH, load_first, min(BS_CU_FEW_COLUMNS, end - load_first), from);
-            bs_cu_linear_rows<BYTES, BS_CU_FEW_DEPTH / 16>(j, to + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH, BS_CU_FEW_PITCH, count, from);
+            bs_cu_linear_weights<BS_CU_FEW_DEPTH / 16>(j, to, BS_CU_FEW_PITCH, load_first,
+                                                       min(BS_CU_FEW_COLUMNS, end - load_first), from);
+            bs_cu_linear_rows<BYTES, BS_CU_FEW_DEPTH / 16>(j, to + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH, BS_CU_FEW_PITCH,
+                                                           count, from);
             load_stage = load_stage + 1 == BS_CU_FEW_STAGES ? 0 : load_stage + 1;
             load_at = load_at + 1 == depth ? 0 : load_at + 1;
             load_first += load_at == 0 ? BS_CU_FEW_COLUMNS : 0;
@@ -316,17 +338,19 @@ __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j
 /* ------------------------------------------------------------------------------------------------- more lines */
 
 template <int BYTES>
-__device__ __forceinline__ void bs_cu_linear_load(const bs_cu_linear_job &j, uint8_t *stage, int32_t count, int32_t first, int32_t columns,
-                                                  int32_t step)
+__device__ __forceinline__ void bs_cu_linear_load(const bs_cu_linear_job &j, uint8_t *stage, int32_t count,
+                                                  int32_t first, int32_t columns, int32_t step)
 {
     const int32_t from = step * BS_CU_GEMM_DEPTH;
     bs_cu_linear_weights<BS_CU_GEMM_DEPTH / 16>(j, stage, BS_CU_GEMM_PITCH, first, columns, from);
-    bs_cu_linear_rows<BYTES, BS_CU_GEMM_DEPTH / 16>(j, stage + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, BS_CU_GEMM_PITCH, count, from);
+    bs_cu_linear_rows<BYTES, BS_CU_GEMM_DEPTH / 16>(j, stage + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, BS_CU_GEMM_PITCH,
+                                                    count, from);
 }
 
 /* `count` lines, at most those of a pass, by columns first .. end (64 at most). */
 template <int BYTES, int ROWS, int STAGES>
-__device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t count, int32_t first, int32_t end)
+__device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t count, int32_t first,
+                                         int32_t end)
 {
     enum { STAGE_BYTES = (BS_CU_GEMM_SIDE + ROWS * 16) * BS_CU_GEMM_PITCH };
     const int32_t steps = (int32_t)((j.line_bytes + BS_CU_GEMM_DEPTH - 1) / BS_CU_GEMM_DEPTH), columns = end - first;
@@ -346,7 +370,8 @@ __device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear
         if (i + STAGES - 1 < steps)
             bs_cu_linear_load<BYTES>(j, t.workspace + load_stage * STAGE_BYTES, count, first, columns, i + STAGES - 1);
         bs_cu_cp_async_commit();
-        bs_cu_gemm_step<BYTES, ROWS>(t.workspace + stage * STAGE_BYTES, t.workspace + stage * STAGE_BYTES + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, sum);
+        bs_cu_gemm_step<BYTES, ROWS>(t.workspace + stage * STAGE_BYTES,
+                                     t.workspace + stage * STAGE_BYTES + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, sum);
         stage = stage + 1 == STAGES ? 0 : stage + 1;
         load_stage = load_stage + 1 == STAGES ? 0 : load_stage + 1;
     }
@@ -366,7 +391,8 @@ __device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear
 
 /* Lines line .. line + count (64 at most) of the work, in passes. */
 template <int BYTES, int ROWS, int STAGES>
-__device__ inline void bs_cu_linear_tiled(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count, int32_t first, int32_t end)
+__device__ inline void bs_cu_linear_tiled(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count,
+                                          int32_t first, int32_t end)
 {
     const int32_t most = bs_cu_gemm_lines<BYTES, ROWS>();
     for (int32_t at = 0; at < count; at += most) {
@@ -377,7 +403,8 @@ __device__ inline void bs_cu_linear_tiled(const bs_cu_tile &t, bs_cu_linear_job 
     }
 }
 
-template <int BYTES> __device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+template <int BYTES>
+__device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_linear_job &j = reinterpret_cast<bs_cu_linear_job *>(t.workspace + BS_CU_WORKSPACE)[-1];
     if (threadIdx.x == 0)
@@ -386,8 +413,10 @@ template <int BYTES> __device__ inline void bs_cu_linear_any(const bs_cu_tile &t
     if (w.part == 0 && j.y->rank == 3 && j.y->margin > 0)
         for (int32_t r = w.row; r < w.row + w.rows; r++)
             bs_cu_zero_margin(bs_cu_open(t, j.y, r));
-    for (int32_t piece = w.part; piece < j.pieces; piece += j.parts) { /* lines fastest: neighbours read the same weights */
-        const int32_t line = piece % j.down * BS_CU_GEMM_SIDE, first = piece / j.down * j.wide, end = min(first + j.wide, j.out);
+    /* lines fastest: neighbours read the same weights */
+    for (int32_t piece = w.part; piece < j.pieces; piece += j.parts) {
+        const int32_t line = piece % j.down * BS_CU_GEMM_SIDE, first = piece / j.down * j.wide,
+                      end = min(first + j.wide, j.out);
         const int32_t count = min(BS_CU_GEMM_SIDE, j.lines_here - line);
         if (count <= BS_CU_FEW_LINES)
             bs_cu_linear_few<BYTES>(t, j, line, count, first, end);
@@ -411,14 +440,17 @@ __device__ inline void bs_cu_linear_tensor_run(const bs_cu_tile &t, const bs_dev
 /* --------------------------------------------------------------------------------------------- large products */
 
 /* What a library's kernel would not change: bias and activation, in place. */
-static __global__ void __launch_bounds__(256) bs_cu_linear_epilogue(uint8_t *y, int32_t dtype, int64_t line, int64_t lines, int32_t out,
-                                                                    const float *bias, const float *slopes, int32_t act, float param)
+static __global__ void __launch_bounds__(256)
+    bs_cu_linear_epilogue(uint8_t *y, int32_t dtype, int64_t line, int64_t lines, int32_t out, const float *bias,
+                          const float *slopes, int32_t act, float param)
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < lines * out; i += step) {
         const int32_t column = (int32_t)(i % out);
         const int64_t at = i / out * line + column;
-        bs_cu_put(y, dtype, at, bs_cu_act(act, param, act == BS_PRELU ? slopes[column] : 0.0f, bs_cu_get(y, dtype, at) + bias[column]));
+        bs_cu_put(
+            y, dtype, at,
+            bs_cu_act(act, param, act == BS_PRELU ? slopes[column] : 0.0f, bs_cu_get(y, dtype, at) + bias[column]));
     }
 }
 
@@ -430,17 +462,19 @@ static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *
     const int32_t last = o->rank - 1;
     const bool rows = o->domain != 0;
     if (n->graph->domains[o->domain].kind == BS_DOMAIN_PATH || o->stored != o->domain ||
-        (o->place != BS_AT_ROOT && o->place != BS_AT_ROWS && o->place != BS_AT_LINE) || (o->dim[last] > 1 && o->stride[last] != 1) ||
-        (rows && o->rank > 1) || (o->rank == 3 && o->margin > 0))
+        (o->place != BS_AT_ROOT && o->place != BS_AT_ROWS && o->place != BS_AT_LINE) ||
+        (o->dim[last] > 1 && o->stride[last] != 1) || (rows && o->rank > 1) || (o->rank == 3 && o->margin > 0))
         return 0;
     for (int32_t d = 0; d + 2 < o->rank; d++)
         if (o->dim[d] > 1 && o->stride[d] != (int64_t)o->dim[d + 1] * o->stride[d + 1])
             return 0;
-    return rows ? o->row_bytes / (int64_t)bs_dtype_bytes((bs_dtype)o->dtype) : o->rank > 1 ? o->stride[last - 1] : o->dim[last];
+    return rows          ? o->row_bytes / (int64_t)bs_dtype_bytes((bs_dtype)o->dtype)
+           : o->rank > 1 ? o->stride[last - 1]
+                         : o->dim[last];
 }
 
-/* Whether the host knows enough of a linear, and in this run it is large enough, for bs_cu_linear_cublas. The order of its
- * sums is the library's. */
+/* Whether the host knows enough of a linear, and in this run it is large enough, for bs_cu_linear_cublas. The order of
+ * its sums is the library's. */
 static bool bs_cu_linear_is_large(const bs_cu_node *n)
 {
     const bs_dtype type = n->np->half ? BS_F16 : BS_F32;
@@ -450,16 +484,19 @@ static bool bs_cu_linear_is_large(const bs_cu_node *n)
            lines >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
 }
 
-/* All `rows` rows of such a linear, on `stream`, which is the handle's. Operands and step as they were lowered; prepared: its weights
- * on the device. */
-static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, const bs_cu_node *n, const bs_device_step *s, const uint8_t *prepared,
-                                int32_t rows)
+/* All `rows` rows of such a linear, on `stream`, which is the handle's. Operands and step as they were lowered;
+ * prepared: its weights on the device. */
+static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, const bs_cu_node *n,
+                                const bs_device_step *s, const uint8_t *prepared, int32_t rows)
 {
     const bs_device_operand *x = &n->in[0], *y = &n->out[0];
     const bool half = n->np->half != 0;
-    const int32_t k = x->dim[x->rank - 1], out = s->p[0].i, bytes = half ? 2 : 4, padded = (k * bytes + 15) / 16 * 16 / bytes;
-    const int64_t lines = (int64_t)rows * bs_cu_linear_lines_of(y), from = bs_cu_linear_dense(n, x), to = bs_cu_linear_dense(n, y);
-    const int64_t bias = (int64_t)bs_bytes_figure(bs_bytes_align(bs_bytes_times(bs_bytes_array(padded, (size_t)bytes), out)));
+    const int32_t k = x->dim[x->rank - 1], out = s->p[0].i, bytes = half ? 2 : 4,
+                  padded = (k * bytes + 15) / 16 * 16 / bytes;
+    const int64_t lines = (int64_t)rows * bs_cu_linear_lines_of(y), from = bs_cu_linear_dense(n, x),
+                  to = bs_cu_linear_dense(n, y);
+    const int64_t bias = (int64_t)bs_bytes_figure(
+        bs_bytes_align(bs_bytes_times(bs_bytes_array(padded, (size_t)bytes), out)));
     const int64_t array = (int64_t)bs_bytes_figure(bs_bytes_align(bs_bytes_array(out, sizeof(float))));
     const cudaDataType_t type = half ? CUDA_R_16F : CUDA_R_32F;
     const float one = 1.0f, zero = 0.0f;
@@ -473,11 +510,13 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
     if (lines > INT32_MAX || from > INT32_MAX || to > INT32_MAX ||
         cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, out, (int)lines, k, &one, prepared, type, padded,
                      reinterpret_cast<const void *>(static_cast<uintptr_t>(x->base)), type, (int)from, &zero,
-                     reinterpret_cast<void *>(static_cast<uintptr_t>(y->base)), type, (int)to, compute, CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS)
+                     reinterpret_cast<void *>(static_cast<uintptr_t>(y->base)), type, (int)to, compute,
+                     CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS)
         return false;
     BS_LAUNCH(bs_cu_linear_epilogue, (unsigned)bs_min_i64(bs_ceil_div(lines * out, 1024), 4096), 256, 0, stream,
               reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(y->base)), (int32_t)y->dtype, to, lines, out,
-              reinterpret_cast<const float *>(prepared + bias), reinterpret_cast<const float *>(prepared + bias + array), s->p[2].i, s->p[3].f);
+              reinterpret_cast<const float *>(prepared + bias),
+              reinterpret_cast<const float *>(prepared + bias + array), s->p[2].i, s->p[3].f);
     return true;
 }
 

@@ -28,8 +28,8 @@ static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t
         s->batch = (int32_t)(each / (lines < 1 ? 1 : lines));
 }
 
-/* The lines of a row: of the operand, and where they leave something in up to two results. Axes as of a walk, without the
- * line's own. */
+/* The lines of a row: of the operand, and where they leave something in up to two results. Axes as of a walk, without
+ * the line's own. */
 struct bs_cu_lines {
     const uint8_t *x;
     uint8_t *y, *z;
@@ -54,17 +54,24 @@ __device__ __forceinline__ void bs_cu_lines_widen(bs_cu_view *y, int32_t rank, i
 }
 
 /* Axis a, from 1 on, of those that are left when axis `own` of a walk is the line. */
-__device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, int32_t own, int32_t a, int32_t none)
+__device__ __forceinline__ int32_t bs_cu_lines_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, int32_t own,
+                                                    int32_t a, int32_t none)
 {
     return a > own ? bs_cu_on_axis(v, rank, true, a, none) : bs_cu_on_axis(v, rank, true, a - 1, none);
 }
 
-/* Lines across channels may be those of a cell with its margin: the result says which. All others are of whole values. */
-__device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_view &z, int32_t axis, int32_t lanes)
+/* Lines across channels may be those of a cell with its margin: the result says which. All others are of whole
+ * values. */
+__device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_view &z,
+                                             int32_t axis, int32_t lanes)
 {
     const bool pixels = x.rank == 3 && y.rank == 3 && axis == 0;
-    const int32_t y0 = pixels ? y.y0 : 0, x0 = pixels ? y.x0 : 0, own = x.rank != 3 ? axis + 4 - x.rank : axis == 0 ? 3 : axis;
-    const int32_t extent[BS_MAX_RANK] = {x.dim[0], pixels ? y.y1 - y0 : x.dim[1], pixels ? y.x1 - x0 : x.dim[2], x.dim[3]};
+    const int32_t y0 = pixels ? y.y0 : 0, x0 = pixels ? y.x0 : 0,
+                  own = x.rank != 3 ? axis + 4 - x.rank
+                        : axis == 0 ? 3
+                                    : axis;
+    const int32_t extent[BS_MAX_RANK] = {x.dim[0], pixels ? y.y1 - y0 : x.dim[1], pixels ? y.x1 - x0 : x.dim[2],
+                                         x.dim[3]};
     bs_cu_view v[3] = {x, y, z};
     bs_cu_lines k;
     bs_cu_lines_widen(&v[1], x.rank, axis);
@@ -94,17 +101,20 @@ __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_vi
 }
 
 /* Calls E::line(tile, step, lines, at) for every line, with places of N operands; a warp's lanes together. */
-template <typename E, int N> __device__ inline void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+template <typename E, int N>
+__device__ inline void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const int32_t lanes = s->p[BS_CU_LANES].i;
     const bool image = bs_cu_in(t, s, 0)->rank == 3;
-    const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, (int32_t)threadIdx.x / lanes, (int32_t)blockDim.x / lanes);
+    const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, (int32_t)threadIdx.x / lanes,
+                                        (int32_t)blockDim.x / lanes);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
         if (w.part == 0 && image)
             bs_cu_zero_margin(y);
         const bs_cu_view z = N == 3 ? bs_cu_open(t, bs_cu_out(t, s, 1), r) : y;
-        const bs_cu_lines k = bs_cu_lines_of(bs_cu_open(t, bs_cu_in(t, s, 0), r), y, z, s->p[BS_CU_AXIS].i, s->p[BS_CU_LANES].i);
+        const bs_cu_lines k = bs_cu_lines_of(bs_cu_open(t, bs_cu_in(t, s, 0), r), y, z, s->p[BS_CU_AXIS].i,
+                                             s->p[BS_CU_LANES].i);
         const int32_t n1 = k.count[1], n2 = k.count[2], n = k.count[0] * n1 * n2;
         for (int32_t l = d.index; l < n && k.n > 0; l += d.workers) {
             const int32_t d2 = l % n2, d1 = l / n2 % n1, d0 = l / n2 / n1;
@@ -156,11 +166,15 @@ __device__ __forceinline__ float bs_cu_lanes_min(float v, int32_t lanes)
 
 /* ----------------------------------------------------------------------------------------------- softmax */
 
-static void bs_cu_softmax_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_lines_describe(n, s, BS_CU_softmax, n->in[0].rank - 1); }
+static void bs_cu_softmax_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    bs_cu_lines_describe(n, s, BS_CU_softmax, n->in[0].rank - 1);
+}
 
 /* Exponentials are computed twice: the result may be stored in f16, and is no place for them. */
 struct bs_cu_softmax_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[2])
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k,
+                                       const int64_t (&at)[2])
     {
         float top = bs_cu_line_get(k, at[0], 0), sum = 0.0f;
         for (int32_t i = k.lane; i < k.n; i += k.lanes) {
@@ -176,7 +190,10 @@ struct bs_cu_softmax_line {
     }
 };
 
-__device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_softmax_line, 2>(t, s, w); }
+__device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<bs_cu_softmax_line, 2>(t, s, w);
+}
 
 /* -------------------------------------------------------------------------------------------- layer_norm */
 
@@ -190,7 +207,8 @@ static void bs_cu_layer_norm_describe(const bs_cu_node *n, bs_device_step *s)
 }
 
 struct bs_cu_layer_norm_line {
-    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[2])
+    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k,
+                                       const int64_t (&at)[2])
     {
         const float count = (float)k.n;
         float mean = 0.0f, variance = 0.0f;
@@ -204,7 +222,9 @@ struct bs_cu_layer_norm_line {
         const float scale = 1.0f / sqrtf(bs_cu_lanes_sum(variance, k.lanes) / count + s->p[0].f);
         const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            bs_cu_line_put(k, at[1], i, bs_cu_mul_add((bs_cu_line_get(k, at[0], i) - mean) * scale, weight[i], weight[i + s->p[1].i]));
+            bs_cu_line_put(
+                k, at[1], i,
+                bs_cu_mul_add((bs_cu_line_get(k, at[0], i) - mean) * scale, weight[i], weight[i + s->p[1].i]));
     }
 };
 
@@ -222,7 +242,8 @@ static void bs_cu_reduce_axis_describe(const bs_cu_node *n, bs_device_step *s)
 }
 
 struct bs_cu_reduce_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[2])
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *s, const bs_cu_lines &k,
+                                       const int64_t (&at)[2])
     {
         const int32_t kind = s->p[0].i;
         const bool sums = kind == BS_REDUCE_SUM || kind == BS_REDUCE_MEAN;
@@ -232,7 +253,9 @@ struct bs_cu_reduce_line {
             const float v = bs_cu_line_get(k, at[0], i);
             result = sums ? result + v : kind == BS_REDUCE_MAX ? (v > result ? v : result) : v < result ? v : result;
         }
-        result = sums ? bs_cu_lanes_sum(result, k.lanes) : kind == BS_REDUCE_MAX ? bs_cu_lanes_max(result, k.lanes) : bs_cu_lanes_min(result, k.lanes);
+        result = sums                    ? bs_cu_lanes_sum(result, k.lanes)
+                 : kind == BS_REDUCE_MAX ? bs_cu_lanes_max(result, k.lanes)
+                                         : bs_cu_lanes_min(result, k.lanes);
         if (k.lane == 0)
             bs_cu_put(k.y, k.y_type, at[1], kind == BS_REDUCE_MEAN ? result / (float)k.n : result);
     }
@@ -245,9 +268,15 @@ __device__ inline void bs_cu_reduce_axis_run(const bs_cu_tile &t, const bs_devic
 
 /* ------------------------------------------------------------------------------------------------ argmax */
 
-static void bs_cu_argmax_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_lines_describe(n, s, BS_CU_argmax, n->in[0].rank - 1); }
+static void bs_cu_argmax_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    bs_cu_lines_describe(n, s, BS_CU_argmax, n->in[0].rank - 1);
+}
 
-__device__ __forceinline__ void bs_cu_line_take(const bs_cu_lines &k, int64_t at, int32_t i, float *v) { *v = bs_cu_line_get(k, at, i); }
+__device__ __forceinline__ void bs_cu_line_take(const bs_cu_lines &k, int64_t at, int32_t i, float *v)
+{
+    *v = bs_cu_line_get(k, at, i);
+}
 
 __device__ __forceinline__ void bs_cu_line_take(const bs_cu_lines &k, int64_t at, int32_t i, int32_t *v)
 {
@@ -279,20 +308,28 @@ template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_line
 }
 
 struct bs_cu_argmax_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k, const int64_t (&at)[2])
+    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k,
+                                       const int64_t (&at)[2])
     {
-        const int32_t index = k.x_type == BS_I32 ? bs_cu_argmax_of<int32_t>(k, at[0]) : bs_cu_argmax_of<float>(k, at[0]);
+        const int32_t index = k.x_type == BS_I32 ? bs_cu_argmax_of<int32_t>(k, at[0])
+                                                 : bs_cu_argmax_of<float>(k, at[0]);
         if (k.lane == 0)
             reinterpret_cast<int32_t *>(k.y)[at[1]] = index;
     }
 };
 
-__device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_argmax_line, 2>(t, s, w); }
+__device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<bs_cu_argmax_line, 2>(t, s, w);
+}
 
 /* -------------------------------------------------------------------------------------------------- topk */
 
 /* p: k. */
-static void bs_cu_topk_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_lines_describe(n, s, BS_CU_topk, n->in[0].rank - 1); }
+static void bs_cu_topk_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    bs_cu_lines_describe(n, s, BS_CU_topk, n->in[0].rank - 1);
+}
 
 /* The order of the result: larger first, what is no number last, of equal ones the lower index. */
 __device__ __forceinline__ bool bs_cu_topk_before(float a, int32_t i, float b, int32_t j)
@@ -305,7 +342,8 @@ __device__ __forceinline__ bool bs_cu_topk_before(float a, int32_t i, float b, i
 
 /* One place after the other: the first in that order of those behind the place before. */
 struct bs_cu_topk_line {
-    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k, const int64_t (&at)[3])
+    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k,
+                                       const int64_t (&at)[3])
     {
         float last = 0.0f;
         int32_t last_index = -1;
@@ -342,6 +380,9 @@ struct bs_cu_topk_line {
     }
 };
 
-__device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w) { bs_cu_lines_run<bs_cu_topk_line, 3>(t, s, w); }
+__device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<bs_cu_topk_line, 3>(t, s, w);
+}
 
 #endif

@@ -1,14 +1,15 @@
-/* op_look_ahead.cuh - what a router that is yet to come would choose by the scores of now: how far each path is above the
- * best one that a row does not choose, in the row that wants it most (bs_route_guess). One block; a maximum over rows, so
- * their order does not matter. Relies on program.cuh. Must never touch a decision. */
+/* op_look_ahead.cuh - what a router that is yet to come would choose by the scores of now: how far each path is above
+ * the best one that a row does not choose, in the row that wants it most (bs_route_guess). One block; a maximum over
+ * rows, so their order does not matter. Relies on program.cuh. Must never touch a decision. */
 #ifndef BS_CUDA_OP_LOOK_AHEAD
 #define BS_CUDA_OP_LOOK_AHEAD
 
 #include "cuda/kernels.cuh"
 #include "cuda/op_route.cuh"
 
-/* p: paths a cell at most, paths. Margins are not negative, so they compare as the integers that their bits are. A thread finds
- * the best of its row in a list of its own, which lies behind the margins: guesses [paths], then lists [paths a cell + 1]. */
+/* p: paths a cell at most, paths. Margins are not negative, so they compare as the integers that their bits are. A
+ * thread finds the best of its row in a list of its own, which lies behind the margins: guesses [paths], then lists
+ * [paths a cell + 1]. */
 __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     int32_t *margins = reinterpret_cast<int32_t *>(t.program->guesses);
@@ -19,8 +20,10 @@ __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device
     for (int32_t p = (int32_t)threadIdx.x; p < paths; p += (int32_t)blockDim.x)
         margins[p] = __float_as_int(-1.0f);
     __syncthreads();
-    for (int32_t row = w.row + (int32_t)threadIdx.x; (int32_t)threadIdx.x < threads && row < w.row + w.rows; row += threads) {
-        const bs_cu_scores x = {reinterpret_cast<const uint32_t *>(bs_cu_row(t, o, row)), o->stride[0], o->dtype == BS_I32};
+    for (int32_t row = w.row + (int32_t)threadIdx.x; (int32_t)threadIdx.x < threads && row < w.row + w.rows;
+         row += threads) {
+        const bs_cu_scores x = {reinterpret_cast<const uint32_t *>(bs_cu_row(t, o, row)), o->stride[0],
+                                o->dtype == BS_I32};
         bs_cu_best_paths(x, paths, asked, best);
         for (int32_t k = 0; k < taken; k++) {
             const float margin = asked > taken ? bs_cu_score(x, best[k]) - bs_cu_score(x, best[taken]) : 0.0f;

@@ -19,8 +19,9 @@ static void bs_cu_matmul_describe(const bs_cu_node *n, bs_device_step *s)
     for (int32_t i = 0; i < o->rank - 2; i++)
         matrices *= o->dim[i];
     s->kernel = BS_CU_matmul;
-    s->parts = bs_cu_pieces(
-        matrices * bs_ceil_div(o->dim[o->rank - 2], BS_CU_GEMM_SIDE) * bs_ceil_div(o->dim[o->rank - 1], BS_CU_GEMM_SIDE), 1);
+    s->parts = bs_cu_pieces(matrices * bs_ceil_div(o->dim[o->rank - 2], BS_CU_GEMM_SIDE) *
+                                bs_ceil_div(o->dim[o->rank - 1], BS_CU_GEMM_SIDE),
+                            1);
 }
 
 /* A matrix as lines of k, whichever way it is stored. */
@@ -53,16 +54,19 @@ __device__ inline uint8_t *bs_cu_matmul_at(const bs_cu_tile &t, const bs_device_
 }
 
 /* Products k .. k + 16 of `count` lines from `first`; zeros beyond the last product. */
-__device__ __forceinline__ void bs_cu_matmul_load(const bs_cu_matmul_side &m, const uint8_t *from, int32_t first, int32_t count, int32_t k,
-                                                  uint8_t *to)
+__device__ __forceinline__ void bs_cu_matmul_load(const bs_cu_matmul_side &m, const uint8_t *from, int32_t first,
+                                                  int32_t count, int32_t k, uint8_t *to)
 {
     const bool across = abs(m.line_step) < abs(m.k_step);
 #pragma unroll 1
     for (int32_t i = (int32_t)threadIdx.x; i < BS_CU_GEMM_SIDE * 16; i += (int32_t)blockDim.x) {
         const int32_t line = across ? i % BS_CU_GEMM_SIDE : i / 16, at = across ? i / BS_CU_GEMM_SIDE : i % 16;
         if (line < count)
-            *reinterpret_cast<float *>(to + line * BS_CU_GEMM_PITCH + at * 4) =
-                k + at < m.k ? bs_cu_get(from, m.o->dtype, (int64_t)(first + line) * m.line_step + (int64_t)(k + at) * m.k_step) : 0.0f;
+            *reinterpret_cast<float *>(to + line * BS_CU_GEMM_PITCH +
+                                       at * 4) = k + at < m.k ? bs_cu_get(from, m.o->dtype,
+                                                                          (int64_t)(first + line) * m.line_step +
+                                                                              (int64_t)(k + at) * m.k_step)
+                                                              : 0.0f;
     }
 }
 
@@ -72,9 +76,11 @@ struct bs_cu_matmul_job {
     float scale;
 };
 
-/* Lines line .. line + count (those of a pass at most) by columns first .. first + columns (64 at most) of one product. */
-__device__ inline void bs_cu_matmul_pass(const bs_cu_tile &t, const bs_cu_matmul_job &j, const uint8_t *a, const uint8_t *b, uint8_t *out,
-                                         int32_t line, int32_t count, int32_t first, int32_t columns)
+/* Lines line .. line + count (those of a pass at most) by columns first .. first + columns (64 at most) of one
+ * product. */
+__device__ inline void bs_cu_matmul_pass(const bs_cu_tile &t, const bs_cu_matmul_job &j, const uint8_t *a,
+                                         const uint8_t *b, uint8_t *out, int32_t line, int32_t count, int32_t first,
+                                         int32_t columns)
 {
     float sum[16];
     int32_t stage = 0;
@@ -84,7 +90,8 @@ __device__ inline void bs_cu_matmul_pass(const bs_cu_tile &t, const bs_cu_matmul
     bs_cu_matmul_load(j.b, b, first, columns, 0, t.workspace);
     bs_cu_matmul_load(j.a, a, line, count, 0, t.workspace + BS_CU_MATMUL_STAGE_BYTES / 2);
     for (int32_t k = 0; k < j.a.k; k += 16) {
-        uint8_t *here = t.workspace + stage * BS_CU_MATMUL_STAGE_BYTES, *next = t.workspace + (stage ^ 1) * BS_CU_MATMUL_STAGE_BYTES;
+        uint8_t *here = t.workspace + stage * BS_CU_MATMUL_STAGE_BYTES,
+                *next = t.workspace + (stage ^ 1) * BS_CU_MATMUL_STAGE_BYTES;
         __syncthreads();
         if (k + 16 < j.a.k) {
             bs_cu_matmul_load(j.b, b, first, columns, k + 16, next);
@@ -102,7 +109,8 @@ __device__ inline void bs_cu_matmul_pass(const bs_cu_tile &t, const bs_cu_matmul
     for (int32_t i = (int32_t)threadIdx.x; i < count * BS_CU_GEMM_SIDE; i += (int32_t)blockDim.x) {
         const int32_t y = i / BS_CU_GEMM_SIDE, x = i % BS_CU_GEMM_SIDE;
         if (x < columns)
-            bs_cu_put(out, o->dtype, (int64_t)(line + y) * o->stride[o->rank - 2] + (int64_t)(first + x) * o->stride[o->rank - 1],
+            bs_cu_put(out, o->dtype,
+                      (int64_t)(line + y) * o->stride[o->rank - 2] + (int64_t)(first + x) * o->stride[o->rank - 1],
                       sums[y * BS_CU_SUMS_PITCH + x] * j.scale);
     }
     __syncthreads();
@@ -118,18 +126,21 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
     int32_t matrices = 1;
     for (int32_t i = 0; i < j.out->rank - 2; i++)
         matrices *= j.out->dim[i];
-    const int32_t down = (j.a.lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE, across = (j.b.lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
+    const int32_t down = (j.a.lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE,
+                  across = (j.b.lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
     const int32_t most = bs_cu_gemm_lines<4, 4>();
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         if (w.part == 0 && j.out->rank == 3 && j.out->margin > 0)
             bs_cu_zero_margin(bs_cu_open(t, j.out, r));
         for (int64_t piece = w.part; piece < (int64_t)matrices * down * across; piece += w.parts) {
             const int32_t matrix = (int32_t)(piece / (down * across)), tile = (int32_t)(piece % (down * across));
-            const int32_t line = tile % down * BS_CU_GEMM_SIDE, first = tile / down * BS_CU_GEMM_SIDE, end = min(line + BS_CU_GEMM_SIDE, j.a.lines);
+            const int32_t line = tile % down * BS_CU_GEMM_SIDE, first = tile / down * BS_CU_GEMM_SIDE,
+                          end = min(line + BS_CU_GEMM_SIDE, j.a.lines);
             const uint8_t *a = bs_cu_matmul_at(t, j.a.o, r, matrix), *b = bs_cu_matmul_at(t, j.b.o, r, matrix);
             const int32_t columns = min((int32_t)BS_CU_GEMM_SIDE, j.b.lines - first);
             for (int32_t at = line; at < end; at += most)
-                bs_cu_matmul_pass(t, j, a, b, bs_cu_matmul_at(t, j.out, r, matrix), at, min(most, end - at), first, columns);
+                bs_cu_matmul_pass(t, j, a, b, bs_cu_matmul_at(t, j.out, r, matrix), at, min(most, end - at), first,
+                                  columns);
         }
     }
 }

@@ -1,9 +1,9 @@
 /* op_move.cuh - moving rows: load, store, append, fill, rest, reduce.
  *
  * The device's side of run/move.c. Where rows are, program.cuh finds; here they are copied, zeroed and summed. A row is
- * worked on by a *team*: the whole block, or so few threads as its bytes keep busy. What is copied is a *nest* of at most
- * four loops, from which contiguous ones are merged away, so that one loop moves any tensor in the widest words that its
- * addresses allow.
+ * worked on by a *team*: the whole block, or so few threads as its bytes keep busy. What is copied is a *nest* of at
+ * most four loops, from which contiguous ones are merged away, so that one loop moves any tensor in the widest words
+ * that its addresses allow.
  * Relies on program.cuh and lower.cuh. Must never decide anything, and never write outside a row and its margin. */
 #ifndef BS_CUDA_OP_MOVE
 #define BS_CUDA_OP_MOVE
@@ -28,12 +28,15 @@ enum {
 /* Rows of few bytes are batched: a team each, all teams of a block busy. */
 static void bs_cu_move_cut(const bs_device_operand *o, int64_t elements, bs_device_step *s)
 {
-    const int64_t bytes = elements * (o->dtype == BS_F32 || o->dtype == BS_I32 ? 4 : o->dtype == BS_U8 || o->dtype == BS_I8 ? 1 : 2);
+    const int64_t bytes = elements * (o->dtype == BS_F32 || o->dtype == BS_I32 ? 4
+                                      : o->dtype == BS_U8 || o->dtype == BS_I8 ? 1
+                                                                               : 2);
     s->batch = 1;
     s->parts = 1;
     s->p[BS_CU_MOVE_TEAM].i = 0;
     if (bytes >= BS_CU_MOVE_ROW || o->place == BS_AT_ROOT) {
-        s->parts = bs_cu_pieces(bytes, bs_max_i64(BS_CU_MOVE_BYTES, bs_min_i64(bytes / BS_CU_MOVE_MANY, BS_CU_MOVE_MOST)));
+        s->parts = bs_cu_pieces(bytes,
+                                bs_max_i64(BS_CU_MOVE_BYTES, bs_min_i64(bytes / BS_CU_MOVE_MANY, BS_CU_MOVE_MOST)));
         return;
     }
     int32_t team = 4;
@@ -146,14 +149,16 @@ __device__ __forceinline__ void bs_cu_nest_merge(bs_cu_nest *c, int32_t a, int32
 {
     if (c->n[a] == 1)
         bs_cu_nest_swap(c, a, b);
-    if (c->n[b] == 1 || c->to_step[b] != (int64_t)c->n[a] * c->to_step[a] || c->from_step[b] != (int64_t)c->n[a] * c->from_step[a])
+    if (c->n[b] == 1 || c->to_step[b] != (int64_t)c->n[a] * c->to_step[a] ||
+        c->from_step[b] != (int64_t)c->n[a] * c->from_step[a])
         return;
     c->n[a] *= c->n[b];
     c->n[b] = 1;
 }
 
 /* The loops of a rectangle of `to` (of rank 3) or of all its elements. Loops of length 1 come last. */
-__device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_view &from, bool zeros, const bs_cu_rect &r)
+__device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_view &from, bool zeros,
+                                           const bs_cu_rect &r)
 {
     bs_cu_nest c;
     int64_t to_at = 0, from_at = 0;
@@ -224,7 +229,8 @@ __device__ __forceinline__ void bs_cu_bits_put(uint8_t *data, int32_t bytes, int
 }
 
 /* One element: bits as they are, or from f32 to f16 and back. */
-__device__ __forceinline__ void bs_cu_element_move(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from, int32_t from_type, int64_t from_at)
+__device__ __forceinline__ void bs_cu_element_move(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from,
+                                                   int32_t from_type, int64_t from_at)
 {
     if (to_type == from_type)
         bs_cu_bits_put(to, bs_cu_bytes(to_type), to_at, bs_cu_bits(from, bs_cu_bytes(from_type), from_at));
@@ -246,7 +252,8 @@ template <typename word> __device__ __forceinline__ void bs_cu_word_move(word *t
 __device__ __forceinline__ void bs_cu_word_move(uint2 *to, const float4 &from)
 {
     bs_cu_halves v;
-    v.h[0] = __float2half_rn(from.x), v.h[1] = __float2half_rn(from.y), v.h[2] = __float2half_rn(from.z), v.h[3] = __float2half_rn(from.w);
+    v.h[0] = __float2half_rn(from.x), v.h[1] = __float2half_rn(from.y), v.h[2] = __float2half_rn(from.z),
+    v.h[3] = __float2half_rn(from.w);
     *to = v.word;
 }
 
@@ -262,7 +269,8 @@ __device__ __forceinline__ void bs_cu_word_move(float4 *to, const uint2 &from)
 /* Copies words first .. last - 1 of a nest whose first loop is contiguous: four of a thread are on their way at once.
  * Where they go is found out while they come. */
 template <typename to_word, typename from_word>
-__device__ __forceinline__ void bs_cu_copy_words(const bs_cu_nest &c, int32_t each, uint32_t first, uint32_t last, const bs_cu_team &team)
+__device__ __forceinline__ void bs_cu_copy_words(const bs_cu_nest &c, int32_t each, uint32_t first, uint32_t last,
+                                                 const bs_cu_team &team)
 {
     const int32_t to_bytes = bs_cu_bytes(c.to_type), from_bytes = bs_cu_bytes(c.from_type);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += 4u * (uint32_t)team.size) {
@@ -270,19 +278,22 @@ __device__ __forceinline__ void bs_cu_copy_words(const bs_cu_nest &c, int32_t ea
 #pragma unroll
         for (uint32_t u = 0; u < 4; u++) { /* beyond the end: the last one again */
             const uint32_t at = min(i + u * (uint32_t)team.size, last - 1);
-            word[u] = *reinterpret_cast<const from_word *>(c.from + bs_cu_nest_at(c, c.from_step, at, each) * from_bytes);
+            word[u] = *reinterpret_cast<const from_word *>(c.from +
+                                                           bs_cu_nest_at(c, c.from_step, at, each) * from_bytes);
         }
 #pragma unroll
         for (uint32_t u = 0; u < 4; u++) {
             const uint32_t at = i + u * (uint32_t)team.size;
             if (at < last)
-                bs_cu_word_move(reinterpret_cast<to_word *>(c.to + bs_cu_nest_at(c, c.to_step, at, each) * to_bytes), word[u]);
+                bs_cu_word_move(reinterpret_cast<to_word *>(c.to + bs_cu_nest_at(c, c.to_step, at, each) * to_bytes),
+                                word[u]);
         }
     }
 }
 
 template <typename word>
-__device__ __forceinline__ void bs_cu_zero_words(const bs_cu_nest &c, int32_t each, uint32_t first, uint32_t last, const bs_cu_team &team)
+__device__ __forceinline__ void bs_cu_zero_words(const bs_cu_nest &c, int32_t each, uint32_t first, uint32_t last,
+                                                 const bs_cu_team &team)
 {
     const int32_t bytes = bs_cu_bytes(c.to_type);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
@@ -307,8 +318,10 @@ __device__ __forceinline__ void bs_cu_share(uint32_t total, const bs_cu_work &w,
     *last = (uint32_t)((uint64_t)total * (uint32_t)(w.part + 1) / (uint32_t)w.parts);
 }
 
-/* The words of this piece, when the first loop goes in words of `each` elements; what is left of its lines is not counted. */
-__device__ __forceinline__ void bs_cu_nest_share(const bs_cu_nest &c, int32_t each, const bs_cu_work &w, uint32_t *first, uint32_t *last)
+/* The words of this piece, when the first loop goes in words of `each` elements; what is left of its lines is not
+ * counted. */
+__device__ __forceinline__ void bs_cu_nest_share(const bs_cu_nest &c, int32_t each, const bs_cu_work &w,
+                                                 uint32_t *first, uint32_t *last)
 {
     bs_cu_share((uint32_t)(c.n[0] / each) * (uint32_t)c.n[1] * (uint32_t)c.n[2] * (uint32_t)c.n[3], w, first, last);
 }
@@ -330,15 +343,18 @@ __device__ inline void bs_cu_copy_elements(const bs_cu_nest &c, const bs_cu_team
     uint32_t first, last;
     bs_cu_nest_share(c, 1, w, &first, &last);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
-        bs_cu_element_move(c.to, c.to_type, bs_cu_nest_at(c, c.to_step, i, 1), c.from, c.from_type, bs_cu_nest_at(c, c.from_step, i, 1));
+        bs_cu_element_move(c.to, c.to_type, bs_cu_nest_at(c, c.to_step, i, 1), c.from, c.from_type,
+                           bs_cu_nest_at(c, c.from_step, i, 1));
     }
 }
 
-/* Both sides contiguous along the first loop. Returns how many elements make a word: what they leave, the caller copies. */
+/* Both sides contiguous along the first loop. Returns how many elements make a word: what they leave, the caller
+ * copies. */
 __device__ inline int32_t bs_cu_copy_lines(const bs_cu_nest &c, const bs_cu_team &team, const bs_cu_work &w)
 {
     const int32_t to_bytes = bs_cu_bytes(c.to_type), from_bytes = bs_cu_bytes(c.from_type);
-    const int32_t to_word = bs_cu_word(c.to, c.n, c.to_step, to_bytes), from_word = bs_cu_word(c.from, c.n, c.from_step, from_bytes);
+    const int32_t to_word = bs_cu_word(c.to, c.n, c.to_step, to_bytes),
+                  from_word = bs_cu_word(c.from, c.n, c.from_step, from_bytes);
     const bool same = c.to_type == c.from_type;
     const int32_t bytes = min(to_word, from_word), each = same ? max(bytes / to_bytes, 1) : 4;
     uint32_t first, last;
@@ -362,8 +378,8 @@ __device__ inline int32_t bs_cu_copy_lines(const bs_cu_nest &c, const bs_cu_team
     return each;
 }
 
-/* One side is contiguous along the first loop, the other along the second: by tiles that are turned round in shared memory,
- * so that both sides see whole words of memory. By a block, all threads. */
+/* One side is contiguous along the first loop, the other along the second: by tiles that are turned round in shared
+ * memory, so that both sides see whole words of memory. By a block, all threads. */
 __device__ inline void bs_cu_copy_turned(const bs_cu_nest &c, uint8_t *workspace, const bs_cu_work &w)
 {
     uint32_t *tile = reinterpret_cast<uint32_t *>(workspace);
@@ -373,14 +389,16 @@ __device__ inline void bs_cu_copy_turned(const bs_cu_nest &c, uint8_t *workspace
     const int32_t along = (c.n[1] + BS_CU_TILE_FAST - 1) / BS_CU_TILE_FAST;
     const int64_t tiles = (int64_t)across * along * c.n[2] * c.n[3];
     for (int64_t k = w.part; k < tiles; k += w.parts) {
-        const int32_t b0 = (int32_t)(k % across) * BS_CU_TILE_SLOW, a0 = (int32_t)(k / across % along) * BS_CU_TILE_FAST;
+        const int32_t b0 = (int32_t)(k % across) * BS_CU_TILE_SLOW,
+                      a0 = (int32_t)(k / across % along) * BS_CU_TILE_FAST;
         const int32_t rest = (int32_t)(k / ((int64_t)across * along)), u = rest % c.n[2], v = rest / c.n[2];
         const int32_t nb = min(BS_CU_TILE_SLOW, c.n[0] - b0), na = min(BS_CU_TILE_FAST, c.n[1] - a0);
         const uint8_t *from = c.from + ((int64_t)u * c.from_step[2] + (int64_t)v * c.from_step[3]) * from_bytes;
         uint8_t *to = c.to + ((int64_t)u * c.to_step[2] + (int64_t)v * c.to_step[3]) * to_bytes;
         for (int32_t e = (int32_t)threadIdx.x; e < na * nb; e += (int32_t)blockDim.x) {
             const int32_t b = from_first ? e % nb : e / na, a = from_first ? e / nb : e % na;
-            tile[b * pitch + a] = bs_cu_bits(from, from_bytes, (int64_t)(b0 + b) * c.from_step[0] + (int64_t)(a0 + a) * c.from_step[1]);
+            tile[b * pitch + a] = bs_cu_bits(from, from_bytes,
+                                             (int64_t)(b0 + b) * c.from_step[0] + (int64_t)(a0 + a) * c.from_step[1]);
         }
         __syncthreads();
         for (int32_t e = (int32_t)threadIdx.x; e < na * nb; e += (int32_t)blockDim.x) {
@@ -393,7 +411,8 @@ __device__ inline void bs_cu_copy_turned(const bs_cu_nest &c, uint8_t *workspace
 }
 
 /* Moves this team's share of a nest. */
-__device__ inline void bs_cu_nest_copy(const bs_cu_nest &c, const bs_cu_team &team, uint8_t *workspace, const bs_cu_work &w)
+__device__ inline void bs_cu_nest_copy(const bs_cu_nest &c, const bs_cu_team &team, uint8_t *workspace,
+                                       const bs_cu_work &w)
 {
     const bool block = team.size == (int32_t)blockDim.x;
     const bool turned = (c.to_step[0] == 1 && c.from_step[1] == 1) || (c.from_step[0] == 1 && c.to_step[1] == 1);
@@ -404,14 +423,16 @@ __device__ inline void bs_cu_nest_copy(const bs_cu_nest &c, const bs_cu_team &te
         bs_cu_copy_turned(c, workspace, w);
         return;
     }
-    if (c.n[0] % each > 0) /* few channels, turned round, come this way too: a warp's elements share memory words as they are */
+    /* few channels, turned round, come this way too: a warp's elements share memory words as they are */
+    if (c.n[0] % each > 0)
         bs_cu_copy_elements(bs_cu_nest_rest(c, each), team, w);
 }
 
 /* As far as words go, then the ends of lines. */
 __device__ inline void bs_cu_nest_zero(const bs_cu_nest &c, const bs_cu_team &team, const bs_cu_work &w)
 {
-    const int32_t bytes = bs_cu_bytes(c.to_type), word = c.to_step[0] == 1 ? bs_cu_word(c.to, c.n, c.to_step, bytes) : 1;
+    const int32_t bytes = bs_cu_bytes(c.to_type),
+                  word = c.to_step[0] == 1 ? bs_cu_word(c.to, c.n, c.to_step, bytes) : 1;
     const int32_t each = word == 16 ? 16 / bytes : word >= 4 ? 4 / bytes : c.n[0] + 1;
     uint32_t first, last;
     bs_cu_nest_share(c, each, w, &first, &last);
@@ -436,14 +457,15 @@ __device__ __forceinline__ bs_cu_rect bs_cu_common(const bs_cu_view &a, const bs
     return r;
 }
 
-__device__ __forceinline__ void bs_cu_row_copy(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_team &team, uint8_t *workspace,
-                                               const bs_cu_work &w)
+__device__ __forceinline__ void bs_cu_row_copy(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_team &team,
+                                               uint8_t *workspace, const bs_cu_work &w)
 {
     bs_cu_nest_copy(bs_cu_nest_of(to, from, false, bs_cu_common(to, from)), team, workspace, w);
 }
 
 /* Zeroes what lies between two rectangles, the inner one in the outer: of a stored image. */
-__device__ inline void bs_cu_zero_ring(const bs_cu_view &v, const bs_cu_rect &inner, const bs_cu_rect &outer, const bs_cu_team &team)
+__device__ inline void bs_cu_zero_ring(const bs_cu_view &v, const bs_cu_rect &inner, const bs_cu_rect &outer,
+                                       const bs_cu_team &team)
 {
     const bs_cu_work all = {0, 1, 0, 1};
 #pragma unroll 1
@@ -468,19 +490,21 @@ __device__ inline void bs_cu_zero_ring(const bs_cu_view &v, const bs_cu_rect &in
 __device__ inline void bs_cu_zero_outside(const bs_cu_view &v, const bs_cu_team &team)
 {
     const bs_cu_rect inner = {v.y0, v.y1, v.x0, v.x1};
-    const bs_cu_rect outer = {-v.margin, min(v.y1 + v.margin, v.max_h + v.margin), -v.margin, min(v.x1 + v.margin, v.max_w + v.margin)};
+    const bs_cu_rect outer = {-v.margin, min(v.y1 + v.margin, v.max_h + v.margin), -v.margin,
+                              min(v.x1 + v.margin, v.max_w + v.margin)};
     bs_cu_zero_ring(v, inner, outer, team);
 }
 
-/* Of a frame that cells make: a cell at its edge zeroes what lies beyond, one of which this scale leaves nothing does not. */
+/* Of a frame that cells make: a cell at its edge zeroes what lies beyond, one of which this scale leaves nothing does
+ * not. */
 __device__ inline void bs_cu_zero_beyond_frame(const bs_cu_view &v, const bs_cu_team &team)
 {
     const int32_t h = v.dim[1], w = v.dim[2], margin = v.margin;
     if (h <= 0 || w <= 0)
         return;
     const bs_cu_rect inner = {0, h, 0, w};
-    const bs_cu_rect outer = {v.frame_y == 0 ? -margin : 0, v.frame_y + h == v.frame_h ? h + margin : h, v.frame_x == 0 ? -margin : 0,
-                              v.frame_x + w == v.frame_w ? w + margin : w};
+    const bs_cu_rect outer = {v.frame_y == 0 ? -margin : 0, v.frame_y + h == v.frame_h ? h + margin : h,
+                              v.frame_x == 0 ? -margin : 0, v.frame_x + w == v.frame_w ? w + margin : w};
     bs_cu_zero_ring(v, inner, outer, team);
 }
 
@@ -494,7 +518,8 @@ __device__ inline bs_cu_view bs_cu_open_target(const bs_cu_tile &t, const bs_dev
 }
 
 /* Around a row that was moved, where a reader's window goes. Opens the row anew: copying needs the registers. */
-__device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, const bs_cu_team &team, const bs_cu_work &w)
+__device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_device_operand *o, int32_t row,
+                                                  const bs_cu_team &team, const bs_cu_work &w)
 {
     if (w.part != 0 || o->place == BS_AT_ROOT || o->margin == 0 || o->rank != 3)
         return;
@@ -549,7 +574,8 @@ __device__ inline uint8_t *bs_cu_ring_place(const bs_cu_tile &t, const bs_device
     const bs_device_domain &domain = t.program->domains[bs_cu_in(t, s, 0)->domain];
     const int32_t *offsets = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(domain.offsets));
     const int32_t segment = bs_cu_segment_of(offsets, domain.lengths, row);
-    const int32_t position = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(past->base))[segment] + (row - offsets[segment]);
+    const int32_t position = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(past->base))[segment] +
+                             (row - offsets[segment]);
     if (offsets[segment + 1] - row > ring->max_h || position < 0)
         return NULL;
     return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(ring->base)) + segment * ring->row_bytes +
@@ -634,7 +660,8 @@ struct bs_cu_source {
     int32_t dtype;
 };
 
-__device__ inline void bs_cu_source_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, float gate, bs_cu_source *source)
+__device__ inline void bs_cu_source_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, float gate,
+                                         bs_cu_source *source)
 {
     const bs_cu_view v = bs_cu_open(t, o, row);
     const bool image = v.rank == 3;
@@ -649,7 +676,8 @@ __device__ inline void bs_cu_source_open(const bs_cu_tile &t, const bs_device_op
 }
 
 /* Whether choice `at` of a decision gave the gather a row. */
-__device__ __forceinline__ bool bs_cu_gives(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_decision &d, int64_t at)
+__device__ __forceinline__ bool bs_cu_gives(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_decision &d,
+                                            int64_t at)
 {
     const int32_t path = d.chosen[at];
     return path >= 0 && d.inverse[at] >= 0 && bs_cu_path_gives(t, s, 2, path);
@@ -658,11 +686,11 @@ __device__ __forceinline__ bool bs_cu_gives(const bs_cu_tile &t, const bs_device
 enum { BS_CU_SUM_SOURCES = 448 }; /* of a row at once */
 static_assert(BS_CU_SUM_SOURCES * sizeof(bs_cu_source) <= BS_CU_WORKSPACE, "sources lie in the workspace");
 
-/* Writes what the paths of a row gave to `sources`, in path order, then the residual: those from number `from` on, as many as
- * there is room for. Returns how many there are in all. A row takes a path once at most, so the paths before one are counted.
- * By a team; the caller synchronises. */
-__device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row, const bs_cu_team &team, int32_t from,
-                                        bs_cu_source *sources)
+/* Writes what the paths of a row gave to `sources`, in path order, then the residual: those from number `from` on, as
+ * many as there is room for. Returns how many there are in all. A row takes a path once at most, so the paths before
+ * one are counted. By a team; the caller synchronises. */
+__device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
+                                        const bs_cu_team &team, int32_t from, bs_cu_source *sources)
 {
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
@@ -677,8 +705,8 @@ __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_ste
             before += gives && d.chosen[at + i] < mine;
         }
         if (mine >= 0 && before >= from && before - from < BS_CU_SUM_SOURCES)
-            bs_cu_source_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine], s->p[0].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k],
-                              &sources[before - from]);
+            bs_cu_source_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine],
+                              s->p[0].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k], &sources[before - from]);
     }
     if (s->p[1].i && team.rank == 0 && count >= from && count - from < BS_CU_SUM_SOURCES)
         bs_cu_source_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count - from]);
@@ -737,16 +765,19 @@ __device__ __forceinline__ bool bs_cu_by_four(const uint8_t *data, int32_t dtype
     return step[0] == 1 && n[0] % 4 == 0 && bs_cu_word(data, n, step, bytes) >= 4 * bytes;
 }
 
-/* Elements at loop indices (x0, x1, x2, x3) of all sources, summed in their order. each: 4 or 1. more: onto what is there. */
+/* Elements at loop indices (x0, x1, x2, x3) of all sources, summed in their order. each: 4 or 1. more: onto what is
+ * there. */
 template <int each>
-__device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_source *sources, int32_t count, bool more, uint32_t i)
+__device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_source *sources, int32_t count, bool more,
+                                             uint32_t i)
 {
     const uint32_t width = (uint32_t)m.n[0] / each;
     uint32_t line = m.n[1] * m.n[2] * m.n[3] == 1 ? 0 : i / width;
     const int32_t c = (int32_t)(i - line * width) * each, x = m.x0 + (int32_t)(line % (uint32_t)m.n[1]);
     line /= (uint32_t)m.n[1];
     const int32_t y = m.y0 + (int32_t)(line % (uint32_t)m.n[2]), z = (int32_t)(line / (uint32_t)m.n[2]);
-    const int64_t to = (int64_t)c * m.step[0] + (int64_t)x * m.step[1] + (int64_t)y * m.step[2] + (int64_t)z * m.step[3];
+    const int64_t to = (int64_t)c * m.step[0] + (int64_t)x * m.step[1] + (int64_t)y * m.step[2] +
+                       (int64_t)z * m.step[3];
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if (more && each == 4)
         sum = bs_cu_get4(m.to, m.dtype, to);
@@ -756,7 +787,8 @@ __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_sou
         const bs_cu_source &from = sources[k];
         if (m.image && (y < from.y0 || y >= from.y1 || x < from.x0 || x >= from.x1))
             continue;
-        const int64_t at = (int64_t)c * from.step[0] + (int64_t)x * from.step[1] + (int64_t)y * from.step[2] + (int64_t)z * from.step[3];
+        const int64_t at = (int64_t)c * from.step[0] + (int64_t)x * from.step[1] + (int64_t)y * from.step[2] +
+                           (int64_t)z * from.step[3];
         if (each == 4) {
             const float4 v = bs_cu_get4(from.data, from.dtype, at);
             sum.x = bs_cu_mul_add(from.gate, v.x, sum.x);
@@ -774,8 +806,8 @@ __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_sou
 }
 
 /* This team's share of a row, from its sources. */
-__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *sources, int32_t count, bool more, const bs_cu_team &team,
-                                     const bs_cu_work &w)
+__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *sources, int32_t count, bool more,
+                                     const bs_cu_team &team, const bs_cu_work &w)
 {
     const bs_cu_sum m = bs_cu_sum_of(to);
     bool four = bs_cu_by_four(m.to, m.dtype, m.n, m.step);
@@ -793,7 +825,8 @@ __device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *s
 }
 
 /* The row of the path with the largest gate, the lower path of equals; without one the residual's, or zeros. */
-__device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row, const bs_cu_team &team, const bs_cu_work &w)
+__device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
+                                        const bs_cu_team &team, const bs_cu_work &w)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0), *in = bs_cu_in(t, s, 0);
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
@@ -811,7 +844,8 @@ __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_ste
         bs_cu_nest_zero(bs_cu_nest_of(to, to, true, all), team, w);
         return;
     }
-    const bs_cu_view from = bs_cu_open(t, in + (best < 0 ? d.paths : d.chosen[best]), best < 0 ? row : d.inverse[best] - d.offsets[d.chosen[best]]);
+    const bs_cu_view from = bs_cu_open(t, in + (best < 0 ? d.paths : d.chosen[best]),
+                                       best < 0 ? row : d.inverse[best] - d.offsets[d.chosen[best]]);
     bs_cu_row_copy(to, from, team, t.workspace, w);
     if (to.rank == 3 && w.part == 0)
         bs_cu_zero_ring(to, bs_cu_common(to, from), all, team);

@@ -45,7 +45,8 @@ __device__ inline float bs_cu_resize_cubic(float a, float distance)
 
 __device__ inline bs_cu_resize_phase bs_cu_resize_phase_of(const bs_device_step *s, int32_t r)
 {
-    const float offset = __fsub_rn(__fdiv_rn((float)r + 0.5f, (float)s->p[1].i), 0.5f), at = offset < 0.0f ? offset + 1.0f : offset;
+    const float offset = __fsub_rn(__fdiv_rn((float)r + 0.5f, (float)s->p[1].i), 0.5f),
+                at = offset < 0.0f ? offset + 1.0f : offset;
     bs_cu_resize_phase phase = {{1.0f, 0.0f, 0.0f, 0.0f}, 0};
     if (s->p[0].i == BS_RESIZE_NEAREST)
         return phase;
@@ -71,11 +72,15 @@ __device__ inline const bs_cu_resize_phase *bs_cu_resize_phases(const bs_cu_tile
 }
 
 /* Coordinate of a tap, in those of the core, where the frame has a pixel. */
-__device__ __forceinline__ int32_t bs_cu_resize_tap(int32_t at, int32_t origin, int32_t extent) { return min(max(at + origin, 0), extent - 1) - origin; }
+__device__ __forceinline__ int32_t bs_cu_resize_tap(int32_t at, int32_t origin, int32_t extent)
+{
+    return min(max(at + origin, 0), extent - 1) - origin;
+}
 
 __device__ __forceinline__ float bs_cu_resize_sample(const bs_cu_view &x, int64_t at)
 {
-    return x.dtype == BS_F32 || x.dtype == BS_F16 ? bs_cu_get(x.data, x.dtype, at) : (float)bs_cu_load_one(x.data, bs_cu_bytes(x.dtype), at);
+    return x.dtype == BS_F32 || x.dtype == BS_F16 ? bs_cu_get(x.data, x.dtype, at)
+                                                  : (float)bs_cu_load_one(x.data, bs_cu_bytes(x.dtype), at);
 }
 
 __device__ __forceinline__ void bs_cu_resize_store(const bs_cu_view &y, int64_t at, float v, int32_t top)
@@ -88,10 +93,11 @@ __device__ __forceinline__ void bs_cu_resize_store(const bs_cu_view &y, int64_t 
 
 /* ------------------------------------------------------------------------------------------- a pixel a thread */
 
-__device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_resize_phase *phases, const bs_cu_view &x, const bs_cu_view &y,
-                                          const bs_cu_scan &k)
+__device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_resize_phase *phases,
+                                          const bs_cu_view &x, const bs_cu_view &y, const bs_cu_scan &k)
 {
-    const int32_t factor = s->p[1].i, taps = s->p[4].i, gy = bs_cu_floor_div(k.y, factor), gx = bs_cu_floor_div(k.x, factor);
+    const int32_t factor = s->p[1].i, taps = s->p[4].i, gy = bs_cu_floor_div(k.y, factor),
+                  gx = bs_cu_floor_div(k.x, factor);
     const bs_cu_resize_phase &py = phases[k.y - gy * factor], &px = phases[k.x - gx * factor];
     const int64_t from = (int64_t)k.c * x.stride[0];
     float sum = 0.0f;
@@ -104,7 +110,8 @@ __device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_r
         }
         sum = bs_cu_mul_add(py.weight[j], line, sum);
     }
-    bs_cu_resize_store(y, (int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2], sum, s->p[3].i);
+    bs_cu_resize_store(y, (int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2], sum,
+                       s->p[3].i);
 }
 
 __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -115,7 +122,8 @@ __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_ste
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
         if (w.part == 0)
             bs_cu_zero_margin(y);
-        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k))
+        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k);
+             bs_cu_scan_next(&k))
             bs_cu_resize_pixel(s, phases, x, y, k);
     }
 }
@@ -124,23 +132,33 @@ __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_ste
  * A thread makes 2 x 2 pixels from 5 x 5, 5 lines sideways first. */
 
 __device__ __forceinline__ int32_t bs_cu_resize_mad(int32_t sum, int32_t weight, int32_t v) { return sum + weight * v; }
-__device__ __forceinline__ float bs_cu_resize_mad(float sum, float weight, float v) { return bs_cu_mul_add(weight, v, sum); }
+__device__ __forceinline__ float bs_cu_resize_mad(float sum, float weight, float v)
+{
+    return bs_cu_mul_add(weight, v, sum);
+}
 
 __device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t at, int32_t *v)
 {
     *v = (int32_t)bs_cu_load_one(x.data, bs_cu_bytes(x.dtype), at);
 }
-__device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t at, float *v) { *v = bs_cu_get(x.data, x.dtype, at); }
+__device__ __forceinline__ void bs_cu_resize_take(const bs_cu_view &x, int64_t at, float *v)
+{
+    *v = bs_cu_get(x.data, x.dtype, at);
+}
 
 /* At most 65535 (140^2 + 12^2) = 1.3e9 before: fits 32 bits, rounding included. */
 __device__ __forceinline__ uint32_t bs_cu_resize_finish(const bs_cu_view &, int32_t sum, int32_t top)
 {
     return (uint32_t)min(max((sum + (1 << 13)) >> 14, 0), top);
 }
-__device__ __forceinline__ uint32_t bs_cu_resize_finish(const bs_cu_view &y, float sum, int32_t) { return bs_cu_raw(sum, y.dtype); }
+__device__ __forceinline__ uint32_t bs_cu_resize_finish(const bs_cu_view &y, float sum, int32_t)
+{
+    return bs_cu_raw(sum, y.dtype);
+}
 
 /* Two pixels beside each other, of which first .. end are wanted. */
-__device__ __forceinline__ void bs_cu_resize_pair(const bs_cu_view &y, int64_t at, uint32_t left, uint32_t right, bool first, bool second)
+__device__ __forceinline__ void bs_cu_resize_pair(const bs_cu_view &y, int64_t at, uint32_t left, uint32_t right,
+                                                  bool first, bool second)
 {
     const int32_t bytes = bs_cu_bytes(y.dtype);
     uint8_t *to = y.data + at * bytes;
@@ -165,16 +183,19 @@ template <typename T> struct bs_cu_resize_weights {
 
 /* Group (k.y, k.x) of channel k.c. */
 template <typename T>
-__device__ inline void bs_cu_resize_group(const bs_cu_resize_weights<T> &weights, const bs_cu_view &x, const bs_cu_view &y, const bs_cu_scan &k, int32_t top)
+__device__ inline void bs_cu_resize_group(const bs_cu_resize_weights<T> &weights, const bs_cu_view &x,
+                                          const bs_cu_view &y, const bs_cu_scan &k, int32_t top)
 {
     T even[5], odd[5];
 #pragma unroll
     for (int32_t j = 0; j < 5; j++) {
-        const int64_t row = (int64_t)k.c * x.stride[0] + (int64_t)bs_cu_resize_tap(k.y + j - 2, x.frame_y, x.frame_h) * x.stride[1];
+        const int64_t row = (int64_t)k.c * x.stride[0] +
+                            (int64_t)bs_cu_resize_tap(k.y + j - 2, x.frame_y, x.frame_h) * x.stride[1];
         T v[5];
 #pragma unroll
         for (int32_t i = 0; i < 5; i++)
-            bs_cu_resize_take(x, row + (int64_t)bs_cu_resize_tap(k.x + i - 2, x.frame_x, x.frame_w) * x.stride[2], &v[i]);
+            bs_cu_resize_take(x, row + (int64_t)bs_cu_resize_tap(k.x + i - 2, x.frame_x, x.frame_w) * x.stride[2],
+                              &v[i]);
         even[j] = odd[j] = 0;
 #pragma unroll
         for (int32_t i = 0; i < 4; i++) {
@@ -193,13 +214,15 @@ __device__ inline void bs_cu_resize_group(const bs_cu_resize_weights<T> &weights
             right = bs_cu_resize_mad(right, weight, odd[j + half]);
         }
         if (oy >= y.y0 && oy < y.y1)
-            bs_cu_resize_pair(y, (int64_t)k.c * y.stride[0] + (int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2], bs_cu_resize_finish(y, left, top),
-                              bs_cu_resize_finish(y, right, top), ox >= y.x0, ox + 1 < y.x1);
+            bs_cu_resize_pair(y, (int64_t)k.c * y.stride[0] + (int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2],
+                              bs_cu_resize_finish(y, left, top), bs_cu_resize_finish(y, right, top), ox >= y.x0,
+                              ox + 1 < y.x1);
     }
 }
 
 template <typename T>
-__device__ inline void bs_cu_resize_groups(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const bs_cu_resize_weights<T> &weights)
+__device__ inline void bs_cu_resize_groups(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                           const bs_cu_resize_weights<T> &weights)
 {
     const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
@@ -209,7 +232,8 @@ __device__ inline void bs_cu_resize_groups(const bs_cu_tile &t, const bs_device_
         if (y.y1 <= y.y0 || y.x1 <= y.x0)
             continue;
         /* shifts round towards minus infinity */
-        bs_cu_scan k = bs_cu_scan_over(y.y0 >> 1, (y.y1 + 1) >> 1, y.x0 >> 1, (y.x1 + 1) >> 1, y.dim[0], index, threads);
+        bs_cu_scan k = bs_cu_scan_over(y.y0 >> 1, (y.y1 + 1) >> 1, y.x0 >> 1, (y.x1 + 1) >> 1, y.dim[0], index,
+                                       threads);
         for (; bs_cu_scan_more(k); bs_cu_scan_next(&k))
             bs_cu_resize_group(weights, x, y, k, s->p[3].i);
     }

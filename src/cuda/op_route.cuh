@@ -1,11 +1,11 @@
 /* op_route.cuh - from scores to a decision: the protocols of run/route.c, and what asks about a decision.
  *
- * A decision is made by one block (route), in tiles and for up to a thousand rows or so. Of more rows many blocks decide
- * (route_rows: a chunk of rows each, and how many of them went where), and many blocks pack (route_pack: each adds up the
- * chunks before its own). What looks at all rows at once, a capacity or a budget, is always one block's.
+ * A decision is made by one block (route), in tiles and for up to a thousand rows or so. Of more rows many blocks
+ * decide (route_rows: a chunk of rows each, and how many of them went where), and many blocks pack (route_pack: each
+ * adds up the chunks before its own). What looks at all rows at once, a capacity or a budget, is always one block's.
  * What is chosen, and in which order rows are packed, follows from the scores alone: threads and chunks never show.
- * Relies on program.cuh and lower.cuh. Must never leave a decision behind that somebody could follow out of bounds: after a
- * failure no row has a path. */
+ * Relies on program.cuh and lower.cuh. Must never leave a decision behind that somebody could follow out of bounds:
+ * after a failure no row has a path. */
 #ifndef BS_CUDA_OP_ROUTE
 #define BS_CUDA_OP_ROUTE
 
@@ -49,10 +49,13 @@ static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
     const bs_router_info *info = &n->graph->routers[router];
     const bs_route_desc *d = info->desc;
     const bs_router_plan *plan = &n->plan->routers[router];
-    const bool all_rows = d->protocol == BS_ROUTE_CAPACITY || d->protocol == BS_ROUTE_BUDGET || d->protocol == BS_ROUTE_CALLBACK;
-    const bool large = !plan->in_tile && (!all_rows || plan->forced) && plan->rows > BS_CU_ROUTE_ROWS && d->paths <= BS_CU_ROUTE_PATHS;
+    const bool all_rows = d->protocol == BS_ROUTE_CAPACITY || d->protocol == BS_ROUTE_BUDGET ||
+                          d->protocol == BS_ROUTE_CALLBACK;
+    const bool large = !plan->in_tile && (!all_rows || plan->forced) && plan->rows > BS_CU_ROUTE_ROWS &&
+                       d->paths <= BS_CU_ROUTE_PATHS;
     s->kernel = large ? BS_CU_route_rows : BS_CU_route;
-    s->batch = bs_max_i32(BS_CU_ROUTE_CHUNK, d->paths); /* so that the counts of all chunks fit into bs_device_decision.work */
+    /* so that the counts of all chunks fit into bs_device_decision.work */
+    s->batch = bs_max_i32(BS_CU_ROUTE_CHUNK, d->paths);
     s->parts = 1;
     s->router = router;
     s->p[BS_CU_P_PROTOCOL].i = plan->forced ? -1 : d->protocol;
@@ -116,7 +119,8 @@ struct bs_cu_router {
     const bs_device_operand *score;
     bs_cu_routing *shared;
     int32_t *counts, *offsets; /* [paths], [paths + 1] */
-    int32_t *next;             /* [paths] where the next row of a path goes; of a capacity: those that have their place */
+    /* [paths] where the next row of a path goes; of a capacity: those that have their place */
+    int32_t *next;
     uint32_t *stage;
     int32_t stage_words;
     int32_t rows;
@@ -184,7 +188,8 @@ __device__ inline void bs_cu_clear_counts(const bs_cu_router &r)
         r.counts[p] = r.next[p] = 0;
 }
 
-/* offsets from counts; they are added to next. All threads, each a share of the paths; synchronises before and after. */
+/* offsets from counts; they are added to next. All threads, each a share of the paths; synchronises before and
+ * after. */
 __device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
 {
     const int32_t share = (r.d.paths + (int32_t)blockDim.x - 1) / (int32_t)blockDim.x;
@@ -207,8 +212,8 @@ __device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
     __syncthreads();
 }
 
-/* What next[path] counts, for this thread's item among those of all threads, in their order; -1: it has none. All threads, by
- * whole warps, one warp after the other. */
+/* What next[path] counts, for this thread's item among those of all threads, in their order; -1: it has none. All
+ * threads, by whole warps, one warp after the other. */
 __device__ inline int32_t bs_cu_take_next(const bs_cu_router &r, int32_t path)
 {
     const int32_t warp = (int32_t)threadIdx.x / 32, lane = (int32_t)threadIdx.x & 31;
@@ -341,20 +346,25 @@ struct bs_cu_scores {
     bool integer;
 };
 
-__device__ __forceinline__ uint32_t bs_cu_score_bits(const bs_cu_scores &x, int32_t i) { return x.bits[(int64_t)i * x.stride]; }
+__device__ __forceinline__ uint32_t bs_cu_score_bits(const bs_cu_scores &x, int32_t i)
+{
+    return x.bits[(int64_t)i * x.stride];
+}
 
 __device__ __forceinline__ float bs_cu_score(const bs_cu_scores &x, int32_t i)
 {
     return x.integer ? (float)(int32_t)bs_cu_score_bits(x, i) : __uint_as_float(bs_cu_score_bits(x, i));
 }
 
-/* Whether score a is to be taken before score b. Large i32 scores are exact. NaN, which a guess may hold, is below all. */
+/* Whether score a is to be taken before score b. Large i32 scores are exact. NaN, which a guess may hold, is below
+ * all. */
 __device__ __forceinline__ bool bs_cu_score_above(const bs_cu_scores &x, int32_t a, int32_t b)
 {
     const uint32_t first = bs_cu_score_bits(x, a), second = bs_cu_score_bits(x, b);
     if (x.integer)
         return (int32_t)first > (int32_t)second;
-    return __uint_as_float(first) > __uint_as_float(second) || (isnan(__uint_as_float(second)) && !isnan(__uint_as_float(first)));
+    return __uint_as_float(first) > __uint_as_float(second) ||
+           (isnan(__uint_as_float(second)) && !isnan(__uint_as_float(first)));
 }
 
 /* Whether path a is worse than path b: the lower one of equals is the better. */
@@ -453,7 +463,9 @@ __device__ inline bool bs_cu_decide_row(const bs_cu_router &r, int32_t row, cons
         bs_cu_choose(r, row, 0, path, bs_cu_score(x, path));
         return true;
     }
-    case BS_ROUTE_BINARY: bs_cu_choose(r, row, 0, bs_cu_score(x, 0) >= threshold ? 0 : 1, bs_cu_score(x, 0)); return true;
+    case BS_ROUTE_BINARY:
+        bs_cu_choose(r, row, 0, bs_cu_score(x, 0) >= threshold ? 0 : 1, bs_cu_score(x, 0));
+        return true;
     case BS_ROUTE_LABEL:
         if (label < 0 || label >= r.d.paths)
             return false;
@@ -482,8 +494,10 @@ __device__ inline void bs_cu_stage_scores(const bs_cu_router &r, int32_t first, 
     for (int32_t row = first + (int32_t)threadIdx.x / lanes; row < last; row += (int32_t)blockDim.x / lanes) {
         const uint8_t *data = bs_cu_row(*r.t, r.score, row);
         for (int32_t i = (int32_t)threadIdx.x % lanes; i < width; i += lanes)
-            r.stage[(row - first) * pitch + i] = r.score->dtype == BS_I32 ? reinterpret_cast<const uint32_t *>(data)[(int64_t)i * stride]
-                                                                          : __float_as_uint(bs_cu_get(data, r.score->dtype, (int64_t)i * stride));
+            r.stage[(row - first) * pitch + i] = r.score->dtype == BS_I32
+                                                     ? reinterpret_cast<const uint32_t *>(data)[(int64_t)i * stride]
+                                                     : __float_as_uint(
+                                                           bs_cu_get(data, r.score->dtype, (int64_t)i * stride));
     }
 }
 
@@ -493,8 +507,10 @@ __device__ inline bool bs_cu_decide_rows(const bs_cu_router &r, int32_t first, i
     const int32_t pitch = r.s->p[BS_CU_P_WIDTH].i | 1, most = min(r.stage_words / pitch, (int32_t)blockDim.x);
     const bool integer = r.score->dtype == BS_I32;
     bool bad = false;
-    for (int32_t row = first + (int32_t)threadIdx.x; most == 0 && row < last; row += (int32_t)blockDim.x) { /* too many to stage */
-        const bs_cu_scores x = {reinterpret_cast<const uint32_t *>(bs_cu_row(*r.t, r.score, row)), r.score->stride[0], integer};
+    /* too many to stage */
+    for (int32_t row = first + (int32_t)threadIdx.x; most == 0 && row < last; row += (int32_t)blockDim.x) {
+        const bs_cu_scores x = {reinterpret_cast<const uint32_t *>(bs_cu_row(*r.t, r.score, row)), r.score->stride[0],
+                                integer};
         bad = !bs_cu_decide_row(r, row, x) || bad;
     }
     for (int32_t base = first; most > 0 && base < last; base += most) {
@@ -530,8 +546,8 @@ __device__ __forceinline__ uint64_t bs_cu_capacity_key(float gate, int32_t row)
     return (uint64_t)bits << 30 | (uint32_t)row;
 }
 
-/* Sorts n keys, ascending: a bitonic network whose every comparison puts the smaller key first, so that what lies beyond n
- * can be left away. All threads; the caller synchronised. */
+/* Sorts n keys, ascending: a bitonic network whose every comparison puts the smaller key first, so that what lies
+ * beyond n can be left away. All threads; the caller synchronised. */
 __device__ inline void bs_cu_sort_keys(uint64_t *keys, int32_t n)
 {
     for (int32_t width = 2; width / 2 < n; width *= 2)
@@ -565,17 +581,20 @@ __device__ inline uint64_t bs_cu_sum_threads(bs_cu_routing *shared, uint64_t min
     return sum;
 }
 
-/* Of the rows' choices k: on every path those of the highest gates stay, as long as there is room. next: those that stayed. */
+/* Of the rows' choices k: on every path those of the highest gates stay, as long as there is room. next: those that
+ * stayed. */
 __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
 {
-    uint64_t *keys = 2 * r.rows <= r.stage_words ? reinterpret_cast<uint64_t *>(r.stage) : reinterpret_cast<uint64_t *>(r.d.work);
+    uint64_t *keys = 2 * r.rows <= r.stage_words ? reinterpret_cast<uint64_t *>(r.stage)
+                                                 : reinterpret_cast<uint64_t *>(r.d.work);
     const int32_t per_row = r.d.per_row, capacity = r.s->p[BS_CU_P_CAPACITY].i;
     bool over = false;
     for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
         r.counts[p] = 0;
     __syncthreads();
     for (int32_t base = 0; base < r.rows; base += (int32_t)blockDim.x) {
-        const int32_t row = base + (int32_t)threadIdx.x, path = row < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
+        const int32_t row = base + (int32_t)threadIdx.x,
+                      path = row < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
         const uint32_t peers = bs_cu_peers(path, r.d.paths);
         if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
             atomicAdd(&r.counts[path], __popc(peers));
@@ -604,7 +623,8 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
 /* First choices are served before second ones; what does not fit is dropped and counted, what was kept moves up. */
 __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
 {
-    int64_t *dropped = reinterpret_cast<int64_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].dropped);
+    int64_t *dropped = reinterpret_cast<int64_t *>(r.t->program->decisions +
+                                                   r.t->program->decision[r.s->router].dropped);
     const int32_t per_row = r.d.per_row;
     uint64_t lost = 0;
     for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
@@ -637,7 +657,14 @@ __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
 __device__ inline uint64_t bs_cu_budget_weight(int32_t t)
 {
     const int32_t i = t & 7;
-    const uint64_t mantissa = i == 0 ? 256 : i == 1 ? 279 : i == 2 ? 304 : i == 3 ? 332 : i == 4 ? 362 : i == 5 ? 395 : i == 6 ? 431 : 470;
+    const uint64_t mantissa = i == 0   ? 256
+                              : i == 1 ? 279
+                              : i == 2 ? 304
+                              : i == 3 ? 332
+                              : i == 4 ? 362
+                              : i == 5 ? 395
+                              : i == 6 ? 431
+                                       : 470;
     return t == BS_CU_BUDGET_STEPS ? 0 : mantissa << (t >> 3);
 }
 
@@ -667,9 +694,11 @@ __device__ __forceinline__ int32_t bs_cu_loss(const bs_cu_losses &l, int32_t v)
 }
 
 /* The variant of least cost + price x loss, of those that lose at most `most`; the lower of equals. */
-__device__ inline int32_t bs_cu_budget_cheapest(const bs_cu_router &r, const bs_cu_losses &l, uint64_t weight, uint64_t most)
+__device__ inline int32_t bs_cu_budget_cheapest(const bs_cu_router &r, const bs_cu_losses &l, uint64_t weight,
+                                                uint64_t most)
 {
-    const int32_t *costs = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s)), variants = r.s->p[BS_CU_P_CAPACITY].i;
+    const int32_t *costs = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s)),
+                  variants = r.s->p[BS_CU_P_CAPACITY].i;
     int32_t best = 0;
     uint64_t best_total = UINT64_MAX;
     for (int32_t v = 0; v < variants; v++) {
@@ -712,8 +741,8 @@ __device__ inline uint64_t bs_cu_budget_loss(const bs_cu_router &r, uint64_t wei
     return bs_cu_sum_threads(r.shared, loss);
 }
 
-/* What the budget is a share of: the sum over cells of what the baseline loses against the best one. best: the losses that
- * cannot be avoided. cells: how many there are, by their weights. */
+/* What the budget is a share of: the sum over cells of what the baseline loses against the best one. best: the losses
+ * that cannot be avoided. cells: how many there are, by their weights. */
 __device__ inline uint64_t bs_cu_budget_range(const bs_cu_router &r, uint64_t *best, uint64_t *cells)
 {
     const int32_t variants = r.s->p[BS_CU_P_CAPACITY].i, baseline = r.s->p[BS_CU_P_FALLBACK].i;
@@ -836,7 +865,8 @@ __device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device
         chunk[p] = p < r.d.paths ? r.counts[p] : !good;
 }
 
-/* How many rows each path got of all chunks (counts) and of those before this one (next); returns whether any failed. */
+/* How many rows each path got of all chunks (counts) and of those before this one (next); returns whether any
+ * failed. */
 __device__ inline bool bs_cu_sum_chunks(const bs_cu_router &r, int32_t chunk, int32_t chunks)
 {
     const int32_t words = r.d.paths + 1, slices = max((int32_t)blockDim.x / words, 1);
@@ -888,12 +918,14 @@ __device__ inline void bs_cu_route_pack_run(const bs_cu_tile &t, const bs_device
     bs_cu_record_rows(r, first, last);
 }
 
-/* The score of the first chosen path, or one score for all paths; of a budget the loss of the chosen variant; else 0. */
+/* The score of the first chosen path, or one score for all paths; of a budget the loss of the chosen variant; else
+ * 0. */
 __device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
-    const int32_t ahead = s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0; /* it counts all rows */
+    /* it counts all rows */
+    const int32_t ahead = s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0;
     for (int32_t r = w.row + (int32_t)threadIdx.x; r < w.row + w.rows; r += (int32_t)blockDim.x) {
         const int64_t decided = (int64_t)(ahead + r) * d.per_row;
         const int32_t path = d.chosen[decided], at = s->p[0].i == 1 ? 0 : path;
@@ -902,8 +934,9 @@ __device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_devic
         const bool given = path >= 0 && at < s->p[0].i;
         if (out->dtype == BS_I32)
             *reinterpret_cast<int32_t *>(to) = path >= 0 && s->p[1].i ? (int32_t)d.gates[decided]
-                                               : given                ? reinterpret_cast<const int32_t *>(from)[(int64_t)at * in->stride[0]]
-                                                                      : 0;
+                                               : given                ? reinterpret_cast<const int32_t *>(
+                                                             from)[(int64_t)at * in->stride[0]]
+                                                       : 0;
         else
             bs_cu_put(to, out->dtype, 0, given ? bs_cu_get(from, in->dtype, (int64_t)at * in->stride[0]) : 0.0f);
     }

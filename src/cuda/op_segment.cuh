@@ -27,7 +27,8 @@ __device__ __forceinline__ const int32_t *bs_cu_segment_offsets(const bs_cu_tile
     return reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(t.program->domains[domain].offsets));
 }
 
-/* Element number i of a cell of `rank` dimensions `dim`: its offset by these strides. Of images channels are fastest. */
+/* Element number i of a cell of `rank` dimensions `dim`: its offset by these strides. Of images channels are
+ * fastest. */
 __device__ inline int64_t bs_cu_segment_element(const int32_t *dim, const int32_t *stride, int32_t rank, int32_t i)
 {
     int64_t at = 0;
@@ -51,8 +52,8 @@ __device__ inline int32_t bs_cu_segment_elements(const int32_t *dim, int32_t ran
 }
 
 /* As it is, or between f32 and f16. */
-__device__ __forceinline__ void bs_cu_segment_copy(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from, int32_t from_type,
-                                                   int64_t from_at)
+__device__ __forceinline__ void bs_cu_segment_copy(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from,
+                                                   int32_t from_type, int64_t from_at)
 {
     if (to_type != from_type)
         bs_cu_put(to, to_type, to_at, bs_cu_get(from, from_type, from_at));
@@ -77,13 +78,14 @@ __device__ inline void bs_cu_segment_spread_run(const bs_cu_tile &t, const bs_de
         if (w.part == 0 && out->rank == 3 && out->margin > 0)
             bs_cu_zero_margin(bs_cu_open(t, out, r));
         for (int32_t i = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x; i < n; i += step)
-            bs_cu_segment_copy(to, out->dtype, bs_cu_segment_element(out->dim, out->stride, out->rank, i), from, root->dtype,
-                               bs_cu_segment_element(out->dim, root->stride + 1, out->rank, i));
+            bs_cu_segment_copy(to, out->dtype, bs_cu_segment_element(out->dim, out->stride, out->rank, i), from,
+                               root->dtype, bs_cu_segment_element(out->dim, root->stride + 1, out->rank, i));
     }
 }
 
 /* One element of one segment. rows: of element [..] of row 0; row_bytes from one to the next. */
-__device__ inline float bs_cu_segment_reduced(int32_t mode, const uint8_t *rows, int64_t row_bytes, int32_t dtype, int32_t begin, int32_t end)
+__device__ inline float bs_cu_segment_reduced(int32_t mode, const uint8_t *rows, int64_t row_bytes, int32_t dtype,
+                                              int32_t begin, int32_t end)
 {
     float result = 0.0f;
     for (int32_t r = mode == BS_SEGMENT_LAST ? max(end - 1, begin) : begin; r < end; r++) {
@@ -103,15 +105,19 @@ __device__ inline void bs_cu_segment_reduce_run(const bs_cu_tile &t, const bs_de
     const bs_device_operand *x = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
     const int32_t *offsets = bs_cu_segment_offsets(t, x->domain), segments = t.program->domains[x->domain].lengths;
     const int32_t each = bs_cu_segment_elements(x->dim, x->rank), step = w.parts * (int32_t)blockDim.x;
-    const uint8_t *rows = bs_cu_row(t, x, 0); /* a segment domain is a top-level one: its rows lie one behind the other */
+    /* a segment domain is a top-level one: its rows lie one behind the other */
+    const uint8_t *rows = bs_cu_row(t, x, 0);
     uint8_t *to = bs_cu_row(t, out, 0);
     if (w.part == 0 && out->rank == 3 && out->margin > 0)
         bs_cu_zero_margin(bs_cu_open(t, out, 0));
     for (int64_t i = (int64_t)w.part * blockDim.x + threadIdx.x; i < (int64_t)segments * each; i += step) {
         const int32_t segment = (int32_t)(i / each), element = (int32_t)(i % each);
         const uint8_t *from = rows + bs_cu_segment_element(x->dim, x->stride, x->rank, element) * bs_cu_bytes(x->dtype);
-        const float result = bs_cu_segment_reduced(s->p[0].i, from, x->row_bytes, x->dtype, offsets[segment], offsets[segment + 1]);
-        bs_cu_put(to, out->dtype, (int64_t)segment * out->stride[0] + bs_cu_segment_element(x->dim, out->stride + 1, x->rank, element), result);
+        const float result = bs_cu_segment_reduced(s->p[0].i, from, x->row_bytes, x->dtype, offsets[segment],
+                                                   offsets[segment + 1]);
+        bs_cu_put(to, out->dtype,
+                  (int64_t)segment * out->stride[0] + bs_cu_segment_element(x->dim, out->stride + 1, x->rank, element),
+                  result);
     }
 }
 

@@ -72,7 +72,8 @@ __device__ inline void bs_cu_slice_run(const bs_cu_tile &t, const bs_device_step
     const int32_t axis = s->p[0].i, start = s->p[1].i;
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
-        if (bs_cu_along(v[0].dim, axis) > bs_cu_along(v[1].dim, axis) - start) { /* a symbol was bound below what the slice needs */
+        /* a symbol was bound below what the slice needs */
+        if (bs_cu_along(v[0].dim, axis) > bs_cu_along(v[1].dim, axis) - start) {
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
             return;
         }
@@ -216,13 +217,15 @@ static void bs_cu_pad_describe(const bs_cu_node *n, bs_device_step *s)
 
 __device__ inline void bs_cu_pad_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t top = s->p[0].i, left = s->p[2].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+    const int32_t top = s->p[0].i, left = s->p[2].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
+                  threads = w.parts * (int32_t)blockDim.x;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
         const bs_cu_copy copy = bs_cu_copy_between(y, x);
         if (w.part == 0)
             bs_cu_zero_margin(y);
-        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k)) {
+        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k);
+             bs_cu_scan_next(&k)) {
             const int32_t sy = min(max(k.y - top, 0), x.dim[1] - 1), sx = min(max(k.x - left, 0), x.dim[2] - 1);
             const int64_t at[2] = {(int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2],
                                    (int64_t)k.c * x.stride[0] + (int64_t)sy * x.stride[1] + (int64_t)sx * x.stride[2]};
@@ -252,14 +255,17 @@ static void bs_cu_pixel_unshuffle_describe(const bs_cu_node *n, bs_device_step *
 /* Goes over the result, so that it is written in order. */
 __device__ inline void bs_cu_pixel_shuffle_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t f = s->p[0].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+    const int32_t f = s->p[0].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
+                  threads = w.parts * (int32_t)blockDim.x;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
         const bs_cu_copy copy = bs_cu_copy_between(y, x);
         if (w.part == 0)
             bs_cu_zero_margin(y);
-        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k)) {
-            const int32_t sy = bs_cu_floor_div(k.y, f), sx = bs_cu_floor_div(k.x, f), c = (k.c * f + k.y - sy * f) * f + k.x - sx * f;
+        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k);
+             bs_cu_scan_next(&k)) {
+            const int32_t sy = bs_cu_floor_div(k.y, f), sx = bs_cu_floor_div(k.x, f),
+                          c = (k.c * f + k.y - sy * f) * f + k.x - sx * f;
             const int64_t at[2] = {(int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2],
                                    (int64_t)c * x.stride[0] + (int64_t)sy * x.stride[1] + (int64_t)sx * x.stride[2]};
             copy.one(at);
@@ -269,7 +275,8 @@ __device__ inline void bs_cu_pixel_shuffle_run(const bs_cu_tile &t, const bs_dev
 
 __device__ inline void bs_cu_pixel_unshuffle_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t f = s->p[0].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
+    const int32_t f = s->p[0].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
+                  threads = w.parts * (int32_t)blockDim.x;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
         const bs_cu_copy copy = bs_cu_copy_between(y, x);
@@ -279,10 +286,13 @@ __device__ inline void bs_cu_pixel_unshuffle_run(const bs_cu_tile &t, const bs_d
         }
         if (w.part == 0)
             bs_cu_zero_margin(y);
-        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k); bs_cu_scan_next(&k)) {
-            const int32_t c = bs_cu_floor_div(k.c, f * f), phase = k.c - c * f * f, i = bs_cu_floor_div(phase, f), j = phase - i * f;
+        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k);
+             bs_cu_scan_next(&k)) {
+            const int32_t c = bs_cu_floor_div(k.c, f * f), phase = k.c - c * f * f, i = bs_cu_floor_div(phase, f),
+                          j = phase - i * f;
             const int64_t at[2] = {(int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2],
-                                   (int64_t)c * x.stride[0] + (int64_t)(k.y * f + i) * x.stride[1] + (int64_t)(k.x * f + j) * x.stride[2]};
+                                   (int64_t)c * x.stride[0] + (int64_t)(k.y * f + i) * x.stride[1] +
+                                       (int64_t)(k.x * f + j) * x.stride[2]};
             copy.one(at);
         }
     }
@@ -296,9 +306,11 @@ static void bs_cu_gather_rows_describe(const bs_cu_node *n, bs_device_step *s)
     bs_cu_cut(n, s);
 }
 
-/* Copies the rows of the table one after the other, all threads on each, four elements at a time where a row is a line. */
-__device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &y, const bs_cu_view &table,
-                                            const bs_cu_view &indices, int32_t index, int32_t threads)
+/* Copies the rows of the table one after the other, all threads on each, four elements at a time where a row is a
+ * line. */
+__device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &y,
+                                            const bs_cu_view &table, const bs_cu_view &indices, int32_t index,
+                                            int32_t threads)
 {
     bs_cu_view row[2] = {y, table};
     bs_cu_keep(&row[0], 0, 1);
@@ -306,8 +318,8 @@ __device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device
     const bs_cu_walk<2> k = bs_cu_walk_over(row);
     const bs_cu_copy copy = bs_cu_copy_between(y, table);
     const bool line = k.count[2] == 1 && k.count[1] == 1 && k.count[0] == 1;
-    const bool four = line && k.count[3] % 4 == 0 && ((y.stride[0] | table.stride[0]) & 3) == 0 && bs_cu_walk_fours(k, 0, copy.to_bytes) &&
-                      bs_cu_walk_fours(k, 1, copy.from_bytes);
+    const bool four = line && k.count[3] % 4 == 0 && ((y.stride[0] | table.stride[0]) & 3) == 0 &&
+                      bs_cu_walk_fours(k, 0, copy.to_bytes) && bs_cu_walk_fours(k, 1, copy.from_bytes);
     const int32_t unit = four ? 4 : 1, units = k.count[3] / unit * k.count[2] * k.count[1] * k.count[0];
     /* m, i: row of the result, and unit of the row, without dividing again */
     int32_t m = units > 0 ? index / units : y.dim[0], i = units > 0 ? index % units : 0;
@@ -319,7 +331,8 @@ __device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device
             return;
         }
         int64_t at[2] = {(int64_t)m * y.stride[0], (int64_t)from * table.stride[0]};
-        const int32_t c3 = k.count[3] / unit, c2 = k.count[2], i3 = line ? i : i % c3, i2 = line ? 0 : i / c3 % c2, i1 = line ? 0 : i / c3 / c2;
+        const int32_t c3 = k.count[3] / unit, c2 = k.count[2], i3 = line ? i : i % c3, i2 = line ? 0 : i / c3 % c2,
+                      i1 = line ? 0 : i / c3 / c2;
 #pragma unroll
         for (int32_t o = 0; o < 2; o++)
             at[o] += (int64_t)i3 * (k.step[o][3] * unit) + (int64_t)i2 * k.step[o][2] + (int64_t)i1 * k.step[o][1];
@@ -343,7 +356,8 @@ __device__ inline void bs_cu_gather_rows_run(const bs_cu_tile &t, const bs_devic
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
         if (w.part == 0)
             bs_cu_zero_margin(y);
-        bs_cu_gather_rows_of(t, s, y, bs_cu_open(t, bs_cu_in(t, s, 1), r), bs_cu_open(t, bs_cu_in(t, s, 0), r), d.index, d.workers);
+        bs_cu_gather_rows_of(t, s, y, bs_cu_open(t, bs_cu_in(t, s, 1), r), bs_cu_open(t, bs_cu_in(t, s, 0), r), d.index,
+                             d.workers);
     }
 }
 

@@ -33,10 +33,10 @@
 #endif
 #include <cuda_fp16.h>
 
-/* a b + c, the product rounded before the sum is, as the CPU's scalar kernels have it. Plain a * b + c is one rounding or
- * two as the compiler likes, in each function anew; but the same formula is compiled for launches and for tiles, for words
- * and for single elements, and all must give the same bytes. Where one rounding is wanted, fmaf says so. So nothing is left to
- * fuse (-fmad=false changes no function): tests/cuda_build.sh sees to it. */
+/* a b + c, the product rounded before the sum is, as the CPU's scalar kernels have it. Plain a * b + c is one rounding
+ * or two as the compiler likes, in each function anew; but the same formula is compiled for launches and for tiles, for
+ * words and for single elements, and all must give the same bytes. Where one rounding is wanted, fmaf says so. So
+ * nothing is left to fuse (-fmad=false changes no function): tests/cuda_build.sh sees to it. */
 __device__ __forceinline__ float bs_cu_mul_add(float a, float b, float c) { return __fadd_rn(__fmul_rn(a, b), c); }
 
 extern "C" {

@@ -1,7 +1,7 @@
 /* program.cuh - what a block of threads sees of a session: its steps, and where the rows of an operand are.
  *
- * The device's side of run/move.c: rows are found through the plan's places and the decisions; views cost nothing but the
- * lookup. Everything here is computed by every thread of a block alike.
+ * The device's side of run/move.c: rows are found through the plan's places and the decisions; views cost nothing but
+ * the lookup. Everything here is computed by every thread of a block alike.
  * Relies on plan/device.h. Must never write anything but the status. */
 #ifndef BS_CUDA_PROGRAM
 #define BS_CUDA_PROGRAM
@@ -47,8 +47,8 @@ struct bs_cu_decision {
     float *gates, *price;
 };
 
-/* One row of an operand. data: the element [0,0,0] of its core. Rank 3 is [C,H,W] by the strides; rect is what is present
- * (of an output: to be computed), in core coordinates, as in bs_operand. */
+/* One row of an operand. data: the element [0,0,0] of its core. Rank 3 is [C,H,W] by the strides; rect is what is
+ * present (of an output: to be computed), in core coordinates, as in bs_operand. */
 struct bs_cu_view {
     uint8_t *data;
     int32_t dim[BS_MAX_RANK];
@@ -59,8 +59,8 @@ struct bs_cu_view {
     int32_t margin, max_h, max_w;
 };
 
-/* Whether something has failed in this run: what it decided is not to be followed. Other blocks may be failing just now, so
- * all threads of a block are told the same. */
+/* Whether something has failed in this run: what it decided is not to be followed. Other blocks may be failing just
+ * now, so all threads of a block are told the same. */
 __device__ __forceinline__ bool bs_cu_failed(const bs_cu_program &program)
 {
     return __syncthreads_or(BS_CU_PEEK(&program.status[0]) != 0) != 0;
@@ -133,7 +133,8 @@ __device__ inline int32_t bs_cu_first(const bs_cu_tile &t, int32_t domain)
     if (d.kind != BS_DOMAIN_PATH)
         return first;
     const bs_device_decision &made = t.program->decision[d.router];
-    return made.in_tile ? first : first + reinterpret_cast<const int32_t *>(t.program->decisions + made.offsets)[d.path];
+    return made.in_tile ? first
+                        : first + reinterpret_cast<const int32_t *>(t.program->decisions + made.offsets)[d.path];
 }
 
 /* The row of the domain above that a row of a path came from. */
@@ -169,7 +170,8 @@ __device__ inline uint8_t *bs_cu_row(const bs_cu_tile &t, const bs_device_operan
     if (o->place == BS_AT_ROOT)
         return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(o->base));
     if (o->place == BS_AT_LINE)
-        return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(o->base)) + bs_cu_top_row(t, o->domain, row) * o->row_bytes;
+        return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(o->base)) +
+               bs_cu_top_row(t, o->domain, row) * o->row_bytes;
     int32_t domain = o->domain;
     for (; domain != o->stored; domain = t.program->domains[domain].parent)
         row = bs_cu_parent_row(t, domain, row);
@@ -222,7 +224,8 @@ __device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_ope
 /* An element as f32, whatever f32 or f16 it is stored in; and back, rounded to nearest even. */
 __device__ __forceinline__ float bs_cu_get(const uint8_t *data, int32_t dtype, int64_t at)
 {
-    return dtype == BS_F16 ? __half2float(reinterpret_cast<const __half *>(data)[at]) : reinterpret_cast<const float *>(data)[at];
+    return dtype == BS_F16 ? __half2float(reinterpret_cast<const __half *>(data)[at])
+                           : reinterpret_cast<const float *>(data)[at];
 }
 
 __device__ __forceinline__ void bs_cu_put(uint8_t *data, int32_t dtype, int64_t at, float x)
@@ -240,7 +243,8 @@ __device__ inline float bs_cu_act(int32_t act, float param, float slope, float x
     case BS_RELU: return x > 0.0f ? x : 0.0f;
     case BS_LEAKY_RELU: return x > 0.0f ? x : x * (param == 0.0f ? 0.01f : param);
     case BS_PRELU: return x > 0.0f ? x : x * slope;
-    case BS_SIGMOID: return 1.0f / __fadd_rn(1.0f, expf(-x)); /* else the product that ends expf may be fused with the sum */
+    /* else the product that ends expf may be fused with the sum */
+    case BS_SIGMOID: return 1.0f / __fadd_rn(1.0f, expf(-x));
     case BS_TANH: return tanhf(x);
     case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
     case BS_SILU: return x / __fadd_rn(1.0f, expf(-x));
@@ -252,12 +256,13 @@ __device__ inline float bs_cu_act(int32_t act, float param, float slope, float x
     }
 }
 
-/* Sets the elements of a rectangle of all channels to zero, dealt out to the block's threads. Stored images only: channels
- * last. */
+/* Sets the elements of a rectangle of all channels to zero, dealt out to the block's threads. Stored images only:
+ * channels last. */
 __device__ inline void bs_cu_zero(const bs_cu_view &v, int32_t y0, int32_t y1, int32_t x0, int32_t x1)
 {
     const int32_t bytes = bs_cu_bytes(v.dtype), pixel = v.stride[2] * bytes, width = (x1 - x0) * pixel;
-    const bool wide = ((reinterpret_cast<uintptr_t>(v.data) | (uintptr_t)pixel | (uintptr_t)(v.stride[1] * bytes)) & 15) == 0;
+    const bool wide = ((reinterpret_cast<uintptr_t>(v.data) | (uintptr_t)pixel | (uintptr_t)(v.stride[1] * bytes)) &
+                       15) == 0;
     const int32_t unit = wide ? 16 : 2;
     for (int32_t y = y0; y < y1 && width > 0; y++)
         for (int32_t i = threadIdx.x * unit; i < width; i += blockDim.x * unit) {
@@ -272,16 +277,25 @@ __device__ inline void bs_cu_zero(const bs_cu_view &v, int32_t y0, int32_t y1, i
         }
 }
 
-/* As bs_zero_margin: what lies around the rectangle, as far as readers' windows go. Called by all threads of a block. */
+/* As bs_zero_margin: what lies around the rectangle, as far as readers' windows go. Called by all threads of a
+ * block. */
 __device__ inline void bs_cu_zero_margin(const bs_cu_view &v)
 {
-    const int32_t low = -v.margin, bottom = min(v.y1 + v.margin, v.max_h + v.margin), right = min(v.x1 + v.margin, v.max_w + v.margin);
+    const int32_t low = -v.margin, bottom = min(v.y1 + v.margin, v.max_h + v.margin),
+                  right = min(v.x1 + v.margin, v.max_w + v.margin);
     if (v.margin == 0 || v.rank != 3)
         return;
     /* above, below, left, right: a loop, because every kernel has this in it */
 #pragma unroll 1
     for (int32_t k = 0; k < 4; k++)
-        bs_cu_zero(v, k == 0 ? low : k == 1 ? v.y1 : v.y0, k == 0 ? v.y0 : k == 1 ? bottom : v.y1, k == 3 ? v.x1 : low, k == 2 ? v.x0 : right);
+        bs_cu_zero(v,
+                   k == 0   ? low
+                   : k == 1 ? v.y1
+                            : v.y0,
+                   k == 0   ? v.y0
+                   : k == 1 ? bottom
+                            : v.y1,
+                   k == 3 ? v.x1 : low, k == 2 ? v.x0 : right);
 }
 
 #endif

@@ -5,12 +5,16 @@
 
 #include "cuda/tables.cuh"
 
-static bs_status bs_cu_launched(bs_error *error) { return bs_cu_check(cudaGetLastError(), "launching a kernel", error); }
+static bs_status bs_cu_launched(bs_error *error)
+{
+    return bs_cu_check(cudaGetLastError(), "launching a kernel", error);
+}
 
 /* Copies between pinned and device memory, and then waits. */
 static bs_status bs_cu_fetch(bs_device_session *s, void *to, const void *from, size_t bytes, bs_error *error)
 {
-    bs_status status = bs_cu_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s->stream), "asking the device", error);
+    bs_status status = bs_cu_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s->stream), "asking the device",
+                                   error);
     if (status == BS_OK)
         status = bs_cu_mark(s, error);
     return status == BS_OK ? bs_cu_settle(s, error) : status;
@@ -25,29 +29,32 @@ static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first
     *first = 0;
     if (d->kind != BS_DOMAIN_PATH)
         return BS_OK;
-    const bs_status status = bs_cu_fetch(s, told, s->program.decisions + bs_cu_decision_at(s, d->router)->offsets + 4 * (size_t)d->path, 8, error);
+    const bs_status status = bs_cu_fetch(
+        s, told, s->program.decisions + bs_cu_decision_at(s, d->router)->offsets + 4 * (size_t)d->path, 8, error);
     *first = told[0];
     *rows = told[1] - told[0];
     return status;
 }
 
 /* Before the callback is asked. */
-static bs_status bs_cu_check_scores(const bs_route_desc *desc, const bs_operand_view *scores, int32_t rows, bs_error *error)
+static bs_status bs_cu_check_scores(const bs_route_desc *desc, const bs_operand_view *scores, int32_t rows,
+                                    bs_error *error)
 {
     for (int64_t i = 0; scores->dtype == BS_F32 && i < (int64_t)rows * scores->width; i++)
         if (isnan(static_cast<const float *>(scores->data)[i]))
-            return bs_fail(error, BS_ERROR_DATA, "route \"%s\": row %d: score %d is NaN", desc->name, (int)(i / scores->width),
-                           (int)(i % scores->width));
+            return bs_fail(error, BS_ERROR_DATA, "route \"%s\": row %d: score %d is NaN", desc->name,
+                           (int)(i / scores->width), (int)(i % scores->width));
     return BS_OK;
 }
 
-static bs_status bs_cu_check_answer(const bs_route_desc *desc, int32_t rows, const int32_t *chosen, float *gates, bs_error *error)
+static bs_status bs_cu_check_answer(const bs_route_desc *desc, int32_t rows, const int32_t *chosen, float *gates,
+                                    bs_error *error)
 {
     for (int32_t r = 0; r < rows; r++) {
         gates[r] = 1.0f;
         if (chosen[r] < -1 || chosen[r] >= desc->paths)
-            return bs_fail(error, BS_ERROR_DATA, "route \"%s\": row %d: the callback chose %d, expected 0 .. %d", desc->name, r, chosen[r],
-                           desc->paths - 1);
+            return bs_fail(error, BS_ERROR_DATA, "route \"%s\": row %d: the callback chose %d, expected 0 .. %d",
+                           desc->name, r, chosen[r], desc->paths - 1);
     }
     return BS_OK;
 }
@@ -59,7 +66,8 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     const bs_router_info *info = &c->graph->routers[l->callback];
     const uint8_t *tables = s->pinned + s->layout.tables_pinned;
     const bs_device_step *step = reinterpret_cast<const bs_device_step *>(tables + s->layout.steps_at) + l->first;
-    const bs_device_operand *score = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) + step->operands;
+    const bs_device_operand *score = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) +
+                                     step->operands;
     uint8_t *asked = s->pinned + s->layout.asked;
     const size_t width = 4 * (size_t)score->dim[0];
     const bs_device_decision *d = bs_cu_decision_at(s, l->callback);
@@ -69,18 +77,22 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     if (status != BS_OK || rows == 0)
         return status;
     if (!c->callbacks[l->callback].function)
-        return bs_fail(error, BS_ERROR_UNBOUND, "route \"%s\": its callback is not set (bs_set_route)", info->desc->name);
+        return bs_fail(error, BS_ERROR_UNBOUND, "route \"%s\": its callback is not set (bs_set_route)",
+                       info->desc->name);
     if (step->n_in > 1)
-        status = bs_cu_fetch(s, s->pinned + s->layout.learned, reinterpret_cast<const void *>((uintptr_t)score[1].base), sizeof knob, error);
+        status = bs_cu_fetch(s, s->pinned + s->layout.learned, reinterpret_cast<const void *>((uintptr_t)score[1].base),
+                             sizeof knob, error);
     if (status == BS_OK && step->n_in > 1)
         memcpy(&knob, s->pinned + s->layout.learned, sizeof knob);
     if (status == BS_OK && isnan(knob))
         return bs_fail(error, BS_ERROR_DATA, "route \"%s\": the knob is NaN", info->desc->name);
     if (status != BS_OK)
         return status;
-    status = bs_cu_check(cudaMemcpy2DAsync(asked, width, reinterpret_cast<const uint8_t *>((uintptr_t)score->base) + first * score->row_bytes, (size_t)score->row_bytes, width,
-                                           (size_t)rows, cudaMemcpyDeviceToHost, s->stream),
-                         "copying scores from the device", error);
+    status = bs_cu_check(
+        cudaMemcpy2DAsync(asked, width,
+                          reinterpret_cast<const uint8_t *>((uintptr_t)score->base) + first * score->row_bytes,
+                          (size_t)score->row_bytes, width, (size_t)rows, cudaMemcpyDeviceToHost, s->stream),
+        "copying scores from the device", error);
     if (status == BS_OK)
         status = bs_cu_session_settle(s, error);
     if (status != BS_OK)
@@ -92,17 +104,21 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     status = bs_cu_check_scores(info->desc, &view, rows, error);
     if (status != BS_OK)
         return status;
-    const int32_t answer = (int32_t)c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows, chosen);
+    const int32_t answer = (int32_t)c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows,
+                                                                       chosen);
     if (!bs_status_is_known(answer))
-        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": its callback returned %d, which is no bs_status", info->desc->name, answer);
+        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": its callback returned %d, which is no bs_status",
+                       info->desc->name, answer);
     status = (bs_status)answer;
     if (status != BS_OK)
-        return bs_fail(error, status, "route \"%s\": its callback failed: %s", info->desc->name, bs_status_text(status));
+        return bs_fail(error, status, "route \"%s\": its callback failed: %s", info->desc->name,
+                       bs_status_text(status));
     status = bs_cu_check_answer(info->desc, rows, chosen, gates, error);
     if (status != BS_OK)
         return status;
-    status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d->chosen, chosen, 4 * (size_t)rows, cudaMemcpyHostToDevice, s->stream),
-                         "copying an answer to the device", error);
+    status = bs_cu_check(
+        cudaMemcpyAsync(s->program.decisions + d->chosen, chosen, 4 * (size_t)rows, cudaMemcpyHostToDevice, s->stream),
+        "copying an answer to the device", error);
     return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d->gates, gates, 4 * (size_t)rows, error) : status;
 }
 
@@ -114,12 +130,17 @@ static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, b
     const bool here = bs_cu_cublas_here(s);
     for (int32_t k = l->first; k < l->first + l->count; k++) {
         const bs_device_step *step = reinterpret_cast<const bs_device_step *>(tables + s->layout.steps_at) + k;
-        const bs_device_operand *operands = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) + step->operands;
+        const bs_device_operand *operands = reinterpret_cast<const bs_device_operand *>(tables +
+                                                                                        s->layout.operands_at) +
+                                            step->operands;
         const bs_node *node = &c->graph->nodes[step->node];
-        const bs_cu_node n = {c->graph, c->plan, node, &c->plan->nodes[step->node], node->params, operands, operands + step->n_in, NULL, c->dims};
+        const bs_cu_node n = {
+            c->graph, c->plan, node, &c->plan->nodes[step->node], node->params, operands, operands + step->n_in,
+            NULL,     c->dims};
         if (!here || !bs_cu_linear_cublas(s->cublas, s->stream, &n, step, c->weights + step->prepared,
                                           c->domains[step->domain].count))
-            return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(node->op)->name, bs_node_name(node));
+            return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(node->op)->name,
+                           bs_node_name(node));
     }
     return bs_cu_launched(error);
 }
@@ -138,8 +159,8 @@ static bs_status bs_cu_run_launch(bs_device_session *s, const bs_cu_launch *l, b
         return bs_cu_run_cublas(s, l, error);
 #endif
     if (l->kernel == BS_CU_none)
-        BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->blocks, s->layout.tiles), (unsigned)s->threads, (size_t)s->shared, stream, s->program, l->first,
-                  l->count);
+        BS_LAUNCH(bs_cu_region, (unsigned)bs_min_i32(l->blocks, s->layout.tiles), (unsigned)s->threads,
+                  (size_t)s->shared, stream, s->program, l->first, l->count);
     else
         bs_cu_launch_kernel(s->program, *l, s->threads, stream);
     return bs_cu_launched(error);

@@ -30,8 +30,8 @@ static bs_status bs_cu_queue_end(bs_device_session *s, bs_error *error)
     const bs_status status = bs_cu_copy_bound(s, false, error);
     if (status != BS_OK)
         return status;
-    return bs_cu_check(cudaMemcpyAsync(s->pinned + s->layout.results, s->memory + s->layout.decisions, (size_t)s->layout.results_bytes,
-                                       cudaMemcpyDeviceToHost, s->stream),
+    return bs_cu_check(cudaMemcpyAsync(s->pinned + s->layout.results, s->memory + s->layout.decisions,
+                                       (size_t)s->layout.results_bytes, cudaMemcpyDeviceToHost, s->stream),
                        "copying decisions from the device", error);
 }
 
@@ -98,7 +98,8 @@ static bs_status bs_cu_session_lower(bs_device_session *s, int32_t lowering, bs_
 {
     const bs_status status = bs_cu_settle(s, error);
     if (lowering == BS_LOWER_CONDITIONAL && !s->device->conditional)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "CUDA graphs cannot decide here: toolkit and driver of CUDA 12.4 are needed");
+        return bs_fail(error, BS_ERROR_UNSUPPORTED,
+                       "CUDA graphs cannot decide here: toolkit and driver of CUDA 12.4 are needed");
     bs_cu_drop_graph(s);
     s->lowering = lowering;
     s->no_graph = false;
@@ -132,7 +133,8 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
     const int32_t *said = reinterpret_cast<const int32_t *>(s->pinned + s->layout.results + s->layout.status);
     for (int32_t n = 1; said[0] == 0 && n < s->client->graph->n_nodes; n++) /* a failed run has nothing to give */
         if (bs_cu_writes(s, n))
-            bs_cu_pack(&s->client->bound[n], s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n), true);
+            bs_cu_pack(&s->client->bound[n],
+                       s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n), true);
     bs_cu_tell(s);
     *node = said[0] != 0 ? said[1] : 0;
     return (bs_status)said[0];
@@ -143,7 +145,8 @@ static bs_status bs_cu_session_zero(bs_device_session *s, uint8_t *memory, uint6
 {
     cudaPointerAttributes known;
     memset(&known, 0, sizeof known);
-    const bool found = cudaPointerGetAttributes(&known, memory) == cudaSuccess && known.type != cudaMemoryTypeUnregistered;
+    const bool found = cudaPointerGetAttributes(&known, memory) == cudaSuccess &&
+                       known.type != cudaMemoryTypeUnregistered;
     if (bs_cu_settle(s, NULL) != BS_OK)
         return BS_ERROR_PLATFORM;
     if (!found) {
@@ -151,7 +154,8 @@ static bs_status bs_cu_session_zero(bs_device_session *s, uint8_t *memory, uint6
         memset(memory, 0, (size_t)bytes);
         return BS_OK;
     }
-    if (bs_cu_check(cudaMemsetAsync(known.devicePointer, 0, (size_t)bytes, s->stream), "clearing a state", NULL) != BS_OK)
+    if (bs_cu_check(cudaMemsetAsync(known.devicePointer, 0, (size_t)bytes, s->stream), "clearing a state", NULL) !=
+        BS_OK)
         return BS_ERROR_PLATFORM;
     return bs_cu_mark(s, NULL);
 }
@@ -163,9 +167,9 @@ static void bs_cu_session_close(bs_device_session *s)
     bs_cu_state_close(s);
 }
 
-const bs_device_api bs_cu_api = {bs_cu_state_open, bs_cu_session_close, bs_cu_session_load, bs_cu_session_loaded,
-                                        bs_cu_session_zero, bs_cu_session_lower, bs_cu_session_begin, bs_cu_session_run, bs_cu_session_end,
-                                        bs_cu_session_wait, bs_cu_session_part, bs_cu_session_place, bs_cu_session_learn,
-                                        bs_cu_session_guess, bs_cu_session_settle, bs_cu_session_copy};
+const bs_device_api bs_cu_api = {bs_cu_state_open,    bs_cu_session_close, bs_cu_session_load,   bs_cu_session_loaded,
+                                 bs_cu_session_zero,  bs_cu_session_lower, bs_cu_session_begin,  bs_cu_session_run,
+                                 bs_cu_session_end,   bs_cu_session_wait,  bs_cu_session_part,   bs_cu_session_place,
+                                 bs_cu_session_learn, bs_cu_session_guess, bs_cu_session_settle, bs_cu_session_copy};
 
 #endif

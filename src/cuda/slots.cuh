@@ -1,8 +1,8 @@
 /* slots.cuh - weights that come and go: where a unit is, the tiles of one part, what the host learns of a decision, and
  * copies into slots.
  *
- * Readers prepare a layer in pinned memory and copy it on a stream of their own; a unit is published when its copies are
- * over, and the host has waited for what read it before it lets it go. Relies on run.cuh. */
+ * Readers prepare a layer in pinned memory and copy it on a stream of their own; a unit is published when its copies
+ * are over, and the host has waited for what read it before it lets it go. Relies on run.cuh. */
 #ifndef BS_CUDA_SLOTS
 #define BS_CUDA_SLOTS
 
@@ -11,7 +11,8 @@
 static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error *error)
 {
     const bs_part *p = &s->client->plan->parts[part];
-    const int64_t tiles = bs_ceil_div(s->client->domains[p->domain].count, s->client->plan->domains[p->domain].tile_rows);
+    const int64_t tiles = bs_ceil_div(s->client->domains[p->domain].count,
+                                      s->client->plan->domains[p->domain].tile_rows);
     const bs_cu_launch l = {BS_CU_none, p->place, 1, 0, 0, (int32_t)tiles};
     return bs_cu_run_launch(s, &l, error);
 }
@@ -20,22 +21,26 @@ static bs_status bs_cu_session_part(bs_device_session *s, int32_t part, bs_error
 static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const uint8_t *weights, bs_error *error)
 {
     uint64_t *place = reinterpret_cast<uint64_t *>(s->pinned + s->layout.places) + unit;
-    *place = (uint64_t)(uintptr_t)weights + (s->client->plan->desc.in_place ? s->pinned_there - (uint64_t)(uintptr_t)s->pinned : 0);
-    return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + s->layout.units_at + (uint64_t)unit * sizeof *place, place, sizeof *place,
-                                       cudaMemcpyHostToDevice, s->stream),
-                       "telling the device where weights are", error);
+    *place = (uint64_t)(uintptr_t)weights +
+             (s->client->plan->desc.in_place ? s->pinned_there - (uint64_t)(uintptr_t)s->pinned : 0);
+    return bs_cu_check(
+        cudaMemcpyAsync(s->memory + s->layout.tables + s->layout.units_at + (uint64_t)unit * sizeof *place, place,
+                        sizeof *place, cudaMemcpyHostToDevice, s->stream),
+        "telling the device where weights are", error);
 }
 
 /* The status of the run so far, then the counts. */
-static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32_t *counts, int32_t *node, bs_error *error)
+static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32_t *counts, int32_t *node,
+                                     bs_error *error)
 {
     const bs_device_decision *d = bs_cu_decision_at(s, router);
     int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
-    bs_status status = bs_cu_check(cudaMemcpyAsync(told, s->program.status, 2 * sizeof *told, cudaMemcpyDeviceToHost, s->stream),
-                                   "copying the status from the device", error);
+    bs_status status = bs_cu_check(
+        cudaMemcpyAsync(told, s->program.status, 2 * sizeof *told, cudaMemcpyDeviceToHost, s->stream),
+        "copying the status from the device", error);
     if (status == BS_OK)
-        status = bs_cu_check(cudaMemcpyAsync(told + 2, s->memory + s->layout.decisions + d->counts, (size_t)d->paths * sizeof *told,
-                                             cudaMemcpyDeviceToHost, s->stream),
+        status = bs_cu_check(cudaMemcpyAsync(told + 2, s->memory + s->layout.decisions + d->counts,
+                                             (size_t)d->paths * sizeof *told, cudaMemcpyDeviceToHost, s->stream),
                              "copying a decision from the device", error);
     if (status == BS_OK)
         status = bs_cu_session_settle(s, error);
@@ -56,11 +61,13 @@ static bs_status bs_cu_session_guess(bs_device_session *s, int32_t router, float
     return status;
 }
 
-static bs_status bs_cu_session_copy(bs_device_session *s, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes)
+static bs_status bs_cu_session_copy(bs_device_session *s, int32_t lane, uint8_t *to, const uint8_t *from,
+                                    uint64_t bytes)
 {
     bs_status status = bs_cu_check(cudaSetDevice(s->device->index), "choosing the device", NULL);
     if (status == BS_OK)
-        status = bs_cu_check(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, s->lanes[lane]), "copying weights", NULL);
+        status = bs_cu_check(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyHostToDevice, s->lanes[lane]),
+                             "copying weights", NULL);
     if (status == BS_OK)
         status = bs_cu_check(cudaStreamSynchronize(s->lanes[lane]), "waiting for weights", NULL);
     if (status != BS_OK)

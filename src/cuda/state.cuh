@@ -1,7 +1,7 @@
 /* state.cuh - what the backend knows of a session, where it keeps that, its streams, and waiting for the device.
  *
- * Nothing that one session queues, captures, records or waits for is another's: sessions of a device run side by side, each
- * on its caller's thread. Two whose caller names one stream follow each other there, launch by launch.
+ * Nothing that one session queues, captures, records or waits for is another's: sessions of a device run side by side,
+ * each on its caller's thread. Two whose caller names one stream follow each other there, launch by launch.
  * It all lies in the session's pinned bytes; prepared weights go to the device through there too.
  * Relies on device.cuh and lower_step.cuh. Must never allocate. */
 #ifndef BS_CUDA_STATE
@@ -20,7 +20,8 @@ struct bs_device_session {
     bs_cu_program program;
     cudaStream_t private_stream; /* nobody else's: what is captured goes here */
     cudaStream_t run_stream;     /* runs are queued on it: the caller's, or the private one */
-    cudaStream_t stream;         /* where the next launch or copy goes: run_stream, or private_stream while it is captured */
+    /* where the next launch or copy goes: run_stream, or private_stream while it is captured */
+    cudaStream_t stream;
     cudaEvent_t done;
     cudaStream_t lanes[BS_MAX_LANES]; /* copies of weights */
 #ifndef BS_NO_CUBLAS
@@ -61,8 +62,8 @@ static bs_status bs_cu_session_carve(bs_device_session *s, bs_error *error)
     s->at = static_cast<bs_cu_bound *>(bs_carve(&c, (uint64_t)g->n_nodes, sizeof(bs_cu_bound)));
     if (bs_bytes_figure(c.used) <= s->layout.session_bytes)
         return BS_OK;
-    return bs_fail(error, BS_ERROR_LIMIT, "bookkeeping of a session on the GPU needs %llu bytes", /* unreachable: plan/device.h has room for it */
-                   (unsigned long long)bs_bytes_figure(c.used));
+    return bs_fail(error, BS_ERROR_LIMIT, /* unreachable: plan/device.h has room for it */
+                   "bookkeeping of a session on the GPU needs %llu bytes", (unsigned long long)bs_bytes_figure(c.used));
 }
 
 static void bs_cu_session_program(bs_device_session *s)
@@ -84,8 +85,8 @@ static void bs_cu_session_program(bs_device_session *s)
     p->status = reinterpret_cast<int32_t *>(s->memory + l->decisions + l->status);
 }
 
-/* Kernels may use more shared memory than the default of 48 KiB only when it is asked for. It is asked once for all: the
- * limit is the function's, and sessions with tiles of other sizes use it too. */
+/* Kernels may use more shared memory than the default of 48 KiB only when it is asked for. It is asked once for all:
+ * the limit is the function's, and sessions with tiles of other sizes use it too. */
 static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
 {
     bs_bytes most = {0};
@@ -97,18 +98,19 @@ static bs_status bs_cu_session_shared(bs_device_session *s, bs_error *error)
     if (s->client->plan->n_regions == 0)
         return BS_OK;
     if (s->shared > (uint64_t)s->device->shared_bytes)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan uses %llu bytes of shared memory, this GPU has %d: plan with its shared_bytes",
+        return bs_fail(error, BS_ERROR_UNSUPPORTED,
+                       "the plan uses %llu bytes of shared memory, this GPU has %d: plan with its shared_bytes",
                        (unsigned long long)s->shared, s->device->shared_bytes);
-    return bs_cu_check(cudaFuncSetAttribute(reinterpret_cast<const void *>(bs_cu_region), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                             s->device->shared_bytes),
+    return bs_cu_check(cudaFuncSetAttribute(reinterpret_cast<const void *>(bs_cu_region),
+                                            cudaFuncAttributeMaxDynamicSharedMemorySize, s->device->shared_bytes),
                        "asking for shared memory", error);
 }
 
 /* ------------------------------------------------------------------------------------------------- cuBLAS */
 
 #ifndef BS_NO_CUBLAS
-/* What the handle is asked for next goes to the session's stream, with the session's workspace. cublasSetStream gives the
- * workspace up for one of the library's own, which it allocates; so the workspace is set behind it, each time. */
+/* What the handle is asked for next goes to the session's stream, with the session's workspace. cublasSetStream gives
+ * the workspace up for one of the library's own, which it allocates; so the workspace is set behind it, each time. */
 static bool bs_cu_cublas_here(bs_device_session *s)
 {
     return cublasSetStream(s->cublas, s->stream) == CUBLAS_STATUS_SUCCESS &&
@@ -129,7 +131,8 @@ static bs_status bs_cu_session_cublas(bs_device_session *s, bs_error *error)
         s->cublas = NULL;
         return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: a handle cannot be made");
     }
-    return bs_cu_cublas_here(s) ? BS_OK : bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: it does not take its stream or workspace");
+    return bs_cu_cublas_here(s) ? BS_OK
+                                : bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: it does not take its stream or workspace");
 }
 #endif
 
@@ -167,7 +170,8 @@ static void bs_cu_state_close(bs_device_session *s)
 /* The private stream waits for no other: the default stream neither. */
 static bs_status bs_cu_session_streams(bs_device_session *s, bs_error *error)
 {
-    bs_status status = bs_cu_check(cudaStreamCreateWithFlags(&s->private_stream, cudaStreamNonBlocking), "making a stream", error);
+    bs_status status = bs_cu_check(cudaStreamCreateWithFlags(&s->private_stream, cudaStreamNonBlocking),
+                                   "making a stream", error);
     if (status != BS_OK) {
         s->private_stream = NULL;
         return status;
@@ -175,8 +179,10 @@ static bs_status bs_cu_session_streams(bs_device_session *s, bs_error *error)
     s->run_stream = s->stream = s->client->stream ? static_cast<cudaStream_t>(s->client->stream) : s->private_stream;
     status = bs_cu_check(cudaEventCreateWithFlags(&s->done, cudaEventDisableTiming), "making an event", error);
     s->has_event = status == BS_OK;
-    for (; status == BS_OK && bs_plan_streams(s->client->plan) && s->n_lanes < s->client->plan->lanes; s->n_lanes += status == BS_OK)
-        status = bs_cu_check(cudaStreamCreateWithFlags(&s->lanes[s->n_lanes], cudaStreamNonBlocking), "making a stream", error);
+    for (; status == BS_OK && bs_plan_streams(s->client->plan) && s->n_lanes < s->client->plan->lanes;
+         s->n_lanes += status == BS_OK)
+        status = bs_cu_check(cudaStreamCreateWithFlags(&s->lanes[s->n_lanes], cudaStreamNonBlocking), "making a stream",
+                             error);
     return status;
 }
 
@@ -218,8 +224,8 @@ static bs_status bs_cu_state_open(bs_device *device, const bs_device_client *cli
 
 /* ------------------------------------------------------------------------------------------------- waiting */
 
-/* Waits for what is queued: pinned memory may be written again. Where waiting fails it waits once more: what is still at
- * work must not meet what comes after the error. */
+/* Waits for what is queued: pinned memory may be written again. Where waiting fails it waits once more: what is still
+ * at work must not meet what comes after the error. */
 static bs_status bs_cu_settle(bs_device_session *s, bs_error *error)
 {
     if (!s->in_flight)
@@ -253,8 +259,8 @@ static void *bs_cu_session_load(bs_device_session *s, bs_error *error)
 
 static bs_status bs_cu_session_loaded(bs_device_session *s, uint64_t offset, uint64_t bytes, bs_error *error)
 {
-    const bs_status status = bs_cu_check(cudaMemcpyAsync(s->client->weights + offset, s->pinned + s->layout.loading, (size_t)bytes,
-                                                         cudaMemcpyHostToDevice, s->stream),
+    const bs_status status = bs_cu_check(cudaMemcpyAsync(s->client->weights + offset, s->pinned + s->layout.loading,
+                                                         (size_t)bytes, cudaMemcpyHostToDevice, s->stream),
                                          "copying weights to the device", error);
     return status == BS_OK ? bs_cu_mark(s, error) : status;
 }

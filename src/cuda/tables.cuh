@@ -40,7 +40,8 @@ static void bs_cu_write_domains(bs_device_session *s, uint8_t *tables)
         if (!c->offsets[d])
             continue;
         domains[d].lengths = (int32_t)c->dims[bs_segment_dim(c->graph, d)];
-        domains[d].offsets = (uint64_t)(uintptr_t)(s->memory + s->layout.tables + s->layout.segments_at + bs_device_offsets_place(c->plan, d));
+        domains[d].offsets = (uint64_t)(uintptr_t)(s->memory + s->layout.tables + s->layout.segments_at +
+                                                   bs_device_offsets_place(c->plan, d));
     }
     bs_device_decisions_place(c->plan, decisions);
     *reinterpret_cast<uint64_t *>(tables + s->layout.units_at) = (uint64_t)(uintptr_t)c->weights;
@@ -53,25 +54,28 @@ static void bs_cu_write_segments(bs_device_session *s, uint8_t *tables)
     uint8_t *to = tables + s->layout.segments_at;
     for (int32_t d = 1; d < c->graph->n_domains; d++)
         if (c->offsets[d])
-            memcpy(to + bs_device_offsets_place(c->plan, d), c->offsets[d], 4 * (size_t)(c->dims[bs_segment_dim(c->graph, d)] + 1));
+            memcpy(to + bs_device_offsets_place(c->plan, d), c->offsets[d],
+                   4 * (size_t)(c->dims[bs_segment_dim(c->graph, d)] + 1));
     for (int32_t n = 1; n < c->graph->n_nodes; n++)
         if (c->past[n])
-            memcpy(to + bs_device_past_place(c->plan, n), c->past[n], 4 * (size_t)c->dims[c->graph->values[c->graph->nodes[n].first_out].dims[0]]);
+            memcpy(to + bs_device_past_place(c->plan, n), c->past[n],
+                   4 * (size_t)c->dims[c->graph->values[c->graph->nodes[n].first_out].dims[0]]);
 }
 
 static bs_status bs_cu_upload(bs_device_session *s, uint64_t from, uint64_t bytes, bs_error *error)
 {
     if (bytes == 0)
         return BS_OK;
-    return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + from, s->pinned + s->layout.tables_pinned + from, (size_t)bytes,
-                                       cudaMemcpyHostToDevice, s->stream),
+    return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + from, s->pinned + s->layout.tables_pinned + from,
+                                       (size_t)bytes, cudaMemcpyHostToDevice, s->stream),
                        "copying tables to the device", error);
 }
 
 /* Where a router's decision lies, as the tables say. */
 static const bs_device_decision *bs_cu_decision_at(const bs_device_session *s, int32_t router)
 {
-    return reinterpret_cast<const bs_device_decision *>(s->pinned + s->layout.tables_pinned + s->layout.decisions_at) + router;
+    return reinterpret_cast<const bs_device_decision *>(s->pinned + s->layout.tables_pinned + s->layout.decisions_at) +
+           router;
 }
 
 static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
@@ -96,7 +100,8 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
     l.steps = reinterpret_cast<bs_device_step *>(tables + s->layout.steps_at);
     l.operands = reinterpret_cast<bs_device_operand *>(tables + s->layout.operands_at);
     l.given = reinterpret_cast<uint32_t *>(tables + s->layout.given_at);
-    bs_status status = bs_cu_lower(&l, &s->launches, reinterpret_cast<bs_device_part *>(tables + s->layout.parts_at), error);
+    bs_status status = bs_cu_lower(&l, &s->launches, reinterpret_cast<bs_device_part *>(tables + s->layout.parts_at),
+                                   error);
     if (status != BS_OK)
         return status;
     bs_cu_write_domains(s, tables);

@@ -14,8 +14,9 @@
 #define BS_CU_AMPERE 0
 #endif
 
-/* Tells the compiler that a pointer is to shared memory, which it cannot see where a tile's rows come as arguments. Not from
- * Blackwell on: nvcc 13.0 breaks its own code of it there ("PHI node operands are not the same type as the result"). */
+/* Tells the compiler that a pointer is to shared memory, which it cannot see where a tile's rows come as arguments. Not
+ * from Blackwell on: nvcc 13.0 breaks its own code of it there ("PHI node operands are not the same type as the
+ * result"). */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 1000 && CUDART_VERSION >= 11020
 #define BS_CU_ASSUME_SHARED(p) __builtin_assume(__isShared(p))
 #else
@@ -28,8 +29,14 @@ __device__ __forceinline__ uint32_t bs_cu_pack_half2(float low, float high)
     return (uint32_t)__half_as_ushort(__float2half_rn(low)) | (uint32_t)__half_as_ushort(__float2half_rn(high)) << 16;
 }
 
-__device__ __forceinline__ float bs_cu_low_half(uint32_t word) { return __half2float(__ushort_as_half((unsigned short)(word & 0xffff))); }
-__device__ __forceinline__ float bs_cu_high_half(uint32_t word) { return __half2float(__ushort_as_half((unsigned short)(word >> 16))); }
+__device__ __forceinline__ float bs_cu_low_half(uint32_t word)
+{
+    return __half2float(__ushort_as_half((unsigned short)(word & 0xffff)));
+}
+__device__ __forceinline__ float bs_cu_high_half(uint32_t word)
+{
+    return __half2float(__ushort_as_half((unsigned short)(word >> 16)));
+}
 
 /* d[16][8] += a[16][16] b[16][8], f16 with sums in f32. Of lane 4 g + t:
  *   a: rows g, g + 8 of columns 2t, 2t+1; then the same rows of columns 2t+8, 2t+9
@@ -40,16 +47,19 @@ __device__ __forceinline__ void bs_cu_mma(float d[4], const uint32_t a[4], const
 #if defined(BS_CUDA_CPU)
     cuda_cpu_mma_16816(d, a, b);
 #elif BS_CU_AMPERE
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
     const int lane = (int)(threadIdx.x & 31u), row = lane & ~3, column = (lane & 3) * 8;
 #pragma unroll
     for (int k = 0; k < 8; k++) { /* columns 2k, 2k+1 of a lie in lane k % 4 of each row */
         const int high = k >> 2, from = k & 3;
-        const uint32_t a0 = __shfl_sync(0xffffffffu, a[2 * high], row + from), a1 = __shfl_sync(0xffffffffu, a[2 * high + 1], row + from);
-        const uint32_t b0 = __shfl_sync(0xffffffffu, b[high], column + from), b1 = __shfl_sync(0xffffffffu, b[high], column + 4 + from);
+        const uint32_t a0 = __shfl_sync(0xffffffffu, a[2 * high], row + from),
+                       a1 = __shfl_sync(0xffffffffu, a[2 * high + 1], row + from);
+        const uint32_t b0 = __shfl_sync(0xffffffffu, b[high], column + from),
+                       b1 = __shfl_sync(0xffffffffu, b[high], column + 4 + from);
         d[0] = fmaf(bs_cu_high_half(a0), bs_cu_high_half(b0), fmaf(bs_cu_low_half(a0), bs_cu_low_half(b0), d[0]));
         d[1] = fmaf(bs_cu_high_half(a0), bs_cu_high_half(b1), fmaf(bs_cu_low_half(a0), bs_cu_low_half(b1), d[1]));
         d[2] = fmaf(bs_cu_high_half(a1), bs_cu_high_half(b0), fmaf(bs_cu_low_half(a1), bs_cu_low_half(b0), d[2]));
@@ -58,8 +68,8 @@ __device__ __forceinline__ void bs_cu_mma(float d[4], const uint32_t a[4], const
 #endif
 }
 
-/* Four 8x8 matrices of f16 from shared memory: lane 8 i + j brings the address of row j of matrix i (16 bytes, aligned);
- * r[i] of lane 4 g + t becomes columns 2t, 2t+1 of row g of matrix i. */
+/* Four 8x8 matrices of f16 from shared memory: lane 8 i + j brings the address of row j of matrix i (16 bytes,
+ * aligned); r[i] of lane 4 g + t becomes columns 2t, 2t+1 of row g of matrix i. */
 __device__ __forceinline__ void bs_cu_ldmatrix_x4(uint32_t r[4], const void *shared_row)
 {
 #if defined(BS_CUDA_CPU)
@@ -81,15 +91,18 @@ __device__ __forceinline__ void bs_cu_ldmatrix_x4(uint32_t r[4], const void *sha
 #endif
 }
 
-/* 16 bytes from global to shared memory, both aligned to 16, past the first-level cache; there after commit and wait, and
- * for other threads after a barrier behind that. */
+/* 16 bytes from global to shared memory, both aligned to 16, past the first-level cache; there after commit and wait,
+ * and for other threads after a barrier behind that. */
 __device__ __forceinline__ void bs_cu_cp_async_16(void *shared, const void *global)
 {
 #if defined(BS_CUDA_CPU)
     cuda_cpu_cp_async_16(shared, global);
 #elif BS_CU_AMPERE
     const uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(at), "l"(__cvta_generic_to_global(global)) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                 :
+                 : "r"(at), "l"(__cvta_generic_to_global(global))
+                 : "memory");
 #else
     *reinterpret_cast<uint4 *>(shared) = *reinterpret_cast<const uint4 *>(global);
 #endif

@@ -13,7 +13,8 @@
 
 #define BS_CU_EACH 4096 /* elements of a piece of work */
 
-/* Pieces of the work of an op that fills out[0] element by element: parts of an image, several rows of what is small. */
+/* Pieces of the work of an op that fills out[0] element by element: parts of an image, several rows of what is
+ * small. */
 static inline void bs_cu_cut(const bs_cu_node *n, bs_device_step *s)
 {
     const int64_t elements = bs_cu_elements(&n->out[0]);
@@ -63,9 +64,11 @@ __device__ __forceinline__ void bs_cu_store_four(uint8_t *data, int32_t bytes, i
     if (bytes == 4)
         *reinterpret_cast<uint4 *>(data + at * 4) = make_uint4(raw[0], raw[1], raw[2], raw[3]);
     else if (bytes == 2)
-        *reinterpret_cast<uint2 *>(data + at * 2) = make_uint2((raw[0] & 0xffffu) | raw[1] << 16, (raw[2] & 0xffffu) | raw[3] << 16);
+        *reinterpret_cast<uint2 *>(data + at * 2) = make_uint2((raw[0] & 0xffffu) | raw[1] << 16,
+                                                               (raw[2] & 0xffffu) | raw[3] << 16);
     else
-        *reinterpret_cast<uint32_t *>(data + at) = (raw[0] & 0xffu) | (raw[1] & 0xffu) << 8 | (raw[2] & 0xffu) << 16 | raw[3] << 24;
+        *reinterpret_cast<uint32_t *>(data + at) = (raw[0] & 0xffu) | (raw[1] & 0xffu) << 8 | (raw[2] & 0xffu) << 16 |
+                                                   raw[3] << 24;
 }
 
 __device__ __forceinline__ float bs_cu_from_bits(uint32_t bits)
@@ -92,9 +95,15 @@ __device__ __forceinline__ float bs_cu_half_from(uint32_t raw)
 __device__ __forceinline__ uint32_t bs_cu_half_to(float x) { return static_cast<__half_raw>(__float2half_rn(x)).x; }
 
 /* f32 or f16 storage. */
-__device__ __forceinline__ float bs_cu_real(uint32_t raw, int32_t dtype) { return dtype == BS_F16 ? bs_cu_half_from(raw) : bs_cu_from_bits(raw); }
+__device__ __forceinline__ float bs_cu_real(uint32_t raw, int32_t dtype)
+{
+    return dtype == BS_F16 ? bs_cu_half_from(raw) : bs_cu_from_bits(raw);
+}
 
-__device__ __forceinline__ uint32_t bs_cu_raw(float x, int32_t dtype) { return dtype == BS_F16 ? bs_cu_half_to(x) : bs_cu_to_bits(x); }
+__device__ __forceinline__ uint32_t bs_cu_raw(float x, int32_t dtype)
+{
+    return dtype == BS_F16 ? bs_cu_half_to(x) : bs_cu_to_bits(x);
+}
 
 /* Saturates before rounding: 2^31 - 1 is no float. NaN gives 0. */
 __device__ __forceinline__ int32_t bs_cu_code(float x, int32_t low, int32_t high)
@@ -136,7 +145,8 @@ struct bs_cu_deal {
 
 /* A row with an image, or one that is cut into parts, goes to the whole block; others to as many workers as they have
  * `units` (at most). */
-__device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int32_t units, int32_t worker, int32_t workers)
+__device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int32_t units, int32_t worker,
+                                            int32_t workers)
 {
     bs_cu_deal d = {w.row, 1, w.row + w.rows, w.part * workers + worker, w.parts * workers};
     if (whole || w.parts > 1 || w.rows == 1)
@@ -161,10 +171,14 @@ template <int N> struct bs_cu_walk {
 };
 
 /* A dimension or stride by number, without an array in memory. */
-__device__ __forceinline__ int32_t bs_cu_along(const int32_t (&v)[BS_MAX_RANK], int32_t d) { return d == 0 ? v[0] : d == 1 ? v[1] : d == 2 ? v[2] : v[3]; }
+__device__ __forceinline__ int32_t bs_cu_along(const int32_t (&v)[BS_MAX_RANK], int32_t d)
+{
+    return d == 0 ? v[0] : d == 1 ? v[1] : d == 2 ? v[2] : v[3];
+}
 
 /* Where axis k of the walk is in a view: an image goes y, x, c where channels lie side by side, else c, y, x. */
-__device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, bool last, int32_t k, int32_t none)
+__device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, bool last, int32_t k,
+                                                 int32_t none)
 {
     if (rank == 3)
         return k == 0 ? none : k == 1 ? (last ? v[1] : v[0]) : k == 2 ? (last ? v[2] : v[1]) : last ? v[0] : v[2];
@@ -199,14 +213,16 @@ template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const 
 {
     const bs_cu_view &o = v[0];
     const bool last = o.dim[0] == 1 || o.stride[0] < o.stride[2];
-    const int32_t extent[BS_MAX_RANK] = {o.dim[0], o.rank == 3 ? o.y1 - o.y0 : o.dim[1], o.rank == 3 ? o.x1 - o.x0 : o.dim[2], o.dim[3]};
+    const int32_t extent[BS_MAX_RANK] = {o.dim[0], o.rank == 3 ? o.y1 - o.y0 : o.dim[1],
+                                         o.rank == 3 ? o.x1 - o.x0 : o.dim[2], o.dim[3]};
     bs_cu_walk<N> k;
 #pragma unroll
     for (int32_t a = 0; a < 4; a++)
         k.count[a] = bs_cu_on_axis(extent, o.rank, last, a, 1);
 #pragma unroll
     for (int32_t i = 0; i < N; i++) {
-        k.begin[i] = v[i].data + (o.rank == 3 ? (int64_t)o.y0 * v[i].stride[1] + (int64_t)o.x0 * v[i].stride[2] : 0) * bs_cu_bytes(v[i].dtype);
+        k.begin[i] = v[i].data + (o.rank == 3 ? (int64_t)o.y0 * v[i].stride[1] + (int64_t)o.x0 * v[i].stride[2] : 0) *
+                                     bs_cu_bytes(v[i].dtype);
 #pragma unroll
         for (int32_t a = 0; a < 4; a++)
             k.step[i][a] = bs_cu_on_axis(v[i].stride, o.rank, last, a, 0);
@@ -220,14 +236,16 @@ template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const 
 /* Whether operand i moves by one along lines, and begins each at an aligned four. */
 template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_walk<N> &k, int32_t i, int32_t bytes)
 {
-    return k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 && bs_cu_aligned(k.begin[i], bytes, 0);
+    return k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 &&
+           bs_cu_aligned(k.begin[i], bytes, 0);
 }
 
 /* Visits what is dealt to this thread: each.four(at) where `four` is true of the lines, else each.one(at), at being
  * offsets from where operands begin. The first axis
  * is one of four dimensions that do not fold: it goes around the others. */
 template <int N, typename E>
-__device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four, int32_t index, int32_t threads, const E &each)
+__device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four, int32_t index, int32_t threads,
+                                               const E &each)
 {
     const int32_t unit = four ? 4 : 1, n2 = k.count[2], n3 = k.count[3] / unit;
     if (k.count[1] <= 0 || n2 <= 0 || n3 <= 0)
@@ -292,7 +310,8 @@ __device__ inline void bs_cu_copy_view(const bs_cu_view (&v)[2], int32_t index, 
 {
     const bs_cu_walk<2> k = bs_cu_walk_over(v);
     bs_cu_copy copy = bs_cu_copy_between(v[0], v[1]);
-    const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, copy.to_bytes) && bs_cu_walk_fours(k, 1, copy.from_bytes);
+    const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, copy.to_bytes) &&
+                      bs_cu_walk_fours(k, 1, copy.from_bytes);
     copy.to = k.begin[0];
     copy.from = k.begin[1];
     bs_cu_walk_run(k, four, index, threads, copy);
@@ -308,13 +327,15 @@ __device__ __forceinline__ int32_t bs_cu_floor_div(int32_t v, int32_t r)
     return v >= 0 ? v / r : -1 - (-1 - v) / r;
 }
 
-/* Visits pixels and channels (or `units` of them) of a rectangle, channels fastest, for what needs to know where it is. */
+/* Visits pixels and channels (or `units` of them) of a rectangle, channels fastest, for what needs to know where it
+ * is. */
 struct bs_cu_scan {
     int32_t y, x, c;       /* where it is */
     int32_t y1, x0, width, units, dy, dx, dc;
 };
 
-__device__ inline bs_cu_scan bs_cu_scan_over(int32_t y0, int32_t y1, int32_t x0, int32_t x1, int32_t units, int32_t index, int32_t threads)
+__device__ inline bs_cu_scan bs_cu_scan_over(int32_t y0, int32_t y1, int32_t x0, int32_t x1, int32_t units,
+                                             int32_t index, int32_t threads)
 {
     const int32_t width = x1 - x0;
     bs_cu_scan k = {y1, x0, 0, y1, x0, width, units, 0, 0, 0};

@@ -31,7 +31,8 @@ static bs_graph_desc graph_room(const bs_graph_desc *desc)
 static bool room_is_sound(const bs_graph_desc *n)
 {
     const int32_t counts[] = {n->max_nodes, n->max_values, n->max_dims, n->max_domains, n->max_blocks, n->max_routers};
-    bool sound = n->max_text_bytes >= 64 && n->max_text_bytes <= BS_MAX_TEXT && n->max_operands >= 1 && n->max_operands <= 4 * BS_MAX_ENTRIES;
+    bool sound = n->max_text_bytes >= 64 && n->max_text_bytes <= BS_MAX_TEXT && n->max_operands >= 1 &&
+                 n->max_operands <= 4 * BS_MAX_ENTRIES;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         sound = sound && counts[i] >= 1 && counts[i] <= BS_MAX_ENTRIES;
     return sound;
@@ -58,7 +59,9 @@ size_t bs_graph_bytes(const bs_graph_desc *desc)
 {
     bs_graph_layout l;
     size_t bytes = 0;
-    return graph_layout(desc, &l) && bs_bytes_fit(bs_bytes_add(l.bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
+    return graph_layout(desc, &l) && bs_bytes_fit(bs_bytes_add(l.bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes)
+               ? bytes
+               : 0;
 }
 
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
@@ -85,7 +88,8 @@ bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
     g->max_dims = l.n.max_dims;
     g->max_blocks = l.n.max_blocks;
     g->max_routers = l.n.max_routers;
-    g->n_nodes = g->n_values = g->n_text = g->n_routers = g->n_blocks = g->n_domains = 1; /* entry 0: none, root, main */
+    /* entry 0: none, root, main */
+    g->n_nodes = g->n_values = g->n_text = g->n_routers = g->n_blocks = g->n_domains = 1;
     g->domains[0].max_rows = 1;
     g->domains[0].patches = -1;
     g->blocks[0].parent = -1;
@@ -104,7 +108,8 @@ bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_
     graph->status = error->status = status;
     if (graph->adding) {
         const char *name = graph->adding_name, *quote = *name ? "\"" : "";
-        used = snprintf(error->message, sizeof error->message, "%s%s%s%.63s%s: ", graph->adding, *name ? " " : "", quote, name, quote);
+        used = snprintf(error->message, sizeof error->message, "%s%s%s%.63s%s: ", graph->adding, *name ? " " : "",
+                        quote, name, quote);
     }
     vsnprintf(error->message + used, sizeof error->message - (size_t)used, format, arguments);
     return false;
@@ -130,7 +135,8 @@ bs_status bs_graph_check(const bs_graph *graph, bs_error *error)
 {
     BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "the graph is NULL (did bs_graph_create fit its arena, and its bs_graph_desc the limits?)");
+        return bs_fail(error, BS_ERROR_ARGUMENT,
+                       "the graph is NULL (did bs_graph_create fit its arena, and its bs_graph_desc the limits?)");
     if (graph->status == BS_OK && graph->current_block != 0)
         return bs_fail(error, BS_ERROR_GRAPH, "block \"%.63s\" is begun and never ended (bs_block_end)",
                        graph->text + graph->blocks[graph->current_block].name);
@@ -144,7 +150,8 @@ static void *graph_take(bs_graph *g, size_t bytes, size_t alignment)
     const bs_bytes at = bs_bytes_align_to(bs_bytes_array(g->n_text, 1), alignment);
     size_t end = 0;
     if (!bs_bytes_fit(bs_bytes_add(at, bs_bytes_of(bytes)), (uint64_t)g->max_text, &end)) {
-        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph's text is full: %d bytes (bs_graph_desc.max_text_bytes)", g->max_text);
+        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph's text is full: %d bytes (bs_graph_desc.max_text_bytes)",
+                      g->max_text);
         return NULL;
     }
     g->n_text = (int32_t)end;
@@ -191,7 +198,8 @@ static int32_t *step_down(int32_t child[2], uint64_t *hash)
 /* The link that an equal entry, or else a new one, hangs at. Entry 0 is the root of the tree. */
 static int32_t *dim_find(bs_graph *g, const bs_dim_info *dim, bs_dim_id *found)
 {
-    uint64_t hash = mix(mix(mix(mix(mix((uint64_t)dim->kind, dim->parent), dim->mul), dim->add), dim->div), dim->maximum);
+    uint64_t hash = mix(mix(mix(mix(mix((uint64_t)dim->kind, dim->parent), dim->mul), dim->add), dim->div),
+                        dim->maximum);
     int32_t *link = NULL;
     *found = -1;
     for (bs_dim_id i = 0; i < g->n_dims && (!link || i); i = *link) {
@@ -215,7 +223,8 @@ static bs_dim_id dim_intern(bs_graph *g, const bs_dim_info *dim)
     if (id >= 0)
         return id;
     if (g->n_dims == g->max_dims) {
-        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d different dimensions (bs_graph_desc.max_dims)", g->max_dims);
+        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d different dimensions (bs_graph_desc.max_dims)",
+                      g->max_dims);
         return -1;
     }
     id = g->n_dims++;
@@ -243,9 +252,10 @@ bs_dim_id bs_dim_const(bs_graph *graph, int64_t n)
 static bs_dim_id dim_fail(bs_graph *g, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
 {
     char text[96];
-    bs_graph_fail(g, BS_ERROR_SHAPE,
-                  "a dimension would be (%s * %lld %+lld) / %lld, expected numbers of 2^30 at most, and 1 at least as the result",
-                  bs_dim_text(g, parent, text, sizeof text), (long long)mul, (long long)add, (long long)div);
+    bs_graph_fail(
+        g, BS_ERROR_SHAPE,
+        "a dimension would be (%s * %lld %+lld) / %lld, expected numbers of 2^30 at most, and 1 at least as the result",
+        bs_dim_text(g, parent, text, sizeof text), (long long)mul, (long long)add, (long long)div);
     return -1;
 }
 
@@ -284,7 +294,11 @@ bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t 
         return dim_fail(graph, parent, mul, add, div);
     if (p->kind == BS_DIM_CONST)
         return bs_dim_const(graph, maximum);
-    const bs_dim_info dim = {.kind = BS_DIM_DERIVED, .parent = parent, .mul = (int32_t)mul, .add = (int32_t)add, .div = (int32_t)div,
+    const bs_dim_info dim = {.kind = BS_DIM_DERIVED,
+                             .parent = parent,
+                             .mul = (int32_t)mul,
+                             .add = (int32_t)add,
+                             .div = (int32_t)div,
                              .maximum = (int32_t)maximum};
     return dim_intern(graph, &dim);
 }
@@ -298,19 +312,21 @@ bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum)
     if (!graph || graph->status != BS_OK)
         return 0;
     if (!dim_in_range(maximum)) {
-        bs_graph_fail(graph, BS_ERROR_SHAPE, "symbol \"%.63s\": its maximum is %lld, expected 1 .. 2^30", name ? name : "",
-                      (long long)maximum);
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "symbol \"%.63s\": its maximum is %lld, expected 1 .. 2^30",
+                      name ? name : "", (long long)maximum);
         return 0;
     }
     const char *text = bs_graph_text(graph, name);
-    const bs_dim_info dim = {.kind = BS_DIM_SYMBOL, .parent = -1, .maximum = (int32_t)maximum, .name = (int32_t)(text - graph->text)};
+    const bs_dim_info dim = {
+        .kind = BS_DIM_SYMBOL, .parent = -1, .maximum = (int32_t)maximum, .name = (int32_t)(text - graph->text)};
     const bs_dim_id id = dim_intern(graph, &dim);
     return id < 0 ? 0 : BS_DIM_TABLE + id;
 }
 
 bool bs_dim_is_known(const bs_graph *graph, bs_dim dim)
 {
-    return dim >= BS_DIM_TABLE ? dim - BS_DIM_TABLE < graph->n_dims : dim_in_range(dim >= BS_DIM_UPTO ? dim - BS_DIM_UPTO : dim);
+    return dim >= BS_DIM_TABLE ? dim - BS_DIM_TABLE < graph->n_dims
+                               : dim_in_range(dim >= BS_DIM_UPTO ? dim - BS_DIM_UPTO : dim);
 }
 
 bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim)
@@ -333,7 +349,8 @@ bs_dim bs_times(bs_graph *graph, bs_dim symbol, int32_t factor)
     if (factor < 1)
         bs_graph_fail(graph, BS_ERROR_SHAPE, "the factor is %d, expected 1 .. 2^30", factor);
     if (!bs_dim_is_known(graph, symbol))
-        bs_graph_fail(graph, BS_ERROR_SHAPE, "%lld is no dimension, expected 1 .. 2^30, BS_UPTO of that, or a symbol", (long long)symbol);
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "%lld is no dimension, expected 1 .. 2^30, BS_UPTO of that, or a symbol",
+                      (long long)symbol);
     const bs_dim_id parent = graph->status == BS_OK ? bs_dim_resolve(graph, symbol) : -1;
     const bs_dim_id id = parent < 0 ? -1 : bs_dim_derive(graph, parent, factor, 0, 1);
     graph->adding = NULL;
@@ -350,8 +367,9 @@ bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3)
 
 static bool domains_equal(const bs_domain *a, const bs_domain *b)
 {
-    return a->kind == b->kind && a->parent == b->parent && a->router == b->router && a->path == b->path && a->rows == b->rows &&
-           a->height == b->height && a->width == b->width && a->size == b->size && a->lengths == b->lengths;
+    return a->kind == b->kind && a->parent == b->parent && a->router == b->router && a->path == b->path &&
+           a->rows == b->rows && a->height == b->height && a->width == b->width && a->size == b->size &&
+           a->lengths == b->lengths;
 }
 
 static uint64_t domain_hash(const bs_domain *d)
@@ -371,7 +389,8 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
         if (domains_equal(&graph->domains[*link], domain))
             return *link;
     if (graph->n_domains > graph->max_domains) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "the graph is full: %d domains (bs_graph_desc.max_domains)", graph->max_domains);
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "the graph is full: %d domains (bs_graph_desc.max_domains)",
+                      graph->max_domains);
         return -1;
     }
     const int32_t id = *link = graph->n_domains++;
@@ -416,7 +435,8 @@ int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router)
 {
     uint64_t hash = named_hash(name, router);
     int32_t n = graph->first_name;
-    for (; n && (is_router(&graph->nodes[n]) != router || strcmp(bs_node_name(&graph->nodes[n]), name) != 0); hash >>= 1)
+    for (; n && (is_router(&graph->nodes[n]) != router || strcmp(bs_node_name(&graph->nodes[n]), name) != 0);
+         hash >>= 1)
         n = graph->nodes[n].child[hash & 1];
     return n;
 }
@@ -428,8 +448,9 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
     if (n_in < op->min_in || n_in > op->max_in)
         return bs_graph_fail(g, BS_ERROR_GRAPH, "%d operands, expected %d .. %d", n_in, op->min_in, op->max_in);
     if (g->n_operands + n_in > g->max_operands || g->n_nodes > g->max_nodes)
-        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes, max_operands)", g->max_nodes,
-                             g->max_operands);
+        return bs_graph_fail(g, BS_ERROR_LIMIT,
+                             "the graph is full: %d nodes, %d operands (bs_graph_desc.max_nodes, max_operands)",
+                             g->max_nodes, g->max_operands);
     for (int32_t i = 0; i < n_in; i++) {
         const bool none = in[i] == 0 && op->flags & BS_OP_VARIADIC && op->flags & BS_OP_STRUCTURAL;
         if (!none && (in[i] < 1 || in[i] >= g->n_values))
@@ -447,8 +468,8 @@ static bool operands_agree(bs_graph *g, const bs_infer *infer)
         const int32_t d = infer->in[i]->domain, first = infer->in[0]->domain;
         char a[112], b[112];
         if (d != first && !(d == 0 && infer->op->flags & BS_OP_CAPTURE))
-            return bs_graph_fail(g, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s: scatter or gather it first", i,
-                                 bs_domain_text(g, d, a, sizeof a), bs_domain_text(g, first, b, sizeof b));
+            return bs_graph_fail(g, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s: scatter or gather it first",
+                                 i, bs_domain_text(g, d, a, sizeof a), bs_domain_text(g, first, b, sizeof b));
     }
     return true;
 }
@@ -472,7 +493,8 @@ static const void *copy_params(bs_graph *g, const bs_op *op, const void *params)
     return copy;
 }
 
-static void infer_begin(bs_infer *infer, bs_graph *g, const bs_op *op, const int32_t *in, int32_t n_in, const void *params)
+static void infer_begin(bs_infer *infer, bs_graph *g, const bs_op *op, const int32_t *in, int32_t n_in,
+                        const void *params)
 {
     memset(infer, 0, sizeof *infer);
     infer->graph = g;
@@ -504,7 +526,8 @@ bs_bytes bs_value_elements(const bs_graph *g, const bs_value_info *value)
 static bool outputs_sound(bs_graph *g, const bs_infer *infer)
 {
     if (g->n_values + infer->n_out > g->max_values + 1)
-        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d values (bs_graph_desc.max_values)", g->max_values);
+        return bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d values (bs_graph_desc.max_values)",
+                             g->max_values);
     for (int32_t i = 0; i < infer->n_out; i++) {
         const bs_value_info *out = &infer->out[i];
         char shape[128];
@@ -515,7 +538,8 @@ static bool outputs_sound(bs_graph *g, const bs_infer *infer)
     return true;
 }
 
-bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in, const void *params)
+bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
+                      const void *params)
 {
     BS_DEBUG_CHECK(!graph || graph->mark == BS_MARK_GRAPH);
     if (!graph || graph->status != BS_OK)
@@ -568,8 +592,8 @@ void bs_block_begin(bs_graph *graph, const char *name)
     if (!graph || graph->status != BS_OK)
         return;
     if (graph->n_blocks > graph->max_blocks) {
-        bs_graph_fail(graph, BS_ERROR_LIMIT, "block \"%.63s\": the graph is full: %d blocks (bs_graph_desc.max_blocks)", name ? name : "",
-                      graph->max_blocks);
+        bs_graph_fail(graph, BS_ERROR_LIMIT, "block \"%.63s\": the graph is full: %d blocks (bs_graph_desc.max_blocks)",
+                      name ? name : "", graph->max_blocks);
         return;
     }
     bs_block *block = &graph->blocks[graph->n_blocks];

@@ -95,21 +95,23 @@ typedef struct bs_router_info {
 #define BS_MAX_TEXT (1 << 30)
 #define BS_MAX_ALL_PATHS (1 << 28) /* of all routers of a graph */
 
-/* What is looked up while a graph is built (equal dimensions, equal domains, names) hangs in digital search trees: an entry's
- * children, where the next bit of the hash is 0 and 1, are later entries. So a tree needs no table of its own, and no file can
- * make it deeper than a hash has bits, but by names of equal hashes. */
+/* What is looked up while a graph is built (equal dimensions, equal domains, names) hangs in digital search trees: an
+ * entry's children, where the next bit of the hash is 0 and 1, are later entries. So a tree needs no table of its own,
+ * and no file can make it deeper than a hash has bits, but by names of equal hashes. */
 struct bs_graph {
     uint32_t mark;
     bs_status status;
     bs_error error;
-    int32_t max_nodes, max_values, max_text, max_operands, max_domains, max_dims, max_blocks, max_routers; /* beside entry 0 */
+    /* beside entry 0 */
+    int32_t max_nodes, max_values, max_text, max_operands, max_domains, max_dims, max_blocks, max_routers;
     int32_t n_nodes, n_values, n_text, n_operands, n_domains, n_dims, n_blocks, n_routers;
     int32_t n_cell_nodes; /* that work on rows of another domain than the root */
     int32_t n_paths;    /* of all routers */
     int32_t max_paths;  /* the most that one of them has */
     int32_t first_name; /* the node at the root of the tree of names; 0 none */
     int32_t current_block;
-    const char *adding, *adding_name; /* the op that is being added and the node's name: they begin a message; or NULL */
+    /* the op that is being added and the node's name: they begin a message; or NULL */
+    const char *adding, *adding_name;
     bs_node *nodes;       /* [0] unused */
     bs_value_info *values; /* [0] unused */
     int32_t *operands;
@@ -120,8 +122,8 @@ struct bs_graph {
     bs_router_info *routers; /* [0] unused */
 };
 
-/* Records the first failure of building; later ones are ignored. While a node is being added the message begins with its op
- * and name. Returns false always. */
+/* Records the first failure of building; later ones are ignored. While a node is being added the message begins with
+ * its op and name. Returns false always. */
 bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The recorded failure alone: BS_OK inside a block too, where bs_graph_check asks for its end. */
 bs_status bs_graph_failure(const bs_graph *graph, bs_error *error);
@@ -148,7 +150,10 @@ const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, cha
 const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, size_t bytes);
 
 static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t id) { return &graph->values[id]; }
-static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node) { return graph->operands + node->in; }
+static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node)
+{
+    return graph->operands + node->in;
+}
 static inline const char *bs_node_name(const bs_node *node)
 {
     return node->params ? *(const char *const *)node->params : "";
@@ -157,11 +162,12 @@ static inline const char *bs_node_name(const bs_node *node)
 /* Names and parameters live in the graph's text. NULL on failure (recorded). */
 const char *bs_graph_text(bs_graph *graph, const char *text);
 int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* finds an equal one or adds it; -1 */
-/* The node of this name whose op takes names once: a router, or (false) an input, a state or an output. 0: there is none. */
+/* The node of this name whose op takes names once: a router, or (false) an input, a state or an output. 0: there is
+ * none. */
 int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router);
 
-/* Where the operands of the next node will be, for those who have no table of their own to gather them in: `count` of them may be
- * written there and passed on. NULL: there is no room, and adding the node will say so. */
+/* Where the operands of the next node will be, for those who have no table of their own to gather them in: `count` of
+ * them may be written there and passed on. NULL: there is no room, and adding the node will say so. */
 static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
 {
     return count <= graph->max_operands - graph->n_operands ? graph->operands + graph->n_operands : NULL;

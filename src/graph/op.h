@@ -1,6 +1,6 @@
 /* graph/op.h - the op table: what every op declares, and what a kernel is given.
- * Adding an op is one file in ops/ and one line in ops/table.c. Relies on graph/graph.h. Must never know the planner, nor which ops
- * there are. */
+ * Adding an op is one file in ops/ and one line in ops/table.c. Relies on graph/graph.h. Must never know the planner,
+ * nor which ops there are. */
 #ifndef BS_OP_H
 #define BS_OP_H
 
@@ -67,7 +67,8 @@ typedef struct bs_call {
     void *scratch;
     char *fault; /* [BS_FAULT_BYTES] for what is wrong with the data of this run, or NULL */
     /* BS_OP_ACROSS only */
-    int32_t row;            /* of the segment domain: where outputs begin; operands of that domain are whole, from row 0 */
+    /* of the segment domain: where outputs begin; operands of that domain are whole, from row 0 */
+    int32_t row;
     int32_t piece;          /* 0 .. plan->pieces - 1 */
     int32_t n_segments;
     const int32_t *offsets; /* [n_segments + 1] the first row of each segment; checked */
@@ -95,7 +96,8 @@ typedef enum bs_op_flags {
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
     BS_OP_NAMED = 256,      /* its name is taken once: inputs, states and outputs; routers */
-    BS_OP_ACROSS = 128 /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
+    /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
+    BS_OP_ACROSS = 128
 } bs_op_flags;
 
 /* A field of a descriptor, in order: for the model file and inspect. */
@@ -118,21 +120,24 @@ typedef struct bs_op {
     double (*flops)(const bs_graph *graph, const bs_node *node);
     /* Weights: NULL = none. Returns their number, fills specs. */
     int32_t (*weights)(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
-    /* Choose algorithm, prepared and scratch bytes; max_rect: largest output rect. NULL: prepared = weights as they are,
-     * each aligned to BS_ALIGNMENT. */
-    void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w, bs_node_plan *plan);
+    /* Choose algorithm, prepared and scratch bytes; max_rect: largest output rect. NULL: prepared = weights as they
+     * are, each aligned to BS_ALIGNMENT. */
+    void (*plan)(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
+                 bs_node_plan *plan);
     /* Canonical weights (dense, in spec order) -> prepared. NULL: copied. */
-    void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights, void *prepared);
+    void (*prepare)(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *weights,
+                    void *prepared);
     /* Whether two nodes with the same weights, algorithm and prepared bytes prepare them alike. NULL: they do. */
     bool (*same_layout)(const bs_graph *graph, const bs_node *a, const bs_node *b);
     /* The kernel: plan->tier decides; BS_TIER_SCALAR is the plain reference. BS_ERROR_DATA for bad run-time data. */
     bs_status (*run)(const bs_call *call);
 } bs_op;
 
-/* Adds a node of this op, whose place in the op table is `number`, with operands `in`; copies `params` (op->params_bytes); runs
- * the op's shape rule. Returns the node, or NULL on failure (recorded). The only way nodes come into being; ops/table.h has
- * what finds the op. (graph/graph.c) */
-bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in, const void *params);
+/* Adds a node of this op, whose place in the op table is `number`, with operands `in`; copies `params`
+ * (op->params_bytes); runs the op's shape rule. Returns the node, or NULL on failure (recorded). The only way nodes
+ * come into being; ops/table.h has what finds the op. (graph/graph.c) */
+bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
+                      const void *params);
 
 /* The segment that a row is of: the last one that begins at or before it (empty ones begin there too, before it). */
 static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)

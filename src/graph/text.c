@@ -7,7 +7,8 @@ static void derived_text(const bs_graph *g, const bs_dim_info *dim, char *buffer
 {
     const bs_dim_info *parent = &g->dims[dim->parent];
     const char *name = parent->kind == BS_DIM_SYMBOL && g->text[parent->name] ? g->text + parent->name : "n";
-    const long long mul = (long long)dim->mul, add = (long long)dim->add, div = (long long)dim->div, maximum = (long long)dim->maximum;
+    const long long mul = (long long)dim->mul, add = (long long)dim->add, div = (long long)dim->div,
+                    maximum = (long long)dim->maximum;
     char factor[24] = "";
     if (mul != 1)
         snprintf(factor, sizeof factor, "%lld", mul);
@@ -59,6 +60,7 @@ const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, 
         snprintf(buffer, bytes, "patches of %d [%s, %s]", d->size, bs_dim_text(graph, d->height, a, sizeof a),
                  bs_dim_text(graph, d->width, b, sizeof b));
     else
-        snprintf(buffer, bytes, "%s [%s]", d->kind == BS_DOMAIN_ROWS ? "rows" : "segments", bs_dim_text(graph, d->rows, a, sizeof a));
+        snprintf(buffer, bytes, "%s [%s]", d->kind == BS_DOMAIN_ROWS ? "rows" : "segments",
+                 bs_dim_text(graph, d->rows, a, sizeof a));
     return buffer;
 }

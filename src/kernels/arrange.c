@@ -5,7 +5,8 @@
 
 /* ------------------------------------------------------------------------------------------------ portable */
 
-static void transpose_plain(const float *from, ptrdiff_t from_row, int32_t rows, int32_t columns, float *to, ptrdiff_t to_row)
+static void transpose_plain(const float *from, ptrdiff_t from_row, int32_t rows, int32_t columns, float *to,
+                            ptrdiff_t to_row)
 {
     for (int32_t r = 0; r < rows; r++)
         for (int32_t c = 0; c < columns; c++)
@@ -27,7 +28,8 @@ static void widen64_plain(const uint16_t *from, float *to)
     memcpy(small_bits, small, sizeof small);
     for (int32_t i = 0; i < 64; i++) {
         const uint32_t exponent = bits[i] & 0x0f800000u;
-        const uint32_t normal = bits[i] + (exponent == 0x0f800000u ? 0x70000000u : 0x38000000u); /* infinite, NaN: the largest */
+        /* infinite, NaN: the largest */
+        const uint32_t normal = bits[i] + (exponent == 0x0f800000u ? 0x70000000u : 0x38000000u);
         bits[i] = (uint32_t)(from[i] & 0x8000u) << 16 | (exponent == 0 ? small_bits[i] : normal);
     }
     memcpy(to, bits, sizeof bits);
@@ -42,7 +44,8 @@ static void widen64_plain(const uint16_t *from, float *to)
 #define ARRANGE_BLOCK 8
 
 /* 8 x 8: pairs of rows are interleaved, then pairs of pairs, then halves. */
-__attribute__((target("avx2"))) static void transpose_block(const float *from, ptrdiff_t from_row, float *to, ptrdiff_t to_row)
+__attribute__((target("avx2"))) static void transpose_block(const float *from, ptrdiff_t from_row, float *to,
+                                                            ptrdiff_t to_row)
 {
     __m256 row[8], pair[8], quad[8];
     for (int i = 0; i < 8; i++)
@@ -117,11 +120,13 @@ void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32
                       ptrdiff_t to_row)
 {
     const int32_t block = tier == BS_TIER_SCALAR ? 1 : ARRANGE_BLOCK;
-    const int32_t whole_rows = block > 1 ? rows / block * block : 0, whole_columns = block > 1 ? columns / block * block : 0;
+    const int32_t whole_rows = block > 1 ? rows / block * block : 0,
+                  whole_columns = block > 1 ? columns / block * block : 0;
     for (int32_t r = 0; r < whole_rows; r += block)
         for (int32_t c = 0; c < whole_columns; c += block)
             transpose_block(from + r * from_row + c, from_row, to + c * to_row + r, to_row);
-    transpose_plain(from + whole_columns, from_row, whole_rows, columns - whole_columns, to + whole_columns * to_row, to_row);
+    transpose_plain(from + whole_columns, from_row, whole_rows, columns - whole_columns, to + whole_columns * to_row,
+                    to_row);
     transpose_plain(from + whole_rows * from_row, from_row, rows - whole_rows, columns, to + whole_rows, to_row);
 }
 

@@ -43,7 +43,8 @@ bs_conv_family bs_conv_family_of(const bs_conv_geometry *g, bs_tier tier)
     /* Compare the shares of lanes that do useful work; reducing costs the dot kernel about a fifth. */
     const int64_t lanes = bs_conv_lanes(tier);
     const int64_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
-    const int64_t dot_padded = bs_conv_round_up((int32_t)out, BS_DOT_OUTPUTS) * (int64_t)bs_conv_round_up((int32_t)in, (int32_t)lanes);
+    const int64_t dot_padded = bs_conv_round_up((int32_t)out, BS_DOT_OUTPUTS) *
+                               (int64_t)bs_conv_round_up((int32_t)in, (int32_t)lanes);
     const int64_t outer_padded = bs_conv_round_up((int32_t)out, (int32_t)lanes) * in;
     return dot_padded * 5 <= outer_padded * 4 ? BS_FAMILY_DOT : BS_FAMILY_OUTER;
 }
@@ -116,11 +117,12 @@ size_t bs_conv_prepared_floats(const bs_conv_geometry *g, bs_conv_algorithm algo
 
 /* One group of OUTER. `taps` = kernel_h * kernel_w; weights are [out][in][taps]. Returns the end. Weights are read in
  * order, each channel's to its lane: streamed weights are packed while a network waits. */
-static float *bs_conv_pack_outer(bs_tier tier, const float *weights, int32_t out, int32_t in, int32_t taps, int32_t lanes,
-                                 float *to)
+static float *bs_conv_pack_outer(bs_tier tier, const float *weights, int32_t out, int32_t in, int32_t taps,
+                                 int32_t lanes, float *to)
 {
     for (int32_t first = 0; first < out;) {
-        const int32_t width = out - first > lanes ? 2 * lanes : lanes, valid = out - first < width ? out - first : width;
+        const int32_t width = out - first > lanes ? 2 * lanes : lanes,
+                      valid = out - first < width ? out - first : width;
         const size_t floats = (size_t)taps * (size_t)in * (size_t)width;
         const float *from = weights + (ptrdiff_t)first * in * taps;
         if (valid < width)

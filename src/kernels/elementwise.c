@@ -10,7 +10,8 @@
 
 enum {
     BS_SUM_CHUNK = 256,         /* samples of a row summed together: bounds 32-bit sums of squares */
-    BS_BICUBIC_CHUNK = 80, /* columns enlarged together: a whole count of vectors; five rows are on the stack, in 4 KiB of it */
+    /* columns enlarged together: a whole count of vectors; five rows are on the stack, in 4 KiB of it */
+    BS_BICUBIC_CHUNK = 80,
     BS_EXACT_HIGH = 1023    /* largest code of the bicubic in floats */
 };
 
@@ -25,7 +26,8 @@ typedef struct bs_elementwise_kernels {
     void (*bicubic_u8)(const bs_bicubic2x *task, float high);
     void (*bicubic_u16)(const bs_bicubic2x *task, float high);
     uint32_t (*laplacian_u8)(const uint8_t *up, const uint8_t *c, const uint8_t *down, int32_t count);
-    uint64_t (*laplacian_u16)(const uint16_t *up, const uint16_t *c, const uint16_t *down, int32_t count, int32_t shift);
+    uint64_t (*laplacian_u16)(const uint16_t *up, const uint16_t *c, const uint16_t *down, int32_t count,
+                              int32_t shift);
     uint32_t (*change_u8)(const uint8_t *a, const uint8_t *b, int32_t count);
     uint64_t (*change_u16)(const uint16_t *a, const uint16_t *b, int32_t count, int32_t shift);
 } bs_elementwise_kernels;
@@ -45,7 +47,8 @@ typedef struct bs_line_pair {
 
 /* What the bicubic does to samples: a chunk of a row sideways, then five of them to two output rows. */
 typedef void bs_bicubic_lines(const bs_bicubic2x *task, int32_t y, int32_t x, int32_t count, bs_line_pair *lines);
-typedef void bs_bicubic_vertical(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row, int32_t count, float high);
+typedef void bs_bicubic_vertical(const bs_line_pair *const *r, void *samples, ptrdiff_t out_row, int32_t count,
+                                 float high);
 
 /* A column of chunks; each input row is enlarged sideways once and kept until five further rows are. The last of the
  * five an output wants moves down a row each time, within what is valid. `scale` is 1, or the bytes of a sample where
@@ -194,7 +197,8 @@ static int32_t bs_cubic_sum(int32_t a, int32_t b, int32_t c, int32_t d)
 /* The sums of 16-bit codes stay below 65535 (140^2 + 12^2) = 1.3e9. */
 static uint16_t bs_cubic_wide_code(const int32_t *line, int32_t odd, int32_t high)
 {
-    const int32_t sum = odd ? bs_cubic_sum(line[4], line[3], line[2], line[1]) : bs_cubic_sum(line[0], line[1], line[2], line[3]);
+    const int32_t sum = odd ? bs_cubic_sum(line[4], line[3], line[2], line[1])
+                            : bs_cubic_sum(line[0], line[1], line[2], line[3]);
     const int32_t code = sum <= -(1 << 13) ? 0 : (sum + (1 << 13)) >> 14;
     return (uint16_t)(code < high ? code : high);
 }
@@ -206,7 +210,8 @@ static void bs_bicubic2x_wide(const bs_bicubic2x *t)
         const uint16_t *r[5];
         for (int32_t i = 0; i < 5; i++) {
             const int32_t step = y % 2 ? 2 - i : i - 2; /* odd rows: the same weights from below */
-            r[i] = (const uint16_t *)t->in + bs_inside(y / 2 + step, t->h, t->margins.top, t->margins.bottom) * t->in_row;
+            r[i] = (const uint16_t *)t->in +
+                   bs_inside(y / 2 + step, t->h, t->margins.top, t->margins.bottom) * t->in_row;
         }
         uint16_t *out = (uint16_t *)t->out + y * t->out_row;
         for (int32_t x = 0; x < t->w; x++) {
@@ -239,43 +244,44 @@ static uint64_t bs_laplacian_at(int32_t c, int32_t up, int32_t down, int32_t lef
 }
 
 /* Columns 0 and w-1 by hand where the margin does not hold their neighbour, the rest in chunks. */
-#define BS_ENERGY_BODY(sample_type, SHIFT, ROW_SUM)                                                              \
-    const int32_t first = margins.left > 0 ? 0 : 1, end = margins.right > 0 ? w : w - 1;                         \
-    uint64_t sum = 0;                                                                                            \
-    for (int32_t y = 0; y < h; y++) {                                                                            \
-        const sample_type *c = in + y * row;                                                                     \
-        const sample_type *up = in + bs_inside(y - 1, h, margins.top, margins.bottom) * row;                     \
-        const sample_type *down = in + bs_inside(y + 1, h, margins.top, margins.bottom) * row;                   \
-        for (int32_t x = first; x < end; x += BS_SUM_CHUNK) {                                                        \
-            const int32_t count = end - x < BS_SUM_CHUNK ? end - x : BS_SUM_CHUNK;                                       \
-            sum += ROW_SUM;                                                                                      \
-        }                                                                                                        \
-        for (int32_t x = 0; x < w; x += w > 1 ? w - 1 : 1) {                                                     \
-            if (x >= first && x < end)                                                                           \
-                continue;                                                                                        \
-            const ptrdiff_t left = bs_inside(x - 1, w, margins.left, margins.right);                             \
-            const ptrdiff_t right = bs_inside(x + 1, w, margins.left, margins.right);                            \
-            sum += bs_laplacian_at(c[x] SHIFT, up[x] SHIFT, down[x] SHIFT, c[left] SHIFT, c[right] SHIFT);       \
-        }                                                                                                        \
-    }                                                                                                            \
+#define BS_ENERGY_BODY(sample_type, SHIFT, ROW_SUM)                                                        \
+    const int32_t first = margins.left > 0 ? 0 : 1, end = margins.right > 0 ? w : w - 1;                   \
+    uint64_t sum = 0;                                                                                      \
+    for (int32_t y = 0; y < h; y++) {                                                                      \
+        const sample_type *c = in + y * row;                                                               \
+        const sample_type *up = in + bs_inside(y - 1, h, margins.top, margins.bottom) * row;               \
+        const sample_type *down = in + bs_inside(y + 1, h, margins.top, margins.bottom) * row;             \
+        for (int32_t x = first; x < end; x += BS_SUM_CHUNK) {                                              \
+            const int32_t count = end - x < BS_SUM_CHUNK ? end - x : BS_SUM_CHUNK;                         \
+            sum += ROW_SUM;                                                                                \
+        }                                                                                                  \
+        for (int32_t x = 0; x<w; x += w> 1 ? w - 1 : 1) {                                                  \
+            if (x >= first && x < end)                                                                     \
+                continue;                                                                                  \
+            const ptrdiff_t left = bs_inside(x - 1, w, margins.left, margins.right);                       \
+            const ptrdiff_t right = bs_inside(x + 1, w, margins.left, margins.right);                      \
+            sum += bs_laplacian_at(c[x] SHIFT, up[x] SHIFT, down[x] SHIFT, c[left] SHIFT, c[right] SHIFT); \
+        }                                                                                                  \
+    }                                                                                                      \
     return sum;
 
-uint64_t bs_laplacian_energy_u8(bs_tier tier, const uint8_t *in, ptrdiff_t row, int32_t h, int32_t w, bs_margins margins)
+uint64_t bs_laplacian_energy_u8(bs_tier tier, const uint8_t *in, ptrdiff_t row, int32_t h, int32_t w,
+                                bs_margins margins)
 {
     const bs_elementwise_kernels *k = bs_elementwise_of(tier);
     BS_ENERGY_BODY(uint8_t, , k->laplacian_u8(up + x, c + x, down + x, count))
 }
 
-uint64_t bs_laplacian_energy_u16(bs_tier tier, const uint16_t *in, ptrdiff_t row, int32_t h, int32_t w, bs_margins margins,
-                                 int32_t shift)
+uint64_t bs_laplacian_energy_u16(bs_tier tier, const uint16_t *in, ptrdiff_t row, int32_t h, int32_t w,
+                                 bs_margins margins, int32_t shift)
 {
     const bs_elementwise_kernels *k = bs_elementwise_of(tier);
     BS_ENERGY_BODY(uint16_t, >> shift, k->laplacian_u16(up + x, c + x, down + x, count, shift))
 }
 #undef BS_ENERGY_BODY
 
-uint64_t bs_squared_change_u8(bs_tier tier, const uint8_t *a, ptrdiff_t a_row, const uint8_t *b, ptrdiff_t b_row, int32_t h,
-                              int32_t w)
+uint64_t bs_squared_change_u8(bs_tier tier, const uint8_t *a, ptrdiff_t a_row, const uint8_t *b, ptrdiff_t b_row,
+                              int32_t h, int32_t w)
 {
     const bs_elementwise_kernels *k = bs_elementwise_of(tier);
     uint64_t sum = 0;
@@ -292,6 +298,7 @@ uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row,
     uint64_t sum = 0;
     for (int32_t y = 0; y < h; y++)
         for (int32_t x = 0; x < w; x += BS_SUM_CHUNK)
-            sum += k->change_u16(a + y * a_row + x, b + y * b_row + x, w - x < BS_SUM_CHUNK ? w - x : BS_SUM_CHUNK, shift);
+            sum += k->change_u16(a + y * a_row + x, b + y * b_row + x, w - x < BS_SUM_CHUNK ? w - x : BS_SUM_CHUNK,
+                                 shift);
     return sum;
 }

@@ -70,13 +70,14 @@ void bs_bicubic2x_u16(bs_tier tier, const bs_bicubic2x *task);
 /* ----------------------------------------------------------------------------------------------- features
  * Sum over a region of (4 c - up - down - left - right)^2; neighbours beyond the margins are replicated.
  * u16 codes are first shifted right by `shift`; they must then be below 2^12. */
-uint64_t bs_laplacian_energy_u8(bs_tier tier, const uint8_t *in, ptrdiff_t row, int32_t h, int32_t w, bs_margins margins);
-uint64_t bs_laplacian_energy_u16(bs_tier tier, const uint16_t *in, ptrdiff_t row, int32_t h, int32_t w, bs_margins margins,
-                                 int32_t shift);
+uint64_t bs_laplacian_energy_u8(bs_tier tier, const uint8_t *in, ptrdiff_t row, int32_t h, int32_t w,
+                                bs_margins margins);
+uint64_t bs_laplacian_energy_u16(bs_tier tier, const uint16_t *in, ptrdiff_t row, int32_t h, int32_t w,
+                                 bs_margins margins, int32_t shift);
 
 /* Sum over a region of (a - b)^2. */
-uint64_t bs_squared_change_u8(bs_tier tier, const uint8_t *a, ptrdiff_t a_row, const uint8_t *b, ptrdiff_t b_row, int32_t h,
-                              int32_t w);
+uint64_t bs_squared_change_u8(bs_tier tier, const uint8_t *a, ptrdiff_t a_row, const uint8_t *b, ptrdiff_t b_row,
+                              int32_t h, int32_t w);
 uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row, const uint16_t *b, ptrdiff_t b_row,
                                int32_t h, int32_t w, int32_t shift);
 

@@ -1,6 +1,6 @@
 /* model/build.c - from the stored nodes to a graph, through the primitive that every builder function ends in.
- * Relies on model/model.h, graph/graph.h, graph/op.h. Must never accept what a builder call would refuse: all verification of ops,
- * shapes and domains is the graph's own. */
+ * Relies on model/model.h, graph/graph.h, graph/op.h. Must never accept what a builder call would refuse: all
+ * verification of ops, shapes and domains is the graph's own. */
 #include "model/model.h"
 #include "ops/structure.h"
 
@@ -31,7 +31,9 @@ static bs_status walk_count(bs_cursor *counts, const char *what, int32_t most, i
     *count = bs_cursor_i32(counts);
     if (counts->status != BS_OK)
         return bs_cursor_fail(counts, error, what);
-    return *count >= 0 && *count <= most ? BS_OK : bs_fail(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most);
+    return *count >= 0 && *count <= most
+               ? BS_OK
+               : bs_fail(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most);
 }
 
 /* target: NULL when they are not asked for. */
@@ -104,7 +106,8 @@ static model_maximum *maximum_of(bs_graph *graph, int64_t symbol)
 
 typedef char model_maximum_fits[sizeof(model_maximum) <= sizeof(bs_dim_info) ? 1 : -1];
 
-/* One dimension of an input, as ops/structure.h encodes it: a constant, or symbol number + 65536 (factor - 1), negated. */
+/* One dimension of an input, as ops/structure.h encodes it: a constant, or symbol number + 65536 (factor - 1),
+ * negated. */
 static bs_status maxima_dim(const bs_model *model, bs_graph *graph, const bs_model_input *input, int32_t index,
                             int32_t code, bs_error *error)
 {
@@ -117,13 +120,15 @@ static bs_status maxima_dim(const bs_model *model, bs_graph *graph, const bs_mod
     if (code >= 0)
         return BS_OK;
     if (symbol < 0 || symbol >= model->n_symbols)
-        return bs_fail(error, BS_ERROR_FORMAT, "dimension %d is symbol %d of %d", index, (int)symbol + 1, model->n_symbols);
+        return bs_fail(error, BS_ERROR_FORMAT, "dimension %d is symbol %d of %d", index, (int)symbol + 1,
+                       model->n_symbols);
     if (wanted < 1 || wanted % factor != 0)
-        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a positive multiple of %d", index, (long long)wanted, (int)factor);
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a positive multiple of %d", index,
+                       (long long)wanted, (int)factor);
     model_maximum *m = maximum_of(graph, symbol);
     if (m->set && m->maximum != wanted / factor)
-        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index, (long long)wanted,
-                       (long long)(m->maximum * factor));
+        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index,
+                       (long long)wanted, (long long)(m->maximum * factor));
     m->maximum = wanted / factor;
     m->set = true;
     return BS_OK;
@@ -166,7 +171,8 @@ static bs_status maxima_decide(const bs_model *model, bs_graph *graph, const bs_
 {
     bs_status status = BS_OK;
     if (model->n_symbols > graph->max_dims)
-        return bs_fail(error, BS_ERROR_LIMIT, "%d symbols, the graph has room for %d dimensions (bs_graph_desc.max_dims)", model->n_symbols,
+        return bs_fail(error, BS_ERROR_LIMIT,
+                       "%d symbols, the graph has room for %d dimensions (bs_graph_desc.max_dims)", model->n_symbols,
                        graph->max_dims);
     for (int32_t i = 0; i < model->n_symbols; i++)
         *maximum_of(graph, i) = (model_maximum){model->symbols[i].maximum, false};
@@ -209,8 +215,8 @@ static bs_status build_node(bs_graph *graph, const bs_model_node *node)
     return graph->status;
 }
 
-/* A net for 8-bit codes on deeper ones: u8 becomes u16, and what turns codes into numbers and back, enlarges or measures
- * them is told how many bits they have. Numbers inside the net stay the same. */
+/* A net for 8-bit codes on deeper ones: u8 becomes u16, and what turns codes into numbers and back, enlarges or
+ * measures them is told how many bits they have. Numbers inside the net stay the same. */
 static void widen_convert(const bs_graph *graph, bs_model_node *node, int32_t bits)
 {
     const bool known = node->n_in == 1 && node->in && node->in[0] > 0 && node->in[0] < graph->n_values;
@@ -260,7 +266,8 @@ static bs_status replay_open_block(model_replay *r)
     const int32_t outer = r->graph->current_block, end = r->model->blocks[outer].end_node;
     char name[BS_MAX_NAME];
     if (block->end_node > end)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d ends before node %d, block %d that it lies in before node %d", r->next_block,
+        return bs_fail(r->error, BS_ERROR_FORMAT,
+                       "block %d ends before node %d, block %d that it lies in before node %d", r->next_block,
                        block->end_node, outer, end);
     const bs_status status = bs_gguf_text(&r->model->gguf, block->name_at, name, sizeof name, r->error);
     if (status != BS_OK)
@@ -288,8 +295,8 @@ static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index
     if (status != BS_OK)
         return status;
     if (node->block != r->graph->current_block)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "node %d is said to be of block %d, but lies in block %d", index, node->block,
-                       r->graph->current_block);
+        return bs_fail(r->error, BS_ERROR_FORMAT, "node %d is said to be of block %d, but lies in block %d", index,
+                       node->block, r->graph->current_block);
     if (bs_op_get(node->op)->upgrade)
         bs_op_get(node->op)->upgrade(node->params, (int32_t)r->model->opset);
     if (r->code_bits > 8)
@@ -307,12 +314,12 @@ static bs_status replay_end(model_replay *r)
 {
     replay_blocks(r, r->model->n_nodes); /* ends some; none begins behind the last node */
     if (r->next_block != r->model->n_blocks)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes", r->next_block,
-                       r->model->blocks[r->next_block].first_node);
+        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes",
+                       r->next_block, r->model->blocks[r->next_block].first_node);
     const uint32_t values = (uint32_t)r->graph->n_values - 1;
     if (values != r->model->n_values)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "key \"brainstorm.value.count\" is %u, the graph has %u values", (unsigned)r->model->n_values,
-                       (unsigned)values);
+        return bs_fail(r->error, BS_ERROR_FORMAT, "key \"brainstorm.value.count\" is %u, the graph has %u values",
+                       (unsigned)r->model->n_values, (unsigned)values);
     return BS_OK;
 }
 

@@ -52,8 +52,8 @@ static bs_status gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes
     if (p->cursor.status != BS_OK)
         return bs_cursor_fail(&p->cursor, p->error, "the GGUF header");
     if (n > bs_bytes_figure(bs_bytes_share(bs_cursor_left(&p->cursor), least_bytes)))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into a file of %llu bytes", (unsigned long long)n, what,
-                       (unsigned long long)bs_bytes_figure(p->gguf->source.size));
+        return bs_fail(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into a file of %llu bytes", (unsigned long long)n,
+                       what, (unsigned long long)bs_bytes_figure(p->gguf->source.size));
     if (n > cap)
         return bs_fail(p->error, BS_ERROR_LIMIT, "%llu %s, at most %u are supported", (unsigned long long)n, what,
                        (unsigned)cap);
@@ -82,7 +82,8 @@ static bs_status gguf_skip_elements(gguf_pass *p, const bs_gguf_key *key)
 {
     static const uint8_t type_bytes[BS_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
     const uint32_t bytes = type_bytes[key->type]; /* 0: a string */
-    bool there = bytes == 0 || bs_cursor_skip(&p->cursor, bs_bytes_product(bs_bytes_of(key->count), bs_bytes_of(bytes)));
+    bool there = bytes == 0 ||
+                 bs_cursor_skip(&p->cursor, bs_bytes_product(bs_bytes_of(key->count), bs_bytes_of(bytes)));
     for (uint64_t i = 0; bytes == 0 && there && i < key->count; i++) /* every turn consumes 8 bytes or ends */
         there = bs_cursor_skip(&p->cursor, bs_bytes_of(bs_cursor_u64(&p->cursor)));
     return there ? BS_OK : bs_cursor_fail(&p->cursor, p->error, "its value");
@@ -100,7 +101,8 @@ static bs_status gguf_value(gguf_pass *p, bs_gguf_key *key)
     if (p->cursor.status != BS_OK)
         return bs_cursor_fail(&p->cursor, p->error, "its type");
     if (key->type >= BS_GGUF_TYPE_COUNT)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "its type is %u, expected 0 .. %d", (unsigned)key->type, BS_GGUF_TYPE_COUNT - 1);
+        return bs_fail(p->error, BS_ERROR_FORMAT, "its type is %u, expected 0 .. %d", (unsigned)key->type,
+                       BS_GGUF_TYPE_COUNT - 1);
     if (key->type == BS_GGUF_ARRAY)
         return bs_fail(p->error, BS_ERROR_FORMAT, "it is an array of arrays, expected one of numbers or strings");
     key->at = p->cursor.at;
@@ -158,7 +160,8 @@ static bs_status gguf_alignment(gguf_pass *p)
     uint32_t n = 32;
     const bs_status status = bs_gguf_u32(p->gguf, "general.alignment", false, 8, BS_GGUF_MAX_ALIGNMENT, &n, p->error);
     if (status == BS_OK && (n & (n - 1)) != 0)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "key \"general.alignment\" is %u, expected a power of two", (unsigned)n);
+        return bs_fail(p->error, BS_ERROR_FORMAT, "key \"general.alignment\" is %u, expected a power of two",
+                       (unsigned)n);
     p->gguf->alignment = n;
     return status;
 }
@@ -194,7 +197,8 @@ static bs_status gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
         if (p->cursor.status != BS_OK)
             return bs_cursor_fail(&p->cursor, p->error, "its dimensions");
         if (n == 0 || n > INT64_MAX)
-            return bs_fail(p->error, BS_ERROR_FORMAT, "its dimension %u is %llu, expected 1 .. 2^63-1", (unsigned)i, (unsigned long long)n);
+            return bs_fail(p->error, BS_ERROR_FORMAT, "its dimension %u is %llu, expected 1 .. 2^63-1", (unsigned)i,
+                           (unsigned long long)n);
         tensor->bytes = bs_bytes_times(tensor->bytes, (int64_t)n);
     }
     return BS_OK;
@@ -208,7 +212,8 @@ static bs_status gguf_tensor_type(gguf_pass *p, bs_gguf_tensor *tensor)
         return bs_cursor_fail(&p->cursor, p->error, "its type and offset");
     const uint32_t each = gguf_tensor_type_bytes(tensor->type);
     if (each == 0)
-        return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "its type is %u, expected a plain one: 0, 1, 24 .. 28 or 30", (unsigned)tensor->type);
+        return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "its type is %u, expected a plain one: 0, 1, 24 .. 28 or 30",
+                       (unsigned)tensor->type);
     tensor->bytes = bs_bytes_times(tensor->bytes, each);
     return BS_OK;
 }
@@ -219,12 +224,15 @@ static bs_status gguf_tensor_place(gguf_pass *p, const bs_gguf_tensor *tensor, b
     const bs_bytes wanted = *running, size = p->gguf->source.size;
     if (!bs_bytes_same(tensor->offset, wanted))
         return bs_fail(p->error, BS_ERROR_FORMAT, "its offset is %llu, expected %llu: where the one before it ends",
-                       (unsigned long long)bs_bytes_figure(tensor->offset), (unsigned long long)bs_bytes_figure(wanted));
+                       (unsigned long long)bs_bytes_figure(tensor->offset),
+                       (unsigned long long)bs_bytes_figure(wanted));
     *running = bs_bytes_add(wanted, bs_bytes_align_to(tensor->bytes, p->gguf->alignment));
     if (!bs_bytes_less(size, *running))
         return BS_OK;
-    return bs_fail(p->error, BS_ERROR_FORMAT, "%llu bytes of it from offset %llu on, padded, expected within the %llu of the file",
-                   (unsigned long long)bs_bytes_figure(tensor->bytes), (unsigned long long)bs_bytes_figure(wanted), (unsigned long long)bs_bytes_figure(size));
+    return bs_fail(p->error, BS_ERROR_FORMAT,
+                   "%llu bytes of it from offset %llu on, padded, expected within the %llu of the file",
+                   (unsigned long long)bs_bytes_figure(tensor->bytes), (unsigned long long)bs_bytes_figure(wanted),
+                   (unsigned long long)bs_bytes_figure(size));
 }
 
 static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, bs_bytes *running)
@@ -246,7 +254,8 @@ static bs_status gguf_padding(gguf_pass *p, bs_bytes at)
         bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece));
         const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
         if (status != BS_OK)
-            return bs_fail(p->error, status, "reading the padding at byte %llu failed", (unsigned long long)bs_bytes_figure(at));
+            return bs_fail(p->error, status, "reading the padding at byte %llu failed",
+                           (unsigned long long)bs_bytes_figure(at));
         const size_t length = (size_t)bs_bytes_figure(bytes);
         if (piece[0] == 0 && memcmp(piece, piece + 1, length - 1) == 0)
             continue; /* all are like the first */
@@ -266,7 +275,8 @@ static bs_status gguf_data(gguf_pass *p, bs_bytes data_bytes)
     const bs_bytes end = bs_bytes_add(gguf->data, data_bytes);
     if (gguf->n_tensors > 0 && bs_bytes_less(gguf->source.size, end))
         return bs_fail(p->error, BS_ERROR_FORMAT, "the file is cut short: %llu bytes, its tensors end at %llu",
-                       (unsigned long long)bs_bytes_figure(gguf->source.size), (unsigned long long)bs_bytes_figure(end));
+                       (unsigned long long)bs_bytes_figure(gguf->source.size),
+                       (unsigned long long)bs_bytes_figure(end));
     bs_status status = gguf_padding(p, p->cursor.at);
     for (uint32_t i = 0; status == BS_OK && i < gguf->n_tensors; i++) {
         gguf->tensors[i].offset = bs_bytes_add(gguf->tensors[i].offset, gguf->data);
@@ -348,7 +358,8 @@ static bs_bytes gguf_table(uint64_t count, size_t each)
 }
 
 /* The same pass without an index: it keeps one key at a time. */
-bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need, bs_error *error)
+bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n,
+                          bs_gguf_need *need, bs_error *error)
 {
     bs_gguf gguf;
     gguf_pass pass;
@@ -367,7 +378,8 @@ bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uin
             if (strcmp(pass.name, names[i]) == 0)
                 counts[i] = key.count;
     }
-    need->bytes = bs_bytes_add(gguf_table(gguf.n_keys, sizeof *gguf.keys), gguf_table(gguf.n_tensors, sizeof *gguf.tensors));
+    need->bytes = bs_bytes_add(gguf_table(gguf.n_keys, sizeof *gguf.keys),
+                               gguf_table(gguf.n_tensors, sizeof *gguf.tensors));
     need->passing_bytes = gguf_table(gguf.n_keys > gguf.n_tensors ? gguf.n_keys : gguf.n_tensors, sizeof *pass.hashes);
     return status;
 }
@@ -385,8 +397,8 @@ const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name)
 
 static const char *gguf_type_name(uint32_t type)
 {
-    static const char names[BS_GGUF_TYPE_COUNT][8] = {"u8", "i8", "u16", "i16", "u32", "i32", "f32", "bool", "string", "array",
-                                                      "u64", "i64", "f64"};
+    static const char names[BS_GGUF_TYPE_COUNT][8] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
+                                                      "bool", "string", "array", "u64", "i64", "f64"};
     return names[type];
 }
 
@@ -401,8 +413,8 @@ bs_status bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, 
                    found ? gguf_type_name(found->type) : "missing", of[is_array], gguf_type_name((uint32_t)type));
 }
 
-bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most, uint32_t *number,
-                      bs_error *error)
+bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most,
+                      uint32_t *number, bs_error *error)
 {
     const bs_gguf_key *key;
     bs_cursor cursor;
@@ -415,7 +427,8 @@ bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint
         return bs_cursor_fail(&cursor, error, name);
     if (*number >= least && *number <= most)
         return BS_OK;
-    return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %u, expected %u .. %u", name, (unsigned)*number, (unsigned)least, (unsigned)most);
+    return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %u, expected %u .. %u", name, (unsigned)*number,
+                   (unsigned)least, (unsigned)most);
 }
 
 bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error)

@@ -1,5 +1,5 @@
-/* model/model.c - the index of a model file: what it says of itself, its symbols, blocks, weights and nodes, each checked once.
- * Relies on model/model.h. Must never trust a number of the file, nor read weights. */
+/* model/model.c - the index of a model file: what it says of itself, its symbols, blocks, weights and nodes, each
+ * checked once. Relies on model/model.h. Must never trust a number of the file, nor read weights. */
 #include "model/model.h"
 #include "ops/structure.h"
 
@@ -37,7 +37,8 @@ static bs_status model_version(const model_open *o, const char *key, uint32_t mo
     const bs_status status = bs_gguf_u32(&o->model->gguf, key, true, 0, UINT32_MAX, number, o->error);
     if (status != BS_OK || (*number >= 1 && *number <= most))
         return status;
-    return bs_fail(o->error, BS_ERROR_VERSION, "key \"%s\" is %u, this library knows 1 .. %u", key, (unsigned)*number, (unsigned)most);
+    return bs_fail(o->error, BS_ERROR_VERSION, "key \"%s\" is %u, this library knows 1 .. %u", key, (unsigned)*number,
+                   (unsigned)most);
 }
 
 /* What every record's head repeats. */
@@ -62,7 +63,8 @@ static bs_status model_identity(model_open *o)
     bs_model *m = o->model;
     bs_status status = model_text(o, "general.architecture", true, architecture, sizeof architecture);
     if (status == BS_OK && strcmp(architecture, "brainstorm") != 0)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "key \"general.architecture\" is \"%s\", expected \"brainstorm\"", architecture);
+        return bs_fail(o->error, BS_ERROR_FORMAT, "key \"general.architecture\" is \"%s\", expected \"brainstorm\"",
+                       architecture);
     if (status == BS_OK)
         status = model_version(o, "brainstorm.version", BS_MODEL_VERSION, &m->version);
     if (status == BS_OK)
@@ -82,7 +84,8 @@ static bs_status model_labels(model_open *o)
 /* ------------------------------------------------------------------------------------------------- arrays */
 
 /* How many elements an array has; an array without elements is not written at all. */
-static bs_status model_count(const model_open *o, const char *key, bs_gguf_type type, int32_t least, int32_t most, int32_t *count)
+static bs_status model_count(const model_open *o, const char *key, bs_gguf_type type, int32_t least, int32_t most,
+                             int32_t *count)
 {
     const bs_gguf_key *found;
     const bs_status status = bs_gguf_get(&o->model->gguf, key, type, true, least > 0, &found, o->error);
@@ -90,8 +93,8 @@ static bs_status model_count(const model_open *o, const char *key, bs_gguf_type 
     if (status != BS_OK)
         return status;
     if (n < (uint64_t)least || n > (uint64_t)most)
-        return bs_fail(o->error, n ? BS_ERROR_LIMIT : BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %d .. %d", key,
-                       (unsigned long long)n, least, most);
+        return bs_fail(o->error, n ? BS_ERROR_LIMIT : BS_ERROR_FORMAT,
+                       "key \"%s\" has %llu elements, expected %d .. %d", key, (unsigned long long)n, least, most);
     *count = (int32_t)n;
     return BS_OK;
 }
@@ -104,7 +107,8 @@ static bs_status model_array(model_open *o, const model_list *list, int32_t coun
     bs_gguf_cursor(&o->model->gguf, found, cursor);
     if (status != BS_OK || !found || found->count == (uint64_t)count)
         return status;
-    return bs_fail(o->error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %d", list->key, (unsigned long long)found->count, count);
+    return bs_fail(o->error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %d", list->key,
+                   (unsigned long long)found->count, count);
 }
 
 static bs_status model_arrays(model_open *o, const model_list *lists, int32_t n_lists, int32_t count)
@@ -129,8 +133,9 @@ static bs_status model_was_read(const model_open *o)
 bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error)
 {
     const uint64_t left = bs_bytes_figure(bs_bytes_share(bs_cursor_left(cursor), each));
-    return left == 0 ? BS_OK : bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements that belong to nothing", key,
-                                       (unsigned long long)left);
+    return left == 0 ? BS_OK
+                     : bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements that belong to nothing", key,
+                               (unsigned long long)left);
 }
 
 /* The name of an entry, from the first of the cursors. */
@@ -175,13 +180,15 @@ static bs_status model_symbol(model_open *o, int32_t index)
     if (status == BS_OK)
         status = model_was_read(o);
     if (status == BS_OK && symbol->maximum < 1)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its maximum is %lld, expected 1 or more", (long long)symbol->maximum);
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its maximum is %lld, expected 1 or more",
+                       (long long)symbol->maximum);
     return status;
 }
 
 static bs_status model_symbols(model_open *o)
 {
-    static const model_list lists[] = {{"brainstorm.symbol.name", BS_GGUF_STRING}, {"brainstorm.symbol.maximum", BS_GGUF_I64}};
+    static const model_list lists[] = {{"brainstorm.symbol.name", BS_GGUF_STRING},
+                                       {"brainstorm.symbol.maximum", BS_GGUF_I64}};
     bs_status status = model_count(o, lists[0].key, lists[0].type, 0, BS_MODEL_MAX_SYMBOLS, &o->model->n_symbols);
     if (status == BS_OK)
         status = model_arrays(o, lists, 2, o->model->n_symbols);
@@ -201,14 +208,17 @@ static bs_status model_block_record(model_open *o, bs_model_block *block, int32_
     if (number == -1)
         return bytes == 0 ? BS_OK : bs_fail(o->error, BS_ERROR_FORMAT, "it has %llu bytes, but no tensor", bytes);
     if (number <= o->last_tensor || (uint32_t)number >= gguf->n_tensors)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor is %d, expected -1 or one of %d .. %d", number, o->last_tensor + 1,
-                       (int32_t)gguf->n_tensors - 1);
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor is %d, expected -1 or one of %d .. %d", number,
+                       o->last_tensor + 1, (int32_t)gguf->n_tensors - 1);
     const bs_gguf_tensor *tensor = &gguf->tensors[number];
     if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || bs_bytes_figure(tensor->bytes) != bytes)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor %d is of type %u, rank %u and %llu bytes, expected %u, 1 and %llu", number,
-                       (unsigned)tensor->type, (unsigned)tensor->rank, (unsigned long long)bs_bytes_figure(tensor->bytes), BS_GGUF_TENSOR_I8, bytes);
+        return bs_fail(o->error, BS_ERROR_FORMAT,
+                       "its tensor %d is of type %u, rank %u and %llu bytes, expected %u, 1 and %llu", number,
+                       (unsigned)tensor->type, (unsigned)tensor->rank,
+                       (unsigned long long)bs_bytes_figure(tensor->bytes), BS_GGUF_TENSOR_I8, bytes);
     if (bytes < head)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %u", bytes, (unsigned)head);
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %u", bytes,
+                       (unsigned)head);
     block->offset = tensor->offset;
     o->last_tensor = number;
     return BS_OK;
@@ -232,16 +242,17 @@ static bs_status model_block(model_open *o, int32_t index)
     const bool whole = block->first_node == 0 && block->end_node == n;
     const bool range = 0 <= block->first_node && block->first_node < block->end_node && block->end_node <= n;
     if (index == 0 ? !whole : !range)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its nodes are %d up to %d, expected %s 0 up to %d", block->first_node, block->end_node,
-                       index ? "some of" : "all:", n);
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its nodes are %d up to %d, expected %s 0 up to %d",
+                       block->first_node, block->end_node, index ? "some of" : "all:", n);
     return model_block_record(o, block, tensor);
 }
 
 static bs_status model_blocks(model_open *o)
 {
-    static const model_list lists[] = {{"brainstorm.block.name", BS_GGUF_STRING},    {"brainstorm.block.first_node", BS_GGUF_I32},
-                                       {"brainstorm.block.end_node", BS_GGUF_I32},   {"brainstorm.block.tensor", BS_GGUF_I32},
-                                       {"brainstorm.block.bytes", BS_GGUF_U64},      {"brainstorm.block.crc32", BS_GGUF_U32}};
+    static const model_list lists[] = {
+        {"brainstorm.block.name", BS_GGUF_STRING},  {"brainstorm.block.first_node", BS_GGUF_I32},
+        {"brainstorm.block.end_node", BS_GGUF_I32}, {"brainstorm.block.tensor", BS_GGUF_I32},
+        {"brainstorm.block.bytes", BS_GGUF_U64},    {"brainstorm.block.crc32", BS_GGUF_U32}};
     bs_model *m = o->model;
     o->last_tensor = -1;
     bs_status status = model_count(o, lists[0].key, lists[0].type, 1, BS_MODEL_MAX_BLOCKS, &m->n_blocks);
@@ -270,7 +281,8 @@ static bs_status model_weight_shape(model_open *o, bs_model_weight *w)
         if (dims->status != BS_OK)
             return bs_cursor_fail(dims, o->error, model_dims.key);
         if (w->dim[i] < 1)
-            return bs_fail(o->error, BS_ERROR_FORMAT, "its dimension %d is %lld, expected 1 or more", i, (long long)w->dim[i]);
+            return bs_fail(o->error, BS_ERROR_FORMAT, "its dimension %d is %lld, expected 1 or more", i,
+                           (long long)w->dim[i]);
         w->bytes = bs_bytes_times(w->bytes, w->dim[i]);
     }
     return BS_OK;
@@ -282,16 +294,19 @@ static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t i
     bs_model *m = o->model;
     const int32_t before = index ? w[-1].block : 0;
     if (w->block < before || w->block >= m->n_blocks)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its block is %d, expected %d .. %d", w->block, before, m->n_blocks - 1);
+        return bs_fail(o->error, BS_ERROR_FORMAT, "its block is %d, expected %d .. %d", w->block, before,
+                       m->n_blocks - 1);
     bs_model_block *block = &m->blocks[w->block];
     const bool first = index == 0 || w->block != before;
-    const bs_bytes used = first ? bs_bytes_of(bs_model_head_bytes(m)) : bs_bytes_sub(bs_bytes_add(w[-1].offset, w[-1].bytes), block->offset);
+    const bs_bytes used = first ? bs_bytes_of(bs_model_head_bytes(m))
+                                : bs_bytes_sub(bs_bytes_add(w[-1].offset, w[-1].bytes), block->offset);
     if (!bs_bytes_aligned_to(offset, 256) || bs_bytes_less(offset, used))
         return bs_fail(o->error, BS_ERROR_FORMAT, "its offset is %llu, expected a multiple of 256 from %llu on",
                        (unsigned long long)bs_bytes_figure(offset), (unsigned long long)bs_bytes_figure(used));
     if (bs_bytes_less(block->bytes, bs_bytes_add(offset, w->bytes)))
-        return bs_fail(o->error, BS_ERROR_FORMAT, "%llu bytes at offset %llu do not lie in a record of %llu", (unsigned long long)bs_bytes_figure(w->bytes),
-                       (unsigned long long)bs_bytes_figure(offset), (unsigned long long)bs_bytes_figure(block->bytes));
+        return bs_fail(o->error, BS_ERROR_FORMAT, "%llu bytes at offset %llu do not lie in a record of %llu",
+                       (unsigned long long)bs_bytes_figure(w->bytes), (unsigned long long)bs_bytes_figure(offset),
+                       (unsigned long long)bs_bytes_figure(block->bytes));
     if (first)
         block->first_weight = index;
     block->end_weight = index + 1;
@@ -360,8 +375,10 @@ static bs_status model_weights_unique(model_open *o)
 
 static bs_status model_weights(model_open *o)
 {
-    static const model_list lists[] = {{"brainstorm.weight.name", BS_GGUF_STRING}, {"brainstorm.weight.block", BS_GGUF_I32},
-                                       {"brainstorm.weight.dtype", BS_GGUF_I32},   {"brainstorm.weight.rank", BS_GGUF_I32},
+    static const model_list lists[] = {{"brainstorm.weight.name", BS_GGUF_STRING},
+                                       {"brainstorm.weight.block", BS_GGUF_I32},
+                                       {"brainstorm.weight.dtype", BS_GGUF_I32},
+                                       {"brainstorm.weight.rank", BS_GGUF_I32},
                                        {"brainstorm.weight.offset", BS_GGUF_U64}};
     bs_model *m = o->model;
     int32_t n_dims = 0;
@@ -386,8 +403,10 @@ static bs_status model_weights(model_open *o)
 /* The arrays are what they should be; walks find them again by their names. */
 static bs_status model_node_arrays(model_open *o)
 {
-    static const model_list lists[] = {{"brainstorm.node.op", BS_GGUF_STRING},        {"brainstorm.node.name", BS_GGUF_STRING},
-                                       {"brainstorm.node.inputs.count", BS_GGUF_I32}, {"brainstorm.node.params.count", BS_GGUF_I32},
+    static const model_list lists[] = {{"brainstorm.node.op", BS_GGUF_STRING},
+                                       {"brainstorm.node.name", BS_GGUF_STRING},
+                                       {"brainstorm.node.inputs.count", BS_GGUF_I32},
+                                       {"brainstorm.node.params.count", BS_GGUF_I32},
                                        {"brainstorm.node.block", BS_GGUF_I32}};
     bs_model *m = o->model;
     int32_t n_params;
@@ -397,9 +416,11 @@ static bs_status model_node_arrays(model_open *o)
     if (status == BS_OK)
         status = model_count(o, "brainstorm.node.inputs", BS_GGUF_I32, 0, BS_MODEL_MAX_OPERANDS, &m->n_operands);
     if (status == BS_OK)
-        status = model_count(o, "brainstorm.node.params", BS_GGUF_I32, 0, BS_MODEL_MAX_NODES * BS_MODEL_MAX_PARAMS, &n_params);
+        status = model_count(o, "brainstorm.node.params", BS_GGUF_I32, 0, BS_MODEL_MAX_NODES * BS_MODEL_MAX_PARAMS,
+                             &n_params);
     if (status == BS_OK)
-        status = bs_gguf_u32(&m->gguf, "brainstorm.value.count", true, 0, (uint32_t)m->n_nodes * BS_MAX_OUTPUTS, &m->n_values, o->error);
+        status = bs_gguf_u32(&m->gguf, "brainstorm.value.count", true, 0, (uint32_t)m->n_nodes * BS_MAX_OUTPUTS,
+                             &m->n_values, o->error);
     return status;
 }
 
@@ -415,12 +436,14 @@ static bs_status model_nodes(model_open *o)
         if (status != BS_OK)
             return status;
         const bs_op *op = bs_op_get(node.op);
-        m->text_bytes = bs_bytes_add(m->text_bytes, bs_bytes_of(op->params_bytes + sizeof(void *) + strlen(node.name) + 1));
+        m->text_bytes = bs_bytes_add(m->text_bytes,
+                                     bs_bytes_of(op->params_bytes + sizeof(void *) + strlen(node.name) + 1));
         m->n_routers += op == &bs_op_route;
         m->n_domains += op == &bs_op_scatter || op == &bs_op_rows || op == &bs_op_patches || op == &bs_op_segments;
     }
     const bs_status status = bs_model_used_up(&walk.in, "brainstorm.node.inputs", sizeof(int32_t), o->error);
-    return status == BS_OK ? bs_model_used_up(&walk.param, "brainstorm.node.params", sizeof(int32_t), o->error) : status;
+    return status == BS_OK ? bs_model_used_up(&walk.param, "brainstorm.node.params", sizeof(int32_t), o->error)
+                           : status;
 }
 
 /* ---------------------------------------------------------------------------------------------- all of it */
@@ -440,7 +463,8 @@ bs_status bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *erro
     const bs_status status = bs_gguf_measure(source, names, counts, 3, &gguf, error);
     for (int32_t i = 0; i < 3; i++)
         index = bs_bytes_add(index, model_table(counts[i], each[i]));
-    *bytes = bs_bytes_add(bs_bytes_align(bs_bytes_of(sizeof(bs_model))), bs_bytes_add(gguf.bytes, bs_bytes_max(index, gguf.passing_bytes)));
+    *bytes = bs_bytes_add(bs_bytes_align(bs_bytes_of(sizeof(bs_model))),
+                          bs_bytes_add(gguf.bytes, bs_bytes_max(index, gguf.passing_bytes)));
     return status;
 }
 

@@ -1,6 +1,6 @@
 /* model/model.h - a model file: the graph and the weights that a GGUF file carries.
- * Owns the meaning of the "brainstorm.*" keys and of records. Relies on model/gguf.h for bytes, on graph/graph.h and graph/op.h to rebuild
- * the graph.
+ * Owns the meaning of the "brainstorm.*" keys and of records. Relies on model/gguf.h for bytes, on graph/graph.h and
+ * graph/op.h to rebuild the graph.
  * Must never trust the file, nor know how a graph is planned or run. The format is described in docs/format.md. */
 #ifndef BS_MODEL_H
 #define BS_MODEL_H
@@ -8,7 +8,8 @@
 #include "model/gguf.h"
 #include "ops/table.h"
 
-/* Caps of a file, those of a graph: what it holds is limited by its bytes long before, and nothing is quadratic in them. */
+/* Caps of a file, those of a graph: what it holds is limited by its bytes long before, and nothing is quadratic in
+ * them. */
 #define BS_MODEL_MAX_NODES BS_MAX_ENTRIES
 #define BS_MODEL_MAX_OPERANDS (4 * BS_MAX_ENTRIES)
 #define BS_MODEL_MAX_WEIGHTS BS_MAX_ENTRIES
@@ -89,7 +90,8 @@ static inline uint32_t bs_model_head_bytes(const bs_model *model)
     return model->version >= 2 ? BS_MODEL_HEAD_BYTES : 0;
 }
 
-/* What bs_model_index takes of an arena on top of GGUF's own, at most; 0 and a status when the header cannot be read. */
+/* What bs_model_index takes of an arena on top of GGUF's own, at most; 0 and a status when the header cannot be
+ * read. */
 bs_status bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *error);
 /* Everything that the keys say, checked; model->gguf is open. The index goes to `arena`. */
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);

@@ -31,12 +31,13 @@ static size_t model_with_slack(bs_bytes bytes, const char *where, bs_error *erro
         return 0;
     if (bs_bytes_fit(bs_bytes_add(bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &all))
         return all;
-    bs_fail(error, BS_ERROR_LIMIT, "%s: the index of a model file takes more bytes than there can be", where); /* unreachable: 64 bits */
+    bs_fail(error, BS_ERROR_LIMIT, /* unreachable: 64 bits */
+            "%s: the index of a model file takes more bytes than there can be", where);
     return 0;
 }
 
-/* The arena is too small: it is told all that opening takes, not the next piece of it. Where the header cannot be read, what was
- * said stays. */
+/* The arena is too small: it is told all that opening takes, not the next piece of it. Where the header cannot be read,
+ * what was said stays. */
 static void model_ask(const bs_source *source, const char *where, const bs_arena *arena, bs_error *error)
 {
     const bs_bytes bytes = model_need(source, where, NULL);
@@ -87,14 +88,16 @@ static int64_t model_header_read(void *user, uint64_t offset, void *buffer, size
 /* With what is tried before the index is read: a direct handle, where there is one. */
 static bs_bytes model_with_probe(const bs_platform *p, bs_bytes bytes)
 {
-    const bs_bytes probed = bs_bytes_add(bs_bytes_align(bs_bytes_of(sizeof(bs_model))), bs_bytes_of(2 * BS_PROBE_BYTES));
+    const bs_bytes probed = bs_bytes_add(bs_bytes_align(bs_bytes_of(sizeof(bs_model))),
+                                         bs_bytes_of(2 * BS_PROBE_BYTES));
     return bs_bytes_any(bytes) && p->file_open_direct ? bs_bytes_max(bytes, probed) : bytes;
 }
 
 /* errno says why where the platform is POSIX, and those who write another may set it. */
 static void model_fail_open(const char *path, bs_error *error)
 {
-    bs_fail(error, BS_ERROR_IO, "the model file \"%.160s\" cannot be opened%s%.64s", path, errno ? ": " : "", errno ? strerror(errno) : "");
+    bs_fail(error, BS_ERROR_IO, "the model file \"%.160s\" cannot be opened%s%.64s", path, errno ? ": " : "",
+            errno ? strerror(errno) : "");
 }
 
 static bool model_opens_files(const bs_platform *p, const char *path)
@@ -106,7 +109,8 @@ size_t bs_model_file_bytes(const bs_platform *platform, const char *path, bs_err
 {
     model_file file = {platform ? platform : bs_platform_default(), -1};
     if (!model_opens_files(file.platform, path)) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_file_bytes takes a path, and a platform with file_open, file_read and file_close");
+        bs_fail(error, BS_ERROR_ARGUMENT,
+                "bs_model_file_bytes takes a path, and a platform with file_open, file_read and file_close");
         return 0;
     }
     uint64_t size = 0;
@@ -235,7 +239,8 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
     const bs_platform *p = platform ? platform : bs_platform_default();
     const size_t mark = arena ? arena->used : 0;
     if (!model_opens_files(p, path)) {
-        bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_open_file takes a path, and a platform with file_open, file_read and file_close");
+        bs_fail(error, BS_ERROR_ARGUMENT,
+                "bs_model_open_file takes a path, and a platform with file_open, file_read and file_close");
         return NULL;
     }
     bs_model *model = model_create(arena, path, error);

@@ -1,6 +1,6 @@
 /* model/record.c - records: their heads, streaming from them, and the check of a whole file.
- * Relies on model/model.h. Must never keep state between calls, nor believe what a read brought: a file may be cut short or
- * overwritten while it is open. */
+ * Relies on model/model.h. Must never keep state between calls, nor believe what a read brought: a file may be cut
+ * short or overwritten while it is open. */
 #include "model/model.h"
 
 /* -------------------------------------------------------------------------------------------------- heads */
@@ -31,15 +31,19 @@ static bool bytes_are_zero(const uint8_t *data, size_t bytes)
 static bs_status head_check(const bs_model *model, int32_t index, const uint8_t *head, bs_error *error)
 {
     const bs_model_block *block = &model->blocks[index];
-    const struct { const char *name; uint64_t is, expected; } fields[] = {
-        {"magic", head_u32(head, 0), BS_MODEL_HEAD_MAGIC},     {"version", head_u32(head, 4), BS_MODEL_HEAD_VERSION},
-        {"file id", head_u64(head, 24), model->file_id},       {"block", head_u32(head, 8), (uint32_t)index},
-        {"CRC-32", head_u32(head, 12), block->crc32},          {"length", head_u64(head, 16), bs_bytes_figure(block->bytes)},
+    const struct { const char *name; uint64_t is, expected;
+    } fields[] = {
+        {"magic", head_u32(head, 0), BS_MODEL_HEAD_MAGIC},
+        {"version", head_u32(head, 4), BS_MODEL_HEAD_VERSION},
+        {"file id", head_u64(head, 24), model->file_id},
+        {"block", head_u32(head, 8), (uint32_t)index},
+        {"CRC-32", head_u32(head, 12), block->crc32},
+        {"length", head_u64(head, 16), bs_bytes_figure(block->bytes)},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].is != fields[i].expected)
-            return bs_fail(error, BS_ERROR_FORMAT, "its head has %s 0x%llx, expected 0x%llx", fields[i].name, (unsigned long long)fields[i].is,
-                           (unsigned long long)fields[i].expected);
+            return bs_fail(error, BS_ERROR_FORMAT, "its head has %s 0x%llx, expected 0x%llx", fields[i].name,
+                           (unsigned long long)fields[i].is, (unsigned long long)fields[i].expected);
     return bytes_are_zero(head + 32, BS_MODEL_HEAD_BYTES - 32)
                ? BS_OK
                : bs_fail(error, BS_ERROR_FORMAT, "its head is not zero from byte 32 on");
@@ -70,11 +74,13 @@ bs_status bs_model_can_stream(const bs_model *model, bs_error *error)
     if (!model)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_can_stream: the model is NULL");
     if (model->version < 2)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s: a model file of version %u cannot be streamed: write it anew in version %d",
-                       model->where, (unsigned)model->version, BS_MODEL_VERSION);
+        return bs_fail(error, BS_ERROR_UNSUPPORTED,
+                       "%s: a model file of version %u cannot be streamed: write it anew in version %d", model->where,
+                       (unsigned)model->version, BS_MODEL_VERSION);
     if (model->gguf.alignment % BS_MODEL_PAGE != 0)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s: records aligned to %llu bytes cannot be streamed: they must be to %d",
-                       model->where, (unsigned long long)model->gguf.alignment, BS_MODEL_PAGE);
+        return bs_fail(error, BS_ERROR_UNSUPPORTED,
+                       "%s: records aligned to %llu bytes cannot be streamed: they must be to %d", model->where,
+                       (unsigned long long)model->gguf.alignment, BS_MODEL_PAGE);
     return BS_OK;
 }
 
@@ -119,7 +125,8 @@ static bs_status stream_fetch(const void *user, uint64_t offset, void *buffer, s
     const bs_model *model = user;
     const bs_bytes size = model->gguf.source.size, at = bs_bytes_of(offset), end = bs_bytes_add(at, bs_bytes_of(bytes));
     const uint32_t alignment = stream_is_direct(model) ? model->stream_alignment : 1;
-    if (((offset | bytes | (uintptr_t)buffer) & (alignment - 1)) != 0 || bs_bytes_less(bs_bytes_align_to(size, alignment), end))
+    if (((offset | bytes | (uintptr_t)buffer) & (alignment - 1)) != 0 ||
+        bs_bytes_less(bs_bytes_align_to(size, alignment), end))
         return BS_ERROR_ARGUMENT;
     if (bytes == 0 || !bs_bytes_less(at, size))
         return BS_OK;
@@ -153,18 +160,22 @@ void bs_model_stream_source(const bs_model *model, bs_weights *weights)
 /* -------------------------------------------------------------------------------------------------- check */
 
 /* All of it or a failure, from `at` of the record on. */
-static bs_status check_read(const bs_model *model, const bs_model_block *block, bs_bytes at, void *buffer, bs_bytes bytes, bs_error *error)
+static bs_status check_read(const bs_model *model, const bs_model_block *block, bs_bytes at, void *buffer,
+                            bs_bytes bytes, bs_error *error)
 {
     const bs_bytes from = bs_bytes_add(block->offset, at);
     const bs_status status = bs_source_read(&model->gguf.source, from, buffer, bytes);
-    return status == BS_OK ? BS_OK : bs_fail(error, status, "reading %llu bytes at byte %llu failed",
-                                             (unsigned long long)bs_bytes_figure(bytes), (unsigned long long)bs_bytes_figure(from));
+    return status == BS_OK
+               ? BS_OK
+               : bs_fail(error, status, "reading %llu bytes at byte %llu failed",
+                         (unsigned long long)bs_bytes_figure(bytes), (unsigned long long)bs_bytes_figure(from));
 }
 
 static bs_status check_head(const bs_model *model, int32_t index, bs_error *error)
 {
     uint8_t head[BS_MODEL_HEAD_BYTES];
-    const bs_status status = check_read(model, &model->blocks[index], bs_bytes_of(0), head, bs_bytes_of(sizeof head), error);
+    const bs_status status = check_read(model, &model->blocks[index], bs_bytes_of(0), head, bs_bytes_of(sizeof head),
+                                        error);
     return status == BS_OK ? head_check(model, index, head, error) : status;
 }
 
@@ -186,16 +197,19 @@ static bs_status check_crc(const bs_model *model, const bs_model_block *block, b
 }
 
 /* Zeros from `at` to `end` of the record. */
-static bs_status check_gap(const bs_model *model, const bs_model_block *block, bs_bytes at, bs_bytes end, bs_error *error)
+static bs_status check_gap(const bs_model *model, const bs_model_block *block, bs_bytes at, bs_bytes end,
+                           bs_error *error)
 {
     uint8_t piece[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
     while (bs_bytes_less(at, end)) {
-        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece)), to = bs_bytes_add(at, bytes);
+        const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece)),
+                       to = bs_bytes_add(at, bytes);
         const bs_status status = check_read(model, block, at, piece, bytes, error);
         if (status != BS_OK)
             return status;
         if (!bytes_are_zero(piece, (size_t)bs_bytes_figure(bytes)))
-            return bs_fail(error, BS_ERROR_FORMAT, "it is not zero between its weights, at bytes %llu up to %llu of the record",
+            return bs_fail(error, BS_ERROR_FORMAT,
+                           "it is not zero between its weights, at bytes %llu up to %llu of the record",
                            (unsigned long long)bs_bytes_figure(at), (unsigned long long)bs_bytes_figure(to));
         at = to;
     }

@@ -39,7 +39,8 @@ static bs_status model_weight_find(const void *user, const char *name, bs_weight
     return BS_OK;
 }
 
-static bs_status model_weight_load(const void *user, const bs_weight_info *info, uint64_t offset, void *buffer, size_t bytes)
+static bs_status model_weight_load(const void *user, const bs_weight_info *info, uint64_t offset, void *buffer,
+                                   size_t bytes)
 {
     const bs_model *model = user;
     if (info->handle >= (uint64_t)model->n_weights)
@@ -105,7 +106,8 @@ bs_graph_desc bs_model_graph_desc(const bs_model *model)
     if (!model)
         return none;
     /* extents are not counted: most nodes make none that is new */
-    const int32_t dims = bs_max_i32(bs_min_i32(8 * bs_min_i32(model->n_nodes, BS_MAX_ENTRIES / 8), 512), model->n_nodes / 4);
+    const int32_t dims = bs_max_i32(bs_min_i32(8 * bs_min_i32(model->n_nodes, BS_MAX_ENTRIES / 8), 512),
+                                    model->n_nodes / 4);
     const bs_bytes text = bs_bytes_min(bs_bytes_add(model->text_bytes, bs_bytes_of(64)), bs_bytes_of(BS_MAX_TEXT));
     const bs_graph_desc desc = {.max_nodes = model->n_nodes,
                                 .max_values = bs_max_i32((int32_t)model->n_values, 1),
@@ -132,7 +134,8 @@ bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_bloc
     facts->offset = bs_bytes_figure(block->offset);
     facts->bytes = bs_bytes_figure(block->bytes);
     facts->crc32 = block->crc32;
-    return bs_gguf_text(&model->gguf, block->name_at, facts->name, sizeof facts->name, NULL) == BS_OK ? BS_OK : BS_ERROR_IO;
+    return bs_gguf_text(&model->gguf, block->name_at, facts->name, sizeof facts->name, NULL) == BS_OK ? BS_OK
+                                                                                                      : BS_ERROR_IO;
 }
 
 bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, int32_t *block, bs_weight_info *info)

@@ -1,8 +1,8 @@
 /* ops/attention.c - causal attention of the rows of a segment, behind a cache of earlier ones.
  * A task is one row and one head. Keys are visited from the oldest position to the row's own, wherever they lie, so
  * that a sequence in one run or token by token gives the same bits.
- * Relies on ops/structure.h. Must never trust a position: offsets and past come checked (run/segments.c), and the ring is
- * addressed modulo its window. One code for every tier. */
+ * Relies on ops/structure.h. Must never trust a position: offsets and past come checked (run/segments.c), and the ring
+ * is addressed modulo its window. One code for every tier. */
 #include "ops/common.h"
 #include "ops/structure.h"
 
@@ -39,8 +39,10 @@ static bool attention_cache_fits(bs_infer *infer, int32_t domain)
             return false;
         if (cache->rank != 3 || cache->dims[0] != bs_segment_dim(infer->graph, domain) ||
             cache->dims[1] != infer->in[ATTENTION_PAST_K]->dims[1] || cache->dims[2] != infer->in[0]->dims[0])
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 0",
-                                 i, bs_value_text(infer->graph, cache, shape, sizeof shape));
+            return bs_infer_fail(
+                infer, BS_ERROR_SHAPE,
+                "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 0",
+                i, bs_value_text(infer->graph, cache, shape, sizeof shape));
     }
     return bs_infer_const(infer, ATTENTION_PAST_K, 1, "the window", &window) &&
            bs_infer_segment_input(infer, ATTENTION_PAST, domain, "past");
@@ -55,12 +57,14 @@ static bool attention_infer(bs_infer *infer)
         !bs_infer_field(infer, "alibi", desc->alibi, 0, 1))
         return false;
     if (heads < 1 || d % heads != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads of cells [%d]: not a whole number of elements each", heads, d);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads of cells [%d]: not a whole number of elements each",
+                             heads, d);
     if (infer->graph->domains[domain].max_rows * heads > (int64_t)1 << 30)
         return bs_infer_fail(infer, BS_ERROR_LIMIT, "%d heads of up to %lld rows are more than 2^30 tasks", heads,
                              (long long)infer->graph->domains[domain].max_rows);
     if (infer->n_in != 3 && infer->n_in != 6)
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%d operands: past_k, past_v and past are given all three or none", infer->n_in);
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%d operands: past_k, past_v and past are given all three or none",
+                             infer->n_in);
     return infer->n_in == 3 || attention_cache_fits(infer, domain);
 }
 
@@ -78,7 +82,8 @@ static double attention_flops(const bs_graph *graph, const bs_node *node)
     return 4.0 * (double)attention_most(graph, node) * bs_value_work(graph, node->first_out);
 }
 
-static void attention_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w, bs_node_plan *plan)
+static void attention_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h,
+                           int32_t max_w, bs_node_plan *plan)
 {
     (void)choice, (void)max_h, (void)max_w;
     plan->pieces = bs_or_default(((const bs_attention_desc *)node->params)->heads, 1);
@@ -154,12 +159,14 @@ static float attention_scores(const attention_job *job)
     const bs_operand *in = &job->call->in[ATTENTION_Q];
     const float *q = bs_f32_at(in, job->call->row * in->row_stride + job->element * in->stride[0]);
     const float scale = 1.0f / sqrtf((float)job->n);
-    const float slope = desc->alibi ? exp2f(-8.0f * (float)(job->call->piece + 1) / (float)job->call->plan->pieces) : 0.0f;
+    const float slope = desc->alibi ? exp2f(-8.0f * (float)(job->call->piece + 1) / (float)job->call->plan->pieces)
+                                    : 0.0f;
     float top = 0.0f;
     for (int32_t j = job->low; j <= job->position; j++) {
         ptrdiff_t step;
         const float *k = attention_at(job, ATTENTION_K, j, &step);
-        const float score = attention_dot(q, in->stride[0], k, step, job->n) * scale - slope * (float)(job->position - j);
+        const float score = attention_dot(q, in->stride[0], k, step, job->n) * scale -
+                            slope * (float)(job->position - j);
         job->scores[j - job->low] = score;
         top = j == job->low || score > top ? score : top;
     }
@@ -208,8 +215,8 @@ const bs_op bs_op_attention = {.name = "attention",
                                .plan = attention_plan,
                                .run = attention_run};
 
-bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value past_k, bs_value past_v, bs_value past,
-                      const bs_attention_desc *desc)
+bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_value past_k, bs_value past_v,
+                      bs_value past, const bs_attention_desc *desc)
 {
     const int32_t in[6] = {q.id, k.id, v.id, past_k.id, past_v.id, past.id};
     const bool cached = past_k.id || past_v.id || past.id;

@@ -53,7 +53,8 @@ bool bs_infer_same_rank(bs_infer *infer, int32_t index)
     if (value->rank == first->rank)
         return true;
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected the rank of operand 0, which is %s", index,
-                         bs_value_text(infer->graph, value, a, sizeof a), bs_value_text(infer->graph, first, b, sizeof b));
+                         bs_value_text(infer->graph, value, a, sizeof a),
+                         bs_value_text(infer->graph, first, b, sizeof b));
 }
 
 bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n)
@@ -89,7 +90,8 @@ bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t mos
     if (!bs_infer_field(infer, "padding", padding, 0, BS_PAD_EXPLICIT))
         return false;
     if (padding != BS_PAD_EXPLICIT && pad != 0)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "pad is %d, expected 0 where padding is not BS_PAD_EXPLICIT", pad);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "pad is %d, expected 0 where padding is not BS_PAD_EXPLICIT",
+                             pad);
     return bs_infer_field(infer, "pad", pad, 0, most);
 }
 
@@ -104,7 +106,8 @@ bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, 
     if (n >= low && n <= high)
         return true;
     if (low == high)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld", field, (long long)n, (long long)low);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld", field, (long long)n,
+                             (long long)low);
     return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld .. %lld", field, (long long)n,
                          (long long)low, (long long)high);
 }
@@ -130,7 +133,8 @@ bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, in
     const int64_t maximum = bs_floor_div(bs_dim_max(infer->graph, d) * mul + add, div);
     char text[64];
     if (maximum < 1 || maximum > (int64_t)1 << 30)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s, which gives a result of %lld, expected 1 .. 2^30", axis,
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "dimension %d is %s, which gives a result of %lld, expected 1 .. 2^30", axis,
                              bs_dim_text(infer->graph, d, text, sizeof text), (long long)maximum);
     infer->out[0].dims[axis] = bs_dim_derive(infer->graph, d, mul, add, div);
     return infer->out[0].dims[axis] >= 0;
@@ -187,7 +191,8 @@ bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells of %lld pixels (dimensions 1 and 2) do not divide by %d",
                              (long long)((int64_t)patches->size * in->scale_num / in->scale_den), den);
     if (n > 1 << 15 || d > 1 << 15)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the frame's scale would be %lld/%lld, expected numbers of 2^15 at most", (long long)n,
+        return bs_infer_fail(infer, BS_ERROR_LIMIT,
+                             "the frame's scale would be %lld/%lld, expected numbers of 2^15 at most", (long long)n,
                              (long long)d);
     infer->out[0].scale_num = (int32_t)n;
     infer->out[0].scale_den = (int32_t)d;

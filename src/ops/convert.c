@@ -1,6 +1,6 @@
 /* ops/convert.c - between element types, with a scale.
- * Relies on span.h, the storage conversions of base/dtype.c and kernels/elementwise.h. Must never let codes depend on the
- * tier. Integers to integers at scale 1 stay integers, so that large i32 are exact. */
+ * Relies on span.h, the storage conversions of base/dtype.c and kernels/elementwise.h. Must never let codes depend on
+ * the tier. Integers to integers at scale 1 stay integers, so that large i32 are exact. */
 #include "kernels/elementwise.h"
 #include "ops/common.h"
 #include "ops/span.h"

@@ -38,7 +38,8 @@ static bool deconv2d_fields_sound(bs_infer *infer, const bs_deconv2d_desc *desc)
 {
     return bs_infer_field(infer, "out", desc->out, 1, 1 << 20) &&
            bs_infer_field(infer, "kernel", desc->kernel, 0, 255) &&
-           bs_infer_field(infer, "stride", desc->stride, 0, 16) && bs_infer_padding(infer, desc->padding, desc->pad, 255) &&
+           bs_infer_field(infer, "stride", desc->stride, 0, 16) &&
+           bs_infer_padding(infer, desc->padding, desc->pad, 255) &&
            bs_infer_field(infer, "output_pad", desc->output_pad, 0, 15) && bs_infer_act(infer, desc->act);
 }
 
@@ -109,7 +110,9 @@ static bs_bytes deconv2d_packed(const deconv2d_form *f, bs_tier tier, int32_t a,
     for (int32_t phase = 0; phase < a * f->stride + b; phase++) {
         const bs_conv_geometry g = deconv2d_geometry(f, phase / f->stride, phase % f->stride);
         if (g.kernel_h > 0 && g.kernel_w > 0)
-            floats = bs_bytes_add(floats, bs_bytes_align_to(bs_bytes_of(bs_conv_prepared_floats(&g, BS_CONV_DIRECT, tier)), 16)); /* whole cache lines */
+            floats = bs_bytes_add(floats,
+                                  bs_bytes_align_to(bs_bytes_of(bs_conv_prepared_floats(&g, BS_CONV_DIRECT, tier)),
+                                                    16)); /* whole cache lines */
     }
     return floats;
 }
@@ -127,8 +130,10 @@ static bs_bytes deconv2d_plain_floats(const deconv2d_form *f)
 static bs_epilogue_layout deconv2d_layout(const deconv2d_form *f, const bs_node_plan *plan, int32_t act)
 {
     const bool reference = plan->algorithm == BS_CONV_REFERENCE;
-    return bs_epilogue_place(bs_bytes_times(reference ? deconv2d_plain_floats(f) : deconv2d_packed(f, plan->tier, f->stride, 0), sizeof(float)),
-                             f->out, act);
+    return bs_epilogue_place(
+        bs_bytes_times(reference ? deconv2d_plain_floats(f) : deconv2d_packed(f, plan->tier, f->stride, 0),
+                       sizeof(float)),
+        f->out, act);
 }
 
 /* Prepared: packed phases, bias, slopes, and room for one phase before it is packed. */
@@ -145,7 +150,10 @@ static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_ch
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
     plan->prepared_bytes = deconv2d_layout(&f, plan, desc->act).bytes;
     if (fast)
-        plan->prepared_bytes = bs_bytes_add(plan->prepared_bytes, bs_bytes_align(bs_bytes_times(bs_bytes_times(bs_bytes_array(f.in, 4 * (size_t)f.out), largest.kernel_h), largest.kernel_w)));
+        plan->prepared_bytes = bs_bytes_add(
+            plan->prepared_bytes,
+            bs_bytes_align(bs_bytes_times(bs_bytes_times(bs_bytes_array(f.in, 4 * (size_t)f.out), largest.kernel_h),
+                                          largest.kernel_w)));
 }
 
 /* [C, out, k, k] -> [out, C, taps, taps] of one phase, reversed. */
@@ -204,9 +212,9 @@ static bs_epilogue deconv2d_epilogue(const bs_call *call, const deconv2d_form *f
     const bs_deconv2d_desc *desc = call->params;
     const bs_epilogue_layout layout = deconv2d_layout(f, call->plan, desc->act);
     const uint8_t *memory = call->prepared;
-    const bs_epilogue epilogue = {(bs_act)desc->act, desc->act_param,
-                                  (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
-                                  desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL};
+    const bs_epilogue epilogue = {
+        (bs_act)desc->act, desc->act_param, (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
+        desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL};
     return epilogue;
 }
 

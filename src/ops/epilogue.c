@@ -14,7 +14,8 @@ bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, in
 
 float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum)
 {
-    return bs_act_apply(epilogue->act, epilogue->param, epilogue->slopes ? epilogue->slopes[channel] : 0.0f, sum + epilogue->bias[channel]);
+    return bs_act_apply(epilogue->act, epilogue->param, epilogue->slopes ? epilogue->slopes[channel] : 0.0f,
+                        sum + epilogue->bias[channel]);
 }
 
 bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task)

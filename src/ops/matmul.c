@@ -1,6 +1,6 @@
 /* ops/matmul.c - product of two computed matrices (attention scores and the like).
- * Relies on graph/op.h. Must never let the order of a sum depend on sizes of M or N: it is k = 0, 1, ... for every element,
- * on every tier, so all tiers agree to the bit where the compiler does not fuse multiply and add. */
+ * Relies on graph/op.h. Must never let the order of a sum depend on sizes of M or N: it is k = 0, 1, ... for every
+ * element, on every tier, so all tiers agree to the bit where the compiler does not fuse multiply and add. */
 #include "ops/common.h"
 
 static const bs_field matmul_fields[] = {{"transpose_b", 'i'}, {"scale", 'f'}};

@@ -1,6 +1,6 @@
 /* ops/pad.c - a border around an image, of a value or of its edge repeated. Elements of any type.
- * Relies on graph/op.h. Must never be used in a patch domain: cells would move against their frame (convolutions and pooling
- * pad at the frame's edge by themselves). */
+ * Relies on graph/op.h. Must never be used in a patch domain: cells would move against their frame (convolutions and
+ * pooling pad at the frame's edge by themselves). */
 #include "ops/common.h"
 
 static const bs_field pad_fields[] = {{"top", 'i'},   {"bottom", 'i'}, {"left", 'i'},

@@ -1,6 +1,6 @@
 /* ops/pool2d.c - average and maximum over windows, or over everything.
- * Relies on graph/op.h. Must never count what lies outside the frame (unless count_pad says so): windows are clipped by the
- * operand's place in its frame. Global pooling sees the core only, so that every pixel counts once. */
+ * Relies on graph/op.h. Must never count what lies outside the frame (unless count_pad says so): windows are clipped by
+ * the operand's place in its frame. Global pooling sees the core only, so that every pixel counts once. */
 #include "ops/common.h"
 
 static const bs_field pool2d_fields[] = {{"kind", 'i'}, {"kernel", 'i'}, {"stride", 'i'},

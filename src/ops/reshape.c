@@ -55,7 +55,8 @@ static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, in
         return infer->out[0].dims[axis] >= 0;
     }
     if (code == 0 || source >= infer->in[0]->rank || count->left[source] < 0)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant, -1, or a symbol of operand 0, which is %s", axis,
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "dimension %d is not a constant, -1, or a symbol of operand 0, which is %s", axis,
                              bs_value_text(infer->graph, infer->in[0], shape, sizeof shape));
     infer->out[0].dims[axis] = count->left[source];
     count->left[source] = -1;

@@ -38,8 +38,10 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
     if (!bs_infer_field(infer, "protocol", d->protocol, 0, BS_PROTOCOL_COUNT - 1))
         return false;
     const bool two = d->protocol == BS_ROUTE_BINARY || d->protocol == BS_ROUTE_RESIDUAL_THRESHOLD;
-    return bs_infer_field(infer, "paths", d->paths, two ? 2 : 1, two ? 2 : BS_MAX_PATHS) && bs_infer_field(infer, "k", d->k, 0, d->paths) &&
-           bs_infer_field(infer, "fallback", d->fallback, 0, d->protocol == BS_ROUTE_BUDGET && d->capacity > 0 ? d->capacity : d->paths) &&
+    return bs_infer_field(infer, "paths", d->paths, two ? 2 : 1, two ? 2 : BS_MAX_PATHS) &&
+           bs_infer_field(infer, "k", d->k, 0, d->paths) &&
+           bs_infer_field(infer, "fallback", d->fallback, 0,
+                          d->protocol == BS_ROUTE_BUDGET && d->capacity > 0 ? d->capacity : d->paths) &&
            bs_infer_field(infer, "capacity", d->capacity, d->protocol == BS_ROUTE_CAPACITY,
                           d->protocol == BS_ROUTE_BUDGET ? BS_MAX_PATHS : INT32_MAX) &&
            bs_infer_field(infer, "floor", d->floor, 0, d->protocol == BS_ROUTE_BUDGET ? 1 << 24 : 0);
@@ -52,14 +54,15 @@ static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
     const int64_t width = score->rank == 1 ? bs_dim_max(infer->graph, score->dims[0]) : -1;
     const bool variants = d->protocol == BS_ROUTE_BUDGET && d->capacity > 0;
     const int64_t expected = variants ? d->capacity : rule->score_width == 0 ? d->paths : rule->score_width;
-    const bool fits = score->rank == 1 && bs_dim_is_const(infer->graph, score->dims[0]) && (expected < 0 || width == expected);
+    const bool fits = score->rank == 1 && bs_dim_is_const(infer->graph, score->dims[0]) &&
+                      (expected < 0 || width == expected);
     if (fits && ((score->dtype == BS_F32 && rule->score_f32) || (score->dtype == BS_I32 && rule->score_i32)))
         return true;
     char wanted[16], shape[96];
     snprintf(wanted, sizeof wanted, expected < 0 ? "n" : "%lld", (long long)expected);
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "scores are %s %s, %s takes %s%s [%s]", bs_dtype_name(score->dtype),
-                         bs_value_text(infer->graph, score, shape, sizeof shape), rule->name, rule->score_f32 ? "f32" : "i32",
-                         rule->score_f32 && rule->score_i32 ? " or i32" : "", wanted);
+                         bs_value_text(infer->graph, score, shape, sizeof shape), rule->name,
+                         rule->score_f32 ? "f32" : "i32", rule->score_f32 && rule->score_i32 ? " or i32" : "", wanted);
 }
 
 static bool route_knob_sound(bs_infer *infer)
@@ -70,8 +73,8 @@ static bool route_knob_sound(bs_infer *infer)
     if (knob->domain == 0 && knob->dtype == BS_F32 && knob->rank == 1 && bs_dim_max(infer->graph, knob->dims[0]) == 1)
         return true;
     char shape[96], domain[112];
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "the knob is %s %s of %s, expected a root value f32 [1]", bs_dtype_name(knob->dtype),
-                         bs_value_text(infer->graph, knob, shape, sizeof shape),
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "the knob is %s %s of %s, expected a root value f32 [1]",
+                         bs_dtype_name(knob->dtype), bs_value_text(infer->graph, knob, shape, sizeof shape),
                          bs_domain_text(infer->graph, knob->domain, domain, sizeof domain));
 }
 
@@ -92,7 +95,8 @@ static bool route_infer(bs_infer *infer)
     if (infer->in[0]->domain == 0)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "scores are a root value: make cells first (bs_rows, bs_patches)");
     if (g->n_routers > g->max_routers)
-        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the graph is full: %d routers (bs_graph_desc.max_routers)", g->max_routers);
+        return bs_infer_fail(infer, BS_ERROR_LIMIT, "the graph is full: %d routers (bs_graph_desc.max_routers)",
+                             g->max_routers);
     if (d->paths > BS_MAX_ALL_PATHS - g->n_paths)
         return bs_infer_fail(infer, BS_ERROR_LIMIT, "all routers together have more than %d paths", BS_MAX_ALL_PATHS);
     bs_router_info *router = &g->routers[g->n_routers];
@@ -136,7 +140,8 @@ const bs_op bs_op_route = {.name = "route", .min_in = 1, .max_in = 2, .flags = B
 bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc)
 {
     const int32_t in[2] = {score.id, knob.id};
-    const bs_node *node = bs_op_build_node(graph, &bs_op_route, in, knob.id ? 2 : 1, desc); /* NULL: refused, it has no name */
+    /* NULL: refused, it has no name */
+    const bs_node *node = bs_op_build_node(graph, &bs_op_route, in, knob.id ? 2 : 1, desc);
     const bs_router router = {node ? node->router : 0};
     return router;
 }
@@ -169,14 +174,20 @@ static bool scatter_infer(bs_infer *infer)
     if (!router)
         return false;
     if (p->path < 0 || p->path >= router->desc->paths)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "path %d of router \"%s\", which has %d", p->path, router->desc->name,
-                             router->desc->paths);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "path %d of router \"%s\", which has %d", p->path,
+                             router->desc->name, router->desc->paths);
     if (infer->in[0]->domain != router->domain)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of %s, router \"%s\" decides for %s",
                              bs_domain_text(g, infer->in[0]->domain, a, sizeof a), router->desc->name,
                              bs_domain_text(g, router->domain, b, sizeof b));
-    const bs_domain domain = {.kind = BS_DOMAIN_PATH, .parent = router->domain, .router = p->router, .path = p->path, .rows = -1,
-                              .height = -1, .width = -1, .max_rows = g->domains[router->domain].max_rows};
+    const bs_domain domain = {.kind = BS_DOMAIN_PATH,
+                              .parent = router->domain,
+                              .router = p->router,
+                              .path = p->path,
+                              .rows = -1,
+                              .height = -1,
+                              .width = -1,
+                              .max_rows = g->domains[router->domain].max_rows};
     infer->router = p->router;
     infer->path = p->path;
     infer->out[0].domain = bs_graph_domain(g, &domain);
@@ -184,8 +195,14 @@ static bool scatter_infer(bs_infer *infer)
 }
 
 static const bs_field router_fields[] = {{"router", 'i'}, {"path", 'i'}};
-const bs_op bs_op_scatter = {.name = "scatter", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL,
-                             .params_bytes = sizeof(bs_router_params), .fields = router_fields, .n_fields = 2, .infer = scatter_infer};
+const bs_op bs_op_scatter = {.name = "scatter",
+                             .min_in = 1,
+                             .max_in = 1,
+                             .flags = BS_OP_STRUCTURAL,
+                             .params_bytes = sizeof(bs_router_params),
+                             .fields = router_fields,
+                             .n_fields = 2,
+                             .infer = scatter_infer};
 
 bs_value bs_scatter(bs_graph *graph, bs_router router, int32_t path, bs_value x)
 {
@@ -193,7 +210,8 @@ bs_value bs_scatter(bs_graph *graph, bs_router router, int32_t path, bs_value x)
     return bs_op_build(graph, &bs_op_scatter, &x.id, 1, &p);
 }
 
-bs_value bs_branch(bs_graph *graph, bs_router router, int32_t path, const char *name, bs_value x, bs_block_function function, void *user)
+bs_value bs_branch(bs_graph *graph, bs_router router, int32_t path, const char *name, bs_value x,
+                   bs_block_function function, void *user)
 {
     bs_block_begin(graph, name);
     bs_value value = bs_scatter(graph, router, path, x);
@@ -210,8 +228,8 @@ static bool price_infer(bs_infer *infer)
     if (!router)
         return false;
     if (router->desc->protocol != BS_ROUTE_BUDGET)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "router \"%s\" is of protocol %s, expected budget", router->desc->name,
-                             protocol_rules[router->desc->protocol].name);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "router \"%s\" is of protocol %s, expected budget",
+                             router->desc->name, protocol_rules[router->desc->protocol].name);
     infer->router = p->router;
     infer->out[0].dtype = BS_F32;
     infer->out[0].rank = 1;
@@ -226,17 +244,28 @@ static bool score_infer(bs_infer *infer)
     if (!router)
         return false;
     if (infer->ids[0] != router->score)
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is value %d, expected the scores of router \"%s\", value %d", infer->ids[0],
+        return bs_infer_fail(infer, BS_ERROR_GRAPH,
+                             "operand 0 is value %d, expected the scores of router \"%s\", value %d", infer->ids[0],
                              router->desc->name, router->score);
     infer->router = p->router;
     infer->out[0].dims[0] = bs_dim_const(infer->graph, 1);
     return true;
 }
 
-const bs_op bs_op_route_price = {.name = "route_price", .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_router_params),
-                                 .fields = router_fields, .n_fields = 2, .infer = price_infer};
-const bs_op bs_op_route_score = {.name = "route_score", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_router_params),
-                                 .fields = router_fields, .n_fields = 2, .infer = score_infer};
+const bs_op bs_op_route_price = {.name = "route_price",
+                                 .flags = BS_OP_STRUCTURAL,
+                                 .params_bytes = sizeof(bs_router_params),
+                                 .fields = router_fields,
+                                 .n_fields = 2,
+                                 .infer = price_infer};
+const bs_op bs_op_route_score = {.name = "route_score",
+                                 .min_in = 1,
+                                 .max_in = 1,
+                                 .flags = BS_OP_STRUCTURAL,
+                                 .params_bytes = sizeof(bs_router_params),
+                                 .fields = router_fields,
+                                 .n_fields = 2,
+                                 .infer = score_infer};
 
 bs_value bs_route_price(bs_graph *graph, bs_router router)
 {
@@ -262,13 +291,18 @@ static bool look_ahead_infer(bs_infer *infer)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "the name of a router is needed");
     const bs_value_info *score = infer->in[0];
     char shape[96];
-    if (score->rank != 1 || (score->dtype != BS_F32 && score->dtype != BS_I32) || !bs_dim_is_const(infer->graph, score->dims[0]))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s %s, expected f32 or i32 [paths]", bs_dtype_name(score->dtype),
-                             bs_value_text(infer->graph, score, shape, sizeof shape));
+    if (score->rank != 1 || (score->dtype != BS_F32 && score->dtype != BS_I32) ||
+        !bs_dim_is_const(infer->graph, score->dims[0]))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s %s, expected f32 or i32 [paths]",
+                             bs_dtype_name(score->dtype), bs_value_text(infer->graph, score, shape, sizeof shape));
     return true;
 }
 
-const bs_op bs_op_look_ahead = {.name = "look_ahead", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL, .params_bytes = sizeof(bs_name_params),
+const bs_op bs_op_look_ahead = {.name = "look_ahead",
+                                .min_in = 1,
+                                .max_in = 1,
+                                .flags = BS_OP_STRUCTURAL,
+                                .params_bytes = sizeof(bs_name_params),
                                 .infer = look_ahead_infer};
 
 void bs_look_ahead(bs_graph *graph, bs_value score, const char *router)
@@ -289,13 +323,15 @@ static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, in
     if (d->kind != BS_DOMAIN_PATH || d->router != p->router || d->path != path)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected path %d of \"%s\"", path,
                              bs_domain_text(g, v->domain, a, sizeof a), path, router->desc->name);
-    bool same = v->rank == first->rank && v->dtype == first->dtype && v->scale_num == first->scale_num && v->scale_den == first->scale_den;
+    bool same = v->rank == first->rank && v->dtype == first->dtype && v->scale_num == first->scale_num &&
+                v->scale_den == first->scale_den;
     for (int32_t i = 0; same && i < v->rank; i++)
         same = v->dims[i] == first->dims[i];
     if (!same)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s (scale %d/%d), another path %s %s (scale %d/%d)", path,
-                             router->desc->name, bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), v->scale_num, v->scale_den,
-                             bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b), first->scale_num, first->scale_den);
+        return bs_infer_fail(
+            infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s (scale %d/%d), another path %s %s (scale %d/%d)",
+            path, router->desc->name, bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), v->scale_num, v->scale_den,
+            bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b), first->scale_num, first->scale_den);
     return true;
 }
 
@@ -305,8 +341,9 @@ static bool gather_mode_sound(bs_infer *infer, const bs_router_info *router, con
     if (!bs_infer_field(infer, "mode", p->mode, BS_GATHER_PLACE, BS_GATHER_SELECT))
         return false;
     if (p->mode == BS_GATHER_PLACE && router->max_paths_per_cell > 1)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "place takes at most one path a cell, router \"%s\" gives up to %d",
-                             router->desc->name, router->max_paths_per_cell);
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT,
+                             "place takes at most one path a cell, router \"%s\" gives up to %d", router->desc->name,
+                             router->max_paths_per_cell);
     const bool sums = p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED;
     if (sums && first->dtype != BS_F32)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "sums are of f32, the paths of \"%s\" give %s", router->desc->name,
@@ -322,13 +359,15 @@ static bool gather_infer(bs_infer *infer)
     if (!router)
         return false;
     if (infer->n_in != router->desc->paths + 1)
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "%d operands, expected one for each of %d paths of \"%s\" and a residual", infer->n_in,
+        return bs_infer_fail(infer, BS_ERROR_GRAPH,
+                             "%d operands, expected one for each of %d paths of \"%s\" and a residual", infer->n_in,
                              router->desc->paths, router->desc->name);
     const bs_value_info *first = NULL;
     for (int32_t i = 0; i < infer->n_in && !first; i++)
         first = infer->ids[i] ? &g->values[infer->ids[i]] : NULL;
     if (!first)
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "no path of \"%s\" gives anything, and there is no residual", router->desc->name);
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "no path of \"%s\" gives anything, and there is no residual",
+                             router->desc->name);
     if (!gather_mode_sound(infer, router, first))
         return false;
     for (int32_t i = 0; i < router->desc->paths; i++)
@@ -341,9 +380,9 @@ static bool gather_infer(bs_infer *infer)
                              bs_domain_text(g, residual->domain, a, sizeof a), router->desc->name,
                              bs_domain_text(g, router->domain, b, sizeof b));
     if (infer->ids[router->desc->paths] && !bs_same_shape(residual, first))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the residual is %s %s, paths of \"%s\" give %s %s", bs_dtype_name(residual->dtype),
-                             bs_value_text(g, residual, a, sizeof a), router->desc->name, bs_dtype_name(first->dtype),
-                             bs_value_text(g, first, b, sizeof b));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the residual is %s %s, paths of \"%s\" give %s %s",
+                             bs_dtype_name(residual->dtype), bs_value_text(g, residual, a, sizeof a),
+                             router->desc->name, bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b));
     infer->router = p->router;
     infer->out[0] = *first;
     infer->out[0].domain = router->domain;
@@ -351,10 +390,17 @@ static bool gather_infer(bs_infer *infer)
 }
 
 static const bs_field gather_fields[] = {{"router", 'i'}, {"mode", 'i'}};
-const bs_op bs_op_gather = {.name = "gather", .min_in = 2, .max_in = BS_MAX_PATHS + 1, .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
-                            .params_bytes = sizeof(bs_gather_params), .fields = gather_fields, .n_fields = 2, .infer = gather_infer};
+const bs_op bs_op_gather = {.name = "gather",
+                            .min_in = 2,
+                            .max_in = BS_MAX_PATHS + 1,
+                            .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
+                            .params_bytes = sizeof(bs_gather_params),
+                            .fields = gather_fields,
+                            .n_fields = 2,
+                            .infer = gather_infer};
 
-bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs_value residual, const bs_gather_desc *desc)
+bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs_value residual,
+                   const bs_gather_desc *desc)
 {
     const bs_value failed = {0};
     if (!router_exists(graph, "gather", router))

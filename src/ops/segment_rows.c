@@ -45,7 +45,8 @@ static bs_status segment_spread_run(const bs_call *call)
     for (int32_t r = 0; r < call->rows; r++) {
         bs_operand to = *out;
         to.data = (char *)out->data + r * out->row_stride * (ptrdiff_t)bytes;
-        const bs_operand from = segment_row(&call->in[0], bs_segment_of(call->offsets, call->n_segments, call->row + r), &to);
+        const bs_operand from = segment_row(&call->in[0], bs_segment_of(call->offsets, call->n_segments, call->row + r),
+                                            &to);
         bs_span span;
         bs_span_open(&span, &to, 1);
         bs_span_add(&span, &from, NULL, 0);
@@ -91,8 +92,8 @@ static bool segment_reduce_infer(bs_infer *infer)
 /* Segments are dealt out to so many tasks at most. */
 #define SEGMENT_TASKS 64
 
-static void segment_reduce_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
-                                bs_node_plan *plan)
+static void segment_reduce_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h,
+                                int32_t max_w, bs_node_plan *plan)
 {
     (void)choice, (void)max_h, (void)max_w;
     const int64_t segments = bs_dim_max(graph, graph->values[node->first_out].dims[0]);

@@ -13,8 +13,9 @@ int32_t bs_infer_segments(bs_infer *infer, int32_t index)
     if (infer->graph->domains[domain].kind == BS_DOMAIN_SEGMENTS)
         return domain;
     char text[112];
-    bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected segments (bs_segments; gather what a router scattered first)",
-                  index, bs_domain_text(infer->graph, domain, text, sizeof text));
+    bs_infer_fail(infer, BS_ERROR_DOMAIN,
+                  "operand %d is of %s, expected segments (bs_segments; gather what a router scattered first)", index,
+                  bs_domain_text(infer->graph, domain, text, sizeof text));
     return 0;
 }
 
@@ -29,9 +30,10 @@ bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, cons
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s %s, expected i32 [segments]", index, what,
                              bs_dtype_name(v->dtype), bs_value_text(infer->graph, v, shape, sizeof shape));
     if (domain && v->dims[0] != bs_segment_dim(infer->graph, domain))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, expected one for each of %s segments", index, what,
-                             bs_value_text(infer->graph, v, shape, sizeof shape),
-                             bs_dim_text(infer->graph, bs_segment_dim(infer->graph, domain), segments, sizeof segments));
+        return bs_infer_fail(
+            infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, expected one for each of %s segments", index, what,
+            bs_value_text(infer->graph, v, shape, sizeof shape),
+            bs_dim_text(infer->graph, bs_segment_dim(infer->graph, domain), segments, sizeof segments));
     return true;
 }
 
@@ -41,7 +43,8 @@ static bool segments_infer(bs_infer *infer)
 {
     const bs_value_info *x = infer->in[0];
     bs_value_info *out = &infer->out[0];
-    if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_segment_input(infer, 1, 0, "lengths"))
+    if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) ||
+        !bs_infer_segment_input(infer, 1, 0, "lengths"))
         return false;
     out->rank = x->rank - 1;
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
@@ -74,9 +77,10 @@ static bool append_fits(bs_infer *infer, int32_t domain)
         fits = state->dims[i + 2] == value->dims[i];
     if (fits)
         return true;
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s %s do not fit a state of %s %s, expected [segments, window, ...cell]",
-                         bs_dtype_name(value->dtype), bs_value_text(infer->graph, value, b, sizeof b), bs_dtype_name(state->dtype),
-                         bs_value_text(infer->graph, state, a, sizeof a));
+    return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                         "cells %s %s do not fit a state of %s %s, expected [segments, window, ...cell]",
+                         bs_dtype_name(value->dtype), bs_value_text(infer->graph, value, b, sizeof b),
+                         bs_dtype_name(state->dtype), bs_value_text(infer->graph, state, a, sizeof a));
 }
 
 static bool state_append_infer(bs_infer *infer)

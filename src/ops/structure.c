@@ -51,7 +51,8 @@ static bool name_is_new(bs_infer *infer)
     if (!infer->name[0])
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "a name is needed");
     const int32_t taken = bs_graph_named(g, infer->name, false);
-    return !taken || bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier %s", bs_op_get(g->nodes[taken].op)->name);
+    return !taken || bs_infer_fail(infer, BS_ERROR_GRAPH, "its name is taken by an earlier %s",
+                                   bs_op_get(g->nodes[taken].op)->name);
 }
 
 static bool source_infer(bs_infer *infer)
@@ -59,24 +60,36 @@ static bool source_infer(bs_infer *infer)
     const bs_source_params *p = infer->params;
     if (!name_is_new(infer))
         return false;
-    if (!bs_infer_field(infer, "dtype", p->dtype, 0, BS_DTYPE_COUNT - 1) || !bs_infer_field(infer, "rank", p->rank, 1, BS_MAX_RANK))
+    if (!bs_infer_field(infer, "dtype", p->dtype, 0, BS_DTYPE_COUNT - 1) ||
+        !bs_infer_field(infer, "rank", p->rank, 1, BS_MAX_RANK))
         return false;
     infer->out[0].dtype = (bs_dtype)p->dtype;
     infer->out[0].rank = p->rank;
     for (int32_t i = 0; i < p->rank; i++) {
         infer->out[0].dims[i] = p->dim[i] == 0 ? -1 : source_dim_decode(infer->graph, p->dim[i]);
         if (infer->out[0].dims[i] < 0)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is not a constant or up to 1024 times one of the first 65535 symbols", i);
+            return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                                 "dimension %d is not a constant or up to 1024 times one of the first 65535 symbols",
+                                 i);
     }
     return true;
 }
 
-static const bs_field source_fields[] = {{"dtype", 'i'}, {"rank", 'i'}, {"dim0", 'i'}, {"dim1", 'i'}, {"dim2", 'i'}, {"dim3", 'i'}};
+static const bs_field source_fields[] = {{"dtype", 'i'}, {"rank", 'i'}, {"dim0", 'i'},
+                                         {"dim1", 'i'},  {"dim2", 'i'}, {"dim3", 'i'}};
 
-const bs_op bs_op_input = {.name = "input", .flags = BS_OP_STRUCTURAL | BS_OP_NAMED, .params_bytes = sizeof(bs_source_params),
-                           .fields = source_fields, .n_fields = 6, .infer = source_infer};
-const bs_op bs_op_state = {.name = "state", .flags = BS_OP_STRUCTURAL | BS_OP_NAMED, .params_bytes = sizeof(bs_source_params),
-                           .fields = source_fields, .n_fields = 6, .infer = source_infer};
+const bs_op bs_op_input = {.name = "input",
+                           .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
+                           .params_bytes = sizeof(bs_source_params),
+                           .fields = source_fields,
+                           .n_fields = 6,
+                           .infer = source_infer};
+const bs_op bs_op_state = {.name = "state",
+                           .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
+                           .params_bytes = sizeof(bs_source_params),
+                           .fields = source_fields,
+                           .n_fields = 6,
+                           .infer = source_infer};
 
 static bs_value source_add(bs_graph *g, const bs_op *op, const char *name, bs_dtype dtype, bs_shape shape)
 {
@@ -88,8 +101,8 @@ static bs_value source_add(bs_graph *g, const bs_op *op, const char *name, bs_dt
     g->adding_name = p.name;
     for (int32_t i = 0; i < shape.rank && i < BS_MAX_RANK; i++) {
         if (!bs_dim_is_known(g, shape.dim[i])) {
-            bs_graph_fail(g, BS_ERROR_SHAPE, "dimension %d is %lld, expected 1 .. 2^30, BS_UPTO of that, or a symbol", i,
-                          (long long)shape.dim[i]);
+            bs_graph_fail(g, BS_ERROR_SHAPE, "dimension %d is %lld, expected 1 .. 2^30, BS_UPTO of that, or a symbol",
+                          i, (long long)shape.dim[i]);
             return failed;
         }
         const bs_dim_id id = bs_dim_resolve(g, shape.dim[i]);
@@ -146,8 +159,8 @@ bool bs_infer_state(bs_infer *infer)
     bs_graph *g = infer->graph;
     bs_node *source = &g->nodes[infer->in[0]->node];
     if (!bs_node_is(source, &bs_op_state))
-        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is made by %s \"%s\", expected a state", bs_op_get(source->op)->name,
-                             bs_node_name(source));
+        return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand 0 is made by %s \"%s\", expected a state",
+                             bs_op_get(source->op)->name, bs_node_name(source));
     if (source->writer)
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "state \"%s\" is written twice", bs_node_name(source));
     source->writer = g->n_nodes; /* the node to be; refused after all, the graph is of no use */
@@ -161,9 +174,10 @@ static bool state_write_infer(bs_infer *infer)
         return false;
     char a[96], b[96];
     if (!fits_state(infer->graph, infer->in[0], infer->in[1]))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "%s %s is written to state \"%s\" of %s %s", bs_dtype_name(infer->in[1]->dtype),
-                             bs_value_text(infer->graph, infer->in[1], b, sizeof b), bs_node_name(&infer->graph->nodes[infer->in[0]->node]),
-                             bs_dtype_name(infer->in[0]->dtype), bs_value_text(infer->graph, infer->in[0], a, sizeof a));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "%s %s is written to state \"%s\" of %s %s",
+                             bs_dtype_name(infer->in[1]->dtype), bs_value_text(infer->graph, infer->in[1], b, sizeof b),
+                             bs_node_name(&infer->graph->nodes[infer->in[0]->node]), bs_dtype_name(infer->in[0]->dtype),
+                             bs_value_text(infer->graph, infer->in[0], a, sizeof a));
     return true;
 }
 
@@ -197,10 +211,13 @@ static bool patches_join(bs_infer *infer, int32_t domain)
     const bs_domain *d = &g->domains[domain];
     char a[112], b[96];
     if (d->kind != BS_DOMAIN_PATCHES)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "`like` is of %s, expected cells of a frame", bs_domain_text(g, domain, a, sizeof a));
-    const int32_t ky = dim_ratio(g, d->height, infer->in[0]->dims[1]), kx = dim_ratio(g, d->width, infer->in[0]->dims[2]);
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "`like` is of %s, expected cells of a frame",
+                             bs_domain_text(g, domain, a, sizeof a));
+    const int32_t ky = dim_ratio(g, d->height, infer->in[0]->dims[1]),
+                  kx = dim_ratio(g, d->width, infer->in[0]->dims[2]);
     if (ky < 1 || ky != kx)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2 of %s are not the same multiple of those of `like`, %s",
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "dimensions 1 and 2 of %s are not the same multiple of those of `like`, %s",
                              bs_value_text(g, infer->in[0], b, sizeof b), bs_domain_text(g, domain, a, sizeof a));
     infer->out[0].domain = domain;
     infer->out[0].scale_num = ky;
@@ -217,7 +234,8 @@ static bool patches_infer(bs_infer *infer)
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     if (infer->n_in == 2)
         return patches_join(infer, infer->in[1]->domain);
-    const int64_t rows = bs_ceil_div(bs_dim_max(infer->graph, frame->dims[1]), size) * bs_ceil_div(bs_dim_max(infer->graph, frame->dims[2]), size);
+    const int64_t rows = bs_ceil_div(bs_dim_max(infer->graph, frame->dims[1]), size) *
+                         bs_ceil_div(bs_dim_max(infer->graph, frame->dims[2]), size);
     const bs_domain domain = {.kind = BS_DOMAIN_PATCHES, .path = -1, .rows = -1, .height = frame->dims[1],
                               .width = frame->dims[2], .size = size, .max_rows = rows};
     infer->out[0].domain = bs_graph_domain(infer->graph, &domain);
@@ -225,8 +243,14 @@ static bool patches_infer(bs_infer *infer)
 }
 
 static const bs_field patches_fields[] = {{"size", 'i'}, {"like", 'i'}};
-const bs_op bs_op_patches = {.name = "patches", .min_in = 1, .max_in = 2, .flags = BS_OP_STRUCTURAL,
-                             .params_bytes = sizeof(bs_patches_desc), .fields = patches_fields, .n_fields = 2, .infer = patches_infer};
+const bs_op bs_op_patches = {.name = "patches",
+                             .min_in = 1,
+                             .max_in = 2,
+                             .flags = BS_OP_STRUCTURAL,
+                             .params_bytes = sizeof(bs_patches_desc),
+                             .fields = patches_fields,
+                             .n_fields = 2,
+                             .infer = patches_infer};
 
 bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc)
 {
@@ -244,7 +268,8 @@ static bool assemble_infer(bs_infer *infer)
     if (g->domains[infer->in[0]->domain].kind != BS_DOMAIN_PATCHES || infer->in[0]->rank != 3)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN,
                              "operand 0 is %s of %s, expected images of patches: gather what a router scattered first",
-                             bs_value_text(g, infer->in[0], b, sizeof b), bs_domain_text(g, infer->in[0]->domain, a, sizeof a));
+                             bs_value_text(g, infer->in[0], b, sizeof b),
+                             bs_domain_text(g, infer->in[0]->domain, a, sizeof a));
     infer->out[0].domain = 0;
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     return true;
@@ -301,9 +326,10 @@ static bool collect_infer(bs_infer *infer)
     const bool rows = d->kind == BS_DOMAIN_ROWS || d->kind == BS_DOMAIN_SEGMENTS;
     char text[112];
     if (!rows && d->kind != BS_DOMAIN_PATCHES)
-        return bs_infer_fail(infer, BS_ERROR_DOMAIN,
-                             "operand 0 is of %s, expected rows, segments or patches: gather what a router scattered first",
-                             bs_domain_text(g, x->domain, text, sizeof text));
+        return bs_infer_fail(
+            infer, BS_ERROR_DOMAIN,
+            "operand 0 is of %s, expected rows, segments or patches: gather what a router scattered first",
+            bs_domain_text(g, x->domain, text, sizeof text));
     if (x->rank == BS_MAX_RANK || (d->kind == BS_DOMAIN_PATCHES && x->rank == 3))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s cannot be stacked (images of patches: use assemble)",
                              bs_value_text(g, x, text, sizeof text));

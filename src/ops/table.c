@@ -4,43 +4,17 @@
 
 /* Append only: model files name ops, but the order here is also that of `inspect` and of the tests. */
 #define BS_OP_LIST(X)                                                                                                 \
-    /* structure.c, routers.c: lowered by the planner */                                                                        \
+    /* structure.c, routers.c: lowered by the planner */                                                              \
     X(input) X(state) X(state_write) X(output) X(patches) X(assemble) X(rows) X(collect) X(route) X(scatter)          \
     X(gather) X(route_price) X(route_score)                                                                           \
-    /* ops/: kernels */                                                                                               \
-    X(conv2d)                                                                                                         \
-    X(deconv2d)                                                                                                       \
-    X(linear)                                                                                                         \
-    X(matmul)                                                                                                         \
-    X(pixel_shuffle)                                                                                                  \
-    X(pixel_unshuffle)                                                                                                \
-    X(add)                                                                                                            \
-    X(sub)                                                                                                            \
-    X(mul)                                                                                                            \
-    X(activation)                                                                                                     \
-    X(prelu)                                                                                                          \
-    X(clip)                                                                                                           \
-    X(affine)                                                                                                         \
-    X(convert)                                                                                                        \
-    X(concat)                                                                                                         \
-    X(slice)                                                                                                          \
-    X(reshape)                                                                                                        \
-    X(transpose)                                                                                                      \
-    X(pad)                                                                                                            \
-    X(softmax)                                                                                                        \
-    X(layer_norm)                                                                                                     \
-    X(batch_norm)                                                                                                     \
-    X(pool2d)                                                                                                         \
-    X(resize)                                                                                                         \
-    X(reduce)                                                                                                         \
-    X(argmax)                                                                                                         \
-    X(topk)                                                                                                           \
-    X(gather_rows)                                                                                                    \
-    X(constant)                                                                                                       \
-    X(patch_features)                                                                                                 \
-    /* segments: segments.c and files of their own */                                                                        \
+    /* one file an op or family: kernels */                                                                           \
+    X(conv2d) X(deconv2d) X(linear) X(matmul) X(pixel_shuffle) X(pixel_unshuffle) X(add) X(sub) X(mul)                \
+    X(activation) X(prelu) X(clip) X(affine) X(convert) X(concat) X(slice) X(reshape) X(transpose) X(pad)             \
+    X(softmax) X(layer_norm) X(batch_norm) X(pool2d) X(resize) X(reduce) X(argmax) X(topk) X(gather_rows)             \
+    X(constant) X(patch_features)                                                                                     \
+    /* segments: segments.c and files of their own */                                                                 \
     X(segments) X(state_append) X(segment_spread) X(segment_reduce) X(attention)                                      \
-    /* streaming: routers.c */                                                                                \
+    /* streaming: routers.c */                                                                                        \
     X(look_ahead)
 
 #define OP_EXTERN(name) extern const bs_op bs_op_##name;
@@ -104,7 +78,8 @@ bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index)
 {
     bs_bytes offset = bs_bytes_of(0);
     for (int32_t i = 0; i < index; i++) {
-        const bs_bytes bytes = bs_bytes_product(bs_weight_elements(&specs[i]), bs_bytes_of(bs_dtype_bytes(specs[i].dtype)));
+        const bs_bytes bytes = bs_bytes_product(bs_weight_elements(&specs[i]),
+                                                bs_bytes_of(bs_dtype_bytes(specs[i].dtype)));
         offset = bs_bytes_add(offset, bs_bytes_align(bytes));
     }
     return offset;

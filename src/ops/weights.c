@@ -115,13 +115,15 @@ bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_w
     uint8_t *landing = bs_bytes_at(target, bs_bytes_sub(wanted, bs_bytes_of(size)));
     const bs_status status = weights->read(weights->user, info, 0, landing, size);
     if (status != BS_OK)
-        return bs_fail(error, status, "weight \"%s\": its %llu bytes could not be read", name, (unsigned long long)info->bytes);
+        return bs_fail(error, status, "weight \"%s\": its %llu bytes could not be read", name,
+                       (unsigned long long)info->bytes);
     if (info->dtype != spec->dtype)
         bs_weight_widen(tier, target, landing, bs_weight_elements(spec), info->dtype);
     return BS_OK;
 }
 
-void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors, void *prepared)
+void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors,
+                       void *prepared)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const bs_op *op = bs_op_get(node->op);
@@ -131,7 +133,8 @@ void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node
         return;
     }
     for (int32_t i = 0; i < count; i++)
-        memcpy(bs_bytes_at(prepared, bs_weight_offset(specs, i)), tensors[i], (size_t)bs_bytes_figure(bs_weight_spec_bytes(&specs[i])));
+        memcpy(bs_bytes_at(prepared, bs_weight_offset(specs, i)), tensors[i],
+               (size_t)bs_bytes_figure(bs_weight_spec_bytes(&specs[i])));
 }
 
 /* -------------------------------------------------------------------------------- a caller's table of arrays */
@@ -183,7 +186,8 @@ static const void *tensor_table_map(const void *user, const bs_weight_info *info
 
 bs_weights bs_weights_from_table(const bs_tensor_table *table)
 {
-    const bs_weights weights = {.user = table, .find = tensor_table_find, .read = tensor_table_read, .map = tensor_table_map};
+    const bs_weights weights = {
+        .user = table, .find = tensor_table_find, .read = tensor_table_read, .map = tensor_table_map};
     const bs_weights none = {.user = NULL};
     return table ? weights : none;
 }

@@ -27,11 +27,12 @@ const void *bs_weight_view(const bs_weights *weights, const bs_weight_spec *spec
 bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
                          const bs_weight_info *info, bs_tier tier, void *target, bs_error *error);
 
-/* f16 or bf16 to f32, first to last: `narrow` may lie in the same memory, element i at or beyond the end of target element
- * i, or wholly apart. Neither needs to be aligned. */
+/* f16 or bf16 to f32, first to last: `narrow` may lie in the same memory, element i at or beyond the end of target
+ * element i, or wholly apart. Neither needs to be aligned. */
 void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes elements, bs_dtype stored);
 
 /* Canonical tensors of a node, in the order its op declares them, to what its kernel wants. */
-void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors, void *prepared);
+void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors,
+                       void *prepared);
 
 #endif

@@ -69,13 +69,14 @@ typedef struct bs_device_part {
     int32_t first, count; /* steps */
 } bs_device_part;
 
-/* Where a decision lies: byte offsets from the decisions of the session, or of those of a tile. bs_decision_data says what
- * each is. */
+/* Where a decision lies: byte offsets from the decisions of the session, or of those of a tile. bs_decision_data says
+ * what each is. */
 typedef struct bs_device_decision {
     int32_t live, in_tile;
     int32_t paths, per_row, rows /* at most */, domain, top_rows /* of `top`, at most */;
     uint64_t chosen, gates, counts, offsets, ids, inverse, dropped /* i64, of a run */;
-    uint64_t work; /* i32 [2 * rows * per_row + 4 * paths]: free for the protocol, the packing, and the sort of a capacity */
+    /* i32 [2 * rows * per_row + 4 * paths]: free for the protocol, the packing, and the sort of a capacity */
+    uint64_t work;
     uint64_t top;  /* i16 [rows of the top-level domain]: the first path of each, for the host; -1 not reached */
     uint64_t sums; /* i32 [paths]: rows of a path in this run, over all tiles */
     uint64_t price; /* f32 [1] */
@@ -92,8 +93,10 @@ typedef struct bs_device_layout {
     int32_t tiles;           /* that have a context (and scratch outside shared memory) */
     uint64_t status;         /* within decisions: i32 status, i32 node */
     uint64_t results_bytes;  /* what the host is told after a run: the decisions' first so many bytes */
-    uint64_t session, session_bytes, tables_pinned, slots_pinned, stages, stage_bytes /* a lane */, places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
-    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, segments_at, tables_bytes; /* within tables */
+    uint64_t session, session_bytes, tables_pinned, slots_pinned, stages, stage_bytes /* a lane */,
+        places /* u64 a unit */, learned, asked, results, inputs_pinned, loading, pinned_bytes;
+    /* within tables */
+    uint64_t steps_at, operands_at, domains_at, decisions_at, parts_at, given_at, units_at, segments_at, tables_bytes;
     uint64_t inputs_bytes;
     /* bs_plan_desc.in_place: inputs and slots have no bytes on the device. */
 } bs_device_layout;
@@ -104,14 +107,15 @@ typedef struct bs_device_layout {
 #define BS_DEVICE_BOUND_BYTES 48     /* and of a node's buffer */
 
 void bs_device_layout_make(const bs_plan *plan, bs_device_layout *layout);
-/* Pinned bytes to ask a callback: the scores of all rows, then its answer and gates, i32 and f32 a row. 0: none is asked. */
+/* Pinned bytes to ask a callback: the scores of all rows, then its answer and gates, i32 and f32 a row. 0: none is
+ * asked. */
 uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router);
 /* The table entries of all routers' decisions, [routers]. */
 void bs_device_decisions_place(const bs_plan *plan, bs_device_decision *decisions);
 /* Words of 32 bits that say which paths of a gather give a value: of an instruction that asks; 0: it does not. */
 int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
-/* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the device's.
- * UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
+/* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the
+ * device's. UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
 bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
 /* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of a `past`. */
@@ -144,23 +148,27 @@ typedef struct bs_device_session bs_device_session; /* the backend's; lies in pi
 
 typedef struct bs_device_api {
     /* device, pinned: addresses of what bs_plan_sizes said. Nothing is left behind on failure. */
-    bs_status (*open)(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned, bs_device_session **session,
-                      bs_error *error);
+    bs_status (*open)(bs_device *device, const bs_device_client *client, uint8_t *memory, uint8_t *pinned,
+                      bs_device_session **session, bs_error *error);
     void (*close)(bs_device_session *session);
-    /* Room for the prepared weights of one node, and when they are there: on their way to `offset` of the resident ones. */
+    /* Room for the prepared weights of one node, and when they are there: on their way to `offset` of the resident
+     * ones. */
     void *(*load)(bs_device_session *session, bs_error *error);
     bs_status (*loaded)(bs_device_session *session, uint64_t offset, uint64_t bytes, bs_error *error);
     bs_status (*zero)(bs_device_session *session, uint8_t *memory, uint64_t bytes);
-    bs_status (*lower)(bs_device_session *session, int32_t lowering, bs_error *error); /* bs_lowering, of runs to come */
-    /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only queued. */
+    /* bs_lowering, of runs to come */
+    bs_status (*lower)(bs_device_session *session, int32_t lowering, bs_error *error);
+    /* A run: begin (what has changed in the client's tables, inputs), instructions, end (outputs). All of it is only
+     * queued. */
     bs_status (*begin)(bs_device_session *session, bs_error *error);
-    bs_status (*run)(bs_device_session *session, int32_t first, int32_t end, bs_error *error); /* top-level ones [first, end) */
+    /* top-level ones [first, end) */
+    bs_status (*run)(bs_device_session *session, int32_t first, int32_t end, bs_error *error);
     bs_status (*end)(bs_device_session *session, bs_error *error);
     /* When the last run is over: fills what the client wants to know. *node: of the step that failed in the run. */
     bs_status (*wait)(bs_device_session *session, int32_t *node, bs_error *error);
-    /* For weights that come and go. part: the tiles of one part of a region. place: where a unit's weights are from now on.
-     * learn: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is queued. copy: called by
-     * readers, of `from` in pinned memory; returns when it is there. */
+    /* For weights that come and go. part: the tiles of one part of a region. place: where a unit's weights are from now
+     * on. learn: waits for a decision, for its counts [paths]; *node as above. settle: waits for all that is queued.
+     * copy: called by readers, of `from` in pinned memory; returns when it is there. */
     bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
     bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
     bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);

@@ -1,7 +1,7 @@
 /* plan/fuse.c - chains of nodes that one kernel does in a single pass: an epilogue that need not go through memory.
  *
- * A fusion is a pattern and a kernel that gives the same bits as the chain. The last node of the chain stays and is given
- * the chain's outer operands; the others are not needed any more. Adding one is an entry in the table.
+ * A fusion is a pattern and a kernel that gives the same bits as the chain. The last node of the chain stays and is
+ * given the chain's outer operands; the others are not needed any more. Adding one is an entry in the table.
  * Relies on plan/live.c having run. Must never change a result. */
 #include "plan/plan.h"
 #include "ops/structure.h"
@@ -52,10 +52,12 @@ static bool sr_store_match(const fuse_pass *f, int32_t n, fuse_match *m)
     for (int32_t side = 0; side < 2; side++) {
         const int32_t *in = bs_node_in(g, &g->nodes[add]);
         const int32_t shuffle = only_use(f, in[side], "pixel_shuffle"), base = in[1 - side];
-        if (!shuffle || !bs_same_shape(&g->values[in[0]], &g->values[in[1]]) || g->values[base].domain != convert->domain)
+        if (!shuffle || !bs_same_shape(&g->values[in[0]], &g->values[in[1]]) ||
+            g->values[base].domain != convert->domain)
             continue;
         const int32_t tail = bs_node_in(g, &g->nodes[shuffle])[0];
-        if (g->values[tail].dtype != BS_F32 || bs_dim_max(g, g->values[in[side]].dims[0]) != 1 || bs_dim_max(g, g->values[tail].dims[0]) != 4)
+        if (g->values[tail].dtype != BS_F32 || bs_dim_max(g, g->values[in[side]].dims[0]) != 1 ||
+            bs_dim_max(g, g->values[tail].dims[0]) != 4)
             continue;
         *m = (fuse_match){{add, shuffle}, 2, {tail, base}};
         return true;

@@ -1,11 +1,11 @@
 /* plan/lifetimes.c - lives to offsets: what is alive at the same time never shares bytes.
  *
- * Up to EXACT_ALIVE lives alive together: greedy by size, each into the lowest gap among the larger ones that it meets. With
- * more alive that would take the square of their number. Then time is swept, forwards and backwards: what begins is put into
- * the smallest gap that holds it, what has ended leaves one. Where a few large lives stand among many small ones their gaps
- * go to waste; so the sweeps are made without the large ones as well, which then come on top, greedily in one of three
- * orders. The best of these ways counts. test_placing.c holds it within 1.1 of the largest sum alive at once; only where a
- * handful of lives makes up nearly all of that sum it can be more, as with any way to place them.
+ * Up to EXACT_ALIVE lives alive together: greedy by size, each into the lowest gap among the larger ones that it meets.
+ * With more alive that would take the square of their number. Then time is swept, forwards and backwards: what begins
+ * is put into the smallest gap that holds it, what has ended leaves one. Where a few large lives stand among many small
+ * ones their gaps go to waste; so the sweeps are made without the large ones as well, which then come on top, greedily
+ * in one of three orders. The best of these ways counts. test_placing.c holds it within 1.1 of the largest sum alive at
+ * once; only where a handful of lives makes up nearly all of that sum it can be more, as with any way to place them.
  * Relies on plan/plan.h. Must never take memory but its workspace, nor time that grows with the square of the lives. */
 #include "plan/plan.h"
 
@@ -26,8 +26,10 @@ typedef struct place_pass {
     bool backwards;
     int32_t large;     /* so many of by_size come on top of the others */
     int32_t *size_rank, *birth_rank; /* [count] where each stands in by_size, in by_birth */
-    bs_bytes *level;   /* [2 * leaves] a tree over by_birth: the bytes in use when each had been born, and the most below */
-    int32_t *above, *below, *left, *right; /* [count + 1] neighbours in memory; the tree of gaps. Life `count` is the bottom. */
+    /* [2 * leaves] a tree over by_birth: the bytes in use when each had been born, and the most below */
+    bs_bytes *level;
+    /* [count + 1] neighbours in memory; the tree of gaps. Life `count` is the bottom. */
+    int32_t *above, *below, *left, *right;
     int32_t root, last; /* of the tree; in memory */
 } place_pass;
 
@@ -86,7 +88,8 @@ static void heap_down(place_pass *p, int32_t at, int32_t count)
 static int32_t find_met(place_pass *p, const bs_life *life)
 {
     int32_t count = 0;
-    for (int32_t r = next_met(p, 0, life->first); r < p->count && p->lives[p->by_start[r]].first <= life->last; r = next_met(p, r + 1, life->first))
+    for (int32_t r = next_met(p, 0, life->first); r < p->count && p->lives[p->by_start[r]].first <= life->last;
+         r = next_met(p, r + 1, life->first))
         p->met[count++] = p->by_start[r];
     for (int32_t at = count / 2 - 1; at >= 0; at--)
         heap_down(p, at, count);
@@ -95,7 +98,8 @@ static int32_t find_met(place_pass *p, const bs_life *life)
 
 static bs_bytes end_of(const place_pass *p, int32_t life)
 {
-    return life == p->count ? bs_bytes_of(0) : bs_bytes_align(bs_bytes_add(p->lives[life].offset, p->lives[life].bytes));
+    return life == p->count ? bs_bytes_of(0)
+                            : bs_bytes_align(bs_bytes_add(p->lives[life].offset, p->lives[life].bytes));
 }
 
 /* The lowest from `offset` on: past every one that leaves no gap. */
@@ -115,7 +119,10 @@ static bs_bytes lowest_gap(place_pass *p, const bs_life *life, bs_bytes offset)
 /* ---------------------------------------------------------------------------------------------------- gaps */
 
 /* The gap over a life is known by it. They are in a treap, by size and then from below. */
-static bs_bytes gap_of(const place_pass *p, int32_t life) { return bs_bytes_sub(p->lives[p->above[life]].offset, end_of(p, life)); }
+static bs_bytes gap_of(const place_pass *p, int32_t life)
+{
+    return bs_bytes_sub(p->lives[p->above[life]].offset, end_of(p, life));
+}
 
 static bool gap_before(const place_pass *p, int32_t a, int32_t b)
 {
@@ -222,8 +229,14 @@ static void give_room(place_pass *p, int32_t life)
 
 /* --------------------------------------------------------------------------------------------------- sweeps */
 
-static int32_t birth(const place_pass *p, int32_t life) { return p->backwards ? -p->lives[life].last : p->lives[life].first; }
-static int32_t death(const place_pass *p, int32_t life) { return p->backwards ? -p->lives[life].first : p->lives[life].last; }
+static int32_t birth(const place_pass *p, int32_t life)
+{
+    return p->backwards ? -p->lives[life].last : p->lives[life].first;
+}
+static int32_t death(const place_pass *p, int32_t life)
+{
+    return p->backwards ? -p->lives[life].first : p->lives[life].last;
+}
 
 /* What lives longer goes first. */
 static bool is_born_before(const void *user, int32_t a, int32_t b)
@@ -235,7 +248,10 @@ static bool is_born_before(const void *user, int32_t a, int32_t b)
 
 static bool dies_before(const void *user, int32_t a, int32_t b) { return death(user, a) < death(user, b); }
 
-static bool is_swept(const place_pass *p, int32_t life) { return bs_bytes_any(p->lives[life].bytes) && p->size_rank[life] >= p->large; }
+static bool is_swept(const place_pass *p, int32_t life)
+{
+    return bs_bytes_any(p->lives[life].bytes) && p->size_rank[life] >= p->large;
+}
 
 /* Places all but the large ones and those without bytes; p->level tells how far they reach. */
 static bs_bytes sweep(place_pass *p)
@@ -308,7 +324,8 @@ static bool is_born_earlier(const void *user, int32_t a, int32_t b)
 static bool takes_more(const void *user, int32_t a, int32_t b)
 {
     const bs_life *x = &((const bs_life *)user)[a], *y = &((const bs_life *)user)[b];
-    return (double)bs_bytes_figure(x->bytes) * ((double)x->last - x->first + 1) > (double)bs_bytes_figure(y->bytes) * ((double)y->last - y->first + 1);
+    return (double)bs_bytes_figure(x->bytes) * ((double)x->last - x->first + 1) >
+           (double)bs_bytes_figure(y->bytes) * ((double)y->last - y->first + 1);
 }
 
 #define WAYS 8 /* forwards and backwards; nothing on top, or what is large by size, by birth or by bytes x time */

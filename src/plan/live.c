@@ -34,8 +34,8 @@ static bool force_routes(bs_plan *plan, bs_error *error)
             if (force->router && strcmp(g->routers[r].desc->name, force->router) == 0)
                 found = r;
         if (!found || force->path < 0 || force->path >= g->routers[found].desc->paths)
-            return bs_refuse(error, BS_ERROR_ARGUMENT, "cannot force path %d of router \"%s\": there is no such %s", force->path,
-                           force->router ? force->router : "", found ? "path" : "router");
+            return bs_refuse(error, BS_ERROR_ARGUMENT, "cannot force path %d of router \"%s\": there is no such %s",
+                             force->path, force->router ? force->router : "", found ? "path" : "router");
         plan->routers[found].forced = force->path + 1;
     }
     return true;
@@ -48,7 +48,8 @@ typedef struct live_pass {
     bs_plan *plan;
     int32_t *waiting; /* [nodes] */
     int32_t n_waiting;
-    int32_t *follower; /* [nodes] of a state: what writes it; of a look-ahead: the next one about the same router; 0: none */
+    /* [nodes] of a state: what writes it; of a look-ahead: the next one about the same router; 0: none */
+    int32_t *follower;
     int32_t *look_ahead; /* [routers] the first look-ahead about it, or 0 */
 } live_pass;
 
@@ -79,7 +80,8 @@ static void mark_router(live_pass *l, int32_t router)
         mark_node(l, n);
 }
 
-/* The router that decided for a domain must be there, whose own domain is above it; and what says how rows are grouped. */
+/* The router that decided for a domain must be there, whose own domain is above it; and what says how rows are
+ * grouped. */
 static void mark_domain(live_pass *l, int32_t domain)
 {
     const bs_domain *d = &l->plan->graph->domains[domain];
@@ -143,10 +145,12 @@ static bool look_ahead_fits(const bs_plan *plan, int32_t n, int32_t router, bs_e
     const bs_node *node = &g->nodes[n];
     const bs_route_desc *d = router ? g->routers[router].desc : NULL;
     if (!d || g->routers[router].node < n || (d->protocol != BS_ROUTE_TOP1 && d->protocol != BS_ROUTE_TOPK))
-        return bs_refuse(error, BS_ERROR_GRAPH, "look_ahead \"%s\": no later router of that name chooses the best k", bs_node_name(node));
+        return bs_refuse(error, BS_ERROR_GRAPH, "look_ahead \"%s\": no later router of that name chooses the best k",
+                         bs_node_name(node));
     const int64_t scores = bs_dim_max(g, g->values[bs_node_in(g, node)[0]].dims[0]);
     if (scores != d->paths)
-        return bs_refuse(error, BS_ERROR_SHAPE, "look_ahead \"%s\": %lld scores for %d paths", bs_node_name(node), (long long)scores, d->paths);
+        return bs_refuse(error, BS_ERROR_SHAPE, "look_ahead \"%s\": %lld scores for %d paths", bs_node_name(node),
+                         (long long)scores, d->paths);
     return true;
 }
 
@@ -215,8 +219,8 @@ static bool protocol_is_row_local(const bs_route_desc *d)
     return d->protocol != BS_ROUTE_CAPACITY && d->protocol != BS_ROUTE_BUDGET && d->protocol != BS_ROUTE_CALLBACK;
 }
 
-/* What decides the order of a top-level domain: images, routed weights that come and go, and decisions below it that need
- * all rows at once. */
+/* What decides the order of a top-level domain: images, routed weights that come and go, and decisions below it that
+ * need all rows at once. */
 static void look_into_trees(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
@@ -226,12 +230,14 @@ static void look_into_trees(bs_plan *plan)
         if (!plan->node_live[n])
             continue;
         top->images = top->images || (node->n_out > 0 && g->values[node->first_out].rank == 3);
-        top->streams = top->streams || (g->domains[node->domain].kind == BS_DOMAIN_PATH && bs_plan_node_streams(plan, n));
+        top->streams = top->streams ||
+                       (g->domains[node->domain].kind == BS_DOMAIN_PATH && bs_plan_node_streams(plan, n));
     }
     for (int32_t r = 1; r < g->n_routers; r++) {
         const bs_router_info *router = &g->routers[r];
         const int32_t top = bs_plan_top_domain(g, router->domain);
-        if (router->domain != top && plan->routers[r].live && !plan->routers[r].forced && !protocol_is_row_local(router->desc))
+        if (router->domain != top && plan->routers[r].live && !plan->routers[r].forced &&
+            !protocol_is_row_local(router->desc))
             plan->domains[top].whole = true;
     }
 }
@@ -265,11 +271,13 @@ static void choose_orders(bs_plan *plan)
         if (domain->kind == BS_DOMAIN_PATCHES && plan->desc.patch_size > 0)
             p->size = plan->desc.patch_size;
         if (domain->kind == BS_DOMAIN_PATCHES)
-            p->max_rows = bs_ceil_div(bs_dim_max(g, domain->height), p->size) * bs_ceil_div(bs_dim_max(g, domain->width), p->size);
+            p->max_rows = bs_ceil_div(bs_dim_max(g, domain->height), p->size) *
+                          bs_ceil_div(bs_dim_max(g, domain->width), p->size);
         if (domain->kind == BS_DOMAIN_PATH)
             p->max_rows = plan->domains[domain->parent].max_rows;
         const bool images = top > 0 && tree->images;
-        const bool wanted = plan->desc.order == BS_ORDER_DEPTH || (plan->desc.order == BS_ORDER_AUTO && (images || tree->streams));
+        const bool wanted = plan->desc.order == BS_ORDER_DEPTH ||
+                            (plan->desc.order == BS_ORDER_AUTO && (images || tree->streams));
         p->order = top > 0 && wanted && !tree->whole ? BS_ORDER_DEPTH : BS_ORDER_BREADTH;
         p->tile_rows = images ? 1 : BS_TILE_ROWS;
     }
@@ -334,12 +342,13 @@ static bool rows_fit(const bs_plan *plan, bs_error *error)
     char text[112];
     for (int32_t d = 1; d < g->n_domains; d++)
         if (plan->domains[d].max_rows > BS_MAX_ROWS) /* of those that nothing needs, too: a session counts their rows */
-            return bs_refuse(error, BS_ERROR_LIMIT, "up to %lld cells in %s, expected 2^30 at most", (long long)plan->domains[d].max_rows,
-                             bs_domain_text(g, d, text, sizeof text));
+            return bs_refuse(error, BS_ERROR_LIMIT, "up to %lld cells in %s, expected 2^30 at most",
+                             (long long)plan->domains[d].max_rows, bs_domain_text(g, d, text, sizeof text));
     for (int32_t r = 1; r < g->n_routers; r++) {
         const int64_t rows = plan->domains[g->routers[r].domain].max_rows;
         if (plan->routers[r].live && rows * g->routers[r].max_paths_per_cell > BS_MAX_ROWS)
-            return bs_refuse(error, BS_ERROR_LIMIT, "router \"%s\" chooses %d paths for up to %lld cells, expected 2^30 choices at most",
+            return bs_refuse(error, BS_ERROR_LIMIT,
+                             "router \"%s\" chooses %d paths for up to %lld cells, expected 2^30 choices at most",
                              g->routers[r].desc->name, g->routers[r].max_paths_per_cell, (long long)rows);
     }
     return true;
@@ -357,9 +366,10 @@ static bool cells_fit(const bs_plan *plan, bs_error *error)
         const bs_value_info *root = &g->values[rows ? bs_node_in(g, node)[0] : node->first_out];
         const int32_t domain = rows ? node->domain : g->values[bs_node_in(g, node)[0]].domain;
         if (bs_dim_max(g, root->dims[0]) < plan->domains[domain].max_rows)
-            return bs_refuse(error, BS_ERROR_LIMIT, "patch size %d makes up to %lld cells, %s \"%s\" holds %lld: take larger patches",
-                             plan->desc.patch_size, (long long)plan->domains[domain].max_rows, bs_op_get(node->op)->name, bs_node_name(node),
-                             (long long)bs_dim_max(g, root->dims[0]));
+            return bs_refuse(error, BS_ERROR_LIMIT,
+                             "patch size %d makes up to %lld cells, %s \"%s\" holds %lld: take larger patches",
+                             plan->desc.patch_size, (long long)plan->domains[domain].max_rows,
+                             bs_op_get(node->op)->name, bs_node_name(node), (long long)bs_dim_max(g, root->dims[0]));
     }
     return true;
 }
@@ -374,9 +384,10 @@ static bool cells_are_whole(const bs_plan *plan, bs_error *error)
         if (!plan->node_live[value->node] || value->rank != 3 || patches < 0 ||
             (int64_t)plan->domains[patches].size * value->scale_num % value->scale_den == 0)
             continue;
-        return bs_refuse(error, BS_ERROR_SHAPE, "patch size %d: %s \"%s\" makes cells of %d/%d of it, which are not whole pixels",
-                         plan->domains[patches].size, bs_op_get(g->nodes[value->node].op)->name, bs_node_name(&g->nodes[value->node]),
-                         value->scale_num, value->scale_den);
+        return bs_refuse(error, BS_ERROR_SHAPE,
+                         "patch size %d: %s \"%s\" makes cells of %d/%d of it, which are not whole pixels",
+                         plan->domains[patches].size, bs_op_get(g->nodes[value->node].op)->name,
+                         bs_node_name(&g->nodes[value->node]), value->scale_num, value->scale_den);
     }
     return true;
 }

@@ -1,8 +1,8 @@
 /* plan/lower.c - the second stage of planning: from nodes to instructions.
  *
  * Nodes are visited once, in order. Breadth-first nodes become top-level instructions; the paths of a router are
- * concurrent, so their instructions carry equal times and are put in lockstep. Nodes of a region (plan/regions.c) become
- * instructions of its parts; values have their places (plan/places.c).
+ * concurrent, so their instructions carry equal times and are put in lockstep. Nodes of a region (plan/regions.c)
+ * become instructions of its parts; values have their places (plan/places.c).
  * Relies on plan/lower.h. Must never assign offsets. */
 #include "plan/lower.h"
 
@@ -29,7 +29,8 @@ static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region
         return 0;
     const bs_place place = l->plan->values[value].place;
     const int32_t made_in = bs_lower_region_of(l, l->g->values[value].node);
-    const int32_t ready = made_in == BS_TOP || place == BS_PLACE_VIEW ? l->ready[value] : 0; /* a view is stored by others */
+    /* a view is stored by others */
+    const int32_t ready = made_in == BS_TOP || place == BS_PLACE_VIEW ? l->ready[value] : 0;
     return made_in == BS_TOP || made_in == region ? ready : bs_max_i32(ready, l->region_time[made_in]);
 }
 
@@ -76,7 +77,9 @@ static void emit_store(bs_lower_pass *l, int32_t n, int32_t value, int32_t targe
     i->target = target;
     i->domain = v->domain;
     const int32_t from = l->plan->values[value].place == BS_PLACE_VIEW ? l->plan->values[value].source : value;
-    schedule(l, i, bs_max_i32(domain_ready(l, v->domain), bs_max_i32(value_ready(l, value, i->region), value_ready(l, from, i->region))));
+    schedule(l, i,
+             bs_max_i32(domain_ready(l, v->domain),
+                        bs_max_i32(value_ready(l, value, i->region), value_ready(l, from, i->region))));
     const int32_t time = i->region == BS_TOP ? i->time : l->region_time[i->region];
     l->ready[target] = bs_max_i32(l->ready[target], time);
 }
@@ -356,7 +359,8 @@ bs_bytes bs_plan_lower_workspace(const bs_graph *graph)
     bs_carver pass = {NULL, {0}};
     memset(&l, 0, sizeof l);
     carve_lower(&pass, &l, graph);
-    return bs_bytes_max(pass.used, bs_bytes_align(bs_bytes_array(2 * (int64_t)bs_plan_most_instrs(graph), sizeof(int32_t))));
+    return bs_bytes_max(pass.used,
+                        bs_bytes_align(bs_bytes_array(2 * (int64_t)bs_plan_most_instrs(graph), sizeof(int32_t))));
 }
 
 static bool ends_a_run(const bs_node *node)

@@ -35,7 +35,8 @@ typedef struct bs_lower_pass {
     bool *planar;         /* [values] seen through views, it has channels apart from each other */
     int32_t *clock;       /* [domains] */
     int32_t *open;        /* [domains] top level: the region that still takes nodes, or BS_TOP */
-    int32_t *tile_region; /* [domains] the one in which the routers above it decide tile by tile; BS_TOP: none; or NO_REGION */
+    /* [domains] the one in which the routers above it decide tile by tile; BS_TOP: none; or NO_REGION */
+    int32_t *tile_region;
     int32_t *region_time; /* [regions] */
     int32_t *region_phase; /* of its nodes, the last */
     int32_t *region_part; /* its first part */
@@ -62,8 +63,8 @@ bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit
 /* Makes the index of readers: what is needed and what is fused stays as it is from here on. */
 void bs_lower_find_readers(bs_lower_pass *l);
 
-/* A region for every node that runs in tiles (l->home). Domains that cannot run so are made to run layer by layer; then it
- * returns false, and is to be called again. */
+/* A region for every node that runs in tiles (l->home). Domains that cannot run so are made to run layer by layer; then
+ * it returns false, and is to be called again. */
 bool bs_lower_regions(bs_lower_pass *l);
 int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node);
 /* A place for every live value; needs the regions. */

@@ -2,8 +2,8 @@
  *
  * Time is that of the instructions; what shares a time is concurrent (paths of a router run side by side), and a value
  * is alive from the first to the last time that touches it, both included. Values of different paths that have the same
- * place in their block share a slab: rows of all paths packed, `max rows x paths per cell x widest row` bytes. That also
- * makes the arms of a single-cell if share their memory, and nothing else overlap.
+ * place in their block share a slab: rows of all paths packed, `max rows x paths per cell x widest row` bytes. That
+ * also makes the arms of a single-cell if share their memory, and nothing else overlap.
  * Relies on plan/lower.c having run. */
 #include "plan/plan.h"
 #include "ops/structure.h"
@@ -58,7 +58,8 @@ static void touch(bs_plan *p, int32_t value, int32_t scope, int32_t time)
 {
     value = storage_of(p, value);
     bs_value_plan *v = &p->values[value];
-    const bool here = value > 0 && ((v->place == BS_PLACE_TRANSIENT && scope < 0) || (v->place == BS_PLACE_SCRATCH && v->scope == scope));
+    const bool here = value > 0 && ((v->place == BS_PLACE_TRANSIENT && scope < 0) ||
+                                    (v->place == BS_PLACE_SCRATCH && v->scope == scope));
     if (!here)
         return;
     v->first = v->first < 0 ? time : bs_min_i32(v->first, time);
@@ -129,7 +130,8 @@ static int32_t slab_router(const bs_plan *p, int32_t value)
     return p->values[value].place == BS_PLACE_TRANSIENT && d->kind == BS_DOMAIN_PATH ? d->router : 0;
 }
 
-/* Values that have the same place among the stored ones of their path share a slab: it is known by the first of them. */
+/* Values that have the same place among the stored ones of their path share a slab: it is known by the first of
+ * them. */
 static void assign_slabs(memory_pass *m)
 {
     bs_plan *p = m->plan;
@@ -165,7 +167,9 @@ static void find_members(memory_pass *m)
     for (int32_t pass = 0; pass < 2; pass++) {
         for (int32_t v = 1; v < p->graph->n_values; v++) {
             const bs_value_plan *plan = &p->values[v];
-            const int32_t scope = plan->place == BS_PLACE_TRANSIENT ? 0 : plan->place == BS_PLACE_SCRATCH ? plan->scope + 1 : -1;
+            const int32_t scope = plan->place == BS_PLACE_TRANSIENT ? 0
+                                  : plan->place == BS_PLACE_SCRATCH ? plan->scope + 1
+                                                                    : -1;
             if (scope < 0)
                 continue;
             if (pass == 1)
@@ -254,7 +258,8 @@ void bs_plan_make_fit(bs_plan *p, int32_t top)
 {
     int32_t nodes = 0, wide = 0;
     for (int32_t n = 1; n < p->graph->n_nodes; n++) {
-        if (!p->node_live[n] || !bs_op_get(p->graph->nodes[n].op)->run || bs_plan_top_domain(p->graph, p->graph->nodes[n].domain) != top)
+        if (!p->node_live[n] || !bs_op_get(p->graph->nodes[n].op)->run ||
+            bs_plan_top_domain(p->graph, p->graph->nodes[n].domain) != top)
             continue;
         nodes++;
         wide += bs_plan_is_wide(p, n);
@@ -310,14 +315,16 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
         plan->parts[k].scratch_bytes = place_scope(&m, k);
         plan->kernel_scratch_offset = bs_bytes_max(plan->kernel_scratch_offset, plan->parts[k].scratch_bytes);
     }
-    plan->scratch_bytes = bs_bytes_add(bs_bytes_align(plan->kernel_scratch_offset), bs_bytes_align(plan->kernel_scratch_bytes));
+    plan->scratch_bytes = bs_bytes_add(bs_bytes_align(plan->kernel_scratch_offset),
+                                       bs_bytes_align(plan->kernel_scratch_bytes));
     const bs_bytes weights = bs_bytes_add(plan->weight_bytes, plan->all_unit_bytes);
     const bs_bytes total = bs_bytes_add(bs_bytes_add(plan->transient_bytes, plan->scratch_bytes), weights);
     if (bs_bytes_figure(total) > BS_MAX_PLAN_BYTES)
         return bs_refuse(
             error, BS_ERROR_LIMIT,
-            "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: are the maxima right?",
-            (unsigned long long)bs_bytes_figure(plan->transient_bytes), (unsigned long long)bs_bytes_figure(plan->scratch_bytes),
-            (unsigned long long)bs_bytes_figure(weights));
+            "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: "
+            "are the maxima right?",
+            (unsigned long long)bs_bytes_figure(plan->transient_bytes),
+            (unsigned long long)bs_bytes_figure(plan->scratch_bytes), (unsigned long long)bs_bytes_figure(weights));
     return true;
 }

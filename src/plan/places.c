@@ -1,8 +1,9 @@
-/* plan/places.c - where every value lives: the caller's buffers, states in place, views, transient rows, a thread's scratch.
- * Relies on plan/regions.c having run. Must never assign offsets. */
+/* plan/places.c - where every value lives: the caller's buffers, states in place, views, transient rows, a thread's
+ * scratch. Relies on plan/regions.c having run. Must never assign offsets. */
 #include "plan/lower.h"
 
-/* Whether a value, read where its rows come from, has its channels apart from each other; its operand's place is known. */
+/* Whether a value, read where its rows come from, has its channels apart from each other; its operand's place is
+ * known. */
 static bool is_planar(const bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
@@ -13,24 +14,28 @@ static bool is_planar(const bs_lower_pass *l, int32_t value)
     return place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH && l->planar[from];
 }
 
-/* A reader that goes through storage: it needs zeros around the rows, rows that lie one after the other, or channels that
- * do. */
+/* A reader that goes through storage: it needs zeros around the rows, rows that lie one after the other, or channels
+ * that do. */
 static bool reads_view_directly(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     const int32_t value = *(const int32_t *)user;
     const bs_node *node = &l->g->nodes[n];
     const bs_op *op = bs_op_get(node->op);
     const bs_value_info *v = &l->g->values[value];
-    const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH && l->g->domains[v->domain].patches < 0 &&
+    const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH &&
+                                l->g->domains[v->domain].patches < 0 &&
                                 !bs_plan_on_device(l->plan); /* whose kernels look every row up */
     if (bs_node_is(node, &bs_op_route) && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
-        return l->g->domains[v->domain].kind != BS_DOMAIN_PATH && !bs_plan_on_device(l->plan); /* a callback sees all rows by one stride */
+        return l->g->domains[v->domain].kind != BS_DOMAIN_PATH &&
+               !bs_plan_on_device(l->plan); /* a callback sees all rows by one stride */
     if (bs_node_is(node, &bs_op_state_append) && index == 1)
         return false; /* written when states are: what they held before is to be written */
     if (op->flags & BS_OP_STRUCTURAL)
         return true;
-    const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) && l->plan->values[value].margin > 0;
-    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || l->plan->nodes[n].fusion) && l->planar[value];
+    const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) &&
+                       l->plan->values[value].margin > 0;
+    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || l->plan->nodes[n].fusion) &&
+                          l->planar[value];
     return !zeros && !scattered_rows && !channels;
 }
 
@@ -76,7 +81,8 @@ static void place_gather(bs_lower_pass *l, int32_t value)
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     int32_t readers = 0, frame = 0;
     bs_lower_each_reader(l, value, count_reader, &readers);
-    if (readers == 1 && !bs_lower_is_packed(l, node) && !l->plan->routers[node->router].in_tile && bs_lower_each_reader(l, value, is_assemble, &frame)) {
+    if (readers == 1 && !bs_lower_is_packed(l, node) && !l->plan->routers[node->router].in_tile &&
+        bs_lower_each_reader(l, value, is_assemble, &frame)) {
         l->plan->values[value].place = BS_PLACE_FRAME;
         l->plan->values[value].source = frame;
         return;
@@ -100,26 +106,30 @@ static void place_source(bs_lower_pass *l, int32_t value, bs_place place)
 {
     int32_t id = value;
     l->plan->values[value].source = l->g->values[value].node;
-    l->plan->values[value].place = bs_lower_each_reader(l, value, reads_view_directly, &id) ? place : BS_PLACE_TRANSIENT;
+    l->plan->values[value].place = bs_lower_each_reader(l, value, reads_view_directly, &id) ? place
+                                                                                            : BS_PLACE_TRANSIENT;
 }
 
 static bool is_not_copied(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)user;
-    return !bs_node_is(&l->g->nodes[n], &bs_op_output) && !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 1);
+    return !bs_node_is(&l->g->nodes[n], &bs_op_output) &&
+           !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 1);
 }
 
 static bool is_not_written(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)user;
-    const bool writes = bs_node_is(&l->g->nodes[n], &bs_op_state_write) || bs_node_is(&l->g->nodes[n], &bs_op_state_append);
+    const bool writes = bs_node_is(&l->g->nodes[n], &bs_op_state_write) ||
+                        bs_node_is(&l->g->nodes[n], &bs_op_state_append);
     return !(writes && index == 0);
 }
 
 /* What is copied from a state at the end of a run is its old content, in whatever order states are written. */
 static void place_state(bs_lower_pass *l, int32_t value)
 {
-    const bool in_place = bs_lower_each_reader(l, value, is_not_copied, NULL) || bs_lower_each_reader(l, value, is_not_written, NULL);
+    const bool in_place = bs_lower_each_reader(l, value, is_not_copied, NULL) ||
+                          bs_lower_each_reader(l, value, is_not_written, NULL);
     place_source(l, value, BS_PLACE_STATE);
     if (!in_place)
         l->plan->values[value].place = BS_PLACE_TRANSIENT;
@@ -213,11 +223,13 @@ static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, vo
     if (bs_node_is(node, &bs_op_state_write))
         return index == 0;
     if (bs_lower_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) {
-        l->list[use->n_views++] = node->first_out; /* its readers are asked; and what only tells the cells (`like`) is not read */
+        /* its readers are asked; and what only tells the cells (`like`) is not read */
+        l->list[use->n_views++] = node->first_out;
         return true;
     }
     if (bs_node_is(node, &bs_op_gather) && index == l->g->routers[node->router].desc->paths)
-        return l->plan->values[node->first_out].place == BS_PLACE_FRAME && l->plan->values[node->first_out].source == use->frame;
+        return l->plan->values[node->first_out].place == BS_PLACE_FRAME &&
+               l->plan->values[node->first_out].source == use->frame;
     if (region != BS_TOP && l->region_seen[region] != use->search) {
         l->region_seen[region] = use->search;
         l->region_list[use->n_readers++] = region;

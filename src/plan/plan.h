@@ -1,5 +1,6 @@
 /* plan/plan.h - what planning makes of a graph: where every value lives, and one fixed list of instructions.
- * Owns the plan's data structures. Relies on graph/graph.h and graph/op.h. Must never hold anything that changes in a run. */
+ * Owns the plan's data structures. Relies on graph/graph.h and graph/op.h. Must never hold anything that changes in a
+ * run. */
 #ifndef BS_PLAN_H
 #define BS_PLAN_H
 
@@ -95,8 +96,8 @@ typedef struct bs_plan_unit {
 #define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
 #define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many */
 
-/* The parts of a region: region_parts[first .. first + count), the most expensive first, equal ones as they were made: a long tile
- * that starts last is what a thread waits for. */
+/* The parts of a region: region_parts[first .. first + count), the most expensive first, equal ones as they were made:
+ * a long tile that starts last is what a thread waits for. */
 typedef struct bs_region {
     int32_t domain; /* in whose tiles it runs */
     int32_t first, count;
@@ -136,22 +137,24 @@ struct bs_plan {
 };
 
 /* The stages, in order (plan_*.c). Each returns false after recording an error. */
-bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);   /* what is needed; forced routes; orders of domains; margins */
+/* what is needed; forced routes; orders of domains; margins */
+bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);
 void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
 bool bs_plan_share(bs_plan *plan, void *workspace, bs_error *error); /* which nodes have the same weights */
 void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together (plan/units.c) */
 void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions */
-bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error); /* steps that need units; sizes of slots and staging */
+/* steps that need units; sizes of slots and staging */
+bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error);
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
-/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run in
- * tiles all the same, which then lie in the device's memory. */
+/* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run
+ * in tiles all the same, which then lie in the device's memory. */
 int32_t bs_plan_too_large(const bs_plan *plan);
 /* Whether a node's rows, in or out, are too wide to share a tile with others (mixed domains). */
 bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
 /* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
 void bs_plan_make_fit(bs_plan *plan, int32_t top);
-/* Instructions there can be: of a gather one for each of its operands, else two at most; what works in tiles has one, and so
- * leaves room for that of its region. */
+/* Instructions there can be: of a gather one for each of its operands, else two at most; what works in tiles has one,
+ * and so leaves room for that of its region. */
 static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_nodes + g->n_operands; }
 
 /* A node of cells begins one part at most, and so it does with regions. */
@@ -171,8 +174,8 @@ typedef struct bs_life {
     bs_bytes bytes, offset;
     int32_t first, last;
 } bs_life;
-/* Gives lives their offsets, so that none shares bytes with another that is alive at the same time, and returns the bytes of
- * the whole. workspace: bs_place_workspace(count) bytes. (plan/lifetimes.c; tested by brute force.) */
+/* Gives lives their offsets, so that none shares bytes with another that is alive at the same time, and returns the
+ * bytes of the whole. workspace: bs_place_workspace(count) bytes. (plan/lifetimes.c; tested by brute force.) */
 bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace);
 bs_bytes bs_place_workspace(int32_t count);
 
@@ -184,7 +187,8 @@ static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
     return plan->values[value].narrow ? BS_F16 : plan->graph->values[value].dtype;
 }
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
-/* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known (plan/share.c). */
+/* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known
+ * (plan/share.c). */
 void bs_plan_find_owner(bs_plan *plan, int32_t node);
 /* What a node's op declares: fills specs [BS_MAX_WEIGHTS], returns their number. */
 int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);

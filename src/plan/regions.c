@@ -15,7 +15,8 @@ bool bs_lower_is_view(const bs_node *node)
 
 bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *node)
 {
-    return l->g->routers[node->router].max_paths_per_cell > 1 || ((const bs_gather_params *)node->params)->mode == BS_GATHER_ADD ||
+    return l->g->routers[node->router].max_paths_per_cell > 1 ||
+           ((const bs_gather_params *)node->params)->mode == BS_GATHER_ADD ||
            ((const bs_gather_params *)node->params)->mode == BS_GATHER_WEIGHTED;
 }
 
@@ -26,8 +27,8 @@ static bool is_read(const bs_lower_pass *l, const bs_node *node, int32_t index)
     return !bs_node_is(node, &bs_op_route) || !l->plan->routers[node->router].forced;
 }
 
-/* Counts the readers of every value, or with `write` puts them where the counts say, in the order of nodes and operands. A
- * chain that is fused reads no more than its nodes did. */
+/* Counts the readers of every value, or with `write` puts them where the counts say, in the order of nodes and
+ * operands. A chain that is fused reads no more than its nodes did. */
 static void each_operand(bs_lower_pass *l, bool write)
 {
     for (int32_t n = 1; n < l->g->n_nodes; n++) {
@@ -79,7 +80,8 @@ BS_WRAPS static uint32_t hash_of(int32_t a, int32_t b, int32_t c)
 
 /* Where a number is, or belongs. There are more slots than numbers, so the search ends. */
 typedef bool (*bs_index_is)(const bs_lower_pass *l, int32_t number, int32_t a, int32_t b, int32_t c);
-static int32_t *index_slot(const bs_lower_pass *l, const bs_lower_index *index, bs_index_is is, int32_t a, int32_t b, int32_t c)
+static int32_t *index_slot(const bs_lower_pass *l, const bs_lower_index *index, bs_index_is is, int32_t a, int32_t b,
+                           int32_t c)
 {
     uint32_t at = hash_of(a, b, c) & index->mask;
     while (index->slots[at] && !is(l, index->slots[at] - 1, a, b, c))
@@ -93,12 +95,19 @@ static bool part_is(const bs_lower_pass *l, int32_t part, int32_t region, int32_
     return l->plan->parts[part].region == region && l->plan->parts[part].domain == domain;
 }
 
-static int32_t region_router(const bs_lower_pass *l, int32_t region) { return l->plan->parts[l->region_part[region]].router; }
-static int32_t region_unit(const bs_lower_pass *l, int32_t region) { return l->plan->parts[l->region_part[region]].unit; }
+static int32_t region_router(const bs_lower_pass *l, int32_t region)
+{
+    return l->plan->parts[l->region_part[region]].router;
+}
+static int32_t region_unit(const bs_lower_pass *l, int32_t region)
+{
+    return l->plan->parts[l->region_part[region]].unit;
+}
 
 static bool region_is_of_phase(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t router)
 {
-    return l->plan->regions[region].domain == top && l->region_phase[region] == phase && region_router(l, region) == router;
+    return l->plan->regions[region].domain == top && l->region_phase[region] == phase &&
+           region_router(l, region) == router;
 }
 
 static bool region_is_of_unit(const bs_lower_pass *l, int32_t region, int32_t top, int32_t phase, int32_t unit)
@@ -160,7 +169,8 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
     const int32_t top = bs_plan_top_domain(g, node->domain);
     if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
         return false;
-    if (top != 0 && l->plan->domains[top].mixed && !bs_node_is(node, &bs_op_route) && bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
+    if (top != 0 && l->plan->domains[top].mixed && !bs_node_is(node, &bs_op_route) &&
+        bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
         return false;
     if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH || node->n_out == 0)
         return bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].in_tile;
@@ -186,9 +196,9 @@ static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t ho
     }
 }
 
-/* In a mixed domain wide nodes stand between those in tiles, path by path, and a region of one path would be over before the
- * next path began. So regions are known by their phase there. What enters a region of a phase cannot depend on what left it,
- * when nodes are lowered phase by phase. */
+/* In a mixed domain wide nodes stand between those in tiles, path by path, and a region of one path would be over
+ * before the next path began. So regions are known by their phase there. What enters a region of a phase cannot depend
+ * on what left it, when nodes are lowered phase by phase. */
 static int32_t phase_after(const bs_lower_pass *l, int32_t from, int32_t top, int32_t domain)
 {
     const int32_t region = bs_lower_region_of(l, from);
@@ -211,11 +221,13 @@ static int32_t phase_of(const bs_lower_pass *l, int32_t n, int32_t top, int32_t 
             phase = bs_max_i32(phase, phase_after(l, l->g->values[in[i]].node, top, domain));
     for (int32_t d = node->domain; l->g->domains[d].kind == BS_DOMAIN_PATH; d = l->g->domains[d].parent)
         phase = bs_max_i32(phase, phase_after(l, l->g->routers[l->g->domains[d].router].node, top, domain));
-    return node->router && l->g->routers[node->router].node != n ? bs_max_i32(phase, phase_after(l, l->g->routers[node->router].node, top, domain)) : phase;
+    return node->router && l->g->routers[node->router].node != n
+               ? bs_max_i32(phase, phase_after(l, l->g->routers[node->router].node, top, domain))
+               : phase;
 }
 
-/* The earliest region of that phase that takes the node. Paths have one a router; other rows one a unit, beside which at
- * most the first has none. */
+/* The earliest region of that phase that takes the node. Paths have one a router; other rows one a unit, beside which
+ * at most the first has none. */
 static int32_t region_of_phase(bs_lower_pass *l, int32_t top, int32_t domain, int32_t unit, int32_t phase)
 {
     const int32_t router = l->g->domains[domain].kind == BS_DOMAIN_PATH ? l->g->domains[domain].router : 0;
@@ -286,25 +298,30 @@ static void find_tile_regions(bs_lower_pass *l)
         l->tile_region[d] = BS_TOP;
         if (domain->kind != BS_DOMAIN_PATH)
             continue;
-        const int32_t above = l->tile_region[domain->parent], region = bs_lower_region_of(l, l->g->routers[domain->router].node);
-        l->tile_region[d] = !l->plan->routers[domain->router].in_tile ? above : above == BS_TOP || above == region ? region : NO_REGION;
+        const int32_t above = l->tile_region[domain->parent],
+                      region = bs_lower_region_of(l, l->g->routers[domain->router].node);
+        l->tile_region[d] = !l->plan->routers[domain->router].in_tile ? above
+                            : above == BS_TOP || above == region      ? region
+                                                                      : NO_REGION;
     }
 }
 
-/* What is decided tile by tile is known in its own region only: whether node n needs a decision in another one, which may be
- * at the root. */
+/* What is decided tile by tile is known in its own region only: whether node n needs a decision in another one, which
+ * may be at the root. */
 static bool is_torn(const bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     const int32_t region = bs_lower_region_of(l, n), above = l->tile_region[node->domain];
     const bool own = node->router && l->plan->routers[node->router].in_tile;
-    return (own && bs_lower_region_of(l, l->g->routers[node->router].node) != region) || (above != BS_TOP && above != region);
+    return (own && bs_lower_region_of(l, l->g->routers[node->router].node) != region) ||
+           (above != BS_TOP && above != region);
 }
 
 static int32_t torn_domain(const bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
-    return bs_plan_top_domain(l->g, node->router ? l->g->routers[node->router].domain : node->domain); /* a price is of the root */
+    /* a price is of the root */
+    return bs_plan_top_domain(l->g, node->router ? l->g->routers[node->router].domain : node->domain);
 }
 
 /* Domains do not change each other's regions, unless these are found by their phases. Then it is one at a time. */
@@ -325,7 +342,10 @@ static bool mend_torn(bs_lower_pass *l)
 
 /* --------------------------------------------------------------------------------------------------- all nodes */
 
-static void clear_index(bs_lower_index *index) { memset(index->slots, 0, ((size_t)index->mask + 1) * sizeof *index->slots); }
+static void clear_index(bs_lower_index *index)
+{
+    memset(index->slots, 0, ((size_t)index->mask + 1) * sizeof *index->slots);
+}
 
 static void list_nodes(bs_lower_pass *l)
 {

@@ -1,9 +1,9 @@
 /* plan/share.c - one copy of a weight, whatever uses it.
  *
- * Nodes of one op and one name have the same weights: *twins*. Each twin knows the one before it. Twins read one prepared
- * copy where they want it laid out alike: that of the *owner*, the first of them. What two streamed units would load is
- * resident instead (plan/units.c). A name stands for one tensor: two shapes or types of it are an error here, before any
- * weight is there.
+ * Nodes of one op and one name have the same weights: *twins*. Each twin knows the one before it. Twins read one
+ * prepared copy where they want it laid out alike: that of the *owner*, the first of them. What two streamed units
+ * would load is resident instead (plan/units.c). A name stands for one tensor: two shapes or types of it are an error
+ * here, before any weight is there.
  * Relies on plan/plan.h. Must never look at weights, only at what ops declare. */
 #include "plan/plan.h"
 #include "ops/weights.h"
@@ -84,8 +84,9 @@ static bool tensors_agree(const bs_graph *g, int32_t a, int32_t b, bs_error *err
     bs_weight_name(name, sizeof name, m, s->suffix);
     bs_weight_shape_text(s->rank, s->dim, first, sizeof first);
     bs_weight_shape_text(t->rank, t->dim, second, sizeof second);
-    return bs_refuse(error, BS_ERROR_SHAPE, "weight \"%s\" is %s %s to %s \"%s\", but %s %s to %s \"%s\"", name, bs_dtype_name(s->dtype), first,
-                     bs_op_get(m->op)->name, bs_node_name(m), bs_dtype_name(t->dtype), second, bs_op_get(n->op)->name, bs_node_name(n));
+    return bs_refuse(error, BS_ERROR_SHAPE, "weight \"%s\" is %s %s to %s \"%s\", but %s %s to %s \"%s\"", name,
+                     bs_dtype_name(s->dtype), first, bs_op_get(m->op)->name, bs_node_name(m), bs_dtype_name(t->dtype),
+                     second, bs_op_get(n->op)->name, bs_node_name(n));
 }
 
 static int64_t count_tensors(const bs_graph *g)
@@ -97,7 +98,10 @@ static int64_t count_tensors(const bs_graph *g)
     return count;
 }
 
-bs_bytes bs_plan_share_workspace(const bs_graph *graph) { return bs_bytes_align(bs_bytes_array(2 * count_tensors(graph), sizeof(int32_t))); }
+bs_bytes bs_plan_share_workspace(const bs_graph *graph)
+{
+    return bs_bytes_align(bs_bytes_array(2 * count_tensors(graph), sizeof(int32_t)));
+}
 
 bool bs_plan_share(bs_plan *p, void *workspace, bs_error *error)
 {
@@ -132,7 +136,8 @@ static bool laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
 
 enum { MAX_LAYOUTS = 64 }; /* that are compared */
 
-/* Owners are of different layouts. There are a few, however many twins there are; else the node gets a copy of its own. */
+/* Owners are of different layouts. There are a few, however many twins there are; else the node gets a copy of its
+ * own. */
 void bs_plan_find_owner(bs_plan *p, int32_t n)
 {
     bs_node_plan *nodes = p->nodes;

@@ -22,7 +22,8 @@ static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
 bool bs_plan_node_streams(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    return p->desc.slot_bytes > 0 && node->block != 0 && node->n_in > 0 && !bs_node_is(node, &bs_op_route) && bs_plan_needs_weights(p, n);
+    return p->desc.slot_bytes > 0 && node->block != 0 && node->n_in > 0 && !bs_node_is(node, &bs_op_route) &&
+           bs_plan_needs_weights(p, n);
 }
 
 bs_bytes bs_plan_units_workspace(const bs_graph *graph)
@@ -45,7 +46,8 @@ static void find_shared(bs_plan *p)
     bs_node_plan *nodes = p->nodes;
     for (int32_t n = 1; n < p->graph->n_nodes; n++) {
         const int32_t twin = nodes[n].twin;
-        const bool together = !twin || (bs_plan_node_streams(p, twin) && bs_plan_node_streams(p, n) && same_unit(p->graph, twin, n));
+        const bool together = !twin || (bs_plan_node_streams(p, twin) && bs_plan_node_streams(p, n) &&
+                                        same_unit(p->graph, twin, n));
         nodes[n].unit = !together || nodes[twin].unit == SHARED ? SHARED : 0;
     }
     for (int32_t n = p->graph->n_nodes - 1; n >= 1; n--)
@@ -56,7 +58,8 @@ static void find_shared(bs_plan *p)
 void bs_plan_units(bs_plan *p, void *workspace)
 {
     const bs_graph *g = p->graph;
-    int32_t *of_path = workspace, *of_block = of_path + g->n_domains; /* the unit of a path, of a block outside all paths */
+    /* the unit of a path, of a block outside all paths */
+    int32_t *of_path = workspace, *of_block = of_path + g->n_domains;
     memset(workspace, 0, ((size_t)g->n_domains + (size_t)g->n_blocks) * sizeof(int32_t));
     p->n_units = 1;
     find_shared(p);
@@ -134,7 +137,8 @@ static void stage_add_instr(stage_pass *s, bs_trace_stage *stage, const bs_instr
     const bs_plan *p = s->plan;
     if (i->kind == BS_INSTR_OP)
         stage_add(s, stage, p->nodes[i->node].unit);
-    for (int32_t k = i->kind == BS_INSTR_REGION ? s->region_first[i->node] : p->n_instrs; is_in_region(p, k, i->node); k = next_part(p, k))
+    for (int32_t k = i->kind == BS_INSTR_REGION ? s->region_first[i->node] : p->n_instrs; is_in_region(p, k, i->node);
+         k = next_part(p, k))
         stage_add(s, stage, p->parts[p->instrs[k].part].unit);
 }
 
@@ -181,7 +185,8 @@ static void part_units(bs_plan *p)
 
 /* --------------------------------------------------------------------------------------------------- sizes */
 
-/* A lane's staging holds a chunk, or the weights of the largest layer; and what alignment to pages adds at both ends. */
+/* A lane's staging holds a chunk, or the weights of the largest layer; and what alignment to pages adds at both
+ * ends. */
 static void size_lanes(bs_plan *p)
 {
     bs_bytes piece = p->chunk_bytes = bs_bytes_array(bs_or_default(p->desc.chunk_bytes, 262144), 1);
@@ -194,7 +199,8 @@ static void size_lanes(bs_plan *p)
 
 bs_bytes bs_plan_stages_workspace(const bs_graph *graph)
 {
-    return bs_bytes_align(bs_bytes_array((int64_t)graph->n_nodes + graph->n_domains + graph->n_blocks + 1, sizeof(int32_t)));
+    return bs_bytes_align(
+        bs_bytes_array((int64_t)graph->n_nodes + graph->n_domains + graph->n_blocks + 1, sizeof(int32_t)));
 }
 
 bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
@@ -210,8 +216,11 @@ bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
     }
     if (!bs_plan_streams(p))
         return true;
-    s.stage_of = s.region_first + p->graph->n_nodes; /* a region has a node at least, a unit is of a domain or a block */
-    memset(workspace, 0, ((size_t)p->graph->n_nodes + (size_t)p->graph->n_domains + (size_t)p->graph->n_blocks + 1) * sizeof(int32_t));
+    /* a region has a node at least, a unit is of a domain or a block */
+    s.stage_of = s.region_first + p->graph->n_nodes;
+    memset(workspace, 0,
+           ((size_t)p->graph->n_nodes + (size_t)p->graph->n_domains + (size_t)p->graph->n_blocks + 1) *
+               sizeof(int32_t));
     part_units(p);
     find_regions(&s);
     find_stages(&s);
@@ -234,8 +243,8 @@ void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream)
     memset(stream, 0, sizeof *stream);
     if (!plan)
         return;
-    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, bs_bytes_figure(plan->slot_bytes), bs_bytes_figure(plan->largest_unit_bytes),
-                              bs_bytes_figure(plan->all_unit_bytes)};
+    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, bs_bytes_figure(plan->slot_bytes),
+                              bs_bytes_figure(plan->largest_unit_bytes), bs_bytes_figure(plan->all_unit_bytes)};
     *stream = s;
 }
 

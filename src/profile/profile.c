@@ -1,10 +1,10 @@
 /* profile/profile.c - the ring that events go through, the thread that writes them, the header before them.
- * Owns the ring in the caller's memory. Relies on profile/profile.h and the platform table. Must never make a producer wait:
- * a full ring drops the event and counts it.
+ * Owns the ring in the caller's memory. Relies on profile/profile.h and the platform table. Must never make a producer
+ * wait: a full ring drops the event and counts it.
  *
- * The ring is a bounded queue with a sequence number a cell (Vyukov's): a cell is free for position n when its number is n,
- * filled when it is n + 1, and free again, for n + cells, once it was taken. Producers claim positions by compare and swap
- * of `head`; `tail` belongs to the one consumer. Numbers wrap; only their differences count. */
+ * The ring is a bounded queue with a sequence number a cell (Vyukov's): a cell is free for position n when its number
+ * is n, filled when it is n + 1, and free again, for n + cells, once it was taken. Producers claim positions by compare
+ * and swap of `head`; `tail` belongs to the one consumer. Numbers wrap; only their differences count. */
 #include "profile/profile.h"
 
 #include <stdatomic.h>
@@ -149,8 +149,8 @@ static void profile_drain(bs_profile *p)
 
 /* ------------------------------------------------------------------------------------------------ the writer */
 
-/* The writer announces that it sleeps and then looks once more; a producer publishes its event and then looks whether the
- * writer sleeps. All four are sequentially consistent, so that one of the two sees the other. */
+/* The writer announces that it sleeps and then looks once more; a producer publishes its event and then looks whether
+ * the writer sleeps. All four are sequentially consistent, so that one of the two sees the other. */
 static void profile_main(void *argument)
 {
     bs_profile *p = argument;
@@ -373,7 +373,8 @@ bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_e
     profile_init(p, desc);
     bs_status status = BS_OK;
     if (!profile_carve(p, desc))
-        status = bs_fail(error, BS_ERROR_ARGUMENT, "bs_profile_desc: %llu bytes of memory are too few for the ring, %d always do",
+        status = bs_fail(error, BS_ERROR_ARGUMENT,
+                         "bs_profile_desc: %llu bytes of memory are too few for the ring, %d always do",
                          (unsigned long long)desc->bytes,
                          (int)(BS_ALIGNMENT + PROFILE_BLOCK_BYTES + PROFILE_LEAST_CELLS * sizeof(profile_cell)));
     if (status == BS_OK)

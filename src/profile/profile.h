@@ -1,6 +1,6 @@
-/* profile/profile.h - what happened in a session, from its threads to the caller's writer, and the layout of the file it makes.
- * Owns what a session calls and the records of the file (docs/profile.md). Relies on base/base.h. Must never know of plans or
- * sessions: a header is asked for through functions. */
+/* profile/profile.h - what happened in a session, from its threads to the caller's writer, and the layout of the file
+ * it makes. Owns what a session calls and the records of the file (docs/profile.md). Relies on base/base.h. Must never
+ * know of plans or sessions: a header is asked for through functions. */
 #ifndef BS_PROFILE_H
 #define BS_PROFILE_H
 
@@ -37,8 +37,8 @@ typedef struct bs_profile_header_desc {
     int32_t policy, speculation;
 } bs_profile_header_desc;
 
-/* Once, before the first event, on one thread. Writes at once, through the caller's function. BS_ERROR_ARGUMENT when the
- * profile has a header already; a failed write shows in bs_profile_close. NULL profile: nothing. */
+/* Once, before the first event, on one thread. Writes at once, through the caller's function. BS_ERROR_ARGUMENT when
+ * the profile has a header already; a failed write shows in bs_profile_close. NULL profile: nothing. */
 bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc);
 /* Any thread; never waits. NULL profile: nothing. */
 void bs_profile_add(bs_profile *profile, const bs_event *event);

@@ -1,6 +1,6 @@
 /* profile/read.c - a profile's header and events, checked one after the other.
- * Relies on profile/profile.h and base/cursor.h. Must never trust a number of the file: tables are taken from the arena only when
- * their bytes are there, and what is handed on is in range. */
+ * Relies on profile/profile.h and base/cursor.h. Must never trust a number of the file: tables are taken from the arena
+ * only when their bytes are there, and what is handed on is in range. */
 #include "profile/profile.h"
 
 #include "base/cursor.h"
@@ -37,21 +37,23 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
     if (h->magic != BS_PROFILE_MAGIC)
         return bs_refuse(error, BS_ERROR_FORMAT, "not a profile: it does not begin with BSPF");
     if (h->version != BS_PROFILE_VERSION)
-        return bs_refuse(error, BS_ERROR_VERSION, "profile: version %u, expected %d", (unsigned)h->version, BS_PROFILE_VERSION);
+        return bs_refuse(error, BS_ERROR_VERSION, "profile: version %u, expected %d", (unsigned)h->version,
+                         BS_PROFILE_VERSION);
     if (h->header_bytes < sizeof *h || h->header_bytes > PROFILE_MAX_HEADER_BYTES || h->header_bytes % 8)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: a header of %u bytes, expected %d .. %d by eights", (unsigned)h->header_bytes,
-                         (int)sizeof *h, PROFILE_MAX_HEADER_BYTES);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: a header of %u bytes, expected %d .. %d by eights",
+                         (unsigned)h->header_bytes, (int)sizeof *h, PROFILE_MAX_HEADER_BYTES);
     if (h->event_bytes < sizeof(bs_event) || h->event_bytes > PROFILE_MAX_EVENT_BYTES || h->event_bytes % 8)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: events of %u bytes, expected %d .. %d by eights", (unsigned)h->event_bytes,
-                         (int)sizeof(bs_event), PROFILE_MAX_EVENT_BYTES);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: events of %u bytes, expected %d .. %d by eights",
+                         (unsigned)h->event_bytes, (int)sizeof(bs_event), PROFILE_MAX_EVENT_BYTES);
     if (h->routers > PROFILE_MAX_ROUTERS || h->units > PROFILE_MAX_UNITS || h->stages > PROFILE_MAX_STAGES ||
         h->stage_units > PROFILE_MAX_STAGE_UNITS)
-        return bs_refuse(error, BS_ERROR_LIMIT, "profile: %u routers, %u units, %u stages of %u units, at most %d, %d, %d, %d",
-                         (unsigned)h->routers, (unsigned)h->units, (unsigned)h->stages, (unsigned)h->stage_units, PROFILE_MAX_ROUTERS,
-                         PROFILE_MAX_UNITS, PROFILE_MAX_STAGES, PROFILE_MAX_STAGE_UNITS);
+        return bs_refuse(error, BS_ERROR_LIMIT,
+                         "profile: %u routers, %u units, %u stages of %u units, at most %d, %d, %d, %d",
+                         (unsigned)h->routers, (unsigned)h->units, (unsigned)h->stages, (unsigned)h->stage_units,
+                         PROFILE_MAX_ROUTERS, PROFILE_MAX_UNITS, PROFILE_MAX_STAGES, PROFILE_MAX_STAGE_UNITS);
     if (h->policy < 0 || h->policy >= BS_POLICY_COUNT || h->speculation < 0 || h->speculation > BS_SPECULATE_OFF)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d, expected 0 .. %d and 0 .. %d", (int)h->policy,
-                         (int)h->speculation, BS_POLICY_COUNT - 1, BS_SPECULATE_OFF);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
+                         (int)h->policy, (int)h->speculation, BS_POLICY_COUNT - 1, BS_SPECULATE_OFF);
     return true;
 }
 
@@ -69,13 +71,15 @@ static bool read_header(bs_profile_reader *r, bs_profile_file *h, bs_error *erro
 {
     const bs_status status = bs_source_read(&r->source, bs_bytes_of(0), h, bs_bytes_of(sizeof *h));
     if (status != BS_OK)
-        return bs_refuse(error, status, "profile: its header cannot be read from %llu bytes", (unsigned long long)bs_bytes_figure(r->source.size));
+        return bs_refuse(error, status, "profile: its header cannot be read from %llu bytes",
+                         (unsigned long long)bs_bytes_figure(r->source.size));
     if (!check_header(h, error))
         return false;
     r->events_at = end_of_tables(h);
     if (bs_bytes_less(r->source.size, r->events_at))
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: its tables take %llu bytes, the file has %llu",
-                         (unsigned long long)bs_bytes_figure(r->events_at), (unsigned long long)bs_bytes_figure(r->source.size));
+                         (unsigned long long)bs_bytes_figure(r->events_at),
+                         (unsigned long long)bs_bytes_figure(r->source.size));
     const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(r->source.size, r->events_at));
     r->event_bytes = h->event_bytes;
     r->facts = (bs_profile_facts){(int32_t)h->routers, (int32_t)h->units, (int32_t)h->stages, bytes / h->event_bytes,
@@ -102,7 +106,8 @@ static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_rou
         if (!bs_cursor_take(c, &routers[i], bs_bytes_of(sizeof routers[i])))
             return bs_refuse(error, c->status, "profile: router %d cannot be read", i + 1);
         if (!name_is_plain(routers[i].name) || routers[i].paths < 1 || routers[i].paths > BS_MAX_PATHS)
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: router %d has %d paths, expected 1 .. %d, or its name is not plain ASCII", i + 1,
+            return bs_refuse(error, BS_ERROR_FORMAT,
+                             "profile: router %d has %d paths, expected 1 .. %d, or its name is not plain ASCII", i + 1,
                              (int)routers[i].paths, BS_MAX_PATHS);
     }
     return true;
@@ -116,18 +121,22 @@ static bool place_is_good(const bs_profile_reader *r, int32_t router, int32_t pa
     return router > 0 && router <= r->facts.routers && path >= 0 && path < r->tables.routers[router - 1].paths;
 }
 
-static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units, bs_profile_place *places, bs_error *error)
+static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units, bs_profile_place *places,
+                       bs_error *error)
 {
     for (int32_t i = 0; i < r->facts.units; i++) {
         bs_profile_file_unit u;
         if (!bs_cursor_take(c, &u, bs_bytes_of(sizeof u)))
             return bs_refuse(error, c->status, "profile: unit %d cannot be read", i);
         if (!name_is_plain(u.name) || !place_is_good(r, u.router, u.path))
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: unit %d is path %d of router %d, which there is not, or its name is not plain ASCII",
-                             i, (int)u.path, (int)u.router);
+            return bs_refuse(
+                error, BS_ERROR_FORMAT,
+                "profile: unit %d is path %d of router %d, which there is not, or its name is not plain ASCII", i,
+                (int)u.path, (int)u.router);
         if (u.read_bytes > PROFILE_MAX_UNIT_BYTES || u.slot_bytes > PROFILE_MAX_UNIT_BYTES)
             return bs_refuse(error, BS_ERROR_LIMIT, "profile: unit %d of %llu bytes, in a slot %llu, at most %llu", i,
-                             (unsigned long long)u.read_bytes, (unsigned long long)u.slot_bytes, (unsigned long long)PROFILE_MAX_UNIT_BYTES);
+                             (unsigned long long)u.read_bytes, (unsigned long long)u.slot_bytes,
+                             (unsigned long long)PROFILE_MAX_UNIT_BYTES);
         memcpy(units[i].name, u.name, sizeof u.name);
         units[i].read_bytes = u.read_bytes;
         units[i].slot_bytes = u.slot_bytes;
@@ -144,8 +153,9 @@ static bool read_stages(bs_profile_reader *r, bs_cursor *c, bs_trace_stage *stag
         if (!bs_cursor_take(c, &s, bs_bytes_of(sizeof s)))
             return bs_refuse(error, c->status, "profile: stage %d cannot be read", i);
         if (s.router < 0 || s.router > r->facts.routers || s.n_units < 0 || s.n_units > r->tables.n_stage_units - first)
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: stage %d has router %d of %d and %d units, of which %d are left", i, (int)s.router,
-                             (int)r->facts.routers, (int)s.n_units, (int)(r->tables.n_stage_units - first));
+            return bs_refuse(
+                error, BS_ERROR_FORMAT, "profile: stage %d has router %d of %d and %d units, of which %d are left", i,
+                (int)s.router, (int)r->facts.routers, (int)s.n_units, (int)(r->tables.n_stage_units - first));
         stages[i] = (bs_trace_stage){s.router, first, s.n_units};
         first += s.n_units;
     }
@@ -162,7 +172,8 @@ static bool read_stage_units(bs_profile_reader *r, bs_cursor *c, int32_t *units,
         if (c->status != BS_OK)
             return bs_refuse(error, c->status, "profile: the units of stages cannot be read");
         if (units[i] < 0 || units[i] >= r->facts.units)
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a stage needs unit %d, there are %d", (int)units[i], (int)r->facts.units);
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a stage needs unit %d, there are %d", (int)units[i],
+                             (int)r->facts.units);
     }
     return true;
 }
@@ -184,10 +195,12 @@ static bool read_tables(bs_profile_reader *r, const bs_profile_file *h, bs_arena
     bs_trace_unit *units = routers ? take_table(arena, h->units, sizeof *units, "a profile's units", error) : NULL;
     bs_profile_place *places = units ? take_table(arena, h->units, sizeof *places, "a profile's units", error) : NULL;
     bs_trace_stage *stages = places ? take_table(arena, h->stages, sizeof *stages, "a profile's stages", error) : NULL;
-    int32_t *stage_units = stages ? take_table(arena, h->stage_units, sizeof(int32_t), "a profile's stages", error) : NULL;
+    int32_t *stage_units = stages ? take_table(arena, h->stage_units, sizeof(int32_t), "a profile's stages", error)
+                                  : NULL;
     if (!stage_units)
         return false;
-    r->tables = (bs_profile_tables){routers, units, places, stages, stage_units, (int32_t)h->units, (int32_t)h->stage_units};
+    r->tables = (bs_profile_tables){
+        routers, units, places, stages, stage_units, (int32_t)h->units, (int32_t)h->stage_units};
     bs_cursor_init(&c, &r->source, bs_bytes_of(h->header_bytes), r->events_at);
     return read_routers(r, &c, routers, error) && read_units(r, &c, units, places, error) &&
            read_stages(r, &c, stages, error) && read_stage_units(r, &c, stage_units, error);
@@ -236,7 +249,8 @@ bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router
     return BS_OK;
 }
 
-bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs_stream_unit_facts *facts, uint64_t *read_bytes)
+bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs_stream_unit_facts *facts,
+                              uint64_t *read_bytes)
 {
     if (!profile || !facts || unit < 0 || unit >= profile->facts.units)
         return BS_ERROR_ARGUMENT;
@@ -250,7 +264,8 @@ bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs
     return BS_OK;
 }
 
-bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
+bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, bs_stream_stage_facts *facts,
+                               int32_t *units)
 {
     if (!profile || !facts || stage < 0 || stage >= profile->facts.stages)
         return BS_ERROR_ARGUMENT;
@@ -272,7 +287,8 @@ static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
     const bool of_unit = in_range(e->subject, 0, f->units), of_stage = in_range(e->index, 0, f->stages);
     switch (e->kind) {
     case BS_EVENT_DECISION:
-        return in_range(e->subject, 1, f->routers + 1) && in_range(e->index, 0, r->tables.routers[e->subject - 1].paths);
+        return in_range(e->subject, 1, f->routers + 1) &&
+               in_range(e->index, 0, r->tables.routers[e->subject - 1].paths);
     case BS_EVENT_STAGE: return in_range(e->subject, 0, f->stages);
     case BS_EVENT_USE:
     case BS_EVENT_STALL: return of_unit && of_stage;
@@ -294,7 +310,8 @@ static bool fill_window(bs_profile_reader *r, bs_error *error)
     const uint64_t left = r->facts.events - r->next;
     const uint32_t most = PROFILE_WINDOW_BYTES / r->event_bytes;
     const uint32_t events = left < most ? (uint32_t)left : most;
-    const bs_bytes each = bs_bytes_of(r->event_bytes), at = bs_bytes_add(r->events_at, bs_bytes_product(each, bs_bytes_of(r->next)));
+    const bs_bytes each = bs_bytes_of(r->event_bytes),
+                   at = bs_bytes_add(r->events_at, bs_bytes_product(each, bs_bytes_of(r->next)));
     const bs_status status = bs_source_read(&r->source, at, r->window, bs_bytes_times(each, events));
     if (status != BS_OK)
         return bs_refuse(error, status, "profile: event %llu cannot be read", (unsigned long long)r->next);
@@ -318,7 +335,8 @@ bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *erro
         if (event->kind <= BS_EVENT_NONE || event->kind >= BS_EVENT_COUNT)
             continue; /* of a later version */
         if (!event_is_good(r, event))
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: event %llu (kind %d): subject %d, index %d or value out of range",
+            return bs_refuse(error, BS_ERROR_FORMAT,
+                             "profile: event %llu (kind %d): subject %d, index %d or value out of range",
                              (unsigned long long)(r->next - 1), event->kind, (int)event->subject, (int)event->index);
         if (event->end_ns < event->start_ns)
             event->end_ns = event->start_ns;

@@ -1,15 +1,15 @@
 /* profile/trace.c - from a profile's events to what its runs asked of storage.
  * Relies on profile/profile.h. Must never count otherwise than it fills: both passes are the same code.
  *
- * The thread that runs emits, for each stage, its uses, stalls and look-aheads, and the stage itself when it is left; a run
- * when it is over. So what has come since the last stage is of this one, and what a run says of its beginning is added to
- * its first visit afterwards. Events that were lost leave uses without their stage: those are left out. */
+ * The thread that runs emits, for each stage, its uses, stalls and look-aheads, and the stage itself when it is left; a
+ * run when it is over. So what has come since the last stage is of this one, and what a run says of its beginning is
+ * added to its first visit afterwards. Events that were lost leave uses without their stage: those are left out. */
 #include "profile/profile.h"
 
 enum { BUSY_INTERVALS = 16 };
 
-/* When storage was busy, in disjoint intervals, latest last. Lanes read at the same time and share the device: what counts
- * is the time in which any of them read. Events come nearly in the order in which they end, so few stay open. */
+/* When storage was busy, in disjoint intervals, latest last. Lanes read at the same time and share the device: what
+ * counts is the time in which any of them read. Events come nearly in the order in which they end, so few stay open. */
 typedef struct trace_busy {
     uint64_t start[BUSY_INTERVALS], end[BUSY_INTERVALS];
     int32_t count;
@@ -38,7 +38,8 @@ typedef struct trace_maker {
     bool has_end;      /* something in this run has ended, at: */
     uint64_t end_ns;
     int32_t run_visit; /* the first visit of this run, -1 */
-    uint64_t run_visit_ns, last_stage_ns, tail_ns; /* when it began; end of the last; after the last of the run before */
+    /* when it began; end of the last; after the last of the run before */
+    uint64_t run_visit_ns, last_stage_ns, tail_ns;
 
     trace_busy reads;
     uint64_t prepare_ns, prepare_bytes, lost;
@@ -201,7 +202,8 @@ static bool trace_pass(trace_maker *m, bs_profile_reader *profile, bs_error *err
     bs_profile_rewind(profile);
     while (bs_profile_next(profile, &event, &wrong))
         if (!trace_add_event(m, &event))
-            return bs_refuse(error, BS_ERROR_LIMIT, "profile: more events than a trace can hold, or than there were just now");
+            return bs_refuse(error, BS_ERROR_LIMIT,
+                             "profile: more events than a trace can hold, or than there were just now");
     if (wrong.status == BS_OK) {
         forget_uses(m); /* of a stage that was never left */
         m->n_guesses = m->first_guess;

@@ -2,7 +2,10 @@
  * One walk counts and places. Relies on plan/device.h and run/segments.c's rooms. Must never need a device. */
 #include "run/session.h"
 
-static bs_bytes value_bytes(const bs_plan *p, int32_t value) { return bs_value_bytes(p->graph, &p->graph->values[value]); }
+static bs_bytes value_bytes(const bs_plan *p, int32_t value)
+{
+    return bs_value_bytes(p->graph, &p->graph->values[value]);
+}
 
 /* What a caller binds to this node, at most: an input, an output or a state; 0: nothing. */
 static bs_bytes bound_bytes(const bs_plan *p, int32_t n)
@@ -48,7 +51,10 @@ static bs_bytes past_place(const bs_plan *plan, int32_t node)
     return at;
 }
 
-uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain) { return bs_bytes_figure(offsets_place(plan, domain)); }
+uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain)
+{
+    return bs_bytes_figure(offsets_place(plan, domain));
+}
 uint64_t bs_device_past_place(const bs_plan *plan, int32_t node) { return bs_bytes_figure(past_place(plan, node)); }
 
 /* ---------------------------------------------------------------------------------------------- decisions */
@@ -65,7 +71,10 @@ static uint64_t take_bytes(bs_bytes *used, bs_bytes bytes)
     return bs_bytes_figure(at);
 }
 
-static uint64_t take(bs_bytes *used, int64_t count, size_t each) { return take_bytes(used, bs_bytes_array(count, each)); }
+static uint64_t take(bs_bytes *used, int64_t count, size_t each)
+{
+    return take_bytes(used, bs_bytes_array(count, each));
+}
 
 static void place_told(const bs_plan *p, int32_t router, decision_sizes *used, bs_device_decision *d)
 {
@@ -130,8 +139,8 @@ void bs_device_decisions_place(const bs_plan *plan, bs_device_decision *decision
 #define MOST_TILES 1024 /* that run at once: more blocks than any GPU holds of this size, */
 #define MOST_LARGE_TILES 128 /* and when their rows lie in its memory */
 
-/* Operands of an instruction at most: those of its node, where it works on all of them; its value and target, and what it moves
- * between. */
+/* Operands of an instruction at most: those of its node, where it works on all of them; its value and target, and what
+ * it moves between. */
 static int32_t count_operands(const bs_plan *p)
 {
     int32_t count = 0;
@@ -189,7 +198,10 @@ static bs_bytes scores_bytes(const bs_plan *plan, int32_t router)
     return bs_bytes_align(bs_bytes_times(row, plan->routers[router].rows));
 }
 
-uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router) { return bs_bytes_figure(scores_bytes(plan, router)); }
+uint64_t bs_device_scores_bytes(const bs_plan *plan, int32_t router)
+{
+    return bs_bytes_figure(scores_bytes(plan, router));
+}
 
 /* The most that any callback is told and answers. */
 static bs_bytes asked_bytes(const bs_plan *p)

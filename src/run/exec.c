@@ -61,9 +61,12 @@ static void run_route_score(const bs_context *c, const bs_node *node, int32_t ro
     const bs_router_info *router = &c->session->graph->routers[node->router];
     const bs_decision_data *d = bs_decision_of(c, node->router);
     const bs_domain_kind kind = c->session->graph->domains[node->domain].kind;
-    const int32_t decided = kind == BS_DOMAIN_PATH ? row : c->domains[node->domain].first + row; /* those below are of this tile */
+    /* those below are of this tile */
+    const int32_t decided = kind == BS_DOMAIN_PATH ? row : c->domains[node->domain].first + row;
     const bool budget = router->desc->protocol == BS_ROUTE_BUDGET && !c->session->plan->routers[node->router].forced;
-    const int32_t path = d->chosen[decided * d->per_row], loss = budget && path >= 0 ? (int32_t)d->gates[decided * d->per_row] : 0; /* <= 2^24 */
+    /* <= 2^24 */
+    const int32_t path = d->chosen[decided * d->per_row],
+                  loss = budget && path >= 0 ? (int32_t)d->gates[decided * d->per_row] : 0;
     bs_operand score, out;
     bs_operand_make(c, router->score, row, &score);
     bs_operand_make(c, node->first_out, row, &out);
@@ -155,7 +158,8 @@ int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
         return 1;
     for (int32_t k = 0; k < n_in; k++) {
         const bs_value_info *v = &s->graph->values[in[k]];
-        const bool scattered = s->plan->values[in[k]].place == BS_PLACE_VIEW && s->graph->domains[v->domain].kind == BS_DOMAIN_PATH;
+        const bool scattered = s->plan->values[in[k]].place == BS_PLACE_VIEW &&
+                               s->graph->domains[v->domain].kind == BS_DOMAIN_PATH;
         if (v->rank == 3 || scattered)
             return 1;
     }
@@ -209,7 +213,8 @@ static void run_parallel(bs_session *s, const bs_instr *i)
     bs_workers_run(&s->pool, instr_task, &job, tasks);
 }
 
-static void record_event(const bs_session *s, bs_event_kind kind, uint64_t start, uint64_t end, int32_t subject, int32_t index, uint64_t value)
+static void record_event(const bs_session *s, bs_event_kind kind, uint64_t start, uint64_t end, int32_t subject,
+                         int32_t index, uint64_t value)
 {
     const bs_event event = {start, end, value, subject, index, (int16_t)kind, 0, 0};
     bs_profile_add(s->profile, &event);
@@ -243,7 +248,8 @@ static void record_decision(bs_context *c, int32_t router)
     bs_session *s = c->session;
     const bs_decision_data *d = &c->decisions[router];
     const int32_t domain = s->graph->routers[router].domain;
-    int32_t *counts = s->route_counts + (size_t)c->thread * (size_t)s->graph->n_paths + s->graph->routers[router].first_path;
+    int32_t *counts = s->route_counts + (size_t)c->thread * (size_t)s->graph->n_paths +
+                      s->graph->routers[router].first_path;
     for (int32_t p = 0; p < d->paths; p++)
         counts[p] += d->counts[p];
     for (int32_t row = 0; row < d->rows; row++)

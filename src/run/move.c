@@ -170,14 +170,16 @@ static int64_t operand_elements(const bs_operand *o)
     return n;
 }
 
-static void copy_row(uint8_t *to, ptrdiff_t to_step, const uint8_t *from, ptrdiff_t from_step, int32_t count, size_t bytes)
+static void copy_row(uint8_t *to, ptrdiff_t to_step, const uint8_t *from, ptrdiff_t from_step, int32_t count,
+                     size_t bytes)
 {
     if (to_step == 1 && from_step == 1) {
         memcpy(to, from, (size_t)count * bytes);
         return;
     }
     for (int32_t x = 0; x < count; x++)
-        memcpy(to + (ptrdiff_t)x * to_step * (ptrdiff_t)bytes, from + (ptrdiff_t)x * from_step * (ptrdiff_t)bytes, bytes);
+        memcpy(to + (ptrdiff_t)x * to_step * (ptrdiff_t)bytes, from + (ptrdiff_t)x * from_step * (ptrdiff_t)bytes,
+               bytes);
 }
 
 /* Copies a rectangle of all channels. Channels-last to channels-last rows go in one piece. */
@@ -186,7 +188,8 @@ static void copy_image(const bs_operand *to, const bs_operand *from, bs_rect r)
     const size_t bytes = bs_dtype_bytes(from->dtype);
     const ptrdiff_t b = (ptrdiff_t)bytes;
     const int32_t channels = from->dim[0];
-    const bool whole = to->stride[0] == 1 && from->stride[0] == 1 && to->stride[2] == channels && from->stride[2] == channels;
+    const bool whole = to->stride[0] == 1 && from->stride[0] == 1 && to->stride[2] == channels &&
+                       from->stride[2] == channels;
     for (int32_t y = r.y0; y < r.y1; y++) {
         uint8_t *t = (uint8_t *)to->data + (y * to->stride[1] + r.x0 * to->stride[2]) * b;
         const uint8_t *f = (const uint8_t *)from->data + (y * from->stride[1] + r.x0 * from->stride[2]) * b;
@@ -195,7 +198,8 @@ static void copy_image(const bs_operand *to, const bs_operand *from, bs_rect r)
             continue;
         }
         for (int32_t ch = 0; ch < channels; ch++)
-            copy_row(t + ch * to->stride[0] * b, to->stride[2], f + ch * from->stride[0] * b, from->stride[2], r.x1 - r.x0, bytes);
+            copy_row(t + ch * to->stride[0] * b, to->stride[2], f + ch * from->stride[0] * b, from->stride[2],
+                     r.x1 - r.x0, bytes);
     }
 }
 
@@ -233,7 +237,9 @@ static void zero_row(const bs_operand *o)
     for (int32_t ch = 0; o->rank == 3 && ch < o->dim[0]; ch++)
         for (int32_t y = o->rect.y0; y < o->rect.y1; y++)
             for (int32_t x = o->rect.x0; x < o->rect.x1; x++)
-                memset((uint8_t *)o->data + (ch * o->stride[0] + y * o->stride[1] + x * o->stride[2]) * (ptrdiff_t)bytes, 0, bytes);
+                memset((uint8_t *)o->data +
+                           (ch * o->stride[0] + y * o->stride[1] + x * o->stride[2]) * (ptrdiff_t)bytes,
+                       0, bytes);
 }
 
 static void zero_image(const bs_operand *o, bs_rect r)
@@ -256,8 +262,8 @@ void bs_zero_margin(const bs_operand *o, int32_t margin, int64_t max_h, int64_t 
         zero_image(o, (bs_rect){o->rect.y0, o->rect.y1, o->rect.x1, right});
 }
 
-/* Of a frame that tiles make: a cell at its edge zeroes what lies beyond. A cell of which this scale leaves nothing (the
- * last one of an odd frame at half its size) is at no edge: its neighbour is, on another thread. */
+/* Of a frame that tiles make: a cell at its edge zeroes what lies beyond. A cell of which this scale leaves nothing
+ * (the last one of an odd frame at half its size) is at no edge: its neighbour is, on another thread. */
 static void zero_beyond_frame(const bs_operand *o, int32_t margin)
 {
     const int32_t h = o->dim[1], w = o->dim[2];
@@ -441,11 +447,13 @@ static void accumulate(const bs_operand *to, const bs_operand *from, float gate)
     const int64_t n = operand_elements(to);
     const bool dense = to->rank == 1 && to->stride[0] == 1 && from->stride[0] == 1;
     for (int64_t k = 0; k < n; k++)
-        *bs_f32_at(to, dense ? k : element_offset(to, k)) += gate * *bs_f32_at(from, dense ? k : element_offset(from, k));
+        *bs_f32_at(to, dense ? k : element_offset(to, k)) += gate *
+                                                             *bs_f32_at(from, dense ? k : element_offset(from, k));
 }
 
 /* The row of path `path` that came from parent row `row`: ids are ascending, and packed rows are storage rows. */
-static void operand_packed(const bs_context *c, int32_t value, const bs_decision_data *d, int32_t path, int32_t packed, bs_operand *o)
+static void operand_packed(const bs_context *c, int32_t value, const bs_decision_data *d, int32_t path, int32_t packed,
+                           bs_operand *o)
 {
     bs_operand_make(c, value, packed - d->offsets[path], o);
 }
@@ -460,8 +468,8 @@ static bool in_path_order(const bs_decision_data *d, int32_t row)
     return true;
 }
 
-/* The row's choice that follows `at` (-1: its first) in path order, whatever the order of choice; -1 none. Rows of a path are
- * packed behind those of lower paths, so packed rows ascend as paths do. */
+/* The row's choice that follows `at` (-1: its first) in path order, whatever the order of choice; -1 none. Rows of a
+ * path are packed behind those of lower paths, so packed rows ascend as paths do. */
 static int32_t next_in_path_order(const bs_decision_data *d, int32_t row, bool ordered, int32_t at)
 {
     const int32_t first = row * d->per_row, end = first + d->per_row, after = at < 0 ? -1 : d->inverse[at];
@@ -476,22 +484,24 @@ static int32_t next_in_path_order(const bs_decision_data *d, int32_t row, bool o
     return next;
 }
 
-/* The choice with the largest gate, of equal ones the lower path; -1 where that path gives nothing, or there is none: another
- * one's row is not what was selected. */
+/* The choice with the largest gate, of equal ones the lower path; -1 where that path gives nothing, or there is none:
+ * another one's row is not what was selected. */
 static int32_t best_choice(const bs_decision_data *d, const int32_t *in, int32_t row)
 {
     int32_t best = -1;
     for (int32_t at = row * d->per_row; at < (row + 1) * d->per_row; at++) {
         if (d->inverse[at] < 0)
             continue;
-        if (best < 0 || d->gates[at] > d->gates[best] || (d->gates[at] == d->gates[best] && d->chosen[at] < d->chosen[best]))
+        if (best < 0 || d->gates[at] > d->gates[best] ||
+            (d->gates[at] == d->gates[best] && d->chosen[at] < d->chosen[best]))
             best = at;
     }
     return best >= 0 && in[d->chosen[best]] != 0 ? best : -1;
 }
 
 /* What the paths of a row give, or `residual` where none does. */
-static void reduce_select(const bs_context *c, const bs_decision_data *d, const int32_t *in, int32_t residual, int32_t row, const bs_operand *to)
+static void reduce_select(const bs_context *c, const bs_decision_data *d, const int32_t *in, int32_t residual,
+                          int32_t row, const bs_operand *to)
 {
     const int32_t best = best_choice(d, in, row);
     bs_operand from;
@@ -503,7 +513,8 @@ static void reduce_select(const bs_context *c, const bs_decision_data *d, const 
         move_row(to, &from);
 }
 
-static void reduce_sum(const bs_context *c, const bs_decision_data *d, const int32_t *in, bool weighted, int32_t row, const bs_operand *to)
+static void reduce_sum(const bs_context *c, const bs_decision_data *d, const int32_t *in, bool weighted, int32_t row,
+                       const bs_operand *to)
 {
     const bool ordered = in_path_order(d, row);
     bs_operand from;

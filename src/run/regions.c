@@ -15,7 +15,8 @@ static bs_rows_state part_rows(const bs_session *s, const bs_part *part)
     return s->root.domains[part->domain];
 }
 
-/* A tile sees the rows of its own domain and of those above; what lies below, its own routers open before anything asks. */
+/* A tile sees the rows of its own domain and of those above; what lies below, its own routers open before anything
+ * asks. */
 static void tile_open(bs_context *c, const bs_part *part, int32_t first, int32_t rows)
 {
     const bs_session *s = c->session;
@@ -38,7 +39,8 @@ static void charge(const bs_context *c, int32_t domain, uint64_t ns)
     const bs_session *s = c->session;
     const bs_domain *d = &s->graph->domains[domain];
     if (d->kind == BS_DOMAIN_PATH)
-        s->path_ns[(size_t)c->thread * (size_t)s->graph->n_paths + (size_t)(s->graph->routers[d->router].first_path + d->path)] += ns;
+        s->path_ns[(size_t)c->thread * (size_t)s->graph->n_paths +
+                   (size_t)(s->graph->routers[d->router].first_path + d->path)] += ns;
 }
 
 static void run_tile(bs_context *c, const bs_part *part)
@@ -142,12 +144,14 @@ static uint64_t path_time(const bs_session *s, const bs_part *part)
 {
     uint64_t ns = 0;
     for (int32_t t = 0; part->router && t < s->plan->threads; t++)
-        ns += s->path_ns[(size_t)t * (size_t)s->graph->n_paths + (size_t)(s->graph->routers[part->router].first_path + part->path)];
+        ns += s->path_ns[(size_t)t * (size_t)s->graph->n_paths +
+                         (size_t)(s->graph->routers[part->router].first_path + part->path)];
     return ns;
 }
 
 /* Parts that ran side by side share the time they took as the threads' time tells. */
-static void record_uses(bs_session *s, int32_t stage, const int32_t *parts, int32_t count, const uint64_t *spent, uint64_t start, uint64_t end)
+static void record_uses(bs_session *s, int32_t stage, const int32_t *parts, int32_t count, const uint64_t *spent,
+                        uint64_t start, uint64_t end)
 {
     uint64_t total = 0, at = start;
     for (int32_t k = 0; k < count; k++)

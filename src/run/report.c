@@ -30,10 +30,12 @@ static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char
     if (i->kind == BS_INSTR_REGION)
         say(r, "%s[%s] region %d: tiles of domain %d\n", indent, time, i->node, i->domain);
     else
-        say(r, "%s[%s] %-6s %s%s%s", indent, time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "", name);
+        say(r, "%s[%s] %-6s %s%s%s", indent, time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "",
+            name);
     if (i->kind != BS_INSTR_REGION)
         say(r, "%s%s%s\n", i->kind == BS_INSTR_OP && p->nodes[i->node].algorithm == 1 ? "  (winograd)" : "",
-            i->kind == BS_INSTR_OP && p->nodes[i->node].fusion ? "  fused: " : "", i->kind == BS_INSTR_OP ? bs_fusion_name(p->nodes[i->node].fusion) : "");
+            i->kind == BS_INSTR_OP && p->nodes[i->node].fusion ? "  fused: " : "",
+            i->kind == BS_INSTR_OP ? bs_fusion_name(p->nodes[i->node].fusion) : "");
 }
 
 static void say_region(report *r, const bs_plan *p, int32_t region)
@@ -42,10 +44,12 @@ static void say_region(report *r, const bs_plan *p, int32_t region)
     for (int32_t k = all->first; k < all->first + all->count; k++) {
         const bs_part *part = &p->parts[p->region_parts[k]];
         if (part->router)
-            say(r, "    path %d of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path, p->graph->routers[part->router].desc->name,
-                (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
+            say(r, "    path %d of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path,
+                p->graph->routers[part->router].desc->name, (unsigned long long)bs_bytes_figure(part->scratch_bytes),
+                part->flops);
         else
-            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n", (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
+            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n",
+                (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
         for (int32_t i = part->first; i < part->first + part->count; i++)
             say_instr(r, p, &p->instrs[i], "      ");
     }
@@ -55,14 +59,20 @@ static void say_region(report *r, const bs_plan *p, int32_t region)
 static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
 {
     if (bs_plan_on_device(p)) {
-        say(r, "launched by %s%s\n", p->desc.lowering ? "" : "stream, then graph", p->desc.lowering ? bs_lowering_name((bs_lowering)p->desc.lowering) : "");
-        say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device, (unsigned long long)sizes->pinned);
-        say(r, "of device %llu activations, prepared weights %llu bytes\ntier %s, %s, %llu bytes of shared memory for a tile\n",
-            (unsigned long long)bs_bytes_figure(p->transient_bytes), (unsigned long long)bs_bytes_figure(p->weight_bytes), bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
+        say(r, "launched by %s%s\n", p->desc.lowering ? "" : "stream, then graph",
+            p->desc.lowering ? bs_lowering_name((bs_lowering)p->desc.lowering) : "");
+        say(r, "device       %llu\npinned       %llu\n", (unsigned long long)sizes->device,
+            (unsigned long long)sizes->pinned);
+        say(r,
+            "of device %llu activations, prepared weights %llu bytes\n"
+            "tier %s, %s, %llu bytes of shared memory for a tile\n",
+            (unsigned long long)bs_bytes_figure(p->transient_bytes),
+            (unsigned long long)bs_bytes_figure(p->weight_bytes), bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
             (unsigned long long)bs_bytes_figure(p->shared_bytes));
     } else {
         say(r, "of transient %llu shared, %llu a thread x %d\ntier %s, %d threads, prepared weights %llu bytes\n",
-            (unsigned long long)bs_bytes_figure(p->transient_bytes), (unsigned long long)bs_bytes_figure(p->scratch_bytes), p->threads, bs_tier_name(p->tier), p->threads,
+            (unsigned long long)bs_bytes_figure(p->transient_bytes),
+            (unsigned long long)bs_bytes_figure(p->scratch_bytes), p->threads, bs_tier_name(p->tier), p->threads,
             (unsigned long long)bs_bytes_figure(p->weight_bytes));
     }
 }
@@ -76,13 +86,16 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
     if (!plan)
         return 0;
     bs_plan_sizes(plan, &sizes);
-    say(&r, "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\nstaging      %llu\nslots        %llu\n",
-        (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, &plan->desc), (unsigned long long)sizes.transient,
-        (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
+    say(&r,
+        "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\n"
+        "staging      %llu\nslots        %llu\n",
+        (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, &plan->desc),
+        (unsigned long long)sizes.transient, (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
     say_memory(&r, plan, &sizes);
     if (bs_plan_streams(plan))
-        say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d stages, %d lanes of %llu bytes\n", plan->n_units - 1,
-            (unsigned long long)bs_bytes_figure(plan->all_unit_bytes), (unsigned long long)bs_bytes_figure(plan->largest_unit_bytes), plan->n_stages, plan->lanes,
+        say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d stages, %d lanes of %llu bytes\n",
+            plan->n_units - 1, (unsigned long long)bs_bytes_figure(plan->all_unit_bytes),
+            (unsigned long long)bs_bytes_figure(plan->largest_unit_bytes), plan->n_stages, plan->lanes,
             (unsigned long long)bs_bytes_figure(plan->lane_bytes));
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");

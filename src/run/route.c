@@ -40,7 +40,8 @@ static int32_t score_int(const bs_operand *o, int32_t path)
     return ((const int32_t *)o->data)[path * o->stride[0]];
 }
 
-/* Whether path a is to be taken before path b. Large i32 scores are exact. NaN, which a guess may hold, is below all. */
+/* Whether path a is to be taken before path b. Large i32 scores are exact. NaN, which a guess may hold, is below
+ * all. */
 static bool score_above(const bs_operand *o, int32_t a, int32_t b)
 {
     if (o->dtype == BS_I32)
@@ -87,7 +88,10 @@ static void choose(const routing *r, int32_t row, int32_t k, int32_t path, float
 /* ---------------------------------------------------------------------------------------- row by row */
 
 /* Whether path a is worse than path b: a heap has its worst on top. */
-static bool is_worse(const bs_operand *o, int32_t a, int32_t b) { return score_above(o, b, a) || (a > b && !score_above(o, a, b)); }
+static bool is_worse(const bs_operand *o, int32_t a, int32_t b)
+{
+    return score_above(o, b, a) || (a > b && !score_above(o, a, b));
+}
 
 /* Path p becomes the last of n + 1 in a heap. */
 static void heap_put(const bs_operand *o, int32_t *heap, int32_t n, int32_t p)
@@ -111,7 +115,8 @@ static void heap_sink(const bs_operand *o, int32_t *heap, int32_t n, int32_t p)
     heap[at] = p;
 }
 
-/* Finds the `count` best paths, the best first, of equal ones the lower: a heap whose root is the worst of those found. */
+/* Finds the `count` best paths, the best first, of equal ones the lower: a heap whose root is the worst of those
+ * found. */
 static void best_paths(const bs_operand *o, int32_t paths, int32_t count, int32_t *best)
 {
     int32_t n = 0;
@@ -191,10 +196,13 @@ static bs_status decide_row(const routing *r, int32_t row)
     case BS_ROUTE_CAPACITY: decide_topk(r, row, &o, r->d->per_row); return BS_OK;
     case BS_ROUTE_THRESHOLD: decide_threshold(r, row, &o); return BS_OK;
     case BS_ROUTE_RESIDUAL_THRESHOLD: decide_residual(r, row, &o); return BS_OK;
-    case BS_ROUTE_BINARY: choose(r, row, 0, score_at(&o, 0) >= r->desc->threshold + r->knob ? 0 : 1, score_at(&o, 0)); return BS_OK;
+    case BS_ROUTE_BINARY:
+        choose(r, row, 0, score_at(&o, 0) >= r->desc->threshold + r->knob ? 0 : 1, score_at(&o, 0));
+        return BS_OK;
     case BS_ROUTE_LABEL: return decide_label(r, row, &o);
     case BS_ROUTE_TABLE: return decide_table(r, row, &o);
-    default: return BS_ERROR_UNSUPPORTED; /* unreachable: the builder knows every protocol, and the others are not row by row */
+    default:
+        return BS_ERROR_UNSUPPORTED; /* unreachable: the builder knows all, and the others are not row by row */
     }
 }
 
@@ -293,7 +301,8 @@ static int32_t budget_choice(const routing *r, const bs_operand *o, uint64_t wei
     if (!r->floored)
         return budget_cheapest(r, o, weight, UINT64_MAX);
     const uint64_t alone = budget_loss_of(o, budget_cheapest(r, o, r->alone, UINT64_MAX));
-    const uint64_t cell = budget_loss_of(o, budget_cheapest(r, o, 0, UINT64_MAX)) + FLOOR_CELL * (uint64_t)r->desc->floor;
+    const uint64_t cell = budget_loss_of(o, budget_cheapest(r, o, 0, UINT64_MAX)) +
+                          FLOOR_CELL * (uint64_t)r->desc->floor;
     return budget_cheapest(r, o, weight, alone > cell ? alone : cell);
 }
 
@@ -350,7 +359,8 @@ static bs_status paths_exist(const routing *r)
     return status;
 }
 
-/* The lowest price from 0 to `high` at which the losses fit; `high` where none does. The loss falls as the price rises. */
+/* The lowest price from 0 to `high` at which the losses fit; `high` where none does. The loss falls as the price
+ * rises. */
 static int32_t budget_price(const routing *r, int32_t high, uint64_t allowed)
 {
     int32_t low = 0;
@@ -415,7 +425,8 @@ static bs_status decide_callback(const routing *r)
     }
     if (status != BS_OK)
         return status;
-    const bs_operand_view view = {r->score.data, r->score.dtype, r->score.dim[0], r->score.row_stride, r->score.stride[0]};
+    const bs_operand_view view = {r->score.data, r->score.dtype, r->score.dim[0], r->score.row_stride,
+                                  r->score.stride[0]};
     const int32_t answer = (int32_t)callback->function(callback->user, &view, r->d->rows, r->d->chosen);
     if (!bs_status_is_known(answer))
         return route_fail(r, -1, "its callback returned %d, which is no bs_status", answer);

@@ -1,5 +1,5 @@
-/* run/segments.c - segments in a run: what the inputs say of them, checked before anything runs, and where appended rows go.
- * Owns the offsets of segments and the copies of `past`: a buffer that changes during a run steers nothing.
+/* run/segments.c - segments in a run: what the inputs say of them, checked before anything runs, and where appended
+ * rows go. Owns the offsets of segments and the copies of `past`: a buffer that changes during a run steers nothing.
  * Relies on run/session.h. Must never let a number that was not checked reach an address. */
 #include "run/session.h"
 #include "ops/structure.h"
@@ -41,12 +41,14 @@ static bs_status begin_offsets(bs_session *s, int32_t domain, bs_error *error)
     for (int64_t g = 0; g < segments; g++) {
         const int32_t length = bound_i32(s, node, g);
         if (length < 0 || length > rows - offsets[g])
-            return bs_fail(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d rows, expected 0 .. %d, what is left of %d", name, (long long)g,
-                           length, rows - offsets[g], rows);
+            return bs_fail(error, BS_ERROR_DATA,
+                           "input \"%s\": segment %lld has %d rows, expected 0 .. %d, what is left of %d", name,
+                           (long long)g, length, rows - offsets[g], rows);
         offsets[g + 1] = offsets[g] + length;
     }
     if (offsets[segments] != rows)
-        return bs_fail(error, BS_ERROR_DATA, "input \"%s\": the segments have %d rows together, this run has %d", name, offsets[segments], rows);
+        return bs_fail(error, BS_ERROR_DATA, "input \"%s\": the segments have %d rows together, this run has %d", name,
+                       offsets[segments], rows);
     return BS_OK;
 }
 
@@ -101,7 +103,8 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
     const int32_t *in = bs_node_in(g, &g->nodes[i->node]), *offsets = s->offsets[i->domain];
     const bs_buffer *state = &s->bound[g->values[in[0]].node];
     const int32_t segment = bs_segment_of(offsets, (int32_t)s->dims[bs_segment_dim(g, i->domain)], row);
-    const int32_t window = (int32_t)state->dim[1], position = s->past[g->values[in[2]].node][segment] + (row - offsets[segment]);
+    const int32_t window = (int32_t)state->dim[1],
+                  position = s->past[g->values[in[2]].node][segment] + (row - offsets[segment]);
     operand->data = NULL;
     if (offsets[segment + 1] - row > window)
         return;

@@ -20,8 +20,8 @@ static void zero_state(bs_session *s, uint8_t *memory, bs_bytes bytes)
         s->broken = true;
 }
 
-/* A caller's buffer, piece by piece as far as its elements lie side by side: what is between them is not the session's, and on
- * a GPU the host may not reach it. */
+/* A caller's buffer, piece by piece as far as its elements lie side by side: what is between them is not the session's,
+ * and on a GPU the host may not reach it. */
 static void zero_bound(bs_session *s, const bs_buffer *b)
 {
     const int64_t bytes = (int64_t)bs_dtype_bytes(b->dtype);
@@ -65,7 +65,8 @@ static int32_t find_named(const bs_session *s, const char *name)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++) {
         const bs_node *node = &s->graph->nodes[n];
-        const bool bindable = bs_node_is(node, &bs_op_input) || bs_node_is(node, &bs_op_output) || bs_node_is(node, &bs_op_state);
+        const bool bindable = bs_node_is(node, &bs_op_input) || bs_node_is(node, &bs_op_output) ||
+                              bs_node_is(node, &bs_op_state);
         if (bindable && strcmp(bs_node_name(node), name) == 0)
             return n;
     }
@@ -98,8 +99,8 @@ static void session_leave(bs_session *session)
     (void)session;
 }
 
-/* Elements of a buffer are apart when every stride, by size, is larger than all that the smaller ones reach. That refuses a few
- * layouts whose elements interleave without meeting, which nobody has. */
+/* Elements of a buffer are apart when every stride, by size, is larger than all that the smaller ones reach. That
+ * refuses a few layouts whose elements interleave without meeting, which nobody has. */
 static bs_status check_strides(const bs_buffer *b, const char *name, bool written, bs_error *error)
 {
     int32_t order[BS_MAX_RANK], n = 0;
@@ -116,8 +117,11 @@ static bs_status check_strides(const bs_buffer *b, const char *name, bool writte
         if (b->dim[i] == 1)
             continue;
         if (written && step[i] <= reach)
-            return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": its elements overlap: the stride of dimension %d is %lld, expected %llu or more, either way",
-                           name, i, (long long)b->stride[i], (unsigned long long)bs_add_u64(reach, 1));
+            return bs_fail(
+                error, BS_ERROR_ARGUMENT,
+                "bs_bind \"%s\": its elements overlap: the stride of dimension %d is %lld, expected %llu or more, "
+                "either way",
+                name, i, (long long)b->stride[i], (unsigned long long)bs_add_u64(reach, 1));
         reach = bs_add_u64(reach, bs_mul_u64(step[i], (uint64_t)b->dim[i] - 1));
     }
     if (bs_mul_u64(bs_add_u64(reach, 1), bs_dtype_bytes(b->dtype)) > PTRDIFF_MAX)
@@ -151,10 +155,12 @@ static bool buffer_is_outside(const bs_session *session, const bs_buffer *b)
 static bs_status session_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
 {
     if (!session || !name || !buffer || !buffer->data)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": the session, the name, the buffer or its data is NULL", name ? name : "");
+        return bs_fail(error, BS_ERROR_ARGUMENT,
+                       "bs_bind \"%s\": the session, the name, the buffer or its data is NULL", name ? name : "");
     const int32_t n = find_named(session, name);
     if (!n)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": there is no input, output or state of that name", name);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": there is no input, output or state of that name",
+                       name);
     const bs_value_info *v = bound_value(session, n);
     if (buffer->dtype != v->dtype || buffer->rank != v->rank)
         return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": %s of rank %d given, %s of rank %d expected", name,
@@ -166,7 +172,8 @@ static bs_status session_bind(bs_session *session, const char *name, const bs_bu
         const int64_t maximum = bs_dim_max(session->graph, v->dims[i]);
         const bool fixed = bs_dim_is_const(session->graph, v->dims[i]);
         if (b.dim[i] < 1 || b.dim[i] > maximum || (fixed && b.dim[i] != maximum))
-            return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": dimension %d is %lld, expected %s%s", name, i, (long long)b.dim[i],
+            return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": dimension %d is %lld, expected %s%s", name, i,
+                           (long long)b.dim[i],
                            fixed ? "" : "1<=", bs_dim_text(session->graph, v->dims[i], text, sizeof text));
         dense = dense && b.stride[i] == 0;
     }
@@ -196,7 +203,8 @@ bs_status bs_set_route(bs_session *session, const char *router, bs_route_functio
             session->callbacks[r].user = user;
             return BS_OK;
         }
-    return bs_fail(error, BS_ERROR_ARGUMENT, "bs_set_route \"%s\": the session is NULL or has no router of that name", router ? router : "");
+    return bs_fail(error, BS_ERROR_ARGUMENT, "bs_set_route \"%s\": the session is NULL or has no router of that name",
+                   router ? router : "");
 }
 
 /* ------------------------------------------------------------------------------------------------- extents */
@@ -205,7 +213,9 @@ bs_status bs_set_route(bs_session *session, const char *router, bs_route_functio
 static const char *who_said(const bs_session *s, bs_dim_id symbol)
 {
     for (int32_t n = 1;; n++) {
-        const bs_value_info *v = bs_node_is(&s->graph->nodes[n], &bs_op_input) && s->plan->node_live[n] ? bound_value(s, n) : NULL;
+        const bs_value_info *v = bs_node_is(&s->graph->nodes[n], &bs_op_input) && s->plan->node_live[n]
+                                     ? bound_value(s, n)
+                                     : NULL;
         for (int32_t i = 0; v && i < v->rank; i++)
             if (v->dims[i] == symbol)
                 return bs_node_name(&s->graph->nodes[n]);
@@ -221,8 +231,9 @@ static bs_status take_symbols(bs_session *s, int32_t n, bs_error *error)
         if (s->graph->dims[v->dims[i]].kind != BS_DIM_SYMBOL)
             continue;
         if (*now != 0 && *now != s->bound[n].dim[i] && s->plan->node_live[n])
-            return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, by \"%s\" it is %lld", bs_node_name(&s->graph->nodes[n]),
-                           i, (long long)s->bound[n].dim[i], who_said(s, v->dims[i]), (long long)*now);
+            return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, by \"%s\" it is %lld",
+                           bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i], who_said(s, v->dims[i]),
+                           (long long)*now);
         *now = *now ? *now : s->bound[n].dim[i];
     }
     return BS_OK;
@@ -257,7 +268,8 @@ static bs_status derive_extents(bs_session *s, bs_error *error)
         if (dim->kind == BS_DIM_DERIVED)
             s->dims[d] = bs_floor_div(s->dims[dim->parent] * dim->mul + dim->add, dim->div);
         if (s->dims[d] < 1)
-            return bs_fail(error, BS_ERROR_SHAPE, "dimension %s is %lld in this run: an input is smaller than the network's window",
+            return bs_fail(error, BS_ERROR_SHAPE,
+                           "dimension %s is %lld in this run: an input is smaller than the network's window",
                            bs_dim_text(s->graph, d, text, sizeof text), (long long)s->dims[d]);
     }
     return BS_OK;
@@ -269,11 +281,13 @@ static bs_status check_extents(const bs_session *s, int32_t n, bs_error *error)
     for (int32_t i = 0; i < v->rank; i++)
         if (s->bound[n].dim[i] != s->dims[v->dims[i]])
             return bs_fail(error, BS_ERROR_SHAPE, "\"%s\": dimension %d of its buffer is %lld, this run needs %lld",
-                           bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i], (long long)s->dims[v->dims[i]]);
+                           bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i],
+                           (long long)s->dims[v->dims[i]]);
     return BS_OK;
 }
 
-/* An own state is as large as this run's extents ask, densely; a change of size starts it anew. Once all else is sound. */
+/* An own state is as large as this run's extents ask, densely; a change of size starts it anew. Once all else is
+ * sound. */
 static void shape_own_state(bs_session *s, int32_t n, const bs_value_info *v)
 {
     bs_buffer *b = &s->bound[n];
@@ -305,7 +319,8 @@ static bs_status check_bound(bs_session *s, bs_error *error)
     bs_status status = BS_OK;
     for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
         const bool input = bs_node_is(&g->nodes[n], &bs_op_input) && s->plan->node_live[n];
-        const bool output = bs_node_is(&g->nodes[n], &bs_op_output), state = bs_session_is_state(s->plan, n) && !bs_session_owns_state(s, n);
+        const bool output = bs_node_is(&g->nodes[n], &bs_op_output),
+                   state = bs_session_is_state(s->plan, n) && !bs_session_owns_state(s, n);
         if (!input && !output && !state)
             continue;
         if (!s->bound[n].data && output_is_optional(s, n))
@@ -328,7 +343,8 @@ static bs_status check_rows(const bs_session *s, bs_error *error)
         const int64_t rows = s->dims[x->dims[0]];
         const int32_t cells = s->root.domains[g->nodes[n].domain].count;
         if (rows < cells)
-            return bs_fail(error, BS_ERROR_SHAPE, "rows (node %d): dimension 0 of \"%s\" is %lld, this run has %d cells", n,
+            return bs_fail(error, BS_ERROR_SHAPE,
+                           "rows (node %d): dimension 0 of \"%s\" is %lld, this run has %d cells", n,
                            bs_node_name(&g->nodes[x->node]), (long long)rows, cells);
     }
     return BS_OK;
@@ -345,7 +361,8 @@ static bs_status count_rows(bs_session *s, bs_error *error)
             rows->count = (int32_t)s->dims[domain->rows];
         if (domain->kind == BS_DOMAIN_PATCHES) {
             const int64_t size = s->plan->domains[d].size;
-            rows->count = (int32_t)(bs_ceil_div(s->dims[domain->height], size) * bs_ceil_div(s->dims[domain->width], size));
+            rows->count = (int32_t)(bs_ceil_div(s->dims[domain->height], size) *
+                                    bs_ceil_div(s->dims[domain->width], size));
         }
     }
     return check_rows(s, error);
@@ -363,7 +380,9 @@ static void run_begin(bs_session *s)
     memset(s->route_counts, 0, (size_t)s->plan->threads * slots * sizeof *s->route_counts);
     for (int32_t r = 1; r < s->graph->n_routers; r++) {
         s->dropped[r] = 0;
-        memset(s->chosen[r], -1, (size_t)s->root.domains[bs_plan_top_domain(s->graph, s->graph->routers[r].domain)].count * sizeof **s->chosen);
+        memset(s->chosen[r], -1,
+               (size_t)s->root.domains[bs_plan_top_domain(s->graph, s->graph->routers[r].domain)].count *
+                   sizeof **s->chosen);
     }
     *s->fault = '\0';
     atomic_store(&s->status, BS_OK);
@@ -411,8 +430,8 @@ static bs_status run_ended(bs_session *s, bs_status status, int32_t node, bs_err
     if (status == BS_OK)
         return BS_OK;
     s->broken = writes_states(s);
-    return bs_fail(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name, bs_node_name(&s->graph->nodes[node]), node,
-                   *s->fault ? s->fault : bs_status_text(status));
+    return bs_fail(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name,
+                   bs_node_name(&s->graph->nodes[node]), node, *s->fault ? s->fault : bs_status_text(status));
 }
 
 static bs_status run_here(bs_session *s, bs_error *error)
@@ -482,7 +501,9 @@ static bs_status session_wait(bs_session *session, bs_error *error)
     if (!session)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_wait: the session is NULL");
     if (!session->pending)
-        return session->last == BS_OK ? BS_OK : bs_fail(error, session->last, "the last run failed: %s", bs_status_text(session->last));
+        return session->last == BS_OK
+                   ? BS_OK
+                   : bs_fail(error, session->last, "the last run failed: %s", bs_status_text(session->last));
     const bs_status status = session->device->api->wait(session->on_device, &node, error);
     bs_exec_ended(session, session->started_ns);
     if (node == 0 && status != BS_OK) { /* the device itself: its message stands */
@@ -551,12 +572,14 @@ void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats)
         bs_store_stats(&session->store, stats);
 }
 
-bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predictor predictor, bs_prediction *prediction)
+bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predictor predictor,
+                                    bs_prediction *prediction)
 {
     if (!prediction)
         return BS_ERROR_ARGUMENT;
     memset(prediction, 0, sizeof *prediction);
-    if (!session || !session->store.plan || stage < -1 || stage >= session->plan->n_stages || (int32_t)predictor < 0 || predictor >= BS_PREDICTOR_COUNT)
+    if (!session || !session->store.plan || stage < -1 || stage >= session->plan->n_stages || (int32_t)predictor < 0 ||
+        predictor >= BS_PREDICTOR_COUNT)
         return BS_ERROR_ARGUMENT;
     for (int32_t j = stage < 0 ? 0 : stage; j < (stage < 0 ? session->plan->n_stages : stage + 1); j++)
         bs_store_prediction(&session->store, j, predictor, prediction);

@@ -48,7 +48,8 @@ bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, u
     bs_status status = BS_OK;
     int32_t fastest = BS_LOWER_AUTO;
     if (!session || !session->device || bs_plan_streams(session->plan))
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "bs_cuda_choose: the session must be on a GPU, with its weights resident");
+        return bs_fail(error, BS_ERROR_UNSUPPORTED,
+                       "bs_cuda_choose: the session must be on a GPU, with its weights resident");
     const bs_device_api *api = session->device->api;
     runs = bs_clamp_i32(runs, 1, MOST_RUNS);
     for (int32_t l = BS_LOWER_STREAM; l < BS_LOWER_COUNT && status == BS_OK; l++) {

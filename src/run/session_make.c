@@ -24,7 +24,8 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const void *tensors[BS_MAX_WEIGHTS];
     const int32_t count = op->weights(s->graph, node, specs);
-    uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error) : bs_bytes_at(s->weights, s->plan->nodes[n].prepared_offset);
+    uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error)
+                                  : bs_bytes_at(s->weights, s->plan->nodes[n].prepared_offset);
     if (!prepared)
         return BS_ERROR_PLATFORM;
     for (int32_t i = 0; i < count; i++) {
@@ -45,7 +46,8 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     }
     bs_weight_prepare(s->graph, node, &s->plan->nodes[n], tensors, prepared);
     if (s->device)
-        return s->device->api->loaded(s->on_device, bs_bytes_figure(s->plan->nodes[n].prepared_offset), bs_bytes_figure(s->plan->nodes[n].prepared_bytes), error);
+        return s->device->api->loaded(s->on_device, bs_bytes_figure(s->plan->nodes[n].prepared_offset),
+                                      bs_bytes_figure(s->plan->nodes[n].prepared_bytes), error);
     return BS_OK;
 }
 
@@ -94,14 +96,18 @@ static bool device_start(bs_session *s, bs_device *device, void *stream, bs_erro
     uint8_t *const memory = bs_session_take(&device->memory, bytes, "the session on the GPU", error);
     s->weights = s->weights ? s->weights : memory;
     s->device_memory = memory ? bs_bytes_at(memory, weights) : NULL;
-    s->device_pinned = memory ? bs_session_take(&device->pinned, layout.pinned_bytes, "what is copied to and from the GPU", error) : NULL;
+    s->device_pinned = memory ? bs_session_take(&device->pinned, layout.pinned_bytes,
+                                                "what is copied to and from the GPU", error)
+                              : NULL;
     if (!s->device_pinned)
         return false;
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
         if (bs_session_is_state(s->plan, n))
-            s->state[n] = bs_bytes_at(s->device_memory, bs_bytes_add(bs_bytes_of(layout.states), bs_device_state_place(s->plan, n)));
-    const bs_device_client client = {s->graph, s->plan, s->platform, s->dims, s->bound, s->state, s->root.domains, s->offsets, s->past,
-                                     s->weights, s->callbacks, s->chosen, s->counts, s->dropped, stream};
+            s->state[n] = bs_bytes_at(s->device_memory,
+                                      bs_bytes_add(bs_bytes_of(layout.states), bs_device_state_place(s->plan, n)));
+    const bs_device_client client = {s->graph,     s->plan,         s->platform, s->dims,    s->bound,
+                                     s->state,     s->root.domains, s->offsets,  s->past,    s->weights,
+                                     s->callbacks, s->chosen,       s->counts,   s->dropped, stream};
     s->client = client;
     if (device->api->open(device, &s->client, s->device_memory, s->device_pinned, &s->on_device, error) != BS_OK)
         return false;
@@ -138,9 +144,17 @@ static void profile_stage(const void *user, int32_t index, bs_profile_stage *sta
 
 static bool describe_to_profile(bs_session *s, const bs_stream_desc *stream, bs_error *error)
 {
-    const bs_profile_header_desc header = {s, s->graph->n_routers - 1, s->plan->n_units - 1, s->plan->n_stages,
-                                           profile_router, profile_unit, profile_stage,
-                                           bs_bytes_figure(s->plan->slot_bytes), bs_bytes_figure(s->plan->chunk_bytes), stream->policy, stream->speculation};
+    const bs_profile_header_desc header = {s,
+                                           s->graph->n_routers - 1,
+                                           s->plan->n_units - 1,
+                                           s->plan->n_stages,
+                                           profile_router,
+                                           profile_unit,
+                                           profile_stage,
+                                           bs_bytes_figure(s->plan->slot_bytes),
+                                           bs_bytes_figure(s->plan->chunk_bytes),
+                                           stream->policy,
+                                           stream->speculation};
     if (bs_profile_header(s->profile, &header) == BS_OK)
         return true;
     return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_session_desc.profile: another session uses it");
@@ -152,7 +166,8 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
     s->platform = desc->platform ? desc->platform : bs_platform_default();
     s->profile = desc->profile;
     if (bs_plan_on_device(s->plan) && !desc->device)
-        return bs_refuse(error, BS_ERROR_UNSUPPORTED, "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");
+        return bs_refuse(error, BS_ERROR_UNSUPPORTED,
+                         "the plan is for a GPU: bs_session_desc.device is NULL (bs_cuda_open gives it)");
     if (!shared_weights_fit(s, desc, error))
         return false;
     if (desc->weights_of)
@@ -169,9 +184,19 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
     bs_device_layout_make(s->plan, &layout);
     if (s->device)
         slots = s->plan->desc.in_place ? s->device_pinned + layout.slots_pinned : s->device_memory + layout.slots;
-    const bs_store_desc store = {s->plan, s->platform, &desc->weights, &desc->stream, desc->profile, (uint8_t *)s->store.base,
-                                 slots, lanes, s->weights, s->device, s->on_device,
-                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.stages : NULL, bs_bytes_of(layout.stage_bytes)};
+    const bs_store_desc store = {s->plan,
+                                 s->platform,
+                                 &desc->weights,
+                                 &desc->stream,
+                                 desc->profile,
+                                 (uint8_t *)s->store.base,
+                                 slots,
+                                 lanes,
+                                 s->weights,
+                                 s->device,
+                                 s->on_device,
+                                 s->device && !s->plan->desc.in_place ? s->device_pinned + layout.stages : NULL,
+                                 bs_bytes_of(layout.stage_bytes)};
     if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
         return false;
     if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))
@@ -206,7 +231,8 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
     if (!desc)
         desc = &none;
     if (!bs_plan_on_device(plan) && !bs_tier_available(plan->tier)) {
-        bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan is for tier %s, which this machine does not have", bs_tier_name(plan->tier));
+        bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan is for tier %s, which this machine does not have",
+                bs_tier_name(plan->tier));
         return NULL;
     }
     bs_plan_sizes(plan, &sizes);
@@ -214,10 +240,13 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
         sizes.staging = 0; /* nothing is read */
     const size_t mark[4] = {memory->persistent.used, memory->transient.used, memory->staging.used, memory->slots.used};
     bs_session *s = bs_session_carve(memory, plan, &sizes, !desc->weights_of, error);
-    uint8_t *staging = s && sizes.staging ? bs_session_take(&memory->staging, sizes.staging, "reading weights", error) : NULL;
+    uint8_t *staging = s && sizes.staging ? bs_session_take(&memory->staging, sizes.staging, "reading weights", error)
+                                          : NULL;
     uint8_t *slots = s && sizes.slots ? bs_session_take(&memory->slots, sizes.slots, "weights of blocks", error) : NULL;
-    const size_t device_mark[2] = {desc->device ? desc->device->memory.used : 0, desc->device ? desc->device->pinned.used : 0};
-    const bool ok = s && (sizes.staging == 0 || staging) && (sizes.slots == 0 || slots) && session_start(s, desc, staging, slots, error);
+    const size_t device_mark[2] = {desc->device ? desc->device->memory.used : 0,
+                                   desc->device ? desc->device->pinned.used : 0};
+    const bool ok = s && (sizes.staging == 0 || staging) && (sizes.slots == 0 || slots) &&
+                    session_start(s, desc, staging, slots, error);
     if (!ok || !bs_plan_streams(plan))
         memory->staging.used = mark[2]; /* only while loading */
     if (!ok) {

@@ -8,7 +8,8 @@
 static void carve_decision(bs_carver *c, const bs_plan *p, int32_t router, bs_decision_data *d)
 {
     const bs_router_info *info = &p->graph->routers[router];
-    const bs_bytes choices = bs_bytes_times(bs_bytes_array(p->routers[router].rows, sizeof(int32_t)), info->max_paths_per_cell);
+    const bs_bytes choices = bs_bytes_times(bs_bytes_array(p->routers[router].rows, sizeof(int32_t)),
+                                            info->max_paths_per_cell);
     memset(d, 0, sizeof *d);
     d->paths = info->desc->paths;
     d->per_row = info->max_paths_per_cell;
@@ -95,7 +96,8 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
     for (int32_t t = 0; t < p->threads && !bs_plan_on_device(p); t++)
         carve_context(c, p, s->contexts ? &s->contexts[t] : NULL, true);
     for (int32_t r = 1; r < g->n_routers; r++) {
-        int16_t *chosen = bs_carve(c, (uint64_t)p->domains[bs_plan_top_domain(g, g->routers[r].domain)].max_rows, sizeof *chosen);
+        int16_t *chosen = bs_carve(c, (uint64_t)p->domains[bs_plan_top_domain(g, g->routers[r].domain)].max_rows,
+                                   sizeof *chosen);
         if (s->chosen)
             s->chosen[r] = chosen;
     }
@@ -163,7 +165,8 @@ void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
     sizes->transient = bs_plan_on_device(plan) ? 0 : bs_bytes_figure(transient);
     /* lanes keep theirs, aligned to pages; while loading, it serves for resident weights */
     const bs_bytes lanes = bs_bytes_add(bs_bytes_times(plan->lane_bytes, plan->lanes), bs_bytes_of(BS_PAGE_BYTES));
-    sizes->staging = bs_bytes_figure(bs_plan_streams(plan) ? bs_bytes_max(plan->staging_bytes, lanes) : plan->staging_bytes);
+    sizes->staging = bs_bytes_figure(bs_plan_streams(plan) ? bs_bytes_max(plan->staging_bytes, lanes)
+                                                           : plan->staging_bytes);
     sizes->slots = bs_plan_on_device(plan) ? 0 : bs_bytes_figure(plan->slot_bytes);
 }
 
@@ -175,7 +178,8 @@ void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_erro
     return memory;
 }
 
-bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bool own_weights, bs_error *error)
+bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bool own_weights,
+                             bs_error *error)
 {
     const bool here = !bs_plan_on_device(plan);
     const bs_bytes all = bs_bytes_of(sizes->persistent);
@@ -191,7 +195,8 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     carve_session(&c, plan, &parts, &s->root);
     take_parts_over(s, &parts);
     s->weights = here && own_weights ? bs_carve_bytes(&c, plan->weight_bytes) : NULL;
-    s->transient = sizes->transient ? bs_session_take(&memory->transient, sizes->transient, "activations", error) : NULL;
+    s->transient = sizes->transient ? bs_session_take(&memory->transient, sizes->transient, "activations", error)
+                                    : NULL;
     if (sizes->transient && !s->transient)
         return NULL;
     s->scratch = s->transient ? bs_bytes_at(s->transient, plan->transient_bytes) : NULL;

@@ -1,9 +1,10 @@
 /* stream/guess.c - what is worth reading before it is needed.
  *
- * A guess is weighed in time: what it hides if it is right, against what it delays if it is wrong and what those lose whose
- * place it takes. What is certain is read ahead only when it would come too late otherwise, since making room early evicts
- * what is needed sooner.
- * Relies on stream/slots.c and stream/predict.c. Must never be asked before a visit, nor while the run waits for something that could be read. */
+ * A guess is weighed in time: what it hides if it is right, against what it delays if it is wrong and what those lose
+ * whose place it takes. What is certain is read ahead only when it would come too late otherwise, since making room
+ * early evicts what is needed sooner.
+ * Relies on stream/slots.c and stream/predict.c. Must never be asked before a visit, nor while the run waits for
+ * something that could be read. */
 #include "stream/stream.h"
 
 #define STREAM_MARGIN 0.3         /* of the time it can hide that an uncertain guess must promise */
@@ -38,9 +39,9 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
     return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: not long, but some */
 }
 
-/* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. In a fixed
- * order what is needed later than the guess would have to make room all the same; where a router decides, what it turns
- * out not to need would be a better victim then. */
+/* What the visits to come lose with everything that overlaps the place, when a guess of probability p takes it. In a
+ * fixed order what is needed later than the guess would have to make room all the same; where a router decides, what it
+ * turns out not to need would be a better victim then. */
 static double damage(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t ahead, double p)
 {
     const double later = p > STREAM_LIKELY ? 1 - p : 1;
@@ -90,18 +91,22 @@ typedef struct guess_time {
 static bool may_be_guessed(const bs_stream *s, int32_t unit, int32_t ahead)
 {
     const bs_slot *slot = &s->slots[unit];
-    return slot->state != BS_SLOT_READY && slot->state != BS_SLOT_DROPPED && s->visits >= slot->silent_until && s->distance[unit] == ahead &&
+    return slot->state != BS_SLOT_READY && slot->state != BS_SLOT_DROPPED && s->visits >= slot->silent_until &&
+           s->distance[unit] == ahead &&
            (slot->state != BS_SLOT_LOADING || slot->issued < s->facts.units[unit].n_chunks);
 }
 
 /* p: how likely the unit is needed then. */
-static guess_result try_guess(bs_stream *s, int32_t unit, double p, const guess_time *t, bool may_evict, guess_place *place, bs_stream_chunk *chunk)
+static guess_result try_guess(bs_stream *s, int32_t unit, double p, const guess_time *t, bool may_evict,
+                              guess_place *place, bs_stream_chunk *chunk)
 {
     const bs_slot *slot = &s->slots[unit];
     const bool begun = slot->state == BS_SLOT_LOADING;
     const double read = bs_stream_load_ns(s, unit);
-    const double in_the_way = delay(s, unit, t->next) * (t->ahead == 1 ? 1 - p : 1); /* also when it is right, but for later */
-    const bool known = p > STREAM_LIKELY || !isinf(t->until); /* how long stages take: what may be wrong waits for that */
+    /* also when it is right, but for later */
+    const double in_the_way = delay(s, unit, t->next) * (t->ahead == 1 ? 1 - p : 1);
+    /* how long stages take: what may be wrong waits for that */
+    const bool known = p > STREAM_LIKELY || !isinf(t->until);
     const double hidden = !known ? 0 : read < t->until ? read : t->until;
     const double worth = p * hidden - in_the_way;
     if (worth <= (1 - p) * STREAM_MARGIN * hidden || (!begun && slot->guess_visit == s->visits))
@@ -131,8 +136,9 @@ static bool rank_guesses(bs_stream *s, int32_t stage, int32_t ahead)
     return s->n_ranked > 0;
 }
 
-/* Whether some need that is likely would have to wait if storage did nothing until the next visit. Before that, reading it would
- * only evict earlier than necessary, and so something that is needed sooner (the "forestall" rule of Kimbrel et al., 1996). */
+/* Whether some need that is likely would have to wait if storage did nothing until the next visit. Before that, reading
+ * it would only evict earlier than necessary, and so something that is needed sooner (the "forestall" rule of Kimbrel
+ * et al., 1996). */
 static bool is_pressed(const bs_stream *s, double next)
 {
     double reading = 0, until = next;
@@ -141,7 +147,9 @@ static bool is_pressed(const bs_stream *s, double next)
         const bs_stream_stage *facts = &s->facts.stages[stage];
         for (int32_t k = facts->first_unit; k < facts->first_unit + facts->n_units; k++) {
             const int32_t unit = s->facts.uses[k];
-            const double p = s->slots[unit].state != BS_SLOT_READY && s->distance[unit] == ahead ? bs_predict_use(s, stage, k) : 0;
+            const double p = s->slots[unit].state != BS_SLOT_READY && s->distance[unit] == ahead
+                                 ? bs_predict_use(s, stage, k)
+                                 : 0;
             reading += p > STREAM_LIKELY ? bs_stream_read_ns(s, unit) : 0;
         }
         if (reading > 0 && next + STREAM_SLACK * reading >= until)

@@ -1,9 +1,10 @@
 /* stream/predict.c - which units the next visits will need.
  *
  * Four predictors, best first: *known* (a stage without a router needs the same in every run), *look-ahead* (the next
- * router run on what is known now, handed in by the graph), *transition* (what followed the choices of the router before),
- * *frequency*. Each is asked at every visit, so that its precision and recall are known whether or not anything was read;
- * what comes out is a probability that was calibrated by that.
+ * router run on what is known now, handed in by the graph), *transition* (what followed the choices of the router
+ * before),
+ * *frequency*. Each is asked at every visit, so that its precision and recall are known whether or not anything was
+ * read; what comes out is a probability that was calibrated by that.
  * Relies on stream/stream.h. Must never decide what is read. */
 #include "stream/stream.h"
 
@@ -20,9 +21,9 @@ const char *bs_predictor_name(bs_predictor predictor)
 
 /* ---------------------------------------------------------------------------------------------- transitions */
 
-/* Counters of a table: one for each pair of units, and totals. Where there are more than PREDICT_MOST_PAIRS there is none: tables
- * grow with the product of two routers' paths, and pairs of that many paths are hardly seen often enough to learn from. Such
- * a stage goes by the other predictors, as if this one was worth nothing. */
+/* Counters of a table: one for each pair of units, and totals. Where there are more than PREDICT_MOST_PAIRS there is
+ * none: tables grow with the product of two routers' paths, and pairs of that many paths are hardly seen often enough
+ * to learn from. Such a stage goes by the other predictors, as if this one was worth nothing. */
 static int64_t table_counts(int32_t own, int32_t other)
 {
     const int64_t pairs = (int64_t)other * own;
@@ -50,7 +51,8 @@ bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages)
     return used;
 }
 
-/* [own units] that followed one unit of the stage before; behind the last of these rows, the totals: [units of before]. */
+/* [own units] that followed one unit of the stage before; behind the last of these rows, the totals: [units of
+ * before]. */
 static uint16_t *table_row(const bs_stream *s, int32_t stage, int32_t from)
 {
     const bs_bytes row = bs_bytes_array(s->facts.stages[stage].n_units, sizeof(uint16_t));
@@ -62,8 +64,8 @@ static uint16_t *table_total(const bs_stream *s, int32_t stage, int32_t from)
     return table_row(s, stage, s->facts.stages[s->stages[stage].before].n_units) + from;
 }
 
-/* The mean, over what the router before chose, of how often each unit followed. It holds until a routed stage is visited, so it
- * is made once a visit and read from then on. */
+/* The mean, over what the router before chose, of how often each unit followed. It holds until a routed stage is
+ * visited, so it is made once a visit and read from then on. */
 static void follow_choices(bs_stream *s, int32_t stage)
 {
     const bs_stream_stage *own = &s->facts.stages[stage], *before = &s->facts.stages[s->stages[stage].before];
@@ -155,7 +157,8 @@ double bs_predict_visits(const bs_stream *s, int32_t stage, int32_t use)
     const double usual = rate_of(s, stage, use), rate = usual > 0.01 ? usual : 0.01;
     if (s->facts.stages[stage].router == 0)
         return 0;
-    return s->stages[stage].told ? (1 - p) / rate : regular * interval_left(s, stage, use) + (1 - regular) * (1 - p) / rate;
+    return s->stages[stage].told ? (1 - p) / rate
+                                 : regular * interval_left(s, stage, use) + (1 - regular) * (1 - p) / rate;
 }
 
 /* Not brought by a guess: what stays is what is needed often, so that guesses of it come true more often. */
@@ -236,8 +239,8 @@ int32_t bs_rank_next(bs_stream *s)
 
 static void average(double *value, double sample) { *value += (sample - *value) * PREDICT_STEP; }
 
-/* The first samples count more: the newest of n weighs 1 / (n + 2), until that is less than usual. What is wrong from the
- * start is so found out in a few visits, long before guessing could pause for it. */
+/* The first samples count more: the newest of n weighs 1 / (n + 2), until that is less than usual. What is wrong from
+ * the start is so found out in a few visits, long before guessing could pause for it. */
 static void average_from(double *value, double sample, uint64_t samples)
 {
     const double first = 1.0 / ((double)samples + 2);
@@ -267,7 +270,8 @@ static double rate_statistics(bs_stream *s, int32_t j, bs_predictor which, int32
     if (which == BS_PREDICT_TRANSITION && s->following != j)
         follow_choices(s, j);
     for (int32_t k = 0; k < stage->n_units; k++) {
-        const double p = which == BS_PREDICT_TRANSITION ? s->follows[k] : frequency_probability(s, j, stage->first_unit + k);
+        const double p = which == BS_PREDICT_TRANSITION ? s->follows[k]
+                                                        : frequency_probability(s, j, stage->first_unit + k);
         const double miss = p - (double)is_asked(s, stage->first_unit + k);
         s->score[k] = p;
         error += miss * miss;

@@ -1,7 +1,7 @@
 /* stream/replay.c - a trace of visits run against any slots, policy and storage, on a scripted clock; and the oracle.
  *
- * The stream decides exactly as in a session; here the clock jumps from event to event. Storage reads one chunk after the
- * other, lanes prepare what arrived, one thread computes. The oracle knows the whole trace: see bs_replay_result.
+ * The stream decides exactly as in a session; here the clock jumps from event to event. Storage reads one chunk after
+ * the other, lanes prepare what arrived, one thread computes. The oracle knows the whole trace: see bs_replay_result.
  * Relies on stream/stream.h. Must never read a real clock. */
 #include "stream/stream.h"
 
@@ -46,10 +46,14 @@ static uint64_t whole_ns(double ns) { return ns < 1.8e19 ? (uint64_t)ns : UINT64
 
 static uint64_t device_ns(const replay *r, bs_bytes bytes)
 {
-    return bs_add_u64(r->desc->latency_ns, whole_ns((double)bs_bytes_figure(bytes) * 1e9 / (double)r->desc->bytes_per_second));
+    return bs_add_u64(r->desc->latency_ns,
+                      whole_ns((double)bs_bytes_figure(bytes) * 1e9 / (double)r->desc->bytes_per_second));
 }
 
-static uint64_t prepare_ns(const replay *r, bs_bytes bytes) { return whole_ns((double)bs_bytes_figure(bytes) * r->desc->prepare_ns_per_byte); }
+static uint64_t prepare_ns(const replay *r, bs_bytes bytes)
+{
+    return whole_ns((double)bs_bytes_figure(bytes) * r->desc->prepare_ns_per_byte);
+}
 
 static void fill_lanes(replay *r)
 {
@@ -87,7 +91,8 @@ static void pass_event(replay *r, replay_lane *lane, uint64_t when)
         bs_stream_arrived(&r->stream, &lane->chunk, bs_bytes_figure(lane->bytes), lane->arrives - lane->start, r->now);
     } else {
         lane->busy = false;
-        bs_stream_done(&r->stream, &lane->chunk, BS_OK, bs_bytes_figure(lane->bytes), lane->done - lane->arrives, r->now);
+        bs_stream_done(&r->stream, &lane->chunk, BS_OK, bs_bytes_figure(lane->bytes), lane->done - lane->arrives,
+                       r->now);
     }
     fill_lanes(r);
 }
@@ -123,7 +128,8 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
             bs_stream_stall(&r->stream, r->now);
         fill_lanes(r);
         replay_lane *lane = next_event(r, &when);
-        if (!lane) return -1; /* unreachable: with nothing pinned nor in flight, what is asked for finds room and a lane */
+        if (!lane) /* unreachable: with nothing pinned nor in flight, what is asked for finds room and a lane */
+            return -1;
         pass_event(r, lane, when);
     }
 }
@@ -157,9 +163,10 @@ static bs_status replay_visit(replay *r, const bs_trace_visit *v, bool *done)
 
 /* ---------------------------------------------------------------------------------------------------- oracle */
 
-/* A schedule that knows the whole trace: storage reads what is missing in the order of need, at most `horizon` uses ahead,
- * as soon as it is idle and something that is needed later can make room. Far horizons never stand still, near ones read
- * fewest bytes (horizon 0 is Belady's replacement on demand); which is fastest depends on compute and storage. */
+/* A schedule that knows the whole trace: storage reads what is missing in the order of need, at most `horizon` uses
+ * ahead, as soon as it is idle and something that is needed later can make room. Far horizons never stand still, near
+ * ones read fewest bytes (horizon 0 is Belady's replacement on demand); which is fastest depends on compute and
+ * storage. */
 typedef struct replay_oracle {
     int32_t horizon;
     int32_t at;      /* use that is computed or waited for */
@@ -192,13 +199,15 @@ static int32_t oracle_next_missing(const replay *r, replay_oracle *o)
     return o->missing < uses && o->missing - o->at <= o->horizon ? r->trace->uses[o->missing].unit : -1;
 }
 
-/* Gives up what is needed last until there is room; nothing that is needed sooner than the unit, nor what is computed. */
+/* Gives up what is needed last until there is room; nothing that is needed sooner than the unit, nor what is
+ * computed. */
 static bool oracle_room(replay *r, replay_oracle *o, bs_bytes bytes)
 {
     while (bs_bytes_less(r->stream.facts.slot_bytes, bs_bytes_add(o->used, bytes))) {
         int32_t last = -1;
         for (int32_t u = 0; u < r->trace->n_units; u++)
-            if (r->resident[u] && !(o->computing && u == r->trace->uses[o->at].unit) && (last < 0 || r->future[u] > r->future[last]))
+            if (r->resident[u] && !(o->computing && u == r->trace->uses[o->at].unit) &&
+                (last < 0 || r->future[u] > r->future[last]))
                 last = u;
         if (last < 0 || r->future[last] <= o->missing)
             return false;
@@ -277,7 +286,8 @@ static void oracle(replay *r, uint64_t *before, bs_replay_result *result)
         }
     }
     result->oracle_ns = UINT64_MAX;
-    for (int32_t horizon = 0; horizon >= 0 && horizon < 2 * r->trace->n_uses + 2; horizon = horizon < 8 ? horizon + 1 : horizon * 2) {
+    for (int32_t horizon = 0; horizon >= 0 && horizon < 2 * r->trace->n_uses + 2;
+         horizon = horizon < 8 ? horizon + 1 : horizon * 2) {
         bs_bytes bytes = bs_bytes_of(0);
         const uint64_t ns = oracle_time(r, horizon, before, &bytes);
         if (ns < result->oracle_ns - tail || result->oracle_ns == UINT64_MAX) {
@@ -305,7 +315,8 @@ static const char *trace_fault(const bs_trace *t, int32_t *at)
     for (*at = 0; *at < t->n_visits; ++*at) {
         const bs_trace_visit *v = &t->visits[*at];
         if (v->stage < 0 || v->stage >= t->n_stages || v->first_use < 0 || v->n_uses < 0 || v->n_uses > t->n_units ||
-            v->n_uses > t->n_uses - v->first_use || v->first_guess < 0 || v->n_guesses < 0 || v->n_guesses > t->n_guesses - v->first_guess)
+            v->n_uses > t->n_uses - v->first_use || v->first_guess < 0 || v->n_guesses < 0 ||
+            v->n_guesses > t->n_guesses - v->first_guess)
             return "visits";
     }
     for (*at = 0; *at < t->n_uses; ++*at)
@@ -323,10 +334,12 @@ static bool trace_is_sound(const bs_trace *t, bs_error *error)
 {
     int32_t at = 0;
     if (t->n_units < 1 || t->n_units > REPLAY_MOST || t->n_stages < 1 || t->n_stages > REPLAY_MOST)
-        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: the trace has %d units, %d stages, expected 1 .. %d", t->n_units, t->n_stages,
-                         REPLAY_MOST);
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: the trace has %d units, %d stages, expected 1 .. %d",
+                         t->n_units, t->n_stages, REPLAY_MOST);
     const char *table = trace_fault(t, &at);
-    return !table || bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: %s[%d] of the trace refers to what it does not have, or another has", table, at);
+    return !table ||
+           bs_refuse(error, BS_ERROR_ARGUMENT,
+                     "bs_replay: %s[%d] of the trace refers to what it does not have, or another has", table, at);
 }
 
 static bs_bytes least_slots(const bs_trace *t)
@@ -343,12 +356,16 @@ static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_err
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: the trace or the desc is NULL");
     if (!trace_is_sound(t, error))
         return BS_ERROR_ARGUMENT;
-    if (d->bytes_per_second == 0 || d->chunk_bytes < 0 || d->lanes < 0 || d->lanes > REPLAY_MAX_LANES || !(d->prepare_ns_per_byte >= 0))
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: bytes_per_second %llu, chunk_bytes %d, lanes %d, prepare_ns_per_byte %g, expected "
-                       "> 0, >= 0, 0 .. %d, >= 0", (unsigned long long)d->bytes_per_second, d->chunk_bytes, d->lanes, d->prepare_ns_per_byte,
+    if (d->bytes_per_second == 0 || d->chunk_bytes < 0 || d->lanes < 0 || d->lanes > REPLAY_MAX_LANES ||
+        !(d->prepare_ns_per_byte >= 0))
+        return bs_fail(error, BS_ERROR_ARGUMENT,
+                       "bs_replay: bytes_per_second %llu, chunk_bytes %d, lanes %d, prepare_ns_per_byte %g, expected "
+                       "> 0, >= 0, 0 .. %d, >= 0",
+                       (unsigned long long)d->bytes_per_second, d->chunk_bytes, d->lanes, d->prepare_ns_per_byte,
                        REPLAY_MAX_LANES);
     if (d->stream.policy < 0 || d->stream.policy >= BS_POLICY_COUNT)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %d, expected 0 .. %d", d->stream.policy, BS_POLICY_COUNT - 1);
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %d, expected 0 .. %d", d->stream.policy,
+                       BS_POLICY_COUNT - 1);
     if (bs_bytes_less(bs_bytes_of(d->slot_bytes), least_slots(t)))
         return bs_fail_room(error, "slots", d->slot_bytes, least_slots(t), "the largest unit");
     return BS_OK;
@@ -359,7 +376,8 @@ static bs_stream_facts replay_facts(replay *r)
     const bs_trace *t = r->trace;
     for (int32_t u = 0; u < t->n_units; u++) {
         const bs_bytes bytes = bs_bytes_of(t->units[u].read_bytes);
-        const uint64_t chunk = bs_bytes_figure(bs_stream_chunk_limit(bytes, bs_bytes_array(bs_or_default(r->desc->chunk_bytes, 262144), 1), r->n_lanes));
+        const uint64_t chunk = bs_bytes_figure(
+            bs_stream_chunk_limit(bytes, bs_bytes_array(bs_or_default(r->desc->chunk_bytes, 262144), 1), r->n_lanes));
         const uint64_t chunks = bs_bytes_figure(bs_bytes_share(bs_bytes_add(bytes, bs_bytes_of(chunk - 1)), chunk));
         r->units[u].slot_bytes = bs_bytes_align(bs_bytes_of(t->units[u].slot_bytes));
         r->units[u].read_bytes = bytes;
@@ -370,14 +388,19 @@ static bs_stream_facts replay_facts(replay *r)
     return facts;
 }
 
-static void *replay_take(bs_arena *a, int32_t count, size_t each) { return bs_take(a, bs_bytes_array(count ? count : 1, each)); }
+static void *replay_take(bs_arena *a, int32_t count, size_t each)
+{
+    return bs_take(a, bs_bytes_array(count ? count : 1, each));
+}
 
 /* What replay_carve takes. */
 static bs_bytes replay_bytes(const bs_trace *t)
 {
-    const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, NULL, t->stages, t->stage_units, {0}, {0, 0, 0}, false};
+    const bs_stream_facts facts = {t->n_units,     t->n_stages, t->n_stage_units, NULL, t->stages,
+                                   t->stage_units, {0},         {0, 0, 0},        false};
     const int32_t uses = t->n_uses ? t->n_uses : 1;
-    static const size_t unit_arrays[] = {sizeof(bs_stream_unit), sizeof(int64_t), sizeof(int32_t), sizeof(uint64_t), sizeof(bool)};
+    static const size_t unit_arrays[] = {sizeof(bs_stream_unit), sizeof(int64_t), sizeof(int32_t), sizeof(uint64_t),
+                                         sizeof(bool)};
     bs_bytes bytes = bs_bytes_align(bs_stream_bytes(&facts));
     bs_bytes_place(&bytes, 1, sizeof(replay));
     bs_bytes_place(&bytes, uses, sizeof(int32_t));
@@ -390,7 +413,10 @@ static bs_bytes replay_bytes(const bs_trace *t)
 size_t bs_replay_bytes(const bs_trace *t)
 {
     size_t bytes = 0;
-    return t && trace_is_sound(t, NULL) && bs_bytes_fit(bs_bytes_add(replay_bytes(t), bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
+    return t && trace_is_sound(t, NULL) &&
+                   bs_bytes_fit(bs_bytes_add(replay_bytes(t), bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes)
+               ? bytes
+               : 0;
 }
 
 static bool replay_carve(replay *r, bs_arena *a, void **memory)
@@ -422,7 +448,8 @@ static void sum_predictions(const replay *r, bs_prediction *sums)
         }
 }
 
-bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena *workspace, bs_replay_result *result, bs_error *error)
+bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena *workspace, bs_replay_result *result,
+                    bs_error *error)
 {
     const bs_status sound = replay_check(trace, desc, error);
     if (sound != BS_OK)

@@ -1,8 +1,8 @@
 /* stream/slots.c - extents of the slots arena: who is where, who goes.
  *
  * Extents rather than slots of fixed sizes: units differ (a small and a large subnet), and an extent wastes nothing but
- * what lies between two others. Room is found by trying every place that begins or ends at an extent, and taking the one
- * whose most valuable victim is worth least. What is pinned, needed or being read stays.
+ * what lies between two others. Room is found by trying every place that begins or ends at an extent, and taking the
+ * one whose most valuable victim is worth least. What is pinned, needed or being read stays.
  * Relies on stream/stream.h. Must never evict what the visit in progress still needs. */
 #include "stream/stream.h"
 
@@ -61,16 +61,17 @@ static int32_t extents_before(const bs_stream *s, bs_bytes offset)
     return low;
 }
 
-/* Extents are looked at from the one that `offset` may lie in to the end of the place. */
+/* Places are tried at 0 and where an extent begins or ends: none that begins before it reaches into it. */
 int32_t bs_slots_overlap(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t after)
 {
     int32_t next = -1;
-    for (int32_t k = bs_max_i32(extents_before(s, offset) - 1, 0); k < s->n_present; k++) {
+    for (int32_t k = extents_before(s, offset); k < s->n_present; k++) {
         const int32_t u = s->by_offset[k];
         const bs_slot *slot = &s->slots[u];
         if (!bs_bytes_less(slot->offset, bs_bytes_add(offset, bytes)))
             break;
-        if (u > after && (next < 0 || u < next) && bs_bytes_less(offset, bs_bytes_add(slot->offset, s->facts.units[u].slot_bytes)))
+        if (u > after && (next < 0 || u < next) &&
+            bs_bytes_less(offset, bs_bytes_add(slot->offset, s->facts.units[u].slot_bytes)))
             next = u;
     }
     return next;
@@ -87,7 +88,7 @@ static void try_place(const bs_stream *s, bs_bytes offset, bs_bytes bytes, slot_
     slot_place place = {offset, {0}, -(double)INFINITY, true};
     if (bs_bytes_less(s->facts.slot_bytes, bs_bytes_add(offset, bytes)))
         return;
-    for (int32_t k = bs_max_i32(extents_before(s, offset) - 1, 0); k < s->n_present; k++) {
+    for (int32_t k = extents_before(s, offset); k < s->n_present; k++) {
         const int32_t u = s->by_offset[k];
         const bs_slot *slot = &s->slots[u];
         if (!bs_bytes_less(slot->offset, bs_bytes_add(offset, bytes)))
@@ -99,7 +100,8 @@ static void try_place(const bs_stream *s, bs_bytes offset, bs_bytes bytes, slot_
         place.worst = slot->keep > place.worst ? slot->keep : place.worst;
         place.evicted = bs_bytes_add(place.evicted, s->facts.units[u].slot_bytes);
     }
-    if (!best->found || place.worst < best->worst || (place.worst <= best->worst && bs_bytes_less(place.evicted, best->evicted)))
+    if (!best->found || place.worst < best->worst ||
+        (place.worst <= best->worst && bs_bytes_less(place.evicted, best->evicted)))
         *best = place;
 }
 
@@ -170,8 +172,9 @@ static void count_waste(bs_stream *s, int32_t unit)
     const bs_stream_unit *facts = &s->facts.units[unit];
     bs_slot *slot = &s->slots[unit];
     if (slot->guessed)
-        s->stats.bytes_wasted =
-            bs_add_u64(s->stats.bytes_wasted, bs_bytes_figure(bs_bytes_share(bs_bytes_times(facts->read_bytes, slot->done), (uint64_t)facts->n_chunks)));
+        s->stats.bytes_wasted = bs_add_u64(
+            s->stats.bytes_wasted,
+            bs_bytes_figure(bs_bytes_share(bs_bytes_times(facts->read_bytes, slot->done), (uint64_t)facts->n_chunks)));
     slot->guessed = false;
 }
 

@@ -1,7 +1,8 @@
-/* stream/store.c - lanes: threads that read chunks into staging, check them, and prepare them into slots; and how a run waits.
+/* stream/store.c - lanes: threads that read chunks into staging, check them, and prepare them into slots; and how a run
+ * waits.
  *
- * Everything the stream decides is decided under one gate; reading and preparing happen outside it. A lane writes only to
- * the slot of a chunk that it was given, which stays its own until it comes back.
+ * Everything the stream decides is decided under one gate; reading and preparing happen outside it. A lane writes only
+ * to the slot of a chunk that it was given, which stays its own until it comes back.
  * Relies on stream/store.h. Must never publish a unit before all of it is there. */
 #include "stream/store_load.h"
 
@@ -9,8 +10,8 @@
 
 static bs_stream_facts store_facts(const bs_plan *plan)
 {
-    const bs_stream_facts facts = {plan->n_units - 1, plan->n_stages, plan->n_stage_units, NULL, plan->stages, plan->stage_units,
-                                   plan->slot_bytes, {0, 0, 0}, false};
+    const bs_stream_facts facts = {plan->n_units - 1, plan->n_stages,   plan->n_stage_units, NULL, plan->stages,
+                                   plan->stage_units, plan->slot_bytes, {0, 0, 0},           false};
     return facts;
 }
 
@@ -69,8 +70,8 @@ static void wake(bs_store *s)
         s->platform->gate_wake(s->platform->user, s->gate);
 }
 
-static void record(const bs_store *s, bs_event_kind kind, uint64_t start, uint64_t end, int32_t subject, int32_t index, uint64_t value,
-                   int32_t lane)
+static void record(const bs_store *s, bs_event_kind kind, uint64_t start, uint64_t end, int32_t subject, int32_t index,
+                   uint64_t value, int32_t lane)
 {
     const bs_event event = {start, end, value, subject, index, (int16_t)kind, (int16_t)lane, 0};
     bs_profile_add(s->profile, &event);
@@ -110,7 +111,8 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     const bool guessed = slot->guessed;
     const uint64_t began = slot->load_start;
     if (bs_stream_done(&s->stream, chunk, status, bytes, done - arrived, done))
-        record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, bs_bytes_figure(s->facts[chunk->unit].read_bytes), lane->index);
+        record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, bs_bytes_figure(s->facts[chunk->unit].read_bytes),
+               lane->index);
     wake(s);
 }
 
@@ -141,7 +143,8 @@ static bs_status start_lanes(bs_store *s, bs_error *error)
         if (p->thread_start(p->user, s->lanes[s->started].handle, lane_main, &s->lanes[s->started]) != 0) {
             const int32_t number = s->started + 1;
             bs_store_close(s);
-            return bs_fail(error, BS_ERROR_PLATFORM, "reader thread %d of %d: the platform's thread_start failed", number, s->n_lanes);
+            return bs_fail(error, BS_ERROR_PLATFORM, "reader thread %d of %d: the platform's thread_start failed",
+                           number, s->n_lanes);
         }
     return BS_OK;
 }
@@ -155,10 +158,17 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
     s->profile = d->profile;
     if (bs_plan_streams(d->plan)) {
         const uint32_t align = d->weights->fetch_alignment;
-        if (!d->weights->locate || !d->weights->record || !d->weights->fetch || align == 0 || (align & (align - 1)) || align > BS_PAGE_BYTES)
-            return bs_fail(error, BS_ERROR_UNSUPPORTED, "the plan streams weights: bs_session_desc.weights needs locate, record, fetch and its alignment, a power of two up to %d", BS_PAGE_BYTES);
-        if (d->stream->policy < 0 || d->stream->policy >= BS_POLICY_BELADY || d->stream->speculation < 0 || d->stream->speculation > BS_SPECULATE_OFF)
-            return bs_fail(error, BS_ERROR_ARGUMENT, "bs_session_desc.stream: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
+        if (!d->weights->locate || !d->weights->record || !d->weights->fetch || align == 0 || (align & (align - 1)) ||
+            align > BS_PAGE_BYTES)
+            return bs_fail(
+                error, BS_ERROR_UNSUPPORTED,
+                "the plan streams weights: bs_session_desc.weights needs locate, record, fetch and its alignment, "
+                "a power of two up to %d",
+                BS_PAGE_BYTES);
+        if (d->stream->policy < 0 || d->stream->policy >= BS_POLICY_BELADY || d->stream->speculation < 0 ||
+            d->stream->speculation > BS_SPECULATE_OFF)
+            return bs_fail(error, BS_ERROR_ARGUMENT,
+                           "bs_session_desc.stream: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
                            d->stream->policy, d->stream->speculation, BS_POLICY_BELADY - 1, BS_SPECULATE_OFF);
         s->plan = d->plan;
         s->weights = *d->weights;

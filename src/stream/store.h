@@ -1,6 +1,7 @@
 /* stream/store.h - weights on their way from storage to slots.
- * Owns reader threads ("lanes"), their staging, what is read for each unit, and the lock under which the stream decides.
- * Relies on stream/stream.h, plan/plan.h, base/platform.h, ops/weights.h and profile/profile.h. Must never know rows or routers. */
+ * Owns reader threads ("lanes"), their staging, what is read for each unit, and the lock under which the stream
+ * decides. Relies on stream/stream.h, plan/plan.h, base/platform.h, ops/weights.h and profile/profile.h. Must never
+ * know rows or routers. */
 #ifndef BS_STORE_H
 #define BS_STORE_H
 
@@ -98,7 +99,8 @@ void bs_store_leave(bs_store *store);
 void bs_store_expect(bs_store *store, int32_t stage, int32_t unit, double margin); /* unit 0: nothing */
 /* Pins the unit if it is there and sets base[unit]. False: not yet; or never, then *status tells why. */
 bool bs_store_try(bs_store *store, int32_t unit, bs_status *status);
-/* Waits until one of these is there (pinned: `*taken`) or one will never be (`*taken` then tells which, 0: cannot be told). */
+/* Waits until one of these is there (pinned: `*taken`) or one will never be (`*taken` then tells which, 0: cannot be
+ * told). */
 bs_status bs_store_wait(bs_store *store, int32_t stage, const int32_t *units, int32_t count, int32_t *taken);
 /* Units of the visit that are still to come. */
 int32_t bs_store_missing(bs_store *store);

@@ -1,14 +1,15 @@
 /* stream/store_load.c - one piece: read into staging, checked, prepared into its slot.
  *
- * A piece is read to the far end of the lane's staging; weights of two bytes are widened into the near end, in the order in
- * which they lie in storage, which never catches up with what is still to be read (stream/store_plan.c counts for it).
- * Relies on stream/store_load.h. Must never touch what the gate guards. */
+ * A piece is read to the far end of the lane's staging; weights of two bytes are widened into the near end, in the
+ * order in which they lie in storage, which never catches up with what is still to be read (stream/store_plan.c counts
+ * for it). Relies on stream/store_load.h. Must never touch what the gate guards. */
 #include "stream/store_load.h"
 
 bs_status bs_store_fetch(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t **raw)
 {
     const uint64_t alignment = s->weights.fetch_alignment, front = alignment > BS_ALIGNMENT ? alignment : BS_ALIGNMENT;
-    const bs_bytes begin = bs_bytes_align_down(piece->begin, front), bytes = bs_bytes_sub(bs_bytes_align_to(piece->end, alignment), begin);
+    const bs_bytes begin = bs_bytes_align_down(piece->begin, front),
+                   bytes = bs_bytes_sub(bs_bytes_align_to(piece->end, alignment), begin);
     const bs_bytes before = bs_bytes_sub(s->plan->lane_bytes, bs_bytes_align_to(bytes, BS_PAGE_BYTES));
     size_t size;
     if (!bs_bytes_known(before) || !bs_bytes_fit(bytes, bs_bytes_figure(s->plan->lane_bytes), &size))
@@ -44,8 +45,8 @@ bs_status bs_store_check(bs_store *s, int32_t unit, const bs_store_piece *piece,
 }
 
 /* Tensors of a node as its op wants them: in place where they can be, else copied or widened to *near. */
-static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_store_piece *piece, const uint8_t *raw, uint8_t **near,
-                       const void **tensors)
+static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_store_piece *piece, const uint8_t *raw,
+                       uint8_t **near, const void **tensors)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const bs_node *n = &s->plan->graph->nodes[node->node];
@@ -66,7 +67,8 @@ static void tensors_of(const bs_store *s, const bs_store_node *node, const bs_st
     }
 }
 
-bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t *raw, uint8_t *slot)
+bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece,
+                           const uint8_t *raw, uint8_t *slot)
 {
     uint8_t *near = lane->staging;
     bs_status status = BS_OK;
@@ -75,9 +77,11 @@ bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const b
         const bs_node_plan *plan = &s->plan->nodes[s->nodes[k].node];
         uint8_t *const place = bs_bytes_at(slot, plan->prepared_offset);
         tensors_of(s, &s->nodes[k], piece, raw, &near, tensors);
-        bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[s->nodes[k].node], plan, tensors, lane->stage ? lane->stage : place);
+        bs_weight_prepare(s->plan->graph, &s->plan->graph->nodes[s->nodes[k].node], plan, tensors,
+                          lane->stage ? lane->stage : place);
         if (lane->stage)
-            status = s->device->api->copy(s->on_device, lane->index, place, lane->stage, bs_bytes_figure(plan->prepared_bytes));
+            status = s->device->api->copy(s->on_device, lane->index, place, lane->stage,
+                                          bs_bytes_figure(plan->prepared_bytes));
     }
     return status;
 }

@@ -1,4 +1,5 @@
-/* stream/store_load.h - what stream/store.c uses of stream/store_plan.c and stream/store_load.c. Relies on stream/store.h. Must never be included elsewhere. */
+/* stream/store_load.h - what stream/store.c uses of stream/store_plan.c and stream/store_load.c. Relies on
+ * stream/store.h. Must never be included elsewhere. */
 #ifndef BS_STORE_LOAD_H
 #define BS_STORE_LOAD_H
 
@@ -8,8 +9,10 @@
 bs_status bs_store_plan(bs_store *store, bs_error *error);
 
 /* stream/store_load.c: by a lane, without the gate. *raw: the piece's bytes, in staging. */
-bs_status bs_store_fetch(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t **raw);
+bs_status bs_store_fetch(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece,
+                         const uint8_t **raw);
 bs_status bs_store_check(bs_store *store, int32_t unit, const bs_store_piece *piece, const uint8_t *raw);
-bs_status bs_store_prepare(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t *raw, uint8_t *slot);
+bs_status bs_store_prepare(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece,
+                           const uint8_t *raw, uint8_t *slot);
 
 #endif

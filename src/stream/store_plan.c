@@ -1,7 +1,7 @@
 /* stream/store_plan.c - what is read for each unit: its weights found in storage and cut into pieces.
  *
- * A piece is what one chunk reads: the weights of neighbouring nodes of one record, as many as a chunk and a lane's staging
- * hold, so that each can be prepared by itself. The first piece of a record begins with its head.
+ * A piece is what one chunk reads: the weights of neighbouring nodes of one record, as many as a chunk and a lane's
+ * staging hold, so that each can be prepared by itself. The first piece of a record begins with its head.
  * Relies on stream/store.h. Must never trust where a source says that weights are. */
 #include "stream/store_load.h"
 
@@ -16,7 +16,8 @@ typedef struct store_planner {
 
 static bs_bytes tensor_end(const bs_store_tensor *tensor) { return bs_bytes_add(tensor->offset, tensor->bytes); }
 
-static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_weight_spec *spec, int32_t *block, bs_store_tensor *tensor)
+static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_weight_spec *spec, int32_t *block,
+                             bs_store_tensor *tensor)
 {
     const bs_weights *w = &p->s->weights;
     char name[2 * BS_MAX_NAME];
@@ -30,7 +31,8 @@ static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_wei
     tensor->offset = bs_bytes_of(offset);
     tensor->bytes = bs_bytes_of(info.bytes);
     if (status != BS_OK || !bs_bytes_known(tensor_end(tensor)))
-        return bs_fail(p->error, status != BS_OK ? status : BS_ERROR_FORMAT, "weight \"%s\": the source does not tell its place in storage", name);
+        return bs_fail(p->error, status != BS_OK ? status : BS_ERROR_FORMAT,
+                       "weight \"%s\": the source does not tell its place in storage", name);
     tensor->dtype = info.dtype;
     return BS_OK;
 }
@@ -45,14 +47,15 @@ static void sort_tensors(bs_store_tensor *tensors, int32_t count)
         }
 }
 
-/* Which tensors the op cannot read where they arrive: those to be widened, those that begin askew, and those with one of
- * these behind them, which may be widened over them. */
+/* Which tensors the op cannot read where they arrive: those to be widened, those that begin askew, and those with one
+ * of these behind them, which may be widened over them. */
 static void mark_copied(bs_store_tensor *tensors, int32_t count, const bs_weight_spec *specs)
 {
     bool behind = false;
     for (int32_t i = count - 1; i >= 0; i--) {
         bs_store_tensor *t = &tensors[i];
-        t->copied = behind || t->dtype != specs[t->spec].dtype || bs_bytes_figure(t->offset) % bs_dtype_bytes(t->dtype) != 0;
+        t->copied = behind || t->dtype != specs[t->spec].dtype ||
+                    bs_bytes_figure(t->offset) % bs_dtype_bytes(t->dtype) != 0;
         behind = t->copied;
     }
 }
@@ -75,7 +78,8 @@ static bs_status find_node(store_planner *p, bs_store_node *found)
             return status;
         tensor->spec = (int16_t)i;
         if (i > 0 && block != found->block)
-            return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie in two records and cannot be streamed",
+            return bs_fail(p->error, BS_ERROR_UNSUPPORTED,
+                           "%s \"%s\": its weights lie in two records and cannot be streamed",
                            bs_op_get(node->op)->name, bs_node_name(node));
         found->block = block;
         found->begin = bs_bytes_min(found->begin, tensor->offset);
@@ -86,14 +90,15 @@ static bs_status find_node(store_planner *p, bs_store_node *found)
     mark_copied(tensors, found->n_tensors, specs);
     for (int32_t i = 0; i + 1 < found->n_tensors; i++)
         if (bs_bytes_less(tensors[i + 1].offset, tensor_end(&tensors[i])))
-            return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights lie over each other in storage", bs_op_get(node->op)->name, bs_node_name(node));
+            return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights lie over each other in storage",
+                           bs_op_get(node->op)->name, bs_node_name(node));
     return BS_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------- cutting */
 
-/* Staging that a range takes: as read, with pages begun, and what narrow weights grow by when they are widened. What is copied
- * ends, so, where it ended as it was read, or before. */
+/* Staging that a range takes: as read, with pages begun, and what narrow weights grow by when they are widened. What is
+ * copied ends, so, where it ended as it was read, or before. */
 static bs_bytes staging_of(const bs_store *s, const bs_store_node *nodes, int32_t count, bs_bytes begin, bs_bytes end)
 {
     bs_bytes bytes = bs_bytes_add(bs_bytes_sub(end, begin), bs_bytes_of(2 * BS_PAGE_BYTES));
@@ -102,7 +107,8 @@ static bs_bytes staging_of(const bs_store *s, const bs_store_node *nodes, int32_
             const bs_store_tensor *tensor = &s->tensors[t];
             const bool grows = bs_dtype_bytes(tensor->dtype) == 2;
             if (tensor->copied)
-                bytes = bs_bytes_add(bytes, bs_bytes_add(grows ? tensor->bytes : bs_bytes_of(0), bs_bytes_of(2 * BS_ALIGNMENT)));
+                bytes = bs_bytes_add(
+                    bytes, bs_bytes_add(grows ? tensor->bytes : bs_bytes_of(0), bs_bytes_of(2 * BS_ALIGNMENT)));
         }
     return bytes;
 }
@@ -123,13 +129,14 @@ static bs_store_piece *piece_add(store_planner *p, int32_t block, bs_bytes begin
     return piece;
 }
 
-/* Whether the way from `begin` to the node is better not read. Gaps between weights are, where staging has room: a record
- * can then be checked as it is read. */
+/* Whether the way from `begin` to the node is better not read. Gaps between weights are, where staging has room: a
+ * record can then be checked as it is read. */
 static bool is_far(const store_planner *p, int32_t index, bs_bytes begin)
 {
     const bs_store_node *node = &p->s->nodes[index];
     return bs_bytes_less(p->chunk, bs_bytes_sub(node->end, begin)) &&
-           (bs_bytes_less(bs_bytes_of(BS_PAGE_BYTES), bs_bytes_sub(node->begin, begin)) || !has_staging(p, node, 1, begin, node->end));
+           (bs_bytes_less(bs_bytes_of(BS_PAGE_BYTES), bs_bytes_sub(node->begin, begin)) ||
+            !has_staging(p, node, 1, begin, node->end));
 }
 
 /* The next node goes into the piece that is open, or begins one; the first of a record takes the head along. */
@@ -144,8 +151,10 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
     const bs_bytes record_end = bs_bytes_add(record_begin, bs_bytes_of(record.bytes));
     if (!found || bs_bytes_less(node->begin, record_begin) || bs_bytes_less(record_end, node->end))
         return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in the record of block %d",
-                       bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]), block);
-    if (open && open->block == block && !bs_bytes_less(node->begin, open->end) && !bs_bytes_less(p->chunk, bs_bytes_sub(node->end, open->begin)) &&
+                       bs_op_get(s->plan->graph->nodes[node->node].op)->name,
+                       bs_node_name(&s->plan->graph->nodes[node->node]), block);
+    if (open && open->block == block && !bs_bytes_less(node->begin, open->end) &&
+        !bs_bytes_less(p->chunk, bs_bytes_sub(node->end, open->begin)) &&
         has_staging(p, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end)) {
         open->end = node->end;
         open->n_nodes++;
@@ -166,7 +175,8 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
     last->tail = bs_bytes_same(last->end, record_end);
     if (!has_staging(p, s->nodes + last->first_node, last->n_nodes, last->begin, last->end))
         return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie too far apart to be streamed",
-                       bs_op_get(s->plan->graph->nodes[node->node].op)->name, bs_node_name(&s->plan->graph->nodes[node->node]));
+                       bs_op_get(s->plan->graph->nodes[node->node].op)->name,
+                       bs_node_name(&s->plan->graph->nodes[node->node]));
     return BS_OK;
 }
 
@@ -180,8 +190,11 @@ static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
         const bool last = i + 1 == unit->first_piece + unit->n_pieces || s->pieces[i + 1].block != piece->block;
         const bool whole = piece->head ? true : bs_bytes_same(piece->begin, at);
         if (!whole || piece->tail != last)
-            return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "check_records: the record of block %d cannot be checked as it is read, this plan leaves out "
-                           "some of its weights", piece->block);
+            return bs_fail(
+                p->error, BS_ERROR_UNSUPPORTED,
+                "check_records: the record of block %d cannot be checked as it is read, this plan leaves out "
+                "some of its weights",
+                piece->block);
         at = piece->end;
     }
     return BS_OK;

@@ -1,9 +1,9 @@
 /* stream/stream.c - the queue: what is read next.
  *
  * Demand goes first, always: while a unit that the visit in progress needs is not there, nothing is read for a guess.
- * Guesses fill the time in which storage would be idle (stream/guess.c). What was passed by is dropped, a guess that turns
- * out needed is upgraded where it stands, and nothing is read twice for one use. When guessing loses more than it gains
- * over a window of visits, it pauses, for longer each time; predictors go on being measured meanwhile.
+ * Guesses fill the time in which storage would be idle (stream/guess.c). What was passed by is dropped, a guess that
+ * turns out needed is upgraded where it stands, and nothing is read twice for one use. When guessing loses more than it
+ * gains over a window of visits, it pauses, for longer each time; predictors go on being measured meanwhile.
  * Relies on stream/slots.c, stream/predict.c and stream/guess.c. Must never wait. */
 #include "stream/stream.h"
 
@@ -135,7 +135,9 @@ static void demand(bs_stream *s, int32_t unit, uint64_t now)
     slot->failed = BS_OK;
     if (slot->state == BS_SLOT_DROPPED && !slot->spoiled)
         slot->state = BS_SLOT_LOADING; /* taken up again before its last chunk came back */
-    slot->outcome = slot->state == BS_SLOT_READY ? BS_USE_HIT : slot->state == BS_SLOT_LOADING ? BS_USE_LATE : BS_USE_MISS;
+    slot->outcome = slot->state == BS_SLOT_READY     ? BS_USE_HIT
+                    : slot->state == BS_SLOT_LOADING ? BS_USE_LATE
+                                                     : BS_USE_MISS;
     s->stats.hits += slot->outcome == BS_USE_HIT;
     s->stats.late += slot->outcome == BS_USE_LATE;
     s->stats.misses += slot->outcome == BS_USE_MISS;
@@ -295,7 +297,8 @@ void bs_stream_resume(bs_stream *s, uint64_t now)
 bool bs_stream_issue(bs_stream *s, int32_t unit, bs_stream_chunk *chunk)
 {
     bs_slot *slot = &s->slots[unit];
-    if (slot->state != BS_SLOT_LOADING || slot->issued >= s->facts.units[unit].n_chunks || (s->facts.serial && slot->in_flight > 0))
+    if (slot->state != BS_SLOT_LOADING || slot->issued >= s->facts.units[unit].n_chunks ||
+        (s->facts.serial && slot->in_flight > 0))
         return false;
     chunk->unit = unit;
     chunk->index = slot->issued++;
@@ -333,7 +336,8 @@ bool bs_stream_next(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
     bool waiting;
     if (next_demand(s, now, chunk, &waiting))
         return true;
-    if (waiting || s->reading > 0 || s->facts.desc.speculation == BS_SPECULATE_OFF || s->paused || s->read_per_byte <= 0)
+    if (waiting || s->reading > 0 || s->facts.desc.speculation == BS_SPECULATE_OFF || s->paused ||
+        s->read_per_byte <= 0)
         return false;
     return bs_stream_guess(s, now, chunk);
 }
@@ -361,7 +365,8 @@ static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 /* A demand stood behind a guess that the visit found in flight. */
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
-    const bool before = bs_stream_since(now, s->visit_ns) <= ns; /* it was issued before the visit began, if only just */
+    /* it was issued before the visit began, if only just */
+    const bool before = bs_stream_since(now, s->visit_ns) <= ns;
     if (chunk->demanded || s->slots[chunk->unit].needed || !before)
         return;
     for (int32_t i = 0; i < s->n_needed; i++)

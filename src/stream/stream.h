@@ -1,8 +1,10 @@
-/* stream/stream.h - which weights are in slots, what is read next, and what is guessed: a state machine without threads, files or
- * a clock of its own. The store drives it with reader threads, a replay with a scripted clock; both get the same decisions.
+/* stream/stream.h - which weights are in slots, what is read next, and what is guessed: a state machine without
+ * threads, files or a clock of its own. The store drives it with reader threads, a replay with a scripted clock; both
+ * get the same decisions.
  *
- * Owns extents of the slots arena, the queue of reads and the predictors. Relies on base/base.h. Must never touch weights,
- * block, or be called by two threads at once: whoever drives it holds a lock. Times are ns of whoever drives it. */
+ * Owns extents of the slots arena, the queue of reads and the predictors. Relies on base/base.h. Must never touch
+ * weights, block, or be called by two threads at once: whoever drives it holds a lock. Times are ns of whoever drives
+ * it. */
 #ifndef BS_STREAM_H
 #define BS_STREAM_H
 
@@ -62,7 +64,8 @@ typedef struct bs_slot {
 
 typedef struct bs_stage_state {
     bool told;             /* look-ahead said what to expect of the next visit */
-    int32_t before;        /* the routed stage visited before this one, whose choices say what to expect here; -1: not asked */
+    /* the routed stage visited before this one, whose choices say what to expect here; -1: not asked */
+    int32_t before;
     uint64_t visits;
     double set_size;       /* units a visit needs, on average */
     double compute_ns;     /* from this visit to the next one, without stalls; -1 unknown */
@@ -70,7 +73,8 @@ typedef struct bs_stage_state {
     double ahead_out;                 /* and how often another one */
     double error_transition, error_frequency; /* squared, of the probabilities */
     double error_rate, error_recent; /* of long and of short memory */
-    bs_bytes table;        /* of transitions: [units of before][own units], then [units of before] totals; where it begins */
+    /* of transitions: [units of before][own units], then [units of before] totals; where it begins */
+    bs_bytes table;
     double margin;         /* of choices that look-ahead made, on average */
     bs_prediction predictions[BS_PREDICTOR_COUNT];
 } bs_stage_state;
@@ -96,7 +100,8 @@ typedef struct bs_stream {
     int32_t n_ranked;
     double *follows;        /* [most units of a stage] how likely `following` needs each by what was chosen before it */
     int32_t following;      /* the routed stage after that of the visit, when its table is asked; -1 none */
-    int32_t *distance;      /* [units] stages until the next visit that may need it, 1 = the next one; 0: no stage does */
+    /* [units] stages until the next visit that may need it, 1 = the next one; 0: no stage does */
+    int32_t *distance;
     int32_t *next_use;      /* [units] index in `uses` of that visit */
     int32_t *needed;        /* [units] of the visit in progress, in order */
     int32_t *present;       /* [n_present] units that have an extent, ascending */
@@ -139,8 +144,8 @@ int32_t bs_stream_strength(bs_stream *stream, int32_t stage, double margin);
 /* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
  * did not ask for is asked for. */
 bool bs_stream_take(bs_stream *stream, int32_t unit, bs_bytes *offset, bs_status *failed);
-/* Nothing that the run could go on with is there. When nothing else can help, what is ready and needed later in the visit
- * may go: it is asked for again when it is taken. */
+/* Nothing that the run could go on with is there. When nothing else can help, what is ready and needed later in the
+ * visit may go: it is asked for again when it is taken. */
 void bs_stream_wait(bs_stream *stream);
 void bs_stream_release(bs_stream *stream, int32_t unit);
 /* The visit is over, whatever was not taken is no longer needed. */
@@ -163,7 +168,8 @@ bool bs_stream_next(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
 /* The chunk's bytes are here after `ns`, and are being prepared: storage is free for another guess. */
 void bs_stream_arrived(bs_stream *stream, bs_stream_chunk *chunk, uint64_t bytes, uint64_t ns, uint64_t now);
 /* status: of reading, checking and preparing it; ns: of preparing. Returns whether its unit is complete. */
-bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns, uint64_t now);
+bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns,
+                    uint64_t now);
 
 /* --------------------------------------------------------------------------------------- inside: stream_*.c */
 
@@ -193,8 +199,8 @@ double bs_predict_visits(const bs_stream *stream, int32_t stage, int32_t use);
 void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count);
 /* From the stage of the visit: how far each unit's next use is, and what its choices say of the next router's. */
 void bs_predict_distances(bs_stream *stream);
-/* Choosing by score: those of `ranked` are put in order, then taken one after the other, the highest score first and of equal
- * ones the first; -1: no more. They are counted from their stage's first use. */
+/* Choosing by score: those of `ranked` are put in order, then taken one after the other, the highest score first and of
+ * equal ones the first; -1: no more. They are counted from their stage's first use. */
 void bs_rank_begin(bs_stream *stream);
 int32_t bs_rank_next(bs_stream *stream);
 /* Gives routed stages their tables of transitions, unless stages is NULL; returns the bytes of all. */
@@ -219,7 +225,8 @@ static inline double bs_stream_read_ns(const bs_stream *s, int32_t unit)
 static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
 {
     const bs_stream_unit *u = &s->facts.units[unit];
-    return bs_stream_read_ns(s, unit) + (double)bs_bytes_figure(u->read_bytes) / u->n_chunks * s->prepare_per_byte; /* of its last chunk */
+    /* of its last chunk */
+    return bs_stream_read_ns(s, unit) + (double)bs_bytes_figure(u->read_bytes) / u->n_chunks * s->prepare_per_byte;
 }
 
 #endif

@@ -439,7 +439,8 @@ void cuda_cpu_trap(const char *file, int line)
 void cuda_cpu_misaligned(const char *what, const void *address)
 {
     const char *text = current->grid_now()->kernel->text;
-    die("kernel %.*s: %s with the address %p, which is no multiple of 16", kernel_name_length(text), text, what, address);
+    die("kernel %.*s: %s with the address %p, which is no multiple of 16", kernel_name_length(text), text, what,
+        address);
 }
 
 void cuda_cpu_copy_begin(void *shared, const void *global)
@@ -460,7 +461,8 @@ int cuda_cpu_copy_due(int pending, void **shared, const void **global)
 {
     Slot &slot = current->me();
     const uint32_t newest = static_cast<uint32_t>(pending < 0 ? 0 : pending);
-    if (slot.committed <= newest || newest >= MOST_GROUPS || slot.arrived == slot.group_end[(slot.committed - newest - 1) % MOST_GROUPS])
+    if (slot.committed <= newest || newest >= MOST_GROUPS ||
+        slot.arrived == slot.group_end[(slot.committed - newest - 1) % MOST_GROUPS])
         return 0;
     const PendingCopy &copy = slot.copies[slot.arrived++ % MOST_COPIES];
     *shared = copy.shared;

@@ -304,7 +304,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
     cudaError_t error = begin();
     if (error == cudaSuccess) {
         error = fail(capture_end(stream, &made));
-    } else if (stream_find(stream) && stream_capture(stream_find(stream))) { /* asked to fail: the capture ends even so */
+    /* asked to fail: the capture ends even so */
+    } else if (stream_find(stream) && stream_capture(stream_find(stream))) {
         capture_spoil(stream_capture(stream_find(stream)));
         capture_end(stream, &made);
     }

@@ -1,9 +1,9 @@
 /* cublas.cpp - the matrix products of cuBLAS, naively: columns first, f32, f16 and bf16, sums in f32. Relies on
  * stream.cpp; scalars are on the host. Must never be quicker than it is plain.
  *
- * The workspace is as the manual has it: the caller's from cublasSetWorkspace on, until cublasSetStream, which gives it up
- * for the default pool whatever the stream. A product in the pool is counted as a hidden allocation, captured or not: the
- * library would allocate. A product of one's own workspace writes to it, so that two at once are a race. */
+ * The workspace is as the manual has it: the caller's from cublasSetWorkspace on, until cublasSetStream, which gives it
+ * up for the default pool whatever the stream. A product in the pool is counted as a hidden allocation, captured or
+ * not: the library would allocate. A product of one's own workspace writes to it, so that two at once are a race. */
 #include "engine.h"
 
 #include <cublas_v2.h>
@@ -89,7 +89,8 @@ static void multiply(const Product &p, long long batch)
     std::vector<float> a(static_cast<size_t>(p.rows) * static_cast<size_t>(p.depth)), sums;
     for (int k = 0; k < p.depth; k++)
         for (int i = 0; i < p.rows; i++)
-            a[static_cast<size_t>(k) * static_cast<size_t>(p.rows) + static_cast<size_t>(i)] = element(p.a, batch, i, k);
+            a[static_cast<size_t>(k) * static_cast<size_t>(p.rows) + static_cast<size_t>(i)] = element(p.a, batch, i,
+                                                                                                       k);
     for (int j = 0; j < p.columns; j++) {
         sums.assign(static_cast<size_t>(p.rows), 0.0f);
         for (int k = 0; k < p.depth; k++) {

@@ -1,6 +1,7 @@
 /* memory.cpp - device memory, pinned memory, and which is which. New memory is filled: 0xff on the device (NaN, -1),
- * 0xa5 on the host; of more than 512 MiB the ends. It comes from the C library's allocator, so that the address sanitizer bounds it. Must never be
- * freed as the host thread: what the device did must not become known to the host by that. */
+ * 0xa5 on the host; of more than 512 MiB the ends. It comes from the C library's allocator, so that the address
+ * sanitizer bounds it. Must never be freed as the host thread: what the device did must not become known to the host by
+ * that. */
 #include "engine.h"
 
 #include <map>

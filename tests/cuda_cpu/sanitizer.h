@@ -55,7 +55,10 @@ inline void identity_take(void *) {}
 #if defined(CUDA_CPU_ASAN)
 enum { address_sanitizer = 1 };
 inline void stack_leave(void **fake, const void *low, size_t size) { __sanitizer_start_switch_fiber(fake, low, size); }
-inline void stack_enter(void *fake, const void **low, size_t *size) { __sanitizer_finish_switch_fiber(fake, low, size); }
+inline void stack_enter(void *fake, const void **low, size_t *size)
+{
+    __sanitizer_finish_switch_fiber(fake, low, size);
+}
 #else
 enum { address_sanitizer = 0 };
 inline void stack_leave(void **, const void *, size_t) {}

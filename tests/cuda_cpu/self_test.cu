@@ -249,7 +249,8 @@ static int64_t hidden_of_product(cublasHandle_t handle, const float *x, float *y
     const float one = 1, zero = 0;
     struct cuda_cpu_counts before, after;
     cuda_cpu_counts_get(&before);
-    CHECK(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, x, n, x, n, &zero, y, n) == CUBLAS_STATUS_SUCCESS);
+    CHECK(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, x, n, x, n, &zero, y, n) ==
+          CUBLAS_STATUS_SUCCESS);
     cuda_cpu_counts_get(&after);
     return after.hidden_allocations - before.hidden_allocations;
 }
@@ -675,7 +676,8 @@ static void check_control(cudaStream_t s)
     cuda_cpu_device(&orin);
     cudaDeviceProp properties;
     OK(cudaGetDeviceProperties(&properties, 0));
-    CHECK(properties.integrated && properties.multiProcessorCount == 8 && properties.sharedMemPerBlockOptin == 99 << 10);
+    CHECK(properties.integrated && properties.multiProcessorCount == 8 &&
+          properties.sharedMemPerBlockOptin == 99 << 10);
     CHECK(cudaMalloc(&one, 2 << 20) == cudaErrorMemoryAllocation);
     cuda_cpu_device(nullptr);
     int number = 1;

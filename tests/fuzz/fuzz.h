@@ -1,7 +1,7 @@
 /* fuzz.h - what every fuzzer shares: numbers out of the input, promises, a generator for mutators.
  *
- * Each fuzz_NAME.c has one entry, LLVMFuzzerTestOneInput. With FUZZ_ENGINE it is linked with libFuzzer (`make fuzz`) and
- * may have a mutator of its own; without, replay.c feeds it the files of a corpus, with any compiler (`make test`).
+ * Each fuzz_NAME.c has one entry, LLVMFuzzerTestOneInput. With FUZZ_ENGINE it is linked with libFuzzer (`make fuzz`)
+ * and may have a mutator of its own; without, replay.c feeds it the files of a corpus, with any compiler (`make test`).
  *
  * Relies on: nothing. Must never: keep anything from one input to the next. */
 #ifndef FUZZ_H
@@ -103,8 +103,10 @@ static inline uint64_t fuzz_odd_u64(fuzz_dice *d)
 /* Mostly small: a parameter, a count, an operand. */
 static inline int32_t fuzz_odd_i32(fuzz_dice *d)
 {
-    static const int32_t odd[] = {INT32_MIN, INT32_MAX, -1, -2, -3, 255, 256, 65535, 65536, 65537, 1 << 24, 1 << 30, -65536, -65537,
-                                  -65538, -131073, 0x7f800000, 0x7fc00000, -0x00800000, 0x3f800000, 0x3f000000, 0x00000001, 0x7f7fffff};
+    static const int32_t odd[] = {INT32_MIN,   INT32_MAX,  -1,         -2,         -3,         255,
+                                  256,         65535,      65536,      65537,      1 << 24,    1 << 30,
+                                  -65536,      -65537,     -65538,     -131073,    0x7f800000, 0x7fc00000,
+                                  -0x00800000, 0x3f800000, 0x3f000000, 0x00000001, 0x7f7fffff};
     const uint32_t kind = fuzz_pick(d, 10);
     if (kind < 6)
         return (int32_t)fuzz_pick(d, 6);

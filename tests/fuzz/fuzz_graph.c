@@ -1,9 +1,9 @@
 /* fuzz_graph.c - sequences of builder calls. Two kinds of input, told by the first byte:
  *
- *   differential  random_graph.h grows a graph with the input's bytes for its dice; planned in any way, run tile by tile
- *                 or streamed, it must give exactly what its definition gives (naive.h).
- *   wild          any call with any operands and any numbers. What is refused is refused for good, by a message, and what
- *                 is not refused can be planned and run.
+ *   differential  random_graph.h grows a graph with the input's bytes for its dice; planned in any way, run tile by
+ *                 tile or streamed, it must give exactly what its definition gives (naive.h).
+ *   wild          any call with any operands and any numbers. What is refused is refused for good, by a message, and
+ *                 what is not refused can be planned and run.
  *
  * Relies on: random_graph.h, against.h, fuzz_run.h. Must never: keep dice from one input to the next. */
 #define _POSIX_C_SOURCE 200809L
@@ -73,8 +73,8 @@ static void runs_agree(rig *r, const bs_graph *g, const bs_plan_desc *d)
         against_inputs(&a, g, &weights.table, d, extent);
         memset(r->transient, run == 0 ? 0xFF : 0x3A, (size_t)r->sizes.transient);
         const bool same = against_run(&a, r->session);
-        FUZZ_PROMISE(same, "run %d, order %d, %d threads, patches of %d, %d forced, %d slots: %s", run, d->order, d->threads, d->patch_size, d->n_forces,
-                     (int)d->slot_bytes, a.why);
+        FUZZ_PROMISE(same, "run %d, order %d, %d threads, patches of %d, %d forced, %d slots: %s", run, d->order,
+                     d->threads, d->patch_size, d->n_forces, (int)d->slot_bytes, a.why);
         FUZZ_PROMISE(rig_intact(r), "bytes outside the arenas were written");
     }
 }
@@ -106,7 +106,8 @@ static void run_streamed(const bs_graph *g)
     bs_platform platform = *bs_platform_default();
     bs_plan_desc d = any_desc(g);
     bs_stream_plan facts;
-    bs_session_desc desc = {.platform = &platform, .stream = {.policy = check_below(BS_POLICY_BELADY), .speculation = check_below(2)}};
+    bs_session_desc desc = {.platform = &platform,
+                            .stream = {.policy = check_below(BS_POLICY_BELADY), .speculation = check_below(2)}};
     rig r;
     d.slot_bytes = 1u << 30;
     plan_somehow(&r, g, &d);
@@ -161,8 +162,10 @@ static _Alignas(64) uint8_t graph_before[1 << 20];
 
 static int32_t number(void)
 {
-    static const int32_t odd[32] = {-1, -2, INT32_MAX, INT32_MIN, 8, 9, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 1000, 4096, 8192, 16384,
-                                    65535, 65536, 1 << 20, 1 << 24, 1 << 30, -3, -64, -65536, 0x7fc00000, 0x3f800000};
+    static const int32_t odd[32] = {-1,      -2,      INT32_MAX, INT32_MIN, 8,    9,      16,         17,
+                                    31,      32,      33,        63,        64,   65,     127,        128,
+                                    255,     256,     1000,      4096,      8192, 16384,  65535,      65536,
+                                    1 << 20, 1 << 24, 1 << 30,   -3,        -64,  -65536, 0x7fc00000, 0x3f800000};
     const uint8_t n = fuzz_u8(&w.in);
     return n < 160 ? n % 5 : n < 224 ? n - 160 : odd[n - 224];
 }
@@ -198,7 +201,10 @@ static bs_router router(void)
 
 static const char *name(void)
 {
-    static const char *const odd[] = {NULL, "", "a", "a.weight", "frame", "0123456789012345678901234567890123456789012345678901234567890123456789", "%s%n", "\xff"};
+    static const char *const odd[] = {NULL,    "",
+                                      "a",     "a.weight",
+                                      "frame", "0123456789012345678901234567890123456789012345678901234567890123456789",
+                                      "%s%n",  "\xff"};
     const uint8_t n = fuzz_u8(&w.in);
     if (n >= 248)
         return odd[n - 248];
@@ -213,7 +219,8 @@ static const char *name(void)
 
 static bs_dim dim(void)
 {
-    static const bs_dim odd[8] = {-1, 0, (bs_dim)1 << 30, ((bs_dim)1 << 30) + 1, INT64_MAX, INT64_MIN, BS_UPTO(0), BS_UPTO((int64_t)1 << 40)};
+    static const bs_dim odd[8] = {-1,        0,         (bs_dim)1 << 30, ((bs_dim)1 << 30) + 1,
+                                  INT64_MAX, INT64_MIN, BS_UPTO(0),      BS_UPTO((int64_t)1 << 40)};
     const uint8_t n = fuzz_u8(&w.in);
     if (n >= 248)
         return odd[n - 248];
@@ -263,7 +270,8 @@ static void source_call(void)
     }
 }
 
-/* What an input's bytes said before there was a field for it; now and then a pad that is not read, or a padding that is none. */
+/* What an input's bytes said before there was a field for it; now and then a pad that is not read, or a padding that is
+ * none. */
 static int32_t padding(int32_t *pad)
 {
     if (*pad % 16 == 15)
@@ -279,7 +287,8 @@ static bs_value image_call(uint8_t which)
     const bs_value x = value();
     switch (which) {
     case 0: {
-        bs_conv2d_desc d = {name(), number(), number(), number(), number(), number(), number(), number(), number(), number(), number(), number(), real(), 0};
+        bs_conv2d_desc d = {name(),   number(), number(), number(), number(), number(), number(),
+                            number(), number(), number(), number(), number(), real(),   0};
         d.padding = padding(&d.pad);
         return bs_conv2d(w.g, x, &d);
     }
@@ -345,8 +354,12 @@ static bs_value cell_call(uint8_t which)
     case 3: return bs_segments(w.g, x, value());
     case 4: return bs_segment_spread(w.g, x, value());
     case 5: return bs_segment_reduce(w.g, x, &(bs_segment_reduce_desc){name(), number()});
-    case 6: return bs_attention(w.g, x, value(), value(), value(), value(), value(), &(bs_attention_desc){name(), number(), number()});
-    case 7: return bs_attention(w.g, x, x, value(), (bs_value){0}, (bs_value){0}, (bs_value){0}, &(bs_attention_desc){name(), number(), number()});
+    case 6:
+        return bs_attention(w.g, x, value(), value(), value(), value(), value(),
+                            &(bs_attention_desc){name(), number(), number()});
+    case 7:
+        return bs_attention(w.g, x, x, value(), (bs_value){0}, (bs_value){0}, (bs_value){0},
+                            &(bs_attention_desc){name(), number(), number()});
     case 8: return bs_patches(w.g, x, &(bs_patches_desc){name(), number(), 0});
     case 9: return bs_patches(w.g, x, &(bs_patches_desc){name(), number(), value().id});
     default: return bs_assemble(w.g, x);
@@ -359,8 +372,15 @@ static void route_call(uint8_t which)
     static bs_value list[BS_MAX_PATHS]; /* none beyond the first ones */
     uint8_t user;
     switch (which) {
-    case 0: bs_route(w.g, x, value(), &(bs_route_desc){name(), number(), number(), number(), real(), number(), number(), number(), number()}); break;
-    case 1: bs_route(w.g, x, (bs_value){0}, &(bs_route_desc){.name = name(), .protocol = number(), .paths = positive(), .k = 1}); break;
+    case 0:
+        bs_route(
+            w.g, x, value(),
+            &(bs_route_desc){name(), number(), number(), number(), real(), number(), number(), number(), number()});
+        break;
+    case 1:
+        bs_route(w.g, x, (bs_value){0},
+                 &(bs_route_desc){.name = name(), .protocol = number(), .paths = positive(), .k = 1});
+        break;
     case 2:
     case 3: bs_scatter(w.g, router(), number(), x); break;
     case 4: bs_route_price(w.g, router()); break;
@@ -415,8 +435,11 @@ static void check_sticky(void)
     fuzz_failure(bs_graph_check(w.g, &error), &error, "a builder call");
     const bs_error first = w.g->error;
     const int32_t nodes = w.g->n_nodes, values = w.g->n_values;
-    FUZZ_PROMISE(bs_input(w.g, "later", BS_F32, BS_SHAPE1(4)).id == 0 && bs_add(w.g, (bs_value){1}, (bs_value){1}).id == 0, "a call after a failure");
-    FUZZ_PROMISE(w.g->n_nodes == nodes && w.g->n_values == values && memcmp(&first, &w.g->error, sizeof first) == 0, "a call after a failure");
+    FUZZ_PROMISE(bs_input(w.g, "later", BS_F32, BS_SHAPE1(4)).id == 0 &&
+                     bs_add(w.g, (bs_value){1}, (bs_value){1}).id == 0,
+                 "a call after a failure");
+    FUZZ_PROMISE(w.g->n_nodes == nodes && w.g->n_values == values && memcmp(&first, &w.g->error, sizeof first) == 0,
+                 "a call after a failure");
 }
 
 /* Calls until the bytes end; one that is refused is taken back, so that others come to their turn. */
@@ -453,7 +476,8 @@ static void finish_wild(size_t bytes)
 
 static void wild_input(const uint8_t *data, size_t size)
 {
-    const bs_graph_desc room = {.max_nodes = size % 7 == 0 ? 12 : 120, .max_values = 120, .max_text_bytes = size % 5 == 0 ? 600 : 12000};
+    const bs_graph_desc room = {
+        .max_nodes = size % 7 == 0 ? 12 : 120, .max_values = 120, .max_text_bytes = size % 5 == 0 ? 600 : 12000};
     const size_t options = size < 40 ? size / 2 : 20;
     fuzz_bytes how = {data + size - options, options, 0};
     memset(&w, 0, sizeof w);

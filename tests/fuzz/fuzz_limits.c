@@ -1,7 +1,7 @@
-/* fuzz_limits.c - graphs that live at the limits: dimensions near their maxima, channels joined until they are 2^30, a hundred values
- * alive at once, halos of thousands of pixels, weights of gigabytes. Most cannot be run. What the planner accepts holds all
- * the same: every place lies within its arena, counted here in floating point, which does not wrap; what is small enough is run
- * in arenas of exactly the planned bytes.
+/* fuzz_limits.c - graphs that live at the limits: dimensions near their maxima, channels joined until they are 2^30, a
+ * hundred values alive at once, halos of thousands of pixels, weights of gigabytes. Most cannot be run. What the
+ * planner accepts holds all the same: every place lies within its arena, counted here in floating point, which does not
+ * wrap; what is small enough is run in arenas of exactly the planned bytes.
  *
  * Relies on: fuzz_run.h, fuzz_weights.h, plan/plan.h. Must never: count with the library's own arithmetic. */
 #define _POSIX_C_SOURCE 200809L
@@ -33,10 +33,14 @@ static const char *name(void)
 }
 
 static int32_t one_of(const int32_t *list, int32_t count) { return list[fuzz_below(&in, count)]; }
-#define ONE_OF(...) one_of((const int32_t[]){__VA_ARGS__}, (int32_t)(sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t)))
+#define ONE_OF(...) \
+    one_of((const int32_t[]){__VA_ARGS__}, (int32_t)(sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t)))
 
 /* Small ones, so that something can be run; and those at the limits. */
-static int32_t extent(void) { return ONE_OF(1, 2, 5, 8, 16, 24, 32, 40, 1000, 4096, 8192, 32767, 32768, 65536, 1 << 20, (1 << 30) - 1, 1 << 30); }
+static int32_t extent(void)
+{
+    return ONE_OF(1, 2, 5, 8, 16, 24, 32, 40, 1000, 4096, 8192, 32767, 32768, 65536, 1 << 20, (1 << 30) - 1, 1 << 30);
+}
 
 static bs_dim dim(void)
 {
@@ -82,7 +86,10 @@ static bs_value routed(void)
     const bs_value features = g->values[x.id].rank == 3 ? bs_patch_features(g, x, (bs_value){0}, NULL) : x;
     const bs_value scores = bs_slice(g, features, &(bs_slice_desc){.length = g->values[x.id].rank == 3 ? 1 : paths});
     const int32_t protocol = g->values[x.id].rank == 3 ? BS_ROUTE_TABLE : ONE_OF(BS_ROUTE_TOP1, BS_ROUTE_TOPK);
-    const bs_router r = bs_route(g, scores, (bs_value){0}, &(bs_route_desc){.name = name(), .protocol = protocol, .paths = paths, .k = 1 + fuzz_below(&in, 2), .capacity = 64});
+    const bs_router r = bs_route(
+        g, scores, (bs_value){0},
+        &(bs_route_desc){
+            .name = name(), .protocol = protocol, .paths = paths, .k = 1 + fuzz_below(&in, 2), .capacity = 64});
     bs_value out[4];
     for (int32_t p = 0; p < paths; p++)
         out[p] = bs_branch(g, r, p, name(), x, in_branch, &user[p]);
@@ -92,12 +99,21 @@ static bs_value routed(void)
 static bs_value image_call(uint8_t which)
 {
     /* one after the other: a seed means the same with any compiler */
-    const int32_t out = ONE_OF(1, 12, 1 << 20), high = ONE_OF(1, 3, 33, 255), wide = ONE_OF(1, 1, 3, 255), apart = ONE_OF(1, 1, 16, 250, 255);
-    const bs_conv2d_desc far = {.name = name(), .out = out, .kernel_h = high, .kernel_w = wide, .dilation = apart, .no_bias = 1};
+    const int32_t out = ONE_OF(1, 12, 1 << 20), high = ONE_OF(1, 3, 33, 255), wide = ONE_OF(1, 1, 3, 255),
+                  apart = ONE_OF(1, 1, 16, 250, 255);
+    const bs_conv2d_desc far = {
+        .name = name(), .out = out, .kernel_h = high, .kernel_w = wide, .dilation = apart, .no_bias = 1};
     switch (which) {
     case 0: return bs_conv2d(g, x, &far);
-    case 1: return bs_conv2d(g, x, &(bs_conv2d_desc){.name = name(), .out = ONE_OF(12, 16, 64), .batch_norm = 1, .act = BS_PRELU});
-    case 2: return bs_deconv2d(g, x, &(bs_deconv2d_desc){.name = name(), .out = ONE_OF(1, 16, 1 << 20), .kernel = ONE_OF(2, 4, 16, 255), .stride = ONE_OF(2, 4, 16)});
+    case 1:
+        return bs_conv2d(
+            g, x, &(bs_conv2d_desc){.name = name(), .out = ONE_OF(12, 16, 64), .batch_norm = 1, .act = BS_PRELU});
+    case 2:
+        return bs_deconv2d(g, x,
+                           &(bs_deconv2d_desc){.name = name(),
+                                               .out = ONE_OF(1, 16, 1 << 20),
+                                               .kernel = ONE_OF(2, 4, 16, 255),
+                                               .stride = ONE_OF(2, 4, 16)});
     case 3: return bs_pixel_shuffle(g, x, ONE_OF(2, 3, 64));
     case 4: return bs_pixel_unshuffle(g, x, ONE_OF(2, 3, 64));
     default: return bs_resize(g, x, &(bs_resize_desc){.name = name(), .factor = ONE_OF(2, 4, 8)});
@@ -191,7 +207,8 @@ static double least_row(const bs_plan *p, int32_t v)
     if (info->rank == 3) {
         int64_t h, w;
         bs_plan_core(p, info, &h, &w);
-        elements = (double)bs_dim_max(g, info->dims[0]) * ((double)h + 2.0 * p->values[v].margin) * ((double)w + 2.0 * p->values[v].margin);
+        elements = (double)bs_dim_max(g, info->dims[0]) * ((double)h + 2.0 * p->values[v].margin) *
+                   ((double)w + 2.0 * p->values[v].margin);
     }
     return elements * (double)bs_dtype_bytes(bs_plan_stored(p, v));
 }
@@ -205,7 +222,8 @@ static void values_lie_within(const bs_plan *p)
             continue;
         const double end = bytes_of(value->offset) + bytes_of(value->row_bytes) * (double)value->rows;
         const double room = bytes_of(shared ? p->transient_bytes : p->kernel_scratch_offset);
-        FUZZ_PROMISE(bytes_of(value->row_bytes) >= least_row(p, v), "value %d: a row of %g bytes needs %g", v, bytes_of(value->row_bytes), least_row(p, v));
+        FUZZ_PROMISE(bytes_of(value->row_bytes) >= least_row(p, v), "value %d: a row of %g bytes needs %g", v,
+                     bytes_of(value->row_bytes), least_row(p, v));
         FUZZ_PROMISE(end <= room, "value %d ends at %g of %g", v, end, room);
         FUZZ_PROMISE(shared || end <= bytes_of(p->parts[value->scope].scratch_bytes), "value %d leaves its tile", v);
     }
@@ -218,8 +236,10 @@ static void nodes_lie_within(const bs_plan *p)
         const double room = bytes_of(node->unit ? p->units[node->unit].prepared_bytes : p->weight_bytes);
         if (!p->node_live[n])
             continue;
-        FUZZ_PROMISE(bytes_of(node->prepared_offset) + bytes_of(node->prepared_bytes) <= room, "weights of node %d leave their %g bytes", n, room);
-        FUZZ_PROMISE(bytes_of(p->kernel_scratch_offset) + bytes_of(node->scratch_bytes) <= bytes_of(p->scratch_bytes), "scratch of node %d", n);
+        FUZZ_PROMISE(bytes_of(node->prepared_offset) + bytes_of(node->prepared_bytes) <= room,
+                     "weights of node %d leave their %g bytes", n, room);
+        FUZZ_PROMISE(bytes_of(p->kernel_scratch_offset) + bytes_of(node->scratch_bytes) <= bytes_of(p->scratch_bytes),
+                     "scratch of node %d", n);
     }
 }
 
@@ -228,10 +248,15 @@ static void sizes_hold(const bs_plan *p)
     bs_sizes s;
     bs_plan_sizes(p, &s);
     const double most = (double)BS_MAX_PLAN_BYTES * 256; /* threads, lanes, tiles of a device */
-    FUZZ_PROMISE((double)s.transient <= most && (double)s.staging <= most && (double)s.slots <= most, "arenas of %g", (double)s.transient);
-    FUZZ_PROMISE(bs_plan_on_device(p) || (double)s.transient >= bytes_of(p->transient_bytes) + bytes_of(p->scratch_bytes) * p->threads, "%g transient bytes", (double)s.transient);
-    FUZZ_PROMISE(bs_plan_on_device(p) || (double)s.persistent >= bytes_of(p->weight_bytes), "%g persistent bytes", (double)s.persistent);
-    FUZZ_PROMISE(!bs_plan_on_device(p) || (double)s.device >= bytes_of(p->transient_bytes) + bytes_of(p->weight_bytes), "%g bytes on a device", (double)s.device);
+    FUZZ_PROMISE((double)s.transient <= most && (double)s.staging <= most && (double)s.slots <= most, "arenas of %g",
+                 (double)s.transient);
+    FUZZ_PROMISE(bs_plan_on_device(p) ||
+                     (double)s.transient >= bytes_of(p->transient_bytes) + bytes_of(p->scratch_bytes) * p->threads,
+                 "%g transient bytes", (double)s.transient);
+    FUZZ_PROMISE(bs_plan_on_device(p) || (double)s.persistent >= bytes_of(p->weight_bytes), "%g persistent bytes",
+                 (double)s.persistent);
+    FUZZ_PROMISE(!bs_plan_on_device(p) || (double)s.device >= bytes_of(p->transient_bytes) + bytes_of(p->weight_bytes),
+                 "%g bytes on a device", (double)s.device);
 }
 
 static void plans_hold(fuzz_bytes how)

@@ -2,7 +2,8 @@
  *
  * The input: a GGUF file, then FUZZ_OPTIONS bytes that say how it is used (from memory or through a reader that fails,
  * or changes what it gives; which plan; which arenas; which extents).
- * Weights are the file's own, or made for what the graph asks, because a graph that was changed has no weights that fit.
+ * Weights are the file's own, or made for what the graph asks, because a graph that was changed has no weights that
+ * fit.
  *
  * Relies on: fuzz_run.h, fuzz_weights.h, gguf_mutate.h. Must never: know what a field of the file means. */
 #define _POSIX_C_SOURCE 200809L
@@ -42,10 +43,14 @@ static void ask_model(const bs_model *model)
     bs_model_facts_get(model, &facts);
     for (int32_t i = 0; i < facts.blocks; i++)
         if (bs_model_block_get(model, i, &block) == BS_OK)
-            FUZZ_PROMISE(block.offset + block.bytes <= facts.file_bytes && block.bytes <= facts.file_bytes && block.end_node <= facts.nodes, "block %d", i);
+            FUZZ_PROMISE(block.offset + block.bytes <= facts.file_bytes && block.bytes <= facts.file_bytes &&
+                             block.end_node <= facts.nodes,
+                         "block %d", i);
     for (int32_t i = 0; i < facts.weights; i++)
         if (bs_model_weight_get(model, i, name, &of_block, &info) == BS_OK)
-            FUZZ_PROMISE(strlen(name) < BS_MAX_WEIGHT_NAME && of_block >= 0 && of_block < facts.blocks && info.bytes <= facts.file_bytes, "weight %d", i);
+            FUZZ_PROMISE(strlen(name) < BS_MAX_WEIGHT_NAME && of_block >= 0 && of_block < facts.blocks &&
+                             info.bytes <= facts.file_bytes,
+                         "weight %d", i);
     fuzz_done(bs_model_check(model, &error), &error, "bs_model_check");
     fuzz_done(bs_model_can_stream(model, &error), &error, "bs_model_can_stream");
     free(name);

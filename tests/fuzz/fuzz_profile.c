@@ -1,10 +1,11 @@
-/* fuzz_profile.c - a profile, hostile: opened, asked, read event by event, made a trace, replayed, summed up and turned into
- * a Chrome trace, as the tools do.
+/* fuzz_profile.c - a profile, hostile: opened, asked, read event by event, made a trace, replayed, summed up and turned
+ * into a Chrome trace, as the tools do.
  *
  * The input: a profile, then FUZZ_OPTIONS bytes that say how it is read (through a reader that fails or changes what it
  * gives between two passes) and replayed.
  *
- * Relies on: fuzz_trace.h, profile/profile.h for the layout, the tools' modules. Must never: replay what would take long. */
+ * Relies on: fuzz_trace.h, profile/profile.h for the layout, the tools' modules. Must never: replay what would take
+ * long. */
 #define _POSIX_C_SOURCE 200809L
 #include "fuzz_trace.h"
 
@@ -41,10 +42,12 @@ static void ask(const bs_profile_reader *p)
     uint64_t bytes;
     bs_profile_facts_get(p, &facts);
     for (int32_t i = 1; i <= facts.routers; i++)
-        FUZZ_PROMISE(bs_profile_router_get(p, i, &router) == BS_OK && router.paths >= 1 && router.paths <= BS_MAX_PATHS && memchr(router.name, 0, BS_MAX_NAME),
+        FUZZ_PROMISE(bs_profile_router_get(p, i, &router) == BS_OK && router.paths >= 1 &&
+                         router.paths <= BS_MAX_PATHS && memchr(router.name, 0, BS_MAX_NAME),
                      "router %d", i);
     for (int32_t i = 0; i < facts.units; i++)
-        FUZZ_PROMISE(bs_profile_unit_get(p, i, &unit, &bytes) == BS_OK && unit.router >= 0 && unit.router <= facts.routers && memchr(unit.name, 0, BS_MAX_NAME),
+        FUZZ_PROMISE(bs_profile_unit_get(p, i, &unit, &bytes) == BS_OK && unit.router >= 0 &&
+                         unit.router <= facts.routers && memchr(unit.name, 0, BS_MAX_NAME),
                      "unit %d", i);
     for (int32_t i = 0; i < facts.stages; i++) {
         FUZZ_PROMISE(bs_profile_stage_get(p, i, &stage, NULL) == BS_OK, "stage %d", i);
@@ -63,8 +66,11 @@ static void read_events(bs_profile_reader *p)
     uint64_t n = 0;
     bs_profile_facts_get(p, &facts);
     while (bs_profile_next(p, &e, &error)) {
-        FUZZ_PROMISE(e.end_ns >= e.start_ns && e.kind > BS_EVENT_NONE && e.kind < BS_EVENT_COUNT && ++n <= facts.events, "event %llu", (unsigned long long)n);
-        FUZZ_PROMISE(e.kind != BS_EVENT_USE || (e.subject >= 0 && e.subject < facts.units && e.index >= 0 && e.index < facts.stages), "use");
+        FUZZ_PROMISE(e.end_ns >= e.start_ns && e.kind > BS_EVENT_NONE && e.kind < BS_EVENT_COUNT && ++n <= facts.events,
+                     "event %llu", (unsigned long long)n);
+        FUZZ_PROMISE(e.kind != BS_EVENT_USE ||
+                         (e.subject >= 0 && e.subject < facts.units && e.index >= 0 && e.index < facts.stages),
+                     "use");
     }
     FUZZ_PROMISE(error.status == BS_OK || error.message[0], "a bad event without a message");
 }
@@ -150,7 +156,8 @@ static bool find_parts(const uint8_t *data, size_t n, parts *p)
     if (n < sizeof h)
         return false;
     memcpy(&h, data, sizeof h);
-    if (h.header_bytes > n || h.routers > n || h.units > n || h.stages > n || h.stage_units > n || h.event_bytes < 40 || h.event_bytes > 256)
+    if (h.header_bytes > n || h.routers > n || h.units > n || h.stages > n || h.stage_units > n || h.event_bytes < 40 ||
+        h.event_bytes > 256)
         return false;
     p->routers = h.header_bytes;
     p->units = p->routers + h.routers * sizeof(bs_profile_file_router);
@@ -171,14 +178,17 @@ CHECK_WRAPS static void edit_number(uint8_t *data, size_t from, size_t to, fuzz_
     uint8_t *at = data + from + fuzz_pick(dice, (to - from) / width) * width;
     uint64_t n = 0;
     memcpy(&n, at, width);
-    n = fuzz_chance(dice, 40) ? n + fuzz_pick(dice, 5) - 2 : fuzz_chance(dice, 50) ? (uint64_t)(int64_t)fuzz_odd_i32(dice) : fuzz_odd_u64(dice);
+    n = fuzz_chance(dice, 40)   ? n + fuzz_pick(dice, 5) - 2
+        : fuzz_chance(dice, 50) ? (uint64_t)(int64_t)fuzz_odd_i32(dice)
+                                : fuzz_odd_u64(dice);
     memcpy(at, &n, width);
 }
 
 /* An event is repeated, left out, swapped or another kind. */
 static size_t edit_events(uint8_t *data, const parts *p, size_t most, fuzz_dice *dice)
 {
-    const size_t e = p->event_bytes, count = (p->end - p->events) / e, a = fuzz_pick(dice, count), b = fuzz_pick(dice, count);
+    const size_t e = p->event_bytes, count = (p->end - p->events) / e, a = fuzz_pick(dice, count),
+                 b = fuzz_pick(dice, count);
     uint8_t *first = data + p->events + a * e, *second = data + p->events + b * e, swap[256];
     if (count == 0)
         return p->end;

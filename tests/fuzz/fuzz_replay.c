@@ -1,12 +1,19 @@
 /* fuzz_replay.c - traces made by hand, of any shape: replayed with every policy, against what must hold of each replay.
  *
- * The input: options of the replay, then units, stages, visits with their uses and look-aheads, as bytes. One flag lets a
- * number be out of range: then it must be refused.
+ * The input: options of the replay, then units, stages, visits with their uses and look-aheads, as bytes. One flag lets
+ * a number be out of range: then it must be refused.
  *
  * Relies on: fuzz_trace.h. Must never: read beyond its tables. */
 #include "fuzz_trace.h"
 
-enum { MOST_UNITS = 16, MOST_STAGES = 8, MOST_STAGE_UNITS = 128, MOST_VISITS = 120, MOST_USES = 480, MOST_GUESSES = 240 };
+enum {
+    MOST_UNITS = 16,
+    MOST_STAGES = 8,
+    MOST_STAGE_UNITS = 128,
+    MOST_VISITS = 120,
+    MOST_USES = 480,
+    MOST_GUESSES = 240
+};
 
 static bs_trace_unit units[MOST_UNITS];
 static bs_trace_stage stages[MOST_STAGES];
@@ -49,7 +56,8 @@ static void make_visit(bs_trace *t, fuzz_bytes *in)
     *v = (bs_trace_visit){stage, t->n_uses, 0, t->n_guesses, 0, n & 64 ? time_of(in) : 0};
     for (int32_t i = 0; i < (n & 3) && t->n_guesses < MOST_GUESSES; i++, v->n_guesses++) {
         const uint8_t g = fuzz_u8(in);
-        guesses[t->n_guesses++] = (bs_trace_guess){(t->n_visits + 1) % t->n_stages, g == 255 ? -1 : g % t->n_units, g >> 5};
+        guesses[t->n_guesses++] = (bs_trace_guess){(t->n_visits + 1) % t->n_stages, g == 255 ? -1 : g % t->n_units,
+                                                   g >> 5};
     }
     const bs_trace_stage *s = &stages[stage];
     const uint16_t which = s->router ? fuzz_u16(in) : 0xffff;
@@ -88,7 +96,12 @@ static void spoil(bs_trace *t, fuzz_bytes *in)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     fuzz_bytes options = {data, size < 12 ? size : 12, 0}, in = {data, size, 12};
-    bs_trace t = {.units = units, .stages = stages, .stage_units = stage_units, .visits = visits, .uses = uses, .guesses = guesses};
+    bs_trace t = {.units = units,
+                  .stages = stages,
+                  .stage_units = stage_units,
+                  .visits = visits,
+                  .uses = uses,
+                  .guesses = guesses};
     memset(units, 0, sizeof units);
     memset(visits, 0, sizeof visits);
     memset(uses, 0, sizeof uses);

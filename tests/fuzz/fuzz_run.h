@@ -1,9 +1,10 @@
-/* fuzz_run.h - takes a graph that was built from hostile bytes all the way: plan, session, two runs, everything one can ask.
+/* fuzz_run.h - takes a graph that was built from hostile bytes all the way: plan, session, two runs, everything one can
+ * ask.
  *
  * Owns: the session's arenas, each a block of exactly the planned bytes, so that a sanitizer sees a write beyond it.
- * Relies on: graph/graph.h, ops/table.h for the cost of a graph and for its sources' names. Includes POSIX only through the library.
- * Must never: work longer than some milliseconds (dear graphs are planned and not run), pass the library what its caller
- *   must not pass: sizes of buffers are what their descriptions say. */
+ * Relies on: graph/graph.h, ops/table.h for the cost of a graph and for its sources' names. Includes POSIX only through
+ * the library. Must never: work longer than some milliseconds (dear graphs are planned and not run), pass the library
+ *   what its caller must not pass: sizes of buffers are what their descriptions say. */
 #ifndef FUZZ_RUN_H
 #define FUZZ_RUN_H
 
@@ -23,8 +24,10 @@ static inline void fuzz_failure(bs_status status, const bs_error *error, const c
 {
     FUZZ_PROMISE(status < 0 && status >= BS_ERROR_VERSION, "%s gives status %d", call, status);
     FUZZ_PROMISE(error->status == status, "%s gives %d, its error says %d", call, status, error->status);
-    FUZZ_PROMISE(error->message[0] && memchr(error->message, 0, sizeof error->message) && !strchr(error->message, '\n'), "%s", call);
-    FUZZ_PROMISE(status != BS_ERROR_ARENA || (error->arena && error->needed > error->available), "%s: %s", call, error->message);
+    FUZZ_PROMISE(error->message[0] && memchr(error->message, 0, sizeof error->message) && !strchr(error->message, '\n'),
+                 "%s", call);
+    FUZZ_PROMISE(status != BS_ERROR_ARENA || (error->arena && error->needed > error->available), "%s: %s", call,
+                 error->message);
 }
 
 static inline bs_status fuzz_done(bs_status status, const bs_error *error, const char *call)
@@ -60,9 +63,15 @@ static inline bs_plan_desc fuzz_plan_desc(fuzz_bytes *o, const bs_graph *g)
 {
     static const int32_t sizes[8] = {0, 0, 0, 4, 6, 8, 16, 1};
     const uint8_t flags = fuzz_u8(o), more = fuzz_u8(o);
-    bs_plan_desc d = {.order = flags & 3, .conv = flags >> 2 & 3, .patch_size = sizes[flags >> 4 & 7], .threads = flags & 128 ? 2 : 0};
+    bs_plan_desc d = {.order = flags & 3,
+                      .conv = flags >> 2 & 3,
+                      .patch_size = sizes[flags >> 4 & 7],
+                      .threads = flags & 128 ? 2 : 0};
     d.order = d.order == 3 ? BS_ORDER_DEPTH : d.order;
-    d.tier = (more & 7) < 3 ? BS_TIER_AUTO : (more & 7) < 6 ? BS_TIER_SCALAR : (more & 7) == 6 ? BS_TIER_AVX2 : BS_TIER_CUDA;
+    d.tier = (more & 7) < 3    ? BS_TIER_AUTO
+             : (more & 7) < 6  ? BS_TIER_SCALAR
+             : (more & 7) == 6 ? BS_TIER_AVX2
+                               : BS_TIER_CUDA;
     d.half = more >> 3 & 1;
     d.in_place = more >> 4 & 1;
     if ((more & 0xe0) == 0xe0 && g->n_routers > 1) {
@@ -86,7 +95,8 @@ static inline bs_plan *fuzz_plan_once(bs_arena *arena, const bs_graph *g, const 
     bs_plan *plan = bs_plan_create(arena, g, d, &error);
     if (!plan) {
         fuzz_failure(error.status, &error, "bs_plan_create");
-        FUZZ_PROMISE(error.status != BS_ERROR_ARENA && arena->used == 0, "bs_plan_bytes said %zu: %s", bytes, error.message);
+        FUZZ_PROMISE(error.status != BS_ERROR_ARENA && arena->used == 0, "bs_plan_bytes said %zu: %s", bytes,
+                     error.message);
     }
     return plan;
 }
@@ -105,7 +115,8 @@ static inline bs_plan *fuzz_plan(bs_arena *arena, const bs_graph *g, bs_plan_des
     if (!plan)
         return NULL;
     bs_plan_stream_get(plan, &stream);
-    d->slot_bytes = slots < 128 ? stream.all_bytes : stream.least_bytes + (stream.all_bytes - stream.least_bytes) / 255 * (slots - 128u);
+    d->slot_bytes = slots < 128 ? stream.all_bytes
+                                : stream.least_bytes + (stream.all_bytes - stream.least_bytes) / 255 * (slots - 128u);
     return stream.units && slots < 250 ? fuzz_plan_once(arena, g, d) : plan;
 }
 
@@ -168,11 +179,13 @@ CHECK_WRAPS static inline uint32_t fuzz_noise(fuzz_session *s)
 
 static inline float fuzz_float(fuzz_session *s, int32_t style)
 {
-    static const float odd[] = {NAN, INFINITY, -INFINITY, 3.4e38f, -3.4e38f, 1e-42f, 0.0f, -0.0f, 2147483648.0f, -2147483904.0f, 1e20f};
+    static const float odd[] = {NAN,  INFINITY, -INFINITY,     3.4e38f,        -3.4e38f, 1e-42f,
+                                0.0f, -0.0f,    2147483648.0f, -2147483904.0f, 1e20f};
     const uint32_t n = fuzz_noise(s);
     if (style == 3 && n % 8 == 0)
         return odd[n / 8 % (sizeof odd / sizeof *odd)];
-    return style == 2 ? (float)(int32_t)(n % 17) - 8 : ((float)(n % 4096) / 1024.0f - 2.0f) * (style == 1 && n % 64 == 0 ? 1e30f : 1.0f);
+    return style == 2 ? (float)(int32_t)(n % 17) - 8
+                      : ((float)(n % 4096) / 1024.0f - 2.0f) * (style == 1 && n % 64 == 0 ? 1e30f : 1.0f);
 }
 
 /* style 0 .. 3: ordinary, some huge, whole, hostile. */
@@ -182,7 +195,9 @@ CHECK_WRAPS static inline void fuzz_fill(fuzz_session *s, void *data, size_t ele
         const float f = fuzz_float(s, style);
         const uint32_t n = fuzz_noise(s);
         const int32_t whole = style == 3 && n % 4 == 0 ? (int32_t)(n * 2654435761u) : (int32_t)(n % 5);
-        const uint16_t half = dtype == BS_F16 ? bs_f32_to_f16(f) : dtype == BS_BF16 ? bs_f32_to_bf16(f) : (uint16_t)(n * 41);
+        const uint16_t half = dtype == BS_F16    ? bs_f32_to_f16(f)
+                              : dtype == BS_BF16 ? bs_f32_to_bf16(f)
+                                                 : (uint16_t)(n * 41);
         uint8_t *at = (uint8_t *)data + i * bs_dtype_bytes(dtype);
         if (dtype == BS_F32)
             memcpy(at, &f, 4);
@@ -196,7 +211,8 @@ CHECK_WRAPS static inline void fuzz_fill(fuzz_session *s, void *data, size_t ele
 }
 
 /* Binds one name to memory of exactly the extents that it has in this run. */
-static inline bool fuzz_bind(fuzz_session *s, const char *name, const bs_value_info *v, const int64_t *extent, int32_t style, bool strided)
+static inline bool fuzz_bind(fuzz_session *s, const char *name, const bs_value_info *v, const int64_t *extent,
+                             int32_t style, bool strided)
 {
     bs_error error = {0};
     bs_buffer b = {.dtype = v->dtype, .rank = v->rank};
@@ -220,7 +236,8 @@ static inline bool fuzz_bind(fuzz_session *s, const char *name, const bs_value_i
 }
 
 /* Lengths of segments that are right more often than not: all rows of their domain. */
-static inline void fuzz_lengths(const bs_graph *g, int32_t value, const int64_t *extent, int32_t *data, int64_t count, fuzz_bytes *o)
+static inline void fuzz_lengths(const bs_graph *g, int32_t value, const int64_t *extent, int32_t *data, int64_t count,
+                                fuzz_bytes *o)
 {
     int64_t rows = -1;
     for (int32_t d = 0; d < g->n_domains; d++)
@@ -242,7 +259,8 @@ static inline bool fuzz_bind_all(fuzz_session *s, fuzz_bytes *o, const int64_t *
     bool bound = true;
     for (int32_t n = 1; n < s->g->n_nodes; n++) {
         const bs_node *node = &s->g->nodes[n];
-        const bool input = bs_node_is(node, &bs_op_input), output = bs_node_is(node, &bs_op_output), state = bs_node_is(node, &bs_op_state);
+        const bool input = bs_node_is(node, &bs_op_input), output = bs_node_is(node, &bs_op_output),
+                   state = bs_node_is(node, &bs_op_state);
         if (!input && !output && !(state && flags & 16))
             continue;
         const int32_t value = output ? bs_node_in(s->g, node)[0] : node->first_out;
@@ -283,11 +301,13 @@ static inline void fuzz_ask(const fuzz_session *s)
             continue;
         int64_t sum = 0;
         for (int32_t p = 0; p < d.paths; p++) {
-            FUZZ_PROMISE(d.counts[p] >= 0 && (d.cells == 0 || d.counts[p] <= d.cells), "router %d path %d has %d of %d cells", r, p, d.counts[p], d.cells);
+            FUZZ_PROMISE(d.counts[p] >= 0 && (d.cells == 0 || d.counts[p] <= d.cells),
+                         "router %d path %d has %d of %d cells", r, p, d.counts[p], d.cells);
             sum += d.counts[p];
         }
         for (int32_t c = 0; c < d.cells; c++)
-            FUZZ_PROMISE(d.chosen[c] >= -1 && d.chosen[c] < d.paths, "router %d cell %d took path %d", r, c, d.chosen[c]);
+            FUZZ_PROMISE(d.chosen[c] >= -1 && d.chosen[c] < d.paths, "router %d cell %d took path %d", r, c,
+                         d.chosen[c]);
         FUZZ_PROMISE(d.dropped >= 0 && sum >= 0, "router %d", r);
     }
 }
@@ -298,7 +318,8 @@ static inline void fuzz_run_twice(fuzz_session *s, fuzz_bytes *o)
     bs_error error = {0};
     for (int32_t r = 1; r < s->g->n_routers; r++)
         if (s->g->routers[r].desc->protocol == BS_ROUTE_CALLBACK)
-            bs_set_route(s->session, s->g->routers[r].desc->name, fuzz_callback, (void *)(uintptr_t)s->g->routers[r].desc, NULL);
+            bs_set_route(s->session, s->g->routers[r].desc->name, fuzz_callback,
+                         (void *)(uintptr_t)s->g->routers[r].desc, NULL);
     for (int32_t run = 0; run < 2; run++) {
         fuzz_extents(s->g, o, fuzz_flip(o, 128) ? 24 : 0, extent);
         const bool bound = fuzz_bind_all(s, o, extent);
@@ -316,7 +337,8 @@ static inline void fuzz_run_twice(fuzz_session *s, fuzz_bytes *o)
 
 static inline uint8_t *fuzz_arena(bs_arena *arena, const char *name, uint64_t bytes, int32_t paint)
 {
-    uint8_t *memory = bytes ? aligned_alloc(BS_ALIGNMENT, (size_t)bs_bytes_figure(bs_bytes_align(bs_bytes_of(bytes)))) : NULL;
+    uint8_t *memory = bytes ? aligned_alloc(BS_ALIGNMENT, (size_t)bs_bytes_figure(bs_bytes_align(bs_bytes_of(bytes))))
+                            : NULL;
     if (memory)
         memset(memory, paint, (size_t)bytes);
     bs_arena_init(arena, name, memory, (size_t)bytes);
@@ -338,7 +360,8 @@ static inline void fuzz_refused(const bs_plan *plan, const bs_session_desc *desc
         fuzz_failure(error.status, &error, "bs_session_create");
     else
         bs_session_close(session);
-    FUZZ_PROMISE(session || (memory.persistent.used == 0 && memory.transient.used == 0), "a refused session keeps memory");
+    FUZZ_PROMISE(session || (memory.persistent.used == 0 && memory.transient.used == 0),
+                 "a refused session keeps memory");
 }
 
 static inline void fuzz_session_run(const bs_graph *g, const bs_plan *plan, const bs_session_desc *desc, fuzz_bytes *o)

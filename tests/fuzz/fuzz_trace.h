@@ -34,8 +34,8 @@ static inline uint64_t fuzz_trace_bytes(const bs_trace *t, uint64_t *all)
     return least;
 }
 
-/* Uses visit by visit, no unit twice in a stage or a visit, and visits need units of their stage: what a session records.
- * A profile may say otherwise; then statistics are of nothing. */
+/* Uses visit by visit, no unit twice in a stage or a visit, and visits need units of their stage: what a session
+ * records. A profile may say otherwise; then statistics are of nothing. */
 static inline bool fuzz_trace_is_plain(const bs_trace *t)
 {
     for (int32_t j = 0; j < t->n_stages; j++)
@@ -68,17 +68,22 @@ static inline void fuzz_replay_holds(const bs_trace *t, const bs_replay_desc *d,
     for (int32_t k = 0; k < t->n_visits; k++)
         used += (uint64_t)t->visits[k].n_uses;
     /* In one visit a unit may have gone again before its turn: then it is a use more. */
-    FUZZ_PROMISE(s->hits + s->late + s->misses >= used || !fuzz_trace_is_plain(t), "%llu hits, %llu late, %llu misses of %llu uses", (unsigned long long)s->hits,
+    FUZZ_PROMISE(s->hits + s->late + s->misses >= used || !fuzz_trace_is_plain(t),
+                 "%llu hits, %llu late, %llu misses of %llu uses", (unsigned long long)s->hits,
                  (unsigned long long)s->late, (unsigned long long)s->misses, (unsigned long long)used);
-    FUZZ_PROMISE(s->resident_peak_bytes <= d->slot_bytes, "%llu of %llu bytes", (unsigned long long)s->resident_peak_bytes,
-                 (unsigned long long)d->slot_bytes);
-    FUZZ_PROMISE(r->time_ns >= r->compute_ns && (r->oracle_ns >= r->compute_ns || !fuzz_trace_is_plain(t)), "time %llu, computing %llu, oracle %llu", (unsigned long long)r->time_ns,
+    FUZZ_PROMISE(s->resident_peak_bytes <= d->slot_bytes, "%llu of %llu bytes",
+                 (unsigned long long)s->resident_peak_bytes, (unsigned long long)d->slot_bytes);
+    FUZZ_PROMISE(r->time_ns >= r->compute_ns && (r->oracle_ns >= r->compute_ns || !fuzz_trace_is_plain(t)),
+                 "time %llu, computing %llu, oracle %llu", (unsigned long long)r->time_ns,
                  (unsigned long long)r->compute_ns, (unsigned long long)r->oracle_ns);
-    FUZZ_PROMISE(s->useful_guesses <= s->guessed_loads && s->guessed_loads <= s->loads, "%llu useful of %llu guessed of %llu loads",
-                 (unsigned long long)s->useful_guesses, (unsigned long long)s->guessed_loads, (unsigned long long)s->loads);
+    FUZZ_PROMISE(s->useful_guesses <= s->guessed_loads && s->guessed_loads <= s->loads,
+                 "%llu useful of %llu guessed of %llu loads", (unsigned long long)s->useful_guesses,
+                 (unsigned long long)s->guessed_loads, (unsigned long long)s->loads);
     FUZZ_PROMISE(d->stream.speculation != BS_SPECULATE_OFF || s->guessed_loads == 0, "guesses on demand only");
     for (int32_t p = 0; p < BS_PREDICTOR_COUNT && fuzz_trace_is_plain(t); p++)
-        FUZZ_PROMISE(r->predictions[p].right <= r->predictions[p].expected && r->predictions[p].right <= r->predictions[p].needed, "predictor %d", p);
+        FUZZ_PROMISE(r->predictions[p].right <= r->predictions[p].expected &&
+                         r->predictions[p].right <= r->predictions[p].needed,
+                     "predictor %d", p);
 }
 
 /* Once, in a workspace of exactly the bytes that it asks for. */
@@ -96,7 +101,9 @@ static inline bool fuzz_replay(const bs_trace *t, const bs_replay_desc *d, bs_re
     if (status == BS_OK)
         fuzz_replay_holds(t, d, result);
     else
-        FUZZ_PROMISE(error.status == status && error.message[0] && (status != BS_ERROR_ARENA || d->slot_bytes < error.needed), "%s", error.message);
+        FUZZ_PROMISE(error.status == status && error.message[0] &&
+                         (status != BS_ERROR_ARENA || d->slot_bytes < error.needed),
+                     "%s", error.message);
     free(memory);
     return status == BS_OK;
 }
@@ -124,7 +131,9 @@ CHECK_WRAPS static inline void fuzz_replay_all(const bs_trace *t, fuzz_bytes *o)
             comparable = false;
             continue;
         }
-        FUZZ_PROMISE(k != (flags & 7) || (fuzz_replay(t, &d, &again) && again.time_ns == r.time_ns && again.stats.hits == r.stats.hits && again.stats.bytes_read == r.stats.bytes_read),
+        FUZZ_PROMISE(k != (flags & 7) ||
+                         (fuzz_replay(t, &d, &again) && again.time_ns == r.time_ns &&
+                          again.stats.hits == r.stats.hits && again.stats.bytes_read == r.stats.bytes_read),
                      "a replay is not the same again");
         if (k / 2 == BS_POLICY_BELADY)
             hits[k % 2] = r.stats.hits;
@@ -133,10 +142,12 @@ CHECK_WRAPS static inline void fuzz_replay_all(const bs_trace *t, fuzz_bytes *o)
     }
     bool plain = comparable; /* Belady's theorem is of units of one size, one a visit */
     for (int32_t u = 1; u < t->n_units; u++)
-        plain = plain && t->units[u].slot_bytes == t->units[0].slot_bytes && t->units[u].read_bytes == t->units[0].read_bytes;
+        plain = plain && t->units[u].slot_bytes == t->units[0].slot_bytes &&
+                t->units[u].read_bytes == t->units[0].read_bytes;
     for (int32_t v = 0; v < t->n_visits; v++)
         plain = plain && t->visits[v].n_uses <= 1;
-    FUZZ_PROMISE(!plain || hits[BS_SPECULATE_OFF] >= most, "%llu hits beat Belady's %llu", (unsigned long long)most, (unsigned long long)hits[BS_SPECULATE_OFF]);
+    FUZZ_PROMISE(!plain || hits[BS_SPECULATE_OFF] >= most, "%llu hits beat Belady's %llu", (unsigned long long)most,
+                 (unsigned long long)hits[BS_SPECULATE_OFF]);
 }
 
 #endif

@@ -27,11 +27,13 @@ static inline bool fuzz_make_weights(flat_source *source, const bs_graph *g, fuz
         return false;
     flat_init(source, g, NULL, fuzz_flip(o, 60) ? BS_F16 : BS_F32);
     for (int32_t i = 0; i < source->n_tensors; i++)
-        fuzz_fill(&noise, source->bytes + source->tensors[i].offset, source->tensors[i].info.bytes / bs_dtype_bytes(source->tensors[i].info.dtype),
+        fuzz_fill(&noise, source->bytes + source->tensors[i].offset,
+                  source->tensors[i].info.bytes / bs_dtype_bytes(source->tensors[i].info.dtype),
                   source->tensors[i].info.dtype, style);
     for (int32_t b = 0; b < source->n_blocks && style != 1; b++)
         if (source->records[b].bytes)
-            source->records[b].crc32 = bs_crc32(0, source->bytes + source->records[b].offset + FLAT_HEAD, (size_t)source->records[b].bytes - FLAT_HEAD);
+            source->records[b].crc32 = bs_crc32(0, source->bytes + source->records[b].offset + FLAT_HEAD,
+                                                (size_t)source->records[b].bytes - FLAT_HEAD);
     source->fail_at = fuzz_flip(o, 30) ? 1 + fuzz_below(o, 20) : 0;
     source->wrong_head_at = fuzz_flip(o, 20) ? 1 + fuzz_below(o, 20) : 0;
     return true;

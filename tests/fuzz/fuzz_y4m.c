@@ -1,4 +1,5 @@
-/* fuzz_y4m.c - a video stream, hostile: read from a file and from a pipe, written again, and what was written read again.
+/* fuzz_y4m.c - a video stream, hostile: read from a file and from a pipe, written again, and what was written read
+ * again.
  *
  * The input: one byte that says how, then the stream.
  *
@@ -57,11 +58,13 @@ static void check_error(const y4m_error *error, y4m_status status)
 static void check_info(const y4m_info *i)
 {
     size_t at = 0;
-    FUZZ_PROMISE(i->width > 0 && i->height > 0 && i->width <= Y4M_SIDE_MAX && i->height <= Y4M_SIDE_MAX && (int)i->layout >= 0 && i->layout < Y4M_LAYOUT_COUNT,
+    FUZZ_PROMISE(i->width > 0 && i->height > 0 && i->width <= Y4M_SIDE_MAX && i->height <= Y4M_SIDE_MAX &&
+                     (int)i->layout >= 0 && i->layout < Y4M_LAYOUT_COUNT,
                  "%d x %d, layout %d", i->width, i->height, (int)i->layout);
     FUZZ_PROMISE(memchr(i->extra, 0, sizeof i->extra), "extra");
     for (int p = 0; p < y4m_planes(i); p++) {
-        FUZZ_PROMISE(y4m_plane_offset(i, p) == at && y4m_plane_width(i, p) > 0 && y4m_plane_width(i, p) <= i->width && y4m_plane_height(i, p) <= i->height,
+        FUZZ_PROMISE(y4m_plane_offset(i, p) == at && y4m_plane_width(i, p) > 0 && y4m_plane_width(i, p) <= i->width &&
+                         y4m_plane_height(i, p) <= i->height,
                      "plane %d", p);
         FUZZ_PROMISE(y4m_plane_bytes(i, p) == y4m_row_bytes(i, p) * (size_t)y4m_plane_height(i, p) &&
                          y4m_row_bytes(i, p) == y4m_sample_bytes(i) * (size_t)y4m_plane_width(i, p), "plane %d", p);
@@ -75,8 +78,10 @@ static bool same_ratio(y4m_ratio a, y4m_ratio b) { return a.given == b.given && 
 /* What a header tells again once it was written. An aspect or X tags may have been too long. */
 static void check_same(const y4m_info *a, const y4m_info *b)
 {
-    FUZZ_PROMISE(a->width == b->width && a->height == b->height && a->layout == b->layout && a->range == b->range && same_ratio(a->rate, b->rate) &&
-                     a->interlacing == b->interlacing && (!b->aspect.given || same_ratio(a->aspect, b->aspect)), "%d x %d", a->width, a->height);
+    FUZZ_PROMISE(a->width == b->width && a->height == b->height && a->layout == b->layout && a->range == b->range &&
+                     same_ratio(a->rate, b->rate) && a->interlacing == b->interlacing &&
+                     (!b->aspect.given || same_ratio(a->aspect, b->aspect)),
+                 "%d x %d", a->width, a->height);
 }
 
 /* --- flows ------------------------------------------------------------------------------------------------------ */
@@ -90,7 +95,8 @@ static int64_t read_all(y4m_reader *in, y4m_writer *writer)
     int64_t frames = 0;
     while ((status = y4m_read_frame(in, frame)) == Y4M_OK) {
         FUZZ_PROMISE(in->frames == ++frames, "frame %lld", (long long)frames);
-        FUZZ_PROMISE(!writer || y4m_write_frame(writer, frame) == Y4M_OK, "frame %lld is not written", (long long)frames);
+        FUZZ_PROMISE(!writer || y4m_write_frame(writer, frame) == Y4M_OK, "frame %lld is not written",
+                     (long long)frames);
     }
     check_error(&in->error, status);
     FUZZ_PROMISE(status == Y4M_END || status == Y4M_BAD_FRAME || status == Y4M_SHORT_FRAME, "status %d", (int)status);
@@ -108,7 +114,8 @@ static void read_again(const y4m_info *info, int fd, int64_t frames, int copy)
                  "what was written does not open");
     check_info(&in.info);
     check_same(info, &in.info);
-    FUZZ_PROMISE(y4m_frames_expected(&in) == frames, "%lld frames expected, %lld written", (long long)y4m_frames_expected(&in), (long long)frames);
+    FUZZ_PROMISE(y4m_frames_expected(&in) == frames, "%lld frames expected, %lld written",
+                 (long long)y4m_frames_expected(&in), (long long)frames);
     FUZZ_PROMISE(y4m_writer_open(&out, copy, &in.info, NULL) == Y4M_OK && read_all(&in, &out) == frames &&
                      in.error.status == Y4M_END,
                  "frames are lost");
@@ -154,7 +161,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint8_t *stream = data + (size > 0);
     const size_t n = size - (size > 0), line = n < Y4M_HEADER_READ_MAX ? n : Y4M_HEADER_READ_MAX;
     uint8_t *copy = fuzz_copy(stream, line);
-    const y4m_status status = y4m_parse_header((const char *)copy, line, &info, &error); /* frames behind it are more tags */
+    /* frames behind it are more tags */
+    const y4m_status status = y4m_parse_header((const char *)copy, line, &info, &error);
     if (status == Y4M_OK)
         check_info(&info);
     else
@@ -176,12 +184,42 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned
 #define TAG(id, name, ...) " C" name,
         Y4M_LAYOUT_LIST(TAG)
 #undef TAG
-        " W", " H", " W1", " H1", " W16384", " H16385", " W2147483648", " F30:1", " F0:0", " F2147483647:1", " A1:1", " A0:1", " A4294967296:3",
-        " Ip", " It", " I?", " XYSCSS=420JPEG", " XYSCSS=444P10", " XCOLORRANGE=FULL", " XCOLORRANGE=LIMITED", " Xsomething=else", "YUV4MPEG2 ", "FRAME\n", "FRAME", "FRAME Ixyz\n",
-        "\r\n", "\n", " ", "  ", ":", "0", "18446744073709551616"};
+            " W",
+        " H",
+        " W1",
+        " H1",
+        " W16384",
+        " H16385",
+        " W2147483648",
+        " F30:1",
+        " F0:0",
+        " F2147483647:1",
+        " A1:1",
+        " A0:1",
+        " A4294967296:3",
+        " Ip",
+        " It",
+        " I?",
+        " XYSCSS=420JPEG",
+        " XYSCSS=444P10",
+        " XCOLORRANGE=FULL",
+        " XCOLORRANGE=LIMITED",
+        " Xsomething=else",
+        "YUV4MPEG2 ",
+        "FRAME\n",
+        "FRAME",
+        "FRAME Ixyz\n",
+        "\r\n",
+        "\n",
+        " ",
+        "  ",
+        ":",
+        "0",
+        "18446744073709551616"};
     fuzz_dice dice = fuzz_dice_of(seed);
     const char *tag = tags[fuzz_pick(&dice, sizeof tags / sizeof *tags)];
-    const size_t n = strlen(tag), head = size < 120 ? size : 120, at = fuzz_pick(&dice, (fuzz_chance(&dice, 75) ? head : size) + 1);
+    const size_t n = strlen(tag), head = size < 120 ? size : 120,
+                 at = fuzz_pick(&dice, (fuzz_chance(&dice, 75) ? head : size) + 1);
     if (fuzz_chance(&dice, 50) || size + n > most)
         return LLVMFuzzerMutate(data, size, most);
     const bool over = fuzz_chance(&dice, 30) && at + n <= size;

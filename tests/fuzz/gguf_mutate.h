@@ -1,5 +1,5 @@
-/* gguf_mutate.h - changes a model file as somebody would who knows the format: a node more, another operand, a count that
- * lies. What a lie does not concern is put right again, so that most of what comes out gets far.
+/* gguf_mutate.h - changes a model file as somebody would who knows the format: a node more, another operand, a count
+ * that lies. What a lie does not concern is put right again, so that most of what comes out gets far.
  *
  * Owns: a file taken apart (keys, tensors, data; and nodes out of the keys that hold them).
  * Relies on: the byte layout of GGUF 3; ops/table.h for the names of ops and how many parameters they have.
@@ -144,8 +144,8 @@ static inline bool gm_open(gm_file *f, const uint8_t *data, size_t n)
     f->n_keys = f->n_tensors = f->n_nodes = 0;
     f->more_keys = f->more_tensors = 0;
     f->used = 0;
-    if (!gm_take(&from, magic, 8) || memcmp(magic, "GGUF", 4) != 0 || !gm_take(&from, counts, 16) || counts[0] > GM_TENSORS ||
-        counts[1] > GM_KEYS - 8)
+    if (!gm_take(&from, magic, 8) || memcmp(magic, "GGUF", 4) != 0 || !gm_take(&from, counts, 16) ||
+        counts[0] > GM_TENSORS || counts[1] > GM_KEYS - 8)
         return false;
     while (f->n_keys < (int32_t)counts[1])
         if (!gm_read_key(&from, &f->keys[f->n_keys++]))
@@ -153,7 +153,8 @@ static inline bool gm_open(gm_file *f, const uint8_t *data, size_t n)
     while (f->n_tensors < (int32_t)counts[0])
         if (!gm_read_tensor(&from, &f->tensors[f->n_tensors++]))
             return false;
-    const size_t at = (size_t)(from.at - data), alignment = gm_alignment(f), begin = (at + alignment - 1) / alignment * alignment;
+    const size_t at = (size_t)(from.at - data), alignment = gm_alignment(f),
+                 begin = (at + alignment - 1) / alignment * alignment;
     f->data = begin < n ? (gm_span){data + begin, n - begin} : (gm_span){data, 0};
     return true;
 }
@@ -287,14 +288,18 @@ static inline bool gm_read_list(gm_span *counts, gm_span *list, int32_t most, in
 
 static inline bool gm_read_nodes(gm_file *f)
 {
-    gm_span op = gm_elements(f, "brainstorm.node.op", GM_STRING), name = gm_elements(f, "brainstorm.node.name", GM_STRING),
-            n_in = gm_elements(f, "brainstorm.node.inputs.count", GM_I32), in = gm_elements(f, "brainstorm.node.inputs", GM_I32),
-            n_params = gm_elements(f, "brainstorm.node.params.count", GM_I32), params = gm_elements(f, "brainstorm.node.params", GM_I32),
+    gm_span op = gm_elements(f, "brainstorm.node.op", GM_STRING),
+            name = gm_elements(f, "brainstorm.node.name", GM_STRING),
+            n_in = gm_elements(f, "brainstorm.node.inputs.count", GM_I32),
+            in = gm_elements(f, "brainstorm.node.inputs", GM_I32),
+            n_params = gm_elements(f, "brainstorm.node.params.count", GM_I32),
+            params = gm_elements(f, "brainstorm.node.params", GM_I32),
             block = gm_elements(f, "brainstorm.node.block", GM_I32);
     f->n_nodes = 0;
     while (op.n > 0 && f->n_nodes < GM_NODES) {
         gm_node *node = &f->nodes[f->n_nodes++];
-        if (!gm_text(&op, &node->op) || !gm_text(&name, &node->name) || !gm_read_list(&n_in, &in, GM_OPERANDS, &node->n_in, node->in) ||
+        if (!gm_text(&op, &node->op) || !gm_text(&name, &node->name) ||
+            !gm_read_list(&n_in, &in, GM_OPERANDS, &node->n_in, node->in) ||
             !gm_read_list(&n_params, &params, 32, &node->n_params, node->params) || !gm_take(&block, &node->block, 4))
             return false;
     }
@@ -342,8 +347,11 @@ static inline void gm_write_field(gm_file *f, const char *name, uint32_t element
     for (int32_t n = 0; n < f->n_nodes; n++)
         put(&o, &f->nodes[n]);
     f->used += o.n;
-    gm_set(f, name, element, element == GM_STRING || put == gm_field_n_in || put == gm_field_n_params || put == gm_field_block
-                                 ? (uint64_t)f->n_nodes : o.n / 4, (gm_span){o.data, o.n});
+    gm_set(f, name, element,
+           element == GM_STRING || put == gm_field_n_in || put == gm_field_n_params || put == gm_field_block
+               ? (uint64_t)f->n_nodes
+               : o.n / 4,
+           (gm_span){o.data, o.n});
 }
 
 static inline void gm_write_nodes(gm_file *f)
@@ -402,7 +410,9 @@ static inline void gm_new_params(gm_file *f, gm_node *node, const bs_op *op)
 {
     node->n_params = op->n_fields < 32 ? op->n_fields : 32;
     for (int32_t i = 0; i < node->n_params; i++)
-        node->params[i] = fuzz_chance(&f->dice, 35) ? fuzz_odd_i32(&f->dice) : i == 0 ? (int32_t)fuzz_pick(&f->dice, 4) : 0;
+        node->params[i] = fuzz_chance(&f->dice, 35) ? fuzz_odd_i32(&f->dice)
+                          : i == 0                  ? (int32_t)fuzz_pick(&f->dice, 4)
+                                                    : 0;
 }
 
 /* A new node on late values; later ones take what it makes, so that it is not dead. */
@@ -415,7 +425,8 @@ static inline void gm_insert_node(gm_file *f, int32_t index)
     f->n_nodes++;
     gm_node *node = &f->nodes[index];
     const bs_op *op = bs_op_get((int32_t)fuzz_pick(&f->dice, (size_t)bs_op_count()));
-    const int32_t block = index + 1 < f->n_nodes ? f->nodes[index + 1].block : 0, most = op->max_in < 8 ? op->max_in : 8;
+    const int32_t block = index + 1 < f->n_nodes ? f->nodes[index + 1].block : 0,
+                  most = op->max_in < 8 ? op->max_in : 8;
     memset(node, 0, sizeof *node);
     node->block = block;
     node->op = gm_keep_text(f, op->name);
@@ -461,7 +472,9 @@ static inline void gm_edit_node(gm_file *f)
             gm_new_params(f, node, op);
         break;
     case 5: node->block = (int32_t)fuzz_pick(&f->dice, 5) - 1; break;
-    case 6: node->name = fuzz_chance(&f->dice, 50) ? f->nodes[fuzz_pick(&f->dice, (size_t)f->n_nodes)].name : node->name; break;
+    case 6:
+        node->name = fuzz_chance(&f->dice, 50) ? f->nodes[fuzz_pick(&f->dice, (size_t)f->n_nodes)].name : node->name;
+        break;
     case 7:
     case 8:
         if (node->n_in)
@@ -508,7 +521,9 @@ CHECK_WRAPS static inline void gm_edit_key(gm_file *f)
         break;
     case 1: f->keys[index] = f->keys[--f->n_keys]; break;
     case 2: key->type = (uint32_t)fuzz_pick(&f->dice, 14); break;
-    case 3: key->count = fuzz_chance(&f->dice, 50) ? key->count + fuzz_pick(&f->dice, 5) - 2 : fuzz_odd_u64(&f->dice); break;
+    case 3:
+        key->count = fuzz_chance(&f->dice, 50) ? key->count + fuzz_pick(&f->dice, 5) - 2 : fuzz_odd_u64(&f->dice);
+        break;
     case 4: /* shorter, and consistent */
         if (key->type == GM_ARRAY && key->element != GM_STRING && key->count > 1) {
             key->count--;
@@ -530,7 +545,10 @@ static inline void gm_edit_tensor(gm_file *f)
     gm_tensor *t = &f->tensors[fuzz_pick(&f->dice, (size_t)f->n_tensors)];
     switch (fuzz_pick(&f->dice, 7)) {
     case 0: t->dim[fuzz_pick(&f->dice, 4)] = fuzz_odd_u64(&f->dice); break;
-    case 1: t->offset = fuzz_chance(&f->dice, 50) ? fuzz_odd_u64(&f->dice) : t->offset + gm_alignment(f) * (fuzz_pick(&f->dice, 3) - 1u); break;
+    case 1:
+        t->offset = fuzz_chance(&f->dice, 50) ? fuzz_odd_u64(&f->dice)
+                                              : t->offset + gm_alignment(f) * (fuzz_pick(&f->dice, 3) - 1u);
+        break;
     case 2: t->type = (uint32_t)fuzz_pick(&f->dice, 40); break;
     case 3: t->rank = (uint32_t)fuzz_pick(&f->dice, 6); break;
     case 4: gm_edit_text(f, &t->name); break;
@@ -563,9 +581,11 @@ static inline bool gm_mutate(gm_file *f, const uint8_t *data, size_t n, uint32_t
         else if (kind < 96)
             gm_edit_bytes(f, &f->data, 4);
         else if (kind < 98)
-            f->more_keys = fuzz_chance(&f->dice, 50) ? (int64_t)fuzz_odd_u64(&f->dice) : (int64_t)fuzz_pick(&f->dice, 5) - 2;
+            f->more_keys = fuzz_chance(&f->dice, 50) ? (int64_t)fuzz_odd_u64(&f->dice)
+                                                     : (int64_t)fuzz_pick(&f->dice, 5) - 2;
         else
-            f->more_tensors = fuzz_chance(&f->dice, 50) ? (int64_t)fuzz_odd_u64(&f->dice) : (int64_t)fuzz_pick(&f->dice, 5) - 2;
+            f->more_tensors = fuzz_chance(&f->dice, 50) ? (int64_t)fuzz_odd_u64(&f->dice)
+                                                        : (int64_t)fuzz_pick(&f->dice, 5) - 2;
     }
     return true;
 }

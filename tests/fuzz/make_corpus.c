@@ -15,14 +15,16 @@
 
 static const char *folder;
 
-static void save(const char *fuzzer, const char *name, int32_t number, const void *data, size_t n, const void *more, size_t n_more)
+static void save(const char *fuzzer, const char *name, int32_t number, const void *data, size_t n, const void *more,
+                 size_t n_more)
 {
     char path[600];
     snprintf(path, sizeof path, "%s/%s", folder, fuzzer);
     mkdir(path, 0777);
     snprintf(path, sizeof path, "%s/%s/seed-%s-%02d", folder, fuzzer, name, number);
     FILE *file = fopen(path, "wb");
-    if (!file || fwrite(data, 1, n, file) != n || (n_more && fwrite(more, 1, n_more, file) != n_more) || fclose(file) != 0) {
+    if (!file || fwrite(data, 1, n, file) != n || (n_more && fwrite(more, 1, n_more, file) != n_more) ||
+        fclose(file) != 0) {
         fprintf(stderr, "%s cannot be written\n", path);
         exit(1);
     }
@@ -145,12 +147,15 @@ static bs_graph *picture_net(void)
 {
     bs_graph *g = new_graph();
     const bs_dim h = bs_symbol(g, "H", 20), w = bs_symbol(g, "W", 20);
-    const bs_value frame = bs_input(g, "frame", BS_U8, BS_SHAPE3(1, h, w)), before = bs_state(g, "before", BS_U8, BS_SHAPE3(1, h, w));
+    const bs_value frame = bs_input(g, "frame", BS_U8, BS_SHAPE3(1, h, w)),
+                   before = bs_state(g, "before", BS_U8, BS_SHAPE3(1, h, w));
     const bs_value cells = bs_patches(g, frame, &(bs_patches_desc){.size = 8});
     const bs_value old = bs_patches(g, before, &(bs_patches_desc){.like = cells.id});
     const bs_value features = bs_patch_features(g, cells, old, NULL);
     const bs_value energy = bs_slice(g, features, &(bs_slice_desc){.length = 1});
-    const bs_router r = bs_route(g, energy, (bs_value){0}, &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_TABLE, .paths = 3, .capacity = 64});
+    const bs_router r = bs_route(
+        g, energy, (bs_value){0},
+        &(bs_route_desc){.name = "route", .protocol = BS_ROUTE_TABLE, .paths = 3, .capacity = 64});
     bs_value out[3];
     for (int32_t p = 0; p < 3; p++) {
         static const char *const names[3] = {"a", "b", "c"};
@@ -160,8 +165,12 @@ static bs_graph *picture_net(void)
             out[0] = bs_resize(g, x, &(bs_resize_desc){.kind = BS_RESIZE_BICUBIC});
         } else {
             x = bs_convert(g, x, &(bs_convert_desc){.dtype = BS_F32, .scale = 1 / 255.0f});
-            x = p == 1 ? bs_conv2d(g, x, &(bs_conv2d_desc){.name = "one", .out = 4, .act = BS_PRELU, .batch_norm = 1})
-                       : bs_deconv2d(g, x, &(bs_deconv2d_desc){.name = "two", .out = 1, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1, .kernel = 4});
+            x = p == 1
+                    ? bs_conv2d(g, x, &(bs_conv2d_desc){.name = "one", .out = 4, .act = BS_PRELU, .batch_norm = 1})
+                    : bs_deconv2d(
+                          g, x,
+                          &(bs_deconv2d_desc){
+                              .name = "two", .out = 1, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1, .kernel = 4});
             x = p == 1 ? bs_pixel_shuffle(g, x, 2) : bs_activation(g, x, BS_GELU, 0);
             out[p] = bs_convert(g, x, &(bs_convert_desc){.dtype = BS_U8, .scale = 255});
         }
@@ -176,20 +185,25 @@ static bs_graph *text_net(void)
 {
     bs_graph *g = new_graph();
     const bs_dim n = bs_symbol(g, "N", 24);
-    const bs_value tokens = bs_input(g, "tokens", BS_I32, BS_SHAPE1(n)), lengths = bs_input(g, "lengths", BS_I32, BS_SHAPE1(3));
+    const bs_value tokens = bs_input(g, "tokens", BS_I32, BS_SHAPE1(n)),
+                   lengths = bs_input(g, "lengths", BS_I32, BS_SHAPE1(3));
     const bs_value past = bs_input(g, "past", BS_I32, BS_SHAPE1(3));
-    const bs_value k_cache = bs_state(g, "k", BS_F32, BS_SHAPE3(3, 8, 8)), v_cache = bs_state(g, "v", BS_F32, BS_SHAPE3(3, 8, 8));
+    const bs_value k_cache = bs_state(g, "k", BS_F32, BS_SHAPE3(3, 8, 8)),
+                   v_cache = bs_state(g, "v", BS_F32, BS_SHAPE3(3, 8, 8));
     const bs_value rows = bs_gather_rows(g, bs_constant(g, "table", BS_F32, BS_SHAPE2(5, 8)), tokens);
     bs_value x = bs_segments(g, rows, lengths), top;
     x = bs_layer_norm(g, x, &(bs_norm_desc){.name = "norm"});
-    const bs_value q = bs_linear(g, x, &(bs_linear_desc){.name = "q", .out = 8}), k = bs_linear(g, x, &(bs_linear_desc){.name = "k", .out = 8}),
+    const bs_value q = bs_linear(g, x, &(bs_linear_desc){.name = "q", .out = 8}),
+                   k = bs_linear(g, x, &(bs_linear_desc){.name = "k", .out = 8}),
                    v = bs_linear(g, x, &(bs_linear_desc){.name = "v", .out = 8});
     x = bs_add(g, x, bs_attention(g, q, k, v, k_cache, v_cache, past, &(bs_attention_desc){.heads = 2, .alibi = 1}));
     bs_state_append(g, k_cache, k, past);
     bs_state_append(g, v_cache, v, past);
     const bs_value score = bs_linear(g, x, &(bs_linear_desc){.name = "score", .out = 3});
     bs_look_ahead(g, score, "experts");
-    const bs_router r = bs_route(g, bs_softmax(g, score), (bs_value){0}, &(bs_route_desc){.name = "experts", .protocol = BS_ROUTE_TOPK, .paths = 3, .k = 2, .normalise = 1});
+    const bs_router r = bs_route(
+        g, bs_softmax(g, score), (bs_value){0},
+        &(bs_route_desc){.name = "experts", .protocol = BS_ROUTE_TOPK, .paths = 3, .k = 2, .normalise = 1});
     bs_value out[3];
     for (int32_t p = 0; p < 3; p++) {
         static const char *const names[3] = {"e0", "e1", "e2"};
@@ -215,7 +229,10 @@ static bs_graph *matrix_net(void)
     x = bs_pad(g, x, &(bs_pad_desc){.top = 1, .left = 2, .edge = 1});
     const bs_value pair[2] = {x, bs_clip(g, bs_affine(g, x, 2, 1), -1, 1)};
     x = bs_concat(g, pair, 2, 0);
-    x = bs_pool2d(g, x, &(bs_pool2d_desc){.kind = BS_POOL_AVERAGE, .kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1, .count_pad = 1});
+    x = bs_pool2d(
+        g, x,
+        &(bs_pool2d_desc){
+            .kind = BS_POOL_AVERAGE, .kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1, .count_pad = 1});
     x = bs_batch_norm(g, bs_prelu(g, x, "slopes"), &(bs_norm_desc){.name = "bn"});
     x = bs_resize(g, x, &(bs_resize_desc){.kind = BS_RESIZE_BILINEAR, .factor = 2});
     x = bs_pixel_unshuffle(g, x, 2);
@@ -286,8 +303,13 @@ static void y4m_corpus(void)
 {
     static uint8_t bytes[8192];
     for (int32_t layout = 0; layout < Y4M_LAYOUT_COUNT; layout++) {
-        y4m_info info = {.width = 3 + layout, .height = 4 + layout % 3, .layout = (y4m_layout)layout, .range = (y4m_range)(layout % 3),
-                         .rate = {true, 30000, 1001}, .aspect = {layout % 2, 1, 1}, .interlacing = layout % 3 ? 'p' : 0};
+        y4m_info info = {.width = 3 + layout,
+                         .height = 4 + layout % 3,
+                         .layout = (y4m_layout)layout,
+                         .range = (y4m_range)(layout % 3),
+                         .rate = {true, 30000, 1001},
+                         .aspect = {layout % 2, 1, 1},
+                         .interlacing = layout % 3 ? 'p' : 0};
         char line[Y4M_HEADER_WRITE_MAX + 1];
         size_t n = 1;
         bytes[0] = (uint8_t)layout;
@@ -319,9 +341,11 @@ static void graph_corpus(void)
     }
 }
 
-/* --- graphs at the limits ------------------------------------------------------------------------------------------------- */
+/* --- graphs at the limits
+ * ------------------------------------------------------------------------------------------------- */
 
-/* One that was planned to 116,864 bytes: patches of 2^30 channels, a hundred alive at once, halos of 4,000, and Winograd. */
+/* One that was planned to 116,864 bytes: patches of 2^30 channels, a hundred alive at once, halos of 4,000, and
+ * Winograd. */
 static size_t saturated_graph(uint8_t *to)
 {
     static const uint8_t frame[] = {0, 0, 0, 6, 255, 6, 255, 4}, join[] = {0, 1, 6};

@@ -10,7 +10,13 @@
 #include <string.h>
 
 /* What happens from the read `at` on. */
-typedef enum storage_kind { STORAGE_SOUND, STORAGE_FAILS, STORAGE_ENDS_EARLY, STORAGE_ONE_BYTE, STORAGE_MANY_BYTES } storage_kind;
+typedef enum storage_kind {
+    STORAGE_SOUND,
+    STORAGE_FAILS,
+    STORAGE_ENDS_EARLY,
+    STORAGE_ONE_BYTE,
+    STORAGE_MANY_BYTES
+} storage_kind;
 
 typedef struct storage {
     const uint8_t *data;
@@ -31,7 +37,8 @@ static inline int64_t storage_read(void *user, uint64_t offset, void *buffer, si
         return -1;
     memcpy(buffer, s->data + begin, n);
     for (size_t i = 0; kind >= STORAGE_ONE_BYTE && i < n; i++)
-        if (kind == STORAGE_ONE_BYTE ? begin + i == s->where % (s->n + 1) : (begin + i) % s->every == s->where % s->every)
+        if (kind == STORAGE_ONE_BYTE ? begin + i == s->where % (s->n + 1)
+                                     : (begin + i) % s->every == s->where % s->every)
             ((uint8_t *)buffer)[i] ^= (uint8_t)(1 + (s->where >> 16) % 255);
     return (int64_t)(kind == STORAGE_ENDS_EARLY ? n / 2 : n);
 }
