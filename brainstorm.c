@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e78309dc946a5e30ec59e3f098767b0ecb9fc387a9ca45ee210b72a2ae794ff6
+ * sha256 of the parts: 43d5b52f3db628fcce364641618b8e52e2bfaeff42e2ea2bb1b575253220c4f1
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -8540,6 +8540,42 @@ static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
 #endif
 /* ==== end src/graph/graph.h =================================================================== */
 
+/* ==== begin src/graph/rows.h ================================================================== */
+/* graph/rows.h - which rows a domain has in a run, and what routers decided.
+ * Relies on brainstorm.h. Must never know who computes them: the CPU's tiles and a device's blocks see the same. */
+#ifndef BS_ROWS_H
+#define BS_ROWS_H
+
+/* #include "brainstorm.h" */
+
+/* What a router decided for the rows it saw (all of them, or those of one tile). */
+typedef struct bs_decision_data {
+    int32_t rows, paths, per_row; /* per_row: most paths a cell */
+    float price;                  /* at which a budget is kept; of another protocol, or decided ahead, 0 */
+    int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
+    float *gates;      /* [rows * per_row] */
+    int32_t *counts;   /* [paths] */
+    int32_t *offsets;  /* [paths + 1] */
+    int32_t *ids;      /* [rows * per_row] parent row of every packed row; ascending within a path */
+    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none */
+    int64_t dropped;
+} bs_decision_data;
+
+/* Rows of a domain as a context sees them. `first` is added to reach storage that holds all rows. */
+typedef struct bs_rows_state {
+    int32_t count;
+    int32_t first;
+    const int32_t *ids; /* PATH: parent row of each, in the parent's numbering of the same context */
+} bs_rows_state;
+
+typedef struct bs_route_callback {
+    bs_route_function function;
+    void *user;
+} bs_route_callback;
+
+#endif
+/* ==== end src/graph/rows.h ==================================================================== */
+
 /* ==== begin src/graph/op.h ==================================================================== */
 /* graph/op.h - the op table: what every op declares, and what a kernel is given.
  * Adding an op is one file in ops/ and one line in ops/table.c. Relies on graph/graph.h. Must never know the planner,
@@ -8548,6 +8584,7 @@ static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
 #define BS_OP_H
 
 /* #include "graph/graph.h" */
+/* #include "graph/rows.h" */
 
 /* One operand of a kernel: `rows` consecutive cells of one shape. `data` is the element [0,0,0] of the core of the
  * first row; strides are in elements. Rank-3 values are images [C,H,W] (kept channels-last inside, but a kernel goes by
@@ -8615,6 +8652,10 @@ typedef struct bs_call {
     int32_t piece;          /* 0 .. plan->pieces - 1 */
     int32_t n_segments;
     const int32_t *offsets; /* [n_segments + 1] the first row of each segment; checked */
+    /* BS_OP_DECIDED only: one row a call */
+    const bs_decision_data *decision; /* of the node's router */
+    int32_t decided;                  /* which row of it */
+    bool ahead;                       /* it was decided ahead, without scores */
 } bs_call;
 
 typedef struct bs_infer {
@@ -8630,14 +8671,39 @@ typedef struct bs_infer {
     bs_value_info out[BS_MAX_OUTPUTS]; /* comes in as a copy of in[0] where there is one */
 } bs_infer;
 
+/* What becomes of a node when it is planned. */
+typedef enum bs_op_work {
+    BS_WORK_CALL,  /* a kernel computes its outputs; without outputs: it says what a later router will need */
+    BS_WORK_GIVEN, /* nothing: its output is memory that is there, the caller's, a state's or prepared weights */
+    BS_WORK_VIEW,  /* nothing, where readers find its rows in those of operand 0: by the decision of its router, or as
+                      cells of a tensor */
+    BS_WORK_MOVE,  /* rows of its operands go elsewhere: with a router, back from its paths; else into a tensor; without
+                      outputs, at the end of a run, to what the caller bound or into a state */
+    BS_WORK_ROUTE  /* a router decides */
+} bs_op_work;
+
+/* What an operand is to its op. */
+typedef enum bs_role {
+    BS_ROLE_DATA,
+    BS_ROLE_LIKE,        /* tells the domain of the result: it is not read */
+    BS_ROLE_DECIDING,    /* a decision is made by it: it is kept in its own type */
+    BS_ROLE_STATE,       /* a state that is written at the end of a run */
+    BS_ROLE_CACHE_LENGTH /* i32, tokens that the cache of each segment holds: checked and copied before a run */
+} bs_role;
+
+/* Whose memory a node's name stands for: bits. */
+enum { BS_BOUND_READ = 1, BS_BOUND_WRITTEN = 2 };
+
 typedef enum bs_op_flags {
     BS_OP_SPATIAL = 1,      /* rank-3 images: called one row at a time with rects; may be split into bands of rows */
     BS_OP_CAPTURE = 2,      /* operands after the first may be root values: their row_stride is 0 */
-    BS_OP_STRUCTURAL = 4,   /* lowered by the planner (patches, route, gather ...), no kernel */
+    /* its rule checks the domains of its operands, which it may read row by row wherever they are */
+    BS_OP_STRUCTURAL = 4,
     BS_OP_CORE_INPUT = 8,   /* sees the core only: needs no halo beyond `halo` */
     BS_OP_VARIADIC = 16,
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
+    BS_OP_DECIDED = 512,    /* asks what its router decided, row by row */
     BS_OP_NAMED = 256,      /* its name is taken once: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
     BS_OP_ACROSS = 128
@@ -8650,6 +8716,9 @@ typedef struct bs_op {
     const char *name;
     int32_t min_in, max_in;
     int32_t flags;
+    bs_op_work work;
+    int32_t bound;                     /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
+    uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; those beyond are data */
     size_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
     const bs_field *fields;
     int32_t n_fields;
@@ -9414,6 +9483,41 @@ void bs_block_end(bs_graph *graph)
 int32_t bs_op_count(void);
 const bs_op *bs_op_get(int32_t number); /* NULL: there is none */
 int32_t bs_op_index(const char *name);  /* -1 when unknown */
+
+static inline bs_op_work bs_node_work(const bs_node *node) { return bs_op_get(node->op)->work; }
+static inline bs_role bs_node_role(const bs_node *node, int32_t operand)
+{
+    return operand < BS_MAX_OPERANDS ? (bs_role)bs_op_get(node->op)->roles[operand] : BS_ROLE_DATA;
+}
+/* The first operand of that role; -1: it has none. */
+int32_t bs_node_operand(const bs_node *node, bs_role role);
+static inline bool bs_node_is_input(const bs_node *node) { return bs_op_get(node->op)->bound == BS_BOUND_READ; }
+static inline bool bs_node_is_output(const bs_node *node) { return bs_op_get(node->op)->bound == BS_BOUND_WRITTEN; }
+static inline bool bs_node_is_state(const bs_node *node)
+{
+    return bs_op_get(node->op)->bound == (BS_BOUND_READ | BS_BOUND_WRITTEN);
+}
+static inline bool bs_node_is_view(const bs_node *node) { return bs_node_work(node) == BS_WORK_VIEW; }
+/* Brings rows back from the paths of its router. */
+static inline bool bs_node_gathers(const bs_node *node)
+{
+    return bs_node_work(node) == BS_WORK_MOVE && node->router != 0;
+}
+/* Makes a tensor of cells. */
+static inline bool bs_node_joins_cells(const bs_node *node)
+{
+    return bs_node_work(node) == BS_WORK_MOVE && node->router == 0 && node->n_out > 0;
+}
+/* Copies at the end of a run: to an output, into a state. */
+static inline bool bs_node_ends_run(const bs_node *node)
+{
+    return bs_node_work(node) == BS_WORK_MOVE && node->n_out == 0;
+}
+/* The value whose elements lie in what is bound to an input, an output or a state. */
+static inline int32_t bs_bound_value(const bs_graph *graph, const bs_node *node)
+{
+    return node->n_out > 0 ? node->first_out : bs_node_in(graph, node)[0];
+}
 
 /* Adds a node (bs_graph_add) of the op of this number. */
 bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in, int32_t n_in, const void *params);
@@ -10463,7 +10567,7 @@ const bs_op bs_op_constant = {.name = "constant",
                               .min_in = 0,
                               .max_in = 0,
                               .flags = BS_OP_SPATIAL,
-                              .params_bytes = sizeof(bs_constant_desc),
+                              .work = BS_WORK_GIVEN, .params_bytes = sizeof(bs_constant_desc),
                               BS_FIELDS(constant_fields),
                               .infer = constant_infer,
                               .weights = constant_weights,
@@ -13873,12 +13977,14 @@ static const bs_field source_fields[] = {{"dtype", 'i'}, {"rank", 'i'}, {"dim0",
 
 const bs_op bs_op_input = {.name = "input",
                            .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
-                           .params_bytes = sizeof(bs_source_params),
+                           .work = BS_WORK_GIVEN, .bound = BS_BOUND_READ, .params_bytes = sizeof(bs_source_params),
                            .fields = source_fields,
                            .n_fields = 6,
                            .infer = source_infer};
 const bs_op bs_op_state = {.name = "state",
                            .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
+                           .work = BS_WORK_GIVEN,
+                           .bound = BS_BOUND_READ | BS_BOUND_WRITTEN,
                            .params_bytes = sizeof(bs_source_params),
                            .fields = source_fields,
                            .n_fields = 6,
@@ -13920,8 +14026,14 @@ static bool output_infer(bs_infer *infer)
     return name_is_new(infer) && bs_infer_root(infer, 0);
 }
 
-const bs_op bs_op_output = {.name = "output", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
-                            .params_bytes = sizeof(bs_name_params), .infer = output_infer};
+const bs_op bs_op_output = {.name = "output",
+                            .min_in = 1,
+                            .max_in = 1,
+                            .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
+                            .work = BS_WORK_MOVE,
+                            .bound = BS_BOUND_WRITTEN,
+                            .params_bytes = sizeof(bs_name_params),
+                            .infer = output_infer};
 
 void bs_output(bs_graph *graph, const char *name, bs_value value)
 {
@@ -13974,8 +14086,14 @@ static bool state_write_infer(bs_infer *infer)
     return true;
 }
 
-const bs_op bs_op_state_write = {.name = "state_write", .min_in = 2, .max_in = 2, .flags = BS_OP_STRUCTURAL,
-                                 .params_bytes = sizeof(bs_name_params), .infer = state_write_infer};
+const bs_op bs_op_state_write = {.name = "state_write",
+                                 .min_in = 2,
+                                 .max_in = 2,
+                                 .flags = BS_OP_STRUCTURAL,
+                                 .work = BS_WORK_MOVE,
+                                 .roles = {BS_ROLE_STATE},
+                                 .params_bytes = sizeof(bs_name_params),
+                                 .infer = state_write_infer};
 
 void bs_state_write(bs_graph *graph, bs_value state, bs_value value)
 {
@@ -14040,6 +14158,8 @@ const bs_op bs_op_patches = {.name = "patches",
                              .min_in = 1,
                              .max_in = 2,
                              .flags = BS_OP_STRUCTURAL,
+                             .work = BS_WORK_VIEW,
+                             .roles = {BS_ROLE_DATA, BS_ROLE_LIKE},
                              .params_bytes = sizeof(bs_patches_desc),
                              .fields = patches_fields,
                              .n_fields = 2,
@@ -14069,7 +14189,7 @@ static bool assemble_infer(bs_infer *infer)
 }
 
 const bs_op bs_op_assemble = {.name = "assemble", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL,
-                              .params_bytes = sizeof(bs_name_params), .infer = assemble_infer};
+                              .work = BS_WORK_MOVE, .params_bytes = sizeof(bs_name_params), .infer = assemble_infer};
 
 bs_value bs_assemble(bs_graph *graph, bs_value cells)
 {
@@ -14102,8 +14222,14 @@ static bool rows_infer(bs_infer *infer)
     return out->domain >= 0;
 }
 
-const bs_op bs_op_rows = {.name = "rows", .min_in = 1, .max_in = 2, .flags = BS_OP_STRUCTURAL,
-                          .params_bytes = sizeof(bs_name_params), .infer = rows_infer};
+const bs_op bs_op_rows = {.name = "rows",
+                          .min_in = 1,
+                          .max_in = 2,
+                          .flags = BS_OP_STRUCTURAL,
+                          .work = BS_WORK_VIEW,
+                          .roles = {BS_ROLE_DATA, BS_ROLE_LIKE},
+                          .params_bytes = sizeof(bs_name_params),
+                          .infer = rows_infer};
 
 bs_value bs_rows(bs_graph *graph, bs_value x, bs_value like)
 {
@@ -14136,7 +14262,7 @@ static bool collect_infer(bs_infer *infer)
 }
 
 const bs_op bs_op_collect = {.name = "collect", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL,
-                             .params_bytes = sizeof(bs_name_params), .infer = collect_infer};
+                             .work = BS_WORK_MOVE, .params_bytes = sizeof(bs_name_params), .infer = collect_infer};
 
 bs_value bs_collect(bs_graph *graph, bs_value cells)
 {
@@ -14280,9 +14406,17 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
 
 static const bs_field route_fields[] = {{"protocol", 'i'}, {"paths", 'i'}, {"k", 'i'}, {"threshold", 'f'},
                                         {"fallback", 'i'}, {"capacity", 'i'}, {"normalise", 'i'}, {"floor", 'i'}};
-const bs_op bs_op_route = {.name = "route", .min_in = 1, .max_in = 2, .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
-                           .params_bytes = sizeof(bs_route_desc), .fields = route_fields, .n_fields = 8,
-                           .infer = route_infer, .weights = route_weights};
+const bs_op bs_op_route = {.name = "route",
+                           .min_in = 1,
+                           .max_in = 2,
+                           .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
+                           .work = BS_WORK_ROUTE,
+                           .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
+                           .params_bytes = sizeof(bs_route_desc),
+                           .fields = route_fields,
+                           .n_fields = 8,
+                           .infer = route_infer,
+                           .weights = route_weights};
 
 bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc)
 {
@@ -14346,7 +14480,7 @@ const bs_op bs_op_scatter = {.name = "scatter",
                              .min_in = 1,
                              .max_in = 1,
                              .flags = BS_OP_STRUCTURAL,
-                             .params_bytes = sizeof(bs_router_params),
+                             .work = BS_WORK_VIEW, .params_bytes = sizeof(bs_router_params),
                              .fields = router_fields,
                              .n_fields = 2,
                              .infer = scatter_infer};
@@ -14399,20 +14533,46 @@ static bool score_infer(bs_infer *infer)
     return true;
 }
 
+static bs_status price_run(const bs_call *call)
+{
+    *(float *)call->out[0].data = call->decision->price;
+    return BS_OK;
+}
+
+/* Of the first chosen path, moved like any other element. A budget's is the loss of the chosen variant: its gate. */
+static bs_status score_run(const bs_call *call)
+{
+    const bs_decision_data *d = call->decision;
+    const bs_operand *score = &call->in[0], *out = &call->out[0];
+    const bool budget = call->graph->routers[call->node->router].desc->protocol == BS_ROUTE_BUDGET && !call->ahead;
+    const int32_t first = call->decided * d->per_row, path = d->chosen[first];
+    const int32_t loss = budget && path >= 0 ? (int32_t)d->gates[first] : 0; /* <= 2^24 */
+    const int32_t at = score->dim[0] == 1 ? 0 : path;                       /* one score for all paths */
+    if (path >= 0 && budget)
+        memcpy(out->data, &loss, 4);
+    else if (path >= 0 && at < score->dim[0])
+        memcpy(out->data, (const uint8_t *)score->data + at * score->stride[0] * 4, 4);
+    else
+        memset(out->data, 0, 4);
+    return BS_OK;
+}
+
 const bs_op bs_op_route_price = {.name = "route_price",
-                                 .flags = BS_OP_STRUCTURAL,
+                                 .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
                                  .params_bytes = sizeof(bs_router_params),
                                  .fields = router_fields,
                                  .n_fields = 2,
-                                 .infer = price_infer};
+                                 .infer = price_infer,
+                                 .run = price_run};
 const bs_op bs_op_route_score = {.name = "route_score",
                                  .min_in = 1,
                                  .max_in = 1,
-                                 .flags = BS_OP_STRUCTURAL,
+                                 .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
                                  .params_bytes = sizeof(bs_router_params),
                                  .fields = router_fields,
                                  .n_fields = 2,
-                                 .infer = score_infer};
+                                 .infer = score_infer,
+                                 .run = score_run};
 
 bs_value bs_route_price(bs_graph *graph, bs_router router)
 {
@@ -14449,7 +14609,7 @@ const bs_op bs_op_look_ahead = {.name = "look_ahead",
                                 .min_in = 1,
                                 .max_in = 1,
                                 .flags = BS_OP_STRUCTURAL,
-                                .params_bytes = sizeof(bs_name_params),
+                                .roles = {BS_ROLE_DECIDING}, .params_bytes = sizeof(bs_name_params),
                                 .infer = look_ahead_infer};
 
 void bs_look_ahead(bs_graph *graph, bs_value score, const char *router)
@@ -14541,7 +14701,7 @@ const bs_op bs_op_gather = {.name = "gather",
                             .min_in = 2,
                             .max_in = BS_MAX_PATHS + 1,
                             .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
-                            .params_bytes = sizeof(bs_gather_params),
+                            .work = BS_WORK_MOVE, .params_bytes = sizeof(bs_gather_params),
                             .fields = gather_fields,
                             .n_fields = 2,
                             .infer = gather_infer};
@@ -14621,8 +14781,14 @@ static bool segments_infer(bs_infer *infer)
     return out->domain >= 0;
 }
 
-const bs_op bs_op_segments = {.name = "segments", .min_in = 2, .max_in = 2, .flags = BS_OP_STRUCTURAL,
-                              .params_bytes = sizeof(bs_name_params), .infer = segments_infer};
+const bs_op bs_op_segments = {.name = "segments",
+                              .min_in = 2,
+                              .max_in = 2,
+                              .flags = BS_OP_STRUCTURAL,
+                              .work = BS_WORK_VIEW,
+                              .roles = {BS_ROLE_DATA, BS_ROLE_LIKE},
+                              .params_bytes = sizeof(bs_name_params),
+                              .infer = segments_infer};
 
 bs_value bs_segments(bs_graph *graph, bs_value x, bs_value lengths)
 {
@@ -14658,8 +14824,14 @@ static bool state_append_infer(bs_infer *infer)
     return domain && append_fits(infer, domain) && bs_infer_segment_input(infer, 2, domain, "past");
 }
 
-const bs_op bs_op_state_append = {.name = "state_append", .min_in = 3, .max_in = 3, .flags = BS_OP_STRUCTURAL,
-                                  .params_bytes = sizeof(bs_name_params), .infer = state_append_infer};
+const bs_op bs_op_state_append = {.name = "state_append",
+                                  .min_in = 3,
+                                  .max_in = 3,
+                                  .flags = BS_OP_STRUCTURAL,
+                                  .work = BS_WORK_MOVE,
+                                  .roles = {BS_ROLE_STATE, BS_ROLE_DATA, BS_ROLE_CACHE_LENGTH},
+                                  .params_bytes = sizeof(bs_name_params),
+                                  .infer = state_append_infer};
 
 void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value past)
 {
@@ -14731,7 +14903,7 @@ const bs_op bs_op_segment_spread = {.name = "segment_spread",
                                     .min_in = 2,
                                     .max_in = 2,
                                     .flags = BS_OP_ACROSS,
-                                    .params_bytes = sizeof(bs_name_params),
+                                    .roles = {BS_ROLE_DATA, BS_ROLE_LIKE}, .params_bytes = sizeof(bs_name_params),
                                     .infer = segment_spread_infer,
                                     .run = segment_spread_run};
 
@@ -15090,7 +15262,7 @@ const bs_op bs_op_attention = {.name = "attention",
                                .min_in = 3,
                                .max_in = 6,
                                .flags = BS_OP_ACROSS,
-                               .params_bytes = sizeof(bs_attention_desc),
+                               .roles = {[5] = BS_ROLE_CACHE_LENGTH}, .params_bytes = sizeof(bs_attention_desc),
                                BS_FIELDS(attention_fields),
                                .infer = attention_infer,
                                .flops = attention_flops,
@@ -15145,6 +15317,14 @@ int32_t bs_op_index(const char *name)
 {
     for (int32_t i = 0; name && i < bs_op_count(); i++)
         if (strcmp(op_table[i]->name, name) == 0)
+            return i;
+    return -1;
+}
+
+int32_t bs_node_operand(const bs_node *node, bs_role role)
+{
+    for (int32_t i = 0; i < node->n_in; i++)
+        if (bs_node_role(node, i) == role)
             return i;
     return -1;
 }
@@ -15408,10 +15588,10 @@ bs_status bs_graph_port_get(const bs_graph *graph, const char *name, bs_port_fac
 {
     for (int32_t n = 1; graph && name && facts && n < graph->n_nodes; n++) {
         const bs_node *node = &graph->nodes[n];
-        const bool output = bs_node_is(node, &bs_op_output);
-        if ((!output && !bs_node_is(node, &bs_op_input)) || strcmp(bs_node_name(node), name) != 0)
+        const bool output = bs_node_is_output(node);
+        if ((!output && !bs_node_is_input(node)) || strcmp(bs_node_name(node), name) != 0)
             continue;
-        port_fill(graph, output ? bs_node_in(graph, node)[0] : node->first_out, output, facts);
+        port_fill(graph, bs_bound_value(graph, node), output, facts);
         return BS_OK;
     }
     return BS_ERROR_ARGUMENT;
@@ -15886,53 +16066,18 @@ void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, i
 #endif
 /* ==== end src/plan/plan.h ===================================================================== */
 
-/* ==== begin src/plan/rows.h =================================================================== */
-/* plan/rows.h - which rows a domain has in a run, and what routers decided.
- * Relies on brainstorm.h. Must never know who computes them: the CPU's tiles and a device's blocks see the same. */
-#ifndef BS_ROWS_H
-#define BS_ROWS_H
-
-/* #include "brainstorm.h" */
-
-/* What a router decided for the rows it saw (all of them, or those of one tile). */
-typedef struct bs_decision_data {
-    int32_t rows, paths, per_row; /* per_row: most paths a cell */
-    int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
-    float *gates;      /* [rows * per_row] */
-    int32_t *counts;   /* [paths] */
-    int32_t *offsets;  /* [paths + 1] */
-    int32_t *ids;      /* [rows * per_row] parent row of every packed row; ascending within a path */
-    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none */
-    int64_t dropped;
-} bs_decision_data;
-
-/* Rows of a domain as a context sees them. `first` is added to reach storage that holds all rows. */
-typedef struct bs_rows_state {
-    int32_t count;
-    int32_t first;
-    const int32_t *ids; /* PATH: parent row of each, in the parent's numbering of the same context */
-} bs_rows_state;
-
-typedef struct bs_route_callback {
-    bs_route_function function;
-    void *user;
-} bs_route_callback;
-
-#endif
-/* ==== end src/plan/rows.h ===================================================================== */
-
 /* ==== begin src/plan/device.h ================================================================= */
 /* plan/device.h - a plan as a device reads it, and what a backend does for a session.
  *
  * A device runs the plan's own instructions. They are written out for it once for every set of extents and buffers: a
  * *step* for each instruction, with its operands resolved as far as that does not depend on a decision. What varies
  * beyond that (how many rows went where) the device reads from the decisions, which it made itself.
- * Relies on plan/plan.h and plan/rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
+ * Relies on plan/plan.h and graph/rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
 #ifndef BS_DEVICE_H
 #define BS_DEVICE_H
 
 /* #include "plan/plan.h" */
-/* #include "plan/rows.h" */
+/* #include "graph/rows.h" */
 
 /* ------------------------------------------------------------------------------------------------- tables */
 
@@ -16224,10 +16369,10 @@ static void mark_operands(live_pass *l, const bs_node *node)
     const bs_plan *plan = l->plan;
     int32_t n_in;
     const int32_t *in = bs_plan_in(plan, (int32_t)(node - plan->graph->nodes), &n_in);
-    if (bs_node_is(node, &bs_op_route) && plan->routers[node->router].forced)
+    if (bs_node_work(node) == BS_WORK_ROUTE && plan->routers[node->router].forced)
         return; /* decided ahead: scores are not needed */
     for (int32_t i = 0; i < n_in; i++)
-        if (!bs_node_is(node, &bs_op_gather) || bs_plan_gathers(plan, node, i))
+        if (!bs_node_gathers(node) || bs_plan_gathers(plan, node, i))
             mark(l, in[i]);
     if (node->router)
         mark_router(l, node->router);
@@ -16268,6 +16413,9 @@ static bool look_ahead_fits(const bs_plan *plan, int32_t n, int32_t router, bs_e
     return true;
 }
 
+/* A call that computes nothing: what it says of a later router is all it is for. */
+static bool looks_ahead(const bs_node *node) { return bs_node_work(node) == BS_WORK_CALL && node->n_out == 0; }
+
 /* Finds what each look-ahead is about: its node plan's `algorithm`. The list of waiting nodes is still free. */
 static bool find_look_aheads(live_pass *l, bs_error *error)
 {
@@ -16275,7 +16423,7 @@ static bool find_look_aheads(live_pass *l, bs_error *error)
     int32_t *sorted = l->waiting, *buffer = l->waiting + g->n_nodes; /* a router is a node */
     bool are_sorted = false;
     for (int32_t n = 1; n < g->n_nodes; n++) {
-        if (!bs_node_is(&g->nodes[n], &bs_op_look_ahead))
+        if (!looks_ahead(&g->nodes[n]))
             continue;
         for (int32_t r = 1; !are_sorted && r < g->n_routers; r++)
             sorted[r - 1] = r;
@@ -16298,9 +16446,10 @@ static void find_followers(live_pass *l)
     memset(l->look_ahead, 0, (size_t)g->n_routers * sizeof *l->look_ahead);
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_node *node = &g->nodes[n];
-        if (bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append))
-            l->follower[g->values[bs_node_in(g, node)[0]].node] = n; /* a state is written once */
-        if (!bs_node_is(node, &bs_op_look_ahead))
+        const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
+        if (state >= 0)
+            l->follower[g->values[bs_node_in(g, node)[state]].node] = n; /* a state is written once */
+        if (!looks_ahead(node))
             continue;
         int32_t *first = &l->look_ahead[l->plan->nodes[n].algorithm];
         l->follower[n] = *first;
@@ -16313,13 +16462,13 @@ static void find_live(live_pass *l)
 {
     const bs_graph *g = l->plan->graph;
     for (int32_t n = 1; n < g->n_nodes; n++)
-        if (bs_node_is(&g->nodes[n], &bs_op_output))
+        if (bs_node_is_output(&g->nodes[n]))
             mark_node(l, n);
     while (l->n_waiting > 0) {
         const int32_t n = l->waiting[--l->n_waiting];
         mark_operands(l, &g->nodes[n]);
         mark_domain(l, g->nodes[n].domain);
-        if (bs_node_is(&g->nodes[n], &bs_op_state))
+        if (bs_node_is_state(&g->nodes[n]))
             mark_node(l, l->follower[n]);
     }
 }
@@ -16415,7 +16564,7 @@ static int32_t margin_asked(const bs_plan *plan, const bs_node *node, int32_t in
     const bs_op *op = bs_op_get(node->op);
     const bool patches = g->domains[node->domain].patches >= 0;
     const int32_t out = patches ? margin_of_outputs(plan, node) : 0;
-    if (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_patches) || node->n_out == 0)
+    if (bs_node_joins_cells(node) || (bs_node_is_view(node) && node->router == 0) || node->n_out == 0)
         return 0;
     return op->halo ? op->halo(g, node, index, out) : out;
 }
@@ -16474,12 +16623,13 @@ static bool cells_fit(const bs_plan *plan, bs_error *error)
     const bs_graph *g = plan->graph;
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_node *node = &g->nodes[n];
-        if (!plan->node_live[n] || !(bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_collect)))
+        const bool view = bs_node_is_view(node) && node->router == 0;
+        if (!plan->node_live[n] || !(view || bs_node_joins_cells(node)))
             continue;
-        const bool rows = bs_node_is(node, &bs_op_rows);
-        const bs_value_info *root = &g->values[rows ? bs_node_in(g, node)[0] : node->first_out];
-        const int32_t domain = rows ? node->domain : g->values[bs_node_in(g, node)[0]].domain;
-        if (bs_dim_max(g, root->dims[0]) < plan->domains[domain].max_rows)
+        const bs_value_info *in = &g->values[bs_node_in(g, node)[0]], *out = &g->values[node->first_out];
+        const bs_value_info *root = view ? in : out, *cell = view ? out : in;
+        const int32_t domain = cell->domain;
+        if (root->rank > cell->rank && bs_dim_max(g, root->dims[0]) < plan->domains[domain].max_rows)
             return bs_refuse(error, BS_ERROR_LIMIT,
                              "patch size %d makes up to %lld cells, %s \"%s\" holds %lld: take larger patches",
                              plan->desc.patch_size, (long long)plan->domains[domain].max_rows,
@@ -16516,10 +16666,9 @@ static void find_pasts(bs_plan *plan)
     const bs_graph *g = plan->graph;
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_node *node = &g->nodes[n];
-        if (plan->node_live[n] && bs_node_is(node, &bs_op_state_append))
-            plan->values[bs_node_in(g, node)[2]].is_past = true;
-        if (plan->node_live[n] && bs_node_is(node, &bs_op_attention) && node->n_in == 6)
-            plan->values[bs_node_in(g, node)[5]].is_past = true;
+        const int32_t length = bs_node_operand(node, BS_ROLE_CACHE_LENGTH);
+        if (plan->node_live[n] && length >= 0)
+            plan->values[bs_node_in(g, node)[length]].is_past = true;
     }
 }
 
@@ -16718,7 +16867,7 @@ static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
 bool bs_plan_node_streams(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    return p->desc.slot_bytes > 0 && node->block != 0 && node->n_in > 0 && !bs_node_is(node, &bs_op_route) &&
+    return p->desc.slot_bytes > 0 && node->block != 0 && node->n_in > 0 && bs_node_work(node) != BS_WORK_ROUTE &&
            bs_plan_needs_weights(p, n);
 }
 
@@ -17081,9 +17230,8 @@ const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count)
 {
     const bs_node_plan *p = &plan->nodes[node];
     const bs_node *n = &plan->graph->nodes[node];
-    const bool cells = bs_node_is(n, &bs_op_patches) || bs_node_is(n, &bs_op_rows) || bs_node_is(n, &bs_op_segments) ||
-                       bs_node_is(n, &bs_op_segment_spread); /* the second operand told the domain: it is not read */
-    *count = p->fusion ? fusions[p->fusion - 1].operands : cells ? 1 : n->n_in;
+    const int32_t like = bs_node_operand(n, BS_ROLE_LIKE); /* the last one, where there is one */
+    *count = p->fusion ? fusions[p->fusion - 1].operands : like >= 0 ? like : n->n_in;
     return p->fusion ? p->fused_in : bs_node_in(plan->graph, n);
 }
 
@@ -17184,7 +17332,6 @@ typedef struct bs_lower_pass {
     int32_t searches;
 } bs_lower_pass;
 
-bool bs_lower_is_view(const bs_node *node);
 /* Whether every path's rows are kept until all are there: sums, and several paths a cell. */
 bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *gather);
 
@@ -17215,12 +17362,6 @@ void bs_lower_places(bs_lower_pass *l);
 
 /* ------------------------------------------------------------------------------------------ who reads what */
 
-bool bs_lower_is_view(const bs_node *node)
-{
-    return bs_node_is(node, &bs_op_patches) || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments) ||
-           bs_node_is(node, &bs_op_scatter);
-}
-
 bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *node)
 {
     return l->g->routers[node->router].max_paths_per_cell > 1 ||
@@ -17230,9 +17371,9 @@ bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *node)
 
 static bool is_read(const bs_lower_pass *l, const bs_node *node, int32_t index)
 {
-    if (bs_node_is(node, &bs_op_gather))
+    if (bs_node_gathers(node))
         return bs_plan_gathers(l->plan, node, index);
-    return !bs_node_is(node, &bs_op_route) || !l->plan->routers[node->router].forced;
+    return bs_node_work(node) != BS_WORK_ROUTE || !l->plan->routers[node->router].forced;
 }
 
 /* Counts the readers of every value, or with `write` puts them where the counts say, in the order of nodes and
@@ -17377,12 +17518,12 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
     const int32_t top = bs_plan_top_domain(g, node->domain);
     if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
         return false;
-    if (top != 0 && l->plan->domains[top].mixed && !bs_node_is(node, &bs_op_route) &&
+    if (top != 0 && l->plan->domains[top].mixed && bs_node_work(node) != BS_WORK_ROUTE &&
         bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
         return false;
     if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH || node->n_out == 0)
-        return bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].in_tile;
-    if (bs_node_is(node, &bs_op_gather))
+        return bs_node_work(node) == BS_WORK_ROUTE && l->plan->routers[node->router].in_tile;
+    if (bs_node_gathers(node))
         return l->plan->routers[node->router].in_tile;
     return true;
 }
@@ -17594,9 +17735,11 @@ bool bs_lower_regions(bs_lower_pass *l)
 static bool is_planar(const bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
-    if (!bs_node_is(node, &bs_op_scatter) && !bs_node_is(node, &bs_op_patches))
-        return node->n_in == 0 || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments);
+    if (node->n_in == 0 || !bs_node_is_view(node))
+        return node->n_in == 0;
     const int32_t from = bs_node_in(l->g, node)[0];
+    if (l->g->values[from].rank > l->g->values[value].rank) /* rows of a tensor */
+        return true;
     const bs_place place = l->plan->values[from].place;
     return place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH && l->planar[from];
 }
@@ -17606,16 +17749,17 @@ static bool is_planar(const bs_lower_pass *l, int32_t value)
 static bool reads_view_directly(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     const int32_t value = *(const int32_t *)user;
+    (void)index;
     const bs_node *node = &l->g->nodes[n];
     const bs_op *op = bs_op_get(node->op);
     const bs_value_info *v = &l->g->values[value];
     const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH &&
                                 l->g->domains[v->domain].patches < 0 &&
                                 !bs_plan_on_device(l->plan); /* whose kernels look every row up */
-    if (bs_node_is(node, &bs_op_route) && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
+    if (bs_node_work(node) == BS_WORK_ROUTE && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
         return l->g->domains[v->domain].kind != BS_DOMAIN_PATH &&
                !bs_plan_on_device(l->plan); /* a callback sees all rows by one stride */
-    if (bs_node_is(node, &bs_op_state_append) && index == 1)
+    if (bs_node_ends_run(node) && v->domain != 0)
         return false; /* written when states are: what they held before is to be written */
     if (op->flags & BS_OP_STRUCTURAL)
         return true;
@@ -17640,9 +17784,9 @@ static bool reads_within(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     const int32_t home = *(const int32_t *)user;
     const bs_node *node = &l->g->nodes[n];
-    if (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect))
+    if (bs_node_joins_cells(node))
         return true; /* a store inside the part */
-    if (bs_node_is(node, &bs_op_gather) && index < l->g->routers[node->router].desc->paths)
+    if (bs_node_gathers(node) && index < l->g->routers[node->router].desc->paths)
         return l->home[n] == home || !bs_lower_is_packed(l, node);
     return l->home[n] == home;
 }
@@ -17656,11 +17800,13 @@ static void place_computed(bs_lower_pass *l, int32_t value)
     v->scope = inside ? home : BS_TOP;
 }
 
-static bool is_assemble(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+/* A reader that puts cells side by side into a frame, as they are. */
+static bool is_framed(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
-    (void)index;
-    *(int32_t *)user = l->g->nodes[n].first_out;
-    return bs_node_is(&l->g->nodes[n], &bs_op_assemble);
+    const bs_node *node = &l->g->nodes[n];
+    *(int32_t *)user = node->first_out;
+    return bs_node_joins_cells(node) &&
+           l->g->values[node->first_out].rank == l->g->values[bs_node_in(l->g, node)[index]].rank;
 }
 
 static void place_gather(bs_lower_pass *l, int32_t value)
@@ -17669,7 +17815,7 @@ static void place_gather(bs_lower_pass *l, int32_t value)
     int32_t readers = 0, frame = 0;
     bs_lower_each_reader(l, value, count_reader, &readers);
     if (readers == 1 && !bs_lower_is_packed(l, node) && !l->plan->routers[node->router].in_tile &&
-        bs_lower_each_reader(l, value, is_assemble, &frame)) {
+        bs_lower_each_reader(l, value, is_framed, &frame)) {
         l->plan->values[value].place = BS_PLACE_FRAME;
         l->plan->values[value].source = frame;
         return;
@@ -17700,16 +17846,13 @@ static void place_source(bs_lower_pass *l, int32_t value, bs_place place)
 static bool is_not_copied(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)user;
-    return !bs_node_is(&l->g->nodes[n], &bs_op_output) &&
-           !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 1);
+    return !bs_node_ends_run(&l->g->nodes[n]) || bs_node_role(&l->g->nodes[n], index) != BS_ROLE_DATA;
 }
 
 static bool is_not_written(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)user;
-    const bool writes = bs_node_is(&l->g->nodes[n], &bs_op_state_write) ||
-                        bs_node_is(&l->g->nodes[n], &bs_op_state_append);
-    return !(writes && index == 0);
+    return bs_node_role(&l->g->nodes[n], index) != BS_ROLE_STATE;
 }
 
 /* What is copied from a state at the end of a run is its old content, in whatever order states are written. */
@@ -17727,7 +17870,7 @@ static bool is_output(bs_lower_pass *l, int32_t n, int32_t index, void *user)
     (void)index;
     if (*(int32_t *)user == 0)
         *(int32_t *)user = n;
-    return bs_node_is(&l->g->nodes[n], &bs_op_output);
+    return bs_node_is_output(&l->g->nodes[n]);
 }
 
 /* ------------------------------------------------------------------------------------- states, in place */
@@ -17807,14 +17950,14 @@ static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, vo
     state_use *use = user;
     const bs_node *node = &l->g->nodes[n];
     const int32_t region = bs_lower_region_of(l, n);
-    if (bs_node_is(node, &bs_op_state_write))
-        return index == 0;
-    if (bs_lower_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) {
+    if (bs_node_operand(node, BS_ROLE_STATE) >= 0)
+        return bs_node_role(node, index) == BS_ROLE_STATE;
+    if (bs_node_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) {
         /* its readers are asked; and what only tells the cells (`like`) is not read */
         l->list[use->n_views++] = node->first_out;
         return true;
     }
-    if (bs_node_is(node, &bs_op_gather) && index == l->g->routers[node->router].desc->paths)
+    if (bs_node_gathers(node) && index == l->g->routers[node->router].desc->paths)
         return l->plan->values[node->first_out].place == BS_PLACE_FRAME &&
                l->plan->values[node->first_out].source == use->frame;
     if (region != BS_TOP && l->region_seen[region] != use->search) {
@@ -17840,7 +17983,7 @@ static bool state_value_is_early(bs_lower_pass *l, int32_t state, state_use *use
 static bool is_stored_by_paths(const bs_lower_pass *l, const bs_node *gather)
 {
     bool stored = false;
-    for (int32_t i = 0; bs_node_is(gather, &bs_op_gather) && i < l->g->routers[gather->router].desc->paths; i++)
+    for (int32_t i = 0; bs_node_gathers(gather) && i < l->g->routers[gather->router].desc->paths; i++)
         stored = stored || region_of_path(l, gather, i) != BS_TOP;
     return stored;
 }
@@ -17848,15 +17991,16 @@ static bool is_stored_by_paths(const bs_lower_pass *l, const bs_node *gather)
 static bool is_ending(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)index, (void)user;
-    return l->g->nodes[n].n_out == 0 && !bs_node_is(&l->g->nodes[n], &bs_op_route);
+    return bs_node_ends_run(&l->g->nodes[n]);
 }
 
 static bool finds_state(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)index;
     const bs_node *node = &l->g->nodes[n];
-    if (bs_node_is(node, &bs_op_state_write))
-        *(int32_t *)user = bs_node_in(l->g, node)[0];
+    const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
+    if (state >= 0)
+        *(int32_t *)user = bs_node_in(l->g, node)[state];
     return true;
 }
 
@@ -17884,25 +18028,24 @@ static void place_value(bs_lower_pass *l, int32_t value)
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     l->plan->values[value].scope = BS_TOP;
     l->planar[value] = is_planar(l, value);
-    if (bs_node_is(node, &bs_op_input))
+    if (bs_node_is_input(node))
         place_source(l, value, BS_PLACE_INPUT);
-    else if (bs_node_is(node, &bs_op_state))
+    else if (bs_node_is_state(node))
         place_state(l, value);
-    else if (node->n_in == 0 && bs_op_get(node->op)->weights)
-        place_source(l, value, BS_PLACE_WEIGHT); /* a constant */
-    else if (bs_lower_is_view(node))
+    else if (bs_node_work(node) == BS_WORK_GIVEN)
+        place_source(l, value, BS_PLACE_WEIGHT);
+    else if (bs_node_is_view(node))
         place_view(l, value);
-    else if (bs_node_is(node, &bs_op_gather))
+    else if (bs_node_gathers(node))
         place_gather(l, value);
-    else if (!bs_node_is(node, &bs_op_assemble) && !bs_node_is(node, &bs_op_collect))
+    else if (!bs_node_joins_cells(node))
         place_computed(l, value);
 }
 
-/* A router's scores stay as they are. */
 static bool is_not_decided_by(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
-    (void)index, (void)user;
-    return !bs_node_is(&l->g->nodes[n], &bs_op_route) && !bs_node_is(&l->g->nodes[n], &bs_op_look_ahead);
+    (void)user;
+    return bs_node_role(&l->g->nodes[n], index) != BS_ROLE_DECIDING;
 }
 
 static void narrow_values(bs_lower_pass *l)
@@ -17922,8 +18065,7 @@ void bs_lower_places(bs_lower_pass *l)
             place_value(l, v);
     for (int32_t v = 1; v < l->g->n_values; v++) { /* needs the places of gathers and views */
         const int32_t n = l->g->values[v].node;
-        const bs_node *node = &l->g->nodes[n];
-        if (l->plan->node_live[n] && (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect)))
+        if (l->plan->node_live[n] && bs_node_joins_cells(&l->g->nodes[n]))
             place_assembled(l, v);
     }
     narrow_values(l);
@@ -18092,11 +18234,11 @@ static void emit_route(bs_lower_pass *l, int32_t n)
 static void emit_ending(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
-    const bool output = bs_node_is(node, &bs_op_output);
-    const int32_t value = bs_node_in(l->g, node)[output ? 0 : 1];
+    const int32_t *in = bs_node_in(l->g, node), value = in[bs_node_operand(node, BS_ROLE_DATA)];
+    const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
     const bs_value_plan *v = &l->plan->values[value];
-    const int32_t state = output ? 0 : l->g->values[bs_node_in(l->g, node)[0]].node;
-    if (output ? v->place == BS_PLACE_OUTPUT && v->source == n : v->place == BS_PLACE_STATE && v->source == state)
+    if (v->place == (state < 0 ? BS_PLACE_OUTPUT : BS_PLACE_STATE) &&
+        v->source == (state < 0 ? n : l->g->values[in[state]].node))
         return;
     bs_instr *i = emit(l, BS_INSTR_STORE, BS_TOP, n);
     i->value = value;
@@ -18109,25 +18251,26 @@ static void emit_node(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     const int32_t value = node->first_out;
-    if (bs_node_is(node, &bs_op_route)) {
+    if (bs_node_work(node) == BS_WORK_ROUTE) {
         emit_route(l, n);
-    } else if (bs_node_is(node, &bs_op_gather)) {
+    } else if (bs_node_gathers(node)) {
         emit_gather(l, n);
-    } else if (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect)) {
+    } else if (bs_node_joins_cells(node)) {
         const int32_t from = bs_node_in(l->g, node)[0];
         if (l->plan->values[from].place == BS_PLACE_FRAME)
             l->ready[value] = bs_max_i32(l->ready[value], l->ready[from]);
         else
             emit_store(l, n, from, value);
-        if (bs_node_is(node, &bs_op_collect) && l->g->domains[l->g->values[from].domain].kind == BS_DOMAIN_PATCHES)
+        if (l->g->values[value].rank > l->g->values[from].rank &&
+            l->g->domains[l->g->values[from].domain].kind == BS_DOMAIN_PATCHES)
             emit_rest(l, n);
-    } else if (bs_node_is(node, &bs_op_look_ahead)) {
+    } else if (bs_node_ends_run(node)) {
+        return; /* they come last */
+    } else if (node->n_out == 0) { /* a look-ahead */
         if (!bs_plan_streams(l->plan)) /* memory for slots alone is nothing to read ahead into */
             return;
         bs_instr *i = emit(l, BS_INSTR_LOOK_AHEAD, BS_TOP, n);
         schedule(l, i, operands_ready(l, node, BS_TOP));
-    } else if (node->n_out == 0) {
-        return; /* endings come last */
     } else if (l->plan->values[value].place == BS_PLACE_VIEW || l->plan->values[value].place == BS_PLACE_INPUT ||
                l->plan->values[value].place == BS_PLACE_STATE || l->plan->values[value].place == BS_PLACE_WEIGHT) {
         const int32_t region = bs_lower_region_of(l, n), ready = operands_ready(l, node, region);
@@ -18135,8 +18278,8 @@ static void emit_node(bs_lower_pass *l, int32_t n)
         if (region != BS_TOP) /* its stores come late, when others have been told the region's time */
             l->region_time[region] = bs_max_i32(l->region_time[region], ready + 1);
     } else {
-        const bool decided = bs_node_is(node, &bs_op_route_price) || bs_node_is(node, &bs_op_route_score);
-        const bool moved = bs_lower_is_view(node) || (node->n_in == 0 && !decided); /* given, not computed */
+        const bool decided = bs_op_get(node->op)->flags & BS_OP_DECIDED;
+        const bool moved = bs_node_work(node) != BS_WORK_CALL;
         bs_instr *i = emit(l, moved ? BS_INSTR_LOAD : BS_INSTR_OP, l->home[n], n);
         i->value = value;
         schedule(l, i, bs_max_i32(operands_ready(l, node, i->region), decided ? l->decided[node->router] : 0));
@@ -18296,11 +18439,6 @@ bs_bytes bs_plan_lower_workspace(const bs_graph *graph)
                         bs_bytes_align(bs_bytes_array(2 * (int64_t)bs_plan_most_instrs(graph), sizeof(int32_t))));
 }
 
-static bool ends_a_run(const bs_node *node)
-{
-    return node->n_out == 0 && !bs_node_is(node, &bs_op_route) && !bs_node_is(node, &bs_op_look_ahead);
-}
-
 void bs_plan_lower(bs_plan *plan, void *workspace)
 {
     const bs_graph *g = plan->graph;
@@ -18321,7 +18459,7 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
     emit_nodes(l);
     emit_regions(l);
     for (int32_t n = 1; n < g->n_nodes; n++)
-        if (plan->node_live[n] && ends_a_run(&g->nodes[n]))
+        if (plan->node_live[n] && bs_node_ends_run(&g->nodes[n]))
             emit_ending(l, n);
     /* nothing of the pass is needed any more */
     sort_instrs(plan->instrs, plan->n_instrs, workspace, (int32_t *)workspace + plan->max_instrs);
@@ -18888,27 +19026,6 @@ static void touch_instr(bs_plan *p, const bs_instr *i, int32_t scope, int32_t ti
         touch(p, node->first_out + k, scope, time);
 }
 
-static void touch_everywhere(bs_plan *p, const int32_t *region_time, int32_t value, const bs_instr *i, int32_t index)
-{
-    touch(p, value, i->region < 0 ? -1 : i->part, i->region < 0 ? i->time : index);
-    if (i->region >= 0)
-        touch(p, value, -1, region_time[i->region]);
-}
-
-/* A decision's price is written by the route. */
-static void touch_prices(bs_plan *p, const int32_t *region_time, int32_t *route)
-{
-    const bs_graph *g = p->graph;
-    for (int32_t i = 0; i < p->n_instrs; i++)
-        if (p->instrs[i].kind == BS_INSTR_ROUTE)
-            route[g->nodes[p->instrs[i].node].router] = i;
-    for (int32_t n = 1; n < g->n_nodes; n++)
-        if (p->node_live[n] && bs_node_is(&g->nodes[n], &bs_op_route_price)) {
-            const int32_t i = route[g->nodes[n].router];
-            touch_everywhere(p, region_time, g->nodes[n].first_out, &p->instrs[i], i);
-        }
-}
-
 static void find_lifetimes(memory_pass *m)
 {
     bs_plan *p = m->plan;
@@ -18926,7 +19043,6 @@ static void find_lifetimes(memory_pass *m)
         if (instr->region >= 0) /* what a region touches outside is touched at the region's time */
             touch_instr(p, instr, -1, region_time[instr->region]);
     }
-    touch_prices(p, region_time, m->members);
 }
 
 /* ------------------------------------------------------------------------------------------------ placing */
@@ -19234,7 +19350,7 @@ bs_bytes bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
 bool bs_plan_needs_weights(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    const bool forced = bs_node_is(node, &bs_op_route) && p->routers[node->router].forced;
+    const bool forced = bs_node_work(node) == BS_WORK_ROUTE && p->routers[node->router].forced;
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     return p->node_live[n] && !forced && bs_plan_tensors(p->graph, node, specs) > 0;
 }
@@ -23387,7 +23503,7 @@ void bs_store_prediction(bs_store *s, int32_t stage, bs_predictor predictor, bs_
 /* #include "plan/plan.h" */
 /* #include "plan/device.h" */
 /* #include "base/platform.h" */
-/* #include "plan/rows.h" */
+/* #include "graph/rows.h" */
 /* #include "stream/store.h" */
 /* #include "ops/structure.h" */
 
@@ -23469,7 +23585,7 @@ static inline bs_decision_data *bs_decision_of(const bs_context *c, int32_t rout
 /* run/session.c */
 static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)
 {
-    return plan->node_live[node] && bs_op_get(plan->graph->nodes[node].op) == &bs_op_state;
+    return plan->node_live[node] && bs_node_is_state(&plan->graph->nodes[node]);
 }
 static inline bool bs_exec_failed(bs_session *s)
 {
@@ -23539,7 +23655,7 @@ int64_t bs_segment_room(const bs_plan *plan, int32_t domain)
 int64_t bs_past_room(const bs_plan *plan, int32_t node)
 {
     const int32_t value = plan->graph->nodes[node].first_out;
-    if (!plan->node_live[node] || !bs_node_is(&plan->graph->nodes[node], &bs_op_input) || !plan->values[value].is_past)
+    if (!plan->node_live[node] || !bs_node_is_input(&plan->graph->nodes[node]) || !plan->values[value].is_past)
         return 0;
     return bs_dim_max(plan->graph, plan->graph->values[value].dims[0]);
 }
@@ -23621,11 +23737,13 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
 {
     const bs_session *s = c->session;
     const bs_graph *g = s->graph;
-    const int32_t *in = bs_node_in(g, &g->nodes[i->node]), *offsets = s->offsets[i->domain];
-    const bs_buffer *state = &s->bound[g->values[in[0]].node];
+    const bs_node *node = &g->nodes[i->node];
+    const int32_t *in = bs_node_in(g, node), *offsets = s->offsets[i->domain];
+    const int32_t length = in[bs_node_operand(node, BS_ROLE_CACHE_LENGTH)];
+    const bs_buffer *state = &s->bound[g->values[in[bs_node_operand(node, BS_ROLE_STATE)]].node];
     const int32_t segment = bs_segment_of(offsets, (int32_t)s->dims[bs_segment_dim(g, i->domain)], row);
     const int32_t window = (int32_t)state->dim[1],
-                  position = s->past[g->values[in[2]].node][segment] + (row - offsets[segment]);
+                  position = s->past[g->values[length].node][segment] + (row - offsets[segment]);
     operand->data = NULL;
     if (offsets[segment + 1] - row > window)
         return;
@@ -23650,11 +23768,8 @@ static bs_bytes value_bytes(const bs_plan *p, int32_t value)
 static bs_bytes bound_bytes(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    if (bs_node_is(node, &bs_op_output))
-        return value_bytes(p, bs_node_in(p->graph, node)[0]);
-    if (!p->node_live[n] || !(bs_node_is(node, &bs_op_input) || bs_node_is(node, &bs_op_state)))
-        return bs_bytes_of(0);
-    return value_bytes(p, node->first_out);
+    const bool bound = p->node_live[n] && bs_op_get(node->op)->bound;
+    return bound ? value_bytes(p, bs_bound_value(p->graph, node)) : bs_bytes_of(0);
 }
 
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node)
@@ -23798,7 +23913,7 @@ int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr)
 {
     const bs_node *node = &plan->graph->nodes[instr->node];
     const bool asks = instr->kind == BS_INSTR_REDUCE || instr->kind == BS_INSTR_FILL;
-    return asks && bs_node_is(node, &bs_op_gather) ? (plan->graph->routers[node->router].desc->paths + 31) / 32 : 0;
+    return asks && bs_node_gathers(node) ? (plan->graph->routers[node->router].desc->paths + 31) / 32 : 0;
 }
 
 static void layout_tables(const bs_plan *p, bs_device_layout *l)
@@ -24013,11 +24128,10 @@ static void operand_bound(const bs_context *c, int32_t node, bs_operand *o)
 }
 
 /* Steps into a root image at the place of a cell, or to row `row` of a root tensor. */
-static void operand_step(const bs_context *c, int32_t node, bs_operand *o, const bs_operand *root, int32_t top)
+static void operand_step(bs_operand *o, const bs_operand *root, int32_t top)
 {
-    const bool image = bs_node_is(&c->session->graph->nodes[node], &bs_op_patches);
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(root->dtype);
-    if (image) {
+    if (o->rank == root->rank) {
         /* NOLINTNEXTLINE(clang-analyzer-*): an image has three */
         o->stride[0] = root->stride[0], o->stride[1] = root->stride[1], o->stride[2] = root->stride[2];
         o->data = (uint8_t *)root->data + (o->frame_y * root->stride[1] + o->frame_x * root->stride[2]) * bytes;
@@ -24067,11 +24181,10 @@ void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand
         return;
     }
     while (s->plan->values[value].place == BS_PLACE_VIEW) {
-        const int32_t node = s->graph->values[value].node;
-        if (!bs_node_is(&s->graph->nodes[node], &bs_op_scatter)) {
+        if (s->graph->nodes[s->graph->values[value].node].router == 0) {
             bs_operand root;
             operand_root(c, s->plan->values[value].source, &root);
-            operand_step(c, node, o, &root, bs_top_row(c, s->graph->values[value].domain, row));
+            operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
             return;
         }
         row = c->domains[s->graph->values[value].domain].ids[row];
@@ -24232,7 +24345,7 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
     const bs_session *s = c->session;
     const int32_t node = s->graph->values[value].node;
     operand_extent(c, value, row, o);
-    if (bs_node_is(&s->graph->nodes[node], &bs_op_scatter)) {
+    if (s->graph->nodes[node].router != 0) {
         bs_operand parent;
         const int32_t from = bs_node_in(s->graph, &s->graph->nodes[node])[0];
         bs_operand_make(c, from, c->domains[s->graph->values[value].domain].ids[row], &parent);
@@ -24246,7 +24359,7 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
     } else {
         bs_operand root;
         operand_root(c, bs_node_in(s->graph, &s->graph->nodes[node])[0], &root);
-        operand_step(c, node, o, &root, bs_top_row(c, s->graph->values[value].domain, row));
+        operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
     }
 }
 
@@ -24265,11 +24378,11 @@ static void operand_target(const bs_context *c, const bs_instr *i, int32_t row, 
     const bs_node *node = &g->nodes[i->node];
     if (i->target == 0) { /* an output or a state */
         operand_extent(c, i->value, row, o);
-        if (bs_node_is(node, &bs_op_state_append)) {
+        const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
+        if (i->domain != 0)
             bs_segment_append(c, i, row, o);
-            return;
-        }
-        operand_bound(c, bs_node_is(node, &bs_op_output) ? i->node : g->values[bs_node_in(g, node)[0]].node, o);
+        else
+            operand_bound(c, state < 0 ? i->node : g->values[bs_node_in(g, node)[state]].node, o);
         return;
     }
     const bool to_root = g->values[i->target].domain == 0;
@@ -24328,7 +24441,7 @@ static void zero_rest(const bs_context *c, const bs_instr *i)
 void bs_move_fill(const bs_context *c, const bs_instr *i, int32_t row)
 {
     const bs_node *node = &c->session->graph->nodes[i->node];
-    if (bs_node_is(node, &bs_op_collect)) {
+    if (node->router == 0) {
         zero_rest(c, i);
         return;
     }
@@ -24868,20 +24981,6 @@ static int32_t decide_budget(const routing *r)
     return price;
 }
 
-/* The price is an output of the graph where something reads it. */
-static void publish_price(const routing *r, float price)
-{
-    const bs_session *s = r->c->session;
-    for (int32_t n = 1; n < s->graph->n_nodes; n++) {
-        const bs_node *node = &s->graph->nodes[n];
-        if (!s->plan->node_live[n] || node->router != r->router || !bs_node_is(node, &bs_op_route_price))
-            continue;
-        bs_operand o;
-        bs_operand_make(r->c, node->first_out, 0, &o);
-        *(float *)o.data = price;
-    }
-}
-
 /* ------------------------------------------------------------------------------------------------ callback */
 
 static bs_status decide_callback(const routing *r)
@@ -24956,7 +25055,7 @@ static bs_status decide_all(const routing *r)
         status = paths_exist(r);
         if (status != BS_OK)
             return status;
-        publish_price(r, 12.0f - (float)decide_budget(r) / 8.0f);
+        r->d->price = 12.0f - (float)decide_budget(r) / 8.0f;
         return BS_OK;
     }
     for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++)
@@ -24974,6 +25073,7 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
     const int32_t rows = c->domains[info->domain].count, forced = s->plan->routers[router].forced;
     d->dropped = 0;
     d->rows = rows;
+    d->price = 0;
     *c->fault = '\0';
     if (forced) {
         bs_decision_forced(d, rows, forced - 1);
@@ -25369,37 +25469,18 @@ static void zero_margins(const bs_context *c, const bs_call *call)
     }
 }
 
-/* route_score: of the first chosen path, moved like any other element. A budget's is the loss of the chosen variant. */
-static void run_route_score(const bs_context *c, const bs_node *node, int32_t row)
+/* What asks a decision, row by row. */
+static void run_decided(const bs_context *c, const bs_node *node, int32_t row, int32_t rows)
 {
-    const bs_router_info *router = &c->session->graph->routers[node->router];
-    const bs_decision_data *d = bs_decision_of(c, node->router);
-    const bs_domain_kind kind = c->session->graph->domains[node->domain].kind;
-    /* those below are of this tile */
-    const int32_t decided = kind == BS_DOMAIN_PATH ? row : c->domains[node->domain].first + row;
-    const bool budget = router->desc->protocol == BS_ROUTE_BUDGET && !c->session->plan->routers[node->router].forced;
-    /* <= 2^24 */
-    const int32_t path = d->chosen[decided * d->per_row],
-                  loss = budget && path >= 0 ? (int32_t)d->gates[decided * d->per_row] : 0;
-    bs_operand score, out;
-    bs_operand_make(c, router->score, row, &score);
-    bs_operand_make(c, node->first_out, row, &out);
-    const int32_t at = score.dim[0] == 1 ? 0 : path; /* one score for all paths */
-    if (path >= 0 && budget)
-        memcpy(out.data, &loss, 4);
-    else if (path >= 0 && at < score.dim[0])
-        memcpy(out.data, (const uint8_t *)score.data + at * score.stride[0] * 4, 4);
-    else
-        memset(out.data, 0, 4);
-}
-
-/* The route wrote it; one that is decided ahead weighs nothing. */
-static void run_route_price(const bs_context *c, const bs_node *node)
-{
-    bs_operand out;
-    bs_operand_make(c, node->first_out, 0, &out);
-    if (c->session->plan->routers[node->router].forced)
-        *(float *)out.data = 0.0f;
+    const bool path = c->session->graph->domains[node->domain].kind == BS_DOMAIN_PATH;
+    bs_call call;
+    for (int32_t r = row; r < row + rows; r++) {
+        call_prepare(c, node, r, 1, &call);
+        call.decision = bs_decision_of(c, node->router);
+        call.decided = path ? r : c->domains[node->domain].first + r; /* those below are of this tile */
+        call.ahead = c->session->plan->routers[node->router].forced != 0;
+        bs_exec_fail(c->session, bs_op_get(node->op)->run(&call), (int32_t)(node - c->session->graph->nodes));
+    }
 }
 
 /* Runs the node's kernel on `rows` rows from `row`; of an image only the rows y0..y1 of the rectangle. */
@@ -25408,13 +25489,8 @@ static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t 
     bs_call call;
     char fault[BS_FAULT_BYTES] = "";
     const bs_node *node = &c->session->graph->nodes[i->node];
-    if (bs_node_is(node, &bs_op_route_price)) {
-        run_route_price(c, node);
-        return;
-    }
-    if (bs_node_is(node, &bs_op_route_score)) {
-        for (int32_t r = row; r < row + rows; r++)
-            run_route_score(c, node, r);
+    if (bs_op_get(node->op)->flags & BS_OP_DECIDED) {
+        run_decided(c, node, row, rows);
         return;
     }
     call_prepare(c, node, row, rows, &call);
@@ -26361,9 +26437,7 @@ static int32_t find_named(const bs_session *s, const char *name)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++) {
         const bs_node *node = &s->graph->nodes[n];
-        const bool bindable = bs_node_is(node, &bs_op_input) || bs_node_is(node, &bs_op_output) ||
-                              bs_node_is(node, &bs_op_state);
-        if (bindable && strcmp(bs_node_name(node), name) == 0)
+        if (bs_op_get(node->op)->bound && strcmp(bs_node_name(node), name) == 0)
             return n;
     }
     return 0;
@@ -26371,8 +26445,7 @@ static int32_t find_named(const bs_session *s, const char *name)
 
 static const bs_value_info *bound_value(const bs_session *s, int32_t n)
 {
-    const bs_node *node = &s->graph->nodes[n];
-    return &s->graph->values[bs_node_is(node, &bs_op_output) ? bs_node_in(s->graph, node)[0] : node->first_out];
+    return &s->graph->values[bs_bound_value(s->graph, &s->graph->nodes[n])];
 }
 
 /* A session is used by one thread at a time; builds with BS_DEBUG see to it. */
@@ -26475,7 +26548,7 @@ static bs_status session_bind(bs_session *session, const char *name, const bs_bu
     }
     for (int32_t i = b.rank - 1; dense && i >= 0; i--)
         b.stride[i] = i == b.rank - 1 ? 1 : b.stride[i + 1] * b.dim[i + 1];
-    const bs_status status = check_strides(&b, name, !bs_node_is(&session->graph->nodes[n], &bs_op_input), error);
+    const bs_status status = check_strides(&b, name, !bs_node_is_input(&session->graph->nodes[n]), error);
     if (status != BS_OK)
         return status;
     BS_DEBUG_CHECK(buffer_is_outside(session, &b));
@@ -26509,9 +26582,8 @@ bs_status bs_set_route(bs_session *session, const char *router, bs_route_functio
 static const char *who_said(const bs_session *s, bs_dim_id symbol)
 {
     for (int32_t n = 1;; n++) {
-        const bs_value_info *v = bs_node_is(&s->graph->nodes[n], &bs_op_input) && s->plan->node_live[n]
-                                     ? bound_value(s, n)
-                                     : NULL;
+        const bool input = s->plan->node_live[n] && bs_node_is_input(&s->graph->nodes[n]);
+        const bs_value_info *v = input ? bound_value(s, n) : NULL;
         for (int32_t i = 0; v && i < v->rank; i++)
             if (v->dims[i] == symbol)
                 return bs_node_name(&s->graph->nodes[n]);
@@ -26544,7 +26616,7 @@ static bs_status set_symbols(bs_session *s, bs_error *error)
         s->dims[d] = g->dims[d].kind == BS_DIM_CONST ? g->dims[d].maximum : 0;
     for (int32_t pass = 0; pass < 2; pass++)
         for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
-            if (!bs_node_is(&g->nodes[n], &bs_op_input) || s->plan->node_live[n] == (pass == 1))
+            if (!bs_node_is_input(&g->nodes[n]) || s->plan->node_live[n] == (pass == 1))
                 continue;
             if (s->bound[n].data)
                 status = take_symbols(s, n, error);
@@ -26614,8 +26686,8 @@ static bs_status check_bound(bs_session *s, bs_error *error)
     const bs_graph *g = s->graph;
     bs_status status = BS_OK;
     for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
-        const bool input = bs_node_is(&g->nodes[n], &bs_op_input) && s->plan->node_live[n];
-        const bool output = bs_node_is(&g->nodes[n], &bs_op_output),
+        const bool input = bs_node_is_input(&g->nodes[n]) && s->plan->node_live[n];
+        const bool output = bs_node_is_output(&g->nodes[n]),
                    state = bs_session_is_state(s->plan, n) && !bs_session_owns_state(s, n);
         if (!input && !output && !state)
             continue;
@@ -26633,12 +26705,13 @@ static bs_status check_rows(const bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
     for (int32_t n = 1; n < g->n_nodes; n++) {
-        if (!s->plan->node_live[n] || !bs_node_is(&g->nodes[n], &bs_op_rows))
+        const bs_node *node = &g->nodes[n];
+        if (!s->plan->node_live[n] || !bs_node_is_view(node) || node->router != 0)
             continue;
-        const bs_value_info *x = &g->values[bs_node_in(g, &g->nodes[n])[0]];
+        const bs_value_info *x = &g->values[bs_node_in(g, node)[0]];
         const int64_t rows = s->dims[x->dims[0]];
-        const int32_t cells = s->root.domains[g->nodes[n].domain].count;
-        if (rows < cells)
+        const int32_t cells = s->root.domains[node->domain].count;
+        if (x->rank > g->values[node->first_out].rank && rows < cells)
             return bs_fail(error, BS_ERROR_SHAPE,
                            "rows (node %d): dimension 0 of \"%s\" is %lld, this run has %d cells", n,
                            bs_node_name(&g->nodes[x->node]), (long long)rows, cells);
@@ -26700,8 +26773,7 @@ static void run_end(bs_session *s)
 static bool writes_states(const bs_session *s)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++) {
-        const bs_node *node = &s->graph->nodes[n];
-        if (s->plan->node_live[n] && (bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append)))
+        if (s->plan->node_live[n] && bs_node_operand(&s->graph->nodes[n], BS_ROLE_STATE) >= 0)
             return true;
     }
     return false;

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 37752bcf04b9b32b021fd09ce566f56e014890eba38af72d86aa9113534933c4
+ * sha256 of the parts: 81319e777bb3b988ba98419a648525a0d9ac534df0780be7e4c90857c165b528
  */
 #include "brainstorm.h"
 
@@ -548,6 +548,41 @@ static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
 
 #endif
 /* ==== end src/graph/graph.h =================================================================== */
+/* ==== begin src/graph/rows.h ================================================================== */
+/* graph/rows.h - which rows a domain has in a run, and what routers decided.
+ * Relies on brainstorm.h. Must never know who computes them: the CPU's tiles and a device's blocks see the same. */
+#ifndef BS_ROWS_H
+#define BS_ROWS_H
+
+/* #include "brainstorm.h" */
+
+/* What a router decided for the rows it saw (all of them, or those of one tile). */
+typedef struct bs_decision_data {
+    int32_t rows, paths, per_row; /* per_row: most paths a cell */
+    float price;                  /* at which a budget is kept; of another protocol, or decided ahead, 0 */
+    int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
+    float *gates;      /* [rows * per_row] */
+    int32_t *counts;   /* [paths] */
+    int32_t *offsets;  /* [paths + 1] */
+    int32_t *ids;      /* [rows * per_row] parent row of every packed row; ascending within a path */
+    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none */
+    int64_t dropped;
+} bs_decision_data;
+
+/* Rows of a domain as a context sees them. `first` is added to reach storage that holds all rows. */
+typedef struct bs_rows_state {
+    int32_t count;
+    int32_t first;
+    const int32_t *ids; /* PATH: parent row of each, in the parent's numbering of the same context */
+} bs_rows_state;
+
+typedef struct bs_route_callback {
+    bs_route_function function;
+    void *user;
+} bs_route_callback;
+
+#endif
+/* ==== end src/graph/rows.h ==================================================================== */
 
 /* One operand of a kernel: `rows` consecutive cells of one shape. `data` is the element [0,0,0] of the core of the
  * first row; strides are in elements. Rank-3 values are images [C,H,W] (kept channels-last inside, but a kernel goes by
@@ -615,6 +650,10 @@ typedef struct bs_call {
     int32_t piece;          /* 0 .. plan->pieces - 1 */
     int32_t n_segments;
     const int32_t *offsets; /* [n_segments + 1] the first row of each segment; checked */
+    /* BS_OP_DECIDED only: one row a call */
+    const bs_decision_data *decision; /* of the node's router */
+    int32_t decided;                  /* which row of it */
+    bool ahead;                       /* it was decided ahead, without scores */
 } bs_call;
 
 typedef struct bs_infer {
@@ -630,14 +669,39 @@ typedef struct bs_infer {
     bs_value_info out[BS_MAX_OUTPUTS]; /* comes in as a copy of in[0] where there is one */
 } bs_infer;
 
+/* What becomes of a node when it is planned. */
+typedef enum bs_op_work {
+    BS_WORK_CALL,  /* a kernel computes its outputs; without outputs: it says what a later router will need */
+    BS_WORK_GIVEN, /* nothing: its output is memory that is there, the caller's, a state's or prepared weights */
+    BS_WORK_VIEW,  /* nothing, where readers find its rows in those of operand 0: by the decision of its router, or as
+                      cells of a tensor */
+    BS_WORK_MOVE,  /* rows of its operands go elsewhere: with a router, back from its paths; else into a tensor; without
+                      outputs, at the end of a run, to what the caller bound or into a state */
+    BS_WORK_ROUTE  /* a router decides */
+} bs_op_work;
+
+/* What an operand is to its op. */
+typedef enum bs_role {
+    BS_ROLE_DATA,
+    BS_ROLE_LIKE,        /* tells the domain of the result: it is not read */
+    BS_ROLE_DECIDING,    /* a decision is made by it: it is kept in its own type */
+    BS_ROLE_STATE,       /* a state that is written at the end of a run */
+    BS_ROLE_CACHE_LENGTH /* i32, tokens that the cache of each segment holds: checked and copied before a run */
+} bs_role;
+
+/* Whose memory a node's name stands for: bits. */
+enum { BS_BOUND_READ = 1, BS_BOUND_WRITTEN = 2 };
+
 typedef enum bs_op_flags {
     BS_OP_SPATIAL = 1,      /* rank-3 images: called one row at a time with rects; may be split into bands of rows */
     BS_OP_CAPTURE = 2,      /* operands after the first may be root values: their row_stride is 0 */
-    BS_OP_STRUCTURAL = 4,   /* lowered by the planner (patches, route, gather ...), no kernel */
+    /* its rule checks the domains of its operands, which it may read row by row wherever they are */
+    BS_OP_STRUCTURAL = 4,
     BS_OP_CORE_INPUT = 8,   /* sees the core only: needs no halo beyond `halo` */
     BS_OP_VARIADIC = 16,
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
+    BS_OP_DECIDED = 512,    /* asks what its router decided, row by row */
     BS_OP_NAMED = 256,      /* its name is taken once: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
     BS_OP_ACROSS = 128
@@ -650,6 +714,9 @@ typedef struct bs_op {
     const char *name;
     int32_t min_in, max_in;
     int32_t flags;
+    bs_op_work work;
+    int32_t bound;                     /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
+    uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; those beyond are data */
     size_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
     const bs_field *fields;
     int32_t n_fields;
@@ -717,6 +784,41 @@ static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (fl
 int32_t bs_op_count(void);
 const bs_op *bs_op_get(int32_t number); /* NULL: there is none */
 int32_t bs_op_index(const char *name);  /* -1 when unknown */
+
+static inline bs_op_work bs_node_work(const bs_node *node) { return bs_op_get(node->op)->work; }
+static inline bs_role bs_node_role(const bs_node *node, int32_t operand)
+{
+    return operand < BS_MAX_OPERANDS ? (bs_role)bs_op_get(node->op)->roles[operand] : BS_ROLE_DATA;
+}
+/* The first operand of that role; -1: it has none. */
+int32_t bs_node_operand(const bs_node *node, bs_role role);
+static inline bool bs_node_is_input(const bs_node *node) { return bs_op_get(node->op)->bound == BS_BOUND_READ; }
+static inline bool bs_node_is_output(const bs_node *node) { return bs_op_get(node->op)->bound == BS_BOUND_WRITTEN; }
+static inline bool bs_node_is_state(const bs_node *node)
+{
+    return bs_op_get(node->op)->bound == (BS_BOUND_READ | BS_BOUND_WRITTEN);
+}
+static inline bool bs_node_is_view(const bs_node *node) { return bs_node_work(node) == BS_WORK_VIEW; }
+/* Brings rows back from the paths of its router. */
+static inline bool bs_node_gathers(const bs_node *node)
+{
+    return bs_node_work(node) == BS_WORK_MOVE && node->router != 0;
+}
+/* Makes a tensor of cells. */
+static inline bool bs_node_joins_cells(const bs_node *node)
+{
+    return bs_node_work(node) == BS_WORK_MOVE && node->router == 0 && node->n_out > 0;
+}
+/* Copies at the end of a run: to an output, into a state. */
+static inline bool bs_node_ends_run(const bs_node *node)
+{
+    return bs_node_work(node) == BS_WORK_MOVE && node->n_out == 0;
+}
+/* The value whose elements lie in what is bound to an input, an output or a state. */
+static inline int32_t bs_bound_value(const bs_graph *graph, const bs_node *node)
+{
+    return node->n_out > 0 ? node->first_out : bs_node_in(graph, node)[0];
+}
 
 /* Adds a node (bs_graph_add) of the op of this number. */
 bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in, int32_t n_in, const void *params);
@@ -791,7 +893,7 @@ static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
  * A device runs the plan's own instructions. They are written out for it once for every set of extents and buffers: a
  * *step* for each instruction, with its operands resolved as far as that does not depend on a decision. What varies
  * beyond that (how many rows went where) the device reads from the decisions, which it made itself.
- * Relies on plan/plan.h and plan/rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
+ * Relies on plan/plan.h and graph/rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
 #ifndef BS_DEVICE_H
 #define BS_DEVICE_H
 
@@ -1011,40 +1113,7 @@ void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, i
 
 #endif
 /* ==== end src/plan/plan.h ===================================================================== */
-/* ==== begin src/plan/rows.h =================================================================== */
-/* plan/rows.h - which rows a domain has in a run, and what routers decided.
- * Relies on brainstorm.h. Must never know who computes them: the CPU's tiles and a device's blocks see the same. */
-#ifndef BS_ROWS_H
-#define BS_ROWS_H
-
-/* #include "brainstorm.h" */
-
-/* What a router decided for the rows it saw (all of them, or those of one tile). */
-typedef struct bs_decision_data {
-    int32_t rows, paths, per_row; /* per_row: most paths a cell */
-    int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
-    float *gates;      /* [rows * per_row] */
-    int32_t *counts;   /* [paths] */
-    int32_t *offsets;  /* [paths + 1] */
-    int32_t *ids;      /* [rows * per_row] parent row of every packed row; ascending within a path */
-    int32_t *inverse;  /* [rows * per_row] packed row of every choice, -1 none */
-    int64_t dropped;
-} bs_decision_data;
-
-/* Rows of a domain as a context sees them. `first` is added to reach storage that holds all rows. */
-typedef struct bs_rows_state {
-    int32_t count;
-    int32_t first;
-    const int32_t *ids; /* PATH: parent row of each, in the parent's numbering of the same context */
-} bs_rows_state;
-
-typedef struct bs_route_callback {
-    bs_route_function function;
-    void *user;
-} bs_route_callback;
-
-#endif
-/* ==== end src/plan/rows.h ===================================================================== */
+/* #include "graph/rows.h" */
 
 /* ------------------------------------------------------------------------------------------------- tables */
 

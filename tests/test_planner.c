@@ -86,10 +86,6 @@ static void see_instr(watch *w, const bs_instr *i, int32_t time)
     case BS_INSTR_ROUTE:
         for (int32_t k = 0; k < n_in && !forced; k++)
             see(w, in[k], time, false);
-        for (int32_t n = 1; n < g->n_nodes; n++)
-            if (w->plan->node_live[n] && bs_node_is(&g->nodes[n], &bs_op_route_price) &&
-                g->nodes[n].router == node->router)
-                see(w, g->nodes[n].first_out, time, true);
         break;
     case BS_INSTR_LOOK_AHEAD: /* reads the scores, decides nothing */
         for (int32_t k = 0; k < n_in; k++)

@@ -5,6 +5,7 @@
 #define BS_OP_H
 
 #include "graph/graph.h"
+#include "graph/rows.h"
 
 /* One operand of a kernel: `rows` consecutive cells of one shape. `data` is the element [0,0,0] of the core of the
  * first row; strides are in elements. Rank-3 values are images [C,H,W] (kept channels-last inside, but a kernel goes by
@@ -72,6 +73,10 @@ typedef struct bs_call {
     int32_t piece;          /* 0 .. plan->pieces - 1 */
     int32_t n_segments;
     const int32_t *offsets; /* [n_segments + 1] the first row of each segment; checked */
+    /* BS_OP_DECIDED only: one row a call */
+    const bs_decision_data *decision; /* of the node's router */
+    int32_t decided;                  /* which row of it */
+    bool ahead;                       /* it was decided ahead, without scores */
 } bs_call;
 
 typedef struct bs_infer {
@@ -87,14 +92,39 @@ typedef struct bs_infer {
     bs_value_info out[BS_MAX_OUTPUTS]; /* comes in as a copy of in[0] where there is one */
 } bs_infer;
 
+/* What becomes of a node when it is planned. */
+typedef enum bs_op_work {
+    BS_WORK_CALL,  /* a kernel computes its outputs; without outputs: it says what a later router will need */
+    BS_WORK_GIVEN, /* nothing: its output is memory that is there, the caller's, a state's or prepared weights */
+    BS_WORK_VIEW,  /* nothing, where readers find its rows in those of operand 0: by the decision of its router, or as
+                      cells of a tensor */
+    BS_WORK_MOVE,  /* rows of its operands go elsewhere: with a router, back from its paths; else into a tensor; without
+                      outputs, at the end of a run, to what the caller bound or into a state */
+    BS_WORK_ROUTE  /* a router decides */
+} bs_op_work;
+
+/* What an operand is to its op. */
+typedef enum bs_role {
+    BS_ROLE_DATA,
+    BS_ROLE_LIKE,        /* tells the domain of the result: it is not read */
+    BS_ROLE_DECIDING,    /* a decision is made by it: it is kept in its own type */
+    BS_ROLE_STATE,       /* a state that is written at the end of a run */
+    BS_ROLE_CACHE_LENGTH /* i32, tokens that the cache of each segment holds: checked and copied before a run */
+} bs_role;
+
+/* Whose memory a node's name stands for: bits. */
+enum { BS_BOUND_READ = 1, BS_BOUND_WRITTEN = 2 };
+
 typedef enum bs_op_flags {
     BS_OP_SPATIAL = 1,      /* rank-3 images: called one row at a time with rects; may be split into bands of rows */
     BS_OP_CAPTURE = 2,      /* operands after the first may be root values: their row_stride is 0 */
-    BS_OP_STRUCTURAL = 4,   /* lowered by the planner (patches, route, gather ...), no kernel */
+    /* its rule checks the domains of its operands, which it may read row by row wherever they are */
+    BS_OP_STRUCTURAL = 4,
     BS_OP_CORE_INPUT = 8,   /* sees the core only: needs no halo beyond `halo` */
     BS_OP_VARIADIC = 16,
     BS_OP_CLAMPS = 32,      /* finds the frame's edge itself: may read a view, which has no zeros around it */
     BS_OP_CHANNELS_LAST = 64, /* reads and writes images with channel step 1 only (or one channel): no planar views */
+    BS_OP_DECIDED = 512,    /* asks what its router decided, row by row */
     BS_OP_NAMED = 256,      /* its name is taken once: inputs, states and outputs; routers */
     /* rows of a segment influence each other: never in a tile, operands whole; its rule checks their domains */
     BS_OP_ACROSS = 128
@@ -107,6 +137,9 @@ typedef struct bs_op {
     const char *name;
     int32_t min_in, max_in;
     int32_t flags;
+    bs_op_work work;
+    int32_t bound;                     /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
+    uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; those beyond are data */
     size_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
     const bs_field *fields;
     int32_t n_fields;

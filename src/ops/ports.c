@@ -22,10 +22,10 @@ bs_status bs_graph_port_get(const bs_graph *graph, const char *name, bs_port_fac
 {
     for (int32_t n = 1; graph && name && facts && n < graph->n_nodes; n++) {
         const bs_node *node = &graph->nodes[n];
-        const bool output = bs_node_is(node, &bs_op_output);
-        if ((!output && !bs_node_is(node, &bs_op_input)) || strcmp(bs_node_name(node), name) != 0)
+        const bool output = bs_node_is_output(node);
+        if ((!output && !bs_node_is_input(node)) || strcmp(bs_node_name(node), name) != 0)
             continue;
-        port_fill(graph, output ? bs_node_in(graph, node)[0] : node->first_out, output, facts);
+        port_fill(graph, bs_bound_value(graph, node), output, facts);
         return BS_OK;
     }
     return BS_ERROR_ARGUMENT;

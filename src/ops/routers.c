@@ -133,9 +133,17 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
 
 static const bs_field route_fields[] = {{"protocol", 'i'}, {"paths", 'i'}, {"k", 'i'}, {"threshold", 'f'},
                                         {"fallback", 'i'}, {"capacity", 'i'}, {"normalise", 'i'}, {"floor", 'i'}};
-const bs_op bs_op_route = {.name = "route", .min_in = 1, .max_in = 2, .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
-                           .params_bytes = sizeof(bs_route_desc), .fields = route_fields, .n_fields = 8,
-                           .infer = route_infer, .weights = route_weights};
+const bs_op bs_op_route = {.name = "route",
+                           .min_in = 1,
+                           .max_in = 2,
+                           .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
+                           .work = BS_WORK_ROUTE,
+                           .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
+                           .params_bytes = sizeof(bs_route_desc),
+                           .fields = route_fields,
+                           .n_fields = 8,
+                           .infer = route_infer,
+                           .weights = route_weights};
 
 bs_router bs_route(bs_graph *graph, bs_value score, bs_value knob, const bs_route_desc *desc)
 {
@@ -199,7 +207,7 @@ const bs_op bs_op_scatter = {.name = "scatter",
                              .min_in = 1,
                              .max_in = 1,
                              .flags = BS_OP_STRUCTURAL,
-                             .params_bytes = sizeof(bs_router_params),
+                             .work = BS_WORK_VIEW, .params_bytes = sizeof(bs_router_params),
                              .fields = router_fields,
                              .n_fields = 2,
                              .infer = scatter_infer};
@@ -252,20 +260,46 @@ static bool score_infer(bs_infer *infer)
     return true;
 }
 
+static bs_status price_run(const bs_call *call)
+{
+    *(float *)call->out[0].data = call->decision->price;
+    return BS_OK;
+}
+
+/* Of the first chosen path, moved like any other element. A budget's is the loss of the chosen variant: its gate. */
+static bs_status score_run(const bs_call *call)
+{
+    const bs_decision_data *d = call->decision;
+    const bs_operand *score = &call->in[0], *out = &call->out[0];
+    const bool budget = call->graph->routers[call->node->router].desc->protocol == BS_ROUTE_BUDGET && !call->ahead;
+    const int32_t first = call->decided * d->per_row, path = d->chosen[first];
+    const int32_t loss = budget && path >= 0 ? (int32_t)d->gates[first] : 0; /* <= 2^24 */
+    const int32_t at = score->dim[0] == 1 ? 0 : path;                       /* one score for all paths */
+    if (path >= 0 && budget)
+        memcpy(out->data, &loss, 4);
+    else if (path >= 0 && at < score->dim[0])
+        memcpy(out->data, (const uint8_t *)score->data + at * score->stride[0] * 4, 4);
+    else
+        memset(out->data, 0, 4);
+    return BS_OK;
+}
+
 const bs_op bs_op_route_price = {.name = "route_price",
-                                 .flags = BS_OP_STRUCTURAL,
+                                 .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
                                  .params_bytes = sizeof(bs_router_params),
                                  .fields = router_fields,
                                  .n_fields = 2,
-                                 .infer = price_infer};
+                                 .infer = price_infer,
+                                 .run = price_run};
 const bs_op bs_op_route_score = {.name = "route_score",
                                  .min_in = 1,
                                  .max_in = 1,
-                                 .flags = BS_OP_STRUCTURAL,
+                                 .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
                                  .params_bytes = sizeof(bs_router_params),
                                  .fields = router_fields,
                                  .n_fields = 2,
-                                 .infer = score_infer};
+                                 .infer = score_infer,
+                                 .run = score_run};
 
 bs_value bs_route_price(bs_graph *graph, bs_router router)
 {
@@ -302,7 +336,7 @@ const bs_op bs_op_look_ahead = {.name = "look_ahead",
                                 .min_in = 1,
                                 .max_in = 1,
                                 .flags = BS_OP_STRUCTURAL,
-                                .params_bytes = sizeof(bs_name_params),
+                                .roles = {BS_ROLE_DECIDING}, .params_bytes = sizeof(bs_name_params),
                                 .infer = look_ahead_infer};
 
 void bs_look_ahead(bs_graph *graph, bs_value score, const char *router)
@@ -394,7 +428,7 @@ const bs_op bs_op_gather = {.name = "gather",
                             .min_in = 2,
                             .max_in = BS_MAX_PATHS + 1,
                             .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
-                            .params_bytes = sizeof(bs_gather_params),
+                            .work = BS_WORK_MOVE, .params_bytes = sizeof(bs_gather_params),
                             .fields = gather_fields,
                             .n_fields = 2,
                             .infer = gather_infer};

@@ -60,7 +60,7 @@ const bs_op bs_op_segment_spread = {.name = "segment_spread",
                                     .min_in = 2,
                                     .max_in = 2,
                                     .flags = BS_OP_ACROSS,
-                                    .params_bytes = sizeof(bs_name_params),
+                                    .roles = {BS_ROLE_DATA, BS_ROLE_LIKE}, .params_bytes = sizeof(bs_name_params),
                                     .infer = segment_spread_infer,
                                     .run = segment_spread_run};
 

@@ -55,8 +55,14 @@ static bool segments_infer(bs_infer *infer)
     return out->domain >= 0;
 }
 
-const bs_op bs_op_segments = {.name = "segments", .min_in = 2, .max_in = 2, .flags = BS_OP_STRUCTURAL,
-                              .params_bytes = sizeof(bs_name_params), .infer = segments_infer};
+const bs_op bs_op_segments = {.name = "segments",
+                              .min_in = 2,
+                              .max_in = 2,
+                              .flags = BS_OP_STRUCTURAL,
+                              .work = BS_WORK_VIEW,
+                              .roles = {BS_ROLE_DATA, BS_ROLE_LIKE},
+                              .params_bytes = sizeof(bs_name_params),
+                              .infer = segments_infer};
 
 bs_value bs_segments(bs_graph *graph, bs_value x, bs_value lengths)
 {
@@ -92,8 +98,14 @@ static bool state_append_infer(bs_infer *infer)
     return domain && append_fits(infer, domain) && bs_infer_segment_input(infer, 2, domain, "past");
 }
 
-const bs_op bs_op_state_append = {.name = "state_append", .min_in = 3, .max_in = 3, .flags = BS_OP_STRUCTURAL,
-                                  .params_bytes = sizeof(bs_name_params), .infer = state_append_infer};
+const bs_op bs_op_state_append = {.name = "state_append",
+                                  .min_in = 3,
+                                  .max_in = 3,
+                                  .flags = BS_OP_STRUCTURAL,
+                                  .work = BS_WORK_MOVE,
+                                  .roles = {BS_ROLE_STATE, BS_ROLE_DATA, BS_ROLE_CACHE_LENGTH},
+                                  .params_bytes = sizeof(bs_name_params),
+                                  .infer = state_append_infer};
 
 void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value past)
 {

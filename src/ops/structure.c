@@ -80,12 +80,14 @@ static const bs_field source_fields[] = {{"dtype", 'i'}, {"rank", 'i'}, {"dim0",
 
 const bs_op bs_op_input = {.name = "input",
                            .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
-                           .params_bytes = sizeof(bs_source_params),
+                           .work = BS_WORK_GIVEN, .bound = BS_BOUND_READ, .params_bytes = sizeof(bs_source_params),
                            .fields = source_fields,
                            .n_fields = 6,
                            .infer = source_infer};
 const bs_op bs_op_state = {.name = "state",
                            .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
+                           .work = BS_WORK_GIVEN,
+                           .bound = BS_BOUND_READ | BS_BOUND_WRITTEN,
                            .params_bytes = sizeof(bs_source_params),
                            .fields = source_fields,
                            .n_fields = 6,
@@ -127,8 +129,14 @@ static bool output_infer(bs_infer *infer)
     return name_is_new(infer) && bs_infer_root(infer, 0);
 }
 
-const bs_op bs_op_output = {.name = "output", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
-                            .params_bytes = sizeof(bs_name_params), .infer = output_infer};
+const bs_op bs_op_output = {.name = "output",
+                            .min_in = 1,
+                            .max_in = 1,
+                            .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
+                            .work = BS_WORK_MOVE,
+                            .bound = BS_BOUND_WRITTEN,
+                            .params_bytes = sizeof(bs_name_params),
+                            .infer = output_infer};
 
 void bs_output(bs_graph *graph, const char *name, bs_value value)
 {
@@ -181,8 +189,14 @@ static bool state_write_infer(bs_infer *infer)
     return true;
 }
 
-const bs_op bs_op_state_write = {.name = "state_write", .min_in = 2, .max_in = 2, .flags = BS_OP_STRUCTURAL,
-                                 .params_bytes = sizeof(bs_name_params), .infer = state_write_infer};
+const bs_op bs_op_state_write = {.name = "state_write",
+                                 .min_in = 2,
+                                 .max_in = 2,
+                                 .flags = BS_OP_STRUCTURAL,
+                                 .work = BS_WORK_MOVE,
+                                 .roles = {BS_ROLE_STATE},
+                                 .params_bytes = sizeof(bs_name_params),
+                                 .infer = state_write_infer};
 
 void bs_state_write(bs_graph *graph, bs_value state, bs_value value)
 {
@@ -247,6 +261,8 @@ const bs_op bs_op_patches = {.name = "patches",
                              .min_in = 1,
                              .max_in = 2,
                              .flags = BS_OP_STRUCTURAL,
+                             .work = BS_WORK_VIEW,
+                             .roles = {BS_ROLE_DATA, BS_ROLE_LIKE},
                              .params_bytes = sizeof(bs_patches_desc),
                              .fields = patches_fields,
                              .n_fields = 2,
@@ -276,7 +292,7 @@ static bool assemble_infer(bs_infer *infer)
 }
 
 const bs_op bs_op_assemble = {.name = "assemble", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL,
-                              .params_bytes = sizeof(bs_name_params), .infer = assemble_infer};
+                              .work = BS_WORK_MOVE, .params_bytes = sizeof(bs_name_params), .infer = assemble_infer};
 
 bs_value bs_assemble(bs_graph *graph, bs_value cells)
 {
@@ -309,8 +325,14 @@ static bool rows_infer(bs_infer *infer)
     return out->domain >= 0;
 }
 
-const bs_op bs_op_rows = {.name = "rows", .min_in = 1, .max_in = 2, .flags = BS_OP_STRUCTURAL,
-                          .params_bytes = sizeof(bs_name_params), .infer = rows_infer};
+const bs_op bs_op_rows = {.name = "rows",
+                          .min_in = 1,
+                          .max_in = 2,
+                          .flags = BS_OP_STRUCTURAL,
+                          .work = BS_WORK_VIEW,
+                          .roles = {BS_ROLE_DATA, BS_ROLE_LIKE},
+                          .params_bytes = sizeof(bs_name_params),
+                          .infer = rows_infer};
 
 bs_value bs_rows(bs_graph *graph, bs_value x, bs_value like)
 {
@@ -343,7 +365,7 @@ static bool collect_infer(bs_infer *infer)
 }
 
 const bs_op bs_op_collect = {.name = "collect", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL,
-                             .params_bytes = sizeof(bs_name_params), .infer = collect_infer};
+                             .work = BS_WORK_MOVE, .params_bytes = sizeof(bs_name_params), .infer = collect_infer};
 
 bs_value bs_collect(bs_graph *graph, bs_value cells)
 {

@@ -40,6 +40,14 @@ int32_t bs_op_index(const char *name)
     return -1;
 }
 
+int32_t bs_node_operand(const bs_node *node, bs_role role)
+{
+    for (int32_t i = 0; i < node->n_in; i++)
+        if (bs_node_role(node, i) == role)
+            return i;
+    return -1;
+}
+
 /* ------------------------------------------------------------------------------------------------- building */
 
 bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in, int32_t n_in, const void *params)

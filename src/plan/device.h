@@ -3,12 +3,12 @@
  * A device runs the plan's own instructions. They are written out for it once for every set of extents and buffers: a
  * *step* for each instruction, with its operands resolved as far as that does not depend on a decision. What varies
  * beyond that (how many rows went where) the device reads from the decisions, which it made itself.
- * Relies on plan/plan.h and plan/rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
+ * Relies on plan/plan.h and graph/rows.h. C and C++. Must never need a device: a workstation counts a board's bytes. */
 #ifndef BS_DEVICE_H
 #define BS_DEVICE_H
 
 #include "plan/plan.h"
-#include "plan/rows.h"
+#include "graph/rows.h"
 
 /* ------------------------------------------------------------------------------------------------- tables */
 

@@ -107,9 +107,8 @@ const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count)
 {
     const bs_node_plan *p = &plan->nodes[node];
     const bs_node *n = &plan->graph->nodes[node];
-    const bool cells = bs_node_is(n, &bs_op_patches) || bs_node_is(n, &bs_op_rows) || bs_node_is(n, &bs_op_segments) ||
-                       bs_node_is(n, &bs_op_segment_spread); /* the second operand told the domain: it is not read */
-    *count = p->fusion ? fusions[p->fusion - 1].operands : cells ? 1 : n->n_in;
+    const int32_t like = bs_node_operand(n, BS_ROLE_LIKE); /* the last one, where there is one */
+    *count = p->fusion ? fusions[p->fusion - 1].operands : like >= 0 ? like : n->n_in;
     return p->fusion ? p->fused_in : bs_node_in(plan->graph, n);
 }
 

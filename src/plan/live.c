@@ -110,10 +110,10 @@ static void mark_operands(live_pass *l, const bs_node *node)
     const bs_plan *plan = l->plan;
     int32_t n_in;
     const int32_t *in = bs_plan_in(plan, (int32_t)(node - plan->graph->nodes), &n_in);
-    if (bs_node_is(node, &bs_op_route) && plan->routers[node->router].forced)
+    if (bs_node_work(node) == BS_WORK_ROUTE && plan->routers[node->router].forced)
         return; /* decided ahead: scores are not needed */
     for (int32_t i = 0; i < n_in; i++)
-        if (!bs_node_is(node, &bs_op_gather) || bs_plan_gathers(plan, node, i))
+        if (!bs_node_gathers(node) || bs_plan_gathers(plan, node, i))
             mark(l, in[i]);
     if (node->router)
         mark_router(l, node->router);
@@ -154,6 +154,9 @@ static bool look_ahead_fits(const bs_plan *plan, int32_t n, int32_t router, bs_e
     return true;
 }
 
+/* A call that computes nothing: what it says of a later router is all it is for. */
+static bool looks_ahead(const bs_node *node) { return bs_node_work(node) == BS_WORK_CALL && node->n_out == 0; }
+
 /* Finds what each look-ahead is about: its node plan's `algorithm`. The list of waiting nodes is still free. */
 static bool find_look_aheads(live_pass *l, bs_error *error)
 {
@@ -161,7 +164,7 @@ static bool find_look_aheads(live_pass *l, bs_error *error)
     int32_t *sorted = l->waiting, *buffer = l->waiting + g->n_nodes; /* a router is a node */
     bool are_sorted = false;
     for (int32_t n = 1; n < g->n_nodes; n++) {
-        if (!bs_node_is(&g->nodes[n], &bs_op_look_ahead))
+        if (!looks_ahead(&g->nodes[n]))
             continue;
         for (int32_t r = 1; !are_sorted && r < g->n_routers; r++)
             sorted[r - 1] = r;
@@ -184,9 +187,10 @@ static void find_followers(live_pass *l)
     memset(l->look_ahead, 0, (size_t)g->n_routers * sizeof *l->look_ahead);
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_node *node = &g->nodes[n];
-        if (bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append))
-            l->follower[g->values[bs_node_in(g, node)[0]].node] = n; /* a state is written once */
-        if (!bs_node_is(node, &bs_op_look_ahead))
+        const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
+        if (state >= 0)
+            l->follower[g->values[bs_node_in(g, node)[state]].node] = n; /* a state is written once */
+        if (!looks_ahead(node))
             continue;
         int32_t *first = &l->look_ahead[l->plan->nodes[n].algorithm];
         l->follower[n] = *first;
@@ -199,13 +203,13 @@ static void find_live(live_pass *l)
 {
     const bs_graph *g = l->plan->graph;
     for (int32_t n = 1; n < g->n_nodes; n++)
-        if (bs_node_is(&g->nodes[n], &bs_op_output))
+        if (bs_node_is_output(&g->nodes[n]))
             mark_node(l, n);
     while (l->n_waiting > 0) {
         const int32_t n = l->waiting[--l->n_waiting];
         mark_operands(l, &g->nodes[n]);
         mark_domain(l, g->nodes[n].domain);
-        if (bs_node_is(&g->nodes[n], &bs_op_state))
+        if (bs_node_is_state(&g->nodes[n]))
             mark_node(l, l->follower[n]);
     }
 }
@@ -301,7 +305,7 @@ static int32_t margin_asked(const bs_plan *plan, const bs_node *node, int32_t in
     const bs_op *op = bs_op_get(node->op);
     const bool patches = g->domains[node->domain].patches >= 0;
     const int32_t out = patches ? margin_of_outputs(plan, node) : 0;
-    if (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_patches) || node->n_out == 0)
+    if (bs_node_joins_cells(node) || (bs_node_is_view(node) && node->router == 0) || node->n_out == 0)
         return 0;
     return op->halo ? op->halo(g, node, index, out) : out;
 }
@@ -360,12 +364,13 @@ static bool cells_fit(const bs_plan *plan, bs_error *error)
     const bs_graph *g = plan->graph;
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_node *node = &g->nodes[n];
-        if (!plan->node_live[n] || !(bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_collect)))
+        const bool view = bs_node_is_view(node) && node->router == 0;
+        if (!plan->node_live[n] || !(view || bs_node_joins_cells(node)))
             continue;
-        const bool rows = bs_node_is(node, &bs_op_rows);
-        const bs_value_info *root = &g->values[rows ? bs_node_in(g, node)[0] : node->first_out];
-        const int32_t domain = rows ? node->domain : g->values[bs_node_in(g, node)[0]].domain;
-        if (bs_dim_max(g, root->dims[0]) < plan->domains[domain].max_rows)
+        const bs_value_info *in = &g->values[bs_node_in(g, node)[0]], *out = &g->values[node->first_out];
+        const bs_value_info *root = view ? in : out, *cell = view ? out : in;
+        const int32_t domain = cell->domain;
+        if (root->rank > cell->rank && bs_dim_max(g, root->dims[0]) < plan->domains[domain].max_rows)
             return bs_refuse(error, BS_ERROR_LIMIT,
                              "patch size %d makes up to %lld cells, %s \"%s\" holds %lld: take larger patches",
                              plan->desc.patch_size, (long long)plan->domains[domain].max_rows,
@@ -402,10 +407,9 @@ static void find_pasts(bs_plan *plan)
     const bs_graph *g = plan->graph;
     for (int32_t n = 1; n < g->n_nodes; n++) {
         const bs_node *node = &g->nodes[n];
-        if (plan->node_live[n] && bs_node_is(node, &bs_op_state_append))
-            plan->values[bs_node_in(g, node)[2]].is_past = true;
-        if (plan->node_live[n] && bs_node_is(node, &bs_op_attention) && node->n_in == 6)
-            plan->values[bs_node_in(g, node)[5]].is_past = true;
+        const int32_t length = bs_node_operand(node, BS_ROLE_CACHE_LENGTH);
+        if (plan->node_live[n] && length >= 0)
+            plan->values[bs_node_in(g, node)[length]].is_past = true;
     }
 }
 

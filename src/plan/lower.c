@@ -159,11 +159,11 @@ static void emit_route(bs_lower_pass *l, int32_t n)
 static void emit_ending(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
-    const bool output = bs_node_is(node, &bs_op_output);
-    const int32_t value = bs_node_in(l->g, node)[output ? 0 : 1];
+    const int32_t *in = bs_node_in(l->g, node), value = in[bs_node_operand(node, BS_ROLE_DATA)];
+    const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
     const bs_value_plan *v = &l->plan->values[value];
-    const int32_t state = output ? 0 : l->g->values[bs_node_in(l->g, node)[0]].node;
-    if (output ? v->place == BS_PLACE_OUTPUT && v->source == n : v->place == BS_PLACE_STATE && v->source == state)
+    if (v->place == (state < 0 ? BS_PLACE_OUTPUT : BS_PLACE_STATE) &&
+        v->source == (state < 0 ? n : l->g->values[in[state]].node))
         return;
     bs_instr *i = emit(l, BS_INSTR_STORE, BS_TOP, n);
     i->value = value;
@@ -176,25 +176,26 @@ static void emit_node(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
     const int32_t value = node->first_out;
-    if (bs_node_is(node, &bs_op_route)) {
+    if (bs_node_work(node) == BS_WORK_ROUTE) {
         emit_route(l, n);
-    } else if (bs_node_is(node, &bs_op_gather)) {
+    } else if (bs_node_gathers(node)) {
         emit_gather(l, n);
-    } else if (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect)) {
+    } else if (bs_node_joins_cells(node)) {
         const int32_t from = bs_node_in(l->g, node)[0];
         if (l->plan->values[from].place == BS_PLACE_FRAME)
             l->ready[value] = bs_max_i32(l->ready[value], l->ready[from]);
         else
             emit_store(l, n, from, value);
-        if (bs_node_is(node, &bs_op_collect) && l->g->domains[l->g->values[from].domain].kind == BS_DOMAIN_PATCHES)
+        if (l->g->values[value].rank > l->g->values[from].rank &&
+            l->g->domains[l->g->values[from].domain].kind == BS_DOMAIN_PATCHES)
             emit_rest(l, n);
-    } else if (bs_node_is(node, &bs_op_look_ahead)) {
+    } else if (bs_node_ends_run(node)) {
+        return; /* they come last */
+    } else if (node->n_out == 0) { /* a look-ahead */
         if (!bs_plan_streams(l->plan)) /* memory for slots alone is nothing to read ahead into */
             return;
         bs_instr *i = emit(l, BS_INSTR_LOOK_AHEAD, BS_TOP, n);
         schedule(l, i, operands_ready(l, node, BS_TOP));
-    } else if (node->n_out == 0) {
-        return; /* endings come last */
     } else if (l->plan->values[value].place == BS_PLACE_VIEW || l->plan->values[value].place == BS_PLACE_INPUT ||
                l->plan->values[value].place == BS_PLACE_STATE || l->plan->values[value].place == BS_PLACE_WEIGHT) {
         const int32_t region = bs_lower_region_of(l, n), ready = operands_ready(l, node, region);
@@ -202,8 +203,8 @@ static void emit_node(bs_lower_pass *l, int32_t n)
         if (region != BS_TOP) /* its stores come late, when others have been told the region's time */
             l->region_time[region] = bs_max_i32(l->region_time[region], ready + 1);
     } else {
-        const bool decided = bs_node_is(node, &bs_op_route_price) || bs_node_is(node, &bs_op_route_score);
-        const bool moved = bs_lower_is_view(node) || (node->n_in == 0 && !decided); /* given, not computed */
+        const bool decided = bs_op_get(node->op)->flags & BS_OP_DECIDED;
+        const bool moved = bs_node_work(node) != BS_WORK_CALL;
         bs_instr *i = emit(l, moved ? BS_INSTR_LOAD : BS_INSTR_OP, l->home[n], n);
         i->value = value;
         schedule(l, i, bs_max_i32(operands_ready(l, node, i->region), decided ? l->decided[node->router] : 0));
@@ -363,11 +364,6 @@ bs_bytes bs_plan_lower_workspace(const bs_graph *graph)
                         bs_bytes_align(bs_bytes_array(2 * (int64_t)bs_plan_most_instrs(graph), sizeof(int32_t))));
 }
 
-static bool ends_a_run(const bs_node *node)
-{
-    return node->n_out == 0 && !bs_node_is(node, &bs_op_route) && !bs_node_is(node, &bs_op_look_ahead);
-}
-
 void bs_plan_lower(bs_plan *plan, void *workspace)
 {
     const bs_graph *g = plan->graph;
@@ -388,7 +384,7 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
     emit_nodes(l);
     emit_regions(l);
     for (int32_t n = 1; n < g->n_nodes; n++)
-        if (plan->node_live[n] && ends_a_run(&g->nodes[n]))
+        if (plan->node_live[n] && bs_node_ends_run(&g->nodes[n]))
             emit_ending(l, n);
     /* nothing of the pass is needed any more */
     sort_instrs(plan->instrs, plan->n_instrs, workspace, (int32_t *)workspace + plan->max_instrs);

@@ -52,7 +52,6 @@ typedef struct bs_lower_pass {
     int32_t searches;
 } bs_lower_pass;
 
-bool bs_lower_is_view(const bs_node *node);
 /* Whether every path's rows are kept until all are there: sums, and several paths a cell. */
 bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *gather);
 

@@ -80,27 +80,6 @@ static void touch_instr(bs_plan *p, const bs_instr *i, int32_t scope, int32_t ti
         touch(p, node->first_out + k, scope, time);
 }
 
-static void touch_everywhere(bs_plan *p, const int32_t *region_time, int32_t value, const bs_instr *i, int32_t index)
-{
-    touch(p, value, i->region < 0 ? -1 : i->part, i->region < 0 ? i->time : index);
-    if (i->region >= 0)
-        touch(p, value, -1, region_time[i->region]);
-}
-
-/* A decision's price is written by the route. */
-static void touch_prices(bs_plan *p, const int32_t *region_time, int32_t *route)
-{
-    const bs_graph *g = p->graph;
-    for (int32_t i = 0; i < p->n_instrs; i++)
-        if (p->instrs[i].kind == BS_INSTR_ROUTE)
-            route[g->nodes[p->instrs[i].node].router] = i;
-    for (int32_t n = 1; n < g->n_nodes; n++)
-        if (p->node_live[n] && bs_node_is(&g->nodes[n], &bs_op_route_price)) {
-            const int32_t i = route[g->nodes[n].router];
-            touch_everywhere(p, region_time, g->nodes[n].first_out, &p->instrs[i], i);
-        }
-}
-
 static void find_lifetimes(memory_pass *m)
 {
     bs_plan *p = m->plan;
@@ -118,7 +97,6 @@ static void find_lifetimes(memory_pass *m)
         if (instr->region >= 0) /* what a region touches outside is touched at the region's time */
             touch_instr(p, instr, -1, region_time[instr->region]);
     }
-    touch_prices(p, region_time, m->members);
 }
 
 /* ------------------------------------------------------------------------------------------------ placing */

@@ -7,9 +7,11 @@
 static bool is_planar(const bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
-    if (!bs_node_is(node, &bs_op_scatter) && !bs_node_is(node, &bs_op_patches))
-        return node->n_in == 0 || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments);
+    if (node->n_in == 0 || !bs_node_is_view(node))
+        return node->n_in == 0;
     const int32_t from = bs_node_in(l->g, node)[0];
+    if (l->g->values[from].rank > l->g->values[value].rank) /* rows of a tensor */
+        return true;
     const bs_place place = l->plan->values[from].place;
     return place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH && l->planar[from];
 }
@@ -19,16 +21,17 @@ static bool is_planar(const bs_lower_pass *l, int32_t value)
 static bool reads_view_directly(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     const int32_t value = *(const int32_t *)user;
+    (void)index;
     const bs_node *node = &l->g->nodes[n];
     const bs_op *op = bs_op_get(node->op);
     const bs_value_info *v = &l->g->values[value];
     const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH &&
                                 l->g->domains[v->domain].patches < 0 &&
                                 !bs_plan_on_device(l->plan); /* whose kernels look every row up */
-    if (bs_node_is(node, &bs_op_route) && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
+    if (bs_node_work(node) == BS_WORK_ROUTE && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
         return l->g->domains[v->domain].kind != BS_DOMAIN_PATH &&
                !bs_plan_on_device(l->plan); /* a callback sees all rows by one stride */
-    if (bs_node_is(node, &bs_op_state_append) && index == 1)
+    if (bs_node_ends_run(node) && v->domain != 0)
         return false; /* written when states are: what they held before is to be written */
     if (op->flags & BS_OP_STRUCTURAL)
         return true;
@@ -53,9 +56,9 @@ static bool reads_within(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     const int32_t home = *(const int32_t *)user;
     const bs_node *node = &l->g->nodes[n];
-    if (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect))
+    if (bs_node_joins_cells(node))
         return true; /* a store inside the part */
-    if (bs_node_is(node, &bs_op_gather) && index < l->g->routers[node->router].desc->paths)
+    if (bs_node_gathers(node) && index < l->g->routers[node->router].desc->paths)
         return l->home[n] == home || !bs_lower_is_packed(l, node);
     return l->home[n] == home;
 }
@@ -69,11 +72,13 @@ static void place_computed(bs_lower_pass *l, int32_t value)
     v->scope = inside ? home : BS_TOP;
 }
 
-static bool is_assemble(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+/* A reader that puts cells side by side into a frame, as they are. */
+static bool is_framed(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
-    (void)index;
-    *(int32_t *)user = l->g->nodes[n].first_out;
-    return bs_node_is(&l->g->nodes[n], &bs_op_assemble);
+    const bs_node *node = &l->g->nodes[n];
+    *(int32_t *)user = node->first_out;
+    return bs_node_joins_cells(node) &&
+           l->g->values[node->first_out].rank == l->g->values[bs_node_in(l->g, node)[index]].rank;
 }
 
 static void place_gather(bs_lower_pass *l, int32_t value)
@@ -82,7 +87,7 @@ static void place_gather(bs_lower_pass *l, int32_t value)
     int32_t readers = 0, frame = 0;
     bs_lower_each_reader(l, value, count_reader, &readers);
     if (readers == 1 && !bs_lower_is_packed(l, node) && !l->plan->routers[node->router].in_tile &&
-        bs_lower_each_reader(l, value, is_assemble, &frame)) {
+        bs_lower_each_reader(l, value, is_framed, &frame)) {
         l->plan->values[value].place = BS_PLACE_FRAME;
         l->plan->values[value].source = frame;
         return;
@@ -113,16 +118,13 @@ static void place_source(bs_lower_pass *l, int32_t value, bs_place place)
 static bool is_not_copied(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)user;
-    return !bs_node_is(&l->g->nodes[n], &bs_op_output) &&
-           !(bs_node_is(&l->g->nodes[n], &bs_op_state_write) && index == 1);
+    return !bs_node_ends_run(&l->g->nodes[n]) || bs_node_role(&l->g->nodes[n], index) != BS_ROLE_DATA;
 }
 
 static bool is_not_written(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)user;
-    const bool writes = bs_node_is(&l->g->nodes[n], &bs_op_state_write) ||
-                        bs_node_is(&l->g->nodes[n], &bs_op_state_append);
-    return !(writes && index == 0);
+    return bs_node_role(&l->g->nodes[n], index) != BS_ROLE_STATE;
 }
 
 /* What is copied from a state at the end of a run is its old content, in whatever order states are written. */
@@ -140,7 +142,7 @@ static bool is_output(bs_lower_pass *l, int32_t n, int32_t index, void *user)
     (void)index;
     if (*(int32_t *)user == 0)
         *(int32_t *)user = n;
-    return bs_node_is(&l->g->nodes[n], &bs_op_output);
+    return bs_node_is_output(&l->g->nodes[n]);
 }
 
 /* ------------------------------------------------------------------------------------- states, in place */
@@ -220,14 +222,14 @@ static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, vo
     state_use *use = user;
     const bs_node *node = &l->g->nodes[n];
     const int32_t region = bs_lower_region_of(l, n);
-    if (bs_node_is(node, &bs_op_state_write))
-        return index == 0;
-    if (bs_lower_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) {
+    if (bs_node_operand(node, BS_ROLE_STATE) >= 0)
+        return bs_node_role(node, index) == BS_ROLE_STATE;
+    if (bs_node_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) {
         /* its readers are asked; and what only tells the cells (`like`) is not read */
         l->list[use->n_views++] = node->first_out;
         return true;
     }
-    if (bs_node_is(node, &bs_op_gather) && index == l->g->routers[node->router].desc->paths)
+    if (bs_node_gathers(node) && index == l->g->routers[node->router].desc->paths)
         return l->plan->values[node->first_out].place == BS_PLACE_FRAME &&
                l->plan->values[node->first_out].source == use->frame;
     if (region != BS_TOP && l->region_seen[region] != use->search) {
@@ -253,7 +255,7 @@ static bool state_value_is_early(bs_lower_pass *l, int32_t state, state_use *use
 static bool is_stored_by_paths(const bs_lower_pass *l, const bs_node *gather)
 {
     bool stored = false;
-    for (int32_t i = 0; bs_node_is(gather, &bs_op_gather) && i < l->g->routers[gather->router].desc->paths; i++)
+    for (int32_t i = 0; bs_node_gathers(gather) && i < l->g->routers[gather->router].desc->paths; i++)
         stored = stored || region_of_path(l, gather, i) != BS_TOP;
     return stored;
 }
@@ -261,15 +263,16 @@ static bool is_stored_by_paths(const bs_lower_pass *l, const bs_node *gather)
 static bool is_ending(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)index, (void)user;
-    return l->g->nodes[n].n_out == 0 && !bs_node_is(&l->g->nodes[n], &bs_op_route);
+    return bs_node_ends_run(&l->g->nodes[n]);
 }
 
 static bool finds_state(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     (void)index;
     const bs_node *node = &l->g->nodes[n];
-    if (bs_node_is(node, &bs_op_state_write))
-        *(int32_t *)user = bs_node_in(l->g, node)[0];
+    const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
+    if (state >= 0)
+        *(int32_t *)user = bs_node_in(l->g, node)[state];
     return true;
 }
 
@@ -297,25 +300,24 @@ static void place_value(bs_lower_pass *l, int32_t value)
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     l->plan->values[value].scope = BS_TOP;
     l->planar[value] = is_planar(l, value);
-    if (bs_node_is(node, &bs_op_input))
+    if (bs_node_is_input(node))
         place_source(l, value, BS_PLACE_INPUT);
-    else if (bs_node_is(node, &bs_op_state))
+    else if (bs_node_is_state(node))
         place_state(l, value);
-    else if (node->n_in == 0 && bs_op_get(node->op)->weights)
-        place_source(l, value, BS_PLACE_WEIGHT); /* a constant */
-    else if (bs_lower_is_view(node))
+    else if (bs_node_work(node) == BS_WORK_GIVEN)
+        place_source(l, value, BS_PLACE_WEIGHT);
+    else if (bs_node_is_view(node))
         place_view(l, value);
-    else if (bs_node_is(node, &bs_op_gather))
+    else if (bs_node_gathers(node))
         place_gather(l, value);
-    else if (!bs_node_is(node, &bs_op_assemble) && !bs_node_is(node, &bs_op_collect))
+    else if (!bs_node_joins_cells(node))
         place_computed(l, value);
 }
 
-/* A router's scores stay as they are. */
 static bool is_not_decided_by(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
-    (void)index, (void)user;
-    return !bs_node_is(&l->g->nodes[n], &bs_op_route) && !bs_node_is(&l->g->nodes[n], &bs_op_look_ahead);
+    (void)user;
+    return bs_node_role(&l->g->nodes[n], index) != BS_ROLE_DECIDING;
 }
 
 static void narrow_values(bs_lower_pass *l)
@@ -335,8 +337,7 @@ void bs_lower_places(bs_lower_pass *l)
             place_value(l, v);
     for (int32_t v = 1; v < l->g->n_values; v++) { /* needs the places of gathers and views */
         const int32_t n = l->g->values[v].node;
-        const bs_node *node = &l->g->nodes[n];
-        if (l->plan->node_live[n] && (bs_node_is(node, &bs_op_assemble) || bs_node_is(node, &bs_op_collect)))
+        if (l->plan->node_live[n] && bs_node_joins_cells(&l->g->nodes[n]))
             place_assembled(l, v);
     }
     narrow_values(l);

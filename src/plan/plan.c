@@ -93,7 +93,7 @@ bs_bytes bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
 bool bs_plan_needs_weights(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    const bool forced = bs_node_is(node, &bs_op_route) && p->routers[node->router].forced;
+    const bool forced = bs_node_work(node) == BS_WORK_ROUTE && p->routers[node->router].forced;
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     return p->node_live[n] && !forced && bs_plan_tensors(p->graph, node, specs) > 0;
 }

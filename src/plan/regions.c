@@ -7,12 +7,6 @@
 
 /* ------------------------------------------------------------------------------------------ who reads what */
 
-bool bs_lower_is_view(const bs_node *node)
-{
-    return bs_node_is(node, &bs_op_patches) || bs_node_is(node, &bs_op_rows) || bs_node_is(node, &bs_op_segments) ||
-           bs_node_is(node, &bs_op_scatter);
-}
-
 bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *node)
 {
     return l->g->routers[node->router].max_paths_per_cell > 1 ||
@@ -22,9 +16,9 @@ bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *node)
 
 static bool is_read(const bs_lower_pass *l, const bs_node *node, int32_t index)
 {
-    if (bs_node_is(node, &bs_op_gather))
+    if (bs_node_gathers(node))
         return bs_plan_gathers(l->plan, node, index);
-    return !bs_node_is(node, &bs_op_route) || !l->plan->routers[node->router].forced;
+    return bs_node_work(node) != BS_WORK_ROUTE || !l->plan->routers[node->router].forced;
 }
 
 /* Counts the readers of every value, or with `write` puts them where the counts say, in the order of nodes and
@@ -169,12 +163,12 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
     const int32_t top = bs_plan_top_domain(g, node->domain);
     if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
         return false;
-    if (top != 0 && l->plan->domains[top].mixed && !bs_node_is(node, &bs_op_route) &&
+    if (top != 0 && l->plan->domains[top].mixed && bs_node_work(node) != BS_WORK_ROUTE &&
         bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
         return false;
     if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH || node->n_out == 0)
-        return bs_node_is(node, &bs_op_route) && l->plan->routers[node->router].in_tile;
-    if (bs_node_is(node, &bs_op_gather))
+        return bs_node_work(node) == BS_WORK_ROUTE && l->plan->routers[node->router].in_tile;
+    if (bs_node_gathers(node))
         return l->plan->routers[node->router].in_tile;
     return true;
 }

@@ -11,11 +11,8 @@ static bs_bytes value_bytes(const bs_plan *p, int32_t value)
 static bs_bytes bound_bytes(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    if (bs_node_is(node, &bs_op_output))
-        return value_bytes(p, bs_node_in(p->graph, node)[0]);
-    if (!p->node_live[n] || !(bs_node_is(node, &bs_op_input) || bs_node_is(node, &bs_op_state)))
-        return bs_bytes_of(0);
-    return value_bytes(p, node->first_out);
+    const bool bound = p->node_live[n] && bs_op_get(node->op)->bound;
+    return bound ? value_bytes(p, bs_bound_value(p->graph, node)) : bs_bytes_of(0);
 }
 
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node)
@@ -159,7 +156,7 @@ int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr)
 {
     const bs_node *node = &plan->graph->nodes[instr->node];
     const bool asks = instr->kind == BS_INSTR_REDUCE || instr->kind == BS_INSTR_FILL;
-    return asks && bs_node_is(node, &bs_op_gather) ? (plan->graph->routers[node->router].desc->paths + 31) / 32 : 0;
+    return asks && bs_node_gathers(node) ? (plan->graph->routers[node->router].desc->paths + 31) / 32 : 0;
 }
 
 static void layout_tables(const bs_plan *p, bs_device_layout *l)

@@ -55,37 +55,18 @@ static void zero_margins(const bs_context *c, const bs_call *call)
     }
 }
 
-/* route_score: of the first chosen path, moved like any other element. A budget's is the loss of the chosen variant. */
-static void run_route_score(const bs_context *c, const bs_node *node, int32_t row)
+/* What asks a decision, row by row. */
+static void run_decided(const bs_context *c, const bs_node *node, int32_t row, int32_t rows)
 {
-    const bs_router_info *router = &c->session->graph->routers[node->router];
-    const bs_decision_data *d = bs_decision_of(c, node->router);
-    const bs_domain_kind kind = c->session->graph->domains[node->domain].kind;
-    /* those below are of this tile */
-    const int32_t decided = kind == BS_DOMAIN_PATH ? row : c->domains[node->domain].first + row;
-    const bool budget = router->desc->protocol == BS_ROUTE_BUDGET && !c->session->plan->routers[node->router].forced;
-    /* <= 2^24 */
-    const int32_t path = d->chosen[decided * d->per_row],
-                  loss = budget && path >= 0 ? (int32_t)d->gates[decided * d->per_row] : 0;
-    bs_operand score, out;
-    bs_operand_make(c, router->score, row, &score);
-    bs_operand_make(c, node->first_out, row, &out);
-    const int32_t at = score.dim[0] == 1 ? 0 : path; /* one score for all paths */
-    if (path >= 0 && budget)
-        memcpy(out.data, &loss, 4);
-    else if (path >= 0 && at < score.dim[0])
-        memcpy(out.data, (const uint8_t *)score.data + at * score.stride[0] * 4, 4);
-    else
-        memset(out.data, 0, 4);
-}
-
-/* The route wrote it; one that is decided ahead weighs nothing. */
-static void run_route_price(const bs_context *c, const bs_node *node)
-{
-    bs_operand out;
-    bs_operand_make(c, node->first_out, 0, &out);
-    if (c->session->plan->routers[node->router].forced)
-        *(float *)out.data = 0.0f;
+    const bool path = c->session->graph->domains[node->domain].kind == BS_DOMAIN_PATH;
+    bs_call call;
+    for (int32_t r = row; r < row + rows; r++) {
+        call_prepare(c, node, r, 1, &call);
+        call.decision = bs_decision_of(c, node->router);
+        call.decided = path ? r : c->domains[node->domain].first + r; /* those below are of this tile */
+        call.ahead = c->session->plan->routers[node->router].forced != 0;
+        bs_exec_fail(c->session, bs_op_get(node->op)->run(&call), (int32_t)(node - c->session->graph->nodes));
+    }
 }
 
 /* Runs the node's kernel on `rows` rows from `row`; of an image only the rows y0..y1 of the rectangle. */
@@ -94,13 +75,8 @@ static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t 
     bs_call call;
     char fault[BS_FAULT_BYTES] = "";
     const bs_node *node = &c->session->graph->nodes[i->node];
-    if (bs_node_is(node, &bs_op_route_price)) {
-        run_route_price(c, node);
-        return;
-    }
-    if (bs_node_is(node, &bs_op_route_score)) {
-        for (int32_t r = row; r < row + rows; r++)
-            run_route_score(c, node, r);
+    if (bs_op_get(node->op)->flags & BS_OP_DECIDED) {
+        run_decided(c, node, row, rows);
         return;
     }
     call_prepare(c, node, row, rows, &call);

@@ -93,11 +93,10 @@ static void operand_bound(const bs_context *c, int32_t node, bs_operand *o)
 }
 
 /* Steps into a root image at the place of a cell, or to row `row` of a root tensor. */
-static void operand_step(const bs_context *c, int32_t node, bs_operand *o, const bs_operand *root, int32_t top)
+static void operand_step(bs_operand *o, const bs_operand *root, int32_t top)
 {
-    const bool image = bs_node_is(&c->session->graph->nodes[node], &bs_op_patches);
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(root->dtype);
-    if (image) {
+    if (o->rank == root->rank) {
         /* NOLINTNEXTLINE(clang-analyzer-*): an image has three */
         o->stride[0] = root->stride[0], o->stride[1] = root->stride[1], o->stride[2] = root->stride[2];
         o->data = (uint8_t *)root->data + (o->frame_y * root->stride[1] + o->frame_x * root->stride[2]) * bytes;
@@ -147,11 +146,10 @@ void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand
         return;
     }
     while (s->plan->values[value].place == BS_PLACE_VIEW) {
-        const int32_t node = s->graph->values[value].node;
-        if (!bs_node_is(&s->graph->nodes[node], &bs_op_scatter)) {
+        if (s->graph->nodes[s->graph->values[value].node].router == 0) {
             bs_operand root;
             operand_root(c, s->plan->values[value].source, &root);
-            operand_step(c, node, o, &root, bs_top_row(c, s->graph->values[value].domain, row));
+            operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
             return;
         }
         row = c->domains[s->graph->values[value].domain].ids[row];
@@ -312,7 +310,7 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
     const bs_session *s = c->session;
     const int32_t node = s->graph->values[value].node;
     operand_extent(c, value, row, o);
-    if (bs_node_is(&s->graph->nodes[node], &bs_op_scatter)) {
+    if (s->graph->nodes[node].router != 0) {
         bs_operand parent;
         const int32_t from = bs_node_in(s->graph, &s->graph->nodes[node])[0];
         bs_operand_make(c, from, c->domains[s->graph->values[value].domain].ids[row], &parent);
@@ -326,7 +324,7 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
     } else {
         bs_operand root;
         operand_root(c, bs_node_in(s->graph, &s->graph->nodes[node])[0], &root);
-        operand_step(c, node, o, &root, bs_top_row(c, s->graph->values[value].domain, row));
+        operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
     }
 }
 
@@ -345,11 +343,11 @@ static void operand_target(const bs_context *c, const bs_instr *i, int32_t row, 
     const bs_node *node = &g->nodes[i->node];
     if (i->target == 0) { /* an output or a state */
         operand_extent(c, i->value, row, o);
-        if (bs_node_is(node, &bs_op_state_append)) {
+        const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
+        if (i->domain != 0)
             bs_segment_append(c, i, row, o);
-            return;
-        }
-        operand_bound(c, bs_node_is(node, &bs_op_output) ? i->node : g->values[bs_node_in(g, node)[0]].node, o);
+        else
+            operand_bound(c, state < 0 ? i->node : g->values[bs_node_in(g, node)[state]].node, o);
         return;
     }
     const bool to_root = g->values[i->target].domain == 0;
@@ -408,7 +406,7 @@ static void zero_rest(const bs_context *c, const bs_instr *i)
 void bs_move_fill(const bs_context *c, const bs_instr *i, int32_t row)
 {
     const bs_node *node = &c->session->graph->nodes[i->node];
-    if (bs_node_is(node, &bs_op_collect)) {
+    if (node->router == 0) {
         zero_rest(c, i);
         return;
     }

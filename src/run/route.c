@@ -395,20 +395,6 @@ static int32_t decide_budget(const routing *r)
     return price;
 }
 
-/* The price is an output of the graph where something reads it. */
-static void publish_price(const routing *r, float price)
-{
-    const bs_session *s = r->c->session;
-    for (int32_t n = 1; n < s->graph->n_nodes; n++) {
-        const bs_node *node = &s->graph->nodes[n];
-        if (!s->plan->node_live[n] || node->router != r->router || !bs_node_is(node, &bs_op_route_price))
-            continue;
-        bs_operand o;
-        bs_operand_make(r->c, node->first_out, 0, &o);
-        *(float *)o.data = price;
-    }
-}
-
 /* ------------------------------------------------------------------------------------------------ callback */
 
 static bs_status decide_callback(const routing *r)
@@ -483,7 +469,7 @@ static bs_status decide_all(const routing *r)
         status = paths_exist(r);
         if (status != BS_OK)
             return status;
-        publish_price(r, 12.0f - (float)decide_budget(r) / 8.0f);
+        r->d->price = 12.0f - (float)decide_budget(r) / 8.0f;
         return BS_OK;
     }
     for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++)
@@ -501,6 +487,7 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
     const int32_t rows = c->domains[info->domain].count, forced = s->plan->routers[router].forced;
     d->dropped = 0;
     d->rows = rows;
+    d->price = 0;
     *c->fault = '\0';
     if (forced) {
         bs_decision_forced(d, rows, forced - 1);

@@ -18,7 +18,7 @@ int64_t bs_segment_room(const bs_plan *plan, int32_t domain)
 int64_t bs_past_room(const bs_plan *plan, int32_t node)
 {
     const int32_t value = plan->graph->nodes[node].first_out;
-    if (!plan->node_live[node] || !bs_node_is(&plan->graph->nodes[node], &bs_op_input) || !plan->values[value].is_past)
+    if (!plan->node_live[node] || !bs_node_is_input(&plan->graph->nodes[node]) || !plan->values[value].is_past)
         return 0;
     return bs_dim_max(plan->graph, plan->graph->values[value].dims[0]);
 }
@@ -100,11 +100,13 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
 {
     const bs_session *s = c->session;
     const bs_graph *g = s->graph;
-    const int32_t *in = bs_node_in(g, &g->nodes[i->node]), *offsets = s->offsets[i->domain];
-    const bs_buffer *state = &s->bound[g->values[in[0]].node];
+    const bs_node *node = &g->nodes[i->node];
+    const int32_t *in = bs_node_in(g, node), *offsets = s->offsets[i->domain];
+    const int32_t length = in[bs_node_operand(node, BS_ROLE_CACHE_LENGTH)];
+    const bs_buffer *state = &s->bound[g->values[in[bs_node_operand(node, BS_ROLE_STATE)]].node];
     const int32_t segment = bs_segment_of(offsets, (int32_t)s->dims[bs_segment_dim(g, i->domain)], row);
     const int32_t window = (int32_t)state->dim[1],
-                  position = s->past[g->values[in[2]].node][segment] + (row - offsets[segment]);
+                  position = s->past[g->values[length].node][segment] + (row - offsets[segment]);
     operand->data = NULL;
     if (offsets[segment + 1] - row > window)
         return;

@@ -65,9 +65,7 @@ static int32_t find_named(const bs_session *s, const char *name)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++) {
         const bs_node *node = &s->graph->nodes[n];
-        const bool bindable = bs_node_is(node, &bs_op_input) || bs_node_is(node, &bs_op_output) ||
-                              bs_node_is(node, &bs_op_state);
-        if (bindable && strcmp(bs_node_name(node), name) == 0)
+        if (bs_op_get(node->op)->bound && strcmp(bs_node_name(node), name) == 0)
             return n;
     }
     return 0;
@@ -75,8 +73,7 @@ static int32_t find_named(const bs_session *s, const char *name)
 
 static const bs_value_info *bound_value(const bs_session *s, int32_t n)
 {
-    const bs_node *node = &s->graph->nodes[n];
-    return &s->graph->values[bs_node_is(node, &bs_op_output) ? bs_node_in(s->graph, node)[0] : node->first_out];
+    return &s->graph->values[bs_bound_value(s->graph, &s->graph->nodes[n])];
 }
 
 /* A session is used by one thread at a time; builds with BS_DEBUG see to it. */
@@ -179,7 +176,7 @@ static bs_status session_bind(bs_session *session, const char *name, const bs_bu
     }
     for (int32_t i = b.rank - 1; dense && i >= 0; i--)
         b.stride[i] = i == b.rank - 1 ? 1 : b.stride[i + 1] * b.dim[i + 1];
-    const bs_status status = check_strides(&b, name, !bs_node_is(&session->graph->nodes[n], &bs_op_input), error);
+    const bs_status status = check_strides(&b, name, !bs_node_is_input(&session->graph->nodes[n]), error);
     if (status != BS_OK)
         return status;
     BS_DEBUG_CHECK(buffer_is_outside(session, &b));
@@ -213,9 +210,8 @@ bs_status bs_set_route(bs_session *session, const char *router, bs_route_functio
 static const char *who_said(const bs_session *s, bs_dim_id symbol)
 {
     for (int32_t n = 1;; n++) {
-        const bs_value_info *v = bs_node_is(&s->graph->nodes[n], &bs_op_input) && s->plan->node_live[n]
-                                     ? bound_value(s, n)
-                                     : NULL;
+        const bool input = s->plan->node_live[n] && bs_node_is_input(&s->graph->nodes[n]);
+        const bs_value_info *v = input ? bound_value(s, n) : NULL;
         for (int32_t i = 0; v && i < v->rank; i++)
             if (v->dims[i] == symbol)
                 return bs_node_name(&s->graph->nodes[n]);
@@ -248,7 +244,7 @@ static bs_status set_symbols(bs_session *s, bs_error *error)
         s->dims[d] = g->dims[d].kind == BS_DIM_CONST ? g->dims[d].maximum : 0;
     for (int32_t pass = 0; pass < 2; pass++)
         for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
-            if (!bs_node_is(&g->nodes[n], &bs_op_input) || s->plan->node_live[n] == (pass == 1))
+            if (!bs_node_is_input(&g->nodes[n]) || s->plan->node_live[n] == (pass == 1))
                 continue;
             if (s->bound[n].data)
                 status = take_symbols(s, n, error);
@@ -318,8 +314,8 @@ static bs_status check_bound(bs_session *s, bs_error *error)
     const bs_graph *g = s->graph;
     bs_status status = BS_OK;
     for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
-        const bool input = bs_node_is(&g->nodes[n], &bs_op_input) && s->plan->node_live[n];
-        const bool output = bs_node_is(&g->nodes[n], &bs_op_output),
+        const bool input = bs_node_is_input(&g->nodes[n]) && s->plan->node_live[n];
+        const bool output = bs_node_is_output(&g->nodes[n]),
                    state = bs_session_is_state(s->plan, n) && !bs_session_owns_state(s, n);
         if (!input && !output && !state)
             continue;
@@ -337,12 +333,13 @@ static bs_status check_rows(const bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
     for (int32_t n = 1; n < g->n_nodes; n++) {
-        if (!s->plan->node_live[n] || !bs_node_is(&g->nodes[n], &bs_op_rows))
+        const bs_node *node = &g->nodes[n];
+        if (!s->plan->node_live[n] || !bs_node_is_view(node) || node->router != 0)
             continue;
-        const bs_value_info *x = &g->values[bs_node_in(g, &g->nodes[n])[0]];
+        const bs_value_info *x = &g->values[bs_node_in(g, node)[0]];
         const int64_t rows = s->dims[x->dims[0]];
-        const int32_t cells = s->root.domains[g->nodes[n].domain].count;
-        if (rows < cells)
+        const int32_t cells = s->root.domains[node->domain].count;
+        if (x->rank > g->values[node->first_out].rank && rows < cells)
             return bs_fail(error, BS_ERROR_SHAPE,
                            "rows (node %d): dimension 0 of \"%s\" is %lld, this run has %d cells", n,
                            bs_node_name(&g->nodes[x->node]), (long long)rows, cells);
@@ -404,8 +401,7 @@ static void run_end(bs_session *s)
 static bool writes_states(const bs_session *s)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++) {
-        const bs_node *node = &s->graph->nodes[n];
-        if (s->plan->node_live[n] && (bs_node_is(node, &bs_op_state_write) || bs_node_is(node, &bs_op_state_append)))
+        if (s->plan->node_live[n] && bs_node_operand(&s->graph->nodes[n], BS_ROLE_STATE) >= 0)
             return true;
     }
     return false;

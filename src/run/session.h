@@ -5,7 +5,7 @@
 #include "plan/plan.h"
 #include "plan/device.h"
 #include "base/platform.h"
-#include "plan/rows.h"
+#include "graph/rows.h"
 #include "stream/store.h"
 #include "ops/structure.h"
 
@@ -87,7 +87,7 @@ static inline bs_decision_data *bs_decision_of(const bs_context *c, int32_t rout
 /* run/session.c */
 static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)
 {
-    return plan->node_live[node] && bs_op_get(plan->graph->nodes[node].op) == &bs_op_state;
+    return plan->node_live[node] && bs_node_is_state(&plan->graph->nodes[node]);
 }
 static inline bool bs_exec_failed(bs_session *s)
 {

@@ -1,4 +1,4 @@
-/* plan/rows.h - which rows a domain has in a run, and what routers decided.
+/* graph/rows.h - which rows a domain has in a run, and what routers decided.
  * Relies on brainstorm.h. Must never know who computes them: the CPU's tiles and a device's blocks see the same. */
 #ifndef BS_ROWS_H
 #define BS_ROWS_H
@@ -8,6 +8,7 @@
 /* What a router decided for the rows it saw (all of them, or those of one tile). */
 typedef struct bs_decision_data {
     int32_t rows, paths, per_row; /* per_row: most paths a cell */
+    float price;                  /* at which a budget is kept; of another protocol, or decided ahead, 0 */
     int32_t *chosen;   /* [rows * per_row] path or -1, in order of choice */
     float *gates;      /* [rows * per_row] */
     int32_t *counts;   /* [paths] */
