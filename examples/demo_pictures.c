@@ -1,7 +1,7 @@
 /* demo_pictures.c: demo_pictures BEFORE.y4m AFTER.y4m REFERENCE.y4m OUT.png: shows what a network added.
  *
  * Owns: the page: both frames side by side, below them crops of both and of the reference.
- * Relies on: files.h, video/y4m.h, canvas.h, png.h, quality.h.
+ * Relies on: files.h, video/y4m.h, frame_rgb.h, canvas.h, png.h, quality.h.
  * Must never: choose a crop by taste: they are where the squared error of luma fell most, apart from each other.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -12,6 +12,7 @@
 
 #include "files.h"
 #include "video/canvas.h"
+#include "video/frame_rgb.h"
 #include "video/png.h"
 #include "video/quality.h"
 #include "video/y4m.h"
@@ -75,7 +76,7 @@ static int colour_side(side *s)
     s->picture = (canvas){malloc(canvas_bytes(info->width, info->height)), info->width, info->height};
     if (!s->picture.pixels)
         return fputs("demo_pictures: out of memory\n", stderr), 1;
-    canvas_from_frame(&s->picture, info, s->frame, canvas_matrix_for(info->height / 2));
+    frame_to_rgb(s->picture.pixels, info, s->frame, frame_matrix_for(info->height / 2));
     return 0;
 }
 

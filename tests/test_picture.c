@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "../examples/video/canvas.h"
+#include "../examples/video/frame_rgb.h"
 #include "../examples/video/picture.h"
 #include "../examples/video/png.h"
 #include "../examples/video/quality.h"
@@ -555,14 +556,13 @@ static void test_png_of_full_device(void)
     finish();
 }
 
-/* --- canvas ------------------------------------------------------------------------------- */
+/* --- frames to RGB ------------------------------------------------------------------------ */
 
-static void colour_case(y4m_layout layout, y4m_range range, canvas_matrix matrix, const int yuv[3], const int rgb[3])
+static void colour_case(y4m_layout layout, y4m_range range, frame_matrix matrix, const int yuv[3], const int rgb[3])
 {
     uint16_t frame[12];
     uint8_t pixels[12];
     y4m_info info = {.width = 2, .height = 2, .layout = layout, .range = range};
-    canvas out = {pixels, 2, 2};
     int deep = y4m_sample_bytes(&info) == 2;
     for (int p = 0; p < y4m_planes(&info); p++) {
         for (size_t i = 0; i < y4m_plane_bytes(&info, p) / (deep ? 2 : 1); i++) {
@@ -573,7 +573,7 @@ static void colour_case(y4m_layout layout, y4m_range range, canvas_matrix matrix
                 ((uint8_t *)frame)[at] = (uint8_t)yuv[p];
         }
     }
-    canvas_from_frame(&out, &info, frame, matrix);
+    frame_to_rgb(pixels, &info, frame, matrix);
     for (int i = 0; i < 12; i++)
         check(abs(pixels[i] - rgb[i % 3]) <= 1, "%s range %d matrix %d: channel %d is %d, not %d",
               y4m_facts(layout)->name, (int)range, (int)matrix, i % 3, pixels[i], rgb[i % 3]);
@@ -584,26 +584,26 @@ static void test_colours(void)
     begin("frames become RGB by matrix and range, in every layout");
     static const struct {
         y4m_range range;
-        canvas_matrix matrix;
+        frame_matrix matrix;
         int yuv[3], rgb[3];
     } known[] = {
-        {Y4M_RANGE_LIMITED, CANVAS_BT601, {16, 128, 128}, {0, 0, 0}},
-        {Y4M_RANGE_UNSAID, CANVAS_BT601, {235, 128, 128}, {255, 255, 255}},
-        {Y4M_RANGE_FULL, CANVAS_BT601, {100, 128, 128}, {100, 100, 100}},
-        {Y4M_RANGE_LIMITED, CANVAS_BT601, {81, 90, 240}, {254, 0, 0}},
-        {Y4M_RANGE_LIMITED, CANVAS_BT601, {145, 54, 34}, {0, 255, 1}},
-        {Y4M_RANGE_LIMITED, CANVAS_BT601, {41, 240, 110}, {0, 0, 255}},
-        {Y4M_RANGE_LIMITED, CANVAS_BT709, {63, 102, 240}, {255, 1, 0}},
-        {Y4M_RANGE_LIMITED, CANVAS_BT709, {173, 42, 26}, {0, 255, 1}},
-        {Y4M_RANGE_FULL, CANVAS_BT601, {76, 85, 255}, {254, 0, 0}},
+        {Y4M_RANGE_LIMITED, FRAME_BT601, {16, 128, 128}, {0, 0, 0}},
+        {Y4M_RANGE_UNSAID, FRAME_BT601, {235, 128, 128}, {255, 255, 255}},
+        {Y4M_RANGE_FULL, FRAME_BT601, {100, 128, 128}, {100, 100, 100}},
+        {Y4M_RANGE_LIMITED, FRAME_BT601, {81, 90, 240}, {254, 0, 0}},
+        {Y4M_RANGE_LIMITED, FRAME_BT601, {145, 54, 34}, {0, 255, 1}},
+        {Y4M_RANGE_LIMITED, FRAME_BT601, {41, 240, 110}, {0, 0, 255}},
+        {Y4M_RANGE_LIMITED, FRAME_BT709, {63, 102, 240}, {255, 1, 0}},
+        {Y4M_RANGE_LIMITED, FRAME_BT709, {173, 42, 26}, {0, 255, 1}},
+        {Y4M_RANGE_FULL, FRAME_BT601, {76, 85, 255}, {254, 0, 0}},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         for (int layout = 0; layout < Y4M_LAYOUT_COUNT; layout++)
             if (layout != Y4M_LAYOUT_MONO &&
                 !(known[i].range == Y4M_RANGE_FULL && y4m_facts((y4m_layout)layout)->bits > 8))
                 colour_case((y4m_layout)layout, known[i].range, known[i].matrix, known[i].yuv, known[i].rgb);
-    colour_case(Y4M_LAYOUT_MONO, Y4M_RANGE_FULL, CANVAS_BT601, (int[]){9, 0, 0}, (int[]){9, 9, 9});
-    check(canvas_matrix_for(576) == CANVAS_BT601 && canvas_matrix_for(720) == CANVAS_BT709, "choice by size");
+    colour_case(Y4M_LAYOUT_MONO, Y4M_RANGE_FULL, FRAME_BT601, (int[]){9, 0, 0}, (int[]){9, 9, 9});
+    check(frame_matrix_for(576) == FRAME_BT601 && frame_matrix_for(720) == FRAME_BT709, "choice by size");
     finish();
 }
 
@@ -616,7 +616,6 @@ static void test_chroma_lies_under_luma(void)
         static uint8_t frame[16 * 16 * 3], pixels[16 * 16 * 3];
         y4m_info info = {.width = 16, .height = 16, .layout = (y4m_layout)halved[i], .range = Y4M_RANGE_FULL};
         const y4m_layout_facts *f = y4m_facts(info.layout);
-        canvas out = {pixels, 16, 16};
         int w = y4m_plane_width(&info, 1), h = y4m_plane_height(&info, 1);
         memset(frame, 100, sizeof frame);
         for (int k = 0; k < w * h; k++) {
@@ -625,7 +624,7 @@ static void test_chroma_lies_under_luma(void)
                                  2 * luma_position(k / w, f->halved_y, f->cosited_y));
             frame[v] = 128;
         }
-        canvas_from_frame(&out, &info, frame, CANVAS_BT601);
+        frame_to_rgb(pixels, &info, frame, FRAME_BT601);
         for (int y = 2; y < 13; y++)
             for (int x = 2; x < 13; x++) {
                 double want = 100 + 1.772 * (100 + 2 * x + 2 * y - 128);
@@ -635,6 +634,8 @@ static void test_chroma_lies_under_luma(void)
     }
     finish();
 }
+
+/* --- canvas ------------------------------------------------------------------------------- */
 
 static void test_drawing_stays_inside(void)
 {

@@ -1,13 +1,14 @@
 /* canvas.h: drawing on RGB pictures, for the pictures that explain a result.
  *
- * Owns: frames to RGB, labels, translucent tiles, magnified crops.
- * Relies on: y4m.h for layouts and ranges. Pixels are the caller's; write them out with png.h.
+ * Owns: labels, translucent tiles, magnified crops.
+ * Relies on: nothing. Pixels are the caller's; write them out with png.h.
  * Must never: draw outside the canvas: whatever lies beyond its edges is cut off.
  */
 #ifndef CANVAS_H
 #define CANVAS_H
 
-#include "y4m.h"
+#include <stddef.h>
+#include <stdint.h>
 
 typedef struct canvas {
     uint8_t *pixels; /* R, G, B; rows without padding: canvas_bytes() */
@@ -18,16 +19,7 @@ typedef struct canvas_colour {
     uint8_t r, g, b;
 } canvas_colour;
 
-/* y4m does not say which; below 720 lines 601 is usual. Pass the rule of the *input* for both sides
- * of a comparison, or enlarging a picture would change its colours. */
-typedef enum canvas_matrix { CANVAS_BT601, CANVAS_BT709 } canvas_matrix;
-canvas_matrix canvas_matrix_for(int height);
-
 size_t canvas_bytes(int width, int height);
-
-/* A frame in y4m order to RGB; the canvas has the frame's size. Chroma is interpolated by its siting;
- * a range that the stream does not state counts as limited. */
-void canvas_from_frame(const canvas *out, const y4m_info *info, const void *frame, canvas_matrix matrix);
 
 void canvas_fill(const canvas *out, int x, int y, int width, int height, canvas_colour colour);
 

@@ -2,7 +2,7 @@
  *
  * Owns: the glyphs, drawn for this project. Each is seven rows from the top, the leftmost dot in bit 4.
  * Relies on: nothing.
- * Must never: be needed by anything but canvas.c and the demo clip, which include it privately.
+ * Must never: be needed by anything but canvas.c, which includes it privately.
  */
 #ifndef FONT_H
 #define FONT_H

@@ -3,6 +3,7 @@
 
 #include "canvas.h"
 #include "files.h"
+#include "frame_rgb.h"
 #include "json_text.h"
 #include "png.h"
 
@@ -225,7 +226,7 @@ bool report_map_png(FILE *file, const y4m_info *info, const void *frame, const u
     const canvas page = {scratch, info->width, info->height + legend};
     const canvas picture = {page.pixels, info->width, info->height}; /* the page's upper part */
     canvas_fill(&page, 0, info->height, info->width, legend, (canvas_colour){24, 24, 28});
-    canvas_from_frame(&picture, info, frame, canvas_matrix_for(info->height / 2));
+    frame_to_rgb(picture.pixels, info, frame, frame_matrix_for(info->height / 2));
     draw_cells(&picture, map);
     draw_legend(&page, info->width, info->height);
     const bool drawn = png_write(file, page.pixels, (size_t)info->width * 3, page.width, page.height, 3,
