@@ -112,7 +112,7 @@ PROGRAM_MAINS := \
   halve:examples/video/halve.c \
   moe_text:examples/moe_text/moe_text.c
 
-EXAMPLE_SOURCES := $(wildcard examples/*.c examples/video/*.c examples/moe_text/*.c)
+EXAMPLE_SOURCES := $(wildcard examples/*.c examples/*/*.c)
 PROGRAMS := $(foreach p,$(PROGRAM_MAINS),$(if $(wildcard $(lastword $(subst :, ,$(p)))),$(firstword $(subst :, ,$(p)))))
 EXAMPLE_MODULES := $(filter-out $(foreach p,$(PROGRAM_MAINS),$(lastword $(subst :, ,$(p)))),$(EXAMPLE_SOURCES))
 

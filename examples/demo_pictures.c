@@ -1,7 +1,7 @@
 /* demo_pictures.c: demo_pictures BEFORE.y4m AFTER.y4m REFERENCE.y4m OUT.png: shows what a network added.
  *
  * Owns: the page: both frames side by side, below them crops of both and of the reference.
- * Relies on: files.h, video/y4m.h, frame_rgb.h, canvas.h, png.h, quality.h.
+ * Relies on: files.h; pictures/canvas.h, png.h; video/y4m.h, frame_rgb.h, quality.h.
  * Must never: choose a crop by taste: they are where the squared error of luma fell most, apart from each other.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "files.h"
-#include "video/canvas.h"
+#include "pictures/canvas.h"
+#include "pictures/png.h"
 #include "video/frame_rgb.h"
-#include "video/png.h"
 #include "video/quality.h"
 #include "video/y4m.h"
 

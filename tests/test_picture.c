@@ -1,4 +1,4 @@
-/* test_picture.c: what examples/video promises about resampling, measuring, and drawing.
+/* test_picture.c: what examples/video and examples/pictures promise about resampling, measuring, and drawing.
  *
  * Owns: references in plain double arithmetic written from the formulas, and an inflate of its own.
  * Relies on: video_check.h.
@@ -7,10 +7,10 @@
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
 
-#include "../examples/video/canvas.h"
+#include "../examples/pictures/canvas.h"
+#include "../examples/pictures/png.h"
 #include "../examples/video/frame_rgb.h"
 #include "../examples/video/picture.h"
-#include "../examples/video/png.h"
 #include "../examples/video/quality.h"
 #include "video_check.h"
 

@@ -1,11 +1,11 @@
 /* report.c: see report.h. */
 #include "report.h"
 
-#include "canvas.h"
 #include "files.h"
 #include "frame_rgb.h"
 #include "json_text.h"
-#include "png.h"
+#include "pictures/canvas.h"
+#include "pictures/png.h"
 
 #include <math.h>
 #include <stdio.h>

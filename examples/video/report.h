@@ -1,5 +1,6 @@
 /* report.h: what video_sr tells of a run: the statistics as JSON, the routes drawn over the picture.
- * Owns: the JSON's keys, the colours of the map. Relies on: upscaler.h, y4m.h, frame_rgb.h, canvas.h, png.h.
+ * Owns: the JSON's keys, the colours of the map. Relies on: upscaler.h, y4m.h, frame_rgb.h,
+ * pictures/canvas.h, pictures/png.h.
  * Must never: touch the video that is written. */
 #ifndef REPORT_H
 #define REPORT_H
