@@ -106,8 +106,8 @@ endif
 PROGRAM_MAINS := \
   brainstorm:examples/brainstorm_cli.c \
   minimal:examples/minimal.c \
-  demo_clip:examples/demo_clip.c \
-  demo_pictures:examples/demo_pictures.c \
+  demo_clip:examples/demo/demo_clip.c \
+  demo_pictures:examples/demo/demo_pictures.c \
   video_sr:examples/video/video_sr.c \
   halve:examples/video/halve.c \
   moe_text:examples/moe_text/moe_text.c
@@ -404,7 +404,7 @@ bench-planning: $(BUILD)/bench/planning $(BUILD)/bench/large_run
 	@BUILD='$(BUILD)' sh bench/large_overhead.sh
 
 demo: $(addprefix $(BUILD)/,demo_clip halve video_sr demo_pictures)
-	@BUILD='$(BUILD)' RUN='$(RUN)' CLIP='$(CLIP)' sh examples/demo.sh
+	@BUILD='$(BUILD)' RUN='$(RUN)' CLIP='$(CLIP)' sh examples/demo/demo.sh
 
 include tools/fuzz.mk
 

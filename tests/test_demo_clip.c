@@ -1,11 +1,11 @@
 /* test_demo_clip.c: what the demo clip's renderer promises.
  *
  * Owns: frames painted whole, to compare with frames painted piece by piece.
- * Relies on: examples/demo_clip.c, included so that its camera can be used; video_check.h.
+ * Relies on: examples/demo/demo_clip.c, included so that its camera can be used; video_check.h.
  * Must never: take long: frames are a quarter of the clip's size and smaller.
  */
 #define main demo_clip_main
-#include "../examples/demo_clip.c"
+#include "../examples/demo/demo_clip.c"
 #undef main
 
 #include "video_check.h"

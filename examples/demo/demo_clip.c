@@ -1,7 +1,7 @@
 /* demo_clip.c: demo_clip OUT.y4m: renders a short clip of a street, so that the demo needs no download.
  *
  * Owns: the camera: which parts are painted anew in a frame, the clouds, and the way to YUV.
- * Relies on: video/street.h for the scene, files.h, stop.h, video/y4m.h and video/progress.h.
+ * Relies on: street.h for the scene, files.h, stop.h, video/y4m.h and video/progress.h.
  * Must never: change a pixel that nothing moved over: what stands still is equal in every frame.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -12,10 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "street.h"
+
 #include "files.h"
 #include "stop.h"
 #include "video/progress.h"
-#include "video/street.h"
 #include "video/y4m.h"
 
 enum { FPS = 24, GAMMA_STEPS = 4096 };
