@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 81319e777bb3b988ba98419a648525a0d9ac534df0780be7e4c90857c165b528
+ * sha256 of the parts: f6886787418c2d2398e9059a5f5b206e24fa9ef269aa12c7e0945533a1c7a864
  */
 #include "brainstorm.h"
 
@@ -1608,9 +1608,9 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_view &v)
 #define BS_CUDA_KERNELS
 
 #define BS_CU_STEP_KERNELS(X)                            \
-    /* moves: op_move.cuh */                             \
+    /* op_move.cuh, op_append.cuh, op_gather.cuh */      \
     X(load) X(store) X(append) X(fill) X(rest) X(reduce) \
-    /* what was decided: op_route.cuh */                 \
+    /* op_route_score.cuh */                             \
     X(route_score) X(route_price)                        \
     /* op_elementwise.cuh */                             \
     X(activation) X(prelu) X(clip) X(affine) X(batch_norm) \
@@ -1622,14 +1622,14 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_view &v)
     X(softmax) X(layer_norm) X(reduce_axis) X(argmax) X(topk) \
     /* op_image.cuh, op_resize.cuh, op_features.cuh */   \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features) \
-    /* op_conv.cuh */                                    \
+    /* op_conv_*.cuh, op_deconv.cuh */                   \
     X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_tile) X(conv2d_plain) X(deconv2d) \
     /* op_linear.cuh, op_matmul.cuh */                   \
     X(linear) X(linear_tensor) X(matmul)                 \
     /* op_attention.cuh, op_segment.cuh */               \
     X(attention) X(segment_spread) X(segment_reduce)
 
-/* They see all rows of a router at once: op_route.cuh. */
+/* They see all rows of a router at once: op_route.cuh, op_look_ahead.cuh. */
 #define BS_CU_DECISION_KERNELS(X) X(route) X(route_rows) X(route_pack) X(look_ahead)
 
 #define BS_CU_KERNELS(X) BS_CU_STEP_KERNELS(X) BS_CU_DECISION_KERNELS(X)
@@ -1704,26 +1704,42 @@ static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
 #ifndef BS_CUDA_OPS
 #define BS_CUDA_OPS
 
-/* ==== begin src/cuda/op_conv.cuh ============================================================== */
-/* op_conv.cuh - conv2d and deconv2d: sums over windows, with bias and activation.
- *
- * conv2d            f32 arithmetic, any geometry: a window is brought to shared memory, 4 pixels x 8 outputs a thread
- * conv2d_depthwise  one channel a group
- * conv2d_tensor     f16 products on tensor cores, sums in f32: pixels are the rows of a matrix product, all products
- *                   of a window its depth, without gaps between taps
- * conv2d_tile       the same where windows lie in shared memory already
- * conv2d_plain      plain loops over either kind of weights: what the others cannot do, and BS_CONV_FORCE_REFERENCE
- * deconv2d          a convolution (as conv2d does it) for each phase of the stride
- *
- * Owns the cut into tiles of pixels. Relies on the layouts that kernels/conv_pack.c writes, on tensor.cuh and
- * program.cuh. Must never clip: storage is zero outside an operand's rect, as for the CPU. Must never let the order of
- * a sum depend on where a pixel stands or on the cut: it is one order for each geometry. */
-#ifndef BS_CUDA_OP_CONV
-#define BS_CUDA_OP_CONV
+/* ==== begin src/cuda/linear_cublas.cuh ======================================================== */
+/* linear_cublas.cuh - a large linear, as a product that cuBLAS computes and an epilogue of our own.
+ * Relies on op_linear.cuh, which describes the step. Must never be given a linear whose number of rows only the device
+ * knows. */
+#ifndef BS_CUDA_LINEAR_CUBLAS
+#define BS_CUDA_LINEAR_CUBLAS
 
-/* #include "cuda/kernels.cuh" */
+/* ==== begin src/cuda/op_linear.cuh ============================================================ */
+/* op_linear.cuh - x W^T + b on the last dimension, with the activation that follows.
+ *
+ * Experts are steps of one launch, and how many rows each has only the device knows: a piece of work is up to 64 lines
+ * by 64 (or 16) columns, and its block takes the shape that suits the lines it finds. Up to 8 lines the weights are
+ * read once, 256 bytes of a line at a time, three stages deep, and are all the cost; beyond that a tile of 32 or 64
+ * lines shares them. All shapes add up in one order (gemm.cuh).
+ * Relies on linear_job.cuh. Must never let rows influence each other. */
+#ifndef BS_CUDA_OP_LINEAR
+#define BS_CUDA_OP_LINEAR
+
+/* ==== begin src/cuda/linear_job.cuh =========================================================== */
+/* linear_job.cuh - what all shapes of a linear have in common: the lines that a piece of work is about, and bringing
+ * them and their weights to shared memory.
+ * Weights are lines [out][k], padded with zeros to 16 bytes, f32 or f16. Lines are fetched by address, so rows of a
+ * scatter need no copy. Relies on gemm.cuh, program.cuh and ops/linear.c. Must never read beyond a line. */
+#ifndef BS_CUDA_LINEAR_JOB
+#define BS_CUDA_LINEAR_JOB
+
+/* ==== begin src/cuda/gemm.cuh ================================================================= */
+/* gemm.cuh - products of lines in shared memory: what linear and matmul have in common.
+ *
+ * A sum is one chain, k = 0, 1, 2 ... (in f16: steps of 16 products of a tensor core, in that order), whatever the
+ * shape of the tile it is part of. So a block may choose its shape by the number of rows it finds, and no bit shows
+ * which. Relies on tensor.cuh. Must never add up in an order that depends on rows, columns or threads. */
+#ifndef BS_CUDA_GEMM
+#define BS_CUDA_GEMM
+
 /* #include "cuda/lower.cuh" */
-/* #include "cuda/program.cuh" */
 /* ==== begin src/cuda/tensor.cuh =============================================================== */
 /* tensor.cuh - words of the tensor cores, and copies to shared memory that do not wait.
  *
@@ -1858,1283 +1874,661 @@ template <int N> __device__ __forceinline__ void bs_cu_cp_async_wait(void)
 #endif
 /* ==== end src/cuda/tensor.cuh ================================================================= */
 
-extern "C" {
-/* ==== begin src/kernels/conv.h ================================================================ */
-/* conv.h: 2-d convolution of one cell on the CPU, channels last, f32.
- *
- * Owns:      the interface between ops and the convolution kernels of every tier.
- * Relies on: tier.h.
- * Must never: allocate, keep state, read outside the windows, or let padding decide anything: the caller
- *            provides every margin (zeros at the frame's edge), the kernels compute "valid" convolutions.
- *
- * Life of a weight: canonical OIHW f32 -> bs_conv_prepare (once, at load) -> bs_conv_run (any thread, any
- * number of times). What is prepared belongs to one (geometry, algorithm, tier) and to nothing else.
- *
- * Arithmetic. DIRECT: every output element is one fixed sequence of operations for a given (geometry, tier):
- * it does not depend on out_h, out_w, on where the element stands, or on which buffers are used, so any split
- * of the work is bit-identical. WINOGRAD4: fixed for a given position modulo 4 relative to the task's origin;
- * splits at multiples of 4 are bit-identical, others differ by rounding.
- * Tiers differ from each other by rounding.
- *
- * The channel stride is 1 everywhere. Buffers need the alignment of float; 64 bytes is faster.
- */
-#ifndef BS_KERNELS_CONV_H
-#define BS_KERNELS_CONV_H
+enum {
+    BS_CU_GEMM_SIDE = 64,  /* of a tile, at most: lines on one side, columns on the other */
+    BS_CU_GEMM_DEPTH = 64, /* bytes of a line that are in shared memory at a time: 16 f32, 32 f16 */
+    BS_CU_GEMM_PITCH = 80, /* from line to line there: eight lines begin in different banks */
+    BS_CU_SUMS_PITCH = 68  /* floats from line to line of finished sums */
+};
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-/* ==== begin src/kernels/tier.h ================================================================ */
-/* tier.h: which instruction set a kernel may use; the enum and the probes are public, in brainstorm.h.
- *
- * Owns:      the macros that say which tiers this build compiles.
- * Relies on: brainstorm.h (BS_NO_SIMD: scalar kernels only).
- * Must never: keep state. Callers probe once and pass the tier along, so a test can force any lower one.
- *
- *     BS_TIER_SCALAR  portable C: whatever the build's baseline is (SSE2 on x86-64)
- *     BS_TIER_AVX2    AVX2, FMA and F16C (no processor has the first without the others)
- *     BS_TIER_AVX512  AVX-512 F, BW, DQ, VL: Skylake-X, Zen 4 and later
- *     BS_TIER_NEON    AArch64 Advanced SIMD, part of its baseline
- */
-#ifndef BS_KERNELS_TIER_H
-#define BS_KERNELS_TIER_H
-
-/* #include "brainstorm.h" */
-/* #include "base/exact_math.h" */
-/* #include "base/wrapping.h" */
-
-/* Compiled by attribute, function by function: the build needs no -m flags. */
-#if !defined(BS_NO_SIMD) && defined(__x86_64__) && defined(__GNUC__)
-#define BS_HAVE_X86_TIERS 1
-#else
-#define BS_HAVE_X86_TIERS 0
-#endif
-
-#if !defined(BS_NO_SIMD) && defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__)
-#define BS_HAVE_NEON_TIER 1
-#else
-#define BS_HAVE_NEON_TIER 0
-#endif
-
-/* INLINE where a copy for each constant argument is the point, OUTLINE where a rare case would bloat a hundred
- * kernels, INLINE_IF_FAST where copies are worth their bytes unless the build asks for few (-Os). */
-#define BS_INLINE __attribute__((always_inline))
-#define BS_OUTLINE __attribute__((noinline))
-#ifdef __OPTIMIZE_SIZE__
-#define BS_INLINE_IF_FAST BS_OUTLINE
-#else
-#define BS_INLINE_IF_FAST inline BS_INLINE
-#endif
-
-#endif
-/* ==== end src/kernels/tier.h ================================================================== */
-
-typedef enum bs_conv_algorithm {
-    BS_CONV_DIRECT = 0,   /* any geometry */
-    BS_CONV_WINOGRAD4 = 1, /* F(4x4, 3x3): 3x3, stride 1, dilation 1, one group */
-    BS_CONV_TENSOR = 2 /* a GPU's: f16 products, as matrices; channels of a group in multiples of 4 */
-} bs_conv_algorithm;
-
-typedef enum bs_conv_activation {
-    BS_CONV_NONE = 0,
-    BS_CONV_RELU,  /* max(x, 0) */
-    BS_CONV_LEAKY, /* x > 0 ? x : slope * x */
-    BS_CONV_PRELU, /* the same with a slope for each output channel */
-    BS_CONV_CLIP   /* min(max(x, low), high) */
-} bs_conv_activation;
-
-/* All fields >= 1; groups divides both channel counts. */
-typedef struct bs_conv_geometry {
-    int32_t in_channels, out_channels;
-    int32_t kernel_h, kernel_w;
-    int32_t stride_h, stride_w;
-    int32_t dilation_h, dilation_w;
-    int32_t groups;
-} bs_conv_geometry;
-
-/* One call's worth of work. Strides are in floats, between rows and between pixels. */
-typedef struct bs_conv_task {
-    const float *in;  /* first sample of the window of output (0, 0) */
-    ptrdiff_t in_row; /* the storage must cover all windows: (out_h-1)*stride_h + (kernel_h-1)*dilation_h + 1 rows */
-    int32_t in_pixel;
-
-    int32_t out_pixel;
-    float *out; /* must not overlap `in` */
-    ptrdiff_t out_row;
-    int32_t out_h, out_w; /* zero is allowed: nothing is done */
-
-    const float *weights; /* from bs_conv_prepare */
-    const float *bias;    /* out_channels floats, or NULL */
-
-    const float *residual; /* added to the result, or NULL; may be `out` itself (same strides) */
-    ptrdiff_t residual_row;
-    int32_t residual_pixel;
-    bool residual_before_activation; /* else after */
-
-    bs_conv_activation activation;
-    float slope;         /* LEAKY */
-    float low, high;     /* CLIP */
-    const float *slopes; /* PRELU: out_channels floats */
-
-    float *scratch; /* bs_conv_scratch_floats, one for each thread; may be NULL if that is 0 */
-} bs_conv_task;
-
-/* Whether bs_conv_run can do this at this tier in this build. DIRECT: every valid geometry. */
-bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
-
-/* Floats that bs_conv_prepare writes; 0 if unsupported (or if the size overflows). */
-size_t bs_conv_prepared_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
-
-/* Packs [out][in / groups][kernel_h][kernel_w] weights. Deterministic; padding lanes are zero. Does not run
- * the tier's instructions: a workstation can prepare for another machine. */
-void bs_conv_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
-                     const float *oihw, float *prepared);
-
-/* Floats of scratch for one thread, for outputs of any size; 0 for DIRECT. */
-size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
-
-void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
-                 const bs_conv_task *task);
-
-#endif
-/* ==== end src/kernels/conv.h ================================================================== */
+/* Lines of a pass over `rows` * 4 sums a thread: threads are 16 wide, warps of the tensor cores 2. */
+template <int BYTES, int ROWS> __device__ __forceinline__ int32_t bs_cu_gemm_lines(void)
+{
+    return BYTES == 4 ? ROWS * ((int32_t)blockDim.x / 16) : ROWS * 4 * ((int32_t)blockDim.x / 64);
 }
 
-/* What the kernels of this file are told in p. */
-enum {
-    BS_CU_CONV_KERNEL_H,
-    BS_CU_CONV_KERNEL_W,
-    BS_CU_CONV_STRIDE,
-    BS_CU_CONV_PAD_H,
-    BS_CU_CONV_PAD_W,
-    BS_CU_CONV_DILATION,
-    BS_CU_CONV_GROUPS,
-    BS_CU_CONV_ACT,
-    BS_CU_CONV_PARAM,
-    BS_CU_CONV_BIAS,   /* bytes from the weights */
-    BS_CU_CONV_TILE_H, /* outputs of a piece of work */
-    BS_CU_CONV_TILE_W,
-    BS_CU_CONV_CHUNK,  /* input channels that are in shared memory at once */
-    BS_CU_CONV_PIXEL,  /* elements from pixel to pixel there; 0: windows are read where they are */
-    /* conv2d_plain: 0 canonical weights, 1 those of conv2d_tensor, 2 of conv2d; deconv2d: 0 canonical, 1 phases */
-    BS_CU_CONV_LAYOUT,
-    BS_CU_CONV_UP      /* deconv2d: its stride */
+/* f32: thread (x, y) has columns x + 16 j of lines y + i * (threads / 16). */
+template <int ROWS>
+__device__ __forceinline__ void bs_cu_gemm_f32(const uint8_t *columns, const uint8_t *lines, float *sum)
+{
+    const int32_t x = (int32_t)threadIdx.x & 15, y = (int32_t)threadIdx.x >> 4, high = (int32_t)blockDim.x >> 4;
+#pragma unroll 1
+    for (int32_t k = 0; k < BS_CU_GEMM_DEPTH; k += 16) {
+        float4 a[ROWS], b[4];
+#pragma unroll
+        for (int32_t j = 0; j < 4; j++)
+            b[j] = *reinterpret_cast<const float4 *>(columns + (x + 16 * j) * BS_CU_GEMM_PITCH + k);
+#pragma unroll
+        for (int32_t i = 0; i < ROWS; i++)
+            a[i] = *reinterpret_cast<const float4 *>(lines + (y + i * high) * BS_CU_GEMM_PITCH + k);
+#pragma unroll
+        for (int32_t i = 0; i < ROWS; i++)
+#pragma unroll
+            for (int32_t j = 0; j < 4; j++) {
+                float s = fmaf(a[i].x, b[j].x, sum[4 * i + j]);
+                s = fmaf(a[i].y, b[j].y, s);
+                s = fmaf(a[i].z, b[j].z, s);
+                sum[4 * i + j] = fmaf(a[i].w, b[j].w, s);
+            }
+    }
+}
+
+/* f16: a warp has 32 columns (as the rows of two matrices a) of ROWS / 2 times 8 lines (as the columns of b). */
+template <int ROWS>
+__device__ __forceinline__ void bs_cu_gemm_f16(const uint8_t *columns, const uint8_t *lines, float *sum)
+{
+    const int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5, matrix = lane >> 3,
+                  row = lane & 7;
+    const uint8_t *from = columns + ((warp & 1) * 32 + (matrix & 1) * 8 + row) * BS_CU_GEMM_PITCH + (matrix >> 1) * 16;
+    const uint8_t *with = lines + ((warp >> 1) * (ROWS / 2) * 8 + row) * BS_CU_GEMM_PITCH + matrix * 16;
+    uint32_t b[ROWS / 2][4]; /* two steps of 16 */
+    if (warp >= ((int32_t)blockDim.x >> 6) * 2)
+        return;
+#pragma unroll
+    for (int32_t j = 0; j < ROWS / 2; j++)
+        bs_cu_ldmatrix_x4(b[j], with + 8 * j * BS_CU_GEMM_PITCH);
+#pragma unroll
+    for (int32_t k = 0; k < 2; k++)
+#pragma unroll
+        for (int32_t i = 0; i < 2; i++) {
+            uint32_t a[4];
+            bs_cu_ldmatrix_x4(a, from + 16 * i * BS_CU_GEMM_PITCH + 32 * k);
+#pragma unroll
+            for (int32_t j = 0; j < ROWS / 2; j++)
+                bs_cu_mma(sum + 4 * (i * (ROWS / 2) + j), a, b[j] + 2 * k);
+        }
+}
+
+/* ROWS * 4 sums of this thread go on by what is in shared memory: 64 columns, bs_cu_gemm_lines lines. */
+template <int BYTES, int ROWS>
+__device__ __forceinline__ void bs_cu_gemm_step(const uint8_t *columns, const uint8_t *lines, float *sum)
+{
+    if (BYTES == 4)
+        bs_cu_gemm_f32<ROWS>(columns, lines, sum);
+    else
+        bs_cu_gemm_f16<ROWS>(columns, lines, sum);
+}
+
+/* To to[line][column], pitch BS_CU_SUMS_PITCH. A barrier must stand on both sides. */
+template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_finish(const float *sum, float *to)
+{
+    const int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5;
+    if (BYTES == 4) {
+        const int32_t x = (int32_t)threadIdx.x & 15, y = (int32_t)threadIdx.x >> 4, high = (int32_t)blockDim.x >> 4;
+#pragma unroll
+        for (int32_t i = 0; i < ROWS; i++)
+#pragma unroll
+            for (int32_t j = 0; j < 4; j++)
+                to[(y + i * high) * BS_CU_SUMS_PITCH + x + 16 * j] = sum[4 * i + j];
+    } else if (warp < ((int32_t)blockDim.x >> 6) * 2) {
+#pragma unroll
+        for (int32_t i = 0; i < 2; i++)
+#pragma unroll
+            for (int32_t j = 0; j < ROWS / 2; j++)
+#pragma unroll
+                for (int32_t e = 0; e < 4; e++)
+                    to[((warp >> 1) * (ROWS / 2) * 8 + 8 * j + 2 * (lane & 3) + (e & 1)) * BS_CU_SUMS_PITCH +
+                       (warp & 1) * 32 + 16 * i + (lane >> 2) + 8 * (e >> 1)] = sum[4 * (i * (ROWS / 2) + j) + e];
+    }
+}
+
+#endif
+/* ==== end src/cuda/gemm.cuh =================================================================== */
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/program.cuh" */
+
+struct bs_cu_linear_line {
+    const uint8_t *x;
+    uint8_t *y;
 };
 
-enum {
-    BS_CU_CONV_JOB = 96,      /* bytes of the workspace for the job */
-    BS_CU_CONV_MOST = 20,     /* channels of a chunk: 307 pixels of a window in the workspace */
-    BS_CU_TENSOR_PIXELS = 512,
-    BS_CU_TENSOR_BAND = 32768 /* pixels that are numbered at once where windows are read directly */
-};
-
-/* A convolution of one row, beginning at the first output that is asked for. Strides in elements; channels of both
- * sides lie one after the other. It lies in shared memory, because registers are for sums. */
-struct bs_cu_conv {
-    const uint8_t *in; /* first sample of the first window */
-    uint8_t *out;
-    int16_t in_dtype, out_dtype;
-    int32_t in_row, in_pixel, out_row, out_pixel;
-    int32_t h, w; /* outputs */
-    int32_t kernel_h, kernel_w, stride, dilation;
-    int32_t groups, in_c, out_c; /* channels of a group */
-    const uint8_t *weights;
-    const float *bias;
+/* Lies in shared memory: registers are for sums. */
+struct bs_cu_linear_job {
     const bs_device_step *step;
+    const bs_device_operand *x, *y;
+    const uint8_t *weights;
+    int32_t line_bytes; /* of weights */
+    int32_t k, out, x_step, lines /* of a row */, lines_here /* of the work */;
+    int32_t type; /* of x */
+    /* of x: 0 by element; 1 as it is stored; 2 without waiting, which the shared memory of a tile does not allow */
+    int32_t copy;
+    /* of the work: its first row, tiles of its lines, columns of a tile, tiles */
+    int32_t row, down, wide, parts, pieces;
+    bs_cu_linear_line at[BS_CU_GEMM_SIDE]; /* of the tile */
 };
 
-/* ------------------------------------------------------------------------------------------- the host's side */
+static_assert(sizeof(bs_cu_linear_job) + (BS_CU_GEMM_SIDE + 32) * BS_CU_GEMM_PITCH * 3 <= BS_CU_WORKSPACE,
+              "stages and the job share the workspace");
 
-static inline int32_t bs_cu_or(int32_t value, int32_t otherwise) { return value != 0 ? value : otherwise; }
-
-static inline int64_t bs_cu_window(int64_t outputs, int32_t kernel, int32_t stride, int32_t dilation)
+template <int BYTES>
+__device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                          bs_cu_linear_job &j)
 {
-    return (outputs - 1) * stride + (int64_t)(kernel - 1) * dilation + 1;
+    j.step = s;
+    j.x = bs_cu_in(t, s, 0);
+    j.y = bs_cu_out(t, s, 0);
+    j.k = j.x->dim[j.x->rank - 1];
+    j.out = s->p[0].i;
+    j.line_bytes = (j.k * BYTES + 15) / 16 * 16;
+    j.weights = bs_cu_prepared(t, s);
+    int32_t lines = 1;
+    for (int32_t i = 0; i < j.y->rank - 1; i++)
+        lines *= j.y->dim[i];
+    j.lines = lines;
+    j.type = j.x->dtype;
+    j.row = w.row;
+    j.parts = w.parts;
+    j.wide = s->p[4].i;
+    j.down = (w.rows * lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
+    j.pieces = j.down * ((j.out + j.wide - 1) / j.wide);
+    j.lines_here = w.rows * lines;
+    j.x_step = j.k == 1 ? 1 : j.x->stride[j.x->rank - 1];
+    j.copy = j.x_step != 1 || bs_cu_bytes(j.x->dtype) != BYTES ? 0 : j.x->place == BS_AT_TILE ? 1 : 2;
 }
 
-/* Cuts h x w outputs into the fewest equal tiles of at most `most` pixels whose windows have at most `room`. False: not
- * even one output fits. */
-static bool bs_cu_conv_cut(bs_device_step *s, int64_t h, int64_t w, int64_t most, int64_t room)
-{
-    const int32_t kh = s->p[BS_CU_CONV_KERNEL_H].i, kw = s->p[BS_CU_CONV_KERNEL_W].i,
-                  stride = s->p[BS_CU_CONV_STRIDE].i;
-    const int32_t dilation = s->p[BS_CU_CONV_DILATION].i;
-    int64_t fewest = INT64_MAX, from = bs_ceil_div(w, most < 64 ? most : 64);
-    for (int64_t columns = from < 1 ? 1 : from; columns <= w && columns <= 2 * bs_ceil_div(w, 8) + 8; columns++) {
-        const int64_t tw = bs_ceil_div(w, columns), across = bs_cu_window(tw, kw, stride, dilation);
-        const int64_t rows = (room / across - (int64_t)(kh - 1) * dilation - 1) / stride + 1;
-        const int64_t th = rows * tw > most ? most / tw : rows;
-        if (room / across < (int64_t)(kh - 1) * dilation + 1 || th < 1)
-            continue;
-        const int64_t down = bs_ceil_div(h, th < h ? th : h);
-        if (columns * down >= fewest)
-            continue;
-        fewest = columns * down;
-        s->p[BS_CU_CONV_TILE_H].i = (int32_t)bs_ceil_div(h, down);
-        s->p[BS_CU_CONV_TILE_W].i = (int32_t)tw;
-    }
-    return fewest != INT64_MAX;
-}
-
-/* The largest rectangle of outputs. */
-static void bs_cu_conv_extent(const bs_device_operand *o, int64_t *h, int64_t *w)
-{
-    *h = (o->cell > 0 ? o->cell : o->dim[1]) + 2 * (int64_t)o->margin;
-    *w = (o->cell > 0 ? o->cell : o->dim[2]) + 2 * (int64_t)o->margin;
-    *h = *h < 1 ? 1 : *h;
-    *w = *w < 1 ? 1 : *w;
-}
-
-static int64_t bs_cu_conv_tiles(const bs_device_step *s, int64_t h, int64_t w)
-{
-    return bs_ceil_div(h, s->p[BS_CU_CONV_TILE_H].i) * bs_ceil_div(w, s->p[BS_CU_CONV_TILE_W].i);
-}
-
-/* Chunks of equal size, and pixels so far apart that the threads of a warp, a pixel each, meet no bank of shared memory
- * twice: an odd number of words, or of quads. */
-static void bs_cu_conv_chunk(bs_device_step *s, int32_t in_c)
-{
-    const int32_t chunks = (in_c + BS_CU_CONV_MOST - 1) / BS_CU_CONV_MOST, each = (in_c + chunks - 1) / chunks;
-    const int32_t chunk = in_c < 4 ? in_c : (each + 3) / 4 * 4;
-    s->p[BS_CU_CONV_CHUNK].i = chunk;
-    s->p[BS_CU_CONV_PIXEL].i = chunk < 4 ? chunk | 1 : chunk % 8 == 0 ? chunk + 4 : chunk;
-}
-
-/* Threads for the pixels of a tile, 4 each: whole warps. */
-__host__ __device__ static inline int32_t bs_cu_conv_quads(const bs_device_step *s)
-{
-    return (s->p[BS_CU_CONV_TILE_H].i * s->p[BS_CU_CONV_TILE_W].i + 127) / 128 * 32;
-}
-
-/* f32, windows in shared memory. False: a window is too large for it. */
-static bool bs_cu_conv_describe_direct(bs_device_step *s, int32_t in_c, int32_t out_c, int64_t h, int64_t w)
-{
-    bs_cu_conv_chunk(s, in_c);
-    /* threads of a block of outputs */
-    const int32_t blocks = (out_c + 7) / 8, share = BS_CU_THREADS / (blocks < 4 ? blocks : 4) / 32 * 32;
-    const int32_t room = (BS_CU_WORKSPACE - BS_CU_CONV_JOB) / 4 / s->p[BS_CU_CONV_PIXEL].i;
-    if (!bs_cu_conv_cut(s, h, w, 4 * (share > 64 ? share : 64), room))
-        return false;
-    const int32_t sides = BS_CU_THREADS / bs_cu_conv_quads(s);
-    s->parts = bs_cu_pieces(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i * bs_ceil_div(blocks, sides), 1);
-    return true;
-}
-
-static int32_t bs_cu_tensor_steps(int32_t taps, int32_t in_c) { return (taps * in_c + 15) / 16; }
-
-/* f16 products. In a tile windows lie in shared memory as they are. Elsewhere they are brought there; 16 words from
- * pixel to pixel (or a multiple) would put all of them into the same banks. */
-static bool bs_cu_conv_describe_tensor(const bs_cu_node *n, bs_device_step *s, int32_t in_c, int64_t h, int64_t w)
-{
-    const int32_t steps = bs_cu_tensor_steps(s->p[BS_CU_CONV_KERNEL_H].i * s->p[BS_CU_CONV_KERNEL_W].i, in_c);
-    const int32_t pixel = in_c % 32 == 0 ? in_c + 8 : in_c;
-    const bool half = n->in[0].dtype == BS_F16;
-    const int64_t room = (BS_CU_WORKSPACE - BS_CU_CONV_JOB - 16 * steps) / (2 * pixel);
-    if (!(half && n->in[0].place == BS_AT_TILE) && bs_cu_conv_cut(s, h, w, BS_CU_TENSOR_PIXELS, room) &&
-        (!half || s->p[BS_CU_CONV_TILE_H].i * s->p[BS_CU_CONV_TILE_W].i >= 32 || h * w < 32)) {
-        s->p[BS_CU_CONV_PIXEL].i = pixel;
-    } else {
-        const bool tile = n->in[0].place == BS_AT_TILE;
-        s->p[BS_CU_CONV_PIXEL].i = 0;
-        s->p[BS_CU_CONV_TILE_W].i = (int32_t)(tile ? w : w < 16 ? w : 16);
-        s->p[BS_CU_CONV_TILE_H].i = (int32_t)(tile     ? (w < BS_CU_TENSOR_BAND ? BS_CU_TENSOR_BAND / w : 1)
-                                              : h < 16 ? h
-                                                       : 16);
-    }
-    s->parts = bs_cu_pieces(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i, 1);
-    return half || s->p[BS_CU_CONV_PIXEL].i > 0;
-}
-
-/* Bytes of packed weights: what bs_conv_prepared_floats says of the layout. */
-static int64_t bs_cu_conv_packed_bytes(int32_t algorithm, bool depthwise, int32_t groups, int32_t in_c, int32_t out_c,
-                                       int32_t taps)
-{
-    if (algorithm == BS_CONV_TENSOR)
-        return 256 * (int64_t)groups * ((out_c + 7) / 8) * bs_cu_tensor_steps(taps, in_c);
-    if (algorithm != BS_CONV_DIRECT)
-        return 4 * (int64_t)groups * out_c * in_c * taps;
-    return depthwise ? 4 * (int64_t)((groups + 3) / 4 * 4) * taps
-                     : 4 * (int64_t)groups * ((out_c + 3) / 4 * 4) * in_c * taps;
-}
-
-static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    const bs_conv2d_desc *d = static_cast<const bs_conv2d_desc *>(n->params);
-    const int32_t square = bs_cu_or(d->kernel, 3), kh = bs_cu_or(d->kernel_h, square),
-                  kw = bs_cu_or(d->kernel_w, square);
-    const int32_t dilation = bs_cu_or(d->dilation, 1), channels = n->in[0].dim[0];
-    const int32_t groups = d->groups == BS_DEPTHWISE ? channels : bs_cu_or(d->groups, 1);
-    const int32_t in_c = channels / groups, out_c = d->out / groups, algorithm = n->np->algorithm;
-    const bool depthwise = in_c == 1 && out_c == 1;
-    int64_t h, w;
-    memset(s->p, 0, sizeof s->p);
-    s->p[BS_CU_CONV_KERNEL_H].i = kh;
-    s->p[BS_CU_CONV_KERNEL_W].i = kw;
-    s->p[BS_CU_CONV_STRIDE].i = bs_cu_or(d->stride, 1);
-    s->p[BS_CU_CONV_PAD_H].i = bs_pad_of(d->padding, d->pad, dilation * (kh - 1) / 2);
-    s->p[BS_CU_CONV_PAD_W].i = bs_pad_of(d->padding, d->pad, dilation * (kw - 1) / 2);
-    s->p[BS_CU_CONV_DILATION].i = dilation;
-    s->p[BS_CU_CONV_GROUPS].i = groups;
-    s->p[BS_CU_CONV_ACT].i = d->act;
-    s->p[BS_CU_CONV_PARAM].f = d->act_param;
-    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_bytes_figure(
-        bs_bytes_align(bs_bytes_array(bs_cu_conv_packed_bytes(algorithm, depthwise, groups, in_c, out_c, kh * kw), 1)));
-    bs_cu_conv_extent(&n->out[0], &h, &w);
-    if (algorithm == BS_CONV_TENSOR && bs_cu_conv_describe_tensor(n, s, in_c, h, w)) {
-        s->kernel = n->in[0].dtype == BS_F16 && n->in[0].place == BS_AT_TILE ? BS_CU_conv2d_tile : BS_CU_conv2d_tensor;
-    } else if (algorithm == BS_CONV_DIRECT && depthwise) {
-        s->kernel = BS_CU_conv2d_depthwise;
-        s->parts = bs_cu_pieces(h * w * ((groups + 3) / 4), 2 * BS_CU_THREADS);
-    } else if (algorithm == BS_CONV_DIRECT && bs_cu_conv_describe_direct(s, in_c, out_c, h, w)) {
-        s->kernel = BS_CU_conv2d;
-    } else {
-        s->kernel = BS_CU_conv2d_plain;
-        s->p[BS_CU_CONV_LAYOUT].i = algorithm == BS_CONV_TENSOR ? 1 : algorithm == BS_CONV_DIRECT ? 2 : 0;
-        s->parts = bs_cu_pieces(h * w * d->out, 4 * BS_CU_THREADS);
-    }
-}
-
-/* ------------------------------------------------------------------------------------------------- epilogue */
-
-__device__ __forceinline__ int32_t bs_cu_conv_p(const bs_cu_conv &c, int which) { return c.step->p[which].i; }
-
-/* The frequent activations are one expression: x > 0 ? min(x, high) : x * slope, where a slope of 0 gives 0 of
- * anything. */
-struct bs_cu_conv_end {
-    const float *bias;
-    const float *slopes; /* NULL: one for all */
-    float slope, high;
-    int32_t rare;        /* another activation, or BS_ACT_NONE */
+/* What happens to a sum. Looked up when sums are there: until then registers are for them. */
+struct bs_cu_linear_end {
+    const float *bias, *slopes;
+    int32_t dtype, step, act;
+    float param;
 };
 
-__device__ __forceinline__ bs_cu_conv_end bs_cu_conv_end_of(const bs_cu_conv &c)
+__device__ inline bs_cu_linear_end bs_cu_linear_end_of(const bs_cu_linear_job &j)
 {
-    const float param = c.step->p[BS_CU_CONV_PARAM].f;
-    bs_cu_conv_end e = {c.bias, NULL, 1.0f, INFINITY, BS_ACT_NONE};
-    switch (bs_cu_conv_p(c, BS_CU_CONV_ACT)) {
-    case BS_ACT_NONE: break;
-    case BS_RELU: e.slope = 0.0f; break;
-    case BS_LEAKY_RELU: e.slope = param == 0.0f ? 0.01f : param; break;
-    case BS_PRELU: e.slopes = c.bias + (c.groups * c.out_c + 15) / 16 * 16; break;
-    case BS_CLIP:
-        e.slope = 0.0f;
-        e.high = param == 0.0f ? 1.0f : param;
-        break;
-    default: e.rare = bs_cu_conv_p(c, BS_CU_CONV_ACT); break;
-    }
+    /* as bs_epilogue_place */
+    const int64_t bias = ((int64_t)j.line_bytes * j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT;
+    const int64_t array = (4 * (int64_t)j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT;
+    bs_cu_linear_end e;
+    e.bias = reinterpret_cast<const float *>(j.weights + bias);
+    e.slopes = reinterpret_cast<const float *>(j.weights + bias + array); /* there for BS_PRELU only */
+    e.dtype = j.y->dtype;
+    e.step = j.out == 1 ? 1 : j.y->stride[j.y->rank - 1];
+    e.act = j.step->p[2].i;
+    e.param = j.step->p[3].f;
     return e;
 }
 
-/* RARE: e.rare says what; kernels have such code once, in a loop of its own, so that it takes no registers of
- * theirs. */
-template <bool RARE> __device__ __forceinline__ float bs_cu_conv_finish(const bs_cu_conv_end &e, float slope, float x)
+__device__ __forceinline__ void bs_cu_linear_put(const bs_cu_linear_end &e, const bs_cu_linear_line &line,
+                                                 int32_t column, float sum)
 {
-    if (RARE)
-        return bs_cu_act(e.rare, 0.0f, 0.0f, x);
-    return x > 0.0f ? fminf(x, e.high) : slope == 0.0f ? 0.0f : x * slope;
+    const float slope = e.act == BS_PRELU ? e.slopes[column] : 0.0f;
+    bs_cu_put(line.y, e.dtype, (int64_t)column * e.step, bs_cu_act(e.act, e.param, slope, sum + e.bias[column]));
 }
 
-/* The job of a row. */
-__device__ __forceinline__ bs_cu_conv bs_cu_conv_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x,
-                                                    const bs_cu_view &y)
+/* ---------------------------------------------------------------------------------------------------- loading */
+
+/* Line number `line` of a row, in elements from its first. */
+__device__ inline int64_t bs_cu_linear_offset(const bs_device_operand *o, int32_t line)
 {
-    const int32_t stride = s->p[BS_CU_CONV_STRIDE].i, groups = s->p[BS_CU_CONV_GROUPS].i;
-    bs_cu_conv c;
-    c.kernel_h = s->p[BS_CU_CONV_KERNEL_H].i;
-    c.kernel_w = s->p[BS_CU_CONV_KERNEL_W].i;
-    c.in = x.data + ((int64_t)(y.y0 * stride - s->p[BS_CU_CONV_PAD_H].i) * x.stride[1] +
-                     (int64_t)(y.x0 * stride - s->p[BS_CU_CONV_PAD_W].i) * x.stride[2]) * bs_cu_bytes(x.dtype);
-    c.stride = stride;
-    c.dilation = s->p[BS_CU_CONV_DILATION].i;
-    c.groups = groups;
-    c.in_dtype = (int16_t)x.dtype;
-    c.in_row = x.stride[1];
-    c.in_pixel = x.stride[2];
-    c.out = y.data + ((int64_t)y.y0 * y.stride[1] + (int64_t)y.x0 * y.stride[2]) * bs_cu_bytes(y.dtype);
-    c.out_dtype = (int16_t)y.dtype;
-    c.out_row = y.stride[1];
-    c.out_pixel = y.stride[2];
-    c.h = y.y1 - y.y0;
-    c.w = y.x1 - y.x0;
-    c.in_c = x.dim[0] / groups;
-    c.out_c = y.dim[0] / groups;
-    c.weights = bs_cu_prepared(t, s);
-    c.bias = reinterpret_cast<const float *>(c.weights + s->p[BS_CU_CONV_BIAS].i);
-    c.step = s;
-    return c;
+    int64_t offset = 0;
+    for (int32_t d = o->rank - 2; d >= 0; d--) {
+        offset += (int64_t)(line % o->dim[d]) * o->stride[d];
+        line /= o->dim[d];
+    }
+    return offset;
 }
 
-/* Puts the job where all threads see it. */
-__device__ __forceinline__ const bs_cu_conv &bs_cu_conv_share(const bs_cu_tile &t, const bs_cu_conv &c)
+/* Where lines first .. first + count of the work are. count <= 64 <= threads. */
+__device__ inline void bs_cu_linear_find(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t first, int32_t count)
 {
-    bs_cu_conv *shared = reinterpret_cast<bs_cu_conv *>(t.workspace);
-    static_assert(sizeof *shared <= BS_CU_CONV_JOB, "the job has its room");
-    BS_CU_ASSUME_SHARED(shared);
-    __syncthreads(); /* the last one is done with */
-    if (threadIdx.x == 0)
-        *shared = c;
-    __syncthreads();
-    return *shared;
+    const int32_t i = (int32_t)threadIdx.x;
+    if (i >= count)
+        return;
+    const int32_t r = j.row + (first + i) / j.lines, line = (first + i) % j.lines;
+    j.at[i].x = bs_cu_row(t, j.x, r) + bs_cu_linear_offset(j.x, line) * bs_cu_bytes(j.x->dtype);
+    j.at[i].y = bs_cu_row(t, j.y, r) + bs_cu_linear_offset(j.y, line) * bs_cu_bytes(j.y->dtype);
 }
 
-/* Whether a row has anything to compute; fails where the channels of an image do not lie one after the other. */
-__device__ __forceinline__ bool bs_cu_conv_sound(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x,
-                                                 const bs_cu_view &y)
+/* 16 bytes of weights. The second-level cache fetches 256 around them: what is read next of the same line. */
+__device__ __forceinline__ void bs_cu_linear_fetch(void *shared, const void *global)
 {
-    const bool last = (x.stride[0] == 1 || x.dim[0] == 1) && (y.stride[0] == 1 || y.dim[0] == 1);
-    if (!last && threadIdx.x == 0)
-        bs_cu_fail(t, s, BS_ERROR_UNSUPPORTED);
-    return last && y.y1 > y.y0 && y.x1 > y.x0;
-}
-
-/* ------------------------------------------------------------------------------------------------ f32, direct */
-
-/* Weights never change while a kernel runs. */
-template <typename T> __device__ __forceinline__ T bs_cu_constant(const T *at)
-{
-#ifdef BS_CUDA_CPU
-    return *at;
+#if BS_CU_AMPERE && (__CUDACC_VER_MAJOR__ > 11 || (__CUDACC_VER_MAJOR__ == 11 && __CUDACC_VER_MINOR__ >= 4))
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;"
+                 :
+                 : "r"(at), "l"(__cvta_generic_to_global(global))
+                 : "memory");
 #else
-    return __ldg(at);
+    bs_cu_cp_async_16(shared, global);
 #endif
 }
 
-__device__ __forceinline__ float4 bs_cu_quad(const uint8_t *at, int32_t dtype)
+/* Bytes from .. from + 16 * CHUNKS of the weights of `count` columns from `first`; zeros beyond the end of a line. */
+template <int CHUNKS>
+__device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch,
+                                                     int32_t first, int32_t count, int32_t from)
 {
-    if (dtype == BS_F32)
-        return *reinterpret_cast<const float4 *>(at);
-    const uint2 h = *reinterpret_cast<const uint2 *>(at);
-    return make_float4(bs_cu_low_half(h.x), bs_cu_high_half(h.x), bs_cu_low_half(h.y), bs_cu_high_half(h.y));
-}
-
-/* Whether quads of channels can be moved at once. */
-__device__ __forceinline__ bool bs_cu_quads(const uint8_t *at, int32_t dtype, int32_t row, int32_t pixel,
-                                            int32_t channels)
-{
-    return ((row | pixel | channels) & 3) == 0 && (reinterpret_cast<uintptr_t>(at) & (dtype == BS_F32 ? 15u : 7u)) == 0;
-}
-
-/* h x w pixels of `channels` channels to shared memory, as f32. */
-__device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const uint8_t *from, int32_t h, int32_t w,
-                                                 int32_t channels, float *to)
-{
-    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype),
-                  apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
-    const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, channels);
-    const int32_t each = quads ? channels / 4 : channels, n = h * w * each;
-    for (int32_t i = (int32_t)threadIdx.x; i < n; i += threads) {
-        const int32_t at = i / each, k = i - at * each, y = at / w, x = at - y * w;
-        const uint8_t *pixel = from + ((int64_t)y * c.in_row + x * c.in_pixel) * bytes;
-        if (quads)
-            *reinterpret_cast<float4 *>(to + at * apart + 4 * k) = bs_cu_quad(pixel + 4 * k * bytes, c.in_dtype);
+    const int32_t line_bytes = j.line_bytes;
+    const uint8_t *weights = j.weights + (int64_t)first * line_bytes + from;
+    for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
+        const int32_t column = i / CHUNKS, chunk = i % CHUNKS * 16;
+        uint8_t *slot = to + column * pitch + chunk;
+        if (from + chunk < line_bytes)
+            bs_cu_linear_fetch(slot, weights + (int64_t)column * line_bytes + chunk);
         else
-            to[at * apart + k] = bs_cu_get(pixel, c.in_dtype, k);
+            *reinterpret_cast<uint4 *>(slot) = make_uint4(0, 0, 0, 0);
     }
 }
 
-template <int WIDTH> __device__ __forceinline__ void bs_cu_conv_load(const float *w, float (&to)[WIDTH])
+/* The same bytes of `count` lines of x, as BYTES says; those that cannot be copied as they are, element by element. */
+template <int BYTES, int CHUNKS>
+__device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t count,
+                                                  int32_t from)
 {
-#pragma unroll
-    for (int q = 0; q < WIDTH; q += 4) {
-        const float4 v = bs_cu_constant(reinterpret_cast<const float4 *>(w + q));
-        to[q] = v.x;
-        to[q + 1] = v.y;
-        to[q + 2] = v.z;
-        to[q + 3] = v.w;
-    }
-}
-
-template <int WIDTH>
-__device__ __forceinline__ void bs_cu_conv_add(float (&sum)[4][8], const float (&x)[4], const float *w)
-{
-    float each[WIDTH];
-    bs_cu_conv_load<WIDTH>(w, each);
-#pragma unroll
-    for (int p = 0; p < 4; p++)
-#pragma unroll
-        for (int o = 0; o < WIDTH; o++)
-            sum[p][o] = fmaf(x[p], each[o], sum[p][o]);
-}
-
-/* Adds `channels` channels of all taps to the sums of 4 pixels, whose windows begin at `window` + at[p]. row, column:
- * floats to the next tap. w: weights of the first channel; those of the next tap are `tap` floats farther. */
-template <int WIDTH>
-__device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float *window, int32_t row, int32_t column,
-                                               const int32_t (&at)[4], const float *w, int32_t tap, int32_t channels,
-                                               float (&sum)[4][8])
-{
-#pragma unroll 1
-    for (int32_t ky = 0; ky < c.kernel_h; ky++)
-#pragma unroll 1
-        for (int32_t kx = 0; kx < c.kernel_w; kx++, w += tap) {
-            const float *x = window + ky * row + kx * column, *v = w;
-            int32_t i = 0;
-#pragma unroll 1
-            for (; i + 4 <= channels; i += 4, v += 4 * WIDTH) {
-                float4 q[4];
-#pragma unroll
-                for (int p = 0; p < 4; p++)
-                    q[p] = *reinterpret_cast<const float4 *>(x + at[p] + i);
-                const float x0[4] = {q[0].x, q[1].x, q[2].x, q[3].x}, x1[4] = {q[0].y, q[1].y, q[2].y, q[3].y};
-                const float x2[4] = {q[0].z, q[1].z, q[2].z, q[3].z}, x3[4] = {q[0].w, q[1].w, q[2].w, q[3].w};
-                bs_cu_conv_add<WIDTH>(sum, x0, v);
-                bs_cu_conv_add<WIDTH>(sum, x1, v + WIDTH);
-                bs_cu_conv_add<WIDTH>(sum, x2, v + 2 * WIDTH);
-                bs_cu_conv_add<WIDTH>(sum, x3, v + 3 * WIDTH);
-            }
-#pragma unroll 1
-            for (; i < channels; i++, v += WIDTH) {
-                const float one[4] = {x[at[0] + i], x[at[1] + i], x[at[2] + i], x[at[3] + i]};
-                bs_cu_conv_add<WIDTH>(sum, one, v);
-            }
-        }
-}
-
-/* `count` channels of a pixel, at most WIDTH, from sums to their place. */
-template <int WIDTH>
-__device__ __forceinline__ void bs_cu_conv_store(const bs_cu_conv &c, const bs_cu_conv_end &e, const float (&sum)[8],
-                                                 int32_t channel, int32_t count, uint8_t *to)
-{
-    float y[WIDTH];
-#pragma unroll
-    for (int o = 0; o < WIDTH; o++)
-        y[o] = o < count ? bs_cu_conv_finish<false>(e, e.slopes ? e.slopes[channel + o] : e.slope,
-                                                    sum[o] + e.bias[channel + o])
-                         : 0.0f;
-#pragma unroll
-    for (int q = 0; q < WIDTH; q += 4) {
-        uint8_t *at = to + q * bs_cu_bytes(c.out_dtype);
-        if (count >= q + 4 && c.out_dtype == BS_F32 && (reinterpret_cast<uintptr_t>(at) & 15) == 0) {
-            *reinterpret_cast<float4 *>(at) = make_float4(y[q], y[q + 1], y[q + 2], y[q + 3]);
-        } else if (count >= q + 4 && c.out_dtype == BS_F16 && (reinterpret_cast<uintptr_t>(at) & 7) == 0) {
-            *reinterpret_cast<uint2 *>(at) = make_uint2(bs_cu_pack_half2(y[q], y[q + 1]),
-                                                        bs_cu_pack_half2(y[q + 2], y[q + 3]));
+    const int32_t end = j.k, step = j.x_step, type = j.type, copy = j.copy;
+    for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
+        const uint8_t *line = j.at[i / CHUNKS].x;
+        uint8_t *slot = to + i / CHUNKS * pitch + i % CHUNKS * 16;
+        const int32_t k = (from + i % CHUNKS * 16) / BYTES;
+        const bool whole = copy > 0 && k + 16 / BYTES <= end && (reinterpret_cast<uintptr_t>(line) & 15) == 0;
+        if (whole && copy == 2) {
+            bs_cu_cp_async_16(slot, line + (int64_t)k * BYTES);
+        } else if (whole) {
+            *reinterpret_cast<uint4 *>(slot) = *reinterpret_cast<const uint4 *>(line + (int64_t)k * BYTES);
         } else {
-#pragma unroll
-            for (int o = 0; o < 4; o++)
-                if (q + o < count)
-                    bs_cu_put(at, c.out_dtype, o, y[q + o]);
+#pragma unroll 1
+            for (int32_t e = 0; e < 16 / BYTES; e++) {
+                const float x = k + e < end ? bs_cu_get(line, type, (int64_t)(k + e) * step) : 0.0f;
+                bs_cu_put(slot, BYTES == 4 ? BS_F32 : BS_F16, e, x);
+            }
         }
     }
 }
 
-/* The same with a rare activation: one after the other. The sums are used up. */
-__device__ __forceinline__ void bs_cu_conv_store_rare(const bs_cu_conv &c, const bs_cu_conv_end &e, float (&sum)[8],
-                                                      int32_t channel, int32_t count, uint8_t *to)
-{
-#pragma unroll 1
-    for (int32_t k = 0; k < count; k++) {
-        bs_cu_put(to, c.out_dtype, k, bs_cu_conv_finish<true>(e, 0.0f, sum[0] + e.bias[channel + k]));
-#pragma unroll
-        for (int o = 0; o + 1 < 8; o++)
-            sum[o] = sum[o + 1];
-    }
-}
+#endif
+/* ==== end src/cuda/linear_job.cuh ============================================================= */
 
-/* A tile of pixels, x as many blocks of 8 outputs of a group as there are threads for. */
-struct bs_cu_conv_piece {
-    int32_t y, x, h, w; /* outputs */
-    int32_t group, pass;
+enum {
+    BS_CU_FEW_LINES = 8,
+    BS_CU_FEW_COLUMNS = 16, /* at a time: a matrix of a tensor core */
+    BS_CU_FEW_DEPTH = 256,  /* bytes of a line: what memory gives in one go */
+    BS_CU_FEW_PITCH = 272,
+    BS_CU_FEW_STAGES = 3,
+    BS_CU_FEW_STAGE_BYTES = (BS_CU_FEW_LINES + BS_CU_FEW_COLUMNS) * BS_CU_FEW_PITCH,
+    BS_CU_LINEAR_BATCH =
+        1024 /* rows of a domain that all its rows go through: tiles of the same columns run side by side */
 };
 
-__device__ __forceinline__ bs_cu_conv_piece bs_cu_conv_piece_of(const bs_cu_conv &c, int32_t piece, int32_t passes)
+/* ------------------------------------------------------------------------------------------------- describing */
+
+/* Lines of a row. */
+static int32_t bs_cu_linear_lines_of(const bs_device_operand *o)
 {
-    const int32_t tile_h = bs_cu_conv_p(c, BS_CU_CONV_TILE_H), tile_w = bs_cu_conv_p(c, BS_CU_CONV_TILE_W),
-                  across = (c.w + tile_w - 1) / tile_w;
-    bs_cu_conv_piece p;
-    p.pass = piece % passes;
-    piece /= passes;
-    p.group = piece % c.groups;
-    piece /= c.groups;
-    p.y = piece / across * tile_h;
-    p.x = piece % across * tile_w;
-    p.h = min(tile_h, c.h - p.y);
-    p.w = min(tile_w, c.w - p.x);
-    return p;
+    int64_t n = 1;
+    for (int32_t i = 0; i < o->rank - 1; i++)
+        n *= o->dim[i];
+    return (int32_t)n;
 }
 
-/* From the sums of a thread's 4 pixels to their places: pixels `lane`, lane + each ... of the tile, 8 outputs from
- * `first`. */
-__device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, const bs_cu_conv_piece &p, int32_t first,
-                                                       int32_t lane, int32_t each, float (&sum)[4][8])
+/* Rows of a domain in this run, at most. */
+static int64_t bs_cu_linear_rows_of(const bs_cu_node *n, int32_t domain)
 {
-    const bs_cu_conv_end e = bs_cu_conv_end_of(c);
-    const int32_t channel = p.group * c.out_c + first, count = min(8, c.out_c - first),
-                  bytes = bs_cu_bytes(c.out_dtype);
-    uint8_t *to = c.out + ((int64_t)p.y * c.out_row + (int64_t)p.x * c.out_pixel + channel) * bytes;
-    if (e.rare != BS_ACT_NONE) {
+    const bs_domain *domains = n->graph->domains;
+    while (domains[domain].kind == BS_DOMAIN_PATH)
+        domain = domains[domain].parent;
+    if (domains[domain].kind == BS_DOMAIN_ROWS || domains[domain].kind == BS_DOMAIN_SEGMENTS)
+        return n->dims[domains[domain].rows];
+    return domain ? domains[domain].max_rows : 1;
+}
+
+/* p: out, no_bias, act, act_param; then columns of a piece: few where there would be too few pieces to keep a GPU busy
+ * with reading. A branch has batches of 64 lines, for it may have far less than it can; others what there is. */
+static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_domain *d = &n->graph->domains[s->domain];
+    const bool path = d->kind == BS_DOMAIN_PATH;
+    const int64_t lines = bs_max_i32(bs_cu_linear_lines_of(&n->out[0]), 1),
+                  all = bs_cu_linear_rows_of(n, s->domain) * lines;
+    const int64_t wide = bs_ceil_div(s->p[0].i, BS_CU_GEMM_SIDE);
+    const int64_t branches = path ? bs_min_i64(all, n->graph->routers[d->router].desc->paths) : 1;
+    const int64_t batch = bs_min_i64(path ? (int64_t)BS_CU_GEMM_SIDE : (int64_t)BS_CU_LINEAR_BATCH, all) / lines;
+    s->kernel = n->np->half ? BS_CU_linear_tensor : BS_CU_linear;
+    s->batch = batch < 1 ? 1 : (int32_t)batch;
+    s->p[4].i = all <= 2 * (int64_t)BS_CU_FEW_LINES && branches * wide < 256 ? (int32_t)BS_CU_FEW_COLUMNS
+                                                                             : (int32_t)BS_CU_GEMM_SIDE;
+    s->parts = bs_cu_pieces(bs_ceil_div(s->batch * lines, BS_CU_GEMM_SIDE) * bs_ceil_div(s->p[0].i, s->p[4].i), 1);
+}
+
+/* -------------------------------------------------------------------------------------------------- few lines */
+
+/* The sums of a thread (of a warp, in f16) go on by 256 bytes. Warps take turns, so that none of an SM's quarters does
+ * it all. */
+template <int BYTES>
+__device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int32_t count, int32_t turn, float *sum)
+{
+    const uint8_t *columns = stage, *lines = stage + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH;
+    const int32_t lane = (int32_t)threadIdx.x & 31;
+    if (BYTES == 4) {
+        const int32_t high = (int32_t)blockDim.x >> 4, y = turn >> 4;
+        const float4 *w = reinterpret_cast<const float4 *>(columns + (turn & 15) * BS_CU_FEW_PITCH);
+        const float4 *x0 = reinterpret_cast<const float4 *>(lines + y * BS_CU_FEW_PITCH);
+        const float4 *x1 = reinterpret_cast<const float4 *>(lines + (y + high) * BS_CU_FEW_PITCH);
+        const bool second = y + high < count;
+        if (y >= count)
+            return;
+#pragma unroll 4
+        for (int32_t k = 0; k < BS_CU_FEW_DEPTH / 16; k++) {
+            const float4 b = w[k], a = x0[k];
+            sum[0] = fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum[0]))));
+            if (second) {
+                const float4 c = x1[k];
+                sum[1] = fmaf(c.w, b.w, fmaf(c.z, b.z, fmaf(c.y, b.y, fmaf(c.x, b.x, sum[1]))));
+            }
+        }
+    } else if (turn < 32) {
+        const int32_t matrix = lane >> 3, row = lane & 7;
+        const uint8_t *from = columns + ((matrix & 1) * 8 + row) * BS_CU_FEW_PITCH + (matrix >> 1) * 16;
+        const uint8_t *with = lines + row * BS_CU_FEW_PITCH + matrix * 16;
+#pragma unroll 2
+        for (int32_t k = 0; k < BS_CU_FEW_DEPTH; k += 64) {
+            uint32_t a[4], b[4];
+            bs_cu_ldmatrix_x4(b, with + k);
+            bs_cu_ldmatrix_x4(a, from + k);
+            bs_cu_mma(sum, a, b);
+            bs_cu_ldmatrix_x4(a, from + k + 32);
+            bs_cu_mma(sum, a, b + 2);
+        }
+    }
+}
+
+template <int BYTES>
+__device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &j, int32_t count, int32_t first,
+                                                        int32_t columns, int32_t turn, const float *sum)
+{
+    const bs_cu_linear_end e = bs_cu_linear_end_of(j);
+    if (BYTES == 4) {
+        const int32_t high = (int32_t)blockDim.x >> 4, column = turn & 15, y = turn >> 4;
 #pragma unroll 1
-        for (int32_t i = lane; i < p.h * p.w; i += each) {
-            const int32_t y = i / p.w;
-            bs_cu_conv_store_rare(c, e, sum[0], channel, count,
-                                  to + ((int64_t)y * c.out_row + (int64_t)(i - y * p.w) * c.out_pixel) * bytes);
-#pragma unroll
-            for (int o = 0; o < 8; o++) {
-                sum[0][o] = sum[1][o];
-                sum[1][o] = sum[2][o];
-                sum[2][o] = sum[3][o];
-            }
+        for (int32_t i = 0; i < 2; i++)
+            if (column < columns && y + i * high < count)
+                bs_cu_linear_put(e, j.at[y + i * high], first + column, i ? sum[1] : sum[0]);
+    } else if (turn < 32) {
+#pragma unroll 1
+        for (int32_t i = 0; i < 4; i++) {
+            const int32_t line = 2 * (turn & 3) + (i & 1), column = (turn >> 2) + 8 * (i >> 1);
+            if (column < columns && line < count)
+                bs_cu_linear_put(e, j.at[line], first + column,
+                                 i == 0   ? sum[0]
+                                 : i == 1 ? sum[1]
+                                 : i == 2 ? sum[2]
+                                          : sum[3]);
         }
-        return;
-    }
-#pragma unroll
-    for (int k = 0; k < 4; k++) {
-        const int32_t i = lane + k * each, y = i / p.w;
-        if (i < p.h * p.w)
-            bs_cu_conv_store<8>(c, e, sum[k], channel, count,
-                                to + ((int64_t)y * c.out_row + (int64_t)(i - y * p.w) * c.out_pixel) * bytes);
     }
 }
 
-__device__ __forceinline__ int32_t bs_cu_conv_tiles_of(const bs_cu_conv &c)
+/* `count` (at most 8) lines by columns first .. end: groups of 16 columns, one behind the other in the same stages. */
+template <int BYTES>
+__device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count,
+                                        int32_t first, int32_t end)
 {
-    const int32_t tile_h = bs_cu_conv_p(c, BS_CU_CONV_TILE_H), tile_w = bs_cu_conv_p(c, BS_CU_CONV_TILE_W);
-    return (c.w + tile_w - 1) / tile_w * ((c.h + tile_h - 1) / tile_h) * c.groups;
-}
-
-__device__ __forceinline__ const uint8_t *bs_cu_conv_source(const bs_cu_conv &c, const bs_cu_conv_piece &p)
-{
-    const int64_t at = (int64_t)(p.y * c.stride) * c.in_row + (int64_t)(p.x * c.stride) * c.in_pixel;
-    return c.in + (at + (int64_t)p.group * c.in_c) * bs_cu_bytes(c.in_dtype);
-}
-
-/* Does every parts-th piece from `part` on, of all pieces; returns how many there are. In the order: tile, group,
- * pass. */
-__device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part,
-                                                     int32_t parts)
-{
-    float *window = reinterpret_cast<float *>(t.workspace + BS_CU_CONV_JOB);
-    BS_CU_ASSUME_SHARED(window);
-    const int32_t taps = c.kernel_h * c.kernel_w, padded = (c.out_c + 3) / 4 * 4, blocks = (c.out_c + 7) / 8;
-    const int32_t quads = bs_cu_conv_quads(c.step);
-    const int32_t side = (int32_t)threadIdx.x / quads, lane = (int32_t)threadIdx.x % quads;
-    const int32_t sides = (int32_t)blockDim.x / quads, passes = (blocks + sides - 1) / sides,
-                  pieces = bs_cu_conv_tiles_of(c) * passes;
-    const int32_t chunk = bs_cu_conv_p(c, BS_CU_CONV_CHUNK), apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
-    int32_t staged = -1;
-    for (int32_t piece = part; piece < pieces; piece += parts) {
-        const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, passes);
-        const int32_t width = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1, n = p.h * p.w;
-        const int32_t height = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
-        const int32_t block = p.pass * sides + side, first = block * 8, each = (n + 3) / 4;
-        const bool active = side < sides && block < blocks && lane < each;
-        const int32_t wide = c.out_c - first > 4 ? 8 : 4;
-        const float *w = reinterpret_cast<const float *>(c.weights) +
-                         ((int64_t)p.group * padded + first) * taps * c.in_c;
-        float sum[4][8] = {};
-        int32_t at[4];
-#pragma unroll
-        for (int k = 0; k < 4; k++) { /* neighbours of a thread are neighbours of its pixels */
-            const int32_t i = min(lane + k * each, n - 1), y = i / p.w;
-            at[k] = (y * c.stride * width + (i - y * p.w) * c.stride) * apart;
+    const int32_t depth = (int32_t)((j.line_bytes + BS_CU_FEW_DEPTH - 1) / BS_CU_FEW_DEPTH);
+    int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0, turn = (int32_t)threadIdx.x;
+    float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    bs_cu_linear_find(t, j, line, count);
+    __syncthreads();
+    for (int32_t i = 1 - BS_CU_FEW_STAGES; first < end; i++) {
+        if (i >= 0) {
+            bs_cu_cp_async_wait<BS_CU_FEW_STAGES - 2>();
+            __syncthreads();
         }
-        for (int32_t i = 0; i < c.in_c && taps > 0; i += chunk) {
-            const int32_t channels = min(chunk, c.in_c - i);
-            if (channels < c.in_c || staged != piece / passes) {
-                __syncthreads();
-                bs_cu_conv_stage(c, bs_cu_conv_source(c, p) + i * bs_cu_bytes(c.in_dtype), height, width, channels,
-                                 window);
-                __syncthreads();
-                staged = piece / passes;
-            }
-            const int32_t column = c.dilation * apart, row = width * column;
-            if (active && wide == 8)
-                bs_cu_conv_sum<8>(c, window, row, column, at, w + i * 8, c.in_c * 8, channels, sum);
-            else if (active)
-                bs_cu_conv_sum<4>(c, window, row, column, at, w + i * 4, c.in_c * 4, channels, sum);
+        if (load_first < end) {
+            uint8_t *to = t.workspace + load_stage * BS_CU_FEW_STAGE_BYTES;
+            const int32_t from = load_at * BS_CU_FEW_DEPTH;
+            bs_cu_linear_weights<BS_CU_FEW_DEPTH / 16>(j, to, BS_CU_FEW_PITCH, load_first,
+                                                       min(BS_CU_FEW_COLUMNS, end - load_first), from);
+            bs_cu_linear_rows<BYTES, BS_CU_FEW_DEPTH / 16>(j, to + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH, BS_CU_FEW_PITCH,
+                                                           count, from);
+            load_stage = load_stage + 1 == BS_CU_FEW_STAGES ? 0 : load_stage + 1;
+            load_at = load_at + 1 == depth ? 0 : load_at + 1;
+            load_first += load_at == 0 ? BS_CU_FEW_COLUMNS : 0;
         }
-        if (active)
-            bs_cu_conv_finish_tile(c, p, first, lane, each, sum);
-    }
-    return pieces;
-}
-
-__device__ inline void bs_cu_conv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        if (bs_cu_conv_sound(t, s, x, y))
-            bs_cu_conv_direct(t, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), w.part, w.parts);
-    }
-}
-
-/* -------------------------------------------------------------------------------------------------- depthwise */
-
-/* Four channels of a pixel a thread, neighbours in channels: weights are [quads of channels][taps][4]. */
-__device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        if (!bs_cu_conv_sound(t, s, x, y))
+        bs_cu_cp_async_commit();
+        if (i < 0)
             continue;
-        const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
-        const int32_t taps = c.kernel_h * c.kernel_w, vectors = (c.groups + 3) / 4, threads = (int32_t)blockDim.x;
-        const int32_t bytes = bs_cu_bytes(c.in_dtype);
-        const bool quads = bs_cu_quads(c.in, c.in_dtype, c.in_row, c.in_pixel, 0);
-        for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < (int64_t)c.h * c.w * vectors;
-             i += (int64_t)w.parts * threads) {
-            const int32_t pixel = (int32_t)(i / vectors), channel = (int32_t)(i - (int64_t)pixel * vectors) * 4,
-                          count = min(4, c.groups - channel);
-            const int32_t oy = pixel / c.w, ox = pixel - oy * c.w;
-            const float4 *weight = reinterpret_cast<const float4 *>(c.weights) + (int64_t)(channel / 4) * taps;
-            const uint8_t *window = c.in + ((int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel +
-                                            channel) *
-                                               bytes;
-            float sum[8] = {};
-            for (int32_t ky = 0; ky < c.kernel_h; ky++)
-                for (int32_t kx = 0; kx < c.kernel_w; kx++, weight++) {
-                    const uint8_t *at = window +
-                                        ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * c.dilation * bytes;
-                    const float4 v = bs_cu_constant(weight);
-                    float4 q = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-                    if (quads && count == 4) {
-                        q = bs_cu_quad(at, c.in_dtype);
-                    } else {
-                        q.x = bs_cu_get(at, c.in_dtype, 0);
-                        q.y = count > 1 ? bs_cu_get(at, c.in_dtype, 1) : 0.0f;
-                        q.z = count > 2 ? bs_cu_get(at, c.in_dtype, 2) : 0.0f;
-                        q.w = count > 3 ? bs_cu_get(at, c.in_dtype, 3) : 0.0f;
-                    }
-                    sum[0] = fmaf(q.x, v.x, sum[0]);
-                    sum[1] = fmaf(q.y, v.y, sum[1]);
-                    sum[2] = fmaf(q.z, v.z, sum[2]);
-                    sum[3] = fmaf(q.w, v.w, sum[3]);
-                }
-            uint8_t *to = c.out +
-                          ((int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype);
-            const bs_cu_conv_end end = bs_cu_conv_end_of(c);
-            if (end.rare != BS_ACT_NONE)
-                bs_cu_conv_store_rare(c, end, sum, channel, count, to);
-            else
-                bs_cu_conv_store<4>(c, end, sum, channel, count, to);
+        bs_cu_linear_few_step<BYTES>(t.workspace + stage * BS_CU_FEW_STAGE_BYTES, count, turn, sum);
+        stage = stage + 1 == BS_CU_FEW_STAGES ? 0 : stage + 1;
+        if (++at == depth) {
+            bs_cu_linear_few_finish<BYTES>(j, count, first, min(BS_CU_FEW_COLUMNS, end - first), turn, sum);
+            sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
+            at = 0;
+            first += BS_CU_FEW_COLUMNS;
+            turn = turn + 32 >= (int32_t)blockDim.x ? turn + 32 - (int32_t)blockDim.x : turn + 32;
         }
     }
+    __syncthreads();
 }
 
-/* ------------------------------------------------------------------------------------------------ tensor cores */
+/* ------------------------------------------------------------------------------------------------- more lines */
 
-/* A window as the products find it: byte offsets of its quads of 4 products are table[quad] from a pixel's first. */
-struct bs_cu_conv_window {
-    const uint8_t *data;  /* f16: the first window of the tile */
-    int32_t row, pixel;   /* bytes between neighbouring outputs, down and across */
-    const int32_t *table;
-    int32_t steps;
-    int32_t spread; /* log2: pixels of 4 neighbouring rows of a matrix are so far apart; see bs_cu_conv_spread */
-};
-
-/* Lanes 4 g .. 4 g + 3 read 8 words of pixel g at once, 16 lanes at a time. Pixels `words` apart of the four g do not
- * meet in a bank when words is an odd multiple of 8: so take every 2nd or 4th pixel where it is one of 4 or 2. */
-__device__ __forceinline__ int32_t bs_cu_conv_spread(int32_t bytes)
+template <int BYTES>
+__device__ __forceinline__ void bs_cu_linear_load(const bs_cu_linear_job &j, uint8_t *stage, int32_t count,
+                                                  int32_t first, int32_t columns, int32_t step)
 {
-    const int32_t words = bytes / 4;
-    return words % 4 == 2 ? 2 : words % 8 == 4 ? 1 : 0;
+    const int32_t from = step * BS_CU_GEMM_DEPTH;
+    bs_cu_linear_weights<BS_CU_GEMM_DEPTH / 16>(j, stage, BS_CU_GEMM_PITCH, first, columns, from);
+    bs_cu_linear_rows<BYTES, BS_CU_GEMM_DEPTH / 16>(j, stage + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, BS_CU_GEMM_PITCH,
+                                                    count, from);
 }
 
-/* Two neighbouring outputs of a thread. */
-struct bs_cu_conv_pair {
-    int32_t channel, valid; /* the first; how many there are: 2, 1 or less */
-    float bias[2], slope[2];
-};
-
-__device__ __forceinline__ bs_cu_conv_pair bs_cu_conv_pair_of(const bs_cu_conv &c, const bs_cu_conv_end &e,
-                                                              const bs_cu_conv_piece &p, int32_t o)
+/* `count` lines, at most those of a pass, by columns first .. end (64 at most). */
+template <int BYTES, int ROWS, int STAGES>
+__device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t count, int32_t first,
+                                         int32_t end)
 {
-    bs_cu_conv_pair pair = {p.group * c.out_c + o, c.out_c - o, {0.0f, 0.0f}, {e.slope, e.slope}};
-    for (int32_t i = 0; i < 2; i++)
-        if (i < pair.valid) {
-            pair.bias[i] = e.bias[pair.channel + i];
-            pair.slope[i] = e.slopes ? e.slopes[pair.channel + i] : e.slope;
-        }
-    return pair;
-}
-
-/* To the pixel that `at` says: row << 16 | column of the tile; -1: nowhere. */
-template <bool RARE>
-__device__ __forceinline__ void bs_cu_conv_put_pair(const bs_cu_conv &c, const bs_cu_conv_end &e,
-                                                    const bs_cu_conv_piece &p, const bs_cu_conv_pair &pair, int32_t at,
-                                                    float d0, float d1)
-{
-    if (at < 0 || pair.valid <= 0)
-        return;
-    const int64_t row = (int64_t)(p.y + (at >> 16)) * c.out_row, column = (int64_t)(p.x + (at & 0xffff)) * c.out_pixel;
-    const float y0 = bs_cu_conv_finish<RARE>(e, pair.slope[0], d0 + pair.bias[0]),
-                y1 = bs_cu_conv_finish<RARE>(e, pair.slope[1], d1 + pair.bias[1]);
-    uint8_t *y = c.out + (row + column + pair.channel) * bs_cu_bytes(c.out_dtype);
-    if (pair.valid > 1 && c.out_dtype == BS_F16 && (reinterpret_cast<uintptr_t>(y) & 3) == 0) {
-        *reinterpret_cast<uint32_t *>(y) = bs_cu_pack_half2(y0, y1);
-    } else {
-        bs_cu_put(y, c.out_dtype, 0, y0);
-        if (pair.valid > 1)
-            bs_cu_put(y, c.out_dtype, 1, y1);
-    }
-}
-
-/* 16 MT pixels from `base`, NT blocks of 8 outputs from `first`, of the n pixels of a tile. NEAR: windows are in shared
- * memory. */
-template <int MT, int NT, bool NEAR>
-__device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs_cu_conv_window &v,
-                                                   const bs_cu_conv_piece &p, int32_t base, int32_t first)
-{
-    const int32_t lane = (int32_t)threadIdx.x & 31, g = lane >> 2, quad = lane & 3, n = p.h * p.w,
-                  blocks = (c.out_c + 7) / 8;
-    const uint2 *w = reinterpret_cast<const uint2 *>(c.weights) + ((int64_t)p.group * blocks + first) * v.steps * 32 +
-                     lane;
-    const int32_t apart = v.steps * 32, last = min(NT, blocks - first) - 1; /* blocks beyond the last are it again */
-    const uint8_t *data = v.data;
-    if (NEAR)
-        BS_CU_ASSUME_SHARED(data);
-    int32_t x[2 * MT], at[2 * MT];
-    float d[NT * MT * 4]; /* of blocks, of 16 pixels, the pairs of rows g and g + 8 */
+    enum { STAGE_BYTES = (BS_CU_GEMM_SIDE + ROWS * 16) * BS_CU_GEMM_PITCH };
+    const int32_t steps = (int32_t)((j.line_bytes + BS_CU_GEMM_DEPTH - 1) / BS_CU_GEMM_DEPTH), columns = end - first;
+    float sum[ROWS * 4];
+    int32_t stage = 0, load_stage = STAGES - 1;
 #pragma unroll
-    for (int m = 0; m < 2 * MT; m++) {
-        const int32_t u = m * 2 + (g >> 2);
-        const int32_t i = base + ((u >> v.spread) << (v.spread + 2)) + (u & ((1 << v.spread) - 1)) +
-                          ((g & 3) << v.spread);
-        const int32_t row = min(i, n - 1) / p.w, column = min(i, n - 1) - row * p.w;
-        x[m] = row * v.row + column * v.pixel;
-        at[m] = i < n ? row << 16 | column : -1;
+    for (int32_t i = 0; i < ROWS * 4; i++)
+        sum[i] = 0.0f;
+    for (int32_t i = 0; i < STAGES - 1; i++) {
+        if (i < steps)
+            bs_cu_linear_load<BYTES>(j, t.workspace + i * STAGE_BYTES, count, first, columns, i);
+        bs_cu_cp_async_commit();
     }
-#pragma unroll
-    for (int k = 0; k < NT * MT * 4; k++)
-        d[k] = 0.0f;
-#pragma unroll 1
-    for (int32_t step = 0; step < v.steps; step++, w += 32) {
-        const uint8_t *from = data + v.table[4 * step + quad];
-        uint2 b[NT];
-#pragma unroll
-        for (int k = 0; k < NT; k++)
-            b[k] = bs_cu_constant(w + min(k, last) * apart);
-#pragma unroll
-        for (int m = 0; m < MT; m++) {
-            const uint2 low = *reinterpret_cast<const uint2 *>(from + x[2 * m]),
-                        high = *reinterpret_cast<const uint2 *>(from + x[2 * m + 1]);
-            const uint32_t a[4] = {low.x, high.x, low.y, high.y};
-#pragma unroll
-            for (int k = 0; k < NT; k++) {
-                const uint32_t bk[2] = {b[k].x, b[k].y};
-                bs_cu_mma(d + (k * MT + m) * 4, a, bk);
-            }
-        }
-    }
-    const bs_cu_conv_end e = bs_cu_conv_end_of(c);
-#pragma unroll 1 /* here and below: what comes next is moved to the front, so that the code is there once */
-    for (int32_t k = 0; k < NT; k++) {
-        const bs_cu_conv_pair pair = bs_cu_conv_pair_of(c, e, p, (first + k) * 8 + 2 * quad);
-        if (e.rare == BS_ACT_NONE) {
-#pragma unroll
-            for (int m = 0; m < 2 * MT; m++)
-                bs_cu_conv_put_pair<false>(c, e, p, pair, at[m], d[2 * m], d[2 * m + 1]);
-        }
-#pragma unroll 1
-        for (int32_t m = 0; e.rare != BS_ACT_NONE && m < 2 * MT; m++) {
-            const int32_t here = at[0];
-            const float d0 = d[0], d1 = d[1];
-            bs_cu_conv_put_pair<true>(c, e, p, pair, here, d0, d1);
-#pragma unroll
-            for (int i = 0; i < 2 * MT; i++) {
-                at[i] = i + 1 < 2 * MT ? at[i + 1] : here;
-                d[2 * i] = i + 1 < 2 * MT ? d[2 * i + 2] : d0;
-                d[2 * i + 1] = i + 1 < 2 * MT ? d[2 * i + 3] : d1;
-            }
-        }
-#pragma unroll
-        for (int i = 0; i + 4 * MT < NT * MT * 4; i++)
-            d[i] = d[i + 4 * MT];
-    }
-}
-
-/* All products of a tile, dealt out to the warps; `together`: blocks of outputs of each. */
-template <int MT, bool NEAR>
-__device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const bs_cu_conv_window &v,
-                                                    const bs_cu_conv_piece &p, int32_t together)
-{
-    const int32_t down = (p.h * p.w + 16 * MT - 1) / (16 * MT), blocks = (c.out_c + 7) / 8,
-                  across = (blocks + together - 1) / together;
-    for (int32_t item = (int32_t)threadIdx.x / 32; item < down * across; item += (int32_t)blockDim.x / 32) {
-        const int32_t base = item % down * 16 * MT, first = item / down * together;
-        if (together == 1)
-            bs_cu_conv_product<MT, 1, NEAR>(c, v, p, base, first);
-        else if (together == 2 || !NEAR)
-            bs_cu_conv_product<MT, 2, NEAR>(c, v, p, base, first);
-        else if (together == 3)
-            bs_cu_conv_product<MT, NEAR ? 3 : 2, NEAR>(c, v, p, base, first);
-        else
-            bs_cu_conv_product<MT, MT == 4 ? 3 : NEAR ? 4 : 2, NEAR>(c, v, p, base, first);
-    }
-}
-
-/* h x w pixels of a group to shared memory, as f16. */
-__device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const uint8_t *from, bool far, int32_t h,
-                                                      int32_t w, __half *to)
-{
-    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype),
-                  apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
-    const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, c.in_c);
-    const bool async = far && quads && c.in_dtype == BS_F16 && ((c.in_row | c.in_pixel | c.in_c) & 7) == 0 &&
-                       (reinterpret_cast<uintptr_t>(from) & 15) == 0;
-    const int32_t each = async ? c.in_c / 8 : quads ? c.in_c / 4 : c.in_c, n = h * w * each;
-    for (int32_t i = (int32_t)threadIdx.x; i < n; i += threads) {
-        const int32_t at = i / each, k = i - at * each, y = at / w, x = at - y * w;
-        const uint8_t *pixel = from + ((int64_t)y * c.in_row + x * c.in_pixel) * bytes;
-        __half *target = to + at * apart;
-        if (async) {
-            bs_cu_cp_async_16(target + 8 * k, pixel + 16 * k);
-        } else if (quads && c.in_dtype == BS_F16) {
-            *reinterpret_cast<uint2 *>(target + 4 * k) = *reinterpret_cast<const uint2 *>(pixel + 8 * k);
-        } else if (quads) {
-            const float4 q = bs_cu_quad(pixel + 16 * k, c.in_dtype);
-            *reinterpret_cast<uint2 *>(target + 4 * k) = make_uint2(bs_cu_pack_half2(q.x, q.y),
-                                                                    bs_cu_pack_half2(q.z, q.w));
-        } else {
-            target[k] = __float2half_rn(bs_cu_get(pixel, c.in_dtype, k));
-        }
-    }
-    bs_cu_cp_async_commit();
-    bs_cu_cp_async_wait<0>();
-}
-
-/* Where the quads of products are in a window: bytes from its first sample. Beyond the last product weights are zero,
- * and what is read is there. */
-__device__ __forceinline__ void bs_cu_conv_table(const bs_cu_conv &c, int32_t row, int32_t pixel, int32_t quads,
-                                                 int32_t *table)
-{
-    const int32_t products = c.kernel_h * c.kernel_w * c.in_c;
-    for (int32_t q = (int32_t)threadIdx.x; q < quads; q += (int32_t)blockDim.x) {
-        const int32_t k = 4 * q, tap = k / c.in_c, ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
-        table[q] = k < products ? 2 * (ky * c.dilation * row + kx * c.dilation * pixel + k - tap * c.in_c) : 0;
-    }
-}
-
-/* Outputs that a warp does together: all, where windows are read but once; fewer where warps would be idle. */
-__device__ __forceinline__ int32_t bs_cu_conv_together(const bs_cu_conv &c, const bs_cu_conv_piece &p)
-{
-    const int32_t blocks = (c.out_c + 7) / 8, warps = (int32_t)blockDim.x / 32, groups = (p.h * p.w + 31) / 32;
-    const int32_t least = max((blocks + 3) / 4, min(blocks, warps / groups));
-    return (blocks + least - 1) / least;
-}
-
-/* Pixels of a warp: 64 at once use weights better, 32 leave fewer warps idle at the end. Where a tile has a
- * multiprocessor to itself the registers for 64 are there. */
-template <bool TILE>
-__device__ __forceinline__ void bs_cu_conv_deal(const bs_cu_conv &c, const bs_cu_conv_window &v,
-                                                const bs_cu_conv_piece &p, bool near)
-{
-    const int32_t n = p.h * p.w, warps = (int32_t)blockDim.x / 32, together = bs_cu_conv_together(c, p);
-    if (TILE) {
-        const int32_t across = ((c.out_c + 7) / 8 + together - 1) / together;
-        const int32_t fours = ((n + 63) / 64 * across + warps - 1) / warps,
-                      twos = ((n + 31) / 32 * across + warps - 1) / warps;
-        if (together < 4 && fours * 12 <= twos * 7)
-            bs_cu_conv_products<4, true>(c, v, p, together);
-        else
-            bs_cu_conv_products<2, true>(c, v, p, together);
-    } else if (near) {
-        bs_cu_conv_products<2, true>(c, v, p, together);
-    } else {
-        bs_cu_conv_products<2, false>(c, v, p, min(together, 2));
-    }
-}
-
-/* TILE: the operand is a row of a tile, in shared memory already. */
-template <bool TILE>
-__device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
-{
-    const int32_t pieces = bs_cu_conv_tiles_of(c), apart = TILE ? 0 : bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
-    int32_t *table = reinterpret_cast<int32_t *>(t.workspace + BS_CU_CONV_JOB);
-    BS_CU_ASSUME_SHARED(table);
-    bs_cu_conv_window v;
-    v.steps = (c.kernel_h * c.kernel_w * c.in_c + 15) / 16;
-    v.table = table;
-    __half *room = reinterpret_cast<__half *>(table + 4 * v.steps);
-    int32_t columns = 0; /* of the window that the table is for */
-    for (int32_t piece = part; piece < pieces; piece += parts) {
-        const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, 1);
-        const int32_t width = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1;
-        const int32_t height = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
-        const int32_t row = apart > 0 ? width * apart : c.in_row, pixel = apart > 0 ? apart : c.in_pixel;
-        const uint8_t *from = bs_cu_conv_source(c, p);
-        __syncthreads(); /* the last piece is done with the workspace */
-        if (columns != width)
-            bs_cu_conv_table(c, row, pixel, 4 * v.steps, table);
-        if (apart > 0)
-            bs_cu_conv_stage_half(c, from, t.scratch == NULL, height, width, room);
+    for (int32_t i = 0; i < steps; i++) {
+        bs_cu_cp_async_wait<STAGES - 2>();
         __syncthreads();
-        columns = width;
-        v.data = apart > 0 ? reinterpret_cast<const uint8_t *>(room) : from;
-        v.row = 2 * row * c.stride;
-        v.pixel = 2 * pixel * c.stride;
-        v.spread = bs_cu_conv_spread(v.pixel);
-        bs_cu_conv_deal<TILE>(c, v, p, apart > 0);
+        if (i + STAGES - 1 < steps)
+            bs_cu_linear_load<BYTES>(j, t.workspace + load_stage * STAGE_BYTES, count, first, columns, i + STAGES - 1);
+        bs_cu_cp_async_commit();
+        bs_cu_gemm_step<BYTES, ROWS>(t.workspace + stage * STAGE_BYTES,
+                                     t.workspace + stage * STAGE_BYTES + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, sum);
+        stage = stage + 1 == STAGES ? 0 : stage + 1;
+        load_stage = load_stage + 1 == STAGES ? 0 : load_stage + 1;
+    }
+    float *sums = reinterpret_cast<float *>(t.workspace);
+    __syncthreads();
+    bs_cu_gemm_finish<BYTES, ROWS>(sum, sums);
+    __syncthreads();
+    const bs_cu_linear_end e = bs_cu_linear_end_of(j);
+#pragma unroll 1
+    for (int32_t i = (int32_t)threadIdx.x; i < count * BS_CU_GEMM_SIDE; i += (int32_t)blockDim.x) {
+        const int32_t line = i / BS_CU_GEMM_SIDE, column = i % BS_CU_GEMM_SIDE;
+        if (column < columns)
+            bs_cu_linear_put(e, j.at[line], first + column, sums[line * BS_CU_SUMS_PITCH + column]);
+    }
+    __syncthreads();
+}
+
+/* Lines line .. line + count (64 at most) of the work, in passes. */
+template <int BYTES, int ROWS, int STAGES>
+__device__ inline void bs_cu_linear_tiled(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count,
+                                          int32_t first, int32_t end)
+{
+    const int32_t most = bs_cu_gemm_lines<BYTES, ROWS>();
+    for (int32_t at = 0; at < count; at += most) {
+        const int32_t here = min(most, count - at);
+        bs_cu_linear_find(t, j, line + at, here);
+        __syncthreads();
+        bs_cu_linear_pass<BYTES, ROWS, STAGES>(t, j, here, first, end);
     }
 }
 
-template <bool TILE>
-__device__ __forceinline__ void bs_cu_conv_tensor_rows(const bs_cu_tile &t, const bs_device_step *s,
-                                                       const bs_cu_work &w)
+template <int BYTES>
+__device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        if (bs_cu_conv_sound(t, s, x, y))
-            bs_cu_conv_tensor<TILE>(t, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), w.part, w.parts);
+    bs_cu_linear_job &j = reinterpret_cast<bs_cu_linear_job *>(t.workspace + BS_CU_WORKSPACE)[-1];
+    if (threadIdx.x == 0)
+        bs_cu_linear_begin<BYTES>(t, s, w, j);
+    __syncthreads();
+    if (w.part == 0 && j.y->rank == 3 && j.y->margin > 0)
+        for (int32_t r = w.row; r < w.row + w.rows; r++)
+            bs_cu_zero_margin(bs_cu_open(t, j.y, r));
+    /* lines fastest: neighbours read the same weights */
+    for (int32_t piece = w.part; piece < j.pieces; piece += j.parts) {
+        const int32_t line = piece % j.down * BS_CU_GEMM_SIDE, first = piece / j.down * j.wide,
+                      end = min(first + j.wide, j.out);
+        const int32_t count = min(BS_CU_GEMM_SIDE, j.lines_here - line);
+        if (count <= BS_CU_FEW_LINES)
+            bs_cu_linear_few<BYTES>(t, j, line, count, first, end);
+        else if (count <= BS_CU_GEMM_SIDE / 2)
+            bs_cu_linear_tiled<BYTES, 2, 3>(t, j, line, count, first, end);
+        else
+            bs_cu_linear_tiled<BYTES, 4, 2>(t, j, line, count, first, end);
     }
 }
 
-__device__ inline void bs_cu_conv2d_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+__device__ inline void bs_cu_linear_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_conv_tensor_rows<false>(t, s, w);
+    bs_cu_linear_any<4>(t, s, w);
 }
 
-/* Only in a region: a launch of its own would be nothing but code. */
-__device__ inline void bs_cu_conv2d_tile_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+__device__ inline void bs_cu_linear_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    if (t.scratch != NULL)
-        bs_cu_conv_tensor_rows<true>(t, s, w);
-}
-
-/* ------------------------------------------------------------------------------------------------ plain loops */
-
-/* Bias and activation, any. */
-__device__ inline float bs_cu_conv_any(const bs_cu_conv &c, int32_t o, float sum)
-{
-    const bs_cu_conv_end e = bs_cu_conv_end_of(c);
-    return bs_cu_act(bs_cu_conv_p(c, BS_CU_CONV_ACT), c.step->p[BS_CU_CONV_PARAM].f, e.slopes ? e.slopes[o] : 0.0f,
-                     sum + e.bias[o]);
-}
-
-/* Weight of product k (ky, kx, channel) of output o of a group. */
-__device__ inline float bs_cu_conv_weight(const bs_cu_conv &c, int32_t layout, int32_t group, int32_t o, int32_t tap,
-                                          int32_t channel)
-{
-    const int32_t taps = c.kernel_h * c.kernel_w;
-    if (layout == 0)
-        return reinterpret_cast<const float *>(
-            c.weights)[((int64_t)(group * c.out_c + o) * c.in_c + channel) * taps + tap];
-    if (layout == 1) {
-        const int32_t steps = (taps * c.in_c + 15) / 16, blocks = (c.out_c + 7) / 8, k = tap * c.in_c + channel;
-        const int64_t at = (((int64_t)(group * blocks + o / 8) * steps + k / 16) * 8 + o % 8) * 16 + k % 16;
-        return __half2float(reinterpret_cast<const __half *>(c.weights)[at]);
-    }
-    const int32_t first = o / 8 * 8, wide = c.out_c - first > 4 ? 8 : 4, padded = (c.out_c + 3) / 4 * 4;
-    const float *block = reinterpret_cast<const float *>(c.weights) + ((int64_t)group * padded + first) * taps * c.in_c;
-    return block[((int64_t)tap * c.in_c + channel) * wide + o - first];
-}
-
-__device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
-        const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x, layout = s->p[BS_CU_CONV_LAYOUT].i;
-        const int64_t n = y.y1 > y.y0 && y.x1 > y.x0 ? (int64_t)c.h * c.w * channels : 0;
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < n; i += (int64_t)w.parts * threads) {
-            const int32_t pixel = (int32_t)(i / channels), o = (int32_t)(i - (int64_t)pixel * channels),
-                          group = o / c.out_c;
-            const int32_t oy = pixel / c.w, ox = pixel - oy * c.w;
-            const int64_t window = (int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel +
-                                   (int64_t)group * c.in_c * x.stride[0];
-            float sum = 0.0f;
-            for (int32_t tap = 0; tap < c.kernel_h * c.kernel_w; tap++) {
-                const int32_t ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
-                const int64_t at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * c.dilation;
-                for (int32_t k = 0; k < c.in_c; k++)
-                    sum = fmaf(bs_cu_get(c.in, c.in_dtype, at + (int64_t)k * x.stride[0]),
-                               bs_cu_conv_weight(c, layout, group, o - group * c.out_c, tap, k), sum);
-            }
-            bs_cu_put(c.out, c.out_dtype,
-                      (int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + (int64_t)o * y.stride[0],
-                      bs_cu_conv_any(c, o, sum));
-        }
-    }
-}
-
-/* ----------------------------------------------------------------------------------------------------- deconv2d */
-
-/* Taps of phase a along an axis (deconv2d.c): 0 where the kernel is smaller than the stride. */
-__host__ __device__ static inline int32_t bs_cu_deconv_taps(int32_t kernel, int32_t stride, int32_t a)
-{
-    return a < kernel ? (kernel - a + stride - 1) / stride : 0;
-}
-
-/* Floats of the packed phases before number `phase`. */
-__host__ __device__ static inline int64_t bs_cu_deconv_packed(int32_t kernel, int32_t stride, int32_t in_c,
-                                                              int32_t out_c, int32_t phase)
-{
-    int64_t floats = 0;
-    for (int32_t k = 0; k < phase; k++) {
-        const int32_t taps = bs_cu_deconv_taps(kernel, stride, k / stride) *
-                             bs_cu_deconv_taps(kernel, stride, k % stride);
-        floats += ((int64_t)taps * in_c * ((out_c + 3) / 4 * 4) + 15) / 16 * 16;
-    }
-    return floats;
-}
-
-/* p as for conv2d: the kernel's size and the padding are the descriptor's, the rest is what a phase has. */
-static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    const bs_deconv2d_desc *d = static_cast<const bs_deconv2d_desc *>(n->params);
-    const int32_t kernel = bs_cu_or(d->kernel, 3), stride = bs_cu_or(d->stride, 1), in_c = n->in[0].dim[0];
-    const bool reference = n->np->algorithm != BS_CONV_DIRECT;
-    const int64_t bytes = 4 * (reference ? (int64_t)in_c * d->out * kernel * kernel
-                                         : bs_cu_deconv_packed(kernel, stride, in_c, d->out, stride * stride));
-    int64_t h, w;
-    memset(s->p, 0, sizeof s->p);
-    s->kernel = BS_CU_deconv2d;
-    bs_cu_conv_extent(&n->out[0], &h, &w);
-    /* of the largest phase */
-    s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = bs_cu_deconv_taps(kernel, stride, 0);
-    s->p[BS_CU_CONV_STRIDE].i = s->p[BS_CU_CONV_DILATION].i = s->p[BS_CU_CONV_GROUPS].i = 1;
-    if (reference || !bs_cu_conv_describe_direct(s, in_c, d->out, bs_ceil_div(h, stride), bs_ceil_div(w, stride)))
-        s->parts = bs_cu_pieces(h * w * d->out, 4 * BS_CU_THREADS);
-    else
-        s->parts = bs_cu_pieces((int64_t)s->parts * stride * stride, 1);
-    s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = kernel;
-    s->p[BS_CU_CONV_UP].i = stride;
-    s->p[BS_CU_CONV_PAD_H].i = s->p[BS_CU_CONV_PAD_W].i = d->pad;
-    s->p[BS_CU_CONV_ACT].i = d->act;
-    s->p[BS_CU_CONV_PARAM].f = d->act_param;
-    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_bytes_figure(bs_bytes_align(bs_bytes_array(bytes, 1)));
-    s->p[BS_CU_CONV_LAYOUT].i = !reference;
-}
-
-/* (y + pad) mod stride, of any sign. */
-__device__ __forceinline__ int32_t bs_cu_deconv_phase(int32_t y, int32_t pad, int32_t stride)
-{
-    const int32_t rest = (y + pad) % stride;
-    return rest < 0 ? rest + stride : rest;
-}
-
-__device__ inline void bs_cu_deconv_plain(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_conv &c, int32_t pad,
-                                          const bs_cu_work &w)
-{
-    const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x, up = bs_cu_conv_p(c, BS_CU_CONV_UP);
-    const int64_t n = c.h > 0 && c.w > 0 ? (int64_t)c.h * c.w * channels : 0;
-    for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < n; i += (int64_t)w.parts * threads) {
-        const int32_t pixel = (int32_t)(i / channels), o = (int32_t)(i - (int64_t)pixel * channels);
-        const int32_t oy = y.y0 + pixel / c.w, ox = y.x0 + pixel % c.w;
-        float sum = 0.0f;
-        for (int32_t ky = bs_cu_deconv_phase(oy, pad, up); ky < c.kernel_h; ky += up)
-            for (int32_t kx = bs_cu_deconv_phase(ox, pad, up); kx < c.kernel_w; kx += up) {
-                const int64_t at = (int64_t)((oy + pad - ky) / up) * x.stride[1] +
-                                   (int64_t)((ox + pad - kx) / up) * x.stride[2];
-                for (int32_t k = 0; k < x.dim[0]; k++)
-                    sum = fmaf(bs_cu_get(x.data, x.dtype, at + (int64_t)k * x.stride[0]),
-                               reinterpret_cast<const float *>(
-                                   c.weights)[(((int64_t)k * channels + o) * c.kernel_h + ky) * c.kernel_w + kx],
-                               sum);
-            }
-        bs_cu_put(y.data, y.dtype, (int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2] + (int64_t)o * y.stride[0],
-                  bs_cu_conv_any(c, o, sum));
-    }
-}
-
-/* The convolution that phase (a, b) is: its first output, every stride-th from there, and the taps in reverse. */
-__device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, const bs_cu_view &x,
-                                                       const bs_cu_view &y, int32_t pad, int32_t phase)
-{
-    const int32_t up = bs_cu_conv_p(whole, BS_CU_CONV_UP);
-    bs_cu_conv c = whole;
-    const int32_t a = phase / up, b = phase % up;
-    const int32_t down = a - bs_cu_deconv_phase(y.y0, pad, up), right = b - bs_cu_deconv_phase(y.x0, pad, up);
-    const int32_t oy = y.y0 + (down < 0 ? down + up : down), ox = y.x0 + (right < 0 ? right + up : right);
-    c.kernel_h = bs_cu_deconv_taps(whole.kernel_h, up, a);
-    c.kernel_w = bs_cu_deconv_taps(whole.kernel_w, up, b);
-    c.in = x.data + ((int64_t)((oy + pad - a) / up - (c.kernel_h - 1)) * x.stride[1] +
-                     (int64_t)((ox + pad - b) / up - (c.kernel_w - 1)) * x.stride[2]) * bs_cu_bytes(x.dtype);
-    c.out = y.data + ((int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2]) * bs_cu_bytes(y.dtype);
-    c.out_row = y.stride[1] * up;
-    c.out_pixel = y.stride[2] * up;
-    c.h = max(0, (y.y1 - oy + up - 1) / up);
-    c.w = max(0, (y.x1 - ox + up - 1) / up);
-    c.weights = whole.weights + 4 * bs_cu_deconv_packed(whole.kernel_h, up, whole.in_c, whole.out_c, phase);
-    return c;
-}
-
-/* A call of its own: where phases are told apart there are no registers for the rest. */
-static __device__ __noinline__ int32_t bs_cu_deconv_phase_run(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part,
-                                                              int32_t parts)
-{
-    return bs_cu_conv_direct(t, c, part, parts);
-}
-
-__device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const int32_t up = s->p[BS_CU_CONV_UP].i;
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        int32_t part = w.part; /* pieces of all phases are dealt out in one row */
-        /* looked up again each time: registers are dearer */
-        for (int32_t phase = 0; phase < (s->p[BS_CU_CONV_LAYOUT].i == 0 ? 1 : up * up); phase++) {
-            const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-            const int32_t pad = s->p[BS_CU_CONV_PAD_H].i;
-            if (w.part == 0 && phase == 0)
-                bs_cu_zero_margin(y);
-            if (s->p[BS_CU_CONV_LAYOUT].i == 0) {
-                bs_cu_deconv_plain(x, y, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), pad, w);
-            } else if (bs_cu_conv_sound(t, s, x, y)) {
-                const bs_cu_conv &job = bs_cu_conv_share(t,
-                                                         bs_cu_deconv_job(bs_cu_conv_of(t, s, x, y), x, y, pad, phase));
-                part -= bs_cu_deconv_phase_run(t, job, part, w.parts) % w.parts;
-                part += part < 0 ? w.parts : 0;
-            }
-        }
-    }
+    bs_cu_linear_any<2>(t, s, w);
 }
 
 #endif
-/* ==== end src/cuda/op_conv.cuh ================================================================ */
-/* ==== begin src/cuda/op_attention.cuh ========================================================= */
-/* op_attention.cuh - causal attention of the rows of a segment, behind a cache of earlier ones.
- *
- * A piece of work is one row and one head. Positions go in blocks of 32, counted from position 0 whatever the window; a
- * warp makes a block's largest score, sum and weighted values, and blocks are merged from the oldest on. What is added
- * to what depends on positions alone, not on warps or on whether a key is in the ring or in this run: a prompt in one
- * run and token by token give the same bits.
- * Relies on op_segment.cuh; offsets and past come checked. Must never let rows of a run share anything. */
-#ifndef BS_CUDA_OP_ATTENTION
-#define BS_CUDA_OP_ATTENTION
+/* ==== end src/cuda/op_linear.cuh ============================================================== */
 
-/* ==== begin src/cuda/op_segment.cuh =========================================================== */
-/* op_segment.cuh - between segments and their rows: one row a segment spread over its rows, rows reduced to one.
- * Sums go from the first row of a segment to its last, an element a thread.
- * Relies on op_move.cuh; offsets come checked. Must never look beyond them. */
-#ifndef BS_CUDA_OP_SEGMENT
-#define BS_CUDA_OP_SEGMENT
+#ifndef BS_NO_CUBLAS
+#include <cublas_v2.h>
+#endif
 
-/* ==== begin src/cuda/op_move.cuh ============================================================== */
-/* op_move.cuh - moving rows: load, store, append, fill, rest, reduce.
- *
- * The device's side of run/move.c. Where rows are, program.cuh finds; here they are copied, zeroed and summed. A row is
- * worked on by a *team*: the whole block, or so few threads as its bytes keep busy. What is copied is a *nest* of at
- * most four loops, from which contiguous ones are merged away, so that one loop moves any tensor in the widest words
- * that its addresses allow.
- * Relies on program.cuh and lower.cuh. Must never decide anything, and never write outside a row and its margin. */
-#ifndef BS_CUDA_OP_MOVE
-#define BS_CUDA_OP_MOVE
+/* What a library's kernel would not change: bias and activation, in place. */
+static __global__ void __launch_bounds__(256)
+    bs_cu_linear_epilogue(uint8_t *y, int32_t dtype, int64_t line, int64_t lines, int32_t out, const float *bias,
+                          const float *slopes, int32_t act, float param)
+{
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < lines * out; i += step) {
+        const int32_t column = (int32_t)(i % out);
+        const int64_t at = i / out * line + column;
+        bs_cu_put(
+            y, dtype, at,
+            bs_cu_act(act, param, act == BS_PRELU ? slopes[column] : 0.0f, bs_cu_get(y, dtype, at) + bias[column]));
+    }
+}
+
+#ifndef BS_NO_CUBLAS
+
+/* Elements from line to line where all lines lie behind each other and within themselves; 0: they do not. */
+static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *o)
+{
+    const int32_t last = o->rank - 1;
+    const bool rows = o->domain != 0;
+    if (n->graph->domains[o->domain].kind == BS_DOMAIN_PATH || o->stored != o->domain ||
+        (o->place != BS_AT_ROOT && o->place != BS_AT_ROWS && o->place != BS_AT_LINE) ||
+        (o->dim[last] > 1 && o->stride[last] != 1) || (rows && o->rank > 1) || (o->rank == 3 && o->margin > 0))
+        return 0;
+    for (int32_t d = 0; d + 2 < o->rank; d++)
+        if (o->dim[d] > 1 && o->stride[d] != (int64_t)o->dim[d + 1] * o->stride[d + 1])
+            return 0;
+    return rows          ? o->row_bytes / (int64_t)bs_dtype_bytes((bs_dtype)o->dtype)
+           : o->rank > 1 ? o->stride[last - 1]
+                         : o->dim[last];
+}
+
+/* Whether the host knows enough of a linear, and in this run it is large enough, for bs_cu_linear_cublas. The order of
+ * its sums is the library's. */
+static bool bs_cu_linear_is_large(const bs_cu_node *n)
+{
+    const bs_dtype type = n->np->half ? BS_F16 : BS_F32;
+    const int64_t k = n->in[0].dim[n->in[0].rank - 1], out = n->out[0].dim[n->out[0].rank - 1];
+    const int64_t lines = bs_cu_linear_rows_of(n, n->out[0].domain) * bs_cu_linear_lines_of(&n->out[0]);
+    return n->in[0].dtype == type && n->out[0].dtype == type && k % 8 == 0 && k >= 128 && out >= 128 &&
+           lines >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
+}
+
+/* All `rows` rows of such a linear, on `stream`, which is the handle's. Operands and step as they were lowered;
+ * prepared: its weights on the device. */
+static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, const bs_cu_node *n,
+                                const bs_device_step *s, const uint8_t *prepared, int32_t rows)
+{
+    const bs_device_operand *x = &n->in[0], *y = &n->out[0];
+    const bool half = n->np->half != 0;
+    const int32_t k = x->dim[x->rank - 1], out = s->p[0].i, bytes = half ? 2 : 4,
+                  padded = (k * bytes + 15) / 16 * 16 / bytes;
+    const int64_t lines = (int64_t)rows * bs_cu_linear_lines_of(y), from = bs_cu_linear_dense(n, x),
+                  to = bs_cu_linear_dense(n, y);
+    const int64_t bias = (int64_t)bs_bytes_figure(
+        bs_bytes_align(bs_bytes_times(bs_bytes_array(padded, (size_t)bytes), out)));
+    const int64_t array = (int64_t)bs_bytes_figure(bs_bytes_align(bs_bytes_array(out, sizeof(float))));
+    const cudaDataType_t type = half ? CUDA_R_16F : CUDA_R_32F;
+    const float one = 1.0f, zero = 0.0f;
+#if CUBLAS_VER_MAJOR >= 11
+    const cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+#else
+    const cudaDataType_t compute = CUDA_R_32F;
+#endif
+    if (lines == 0)
+        return true;
+    if (lines > INT32_MAX || from > INT32_MAX || to > INT32_MAX ||
+        cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, out, (int)lines, k, &one, prepared, type, padded,
+                     reinterpret_cast<const void *>(static_cast<uintptr_t>(x->base)), type, (int)from, &zero,
+                     reinterpret_cast<void *>(static_cast<uintptr_t>(y->base)), type, (int)to, compute,
+                     CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS)
+        return false;
+    BS_LAUNCH(bs_cu_linear_epilogue, (unsigned)bs_min_i64(bs_ceil_div(lines * out, 1024), 4096), 256, 0, stream,
+              reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(y->base)), (int32_t)y->dtype, to, lines, out,
+              reinterpret_cast<const float *>(prepared + bias),
+              reinterpret_cast<const float *>(prepared + bias + array), s->p[2].i, s->p[3].f);
+    return true;
+}
+
+#endif
+
+#endif
+/* ==== end src/cuda/linear_cublas.cuh ========================================================== */
+/* ==== begin src/cuda/op_append.cuh ============================================================ */
+/* op_append.cuh - append: each row of a segment to its position in the segment's ring.
+ * Relies on move_rows.cuh and segment.cuh. Must never write a position that a later row of the same run writes: in what
+ * order would not be known. */
+#ifndef BS_CUDA_OP_APPEND
+#define BS_CUDA_OP_APPEND
 
 /* #include "cuda/kernels.cuh" */
+/* ==== begin src/cuda/move_rows.cuh ============================================================ */
+/* move_rows.cuh - moving a row with what is around it: from view to view, and zeros where a reader's window goes.
+ * Relies on move_nest.cuh. Must never write outside a row and its margin. */
+#ifndef BS_CUDA_MOVE_ROWS
+#define BS_CUDA_MOVE_ROWS
+
+/* ==== begin src/cuda/move_nest.cuh ============================================================ */
+/* move_nest.cuh - copying and zeroing the elements of a row: a *nest* of at most four loops, from which contiguous ones
+ * are merged away, so that one loop moves any tensor in the widest words that its addresses allow.
+ * Relies on move_team.cuh and program.cuh. Must never write outside the nest it is given. */
+#ifndef BS_CUDA_MOVE_NEST
+#define BS_CUDA_MOVE_NEST
+
+/* ==== begin src/cuda/move_team.cuh ============================================================ */
+/* move_team.cuh - how moves are dealt out: pieces of a row's bytes, or rows of few bytes to *teams*. A team works on
+ * one row: the whole block, or so few threads as the row's bytes keep busy.
+ * Relies on lower.cuh. Must never decide anything. */
+#ifndef BS_CUDA_MOVE_TEAM
+#define BS_CUDA_MOVE_TEAM
+
 /* #include "cuda/lower.cuh" */
-/* #include "cuda/program.cuh" */
 
 enum {
     BS_CU_MOVE_BYTES = 16384, /* of a piece of work: four words of 16 bytes a thread, all in flight; */
     BS_CU_MOVE_MOST = 65536,  /* of much, where finding a row is to cost little beside moving it; */
     BS_CU_MOVE_MANY = 2048,   /* as long as there are so many pieces */
     BS_CU_MOVE_ROW = 8192,    /* rows below that are moved by several teams of a block */
-    BS_CU_MOVE_TEAM = 15,     /* p: threads of a team, 0 the block */
-    BS_CU_SUM_PIECE = 2048,   /* elements of a piece of a sum: two words a thread */
-    BS_CU_TILE_FAST = 64,     /* of a tile that is turned round: elements along one side ... */
-    BS_CU_TILE_SLOW = 32      /* ... and the other */
+    BS_CU_MOVE_TEAM = 15      /* p: threads of a team, 0 the block */
 };
-
-/* ------------------------------------------------------------------------------------------------ describe */
 
 /* Rows of few bytes are batched: a team each, all teams of a block busy. */
 static void bs_cu_move_cut(const bs_device_operand *o, int64_t elements, bs_device_step *s)
@@ -3158,61 +2552,6 @@ static void bs_cu_move_cut(const bs_device_operand *o, int64_t elements, bs_devi
     s->batch = (int32_t)(rows < least ? least : rows > 256 ? 256 : rows);
 }
 
-static void bs_cu_load_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    s->kernel = BS_CU_load;
-    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
-}
-
-static void bs_cu_store_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    s->kernel = BS_CU_store;
-    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->in[0]), s);
-}
-
-static void bs_cu_append_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    s->kernel = BS_CU_append;
-    bs_cu_move_cut(&n->in[0], bs_cu_elements(&n->in[0]), s);
-}
-
-/* p: [0] where it is said which paths give a value (lower_step.cuh). */
-static void bs_cu_fill_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    s->kernel = BS_CU_fill;
-    s->router = n->node->router;
-    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
-}
-
-/* p: [0] the domain whose rows were collected. */
-static void bs_cu_rest_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    s->kernel = BS_CU_rest;
-    s->p[0].i = n->graph->values[bs_node_in(n->graph, n->node)[0]].domain;
-    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
-}
-
-/* p: [0] mode, [1] whether there is a residual, [2] where it is said which paths give a value. */
-static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    const bs_gather_params *gather = static_cast<const bs_gather_params *>(n->node->params);
-    const bs_router_info *router = &n->graph->routers[n->node->router];
-    const int64_t elements = bs_cu_elements(&n->out[0]);
-    s->kernel = BS_CU_reduce;
-    s->router = n->node->router;
-    s->p[0].i = gather->mode;
-    s->p[1].i = n->instr->value != 0;
-    s->batch = 1;
-    s->parts = bs_cu_pieces(elements, BS_CU_SUM_PIECE);
-    s->p[BS_CU_MOVE_TEAM].i = 0;
-    if (elements <= 512 && router->max_paths_per_cell <= 16) { /* a warp a row; its sources fit the workspace */
-        s->p[BS_CU_MOVE_TEAM].i = 32;
-        s->batch = 8;
-    }
-}
-
-/* -------------------------------------------------------------------------------------------------- teams */
-
 /* Threads that work on one row, and where this one stands. */
 struct bs_cu_team {
     int32_t rank, size, index, count;
@@ -3228,7 +2567,16 @@ __device__ __forceinline__ bs_cu_team bs_cu_team_of(const bs_device_step *s)
     return team;
 }
 
-/* --------------------------------------------------------------------------------------------------- nests */
+#endif
+/* ==== end src/cuda/move_team.cuh ============================================================== */
+/* #include "cuda/program.cuh" */
+
+enum {
+    BS_CU_TILE_FAST = 64, /* of a tile that is turned round: elements along one side ... */
+    BS_CU_TILE_SLOW = 32  /* ... and the other */
+};
+
+/* ------------------------------------------------------------------------------------------------------ nests */
 
 struct bs_cu_rect {
     int32_t y0, y1, x0, x1;
@@ -3320,7 +2668,7 @@ __device__ __forceinline__ int64_t bs_cu_nest_at(const bs_cu_nest &c, const int3
     return (int64_t)i * each * step[0] + (int64_t)line * step[1] + (int64_t)a * step[2] + (int64_t)b * step[3];
 }
 
-/* ------------------------------------------------------------------------------------------------ elements */
+/* --------------------------------------------------------------------------------------------------- elements */
 
 __device__ __forceinline__ uint32_t bs_cu_bits(const uint8_t *data, int32_t bytes, int64_t at)
 {
@@ -3375,7 +2723,7 @@ __device__ __forceinline__ void bs_cu_word_move(float4 *to, const uint2 &from)
     *to = make_float4(__half2float(v.h[0]), __half2float(v.h[1]), __half2float(v.h[2]), __half2float(v.h[3]));
 }
 
-/* ------------------------------------------------------------------------------------------------- copying */
+/* ---------------------------------------------------------------------------------------------------- copying */
 
 /* Copies words first .. last - 1 of a nest whose first loop is contiguous: four of a thread are on their way at once.
  * Where they go is found out while they come. */
@@ -3560,7 +2908,8 @@ __device__ inline void bs_cu_nest_zero(const bs_cu_nest &c, const bs_cu_team &te
     }
 }
 
-/* ---------------------------------------------------------------------------------------------------- rows */
+#endif
+/* ==== end src/cuda/move_nest.cuh ============================================================== */
 
 __device__ __forceinline__ bs_cu_rect bs_cu_common(const bs_cu_view &a, const bs_cu_view &b)
 {
@@ -3641,28 +2990,20 @@ __device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_
         bs_cu_zero_outside(v, team);
 }
 
-__device__ inline void bs_cu_load_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_team team = bs_cu_team_of(s);
-    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
-        bs_cu_row_copy(bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
-        if (w.part == 0 && out->margin > 0 && out->rank == 3)
-            bs_cu_zero_outside(bs_cu_open(t, out, r), team);
-    }
-}
+#endif
+/* ==== end src/cuda/move_rows.cuh ============================================================== */
+/* ==== begin src/cuda/segment.cuh ============================================================== */
+/* segment.cuh - which segment a row is in.
+ * Relies on program.cuh; offsets come checked. Must never look beyond them. */
+#ifndef BS_CUDA_SEGMENT
+#define BS_CUDA_SEGMENT
 
-__device__ inline void bs_cu_store_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_team team = bs_cu_team_of(s);
-    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
-        bs_cu_row_copy(bs_cu_open_target(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
-        bs_cu_zero_around(t, out, r, team, w);
-    }
-}
+/* #include "cuda/program.cuh" */
 
-/* --------------------------------------------------------------------------------------------------- append */
+__device__ __forceinline__ const int32_t *bs_cu_segment_offsets(const bs_cu_tile &t, int32_t domain)
+{
+    return reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(t.program->domains[domain].offsets));
+}
 
 /* As bs_segment_of. */
 __device__ inline int32_t bs_cu_segment_of(const int32_t *offsets, int32_t segments, int32_t row)
@@ -3676,6 +3017,15 @@ __device__ inline int32_t bs_cu_segment_of(const int32_t *offsets, int32_t segme
             high = middle - 1;
     }
     return low;
+}
+
+#endif
+/* ==== end src/cuda/segment.cuh ================================================================ */
+
+static void bs_cu_append_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_append;
+    bs_cu_move_cut(&n->in[0], bs_cu_elements(&n->in[0]), s);
 }
 
 /* Where a row goes in the ring of its segment; NULL: nowhere, a later row of this run would overwrite it. */
@@ -3711,285 +3061,29 @@ __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_ste
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ fill, rest */
-
-/* p[at]: where it is said which paths of this step's gather give a value. */
-__device__ __forceinline__ bool bs_cu_path_gives(const bs_cu_tile &t, const bs_device_step *s, int32_t at, int32_t path)
-{
-    return t.program->given[s->p[at].i + (path >> 5)] >> (path & 31) & 1;
-}
-
-/* The number that a decision has for a row: those above a tile's own are of all rows. */
-__device__ __forceinline__ int32_t bs_cu_decided_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row)
-{
-    return row + (s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0);
-}
-
-/* The rows that no path gives: the residual's, or zeros. */
-__device__ inline void bs_cu_fill_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
-    const bs_cu_team team = bs_cu_team_of(s);
-    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
-        const int32_t path = d.chosen[(int64_t)bs_cu_decided_row(t, s, r) * d.per_row];
-        if (path >= 0 && bs_cu_path_gives(t, s, 0, path))
-            continue;
-        const bs_cu_view to = bs_cu_open_target(t, out, r);
-        const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
-        if (s->n_in > 0)
-            bs_cu_row_copy(to, bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
-        else
-            bs_cu_nest_zero(bs_cu_nest_of(to, to, true, all), team, w);
-        bs_cu_zero_around(t, out, r, team, w);
-    }
-}
-
-/* A collected tensor has a row for every cell there can be: those beyond the last one become zero. */
-__device__ inline void bs_cu_rest_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const int32_t rows = bs_cu_count(t, s->p[0].i);
-    const bs_cu_team team = bs_cu_team_of(s);
-    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
-        bs_cu_view v = bs_cu_open(t, out, r);
-        const bs_cu_rect all = {0, v.dim[1], 0, v.dim[2]};
-        v.data += (int64_t)rows * v.stride[0] * bs_cu_bytes(v.dtype);
-        v.dim[0] = max(v.dim[0] - rows, 0);
-        bs_cu_nest_zero(bs_cu_nest_of(v, v, true, all), team, w);
-    }
-}
-
-/* -------------------------------------------------------------------------------------------------- reduce */
-
-/* A row that goes into a sum: what one path gave for it, or the residual. Steps are those of the result's loops. */
-struct bs_cu_source {
-    const uint8_t *data;
-    int32_t step[4];
-    int32_t y0, y1, x0, x1; /* images: what is there */
-    float gate;
-    int32_t dtype;
-};
-
-__device__ inline void bs_cu_source_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, float gate,
-                                         bs_cu_source *source)
-{
-    const bs_cu_view v = bs_cu_open(t, o, row);
-    const bool image = v.rank == 3;
-    source->data = v.data;
-    source->y0 = v.y0, source->y1 = v.y1, source->x0 = v.x0, source->x1 = v.x1;
-    source->gate = gate;
-    source->dtype = v.dtype;
-    source->step[0] = image ? v.stride[0] : bs_cu_pick(v.stride, v.rank - 1);
-    source->step[1] = image ? v.stride[2] : bs_cu_pick(v.stride, v.rank - 2);
-    source->step[2] = image ? v.stride[1] : bs_cu_pick(v.stride, v.rank - 3);
-    source->step[3] = bs_cu_pick(v.stride, image ? -1 : v.rank - 4);
-}
-
-/* Whether choice `at` of a decision gave the gather a row. */
-__device__ __forceinline__ bool bs_cu_gives(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_decision &d,
-                                            int64_t at)
-{
-    const int32_t path = d.chosen[at];
-    return path >= 0 && d.inverse[at] >= 0 && bs_cu_path_gives(t, s, 2, path);
-}
-
-enum { BS_CU_SUM_SOURCES = 448 }; /* of a row at once */
-static_assert(BS_CU_SUM_SOURCES * sizeof(bs_cu_source) <= BS_CU_WORKSPACE, "sources lie in the workspace");
-
-/* Writes what the paths of a row gave to `sources`, in path order, then the residual: those from number `from` on, as
- * many as there is room for. Returns how many there are in all. A row takes a path once at most, so the paths before
- * one are counted. By a team; the caller synchronises. */
-__device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
-                                        const bs_cu_team &team, int32_t from, bs_cu_source *sources)
-{
-    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
-    const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
-    int32_t count = 0;
-    for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) { /* once at least: all count */
-        const int32_t mine = k < d.per_row && bs_cu_gives(t, s, d, at + k) ? d.chosen[at + k] : -1;
-        int32_t before = 0;
-        count = 0;
-        for (int32_t i = 0; i < d.per_row; i++) {
-            const bool gives = bs_cu_gives(t, s, d, at + i);
-            count += gives;
-            before += gives && d.chosen[at + i] < mine;
-        }
-        if (mine >= 0 && before >= from && before - from < BS_CU_SUM_SOURCES)
-            bs_cu_source_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine],
-                              s->p[0].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k], &sources[before - from]);
-    }
-    if (s->p[1].i && team.rank == 0 && count >= from && count - from < BS_CU_SUM_SOURCES)
-        bs_cu_source_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count - from]);
-    return count + (s->p[1].i != 0);
-}
-
-__device__ __forceinline__ float4 bs_cu_get4(const uint8_t *data, int32_t dtype, int64_t at)
-{
-    float4 v;
-    if (dtype == BS_F16)
-        bs_cu_word_move(&v, *reinterpret_cast<const uint2 *>(data + at * 2));
-    else
-        v = *reinterpret_cast<const float4 *>(data + at * 4);
-    return v;
-}
-
-__device__ __forceinline__ void bs_cu_put4(uint8_t *data, int32_t dtype, int64_t at, const float4 &v)
-{
-    if (dtype == BS_F16)
-        bs_cu_word_move(reinterpret_cast<uint2 *>(data + at * 2), v);
-    else
-        *reinterpret_cast<float4 *>(data + at * 4) = v;
-}
-
-/* The loops of the result, and where its first element is: of images channel, x, y. */
-struct bs_cu_sum {
-    uint8_t *to;
-    int32_t n[4], step[4];
-    int32_t y0, x0, dtype;
-    bool image;
-};
-
-__device__ inline bs_cu_sum bs_cu_sum_of(const bs_cu_view &v)
-{
-    bs_cu_sum m;
-    m.image = v.rank == 3;
-    m.y0 = m.image ? v.y0 : 0;
-    m.x0 = m.image ? v.x0 : 0;
-    m.dtype = v.dtype;
-    m.n[0] = m.image ? v.dim[0] : v.rank > 0 ? bs_cu_pick(v.dim, v.rank - 1) : 1;
-    m.n[1] = m.image ? max(v.x1 - v.x0, 0) : v.rank > 1 ? bs_cu_pick(v.dim, v.rank - 2) : 1;
-    m.n[2] = m.image ? max(v.y1 - v.y0, 0) : v.rank > 2 ? bs_cu_pick(v.dim, v.rank - 3) : 1;
-    m.n[3] = v.rank > 3 ? bs_cu_pick(v.dim, v.rank - 4) : 1;
-    m.step[0] = m.image ? v.stride[0] : bs_cu_pick(v.stride, v.rank - 1);
-    m.step[1] = m.image ? v.stride[2] : bs_cu_pick(v.stride, v.rank - 2);
-    m.step[2] = m.image ? v.stride[1] : bs_cu_pick(v.stride, v.rank - 3);
-    m.step[3] = v.rank > 3 ? bs_cu_pick(v.stride, v.rank - 4) : 0;
-    m.to = v.data;
-    return m;
-}
-
-/* Whether rows of these steps can be had in words of four elements. */
-__device__ __forceinline__ bool bs_cu_by_four(const uint8_t *data, int32_t dtype, const int32_t *n, const int32_t *step)
-{
-    const int32_t bytes = bs_cu_bytes(dtype);
-    return step[0] == 1 && n[0] % 4 == 0 && bs_cu_word(data, n, step, bytes) >= 4 * bytes;
-}
-
-/* Elements at loop indices (x0, x1, x2, x3) of all sources, summed in their order. each: 4 or 1. more: onto what is
- * there. */
-template <int each>
-__device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_source *sources, int32_t count, bool more,
-                                             uint32_t i)
-{
-    const uint32_t width = (uint32_t)m.n[0] / each;
-    uint32_t line = m.n[1] * m.n[2] * m.n[3] == 1 ? 0 : i / width;
-    const int32_t c = (int32_t)(i - line * width) * each, x = m.x0 + (int32_t)(line % (uint32_t)m.n[1]);
-    line /= (uint32_t)m.n[1];
-    const int32_t y = m.y0 + (int32_t)(line % (uint32_t)m.n[2]), z = (int32_t)(line / (uint32_t)m.n[2]);
-    const int64_t to = (int64_t)c * m.step[0] + (int64_t)x * m.step[1] + (int64_t)y * m.step[2] +
-                       (int64_t)z * m.step[3];
-    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    if (more && each == 4)
-        sum = bs_cu_get4(m.to, m.dtype, to);
-    else if (more)
-        sum.x = bs_cu_get(m.to, m.dtype, to);
-    for (int32_t k = 0; k < count; k++) {
-        const bs_cu_source &from = sources[k];
-        if (m.image && (y < from.y0 || y >= from.y1 || x < from.x0 || x >= from.x1))
-            continue;
-        const int64_t at = (int64_t)c * from.step[0] + (int64_t)x * from.step[1] + (int64_t)y * from.step[2] +
-                           (int64_t)z * from.step[3];
-        if (each == 4) {
-            const float4 v = bs_cu_get4(from.data, from.dtype, at);
-            sum.x = bs_cu_mul_add(from.gate, v.x, sum.x);
-            sum.y = bs_cu_mul_add(from.gate, v.y, sum.y);
-            sum.z = bs_cu_mul_add(from.gate, v.z, sum.z);
-            sum.w = bs_cu_mul_add(from.gate, v.w, sum.w);
-        } else {
-            sum.x = bs_cu_mul_add(from.gate, bs_cu_get(from.data, from.dtype, at), sum.x);
-        }
-    }
-    if (each == 4)
-        bs_cu_put4(m.to, m.dtype, to, sum);
-    else
-        bs_cu_put(m.to, m.dtype, to, sum.x);
-}
-
-/* This team's share of a row, from its sources. */
-__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *sources, int32_t count, bool more,
-                                     const bs_cu_team &team, const bs_cu_work &w)
-{
-    const bs_cu_sum m = bs_cu_sum_of(to);
-    bool four = bs_cu_by_four(m.to, m.dtype, m.n, m.step);
-    for (int32_t k = 0; four && k < count; k++)
-        four = bs_cu_by_four(sources[k].data, sources[k].dtype, m.n, sources[k].step);
-    const uint32_t total = (uint32_t)m.n[0] * (uint32_t)m.n[1] * (uint32_t)m.n[2] * (uint32_t)m.n[3];
-    uint32_t first, last;
-    bs_cu_share(four ? total / 4 : total, w, &first, &last);
-    for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
-        if (four)
-            bs_cu_sum_at<4>(m, sources, count, more, i);
-        else
-            bs_cu_sum_at<1>(m, sources, count, more, i);
-    }
-}
-
-/* The row of the path with the largest gate, the lower path of equals; without one the residual's, or zeros. */
-__device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
-                                        const bs_cu_team &team, const bs_cu_work &w)
-{
-    const bs_device_operand *out = bs_cu_out(t, s, 0), *in = bs_cu_in(t, s, 0);
-    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
-    const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
-    int64_t best = -1;
-    for (int64_t i = at; i < at + d.per_row; i++)
-        if (d.chosen[i] >= 0 && d.inverse[i] >= 0 &&
-            (best < 0 || d.gates[i] > d.gates[best] || (d.gates[i] == d.gates[best] && d.chosen[i] < d.chosen[best])))
-            best = i;
-    if (best >= 0 && !bs_cu_gives(t, s, d, best))
-        best = -1; /* the path of the largest gate gives nothing */
-    const bs_cu_view to = bs_cu_open_target(t, out, row);
-    const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
-    if (best < 0 && !s->p[1].i) {
-        bs_cu_nest_zero(bs_cu_nest_of(to, to, true, all), team, w);
-        return;
-    }
-    const bs_cu_view from = bs_cu_open(t, in + (best < 0 ? d.paths : d.chosen[best]),
-                                       best < 0 ? row : d.inverse[best] - d.offsets[d.chosen[best]]);
-    bs_cu_row_copy(to, from, team, t.workspace, w);
-    if (to.rank == 3 && w.part == 0)
-        bs_cu_zero_ring(to, bs_cu_common(to, from), all, team);
-}
-
-__device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_team team = bs_cu_team_of(s);
-    const bool sums = s->p[0].i == BS_GATHER_ADD || s->p[0].i == BS_GATHER_WEIGHTED;
-    const int32_t most = t.program->decision[s->router].per_row + 1;
-    bs_cu_source *sources = reinterpret_cast<bs_cu_source *>(t.workspace) + team.index * min(most, BS_CU_SUM_SOURCES);
-    for (int32_t first = w.row; first < w.row + w.rows; first += team.count) { /* all teams go round as often */
-        const int32_t r = first + team.index;
-        const bool mine = r < w.row + w.rows;
-        for (int32_t from = 0; sums && from < most; from += BS_CU_SUM_SOURCES) {
-            const int32_t count = mine ? bs_cu_sources(t, s, r, team, from, sources) - from : 0;
-            __syncthreads();
-            if (mine && (count > 0 || from == 0))
-                bs_cu_sum_row(bs_cu_open_target(t, out, r), sources, min(count, BS_CU_SUM_SOURCES), from > 0, team, w);
-            if (from + BS_CU_SUM_SOURCES < most)
-                __syncthreads();
-        }
-        if (mine && !sums)
-            bs_cu_select_row(t, s, r, team, w);
-        if (mine)
-            bs_cu_zero_around(t, out, r, team, w);
-        __syncthreads();
-    }
-}
-
 #endif
-/* ==== end src/cuda/op_move.cuh ================================================================ */
+/* ==== end src/cuda/op_append.cuh ============================================================== */
+/* ==== begin src/cuda/op_attention.cuh ========================================================= */
+/* op_attention.cuh - causal attention of the rows of a segment, behind a cache of earlier ones.
+ *
+ * A piece of work is one row and one head. Positions go in blocks of 32, counted from position 0 whatever the window; a
+ * warp makes a block's largest score, sum and weighted values, and blocks are merged from the oldest on. What is added
+ * to what depends on positions alone, not on warps or on whether a key is in the ring or in this run: a prompt in one
+ * run and token by token give the same bits.
+ * Relies on op_segment.cuh; offsets and past come checked. Must never let rows of a run share anything. */
+#ifndef BS_CUDA_OP_ATTENTION
+#define BS_CUDA_OP_ATTENTION
+
+/* ==== begin src/cuda/op_segment.cuh =========================================================== */
+/* op_segment.cuh - between segments and their rows: one row a segment spread over its rows, rows reduced to one.
+ * Sums go from the first row of a segment to its last, an element a thread.
+ * Relies on segment.cuh; offsets come checked. Must never look beyond them. */
+#ifndef BS_CUDA_OP_SEGMENT
+#define BS_CUDA_OP_SEGMENT
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/lower.cuh" */
+/* #include "cuda/segment.cuh" */
 
 enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a piece of work */
 
@@ -4005,11 +3099,6 @@ static void bs_cu_segment_reduce_describe(const bs_cu_node *n, bs_device_step *s
 {
     s->kernel = BS_CU_segment_reduce;
     s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), 256);
-}
-
-__device__ __forceinline__ const int32_t *bs_cu_segment_offsets(const bs_cu_tile &t, int32_t domain)
-{
-    return reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(t.program->domains[domain].offsets));
 }
 
 /* Element number i of a cell of `rank` dimensions `dim`: its offset by these strides. Of images channels are
@@ -4820,6 +3909,1199 @@ __device__ inline void bs_cu_mul_run(const bs_cu_tile &t, const bs_device_step *
 
 #endif
 /* ==== end src/cuda/op_binary.cuh ============================================================== */
+/* ==== begin src/cuda/op_conv.cuh ============================================================== */
+/* op_conv.cuh - conv2d: which of its kernels a node gets, by the algorithm that was planned and by what fits.
+ * Relies on the op_conv_*.cuh, one for each kind of kernel. Must never touch the device. */
+#ifndef BS_CUDA_OP_CONV
+#define BS_CUDA_OP_CONV
+
+/* ==== begin src/cuda/op_conv_depthwise.cuh ==================================================== */
+/* op_conv_depthwise.cuh - conv2d with one channel a group, in f32: windows are read where they are.
+ * Relies on conv_store.cuh and on the layout of BS_CONV_DIRECT (kernels/conv_pack.c). Must never let the order of a sum
+ * depend on where a pixel stands. */
+#ifndef BS_CUDA_OP_CONV_DEPTHWISE
+#define BS_CUDA_OP_CONV_DEPTHWISE
+
+/* ==== begin src/cuda/conv_store.cuh =========================================================== */
+/* conv_store.cuh - from the sums of a convolution to its output: bias, activation, stores.
+ * Relies on conv_job.cuh. Must never let a value depend on which kernel stores it. */
+#ifndef BS_CUDA_CONV_STORE
+#define BS_CUDA_CONV_STORE
+
+/* ==== begin src/cuda/conv_job.cuh ============================================================= */
+/* conv_job.cuh - what all convolutions have in common: what they are told in p, the cut into tiles of pixels, the job
+ * of a row, and the pieces that it is dealt out in.
+ * Relies on program.cuh and lower.cuh. Must never clip: storage is zero outside an operand's rect, as for the CPU. */
+#ifndef BS_CUDA_CONV_JOB
+#define BS_CUDA_CONV_JOB
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/lower.cuh" */
+/* #include "cuda/program.cuh" */
+/* #include "cuda/tensor.cuh" */
+
+extern "C" {
+/* ==== begin src/kernels/conv.h ================================================================ */
+/* conv.h: 2-d convolution of one cell on the CPU, channels last, f32.
+ *
+ * Owns:      the interface between ops and the convolution kernels of every tier.
+ * Relies on: tier.h.
+ * Must never: allocate, keep state, read outside the windows, or let padding decide anything: the caller
+ *            provides every margin (zeros at the frame's edge), the kernels compute "valid" convolutions.
+ *
+ * Life of a weight: canonical OIHW f32 -> bs_conv_prepare (once, at load) -> bs_conv_run (any thread, any
+ * number of times). What is prepared belongs to one (geometry, algorithm, tier) and to nothing else.
+ *
+ * Arithmetic. DIRECT: every output element is one fixed sequence of operations for a given (geometry, tier):
+ * it does not depend on out_h, out_w, on where the element stands, or on which buffers are used, so any split
+ * of the work is bit-identical. WINOGRAD4: fixed for a given position modulo 4 relative to the task's origin;
+ * splits at multiples of 4 are bit-identical, others differ by rounding.
+ * Tiers differ from each other by rounding.
+ *
+ * The channel stride is 1 everywhere. Buffers need the alignment of float; 64 bytes is faster.
+ */
+#ifndef BS_KERNELS_CONV_H
+#define BS_KERNELS_CONV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ==== begin src/kernels/tier.h ================================================================ */
+/* tier.h: which instruction set a kernel may use; the enum and the probes are public, in brainstorm.h.
+ *
+ * Owns:      the macros that say which tiers this build compiles.
+ * Relies on: brainstorm.h (BS_NO_SIMD: scalar kernels only).
+ * Must never: keep state. Callers probe once and pass the tier along, so a test can force any lower one.
+ *
+ *     BS_TIER_SCALAR  portable C: whatever the build's baseline is (SSE2 on x86-64)
+ *     BS_TIER_AVX2    AVX2, FMA and F16C (no processor has the first without the others)
+ *     BS_TIER_AVX512  AVX-512 F, BW, DQ, VL: Skylake-X, Zen 4 and later
+ *     BS_TIER_NEON    AArch64 Advanced SIMD, part of its baseline
+ */
+#ifndef BS_KERNELS_TIER_H
+#define BS_KERNELS_TIER_H
+
+/* #include "brainstorm.h" */
+/* #include "base/exact_math.h" */
+/* #include "base/wrapping.h" */
+
+/* Compiled by attribute, function by function: the build needs no -m flags. */
+#if !defined(BS_NO_SIMD) && defined(__x86_64__) && defined(__GNUC__)
+#define BS_HAVE_X86_TIERS 1
+#else
+#define BS_HAVE_X86_TIERS 0
+#endif
+
+#if !defined(BS_NO_SIMD) && defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__)
+#define BS_HAVE_NEON_TIER 1
+#else
+#define BS_HAVE_NEON_TIER 0
+#endif
+
+/* INLINE where a copy for each constant argument is the point, OUTLINE where a rare case would bloat a hundred
+ * kernels, INLINE_IF_FAST where copies are worth their bytes unless the build asks for few (-Os). */
+#define BS_INLINE __attribute__((always_inline))
+#define BS_OUTLINE __attribute__((noinline))
+#ifdef __OPTIMIZE_SIZE__
+#define BS_INLINE_IF_FAST BS_OUTLINE
+#else
+#define BS_INLINE_IF_FAST inline BS_INLINE
+#endif
+
+#endif
+/* ==== end src/kernels/tier.h ================================================================== */
+
+typedef enum bs_conv_algorithm {
+    BS_CONV_DIRECT = 0,   /* any geometry */
+    BS_CONV_WINOGRAD4 = 1, /* F(4x4, 3x3): 3x3, stride 1, dilation 1, one group */
+    BS_CONV_TENSOR = 2 /* a GPU's: f16 products, as matrices; channels of a group in multiples of 4 */
+} bs_conv_algorithm;
+
+typedef enum bs_conv_activation {
+    BS_CONV_NONE = 0,
+    BS_CONV_RELU,  /* max(x, 0) */
+    BS_CONV_LEAKY, /* x > 0 ? x : slope * x */
+    BS_CONV_PRELU, /* the same with a slope for each output channel */
+    BS_CONV_CLIP   /* min(max(x, low), high) */
+} bs_conv_activation;
+
+/* All fields >= 1; groups divides both channel counts. */
+typedef struct bs_conv_geometry {
+    int32_t in_channels, out_channels;
+    int32_t kernel_h, kernel_w;
+    int32_t stride_h, stride_w;
+    int32_t dilation_h, dilation_w;
+    int32_t groups;
+} bs_conv_geometry;
+
+/* One call's worth of work. Strides are in floats, between rows and between pixels. */
+typedef struct bs_conv_task {
+    const float *in;  /* first sample of the window of output (0, 0) */
+    ptrdiff_t in_row; /* the storage must cover all windows: (out_h-1)*stride_h + (kernel_h-1)*dilation_h + 1 rows */
+    int32_t in_pixel;
+
+    int32_t out_pixel;
+    float *out; /* must not overlap `in` */
+    ptrdiff_t out_row;
+    int32_t out_h, out_w; /* zero is allowed: nothing is done */
+
+    const float *weights; /* from bs_conv_prepare */
+    const float *bias;    /* out_channels floats, or NULL */
+
+    const float *residual; /* added to the result, or NULL; may be `out` itself (same strides) */
+    ptrdiff_t residual_row;
+    int32_t residual_pixel;
+    bool residual_before_activation; /* else after */
+
+    bs_conv_activation activation;
+    float slope;         /* LEAKY */
+    float low, high;     /* CLIP */
+    const float *slopes; /* PRELU: out_channels floats */
+
+    float *scratch; /* bs_conv_scratch_floats, one for each thread; may be NULL if that is 0 */
+} bs_conv_task;
+
+/* Whether bs_conv_run can do this at this tier in this build. DIRECT: every valid geometry. */
+bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
+
+/* Floats that bs_conv_prepare writes; 0 if unsupported (or if the size overflows). */
+size_t bs_conv_prepared_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
+
+/* Packs [out][in / groups][kernel_h][kernel_w] weights. Deterministic; padding lanes are zero. Does not run
+ * the tier's instructions: a workstation can prepare for another machine. */
+void bs_conv_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
+                     const float *oihw, float *prepared);
+
+/* Floats of scratch for one thread, for outputs of any size; 0 for DIRECT. */
+size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
+
+void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
+                 const bs_conv_task *task);
+
+#endif
+/* ==== end src/kernels/conv.h ================================================================== */
+}
+
+/* What the kernels of this file are told in p. */
+enum {
+    BS_CU_CONV_KERNEL_H,
+    BS_CU_CONV_KERNEL_W,
+    BS_CU_CONV_STRIDE,
+    BS_CU_CONV_PAD_H,
+    BS_CU_CONV_PAD_W,
+    BS_CU_CONV_DILATION,
+    BS_CU_CONV_GROUPS,
+    BS_CU_CONV_ACT,
+    BS_CU_CONV_PARAM,
+    BS_CU_CONV_BIAS,   /* bytes from the weights */
+    BS_CU_CONV_TILE_H, /* outputs of a piece of work */
+    BS_CU_CONV_TILE_W,
+    BS_CU_CONV_CHUNK,  /* input channels that are in shared memory at once */
+    BS_CU_CONV_PIXEL,  /* elements from pixel to pixel there; 0: windows are read where they are */
+    /* conv2d_plain: 0 canonical weights, 1 those of conv2d_tensor, 2 of conv2d; deconv2d: 0 canonical, 1 phases */
+    BS_CU_CONV_LAYOUT,
+    BS_CU_CONV_UP      /* deconv2d: its stride */
+};
+
+enum { BS_CU_CONV_JOB = 96 }; /* bytes of the workspace for the job */
+
+/* A convolution of one row, beginning at the first output that is asked for. Strides in elements; channels of both
+ * sides lie one after the other. It lies in shared memory, because registers are for sums. */
+struct bs_cu_conv {
+    const uint8_t *in; /* first sample of the first window */
+    uint8_t *out;
+    int16_t in_dtype, out_dtype;
+    int32_t in_row, in_pixel, out_row, out_pixel;
+    int32_t h, w; /* outputs */
+    int32_t kernel_h, kernel_w, stride, dilation;
+    int32_t groups, in_c, out_c; /* channels of a group */
+    const uint8_t *weights;
+    const float *bias;
+    const bs_device_step *step;
+};
+
+/* -------------------------------------------------------------------------------------------- the host's side */
+
+static inline int32_t bs_cu_or(int32_t value, int32_t otherwise) { return value != 0 ? value : otherwise; }
+
+static inline int64_t bs_cu_window(int64_t outputs, int32_t kernel, int32_t stride, int32_t dilation)
+{
+    return (outputs - 1) * stride + (int64_t)(kernel - 1) * dilation + 1;
+}
+
+/* Cuts h x w outputs into the fewest equal tiles of at most `most` pixels whose windows have at most `room`. False: not
+ * even one output fits. */
+static bool bs_cu_conv_cut(bs_device_step *s, int64_t h, int64_t w, int64_t most, int64_t room)
+{
+    const int32_t kh = s->p[BS_CU_CONV_KERNEL_H].i, kw = s->p[BS_CU_CONV_KERNEL_W].i,
+                  stride = s->p[BS_CU_CONV_STRIDE].i;
+    const int32_t dilation = s->p[BS_CU_CONV_DILATION].i;
+    int64_t fewest = INT64_MAX, from = bs_ceil_div(w, most < 64 ? most : 64);
+    for (int64_t columns = from < 1 ? 1 : from; columns <= w && columns <= 2 * bs_ceil_div(w, 8) + 8; columns++) {
+        const int64_t tw = bs_ceil_div(w, columns), across = bs_cu_window(tw, kw, stride, dilation);
+        const int64_t rows = (room / across - (int64_t)(kh - 1) * dilation - 1) / stride + 1;
+        const int64_t th = rows * tw > most ? most / tw : rows;
+        if (room / across < (int64_t)(kh - 1) * dilation + 1 || th < 1)
+            continue;
+        const int64_t down = bs_ceil_div(h, th < h ? th : h);
+        if (columns * down >= fewest)
+            continue;
+        fewest = columns * down;
+        s->p[BS_CU_CONV_TILE_H].i = (int32_t)bs_ceil_div(h, down);
+        s->p[BS_CU_CONV_TILE_W].i = (int32_t)tw;
+    }
+    return fewest != INT64_MAX;
+}
+
+/* The largest rectangle of outputs. */
+static void bs_cu_conv_extent(const bs_device_operand *o, int64_t *h, int64_t *w)
+{
+    *h = (o->cell > 0 ? o->cell : o->dim[1]) + 2 * (int64_t)o->margin;
+    *w = (o->cell > 0 ? o->cell : o->dim[2]) + 2 * (int64_t)o->margin;
+    *h = *h < 1 ? 1 : *h;
+    *w = *w < 1 ? 1 : *w;
+}
+
+static int64_t bs_cu_conv_tiles(const bs_device_step *s, int64_t h, int64_t w)
+{
+    return bs_ceil_div(h, s->p[BS_CU_CONV_TILE_H].i) * bs_ceil_div(w, s->p[BS_CU_CONV_TILE_W].i);
+}
+
+/* ------------------------------------------------------------------------------------------- the job of a row */
+
+__device__ __forceinline__ int32_t bs_cu_conv_p(const bs_cu_conv &c, int which) { return c.step->p[which].i; }
+
+/* The job of a row. */
+__device__ __forceinline__ bs_cu_conv bs_cu_conv_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x,
+                                                    const bs_cu_view &y)
+{
+    const int32_t stride = s->p[BS_CU_CONV_STRIDE].i, groups = s->p[BS_CU_CONV_GROUPS].i;
+    bs_cu_conv c;
+    c.kernel_h = s->p[BS_CU_CONV_KERNEL_H].i;
+    c.kernel_w = s->p[BS_CU_CONV_KERNEL_W].i;
+    c.in = x.data + ((int64_t)(y.y0 * stride - s->p[BS_CU_CONV_PAD_H].i) * x.stride[1] +
+                     (int64_t)(y.x0 * stride - s->p[BS_CU_CONV_PAD_W].i) * x.stride[2]) * bs_cu_bytes(x.dtype);
+    c.stride = stride;
+    c.dilation = s->p[BS_CU_CONV_DILATION].i;
+    c.groups = groups;
+    c.in_dtype = (int16_t)x.dtype;
+    c.in_row = x.stride[1];
+    c.in_pixel = x.stride[2];
+    c.out = y.data + ((int64_t)y.y0 * y.stride[1] + (int64_t)y.x0 * y.stride[2]) * bs_cu_bytes(y.dtype);
+    c.out_dtype = (int16_t)y.dtype;
+    c.out_row = y.stride[1];
+    c.out_pixel = y.stride[2];
+    c.h = y.y1 - y.y0;
+    c.w = y.x1 - y.x0;
+    c.in_c = x.dim[0] / groups;
+    c.out_c = y.dim[0] / groups;
+    c.weights = bs_cu_prepared(t, s);
+    c.bias = reinterpret_cast<const float *>(c.weights + s->p[BS_CU_CONV_BIAS].i);
+    c.step = s;
+    return c;
+}
+
+/* Puts the job where all threads see it. */
+__device__ __forceinline__ const bs_cu_conv &bs_cu_conv_share(const bs_cu_tile &t, const bs_cu_conv &c)
+{
+    bs_cu_conv *shared = reinterpret_cast<bs_cu_conv *>(t.workspace);
+    static_assert(sizeof *shared <= BS_CU_CONV_JOB, "the job has its room");
+    BS_CU_ASSUME_SHARED(shared);
+    __syncthreads(); /* the last one is done with */
+    if (threadIdx.x == 0)
+        *shared = c;
+    __syncthreads();
+    return *shared;
+}
+
+/* Whether a row has anything to compute; fails where the channels of an image do not lie one after the other. */
+__device__ __forceinline__ bool bs_cu_conv_sound(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x,
+                                                 const bs_cu_view &y)
+{
+    const bool last = (x.stride[0] == 1 || x.dim[0] == 1) && (y.stride[0] == 1 || y.dim[0] == 1);
+    if (!last && threadIdx.x == 0)
+        bs_cu_fail(t, s, BS_ERROR_UNSUPPORTED);
+    return last && y.y1 > y.y0 && y.x1 > y.x0;
+}
+
+/* -------------------------------------------------------------------------------------------- pieces of a job */
+
+/* A tile of pixels, x as many blocks of 8 outputs of a group as there are threads for. */
+struct bs_cu_conv_piece {
+    int32_t y, x, h, w; /* outputs */
+    int32_t group, pass;
+};
+
+__device__ __forceinline__ bs_cu_conv_piece bs_cu_conv_piece_of(const bs_cu_conv &c, int32_t piece, int32_t passes)
+{
+    const int32_t tile_h = bs_cu_conv_p(c, BS_CU_CONV_TILE_H), tile_w = bs_cu_conv_p(c, BS_CU_CONV_TILE_W),
+                  across = (c.w + tile_w - 1) / tile_w;
+    bs_cu_conv_piece p;
+    p.pass = piece % passes;
+    piece /= passes;
+    p.group = piece % c.groups;
+    piece /= c.groups;
+    p.y = piece / across * tile_h;
+    p.x = piece % across * tile_w;
+    p.h = min(tile_h, c.h - p.y);
+    p.w = min(tile_w, c.w - p.x);
+    return p;
+}
+
+__device__ __forceinline__ int32_t bs_cu_conv_tiles_of(const bs_cu_conv &c)
+{
+    const int32_t tile_h = bs_cu_conv_p(c, BS_CU_CONV_TILE_H), tile_w = bs_cu_conv_p(c, BS_CU_CONV_TILE_W);
+    return (c.w + tile_w - 1) / tile_w * ((c.h + tile_h - 1) / tile_h) * c.groups;
+}
+
+__device__ __forceinline__ const uint8_t *bs_cu_conv_source(const bs_cu_conv &c, const bs_cu_conv_piece &p)
+{
+    const int64_t at = (int64_t)(p.y * c.stride) * c.in_row + (int64_t)(p.x * c.stride) * c.in_pixel;
+    return c.in + (at + (int64_t)p.group * c.in_c) * bs_cu_bytes(c.in_dtype);
+}
+
+/* --------------------------------------------------------------------------------------------------- elements */
+
+/* Weights never change while a kernel runs. */
+template <typename T> __device__ __forceinline__ T bs_cu_constant(const T *at)
+{
+#ifdef BS_CUDA_CPU
+    return *at;
+#else
+    return __ldg(at);
+#endif
+}
+
+__device__ __forceinline__ float4 bs_cu_quad(const uint8_t *at, int32_t dtype)
+{
+    if (dtype == BS_F32)
+        return *reinterpret_cast<const float4 *>(at);
+    const uint2 h = *reinterpret_cast<const uint2 *>(at);
+    return make_float4(bs_cu_low_half(h.x), bs_cu_high_half(h.x), bs_cu_low_half(h.y), bs_cu_high_half(h.y));
+}
+
+/* Whether quads of channels can be moved at once. */
+__device__ __forceinline__ bool bs_cu_quads(const uint8_t *at, int32_t dtype, int32_t row, int32_t pixel,
+                                            int32_t channels)
+{
+    return ((row | pixel | channels) & 3) == 0 && (reinterpret_cast<uintptr_t>(at) & (dtype == BS_F32 ? 15u : 7u)) == 0;
+}
+
+#endif
+/* ==== end src/cuda/conv_job.cuh =============================================================== */
+
+/* The frequent activations are one expression: x > 0 ? min(x, high) : x * slope, where a slope of 0 gives 0 of
+ * anything. */
+struct bs_cu_conv_end {
+    const float *bias;
+    const float *slopes; /* NULL: one for all */
+    float slope, high;
+    int32_t rare;        /* another activation, or BS_ACT_NONE */
+};
+
+__device__ __forceinline__ bs_cu_conv_end bs_cu_conv_end_of(const bs_cu_conv &c)
+{
+    const float param = c.step->p[BS_CU_CONV_PARAM].f;
+    bs_cu_conv_end e = {c.bias, NULL, 1.0f, INFINITY, BS_ACT_NONE};
+    switch (bs_cu_conv_p(c, BS_CU_CONV_ACT)) {
+    case BS_ACT_NONE: break;
+    case BS_RELU: e.slope = 0.0f; break;
+    case BS_LEAKY_RELU: e.slope = param == 0.0f ? 0.01f : param; break;
+    case BS_PRELU: e.slopes = c.bias + (c.groups * c.out_c + 15) / 16 * 16; break;
+    case BS_CLIP:
+        e.slope = 0.0f;
+        e.high = param == 0.0f ? 1.0f : param;
+        break;
+    default: e.rare = bs_cu_conv_p(c, BS_CU_CONV_ACT); break;
+    }
+    return e;
+}
+
+/* RARE: e.rare says what; kernels have such code once, in a loop of its own, so that it takes no registers of
+ * theirs. */
+template <bool RARE> __device__ __forceinline__ float bs_cu_conv_finish(const bs_cu_conv_end &e, float slope, float x)
+{
+    if (RARE)
+        return bs_cu_act(e.rare, 0.0f, 0.0f, x);
+    return x > 0.0f ? fminf(x, e.high) : slope == 0.0f ? 0.0f : x * slope;
+}
+
+/* `count` channels of a pixel, at most WIDTH, from sums to their place. */
+template <int WIDTH>
+__device__ __forceinline__ void bs_cu_conv_store(const bs_cu_conv &c, const bs_cu_conv_end &e, const float (&sum)[8],
+                                                 int32_t channel, int32_t count, uint8_t *to)
+{
+    float y[WIDTH];
+#pragma unroll
+    for (int o = 0; o < WIDTH; o++)
+        y[o] = o < count ? bs_cu_conv_finish<false>(e, e.slopes ? e.slopes[channel + o] : e.slope,
+                                                    sum[o] + e.bias[channel + o])
+                         : 0.0f;
+#pragma unroll
+    for (int q = 0; q < WIDTH; q += 4) {
+        uint8_t *at = to + q * bs_cu_bytes(c.out_dtype);
+        if (count >= q + 4 && c.out_dtype == BS_F32 && (reinterpret_cast<uintptr_t>(at) & 15) == 0) {
+            *reinterpret_cast<float4 *>(at) = make_float4(y[q], y[q + 1], y[q + 2], y[q + 3]);
+        } else if (count >= q + 4 && c.out_dtype == BS_F16 && (reinterpret_cast<uintptr_t>(at) & 7) == 0) {
+            *reinterpret_cast<uint2 *>(at) = make_uint2(bs_cu_pack_half2(y[q], y[q + 1]),
+                                                        bs_cu_pack_half2(y[q + 2], y[q + 3]));
+        } else {
+#pragma unroll
+            for (int o = 0; o < 4; o++)
+                if (q + o < count)
+                    bs_cu_put(at, c.out_dtype, o, y[q + o]);
+        }
+    }
+}
+
+/* The same with a rare activation: one after the other. The sums are used up. */
+__device__ __forceinline__ void bs_cu_conv_store_rare(const bs_cu_conv &c, const bs_cu_conv_end &e, float (&sum)[8],
+                                                      int32_t channel, int32_t count, uint8_t *to)
+{
+#pragma unroll 1
+    for (int32_t k = 0; k < count; k++) {
+        bs_cu_put(to, c.out_dtype, k, bs_cu_conv_finish<true>(e, 0.0f, sum[0] + e.bias[channel + k]));
+#pragma unroll
+        for (int o = 0; o + 1 < 8; o++)
+            sum[o] = sum[o + 1];
+    }
+}
+
+/* Bias and activation, any. */
+__device__ inline float bs_cu_conv_any(const bs_cu_conv &c, int32_t o, float sum)
+{
+    const bs_cu_conv_end e = bs_cu_conv_end_of(c);
+    return bs_cu_act(bs_cu_conv_p(c, BS_CU_CONV_ACT), c.step->p[BS_CU_CONV_PARAM].f, e.slopes ? e.slopes[o] : 0.0f,
+                     sum + e.bias[o]);
+}
+
+#endif
+/* ==== end src/cuda/conv_store.cuh ============================================================= */
+
+/* Four channels of a pixel a thread, neighbours in channels: weights are [quads of channels][taps][4]. */
+__device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        if (!bs_cu_conv_sound(t, s, x, y))
+            continue;
+        const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
+        const int32_t taps = c.kernel_h * c.kernel_w, vectors = (c.groups + 3) / 4, threads = (int32_t)blockDim.x;
+        const int32_t bytes = bs_cu_bytes(c.in_dtype);
+        const bool quads = bs_cu_quads(c.in, c.in_dtype, c.in_row, c.in_pixel, 0);
+        for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < (int64_t)c.h * c.w * vectors;
+             i += (int64_t)w.parts * threads) {
+            const int32_t pixel = (int32_t)(i / vectors), channel = (int32_t)(i - (int64_t)pixel * vectors) * 4,
+                          count = min(4, c.groups - channel);
+            const int32_t oy = pixel / c.w, ox = pixel - oy * c.w;
+            const float4 *weight = reinterpret_cast<const float4 *>(c.weights) + (int64_t)(channel / 4) * taps;
+            const uint8_t *window = c.in + ((int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel +
+                                            channel) *
+                                               bytes;
+            float sum[8] = {};
+            for (int32_t ky = 0; ky < c.kernel_h; ky++)
+                for (int32_t kx = 0; kx < c.kernel_w; kx++, weight++) {
+                    const uint8_t *at = window +
+                                        ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * c.dilation * bytes;
+                    const float4 v = bs_cu_constant(weight);
+                    float4 q = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                    if (quads && count == 4) {
+                        q = bs_cu_quad(at, c.in_dtype);
+                    } else {
+                        q.x = bs_cu_get(at, c.in_dtype, 0);
+                        q.y = count > 1 ? bs_cu_get(at, c.in_dtype, 1) : 0.0f;
+                        q.z = count > 2 ? bs_cu_get(at, c.in_dtype, 2) : 0.0f;
+                        q.w = count > 3 ? bs_cu_get(at, c.in_dtype, 3) : 0.0f;
+                    }
+                    sum[0] = fmaf(q.x, v.x, sum[0]);
+                    sum[1] = fmaf(q.y, v.y, sum[1]);
+                    sum[2] = fmaf(q.z, v.z, sum[2]);
+                    sum[3] = fmaf(q.w, v.w, sum[3]);
+                }
+            uint8_t *to = c.out +
+                          ((int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype);
+            const bs_cu_conv_end end = bs_cu_conv_end_of(c);
+            if (end.rare != BS_ACT_NONE)
+                bs_cu_conv_store_rare(c, end, sum, channel, count, to);
+            else
+                bs_cu_conv_store<4>(c, end, sum, channel, count, to);
+        }
+    }
+}
+
+#endif
+/* ==== end src/cuda/op_conv_depthwise.cuh ====================================================== */
+/* ==== begin src/cuda/op_conv_direct.cuh ======================================================= */
+/* op_conv_direct.cuh - conv2d in f32, any geometry: a window is brought to shared memory; a thread has 4 pixels x 8
+ * outputs. Owns the chunks of channels that are in shared memory at once. Relies on conv_store.cuh and on the
+ * layout of BS_CONV_DIRECT (kernels/conv_pack.c). Must never let the order of a sum depend on where a pixel stands or
+ * on the cut: it is one order for each geometry. */
+#ifndef BS_CUDA_OP_CONV_DIRECT
+#define BS_CUDA_OP_CONV_DIRECT
+
+/* #include "cuda/conv_store.cuh" */
+
+enum { BS_CU_CONV_MOST = 20 }; /* channels of a chunk: 307 pixels of a window in the workspace */
+
+/* -------------------------------------------------------------------------------------------- the host's side */
+
+/* Chunks of equal size, and pixels so far apart that the threads of a warp, a pixel each, meet no bank of shared memory
+ * twice: an odd number of words, or of quads. */
+static void bs_cu_conv_chunk(bs_device_step *s, int32_t in_c)
+{
+    const int32_t chunks = (in_c + BS_CU_CONV_MOST - 1) / BS_CU_CONV_MOST, each = (in_c + chunks - 1) / chunks;
+    const int32_t chunk = in_c < 4 ? in_c : (each + 3) / 4 * 4;
+    s->p[BS_CU_CONV_CHUNK].i = chunk;
+    s->p[BS_CU_CONV_PIXEL].i = chunk < 4 ? chunk | 1 : chunk % 8 == 0 ? chunk + 4 : chunk;
+}
+
+/* Threads for the pixels of a tile, 4 each: whole warps. */
+__host__ __device__ static inline int32_t bs_cu_conv_quads(const bs_device_step *s)
+{
+    return (s->p[BS_CU_CONV_TILE_H].i * s->p[BS_CU_CONV_TILE_W].i + 127) / 128 * 32;
+}
+
+/* f32, windows in shared memory. False: a window is too large for it. */
+static bool bs_cu_conv_describe_direct(bs_device_step *s, int32_t in_c, int32_t out_c, int64_t h, int64_t w)
+{
+    bs_cu_conv_chunk(s, in_c);
+    /* threads of a block of outputs */
+    const int32_t blocks = (out_c + 7) / 8, share = BS_CU_THREADS / (blocks < 4 ? blocks : 4) / 32 * 32;
+    const int32_t room = (BS_CU_WORKSPACE - BS_CU_CONV_JOB) / 4 / s->p[BS_CU_CONV_PIXEL].i;
+    if (!bs_cu_conv_cut(s, h, w, 4 * (share > 64 ? share : 64), room))
+        return false;
+    const int32_t sides = BS_CU_THREADS / bs_cu_conv_quads(s);
+    s->parts = bs_cu_pieces(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i * bs_ceil_div(blocks, sides), 1);
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------------- sums */
+
+/* h x w pixels of `channels` channels to shared memory, as f32. */
+__device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const uint8_t *from, int32_t h, int32_t w,
+                                                 int32_t channels, float *to)
+{
+    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype),
+                  apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
+    const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, channels);
+    const int32_t each = quads ? channels / 4 : channels, n = h * w * each;
+    for (int32_t i = (int32_t)threadIdx.x; i < n; i += threads) {
+        const int32_t at = i / each, k = i - at * each, y = at / w, x = at - y * w;
+        const uint8_t *pixel = from + ((int64_t)y * c.in_row + x * c.in_pixel) * bytes;
+        if (quads)
+            *reinterpret_cast<float4 *>(to + at * apart + 4 * k) = bs_cu_quad(pixel + 4 * k * bytes, c.in_dtype);
+        else
+            to[at * apart + k] = bs_cu_get(pixel, c.in_dtype, k);
+    }
+}
+
+template <int WIDTH> __device__ __forceinline__ void bs_cu_conv_load(const float *w, float (&to)[WIDTH])
+{
+#pragma unroll
+    for (int q = 0; q < WIDTH; q += 4) {
+        const float4 v = bs_cu_constant(reinterpret_cast<const float4 *>(w + q));
+        to[q] = v.x;
+        to[q + 1] = v.y;
+        to[q + 2] = v.z;
+        to[q + 3] = v.w;
+    }
+}
+
+template <int WIDTH>
+__device__ __forceinline__ void bs_cu_conv_add(float (&sum)[4][8], const float (&x)[4], const float *w)
+{
+    float each[WIDTH];
+    bs_cu_conv_load<WIDTH>(w, each);
+#pragma unroll
+    for (int p = 0; p < 4; p++)
+#pragma unroll
+        for (int o = 0; o < WIDTH; o++)
+            sum[p][o] = fmaf(x[p], each[o], sum[p][o]);
+}
+
+/* Adds `channels` channels of all taps to the sums of 4 pixels, whose windows begin at `window` + at[p]. row, column:
+ * floats to the next tap. w: weights of the first channel; those of the next tap are `tap` floats farther. */
+template <int WIDTH>
+__device__ __forceinline__ void bs_cu_conv_sum(const bs_cu_conv &c, const float *window, int32_t row, int32_t column,
+                                               const int32_t (&at)[4], const float *w, int32_t tap, int32_t channels,
+                                               float (&sum)[4][8])
+{
+#pragma unroll 1
+    for (int32_t ky = 0; ky < c.kernel_h; ky++)
+#pragma unroll 1
+        for (int32_t kx = 0; kx < c.kernel_w; kx++, w += tap) {
+            const float *x = window + ky * row + kx * column, *v = w;
+            int32_t i = 0;
+#pragma unroll 1
+            for (; i + 4 <= channels; i += 4, v += 4 * WIDTH) {
+                float4 q[4];
+#pragma unroll
+                for (int p = 0; p < 4; p++)
+                    q[p] = *reinterpret_cast<const float4 *>(x + at[p] + i);
+                const float x0[4] = {q[0].x, q[1].x, q[2].x, q[3].x}, x1[4] = {q[0].y, q[1].y, q[2].y, q[3].y};
+                const float x2[4] = {q[0].z, q[1].z, q[2].z, q[3].z}, x3[4] = {q[0].w, q[1].w, q[2].w, q[3].w};
+                bs_cu_conv_add<WIDTH>(sum, x0, v);
+                bs_cu_conv_add<WIDTH>(sum, x1, v + WIDTH);
+                bs_cu_conv_add<WIDTH>(sum, x2, v + 2 * WIDTH);
+                bs_cu_conv_add<WIDTH>(sum, x3, v + 3 * WIDTH);
+            }
+#pragma unroll 1
+            for (; i < channels; i++, v += WIDTH) {
+                const float one[4] = {x[at[0] + i], x[at[1] + i], x[at[2] + i], x[at[3] + i]};
+                bs_cu_conv_add<WIDTH>(sum, one, v);
+            }
+        }
+}
+
+/* ----------------------------------------------------------------------------------------------------- pieces */
+
+/* From the sums of a thread's 4 pixels to their places: pixels `lane`, lane + each ... of the tile, 8 outputs from
+ * `first`. */
+__device__ __forceinline__ void bs_cu_conv_finish_tile(const bs_cu_conv &c, const bs_cu_conv_piece &p, int32_t first,
+                                                       int32_t lane, int32_t each, float (&sum)[4][8])
+{
+    const bs_cu_conv_end e = bs_cu_conv_end_of(c);
+    const int32_t channel = p.group * c.out_c + first, count = min(8, c.out_c - first),
+                  bytes = bs_cu_bytes(c.out_dtype);
+    uint8_t *to = c.out + ((int64_t)p.y * c.out_row + (int64_t)p.x * c.out_pixel + channel) * bytes;
+    if (e.rare != BS_ACT_NONE) {
+#pragma unroll 1
+        for (int32_t i = lane; i < p.h * p.w; i += each) {
+            const int32_t y = i / p.w;
+            bs_cu_conv_store_rare(c, e, sum[0], channel, count,
+                                  to + ((int64_t)y * c.out_row + (int64_t)(i - y * p.w) * c.out_pixel) * bytes);
+#pragma unroll
+            for (int o = 0; o < 8; o++) {
+                sum[0][o] = sum[1][o];
+                sum[1][o] = sum[2][o];
+                sum[2][o] = sum[3][o];
+            }
+        }
+        return;
+    }
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        const int32_t i = lane + k * each, y = i / p.w;
+        if (i < p.h * p.w)
+            bs_cu_conv_store<8>(c, e, sum[k], channel, count,
+                                to + ((int64_t)y * c.out_row + (int64_t)(i - y * p.w) * c.out_pixel) * bytes);
+    }
+}
+
+/* Does every parts-th piece from `part` on, of all pieces; returns how many there are. In the order: tile, group,
+ * pass. */
+__device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part,
+                                                     int32_t parts)
+{
+    float *window = reinterpret_cast<float *>(t.workspace + BS_CU_CONV_JOB);
+    BS_CU_ASSUME_SHARED(window);
+    const int32_t taps = c.kernel_h * c.kernel_w, padded = (c.out_c + 3) / 4 * 4, blocks = (c.out_c + 7) / 8;
+    const int32_t quads = bs_cu_conv_quads(c.step);
+    const int32_t side = (int32_t)threadIdx.x / quads, lane = (int32_t)threadIdx.x % quads;
+    const int32_t sides = (int32_t)blockDim.x / quads, passes = (blocks + sides - 1) / sides,
+                  pieces = bs_cu_conv_tiles_of(c) * passes;
+    const int32_t chunk = bs_cu_conv_p(c, BS_CU_CONV_CHUNK), apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
+    int32_t staged = -1;
+    for (int32_t piece = part; piece < pieces; piece += parts) {
+        const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, passes);
+        const int32_t width = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1, n = p.h * p.w;
+        const int32_t height = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
+        const int32_t block = p.pass * sides + side, first = block * 8, each = (n + 3) / 4;
+        const bool active = side < sides && block < blocks && lane < each;
+        const int32_t wide = c.out_c - first > 4 ? 8 : 4;
+        const float *w = reinterpret_cast<const float *>(c.weights) +
+                         ((int64_t)p.group * padded + first) * taps * c.in_c;
+        float sum[4][8] = {};
+        int32_t at[4];
+#pragma unroll
+        for (int k = 0; k < 4; k++) { /* neighbours of a thread are neighbours of its pixels */
+            const int32_t i = min(lane + k * each, n - 1), y = i / p.w;
+            at[k] = (y * c.stride * width + (i - y * p.w) * c.stride) * apart;
+        }
+        for (int32_t i = 0; i < c.in_c && taps > 0; i += chunk) {
+            const int32_t channels = min(chunk, c.in_c - i);
+            if (channels < c.in_c || staged != piece / passes) {
+                __syncthreads();
+                bs_cu_conv_stage(c, bs_cu_conv_source(c, p) + i * bs_cu_bytes(c.in_dtype), height, width, channels,
+                                 window);
+                __syncthreads();
+                staged = piece / passes;
+            }
+            const int32_t column = c.dilation * apart, row = width * column;
+            if (active && wide == 8)
+                bs_cu_conv_sum<8>(c, window, row, column, at, w + i * 8, c.in_c * 8, channels, sum);
+            else if (active)
+                bs_cu_conv_sum<4>(c, window, row, column, at, w + i * 4, c.in_c * 4, channels, sum);
+        }
+        if (active)
+            bs_cu_conv_finish_tile(c, p, first, lane, each, sum);
+    }
+    return pieces;
+}
+
+__device__ inline void bs_cu_conv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        if (bs_cu_conv_sound(t, s, x, y))
+            bs_cu_conv_direct(t, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), w.part, w.parts);
+    }
+}
+
+#endif
+/* ==== end src/cuda/op_conv_direct.cuh ========================================================= */
+/* ==== begin src/cuda/op_conv_plain.cuh ======================================================== */
+/* op_conv_plain.cuh - conv2d by plain loops over any kind of weights: what the other kernels cannot do, and
+ * BS_CONV_FORCE_REFERENCE.
+ * Relies on conv_store.cuh and on all layouts that kernels/conv_pack.c writes. Must never need channels that lie one
+ * after the other. */
+#ifndef BS_CUDA_OP_CONV_PLAIN
+#define BS_CUDA_OP_CONV_PLAIN
+
+/* #include "cuda/conv_store.cuh" */
+
+/* Weight of product k (ky, kx, channel) of output o of a group. */
+__device__ inline float bs_cu_conv_weight(const bs_cu_conv &c, int32_t layout, int32_t group, int32_t o, int32_t tap,
+                                          int32_t channel)
+{
+    const int32_t taps = c.kernel_h * c.kernel_w;
+    if (layout == 0)
+        return reinterpret_cast<const float *>(
+            c.weights)[((int64_t)(group * c.out_c + o) * c.in_c + channel) * taps + tap];
+    if (layout == 1) {
+        const int32_t steps = (taps * c.in_c + 15) / 16, blocks = (c.out_c + 7) / 8, k = tap * c.in_c + channel;
+        const int64_t at = (((int64_t)(group * blocks + o / 8) * steps + k / 16) * 8 + o % 8) * 16 + k % 16;
+        return __half2float(reinterpret_cast<const __half *>(c.weights)[at]);
+    }
+    const int32_t first = o / 8 * 8, wide = c.out_c - first > 4 ? 8 : 4, padded = (c.out_c + 3) / 4 * 4;
+    const float *block = reinterpret_cast<const float *>(c.weights) + ((int64_t)group * padded + first) * taps * c.in_c;
+    return block[((int64_t)tap * c.in_c + channel) * wide + o - first];
+}
+
+__device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+        const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
+        const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x, layout = s->p[BS_CU_CONV_LAYOUT].i;
+        const int64_t n = y.y1 > y.y0 && y.x1 > y.x0 ? (int64_t)c.h * c.w * channels : 0;
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < n; i += (int64_t)w.parts * threads) {
+            const int32_t pixel = (int32_t)(i / channels), o = (int32_t)(i - (int64_t)pixel * channels),
+                          group = o / c.out_c;
+            const int32_t oy = pixel / c.w, ox = pixel - oy * c.w;
+            const int64_t window = (int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel +
+                                   (int64_t)group * c.in_c * x.stride[0];
+            float sum = 0.0f;
+            for (int32_t tap = 0; tap < c.kernel_h * c.kernel_w; tap++) {
+                const int32_t ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
+                const int64_t at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * c.dilation;
+                for (int32_t k = 0; k < c.in_c; k++)
+                    sum = fmaf(bs_cu_get(c.in, c.in_dtype, at + (int64_t)k * x.stride[0]),
+                               bs_cu_conv_weight(c, layout, group, o - group * c.out_c, tap, k), sum);
+            }
+            bs_cu_put(c.out, c.out_dtype,
+                      (int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + (int64_t)o * y.stride[0],
+                      bs_cu_conv_any(c, o, sum));
+        }
+    }
+}
+
+#endif
+/* ==== end src/cuda/op_conv_plain.cuh ========================================================== */
+/* ==== begin src/cuda/op_conv_tensor.cuh ======================================================= */
+/* op_conv_tensor.cuh - conv2d on tensor cores: f16 products, sums in f32. Pixels are the rows of a matrix product, all
+ * products of a window its depth, without gaps between taps.
+ *
+ * conv2d_tensor     windows are brought to shared memory, or read where they are
+ * conv2d_tile       windows lie in shared memory already, as rows of a tile
+ *
+ * Relies on conv_store.cuh, tensor.cuh and the layout of BS_CONV_TENSOR (kernels/conv_pack.c). Must never let the
+ * order of a sum depend on where a pixel stands or on the cut: it is one order for each geometry. */
+#ifndef BS_CUDA_OP_CONV_TENSOR
+#define BS_CUDA_OP_CONV_TENSOR
+
+/* #include "cuda/conv_store.cuh" */
+/* #include "cuda/tensor.cuh" */
+
+enum {
+    BS_CU_TENSOR_PIXELS = 512,
+    BS_CU_TENSOR_BAND = 32768 /* pixels that are numbered at once where windows are read directly */
+};
+
+/* -------------------------------------------------------------------------------------------- the host's side */
+
+static int32_t bs_cu_tensor_steps(int32_t taps, int32_t in_c) { return (taps * in_c + 15) / 16; }
+
+/* f16 products. In a tile windows lie in shared memory as they are. Elsewhere they are brought there; 16 words from
+ * pixel to pixel (or a multiple) would put all of them into the same banks. */
+static bool bs_cu_conv_describe_tensor(const bs_cu_node *n, bs_device_step *s, int32_t in_c, int64_t h, int64_t w)
+{
+    const int32_t steps = bs_cu_tensor_steps(s->p[BS_CU_CONV_KERNEL_H].i * s->p[BS_CU_CONV_KERNEL_W].i, in_c);
+    const int32_t pixel = in_c % 32 == 0 ? in_c + 8 : in_c;
+    const bool half = n->in[0].dtype == BS_F16;
+    const int64_t room = (BS_CU_WORKSPACE - BS_CU_CONV_JOB - 16 * steps) / (2 * pixel);
+    if (!(half && n->in[0].place == BS_AT_TILE) && bs_cu_conv_cut(s, h, w, BS_CU_TENSOR_PIXELS, room) &&
+        (!half || s->p[BS_CU_CONV_TILE_H].i * s->p[BS_CU_CONV_TILE_W].i >= 32 || h * w < 32)) {
+        s->p[BS_CU_CONV_PIXEL].i = pixel;
+    } else {
+        const bool tile = n->in[0].place == BS_AT_TILE;
+        s->p[BS_CU_CONV_PIXEL].i = 0;
+        s->p[BS_CU_CONV_TILE_W].i = (int32_t)(tile ? w : w < 16 ? w : 16);
+        s->p[BS_CU_CONV_TILE_H].i = (int32_t)(tile     ? (w < BS_CU_TENSOR_BAND ? BS_CU_TENSOR_BAND / w : 1)
+                                              : h < 16 ? h
+                                                       : 16);
+    }
+    s->parts = bs_cu_pieces(bs_cu_conv_tiles(s, h, w) * s->p[BS_CU_CONV_GROUPS].i, 1);
+    return half || s->p[BS_CU_CONV_PIXEL].i > 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------- windows */
+
+/* A window as the products find it: byte offsets of its quads of 4 products are table[quad] from a pixel's first. */
+struct bs_cu_conv_window {
+    const uint8_t *data;  /* f16: the first window of the tile */
+    int32_t row, pixel;   /* bytes between neighbouring outputs, down and across */
+    const int32_t *table;
+    int32_t steps;
+    int32_t spread; /* log2: pixels of 4 neighbouring rows of a matrix are so far apart; see bs_cu_conv_spread */
+};
+
+/* Lanes 4 g .. 4 g + 3 read 8 words of pixel g at once, 16 lanes at a time. Pixels `words` apart of the four g do not
+ * meet in a bank when words is an odd multiple of 8: so take every 2nd or 4th pixel where it is one of 4 or 2. */
+__device__ __forceinline__ int32_t bs_cu_conv_spread(int32_t bytes)
+{
+    const int32_t words = bytes / 4;
+    return words % 4 == 2 ? 2 : words % 8 == 4 ? 1 : 0;
+}
+
+/* h x w pixels of a group to shared memory, as f16. */
+__device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const uint8_t *from, bool far, int32_t h,
+                                                      int32_t w, __half *to)
+{
+    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype),
+                  apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
+    const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, c.in_c);
+    const bool async = far && quads && c.in_dtype == BS_F16 && ((c.in_row | c.in_pixel | c.in_c) & 7) == 0 &&
+                       (reinterpret_cast<uintptr_t>(from) & 15) == 0;
+    const int32_t each = async ? c.in_c / 8 : quads ? c.in_c / 4 : c.in_c, n = h * w * each;
+    for (int32_t i = (int32_t)threadIdx.x; i < n; i += threads) {
+        const int32_t at = i / each, k = i - at * each, y = at / w, x = at - y * w;
+        const uint8_t *pixel = from + ((int64_t)y * c.in_row + x * c.in_pixel) * bytes;
+        __half *target = to + at * apart;
+        if (async) {
+            bs_cu_cp_async_16(target + 8 * k, pixel + 16 * k);
+        } else if (quads && c.in_dtype == BS_F16) {
+            *reinterpret_cast<uint2 *>(target + 4 * k) = *reinterpret_cast<const uint2 *>(pixel + 8 * k);
+        } else if (quads) {
+            const float4 q = bs_cu_quad(pixel + 16 * k, c.in_dtype);
+            *reinterpret_cast<uint2 *>(target + 4 * k) = make_uint2(bs_cu_pack_half2(q.x, q.y),
+                                                                    bs_cu_pack_half2(q.z, q.w));
+        } else {
+            target[k] = __float2half_rn(bs_cu_get(pixel, c.in_dtype, k));
+        }
+    }
+    bs_cu_cp_async_commit();
+    bs_cu_cp_async_wait<0>();
+}
+
+/* Where the quads of products are in a window: bytes from its first sample. Beyond the last product weights are zero,
+ * and what is read is there. */
+__device__ __forceinline__ void bs_cu_conv_table(const bs_cu_conv &c, int32_t row, int32_t pixel, int32_t quads,
+                                                 int32_t *table)
+{
+    const int32_t products = c.kernel_h * c.kernel_w * c.in_c;
+    for (int32_t q = (int32_t)threadIdx.x; q < quads; q += (int32_t)blockDim.x) {
+        const int32_t k = 4 * q, tap = k / c.in_c, ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
+        table[q] = k < products ? 2 * (ky * c.dilation * row + kx * c.dilation * pixel + k - tap * c.in_c) : 0;
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------- products */
+
+/* Two neighbouring outputs of a thread. */
+struct bs_cu_conv_pair {
+    int32_t channel, valid; /* the first; how many there are: 2, 1 or less */
+    float bias[2], slope[2];
+};
+
+__device__ __forceinline__ bs_cu_conv_pair bs_cu_conv_pair_of(const bs_cu_conv &c, const bs_cu_conv_end &e,
+                                                              const bs_cu_conv_piece &p, int32_t o)
+{
+    bs_cu_conv_pair pair = {p.group * c.out_c + o, c.out_c - o, {0.0f, 0.0f}, {e.slope, e.slope}};
+    for (int32_t i = 0; i < 2; i++)
+        if (i < pair.valid) {
+            pair.bias[i] = e.bias[pair.channel + i];
+            pair.slope[i] = e.slopes ? e.slopes[pair.channel + i] : e.slope;
+        }
+    return pair;
+}
+
+/* To the pixel that `at` says: row << 16 | column of the tile; -1: nowhere. */
+template <bool RARE>
+__device__ __forceinline__ void bs_cu_conv_put_pair(const bs_cu_conv &c, const bs_cu_conv_end &e,
+                                                    const bs_cu_conv_piece &p, const bs_cu_conv_pair &pair, int32_t at,
+                                                    float d0, float d1)
+{
+    if (at < 0 || pair.valid <= 0)
+        return;
+    const int64_t row = (int64_t)(p.y + (at >> 16)) * c.out_row, column = (int64_t)(p.x + (at & 0xffff)) * c.out_pixel;
+    const float y0 = bs_cu_conv_finish<RARE>(e, pair.slope[0], d0 + pair.bias[0]),
+                y1 = bs_cu_conv_finish<RARE>(e, pair.slope[1], d1 + pair.bias[1]);
+    uint8_t *y = c.out + (row + column + pair.channel) * bs_cu_bytes(c.out_dtype);
+    if (pair.valid > 1 && c.out_dtype == BS_F16 && (reinterpret_cast<uintptr_t>(y) & 3) == 0) {
+        *reinterpret_cast<uint32_t *>(y) = bs_cu_pack_half2(y0, y1);
+    } else {
+        bs_cu_put(y, c.out_dtype, 0, y0);
+        if (pair.valid > 1)
+            bs_cu_put(y, c.out_dtype, 1, y1);
+    }
+}
+
+/* 16 MT pixels from `base`, NT blocks of 8 outputs from `first`, of the n pixels of a tile. NEAR: windows are in shared
+ * memory. */
+template <int MT, int NT, bool NEAR>
+__device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs_cu_conv_window &v,
+                                                   const bs_cu_conv_piece &p, int32_t base, int32_t first)
+{
+    const int32_t lane = (int32_t)threadIdx.x & 31, g = lane >> 2, quad = lane & 3, n = p.h * p.w,
+                  blocks = (c.out_c + 7) / 8;
+    const uint2 *w = reinterpret_cast<const uint2 *>(c.weights) + ((int64_t)p.group * blocks + first) * v.steps * 32 +
+                     lane;
+    const int32_t apart = v.steps * 32, last = min(NT, blocks - first) - 1; /* blocks beyond the last are it again */
+    const uint8_t *data = v.data;
+    if (NEAR)
+        BS_CU_ASSUME_SHARED(data);
+    int32_t x[2 * MT], at[2 * MT];
+    float d[NT * MT * 4]; /* of blocks, of 16 pixels, the pairs of rows g and g + 8 */
+#pragma unroll
+    for (int m = 0; m < 2 * MT; m++) {
+        const int32_t u = m * 2 + (g >> 2);
+        const int32_t i = base + ((u >> v.spread) << (v.spread + 2)) + (u & ((1 << v.spread) - 1)) +
+                          ((g & 3) << v.spread);
+        const int32_t row = min(i, n - 1) / p.w, column = min(i, n - 1) - row * p.w;
+        x[m] = row * v.row + column * v.pixel;
+        at[m] = i < n ? row << 16 | column : -1;
+    }
+#pragma unroll
+    for (int k = 0; k < NT * MT * 4; k++)
+        d[k] = 0.0f;
+#pragma unroll 1
+    for (int32_t step = 0; step < v.steps; step++, w += 32) {
+        const uint8_t *from = data + v.table[4 * step + quad];
+        uint2 b[NT];
+#pragma unroll
+        for (int k = 0; k < NT; k++)
+            b[k] = bs_cu_constant(w + min(k, last) * apart);
+#pragma unroll
+        for (int m = 0; m < MT; m++) {
+            const uint2 low = *reinterpret_cast<const uint2 *>(from + x[2 * m]),
+                        high = *reinterpret_cast<const uint2 *>(from + x[2 * m + 1]);
+            const uint32_t a[4] = {low.x, high.x, low.y, high.y};
+#pragma unroll
+            for (int k = 0; k < NT; k++) {
+                const uint32_t bk[2] = {b[k].x, b[k].y};
+                bs_cu_mma(d + (k * MT + m) * 4, a, bk);
+            }
+        }
+    }
+    const bs_cu_conv_end e = bs_cu_conv_end_of(c);
+#pragma unroll 1 /* here and below: what comes next is moved to the front, so that the code is there once */
+    for (int32_t k = 0; k < NT; k++) {
+        const bs_cu_conv_pair pair = bs_cu_conv_pair_of(c, e, p, (first + k) * 8 + 2 * quad);
+        if (e.rare == BS_ACT_NONE) {
+#pragma unroll
+            for (int m = 0; m < 2 * MT; m++)
+                bs_cu_conv_put_pair<false>(c, e, p, pair, at[m], d[2 * m], d[2 * m + 1]);
+        }
+#pragma unroll 1
+        for (int32_t m = 0; e.rare != BS_ACT_NONE && m < 2 * MT; m++) {
+            const int32_t here = at[0];
+            const float d0 = d[0], d1 = d[1];
+            bs_cu_conv_put_pair<true>(c, e, p, pair, here, d0, d1);
+#pragma unroll
+            for (int i = 0; i < 2 * MT; i++) {
+                at[i] = i + 1 < 2 * MT ? at[i + 1] : here;
+                d[2 * i] = i + 1 < 2 * MT ? d[2 * i + 2] : d0;
+                d[2 * i + 1] = i + 1 < 2 * MT ? d[2 * i + 3] : d1;
+            }
+        }
+#pragma unroll
+        for (int i = 0; i + 4 * MT < NT * MT * 4; i++)
+            d[i] = d[i + 4 * MT];
+    }
+}
+
+/* All products of a tile, dealt out to the warps; `together`: blocks of outputs of each. */
+template <int MT, bool NEAR>
+__device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const bs_cu_conv_window &v,
+                                                    const bs_cu_conv_piece &p, int32_t together)
+{
+    const int32_t down = (p.h * p.w + 16 * MT - 1) / (16 * MT), blocks = (c.out_c + 7) / 8,
+                  across = (blocks + together - 1) / together;
+    for (int32_t item = (int32_t)threadIdx.x / 32; item < down * across; item += (int32_t)blockDim.x / 32) {
+        const int32_t base = item % down * 16 * MT, first = item / down * together;
+        if (together == 1)
+            bs_cu_conv_product<MT, 1, NEAR>(c, v, p, base, first);
+        else if (together == 2 || !NEAR)
+            bs_cu_conv_product<MT, 2, NEAR>(c, v, p, base, first);
+        else if (together == 3)
+            bs_cu_conv_product<MT, NEAR ? 3 : 2, NEAR>(c, v, p, base, first);
+        else
+            bs_cu_conv_product<MT, MT == 4 ? 3 : NEAR ? 4 : 2, NEAR>(c, v, p, base, first);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ dealing out */
+
+/* Outputs that a warp does together: all, where windows are read but once; fewer where warps would be idle. */
+__device__ __forceinline__ int32_t bs_cu_conv_together(const bs_cu_conv &c, const bs_cu_conv_piece &p)
+{
+    const int32_t blocks = (c.out_c + 7) / 8, warps = (int32_t)blockDim.x / 32, groups = (p.h * p.w + 31) / 32;
+    const int32_t least = max((blocks + 3) / 4, min(blocks, warps / groups));
+    return (blocks + least - 1) / least;
+}
+
+/* Pixels of a warp: 64 at once use weights better, 32 leave fewer warps idle at the end. Where a tile has a
+ * multiprocessor to itself the registers for 64 are there. */
+template <bool TILE>
+__device__ __forceinline__ void bs_cu_conv_deal(const bs_cu_conv &c, const bs_cu_conv_window &v,
+                                                const bs_cu_conv_piece &p, bool near)
+{
+    const int32_t n = p.h * p.w, warps = (int32_t)blockDim.x / 32, together = bs_cu_conv_together(c, p);
+    if (TILE) {
+        const int32_t across = ((c.out_c + 7) / 8 + together - 1) / together;
+        const int32_t fours = ((n + 63) / 64 * across + warps - 1) / warps,
+                      twos = ((n + 31) / 32 * across + warps - 1) / warps;
+        if (together < 4 && fours * 12 <= twos * 7)
+            bs_cu_conv_products<4, true>(c, v, p, together);
+        else
+            bs_cu_conv_products<2, true>(c, v, p, together);
+    } else if (near) {
+        bs_cu_conv_products<2, true>(c, v, p, together);
+    } else {
+        bs_cu_conv_products<2, false>(c, v, p, min(together, 2));
+    }
+}
+
+/* TILE: the operand is a row of a tile, in shared memory already. */
+template <bool TILE>
+__device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part, int32_t parts)
+{
+    const int32_t pieces = bs_cu_conv_tiles_of(c), apart = TILE ? 0 : bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
+    int32_t *table = reinterpret_cast<int32_t *>(t.workspace + BS_CU_CONV_JOB);
+    BS_CU_ASSUME_SHARED(table);
+    bs_cu_conv_window v;
+    v.steps = (c.kernel_h * c.kernel_w * c.in_c + 15) / 16;
+    v.table = table;
+    __half *room = reinterpret_cast<__half *>(table + 4 * v.steps);
+    int32_t columns = 0; /* of the window that the table is for */
+    for (int32_t piece = part; piece < pieces; piece += parts) {
+        const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, 1);
+        const int32_t width = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1;
+        const int32_t height = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
+        const int32_t row = apart > 0 ? width * apart : c.in_row, pixel = apart > 0 ? apart : c.in_pixel;
+        const uint8_t *from = bs_cu_conv_source(c, p);
+        __syncthreads(); /* the last piece is done with the workspace */
+        if (columns != width)
+            bs_cu_conv_table(c, row, pixel, 4 * v.steps, table);
+        if (apart > 0)
+            bs_cu_conv_stage_half(c, from, t.scratch == NULL, height, width, room);
+        __syncthreads();
+        columns = width;
+        v.data = apart > 0 ? reinterpret_cast<const uint8_t *>(room) : from;
+        v.row = 2 * row * c.stride;
+        v.pixel = 2 * pixel * c.stride;
+        v.spread = bs_cu_conv_spread(v.pixel);
+        bs_cu_conv_deal<TILE>(c, v, p, apart > 0);
+    }
+}
+
+template <bool TILE>
+__device__ __forceinline__ void bs_cu_conv_tensor_rows(const bs_cu_tile &t, const bs_device_step *s,
+                                                       const bs_cu_work &w)
+{
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+        if (w.part == 0)
+            bs_cu_zero_margin(y);
+        if (bs_cu_conv_sound(t, s, x, y))
+            bs_cu_conv_tensor<TILE>(t, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), w.part, w.parts);
+    }
+}
+
+__device__ inline void bs_cu_conv2d_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_conv_tensor_rows<false>(t, s, w);
+}
+
+/* Only in a region: a launch of its own would be nothing but code. */
+__device__ inline void bs_cu_conv2d_tile_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    if (t.scratch != NULL)
+        bs_cu_conv_tensor_rows<true>(t, s, w);
+}
+
+#endif
+/* ==== end src/cuda/op_conv_tensor.cuh ========================================================= */
+
+/* Bytes of packed weights: what bs_conv_prepared_floats says of the layout. */
+static int64_t bs_cu_conv_packed_bytes(int32_t algorithm, bool depthwise, int32_t groups, int32_t in_c, int32_t out_c,
+                                       int32_t taps)
+{
+    if (algorithm == BS_CONV_TENSOR)
+        return 256 * (int64_t)groups * ((out_c + 7) / 8) * bs_cu_tensor_steps(taps, in_c);
+    if (algorithm != BS_CONV_DIRECT)
+        return 4 * (int64_t)groups * out_c * in_c * taps;
+    return depthwise ? 4 * (int64_t)((groups + 3) / 4 * 4) * taps
+                     : 4 * (int64_t)groups * ((out_c + 3) / 4 * 4) * in_c * taps;
+}
+
+static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_conv2d_desc *d = static_cast<const bs_conv2d_desc *>(n->params);
+    const int32_t square = bs_cu_or(d->kernel, 3), kh = bs_cu_or(d->kernel_h, square),
+                  kw = bs_cu_or(d->kernel_w, square);
+    const int32_t dilation = bs_cu_or(d->dilation, 1), channels = n->in[0].dim[0];
+    const int32_t groups = d->groups == BS_DEPTHWISE ? channels : bs_cu_or(d->groups, 1);
+    const int32_t in_c = channels / groups, out_c = d->out / groups, algorithm = n->np->algorithm;
+    const bool depthwise = in_c == 1 && out_c == 1;
+    int64_t h, w;
+    memset(s->p, 0, sizeof s->p);
+    s->p[BS_CU_CONV_KERNEL_H].i = kh;
+    s->p[BS_CU_CONV_KERNEL_W].i = kw;
+    s->p[BS_CU_CONV_STRIDE].i = bs_cu_or(d->stride, 1);
+    s->p[BS_CU_CONV_PAD_H].i = bs_pad_of(d->padding, d->pad, dilation * (kh - 1) / 2);
+    s->p[BS_CU_CONV_PAD_W].i = bs_pad_of(d->padding, d->pad, dilation * (kw - 1) / 2);
+    s->p[BS_CU_CONV_DILATION].i = dilation;
+    s->p[BS_CU_CONV_GROUPS].i = groups;
+    s->p[BS_CU_CONV_ACT].i = d->act;
+    s->p[BS_CU_CONV_PARAM].f = d->act_param;
+    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_bytes_figure(
+        bs_bytes_align(bs_bytes_array(bs_cu_conv_packed_bytes(algorithm, depthwise, groups, in_c, out_c, kh * kw), 1)));
+    bs_cu_conv_extent(&n->out[0], &h, &w);
+    if (algorithm == BS_CONV_TENSOR && bs_cu_conv_describe_tensor(n, s, in_c, h, w)) {
+        s->kernel = n->in[0].dtype == BS_F16 && n->in[0].place == BS_AT_TILE ? BS_CU_conv2d_tile : BS_CU_conv2d_tensor;
+    } else if (algorithm == BS_CONV_DIRECT && depthwise) {
+        s->kernel = BS_CU_conv2d_depthwise;
+        s->parts = bs_cu_pieces(h * w * ((groups + 3) / 4), 2 * BS_CU_THREADS);
+    } else if (algorithm == BS_CONV_DIRECT && bs_cu_conv_describe_direct(s, in_c, out_c, h, w)) {
+        s->kernel = BS_CU_conv2d;
+    } else {
+        s->kernel = BS_CU_conv2d_plain;
+        s->p[BS_CU_CONV_LAYOUT].i = algorithm == BS_CONV_TENSOR ? 1 : algorithm == BS_CONV_DIRECT ? 2 : 0;
+        s->parts = bs_cu_pieces(h * w * d->out, 4 * BS_CU_THREADS);
+    }
+}
+
+#endif
+/* ==== end src/cuda/op_conv.cuh ================================================================ */
 /* ==== begin src/cuda/op_convert.cuh =========================================================== */
 /* op_convert.cuh - between element types, with a scale; and the end of a super-resolution network.
  * Relies on walk.cuh. Must never round or saturate otherwise than ops/convert.c: codes are the same everywhere. */
@@ -4975,6 +5257,153 @@ __device__ inline void bs_cu_sr_store_run(const bs_cu_tile &t, const bs_device_s
 
 #endif
 /* ==== end src/cuda/op_convert.cuh ============================================================= */
+/* ==== begin src/cuda/op_deconv.cuh ============================================================ */
+/* op_deconv.cuh - deconv2d: a convolution, as op_conv_direct.cuh does it, for each phase of the stride.
+ * Relies on op_conv_direct.cuh and on the layouts that deconv2d packs. Must never let the order of a sum depend
+ * on where a pixel stands or on the cut. */
+#ifndef BS_CUDA_OP_DECONV
+#define BS_CUDA_OP_DECONV
+
+/* #include "cuda/op_conv_direct.cuh" */
+
+/* -------------------------------------------------------------------------------------------- the host's side */
+
+/* Taps of phase a along an axis (deconv2d.c): 0 where the kernel is smaller than the stride. */
+__host__ __device__ static inline int32_t bs_cu_deconv_taps(int32_t kernel, int32_t stride, int32_t a)
+{
+    return a < kernel ? (kernel - a + stride - 1) / stride : 0;
+}
+
+/* Floats of the packed phases before number `phase`. */
+__host__ __device__ static inline int64_t bs_cu_deconv_packed(int32_t kernel, int32_t stride, int32_t in_c,
+                                                              int32_t out_c, int32_t phase)
+{
+    int64_t floats = 0;
+    for (int32_t k = 0; k < phase; k++) {
+        const int32_t taps = bs_cu_deconv_taps(kernel, stride, k / stride) *
+                             bs_cu_deconv_taps(kernel, stride, k % stride);
+        floats += ((int64_t)taps * in_c * ((out_c + 3) / 4 * 4) + 15) / 16 * 16;
+    }
+    return floats;
+}
+
+/* p as for conv2d: the kernel's size and the padding are the descriptor's, the rest is what a phase has. */
+static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_deconv2d_desc *d = static_cast<const bs_deconv2d_desc *>(n->params);
+    const int32_t kernel = bs_cu_or(d->kernel, 3), stride = bs_cu_or(d->stride, 1), in_c = n->in[0].dim[0];
+    const bool reference = n->np->algorithm != BS_CONV_DIRECT;
+    const int64_t bytes = 4 * (reference ? (int64_t)in_c * d->out * kernel * kernel
+                                         : bs_cu_deconv_packed(kernel, stride, in_c, d->out, stride * stride));
+    int64_t h, w;
+    memset(s->p, 0, sizeof s->p);
+    s->kernel = BS_CU_deconv2d;
+    bs_cu_conv_extent(&n->out[0], &h, &w);
+    /* of the largest phase */
+    s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = bs_cu_deconv_taps(kernel, stride, 0);
+    s->p[BS_CU_CONV_STRIDE].i = s->p[BS_CU_CONV_DILATION].i = s->p[BS_CU_CONV_GROUPS].i = 1;
+    if (reference || !bs_cu_conv_describe_direct(s, in_c, d->out, bs_ceil_div(h, stride), bs_ceil_div(w, stride)))
+        s->parts = bs_cu_pieces(h * w * d->out, 4 * BS_CU_THREADS);
+    else
+        s->parts = bs_cu_pieces((int64_t)s->parts * stride * stride, 1);
+    s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = kernel;
+    s->p[BS_CU_CONV_UP].i = stride;
+    s->p[BS_CU_CONV_PAD_H].i = s->p[BS_CU_CONV_PAD_W].i = d->pad;
+    s->p[BS_CU_CONV_ACT].i = d->act;
+    s->p[BS_CU_CONV_PARAM].f = d->act_param;
+    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_bytes_figure(bs_bytes_align(bs_bytes_array(bytes, 1)));
+    s->p[BS_CU_CONV_LAYOUT].i = !reference;
+}
+
+/* ------------------------------------------------------------------------------------------------ plain loops */
+
+/* (y + pad) mod stride, of any sign. */
+__device__ __forceinline__ int32_t bs_cu_deconv_phase(int32_t y, int32_t pad, int32_t stride)
+{
+    const int32_t rest = (y + pad) % stride;
+    return rest < 0 ? rest + stride : rest;
+}
+
+__device__ inline void bs_cu_deconv_plain(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_conv &c, int32_t pad,
+                                          const bs_cu_work &w)
+{
+    const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x, up = bs_cu_conv_p(c, BS_CU_CONV_UP);
+    const int64_t n = c.h > 0 && c.w > 0 ? (int64_t)c.h * c.w * channels : 0;
+    for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < n; i += (int64_t)w.parts * threads) {
+        const int32_t pixel = (int32_t)(i / channels), o = (int32_t)(i - (int64_t)pixel * channels);
+        const int32_t oy = y.y0 + pixel / c.w, ox = y.x0 + pixel % c.w;
+        float sum = 0.0f;
+        for (int32_t ky = bs_cu_deconv_phase(oy, pad, up); ky < c.kernel_h; ky += up)
+            for (int32_t kx = bs_cu_deconv_phase(ox, pad, up); kx < c.kernel_w; kx += up) {
+                const int64_t at = (int64_t)((oy + pad - ky) / up) * x.stride[1] +
+                                   (int64_t)((ox + pad - kx) / up) * x.stride[2];
+                for (int32_t k = 0; k < x.dim[0]; k++)
+                    sum = fmaf(bs_cu_get(x.data, x.dtype, at + (int64_t)k * x.stride[0]),
+                               reinterpret_cast<const float *>(
+                                   c.weights)[(((int64_t)k * channels + o) * c.kernel_h + ky) * c.kernel_w + kx],
+                               sum);
+            }
+        bs_cu_put(y.data, y.dtype, (int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2] + (int64_t)o * y.stride[0],
+                  bs_cu_conv_any(c, o, sum));
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------------- phases */
+
+/* The convolution that phase (a, b) is: its first output, every stride-th from there, and the taps in reverse. */
+__device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, const bs_cu_view &x,
+                                                       const bs_cu_view &y, int32_t pad, int32_t phase)
+{
+    const int32_t up = bs_cu_conv_p(whole, BS_CU_CONV_UP);
+    bs_cu_conv c = whole;
+    const int32_t a = phase / up, b = phase % up;
+    const int32_t down = a - bs_cu_deconv_phase(y.y0, pad, up), right = b - bs_cu_deconv_phase(y.x0, pad, up);
+    const int32_t oy = y.y0 + (down < 0 ? down + up : down), ox = y.x0 + (right < 0 ? right + up : right);
+    c.kernel_h = bs_cu_deconv_taps(whole.kernel_h, up, a);
+    c.kernel_w = bs_cu_deconv_taps(whole.kernel_w, up, b);
+    c.in = x.data + ((int64_t)((oy + pad - a) / up - (c.kernel_h - 1)) * x.stride[1] +
+                     (int64_t)((ox + pad - b) / up - (c.kernel_w - 1)) * x.stride[2]) * bs_cu_bytes(x.dtype);
+    c.out = y.data + ((int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2]) * bs_cu_bytes(y.dtype);
+    c.out_row = y.stride[1] * up;
+    c.out_pixel = y.stride[2] * up;
+    c.h = max(0, (y.y1 - oy + up - 1) / up);
+    c.w = max(0, (y.x1 - ox + up - 1) / up);
+    c.weights = whole.weights + 4 * bs_cu_deconv_packed(whole.kernel_h, up, whole.in_c, whole.out_c, phase);
+    return c;
+}
+
+/* A call of its own: where phases are told apart there are no registers for the rest. */
+static __device__ __noinline__ int32_t bs_cu_deconv_phase_run(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part,
+                                                              int32_t parts)
+{
+    return bs_cu_conv_direct(t, c, part, parts);
+}
+
+__device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const int32_t up = s->p[BS_CU_CONV_UP].i;
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        int32_t part = w.part; /* pieces of all phases are dealt out in one row */
+        /* looked up again each time: registers are dearer */
+        for (int32_t phase = 0; phase < (s->p[BS_CU_CONV_LAYOUT].i == 0 ? 1 : up * up); phase++) {
+            const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+            const int32_t pad = s->p[BS_CU_CONV_PAD_H].i;
+            if (w.part == 0 && phase == 0)
+                bs_cu_zero_margin(y);
+            if (s->p[BS_CU_CONV_LAYOUT].i == 0) {
+                bs_cu_deconv_plain(x, y, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), pad, w);
+            } else if (bs_cu_conv_sound(t, s, x, y)) {
+                const bs_cu_conv &job = bs_cu_conv_share(t,
+                                                         bs_cu_deconv_job(bs_cu_conv_of(t, s, x, y), x, y, pad, phase));
+                part -= bs_cu_deconv_phase_run(t, job, part, w.parts) % w.parts;
+                part += part < 0 ? w.parts : 0;
+            }
+        }
+    }
+}
+
+#endif
+/* ==== end src/cuda/op_deconv.cuh ============================================================== */
 /* ==== begin src/cuda/op_elementwise.cuh ======================================================= */
 /* op_elementwise.cuh - activation, prelu, clip, affine, batch_norm.
  * Relies on walk.cuh. Must never let an element depend on where it stands. */
@@ -5288,6 +5717,319 @@ __device__ inline void bs_cu_patch_features_run(const bs_cu_tile &t, const bs_de
 
 #endif
 /* ==== end src/cuda/op_features.cuh ============================================================ */
+/* ==== begin src/cuda/op_gather.cuh ============================================================ */
+/* op_gather.cuh - what the paths of a router gave, back in the rows they came from: fill, reduce.
+ *
+ * fill              the rows that no path gives
+ * reduce            several paths a row: their sum, or the row of the largest gate
+ *
+ * Relies on move_rows.cuh. Must never add up in an order that depends on threads or on other rows: it is that of the
+ * paths, then the residual. */
+#ifndef BS_CUDA_OP_GATHER
+#define BS_CUDA_OP_GATHER
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/move_rows.cuh" */
+
+enum { BS_CU_SUM_PIECE = 2048 }; /* elements of a piece of a sum: two words a thread */
+
+/* --------------------------------------------------------------------------------------------------- describe */
+
+/* p: [0] where it is said which paths give a value (lower_step.cuh). */
+static void bs_cu_fill_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_fill;
+    s->router = n->node->router;
+    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
+}
+
+/* p: [0] mode, [1] whether there is a residual, [2] where it is said which paths give a value. */
+static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_gather_params *gather = static_cast<const bs_gather_params *>(n->node->params);
+    const bs_router_info *router = &n->graph->routers[n->node->router];
+    const int64_t elements = bs_cu_elements(&n->out[0]);
+    s->kernel = BS_CU_reduce;
+    s->router = n->node->router;
+    s->p[0].i = gather->mode;
+    s->p[1].i = n->instr->value != 0;
+    s->batch = 1;
+    s->parts = bs_cu_pieces(elements, BS_CU_SUM_PIECE);
+    s->p[BS_CU_MOVE_TEAM].i = 0;
+    if (elements <= 512 && router->max_paths_per_cell <= 16) { /* a warp a row; its sources fit the workspace */
+        s->p[BS_CU_MOVE_TEAM].i = 32;
+        s->batch = 8;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- what was decided */
+
+/* p[at]: where it is said which paths of this step's gather give a value. */
+__device__ __forceinline__ bool bs_cu_path_gives(const bs_cu_tile &t, const bs_device_step *s, int32_t at, int32_t path)
+{
+    return t.program->given[s->p[at].i + (path >> 5)] >> (path & 31) & 1;
+}
+
+/* The number that a decision has for a row: those above a tile's own are of all rows. */
+__device__ __forceinline__ int32_t bs_cu_decided_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row)
+{
+    return row + (s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0);
+}
+
+/* Whether choice `at` of a decision gave the gather a row. */
+__device__ __forceinline__ bool bs_cu_gives(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_decision &d,
+                                            int64_t at)
+{
+    const int32_t path = d.chosen[at];
+    return path >= 0 && d.inverse[at] >= 0 && bs_cu_path_gives(t, s, 2, path);
+}
+
+/* ------------------------------------------------------------------------------------------------------- fill */
+
+/* The rows that no path gives: the residual's, or zeros. */
+__device__ inline void bs_cu_fill_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const bs_cu_team team = bs_cu_team_of(s);
+    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
+        const int32_t path = d.chosen[(int64_t)bs_cu_decided_row(t, s, r) * d.per_row];
+        if (path >= 0 && bs_cu_path_gives(t, s, 0, path))
+            continue;
+        const bs_cu_view to = bs_cu_open_target(t, out, r);
+        const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
+        if (s->n_in > 0)
+            bs_cu_row_copy(to, bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
+        else
+            bs_cu_nest_zero(bs_cu_nest_of(to, to, true, all), team, w);
+        bs_cu_zero_around(t, out, r, team, w);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- sources of a sum */
+
+/* A row that goes into a sum: what one path gave for it, or the residual. Steps are those of the result's loops. */
+struct bs_cu_source {
+    const uint8_t *data;
+    int32_t step[4];
+    int32_t y0, y1, x0, x1; /* images: what is there */
+    float gate;
+    int32_t dtype;
+};
+
+__device__ inline void bs_cu_source_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, float gate,
+                                         bs_cu_source *source)
+{
+    const bs_cu_view v = bs_cu_open(t, o, row);
+    const bool image = v.rank == 3;
+    source->data = v.data;
+    source->y0 = v.y0, source->y1 = v.y1, source->x0 = v.x0, source->x1 = v.x1;
+    source->gate = gate;
+    source->dtype = v.dtype;
+    source->step[0] = image ? v.stride[0] : bs_cu_pick(v.stride, v.rank - 1);
+    source->step[1] = image ? v.stride[2] : bs_cu_pick(v.stride, v.rank - 2);
+    source->step[2] = image ? v.stride[1] : bs_cu_pick(v.stride, v.rank - 3);
+    source->step[3] = bs_cu_pick(v.stride, image ? -1 : v.rank - 4);
+}
+
+enum { BS_CU_SUM_SOURCES = 448 }; /* of a row at once */
+static_assert(BS_CU_SUM_SOURCES * sizeof(bs_cu_source) <= BS_CU_WORKSPACE, "sources lie in the workspace");
+
+/* Writes what the paths of a row gave to `sources`, in path order, then the residual: those from number `from` on, as
+ * many as there is room for. Returns how many there are in all. A row takes a path once at most, so the paths before
+ * one are counted. By a team; the caller synchronises. */
+__device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
+                                        const bs_cu_team &team, int32_t from, bs_cu_source *sources)
+{
+    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
+    int32_t count = 0;
+    for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) { /* once at least: all count */
+        const int32_t mine = k < d.per_row && bs_cu_gives(t, s, d, at + k) ? d.chosen[at + k] : -1;
+        int32_t before = 0;
+        count = 0;
+        for (int32_t i = 0; i < d.per_row; i++) {
+            const bool gives = bs_cu_gives(t, s, d, at + i);
+            count += gives;
+            before += gives && d.chosen[at + i] < mine;
+        }
+        if (mine >= 0 && before >= from && before - from < BS_CU_SUM_SOURCES)
+            bs_cu_source_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine],
+                              s->p[0].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k], &sources[before - from]);
+    }
+    if (s->p[1].i && team.rank == 0 && count >= from && count - from < BS_CU_SUM_SOURCES)
+        bs_cu_source_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count - from]);
+    return count + (s->p[1].i != 0);
+}
+
+/* ----------------------------------------------------------------------------------------------------- reduce */
+
+__device__ __forceinline__ float4 bs_cu_get4(const uint8_t *data, int32_t dtype, int64_t at)
+{
+    float4 v;
+    if (dtype == BS_F16)
+        bs_cu_word_move(&v, *reinterpret_cast<const uint2 *>(data + at * 2));
+    else
+        v = *reinterpret_cast<const float4 *>(data + at * 4);
+    return v;
+}
+
+__device__ __forceinline__ void bs_cu_put4(uint8_t *data, int32_t dtype, int64_t at, const float4 &v)
+{
+    if (dtype == BS_F16)
+        bs_cu_word_move(reinterpret_cast<uint2 *>(data + at * 2), v);
+    else
+        *reinterpret_cast<float4 *>(data + at * 4) = v;
+}
+
+/* The loops of the result, and where its first element is: of images channel, x, y. */
+struct bs_cu_sum {
+    uint8_t *to;
+    int32_t n[4], step[4];
+    int32_t y0, x0, dtype;
+    bool image;
+};
+
+__device__ inline bs_cu_sum bs_cu_sum_of(const bs_cu_view &v)
+{
+    bs_cu_sum m;
+    m.image = v.rank == 3;
+    m.y0 = m.image ? v.y0 : 0;
+    m.x0 = m.image ? v.x0 : 0;
+    m.dtype = v.dtype;
+    m.n[0] = m.image ? v.dim[0] : v.rank > 0 ? bs_cu_pick(v.dim, v.rank - 1) : 1;
+    m.n[1] = m.image ? max(v.x1 - v.x0, 0) : v.rank > 1 ? bs_cu_pick(v.dim, v.rank - 2) : 1;
+    m.n[2] = m.image ? max(v.y1 - v.y0, 0) : v.rank > 2 ? bs_cu_pick(v.dim, v.rank - 3) : 1;
+    m.n[3] = v.rank > 3 ? bs_cu_pick(v.dim, v.rank - 4) : 1;
+    m.step[0] = m.image ? v.stride[0] : bs_cu_pick(v.stride, v.rank - 1);
+    m.step[1] = m.image ? v.stride[2] : bs_cu_pick(v.stride, v.rank - 2);
+    m.step[2] = m.image ? v.stride[1] : bs_cu_pick(v.stride, v.rank - 3);
+    m.step[3] = v.rank > 3 ? bs_cu_pick(v.stride, v.rank - 4) : 0;
+    m.to = v.data;
+    return m;
+}
+
+/* Whether rows of these steps can be had in words of four elements. */
+__device__ __forceinline__ bool bs_cu_by_four(const uint8_t *data, int32_t dtype, const int32_t *n, const int32_t *step)
+{
+    const int32_t bytes = bs_cu_bytes(dtype);
+    return step[0] == 1 && n[0] % 4 == 0 && bs_cu_word(data, n, step, bytes) >= 4 * bytes;
+}
+
+/* Elements at loop indices (x0, x1, x2, x3) of all sources, summed in their order. each: 4 or 1. more: onto what is
+ * there. */
+template <int each>
+__device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_source *sources, int32_t count, bool more,
+                                             uint32_t i)
+{
+    const uint32_t width = (uint32_t)m.n[0] / each;
+    uint32_t line = m.n[1] * m.n[2] * m.n[3] == 1 ? 0 : i / width;
+    const int32_t c = (int32_t)(i - line * width) * each, x = m.x0 + (int32_t)(line % (uint32_t)m.n[1]);
+    line /= (uint32_t)m.n[1];
+    const int32_t y = m.y0 + (int32_t)(line % (uint32_t)m.n[2]), z = (int32_t)(line / (uint32_t)m.n[2]);
+    const int64_t to = (int64_t)c * m.step[0] + (int64_t)x * m.step[1] + (int64_t)y * m.step[2] +
+                       (int64_t)z * m.step[3];
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (more && each == 4)
+        sum = bs_cu_get4(m.to, m.dtype, to);
+    else if (more)
+        sum.x = bs_cu_get(m.to, m.dtype, to);
+    for (int32_t k = 0; k < count; k++) {
+        const bs_cu_source &from = sources[k];
+        if (m.image && (y < from.y0 || y >= from.y1 || x < from.x0 || x >= from.x1))
+            continue;
+        const int64_t at = (int64_t)c * from.step[0] + (int64_t)x * from.step[1] + (int64_t)y * from.step[2] +
+                           (int64_t)z * from.step[3];
+        if (each == 4) {
+            const float4 v = bs_cu_get4(from.data, from.dtype, at);
+            sum.x = bs_cu_mul_add(from.gate, v.x, sum.x);
+            sum.y = bs_cu_mul_add(from.gate, v.y, sum.y);
+            sum.z = bs_cu_mul_add(from.gate, v.z, sum.z);
+            sum.w = bs_cu_mul_add(from.gate, v.w, sum.w);
+        } else {
+            sum.x = bs_cu_mul_add(from.gate, bs_cu_get(from.data, from.dtype, at), sum.x);
+        }
+    }
+    if (each == 4)
+        bs_cu_put4(m.to, m.dtype, to, sum);
+    else
+        bs_cu_put(m.to, m.dtype, to, sum.x);
+}
+
+/* This team's share of a row, from its sources. */
+__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *sources, int32_t count, bool more,
+                                     const bs_cu_team &team, const bs_cu_work &w)
+{
+    const bs_cu_sum m = bs_cu_sum_of(to);
+    bool four = bs_cu_by_four(m.to, m.dtype, m.n, m.step);
+    for (int32_t k = 0; four && k < count; k++)
+        four = bs_cu_by_four(sources[k].data, sources[k].dtype, m.n, sources[k].step);
+    const uint32_t total = (uint32_t)m.n[0] * (uint32_t)m.n[1] * (uint32_t)m.n[2] * (uint32_t)m.n[3];
+    uint32_t first, last;
+    bs_cu_share(four ? total / 4 : total, w, &first, &last);
+    for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
+        if (four)
+            bs_cu_sum_at<4>(m, sources, count, more, i);
+        else
+            bs_cu_sum_at<1>(m, sources, count, more, i);
+    }
+}
+
+/* The row of the path with the largest gate, the lower path of equals; without one the residual's, or zeros. */
+__device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
+                                        const bs_cu_team &team, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0), *in = bs_cu_in(t, s, 0);
+    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
+    int64_t best = -1;
+    for (int64_t i = at; i < at + d.per_row; i++)
+        if (d.chosen[i] >= 0 && d.inverse[i] >= 0 &&
+            (best < 0 || d.gates[i] > d.gates[best] || (d.gates[i] == d.gates[best] && d.chosen[i] < d.chosen[best])))
+            best = i;
+    if (best >= 0 && !bs_cu_gives(t, s, d, best))
+        best = -1; /* the path of the largest gate gives nothing */
+    const bs_cu_view to = bs_cu_open_target(t, out, row);
+    const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
+    if (best < 0 && !s->p[1].i) {
+        bs_cu_nest_zero(bs_cu_nest_of(to, to, true, all), team, w);
+        return;
+    }
+    const bs_cu_view from = bs_cu_open(t, in + (best < 0 ? d.paths : d.chosen[best]),
+                                       best < 0 ? row : d.inverse[best] - d.offsets[d.chosen[best]]);
+    bs_cu_row_copy(to, from, team, t.workspace, w);
+    if (to.rank == 3 && w.part == 0)
+        bs_cu_zero_ring(to, bs_cu_common(to, from), all, team);
+}
+
+__device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_team team = bs_cu_team_of(s);
+    const bool sums = s->p[0].i == BS_GATHER_ADD || s->p[0].i == BS_GATHER_WEIGHTED;
+    const int32_t most = t.program->decision[s->router].per_row + 1;
+    bs_cu_source *sources = reinterpret_cast<bs_cu_source *>(t.workspace) + team.index * min(most, BS_CU_SUM_SOURCES);
+    for (int32_t first = w.row; first < w.row + w.rows; first += team.count) { /* all teams go round as often */
+        const int32_t r = first + team.index;
+        const bool mine = r < w.row + w.rows;
+        for (int32_t from = 0; sums && from < most; from += BS_CU_SUM_SOURCES) {
+            const int32_t count = mine ? bs_cu_sources(t, s, r, team, from, sources) - from : 0;
+            __syncthreads();
+            if (mine && (count > 0 || from == 0))
+                bs_cu_sum_row(bs_cu_open_target(t, out, r), sources, min(count, BS_CU_SUM_SOURCES), from > 0, team, w);
+            if (from + BS_CU_SUM_SOURCES < most)
+                __syncthreads();
+        }
+        if (mine && !sums)
+            bs_cu_select_row(t, s, r, team, w);
+        if (mine)
+            bs_cu_zero_around(t, out, r, team, w);
+        __syncthreads();
+    }
+}
+
+#endif
+/* ==== end src/cuda/op_gather.cuh ============================================================== */
 /* ==== begin src/cuda/op_image.cuh ============================================================= */
 /* op_image.cuh - pool2d, by windows and of everything.
  * Relies on walk.cuh. Must never count what lies outside the frame, unless count_pad says so. */
@@ -5455,644 +6197,7 @@ __device__ inline void bs_cu_pool2d_global_run(const bs_cu_tile &t, const bs_dev
 
 #endif
 /* ==== end src/cuda/op_image.cuh =============================================================== */
-/* ==== begin src/cuda/op_linear.cuh ============================================================ */
-/* op_linear.cuh - x W^T + b on the last dimension, with the activation that follows.
- *
- * Weights are lines [out][k], padded with zeros to 16 bytes, f32 or f16. Experts are steps of one launch, and how many
- * rows each has only the device knows: a piece of work is up to 64 lines by 64 (or 16) columns, and its block takes the
- * shape that suits the lines it finds. Up to 8 lines the weights are read once, 256 bytes of a line at a time, three
- * stages deep, and are all the cost; beyond that a tile of 32 or 64 lines shares them. Lines are fetched by address, so
- * rows of a scatter need no copy. All shapes add up in one order (gemm.cuh).
- * Relies on gemm.cuh, program.cuh and ops/linear.c. Must never let rows influence each other. */
-#ifndef BS_CUDA_OP_LINEAR
-#define BS_CUDA_OP_LINEAR
-
-/* ==== begin src/cuda/gemm.cuh ================================================================= */
-/* gemm.cuh - products of lines in shared memory: what linear and matmul have in common.
- *
- * A sum is one chain, k = 0, 1, 2 ... (in f16: steps of 16 products of a tensor core, in that order), whatever the
- * shape of the tile it is part of. So a block may choose its shape by the number of rows it finds, and no bit shows
- * which. Relies on tensor.cuh. Must never add up in an order that depends on rows, columns or threads. */
-#ifndef BS_CUDA_GEMM
-#define BS_CUDA_GEMM
-
-/* #include "cuda/lower.cuh" */
-/* #include "cuda/tensor.cuh" */
-
-enum {
-    BS_CU_GEMM_SIDE = 64,  /* of a tile, at most: lines on one side, columns on the other */
-    BS_CU_GEMM_DEPTH = 64, /* bytes of a line that are in shared memory at a time: 16 f32, 32 f16 */
-    BS_CU_GEMM_PITCH = 80, /* from line to line there: eight lines begin in different banks */
-    BS_CU_SUMS_PITCH = 68  /* floats from line to line of finished sums */
-};
-
-/* Lines of a pass over `rows` * 4 sums a thread: threads are 16 wide, warps of the tensor cores 2. */
-template <int BYTES, int ROWS> __device__ __forceinline__ int32_t bs_cu_gemm_lines(void)
-{
-    return BYTES == 4 ? ROWS * ((int32_t)blockDim.x / 16) : ROWS * 4 * ((int32_t)blockDim.x / 64);
-}
-
-/* f32: thread (x, y) has columns x + 16 j of lines y + i * (threads / 16). */
-template <int ROWS>
-__device__ __forceinline__ void bs_cu_gemm_f32(const uint8_t *columns, const uint8_t *lines, float *sum)
-{
-    const int32_t x = (int32_t)threadIdx.x & 15, y = (int32_t)threadIdx.x >> 4, high = (int32_t)blockDim.x >> 4;
-#pragma unroll 1
-    for (int32_t k = 0; k < BS_CU_GEMM_DEPTH; k += 16) {
-        float4 a[ROWS], b[4];
-#pragma unroll
-        for (int32_t j = 0; j < 4; j++)
-            b[j] = *reinterpret_cast<const float4 *>(columns + (x + 16 * j) * BS_CU_GEMM_PITCH + k);
-#pragma unroll
-        for (int32_t i = 0; i < ROWS; i++)
-            a[i] = *reinterpret_cast<const float4 *>(lines + (y + i * high) * BS_CU_GEMM_PITCH + k);
-#pragma unroll
-        for (int32_t i = 0; i < ROWS; i++)
-#pragma unroll
-            for (int32_t j = 0; j < 4; j++) {
-                float s = fmaf(a[i].x, b[j].x, sum[4 * i + j]);
-                s = fmaf(a[i].y, b[j].y, s);
-                s = fmaf(a[i].z, b[j].z, s);
-                sum[4 * i + j] = fmaf(a[i].w, b[j].w, s);
-            }
-    }
-}
-
-/* f16: a warp has 32 columns (as the rows of two matrices a) of ROWS / 2 times 8 lines (as the columns of b). */
-template <int ROWS>
-__device__ __forceinline__ void bs_cu_gemm_f16(const uint8_t *columns, const uint8_t *lines, float *sum)
-{
-    const int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5, matrix = lane >> 3,
-                  row = lane & 7;
-    const uint8_t *from = columns + ((warp & 1) * 32 + (matrix & 1) * 8 + row) * BS_CU_GEMM_PITCH + (matrix >> 1) * 16;
-    const uint8_t *with = lines + ((warp >> 1) * (ROWS / 2) * 8 + row) * BS_CU_GEMM_PITCH + matrix * 16;
-    uint32_t b[ROWS / 2][4]; /* two steps of 16 */
-    if (warp >= ((int32_t)blockDim.x >> 6) * 2)
-        return;
-#pragma unroll
-    for (int32_t j = 0; j < ROWS / 2; j++)
-        bs_cu_ldmatrix_x4(b[j], with + 8 * j * BS_CU_GEMM_PITCH);
-#pragma unroll
-    for (int32_t k = 0; k < 2; k++)
-#pragma unroll
-        for (int32_t i = 0; i < 2; i++) {
-            uint32_t a[4];
-            bs_cu_ldmatrix_x4(a, from + 16 * i * BS_CU_GEMM_PITCH + 32 * k);
-#pragma unroll
-            for (int32_t j = 0; j < ROWS / 2; j++)
-                bs_cu_mma(sum + 4 * (i * (ROWS / 2) + j), a, b[j] + 2 * k);
-        }
-}
-
-/* ROWS * 4 sums of this thread go on by what is in shared memory: 64 columns, bs_cu_gemm_lines lines. */
-template <int BYTES, int ROWS>
-__device__ __forceinline__ void bs_cu_gemm_step(const uint8_t *columns, const uint8_t *lines, float *sum)
-{
-    if (BYTES == 4)
-        bs_cu_gemm_f32<ROWS>(columns, lines, sum);
-    else
-        bs_cu_gemm_f16<ROWS>(columns, lines, sum);
-}
-
-/* To to[line][column], pitch BS_CU_SUMS_PITCH. A barrier must stand on both sides. */
-template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_finish(const float *sum, float *to)
-{
-    const int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5;
-    if (BYTES == 4) {
-        const int32_t x = (int32_t)threadIdx.x & 15, y = (int32_t)threadIdx.x >> 4, high = (int32_t)blockDim.x >> 4;
-#pragma unroll
-        for (int32_t i = 0; i < ROWS; i++)
-#pragma unroll
-            for (int32_t j = 0; j < 4; j++)
-                to[(y + i * high) * BS_CU_SUMS_PITCH + x + 16 * j] = sum[4 * i + j];
-    } else if (warp < ((int32_t)blockDim.x >> 6) * 2) {
-#pragma unroll
-        for (int32_t i = 0; i < 2; i++)
-#pragma unroll
-            for (int32_t j = 0; j < ROWS / 2; j++)
-#pragma unroll
-                for (int32_t e = 0; e < 4; e++)
-                    to[((warp >> 1) * (ROWS / 2) * 8 + 8 * j + 2 * (lane & 3) + (e & 1)) * BS_CU_SUMS_PITCH +
-                       (warp & 1) * 32 + 16 * i + (lane >> 2) + 8 * (e >> 1)] = sum[4 * (i * (ROWS / 2) + j) + e];
-    }
-}
-
-#endif
-/* ==== end src/cuda/gemm.cuh =================================================================== */
-/* #include "cuda/kernels.cuh" */
-/* #include "cuda/program.cuh" */
-
-#ifndef BS_NO_CUBLAS
-#include <cublas_v2.h>
-#endif
-
-enum {
-    BS_CU_FEW_LINES = 8,
-    BS_CU_FEW_COLUMNS = 16, /* at a time: a matrix of a tensor core */
-    BS_CU_FEW_DEPTH = 256,  /* bytes of a line: what memory gives in one go */
-    BS_CU_FEW_PITCH = 272,
-    BS_CU_FEW_STAGES = 3,
-    BS_CU_FEW_STAGE_BYTES = (BS_CU_FEW_LINES + BS_CU_FEW_COLUMNS) * BS_CU_FEW_PITCH,
-    BS_CU_LINEAR_BATCH =
-        1024 /* rows of a domain that all its rows go through: tiles of the same columns run side by side */
-};
-
-/* ----------------------------------------------------------------------------------------------- describing */
-
-/* Lines of a row. */
-static int32_t bs_cu_linear_lines_of(const bs_device_operand *o)
-{
-    int64_t n = 1;
-    for (int32_t i = 0; i < o->rank - 1; i++)
-        n *= o->dim[i];
-    return (int32_t)n;
-}
-
-/* Rows of a domain in this run, at most. */
-static int64_t bs_cu_linear_rows_of(const bs_cu_node *n, int32_t domain)
-{
-    const bs_domain *domains = n->graph->domains;
-    while (domains[domain].kind == BS_DOMAIN_PATH)
-        domain = domains[domain].parent;
-    if (domains[domain].kind == BS_DOMAIN_ROWS || domains[domain].kind == BS_DOMAIN_SEGMENTS)
-        return n->dims[domains[domain].rows];
-    return domain ? domains[domain].max_rows : 1;
-}
-
-/* p: out, no_bias, act, act_param; then columns of a piece: few where there would be too few pieces to keep a GPU busy
- * with reading. A branch has batches of 64 lines, for it may have far less than it can; others what there is. */
-static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    const bs_domain *d = &n->graph->domains[s->domain];
-    const bool path = d->kind == BS_DOMAIN_PATH;
-    const int64_t lines = bs_max_i32(bs_cu_linear_lines_of(&n->out[0]), 1),
-                  all = bs_cu_linear_rows_of(n, s->domain) * lines;
-    const int64_t wide = bs_ceil_div(s->p[0].i, BS_CU_GEMM_SIDE);
-    const int64_t branches = path ? bs_min_i64(all, n->graph->routers[d->router].desc->paths) : 1;
-    const int64_t batch = bs_min_i64(path ? (int64_t)BS_CU_GEMM_SIDE : (int64_t)BS_CU_LINEAR_BATCH, all) / lines;
-    s->kernel = n->np->half ? BS_CU_linear_tensor : BS_CU_linear;
-    s->batch = batch < 1 ? 1 : (int32_t)batch;
-    s->p[4].i = all <= 2 * (int64_t)BS_CU_FEW_LINES && branches * wide < 256 ? (int32_t)BS_CU_FEW_COLUMNS
-                                                                             : (int32_t)BS_CU_GEMM_SIDE;
-    s->parts = bs_cu_pieces(bs_ceil_div(s->batch * lines, BS_CU_GEMM_SIDE) * bs_ceil_div(s->p[0].i, s->p[4].i), 1);
-}
-
-/* -------------------------------------------------------------------------------------------------- loading */
-
-struct bs_cu_linear_line {
-    const uint8_t *x;
-    uint8_t *y;
-};
-
-/* Lies in shared memory: registers are for sums. */
-struct bs_cu_linear_job {
-    const bs_device_step *step;
-    const bs_device_operand *x, *y;
-    const uint8_t *weights;
-    int32_t line_bytes; /* of weights */
-    int32_t k, out, x_step, lines /* of a row */, lines_here /* of the work */;
-    int32_t type; /* of x */
-    /* of x: 0 by element; 1 as it is stored; 2 without waiting, which the shared memory of a tile does not allow */
-    int32_t copy;
-    /* of the work: its first row, tiles of its lines, columns of a tile, tiles */
-    int32_t row, down, wide, parts, pieces;
-    bs_cu_linear_line at[BS_CU_GEMM_SIDE]; /* of the tile */
-};
-
-static_assert(sizeof(bs_cu_linear_job) + (BS_CU_GEMM_SIDE + 32) * BS_CU_GEMM_PITCH * 3 <= BS_CU_WORKSPACE,
-              "stages and the job share the workspace");
-
-template <int BYTES>
-__device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
-                                          bs_cu_linear_job &j)
-{
-    j.step = s;
-    j.x = bs_cu_in(t, s, 0);
-    j.y = bs_cu_out(t, s, 0);
-    j.k = j.x->dim[j.x->rank - 1];
-    j.out = s->p[0].i;
-    j.line_bytes = (j.k * BYTES + 15) / 16 * 16;
-    j.weights = bs_cu_prepared(t, s);
-    int32_t lines = 1;
-    for (int32_t i = 0; i < j.y->rank - 1; i++)
-        lines *= j.y->dim[i];
-    j.lines = lines;
-    j.type = j.x->dtype;
-    j.row = w.row;
-    j.parts = w.parts;
-    j.wide = s->p[4].i;
-    j.down = (w.rows * lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
-    j.pieces = j.down * ((j.out + j.wide - 1) / j.wide);
-    j.lines_here = w.rows * lines;
-    j.x_step = j.k == 1 ? 1 : j.x->stride[j.x->rank - 1];
-    j.copy = j.x_step != 1 || bs_cu_bytes(j.x->dtype) != BYTES ? 0 : j.x->place == BS_AT_TILE ? 1 : 2;
-}
-
-/* What happens to a sum. Looked up when sums are there: until then registers are for them. */
-struct bs_cu_linear_end {
-    const float *bias, *slopes;
-    int32_t dtype, step, act;
-    float param;
-};
-
-__device__ inline bs_cu_linear_end bs_cu_linear_end_of(const bs_cu_linear_job &j)
-{
-    /* as bs_epilogue_place */
-    const int64_t bias = ((int64_t)j.line_bytes * j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT;
-    const int64_t array = (4 * (int64_t)j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT;
-    bs_cu_linear_end e;
-    e.bias = reinterpret_cast<const float *>(j.weights + bias);
-    e.slopes = reinterpret_cast<const float *>(j.weights + bias + array); /* there for BS_PRELU only */
-    e.dtype = j.y->dtype;
-    e.step = j.out == 1 ? 1 : j.y->stride[j.y->rank - 1];
-    e.act = j.step->p[2].i;
-    e.param = j.step->p[3].f;
-    return e;
-}
-
-__device__ __forceinline__ void bs_cu_linear_put(const bs_cu_linear_end &e, const bs_cu_linear_line &line,
-                                                 int32_t column, float sum)
-{
-    const float slope = e.act == BS_PRELU ? e.slopes[column] : 0.0f;
-    bs_cu_put(line.y, e.dtype, (int64_t)column * e.step, bs_cu_act(e.act, e.param, slope, sum + e.bias[column]));
-}
-
-/* Line number `line` of a row, in elements from its first. */
-__device__ inline int64_t bs_cu_linear_offset(const bs_device_operand *o, int32_t line)
-{
-    int64_t offset = 0;
-    for (int32_t d = o->rank - 2; d >= 0; d--) {
-        offset += (int64_t)(line % o->dim[d]) * o->stride[d];
-        line /= o->dim[d];
-    }
-    return offset;
-}
-
-/* Where lines first .. first + count of the work are. count <= 64 <= threads. */
-__device__ inline void bs_cu_linear_find(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t first, int32_t count)
-{
-    const int32_t i = (int32_t)threadIdx.x;
-    if (i >= count)
-        return;
-    const int32_t r = j.row + (first + i) / j.lines, line = (first + i) % j.lines;
-    j.at[i].x = bs_cu_row(t, j.x, r) + bs_cu_linear_offset(j.x, line) * bs_cu_bytes(j.x->dtype);
-    j.at[i].y = bs_cu_row(t, j.y, r) + bs_cu_linear_offset(j.y, line) * bs_cu_bytes(j.y->dtype);
-}
-
-/* 16 bytes of weights. The second-level cache fetches 256 around them: what is read next of the same line. */
-__device__ __forceinline__ void bs_cu_linear_fetch(void *shared, const void *global)
-{
-#if BS_CU_AMPERE && (__CUDACC_VER_MAJOR__ > 11 || (__CUDACC_VER_MAJOR__ == 11 && __CUDACC_VER_MINOR__ >= 4))
-    const uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
-    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;"
-                 :
-                 : "r"(at), "l"(__cvta_generic_to_global(global))
-                 : "memory");
-#else
-    bs_cu_cp_async_16(shared, global);
-#endif
-}
-
-/* Bytes from .. from + 16 * CHUNKS of the weights of `count` columns from `first`; zeros beyond the end of a line. */
-template <int CHUNKS>
-__device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch,
-                                                     int32_t first, int32_t count, int32_t from)
-{
-    const int32_t line_bytes = j.line_bytes;
-    const uint8_t *weights = j.weights + (int64_t)first * line_bytes + from;
-    for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
-        const int32_t column = i / CHUNKS, chunk = i % CHUNKS * 16;
-        uint8_t *slot = to + column * pitch + chunk;
-        if (from + chunk < line_bytes)
-            bs_cu_linear_fetch(slot, weights + (int64_t)column * line_bytes + chunk);
-        else
-            *reinterpret_cast<uint4 *>(slot) = make_uint4(0, 0, 0, 0);
-    }
-}
-
-/* The same bytes of `count` lines of x, as BYTES says; those that cannot be copied as they are, element by element. */
-template <int BYTES, int CHUNKS>
-__device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t count,
-                                                  int32_t from)
-{
-    const int32_t end = j.k, step = j.x_step, type = j.type, copy = j.copy;
-    for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
-        const uint8_t *line = j.at[i / CHUNKS].x;
-        uint8_t *slot = to + i / CHUNKS * pitch + i % CHUNKS * 16;
-        const int32_t k = (from + i % CHUNKS * 16) / BYTES;
-        const bool whole = copy > 0 && k + 16 / BYTES <= end && (reinterpret_cast<uintptr_t>(line) & 15) == 0;
-        if (whole && copy == 2) {
-            bs_cu_cp_async_16(slot, line + (int64_t)k * BYTES);
-        } else if (whole) {
-            *reinterpret_cast<uint4 *>(slot) = *reinterpret_cast<const uint4 *>(line + (int64_t)k * BYTES);
-        } else {
-#pragma unroll 1
-            for (int32_t e = 0; e < 16 / BYTES; e++) {
-                const float x = k + e < end ? bs_cu_get(line, type, (int64_t)(k + e) * step) : 0.0f;
-                bs_cu_put(slot, BYTES == 4 ? BS_F32 : BS_F16, e, x);
-            }
-        }
-    }
-}
-
-/* ------------------------------------------------------------------------------------------------- few lines */
-
-/* The sums of a thread (of a warp, in f16) go on by 256 bytes. Warps take turns, so that none of an SM's quarters does
- * it all. */
-template <int BYTES>
-__device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int32_t count, int32_t turn, float *sum)
-{
-    const uint8_t *columns = stage, *lines = stage + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH;
-    const int32_t lane = (int32_t)threadIdx.x & 31;
-    if (BYTES == 4) {
-        const int32_t high = (int32_t)blockDim.x >> 4, y = turn >> 4;
-        const float4 *w = reinterpret_cast<const float4 *>(columns + (turn & 15) * BS_CU_FEW_PITCH);
-        const float4 *x0 = reinterpret_cast<const float4 *>(lines + y * BS_CU_FEW_PITCH);
-        const float4 *x1 = reinterpret_cast<const float4 *>(lines + (y + high) * BS_CU_FEW_PITCH);
-        const bool second = y + high < count;
-        if (y >= count)
-            return;
-#pragma unroll 4
-        for (int32_t k = 0; k < BS_CU_FEW_DEPTH / 16; k++) {
-            const float4 b = w[k], a = x0[k];
-            sum[0] = fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum[0]))));
-            if (second) {
-                const float4 c = x1[k];
-                sum[1] = fmaf(c.w, b.w, fmaf(c.z, b.z, fmaf(c.y, b.y, fmaf(c.x, b.x, sum[1]))));
-            }
-        }
-    } else if (turn < 32) {
-        const int32_t matrix = lane >> 3, row = lane & 7;
-        const uint8_t *from = columns + ((matrix & 1) * 8 + row) * BS_CU_FEW_PITCH + (matrix >> 1) * 16;
-        const uint8_t *with = lines + row * BS_CU_FEW_PITCH + matrix * 16;
-#pragma unroll 2
-        for (int32_t k = 0; k < BS_CU_FEW_DEPTH; k += 64) {
-            uint32_t a[4], b[4];
-            bs_cu_ldmatrix_x4(b, with + k);
-            bs_cu_ldmatrix_x4(a, from + k);
-            bs_cu_mma(sum, a, b);
-            bs_cu_ldmatrix_x4(a, from + k + 32);
-            bs_cu_mma(sum, a, b + 2);
-        }
-    }
-}
-
-template <int BYTES>
-__device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &j, int32_t count, int32_t first,
-                                                        int32_t columns, int32_t turn, const float *sum)
-{
-    const bs_cu_linear_end e = bs_cu_linear_end_of(j);
-    if (BYTES == 4) {
-        const int32_t high = (int32_t)blockDim.x >> 4, column = turn & 15, y = turn >> 4;
-#pragma unroll 1
-        for (int32_t i = 0; i < 2; i++)
-            if (column < columns && y + i * high < count)
-                bs_cu_linear_put(e, j.at[y + i * high], first + column, i ? sum[1] : sum[0]);
-    } else if (turn < 32) {
-#pragma unroll 1
-        for (int32_t i = 0; i < 4; i++) {
-            const int32_t line = 2 * (turn & 3) + (i & 1), column = (turn >> 2) + 8 * (i >> 1);
-            if (column < columns && line < count)
-                bs_cu_linear_put(e, j.at[line], first + column,
-                                 i == 0   ? sum[0]
-                                 : i == 1 ? sum[1]
-                                 : i == 2 ? sum[2]
-                                          : sum[3]);
-        }
-    }
-}
-
-/* `count` (at most 8) lines by columns first .. end: groups of 16 columns, one behind the other in the same stages. */
-template <int BYTES>
-__device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count,
-                                        int32_t first, int32_t end)
-{
-    const int32_t depth = (int32_t)((j.line_bytes + BS_CU_FEW_DEPTH - 1) / BS_CU_FEW_DEPTH);
-    int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0, turn = (int32_t)threadIdx.x;
-    float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    bs_cu_linear_find(t, j, line, count);
-    __syncthreads();
-    for (int32_t i = 1 - BS_CU_FEW_STAGES; first < end; i++) {
-        if (i >= 0) {
-            bs_cu_cp_async_wait<BS_CU_FEW_STAGES - 2>();
-            __syncthreads();
-        }
-        if (load_first < end) {
-            uint8_t *to = t.workspace + load_stage * BS_CU_FEW_STAGE_BYTES;
-            const int32_t from = load_at * BS_CU_FEW_DEPTH;
-            bs_cu_linear_weights<BS_CU_FEW_DEPTH / 16>(j, to, BS_CU_FEW_PITCH, load_first,
-                                                       min(BS_CU_FEW_COLUMNS, end - load_first), from);
-            bs_cu_linear_rows<BYTES, BS_CU_FEW_DEPTH / 16>(j, to + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH, BS_CU_FEW_PITCH,
-                                                           count, from);
-            load_stage = load_stage + 1 == BS_CU_FEW_STAGES ? 0 : load_stage + 1;
-            load_at = load_at + 1 == depth ? 0 : load_at + 1;
-            load_first += load_at == 0 ? BS_CU_FEW_COLUMNS : 0;
-        }
-        bs_cu_cp_async_commit();
-        if (i < 0)
-            continue;
-        bs_cu_linear_few_step<BYTES>(t.workspace + stage * BS_CU_FEW_STAGE_BYTES, count, turn, sum);
-        stage = stage + 1 == BS_CU_FEW_STAGES ? 0 : stage + 1;
-        if (++at == depth) {
-            bs_cu_linear_few_finish<BYTES>(j, count, first, min(BS_CU_FEW_COLUMNS, end - first), turn, sum);
-            sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
-            at = 0;
-            first += BS_CU_FEW_COLUMNS;
-            turn = turn + 32 >= (int32_t)blockDim.x ? turn + 32 - (int32_t)blockDim.x : turn + 32;
-        }
-    }
-    __syncthreads();
-}
-
-/* ------------------------------------------------------------------------------------------------- more lines */
-
-template <int BYTES>
-__device__ __forceinline__ void bs_cu_linear_load(const bs_cu_linear_job &j, uint8_t *stage, int32_t count,
-                                                  int32_t first, int32_t columns, int32_t step)
-{
-    const int32_t from = step * BS_CU_GEMM_DEPTH;
-    bs_cu_linear_weights<BS_CU_GEMM_DEPTH / 16>(j, stage, BS_CU_GEMM_PITCH, first, columns, from);
-    bs_cu_linear_rows<BYTES, BS_CU_GEMM_DEPTH / 16>(j, stage + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, BS_CU_GEMM_PITCH,
-                                                    count, from);
-}
-
-/* `count` lines, at most those of a pass, by columns first .. end (64 at most). */
-template <int BYTES, int ROWS, int STAGES>
-__device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear_job &j, int32_t count, int32_t first,
-                                         int32_t end)
-{
-    enum { STAGE_BYTES = (BS_CU_GEMM_SIDE + ROWS * 16) * BS_CU_GEMM_PITCH };
-    const int32_t steps = (int32_t)((j.line_bytes + BS_CU_GEMM_DEPTH - 1) / BS_CU_GEMM_DEPTH), columns = end - first;
-    float sum[ROWS * 4];
-    int32_t stage = 0, load_stage = STAGES - 1;
-#pragma unroll
-    for (int32_t i = 0; i < ROWS * 4; i++)
-        sum[i] = 0.0f;
-    for (int32_t i = 0; i < STAGES - 1; i++) {
-        if (i < steps)
-            bs_cu_linear_load<BYTES>(j, t.workspace + i * STAGE_BYTES, count, first, columns, i);
-        bs_cu_cp_async_commit();
-    }
-    for (int32_t i = 0; i < steps; i++) {
-        bs_cu_cp_async_wait<STAGES - 2>();
-        __syncthreads();
-        if (i + STAGES - 1 < steps)
-            bs_cu_linear_load<BYTES>(j, t.workspace + load_stage * STAGE_BYTES, count, first, columns, i + STAGES - 1);
-        bs_cu_cp_async_commit();
-        bs_cu_gemm_step<BYTES, ROWS>(t.workspace + stage * STAGE_BYTES,
-                                     t.workspace + stage * STAGE_BYTES + BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH, sum);
-        stage = stage + 1 == STAGES ? 0 : stage + 1;
-        load_stage = load_stage + 1 == STAGES ? 0 : load_stage + 1;
-    }
-    float *sums = reinterpret_cast<float *>(t.workspace);
-    __syncthreads();
-    bs_cu_gemm_finish<BYTES, ROWS>(sum, sums);
-    __syncthreads();
-    const bs_cu_linear_end e = bs_cu_linear_end_of(j);
-#pragma unroll 1
-    for (int32_t i = (int32_t)threadIdx.x; i < count * BS_CU_GEMM_SIDE; i += (int32_t)blockDim.x) {
-        const int32_t line = i / BS_CU_GEMM_SIDE, column = i % BS_CU_GEMM_SIDE;
-        if (column < columns)
-            bs_cu_linear_put(e, j.at[line], first + column, sums[line * BS_CU_SUMS_PITCH + column]);
-    }
-    __syncthreads();
-}
-
-/* Lines line .. line + count (64 at most) of the work, in passes. */
-template <int BYTES, int ROWS, int STAGES>
-__device__ inline void bs_cu_linear_tiled(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t line, int32_t count,
-                                          int32_t first, int32_t end)
-{
-    const int32_t most = bs_cu_gemm_lines<BYTES, ROWS>();
-    for (int32_t at = 0; at < count; at += most) {
-        const int32_t here = min(most, count - at);
-        bs_cu_linear_find(t, j, line + at, here);
-        __syncthreads();
-        bs_cu_linear_pass<BYTES, ROWS, STAGES>(t, j, here, first, end);
-    }
-}
-
-template <int BYTES>
-__device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    bs_cu_linear_job &j = reinterpret_cast<bs_cu_linear_job *>(t.workspace + BS_CU_WORKSPACE)[-1];
-    if (threadIdx.x == 0)
-        bs_cu_linear_begin<BYTES>(t, s, w, j);
-    __syncthreads();
-    if (w.part == 0 && j.y->rank == 3 && j.y->margin > 0)
-        for (int32_t r = w.row; r < w.row + w.rows; r++)
-            bs_cu_zero_margin(bs_cu_open(t, j.y, r));
-    /* lines fastest: neighbours read the same weights */
-    for (int32_t piece = w.part; piece < j.pieces; piece += j.parts) {
-        const int32_t line = piece % j.down * BS_CU_GEMM_SIDE, first = piece / j.down * j.wide,
-                      end = min(first + j.wide, j.out);
-        const int32_t count = min(BS_CU_GEMM_SIDE, j.lines_here - line);
-        if (count <= BS_CU_FEW_LINES)
-            bs_cu_linear_few<BYTES>(t, j, line, count, first, end);
-        else if (count <= BS_CU_GEMM_SIDE / 2)
-            bs_cu_linear_tiled<BYTES, 2, 3>(t, j, line, count, first, end);
-        else
-            bs_cu_linear_tiled<BYTES, 4, 2>(t, j, line, count, first, end);
-    }
-}
-
-__device__ inline void bs_cu_linear_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    bs_cu_linear_any<4>(t, s, w);
-}
-
-__device__ inline void bs_cu_linear_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    bs_cu_linear_any<2>(t, s, w);
-}
-
-/* --------------------------------------------------------------------------------------------- large products */
-
-/* What a library's kernel would not change: bias and activation, in place. */
-static __global__ void __launch_bounds__(256)
-    bs_cu_linear_epilogue(uint8_t *y, int32_t dtype, int64_t line, int64_t lines, int32_t out, const float *bias,
-                          const float *slopes, int32_t act, float param)
-{
-    const int64_t step = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < lines * out; i += step) {
-        const int32_t column = (int32_t)(i % out);
-        const int64_t at = i / out * line + column;
-        bs_cu_put(
-            y, dtype, at,
-            bs_cu_act(act, param, act == BS_PRELU ? slopes[column] : 0.0f, bs_cu_get(y, dtype, at) + bias[column]));
-    }
-}
-
-#ifndef BS_NO_CUBLAS
-
-/* Elements from line to line where all lines lie behind each other and within themselves; 0: they do not. */
-static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *o)
-{
-    const int32_t last = o->rank - 1;
-    const bool rows = o->domain != 0;
-    if (n->graph->domains[o->domain].kind == BS_DOMAIN_PATH || o->stored != o->domain ||
-        (o->place != BS_AT_ROOT && o->place != BS_AT_ROWS && o->place != BS_AT_LINE) ||
-        (o->dim[last] > 1 && o->stride[last] != 1) || (rows && o->rank > 1) || (o->rank == 3 && o->margin > 0))
-        return 0;
-    for (int32_t d = 0; d + 2 < o->rank; d++)
-        if (o->dim[d] > 1 && o->stride[d] != (int64_t)o->dim[d + 1] * o->stride[d + 1])
-            return 0;
-    return rows          ? o->row_bytes / (int64_t)bs_dtype_bytes((bs_dtype)o->dtype)
-           : o->rank > 1 ? o->stride[last - 1]
-                         : o->dim[last];
-}
-
-/* Whether the host knows enough of a linear, and in this run it is large enough, for bs_cu_linear_cublas. The order of
- * its sums is the library's. */
-static bool bs_cu_linear_is_large(const bs_cu_node *n)
-{
-    const bs_dtype type = n->np->half ? BS_F16 : BS_F32;
-    const int64_t k = n->in[0].dim[n->in[0].rank - 1], out = n->out[0].dim[n->out[0].rank - 1];
-    const int64_t lines = bs_cu_linear_rows_of(n, n->out[0].domain) * bs_cu_linear_lines_of(&n->out[0]);
-    return n->in[0].dtype == type && n->out[0].dtype == type && k % 8 == 0 && k >= 128 && out >= 128 &&
-           lines >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
-}
-
-/* All `rows` rows of such a linear, on `stream`, which is the handle's. Operands and step as they were lowered;
- * prepared: its weights on the device. */
-static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, const bs_cu_node *n,
-                                const bs_device_step *s, const uint8_t *prepared, int32_t rows)
-{
-    const bs_device_operand *x = &n->in[0], *y = &n->out[0];
-    const bool half = n->np->half != 0;
-    const int32_t k = x->dim[x->rank - 1], out = s->p[0].i, bytes = half ? 2 : 4,
-                  padded = (k * bytes + 15) / 16 * 16 / bytes;
-    const int64_t lines = (int64_t)rows * bs_cu_linear_lines_of(y), from = bs_cu_linear_dense(n, x),
-                  to = bs_cu_linear_dense(n, y);
-    const int64_t bias = (int64_t)bs_bytes_figure(
-        bs_bytes_align(bs_bytes_times(bs_bytes_array(padded, (size_t)bytes), out)));
-    const int64_t array = (int64_t)bs_bytes_figure(bs_bytes_align(bs_bytes_array(out, sizeof(float))));
-    const cudaDataType_t type = half ? CUDA_R_16F : CUDA_R_32F;
-    const float one = 1.0f, zero = 0.0f;
-#if CUBLAS_VER_MAJOR >= 11
-    const cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
-#else
-    const cudaDataType_t compute = CUDA_R_32F;
-#endif
-    if (lines == 0)
-        return true;
-    if (lines > INT32_MAX || from > INT32_MAX || to > INT32_MAX ||
-        cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, out, (int)lines, k, &one, prepared, type, padded,
-                     reinterpret_cast<const void *>(static_cast<uintptr_t>(x->base)), type, (int)from, &zero,
-                     reinterpret_cast<void *>(static_cast<uintptr_t>(y->base)), type, (int)to, compute,
-                     CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS)
-        return false;
-    BS_LAUNCH(bs_cu_linear_epilogue, (unsigned)bs_min_i64(bs_ceil_div(lines * out, 1024), 4096), 256, 0, stream,
-              reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(y->base)), (int32_t)y->dtype, to, lines, out,
-              reinterpret_cast<const float *>(prepared + bias),
-              reinterpret_cast<const float *>(prepared + bias + array), s->p[2].i, s->p[3].f);
-    return true;
-}
-
-#endif
-
-#endif
-/* ==== end src/cuda/op_linear.cuh ============================================================== */
+/* #include "cuda/op_linear.cuh" */
 /* ==== begin src/cuda/op_lines.cuh ============================================================= */
 /* op_lines.cuh - ops on whole lines of one dimension: softmax, layer_norm, reduce, argmax, topk.
  * Long lines that lie side by side in memory get a warp, others a thread; which, follows from the op's shape alone. A
@@ -6483,6 +6588,258 @@ __device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step 
 
 #endif
 /* ==== end src/cuda/op_lines.cuh =============================================================== */
+/* ==== begin src/cuda/op_look_ahead.cuh ======================================================== */
+/* op_look_ahead.cuh - what a router that is yet to come would choose by the scores of now: how far each path is above
+ * the best one that a row does not choose, in the row that wants it most (bs_route_guess). One block; a maximum over
+ * rows, so their order does not matter. Relies on route_scores.cuh. Must never touch a decision. */
+#ifndef BS_CUDA_OP_LOOK_AHEAD
+#define BS_CUDA_OP_LOOK_AHEAD
+
+/* #include "cuda/kernels.cuh" */
+/* ==== begin src/cuda/route_scores.cuh ========================================================= */
+/* route_scores.cuh - scores of a row: which of two is the better one, the best paths, bringing scores to shared
+ * memory. Relies on route_job.cuh. Must never round an i32 score. */
+#ifndef BS_CUDA_ROUTE_SCORES
+#define BS_CUDA_ROUTE_SCORES
+
+/* ==== begin src/cuda/route_job.cuh ============================================================ */
+/* route_job.cuh - what a block needs to make a decision: what a step of a router is told in p, tables of paths in
+ * shared memory or among the decision's own, choices, sums over the threads.
+ * Relies on program.cuh and lower.cuh. Must never write beyond a decision's rows. */
+#ifndef BS_CUDA_ROUTE_JOB
+#define BS_CUDA_ROUTE_JOB
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/lower.cuh" */
+/* #include "cuda/program.cuh" */
+
+enum {
+    BS_CU_ROUTE_PATHS = 1024 /* of more, tables do not lie in shared memory, and one block does it all */
+};
+
+/* What a step of a router knows: p, by number. */
+enum {
+    BS_CU_P_PROTOCOL, /* -1: forced */
+    BS_CU_P_WIDTH,    /* scores a row */
+    BS_CU_P_CAPACITY, /* CAPACITY: rows a path; TABLE: keys; BUDGET: variants */
+    BS_CU_P_KNOB,
+    BS_CU_P_FALLBACK,
+    BS_CU_P_NORMALISE,
+    BS_CU_P_THRESHOLD,
+    BS_CU_P_FORCED,  /* path + 1 */
+    BS_CU_P_LARGE,
+    BS_CU_P_PATHS_AT, /* BUDGET: bytes from the table of costs to that of paths */
+    BS_CU_P_PATCHES,  /* BUDGET: the patch domain whose areas weigh, -1 none; */
+    BS_CU_P_SIZE,     /* of its cells; */
+    BS_CU_P_HEIGHT,   /* of its frame */
+    BS_CU_P_FRAME_WIDTH,
+    BS_CU_P_FLOOR /* BUDGET */
+};
+
+/* At the beginning of the workspace. Tables of paths lie behind, if they fit, then what is staged or sorted. */
+struct bs_cu_routing {
+    uint64_t sums[8];       /* of each warp */
+    int32_t of_thread[256];
+};
+
+/* What a block needs to make a decision. */
+struct bs_cu_router {
+    const bs_cu_tile *t;
+    const bs_device_step *s;
+    bs_cu_decision d;
+    const bs_device_operand *score;
+    bs_cu_routing *shared;
+    int32_t *counts, *offsets; /* [paths], [paths + 1] */
+    /* [paths] where the next row of a path goes; of a capacity: those that have their place */
+    int32_t *next;
+    uint32_t *stage;
+    int32_t stage_words;
+    int32_t rows;
+    float knob;
+    bool floored;   /* BUDGET: the floor allows more than the budget, which alone is kept at this price: */
+    uint64_t alone;
+};
+
+__device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_device_step *s)
+{
+    const bs_device_decision &d = t.program->decision[s->router];
+    const int32_t table_words = (3 * d.paths + 4) & ~3, words = (BS_CU_WORKSPACE - (int32_t)sizeof(bs_cu_routing)) / 4;
+    const bool fits = d.paths <= BS_CU_ROUTE_PATHS;
+    bs_cu_router r;
+    r.t = &t;
+    r.s = s;
+    r.d = bs_cu_decision_of(t, s->router);
+    r.score = bs_cu_in(t, s, 0);
+    r.shared = reinterpret_cast<bs_cu_routing *>(t.workspace);
+    r.stage = reinterpret_cast<uint32_t *>(r.shared + 1) + (fits ? table_words : 0);
+    r.stage_words = words - (fits ? table_words : 0);
+    r.counts = fits ? reinterpret_cast<int32_t *>(r.shared + 1) : r.d.work + 2 * (int64_t)d.rows * d.per_row;
+    r.next = r.counts + d.paths;
+    r.offsets = r.next + d.paths;
+    r.rows = min(bs_cu_count(t, s->domain), d.rows);
+    r.knob = 0.0f;
+    r.floored = false;
+    r.alone = 0;
+    if (s->p[BS_CU_P_KNOB].i) {
+        const bs_device_operand *knob = bs_cu_in(t, s, 1);
+        r.knob = bs_cu_get(bs_cu_row(t, knob, 0), knob->dtype, 0);
+    }
+    return r;
+}
+
+__device__ __forceinline__ void bs_cu_choose(const bs_cu_router &r, int32_t row, int32_t k, int32_t path, float gate)
+{
+    r.d.chosen[(int64_t)row * r.d.per_row + k] = path;
+    r.d.gates[(int64_t)row * r.d.per_row + k] = gate;
+}
+
+/* After a failure: no row has a path. */
+__device__ inline void bs_cu_choose_none(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    for (int32_t at = first + (int32_t)threadIdx.x; at < last; at += (int32_t)blockDim.x) {
+        r.d.chosen[at] = -1;
+        r.d.gates[at] = 0.0f;
+    }
+}
+
+/* The sum over all threads, for each to know. */
+__device__ inline uint64_t bs_cu_sum_threads(bs_cu_routing *shared, uint64_t mine)
+{
+    for (int32_t d = 16; d > 0; d /= 2)
+        mine += __shfl_xor_sync(0xffffffffu, (unsigned long long)mine, d);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0)
+        shared->sums[threadIdx.x / 32] = mine;
+    __syncthreads();
+    uint64_t sum = 0;
+    for (int32_t k = 0; k < (int32_t)blockDim.x / 32; k++)
+        sum += shared->sums[k];
+    return sum;
+}
+
+#endif
+/* ==== end src/cuda/route_job.cuh ============================================================== */
+
+/* A row's scores, staged or where they are: f32 or i32, by their bits. */
+struct bs_cu_scores {
+    const uint32_t *bits;
+    int32_t stride;
+    bool integer;
+};
+
+__device__ __forceinline__ uint32_t bs_cu_score_bits(const bs_cu_scores &x, int32_t i)
+{
+    return x.bits[(int64_t)i * x.stride];
+}
+
+__device__ __forceinline__ float bs_cu_score(const bs_cu_scores &x, int32_t i)
+{
+    return x.integer ? (float)(int32_t)bs_cu_score_bits(x, i) : __uint_as_float(bs_cu_score_bits(x, i));
+}
+
+/* Whether score a is to be taken before score b. Large i32 scores are exact. NaN, which a guess may hold, is below
+ * all. */
+__device__ __forceinline__ bool bs_cu_score_above(const bs_cu_scores &x, int32_t a, int32_t b)
+{
+    const uint32_t first = bs_cu_score_bits(x, a), second = bs_cu_score_bits(x, b);
+    if (x.integer)
+        return (int32_t)first > (int32_t)second;
+    return __uint_as_float(first) > __uint_as_float(second) ||
+           (isnan(__uint_as_float(second)) && !isnan(__uint_as_float(first)));
+}
+
+/* Whether path a is worse than path b: the lower one of equals is the better. */
+__device__ __forceinline__ bool bs_cu_score_worse(const bs_cu_scores &x, int32_t a, int32_t b)
+{
+    return bs_cu_score_above(x, b, a) || (a > b && !bs_cu_score_above(x, a, b));
+}
+
+/* Path p takes the place of the root, the worst, of a heap of n. */
+__device__ inline void bs_cu_heap_sink(const bs_cu_scores &x, int32_t *heap, int32_t n, int32_t p)
+{
+    int32_t at = 0;
+    for (int32_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && bs_cu_score_worse(x, heap[child + 1], heap[child]))
+            child++;
+        if (!bs_cu_score_worse(x, heap[child], p))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = p;
+}
+
+/* As best_paths() of run/route.c: the `count` best, the best first, of equal ones the lower. By one thread. */
+__device__ inline void bs_cu_best_paths(const bs_cu_scores &x, int32_t paths, int32_t count, int32_t *best)
+{
+    int32_t root = 0;
+    for (int32_t p = 0; p < paths; p++) {
+        if (p >= count && !bs_cu_score_above(x, p, root))
+            continue;
+        if (p >= count) {
+            bs_cu_heap_sink(x, best, count, p);
+        } else {
+            int32_t at = p;
+            for (; at > 0 && bs_cu_score_worse(x, p, best[(at - 1) / 2]); at = (at - 1) / 2)
+                best[at] = best[(at - 1) / 2];
+            best[at] = p;
+        }
+        root = best[0];
+    }
+    for (int32_t n = min(count, paths) - 1; n > 0; n--) {
+        root = best[0];
+        bs_cu_heap_sink(x, best, n, best[n]);
+        best[n] = root;
+    }
+}
+
+/* Scores of rows first .. last - 1 to shared memory, `pitch` words a row; so many threads a row as it has scores. */
+__device__ inline void bs_cu_stage_scores(const bs_cu_router &r, int32_t first, int32_t last, int32_t pitch)
+{
+    const int32_t width = r.s->p[BS_CU_P_WIDTH].i, stride = r.score->stride[0];
+    int32_t lanes = 1;
+    while (lanes < width && lanes < 32)
+        lanes *= 2;
+    for (int32_t row = first + (int32_t)threadIdx.x / lanes; row < last; row += (int32_t)blockDim.x / lanes) {
+        const uint8_t *data = bs_cu_row(*r.t, r.score, row);
+        for (int32_t i = (int32_t)threadIdx.x % lanes; i < width; i += lanes)
+            r.stage[(row - first) * pitch + i] = r.score->dtype == BS_I32
+                                                     ? reinterpret_cast<const uint32_t *>(data)[(int64_t)i * stride]
+                                                     : __float_as_uint(
+                                                           bs_cu_get(data, r.score->dtype, (int64_t)i * stride));
+    }
+}
+
+#endif
+/* ==== end src/cuda/route_scores.cuh =========================================================== */
+
+/* p: paths a cell at most, paths. Margins are not negative, so they compare as the integers that their bits are. A
+ * thread finds the best of its row in a list of its own, which lies behind the margins: guesses [paths], then lists
+ * [paths a cell + 1]. */
+__device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    int32_t *margins = reinterpret_cast<int32_t *>(t.program->guesses);
+    const bs_device_operand *o = bs_cu_in(t, s, 0);
+    const int32_t taken = s->p[0].i, paths = s->p[1].i, asked = min(taken + 1, paths);
+    const int32_t room = BS_CU_WORKSPACE / 4 / (taken + 1), threads = min(max(room, 1), (int32_t)blockDim.x);
+    int32_t *best = (room > 0 ? reinterpret_cast<int32_t *>(t.workspace) : margins + paths) + threadIdx.x * (taken + 1);
+    for (int32_t p = (int32_t)threadIdx.x; p < paths; p += (int32_t)blockDim.x)
+        margins[p] = __float_as_int(-1.0f);
+    __syncthreads();
+    for (int32_t row = w.row + (int32_t)threadIdx.x; (int32_t)threadIdx.x < threads && row < w.row + w.rows;
+         row += threads) {
+        const bs_cu_scores x = {reinterpret_cast<const uint32_t *>(bs_cu_row(t, o, row)), o->stride[0],
+                                o->dtype == BS_I32};
+        bs_cu_best_paths(x, paths, asked, best);
+        for (int32_t k = 0; k < taken; k++) {
+            const float margin = asked > taken ? bs_cu_score(x, best[k]) - bs_cu_score(x, best[taken]) : 0.0f;
+            atomicMax(&margins[best[k]], __float_as_int(margin > 0.0f ? margin : 0.0f)); /* a NaN too is a choice */
+        }
+    }
+    __syncthreads();
+}
+
+#endif
+/* ==== end src/cuda/op_look_ahead.cuh ========================================================== */
 /* ==== begin src/cuda/op_matmul.cuh ============================================================ */
 /* op_matmul.cuh - product of two computed matrices, one of each leading dimension.
  * Operands have any strides and are brought to shared memory element by element, the one whose elements lie closer
@@ -6633,999 +6990,77 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
 
 #endif
 /* ==== end src/cuda/op_matmul.cuh ============================================================== */
-/* ==== begin src/cuda/op_look_ahead.cuh ======================================================== */
-/* op_look_ahead.cuh - what a router that is yet to come would choose by the scores of now: how far each path is above
- * the best one that a row does not choose, in the row that wants it most (bs_route_guess). One block; a maximum over
- * rows, so their order does not matter. Relies on program.cuh. Must never touch a decision. */
-#ifndef BS_CUDA_OP_LOOK_AHEAD
-#define BS_CUDA_OP_LOOK_AHEAD
+/* ==== begin src/cuda/op_move.cuh ============================================================== */
+/* op_move.cuh - moving whole rows, the device's side of run/move.c: load, store, and the rest of a collected tensor.
+ * Where rows are, program.cuh finds. Relies on move_rows.cuh. Must never decide anything. */
+#ifndef BS_CUDA_OP_MOVE
+#define BS_CUDA_OP_MOVE
 
 /* #include "cuda/kernels.cuh" */
-/* ==== begin src/cuda/op_route.cuh ============================================================= */
-/* op_route.cuh - from scores to a decision: the protocols of run/route.c, and what asks about a decision.
- *
- * A decision is made by one block (route), in tiles and for up to a thousand rows or so. Of more rows many blocks
- * decide (route_rows: a chunk of rows each, and how many of them went where), and many blocks pack (route_pack: each
- * adds up the chunks before its own). What looks at all rows at once, a capacity or a budget, is always one block's.
- * What is chosen, and in which order rows are packed, follows from the scores alone: threads and chunks never show.
- * Relies on program.cuh and lower.cuh. Must never leave a decision behind that somebody could follow out of bounds:
- * after a failure no row has a path. */
-#ifndef BS_CUDA_OP_ROUTE
-#define BS_CUDA_OP_ROUTE
+/* #include "cuda/move_rows.cuh" */
 
-/* #include "cuda/kernels.cuh" */
-/* #include "cuda/lower.cuh" */
-/* #include "cuda/program.cuh" */
+/* --------------------------------------------------------------------------------------------------- describe */
 
-enum {
-    BS_CU_ROUTE_CHUNK = 256,  /* rows of a block of route_rows and route_pack, at least */
-    BS_CU_ROUTE_ROWS = 1024,  /* up to so many, one block does it all */
-    BS_CU_ROUTE_PATHS = 1024, /* of more, tables do not lie in shared memory, and one block does it all */
-    BS_CU_BUDGET_STEPS = 200,
-    BS_CU_FLOOR_CELL = 8
-};
-
-/* What a step of a router knows: p, by number. */
-enum {
-    BS_CU_P_PROTOCOL, /* -1: forced */
-    BS_CU_P_WIDTH,    /* scores a row */
-    BS_CU_P_CAPACITY, /* CAPACITY: rows a path; TABLE: keys; BUDGET: variants */
-    BS_CU_P_KNOB,
-    BS_CU_P_FALLBACK,
-    BS_CU_P_NORMALISE,
-    BS_CU_P_THRESHOLD,
-    BS_CU_P_FORCED,  /* path + 1 */
-    BS_CU_P_LARGE,
-    BS_CU_P_PATHS_AT, /* BUDGET: bytes from the table of costs to that of paths */
-    BS_CU_P_PATCHES,  /* BUDGET: the patch domain whose areas weigh, -1 none; */
-    BS_CU_P_SIZE,     /* of its cells; */
-    BS_CU_P_HEIGHT,   /* of its frame */
-    BS_CU_P_FRAME_WIDTH,
-    BS_CU_P_FLOOR /* BUDGET */
-};
-
-/* ------------------------------------------------------------------------------------------------ describe */
-
-/* Decisions of a forced route need nothing but the number of rows. */
-static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
+static void bs_cu_load_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    const int32_t router = n->node->router;
-    const bs_router_info *info = &n->graph->routers[router];
-    const bs_route_desc *d = info->desc;
-    const bs_router_plan *plan = &n->plan->routers[router];
-    const bool all_rows = d->protocol == BS_ROUTE_CAPACITY || d->protocol == BS_ROUTE_BUDGET ||
-                          d->protocol == BS_ROUTE_CALLBACK;
-    const bool large = !plan->in_tile && (!all_rows || plan->forced) && plan->rows > BS_CU_ROUTE_ROWS &&
-                       d->paths <= BS_CU_ROUTE_PATHS;
-    s->kernel = large ? BS_CU_route_rows : BS_CU_route;
-    /* so that the counts of all chunks fit into bs_device_decision.work */
-    s->batch = bs_max_i32(BS_CU_ROUTE_CHUNK, d->paths);
-    s->parts = 1;
-    s->router = router;
-    s->p[BS_CU_P_PROTOCOL].i = plan->forced ? -1 : d->protocol;
-    s->p[BS_CU_P_WIDTH].i = plan->forced ? 0 : n->in[0].dim[0];
-    s->p[BS_CU_P_CAPACITY].i = d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->capacity, 256)
-                               : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->capacity, d->paths)
-                                                                : d->capacity;
-    s->p[BS_CU_P_KNOB].i = info->knob != 0 && !plan->forced;
-    s->p[BS_CU_P_FALLBACK].i = d->fallback;
-    s->p[BS_CU_P_NORMALISE].i = d->normalise;
-    s->p[BS_CU_P_THRESHOLD].f = d->threshold;
-    s->p[BS_CU_P_FORCED].i = plan->forced;
-    s->p[BS_CU_P_FLOOR].i = d->floor;
-    s->p[BS_CU_P_LARGE].i = large;
-    s->p[BS_CU_P_PATCHES].i = -1;
-    if (d->protocol != BS_ROUTE_BUDGET || plan->forced)
-        return;
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const int32_t patches = n->graph->domains[info->domain].patches;
-    bs_op_get(n->node->op)->weights(n->graph, n->node, specs);
-    s->p[BS_CU_P_PATHS_AT].i = (int32_t)bs_bytes_figure(bs_weight_offset(specs, 1));
-    s->p[BS_CU_P_PATCHES].i = patches;
-    if (patches < 0)
-        return;
-    s->p[BS_CU_P_SIZE].i = n->plan->domains[patches].size;
-    s->p[BS_CU_P_HEIGHT].i = (int32_t)n->dims[n->graph->domains[patches].height];
-    s->p[BS_CU_P_FRAME_WIDTH].i = (int32_t)n->dims[n->graph->domains[patches].width];
+    s->kernel = BS_CU_load;
+    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
-/* p: [0] scores a row, [1] whether a budget was kept. */
-static void bs_cu_route_score_describe(const bs_cu_node *n, bs_device_step *s)
+static void bs_cu_store_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    const int32_t router = n->node->router;
-    s->kernel = BS_CU_route_score;
-    s->router = router;
-    s->batch = 256;
-    s->p[0].i = n->in[0].dim[0];
-    s->p[1].i = n->graph->routers[router].desc->protocol == BS_ROUTE_BUDGET && !n->plan->routers[router].forced;
+    s->kernel = BS_CU_store;
+    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->in[0]), s);
 }
 
-static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
+/* p: [0] the domain whose rows were collected. */
+static void bs_cu_rest_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->kernel = BS_CU_route_price;
-    s->router = n->node->router;
-    s->p[0].i = n->plan->routers[s->router].forced; /* then it weighs nothing; and it may be decided in tiles */
+    s->kernel = BS_CU_rest;
+    s->p[0].i = n->graph->values[bs_node_in(n->graph, n->node)[0]].domain;
+    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
-/* ----------------------------------------------------------------------------------------- shared by a block */
+/* ------------------------------------------------------------------------------------------------------- rows */
 
-/* At the beginning of the workspace. Tables of paths lie behind, if they fit, then what is staged or sorted. */
-struct bs_cu_routing {
-    uint64_t sums[8];       /* of each warp */
-    int32_t of_thread[256];
-};
-
-/* What a block needs to make a decision. */
-struct bs_cu_router {
-    const bs_cu_tile *t;
-    const bs_device_step *s;
-    bs_cu_decision d;
-    const bs_device_operand *score;
-    bs_cu_routing *shared;
-    int32_t *counts, *offsets; /* [paths], [paths + 1] */
-    /* [paths] where the next row of a path goes; of a capacity: those that have their place */
-    int32_t *next;
-    uint32_t *stage;
-    int32_t stage_words;
-    int32_t rows;
-    float knob;
-    bool floored;   /* BUDGET: the floor allows more than the budget, which alone is kept at this price: */
-    uint64_t alone;
-};
-
-__device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_device_step *s)
-{
-    const bs_device_decision &d = t.program->decision[s->router];
-    const int32_t table_words = (3 * d.paths + 4) & ~3, words = (BS_CU_WORKSPACE - (int32_t)sizeof(bs_cu_routing)) / 4;
-    const bool fits = d.paths <= BS_CU_ROUTE_PATHS;
-    bs_cu_router r;
-    r.t = &t;
-    r.s = s;
-    r.d = bs_cu_decision_of(t, s->router);
-    r.score = bs_cu_in(t, s, 0);
-    r.shared = reinterpret_cast<bs_cu_routing *>(t.workspace);
-    r.stage = reinterpret_cast<uint32_t *>(r.shared + 1) + (fits ? table_words : 0);
-    r.stage_words = words - (fits ? table_words : 0);
-    r.counts = fits ? reinterpret_cast<int32_t *>(r.shared + 1) : r.d.work + 2 * (int64_t)d.rows * d.per_row;
-    r.next = r.counts + d.paths;
-    r.offsets = r.next + d.paths;
-    r.rows = min(bs_cu_count(t, s->domain), d.rows);
-    r.knob = 0.0f;
-    r.floored = false;
-    r.alone = 0;
-    if (s->p[BS_CU_P_KNOB].i) {
-        const bs_device_operand *knob = bs_cu_in(t, s, 1);
-        r.knob = bs_cu_get(bs_cu_row(t, knob, 0), knob->dtype, 0);
-    }
-    return r;
-}
-
-/* ------------------------------------------------------------------------------------------------ counting */
-
-/* The lanes of this warp whose choice is the same path; 0 where there is none. By whole warps. */
-__device__ __forceinline__ uint32_t bs_cu_peers(int32_t path, int32_t paths)
-{
-    uint32_t peers = __ballot_sync(0xffffffffu, path >= 0);
-    for (int32_t bit = 1; bit < paths; bit *= 2) {
-        const uint32_t set = __ballot_sync(0xffffffffu, (path & bit) != 0);
-        peers &= path & bit ? set : ~set;
-    }
-    return path >= 0 ? peers : 0;
-}
-
-__device__ __forceinline__ uint32_t bs_cu_lanes_below() { return (1u << (threadIdx.x & 31u)) - 1u; }
-
-/* Adds choices first .. last - 1 to counts. The caller cleared them, and synchronises. */
-__device__ inline void bs_cu_count_choices(const bs_cu_router &r, int32_t first, int32_t last)
-{
-    for (int32_t base = first; base < last; base += (int32_t)blockDim.x) {
-        const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
-        const uint32_t peers = bs_cu_peers(path, r.d.paths);
-        if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
-            atomicAdd(&r.counts[path], __popc(peers));
-    }
-}
-
-__device__ inline void bs_cu_clear_counts(const bs_cu_router &r)
-{
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-        r.counts[p] = r.next[p] = 0;
-}
-
-/* offsets from counts; they are added to next. All threads, each a share of the paths; synchronises before and
- * after. */
-__device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
-{
-    const int32_t share = (r.d.paths + (int32_t)blockDim.x - 1) / (int32_t)blockDim.x;
-    const int32_t first = min((int32_t)threadIdx.x * share, r.d.paths), last = min(first + share, r.d.paths);
-    int32_t own = 0, sum = 0;
-    __syncthreads();
-    for (int32_t p = first; p < last; p++)
-        own += r.counts[p];
-    r.shared->of_thread[threadIdx.x] = own;
-    __syncthreads();
-    for (int32_t k = 0; k < (int32_t)threadIdx.x && first < r.d.paths; k++)
-        sum += r.shared->of_thread[k];
-    for (int32_t p = first; p < last; p++) {
-        r.offsets[p] = sum;
-        r.next[p] += sum;
-        sum += r.counts[p];
-        if (p + 1 == r.d.paths)
-            r.offsets[r.d.paths] = sum;
-    }
-    __syncthreads();
-}
-
-/* What next[path] counts, for this thread's item among those of all threads, in their order; -1: it has none. All
- * threads, by whole warps, one warp after the other. */
-__device__ inline int32_t bs_cu_take_next(const bs_cu_router &r, int32_t path)
-{
-    const int32_t warp = (int32_t)threadIdx.x / 32, lane = (int32_t)threadIdx.x & 31;
-    const uint32_t peers = bs_cu_peers(path, r.d.paths);
-    const int32_t leader = peers ? __ffs((int)peers) - 1 : lane;
-    int32_t first = 0;
-    for (int32_t k = 0; k < (int32_t)blockDim.x / 32; k++) {
-        if (k == warp && path >= 0 && lane == leader) {
-            first = r.next[path];
-            r.next[path] = first + __popc(peers);
-        }
-        __syncthreads();
-    }
-    first = __shfl_sync(0xffffffffu, first, leader);
-    return path < 0 ? -1 : first + __popc(peers & bs_cu_lanes_below());
-}
-
-/* Gives choices first .. last - 1 their packed rows: in order, from next on. All threads. */
-__device__ inline void bs_cu_place_choices(const bs_cu_router &r, int32_t first, int32_t last)
-{
-    for (int32_t base = first; base < last; base += (int32_t)blockDim.x) {
-        const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
-        const int32_t packed = bs_cu_take_next(r, path);
-        if (at < last)
-            r.d.inverse[at] = packed;
-        if (path >= 0)
-            r.d.ids[packed] = at / r.d.per_row;
-    }
-}
-
-/* At most 32 choices: the first warp packs them without asking the others. A lane looks after every 32nd path. */
-__device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
-{
-    const int32_t lane = (int32_t)threadIdx.x, paths = r.d.paths;
-    if (lane >= 32)
-        return;
-    const int32_t path = lane < choices ? r.d.chosen[lane] : -1;
-    const uint32_t peers = bs_cu_peers(path, paths);
-    int32_t smaller = 0;
-    for (int32_t base = 0; base < paths; base += 32) {
-        const int32_t p = base + lane;
-        int32_t count = 0, before = 0;
-        for (int32_t i = 0; i < choices; i++) {
-            const int32_t other = __shfl_sync(0xffffffffu, path, i);
-            count += other == p;
-            before += other >= 0 && other < p;
-            smaller += base == 0 && other >= 0 && other < path;
-        }
-        if (p >= paths)
-            continue;
-        r.d.counts[p] = r.counts[p] = count;
-        r.d.offsets[p] = before;
-        if (p + 1 == paths)
-            r.d.offsets[paths] = before + count;
-    }
-    if (lane >= choices)
-        return;
-    const int32_t packed = path < 0 ? -1 : smaller + __popc(peers & bs_cu_lanes_below());
-    r.d.inverse[lane] = packed;
-    if (path >= 0)
-        r.d.ids[packed] = lane / r.d.per_row;
-}
-
-/* What all who follow the decision need to know of its paths. */
-__device__ inline void bs_cu_tell_counts(const bs_cu_router &r)
-{
-    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x) {
-        r.d.offsets[p] = r.offsets[p];
-        if (p < r.d.paths)
-            r.d.counts[p] = r.counts[p];
-    }
-}
-
-/* Counts, offsets, ids and the inverse of what was chosen, by one block. counts: how many rows each path got. */
-__device__ inline void bs_cu_pack(const bs_cu_router &r)
-{
-    const int32_t choices = r.rows * r.d.per_row;
-    __syncthreads(); /* chosen is written */
-    if (choices <= 32) {
-        bs_cu_pack_few(r, choices);
-        __syncthreads();
-        return;
-    }
-    bs_cu_clear_counts(r);
-    __syncthreads();
-    bs_cu_count_choices(r, 0, choices);
-    bs_cu_sum_counts(r);
-    bs_cu_tell_counts(r);
-    bs_cu_place_choices(r, 0, choices);
-}
-
-/* -------------------------------------------------------------------------------------------------- record */
-
-/* What the host is told: the first path of rows first .. last - 1, by their place among all cells. */
-__device__ inline void bs_cu_record_rows(const bs_cu_router &r, int32_t first, int32_t last)
-{
-    int16_t *top = reinterpret_cast<int16_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].top);
-    for (int32_t row = first + (int32_t)threadIdx.x; row < last; row += (int32_t)blockDim.x)
-        top[bs_cu_top_row(*r.t, r.s->domain, row)] = (int16_t)r.d.chosen[(int64_t)row * r.d.per_row];
-}
-
-/* And how many rows each path got (counts): tiles add theirs. */
-__device__ inline void bs_cu_record_counts(const bs_cu_router &r)
-{
-    const bs_device_decision &d = r.t->program->decision[r.s->router];
-    int32_t *sums = reinterpret_cast<int32_t *>(r.t->program->decisions + d.sums);
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x) {
-        if (!d.in_tile)
-            sums[p] = r.counts[p];
-        else if (r.counts[p] > 0)
-            atomicAdd(&sums[p], r.counts[p]);
-    }
-}
-
-/* After a failure: no row has a path. */
-__device__ inline void bs_cu_choose_none(const bs_cu_router &r, int32_t first, int32_t last)
-{
-    for (int32_t at = first + (int32_t)threadIdx.x; at < last; at += (int32_t)blockDim.x) {
-        r.d.chosen[at] = -1;
-        r.d.gates[at] = 0.0f;
-    }
-}
-
-/* --------------------------------------------------------------------------------------------- row by row */
-
-/* A row's scores, staged or where they are: f32 or i32, by their bits. */
-struct bs_cu_scores {
-    const uint32_t *bits;
-    int32_t stride;
-    bool integer;
-};
-
-__device__ __forceinline__ uint32_t bs_cu_score_bits(const bs_cu_scores &x, int32_t i)
-{
-    return x.bits[(int64_t)i * x.stride];
-}
-
-__device__ __forceinline__ float bs_cu_score(const bs_cu_scores &x, int32_t i)
-{
-    return x.integer ? (float)(int32_t)bs_cu_score_bits(x, i) : __uint_as_float(bs_cu_score_bits(x, i));
-}
-
-/* Whether score a is to be taken before score b. Large i32 scores are exact. NaN, which a guess may hold, is below
- * all. */
-__device__ __forceinline__ bool bs_cu_score_above(const bs_cu_scores &x, int32_t a, int32_t b)
-{
-    const uint32_t first = bs_cu_score_bits(x, a), second = bs_cu_score_bits(x, b);
-    if (x.integer)
-        return (int32_t)first > (int32_t)second;
-    return __uint_as_float(first) > __uint_as_float(second) ||
-           (isnan(__uint_as_float(second)) && !isnan(__uint_as_float(first)));
-}
-
-/* Whether path a is worse than path b: the lower one of equals is the better. */
-__device__ __forceinline__ bool bs_cu_score_worse(const bs_cu_scores &x, int32_t a, int32_t b)
-{
-    return bs_cu_score_above(x, b, a) || (a > b && !bs_cu_score_above(x, a, b));
-}
-
-/* Path p takes the place of the root, the worst, of a heap of n. */
-__device__ inline void bs_cu_heap_sink(const bs_cu_scores &x, int32_t *heap, int32_t n, int32_t p)
-{
-    int32_t at = 0;
-    for (int32_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && bs_cu_score_worse(x, heap[child + 1], heap[child]))
-            child++;
-        if (!bs_cu_score_worse(x, heap[child], p))
-            break;
-        heap[at] = heap[child];
-    }
-    heap[at] = p;
-}
-
-/* As best_paths() of run/route.c: the `count` best, the best first, of equal ones the lower. By one thread. */
-__device__ inline void bs_cu_best_paths(const bs_cu_scores &x, int32_t paths, int32_t count, int32_t *best)
-{
-    int32_t root = 0;
-    for (int32_t p = 0; p < paths; p++) {
-        if (p >= count && !bs_cu_score_above(x, p, root))
-            continue;
-        if (p >= count) {
-            bs_cu_heap_sink(x, best, count, p);
-        } else {
-            int32_t at = p;
-            for (; at > 0 && bs_cu_score_worse(x, p, best[(at - 1) / 2]); at = (at - 1) / 2)
-                best[at] = best[(at - 1) / 2];
-            best[at] = p;
-        }
-        root = best[0];
-    }
-    for (int32_t n = min(count, paths) - 1; n > 0; n--) {
-        root = best[0];
-        bs_cu_heap_sink(x, best, n, best[n]);
-        best[n] = root;
-    }
-}
-
-__device__ __forceinline__ void bs_cu_choose(const bs_cu_router &r, int32_t row, int32_t k, int32_t path, float gate)
-{
-    r.d.chosen[(int64_t)row * r.d.per_row + k] = path;
-    r.d.gates[(int64_t)row * r.d.per_row + k] = gate;
-}
-
-/* The count highest, the lower path of equals. */
-__device__ inline void bs_cu_decide_topk(const bs_cu_router &r, int32_t row, const bs_cu_scores &x, int32_t count)
-{
-    int32_t *const chosen = r.d.chosen + (int64_t)row * r.d.per_row;
-    float sum = 0.0f;
-    bs_cu_best_paths(x, r.d.paths, count, chosen);
-    for (int32_t k = 0; k < count; k++) {
-        bs_cu_choose(r, row, k, chosen[k], bs_cu_score(x, chosen[k]));
-        sum += bs_cu_score(x, chosen[k]);
-    }
-    for (int32_t k = 0; r.s->p[BS_CU_P_NORMALISE].i && sum > 0.0f && sum < INFINITY && k < count; k++)
-        r.d.gates[(int64_t)row * r.d.per_row + k] /= sum;
-}
-
-__device__ inline void bs_cu_decide_threshold(const bs_cu_router &r, int32_t row, const bs_cu_scores &x)
-{
-    const float threshold = r.s->p[BS_CU_P_THRESHOLD].f + r.knob;
-    const int32_t fallback = r.s->p[BS_CU_P_FALLBACK].i - 1;
-    int32_t n = 0;
-    for (int32_t p = 0; p < r.d.paths; p++)
-        if (bs_cu_score(x, p) > threshold)
-            bs_cu_choose(r, row, n++, p, bs_cu_score(x, p));
-    if (n == 0 && fallback >= 0)
-        bs_cu_choose(r, row, n++, fallback, bs_cu_score(x, fallback));
-    for (; n < r.d.per_row; n++)
-        bs_cu_choose(r, row, n, -1, 0.0f);
-}
-
-/* One row, by one thread. False: its scores make no sense. */
-__device__ inline bool bs_cu_decide_row(const bs_cu_router &r, int32_t row, const bs_cu_scores &x)
-{
-    const float threshold = r.s->p[BS_CU_P_THRESHOLD].f + r.knob;
-    const int32_t label = (int32_t)bs_cu_score_bits(x, 0);
-    for (int32_t i = 0; !x.integer && i < r.s->p[BS_CU_P_WIDTH].i; i++)
-        if (isnan(bs_cu_score(x, i)))
-            return false;
-    switch (r.s->p[BS_CU_P_PROTOCOL].i) {
-    case BS_ROUTE_TOP1: bs_cu_decide_topk(r, row, x, 1); return true;
-    case BS_ROUTE_TOPK:
-    case BS_ROUTE_CAPACITY: bs_cu_decide_topk(r, row, x, r.d.per_row); return true;
-    case BS_ROUTE_THRESHOLD: bs_cu_decide_threshold(r, row, x); return true;
-    case BS_ROUTE_RESIDUAL_THRESHOLD: {
-        const int32_t path = bs_cu_score(x, 0) + bs_cu_score(x, 1) < threshold ? 0 : 1;
-        bs_cu_choose(r, row, 0, path, bs_cu_score(x, path));
-        return true;
-    }
-    case BS_ROUTE_BINARY:
-        bs_cu_choose(r, row, 0, bs_cu_score(x, 0) >= threshold ? 0 : 1, bs_cu_score(x, 0));
-        return true;
-    case BS_ROUTE_LABEL:
-        if (label < 0 || label >= r.d.paths)
-            return false;
-        bs_cu_choose(r, row, 0, label, 1.0f);
-        return true;
-    case BS_ROUTE_TABLE: {
-        if (label < 0 || label >= r.s->p[BS_CU_P_CAPACITY].i)
-            return false;
-        const int32_t path = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s))[label];
-        if (path < 0 || path >= r.d.paths)
-            return false;
-        bs_cu_choose(r, row, 0, path, 1.0f);
-        return true;
-    }
-    default: return false;
-    }
-}
-
-/* Scores of rows first .. last - 1 to shared memory, `pitch` words a row; so many threads a row as it has scores. */
-__device__ inline void bs_cu_stage_scores(const bs_cu_router &r, int32_t first, int32_t last, int32_t pitch)
-{
-    const int32_t width = r.s->p[BS_CU_P_WIDTH].i, stride = r.score->stride[0];
-    int32_t lanes = 1;
-    while (lanes < width && lanes < 32)
-        lanes *= 2;
-    for (int32_t row = first + (int32_t)threadIdx.x / lanes; row < last; row += (int32_t)blockDim.x / lanes) {
-        const uint8_t *data = bs_cu_row(*r.t, r.score, row);
-        for (int32_t i = (int32_t)threadIdx.x % lanes; i < width; i += lanes)
-            r.stage[(row - first) * pitch + i] = r.score->dtype == BS_I32
-                                                     ? reinterpret_cast<const uint32_t *>(data)[(int64_t)i * stride]
-                                                     : __float_as_uint(
-                                                           bs_cu_get(data, r.score->dtype, (int64_t)i * stride));
-    }
-}
-
-/* Decides rows first .. last - 1, whatever the others are. All threads; whether all went well, for each to know. */
-__device__ inline bool bs_cu_decide_rows(const bs_cu_router &r, int32_t first, int32_t last)
-{
-    const int32_t pitch = r.s->p[BS_CU_P_WIDTH].i | 1, most = min(r.stage_words / pitch, (int32_t)blockDim.x);
-    const bool integer = r.score->dtype == BS_I32;
-    bool bad = false;
-    /* too many to stage */
-    for (int32_t row = first + (int32_t)threadIdx.x; most == 0 && row < last; row += (int32_t)blockDim.x) {
-        const bs_cu_scores x = {reinterpret_cast<const uint32_t *>(bs_cu_row(*r.t, r.score, row)), r.score->stride[0],
-                                integer};
-        bad = !bs_cu_decide_row(r, row, x) || bad;
-    }
-    for (int32_t base = first; most > 0 && base < last; base += most) {
-        const int32_t end = min(base + most, last), row = base + (int32_t)threadIdx.x;
-        bs_cu_stage_scores(r, base, end, pitch);
-        __syncthreads();
-        if (row < end) {
-            const bs_cu_scores x = {r.stage + (row - base) * pitch, 1, integer};
-            bad = !bs_cu_decide_row(r, row, x) || bad;
-        }
-        __syncthreads();
-    }
-    return __syncthreads_or(bad) == 0;
-}
-
-__device__ inline void bs_cu_decide_forced(const bs_cu_router &r, int32_t first, int32_t last)
-{
-    for (int32_t at = first * r.d.per_row + (int32_t)threadIdx.x; at < last * r.d.per_row; at += (int32_t)blockDim.x) {
-        r.d.chosen[at] = at % r.d.per_row == 0 ? r.s->p[BS_CU_P_FORCED].i - 1 : -1;
-        r.d.gates[at] = 1.0f;
-    }
-}
-
-/* ------------------------------------------------------------------------------------------------ capacity */
-
-/* Ascending as (gate from the highest, row): no two are equal. -0 is 0. */
-enum { BS_CU_CAPACITY_ROW = (1 << 30) - 1 };
-
-__device__ __forceinline__ uint64_t bs_cu_capacity_key(float gate, int32_t row)
-{
-    uint32_t bits = __float_as_uint(gate == 0.0f ? 0.0f : gate);
-    bits = bits & 0x80000000u ? bits : ~bits & 0x7fffffffu; /* descending */
-    return (uint64_t)bits << 30 | (uint32_t)row;
-}
-
-/* Sorts n keys, ascending: a bitonic network whose every comparison puts the smaller key first, so that what lies
- * beyond n can be left away. All threads; the caller synchronised. */
-__device__ inline void bs_cu_sort_keys(uint64_t *keys, int32_t n)
-{
-    for (int32_t width = 2; width / 2 < n; width *= 2)
-        for (int32_t half = width / 2, mirror = 1; half > 0; half /= 2, mirror = 0) {
-            for (int32_t i = (int32_t)threadIdx.x;; i += (int32_t)blockDim.x) {
-                const int32_t low = i / half * 2 * half + i % half, high = mirror ? low ^ (width - 1) : low + half;
-                if (low >= n)
-                    break;
-                if (high < n && keys[low] > keys[high]) {
-                    const uint64_t key = keys[low];
-                    keys[low] = keys[high];
-                    keys[high] = key;
-                }
-            }
-            __syncthreads();
-        }
-}
-
-/* The sum over all threads, for each to know. */
-__device__ inline uint64_t bs_cu_sum_threads(bs_cu_routing *shared, uint64_t mine)
-{
-    for (int32_t d = 16; d > 0; d /= 2)
-        mine += __shfl_xor_sync(0xffffffffu, (unsigned long long)mine, d);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0)
-        shared->sums[threadIdx.x / 32] = mine;
-    __syncthreads();
-    uint64_t sum = 0;
-    for (int32_t k = 0; k < (int32_t)blockDim.x / 32; k++)
-        sum += shared->sums[k];
-    return sum;
-}
-
-/* Of the rows' choices k: on every path those of the highest gates stay, as long as there is room. next: those that
- * stayed. */
-__device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
-{
-    uint64_t *keys = 2 * r.rows <= r.stage_words ? reinterpret_cast<uint64_t *>(r.stage)
-                                                 : reinterpret_cast<uint64_t *>(r.d.work);
-    const int32_t per_row = r.d.per_row, capacity = r.s->p[BS_CU_P_CAPACITY].i;
-    bool over = false;
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-        r.counts[p] = 0;
-    __syncthreads();
-    for (int32_t base = 0; base < r.rows; base += (int32_t)blockDim.x) {
-        const int32_t row = base + (int32_t)threadIdx.x,
-                      path = row < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
-        const uint32_t peers = bs_cu_peers(path, r.d.paths);
-        if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
-            atomicAdd(&r.counts[path], __popc(peers));
-    }
-    __syncthreads();
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-        over = over || r.counts[p] > capacity - r.next[p];
-    over = __syncthreads_or(over) != 0;
-    for (int32_t row = (int32_t)threadIdx.x; over && row < r.rows; row += (int32_t)blockDim.x)
-        keys[row] = bs_cu_capacity_key(r.d.gates[(int64_t)row * per_row + k], row);
-    __syncthreads();
-    if (over)
-        bs_cu_sort_keys(keys, r.rows);
-    for (int32_t base = 0; over && base < r.rows; base += (int32_t)blockDim.x) {
-        const int32_t i = base + (int32_t)threadIdx.x, row = i < r.rows ? (int32_t)(keys[i] & BS_CU_CAPACITY_ROW) : 0;
-        const int32_t path = i < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
-        if (bs_cu_take_next(r, path) >= capacity)
-            r.d.chosen[(int64_t)row * per_row + k] = -1;
-    }
-    __syncthreads();
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-        r.next[p] = over ? min(r.next[p], capacity) : r.next[p] + r.counts[p];
-    __syncthreads();
-}
-
-/* First choices are served before second ones; what does not fit is dropped and counted, what was kept moves up. */
-__device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
-{
-    int64_t *dropped = reinterpret_cast<int64_t *>(r.t->program->decisions +
-                                                   r.t->program->decision[r.s->router].dropped);
-    const int32_t per_row = r.d.per_row;
-    uint64_t lost = 0;
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-        r.next[p] = 0;
-    __syncthreads();
-    for (int32_t k = 0; k < per_row; k++)
-        bs_cu_limit_choice(r, k);
-    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
-        int32_t *chosen = r.d.chosen + (int64_t)row * per_row, kept = 0;
-        float *gates = r.d.gates + (int64_t)row * per_row;
-        for (int32_t k = 0; k < per_row; k++)
-            if (chosen[k] >= 0) {
-                chosen[kept] = chosen[k];
-                gates[kept++] = gates[k];
-            }
-        lost += (uint64_t)(per_row - kept);
-        for (; kept < per_row; kept++) {
-            chosen[kept] = -1;
-            gates[kept] = 0.0f;
-        }
-    }
-    lost = bs_cu_sum_threads(r.shared, lost);
-    if (threadIdx.x == 0)
-        *dropped = (int64_t)lost;
-}
-
-/* -------------------------------------------------------------------------------------------------- budget */
-
-/* As in run/route.c: integers only, so the choice is the same everywhere. */
-__device__ inline uint64_t bs_cu_budget_weight(int32_t t)
-{
-    const int32_t i = t & 7;
-    const uint64_t mantissa = i == 0   ? 256
-                              : i == 1 ? 279
-                              : i == 2 ? 304
-                              : i == 3 ? 332
-                              : i == 4 ? 362
-                              : i == 5 ? 395
-                              : i == 6 ? 431
-                                       : 470;
-    return t == BS_CU_BUDGET_STEPS ? 0 : mantissa << (t >> 3);
-}
-
-/* Estimated losses of a row: staged, or where they are. */
-struct bs_cu_losses {
-    const int32_t *data;
-    int32_t stride;
-};
-
-__device__ __forceinline__ bs_cu_losses bs_cu_losses_of(const bs_cu_router &r, int32_t row)
-{
-    const int32_t pitch = r.s->p[BS_CU_P_WIDTH].i | 1;
-    bs_cu_losses l;
-    if (r.rows <= r.stage_words / pitch) {
-        l.data = reinterpret_cast<const int32_t *>(r.stage + row * pitch);
-        l.stride = 1;
-    } else {
-        l.data = reinterpret_cast<const int32_t *>(bs_cu_row(*r.t, r.score, row));
-        l.stride = r.score->stride[0];
-    }
-    return l;
-}
-
-__device__ __forceinline__ int32_t bs_cu_loss(const bs_cu_losses &l, int32_t v)
-{
-    return min(max(l.data[(int64_t)v * l.stride], 0), 1 << 24);
-}
-
-/* The variant of least cost + price x loss, of those that lose at most `most`; the lower of equals. */
-__device__ inline int32_t bs_cu_budget_cheapest(const bs_cu_router &r, const bs_cu_losses &l, uint64_t weight,
-                                                uint64_t most)
-{
-    const int32_t *costs = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s)),
-                  variants = r.s->p[BS_CU_P_CAPACITY].i;
-    int32_t best = 0;
-    uint64_t best_total = UINT64_MAX;
-    for (int32_t v = 0; v < variants; v++) {
-        const uint64_t loss = (uint64_t)bs_cu_loss(l, v), cost = (uint64_t)min(max(costs[v], 0), 1 << 24);
-        const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
-        if (total < best_total && loss <= most)
-            best = v, best_total = total;
-    }
-    return best;
-}
-
-/* A floor is for the frame; of one cell it takes so many times as much, or what the budget alone would. */
-__device__ inline int32_t bs_cu_budget_choice(const bs_cu_router &r, const bs_cu_losses &l, uint64_t weight)
-{
-    if (!r.floored)
-        return bs_cu_budget_cheapest(r, l, weight, UINT64_MAX);
-    const uint64_t alone = (uint64_t)bs_cu_loss(l, bs_cu_budget_cheapest(r, l, r.alone, UINT64_MAX));
-    const uint64_t least = (uint64_t)bs_cu_loss(l, bs_cu_budget_cheapest(r, l, 0, UINT64_MAX));
-    const uint64_t cell = least + BS_CU_FLOOR_CELL * (uint64_t)r.s->p[BS_CU_P_FLOOR].i;
-    return bs_cu_budget_cheapest(r, l, weight, alone > cell ? alone : cell);
-}
-
-/* A patch counts by its area, any other cell as one. */
-__device__ inline uint64_t bs_cu_cell_weight(const bs_cu_router &r, int32_t row)
-{
-    if (r.s->p[BS_CU_P_PATCHES].i < 0)
-        return 1;
-    const int32_t size = r.s->p[BS_CU_P_SIZE].i, h = r.s->p[BS_CU_P_HEIGHT].i, w = r.s->p[BS_CU_P_FRAME_WIDTH].i;
-    const int32_t across = (w + size - 1) / size, top = bs_cu_top_row(*r.t, r.s->domain, row);
-    return (uint64_t)((int64_t)min(size, h - top / across * size) * min(size, w - top % across * size));
-}
-
-__device__ inline uint64_t bs_cu_budget_loss(const bs_cu_router &r, uint64_t weight)
-{
-    uint64_t loss = 0;
-    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
-        const bs_cu_losses l = bs_cu_losses_of(r, row);
-        loss += bs_cu_cell_weight(r, row) * (uint64_t)bs_cu_loss(l, bs_cu_budget_choice(r, l, weight));
-    }
-    return bs_cu_sum_threads(r.shared, loss);
-}
-
-/* What the budget is a share of: the sum over cells of what the baseline loses against the best one. best: the losses
- * that cannot be avoided. cells: how many there are, by their weights. */
-__device__ inline uint64_t bs_cu_budget_range(const bs_cu_router &r, uint64_t *best, uint64_t *cells)
-{
-    const int32_t variants = r.s->p[BS_CU_P_CAPACITY].i, baseline = r.s->p[BS_CU_P_FALLBACK].i;
-    uint64_t range = 0, least = 0, count = 0;
-    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
-        const bs_cu_losses l = bs_cu_losses_of(r, row);
-        int32_t low = 1 << 24, high = 0;
-        for (int32_t v = 0; v < variants; v++) {
-            const int32_t loss = bs_cu_loss(l, v);
-            low = min(low, loss);
-            high = baseline == 0 || baseline == v + 1 ? max(high, loss) : high;
-        }
-        range += bs_cu_cell_weight(r, row) * (uint64_t)(int64_t)(high - low);
-        least += bs_cu_cell_weight(r, row) * (uint64_t)low;
-        count += bs_cu_cell_weight(r, row);
-    }
-    *best = bs_cu_sum_threads(r.shared, least);
-    *cells = bs_cu_sum_threads(r.shared, count);
-    return bs_cu_sum_threads(r.shared, range);
-}
-
-/* The lowest price from 0 to `high` at which the losses fit; `high` where none does. */
-__device__ inline int32_t bs_cu_budget_price(const bs_cu_router &r, int32_t high, uint64_t allowed)
-{
-    int32_t low = 0;
-    while (low < high) {
-        const int32_t middle = (low + high) / 2;
-        if (bs_cu_budget_loss(r, bs_cu_budget_weight(middle)) <= allowed)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
-/* The smallest price whose losses fit. All threads; whether the tables make sense. */
-__device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
-{
-    const int32_t variants = r.s->p[BS_CU_P_CAPACITY].i, pitch = r.s->p[BS_CU_P_WIDTH].i | 1;
-    const int32_t *path_of = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s) + r.s->p[BS_CU_P_PATHS_AT].i);
-    const float share = r.knob < 0.0f ? 0.0f : r.knob > 1.0f ? 1.0f : r.knob;
-    uint64_t best, cells;
-    bs_cu_router with = r;
-    for (int32_t v = 0; v < variants; v++) /* weights come from a file */
-        if (path_of[v] < 0 || path_of[v] >= r.d.paths)
-            return false;
-    if (r.rows <= r.stage_words / pitch)
-        bs_cu_stage_scores(r, 0, r.rows, pitch);
-    __syncthreads();
-    const uint64_t range = bs_cu_budget_range(r, &best, &cells), given = (uint64_t)((double)share * (double)range);
-    const uint64_t unseen = cells * (uint64_t)r.s->p[BS_CU_P_FLOOR].i;
-    int32_t price = bs_cu_budget_price(r, BS_CU_BUDGET_STEPS, given + best);
-    if (unseen > given) {
-        with.floored = true;
-        with.alone = bs_cu_budget_weight(price);
-        price = bs_cu_budget_price(with, price, unseen + best);
-    }
-    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
-        const bs_cu_losses l = bs_cu_losses_of(r, row);
-        const int32_t variant = bs_cu_budget_choice(with, l, bs_cu_budget_weight(price));
-        bs_cu_choose(r, row, 0, path_of[variant], (float)bs_cu_loss(l, variant));
-    }
-    if (threadIdx.x == 0)
-        *r.d.price = __fsub_rn(12.0f, (float)price / 8.0f);
-    return true;
-}
-
-/* ------------------------------------------------------------------------------------------------- kernels */
-
-/* A decision, by one block. */
-__device__ inline void bs_cu_route_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_cu_router r = bs_cu_router_of(t, s);
-    bool good = !isnan(r.knob);
-    (void)w;
-    if (threadIdx.x == 0)
-        *r.d.price = 0.0f;
-    if (s->p[BS_CU_P_FORCED].i)
-        bs_cu_decide_forced(r, 0, r.rows);
-    else if (good && s->p[BS_CU_P_PROTOCOL].i == BS_ROUTE_BUDGET)
-        good = bs_cu_decide_budget(r);
-    else if (good)
-        good = bs_cu_decide_rows(r, 0, r.rows);
-    if (good && s->p[BS_CU_P_PROTOCOL].i == BS_ROUTE_CAPACITY)
-        bs_cu_limit_capacity(r);
-    if (!good) {
-        __syncthreads(); /* others may still be choosing */
-        bs_cu_choose_none(r, 0, r.rows * r.d.per_row);
-        if (threadIdx.x == 0)
-            bs_cu_fail(t, s, BS_ERROR_DATA);
-    }
-    bs_cu_pack(r);
-    bs_cu_record_rows(r, 0, r.rows);
-    bs_cu_record_counts(r);
-}
-
-/* Chunk w.part of the rows: what they chose, how many of them each path got, and whether any of them failed. */
-__device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_cu_router r = bs_cu_router_of(t, s);
-    const int32_t first = w.part * s->batch, last = min(first + s->batch, r.rows);
-    bool good = !isnan(r.knob);
-    if (w.part == 0 && threadIdx.x == 0)
-        *r.d.price = 0.0f;
-    if (first >= r.rows && w.part > 0)
-        return;
-    bs_cu_clear_counts(r);
-    if (s->p[BS_CU_P_FORCED].i)
-        bs_cu_decide_forced(r, first, last);
-    else if (good)
-        good = bs_cu_decide_rows(r, first, last);
-    __syncthreads();
-    if (good)
-        bs_cu_count_choices(r, first * r.d.per_row, last * r.d.per_row);
-    else if (threadIdx.x == 0)
-        bs_cu_fail(t, s, BS_ERROR_DATA);
-    __syncthreads();
-    int32_t *chunk = r.d.work + (int64_t)w.part * (r.d.paths + 1);
-    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x)
-        chunk[p] = p < r.d.paths ? r.counts[p] : !good;
-}
-
-/* How many rows each path got of all chunks (counts) and of those before this one (next); returns whether any
- * failed. */
-__device__ inline bool bs_cu_sum_chunks(const bs_cu_router &r, int32_t chunk, int32_t chunks)
-{
-    const int32_t words = r.d.paths + 1, slices = max((int32_t)blockDim.x / words, 1);
-    bs_cu_clear_counts(r);
-    bool failed = false;
-    __syncthreads();
-    for (int32_t i = (int32_t)threadIdx.x; i < slices * words; i += (int32_t)blockDim.x) {
-        const int32_t p = i % words;
-        int32_t all = 0, before = 0;
-        for (int32_t k = i / words; k < chunks; k += slices) {
-            const int32_t count = r.d.work[(int64_t)k * words + p];
-            all += count;
-            before += k < chunk ? count : 0;
-        }
-        if (p == r.d.paths) {
-            failed = failed || all > 0;
-        } else {
-            atomicAdd(&r.counts[p], all);
-            atomicAdd(&r.next[p], before);
-        }
-    }
-    return __syncthreads_or(failed) != 0;
-}
-
-/* Chunk w.part of the rows finds its place behind the chunks before it; the first one writes what all need to know. */
-__device__ inline void bs_cu_route_pack_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_cu_router r = bs_cu_router_of(t, s);
-    const int32_t first = w.part * s->batch, last = min(first + s->batch, r.rows);
-    if (w.part > 0 && (first >= r.rows || !s->p[BS_CU_P_LARGE].i))
-        return;
-    if (!s->p[BS_CU_P_LARGE].i) { /* the caller's function chose; the host has looked at what */
-        bs_cu_pack(r);
-        bs_cu_record_rows(r, 0, r.rows);
-        bs_cu_record_counts(r);
-        return;
-    }
-    const bool failed = bs_cu_sum_chunks(r, w.part, (r.rows + s->batch - 1) / s->batch);
-    if (failed) {
-        bs_cu_clear_counts(r);
-        bs_cu_choose_none(r, first * r.d.per_row, last * r.d.per_row);
-    }
-    bs_cu_sum_counts(r);
-    if (w.part == 0) {
-        bs_cu_tell_counts(r);
-        bs_cu_record_counts(r);
-    }
-    bs_cu_place_choices(r, first * r.d.per_row, last * r.d.per_row);
-    bs_cu_record_rows(r, first, last);
-}
-
-/* The score of the first chosen path, or one score for all paths; of a budget the loss of the chosen variant; else
- * 0. */
-__device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
-    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
-    /* it counts all rows */
-    const int32_t ahead = s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0;
-    for (int32_t r = w.row + (int32_t)threadIdx.x; r < w.row + w.rows; r += (int32_t)blockDim.x) {
-        const int64_t decided = (int64_t)(ahead + r) * d.per_row;
-        const int32_t path = d.chosen[decided], at = s->p[0].i == 1 ? 0 : path;
-        const uint8_t *from = bs_cu_row(t, in, r);
-        uint8_t *to = bs_cu_row(t, out, r);
-        const bool given = path >= 0 && at < s->p[0].i;
-        if (out->dtype == BS_I32)
-            *reinterpret_cast<int32_t *>(to) = path >= 0 && s->p[1].i ? (int32_t)d.gates[decided]
-                                               : given                ? reinterpret_cast<const int32_t *>(
-                                                             from)[(int64_t)at * in->stride[0]]
-                                                       : 0;
-        else
-            bs_cu_put(to, out->dtype, 0, given ? bs_cu_get(from, in->dtype, (int64_t)at * in->stride[0]) : 0.0f);
-    }
-}
-
-/* The price at which a budget was kept; of a route that was decided ahead 0. */
-__device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+__device__ inline void bs_cu_load_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    if (threadIdx.x == 0 && w.part == 0)
-        bs_cu_put(bs_cu_row(t, out, 0), out->dtype, 0, s->p[0].i ? 0.0f : *bs_cu_decision_of(t, s->router).price);
-}
-
-#endif
-/* ==== end src/cuda/op_route.cuh =============================================================== */
-
-/* p: paths a cell at most, paths. Margins are not negative, so they compare as the integers that their bits are. A
- * thread finds the best of its row in a list of its own, which lies behind the margins: guesses [paths], then lists
- * [paths a cell + 1]. */
-__device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    int32_t *margins = reinterpret_cast<int32_t *>(t.program->guesses);
-    const bs_device_operand *o = bs_cu_in(t, s, 0);
-    const int32_t taken = s->p[0].i, paths = s->p[1].i, asked = min(taken + 1, paths);
-    const int32_t room = BS_CU_WORKSPACE / 4 / (taken + 1), threads = min(max(room, 1), (int32_t)blockDim.x);
-    int32_t *best = (room > 0 ? reinterpret_cast<int32_t *>(t.workspace) : margins + paths) + threadIdx.x * (taken + 1);
-    for (int32_t p = (int32_t)threadIdx.x; p < paths; p += (int32_t)blockDim.x)
-        margins[p] = __float_as_int(-1.0f);
-    __syncthreads();
-    for (int32_t row = w.row + (int32_t)threadIdx.x; (int32_t)threadIdx.x < threads && row < w.row + w.rows;
-         row += threads) {
-        const bs_cu_scores x = {reinterpret_cast<const uint32_t *>(bs_cu_row(t, o, row)), o->stride[0],
-                                o->dtype == BS_I32};
-        bs_cu_best_paths(x, paths, asked, best);
-        for (int32_t k = 0; k < taken; k++) {
-            const float margin = asked > taken ? bs_cu_score(x, best[k]) - bs_cu_score(x, best[taken]) : 0.0f;
-            atomicMax(&margins[best[k]], __float_as_int(margin > 0.0f ? margin : 0.0f)); /* a NaN too is a choice */
-        }
+    const bs_cu_team team = bs_cu_team_of(s);
+    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
+        bs_cu_row_copy(bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
+        if (w.part == 0 && out->margin > 0 && out->rank == 3)
+            bs_cu_zero_outside(bs_cu_open(t, out, r), team);
     }
-    __syncthreads();
+}
+
+__device__ inline void bs_cu_store_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_team team = bs_cu_team_of(s);
+    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
+        bs_cu_row_copy(bs_cu_open_target(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
+        bs_cu_zero_around(t, out, r, team, w);
+    }
+}
+
+/* A collected tensor has a row for every cell there can be: those beyond the last one become zero. */
+__device__ inline void bs_cu_rest_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const int32_t rows = bs_cu_count(t, s->p[0].i);
+    const bs_cu_team team = bs_cu_team_of(s);
+    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
+        bs_cu_view v = bs_cu_open(t, out, r);
+        const bs_cu_rect all = {0, v.dim[1], 0, v.dim[2]};
+        v.data += (int64_t)rows * v.stride[0] * bs_cu_bytes(v.dtype);
+        v.dim[0] = max(v.dim[0] - rows, 0);
+        bs_cu_nest_zero(bs_cu_nest_of(v, v, true, all), team, w);
+    }
 }
 
 #endif
-/* ==== end src/cuda/op_look_ahead.cuh ========================================================== */
-/* #include "cuda/op_move.cuh" */
+/* ==== end src/cuda/op_move.cuh ================================================================ */
 /* ==== begin src/cuda/op_resize.cuh ============================================================ */
 /* op_resize.cuh - enlargement by an integer factor.
  * Taps are clamped to the frame: operands may be views without anything around them. Nothing is contracted to fused
@@ -7887,7 +7322,815 @@ __device__ inline void bs_cu_resize_double_run(const bs_cu_tile &t, const bs_dev
 
 #endif
 /* ==== end src/cuda/op_resize.cuh ============================================================== */
-/* #include "cuda/op_route.cuh" */
+/* ==== begin src/cuda/op_route.cuh ============================================================= */
+/* op_route.cuh - from scores to a decision.
+ *
+ * A decision is made by one block (route), in tiles and for up to a thousand rows or so. Of more rows many blocks
+ * decide (route_rows: a chunk of rows each, and how many of them went where), and many blocks pack (route_pack: each
+ * adds up the chunks before its own). What looks at all rows at once, a capacity or a budget, is always one block's.
+ * What is chosen, and in which order rows are packed, follows from the scores alone: threads and chunks never show.
+ * Relies on the route_*.cuh. Must never leave a decision behind that somebody could follow out of bounds: after a
+ * failure no row has a path. */
+#ifndef BS_CUDA_OP_ROUTE
+#define BS_CUDA_OP_ROUTE
+
+/* ==== begin src/cuda/route_budget.cuh ========================================================= */
+/* route_budget.cuh - the protocol BUDGET: the smallest price at which the losses of all rows together fit.
+ * As in run/route.c: integers only, so the choice is the same everywhere. Looks at all rows at once. Relies on
+ * route_scores.cuh. Must never follow a table of paths that it has not checked: weights come from a file. */
+#ifndef BS_CUDA_ROUTE_BUDGET
+#define BS_CUDA_ROUTE_BUDGET
+
+/* #include "cuda/route_scores.cuh" */
+
+enum { BS_CU_BUDGET_STEPS = 200, BS_CU_FLOOR_CELL = 8 };
+
+/* As in run/route.c: integers only, so the choice is the same everywhere. */
+__device__ inline uint64_t bs_cu_budget_weight(int32_t t)
+{
+    const int32_t i = t & 7;
+    const uint64_t mantissa = i == 0   ? 256
+                              : i == 1 ? 279
+                              : i == 2 ? 304
+                              : i == 3 ? 332
+                              : i == 4 ? 362
+                              : i == 5 ? 395
+                              : i == 6 ? 431
+                                       : 470;
+    return t == BS_CU_BUDGET_STEPS ? 0 : mantissa << (t >> 3);
+}
+
+/* Estimated losses of a row: staged, or where they are. */
+struct bs_cu_losses {
+    const int32_t *data;
+    int32_t stride;
+};
+
+__device__ __forceinline__ bs_cu_losses bs_cu_losses_of(const bs_cu_router &r, int32_t row)
+{
+    const int32_t pitch = r.s->p[BS_CU_P_WIDTH].i | 1;
+    bs_cu_losses l;
+    if (r.rows <= r.stage_words / pitch) {
+        l.data = reinterpret_cast<const int32_t *>(r.stage + row * pitch);
+        l.stride = 1;
+    } else {
+        l.data = reinterpret_cast<const int32_t *>(bs_cu_row(*r.t, r.score, row));
+        l.stride = r.score->stride[0];
+    }
+    return l;
+}
+
+__device__ __forceinline__ int32_t bs_cu_loss(const bs_cu_losses &l, int32_t v)
+{
+    return min(max(l.data[(int64_t)v * l.stride], 0), 1 << 24);
+}
+
+/* The variant of least cost + price x loss, of those that lose at most `most`; the lower of equals. */
+__device__ inline int32_t bs_cu_budget_cheapest(const bs_cu_router &r, const bs_cu_losses &l, uint64_t weight,
+                                                uint64_t most)
+{
+    const int32_t *costs = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s)),
+                  variants = r.s->p[BS_CU_P_CAPACITY].i;
+    int32_t best = 0;
+    uint64_t best_total = UINT64_MAX;
+    for (int32_t v = 0; v < variants; v++) {
+        const uint64_t loss = (uint64_t)bs_cu_loss(l, v), cost = (uint64_t)min(max(costs[v], 0), 1 << 24);
+        const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
+        if (total < best_total && loss <= most)
+            best = v, best_total = total;
+    }
+    return best;
+}
+
+/* A floor is for the frame; of one cell it takes so many times as much, or what the budget alone would. */
+__device__ inline int32_t bs_cu_budget_choice(const bs_cu_router &r, const bs_cu_losses &l, uint64_t weight)
+{
+    if (!r.floored)
+        return bs_cu_budget_cheapest(r, l, weight, UINT64_MAX);
+    const uint64_t alone = (uint64_t)bs_cu_loss(l, bs_cu_budget_cheapest(r, l, r.alone, UINT64_MAX));
+    const uint64_t least = (uint64_t)bs_cu_loss(l, bs_cu_budget_cheapest(r, l, 0, UINT64_MAX));
+    const uint64_t cell = least + BS_CU_FLOOR_CELL * (uint64_t)r.s->p[BS_CU_P_FLOOR].i;
+    return bs_cu_budget_cheapest(r, l, weight, alone > cell ? alone : cell);
+}
+
+/* A patch counts by its area, any other cell as one. */
+__device__ inline uint64_t bs_cu_cell_weight(const bs_cu_router &r, int32_t row)
+{
+    if (r.s->p[BS_CU_P_PATCHES].i < 0)
+        return 1;
+    const int32_t size = r.s->p[BS_CU_P_SIZE].i, h = r.s->p[BS_CU_P_HEIGHT].i, w = r.s->p[BS_CU_P_FRAME_WIDTH].i;
+    const int32_t across = (w + size - 1) / size, top = bs_cu_top_row(*r.t, r.s->domain, row);
+    return (uint64_t)((int64_t)min(size, h - top / across * size) * min(size, w - top % across * size));
+}
+
+__device__ inline uint64_t bs_cu_budget_loss(const bs_cu_router &r, uint64_t weight)
+{
+    uint64_t loss = 0;
+    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+        const bs_cu_losses l = bs_cu_losses_of(r, row);
+        loss += bs_cu_cell_weight(r, row) * (uint64_t)bs_cu_loss(l, bs_cu_budget_choice(r, l, weight));
+    }
+    return bs_cu_sum_threads(r.shared, loss);
+}
+
+/* What the budget is a share of: the sum over cells of what the baseline loses against the best one. best: the losses
+ * that cannot be avoided. cells: how many there are, by their weights. */
+__device__ inline uint64_t bs_cu_budget_range(const bs_cu_router &r, uint64_t *best, uint64_t *cells)
+{
+    const int32_t variants = r.s->p[BS_CU_P_CAPACITY].i, baseline = r.s->p[BS_CU_P_FALLBACK].i;
+    uint64_t range = 0, least = 0, count = 0;
+    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+        const bs_cu_losses l = bs_cu_losses_of(r, row);
+        int32_t low = 1 << 24, high = 0;
+        for (int32_t v = 0; v < variants; v++) {
+            const int32_t loss = bs_cu_loss(l, v);
+            low = min(low, loss);
+            high = baseline == 0 || baseline == v + 1 ? max(high, loss) : high;
+        }
+        range += bs_cu_cell_weight(r, row) * (uint64_t)(int64_t)(high - low);
+        least += bs_cu_cell_weight(r, row) * (uint64_t)low;
+        count += bs_cu_cell_weight(r, row);
+    }
+    *best = bs_cu_sum_threads(r.shared, least);
+    *cells = bs_cu_sum_threads(r.shared, count);
+    return bs_cu_sum_threads(r.shared, range);
+}
+
+/* The lowest price from 0 to `high` at which the losses fit; `high` where none does. */
+__device__ inline int32_t bs_cu_budget_price(const bs_cu_router &r, int32_t high, uint64_t allowed)
+{
+    int32_t low = 0;
+    while (low < high) {
+        const int32_t middle = (low + high) / 2;
+        if (bs_cu_budget_loss(r, bs_cu_budget_weight(middle)) <= allowed)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+/* The smallest price whose losses fit. All threads; whether the tables make sense. */
+__device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
+{
+    const int32_t variants = r.s->p[BS_CU_P_CAPACITY].i, pitch = r.s->p[BS_CU_P_WIDTH].i | 1;
+    const int32_t *path_of = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s) + r.s->p[BS_CU_P_PATHS_AT].i);
+    const float share = r.knob < 0.0f ? 0.0f : r.knob > 1.0f ? 1.0f : r.knob;
+    uint64_t best, cells;
+    bs_cu_router with = r;
+    for (int32_t v = 0; v < variants; v++) /* weights come from a file */
+        if (path_of[v] < 0 || path_of[v] >= r.d.paths)
+            return false;
+    if (r.rows <= r.stage_words / pitch)
+        bs_cu_stage_scores(r, 0, r.rows, pitch);
+    __syncthreads();
+    const uint64_t range = bs_cu_budget_range(r, &best, &cells), given = (uint64_t)((double)share * (double)range);
+    const uint64_t unseen = cells * (uint64_t)r.s->p[BS_CU_P_FLOOR].i;
+    int32_t price = bs_cu_budget_price(r, BS_CU_BUDGET_STEPS, given + best);
+    if (unseen > given) {
+        with.floored = true;
+        with.alone = bs_cu_budget_weight(price);
+        price = bs_cu_budget_price(with, price, unseen + best);
+    }
+    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+        const bs_cu_losses l = bs_cu_losses_of(r, row);
+        const int32_t variant = bs_cu_budget_choice(with, l, bs_cu_budget_weight(price));
+        bs_cu_choose(r, row, 0, path_of[variant], (float)bs_cu_loss(l, variant));
+    }
+    if (threadIdx.x == 0)
+        *r.d.price = __fsub_rn(12.0f, (float)price / 8.0f);
+    return true;
+}
+
+#endif
+/* ==== end src/cuda/route_budget.cuh =========================================================== */
+/* ==== begin src/cuda/route_capacity.cuh ======================================================= */
+/* route_capacity.cuh - the protocol CAPACITY, once rows have their choices: a path keeps those of the highest gates.
+ * Looks at all rows at once. Relies on route_pack.cuh. Must never let the order in which threads arrive decide. */
+#ifndef BS_CUDA_ROUTE_CAPACITY
+#define BS_CUDA_ROUTE_CAPACITY
+
+/* ==== begin src/cuda/route_pack.cuh =========================================================== */
+/* route_pack.cuh - from choices to a decision that can be followed: how many rows each path got, which ones, where each
+ * went; and what the host is told of it.
+ * What a path gets is packed in the order of the rows: ranks come from ballots and prefixes, never from the order in
+ * which threads arrive. Relies on route_job.cuh. Must never change a choice. */
+#ifndef BS_CUDA_ROUTE_PACK
+#define BS_CUDA_ROUTE_PACK
+
+/* #include "cuda/route_job.cuh" */
+
+/* --------------------------------------------------------------------------------------------------- counting */
+
+/* The lanes of this warp whose choice is the same path; 0 where there is none. By whole warps. */
+__device__ __forceinline__ uint32_t bs_cu_peers(int32_t path, int32_t paths)
+{
+    uint32_t peers = __ballot_sync(0xffffffffu, path >= 0);
+    for (int32_t bit = 1; bit < paths; bit *= 2) {
+        const uint32_t set = __ballot_sync(0xffffffffu, (path & bit) != 0);
+        peers &= path & bit ? set : ~set;
+    }
+    return path >= 0 ? peers : 0;
+}
+
+__device__ __forceinline__ uint32_t bs_cu_lanes_below() { return (1u << (threadIdx.x & 31u)) - 1u; }
+
+/* Adds choices first .. last - 1 to counts. The caller cleared them, and synchronises. */
+__device__ inline void bs_cu_count_choices(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    for (int32_t base = first; base < last; base += (int32_t)blockDim.x) {
+        const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
+        const uint32_t peers = bs_cu_peers(path, r.d.paths);
+        if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
+            atomicAdd(&r.counts[path], __popc(peers));
+    }
+}
+
+__device__ inline void bs_cu_clear_counts(const bs_cu_router &r)
+{
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.counts[p] = r.next[p] = 0;
+}
+
+/* offsets from counts; they are added to next. All threads, each a share of the paths; synchronises before and
+ * after. */
+__device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
+{
+    const int32_t share = (r.d.paths + (int32_t)blockDim.x - 1) / (int32_t)blockDim.x;
+    const int32_t first = min((int32_t)threadIdx.x * share, r.d.paths), last = min(first + share, r.d.paths);
+    int32_t own = 0, sum = 0;
+    __syncthreads();
+    for (int32_t p = first; p < last; p++)
+        own += r.counts[p];
+    r.shared->of_thread[threadIdx.x] = own;
+    __syncthreads();
+    for (int32_t k = 0; k < (int32_t)threadIdx.x && first < r.d.paths; k++)
+        sum += r.shared->of_thread[k];
+    for (int32_t p = first; p < last; p++) {
+        r.offsets[p] = sum;
+        r.next[p] += sum;
+        sum += r.counts[p];
+        if (p + 1 == r.d.paths)
+            r.offsets[r.d.paths] = sum;
+    }
+    __syncthreads();
+}
+
+/* What next[path] counts, for this thread's item among those of all threads, in their order; -1: it has none. All
+ * threads, by whole warps, one warp after the other. */
+__device__ inline int32_t bs_cu_take_next(const bs_cu_router &r, int32_t path)
+{
+    const int32_t warp = (int32_t)threadIdx.x / 32, lane = (int32_t)threadIdx.x & 31;
+    const uint32_t peers = bs_cu_peers(path, r.d.paths);
+    const int32_t leader = peers ? __ffs((int)peers) - 1 : lane;
+    int32_t first = 0;
+    for (int32_t k = 0; k < (int32_t)blockDim.x / 32; k++) {
+        if (k == warp && path >= 0 && lane == leader) {
+            first = r.next[path];
+            r.next[path] = first + __popc(peers);
+        }
+        __syncthreads();
+    }
+    first = __shfl_sync(0xffffffffu, first, leader);
+    return path < 0 ? -1 : first + __popc(peers & bs_cu_lanes_below());
+}
+
+/* ---------------------------------------------------------------------------------------------------- packing */
+
+/* Gives choices first .. last - 1 their packed rows: in order, from next on. All threads. */
+__device__ inline void bs_cu_place_choices(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    for (int32_t base = first; base < last; base += (int32_t)blockDim.x) {
+        const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
+        const int32_t packed = bs_cu_take_next(r, path);
+        if (at < last)
+            r.d.inverse[at] = packed;
+        if (path >= 0)
+            r.d.ids[packed] = at / r.d.per_row;
+    }
+}
+
+/* At most 32 choices: the first warp packs them without asking the others. A lane looks after every 32nd path. */
+__device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
+{
+    const int32_t lane = (int32_t)threadIdx.x, paths = r.d.paths;
+    if (lane >= 32)
+        return;
+    const int32_t path = lane < choices ? r.d.chosen[lane] : -1;
+    const uint32_t peers = bs_cu_peers(path, paths);
+    int32_t smaller = 0;
+    for (int32_t base = 0; base < paths; base += 32) {
+        const int32_t p = base + lane;
+        int32_t count = 0, before = 0;
+        for (int32_t i = 0; i < choices; i++) {
+            const int32_t other = __shfl_sync(0xffffffffu, path, i);
+            count += other == p;
+            before += other >= 0 && other < p;
+            smaller += base == 0 && other >= 0 && other < path;
+        }
+        if (p >= paths)
+            continue;
+        r.d.counts[p] = r.counts[p] = count;
+        r.d.offsets[p] = before;
+        if (p + 1 == paths)
+            r.d.offsets[paths] = before + count;
+    }
+    if (lane >= choices)
+        return;
+    const int32_t packed = path < 0 ? -1 : smaller + __popc(peers & bs_cu_lanes_below());
+    r.d.inverse[lane] = packed;
+    if (path >= 0)
+        r.d.ids[packed] = lane / r.d.per_row;
+}
+
+/* What all who follow the decision need to know of its paths. */
+__device__ inline void bs_cu_tell_counts(const bs_cu_router &r)
+{
+    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x) {
+        r.d.offsets[p] = r.offsets[p];
+        if (p < r.d.paths)
+            r.d.counts[p] = r.counts[p];
+    }
+}
+
+/* Counts, offsets, ids and the inverse of what was chosen, by one block. counts: how many rows each path got. */
+__device__ inline void bs_cu_pack(const bs_cu_router &r)
+{
+    const int32_t choices = r.rows * r.d.per_row;
+    __syncthreads(); /* chosen is written */
+    if (choices <= 32) {
+        bs_cu_pack_few(r, choices);
+        __syncthreads();
+        return;
+    }
+    bs_cu_clear_counts(r);
+    __syncthreads();
+    bs_cu_count_choices(r, 0, choices);
+    bs_cu_sum_counts(r);
+    bs_cu_tell_counts(r);
+    bs_cu_place_choices(r, 0, choices);
+}
+
+/* ----------------------------------------------------------------------------------------------------- record */
+
+/* What the host is told: the first path of rows first .. last - 1, by their place among all cells. */
+__device__ inline void bs_cu_record_rows(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    int16_t *top = reinterpret_cast<int16_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].top);
+    for (int32_t row = first + (int32_t)threadIdx.x; row < last; row += (int32_t)blockDim.x)
+        top[bs_cu_top_row(*r.t, r.s->domain, row)] = (int16_t)r.d.chosen[(int64_t)row * r.d.per_row];
+}
+
+/* And how many rows each path got (counts): tiles add theirs. */
+__device__ inline void bs_cu_record_counts(const bs_cu_router &r)
+{
+    const bs_device_decision &d = r.t->program->decision[r.s->router];
+    int32_t *sums = reinterpret_cast<int32_t *>(r.t->program->decisions + d.sums);
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x) {
+        if (!d.in_tile)
+            sums[p] = r.counts[p];
+        else if (r.counts[p] > 0)
+            atomicAdd(&sums[p], r.counts[p]);
+    }
+}
+
+#endif
+/* ==== end src/cuda/route_pack.cuh ============================================================= */
+
+/* Ascending as (gate from the highest, row): no two are equal. -0 is 0. */
+enum { BS_CU_CAPACITY_ROW = (1 << 30) - 1 };
+
+__device__ __forceinline__ uint64_t bs_cu_capacity_key(float gate, int32_t row)
+{
+    uint32_t bits = __float_as_uint(gate == 0.0f ? 0.0f : gate);
+    bits = bits & 0x80000000u ? bits : ~bits & 0x7fffffffu; /* descending */
+    return (uint64_t)bits << 30 | (uint32_t)row;
+}
+
+/* Sorts n keys, ascending: a bitonic network whose every comparison puts the smaller key first, so that what lies
+ * beyond n can be left away. All threads; the caller synchronised. */
+__device__ inline void bs_cu_sort_keys(uint64_t *keys, int32_t n)
+{
+    for (int32_t width = 2; width / 2 < n; width *= 2)
+        for (int32_t half = width / 2, mirror = 1; half > 0; half /= 2, mirror = 0) {
+            for (int32_t i = (int32_t)threadIdx.x;; i += (int32_t)blockDim.x) {
+                const int32_t low = i / half * 2 * half + i % half, high = mirror ? low ^ (width - 1) : low + half;
+                if (low >= n)
+                    break;
+                if (high < n && keys[low] > keys[high]) {
+                    const uint64_t key = keys[low];
+                    keys[low] = keys[high];
+                    keys[high] = key;
+                }
+            }
+            __syncthreads();
+        }
+}
+
+/* Of the rows' choices k: on every path those of the highest gates stay, as long as there is room. next: those that
+ * stayed. */
+__device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
+{
+    uint64_t *keys = 2 * r.rows <= r.stage_words ? reinterpret_cast<uint64_t *>(r.stage)
+                                                 : reinterpret_cast<uint64_t *>(r.d.work);
+    const int32_t per_row = r.d.per_row, capacity = r.s->p[BS_CU_P_CAPACITY].i;
+    bool over = false;
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.counts[p] = 0;
+    __syncthreads();
+    for (int32_t base = 0; base < r.rows; base += (int32_t)blockDim.x) {
+        const int32_t row = base + (int32_t)threadIdx.x,
+                      path = row < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
+        const uint32_t peers = bs_cu_peers(path, r.d.paths);
+        if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
+            atomicAdd(&r.counts[path], __popc(peers));
+    }
+    __syncthreads();
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        over = over || r.counts[p] > capacity - r.next[p];
+    over = __syncthreads_or(over) != 0;
+    for (int32_t row = (int32_t)threadIdx.x; over && row < r.rows; row += (int32_t)blockDim.x)
+        keys[row] = bs_cu_capacity_key(r.d.gates[(int64_t)row * per_row + k], row);
+    __syncthreads();
+    if (over)
+        bs_cu_sort_keys(keys, r.rows);
+    for (int32_t base = 0; over && base < r.rows; base += (int32_t)blockDim.x) {
+        const int32_t i = base + (int32_t)threadIdx.x, row = i < r.rows ? (int32_t)(keys[i] & BS_CU_CAPACITY_ROW) : 0;
+        const int32_t path = i < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
+        if (bs_cu_take_next(r, path) >= capacity)
+            r.d.chosen[(int64_t)row * per_row + k] = -1;
+    }
+    __syncthreads();
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.next[p] = over ? min(r.next[p], capacity) : r.next[p] + r.counts[p];
+    __syncthreads();
+}
+
+/* First choices are served before second ones; what does not fit is dropped and counted, what was kept moves up. */
+__device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
+{
+    int64_t *dropped = reinterpret_cast<int64_t *>(r.t->program->decisions +
+                                                   r.t->program->decision[r.s->router].dropped);
+    const int32_t per_row = r.d.per_row;
+    uint64_t lost = 0;
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.next[p] = 0;
+    __syncthreads();
+    for (int32_t k = 0; k < per_row; k++)
+        bs_cu_limit_choice(r, k);
+    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+        int32_t *chosen = r.d.chosen + (int64_t)row * per_row, kept = 0;
+        float *gates = r.d.gates + (int64_t)row * per_row;
+        for (int32_t k = 0; k < per_row; k++)
+            if (chosen[k] >= 0) {
+                chosen[kept] = chosen[k];
+                gates[kept++] = gates[k];
+            }
+        lost += (uint64_t)(per_row - kept);
+        for (; kept < per_row; kept++) {
+            chosen[kept] = -1;
+            gates[kept] = 0.0f;
+        }
+    }
+    lost = bs_cu_sum_threads(r.shared, lost);
+    if (threadIdx.x == 0)
+        *dropped = (int64_t)lost;
+}
+
+#endif
+/* ==== end src/cuda/route_capacity.cuh ========================================================= */
+/* #include "cuda/route_pack.cuh" */
+/* ==== begin src/cuda/route_protocols.cuh ====================================================== */
+/* route_protocols.cuh - the protocols of run/route.c that decide row by row, and a forced route.
+ * Relies on route_scores.cuh. Must never let rows influence each other. */
+#ifndef BS_CUDA_ROUTE_PROTOCOLS
+#define BS_CUDA_ROUTE_PROTOCOLS
+
+/* #include "cuda/route_scores.cuh" */
+
+/* The count highest, the lower path of equals. */
+__device__ inline void bs_cu_decide_topk(const bs_cu_router &r, int32_t row, const bs_cu_scores &x, int32_t count)
+{
+    int32_t *const chosen = r.d.chosen + (int64_t)row * r.d.per_row;
+    float sum = 0.0f;
+    bs_cu_best_paths(x, r.d.paths, count, chosen);
+    for (int32_t k = 0; k < count; k++) {
+        bs_cu_choose(r, row, k, chosen[k], bs_cu_score(x, chosen[k]));
+        sum += bs_cu_score(x, chosen[k]);
+    }
+    for (int32_t k = 0; r.s->p[BS_CU_P_NORMALISE].i && sum > 0.0f && sum < INFINITY && k < count; k++)
+        r.d.gates[(int64_t)row * r.d.per_row + k] /= sum;
+}
+
+__device__ inline void bs_cu_decide_threshold(const bs_cu_router &r, int32_t row, const bs_cu_scores &x)
+{
+    const float threshold = r.s->p[BS_CU_P_THRESHOLD].f + r.knob;
+    const int32_t fallback = r.s->p[BS_CU_P_FALLBACK].i - 1;
+    int32_t n = 0;
+    for (int32_t p = 0; p < r.d.paths; p++)
+        if (bs_cu_score(x, p) > threshold)
+            bs_cu_choose(r, row, n++, p, bs_cu_score(x, p));
+    if (n == 0 && fallback >= 0)
+        bs_cu_choose(r, row, n++, fallback, bs_cu_score(x, fallback));
+    for (; n < r.d.per_row; n++)
+        bs_cu_choose(r, row, n, -1, 0.0f);
+}
+
+/* One row, by one thread. False: its scores make no sense. */
+__device__ inline bool bs_cu_decide_row(const bs_cu_router &r, int32_t row, const bs_cu_scores &x)
+{
+    const float threshold = r.s->p[BS_CU_P_THRESHOLD].f + r.knob;
+    const int32_t label = (int32_t)bs_cu_score_bits(x, 0);
+    for (int32_t i = 0; !x.integer && i < r.s->p[BS_CU_P_WIDTH].i; i++)
+        if (isnan(bs_cu_score(x, i)))
+            return false;
+    switch (r.s->p[BS_CU_P_PROTOCOL].i) {
+    case BS_ROUTE_TOP1: bs_cu_decide_topk(r, row, x, 1); return true;
+    case BS_ROUTE_TOPK:
+    case BS_ROUTE_CAPACITY: bs_cu_decide_topk(r, row, x, r.d.per_row); return true;
+    case BS_ROUTE_THRESHOLD: bs_cu_decide_threshold(r, row, x); return true;
+    case BS_ROUTE_RESIDUAL_THRESHOLD: {
+        const int32_t path = bs_cu_score(x, 0) + bs_cu_score(x, 1) < threshold ? 0 : 1;
+        bs_cu_choose(r, row, 0, path, bs_cu_score(x, path));
+        return true;
+    }
+    case BS_ROUTE_BINARY:
+        bs_cu_choose(r, row, 0, bs_cu_score(x, 0) >= threshold ? 0 : 1, bs_cu_score(x, 0));
+        return true;
+    case BS_ROUTE_LABEL:
+        if (label < 0 || label >= r.d.paths)
+            return false;
+        bs_cu_choose(r, row, 0, label, 1.0f);
+        return true;
+    case BS_ROUTE_TABLE: {
+        if (label < 0 || label >= r.s->p[BS_CU_P_CAPACITY].i)
+            return false;
+        const int32_t path = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s))[label];
+        if (path < 0 || path >= r.d.paths)
+            return false;
+        bs_cu_choose(r, row, 0, path, 1.0f);
+        return true;
+    }
+    default: return false;
+    }
+}
+
+/* Decides rows first .. last - 1, whatever the others are. All threads; whether all went well, for each to know. */
+__device__ inline bool bs_cu_decide_rows(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    const int32_t pitch = r.s->p[BS_CU_P_WIDTH].i | 1, most = min(r.stage_words / pitch, (int32_t)blockDim.x);
+    const bool integer = r.score->dtype == BS_I32;
+    bool bad = false;
+    /* too many to stage */
+    for (int32_t row = first + (int32_t)threadIdx.x; most == 0 && row < last; row += (int32_t)blockDim.x) {
+        const bs_cu_scores x = {reinterpret_cast<const uint32_t *>(bs_cu_row(*r.t, r.score, row)), r.score->stride[0],
+                                integer};
+        bad = !bs_cu_decide_row(r, row, x) || bad;
+    }
+    for (int32_t base = first; most > 0 && base < last; base += most) {
+        const int32_t end = min(base + most, last), row = base + (int32_t)threadIdx.x;
+        bs_cu_stage_scores(r, base, end, pitch);
+        __syncthreads();
+        if (row < end) {
+            const bs_cu_scores x = {r.stage + (row - base) * pitch, 1, integer};
+            bad = !bs_cu_decide_row(r, row, x) || bad;
+        }
+        __syncthreads();
+    }
+    return __syncthreads_or(bad) == 0;
+}
+
+__device__ inline void bs_cu_decide_forced(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    for (int32_t at = first * r.d.per_row + (int32_t)threadIdx.x; at < last * r.d.per_row; at += (int32_t)blockDim.x) {
+        r.d.chosen[at] = at % r.d.per_row == 0 ? r.s->p[BS_CU_P_FORCED].i - 1 : -1;
+        r.d.gates[at] = 1.0f;
+    }
+}
+
+#endif
+/* ==== end src/cuda/route_protocols.cuh ======================================================== */
+
+enum {
+    BS_CU_ROUTE_CHUNK = 256, /* rows of a block of route_rows and route_pack, at least */
+    BS_CU_ROUTE_ROWS = 1024  /* up to so many, one block does it all */
+};
+
+/* Decisions of a forced route need nothing but the number of rows. */
+static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const int32_t router = n->node->router;
+    const bs_router_info *info = &n->graph->routers[router];
+    const bs_route_desc *d = info->desc;
+    const bs_router_plan *plan = &n->plan->routers[router];
+    const bool all_rows = d->protocol == BS_ROUTE_CAPACITY || d->protocol == BS_ROUTE_BUDGET ||
+                          d->protocol == BS_ROUTE_CALLBACK;
+    const bool large = !plan->in_tile && (!all_rows || plan->forced) && plan->rows > BS_CU_ROUTE_ROWS &&
+                       d->paths <= BS_CU_ROUTE_PATHS;
+    s->kernel = large ? BS_CU_route_rows : BS_CU_route;
+    /* so that the counts of all chunks fit into bs_device_decision.work */
+    s->batch = bs_max_i32(BS_CU_ROUTE_CHUNK, d->paths);
+    s->parts = 1;
+    s->router = router;
+    s->p[BS_CU_P_PROTOCOL].i = plan->forced ? -1 : d->protocol;
+    s->p[BS_CU_P_WIDTH].i = plan->forced ? 0 : n->in[0].dim[0];
+    s->p[BS_CU_P_CAPACITY].i = d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->capacity, 256)
+                               : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->capacity, d->paths)
+                                                                : d->capacity;
+    s->p[BS_CU_P_KNOB].i = info->knob != 0 && !plan->forced;
+    s->p[BS_CU_P_FALLBACK].i = d->fallback;
+    s->p[BS_CU_P_NORMALISE].i = d->normalise;
+    s->p[BS_CU_P_THRESHOLD].f = d->threshold;
+    s->p[BS_CU_P_FORCED].i = plan->forced;
+    s->p[BS_CU_P_FLOOR].i = d->floor;
+    s->p[BS_CU_P_LARGE].i = large;
+    s->p[BS_CU_P_PATCHES].i = -1;
+    if (d->protocol != BS_ROUTE_BUDGET || plan->forced)
+        return;
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    const int32_t patches = n->graph->domains[info->domain].patches;
+    bs_op_get(n->node->op)->weights(n->graph, n->node, specs);
+    s->p[BS_CU_P_PATHS_AT].i = (int32_t)bs_bytes_figure(bs_weight_offset(specs, 1));
+    s->p[BS_CU_P_PATCHES].i = patches;
+    if (patches < 0)
+        return;
+    s->p[BS_CU_P_SIZE].i = n->plan->domains[patches].size;
+    s->p[BS_CU_P_HEIGHT].i = (int32_t)n->dims[n->graph->domains[patches].height];
+    s->p[BS_CU_P_FRAME_WIDTH].i = (int32_t)n->dims[n->graph->domains[patches].width];
+}
+
+/* ---------------------------------------------------------------------------------------------------- kernels */
+
+/* A decision, by one block. */
+__device__ inline void bs_cu_route_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_router r = bs_cu_router_of(t, s);
+    bool good = !isnan(r.knob);
+    (void)w;
+    if (threadIdx.x == 0)
+        *r.d.price = 0.0f;
+    if (s->p[BS_CU_P_FORCED].i)
+        bs_cu_decide_forced(r, 0, r.rows);
+    else if (good && s->p[BS_CU_P_PROTOCOL].i == BS_ROUTE_BUDGET)
+        good = bs_cu_decide_budget(r);
+    else if (good)
+        good = bs_cu_decide_rows(r, 0, r.rows);
+    if (good && s->p[BS_CU_P_PROTOCOL].i == BS_ROUTE_CAPACITY)
+        bs_cu_limit_capacity(r);
+    if (!good) {
+        __syncthreads(); /* others may still be choosing */
+        bs_cu_choose_none(r, 0, r.rows * r.d.per_row);
+        if (threadIdx.x == 0)
+            bs_cu_fail(t, s, BS_ERROR_DATA);
+    }
+    bs_cu_pack(r);
+    bs_cu_record_rows(r, 0, r.rows);
+    bs_cu_record_counts(r);
+}
+
+/* Chunk w.part of the rows: what they chose, how many of them each path got, and whether any of them failed. */
+__device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_router r = bs_cu_router_of(t, s);
+    const int32_t first = w.part * s->batch, last = min(first + s->batch, r.rows);
+    bool good = !isnan(r.knob);
+    if (w.part == 0 && threadIdx.x == 0)
+        *r.d.price = 0.0f;
+    if (first >= r.rows && w.part > 0)
+        return;
+    bs_cu_clear_counts(r);
+    if (s->p[BS_CU_P_FORCED].i)
+        bs_cu_decide_forced(r, first, last);
+    else if (good)
+        good = bs_cu_decide_rows(r, first, last);
+    __syncthreads();
+    if (good)
+        bs_cu_count_choices(r, first * r.d.per_row, last * r.d.per_row);
+    else if (threadIdx.x == 0)
+        bs_cu_fail(t, s, BS_ERROR_DATA);
+    __syncthreads();
+    int32_t *chunk = r.d.work + (int64_t)w.part * (r.d.paths + 1);
+    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x)
+        chunk[p] = p < r.d.paths ? r.counts[p] : !good;
+}
+
+/* How many rows each path got of all chunks (counts) and of those before this one (next); returns whether any
+ * failed. */
+__device__ inline bool bs_cu_sum_chunks(const bs_cu_router &r, int32_t chunk, int32_t chunks)
+{
+    const int32_t words = r.d.paths + 1, slices = max((int32_t)blockDim.x / words, 1);
+    bs_cu_clear_counts(r);
+    bool failed = false;
+    __syncthreads();
+    for (int32_t i = (int32_t)threadIdx.x; i < slices * words; i += (int32_t)blockDim.x) {
+        const int32_t p = i % words;
+        int32_t all = 0, before = 0;
+        for (int32_t k = i / words; k < chunks; k += slices) {
+            const int32_t count = r.d.work[(int64_t)k * words + p];
+            all += count;
+            before += k < chunk ? count : 0;
+        }
+        if (p == r.d.paths) {
+            failed = failed || all > 0;
+        } else {
+            atomicAdd(&r.counts[p], all);
+            atomicAdd(&r.next[p], before);
+        }
+    }
+    return __syncthreads_or(failed) != 0;
+}
+
+/* Chunk w.part of the rows finds its place behind the chunks before it; the first one writes what all need to know. */
+__device__ inline void bs_cu_route_pack_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_router r = bs_cu_router_of(t, s);
+    const int32_t first = w.part * s->batch, last = min(first + s->batch, r.rows);
+    if (w.part > 0 && (first >= r.rows || !s->p[BS_CU_P_LARGE].i))
+        return;
+    if (!s->p[BS_CU_P_LARGE].i) { /* the caller's function chose; the host has looked at what */
+        bs_cu_pack(r);
+        bs_cu_record_rows(r, 0, r.rows);
+        bs_cu_record_counts(r);
+        return;
+    }
+    const bool failed = bs_cu_sum_chunks(r, w.part, (r.rows + s->batch - 1) / s->batch);
+    if (failed) {
+        bs_cu_clear_counts(r);
+        bs_cu_choose_none(r, first * r.d.per_row, last * r.d.per_row);
+    }
+    bs_cu_sum_counts(r);
+    if (w.part == 0) {
+        bs_cu_tell_counts(r);
+        bs_cu_record_counts(r);
+    }
+    bs_cu_place_choices(r, first * r.d.per_row, last * r.d.per_row);
+    bs_cu_record_rows(r, first, last);
+}
+
+#endif
+/* ==== end src/cuda/op_route.cuh =============================================================== */
+/* ==== begin src/cuda/op_route_score.cuh ======================================================= */
+/* op_route_score.cuh - what a model asks about a decision: the score of what was chosen, the price of a budget.
+ * Relies on program.cuh and lower.cuh. Must never touch a decision. */
+#ifndef BS_CUDA_OP_ROUTE_SCORE
+#define BS_CUDA_OP_ROUTE_SCORE
+
+/* #include "cuda/kernels.cuh" */
+/* #include "cuda/lower.cuh" */
+/* #include "cuda/program.cuh" */
+
+/* p: [0] scores a row, [1] whether a budget was kept. */
+static void bs_cu_route_score_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const int32_t router = n->node->router;
+    s->kernel = BS_CU_route_score;
+    s->router = router;
+    s->batch = 256;
+    s->p[0].i = n->in[0].dim[0];
+    s->p[1].i = n->graph->routers[router].desc->protocol == BS_ROUTE_BUDGET && !n->plan->routers[router].forced;
+}
+
+static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_route_price;
+    s->router = n->node->router;
+    s->p[0].i = n->plan->routers[s->router].forced; /* then it weighs nothing; and it may be decided in tiles */
+}
+
+/* The score of the first chosen path, or one score for all paths; of a budget the loss of the chosen variant; else
+ * 0. */
+__device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    /* it counts all rows */
+    const int32_t ahead = s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0;
+    for (int32_t r = w.row + (int32_t)threadIdx.x; r < w.row + w.rows; r += (int32_t)blockDim.x) {
+        const int64_t decided = (int64_t)(ahead + r) * d.per_row;
+        const int32_t path = d.chosen[decided], at = s->p[0].i == 1 ? 0 : path;
+        const uint8_t *from = bs_cu_row(t, in, r);
+        uint8_t *to = bs_cu_row(t, out, r);
+        const bool given = path >= 0 && at < s->p[0].i;
+        if (out->dtype == BS_I32)
+            *reinterpret_cast<int32_t *>(to) = path >= 0 && s->p[1].i ? (int32_t)d.gates[decided]
+                                               : given                ? reinterpret_cast<const int32_t *>(
+                                                             from)[(int64_t)at * in->stride[0]]
+                                                       : 0;
+        else
+            bs_cu_put(to, out->dtype, 0, given ? bs_cu_get(from, in->dtype, (int64_t)at * in->stride[0]) : 0.0f);
+    }
+}
+
+/* The price at which a budget was kept; of a route that was decided ahead 0. */
+__device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    if (threadIdx.x == 0 && w.part == 0)
+        bs_cu_put(bs_cu_row(t, out, 0), out->dtype, 0, s->p[0].i ? 0.0f : *bs_cu_decision_of(t, s->router).price);
+}
+
+#endif
+/* ==== end src/cuda/op_route_score.cuh ========================================================= */
 /* #include "cuda/op_segment.cuh" */
 /* ==== begin src/cuda/op_shape.cuh ============================================================= */
 /* op_shape.cuh - concat, slice, reshape, transpose, pad, pixel_shuffle, pixel_unshuffle, gather_rows: elements of any

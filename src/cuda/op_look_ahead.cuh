@@ -1,11 +1,11 @@
 /* op_look_ahead.cuh - what a router that is yet to come would choose by the scores of now: how far each path is above
  * the best one that a row does not choose, in the row that wants it most (bs_route_guess). One block; a maximum over
- * rows, so their order does not matter. Relies on program.cuh. Must never touch a decision. */
+ * rows, so their order does not matter. Relies on route_scores.cuh. Must never touch a decision. */
 #ifndef BS_CUDA_OP_LOOK_AHEAD
 #define BS_CUDA_OP_LOOK_AHEAD
 
 #include "cuda/kernels.cuh"
-#include "cuda/op_route.cuh"
+#include "cuda/route_scores.cuh"
 
 /* p: paths a cell at most, paths. Margins are not negative, so they compare as the integers that their bits are. A
  * thread finds the best of its row in a list of its own, which lies behind the margins: guesses [paths], then lists

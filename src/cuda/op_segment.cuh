@@ -1,10 +1,12 @@
 /* op_segment.cuh - between segments and their rows: one row a segment spread over its rows, rows reduced to one.
  * Sums go from the first row of a segment to its last, an element a thread.
- * Relies on op_move.cuh; offsets come checked. Must never look beyond them. */
+ * Relies on segment.cuh; offsets come checked. Must never look beyond them. */
 #ifndef BS_CUDA_OP_SEGMENT
 #define BS_CUDA_OP_SEGMENT
 
-#include "cuda/op_move.cuh"
+#include "cuda/kernels.cuh"
+#include "cuda/lower.cuh"
+#include "cuda/segment.cuh"
 
 enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a piece of work */
 
@@ -20,11 +22,6 @@ static void bs_cu_segment_reduce_describe(const bs_cu_node *n, bs_device_step *s
 {
     s->kernel = BS_CU_segment_reduce;
     s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), 256);
-}
-
-__device__ __forceinline__ const int32_t *bs_cu_segment_offsets(const bs_cu_tile &t, int32_t domain)
-{
-    return reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(t.program->domains[domain].offsets));
 }
 
 /* Element number i of a cell of `rank` dimensions `dim`: its offset by these strides. Of images channels are

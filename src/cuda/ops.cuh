@@ -3,20 +3,25 @@
 #ifndef BS_CUDA_OPS
 #define BS_CUDA_OPS
 
-#include "cuda/op_conv.cuh"
+#include "cuda/linear_cublas.cuh"
+#include "cuda/op_append.cuh"
 #include "cuda/op_attention.cuh"
 #include "cuda/op_binary.cuh"
+#include "cuda/op_conv.cuh"
 #include "cuda/op_convert.cuh"
+#include "cuda/op_deconv.cuh"
 #include "cuda/op_elementwise.cuh"
 #include "cuda/op_features.cuh"
+#include "cuda/op_gather.cuh"
 #include "cuda/op_image.cuh"
 #include "cuda/op_linear.cuh"
 #include "cuda/op_lines.cuh"
-#include "cuda/op_matmul.cuh"
 #include "cuda/op_look_ahead.cuh"
+#include "cuda/op_matmul.cuh"
 #include "cuda/op_move.cuh"
 #include "cuda/op_resize.cuh"
 #include "cuda/op_route.cuh"
+#include "cuda/op_route_score.cuh"
 #include "cuda/op_segment.cuh"
 #include "cuda/op_shape.cuh"
 

@@ -1,0 +1,93 @@
+/* conv_store.cuh - from the sums of a convolution to its output: bias, activation, stores.
+ * Relies on conv_job.cuh. Must never let a value depend on which kernel stores it. */
+#ifndef BS_CUDA_CONV_STORE
+#define BS_CUDA_CONV_STORE
+
+#include "cuda/conv_job.cuh"
+
+/* The frequent activations are one expression: x > 0 ? min(x, high) : x * slope, where a slope of 0 gives 0 of
+ * anything. */
+struct bs_cu_conv_end {
+    const float *bias;
+    const float *slopes; /* NULL: one for all */
+    float slope, high;
+    int32_t rare;        /* another activation, or BS_ACT_NONE */
+};
+
+__device__ __forceinline__ bs_cu_conv_end bs_cu_conv_end_of(const bs_cu_conv &c)
+{
+    const float param = c.step->p[BS_CU_CONV_PARAM].f;
+    bs_cu_conv_end e = {c.bias, NULL, 1.0f, INFINITY, BS_ACT_NONE};
+    switch (bs_cu_conv_p(c, BS_CU_CONV_ACT)) {
+    case BS_ACT_NONE: break;
+    case BS_RELU: e.slope = 0.0f; break;
+    case BS_LEAKY_RELU: e.slope = param == 0.0f ? 0.01f : param; break;
+    case BS_PRELU: e.slopes = c.bias + (c.groups * c.out_c + 15) / 16 * 16; break;
+    case BS_CLIP:
+        e.slope = 0.0f;
+        e.high = param == 0.0f ? 1.0f : param;
+        break;
+    default: e.rare = bs_cu_conv_p(c, BS_CU_CONV_ACT); break;
+    }
+    return e;
+}
+
+/* RARE: e.rare says what; kernels have such code once, in a loop of its own, so that it takes no registers of
+ * theirs. */
+template <bool RARE> __device__ __forceinline__ float bs_cu_conv_finish(const bs_cu_conv_end &e, float slope, float x)
+{
+    if (RARE)
+        return bs_cu_act(e.rare, 0.0f, 0.0f, x);
+    return x > 0.0f ? fminf(x, e.high) : slope == 0.0f ? 0.0f : x * slope;
+}
+
+/* `count` channels of a pixel, at most WIDTH, from sums to their place. */
+template <int WIDTH>
+__device__ __forceinline__ void bs_cu_conv_store(const bs_cu_conv &c, const bs_cu_conv_end &e, const float (&sum)[8],
+                                                 int32_t channel, int32_t count, uint8_t *to)
+{
+    float y[WIDTH];
+#pragma unroll
+    for (int o = 0; o < WIDTH; o++)
+        y[o] = o < count ? bs_cu_conv_finish<false>(e, e.slopes ? e.slopes[channel + o] : e.slope,
+                                                    sum[o] + e.bias[channel + o])
+                         : 0.0f;
+#pragma unroll
+    for (int q = 0; q < WIDTH; q += 4) {
+        uint8_t *at = to + q * bs_cu_bytes(c.out_dtype);
+        if (count >= q + 4 && c.out_dtype == BS_F32 && (reinterpret_cast<uintptr_t>(at) & 15) == 0) {
+            *reinterpret_cast<float4 *>(at) = make_float4(y[q], y[q + 1], y[q + 2], y[q + 3]);
+        } else if (count >= q + 4 && c.out_dtype == BS_F16 && (reinterpret_cast<uintptr_t>(at) & 7) == 0) {
+            *reinterpret_cast<uint2 *>(at) = make_uint2(bs_cu_pack_half2(y[q], y[q + 1]),
+                                                        bs_cu_pack_half2(y[q + 2], y[q + 3]));
+        } else {
+#pragma unroll
+            for (int o = 0; o < 4; o++)
+                if (q + o < count)
+                    bs_cu_put(at, c.out_dtype, o, y[q + o]);
+        }
+    }
+}
+
+/* The same with a rare activation: one after the other. The sums are used up. */
+__device__ __forceinline__ void bs_cu_conv_store_rare(const bs_cu_conv &c, const bs_cu_conv_end &e, float (&sum)[8],
+                                                      int32_t channel, int32_t count, uint8_t *to)
+{
+#pragma unroll 1
+    for (int32_t k = 0; k < count; k++) {
+        bs_cu_put(to, c.out_dtype, k, bs_cu_conv_finish<true>(e, 0.0f, sum[0] + e.bias[channel + k]));
+#pragma unroll
+        for (int o = 0; o + 1 < 8; o++)
+            sum[o] = sum[o + 1];
+    }
+}
+
+/* Bias and activation, any. */
+__device__ inline float bs_cu_conv_any(const bs_cu_conv &c, int32_t o, float sum)
+{
+    const bs_cu_conv_end e = bs_cu_conv_end_of(c);
+    return bs_cu_act(bs_cu_conv_p(c, BS_CU_CONV_ACT), c.step->p[BS_CU_CONV_PARAM].f, e.slopes ? e.slopes[o] : 0.0f,
+                     sum + e.bias[o]);
+}
+
+#endif

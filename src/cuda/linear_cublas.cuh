@@ -1,0 +1,96 @@
+/* linear_cublas.cuh - a large linear, as a product that cuBLAS computes and an epilogue of our own.
+ * Relies on op_linear.cuh, which describes the step. Must never be given a linear whose number of rows only the device
+ * knows. */
+#ifndef BS_CUDA_LINEAR_CUBLAS
+#define BS_CUDA_LINEAR_CUBLAS
+
+#include "cuda/op_linear.cuh"
+
+#ifndef BS_NO_CUBLAS
+#include <cublas_v2.h>
+#endif
+
+/* What a library's kernel would not change: bias and activation, in place. */
+static __global__ void __launch_bounds__(256)
+    bs_cu_linear_epilogue(uint8_t *y, int32_t dtype, int64_t line, int64_t lines, int32_t out, const float *bias,
+                          const float *slopes, int32_t act, float param)
+{
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < lines * out; i += step) {
+        const int32_t column = (int32_t)(i % out);
+        const int64_t at = i / out * line + column;
+        bs_cu_put(
+            y, dtype, at,
+            bs_cu_act(act, param, act == BS_PRELU ? slopes[column] : 0.0f, bs_cu_get(y, dtype, at) + bias[column]));
+    }
+}
+
+#ifndef BS_NO_CUBLAS
+
+/* Elements from line to line where all lines lie behind each other and within themselves; 0: they do not. */
+static int64_t bs_cu_linear_dense(const bs_cu_node *n, const bs_device_operand *o)
+{
+    const int32_t last = o->rank - 1;
+    const bool rows = o->domain != 0;
+    if (n->graph->domains[o->domain].kind == BS_DOMAIN_PATH || o->stored != o->domain ||
+        (o->place != BS_AT_ROOT && o->place != BS_AT_ROWS && o->place != BS_AT_LINE) ||
+        (o->dim[last] > 1 && o->stride[last] != 1) || (rows && o->rank > 1) || (o->rank == 3 && o->margin > 0))
+        return 0;
+    for (int32_t d = 0; d + 2 < o->rank; d++)
+        if (o->dim[d] > 1 && o->stride[d] != (int64_t)o->dim[d + 1] * o->stride[d + 1])
+            return 0;
+    return rows          ? o->row_bytes / (int64_t)bs_dtype_bytes((bs_dtype)o->dtype)
+           : o->rank > 1 ? o->stride[last - 1]
+                         : o->dim[last];
+}
+
+/* Whether the host knows enough of a linear, and in this run it is large enough, for bs_cu_linear_cublas. The order of
+ * its sums is the library's. */
+static bool bs_cu_linear_is_large(const bs_cu_node *n)
+{
+    const bs_dtype type = n->np->half ? BS_F16 : BS_F32;
+    const int64_t k = n->in[0].dim[n->in[0].rank - 1], out = n->out[0].dim[n->out[0].rank - 1];
+    const int64_t lines = bs_cu_linear_rows_of(n, n->out[0].domain) * bs_cu_linear_lines_of(&n->out[0]);
+    return n->in[0].dtype == type && n->out[0].dtype == type && k % 8 == 0 && k >= 128 && out >= 128 &&
+           lines >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
+}
+
+/* All `rows` rows of such a linear, on `stream`, which is the handle's. Operands and step as they were lowered;
+ * prepared: its weights on the device. */
+static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, const bs_cu_node *n,
+                                const bs_device_step *s, const uint8_t *prepared, int32_t rows)
+{
+    const bs_device_operand *x = &n->in[0], *y = &n->out[0];
+    const bool half = n->np->half != 0;
+    const int32_t k = x->dim[x->rank - 1], out = s->p[0].i, bytes = half ? 2 : 4,
+                  padded = (k * bytes + 15) / 16 * 16 / bytes;
+    const int64_t lines = (int64_t)rows * bs_cu_linear_lines_of(y), from = bs_cu_linear_dense(n, x),
+                  to = bs_cu_linear_dense(n, y);
+    const int64_t bias = (int64_t)bs_bytes_figure(
+        bs_bytes_align(bs_bytes_times(bs_bytes_array(padded, (size_t)bytes), out)));
+    const int64_t array = (int64_t)bs_bytes_figure(bs_bytes_align(bs_bytes_array(out, sizeof(float))));
+    const cudaDataType_t type = half ? CUDA_R_16F : CUDA_R_32F;
+    const float one = 1.0f, zero = 0.0f;
+#if CUBLAS_VER_MAJOR >= 11
+    const cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+#else
+    const cudaDataType_t compute = CUDA_R_32F;
+#endif
+    if (lines == 0)
+        return true;
+    if (lines > INT32_MAX || from > INT32_MAX || to > INT32_MAX ||
+        cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, out, (int)lines, k, &one, prepared, type, padded,
+                     reinterpret_cast<const void *>(static_cast<uintptr_t>(x->base)), type, (int)from, &zero,
+                     reinterpret_cast<void *>(static_cast<uintptr_t>(y->base)), type, (int)to, compute,
+                     CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS)
+        return false;
+    BS_LAUNCH(bs_cu_linear_epilogue, (unsigned)bs_min_i64(bs_ceil_div(lines * out, 1024), 4096), 256, 0, stream,
+              reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(y->base)), (int32_t)y->dtype, to, lines, out,
+              reinterpret_cast<const float *>(prepared + bias),
+              reinterpret_cast<const float *>(prepared + bias + array), s->p[2].i, s->p[3].f);
+    return true;
+}
+
+#endif
+
+#endif

@@ -1,0 +1,170 @@
+/* linear_job.cuh - what all shapes of a linear have in common: the lines that a piece of work is about, and bringing
+ * them and their weights to shared memory.
+ * Weights are lines [out][k], padded with zeros to 16 bytes, f32 or f16. Lines are fetched by address, so rows of a
+ * scatter need no copy. Relies on gemm.cuh, program.cuh and ops/linear.c. Must never read beyond a line. */
+#ifndef BS_CUDA_LINEAR_JOB
+#define BS_CUDA_LINEAR_JOB
+
+#include "cuda/gemm.cuh"
+#include "cuda/kernels.cuh"
+#include "cuda/program.cuh"
+
+struct bs_cu_linear_line {
+    const uint8_t *x;
+    uint8_t *y;
+};
+
+/* Lies in shared memory: registers are for sums. */
+struct bs_cu_linear_job {
+    const bs_device_step *step;
+    const bs_device_operand *x, *y;
+    const uint8_t *weights;
+    int32_t line_bytes; /* of weights */
+    int32_t k, out, x_step, lines /* of a row */, lines_here /* of the work */;
+    int32_t type; /* of x */
+    /* of x: 0 by element; 1 as it is stored; 2 without waiting, which the shared memory of a tile does not allow */
+    int32_t copy;
+    /* of the work: its first row, tiles of its lines, columns of a tile, tiles */
+    int32_t row, down, wide, parts, pieces;
+    bs_cu_linear_line at[BS_CU_GEMM_SIDE]; /* of the tile */
+};
+
+static_assert(sizeof(bs_cu_linear_job) + (BS_CU_GEMM_SIDE + 32) * BS_CU_GEMM_PITCH * 3 <= BS_CU_WORKSPACE,
+              "stages and the job share the workspace");
+
+template <int BYTES>
+__device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                          bs_cu_linear_job &j)
+{
+    j.step = s;
+    j.x = bs_cu_in(t, s, 0);
+    j.y = bs_cu_out(t, s, 0);
+    j.k = j.x->dim[j.x->rank - 1];
+    j.out = s->p[0].i;
+    j.line_bytes = (j.k * BYTES + 15) / 16 * 16;
+    j.weights = bs_cu_prepared(t, s);
+    int32_t lines = 1;
+    for (int32_t i = 0; i < j.y->rank - 1; i++)
+        lines *= j.y->dim[i];
+    j.lines = lines;
+    j.type = j.x->dtype;
+    j.row = w.row;
+    j.parts = w.parts;
+    j.wide = s->p[4].i;
+    j.down = (w.rows * lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
+    j.pieces = j.down * ((j.out + j.wide - 1) / j.wide);
+    j.lines_here = w.rows * lines;
+    j.x_step = j.k == 1 ? 1 : j.x->stride[j.x->rank - 1];
+    j.copy = j.x_step != 1 || bs_cu_bytes(j.x->dtype) != BYTES ? 0 : j.x->place == BS_AT_TILE ? 1 : 2;
+}
+
+/* What happens to a sum. Looked up when sums are there: until then registers are for them. */
+struct bs_cu_linear_end {
+    const float *bias, *slopes;
+    int32_t dtype, step, act;
+    float param;
+};
+
+__device__ inline bs_cu_linear_end bs_cu_linear_end_of(const bs_cu_linear_job &j)
+{
+    /* as bs_epilogue_place */
+    const int64_t bias = ((int64_t)j.line_bytes * j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT;
+    const int64_t array = (4 * (int64_t)j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT;
+    bs_cu_linear_end e;
+    e.bias = reinterpret_cast<const float *>(j.weights + bias);
+    e.slopes = reinterpret_cast<const float *>(j.weights + bias + array); /* there for BS_PRELU only */
+    e.dtype = j.y->dtype;
+    e.step = j.out == 1 ? 1 : j.y->stride[j.y->rank - 1];
+    e.act = j.step->p[2].i;
+    e.param = j.step->p[3].f;
+    return e;
+}
+
+__device__ __forceinline__ void bs_cu_linear_put(const bs_cu_linear_end &e, const bs_cu_linear_line &line,
+                                                 int32_t column, float sum)
+{
+    const float slope = e.act == BS_PRELU ? e.slopes[column] : 0.0f;
+    bs_cu_put(line.y, e.dtype, (int64_t)column * e.step, bs_cu_act(e.act, e.param, slope, sum + e.bias[column]));
+}
+
+/* ---------------------------------------------------------------------------------------------------- loading */
+
+/* Line number `line` of a row, in elements from its first. */
+__device__ inline int64_t bs_cu_linear_offset(const bs_device_operand *o, int32_t line)
+{
+    int64_t offset = 0;
+    for (int32_t d = o->rank - 2; d >= 0; d--) {
+        offset += (int64_t)(line % o->dim[d]) * o->stride[d];
+        line /= o->dim[d];
+    }
+    return offset;
+}
+
+/* Where lines first .. first + count of the work are. count <= 64 <= threads. */
+__device__ inline void bs_cu_linear_find(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t first, int32_t count)
+{
+    const int32_t i = (int32_t)threadIdx.x;
+    if (i >= count)
+        return;
+    const int32_t r = j.row + (first + i) / j.lines, line = (first + i) % j.lines;
+    j.at[i].x = bs_cu_row(t, j.x, r) + bs_cu_linear_offset(j.x, line) * bs_cu_bytes(j.x->dtype);
+    j.at[i].y = bs_cu_row(t, j.y, r) + bs_cu_linear_offset(j.y, line) * bs_cu_bytes(j.y->dtype);
+}
+
+/* 16 bytes of weights. The second-level cache fetches 256 around them: what is read next of the same line. */
+__device__ __forceinline__ void bs_cu_linear_fetch(void *shared, const void *global)
+{
+#if BS_CU_AMPERE && (__CUDACC_VER_MAJOR__ > 11 || (__CUDACC_VER_MAJOR__ == 11 && __CUDACC_VER_MINOR__ >= 4))
+    const uint32_t at = (uint32_t)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16;"
+                 :
+                 : "r"(at), "l"(__cvta_generic_to_global(global))
+                 : "memory");
+#else
+    bs_cu_cp_async_16(shared, global);
+#endif
+}
+
+/* Bytes from .. from + 16 * CHUNKS of the weights of `count` columns from `first`; zeros beyond the end of a line. */
+template <int CHUNKS>
+__device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch,
+                                                     int32_t first, int32_t count, int32_t from)
+{
+    const int32_t line_bytes = j.line_bytes;
+    const uint8_t *weights = j.weights + (int64_t)first * line_bytes + from;
+    for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
+        const int32_t column = i / CHUNKS, chunk = i % CHUNKS * 16;
+        uint8_t *slot = to + column * pitch + chunk;
+        if (from + chunk < line_bytes)
+            bs_cu_linear_fetch(slot, weights + (int64_t)column * line_bytes + chunk);
+        else
+            *reinterpret_cast<uint4 *>(slot) = make_uint4(0, 0, 0, 0);
+    }
+}
+
+/* The same bytes of `count` lines of x, as BYTES says; those that cannot be copied as they are, element by element. */
+template <int BYTES, int CHUNKS>
+__device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uint8_t *to, int32_t pitch, int32_t count,
+                                                  int32_t from)
+{
+    const int32_t end = j.k, step = j.x_step, type = j.type, copy = j.copy;
+    for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
+        const uint8_t *line = j.at[i / CHUNKS].x;
+        uint8_t *slot = to + i / CHUNKS * pitch + i % CHUNKS * 16;
+        const int32_t k = (from + i % CHUNKS * 16) / BYTES;
+        const bool whole = copy > 0 && k + 16 / BYTES <= end && (reinterpret_cast<uintptr_t>(line) & 15) == 0;
+        if (whole && copy == 2) {
+            bs_cu_cp_async_16(slot, line + (int64_t)k * BYTES);
+        } else if (whole) {
+            *reinterpret_cast<uint4 *>(slot) = *reinterpret_cast<const uint4 *>(line + (int64_t)k * BYTES);
+        } else {
+#pragma unroll 1
+            for (int32_t e = 0; e < 16 / BYTES; e++) {
+                const float x = k + e < end ? bs_cu_get(line, type, (int64_t)(k + e) * step) : 0.0f;
+                bs_cu_put(slot, BYTES == 4 ? BS_F32 : BS_F16, e, x);
+            }
+        }
+    }
+}
+
+#endif

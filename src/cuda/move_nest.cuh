@@ -1,0 +1,347 @@
+/* move_nest.cuh - copying and zeroing the elements of a row: a *nest* of at most four loops, from which contiguous ones
+ * are merged away, so that one loop moves any tensor in the widest words that its addresses allow.
+ * Relies on move_team.cuh and program.cuh. Must never write outside the nest it is given. */
+#ifndef BS_CUDA_MOVE_NEST
+#define BS_CUDA_MOVE_NEST
+
+#include "cuda/move_team.cuh"
+#include "cuda/program.cuh"
+
+enum {
+    BS_CU_TILE_FAST = 64, /* of a tile that is turned round: elements along one side ... */
+    BS_CU_TILE_SLOW = 32  /* ... and the other */
+};
+
+/* ------------------------------------------------------------------------------------------------------ nests */
+
+struct bs_cu_rect {
+    int32_t y0, y1, x0, x1;
+};
+
+/* Loops over the elements of a row, the fastest first; strides in elements. */
+struct bs_cu_nest {
+    uint8_t *to;
+    const uint8_t *from; /* NULL: zeros */
+    int32_t n[4], to_step[4], from_step[4];
+    int32_t to_type, from_type;
+};
+
+/* Stride d of a view, where d is not known when compiled: an index would put the view in memory. */
+__device__ __forceinline__ int32_t bs_cu_pick(const int32_t *a, int32_t d)
+{
+    return d == 0 ? a[0] : d == 1 ? a[1] : d == 2 ? a[2] : d == 3 ? a[3] : 0;
+}
+
+__device__ __forceinline__ void bs_cu_nest_swap(bs_cu_nest *c, int32_t a, int32_t b)
+{
+    const int32_t n = c->n[a], to = c->to_step[a], from = c->from_step[a];
+    c->n[a] = c->n[b], c->to_step[a] = c->to_step[b], c->from_step[a] = c->from_step[b];
+    c->n[b] = n, c->to_step[b] = to, c->from_step[b] = from;
+}
+
+/* Loop b follows loop a: one loop, where that steps evenly on both sides. */
+__device__ __forceinline__ void bs_cu_nest_merge(bs_cu_nest *c, int32_t a, int32_t b)
+{
+    if (c->n[a] == 1)
+        bs_cu_nest_swap(c, a, b);
+    if (c->n[b] == 1 || c->to_step[b] != (int64_t)c->n[a] * c->to_step[a] ||
+        c->from_step[b] != (int64_t)c->n[a] * c->from_step[a])
+        return;
+    c->n[a] *= c->n[b];
+    c->n[b] = 1;
+}
+
+/* The loops of a rectangle of `to` (of rank 3) or of all its elements. Loops of length 1 come last. */
+__device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_view &from, bool zeros,
+                                           const bs_cu_rect &r)
+{
+    bs_cu_nest c;
+    int64_t to_at = 0, from_at = 0;
+    c.to_type = to.dtype;
+    c.from_type = from.dtype;
+#pragma unroll
+    for (int32_t i = 0; i < 4; i++) {
+        const int32_t d = to.rank - 1 - i;
+        c.n[i] = d >= 0 ? bs_cu_pick(to.dim, d) : 1;
+        c.to_step[i] = d >= 0 ? bs_cu_pick(to.stride, d) : 0;
+        c.from_step[i] = d >= 0 ? bs_cu_pick(from.stride, d) : 0;
+    }
+    if (to.rank == 3) { /* so far x, y, channel */
+        c.n[0] = max(r.x1 - r.x0, 0);
+        c.n[1] = max(r.y1 - r.y0, 0);
+        to_at = (int64_t)r.y0 * to.stride[1] + (int64_t)r.x0 * to.stride[2];
+        from_at = (int64_t)r.y0 * from.stride[1] + (int64_t)r.x0 * from.stride[2];
+        if (to.stride[0] == 1 || from.stride[0] == 1) {
+            bs_cu_nest_swap(&c, 1, 2);
+            bs_cu_nest_swap(&c, 0, 1);
+        }
+    }
+    c.to = to.data + to_at * bs_cu_bytes(to.dtype);
+    c.from = zeros ? NULL : from.data + from_at * bs_cu_bytes(from.dtype);
+    bs_cu_nest_merge(&c, 2, 3);
+    bs_cu_nest_merge(&c, 1, 2);
+    bs_cu_nest_merge(&c, 0, 1);
+    return c;
+}
+
+/* Offset of word number i by these steps, when the first loop goes in words of `each` elements. */
+__device__ __forceinline__ int64_t bs_cu_nest_at(const bs_cu_nest &c, const int32_t *step, uint32_t i, int32_t each)
+{
+    uint32_t line = 0, a = 0, b = 0;
+    if (c.n[1] * c.n[2] * c.n[3] > 1) {
+        const uint32_t width = (uint32_t)(c.n[0] / each);
+        line = i / width;
+        i -= line * width;
+        if (c.n[2] * c.n[3] > 1) {
+            a = line / (uint32_t)c.n[1];
+            line -= a * (uint32_t)c.n[1];
+            if (c.n[3] > 1) {
+                b = a / (uint32_t)c.n[2];
+                a -= b * (uint32_t)c.n[2];
+            }
+        }
+    }
+    return (int64_t)i * each * step[0] + (int64_t)line * step[1] + (int64_t)a * step[2] + (int64_t)b * step[3];
+}
+
+/* --------------------------------------------------------------------------------------------------- elements */
+
+__device__ __forceinline__ uint32_t bs_cu_bits(const uint8_t *data, int32_t bytes, int64_t at)
+{
+    return bytes == 4   ? reinterpret_cast<const uint32_t *>(data)[at]
+           : bytes == 2 ? reinterpret_cast<const uint16_t *>(data)[at]
+                        : data[at];
+}
+
+__device__ __forceinline__ void bs_cu_bits_put(uint8_t *data, int32_t bytes, int64_t at, uint32_t bits)
+{
+    if (bytes == 4)
+        reinterpret_cast<uint32_t *>(data)[at] = bits;
+    else if (bytes == 2)
+        reinterpret_cast<uint16_t *>(data)[at] = (uint16_t)bits;
+    else
+        data[at] = (uint8_t)bits;
+}
+
+/* One element: bits as they are, or from f32 to f16 and back. */
+__device__ __forceinline__ void bs_cu_element_move(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from,
+                                                   int32_t from_type, int64_t from_at)
+{
+    if (to_type == from_type)
+        bs_cu_bits_put(to, bs_cu_bytes(to_type), to_at, bs_cu_bits(from, bs_cu_bytes(from_type), from_at));
+    else
+        bs_cu_put(to, to_type, to_at, bs_cu_get(from, from_type, from_at));
+}
+
+union bs_cu_halves {
+    uint2 word;
+    __half h[4];
+};
+
+/* A word as it is, or four elements of another type. */
+template <typename word> __device__ __forceinline__ void bs_cu_word_move(word *to, const word &from)
+{
+    *to = from;
+}
+
+__device__ __forceinline__ void bs_cu_word_move(uint2 *to, const float4 &from)
+{
+    bs_cu_halves v;
+    v.h[0] = __float2half_rn(from.x), v.h[1] = __float2half_rn(from.y), v.h[2] = __float2half_rn(from.z),
+    v.h[3] = __float2half_rn(from.w);
+    *to = v.word;
+}
+
+__device__ __forceinline__ void bs_cu_word_move(float4 *to, const uint2 &from)
+{
+    bs_cu_halves v;
+    v.word = from;
+    *to = make_float4(__half2float(v.h[0]), __half2float(v.h[1]), __half2float(v.h[2]), __half2float(v.h[3]));
+}
+
+/* ---------------------------------------------------------------------------------------------------- copying */
+
+/* Copies words first .. last - 1 of a nest whose first loop is contiguous: four of a thread are on their way at once.
+ * Where they go is found out while they come. */
+template <typename to_word, typename from_word>
+__device__ __forceinline__ void bs_cu_copy_words(const bs_cu_nest &c, int32_t each, uint32_t first, uint32_t last,
+                                                 const bs_cu_team &team)
+{
+    const int32_t to_bytes = bs_cu_bytes(c.to_type), from_bytes = bs_cu_bytes(c.from_type);
+    for (uint32_t i = first + (uint32_t)team.rank; i < last; i += 4u * (uint32_t)team.size) {
+        from_word word[4];
+#pragma unroll
+        for (uint32_t u = 0; u < 4; u++) { /* beyond the end: the last one again */
+            const uint32_t at = min(i + u * (uint32_t)team.size, last - 1);
+            word[u] = *reinterpret_cast<const from_word *>(c.from +
+                                                           bs_cu_nest_at(c, c.from_step, at, each) * from_bytes);
+        }
+#pragma unroll
+        for (uint32_t u = 0; u < 4; u++) {
+            const uint32_t at = i + u * (uint32_t)team.size;
+            if (at < last)
+                bs_cu_word_move(reinterpret_cast<to_word *>(c.to + bs_cu_nest_at(c, c.to_step, at, each) * to_bytes),
+                                word[u]);
+        }
+    }
+}
+
+template <typename word>
+__device__ __forceinline__ void bs_cu_zero_words(const bs_cu_nest &c, int32_t each, uint32_t first, uint32_t last,
+                                                 const bs_cu_team &team)
+{
+    const int32_t bytes = bs_cu_bytes(c.to_type);
+    for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
+        *reinterpret_cast<word *>(c.to + bs_cu_nest_at(c, c.to_step, i, each) * bytes) = word();
+    }
+}
+
+/* The widest word, in bytes, that an address and what is added to it allow. */
+__device__ __forceinline__ int32_t bs_cu_word(const uint8_t *data, const int32_t *n, const int32_t *step, int32_t bytes)
+{
+    uint64_t all = 16 | (uint64_t)reinterpret_cast<uintptr_t>(data);
+#pragma unroll
+    for (int32_t i = 1; i < 4; i++)
+        all |= n[i] > 1 ? (uint64_t)((int64_t)step[i] * bytes) : 0;
+    return (int32_t)(all & (0 - all));
+}
+
+/* The words of this piece of a row: an even share of `total`. */
+__device__ __forceinline__ void bs_cu_share(uint32_t total, const bs_cu_work &w, uint32_t *first, uint32_t *last)
+{
+    *first = (uint32_t)((uint64_t)total * (uint32_t)w.part / (uint32_t)w.parts);
+    *last = (uint32_t)((uint64_t)total * (uint32_t)(w.part + 1) / (uint32_t)w.parts);
+}
+
+/* The words of this piece, when the first loop goes in words of `each` elements; what is left of its lines is not
+ * counted. */
+__device__ __forceinline__ void bs_cu_nest_share(const bs_cu_nest &c, int32_t each, const bs_cu_work &w,
+                                                 uint32_t *first, uint32_t *last)
+{
+    bs_cu_share((uint32_t)(c.n[0] / each) * (uint32_t)c.n[1] * (uint32_t)c.n[2] * (uint32_t)c.n[3], w, first, last);
+}
+
+/* What whole words leave of the lines. */
+__device__ __forceinline__ bs_cu_nest bs_cu_nest_rest(const bs_cu_nest &c, int32_t each)
+{
+    bs_cu_nest rest = c;
+    const int32_t done = c.n[0] / each * each;
+    rest.n[0] -= done;
+    rest.to += (int64_t)done * bs_cu_bytes(c.to_type);
+    rest.from += c.from ? (int64_t)done * bs_cu_bytes(c.from_type) : 0;
+    return rest;
+}
+
+/* Any strides, any types: element by element. */
+__device__ inline void bs_cu_copy_elements(const bs_cu_nest &c, const bs_cu_team &team, const bs_cu_work &w)
+{
+    uint32_t first, last;
+    bs_cu_nest_share(c, 1, w, &first, &last);
+    for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
+        bs_cu_element_move(c.to, c.to_type, bs_cu_nest_at(c, c.to_step, i, 1), c.from, c.from_type,
+                           bs_cu_nest_at(c, c.from_step, i, 1));
+    }
+}
+
+/* Both sides contiguous along the first loop. Returns how many elements make a word: what they leave, the caller
+ * copies. */
+__device__ inline int32_t bs_cu_copy_lines(const bs_cu_nest &c, const bs_cu_team &team, const bs_cu_work &w)
+{
+    const int32_t to_bytes = bs_cu_bytes(c.to_type), from_bytes = bs_cu_bytes(c.from_type);
+    const int32_t to_word = bs_cu_word(c.to, c.n, c.to_step, to_bytes),
+                  from_word = bs_cu_word(c.from, c.n, c.from_step, from_bytes);
+    const bool same = c.to_type == c.from_type;
+    const int32_t bytes = min(to_word, from_word), each = same ? max(bytes / to_bytes, 1) : 4;
+    uint32_t first, last;
+    if (!same && (to_word < 4 * to_bytes || from_word < 4 * from_bytes))
+        return c.n[0] + 1;
+    bs_cu_nest_share(c, each, w, &first, &last);
+    if (!same && to_bytes == 2)
+        bs_cu_copy_words<uint2, float4>(c, each, first, last, team);
+    else if (!same)
+        bs_cu_copy_words<float4, uint2>(c, each, first, last, team);
+    else if (bytes == 16)
+        bs_cu_copy_words<uint4, uint4>(c, each, first, last, team);
+    else if (bytes == 8)
+        bs_cu_copy_words<uint2, uint2>(c, each, first, last, team);
+    else if (bytes == 4)
+        bs_cu_copy_words<uint32_t, uint32_t>(c, each, first, last, team);
+    else if (bytes == 2)
+        bs_cu_copy_words<uint16_t, uint16_t>(c, each, first, last, team);
+    else
+        bs_cu_copy_words<uint8_t, uint8_t>(c, each, first, last, team);
+    return each;
+}
+
+/* One side is contiguous along the first loop, the other along the second: by tiles that are turned round in shared
+ * memory, so that both sides see whole words of memory. By a block, all threads. */
+__device__ inline void bs_cu_copy_turned(const bs_cu_nest &c, uint8_t *workspace, const bs_cu_work &w)
+{
+    uint32_t *tile = reinterpret_cast<uint32_t *>(workspace);
+    const int32_t to_bytes = bs_cu_bytes(c.to_type), from_bytes = bs_cu_bytes(c.from_type);
+    const bool from_first = c.from_step[0] == 1; /* which side runs along loop 0 */
+    const int32_t pitch = BS_CU_TILE_FAST | 1, across = (c.n[0] + BS_CU_TILE_SLOW - 1) / BS_CU_TILE_SLOW;
+    const int32_t along = (c.n[1] + BS_CU_TILE_FAST - 1) / BS_CU_TILE_FAST;
+    const int64_t tiles = (int64_t)across * along * c.n[2] * c.n[3];
+    for (int64_t k = w.part; k < tiles; k += w.parts) {
+        const int32_t b0 = (int32_t)(k % across) * BS_CU_TILE_SLOW,
+                      a0 = (int32_t)(k / across % along) * BS_CU_TILE_FAST;
+        const int32_t rest = (int32_t)(k / ((int64_t)across * along)), u = rest % c.n[2], v = rest / c.n[2];
+        const int32_t nb = min(BS_CU_TILE_SLOW, c.n[0] - b0), na = min(BS_CU_TILE_FAST, c.n[1] - a0);
+        const uint8_t *from = c.from + ((int64_t)u * c.from_step[2] + (int64_t)v * c.from_step[3]) * from_bytes;
+        uint8_t *to = c.to + ((int64_t)u * c.to_step[2] + (int64_t)v * c.to_step[3]) * to_bytes;
+        for (int32_t e = (int32_t)threadIdx.x; e < na * nb; e += (int32_t)blockDim.x) {
+            const int32_t b = from_first ? e % nb : e / na, a = from_first ? e / nb : e % na;
+            tile[b * pitch + a] = bs_cu_bits(from, from_bytes,
+                                             (int64_t)(b0 + b) * c.from_step[0] + (int64_t)(a0 + a) * c.from_step[1]);
+        }
+        __syncthreads();
+        for (int32_t e = (int32_t)threadIdx.x; e < na * nb; e += (int32_t)blockDim.x) {
+            const int32_t b = from_first ? e / na : e % nb, a = from_first ? e % na : e / nb;
+            bs_cu_element_move(to, c.to_type, (int64_t)(b0 + b) * c.to_step[0] + (int64_t)(a0 + a) * c.to_step[1],
+                               reinterpret_cast<const uint8_t *>(&tile[b * pitch + a]), c.from_type, 0);
+        }
+        __syncthreads();
+    }
+}
+
+/* Moves this team's share of a nest. */
+__device__ inline void bs_cu_nest_copy(const bs_cu_nest &c, const bs_cu_team &team, uint8_t *workspace,
+                                       const bs_cu_work &w)
+{
+    const bool block = team.size == (int32_t)blockDim.x;
+    const bool turned = (c.to_step[0] == 1 && c.from_step[1] == 1) || (c.from_step[0] == 1 && c.to_step[1] == 1);
+    int32_t each = c.n[0] + 1;
+    if (c.to_step[0] == 1 && c.from_step[0] == 1)
+        each = bs_cu_copy_lines(c, team, w);
+    else if (turned && block && c.n[0] >= 8 && c.n[1] >= 8) {
+        bs_cu_copy_turned(c, workspace, w);
+        return;
+    }
+    /* few channels, turned round, come this way too: a warp's elements share memory words as they are */
+    if (c.n[0] % each > 0)
+        bs_cu_copy_elements(bs_cu_nest_rest(c, each), team, w);
+}
+
+/* As far as words go, then the ends of lines. */
+__device__ inline void bs_cu_nest_zero(const bs_cu_nest &c, const bs_cu_team &team, const bs_cu_work &w)
+{
+    const int32_t bytes = bs_cu_bytes(c.to_type),
+                  word = c.to_step[0] == 1 ? bs_cu_word(c.to, c.n, c.to_step, bytes) : 1;
+    const int32_t each = word == 16 ? 16 / bytes : word >= 4 ? 4 / bytes : c.n[0] + 1;
+    uint32_t first, last;
+    bs_cu_nest_share(c, each, w, &first, &last);
+    if (word == 16)
+        bs_cu_zero_words<uint4>(c, each, first, last, team);
+    else if (word >= 4)
+        bs_cu_zero_words<uint32_t>(c, each, first, last, team);
+    if (c.n[0] % each == 0)
+        return;
+    const bs_cu_nest rest = bs_cu_nest_rest(c, each);
+    bs_cu_nest_share(rest, 1, w, &first, &last);
+    for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
+        bs_cu_bits_put(rest.to, bytes, bs_cu_nest_at(rest, rest.to_step, i, 1), 0);
+    }
+}
+
+#endif

@@ -1,0 +1,54 @@
+/* move_team.cuh - how moves are dealt out: pieces of a row's bytes, or rows of few bytes to *teams*. A team works on
+ * one row: the whole block, or so few threads as the row's bytes keep busy.
+ * Relies on lower.cuh. Must never decide anything. */
+#ifndef BS_CUDA_MOVE_TEAM
+#define BS_CUDA_MOVE_TEAM
+
+#include "cuda/lower.cuh"
+
+enum {
+    BS_CU_MOVE_BYTES = 16384, /* of a piece of work: four words of 16 bytes a thread, all in flight; */
+    BS_CU_MOVE_MOST = 65536,  /* of much, where finding a row is to cost little beside moving it; */
+    BS_CU_MOVE_MANY = 2048,   /* as long as there are so many pieces */
+    BS_CU_MOVE_ROW = 8192,    /* rows below that are moved by several teams of a block */
+    BS_CU_MOVE_TEAM = 15      /* p: threads of a team, 0 the block */
+};
+
+/* Rows of few bytes are batched: a team each, all teams of a block busy. */
+static void bs_cu_move_cut(const bs_device_operand *o, int64_t elements, bs_device_step *s)
+{
+    const int64_t bytes = elements * (o->dtype == BS_F32 || o->dtype == BS_I32 ? 4
+                                      : o->dtype == BS_U8 || o->dtype == BS_I8 ? 1
+                                                                               : 2);
+    s->batch = 1;
+    s->parts = 1;
+    s->p[BS_CU_MOVE_TEAM].i = 0;
+    if (bytes >= BS_CU_MOVE_ROW || o->place == BS_AT_ROOT) {
+        s->parts = bs_cu_pieces(bytes,
+                                bs_max_i64(BS_CU_MOVE_BYTES, bs_min_i64(bytes / BS_CU_MOVE_MANY, BS_CU_MOVE_MOST)));
+        return;
+    }
+    int32_t team = 4;
+    while (team < 32 && team * 16 < bytes)
+        team *= 2;
+    const int64_t rows = BS_CU_MOVE_BYTES / (bytes > 1 ? bytes : 1), least = 256 / team;
+    s->p[BS_CU_MOVE_TEAM].i = team;
+    s->batch = (int32_t)(rows < least ? least : rows > 256 ? 256 : rows);
+}
+
+/* Threads that work on one row, and where this one stands. */
+struct bs_cu_team {
+    int32_t rank, size, index, count;
+};
+
+__device__ __forceinline__ bs_cu_team bs_cu_team_of(const bs_device_step *s)
+{
+    bs_cu_team team;
+    team.size = s->p[BS_CU_MOVE_TEAM].i > 0 ? s->p[BS_CU_MOVE_TEAM].i : (int32_t)blockDim.x;
+    team.rank = (int32_t)threadIdx.x % team.size;
+    team.index = (int32_t)threadIdx.x / team.size;
+    team.count = (int32_t)blockDim.x / team.size;
+    return team;
+}
+
+#endif

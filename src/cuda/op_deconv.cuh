@@ -1,0 +1,145 @@
+/* op_deconv.cuh - deconv2d: a convolution, as op_conv_direct.cuh does it, for each phase of the stride.
+ * Relies on op_conv_direct.cuh and on the layouts that deconv2d packs. Must never let the order of a sum depend
+ * on where a pixel stands or on the cut. */
+#ifndef BS_CUDA_OP_DECONV
+#define BS_CUDA_OP_DECONV
+
+#include "cuda/op_conv_direct.cuh"
+
+/* -------------------------------------------------------------------------------------------- the host's side */
+
+/* Taps of phase a along an axis (deconv2d.c): 0 where the kernel is smaller than the stride. */
+__host__ __device__ static inline int32_t bs_cu_deconv_taps(int32_t kernel, int32_t stride, int32_t a)
+{
+    return a < kernel ? (kernel - a + stride - 1) / stride : 0;
+}
+
+/* Floats of the packed phases before number `phase`. */
+__host__ __device__ static inline int64_t bs_cu_deconv_packed(int32_t kernel, int32_t stride, int32_t in_c,
+                                                              int32_t out_c, int32_t phase)
+{
+    int64_t floats = 0;
+    for (int32_t k = 0; k < phase; k++) {
+        const int32_t taps = bs_cu_deconv_taps(kernel, stride, k / stride) *
+                             bs_cu_deconv_taps(kernel, stride, k % stride);
+        floats += ((int64_t)taps * in_c * ((out_c + 3) / 4 * 4) + 15) / 16 * 16;
+    }
+    return floats;
+}
+
+/* p as for conv2d: the kernel's size and the padding are the descriptor's, the rest is what a phase has. */
+static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_deconv2d_desc *d = static_cast<const bs_deconv2d_desc *>(n->params);
+    const int32_t kernel = bs_cu_or(d->kernel, 3), stride = bs_cu_or(d->stride, 1), in_c = n->in[0].dim[0];
+    const bool reference = n->np->algorithm != BS_CONV_DIRECT;
+    const int64_t bytes = 4 * (reference ? (int64_t)in_c * d->out * kernel * kernel
+                                         : bs_cu_deconv_packed(kernel, stride, in_c, d->out, stride * stride));
+    int64_t h, w;
+    memset(s->p, 0, sizeof s->p);
+    s->kernel = BS_CU_deconv2d;
+    bs_cu_conv_extent(&n->out[0], &h, &w);
+    /* of the largest phase */
+    s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = bs_cu_deconv_taps(kernel, stride, 0);
+    s->p[BS_CU_CONV_STRIDE].i = s->p[BS_CU_CONV_DILATION].i = s->p[BS_CU_CONV_GROUPS].i = 1;
+    if (reference || !bs_cu_conv_describe_direct(s, in_c, d->out, bs_ceil_div(h, stride), bs_ceil_div(w, stride)))
+        s->parts = bs_cu_pieces(h * w * d->out, 4 * BS_CU_THREADS);
+    else
+        s->parts = bs_cu_pieces((int64_t)s->parts * stride * stride, 1);
+    s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = kernel;
+    s->p[BS_CU_CONV_UP].i = stride;
+    s->p[BS_CU_CONV_PAD_H].i = s->p[BS_CU_CONV_PAD_W].i = d->pad;
+    s->p[BS_CU_CONV_ACT].i = d->act;
+    s->p[BS_CU_CONV_PARAM].f = d->act_param;
+    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_bytes_figure(bs_bytes_align(bs_bytes_array(bytes, 1)));
+    s->p[BS_CU_CONV_LAYOUT].i = !reference;
+}
+
+/* ------------------------------------------------------------------------------------------------ plain loops */
+
+/* (y + pad) mod stride, of any sign. */
+__device__ __forceinline__ int32_t bs_cu_deconv_phase(int32_t y, int32_t pad, int32_t stride)
+{
+    const int32_t rest = (y + pad) % stride;
+    return rest < 0 ? rest + stride : rest;
+}
+
+__device__ inline void bs_cu_deconv_plain(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_conv &c, int32_t pad,
+                                          const bs_cu_work &w)
+{
+    const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x, up = bs_cu_conv_p(c, BS_CU_CONV_UP);
+    const int64_t n = c.h > 0 && c.w > 0 ? (int64_t)c.h * c.w * channels : 0;
+    for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < n; i += (int64_t)w.parts * threads) {
+        const int32_t pixel = (int32_t)(i / channels), o = (int32_t)(i - (int64_t)pixel * channels);
+        const int32_t oy = y.y0 + pixel / c.w, ox = y.x0 + pixel % c.w;
+        float sum = 0.0f;
+        for (int32_t ky = bs_cu_deconv_phase(oy, pad, up); ky < c.kernel_h; ky += up)
+            for (int32_t kx = bs_cu_deconv_phase(ox, pad, up); kx < c.kernel_w; kx += up) {
+                const int64_t at = (int64_t)((oy + pad - ky) / up) * x.stride[1] +
+                                   (int64_t)((ox + pad - kx) / up) * x.stride[2];
+                for (int32_t k = 0; k < x.dim[0]; k++)
+                    sum = fmaf(bs_cu_get(x.data, x.dtype, at + (int64_t)k * x.stride[0]),
+                               reinterpret_cast<const float *>(
+                                   c.weights)[(((int64_t)k * channels + o) * c.kernel_h + ky) * c.kernel_w + kx],
+                               sum);
+            }
+        bs_cu_put(y.data, y.dtype, (int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2] + (int64_t)o * y.stride[0],
+                  bs_cu_conv_any(c, o, sum));
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------------- phases */
+
+/* The convolution that phase (a, b) is: its first output, every stride-th from there, and the taps in reverse. */
+__device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, const bs_cu_view &x,
+                                                       const bs_cu_view &y, int32_t pad, int32_t phase)
+{
+    const int32_t up = bs_cu_conv_p(whole, BS_CU_CONV_UP);
+    bs_cu_conv c = whole;
+    const int32_t a = phase / up, b = phase % up;
+    const int32_t down = a - bs_cu_deconv_phase(y.y0, pad, up), right = b - bs_cu_deconv_phase(y.x0, pad, up);
+    const int32_t oy = y.y0 + (down < 0 ? down + up : down), ox = y.x0 + (right < 0 ? right + up : right);
+    c.kernel_h = bs_cu_deconv_taps(whole.kernel_h, up, a);
+    c.kernel_w = bs_cu_deconv_taps(whole.kernel_w, up, b);
+    c.in = x.data + ((int64_t)((oy + pad - a) / up - (c.kernel_h - 1)) * x.stride[1] +
+                     (int64_t)((ox + pad - b) / up - (c.kernel_w - 1)) * x.stride[2]) * bs_cu_bytes(x.dtype);
+    c.out = y.data + ((int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2]) * bs_cu_bytes(y.dtype);
+    c.out_row = y.stride[1] * up;
+    c.out_pixel = y.stride[2] * up;
+    c.h = max(0, (y.y1 - oy + up - 1) / up);
+    c.w = max(0, (y.x1 - ox + up - 1) / up);
+    c.weights = whole.weights + 4 * bs_cu_deconv_packed(whole.kernel_h, up, whole.in_c, whole.out_c, phase);
+    return c;
+}
+
+/* A call of its own: where phases are told apart there are no registers for the rest. */
+static __device__ __noinline__ int32_t bs_cu_deconv_phase_run(const bs_cu_tile &t, const bs_cu_conv &c, int32_t part,
+                                                              int32_t parts)
+{
+    return bs_cu_conv_direct(t, c, part, parts);
+}
+
+__device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const int32_t up = s->p[BS_CU_CONV_UP].i;
+    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+        int32_t part = w.part; /* pieces of all phases are dealt out in one row */
+        /* looked up again each time: registers are dearer */
+        for (int32_t phase = 0; phase < (s->p[BS_CU_CONV_LAYOUT].i == 0 ? 1 : up * up); phase++) {
+            const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+            const int32_t pad = s->p[BS_CU_CONV_PAD_H].i;
+            if (w.part == 0 && phase == 0)
+                bs_cu_zero_margin(y);
+            if (s->p[BS_CU_CONV_LAYOUT].i == 0) {
+                bs_cu_deconv_plain(x, y, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), pad, w);
+            } else if (bs_cu_conv_sound(t, s, x, y)) {
+                const bs_cu_conv &job = bs_cu_conv_share(t,
+                                                         bs_cu_deconv_job(bs_cu_conv_of(t, s, x, y), x, y, pad, phase));
+                part -= bs_cu_deconv_phase_run(t, job, part, w.parts) % w.parts;
+                part += part < 0 ? w.parts : 0;
+            }
+        }
+    }
+}
+
+#endif

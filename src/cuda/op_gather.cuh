@@ -1,0 +1,311 @@
+/* op_gather.cuh - what the paths of a router gave, back in the rows they came from: fill, reduce.
+ *
+ * fill              the rows that no path gives
+ * reduce            several paths a row: their sum, or the row of the largest gate
+ *
+ * Relies on move_rows.cuh. Must never add up in an order that depends on threads or on other rows: it is that of the
+ * paths, then the residual. */
+#ifndef BS_CUDA_OP_GATHER
+#define BS_CUDA_OP_GATHER
+
+#include "cuda/kernels.cuh"
+#include "cuda/move_rows.cuh"
+
+enum { BS_CU_SUM_PIECE = 2048 }; /* elements of a piece of a sum: two words a thread */
+
+/* --------------------------------------------------------------------------------------------------- describe */
+
+/* p: [0] where it is said which paths give a value (lower_step.cuh). */
+static void bs_cu_fill_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    s->kernel = BS_CU_fill;
+    s->router = n->node->router;
+    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
+}
+
+/* p: [0] mode, [1] whether there is a residual, [2] where it is said which paths give a value. */
+static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_gather_params *gather = static_cast<const bs_gather_params *>(n->node->params);
+    const bs_router_info *router = &n->graph->routers[n->node->router];
+    const int64_t elements = bs_cu_elements(&n->out[0]);
+    s->kernel = BS_CU_reduce;
+    s->router = n->node->router;
+    s->p[0].i = gather->mode;
+    s->p[1].i = n->instr->value != 0;
+    s->batch = 1;
+    s->parts = bs_cu_pieces(elements, BS_CU_SUM_PIECE);
+    s->p[BS_CU_MOVE_TEAM].i = 0;
+    if (elements <= 512 && router->max_paths_per_cell <= 16) { /* a warp a row; its sources fit the workspace */
+        s->p[BS_CU_MOVE_TEAM].i = 32;
+        s->batch = 8;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- what was decided */
+
+/* p[at]: where it is said which paths of this step's gather give a value. */
+__device__ __forceinline__ bool bs_cu_path_gives(const bs_cu_tile &t, const bs_device_step *s, int32_t at, int32_t path)
+{
+    return t.program->given[s->p[at].i + (path >> 5)] >> (path & 31) & 1;
+}
+
+/* The number that a decision has for a row: those above a tile's own are of all rows. */
+__device__ __forceinline__ int32_t bs_cu_decided_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row)
+{
+    return row + (s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0);
+}
+
+/* Whether choice `at` of a decision gave the gather a row. */
+__device__ __forceinline__ bool bs_cu_gives(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_decision &d,
+                                            int64_t at)
+{
+    const int32_t path = d.chosen[at];
+    return path >= 0 && d.inverse[at] >= 0 && bs_cu_path_gives(t, s, 2, path);
+}
+
+/* ------------------------------------------------------------------------------------------------------- fill */
+
+/* The rows that no path gives: the residual's, or zeros. */
+__device__ inline void bs_cu_fill_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const bs_cu_team team = bs_cu_team_of(s);
+    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
+        const int32_t path = d.chosen[(int64_t)bs_cu_decided_row(t, s, r) * d.per_row];
+        if (path >= 0 && bs_cu_path_gives(t, s, 0, path))
+            continue;
+        const bs_cu_view to = bs_cu_open_target(t, out, r);
+        const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
+        if (s->n_in > 0)
+            bs_cu_row_copy(to, bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
+        else
+            bs_cu_nest_zero(bs_cu_nest_of(to, to, true, all), team, w);
+        bs_cu_zero_around(t, out, r, team, w);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- sources of a sum */
+
+/* A row that goes into a sum: what one path gave for it, or the residual. Steps are those of the result's loops. */
+struct bs_cu_source {
+    const uint8_t *data;
+    int32_t step[4];
+    int32_t y0, y1, x0, x1; /* images: what is there */
+    float gate;
+    int32_t dtype;
+};
+
+__device__ inline void bs_cu_source_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, float gate,
+                                         bs_cu_source *source)
+{
+    const bs_cu_view v = bs_cu_open(t, o, row);
+    const bool image = v.rank == 3;
+    source->data = v.data;
+    source->y0 = v.y0, source->y1 = v.y1, source->x0 = v.x0, source->x1 = v.x1;
+    source->gate = gate;
+    source->dtype = v.dtype;
+    source->step[0] = image ? v.stride[0] : bs_cu_pick(v.stride, v.rank - 1);
+    source->step[1] = image ? v.stride[2] : bs_cu_pick(v.stride, v.rank - 2);
+    source->step[2] = image ? v.stride[1] : bs_cu_pick(v.stride, v.rank - 3);
+    source->step[3] = bs_cu_pick(v.stride, image ? -1 : v.rank - 4);
+}
+
+enum { BS_CU_SUM_SOURCES = 448 }; /* of a row at once */
+static_assert(BS_CU_SUM_SOURCES * sizeof(bs_cu_source) <= BS_CU_WORKSPACE, "sources lie in the workspace");
+
+/* Writes what the paths of a row gave to `sources`, in path order, then the residual: those from number `from` on, as
+ * many as there is room for. Returns how many there are in all. A row takes a path once at most, so the paths before
+ * one are counted. By a team; the caller synchronises. */
+__device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
+                                        const bs_cu_team &team, int32_t from, bs_cu_source *sources)
+{
+    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
+    int32_t count = 0;
+    for (int32_t k = team.rank; k < d.per_row || k == team.rank; k += team.size) { /* once at least: all count */
+        const int32_t mine = k < d.per_row && bs_cu_gives(t, s, d, at + k) ? d.chosen[at + k] : -1;
+        int32_t before = 0;
+        count = 0;
+        for (int32_t i = 0; i < d.per_row; i++) {
+            const bool gives = bs_cu_gives(t, s, d, at + i);
+            count += gives;
+            before += gives && d.chosen[at + i] < mine;
+        }
+        if (mine >= 0 && before >= from && before - from < BS_CU_SUM_SOURCES)
+            bs_cu_source_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine],
+                              s->p[0].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k], &sources[before - from]);
+    }
+    if (s->p[1].i && team.rank == 0 && count >= from && count - from < BS_CU_SUM_SOURCES)
+        bs_cu_source_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count - from]);
+    return count + (s->p[1].i != 0);
+}
+
+/* ----------------------------------------------------------------------------------------------------- reduce */
+
+__device__ __forceinline__ float4 bs_cu_get4(const uint8_t *data, int32_t dtype, int64_t at)
+{
+    float4 v;
+    if (dtype == BS_F16)
+        bs_cu_word_move(&v, *reinterpret_cast<const uint2 *>(data + at * 2));
+    else
+        v = *reinterpret_cast<const float4 *>(data + at * 4);
+    return v;
+}
+
+__device__ __forceinline__ void bs_cu_put4(uint8_t *data, int32_t dtype, int64_t at, const float4 &v)
+{
+    if (dtype == BS_F16)
+        bs_cu_word_move(reinterpret_cast<uint2 *>(data + at * 2), v);
+    else
+        *reinterpret_cast<float4 *>(data + at * 4) = v;
+}
+
+/* The loops of the result, and where its first element is: of images channel, x, y. */
+struct bs_cu_sum {
+    uint8_t *to;
+    int32_t n[4], step[4];
+    int32_t y0, x0, dtype;
+    bool image;
+};
+
+__device__ inline bs_cu_sum bs_cu_sum_of(const bs_cu_view &v)
+{
+    bs_cu_sum m;
+    m.image = v.rank == 3;
+    m.y0 = m.image ? v.y0 : 0;
+    m.x0 = m.image ? v.x0 : 0;
+    m.dtype = v.dtype;
+    m.n[0] = m.image ? v.dim[0] : v.rank > 0 ? bs_cu_pick(v.dim, v.rank - 1) : 1;
+    m.n[1] = m.image ? max(v.x1 - v.x0, 0) : v.rank > 1 ? bs_cu_pick(v.dim, v.rank - 2) : 1;
+    m.n[2] = m.image ? max(v.y1 - v.y0, 0) : v.rank > 2 ? bs_cu_pick(v.dim, v.rank - 3) : 1;
+    m.n[3] = v.rank > 3 ? bs_cu_pick(v.dim, v.rank - 4) : 1;
+    m.step[0] = m.image ? v.stride[0] : bs_cu_pick(v.stride, v.rank - 1);
+    m.step[1] = m.image ? v.stride[2] : bs_cu_pick(v.stride, v.rank - 2);
+    m.step[2] = m.image ? v.stride[1] : bs_cu_pick(v.stride, v.rank - 3);
+    m.step[3] = v.rank > 3 ? bs_cu_pick(v.stride, v.rank - 4) : 0;
+    m.to = v.data;
+    return m;
+}
+
+/* Whether rows of these steps can be had in words of four elements. */
+__device__ __forceinline__ bool bs_cu_by_four(const uint8_t *data, int32_t dtype, const int32_t *n, const int32_t *step)
+{
+    const int32_t bytes = bs_cu_bytes(dtype);
+    return step[0] == 1 && n[0] % 4 == 0 && bs_cu_word(data, n, step, bytes) >= 4 * bytes;
+}
+
+/* Elements at loop indices (x0, x1, x2, x3) of all sources, summed in their order. each: 4 or 1. more: onto what is
+ * there. */
+template <int each>
+__device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_source *sources, int32_t count, bool more,
+                                             uint32_t i)
+{
+    const uint32_t width = (uint32_t)m.n[0] / each;
+    uint32_t line = m.n[1] * m.n[2] * m.n[3] == 1 ? 0 : i / width;
+    const int32_t c = (int32_t)(i - line * width) * each, x = m.x0 + (int32_t)(line % (uint32_t)m.n[1]);
+    line /= (uint32_t)m.n[1];
+    const int32_t y = m.y0 + (int32_t)(line % (uint32_t)m.n[2]), z = (int32_t)(line / (uint32_t)m.n[2]);
+    const int64_t to = (int64_t)c * m.step[0] + (int64_t)x * m.step[1] + (int64_t)y * m.step[2] +
+                       (int64_t)z * m.step[3];
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (more && each == 4)
+        sum = bs_cu_get4(m.to, m.dtype, to);
+    else if (more)
+        sum.x = bs_cu_get(m.to, m.dtype, to);
+    for (int32_t k = 0; k < count; k++) {
+        const bs_cu_source &from = sources[k];
+        if (m.image && (y < from.y0 || y >= from.y1 || x < from.x0 || x >= from.x1))
+            continue;
+        const int64_t at = (int64_t)c * from.step[0] + (int64_t)x * from.step[1] + (int64_t)y * from.step[2] +
+                           (int64_t)z * from.step[3];
+        if (each == 4) {
+            const float4 v = bs_cu_get4(from.data, from.dtype, at);
+            sum.x = bs_cu_mul_add(from.gate, v.x, sum.x);
+            sum.y = bs_cu_mul_add(from.gate, v.y, sum.y);
+            sum.z = bs_cu_mul_add(from.gate, v.z, sum.z);
+            sum.w = bs_cu_mul_add(from.gate, v.w, sum.w);
+        } else {
+            sum.x = bs_cu_mul_add(from.gate, bs_cu_get(from.data, from.dtype, at), sum.x);
+        }
+    }
+    if (each == 4)
+        bs_cu_put4(m.to, m.dtype, to, sum);
+    else
+        bs_cu_put(m.to, m.dtype, to, sum.x);
+}
+
+/* This team's share of a row, from its sources. */
+__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *sources, int32_t count, bool more,
+                                     const bs_cu_team &team, const bs_cu_work &w)
+{
+    const bs_cu_sum m = bs_cu_sum_of(to);
+    bool four = bs_cu_by_four(m.to, m.dtype, m.n, m.step);
+    for (int32_t k = 0; four && k < count; k++)
+        four = bs_cu_by_four(sources[k].data, sources[k].dtype, m.n, sources[k].step);
+    const uint32_t total = (uint32_t)m.n[0] * (uint32_t)m.n[1] * (uint32_t)m.n[2] * (uint32_t)m.n[3];
+    uint32_t first, last;
+    bs_cu_share(four ? total / 4 : total, w, &first, &last);
+    for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
+        if (four)
+            bs_cu_sum_at<4>(m, sources, count, more, i);
+        else
+            bs_cu_sum_at<1>(m, sources, count, more, i);
+    }
+}
+
+/* The row of the path with the largest gate, the lower path of equals; without one the residual's, or zeros. */
+__device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
+                                        const bs_cu_team &team, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0), *in = bs_cu_in(t, s, 0);
+    const bs_cu_decision d = bs_cu_decision_of(t, s->router);
+    const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
+    int64_t best = -1;
+    for (int64_t i = at; i < at + d.per_row; i++)
+        if (d.chosen[i] >= 0 && d.inverse[i] >= 0 &&
+            (best < 0 || d.gates[i] > d.gates[best] || (d.gates[i] == d.gates[best] && d.chosen[i] < d.chosen[best])))
+            best = i;
+    if (best >= 0 && !bs_cu_gives(t, s, d, best))
+        best = -1; /* the path of the largest gate gives nothing */
+    const bs_cu_view to = bs_cu_open_target(t, out, row);
+    const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
+    if (best < 0 && !s->p[1].i) {
+        bs_cu_nest_zero(bs_cu_nest_of(to, to, true, all), team, w);
+        return;
+    }
+    const bs_cu_view from = bs_cu_open(t, in + (best < 0 ? d.paths : d.chosen[best]),
+                                       best < 0 ? row : d.inverse[best] - d.offsets[d.chosen[best]]);
+    bs_cu_row_copy(to, from, team, t.workspace, w);
+    if (to.rank == 3 && w.part == 0)
+        bs_cu_zero_ring(to, bs_cu_common(to, from), all, team);
+}
+
+__device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    const bs_cu_team team = bs_cu_team_of(s);
+    const bool sums = s->p[0].i == BS_GATHER_ADD || s->p[0].i == BS_GATHER_WEIGHTED;
+    const int32_t most = t.program->decision[s->router].per_row + 1;
+    bs_cu_source *sources = reinterpret_cast<bs_cu_source *>(t.workspace) + team.index * min(most, BS_CU_SUM_SOURCES);
+    for (int32_t first = w.row; first < w.row + w.rows; first += team.count) { /* all teams go round as often */
+        const int32_t r = first + team.index;
+        const bool mine = r < w.row + w.rows;
+        for (int32_t from = 0; sums && from < most; from += BS_CU_SUM_SOURCES) {
+            const int32_t count = mine ? bs_cu_sources(t, s, r, team, from, sources) - from : 0;
+            __syncthreads();
+            if (mine && (count > 0 || from == 0))
+                bs_cu_sum_row(bs_cu_open_target(t, out, r), sources, min(count, BS_CU_SUM_SOURCES), from > 0, team, w);
+            if (from + BS_CU_SUM_SOURCES < most)
+                __syncthreads();
+        }
+        if (mine && !sums)
+            bs_cu_select_row(t, s, r, team, w);
+        if (mine)
+            bs_cu_zero_around(t, out, r, team, w);
+        __syncthreads();
+    }
+}
+
+#endif

@@ -1,0 +1,108 @@
+/* route_capacity.cuh - the protocol CAPACITY, once rows have their choices: a path keeps those of the highest gates.
+ * Looks at all rows at once. Relies on route_pack.cuh. Must never let the order in which threads arrive decide. */
+#ifndef BS_CUDA_ROUTE_CAPACITY
+#define BS_CUDA_ROUTE_CAPACITY
+
+#include "cuda/route_pack.cuh"
+
+/* Ascending as (gate from the highest, row): no two are equal. -0 is 0. */
+enum { BS_CU_CAPACITY_ROW = (1 << 30) - 1 };
+
+__device__ __forceinline__ uint64_t bs_cu_capacity_key(float gate, int32_t row)
+{
+    uint32_t bits = __float_as_uint(gate == 0.0f ? 0.0f : gate);
+    bits = bits & 0x80000000u ? bits : ~bits & 0x7fffffffu; /* descending */
+    return (uint64_t)bits << 30 | (uint32_t)row;
+}
+
+/* Sorts n keys, ascending: a bitonic network whose every comparison puts the smaller key first, so that what lies
+ * beyond n can be left away. All threads; the caller synchronised. */
+__device__ inline void bs_cu_sort_keys(uint64_t *keys, int32_t n)
+{
+    for (int32_t width = 2; width / 2 < n; width *= 2)
+        for (int32_t half = width / 2, mirror = 1; half > 0; half /= 2, mirror = 0) {
+            for (int32_t i = (int32_t)threadIdx.x;; i += (int32_t)blockDim.x) {
+                const int32_t low = i / half * 2 * half + i % half, high = mirror ? low ^ (width - 1) : low + half;
+                if (low >= n)
+                    break;
+                if (high < n && keys[low] > keys[high]) {
+                    const uint64_t key = keys[low];
+                    keys[low] = keys[high];
+                    keys[high] = key;
+                }
+            }
+            __syncthreads();
+        }
+}
+
+/* Of the rows' choices k: on every path those of the highest gates stay, as long as there is room. next: those that
+ * stayed. */
+__device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
+{
+    uint64_t *keys = 2 * r.rows <= r.stage_words ? reinterpret_cast<uint64_t *>(r.stage)
+                                                 : reinterpret_cast<uint64_t *>(r.d.work);
+    const int32_t per_row = r.d.per_row, capacity = r.s->p[BS_CU_P_CAPACITY].i;
+    bool over = false;
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.counts[p] = 0;
+    __syncthreads();
+    for (int32_t base = 0; base < r.rows; base += (int32_t)blockDim.x) {
+        const int32_t row = base + (int32_t)threadIdx.x,
+                      path = row < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
+        const uint32_t peers = bs_cu_peers(path, r.d.paths);
+        if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
+            atomicAdd(&r.counts[path], __popc(peers));
+    }
+    __syncthreads();
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        over = over || r.counts[p] > capacity - r.next[p];
+    over = __syncthreads_or(over) != 0;
+    for (int32_t row = (int32_t)threadIdx.x; over && row < r.rows; row += (int32_t)blockDim.x)
+        keys[row] = bs_cu_capacity_key(r.d.gates[(int64_t)row * per_row + k], row);
+    __syncthreads();
+    if (over)
+        bs_cu_sort_keys(keys, r.rows);
+    for (int32_t base = 0; over && base < r.rows; base += (int32_t)blockDim.x) {
+        const int32_t i = base + (int32_t)threadIdx.x, row = i < r.rows ? (int32_t)(keys[i] & BS_CU_CAPACITY_ROW) : 0;
+        const int32_t path = i < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
+        if (bs_cu_take_next(r, path) >= capacity)
+            r.d.chosen[(int64_t)row * per_row + k] = -1;
+    }
+    __syncthreads();
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.next[p] = over ? min(r.next[p], capacity) : r.next[p] + r.counts[p];
+    __syncthreads();
+}
+
+/* First choices are served before second ones; what does not fit is dropped and counted, what was kept moves up. */
+__device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
+{
+    int64_t *dropped = reinterpret_cast<int64_t *>(r.t->program->decisions +
+                                                   r.t->program->decision[r.s->router].dropped);
+    const int32_t per_row = r.d.per_row;
+    uint64_t lost = 0;
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.next[p] = 0;
+    __syncthreads();
+    for (int32_t k = 0; k < per_row; k++)
+        bs_cu_limit_choice(r, k);
+    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+        int32_t *chosen = r.d.chosen + (int64_t)row * per_row, kept = 0;
+        float *gates = r.d.gates + (int64_t)row * per_row;
+        for (int32_t k = 0; k < per_row; k++)
+            if (chosen[k] >= 0) {
+                chosen[kept] = chosen[k];
+                gates[kept++] = gates[k];
+            }
+        lost += (uint64_t)(per_row - kept);
+        for (; kept < per_row; kept++) {
+            chosen[kept] = -1;
+            gates[kept] = 0.0f;
+        }
+    }
+    lost = bs_cu_sum_threads(r.shared, lost);
+    if (threadIdx.x == 0)
+        *dropped = (int64_t)lost;
+}
+
+#endif

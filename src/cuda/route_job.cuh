@@ -1,0 +1,115 @@
+/* route_job.cuh - what a block needs to make a decision: what a step of a router is told in p, tables of paths in
+ * shared memory or among the decision's own, choices, sums over the threads.
+ * Relies on program.cuh and lower.cuh. Must never write beyond a decision's rows. */
+#ifndef BS_CUDA_ROUTE_JOB
+#define BS_CUDA_ROUTE_JOB
+
+#include "cuda/kernels.cuh"
+#include "cuda/lower.cuh"
+#include "cuda/program.cuh"
+
+enum {
+    BS_CU_ROUTE_PATHS = 1024 /* of more, tables do not lie in shared memory, and one block does it all */
+};
+
+/* What a step of a router knows: p, by number. */
+enum {
+    BS_CU_P_PROTOCOL, /* -1: forced */
+    BS_CU_P_WIDTH,    /* scores a row */
+    BS_CU_P_CAPACITY, /* CAPACITY: rows a path; TABLE: keys; BUDGET: variants */
+    BS_CU_P_KNOB,
+    BS_CU_P_FALLBACK,
+    BS_CU_P_NORMALISE,
+    BS_CU_P_THRESHOLD,
+    BS_CU_P_FORCED,  /* path + 1 */
+    BS_CU_P_LARGE,
+    BS_CU_P_PATHS_AT, /* BUDGET: bytes from the table of costs to that of paths */
+    BS_CU_P_PATCHES,  /* BUDGET: the patch domain whose areas weigh, -1 none; */
+    BS_CU_P_SIZE,     /* of its cells; */
+    BS_CU_P_HEIGHT,   /* of its frame */
+    BS_CU_P_FRAME_WIDTH,
+    BS_CU_P_FLOOR /* BUDGET */
+};
+
+/* At the beginning of the workspace. Tables of paths lie behind, if they fit, then what is staged or sorted. */
+struct bs_cu_routing {
+    uint64_t sums[8];       /* of each warp */
+    int32_t of_thread[256];
+};
+
+/* What a block needs to make a decision. */
+struct bs_cu_router {
+    const bs_cu_tile *t;
+    const bs_device_step *s;
+    bs_cu_decision d;
+    const bs_device_operand *score;
+    bs_cu_routing *shared;
+    int32_t *counts, *offsets; /* [paths], [paths + 1] */
+    /* [paths] where the next row of a path goes; of a capacity: those that have their place */
+    int32_t *next;
+    uint32_t *stage;
+    int32_t stage_words;
+    int32_t rows;
+    float knob;
+    bool floored;   /* BUDGET: the floor allows more than the budget, which alone is kept at this price: */
+    uint64_t alone;
+};
+
+__device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_device_step *s)
+{
+    const bs_device_decision &d = t.program->decision[s->router];
+    const int32_t table_words = (3 * d.paths + 4) & ~3, words = (BS_CU_WORKSPACE - (int32_t)sizeof(bs_cu_routing)) / 4;
+    const bool fits = d.paths <= BS_CU_ROUTE_PATHS;
+    bs_cu_router r;
+    r.t = &t;
+    r.s = s;
+    r.d = bs_cu_decision_of(t, s->router);
+    r.score = bs_cu_in(t, s, 0);
+    r.shared = reinterpret_cast<bs_cu_routing *>(t.workspace);
+    r.stage = reinterpret_cast<uint32_t *>(r.shared + 1) + (fits ? table_words : 0);
+    r.stage_words = words - (fits ? table_words : 0);
+    r.counts = fits ? reinterpret_cast<int32_t *>(r.shared + 1) : r.d.work + 2 * (int64_t)d.rows * d.per_row;
+    r.next = r.counts + d.paths;
+    r.offsets = r.next + d.paths;
+    r.rows = min(bs_cu_count(t, s->domain), d.rows);
+    r.knob = 0.0f;
+    r.floored = false;
+    r.alone = 0;
+    if (s->p[BS_CU_P_KNOB].i) {
+        const bs_device_operand *knob = bs_cu_in(t, s, 1);
+        r.knob = bs_cu_get(bs_cu_row(t, knob, 0), knob->dtype, 0);
+    }
+    return r;
+}
+
+__device__ __forceinline__ void bs_cu_choose(const bs_cu_router &r, int32_t row, int32_t k, int32_t path, float gate)
+{
+    r.d.chosen[(int64_t)row * r.d.per_row + k] = path;
+    r.d.gates[(int64_t)row * r.d.per_row + k] = gate;
+}
+
+/* After a failure: no row has a path. */
+__device__ inline void bs_cu_choose_none(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    for (int32_t at = first + (int32_t)threadIdx.x; at < last; at += (int32_t)blockDim.x) {
+        r.d.chosen[at] = -1;
+        r.d.gates[at] = 0.0f;
+    }
+}
+
+/* The sum over all threads, for each to know. */
+__device__ inline uint64_t bs_cu_sum_threads(bs_cu_routing *shared, uint64_t mine)
+{
+    for (int32_t d = 16; d > 0; d /= 2)
+        mine += __shfl_xor_sync(0xffffffffu, (unsigned long long)mine, d);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0)
+        shared->sums[threadIdx.x / 32] = mine;
+    __syncthreads();
+    uint64_t sum = 0;
+    for (int32_t k = 0; k < (int32_t)blockDim.x / 32; k++)
+        sum += shared->sums[k];
+    return sum;
+}
+
+#endif

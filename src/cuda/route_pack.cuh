@@ -1,0 +1,184 @@
+/* route_pack.cuh - from choices to a decision that can be followed: how many rows each path got, which ones, where each
+ * went; and what the host is told of it.
+ * What a path gets is packed in the order of the rows: ranks come from ballots and prefixes, never from the order in
+ * which threads arrive. Relies on route_job.cuh. Must never change a choice. */
+#ifndef BS_CUDA_ROUTE_PACK
+#define BS_CUDA_ROUTE_PACK
+
+#include "cuda/route_job.cuh"
+
+/* --------------------------------------------------------------------------------------------------- counting */
+
+/* The lanes of this warp whose choice is the same path; 0 where there is none. By whole warps. */
+__device__ __forceinline__ uint32_t bs_cu_peers(int32_t path, int32_t paths)
+{
+    uint32_t peers = __ballot_sync(0xffffffffu, path >= 0);
+    for (int32_t bit = 1; bit < paths; bit *= 2) {
+        const uint32_t set = __ballot_sync(0xffffffffu, (path & bit) != 0);
+        peers &= path & bit ? set : ~set;
+    }
+    return path >= 0 ? peers : 0;
+}
+
+__device__ __forceinline__ uint32_t bs_cu_lanes_below() { return (1u << (threadIdx.x & 31u)) - 1u; }
+
+/* Adds choices first .. last - 1 to counts. The caller cleared them, and synchronises. */
+__device__ inline void bs_cu_count_choices(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    for (int32_t base = first; base < last; base += (int32_t)blockDim.x) {
+        const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
+        const uint32_t peers = bs_cu_peers(path, r.d.paths);
+        if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
+            atomicAdd(&r.counts[path], __popc(peers));
+    }
+}
+
+__device__ inline void bs_cu_clear_counts(const bs_cu_router &r)
+{
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+        r.counts[p] = r.next[p] = 0;
+}
+
+/* offsets from counts; they are added to next. All threads, each a share of the paths; synchronises before and
+ * after. */
+__device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
+{
+    const int32_t share = (r.d.paths + (int32_t)blockDim.x - 1) / (int32_t)blockDim.x;
+    const int32_t first = min((int32_t)threadIdx.x * share, r.d.paths), last = min(first + share, r.d.paths);
+    int32_t own = 0, sum = 0;
+    __syncthreads();
+    for (int32_t p = first; p < last; p++)
+        own += r.counts[p];
+    r.shared->of_thread[threadIdx.x] = own;
+    __syncthreads();
+    for (int32_t k = 0; k < (int32_t)threadIdx.x && first < r.d.paths; k++)
+        sum += r.shared->of_thread[k];
+    for (int32_t p = first; p < last; p++) {
+        r.offsets[p] = sum;
+        r.next[p] += sum;
+        sum += r.counts[p];
+        if (p + 1 == r.d.paths)
+            r.offsets[r.d.paths] = sum;
+    }
+    __syncthreads();
+}
+
+/* What next[path] counts, for this thread's item among those of all threads, in their order; -1: it has none. All
+ * threads, by whole warps, one warp after the other. */
+__device__ inline int32_t bs_cu_take_next(const bs_cu_router &r, int32_t path)
+{
+    const int32_t warp = (int32_t)threadIdx.x / 32, lane = (int32_t)threadIdx.x & 31;
+    const uint32_t peers = bs_cu_peers(path, r.d.paths);
+    const int32_t leader = peers ? __ffs((int)peers) - 1 : lane;
+    int32_t first = 0;
+    for (int32_t k = 0; k < (int32_t)blockDim.x / 32; k++) {
+        if (k == warp && path >= 0 && lane == leader) {
+            first = r.next[path];
+            r.next[path] = first + __popc(peers);
+        }
+        __syncthreads();
+    }
+    first = __shfl_sync(0xffffffffu, first, leader);
+    return path < 0 ? -1 : first + __popc(peers & bs_cu_lanes_below());
+}
+
+/* ---------------------------------------------------------------------------------------------------- packing */
+
+/* Gives choices first .. last - 1 their packed rows: in order, from next on. All threads. */
+__device__ inline void bs_cu_place_choices(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    for (int32_t base = first; base < last; base += (int32_t)blockDim.x) {
+        const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
+        const int32_t packed = bs_cu_take_next(r, path);
+        if (at < last)
+            r.d.inverse[at] = packed;
+        if (path >= 0)
+            r.d.ids[packed] = at / r.d.per_row;
+    }
+}
+
+/* At most 32 choices: the first warp packs them without asking the others. A lane looks after every 32nd path. */
+__device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
+{
+    const int32_t lane = (int32_t)threadIdx.x, paths = r.d.paths;
+    if (lane >= 32)
+        return;
+    const int32_t path = lane < choices ? r.d.chosen[lane] : -1;
+    const uint32_t peers = bs_cu_peers(path, paths);
+    int32_t smaller = 0;
+    for (int32_t base = 0; base < paths; base += 32) {
+        const int32_t p = base + lane;
+        int32_t count = 0, before = 0;
+        for (int32_t i = 0; i < choices; i++) {
+            const int32_t other = __shfl_sync(0xffffffffu, path, i);
+            count += other == p;
+            before += other >= 0 && other < p;
+            smaller += base == 0 && other >= 0 && other < path;
+        }
+        if (p >= paths)
+            continue;
+        r.d.counts[p] = r.counts[p] = count;
+        r.d.offsets[p] = before;
+        if (p + 1 == paths)
+            r.d.offsets[paths] = before + count;
+    }
+    if (lane >= choices)
+        return;
+    const int32_t packed = path < 0 ? -1 : smaller + __popc(peers & bs_cu_lanes_below());
+    r.d.inverse[lane] = packed;
+    if (path >= 0)
+        r.d.ids[packed] = lane / r.d.per_row;
+}
+
+/* What all who follow the decision need to know of its paths. */
+__device__ inline void bs_cu_tell_counts(const bs_cu_router &r)
+{
+    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x) {
+        r.d.offsets[p] = r.offsets[p];
+        if (p < r.d.paths)
+            r.d.counts[p] = r.counts[p];
+    }
+}
+
+/* Counts, offsets, ids and the inverse of what was chosen, by one block. counts: how many rows each path got. */
+__device__ inline void bs_cu_pack(const bs_cu_router &r)
+{
+    const int32_t choices = r.rows * r.d.per_row;
+    __syncthreads(); /* chosen is written */
+    if (choices <= 32) {
+        bs_cu_pack_few(r, choices);
+        __syncthreads();
+        return;
+    }
+    bs_cu_clear_counts(r);
+    __syncthreads();
+    bs_cu_count_choices(r, 0, choices);
+    bs_cu_sum_counts(r);
+    bs_cu_tell_counts(r);
+    bs_cu_place_choices(r, 0, choices);
+}
+
+/* ----------------------------------------------------------------------------------------------------- record */
+
+/* What the host is told: the first path of rows first .. last - 1, by their place among all cells. */
+__device__ inline void bs_cu_record_rows(const bs_cu_router &r, int32_t first, int32_t last)
+{
+    int16_t *top = reinterpret_cast<int16_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].top);
+    for (int32_t row = first + (int32_t)threadIdx.x; row < last; row += (int32_t)blockDim.x)
+        top[bs_cu_top_row(*r.t, r.s->domain, row)] = (int16_t)r.d.chosen[(int64_t)row * r.d.per_row];
+}
+
+/* And how many rows each path got (counts): tiles add theirs. */
+__device__ inline void bs_cu_record_counts(const bs_cu_router &r)
+{
+    const bs_device_decision &d = r.t->program->decision[r.s->router];
+    int32_t *sums = reinterpret_cast<int32_t *>(r.t->program->decisions + d.sums);
+    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x) {
+        if (!d.in_tile)
+            sums[p] = r.counts[p];
+        else if (r.counts[p] > 0)
+            atomicAdd(&sums[p], r.counts[p]);
+    }
+}
+
+#endif
