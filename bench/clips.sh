@@ -56,7 +56,7 @@ for clip in "$@"; do
     round=$((round + 1))
   done
   printf '%-28s %6s  %8s %8s %8s %5.1f%%   %10.3fs %8.3fs %6.2fx   %10.3fs %8.3fs %6.2fx\n' "$(basename "$clip" .y4m)" "$frames" "$bicubic" "$large" "$routed" \
-    "$(awk -v b="$bicubic" -v l="$large" -v r="$routed" 'BEGIN {print l + 0 == l && l > b ? 100 * (r - b) / (l - b) : 0}')" \
+    "$(awk -v b="$bicubic" -v l="$large" -v r="$routed" 'BEGIN {print (l + 0 == l && l > b ? 100 * (r - b) / (l - b) : 0)}')" \
     "$(median "$work/large_direct")" "$(median "$work/routed_direct")" "$(median_ratio "$work/large_direct" "$work/routed_direct")" \
     "$(median "$work/large_auto")" "$(median "$work/routed_auto")" "$(median_ratio "$work/large_auto" "$work/routed_auto")"
 done
