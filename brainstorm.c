@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 43d5b52f3db628fcce364641618b8e52e2bfaeff42e2ea2bb1b575253220c4f1
+ * sha256 of the parts: 001ffb20aa97a7494f39aa5940018810a325fbb7f632acd492fffa6f11c154e8
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -8783,6 +8783,35 @@ static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (fl
 #endif
 /* ==== end src/graph/op.h ====================================================================== */
 
+/* ==== begin src/graph/tree.h ================================================================== */
+/* graph/tree.h - how equal entries and names are found while a graph is built: digital search trees within the tables.
+ * An entry's children, where the next bit of the hash is 0 and 1, are later entries: no file makes a tree deeper than a
+ * hash has bits, but by names of equal hashes. Relies on base/base.h. Must never be included outside graph/. */
+#ifndef BS_GRAPH_TREE_H
+#define BS_GRAPH_TREE_H
+
+/* #include "base/base.h" */
+
+/* Mixes a number into a hash (the finaliser of splitmix64). */
+BS_WRAPS static inline uint64_t bs_tree_mix(uint64_t hash, int64_t number)
+{
+    uint64_t x = hash + (uint64_t)number + 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* A step down a tree: the link to follow from an entry. Behind the last bit all go one way. */
+static inline int32_t *bs_tree_step(int32_t child[2], uint64_t *hash)
+{
+    int32_t *link = &child[*hash & 1];
+    *hash >>= 1;
+    return link;
+}
+
+#endif
+/* ==== end src/graph/tree.h ==================================================================== */
+
 /* ==== begin src/graph/text.c ================================================================== */
 /* graph/text.c - dimensions, shapes and domains in messages.
  * Relies on graph/graph.h. Must never print. */
@@ -8852,11 +8881,189 @@ const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, 
 }
 /* ==== end src/graph/text.c ==================================================================== */
 
+/* ==== begin src/graph/dims.c ================================================================== */
+/* graph/dims.c - dimensions: constants, symbols with a maximum, and what is derived of them; equal ones are one entry.
+ * Relies on graph/graph.h and graph/tree.h. Must never let a dimension pass 2^30. */
+/* #include "graph/graph.h" */
+/* #include "graph/tree.h" */
+
+/* The link that an equal entry, or else a new one, hangs at. Entry 0 is the root of the tree. */
+static int32_t *dim_find(bs_graph *g, const bs_dim_info *dim, bs_dim_id *found)
+{
+    uint64_t hash = bs_tree_mix(
+        bs_tree_mix(bs_tree_mix(bs_tree_mix(bs_tree_mix((uint64_t)dim->kind, dim->parent), dim->mul), dim->add),
+                    dim->div),
+        dim->maximum);
+    int32_t *link = NULL;
+    *found = -1;
+    for (bs_dim_id i = 0; i < g->n_dims && (!link || i); i = *link) {
+        bs_dim_info *d = &g->dims[i];
+        if (d->kind == dim->kind && d->parent == dim->parent && d->mul == dim->mul && d->add == dim->add &&
+            d->div == dim->div && d->maximum == dim->maximum) {
+            *found = i;
+            return NULL;
+        }
+        link = bs_tree_step(d->child, &hash);
+    }
+    return link;
+}
+
+static bs_dim_id dim_intern(bs_graph *g, const bs_dim_info *dim)
+{
+    bs_dim_id id = -1;
+    int32_t *link = NULL;
+    if (dim->kind != BS_DIM_SYMBOL || g->n_dims == 0) /* symbols are all different: none but the root is in the tree */
+        link = dim_find(g, dim, &id);
+    if (id >= 0)
+        return id;
+    if (g->n_dims == g->max_dims) {
+        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d different dimensions (bs_graph_desc.max_dims)",
+                      g->max_dims);
+        return -1;
+    }
+    id = g->n_dims++;
+    g->dims[id] = *dim;
+    g->dims[id].symbols = (id ? g->dims[id - 1].symbols : 0) + (dim->kind == BS_DIM_SYMBOL);
+    if (link)
+        *link = id;
+    return id;
+}
+
+/* Extents and their products must stay far from 2^63; one dimension of 2^30 is beyond any board. */
+#define BS_DIM_LIMIT ((int64_t)1 << 30)
+
+static bool dim_in_range(int64_t n) { return n >= 1 && n <= BS_DIM_LIMIT; }
+
+bs_dim_id bs_dim_const(bs_graph *graph, int64_t n)
+{
+    const bs_dim_info dim = {.kind = BS_DIM_CONST, .parent = -1, .maximum = (int32_t)n};
+    if (dim_in_range(n))
+        return dim_intern(graph, &dim);
+    bs_graph_fail(graph, BS_ERROR_SHAPE, "a dimension would be %lld, expected 1 .. 2^30", (long long)n);
+    return -1;
+}
+
+static bs_dim_id dim_fail(bs_graph *g, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
+{
+    char text[96];
+    bs_graph_fail(
+        g, BS_ERROR_SHAPE,
+        "a dimension would be (%s * %lld %+lld) / %lld, expected numbers of 2^30 at most, and 1 at least as the result",
+        bs_dim_text(g, parent, text, sizeof text), (long long)mul, (long long)add, (long long)div);
+    return -1;
+}
+
+static int64_t dim_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a < 0 ? -a : a;
+}
+
+/* Expressions are brought to one form, so that what is always equal has one id: (d*2)*3 is d*6, (d+2)-2 is d, and
+ * floor((d*2 + 4) / 2) is d+2. */
+bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
+{
+    const bs_dim_info *p;
+    for (;; parent = p->parent) { /* the parent of such a one is none, so twice at most */
+        if (!dim_in_range(mul) || add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
+            return dim_fail(graph, parent, mul, add, div);
+        p = &graph->dims[parent];
+        if (p->kind != BS_DIM_DERIVED || p->div != 1)
+            break;
+        add += p->add * mul;
+        mul *= p->mul;
+    }
+    const int64_t common = dim_divisor(dim_divisor(mul, add), div);
+    mul /= common;
+    add /= common;
+    div /= common;
+    if (mul == 1 && add == 0 && div == 1)
+        return parent;
+    const int64_t maximum = bs_floor_div(p->maximum * mul + add, div);
+    if (!dim_in_range(maximum))
+        return dim_fail(graph, parent, mul, add, div);
+    if (p->kind == BS_DIM_CONST)
+        return bs_dim_const(graph, maximum);
+    const bs_dim_info dim = {.kind = BS_DIM_DERIVED,
+                             .parent = parent,
+                             .mul = (int32_t)mul,
+                             .add = (int32_t)add,
+                             .div = (int32_t)div,
+                             .maximum = (int32_t)maximum};
+    return dim_intern(graph, &dim);
+}
+
+/* Public handles: constants as they are, BS_UPTO in bit 40, dimensions of the table in bit 41. */
+#define BS_DIM_UPTO ((bs_dim)1 << 40)
+#define BS_DIM_TABLE ((bs_dim)1 << 41)
+
+bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum)
+{
+    if (!graph || graph->status != BS_OK)
+        return 0;
+    if (!dim_in_range(maximum)) {
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "symbol \"%.63s\": its maximum is %lld, expected 1 .. 2^30",
+                      name ? name : "", (long long)maximum);
+        return 0;
+    }
+    const char *text = bs_graph_text(graph, name);
+    const bs_dim_info dim = {
+        .kind = BS_DIM_SYMBOL, .parent = -1, .maximum = (int32_t)maximum, .name = (int32_t)(text - graph->text)};
+    const bs_dim_id id = dim_intern(graph, &dim);
+    return id < 0 ? 0 : BS_DIM_TABLE + id;
+}
+
+bool bs_dim_is_known(const bs_graph *graph, bs_dim dim)
+{
+    return dim >= BS_DIM_TABLE ? dim - BS_DIM_TABLE < graph->n_dims
+                               : dim_in_range(dim >= BS_DIM_UPTO ? dim - BS_DIM_UPTO : dim);
+}
+
+bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim)
+{
+    if (dim >= BS_DIM_TABLE)
+        return (bs_dim_id)(dim - BS_DIM_TABLE);
+    if (dim >= BS_DIM_UPTO) {
+        const bs_dim symbol = bs_symbol(graph, "", dim - BS_DIM_UPTO);
+        return symbol ? (bs_dim_id)(symbol - BS_DIM_TABLE) : -1;
+    }
+    return bs_dim_const(graph, dim);
+}
+
+bs_dim bs_times(bs_graph *graph, bs_dim symbol, int32_t factor)
+{
+    if (!graph || graph->status != BS_OK)
+        return 0;
+    graph->adding = "bs_times";
+    graph->adding_name = "";
+    if (factor < 1)
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "the factor is %d, expected 1 .. 2^30", factor);
+    if (!bs_dim_is_known(graph, symbol))
+        bs_graph_fail(graph, BS_ERROR_SHAPE, "%lld is no dimension, expected 1 .. 2^30, BS_UPTO of that, or a symbol",
+                      (long long)symbol);
+    const bs_dim_id parent = graph->status == BS_OK ? bs_dim_resolve(graph, symbol) : -1;
+    const bs_dim_id id = parent < 0 ? -1 : bs_dim_derive(graph, parent, factor, 0, 1);
+    graph->adding = NULL;
+    return id < 0 ? 0 : BS_DIM_TABLE + id;
+}
+
+bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3)
+{
+    bs_shape shape = {rank, {d0, d1, d2, d3}};
+    return shape;
+}
+/* ==== end src/graph/dims.c ==================================================================== */
+
 /* ==== begin src/graph/graph.c ================================================================= */
-/* graph/graph.c - building a graph: storage, sticky errors, names, dimensions, domains, nodes.
+/* graph/graph.c - building a graph: storage, sticky errors, names, domains, nodes, blocks.
  * Relies on graph/graph.h and graph/op.h. Must never plan or touch data. */
 /* #include "graph/graph.h" */
 /* #include "graph/op.h" */
+/* #include "graph/tree.h" */
 
 /* ------------------------------------------------------------------------------------------------ storage */
 
@@ -9029,195 +9236,6 @@ const char *bs_graph_text(bs_graph *graph, const char *text)
     return copy;
 }
 
-/* ------------------------------------------------------------------------------------------------ look-up */
-
-/* Mixes a number into a hash (the finaliser of splitmix64). */
-BS_WRAPS static uint64_t mix(uint64_t hash, int64_t number)
-{
-    uint64_t x = hash + (uint64_t)number + 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
-
-/* A step down a tree: the link to follow from an entry. Behind the last bit all go one way. */
-static int32_t *step_down(int32_t child[2], uint64_t *hash)
-{
-    int32_t *link = &child[*hash & 1];
-    *hash >>= 1;
-    return link;
-}
-
-/* --------------------------------------------------------------------------------------------- dimensions */
-
-/* The link that an equal entry, or else a new one, hangs at. Entry 0 is the root of the tree. */
-static int32_t *dim_find(bs_graph *g, const bs_dim_info *dim, bs_dim_id *found)
-{
-    uint64_t hash = mix(mix(mix(mix(mix((uint64_t)dim->kind, dim->parent), dim->mul), dim->add), dim->div),
-                        dim->maximum);
-    int32_t *link = NULL;
-    *found = -1;
-    for (bs_dim_id i = 0; i < g->n_dims && (!link || i); i = *link) {
-        bs_dim_info *d = &g->dims[i];
-        if (d->kind == dim->kind && d->parent == dim->parent && d->mul == dim->mul && d->add == dim->add &&
-            d->div == dim->div && d->maximum == dim->maximum) {
-            *found = i;
-            return NULL;
-        }
-        link = step_down(d->child, &hash);
-    }
-    return link;
-}
-
-static bs_dim_id dim_intern(bs_graph *g, const bs_dim_info *dim)
-{
-    bs_dim_id id = -1;
-    int32_t *link = NULL;
-    if (dim->kind != BS_DIM_SYMBOL || g->n_dims == 0) /* symbols are all different: none but the root is in the tree */
-        link = dim_find(g, dim, &id);
-    if (id >= 0)
-        return id;
-    if (g->n_dims == g->max_dims) {
-        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d different dimensions (bs_graph_desc.max_dims)",
-                      g->max_dims);
-        return -1;
-    }
-    id = g->n_dims++;
-    g->dims[id] = *dim;
-    g->dims[id].symbols = (id ? g->dims[id - 1].symbols : 0) + (dim->kind == BS_DIM_SYMBOL);
-    if (link)
-        *link = id;
-    return id;
-}
-
-/* Extents and their products must stay far from 2^63; one dimension of 2^30 is beyond any board. */
-#define BS_DIM_LIMIT ((int64_t)1 << 30)
-
-static bool dim_in_range(int64_t n) { return n >= 1 && n <= BS_DIM_LIMIT; }
-
-bs_dim_id bs_dim_const(bs_graph *graph, int64_t n)
-{
-    const bs_dim_info dim = {.kind = BS_DIM_CONST, .parent = -1, .maximum = (int32_t)n};
-    if (dim_in_range(n))
-        return dim_intern(graph, &dim);
-    bs_graph_fail(graph, BS_ERROR_SHAPE, "a dimension would be %lld, expected 1 .. 2^30", (long long)n);
-    return -1;
-}
-
-static bs_dim_id dim_fail(bs_graph *g, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
-{
-    char text[96];
-    bs_graph_fail(
-        g, BS_ERROR_SHAPE,
-        "a dimension would be (%s * %lld %+lld) / %lld, expected numbers of 2^30 at most, and 1 at least as the result",
-        bs_dim_text(g, parent, text, sizeof text), (long long)mul, (long long)add, (long long)div);
-    return -1;
-}
-
-static int64_t dim_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a < 0 ? -a : a;
-}
-
-/* Expressions are brought to one form, so that what is always equal has one id: (d*2)*3 is d*6, (d+2)-2 is d, and
- * floor((d*2 + 4) / 2) is d+2. */
-bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
-{
-    const bs_dim_info *p;
-    for (;; parent = p->parent) { /* the parent of such a one is none, so twice at most */
-        if (!dim_in_range(mul) || add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
-            return dim_fail(graph, parent, mul, add, div);
-        p = &graph->dims[parent];
-        if (p->kind != BS_DIM_DERIVED || p->div != 1)
-            break;
-        add += p->add * mul;
-        mul *= p->mul;
-    }
-    const int64_t common = dim_divisor(dim_divisor(mul, add), div);
-    mul /= common;
-    add /= common;
-    div /= common;
-    if (mul == 1 && add == 0 && div == 1)
-        return parent;
-    const int64_t maximum = bs_floor_div(p->maximum * mul + add, div);
-    if (!dim_in_range(maximum))
-        return dim_fail(graph, parent, mul, add, div);
-    if (p->kind == BS_DIM_CONST)
-        return bs_dim_const(graph, maximum);
-    const bs_dim_info dim = {.kind = BS_DIM_DERIVED,
-                             .parent = parent,
-                             .mul = (int32_t)mul,
-                             .add = (int32_t)add,
-                             .div = (int32_t)div,
-                             .maximum = (int32_t)maximum};
-    return dim_intern(graph, &dim);
-}
-
-/* Public handles: constants as they are, BS_UPTO in bit 40, dimensions of the table in bit 41. */
-#define BS_DIM_UPTO ((bs_dim)1 << 40)
-#define BS_DIM_TABLE ((bs_dim)1 << 41)
-
-bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum)
-{
-    if (!graph || graph->status != BS_OK)
-        return 0;
-    if (!dim_in_range(maximum)) {
-        bs_graph_fail(graph, BS_ERROR_SHAPE, "symbol \"%.63s\": its maximum is %lld, expected 1 .. 2^30",
-                      name ? name : "", (long long)maximum);
-        return 0;
-    }
-    const char *text = bs_graph_text(graph, name);
-    const bs_dim_info dim = {
-        .kind = BS_DIM_SYMBOL, .parent = -1, .maximum = (int32_t)maximum, .name = (int32_t)(text - graph->text)};
-    const bs_dim_id id = dim_intern(graph, &dim);
-    return id < 0 ? 0 : BS_DIM_TABLE + id;
-}
-
-bool bs_dim_is_known(const bs_graph *graph, bs_dim dim)
-{
-    return dim >= BS_DIM_TABLE ? dim - BS_DIM_TABLE < graph->n_dims
-                               : dim_in_range(dim >= BS_DIM_UPTO ? dim - BS_DIM_UPTO : dim);
-}
-
-bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim)
-{
-    if (dim >= BS_DIM_TABLE)
-        return (bs_dim_id)(dim - BS_DIM_TABLE);
-    if (dim >= BS_DIM_UPTO) {
-        const bs_dim symbol = bs_symbol(graph, "", dim - BS_DIM_UPTO);
-        return symbol ? (bs_dim_id)(symbol - BS_DIM_TABLE) : -1;
-    }
-    return bs_dim_const(graph, dim);
-}
-
-bs_dim bs_times(bs_graph *graph, bs_dim symbol, int32_t factor)
-{
-    if (!graph || graph->status != BS_OK)
-        return 0;
-    graph->adding = "bs_times";
-    graph->adding_name = "";
-    if (factor < 1)
-        bs_graph_fail(graph, BS_ERROR_SHAPE, "the factor is %d, expected 1 .. 2^30", factor);
-    if (!bs_dim_is_known(graph, symbol))
-        bs_graph_fail(graph, BS_ERROR_SHAPE, "%lld is no dimension, expected 1 .. 2^30, BS_UPTO of that, or a symbol",
-                      (long long)symbol);
-    const bs_dim_id parent = graph->status == BS_OK ? bs_dim_resolve(graph, symbol) : -1;
-    const bs_dim_id id = parent < 0 ? -1 : bs_dim_derive(graph, parent, factor, 0, 1);
-    graph->adding = NULL;
-    return id < 0 ? 0 : BS_DIM_TABLE + id;
-}
-
-bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3)
-{
-    bs_shape shape = {rank, {d0, d1, d2, d3}};
-    return shape;
-}
-
 /* ------------------------------------------------------------------------------------------------ domains */
 
 static bool domains_equal(const bs_domain *a, const bs_domain *b)
@@ -9232,15 +9250,15 @@ static uint64_t domain_hash(const bs_domain *d)
     const int32_t what[] = {d->parent, d->router, d->path, d->rows, d->height, d->width, d->size, d->lengths};
     uint64_t hash = (uint64_t)d->kind;
     for (size_t i = 0; i < sizeof what / sizeof *what; i++)
-        hash = mix(hash, what[i]);
+        hash = bs_tree_mix(hash, what[i]);
     return hash;
 }
 
 int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
 {
     uint64_t hash = domain_hash(domain);
-    int32_t *link = step_down(graph->domains[0].child, &hash); /* the root is made by nobody */
-    for (; *link; link = step_down(graph->domains[*link].child, &hash))
+    int32_t *link = bs_tree_step(graph->domains[0].child, &hash); /* the root is made by nobody */
+    for (; *link; link = bs_tree_step(graph->domains[*link].child, &hash))
         if (domains_equal(&graph->domains[*link], domain))
             return *link;
     if (graph->n_domains > graph->max_domains) {
@@ -9271,7 +9289,7 @@ BS_WRAPS static uint64_t named_hash(const char *name, bool router)
     uint64_t hash = router;
     for (; *name; name++)
         hash = (hash ^ (uint8_t)*name) * 1099511628211u;
-    return mix(hash, 0);
+    return bs_tree_mix(hash, 0);
 }
 
 static bool is_router(const bs_node *node) { return node->router != 0; }
@@ -9282,7 +9300,7 @@ static int32_t *named_link(bs_graph *g, const char *name, bool router)
     uint64_t hash = named_hash(name, router);
     int32_t *link = &g->first_name;
     while (*link && (is_router(&g->nodes[*link]) != router || strcmp(bs_node_name(&g->nodes[*link]), name) != 0))
-        link = step_down(g->nodes[*link].child, &hash);
+        link = bs_tree_step(g->nodes[*link].child, &hash);
     return link;
 }
 
@@ -23587,6 +23605,31 @@ static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)
 {
     return plan->node_live[node] && bs_node_is_state(&plan->graph->nodes[node]);
 }
+static inline const bs_value_info *bs_bound_info(const bs_session *s, int32_t n)
+{
+    return &s->graph->values[bs_bound_value(s->graph, &s->graph->nodes[n])];
+}
+
+/* A session is used by one thread at a time; builds with BS_DEBUG see to it. */
+static inline void bs_session_enter(bs_session *session)
+{
+    BS_DEBUG_CHECK(!session || session->mark == BS_MARK_SESSION);
+#if defined(BS_DEBUG)
+    const int others = session ? atomic_fetch_add(&session->users, 1) : 0;
+    BS_DEBUG_CHECK(others == 0 && "one thread at a time");
+#endif
+    (void)session;
+}
+
+static inline void bs_session_leave(bs_session *session)
+{
+#if defined(BS_DEBUG)
+    if (session)
+        atomic_fetch_sub(&session->users, 1);
+#endif
+    (void)session;
+}
+
 static inline bool bs_exec_failed(bs_session *s)
 {
     return atomic_load_explicit(&s->status, memory_order_relaxed) != BS_OK;
@@ -23597,6 +23640,8 @@ static inline uint64_t bs_session_now(const bs_session *s)
     return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;
 }
 
+/* Checks a run before anything happens: sets extents and the rows of domains. (run/extents.c) */
+bs_status bs_session_check_run(bs_session *session, bs_error *error);
 /* Whether the session itself provides the memory of this state. */
 bool bs_session_owns_state(const bs_session *s, int32_t node);
 
@@ -24032,14 +24077,34 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
 }
 /* ==== end src/run/device_layout.c ============================================================= */
 
-/* ==== begin src/run/move.c ==================================================================== */
-/* run/move.c - finding the rows of a value, and moving them: load, store, fill, reduce.
- * Rows are found through the plan's places and the context's decisions; views cost nothing but the lookup.
- * Relies on run/session.h. Must never decide anything or know of threads. */
-/* #include "run/session.h" */
-/* #include "ops/structure.h" */
+/* ==== begin src/run/operands.h ================================================================ */
+/* run/operands.h - the steps by which bs_operand_make finds a row, for run/move.c, which finds the other end of a move.
+ * Relies on run/session.h. Must never be included by anything else. */
+#ifndef BS_OPERANDS_H
+#define BS_OPERANDS_H
 
-/* ----------------------------------------------------------------------------------------- finding rows */
+/* #include "run/session.h" */
+
+/* Extents, and the rectangle that is computed or present, of row `row`. Independent of where it is stored. */
+void bs_operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
+/* Strides of a value whose elements lie one after the other. */
+void bs_operand_dense(const bs_context *c, const bs_value_info *value, bs_operand *operand);
+/* What is bound to an input, an output or a state. */
+void bs_operand_bound(const bs_context *c, int32_t node, bs_operand *operand);
+/* Steps into a root image at the place of a cell, or to row `top` of a root tensor. */
+void bs_operand_step(bs_operand *operand, const bs_operand *root, int32_t top);
+/* A root value, wherever it is. */
+void bs_operand_root(const bs_context *c, int32_t value, bs_operand *operand);
+
+#endif
+/* ==== end src/run/operands.h ================================================================== */
+
+/* ==== begin src/run/operands.c ================================================================ */
+/* run/operands.c - finding the rows of a value, through the plan's places and the context's decisions. Views cost
+ * nothing but the lookup. Relies on run/operands.h. Must never move anything, or know of threads. */
+/* #include "run/operands.h" */
+
+/* #include "ops/structure.h" */
 
 int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row)
 {
@@ -24055,7 +24120,7 @@ static int64_t dim_now(const bs_context *c, bs_dim_id d)
 }
 
 /* Extents, and the rectangle that is computed or present, of row `row`. Independent of where it is stored. */
-static void operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+void bs_operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
     const bs_graph *g = c->session->graph;
     const bs_value_info *v = &g->values[value];
@@ -24084,7 +24149,7 @@ static void operand_extent(const bs_context *c, int32_t value, int32_t row, bs_o
                         bs_max_i32(-margin, -o->frame_x), bs_min_i32(cell + margin, o->frame_w - o->frame_x)};
 }
 
-static void dense_strides(const bs_context *c, const bs_value_info *v, bs_operand *o)
+void bs_operand_dense(const bs_context *c, const bs_value_info *v, bs_operand *o)
 {
     ptrdiff_t stride = 1;
     for (int32_t i = v->rank - 1; i >= 0; i--) {
@@ -24102,7 +24167,7 @@ static void operand_stored(const bs_context *c, int32_t value, uint8_t *base, bs
     o->row_stride = (ptrdiff_t)bs_bytes_figure(p->row_bytes) / bytes;
     o->data = base;
     if (v->rank != 3) {
-        dense_strides(c, v, o);
+        bs_operand_dense(c, v, o);
         return;
     }
     int64_t h, w;
@@ -24114,7 +24179,7 @@ static void operand_stored(const bs_context *c, int32_t value, uint8_t *base, bs
     o->data = base + (p->margin * o->stride[1] + p->margin * o->stride[2]) * bytes;
 }
 
-static void operand_bound(const bs_context *c, int32_t node, bs_operand *o)
+void bs_operand_bound(const bs_context *c, int32_t node, bs_operand *o)
 {
     const bs_buffer *b = &c->session->bound[node];
     o->data = b->data;
@@ -24128,7 +24193,7 @@ static void operand_bound(const bs_context *c, int32_t node, bs_operand *o)
 }
 
 /* Steps into a root image at the place of a cell, or to row `row` of a root tensor. */
-static void operand_step(bs_operand *o, const bs_operand *root, int32_t top)
+void bs_operand_step(bs_operand *o, const bs_operand *root, int32_t top)
 {
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(root->dtype);
     if (o->rank == root->rank) {
@@ -24154,17 +24219,17 @@ static uint8_t *storage_row(const bs_context *c, int32_t value, int32_t row)
 }
 
 /* A root value, wherever it is. */
-static void operand_root(const bs_context *c, int32_t value, bs_operand *o)
+void bs_operand_root(const bs_context *c, int32_t value, bs_operand *o)
 {
     const bs_value_plan *p = &c->session->plan->values[value];
     const bs_session *s = c->session;
-    operand_extent(c, value, 0, o);
+    bs_operand_extent(c, value, 0, o);
     if (p->place == BS_PLACE_INPUT || p->place == BS_PLACE_OUTPUT || p->place == BS_PLACE_STATE) {
-        operand_bound(c, p->source, o);
+        bs_operand_bound(c, p->source, o);
     } else if (p->place == BS_PLACE_WEIGHT) {
         o->data = bs_bytes_at(s->weights, s->plan->nodes[p->source].prepared_offset);
         o->row_stride = 0;
-        dense_strides(c, &s->graph->values[value], o);
+        bs_operand_dense(c, &s->graph->values[value], o);
     } else {
         operand_stored(c, value, bs_bytes_at(s->transient, p->offset), o);
         o->row_stride = 0;
@@ -24175,16 +24240,16 @@ void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand
 {
     const bs_session *s = c->session;
     const bs_value_info *v = &s->graph->values[value];
-    operand_extent(c, value, row, o);
+    bs_operand_extent(c, value, row, o);
     if (v->domain == 0) {
-        operand_root(c, value, o);
+        bs_operand_root(c, value, o);
         return;
     }
     while (s->plan->values[value].place == BS_PLACE_VIEW) {
         if (s->graph->nodes[s->graph->values[value].node].router == 0) {
             bs_operand root;
-            operand_root(c, s->plan->values[value].source, &root);
-            operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
+            bs_operand_root(c, s->plan->values[value].source, &root);
+            bs_operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
             return;
         }
         row = c->domains[s->graph->values[value].domain].ids[row];
@@ -24192,6 +24257,13 @@ void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand
     }
     operand_stored(c, value, storage_row(c, value, row), o);
 }
+/* ==== end src/run/operands.c ================================================================== */
+
+/* ==== begin src/run/move.c ==================================================================== */
+/* run/move.c - moving rows: load, store, fill, reduce.
+ * Relies on run/operands.h. Must never decide anything or know of threads. */
+/* #include "run/operands.h" */
+/* #include "ops/structure.h" */
 
 /* ------------------------------------------------------------------------------------------------- moving */
 
@@ -24344,7 +24416,7 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
 {
     const bs_session *s = c->session;
     const int32_t node = s->graph->values[value].node;
-    operand_extent(c, value, row, o);
+    bs_operand_extent(c, value, row, o);
     if (s->graph->nodes[node].router != 0) {
         bs_operand parent;
         const int32_t from = bs_node_in(s->graph, &s->graph->nodes[node])[0];
@@ -24352,14 +24424,14 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
         memcpy(o->stride, parent.stride, sizeof o->stride);
         o->data = parent.data;
     } else if (bs_op_get(s->graph->nodes[node].op)->weights) { /* a constant */
-        dense_strides(c, &s->graph->values[value], o);
+        bs_operand_dense(c, &s->graph->values[value], o);
         o->data = bs_bytes_at(s->weights, s->plan->nodes[node].prepared_offset);
     } else if (s->graph->nodes[node].n_in == 0) {
-        operand_bound(c, node, o);
+        bs_operand_bound(c, node, o);
     } else {
         bs_operand root;
-        operand_root(c, bs_node_in(s->graph, &s->graph->nodes[node])[0], &root);
-        operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
+        bs_operand_root(c, bs_node_in(s->graph, &s->graph->nodes[node])[0], &root);
+        bs_operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
     }
 }
 
@@ -24377,12 +24449,12 @@ static void operand_target(const bs_context *c, const bs_instr *i, int32_t row, 
     const bs_graph *g = c->session->graph;
     const bs_node *node = &g->nodes[i->node];
     if (i->target == 0) { /* an output or a state */
-        operand_extent(c, i->value, row, o);
+        bs_operand_extent(c, i->value, row, o);
         const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
         if (i->domain != 0)
             bs_segment_append(c, i, row, o);
         else
-            operand_bound(c, state < 0 ? i->node : g->values[bs_node_in(g, node)[state]].node, o);
+            bs_operand_bound(c, state < 0 ? i->node : g->values[bs_node_in(g, node)[state]].node, o);
         return;
     }
     const bool to_root = g->values[i->target].domain == 0;
@@ -24391,8 +24463,8 @@ static void operand_target(const bs_context *c, const bs_instr *i, int32_t row, 
         return;
     }
     bs_operand root;
-    operand_root(c, i->target, &root);
-    operand_extent(c, i->value, row, o);
+    bs_operand_root(c, i->target, &root);
+    bs_operand_extent(c, i->value, row, o);
     const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(root.dtype);
     const int32_t top = bs_top_row(c, i->domain, row);
     if (o->rank == 3 && root.rank == 3) {
@@ -24583,16 +24655,16 @@ void bs_move_reduce(const bs_context *c, const bs_instr *i, int32_t row)
 }
 /* ==== end src/run/move.c ====================================================================== */
 
-/* ==== begin src/run/route.c =================================================================== */
-/* run/route.c - from scores to a decision: the protocols.
- *
- * A protocol fills chosen[row * per_row + k] and gates[...] in order of choice; what follows (counts, offsets, packed
- * ids, inverse map) is the same for all. Rows of a path keep the order of the parent, whatever the protocol.
- * Relies on run/session.h. Must never look at anything but scores, the knob and weights of the router. */
-/* #include "run/session.h" */
-/* #include "ops/structure.h" */
+/* ==== begin src/run/routing.h ================================================================= */
+/* run/routing.h - what the files of the protocols share: run/route.c and run/budget.c.
+ * Relies on run/session.h. Must never be included by anything else. */
+#ifndef BS_ROUTING_H
+#define BS_ROUTING_H
 
-typedef struct routing {
+/* #include "ops/structure.h" */
+/* #include "run/session.h" */
+
+typedef struct bs_routing {
     bs_context *c;
     const bs_route_desc *desc;
     bs_decision_data *d;
@@ -24604,41 +24676,208 @@ typedef struct routing {
     bool floored;           /* BUDGET: the floor allows more than the budget, which alone is kept at this price: */
     uint64_t alone;
     int32_t router;
-} routing;
+} bs_routing;
 
-/* ------------------------------------------------------------------------------------------------- scores */
-
-static bs_operand score_row(const routing *r, int32_t row)
+static inline bs_operand bs_score_row(const bs_routing *r, int32_t row)
 {
     bs_operand o;
     bs_operand_make(r->c, r->c->session->graph->routers[r->router].score, row, &o);
     return o;
 }
 
-static float score_at(const bs_operand *o, int32_t path)
+static inline float bs_score_at(const bs_operand *o, int32_t path)
 {
     const ptrdiff_t at = path * o->stride[0];
     return o->dtype == BS_I32 ? (float)((const int32_t *)o->data)[at] : ((const float *)o->data)[at];
 }
 
-static int32_t score_int(const bs_operand *o, int32_t path)
+static inline int32_t bs_score_int(const bs_operand *o, int32_t path)
 {
     return ((const int32_t *)o->data)[path * o->stride[0]];
 }
+
+/* What is wrong, of a cell as bs_decision.chosen counts them, or (row -1) of all; returns BS_ERROR_DATA.
+ * (run/route.c) */
+bs_status bs_route_fail(const bs_routing *r, int32_t row, const char *format, ...) BS_PRINTF(3, 4);
+
+/* `what` is 0 .. end - 1. */
+static inline bs_status bs_route_range(const bs_routing *r, int32_t row, const char *what, int32_t value, int32_t end)
+{
+    return value >= 0 && value < end ? BS_OK : bs_route_fail(r, row, "%s %d, expected 0 .. %d", what, value, end - 1);
+}
+
+static inline void bs_route_choose(const bs_routing *r, int32_t row, int32_t k, int32_t path, float gate)
+{
+    r->d->chosen[row * r->d->per_row + k] = path;
+    r->d->gates[row * r->d->per_row + k] = gate;
+}
+
+/* run/budget.c */
+bs_status bs_budget_paths_exist(const bs_routing *r);
+/* Chooses for all rows; returns the step of the price that keeps the budget. */
+int32_t bs_route_budget(const bs_routing *r);
+
+#endif
+/* ==== end src/run/routing.h =================================================================== */
+
+/* ==== begin src/run/budget.c ================================================================== */
+/* run/budget.c - the budget protocol: for each cell the variant of least cost at the price that keeps the budget.
+ * Relies on run/routing.h. Must never use floats where a choice depends on them: it is the same on every processor. */
+/* #include "run/routing.h" */
+
+/* Each cell minimises cost + price x loss. The price runs over 2^(t/8 - 12), so the choice is made in integers and is
+ * the same everywhere; the smallest price whose losses fit the budget is taken. At the last one loss alone counts: that
+ * fits every budget. */
+#define BUDGET_STEPS 200
+static const uint16_t budget_mantissa[8] = {256, 279, 304, 332, 362, 395, 431, 470}; /* 256 x 2^(i/8) */
+
+/* 0: the last. */
+static uint64_t budget_weight(int32_t t)
+{
+    return t == BUDGET_STEPS ? 0 : (uint64_t)budget_mantissa[t & 7] << (t >> 3);
+}
+
+static uint64_t budget_loss_of(const bs_operand *o, int32_t v)
+{
+    return (uint64_t)bs_clamp_i32(bs_score_int(o, v), 0, 1 << 24);
+}
+
+/* The variant of least cost + price x loss, of those that lose at most `most`; the lower of equals. */
+static int32_t budget_cheapest(const bs_routing *r, const bs_operand *o, uint64_t weight, uint64_t most)
+{
+    int32_t best = 0;
+    uint64_t best_total = UINT64_MAX;
+    for (int32_t v = 0; v < r->variants; v++) {
+        const uint64_t loss = budget_loss_of(o, v), cost = (uint64_t)bs_clamp_i32(r->table[v], 0, 1 << 24);
+        const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
+        if (total < best_total && loss <= most)
+            best = v, best_total = total;
+    }
+    return best;
+}
+
+/* A floor is for the frame; of one cell it takes FLOOR_CELL times as much (9 dB), or what the budget alone would. */
+#define FLOOR_CELL 8
+static int32_t budget_choice(const bs_routing *r, const bs_operand *o, uint64_t weight)
+{
+    if (!r->floored)
+        return budget_cheapest(r, o, weight, UINT64_MAX);
+    const uint64_t alone = budget_loss_of(o, budget_cheapest(r, o, r->alone, UINT64_MAX));
+    const uint64_t cell = budget_loss_of(o, budget_cheapest(r, o, 0, UINT64_MAX)) +
+                          FLOOR_CELL * (uint64_t)r->desc->floor;
+    return budget_cheapest(r, o, weight, alone > cell ? alone : cell);
+}
+
+/* A patch counts by its area, any other cell as one. */
+static uint64_t cell_weight(const bs_routing *r, int32_t row)
+{
+    const bs_session *s = r->c->session;
+    const int32_t domain = s->graph->routers[r->router].domain, patches = s->graph->domains[domain].patches;
+    if (patches < 0)
+        return 1;
+    const bs_domain *d = &s->graph->domains[patches];
+    const int64_t size = s->plan->domains[patches].size, h = s->dims[d->height], w = s->dims[d->width];
+    const int64_t across = bs_ceil_div(w, size), top = bs_top_row(r->c, domain, row);
+    return (uint64_t)(bs_min_i64(size, h - top / across * size) * bs_min_i64(size, w - top % across * size));
+}
+
+static uint64_t budget_loss(const bs_routing *r, uint64_t weight)
+{
+    uint64_t loss = 0;
+    for (int32_t row = 0; row < r->d->rows; row++) {
+        const bs_operand o = bs_score_row(r, row);
+        loss += cell_weight(r, row) *
+                (uint64_t)bs_clamp_i32(bs_score_int(&o, budget_choice(r, &o, weight)), 0, 1 << 24);
+    }
+    return loss;
+}
+
+/* What the budget is a share of: the sum over cells of what the baseline loses against the best one. best: the losses
+ * that cannot be avoided. cells: how many there are, by their weights. */
+static uint64_t budget_range(const bs_routing *r, uint64_t *best, uint64_t *cells)
+{
+    uint64_t range = 0;
+    *best = *cells = 0;
+    for (int32_t row = 0; row < r->d->rows; row++) {
+        const bs_operand o = bs_score_row(r, row);
+        int32_t low = 1 << 24, high = 0;
+        for (int32_t v = 0; v < r->variants; v++) {
+            const int32_t loss = bs_clamp_i32(bs_score_int(&o, v), 0, 1 << 24);
+            low = bs_min_i32(low, loss);
+            high = r->desc->fallback == 0 || r->desc->fallback == v + 1 ? bs_max_i32(high, loss) : high;
+        }
+        range += cell_weight(r, row) * (uint64_t)(high - low);
+        *best += cell_weight(r, row) * (uint64_t)low;
+        *cells += cell_weight(r, row);
+    }
+    return range;
+}
+
+/* Weights come from a file: a variant may name a path that there is not. */
+bs_status bs_budget_paths_exist(const bs_routing *r)
+{
+    bs_status status = BS_OK;
+    for (int32_t v = 0; v < r->variants && status == BS_OK; v++)
+        status = bs_route_range(r, -1, "a variant takes path", r->path_of[v], r->desc->paths);
+    return status;
+}
+
+/* The lowest price from 0 to `high` at which the losses fit; `high` where none does. The loss falls as the price
+ * rises. */
+static int32_t budget_price(const bs_routing *r, int32_t high, uint64_t allowed)
+{
+    int32_t low = 0;
+    while (low < high) {
+        const int32_t middle = (low + high) / 2;
+        if (budget_loss(r, budget_weight(middle)) <= allowed)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+int32_t bs_route_budget(const bs_routing *r)
+{
+    uint64_t best, cells;
+    bs_routing with = *r;
+    const float share = r->knob < 0 ? 0 : r->knob > 1 ? 1 : r->knob;
+    const uint64_t range = budget_range(r, &best, &cells), given = (uint64_t)((double)share * (double)range);
+    const uint64_t unseen = cells * (uint64_t)r->desc->floor;
+    int32_t price = budget_price(r, BUDGET_STEPS, given + best);
+    if (unseen > given) { /* what the budget alone chose stays within reach, so a floor never costs anything */
+        with.floored = true;
+        with.alone = budget_weight(price);
+        price = budget_price(&with, price, unseen + best);
+    }
+    for (int32_t row = 0; row < r->d->rows; row++) {
+        const bs_operand o = bs_score_row(r, row);
+        const int32_t variant = budget_choice(&with, &o, budget_weight(price));
+        bs_route_choose(r, row, 0, r->path_of[variant], (float)bs_clamp_i32(bs_score_int(&o, variant), 0, 1 << 24));
+    }
+    return price;
+}
+/* ==== end src/run/budget.c ==================================================================== */
+
+/* ==== begin src/run/route.c =================================================================== */
+/* run/route.c - from scores to a decision: the protocols.
+ *
+ * A protocol fills chosen[row * per_row + k] and gates[...] in order of choice; what follows (counts, offsets, packed
+ * ids, inverse map) is the same for all. Rows of a path keep the order of the parent, whatever the protocol.
+ * Relies on run/routing.h. Must never look at anything but scores, the knob and weights of the router. */
+/* #include "run/routing.h" */
 
 /* Whether path a is to be taken before path b. Large i32 scores are exact. NaN, which a guess may hold, is below
  * all. */
 static bool score_above(const bs_operand *o, int32_t a, int32_t b)
 {
     if (o->dtype == BS_I32)
-        return score_int(o, a) > score_int(o, b);
-    const float x = score_at(o, a), y = score_at(o, b);
+        return bs_score_int(o, a) > bs_score_int(o, b);
+    const float x = bs_score_at(o, a), y = bs_score_at(o, b);
     return x > y || (isnan(y) && !isnan(x));
 }
 
-/* What is wrong, of a cell as bs_decision.chosen counts them, or (row -1) of all; returns BS_ERROR_DATA. */
-static bs_status route_fail(const routing *r, int32_t row, const char *format, ...) BS_PRINTF(3, 4);
-static bs_status route_fail(const routing *r, int32_t row, const char *format, ...)
+bs_status bs_route_fail(const bs_routing *r, int32_t row, const char *format, ...)
 {
     va_list arguments;
     int used = 0;
@@ -24651,24 +24890,12 @@ static bs_status route_fail(const routing *r, int32_t row, const char *format, .
     return BS_ERROR_DATA;
 }
 
-static bs_status check_scores(const routing *r, int32_t row, const bs_operand *o)
+static bs_status check_scores(const bs_routing *r, int32_t row, const bs_operand *o)
 {
     for (int32_t i = 0; o->dtype == BS_F32 && i < o->dim[0]; i++)
-        if (isnan(score_at(o, i)))
-            return route_fail(r, row, "score %d is NaN", i);
+        if (isnan(bs_score_at(o, i)))
+            return bs_route_fail(r, row, "score %d is NaN", i);
     return BS_OK;
-}
-
-/* `what` is 0 .. end - 1. */
-static bs_status check_range(const routing *r, int32_t row, const char *what, int32_t value, int32_t end)
-{
-    return value >= 0 && value < end ? BS_OK : route_fail(r, row, "%s %d, expected 0 .. %d", what, value, end - 1);
-}
-
-static void choose(const routing *r, int32_t row, int32_t k, int32_t path, float gate)
-{
-    r->d->chosen[row * r->d->per_row + k] = path;
-    r->d->gates[row * r->d->per_row + k] = gate;
 }
 
 /* ---------------------------------------------------------------------------------------- row by row */
@@ -24720,59 +24947,59 @@ static void best_paths(const bs_operand *o, int32_t paths, int32_t count, int32_
     }
 }
 
-static void decide_topk(const routing *r, int32_t row, const bs_operand *o, int32_t count)
+static void decide_topk(const bs_routing *r, int32_t row, const bs_operand *o, int32_t count)
 {
     int32_t *const chosen = r->d->chosen + row * r->d->per_row;
     float sum = 0;
     best_paths(o, r->desc->paths, count, chosen);
     for (int32_t k = 0; k < count; k++) {
-        choose(r, row, k, chosen[k], score_at(o, chosen[k]));
-        sum += score_at(o, chosen[k]);
+        bs_route_choose(r, row, k, chosen[k], bs_score_at(o, chosen[k]));
+        sum += bs_score_at(o, chosen[k]);
     }
     for (int32_t k = 0; r->desc->normalise && sum > 0 && sum < INFINITY && k < count; k++)
         r->d->gates[row * r->d->per_row + k] /= sum;
 }
 
-static void decide_threshold(const routing *r, int32_t row, const bs_operand *o)
+static void decide_threshold(const bs_routing *r, int32_t row, const bs_operand *o)
 {
     const float threshold = r->desc->threshold + r->knob;
     int32_t n = 0;
     for (int32_t p = 0; p < r->desc->paths; p++)
-        if (score_at(o, p) > threshold)
-            choose(r, row, n++, p, score_at(o, p));
+        if (bs_score_at(o, p) > threshold)
+            bs_route_choose(r, row, n++, p, bs_score_at(o, p));
     if (n == 0 && r->desc->fallback > 0)
-        choose(r, row, 0, r->desc->fallback - 1, score_at(o, r->desc->fallback - 1));
+        bs_route_choose(r, row, 0, r->desc->fallback - 1, bs_score_at(o, r->desc->fallback - 1));
 }
 
-static void decide_residual(const routing *r, int32_t row, const bs_operand *o)
+static void decide_residual(const bs_routing *r, int32_t row, const bs_operand *o)
 {
-    const float sum = score_at(o, 0) + score_at(o, 1);
+    const float sum = bs_score_at(o, 0) + bs_score_at(o, 1);
     const int32_t path = sum < r->desc->threshold + r->knob ? 0 : 1;
-    choose(r, row, 0, path, score_at(o, path));
+    bs_route_choose(r, row, 0, path, bs_score_at(o, path));
 }
 
-static bs_status decide_label(const routing *r, int32_t row, const bs_operand *o)
+static bs_status decide_label(const bs_routing *r, int32_t row, const bs_operand *o)
 {
-    const bs_status status = check_range(r, row, "label", score_int(o, 0), r->desc->paths);
+    const bs_status status = bs_route_range(r, row, "label", bs_score_int(o, 0), r->desc->paths);
     if (status == BS_OK)
-        choose(r, row, 0, score_int(o, 0), 1.0f);
+        bs_route_choose(r, row, 0, bs_score_int(o, 0), 1.0f);
     return status;
 }
 
-static bs_status decide_table(const routing *r, int32_t row, const bs_operand *o)
+static bs_status decide_table(const bs_routing *r, int32_t row, const bs_operand *o)
 {
-    const int32_t key = score_int(o, 0);
-    bs_status status = check_range(r, row, "key", key, bs_or_default(r->desc->capacity, 256));
+    const int32_t key = bs_score_int(o, 0);
+    bs_status status = bs_route_range(r, row, "key", key, bs_or_default(r->desc->capacity, 256));
     if (status == BS_OK)
-        status = check_range(r, row, "the table gives path", r->table[key], r->desc->paths);
+        status = bs_route_range(r, row, "the table gives path", r->table[key], r->desc->paths);
     if (status == BS_OK)
-        choose(r, row, 0, r->table[key], 1.0f);
+        bs_route_choose(r, row, 0, r->table[key], 1.0f);
     return status;
 }
 
-static bs_status decide_row(const routing *r, int32_t row)
+static bs_status decide_row(const bs_routing *r, int32_t row)
 {
-    const bs_operand o = score_row(r, row);
+    const bs_operand o = bs_score_row(r, row);
     const bs_status status = check_scores(r, row, &o);
     if (status != BS_OK)
         return status;
@@ -24783,7 +25010,7 @@ static bs_status decide_row(const routing *r, int32_t row)
     case BS_ROUTE_THRESHOLD: decide_threshold(r, row, &o); return BS_OK;
     case BS_ROUTE_RESIDUAL_THRESHOLD: decide_residual(r, row, &o); return BS_OK;
     case BS_ROUTE_BINARY:
-        choose(r, row, 0, score_at(&o, 0) >= r->desc->threshold + r->knob ? 0 : 1, score_at(&o, 0));
+        bs_route_choose(r, row, 0, bs_score_at(&o, 0) >= r->desc->threshold + r->knob ? 0 : 1, bs_score_at(&o, 0));
         return BS_OK;
     case BS_ROUTE_LABEL: return decide_label(r, row, &o);
     case BS_ROUTE_TABLE: return decide_table(r, row, &o);
@@ -24826,7 +25053,7 @@ static void close_gaps(bs_decision_data *d, int32_t row)
 /* First choices are served before second ones, on every path the highest gate first, then the lower row; what does not
  * fit is dropped and counted. Normalised gates rank by share, which is what the cell wants. ids and inverse are free
  * until the decision is packed. */
-static void limit_capacity(const routing *r)
+static void limit_capacity(const bs_routing *r)
 {
     bs_decision_data *d = r->d;
     memset(d->counts, 0, (size_t)d->paths * sizeof *d->counts);
@@ -24847,152 +25074,18 @@ static void limit_capacity(const routing *r)
         close_gaps(d, row);
 }
 
-/* -------------------------------------------------------------------------------------------------- budget */
-
-/* Each cell minimises cost + price x loss. The price runs over 2^(t/8 - 12), so the choice is made in integers and is
- * the same everywhere; the smallest price whose losses fit the budget is taken. At the last one loss alone counts: that
- * fits every budget. */
-#define BUDGET_STEPS 200
-static const uint16_t budget_mantissa[8] = {256, 279, 304, 332, 362, 395, 431, 470}; /* 256 x 2^(i/8) */
-
-/* 0: the last. */
-static uint64_t budget_weight(int32_t t)
-{
-    return t == BUDGET_STEPS ? 0 : (uint64_t)budget_mantissa[t & 7] << (t >> 3);
-}
-
-static uint64_t budget_loss_of(const bs_operand *o, int32_t v)
-{
-    return (uint64_t)bs_clamp_i32(score_int(o, v), 0, 1 << 24);
-}
-
-/* The variant of least cost + price x loss, of those that lose at most `most`; the lower of equals. */
-static int32_t budget_cheapest(const routing *r, const bs_operand *o, uint64_t weight, uint64_t most)
-{
-    int32_t best = 0;
-    uint64_t best_total = UINT64_MAX;
-    for (int32_t v = 0; v < r->variants; v++) {
-        const uint64_t loss = budget_loss_of(o, v), cost = (uint64_t)bs_clamp_i32(r->table[v], 0, 1 << 24);
-        const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
-        if (total < best_total && loss <= most)
-            best = v, best_total = total;
-    }
-    return best;
-}
-
-/* A floor is for the frame; of one cell it takes FLOOR_CELL times as much (9 dB), or what the budget alone would. */
-#define FLOOR_CELL 8
-static int32_t budget_choice(const routing *r, const bs_operand *o, uint64_t weight)
-{
-    if (!r->floored)
-        return budget_cheapest(r, o, weight, UINT64_MAX);
-    const uint64_t alone = budget_loss_of(o, budget_cheapest(r, o, r->alone, UINT64_MAX));
-    const uint64_t cell = budget_loss_of(o, budget_cheapest(r, o, 0, UINT64_MAX)) +
-                          FLOOR_CELL * (uint64_t)r->desc->floor;
-    return budget_cheapest(r, o, weight, alone > cell ? alone : cell);
-}
-
-/* A patch counts by its area, any other cell as one. */
-static uint64_t cell_weight(const routing *r, int32_t row)
-{
-    const bs_session *s = r->c->session;
-    const int32_t domain = s->graph->routers[r->router].domain, patches = s->graph->domains[domain].patches;
-    if (patches < 0)
-        return 1;
-    const bs_domain *d = &s->graph->domains[patches];
-    const int64_t size = s->plan->domains[patches].size, h = s->dims[d->height], w = s->dims[d->width];
-    const int64_t across = bs_ceil_div(w, size), top = bs_top_row(r->c, domain, row);
-    return (uint64_t)(bs_min_i64(size, h - top / across * size) * bs_min_i64(size, w - top % across * size));
-}
-
-static uint64_t budget_loss(const routing *r, uint64_t weight)
-{
-    uint64_t loss = 0;
-    for (int32_t row = 0; row < r->d->rows; row++) {
-        const bs_operand o = score_row(r, row);
-        loss += cell_weight(r, row) * (uint64_t)bs_clamp_i32(score_int(&o, budget_choice(r, &o, weight)), 0, 1 << 24);
-    }
-    return loss;
-}
-
-/* What the budget is a share of: the sum over cells of what the baseline loses against the best one. best: the losses
- * that cannot be avoided. cells: how many there are, by their weights. */
-static uint64_t budget_range(const routing *r, uint64_t *best, uint64_t *cells)
-{
-    uint64_t range = 0;
-    *best = *cells = 0;
-    for (int32_t row = 0; row < r->d->rows; row++) {
-        const bs_operand o = score_row(r, row);
-        int32_t low = 1 << 24, high = 0;
-        for (int32_t v = 0; v < r->variants; v++) {
-            const int32_t loss = bs_clamp_i32(score_int(&o, v), 0, 1 << 24);
-            low = bs_min_i32(low, loss);
-            high = r->desc->fallback == 0 || r->desc->fallback == v + 1 ? bs_max_i32(high, loss) : high;
-        }
-        range += cell_weight(r, row) * (uint64_t)(high - low);
-        *best += cell_weight(r, row) * (uint64_t)low;
-        *cells += cell_weight(r, row);
-    }
-    return range;
-}
-
-/* Weights come from a file: a variant may name a path that there is not. */
-static bs_status paths_exist(const routing *r)
-{
-    bs_status status = BS_OK;
-    for (int32_t v = 0; v < r->variants && status == BS_OK; v++)
-        status = check_range(r, -1, "a variant takes path", r->path_of[v], r->desc->paths);
-    return status;
-}
-
-/* The lowest price from 0 to `high` at which the losses fit; `high` where none does. The loss falls as the price
- * rises. */
-static int32_t budget_price(const routing *r, int32_t high, uint64_t allowed)
-{
-    int32_t low = 0;
-    while (low < high) {
-        const int32_t middle = (low + high) / 2;
-        if (budget_loss(r, budget_weight(middle)) <= allowed)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
-static int32_t decide_budget(const routing *r)
-{
-    uint64_t best, cells;
-    routing with = *r;
-    const float share = r->knob < 0 ? 0 : r->knob > 1 ? 1 : r->knob;
-    const uint64_t range = budget_range(r, &best, &cells), given = (uint64_t)((double)share * (double)range);
-    const uint64_t unseen = cells * (uint64_t)r->desc->floor;
-    int32_t price = budget_price(r, BUDGET_STEPS, given + best);
-    if (unseen > given) { /* what the budget alone chose stays within reach, so a floor never costs anything */
-        with.floored = true;
-        with.alone = budget_weight(price);
-        price = budget_price(&with, price, unseen + best);
-    }
-    for (int32_t row = 0; row < r->d->rows; row++) {
-        const bs_operand o = score_row(r, row);
-        const int32_t variant = budget_choice(&with, &o, budget_weight(price));
-        choose(r, row, 0, r->path_of[variant], (float)bs_clamp_i32(score_int(&o, variant), 0, 1 << 24));
-    }
-    return price;
-}
-
 /* ------------------------------------------------------------------------------------------------ callback */
 
-static bs_status decide_callback(const routing *r)
+static bs_status decide_callback(const bs_routing *r)
 {
     const bs_route_callback *callback = &r->c->session->callbacks[r->router];
     bs_status status = BS_OK;
     if (!callback->function) {
-        route_fail(r, -1, "its callback is not set (bs_set_route)");
+        bs_route_fail(r, -1, "its callback is not set (bs_set_route)");
         return BS_ERROR_UNBOUND;
     }
     for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++) {
-        const bs_operand o = score_row(r, row);
+        const bs_operand o = bs_score_row(r, row);
         status = check_scores(r, row, &o);
     }
     if (status != BS_OK)
@@ -25001,12 +25094,12 @@ static bs_status decide_callback(const routing *r)
                                   r->score.stride[0]};
     const int32_t answer = (int32_t)callback->function(callback->user, &view, r->d->rows, r->d->chosen);
     if (!bs_status_is_known(answer))
-        return route_fail(r, -1, "its callback returned %d, which is no bs_status", answer);
+        return bs_route_fail(r, -1, "its callback returned %d, which is no bs_status", answer);
     status = (bs_status)answer;
     for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++) {
         r->d->gates[row] = 1.0f;
         if (r->d->chosen[row] != -1)
-            status = check_range(r, row, "the callback chose", r->d->chosen[row], r->desc->paths);
+            status = bs_route_range(r, row, "the callback chose", r->d->chosen[row], r->desc->paths);
     }
     return status;
 }
@@ -25046,16 +25139,16 @@ void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path)
     decision_pack(d);
 }
 
-static bs_status decide_all(const routing *r)
+static bs_status decide_all(const bs_routing *r)
 {
     bs_status status = BS_OK;
     if (r->desc->protocol == BS_ROUTE_CALLBACK)
         return r->d->rows > 0 ? decide_callback(r) : BS_OK;
     if (r->desc->protocol == BS_ROUTE_BUDGET) {
-        status = paths_exist(r);
+        status = bs_budget_paths_exist(r);
         if (status != BS_OK)
             return status;
-        r->d->price = 12.0f - (float)decide_budget(r) / 8.0f;
+        r->d->price = 12.0f - (float)bs_route_budget(r) / 8.0f;
         return BS_OK;
     }
     for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++)
@@ -25079,7 +25172,7 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
         bs_decision_forced(d, rows, forced - 1);
         return BS_OK;
     }
-    routing r = {.c = c, .desc = info->desc, .d = d, .router = router};
+    bs_routing r = {.c = c, .desc = info->desc, .d = d, .router = router};
     const uint8_t *weights = bs_bytes_at(s->weights, s->plan->nodes[info->node].prepared_offset);
     r.variants = bs_or_default(info->desc->capacity, info->desc->paths);
     r.table = (const int32_t *)(const void *)weights;
@@ -25089,13 +25182,13 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
         r.path_of = (const int32_t *)(const void *)bs_bytes_read_at(weights, bs_weight_offset(specs, 1));
     }
     if (rows > 0)
-        r.score = score_row(&r, 0);
+        r.score = bs_score_row(&r, 0);
     if (info->knob) {
         bs_operand knob;
         bs_operand_make(c, info->knob, 0, &knob);
         r.knob = *(const float *)knob.data;
         if (isnan(r.knob))
-            return route_fail(&r, -1, "the knob is NaN");
+            return bs_route_fail(&r, -1, "the knob is NaN");
     }
     memset(d->chosen, -1, (size_t)rows * (size_t)d->per_row * sizeof *d->chosen);
     memset(d->gates, 0, (size_t)rows * (size_t)d->per_row * sizeof *d->gates);
@@ -25120,7 +25213,7 @@ void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *m
         bs_operand_make(c, score, row, &o);
         best_paths(&o, paths, asked, best);
         for (int32_t k = 0; k < taken; k++) {
-            const float above = asked > taken ? score_at(&o, best[k]) - score_at(&o, best[taken]) : 0;
+            const float above = asked > taken ? bs_score_at(&o, best[k]) - bs_score_at(&o, best[taken]) : 0;
             const float margin = above > 0 ? above : 0; /* a NaN too is a choice */
             margins[best[k]] = margins[best[k]] < margin ? margin : margins[best[k]];
         }
@@ -26369,69 +26462,13 @@ void bs_session_close(bs_session *session)
 }
 /* ==== end src/run/session_make.c ============================================================== */
 
-/* ==== begin src/run/session.c ================================================================= */
-/* run/session.c - binding buffers, running, asking what happened.
- * Relies on run/session.h. Must never let a run begin whose extents or buffers do not fit the plan. */
+/* ==== begin src/run/bind.c ==================================================================== */
+/* run/bind.c - what the caller gives a session: buffers by name, callbacks of routers.
+ * Relies on run/session.h. Must never take a buffer that does not fit, or whose elements overlap where it is
+ * written. */
 /* #include "run/session.h" */
+
 /* #include "ops/structure.h" */
-
-/* -------------------------------------------------------------------------------------------------- states */
-
-/* Whether the session itself provides the memory of this state. */
-bool bs_session_owns_state(const bs_session *s, int32_t n)
-{
-    return s->state[n] && s->bound[n].data == s->state[n];
-}
-
-/* A state in one piece, wherever it lies. */
-static void zero_state(bs_session *s, uint8_t *memory, bs_bytes bytes)
-{
-    if (!s->device)
-        memset(memory, 0, (size_t)bs_bytes_figure(bytes));
-    else if (s->device->api->zero(s->on_device, memory, bs_bytes_figure(bytes)) != BS_OK)
-        s->broken = true;
-}
-
-/* A caller's buffer, piece by piece as far as its elements lie side by side: what is between them is not the session's,
- * and on a GPU the host may not reach it. */
-static void zero_bound(bs_session *s, const bs_buffer *b)
-{
-    const int64_t bytes = (int64_t)bs_dtype_bytes(b->dtype);
-    int64_t piece = 1, pieces = 1;
-    int32_t outer = b->rank;
-    for (; outer > 0 && (b->dim[outer - 1] == 1 || b->stride[outer - 1] == piece); outer--)
-        piece *= b->dim[outer - 1];
-    for (int32_t i = 0; i < outer; i++)
-        pieces *= b->dim[i];
-    for (int64_t k = 0; k < pieces; k++) {
-        int64_t rest = k, at = 0;
-        for (int32_t i = outer - 1; i >= 0; i--) {
-            at += rest % b->dim[i] * b->stride[i];
-            rest /= b->dim[i];
-        }
-        zero_state(s, (uint8_t *)b->data + at * bytes, bs_bytes_array(piece, (size_t)bytes));
-    }
-}
-
-void bs_reset_state(bs_session *session)
-{
-    if (!session)
-        return;
-    bs_wait(session, NULL);
-    session->state_valid = session->broken = false;
-    for (int32_t n = 1; n < session->graph->n_nodes; n++) {
-        const bs_buffer *b = &session->bound[n];
-        if (!bs_session_is_state(session->plan, n))
-            continue;
-        if (bs_session_owns_state(session, n)) {
-            zero_state(session, session->state[n], session->state_bytes[n]);
-            continue;
-        }
-        zero_bound(session, b);
-    }
-}
-
-/* ------------------------------------------------------------------------------------------------- binding */
 
 static int32_t find_named(const bs_session *s, const char *name)
 {
@@ -26441,31 +26478,6 @@ static int32_t find_named(const bs_session *s, const char *name)
             return n;
     }
     return 0;
-}
-
-static const bs_value_info *bound_value(const bs_session *s, int32_t n)
-{
-    return &s->graph->values[bs_bound_value(s->graph, &s->graph->nodes[n])];
-}
-
-/* A session is used by one thread at a time; builds with BS_DEBUG see to it. */
-static void session_enter(bs_session *session)
-{
-    BS_DEBUG_CHECK(!session || session->mark == BS_MARK_SESSION);
-#if defined(BS_DEBUG)
-    const int others = session ? atomic_fetch_add(&session->users, 1) : 0;
-    BS_DEBUG_CHECK(others == 0 && "one thread at a time");
-#endif
-    (void)session;
-}
-
-static void session_leave(bs_session *session)
-{
-#if defined(BS_DEBUG)
-    if (session)
-        atomic_fetch_sub(&session->users, 1);
-#endif
-    (void)session;
 }
 
 /* Elements of a buffer are apart when every stride, by size, is larger than all that the smaller ones reach. That
@@ -26530,7 +26542,7 @@ static bs_status session_bind(bs_session *session, const char *name, const bs_bu
     if (!n)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": there is no input, output or state of that name",
                        name);
-    const bs_value_info *v = bound_value(session, n);
+    const bs_value_info *v = bs_bound_info(session, n);
     if (buffer->dtype != v->dtype || buffer->rank != v->rank)
         return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": %s of rank %d given, %s of rank %d expected", name,
                        bs_dtype_name(buffer->dtype), buffer->rank, bs_dtype_name(v->dtype), v->rank);
@@ -26558,9 +26570,9 @@ static bs_status session_bind(bs_session *session, const char *name, const bs_bu
 
 bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
 {
-    session_enter(session);
+    bs_session_enter(session);
     const bs_status status = session_bind(session, name, buffer, error);
-    session_leave(session);
+    bs_session_leave(session);
     return status;
 }
 
@@ -26575,15 +26587,21 @@ bs_status bs_set_route(bs_session *session, const char *router, bs_route_functio
     return bs_fail(error, BS_ERROR_ARGUMENT, "bs_set_route \"%s\": the session is NULL or has no router of that name",
                    router ? router : "");
 }
+/* ==== end src/run/bind.c ====================================================================== */
 
-/* ------------------------------------------------------------------------------------------------- extents */
+/* ==== begin src/run/extents.c ================================================================= */
+/* run/extents.c - the extents of a run: symbols from the inputs that are bound, what follows from them, rows of
+ * domains. Relies on run/session.h. Must never let a run begin whose extents or buffers do not fit the plan. */
+/* #include "run/session.h" */
+
+/* #include "ops/structure.h" */
 
 /* The input that gave this symbol its extent. */
 static const char *who_said(const bs_session *s, bs_dim_id symbol)
 {
     for (int32_t n = 1;; n++) {
         const bool input = s->plan->node_live[n] && bs_node_is_input(&s->graph->nodes[n]);
-        const bs_value_info *v = input ? bound_value(s, n) : NULL;
+        const bs_value_info *v = input ? bs_bound_info(s, n) : NULL;
         for (int32_t i = 0; v && i < v->rank; i++)
             if (v->dims[i] == symbol)
                 return bs_node_name(&s->graph->nodes[n]);
@@ -26593,7 +26611,7 @@ static const char *who_said(const bs_session *s, bs_dim_id symbol)
 /* Extents that an input's buffer gives; two inputs that share a symbol must agree. */
 static bs_status take_symbols(bs_session *s, int32_t n, bs_error *error)
 {
-    const bs_value_info *v = bound_value(s, n);
+    const bs_value_info *v = bs_bound_info(s, n);
     for (int32_t i = 0; i < v->rank; i++) {
         int64_t *now = &s->dims[v->dims[i]];
         if (s->graph->dims[v->dims[i]].kind != BS_DIM_SYMBOL)
@@ -26645,33 +26663,13 @@ static bs_status derive_extents(bs_session *s, bs_error *error)
 
 static bs_status check_extents(const bs_session *s, int32_t n, bs_error *error)
 {
-    const bs_value_info *v = bound_value(s, n);
+    const bs_value_info *v = bs_bound_info(s, n);
     for (int32_t i = 0; i < v->rank; i++)
         if (s->bound[n].dim[i] != s->dims[v->dims[i]])
             return bs_fail(error, BS_ERROR_SHAPE, "\"%s\": dimension %d of its buffer is %lld, this run needs %lld",
                            bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i],
                            (long long)s->dims[v->dims[i]]);
     return BS_OK;
-}
-
-/* An own state is as large as this run's extents ask, densely; a change of size starts it anew. Once all else is
- * sound. */
-static void shape_own_state(bs_session *s, int32_t n, const bs_value_info *v)
-{
-    bs_buffer *b = &s->bound[n];
-    bool same = b->rank == v->rank;
-    for (int32_t i = 0; same && i < v->rank; i++)
-        same = b->dim[i] == s->dims[v->dims[i]];
-    if (same)
-        return;
-    b->dtype = v->dtype;
-    b->rank = v->rank;
-    for (int32_t i = v->rank - 1; i >= 0; i--) {
-        b->dim[i] = s->dims[v->dims[i]];
-        b->stride[i] = i == v->rank - 1 ? 1 : b->stride[i + 1] * b->dim[i + 1];
-    }
-    zero_state(s, s->state[n], s->state_bytes[n]);
-    s->state_valid = false;
 }
 
 /* A copy of a state that already has a place of its own is not asked for. */
@@ -26737,13 +26735,105 @@ static bs_status count_rows(bs_session *s, bs_error *error)
     return check_rows(s, error);
 }
 
+bs_status bs_session_check_run(bs_session *s, bs_error *error)
+{
+    bs_status status = set_symbols(s, error);
+    status = status == BS_OK ? derive_extents(s, error) : status;
+    status = status == BS_OK ? check_bound(s, error) : status;
+    status = status == BS_OK ? count_rows(s, error) : status;
+    return status == BS_OK ? bs_segments_begin(s, error) : status;
+}
+/* ==== end src/run/extents.c =================================================================== */
+
+/* ==== begin src/run/session.c ================================================================= */
+/* run/session.c - states, running, asking what happened.
+ * Relies on run/session.h. Must never let a run begin that run/extents.c has not checked. */
+/* #include "run/session.h" */
+/* #include "ops/structure.h" */
+
+/* -------------------------------------------------------------------------------------------------- states */
+
+/* Whether the session itself provides the memory of this state. */
+bool bs_session_owns_state(const bs_session *s, int32_t n)
+{
+    return s->state[n] && s->bound[n].data == s->state[n];
+}
+
+/* A state in one piece, wherever it lies. */
+static void zero_state(bs_session *s, uint8_t *memory, bs_bytes bytes)
+{
+    if (!s->device)
+        memset(memory, 0, (size_t)bs_bytes_figure(bytes));
+    else if (s->device->api->zero(s->on_device, memory, bs_bytes_figure(bytes)) != BS_OK)
+        s->broken = true;
+}
+
+/* A caller's buffer, piece by piece as far as its elements lie side by side: what is between them is not the session's,
+ * and on a GPU the host may not reach it. */
+static void zero_bound(bs_session *s, const bs_buffer *b)
+{
+    const int64_t bytes = (int64_t)bs_dtype_bytes(b->dtype);
+    int64_t piece = 1, pieces = 1;
+    int32_t outer = b->rank;
+    for (; outer > 0 && (b->dim[outer - 1] == 1 || b->stride[outer - 1] == piece); outer--)
+        piece *= b->dim[outer - 1];
+    for (int32_t i = 0; i < outer; i++)
+        pieces *= b->dim[i];
+    for (int64_t k = 0; k < pieces; k++) {
+        int64_t rest = k, at = 0;
+        for (int32_t i = outer - 1; i >= 0; i--) {
+            at += rest % b->dim[i] * b->stride[i];
+            rest /= b->dim[i];
+        }
+        zero_state(s, (uint8_t *)b->data + at * bytes, bs_bytes_array(piece, (size_t)bytes));
+    }
+}
+
+void bs_reset_state(bs_session *session)
+{
+    if (!session)
+        return;
+    bs_wait(session, NULL);
+    session->state_valid = session->broken = false;
+    for (int32_t n = 1; n < session->graph->n_nodes; n++) {
+        const bs_buffer *b = &session->bound[n];
+        if (!bs_session_is_state(session->plan, n))
+            continue;
+        if (bs_session_owns_state(session, n)) {
+            zero_state(session, session->state[n], session->state_bytes[n]);
+            continue;
+        }
+        zero_bound(session, b);
+    }
+}
+
 /* ----------------------------------------------------------------------------------------------------- run */
+
+/* An own state is as large as this run's extents ask, densely; a change of size starts it anew. Once all else is
+ * sound. */
+static void shape_own_state(bs_session *s, int32_t n, const bs_value_info *v)
+{
+    bs_buffer *b = &s->bound[n];
+    bool same = b->rank == v->rank;
+    for (int32_t i = 0; same && i < v->rank; i++)
+        same = b->dim[i] == s->dims[v->dims[i]];
+    if (same)
+        return;
+    b->dtype = v->dtype;
+    b->rank = v->rank;
+    for (int32_t i = v->rank - 1; i >= 0; i--) {
+        b->dim[i] = s->dims[v->dims[i]];
+        b->stride[i] = i == v->rank - 1 ? 1 : b->stride[i + 1] * b->dim[i + 1];
+    }
+    zero_state(s, s->state[n], s->state_bytes[n]);
+    s->state_valid = false;
+}
 
 static void run_begin(bs_session *s)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
         if (bs_session_is_state(s->plan, n) && bs_session_owns_state(s, n))
-            shape_own_state(s, n, bound_value(s, n));
+            shape_own_state(s, n, bs_bound_info(s, n));
     const size_t slots = (size_t)s->graph->n_paths;
     memset(s->path_ns, 0, (size_t)s->plan->threads * slots * sizeof *s->path_ns);
     memset(s->route_counts, 0, (size_t)s->plan->threads * slots * sizeof *s->route_counts);
@@ -26777,16 +26867,6 @@ static bool writes_states(const bs_session *s)
             return true;
     }
     return false;
-}
-
-/* Checks a run before anything happens. */
-static bs_status run_check(bs_session *s, bs_error *error)
-{
-    bs_status status = set_symbols(s, error);
-    status = status == BS_OK ? derive_extents(s, error) : status;
-    status = status == BS_OK ? check_bound(s, error) : status;
-    status = status == BS_OK ? count_rows(s, error) : status;
-    return status == BS_OK ? bs_segments_begin(s, error) : status;
 }
 
 /* The run is over, with `status`; node: the one that failed. */
@@ -26835,7 +26915,7 @@ static bs_status session_submit(bs_session *session, bs_error *error)
 {
     if (!session)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_submit: the session is NULL");
-    bs_status status = session->broken ? BS_OK : run_check(session, error);
+    bs_status status = session->broken ? BS_OK : bs_session_check_run(session, error);
     if (status != BS_OK)
         return status;
     if (!session->broken)
@@ -26857,9 +26937,9 @@ static bs_status session_submit(bs_session *session, bs_error *error)
 
 bs_status bs_submit(bs_session *session, bs_error *error)
 {
-    session_enter(session);
+    bs_session_enter(session);
     const bs_status status = session_submit(session, error);
-    session_leave(session);
+    bs_session_leave(session);
     return status;
 }
 
@@ -26886,9 +26966,9 @@ static bs_status session_wait(bs_session *session, bs_error *error)
 
 bs_status bs_wait(bs_session *session, bs_error *error)
 {
-    session_enter(session);
+    bs_session_enter(session);
     const bs_status status = session_wait(session, error);
-    session_leave(session);
+    bs_session_leave(session);
     return status;
 }
 

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f6886787418c2d2398e9059a5f5b206e24fa9ef269aa12c7e0945533a1c7a864
+ * sha256 of the parts: 43658d0e5f038ab161efeecaa6bc6769bec1aad1e11248aa4769368a0b9ed244
  */
 #include "brainstorm.h"
 
@@ -1299,8 +1299,8 @@ struct bs_device {
 /* ==== begin src/cuda/program.cuh ============================================================== */
 /* program.cuh - what a block of threads sees of a session: its steps, and where the rows of an operand are.
  *
- * The device's side of run/move.c: rows are found through the plan's places and the decisions; views cost nothing but
- * the lookup. Everything here is computed by every thread of a block alike.
+ * The device's side of run/operands.c: rows are found through the plan's places and the decisions; views cost nothing
+ * but the lookup. Everything here is computed by every thread of a block alike.
  * Relies on plan/device.h. Must never write anything but the status. */
 #ifndef BS_CUDA_PROGRAM
 #define BS_CUDA_PROGRAM
@@ -8544,7 +8544,7 @@ static void bs_cu_describe_step(const bs_cu_node *n, bs_device_step *s)
 
 /* ==== begin src/cuda/lower_operand.cuh ======================================================== */
 /* lower_operand.cuh - where the operands of an instruction are on the device, for the extents and buffers of a run.
- * The host's side of run/move.c: everything but the decision is resolved here. Relies on plan/device.h. Must never
+ * The host's side of run/operands.c: everything but the decision is resolved here. Relies on plan/device.h. Must never
  * touch what it points to. */
 #ifndef BS_CUDA_LOWER_OPERAND
 #define BS_CUDA_LOWER_OPERAND

@@ -59,7 +59,7 @@ planted src/stream/slots.c 's/bs_bytes_add\(slot->offset, s->facts.units\[u\].sl
 planted src/model/gguf.c 's/const bs_bytes end = bs_bytes_add\(gguf->data, data_bytes\);/const bs_bytes end = gguf->data + data_bytes;/' 'a bare end of a file'
 planted src/base/cursor.c 's/cursor->at = bs_bytes_add\(cursor->at, bytes\);/cursor->at += bytes;/' 'a bare step of a cursor'
 planted src/model/model.c 's/w->bytes = bs_bytes_times\(w->bytes, w->dim\[i\]\);/w->bytes *= w->dim[i];/' 'a bare product of dimensions'
-planted src/run/move.c 's/return bs_bytes_row\(c->scratch, p->offset, row, p->row_bytes\);/return c->scratch + p->offset + row * p->row_bytes;/' 'a bare address of a row'
+planted src/run/operands.c 's/return bs_bytes_row\(c->scratch, p->offset, row, p->row_bytes\);/return c->scratch + p->offset + row * p->row_bytes;/' 'a bare address of a row'
 planted src/graph/graph.c 's/elements = bs_bytes_times\(elements, bs_dim_max\(g, value->dims\[i\]\)\);/elements *= bs_dim_max(g, value->dims[i]);/' 'a bare count of elements'
 
 check_end

@@ -712,8 +712,8 @@ int main(void)
     test_operands_of_a_gather();
     test_table_limits();
     wrong_builds_end();
-    static const char *const files[] = {"src/graph/graph.c", "src/ops/table.c", "src/ops/structure.c",
-                                        "src/ops/routers.c", "src/ops/segments.c"};
+    static const char *const files[] = {"src/graph/graph.c",   "src/graph/dims.c",  "src/ops/table.c",
+                                        "src/ops/structure.c", "src/ops/routers.c", "src/ops/segments.c"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         messages_of(files[i]);
     return check_end();

@@ -1,5 +1,5 @@
 /* lower_operand.cuh - where the operands of an instruction are on the device, for the extents and buffers of a run.
- * The host's side of run/move.c: everything but the decision is resolved here. Relies on plan/device.h. Must never
+ * The host's side of run/operands.c: everything but the decision is resolved here. Relies on plan/device.h. Must never
  * touch what it points to. */
 #ifndef BS_CUDA_LOWER_OPERAND
 #define BS_CUDA_LOWER_OPERAND

@@ -1,7 +1,7 @@
 /* program.cuh - what a block of threads sees of a session: its steps, and where the rows of an operand are.
  *
- * The device's side of run/move.c: rows are found through the plan's places and the decisions; views cost nothing but
- * the lookup. Everything here is computed by every thread of a block alike.
+ * The device's side of run/operands.c: rows are found through the plan's places and the decisions; views cost nothing
+ * but the lookup. Everything here is computed by every thread of a block alike.
  * Relies on plan/device.h. Must never write anything but the status. */
 #ifndef BS_CUDA_PROGRAM
 #define BS_CUDA_PROGRAM

@@ -1,7 +1,8 @@
-/* graph/graph.c - building a graph: storage, sticky errors, names, dimensions, domains, nodes.
+/* graph/graph.c - building a graph: storage, sticky errors, names, domains, nodes, blocks.
  * Relies on graph/graph.h and graph/op.h. Must never plan or touch data. */
 #include "graph/graph.h"
 #include "graph/op.h"
+#include "graph/tree.h"
 
 /* ------------------------------------------------------------------------------------------------ storage */
 
@@ -174,195 +175,6 @@ const char *bs_graph_text(bs_graph *graph, const char *text)
     return copy;
 }
 
-/* ------------------------------------------------------------------------------------------------ look-up */
-
-/* Mixes a number into a hash (the finaliser of splitmix64). */
-BS_WRAPS static uint64_t mix(uint64_t hash, int64_t number)
-{
-    uint64_t x = hash + (uint64_t)number + 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
-
-/* A step down a tree: the link to follow from an entry. Behind the last bit all go one way. */
-static int32_t *step_down(int32_t child[2], uint64_t *hash)
-{
-    int32_t *link = &child[*hash & 1];
-    *hash >>= 1;
-    return link;
-}
-
-/* --------------------------------------------------------------------------------------------- dimensions */
-
-/* The link that an equal entry, or else a new one, hangs at. Entry 0 is the root of the tree. */
-static int32_t *dim_find(bs_graph *g, const bs_dim_info *dim, bs_dim_id *found)
-{
-    uint64_t hash = mix(mix(mix(mix(mix((uint64_t)dim->kind, dim->parent), dim->mul), dim->add), dim->div),
-                        dim->maximum);
-    int32_t *link = NULL;
-    *found = -1;
-    for (bs_dim_id i = 0; i < g->n_dims && (!link || i); i = *link) {
-        bs_dim_info *d = &g->dims[i];
-        if (d->kind == dim->kind && d->parent == dim->parent && d->mul == dim->mul && d->add == dim->add &&
-            d->div == dim->div && d->maximum == dim->maximum) {
-            *found = i;
-            return NULL;
-        }
-        link = step_down(d->child, &hash);
-    }
-    return link;
-}
-
-static bs_dim_id dim_intern(bs_graph *g, const bs_dim_info *dim)
-{
-    bs_dim_id id = -1;
-    int32_t *link = NULL;
-    if (dim->kind != BS_DIM_SYMBOL || g->n_dims == 0) /* symbols are all different: none but the root is in the tree */
-        link = dim_find(g, dim, &id);
-    if (id >= 0)
-        return id;
-    if (g->n_dims == g->max_dims) {
-        bs_graph_fail(g, BS_ERROR_LIMIT, "the graph is full: %d different dimensions (bs_graph_desc.max_dims)",
-                      g->max_dims);
-        return -1;
-    }
-    id = g->n_dims++;
-    g->dims[id] = *dim;
-    g->dims[id].symbols = (id ? g->dims[id - 1].symbols : 0) + (dim->kind == BS_DIM_SYMBOL);
-    if (link)
-        *link = id;
-    return id;
-}
-
-/* Extents and their products must stay far from 2^63; one dimension of 2^30 is beyond any board. */
-#define BS_DIM_LIMIT ((int64_t)1 << 30)
-
-static bool dim_in_range(int64_t n) { return n >= 1 && n <= BS_DIM_LIMIT; }
-
-bs_dim_id bs_dim_const(bs_graph *graph, int64_t n)
-{
-    const bs_dim_info dim = {.kind = BS_DIM_CONST, .parent = -1, .maximum = (int32_t)n};
-    if (dim_in_range(n))
-        return dim_intern(graph, &dim);
-    bs_graph_fail(graph, BS_ERROR_SHAPE, "a dimension would be %lld, expected 1 .. 2^30", (long long)n);
-    return -1;
-}
-
-static bs_dim_id dim_fail(bs_graph *g, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
-{
-    char text[96];
-    bs_graph_fail(
-        g, BS_ERROR_SHAPE,
-        "a dimension would be (%s * %lld %+lld) / %lld, expected numbers of 2^30 at most, and 1 at least as the result",
-        bs_dim_text(g, parent, text, sizeof text), (long long)mul, (long long)add, (long long)div);
-    return -1;
-}
-
-static int64_t dim_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a < 0 ? -a : a;
-}
-
-/* Expressions are brought to one form, so that what is always equal has one id: (d*2)*3 is d*6, (d+2)-2 is d, and
- * floor((d*2 + 4) / 2) is d+2. */
-bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div)
-{
-    const bs_dim_info *p;
-    for (;; parent = p->parent) { /* the parent of such a one is none, so twice at most */
-        if (!dim_in_range(mul) || add > BS_DIM_LIMIT || add < -BS_DIM_LIMIT)
-            return dim_fail(graph, parent, mul, add, div);
-        p = &graph->dims[parent];
-        if (p->kind != BS_DIM_DERIVED || p->div != 1)
-            break;
-        add += p->add * mul;
-        mul *= p->mul;
-    }
-    const int64_t common = dim_divisor(dim_divisor(mul, add), div);
-    mul /= common;
-    add /= common;
-    div /= common;
-    if (mul == 1 && add == 0 && div == 1)
-        return parent;
-    const int64_t maximum = bs_floor_div(p->maximum * mul + add, div);
-    if (!dim_in_range(maximum))
-        return dim_fail(graph, parent, mul, add, div);
-    if (p->kind == BS_DIM_CONST)
-        return bs_dim_const(graph, maximum);
-    const bs_dim_info dim = {.kind = BS_DIM_DERIVED,
-                             .parent = parent,
-                             .mul = (int32_t)mul,
-                             .add = (int32_t)add,
-                             .div = (int32_t)div,
-                             .maximum = (int32_t)maximum};
-    return dim_intern(graph, &dim);
-}
-
-/* Public handles: constants as they are, BS_UPTO in bit 40, dimensions of the table in bit 41. */
-#define BS_DIM_UPTO ((bs_dim)1 << 40)
-#define BS_DIM_TABLE ((bs_dim)1 << 41)
-
-bs_dim bs_symbol(bs_graph *graph, const char *name, int64_t maximum)
-{
-    if (!graph || graph->status != BS_OK)
-        return 0;
-    if (!dim_in_range(maximum)) {
-        bs_graph_fail(graph, BS_ERROR_SHAPE, "symbol \"%.63s\": its maximum is %lld, expected 1 .. 2^30",
-                      name ? name : "", (long long)maximum);
-        return 0;
-    }
-    const char *text = bs_graph_text(graph, name);
-    const bs_dim_info dim = {
-        .kind = BS_DIM_SYMBOL, .parent = -1, .maximum = (int32_t)maximum, .name = (int32_t)(text - graph->text)};
-    const bs_dim_id id = dim_intern(graph, &dim);
-    return id < 0 ? 0 : BS_DIM_TABLE + id;
-}
-
-bool bs_dim_is_known(const bs_graph *graph, bs_dim dim)
-{
-    return dim >= BS_DIM_TABLE ? dim - BS_DIM_TABLE < graph->n_dims
-                               : dim_in_range(dim >= BS_DIM_UPTO ? dim - BS_DIM_UPTO : dim);
-}
-
-bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim)
-{
-    if (dim >= BS_DIM_TABLE)
-        return (bs_dim_id)(dim - BS_DIM_TABLE);
-    if (dim >= BS_DIM_UPTO) {
-        const bs_dim symbol = bs_symbol(graph, "", dim - BS_DIM_UPTO);
-        return symbol ? (bs_dim_id)(symbol - BS_DIM_TABLE) : -1;
-    }
-    return bs_dim_const(graph, dim);
-}
-
-bs_dim bs_times(bs_graph *graph, bs_dim symbol, int32_t factor)
-{
-    if (!graph || graph->status != BS_OK)
-        return 0;
-    graph->adding = "bs_times";
-    graph->adding_name = "";
-    if (factor < 1)
-        bs_graph_fail(graph, BS_ERROR_SHAPE, "the factor is %d, expected 1 .. 2^30", factor);
-    if (!bs_dim_is_known(graph, symbol))
-        bs_graph_fail(graph, BS_ERROR_SHAPE, "%lld is no dimension, expected 1 .. 2^30, BS_UPTO of that, or a symbol",
-                      (long long)symbol);
-    const bs_dim_id parent = graph->status == BS_OK ? bs_dim_resolve(graph, symbol) : -1;
-    const bs_dim_id id = parent < 0 ? -1 : bs_dim_derive(graph, parent, factor, 0, 1);
-    graph->adding = NULL;
-    return id < 0 ? 0 : BS_DIM_TABLE + id;
-}
-
-bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3)
-{
-    bs_shape shape = {rank, {d0, d1, d2, d3}};
-    return shape;
-}
-
 /* ------------------------------------------------------------------------------------------------ domains */
 
 static bool domains_equal(const bs_domain *a, const bs_domain *b)
@@ -377,15 +189,15 @@ static uint64_t domain_hash(const bs_domain *d)
     const int32_t what[] = {d->parent, d->router, d->path, d->rows, d->height, d->width, d->size, d->lengths};
     uint64_t hash = (uint64_t)d->kind;
     for (size_t i = 0; i < sizeof what / sizeof *what; i++)
-        hash = mix(hash, what[i]);
+        hash = bs_tree_mix(hash, what[i]);
     return hash;
 }
 
 int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
 {
     uint64_t hash = domain_hash(domain);
-    int32_t *link = step_down(graph->domains[0].child, &hash); /* the root is made by nobody */
-    for (; *link; link = step_down(graph->domains[*link].child, &hash))
+    int32_t *link = bs_tree_step(graph->domains[0].child, &hash); /* the root is made by nobody */
+    for (; *link; link = bs_tree_step(graph->domains[*link].child, &hash))
         if (domains_equal(&graph->domains[*link], domain))
             return *link;
     if (graph->n_domains > graph->max_domains) {
@@ -416,7 +228,7 @@ BS_WRAPS static uint64_t named_hash(const char *name, bool router)
     uint64_t hash = router;
     for (; *name; name++)
         hash = (hash ^ (uint8_t)*name) * 1099511628211u;
-    return mix(hash, 0);
+    return bs_tree_mix(hash, 0);
 }
 
 static bool is_router(const bs_node *node) { return node->router != 0; }
@@ -427,7 +239,7 @@ static int32_t *named_link(bs_graph *g, const char *name, bool router)
     uint64_t hash = named_hash(name, router);
     int32_t *link = &g->first_name;
     while (*link && (is_router(&g->nodes[*link]) != router || strcmp(bs_node_name(&g->nodes[*link]), name) != 0))
-        link = step_down(g->nodes[*link].child, &hash);
+        link = bs_tree_step(g->nodes[*link].child, &hash);
     return link;
 }
 

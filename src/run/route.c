@@ -2,57 +2,20 @@
  *
  * A protocol fills chosen[row * per_row + k] and gates[...] in order of choice; what follows (counts, offsets, packed
  * ids, inverse map) is the same for all. Rows of a path keep the order of the parent, whatever the protocol.
- * Relies on run/session.h. Must never look at anything but scores, the knob and weights of the router. */
-#include "run/session.h"
-#include "ops/structure.h"
-
-typedef struct routing {
-    bs_context *c;
-    const bs_route_desc *desc;
-    bs_decision_data *d;
-    bs_operand score; /* row 0; row r is row_stride further */
-    float knob;
-    const int32_t *table; /* prepared weight of the router: BUDGET: costs, TABLE: paths */
-    const int32_t *path_of; /* BUDGET: the path of each variant */
-    int32_t variants;       /* BUDGET */
-    bool floored;           /* BUDGET: the floor allows more than the budget, which alone is kept at this price: */
-    uint64_t alone;
-    int32_t router;
-} routing;
-
-/* ------------------------------------------------------------------------------------------------- scores */
-
-static bs_operand score_row(const routing *r, int32_t row)
-{
-    bs_operand o;
-    bs_operand_make(r->c, r->c->session->graph->routers[r->router].score, row, &o);
-    return o;
-}
-
-static float score_at(const bs_operand *o, int32_t path)
-{
-    const ptrdiff_t at = path * o->stride[0];
-    return o->dtype == BS_I32 ? (float)((const int32_t *)o->data)[at] : ((const float *)o->data)[at];
-}
-
-static int32_t score_int(const bs_operand *o, int32_t path)
-{
-    return ((const int32_t *)o->data)[path * o->stride[0]];
-}
+ * Relies on run/routing.h. Must never look at anything but scores, the knob and weights of the router. */
+#include "run/routing.h"
 
 /* Whether path a is to be taken before path b. Large i32 scores are exact. NaN, which a guess may hold, is below
  * all. */
 static bool score_above(const bs_operand *o, int32_t a, int32_t b)
 {
     if (o->dtype == BS_I32)
-        return score_int(o, a) > score_int(o, b);
-    const float x = score_at(o, a), y = score_at(o, b);
+        return bs_score_int(o, a) > bs_score_int(o, b);
+    const float x = bs_score_at(o, a), y = bs_score_at(o, b);
     return x > y || (isnan(y) && !isnan(x));
 }
 
-/* What is wrong, of a cell as bs_decision.chosen counts them, or (row -1) of all; returns BS_ERROR_DATA. */
-static bs_status route_fail(const routing *r, int32_t row, const char *format, ...) BS_PRINTF(3, 4);
-static bs_status route_fail(const routing *r, int32_t row, const char *format, ...)
+bs_status bs_route_fail(const bs_routing *r, int32_t row, const char *format, ...)
 {
     va_list arguments;
     int used = 0;
@@ -65,24 +28,12 @@ static bs_status route_fail(const routing *r, int32_t row, const char *format, .
     return BS_ERROR_DATA;
 }
 
-static bs_status check_scores(const routing *r, int32_t row, const bs_operand *o)
+static bs_status check_scores(const bs_routing *r, int32_t row, const bs_operand *o)
 {
     for (int32_t i = 0; o->dtype == BS_F32 && i < o->dim[0]; i++)
-        if (isnan(score_at(o, i)))
-            return route_fail(r, row, "score %d is NaN", i);
+        if (isnan(bs_score_at(o, i)))
+            return bs_route_fail(r, row, "score %d is NaN", i);
     return BS_OK;
-}
-
-/* `what` is 0 .. end - 1. */
-static bs_status check_range(const routing *r, int32_t row, const char *what, int32_t value, int32_t end)
-{
-    return value >= 0 && value < end ? BS_OK : route_fail(r, row, "%s %d, expected 0 .. %d", what, value, end - 1);
-}
-
-static void choose(const routing *r, int32_t row, int32_t k, int32_t path, float gate)
-{
-    r->d->chosen[row * r->d->per_row + k] = path;
-    r->d->gates[row * r->d->per_row + k] = gate;
 }
 
 /* ---------------------------------------------------------------------------------------- row by row */
@@ -134,59 +85,59 @@ static void best_paths(const bs_operand *o, int32_t paths, int32_t count, int32_
     }
 }
 
-static void decide_topk(const routing *r, int32_t row, const bs_operand *o, int32_t count)
+static void decide_topk(const bs_routing *r, int32_t row, const bs_operand *o, int32_t count)
 {
     int32_t *const chosen = r->d->chosen + row * r->d->per_row;
     float sum = 0;
     best_paths(o, r->desc->paths, count, chosen);
     for (int32_t k = 0; k < count; k++) {
-        choose(r, row, k, chosen[k], score_at(o, chosen[k]));
-        sum += score_at(o, chosen[k]);
+        bs_route_choose(r, row, k, chosen[k], bs_score_at(o, chosen[k]));
+        sum += bs_score_at(o, chosen[k]);
     }
     for (int32_t k = 0; r->desc->normalise && sum > 0 && sum < INFINITY && k < count; k++)
         r->d->gates[row * r->d->per_row + k] /= sum;
 }
 
-static void decide_threshold(const routing *r, int32_t row, const bs_operand *o)
+static void decide_threshold(const bs_routing *r, int32_t row, const bs_operand *o)
 {
     const float threshold = r->desc->threshold + r->knob;
     int32_t n = 0;
     for (int32_t p = 0; p < r->desc->paths; p++)
-        if (score_at(o, p) > threshold)
-            choose(r, row, n++, p, score_at(o, p));
+        if (bs_score_at(o, p) > threshold)
+            bs_route_choose(r, row, n++, p, bs_score_at(o, p));
     if (n == 0 && r->desc->fallback > 0)
-        choose(r, row, 0, r->desc->fallback - 1, score_at(o, r->desc->fallback - 1));
+        bs_route_choose(r, row, 0, r->desc->fallback - 1, bs_score_at(o, r->desc->fallback - 1));
 }
 
-static void decide_residual(const routing *r, int32_t row, const bs_operand *o)
+static void decide_residual(const bs_routing *r, int32_t row, const bs_operand *o)
 {
-    const float sum = score_at(o, 0) + score_at(o, 1);
+    const float sum = bs_score_at(o, 0) + bs_score_at(o, 1);
     const int32_t path = sum < r->desc->threshold + r->knob ? 0 : 1;
-    choose(r, row, 0, path, score_at(o, path));
+    bs_route_choose(r, row, 0, path, bs_score_at(o, path));
 }
 
-static bs_status decide_label(const routing *r, int32_t row, const bs_operand *o)
+static bs_status decide_label(const bs_routing *r, int32_t row, const bs_operand *o)
 {
-    const bs_status status = check_range(r, row, "label", score_int(o, 0), r->desc->paths);
+    const bs_status status = bs_route_range(r, row, "label", bs_score_int(o, 0), r->desc->paths);
     if (status == BS_OK)
-        choose(r, row, 0, score_int(o, 0), 1.0f);
+        bs_route_choose(r, row, 0, bs_score_int(o, 0), 1.0f);
     return status;
 }
 
-static bs_status decide_table(const routing *r, int32_t row, const bs_operand *o)
+static bs_status decide_table(const bs_routing *r, int32_t row, const bs_operand *o)
 {
-    const int32_t key = score_int(o, 0);
-    bs_status status = check_range(r, row, "key", key, bs_or_default(r->desc->capacity, 256));
+    const int32_t key = bs_score_int(o, 0);
+    bs_status status = bs_route_range(r, row, "key", key, bs_or_default(r->desc->capacity, 256));
     if (status == BS_OK)
-        status = check_range(r, row, "the table gives path", r->table[key], r->desc->paths);
+        status = bs_route_range(r, row, "the table gives path", r->table[key], r->desc->paths);
     if (status == BS_OK)
-        choose(r, row, 0, r->table[key], 1.0f);
+        bs_route_choose(r, row, 0, r->table[key], 1.0f);
     return status;
 }
 
-static bs_status decide_row(const routing *r, int32_t row)
+static bs_status decide_row(const bs_routing *r, int32_t row)
 {
-    const bs_operand o = score_row(r, row);
+    const bs_operand o = bs_score_row(r, row);
     const bs_status status = check_scores(r, row, &o);
     if (status != BS_OK)
         return status;
@@ -197,7 +148,7 @@ static bs_status decide_row(const routing *r, int32_t row)
     case BS_ROUTE_THRESHOLD: decide_threshold(r, row, &o); return BS_OK;
     case BS_ROUTE_RESIDUAL_THRESHOLD: decide_residual(r, row, &o); return BS_OK;
     case BS_ROUTE_BINARY:
-        choose(r, row, 0, score_at(&o, 0) >= r->desc->threshold + r->knob ? 0 : 1, score_at(&o, 0));
+        bs_route_choose(r, row, 0, bs_score_at(&o, 0) >= r->desc->threshold + r->knob ? 0 : 1, bs_score_at(&o, 0));
         return BS_OK;
     case BS_ROUTE_LABEL: return decide_label(r, row, &o);
     case BS_ROUTE_TABLE: return decide_table(r, row, &o);
@@ -240,7 +191,7 @@ static void close_gaps(bs_decision_data *d, int32_t row)
 /* First choices are served before second ones, on every path the highest gate first, then the lower row; what does not
  * fit is dropped and counted. Normalised gates rank by share, which is what the cell wants. ids and inverse are free
  * until the decision is packed. */
-static void limit_capacity(const routing *r)
+static void limit_capacity(const bs_routing *r)
 {
     bs_decision_data *d = r->d;
     memset(d->counts, 0, (size_t)d->paths * sizeof *d->counts);
@@ -261,152 +212,18 @@ static void limit_capacity(const routing *r)
         close_gaps(d, row);
 }
 
-/* -------------------------------------------------------------------------------------------------- budget */
-
-/* Each cell minimises cost + price x loss. The price runs over 2^(t/8 - 12), so the choice is made in integers and is
- * the same everywhere; the smallest price whose losses fit the budget is taken. At the last one loss alone counts: that
- * fits every budget. */
-#define BUDGET_STEPS 200
-static const uint16_t budget_mantissa[8] = {256, 279, 304, 332, 362, 395, 431, 470}; /* 256 x 2^(i/8) */
-
-/* 0: the last. */
-static uint64_t budget_weight(int32_t t)
-{
-    return t == BUDGET_STEPS ? 0 : (uint64_t)budget_mantissa[t & 7] << (t >> 3);
-}
-
-static uint64_t budget_loss_of(const bs_operand *o, int32_t v)
-{
-    return (uint64_t)bs_clamp_i32(score_int(o, v), 0, 1 << 24);
-}
-
-/* The variant of least cost + price x loss, of those that lose at most `most`; the lower of equals. */
-static int32_t budget_cheapest(const routing *r, const bs_operand *o, uint64_t weight, uint64_t most)
-{
-    int32_t best = 0;
-    uint64_t best_total = UINT64_MAX;
-    for (int32_t v = 0; v < r->variants; v++) {
-        const uint64_t loss = budget_loss_of(o, v), cost = (uint64_t)bs_clamp_i32(r->table[v], 0, 1 << 24);
-        const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
-        if (total < best_total && loss <= most)
-            best = v, best_total = total;
-    }
-    return best;
-}
-
-/* A floor is for the frame; of one cell it takes FLOOR_CELL times as much (9 dB), or what the budget alone would. */
-#define FLOOR_CELL 8
-static int32_t budget_choice(const routing *r, const bs_operand *o, uint64_t weight)
-{
-    if (!r->floored)
-        return budget_cheapest(r, o, weight, UINT64_MAX);
-    const uint64_t alone = budget_loss_of(o, budget_cheapest(r, o, r->alone, UINT64_MAX));
-    const uint64_t cell = budget_loss_of(o, budget_cheapest(r, o, 0, UINT64_MAX)) +
-                          FLOOR_CELL * (uint64_t)r->desc->floor;
-    return budget_cheapest(r, o, weight, alone > cell ? alone : cell);
-}
-
-/* A patch counts by its area, any other cell as one. */
-static uint64_t cell_weight(const routing *r, int32_t row)
-{
-    const bs_session *s = r->c->session;
-    const int32_t domain = s->graph->routers[r->router].domain, patches = s->graph->domains[domain].patches;
-    if (patches < 0)
-        return 1;
-    const bs_domain *d = &s->graph->domains[patches];
-    const int64_t size = s->plan->domains[patches].size, h = s->dims[d->height], w = s->dims[d->width];
-    const int64_t across = bs_ceil_div(w, size), top = bs_top_row(r->c, domain, row);
-    return (uint64_t)(bs_min_i64(size, h - top / across * size) * bs_min_i64(size, w - top % across * size));
-}
-
-static uint64_t budget_loss(const routing *r, uint64_t weight)
-{
-    uint64_t loss = 0;
-    for (int32_t row = 0; row < r->d->rows; row++) {
-        const bs_operand o = score_row(r, row);
-        loss += cell_weight(r, row) * (uint64_t)bs_clamp_i32(score_int(&o, budget_choice(r, &o, weight)), 0, 1 << 24);
-    }
-    return loss;
-}
-
-/* What the budget is a share of: the sum over cells of what the baseline loses against the best one. best: the losses
- * that cannot be avoided. cells: how many there are, by their weights. */
-static uint64_t budget_range(const routing *r, uint64_t *best, uint64_t *cells)
-{
-    uint64_t range = 0;
-    *best = *cells = 0;
-    for (int32_t row = 0; row < r->d->rows; row++) {
-        const bs_operand o = score_row(r, row);
-        int32_t low = 1 << 24, high = 0;
-        for (int32_t v = 0; v < r->variants; v++) {
-            const int32_t loss = bs_clamp_i32(score_int(&o, v), 0, 1 << 24);
-            low = bs_min_i32(low, loss);
-            high = r->desc->fallback == 0 || r->desc->fallback == v + 1 ? bs_max_i32(high, loss) : high;
-        }
-        range += cell_weight(r, row) * (uint64_t)(high - low);
-        *best += cell_weight(r, row) * (uint64_t)low;
-        *cells += cell_weight(r, row);
-    }
-    return range;
-}
-
-/* Weights come from a file: a variant may name a path that there is not. */
-static bs_status paths_exist(const routing *r)
-{
-    bs_status status = BS_OK;
-    for (int32_t v = 0; v < r->variants && status == BS_OK; v++)
-        status = check_range(r, -1, "a variant takes path", r->path_of[v], r->desc->paths);
-    return status;
-}
-
-/* The lowest price from 0 to `high` at which the losses fit; `high` where none does. The loss falls as the price
- * rises. */
-static int32_t budget_price(const routing *r, int32_t high, uint64_t allowed)
-{
-    int32_t low = 0;
-    while (low < high) {
-        const int32_t middle = (low + high) / 2;
-        if (budget_loss(r, budget_weight(middle)) <= allowed)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
-static int32_t decide_budget(const routing *r)
-{
-    uint64_t best, cells;
-    routing with = *r;
-    const float share = r->knob < 0 ? 0 : r->knob > 1 ? 1 : r->knob;
-    const uint64_t range = budget_range(r, &best, &cells), given = (uint64_t)((double)share * (double)range);
-    const uint64_t unseen = cells * (uint64_t)r->desc->floor;
-    int32_t price = budget_price(r, BUDGET_STEPS, given + best);
-    if (unseen > given) { /* what the budget alone chose stays within reach, so a floor never costs anything */
-        with.floored = true;
-        with.alone = budget_weight(price);
-        price = budget_price(&with, price, unseen + best);
-    }
-    for (int32_t row = 0; row < r->d->rows; row++) {
-        const bs_operand o = score_row(r, row);
-        const int32_t variant = budget_choice(&with, &o, budget_weight(price));
-        choose(r, row, 0, r->path_of[variant], (float)bs_clamp_i32(score_int(&o, variant), 0, 1 << 24));
-    }
-    return price;
-}
-
 /* ------------------------------------------------------------------------------------------------ callback */
 
-static bs_status decide_callback(const routing *r)
+static bs_status decide_callback(const bs_routing *r)
 {
     const bs_route_callback *callback = &r->c->session->callbacks[r->router];
     bs_status status = BS_OK;
     if (!callback->function) {
-        route_fail(r, -1, "its callback is not set (bs_set_route)");
+        bs_route_fail(r, -1, "its callback is not set (bs_set_route)");
         return BS_ERROR_UNBOUND;
     }
     for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++) {
-        const bs_operand o = score_row(r, row);
+        const bs_operand o = bs_score_row(r, row);
         status = check_scores(r, row, &o);
     }
     if (status != BS_OK)
@@ -415,12 +232,12 @@ static bs_status decide_callback(const routing *r)
                                   r->score.stride[0]};
     const int32_t answer = (int32_t)callback->function(callback->user, &view, r->d->rows, r->d->chosen);
     if (!bs_status_is_known(answer))
-        return route_fail(r, -1, "its callback returned %d, which is no bs_status", answer);
+        return bs_route_fail(r, -1, "its callback returned %d, which is no bs_status", answer);
     status = (bs_status)answer;
     for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++) {
         r->d->gates[row] = 1.0f;
         if (r->d->chosen[row] != -1)
-            status = check_range(r, row, "the callback chose", r->d->chosen[row], r->desc->paths);
+            status = bs_route_range(r, row, "the callback chose", r->d->chosen[row], r->desc->paths);
     }
     return status;
 }
@@ -460,16 +277,16 @@ void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path)
     decision_pack(d);
 }
 
-static bs_status decide_all(const routing *r)
+static bs_status decide_all(const bs_routing *r)
 {
     bs_status status = BS_OK;
     if (r->desc->protocol == BS_ROUTE_CALLBACK)
         return r->d->rows > 0 ? decide_callback(r) : BS_OK;
     if (r->desc->protocol == BS_ROUTE_BUDGET) {
-        status = paths_exist(r);
+        status = bs_budget_paths_exist(r);
         if (status != BS_OK)
             return status;
-        r->d->price = 12.0f - (float)decide_budget(r) / 8.0f;
+        r->d->price = 12.0f - (float)bs_route_budget(r) / 8.0f;
         return BS_OK;
     }
     for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++)
@@ -493,7 +310,7 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
         bs_decision_forced(d, rows, forced - 1);
         return BS_OK;
     }
-    routing r = {.c = c, .desc = info->desc, .d = d, .router = router};
+    bs_routing r = {.c = c, .desc = info->desc, .d = d, .router = router};
     const uint8_t *weights = bs_bytes_at(s->weights, s->plan->nodes[info->node].prepared_offset);
     r.variants = bs_or_default(info->desc->capacity, info->desc->paths);
     r.table = (const int32_t *)(const void *)weights;
@@ -503,13 +320,13 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
         r.path_of = (const int32_t *)(const void *)bs_bytes_read_at(weights, bs_weight_offset(specs, 1));
     }
     if (rows > 0)
-        r.score = score_row(&r, 0);
+        r.score = bs_score_row(&r, 0);
     if (info->knob) {
         bs_operand knob;
         bs_operand_make(c, info->knob, 0, &knob);
         r.knob = *(const float *)knob.data;
         if (isnan(r.knob))
-            return route_fail(&r, -1, "the knob is NaN");
+            return bs_route_fail(&r, -1, "the knob is NaN");
     }
     memset(d->chosen, -1, (size_t)rows * (size_t)d->per_row * sizeof *d->chosen);
     memset(d->gates, 0, (size_t)rows * (size_t)d->per_row * sizeof *d->gates);
@@ -534,7 +351,7 @@ void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *m
         bs_operand_make(c, score, row, &o);
         best_paths(&o, paths, asked, best);
         for (int32_t k = 0; k < taken; k++) {
-            const float above = asked > taken ? score_at(&o, best[k]) - score_at(&o, best[taken]) : 0;
+            const float above = asked > taken ? bs_score_at(&o, best[k]) - bs_score_at(&o, best[taken]) : 0;
             const float margin = above > 0 ? above : 0; /* a NaN too is a choice */
             margins[best[k]] = margins[best[k]] < margin ? margin : margins[best[k]];
         }

@@ -1,5 +1,5 @@
-/* run/session.c - binding buffers, running, asking what happened.
- * Relies on run/session.h. Must never let a run begin whose extents or buffers do not fit the plan. */
+/* run/session.c - states, running, asking what happened.
+ * Relies on run/session.h. Must never let a run begin that run/extents.c has not checked. */
 #include "run/session.h"
 #include "ops/structure.h"
 
@@ -59,228 +59,7 @@ void bs_reset_state(bs_session *session)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------- binding */
-
-static int32_t find_named(const bs_session *s, const char *name)
-{
-    for (int32_t n = 1; n < s->graph->n_nodes; n++) {
-        const bs_node *node = &s->graph->nodes[n];
-        if (bs_op_get(node->op)->bound && strcmp(bs_node_name(node), name) == 0)
-            return n;
-    }
-    return 0;
-}
-
-static const bs_value_info *bound_value(const bs_session *s, int32_t n)
-{
-    return &s->graph->values[bs_bound_value(s->graph, &s->graph->nodes[n])];
-}
-
-/* A session is used by one thread at a time; builds with BS_DEBUG see to it. */
-static void session_enter(bs_session *session)
-{
-    BS_DEBUG_CHECK(!session || session->mark == BS_MARK_SESSION);
-#if defined(BS_DEBUG)
-    const int others = session ? atomic_fetch_add(&session->users, 1) : 0;
-    BS_DEBUG_CHECK(others == 0 && "one thread at a time");
-#endif
-    (void)session;
-}
-
-static void session_leave(bs_session *session)
-{
-#if defined(BS_DEBUG)
-    if (session)
-        atomic_fetch_sub(&session->users, 1);
-#endif
-    (void)session;
-}
-
-/* Elements of a buffer are apart when every stride, by size, is larger than all that the smaller ones reach. That
- * refuses a few layouts whose elements interleave without meeting, which nobody has. */
-static bs_status check_strides(const bs_buffer *b, const char *name, bool written, bs_error *error)
-{
-    int32_t order[BS_MAX_RANK], n = 0;
-    uint64_t step[BS_MAX_RANK], reach = 0;
-    for (int32_t i = 0; i < b->rank; i++) {
-        step[i] = b->stride[i] < 0 ? (uint64_t)-(b->stride[i] + 1) + 1 : (uint64_t)b->stride[i]; /* of INT64_MIN too */
-        int32_t at = n++;
-        for (; at > 0 && step[order[at - 1]] > step[i]; at--)
-            order[at] = order[at - 1];
-        order[at] = i;
-    }
-    for (int32_t k = 0; k < n; k++) {
-        const int32_t i = order[k];
-        if (b->dim[i] == 1)
-            continue;
-        if (written && step[i] <= reach)
-            return bs_fail(
-                error, BS_ERROR_ARGUMENT,
-                "bs_bind \"%s\": its elements overlap: the stride of dimension %d is %lld, expected %llu or more, "
-                "either way",
-                name, i, (long long)b->stride[i], (unsigned long long)bs_add_u64(reach, 1));
-        reach = bs_add_u64(reach, bs_mul_u64(step[i], (uint64_t)b->dim[i] - 1));
-    }
-    if (bs_mul_u64(bs_add_u64(reach, 1), bs_dtype_bytes(b->dtype)) > PTRDIFF_MAX)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": its strides reach beyond all memory", name);
-    return BS_OK;
-}
-
-#if defined(BS_DEBUG)
-/* From the first byte that strides reach to the end of the last. */
-static const uint8_t *buffer_extent(const bs_buffer *b, uint64_t *bytes)
-{
-    int64_t low = 0, high = 1;
-    for (int32_t i = 0; i < b->rank; i++) {
-        const int64_t reach = b->stride[i] * (b->dim[i] - 1);
-        low += reach < 0 ? reach : 0;
-        high += reach > 0 ? reach : 0;
-    }
-    const int64_t each = (int64_t)bs_dtype_bytes(b->dtype);
-    *bytes = (uint64_t)((high - low) * each);
-    return (const uint8_t *)b->data + low * each;
-}
-
-static bool buffer_is_outside(const bs_session *session, const bs_buffer *b)
-{
-    uint64_t bytes;
-    const uint8_t *first = buffer_extent(b, &bytes);
-    return bs_disjoint(first, bytes, session->transient, bs_bytes_figure(session->plan->transient_bytes));
-}
-#endif
-
-static bs_status session_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
-{
-    if (!session || !name || !buffer || !buffer->data)
-        return bs_fail(error, BS_ERROR_ARGUMENT,
-                       "bs_bind \"%s\": the session, the name, the buffer or its data is NULL", name ? name : "");
-    const int32_t n = find_named(session, name);
-    if (!n)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": there is no input, output or state of that name",
-                       name);
-    const bs_value_info *v = bound_value(session, n);
-    if (buffer->dtype != v->dtype || buffer->rank != v->rank)
-        return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": %s of rank %d given, %s of rank %d expected", name,
-                       bs_dtype_name(buffer->dtype), buffer->rank, bs_dtype_name(v->dtype), v->rank);
-    bs_buffer b = *buffer;
-    bool dense = true;
-    for (int32_t i = 0; i < b.rank; i++) {
-        char text[64];
-        const int64_t maximum = bs_dim_max(session->graph, v->dims[i]);
-        const bool fixed = bs_dim_is_const(session->graph, v->dims[i]);
-        if (b.dim[i] < 1 || b.dim[i] > maximum || (fixed && b.dim[i] != maximum))
-            return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": dimension %d is %lld, expected %s%s", name, i,
-                           (long long)b.dim[i],
-                           fixed ? "" : "1<=", bs_dim_text(session->graph, v->dims[i], text, sizeof text));
-        dense = dense && b.stride[i] == 0;
-    }
-    for (int32_t i = b.rank - 1; dense && i >= 0; i--)
-        b.stride[i] = i == b.rank - 1 ? 1 : b.stride[i + 1] * b.dim[i + 1];
-    const bs_status status = check_strides(&b, name, !bs_node_is_input(&session->graph->nodes[n]), error);
-    if (status != BS_OK)
-        return status;
-    BS_DEBUG_CHECK(buffer_is_outside(session, &b));
-    session->bound[n] = b;
-    return BS_OK;
-}
-
-bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
-{
-    session_enter(session);
-    const bs_status status = session_bind(session, name, buffer, error);
-    session_leave(session);
-    return status;
-}
-
-bs_status bs_set_route(bs_session *session, const char *router, bs_route_function function, void *user, bs_error *error)
-{
-    for (int32_t r = 1; session && router && r < session->graph->n_routers; r++)
-        if (strcmp(session->graph->routers[r].desc->name, router) == 0) {
-            session->callbacks[r].function = function;
-            session->callbacks[r].user = user;
-            return BS_OK;
-        }
-    return bs_fail(error, BS_ERROR_ARGUMENT, "bs_set_route \"%s\": the session is NULL or has no router of that name",
-                   router ? router : "");
-}
-
-/* ------------------------------------------------------------------------------------------------- extents */
-
-/* The input that gave this symbol its extent. */
-static const char *who_said(const bs_session *s, bs_dim_id symbol)
-{
-    for (int32_t n = 1;; n++) {
-        const bool input = s->plan->node_live[n] && bs_node_is_input(&s->graph->nodes[n]);
-        const bs_value_info *v = input ? bound_value(s, n) : NULL;
-        for (int32_t i = 0; v && i < v->rank; i++)
-            if (v->dims[i] == symbol)
-                return bs_node_name(&s->graph->nodes[n]);
-    }
-}
-
-/* Extents that an input's buffer gives; two inputs that share a symbol must agree. */
-static bs_status take_symbols(bs_session *s, int32_t n, bs_error *error)
-{
-    const bs_value_info *v = bound_value(s, n);
-    for (int32_t i = 0; i < v->rank; i++) {
-        int64_t *now = &s->dims[v->dims[i]];
-        if (s->graph->dims[v->dims[i]].kind != BS_DIM_SYMBOL)
-            continue;
-        if (*now != 0 && *now != s->bound[n].dim[i] && s->plan->node_live[n])
-            return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, by \"%s\" it is %lld",
-                           bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i], who_said(s, v->dims[i]),
-                           (long long)*now);
-        *now = *now ? *now : s->bound[n].dim[i];
-    }
-    return BS_OK;
-}
-
-/* Inputs that this plan does not read give what the others leave open, when they are bound. */
-static bs_status set_symbols(bs_session *s, bs_error *error)
-{
-    const bs_graph *g = s->graph;
-    bs_status status = BS_OK;
-    for (int32_t d = 0; d < g->n_dims; d++)
-        s->dims[d] = g->dims[d].kind == BS_DIM_CONST ? g->dims[d].maximum : 0;
-    for (int32_t pass = 0; pass < 2; pass++)
-        for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
-            if (!bs_node_is_input(&g->nodes[n]) || s->plan->node_live[n] == (pass == 1))
-                continue;
-            if (s->bound[n].data)
-                status = take_symbols(s, n, error);
-            else if (pass == 0)
-                status = bs_fail(error, BS_ERROR_UNBOUND, "input \"%s\" is not bound", bs_node_name(&g->nodes[n]));
-        }
-    return status;
-}
-
-static bs_status derive_extents(bs_session *s, bs_error *error)
-{
-    char text[64];
-    for (int32_t d = 0; d < s->graph->n_dims; d++) {
-        const bs_dim_info *dim = &s->graph->dims[d];
-        if (dim->kind == BS_DIM_SYMBOL && s->dims[d] == 0)
-            s->dims[d] = dim->maximum; /* no input has it: states keep their maximum */
-        if (dim->kind == BS_DIM_DERIVED)
-            s->dims[d] = bs_floor_div(s->dims[dim->parent] * dim->mul + dim->add, dim->div);
-        if (s->dims[d] < 1)
-            return bs_fail(error, BS_ERROR_SHAPE,
-                           "dimension %s is %lld in this run: an input is smaller than the network's window",
-                           bs_dim_text(s->graph, d, text, sizeof text), (long long)s->dims[d]);
-    }
-    return BS_OK;
-}
-
-static bs_status check_extents(const bs_session *s, int32_t n, bs_error *error)
-{
-    const bs_value_info *v = bound_value(s, n);
-    for (int32_t i = 0; i < v->rank; i++)
-        if (s->bound[n].dim[i] != s->dims[v->dims[i]])
-            return bs_fail(error, BS_ERROR_SHAPE, "\"%s\": dimension %d of its buffer is %lld, this run needs %lld",
-                           bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i],
-                           (long long)s->dims[v->dims[i]]);
-    return BS_OK;
-}
+/* ----------------------------------------------------------------------------------------------------- run */
 
 /* An own state is as large as this run's extents ask, densely; a change of size starts it anew. Once all else is
  * sound. */
@@ -302,76 +81,11 @@ static void shape_own_state(bs_session *s, int32_t n, const bs_value_info *v)
     s->state_valid = false;
 }
 
-/* A copy of a state that already has a place of its own is not asked for. */
-static bool output_is_optional(const bs_session *s, int32_t n)
-{
-    const int32_t value = bs_node_in(s->graph, &s->graph->nodes[n])[0];
-    return s->plan->values[value].place == BS_PLACE_STATE;
-}
-
-static bs_status check_bound(bs_session *s, bs_error *error)
-{
-    const bs_graph *g = s->graph;
-    bs_status status = BS_OK;
-    for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
-        const bool input = bs_node_is_input(&g->nodes[n]) && s->plan->node_live[n];
-        const bool output = bs_node_is_output(&g->nodes[n]),
-                   state = bs_session_is_state(s->plan, n) && !bs_session_owns_state(s, n);
-        if (!input && !output && !state)
-            continue;
-        if (!s->bound[n].data && output_is_optional(s, n))
-            continue;
-        if (!s->bound[n].data)
-            return bs_fail(error, BS_ERROR_UNBOUND, "output \"%s\" is not bound", bs_node_name(&g->nodes[n]));
-        status = check_extents(s, n, error);
-    }
-    return status;
-}
-
-/* A tensor that joins the cells of another value has a row for each in this run, too. */
-static bs_status check_rows(const bs_session *s, bs_error *error)
-{
-    const bs_graph *g = s->graph;
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_node *node = &g->nodes[n];
-        if (!s->plan->node_live[n] || !bs_node_is_view(node) || node->router != 0)
-            continue;
-        const bs_value_info *x = &g->values[bs_node_in(g, node)[0]];
-        const int64_t rows = s->dims[x->dims[0]];
-        const int32_t cells = s->root.domains[node->domain].count;
-        if (x->rank > g->values[node->first_out].rank && rows < cells)
-            return bs_fail(error, BS_ERROR_SHAPE,
-                           "rows (node %d): dimension 0 of \"%s\" is %lld, this run has %d cells", n,
-                           bs_node_name(&g->nodes[x->node]), (long long)rows, cells);
-    }
-    return BS_OK;
-}
-
-static bs_status count_rows(bs_session *s, bs_error *error)
-{
-    const bs_graph *g = s->graph;
-    for (int32_t d = 1; d < g->n_domains; d++) {
-        const bs_domain *domain = &g->domains[d];
-        bs_rows_state *rows = &s->root.domains[d];
-        memset(rows, 0, sizeof *rows);
-        if (domain->kind == BS_DOMAIN_ROWS || domain->kind == BS_DOMAIN_SEGMENTS)
-            rows->count = (int32_t)s->dims[domain->rows];
-        if (domain->kind == BS_DOMAIN_PATCHES) {
-            const int64_t size = s->plan->domains[d].size;
-            rows->count = (int32_t)(bs_ceil_div(s->dims[domain->height], size) *
-                                    bs_ceil_div(s->dims[domain->width], size));
-        }
-    }
-    return check_rows(s, error);
-}
-
-/* ----------------------------------------------------------------------------------------------------- run */
-
 static void run_begin(bs_session *s)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++)
         if (bs_session_is_state(s->plan, n) && bs_session_owns_state(s, n))
-            shape_own_state(s, n, bound_value(s, n));
+            shape_own_state(s, n, bs_bound_info(s, n));
     const size_t slots = (size_t)s->graph->n_paths;
     memset(s->path_ns, 0, (size_t)s->plan->threads * slots * sizeof *s->path_ns);
     memset(s->route_counts, 0, (size_t)s->plan->threads * slots * sizeof *s->route_counts);
@@ -405,16 +119,6 @@ static bool writes_states(const bs_session *s)
             return true;
     }
     return false;
-}
-
-/* Checks a run before anything happens. */
-static bs_status run_check(bs_session *s, bs_error *error)
-{
-    bs_status status = set_symbols(s, error);
-    status = status == BS_OK ? derive_extents(s, error) : status;
-    status = status == BS_OK ? check_bound(s, error) : status;
-    status = status == BS_OK ? count_rows(s, error) : status;
-    return status == BS_OK ? bs_segments_begin(s, error) : status;
 }
 
 /* The run is over, with `status`; node: the one that failed. */
@@ -463,7 +167,7 @@ static bs_status session_submit(bs_session *session, bs_error *error)
 {
     if (!session)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_submit: the session is NULL");
-    bs_status status = session->broken ? BS_OK : run_check(session, error);
+    bs_status status = session->broken ? BS_OK : bs_session_check_run(session, error);
     if (status != BS_OK)
         return status;
     if (!session->broken)
@@ -485,9 +189,9 @@ static bs_status session_submit(bs_session *session, bs_error *error)
 
 bs_status bs_submit(bs_session *session, bs_error *error)
 {
-    session_enter(session);
+    bs_session_enter(session);
     const bs_status status = session_submit(session, error);
-    session_leave(session);
+    bs_session_leave(session);
     return status;
 }
 
@@ -514,9 +218,9 @@ static bs_status session_wait(bs_session *session, bs_error *error)
 
 bs_status bs_wait(bs_session *session, bs_error *error)
 {
-    session_enter(session);
+    bs_session_enter(session);
     const bs_status status = session_wait(session, error);
-    session_leave(session);
+    bs_session_leave(session);
     return status;
 }
 

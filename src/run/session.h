@@ -89,6 +89,31 @@ static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)
 {
     return plan->node_live[node] && bs_node_is_state(&plan->graph->nodes[node]);
 }
+static inline const bs_value_info *bs_bound_info(const bs_session *s, int32_t n)
+{
+    return &s->graph->values[bs_bound_value(s->graph, &s->graph->nodes[n])];
+}
+
+/* A session is used by one thread at a time; builds with BS_DEBUG see to it. */
+static inline void bs_session_enter(bs_session *session)
+{
+    BS_DEBUG_CHECK(!session || session->mark == BS_MARK_SESSION);
+#if defined(BS_DEBUG)
+    const int others = session ? atomic_fetch_add(&session->users, 1) : 0;
+    BS_DEBUG_CHECK(others == 0 && "one thread at a time");
+#endif
+    (void)session;
+}
+
+static inline void bs_session_leave(bs_session *session)
+{
+#if defined(BS_DEBUG)
+    if (session)
+        atomic_fetch_sub(&session->users, 1);
+#endif
+    (void)session;
+}
+
 static inline bool bs_exec_failed(bs_session *s)
 {
     return atomic_load_explicit(&s->status, memory_order_relaxed) != BS_OK;
@@ -99,6 +124,8 @@ static inline uint64_t bs_session_now(const bs_session *s)
     return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;
 }
 
+/* Checks a run before anything happens: sets extents and the rows of domains. (run/extents.c) */
+bs_status bs_session_check_run(bs_session *session, bs_error *error);
 /* Whether the session itself provides the memory of this state. */
 bool bs_session_owns_state(const bs_session *s, int32_t node);
 

@@ -1,0 +1,153 @@
+/* run/extents.c - the extents of a run: symbols from the inputs that are bound, what follows from them, rows of
+ * domains. Relies on run/session.h. Must never let a run begin whose extents or buffers do not fit the plan. */
+#include "run/session.h"
+
+#include "ops/structure.h"
+
+/* The input that gave this symbol its extent. */
+static const char *who_said(const bs_session *s, bs_dim_id symbol)
+{
+    for (int32_t n = 1;; n++) {
+        const bool input = s->plan->node_live[n] && bs_node_is_input(&s->graph->nodes[n]);
+        const bs_value_info *v = input ? bs_bound_info(s, n) : NULL;
+        for (int32_t i = 0; v && i < v->rank; i++)
+            if (v->dims[i] == symbol)
+                return bs_node_name(&s->graph->nodes[n]);
+    }
+}
+
+/* Extents that an input's buffer gives; two inputs that share a symbol must agree. */
+static bs_status take_symbols(bs_session *s, int32_t n, bs_error *error)
+{
+    const bs_value_info *v = bs_bound_info(s, n);
+    for (int32_t i = 0; i < v->rank; i++) {
+        int64_t *now = &s->dims[v->dims[i]];
+        if (s->graph->dims[v->dims[i]].kind != BS_DIM_SYMBOL)
+            continue;
+        if (*now != 0 && *now != s->bound[n].dim[i] && s->plan->node_live[n])
+            return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, by \"%s\" it is %lld",
+                           bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i], who_said(s, v->dims[i]),
+                           (long long)*now);
+        *now = *now ? *now : s->bound[n].dim[i];
+    }
+    return BS_OK;
+}
+
+/* Inputs that this plan does not read give what the others leave open, when they are bound. */
+static bs_status set_symbols(bs_session *s, bs_error *error)
+{
+    const bs_graph *g = s->graph;
+    bs_status status = BS_OK;
+    for (int32_t d = 0; d < g->n_dims; d++)
+        s->dims[d] = g->dims[d].kind == BS_DIM_CONST ? g->dims[d].maximum : 0;
+    for (int32_t pass = 0; pass < 2; pass++)
+        for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
+            if (!bs_node_is_input(&g->nodes[n]) || s->plan->node_live[n] == (pass == 1))
+                continue;
+            if (s->bound[n].data)
+                status = take_symbols(s, n, error);
+            else if (pass == 0)
+                status = bs_fail(error, BS_ERROR_UNBOUND, "input \"%s\" is not bound", bs_node_name(&g->nodes[n]));
+        }
+    return status;
+}
+
+static bs_status derive_extents(bs_session *s, bs_error *error)
+{
+    char text[64];
+    for (int32_t d = 0; d < s->graph->n_dims; d++) {
+        const bs_dim_info *dim = &s->graph->dims[d];
+        if (dim->kind == BS_DIM_SYMBOL && s->dims[d] == 0)
+            s->dims[d] = dim->maximum; /* no input has it: states keep their maximum */
+        if (dim->kind == BS_DIM_DERIVED)
+            s->dims[d] = bs_floor_div(s->dims[dim->parent] * dim->mul + dim->add, dim->div);
+        if (s->dims[d] < 1)
+            return bs_fail(error, BS_ERROR_SHAPE,
+                           "dimension %s is %lld in this run: an input is smaller than the network's window",
+                           bs_dim_text(s->graph, d, text, sizeof text), (long long)s->dims[d]);
+    }
+    return BS_OK;
+}
+
+static bs_status check_extents(const bs_session *s, int32_t n, bs_error *error)
+{
+    const bs_value_info *v = bs_bound_info(s, n);
+    for (int32_t i = 0; i < v->rank; i++)
+        if (s->bound[n].dim[i] != s->dims[v->dims[i]])
+            return bs_fail(error, BS_ERROR_SHAPE, "\"%s\": dimension %d of its buffer is %lld, this run needs %lld",
+                           bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i],
+                           (long long)s->dims[v->dims[i]]);
+    return BS_OK;
+}
+
+/* A copy of a state that already has a place of its own is not asked for. */
+static bool output_is_optional(const bs_session *s, int32_t n)
+{
+    const int32_t value = bs_node_in(s->graph, &s->graph->nodes[n])[0];
+    return s->plan->values[value].place == BS_PLACE_STATE;
+}
+
+static bs_status check_bound(bs_session *s, bs_error *error)
+{
+    const bs_graph *g = s->graph;
+    bs_status status = BS_OK;
+    for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
+        const bool input = bs_node_is_input(&g->nodes[n]) && s->plan->node_live[n];
+        const bool output = bs_node_is_output(&g->nodes[n]),
+                   state = bs_session_is_state(s->plan, n) && !bs_session_owns_state(s, n);
+        if (!input && !output && !state)
+            continue;
+        if (!s->bound[n].data && output_is_optional(s, n))
+            continue;
+        if (!s->bound[n].data)
+            return bs_fail(error, BS_ERROR_UNBOUND, "output \"%s\" is not bound", bs_node_name(&g->nodes[n]));
+        status = check_extents(s, n, error);
+    }
+    return status;
+}
+
+/* A tensor that joins the cells of another value has a row for each in this run, too. */
+static bs_status check_rows(const bs_session *s, bs_error *error)
+{
+    const bs_graph *g = s->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        if (!s->plan->node_live[n] || !bs_node_is_view(node) || node->router != 0)
+            continue;
+        const bs_value_info *x = &g->values[bs_node_in(g, node)[0]];
+        const int64_t rows = s->dims[x->dims[0]];
+        const int32_t cells = s->root.domains[node->domain].count;
+        if (x->rank > g->values[node->first_out].rank && rows < cells)
+            return bs_fail(error, BS_ERROR_SHAPE,
+                           "rows (node %d): dimension 0 of \"%s\" is %lld, this run has %d cells", n,
+                           bs_node_name(&g->nodes[x->node]), (long long)rows, cells);
+    }
+    return BS_OK;
+}
+
+static bs_status count_rows(bs_session *s, bs_error *error)
+{
+    const bs_graph *g = s->graph;
+    for (int32_t d = 1; d < g->n_domains; d++) {
+        const bs_domain *domain = &g->domains[d];
+        bs_rows_state *rows = &s->root.domains[d];
+        memset(rows, 0, sizeof *rows);
+        if (domain->kind == BS_DOMAIN_ROWS || domain->kind == BS_DOMAIN_SEGMENTS)
+            rows->count = (int32_t)s->dims[domain->rows];
+        if (domain->kind == BS_DOMAIN_PATCHES) {
+            const int64_t size = s->plan->domains[d].size;
+            rows->count = (int32_t)(bs_ceil_div(s->dims[domain->height], size) *
+                                    bs_ceil_div(s->dims[domain->width], size));
+        }
+    }
+    return check_rows(s, error);
+}
+
+bs_status bs_session_check_run(bs_session *s, bs_error *error)
+{
+    bs_status status = set_symbols(s, error);
+    status = status == BS_OK ? derive_extents(s, error) : status;
+    status = status == BS_OK ? check_bound(s, error) : status;
+    status = status == BS_OK ? count_rows(s, error) : status;
+    return status == BS_OK ? bs_segments_begin(s, error) : status;
+}

@@ -1,0 +1,157 @@
+/* run/operands.c - finding the rows of a value, through the plan's places and the context's decisions. Views cost
+ * nothing but the lookup. Relies on run/operands.h. Must never move anything, or know of threads. */
+#include "run/operands.h"
+
+#include "ops/structure.h"
+
+int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row)
+{
+    const bs_graph *g = c->session->graph;
+    for (; g->domains[domain].kind == BS_DOMAIN_PATH; domain = g->domains[domain].parent)
+        row = c->domains[domain].ids[row];
+    return c->domains[domain].first + row;
+}
+
+static int64_t dim_now(const bs_context *c, bs_dim_id d)
+{
+    return c->session->dims[d];
+}
+
+/* Extents, and the rectangle that is computed or present, of row `row`. Independent of where it is stored. */
+void bs_operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+{
+    const bs_graph *g = c->session->graph;
+    const bs_value_info *v = &g->values[value];
+    o->dtype = v->dtype;
+    o->rank = v->rank;
+    for (int32_t i = 0; i < v->rank; i++)
+        o->dim[i] = (int32_t)dim_now(c, v->dims[i]);
+    o->frame_y = o->frame_x = 0;
+    if (v->rank != 3)
+        return;
+    o->frame_h = o->dim[1];
+    o->frame_w = o->dim[2];
+    o->rect = (bs_rect){0, o->dim[1], 0, o->dim[2]};
+    const int32_t patches = g->domains[v->domain].patches;
+    if (patches < 0)
+        return;
+    const int32_t size = c->session->plan->domains[patches].size;
+    const int32_t cell = (int32_t)bs_ceil_div((int64_t)size * v->scale_num, v->scale_den);
+    const int32_t across = (int32_t)bs_ceil_div(dim_now(c, g->domains[patches].width), size);
+    const int32_t top = bs_top_row(c, v->domain, row), margin = c->session->plan->values[value].margin;
+    o->frame_y = top / across * cell;
+    o->frame_x = top % across * cell;
+    o->dim[1] = bs_min_i32(cell, o->frame_h - o->frame_y);
+    o->dim[2] = bs_min_i32(cell, o->frame_w - o->frame_x);
+    o->rect = (bs_rect){bs_max_i32(-margin, -o->frame_y), bs_min_i32(cell + margin, o->frame_h - o->frame_y),
+                        bs_max_i32(-margin, -o->frame_x), bs_min_i32(cell + margin, o->frame_w - o->frame_x)};
+}
+
+void bs_operand_dense(const bs_context *c, const bs_value_info *v, bs_operand *o)
+{
+    ptrdiff_t stride = 1;
+    for (int32_t i = v->rank - 1; i >= 0; i--) {
+        o->stride[i] = stride;
+        stride *= (ptrdiff_t)bs_dim_max(c->session->graph, v->dims[i]);
+    }
+}
+
+/* Rows the plan stores: images channels-last with margins, all else dense; strides from the maxima. */
+static void operand_stored(const bs_context *c, int32_t value, uint8_t *base, bs_operand *o)
+{
+    const bs_value_info *v = &c->session->graph->values[value];
+    const bs_value_plan *p = &c->session->plan->values[value];
+    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(v->dtype);
+    o->row_stride = (ptrdiff_t)bs_bytes_figure(p->row_bytes) / bytes;
+    o->data = base;
+    if (v->rank != 3) {
+        bs_operand_dense(c, v, o);
+        return;
+    }
+    int64_t h, w;
+    bs_plan_core(c->session->plan, v, &h, &w);
+    const ptrdiff_t channels = (ptrdiff_t)bs_dim_max(c->session->graph, v->dims[0]);
+    o->stride[0] = 1;
+    o->stride[2] = channels;
+    o->stride[1] = channels * (ptrdiff_t)(w + 2 * p->margin);
+    o->data = base + (p->margin * o->stride[1] + p->margin * o->stride[2]) * bytes;
+}
+
+void bs_operand_bound(const bs_context *c, int32_t node, bs_operand *o)
+{
+    const bs_buffer *b = &c->session->bound[node];
+    o->data = b->data;
+    o->row_stride = 0;
+    for (int32_t i = 0; i < b->rank; i++)
+        o->stride[i] = (ptrdiff_t)b->stride[i];
+    if (c->session->past[node]) { /* the copy that was checked */
+        o->data = c->session->past[node];
+        o->stride[0] = 1;
+    }
+}
+
+/* Steps into a root image at the place of a cell, or to row `row` of a root tensor. */
+void bs_operand_step(bs_operand *o, const bs_operand *root, int32_t top)
+{
+    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(root->dtype);
+    if (o->rank == root->rank) {
+        /* NOLINTNEXTLINE(clang-analyzer-*): an image has three */
+        o->stride[0] = root->stride[0], o->stride[1] = root->stride[1], o->stride[2] = root->stride[2];
+        o->data = (uint8_t *)root->data + (o->frame_y * root->stride[1] + o->frame_x * root->stride[2]) * bytes;
+        o->row_stride = 0;
+        return;
+    }
+    for (int32_t i = 0; i < o->rank; i++)
+        o->stride[i] = root->stride[i + 1];
+    o->row_stride = root->stride[0]; /* NOLINT(clang-analyzer-*): a root has a dimension */
+    o->data = (uint8_t *)root->data + top * root->stride[0] * bytes;
+}
+
+static uint8_t *storage_row(const bs_context *c, int32_t value, int32_t row)
+{
+    const bs_value_plan *p = &c->session->plan->values[value];
+    const int32_t domain = c->session->graph->values[value].domain;
+    if (p->place == BS_PLACE_SCRATCH)
+        return bs_bytes_row(c->scratch, p->offset, row, p->row_bytes);
+    return bs_bytes_row(c->session->transient, p->offset, c->domains[domain].first + row, p->row_bytes);
+}
+
+/* A root value, wherever it is. */
+void bs_operand_root(const bs_context *c, int32_t value, bs_operand *o)
+{
+    const bs_value_plan *p = &c->session->plan->values[value];
+    const bs_session *s = c->session;
+    bs_operand_extent(c, value, 0, o);
+    if (p->place == BS_PLACE_INPUT || p->place == BS_PLACE_OUTPUT || p->place == BS_PLACE_STATE) {
+        bs_operand_bound(c, p->source, o);
+    } else if (p->place == BS_PLACE_WEIGHT) {
+        o->data = bs_bytes_at(s->weights, s->plan->nodes[p->source].prepared_offset);
+        o->row_stride = 0;
+        bs_operand_dense(c, &s->graph->values[value], o);
+    } else {
+        operand_stored(c, value, bs_bytes_at(s->transient, p->offset), o);
+        o->row_stride = 0;
+    }
+}
+
+void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
+{
+    const bs_session *s = c->session;
+    const bs_value_info *v = &s->graph->values[value];
+    bs_operand_extent(c, value, row, o);
+    if (v->domain == 0) {
+        bs_operand_root(c, value, o);
+        return;
+    }
+    while (s->plan->values[value].place == BS_PLACE_VIEW) {
+        if (s->graph->nodes[s->graph->values[value].node].router == 0) {
+            bs_operand root;
+            bs_operand_root(c, s->plan->values[value].source, &root);
+            bs_operand_step(o, &root, bs_top_row(c, s->graph->values[value].domain, row));
+            return;
+        }
+        row = c->domains[s->graph->values[value].domain].ids[row];
+        value = s->plan->values[value].source;
+    }
+    operand_stored(c, value, storage_row(c, value, row), o);
+}
