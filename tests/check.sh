@@ -4,7 +4,7 @@
 #
 # brainstorm.c and brainstorm_cuda.cu are what src/ generates; header and source compile strictly, alone, with every compiler here;
 # the parts compile separately; the object asks nothing of the system that the header rules out. A check that lacks its
-# tool is skipped and says so. (What is installed can be used: consumers.sh.)
+# tool is skipped and says so. Links between pages lead somewhere. (What is installed can be used: consumers.sh.)
 set -u
 BUILD="${BUILD:-build/check}" PYTHON="${PYTHON:-python3}" MAKE="${MAKE:-make}"
 STRICT='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
@@ -90,6 +90,12 @@ program() { # COMPILER FLAGS FILE
     $1 $2 $STRICT -I"$alone" "$3" "$alone/$4.o" -lm -lpthread -o "$BUILD/program"
 }
 
+# The C program of docs/own_model.md.
+example_of_own_model() { # COMPILER
+    awk '/^```c$/ { inside = 1; next } /^```$/ { inside = 0 } inside' docs/own_model.md >"$BUILD/own_model.c" &&
+        grep -q bs_model_open_file "$BUILD/own_model.c" && program $1 "-std=c11" "$BUILD/own_model.c" $1
+}
+
 # --- all of it -------------------------------------------------------------------------------------------
 
 if have "$PYTHON"; then
@@ -99,6 +105,12 @@ else
     skip "brainstorm.c and brainstorm_cuda.cu are what src/ generates (no $PYTHON)"
 fi
 check "lines have 120 columns at most" long_lines
+if have "$PYTHON"; then
+    check "tests/links.py tests itself" "$PYTHON" tests/links.py --self-test
+    check "links in README and docs resolve; README has 150 lines at most" "$PYTHON" tests/links.py
+else
+    skip "links in README and docs resolve (no $PYTHON)"
+fi
 if have "$PYTHON" && have gcc; then
     check "tests/tower.py tests itself" "$PYTHON" tests/tower.py --self-test
     check "no folder of src/ calls upwards" floors gcc
@@ -122,6 +134,7 @@ for pair in gcc:g++ clang:clang++; do
     check "object defines only bs_ names, $c" foreign_symbols "$alone/$c.o"
     check "object has no writable data, $c" writable_data "$alone/$c.o"
     [ ! -f examples/minimal.c ] || check "examples/minimal.c, $c" program $c "-std=c11" examples/minimal.c $c
+    check "docs/own_model.md's program, $c" example_of_own_model $c
     if ! have $cxx; then
         skip "header alone, C++17, $cxx (not here)"
         continue

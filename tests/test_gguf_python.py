@@ -544,6 +544,15 @@ def test_export_sr(folder):
     report("export_sr writes a model that can be planned", status == 0, text)
 
 
+def test_own_model(folder):
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs", "own_model.md"), encoding="utf-8") as file:
+        example = file.read().split("```python\n")[1].split("```")[0]
+    path = os.path.join(folder, "experts.gguf")
+    exec(compile(example.replace('"experts.gguf"', repr(path)), "docs/own_model.md", "exec"), {})
+    status, text = brainstorm("check", path)
+    report("the example of docs/own_model.md writes a model that loads", status == 0, text)
+
+
 def main():
     warnings.simplefilter("error", RuntimeWarning)
     with tempfile.TemporaryDirectory() as folder:
@@ -565,6 +574,7 @@ def main():
         test_allowed()
         test_shapes(folder)
         test_export_sr(folder)
+        test_own_model(folder)
     print(f"{results[True]} passed, {results[False]} failed")
     return results[False] != 0
 
