@@ -59,6 +59,47 @@ static bs_status bs_cu_check_answer(const bs_route_desc *desc, int32_t rows, con
     return BS_OK;
 }
 
+/* The caller's function is not told the knob; but one that is NaN is an error, whoever decides. */
+static bs_status bs_cu_check_knob(bs_device_session *s, const bs_route_desc *desc, const bs_device_operand *operand,
+                                  bs_error *error)
+{
+    float knob;
+    uint8_t *here = s->pinned + s->layout.learned;
+    const bs_status status = bs_cu_fetch(s, here, reinterpret_cast<const void *>((uintptr_t)operand->base),
+                                         sizeof knob, error);
+    if (status != BS_OK)
+        return status;
+    memcpy(&knob, here, sizeof knob);
+    return isnan(knob) ? bs_fail(error, BS_ERROR_DATA, "route \"%s\": the knob is NaN", desc->name) : BS_OK;
+}
+
+/* Scores of `rows` rows from `first`, to where the caller's function reads them: dense, and there when this returns. */
+static bs_status bs_cu_fetch_scores(bs_device_session *s, const bs_device_operand *score, int32_t first, int32_t rows,
+                                    bs_error *error)
+{
+    const size_t width = 4 * (size_t)score->dim[0];
+    const bs_status status = bs_cu_check(
+        cudaMemcpy2DAsync(s->pinned + s->layout.asked, width,
+                          reinterpret_cast<const uint8_t *>((uintptr_t)score->base) + first * score->row_bytes,
+                          (size_t)score->row_bytes, width, (size_t)rows, cudaMemcpyDeviceToHost, s->stream),
+        "copying scores from the device", error);
+    return status == BS_OK ? bs_cu_session_settle(s, error) : status;
+}
+
+/* What the caller's function chooses by the scores. */
+static bs_status bs_cu_ask_caller(const bs_route_desc *desc, const bs_route_callback *callback,
+                                  const bs_operand_view *view, int32_t rows, int32_t *chosen, bs_error *error)
+{
+    const int32_t answer = (int32_t)callback->function(callback->user, view, rows, chosen);
+    if (!bs_status_is_known(answer))
+        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": its callback returned %d, which is no bs_status",
+                       desc->name, answer);
+    const bs_status status = (bs_status)answer;
+    return status == BS_OK ? status
+                           : bs_fail(error, status, "route \"%s\": its callback failed: %s", desc->name,
+                                     bs_status_text(status));
+}
+
 /* A router that asks the caller: the scores come here, the answer goes there. The step packs it. */
 static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
 {
@@ -69,10 +110,8 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     const bs_device_operand *score = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) +
                                      step->operands;
     uint8_t *asked = s->pinned + s->layout.asked;
-    const size_t width = 4 * (size_t)score->dim[0];
     const bs_device_decision *d = bs_cu_decision_at(s, l->callback);
     int32_t first, rows;
-    float knob = 0.0f;
     bs_status status = bs_cu_rows(s, info->domain, &first, &rows, error);
     if (status != BS_OK || rows == 0)
         return status;
@@ -80,21 +119,9 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
         return bs_fail(error, BS_ERROR_UNBOUND, "route \"%s\": its callback is not set (bs_set_route)",
                        info->desc->name);
     if (step->n_in > 1)
-        status = bs_cu_fetch(s, s->pinned + s->layout.learned, reinterpret_cast<const void *>((uintptr_t)score[1].base),
-                             sizeof knob, error);
-    if (status == BS_OK && step->n_in > 1)
-        memcpy(&knob, s->pinned + s->layout.learned, sizeof knob);
-    if (status == BS_OK && isnan(knob))
-        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": the knob is NaN", info->desc->name);
-    if (status != BS_OK)
-        return status;
-    status = bs_cu_check(
-        cudaMemcpy2DAsync(asked, width,
-                          reinterpret_cast<const uint8_t *>((uintptr_t)score->base) + first * score->row_bytes,
-                          (size_t)score->row_bytes, width, (size_t)rows, cudaMemcpyDeviceToHost, s->stream),
-        "copying scores from the device", error);
+        status = bs_cu_check_knob(s, info->desc, &score[1], error);
     if (status == BS_OK)
-        status = bs_cu_session_settle(s, error);
+        status = bs_cu_fetch_scores(s, score, first, rows, error);
     if (status != BS_OK)
         return status;
     const bs_operand_view view = {asked, (bs_dtype)score->dtype, score->dim[0], score->dim[0], 1};
@@ -102,23 +129,14 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     float *gates = reinterpret_cast<float *>(chosen) + bs_aligned_floats(rows);
     memset(chosen, 0xff, 4 * (size_t)rows);
     status = bs_cu_check_scores(info->desc, &view, rows, error);
-    if (status != BS_OK)
-        return status;
-    const int32_t answer = (int32_t)c->callbacks[l->callback].function(c->callbacks[l->callback].user, &view, rows,
-                                                                       chosen);
-    if (!bs_status_is_known(answer))
-        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": its callback returned %d, which is no bs_status",
-                       info->desc->name, answer);
-    status = (bs_status)answer;
-    if (status != BS_OK)
-        return bs_fail(error, status, "route \"%s\": its callback failed: %s", info->desc->name,
-                       bs_status_text(status));
-    status = bs_cu_check_answer(info->desc, rows, chosen, gates, error);
-    if (status != BS_OK)
-        return status;
-    status = bs_cu_check(
-        cudaMemcpyAsync(s->program.decisions + d->chosen, chosen, 4 * (size_t)rows, cudaMemcpyHostToDevice, s->stream),
-        "copying an answer to the device", error);
+    if (status == BS_OK)
+        status = bs_cu_ask_caller(info->desc, &c->callbacks[l->callback], &view, rows, chosen, error);
+    if (status == BS_OK)
+        status = bs_cu_check_answer(info->desc, rows, chosen, gates, error);
+    if (status == BS_OK)
+        status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d->chosen, chosen, 4 * (size_t)rows,
+                                             cudaMemcpyHostToDevice, s->stream),
+                             "copying an answer to the device", error);
     return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d->gates, gates, 4 * (size_t)rows, error) : status;
 }
 
