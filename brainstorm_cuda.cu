@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 755023807b5aad7b009878148e2a79b5bf5183ea4673423f5a3f42be46541467
+ * sha256 of the parts: 9b7595ad50f95e762789cc19625af6f3b2bbf3cb3aa82ed587208638fa0f84a0
  */
 #include "brainstorm.h"
 
@@ -1301,11 +1301,173 @@ struct bs_device {
  *
  * The device's side of run/operands.c: rows are found through the plan's places and the decisions; views cost nothing
  * but the lookup. Everything here is computed by every thread of a block alike.
- * Relies on plan/device.h. Must never write anything but the status. */
+ * Relies on plan/device.h and elements.cuh. Must never write anything but the status. */
 #ifndef BS_CUDA_PROGRAM
 #define BS_CUDA_PROGRAM
 
+/* ==== begin src/cuda/elements.cuh ============================================================= */
+/* elements.cuh - elements as they lie in memory, one or four side by side; and those of f32 and f16 storage as f32.
+ * f16 is converted in one way, from and to the low half of a word, rounded to nearest even.
+ * Relies on portable.cuh. Must never be given fours that are not aligned to all four. */
+#ifndef BS_CUDA_ELEMENTS
+#define BS_CUDA_ELEMENTS
+
 /* #include "cuda/portable.cuh" */
+
+__device__ __forceinline__ int32_t bs_cu_bytes(int32_t dtype)
+{
+    return dtype == BS_F32 || dtype == BS_I32 ? 4 : dtype == BS_U8 || dtype == BS_I8 ? 1 : 2;
+}
+
+/* -------------------------------------------------------------------------------------- as they lie in memory */
+
+/* Elements as they lie in memory, whatever they mean. */
+__device__ __forceinline__ uint32_t bs_cu_load_one(const uint8_t *data, int32_t bytes, int64_t at)
+{
+    return bytes == 4   ? reinterpret_cast<const uint32_t *>(data)[at]
+           : bytes == 2 ? reinterpret_cast<const uint16_t *>(data)[at]
+                        : data[at];
+}
+
+__device__ __forceinline__ void bs_cu_store_one(uint8_t *data, int32_t bytes, int64_t at, uint32_t raw)
+{
+    if (bytes == 4)
+        reinterpret_cast<uint32_t *>(data)[at] = raw;
+    else if (bytes == 2)
+        reinterpret_cast<uint16_t *>(data)[at] = (uint16_t)raw;
+    else
+        data[at] = (uint8_t)raw;
+}
+
+/* Four of them side by side; the first is aligned to all four. */
+__device__ __forceinline__ void bs_cu_load_four(const uint8_t *data, int32_t bytes, int64_t at, uint32_t (&raw)[4])
+{
+    if (bytes == 4) {
+        const uint4 q = *reinterpret_cast<const uint4 *>(data + at * 4);
+        raw[0] = q.x, raw[1] = q.y, raw[2] = q.z, raw[3] = q.w;
+    } else if (bytes == 2) {
+        const uint2 q = *reinterpret_cast<const uint2 *>(data + at * 2);
+        raw[0] = q.x & 0xffffu, raw[1] = q.x >> 16, raw[2] = q.y & 0xffffu, raw[3] = q.y >> 16;
+    } else {
+        const uint32_t q = *reinterpret_cast<const uint32_t *>(data + at);
+        raw[0] = q & 0xffu, raw[1] = q >> 8 & 0xffu, raw[2] = q >> 16 & 0xffu, raw[3] = q >> 24;
+    }
+}
+
+__device__ __forceinline__ void bs_cu_store_four(uint8_t *data, int32_t bytes, int64_t at, const uint32_t (&raw)[4])
+{
+    if (bytes == 4)
+        *reinterpret_cast<uint4 *>(data + at * 4) = make_uint4(raw[0], raw[1], raw[2], raw[3]);
+    else if (bytes == 2)
+        *reinterpret_cast<uint2 *>(data + at * 2) = make_uint2((raw[0] & 0xffffu) | raw[1] << 16,
+                                                               (raw[2] & 0xffffu) | raw[3] << 16);
+    else
+        *reinterpret_cast<uint32_t *>(data + at) = (raw[0] & 0xffu) | (raw[1] & 0xffu) << 8 | (raw[2] & 0xffu) << 16 |
+                                                   raw[3] << 24;
+}
+
+/* Whether elements at `at` and every four further are aligned to four. */
+__device__ __forceinline__ bool bs_cu_aligned(const uint8_t *data, int32_t bytes, int64_t at)
+{
+    return ((reinterpret_cast<uintptr_t>(data) + (uintptr_t)(at * bytes)) & (uintptr_t)(4 * bytes - 1)) == 0;
+}
+
+/* -------------------------------------------------------------------------------------------------------- f16 */
+
+__device__ __forceinline__ float bs_cu_half_from(uint32_t raw)
+{
+    __half_raw h;
+    h.x = (unsigned short)raw;
+    return __half2float(__half(h));
+}
+
+__device__ __forceinline__ uint32_t bs_cu_half_to(float x) { return static_cast<__half_raw>(__float2half_rn(x)).x; }
+
+/* Two f16 in a word, the first in the low half. */
+__device__ __forceinline__ uint32_t bs_cu_pack_half2(float low, float high)
+{
+    return bs_cu_half_to(low) | bs_cu_half_to(high) << 16;
+}
+
+__device__ __forceinline__ float bs_cu_low_half(uint32_t word) { return bs_cu_half_from(word & 0xffffu); }
+__device__ __forceinline__ float bs_cu_high_half(uint32_t word) { return bs_cu_half_from(word >> 16); }
+
+/* Four of them. */
+__device__ __forceinline__ uint2 bs_cu_pack_quad(const float4 &v)
+{
+    return make_uint2(bs_cu_pack_half2(v.x, v.y), bs_cu_pack_half2(v.z, v.w));
+}
+
+__device__ __forceinline__ float4 bs_cu_unpack_quad(const uint2 &h)
+{
+    return make_float4(bs_cu_low_half(h.x), bs_cu_high_half(h.x), bs_cu_low_half(h.y), bs_cu_high_half(h.y));
+}
+
+/* ----------------------------------------------------------------------------------------------------- as f32 */
+
+/* f32 or f16 storage. */
+__device__ __forceinline__ float bs_cu_real(uint32_t raw, int32_t dtype)
+{
+    return dtype == BS_F16 ? bs_cu_half_from(raw) : __uint_as_float(raw);
+}
+
+__device__ __forceinline__ uint32_t bs_cu_raw(float x, int32_t dtype)
+{
+    return dtype == BS_F16 ? bs_cu_half_to(x) : __float_as_uint(x);
+}
+
+/* Saturates before rounding: 2^31 - 1 is no float. NaN gives 0. */
+__device__ __forceinline__ int32_t bs_cu_code(float x, int32_t low, int32_t high)
+{
+    if (!(x > (float)low))
+        return x == x ? low : 0;
+    return x >= (float)high ? high : (int32_t)rintf(x);
+}
+
+/* An element as f32, whatever f32 or f16 it is stored in; and back, rounded to nearest even. */
+__device__ __forceinline__ float bs_cu_get(const uint8_t *data, int32_t dtype, int64_t at)
+{
+    return dtype == BS_F16 ? bs_cu_half_from(reinterpret_cast<const uint16_t *>(data)[at])
+                           : reinterpret_cast<const float *>(data)[at];
+}
+
+__device__ __forceinline__ void bs_cu_put(uint8_t *data, int32_t dtype, int64_t at, float x)
+{
+    if (dtype == BS_F16)
+        reinterpret_cast<uint16_t *>(data)[at] = (uint16_t)bs_cu_half_to(x);
+    else
+        reinterpret_cast<float *>(data)[at] = x;
+}
+
+/* Four elements side by side, the first aligned to all four. */
+__device__ __forceinline__ float4 bs_cu_get_quad(const uint8_t *data, int32_t dtype, int64_t at)
+{
+    return dtype == BS_F16 ? bs_cu_unpack_quad(*reinterpret_cast<const uint2 *>(data + at * 2))
+                           : *reinterpret_cast<const float4 *>(data + at * 4);
+}
+
+__device__ __forceinline__ void bs_cu_put_quad(uint8_t *data, int32_t dtype, int64_t at, const float4 &v)
+{
+    if (dtype == BS_F16)
+        *reinterpret_cast<uint2 *>(data + at * 2) = bs_cu_pack_quad(v);
+    else
+        *reinterpret_cast<float4 *>(data + at * 4) = v;
+}
+
+/* The same for what goes through them by number. */
+__device__ __forceinline__ void bs_cu_get_four(const uint8_t *data, int32_t dtype, int64_t at, float (&x)[4])
+{
+    const float4 v = bs_cu_get_quad(data, dtype, at);
+    x[0] = v.x, x[1] = v.y, x[2] = v.z, x[3] = v.w;
+}
+
+__device__ __forceinline__ void bs_cu_put_four(uint8_t *data, int32_t dtype, int64_t at, const float (&x)[4])
+{
+    bs_cu_put_quad(data, dtype, at, make_float4(x[0], x[1], x[2], x[3]));
+}
+
+#endif
+/* ==== end src/cuda/elements.cuh =============================================================== */
 
 /* The argument of every kernel. */
 struct bs_cu_program {
@@ -1458,11 +1620,6 @@ __device__ inline int32_t bs_cu_top_row(const bs_cu_tile &t, int32_t domain, int
 
 /* ------------------------------------------------------------------------------------------- finding rows */
 
-__device__ __forceinline__ int32_t bs_cu_bytes(int32_t dtype)
-{
-    return dtype == BS_F32 || dtype == BS_I32 ? 4 : dtype == BS_U8 || dtype == BS_I8 ? 1 : 2;
-}
-
 /* Where the row is, of an operand that is no view of an image: for kernels that need nothing but the address. */
 __device__ inline uint8_t *bs_cu_row(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
 {
@@ -1518,22 +1675,7 @@ __device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_ope
     return v;
 }
 
-/* ----------------------------------------------------------------------------------------------- elements */
-
-/* An element as f32, whatever f32 or f16 it is stored in; and back, rounded to nearest even. */
-__device__ __forceinline__ float bs_cu_get(const uint8_t *data, int32_t dtype, int64_t at)
-{
-    return dtype == BS_F16 ? __half2float(reinterpret_cast<const __half *>(data)[at])
-                           : reinterpret_cast<const float *>(data)[at];
-}
-
-__device__ __forceinline__ void bs_cu_put(uint8_t *data, int32_t dtype, int64_t at, float x)
-{
-    if (dtype == BS_F16)
-        reinterpret_cast<__half *>(data)[at] = __float2half_rn(x);
-    else
-        reinterpret_cast<float *>(data)[at] = x;
-}
+/* ---------------------------------------------------------------------------- activations and margins */
 
 /* As bs_act_apply (graph/op.h). slope: of this channel, for BS_PRELU. */
 __device__ inline float bs_cu_act(int32_t act, float param, float slope, float x)
@@ -1745,11 +1887,11 @@ static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
  *
  * Each is one instruction from sm_80 on. Below that, shuffles and plain loads give the same values (sums in another
  * order), so that kernels are written once. All 32 lanes of a warp must call them together.
- * Relies on portable.cuh. Must never be given an address that is not aligned to what it moves. */
+ * Relies on elements.cuh. Must never be given an address that is not aligned to what it moves. */
 #ifndef BS_CUDA_TENSOR
 #define BS_CUDA_TENSOR
 
-/* #include "cuda/portable.cuh" */
+/* #include "cuda/elements.cuh" */
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 #define BS_CU_AMPERE 1
@@ -1765,21 +1907,6 @@ static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
 #else
 #define BS_CU_ASSUME_SHARED(p) ((void)(p))
 #endif
-
-/* Two f16 in a word, the first in the low half. */
-__device__ __forceinline__ uint32_t bs_cu_pack_half2(float low, float high)
-{
-    return (uint32_t)__half_as_ushort(__float2half_rn(low)) | (uint32_t)__half_as_ushort(__float2half_rn(high)) << 16;
-}
-
-__device__ __forceinline__ float bs_cu_low_half(uint32_t word)
-{
-    return __half2float(__ushort_as_half((unsigned short)(word & 0xffff)));
-}
-__device__ __forceinline__ float bs_cu_high_half(uint32_t word)
-{
-    return __half2float(__ushort_as_half((unsigned short)(word >> 16)));
-}
 
 /* d[16][8] += a[16][16] b[16][8], f16 with sums in f32. Of lane 4 g + t:
  *   a: rows g, g + 8 of columns 2t, 2t+1; then the same rows of columns 2t+8, 2t+9
@@ -2670,37 +2797,15 @@ __device__ __forceinline__ int64_t bs_cu_nest_at(const bs_cu_nest &c, const int3
 
 /* --------------------------------------------------------------------------------------------------- elements */
 
-__device__ __forceinline__ uint32_t bs_cu_bits(const uint8_t *data, int32_t bytes, int64_t at)
-{
-    return bytes == 4   ? reinterpret_cast<const uint32_t *>(data)[at]
-           : bytes == 2 ? reinterpret_cast<const uint16_t *>(data)[at]
-                        : data[at];
-}
-
-__device__ __forceinline__ void bs_cu_bits_put(uint8_t *data, int32_t bytes, int64_t at, uint32_t bits)
-{
-    if (bytes == 4)
-        reinterpret_cast<uint32_t *>(data)[at] = bits;
-    else if (bytes == 2)
-        reinterpret_cast<uint16_t *>(data)[at] = (uint16_t)bits;
-    else
-        data[at] = (uint8_t)bits;
-}
-
 /* One element: bits as they are, or from f32 to f16 and back. */
 __device__ __forceinline__ void bs_cu_element_move(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from,
                                                    int32_t from_type, int64_t from_at)
 {
     if (to_type == from_type)
-        bs_cu_bits_put(to, bs_cu_bytes(to_type), to_at, bs_cu_bits(from, bs_cu_bytes(from_type), from_at));
+        bs_cu_store_one(to, bs_cu_bytes(to_type), to_at, bs_cu_load_one(from, bs_cu_bytes(from_type), from_at));
     else
         bs_cu_put(to, to_type, to_at, bs_cu_get(from, from_type, from_at));
 }
-
-union bs_cu_halves {
-    uint2 word;
-    __half h[4];
-};
 
 /* A word as it is, or four elements of another type. */
 template <typename word> __device__ __forceinline__ void bs_cu_word_move(word *to, const word &from)
@@ -2708,20 +2813,8 @@ template <typename word> __device__ __forceinline__ void bs_cu_word_move(word *t
     *to = from;
 }
 
-__device__ __forceinline__ void bs_cu_word_move(uint2 *to, const float4 &from)
-{
-    bs_cu_halves v;
-    v.h[0] = __float2half_rn(from.x), v.h[1] = __float2half_rn(from.y), v.h[2] = __float2half_rn(from.z),
-    v.h[3] = __float2half_rn(from.w);
-    *to = v.word;
-}
-
-__device__ __forceinline__ void bs_cu_word_move(float4 *to, const uint2 &from)
-{
-    bs_cu_halves v;
-    v.word = from;
-    *to = make_float4(__half2float(v.h[0]), __half2float(v.h[1]), __half2float(v.h[2]), __half2float(v.h[3]));
-}
+__device__ __forceinline__ void bs_cu_word_move(uint2 *to, const float4 &from) { *to = bs_cu_pack_quad(from); }
+__device__ __forceinline__ void bs_cu_word_move(float4 *to, const uint2 &from) { *to = bs_cu_unpack_quad(from); }
 
 /* ---------------------------------------------------------------------------------------------------- copying */
 
@@ -2856,7 +2949,7 @@ __device__ inline void bs_cu_copy_turned(const bs_cu_nest &c, uint8_t *workspace
         uint8_t *to = c.to + ((int64_t)u * c.to_step[2] + (int64_t)v * c.to_step[3]) * to_bytes;
         for (int32_t e = (int32_t)threadIdx.x; e < na * nb; e += (int32_t)blockDim.x) {
             const int32_t b = from_first ? e % nb : e / na, a = from_first ? e / nb : e % na;
-            tile[b * pitch + a] = bs_cu_bits(from, from_bytes,
+            tile[b * pitch + a] = bs_cu_load_one(from, from_bytes,
                                              (int64_t)(b0 + b) * c.from_step[0] + (int64_t)(a0 + a) * c.from_step[1]);
         }
         __syncthreads();
@@ -2904,7 +2997,7 @@ __device__ inline void bs_cu_nest_zero(const bs_cu_nest &c, const bs_cu_team &te
     const bs_cu_nest rest = bs_cu_nest_rest(c, each);
     bs_cu_nest_share(rest, 1, w, &first, &last);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
-        bs_cu_bits_put(rest.to, bytes, bs_cu_nest_at(rest, rest.to_step, i, 1), 0);
+        bs_cu_store_one(rest.to, bytes, bs_cu_nest_at(rest, rest.to_step, i, 1), 0);
     }
 }
 
@@ -3285,19 +3378,9 @@ __device__ __forceinline__ const uint8_t *bs_cu_attend_at(const bs_cu_attend_job
                               : side.ring + position % j.window * side.ring_bytes;
 }
 
-/* Four elements that lie side by side. */
-__device__ __forceinline__ float4 bs_cu_attend_quad(const uint8_t *data, int32_t dtype, int32_t at)
-{
-    if (dtype == BS_F32)
-        return *reinterpret_cast<const float4 *>(data + 4 * (int64_t)at);
-    const uint2 words = *reinterpret_cast<const uint2 *>(data + 2 * (int64_t)at);
-    return make_float4(bs_cu_low_half(words.x), bs_cu_high_half(words.x), bs_cu_low_half(words.y),
-                       bs_cu_high_half(words.y));
-}
-
 __device__ __forceinline__ bool bs_cu_attend_quads(const uint8_t *data, int32_t dtype, int32_t step)
 {
-    return step == 1 && (reinterpret_cast<uintptr_t>(data) & (uintptr_t)(4 * bs_cu_bytes(dtype) - 1)) == 0;
+    return step == 1 && bs_cu_aligned(data, bs_cu_bytes(dtype), 0);
 }
 
 /* Four sums side by side, added up in one order however elements are read. */
@@ -3308,7 +3391,7 @@ __device__ inline float bs_cu_attend_dot(const bs_cu_attend_job &j, const uint8_
     if (bs_cu_attend_quads(j.q, j.q_type, j.q_step) && bs_cu_attend_quads(k, type, step))
 #pragma unroll 2
         for (; i + 4 <= j.n; i += 4) {
-            const float4 a = bs_cu_attend_quad(j.q, j.q_type, i), b = bs_cu_attend_quad(k, type, i);
+            const float4 a = bs_cu_get_quad(j.q, j.q_type, i), b = bs_cu_get_quad(k, type, i);
             sum.x = fmaf(a.x, b.x, sum.x);
             sum.y = fmaf(a.y, b.y, sum.y);
             sum.z = fmaf(a.z, b.z, sum.z);
@@ -3463,117 +3546,6 @@ static inline void bs_cu_cut(const bs_cu_node *n, bs_device_step *s)
         s->parts = bs_cu_pieces(elements, BS_CU_EACH);
     else
         s->batch = (int32_t)(BS_CU_EACH / (elements < 64 ? 64 : elements));
-}
-
-/* ---------------------------------------------------------------------------------------------- elements */
-
-/* Elements as they lie in memory, whatever they mean. */
-__device__ __forceinline__ uint32_t bs_cu_load_one(const uint8_t *data, int32_t bytes, int64_t at)
-{
-    return bytes == 4   ? reinterpret_cast<const uint32_t *>(data)[at]
-           : bytes == 2 ? reinterpret_cast<const uint16_t *>(data)[at]
-                        : data[at];
-}
-
-__device__ __forceinline__ void bs_cu_store_one(uint8_t *data, int32_t bytes, int64_t at, uint32_t raw)
-{
-    if (bytes == 4)
-        reinterpret_cast<uint32_t *>(data)[at] = raw;
-    else if (bytes == 2)
-        reinterpret_cast<uint16_t *>(data)[at] = (uint16_t)raw;
-    else
-        data[at] = (uint8_t)raw;
-}
-
-/* Four of them side by side; the first is aligned to all four. */
-__device__ __forceinline__ void bs_cu_load_four(const uint8_t *data, int32_t bytes, int64_t at, uint32_t (&raw)[4])
-{
-    if (bytes == 4) {
-        const uint4 q = *reinterpret_cast<const uint4 *>(data + at * 4);
-        raw[0] = q.x, raw[1] = q.y, raw[2] = q.z, raw[3] = q.w;
-    } else if (bytes == 2) {
-        const uint2 q = *reinterpret_cast<const uint2 *>(data + at * 2);
-        raw[0] = q.x & 0xffffu, raw[1] = q.x >> 16, raw[2] = q.y & 0xffffu, raw[3] = q.y >> 16;
-    } else {
-        const uint32_t q = *reinterpret_cast<const uint32_t *>(data + at);
-        raw[0] = q & 0xffu, raw[1] = q >> 8 & 0xffu, raw[2] = q >> 16 & 0xffu, raw[3] = q >> 24;
-    }
-}
-
-__device__ __forceinline__ void bs_cu_store_four(uint8_t *data, int32_t bytes, int64_t at, const uint32_t (&raw)[4])
-{
-    if (bytes == 4)
-        *reinterpret_cast<uint4 *>(data + at * 4) = make_uint4(raw[0], raw[1], raw[2], raw[3]);
-    else if (bytes == 2)
-        *reinterpret_cast<uint2 *>(data + at * 2) = make_uint2((raw[0] & 0xffffu) | raw[1] << 16,
-                                                               (raw[2] & 0xffffu) | raw[3] << 16);
-    else
-        *reinterpret_cast<uint32_t *>(data + at) = (raw[0] & 0xffu) | (raw[1] & 0xffu) << 8 | (raw[2] & 0xffu) << 16 |
-                                                   raw[3] << 24;
-}
-
-__device__ __forceinline__ float bs_cu_from_bits(uint32_t bits)
-{
-    float f;
-    memcpy(&f, &bits, 4);
-    return f;
-}
-
-__device__ __forceinline__ uint32_t bs_cu_to_bits(float f)
-{
-    uint32_t bits;
-    memcpy(&bits, &f, 4);
-    return bits;
-}
-
-__device__ __forceinline__ float bs_cu_half_from(uint32_t raw)
-{
-    __half_raw h;
-    h.x = (unsigned short)raw;
-    return __half2float(__half(h));
-}
-
-__device__ __forceinline__ uint32_t bs_cu_half_to(float x) { return static_cast<__half_raw>(__float2half_rn(x)).x; }
-
-/* f32 or f16 storage. */
-__device__ __forceinline__ float bs_cu_real(uint32_t raw, int32_t dtype)
-{
-    return dtype == BS_F16 ? bs_cu_half_from(raw) : bs_cu_from_bits(raw);
-}
-
-__device__ __forceinline__ uint32_t bs_cu_raw(float x, int32_t dtype)
-{
-    return dtype == BS_F16 ? bs_cu_half_to(x) : bs_cu_to_bits(x);
-}
-
-/* Saturates before rounding: 2^31 - 1 is no float. NaN gives 0. */
-__device__ __forceinline__ int32_t bs_cu_code(float x, int32_t low, int32_t high)
-{
-    if (!(x > (float)low))
-        return x == x ? low : 0;
-    return x >= (float)high ? high : (int32_t)rintf(x);
-}
-
-__device__ __forceinline__ void bs_cu_get_four(const uint8_t *data, int32_t dtype, int64_t at, float (&x)[4])
-{
-    uint32_t raw[4];
-    bs_cu_load_four(data, dtype == BS_F16 ? 2 : 4, at, raw);
-    for (int32_t i = 0; i < 4; i++)
-        x[i] = bs_cu_real(raw[i], dtype);
-}
-
-__device__ __forceinline__ void bs_cu_put_four(uint8_t *data, int32_t dtype, int64_t at, const float (&x)[4])
-{
-    uint32_t raw[4];
-    for (int32_t i = 0; i < 4; i++)
-        raw[i] = bs_cu_raw(x[i], dtype);
-    bs_cu_store_four(data, dtype == BS_F16 ? 2 : 4, at, raw);
-}
-
-/* Whether elements at `at` and every four further are aligned to four. */
-__device__ __forceinline__ bool bs_cu_aligned(const uint8_t *data, int32_t bytes, int64_t at)
-{
-    return (reinterpret_cast<uintptr_t>(data) + (uintptr_t)(at * bytes)) % (uintptr_t)(4 * bytes) == 0;
 }
 
 /* --------------------------------------------------------------------------------------- dealing out work */
@@ -4273,19 +4245,11 @@ template <typename T> __device__ __forceinline__ T bs_cu_constant(const T *at)
 #endif
 }
 
-__device__ __forceinline__ float4 bs_cu_quad(const uint8_t *at, int32_t dtype)
-{
-    if (dtype == BS_F32)
-        return *reinterpret_cast<const float4 *>(at);
-    const uint2 h = *reinterpret_cast<const uint2 *>(at);
-    return make_float4(bs_cu_low_half(h.x), bs_cu_high_half(h.x), bs_cu_low_half(h.y), bs_cu_high_half(h.y));
-}
-
 /* Whether quads of channels can be moved at once. */
 __device__ __forceinline__ bool bs_cu_quads(const uint8_t *at, int32_t dtype, int32_t row, int32_t pixel,
                                             int32_t channels)
 {
-    return ((row | pixel | channels) & 3) == 0 && (reinterpret_cast<uintptr_t>(at) & (dtype == BS_F32 ? 15u : 7u)) == 0;
+    return ((row | pixel | channels) & 3) == 0 && bs_cu_aligned(at, bs_cu_bytes(dtype), 0);
 }
 
 #endif
@@ -4341,11 +4305,8 @@ __device__ __forceinline__ void bs_cu_conv_store(const bs_cu_conv &c, const bs_c
 #pragma unroll
     for (int q = 0; q < WIDTH; q += 4) {
         uint8_t *at = to + q * bs_cu_bytes(c.out_dtype);
-        if (count >= q + 4 && c.out_dtype == BS_F32 && (reinterpret_cast<uintptr_t>(at) & 15) == 0) {
-            *reinterpret_cast<float4 *>(at) = make_float4(y[q], y[q + 1], y[q + 2], y[q + 3]);
-        } else if (count >= q + 4 && c.out_dtype == BS_F16 && (reinterpret_cast<uintptr_t>(at) & 7) == 0) {
-            *reinterpret_cast<uint2 *>(at) = make_uint2(bs_cu_pack_half2(y[q], y[q + 1]),
-                                                        bs_cu_pack_half2(y[q + 2], y[q + 3]));
+        if (count >= q + 4 && bs_cu_aligned(at, bs_cu_bytes(c.out_dtype), 0)) {
+            bs_cu_put_quad(at, c.out_dtype, 0, make_float4(y[q], y[q + 1], y[q + 2], y[q + 3]));
         } else {
 #pragma unroll
             for (int o = 0; o < 4; o++)
@@ -4409,7 +4370,7 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
                     const float4 v = bs_cu_constant(weight);
                     float4 q = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                     if (quads && count == 4) {
-                        q = bs_cu_quad(at, c.in_dtype);
+                        q = bs_cu_get_quad(at, c.in_dtype, 0);
                     } else {
                         q.x = bs_cu_get(at, c.in_dtype, 0);
                         q.y = count > 1 ? bs_cu_get(at, c.in_dtype, 1) : 0.0f;
@@ -4492,7 +4453,7 @@ __device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const uint
         const int32_t at = i / each, k = i - at * each, y = at / w, x = at - y * w;
         const uint8_t *pixel = from + ((int64_t)y * c.in_row + x * c.in_pixel) * bytes;
         if (quads)
-            *reinterpret_cast<float4 *>(to + at * apart + 4 * k) = bs_cu_quad(pixel + 4 * k * bytes, c.in_dtype);
+            *reinterpret_cast<float4 *>(to + at * apart + 4 * k) = bs_cu_get_quad(pixel, c.in_dtype, 4 * k);
         else
             to[at * apart + k] = bs_cu_get(pixel, c.in_dtype, k);
     }
@@ -4676,7 +4637,7 @@ __device__ inline float bs_cu_conv_weight(const bs_cu_conv &c, int32_t layout, i
     if (layout == 1) {
         const int32_t steps = (taps * c.in_c + 15) / 16, blocks = (c.out_c + 7) / 8, k = tap * c.in_c + channel;
         const int64_t at = (((int64_t)(group * blocks + o / 8) * steps + k / 16) * 8 + o % 8) * 16 + k % 16;
-        return __half2float(reinterpret_cast<const __half *>(c.weights)[at]);
+        return bs_cu_get(c.weights, BS_F16, at);
     }
     const int32_t first = o / 8 * 8, wide = c.out_c - first > 4 ? 8 : 4, padded = (c.out_c + 3) / 4 * 4;
     const float *block = reinterpret_cast<const float *>(c.weights) + ((int64_t)group * padded + first) * taps * c.in_c;
@@ -4800,11 +4761,9 @@ __device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const
         } else if (quads && c.in_dtype == BS_F16) {
             *reinterpret_cast<uint2 *>(target + 4 * k) = *reinterpret_cast<const uint2 *>(pixel + 8 * k);
         } else if (quads) {
-            const float4 q = bs_cu_quad(pixel + 16 * k, c.in_dtype);
-            *reinterpret_cast<uint2 *>(target + 4 * k) = make_uint2(bs_cu_pack_half2(q.x, q.y),
-                                                                    bs_cu_pack_half2(q.z, q.w));
+            *reinterpret_cast<uint2 *>(target + 4 * k) = bs_cu_pack_quad(bs_cu_get_quad(pixel, BS_F32, 4 * k));
         } else {
-            target[k] = __float2half_rn(bs_cu_get(pixel, c.in_dtype, k));
+            bs_cu_put(reinterpret_cast<uint8_t *>(target), BS_F16, k, bs_cu_get(pixel, c.in_dtype, k));
         }
     }
     bs_cu_cp_async_commit();
@@ -5140,9 +5099,9 @@ static void bs_cu_convert_describe(const bs_cu_node *n, bs_device_step *s)
 __device__ __forceinline__ float bs_cu_decode(uint32_t raw, int32_t dtype)
 {
     switch (dtype) {
-    case BS_F32: return bs_cu_from_bits(raw);
+    case BS_F32: return __uint_as_float(raw);
     case BS_F16: return bs_cu_half_from(raw);
-    case BS_BF16: return bs_cu_from_bits(raw << 16);
+    case BS_BF16: return __uint_as_float(raw << 16);
     case BS_I8: return (float)(int8_t)raw;
     case BS_I32: return (float)(int32_t)raw;
     default: return (float)raw;
@@ -5151,7 +5110,7 @@ __device__ __forceinline__ float bs_cu_decode(uint32_t raw, int32_t dtype)
 
 __device__ __forceinline__ uint32_t bs_cu_bfloat_to(float x)
 {
-    const uint32_t bits = bs_cu_to_bits(x);
+    const uint32_t bits = __float_as_uint(x);
     if ((bits & 0x7fffffffu) > 0x7f800000u)
         return bits >> 16 | 0x40u;
     return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
@@ -5864,24 +5823,6 @@ __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_ste
 
 /* ----------------------------------------------------------------------------------------------------- reduce */
 
-__device__ __forceinline__ float4 bs_cu_get4(const uint8_t *data, int32_t dtype, int64_t at)
-{
-    float4 v;
-    if (dtype == BS_F16)
-        bs_cu_word_move(&v, *reinterpret_cast<const uint2 *>(data + at * 2));
-    else
-        v = *reinterpret_cast<const float4 *>(data + at * 4);
-    return v;
-}
-
-__device__ __forceinline__ void bs_cu_put4(uint8_t *data, int32_t dtype, int64_t at, const float4 &v)
-{
-    if (dtype == BS_F16)
-        bs_cu_word_move(reinterpret_cast<uint2 *>(data + at * 2), v);
-    else
-        *reinterpret_cast<float4 *>(data + at * 4) = v;
-}
-
 /* The loops of the result, and where its first element is: of images channel, x, y. */
 struct bs_cu_sum {
     uint8_t *to;
@@ -5931,7 +5872,7 @@ __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_sou
                        (int64_t)z * m.step[3];
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if (more && each == 4)
-        sum = bs_cu_get4(m.to, m.dtype, to);
+        sum = bs_cu_get_quad(m.to, m.dtype, to);
     else if (more)
         sum.x = bs_cu_get(m.to, m.dtype, to);
     for (int32_t k = 0; k < count; k++) {
@@ -5941,7 +5882,7 @@ __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_sou
         const int64_t at = (int64_t)c * from.step[0] + (int64_t)x * from.step[1] + (int64_t)y * from.step[2] +
                            (int64_t)z * from.step[3];
         if (each == 4) {
-            const float4 v = bs_cu_get4(from.data, from.dtype, at);
+            const float4 v = bs_cu_get_quad(from.data, from.dtype, at);
             sum.x = bs_cu_mul_add(from.gate, v.x, sum.x);
             sum.y = bs_cu_mul_add(from.gate, v.y, sum.y);
             sum.z = bs_cu_mul_add(from.gate, v.z, sum.z);
@@ -5951,7 +5892,7 @@ __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_sou
         }
     }
     if (each == 4)
-        bs_cu_put4(m.to, m.dtype, to, sum);
+        bs_cu_put_quad(m.to, m.dtype, to, sum);
     else
         bs_cu_put(m.to, m.dtype, to, sum.x);
 }

@@ -203,19 +203,11 @@ template <typename T> __device__ __forceinline__ T bs_cu_constant(const T *at)
 #endif
 }
 
-__device__ __forceinline__ float4 bs_cu_quad(const uint8_t *at, int32_t dtype)
-{
-    if (dtype == BS_F32)
-        return *reinterpret_cast<const float4 *>(at);
-    const uint2 h = *reinterpret_cast<const uint2 *>(at);
-    return make_float4(bs_cu_low_half(h.x), bs_cu_high_half(h.x), bs_cu_low_half(h.y), bs_cu_high_half(h.y));
-}
-
 /* Whether quads of channels can be moved at once. */
 __device__ __forceinline__ bool bs_cu_quads(const uint8_t *at, int32_t dtype, int32_t row, int32_t pixel,
                                             int32_t channels)
 {
-    return ((row | pixel | channels) & 3) == 0 && (reinterpret_cast<uintptr_t>(at) & (dtype == BS_F32 ? 15u : 7u)) == 0;
+    return ((row | pixel | channels) & 3) == 0 && bs_cu_aligned(at, bs_cu_bytes(dtype), 0);
 }
 
 #endif

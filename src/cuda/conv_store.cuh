@@ -55,11 +55,8 @@ __device__ __forceinline__ void bs_cu_conv_store(const bs_cu_conv &c, const bs_c
 #pragma unroll
     for (int q = 0; q < WIDTH; q += 4) {
         uint8_t *at = to + q * bs_cu_bytes(c.out_dtype);
-        if (count >= q + 4 && c.out_dtype == BS_F32 && (reinterpret_cast<uintptr_t>(at) & 15) == 0) {
-            *reinterpret_cast<float4 *>(at) = make_float4(y[q], y[q + 1], y[q + 2], y[q + 3]);
-        } else if (count >= q + 4 && c.out_dtype == BS_F16 && (reinterpret_cast<uintptr_t>(at) & 7) == 0) {
-            *reinterpret_cast<uint2 *>(at) = make_uint2(bs_cu_pack_half2(y[q], y[q + 1]),
-                                                        bs_cu_pack_half2(y[q + 2], y[q + 3]));
+        if (count >= q + 4 && bs_cu_aligned(at, bs_cu_bytes(c.out_dtype), 0)) {
+            bs_cu_put_quad(at, c.out_dtype, 0, make_float4(y[q], y[q + 1], y[q + 2], y[q + 3]));
         } else {
 #pragma unroll
             for (int o = 0; o < 4; o++)

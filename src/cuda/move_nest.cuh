@@ -106,37 +106,15 @@ __device__ __forceinline__ int64_t bs_cu_nest_at(const bs_cu_nest &c, const int3
 
 /* --------------------------------------------------------------------------------------------------- elements */
 
-__device__ __forceinline__ uint32_t bs_cu_bits(const uint8_t *data, int32_t bytes, int64_t at)
-{
-    return bytes == 4   ? reinterpret_cast<const uint32_t *>(data)[at]
-           : bytes == 2 ? reinterpret_cast<const uint16_t *>(data)[at]
-                        : data[at];
-}
-
-__device__ __forceinline__ void bs_cu_bits_put(uint8_t *data, int32_t bytes, int64_t at, uint32_t bits)
-{
-    if (bytes == 4)
-        reinterpret_cast<uint32_t *>(data)[at] = bits;
-    else if (bytes == 2)
-        reinterpret_cast<uint16_t *>(data)[at] = (uint16_t)bits;
-    else
-        data[at] = (uint8_t)bits;
-}
-
 /* One element: bits as they are, or from f32 to f16 and back. */
 __device__ __forceinline__ void bs_cu_element_move(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from,
                                                    int32_t from_type, int64_t from_at)
 {
     if (to_type == from_type)
-        bs_cu_bits_put(to, bs_cu_bytes(to_type), to_at, bs_cu_bits(from, bs_cu_bytes(from_type), from_at));
+        bs_cu_store_one(to, bs_cu_bytes(to_type), to_at, bs_cu_load_one(from, bs_cu_bytes(from_type), from_at));
     else
         bs_cu_put(to, to_type, to_at, bs_cu_get(from, from_type, from_at));
 }
-
-union bs_cu_halves {
-    uint2 word;
-    __half h[4];
-};
 
 /* A word as it is, or four elements of another type. */
 template <typename word> __device__ __forceinline__ void bs_cu_word_move(word *to, const word &from)
@@ -144,20 +122,8 @@ template <typename word> __device__ __forceinline__ void bs_cu_word_move(word *t
     *to = from;
 }
 
-__device__ __forceinline__ void bs_cu_word_move(uint2 *to, const float4 &from)
-{
-    bs_cu_halves v;
-    v.h[0] = __float2half_rn(from.x), v.h[1] = __float2half_rn(from.y), v.h[2] = __float2half_rn(from.z),
-    v.h[3] = __float2half_rn(from.w);
-    *to = v.word;
-}
-
-__device__ __forceinline__ void bs_cu_word_move(float4 *to, const uint2 &from)
-{
-    bs_cu_halves v;
-    v.word = from;
-    *to = make_float4(__half2float(v.h[0]), __half2float(v.h[1]), __half2float(v.h[2]), __half2float(v.h[3]));
-}
+__device__ __forceinline__ void bs_cu_word_move(uint2 *to, const float4 &from) { *to = bs_cu_pack_quad(from); }
+__device__ __forceinline__ void bs_cu_word_move(float4 *to, const uint2 &from) { *to = bs_cu_unpack_quad(from); }
 
 /* ---------------------------------------------------------------------------------------------------- copying */
 
@@ -292,7 +258,7 @@ __device__ inline void bs_cu_copy_turned(const bs_cu_nest &c, uint8_t *workspace
         uint8_t *to = c.to + ((int64_t)u * c.to_step[2] + (int64_t)v * c.to_step[3]) * to_bytes;
         for (int32_t e = (int32_t)threadIdx.x; e < na * nb; e += (int32_t)blockDim.x) {
             const int32_t b = from_first ? e % nb : e / na, a = from_first ? e / nb : e % na;
-            tile[b * pitch + a] = bs_cu_bits(from, from_bytes,
+            tile[b * pitch + a] = bs_cu_load_one(from, from_bytes,
                                              (int64_t)(b0 + b) * c.from_step[0] + (int64_t)(a0 + a) * c.from_step[1]);
         }
         __syncthreads();
@@ -340,7 +306,7 @@ __device__ inline void bs_cu_nest_zero(const bs_cu_nest &c, const bs_cu_team &te
     const bs_cu_nest rest = bs_cu_nest_rest(c, each);
     bs_cu_nest_share(rest, 1, w, &first, &last);
     for (uint32_t i = first + (uint32_t)team.rank; i < last; i += (uint32_t)team.size) {
-        bs_cu_bits_put(rest.to, bytes, bs_cu_nest_at(rest, rest.to_step, i, 1), 0);
+        bs_cu_store_one(rest.to, bytes, bs_cu_nest_at(rest, rest.to_step, i, 1), 0);
     }
 }
 

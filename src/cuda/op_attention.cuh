@@ -97,19 +97,9 @@ __device__ __forceinline__ const uint8_t *bs_cu_attend_at(const bs_cu_attend_job
                               : side.ring + position % j.window * side.ring_bytes;
 }
 
-/* Four elements that lie side by side. */
-__device__ __forceinline__ float4 bs_cu_attend_quad(const uint8_t *data, int32_t dtype, int32_t at)
-{
-    if (dtype == BS_F32)
-        return *reinterpret_cast<const float4 *>(data + 4 * (int64_t)at);
-    const uint2 words = *reinterpret_cast<const uint2 *>(data + 2 * (int64_t)at);
-    return make_float4(bs_cu_low_half(words.x), bs_cu_high_half(words.x), bs_cu_low_half(words.y),
-                       bs_cu_high_half(words.y));
-}
-
 __device__ __forceinline__ bool bs_cu_attend_quads(const uint8_t *data, int32_t dtype, int32_t step)
 {
-    return step == 1 && (reinterpret_cast<uintptr_t>(data) & (uintptr_t)(4 * bs_cu_bytes(dtype) - 1)) == 0;
+    return step == 1 && bs_cu_aligned(data, bs_cu_bytes(dtype), 0);
 }
 
 /* Four sums side by side, added up in one order however elements are read. */
@@ -120,7 +110,7 @@ __device__ inline float bs_cu_attend_dot(const bs_cu_attend_job &j, const uint8_
     if (bs_cu_attend_quads(j.q, j.q_type, j.q_step) && bs_cu_attend_quads(k, type, step))
 #pragma unroll 2
         for (; i + 4 <= j.n; i += 4) {
-            const float4 a = bs_cu_attend_quad(j.q, j.q_type, i), b = bs_cu_attend_quad(k, type, i);
+            const float4 a = bs_cu_get_quad(j.q, j.q_type, i), b = bs_cu_get_quad(k, type, i);
             sum.x = fmaf(a.x, b.x, sum.x);
             sum.y = fmaf(a.y, b.y, sum.y);
             sum.z = fmaf(a.z, b.z, sum.z);

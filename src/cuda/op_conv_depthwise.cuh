@@ -36,7 +36,7 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
                     const float4 v = bs_cu_constant(weight);
                     float4 q = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
                     if (quads && count == 4) {
-                        q = bs_cu_quad(at, c.in_dtype);
+                        q = bs_cu_get_quad(at, c.in_dtype, 0);
                     } else {
                         q.x = bs_cu_get(at, c.in_dtype, 0);
                         q.y = count > 1 ? bs_cu_get(at, c.in_dtype, 1) : 0.0f;

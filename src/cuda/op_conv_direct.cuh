@@ -55,7 +55,7 @@ __device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const uint
         const int32_t at = i / each, k = i - at * each, y = at / w, x = at - y * w;
         const uint8_t *pixel = from + ((int64_t)y * c.in_row + x * c.in_pixel) * bytes;
         if (quads)
-            *reinterpret_cast<float4 *>(to + at * apart + 4 * k) = bs_cu_quad(pixel + 4 * k * bytes, c.in_dtype);
+            *reinterpret_cast<float4 *>(to + at * apart + 4 * k) = bs_cu_get_quad(pixel, c.in_dtype, 4 * k);
         else
             to[at * apart + k] = bs_cu_get(pixel, c.in_dtype, k);
     }

@@ -18,7 +18,7 @@ __device__ inline float bs_cu_conv_weight(const bs_cu_conv &c, int32_t layout, i
     if (layout == 1) {
         const int32_t steps = (taps * c.in_c + 15) / 16, blocks = (c.out_c + 7) / 8, k = tap * c.in_c + channel;
         const int64_t at = (((int64_t)(group * blocks + o / 8) * steps + k / 16) * 8 + o % 8) * 16 + k % 16;
-        return __half2float(reinterpret_cast<const __half *>(c.weights)[at]);
+        return bs_cu_get(c.weights, BS_F16, at);
     }
     const int32_t first = o / 8 * 8, wide = c.out_c - first > 4 ? 8 : 4, padded = (c.out_c + 3) / 4 * 4;
     const float *block = reinterpret_cast<const float *>(c.weights) + ((int64_t)group * padded + first) * taps * c.in_c;

@@ -82,11 +82,9 @@ __device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const
         } else if (quads && c.in_dtype == BS_F16) {
             *reinterpret_cast<uint2 *>(target + 4 * k) = *reinterpret_cast<const uint2 *>(pixel + 8 * k);
         } else if (quads) {
-            const float4 q = bs_cu_quad(pixel + 16 * k, c.in_dtype);
-            *reinterpret_cast<uint2 *>(target + 4 * k) = make_uint2(bs_cu_pack_half2(q.x, q.y),
-                                                                    bs_cu_pack_half2(q.z, q.w));
+            *reinterpret_cast<uint2 *>(target + 4 * k) = bs_cu_pack_quad(bs_cu_get_quad(pixel, BS_F32, 4 * k));
         } else {
-            target[k] = __float2half_rn(bs_cu_get(pixel, c.in_dtype, k));
+            bs_cu_put(reinterpret_cast<uint8_t *>(target), BS_F16, k, bs_cu_get(pixel, c.in_dtype, k));
         }
     }
     bs_cu_cp_async_commit();

@@ -35,9 +35,9 @@ static void bs_cu_convert_describe(const bs_cu_node *n, bs_device_step *s)
 __device__ __forceinline__ float bs_cu_decode(uint32_t raw, int32_t dtype)
 {
     switch (dtype) {
-    case BS_F32: return bs_cu_from_bits(raw);
+    case BS_F32: return __uint_as_float(raw);
     case BS_F16: return bs_cu_half_from(raw);
-    case BS_BF16: return bs_cu_from_bits(raw << 16);
+    case BS_BF16: return __uint_as_float(raw << 16);
     case BS_I8: return (float)(int8_t)raw;
     case BS_I32: return (float)(int32_t)raw;
     default: return (float)raw;
@@ -46,7 +46,7 @@ __device__ __forceinline__ float bs_cu_decode(uint32_t raw, int32_t dtype)
 
 __device__ __forceinline__ uint32_t bs_cu_bfloat_to(float x)
 {
-    const uint32_t bits = bs_cu_to_bits(x);
+    const uint32_t bits = __float_as_uint(x);
     if ((bits & 0x7fffffffu) > 0x7f800000u)
         return bits >> 16 | 0x40u;
     return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;

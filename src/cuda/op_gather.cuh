@@ -144,24 +144,6 @@ __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_ste
 
 /* ----------------------------------------------------------------------------------------------------- reduce */
 
-__device__ __forceinline__ float4 bs_cu_get4(const uint8_t *data, int32_t dtype, int64_t at)
-{
-    float4 v;
-    if (dtype == BS_F16)
-        bs_cu_word_move(&v, *reinterpret_cast<const uint2 *>(data + at * 2));
-    else
-        v = *reinterpret_cast<const float4 *>(data + at * 4);
-    return v;
-}
-
-__device__ __forceinline__ void bs_cu_put4(uint8_t *data, int32_t dtype, int64_t at, const float4 &v)
-{
-    if (dtype == BS_F16)
-        bs_cu_word_move(reinterpret_cast<uint2 *>(data + at * 2), v);
-    else
-        *reinterpret_cast<float4 *>(data + at * 4) = v;
-}
-
 /* The loops of the result, and where its first element is: of images channel, x, y. */
 struct bs_cu_sum {
     uint8_t *to;
@@ -211,7 +193,7 @@ __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_sou
                        (int64_t)z * m.step[3];
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if (more && each == 4)
-        sum = bs_cu_get4(m.to, m.dtype, to);
+        sum = bs_cu_get_quad(m.to, m.dtype, to);
     else if (more)
         sum.x = bs_cu_get(m.to, m.dtype, to);
     for (int32_t k = 0; k < count; k++) {
@@ -221,7 +203,7 @@ __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_sou
         const int64_t at = (int64_t)c * from.step[0] + (int64_t)x * from.step[1] + (int64_t)y * from.step[2] +
                            (int64_t)z * from.step[3];
         if (each == 4) {
-            const float4 v = bs_cu_get4(from.data, from.dtype, at);
+            const float4 v = bs_cu_get_quad(from.data, from.dtype, at);
             sum.x = bs_cu_mul_add(from.gate, v.x, sum.x);
             sum.y = bs_cu_mul_add(from.gate, v.y, sum.y);
             sum.z = bs_cu_mul_add(from.gate, v.z, sum.z);
@@ -231,7 +213,7 @@ __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_sou
         }
     }
     if (each == 4)
-        bs_cu_put4(m.to, m.dtype, to, sum);
+        bs_cu_put_quad(m.to, m.dtype, to, sum);
     else
         bs_cu_put(m.to, m.dtype, to, sum.x);
 }

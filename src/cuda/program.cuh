@@ -2,11 +2,11 @@
  *
  * The device's side of run/operands.c: rows are found through the plan's places and the decisions; views cost nothing
  * but the lookup. Everything here is computed by every thread of a block alike.
- * Relies on plan/device.h. Must never write anything but the status. */
+ * Relies on plan/device.h and elements.cuh. Must never write anything but the status. */
 #ifndef BS_CUDA_PROGRAM
 #define BS_CUDA_PROGRAM
 
-#include "cuda/portable.cuh"
+#include "cuda/elements.cuh"
 
 /* The argument of every kernel. */
 struct bs_cu_program {
@@ -159,11 +159,6 @@ __device__ inline int32_t bs_cu_top_row(const bs_cu_tile &t, int32_t domain, int
 
 /* ------------------------------------------------------------------------------------------- finding rows */
 
-__device__ __forceinline__ int32_t bs_cu_bytes(int32_t dtype)
-{
-    return dtype == BS_F32 || dtype == BS_I32 ? 4 : dtype == BS_U8 || dtype == BS_I8 ? 1 : 2;
-}
-
 /* Where the row is, of an operand that is no view of an image: for kernels that need nothing but the address. */
 __device__ inline uint8_t *bs_cu_row(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
 {
@@ -219,22 +214,7 @@ __device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_ope
     return v;
 }
 
-/* ----------------------------------------------------------------------------------------------- elements */
-
-/* An element as f32, whatever f32 or f16 it is stored in; and back, rounded to nearest even. */
-__device__ __forceinline__ float bs_cu_get(const uint8_t *data, int32_t dtype, int64_t at)
-{
-    return dtype == BS_F16 ? __half2float(reinterpret_cast<const __half *>(data)[at])
-                           : reinterpret_cast<const float *>(data)[at];
-}
-
-__device__ __forceinline__ void bs_cu_put(uint8_t *data, int32_t dtype, int64_t at, float x)
-{
-    if (dtype == BS_F16)
-        reinterpret_cast<__half *>(data)[at] = __float2half_rn(x);
-    else
-        reinterpret_cast<float *>(data)[at] = x;
-}
+/* ---------------------------------------------------------------------------- activations and margins */
 
 /* As bs_act_apply (graph/op.h). slope: of this channel, for BS_PRELU. */
 __device__ inline float bs_cu_act(int32_t act, float param, float slope, float x)

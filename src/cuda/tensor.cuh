@@ -2,11 +2,11 @@
  *
  * Each is one instruction from sm_80 on. Below that, shuffles and plain loads give the same values (sums in another
  * order), so that kernels are written once. All 32 lanes of a warp must call them together.
- * Relies on portable.cuh. Must never be given an address that is not aligned to what it moves. */
+ * Relies on elements.cuh. Must never be given an address that is not aligned to what it moves. */
 #ifndef BS_CUDA_TENSOR
 #define BS_CUDA_TENSOR
 
-#include "cuda/portable.cuh"
+#include "cuda/elements.cuh"
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 #define BS_CU_AMPERE 1
@@ -22,21 +22,6 @@
 #else
 #define BS_CU_ASSUME_SHARED(p) ((void)(p))
 #endif
-
-/* Two f16 in a word, the first in the low half. */
-__device__ __forceinline__ uint32_t bs_cu_pack_half2(float low, float high)
-{
-    return (uint32_t)__half_as_ushort(__float2half_rn(low)) | (uint32_t)__half_as_ushort(__float2half_rn(high)) << 16;
-}
-
-__device__ __forceinline__ float bs_cu_low_half(uint32_t word)
-{
-    return __half2float(__ushort_as_half((unsigned short)(word & 0xffff)));
-}
-__device__ __forceinline__ float bs_cu_high_half(uint32_t word)
-{
-    return __half2float(__ushort_as_half((unsigned short)(word >> 16)));
-}
 
 /* d[16][8] += a[16][16] b[16][8], f16 with sums in f32. Of lane 4 g + t:
  *   a: rows g, g + 8 of columns 2t, 2t+1; then the same rows of columns 2t+8, 2t+9
