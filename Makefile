@@ -41,7 +41,8 @@ ifeq ($(TARGET_ARCH),$(HOST_ARCH))
 else
   BUILD ?= $(BUILD_ROOT)/$(TARGET_ARCH)$(VARIANT)
   HOST_COMPILER ?= $(TARGET_ARCH)-linux-gnu-gcc
-  RUN ?= $(notdir $(firstword $(shell command -v qemu-$(TARGET_ARCH)-static qemu-$(TARGET_ARCH) 2>/dev/null) qemu-$(TARGET_ARCH)))
+  QEMU := qemu-$(TARGET_ARCH)
+  RUN ?= $(notdir $(firstword $(shell command -v $(QEMU)-static $(QEMU) 2>/dev/null) $(QEMU)))
   LDFLAGS += $(if $(filter 1,$(CUDA)),,-static) # NVIDIA's libraries are shared ones
 endif
 
@@ -61,9 +62,9 @@ JOBS ?= $(CORES)
 # What a build with the CUDA backend shares with the plain one is made there: build, of build/cuda-emulated.
 PLAIN := $(if $(VARIANT),$(BUILD:%$(VARIANT)=%),$(BUILD))
 
-# Where no CFLAGS are given each part has the level that it is worth. Kernels gain by -O3. Loops of ops gain by the vectorizer, but
-# not by -O3, which unrolls them completely: half of their time in the compiler. What builds, loads and plans runs once.
-# Examples and benchmarks are -O2 because their speed is reported, tests are not.
+# Where no CFLAGS are given each part has the level that it is worth. Kernels gain by -O3. Loops of ops gain by the
+# vectorizer, but not by -O3, which unrolls them completely: half of their time in the compiler. What builds, loads and
+# plans runs once. Examples and benchmarks are -O2 because their speed is reported, tests are not.
 ifeq ($(origin CFLAGS),undefined)
   DEFAULT_FLAGS := 1
   CFLAGS = $(LEVEL)
@@ -73,8 +74,8 @@ LEVEL_OF_KERNELS := -O3
 LEVEL_OF_OPS := -O2 -ftree-vectorize $(if $(findstring clang,$(CC)),,-fvect-cost-model=dynamic)
 LEVEL_OF_TESTS := -O1
 LEVEL_OF_PLANNING := -O1
-PLANNING := base/cursor graph/% ops/structure ops/routers ops/segments ops/describe ops/ports plan/% profile/read profile/trace \
-  stream/store_plan stream/replay run/session_make run/session_memory run/device_layout run/report model/%
+PLANNING := base/cursor graph/% ops/structure ops/routers ops/segments ops/describe ops/ports plan/% profile/read \
+  profile/trace stream/store_plan stream/replay run/session_make run/session_memory run/device_layout run/report model/%
 level_of = $(foreach d,$(sort $(PLAIN) $(BUILD)),$(1:%=$(d)/obj/%.o))
 # private: flags of a file, not of what it depends on
 $(call level_of,src/kernels/% unit_kernels): private LEVEL = $(LEVEL_OF_KERNELS)
@@ -84,7 +85,8 @@ $(call level_of,$(PLANNING:%=src/%) unit_planning): private LEVEL = $(LEVEL_OF_P
 
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla
 INCLUDES := -I. -Isrc -Itests -Iexamples -Iexamples/video -Iexamples/moe_text
-COMPILE = $(CC) -std=c11 $(WARNINGS) $(INCLUDES) $(CPPFLAGS) $(CFLAGS) $(SANITIZE:%=-fsanitize=% -fno-sanitize-recover=all -fno-omit-frame-pointer)
+SANITIZER_FLAGS = $(SANITIZE:%=-fsanitize=% -fno-sanitize-recover=all -fno-omit-frame-pointer)
+COMPILE = $(CC) -std=c11 $(WARNINGS) $(INCLUDES) $(CPPFLAGS) $(CFLAGS) $(SANITIZER_FLAGS)
 LINK = $(if $(CUDA),$(CXX),$(CC)) $(CFLAGS) $(SANITIZE:%=-fsanitize=%) $(CUDA_LDFLAGS) $(LDFLAGS)
 LDLIBS := -lm -lpthread
 
@@ -134,12 +136,14 @@ LATER_CUDA := $(CUDA_TESTS)
 LATER_LONG := $(call named_tests,super_resolution replay demo_clip soak placing fast_math large_python same_files)
 
 # `make sweep` runs all of these with the address sanitizer, other builds a part of each.
-SWEPT_WHOLE := $(if $(findstring address,$(SANITIZE)),$(filter tests/test_sweep_% tests/test_cuda_sweep.c,$(TEST_C) $(CUDA_TESTS)))
+ALL_SWEEPS := $(filter tests/test_sweep_% tests/test_cuda_sweep.c,$(TEST_C) $(CUDA_TESTS))
+SWEPT_WHOLE := $(if $(findstring address,$(SANITIZE)),$(ALL_SWEEPS))
 
-# Tests that start no thread: the thread sanitizer would only make them slow. Those of the CUDA backend with which it can
-# find something: streams, launches one after the other, and threads of a block that share memory.
-THREADLESS := $(call named_tests,conv_kernels damage demo_clip describe elementwise_kernels graph ground lies messages_file \
-  messages_graph messages_plan model_calls numbers picture placing references replay stream stream_edges sweep_arena sweep_file y4m)
+# Tests that start no thread: the thread sanitizer would only make them slow. Those of the CUDA backend with which it
+# can find something: streams, launches one after the other, and threads of a block that share memory.
+THREADLESS := $(call named_tests,conv_kernels damage demo_clip describe elementwise_kernels graph ground lies \
+  messages_file messages_graph messages_plan model_calls numbers picture placing references replay stream stream_edges \
+  sweep_arena sweep_file y4m)
 CUDA_THREADED := $(call named_tests,cuda_session cuda_stream cuda_streams cuda_route cuda_gemm cuda_random)
 
 # TEST="test_gguf test_cli" runs only these.
@@ -159,7 +163,8 @@ else
   # that is instrumented by CUDA=emulated.
   OTHER_BUILD := $(SANITIZE)$(filter-out $(HOST_ARCH),$(TARGET_ARCH))
   LEFT_OUT := $(if $(filter all,$(TIER)),,$(LATER_CUDA) $(LATER_LONG)) $(SWEPT_WHOLE)
-  TESTS := $(filter-out $(LEFT_OUT) $(if $(filter thread,$(SANITIZE)),$(THREADLESS)),$(TEST_C) $(TEST_SH) $(if $(OTHER_BUILD),,$(TEST_PY)))
+  TESTS := $(filter-out $(LEFT_OUT) $(if $(filter thread,$(SANITIZE)),$(THREADLESS)),\
+    $(TEST_C) $(TEST_SH) $(if $(OTHER_BUILD),,$(TEST_PY)))
   EMULATED_TESTS := $(filter-out $(LEFT_OUT),$(if $(OTHER_BUILD),,$(CUDA_TESTS)))
 endif
 # Why, a line each.
@@ -174,26 +179,31 @@ BENCH_FILES := $(BENCH_C:%.c=$(BUILD)/%)
 # Objects of $(1). What differs in a build with the CUDA backend is made there; all else is shared with the plain build.
 CUDA_C := $(if $(CUDA),$(filter %.c,$(CUDA_TESTS)) $(wildcard bench/cuda*.c) examples/device_options.c)
 only_here = $(filter $(CUDA_C) %.cu tests/cuda_cpu/%,$(1))
-objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(only_here))) $(patsubst %,$(PLAIN)/obj/%.o,$(basename $(filter-out $(only_here),$(1))))
+objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(only_here))) \
+  $(patsubst %,$(PLAIN)/obj/%.o,$(basename $(filter-out $(only_here),$(1))))
 
-# Parts that are one object each where no CFLAGS are given: in most files headers take longer than what is in the file, and
+# Parts that are one object each where no CFLAGS are given: in most files headers take longer than what is in the file,
+# and
 # <immintrin.h> alone half a second. What asks for more than C of the system stays alone.
 UNITS := $(if $(DEFAULT_FLAGS),$(if $(filter 1,$(AMALGAM)),,kernels ops planning running))
 UNIT_kernels := $(filter src/kernels/%,$(LIBRARY_SOURCES))
 UNIT_planning := $(filter $(PLANNING:%=src/%.c),$(LIBRARY_SOURCES))
 UNIT_ops := $(filter-out $(UNIT_planning),$(filter src/ops/%,$(LIBRARY_SOURCES)))
 UNIT_running := $(filter-out $(UNIT_kernels) $(UNIT_ops) $(UNIT_planning) src/base/platform_posix.c,$(LIBRARY_SOURCES))
-LIBRARY_OBJECTS := $(UNITS:%=$(PLAIN)/obj/unit_%.o) $(call objects,$(filter-out $(foreach u,$(UNITS),$(UNIT_$(u))),$(LIBRARY_SOURCES)) $(CUDA_SOURCES))
+NO_UNIT := $(filter-out $(foreach u,$(UNITS),$(UNIT_$(u))),$(LIBRARY_SOURCES))
+LIBRARY_OBJECTS := $(UNITS:%=$(PLAIN)/obj/unit_%.o) $(call objects,$(NO_UNIT) $(CUDA_SOURCES))
 
-.PHONY: all demo test test-all test-longer test-foreign test-build coverage test-asan test-ubsan test-tsan test-unsigned test-32 test-aarch64 mutants-cuda consumers bench bench-planning bench-preload amalgamate check size sweep soak mutants lint \
-        install clean help FORCE
+.PHONY: all demo test test-all test-longer test-foreign test-build coverage test-asan test-ubsan test-tsan \
+        test-unsigned test-32 test-aarch64 mutants-cuda consumers bench bench-planning bench-preload amalgamate check \
+        size sweep soak mutants lint install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
 
 help:
 	@echo 'make              $(LIBRARY) and the example programs'
 	@echo 'make demo         upscale a clip on this machine (CLIP=file.y4m)'
-	@echo 'make test         the tests, without those that take long (TEST=test_gguf: one of any; AMALGAM=1: against brainstorm.c)'
+	@echo 'make test         the tests, without those that take long (TEST=test_gguf: one of any; AMALGAM=1: against' \
+	  'brainstorm.c)'
 	@echo 'make test-all     all tests'
 	@echo 'make test-asan    all tests with address and undefined-behaviour sanitizers (also: test-ubsan)'
 	@echo 'make test-tsan    those with threads, with the thread sanitizer'
@@ -201,7 +211,8 @@ help:
 	@echo 'make test-32      those that another processor can break, built with gcc -m32'
 	@echo 'make test-aarch64 the same cross-built, under qemu'
 	@echo 'make lint         stack, recursion, analyzers (PARTS=stack: one)'
-	@echo 'make coverage     branches of src/ the tests take (TEST=... FILES=src/model/model.c: the ones these leave out there)'
+	@echo 'make coverage     branches of src/ the tests take (TEST=... FILES=src/model/model.c: the ones these leave' \
+	  'out there)'
 	@echo 'make sweep        every cut, flip, arena too small and call that fails: minutes (tests take a part of them)'
 	@echo 'make CUDA=1       with the CUDA backend, by nvcc (SMS="87 110"); CUDA=1 test: on the GPU of this machine'
 	@echo 'make CUDA=emulated test    its tests without a GPU (make test-all runs them too, where the headers are)'
@@ -211,7 +222,8 @@ help:
 	@echo 'make soak         video without end: memory, descriptors and checksums stay the same (MINUTES=30)'
 	@echo 'make bench        benchmarks (CUDA=1: of the GPU; CUDA=emulated: that its results are right)'
 	@echo 'make bench-preload  weights streamed from storage (ARGS="--quick")'
-	@echo 'make bench-planning  instructions that planning takes, of networks of 1k to 64k nodes, and a run beside its kernels: minutes, by valgrind'
+	@echo 'make bench-planning  instructions that planning takes, of networks of 1k to 64k nodes, and a run beside its' \
+	  'kernels: minutes, by valgrind'
 	@echo 'make amalgamate   generate brainstorm.c and brainstorm_cuda.cu from src/'
 	@echo 'make check        both are what src/ gives; strict builds; symbols'
 	@echo 'make consumers    what is installed, or added to another project, can be used: make, CMake, pkg-config'
@@ -225,9 +237,10 @@ help:
 say = $(if $(V),,@echo '  $(if $(filter %.cu,$<),CUDA,CC) $<' && )
 
 # Rewritten only when compiler or flags change: then everything is built again.
+LEVELS = $(if $(DEFAULT_FLAGS),$(LEVEL_OF_KERNELS) | $(LEVEL_OF_OPS) | $(LEVEL_OF_TESTS) | $(LEVEL_OF_PLANNING))
 keep = mkdir -p $(@D) && echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
 $(PLAIN)/flags: FORCE
-	@$(call keep,$(COMPILE) | $(if $(DEFAULT_FLAGS),$(LEVEL_OF_KERNELS) | $(LEVEL_OF_OPS) | $(LEVEL_OF_TESTS) | $(LEVEL_OF_PLANNING)))
+	@$(call keep,$(COMPILE) | $(LEVELS))
 
 $(BUILD)/flags_cuda: FORCE
 	@$(call keep,$(COMPILE) $(CUDA_CPPFLAGS) | $(CUDA_COMPILE))
@@ -262,10 +275,12 @@ archive = mkdir -p $(@D) && rm -f $@ && $(AR) rcs $@ $(filter %.o,$^)
 $(LIBRARY): $(LIBRARY_OBJECTS) $(BUILD)/members
 	@$(archive)
 
-# Modules of examples and benchmarks; the linker takes from them what a program uses. What the demo does without is apart.
+# Modules of examples and benchmarks; the linker takes from them what a program uses. What the demo does without is
+# apart.
 EXAMPLES_ARCHIVE := $(BUILD)/libexamples.a
 APART_ARCHIVE := $(BUILD)/libexamples_apart.a
-APART := $(filter examples/cli_% examples/profile_cache.c examples/profile_facts.c examples/moe_text/%,$(EXAMPLE_MODULES))
+APART := $(filter examples/cli_% examples/profile_cache.c examples/profile_facts.c examples/moe_text/%,\
+  $(EXAMPLE_MODULES))
 BENCH_ARCHIVE := $(BUILD)/libbench.a
 $(EXAMPLES_ARCHIVE): $(call objects,$(filter-out $(APART),$(EXAMPLE_MODULES))) $(BUILD)/members
 	@$(archive)
@@ -282,7 +297,8 @@ $(BUILD)/members: FORCE
 link = mkdir -p $(@D) && $(LINK) $(filter %.o,$^) $(filter-out $(LIBRARY),$(filter %.a,$^)) $(LIBRARY) $(LDLIBS) -o $@
 
 define program
-$(BUILD)/$(1): $(call objects,$(2)) $(if $(filter $(1),brainstorm moe_text),$(APART_ARCHIVE)) $(EXAMPLES_ARCHIVE) $(LIBRARY) $(BUILD)/flags_link
+$(BUILD)/$(1): $(call objects,$(2)) $(if $(filter $(1),brainstorm moe_text),$(APART_ARCHIVE)) $(EXAMPLES_ARCHIVE) \
+  $(LIBRARY) $(BUILD)/flags_link
 	@$$(link)
 endef
 $(foreach p,$(PROGRAM_MAINS),$(eval $(call program,$(firstword $(subst :, ,$(p))),$(lastword $(subst :, ,$(p))))))
@@ -312,9 +328,11 @@ test-build: $(TEST_FILES) $(if $(filter %.sh %.py,$(TESTS)),$(PROGRAM_FILES)) \
 test:
 	@$(MAKE) --no-print-directory -k test-build; built=$$?; \
 	$(if $(EMULATED_TESTS),$(if $(CUDA_HEADERS),$(MAKE) --no-print-directory -k test-build CUDA=emulated \
-	  BUILD='$(BUILD)/cuda-emulated' TEST='$(basename $(notdir $(EMULATED_TESTS)))' || built=1; CUDA_BUILD='$(BUILD)/cuda-emulated') \
+	  BUILD='$(BUILD)/cuda-emulated' TEST='$(basename $(notdir $(EMULATED_TESTS)))' || built=1; \
+	  CUDA_BUILD='$(BUILD)/cuda-emulated') \
 	  CUDA_OBSTACLE='$(CUDA_OBSTACLE)'; export CUDA_BUILD CUDA_OBSTACLE;) \
-	$(if $(filter all,$(TIER)),,$(call later,$(LATER_CUDA),the CUDA backend in the emulation,test-all)$(call later,$(LATER_LONG),they take long,test-all)) \
+	$(if $(filter all,$(TIER)),,$(call later,$(LATER_CUDA),the CUDA backend in the emulation,test-all) \
+	  $(call later,$(LATER_LONG),they take long,test-all)) \
 	$(call later,$(SWEPT_WHOLE),with this sanitizer,sweep) \
 	BUILT=$$built BUILD='$(BUILD)' RUN='$(RUN)' PYTHON='$(PYTHON)' TIMEOUT='$(TIMEOUT)' JOBS='$(JOBS)' \
 	  sh tests/run.sh $(EMULATED_TESTS) $(TESTS)
@@ -330,14 +348,15 @@ test-all:
 SANITIZED = CFLAGS='-O1 -g'
 SANITIZED_TIER = $(if $(findstring command,$(origin TIER)),$(TIER),all)
 test-asan test-ubsan:
-	@$(MAKE) --no-print-directory test TIER=$(SANITIZED_TIER) BUILD='$(PLAIN)/asan$(VARIANT)' SANITIZE=address,undefined,float-cast-overflow TIMEOUT=600 $(SANITIZED)
+	@$(MAKE) --no-print-directory test TIER=$(SANITIZED_TIER) BUILD='$(PLAIN)/asan$(VARIANT)' \
+	  SANITIZE=address,undefined,float-cast-overflow TIMEOUT=600 $(SANITIZED)
 
 # Only clang sees sums of unsigned numbers that wrap. The tests that go to the limits of sizes, counts and files.
-UNSIGNED := damage ground graph gguf lies limits model model_calls numbers planner plan_cases references shared_weights steering \
-  store_layout y4m \
-  sweep_arena sweep_file sweep_platform
+UNSIGNED := damage ground graph gguf lies limits model model_calls numbers planner plan_cases references \
+  shared_weights steering store_layout y4m sweep_arena sweep_file sweep_platform
 test-unsigned:
-	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/unsigned' CC=clang SANITIZE=address,undefined,unsigned-integer-overflow TIMEOUT=600 \
+	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/unsigned' CC=clang \
+	  SANITIZE=address,undefined,unsigned-integer-overflow TIMEOUT=600 \
 	  TEST='$(or $(TEST),$(UNSIGNED:%=test_%))' $(SANITIZED)
 
 # The tests that take a part of their cases only, with all of them.
@@ -348,28 +367,34 @@ CUDA_SWEEP_PROGRAMS := $(CUDA_SWEEPS:%=$(BUILD_ROOT)/asan/cuda-emulated/tests/%)
 SWEPT = SANITIZE=address,undefined,float-cast-overflow $(SANITIZED)
 sweep:
 	@$(MAKE) --no-print-directory $(SWEEP_PROGRAMS) BUILD='$(BUILD_ROOT)/asan' $(SWEPT)
-	@$(if $(CUDA_SWEEPS),$(MAKE) --no-print-directory $(CUDA_SWEEP_PROGRAMS) CUDA=emulated BUILD='$(BUILD_ROOT)/asan/cuda-emulated' $(SWEPT), \
+	@$(if $(CUDA_SWEEPS),$(MAKE) --no-print-directory $(CUDA_SWEEP_PROGRAMS) CUDA=emulated \
+	  BUILD='$(BUILD_ROOT)/asan/cuda-emulated' $(SWEPT), \
 	  echo 'test_cuda_sweep is left out: $(or $(CUDA_OBSTACLE),there is none)')
 	@STRIDE='$(STRIDE)' sh tests/sweep.sh $(SWEEP_PROGRAMS) $(CUDA_SWEEP_PROGRAMS)
 
 test-tsan:
-	@$(MAKE) --no-print-directory test TIER=$(SANITIZED_TIER) BUILD='$(PLAIN)/tsan$(VARIANT)' SANITIZE=thread TIMEOUT=900 $(SANITIZED)
+	@$(MAKE) --no-print-directory test TIER=$(SANITIZED_TIER) BUILD='$(PLAIN)/tsan$(VARIANT)' SANITIZE=thread \
+	  TIMEOUT=900 $(SANITIZED)
 
-# What another processor can break: kernels of its own, ops, whole nets, the files, threads, a program. TEST=... runs others.
-FOREIGN := arrange conv_kernels elementwise_kernels ground gguf graph model ops op_cases routers segments session store stream_source \
-  tiling minimal video_stream
+# What another processor can break: kernels of its own, ops, whole nets, the files, threads, a program. TEST=... runs
+# others.
+FOREIGN := arrange conv_kernels elementwise_kernels ground gguf graph model ops op_cases routers segments session \
+  store stream_source tiling minimal video_stream
 test-foreign:
 	@$(MAKE) --no-print-directory test TEST='$(or $(TEST),$(FOREIGN:%=test_%))'
 
-# Under qemu the test of all stores takes a quarter of an hour: shared_weights has nets that stream. (TEST=test_store runs it.)
+# Under qemu the test of all stores takes a quarter of an hour: shared_weights has nets that stream. (TEST=test_store
+# runs it.)
 test-aarch64:
 	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/aarch64' TARGET_ARCH=aarch64 TIMEOUT=1200 \
 	  TEST='$(or $(TEST),$(patsubst %,test_%,$(filter-out store,$(FOREIGN)) shared_weights))'
 
-# size_t of 32 bits, on this machine: gcc-multilib has the libraries; and what counts bytes. Floats as everywhere but on the x87, whose sums have 80 bits.
+# size_t of 32 bits, on this machine: gcc-multilib has the libraries; and what counts bytes. Floats as everywhere but on
+# the x87, whose sums have 80 bits.
+CC_32 ?= gcc -m32 -msse2 -mfpmath=sse -Wno-psabi -idirafter /usr/include/x86_64-linux-gnu
 test-32:
-	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/32' CC='$(or $(CC_32),gcc -m32 -msse2 -mfpmath=sse -Wno-psabi -idirafter /usr/include/x86_64-linux-gnu)' TIMEOUT=600 \
-	  TEST='$(or $(TEST),$(patsubst %,test_%,$(FOREIGN) limits planner shared_weights store_layout sweep_arena))' $(SANITIZED)
+	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/32' CC='$(CC_32)' TIMEOUT=600 $(SANITIZED) \
+	  TEST='$(or $(TEST),$(patsubst %,test_%,$(FOREIGN) limits planner shared_weights store_layout sweep_arena))'
 
 # What can be found without running anything (PARTS="stack recursion": only these).
 lint:
@@ -387,18 +412,22 @@ mutants:
 	@BUILD='$(BUILD)' MAKE='$(MAKE)' sh tests/mutants.sh tests/mutants.txt $(NAMES)
 
 mutants-cuda:
-	@BUILD='$(BUILD)' MAKE='$(MAKE)' CUDA=emulated CUDA_HOME='$(CUDA_HOME)' sh tests/mutants.sh tests/cuda_mutants.txt $(NAMES)
+	@BUILD='$(BUILD)' MAKE='$(MAKE)' CUDA=emulated CUDA_HOME='$(CUDA_HOME)' \
+	  sh tests/mutants.sh tests/cuda_mutants.txt $(NAMES)
 
 # With the CUDA backend the GPU's benchmark alone; the emulation checks its results.
 BENCH_RUN := $(if $(CUDA),%/cuda,$(filter-out %/preload %/large_run,$(BENCH_FILES)))
 bench: $(BENCH_FILES) $(PROGRAM_FILES)
-	@for program in $(filter $(BENCH_RUN),$(BENCH_FILES)); do echo "== $$program"; $(RUN) $$program $(if $(CUDA),$(ARGS)) || exit 1; done
+	@for program in $(filter $(BENCH_RUN),$(BENCH_FILES)); do \
+	  echo "== $$program"; $(RUN) $$program $(if $(CUDA),$(ARGS)) || exit 1; \
+	done
 
 # Some minutes by itself. Its scratch files lie in $TMPDIR, else in build/.
 bench-preload: $(BUILD)/bench/preload
 	@$(RUN) $< $(ARGS)
 
-# Minutes, under valgrind: whether planning takes time in proportion to a network, and a run in proportion to its layers.
+# Minutes, under valgrind: whether planning takes time in proportion to a network, and a run in proportion to its
+# layers.
 bench-planning: $(BUILD)/bench/planning $(BUILD)/bench/large_run
 	@BUILD='$(BUILD)' sh bench/planning.sh
 	@BUILD='$(BUILD)' sh bench/large_overhead.sh
@@ -431,25 +460,31 @@ BINDIR ?= $(PREFIX)/bin
 DATADIR ?= $(PREFIX)/share/brainstorm
 INSTALLED := $(filter brainstorm video_sr,$(PROGRAMS))
 
-# From the folder of the CMake package to that of the header: by steps, where both are below PREFIX, so that it may be moved.
+# From the folder of the CMake package to that of the header: by steps, where both are below PREFIX, so that it may be
+# moved.
 BELOW_PREFIX := $(and $(filter $(PREFIX)/%,$(LIBDIR)),$(filter $(PREFIX)/%,$(INCLUDEDIR)))
 EMPTY :=
 UP_FROM_LIBDIR := $(subst $(EMPTY) ,/,$(patsubst %,..,$(subst /, ,$(LIBDIR:$(PREFIX)/%=%))))
-INCLUDE_FROM_HERE = $(if $(BELOW_PREFIX),$${CMAKE_CURRENT_LIST_DIR}/../../$(UP_FROM_LIBDIR)/$(INCLUDEDIR:$(PREFIX)/%=%),$(INCLUDEDIR))
+INCLUDE_BY_STEPS = $${CMAKE_CURRENT_LIST_DIR}/../../$(UP_FROM_LIBDIR)/$(INCLUDEDIR:$(PREFIX)/%=%)
+INCLUDE_FROM_HERE = $(if $(BELOW_PREFIX),$(INCLUDE_BY_STEPS),$(INCLUDEDIR))
 
 # fill TEMPLATE: the file that is installed, in $(BUILD).
-fill = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(VERSION)|' \
-  -e 's|@CUDA_LIBS@|$(CUDA_LIBS)|' -e 's|@INCLUDE_FROM_HERE@|$(INCLUDE_FROM_HERE)|' $(1) > $(BUILD)/$(notdir $(1:%.in=%))
+fill = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' \
+  -e 's|@INCLUDEDIR@|$(INCLUDEDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(VERSION)|' \
+  -e 's|@CUDA_LIBS@|$(CUDA_LIBS)|' -e 's|@INCLUDE_FROM_HERE@|$(INCLUDE_FROM_HERE)|' \
+  $(1) > $(BUILD)/$(notdir $(1:%.in=%))
 
 install: $(LIBRARY) $(INSTALLED:%=$(BUILD)/%)
-	install -d '$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(DESTDIR)$(LIBDIR)/cmake/brainstorm' '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(DATADIR)'
+	install -d '$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(LIBDIR)/pkgconfig' '$(DESTDIR)$(LIBDIR)/cmake/brainstorm' \
+	  '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(DATADIR)'
 	$(call fill,brainstorm.pc.in)
 	$(call fill,tools/brainstorm-config.cmake.in)
 	$(call fill,tools/brainstorm-config-version.cmake.in)
 	install -m 644 brainstorm.h '$(DESTDIR)$(INCLUDEDIR)/'
 	install -m 644 $(LIBRARY) '$(DESTDIR)$(LIBDIR)/'
 	install -m 644 $(BUILD)/brainstorm.pc '$(DESTDIR)$(LIBDIR)/pkgconfig/'
-	install -m 644 $(BUILD)/brainstorm-config.cmake $(BUILD)/brainstorm-config-version.cmake '$(DESTDIR)$(LIBDIR)/cmake/brainstorm/'
+	install -m 644 $(BUILD)/brainstorm-config.cmake $(BUILD)/brainstorm-config-version.cmake \
+	  '$(DESTDIR)$(LIBDIR)/cmake/brainstorm/'
 	install -m 755 $(INSTALLED:%=$(BUILD)/%) '$(DESTDIR)$(BINDIR)/'
 	install -m 644 $(wildcard models/*.gguf) '$(DESTDIR)$(DATADIR)/'
 

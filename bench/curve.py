@@ -3,10 +3,11 @@
     make bench && python3 bench/curve.py --model models/sr2x_video.gguf [--reuse] [CLIP...]
 
 The oracle knows afterwards what each route would have given every tile: forced routes are run over the whole clip, each
-tile's squared error against the original is taken, and per frame the cheapest choice of routes is found that reaches the
-PSNR of the router in that frame (each tile minimises time + price x error; the price is bisected, and then single
-tiles are lowered while the sum allows). Its tiles cost what tiles of that route cost when all tiles take it, by area; deciding costs it nothing. With --reuse both may keep what
-a tile was before: the oracle's tile then has the error that its own last result has against the new frame.
+tile's squared error against the original is taken, and per frame the cheapest choice of routes is found that reaches
+the PSNR of the router in that frame (each tile minimises time + price x error; the price is bisected, and then single
+tiles are lowered while the sum allows). Its tiles cost what tiles of that route cost when all tiles take it, by area;
+deciding costs it nothing. With --reuse both may keep what a tile was before: the oracle's tile then has the error that
+its own last result has against the new frame.
 
 All set-ups take turns on each frame; times are processor milliseconds a frame, one thread, sums over frames.
 Writes BUILD/bench/curve.csv, and curve.png where matplotlib is. Needs numpy.
@@ -38,7 +39,8 @@ class Measured:
 
     def __init__(self, args, small, reference):
         tier = f" --tier {args.tier}" if args.tier else ""
-        words = [f"--quality {q} --floor 0{tier}" for q in QUALITIES] + [f"--route {r} --tile {args.tile}{tier}" for r in ROUTES]
+        words = [f"--quality {q} --floor 0{tier}" for q in QUALITIES]
+        words += [f"--route {r} --tile {args.tile}{tier}" for r in ROUTES]
         self.server = luma.Frames(args.model, small.shape[2], small.shape[1], words)
         self.tier = args.tier or self.server.tier()
         self.routed_ms, self.routing_ms, self.routed_error = (np.zeros((len(QUALITIES), len(small))) for _ in range(3))
@@ -65,8 +67,8 @@ class Measured:
 
 
 def cheapest(times, errors, wanted):
-    """times, errors [routes, tiles]: the choice that costs least with errors of at most `wanted` in sum, by Lagrange. Where
-    even the least errors are more than that: those."""
+    """times, errors [routes, tiles]: the choice that costs least with errors of at most `wanted` in sum, by Lagrange.
+    Where even the least errors are more than that: those."""
     best = lambda price: np.argmin(times + price * errors, 0)
     tiles = np.arange(errors.shape[1])
     total = lambda choice: errors[choice, tiles].sum()
@@ -132,20 +134,25 @@ def measure(args, path):
     small, reference = luma.halved_clip(path, args.frames)
     m = Measured(args, small, reference)
     samples, name = reference.size, luma.clip_name(path)
-    forced_error = [sum(tile_errors(m.pictures[f, r], reference[f], 1 << 20).sum() for f in range(len(small))) for r in range(len(ROUTES))]
+    forced_error = [sum(tile_errors(m.pictures[f, r], reference[f], 1 << 20).sum() for f in range(len(small)))
+                    for r in range(len(ROUTES))]
     rows = [{"clip": name, "what": route, "ms": m.forced_ms[r].mean(), "psnr": psnr_of(forced_error[r], samples)}
             for r, route in enumerate(ROUTES)]
-    print(f"\n{name}: {len(small)} frames {small.shape[2]}x{small.shape[1]} -> x2, tier {m.tier}, 1 thread, tiles of {args.tile},"
+    print(f"\n{name}: {len(small)} frames {small.shape[2]}x{small.shape[1]} -> x2, tier {m.tier}, 1 thread,"
+          f" tiles of {args.tile},"
           f" {'tiles may be reused' if args.reuse else 'nothing reused'}")
-    print(f"{'':12} {'ms':>8} {'PSNR-Y':>8}   {'oracle ms':>9} {'PSNR-Y':>8} {'router/oracle':>13}   oracle's tiles: " + " ".join(ROUTES) + " reuse")
+    print(f"{'':12} {'ms':>8} {'PSNR-Y':>8}   {'oracle ms':>9} {'PSNR-Y':>8} {'router/oracle':>13}   oracle's tiles: "
+          + " ".join(ROUTES) + " reuse")
     for row in rows:
         print(f"{row['what']:12} {row['ms']:8.2f} {row['psnr']:8.3f}")
     for q, quality in enumerate(QUALITIES):
         ms, error, taken = oracle(m, reference, m.routed_error[q], args.tile, args.reuse)
-        row = {"clip": name, "what": f"quality {quality}", "ms": m.routed_ms[q].mean(), "psnr": psnr_of(m.routed_error[q].sum(), samples),
+        row = {"clip": name, "what": f"quality {quality}", "ms": m.routed_ms[q].mean(),
+               "psnr": psnr_of(m.routed_error[q].sum(), samples),
                "routing_ms": m.routing_ms[q].mean(), "oracle_ms": ms, "oracle_psnr": psnr_of(error, samples)}
         rows.append(row)
-        print(f"{row['what']:12} {row['ms']:8.2f} {row['psnr']:8.3f}   {ms:9.2f} {row['oracle_psnr']:8.3f} {row['ms'] / max(ms, 1e-9):13.2f}   "
+        print(f"{row['what']:12} {row['ms']:8.2f} {row['psnr']:8.3f}   "
+              f"{ms:9.2f} {row['oracle_psnr']:8.3f} {row['ms'] / max(ms, 1e-9):13.2f}   "
               + " ".join(f"{t:.0%}" for t in taken))
     return rows
 

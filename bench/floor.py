@@ -1,11 +1,12 @@
-"""What a floor gives away: the routed net at floors of 50 to 60 dB against its own large net, at native size and halved.
+"""What a floor gives away: the routed net at floors of 50 to 60 dB against its own large net, at native size and
+halved.
 
     make bench && python3 bench/floor.py [--frames N] [--floors 0,55,...] CLIP...
 
-All set-ups take turns on each frame. "faster" is processor time of the network, one thread, sum over frames, static large
-over routed. The result of static large is what is compared with, frame by frame and tile by tile (128 x 128 of the output);
-a halved clip has an original too: "kept" is the share of static large's gain over bicubic, in dB of the mean over frames.
-Writes BUILD/bench/floor.csv, and prints the table as markdown. Needs numpy.
+All set-ups take turns on each frame. "faster" is processor time of the network, one thread, sum over frames, static
+large over routed. The result of static large is what is compared with, frame by frame and tile by tile (128 x 128 of
+the output); a halved clip has an original too: "kept" is the share of static large's gain over bicubic, in dB of the
+mean over frames. Writes BUILD/bench/floor.csv, and prints the table as markdown. Needs numpy.
 """
 
 import argparse
@@ -93,7 +94,8 @@ def main():
     args = parser.parse_args()
     floors = [int(f) if float(f).is_integer() else float(f) for f in map(float, args.floors.split(","))]
     rows = []
-    print("| clip, size | floor, dB | faster than static large | " + " / ".join(ROUTES) + ", % | least frame, dB to large | tile, 5th percentile | kept |")
+    print("| clip, size | floor, dB | faster than static large | " + " / ".join(ROUTES)
+          + ", % | least frame, dB to large | tile, 5th percentile | kept |")
     print("|---|---|---|---|---|---|---|")
     for path in luma.clips_given(args.clips):
         small, full = luma.halved_clip(path, args.frames)

@@ -45,7 +45,8 @@ def scratch(name):
 def rendered_clip(frames, width, height):
     """Luma of the demo clip, rendered for this: no file is needed."""
     path = scratch("rendered.y4m")
-    subprocess.run([program("demo_clip"), "--quiet", "--frames", str(frames), "--width", str(width), "--height", str(height), path],
+    subprocess.run([program("demo_clip"), "--quiet", "--frames", str(frames),
+                    "--width", str(width), "--height", str(height), path],
                    check=True)
     return read_luma(path)
 
@@ -59,7 +60,8 @@ def halved_clip(path, frames):
     elif path.endswith(".y4m"):
         whole = path
     else:
-        subprocess.run(["ffmpeg", "-v", "error", "-nostdin", "-y", "-i", path, "-frames:v", str(frames), "-pix_fmt", "yuv420p", whole],
+        subprocess.run(["ffmpeg", "-v", "error", "-nostdin", "-y", "-i", path, "-frames:v", str(frames),
+                        "-pix_fmt", "yuv420p", whole],
                        check=True)
     subprocess.run([program("halve"), "--quiet", whole, small], check=True)
     subprocess.run([program("halve"), "--quiet", "--crop-only", whole, reference], check=True)
@@ -69,7 +71,8 @@ def halved_clip(path, frames):
 def clips_given(paths):
     """What to measure on: the paths given, else the project's clips where they are, else the rendered one (None)."""
     shared = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "shared", "data", "video")
-    found = sorted(os.path.join(shared, n) for n in os.listdir(shared) if n.endswith(".mp4")) if os.path.isdir(shared) else []
+    names = os.listdir(shared) if os.path.isdir(shared) else []
+    found = sorted(os.path.join(shared, n) for n in names if n.endswith(".mp4"))
     return paths or found or [None]
 
 
@@ -104,7 +107,8 @@ class Frames:
     def __init__(self, model, width, height, setups, executable=None):
         self.width, self.height = width, height
         command = [executable or program(os.path.join("bench", "frames")), model]
-        self.process = subprocess.Popen([*command, str(width), str(height), *setups], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen([*command, str(width), str(height), *setups], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE)
 
     def send(self, line, data=b""):
         try:

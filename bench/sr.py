@@ -2,10 +2,10 @@
 
     make bench && python3 bench/sr.py --model models/sr2x_video.gguf [--tiers avx512,avx2] [--threads 1,2] [CLIP...]
 
-All set-ups live in one process and take turns on the same frame. On one frame, figures are medians over turns and ratios
-medians of ratios within a turn; on clips, where frames differ, both are of sums over frames. Ratios are of processor
-time, which other work on the machine disturbs least. Clips are any video (y4m, or what ffmpeg reads): they are halved,
-and the original is the reference of the PSNR. Needs numpy.
+All set-ups live in one process and take turns on the same frame. On one frame, figures are medians over turns and
+ratios medians of ratios within a turn; on clips, where frames differ, both are of sums over frames. Ratios are of
+processor time, which other work on the machine disturbs least. Clips are any video (y4m, or what ffmpeg reads): they
+are halved, and the original is the reference of the PSNR. Needs numpy.
 """
 
 import argparse
@@ -18,7 +18,8 @@ import luma
 NETS = ("bicubic", "small", "exit1", "exit2", "large")
 CONVS = ("direct", "winograd", "auto")
 # multiply-adds a pixel of the nets: 3x3 layers of 1-12-12-12-12-4 and 1-32-...-32-4 channels
-MULTIPLY_ADDS = {"bicubic": 0, "small": 9 * (12 + 3 * 144 + 48), **{n: 9 * (32 + k * 1024 + 128) for n, k in (("exit1", 2), ("exit2", 4), ("large", 6))}}
+MULTIPLY_ADDS = {"bicubic": 0, "small": 9 * (12 + 3 * 144 + 48),
+                 **{n: 9 * (32 + k * 1024 + 128) for n, k in (("exit1", 2), ("exit2", 4), ("large", 6))}}
 
 
 def machine(server, tiers):
@@ -40,7 +41,8 @@ def static(args, frame):
     server = luma.Frames(args.model, frame.shape[1], frame.shape[0], words)
     server.frame(frame)
     print(f"\nstatic nets, {frame.shape[1]}x{frame.shape[0]} -> x2, {args.turns} turns; {machine(server, args.tiers)}")
-    print(f"{'tier':8} {'threads':>7} {'net':8} {'conv':9} {'fps':>8} {'ms':>8} {'cpu ms':>8} {'GFLOP/s':>8} {'of peak':>8} {'to large direct':>15}")
+    print(f"{'tier':8} {'threads':>7} {'net':8} {'conv':9} {'fps':>8} {'ms':>8} {'cpu ms':>8}"
+          f" {'GFLOP/s':>8} {'of peak':>8} {'to large direct':>15}")
     runs = [[server.run(i, fresh=True) for i in range(len(cases))] for _ in range(args.turns + 1)][1:]
     peaks = {tier: server.peak(tier) for tier in args.tiers}
     server.close()
@@ -48,7 +50,8 @@ def static(args, frame):
         base = cases.index((tier, threads, "large", "direct"))
         ms, cpu = (float(np.median([getattr(turn[i], kind) for turn in runs])) for kind in ("ms", "cpu_ms"))
         rate = 2e-6 * MULTIPLY_ADDS[net] * frame.size / cpu  # a thread's
-        print(f"{tier:8} {threads:7d} {net:8} {conv if net != 'bicubic' else '':9} {1e3 / ms:8.1f} {ms:8.2f} {cpu:8.2f} {rate:8.0f}"
+        print(f"{tier:8} {threads:7d} {net:8} {conv if net != 'bicubic' else '':9} {1e3 / ms:8.1f} {ms:8.2f} {cpu:8.2f}"
+              f" {rate:8.0f}"
               f" {rate / peaks[tier]:8.0%} {ratio([t[i].cpu_ms for t in runs], [t[base].cpu_ms for t in runs]):15.3f}")
 
 
@@ -70,17 +73,21 @@ def routed(args, path):
                 runs[name].append(server.run(i, fresh=fresh or number == 0))
         for i, name in enumerate(rows):
             quality[name].append(luma.psnr(server.result(i), wanted))
-    print(f"\n{luma.clip_name(path)}: {len(small)} frames {small.shape[2]}x{small.shape[1]} -> x2, quality {args.quality},"
+    print(f"\n{luma.clip_name(path)}: {len(small)} frames {small.shape[2]}x{small.shape[1]} -> x2,"
+          f" quality {args.quality},"
           f" {args.threads[-1]} threads, tier {server.tier()}, conv auto; {machine(server, [server.tier()])}")
     server.close()
-    print(f"{'':18} {'fps':>8} {'ms':>8} {'cpu ms':>8} {'of large':>8} {'routing':>8} {'PSNR-Y':>7}   cells: reuse bicubic small large (exits)")
+    print(f"{'':18} {'fps':>8} {'ms':>8} {'cpu ms':>8} {'of large':>8} {'routing':>8} {'PSNR-Y':>7}"
+          "   cells: reuse bicubic small large (exits)")
     for name in rows:
         mine = runs[name][1:]
         ms, cpu, routing = (float(np.mean([getattr(r, kind) for r in mine])) for kind in ("ms", "cpu_ms", "routing_ms"))
         share = sum(r.cpu_ms for r in mine) / sum(r.cpu_ms for r in runs["large"][1:])
         cells, exits = mine[-1].cells - runs[name][0].cells, mine[-1].exits - runs[name][0].exits
-        routes = "  ".join(f"{c / max(1, cells.sum()):4.0%}" for c in cells) + " (" + " / ".join(f"{e / max(1, exits.sum()):.0%}" for e in exits) + ")"
-        print(f"{name:18} {1e3 / ms:8.1f} {ms:8.2f} {cpu:8.2f} {share:8.3f} {routing:8.3f} {np.mean(quality[name]):7.3f}   "
+        shares = "  ".join(f"{c / max(1, cells.sum()):4.0%}" for c in cells)
+        routes = shares + " (" + " / ".join(f"{e / max(1, exits.sum()):.0%}" for e in exits) + ")"
+        print(f"{name:18} {1e3 / ms:8.1f} {ms:8.2f} {cpu:8.2f} {share:8.3f} {routing:8.3f}"
+              f" {np.mean(quality[name]):7.3f}   "
               + (routes if "routed" in name else ""))
 
 

@@ -1,8 +1,8 @@
 """callgraph.py CI LL - whether anything in the library can call itself. `make lint` calls it.
 
-CI is what gcc's -fcallgraph-info=su says of brainstorm.c, LL the same source as typed LLVM IR (clang before 15). Direct calls
-are the compiler's own list. A call through a pointer may reach every function of exactly that type whose address is
-taken anywhere: more than it does, never less (callbacks of the library's users apart, which must not call back).
+CI is what gcc's -fcallgraph-info=su says of brainstorm.c, LL the same source as typed LLVM IR (clang before 15). Direct
+calls are the compiler's own list. A call through a pointer may reach every function of exactly that type whose address
+is taken anywhere: more than it does, never less (callbacks of the library's users apart, which must not call back).
 Says which tables of pointers there are, and every cycle; a cycle must be in BOUNDED, with what bounds it.
 """
 import re
@@ -48,7 +48,7 @@ def cycles(graph):
     return found
 
 
-# --- gcc's list ----------------------------------------------------------------------------------------------------------
+# --- gcc's list -------------------------------------------------------------------------------------------------------
 
 def read_ci(path):
     """Direct calls, the functions that call through pointers, and each frame's bytes."""
@@ -65,7 +65,7 @@ def read_ci(path):
     return graph, indirect, frame
 
 
-# --- clang's types -------------------------------------------------------------------------------------------------------
+# --- clang's types ----------------------------------------------------------------------------------------------------
 
 def split_top(text):
     """a, b(c, d), e at its outer commas"""
@@ -100,7 +100,8 @@ def type_of(text):
             return text[:at]
 
 
-ATTRIBUTES = r"(?:(?:dso_local|internal|hidden|noundef|zeroext|signext|nonnull|noalias|available_externally|linkonce_odr|nocapture) +)*"
+ATTRIBUTES = (r"(?:(?:dso_local|internal|hidden|noundef|zeroext|signext|nonnull|noalias|available_externally|"
+              r"linkonce_odr|nocapture) +)*")
 
 
 def signature(line, before, at):
@@ -126,16 +127,17 @@ def read_ll(path):
         if call and " asm " not in line:
             # the type may hold brackets of its own: the callee is what stands before the last bracket on that level
             callee = re.search(r"\bcall ((?:fastcc )?.*?)\s([%@][\w.]+)(\()", line)
-            if callee and callee[2][0] == "%" and current and not callee[2].startswith("%struct") and not callee[2].startswith("%union"):
+            if callee and callee[2][0] == "%" and current and not callee[2].startswith(("%struct", "%union")):
                 callers[signature(line, callee[1], callee.start(3))].add(current)
-        named = set(re.findall(r"@([\w.]+)", line if not callee or callee[2][0] != "@" else line[:callee.start(2)] + line[callee.end(2):]))
+        named = set(re.findall(r"@([\w.]+)", line if not callee or callee[2][0] != "@"
+                               else line[:callee.start(2)] + line[callee.end(2):]))
         where = current or (re.match(r"@([\w.]+) =", line) or [None, "?"])[1]
         for name in named - {where}:
             taken[name].add(where)
     return types, callers, taken
 
 
-# --- both ----------------------------------------------------------------------------------------------------------------
+# --- both -------------------------------------------------------------------------------------------------------------
 
 def deepest(graph, frame):
     """Bytes and chain of the deepest stack, in a graph without cycles."""
@@ -179,13 +181,16 @@ def main():
         for kind, who in sorted(callers.items()):
             reach = [f for f in taken if types.get(f) == kind and f in frame]
             tables = sorted({t for f in reach for t in taken[f]})
-            print(f"  {kind}\n    from {' '.join(sorted(who))}\n    to {len(reach)} functions named in {' '.join(tables[:6])}"
-                  f"{' ...' if len(tables) > 6 else ''}" if reach else f"  {kind}\n    from {' '.join(sorted(who))}\n    to the caller's")
+            to = "the caller's"
+            if reach:
+                to = f"{len(reach)} functions named in {' '.join(tables[:6])}{' ...' if len(tables) > 6 else ''}"
+            print(f"  {kind}\n    from {' '.join(sorted(who))}\n    to {to}")
             resolved |= who
             for f in who:
                 graph[f] |= set(reach)
         missing = sorted(indirect - resolved)
-        print(f"{'FAIL' if missing else 'ok  '} all {len(indirect)} functions that call through pointers are typed {' '.join(missing)}".rstrip())
+        line = f"all {len(indirect)} functions that call through pointers are typed {' '.join(missing)}"
+        print(f"{'FAIL' if missing else 'ok  '} {line}".rstrip())
         found = cycles(graph)
         held += [not missing, judge("calls by name or through a pointer of a function's type", found)]
         if not found:

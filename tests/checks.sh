@@ -1,8 +1,8 @@
 # checks.sh - what the scripts that check share: source it after setting BUILD, end with check_end.
 #
-# scratch NAME makes an empty $work. check NAME COMMAND... counts, as ok and fail do that it is made of, and skip NAME does.
-# Of a failure $shown lines of $work/message are shown, if it is there; where $log names a file, what a command says goes there,
-# and that is shown.
+# scratch NAME makes an empty $work. check NAME COMMAND... counts, as ok and fail do that it is made of, and skip NAME
+# does. Of a failure $shown lines of $work/message are shown, if it is there; where $log names a file, what a command
+# says goes there, and that is shown.
 passed=0 failed=0 skipped=0
 log='' shown=5
 

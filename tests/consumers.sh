@@ -1,8 +1,8 @@
 #!/bin/sh
 # consumers.sh - what others make of it, each as docs/building.md says. `make consumers` calls it, in the repository's root.
 #
-# The library installed by make and by CMake, and added to another project, each then used by a program that runs; what is
-# installed works from any folder and when its prefix has been moved. What lacks its tool is skipped and says so.
+# The library installed by make and by CMake, and added to another project, each then used by a program that runs; what
+# is installed works from any folder and when its prefix has been moved. What lacks its tool is skipped and says so.
 set -u
 BUILD="${BUILD:-build/consumers}" MAKE="${MAKE:-make}"
 . tests/checks.sh
@@ -49,11 +49,13 @@ make_install() {
 }
 
 use_by_hand() {
-    cc -I"$at/installed/include" "$at/user.c" -L"$at/installed/lib" -lbrainstorm -lm -lpthread -o "$at/user" && "$at/user"
+    cc -I"$at/installed/include" "$at/user.c" -L"$at/installed/lib" -lbrainstorm -lm -lpthread -o "$at/user" &&
+        "$at/user"
 }
 
 use_pkg_config() {
-    flags=$(PKG_CONFIG_PATH="$at/installed/lib/pkgconfig" pkg-config --define-variable=prefix="$at/installed" --cflags --libs brainstorm) &&
+    flags=$(PKG_CONFIG_PATH="$at/installed/lib/pkgconfig" pkg-config --define-variable=prefix="$at/installed" \
+        --cflags --libs brainstorm) &&
         cc "$at/user.c" $flags -o "$at/user" && "$at/user"
 }
 
@@ -67,19 +69,22 @@ pkg_config_where_it_was_made_for() {
 finds() {
     folder=$1 prefix=$2
     shift 2
-    project "$folder" 'find_package(brainstorm REQUIRED)' && cmake -S "$at/$folder" -B "$at/$folder/build" -DCMAKE_PREFIX_PATH="$prefix" "$@" &&
+    project "$folder" 'find_package(brainstorm REQUIRED)' &&
+        cmake -S "$at/$folder" -B "$at/$folder/build" -DCMAKE_PREFIX_PATH="$prefix" "$@" &&
         cmake --build "$at/$folder/build" && "$at/$folder/build/user"
 }
 
 wrong_version() {
     project version 'find_package(brainstorm 77.1 REQUIRED)' &&
-        ! cmake -S "$at/version" -B "$at/version/build" -DCMAKE_PREFIX_PATH="$at/installed" && grep -q 'brainstorm-config.cmake, version:' "$log"
+        ! cmake -S "$at/version" -B "$at/version/build" -DCMAKE_PREFIX_PATH="$at/installed" &&
+        grep -q 'brainstorm-config.cmake, version:' "$log"
 }
 
 # From / and by its name alone, with the model that was installed.
 video_sr_anywhere() {
     printf 'YUV4MPEG2 W16 H16 F25:1 Ip C420jpeg\nFRAME\n%384s' '' >"$at/in.y4m"
-    (cd / && PATH="$at/installed/bin:$PATH" video_sr --quiet "$at/in.y4m" "$at/out.y4m") && head -c 40 "$at/out.y4m" | grep -q 'W32 H32'
+    (cd / && PATH="$at/installed/bin:$PATH" video_sr --quiet "$at/in.y4m" "$at/out.y4m") &&
+        head -c 40 "$at/out.y4m" | grep -q 'W32 H32'
 }
 
 program_checks_model() {
@@ -91,19 +96,22 @@ program_checks_model() {
 # --- CMake -----------------------------------------------------------------------------------------------
 
 cmake_install() {
-    cmake -S . -B "$at/cmake" -DCMAKE_INSTALL_PREFIX="$at/cmake_installed" -DCMAKE_C_FLAGS_RELEASE=-O0 && cmake --build "$at/cmake" --target install
+    cmake -S . -B "$at/cmake" -DCMAKE_INSTALL_PREFIX="$at/cmake_installed" -DCMAKE_C_FLAGS_RELEASE=-O0 &&
+        cmake --build "$at/cmake" --target install
 }
 
 subdirectory() { # NAME [ARGUMENT...]
     folder=$1
     shift
-    project "$folder" "add_subdirectory(\"$root\" brainstorm)" && cmake -S "$at/$folder" -B "$at/$folder/build" -DCMAKE_INSTALL_PREFIX="$at/${folder}_installed" "$@" &&
+    project "$folder" "add_subdirectory(\"$root\" brainstorm)" &&
+        cmake -S "$at/$folder" -B "$at/$folder/build" -DCMAKE_INSTALL_PREFIX="$at/${folder}_installed" "$@" &&
         cmake --build "$at/$folder/build" && "$at/$folder/build/user"
 }
 
 # The tests are for those who change the library, and few build them by CMake: that they link.
 cmake_tests() {
-    cmake -S . -B "$at/cmake_tests" -DBRAINSTORM_TESTS=ON -DCMAKE_C_FLAGS_RELEASE=-O0 && cmake --build "$at/cmake_tests" -j "${JOBS:-2}"
+    cmake -S . -B "$at/cmake_tests" -DBRAINSTORM_TESTS=ON -DCMAKE_C_FLAGS_RELEASE=-O0 &&
+        cmake --build "$at/cmake_tests" -j "${JOBS:-2}"
 }
 
 optimized() { # NAME: no build type does not mean slow
@@ -130,8 +138,10 @@ if have cmake; then
     check "the tests, by CMake" cmake_tests
     check "add_subdirectory, parent without a build type" subdirectory child
     check "it is optimized" optimized child
-    check "installed by that parent, then find_package" eval 'cmake --build "$at/child/build" --target install && finds found_child "$at/child_installed"'
-    check "the same, parent with a build type" eval 'subdirectory debug -DCMAKE_BUILD_TYPE=Debug && cmake --build "$at/debug/build" --target install &&
+    check "installed by that parent, then find_package" eval \
+        'cmake --build "$at/child/build" --target install && finds found_child "$at/child_installed"'
+    check "the same, parent with a build type" eval 'subdirectory debug -DCMAKE_BUILD_TYPE=Debug &&
+        cmake --build "$at/debug/build" --target install &&
         finds found_debug "$at/debug_installed"'
 else
     skip "CMake (not here)"

@@ -1,7 +1,7 @@
 """coverage.py COUNTED.json [FILE...] [--unmarked OUT.json] - the tables of `make coverage`, from what gcovr read.
 
-Without FILEs: a line per file and per group, and what must hold of a group ($PARTIAL: only some tests ran, nothing must).
-With FILEs: each branch of these that no test took, with its line.
+Without FILEs: a line per file and per group, and what must hold of a group ($PARTIAL: only some tests ran, nothing
+must). With FILEs: each branch of these that no test took, with its line.
 
 A comment `/* unreachable: why */` on a line leaves out those of its branches that were not taken; it is listed, and one
 that leaves out nothing is a failure: then the line is reached after all. --unmarked writes what is left, for the HTML.
@@ -11,7 +11,8 @@ import json
 import os
 import sys
 
-# Which of src/ must have all branches taken: what turns bytes of strangers into structures, and what owns memory for them.
+# Which of src/ must have all branches taken: what turns bytes of strangers into structures, and what owns memory for
+# them.
 GROUPS = {
     "loader": (100, ["src/base/cursor.[ch]", "src/model/*", "src/ops/weights.[ch]"]),
     "planner": (100, ["src/plan/*", "src/run/device_layout.c", "src/run/report.c"]),
@@ -54,7 +55,8 @@ class Counted:
 
 
 def members(group, files):
-    return [c for name, c in sorted(files.items()) if any(fnmatch.fnmatch(name, pattern) for pattern in GROUPS[group][1])]
+    patterns = GROUPS[group][1]
+    return [c for name, c in sorted(files.items()) if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
 
 
 def percent(part, whole):

@@ -17,13 +17,15 @@ done
 mkdir -p "$BUILD" || exit 1
 find "$BUILD" -name '*.gcda' -exec rm -f {} +
 tested=0
-"$MAKE" --no-print-directory -j"$JOBS" test COVERAGE=1 BUILD="$BUILD" CC="$CC" TIMEOUT=900 TIER=all EMULATED_TESTS= ${TEST:+TEST="$TEST"} || tested=1
+"$MAKE" --no-print-directory -j"$JOBS" test COVERAGE=1 BUILD="$BUILD" CC="$CC" TIMEOUT=900 TIER=all EMULATED_TESTS= \
+    ${TEST:+TEST="$TEST"} || tested=1
 
 for file in $FILES; do
     [ -f "$file" ] || { echo "no file $file"; exit 1; }
 done
 
-gcovr -j "$JOBS" --root . --filter src/ --exclude src/kernels/ --exclude src/cuda/ --json "$BUILD/counted.json" "$BUILD/obj/src" \
+gcovr -j "$JOBS" --root . --filter src/ --exclude src/kernels/ --exclude src/cuda/ --json "$BUILD/counted.json" \
+    "$BUILD/obj/src" \
     >"$BUILD/gcovr.log" 2>&1 || { tail -n 20 "$BUILD/gcovr.log"; echo "0 passed, 1 failed"; exit 1; }
 [ -z "$FILES" ] || exec "$PYTHON" tests/coverage.py "$BUILD/counted.json" $FILES
 

@@ -1,6 +1,7 @@
 #!/bin/sh
-# cuda_build.sh - what nvcc makes of the CUDA backend: no warnings, no spilled registers, no product and sum that it fuses as it
-# likes, links that hold, and an honest end where there is no GPU. Needs no GPU. Called by .ci/run; by hand: sh tests/cuda_build.sh
+# cuda_build.sh - what nvcc makes of the CUDA backend: no warnings, no spilled registers, no product and sum that it
+# fuses as it likes, links that hold, and an honest end where there is no GPU. Needs no GPU. Called by .ci/run; by hand:
+# sh tests/cuda_build.sh
 #
 #   CUDA_HOME      the toolkit [/usr/local/cuda]
 #   SMS            architectures, one after the other [87 90 110]
@@ -8,7 +9,8 @@
 #   CUDA_AARCH64   a folder with NVIDIA's libcudart.so.N for aarch64: linked and run with instead of a stand-in
 set -u
 export LC_ALL=C
-BUILD="${BUILD:-build/cuda-build}" CUDA_HOME="${CUDA_HOME:-/usr/local/cuda}" SMS="${SMS:-87 90 110}" MAKE="${MAKE:-make}"
+BUILD="${BUILD:-build/cuda-build}" CUDA_HOME="${CUDA_HOME:-/usr/local/cuda}" SMS="${SMS:-87 90 110}" \
+    MAKE="${MAKE:-make}"
 NVCC="${NVCC:-$CUDA_HOME/bin/nvcc}" CXX="${CXX:-c++}"
 . tests/checks.sh
 log="$BUILD/log" shown=40
@@ -20,8 +22,10 @@ rm -rf "$BUILD" && mkdir -p "$BUILD" || exit 1
 
 # Optimizing takes a minute an architecture: all at once. The links below do without.
 compile() { # SM
-    mkdir -p "$BUILD/sm_$1" && "$NVCC" -std=c++14 -ccbin "$CXX" -O3 "-gencode=arch=compute_$1,code=sm_$1" -Xcompiler -Wall,-Wextra \
-        --keep --keep-dir "$BUILD/sm_$1" -Xptxas -v -I. -Isrc -c src/cuda/cuda.cu -o "$BUILD/sm_$1.o" >"$BUILD/sm_$1.log" 2>&1
+    mkdir -p "$BUILD/sm_$1" &&
+        "$NVCC" -std=c++14 -ccbin "$CXX" -O3 "-gencode=arch=compute_$1,code=sm_$1" -Xcompiler -Wall,-Wextra \
+        --keep --keep-dir "$BUILD/sm_$1" -Xptxas -v -I. -Isrc -c src/cuda/cuda.cu \
+        -o "$BUILD/sm_$1.o" >"$BUILD/sm_$1.log" 2>&1
 }
 
 quietly() { # SM: it was compiled, and nothing was said but what ptxas was asked to tell
@@ -31,7 +35,8 @@ quietly() { # SM: it was compiled, and nothing was said but what ptxas was asked
 # Lines `function registers stack spilled shared` from what ptxas tells; registers of a function that kernels call: -.
 usage() { # SM
     awk '/Compiling entry function/ { split($0, q, "\047"); entry = q[2] }
-         /Function properties for/ { fn = $NF; sub(/^\047/, "", fn); sub(/\047$/, "", fn); order[++n] = fn; registers[fn] = "-"; shared[fn] = 0 }
+         /Function properties for/ { fn = $NF; sub(/^\047/, "", fn); sub(/\047$/, "", fn)
+             order[++n] = fn; registers[fn] = "-"; shared[fn] = 0 }
          /bytes stack frame/ { stack[fn] = $1; spilled[fn] = $5 + $9 }
          / Used [0-9]+ registers/ {
              for (i = 1; i < NF; i++) {
@@ -39,8 +44,12 @@ usage() { # SM
                  if ($(i + 1) == "bytes" && $(i + 2) ~ /^smem/) shared[entry] = $i
              }
          }
-         END { for (i = 1; i <= n; i++) print order[i], registers[order[i]], stack[order[i]], spilled[order[i]], shared[order[i]] }' \
-        "$BUILD/sm_$1.log" | c++filt | sed -e 's/^void //' -e 's/^_INTERNAL_[^:]*:://' -e 's/([^)]*)//' -f "$BUILD/names.sed"
+         END { for (i = 1; i <= n; i++) {
+             fn = order[i]
+             print fn, registers[fn], stack[fn], spilled[fn], shared[fn]
+         } }' \
+        "$BUILD/sm_$1.log" | c++filt |
+        sed -e 's/^void //' -e 's/^_INTERNAL_[^:]*:://' -e 's/([^)]*)//' -f "$BUILD/names.sed"
 }
 
 no_spills() { # SM
@@ -51,19 +60,23 @@ no_spills() { # SM
 fused() { # PTX
     awk '/\.(entry|func) / { fn = $0; sub(/.*\.(entry|func) +(\([^)]*\) *)?/, "", fn); sub(/\(.*/, "", fn); n[fn] += 0 }
          /fma\.rn\.f32/ { n[fn]++ }
-         END { for (fn in n) print fn, n[fn] }' "$1" | c++filt | sed -e 's/^void //' -e 's/^_INTERNAL_[^:]*:://' -e 's/([^)]*)//' -f "$BUILD/names.sed" | sort
+         END { for (fn in n) print fn, n[fn] }' "$1" | c++filt |
+        sed -e 's/^void //' -e 's/^_INTERNAL_[^:]*:://' -e 's/([^)]*)//' -f "$BUILD/names.sed" | sort
 }
 
 unfused() { # SM: what it makes of the sources when it may fuse nothing
-    "$NVCC" -std=c++14 -ccbin "$CXX" -O3 -fmad=false -arch="compute_$1" -ptx -I. -Isrc src/cuda/cuda.cu -o "$BUILD/unfused.ptx" \
+    "$NVCC" -std=c++14 -ccbin "$CXX" -O3 -fmad=false -arch="compute_$1" -ptx -I. -Isrc src/cuda/cuda.cu \
+        -o "$BUILD/unfused.ptx" \
         >"$BUILD/unfused.log" 2>&1
 }
 
-# A product and a sum that the compiler may fuse it fuses in one function and not in another, and what is to be the same bytes
-# no longer is. So the sources say which are one rounding and which two (bs_cu_mul_add): there is nothing left to fuse.
+# A product and a sum that the compiler may fuse it fuses in one function and not in another, and what is to be the same
+# bytes no longer is. So the sources say which are one rounding and which two (bs_cu_mul_add): there is nothing left to
+# fuse.
 fuses_nothing() { # SM
     fused "$BUILD/sm_$1/cuda.ptx" >"$BUILD/fused" && fused "$BUILD/unfused.ptx" >"$BUILD/written" || return 1
-    diff "$BUILD/written" "$BUILD/fused" && grep -q '^bs_cu_group:affine 0$' "$BUILD/fused" && grep -q '^bs_cu_call:affine 0$' "$BUILD/fused"
+    diff "$BUILD/written" "$BUILD/fused" && grep -q '^bs_cu_group:affine 0$' "$BUILD/fused" &&
+        grep -q '^bs_cu_call:affine 0$' "$BUILD/fused"
 }
 
 # Kernels by their names in src/cuda/kernels.cuh, which are numbers in what ptxas says.
@@ -96,7 +109,8 @@ table() {
 # CUDA's calls, C's memcpy and the like; no allocator, no printing. (atexit is nvcc's own.)
 forbidden() { # OBJECT
     nm -u "$1" | awk '{ print $NF }' >"$BUILD/undefined"
-    ! grep -E '^(_Zn[wa]|_Zd[la]|(m|c|re)alloc$|free$|strdup|posix_memalign|aligned_alloc|(f|v|d)*printf$|__f?printf_chk|puts$|exit$|abort$|getenv$|_ZSt)' \
+    memory='_Zn[wa]|_Zd[la]|(m|c|re)alloc$|free$|strdup|posix_memalign|aligned_alloc'
+    ! grep -E "^($memory|(f|v|d)*printf\$|__f?printf_chk|puts\$|exit\$|abort\$|getenv\$|_ZSt)" \
         "$BUILD/undefined"
 }
 
@@ -108,7 +122,8 @@ compile_alone() { # FOLDER FLAGS: as users do, but for the optimization
     folder=$BUILD/$1
     shift
     mkdir -p "$folder" && cp brainstorm.h brainstorm_cuda.cu "$folder" &&
-        (cd "$folder" && "$NVCC" -std=c++14 -ccbin "$CXX" -G -arch=sm_"$highest" -Xcompiler -Wall,-Wextra "$@" -c brainstorm_cuda.cu) >"$folder/log" 2>&1
+        (cd "$folder" && "$NVCC" -std=c++14 -ccbin "$CXX" -G -arch=sm_"$highest" -Xcompiler -Wall,-Wextra "$@" \
+            -c brainstorm_cuda.cu) >"$folder/log" 2>&1
     echo $? >"$folder/status"
 }
 
@@ -142,7 +157,8 @@ END
 build() { # FOLDER ARGUMENTS of make
     folder=$1
     shift
-    "$MAKE" --no-print-directory -j2 CUDA=1 CUDA_HOME="$CUDA_HOME" BUILD="$folder" NVCCFLAGS=-G "$@" all >"$BUILD/make.log" 2>&1
+    "$MAKE" --no-print-directory -j2 CUDA=1 CUDA_HOME="$CUDA_HOME" BUILD="$folder" NVCCFLAGS=-G "$@" \
+        all >"$BUILD/make.log" 2>&1
     status=$?
     grep -v '^  [A-Z]* [a-z/_0-9]*\.cu*$' "$BUILD/make.log"
     return $status
@@ -151,7 +167,8 @@ build() { # FOLDER ARGUMENTS of make
 link_asks() { # COMPILER BUILD LIBRARIES...
     compiler=$1 where=$2
     shift 2
-    $compiler -I. "$BUILD/asks.c" "$where/libbrainstorm.a" "$@" -lcublas -lcudart -lstdc++ -lm -lpthread -Wl,--no-undefined -o "$where/asks"
+    $compiler -I. "$BUILD/asks.c" "$where/libbrainstorm.a" "$@" -lcublas -lcudart -lstdc++ -lm -lpthread \
+        -Wl,--no-undefined -o "$where/asks"
 }
 
 # One line that says why, and exit status STATUS.
@@ -176,9 +193,11 @@ asks_video_sr() { # BUILD COMMAND...
 needed() { # READELF NM BUILD
     $1 -d "$3/asks" | grep NEEDED
     $2 -u "$3/asks" >"$BUILD/undefined"
-    grep -q ' cudaMalloc@libcudart\.so\.[0-9]' "$BUILD/undefined" && $1 -d "$3/asks" | grep -q 'NEEDED.*libcudart\.so\.[0-9]' || return 1
+    grep -q ' cudaMalloc@libcudart\.so\.[0-9]' "$BUILD/undefined" &&
+        $1 -d "$3/asks" | grep -q 'NEEDED.*libcudart\.so\.[0-9]' || return 1
     grep -q ' cublas' "$BUILD/undefined" || return 0
-    grep -q ' cublasCreate_v2@libcublas\.so\.[0-9]' "$BUILD/undefined" && $1 -d "$3/asks" | grep -q 'NEEDED.*libcublas\.so\.[0-9]'
+    grep -q ' cublasCreate_v2@libcublas\.so\.[0-9]' "$BUILD/undefined" &&
+        $1 -d "$3/asks" | grep -q 'NEEDED.*libcublas\.so\.[0-9]'
 }
 
 # The libraries that are linked with refuse what NVIDIA's lack.
@@ -239,11 +258,13 @@ if have aarch64-linux-gnu-g++ && [ "$(uname -m)" != aarch64 ]; then
         mkdir -p "$BUILD/real" && cp "$CUDA_AARCH64"/libcudart.so.* "$BUILD/real/" &&
             ln -sf "$(basename "$(ls "$BUILD"/real/libcudart.so.* | head -n 1)")" "$BUILD/real/libcudart.so"
         libraries="$BUILD/real:$libraries"
-        check "aarch64: a C program links with NVIDIA's libcudart" link_asks aarch64-linux-gnu-gcc "$arm" -L"$BUILD/real" -L"${libraries#*:}"
+        check "aarch64: a C program links with NVIDIA's libcudart" link_asks aarch64-linux-gnu-gcc "$arm" \
+            -L"$BUILD/real" -L"${libraries#*:}"
     else
         check "aarch64: a C program links" link_asks aarch64-linux-gnu-gcc "$arm" -L"$libraries"
     fi
-    check "aarch64: it asks for NVIDIA's libraries and symbol versions" needed aarch64-linux-gnu-readelf aarch64-linux-gnu-nm "$arm"
+    check "aarch64: it asks for NVIDIA's libraries and symbol versions" needed aarch64-linux-gnu-readelf \
+        aarch64-linux-gnu-nm "$arm"
     if [ -n "$qemu" ]; then
         check "aarch64 without a GPU: one line says why" one_line 3 "$qemu" -L /usr/aarch64-linux-gnu \
             -E LD_LIBRARY_PATH="$libraries" "$arm/asks"

@@ -22,9 +22,11 @@ rm -rf "$BUILD"/*.log "$BUILD/files"
 mkdir -p "$BUILD/files"
 sources() { ls src/*/*.c examples/*.c examples/*/*.c; }
 
-# each COMMAND [MORE]: runs `COMMAND FILE MORE` on every source, some at a time; prints what they print. Fails when one does.
+# each COMMAND [MORE]: runs `COMMAND FILE MORE` on every source, some at a time; prints what they print. Fails when one
+# does.
 each() {
-    sources | xargs -P "$JOBS" -n 1 sh -c 'log="$1/files/$(echo "$4" | tr / _).log"; $2 "$4" $3 >"$log" 2>&1 || echo "failed: $4" >>"$log"' \
+    sources | xargs -P "$JOBS" -n 1 sh -c \
+        'log="$1/files/$(echo "$4" | tr / _).log"; $2 "$4" $3 >"$log" 2>&1 || echo "failed: $4" >>"$log"' \
         sh "$BUILD" "$1" "${2:-}"
     cat "$BUILD"/files/*.log
     ! grep -q '^failed: ' "$BUILD"/files/*.log
@@ -32,13 +34,13 @@ each() {
 
 # --- warnings --------------------------------------------------------------------------------------------
 
-# Not among them: -Wnull-dereference (35 pointers into arenas that gcc 12 does not follow), -Wfloat-equal (comparisons with
-# what was stored are meant), clang's -Wformat-nonliteral (two wrappers,
-# whose callers' formats are checked), -Wswitch-enum (a default is an answer), -Wredundant-decls (parts of the amalgam).
+# Not among them: -Wnull-dereference (35 pointers into arenas that gcc 12 does not follow), -Wfloat-equal (comparisons
+# with what was stored are meant), clang's -Wformat-nonliteral (two wrappers, whose callers' formats are checked),
+# -Wswitch-enum (a default is an answer), -Wredundant-decls (parts of the amalgam).
 MORE='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wvla -Wformat=2 -Wundef -Wstrict-prototypes
     -Wmissing-prototypes -Wpointer-arith -Wcast-qual -Wwrite-strings -Wdouble-promotion -Wold-style-definition'
-GCC_MORE='-Wcast-align=strict -Walloca -Wlogical-op -Wduplicated-cond -Wduplicated-branches -Wjump-misses-init -Wtrampolines
-    -Warith-conversion'
+GCC_MORE='-Wcast-align=strict -Walloca -Wlogical-op -Wduplicated-cond -Wduplicated-branches -Wjump-misses-init
+    -Wtrampolines -Warith-conversion'
 
 compile_for_warnings() { # COMPILER FLAGS
     if $1 -std=c11 -O2 $MORE $2 -Werror -c brainstorm.c -o "$BUILD/warnings_$1.o" >"$BUILD/warnings_$1" 2>&1; then
@@ -68,7 +70,8 @@ frames() {
 
 stack() { # COMPILER LEVEL
     frames "$1" "$2" || return 1
-    awk -v most=$STACK_BYTES '$1 > most { print "over " most ": " $0; bad = 1 } $3 == "dynamic" { print "depends on data: " $0; bad = 1 }
+    awk -v most=$STACK_BYTES '$1 > most { print "over " most ": " $0; bad = 1 }
+        $3 == "dynamic" { print "depends on data: " $0; bad = 1 }
         END { exit bad }' "$BUILD/frames$2.txt"
 }
 
@@ -91,23 +94,28 @@ recursion() {
 
 # Its warnings, a line each, without those that lint_known.txt tells of.
 analyzer() {
-    each "gcc -std=c11 $INCLUDES -O1 -fanalyzer -c -o /dev/null" >"$BUILD/analyzer.log" 2>&1 || { tail "$BUILD/analyzer.log"; return 1; }
+    each "gcc -std=c11 $INCLUDES -O1 -fanalyzer -c -o /dev/null" >"$BUILD/analyzer.log" 2>&1 ||
+        { tail "$BUILD/analyzer.log"; return 1; }
     grep 'warning: ' "$BUILD/analyzer.log" | awk '
         FILENAME == "tests/lint_known.txt" { if ($1 != "#") { sub(/:$/, "", $2); known[$1 " " $2] = 1 } next }
-        { file = $1; sub(/:.*/, "", file); what = $NF; gsub(/[][]/, "", what); if (!((file " " what) in known)) { print; bad = 1 } }
+        { file = $1; sub(/:.*/, "", file); what = $NF; gsub(/[][]/, "", what);
+          if (!((file " " what) in known)) { print; bad = 1 } }
         END { exit bad }' tests/lint_known.txt -
 }
 
 # A bound on the paths through a function that are followed: a fifth of the time.
 tidy() {
-    each "clang-tidy --quiet" "-- -std=c11 $INCLUDES -Xclang -analyzer-config -Xclang max-nodes=40000" >"$BUILD/tidy.log" 2>&1 && return 0
+    each "clang-tidy --quiet" \
+        "-- -std=c11 $INCLUDES -Xclang -analyzer-config -Xclang max-nodes=40000" >"$BUILD/tidy.log" 2>&1 &&
+        return 0
     grep -E 'warning: |error: ' "$BUILD/tidy.log" | sort -u
     return 1
 }
 
 cppchecked() {
-    cppcheck --std=c11 --enable=warning,performance,portability,style --inline-suppr --suppressions-list=tests/cppcheck.txt \
-        --error-exitcode=1 --quiet -j "$JOBS" $INCLUDES --template='{file}:{line}: {severity} {id}: {message}' src examples
+    cppcheck --std=c11 --enable=warning,performance,portability,style --inline-suppr \
+        --suppressions-list=tests/cppcheck.txt --error-exitcode=1 --quiet -j "$JOBS" $INCLUDES \
+        --template='{file}:{line}: {severity} {id}: {message}' src examples
 }
 
 # --- all of it -------------------------------------------------------------------------------------------
@@ -134,7 +142,8 @@ for part in $PARTS; do
         ;;
     recursion)
         check "nothing calls itself" recursion
-        sed -n '/ functions, /s/^/             /p; /deepest/s/^ */             /p; /^ok/s/^/             /p' "$BUILD/recursion.log"
+        sed -n '/ functions, /s/^/             /p; /deepest/s/^ */             /p; /^ok/s/^/             /p' \
+            "$BUILD/recursion.log"
         ;;
     analyzer) check "gcc -fanalyzer" analyzer ;;
     tidy) if have clang-tidy; then check "clang-tidy" tidy; else skip "no clang-tidy"; fi ;;

@@ -4,10 +4,11 @@
 #
 # A line of LIST: name|file|test that must notice|how it is built: plain, asan or tsan|what sed -E does to the file.
 # No two have one name; one that changes nothing survived.
-# Says `caught NAME by TEST (tool)` or `SURVIVED NAME`, and ends with `N passed, N failed`. Without a fault all tests must pass
-# first. A fault is caught by a failed check, a report of a sanitizer, a crash, or by no end ten times as long after what the test took
-# without it, and $PATIENCE seconds more [30]; that is said, since a busy machine is slow too. $BUILD is where it works [build]; $JOBS
-# faults at a time [2]; CUDA=emulated is for tests of the CUDA backend, and wants $CUDA_HOME. tsan wants clang.
+# Says `caught NAME by TEST (tool)` or `SURVIVED NAME`, and ends with `N passed, N failed`. Without a fault all tests
+# must pass first. A fault is caught by a failed check, a report of a sanitizer, a crash, or by no end ten times as long
+# after what the test took without it, and $PATIENCE seconds more [30]; that is said, since a busy machine is slow too.
+# $BUILD is where it works [build]; $JOBS faults at a time [2]; CUDA=emulated is for tests of the CUDA backend, and
+# wants $CUDA_HOME. tsan wants clang.
 set -u
 list=$1
 shift
@@ -44,7 +45,8 @@ build() {
     $MAKE -s -j"$JOBS" -C "$tree" CUDA="${CUDA:-}" BUILD="$tool" "$@" "$target" >"$tree/build.log" 2>&1
 }
 
-# Runs test $2 of the copy $1, built for tool $3, for $4 seconds and to its first failure. Status 0: it passed; 124: no end.
+# Runs test $2 of the copy $1, built for tool $3, for $4 seconds and to its first failure. Status 0: it passed; 124: no
+# end.
 judge() {
     log=$1/$3/$2.log
     command=$3/tests/$2
@@ -62,8 +64,8 @@ judge() {
     wait $pid 2>/dev/null
 }
 
-# The objects of tool $2 that come of file $1, in the copy that was not changed. Of the backend there is one, with no list of
-# what it is made of.
+# The objects of tool $2 that come of file $1, in the copy that was not changed. Of the backend there is one, with no
+# list of what it is made of.
 objects() {
     case $1 in
     src/cuda/*) echo src/cuda/cuda.o ;;
@@ -104,18 +106,21 @@ faults "$@" >"$work/list"
 rm -rf "$work"/tree*
 mkdir -p "$work/tree"
 rm -f "$work"/seconds.*
-for part in Makefile brainstorm.h brainstorm.c brainstorm_cuda.cu brainstorm.pc.in src tests tools examples bench models; do
+for part in Makefile brainstorm.h brainstorm.c brainstorm_cuda.cu brainstorm.pc.in \
+    src tests tools examples bench models; do
     [ ! -e "$part" ] || cp -Rp "$part" "$work/tree/"
 done
 
 cut -d '|' -f 3,4 "$work/list" | sort -u >"$work/pairs"
 while IFS='|' read -r test tool; do
-    build "$work/tree" "$test" "$tool" || { cat "$work/tree/build.log"; echo "FAIL $test ($tool) does not build"; exit 1; }
+    build "$work/tree" "$test" "$tool" ||
+        { cat "$work/tree/build.log"; echo "FAIL $test ($tool) does not build"; exit 1; }
 done <"$work/pairs"
 # Without a fault.
 while IFS='|' read -r test tool; do
     began=$(date +%s)
-    judge "$work/tree" "$test" "$tool" 900 2>/dev/null && echo $(($(date +%s) - began)) >"$work/seconds.$test.$tool" && continue
+    judge "$work/tree" "$test" "$tool" 900 2>/dev/null &&
+        echo $(($(date +%s) - began)) >"$work/seconds.$test.$tool" && continue
     tail -n 20 "$work/tree/$tool/$test.log"
     echo "FAIL $test ($tool) without a fault"
     exit 1

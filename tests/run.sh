@@ -11,8 +11,8 @@
 # Where one is missing the test is skipped. Scripts find in their environment:
 #   BUILD   where programs are: "$BUILD/brainstorm"      RUN   what to start them with ("" or an emulator)
 #
-# test_cuda_* come from a build with the CUDA backend: $CUDA_BUILD, if that is another one. $CUDA_OBSTACLE says why there
-# is none; then they are skipped.
+# test_cuda_* come from a build with the CUDA backend: $CUDA_BUILD, if that is another one. $CUDA_OBSTACLE says why
+# there is none; then they are skipped.
 set -u
 export BUILD="${BUILD:-build}" RUN="${RUN:-}" PYTHON="${PYTHON:-python3}"
 export TIMEOUT="${TIMEOUT:-}" JOBS="${JOBS:-1}"

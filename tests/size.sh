@@ -1,7 +1,7 @@
 #!/bin/sh
 # size.sh - bytes of code and constants in brainstorm.c at -Os, for aarch64 where a compiler for it is here.
-# Counted is what a board must load. Tables for unwinding the stack, which debuggers and C++ want and compilers add unless
-# they are told not to, are printed beside it. Fails above the limit, which leaves room on a board.
+# Counted is what a board must load. Tables for unwinding the stack, which debuggers and C++ want and compilers add
+# unless they are told not to, are printed beside it. Fails above the limit, which leaves room on a board.
 set -u
 BUILD="${BUILD:-build/size}"
 LIMIT_KB=285
@@ -18,5 +18,6 @@ bytes_with() {
 }
 
 loaded=$(bytes_with -fno-unwind-tables -fno-asynchronous-unwind-tables) && all=$(bytes_with) || exit 1
-echo "brainstorm.c at -Os, $machine: $loaded bytes of code and constants, limit $LIMIT_KB KB; tables for unwinding: $((all - loaded)) bytes"
+echo "brainstorm.c at -Os, $machine: $loaded bytes of code and constants, limit $LIMIT_KB KB;" \
+    "tables for unwinding: $((all - loaded)) bytes"
 [ "$loaded" -le $((LIMIT_KB * 1024)) ]

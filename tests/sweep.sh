@@ -1,10 +1,10 @@
 #!/bin/sh
-# sweep.sh PROGRAM... - all cases of the sweeps (tests/test_sweep_*.c and test_cuda_sweep.c), which by themselves take a part
-# of them. STRIDE=3: every third. `make sweep` calls it, with programs built with sanitizers.
+# sweep.sh PROGRAM... - all cases of the sweeps (tests/test_sweep_*.c and test_cuda_sweep.c), which by themselves take a
+# part of them. STRIDE=3: every third. `make sweep` calls it, with programs built with sanitizers.
 #
 # Each program runs in $SHARES shares, as many at a time as there are cores. What they print is kept beside them, in
-# PROGRAM.K.log; a share that fails, that ends without its report or that takes longer than $TIMEOUT seconds shows its last
-# lines and counts as failed.
+# PROGRAM.K.log; a share that fails, that ends without its report or that takes longer than $TIMEOUT seconds shows its
+# last lines and counts as failed.
 set -u
 SHARES="${SHARES:-4}"
 TIMEOUT="${TIMEOUT:-900}"
@@ -34,7 +34,8 @@ for program in "$@"; do
         line=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$program.$k.log" | tail -n 1)
         p=$(echo "${line:-0}" | cut -d' ' -f1) f=$(echo "${line:-0 passed, 0}" | cut -d' ' -f3)
         [ "$status" -eq 0 ] && [ -n "$line" ] || [ "$f" -gt 0 ] || f=1
-        printf '%-20s share %d of %d: %4d passed, %d failed %5d s\n' "$(basename "$program")" $((k + 1)) "$SHARES" "$p" "$f" "$seconds"
+        printf '%-20s share %d of %d: %4d passed, %d failed %5d s\n' "$(basename "$program")" $((k + 1)) "$SHARES" \
+            "$p" "$f" "$seconds"
         [ "$f" -eq 0 ] || tail -n 40 "$program.$k.log" | sed 's/^/    | /'
         passed=$((passed + p)) failed=$((failed + f)) k=$((k + 1))
     done

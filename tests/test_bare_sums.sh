@@ -1,7 +1,7 @@
 #!/bin/sh
-# test_bare_sums.sh - sums of sizes are checked because nothing else compiles: bare ones are planted, one at a time, and the
-# compiler must refuse each. And the two ways out of the type stay where they are: its field in src/base/bytes.h alone, and figures
-# (for messages and public structs) in no arithmetic. Wants only a compiler.
+# test_bare_sums.sh - sums of sizes are checked because nothing else compiles: bare ones are planted, one at a time, and
+# the compiler must refuse each. And the two ways out of the type stay where they are: its field in src/base/bytes.h
+# alone, and figures (for messages and public structs) in no arithmetic. Wants only a compiler.
 set -u
 BUILD="${BUILD:-build}" CC="${CC:-cc}"
 . tests/checks.sh
@@ -15,7 +15,8 @@ inside='([^()]|\(([^()]|\(([^()]|\([^()]*\))*\))*\))*' # parentheses, some deep
 field_elsewhere() { sources | grep -v '^src/base/bytes\.h$' | xargs grep -nE '\bunchecked\b'; }
 # A double may be multiplied: what a read will take, in ns. The tables of a device are addresses: src/cuda.
 figure_in_sum() {
-    find src -name '*.[ch]' | grep -v '^src/cuda/' | xargs grep -nE "bs_bytes_figure\($inside\) *([-+*]|<<)|([-+*]|<<) *(\([a-z0-9_ ]+\))?bs_bytes_figure\(" |
+    find src -name '*.[ch]' | grep -v '^src/cuda/' |
+        xargs grep -nE "bs_bytes_figure\($inside\) *([-+*]|<<)|([-+*]|<<) *(\([a-z0-9_ ]+\))?bs_bytes_figure\(" |
         grep -v '(double)bs_bytes_figure'
 }
 none() { "$@" >"$work/message" && return 1 || return 0; }
@@ -25,7 +26,8 @@ check "figures are in no sum and no product" none figure_in_sum
 printf 'uint64_t f(bs_bytes a) { return a.unchecked; }\n' >"$work/planted.txt"
 check "a use of the field would be seen" grep -qE '\bunchecked\b' "$work/planted.txt"
 printf 'uint64_t f(bs_bytes a) { return 4 * (size_t)bs_bytes_figure(g(a, b(c))); }\n' >"$work/planted.txt"
-check "a figure in a product would be seen" grep -qE "([-+*]|<<) *(\([a-z0-9_ ]+\))?bs_bytes_figure\(" "$work/planted.txt"
+check "a figure in a product would be seen" grep -qE "([-+*]|<<) *(\([a-z0-9_ ]+\))?bs_bytes_figure\(" \
+    "$work/planted.txt"
 
 # --- bare sums --------------------------------------------------------------------------------------------
 
@@ -44,22 +46,44 @@ planted() {
     fi
 }
 
-planted src/plan/memory.c '/plan->scratch_bytes = bs_bytes_add\(bs_bytes_align/{N;s/= bs_bytes_add\(bs_bytes_align\((.*)\),\s*bs_bytes_align\((.*)\)\);/= \1 + \2;/}' \
+planted src/plan/memory.c \
+    '/plan->scratch_bytes = bs_bytes_add\(bs_bytes_align/{
+        N;s/= bs_bytes_add\(bs_bytes_align\((.*)\),\s*bs_bytes_align\((.*)\)\);/= \1 + \2;/}' \
     'a bare sum of a tile and a kernel'
-planted src/plan/memory.c 's/const bs_bytes bytes = bs_bytes_times\(plan->row_bytes, plan->rows\);/const bs_bytes bytes = plan->row_bytes * plan->rows;/' \
+planted src/plan/memory.c \
+    's/(const bs_bytes bytes) = bs_bytes_times\(plan->row_bytes, plan->rows\);/\1 = plan->row_bytes * plan->rows;/' \
     'a bare product of a row and rows'
-planted src/plan/plan.c 's/\*used = bs_bytes_add\(\*used, bs_bytes_align\(np->prepared_bytes\)\);/*used += np->prepared_bytes;/' 'weights added up with +='
-planted src/plan/units.c 's/p->all_unit_bytes = bs_bytes_add\(p->all_unit_bytes, bytes\);/p->all_unit_bytes += bytes;/' 'units added up with +='
-planted src/run/session_memory.c 's/bs_bytes_add\(plan->transient_bytes, bs_bytes_times\(plan->scratch_bytes, plan->threads\)\)/plan->transient_bytes + plan->scratch_bytes * plan->threads/' \
+planted src/plan/plan.c \
+    's/\*used = bs_bytes_add\(\*used, bs_bytes_align\(np->prepared_bytes\)\);/*used += np->prepared_bytes;/' \
+    'weights added up with +='
+planted src/plan/units.c \
+    's/p->all_unit_bytes = bs_bytes_add\(p->all_unit_bytes, bytes\);/p->all_unit_bytes += bytes;/' \
+    'units added up with +='
+planted src/run/session_memory.c \
+    's/bs_bytes_add\((plan->transient_bytes), bs_bytes_times\((plan->scratch_bytes), (plan->threads)\)\)/\1 + \2*\3/' \
     'a bare sum of the transient arena'
-planted src/run/session_memory.c 's/bs_bytes_at\(s->transient, plan->transient_bytes\)/s->transient + plan->transient_bytes/' 'a bare step of a pointer'
-planted src/run/device_layout.c 's/\*used = bs_bytes_add\(at, bs_bytes_align\(bytes\)\);/*used = at + bytes;/' "a bare sum of a device's bytes"
-planted src/stream/store_plan.c 's/bs_bytes_add\(tensor->offset, tensor->bytes\)/tensor->offset + tensor->bytes/' 'a bare end of a tensor in storage'
-planted src/stream/slots.c 's/bs_bytes_add\(slot->offset, s->facts.units\[u\].slot_bytes\)/slot->offset + s->facts.units[u].slot_bytes/' 'a bare end of a slot'
-planted src/model/gguf.c 's/const bs_bytes end = bs_bytes_add\(gguf->data, data_bytes\);/const bs_bytes end = gguf->data + data_bytes;/' 'a bare end of a file'
-planted src/base/cursor.c 's/cursor->at = bs_bytes_add\(cursor->at, bytes\);/cursor->at += bytes;/' 'a bare step of a cursor'
-planted src/model/model.c 's/w->bytes = bs_bytes_times\(w->bytes, w->dim\[i\]\);/w->bytes *= w->dim[i];/' 'a bare product of dimensions'
-planted src/run/operands.c 's/return bs_bytes_row\(c->scratch, p->offset, row, p->row_bytes\);/return c->scratch + p->offset + row * p->row_bytes;/' 'a bare address of a row'
-planted src/graph/graph.c 's/elements = bs_bytes_times\(elements, bs_dim_max\(g, value->dims\[i\]\)\);/elements *= bs_dim_max(g, value->dims[i]);/' 'a bare count of elements'
+planted src/run/session_memory.c \
+    's/bs_bytes_at\(s->transient, plan->transient_bytes\)/s->transient + plan->transient_bytes/' \
+    'a bare step of a pointer'
+planted src/run/device_layout.c 's/\*used = bs_bytes_add\(at, bs_bytes_align\(bytes\)\);/*used = at + bytes;/' \
+    "a bare sum of a device's bytes"
+planted src/stream/store_plan.c 's/bs_bytes_add\(tensor->offset, tensor->bytes\)/tensor->offset + tensor->bytes/' \
+    'a bare end of a tensor in storage'
+planted src/stream/slots.c \
+    's/bs_bytes_add\(slot->offset, s->facts.units\[u\].slot_bytes\)/slot->offset + s->facts.units[u].slot_bytes/' \
+    'a bare end of a slot'
+planted src/model/gguf.c \
+    's/const bs_bytes end = bs_bytes_add\(gguf->data, data_bytes\);/const bs_bytes end = gguf->data + data_bytes;/' \
+    'a bare end of a file'
+planted src/base/cursor.c 's/cursor->at = bs_bytes_add\(cursor->at, bytes\);/cursor->at += bytes;/' \
+    'a bare step of a cursor'
+planted src/model/model.c 's/w->bytes = bs_bytes_times\(w->bytes, w->dim\[i\]\);/w->bytes *= w->dim[i];/' \
+    'a bare product of dimensions'
+planted src/run/operands.c \
+    's/return bs_bytes_row\((c->scratch), (p->offset), row, (p->row_bytes)\);/return \1 + \2 + row * \3;/' \
+    'a bare address of a row'
+planted src/graph/graph.c \
+    's/elements = bs_bytes_times\(elements, (bs_dim_max\(g, value->dims\[i\]\))\);/elements *= \1;/' \
+    'a bare count of elements'
 
 check_end

@@ -1,8 +1,8 @@
 #!/bin/sh
 # test_cuda_moe.sh - moe_text --device cuda: the text of the CPU, with experts that stay on the GPU or come and go.
 #
-# Texts are short: without a GPU the emulation of the tests computes. Without the CUDA backend in this build everything is
-# skipped. Sampling is in integers, so that a letter differs only where logits all but tie.
+# Texts are short: without a GPU the emulation of the tests computes. Without the CUDA backend in this build everything
+# is skipped. Sampling is in integers, so that a letter differs only where logits all but tie.
 set -u
 export LC_ALL=C
 BUILD="${BUILD:-build}" RUN="${RUN:-}"
@@ -23,7 +23,8 @@ writes() {
 
 # same OPTION...: the GPU writes what the CPU writes, and more than a line's end
 same() {
-    writes plain "$@" && writes gpu "$@" --device cuda && cmp "$work/plain" "$work/gpu" && [ $(($(wc -c <"$work/gpu"))) -gt 8 ]
+    writes plain "$@" && writes gpu "$@" --device cuda && cmp "$work/plain" "$work/gpu" &&
+        [ $(($(wc -c <"$work/gpu"))) -gt 8 ]
 }
 
 # refuses STATUS TEXT OPTION...: ends with STATUS, says TEXT in one line, writes no text
@@ -31,7 +32,8 @@ refuses() {
     status=$1 said=$2
     shift 2
     writes refused "$@"
-    [ $? -eq "$status" ] && grep -q -- "$said" "$work/message" && [ "$(wc -l <"$work/message")" -eq 1 ] && [ ! -s "$work/refused" ]
+    [ $? -eq "$status" ] && grep -q -- "$said" "$work/message" && [ "$(wc -l <"$work/message")" -eq 1 ] &&
+        [ ! -s "$work/refused" ]
 }
 
 # without COMMAND...: as on a machine without a GPU; for the emulation and for CUDA
@@ -46,7 +48,8 @@ tells() {
 # --- experts that stay -----------------------------------------------------------------------------------
 
 check "a text" same --length 12 --seed 3 --stats
-check "... tells the GPU's name" tells "^GPU: $(sed -n 's/^name *//p' "$work/device") ([0-9.]*), f32; [0-9.]* MB on it, [0-9.]* MB pinned"
+check "... tells the GPU's name" tells \
+    "^GPU: $(sed -n 's/^name *//p' "$work/device") ([0-9.]*), f32; [0-9.]* MB on it, [0-9.]* MB pinned"
 check "... and what was copied" tells "^copied a run: 12 bytes to it, 384 back"
 check "the likeliest letters after a prompt" same --temperature 0 --length 10 --prompt "And the king said unto"
 check "three texts side by side" same --sequences 3 --length 8 --seed 9 --prompt "Then "
@@ -59,7 +62,8 @@ check "... writes as many letters" [ $(($(wc -c <"$work/half"))) -eq 11 ]
 writes refused --slots 1 --device cuda
 least=$(sed -n 's/.* needs \([0-9]*\) bytes.*/\1/p' "$work/message")
 check "too few slots are refused, and the least is named" [ "${least:-0}" -gt 65536 ]
-for slots in "$least" "1M --policy lru" "50%" "100%" "1M --speculate off --lanes 1 --chunk 4K" "1M --lanes 4 --check-records --buffered"; do
+for slots in "$least" "1M --policy lru" "50%" "100%" "1M --speculate off --lanes 1 --chunk 4K" \
+    "1M --lanes 4 --check-records --buffered"; do
     check "--slots $slots" same --length 40 --seed 3 --slots $slots
 done
 check "--slots, three texts" same --sequences 3 --length 10 --seed 9 --prompt "Then " --slots 1M --stats
@@ -71,7 +75,8 @@ check "... writes what it does without slots" cmp "$work/half" "$work/half_slots
 
 check "without a GPU --device cuda is refused" without refuses 1 "--device cuda: .*no CUDA device" --device cuda
 fallback() {
-    writes plain --length 20 && without writes gpu --length 20 --device cuda --half --fallback && cmp "$work/plain" "$work/gpu" &&
+    writes plain --length 20 && without writes gpu --length 20 --device cuda --half --fallback &&
+        cmp "$work/plain" "$work/gpu" &&
         tells "no CUDA device.*; the CPU computes" && [ "$(wc -l <"$work/message")" -eq 1 ]
 }
 check "--fallback lets the CPU compute, and says so" fallback

@@ -1,8 +1,9 @@
 #!/bin/sh
-# test_cuda_video.sh - video_sr --device cuda: the pictures of the CPU within one code, and clear words where there is no GPU.
+# test_cuda_video.sh - video_sr --device cuda: the pictures of the CPU within one code, and clear words where there is
+# no GPU.
 #
-# Clips are tiny: without a GPU the emulation of the tests computes. MODEL=file.gguf tests another model; without one, or
-# without the CUDA backend in this build, everything is skipped.
+# Clips are tiny: without a GPU the emulation of the tests computes. MODEL=file.gguf tests another model; without one,
+# or without the CUDA backend in this build, everything is skipped.
 set -u
 export LC_ALL=C
 BUILD="${BUILD:-build}" RUN="${RUN:-}"
@@ -36,10 +37,12 @@ header() {
     head -n 1 "$1" | wc -c
 }
 
-# near: the two videos, with their maps, differ by no more than $codes, $mean and $share allow; samples have $sample bytes.
+# near: the two videos, with their maps, differ by no more than $codes, $mean and $share allow; samples have $sample
+# bytes.
 near() {
     { cmp -l "$plain.map" "$out.map"; echo --; cmp -l "$plain" "$out"; } |
-        awk -v width=$((2 * W)) -v height=$((2 * H)) -v sample=$sample -v header=$(($(header "$plain"))) -v map_header=$(($(header "$plain.map"))) \
+        awk -v width=$((2 * W)) -v height=$((2 * H)) -v sample=$sample -v header=$(($(header "$plain"))) \
+            -v map_header=$(($(header "$plain.map"))) \
             -v cell=128 -v codes=$codes -v mean=$mean -v frames=$frames -v share=$share -f tests/y4m_close.awk
 }
 
@@ -60,7 +63,8 @@ computes() {
     sr "$@" --stats "$stats" --map "$work/map.y4m" "$clip" "$file" && mv "$work/map.y4m" "$file.map"
 }
 
-# alike ARGUMENT...: the GPU gives what the CPU does, and takes as many cells each way. $half: how the GPU keeps numbers.
+# alike ARGUMENT...: the GPU gives what the CPU does, and takes as many cells each way. $half: how the GPU keeps
+# numbers.
 alike() {
     computes "$plain" "$@" || return 1
     expected=$(routes)
@@ -102,7 +106,8 @@ check "... the statistics name the tier" [ "$(word tier)" = cuda ]
 check "... and the GPU" [ "$(word name)" = "$(sed -n 's/^name *//p' "$work/device")" ]
 shared=$(sed -n 's/^shared *\([0-9]*\) .*/\1/p' "$work/device")
 planned() { # WHAT: as `brainstorm plan` says without a GPU
-    $RUN "$BUILD/brainstorm" plan "$MODEL" --input frame=1x${H}x$W --device cuda --shared-bytes "$shared" | sed -n 's/^'"$1"' *\([0-9]*\)$/\1/p'
+    $RUN "$BUILD/brainstorm" plan "$MODEL" --input frame=1x${H}x$W --device cuda --shared-bytes "$shared" |
+        sed -n 's/^'"$1"' *\([0-9]*\)$/\1/p'
 }
 check "... and the bytes that were planned on it" [ "$(number device_bytes)" -eq "$(planned device)" ]
 check "... and those that are pinned" [ "$(number pinned_bytes)" -eq "$(planned pinned)" ]
@@ -118,12 +123,14 @@ piped() {
 check "through pipes too" piped
 first_two() {
     sr --quality 70 --device cuda --frames 2 "$clip" "$work/two.y4m" &&
-        head -c "$(($(wc -c <"$work/two.y4m")))" "$out" | cmp - "$work/two.y4m" && [ $(($(wc -c <"$work/two.y4m"))) -lt $(($(wc -c <"$out"))) ]
+        head -c "$(($(wc -c <"$work/two.y4m")))" "$out" | cmp - "$work/two.y4m" &&
+        [ $(($(wc -c <"$work/two.y4m"))) -lt $(($(wc -c <"$out"))) ]
 }
 check "--frames stops there" first_two
 short() {
     head -c $(($(wc -c <"$clip") - 7)) "$clip" >"$work/short.y4m"
-    ! sr --quality 70 --device cuda "$work/short.y4m" "$work/whole.y4m" && grep -q "inside a frame" "$work/message" && cmp "$work/two.y4m" "$work/whole.y4m"
+    ! sr --quality 70 --device cuda "$work/short.y4m" "$work/whole.y4m" && grep -q "inside a frame" "$work/message" &&
+        cmp "$work/two.y4m" "$work/whole.y4m"
 }
 check "a short last frame is an error, after the whole ones" short
 check "--no-reuse" alike --quality 70 --no-reuse --frames 1
@@ -139,13 +146,15 @@ make_clip 2 192 128
 check "a clip for the large net and its exits" alike --quality 94
 check "... large, an early exit and the end were taken" took small large exit1 end
 streamed() {
-    sr --quality 94 --device cuda --stats "$stats" --slots "$@" "$clip" "$work/again.y4m" && cmp "$out" "$work/again.y4m"
+    sr --quality 94 --device cuda --stats "$stats" --slots "$@" "$clip" "$work/again.y4m" &&
+        cmp "$out" "$work/again.y4m"
 }
 check "--slots 100%: the same bytes" streamed 100%
 least=$(number least_bytes)
 check "--slots $least: the same bytes" streamed "$least"
 check "... and reads again and again" [ "$(number evictions)" -gt 0 ]
-check "--slots $least --speculate off --lanes 1 --chunk 16K --check-records" streamed "$least" --speculate off --lanes 1 --chunk 16K --check-records
+check "--slots $least --speculate off --lanes 1 --chunk 16K --check-records" \
+    streamed "$least" --speculate off --lanes 1 --chunk 16K --check-records
 
 # --- one route, sizes, layouts ---------------------------------------------------------------------------
 
@@ -163,7 +172,11 @@ by_hand() {
     tag=$1 W=$2 H=$3 bytes=$4 source=$clip
     shift 4
     clip="$work/by_hand.y4m" frames=1
-    { echo "YUV4MPEG2 W$W H$H F24:1 Ip C$tag"; echo FRAME; cat "$source" "$source" "$source" | tail -c +100 | head -c "$bytes" | "$@"; } >"$clip.new"
+    {
+        echo "YUV4MPEG2 W$W H$H F24:1 Ip C$tag"
+        echo FRAME
+        cat "$source" "$source" "$source" | tail -c +100 | head -c "$bytes" | "$@"
+    } >"$clip.new"
     mv "$clip.new" "$clip"
 }
 for size in 50x38 17x3 65x63 131x7; do
@@ -203,7 +216,8 @@ for lowering in stream graph conditional host; do
     check "--lowering $lowering: the same bytes" same
 done
 shared() { # 1: as on a board whose GPU shares the CPU's memory
-    CUDA_CPU_INTEGRATED=1 computes "$out" --quality 70 --device cuda && cmp "$plain" "$out" && [ "$(number device_bytes)" -lt "$1" ]
+    CUDA_CPU_INTEGRATED=1 computes "$out" --quality 70 --device cuda && cmp "$plain" "$out" &&
+        [ "$(number device_bytes)" -lt "$1" ]
 }
 if grep -q "CUDA on CPU" "$work/device"; then
     computes "$out" --quality 70 --device cuda
@@ -224,14 +238,17 @@ refuses() {
     shift 2
     rm -f "$out"
     sr "$@" "$clip" "$out"
-    [ $? -eq "$status" ] && grep -q -- "$text" "$work/message" && [ "$(wc -l <"$work/message")" -eq 1 ] && [ ! -e "$out" ]
+    [ $? -eq "$status" ] && grep -q -- "$text" "$work/message" && [ "$(wc -l <"$work/message")" -eq 1 ] &&
+        [ ! -e "$out" ]
 }
 make_clip 1 96 64
 check "without a GPU --device cuda is refused" without refuses 1 "--device cuda: .*no CUDA device" --device cuda
 fallback() {
     computes "$plain" || return 1
-    without sr --device cuda --half --fallback --stats "$stats" "$clip" "$out" && cmp "$plain" "$out" && [ "$(wc -l <"$work/message")" -eq 1 ] &&
-        grep -q "no CUDA device.*; the CPU computes" "$work/message" && [ "$(word tier)" != cuda ] && grep -q '"device": null' "$stats"
+    without sr --device cuda --half --fallback --stats "$stats" "$clip" "$out" && cmp "$plain" "$out" &&
+        [ "$(wc -l <"$work/message")" -eq 1 ] &&
+        grep -q "no CUDA device.*; the CPU computes" "$work/message" && [ "$(word tier)" != cuda ] &&
+        grep -q '"device": null' "$stats"
 }
 check "--fallback lets the CPU compute, and says so" fallback
 silent() {
@@ -243,10 +260,12 @@ check "--half is for a GPU" refuses 2 "--half is for --device cuda" --half
 check "--lowering is for a GPU" refuses 2 "--lowering is for --device cuda" --lowering graph
 check "--lowering must be known" refuses 2 "expected auto, stream" --device cuda --lowering fast
 check "--fallback is for a GPU" refuses 2 "--fallback is for --device cuda" --device cpu --fallback
-check "another model's file is the model's error" refuses 1 "^video_sr: tests/checks.sh: " --device cuda --model tests/checks.sh
+check "another model's file is the model's error" refuses 1 "^video_sr: tests/checks.sh: " --device cuda \
+    --model tests/checks.sh
 check "too few slots are refused" refuses 1 "slots" --device cuda --slots 1
 device() {
-    ! $RUN "$BUILD/brainstorm" device >"$work/told" 2>"$work/message" && [ ! -s "$work/told" ] && grep -q "no CUDA device" "$work/message"
+    ! $RUN "$BUILD/brainstorm" device >"$work/told" 2>"$work/message" && [ ! -s "$work/told" ] &&
+        grep -q "no CUDA device" "$work/message"
 }
 check "brainstorm device says that there is none" without device
 plan_without() {

@@ -1,8 +1,10 @@
-"""test_endings.py: programs that are stopped, or whose streams are odd: files hold whole frames, and a message says what happened.
+"""test_endings.py: programs that are stopped, or whose streams are odd: files hold whole frames, and a message says
+what happened.
 
-Signals while a header is awaited, while a pipe is full, while frames are made; files that may not grow; readers that are gone;
-standard streams that do not block, or are closed.
-Owns: these runs. Relies on: $BUILD's programs; POSIX. Must never wait for longer than PATIENCE, or leave a process behind.
+Signals while a header is awaited, while a pipe is full, while frames are made; files that may not grow; readers that
+are gone; standard streams that do not block, or are closed.
+Owns: these runs. Relies on: $BUILD's programs; POSIX. Must never wait for longer than PATIENCE, or leave a process
+behind.
 """
 import array
 import fcntl
@@ -88,7 +90,8 @@ def ends_by(name, run, number, said="stopped by a signal"):
     sent = time.monotonic()
     status, message = run.end()
     took = time.monotonic() - sent
-    check(f"{name}: {signal.Signals(number).name} ends it", status == 1 and said in message, f"status {status}, {took:.1f} s: {message}")
+    check(f"{name}: {signal.Signals(number).name} ends it", status == 1 and said in message,
+          f"status {status}, {took:.1f} s: {message}")
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -103,9 +106,11 @@ def doubling(*arguments):
 
 def test_header_awaited():
     head = f"YUV4MPEG2 W{W} H{H} F25:1 C420jpeg\n".encode()
-    cases = [(number, "a header", b"") for number in SIGNALS] + [(signal.SIGTERM, "its first frame", head + b"FRAME\n" + bytes(999))]
+    cases = [(number, "a header", b"") for number in SIGNALS]
+    cases.append((signal.SIGTERM, "its first frame", head + b"FRAME\n" + bytes(999)))
     for number, what, sent in cases:
-        for name, command in (("video_sr", doubling("-", at("out.y4m"))), ("halve", [*program("halve"), "--quiet", "-", at("out.y4m")])):
+        for name, command in (("video_sr", doubling("-", at("out.y4m"))),
+                              ("halve", [*program("halve"), "--quiet", "-", at("out.y4m")])):
             with open(at("out.y4m"), "w") as file:
                 file.write("old")
             reading, writing = os.pipe()
@@ -158,7 +163,8 @@ def held(descriptor):
 
 def test_full_pipe(clip):
     commands = (("video_sr", doubling(clip, "-")), ("halve", [*program("halve"), "--quiet", "--crop-only", clip, "-"]),
-                ("demo_clip", [*program("demo_clip"), "--quiet", "--frames", "9", "--width", "96", "--height", "72", "-"]),
+                ("demo_clip",
+                 [*program("demo_clip"), "--quiet", "--frames", "9", "--width", "96", "--height", "72", "-"]),
                 ("moe_text", [*program("moe_text"), "--model", TEXT_MODEL, "--prompt", PROMPT]))
     for name, command in commands:
         for number in SIGNALS:
@@ -206,7 +212,8 @@ def test_between_frames(clip):
             run.asleep(lambda: all(os.path.exists(file) and is_whole(file, *size) == 2 for file in files))
             ends_by(f"{name} awaits a frame", run, number)
             for file in files:
-                check(f"... and two frames are in {os.path.basename(file)}", is_whole(file, *size) == 2, f"{os.path.getsize(file)} bytes")
+                check(f"... and two frames are in {os.path.basename(file)}", is_whole(file, *size) == 2,
+                      f"{os.path.getsize(file)} bytes")
                 os.unlink(file)
             run.process.stdin.close()
 
@@ -223,21 +230,24 @@ def test_any_time():
         run.process.send_signal(number)
         status, message = run.end()
         frames = is_whole(out, 96, 72)
-        check(f"demo_clip, {signal.Signals(number).name}: {frames} whole frames", status == 1 and frames > 0 and "signal" in message,
+        check(f"demo_clip, {signal.Signals(number).name}: {frames} whole frames",
+              status == 1 and frames > 0 and "signal" in message,
               f"status {status}, {message}")
         os.unlink(out)
 
 
 def test_nohup():
     reading, writing = os.pipe()
-    run = Run([*program("halve"), "--quiet", "-", at("nohup.y4m")], stdin=reading, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    run = Run([*program("halve"), "--quiet", "-", at("nohup.y4m")], stdin=reading,
+              preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
     os.close(reading)
     run.asleep(lambda: True)
     run.process.send_signal(signal.SIGHUP)
     time.sleep(0.3)
     os.close(writing)
     status, message = run.end()
-    check("a hangup that the parent ignores is ignored", status == 1 and "the input is empty" in message, f"status {status}: {message}")
+    check("a hangup that the parent ignores is ignored", status == 1 and "the input is empty" in message,
+          f"status {status}: {message}")
 
 
 # --- files that may not grow, readers that are gone ----------------------------------------------------------
@@ -250,34 +260,43 @@ def limited(limit):
 def test_limits(clip):
     out = at("limited.y4m")
     for name, command, width, height in (
-            ("video_sr", doubling(clip, out), 2 * W, 2 * H), ("video_sr --map", doubling("--map", out, clip, "/dev/null"), 2 * W, 2 * H),
+            ("video_sr", doubling(clip, out), 2 * W, 2 * H),
+            ("video_sr --map", doubling("--map", out, clip, "/dev/null"), 2 * W, 2 * H),
             ("halve", [*program("halve"), "--quiet", clip, out], W // 2, H // 2),
-            ("demo_clip", [*program("demo_clip"), "--quiet", "--frames", "4", "--width", str(W), "--height", str(H), out], W, H)):
+            ("demo_clip",
+             [*program("demo_clip"), "--quiet", "--frames", "4", "--width", str(W), "--height", str(H), out], W, H)):
         size = frame_bytes(width, height) + 6
         for limit, frames in ((7, 0), (size, 0), (2 * size + 300, 2), (3 * size - 1, 2)):
             run = Run(command, preexec_fn=limited(limit))
             status, message = run.end()
             held = is_whole(out, width, height)
-            check(f"{name}, at most {limit} bytes: {frames} frames", status == 1 and held == frames and "too large" in message,
+            check(f"{name}, at most {limit} bytes: {frames} frames",
+                  status == 1 and held == frames and "too large" in message,
                   f"status {status}, {held} frames: {message}")
     for option in ("--stats", "--map", "--profile", "--trace"):
         name = at("limited.png") if option == "--map" else at("limited" + option)
         run = Run(doubling("--frames", "2", option, name, clip, "/dev/null"), preexec_fn=limited(100))
         status, message = run.end()
-        check(f"{option}, at most 100 bytes", status == 1 and "File too large" in message, f"status {status}: {message}")
-    run = Run([*program("moe_text"), "--model", TEXT_MODEL, "--length", "50", "--profile", at("limited.p")], stdout=subprocess.DEVNULL,
+        check(f"{option}, at most 100 bytes", status == 1 and "File too large" in message,
+              f"status {status}: {message}")
+    run = Run([*program("moe_text"), "--model", TEXT_MODEL, "--length", "50", "--profile", at("limited.p")],
+              stdout=subprocess.DEVNULL,
               preexec_fn=limited(100))
     status, message = run.end()
-    check("moe_text --profile, at most 100 bytes", status == 1 and "File too large" in message, f"status {status}: {message}")
-    run = Run([*program("moe_text"), "--model", TEXT_MODEL, "--length", "50", "--profile", at("whole.p")], stdout=subprocess.DEVNULL)
+    check("moe_text --profile, at most 100 bytes", status == 1 and "File too large" in message,
+          f"status {status}: {message}")
+    run = Run([*program("moe_text"), "--model", TEXT_MODEL, "--length", "50", "--profile", at("whole.p")],
+              stdout=subprocess.DEVNULL)
     check("a profile", run.end()[0] == 0)
     run = Run([*program("brainstorm"), "trace", at("whole.p"), at("limited.json")], preexec_fn=limited(100))
     status, message = run.end()
-    check("brainstorm trace, at most 100 bytes", status == 1 and "File too large" in message, f"status {status}: {message}")
+    check("brainstorm trace, at most 100 bytes", status == 1 and "File too large" in message,
+          f"status {status}: {message}")
     with open(at("text"), "w") as text:
         run = Run([*program("brainstorm"), "inspect", MODEL], stdout=text, preexec_fn=limited(100))
         status, message = run.end()
-    check("brainstorm inspect, at most 100 bytes", status == 1 and "File too large" in message, f"status {status}: {message}")
+    check("brainstorm inspect, at most 100 bytes", status == 1 and "File too large" in message,
+          f"status {status}: {message}")
     if os.path.exists("/dev/full"):
         for option in ("--stats", "--profile", "--trace"):
             run = Run(doubling("--frames", "2", option, "/dev/full", clip, "/dev/null"))
@@ -335,12 +354,15 @@ def test_not_blocking(clip):
     street = [*program("demo_clip"), "--quiet", "--frames", "9", "--width", str(W), "--height", str(H), "-"]
     rendered = subprocess.run(street, stdout=subprocess.PIPE, check=True).stdout
     told = subprocess.run([*program("brainstorm"), "inspect", MODEL], stdout=subprocess.PIPE, check=True).stdout
-    written = subprocess.run([*program("moe_text"), "--model", TEXT_MODEL, "--prompt", PROMPT, "--length", "9"], stdout=subprocess.PIPE, check=True).stdout
+    written = subprocess.run([*program("moe_text"), "--model", TEXT_MODEL, "--prompt", PROMPT, "--length", "9"],
+                             stdout=subprocess.PIPE, check=True).stdout
     for kind in ("pipe", "socket"):
-        cases = [("video_sr", doubling("-", "-"), data, doubled), ("halve", smaller, data, halved), ("demo_clip", street, b"", rendered)]
+        cases = [("video_sr", doubling("-", "-"), data, doubled), ("halve", smaller, data, halved),
+                 ("demo_clip", street, b"", rendered)]
         if kind == "pipe":  # a socket is waited for by what reads and writes video only
             cases += [("brainstorm", [*program("brainstorm"), "inspect", MODEL], b"", told),
-                      ("moe_text", [*program("moe_text"), "--model", TEXT_MODEL, "--prompt", PROMPT, "--length", "9"], b"", written)]
+                      ("moe_text", [*program("moe_text"), "--model", TEXT_MODEL, "--prompt", PROMPT, "--length", "9"],
+                       b"", written)]
         for name, command, given, wanted in cases:
             in_read, in_write = pair(kind)
             out_read, out_write = pair(kind)
@@ -351,7 +373,8 @@ def test_not_blocking(clip):
             got = []
             run = Run(command, stdin=in_read, stdout=out_write)
             os.close(in_read), os.close(out_write)
-            threads = [threading.Thread(target=pump, args=(given, in_write)), threading.Thread(target=take, args=(out_read, got))]
+            threads = [threading.Thread(target=pump, args=(given, in_write)),
+                       threading.Thread(target=take, args=(out_read, got))]
             for thread in threads:
                 thread.start()
             status, message = run.end()
@@ -371,25 +394,30 @@ def test_closed(clip):
     for descriptors in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)):
         name = "descriptors " + ", ".join(map(str, descriptors))
         # Not quiet: what is told goes to standard error, whatever lies there.
-        command = [*program("video_sr"), "--model", MODEL, "--stats", stats, "--profile", profile, "--slots", "100%", clip, out]
+        command = [*program("video_sr"), "--model", MODEL, "--stats", stats, "--profile", profile, "--slots", "100%",
+                   clip, out]
         run = Run(command, preexec_fn=closed(*descriptors))
         status, message = run.end()
         with open(out, "rb") as a, open(plain, "rb") as b:
             same = a.read() == b.read()
         check(f"{name} closed: the video is as it should be", status == 0 and same, f"status {status}: {message}")
-        done = subprocess.run([*program("brainstorm"), "profile", profile], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        check("... and the profile", done.returncode == 0 and f"{FRAMES} runs".encode() in done.stdout, done.stdout[:200])
+        done = subprocess.run([*program("brainstorm"), "profile", profile], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+        check("... and the profile", done.returncode == 0 and f"{FRAMES} runs".encode() in done.stdout,
+              done.stdout[:200])
         with open(stats) as file:
             check("... and the statistics", file.read().startswith("{\n"))
     run = Run(doubling(clip, "-"), preexec_fn=closed(1))
     status, message = run.end()
-    check("an output that is closed is told", status == 1 and "standard output: it is closed" in message, f"status {status}: {message}")
+    check("an output that is closed is told", status == 1 and "standard output: it is closed" in message,
+          f"status {status}: {message}")
     run = Run(doubling("-", out), preexec_fn=closed(0))
     status, message = run.end()
     check("an input too", status == 1 and "standard input: it is closed" in message, f"status {status}: {message}")
     run = Run([*program("brainstorm"), "inspect", MODEL], preexec_fn=closed(1))
     status, message = run.end()
-    check("brainstorm: output that is closed is told", status == 1 and "standard output" in message, f"status {status}: {message}")
+    check("brainstorm: output that is closed is told", status == 1 and "standard output" in message,
+          f"status {status}: {message}")
 
 
 def main():
@@ -399,7 +427,8 @@ def main():
     shutil.rmtree(WORK, ignore_errors=True)
     os.makedirs(WORK)
     clip = at("clip.y4m")
-    subprocess.run([*program("demo_clip"), "--quiet", "--frames", str(FRAMES), "--width", str(W), "--height", str(H), clip], check=True)
+    subprocess.run([*program("demo_clip"), "--quiet", "--frames", str(FRAMES), "--width", str(W), "--height", str(H),
+                    clip], check=True)
     test_header_awaited()
     test_nothing_written(clip)
     test_full_pipe(clip)

@@ -1,6 +1,7 @@
 #!/bin/sh
-# test_fast_math.sh - options under which checks for NaN vanish or sums change their order are refused by name: brainstorm.c, each
-# part by itself, and the host side of brainstorm_cuda.cu. Others, that keep the arithmetic, are taken.
+# test_fast_math.sh - options under which checks for NaN vanish or sums change their order are refused by name:
+# brainstorm.c, each part by itself, and the host side of brainstorm_cuda.cu. Others, that keep the arithmetic, are
+# taken.
 set -u
 BUILD="${BUILD:-build}"
 . tests/checks.sh
@@ -17,7 +18,8 @@ taken() { # COMMAND...
 
 parts_refused() { # COMPILER
     for part in $(sed 's/#.*//' src/ORDER | awk 'NF == 1' | grep '\.c$'); do
-        refused "$1" -std=c11 -ffast-math -I. -Isrc -E -o /dev/null "src/$part" || { echo "src/$part" >>"$work/message" && return 1; }
+        refused "$1" -std=c11 -ffast-math -I. -Isrc -E -o /dev/null "src/$part" ||
+            { echo "src/$part" >>"$work/message" && return 1; }
     done
 }
 
@@ -35,7 +37,8 @@ for c in gcc clang; do
     check "every part is refused, $c" parts_refused $c
 done
 if have gcc; then
-    for flags in -funsafe-math-optimizations -freciprocal-math '-fassociative-math -fno-signed-zeros -fno-trapping-math'; do
+    for flags in -funsafe-math-optimizations -freciprocal-math \
+        '-fassociative-math -fno-signed-zeros -fno-trapping-math'; do
         check "brainstorm.c is refused, gcc $flags" refused gcc -std=c11 $flags -E brainstorm.c -o /dev/null
     done
 fi
@@ -43,10 +46,12 @@ fi
 cuda="${CUDA_HOME:-/usr/local/cuda}/include"
 if have g++ && [ -f "$cuda/cuda_runtime.h" ]; then
     for flags in -ffast-math -Ofast; do
-        check "brainstorm_cuda.cu is refused, g++ $flags" refused g++ -x c++ -std=c++14 -DBS_CUDA_CPU -Itests/cuda_cpu -I"$cuda" $flags \
+        check "brainstorm_cuda.cu is refused, g++ $flags" refused g++ -x c++ -std=c++14 -DBS_CUDA_CPU -Itests/cuda_cpu \
+            -I"$cuda" $flags \
             -E brainstorm_cuda.cu -o /dev/null
     done
-    check "brainstorm_cuda.cu is taken, g++ -O3" taken g++ -x c++ -std=c++14 -DBS_CUDA_CPU -Itests/cuda_cpu -I"$cuda" -O3 \
+    check "brainstorm_cuda.cu is taken, g++ -O3" taken g++ -x c++ -std=c++14 -DBS_CUDA_CPU -Itests/cuda_cpu -I"$cuda" \
+        -O3 \
         -E brainstorm_cuda.cu -o /dev/null
 else
     skip "brainstorm_cuda.cu (no g++, or no CUDA headers in $cuda)"

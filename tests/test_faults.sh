@@ -1,6 +1,7 @@
 #!/bin/sh
-# test_faults.sh - every planted fault still is one: what it does changes its file, the test that must notice is there, and no
-# two of a list have one name. (Whether they are noticed, `make mutants` and `make mutants-cuda` tell, in most of an hour.)
+# test_faults.sh - every planted fault still is one: what it does changes its file, the test that must notice is there,
+# and no two of a list have one name. (Whether they are noticed, `make mutants` and `make mutants-cuda` tell, in most of
+# an hour.)
 set -u
 BUILD="${BUILD:-build}"
 . tests/checks.sh
@@ -19,12 +20,14 @@ sound() { # LIST
 }
 
 refused() { # LIST
-    ! BUILD="$work" sh tests/mutants.sh "$1" >"$work/message" 2>&1 && grep -q 'two faults have one name: twice' "$work/message"
+    ! BUILD="$work" sh tests/mutants.sh "$1" >"$work/message" 2>&1 &&
+        grep -q 'two faults have one name: twice' "$work/message"
 }
 
 check "each fault of the library is one" sound tests/mutants.txt
 check "each fault of the CUDA backend is one" sound tests/cuda_mutants.txt
-printf 'twice|src/base/base.h|test_ground|plain|s/a/b/\ntwice|src/base/base.h|test_ground|plain|s/b/c/\n' >"$work/same.txt"
+printf 'twice|src/base/base.h|test_ground|plain|s/a/b/\ntwice|src/base/base.h|test_ground|plain|s/b/c/\n' \
+    >"$work/same.txt"
 check "a list in which two faults have one name is not run" refused "$work/same.txt"
 
 check_end

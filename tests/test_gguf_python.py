@@ -219,7 +219,8 @@ def test_floor(path, folder):
 def test_read_weights(path, g):
     read = bm.read_weights(path)
     stored = {name: array for block in g.blocks for name, array, _ in block.weights}
-    same = list(read) == list(stored) and all(read[n].dtype == a.dtype and np.array_equal(read[n], a) for n, a in stored.items())
+    same = list(read) == list(stored) and all(read[n].dtype == a.dtype and np.array_equal(read[n], a)
+                                              for n, a in stored.items())
     report("weights can be read back", same, "they differ")
 
 
@@ -318,7 +319,8 @@ def refused_ops():
     image = lambda g: g.input("x", "f32", [1, 600, 600])
     codes = lambda g: g.patches(g.input("x", "u8", [1, 64, 64]))
     conv = lambda shape=(1, 1, 3, 3), **fields: lambda g: g.conv2d(image(g), "c", np.zeros(shape, np.float32), **fields)
-    deconv = lambda shape=(1, 1, 3, 3), **fields: lambda g: g.deconv2d(image(g), "d", np.zeros(shape, np.float32), **fields)
+    deconv = lambda shape=(1, 1, 3, 3), **fields: (
+        lambda g: g.deconv2d(image(g), "d", np.zeros(shape, np.float32), **fields))
     return {
         "a kernel 256 high": conv((1, 1, 256, 1)),
         "a kernel 256 wide": conv((1, 1, 1, 256)),
@@ -422,8 +424,10 @@ def refused_structure():
         "to write what is no state": lambda g: g.state_write(*[g.input("x", "f32", [1])] * 2),
         "to append to what is no state": lambda g: g.state_append(rows(g), cells(bm.Graph()), None),
         "to write a state twice": written_twice,
-        "lengths that are no input": lambda g: g.segments(g.input("x", "f32", [4]), g.constant("c", np.ones(2, np.int32))),
-        "a past that is no input": lambda g: g.attention(*[g.input("x", "f32", [1])] * 5, g.constant("c", np.ones(1, np.int32))),
+        "lengths that are no input": lambda g: g.segments(g.input("x", "f32", [4]),
+                                                          g.constant("c", np.ones(2, np.int32))),
+        "a past that is no input": lambda g: g.attention(*[g.input("x", "f32", [1])] * 5,
+                                                         g.constant("c", np.ones(1, np.int32))),
         "a symbol of another graph": lambda g: g.input("x", "f32", [bm.Graph().symbol("s", 4)]),
         "a symbol times what is beyond 2^30": lambda g: g.input("x", "f32", [1024 * g.symbol("s", 2**20 + 1)]),
         "0 times a symbol": lambda g: g.input("x", "f32", [0 * g.symbol("s", 4)]),
@@ -494,7 +498,8 @@ def test_shapes(folder):
     g.write(path)
     found = [brainstorm(command, path) for command in ("inspect", "check")]
     report("shapes that do not fit are found by inspect and check",
-           all(status == 1 and "dimension 0 is 2 in operand 0 and 3 in operand 1" in text for status, text in found), f"{found}")
+           all(status == 1 and "dimension 0 is 2 in operand 0 and 3 in operand 1" in text for status, text in found),
+           f"{found}")
 
 
 def random_nets():

@@ -1,5 +1,6 @@
 # needs: gguf numpy
-"""test_large_python.py: a mixture of 48 layers and 128 experts, written by tools/brainstorm_model.py, runs as test_large.c says.
+"""test_large_python.py: a mixture of 48 layers and 128 experts, written by tools/brainstorm_model.py, runs as
+test_large.c says.
 
 Owns: the file, which is that of tests/large_net.h, and the limits that the exporter shares with the library. Relies on:
 $BUILD/tests/test_large, tools/. Must never leave a file behind.
@@ -64,7 +65,8 @@ def mixture():
 
 
 def test_mixture(folder):
-    path, program = os.path.join(folder, "mixture.gguf"), os.path.join(os.environ.get("BUILD", "build"), "tests", "test_large")
+    path = os.path.join(folder, "mixture.gguf")
+    program = os.path.join(os.environ.get("BUILD", "build"), "tests", "test_large")
     start = time.monotonic()
     mixture().write(path)
     print(f"  {LAYERS} x {EXPERTS} written in {time.monotonic() - start:.1f} s: {os.path.getsize(path) >> 20} MB")

@@ -12,7 +12,8 @@ says() { # EXPECTED COMMAND...
 }
 
 # What stands between the title and the next one, without the comment's frame; then between the code fences.
-sed -n '/^ \* SMALLEST COMPLETE PROGRAM/,/^ \* CONCEPTS/p' brainstorm.h | sed '1,2d; $d' | sed '$d; s/^ \* \{0,5\}//; s/^ \*$//' >"$work/header.c"
+sed -n '/^ \* SMALLEST COMPLETE PROGRAM/,/^ \* CONCEPTS/p' brainstorm.h | sed '1,2d; $d' |
+    sed '$d; s/^ \* \{0,5\}//; s/^ \*$//' >"$work/header.c"
 awk '/^```c$/ { inside = 1; next } /^```$/ { if (inside) exit } inside' README.md >"$work/readme.c"
 
 check "the program routes two patches each way" says "patches through 0, 1 and 4 layers: 2, 2, 2" $RUN "$BUILD/minimal"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# test_moe_text_program.sh - the text program: the same text however it is run, prompts, and errors that say what is wrong.
+# test_moe_text_program.sh - the text program: the same text however it is run, prompts, and errors that say what is
+# wrong.
 set -u
 BUILD="${BUILD:-build}" RUN="${RUN:-}"
 . tests/checks.sh
@@ -42,10 +43,14 @@ printable() {
 }
 
 # Half of the words or more are among the commonest.
+COMMON='the and of to that in he shall unto for i his a lord they be is him not them it with all thou thy was god which
+    my me said but ye their have will thee from as are when this out were upon man by you israel king son up there
+    hath then people came had house into on her come one we children s before your also day land men let go no made
+    hand us saying at an so or if'
 readable() {
     total=$(tr -cs 'A-Za-z' '\n' <"$work/$1" | grep -c .)
     known=$(tr -cs 'A-Za-z' '\n' <"$work/$1" | tr 'A-Z' 'a-z' |
-        grep -cxE 'the|and|of|to|that|in|he|shall|unto|for|i|his|a|lord|they|be|is|him|not|them|it|with|all|thou|thy|was|god|which|my|me|said|but|ye|their|have|will|thee|from|as|are|when|this|out|were|upon|man|by|you|israel|king|son|up|there|hath|then|people|came|had|house|into|on|her|come|one|we|children|s|before|your|also|day|land|men|let|go|no|made|hand|us|saying|at|an|so|or|if')
+        grep -cxE "$(echo $COMMON | tr ' ' '|')")
     [ "$total" -gt 60 ] && [ $((known * 3)) -gt "$total" ]
 }
 
@@ -87,8 +92,9 @@ least=$(sed -n 's/.* needs \([0-9]*\) bytes.*/\1/p' "$work/refused.err")
 check "and the least is named" test "$least" -gt 65536
 check "less is refused" refuses 1 "$least bytes" --slots $((least - 1))
 check "as a percentage too" refuses 1 "$least bytes" --slots 1%
-for slots in "$least" "600K --speculate off" "1M --policy lru --threads 2" "2M --policy lfu --speculate on" "50% --policy reuse" "100%" 100M \
-    "1M --lanes 1 --chunk 4K" "1M --lanes 8 --chunk 100000" "1M --lanes 3 --chunk 1G" "1M --throttle nvme" "1M --check-records" \
+for slots in "$least" "600K --speculate off" "1M --policy lru --threads 2" "2M --policy lfu --speculate on" \
+    "50% --policy reuse" "100%" 100M "1M --lanes 1 --chunk 4K" "1M --lanes 8 --chunk 100000" \
+    "1M --lanes 3 --chunk 1G" "1M --throttle nvme" "1M --check-records" \
     "1M --buffered --check-records --speculate auto"; do
     check "--slots $slots" eval "writes slots --length 150 --seed 3 --slots $slots"
     check "writes the same" same short slots
@@ -102,14 +108,17 @@ check "tells what was read" grep -q '^read .* MB .*; slots: ' "$work/three_slots
 check "for a character" grep -q 'KB read a character' "$work/three_slots.err"
 check "and what was there" grep -q 'hits, .* late, .* misses' "$work/three_slots.err"
 check "and how good guesses were" grep -q 'look-ahead: .* right' "$work/three_slots.err"
-check "--profile and --trace" writes profiled --length 600 --seed 3 --slots 1M --profile "$work/p.bin" --trace "$work/t.json"
+check "--profile and --trace" writes profiled --length 600 --seed 3 --slots 1M \
+    --profile "$work/p.bin" --trace "$work/t.json"
 check "write the same" same plain profiled
 check "and a profile" test -s "$work/p.bin"
-check "that can be read" eval '$RUN "$BUILD/brainstorm" profile "$work/p.bin" >"$work/told" && grep -q ": 600 runs" "$work/told"'
+check "that can be read" eval \
+    '$RUN "$BUILD/brainstorm" profile "$work/p.bin" >"$work/told" && grep -q ": 600 runs" "$work/told"'
 check "and a trace that names experts" grep -q 'layer3.expert' "$work/t.json"
 
 if $RUN "$BUILD/brainstorm" device 2>&1 | grep -q "no CUDA backend"; then # else test_cuda_moe.sh says more
-    check "a GPU that this build cannot use" refuses 1 "--device cuda: this build has no CUDA backend: make CUDA=1" --device cuda
+    check "a GPU that this build cannot use" refuses 1 "--device cuda: this build has no CUDA backend: make CUDA=1" \
+        --device cuda
 fi
 check "f16 on a CPU" refuses 2 "--half is for --device cuda" --half
 check "slots that are no number" refuses 2 "expected BYTES, with K, M or G" --slots 2T
@@ -121,7 +130,8 @@ check "speculation that is neither" refuses 2 "expected auto or off" --speculate
 check "a profile that cannot be made" refuses 1 "none/p: " --profile "$work/none/p"
 check "a trace that cannot be made" refuses 1 "none/t: " --trace "$work/none/t"
 cp models/moe_text.gguf "$work/m"
-check "a profile over the model" refuses 1 "the profile and the model are the same file" --model "$work/m" --profile "$work/m"
+check "a profile over the model" refuses 1 "the profile and the model are the same file" \
+    --model "$work/m" --profile "$work/m"
 check "a trace over the model" refuses 1 "the trace and the model are the same file" --model "$work/m" --trace "$work/m"
 check "which is as it was" cmp models/moe_text.gguf "$work/m"
 check "a profile over the trace" refuses 1 "same file" --profile "$work/p" --trace "$work/p"

@@ -1,10 +1,11 @@
 #!/bin/sh
-# test_same_files.sh - no program destroys a file that it reads, or writes for something else, whatever that file is called.
+# test_same_files.sh - no program destroys a file that it reads, or writes for something else, whatever that file is
+# called.
 #
-# A table of the files of every program. Each that is written is put in the place of each other one: by the same name, by
-# another spelling, through a symbolic link, as a hard link, and where neither is there yet. The run must be refused, and the
-# folder must be as it was, byte for byte. Then runs that are refused for other reasons, and files that may be used twice.
-# Benchmarks take part where they are built (make build/bench/ops build/bench/frames build/bench/preload).
+# A table of the files of every program. Each that is written is put in the place of each other one: by the same name,
+# by another spelling, through a symbolic link, as a hard link, and where neither is there yet. The run must be refused,
+# and the folder must be as it was, byte for byte. Then runs that are refused for other reasons, and files that may be
+# used twice. Benchmarks take part where they are built (make build/bench/ops build/bench/frames build/bench/preload).
 set -u
 export LC_ALL=C
 BUILD="${BUILD:-build}" RUN="${RUN:-}"
@@ -28,7 +29,8 @@ cp "$work/given/before" "$work/given/after"
 cp "$work/given/before" "$work/given/whole"
 cp models/sr2x_video.gguf "$work/given/model"
 cp models/moe_text.gguf "$work/given/text"
-$RUN "$BUILD/moe_text" --model models/moe_text.gguf --length 3 --slots 1M --profile "$work/given/profile" >/dev/null || exit 1
+$RUN "$BUILD/moe_text" --model models/moe_text.gguf --length 3 --slots 1M --profile "$work/given/profile" >/dev/null ||
+    exit 1
 
 # Each program: its name, the roles of what it reads, of what it writes. "stdout" is appended to.
 programs='
@@ -46,7 +48,8 @@ brainstorm_check|model|stdout
 brainstorm_plan|model|stdout
 '
 
-# Benchmarks: asked for nothing that they could measure. One reads files whose names are its own: links to those of the run.
+# Benchmarks: asked for nothing that they could measure. One reads files whose names are its own: links to those of the
+# run.
 benchmarks='
 ops||json stdout
 frames|model|stdout
@@ -65,17 +68,20 @@ path() {
 start() { # PROGRAM
     case $1 in
     video_sr)
-        $RUN "$BUILD/video_sr" --model "$(path model)" --reference "$(path reference)" --map "$(path map)" --stats "$(path stats)" \
+        $RUN "$BUILD/video_sr" --model "$(path model)" --reference "$(path reference)" --map "$(path map)" \
+            --stats "$(path stats)" \
             --profile "$(path recorded)" --trace "$(path trace)" "$(path input)" "$(path output)"
         ;;
-    video_png) $RUN "$BUILD/video_sr" --model "$(path model)" --map "$(path map.png)" "$(path input)" "$(path output)" ;;
+    video_png) $RUN "$BUILD/video_sr" --model "$(path model)" --map "$(path map.png)" "$(path input)" \
+        "$(path output)" ;;
     halve) $RUN "$BUILD/halve" "$(path input)" "$(path output)" ;;
     crop) $RUN "$BUILD/halve" --crop-only "$(path input)" "$(path output)" ;;
     large_clip) $RUN "$BUILD/demo_clip" --quiet --frames 1 --width 4096 --height 4096 "$(path output)" ;;
     new_clip) $RUN "$BUILD/demo_clip" --quiet --frames 1 --width 4096 --height 4096 "$(path new)" ;;
     demo_pictures) $RUN "$BUILD/demo_pictures" "$(path before)" "$(path after)" "$(path whole)" "$(path output)" ;;
     moe_text)
-        $RUN "$BUILD/moe_text" --length 5 --model "$(path text)" --profile "$(path recorded)" --trace "$(path trace)" >>"$(path stdout)"
+        $RUN "$BUILD/moe_text" --length 5 --model "$(path text)" --profile "$(path recorded)" \
+            --trace "$(path trace)" >>"$(path stdout)"
         ;;
     brainstorm_trace) $RUN "$BUILD/brainstorm" trace "$(path profile)" "$(path trace)" ;;
     brainstorm_profile) $RUN "$BUILD/brainstorm" profile "$(path profile)" >>"$(path stdout)" ;;
@@ -85,7 +91,8 @@ start() { # PROGRAM
     brainstorm_plan) $RUN "$BUILD/brainstorm" plan "$(path model)" --input frame=1x48x64 >>"$(path stdout)" ;;
     ops) $RUN "$BUILD/bench/ops" --tier none --json "$(path json)" >>"$(path stdout)" ;;
     frames) $RUN "$BUILD/bench/frames" "$(path model)" 16 16 "--route bicubic" </dev/null >>"$(path stdout)" ;;
-    preload) (cd "$work/there" && $RUN "$built/bench/preload" --workload none --json "$(path json)" >>"$(path stdout)") ;;
+    preload) (cd "$work/there" &&
+        $RUN "$built/bench/preload" --workload none --json "$(path json)" >>"$(path stdout)") ;;
     esac 2>"$work/message"
 }
 
@@ -100,7 +107,8 @@ fresh() {
 }
 
 state() {
-    (cd "$dir" && ls -l | sed 's/^\(.\)[^ ]* *[0-9]* [^ ]* *[^ ]* *[0-9]* [A-Z][a-z]* *[0-9]* *[0-9:]* /\1 /' && cksum ./* 2>/dev/null)
+    (cd "$dir" && ls -l | sed 's/^\(.\)[^ ]* *[0-9]* [^ ]* *[^ ]* *[0-9]* [A-Z][a-z]* *[0-9]* *[0-9:]* /\1 /' &&
+        cksum ./* 2>/dev/null)
 }
 
 unchanged() { # PROGRAM: refused as one file, and nothing is different
@@ -137,7 +145,9 @@ each_pair() { # PROGRAM READS WRITES
             case $one$other in *.png*) kinds="link hard" ;; esac # names of y4m end otherwise
             # What standard output is appended to is always there.
             if is_among "$other" "$3" && [ "$one" != stdout ]; then kinds="$kinds dangling"; fi
-            if is_among "$other" "$3" && [ "$one" != stdout ] && [ "$kinds" != "link hard dangling" ]; then kinds="$kinds new"; fi
+            if is_among "$other" "$3" && [ "$one" != stdout ] && [ "$kinds" != "link hard dangling" ]; then
+                kinds="$kinds new"
+            fi
             for kind in $kinds; do
                 fresh "$2" "$3"
                 written=$one
@@ -226,7 +236,8 @@ memory() {
     fresh "model" "output"
     echo "YUV4MPEG2 W8192 H4096 F1:1 Ip C420jpeg" >"$dir/input"
     state >"$work/before"
-    (ulimit -v 120000 && $RUN "$BUILD/video_sr" --route bicubic --model "$dir/model" "$dir/input" "$dir/output") 2>"$work/message" && return 1
+    (ulimit -v 120000 && $RUN "$BUILD/video_sr" --route bicubic --model "$dir/model" "$dir/input" "$dir/output") \
+        2>"$work/message" && return 1
     state >"$work/after"
     grep -q "not enough memory" "$work/message" && cmp "$work/before" "$work/after"
 }
@@ -260,22 +271,26 @@ fi
 
 fresh "$video" ""
 nowhere() {
-    $RUN "$BUILD/video_sr" --quiet --model "$dir/model" --map /dev/null --stats /dev/null --profile /dev/null --trace /dev/null \
+    $RUN "$BUILD/video_sr" --quiet --model "$dir/model" --map /dev/null --stats /dev/null --profile /dev/null \
+        --trace /dev/null \
         "$dir/input" /dev/null 2>"$work/message"
 }
 check "/dev/null takes everything" nowhere
 twice() {
-    $RUN "$BUILD/video_sr" --quiet --model "$dir/model" --map /dev/stdout --stats /dev/stdout "$dir/input" /dev/stdout 2>"$work/message" |
+    $RUN "$BUILD/video_sr" --quiet --model "$dir/model" --map /dev/stdout --stats /dev/stdout \
+        "$dir/input" /dev/stdout 2>"$work/message" |
         cat >"$dir/both"
     grep -a -q '"arena_bytes"' "$dir/both"
 }
 check "a pipe by its name takes more than one" twice
 read_twice() {
     rm -f "$dir/both"
-    $RUN "$BUILD/video_sr" --quiet --model "$dir/model" --reference "$dir/output" "$dir/input" "$dir/both" 2>"$work/message"
+    $RUN "$BUILD/video_sr" --quiet --model "$dir/model" --reference "$dir/output" \
+        "$dir/input" "$dir/both" 2>"$work/message"
 }
 $RUN "$BUILD/video_sr" --quiet --model "$dir/model" "$dir/input" "$dir/output" 2>/dev/null
-check "what is only read may be read twice" $RUN "$BUILD/demo_pictures" "$work/given/before" "$work/given/before" "$work/given/whole" "$dir/p.png"
+check "what is only read may be read twice" $RUN "$BUILD/demo_pictures" \
+    "$work/given/before" "$work/given/before" "$work/given/whole" "$dir/p.png"
 check "an old result is replaced" read_twice
 longer() {
     head -c 100000 /dev/zero >"$dir/both"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# test_shipped.sh - programs find the models that come with them from wherever they are started, installed or in their build.
+# test_shipped.sh - programs find the models that come with them from wherever they are started, installed or in their
+# build.
 set -u
 export LC_ALL=C
 BUILD="${BUILD:-build}" RUN="${RUN:-}"
@@ -24,7 +25,8 @@ writes() {
 }
 both() { rm -f "$work/out.y4m" "$work/text" && doubles "$1" "$2" && writes "$1" "$2"; }
 
-mkdir -p "$work/installed/bin" "$work/installed/share/brainstorm" "$work/tree/build" "$work/alone" "$work/here/models" "$work/links"
+mkdir -p "$work/installed/bin" "$work/installed/share/brainstorm" "$work/tree/build" "$work/alone" "$work/here/models" \
+    "$work/links"
 for place in installed/bin tree/build alone; do cp "$BUILD/video_sr" "$BUILD/moe_text" "$work/$place/" || exit 1; done
 cp "$models"/*.gguf "$work/installed/share/brainstorm/"
 cp -R "$models" "$work/tree/models"
@@ -42,12 +44,15 @@ echo "no model" >"$work/here/models/sr2x_video.gguf"
 echo "no model" >"$work/here/models/moe_text.gguf"
 check "what was installed comes before what lies here" both "$work/here" "$work/installed/bin"
 nowhere() {
-    ! doubles / "$work/alone" && grep -q "^video_sr: no sr2x_video.gguf in .*/alone/../models, ../share/brainstorm or models: --model FILE" "$work/message" &&
+    ! doubles / "$work/alone" &&
+        grep -q "^video_sr: no sr2x_video.gguf in .*/alone/../models, ../share/brainstorm or models: --model FILE" \
+            "$work/message" &&
         ! writes / "$work/alone" && grep -q "^moe_text: no moe_text.gguf in " "$work/message"
 }
 check "nowhere: it is said where it was sought" nowhere
 rm -f "$work/tree/models/sr2x_video.gguf"
-check "a model that is named is taken, wherever it is" $RUN "$work/tree/build/video_sr" --quiet --model "$models/sr2x_video.gguf" "$clip" /dev/null
+check "a model that is named is taken, wherever it is" $RUN "$work/tree/build/video_sr" --quiet \
+    --model "$models/sr2x_video.gguf" "$clip" /dev/null
 
 rm -rf "$work"
 check_end

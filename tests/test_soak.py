@@ -1,11 +1,12 @@
 """test_soak.py: video_sr goes on for as long as video comes, and is at the end what it was at the beginning.
 
-A clip is fed to it again and again for $MINUTES [0.2], with streamed weights, a profile and a trace. Every loop must give the
-same bytes, memory must not grow, and no descriptor or thread may be left behind; every event of profile and trace is looked at
-as it comes. `make soak MINUTES=30` is the long version, with a line a minute.
+A clip is fed to it again and again for $MINUTES [0.2], with streamed weights, a profile and a trace. Every loop must
+give the same bytes, memory must not grow, and no descriptor or thread may be left behind; every event of profile and
+trace is looked at as it comes. `make soak MINUTES=30` is the long version, with a line a minute.
 
-Owns: that run and what it measures. Relies on: $BUILD/video_sr, demo_clip and brainstorm; /proc. Must never leave a file behind
-outside $BUILD, or keep what grows with time: profile and trace go through pipes, of the profile the first part is kept.
+Owns: that run and what it measures. Relies on: $BUILD/video_sr, demo_clip and brainstorm; /proc. Must never leave a
+file behind outside $BUILD, or keep what grows with time: profile and trace go through pipes, of the profile the first
+part is kept.
 """
 
 import json
@@ -25,7 +26,8 @@ SECONDS = 60 * float(os.environ.get("MINUTES") or 0.2)
 MODEL = os.environ.get("MODEL", "models/sr2x_video.gguf")
 WORK = os.path.join(BUILD, "tests", "soak")
 CLIP = ["--frames", "24", "--width", "320", "--height", "184"]
-OPTIONS = ["--model", MODEL, "--slots", "95%", "--lanes", "2", "--threads", "2", "--check-records"]  # slots: not both nets at once
+# slots: not both nets at once
+OPTIONS = ["--model", MODEL, "--slots", "95%", "--lanes", "2", "--threads", "2", "--check-records"]
 KEPT_BYTES = 40 * 25000  # of the profile
 LEAST_LOOPS = 20  # the profile is first written when its ring is half full: after half of these
 GROWTH_KIB = 64  # of 4 KiB pages that are counted late there may be some
@@ -83,7 +85,8 @@ class Profile:
         while data := self.take(file, 40 * 64):
             self.begun.set()
             for start, end, value, subject, _, kind, _, zero in struct.iter_unpack("<QQQiihhi", data):
-                assert kind in KINDS and start <= end and zero == 0, f"event {self.events}: kind {kind}, {start} to {end}"
+                assert kind in KINDS and start <= end and zero == 0, (
+                    f"event {self.events}: kind {kind}, {start} to {end}")
                 self.events += 1
                 self.lost += value if kind == LOST else 0
                 if kind == RUN_ENDED:
@@ -109,7 +112,8 @@ class Trace:
 
 
 class Feeder(threading.Thread):
-    """Gives the clip to the program until the time is over: whole loops, so that the last frame is the clip's last one."""
+    """Gives the clip to the program until the time is over: whole loops, so that the last frame is the clip's last
+    one."""
 
     def __init__(self, pipe, head, frames, until):
         super().__init__(daemon=True)
@@ -149,8 +153,8 @@ def in_thread(call, *arguments):
 
 
 def watch(process, frame_bytes, count, until, begun):
-    """Reads the video frame by frame. Returns the checksums of loops that there are, how many frames, samples after the warm-up:
-    the thread that writes the profile takes its buffers when it first writes.
+    """Reads the video frame by frame. Returns the checksums of loops that there are, how many frames, samples after the
+    warm-up: the thread that writes the profile takes its buffers when it first writes.
     """
     started, period = time.monotonic(), min(2.0, SECONDS / 100)
     sums, samples, frames, crc, sampled, told = {}, [], 0, 0, 0.0, started
@@ -168,7 +172,8 @@ def watch(process, frame_bytes, count, until, begun):
         if now - told >= 60:
             told += 60
             facts = ", ".join(f"{key} {taken[key]}" for key in MEMORY + COUNTS)
-            print(f"# minute {(now - started) / 60:.0f}: {frames // count} loops, {len(sums)} checksum, {facts}", flush=True)
+            print(f"# minute {(now - started) / 60:.0f}: {frames // count} loops, {len(sums)} checksum, {facts}",
+                  flush=True)
     return sums, frames, samples, len(data)
 
 
@@ -179,7 +184,8 @@ def judge_samples(samples):
         return
     for key in MEMORY:
         first, last = (statistics.median(s[key] for s in part) for part in (samples[:quarter], samples[-quarter:]))
-        check(f"{key} does not grow: {first:.0f} KiB in the first quarter, {last:.0f} in the last", last - first <= GROWTH_KIB)
+        check(f"{key} does not grow: {first:.0f} KiB in the first quarter, {last:.0f} in the last",
+              last - first <= GROWTH_KIB)
     for key in COUNTS:
         seen = sorted({s[key] for s in samples})
         check(f"{key} stay the same: {seen}", len(seen) == 1)
@@ -191,7 +197,8 @@ def judge_events(profile, trace, runs, message, kept):
     check(f"the profile is well-formed: {profile.events} events ({profile.wrong})", profile.wrong is None)
     check(f"... and tells what it lacks: {lost} events", profile.lost == lost)
     check(f"... and every run otherwise: {profile.runs} of {runs}", 0 <= runs - profile.runs <= lost)
-    check(f"the trace is well-formed: {trace.events} events ({trace.wrong})", trace.wrong is None and trace.events > profile.runs)
+    check(f"the trace is well-formed: {trace.events} events ({trace.wrong})",
+          trace.wrong is None and trace.events > profile.runs)
     json_path = os.path.join(WORK, "kept.json")
     for name, command in (("brainstorm profile", [*program("brainstorm"), "profile", kept]),
                           ("brainstorm trace", [*program("brainstorm"), "trace", kept, json_path]),
@@ -218,8 +225,9 @@ def main():
     events = [f"/dev/fd/{writing}" for _, writing in pipes]
     kept, message_path = os.path.join(WORK, "kept.profile"), os.path.join(WORK, "message")
     with open(message_path, "w") as message:
-        process = subprocess.Popen([*program("video_sr"), *OPTIONS, "--profile", events[0], "--trace", events[1], "-", "-"],
-                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=message, pass_fds=[w for _, w in pipes])
+        command = [*program("video_sr"), *OPTIONS, "--profile", events[0], "--trace", events[1], "-", "-"]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=message,
+                                   pass_fds=[w for _, w in pipes])
     for _, writing in pipes:
         os.close(writing)
     begun = threading.Event()
@@ -237,7 +245,8 @@ def main():
         message = file.read()
     print("".join(f"# {line}\n" for line in message.splitlines()[-5:]), end="")
     check(f"it ends well ({status})", status == 0)
-    check(f"{feeder.loops} loops of {count} frames were fed: {made} frames and {rest} bytes", made == feeder.loops * count and rest == 0)
+    check(f"{feeder.loops} loops of {count} frames were fed: {made} frames and {rest} bytes",
+          made == feeder.loops * count and rest == 0)
     check("each loop gave the same bytes" + ("" if len(sums) == 1 else f", but {sums}"), len(sums) == 1)
     judge_samples(samples)
     judge_events(profile(), trace(), made, message, kept)

@@ -1,8 +1,9 @@
 # needs: gguf numpy
-"""test_video_models.py: video_sr takes any model that is as examples/video/README.md says, and tells what another one lacks.
+"""test_video_models.py: video_sr takes any model that is as examples/video/README.md says, and tells what another one
+lacks.
 
-Owns: small models without a weight worth the name: every patch is enlarged by bicubic, and a router sends flat and busy ones
-different ways. Relies on: $BUILD/video_sr, tools/brainstorm_model.py. Must never leave a file behind.
+Owns: small models without a weight worth the name: every patch is enlarged by bicubic, and a router sends flat and busy
+ones different ways. Relies on: $BUILD/video_sr, tools/brainstorm_model.py. Must never leave a file behind.
 """
 import json
 import os
@@ -31,7 +32,8 @@ def check(name, good, why=""):
     print(f"ok {name}" if good else f"FAIL {name}: {why}", flush=True)
 
 
-def model(path, scale=2, patch=32, paths=4, router="route", frame="frame", frame_type="u8", budget="budget", budget_shape=(1,), out="frame_2x",
+def model(path, scale=2, patch=32, paths=4, router="route", frame="frame", frame_type="u8", budget="budget",
+          budget_shape=(1,), out="frame_2x",
           factor=2):
     """Routes by how much a patch varies. What is not as it should be is an argument."""
     g = Graph("tiny", scale)
@@ -62,13 +64,15 @@ def clip(path):
 
 
 def double(*arguments):
-    done = subprocess.run([*RUN, os.path.join(BUILD, "video_sr"), "--quiet", "--model", at("model"), *arguments, at("clip"), at("out")],
+    program = [*RUN, os.path.join(BUILD, "video_sr")]
+    done = subprocess.run([*program, "--quiet", "--model", at("model"), *arguments, at("clip"), at("out")],
                           stderr=subprocess.PIPE, text=True)
     return done.returncode, done.stderr
 
 
 def at(name):
-    return os.path.join(WORK, name + {"model": ".gguf", "clip": ".y4m", "out": ".y4m", "map": ".y4m"}.get(name, ".json"))
+    ending = {"model": ".gguf", "clip": ".y4m", "out": ".y4m", "map": ".y4m"}.get(name, ".json")
+    return os.path.join(WORK, name + ending)
 
 
 def colours():
@@ -92,17 +96,21 @@ def test_patches():
             cells = {name: route["cells"] for name, route in json.load(file)["routes"].items()}
         across, down = -(-W // patch), -(-H // patch)
         flat = 64 // patch  # columns of tiles that hold no noise
-        even = all(len(np.unique(shown[y * side:(y + 1) * side, x * side:(x + 1) * side])) == 1 for y in range(down) for x in range(across))
+        even = all(len(np.unique(shown[y * side:(y + 1) * side, x * side:(x + 1) * side])) == 1
+                   for y in range(down) for x in range(across))
         ways = {bool(x < flat): set() for x in range(across)}
         for x in range(across):
             ways[x < flat] |= set(np.unique(shown[:, x * side:(x + 1) * side]))
         check(f"patches of {patch}: the map's tiles are the model's",
-              even and all(len(colour) == 1 for colour in ways.values()) and (flat == 0 or ways[True] != ways[False]), f"{even}, {ways}")
-        check("... and all are counted", cells["bicubic"] == flat * down and cells["large"] == (across - flat) * down, cells)
+              even and all(len(colour) == 1 for colour in ways.values()) and (flat == 0 or ways[True] != ways[False]),
+              f"{even}, {ways}")
+        check("... and all are counted", cells["bicubic"] == flat * down and cells["large"] == (across - flat) * down,
+              cells)
         status, message = double("--route", "small", "--tile", str(patch), "--stats", at("stats"))
         with open(at("stats")) as file:
             forced = {name: route["cells"] for name, route in json.load(file)["routes"].items()}
-        check("... one route for all: all are counted there", status == 0 and forced == {"reuse": 0, "bicubic": 0, "small": across * down, "large": 0},
+        check("... one route for all: all are counted there",
+              status == 0 and forced == {"reuse": 0, "bicubic": 0, "small": across * down, "large": 0},
               f"{message}{forced}")
 
 
@@ -126,7 +134,8 @@ def test_refusals():
             file.write("old")
         status, message = double()
         line = message.strip()
-        check(f"{name}: it is said", status == 1 and says in line and line.count(at("model")) == 1 and "\n" not in line, message)
+        check(f"{name}: it is said", status == 1 and says in line and line.count(at("model")) == 1 and "\n" not in line,
+              message)
         with open(at("out")) as file:
             check("... and the old output is there", file.read() == "old")
     os.unlink(at("out"))

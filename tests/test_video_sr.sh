@@ -70,7 +70,8 @@ twice=$(frame_bytes $((2 * W)) $((2 * H)))
 # --- the command line ------------------------------------------------------------------------------------
 
 says_help() {
-    $RUN "$BUILD/video_sr" --help >"$work/help" 2>"$work/message" && grep -q -- --quality "$work/help" && [ ! -s "$work/message" ]
+    $RUN "$BUILD/video_sr" --help >"$work/help" 2>"$work/message" && grep -q -- --quality "$work/help" &&
+        [ ! -s "$work/message" ]
 }
 out="$work/out.y4m"
 check "--help goes to standard output, status 0" says_help
@@ -85,16 +86,19 @@ done
 check "--threads must be whole" refuses 2 "1 .. 64" --threads 1.5 "$clip" "$out"
 check "--route must be known" refuses 2 "auto, bicubic, small or large" --route best "$clip" "$out"
 check "map and output must differ" refuses 1 "same file" --map "$out" "$clip" "$out"
-check "an output that is named like another format is refused" refuses 2 "o.mp4: what is written is y4m" "$clip" "$work/o.mp4"
+check "an output that is named like another format is refused" refuses 2 "o.mp4: what is written is y4m" "$clip" \
+    "$work/o.mp4"
 check "... a map too" refuses 2 "m.MKV: what is written is y4m" --map "$work/m.MKV" "$clip" "$out"
 check "nothing was written by then" [ ! -e "$out" ]
 
 # Where there is a backend, test_cuda_video.sh says more.
 if $RUN "$BUILD/brainstorm" device 2>&1 | grep -q "no CUDA backend"; then
-    check "a GPU that this build cannot use is refused" refuses 1 "--device cuda: .*make CUDA=1" --device cuda "$clip" "$out"
+    check "a GPU that this build cannot use is refused" refuses 1 "--device cuda: .*make CUDA=1" --device cuda "$clip" \
+        "$out"
     check "... and nothing was written" [ ! -e "$out" ]
     fallback() {
-        sr --device cuda --half --fallback --frames 1 "$clip" "$work/fallback.y4m" && grep -q "make CUDA=1; the CPU computes" "$work/message" &&
+        sr --device cuda --half --fallback --frames 1 "$clip" "$work/fallback.y4m" &&
+            grep -q "make CUDA=1; the CPU computes" "$work/message" &&
             sr --frames 1 "$clip" "$work/cpu.y4m" && cmp "$work/cpu.y4m" "$work/fallback.y4m"
     }
     check "... unless --fallback is given" fallback
@@ -102,15 +106,18 @@ fi
 check "--device must be known" refuses 2 "cpu or cuda" --device gpu "$clip" "$out"
 check "--half is for a GPU" refuses 2 "for --device cuda" --half "$clip" "$out"
 planned() {
-    $RUN "$BUILD/brainstorm" plan "$MODEL" --device cuda "$@" >"$work/planned" && grep -q "^tier cuda, " "$work/planned" &&
-        device=$(sed -n 's/^device *\([0-9]*\)$/\1/p' "$work/planned") && [ "$device" -gt 0 ] && grep -q "^pinned *[1-9][0-9]*$" "$work/planned"
+    $RUN "$BUILD/brainstorm" plan "$MODEL" --device cuda "$@" >"$work/planned" &&
+        grep -q "^tier cuda, " "$work/planned" &&
+        device=$(sed -n 's/^device *\([0-9]*\)$/\1/p' "$work/planned") && [ "$device" -gt 0 ] &&
+        grep -q "^pinned *[1-9][0-9]*$" "$work/planned"
 }
 check "a plan for a GPU needs none" planned
 f32=$device
 check "... in f16" planned --half
 check "... which takes less" [ "$device" -lt "$f32" ]
 cpu_half() {
-    ! $RUN "$BUILD/brainstorm" plan "$MODEL" --half 2>"$work/message" >"$work/planned" && grep -q "for --device cuda" "$work/message"
+    ! $RUN "$BUILD/brainstorm" plan "$MODEL" --half 2>"$work/message" >"$work/planned" &&
+        grep -q "for --device cuda" "$work/message"
 }
 check "... and is not for a CPU" cpu_half
 
@@ -162,7 +169,8 @@ check "a reference with fewer frames is an error" refuses 1 "fewer frames" --ref
 plain="$work/plain.y4m"
 check "a clip is doubled" sr --stats "$work/stats.json" "$clip" "$plain"
 check "... every frame of it" holds "$plain" $FRAMES "$twice"
-check "... with its tags" grep -a -q "^YUV4MPEG2 W$((2 * W)) H$((2 * H)) F24:1 Ip C420jpeg .*XCOLORRANGE=LIMITED" "$plain"
+check "... with its tags" grep -a -q "^YUV4MPEG2 W$((2 * W)) H$((2 * H)) F24:1 Ip C420jpeg .*XCOLORRANGE=LIMITED" \
+    "$plain"
 
 through_pipes() {
     cat "$clip" | sr - - | cat >"$work/piped.y4m" && cmp "$plain" "$work/piped.y4m"
@@ -173,7 +181,8 @@ check "... with two frames" holds "$out" 2 "$twice"
 same_as_plain() {
     sr "$@" "$clip" "$out" && cmp "$plain" "$out"
 }
-check "routed tiles smaller than the model's are refused" refuses 1 "take larger patches" --tile 24 "$clip" "$work/other.y4m"
+check "routed tiles smaller than the model's are refused" refuses 1 "take larger patches" --tile 24 "$clip" \
+    "$work/other.y4m"
 check "three threads give the same bytes as one" same_as_plain --threads 3
 check "breadth first gives the same bytes" same_as_plain --order breadth
 check "depth first gives the same bytes" same_as_plain --order depth --threads 2
@@ -185,7 +194,10 @@ done
 for route in bicubic small large exit1; do
     sr --route $route --conv direct --tile 64 --frames 1 "$clip" "$work/tile64.y4m" || fail "--route $route runs"
     for tile in 16 40 128; do
-        tiled() { sr --route $route --conv direct --tile $tile --threads 2 --frames 1 "$clip" "$out" && cmp "$work/tile64.y4m" "$out"; }
+        tiled() {
+            sr --route $route --conv direct --tile $tile --threads 2 --frames 1 "$clip" "$out" &&
+                cmp "$work/tile64.y4m" "$out"
+        }
         check "--route $route: tiles of $tile give the bytes of tiles of 64" tiled
     done
 done
@@ -201,12 +213,14 @@ for tier in scalar avx2 avx512 neon; do
 done
 check "there is more than no tier" [ $tiers -ge 1 ]
 
-long="W$W H$H F24:1 Ip A1:1 C420mpeg2 XYSCSS=420MPEG2 XCOLORRANGE=FULL XLONG=$(plenty 400 | tr -dc 'a-z' | head -c 10)$(printf %0120d 0)"
+letters=$(plenty 400 | tr -dc 'a-z' | head -c 10)
+long="W$W H$H F24:1 Ip A1:1 C420mpeg2 XYSCSS=420MPEG2 XCOLORRANGE=FULL XLONG=$letters$(printf %0120d 0)"
 stream "$long" "$(frame_bytes $W $H)" 1 >"$work/long.y4m"
 short_header() {
     sr "$work/long.y4m" "$out" || return 1
     head -n 1 "$out" >"$work/header"
-    [ $(($(wc -c <"$work/header"))) -le 96 ] && grep -q "W$((2 * W)) H$((2 * H)) .*C420mpeg2.*XCOLORRANGE=FULL" "$work/header"
+    [ $(($(wc -c <"$work/header"))) -le 96 ] &&
+        grep -q "W$((2 * W)) H$((2 * H)) .*C420mpeg2.*XCOLORRANGE=FULL" "$work/header"
 }
 check "a header keeps to 96 bytes and what matters" short_header
 
@@ -231,19 +245,22 @@ check "layout 444p10" layout 444p10 $((small * 6)) $((big * 6)) $codes
 
 # Two bytes of 255 a sample: codes that 10 bits cannot hold, all of them; and the largest that they can.
 all_of() { # LOW HIGH: two bytes, in octal
-    stream "W50 H38 F24:1 Ip C444p10" 1 1 sh -c "cat >/dev/null; yes '' | tr '\\n' '\\$1' | head -c $((small * 3)) | sed 's/./&X/g' | tr X '\\$2'"
+    stream "W50 H38 F24:1 Ip C444p10" 1 1 sh -c \
+        "cat >/dev/null; yes '' | tr '\\n' '\\$1' | head -c $((small * 3)) | sed 's/./&X/g' | tr X '\\$2'"
 }
 all_of 377 377 >"$work/above.y4m"
 all_of 377 003 >"$work/flat.y4m"
 as_the_largest() {
-    sr "$@" "$work/above.y4m" "$out" && sr "$@" "$work/flat.y4m" "$work/other.y4m" && holds "$out" 1 $((big * 6)) && cmp "$out" "$work/other.y4m"
+    sr "$@" "$work/above.y4m" "$out" && sr "$@" "$work/flat.y4m" "$work/other.y4m" && holds "$out" 1 $((big * 6)) &&
+        cmp "$out" "$work/other.y4m"
 }
 check "a flat frame of codes above the largest" holds "$work/above.y4m" 1 $((small * 6))
 for route in bicubic small large auto; do
     check "... is one of the largest: --route $route" as_the_largest --route $route
 done
 largest() {
-    as_the_largest --route bicubic && [ "$(tail -c $((big * 6)) "$out" | od -An -v -tu2 -w2 | sort -u | tr -d ' ')" = 1023 ]
+    as_the_largest --route bicubic &&
+        [ "$(tail -c $((big * 6)) "$out" | od -An -v -tu2 -w2 | sort -u | tr -d ' ')" = 1023 ]
 }
 check "... and stays that" largest
 above_psnr() {
@@ -272,12 +289,14 @@ within_plan() {
 check "--stats counts the frames" [ "$(number frames)" = $FRAMES ]
 check "no more bytes are written than were planned" within_plan
 cells() {
-    sed -n 's/^    "[a-z]*": {"cells": \([0-9]*\),.*/\1/p' "$work/stats.json" | awk '{ n += $1 } END { exit n != 4 * '$FRAMES' }'
+    sed -n 's/^    "[a-z]*": {"cells": \([0-9]*\),.*/\1/p' "$work/stats.json" |
+        awk '{ n += $1 } END { exit n != 4 * '$FRAMES' }'
 }
 check "every cell took one route" cells
 
 references() {
-    $RUN "$BUILD/video_sr" --model "$MODEL" --route bicubic --stats "$work/stats.json" --reference "$plain" "$clip" "$out" 2>"$work/message" &&
+    $RUN "$BUILD/video_sr" --model "$MODEL" --route bicubic --stats "$work/stats.json" --reference "$plain" "$clip" \
+        "$out" 2>"$work/message" &&
         grep -q "PSNR-Y [0-9.]* dB" "$work/message" && [ -n "$(number psnr_y)" ]
 }
 check "--reference measures" references
@@ -302,8 +321,10 @@ check "... and leaves the video alone" cmp "$plain" "$out"
 unfinished() {
     head -c $((W * H * 2)) "$clip" >"$work/cut.y4m"
     echo before >"$work/kept.json" && echo before >"$work/kept.png"
-    ! sr --stats "$work/kept.json" --map "$work/kept.png" "$work/cut.y4m" "$out" && ! sr --stats "$work/none.json" --map "$work/none.png" "$work/cut.y4m" "$out" &&
-        [ "$(cat "$work/kept.json" "$work/kept.png" | tr '\n' ' ')" = "before before " ] && [ ! -e "$work/none.json" ] && [ ! -e "$work/none.png" ]
+    ! sr --stats "$work/kept.json" --map "$work/kept.png" "$work/cut.y4m" "$out" &&
+        ! sr --stats "$work/none.json" --map "$work/none.png" "$work/cut.y4m" "$out" &&
+        [ "$(cat "$work/kept.json" "$work/kept.png" | tr '\n' ' ')" = "before before " ] &&
+        [ ! -e "$work/none.json" ] && [ ! -e "$work/none.png" ]
 }
 check "old statistics and an old map outlive a run that fails" unfinished
 

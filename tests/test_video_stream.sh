@@ -1,8 +1,8 @@
 #!/bin/sh
 # test_video_stream.sh - video_sr --slots: streamed weights give the bytes of resident ones, whatever is set.
 #
-# The clip is small, and nothing is reused from frame to frame, so that both nets are needed again and again. MODEL=file.gguf
-# tests another model; where there is none, everything is skipped.
+# The clip is small, and nothing is reused from frame to frame, so that both nets are needed again and again.
+# MODEL=file.gguf tests another model; where there is none, everything is skipped.
 set -u
 export LC_ALL=C
 BUILD="${BUILD:-build}" RUN="${RUN:-}" PYTHON="${PYTHON:-python3}"
@@ -67,14 +67,16 @@ check "--slots 0 is the same" zero
 check "--slots 100%" same --slots 100%
 least=$(figure least_bytes) all=$(figure all_bytes)
 check "... takes as much as all weights do" [ "$(of_arena slots)" -eq "$all" ]
-check "... reads each once" holds "$(figure loads) <= $(figure units) && $(figure misses) + $(figure late) == $(figure loads)"
+check "... reads each once" holds \
+    "$(figure loads) <= $(figure units) && $(figure misses) + $(figure late) == $(figure loads)"
 check "... and leaves the other weights where they were" [ "$(of_arena persistent)" -le $((resident - all + 16384)) ]
 
 for budget in $least $((least + 1)) $(((least + all) / 2)) $((all - 64)) $all $((2 * all)) 99.9% 1G; do
     check "--slots $budget" same --slots "$budget"
 done
 check "the least evicts, and reads again" same --slots "$least"
-check "... as the figures say" holds "$(figure evictions) > 0 && $(figure loads) > $(figure units) && $(figure peak_bytes) <= $least"
+check "... as the figures say" holds \
+    "$(figure evictions) > 0 && $(figure loads) > $(figure units) && $(figure peak_bytes) <= $least"
 
 if [ -n "$RUN" ] && [ "${SETTINGS:-few}" != all ]; then
     skip "all other settings: minutes in an emulator (SETTINGS=all tries them)"
@@ -105,7 +107,8 @@ check "--check-records" same --slots "$least" --check-records
 check "--check-records --buffered --chunk 4K" same --slots 100% --check-records --buffered --chunk 4K
 check "--order breadth" same --slots "$least" --order breadth
 
-for options in "--tile 96" "--conv direct" "--conv winograd" "--quality 100" "--quality 40" "--route small" "--route large" "--route exit1"; do
+for options in "--tile 96" "--conv direct" "--conv winograd" "--quality 100" "--quality 40" "--route small" \
+    "--route large" "--route exit1"; do
     other() {
         sr $options "$clip" "$work/resident.y4m" || return 1
         sr $options --slots 1G "$clip" "$out" && cmp "$work/resident.y4m" "$out" || return 1
@@ -114,7 +117,8 @@ for options in "--tile 96" "--conv direct" "--conv winograd" "--quality 100" "--
     check "$options: streamed as resident" other
 done
 bicubic() {
-    sr --route bicubic "$clip" "$work/resident.y4m" && sr --route bicubic --slots 50% "$clip" "$out" && cmp "$work/resident.y4m" "$out"
+    sr --route bicubic "$clip" "$work/resident.y4m" && sr --route bicubic --slots 50% "$clip" "$out" &&
+        cmp "$work/resident.y4m" "$out"
 }
 check "where no weights are left, --slots changes nothing" bicubic
 
@@ -145,7 +149,8 @@ check "the trace must not be the model" refuses 1 "the trace and the model are t
 
 damaged() { # one byte in the middle of the large net's record
     at=$($RUN "$BUILD/brainstorm" inspect "$MODEL" |
-        sed -n 's/^ *[0-9]* *large .* \([0-9]*\) bytes at \([0-9]*\), CRC.*/\1 \2/p' | awk '{ printf "%d", $2 + $1 / 2 }')
+        sed -n 's/^ *[0-9]* *large .* \([0-9]*\) bytes at \([0-9]*\), CRC.*/\1 \2/p' |
+        awk '{ printf "%d", $2 + $1 / 2 }')
     [ -n "$at" ] && cp "$MODEL" "$work/damaged.gguf" || return 1
     byte=$(od -An -tu1 -j "$at" -N 1 "$MODEL")
     printf "\\$(printf %o $((byte ^ 1)))" | dd of="$work/damaged.gguf" bs=1 seek="$at" conv=notrunc 2>/dev/null
@@ -171,13 +176,15 @@ check "--profile of a resident run" sr --profile "$work/resident.profile" "$clip
 check "... can be read" reads profile "$work/resident.profile"
 summary() {
     $RUN "$BUILD/video_sr" --model "$MODEL" --slots "$least" "$clip" "$out" 2>"$work/message" &&
-        grep -q "hits, .* late, .* misses" "$work/message" && grep -q "^read [0-9.]* MB .*slots: [0-9.]* MB of" "$work/message"
+        grep -q "hits, .* late, .* misses" "$work/message" &&
+        grep -q "^read [0-9.]* MB .*slots: [0-9.]* MB of" "$work/message"
 }
 check "a summary for people" summary
 check "brainstorm plan --slots" reads plan "$MODEL" --slots 100% --lanes 1 --chunk 16K --input frame=1x80x144
 tells() {
     grep -q "^streaming: slots of $all bytes.* the least is $least" "$work/told" &&
-        grep -q "^ *[01]  large  *$least bytes   path 3 of router 1" "$work/told" && grep -q "^ *0  what router 1 chose of units 0 1" "$work/told"
+        grep -q "^ *[01]  large  *$least bytes   path 3 of router 1" "$work/told" &&
+        grep -q "^ *0  what router 1 chose of units 0 1" "$work/told"
 }
 check "... tells units, stages and sizes" tells
 few() {

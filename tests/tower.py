@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """tower.py OBJECTS | --self-test - draws which folder of src/ uses which, and fails where one uses what is above it.
 
-OBJECTS is a folder with an object of every part: of src/plan/live.c, OBJECTS/plan/live.o. Symbols say who calls whom, and
-#include lines who knows whom. The floors, bottom to top, are the folders in the order of src/ORDER; cuda/, which has no parts
-there, is the top, and only what it includes is looked at. `make check` calls it.
+OBJECTS is a folder with an object of every part: of src/plan/live.c, OBJECTS/plan/live.o. Symbols say who calls whom,
+and #include lines who knows whom. The floors, bottom to top, are the folders in the order of src/ORDER; cuda/, which
+has no parts there, is the top, and only what it includes is looked at. `make check` calls it.
 """
 import os
 import re
@@ -32,7 +32,8 @@ def floors(parts):
 def calls(symbols):
     """(user, owner, symbol) of all that one part takes from another. symbols: part -> (defined, wanted)."""
     owner = {symbol: part for part, (defined, _) in symbols.items() for symbol in defined}
-    return [(part, owner[symbol], symbol) for part, (_, wanted) in symbols.items() for symbol in wanted if symbol in owner]
+    return [(part, owner[symbol], symbol)
+            for part, (_, wanted) in symbols.items() for symbol in wanted if symbol in owner]
 
 
 def includes(texts, known):
@@ -58,7 +59,8 @@ def draw(edges, order):
 
 def nm(path):
     defined, wanted = set(), set()
-    for line in subprocess.run(["nm", path], stdout=subprocess.PIPE, universal_newlines=True, check=True).stdout.splitlines():
+    listed = subprocess.run(["nm", path], stdout=subprocess.PIPE, universal_newlines=True, check=True).stdout
+    for line in listed.splitlines():
         kind, name = line.split()[-2:]
         if kind == "U":
             wanted.add(name)
@@ -105,7 +107,8 @@ def self_test():
     assert upward(calls(symbols), order) == []
     symbols["low/b.c"][1].add("c")
     assert upward(calls(symbols), order) == ["src/low/b.c uses what is above it: c of src/high/c.c"]
-    texts = {"low/a.h": '#include "high/c.h"\n', "high/c.h": '#include <math.h>\n#include "low/a.h"\n', "cuda/x.cuh": '# include "high/c.h"\n'}
+    texts = {"low/a.h": '#include "high/c.h"\n', "high/c.h": '#include <math.h>\n#include "low/a.h"\n',
+             "cuda/x.cuh": '# include "high/c.h"\n'}
     assert upward(includes(texts, set(texts)), order) == ["src/low/a.h uses what is above it: #include of src/high/c.h"]
     return 0
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """trace_check.py TRACE.json - is it a Chrome trace that Perfetto shows as it is meant?
 
-Every slice of a track lies within another or beside it; every flow has one start and one end, each inside a slice of its
-track; tracks have names; counters never fall. Prints what it found, one `key value` a line; fails with the reason.
+Every slice of a track lies within another or beside it; every flow has one start and one end, each inside a slice of
+its track; tracks have names; counters never fall. Prints what it found, one `key value` a line; fails with the reason.
 """
 import json
 import sys
@@ -24,7 +24,8 @@ def nest(slices):
     for start, end in sorted(slices, key=lambda s: (s[0], -s[1])):
         while open_ends and open_ends[-1] <= start:
             open_ends.pop()
-        assert not open_ends or end <= open_ends[-1], "slice %d..%d leaves the one around it, to %d" % (start, end, open_ends[-1])
+        assert not open_ends or end <= open_ends[-1], (
+            "slice %d..%d leaves the one around it, to %d" % (start, end, open_ends[-1]))
         open_ends.append(end)
         depth = max(depth, len(open_ends))
     return depth

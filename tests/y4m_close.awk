@@ -1,14 +1,15 @@
 # y4m_close.awk - how far two 4:2:0 videos of one picture differ, cell by cell.
 #
-# Its input is `cmp -l` of the two maps (video_sr --map: chroma tells what each cell took), a line `--`, and `cmp -l` of the
-# videos. A cell that took another way is counted, and left out from then on: what it remembers differs too.
+# Its input is `cmp -l` of the two maps (video_sr --map: chroma tells what each cell took), a line `--`, and `cmp -l` of
+# the videos. A cell that took another way is counted, and left out from then on: what it remembers differs too.
 #
-#     awk -v width=192 -v height=128 -v sample=1 -v header=60 -v map_header=60 -v cell=128 -v codes=1 -v mean=0.001 -v frames=3
+#     awk -v width=192 -v height=128 -v sample=1 -v header=60 -v map_header=60 -v cell=128 -v codes=1 -v mean=0.001 \
+#         -v frames=3
 #         -v share=0.001
 #
-# width, height: of the videos; sample: bytes of one; header: bytes of the first line; cell: pixels of a cell's side; codes:
-# the most that a luma sample may differ by; mean: likewise; share: of cells that may have taken another way. Says what it found; its exit
-# status is 0 when that is within the limits.
+# width, height: of the videos; sample: bytes of one; header: bytes of the first line; cell: pixels of a cell's side;
+# codes: the most that a luma sample may differ by; mean: likewise; share: of cells that may have taken another way.
+# Says what it found; its exit status is 0 when that is within the limits.
 
 function octal(text, i, n) {
     for (i = 1; i <= length(text); i++)
@@ -73,8 +74,8 @@ END {
         if (d > most)
             most = d
     }
-    printf "differ: %d of %d cells took another way; %d of %d samples, by %d codes at most, %.5f in the mean", other, cells, pixels,
-           frames * luma, most, sum / (frames * luma)
+    printf "differ: %d of %d cells took another way; %d of %d samples, by %d codes at most, %.5f in the mean",
+        other, cells, pixels, frames * luma, most, sum / (frames * luma)
     printf strange ? "; and %d bytes that must not\n" : "\n", strange
     exit strange > 0 || most > codes || sum > mean * frames * luma || other > share * cells
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""amalgamate.py - makes brainstorm.c and brainstorm_cuda.cu, the source files that users copy, out of the parts in src/.
+"""amalgamate.py - makes brainstorm.c and brainstorm_cuda.cu, the files that users copy, out of the parts in src/.
 
     python3 tools/amalgamate.py               write them
     python3 tools/amalgamate.py --check       compare them with what src/ gives; name the parts that differ
@@ -161,7 +161,8 @@ def read(root, name):
 
 
 class Generator:
-    """Turns parts into the text of one output. Which parts, and what becomes of an #include of one, is the subclass's."""
+    """Turns parts into the text of one output. Which parts, and what becomes of an #include of one, is the
+    subclass's."""
 
     output, system_headers, features = None, SYSTEM_HEADERS, {}
 
@@ -176,12 +177,14 @@ class Generator:
         major, minor, patch = version(self.root)
         text = "/* %s - %s.%s.%s.   MIT licence, see LICENSE.   Documentation: %s\n" % (
             self.output, major, minor, patch, PUBLIC_HEADER)
-        text += " * Generated from %s/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.\n" % SOURCE
+        text += (" * Generated from %s/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.\n"
+                 % SOURCE)
         text += " * sha256 of the parts: %s\n */\n" % digest(self.parts)
         for name, value in sorted(self.features.items()):
             text += "#if !defined(%s) && !defined(BS_NO_POSIX)\n#define %s %s\n#endif\n" % (name, name, value)
         text += '#include "%s"\n\n' % PUBLIC_HEADER
-        text += "#if BS_VERSION_MAJOR != %s || BS_VERSION_MINOR != %s || BS_VERSION_PATCH != %s\n" % (major, minor, patch)
+        text += "#if BS_VERSION_MAJOR != %s || BS_VERSION_MINOR != %s || BS_VERSION_PATCH != %s\n" % (
+            major, minor, patch)
         return text + '#error "%s and %s are of different versions"\n#endif\n' % (PUBLIC_HEADER, self.output)
 
     def _framed(self, part):
@@ -204,7 +207,8 @@ class Generator:
             raise Refused("%s: cannot tell what this includes: %s" % (where, line.strip()))
         if found.group("system"):
             if found.group("system") not in self.system_headers:
-                raise Refused("%s: <%s> is not among the SYSTEM_HEADERS of this script" % (where, found.group("system")))
+                raise Refused("%s: <%s> is not among the SYSTEM_HEADERS of this script"
+                              % (where, found.group("system")))
             return line
         name = found.group("project")
         if os.path.normpath(name) == PUBLIC_HEADER:
@@ -291,7 +295,8 @@ class Backend(Generator):
         folder = os.path.dirname(CUDA)
         for file in sorted(os.listdir(os.path.join(self.root, SOURCE, folder))):
             if file.endswith(CUDA_ENDINGS) and folder + "/" + file not in known:
-                raise Refused("%s/%s/%s: nothing that %s/%s includes includes it" % (SOURCE, folder, file, SOURCE, CUDA))
+                raise Refused("%s/%s/%s: nothing that %s/%s includes includes it"
+                              % (SOURCE, folder, file, SOURCE, CUDA))
         return body
 
     def _part(self, target, part, where, stack, line):
@@ -393,7 +398,8 @@ def sample(changes):
                      '#define NAME b2\n#  include "../lanes.inc" /* again */\n',
         "src/c.c": '#include "a.h"\n#include <string.h>\nint c;\n',
         "src/cuda/cuda.cu": '#include "cuda/one.cuh"\n#include "two.cuh"\n',
-        "src/cuda/one.cuh": '#ifdef BS_CUDA_CPU\n#include "cuda_cpu.h"\n#endif\n#include <cuda_runtime.h>\nextern "C" {\n'
+        "src/cuda/one.cuh": '#ifdef BS_CUDA_CPU\n#include "cuda_cpu.h"\n#endif\n#include <cuda_runtime.h>\n'
+                            'extern "C" {\n'
                             '#include "a.h"\n}\nint one;\n',
         "src/cuda/two.cuh": '#include "cuda/one.cuh"\n#include "../a.h"\nint two;\n',
     }

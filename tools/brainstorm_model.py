@@ -10,9 +10,9 @@
     g.write("tiny.gguf")
 
 Every method is the twin of a builder function of brainstorm.h and makes the same nodes and value numbers in the
-same order. Shapes are not worked out here: `brainstorm inspect FILE` (or `check`), which builds the graph from the file,
-finds what does not fit. What is checked here is what can be told without them: operands, routers and symbols of other
-graphs, doubled names, numbers that the library refuses, weights of odd types.
+same order. Shapes are not worked out here: `brainstorm inspect FILE` (or `check`), which builds the graph from the
+file, finds what does not fit. What is checked here is what can be told without them: operands, routers and symbols of
+other graphs, doubled names, numbers that the library refuses, weights of odd types.
 
 Needs numpy and gguf (tools/requirements.txt). The format is described in docs/format.md.
 """
@@ -107,7 +107,8 @@ RANGES = {
     ("concat", "axis"): _AXIS, ("slice", "axis"): _AXIS, ("reduce", "axis"): _AXIS,
     ("slice", "start"): (0, MAX_EXTENT), ("slice", "length"): (0, MAX_EXTENT),
     ("reshape", "rank"): (1, MAX_RANK),
-    ("pad", "top"): (0, 2**15), ("pad", "bottom"): (0, 2**15), ("pad", "left"): (0, 2**15), ("pad", "right"): (0, 2**15),
+    ("pad", "top"): (0, 2**15), ("pad", "bottom"): (0, 2**15), ("pad", "left"): (0, 2**15),
+    ("pad", "right"): (0, 2**15),
     ("pool2d", "kernel"): (0, 255), ("pool2d", "stride"): (0, 255),
     ("topk", "k"): (1, MAX_EXTENT),
     ("patch_features", "buckets"): (0, 128), ("patch_features", "code_bits"): (0, 16),
@@ -251,7 +252,8 @@ def _reshaped(d):
 def _stored(name, array):
     """The array as it is written: little-endian, dense, of a type the library knows."""
     array = np.asarray(array)
-    array = array.astype({"float64": np.float32, "int64": np.int32}.get(array.dtype.name, array.dtype), casting="same_kind")
+    array = array.astype({"float64": np.float32, "int64": np.int32}.get(array.dtype.name, array.dtype),
+                         casting="same_kind")
     if array.dtype.newbyteorder("=") not in _STORED:
         raise ValueError(f"weight {name}: {array.dtype} cannot be stored")
     if array.ndim > MAX_RANK or array.size == 0:
@@ -273,7 +275,8 @@ def read_weights(path):
 
     stored = {number: dtype for dtype, name in _STORED.items() for number in [DTYPES[name]]}
     tensors, dims, weights = [int(n[0]) for n in entries("block.tensor")], entries("weight.dims"), {}
-    for name, block, dtype, rank, offset in zip(*(entries(f"weight.{k}") for k in ("name", "block", "dtype", "rank", "offset"))):
+    columns = (entries(f"weight.{k}") for k in ("name", "block", "dtype", "rank", "offset"))
+    for name, block, dtype, rank, offset in zip(*columns):
         shape, dims = [int(n[0]) for n in dims[:rank[0]]], dims[rank[0]:]
         record = np.asarray(reader.tensors[tensors[block[0]]].data).view(np.uint8).ravel()[int(offset[0]):]
         kind = stored[int(dtype[0])]
@@ -348,7 +351,8 @@ class Graph:
         return packed
 
     def _weight(self, name, array, whole):
-        """What several nodes of one name use is stored once, in the block of the first. whole: it may be of whole numbers."""
+        """What several nodes of one name use is stored once, in the block of the first. whole: it may be of whole
+        numbers."""
         stored, known = _stored(name, array), self._weights.get(name)
         if not whole and stored.dtype.kind != "f":
             raise ValueError(f"weight {name}: {stored.dtype}, expected f32 or f16")
@@ -461,7 +465,8 @@ class Graph:
 
     def route(self, score, name, protocol, paths, knob=None, k=0, threshold=0.0, fallback=0, capacity=0, normalise=0,
               floor=0, cost=None, table=None, path=None):
-        """cost, path: i32 [variants], for "budget" (path None: one variant a path). table: i32 [keys], for "table" (sets capacity to the number of keys)."""
+        """cost, path: i32 [variants], for "budget" (path None: one variant a path). table: i32 [keys], for "table"
+        (sets capacity to the number of keys)."""
         protocol = _number(PROTOCOLS, protocol, "protocol")
         if (cost is None) != (protocol != PROTOCOLS["budget"]) or (path is not None and cost is None):
             raise ValueError(f"{name!r}: cost, and path if there is one, are for protocol budget, which needs cost")
@@ -482,16 +487,19 @@ class Graph:
             _all_within(f"a variant's path of {name!r}", path, 0, paths - 1)
         _within(f"k of {name!r}", k, 0, paths)
         budget = protocol == PROTOCOLS["budget"]
-        _within(f"capacity of {name!r}", capacity, 1 if protocol == PROTOCOLS["capacity"] else 0, MAX_PATHS if budget else 2**31 - 1)
+        _within(f"capacity of {name!r}", capacity, 1 if protocol == PROTOCOLS["capacity"] else 0,
+                MAX_PATHS if budget else 2**31 - 1)
         _within(f"fallback of {name!r}", fallback, 0, capacity if budget and capacity else paths)
         _within(f"floor of {name!r}", floor, 0, MAX_FLOOR if budget else 0)
         self.n_paths = _within("the number of all paths", self.n_paths + paths, 1, MAX_ALL_PATHS)
         self._take_name(name, (name,))
-        self.node("route", [score] if knob is None else [score, knob], name, {"cost": cost, "path": path, "table": table},
+        self.node("route", [score] if knob is None else [score, knob], name,
+                  {"cost": cost, "path": path, "table": table},
                   protocol=protocol, paths=paths, k=k, threshold=threshold,
                   fallback=fallback, capacity=capacity, normalise=normalise, floor=floor)
         self.n_routers += 1
-        most = {PROTOCOLS["topk"]: k or 1, PROTOCOLS["capacity"]: k or 1, PROTOCOLS["threshold"]: paths}.get(protocol, 1)
+        most = {PROTOCOLS["topk"]: k or 1, PROTOCOLS["capacity"]: k or 1, PROTOCOLS["threshold"]: paths}.get(
+            protocol, 1)
         return Router(self, self.n_routers, paths, score, protocol, most)
 
     def scatter(self, router, path, x):
@@ -538,8 +546,9 @@ class Graph:
 
     def conv2d(self, x, name, weight, bias=None, stride=0, pad=0, dilation=0, groups=0, batch_norm=None, act="none",
                act_param=0.0, prelu=None, padding="default"):
-        """weight: [out, in / groups, kh, kw]. batch_norm: {"weight", "bias", "mean", "var"}. padding: "default" keeps the
-        size at stride 1, "valid" is none, "explicit" reads pad: PyTorch's padding=p is padding="explicit", pad=p."""
+        """weight: [out, in / groups, kh, kw]. batch_norm: {"weight", "bias", "mean", "var"}. padding: "default" keeps
+        the size at stride 1, "valid" is none, "explicit" reads pad: PyTorch's padding=p is padding="explicit",
+        pad=p."""
         out, _, kernel_h, kernel_w = np.shape(weight)
         if groups > 0 and out % groups != 0:
             raise ValueError(f"conv2d {name!r}: {out} channels are not divisible by {groups} groups")
@@ -639,12 +648,15 @@ class Graph:
         return self.node("batch_norm", [x], name, each, epsilon=epsilon)
 
     def pool2d(self, x, kind="average", kernel=0, stride=0, pad=0, everything=0, count_pad=0, padding="default"):
-        """everything: 1 for one value a channel (the descriptor's `global`). padding: by default none, "explicit" reads pad."""
+        """everything: 1 for one value a channel (the descriptor's `global`). padding: by default none, "explicit" reads
+        pad."""
         return self.node("pool2d", [x], kind=_number(POOLS, kind, "pool"), kernel=kernel, stride=stride, pad=pad,
-                         count_pad=count_pad, padding=_padding(padding, pad, (kernel or 2) // 2), **{"global": everything})
+                         count_pad=count_pad, padding=_padding(padding, pad, (kernel or 2) // 2),
+                         **{"global": everything})
 
     def resize(self, x, kind="bicubic", factor=2, cubic_a=0.0, code_bits=0):
-        return self.node("resize", [x], kind=_number(RESIZES, kind, "resize"), factor=factor, cubic_a=cubic_a, code_bits=code_bits)
+        return self.node("resize", [x], kind=_number(RESIZES, kind, "resize"), factor=factor, cubic_a=cubic_a,
+                         code_bits=code_bits)
 
     def reduce(self, x, kind, axis, keep=0):
         return self.node("reduce", [x], kind=_number(REDUCES, kind, "reduction"), axis=axis, keep=keep)

@@ -1,7 +1,7 @@
 # coverage.mk - the build that `make coverage` measures (COVERAGE=1). Owns its flags.
 #
-# gcc counts branches as they are written only without optimization. What is not counted is built as ever, for its speed:
-# kernels, whose branches follow sizes and are tested by sweeps over those, and the tests.
+# gcc counts branches as they are written only without optimization. What is not counted is built as ever, for its
+# speed: kernels, whose branches follow sizes and are tested by sweeps over those, and the tests.
 
 COVERAGE_FLAGS := -O0 -g --coverage -fprofile-update=atomic
 

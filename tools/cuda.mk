@@ -43,23 +43,26 @@ ifeq ($(CUDA),1)
   SM_HIGHEST := $(shell printf '%s\n' $(SMS) | sort -n | tail -n 1)
 
   NVCCFLAGS ?= -O3 -lineinfo
-  CUDA_CODE := $(foreach s,$(SMS),-gencode arch=compute_$(s),code=sm_$(s)) -gencode arch=compute_$(SM_HIGHEST),code=compute_$(SM_HIGHEST)
+  CUDA_CODE := $(foreach s,$(SMS),-gencode arch=compute_$(s),code=sm_$(s)) \
+    -gencode arch=compute_$(SM_HIGHEST),code=compute_$(SM_HIGHEST)
   CUDA_AT_ONCE := $(if $(filter 10 11,$(CUDA_RELEASE)),,-t 0)
-  CUDA_COMPILE = $(NVCC) -std=c++14 -ccbin $(CXX) $(CUDA_CODE) $(CUDA_AT_ONCE) -Xcompiler -Wall,-Wextra -Xptxas -warn-spills -I. -Isrc \
-    $(CUDA_CROSS) $(CUDA_CPPFLAGS) $(CPPFLAGS) $(NVCCFLAGS)
+  CUDA_COMPILE = $(NVCC) -std=c++14 -ccbin $(CXX) $(CUDA_CODE) $(CUDA_AT_ONCE) -Xcompiler -Wall,-Wextra \
+    -Xptxas -warn-spills -I. -Isrc $(CUDA_CROSS) $(CUDA_CPPFLAGS) $(CPPFLAGS) $(NVCCFLAGS)
 
   ifeq ($(TARGET_ARCH),$(HOST_ARCH))
     CUDA_LIB ?= $(firstword $(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/lib))
     CUDA_LDFLAGS := -L$(CUDA_LIB) -Wl,-rpath,$(CUDA_LIB)
   else
-    # Boards up to JetPack 6 and Orin have targets/aarch64-linux, JetPack 7 the servers' targets/sbsa-linux. nvcc finds the
-    # first by itself. Where neither is installed the headers of this machine serve, which are the same.
+    # Boards up to JetPack 6 and Orin have targets/aarch64-linux, JetPack 7 the servers' targets/sbsa-linux. nvcc finds
+    # the first by itself. Where neither is installed the headers of this machine serve, which are the same.
     CUDA_TARGET := $(firstword $(wildcard $(CUDA_HOME)/targets/$(TARGET_ARCH)-linux $(CUDA_HOME)/targets/sbsa-linux))
     CUDA_CROSS := $(if $(CUDA_TARGET),$(if $(filter %/sbsa-linux,$(CUDA_TARGET)),-target-dir sbsa-linux),\
       -I$(CUDA_HOME)/include -isystem $(CUDA_HOME)/include/cccl)
-    CUDA_LIB ?= $(or $(if $(TARGET_FS),$(firstword $(wildcard $(TARGET_FS)/usr/local/cuda/lib64 $(TARGET_FS)/usr/local/cuda/lib))),\
+    BOARD_LIB := $(if $(TARGET_FS),$(firstword $(wildcard $(addprefix $(TARGET_FS)/usr/local/cuda/,lib64 lib))))
+    CUDA_LIB ?= $(or $(BOARD_LIB),\
       $(if $(CUDA_TARGET),$(CUDA_TARGET)/lib),$(CUDA_STUBS))
-    # Libraries to link with that do nothing, made of the names in this machine's: what is built with them runs on a board.
+    # Libraries to link with that do nothing, made of the names in this machine's: what is built with them runs on a
+    # board.
     CUDA_STUBS := $(BUILD)/cuda-stubs
     CUDA_LDFLAGS := $(if $(TARGET_FS),--sysroot=$(TARGET_FS)) -L$(CUDA_LIB) -Wl,-rpath-link,$(CUDA_LIB)
     ifeq ($(CUDA_LIB),$(CUDA_STUBS))
@@ -78,9 +81,11 @@ ifeq ($(CUDA),emulated)
   # Threads of a block: the thread sanitizer of clang follows 255 at most.
   BS_CUDA_THREADS ?= $(if $(findstring thread,$(SANITIZE)),64,128)
   CUDA_CPPFLAGS += -DBS_CUDA_CPU -DBS_CU_THREADS=$(BS_CUDA_THREADS) -Itests/cuda_cpu
-  EMULATED = $(CXX) -std=c++14 -Wall -Wextra -Wno-unknown-pragmas -I. -Isrc $(CUDA_INCLUDES:%=-isystem %) $(CUDA_CPPFLAGS) $(CPPFLAGS) $(CFLAGS)
-  EMULATOR_SANITIZE := $(if $(findstring address,$(SANITIZE)),-DCUDA_CPU_ASAN) $(if $(findstring thread,$(SANITIZE)),-DCUDA_CPU_TSAN)
-  CUDA_COMPILE = $(EMULATED) $(SANITIZE:%=-fsanitize=% -fno-sanitize-recover=all -fno-omit-frame-pointer) -x c++
+  EMULATED = $(CXX) -std=c++14 -Wall -Wextra -Wno-unknown-pragmas -I. -Isrc $(CUDA_INCLUDES:%=-isystem %) \
+    $(CUDA_CPPFLAGS) $(CPPFLAGS) $(CFLAGS)
+  EMULATOR_SANITIZE := $(if $(findstring address,$(SANITIZE)),-DCUDA_CPU_ASAN) \
+    $(if $(findstring thread,$(SANITIZE)),-DCUDA_CPU_TSAN)
+  CUDA_COMPILE = $(EMULATED) $(SANITIZER_FLAGS) -x c++
   CUDA_LIBS := -lstdc++
 endif
 

@@ -60,8 +60,10 @@ def attention(g, x, weights, layer, sequences, past):
 
 def expert(g, rows, weights, layer, index):
     source, name = f"layers.{layer}.experts", f"layer{layer}.expert{index}"
-    hidden = g.linear(rows, f"{name}.up", weights.take(f"{source}.up")[index], weights.take(f"{source}.up_bias")[index], act="gelu")
-    return g.linear(hidden, f"{name}.down", weights.take(f"{source}.down")[index], weights.take(f"{source}.down_bias")[index])
+    hidden = g.linear(rows, f"{name}.up", weights.take(f"{source}.up")[index], weights.take(f"{source}.up_bias")[index],
+                      act="gelu")
+    return g.linear(hidden, f"{name}.down", weights.take(f"{source}.down")[index],
+                    weights.take(f"{source}.down_bias")[index])
 
 
 def look_ahead(g, x, weights, layer):

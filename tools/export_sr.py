@@ -3,13 +3,14 @@
     python3 tools/export_sr.py WEIGHTS.npz ROUTE.npz models/sr2x.gguf
 
 WEIGHTS.npz holds `small.*` and `large.*` as training/export_weights.py writes them, ROUTE.npz the loss tables and exit
-predictors of training/calibrate.py; either may be a model that was written before, such as models/sr2x.gguf. Each cell of the frame takes one of four ways: the result it had (reuse), bicubic
-enlargement in integers, the small net, or the large net, which a cell may leave at one of two exits before its end.
+predictors of training/calibrate.py; either may be a model that was written before, such as models/sr2x.gguf. Each cell
+of the frame takes one of four ways: the result it had (reuse), bicubic enlargement in integers, the small net, or the
+large net, which a cell may leave at one of two exits before its end.
 
 The route is decided from integers alone: buckets of a cell's energy and of its change since its last result are looked
 up in tables of estimated losses, and the cheapest choices whose losses stay within the budget are taken. What a cell
-lost when it was last computed is kept as state, so a reused result is charged for it again. What the floor allows is never
-paid for: nobody sees it.
+lost when it was last computed is kept as state, so a reused result is charged for it again. What the floor allows is
+never paid for: nobody sees it.
 """
 
 import argparse
@@ -26,8 +27,8 @@ CELL = 64
 BUCKETS = 80
 EXITS = ((2, "tail0"), (4, "tail1"), (6, "tail2"))  # body layers before it, its own last convolution
 LOSS_UNIT = 1 / 256  # of a squared code value: what the tables count in
-# What a cheap result and the large net's differ by is more than the tables say it loses: those are against the original,
-# and the large net errs too (models/README.md).
+# What a cheap result and the large net's differ by is more than the tables say it loses: those are against the
+# original, and the large net errs too (models/README.md).
 DIFFERENCE_TO_LOSS = 5
 MAX_CELLS = 8192  # whose last loss is kept: 64-pixel cells of a frame beyond 4K
 
@@ -59,11 +60,13 @@ class Weights:
 
 def convolution(g, x, weights, layer):
     prelu = weights.take(layer + ".prelu") if layer + ".prelu" in weights.tensors else None
-    return g.conv2d(x, f"{weights.prefix}.{layer}", weights.take(layer + ".weight"), weights.take(layer + ".bias"), prelu=prelu)
+    return g.conv2d(x, f"{weights.prefix}.{layer}", weights.take(layer + ".weight"), weights.take(layer + ".bias"),
+                    prelu=prelu)
 
 
 def dense(g, x, weights, layer, act="none"):
-    return g.linear(x, f"{weights.prefix}.{layer}", weights.take(layer + ".weight"), weights.take(layer + ".bias"), act=act)
+    return g.linear(x, f"{weights.prefix}.{layer}", weights.take(layer + ".weight"), weights.take(layer + ".bias"),
+                    act=act)
 
 
 def bodies(weights):
@@ -142,8 +145,9 @@ def build(archive, route, name, max_height, max_width, floor=55):
     old_cells = g.patches(reference, CELL, like=cells)
     old_loss = g.rows(last_loss, like=cells)
     score = losses(g, cells, old_cells, old_loss, route)
-    router = g.route(score, "route", "budget", len(PATHS), knob=budget, cost=route["route.cost"], path=[p for _, p in VARIANTS],
-                     floor=floor_loss(floor), fallback=2)  # variant 1, bicubic: the budget is a share of the gain over it
+    router = g.route(score, "route", "budget", len(PATHS), knob=budget, cost=route["route.cost"],
+                     path=[p for _, p in VARIANTS], floor=floor_loss(floor),
+                     fallback=2)  # variant 1, bicubic: the budget is a share of the gain over it
     chosen_loss = g.route_score(router)
     knob = g.affine(g.route_price(router), -1, 0)
 
@@ -169,7 +173,8 @@ def main():
     parser.add_argument("route")
     parser.add_argument("out")
     parser.add_argument("--name", default="sr2x")
-    parser.add_argument("--floor", type=float, default=55, help="dB against the large net's result that nobody sees [55]; 0: none")
+    parser.add_argument("--floor", type=float, default=55,
+                        help="dB against the large net's result that nobody sees [55]; 0: none")
     parser.add_argument("--max-height", type=int, default=4320)
     parser.add_argument("--max-width", type=int, default=7680)
     args = parser.parse_args()

@@ -9,21 +9,25 @@ FUZZ_CC ?= clang
 # Unsigned numbers wrap only where the source says so (BS_WRAPS).
 FUZZ_COVERAGE := -fno-sanitize-coverage=trace-cmp
 SECONDS ?= 60
-# The library is what is looked at: dice and edits of the fuzzers wrap wherever they like, and so do sums that tools print.
+# The library is what is looked at: dice and edits of the fuzzers wrap wherever they like, and so do sums that tools
+# print.
 comma := ,
 ifneq ($(findstring FUZZ_ENGINE,$(CPPFLAGS)),)
-  $(PLAIN)/obj/tests/%.o $(PLAIN)/obj/examples/%.o: private override SANITIZE := $(subst $(comma)unsigned-integer-overflow,,$(SANITIZE))
+  MAY_WRAP := $(subst $(comma)unsigned-integer-overflow,,$(SANITIZE))
+  $(PLAIN)/obj/tests/%.o $(PLAIN)/obj/examples/%.o: private override SANITIZE := $(MAY_WRAP)
 endif
 
 # A fuzzer with a main() that reads files.
-$(BUILD)/fuzz/replay_%: $(PLAIN)/obj/tests/fuzz/fuzz_%.o $(PLAIN)/obj/tests/fuzz/replay.o $(MODULES) $(LIBRARY) $(BUILD)/flags_link
+$(BUILD)/fuzz/replay_%: $(PLAIN)/obj/tests/fuzz/fuzz_%.o $(PLAIN)/obj/tests/fuzz/replay.o \
+  $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 	@$(link)
 
 # With libFuzzer's main(): only in the build that fuzz-build makes.
 $(BUILD)/fuzz_%: $(PLAIN)/obj/tests/fuzz/fuzz_%.o $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 	@$(link) -fsanitize=fuzzer
 
-$(BUILD)/make_corpus $(BUILD)/fuzz/make_corpus: $(PLAIN)/obj/tests/fuzz/make_corpus.o $(MODULES) $(LIBRARY) $(BUILD)/flags_link
+$(BUILD)/make_corpus $(BUILD)/fuzz/make_corpus: $(PLAIN)/obj/tests/fuzz/make_corpus.o \
+  $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 	@$(link)
 
 FUZZ_REPLAYS := $(FUZZERS:%=$(BUILD)/fuzz/replay_%) $(BUILD)/fuzz/make_corpus
@@ -33,7 +37,8 @@ test-build: $(if $(filter tests/test_fuzz_corpus.sh,$(TESTS)),$(FUZZ_REPLAYS))
 fuzz-engines: $(FUZZERS:%=$(BUILD)/fuzz_%) $(BUILD)/make_corpus
 
 fuzz-build:
-	@$(MAKE) --no-print-directory fuzz-engines BUILD=$(BUILD_ROOT)/fuzz CC=$(FUZZ_CC) CPPFLAGS='-DFUZZ_ENGINE $(FUZZ_COVERAGE)' CFLAGS='-O1 -g' \
+	@$(MAKE) --no-print-directory fuzz-engines BUILD=$(BUILD_ROOT)/fuzz CC=$(FUZZ_CC) \
+	  CPPFLAGS='-DFUZZ_ENGINE $(FUZZ_COVERAGE)' CFLAGS='-O1 -g' \
 	  SANITIZE=fuzzer-no-link,address,undefined,float-cast-overflow,unsigned-integer-overflow
 
 # FUZZ="model y4m": only these. JOBS at a time, SECONDS each.

@@ -29,7 +29,8 @@ def plain(t):
         if t.dtype == torch.int64:
             t = t.to(torch.int32)
         t = t.detach().contiguous().numpy()
-    name = {"float32": "f32", "uint8": "u8", "int8": "i8", "int32": "i32", "float16": "f16", "uint16": "u16"}[t.dtype.name]
+    names = {"float32": "f32", "uint8": "u8", "int8": "i8", "int32": "i32", "float16": "f16", "uint16": "u16"}
+    name = names[t.dtype.name]
     return name, np.ascontiguousarray(t)
 
 
@@ -126,19 +127,20 @@ b = rnd(3, 1, 1)
 put("mul_captured", x0=a, x1=b, y0=a * b)
 b = rnd(2, 3)
 put("mul_channel", x0=a, x1=b, y0=a * b[:, :, None, None])
-i, j = torch.randint(-2**31, 2**31 - 1, (2, 6), dtype=torch.int32), torch.randint(-2**31, 2**31 - 1, (2, 6), dtype=torch.int32)
+i, j = (torch.randint(-2**31, 2**31 - 1, (2, 6), dtype=torch.int32) for _ in range(2))
 put("add_i32", x0=i, x1=j, y0=i + j)
 put("mul_i32", x0=i, x1=j, y0=i * j)
 x = rnd(2, 3, 5) * 2
-for name, f in dict(relu=F.relu, leaky=lambda v: F.leaky_relu(v, 0.2), sigmoid=torch.sigmoid, tanh=torch.tanh, gelu=F.gelu,
-                    silu=F.silu, clip=lambda v: v.clamp(0, 1.5)).items():
+for name, f in dict(relu=F.relu, leaky=lambda v: F.leaky_relu(v, 0.2), sigmoid=torch.sigmoid, tanh=torch.tanh,
+                    gelu=F.gelu, silu=F.silu, clip=lambda v: v.clamp(0, 1.5)).items():
     put("act_" + name, x0=x, y0=f(x))
 x, slopes = rnd(2, 3, 4, 5), rnd(3)
 put("prelu", x0=x, prelu=slopes, y0=F.prelu(x, slopes))
 put("clip", x0=x, y0=x.clamp(-0.5, 0.7))
 put("affine", x0=x, y0=x * 2.5 - 0.75)
 weight, shift, mean, var = rnd(3), rnd(3), rnd(3), torch.rand(3)
-put("batch_norm", x0=x, weight=weight, bias=shift, mean=mean, var=var, y0=F.batch_norm(x, mean, var, weight, shift, eps=1e-3))
+put("batch_norm", x0=x, weight=weight, bias=shift, mean=mean, var=var,
+    y0=F.batch_norm(x, mean, var, weight, shift, eps=1e-3))
 
 x = torch.arange(256, dtype=torch.uint8).view(1, 256)
 put("convert_u8_f32", x0=x, y0=x.float() / 255)
@@ -151,9 +153,9 @@ put("convert_f32_i32", x0=x, y0=x.double().round().clamp(-2**31, 2**31 - 1).to(t
 x = torch.tensor([[2**31 - 1, -2**31, 200, -200, 7, 127, -128, 128]], dtype=torch.int32)
 put("convert_i32_i8", x0=x, y0=x.clamp(-128, 127).to(torch.int8))
 bits = torch.randint(-2**31, 2**31 - 1, (1500,), dtype=torch.int32)
-edges = torch.tensor([0, 1, 2, 3, 0x33000000, 0x33000001, 0x33800000, 0x387fc000, 0x387fe000, 0x387fffff, 0x38800000, 0x38801000,
-                      0x38803000, 0x477fe000, 0x477fefff, 0x477ff000, 0x47800000, 0x7f800000, 0x3f801000, 0x3f803000, 0x3f808000,
-                      0x3f818000, 0x7f7fffff], dtype=torch.int32)
+edges = torch.tensor([0, 1, 2, 3, 0x33000000, 0x33000001, 0x33800000, 0x387fc000, 0x387fe000, 0x387fffff, 0x38800000,
+                      0x38801000, 0x38803000, 0x477fe000, 0x477fefff, 0x477ff000, 0x47800000, 0x7f800000, 0x3f801000,
+                      0x3f803000, 0x3f808000, 0x3f818000, 0x7f7fffff], dtype=torch.int32)
 middle = torch.randint(0x32000000, 0x48000000, (1500,), dtype=torch.int32)  # where f16 lives
 x = torch.cat([bits, edges, middle, -middle]).view(torch.float32)
 x = x[~torch.isnan(x)].view(1, -1)
@@ -261,7 +263,9 @@ def features(x, reference, shift, buckets=64):
     padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), mode="edge")
     lap = 4 * x - padded[:, :, :-2, 1:-1] - padded[:, :, 2:, 1:-1] - padded[:, :, 1:-1, :-2] - padded[:, :, 1:-1, 2:]
     energy = [16 * int((row**2).sum()) // area for row in lap]
-    change = [0] * len(x) if reference is None else [16 * int((row**2).sum()) // area for row in x - (reference.astype(np.int64) >> shift)]
+    change = [0] * len(x)
+    if reference is not None:
+        change = [16 * int((row**2).sum()) // area for row in x - (reference.astype(np.int64) >> shift)]
     return np.array([[bucket(e, buckets), bucket(c, buckets)] for e, c in zip(energy, change)], np.int32)
 
 

@@ -128,11 +128,12 @@ def rms_error(net, pooled, gain):
 
 
 def exported_predictor(net, delta_cost, margin):
-    """Tensors for the C router, which leaves when score >= threshold + knob with threshold 0 and knob = log2 of cost per
-    unit of loss: score = log2(cost of going on) - log2(gain of going on) - margin.
+    """Tensors for the C router, which leaves when score >= threshold + knob with threshold 0 and knob = log2 of cost
+    per unit of loss: score = log2(cost of going on) - log2(gain of going on) - margin.
 
-    margin: the predictor's rms error. Errors are in the logarithm, so a tile that leaves wrongly loses several times what
-    one that goes on wrongly costs: it leaves only when going on would not pay even if the gain were one error larger.
+    margin: the predictor's rms error. Errors are in the logarithm, so a tile that leaves wrongly loses several times
+    what one that goes on wrongly costs: it leaves only when going on would not pay even if the gain were one error
+    larger.
     """
     plain = {k: v.numpy().astype(np.float32) for k, v in net.state_dict().items()}
     plain["out.weight"] = -plain["out.weight"]

@@ -1,10 +1,10 @@
 """Material for calibrate.py: pictures and short clips out of photographs, and what every route makes of them.
 
-Units, here and in the other calib_ modules: luma codes 0..255 and mean squared errors of those; only the tables that are
-written out are in the router's unit, 1/256 of a squared code.
+Units, here and in the other calib_ modules: luma codes 0..255 and mean squared errors of those; only the tables that
+are written out are in the router's unit, 1/256 of a squared code.
 
-A tile is 64x64 at low resolution (128x128 of the output). Nets run on whole pictures: the engine gives a tile the halo it
-needs, so its tiles equal those of the untiled network.
+A tile is 64x64 at low resolution (128x128 of the output). Nets run on whole pictures: the engine gives a tile the halo
+it needs, so its tiles equal those of the untiled network.
 """
 
 import glob
@@ -235,7 +235,8 @@ def make_clip(kind, luma, other, random, frames, size, strongest, crf):
 
 
 def random_clips(paths, random, count, frames, size, video):
-    """Clips of all kinds in turn: noisy, encoded, both or neither. A clean pan has no flicker, real footage always has."""
+    """Clips of all kinds in turn: noisy, encoded, both or neither. A clean pan has no flicker, real footage always
+    has."""
     for number in range(count):
         luma = data.load_luma(paths[number % len(paths)])
         other = data.load_luma(paths[(number + 7) % len(paths)])

@@ -4,8 +4,8 @@
 
 Written (read by tools/export_sr.py):
 
-    route.energy  i32 [80,6]  estimated loss by bucket of the tile's energy: reuse, bicubic, small, and the large net left
-                              at its first exit, at its second, at its end
+    route.energy  i32 [80,6]  estimated loss by bucket of the tile's energy: reuse, bicubic, small, and the large net
+                              left at its first exit, at its second, at its end
     route.change  i32 [80,6]  the same by bucket of the tile's change; the router adds both, and for reuse the loss the
                               tile had when it was last computed
                               unit: 1/256 of a squared luma code, mean over the tile; in excess of the large net's end
@@ -131,7 +131,8 @@ def report_predictors(predictors, pooled, errors, costs):
     ways = np.array([costs.exit1, costs.exit2, costs.last])
     ends = errors[:, [EXIT1, EXIT2, LAST]]
     delta = np.log2(costs.deltas())
-    print(f"  {'log2 price':>10s} {'cost':>7s} {'mse':>8s} | oracle {'cost':>7s} {'mse':>8s}   (cost: share of the end's)")
+    print(f"  {'log2 price':>10s} {'cost':>7s} {'mse':>8s} | oracle {'cost':>7s} {'mse':>8s}   "
+          "(cost: share of the end's)")
     for price in range(-4, 6):  # log2 of cost per unit of loss
         leave = told <= delta - price
         way = np.where(leave[:, 0], 0, np.where(leave[:, 1], 1, 2))
@@ -144,7 +145,8 @@ def report_predictors(predictors, pooled, errors, costs):
 
 def report_clips(clips, route, predictors, costs):
     print("\nbudget decision on clips made of held-out photographs; the budget is a share of what bicubic would lose")
-    print("  (cost: share of the large net's; kept: of its gain over bicubic, in dB and in squared error; loss: in excess of it)")
+    print("  (cost: share of the large net's; kept: of its gain over bicubic, in dB and in squared error; "
+          "loss: in excess of it)")
     print("  budget   cost    psnr  kept  of mse  loss told/real |  reuse bicub small exit1 exit2  last (%)")
     gap = np.mean([np.mean(clip_errors(frames, BICUBIC) - clip_errors(frames, LAST)) for _, frames in clips])
     base = {way: np.mean([sim.psnr(clip_errors(frames, way)) for _, frames in clips]) for way in (BICUBIC, SMALL, LAST)}
@@ -155,8 +157,10 @@ def report_clips(clips, route, predictors, costs):
         told = np.mean([r[3].mean() for r in runs])
         used = sum(r[2] for r in runs)
         kept = (quality - base[BICUBIC]) / (base[LAST] - base[BICUBIC])
-        print(f"  {budget:6.2f} {np.mean([r[1].mean() for r in runs]) / costs.last:6.3f} {quality:7.3f} {100 * kept:5.1f} "
-              f"{100 * (1 - real / gap):7.1f} {told:8.3f} {real:7.3f} | " + " ".join(f"{100 * u / used.sum():5.1f}" for u in used))
+        print(f"  {budget:6.2f} {np.mean([r[1].mean() for r in runs]) / costs.last:6.3f} {quality:7.3f} "
+              f"{100 * kept:5.1f} "
+              f"{100 * (1 - real / gap):7.1f} {told:8.3f} {real:7.3f} | "
+              + " ".join(f"{100 * u / used.sum():5.1f}" for u in used))
     print(f"  all bicubic {base[BICUBIC]:.3f}, all small {base[SMALL]:.3f} (cost {costs.small / costs.last:.3f}), "
           f"all large {base[LAST]:.3f} (cost 1)")
 
@@ -166,7 +170,8 @@ def report_kinds(clips, route, predictors, costs, budget):
     for kind, frames in clips:
         errors, spent, _, _ = sim.run_clip(frames, route, predictors, costs, budget)
         low, high, now = sim.psnr(clip_errors(frames, BICUBIC)), sim.psnr(clip_errors(frames, LAST)), sim.psnr(errors)
-        print(f"  {kind:8s} {low:7.3f} {now:7.3f} {high:7.3f} {100 * (now - low) / (high - low):6.1f} {spent.mean() / costs.last:6.3f}")
+        print(f"  {kind:8s} {low:7.3f} {now:7.3f} {high:7.3f} {100 * (now - low) / (high - low):6.1f} "
+              f"{spent.mean() / costs.last:6.3f}")
 
 
 def clip_errors(frames, way):
@@ -194,7 +199,8 @@ def arguments():
     parser.add_argument("--photos", action="append", help="folder of photographs, held out from training the nets")
     parser.add_argument("--more", action="append", help="folder of photographs for volume (may have been trained on)")
     parser.add_argument("--more-count", type=int, default=48, help="how many of those")
-    parser.add_argument("--video", action="store_true", help="footage through a camera and H.264 besides clean material")
+    parser.add_argument("--video", action="store_true",
+                        help="footage through a camera and H.264 besides clean material")
     parser.add_argument("--cost", help="reuse,bicubic,small,exit1,exit2,large: measured ones, in any unit")
     parser.add_argument("--budget", type=float, default=0.05, help="at which clips are reported one by one")
     parser.add_argument("--buckets", type=int, default=80, help="rows of the tables; the last holds everything above")
@@ -220,12 +226,14 @@ def main():
     costs = parse_costs(args.cost, model)
     stage(f"{len(fitted)} + {len(more)} photographs to fit, {len(kept)} to report on; costs {costs}")
 
-    parts = [tiles.collect_stills(model, fitted, random, args.video), tiles.collect_stills(model, more, random, args.video, 0.6)]
+    parts = [tiles.collect_stills(model, fitted, random, args.video),
+             tiles.collect_stills(model, more, random, args.video, 0.6)]
     buckets, errors, pooled = (np.concatenate([p[i] for p in parts]) for i in range(3))
     check = tiles.collect_stills(model, kept, random, args.video)
     stage(f"{len(buckets)} tiles, mean error by route " + " ".join(f"{e:.3f}" for e in errors.mean(0)))
     size = (384, 384)
-    moves, reuse = tiles.collect_reuse(model, tiles.random_clips(fitted + more, random, args.clips, 5, size, args.video))
+    moves, reuse = tiles.collect_reuse(model,
+                                       tiles.random_clips(fitted + more, random, args.clips, 5, size, args.video))
     stage(f"{len(moves)} tiles of clips")
     predictors = fit_predictors(pooled, errors, args.steps)
     stage("exit predictors trained")

@@ -20,7 +20,8 @@ def through(program, model, route, low):
     """Doubles one uint8 plane."""
     height, width = low.shape
     header = f"YUV4MPEG2 W{width} H{height} F1:1 Ip A1:1 Cmono XCOLORRANGE=FULL\nFRAME\n".encode()
-    result = subprocess.run([program, "--model", model, "--route", route, "--quiet", "-", "-"], input=header + low.tobytes(),
+    result = subprocess.run([program, "--model", model, "--route", route, "--quiet", "-", "-"],
+                            input=header + low.tobytes(),
                             stdout=subprocess.PIPE, check=True).stdout
     samples = 4 * height * width
     return np.frombuffer(result[-samples:], np.uint8).reshape(2 * height, 2 * width).astype(np.float64)
@@ -48,7 +49,8 @@ def main():
     sets = [(os.path.basename(os.path.normpath(s)), load_set(s)) for s in args.set]
     print(f"{'route':10s}" + "".join(f"{name:>10s}" for name, _ in sets))
     for route in ROUTES:
-        means = [np.mean([psnr(through(args.program, args.model, route, low), high) for low, high in pairs]) for _, pairs in sets]
+        means = [np.mean([psnr(through(args.program, args.model, route, low), high) for low, high in pairs])
+                 for _, pairs in sets]
         print(f"{route:10s}" + "".join(f"{m:10.3f}" for m in means), flush=True)
 
 

@@ -62,12 +62,14 @@ def turn(server, names, peers, frame):
 def table(times, differences, peak, operations):
     direct, auto = list(times)[:2]
     cpu = {name: np.array([t.cpu_ms for t in times[name]]) for name in times}
-    print(f"{'':34} {'wall ms':>8} {'cpu ms':>8} {'GFLOP/s':>8} {'of peak':>8} {'direct/it':>9} {'auto/it':>8} {'differs':>8} {'by':>3}")
+    print(f"{'':34} {'wall ms':>8} {'cpu ms':>8} {'GFLOP/s':>8} {'of peak':>8} {'direct/it':>9} {'auto/it':>8}"
+          f" {'differs':>8} {'by':>3}")
     for name in times:
         rate = operations / np.median(cpu[name]) * 1e-6
         share, most = differences[name]
-        print(f"{name:34} {np.median([t.ms for t in times[name]]):8.2f} {np.median(cpu[name]):8.2f} {rate:8.0f} {rate / peak:8.0%}"
-              f" {np.median(cpu[direct] / cpu[name]):9.2f} {np.median(cpu[auto] / cpu[name]):8.2f} {share:8.3%} {most:3d}")
+        print(f"{name:34} {np.median([t.ms for t in times[name]]):8.2f} {np.median(cpu[name]):8.2f} {rate:8.0f}"
+              f" {rate / peak:8.0%} {np.median(cpu[direct] / cpu[name]):9.2f} {np.median(cpu[auto] / cpu[name]):8.2f}"
+              f" {share:8.3%} {most:3d}")
 
 
 def main():
@@ -102,7 +104,8 @@ def main():
             share, most = differences[name]
             differences[name] = (max(share, float(np.mean(off > 0))), max(most, int(off.max())))
     peak = server.peak(tier)
-    print(f"net '{args.net}', {args.width}x{args.height} -> x2, 1 thread, our tier {tier}, multiply-add peak {peak:.0f} GFLOP/s,"
+    print(f"net '{args.net}', {args.width}x{args.height} -> x2, 1 thread, our tier {tier},"
+          f" multiply-add peak {peak:.0f} GFLOP/s,"
           f" {args.turns} turns; load {os.getloadavg()[0]:.1f}")
     table(times, differences, peak, nets.operations(weights, args.net, args.width, args.height))
     server.close()

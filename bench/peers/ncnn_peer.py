@@ -17,7 +17,8 @@ def write_ncnn(stem, layers):
         out, _, kernel, _ = weight.shape
         pad = 0 if name == "base" else kernel // 2
         lines.append(CONVOLUTION.format(name, source, name, out, kernel, pad, int(bias is not None), weight.size))
-        data.append(b"\0\0\0\0" + weight.astype("<f4").tobytes() + (b"" if bias is None else bias.astype("<f4").tobytes()))
+        data.append(b"\0\0\0\0" + weight.astype("<f4").tobytes()
+                    + (b"" if bias is None else bias.astype("<f4").tobytes()))
 
     y = "net0"
     for i, (weight, bias, slopes) in enumerate(layers):
@@ -47,7 +48,8 @@ class NcnnPeer:
         options = self.net.opt
         options.num_threads = 1
         options.use_vulkan_compute = False
-        options.use_fp16_packed = options.use_fp16_storage = options.use_fp16_arithmetic = options.use_bf16_storage = False
+        options.use_fp16_packed = options.use_fp16_storage = options.use_fp16_arithmetic = False
+        options.use_bf16_storage = False
         for name, value in WAYS[way].items():
             setattr(options, name, value)
         if self.net.load_param(stem + ".param") or self.net.load_model(stem + ".bin"):

@@ -6,7 +6,8 @@ Must never: change a weight: what the peers run is what video_sr runs.
 
 import numpy as np
 
-NETS = {"small": ("small", 3, "tail"), "exit1": ("large", 2, "tail0"), "exit2": ("large", 4, "tail1"), "large": ("large", 6, "tail2")}
+NETS = {"small": ("small", 3, "tail"), "exit1": ("large", 2, "tail0"), "exit2": ("large", 4, "tail1"),
+        "large": ("large", 6, "tail2")}
 
 
 def read_weights(path):
@@ -17,7 +18,8 @@ def read_weights(path):
     read = lambda key: reader.fields["brainstorm." + key].contents()
     dims, weights = list(read("weight.dims")), {}
     records = [reader.tensors[t].data.view(np.uint8).ravel() if t >= 0 else None for t in read("block.tensor")]
-    for name, block, dtype, rank, offset in zip(*(read("weight." + k) for k in ("name", "block", "dtype", "rank", "offset"))):
+    columns = (read("weight." + k) for k in ("name", "block", "dtype", "rank", "offset"))
+    for name, block, dtype, rank, offset in zip(*columns):
         shape = [dims.pop(0) for _ in range(rank)]
         kind = {0: np.float32, 3: np.int32, 4: np.float16}[dtype]
         data = records[block][offset : offset + int(np.prod(shape)) * np.dtype(kind).itemsize]

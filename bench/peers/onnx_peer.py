@@ -19,7 +19,8 @@ def write_onnx(path, layers):
     y = "in"
     for i, (weight, bias, slopes) in enumerate(layers):
         pad = weight.shape[2] // 2
-        nodes.append(helper.make_node("Conv", [y, constant(f"w{i}", weight), constant(f"b{i}", bias)], [f"c{i}"], pads=[pad] * 4))
+        nodes.append(helper.make_node("Conv", [y, constant(f"w{i}", weight), constant(f"b{i}", bias)], [f"c{i}"],
+                                      pads=[pad] * 4))
         y = f"c{i}"
         if slopes is not None:
             nodes.append(helper.make_node("PRelu", [y, constant(f"s{i}", slopes.reshape(-1, 1, 1))], [f"p{i}"]))

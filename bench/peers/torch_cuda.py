@@ -1,14 +1,16 @@
-"""Routed and static networks on one GPU, run in turns by brainstorm and by PyTorch: medians, ratios, and whether they agree.
+"""Routed and static networks on one GPU, run in turns by brainstorm and by PyTorch: medians, ratios, and whether they
+agree.
 
     make CUDA=1 bench
     python3 bench/peers/torch_cuda.py [--only livesr] [--compile] [--json FILE]
     make CUDA=emulated build/cuda-emulated/bench/cuda
     python3 bench/peers/torch_cuda.py --device cpu --tiny         # no GPU: only whether results agree, no times
 
-Ours is a server (bench/cuda_serve.c) that runs when it is asked to and is idle otherwise; inputs, weights and the decisions of
-our router come from it, so both compute the same. A turn runs every form once, N times back to back and waited for at the end,
-ours before each of PyTorch's; a ratio is the median over turns of (ours / theirs) within a turn. The time is the wall's around
-the N runs; PyTorch's by CUDA events stands beside it. All tensors lie on the GPU before. Needs torch and numpy.
+Ours is a server (bench/cuda_serve.c) that runs when it is asked to and is idle otherwise; inputs, weights and the
+decisions of our router come from it, so both compute the same. A turn runs every form once, N times back to back and
+waited for at the end, ours before each of PyTorch's; a ratio is the median over turns of (ours / theirs) within a turn.
+The time is the wall's around the N runs; PyTorch's by CUDA events stands beside it. All tensors lie on the GPU before.
+Needs torch and numpy.
 """
 
 import argparse
@@ -135,7 +137,8 @@ def livesr(server, arm, device, dtype, compiled):
     subnets = [Subnet(weights, f"s{p}", x).eval() for p in range(paths)]
     rows = [(labels == p).nonzero().squeeze(1) for p in range(paths)]
     out = torch.empty(x.shape[0], 3, 4 * x.shape[2], 4 * x.shape[3], device=device, dtype=dtype)
-    forms = {"loop": lambda: loop(x, labels, paths, subnets, out), "loop, loads known": lambda: loop_known(x, rows, subnets, out)}
+    forms = {"loop": lambda: loop(x, labels, paths, subnets, out),
+             "loop, loads known": lambda: loop_known(x, rows, subnets, out)}
     if compiled:
         quick = [torch.compile(net, mode="reduce-overhead" if device.type == "cuda" else "default") for net in subnets]
         forms["compiled, loads known"] = lambda: loop_known(x, rows, quick, out)
@@ -150,10 +153,13 @@ def moe(server, arm, device, dtype, compiled):
     scores = torch.from_numpy(server.array("input", arm, "scores")).to(device)
     weights, experts = Weights(server, arm), scores.shape[1]
     names = ("up.weight", "up.bias", "down.weight", "down.bias")
-    up, up_bias, down, down_bias = (torch.stack([weights.tensor(f"e{e}.{n}", x) for e in range(experts)]) for n in names)
-    nets_of_path = [lambda r, e=e: F.linear(F.relu(F.linear(r, up[e], up_bias[e])), down[e], down_bias[e]) for e in range(experts)]
+    up, up_bias, down, down_bias = (torch.stack([weights.tensor(f"e{e}.{n}", x) for e in range(experts)])
+                                    for n in names)
+    nets_of_path = [lambda r, e=e: F.linear(F.relu(F.linear(r, up[e], up_bias[e])), down[e], down_bias[e])
+                    for e in range(experts)]
     out = torch.empty_like(x)
-    most = int(torch.bincount(scores.argmax(1), minlength=experts).max())  # given: asking for it would make the host wait
+    # given: asking for it would make the host wait
+    most = int(torch.bincount(scores.argmax(1), minlength=experts).max())
     up_t, down_t = up.transpose(1, 2).contiguous(), down.transpose(1, 2).contiguous()
 
     def seats(label):
@@ -211,8 +217,8 @@ def sr_large(server, arm, device, dtype, compiled):
 
 
 def sr_routed(server, arm, device, dtype, compiled):
-    """A loop over classes of 64x64 tiles with what the layers need around them; the routes are given, so its router is free.
-    At the frame's edge tiles are padded once, not at every layer: pixels there differ."""
+    """A loop over classes of 64x64 tiles with what the layers need around them; the routes are given, so its router is
+    free. At the frame's edge tiles are padded once, not at every layer: pixels there differ."""
     size, halo = 64, 8
     frame = torch.from_numpy(server.array("input", arm, "frame")).to(device)
     weights = Weights(server, arm)
@@ -220,7 +226,8 @@ def sr_routed(server, arm, device, dtype, compiled):
     route, *exits = (server.array("chosen", arm, name).astype(int) for name in ("route", "exit0", "exit1"))
     classes = np.where(route < 3, route, np.where(exits[0] == 0, 3, np.where(exits[1] == 0, 4, 5)))
     labels = torch.from_numpy(classes).to(device)
-    chosen = {name: Net(nets.layers(weights, name)).eval().to(device, dtype) for name in ("small", "exit1", "exit2", "large")}
+    chosen = {name: Net(nets.layers(weights, name)).eval().to(device, dtype)
+              for name in ("small", "exit1", "exit2", "large")}
     height, width = frame.shape[1:]
     down, across = -(-height // size), -(-width // size)
 
@@ -242,7 +249,8 @@ def sr_routed(server, arm, device, dtype, compiled):
         x = frame[None].to(dtype) / 255
         base = F.conv2d(F.pad(x, (2, 2, 2, 2), mode="replicate"), chosen["large"].base)
         padded = F.pad(x, (halo, halo + across * size - width, halo, halo + down * size - height))
-        tiles = padded.unfold(2, size + 2 * halo, size).unfold(3, size + 2 * halo, size).reshape(-1, 1, size + 2 * halo, size + 2 * halo)
+        side = size + 2 * halo
+        tiles = padded.unfold(2, side, size).unfold(3, side, size).reshape(-1, 1, side, side)
         y = loop(tiles, labels, len(nets_of_path), nets_of_path, out)
         y = y.reshape(down, across, 4, size, size).permute(2, 0, 3, 1, 4).reshape(1, 4, down * size, across * size)
         return codes(F.pixel_shuffle(y[:, :, :height, :width] + base, 2)[0])
@@ -252,7 +260,8 @@ def sr_routed(server, arm, device, dtype, compiled):
 
 # -------------------------------------------------------------------------------------------------- measuring
 
-PEERS = {"livesr-10-8": livesr, "livesr-10-20": livesr, "moe-even": moe, "moe-skewed": moe, "sr-large": sr_large, "sr-routed": sr_routed}
+PEERS = {"livesr-10-8": livesr, "livesr-10-20": livesr, "moe-even": moe, "moe-skewed": moe, "sr-large": sr_large,
+         "sr-routed": sr_routed}
 OURS = {"moe-even": ("", "-serial"), "moe-skewed": ("", "-serial")}
 
 
@@ -340,7 +349,8 @@ def show(rows, check):
             print(f"{r['network']:14} {r['kind']:5} {r['torch']:28} differs by {r['off_by']:.2g}")
     else:
         for r in rows:
-            print(f"{r['ours']:26} {r['torch']:28} {r['ours_ms']:10.4f} {r['torch_ms']:10.4f} {r['torch_events_ms']:10.4f} {r['ratio']:10.3f}"
+            print(f"{r['ours']:26} {r['torch']:28} {r['ours_ms']:10.4f} {r['torch_ms']:10.4f} "
+                  f"{r['torch_events_ms']:10.4f} {r['ratio']:10.3f}"
                   f" {r['off_by']:10.2g}", flush=True)
 
 
@@ -364,7 +374,8 @@ def main():
     where = torch.cuda.get_device_name() if device.type == "cuda" else "CPU, ours emulated: no times"
     print(f"PyTorch {torch.__version__}, CUDA {torch.version.cuda}, {where}{', TF32' if args.tf32 else ''}")
     if not args.check:
-        print(f"{'ours':26} {'torch':28} {'ours ms':>10} {'torch ms':>10} {'events ms':>10} {'ours/torch':>10} {'off by':>10}")
+        print(f"{'ours':26} {'torch':28} {'ours ms':>10} {'torch ms':>10} {'events ms':>10}"
+              f" {'ours/torch':>10} {'off by':>10}")
     rows = []
     for name in PEERS:
         for kind in ("f32", "half") if args.only in name else ():
@@ -374,7 +385,8 @@ def main():
             show(new, args.check)
     if args.json:
         with open(args.json, "w") as file:
-            json.dump(dict(torch=torch.__version__, cuda=torch.version.cuda, device=where, tf32=args.tf32, rows=rows), file, indent=1)
+            json.dump(dict(torch=torch.__version__, cuda=torch.version.cuda, device=where, tf32=args.tf32, rows=rows),
+                      file, indent=1)
 
 
 if __name__ == "__main__":

@@ -70,4 +70,5 @@ class TorchPeer:
 
 
 def ways(compiled):
-    return ["eager", "eager channels-last", "jit", "jit channels-last"] + ["compile", "compile channels-last"] * compiled
+    always = ["eager", "eager channels-last", "jit", "jit channels-last"]
+    return always + ["compile", "compile channels-last"] * compiled

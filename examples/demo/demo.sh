@@ -2,14 +2,15 @@
 # demo.sh - what routing gains and costs on this machine. `make demo` calls it, in the repository's root.
 #
 # A clip is halved, then doubled three ways: bicubic, the large net for every tile (static), and routed. Quality is
-# measured against the clip itself, the three ways beside each other; time in runs of their own: one way after the other,
-# ROUNDS times, medians. Needs nothing but the built programs. Everything lands in $BUILD/demo/.
+# measured against the clip itself, the three ways beside each other; time in runs of their own: one way after the
+# other, ROUNDS times, medians. Needs nothing but the built programs. Everything lands in $BUILD/demo/.
 #   CLIP=file.y4m    another clip than the rendered one (its first FRAMES frames)
 #   MODEL QUALITY THREADS FRAMES ROUNDS [see below]
 set -eu
 export LC_ALL=C
 BUILD="${BUILD:-build}" RUN="${RUN:-}" CLIP="${CLIP:-}"
-MODEL="${MODEL:-models/sr2x_video.gguf}" QUALITY="${QUALITY:-93}" THREADS="${THREADS:-1}" FRAMES="${FRAMES:-32}" ROUNDS="${ROUNDS:-1}"
+MODEL="${MODEL:-models/sr2x_video.gguf}" QUALITY="${QUALITY:-93}" THREADS="${THREADS:-1}"
+FRAMES="${FRAMES:-32}" ROUNDS="${ROUNDS:-1}"
 out="$BUILD/demo"
 ways="bicubic large auto"
 mkdir -p "$out"
@@ -59,7 +60,8 @@ median() {
 echo "doubling: $ways"
 runs=
 for way in $ways; do
-    double "$way" "$out/$way.json" "$out/$way.y4m" --reference "$out/reference.y4m" --map "$out/map_$way.png" 2>"$out/$way.log" &
+    double "$way" "$out/$way.json" "$out/$way.y4m" --reference "$out/reference.y4m" \
+      --map "$out/map_$way.png" 2>"$out/$way.log" &
     runs="$runs $way:$!"
     : >"$out/$way.seconds"
 done
@@ -96,7 +98,8 @@ row() {
 
 json="$out/auto.json"
 echo
-echo "$(field "$json" frames) frames to $(field "$json" width)x$(field "$json" height), $(field "$json" threads) thread(s)," \
+echo "$(field "$json" frames) frames to $(field "$json" width)x$(field "$json" height)," \
+  "$(field "$json" threads) thread(s)," \
     "$(field "$json" tier), quality $QUALITY, $(basename "$MODEL")"
 echo
 echo "                  PSNR-Y    SSIM     network    a frame   speed-up   reuse  bicubic  small  large      arenas"
@@ -104,7 +107,9 @@ row bicubic bicubic
 row large 'static large'
 row auto routed
 awk -v b="$(field "$out/bicubic.json" psnr_y)" -v l="$(field "$out/large.json" psnr_y)" -v r="$(field "$json" psnr_y)" \
-    'BEGIN { if (l > b) printf "\nrouting keeps %.1f %% of what the large net gains over bicubic\n", 100 * (r - b) / (l - b) }'
+    'BEGIN {
+      if (l > b) printf "\nrouting keeps %.1f %% of what the large net gains over bicubic\n", 100 * (r - b) / (l - b)
+    }'
 
 $RUN "$BUILD/demo_pictures" --before bicubic --after routed "$out/bicubic.y4m" "$out/auto.y4m" "$out/reference.y4m" \
     "$out/before_after.png"

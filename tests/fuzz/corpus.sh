@@ -1,6 +1,6 @@
 #!/bin/sh
-# corpus.sh NAME... - makes tests/fuzz/corpus/NAME anew: as few of the inputs that runs of `make fuzz` have grown (and of
-# those committed) as reach all that they reach, at most 64 and $MOST bytes for each fuzzer. `make fuzz-corpus`.
+# corpus.sh NAME... - makes tests/fuzz/corpus/NAME anew: as few of the inputs that runs of `make fuzz` have grown (and
+# of those committed) as reach all that they reach, at most 64 and $MOST bytes for each fuzzer. `make fuzz-corpus`.
 #
 # Names that begin with "found-" are of bugs that were found: they stay as they are.
 set -u
@@ -11,7 +11,8 @@ for name in "$@"; do
     "$BUILD/make_corpus" "$BUILD/seeds" || exit 1
     # Seeds come first: what the generator makes anyway need not be committed.
     cp "$BUILD/seeds/$name/"* "$new/"
-    "$BUILD/fuzz_$name" -merge=1 -max_len=6000 -timeout=30 -rss_limit_mb=2000 -artifact_prefix="$BUILD/found/$name-" "$new" "$kept" "$BUILD/corpus/$name" \
+    "$BUILD/fuzz_$name" -merge=1 -max_len=6000 -timeout=30 -rss_limit_mb=2000 -artifact_prefix="$BUILD/found/$name-" \
+        "$new" "$kept" "$BUILD/corpus/$name" \
         >"$BUILD/$name.merge.log" 2>&1 </dev/null || { tail -n 5 "$BUILD/$name.merge.log"; exit 1; }
     rm -f "$new"/seed-*
     find "$kept" -type f ! -name 'found-*' -delete

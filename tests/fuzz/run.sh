@@ -1,8 +1,9 @@
 #!/bin/sh
-# run.sh NAME... - runs fuzzers for $SECONDS_EACH seconds each, $JOBS at a time, and says what they did. `make fuzz` calls it.
+# run.sh NAME... - runs fuzzers for $SECONDS_EACH seconds each, $JOBS at a time, and says what they did. `make fuzz`
+# calls it.
 #
-# A fuzzer begins with the committed corpus, fresh seeds and what earlier runs grew in $BUILD/corpus/NAME. What breaks it
-# stays in $BUILD/found/ and counts as failed; its log is $BUILD/NAME.log. To look at one:
+# A fuzzer begins with the committed corpus, fresh seeds and what earlier runs grew in $BUILD/corpus/NAME. What breaks
+# it stays in $BUILD/found/ and counts as failed; its log is $BUILD/NAME.log. To look at one:
 #   build/fuzz/fuzz_NAME build/fuzz/found/NAME-crash-...
 set -u
 BUILD="${BUILD:-build/fuzz}" SECONDS_EACH="${SECONDS_EACH:-60}" JOBS="${JOBS:-2}"
@@ -34,7 +35,8 @@ one() {
     set -- "$BUILD/corpus/$name" "$BUILD/seeds/$name"
     [ ! -d "tests/fuzz/corpus/$name" ] || set -- "$@" "tests/fuzz/corpus/$name"
     before=$(ls "$BUILD/found" | wc -l)
-    "$BUILD/fuzz_$name" -max_total_time="$SECONDS_EACH" -max_len="$(longest "$name")" -detect_leaks="$(leaks "$name")" -timeout=30 -rss_limit_mb=2000 \
+    "$BUILD/fuzz_$name" -max_total_time="$SECONDS_EACH" -max_len="$(longest "$name")" -detect_leaks="$(leaks "$name")" \
+        -timeout=30 -rss_limit_mb=2000 \
         -print_final_stats=1 -artifact_prefix="$BUILD/found/$name-" "$@" >"$log" 2>&1 </dev/null
     status=$?
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
@@ -45,7 +47,8 @@ one() {
     if [ "$status" -eq 0 ] && [ "${runs:-0}" -gt 0 ]; then
         echo "ok $said"
     else
-        grep -E 'ERROR|runtime error|BROKEN PROMISE|^ *#[0-9] .* (src|examples|tests)/' "$log" | head -n 8 | sed 's/^/  | /'
+        grep -E 'ERROR|runtime error|BROKEN PROMISE|^ *#[0-9] .* (src|examples|tests)/' "$log" | head -n 8 |
+            sed 's/^/  | /'
         echo "FAIL $said, status $status: $(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1)"
     fi
 }

@@ -78,8 +78,10 @@ def main():
     parser.add_argument("--root", default="/")
     args = parser.parse_args()
     os.makedirs(args.out, exist_ok=True)
-    texts = {"bible": bible(args.root), "devil": dictionary(args.root, "devil"), "jargon": dictionary(args.root, "jargon")}
-    with open(os.path.join(args.out, "train.codes"), "wb") as train, open(os.path.join(args.out, "held.codes"), "wb") as held:
+    texts = {"bible": bible(args.root), "devil": dictionary(args.root, "devil"),
+             "jargon": dictionary(args.root, "jargon")}
+    train_path, held_path = os.path.join(args.out, "train.codes"), os.path.join(args.out, "held.codes")
+    with open(train_path, "wb") as train, open(held_path, "wb") as held:
         for name, text in texts.items():
             codes = encode(text)
             cut = int(len(codes) * (1 - HELD_OUT))

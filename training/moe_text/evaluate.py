@@ -87,7 +87,8 @@ def routing_table(net, seen, guesses):
             before = seen[layer - 1][0]
             row.append(f"{100 * recall(look_ahead(net, layer - 1, before).topk(model.TOP)[1], chosen):.1f}")
             if guesses:
-                row.append(f"{100 * recall(guess(net, guesses[layer - 1], layer - 1, before).topk(model.TOP)[1], chosen):.1f}")
+                guessed = guess(net, guesses[layer - 1], layer - 1, before).topk(model.TOP)[1]
+                row.append(f"{100 * recall(guessed, chosen):.1f}")
         lines.append("| " + " | ".join(row + ["-"] * (8 + bool(guesses) - len(row))) + " |")
     return lines
 
@@ -106,13 +107,15 @@ def main():
         codes = data.load(os.path.join(args.codes, f"held{name}.codes"))
         print(f"held{name}: {bits(net, codes):.3f} bits per character")
     seen = watch(net, data.load(os.path.join(args.codes, "held.codes")))
-    print("| layer | load, % | entropy of load | of a row | same pair next, % | previous row's, % | most used, % | look-ahead, % |"
+    print("| layer | load, % | entropy of load | of a row | same pair next, % | previous row's, % | most used, % |"
+          " look-ahead, % |"
           + (" trained guess, % |" if guesses else ""))
     print("|---" * (8 + bool(guesses)) + "|")
     print("\n".join(routing_table(net, seen, guesses)))
     loads = [torch.bincount(chosen.reshape(-1), minlength=model.EXPERTS) for _, chosen in seen]
     for layer, load in enumerate(loads):
-        print(f"layer {layer}, share of each expert in %:", " ".join(f"{100 * n / load.sum():.1f}" for n in load.sort(descending=True)[0]))
+        print(f"layer {layer}, share of each expert in %:",
+              " ".join(f"{100 * n / load.sum():.1f}" for n in load.sort(descending=True)[0]))
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ import model
 
 TEXTS = (
     ("In the beginning", (0, 15)),
-    ("And it came to pass in those days, that the people of the land gathered themselves together, and they said one to "
-     "another, Let us go up to the mountain, and see whether the waters be dried up from off the face of the earth. And "
-     "when they were come nigh unto the river,", (1, 64, 126, 127, 128, 129, 200, 250)),
+    ("And it came to pass in those days, that the people of the land gathered themselves together, and they said one "
+     "to another, Let us go up to the mountain, and see whether the waters be dried up from off the face of the earth. "
+     "And when they were come nigh unto the river,", (1, 64, 126, 127, 128, 129, 200, 250)),
     ("hacker, n. One who enjoys\nthe challenge: {kluge} & \"(#$%~\\^`|", (40, 57)),
 )
 
@@ -27,7 +27,8 @@ TEXTS = (
 def load(path):
     net = model.Text().eval()
     archive = np.load(path)
-    net.load_state_dict({k: torch.from_numpy(archive[k].astype(np.float32)) for k in archive.files if not k.startswith("guess")})
+    net.load_state_dict({k: torch.from_numpy(archive[k].astype(np.float32)) for k in archive.files
+                         if not k.startswith("guess")})
     return net
 
 
@@ -36,7 +37,8 @@ def record(net, text, positions):
     with torch.no_grad():
         logits, _ = net(torch.tensor([list(codes)]))
     kept = logits[0, list(positions)].numpy().astype("<f4")
-    return struct.pack("<ii", len(codes), len(positions)) + codes + struct.pack(f"<{len(positions)}i", *positions) + kept.tobytes()
+    head = struct.pack("<ii", len(codes), len(positions)) + codes
+    return head + struct.pack(f"<{len(positions)}i", *positions) + kept.tobytes()
 
 
 def main():

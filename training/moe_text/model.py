@@ -91,7 +91,8 @@ class Experts(nn.Module):
         place[order] = torch.arange(len(order)) - first[expert] + expert * room
         rows = torch.zeros(EXPERTS * room, dtype=torch.long).scatter_(0, place, torch.arange(len(flat)) // TOP)
         parts = Mixed.cast(x)[rows].view(EXPERTS, room, WIDTH)
-        hidden = F.gelu(torch.baddbmm(Mixed.cast(self.up_bias).unsqueeze(1), parts, Mixed.cast(self.up).transpose(1, 2)))
+        hidden = F.gelu(torch.baddbmm(Mixed.cast(self.up_bias).unsqueeze(1), parts,
+                                      Mixed.cast(self.up).transpose(1, 2)))
         made = torch.baddbmm(Mixed.cast(self.down_bias).unsqueeze(1), hidden, Mixed.cast(self.down).transpose(1, 2))
         y = (made.view(-1, WIDTH)[place].float().view(-1, TOP, WIDTH) * gate.unsqueeze(-1)).sum(1)
         balance = EXPERTS * (load.float() / len(flat) * share.mean(0)).sum()

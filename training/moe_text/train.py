@@ -32,7 +32,8 @@ def held_out(net, codes, pieces=64, length=256):
         logits, _ = net(piece[:, :-1])
     net.train()
     half = length // 2
-    return F.cross_entropy(logits[:, half:].reshape(-1, model.CODES), piece[:, half + 1 :].reshape(-1)).item() / math.log(2)
+    loss = F.cross_entropy(logits[:, half:].reshape(-1, model.CODES), piece[:, half + 1 :].reshape(-1))
+    return loss.item() / math.log(2)
 
 
 class Trainer:
@@ -66,7 +67,8 @@ class Trainer:
 
     def save(self, used):
         path = os.path.join(self.args.out, "state.pt")
-        state = {"net": self.net.state_dict(), "optimizer": self.optimizer.state_dict(), "steps": self.steps, "used": used}
+        state = {"net": self.net.state_dict(), "optimizer": self.optimizer.state_dict(), "steps": self.steps,
+                 "used": used}
         torch.save(state, path + ".new")
         os.replace(path + ".new", path)
 
@@ -103,7 +105,8 @@ class Trainer:
         low, model.Mixed.low = model.Mixed.low, False
         held = held_out(self.net, self.held_codes)
         model.Mixed.low = low
-        self.log(f"{used/60:5.1f} min step {self.steps} train {sum(recent)/len(recent):.3f} held out {held:.3f} load {self.spread()}")
+        self.log(f"{used/60:5.1f} min step {self.steps} train {sum(recent)/len(recent):.3f} held out {held:.3f} "
+                 f"load {self.spread()}")
 
     def run(self):
         args = self.args
