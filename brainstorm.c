@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 001ffb20aa97a7494f39aa5940018810a325fbb7f632acd492fffa6f11c154e8
+ * sha256 of the parts: b9638f9fff70462baf42fd6618103710b30400febbe6d9dc7f33547f95cb076b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -15329,7 +15329,7 @@ static const bs_op *const op_table[] = {
 
 int32_t bs_op_count(void) { return (int32_t)(sizeof op_table / sizeof *op_table); }
 
-const bs_op *bs_op_get(int32_t index) { return index >= 0 && index < bs_op_count() ? op_table[index] : NULL; }
+const bs_op *bs_op_get(int32_t number) { return number >= 0 && number < bs_op_count() ? op_table[number] : NULL; }
 
 int32_t bs_op_index(const char *name)
 {

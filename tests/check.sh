@@ -4,7 +4,8 @@
 #
 # brainstorm.c and brainstorm_cuda.cu are what src/ generates; header and source compile strictly, alone, with every
 # compiler here; the parts compile separately; the object asks nothing of the system that the header rules out. A check
-# that lacks its tool is skipped and says so. Links between pages lead somewhere. (What is installed can be used: consumers.sh.)
+# that lacks its tool is skipped and says so. Links between pages lead somewhere. (What is installed can be used:
+# consumers.sh.)
 set -u
 BUILD="${BUILD:-build/check}" PYTHON="${PYTHON:-python3}" MAKE="${MAKE:-make}"
 STRICT='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'

@@ -1,5 +1,6 @@
 #!/bin/sh
-# consumers.sh - what others make of it, each as docs/building.md says. `make consumers` calls it, in the repository's root.
+# consumers.sh - what others make of it, each as docs/building.md says. `make consumers` calls it, in the repository's
+# root.
 #
 # The library installed by make and by CMake, and added to another project, each then used by a program that runs; what
 # is installed works from any folder and when its prefix has been moved. What lacks its tool is skipped and says so.

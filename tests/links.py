@@ -1,7 +1,7 @@
 """links.py: every relative link in Markdown files leads to a file that is there, and to a heading that it has.
 
-    links.py                 in the repository's root: README.md, docs/ and what else is Markdown; also that README.md has
-                             at most 150 lines and links to every page of docs/
+    links.py                 in the repository's root: README.md, docs/ and what else is Markdown; also that README.md
+                             has at most 150 lines and links to every page of docs/
     links.py --self-test     that it finds what it is there to find
 
 Relies on Python's standard library. Must never follow a link to another machine, nor read what is built.
@@ -91,7 +91,8 @@ def self_test():
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
 
-        good = "# Top\n[a](docs/a.md#two-words)\n`[no](link)`\n\n    [no](link)\n\n```c\nx[1](link)\n```\n[far](https://x.y/z)\n"
+        good = ("# Top\n[a](docs/a.md#two-words)\n`[no](link)`\n\n    [no](link)\n\n```c\nx[1](link)\n```\n"
+                "[far](https://x.y/z)\n")
         write("README.md", good)
         write("docs/a.md", "# A\n## Two `words`!\n## A\n[up](../README.md#top) [here](#a-1)\n")
         assert broken() == [], broken()

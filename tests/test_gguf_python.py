@@ -550,7 +550,8 @@ def test_export_sr(folder):
 
 
 def test_own_model(folder):
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs", "own_model.md"), encoding="utf-8") as file:
+    here = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(here, "..", "docs", "own_model.md"), encoding="utf-8") as file:
         example = file.read().split("```python\n")[1].split("```")[0]
     path = os.path.join(folder, "experts.gguf")
     exec(compile(example.replace('"experts.gguf"', repr(path)), "docs/own_model.md", "exec"), {})

@@ -30,7 +30,7 @@ static const bs_op *const op_table[] = {
 
 int32_t bs_op_count(void) { return (int32_t)(sizeof op_table / sizeof *op_table); }
 
-const bs_op *bs_op_get(int32_t index) { return index >= 0 && index < bs_op_count() ? op_table[index] : NULL; }
+const bs_op *bs_op_get(int32_t number) { return number >= 0 && number < bs_op_count() ? op_table[number] : NULL; }
 
 int32_t bs_op_index(const char *name)
 {
