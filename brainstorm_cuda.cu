@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9b7595ad50f95e762789cc19625af6f3b2bbf3cb3aa82ed587208638fa0f84a0
+ * sha256 of the parts: a779eea00e6d8f48570fb4a379be54d792f5187182d0c6daf39b967c0ca79033
  */
 #include "brainstorm.h"
 
@@ -1454,16 +1454,21 @@ __device__ __forceinline__ void bs_cu_put_quad(uint8_t *data, int32_t dtype, int
         *reinterpret_cast<float4 *>(data + at * 4) = v;
 }
 
-/* The same for what goes through them by number. */
+/* The same by number. As words, which are told apart one by one: loops over taps (pool2d) then need fewer registers. */
 __device__ __forceinline__ void bs_cu_get_four(const uint8_t *data, int32_t dtype, int64_t at, float (&x)[4])
 {
-    const float4 v = bs_cu_get_quad(data, dtype, at);
-    x[0] = v.x, x[1] = v.y, x[2] = v.z, x[3] = v.w;
+    uint32_t raw[4];
+    bs_cu_load_four(data, dtype == BS_F16 ? 2 : 4, at, raw);
+    for (int32_t i = 0; i < 4; i++)
+        x[i] = bs_cu_real(raw[i], dtype);
 }
 
 __device__ __forceinline__ void bs_cu_put_four(uint8_t *data, int32_t dtype, int64_t at, const float (&x)[4])
 {
-    bs_cu_put_quad(data, dtype, at, make_float4(x[0], x[1], x[2], x[3]));
+    uint32_t raw[4];
+    for (int32_t i = 0; i < 4; i++)
+        raw[i] = bs_cu_raw(x[i], dtype);
+    bs_cu_store_four(data, dtype == BS_F16 ? 2 : 4, at, raw);
 }
 
 #endif
@@ -2104,6 +2109,15 @@ template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_finish
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/program.cuh" */
 
+/* What the kernels of a linear are told in p: the descriptor's words, then ours. */
+enum {
+    BS_CU_LINEAR_OUT,
+    BS_CU_LINEAR_NO_BIAS,
+    BS_CU_LINEAR_ACT,
+    BS_CU_LINEAR_PARAM,
+    BS_CU_LINEAR_WIDE /* columns of a piece */
+};
+
 struct bs_cu_linear_line {
     const uint8_t *x;
     uint8_t *y;
@@ -2135,7 +2149,7 @@ __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_s
     j.x = bs_cu_in(t, s, 0);
     j.y = bs_cu_out(t, s, 0);
     j.k = j.x->dim[j.x->rank - 1];
-    j.out = s->p[0].i;
+    j.out = s->p[BS_CU_LINEAR_OUT].i;
     j.line_bytes = (j.k * BYTES + 15) / 16 * 16;
     j.weights = bs_cu_prepared(t, s);
     int32_t lines = 1;
@@ -2145,7 +2159,7 @@ __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_s
     j.type = j.x->dtype;
     j.row = w.row;
     j.parts = w.parts;
-    j.wide = s->p[4].i;
+    j.wide = s->p[BS_CU_LINEAR_WIDE].i;
     j.down = (w.rows * lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
     j.pieces = j.down * ((j.out + j.wide - 1) / j.wide);
     j.lines_here = w.rows * lines;
@@ -2170,8 +2184,8 @@ __device__ inline bs_cu_linear_end bs_cu_linear_end_of(const bs_cu_linear_job &j
     e.slopes = reinterpret_cast<const float *>(j.weights + bias + array); /* there for BS_PRELU only */
     e.dtype = j.y->dtype;
     e.step = j.out == 1 ? 1 : j.y->stride[j.y->rank - 1];
-    e.act = j.step->p[2].i;
-    e.param = j.step->p[3].f;
+    e.act = j.step->p[BS_CU_LINEAR_ACT].i;
+    e.param = j.step->p[BS_CU_LINEAR_PARAM].f;
     return e;
 }
 
@@ -2298,22 +2312,24 @@ static int64_t bs_cu_linear_rows_of(const bs_cu_node *n, int32_t domain)
     return domain ? domains[domain].max_rows : 1;
 }
 
-/* p: out, no_bias, act, act_param; then columns of a piece: few where there would be too few pieces to keep a GPU busy
- * with reading. A branch has batches of 64 lines, for it may have far less than it can; others what there is. */
+/* Pieces have few columns where there would be too few pieces to keep a GPU busy with reading. A branch has batches of
+ * 64 lines, for it may have far less than it can; others what there is. */
 static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_domain *d = &n->graph->domains[s->domain];
     const bool path = d->kind == BS_DOMAIN_PATH;
     const int64_t lines = bs_max_i32(bs_cu_linear_lines_of(&n->out[0]), 1),
                   all = bs_cu_linear_rows_of(n, s->domain) * lines;
-    const int64_t wide = bs_ceil_div(s->p[0].i, BS_CU_GEMM_SIDE);
+    const int32_t out = s->p[BS_CU_LINEAR_OUT].i;
+    const int64_t wide = bs_ceil_div(out, BS_CU_GEMM_SIDE);
     const int64_t branches = path ? bs_min_i64(all, n->graph->routers[d->router].desc->paths) : 1;
     const int64_t batch = bs_min_i64(path ? (int64_t)BS_CU_GEMM_SIDE : (int64_t)BS_CU_LINEAR_BATCH, all) / lines;
     s->kernel = n->np->half ? BS_CU_linear_tensor : BS_CU_linear;
     s->batch = batch < 1 ? 1 : (int32_t)batch;
-    s->p[4].i = all <= 2 * (int64_t)BS_CU_FEW_LINES && branches * wide < 256 ? (int32_t)BS_CU_FEW_COLUMNS
-                                                                             : (int32_t)BS_CU_GEMM_SIDE;
-    s->parts = bs_cu_pieces(bs_ceil_div(s->batch * lines, BS_CU_GEMM_SIDE) * bs_ceil_div(s->p[0].i, s->p[4].i), 1);
+    const bool few = all <= 2 * (int64_t)BS_CU_FEW_LINES && branches * wide < 256;
+    s->p[BS_CU_LINEAR_WIDE].i = few ? (int32_t)BS_CU_FEW_COLUMNS : (int32_t)BS_CU_GEMM_SIDE;
+    s->parts = bs_cu_pieces(
+        bs_ceil_div(s->batch * lines, BS_CU_GEMM_SIDE) * bs_ceil_div(out, s->p[BS_CU_LINEAR_WIDE].i), 1);
 }
 
 /* -------------------------------------------------------------------------------------------------- few lines */
@@ -2586,7 +2602,7 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
 {
     const bs_device_operand *x = &n->in[0], *y = &n->out[0];
     const bool half = n->np->half != 0;
-    const int32_t k = x->dim[x->rank - 1], out = s->p[0].i, bytes = half ? 2 : 4,
+    const int32_t k = x->dim[x->rank - 1], out = s->p[BS_CU_LINEAR_OUT].i, bytes = half ? 2 : 4,
                   padded = (k * bytes + 15) / 16 * 16 / bytes;
     const int64_t lines = (int64_t)rows * bs_cu_linear_lines_of(y), from = bs_cu_linear_dense(n, x),
                   to = bs_cu_linear_dense(n, y);
@@ -2611,7 +2627,8 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
     BS_LAUNCH(bs_cu_linear_epilogue, (unsigned)bs_min_i64(bs_ceil_div(lines * out, 1024), 4096), 256, 0, stream,
               reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(y->base)), (int32_t)y->dtype, to, lines, out,
               reinterpret_cast<const float *>(prepared + bias),
-              reinterpret_cast<const float *>(prepared + bias + array), s->p[2].i, s->p[3].f);
+              reinterpret_cast<const float *>(prepared + bias + array), s->p[BS_CU_LINEAR_ACT].i,
+              s->p[BS_CU_LINEAR_PARAM].f);
     return true;
 }
 
@@ -3179,6 +3196,7 @@ __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_ste
 /* #include "cuda/segment.cuh" */
 
 enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a piece of work */
+enum { BS_CU_SEGMENT_MODE };        /* what segment_reduce is told in p: the descriptor's word */
 
 /* Rows are of the segment domain. */
 static void bs_cu_segment_spread_describe(const bs_cu_node *n, bs_device_step *s)
@@ -3187,7 +3205,7 @@ static void bs_cu_segment_spread_describe(const bs_cu_node *n, bs_device_step *s
     s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_SEGMENT_EACH);
 }
 
-/* p: mode. One row: all segments. */
+/* One row: all segments. */
 static void bs_cu_segment_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_segment_reduce;
@@ -3280,8 +3298,8 @@ __device__ inline void bs_cu_segment_reduce_run(const bs_cu_tile &t, const bs_de
     for (int64_t i = (int64_t)w.part * blockDim.x + threadIdx.x; i < (int64_t)segments * each; i += step) {
         const int32_t segment = (int32_t)(i / each), element = (int32_t)(i % each);
         const uint8_t *from = rows + bs_cu_segment_element(x->dim, x->stride, x->rank, element) * bs_cu_bytes(x->dtype);
-        const float result = bs_cu_segment_reduced(s->p[0].i, from, x->row_bytes, x->dtype, offsets[segment],
-                                                   offsets[segment + 1]);
+        const float result = bs_cu_segment_reduced(s->p[BS_CU_SEGMENT_MODE].i, from, x->row_bytes, x->dtype,
+                                                   offsets[segment], offsets[segment + 1]);
         bs_cu_put(to, out->dtype,
                   (int64_t)segment * out->stride[0] + bs_cu_segment_element(x->dim, out->stride + 1, x->rank, element),
                   result);
@@ -3298,13 +3316,15 @@ enum {
     BS_CU_ATTEND_PARTIAL = BS_CU_ATTEND_ELEMENTS + 4 /* floats of a warp: values, largest score, sum */
 };
 
-/* p: heads, alibi. */
+/* What it is told in p: the descriptor's words. */
+enum { BS_CU_ATTEND_HEADS, BS_CU_ATTEND_ALIBI };
+
 static void bs_cu_attention_describe(const bs_cu_node *n, bs_device_step *s)
 {
     (void)n;
     s->kernel = BS_CU_attention;
-    s->p[0].i = bs_max_i32(s->p[0].i, 1);
-    s->parts = s->p[0].i;
+    s->p[BS_CU_ATTEND_HEADS].i = bs_max_i32(s->p[BS_CU_ATTEND_HEADS].i, 1);
+    s->parts = s->p[BS_CU_ATTEND_HEADS].i;
 }
 
 /* Keys, or values: the rows of this run and the ring, from the head's first element on. */
@@ -3353,7 +3373,7 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
     const int32_t segment = bs_cu_segment_of(offsets, t.program->domains[s->domain].lengths, row),
                   first_row = offsets[segment];
     bs_cu_attend_job j;
-    j.n = q->dim[0] / s->p[0].i;
+    j.n = q->dim[0] / s->p[BS_CU_ATTEND_HEADS].i;
     j.q = bs_cu_row(t, q, row) + (int64_t)head * j.n * q->stride[0] * bs_cu_bytes(q->dtype);
     j.q_type = q->dtype;
     j.q_step = q->stride[0];
@@ -3367,7 +3387,7 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
     j.k = bs_cu_attend_side_of(t, bs_cu_in(t, s, 1), window, first_row, segment, head * j.n);
     j.v = bs_cu_attend_side_of(t, bs_cu_in(t, s, 2), window ? bs_cu_in(t, s, 4) : NULL, first_row, segment, head * j.n);
     j.scale = 1.0f / sqrtf((float)j.n);
-    j.slope = s->p[1].i ? exp2f(-8.0f * (float)(head + 1) / (float)s->p[0].i) : 0.0f;
+    j.slope = s->p[BS_CU_ATTEND_ALIBI].i ? exp2f(-8.0f * (float)(head + 1) / (float)s->p[BS_CU_ATTEND_HEADS].i) : 0.0f;
     return j;
 }
 
@@ -3502,7 +3522,7 @@ __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_
     /* registers are for the sums */
     bs_cu_attend_job *job = reinterpret_cast<bs_cu_attend_job *>(t.workspace + BS_CU_WORKSPACE) - 1;
     for (int32_t r = w.row; r < w.row + w.rows; r++)
-        for (int32_t head = w.part; head < s->p[0].i; head += w.parts) {
+        for (int32_t head = w.part; head < s->p[BS_CU_ATTEND_HEADS].i; head += w.parts) {
             if (threadIdx.x == 0)
                 *job = bs_cu_attend_job_of(t, s, r, head);
             __syncthreads();
@@ -3779,16 +3799,19 @@ __device__ __forceinline__ void bs_cu_scan_next(bs_cu_scan *k)
 #endif
 /* ==== end src/cuda/walk.cuh =================================================================== */
 
-/* p[0]: dimensions along which operand 1 stays where it is. As the graph has them: a clipped cell may be 1 high too. */
+/* What the ops of this file are told in p: bits of the dimensions along which operand 1 stays where it is. As the graph
+ * has them: a clipped cell may be 1 high too. */
+enum { BS_CU_BINARY_BROADCAST };
+
 static void bs_cu_binary_describe(const bs_cu_node *n, bs_device_step *s, int32_t kernel)
 {
     const int32_t *in = bs_node_in(n->graph, n->node);
     const bs_value_info *a = bs_value_get(n->graph, in[0]), *b = bs_value_get(n->graph, in[1]);
     s->kernel = kernel;
-    s->p[0].i = 0;
+    s->p[BS_CU_BINARY_BROADCAST].i = 0;
     for (int32_t d = 0; d < a->rank; d++)
         if (d >= b->rank || a->dims[d] != b->dims[d])
-            s->p[0].i |= 1 << d;
+            s->p[BS_CU_BINARY_BROADCAST].i |= 1 << d;
     bs_cu_cut(n, s);
 }
 
@@ -3848,7 +3871,7 @@ __device__ inline void bs_cu_binary_run(const bs_cu_tile &t, const bs_device_ste
                            bs_cu_open(t, bs_cu_in(t, s, 1), r)};
 #pragma unroll
         for (int32_t i = 0; i < BS_MAX_RANK; i++)
-            v[2].stride[i] = s->p[0].i >> i & 1 ? 0 : v[2].stride[i];
+            v[2].stride[i] = s->p[BS_CU_BINARY_BROADCAST].i >> i & 1 ? 0 : v[2].stride[i];
         const bs_cu_walk<3> k = bs_cu_walk_over(v);
         const bs_cu_binary<F> each = {k.begin[1], k.begin[2], k.begin[0],        v[1].dtype,
                                       v[2].dtype, v[0].dtype, k.step[2][3] == 0, f};
@@ -5075,16 +5098,28 @@ static bool bs_cu_is_codes(int32_t dtype)
     return dtype == BS_U8 || dtype == BS_I8 || dtype == BS_I32 || dtype == BS_U16;
 }
 
-/* p: to, scale, smallest and largest code, 1: integers stay integers. */
+/* What the kernels of this file are told in p. */
+enum {
+    BS_CU_CONVERT_TO,
+    BS_CU_CONVERT_SCALE, /* f */
+    BS_CU_CONVERT_LOW,   /* the descriptor's code_bits; then the smallest code, */
+    BS_CU_CONVERT_HIGH,  /* the largest one */
+    BS_CU_CONVERT_CODES  /* 1: integers stay integers */
+};
+
 static void bs_cu_convert_limits(const bs_cu_node *n, bs_device_step *s)
 {
-    const int32_t to = n->out[0].dtype, bits = s->p[2].i ? s->p[2].i : 16;
-    const float scale = s->p[1].f;
-    s->p[0].i = to;
-    s->p[1].f = scale == 0.0f ? 1.0f : scale;
-    s->p[2].i = to == BS_I8 ? -128 : to == BS_I32 ? INT32_MIN : 0;
-    s->p[3].i = to == BS_I8 ? 127 : to == BS_U8 ? 255 : to == BS_I32 ? INT32_MAX : to == BS_U16 ? (1 << bits) - 1 : 0;
-    s->p[4].i = bs_cu_is_codes(n->in[0].dtype) && bs_cu_is_codes(to) && scale == 0.0f;
+    const int32_t to = n->out[0].dtype, bits = bs_or_default(s->p[BS_CU_CONVERT_LOW].i, 16);
+    const float scale = s->p[BS_CU_CONVERT_SCALE].f;
+    s->p[BS_CU_CONVERT_TO].i = to;
+    s->p[BS_CU_CONVERT_SCALE].f = scale == 0.0f ? 1.0f : scale;
+    s->p[BS_CU_CONVERT_LOW].i = to == BS_I8 ? -128 : to == BS_I32 ? INT32_MIN : 0;
+    s->p[BS_CU_CONVERT_HIGH].i = to == BS_I8    ? 127
+                                 : to == BS_U8  ? 255
+                                 : to == BS_I32 ? INT32_MAX
+                                 : to == BS_U16 ? (1 << bits) - 1
+                                                : 0;
+    s->p[BS_CU_CONVERT_CODES].i = bs_cu_is_codes(n->in[0].dtype) && bs_cu_is_codes(to) && scale == 0.0f;
 }
 
 /* Or the last of the chain pixel_shuffle 2, add, convert (plan/fuse.c): operand 0 is what was to be shuffled. */
@@ -5155,8 +5190,14 @@ __device__ inline void bs_cu_convert_run(const bs_cu_tile &t, const bs_device_st
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
         const bs_cu_walk<2> k = bs_cu_walk_over(v);
-        const bs_cu_conversion each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype,
-                                       s->p[2].i,  s->p[3].i,  s->p[1].f,  s->p[4].i != 0};
+        const bs_cu_conversion each = {k.begin[1],
+                                       k.begin[0],
+                                       v[1].dtype,
+                                       v[0].dtype,
+                                       s->p[BS_CU_CONVERT_LOW].i,
+                                       s->p[BS_CU_CONVERT_HIGH].i,
+                                       s->p[BS_CU_CONVERT_SCALE].f,
+                                       s->p[BS_CU_CONVERT_CODES].i != 0};
         const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.to)) &&
                           bs_cu_walk_fours(k, 1, bs_cu_bytes(each.from));
         if (w.part == 0)
@@ -5172,6 +5213,8 @@ __device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu
                                             const bs_cu_view &y, int32_t py, int32_t px)
 {
     const int64_t from = (int64_t)py * tail.stride[1] + (int64_t)px * tail.stride[2];
+    const int32_t low = s->p[BS_CU_CONVERT_LOW].i, high = s->p[BS_CU_CONVERT_HIGH].i;
+    const float scale = s->p[BS_CU_CONVERT_SCALE].f;
     float v[4];
     if (tail.stride[0] == 1 && bs_cu_aligned(tail.data, bs_cu_bytes(tail.dtype), from))
         bs_cu_get_four(tail.data, tail.dtype, from, v);
@@ -5182,10 +5225,9 @@ __device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu
     for (int32_t i = 0; i < 2; i++) {
         const int64_t b = (int64_t)(2 * py + i) * base.stride[1] + (int64_t)(2 * px) * base.stride[2];
         const int64_t to = (int64_t)(2 * py + i) * y.stride[1] + (int64_t)(2 * px) * y.stride[2];
-        const float left = (v[2 * i] + bs_cu_get(base.data, base.dtype, b)) * s->p[1].f;
-        const float right = (v[2 * i + 1] + bs_cu_get(base.data, base.dtype, b + base.stride[2])) * s->p[1].f;
-        const uint32_t first = (uint32_t)bs_cu_code(left, s->p[2].i, s->p[3].i),
-                       second = (uint32_t)bs_cu_code(right, s->p[2].i, s->p[3].i);
+        const float left = (v[2 * i] + bs_cu_get(base.data, base.dtype, b)) * scale;
+        const float right = (v[2 * i + 1] + bs_cu_get(base.data, base.dtype, b + base.stride[2])) * scale;
+        const uint32_t first = (uint32_t)bs_cu_code(left, low, high), second = (uint32_t)bs_cu_code(right, low, high);
         uint8_t *at = y.data + to * bs_cu_bytes(y.dtype);
         if (y.dtype == BS_U8 && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(at) & 1) == 0) {
             *reinterpret_cast<uint16_t *>(at) = (uint16_t)(first | second << 8);
@@ -5372,6 +5414,12 @@ __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_s
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/walk.cuh" */
 
+/* What the ops of this file are told in p: their descriptors' words. */
+enum { BS_CU_ACTIVATION_ACT, BS_CU_ACTIVATION_PARAM };
+enum { BS_CU_CLIP_LOW, BS_CU_CLIP_HIGH };
+enum { BS_CU_AFFINE_SCALE, BS_CU_AFFINE_OFFSET };
+enum { BS_CU_BATCH_NORM_OFFSETS }; /* floats from the scales to the offsets */
+
 static void bs_cu_activation_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_activation;
@@ -5396,11 +5444,11 @@ static void bs_cu_prelu_describe(const bs_cu_node *n, bs_device_step *s)
     bs_cu_cut(n, s);
 }
 
-/* p[0]: floats from the scales to the offsets. */
 static void bs_cu_batch_norm_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_batch_norm;
-    s->p[0].i = (int32_t)bs_bytes_figure(bs_bytes_share(n->np->prepared_bytes, 2 * sizeof(float)));
+    s->p[BS_CU_BATCH_NORM_OFFSETS].i = (int32_t)bs_bytes_figure(
+        bs_bytes_share(n->np->prepared_bytes, 2 * sizeof(float)));
     bs_cu_cut(n, s);
 }
 
@@ -5444,7 +5492,6 @@ __device__ inline void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step
     }
 }
 
-/* p: act, param. */
 struct bs_cu_activation_of {
     int32_t act;
     float param;
@@ -5453,11 +5500,10 @@ struct bs_cu_activation_of {
 
 __device__ inline void bs_cu_activation_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_activation_of f = {s->p[0].i, s->p[1].f};
+    const bs_cu_activation_of f = {s->p[BS_CU_ACTIVATION_ACT].i, s->p[BS_CU_ACTIVATION_PARAM].f};
     bs_cu_unary_run(t, s, w, f);
 }
 
-/* p: low, high. */
 struct bs_cu_clip_of {
     float low, high;
     __device__ __forceinline__ float of(float x) const
@@ -5469,11 +5515,10 @@ struct bs_cu_clip_of {
 
 __device__ inline void bs_cu_clip_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_clip_of f = {s->p[0].f, s->p[1].f};
+    const bs_cu_clip_of f = {s->p[BS_CU_CLIP_LOW].f, s->p[BS_CU_CLIP_HIGH].f};
     bs_cu_unary_run(t, s, w, f);
 }
 
-/* p: scale, offset. */
 struct bs_cu_affine_of {
     float scale, offset;
     __device__ __forceinline__ float of(float x) const { return bs_cu_mul_add(x, scale, offset); }
@@ -5481,7 +5526,7 @@ struct bs_cu_affine_of {
 
 __device__ inline void bs_cu_affine_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_affine_of f = {s->p[0].f, s->p[1].f};
+    const bs_cu_affine_of f = {s->p[BS_CU_AFFINE_SCALE].f, s->p[BS_CU_AFFINE_OFFSET].f};
     bs_cu_unary_run(t, s, w, f);
 }
 
@@ -5555,7 +5600,7 @@ __device__ inline void bs_cu_batch_norm_run(const bs_cu_tile &t, const bs_device
 {
     const float *scale = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
     const bs_cu_batch_norm_of f = {};
-    bs_cu_channelwise_run(t, s, w, scale, scale + s->p[0].i, f);
+    bs_cu_channelwise_run(t, s, w, scale, scale + s->p[BS_CU_BATCH_NORM_OFFSETS].i, f);
 }
 
 #endif
@@ -5570,14 +5615,20 @@ __device__ inline void bs_cu_batch_norm_run(const bs_cu_tile &t, const bs_device
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/walk.cuh" */
 
-/* p: buckets, bits that codes are shifted down by, 1: a warp a cell. */
+/* What it is told in p. */
+enum {
+    BS_CU_FEATURES_BUCKETS,
+    BS_CU_FEATURES_SHIFT, /* the descriptor's code_bits; then by how many codes are shifted down */
+    BS_CU_FEATURES_WARP   /* 1: a warp a cell */
+};
+
 static void bs_cu_patch_features_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int64_t samples = bs_cu_pixels(&n->in[0]) * n->in[0].dim[0];
     s->kernel = BS_CU_patch_features;
-    s->p[0].i = bs_or_default(s->p[0].i, 64);
-    s->p[1].i = n->in[0].dtype == BS_U8 ? 0 : bs_or_default(s->p[1].i, 16) - 8;
-    s->p[2].i = samples <= 1024;
+    s->p[BS_CU_FEATURES_BUCKETS].i = bs_or_default(s->p[BS_CU_FEATURES_BUCKETS].i, 64);
+    s->p[BS_CU_FEATURES_SHIFT].i = n->in[0].dtype == BS_U8 ? 0 : bs_or_default(s->p[BS_CU_FEATURES_SHIFT].i, 16) - 8;
+    s->p[BS_CU_FEATURES_WARP].i = samples <= 1024;
     s->batch = samples <= 1024 ? 8 : 1;
 }
 
@@ -5636,20 +5687,20 @@ __device__ inline void bs_cu_feature_put(const bs_device_step *s, const bs_cu_vi
 {
     const uint64_t area = (uint64_t)x.dim[0] * (uint64_t)max(x.dim[1], 0) * (uint64_t)max(x.dim[2], 0);
     int32_t *to = reinterpret_cast<int32_t *>(y.data);
-    to[0] = area ? bs_cu_feature_bucket(energy, area, s->p[0].i) : 0;
-    to[y.stride[0]] = area && s->n_in > 1 ? bs_cu_feature_bucket(change, area, s->p[0].i) : 0;
+    to[0] = area ? bs_cu_feature_bucket(energy, area, s->p[BS_CU_FEATURES_BUCKETS].i) : 0;
+    to[y.stride[0]] = area && s->n_in > 1 ? bs_cu_feature_bucket(change, area, s->p[BS_CU_FEATURES_BUCKETS].i) : 0;
 }
 
 __device__ inline void bs_cu_patch_features_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const int32_t warp = (int32_t)threadIdx.x / 32, lane = (int32_t)threadIdx.x % 32, warps = (int32_t)blockDim.x / 32;
-    const bool small = s->p[2].i != 0;
+    const bool small = s->p[BS_CU_FEATURES_WARP].i != 0;
     uint64_t *sums = reinterpret_cast<uint64_t *>(t.workspace); /* [2][warps] */
     for (int32_t r = w.row + (small ? warp : 0); r < w.row + w.rows; r += small ? warps : 1) {
         const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
         const bs_cu_view reference = bs_cu_open(t, bs_cu_in(t, s, s->n_in - 1), r);
         uint64_t energy, change;
-        bs_cu_feature_sums(x, reference, s->n_in > 1, s->p[1].i, small ? lane : (int32_t)threadIdx.x,
+        bs_cu_feature_sums(x, reference, s->n_in > 1, s->p[BS_CU_FEATURES_SHIFT].i, small ? lane : (int32_t)threadIdx.x,
                            small ? 32 : (int32_t)blockDim.x, &energy, &change);
         energy = bs_cu_feature_lanes(energy);
         change = bs_cu_feature_lanes(change);
@@ -5694,7 +5745,14 @@ enum { BS_CU_SUM_PIECE = 2048 }; /* elements of a piece of a sum: two words a th
 
 /* --------------------------------------------------------------------------------------------------- describe */
 
-/* p: [0] where it is said which paths give a value (lower_step.cuh). */
+/* What the kernels of this file are told in p. *_GIVEN: where it is said which paths give a value (lower_step.cuh). */
+enum { BS_CU_FILL_GIVEN };
+enum {
+    BS_CU_GATHER_MODE,
+    BS_CU_GATHER_RESIDUAL, /* whether there is one */
+    BS_CU_GATHER_GIVEN
+};
+
 static void bs_cu_fill_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_fill;
@@ -5702,7 +5760,6 @@ static void bs_cu_fill_describe(const bs_cu_node *n, bs_device_step *s)
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
-/* p: [0] mode, [1] whether there is a residual, [2] where it is said which paths give a value. */
 static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_gather_params *gather = static_cast<const bs_gather_params *>(n->node->params);
@@ -5710,8 +5767,8 @@ static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
     const int64_t elements = bs_cu_elements(&n->out[0]);
     s->kernel = BS_CU_reduce;
     s->router = n->node->router;
-    s->p[0].i = gather->mode;
-    s->p[1].i = n->instr->value != 0;
+    s->p[BS_CU_GATHER_MODE].i = gather->mode;
+    s->p[BS_CU_GATHER_RESIDUAL].i = n->instr->value != 0;
     s->batch = 1;
     s->parts = bs_cu_pieces(elements, BS_CU_SUM_PIECE);
     s->p[BS_CU_MOVE_TEAM].i = 0;
@@ -5740,7 +5797,7 @@ __device__ __forceinline__ bool bs_cu_gives(const bs_cu_tile &t, const bs_device
                                             int64_t at)
 {
     const int32_t path = d.chosen[at];
-    return path >= 0 && d.inverse[at] >= 0 && bs_cu_path_gives(t, s, 2, path);
+    return path >= 0 && d.inverse[at] >= 0 && bs_cu_path_gives(t, s, BS_CU_GATHER_GIVEN, path);
 }
 
 /* ------------------------------------------------------------------------------------------------------- fill */
@@ -5753,7 +5810,7 @@ __device__ inline void bs_cu_fill_run(const bs_cu_tile &t, const bs_device_step 
     const bs_cu_team team = bs_cu_team_of(s);
     for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
         const int32_t path = d.chosen[(int64_t)bs_cu_decided_row(t, s, r) * d.per_row];
-        if (path >= 0 && bs_cu_path_gives(t, s, 0, path))
+        if (path >= 0 && bs_cu_path_gives(t, s, BS_CU_FILL_GIVEN, path))
             continue;
         const bs_cu_view to = bs_cu_open_target(t, out, r);
         const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
@@ -5768,7 +5825,7 @@ __device__ inline void bs_cu_fill_run(const bs_cu_tile &t, const bs_device_step 
 /* ------------------------------------------------------------------------------------------- sources of a sum */
 
 /* A row that goes into a sum: what one path gave for it, or the residual. Steps are those of the result's loops. */
-struct bs_cu_source {
+struct bs_cu_addend {
     const uint8_t *data;
     int32_t step[4];
     int32_t y0, y1, x0, x1; /* images: what is there */
@@ -5776,8 +5833,8 @@ struct bs_cu_source {
     int32_t dtype;
 };
 
-__device__ inline void bs_cu_source_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, float gate,
-                                         bs_cu_source *source)
+__device__ inline void bs_cu_addend_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, float gate,
+                                         bs_cu_addend *source)
 {
     const bs_cu_view v = bs_cu_open(t, o, row);
     const bool image = v.rank == 3;
@@ -5792,13 +5849,13 @@ __device__ inline void bs_cu_source_open(const bs_cu_tile &t, const bs_device_op
 }
 
 enum { BS_CU_SUM_SOURCES = 448 }; /* of a row at once */
-static_assert(BS_CU_SUM_SOURCES * sizeof(bs_cu_source) <= BS_CU_WORKSPACE, "sources lie in the workspace");
+static_assert(BS_CU_SUM_SOURCES * sizeof(bs_cu_addend) <= BS_CU_WORKSPACE, "sources lie in the workspace");
 
 /* Writes what the paths of a row gave to `sources`, in path order, then the residual: those from number `from` on, as
  * many as there is room for. Returns how many there are in all. A row takes a path once at most, so the paths before
  * one are counted. By a team; the caller synchronises. */
 __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
-                                        const bs_cu_team &team, int32_t from, bs_cu_source *sources)
+                                        const bs_cu_team &team, int32_t from, bs_cu_addend *sources)
 {
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
@@ -5813,12 +5870,13 @@ __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_ste
             before += gives && d.chosen[at + i] < mine;
         }
         if (mine >= 0 && before >= from && before - from < BS_CU_SUM_SOURCES)
-            bs_cu_source_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine],
-                              s->p[0].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k], &sources[before - from]);
+            bs_cu_addend_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine],
+                              s->p[BS_CU_GATHER_MODE].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k],
+                              &sources[before - from]);
     }
-    if (s->p[1].i && team.rank == 0 && count >= from && count - from < BS_CU_SUM_SOURCES)
-        bs_cu_source_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count - from]);
-    return count + (s->p[1].i != 0);
+    if (s->p[BS_CU_GATHER_RESIDUAL].i && team.rank == 0 && count >= from && count - from < BS_CU_SUM_SOURCES)
+        bs_cu_addend_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count - from]);
+    return count + (s->p[BS_CU_GATHER_RESIDUAL].i != 0);
 }
 
 /* ----------------------------------------------------------------------------------------------------- reduce */
@@ -5860,7 +5918,7 @@ __device__ __forceinline__ bool bs_cu_by_four(const uint8_t *data, int32_t dtype
 /* Elements at loop indices (x0, x1, x2, x3) of all sources, summed in their order. each: 4 or 1. more: onto what is
  * there. */
 template <int each>
-__device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_source *sources, int32_t count, bool more,
+__device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_addend *sources, int32_t count, bool more,
                                              uint32_t i)
 {
     const uint32_t width = (uint32_t)m.n[0] / each;
@@ -5876,7 +5934,7 @@ __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_sou
     else if (more)
         sum.x = bs_cu_get(m.to, m.dtype, to);
     for (int32_t k = 0; k < count; k++) {
-        const bs_cu_source &from = sources[k];
+        const bs_cu_addend &from = sources[k];
         if (m.image && (y < from.y0 || y >= from.y1 || x < from.x0 || x >= from.x1))
             continue;
         const int64_t at = (int64_t)c * from.step[0] + (int64_t)x * from.step[1] + (int64_t)y * from.step[2] +
@@ -5898,7 +5956,7 @@ __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_sou
 }
 
 /* This team's share of a row, from its sources. */
-__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *sources, int32_t count, bool more,
+__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_addend *sources, int32_t count, bool more,
                                      const bs_cu_team &team, const bs_cu_work &w)
 {
     const bs_cu_sum m = bs_cu_sum_of(to);
@@ -5932,7 +5990,7 @@ __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_ste
         best = -1; /* the path of the largest gate gives nothing */
     const bs_cu_view to = bs_cu_open_target(t, out, row);
     const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
-    if (best < 0 && !s->p[1].i) {
+    if (best < 0 && !s->p[BS_CU_GATHER_RESIDUAL].i) {
         bs_cu_nest_zero(bs_cu_nest_of(to, to, true, all), team, w);
         return;
     }
@@ -5947,9 +6005,9 @@ __device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_ste
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_team team = bs_cu_team_of(s);
-    const bool sums = s->p[0].i == BS_GATHER_ADD || s->p[0].i == BS_GATHER_WEIGHTED;
+    const bool sums = s->p[BS_CU_GATHER_MODE].i == BS_GATHER_ADD || s->p[BS_CU_GATHER_MODE].i == BS_GATHER_WEIGHTED;
     const int32_t most = t.program->decision[s->router].per_row + 1;
-    bs_cu_source *sources = reinterpret_cast<bs_cu_source *>(t.workspace) + team.index * min(most, BS_CU_SUM_SOURCES);
+    bs_cu_addend *sources = reinterpret_cast<bs_cu_addend *>(t.workspace) + team.index * min(most, BS_CU_SUM_SOURCES);
     for (int32_t first = w.row; first < w.row + w.rows; first += team.count) { /* all teams go round as often */
         const int32_t r = first + team.index;
         const bool mine = r < w.row + w.rows;
@@ -5980,16 +6038,24 @@ __device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_ste
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/walk.cuh" */
 
-#define BS_CU_POOL_CHANNELS 8 /* p: channels that global pooling sums together */
+/* What pooling is told in p: the descriptor's words, then ours. */
+enum {
+    BS_CU_POOL_KIND,
+    BS_CU_POOL_KERNEL,
+    BS_CU_POOL_STRIDE,
+    BS_CU_POOL_PAD,
+    BS_CU_POOL_GLOBAL,
+    BS_CU_POOL_COUNT_PAD,
+    BS_CU_POOL_CHANNELS = 8 /* that global pooling sums together */
+};
 
-/* p: kind, kernel, stride, pad, global, count_pad. */
 static void bs_cu_pool2d_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t channels = n->in[0].dim[0];
-    s->p[1].i = bs_or_default(s->p[1].i, 2);
-    s->p[2].i = bs_or_default(s->p[2].i, s->p[1].i);
-    s->kernel = s->p[4].i ? BS_CU_pool2d_global : BS_CU_pool2d;
-    if (!s->p[4].i) {
+    s->p[BS_CU_POOL_KERNEL].i = bs_or_default(s->p[BS_CU_POOL_KERNEL].i, 2);
+    s->p[BS_CU_POOL_STRIDE].i = bs_or_default(s->p[BS_CU_POOL_STRIDE].i, s->p[BS_CU_POOL_KERNEL].i);
+    s->kernel = s->p[BS_CU_POOL_GLOBAL].i ? BS_CU_pool2d_global : BS_CU_pool2d;
+    if (!s->p[BS_CU_POOL_GLOBAL].i) {
         s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_EACH / 2);
         return;
     }
@@ -6008,7 +6074,8 @@ struct bs_cu_pool_window {
 __device__ __forceinline__ bs_cu_pool_window bs_cu_pool_window_of(const bs_device_step *s, const bs_cu_view &x,
                                                                   int32_t oy, int32_t ox)
 {
-    const int32_t kernel = s->p[1].i, y = oy * s->p[2].i - s->p[3].i, at = ox * s->p[2].i - s->p[3].i;
+    const int32_t kernel = s->p[BS_CU_POOL_KERNEL].i, stride = s->p[BS_CU_POOL_STRIDE].i, pad = s->p[BS_CU_POOL_PAD].i,
+                  y = oy * stride - pad, at = ox * stride - pad;
     const bs_cu_pool_window o = {y,
                                  at,
                                  max(0, -(y + x.frame_y)),
@@ -6025,14 +6092,15 @@ __device__ __forceinline__ float bs_cu_pool_join(bool top, bool first, float v, 
 
 __device__ __forceinline__ float bs_cu_pool_count(const bs_device_step *s, const bs_cu_pool_window &o)
 {
-    return (float)(s->p[5].i ? s->p[1].i * s->p[1].i : (o.y_end - o.y_first) * (o.x_end - o.x_first));
+    const int32_t kernel = s->p[BS_CU_POOL_KERNEL].i;
+    return (float)(s->p[BS_CU_POOL_COUNT_PAD].i ? kernel * kernel : (o.y_end - o.y_first) * (o.x_end - o.x_first));
 }
 
 __device__ inline void bs_cu_pool_one(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y,
                                       const bs_cu_scan &k)
 {
     const bs_cu_pool_window o = bs_cu_pool_window_of(s, x, k.y, k.x);
-    const bool top = s->p[0].i == BS_POOL_MAX;
+    const bool top = s->p[BS_CU_POOL_KIND].i == BS_POOL_MAX;
     float sum = 0.0f;
     for (int32_t ky = o.y_first; ky < o.y_end; ky++)
         for (int32_t kx = o.x_first; kx < o.x_end; kx++) {
@@ -6049,7 +6117,7 @@ __device__ inline void bs_cu_pool_four(const bs_device_step *s, const bs_cu_view
                                        const bs_cu_scan &k)
 {
     const bs_cu_pool_window o = bs_cu_pool_window_of(s, x, k.y, k.x);
-    const bool top = s->p[0].i == BS_POOL_MAX;
+    const bool top = s->p[BS_CU_POOL_KIND].i == BS_POOL_MAX;
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}, v[4];
     for (int32_t ky = o.y_first; ky < o.y_end; ky++)
         for (int32_t kx = o.x_first; kx < o.x_end; kx++) {
@@ -6105,7 +6173,7 @@ __device__ inline float bs_cu_pool_line(const bs_cu_view &x, bool top, int32_t y
 __device__ inline void bs_cu_pool_channels(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x,
                                            const bs_cu_view &y, int32_t first, int32_t channels)
 {
-    const bool top = s->p[0].i == BS_POOL_MAX;
+    const bool top = s->p[BS_CU_POOL_KIND].i == BS_POOL_MAX;
     const int32_t lines = (int32_t)(BS_CU_WORKSPACE / sizeof(float)) / channels, c = (int32_t)threadIdx.x;
     const float area = (float)x.dim[1] * (float)x.dim[2];
     float *line = reinterpret_cast<float *>(t.workspace);
@@ -6150,9 +6218,12 @@ __device__ inline void bs_cu_pool2d_global_run(const bs_cu_tile &t, const bs_dev
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/walk.cuh" */
 
-#define BS_CU_AXIS 8  /* p: the dimension that lines run along */
-#define BS_CU_LANES 9 /* p: threads a line: 1 or 32 */
-#define BS_CU_LINES 10 /* p: lines of a row */
+/* What all ops of this file are told in p, behind words of their own. */
+enum {
+    BS_CU_AXIS = 8, /* the dimension that lines run along */
+    BS_CU_LANES,    /* threads a line: 1 or 32 */
+    BS_CU_LINES     /* lines of a row */
+};
 
 static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t kernel, int32_t axis)
 {
@@ -6339,12 +6410,13 @@ __device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_st
 
 /* -------------------------------------------------------------------------------------------- layer_norm */
 
-/* p: epsilon; [1]: floats from the weights to the biases. */
+enum { BS_CU_NORM_EPSILON, BS_CU_NORM_BIASES }; /* p: the descriptor's word, f; floats from weights to biases */
+
 static void bs_cu_layer_norm_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t last = n->in[0].rank - 1;
-    s->p[0].f = s->p[0].f == 0.0f ? 1e-5f : s->p[0].f;
-    s->p[1].i = (int32_t)bs_aligned_floats(n->in[0].dim[last]);
+    s->p[BS_CU_NORM_EPSILON].f = s->p[BS_CU_NORM_EPSILON].f == 0.0f ? 1e-5f : s->p[BS_CU_NORM_EPSILON].f;
+    s->p[BS_CU_NORM_BIASES].i = (int32_t)bs_aligned_floats(n->in[0].dim[last]);
     bs_cu_lines_describe(n, s, BS_CU_layer_norm, last);
 }
 
@@ -6361,12 +6433,12 @@ struct bs_cu_layer_norm_line {
             const float d = bs_cu_line_get(k, at[0], i) - mean;
             variance = bs_cu_mul_add(d, d, variance);
         }
-        const float scale = 1.0f / sqrtf(bs_cu_lanes_sum(variance, k.lanes) / count + s->p[0].f);
+        const float scale = 1.0f / sqrtf(bs_cu_lanes_sum(variance, k.lanes) / count + s->p[BS_CU_NORM_EPSILON].f);
         const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            bs_cu_line_put(
-                k, at[1], i,
-                bs_cu_mul_add((bs_cu_line_get(k, at[0], i) - mean) * scale, weight[i], weight[i + s->p[1].i]));
+            bs_cu_line_put(k, at[1], i,
+                           bs_cu_mul_add((bs_cu_line_get(k, at[0], i) - mean) * scale, weight[i],
+                                         weight[i + s->p[BS_CU_NORM_BIASES].i]));
     }
 };
 
@@ -6377,17 +6449,19 @@ __device__ inline void bs_cu_layer_norm_run(const bs_cu_tile &t, const bs_device
 
 /* ------------------------------------------------------------------------------------------------ reduce */
 
-/* p: kind, axis. */
+enum { BS_CU_REDUCE_KIND, BS_CU_REDUCE_AXIS }; /* p: the descriptor's words */
+
 static void bs_cu_reduce_axis_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    bs_cu_lines_describe(n, s, BS_CU_reduce_axis, s->p[1].i < 0 ? s->p[1].i + n->in[0].rank : s->p[1].i);
+    const int32_t axis = s->p[BS_CU_REDUCE_AXIS].i;
+    bs_cu_lines_describe(n, s, BS_CU_reduce_axis, axis < 0 ? axis + n->in[0].rank : axis);
 }
 
 struct bs_cu_reduce_line {
     static __device__ inline void line(const bs_cu_tile &, const bs_device_step *s, const bs_cu_lines &k,
                                        const int64_t (&at)[2])
     {
-        const int32_t kind = s->p[0].i;
+        const int32_t kind = s->p[BS_CU_REDUCE_KIND].i;
         const bool sums = kind == BS_REDUCE_SUM || kind == BS_REDUCE_MEAN;
         const float first = bs_cu_line_get(k, at[0], 0);
         float result = sums && k.lane > 0 ? bs_cu_line_get(k, at[0], k.lane) : first; /* 32 lanes: n is at least 32 */
@@ -6467,7 +6541,8 @@ __device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_ste
 
 /* -------------------------------------------------------------------------------------------------- topk */
 
-/* p: k. */
+enum { BS_CU_TOPK_COUNT }; /* p: the op's k */
+
 static void bs_cu_topk_describe(const bs_cu_node *n, bs_device_step *s)
 {
     bs_cu_lines_describe(n, s, BS_CU_topk, n->in[0].rank - 1);
@@ -6489,11 +6564,11 @@ struct bs_cu_topk_line {
     {
         float last = 0.0f;
         int32_t last_index = -1;
-        if (k.n < s->p[0].i) { /* a symbol was bound below k */
+        if (k.n < s->p[BS_CU_TOPK_COUNT].i) { /* a symbol was bound below k */
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
             return;
         }
-        for (int32_t place = 0; place < s->p[0].i; place++) {
+        for (int32_t place = 0; place < s->p[BS_CU_TOPK_COUNT].i; place++) {
             float best = 0.0f;
             int32_t index = INT32_MAX; /* none yet */
             for (int32_t i = k.lane; i < k.n; i += k.lanes) {
@@ -6753,14 +6828,17 @@ __device__ inline void bs_cu_stage_scores(const bs_cu_router &r, int32_t first, 
 #endif
 /* ==== end src/cuda/route_scores.cuh =========================================================== */
 
-/* p: paths a cell at most, paths. Margins are not negative, so they compare as the integers that their bits are. A
+enum { BS_CU_LOOK_TAKEN, BS_CU_LOOK_PATHS }; /* p: paths a cell at most, paths */
+
+/* Margins are not negative, so they compare as the integers that their bits are. A
  * thread finds the best of its row in a list of its own, which lies behind the margins: guesses [paths], then lists
  * [paths a cell + 1]. */
 __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     int32_t *margins = reinterpret_cast<int32_t *>(t.program->guesses);
     const bs_device_operand *o = bs_cu_in(t, s, 0);
-    const int32_t taken = s->p[0].i, paths = s->p[1].i, asked = min(taken + 1, paths);
+    const int32_t taken = s->p[BS_CU_LOOK_TAKEN].i, paths = s->p[BS_CU_LOOK_PATHS].i,
+                  asked = min(taken + 1, paths);
     const int32_t room = BS_CU_WORKSPACE / 4 / (taken + 1), threads = min(max(room, 1), (int32_t)blockDim.x);
     int32_t *best = (room > 0 ? reinterpret_cast<int32_t *>(t.workspace) : margins + paths) + threadIdx.x * (taken + 1);
     for (int32_t p = (int32_t)threadIdx.x; p < paths; p += (int32_t)blockDim.x)
@@ -6795,7 +6873,9 @@ __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device
 
 enum { BS_CU_MATMUL_STAGE_BYTES = 2 * BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH };
 
-/* p: transpose_b, scale. */
+/* What it is told in p: the descriptor's words. */
+enum { BS_CU_MATMUL_TRANSPOSE, BS_CU_MATMUL_SCALE };
+
 static void bs_cu_matmul_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_device_operand *o = &n->out[0];
@@ -6904,9 +6984,9 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
 {
     bs_cu_matmul_job j;
     j.a = bs_cu_matmul_side_of(bs_cu_in(t, s, 0), true);
-    j.b = bs_cu_matmul_side_of(bs_cu_in(t, s, 1), s->p[0].i != 0);
+    j.b = bs_cu_matmul_side_of(bs_cu_in(t, s, 1), s->p[BS_CU_MATMUL_TRANSPOSE].i != 0);
     j.out = bs_cu_out(t, s, 0);
-    j.scale = s->p[1].f == 0.0f ? 1.0f : s->p[1].f;
+    j.scale = s->p[BS_CU_MATMUL_SCALE].f == 0.0f ? 1.0f : s->p[BS_CU_MATMUL_SCALE].f;
     int32_t matrices = 1;
     for (int32_t i = 0; i < j.out->rank - 2; i++)
         matrices *= j.out->dim[i];
@@ -6954,11 +7034,12 @@ static void bs_cu_store_describe(const bs_cu_node *n, bs_device_step *s)
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->in[0]), s);
 }
 
-/* p: [0] the domain whose rows were collected. */
+enum { BS_CU_REST_DOMAIN }; /* p: the domain whose rows were collected */
+
 static void bs_cu_rest_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_rest;
-    s->p[0].i = n->graph->values[bs_node_in(n->graph, n->node)[0]].domain;
+    s->p[BS_CU_REST_DOMAIN].i = n->graph->values[bs_node_in(n->graph, n->node)[0]].domain;
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
@@ -6989,7 +7070,7 @@ __device__ inline void bs_cu_store_run(const bs_cu_tile &t, const bs_device_step
 __device__ inline void bs_cu_rest_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const int32_t rows = bs_cu_count(t, s->p[0].i);
+    const int32_t rows = bs_cu_count(t, s->p[BS_CU_REST_DOMAIN].i);
     const bs_cu_team team = bs_cu_team_of(s);
     for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
         bs_cu_view v = bs_cu_open(t, out, r);
@@ -7015,23 +7096,35 @@ __device__ inline void bs_cu_rest_run(const bs_cu_tile &t, const bs_device_step 
 
 #define BS_CU_RESIZE_MOST 16 /* the largest factor */
 
+/* What the kernels of this file are told in p: the descriptor's words, then ours. */
+enum {
+    BS_CU_RESIZE_KIND,
+    BS_CU_RESIZE_FACTOR,
+    BS_CU_RESIZE_CUBIC, /* f */
+    BS_CU_RESIZE_TOP,   /* the descriptor's code_bits; then the largest code */
+    BS_CU_RESIZE_TAPS,
+    BS_CU_RESIZE_INTEGERS /* bicubic x2 of codes: 1 */
+};
+
 /* Output r of each group of `factor` takes taps from `start` on, relative to the group's own. */
 struct bs_cu_resize_phase {
     float weight[4];
     int32_t start;
 };
 
-/* p: kind, factor, cubic_a, code_bits; [3] becomes the largest code, [4] taps, [5] 1: in integers. */
 static void bs_cu_resize_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    const int32_t kind = s->p[0].i, type = n->out[0].dtype;
+    const int32_t kind = s->p[BS_CU_RESIZE_KIND].i, type = n->out[0].dtype;
     const bool codes = type == BS_U8 || type == BS_U16;
-    s->p[1].i = bs_or_default(s->p[1].i, 2);
-    s->p[2].f = s->p[2].f == 0.0f ? -0.5f : s->p[2].f;
-    s->p[3].i = type == BS_U8 ? 255 : (1 << bs_or_default(s->p[3].i, 16)) - 1;
-    s->p[4].i = kind == BS_RESIZE_BICUBIC ? 4 : kind == BS_RESIZE_BILINEAR ? 2 : 1;
-    s->p[5].i = codes && kind == BS_RESIZE_BICUBIC && s->p[1].i == 2 && s->p[2].f == -0.5f;
-    const bool doubles = kind == BS_RESIZE_BICUBIC && s->p[1].i == 2 && (s->p[5].i || !codes);
+    const int32_t factor = bs_or_default(s->p[BS_CU_RESIZE_FACTOR].i, 2);
+    const float cubic = s->p[BS_CU_RESIZE_CUBIC].f == 0.0f ? -0.5f : s->p[BS_CU_RESIZE_CUBIC].f;
+    const bool bicubic = kind == BS_RESIZE_BICUBIC, integers = codes && bicubic && factor == 2 && cubic == -0.5f;
+    const bool doubles = bicubic && factor == 2 && (integers || !codes);
+    s->p[BS_CU_RESIZE_FACTOR].i = factor;
+    s->p[BS_CU_RESIZE_CUBIC].f = cubic;
+    s->p[BS_CU_RESIZE_TOP].i = type == BS_U8 ? 255 : (1 << bs_or_default(s->p[BS_CU_RESIZE_TOP].i, 16)) - 1;
+    s->p[BS_CU_RESIZE_TAPS].i = bicubic ? 4 : kind == BS_RESIZE_BILINEAR ? 2 : 1;
+    s->p[BS_CU_RESIZE_INTEGERS].i = integers;
     s->kernel = doubles ? BS_CU_resize_double : BS_CU_resize;
     s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_EACH);
 }
@@ -7050,19 +7143,20 @@ __device__ inline float bs_cu_resize_cubic(float a, float distance)
 
 __device__ inline bs_cu_resize_phase bs_cu_resize_phase_of(const bs_device_step *s, int32_t r)
 {
-    const float offset = __fsub_rn(__fdiv_rn((float)r + 0.5f, (float)s->p[1].i), 0.5f),
+    const float factor = (float)s->p[BS_CU_RESIZE_FACTOR].i,
+                offset = __fsub_rn(__fdiv_rn((float)r + 0.5f, factor), 0.5f),
                 at = offset < 0.0f ? offset + 1.0f : offset;
     bs_cu_resize_phase phase = {{1.0f, 0.0f, 0.0f, 0.0f}, 0};
-    if (s->p[0].i == BS_RESIZE_NEAREST)
+    if (s->p[BS_CU_RESIZE_KIND].i == BS_RESIZE_NEAREST)
         return phase;
     phase.start = offset < 0.0f ? -1 : 0;
     phase.weight[0] = 1.0f - at;
     phase.weight[1] = at;
-    if (s->p[0].i == BS_RESIZE_BILINEAR)
+    if (s->p[BS_CU_RESIZE_KIND].i == BS_RESIZE_BILINEAR)
         return phase;
     phase.start--;
     for (int32_t k = 0; k < 4; k++)
-        phase.weight[k] = bs_cu_resize_cubic(s->p[2].f, at + 1.0f - (float)k);
+        phase.weight[k] = bs_cu_resize_cubic(s->p[BS_CU_RESIZE_CUBIC].f, at + 1.0f - (float)k);
     return phase;
 }
 
@@ -7070,7 +7164,7 @@ __device__ inline bs_cu_resize_phase bs_cu_resize_phase_of(const bs_device_step 
 __device__ inline const bs_cu_resize_phase *bs_cu_resize_phases(const bs_cu_tile &t, const bs_device_step *s)
 {
     bs_cu_resize_phase *phases = reinterpret_cast<bs_cu_resize_phase *>(t.workspace);
-    if ((int32_t)threadIdx.x < s->p[1].i)
+    if ((int32_t)threadIdx.x < s->p[BS_CU_RESIZE_FACTOR].i)
         phases[threadIdx.x] = bs_cu_resize_phase_of(s, (int32_t)threadIdx.x);
     __syncthreads();
     return phases;
@@ -7101,8 +7195,8 @@ __device__ __forceinline__ void bs_cu_resize_store(const bs_cu_view &y, int64_t 
 __device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_resize_phase *phases,
                                           const bs_cu_view &x, const bs_cu_view &y, const bs_cu_scan &k)
 {
-    const int32_t factor = s->p[1].i, taps = s->p[4].i, gy = bs_cu_floor_div(k.y, factor),
-                  gx = bs_cu_floor_div(k.x, factor);
+    const int32_t factor = s->p[BS_CU_RESIZE_FACTOR].i, taps = s->p[BS_CU_RESIZE_TAPS].i,
+                  gy = bs_cu_floor_div(k.y, factor), gx = bs_cu_floor_div(k.x, factor);
     const bs_cu_resize_phase &py = phases[k.y - gy * factor], &px = phases[k.x - gx * factor];
     const int64_t from = (int64_t)k.c * x.stride[0];
     float sum = 0.0f;
@@ -7116,7 +7210,7 @@ __device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_r
         sum = bs_cu_mul_add(py.weight[j], line, sum);
     }
     bs_cu_resize_store(y, (int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2], sum,
-                       s->p[3].i);
+                       s->p[BS_CU_RESIZE_TOP].i);
 }
 
 __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -7240,13 +7334,13 @@ __device__ inline void bs_cu_resize_groups(const bs_cu_tile &t, const bs_device_
         bs_cu_scan k = bs_cu_scan_over(y.y0 >> 1, (y.y1 + 1) >> 1, y.x0 >> 1, (y.x1 + 1) >> 1, y.dim[0], index,
                                        threads);
         for (; bs_cu_scan_more(k); bs_cu_scan_next(&k))
-            bs_cu_resize_group(weights, x, y, k, s->p[3].i);
+            bs_cu_resize_group(weights, x, y, k, s->p[BS_CU_RESIZE_TOP].i);
     }
 }
 
 __device__ inline void bs_cu_resize_double_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    if (s->p[5].i) {
+    if (s->p[BS_CU_RESIZE_INTEGERS].i) {
         const bs_cu_resize_weights<int32_t> weights = {{-3, 29, 111, -9}, {-9, 111, 29, -3}}; /* over 128 */
         bs_cu_resize_groups(t, s, w, weights);
         return;
@@ -8020,22 +8114,27 @@ __device__ inline void bs_cu_route_pack_run(const bs_cu_tile &t, const bs_device
 /* #include "cuda/lower.cuh" */
 /* #include "cuda/program.cuh" */
 
-/* p: [0] scores a row, [1] whether a budget was kept. */
+/* What the kernels of this file are told in p. */
+enum { BS_CU_SCORE_WIDTH, BS_CU_SCORE_BUDGET }; /* scores a row; whether a budget was kept */
+enum { BS_CU_PRICE_FORCED };
+
 static void bs_cu_route_score_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t router = n->node->router;
     s->kernel = BS_CU_route_score;
     s->router = router;
     s->batch = 256;
-    s->p[0].i = n->in[0].dim[0];
-    s->p[1].i = n->graph->routers[router].desc->protocol == BS_ROUTE_BUDGET && !n->plan->routers[router].forced;
+    s->p[BS_CU_SCORE_WIDTH].i = n->in[0].dim[0];
+    s->p[BS_CU_SCORE_BUDGET].i = n->graph->routers[router].desc->protocol == BS_ROUTE_BUDGET &&
+                                 !n->plan->routers[router].forced;
 }
 
 static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_route_price;
     s->router = n->node->router;
-    s->p[0].i = n->plan->routers[s->router].forced; /* then it weighs nothing; and it may be decided in tiles */
+    /* then it weighs nothing; and it may be decided in tiles */
+    s->p[BS_CU_PRICE_FORCED].i = n->plan->routers[s->router].forced;
 }
 
 /* The score of the first chosen path, or one score for all paths; of a budget the loss of the chosen variant; else
@@ -8044,19 +8143,20 @@ __device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_devic
 {
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const int32_t width = s->p[BS_CU_SCORE_WIDTH].i;
     /* it counts all rows */
     const int32_t ahead = s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0;
     for (int32_t r = w.row + (int32_t)threadIdx.x; r < w.row + w.rows; r += (int32_t)blockDim.x) {
         const int64_t decided = (int64_t)(ahead + r) * d.per_row;
-        const int32_t path = d.chosen[decided], at = s->p[0].i == 1 ? 0 : path;
+        const int32_t path = d.chosen[decided], at = width == 1 ? 0 : path;
         const uint8_t *from = bs_cu_row(t, in, r);
         uint8_t *to = bs_cu_row(t, out, r);
-        const bool given = path >= 0 && at < s->p[0].i;
+        const bool given = path >= 0 && at < width;
         if (out->dtype == BS_I32)
-            *reinterpret_cast<int32_t *>(to) = path >= 0 && s->p[1].i ? (int32_t)d.gates[decided]
-                                               : given                ? reinterpret_cast<const int32_t *>(
-                                                             from)[(int64_t)at * in->stride[0]]
-                                                       : 0;
+            *reinterpret_cast<int32_t *>(to) =
+                path >= 0 && s->p[BS_CU_SCORE_BUDGET].i ? (int32_t)d.gates[decided]
+                : given ? reinterpret_cast<const int32_t *>(from)[(int64_t)at * in->stride[0]]
+                        : 0;
         else
             bs_cu_put(to, out->dtype, 0, given ? bs_cu_get(from, in->dtype, (int64_t)at * in->stride[0]) : 0.0f);
     }
@@ -8067,7 +8167,8 @@ __device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_devic
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     if (threadIdx.x == 0 && w.part == 0)
-        bs_cu_put(bs_cu_row(t, out, 0), out->dtype, 0, s->p[0].i ? 0.0f : *bs_cu_decision_of(t, s->router).price);
+        bs_cu_put(bs_cu_row(t, out, 0), out->dtype, 0,
+                  s->p[BS_CU_PRICE_FORCED].i ? 0.0f : *bs_cu_decision_of(t, s->router).price);
 }
 
 #endif
@@ -8106,11 +8207,13 @@ __device__ __forceinline__ void bs_cu_keep(bs_cu_view *v, int32_t d, int32_t n)
     v->x1 = v->rank == 3 && d == 2 ? n : v->x1;
 }
 
-/* p: axis. */
+/* What concat and slice are told in p: the descriptor's words. */
+enum { BS_CU_SLICE_AXIS, BS_CU_SLICE_START };
+
 static void bs_cu_concat_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_concat;
-    s->p[0].i += s->p[0].i < 0 ? n->out[0].rank : 0;
+    s->p[BS_CU_SLICE_AXIS].i += s->p[BS_CU_SLICE_AXIS].i < 0 ? n->out[0].rank : 0;
     bs_cu_cut(n, s);
 }
 
@@ -8118,7 +8221,7 @@ __device__ inline void bs_cu_concat_run(const bs_cu_tile &t, const bs_device_ste
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_deal d = bs_cu_deal_copy(out, w);
-    const int32_t axis = s->p[0].i;
+    const int32_t axis = s->p[BS_CU_SLICE_AXIS].i;
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
         if (w.part == 0)
@@ -8133,11 +8236,10 @@ __device__ inline void bs_cu_concat_run(const bs_cu_tile &t, const bs_device_ste
     }
 }
 
-/* p: axis, start. */
 static void bs_cu_slice_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_slice;
-    s->p[0].i += s->p[0].i < 0 ? n->out[0].rank : 0;
+    s->p[BS_CU_SLICE_AXIS].i += s->p[BS_CU_SLICE_AXIS].i < 0 ? n->out[0].rank : 0;
     bs_cu_cut(n, s);
 }
 
@@ -8145,7 +8247,7 @@ __device__ inline void bs_cu_slice_run(const bs_cu_tile &t, const bs_device_step
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_deal d = bs_cu_deal_copy(out, w);
-    const int32_t axis = s->p[0].i, start = s->p[1].i;
+    const int32_t axis = s->p[BS_CU_SLICE_AXIS].i, start = s->p[BS_CU_SLICE_START].i;
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
         /* a symbol was bound below what the slice needs */
@@ -8283,17 +8385,27 @@ static uint32_t bs_cu_pad_border(int32_t dtype, float value)
     }
 }
 
-/* p: top, bottom, left, right, value, edge; [4] becomes the border as it is stored. */
+/* What pad is told in p: the descriptor's words. */
+enum {
+    BS_CU_PAD_TOP,
+    BS_CU_PAD_BOTTOM,
+    BS_CU_PAD_LEFT,
+    BS_CU_PAD_RIGHT,
+    BS_CU_PAD_BORDER, /* its value, f; then as it is stored */
+    BS_CU_PAD_EDGE
+};
+
 static void bs_cu_pad_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_pad;
-    s->p[4].i = (int32_t)bs_cu_pad_border(n->out[0].dtype, s->p[4].f);
+    s->p[BS_CU_PAD_BORDER].i = (int32_t)bs_cu_pad_border(n->out[0].dtype, s->p[BS_CU_PAD_BORDER].f);
     bs_cu_cut(n, s);
 }
 
 __device__ inline void bs_cu_pad_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t top = s->p[0].i, left = s->p[2].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
+    const int32_t top = s->p[BS_CU_PAD_TOP].i, left = s->p[BS_CU_PAD_LEFT].i,
+                  index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
                   threads = w.parts * (int32_t)blockDim.x;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
@@ -8305,17 +8417,18 @@ __device__ inline void bs_cu_pad_run(const bs_cu_tile &t, const bs_device_step *
             const int32_t sy = min(max(k.y - top, 0), x.dim[1] - 1), sx = min(max(k.x - left, 0), x.dim[2] - 1);
             const int64_t at[2] = {(int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2],
                                    (int64_t)k.c * x.stride[0] + (int64_t)sy * x.stride[1] + (int64_t)sx * x.stride[2]};
-            if (s->p[5].i || (sy == k.y - top && sx == k.x - left))
+            if (s->p[BS_CU_PAD_EDGE].i || (sy == k.y - top && sx == k.x - left))
                 copy.one(at);
             else
-                bs_cu_store_one(copy.to, copy.to_bytes, at[0], (uint32_t)s->p[4].i);
+                bs_cu_store_one(copy.to, copy.to_bytes, at[0], (uint32_t)s->p[BS_CU_PAD_BORDER].i);
         }
     }
 }
 
 /* ------------------------------------------------------------------------------------------- pixel shuffle */
 
-/* p: r. */
+enum { BS_CU_SHUFFLE_FACTOR }; /* what both are told in p */
+
 static void bs_cu_pixel_shuffle_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_pixel_shuffle;
@@ -8331,7 +8444,7 @@ static void bs_cu_pixel_unshuffle_describe(const bs_cu_node *n, bs_device_step *
 /* Goes over the result, so that it is written in order. */
 __device__ inline void bs_cu_pixel_shuffle_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t f = s->p[0].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
+    const int32_t f = s->p[BS_CU_SHUFFLE_FACTOR].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
                   threads = w.parts * (int32_t)blockDim.x;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
@@ -8351,7 +8464,7 @@ __device__ inline void bs_cu_pixel_shuffle_run(const bs_cu_tile &t, const bs_dev
 
 __device__ inline void bs_cu_pixel_unshuffle_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t f = s->p[0].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
+    const int32_t f = s->p[BS_CU_SHUFFLE_FACTOR].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
                   threads = w.parts * (int32_t)blockDim.x;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
@@ -8838,12 +8951,12 @@ static void bs_cu_step_fill(bs_cu_lowering *l, const bs_instr *i, bs_device_step
     s->n_out = 1;
     if (rest) {
         bs_cu_root(l, i->target, bs_cu_add_operand(l));
-        s->p[0].i = l->graph->values[bs_node_in(l->graph, node)[0]].domain;
+        s->p[BS_CU_REST_DOMAIN].i = l->graph->values[bs_node_in(l->graph, node)[0]].domain;
         return;
     }
     bs_cu_target(l, node->first_out, i->target, l->graph->routers[node->router].domain, bs_cu_add_operand(l));
     s->domain = l->graph->routers[node->router].domain;
-    s->p[0].i = bs_cu_add_given(l, i);
+    s->p[BS_CU_FILL_GIVEN].i = bs_cu_add_given(l, i);
 }
 
 static void bs_cu_step_reduce(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
@@ -8856,7 +8969,7 @@ static void bs_cu_step_reduce(bs_cu_lowering *l, const bs_instr *i, bs_device_st
     bs_cu_add_in(l, s, i->value);
     bs_cu_operand(l, i->target, bs_cu_add_operand(l));
     s->n_out = 1;
-    s->p[2].i = bs_cu_add_given(l, i);
+    s->p[BS_CU_GATHER_GIVEN].i = bs_cu_add_given(l, i);
 }
 
 static void bs_cu_step_load(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
@@ -8885,8 +8998,8 @@ static void bs_cu_step_look_ahead(bs_cu_lowering *l, const bs_instr *i, bs_devic
     s->kernel = BS_CU_look_ahead;
     s->domain = l->graph->values[score].domain;
     bs_cu_add_in(l, s, score);
-    s->p[0].i = r->max_paths_per_cell;
-    s->p[1].i = r->desc->paths;
+    s->p[BS_CU_LOOK_TAKEN].i = r->max_paths_per_cell;
+    s->p[BS_CU_LOOK_PATHS].i = r->desc->paths;
 }
 
 /* Whether kernels can count what a step writes of a row: they deal it out to threads by numbers of 31 bits. */

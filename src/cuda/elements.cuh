@@ -146,16 +146,21 @@ __device__ __forceinline__ void bs_cu_put_quad(uint8_t *data, int32_t dtype, int
         *reinterpret_cast<float4 *>(data + at * 4) = v;
 }
 
-/* The same for what goes through them by number. */
+/* The same by number. As words, which are told apart one by one: loops over taps (pool2d) then need fewer registers. */
 __device__ __forceinline__ void bs_cu_get_four(const uint8_t *data, int32_t dtype, int64_t at, float (&x)[4])
 {
-    const float4 v = bs_cu_get_quad(data, dtype, at);
-    x[0] = v.x, x[1] = v.y, x[2] = v.z, x[3] = v.w;
+    uint32_t raw[4];
+    bs_cu_load_four(data, dtype == BS_F16 ? 2 : 4, at, raw);
+    for (int32_t i = 0; i < 4; i++)
+        x[i] = bs_cu_real(raw[i], dtype);
 }
 
 __device__ __forceinline__ void bs_cu_put_four(uint8_t *data, int32_t dtype, int64_t at, const float (&x)[4])
 {
-    bs_cu_put_quad(data, dtype, at, make_float4(x[0], x[1], x[2], x[3]));
+    uint32_t raw[4];
+    for (int32_t i = 0; i < 4; i++)
+        raw[i] = bs_cu_raw(x[i], dtype);
+    bs_cu_store_four(data, dtype == BS_F16 ? 2 : 4, at, raw);
 }
 
 #endif

@@ -62,7 +62,7 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
 {
     const bs_device_operand *x = &n->in[0], *y = &n->out[0];
     const bool half = n->np->half != 0;
-    const int32_t k = x->dim[x->rank - 1], out = s->p[0].i, bytes = half ? 2 : 4,
+    const int32_t k = x->dim[x->rank - 1], out = s->p[BS_CU_LINEAR_OUT].i, bytes = half ? 2 : 4,
                   padded = (k * bytes + 15) / 16 * 16 / bytes;
     const int64_t lines = (int64_t)rows * bs_cu_linear_lines_of(y), from = bs_cu_linear_dense(n, x),
                   to = bs_cu_linear_dense(n, y);
@@ -87,7 +87,8 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
     BS_LAUNCH(bs_cu_linear_epilogue, (unsigned)bs_min_i64(bs_ceil_div(lines * out, 1024), 4096), 256, 0, stream,
               reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(y->base)), (int32_t)y->dtype, to, lines, out,
               reinterpret_cast<const float *>(prepared + bias),
-              reinterpret_cast<const float *>(prepared + bias + array), s->p[2].i, s->p[3].f);
+              reinterpret_cast<const float *>(prepared + bias + array), s->p[BS_CU_LINEAR_ACT].i,
+              s->p[BS_CU_LINEAR_PARAM].f);
     return true;
 }
 

@@ -9,6 +9,15 @@
 #include "cuda/kernels.cuh"
 #include "cuda/program.cuh"
 
+/* What the kernels of a linear are told in p: the descriptor's words, then ours. */
+enum {
+    BS_CU_LINEAR_OUT,
+    BS_CU_LINEAR_NO_BIAS,
+    BS_CU_LINEAR_ACT,
+    BS_CU_LINEAR_PARAM,
+    BS_CU_LINEAR_WIDE /* columns of a piece */
+};
+
 struct bs_cu_linear_line {
     const uint8_t *x;
     uint8_t *y;
@@ -40,7 +49,7 @@ __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_s
     j.x = bs_cu_in(t, s, 0);
     j.y = bs_cu_out(t, s, 0);
     j.k = j.x->dim[j.x->rank - 1];
-    j.out = s->p[0].i;
+    j.out = s->p[BS_CU_LINEAR_OUT].i;
     j.line_bytes = (j.k * BYTES + 15) / 16 * 16;
     j.weights = bs_cu_prepared(t, s);
     int32_t lines = 1;
@@ -50,7 +59,7 @@ __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_s
     j.type = j.x->dtype;
     j.row = w.row;
     j.parts = w.parts;
-    j.wide = s->p[4].i;
+    j.wide = s->p[BS_CU_LINEAR_WIDE].i;
     j.down = (w.rows * lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
     j.pieces = j.down * ((j.out + j.wide - 1) / j.wide);
     j.lines_here = w.rows * lines;
@@ -75,8 +84,8 @@ __device__ inline bs_cu_linear_end bs_cu_linear_end_of(const bs_cu_linear_job &j
     e.slopes = reinterpret_cast<const float *>(j.weights + bias + array); /* there for BS_PRELU only */
     e.dtype = j.y->dtype;
     e.step = j.out == 1 ? 1 : j.y->stride[j.y->rank - 1];
-    e.act = j.step->p[2].i;
-    e.param = j.step->p[3].f;
+    e.act = j.step->p[BS_CU_LINEAR_ACT].i;
+    e.param = j.step->p[BS_CU_LINEAR_PARAM].f;
     return e;
 }
 

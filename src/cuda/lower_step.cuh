@@ -111,12 +111,12 @@ static void bs_cu_step_fill(bs_cu_lowering *l, const bs_instr *i, bs_device_step
     s->n_out = 1;
     if (rest) {
         bs_cu_root(l, i->target, bs_cu_add_operand(l));
-        s->p[0].i = l->graph->values[bs_node_in(l->graph, node)[0]].domain;
+        s->p[BS_CU_REST_DOMAIN].i = l->graph->values[bs_node_in(l->graph, node)[0]].domain;
         return;
     }
     bs_cu_target(l, node->first_out, i->target, l->graph->routers[node->router].domain, bs_cu_add_operand(l));
     s->domain = l->graph->routers[node->router].domain;
-    s->p[0].i = bs_cu_add_given(l, i);
+    s->p[BS_CU_FILL_GIVEN].i = bs_cu_add_given(l, i);
 }
 
 static void bs_cu_step_reduce(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
@@ -129,7 +129,7 @@ static void bs_cu_step_reduce(bs_cu_lowering *l, const bs_instr *i, bs_device_st
     bs_cu_add_in(l, s, i->value);
     bs_cu_operand(l, i->target, bs_cu_add_operand(l));
     s->n_out = 1;
-    s->p[2].i = bs_cu_add_given(l, i);
+    s->p[BS_CU_GATHER_GIVEN].i = bs_cu_add_given(l, i);
 }
 
 static void bs_cu_step_load(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
@@ -158,8 +158,8 @@ static void bs_cu_step_look_ahead(bs_cu_lowering *l, const bs_instr *i, bs_devic
     s->kernel = BS_CU_look_ahead;
     s->domain = l->graph->values[score].domain;
     bs_cu_add_in(l, s, score);
-    s->p[0].i = r->max_paths_per_cell;
-    s->p[1].i = r->desc->paths;
+    s->p[BS_CU_LOOK_TAKEN].i = r->max_paths_per_cell;
+    s->p[BS_CU_LOOK_PATHS].i = r->desc->paths;
 }
 
 /* Whether kernels can count what a step writes of a row: they deal it out to threads by numbers of 31 bits. */

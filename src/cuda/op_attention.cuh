@@ -17,13 +17,15 @@ enum {
     BS_CU_ATTEND_PARTIAL = BS_CU_ATTEND_ELEMENTS + 4 /* floats of a warp: values, largest score, sum */
 };
 
-/* p: heads, alibi. */
+/* What it is told in p: the descriptor's words. */
+enum { BS_CU_ATTEND_HEADS, BS_CU_ATTEND_ALIBI };
+
 static void bs_cu_attention_describe(const bs_cu_node *n, bs_device_step *s)
 {
     (void)n;
     s->kernel = BS_CU_attention;
-    s->p[0].i = bs_max_i32(s->p[0].i, 1);
-    s->parts = s->p[0].i;
+    s->p[BS_CU_ATTEND_HEADS].i = bs_max_i32(s->p[BS_CU_ATTEND_HEADS].i, 1);
+    s->parts = s->p[BS_CU_ATTEND_HEADS].i;
 }
 
 /* Keys, or values: the rows of this run and the ring, from the head's first element on. */
@@ -72,7 +74,7 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
     const int32_t segment = bs_cu_segment_of(offsets, t.program->domains[s->domain].lengths, row),
                   first_row = offsets[segment];
     bs_cu_attend_job j;
-    j.n = q->dim[0] / s->p[0].i;
+    j.n = q->dim[0] / s->p[BS_CU_ATTEND_HEADS].i;
     j.q = bs_cu_row(t, q, row) + (int64_t)head * j.n * q->stride[0] * bs_cu_bytes(q->dtype);
     j.q_type = q->dtype;
     j.q_step = q->stride[0];
@@ -86,7 +88,7 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
     j.k = bs_cu_attend_side_of(t, bs_cu_in(t, s, 1), window, first_row, segment, head * j.n);
     j.v = bs_cu_attend_side_of(t, bs_cu_in(t, s, 2), window ? bs_cu_in(t, s, 4) : NULL, first_row, segment, head * j.n);
     j.scale = 1.0f / sqrtf((float)j.n);
-    j.slope = s->p[1].i ? exp2f(-8.0f * (float)(head + 1) / (float)s->p[0].i) : 0.0f;
+    j.slope = s->p[BS_CU_ATTEND_ALIBI].i ? exp2f(-8.0f * (float)(head + 1) / (float)s->p[BS_CU_ATTEND_HEADS].i) : 0.0f;
     return j;
 }
 
@@ -221,7 +223,7 @@ __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_
     /* registers are for the sums */
     bs_cu_attend_job *job = reinterpret_cast<bs_cu_attend_job *>(t.workspace + BS_CU_WORKSPACE) - 1;
     for (int32_t r = w.row; r < w.row + w.rows; r++)
-        for (int32_t head = w.part; head < s->p[0].i; head += w.parts) {
+        for (int32_t head = w.part; head < s->p[BS_CU_ATTEND_HEADS].i; head += w.parts) {
             if (threadIdx.x == 0)
                 *job = bs_cu_attend_job_of(t, s, r, head);
             __syncthreads();

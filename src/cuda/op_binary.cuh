@@ -6,16 +6,19 @@
 #include "cuda/kernels.cuh"
 #include "cuda/walk.cuh"
 
-/* p[0]: dimensions along which operand 1 stays where it is. As the graph has them: a clipped cell may be 1 high too. */
+/* What the ops of this file are told in p: bits of the dimensions along which operand 1 stays where it is. As the graph
+ * has them: a clipped cell may be 1 high too. */
+enum { BS_CU_BINARY_BROADCAST };
+
 static void bs_cu_binary_describe(const bs_cu_node *n, bs_device_step *s, int32_t kernel)
 {
     const int32_t *in = bs_node_in(n->graph, n->node);
     const bs_value_info *a = bs_value_get(n->graph, in[0]), *b = bs_value_get(n->graph, in[1]);
     s->kernel = kernel;
-    s->p[0].i = 0;
+    s->p[BS_CU_BINARY_BROADCAST].i = 0;
     for (int32_t d = 0; d < a->rank; d++)
         if (d >= b->rank || a->dims[d] != b->dims[d])
-            s->p[0].i |= 1 << d;
+            s->p[BS_CU_BINARY_BROADCAST].i |= 1 << d;
     bs_cu_cut(n, s);
 }
 
@@ -75,7 +78,7 @@ __device__ inline void bs_cu_binary_run(const bs_cu_tile &t, const bs_device_ste
                            bs_cu_open(t, bs_cu_in(t, s, 1), r)};
 #pragma unroll
         for (int32_t i = 0; i < BS_MAX_RANK; i++)
-            v[2].stride[i] = s->p[0].i >> i & 1 ? 0 : v[2].stride[i];
+            v[2].stride[i] = s->p[BS_CU_BINARY_BROADCAST].i >> i & 1 ? 0 : v[2].stride[i];
         const bs_cu_walk<3> k = bs_cu_walk_over(v);
         const bs_cu_binary<F> each = {k.begin[1], k.begin[2], k.begin[0],        v[1].dtype,
                                       v[2].dtype, v[0].dtype, k.step[2][3] == 0, f};

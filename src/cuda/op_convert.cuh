@@ -11,16 +11,28 @@ static bool bs_cu_is_codes(int32_t dtype)
     return dtype == BS_U8 || dtype == BS_I8 || dtype == BS_I32 || dtype == BS_U16;
 }
 
-/* p: to, scale, smallest and largest code, 1: integers stay integers. */
+/* What the kernels of this file are told in p. */
+enum {
+    BS_CU_CONVERT_TO,
+    BS_CU_CONVERT_SCALE, /* f */
+    BS_CU_CONVERT_LOW,   /* the descriptor's code_bits; then the smallest code, */
+    BS_CU_CONVERT_HIGH,  /* the largest one */
+    BS_CU_CONVERT_CODES  /* 1: integers stay integers */
+};
+
 static void bs_cu_convert_limits(const bs_cu_node *n, bs_device_step *s)
 {
-    const int32_t to = n->out[0].dtype, bits = s->p[2].i ? s->p[2].i : 16;
-    const float scale = s->p[1].f;
-    s->p[0].i = to;
-    s->p[1].f = scale == 0.0f ? 1.0f : scale;
-    s->p[2].i = to == BS_I8 ? -128 : to == BS_I32 ? INT32_MIN : 0;
-    s->p[3].i = to == BS_I8 ? 127 : to == BS_U8 ? 255 : to == BS_I32 ? INT32_MAX : to == BS_U16 ? (1 << bits) - 1 : 0;
-    s->p[4].i = bs_cu_is_codes(n->in[0].dtype) && bs_cu_is_codes(to) && scale == 0.0f;
+    const int32_t to = n->out[0].dtype, bits = bs_or_default(s->p[BS_CU_CONVERT_LOW].i, 16);
+    const float scale = s->p[BS_CU_CONVERT_SCALE].f;
+    s->p[BS_CU_CONVERT_TO].i = to;
+    s->p[BS_CU_CONVERT_SCALE].f = scale == 0.0f ? 1.0f : scale;
+    s->p[BS_CU_CONVERT_LOW].i = to == BS_I8 ? -128 : to == BS_I32 ? INT32_MIN : 0;
+    s->p[BS_CU_CONVERT_HIGH].i = to == BS_I8    ? 127
+                                 : to == BS_U8  ? 255
+                                 : to == BS_I32 ? INT32_MAX
+                                 : to == BS_U16 ? (1 << bits) - 1
+                                                : 0;
+    s->p[BS_CU_CONVERT_CODES].i = bs_cu_is_codes(n->in[0].dtype) && bs_cu_is_codes(to) && scale == 0.0f;
 }
 
 /* Or the last of the chain pixel_shuffle 2, add, convert (plan/fuse.c): operand 0 is what was to be shuffled. */
@@ -91,8 +103,14 @@ __device__ inline void bs_cu_convert_run(const bs_cu_tile &t, const bs_device_st
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
         const bs_cu_walk<2> k = bs_cu_walk_over(v);
-        const bs_cu_conversion each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype,
-                                       s->p[2].i,  s->p[3].i,  s->p[1].f,  s->p[4].i != 0};
+        const bs_cu_conversion each = {k.begin[1],
+                                       k.begin[0],
+                                       v[1].dtype,
+                                       v[0].dtype,
+                                       s->p[BS_CU_CONVERT_LOW].i,
+                                       s->p[BS_CU_CONVERT_HIGH].i,
+                                       s->p[BS_CU_CONVERT_SCALE].f,
+                                       s->p[BS_CU_CONVERT_CODES].i != 0};
         const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.to)) &&
                           bs_cu_walk_fours(k, 1, bs_cu_bytes(each.from));
         if (w.part == 0)
@@ -108,6 +126,8 @@ __device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu
                                             const bs_cu_view &y, int32_t py, int32_t px)
 {
     const int64_t from = (int64_t)py * tail.stride[1] + (int64_t)px * tail.stride[2];
+    const int32_t low = s->p[BS_CU_CONVERT_LOW].i, high = s->p[BS_CU_CONVERT_HIGH].i;
+    const float scale = s->p[BS_CU_CONVERT_SCALE].f;
     float v[4];
     if (tail.stride[0] == 1 && bs_cu_aligned(tail.data, bs_cu_bytes(tail.dtype), from))
         bs_cu_get_four(tail.data, tail.dtype, from, v);
@@ -118,10 +138,9 @@ __device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu
     for (int32_t i = 0; i < 2; i++) {
         const int64_t b = (int64_t)(2 * py + i) * base.stride[1] + (int64_t)(2 * px) * base.stride[2];
         const int64_t to = (int64_t)(2 * py + i) * y.stride[1] + (int64_t)(2 * px) * y.stride[2];
-        const float left = (v[2 * i] + bs_cu_get(base.data, base.dtype, b)) * s->p[1].f;
-        const float right = (v[2 * i + 1] + bs_cu_get(base.data, base.dtype, b + base.stride[2])) * s->p[1].f;
-        const uint32_t first = (uint32_t)bs_cu_code(left, s->p[2].i, s->p[3].i),
-                       second = (uint32_t)bs_cu_code(right, s->p[2].i, s->p[3].i);
+        const float left = (v[2 * i] + bs_cu_get(base.data, base.dtype, b)) * scale;
+        const float right = (v[2 * i + 1] + bs_cu_get(base.data, base.dtype, b + base.stride[2])) * scale;
+        const uint32_t first = (uint32_t)bs_cu_code(left, low, high), second = (uint32_t)bs_cu_code(right, low, high);
         uint8_t *at = y.data + to * bs_cu_bytes(y.dtype);
         if (y.dtype == BS_U8 && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(at) & 1) == 0) {
             *reinterpret_cast<uint16_t *>(at) = (uint16_t)(first | second << 8);

@@ -6,6 +6,12 @@
 #include "cuda/kernels.cuh"
 #include "cuda/walk.cuh"
 
+/* What the ops of this file are told in p: their descriptors' words. */
+enum { BS_CU_ACTIVATION_ACT, BS_CU_ACTIVATION_PARAM };
+enum { BS_CU_CLIP_LOW, BS_CU_CLIP_HIGH };
+enum { BS_CU_AFFINE_SCALE, BS_CU_AFFINE_OFFSET };
+enum { BS_CU_BATCH_NORM_OFFSETS }; /* floats from the scales to the offsets */
+
 static void bs_cu_activation_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_activation;
@@ -30,11 +36,11 @@ static void bs_cu_prelu_describe(const bs_cu_node *n, bs_device_step *s)
     bs_cu_cut(n, s);
 }
 
-/* p[0]: floats from the scales to the offsets. */
 static void bs_cu_batch_norm_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_batch_norm;
-    s->p[0].i = (int32_t)bs_bytes_figure(bs_bytes_share(n->np->prepared_bytes, 2 * sizeof(float)));
+    s->p[BS_CU_BATCH_NORM_OFFSETS].i = (int32_t)bs_bytes_figure(
+        bs_bytes_share(n->np->prepared_bytes, 2 * sizeof(float)));
     bs_cu_cut(n, s);
 }
 
@@ -78,7 +84,6 @@ __device__ inline void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step
     }
 }
 
-/* p: act, param. */
 struct bs_cu_activation_of {
     int32_t act;
     float param;
@@ -87,11 +92,10 @@ struct bs_cu_activation_of {
 
 __device__ inline void bs_cu_activation_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_activation_of f = {s->p[0].i, s->p[1].f};
+    const bs_cu_activation_of f = {s->p[BS_CU_ACTIVATION_ACT].i, s->p[BS_CU_ACTIVATION_PARAM].f};
     bs_cu_unary_run(t, s, w, f);
 }
 
-/* p: low, high. */
 struct bs_cu_clip_of {
     float low, high;
     __device__ __forceinline__ float of(float x) const
@@ -103,11 +107,10 @@ struct bs_cu_clip_of {
 
 __device__ inline void bs_cu_clip_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_clip_of f = {s->p[0].f, s->p[1].f};
+    const bs_cu_clip_of f = {s->p[BS_CU_CLIP_LOW].f, s->p[BS_CU_CLIP_HIGH].f};
     bs_cu_unary_run(t, s, w, f);
 }
 
-/* p: scale, offset. */
 struct bs_cu_affine_of {
     float scale, offset;
     __device__ __forceinline__ float of(float x) const { return bs_cu_mul_add(x, scale, offset); }
@@ -115,7 +118,7 @@ struct bs_cu_affine_of {
 
 __device__ inline void bs_cu_affine_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_affine_of f = {s->p[0].f, s->p[1].f};
+    const bs_cu_affine_of f = {s->p[BS_CU_AFFINE_SCALE].f, s->p[BS_CU_AFFINE_OFFSET].f};
     bs_cu_unary_run(t, s, w, f);
 }
 
@@ -189,7 +192,7 @@ __device__ inline void bs_cu_batch_norm_run(const bs_cu_tile &t, const bs_device
 {
     const float *scale = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
     const bs_cu_batch_norm_of f = {};
-    bs_cu_channelwise_run(t, s, w, scale, scale + s->p[0].i, f);
+    bs_cu_channelwise_run(t, s, w, scale, scale + s->p[BS_CU_BATCH_NORM_OFFSETS].i, f);
 }
 
 #endif

@@ -7,14 +7,20 @@
 #include "cuda/kernels.cuh"
 #include "cuda/walk.cuh"
 
-/* p: buckets, bits that codes are shifted down by, 1: a warp a cell. */
+/* What it is told in p. */
+enum {
+    BS_CU_FEATURES_BUCKETS,
+    BS_CU_FEATURES_SHIFT, /* the descriptor's code_bits; then by how many codes are shifted down */
+    BS_CU_FEATURES_WARP   /* 1: a warp a cell */
+};
+
 static void bs_cu_patch_features_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int64_t samples = bs_cu_pixels(&n->in[0]) * n->in[0].dim[0];
     s->kernel = BS_CU_patch_features;
-    s->p[0].i = bs_or_default(s->p[0].i, 64);
-    s->p[1].i = n->in[0].dtype == BS_U8 ? 0 : bs_or_default(s->p[1].i, 16) - 8;
-    s->p[2].i = samples <= 1024;
+    s->p[BS_CU_FEATURES_BUCKETS].i = bs_or_default(s->p[BS_CU_FEATURES_BUCKETS].i, 64);
+    s->p[BS_CU_FEATURES_SHIFT].i = n->in[0].dtype == BS_U8 ? 0 : bs_or_default(s->p[BS_CU_FEATURES_SHIFT].i, 16) - 8;
+    s->p[BS_CU_FEATURES_WARP].i = samples <= 1024;
     s->batch = samples <= 1024 ? 8 : 1;
 }
 
@@ -73,20 +79,20 @@ __device__ inline void bs_cu_feature_put(const bs_device_step *s, const bs_cu_vi
 {
     const uint64_t area = (uint64_t)x.dim[0] * (uint64_t)max(x.dim[1], 0) * (uint64_t)max(x.dim[2], 0);
     int32_t *to = reinterpret_cast<int32_t *>(y.data);
-    to[0] = area ? bs_cu_feature_bucket(energy, area, s->p[0].i) : 0;
-    to[y.stride[0]] = area && s->n_in > 1 ? bs_cu_feature_bucket(change, area, s->p[0].i) : 0;
+    to[0] = area ? bs_cu_feature_bucket(energy, area, s->p[BS_CU_FEATURES_BUCKETS].i) : 0;
+    to[y.stride[0]] = area && s->n_in > 1 ? bs_cu_feature_bucket(change, area, s->p[BS_CU_FEATURES_BUCKETS].i) : 0;
 }
 
 __device__ inline void bs_cu_patch_features_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const int32_t warp = (int32_t)threadIdx.x / 32, lane = (int32_t)threadIdx.x % 32, warps = (int32_t)blockDim.x / 32;
-    const bool small = s->p[2].i != 0;
+    const bool small = s->p[BS_CU_FEATURES_WARP].i != 0;
     uint64_t *sums = reinterpret_cast<uint64_t *>(t.workspace); /* [2][warps] */
     for (int32_t r = w.row + (small ? warp : 0); r < w.row + w.rows; r += small ? warps : 1) {
         const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
         const bs_cu_view reference = bs_cu_open(t, bs_cu_in(t, s, s->n_in - 1), r);
         uint64_t energy, change;
-        bs_cu_feature_sums(x, reference, s->n_in > 1, s->p[1].i, small ? lane : (int32_t)threadIdx.x,
+        bs_cu_feature_sums(x, reference, s->n_in > 1, s->p[BS_CU_FEATURES_SHIFT].i, small ? lane : (int32_t)threadIdx.x,
                            small ? 32 : (int32_t)blockDim.x, &energy, &change);
         energy = bs_cu_feature_lanes(energy);
         change = bs_cu_feature_lanes(change);

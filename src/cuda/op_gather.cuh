@@ -15,7 +15,14 @@ enum { BS_CU_SUM_PIECE = 2048 }; /* elements of a piece of a sum: two words a th
 
 /* --------------------------------------------------------------------------------------------------- describe */
 
-/* p: [0] where it is said which paths give a value (lower_step.cuh). */
+/* What the kernels of this file are told in p. *_GIVEN: where it is said which paths give a value (lower_step.cuh). */
+enum { BS_CU_FILL_GIVEN };
+enum {
+    BS_CU_GATHER_MODE,
+    BS_CU_GATHER_RESIDUAL, /* whether there is one */
+    BS_CU_GATHER_GIVEN
+};
+
 static void bs_cu_fill_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_fill;
@@ -23,7 +30,6 @@ static void bs_cu_fill_describe(const bs_cu_node *n, bs_device_step *s)
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
-/* p: [0] mode, [1] whether there is a residual, [2] where it is said which paths give a value. */
 static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_gather_params *gather = static_cast<const bs_gather_params *>(n->node->params);
@@ -31,8 +37,8 @@ static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
     const int64_t elements = bs_cu_elements(&n->out[0]);
     s->kernel = BS_CU_reduce;
     s->router = n->node->router;
-    s->p[0].i = gather->mode;
-    s->p[1].i = n->instr->value != 0;
+    s->p[BS_CU_GATHER_MODE].i = gather->mode;
+    s->p[BS_CU_GATHER_RESIDUAL].i = n->instr->value != 0;
     s->batch = 1;
     s->parts = bs_cu_pieces(elements, BS_CU_SUM_PIECE);
     s->p[BS_CU_MOVE_TEAM].i = 0;
@@ -61,7 +67,7 @@ __device__ __forceinline__ bool bs_cu_gives(const bs_cu_tile &t, const bs_device
                                             int64_t at)
 {
     const int32_t path = d.chosen[at];
-    return path >= 0 && d.inverse[at] >= 0 && bs_cu_path_gives(t, s, 2, path);
+    return path >= 0 && d.inverse[at] >= 0 && bs_cu_path_gives(t, s, BS_CU_GATHER_GIVEN, path);
 }
 
 /* ------------------------------------------------------------------------------------------------------- fill */
@@ -74,7 +80,7 @@ __device__ inline void bs_cu_fill_run(const bs_cu_tile &t, const bs_device_step 
     const bs_cu_team team = bs_cu_team_of(s);
     for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
         const int32_t path = d.chosen[(int64_t)bs_cu_decided_row(t, s, r) * d.per_row];
-        if (path >= 0 && bs_cu_path_gives(t, s, 0, path))
+        if (path >= 0 && bs_cu_path_gives(t, s, BS_CU_FILL_GIVEN, path))
             continue;
         const bs_cu_view to = bs_cu_open_target(t, out, r);
         const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
@@ -89,7 +95,7 @@ __device__ inline void bs_cu_fill_run(const bs_cu_tile &t, const bs_device_step 
 /* ------------------------------------------------------------------------------------------- sources of a sum */
 
 /* A row that goes into a sum: what one path gave for it, or the residual. Steps are those of the result's loops. */
-struct bs_cu_source {
+struct bs_cu_addend {
     const uint8_t *data;
     int32_t step[4];
     int32_t y0, y1, x0, x1; /* images: what is there */
@@ -97,8 +103,8 @@ struct bs_cu_source {
     int32_t dtype;
 };
 
-__device__ inline void bs_cu_source_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, float gate,
-                                         bs_cu_source *source)
+__device__ inline void bs_cu_addend_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, float gate,
+                                         bs_cu_addend *source)
 {
     const bs_cu_view v = bs_cu_open(t, o, row);
     const bool image = v.rank == 3;
@@ -113,13 +119,13 @@ __device__ inline void bs_cu_source_open(const bs_cu_tile &t, const bs_device_op
 }
 
 enum { BS_CU_SUM_SOURCES = 448 }; /* of a row at once */
-static_assert(BS_CU_SUM_SOURCES * sizeof(bs_cu_source) <= BS_CU_WORKSPACE, "sources lie in the workspace");
+static_assert(BS_CU_SUM_SOURCES * sizeof(bs_cu_addend) <= BS_CU_WORKSPACE, "sources lie in the workspace");
 
 /* Writes what the paths of a row gave to `sources`, in path order, then the residual: those from number `from` on, as
  * many as there is room for. Returns how many there are in all. A row takes a path once at most, so the paths before
  * one are counted. By a team; the caller synchronises. */
 __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_step *s, int32_t row,
-                                        const bs_cu_team &team, int32_t from, bs_cu_source *sources)
+                                        const bs_cu_team &team, int32_t from, bs_cu_addend *sources)
 {
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const int64_t at = (int64_t)bs_cu_decided_row(t, s, row) * d.per_row;
@@ -134,12 +140,13 @@ __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_ste
             before += gives && d.chosen[at + i] < mine;
         }
         if (mine >= 0 && before >= from && before - from < BS_CU_SUM_SOURCES)
-            bs_cu_source_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine],
-                              s->p[0].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k], &sources[before - from]);
+            bs_cu_addend_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine],
+                              s->p[BS_CU_GATHER_MODE].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k],
+                              &sources[before - from]);
     }
-    if (s->p[1].i && team.rank == 0 && count >= from && count - from < BS_CU_SUM_SOURCES)
-        bs_cu_source_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count - from]);
-    return count + (s->p[1].i != 0);
+    if (s->p[BS_CU_GATHER_RESIDUAL].i && team.rank == 0 && count >= from && count - from < BS_CU_SUM_SOURCES)
+        bs_cu_addend_open(t, bs_cu_in(t, s, d.paths), row, 1.0f, &sources[count - from]);
+    return count + (s->p[BS_CU_GATHER_RESIDUAL].i != 0);
 }
 
 /* ----------------------------------------------------------------------------------------------------- reduce */
@@ -181,7 +188,7 @@ __device__ __forceinline__ bool bs_cu_by_four(const uint8_t *data, int32_t dtype
 /* Elements at loop indices (x0, x1, x2, x3) of all sources, summed in their order. each: 4 or 1. more: onto what is
  * there. */
 template <int each>
-__device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_source *sources, int32_t count, bool more,
+__device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_addend *sources, int32_t count, bool more,
                                              uint32_t i)
 {
     const uint32_t width = (uint32_t)m.n[0] / each;
@@ -197,7 +204,7 @@ __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_sou
     else if (more)
         sum.x = bs_cu_get(m.to, m.dtype, to);
     for (int32_t k = 0; k < count; k++) {
-        const bs_cu_source &from = sources[k];
+        const bs_cu_addend &from = sources[k];
         if (m.image && (y < from.y0 || y >= from.y1 || x < from.x0 || x >= from.x1))
             continue;
         const int64_t at = (int64_t)c * from.step[0] + (int64_t)x * from.step[1] + (int64_t)y * from.step[2] +
@@ -219,7 +226,7 @@ __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_sou
 }
 
 /* This team's share of a row, from its sources. */
-__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_source *sources, int32_t count, bool more,
+__device__ inline void bs_cu_sum_row(const bs_cu_view &to, const bs_cu_addend *sources, int32_t count, bool more,
                                      const bs_cu_team &team, const bs_cu_work &w)
 {
     const bs_cu_sum m = bs_cu_sum_of(to);
@@ -253,7 +260,7 @@ __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_ste
         best = -1; /* the path of the largest gate gives nothing */
     const bs_cu_view to = bs_cu_open_target(t, out, row);
     const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
-    if (best < 0 && !s->p[1].i) {
+    if (best < 0 && !s->p[BS_CU_GATHER_RESIDUAL].i) {
         bs_cu_nest_zero(bs_cu_nest_of(to, to, true, all), team, w);
         return;
     }
@@ -268,9 +275,9 @@ __device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_ste
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_team team = bs_cu_team_of(s);
-    const bool sums = s->p[0].i == BS_GATHER_ADD || s->p[0].i == BS_GATHER_WEIGHTED;
+    const bool sums = s->p[BS_CU_GATHER_MODE].i == BS_GATHER_ADD || s->p[BS_CU_GATHER_MODE].i == BS_GATHER_WEIGHTED;
     const int32_t most = t.program->decision[s->router].per_row + 1;
-    bs_cu_source *sources = reinterpret_cast<bs_cu_source *>(t.workspace) + team.index * min(most, BS_CU_SUM_SOURCES);
+    bs_cu_addend *sources = reinterpret_cast<bs_cu_addend *>(t.workspace) + team.index * min(most, BS_CU_SUM_SOURCES);
     for (int32_t first = w.row; first < w.row + w.rows; first += team.count) { /* all teams go round as often */
         const int32_t r = first + team.index;
         const bool mine = r < w.row + w.rows;

@@ -6,16 +6,24 @@
 #include "cuda/kernels.cuh"
 #include "cuda/walk.cuh"
 
-#define BS_CU_POOL_CHANNELS 8 /* p: channels that global pooling sums together */
+/* What pooling is told in p: the descriptor's words, then ours. */
+enum {
+    BS_CU_POOL_KIND,
+    BS_CU_POOL_KERNEL,
+    BS_CU_POOL_STRIDE,
+    BS_CU_POOL_PAD,
+    BS_CU_POOL_GLOBAL,
+    BS_CU_POOL_COUNT_PAD,
+    BS_CU_POOL_CHANNELS = 8 /* that global pooling sums together */
+};
 
-/* p: kind, kernel, stride, pad, global, count_pad. */
 static void bs_cu_pool2d_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t channels = n->in[0].dim[0];
-    s->p[1].i = bs_or_default(s->p[1].i, 2);
-    s->p[2].i = bs_or_default(s->p[2].i, s->p[1].i);
-    s->kernel = s->p[4].i ? BS_CU_pool2d_global : BS_CU_pool2d;
-    if (!s->p[4].i) {
+    s->p[BS_CU_POOL_KERNEL].i = bs_or_default(s->p[BS_CU_POOL_KERNEL].i, 2);
+    s->p[BS_CU_POOL_STRIDE].i = bs_or_default(s->p[BS_CU_POOL_STRIDE].i, s->p[BS_CU_POOL_KERNEL].i);
+    s->kernel = s->p[BS_CU_POOL_GLOBAL].i ? BS_CU_pool2d_global : BS_CU_pool2d;
+    if (!s->p[BS_CU_POOL_GLOBAL].i) {
         s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_EACH / 2);
         return;
     }
@@ -34,7 +42,8 @@ struct bs_cu_pool_window {
 __device__ __forceinline__ bs_cu_pool_window bs_cu_pool_window_of(const bs_device_step *s, const bs_cu_view &x,
                                                                   int32_t oy, int32_t ox)
 {
-    const int32_t kernel = s->p[1].i, y = oy * s->p[2].i - s->p[3].i, at = ox * s->p[2].i - s->p[3].i;
+    const int32_t kernel = s->p[BS_CU_POOL_KERNEL].i, stride = s->p[BS_CU_POOL_STRIDE].i, pad = s->p[BS_CU_POOL_PAD].i,
+                  y = oy * stride - pad, at = ox * stride - pad;
     const bs_cu_pool_window o = {y,
                                  at,
                                  max(0, -(y + x.frame_y)),
@@ -51,14 +60,15 @@ __device__ __forceinline__ float bs_cu_pool_join(bool top, bool first, float v, 
 
 __device__ __forceinline__ float bs_cu_pool_count(const bs_device_step *s, const bs_cu_pool_window &o)
 {
-    return (float)(s->p[5].i ? s->p[1].i * s->p[1].i : (o.y_end - o.y_first) * (o.x_end - o.x_first));
+    const int32_t kernel = s->p[BS_CU_POOL_KERNEL].i;
+    return (float)(s->p[BS_CU_POOL_COUNT_PAD].i ? kernel * kernel : (o.y_end - o.y_first) * (o.x_end - o.x_first));
 }
 
 __device__ inline void bs_cu_pool_one(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y,
                                       const bs_cu_scan &k)
 {
     const bs_cu_pool_window o = bs_cu_pool_window_of(s, x, k.y, k.x);
-    const bool top = s->p[0].i == BS_POOL_MAX;
+    const bool top = s->p[BS_CU_POOL_KIND].i == BS_POOL_MAX;
     float sum = 0.0f;
     for (int32_t ky = o.y_first; ky < o.y_end; ky++)
         for (int32_t kx = o.x_first; kx < o.x_end; kx++) {
@@ -75,7 +85,7 @@ __device__ inline void bs_cu_pool_four(const bs_device_step *s, const bs_cu_view
                                        const bs_cu_scan &k)
 {
     const bs_cu_pool_window o = bs_cu_pool_window_of(s, x, k.y, k.x);
-    const bool top = s->p[0].i == BS_POOL_MAX;
+    const bool top = s->p[BS_CU_POOL_KIND].i == BS_POOL_MAX;
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}, v[4];
     for (int32_t ky = o.y_first; ky < o.y_end; ky++)
         for (int32_t kx = o.x_first; kx < o.x_end; kx++) {
@@ -131,7 +141,7 @@ __device__ inline float bs_cu_pool_line(const bs_cu_view &x, bool top, int32_t y
 __device__ inline void bs_cu_pool_channels(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &x,
                                            const bs_cu_view &y, int32_t first, int32_t channels)
 {
-    const bool top = s->p[0].i == BS_POOL_MAX;
+    const bool top = s->p[BS_CU_POOL_KIND].i == BS_POOL_MAX;
     const int32_t lines = (int32_t)(BS_CU_WORKSPACE / sizeof(float)) / channels, c = (int32_t)threadIdx.x;
     const float area = (float)x.dim[1] * (float)x.dim[2];
     float *line = reinterpret_cast<float *>(t.workspace);

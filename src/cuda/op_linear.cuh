@@ -43,22 +43,24 @@ static int64_t bs_cu_linear_rows_of(const bs_cu_node *n, int32_t domain)
     return domain ? domains[domain].max_rows : 1;
 }
 
-/* p: out, no_bias, act, act_param; then columns of a piece: few where there would be too few pieces to keep a GPU busy
- * with reading. A branch has batches of 64 lines, for it may have far less than it can; others what there is. */
+/* Pieces have few columns where there would be too few pieces to keep a GPU busy with reading. A branch has batches of
+ * 64 lines, for it may have far less than it can; others what there is. */
 static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_domain *d = &n->graph->domains[s->domain];
     const bool path = d->kind == BS_DOMAIN_PATH;
     const int64_t lines = bs_max_i32(bs_cu_linear_lines_of(&n->out[0]), 1),
                   all = bs_cu_linear_rows_of(n, s->domain) * lines;
-    const int64_t wide = bs_ceil_div(s->p[0].i, BS_CU_GEMM_SIDE);
+    const int32_t out = s->p[BS_CU_LINEAR_OUT].i;
+    const int64_t wide = bs_ceil_div(out, BS_CU_GEMM_SIDE);
     const int64_t branches = path ? bs_min_i64(all, n->graph->routers[d->router].desc->paths) : 1;
     const int64_t batch = bs_min_i64(path ? (int64_t)BS_CU_GEMM_SIDE : (int64_t)BS_CU_LINEAR_BATCH, all) / lines;
     s->kernel = n->np->half ? BS_CU_linear_tensor : BS_CU_linear;
     s->batch = batch < 1 ? 1 : (int32_t)batch;
-    s->p[4].i = all <= 2 * (int64_t)BS_CU_FEW_LINES && branches * wide < 256 ? (int32_t)BS_CU_FEW_COLUMNS
-                                                                             : (int32_t)BS_CU_GEMM_SIDE;
-    s->parts = bs_cu_pieces(bs_ceil_div(s->batch * lines, BS_CU_GEMM_SIDE) * bs_ceil_div(s->p[0].i, s->p[4].i), 1);
+    const bool few = all <= 2 * (int64_t)BS_CU_FEW_LINES && branches * wide < 256;
+    s->p[BS_CU_LINEAR_WIDE].i = few ? (int32_t)BS_CU_FEW_COLUMNS : (int32_t)BS_CU_GEMM_SIDE;
+    s->parts = bs_cu_pieces(
+        bs_ceil_div(s->batch * lines, BS_CU_GEMM_SIDE) * bs_ceil_div(out, s->p[BS_CU_LINEAR_WIDE].i), 1);
 }
 
 /* -------------------------------------------------------------------------------------------------- few lines */

@@ -8,9 +8,12 @@
 #include "cuda/kernels.cuh"
 #include "cuda/walk.cuh"
 
-#define BS_CU_AXIS 8  /* p: the dimension that lines run along */
-#define BS_CU_LANES 9 /* p: threads a line: 1 or 32 */
-#define BS_CU_LINES 10 /* p: lines of a row */
+/* What all ops of this file are told in p, behind words of their own. */
+enum {
+    BS_CU_AXIS = 8, /* the dimension that lines run along */
+    BS_CU_LANES,    /* threads a line: 1 or 32 */
+    BS_CU_LINES     /* lines of a row */
+};
 
 static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t kernel, int32_t axis)
 {
@@ -197,12 +200,13 @@ __device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_st
 
 /* -------------------------------------------------------------------------------------------- layer_norm */
 
-/* p: epsilon; [1]: floats from the weights to the biases. */
+enum { BS_CU_NORM_EPSILON, BS_CU_NORM_BIASES }; /* p: the descriptor's word, f; floats from weights to biases */
+
 static void bs_cu_layer_norm_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t last = n->in[0].rank - 1;
-    s->p[0].f = s->p[0].f == 0.0f ? 1e-5f : s->p[0].f;
-    s->p[1].i = (int32_t)bs_aligned_floats(n->in[0].dim[last]);
+    s->p[BS_CU_NORM_EPSILON].f = s->p[BS_CU_NORM_EPSILON].f == 0.0f ? 1e-5f : s->p[BS_CU_NORM_EPSILON].f;
+    s->p[BS_CU_NORM_BIASES].i = (int32_t)bs_aligned_floats(n->in[0].dim[last]);
     bs_cu_lines_describe(n, s, BS_CU_layer_norm, last);
 }
 
@@ -219,12 +223,12 @@ struct bs_cu_layer_norm_line {
             const float d = bs_cu_line_get(k, at[0], i) - mean;
             variance = bs_cu_mul_add(d, d, variance);
         }
-        const float scale = 1.0f / sqrtf(bs_cu_lanes_sum(variance, k.lanes) / count + s->p[0].f);
+        const float scale = 1.0f / sqrtf(bs_cu_lanes_sum(variance, k.lanes) / count + s->p[BS_CU_NORM_EPSILON].f);
         const float *weight = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
-            bs_cu_line_put(
-                k, at[1], i,
-                bs_cu_mul_add((bs_cu_line_get(k, at[0], i) - mean) * scale, weight[i], weight[i + s->p[1].i]));
+            bs_cu_line_put(k, at[1], i,
+                           bs_cu_mul_add((bs_cu_line_get(k, at[0], i) - mean) * scale, weight[i],
+                                         weight[i + s->p[BS_CU_NORM_BIASES].i]));
     }
 };
 
@@ -235,17 +239,19 @@ __device__ inline void bs_cu_layer_norm_run(const bs_cu_tile &t, const bs_device
 
 /* ------------------------------------------------------------------------------------------------ reduce */
 
-/* p: kind, axis. */
+enum { BS_CU_REDUCE_KIND, BS_CU_REDUCE_AXIS }; /* p: the descriptor's words */
+
 static void bs_cu_reduce_axis_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    bs_cu_lines_describe(n, s, BS_CU_reduce_axis, s->p[1].i < 0 ? s->p[1].i + n->in[0].rank : s->p[1].i);
+    const int32_t axis = s->p[BS_CU_REDUCE_AXIS].i;
+    bs_cu_lines_describe(n, s, BS_CU_reduce_axis, axis < 0 ? axis + n->in[0].rank : axis);
 }
 
 struct bs_cu_reduce_line {
     static __device__ inline void line(const bs_cu_tile &, const bs_device_step *s, const bs_cu_lines &k,
                                        const int64_t (&at)[2])
     {
-        const int32_t kind = s->p[0].i;
+        const int32_t kind = s->p[BS_CU_REDUCE_KIND].i;
         const bool sums = kind == BS_REDUCE_SUM || kind == BS_REDUCE_MEAN;
         const float first = bs_cu_line_get(k, at[0], 0);
         float result = sums && k.lane > 0 ? bs_cu_line_get(k, at[0], k.lane) : first; /* 32 lanes: n is at least 32 */
@@ -325,7 +331,8 @@ __device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_ste
 
 /* -------------------------------------------------------------------------------------------------- topk */
 
-/* p: k. */
+enum { BS_CU_TOPK_COUNT }; /* p: the op's k */
+
 static void bs_cu_topk_describe(const bs_cu_node *n, bs_device_step *s)
 {
     bs_cu_lines_describe(n, s, BS_CU_topk, n->in[0].rank - 1);
@@ -347,11 +354,11 @@ struct bs_cu_topk_line {
     {
         float last = 0.0f;
         int32_t last_index = -1;
-        if (k.n < s->p[0].i) { /* a symbol was bound below k */
+        if (k.n < s->p[BS_CU_TOPK_COUNT].i) { /* a symbol was bound below k */
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
             return;
         }
-        for (int32_t place = 0; place < s->p[0].i; place++) {
+        for (int32_t place = 0; place < s->p[BS_CU_TOPK_COUNT].i; place++) {
             float best = 0.0f;
             int32_t index = INT32_MAX; /* none yet */
             for (int32_t i = k.lane; i < k.n; i += k.lanes) {

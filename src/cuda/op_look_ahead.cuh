@@ -7,14 +7,17 @@
 #include "cuda/kernels.cuh"
 #include "cuda/route_scores.cuh"
 
-/* p: paths a cell at most, paths. Margins are not negative, so they compare as the integers that their bits are. A
+enum { BS_CU_LOOK_TAKEN, BS_CU_LOOK_PATHS }; /* p: paths a cell at most, paths */
+
+/* Margins are not negative, so they compare as the integers that their bits are. A
  * thread finds the best of its row in a list of its own, which lies behind the margins: guesses [paths], then lists
  * [paths a cell + 1]. */
 __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     int32_t *margins = reinterpret_cast<int32_t *>(t.program->guesses);
     const bs_device_operand *o = bs_cu_in(t, s, 0);
-    const int32_t taken = s->p[0].i, paths = s->p[1].i, asked = min(taken + 1, paths);
+    const int32_t taken = s->p[BS_CU_LOOK_TAKEN].i, paths = s->p[BS_CU_LOOK_PATHS].i,
+                  asked = min(taken + 1, paths);
     const int32_t room = BS_CU_WORKSPACE / 4 / (taken + 1), threads = min(max(room, 1), (int32_t)blockDim.x);
     int32_t *best = (room > 0 ? reinterpret_cast<int32_t *>(t.workspace) : margins + paths) + threadIdx.x * (taken + 1);
     for (int32_t p = (int32_t)threadIdx.x; p < paths; p += (int32_t)blockDim.x)

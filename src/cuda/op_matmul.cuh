@@ -11,7 +11,9 @@
 
 enum { BS_CU_MATMUL_STAGE_BYTES = 2 * BS_CU_GEMM_SIDE * BS_CU_GEMM_PITCH };
 
-/* p: transpose_b, scale. */
+/* What it is told in p: the descriptor's words. */
+enum { BS_CU_MATMUL_TRANSPOSE, BS_CU_MATMUL_SCALE };
+
 static void bs_cu_matmul_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_device_operand *o = &n->out[0];
@@ -120,9 +122,9 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
 {
     bs_cu_matmul_job j;
     j.a = bs_cu_matmul_side_of(bs_cu_in(t, s, 0), true);
-    j.b = bs_cu_matmul_side_of(bs_cu_in(t, s, 1), s->p[0].i != 0);
+    j.b = bs_cu_matmul_side_of(bs_cu_in(t, s, 1), s->p[BS_CU_MATMUL_TRANSPOSE].i != 0);
     j.out = bs_cu_out(t, s, 0);
-    j.scale = s->p[1].f == 0.0f ? 1.0f : s->p[1].f;
+    j.scale = s->p[BS_CU_MATMUL_SCALE].f == 0.0f ? 1.0f : s->p[BS_CU_MATMUL_SCALE].f;
     int32_t matrices = 1;
     for (int32_t i = 0; i < j.out->rank - 2; i++)
         matrices *= j.out->dim[i];

@@ -10,23 +10,35 @@
 
 #define BS_CU_RESIZE_MOST 16 /* the largest factor */
 
+/* What the kernels of this file are told in p: the descriptor's words, then ours. */
+enum {
+    BS_CU_RESIZE_KIND,
+    BS_CU_RESIZE_FACTOR,
+    BS_CU_RESIZE_CUBIC, /* f */
+    BS_CU_RESIZE_TOP,   /* the descriptor's code_bits; then the largest code */
+    BS_CU_RESIZE_TAPS,
+    BS_CU_RESIZE_INTEGERS /* bicubic x2 of codes: 1 */
+};
+
 /* Output r of each group of `factor` takes taps from `start` on, relative to the group's own. */
 struct bs_cu_resize_phase {
     float weight[4];
     int32_t start;
 };
 
-/* p: kind, factor, cubic_a, code_bits; [3] becomes the largest code, [4] taps, [5] 1: in integers. */
 static void bs_cu_resize_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    const int32_t kind = s->p[0].i, type = n->out[0].dtype;
+    const int32_t kind = s->p[BS_CU_RESIZE_KIND].i, type = n->out[0].dtype;
     const bool codes = type == BS_U8 || type == BS_U16;
-    s->p[1].i = bs_or_default(s->p[1].i, 2);
-    s->p[2].f = s->p[2].f == 0.0f ? -0.5f : s->p[2].f;
-    s->p[3].i = type == BS_U8 ? 255 : (1 << bs_or_default(s->p[3].i, 16)) - 1;
-    s->p[4].i = kind == BS_RESIZE_BICUBIC ? 4 : kind == BS_RESIZE_BILINEAR ? 2 : 1;
-    s->p[5].i = codes && kind == BS_RESIZE_BICUBIC && s->p[1].i == 2 && s->p[2].f == -0.5f;
-    const bool doubles = kind == BS_RESIZE_BICUBIC && s->p[1].i == 2 && (s->p[5].i || !codes);
+    const int32_t factor = bs_or_default(s->p[BS_CU_RESIZE_FACTOR].i, 2);
+    const float cubic = s->p[BS_CU_RESIZE_CUBIC].f == 0.0f ? -0.5f : s->p[BS_CU_RESIZE_CUBIC].f;
+    const bool bicubic = kind == BS_RESIZE_BICUBIC, integers = codes && bicubic && factor == 2 && cubic == -0.5f;
+    const bool doubles = bicubic && factor == 2 && (integers || !codes);
+    s->p[BS_CU_RESIZE_FACTOR].i = factor;
+    s->p[BS_CU_RESIZE_CUBIC].f = cubic;
+    s->p[BS_CU_RESIZE_TOP].i = type == BS_U8 ? 255 : (1 << bs_or_default(s->p[BS_CU_RESIZE_TOP].i, 16)) - 1;
+    s->p[BS_CU_RESIZE_TAPS].i = bicubic ? 4 : kind == BS_RESIZE_BILINEAR ? 2 : 1;
+    s->p[BS_CU_RESIZE_INTEGERS].i = integers;
     s->kernel = doubles ? BS_CU_resize_double : BS_CU_resize;
     s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_EACH);
 }
@@ -45,19 +57,20 @@ __device__ inline float bs_cu_resize_cubic(float a, float distance)
 
 __device__ inline bs_cu_resize_phase bs_cu_resize_phase_of(const bs_device_step *s, int32_t r)
 {
-    const float offset = __fsub_rn(__fdiv_rn((float)r + 0.5f, (float)s->p[1].i), 0.5f),
+    const float factor = (float)s->p[BS_CU_RESIZE_FACTOR].i,
+                offset = __fsub_rn(__fdiv_rn((float)r + 0.5f, factor), 0.5f),
                 at = offset < 0.0f ? offset + 1.0f : offset;
     bs_cu_resize_phase phase = {{1.0f, 0.0f, 0.0f, 0.0f}, 0};
-    if (s->p[0].i == BS_RESIZE_NEAREST)
+    if (s->p[BS_CU_RESIZE_KIND].i == BS_RESIZE_NEAREST)
         return phase;
     phase.start = offset < 0.0f ? -1 : 0;
     phase.weight[0] = 1.0f - at;
     phase.weight[1] = at;
-    if (s->p[0].i == BS_RESIZE_BILINEAR)
+    if (s->p[BS_CU_RESIZE_KIND].i == BS_RESIZE_BILINEAR)
         return phase;
     phase.start--;
     for (int32_t k = 0; k < 4; k++)
-        phase.weight[k] = bs_cu_resize_cubic(s->p[2].f, at + 1.0f - (float)k);
+        phase.weight[k] = bs_cu_resize_cubic(s->p[BS_CU_RESIZE_CUBIC].f, at + 1.0f - (float)k);
     return phase;
 }
 
@@ -65,7 +78,7 @@ __device__ inline bs_cu_resize_phase bs_cu_resize_phase_of(const bs_device_step 
 __device__ inline const bs_cu_resize_phase *bs_cu_resize_phases(const bs_cu_tile &t, const bs_device_step *s)
 {
     bs_cu_resize_phase *phases = reinterpret_cast<bs_cu_resize_phase *>(t.workspace);
-    if ((int32_t)threadIdx.x < s->p[1].i)
+    if ((int32_t)threadIdx.x < s->p[BS_CU_RESIZE_FACTOR].i)
         phases[threadIdx.x] = bs_cu_resize_phase_of(s, (int32_t)threadIdx.x);
     __syncthreads();
     return phases;
@@ -96,8 +109,8 @@ __device__ __forceinline__ void bs_cu_resize_store(const bs_cu_view &y, int64_t 
 __device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_resize_phase *phases,
                                           const bs_cu_view &x, const bs_cu_view &y, const bs_cu_scan &k)
 {
-    const int32_t factor = s->p[1].i, taps = s->p[4].i, gy = bs_cu_floor_div(k.y, factor),
-                  gx = bs_cu_floor_div(k.x, factor);
+    const int32_t factor = s->p[BS_CU_RESIZE_FACTOR].i, taps = s->p[BS_CU_RESIZE_TAPS].i,
+                  gy = bs_cu_floor_div(k.y, factor), gx = bs_cu_floor_div(k.x, factor);
     const bs_cu_resize_phase &py = phases[k.y - gy * factor], &px = phases[k.x - gx * factor];
     const int64_t from = (int64_t)k.c * x.stride[0];
     float sum = 0.0f;
@@ -111,7 +124,7 @@ __device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_r
         sum = bs_cu_mul_add(py.weight[j], line, sum);
     }
     bs_cu_resize_store(y, (int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2], sum,
-                       s->p[3].i);
+                       s->p[BS_CU_RESIZE_TOP].i);
 }
 
 __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -235,13 +248,13 @@ __device__ inline void bs_cu_resize_groups(const bs_cu_tile &t, const bs_device_
         bs_cu_scan k = bs_cu_scan_over(y.y0 >> 1, (y.y1 + 1) >> 1, y.x0 >> 1, (y.x1 + 1) >> 1, y.dim[0], index,
                                        threads);
         for (; bs_cu_scan_more(k); bs_cu_scan_next(&k))
-            bs_cu_resize_group(weights, x, y, k, s->p[3].i);
+            bs_cu_resize_group(weights, x, y, k, s->p[BS_CU_RESIZE_TOP].i);
     }
 }
 
 __device__ inline void bs_cu_resize_double_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    if (s->p[5].i) {
+    if (s->p[BS_CU_RESIZE_INTEGERS].i) {
         const bs_cu_resize_weights<int32_t> weights = {{-3, 29, 111, -9}, {-9, 111, 29, -3}}; /* over 128 */
         bs_cu_resize_groups(t, s, w, weights);
         return;

@@ -7,22 +7,27 @@
 #include "cuda/lower.cuh"
 #include "cuda/program.cuh"
 
-/* p: [0] scores a row, [1] whether a budget was kept. */
+/* What the kernels of this file are told in p. */
+enum { BS_CU_SCORE_WIDTH, BS_CU_SCORE_BUDGET }; /* scores a row; whether a budget was kept */
+enum { BS_CU_PRICE_FORCED };
+
 static void bs_cu_route_score_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t router = n->node->router;
     s->kernel = BS_CU_route_score;
     s->router = router;
     s->batch = 256;
-    s->p[0].i = n->in[0].dim[0];
-    s->p[1].i = n->graph->routers[router].desc->protocol == BS_ROUTE_BUDGET && !n->plan->routers[router].forced;
+    s->p[BS_CU_SCORE_WIDTH].i = n->in[0].dim[0];
+    s->p[BS_CU_SCORE_BUDGET].i = n->graph->routers[router].desc->protocol == BS_ROUTE_BUDGET &&
+                                 !n->plan->routers[router].forced;
 }
 
 static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_route_price;
     s->router = n->node->router;
-    s->p[0].i = n->plan->routers[s->router].forced; /* then it weighs nothing; and it may be decided in tiles */
+    /* then it weighs nothing; and it may be decided in tiles */
+    s->p[BS_CU_PRICE_FORCED].i = n->plan->routers[s->router].forced;
 }
 
 /* The score of the first chosen path, or one score for all paths; of a budget the loss of the chosen variant; else
@@ -31,19 +36,20 @@ __device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_devic
 {
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const bs_device_operand *in = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
+    const int32_t width = s->p[BS_CU_SCORE_WIDTH].i;
     /* it counts all rows */
     const int32_t ahead = s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0;
     for (int32_t r = w.row + (int32_t)threadIdx.x; r < w.row + w.rows; r += (int32_t)blockDim.x) {
         const int64_t decided = (int64_t)(ahead + r) * d.per_row;
-        const int32_t path = d.chosen[decided], at = s->p[0].i == 1 ? 0 : path;
+        const int32_t path = d.chosen[decided], at = width == 1 ? 0 : path;
         const uint8_t *from = bs_cu_row(t, in, r);
         uint8_t *to = bs_cu_row(t, out, r);
-        const bool given = path >= 0 && at < s->p[0].i;
+        const bool given = path >= 0 && at < width;
         if (out->dtype == BS_I32)
-            *reinterpret_cast<int32_t *>(to) = path >= 0 && s->p[1].i ? (int32_t)d.gates[decided]
-                                               : given                ? reinterpret_cast<const int32_t *>(
-                                                             from)[(int64_t)at * in->stride[0]]
-                                                       : 0;
+            *reinterpret_cast<int32_t *>(to) =
+                path >= 0 && s->p[BS_CU_SCORE_BUDGET].i ? (int32_t)d.gates[decided]
+                : given ? reinterpret_cast<const int32_t *>(from)[(int64_t)at * in->stride[0]]
+                        : 0;
         else
             bs_cu_put(to, out->dtype, 0, given ? bs_cu_get(from, in->dtype, (int64_t)at * in->stride[0]) : 0.0f);
     }
@@ -54,7 +60,8 @@ __device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_devic
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     if (threadIdx.x == 0 && w.part == 0)
-        bs_cu_put(bs_cu_row(t, out, 0), out->dtype, 0, s->p[0].i ? 0.0f : *bs_cu_decision_of(t, s->router).price);
+        bs_cu_put(bs_cu_row(t, out, 0), out->dtype, 0,
+                  s->p[BS_CU_PRICE_FORCED].i ? 0.0f : *bs_cu_decision_of(t, s->router).price);
 }
 
 #endif

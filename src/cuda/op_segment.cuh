@@ -9,6 +9,7 @@
 #include "cuda/segment.cuh"
 
 enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a piece of work */
+enum { BS_CU_SEGMENT_MODE };        /* what segment_reduce is told in p: the descriptor's word */
 
 /* Rows are of the segment domain. */
 static void bs_cu_segment_spread_describe(const bs_cu_node *n, bs_device_step *s)
@@ -17,7 +18,7 @@ static void bs_cu_segment_spread_describe(const bs_cu_node *n, bs_device_step *s
     s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_SEGMENT_EACH);
 }
 
-/* p: mode. One row: all segments. */
+/* One row: all segments. */
 static void bs_cu_segment_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_segment_reduce;
@@ -110,8 +111,8 @@ __device__ inline void bs_cu_segment_reduce_run(const bs_cu_tile &t, const bs_de
     for (int64_t i = (int64_t)w.part * blockDim.x + threadIdx.x; i < (int64_t)segments * each; i += step) {
         const int32_t segment = (int32_t)(i / each), element = (int32_t)(i % each);
         const uint8_t *from = rows + bs_cu_segment_element(x->dim, x->stride, x->rank, element) * bs_cu_bytes(x->dtype);
-        const float result = bs_cu_segment_reduced(s->p[0].i, from, x->row_bytes, x->dtype, offsets[segment],
-                                                   offsets[segment + 1]);
+        const float result = bs_cu_segment_reduced(s->p[BS_CU_SEGMENT_MODE].i, from, x->row_bytes, x->dtype,
+                                                   offsets[segment], offsets[segment + 1]);
         bs_cu_put(to, out->dtype,
                   (int64_t)segment * out->stride[0] + bs_cu_segment_element(x->dim, out->stride + 1, x->rank, element),
                   result);

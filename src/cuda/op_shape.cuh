@@ -30,11 +30,13 @@ __device__ __forceinline__ void bs_cu_keep(bs_cu_view *v, int32_t d, int32_t n)
     v->x1 = v->rank == 3 && d == 2 ? n : v->x1;
 }
 
-/* p: axis. */
+/* What concat and slice are told in p: the descriptor's words. */
+enum { BS_CU_SLICE_AXIS, BS_CU_SLICE_START };
+
 static void bs_cu_concat_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_concat;
-    s->p[0].i += s->p[0].i < 0 ? n->out[0].rank : 0;
+    s->p[BS_CU_SLICE_AXIS].i += s->p[BS_CU_SLICE_AXIS].i < 0 ? n->out[0].rank : 0;
     bs_cu_cut(n, s);
 }
 
@@ -42,7 +44,7 @@ __device__ inline void bs_cu_concat_run(const bs_cu_tile &t, const bs_device_ste
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_deal d = bs_cu_deal_copy(out, w);
-    const int32_t axis = s->p[0].i;
+    const int32_t axis = s->p[BS_CU_SLICE_AXIS].i;
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
         if (w.part == 0)
@@ -57,11 +59,10 @@ __device__ inline void bs_cu_concat_run(const bs_cu_tile &t, const bs_device_ste
     }
 }
 
-/* p: axis, start. */
 static void bs_cu_slice_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_slice;
-    s->p[0].i += s->p[0].i < 0 ? n->out[0].rank : 0;
+    s->p[BS_CU_SLICE_AXIS].i += s->p[BS_CU_SLICE_AXIS].i < 0 ? n->out[0].rank : 0;
     bs_cu_cut(n, s);
 }
 
@@ -69,7 +70,7 @@ __device__ inline void bs_cu_slice_run(const bs_cu_tile &t, const bs_device_step
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_deal d = bs_cu_deal_copy(out, w);
-    const int32_t axis = s->p[0].i, start = s->p[1].i;
+    const int32_t axis = s->p[BS_CU_SLICE_AXIS].i, start = s->p[BS_CU_SLICE_START].i;
     for (int32_t r = d.row; r < d.end; r += d.rows) {
         bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
         /* a symbol was bound below what the slice needs */
@@ -207,17 +208,27 @@ static uint32_t bs_cu_pad_border(int32_t dtype, float value)
     }
 }
 
-/* p: top, bottom, left, right, value, edge; [4] becomes the border as it is stored. */
+/* What pad is told in p: the descriptor's words. */
+enum {
+    BS_CU_PAD_TOP,
+    BS_CU_PAD_BOTTOM,
+    BS_CU_PAD_LEFT,
+    BS_CU_PAD_RIGHT,
+    BS_CU_PAD_BORDER, /* its value, f; then as it is stored */
+    BS_CU_PAD_EDGE
+};
+
 static void bs_cu_pad_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_pad;
-    s->p[4].i = (int32_t)bs_cu_pad_border(n->out[0].dtype, s->p[4].f);
+    s->p[BS_CU_PAD_BORDER].i = (int32_t)bs_cu_pad_border(n->out[0].dtype, s->p[BS_CU_PAD_BORDER].f);
     bs_cu_cut(n, s);
 }
 
 __device__ inline void bs_cu_pad_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t top = s->p[0].i, left = s->p[2].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
+    const int32_t top = s->p[BS_CU_PAD_TOP].i, left = s->p[BS_CU_PAD_LEFT].i,
+                  index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
                   threads = w.parts * (int32_t)blockDim.x;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
@@ -229,17 +240,18 @@ __device__ inline void bs_cu_pad_run(const bs_cu_tile &t, const bs_device_step *
             const int32_t sy = min(max(k.y - top, 0), x.dim[1] - 1), sx = min(max(k.x - left, 0), x.dim[2] - 1);
             const int64_t at[2] = {(int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2],
                                    (int64_t)k.c * x.stride[0] + (int64_t)sy * x.stride[1] + (int64_t)sx * x.stride[2]};
-            if (s->p[5].i || (sy == k.y - top && sx == k.x - left))
+            if (s->p[BS_CU_PAD_EDGE].i || (sy == k.y - top && sx == k.x - left))
                 copy.one(at);
             else
-                bs_cu_store_one(copy.to, copy.to_bytes, at[0], (uint32_t)s->p[4].i);
+                bs_cu_store_one(copy.to, copy.to_bytes, at[0], (uint32_t)s->p[BS_CU_PAD_BORDER].i);
         }
     }
 }
 
 /* ------------------------------------------------------------------------------------------- pixel shuffle */
 
-/* p: r. */
+enum { BS_CU_SHUFFLE_FACTOR }; /* what both are told in p */
+
 static void bs_cu_pixel_shuffle_describe(const bs_cu_node *n, bs_device_step *s)
 {
     s->kernel = BS_CU_pixel_shuffle;
@@ -255,7 +267,7 @@ static void bs_cu_pixel_unshuffle_describe(const bs_cu_node *n, bs_device_step *
 /* Goes over the result, so that it is written in order. */
 __device__ inline void bs_cu_pixel_shuffle_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t f = s->p[0].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
+    const int32_t f = s->p[BS_CU_SHUFFLE_FACTOR].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
                   threads = w.parts * (int32_t)blockDim.x;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
@@ -275,7 +287,7 @@ __device__ inline void bs_cu_pixel_shuffle_run(const bs_cu_tile &t, const bs_dev
 
 __device__ inline void bs_cu_pixel_unshuffle_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t f = s->p[0].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
+    const int32_t f = s->p[BS_CU_SHUFFLE_FACTOR].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
                   threads = w.parts * (int32_t)blockDim.x;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
