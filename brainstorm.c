@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b9638f9fff70462baf42fd6618103710b30400febbe6d9dc7f33547f95cb076b
+ * sha256 of the parts: 493a762b24de5ce4048b2fc7c892ea9d3de2e0afee0560ee7f7a060a89dabcd1
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -15903,26 +15903,46 @@ typedef struct bs_value_plan {
 } bs_value_plan;
 
 typedef enum bs_instr_kind {
-    BS_INSTR_OP,     /* run a node's kernel */
-    BS_INSTR_LOAD,   /* materialise value `value` from its source into rows of its own */
-    BS_INSTR_STORE,  /* rows of `value` to their place in `target` (gather, assemble, collect, output, state) */
-    BS_INSTR_FILL,   /* gather `target`: the rows that no path gives, from its residual `value` or zero;
-                        collect `target`: the rows beyond the last patch, zero */
-    BS_INSTR_REDUCE, /* gather `target` from packed rows of every path */
-    BS_INSTR_ROUTE,
-    BS_INSTR_LOOK_AHEAD, /* what a later router will probably decide; the node plan's `algorithm` is its number */
-    BS_INSTR_REGION  /* the parts of region `node`, tile by tile, in one parallel step */
+    BS_INSTR_CALL,  /* the kernel of `node` on the rows of `domain` */
+    /* rows of `value` (0: none) to `target`: where each goes says `map`, what becomes of it `combine` */
+    BS_INSTR_MOVE,
+    BS_INSTR_ROUTE, /* the router of `node` decides about the rows of `domain` */
+    BS_INSTR_RUN    /* lists of instructions on the rows of their domains: the parts of `region`, tile by tile */
 } bs_instr_kind;
 
+/* For each row of an instruction's domain: where it is read, and where it goes. */
+typedef enum bs_row_map {
+    BS_MAP_VIEW,   /* from where `value` is a view of, to the rows of its own that it has beside (target: itself) */
+    BS_MAP_ROW,    /* from a row to the same row of `target` */
+    BS_MAP_PARENT, /* from a row of a path to the row that it was scattered from */
+    BS_MAP_CELL,   /* from a row to its place in the root tensor `target` */
+    BS_MAP_BOUND,  /* from the only row to what the caller bound to `node`, or to the state that it writes */
+    BS_MAP_APPEND, /* from a row of a segment to the next place in the ring of the cache that `node` writes */
+    BS_MAP_PATHS,  /* from the rows that all paths made of a row, packed, to that row of `target` */
+    BS_MAP_BEYOND  /* to the rows of the root tensor `target` that no cell has */
+} bs_row_map;
+
+typedef enum bs_combine {
+    BS_COMBINE_COPY,
+    BS_COMBINE_RESIDUAL, /* only into rows that no path gives: `value`, or zero */
+    BS_COMBINE_ZERO,
+    /* of several paths; where `value` is there: it is added, or selected when no path gives anything */
+    BS_COMBINE_SUM, BS_COMBINE_WEIGHTED_SUM, BS_COMBINE_SELECT
+} bs_combine;
+
 typedef struct bs_instr {
-    bs_instr_kind kind;
-    int32_t node;
-    int32_t value, target;
-    int32_t domain; /* whose rows it works on */
-    int32_t region, part; /* while planning: region -1 = top level */
+    uint8_t kind;             /* bs_instr_kind */
+    uint8_t map, combine;     /* MOVE: bs_row_map, bs_combine */
+    int32_t node;             /* 0: RUN */
+    int32_t value, target;    /* MOVE; 0: none */
+    int32_t domain;           /* whose rows it works on */
+    int32_t region;           /* RUN: whose parts it runs */
+    int32_t part;             /* that it belongs to; BS_TOP: none, it stands at top level */
     int32_t time; /* BS_TIME_END or later: when all else is done */
     int32_t stage; /* top level: whose units it needs; -1 none */
 } bs_instr;
+
+#define BS_TOP (-1)
 
 /* Straight-line instructions for tiles of one domain. */
 typedef struct bs_part {
@@ -16965,7 +16985,7 @@ static int32_t next_part(const bs_plan *p, int32_t instr)
 
 static bool is_in_region(const bs_plan *p, int32_t instr, int32_t region)
 {
-    return instr < p->n_instrs && p->instrs[instr].region == region;
+    return instr < p->n_instrs && p->parts[p->instrs[instr].part].region == region;
 }
 
 static int32_t region_key(const stage_pass *s, int32_t region)
@@ -16979,9 +16999,9 @@ static int32_t region_key(const stage_pass *s, int32_t region)
 
 static int32_t instr_key(const stage_pass *s, const bs_instr *i)
 {
-    if (i->kind == BS_INSTR_OP)
+    if (i->kind == BS_INSTR_CALL)
         return unit_key(s->plan, s->plan->nodes[i->node].unit);
-    return i->kind == BS_INSTR_REGION ? region_key(s, i->node) : 0;
+    return i->kind == BS_INSTR_RUN ? region_key(s, i->region) : 0;
 }
 
 /* There is room: an instruction needs one unit, and so does a part (layout_streaming). */
@@ -16998,9 +17018,9 @@ static void stage_add(stage_pass *s, bs_trace_stage *stage, int32_t unit)
 static void stage_add_instr(stage_pass *s, bs_trace_stage *stage, const bs_instr *i)
 {
     const bs_plan *p = s->plan;
-    if (i->kind == BS_INSTR_OP)
+    if (i->kind == BS_INSTR_CALL)
         stage_add(s, stage, p->nodes[i->node].unit);
-    for (int32_t k = i->kind == BS_INSTR_REGION ? s->region_first[i->node] : p->n_instrs; is_in_region(p, k, i->node);
+    for (int32_t k = i->kind == BS_INSTR_RUN ? s->region_first[i->region] : p->n_instrs; is_in_region(p, k, i->region);
          k = next_part(p, k))
         stage_add(s, stage, p->parts[p->instrs[k].part].unit);
 }
@@ -17009,7 +17029,7 @@ static void find_regions(stage_pass *s)
 {
     const bs_plan *p = s->plan;
     for (int32_t k = p->n_instrs - 1; k >= p->n_top; k--)
-        s->region_first[p->instrs[k].region] = k;
+        s->region_first[p->parts[p->instrs[k].part].region] = k;
 }
 
 /* Neighbouring instructions that need the same make one stage; a region is one by itself. */
@@ -17024,7 +17044,7 @@ static void find_stages(stage_pass *s)
         i->stage = -1;
         if (key == 0)
             continue;
-        if (!open || key != open_key || i->kind == BS_INSTR_REGION) {
+        if (!open || key != open_key || i->kind == BS_INSTR_RUN) {
             open = &p->stages[p->n_stages++];
             open->router = key > 0 ? key : 0;
             open->first_unit = p->n_stage_units;
@@ -17033,7 +17053,7 @@ static void find_stages(stage_pass *s)
         }
         i->stage = p->n_stages - 1;
         stage_add_instr(s, open, i);
-        if (i->kind == BS_INSTR_REGION)
+        if (i->kind == BS_INSTR_RUN)
             open = NULL;
     }
 }
@@ -17042,7 +17062,7 @@ static void part_units(bs_plan *p)
 {
     for (int32_t k = 0; k < p->n_parts; k++)
         for (int32_t i = p->parts[k].first; i < p->parts[k].first + p->parts[k].count; i++)
-            if (p->instrs[i].kind == BS_INSTR_OP && p->nodes[p->instrs[i].node].unit)
+            if (p->instrs[i].kind == BS_INSTR_CALL && p->nodes[p->instrs[i].node].unit)
                 p->parts[k].unit = p->nodes[p->instrs[i].node].unit;
 }
 
@@ -17304,8 +17324,6 @@ void bs_plan_fuse(bs_plan *plan, void *workspace)
 /* #include "plan/plan.h" */
 /* #include "ops/structure.h" */
 
-#define BS_TOP (-1) /* no region: at top level */
-
 /* Who reads a value: operand `index` of `node`. */
 typedef struct bs_lower_reader {
     int32_t node, index;
@@ -17322,7 +17340,7 @@ typedef struct bs_lower_pass {
     const bs_graph *g;
     bool mixed;           /* some domain is: nodes have phases */
     int32_t max_regions;
-    int32_t *home;        /* [nodes] part index, or BS_TOP */
+    int32_t *part_of;     /* [nodes] the part that a node runs in, or BS_TOP */
     int32_t *phase;       /* [nodes] how often what it depends on goes from tiles to top level or back */
     int32_t *list;        /* [nodes or values] what is still to be visited */
     int32_t *seen;        /* [nodes] the search that came by last */
@@ -17360,8 +17378,8 @@ bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit
 /* Makes the index of readers: what is needed and what is fused stays as it is from here on. */
 void bs_lower_find_readers(bs_lower_pass *l);
 
-/* A region for every node that runs in tiles (l->home). Domains that cannot run so are made to run layer by layer; then
- * it returns false, and is to be called again. */
+/* A part of a region for every node that runs in tiles (l->part_of). Domains that cannot run so are made to run layer by
+ * layer; then it returns false, and is to be called again. */
 bool bs_lower_regions(bs_lower_pass *l);
 int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node);
 /* A place for every live value; needs the regions. */
@@ -17548,13 +17566,13 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
 
 /* Closes the region that makes an operand, when the reader is not of that region: what comes later may depend on the
  * reader, and the region would have to run before and after it. */
-static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t home)
+static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t part)
 {
     int32_t n_in;
     const int32_t *in = bs_plan_in(l->plan, (int32_t)(node - l->g->nodes), &n_in);
-    const int32_t region = home == BS_TOP ? BS_TOP : l->plan->parts[home].region;
+    const int32_t region = part == BS_TOP ? BS_TOP : l->plan->parts[part].region;
     for (int32_t i = 0; i < n_in; i++) {
-        const int32_t from = in[i] ? l->home[l->g->values[in[i]].node] : BS_TOP;
+        const int32_t from = in[i] ? l->part_of[l->g->values[in[i]].node] : BS_TOP;
         const int32_t made_in = from == BS_TOP ? BS_TOP : l->plan->parts[from].region;
         if (made_in != BS_TOP && made_in != region) {
             int32_t *open = &l->open[l->plan->regions[made_in].domain];
@@ -17623,10 +17641,10 @@ static void region_enter(bs_lower_pass *l, int32_t region)
         *slot = region + 1;
 }
 
-static void assign_home(bs_lower_pass *l, int32_t n)
+static void assign_part(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
-    l->home[n] = BS_TOP;
+    l->part_of[n] = BS_TOP;
     if (!runs_in_tiles(l, node)) {
         close_read_regions(l, node, BS_TOP);
         l->phase[n] = l->mixed ? phase_of(l, n, 0, 0) : 0;
@@ -17639,18 +17657,18 @@ static void assign_home(bs_lower_pass *l, int32_t n)
         l->open[top] = region_of_phase(l, top, domain, l->plan->nodes[n].unit, l->phase[n]);
     if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, l->plan->nodes[n].unit))
         region_open(l, top);
-    l->home[n] = part_find(l, l->open[top], domain);
+    l->part_of[n] = part_find(l, l->open[top], domain);
     l->region_phase[l->open[top]] = bs_max_i32(l->region_phase[l->open[top]], l->phase[n]);
     if (l->plan->nodes[n].unit)
-        l->plan->parts[l->home[n]].unit = l->plan->nodes[n].unit;
+        l->plan->parts[l->part_of[n]].unit = l->plan->nodes[n].unit;
     if (l->plan->domains[top].mixed)
         region_enter(l, l->open[top]);
-    close_read_regions(l, node, l->home[n]);
+    close_read_regions(l, node, l->part_of[n]);
 }
 
 int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node)
 {
-    return l->home[node] == BS_TOP ? BS_TOP : l->plan->parts[l->home[node]].region;
+    return l->part_of[node] == BS_TOP ? BS_TOP : l->plan->parts[l->part_of[node]].region;
 }
 
 /* ---------------------------------------------------------------------------------------------- torn domains */
@@ -17734,9 +17752,9 @@ bool bs_lower_regions(bs_lower_pass *l)
     for (int32_t d = 0; d < l->g->n_domains; d++)
         l->open[d] = BS_TOP;
     for (int32_t n = 0; n < l->g->n_nodes; n++) {
-        l->home[n] = BS_TOP;
+        l->part_of[n] = BS_TOP;
         if (n > 0 && l->plan->node_live[n])
-            assign_home(l, n);
+            assign_part(l, n);
     }
     list_nodes(l);
     return !mend_torn(l);
@@ -17800,22 +17818,22 @@ static bool count_reader(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 /* Whether a reader needs the value outside the part that makes it. */
 static bool reads_within(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
-    const int32_t home = *(const int32_t *)user;
+    const int32_t part = *(const int32_t *)user;
     const bs_node *node = &l->g->nodes[n];
     if (bs_node_joins_cells(node))
         return true; /* a store inside the part */
     if (bs_node_gathers(node) && index < l->g->routers[node->router].desc->paths)
-        return l->home[n] == home || !bs_lower_is_packed(l, node);
-    return l->home[n] == home;
+        return l->part_of[n] == part || !bs_lower_is_packed(l, node);
+    return l->part_of[n] == part;
 }
 
 static void place_computed(bs_lower_pass *l, int32_t value)
 {
     bs_value_plan *v = &l->plan->values[value];
-    int32_t home = l->home[l->g->values[value].node];
-    const bool inside = home != BS_TOP && bs_lower_each_reader(l, value, reads_within, &home);
+    int32_t part = l->part_of[l->g->values[value].node];
+    const bool inside = part != BS_TOP && bs_lower_each_reader(l, value, reads_within, &part);
     v->place = inside ? BS_PLACE_SCRATCH : BS_PLACE_TRANSIENT;
-    v->scope = inside ? home : BS_TOP;
+    v->scope = inside ? part : BS_TOP;
 }
 
 /* A reader that puts cells side by side into a frame, as they are. */
@@ -18101,18 +18119,34 @@ void bs_lower_places(bs_lower_pass *l)
 
 /* ------------------------------------------------------------------------------------------- instructions */
 
-static bs_instr *emit(bs_lower_pass *l, bs_instr_kind kind, int32_t home, int32_t node)
+static bs_instr *emit(bs_lower_pass *l, bs_instr_kind kind, int32_t part, int32_t node)
 {
     bs_plan *p = l->plan;
     bs_instr *i = &p->instrs[p->n_instrs++]; /* there is room for all that there can be (plan_layout_make) */
     memset(i, 0, sizeof *i);
-    i->kind = kind;
+    i->kind = (uint8_t)kind;
     i->node = node;
-    i->part = home;
-    i->region = home == BS_TOP ? BS_TOP : p->parts[home].region;
+    i->part = part;
     i->stage = -1;
     i->domain = l->g->nodes[node].domain;
     return i;
+}
+
+static bs_instr *emit_move(bs_lower_pass *l, bs_row_map map, bs_combine combine, int32_t part, int32_t node,
+                           int32_t value, int32_t target)
+{
+    bs_instr *i = emit(l, BS_INSTR_MOVE, part, node);
+    i->map = (uint8_t)map;
+    i->combine = (uint8_t)combine;
+    i->value = value;
+    i->target = target;
+    return i;
+}
+
+/* The region that an instruction stands in, or BS_TOP. */
+static int32_t region_of(const bs_plan *p, const bs_instr *i)
+{
+    return i->part == BS_TOP ? BS_TOP : p->parts[i->part].region;
 }
 
 /* From when `value` can be read by an instruction of `region`; what a region makes itself is there in order. */
@@ -18130,8 +18164,9 @@ static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region
 /* When an instruction can run: after what it reads, and after the previous one of its domain. */
 static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
 {
-    if (i->region != BS_TOP) {
-        l->region_time[i->region] = bs_max_i32(l->region_time[i->region], after + 1);
+    const int32_t region = region_of(l->plan, i);
+    if (region != BS_TOP) {
+        l->region_time[region] = bs_max_i32(l->region_time[region], after + 1);
         return;
     }
     i->time = bs_max_i32(after, l->clock[i->domain]) + 1;
@@ -18161,20 +18196,25 @@ static void outputs_ready(bs_lower_pass *l, const bs_node *node, int32_t time)
         l->ready[node->first_out + i] = time;
 }
 
-/* A store belongs to the part that makes the value; its target is ready when all stores are. */
+/* The time at which what `i` makes is there: of what a region makes, that of the region. */
+static int32_t time_of(const bs_lower_pass *l, const bs_instr *i)
+{
+    return i->part == BS_TOP ? i->time : l->region_time[region_of(l->plan, i)];
+}
+
+/* Rows of `value` go to `target`, in the part that makes the value; the target is ready when all of them are there. */
 static void emit_store(bs_lower_pass *l, int32_t n, int32_t value, int32_t target)
 {
     const bs_value_info *v = &l->g->values[value];
-    bs_instr *i = emit(l, BS_INSTR_STORE, l->home[v->node], n);
-    i->value = value;
-    i->target = target;
+    const bs_row_map map = l->g->values[target].domain == 0 ? BS_MAP_CELL : BS_MAP_PARENT;
+    bs_instr *i = emit_move(l, map, BS_COMBINE_COPY, l->part_of[v->node], n, value, target);
     i->domain = v->domain;
     const int32_t from = l->plan->values[value].place == BS_PLACE_VIEW ? l->plan->values[value].source : value;
+    const int32_t region = region_of(l->plan, i);
     schedule(l, i,
              bs_max_i32(domain_ready(l, v->domain),
-                        bs_max_i32(value_ready(l, value, i->region), value_ready(l, from, i->region))));
-    const int32_t time = i->region == BS_TOP ? i->time : l->region_time[i->region];
-    l->ready[target] = bs_max_i32(l->ready[target], time);
+                        bs_max_i32(value_ready(l, value, region), value_ready(l, from, region))));
+    l->ready[target] = bs_max_i32(l->ready[target], time_of(l, i));
 }
 
 /* Where the rows of a gather go: its own storage, or the frame it is assembled in. */
@@ -18194,6 +18234,27 @@ static bool residual_is_in_place(const bs_lower_pass *l, int32_t gather, int32_t
     return frame->place == BS_PLACE_STATE && old->place == BS_PLACE_STATE && frame->source == old->source;
 }
 
+/* What a packed gather makes of the rows of several paths. */
+static bs_combine combine_of(const bs_node *gather)
+{
+    switch ((bs_gather_mode)((const bs_gather_params *)gather->params)->mode) {
+    case BS_GATHER_ADD: return BS_COMBINE_SUM;
+    case BS_GATHER_WEIGHTED: return BS_COMBINE_WEIGHTED_SUM;
+    case BS_GATHER_PLACE:
+    case BS_GATHER_SELECT: break;
+    }
+    return BS_COMBINE_SELECT;
+}
+
+/* Rows that the stores of the paths do not give: of sums and selections all of them, else those of no path. */
+static bs_instr *emit_gathered(bs_lower_pass *l, int32_t n, bool packed, int32_t residual, int32_t target)
+{
+    if (packed)
+        return emit_move(l, BS_MAP_PATHS, combine_of(&l->g->nodes[n]), l->part_of[n], n, residual, target);
+    const bs_row_map map = l->g->values[target].domain == 0 ? BS_MAP_CELL : BS_MAP_ROW;
+    return emit_move(l, map, BS_COMBINE_RESIDUAL, l->part_of[n], n, residual, target);
+}
+
 static void emit_gather(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
@@ -18201,7 +18262,7 @@ static void emit_gather(bs_lower_pass *l, int32_t n)
     const int32_t paths = l->g->routers[node->router].desc->paths, value = node->first_out;
     const bool packed = bs_lower_is_packed(l, node);
     const int32_t target = gather_target(l, value);
-    const int32_t region = l->home[n] == BS_TOP ? BS_TOP : l->plan->parts[l->home[n]].region;
+    const int32_t region = bs_lower_region_of(l, n);
     int32_t ready = l->decided[node->router];
     for (int32_t i = 0; i < paths; i++) {
         if (in[i] == 0 || !bs_plan_gathers(l->plan, node, i))
@@ -18214,37 +18275,35 @@ static void emit_gather(bs_lower_pass *l, int32_t n)
     ready = bs_max_i32(ready, value_ready(l, residual, region));
     const bool complete = l->plan->routers[node->router].forced && in[l->plan->routers[node->router].forced - 1] != 0;
     if (packed || (!complete && !residual_is_in_place(l, value, residual))) {
-        bs_instr *i = emit(l, packed ? BS_INSTR_REDUCE : BS_INSTR_FILL, l->home[n], n);
-        i->value = residual;
-        i->target = target;
+        bs_instr *i = emit_gathered(l, n, packed, residual, target);
         schedule(l, i, ready);
-        ready = i->region == BS_TOP ? i->time : ready;
+        ready = i->part == BS_TOP ? i->time : ready;
     }
     l->ready[value] = ready;
     l->ready[target] = bs_max_i32(l->ready[target], ready);
 }
 
 /* A tensor with a row for every patch there can be: those without one become zero. */
-static void emit_rest(bs_lower_pass *l, int32_t n)
+static void emit_beyond(bs_lower_pass *l, int32_t n)
 {
-    bs_instr *i = emit(l, BS_INSTR_FILL, BS_TOP, n);
-    i->target = l->g->nodes[n].first_out;
-    schedule(l, i, l->ready[i->target]);
-    l->ready[i->target] = i->time;
+    const int32_t target = l->g->nodes[n].first_out;
+    bs_instr *i = emit_move(l, BS_MAP_BEYOND, BS_COMBINE_ZERO, BS_TOP, n, 0, target);
+    schedule(l, i, l->ready[target]);
+    l->ready[target] = i->time;
 }
 
 static void emit_route(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
-    bs_instr *i = emit(l, BS_INSTR_ROUTE, l->home[n], n);
+    bs_instr *i = emit(l, BS_INSTR_ROUTE, l->part_of[n], n);
     const int32_t *in = bs_node_in(l->g, node);
     const bool forced = l->plan->routers[node->router].forced != 0;
     i->domain = l->g->routers[node->router].domain;
     int32_t ready = domain_ready(l, i->domain);
     for (int32_t k = 0; !forced && k < node->n_in; k++)
-        ready = bs_max_i32(ready, value_ready(l, in[k], i->region));
+        ready = bs_max_i32(ready, value_ready(l, in[k], region_of(l->plan, i)));
     schedule(l, i, ready);
-    l->decided[node->router] = i->region == BS_TOP ? i->time : 0;
+    l->decided[node->router] = i->part == BS_TOP ? i->time : 0;
     l->path_ready[node->router] = bs_max_i32(l->decided[node->router], domain_ready(l, i->domain));
 }
 
@@ -18258,10 +18317,9 @@ static void emit_ending(bs_lower_pass *l, int32_t n)
     if (v->place == (state < 0 ? BS_PLACE_OUTPUT : BS_PLACE_STATE) &&
         v->source == (state < 0 ? n : l->g->values[in[state]].node))
         return;
-    bs_instr *i = emit(l, BS_INSTR_STORE, BS_TOP, n);
-    i->value = value;
-    i->target = 0; /* the node tells: an output or a state */
-    i->domain = l->g->values[value].domain; /* the root, or segments whose rows are appended */
+    const int32_t domain = l->g->values[value].domain; /* the root, or segments whose rows are appended */
+    bs_instr *i = emit_move(l, domain == 0 ? BS_MAP_BOUND : BS_MAP_APPEND, BS_COMBINE_COPY, BS_TOP, n, value, 0);
+    i->domain = domain;
     schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), BS_TIME_END)); /* states are written at the end of a run */
 }
 
@@ -18281,14 +18339,13 @@ static void emit_node(bs_lower_pass *l, int32_t n)
             emit_store(l, n, from, value);
         if (l->g->values[value].rank > l->g->values[from].rank &&
             l->g->domains[l->g->values[from].domain].kind == BS_DOMAIN_PATCHES)
-            emit_rest(l, n);
+            emit_beyond(l, n);
     } else if (bs_node_ends_run(node)) {
         return; /* they come last */
-    } else if (node->n_out == 0) { /* a look-ahead */
-        if (!bs_plan_streams(l->plan)) /* memory for slots alone is nothing to read ahead into */
-            return;
-        bs_instr *i = emit(l, BS_INSTR_LOOK_AHEAD, BS_TOP, n);
-        schedule(l, i, operands_ready(l, node, BS_TOP));
+    } else if (node->n_out == 0) { /* it only says what a later router will need: memory for slots alone is nothing to
+                                      read ahead into */
+        if (bs_plan_streams(l->plan))
+            schedule(l, emit(l, BS_INSTR_CALL, BS_TOP, n), operands_ready(l, node, BS_TOP));
     } else if (l->plan->values[value].place == BS_PLACE_VIEW || l->plan->values[value].place == BS_PLACE_INPUT ||
                l->plan->values[value].place == BS_PLACE_STATE || l->plan->values[value].place == BS_PLACE_WEIGHT) {
         const int32_t region = bs_lower_region_of(l, n), ready = operands_ready(l, node, region);
@@ -18297,11 +18354,12 @@ static void emit_node(bs_lower_pass *l, int32_t n)
             l->region_time[region] = bs_max_i32(l->region_time[region], ready + 1);
     } else {
         const bool decided = bs_op_get(node->op)->flags & BS_OP_DECIDED;
-        const bool moved = bs_node_work(node) != BS_WORK_CALL;
-        bs_instr *i = emit(l, moved ? BS_INSTR_LOAD : BS_INSTR_OP, l->home[n], n);
-        i->value = value;
-        schedule(l, i, bs_max_i32(operands_ready(l, node, i->region), decided ? l->decided[node->router] : 0));
-        outputs_ready(l, node, i->region == BS_TOP ? i->time : l->region_time[i->region]);
+        bs_instr *i = bs_node_work(node) == BS_WORK_CALL
+                          ? emit(l, BS_INSTR_CALL, l->part_of[n], n)
+                          : emit_move(l, BS_MAP_VIEW, BS_COMBINE_COPY, l->part_of[n], n, value, value);
+        schedule(l, i, bs_max_i32(operands_ready(l, node, region_of(l->plan, i)),
+                                  decided ? l->decided[node->router] : 0));
+        outputs_ready(l, node, time_of(l, i));
     }
 }
 
@@ -18309,10 +18367,12 @@ static void emit_node(bs_lower_pass *l, int32_t n)
 
 static bool goes_before(const void *user, int32_t first, int32_t second)
 {
-    const bs_instr *a = (const bs_instr *)user + first, *b = (const bs_instr *)user + second;
-    if (a->region != b->region)
-        return a->region < b->region; /* BS_TOP first */
-    if (a->region == BS_TOP)
+    const bs_plan *p = user;
+    const bs_instr *a = &p->instrs[first], *b = &p->instrs[second];
+    const int32_t region_a = region_of(p, a), region_b = region_of(p, b);
+    if (region_a != region_b)
+        return region_a < region_b; /* BS_TOP first */
+    if (region_a == BS_TOP)
         return a->time < b->time;
     return a->part < b->part;
 }
@@ -18334,19 +18394,19 @@ static void arrange(bs_instr *instrs, int32_t *order, int32_t count)
     }
 }
 
-static void sort_instrs(bs_instr *instrs, int32_t count, int32_t *order, int32_t *buffer)
+static void sort_instrs(bs_plan *p, int32_t *order, int32_t *buffer)
 {
-    for (int32_t i = 0; i < count; i++)
+    for (int32_t i = 0; i < p->n_instrs; i++)
         order[i] = i;
-    bs_sort(order, buffer, count, goes_before, instrs);
-    arrange(instrs, order, count);
+    bs_sort(order, buffer, p->n_instrs, goes_before, p);
+    arrange(p->instrs, order, p->n_instrs);
 }
 
 static void index_parts(bs_plan *p)
 {
     p->n_top = 0;
     for (int32_t i = 0; i < p->n_instrs; i++) {
-        if (p->instrs[i].region == BS_TOP) {
+        if (p->instrs[i].part == BS_TOP) {
             p->n_top++;
             continue;
         }
@@ -18361,15 +18421,15 @@ static void emit_regions(bs_lower_pass *l)
 {
     const int32_t search = ++l->searches;
     for (int32_t i = 0; i < l->plan->n_instrs; i++)
-        if (l->plan->instrs[i].region != BS_TOP)
-            l->region_seen[l->plan->instrs[i].region] = search;
+        if (l->plan->instrs[i].part != BS_TOP)
+            l->region_seen[region_of(l->plan, &l->plan->instrs[i])] = search;
     for (int32_t r = 0; r < l->plan->n_regions; r++) {
         if (l->region_seen[r] != search)
             continue;
-        bs_instr *i = emit(l, BS_INSTR_REGION, BS_TOP, 0);
+        bs_instr *i = emit(l, BS_INSTR_RUN, BS_TOP, 0);
         i->domain = l->plan->regions[r].domain;
         i->time = l->region_time[r];
-        i->node = r; /* the region's number */
+        i->region = r;
     }
 }
 
@@ -18378,7 +18438,7 @@ static void part_costs(bs_plan *p)
     for (int32_t i = 0; i < p->n_instrs; i++) {
         const bs_instr *instr = &p->instrs[i];
         const bs_op *op = bs_op_get(p->graph->nodes[instr->node].op);
-        if (instr->part != BS_TOP && instr->kind == BS_INSTR_OP && op->flops)
+        if (instr->part != BS_TOP && instr->kind == BS_INSTR_CALL && op->flops)
             p->parts[instr->part].flops += op->flops(p->graph, &p->graph->nodes[instr->node]);
     }
 }
@@ -18421,7 +18481,7 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
     const uint64_t routers = (uint64_t)g->n_routers, word = sizeof(int32_t);
     l->max_regions = bs_plan_most_parts(g);
     const uint64_t regions = (uint64_t)l->max_regions;
-    l->home = bs_carve(c, nodes, word);
+    l->part_of = bs_carve(c, nodes, word);
     l->phase = bs_carve(c, nodes, word);
     l->list = bs_carve(c, nodes > values ? nodes : values, word);
     l->seen = bs_carve(c, nodes, word);
@@ -18480,7 +18540,7 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
         if (plan->node_live[n] && bs_node_ends_run(&g->nodes[n]))
             emit_ending(l, n);
     /* nothing of the pass is needed any more */
-    sort_instrs(plan->instrs, plan->n_instrs, workspace, (int32_t *)workspace + plan->max_instrs);
+    sort_instrs(plan, workspace, (int32_t *)workspace + plan->max_instrs);
     index_parts(plan);
     part_costs(plan);
 }
@@ -19037,10 +19097,10 @@ static void touch_instr(bs_plan *p, const bs_instr *i, int32_t scope, int32_t ti
     const int32_t *in = bs_plan_in(p, i->node, &n_in);
     touch(p, i->value, scope, time);
     touch(p, i->target, scope, time);
-    const bool moves = i->kind == BS_INSTR_STORE || i->kind == BS_INSTR_FILL;
-    for (int32_t k = 0; !moves && k < n_in; k++)
+    const bool reads_operands = i->kind != BS_INSTR_MOVE || i->map == BS_MAP_VIEW || i->map == BS_MAP_PATHS;
+    for (int32_t k = 0; reads_operands && k < n_in; k++)
         touch(p, in[k], scope, time);
-    for (int32_t k = 0; i->kind == BS_INSTR_OP && k < node->n_out; k++)
+    for (int32_t k = 0; i->kind == BS_INSTR_CALL && k < node->n_out; k++)
         touch(p, node->first_out + k, scope, time);
 }
 
@@ -19051,15 +19111,15 @@ static void find_lifetimes(memory_pass *m)
     for (int32_t v = 0; v < p->graph->n_values; v++)
         p->values[v].first = p->values[v].last = -1;
     for (int32_t t = 0; t < p->n_top; t++)
-        if (p->instrs[t].kind == BS_INSTR_REGION)
-            region_time[p->instrs[t].node] = p->instrs[t].time;
+        if (p->instrs[t].kind == BS_INSTR_RUN)
+            region_time[p->instrs[t].region] = p->instrs[t].time;
     for (int32_t i = 0; i < p->n_instrs; i++) {
         const bs_instr *instr = &p->instrs[i];
-        if (instr->kind == BS_INSTR_REGION)
+        if (instr->kind == BS_INSTR_RUN)
             continue;
-        touch_instr(p, instr, instr->region < 0 ? -1 : instr->part, instr->region < 0 ? instr->time : i);
-        if (instr->region >= 0) /* what a region touches outside is touched at the region's time */
-            touch_instr(p, instr, -1, region_time[instr->region]);
+        touch_instr(p, instr, instr->part, instr->part == BS_TOP ? instr->time : i);
+        if (instr->part != BS_TOP) /* what a region touches outside is touched at the region's time */
+            touch_instr(p, instr, BS_TOP, region_time[p->parts[instr->part].region]);
     }
 }
 
@@ -23647,10 +23707,7 @@ bool bs_session_owns_state(const bs_session *s, int32_t node);
 
 /* run/move.c: finding rows, and moving them */
 void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
-void bs_move_load(const bs_context *c, const bs_instr *i, int32_t row);
-void bs_move_store(const bs_context *c, const bs_instr *i, int32_t row);
-void bs_move_fill(const bs_context *c, const bs_instr *i, int32_t row);
-void bs_move_reduce(const bs_context *c, const bs_instr *i, int32_t row);
+void bs_move(const bs_context *c, const bs_instr *i, int32_t row); /* one row of a BS_INSTR_MOVE */
 void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
 /* Row of the ROWS or PATCHES domain above, counted from the first of all. */
 int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
@@ -23944,11 +24001,11 @@ static int32_t count_operands(const bs_plan *p)
 {
     int32_t count = 0;
     for (int32_t i = 0; i < p->n_instrs; i++) {
-        const bs_instr_kind kind = p->instrs[i].kind;
+        const bs_instr *instr = &p->instrs[i];
         const bs_node *node = &p->graph->nodes[p->instrs[i].node];
-        if (kind == BS_INSTR_OP || kind == BS_INSTR_REDUCE)
+        if (instr->kind == BS_INSTR_CALL || (instr->kind == BS_INSTR_MOVE && instr->map == BS_MAP_PATHS))
             count += bs_max_i32(node->n_in, 2) + node->n_out + 2;
-        else if (kind != BS_INSTR_REGION)
+        else if (instr->kind != BS_INSTR_RUN)
             count += 4;
     }
     return count;
@@ -23957,7 +24014,7 @@ static int32_t count_operands(const bs_plan *p)
 int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr)
 {
     const bs_node *node = &plan->graph->nodes[instr->node];
-    const bool asks = instr->kind == BS_INSTR_REDUCE || instr->kind == BS_INSTR_FILL;
+    const bool asks = instr->kind == BS_INSTR_MOVE && instr->combine != BS_COMBINE_COPY;
     return asks && bs_node_gathers(node) ? (plan->graph->routers[node->router].desc->paths + 31) / 32 : 0;
 }
 
@@ -24260,7 +24317,7 @@ void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand
 /* ==== end src/run/operands.c ================================================================== */
 
 /* ==== begin src/run/move.c ==================================================================== */
-/* run/move.c - moving rows: load, store, fill, reduce.
+/* run/move.c - moving rows: where a row goes (its map), and what becomes of it there (how it is combined).
  * Relies on run/operands.h. Must never decide anything or know of threads. */
 /* #include "run/operands.h" */
 /* #include "ops/structure.h" */
@@ -24435,58 +24492,55 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
     }
 }
 
-void bs_move_load(const bs_context *c, const bs_instr *i, int32_t row)
+/* The place of a row's cell in the root tensor that a move goes to. */
+static void operand_cell(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *o)
 {
-    bs_operand from, to;
-    operand_source(c, i->value, row, &from);
-    bs_operand_make(c, i->value, row, &to);
-    move_row(&to, &from);
+    const bs_node *node = &c->session->graph->nodes[i->node];
+    bs_operand root;
+    bs_operand_root(c, i->target, &root);
+    bs_operand_extent(c, i->value ? i->value : node->first_out, row, o);
+    bs_operand_step(o, &root, bs_top_row(c, i->domain, row));
+    if (o->rank == 3 && root.rank == 3)
+        o->rect = (bs_rect){0, o->dim[1], 0, o->dim[2]}; /* the core only */
 }
 
-/* The place of row `row` of `value` in the target of a store. */
-static void operand_target(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *o)
+/* An output, or the state that the node writes. */
+static void operand_ending(const bs_context *c, const bs_instr *i, bs_operand *o)
 {
     const bs_graph *g = c->session->graph;
     const bs_node *node = &g->nodes[i->node];
-    if (i->target == 0) { /* an output or a state */
-        bs_operand_extent(c, i->value, row, o);
-        const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
-        if (i->domain != 0)
-            bs_segment_append(c, i, row, o);
-        else
-            bs_operand_bound(c, state < 0 ? i->node : g->values[bs_node_in(g, node)[state]].node, o);
-        return;
-    }
-    const bool to_root = g->values[i->target].domain == 0;
-    if (!to_root) { /* a gather with rows of its own: the row of the parent */
-        bs_operand_make(c, i->target, c->domains[i->domain].ids[row], o);
-        return;
-    }
-    bs_operand root;
-    bs_operand_root(c, i->target, &root);
-    bs_operand_extent(c, i->value, row, o);
-    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(root.dtype);
-    const int32_t top = bs_top_row(c, i->domain, row);
-    if (o->rank == 3 && root.rank == 3) {
-        memcpy(o->stride, root.stride, sizeof o->stride);
-        o->data = (uint8_t *)root.data + (o->frame_y * root.stride[1] + o->frame_x * root.stride[2]) * bytes;
-        o->rect = (bs_rect){0, o->dim[1], 0, o->dim[2]}; /* the core only */
-        return;
-    }
-    for (int32_t k = 0; k < o->rank; k++)
-        o->stride[k] = root.stride[k + 1];
-    o->data = (uint8_t *)root.data + top * root.stride[0] * bytes;
+    const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
+    bs_operand_extent(c, i->value, 0, o);
+    bs_operand_bound(c, state < 0 ? i->node : g->values[bs_node_in(g, node)[state]].node, o);
 }
 
-void bs_move_store(const bs_context *c, const bs_instr *i, int32_t row)
+/* The rows of a root tensor that no cell has, as one. */
+static void operand_beyond(const bs_context *c, const bs_instr *i, bs_operand *o)
 {
-    bs_operand from, to;
-    bs_operand_make(c, i->value, row, &from);
-    operand_target(c, i, row, &to);
-    if (!to.data)
-        return; /* an output that is not asked for, or older than a cache's window */
-    move_row(&to, &from);
-    zero_around(c, i->target, &to);
+    const bs_graph *g = c->session->graph;
+    const int32_t rows = c->domains[g->values[bs_node_in(g, &g->nodes[i->node])[0]].domain].count;
+    bs_operand_root(c, i->target, o);
+    o->data = (uint8_t *)o->data + rows * o->stride[0] * (ptrdiff_t)bs_dtype_bytes(o->dtype);
+    o->dim[0] -= rows;
+    o->rect = (bs_rect){0, o->dim[1], 0, o->dim[2]};
+}
+
+/* Where row `row` goes; data NULL: it is not asked for, or older than a cache's window. */
+static void operand_target(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *o)
+{
+    switch ((bs_row_map)i->map) {
+    case BS_MAP_VIEW:
+    case BS_MAP_ROW:
+    case BS_MAP_PATHS: bs_operand_make(c, i->target, row, o); break;
+    case BS_MAP_PARENT: bs_operand_make(c, i->target, c->domains[i->domain].ids[row], o); break;
+    case BS_MAP_CELL: operand_cell(c, i, row, o); break;
+    case BS_MAP_BOUND: operand_ending(c, i, o); break;
+    case BS_MAP_APPEND:
+        bs_operand_extent(c, i->value, row, o);
+        bs_segment_append(c, i, row, o);
+        break;
+    case BS_MAP_BEYOND: operand_beyond(c, i, o); break;
+    }
 }
 
 /* Whether a path gave this row its result. */
@@ -24497,46 +24551,7 @@ static bool row_is_given(const bs_context *c, const bs_node *gather, int32_t row
     return path >= 0 && bs_node_in(c->session->graph, gather)[path] != 0;
 }
 
-/* Rows of a collected tensor that no cell has. */
-static void zero_rest(const bs_context *c, const bs_instr *i)
-{
-    const bs_graph *g = c->session->graph;
-    bs_operand all;
-    bs_operand_make(c, i->target, 0, &all);
-    const int32_t rows = c->domains[g->values[bs_node_in(g, &g->nodes[i->node])[0]].domain].count;
-    all.data = (uint8_t *)all.data + rows * all.stride[0] * (ptrdiff_t)bs_dtype_bytes(all.dtype);
-    all.dim[0] -= rows;
-    all.rect = (bs_rect){0, all.dim[1], 0, all.dim[2]};
-    zero_row(&all);
-}
-
-void bs_move_fill(const bs_context *c, const bs_instr *i, int32_t row)
-{
-    const bs_node *node = &c->session->graph->nodes[i->node];
-    if (node->router == 0) {
-        zero_rest(c, i);
-        return;
-    }
-    if (row_is_given(c, node, row))
-        return;
-    bs_operand from, to;
-    bs_instr target = *i;
-    target.value = node->first_out;
-    target.domain = c->session->graph->routers[node->router].domain;
-    if (c->session->graph->values[i->target].domain == 0)
-        operand_target(c, &target, row, &to);
-    else
-        bs_operand_make(c, i->target, row, &to);
-    if (i->value) {
-        bs_operand_make(c, i->value, row, &from);
-        move_row(&to, &from);
-    } else {
-        zero_row(&to);
-    }
-    zero_around(c, i->target, &to);
-}
-
-/* ------------------------------------------------------------------------------------------------- reduce */
+/* ---------------------------------------------------------------------------------------------- combining */
 
 static void accumulate(const bs_operand *to, const bs_operand *from, float gate)
 {
@@ -24605,8 +24620,8 @@ static int32_t best_choice(const bs_decision_data *d, const int32_t *in, int32_t
 }
 
 /* What the paths of a row give, or `residual` where none does. */
-static void reduce_select(const bs_context *c, const bs_decision_data *d, const int32_t *in, int32_t residual,
-                          int32_t row, const bs_operand *to)
+static void combine_select(const bs_context *c, const bs_decision_data *d, const int32_t *in, int32_t residual,
+                           int32_t row, const bs_operand *to)
 {
     const int32_t best = best_choice(d, in, row);
     bs_operand from;
@@ -24618,10 +24633,11 @@ static void reduce_select(const bs_context *c, const bs_decision_data *d, const 
         move_row(to, &from);
 }
 
-static void reduce_sum(const bs_context *c, const bs_decision_data *d, const int32_t *in, bool weighted, int32_t row,
-                       const bs_operand *to)
+static void combine_sum(const bs_context *c, const bs_instr *i, const bs_decision_data *d, const int32_t *in,
+                        int32_t row, const bs_operand *to)
 {
     const bool ordered = in_path_order(d, row);
+    const bool weighted = i->combine == BS_COMBINE_WEIGHTED_SUM;
     bs_operand from;
     for (int32_t at = next_in_path_order(d, row, ordered, -1); at >= 0; at = next_in_path_order(d, row, ordered, at)) {
         const int32_t path = d->chosen[at];
@@ -24630,28 +24646,55 @@ static void reduce_sum(const bs_context *c, const bs_decision_data *d, const int
         operand_packed(c, in[path], d, path, d->inverse[at], &from);
         accumulate(to, &from, weighted ? d->gates[at] : 1.0f);
     }
-}
-
-void bs_move_reduce(const bs_context *c, const bs_instr *i, int32_t row)
-{
-    const bs_graph *g = c->session->graph;
-    const bs_node *node = &g->nodes[i->node];
-    const bs_gather_params *p = node->params;
-    const bs_decision_data *d = bs_decision_of(c, node->router);
-    const int32_t *in = bs_node_in(g, node);
-    bs_operand to, from;
-    bs_operand_make(c, i->target, row, &to);
-    zero_row(&to);
-    zero_around(c, i->target, &to);
-    if (p->mode != BS_GATHER_ADD && p->mode != BS_GATHER_WEIGHTED) {
-        reduce_select(c, d, in, i->value, row, &to);
-        return;
-    }
-    reduce_sum(c, d, in, p->mode == BS_GATHER_WEIGHTED, row, &to);
     if (!i->value)
         return;
     bs_operand_make(c, i->value, row, &from);
-    accumulate(&to, &from, 1.0f);
+    accumulate(to, &from, 1.0f);
+}
+
+/* -------------------------------------------------------------------------------------------------- a row */
+
+/* One row of `value`, or zero where there is none. */
+static void move_value(const bs_context *c, const bs_instr *i, int32_t row, const bs_operand *to)
+{
+    bs_operand from;
+    if (i->value == 0) {
+        zero_row(to);
+        return;
+    }
+    if (i->map == BS_MAP_VIEW)
+        operand_source(c, i->value, row, &from);
+    else
+        bs_operand_make(c, i->value, row, &from);
+    move_row(to, &from);
+}
+
+void bs_move(const bs_context *c, const bs_instr *i, int32_t row)
+{
+    const bs_graph *g = c->session->graph;
+    const bs_node *node = &g->nodes[i->node];
+    bs_operand to;
+    if (i->combine == BS_COMBINE_RESIDUAL && row_is_given(c, node, row))
+        return;
+    to.data = NULL;
+    operand_target(c, i, row, &to);
+    if (!to.data)
+        return;
+    switch ((bs_combine)i->combine) {
+    case BS_COMBINE_COPY:
+    case BS_COMBINE_RESIDUAL:
+    case BS_COMBINE_ZERO: move_value(c, i, row, &to); break;
+    case BS_COMBINE_SUM:
+    case BS_COMBINE_WEIGHTED_SUM:
+        zero_row(&to);
+        combine_sum(c, i, bs_decision_of(c, node->router), bs_node_in(g, node), row, &to);
+        break;
+    case BS_COMBINE_SELECT:
+        zero_row(&to);
+        combine_select(c, bs_decision_of(c, node->router), bs_node_in(g, node), i->value, row, &to);
+        break;
+    }
+    zero_around(c, i->target, &to);
 }
 /* ==== end src/run/move.c ====================================================================== */
 
@@ -25222,7 +25265,8 @@ void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *m
 /* ==== end src/run/route.c ===================================================================== */
 
 /* ==== begin src/run/exec.h ==================================================================== */
-/* run/exec.h - what the files of the interpreter share: run/exec.c (instructions, stages, the run) and run/regions.c.
+/* run/exec.h - what the files of the interpreter share: run/exec.c (lists of instructions, stages, the run),
+ * run/call.c and run/regions.c.
  * Relies on run/session.h. Must never be included by anything else. */
 #ifndef BS_EXEC_H
 #define BS_EXEC_H
@@ -25231,11 +25275,9 @@ void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *m
 
 /* The first failure of a run stays; BS_OK is none. Returns whether this is the first. */
 bool bs_exec_fail(bs_session *s, bs_status status, int32_t node);
-/* Rows [row, row + rows) of an instruction that is not a route or a region; band: of an image, -1 all of it. */
-void bs_exec_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
-/* Rows of one call of it. */
-int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
-void bs_exec_route(bs_context *c, const bs_instr *i);
+/* The instructions [first, first + count) in order, on the rows that `c` sees: all there are, or those of a tile of
+ * `domain`. */
+void bs_exec_list(bs_context *c, int32_t first, int32_t count, int32_t domain);
 /* A unit that the visit in progress needs: listed once, in s->work.needed. */
 void bs_exec_need(bs_session *s, int32_t unit, int32_t *count);
 /* A device: it is told where a unit's weights are; and it is waited for: what it read may go. */
@@ -25244,6 +25286,14 @@ void bs_exec_settle(bs_session *s, int32_t node);
 /* A streamed unit was computed with. */
 void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, uint64_t end);
 
+/* run/call.c */
+/* The kernel of a call on rows [row, row + rows); band: of an image or an op that cuts itself, -1 all of it. */
+void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
+/* Rows that are run at once: one, where geometry differs from row to row or rows are found through a decision. */
+int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
+/* Tasks that a row is cut into; 0: it is not. */
+int32_t bs_exec_bands(const bs_session *s, const bs_instr *i);
+
 /* run/regions.c */
 void bs_exec_region(bs_session *s, const bs_instr *i);
 /* Lists the units that its parts need now. */
@@ -25251,6 +25301,122 @@ void bs_exec_region_units(bs_session *s, int32_t region, int32_t *count);
 
 #endif
 /* ==== end src/run/exec.h ====================================================================== */
+
+/* ==== begin src/run/call.c ==================================================================== */
+/* run/call.c - one kernel on some rows of its node: its operands, the zeros around what it writes, how it may be cut.
+ * Relies on run/exec.h. Must never know which rows there are, or who else is at work. */
+/* #include "run/exec.h" */
+
+#define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
+#define BATCH_ROWS 16 /* cells of a non-image op, per task */
+
+static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call)
+{
+    const bs_session *s = c->session;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(s->plan, (int32_t)(node - s->graph->nodes), &n_in);
+    call->graph = s->graph;
+    call->node = node;
+    call->plan = &s->plan->nodes[node - s->graph->nodes];
+    call->params = node->params;
+    call->n_in = n_in;
+    call->n_out = node->n_out;
+    call->rows = rows;
+    call->prepared = bs_bytes_at(s->store.base[call->plan->unit], call->plan->prepared_offset);
+    call->scratch = bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset);
+    const bool across = bs_op_get(node->op)->flags & BS_OP_ACROSS;
+    for (int32_t i = 0; i < n_in; i++)
+        bs_operand_make(c, in[i], across || s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
+    if (across)
+        bs_segment_call(c, row, call);
+    for (int32_t i = 0; i < node->n_out; i++)
+        bs_operand_make(c, node->first_out + i, row, &call->out[i]);
+}
+
+static void zero_margins(const bs_context *c, const bs_call *call)
+{
+    for (int32_t i = 0; i < call->n_out; i++) {
+        const int32_t value = call->node->first_out + i, margin = c->session->plan->values[value].margin;
+        int64_t h, w;
+        if (call->out[i].rank != 3 || margin == 0)
+            continue;
+        bs_plan_core(c->session->plan, &c->session->graph->values[value], &h, &w);
+        bs_zero_margin(&call->out[i], margin, h, w);
+    }
+}
+
+/* What asks a decision, row by row. */
+static void run_decided(const bs_context *c, const bs_node *node, int32_t row, int32_t rows)
+{
+    const bool path = c->session->graph->domains[node->domain].kind == BS_DOMAIN_PATH;
+    bs_call call;
+    for (int32_t r = row; r < row + rows; r++) {
+        call_prepare(c, node, r, 1, &call);
+        call.decision = bs_decision_of(c, node->router);
+        call.decided = path ? r : c->domains[node->domain].first + r; /* those below are of this tile */
+        call.ahead = c->session->plan->routers[node->router].forced != 0;
+        bs_exec_fail(c->session, bs_op_get(node->op)->run(&call), (int32_t)(node - c->session->graph->nodes));
+    }
+}
+
+void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
+{
+    bs_call call;
+    char fault[BS_FAULT_BYTES] = "";
+    const bs_node *node = &c->session->graph->nodes[i->node];
+    if (bs_op_get(node->op)->flags & BS_OP_DECIDED) {
+        run_decided(c, node, row, rows);
+        return;
+    }
+    call_prepare(c, node, row, rows, &call);
+    call.fault = fault;
+    if (band <= 0)
+        zero_margins(c, &call);
+    if (call.plan->pieces > 0) {
+        call.piece = band;
+    } else if (band >= 0) {
+        bs_rect *r = &call.out[0].rect;
+        const int32_t y0 = r->y0 + band * BAND_ROWS; /* NOLINT(clang-analyzer-*): call_prepare() sets it */
+        if (y0 >= r->y1)
+            return;
+        r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
+        r->y0 = y0;
+    }
+    if (bs_exec_fail(c->session, call.plan->fusion ? bs_fusion_run(&call) : bs_op_get(node->op)->run(&call), i->node))
+        memcpy(c->session->fault, fault, BS_FAULT_BYTES);
+}
+
+/* Rows of one call: one, where geometry differs from row to row or rows are found through a decision. */
+int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
+{
+    const bs_node *node = &s->graph->nodes[i->node];
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
+    if (i->kind != BS_INSTR_CALL)
+        return 1;
+    for (int32_t k = 0; k < n_in; k++) {
+        const bs_value_info *v = &s->graph->values[in[k]];
+        const bool scattered = s->plan->values[in[k]].place == BS_PLACE_VIEW &&
+                               s->graph->domains[v->domain].kind == BS_DOMAIN_PATH;
+        if (v->rank == 3 || scattered)
+            return 1;
+    }
+    return node->n_out > 0 && s->graph->values[node->first_out].rank == 3 ? 1 : BATCH_ROWS;
+}
+
+int32_t bs_exec_bands(const bs_session *s, const bs_instr *i)
+{
+    const bs_node *node = &s->graph->nodes[i->node];
+    int64_t h, w;
+    if (i->kind == BS_INSTR_CALL && s->plan->nodes[i->node].pieces > 0)
+        return s->plan->nodes[i->node].pieces;
+    if (i->kind != BS_INSTR_CALL || node->n_out != 1 || !(bs_op_get(node->op)->flags & BS_OP_SPATIAL) ||
+        s->graph->values[node->first_out].rank != 3)
+        return 0;
+    bs_plan_core(s->plan, &s->graph->values[node->first_out], &h, &w);
+    return (int32_t)bs_ceil_div(h + 2 * s->plan->values[node->first_out].margin, BAND_ROWS);
+}
+/* ==== end src/run/call.c ====================================================================== */
 
 /* ==== begin src/run/regions.c ================================================================= */
 /* run/regions.c - regions: tiles of all parts in one parallel step, or part by part as their weights arrive.
@@ -25288,43 +25454,6 @@ static void tile_open(bs_context *c, const bs_part *part, int32_t first, int32_t
         state->ids += first;
 }
 
-/* Time goes to the innermost path whose instructions ran. */
-static void charge(const bs_context *c, int32_t domain, uint64_t ns)
-{
-    const bs_session *s = c->session;
-    const bs_domain *d = &s->graph->domains[domain];
-    if (d->kind == BS_DOMAIN_PATH)
-        s->path_ns[(size_t)c->thread * (size_t)s->graph->n_paths +
-                   (size_t)(s->graph->routers[d->router].first_path + d->path)] += ns;
-}
-
-static void run_tile(bs_context *c, const bs_part *part)
-{
-    bs_session *s = c->session;
-    int32_t domain = part->domain;
-    uint64_t since = bs_session_now(s);
-    for (int32_t k = 0; k < part->count && !bs_exec_failed(s); k++) {
-        const bs_instr *i = &s->plan->instrs[part->first + k];
-        const int32_t rows = c->domains[i->domain].count;
-        if (i->kind == BS_INSTR_ROUTE) {
-            bs_exec_route(c, i);
-            continue;
-        }
-        if (rows == 0)
-            continue;
-        if (i->domain != domain) {
-            const uint64_t now = bs_session_now(s);
-            charge(c, domain, now - since);
-            since = now;
-            domain = i->domain;
-        }
-        const int32_t batch = bs_exec_batch(s, i);
-        for (int32_t row = 0; row < rows; row += batch)
-            bs_exec_rows(c, i, row, bs_min_i32(batch, rows - row), -1);
-    }
-    charge(c, domain, bs_session_now(s) - since);
-}
-
 static void tile_task(void *user, int32_t index, int32_t thread)
 {
     const region_job *job = user;
@@ -25344,7 +25473,7 @@ static void tile_task(void *user, int32_t index, int32_t thread)
     const int32_t first = (index - job->first_tile[k]) * tile_rows;
     bs_context *c = &s->contexts[thread];
     tile_open(c, part, first, bs_min_i32(tile_rows, part_rows(s, part).count - first));
-    run_tile(c, part);
+    bs_exec_list(c, part->first, part->count, part->domain);
 }
 
 /* The same on a device, which knows the rows. It is done when its weights may go. */
@@ -25489,7 +25618,7 @@ static void run_waves(bs_session *s, int32_t stage, int32_t *parts, int32_t coun
 
 void bs_exec_region(bs_session *s, const bs_instr *i)
 {
-    const int32_t count = parts_to_run(s, i->node);
+    const int32_t count = parts_to_run(s, i->region);
     if (i->stage >= 0)
         run_waves(s, i->stage, s->work.parts, count);
     else
@@ -25511,10 +25640,6 @@ void bs_exec_region_units(bs_session *s, int32_t region, int32_t *count)
  * runs the part's instructions on its rows, one after the other, in its own scratch. Who takes which never shows.
  * Relies on run/session.h. Must never allocate, plan, or let a count decide how work is cut. */
 /* #include "run/exec.h" */
-/* #include "ops/structure.h" */
-
-#define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
-#define BATCH_ROWS 16 /* cells of a non-image op, per task */
 
 bool bs_exec_fail(bs_session *s, bs_status status, int32_t node)
 {
@@ -25525,128 +25650,22 @@ bool bs_exec_fail(bs_session *s, bs_status status, int32_t node)
     return first;
 }
 
-/* ---------------------------------------------------------------------------------------------- one kernel */
-
-static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call)
+static void record_event(const bs_session *s, bs_event_kind kind, uint64_t start, uint64_t end, int32_t subject,
+                         int32_t index, uint64_t value)
 {
-    const bs_session *s = c->session;
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(s->plan, (int32_t)(node - s->graph->nodes), &n_in);
-    call->graph = s->graph;
-    call->node = node;
-    call->plan = &s->plan->nodes[node - s->graph->nodes];
-    call->params = node->params;
-    call->n_in = n_in;
-    call->n_out = node->n_out;
-    call->rows = rows;
-    call->prepared = bs_bytes_at(s->store.base[call->plan->unit], call->plan->prepared_offset);
-    call->scratch = bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset);
-    const bool across = bs_op_get(node->op)->flags & BS_OP_ACROSS;
-    for (int32_t i = 0; i < n_in; i++)
-        bs_operand_make(c, in[i], across || s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
-    if (across)
-        bs_segment_call(c, row, call);
-    for (int32_t i = 0; i < node->n_out; i++)
-        bs_operand_make(c, node->first_out + i, row, &call->out[i]);
+    const bs_event event = {start, end, value, subject, index, (int16_t)kind, 0, 0};
+    bs_profile_add(s->profile, &event);
 }
 
-static void zero_margins(const bs_context *c, const bs_call *call)
-{
-    for (int32_t i = 0; i < call->n_out; i++) {
-        const int32_t value = call->node->first_out + i, margin = c->session->plan->values[value].margin;
-        int64_t h, w;
-        if (call->out[i].rank != 3 || margin == 0)
-            continue;
-        bs_plan_core(c->session->plan, &c->session->graph->values[value], &h, &w);
-        bs_zero_margin(&call->out[i], margin, h, w);
-    }
-}
+/* ------------------------------------------------------------------------------------------------- some rows */
 
-/* What asks a decision, row by row. */
-static void run_decided(const bs_context *c, const bs_node *node, int32_t row, int32_t rows)
+static void run_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
 {
-    const bool path = c->session->graph->domains[node->domain].kind == BS_DOMAIN_PATH;
-    bs_call call;
-    for (int32_t r = row; r < row + rows; r++) {
-        call_prepare(c, node, r, 1, &call);
-        call.decision = bs_decision_of(c, node->router);
-        call.decided = path ? r : c->domains[node->domain].first + r; /* those below are of this tile */
-        call.ahead = c->session->plan->routers[node->router].forced != 0;
-        bs_exec_fail(c->session, bs_op_get(node->op)->run(&call), (int32_t)(node - c->session->graph->nodes));
-    }
-}
-
-/* Runs the node's kernel on `rows` rows from `row`; of an image only the rows y0..y1 of the rectangle. */
-static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
-{
-    bs_call call;
-    char fault[BS_FAULT_BYTES] = "";
-    const bs_node *node = &c->session->graph->nodes[i->node];
-    if (bs_op_get(node->op)->flags & BS_OP_DECIDED) {
-        run_decided(c, node, row, rows);
-        return;
-    }
-    call_prepare(c, node, row, rows, &call);
-    call.fault = fault;
-    if (band <= 0)
-        zero_margins(c, &call);
-    if (call.plan->pieces > 0) {
-        call.piece = band;
-    } else if (band >= 0) {
-        bs_rect *r = &call.out[0].rect;
-        const int32_t y0 = r->y0 + band * BAND_ROWS; /* NOLINT(clang-analyzer-*): call_prepare() sets it */
-        if (y0 >= r->y1)
-            return;
-        r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
-        r->y0 = y0;
-    }
-    if (bs_exec_fail(c->session, call.plan->fusion ? bs_fusion_run(&call) : bs_op_get(node->op)->run(&call), i->node))
-        memcpy(c->session->fault, fault, BS_FAULT_BYTES);
-}
-
-/* ---------------------------------------------------------------------------------------- one instruction */
-
-void bs_exec_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
-{
-    if (i->kind == BS_INSTR_OP) {
-        run_op(c, i, row, rows, band);
-        return;
-    }
-    for (int32_t r = row; r < row + rows; r++) {
-        if (i->kind == BS_INSTR_LOAD) {
-            bs_operand o;
-            int64_t h, w;
-            bs_move_load(c, i, r);
-            bs_operand_make(c, i->value, r, &o);
-            bs_plan_core(c->session->plan, &c->session->graph->values[i->value], &h, &w);
-            if (o.rank == 3)
-                bs_zero_margin(&o, c->session->plan->values[i->value].margin, h, w);
-        } else if (i->kind == BS_INSTR_STORE) {
-            bs_move_store(c, i, r);
-        } else if (i->kind == BS_INSTR_FILL) {
-            bs_move_fill(c, i, r);
-        } else if (i->kind == BS_INSTR_REDUCE) {
-            bs_move_reduce(c, i, r);
-        }
-    }
-}
-
-/* Rows of one call: one, where geometry differs from row to row or rows are found through a decision. */
-int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
-{
-    const bs_node *node = &s->graph->nodes[i->node];
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
-    if (i->kind != BS_INSTR_OP)
-        return 1;
-    for (int32_t k = 0; k < n_in; k++) {
-        const bs_value_info *v = &s->graph->values[in[k]];
-        const bool scattered = s->plan->values[in[k]].place == BS_PLACE_VIEW &&
-                               s->graph->domains[v->domain].kind == BS_DOMAIN_PATH;
-        if (v->rank == 3 || scattered)
-            return 1;
-    }
-    return node->n_out > 0 && s->graph->values[node->first_out].rank == 3 ? 1 : BATCH_ROWS;
+    if (i->kind == BS_INSTR_CALL)
+        bs_exec_call(c, i, row, rows, band);
+    else
+        for (int32_t r = row; r < row + rows; r++)
+            bs_move(c, i, r);
 }
 
 typedef struct instr_job {
@@ -25664,24 +25683,11 @@ static void instr_task(void *user, int32_t index, int32_t thread)
     c.thread = thread;
     c.scratch = job->session->contexts[thread].scratch;
     if (job->bands > 0) {
-        bs_exec_rows(&c, job->instr, index / job->bands, 1, index % job->bands);
+        run_rows(&c, job->instr, index / job->bands, 1, index % job->bands);
     } else {
         const int32_t first = index * job->batch;
-        bs_exec_rows(&c, job->instr, first, bs_min_i32(job->batch, job->rows - first), -1);
+        run_rows(&c, job->instr, first, bs_min_i32(job->batch, job->rows - first), -1);
     }
-}
-
-static int32_t bands_of(const bs_session *s, const bs_instr *i)
-{
-    const bs_node *node = &s->graph->nodes[i->node];
-    int64_t h, w;
-    if (i->kind == BS_INSTR_OP && s->plan->nodes[i->node].pieces > 0)
-        return s->plan->nodes[i->node].pieces;
-    if (i->kind != BS_INSTR_OP || node->n_out != 1 || !(bs_op_get(node->op)->flags & BS_OP_SPATIAL) ||
-        s->graph->values[node->first_out].rank != 3)
-        return 0;
-    bs_plan_core(s->plan, &s->graph->values[node->first_out], &h, &w);
-    return (int32_t)bs_ceil_div(h + 2 * s->plan->values[node->first_out].margin, BAND_ROWS);
 }
 
 static void run_parallel(bs_session *s, const bs_instr *i)
@@ -25691,16 +25697,17 @@ static void run_parallel(bs_session *s, const bs_instr *i)
         bs_exec_fail(s, s->device->api->run(s->on_device, at, at + 1, NULL), i->node);
         return;
     }
-    instr_job job = {s, i, s->root.domains[i->domain].count, bs_exec_batch(s, i), bands_of(s, i)};
+    instr_job job = {s, i, s->root.domains[i->domain].count, bs_exec_batch(s, i), bs_exec_bands(s, i)};
     const int32_t tasks = job.bands > 0 ? job.rows * job.bands : (int32_t)bs_ceil_div(job.rows, job.batch);
     bs_workers_run(&s->pool, instr_task, &job, tasks);
 }
 
-static void record_event(const bs_session *s, bs_event_kind kind, uint64_t start, uint64_t end, int32_t subject,
-                         int32_t index, uint64_t value)
+/* All rows of a tile, on the thread that has it. */
+static void run_in_tile(const bs_context *c, const bs_instr *i)
 {
-    const bs_event event = {start, end, value, subject, index, (int16_t)kind, 0, 0};
-    bs_profile_add(s->profile, &event);
+    const int32_t rows = c->domains[i->domain].count, batch = bs_exec_batch(c->session, i);
+    for (int32_t row = 0; row < rows; row += batch)
+        run_rows(c, i, row, bs_min_i32(batch, rows - row), -1);
 }
 
 /* ---------------------------------------------------------------------------------------------- decisions */
@@ -25743,7 +25750,7 @@ static void record_decision(bs_context *c, int32_t router)
     tell_decision(s, router, d->counts);
 }
 
-void bs_exec_route(bs_context *c, const bs_instr *i)
+static void route_here(bs_context *c, const bs_instr *i)
 {
     const int32_t router = c->session->graph->nodes[i->node].router;
     const bs_status status = bs_route_decide(c, router);
@@ -25753,18 +25760,6 @@ void bs_exec_route(bs_context *c, const bs_instr *i)
         return;
     open_paths(c, router);
     record_decision(c, router);
-}
-
-/* ------------------------------------------------------------------------------------------------ the run */
-
-/* Features and decisions: routes, and regions of whole cells that a later route waits for. */
-static bool counts_as_routing(const bs_plan *p, int32_t at)
-{
-    const bs_instr *i = &p->instrs[at];
-    if (i->kind != BS_INSTR_REGION)
-        return i->kind == BS_INSTR_ROUTE;
-    const bs_region *region = &p->regions[i->node]; /* its parts are all of one router, or none is */
-    return p->parts[p->region_parts[region->first]].router == 0 && at < p->last_route;
 }
 
 /* ------------------------------------------------------------------------------------------------- stages */
@@ -25790,8 +25785,8 @@ static int32_t stage_enter(bs_session *s, int32_t at)
             break;
         if (i->stage < 0)
             continue;
-        if (i->kind == BS_INSTR_REGION)
-            bs_exec_region_units(s, i->node, &count);
+        if (i->kind == BS_INSTR_RUN)
+            bs_exec_region_units(s, i->region, &count);
         else if (s->root.domains[i->domain].count > 0)
             bs_exec_need(s, s->plan->nodes[i->node].unit, &count);
     }
@@ -25895,44 +25890,123 @@ static void run_look_ahead(bs_session *s, const bs_instr *i)
     }
 }
 
-static void run_instr(bs_session *s, const bs_instr *i)
+/* ---------------------------------------------------------------------------------------------- the lists */
+
+/* What is known of a list while it runs: its open stage at top level, in a tile whose time it is. */
+typedef struct list_state {
+    int32_t stage, needed; /* -1: none is open; units that it needs */
+    int32_t domain;        /* of the last instruction */
+    uint64_t since;        /* when the stage began, or the time of that domain */
+} list_state;
+
+/* In a tile time goes to the innermost path whose instructions ran. */
+static void charge(const bs_context *c, list_state *l, int32_t domain)
 {
-    if (i->kind == BS_INSTR_ROUTE && s->device)
-        route_on_device(s, i);
-    else if (i->kind == BS_INSTR_ROUTE)
-        bs_exec_route(&s->root, i);
-    else if (i->kind == BS_INSTR_REGION)
-        bs_exec_region(s, i);
-    else if (i->kind == BS_INSTR_LOOK_AHEAD)
-        run_look_ahead(s, i);
+    const bs_session *s = c->session;
+    const bs_domain *d = &s->graph->domains[l->domain];
+    const uint64_t now = bs_session_now(s);
+    if (d->kind == BS_DOMAIN_PATH)
+        s->path_ns[(size_t)c->thread * (size_t)s->graph->n_paths +
+                   (size_t)(s->graph->routers[d->router].first_path + d->path)] += now - l->since;
+    l->domain = domain;
+    l->since = now;
+}
+
+static void open_stage(bs_session *s, list_state *l, int32_t at)
+{
+    l->stage = s->plan->instrs[at].stage;
+    l->since = bs_session_now(s);
+    l->needed = stage_enter(s, at);
+}
+
+static void close_stage(bs_session *s, list_state *l)
+{
+    record_event(s, BS_EVENT_STAGE, l->since, bs_session_now(s), l->stage, 0, (uint64_t)l->needed);
+    l->stage = -1;
+}
+
+static void run_call_or_move(bs_context *c, const bs_instr *i)
+{
+    if (c->tile)
+        run_in_tile(c, i);
+    else if (i->kind == BS_INSTR_CALL && c->session->graph->nodes[i->node].n_out == 0)
+        run_look_ahead(c->session, i);
     else if (i->stage >= 0)
-        run_streamed(s, i);
+        run_streamed(c->session, i);
     else
-        run_parallel(s, i);
+        run_parallel(c->session, i);
+}
+
+static void run_route(bs_context *c, const bs_instr *i)
+{
+    if (c->session->device)
+        route_on_device(c->session, i);
+    else
+        route_here(c, i);
+}
+
+static void run_instr(bs_context *c, const bs_instr *i)
+{
+    switch ((bs_instr_kind)i->kind) {
+    case BS_INSTR_CALL:
+    case BS_INSTR_MOVE: run_call_or_move(c, i); break;
+    case BS_INSTR_ROUTE: run_route(c, i); break;
+    case BS_INSTR_RUN: bs_exec_region(c->session, i); break;
+    }
+}
+
+/* Features and decisions: routes, and regions of whole cells that a later route waits for. */
+static bool counts_as_routing(const bs_plan *p, int32_t at)
+{
+    const bs_instr *i = &p->instrs[at];
+    if (i->kind != BS_INSTR_RUN)
+        return i->kind == BS_INSTR_ROUTE;
+    const bs_region *region = &p->regions[i->region]; /* its parts are all of one router, or none is */
+    return p->parts[p->region_parts[region->first]].router == 0 && at < p->last_route;
+}
+
+static void run_at_top(bs_context *c, list_state *l, int32_t at)
+{
+    bs_session *s = c->session;
+    const bs_instr *i = &s->plan->instrs[at];
+    const uint64_t start = bs_session_now(s);
+    if (i->stage >= 0 && i->stage != l->stage)
+        open_stage(s, l, at);
+    run_instr(c, i);
+    if (i->stage >= 0 && stage_ends(s->plan, at))
+        close_stage(s, l);
+    if (counts_as_routing(s->plan, at))
+        s->stats.routing_ns += bs_session_now(s) - start;
+}
+
+static void run_in_part(bs_context *c, list_state *l, const bs_instr *i)
+{
+    const bool decides = i->kind == BS_INSTR_ROUTE;
+    if (!decides && c->domains[i->domain].count == 0)
+        return;
+    if (!decides && i->domain != l->domain)
+        charge(c, l, i->domain);
+    run_instr(c, i);
+}
+
+void bs_exec_list(bs_context *c, int32_t first, int32_t count, int32_t domain)
+{
+    bs_session *s = c->session;
+    list_state l = {-1, 0, domain, bs_session_now(s)};
+    for (int32_t k = first; k < first + count && !bs_exec_failed(s); k++)
+        if (c->tile)
+            run_in_part(c, &l, &s->plan->instrs[k]);
+        else
+            run_at_top(c, &l, k);
+    if (c->tile)
+        charge(c, &l, domain);
 }
 
 void bs_execute(bs_session *s)
 {
     const uint64_t start = bs_session_now(s);
-    int32_t stage = -1, needed = 0;
-    uint64_t entered = 0;
     s->stats.routing_ns = 0;
-    for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
-        const bs_instr *i = &s->plan->instrs[k];
-        const uint64_t since = bs_session_now(s);
-        if (i->stage >= 0 && i->stage != stage) {
-            stage = i->stage;
-            entered = since;
-            needed = stage_enter(s, k);
-        }
-        run_instr(s, i);
-        if (i->stage >= 0 && stage_ends(s->plan, k)) {
-            record_event(s, BS_EVENT_STAGE, entered, bs_session_now(s), stage, 0, (uint64_t)needed);
-            stage = -1;
-        }
-        if (counts_as_routing(s->plan, k))
-            s->stats.routing_ns += bs_session_now(s) - since;
-    }
+    bs_exec_list(&s->root, 0, s->plan->n_top, 0);
     if (!s->device) /* which is still at work: bs_wait counts */
         bs_exec_ended(s, start);
 }
@@ -27056,24 +27130,31 @@ static void say(report *r, const char *format, ...)
     r->used += n > 0 ? (size_t)n : 0;
 }
 
-static const char *const instr_names[] = {"op", "load", "store", "fill", "reduce", "route", "look ahead", "region"};
+static const char *const instr_names[] = {"call", "move", "route", "run"};
+static const char *const map_names[] = {"view to rows",  "row to row",       "row to parent", "row to cell",
+                                        "row to bound",  "row to cache",     "paths to row",  "beyond the cells"};
+static const char *const combine_names[] = {"copy", "residual", "zero", "sum", "weighted sum", "select"};
 
 static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char *indent)
 {
     const bs_node *node = &p->graph->nodes[i->node];
+    const bs_node_plan *plan = &p->nodes[i->node];
     const char *name = bs_node_name(node);
     char time[16] = "end";
     if (i->time < BS_TIME_END)
         snprintf(time, sizeof time, "t%d", i->time);
-    if (i->kind == BS_INSTR_REGION)
-        say(r, "%s[%s] region %d: tiles of domain %d\n", indent, time, i->node, i->domain);
-    else
-        say(r, "%s[%s] %-6s %s%s%s", indent, time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "",
-            name);
-    if (i->kind != BS_INSTR_REGION)
-        say(r, "%s%s%s\n", i->kind == BS_INSTR_OP && p->nodes[i->node].algorithm == 1 ? "  (winograd)" : "",
-            i->kind == BS_INSTR_OP && p->nodes[i->node].fusion ? "  fused: " : "",
-            i->kind == BS_INSTR_OP ? bs_fusion_name(p->nodes[i->node].fusion) : "");
+    say(r, "%s[%s] %-5s ", indent, time, instr_names[i->kind]);
+    if (i->kind == BS_INSTR_RUN) {
+        say(r, "region %d: tiles of domain %d\n", i->region, i->domain);
+        return;
+    }
+    say(r, "%s%s%s", bs_op_get(node->op)->name, *name ? " " : "", name);
+    if (i->kind == BS_INSTR_MOVE)
+        say(r, "  (%s, %s)", map_names[i->map], combine_names[i->combine]);
+    if (i->kind == BS_INSTR_CALL)
+        say(r, "%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "", plan->fusion ? "  fused: " : "",
+            bs_fusion_name(plan->fusion));
+    say(r, "\n");
 }
 
 static void say_region(report *r, const bs_plan *p, int32_t region)
@@ -27137,8 +27218,8 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
             (unsigned long long)bs_bytes_figure(plan->lane_bytes));
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");
-        if (plan->instrs[i].kind == BS_INSTR_REGION)
-            say_region(&r, plan, plan->instrs[i].node);
+        if (plan->instrs[i].kind == BS_INSTR_RUN)
+            say_region(&r, plan, plan->instrs[i].region);
     }
     if (text && r.bytes > 0 && r.used >= r.bytes)
         text[r.bytes - 1] = 0;

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a779eea00e6d8f48570fb4a379be54d792f5187182d0c6daf39b967c0ca79033
+ * sha256 of the parts: 12e4da121ef7e7f61cc5a2ae0782f44d2fc31473a58ce4351c4b847e9675c812
  */
 #include "brainstorm.h"
 
@@ -933,26 +933,46 @@ typedef struct bs_value_plan {
 } bs_value_plan;
 
 typedef enum bs_instr_kind {
-    BS_INSTR_OP,     /* run a node's kernel */
-    BS_INSTR_LOAD,   /* materialise value `value` from its source into rows of its own */
-    BS_INSTR_STORE,  /* rows of `value` to their place in `target` (gather, assemble, collect, output, state) */
-    BS_INSTR_FILL,   /* gather `target`: the rows that no path gives, from its residual `value` or zero;
-                        collect `target`: the rows beyond the last patch, zero */
-    BS_INSTR_REDUCE, /* gather `target` from packed rows of every path */
-    BS_INSTR_ROUTE,
-    BS_INSTR_LOOK_AHEAD, /* what a later router will probably decide; the node plan's `algorithm` is its number */
-    BS_INSTR_REGION  /* the parts of region `node`, tile by tile, in one parallel step */
+    BS_INSTR_CALL,  /* the kernel of `node` on the rows of `domain` */
+    /* rows of `value` (0: none) to `target`: where each goes says `map`, what becomes of it `combine` */
+    BS_INSTR_MOVE,
+    BS_INSTR_ROUTE, /* the router of `node` decides about the rows of `domain` */
+    BS_INSTR_RUN    /* lists of instructions on the rows of their domains: the parts of `region`, tile by tile */
 } bs_instr_kind;
 
+/* For each row of an instruction's domain: where it is read, and where it goes. */
+typedef enum bs_row_map {
+    BS_MAP_VIEW,   /* from where `value` is a view of, to the rows of its own that it has beside (target: itself) */
+    BS_MAP_ROW,    /* from a row to the same row of `target` */
+    BS_MAP_PARENT, /* from a row of a path to the row that it was scattered from */
+    BS_MAP_CELL,   /* from a row to its place in the root tensor `target` */
+    BS_MAP_BOUND,  /* from the only row to what the caller bound to `node`, or to the state that it writes */
+    BS_MAP_APPEND, /* from a row of a segment to the next place in the ring of the cache that `node` writes */
+    BS_MAP_PATHS,  /* from the rows that all paths made of a row, packed, to that row of `target` */
+    BS_MAP_BEYOND  /* to the rows of the root tensor `target` that no cell has */
+} bs_row_map;
+
+typedef enum bs_combine {
+    BS_COMBINE_COPY,
+    BS_COMBINE_RESIDUAL, /* only into rows that no path gives: `value`, or zero */
+    BS_COMBINE_ZERO,
+    /* of several paths; where `value` is there: it is added, or selected when no path gives anything */
+    BS_COMBINE_SUM, BS_COMBINE_WEIGHTED_SUM, BS_COMBINE_SELECT
+} bs_combine;
+
 typedef struct bs_instr {
-    bs_instr_kind kind;
-    int32_t node;
-    int32_t value, target;
-    int32_t domain; /* whose rows it works on */
-    int32_t region, part; /* while planning: region -1 = top level */
+    uint8_t kind;             /* bs_instr_kind */
+    uint8_t map, combine;     /* MOVE: bs_row_map, bs_combine */
+    int32_t node;             /* 0: RUN */
+    int32_t value, target;    /* MOVE; 0: none */
+    int32_t domain;           /* whose rows it works on */
+    int32_t region;           /* RUN: whose parts it runs */
+    int32_t part;             /* that it belongs to; BS_TOP: none, it stands at top level */
     int32_t time; /* BS_TIME_END or later: when all else is done */
     int32_t stage; /* top level: whose units it needs; -1 none */
 } bs_instr;
+
+#define BS_TOP (-1)
 
 /* Straight-line instructions for tiles of one domain. */
 typedef struct bs_part {
@@ -5748,7 +5768,7 @@ enum { BS_CU_SUM_PIECE = 2048 }; /* elements of a piece of a sum: two words a th
 /* What the kernels of this file are told in p. *_GIVEN: where it is said which paths give a value (lower_step.cuh). */
 enum { BS_CU_FILL_GIVEN };
 enum {
-    BS_CU_GATHER_MODE,
+    BS_CU_GATHER_COMBINE,
     BS_CU_GATHER_RESIDUAL, /* whether there is one */
     BS_CU_GATHER_GIVEN
 };
@@ -5762,12 +5782,11 @@ static void bs_cu_fill_describe(const bs_cu_node *n, bs_device_step *s)
 
 static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    const bs_gather_params *gather = static_cast<const bs_gather_params *>(n->node->params);
     const bs_router_info *router = &n->graph->routers[n->node->router];
     const int64_t elements = bs_cu_elements(&n->out[0]);
     s->kernel = BS_CU_reduce;
     s->router = n->node->router;
-    s->p[BS_CU_GATHER_MODE].i = gather->mode;
+    s->p[BS_CU_GATHER_COMBINE].i = n->instr->combine;
     s->p[BS_CU_GATHER_RESIDUAL].i = n->instr->value != 0;
     s->batch = 1;
     s->parts = bs_cu_pieces(elements, BS_CU_SUM_PIECE);
@@ -5871,7 +5890,7 @@ __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_ste
         }
         if (mine >= 0 && before >= from && before - from < BS_CU_SUM_SOURCES)
             bs_cu_addend_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine],
-                              s->p[BS_CU_GATHER_MODE].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k],
+                              s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_SUM ? 1.0f : d.gates[at + k],
                               &sources[before - from]);
     }
     if (s->p[BS_CU_GATHER_RESIDUAL].i && team.rank == 0 && count >= from && count - from < BS_CU_SUM_SOURCES)
@@ -6005,7 +6024,8 @@ __device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_ste
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_team team = bs_cu_team_of(s);
-    const bool sums = s->p[BS_CU_GATHER_MODE].i == BS_GATHER_ADD || s->p[BS_CU_GATHER_MODE].i == BS_GATHER_WEIGHTED;
+    const bool sums = s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_SUM ||
+                      s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_WEIGHTED_SUM;
     const int32_t most = t.program->decision[s->router].per_row + 1;
     bs_cu_addend *sources = reinterpret_cast<bs_cu_addend *>(t.workspace) + team.index * min(most, BS_CU_SUM_SOURCES);
     for (int32_t first = w.row; first < w.row + w.rows; first += team.count) { /* all teams go round as often */
@@ -8889,7 +8909,7 @@ static void bs_cu_copy_fields(const bs_node *node, bs_device_step *s)
         memcpy(&s->p[i], static_cast<const char *>(node->params) + sizeof(char *) + 4 * i, 4);
 }
 
-static void bs_cu_step_op(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_call(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     if (bs_node_is(node, &bs_op_route_price) || bs_node_is(node, &bs_op_route_score)) {
@@ -8907,26 +8927,6 @@ static void bs_cu_step_op(bs_cu_lowering *l, const bs_instr *i, bs_device_step *
         bs_cu_operand(l, node->first_out + k, bs_cu_add_operand(l));
 }
 
-static void bs_cu_step_store(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
-{
-    const bs_node *node = &l->graph->nodes[i->node];
-    const bool append = bs_node_is(node, &bs_op_state_append);
-    s->kernel = append ? BS_CU_append : BS_CU_store;
-    bs_cu_add_in(l, s, i->value);
-    if (append)
-        bs_cu_add_in(l, s, bs_node_in(l->graph, node)[2]);
-    bs_device_operand *out = bs_cu_add_operand(l);
-    s->n_out = 1;
-    if (append)
-        bs_cu_ring(l, i, out);
-    else if (i->target)
-        bs_cu_target(l, i->value, i->target, i->domain, out);
-    else
-        bs_cu_ending(l, i, out);
-    if (out->base == 0 && out->place != BS_AT_TILE)
-        s->kernel = BS_CU_none; /* an output that is not asked for */
-}
-
 /* Writes which paths of a gather give a value; returns where. */
 static int32_t bs_cu_add_given(bs_cu_lowering *l, const bs_instr *i)
 {
@@ -8941,25 +8941,51 @@ static int32_t bs_cu_add_given(bs_cu_lowering *l, const bs_instr *i)
     return at;
 }
 
-static void bs_cu_step_fill(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+/* Rows to their place: to a row of the parent, a cell of a root tensor, or what is bound. */
+static void bs_cu_step_store(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    bs_device_operand *out;
+    s->kernel = BS_CU_store;
+    bs_cu_add_in(l, s, i->value);
+    out = bs_cu_add_operand(l);
+    s->n_out = 1;
+    if (i->target)
+        bs_cu_target(l, i->value, i->target, i->domain, out);
+    else
+        bs_cu_ending(l, i, out);
+    if (out->base == 0 && out->place != BS_AT_TILE)
+        s->kernel = BS_CU_none; /* an output that is not asked for */
+}
+
+static void bs_cu_step_append(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
-    const bool rest = bs_node_is(node, &bs_op_collect);
-    s->kernel = rest ? BS_CU_rest : BS_CU_fill;
-    if (!rest && i->value)
-        bs_cu_add_in(l, s, i->value);
+    s->kernel = BS_CU_append;
+    bs_cu_add_in(l, s, i->value);
+    bs_cu_add_in(l, s, bs_node_in(l->graph, node)[bs_node_operand(node, BS_ROLE_CACHE_LENGTH)]);
+    bs_cu_ring(l, i, bs_cu_add_operand(l));
     s->n_out = 1;
-    if (rest) {
-        bs_cu_root(l, i->target, bs_cu_add_operand(l));
-        s->p[BS_CU_REST_DOMAIN].i = l->graph->values[bs_node_in(l->graph, node)[0]].domain;
-        return;
-    }
-    bs_cu_target(l, node->first_out, i->target, l->graph->routers[node->router].domain, bs_cu_add_operand(l));
-    s->domain = l->graph->routers[node->router].domain;
+}
+
+static void bs_cu_step_residual(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    s->kernel = BS_CU_fill;
+    if (i->value)
+        bs_cu_add_in(l, s, i->value);
+    bs_cu_target(l, l->graph->nodes[i->node].first_out, i->target, i->domain, bs_cu_add_operand(l));
+    s->n_out = 1;
     s->p[BS_CU_FILL_GIVEN].i = bs_cu_add_given(l, i);
 }
 
-static void bs_cu_step_reduce(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_beyond(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    s->kernel = BS_CU_rest;
+    bs_cu_root(l, i->target, bs_cu_add_operand(l));
+    s->n_out = 1;
+    s->p[BS_CU_REST_DOMAIN].i = l->graph->values[bs_node_in(l->graph, &l->graph->nodes[i->node])[0]].domain;
+}
+
+static void bs_cu_step_paths(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     const int32_t paths = l->graph->routers[node->router].desc->paths, *in = bs_node_in(l->graph, node);
@@ -8976,8 +9002,26 @@ static void bs_cu_step_load(bs_cu_lowering *l, const bs_instr *i, bs_device_step
 {
     s->kernel = BS_CU_load;
     bs_cu_source(l, i->value, bs_cu_add_operand(l));
-    bs_cu_operand(l, i->value, bs_cu_add_operand(l));
+    bs_cu_operand(l, i->target, bs_cu_add_operand(l));
     s->n_in = s->n_out = 1;
+}
+
+static void bs_cu_step_move(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    if (i->combine == BS_COMBINE_RESIDUAL) {
+        bs_cu_step_residual(l, i, s);
+        return;
+    }
+    switch (static_cast<bs_row_map>(i->map)) {
+    case BS_MAP_VIEW: bs_cu_step_load(l, i, s); break;
+    case BS_MAP_ROW:
+    case BS_MAP_PARENT:
+    case BS_MAP_CELL:
+    case BS_MAP_BOUND: bs_cu_step_store(l, i, s); break;
+    case BS_MAP_APPEND: bs_cu_step_append(l, i, s); break;
+    case BS_MAP_PATHS: bs_cu_step_paths(l, i, s); break;
+    case BS_MAP_BEYOND: bs_cu_step_beyond(l, i, s); break;
+    }
 }
 
 static void bs_cu_step_route(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
@@ -9025,15 +9069,16 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
     s->batch = s->parts = 1;
     s->unit = l->plan->nodes[i->node].unit;
     s->prepared = bs_bytes_figure(l->plan->nodes[i->node].prepared_offset);
-    switch (i->kind) {
-    case BS_INSTR_OP: bs_cu_step_op(l, i, s); break;
-    case BS_INSTR_LOAD: bs_cu_step_load(l, i, s); break;
-    case BS_INSTR_STORE: bs_cu_step_store(l, i, s); break;
-    case BS_INSTR_FILL: bs_cu_step_fill(l, i, s); break;
-    case BS_INSTR_REDUCE: bs_cu_step_reduce(l, i, s); break;
+    switch (static_cast<bs_instr_kind>(i->kind)) {
+    case BS_INSTR_CALL:
+        if (node->n_out > 0)
+            bs_cu_step_call(l, i, s);
+        else
+            bs_cu_step_look_ahead(l, i, s);
+        break;
+    case BS_INSTR_MOVE: bs_cu_step_move(l, i, s); break;
     case BS_INSTR_ROUTE: bs_cu_step_route(l, i, s); break;
-    case BS_INSTR_LOOK_AHEAD: bs_cu_step_look_ahead(l, i, s); break;
-    case BS_INSTR_REGION: return;
+    case BS_INSTR_RUN: return;
     }
     const bs_device_operand *operands = l->operands + s->operands;
     for (int32_t k = s->n_in; k < s->n_in + s->n_out && !l->overflow; k++)
@@ -9042,7 +9087,7 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
         return; /* nothing is launched: what describes a step may count */
     const bs_cu_node n = {l->graph,           l->plan, node,           &l->plan->nodes[i->node], node->params, operands,
                           operands + s->n_in, i,       l->client->dims};
-    if (s->kernel != BS_CU_look_ahead && (s->kernel != BS_CU_none || i->kind == BS_INSTR_OP))
+    if (s->kernel != BS_CU_look_ahead && (s->kernel != BS_CU_none || i->kind == BS_INSTR_CALL))
         bs_cu_describe_step(&n, s);
 #ifndef BS_NO_CUBLAS
     const bool linear = s->kernel == BS_CU_linear || s->kernel == BS_CU_linear_tensor;
@@ -9169,13 +9214,13 @@ static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_pa
     to->count = 0;
     for (int32_t at = 0; at < p->n_top;) {
         to->instr = at;
-        if (p->instrs[at].kind == BS_INSTR_REGION) {
-            bs_cu_launch_region(l, to, &p->regions[p->instrs[at].node], parts);
+        if (p->instrs[at].kind == BS_INSTR_RUN) {
+            bs_cu_launch_region(l, to, &p->regions[p->instrs[at].region], parts);
             at++;
             continue;
         }
         const int32_t first = l->n_steps, time = p->instrs[at].time;
-        for (; at < p->n_top && p->instrs[at].time == time && p->instrs[at].kind != BS_INSTR_REGION &&
+        for (; at < p->n_top && p->instrs[at].time == time && p->instrs[at].kind != BS_INSTR_RUN &&
                (l->n_steps == first || together);
              at++)
             bs_cu_step(l, &p->instrs[at], &l->steps[l->n_steps++]);

@@ -661,12 +661,12 @@ static int32_t expected_waits(const rig *r)
     for (int32_t i = 0; i < r->plan->n_top; i++) {
         const bs_instr *in = &r->plan->instrs[i];
         int32_t parts = 0;
-        for (int32_t p = 0; in->kind == BS_INSTR_REGION && p < r->plan->n_parts; p++)
-            parts += r->plan->parts[p].region == in->node && r->plan->parts[p].count > 0 &&
+        for (int32_t p = 0; in->kind == BS_INSTR_RUN && p < r->plan->n_parts; p++)
+            parts += r->plan->parts[p].region == in->region && r->plan->parts[p].count > 0 &&
                      rows_of(r, r->plan->parts[p].domain) > 0;
         if (in->kind == BS_INSTR_ROUTE)
             waits++;
-        else if (in->kind == BS_INSTR_REGION)
+        else if (in->kind == BS_INSTR_RUN)
             waits += in->stage < 0 || parts > 0;
         else
             waits += in->stage >= 0 && rows_of(r, in->domain) > 0;

@@ -148,7 +148,7 @@ static int32_t fills_of(const bs_plan *p)
 {
     int32_t fills = 0;
     for (int32_t i = 0; i < p->n_instrs; i++)
-        fills += p->instrs[i].kind == BS_INSTR_FILL;
+        fills += p->instrs[i].kind == BS_INSTR_MOVE && p->instrs[i].combine == BS_COMBINE_RESIDUAL;
     return fills;
 }
 
@@ -167,7 +167,7 @@ static void test_states(void)
     const bs_plan *p = plan_of(copied.g, NULL);
     if (p)
         bs_plan_report(p, report, sizeof report);
-    const char *last = p ? strstr(report, "[end] store") : NULL;
+    const char *last = p ? strstr(report, "[end] move") : NULL;
     check(last && !strstr(last, "[t") && !strstr(report, "[t1073741823]") && !strstr(report, "[t1073741824]"),
           "what is written when all else is done stands last in the report, as [end]");
     states s = states_new(2);
@@ -242,7 +242,7 @@ static int32_t look_aheads_of(const bs_plan *p)
 {
     int32_t count = 0;
     for (int32_t i = 0; p && i < p->n_instrs; i++)
-        count += p->instrs[i].kind == BS_INSTR_LOOK_AHEAD;
+        count += p->instrs[i].kind == BS_INSTR_CALL && p->graph->nodes[p->instrs[i].node].n_out == 0;
     return p ? count : -1;
 }
 
@@ -525,7 +525,7 @@ static void test_tiles_of_devices(void)
             const int32_t mixed = mixed_of(p);
             int32_t top = 0;
             for (int32_t i = 0; p && i < p->n_top; i++)
-                top += p->instrs[i].kind == BS_INSTR_OP;
+                top += p->instrs[i].kind == BS_INSTR_CALL;
             check(p && mixed && p->n_regions >= 2 && top >= 2 && top < 12,
                   "a few wide layers run one by one between %d regions of tiles%s%s", p ? p->n_regions : 0,
                   routed ? ", on both paths" : "", d.half ? ", in f16" : "");

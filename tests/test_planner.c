@@ -62,38 +62,30 @@ static void see_instr(watch *w, const bs_instr *i, int32_t time)
     int32_t n_in;
     const int32_t *in = bs_plan_in(w->plan, i->node, &n_in);
     const bool forced = node->router && w->plan->routers[node->router].forced;
-    switch (i->kind) {
-    case BS_INSTR_OP:
+    switch ((bs_instr_kind)i->kind) {
+    case BS_INSTR_CALL: /* a look-ahead makes nothing */
         for (int32_t k = 0; k < n_in; k++)
             see(w, in[k], time, false);
         for (int32_t k = 0; k < node->n_out; k++)
             see(w, node->first_out + k, time, true);
         break;
-    case BS_INSTR_LOAD:
-        see(w, n_in ? in[0] : 0, time, false);
-        see(w, i->value, time, true);
-        break;
-    case BS_INSTR_STORE:
-    case BS_INSTR_FILL:
-        see(w, i->value, time, false);
-        see(w, i->target, time, true);
-        break;
-    case BS_INSTR_REDUCE:
-        for (int32_t k = 0; k < n_in; k++)
-            see(w, bs_plan_gathers(w->plan, node, k) ? in[k] : 0, time, false);
+    case BS_INSTR_MOVE:
+        if (i->map == BS_MAP_VIEW)
+            see(w, n_in ? in[0] : 0, time, false);
+        else if (i->map == BS_MAP_PATHS)
+            for (int32_t k = 0; k < n_in; k++)
+                see(w, bs_plan_gathers(w->plan, node, k) ? in[k] : 0, time, false);
+        else
+            see(w, i->value, time, false);
         see(w, i->target, time, true);
         break;
     case BS_INSTR_ROUTE:
         for (int32_t k = 0; k < n_in && !forced; k++)
             see(w, in[k], time, false);
         break;
-    case BS_INSTR_LOOK_AHEAD: /* reads the scores, decides nothing */
-        for (int32_t k = 0; k < n_in; k++)
-            see(w, in[k], time, false);
-        break;
-    case BS_INSTR_REGION:
+    case BS_INSTR_RUN:
         for (int32_t k = 0; k < w->plan->n_instrs; k++)
-            if (w->plan->instrs[k].region == i->node)
+            if (w->plan->instrs[k].part != BS_TOP && w->plan->parts[w->plan->instrs[k].part].region == i->region)
                 see_instr(w, &w->plan->instrs[k], time);
         break;
     }
@@ -211,9 +203,11 @@ static void count_plan(coverage *c, const bs_plan *p)
         c->slabs += p->values[v].place == BS_PLACE_TRANSIENT && p->values[v].slab != v;
     }
     for (int32_t i = 0; i < p->n_instrs; i++) {
-        c->loads += p->instrs[i].kind == BS_INSTR_LOAD;
-        c->packed += p->instrs[i].kind == BS_INSTR_REDUCE;
-        c->fills += p->instrs[i].kind == BS_INSTR_FILL;
+        const bs_instr *instr = &p->instrs[i];
+        const bool moves = instr->kind == BS_INSTR_MOVE;
+        c->loads += moves && instr->map == BS_MAP_VIEW;
+        c->packed += moves && instr->map == BS_MAP_PATHS;
+        c->fills += moves && (instr->combine == BS_COMBINE_RESIDUAL || instr->combine == BS_COMBINE_ZERO);
     }
     c->forced += p->desc.n_forces > 0;
     c->sizes += p->desc.patch_size > 0;

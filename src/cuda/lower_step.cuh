@@ -49,7 +49,7 @@ static void bs_cu_copy_fields(const bs_node *node, bs_device_step *s)
         memcpy(&s->p[i], static_cast<const char *>(node->params) + sizeof(char *) + 4 * i, 4);
 }
 
-static void bs_cu_step_op(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_call(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     if (bs_node_is(node, &bs_op_route_price) || bs_node_is(node, &bs_op_route_score)) {
@@ -67,26 +67,6 @@ static void bs_cu_step_op(bs_cu_lowering *l, const bs_instr *i, bs_device_step *
         bs_cu_operand(l, node->first_out + k, bs_cu_add_operand(l));
 }
 
-static void bs_cu_step_store(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
-{
-    const bs_node *node = &l->graph->nodes[i->node];
-    const bool append = bs_node_is(node, &bs_op_state_append);
-    s->kernel = append ? BS_CU_append : BS_CU_store;
-    bs_cu_add_in(l, s, i->value);
-    if (append)
-        bs_cu_add_in(l, s, bs_node_in(l->graph, node)[2]);
-    bs_device_operand *out = bs_cu_add_operand(l);
-    s->n_out = 1;
-    if (append)
-        bs_cu_ring(l, i, out);
-    else if (i->target)
-        bs_cu_target(l, i->value, i->target, i->domain, out);
-    else
-        bs_cu_ending(l, i, out);
-    if (out->base == 0 && out->place != BS_AT_TILE)
-        s->kernel = BS_CU_none; /* an output that is not asked for */
-}
-
 /* Writes which paths of a gather give a value; returns where. */
 static int32_t bs_cu_add_given(bs_cu_lowering *l, const bs_instr *i)
 {
@@ -101,25 +81,51 @@ static int32_t bs_cu_add_given(bs_cu_lowering *l, const bs_instr *i)
     return at;
 }
 
-static void bs_cu_step_fill(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+/* Rows to their place: to a row of the parent, a cell of a root tensor, or what is bound. */
+static void bs_cu_step_store(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    bs_device_operand *out;
+    s->kernel = BS_CU_store;
+    bs_cu_add_in(l, s, i->value);
+    out = bs_cu_add_operand(l);
+    s->n_out = 1;
+    if (i->target)
+        bs_cu_target(l, i->value, i->target, i->domain, out);
+    else
+        bs_cu_ending(l, i, out);
+    if (out->base == 0 && out->place != BS_AT_TILE)
+        s->kernel = BS_CU_none; /* an output that is not asked for */
+}
+
+static void bs_cu_step_append(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
-    const bool rest = bs_node_is(node, &bs_op_collect);
-    s->kernel = rest ? BS_CU_rest : BS_CU_fill;
-    if (!rest && i->value)
-        bs_cu_add_in(l, s, i->value);
+    s->kernel = BS_CU_append;
+    bs_cu_add_in(l, s, i->value);
+    bs_cu_add_in(l, s, bs_node_in(l->graph, node)[bs_node_operand(node, BS_ROLE_CACHE_LENGTH)]);
+    bs_cu_ring(l, i, bs_cu_add_operand(l));
     s->n_out = 1;
-    if (rest) {
-        bs_cu_root(l, i->target, bs_cu_add_operand(l));
-        s->p[BS_CU_REST_DOMAIN].i = l->graph->values[bs_node_in(l->graph, node)[0]].domain;
-        return;
-    }
-    bs_cu_target(l, node->first_out, i->target, l->graph->routers[node->router].domain, bs_cu_add_operand(l));
-    s->domain = l->graph->routers[node->router].domain;
+}
+
+static void bs_cu_step_residual(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    s->kernel = BS_CU_fill;
+    if (i->value)
+        bs_cu_add_in(l, s, i->value);
+    bs_cu_target(l, l->graph->nodes[i->node].first_out, i->target, i->domain, bs_cu_add_operand(l));
+    s->n_out = 1;
     s->p[BS_CU_FILL_GIVEN].i = bs_cu_add_given(l, i);
 }
 
-static void bs_cu_step_reduce(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+static void bs_cu_step_beyond(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    s->kernel = BS_CU_rest;
+    bs_cu_root(l, i->target, bs_cu_add_operand(l));
+    s->n_out = 1;
+    s->p[BS_CU_REST_DOMAIN].i = l->graph->values[bs_node_in(l->graph, &l->graph->nodes[i->node])[0]].domain;
+}
+
+static void bs_cu_step_paths(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     const int32_t paths = l->graph->routers[node->router].desc->paths, *in = bs_node_in(l->graph, node);
@@ -136,8 +142,26 @@ static void bs_cu_step_load(bs_cu_lowering *l, const bs_instr *i, bs_device_step
 {
     s->kernel = BS_CU_load;
     bs_cu_source(l, i->value, bs_cu_add_operand(l));
-    bs_cu_operand(l, i->value, bs_cu_add_operand(l));
+    bs_cu_operand(l, i->target, bs_cu_add_operand(l));
     s->n_in = s->n_out = 1;
+}
+
+static void bs_cu_step_move(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+{
+    if (i->combine == BS_COMBINE_RESIDUAL) {
+        bs_cu_step_residual(l, i, s);
+        return;
+    }
+    switch (static_cast<bs_row_map>(i->map)) {
+    case BS_MAP_VIEW: bs_cu_step_load(l, i, s); break;
+    case BS_MAP_ROW:
+    case BS_MAP_PARENT:
+    case BS_MAP_CELL:
+    case BS_MAP_BOUND: bs_cu_step_store(l, i, s); break;
+    case BS_MAP_APPEND: bs_cu_step_append(l, i, s); break;
+    case BS_MAP_PATHS: bs_cu_step_paths(l, i, s); break;
+    case BS_MAP_BEYOND: bs_cu_step_beyond(l, i, s); break;
+    }
 }
 
 static void bs_cu_step_route(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
@@ -185,15 +209,16 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
     s->batch = s->parts = 1;
     s->unit = l->plan->nodes[i->node].unit;
     s->prepared = bs_bytes_figure(l->plan->nodes[i->node].prepared_offset);
-    switch (i->kind) {
-    case BS_INSTR_OP: bs_cu_step_op(l, i, s); break;
-    case BS_INSTR_LOAD: bs_cu_step_load(l, i, s); break;
-    case BS_INSTR_STORE: bs_cu_step_store(l, i, s); break;
-    case BS_INSTR_FILL: bs_cu_step_fill(l, i, s); break;
-    case BS_INSTR_REDUCE: bs_cu_step_reduce(l, i, s); break;
+    switch (static_cast<bs_instr_kind>(i->kind)) {
+    case BS_INSTR_CALL:
+        if (node->n_out > 0)
+            bs_cu_step_call(l, i, s);
+        else
+            bs_cu_step_look_ahead(l, i, s);
+        break;
+    case BS_INSTR_MOVE: bs_cu_step_move(l, i, s); break;
     case BS_INSTR_ROUTE: bs_cu_step_route(l, i, s); break;
-    case BS_INSTR_LOOK_AHEAD: bs_cu_step_look_ahead(l, i, s); break;
-    case BS_INSTR_REGION: return;
+    case BS_INSTR_RUN: return;
     }
     const bs_device_operand *operands = l->operands + s->operands;
     for (int32_t k = s->n_in; k < s->n_in + s->n_out && !l->overflow; k++)
@@ -202,7 +227,7 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
         return; /* nothing is launched: what describes a step may count */
     const bs_cu_node n = {l->graph,           l->plan, node,           &l->plan->nodes[i->node], node->params, operands,
                           operands + s->n_in, i,       l->client->dims};
-    if (s->kernel != BS_CU_look_ahead && (s->kernel != BS_CU_none || i->kind == BS_INSTR_OP))
+    if (s->kernel != BS_CU_look_ahead && (s->kernel != BS_CU_none || i->kind == BS_INSTR_CALL))
         bs_cu_describe_step(&n, s);
 #ifndef BS_NO_CUBLAS
     const bool linear = s->kernel == BS_CU_linear || s->kernel == BS_CU_linear_tensor;
@@ -329,13 +354,13 @@ static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_pa
     to->count = 0;
     for (int32_t at = 0; at < p->n_top;) {
         to->instr = at;
-        if (p->instrs[at].kind == BS_INSTR_REGION) {
-            bs_cu_launch_region(l, to, &p->regions[p->instrs[at].node], parts);
+        if (p->instrs[at].kind == BS_INSTR_RUN) {
+            bs_cu_launch_region(l, to, &p->regions[p->instrs[at].region], parts);
             at++;
             continue;
         }
         const int32_t first = l->n_steps, time = p->instrs[at].time;
-        for (; at < p->n_top && p->instrs[at].time == time && p->instrs[at].kind != BS_INSTR_REGION &&
+        for (; at < p->n_top && p->instrs[at].time == time && p->instrs[at].kind != BS_INSTR_RUN &&
                (l->n_steps == first || together);
              at++)
             bs_cu_step(l, &p->instrs[at], &l->steps[l->n_steps++]);

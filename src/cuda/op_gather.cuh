@@ -18,7 +18,7 @@ enum { BS_CU_SUM_PIECE = 2048 }; /* elements of a piece of a sum: two words a th
 /* What the kernels of this file are told in p. *_GIVEN: where it is said which paths give a value (lower_step.cuh). */
 enum { BS_CU_FILL_GIVEN };
 enum {
-    BS_CU_GATHER_MODE,
+    BS_CU_GATHER_COMBINE,
     BS_CU_GATHER_RESIDUAL, /* whether there is one */
     BS_CU_GATHER_GIVEN
 };
@@ -32,12 +32,11 @@ static void bs_cu_fill_describe(const bs_cu_node *n, bs_device_step *s)
 
 static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    const bs_gather_params *gather = static_cast<const bs_gather_params *>(n->node->params);
     const bs_router_info *router = &n->graph->routers[n->node->router];
     const int64_t elements = bs_cu_elements(&n->out[0]);
     s->kernel = BS_CU_reduce;
     s->router = n->node->router;
-    s->p[BS_CU_GATHER_MODE].i = gather->mode;
+    s->p[BS_CU_GATHER_COMBINE].i = n->instr->combine;
     s->p[BS_CU_GATHER_RESIDUAL].i = n->instr->value != 0;
     s->batch = 1;
     s->parts = bs_cu_pieces(elements, BS_CU_SUM_PIECE);
@@ -141,7 +140,7 @@ __device__ inline int32_t bs_cu_sources(const bs_cu_tile &t, const bs_device_ste
         }
         if (mine >= 0 && before >= from && before - from < BS_CU_SUM_SOURCES)
             bs_cu_addend_open(t, bs_cu_in(t, s, mine), d.inverse[at + k] - d.offsets[mine],
-                              s->p[BS_CU_GATHER_MODE].i == BS_GATHER_ADD ? 1.0f : d.gates[at + k],
+                              s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_SUM ? 1.0f : d.gates[at + k],
                               &sources[before - from]);
     }
     if (s->p[BS_CU_GATHER_RESIDUAL].i && team.rank == 0 && count >= from && count - from < BS_CU_SUM_SOURCES)
@@ -275,7 +274,8 @@ __device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_ste
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_team team = bs_cu_team_of(s);
-    const bool sums = s->p[BS_CU_GATHER_MODE].i == BS_GATHER_ADD || s->p[BS_CU_GATHER_MODE].i == BS_GATHER_WEIGHTED;
+    const bool sums = s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_SUM ||
+                      s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_WEIGHTED_SUM;
     const int32_t most = t.program->decision[s->router].per_row + 1;
     bs_cu_addend *sources = reinterpret_cast<bs_cu_addend *>(t.workspace) + team.index * min(most, BS_CU_SUM_SOURCES);
     for (int32_t first = w.row; first < w.row + w.rows; first += team.count) { /* all teams go round as often */

@@ -8,18 +8,34 @@
 
 /* ------------------------------------------------------------------------------------------- instructions */
 
-static bs_instr *emit(bs_lower_pass *l, bs_instr_kind kind, int32_t home, int32_t node)
+static bs_instr *emit(bs_lower_pass *l, bs_instr_kind kind, int32_t part, int32_t node)
 {
     bs_plan *p = l->plan;
     bs_instr *i = &p->instrs[p->n_instrs++]; /* there is room for all that there can be (plan_layout_make) */
     memset(i, 0, sizeof *i);
-    i->kind = kind;
+    i->kind = (uint8_t)kind;
     i->node = node;
-    i->part = home;
-    i->region = home == BS_TOP ? BS_TOP : p->parts[home].region;
+    i->part = part;
     i->stage = -1;
     i->domain = l->g->nodes[node].domain;
     return i;
+}
+
+static bs_instr *emit_move(bs_lower_pass *l, bs_row_map map, bs_combine combine, int32_t part, int32_t node,
+                           int32_t value, int32_t target)
+{
+    bs_instr *i = emit(l, BS_INSTR_MOVE, part, node);
+    i->map = (uint8_t)map;
+    i->combine = (uint8_t)combine;
+    i->value = value;
+    i->target = target;
+    return i;
+}
+
+/* The region that an instruction stands in, or BS_TOP. */
+static int32_t region_of(const bs_plan *p, const bs_instr *i)
+{
+    return i->part == BS_TOP ? BS_TOP : p->parts[i->part].region;
 }
 
 /* From when `value` can be read by an instruction of `region`; what a region makes itself is there in order. */
@@ -37,8 +53,9 @@ static int32_t value_ready(const bs_lower_pass *l, int32_t value, int32_t region
 /* When an instruction can run: after what it reads, and after the previous one of its domain. */
 static void schedule(bs_lower_pass *l, bs_instr *i, int32_t after)
 {
-    if (i->region != BS_TOP) {
-        l->region_time[i->region] = bs_max_i32(l->region_time[i->region], after + 1);
+    const int32_t region = region_of(l->plan, i);
+    if (region != BS_TOP) {
+        l->region_time[region] = bs_max_i32(l->region_time[region], after + 1);
         return;
     }
     i->time = bs_max_i32(after, l->clock[i->domain]) + 1;
@@ -68,20 +85,25 @@ static void outputs_ready(bs_lower_pass *l, const bs_node *node, int32_t time)
         l->ready[node->first_out + i] = time;
 }
 
-/* A store belongs to the part that makes the value; its target is ready when all stores are. */
+/* The time at which what `i` makes is there: of what a region makes, that of the region. */
+static int32_t time_of(const bs_lower_pass *l, const bs_instr *i)
+{
+    return i->part == BS_TOP ? i->time : l->region_time[region_of(l->plan, i)];
+}
+
+/* Rows of `value` go to `target`, in the part that makes the value; the target is ready when all of them are there. */
 static void emit_store(bs_lower_pass *l, int32_t n, int32_t value, int32_t target)
 {
     const bs_value_info *v = &l->g->values[value];
-    bs_instr *i = emit(l, BS_INSTR_STORE, l->home[v->node], n);
-    i->value = value;
-    i->target = target;
+    const bs_row_map map = l->g->values[target].domain == 0 ? BS_MAP_CELL : BS_MAP_PARENT;
+    bs_instr *i = emit_move(l, map, BS_COMBINE_COPY, l->part_of[v->node], n, value, target);
     i->domain = v->domain;
     const int32_t from = l->plan->values[value].place == BS_PLACE_VIEW ? l->plan->values[value].source : value;
+    const int32_t region = region_of(l->plan, i);
     schedule(l, i,
              bs_max_i32(domain_ready(l, v->domain),
-                        bs_max_i32(value_ready(l, value, i->region), value_ready(l, from, i->region))));
-    const int32_t time = i->region == BS_TOP ? i->time : l->region_time[i->region];
-    l->ready[target] = bs_max_i32(l->ready[target], time);
+                        bs_max_i32(value_ready(l, value, region), value_ready(l, from, region))));
+    l->ready[target] = bs_max_i32(l->ready[target], time_of(l, i));
 }
 
 /* Where the rows of a gather go: its own storage, or the frame it is assembled in. */
@@ -101,6 +123,27 @@ static bool residual_is_in_place(const bs_lower_pass *l, int32_t gather, int32_t
     return frame->place == BS_PLACE_STATE && old->place == BS_PLACE_STATE && frame->source == old->source;
 }
 
+/* What a packed gather makes of the rows of several paths. */
+static bs_combine combine_of(const bs_node *gather)
+{
+    switch ((bs_gather_mode)((const bs_gather_params *)gather->params)->mode) {
+    case BS_GATHER_ADD: return BS_COMBINE_SUM;
+    case BS_GATHER_WEIGHTED: return BS_COMBINE_WEIGHTED_SUM;
+    case BS_GATHER_PLACE:
+    case BS_GATHER_SELECT: break;
+    }
+    return BS_COMBINE_SELECT;
+}
+
+/* Rows that the stores of the paths do not give: of sums and selections all of them, else those of no path. */
+static bs_instr *emit_gathered(bs_lower_pass *l, int32_t n, bool packed, int32_t residual, int32_t target)
+{
+    if (packed)
+        return emit_move(l, BS_MAP_PATHS, combine_of(&l->g->nodes[n]), l->part_of[n], n, residual, target);
+    const bs_row_map map = l->g->values[target].domain == 0 ? BS_MAP_CELL : BS_MAP_ROW;
+    return emit_move(l, map, BS_COMBINE_RESIDUAL, l->part_of[n], n, residual, target);
+}
+
 static void emit_gather(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
@@ -108,7 +151,7 @@ static void emit_gather(bs_lower_pass *l, int32_t n)
     const int32_t paths = l->g->routers[node->router].desc->paths, value = node->first_out;
     const bool packed = bs_lower_is_packed(l, node);
     const int32_t target = gather_target(l, value);
-    const int32_t region = l->home[n] == BS_TOP ? BS_TOP : l->plan->parts[l->home[n]].region;
+    const int32_t region = bs_lower_region_of(l, n);
     int32_t ready = l->decided[node->router];
     for (int32_t i = 0; i < paths; i++) {
         if (in[i] == 0 || !bs_plan_gathers(l->plan, node, i))
@@ -121,37 +164,35 @@ static void emit_gather(bs_lower_pass *l, int32_t n)
     ready = bs_max_i32(ready, value_ready(l, residual, region));
     const bool complete = l->plan->routers[node->router].forced && in[l->plan->routers[node->router].forced - 1] != 0;
     if (packed || (!complete && !residual_is_in_place(l, value, residual))) {
-        bs_instr *i = emit(l, packed ? BS_INSTR_REDUCE : BS_INSTR_FILL, l->home[n], n);
-        i->value = residual;
-        i->target = target;
+        bs_instr *i = emit_gathered(l, n, packed, residual, target);
         schedule(l, i, ready);
-        ready = i->region == BS_TOP ? i->time : ready;
+        ready = i->part == BS_TOP ? i->time : ready;
     }
     l->ready[value] = ready;
     l->ready[target] = bs_max_i32(l->ready[target], ready);
 }
 
 /* A tensor with a row for every patch there can be: those without one become zero. */
-static void emit_rest(bs_lower_pass *l, int32_t n)
+static void emit_beyond(bs_lower_pass *l, int32_t n)
 {
-    bs_instr *i = emit(l, BS_INSTR_FILL, BS_TOP, n);
-    i->target = l->g->nodes[n].first_out;
-    schedule(l, i, l->ready[i->target]);
-    l->ready[i->target] = i->time;
+    const int32_t target = l->g->nodes[n].first_out;
+    bs_instr *i = emit_move(l, BS_MAP_BEYOND, BS_COMBINE_ZERO, BS_TOP, n, 0, target);
+    schedule(l, i, l->ready[target]);
+    l->ready[target] = i->time;
 }
 
 static void emit_route(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
-    bs_instr *i = emit(l, BS_INSTR_ROUTE, l->home[n], n);
+    bs_instr *i = emit(l, BS_INSTR_ROUTE, l->part_of[n], n);
     const int32_t *in = bs_node_in(l->g, node);
     const bool forced = l->plan->routers[node->router].forced != 0;
     i->domain = l->g->routers[node->router].domain;
     int32_t ready = domain_ready(l, i->domain);
     for (int32_t k = 0; !forced && k < node->n_in; k++)
-        ready = bs_max_i32(ready, value_ready(l, in[k], i->region));
+        ready = bs_max_i32(ready, value_ready(l, in[k], region_of(l->plan, i)));
     schedule(l, i, ready);
-    l->decided[node->router] = i->region == BS_TOP ? i->time : 0;
+    l->decided[node->router] = i->part == BS_TOP ? i->time : 0;
     l->path_ready[node->router] = bs_max_i32(l->decided[node->router], domain_ready(l, i->domain));
 }
 
@@ -165,10 +206,9 @@ static void emit_ending(bs_lower_pass *l, int32_t n)
     if (v->place == (state < 0 ? BS_PLACE_OUTPUT : BS_PLACE_STATE) &&
         v->source == (state < 0 ? n : l->g->values[in[state]].node))
         return;
-    bs_instr *i = emit(l, BS_INSTR_STORE, BS_TOP, n);
-    i->value = value;
-    i->target = 0; /* the node tells: an output or a state */
-    i->domain = l->g->values[value].domain; /* the root, or segments whose rows are appended */
+    const int32_t domain = l->g->values[value].domain; /* the root, or segments whose rows are appended */
+    bs_instr *i = emit_move(l, domain == 0 ? BS_MAP_BOUND : BS_MAP_APPEND, BS_COMBINE_COPY, BS_TOP, n, value, 0);
+    i->domain = domain;
     schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), BS_TIME_END)); /* states are written at the end of a run */
 }
 
@@ -188,14 +228,13 @@ static void emit_node(bs_lower_pass *l, int32_t n)
             emit_store(l, n, from, value);
         if (l->g->values[value].rank > l->g->values[from].rank &&
             l->g->domains[l->g->values[from].domain].kind == BS_DOMAIN_PATCHES)
-            emit_rest(l, n);
+            emit_beyond(l, n);
     } else if (bs_node_ends_run(node)) {
         return; /* they come last */
-    } else if (node->n_out == 0) { /* a look-ahead */
-        if (!bs_plan_streams(l->plan)) /* memory for slots alone is nothing to read ahead into */
-            return;
-        bs_instr *i = emit(l, BS_INSTR_LOOK_AHEAD, BS_TOP, n);
-        schedule(l, i, operands_ready(l, node, BS_TOP));
+    } else if (node->n_out == 0) { /* it only says what a later router will need: memory for slots alone is nothing to
+                                      read ahead into */
+        if (bs_plan_streams(l->plan))
+            schedule(l, emit(l, BS_INSTR_CALL, BS_TOP, n), operands_ready(l, node, BS_TOP));
     } else if (l->plan->values[value].place == BS_PLACE_VIEW || l->plan->values[value].place == BS_PLACE_INPUT ||
                l->plan->values[value].place == BS_PLACE_STATE || l->plan->values[value].place == BS_PLACE_WEIGHT) {
         const int32_t region = bs_lower_region_of(l, n), ready = operands_ready(l, node, region);
@@ -204,11 +243,12 @@ static void emit_node(bs_lower_pass *l, int32_t n)
             l->region_time[region] = bs_max_i32(l->region_time[region], ready + 1);
     } else {
         const bool decided = bs_op_get(node->op)->flags & BS_OP_DECIDED;
-        const bool moved = bs_node_work(node) != BS_WORK_CALL;
-        bs_instr *i = emit(l, moved ? BS_INSTR_LOAD : BS_INSTR_OP, l->home[n], n);
-        i->value = value;
-        schedule(l, i, bs_max_i32(operands_ready(l, node, i->region), decided ? l->decided[node->router] : 0));
-        outputs_ready(l, node, i->region == BS_TOP ? i->time : l->region_time[i->region]);
+        bs_instr *i = bs_node_work(node) == BS_WORK_CALL
+                          ? emit(l, BS_INSTR_CALL, l->part_of[n], n)
+                          : emit_move(l, BS_MAP_VIEW, BS_COMBINE_COPY, l->part_of[n], n, value, value);
+        schedule(l, i, bs_max_i32(operands_ready(l, node, region_of(l->plan, i)),
+                                  decided ? l->decided[node->router] : 0));
+        outputs_ready(l, node, time_of(l, i));
     }
 }
 
@@ -216,10 +256,12 @@ static void emit_node(bs_lower_pass *l, int32_t n)
 
 static bool goes_before(const void *user, int32_t first, int32_t second)
 {
-    const bs_instr *a = (const bs_instr *)user + first, *b = (const bs_instr *)user + second;
-    if (a->region != b->region)
-        return a->region < b->region; /* BS_TOP first */
-    if (a->region == BS_TOP)
+    const bs_plan *p = user;
+    const bs_instr *a = &p->instrs[first], *b = &p->instrs[second];
+    const int32_t region_a = region_of(p, a), region_b = region_of(p, b);
+    if (region_a != region_b)
+        return region_a < region_b; /* BS_TOP first */
+    if (region_a == BS_TOP)
         return a->time < b->time;
     return a->part < b->part;
 }
@@ -241,19 +283,19 @@ static void arrange(bs_instr *instrs, int32_t *order, int32_t count)
     }
 }
 
-static void sort_instrs(bs_instr *instrs, int32_t count, int32_t *order, int32_t *buffer)
+static void sort_instrs(bs_plan *p, int32_t *order, int32_t *buffer)
 {
-    for (int32_t i = 0; i < count; i++)
+    for (int32_t i = 0; i < p->n_instrs; i++)
         order[i] = i;
-    bs_sort(order, buffer, count, goes_before, instrs);
-    arrange(instrs, order, count);
+    bs_sort(order, buffer, p->n_instrs, goes_before, p);
+    arrange(p->instrs, order, p->n_instrs);
 }
 
 static void index_parts(bs_plan *p)
 {
     p->n_top = 0;
     for (int32_t i = 0; i < p->n_instrs; i++) {
-        if (p->instrs[i].region == BS_TOP) {
+        if (p->instrs[i].part == BS_TOP) {
             p->n_top++;
             continue;
         }
@@ -268,15 +310,15 @@ static void emit_regions(bs_lower_pass *l)
 {
     const int32_t search = ++l->searches;
     for (int32_t i = 0; i < l->plan->n_instrs; i++)
-        if (l->plan->instrs[i].region != BS_TOP)
-            l->region_seen[l->plan->instrs[i].region] = search;
+        if (l->plan->instrs[i].part != BS_TOP)
+            l->region_seen[region_of(l->plan, &l->plan->instrs[i])] = search;
     for (int32_t r = 0; r < l->plan->n_regions; r++) {
         if (l->region_seen[r] != search)
             continue;
-        bs_instr *i = emit(l, BS_INSTR_REGION, BS_TOP, 0);
+        bs_instr *i = emit(l, BS_INSTR_RUN, BS_TOP, 0);
         i->domain = l->plan->regions[r].domain;
         i->time = l->region_time[r];
-        i->node = r; /* the region's number */
+        i->region = r;
     }
 }
 
@@ -285,7 +327,7 @@ static void part_costs(bs_plan *p)
     for (int32_t i = 0; i < p->n_instrs; i++) {
         const bs_instr *instr = &p->instrs[i];
         const bs_op *op = bs_op_get(p->graph->nodes[instr->node].op);
-        if (instr->part != BS_TOP && instr->kind == BS_INSTR_OP && op->flops)
+        if (instr->part != BS_TOP && instr->kind == BS_INSTR_CALL && op->flops)
             p->parts[instr->part].flops += op->flops(p->graph, &p->graph->nodes[instr->node]);
     }
 }
@@ -328,7 +370,7 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
     const uint64_t routers = (uint64_t)g->n_routers, word = sizeof(int32_t);
     l->max_regions = bs_plan_most_parts(g);
     const uint64_t regions = (uint64_t)l->max_regions;
-    l->home = bs_carve(c, nodes, word);
+    l->part_of = bs_carve(c, nodes, word);
     l->phase = bs_carve(c, nodes, word);
     l->list = bs_carve(c, nodes > values ? nodes : values, word);
     l->seen = bs_carve(c, nodes, word);
@@ -387,7 +429,7 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
         if (plan->node_live[n] && bs_node_ends_run(&g->nodes[n]))
             emit_ending(l, n);
     /* nothing of the pass is needed any more */
-    sort_instrs(plan->instrs, plan->n_instrs, workspace, (int32_t *)workspace + plan->max_instrs);
+    sort_instrs(plan, workspace, (int32_t *)workspace + plan->max_instrs);
     index_parts(plan);
     part_costs(plan);
 }

@@ -6,8 +6,6 @@
 #include "plan/plan.h"
 #include "ops/structure.h"
 
-#define BS_TOP (-1) /* no region: at top level */
-
 /* Who reads a value: operand `index` of `node`. */
 typedef struct bs_lower_reader {
     int32_t node, index;
@@ -24,7 +22,7 @@ typedef struct bs_lower_pass {
     const bs_graph *g;
     bool mixed;           /* some domain is: nodes have phases */
     int32_t max_regions;
-    int32_t *home;        /* [nodes] part index, or BS_TOP */
+    int32_t *part_of;     /* [nodes] the part that a node runs in, or BS_TOP */
     int32_t *phase;       /* [nodes] how often what it depends on goes from tiles to top level or back */
     int32_t *list;        /* [nodes or values] what is still to be visited */
     int32_t *seen;        /* [nodes] the search that came by last */
@@ -62,8 +60,8 @@ bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit
 /* Makes the index of readers: what is needed and what is fused stays as it is from here on. */
 void bs_lower_find_readers(bs_lower_pass *l);
 
-/* A region for every node that runs in tiles (l->home). Domains that cannot run so are made to run layer by layer; then
- * it returns false, and is to be called again. */
+/* A part of a region for every node that runs in tiles (l->part_of). Domains that cannot run so are made to run layer by
+ * layer; then it returns false, and is to be called again. */
 bool bs_lower_regions(bs_lower_pass *l);
 int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node);
 /* A place for every live value; needs the regions. */

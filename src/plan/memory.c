@@ -73,10 +73,10 @@ static void touch_instr(bs_plan *p, const bs_instr *i, int32_t scope, int32_t ti
     const int32_t *in = bs_plan_in(p, i->node, &n_in);
     touch(p, i->value, scope, time);
     touch(p, i->target, scope, time);
-    const bool moves = i->kind == BS_INSTR_STORE || i->kind == BS_INSTR_FILL;
-    for (int32_t k = 0; !moves && k < n_in; k++)
+    const bool reads_operands = i->kind != BS_INSTR_MOVE || i->map == BS_MAP_VIEW || i->map == BS_MAP_PATHS;
+    for (int32_t k = 0; reads_operands && k < n_in; k++)
         touch(p, in[k], scope, time);
-    for (int32_t k = 0; i->kind == BS_INSTR_OP && k < node->n_out; k++)
+    for (int32_t k = 0; i->kind == BS_INSTR_CALL && k < node->n_out; k++)
         touch(p, node->first_out + k, scope, time);
 }
 
@@ -87,15 +87,15 @@ static void find_lifetimes(memory_pass *m)
     for (int32_t v = 0; v < p->graph->n_values; v++)
         p->values[v].first = p->values[v].last = -1;
     for (int32_t t = 0; t < p->n_top; t++)
-        if (p->instrs[t].kind == BS_INSTR_REGION)
-            region_time[p->instrs[t].node] = p->instrs[t].time;
+        if (p->instrs[t].kind == BS_INSTR_RUN)
+            region_time[p->instrs[t].region] = p->instrs[t].time;
     for (int32_t i = 0; i < p->n_instrs; i++) {
         const bs_instr *instr = &p->instrs[i];
-        if (instr->kind == BS_INSTR_REGION)
+        if (instr->kind == BS_INSTR_RUN)
             continue;
-        touch_instr(p, instr, instr->region < 0 ? -1 : instr->part, instr->region < 0 ? instr->time : i);
-        if (instr->region >= 0) /* what a region touches outside is touched at the region's time */
-            touch_instr(p, instr, -1, region_time[instr->region]);
+        touch_instr(p, instr, instr->part, instr->part == BS_TOP ? instr->time : i);
+        if (instr->part != BS_TOP) /* what a region touches outside is touched at the region's time */
+            touch_instr(p, instr, BS_TOP, region_time[p->parts[instr->part].region]);
     }
 }
 

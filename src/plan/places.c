@@ -54,22 +54,22 @@ static bool count_reader(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 /* Whether a reader needs the value outside the part that makes it. */
 static bool reads_within(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
-    const int32_t home = *(const int32_t *)user;
+    const int32_t part = *(const int32_t *)user;
     const bs_node *node = &l->g->nodes[n];
     if (bs_node_joins_cells(node))
         return true; /* a store inside the part */
     if (bs_node_gathers(node) && index < l->g->routers[node->router].desc->paths)
-        return l->home[n] == home || !bs_lower_is_packed(l, node);
-    return l->home[n] == home;
+        return l->part_of[n] == part || !bs_lower_is_packed(l, node);
+    return l->part_of[n] == part;
 }
 
 static void place_computed(bs_lower_pass *l, int32_t value)
 {
     bs_value_plan *v = &l->plan->values[value];
-    int32_t home = l->home[l->g->values[value].node];
-    const bool inside = home != BS_TOP && bs_lower_each_reader(l, value, reads_within, &home);
+    int32_t part = l->part_of[l->g->values[value].node];
+    const bool inside = part != BS_TOP && bs_lower_each_reader(l, value, reads_within, &part);
     v->place = inside ? BS_PLACE_SCRATCH : BS_PLACE_TRANSIENT;
-    v->scope = inside ? home : BS_TOP;
+    v->scope = inside ? part : BS_TOP;
 }
 
 /* A reader that puts cells side by side into a frame, as they are. */

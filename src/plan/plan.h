@@ -33,26 +33,46 @@ typedef struct bs_value_plan {
 } bs_value_plan;
 
 typedef enum bs_instr_kind {
-    BS_INSTR_OP,     /* run a node's kernel */
-    BS_INSTR_LOAD,   /* materialise value `value` from its source into rows of its own */
-    BS_INSTR_STORE,  /* rows of `value` to their place in `target` (gather, assemble, collect, output, state) */
-    BS_INSTR_FILL,   /* gather `target`: the rows that no path gives, from its residual `value` or zero;
-                        collect `target`: the rows beyond the last patch, zero */
-    BS_INSTR_REDUCE, /* gather `target` from packed rows of every path */
-    BS_INSTR_ROUTE,
-    BS_INSTR_LOOK_AHEAD, /* what a later router will probably decide; the node plan's `algorithm` is its number */
-    BS_INSTR_REGION  /* the parts of region `node`, tile by tile, in one parallel step */
+    BS_INSTR_CALL,  /* the kernel of `node` on the rows of `domain` */
+    /* rows of `value` (0: none) to `target`: where each goes says `map`, what becomes of it `combine` */
+    BS_INSTR_MOVE,
+    BS_INSTR_ROUTE, /* the router of `node` decides about the rows of `domain` */
+    BS_INSTR_RUN    /* lists of instructions on the rows of their domains: the parts of `region`, tile by tile */
 } bs_instr_kind;
 
+/* For each row of an instruction's domain: where it is read, and where it goes. */
+typedef enum bs_row_map {
+    BS_MAP_VIEW,   /* from where `value` is a view of, to the rows of its own that it has beside (target: itself) */
+    BS_MAP_ROW,    /* from a row to the same row of `target` */
+    BS_MAP_PARENT, /* from a row of a path to the row that it was scattered from */
+    BS_MAP_CELL,   /* from a row to its place in the root tensor `target` */
+    BS_MAP_BOUND,  /* from the only row to what the caller bound to `node`, or to the state that it writes */
+    BS_MAP_APPEND, /* from a row of a segment to the next place in the ring of the cache that `node` writes */
+    BS_MAP_PATHS,  /* from the rows that all paths made of a row, packed, to that row of `target` */
+    BS_MAP_BEYOND  /* to the rows of the root tensor `target` that no cell has */
+} bs_row_map;
+
+typedef enum bs_combine {
+    BS_COMBINE_COPY,
+    BS_COMBINE_RESIDUAL, /* only into rows that no path gives: `value`, or zero */
+    BS_COMBINE_ZERO,
+    /* of several paths; where `value` is there: it is added, or selected when no path gives anything */
+    BS_COMBINE_SUM, BS_COMBINE_WEIGHTED_SUM, BS_COMBINE_SELECT
+} bs_combine;
+
 typedef struct bs_instr {
-    bs_instr_kind kind;
-    int32_t node;
-    int32_t value, target;
-    int32_t domain; /* whose rows it works on */
-    int32_t region, part; /* while planning: region -1 = top level */
+    uint8_t kind;             /* bs_instr_kind */
+    uint8_t map, combine;     /* MOVE: bs_row_map, bs_combine */
+    int32_t node;             /* 0: RUN */
+    int32_t value, target;    /* MOVE; 0: none */
+    int32_t domain;           /* whose rows it works on */
+    int32_t region;           /* RUN: whose parts it runs */
+    int32_t part;             /* that it belongs to; BS_TOP: none, it stands at top level */
     int32_t time; /* BS_TIME_END or later: when all else is done */
     int32_t stage; /* top level: whose units it needs; -1 none */
 } bs_instr;
+
+#define BS_TOP (-1)
 
 /* Straight-line instructions for tiles of one domain. */
 typedef struct bs_part {

@@ -175,13 +175,13 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
 
 /* Closes the region that makes an operand, when the reader is not of that region: what comes later may depend on the
  * reader, and the region would have to run before and after it. */
-static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t home)
+static void close_read_regions(bs_lower_pass *l, const bs_node *node, int32_t part)
 {
     int32_t n_in;
     const int32_t *in = bs_plan_in(l->plan, (int32_t)(node - l->g->nodes), &n_in);
-    const int32_t region = home == BS_TOP ? BS_TOP : l->plan->parts[home].region;
+    const int32_t region = part == BS_TOP ? BS_TOP : l->plan->parts[part].region;
     for (int32_t i = 0; i < n_in; i++) {
-        const int32_t from = in[i] ? l->home[l->g->values[in[i]].node] : BS_TOP;
+        const int32_t from = in[i] ? l->part_of[l->g->values[in[i]].node] : BS_TOP;
         const int32_t made_in = from == BS_TOP ? BS_TOP : l->plan->parts[from].region;
         if (made_in != BS_TOP && made_in != region) {
             int32_t *open = &l->open[l->plan->regions[made_in].domain];
@@ -250,10 +250,10 @@ static void region_enter(bs_lower_pass *l, int32_t region)
         *slot = region + 1;
 }
 
-static void assign_home(bs_lower_pass *l, int32_t n)
+static void assign_part(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
-    l->home[n] = BS_TOP;
+    l->part_of[n] = BS_TOP;
     if (!runs_in_tiles(l, node)) {
         close_read_regions(l, node, BS_TOP);
         l->phase[n] = l->mixed ? phase_of(l, n, 0, 0) : 0;
@@ -266,18 +266,18 @@ static void assign_home(bs_lower_pass *l, int32_t n)
         l->open[top] = region_of_phase(l, top, domain, l->plan->nodes[n].unit, l->phase[n]);
     if (l->open[top] == BS_TOP || !region_takes(l, l->open[top], domain, l->plan->nodes[n].unit))
         region_open(l, top);
-    l->home[n] = part_find(l, l->open[top], domain);
+    l->part_of[n] = part_find(l, l->open[top], domain);
     l->region_phase[l->open[top]] = bs_max_i32(l->region_phase[l->open[top]], l->phase[n]);
     if (l->plan->nodes[n].unit)
-        l->plan->parts[l->home[n]].unit = l->plan->nodes[n].unit;
+        l->plan->parts[l->part_of[n]].unit = l->plan->nodes[n].unit;
     if (l->plan->domains[top].mixed)
         region_enter(l, l->open[top]);
-    close_read_regions(l, node, l->home[n]);
+    close_read_regions(l, node, l->part_of[n]);
 }
 
 int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node)
 {
-    return l->home[node] == BS_TOP ? BS_TOP : l->plan->parts[l->home[node]].region;
+    return l->part_of[node] == BS_TOP ? BS_TOP : l->plan->parts[l->part_of[node]].region;
 }
 
 /* ---------------------------------------------------------------------------------------------- torn domains */
@@ -361,9 +361,9 @@ bool bs_lower_regions(bs_lower_pass *l)
     for (int32_t d = 0; d < l->g->n_domains; d++)
         l->open[d] = BS_TOP;
     for (int32_t n = 0; n < l->g->n_nodes; n++) {
-        l->home[n] = BS_TOP;
+        l->part_of[n] = BS_TOP;
         if (n > 0 && l->plan->node_live[n])
-            assign_home(l, n);
+            assign_part(l, n);
     }
     list_nodes(l);
     return !mend_torn(l);

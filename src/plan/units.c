@@ -102,7 +102,7 @@ static int32_t next_part(const bs_plan *p, int32_t instr)
 
 static bool is_in_region(const bs_plan *p, int32_t instr, int32_t region)
 {
-    return instr < p->n_instrs && p->instrs[instr].region == region;
+    return instr < p->n_instrs && p->parts[p->instrs[instr].part].region == region;
 }
 
 static int32_t region_key(const stage_pass *s, int32_t region)
@@ -116,9 +116,9 @@ static int32_t region_key(const stage_pass *s, int32_t region)
 
 static int32_t instr_key(const stage_pass *s, const bs_instr *i)
 {
-    if (i->kind == BS_INSTR_OP)
+    if (i->kind == BS_INSTR_CALL)
         return unit_key(s->plan, s->plan->nodes[i->node].unit);
-    return i->kind == BS_INSTR_REGION ? region_key(s, i->node) : 0;
+    return i->kind == BS_INSTR_RUN ? region_key(s, i->region) : 0;
 }
 
 /* There is room: an instruction needs one unit, and so does a part (layout_streaming). */
@@ -135,9 +135,9 @@ static void stage_add(stage_pass *s, bs_trace_stage *stage, int32_t unit)
 static void stage_add_instr(stage_pass *s, bs_trace_stage *stage, const bs_instr *i)
 {
     const bs_plan *p = s->plan;
-    if (i->kind == BS_INSTR_OP)
+    if (i->kind == BS_INSTR_CALL)
         stage_add(s, stage, p->nodes[i->node].unit);
-    for (int32_t k = i->kind == BS_INSTR_REGION ? s->region_first[i->node] : p->n_instrs; is_in_region(p, k, i->node);
+    for (int32_t k = i->kind == BS_INSTR_RUN ? s->region_first[i->region] : p->n_instrs; is_in_region(p, k, i->region);
          k = next_part(p, k))
         stage_add(s, stage, p->parts[p->instrs[k].part].unit);
 }
@@ -146,7 +146,7 @@ static void find_regions(stage_pass *s)
 {
     const bs_plan *p = s->plan;
     for (int32_t k = p->n_instrs - 1; k >= p->n_top; k--)
-        s->region_first[p->instrs[k].region] = k;
+        s->region_first[p->parts[p->instrs[k].part].region] = k;
 }
 
 /* Neighbouring instructions that need the same make one stage; a region is one by itself. */
@@ -161,7 +161,7 @@ static void find_stages(stage_pass *s)
         i->stage = -1;
         if (key == 0)
             continue;
-        if (!open || key != open_key || i->kind == BS_INSTR_REGION) {
+        if (!open || key != open_key || i->kind == BS_INSTR_RUN) {
             open = &p->stages[p->n_stages++];
             open->router = key > 0 ? key : 0;
             open->first_unit = p->n_stage_units;
@@ -170,7 +170,7 @@ static void find_stages(stage_pass *s)
         }
         i->stage = p->n_stages - 1;
         stage_add_instr(s, open, i);
-        if (i->kind == BS_INSTR_REGION)
+        if (i->kind == BS_INSTR_RUN)
             open = NULL;
     }
 }
@@ -179,7 +179,7 @@ static void part_units(bs_plan *p)
 {
     for (int32_t k = 0; k < p->n_parts; k++)
         for (int32_t i = p->parts[k].first; i < p->parts[k].first + p->parts[k].count; i++)
-            if (p->instrs[i].kind == BS_INSTR_OP && p->nodes[p->instrs[i].node].unit)
+            if (p->instrs[i].kind == BS_INSTR_CALL && p->nodes[p->instrs[i].node].unit)
                 p->parts[k].unit = p->nodes[p->instrs[i].node].unit;
 }
 

@@ -142,11 +142,11 @@ static int32_t count_operands(const bs_plan *p)
 {
     int32_t count = 0;
     for (int32_t i = 0; i < p->n_instrs; i++) {
-        const bs_instr_kind kind = p->instrs[i].kind;
+        const bs_instr *instr = &p->instrs[i];
         const bs_node *node = &p->graph->nodes[p->instrs[i].node];
-        if (kind == BS_INSTR_OP || kind == BS_INSTR_REDUCE)
+        if (instr->kind == BS_INSTR_CALL || (instr->kind == BS_INSTR_MOVE && instr->map == BS_MAP_PATHS))
             count += bs_max_i32(node->n_in, 2) + node->n_out + 2;
-        else if (kind != BS_INSTR_REGION)
+        else if (instr->kind != BS_INSTR_RUN)
             count += 4;
     }
     return count;
@@ -155,7 +155,7 @@ static int32_t count_operands(const bs_plan *p)
 int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr)
 {
     const bs_node *node = &plan->graph->nodes[instr->node];
-    const bool asks = instr->kind == BS_INSTR_REDUCE || instr->kind == BS_INSTR_FILL;
+    const bool asks = instr->kind == BS_INSTR_MOVE && instr->combine != BS_COMBINE_COPY;
     return asks && bs_node_gathers(node) ? (plan->graph->routers[node->router].desc->paths + 31) / 32 : 0;
 }
 

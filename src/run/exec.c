@@ -4,10 +4,6 @@
  * runs the part's instructions on its rows, one after the other, in its own scratch. Who takes which never shows.
  * Relies on run/session.h. Must never allocate, plan, or let a count decide how work is cut. */
 #include "run/exec.h"
-#include "ops/structure.h"
-
-#define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
-#define BATCH_ROWS 16 /* cells of a non-image op, per task */
 
 bool bs_exec_fail(bs_session *s, bs_status status, int32_t node)
 {
@@ -18,128 +14,22 @@ bool bs_exec_fail(bs_session *s, bs_status status, int32_t node)
     return first;
 }
 
-/* ---------------------------------------------------------------------------------------------- one kernel */
-
-static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call)
+static void record_event(const bs_session *s, bs_event_kind kind, uint64_t start, uint64_t end, int32_t subject,
+                         int32_t index, uint64_t value)
 {
-    const bs_session *s = c->session;
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(s->plan, (int32_t)(node - s->graph->nodes), &n_in);
-    call->graph = s->graph;
-    call->node = node;
-    call->plan = &s->plan->nodes[node - s->graph->nodes];
-    call->params = node->params;
-    call->n_in = n_in;
-    call->n_out = node->n_out;
-    call->rows = rows;
-    call->prepared = bs_bytes_at(s->store.base[call->plan->unit], call->plan->prepared_offset);
-    call->scratch = bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset);
-    const bool across = bs_op_get(node->op)->flags & BS_OP_ACROSS;
-    for (int32_t i = 0; i < n_in; i++)
-        bs_operand_make(c, in[i], across || s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
-    if (across)
-        bs_segment_call(c, row, call);
-    for (int32_t i = 0; i < node->n_out; i++)
-        bs_operand_make(c, node->first_out + i, row, &call->out[i]);
+    const bs_event event = {start, end, value, subject, index, (int16_t)kind, 0, 0};
+    bs_profile_add(s->profile, &event);
 }
 
-static void zero_margins(const bs_context *c, const bs_call *call)
-{
-    for (int32_t i = 0; i < call->n_out; i++) {
-        const int32_t value = call->node->first_out + i, margin = c->session->plan->values[value].margin;
-        int64_t h, w;
-        if (call->out[i].rank != 3 || margin == 0)
-            continue;
-        bs_plan_core(c->session->plan, &c->session->graph->values[value], &h, &w);
-        bs_zero_margin(&call->out[i], margin, h, w);
-    }
-}
+/* ------------------------------------------------------------------------------------------------- some rows */
 
-/* What asks a decision, row by row. */
-static void run_decided(const bs_context *c, const bs_node *node, int32_t row, int32_t rows)
+static void run_rows(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
 {
-    const bool path = c->session->graph->domains[node->domain].kind == BS_DOMAIN_PATH;
-    bs_call call;
-    for (int32_t r = row; r < row + rows; r++) {
-        call_prepare(c, node, r, 1, &call);
-        call.decision = bs_decision_of(c, node->router);
-        call.decided = path ? r : c->domains[node->domain].first + r; /* those below are of this tile */
-        call.ahead = c->session->plan->routers[node->router].forced != 0;
-        bs_exec_fail(c->session, bs_op_get(node->op)->run(&call), (int32_t)(node - c->session->graph->nodes));
-    }
-}
-
-/* Runs the node's kernel on `rows` rows from `row`; of an image only the rows y0..y1 of the rectangle. */
-static void run_op(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
-{
-    bs_call call;
-    char fault[BS_FAULT_BYTES] = "";
-    const bs_node *node = &c->session->graph->nodes[i->node];
-    if (bs_op_get(node->op)->flags & BS_OP_DECIDED) {
-        run_decided(c, node, row, rows);
-        return;
-    }
-    call_prepare(c, node, row, rows, &call);
-    call.fault = fault;
-    if (band <= 0)
-        zero_margins(c, &call);
-    if (call.plan->pieces > 0) {
-        call.piece = band;
-    } else if (band >= 0) {
-        bs_rect *r = &call.out[0].rect;
-        const int32_t y0 = r->y0 + band * BAND_ROWS; /* NOLINT(clang-analyzer-*): call_prepare() sets it */
-        if (y0 >= r->y1)
-            return;
-        r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
-        r->y0 = y0;
-    }
-    if (bs_exec_fail(c->session, call.plan->fusion ? bs_fusion_run(&call) : bs_op_get(node->op)->run(&call), i->node))
-        memcpy(c->session->fault, fault, BS_FAULT_BYTES);
-}
-
-/* ---------------------------------------------------------------------------------------- one instruction */
-
-void bs_exec_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
-{
-    if (i->kind == BS_INSTR_OP) {
-        run_op(c, i, row, rows, band);
-        return;
-    }
-    for (int32_t r = row; r < row + rows; r++) {
-        if (i->kind == BS_INSTR_LOAD) {
-            bs_operand o;
-            int64_t h, w;
-            bs_move_load(c, i, r);
-            bs_operand_make(c, i->value, r, &o);
-            bs_plan_core(c->session->plan, &c->session->graph->values[i->value], &h, &w);
-            if (o.rank == 3)
-                bs_zero_margin(&o, c->session->plan->values[i->value].margin, h, w);
-        } else if (i->kind == BS_INSTR_STORE) {
-            bs_move_store(c, i, r);
-        } else if (i->kind == BS_INSTR_FILL) {
-            bs_move_fill(c, i, r);
-        } else if (i->kind == BS_INSTR_REDUCE) {
-            bs_move_reduce(c, i, r);
-        }
-    }
-}
-
-/* Rows of one call: one, where geometry differs from row to row or rows are found through a decision. */
-int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
-{
-    const bs_node *node = &s->graph->nodes[i->node];
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
-    if (i->kind != BS_INSTR_OP)
-        return 1;
-    for (int32_t k = 0; k < n_in; k++) {
-        const bs_value_info *v = &s->graph->values[in[k]];
-        const bool scattered = s->plan->values[in[k]].place == BS_PLACE_VIEW &&
-                               s->graph->domains[v->domain].kind == BS_DOMAIN_PATH;
-        if (v->rank == 3 || scattered)
-            return 1;
-    }
-    return node->n_out > 0 && s->graph->values[node->first_out].rank == 3 ? 1 : BATCH_ROWS;
+    if (i->kind == BS_INSTR_CALL)
+        bs_exec_call(c, i, row, rows, band);
+    else
+        for (int32_t r = row; r < row + rows; r++)
+            bs_move(c, i, r);
 }
 
 typedef struct instr_job {
@@ -157,24 +47,11 @@ static void instr_task(void *user, int32_t index, int32_t thread)
     c.thread = thread;
     c.scratch = job->session->contexts[thread].scratch;
     if (job->bands > 0) {
-        bs_exec_rows(&c, job->instr, index / job->bands, 1, index % job->bands);
+        run_rows(&c, job->instr, index / job->bands, 1, index % job->bands);
     } else {
         const int32_t first = index * job->batch;
-        bs_exec_rows(&c, job->instr, first, bs_min_i32(job->batch, job->rows - first), -1);
+        run_rows(&c, job->instr, first, bs_min_i32(job->batch, job->rows - first), -1);
     }
-}
-
-static int32_t bands_of(const bs_session *s, const bs_instr *i)
-{
-    const bs_node *node = &s->graph->nodes[i->node];
-    int64_t h, w;
-    if (i->kind == BS_INSTR_OP && s->plan->nodes[i->node].pieces > 0)
-        return s->plan->nodes[i->node].pieces;
-    if (i->kind != BS_INSTR_OP || node->n_out != 1 || !(bs_op_get(node->op)->flags & BS_OP_SPATIAL) ||
-        s->graph->values[node->first_out].rank != 3)
-        return 0;
-    bs_plan_core(s->plan, &s->graph->values[node->first_out], &h, &w);
-    return (int32_t)bs_ceil_div(h + 2 * s->plan->values[node->first_out].margin, BAND_ROWS);
 }
 
 static void run_parallel(bs_session *s, const bs_instr *i)
@@ -184,16 +61,17 @@ static void run_parallel(bs_session *s, const bs_instr *i)
         bs_exec_fail(s, s->device->api->run(s->on_device, at, at + 1, NULL), i->node);
         return;
     }
-    instr_job job = {s, i, s->root.domains[i->domain].count, bs_exec_batch(s, i), bands_of(s, i)};
+    instr_job job = {s, i, s->root.domains[i->domain].count, bs_exec_batch(s, i), bs_exec_bands(s, i)};
     const int32_t tasks = job.bands > 0 ? job.rows * job.bands : (int32_t)bs_ceil_div(job.rows, job.batch);
     bs_workers_run(&s->pool, instr_task, &job, tasks);
 }
 
-static void record_event(const bs_session *s, bs_event_kind kind, uint64_t start, uint64_t end, int32_t subject,
-                         int32_t index, uint64_t value)
+/* All rows of a tile, on the thread that has it. */
+static void run_in_tile(const bs_context *c, const bs_instr *i)
 {
-    const bs_event event = {start, end, value, subject, index, (int16_t)kind, 0, 0};
-    bs_profile_add(s->profile, &event);
+    const int32_t rows = c->domains[i->domain].count, batch = bs_exec_batch(c->session, i);
+    for (int32_t row = 0; row < rows; row += batch)
+        run_rows(c, i, row, bs_min_i32(batch, rows - row), -1);
 }
 
 /* ---------------------------------------------------------------------------------------------- decisions */
@@ -236,7 +114,7 @@ static void record_decision(bs_context *c, int32_t router)
     tell_decision(s, router, d->counts);
 }
 
-void bs_exec_route(bs_context *c, const bs_instr *i)
+static void route_here(bs_context *c, const bs_instr *i)
 {
     const int32_t router = c->session->graph->nodes[i->node].router;
     const bs_status status = bs_route_decide(c, router);
@@ -246,18 +124,6 @@ void bs_exec_route(bs_context *c, const bs_instr *i)
         return;
     open_paths(c, router);
     record_decision(c, router);
-}
-
-/* ------------------------------------------------------------------------------------------------ the run */
-
-/* Features and decisions: routes, and regions of whole cells that a later route waits for. */
-static bool counts_as_routing(const bs_plan *p, int32_t at)
-{
-    const bs_instr *i = &p->instrs[at];
-    if (i->kind != BS_INSTR_REGION)
-        return i->kind == BS_INSTR_ROUTE;
-    const bs_region *region = &p->regions[i->node]; /* its parts are all of one router, or none is */
-    return p->parts[p->region_parts[region->first]].router == 0 && at < p->last_route;
 }
 
 /* ------------------------------------------------------------------------------------------------- stages */
@@ -283,8 +149,8 @@ static int32_t stage_enter(bs_session *s, int32_t at)
             break;
         if (i->stage < 0)
             continue;
-        if (i->kind == BS_INSTR_REGION)
-            bs_exec_region_units(s, i->node, &count);
+        if (i->kind == BS_INSTR_RUN)
+            bs_exec_region_units(s, i->region, &count);
         else if (s->root.domains[i->domain].count > 0)
             bs_exec_need(s, s->plan->nodes[i->node].unit, &count);
     }
@@ -388,44 +254,123 @@ static void run_look_ahead(bs_session *s, const bs_instr *i)
     }
 }
 
-static void run_instr(bs_session *s, const bs_instr *i)
+/* ---------------------------------------------------------------------------------------------- the lists */
+
+/* What is known of a list while it runs: its open stage at top level, in a tile whose time it is. */
+typedef struct list_state {
+    int32_t stage, needed; /* -1: none is open; units that it needs */
+    int32_t domain;        /* of the last instruction */
+    uint64_t since;        /* when the stage began, or the time of that domain */
+} list_state;
+
+/* In a tile time goes to the innermost path whose instructions ran. */
+static void charge(const bs_context *c, list_state *l, int32_t domain)
 {
-    if (i->kind == BS_INSTR_ROUTE && s->device)
-        route_on_device(s, i);
-    else if (i->kind == BS_INSTR_ROUTE)
-        bs_exec_route(&s->root, i);
-    else if (i->kind == BS_INSTR_REGION)
-        bs_exec_region(s, i);
-    else if (i->kind == BS_INSTR_LOOK_AHEAD)
-        run_look_ahead(s, i);
+    const bs_session *s = c->session;
+    const bs_domain *d = &s->graph->domains[l->domain];
+    const uint64_t now = bs_session_now(s);
+    if (d->kind == BS_DOMAIN_PATH)
+        s->path_ns[(size_t)c->thread * (size_t)s->graph->n_paths +
+                   (size_t)(s->graph->routers[d->router].first_path + d->path)] += now - l->since;
+    l->domain = domain;
+    l->since = now;
+}
+
+static void open_stage(bs_session *s, list_state *l, int32_t at)
+{
+    l->stage = s->plan->instrs[at].stage;
+    l->since = bs_session_now(s);
+    l->needed = stage_enter(s, at);
+}
+
+static void close_stage(bs_session *s, list_state *l)
+{
+    record_event(s, BS_EVENT_STAGE, l->since, bs_session_now(s), l->stage, 0, (uint64_t)l->needed);
+    l->stage = -1;
+}
+
+static void run_call_or_move(bs_context *c, const bs_instr *i)
+{
+    if (c->tile)
+        run_in_tile(c, i);
+    else if (i->kind == BS_INSTR_CALL && c->session->graph->nodes[i->node].n_out == 0)
+        run_look_ahead(c->session, i);
     else if (i->stage >= 0)
-        run_streamed(s, i);
+        run_streamed(c->session, i);
     else
-        run_parallel(s, i);
+        run_parallel(c->session, i);
+}
+
+static void run_route(bs_context *c, const bs_instr *i)
+{
+    if (c->session->device)
+        route_on_device(c->session, i);
+    else
+        route_here(c, i);
+}
+
+static void run_instr(bs_context *c, const bs_instr *i)
+{
+    switch ((bs_instr_kind)i->kind) {
+    case BS_INSTR_CALL:
+    case BS_INSTR_MOVE: run_call_or_move(c, i); break;
+    case BS_INSTR_ROUTE: run_route(c, i); break;
+    case BS_INSTR_RUN: bs_exec_region(c->session, i); break;
+    }
+}
+
+/* Features and decisions: routes, and regions of whole cells that a later route waits for. */
+static bool counts_as_routing(const bs_plan *p, int32_t at)
+{
+    const bs_instr *i = &p->instrs[at];
+    if (i->kind != BS_INSTR_RUN)
+        return i->kind == BS_INSTR_ROUTE;
+    const bs_region *region = &p->regions[i->region]; /* its parts are all of one router, or none is */
+    return p->parts[p->region_parts[region->first]].router == 0 && at < p->last_route;
+}
+
+static void run_at_top(bs_context *c, list_state *l, int32_t at)
+{
+    bs_session *s = c->session;
+    const bs_instr *i = &s->plan->instrs[at];
+    const uint64_t start = bs_session_now(s);
+    if (i->stage >= 0 && i->stage != l->stage)
+        open_stage(s, l, at);
+    run_instr(c, i);
+    if (i->stage >= 0 && stage_ends(s->plan, at))
+        close_stage(s, l);
+    if (counts_as_routing(s->plan, at))
+        s->stats.routing_ns += bs_session_now(s) - start;
+}
+
+static void run_in_part(bs_context *c, list_state *l, const bs_instr *i)
+{
+    const bool decides = i->kind == BS_INSTR_ROUTE;
+    if (!decides && c->domains[i->domain].count == 0)
+        return;
+    if (!decides && i->domain != l->domain)
+        charge(c, l, i->domain);
+    run_instr(c, i);
+}
+
+void bs_exec_list(bs_context *c, int32_t first, int32_t count, int32_t domain)
+{
+    bs_session *s = c->session;
+    list_state l = {-1, 0, domain, bs_session_now(s)};
+    for (int32_t k = first; k < first + count && !bs_exec_failed(s); k++)
+        if (c->tile)
+            run_in_part(c, &l, &s->plan->instrs[k]);
+        else
+            run_at_top(c, &l, k);
+    if (c->tile)
+        charge(c, &l, domain);
 }
 
 void bs_execute(bs_session *s)
 {
     const uint64_t start = bs_session_now(s);
-    int32_t stage = -1, needed = 0;
-    uint64_t entered = 0;
     s->stats.routing_ns = 0;
-    for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
-        const bs_instr *i = &s->plan->instrs[k];
-        const uint64_t since = bs_session_now(s);
-        if (i->stage >= 0 && i->stage != stage) {
-            stage = i->stage;
-            entered = since;
-            needed = stage_enter(s, k);
-        }
-        run_instr(s, i);
-        if (i->stage >= 0 && stage_ends(s->plan, k)) {
-            record_event(s, BS_EVENT_STAGE, entered, bs_session_now(s), stage, 0, (uint64_t)needed);
-            stage = -1;
-        }
-        if (counts_as_routing(s->plan, k))
-            s->stats.routing_ns += bs_session_now(s) - since;
-    }
+    bs_exec_list(&s->root, 0, s->plan->n_top, 0);
     if (!s->device) /* which is still at work: bs_wait counts */
         bs_exec_ended(s, start);
 }

@@ -1,4 +1,5 @@
-/* run/exec.h - what the files of the interpreter share: run/exec.c (instructions, stages, the run) and run/regions.c.
+/* run/exec.h - what the files of the interpreter share: run/exec.c (lists of instructions, stages, the run),
+ * run/call.c and run/regions.c.
  * Relies on run/session.h. Must never be included by anything else. */
 #ifndef BS_EXEC_H
 #define BS_EXEC_H
@@ -7,11 +8,9 @@
 
 /* The first failure of a run stays; BS_OK is none. Returns whether this is the first. */
 bool bs_exec_fail(bs_session *s, bs_status status, int32_t node);
-/* Rows [row, row + rows) of an instruction that is not a route or a region; band: of an image, -1 all of it. */
-void bs_exec_rows(bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
-/* Rows of one call of it. */
-int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
-void bs_exec_route(bs_context *c, const bs_instr *i);
+/* The instructions [first, first + count) in order, on the rows that `c` sees: all there are, or those of a tile of
+ * `domain`. */
+void bs_exec_list(bs_context *c, int32_t first, int32_t count, int32_t domain);
 /* A unit that the visit in progress needs: listed once, in s->work.needed. */
 void bs_exec_need(bs_session *s, int32_t unit, int32_t *count);
 /* A device: it is told where a unit's weights are; and it is waited for: what it read may go. */
@@ -19,6 +18,14 @@ void bs_exec_place(bs_session *s, int32_t unit, int32_t node);
 void bs_exec_settle(bs_session *s, int32_t node);
 /* A streamed unit was computed with. */
 void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, uint64_t end);
+
+/* run/call.c */
+/* The kernel of a call on rows [row, row + rows); band: of an image or an op that cuts itself, -1 all of it. */
+void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
+/* Rows that are run at once: one, where geometry differs from row to row or rows are found through a decision. */
+int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
+/* Tasks that a row is cut into; 0: it is not. */
+int32_t bs_exec_bands(const bs_session *s, const bs_instr *i);
 
 /* run/regions.c */
 void bs_exec_region(bs_session *s, const bs_instr *i);

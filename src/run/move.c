@@ -1,4 +1,4 @@
-/* run/move.c - moving rows: load, store, fill, reduce.
+/* run/move.c - moving rows: where a row goes (its map), and what becomes of it there (how it is combined).
  * Relies on run/operands.h. Must never decide anything or know of threads. */
 #include "run/operands.h"
 #include "ops/structure.h"
@@ -173,58 +173,55 @@ static void operand_source(const bs_context *c, int32_t value, int32_t row, bs_o
     }
 }
 
-void bs_move_load(const bs_context *c, const bs_instr *i, int32_t row)
+/* The place of a row's cell in the root tensor that a move goes to. */
+static void operand_cell(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *o)
 {
-    bs_operand from, to;
-    operand_source(c, i->value, row, &from);
-    bs_operand_make(c, i->value, row, &to);
-    move_row(&to, &from);
+    const bs_node *node = &c->session->graph->nodes[i->node];
+    bs_operand root;
+    bs_operand_root(c, i->target, &root);
+    bs_operand_extent(c, i->value ? i->value : node->first_out, row, o);
+    bs_operand_step(o, &root, bs_top_row(c, i->domain, row));
+    if (o->rank == 3 && root.rank == 3)
+        o->rect = (bs_rect){0, o->dim[1], 0, o->dim[2]}; /* the core only */
 }
 
-/* The place of row `row` of `value` in the target of a store. */
-static void operand_target(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *o)
+/* An output, or the state that the node writes. */
+static void operand_ending(const bs_context *c, const bs_instr *i, bs_operand *o)
 {
     const bs_graph *g = c->session->graph;
     const bs_node *node = &g->nodes[i->node];
-    if (i->target == 0) { /* an output or a state */
-        bs_operand_extent(c, i->value, row, o);
-        const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
-        if (i->domain != 0)
-            bs_segment_append(c, i, row, o);
-        else
-            bs_operand_bound(c, state < 0 ? i->node : g->values[bs_node_in(g, node)[state]].node, o);
-        return;
-    }
-    const bool to_root = g->values[i->target].domain == 0;
-    if (!to_root) { /* a gather with rows of its own: the row of the parent */
-        bs_operand_make(c, i->target, c->domains[i->domain].ids[row], o);
-        return;
-    }
-    bs_operand root;
-    bs_operand_root(c, i->target, &root);
-    bs_operand_extent(c, i->value, row, o);
-    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(root.dtype);
-    const int32_t top = bs_top_row(c, i->domain, row);
-    if (o->rank == 3 && root.rank == 3) {
-        memcpy(o->stride, root.stride, sizeof o->stride);
-        o->data = (uint8_t *)root.data + (o->frame_y * root.stride[1] + o->frame_x * root.stride[2]) * bytes;
-        o->rect = (bs_rect){0, o->dim[1], 0, o->dim[2]}; /* the core only */
-        return;
-    }
-    for (int32_t k = 0; k < o->rank; k++)
-        o->stride[k] = root.stride[k + 1];
-    o->data = (uint8_t *)root.data + top * root.stride[0] * bytes;
+    const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
+    bs_operand_extent(c, i->value, 0, o);
+    bs_operand_bound(c, state < 0 ? i->node : g->values[bs_node_in(g, node)[state]].node, o);
 }
 
-void bs_move_store(const bs_context *c, const bs_instr *i, int32_t row)
+/* The rows of a root tensor that no cell has, as one. */
+static void operand_beyond(const bs_context *c, const bs_instr *i, bs_operand *o)
 {
-    bs_operand from, to;
-    bs_operand_make(c, i->value, row, &from);
-    operand_target(c, i, row, &to);
-    if (!to.data)
-        return; /* an output that is not asked for, or older than a cache's window */
-    move_row(&to, &from);
-    zero_around(c, i->target, &to);
+    const bs_graph *g = c->session->graph;
+    const int32_t rows = c->domains[g->values[bs_node_in(g, &g->nodes[i->node])[0]].domain].count;
+    bs_operand_root(c, i->target, o);
+    o->data = (uint8_t *)o->data + rows * o->stride[0] * (ptrdiff_t)bs_dtype_bytes(o->dtype);
+    o->dim[0] -= rows;
+    o->rect = (bs_rect){0, o->dim[1], 0, o->dim[2]};
+}
+
+/* Where row `row` goes; data NULL: it is not asked for, or older than a cache's window. */
+static void operand_target(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *o)
+{
+    switch ((bs_row_map)i->map) {
+    case BS_MAP_VIEW:
+    case BS_MAP_ROW:
+    case BS_MAP_PATHS: bs_operand_make(c, i->target, row, o); break;
+    case BS_MAP_PARENT: bs_operand_make(c, i->target, c->domains[i->domain].ids[row], o); break;
+    case BS_MAP_CELL: operand_cell(c, i, row, o); break;
+    case BS_MAP_BOUND: operand_ending(c, i, o); break;
+    case BS_MAP_APPEND:
+        bs_operand_extent(c, i->value, row, o);
+        bs_segment_append(c, i, row, o);
+        break;
+    case BS_MAP_BEYOND: operand_beyond(c, i, o); break;
+    }
 }
 
 /* Whether a path gave this row its result. */
@@ -235,46 +232,7 @@ static bool row_is_given(const bs_context *c, const bs_node *gather, int32_t row
     return path >= 0 && bs_node_in(c->session->graph, gather)[path] != 0;
 }
 
-/* Rows of a collected tensor that no cell has. */
-static void zero_rest(const bs_context *c, const bs_instr *i)
-{
-    const bs_graph *g = c->session->graph;
-    bs_operand all;
-    bs_operand_make(c, i->target, 0, &all);
-    const int32_t rows = c->domains[g->values[bs_node_in(g, &g->nodes[i->node])[0]].domain].count;
-    all.data = (uint8_t *)all.data + rows * all.stride[0] * (ptrdiff_t)bs_dtype_bytes(all.dtype);
-    all.dim[0] -= rows;
-    all.rect = (bs_rect){0, all.dim[1], 0, all.dim[2]};
-    zero_row(&all);
-}
-
-void bs_move_fill(const bs_context *c, const bs_instr *i, int32_t row)
-{
-    const bs_node *node = &c->session->graph->nodes[i->node];
-    if (node->router == 0) {
-        zero_rest(c, i);
-        return;
-    }
-    if (row_is_given(c, node, row))
-        return;
-    bs_operand from, to;
-    bs_instr target = *i;
-    target.value = node->first_out;
-    target.domain = c->session->graph->routers[node->router].domain;
-    if (c->session->graph->values[i->target].domain == 0)
-        operand_target(c, &target, row, &to);
-    else
-        bs_operand_make(c, i->target, row, &to);
-    if (i->value) {
-        bs_operand_make(c, i->value, row, &from);
-        move_row(&to, &from);
-    } else {
-        zero_row(&to);
-    }
-    zero_around(c, i->target, &to);
-}
-
-/* ------------------------------------------------------------------------------------------------- reduce */
+/* ---------------------------------------------------------------------------------------------- combining */
 
 static void accumulate(const bs_operand *to, const bs_operand *from, float gate)
 {
@@ -343,8 +301,8 @@ static int32_t best_choice(const bs_decision_data *d, const int32_t *in, int32_t
 }
 
 /* What the paths of a row give, or `residual` where none does. */
-static void reduce_select(const bs_context *c, const bs_decision_data *d, const int32_t *in, int32_t residual,
-                          int32_t row, const bs_operand *to)
+static void combine_select(const bs_context *c, const bs_decision_data *d, const int32_t *in, int32_t residual,
+                           int32_t row, const bs_operand *to)
 {
     const int32_t best = best_choice(d, in, row);
     bs_operand from;
@@ -356,10 +314,11 @@ static void reduce_select(const bs_context *c, const bs_decision_data *d, const 
         move_row(to, &from);
 }
 
-static void reduce_sum(const bs_context *c, const bs_decision_data *d, const int32_t *in, bool weighted, int32_t row,
-                       const bs_operand *to)
+static void combine_sum(const bs_context *c, const bs_instr *i, const bs_decision_data *d, const int32_t *in,
+                        int32_t row, const bs_operand *to)
 {
     const bool ordered = in_path_order(d, row);
+    const bool weighted = i->combine == BS_COMBINE_WEIGHTED_SUM;
     bs_operand from;
     for (int32_t at = next_in_path_order(d, row, ordered, -1); at >= 0; at = next_in_path_order(d, row, ordered, at)) {
         const int32_t path = d->chosen[at];
@@ -368,26 +327,53 @@ static void reduce_sum(const bs_context *c, const bs_decision_data *d, const int
         operand_packed(c, in[path], d, path, d->inverse[at], &from);
         accumulate(to, &from, weighted ? d->gates[at] : 1.0f);
     }
-}
-
-void bs_move_reduce(const bs_context *c, const bs_instr *i, int32_t row)
-{
-    const bs_graph *g = c->session->graph;
-    const bs_node *node = &g->nodes[i->node];
-    const bs_gather_params *p = node->params;
-    const bs_decision_data *d = bs_decision_of(c, node->router);
-    const int32_t *in = bs_node_in(g, node);
-    bs_operand to, from;
-    bs_operand_make(c, i->target, row, &to);
-    zero_row(&to);
-    zero_around(c, i->target, &to);
-    if (p->mode != BS_GATHER_ADD && p->mode != BS_GATHER_WEIGHTED) {
-        reduce_select(c, d, in, i->value, row, &to);
-        return;
-    }
-    reduce_sum(c, d, in, p->mode == BS_GATHER_WEIGHTED, row, &to);
     if (!i->value)
         return;
     bs_operand_make(c, i->value, row, &from);
-    accumulate(&to, &from, 1.0f);
+    accumulate(to, &from, 1.0f);
+}
+
+/* -------------------------------------------------------------------------------------------------- a row */
+
+/* One row of `value`, or zero where there is none. */
+static void move_value(const bs_context *c, const bs_instr *i, int32_t row, const bs_operand *to)
+{
+    bs_operand from;
+    if (i->value == 0) {
+        zero_row(to);
+        return;
+    }
+    if (i->map == BS_MAP_VIEW)
+        operand_source(c, i->value, row, &from);
+    else
+        bs_operand_make(c, i->value, row, &from);
+    move_row(to, &from);
+}
+
+void bs_move(const bs_context *c, const bs_instr *i, int32_t row)
+{
+    const bs_graph *g = c->session->graph;
+    const bs_node *node = &g->nodes[i->node];
+    bs_operand to;
+    if (i->combine == BS_COMBINE_RESIDUAL && row_is_given(c, node, row))
+        return;
+    to.data = NULL;
+    operand_target(c, i, row, &to);
+    if (!to.data)
+        return;
+    switch ((bs_combine)i->combine) {
+    case BS_COMBINE_COPY:
+    case BS_COMBINE_RESIDUAL:
+    case BS_COMBINE_ZERO: move_value(c, i, row, &to); break;
+    case BS_COMBINE_SUM:
+    case BS_COMBINE_WEIGHTED_SUM:
+        zero_row(&to);
+        combine_sum(c, i, bs_decision_of(c, node->router), bs_node_in(g, node), row, &to);
+        break;
+    case BS_COMBINE_SELECT:
+        zero_row(&to);
+        combine_select(c, bs_decision_of(c, node->router), bs_node_in(g, node), i->value, row, &to);
+        break;
+    }
+    zero_around(c, i->target, &to);
 }

@@ -33,43 +33,6 @@ static void tile_open(bs_context *c, const bs_part *part, int32_t first, int32_t
         state->ids += first;
 }
 
-/* Time goes to the innermost path whose instructions ran. */
-static void charge(const bs_context *c, int32_t domain, uint64_t ns)
-{
-    const bs_session *s = c->session;
-    const bs_domain *d = &s->graph->domains[domain];
-    if (d->kind == BS_DOMAIN_PATH)
-        s->path_ns[(size_t)c->thread * (size_t)s->graph->n_paths +
-                   (size_t)(s->graph->routers[d->router].first_path + d->path)] += ns;
-}
-
-static void run_tile(bs_context *c, const bs_part *part)
-{
-    bs_session *s = c->session;
-    int32_t domain = part->domain;
-    uint64_t since = bs_session_now(s);
-    for (int32_t k = 0; k < part->count && !bs_exec_failed(s); k++) {
-        const bs_instr *i = &s->plan->instrs[part->first + k];
-        const int32_t rows = c->domains[i->domain].count;
-        if (i->kind == BS_INSTR_ROUTE) {
-            bs_exec_route(c, i);
-            continue;
-        }
-        if (rows == 0)
-            continue;
-        if (i->domain != domain) {
-            const uint64_t now = bs_session_now(s);
-            charge(c, domain, now - since);
-            since = now;
-            domain = i->domain;
-        }
-        const int32_t batch = bs_exec_batch(s, i);
-        for (int32_t row = 0; row < rows; row += batch)
-            bs_exec_rows(c, i, row, bs_min_i32(batch, rows - row), -1);
-    }
-    charge(c, domain, bs_session_now(s) - since);
-}
-
 static void tile_task(void *user, int32_t index, int32_t thread)
 {
     const region_job *job = user;
@@ -89,7 +52,7 @@ static void tile_task(void *user, int32_t index, int32_t thread)
     const int32_t first = (index - job->first_tile[k]) * tile_rows;
     bs_context *c = &s->contexts[thread];
     tile_open(c, part, first, bs_min_i32(tile_rows, part_rows(s, part).count - first));
-    run_tile(c, part);
+    bs_exec_list(c, part->first, part->count, part->domain);
 }
 
 /* The same on a device, which knows the rows. It is done when its weights may go. */
@@ -234,7 +197,7 @@ static void run_waves(bs_session *s, int32_t stage, int32_t *parts, int32_t coun
 
 void bs_exec_region(bs_session *s, const bs_instr *i)
 {
-    const int32_t count = parts_to_run(s, i->node);
+    const int32_t count = parts_to_run(s, i->region);
     if (i->stage >= 0)
         run_waves(s, i->stage, s->work.parts, count);
     else

@@ -18,24 +18,31 @@ static void say(report *r, const char *format, ...)
     r->used += n > 0 ? (size_t)n : 0;
 }
 
-static const char *const instr_names[] = {"op", "load", "store", "fill", "reduce", "route", "look ahead", "region"};
+static const char *const instr_names[] = {"call", "move", "route", "run"};
+static const char *const map_names[] = {"view to rows",  "row to row",       "row to parent", "row to cell",
+                                        "row to bound",  "row to cache",     "paths to row",  "beyond the cells"};
+static const char *const combine_names[] = {"copy", "residual", "zero", "sum", "weighted sum", "select"};
 
 static void say_instr(report *r, const bs_plan *p, const bs_instr *i, const char *indent)
 {
     const bs_node *node = &p->graph->nodes[i->node];
+    const bs_node_plan *plan = &p->nodes[i->node];
     const char *name = bs_node_name(node);
     char time[16] = "end";
     if (i->time < BS_TIME_END)
         snprintf(time, sizeof time, "t%d", i->time);
-    if (i->kind == BS_INSTR_REGION)
-        say(r, "%s[%s] region %d: tiles of domain %d\n", indent, time, i->node, i->domain);
-    else
-        say(r, "%s[%s] %-6s %s%s%s", indent, time, instr_names[i->kind], bs_op_get(node->op)->name, *name ? " " : "",
-            name);
-    if (i->kind != BS_INSTR_REGION)
-        say(r, "%s%s%s\n", i->kind == BS_INSTR_OP && p->nodes[i->node].algorithm == 1 ? "  (winograd)" : "",
-            i->kind == BS_INSTR_OP && p->nodes[i->node].fusion ? "  fused: " : "",
-            i->kind == BS_INSTR_OP ? bs_fusion_name(p->nodes[i->node].fusion) : "");
+    say(r, "%s[%s] %-5s ", indent, time, instr_names[i->kind]);
+    if (i->kind == BS_INSTR_RUN) {
+        say(r, "region %d: tiles of domain %d\n", i->region, i->domain);
+        return;
+    }
+    say(r, "%s%s%s", bs_op_get(node->op)->name, *name ? " " : "", name);
+    if (i->kind == BS_INSTR_MOVE)
+        say(r, "  (%s, %s)", map_names[i->map], combine_names[i->combine]);
+    if (i->kind == BS_INSTR_CALL)
+        say(r, "%s%s%s", plan->algorithm == 1 ? "  (winograd)" : "", plan->fusion ? "  fused: " : "",
+            bs_fusion_name(plan->fusion));
+    say(r, "\n");
 }
 
 static void say_region(report *r, const bs_plan *p, int32_t region)
@@ -99,8 +106,8 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
             (unsigned long long)bs_bytes_figure(plan->lane_bytes));
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");
-        if (plan->instrs[i].kind == BS_INSTR_REGION)
-            say_region(&r, plan, plan->instrs[i].node);
+        if (plan->instrs[i].kind == BS_INSTR_RUN)
+            say_region(&r, plan, plan->instrs[i].region);
     }
     if (text && r.bytes > 0 && r.used >= r.bytes)
         text[r.bytes - 1] = 0;

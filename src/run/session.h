@@ -131,10 +131,7 @@ bool bs_session_owns_state(const bs_session *s, int32_t node);
 
 /* run/move.c: finding rows, and moving them */
 void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
-void bs_move_load(const bs_context *c, const bs_instr *i, int32_t row);
-void bs_move_store(const bs_context *c, const bs_instr *i, int32_t row);
-void bs_move_fill(const bs_context *c, const bs_instr *i, int32_t row);
-void bs_move_reduce(const bs_context *c, const bs_instr *i, int32_t row);
+void bs_move(const bs_context *c, const bs_instr *i, int32_t row); /* one row of a BS_INSTR_MOVE */
 void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
 /* Row of the ROWS or PATCHES domain above, counted from the first of all. */
 int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);

@@ -1,0 +1,113 @@
+/* run/call.c - one kernel on some rows of its node: its operands, the zeros around what it writes, how it may be cut.
+ * Relies on run/exec.h. Must never know which rows there are, or who else is at work. */
+#include "run/exec.h"
+
+#define BAND_ROWS 32  /* of an image, per task; a multiple of the Winograd tile, so cutting changes no bit */
+#define BATCH_ROWS 16 /* cells of a non-image op, per task */
+
+static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, int32_t rows, bs_call *call)
+{
+    const bs_session *s = c->session;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(s->plan, (int32_t)(node - s->graph->nodes), &n_in);
+    call->graph = s->graph;
+    call->node = node;
+    call->plan = &s->plan->nodes[node - s->graph->nodes];
+    call->params = node->params;
+    call->n_in = n_in;
+    call->n_out = node->n_out;
+    call->rows = rows;
+    call->prepared = bs_bytes_at(s->store.base[call->plan->unit], call->plan->prepared_offset);
+    call->scratch = bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset);
+    const bool across = bs_op_get(node->op)->flags & BS_OP_ACROSS;
+    for (int32_t i = 0; i < n_in; i++)
+        bs_operand_make(c, in[i], across || s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
+    if (across)
+        bs_segment_call(c, row, call);
+    for (int32_t i = 0; i < node->n_out; i++)
+        bs_operand_make(c, node->first_out + i, row, &call->out[i]);
+}
+
+static void zero_margins(const bs_context *c, const bs_call *call)
+{
+    for (int32_t i = 0; i < call->n_out; i++) {
+        const int32_t value = call->node->first_out + i, margin = c->session->plan->values[value].margin;
+        int64_t h, w;
+        if (call->out[i].rank != 3 || margin == 0)
+            continue;
+        bs_plan_core(c->session->plan, &c->session->graph->values[value], &h, &w);
+        bs_zero_margin(&call->out[i], margin, h, w);
+    }
+}
+
+/* What asks a decision, row by row. */
+static void run_decided(const bs_context *c, const bs_node *node, int32_t row, int32_t rows)
+{
+    const bool path = c->session->graph->domains[node->domain].kind == BS_DOMAIN_PATH;
+    bs_call call;
+    for (int32_t r = row; r < row + rows; r++) {
+        call_prepare(c, node, r, 1, &call);
+        call.decision = bs_decision_of(c, node->router);
+        call.decided = path ? r : c->domains[node->domain].first + r; /* those below are of this tile */
+        call.ahead = c->session->plan->routers[node->router].forced != 0;
+        bs_exec_fail(c->session, bs_op_get(node->op)->run(&call), (int32_t)(node - c->session->graph->nodes));
+    }
+}
+
+void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band)
+{
+    bs_call call;
+    char fault[BS_FAULT_BYTES] = "";
+    const bs_node *node = &c->session->graph->nodes[i->node];
+    if (bs_op_get(node->op)->flags & BS_OP_DECIDED) {
+        run_decided(c, node, row, rows);
+        return;
+    }
+    call_prepare(c, node, row, rows, &call);
+    call.fault = fault;
+    if (band <= 0)
+        zero_margins(c, &call);
+    if (call.plan->pieces > 0) {
+        call.piece = band;
+    } else if (band >= 0) {
+        bs_rect *r = &call.out[0].rect;
+        const int32_t y0 = r->y0 + band * BAND_ROWS; /* NOLINT(clang-analyzer-*): call_prepare() sets it */
+        if (y0 >= r->y1)
+            return;
+        r->y1 = bs_min_i32(y0 + BAND_ROWS, r->y1);
+        r->y0 = y0;
+    }
+    if (bs_exec_fail(c->session, call.plan->fusion ? bs_fusion_run(&call) : bs_op_get(node->op)->run(&call), i->node))
+        memcpy(c->session->fault, fault, BS_FAULT_BYTES);
+}
+
+/* Rows of one call: one, where geometry differs from row to row or rows are found through a decision. */
+int32_t bs_exec_batch(const bs_session *s, const bs_instr *i)
+{
+    const bs_node *node = &s->graph->nodes[i->node];
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(s->plan, i->node, &n_in);
+    if (i->kind != BS_INSTR_CALL)
+        return 1;
+    for (int32_t k = 0; k < n_in; k++) {
+        const bs_value_info *v = &s->graph->values[in[k]];
+        const bool scattered = s->plan->values[in[k]].place == BS_PLACE_VIEW &&
+                               s->graph->domains[v->domain].kind == BS_DOMAIN_PATH;
+        if (v->rank == 3 || scattered)
+            return 1;
+    }
+    return node->n_out > 0 && s->graph->values[node->first_out].rank == 3 ? 1 : BATCH_ROWS;
+}
+
+int32_t bs_exec_bands(const bs_session *s, const bs_instr *i)
+{
+    const bs_node *node = &s->graph->nodes[i->node];
+    int64_t h, w;
+    if (i->kind == BS_INSTR_CALL && s->plan->nodes[i->node].pieces > 0)
+        return s->plan->nodes[i->node].pieces;
+    if (i->kind != BS_INSTR_CALL || node->n_out != 1 || !(bs_op_get(node->op)->flags & BS_OP_SPATIAL) ||
+        s->graph->values[node->first_out].rank != 3)
+        return 0;
+    bs_plan_core(s->plan, &s->graph->values[node->first_out], &h, &w);
+    return (int32_t)bs_ceil_div(h + 2 * s->plan->values[node->first_out].margin, BAND_ROWS);
+}
