@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 493a762b24de5ce4048b2fc7c892ea9d3de2e0afee0560ee7f7a060a89dabcd1
+ * sha256 of the parts: 2c341a9a0058d5dab98d0ae85adc2351939f59b94d35325cbe418480423952e7
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -8388,27 +8388,28 @@ typedef struct bs_dim_info {
 /* Domain 0 is the root: one row. */
 typedef enum bs_domain_kind {
     BS_DOMAIN_ROOT,
-    BS_DOMAIN_ROWS,    /* rows of a root tensor; count = its leading dimension */
-    BS_DOMAIN_PATCHES, /* cells of a frame; count = ceil(H/size) * ceil(W/size) */
-    BS_DOMAIN_PATH,    /* the rows that a router sent along one path */
-    BS_DOMAIN_SEGMENTS /* as ROWS, grouped: how many rows each segment has in a run, an input says */
+    BS_DOMAIN_ROWS, /* rows of a root tensor, as many as `rows`; or cells of a frame, ceil(H/size) * ceil(W/size) */
+    BS_DOMAIN_PATH  /* the rows that a router sent along one path */
 } bs_domain_kind;
 
 typedef struct bs_domain {
     bs_domain_kind kind;
     int32_t parent;
     int32_t router, path;     /* PATH */
-    bs_dim_id rows;           /* ROWS, SEGMENTS */
-    int32_t lengths;          /* SEGMENTS: value of an input i32 [segments]; else 0 */
-    bs_dim_id height, width;  /* PATCHES: extents of the frame */
-    int32_t size;             /* PATCHES: cell size in pixels of that frame */
+    bs_dim_id rows;           /* ROWS, but of patches -1 */
+    int32_t lengths;          /* ROWS in segments: value of an input i32 [segments], the rows of each; else 0 */
+    bs_dim_id height, width;  /* ROWS that are patches: extents of the frame; else -1 */
+    int32_t size;             /* patches: cell size in pixels of that frame; else 0 */
     int64_t max_rows;
-    int32_t patches;          /* the PATCHES domain this one descends from (or is); -1 none */
+    int32_t patches;          /* the domain of patches that this one descends from (or is); -1 none */
     int32_t top;              /* the one that is no PATH and that it descends from (or is) */
     int32_t outermost;        /* PATH: the PATH next to the top that it descends from (or is); else 0 */
     int32_t next;             /* PATH: another one of its router; 0 none */
     int32_t child[2];
 } bs_domain;
+
+static inline bool bs_domain_is_patches(const bs_domain *domain) { return domain->size > 0; }
+static inline bool bs_domain_is_segments(const bs_domain *domain) { return domain->lengths != 0; }
 
 /* A value. In a patch domain `dims` are the extents of the whole frame, as in the untiled network; the cell is
  * scale x domain size pixels of it. */
@@ -8871,11 +8872,11 @@ const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, 
         snprintf(buffer, bytes, "the root");
     else if (d->kind == BS_DOMAIN_PATH)
         snprintf(buffer, bytes, "path %d of \"%s\"", d->path, graph->routers[d->router].desc->name);
-    else if (d->kind == BS_DOMAIN_PATCHES)
+    else if (bs_domain_is_patches(d))
         snprintf(buffer, bytes, "patches of %d [%s, %s]", d->size, bs_dim_text(graph, d->height, a, sizeof a),
                  bs_dim_text(graph, d->width, b, sizeof b));
     else
-        snprintf(buffer, bytes, "%s [%s]", d->kind == BS_DOMAIN_ROWS ? "rows" : "segments",
+        snprintf(buffer, bytes, "%s [%s]", bs_domain_is_segments(d) ? "segments" : "rows",
                  bs_dim_text(graph, d->rows, a, sizeof a));
     return buffer;
 }
@@ -9270,7 +9271,7 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
     bs_domain *d = &graph->domains[id];
     *d = *domain;
     const bs_domain *parent = &graph->domains[d->parent];
-    d->patches = d->kind == BS_DOMAIN_PATCHES ? id : parent->patches;
+    d->patches = bs_domain_is_patches(d) ? id : parent->patches;
     d->top = d->kind == BS_DOMAIN_PATH ? parent->top : id;
     d->outermost = d->kind != BS_DOMAIN_PATH ? 0 : parent->outermost ? parent->outermost : id;
     d->next = 0;
@@ -14139,7 +14140,7 @@ static bool patches_join(bs_infer *infer, int32_t domain)
     const bs_graph *g = infer->graph;
     const bs_domain *d = &g->domains[domain];
     char a[112], b[96];
-    if (d->kind != BS_DOMAIN_PATCHES)
+    if (!bs_domain_is_patches(d))
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "`like` is of %s, expected cells of a frame",
                              bs_domain_text(g, domain, a, sizeof a));
     const int32_t ky = dim_ratio(g, d->height, infer->in[0]->dims[1]),
@@ -14165,7 +14166,7 @@ static bool patches_infer(bs_infer *infer)
         return patches_join(infer, infer->in[1]->domain);
     const int64_t rows = bs_ceil_div(bs_dim_max(infer->graph, frame->dims[1]), size) *
                          bs_ceil_div(bs_dim_max(infer->graph, frame->dims[2]), size);
-    const bs_domain domain = {.kind = BS_DOMAIN_PATCHES, .path = -1, .rows = -1, .height = frame->dims[1],
+    const bs_domain domain = {.kind = BS_DOMAIN_ROWS, .path = -1, .rows = -1, .height = frame->dims[1],
                               .width = frame->dims[2], .size = size, .max_rows = rows};
     infer->out[0].domain = bs_graph_domain(infer->graph, &domain);
     return infer->out[0].domain >= 0;
@@ -14196,7 +14197,7 @@ static bool assemble_infer(bs_infer *infer)
 {
     const bs_graph *g = infer->graph;
     char a[112], b[96];
-    if (g->domains[infer->in[0]->domain].kind != BS_DOMAIN_PATCHES || infer->in[0]->rank != 3)
+    if (!bs_domain_is_patches(&g->domains[infer->in[0]->domain]) || infer->in[0]->rank != 3)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN,
                              "operand 0 is %s of %s, expected images of patches: gather what a router scattered first",
                              bs_value_text(g, infer->in[0], b, sizeof b),
@@ -14260,19 +14261,19 @@ static bool collect_infer(bs_infer *infer)
     bs_graph *g = infer->graph;
     const bs_value_info *x = infer->in[0];
     const bs_domain *d = &g->domains[x->domain];
-    const bool rows = d->kind == BS_DOMAIN_ROWS || d->kind == BS_DOMAIN_SEGMENTS;
+    const bool patches = bs_domain_is_patches(d);
     char text[112];
-    if (!rows && d->kind != BS_DOMAIN_PATCHES)
+    if (d->kind != BS_DOMAIN_ROWS)
         return bs_infer_fail(
             infer, BS_ERROR_DOMAIN,
             "operand 0 is of %s, expected rows, segments or patches: gather what a router scattered first",
             bs_domain_text(g, x->domain, text, sizeof text));
-    if (x->rank == BS_MAX_RANK || (d->kind == BS_DOMAIN_PATCHES && x->rank == 3))
+    if (x->rank == BS_MAX_RANK || (patches && x->rank == 3))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s cannot be stacked (images of patches: use assemble)",
                              bs_value_text(g, x, text, sizeof text));
     bs_value_info *out = &infer->out[0];
     out->rank = x->rank + 1;
-    out->dims[0] = rows ? d->rows : bs_dim_const(g, d->max_rows);
+    out->dims[0] = patches ? bs_dim_const(g, d->max_rows) : d->rows;
     for (int32_t i = 0; i < x->rank; i++)
         out->dims[i + 1] = x->dims[i];
     out->domain = 0;
@@ -14754,7 +14755,7 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
 int32_t bs_infer_segments(bs_infer *infer, int32_t index)
 {
     const int32_t domain = infer->in[index]->domain;
-    if (infer->graph->domains[domain].kind == BS_DOMAIN_SEGMENTS)
+    if (bs_domain_is_segments(&infer->graph->domains[domain]))
         return domain;
     char text[112];
     bs_infer_fail(infer, BS_ERROR_DOMAIN,
@@ -14793,7 +14794,7 @@ static bool segments_infer(bs_infer *infer)
     out->rank = x->rank - 1;
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
         out->dims[i] = i + 1 < BS_MAX_RANK && i < out->rank ? x->dims[i + 1] : -1;
-    const bs_domain domain = {.kind = BS_DOMAIN_SEGMENTS, .path = -1, .rows = x->dims[0], .height = -1, .width = -1,
+    const bs_domain domain = {.kind = BS_DOMAIN_ROWS, .path = -1, .rows = x->dims[0], .height = -1, .width = -1,
                               .lengths = infer->ids[1], .max_rows = bs_dim_max(infer->graph, x->dims[0])};
     out->domain = bs_graph_domain(infer->graph, &domain);
     return out->domain >= 0;
@@ -15444,12 +15445,10 @@ static void describe_domain(const bs_graph *g, int32_t domain, describe_text *t)
     const bs_domain *d = &g->domains[domain];
     for (; d->kind == BS_DOMAIN_PATH; d = &g->domains[d->parent])
         describe_put(t, " %s:%d", g->routers[d->router].desc->name, d->path);
-    if (d->kind == BS_DOMAIN_PATCHES)
+    if (bs_domain_is_patches(d))
         describe_put(t, " cells %d", d->size);
     else if (d->kind == BS_DOMAIN_ROWS)
-        describe_put(t, " rows<=%lld", (long long)d->max_rows);
-    else if (d->kind == BS_DOMAIN_SEGMENTS)
-        describe_put(t, " segments<=%lld", (long long)d->max_rows);
+        describe_put(t, " %s<=%lld", bs_domain_is_segments(d) ? "segments" : "rows", (long long)d->max_rows);
 }
 
 static void describe_inputs(const bs_graph *g, const bs_node *node, describe_text *t)
@@ -16166,7 +16165,7 @@ typedef struct bs_device_domain {
     int32_t kind, parent;
     int32_t router, path; /* BS_DOMAIN_PATH */
     int32_t count;        /* of others: rows in this run */
-    int32_t lengths;      /* BS_DOMAIN_SEGMENTS: number of segments in this run; else 0 */
+    int32_t lengths;      /* rows in segments: how many of these there are in this run; else 0 */
     uint64_t offsets;     /* of segments, i32 [lengths + 1]: address on the device */
 } bs_device_domain;
 
@@ -16569,9 +16568,9 @@ static void choose_orders(bs_plan *plan)
         const bs_domain_plan *tree = &plan->domains[top];
         p->max_rows = domain->max_rows;
         p->size = domain->size;
-        if (domain->kind == BS_DOMAIN_PATCHES && plan->desc.patch_size > 0)
+        if (bs_domain_is_patches(domain) && plan->desc.patch_size > 0)
             p->size = plan->desc.patch_size;
-        if (domain->kind == BS_DOMAIN_PATCHES)
+        if (bs_domain_is_patches(domain))
             p->max_rows = bs_ceil_div(bs_dim_max(g, domain->height), p->size) *
                           bs_ceil_div(bs_dim_max(g, domain->width), p->size);
         if (domain->kind == BS_DOMAIN_PATH)
@@ -18338,7 +18337,7 @@ static void emit_node(bs_lower_pass *l, int32_t n)
         else
             emit_store(l, n, from, value);
         if (l->g->values[value].rank > l->g->values[from].rank &&
-            l->g->domains[l->g->values[from].domain].kind == BS_DOMAIN_PATCHES)
+            bs_domain_is_patches(&l->g->domains[l->g->values[from].domain]))
             emit_beyond(l, n);
     } else if (bs_node_ends_run(node)) {
         return; /* they come last */
@@ -23749,7 +23748,7 @@ void bs_exec_ended(bs_session *session, uint64_t start);
 
 int64_t bs_segment_room(const bs_plan *plan, int32_t domain)
 {
-    if (plan->graph->domains[domain].kind != BS_DOMAIN_SEGMENTS || !plan->domains[domain].live)
+    if (!bs_domain_is_segments(&plan->graph->domains[domain]) || !plan->domains[domain].live)
         return 0;
     return bs_dim_max(plan->graph, bs_segment_dim(plan->graph, domain)) + 1;
 }
@@ -23820,7 +23819,7 @@ bs_status bs_segments_begin(bs_session *session, bs_error *error)
 /* Of the rows that a node makes, or takes. */
 static int32_t segment_domain(const bs_graph *g, const bs_node *node)
 {
-    if (g->domains[node->domain].kind == BS_DOMAIN_SEGMENTS)
+    if (bs_domain_is_segments(&g->domains[node->domain]))
         return node->domain;
     return g->values[bs_node_in(g, node)[0]].domain;
 }
@@ -26798,12 +26797,12 @@ static bs_status count_rows(bs_session *s, bs_error *error)
         const bs_domain *domain = &g->domains[d];
         bs_rows_state *rows = &s->root.domains[d];
         memset(rows, 0, sizeof *rows);
-        if (domain->kind == BS_DOMAIN_ROWS || domain->kind == BS_DOMAIN_SEGMENTS)
-            rows->count = (int32_t)s->dims[domain->rows];
-        if (domain->kind == BS_DOMAIN_PATCHES) {
+        if (bs_domain_is_patches(domain)) {
             const int64_t size = s->plan->domains[d].size;
             rows->count = (int32_t)(bs_ceil_div(s->dims[domain->height], size) *
                                     bs_ceil_div(s->dims[domain->width], size));
+        } else if (domain->kind == BS_DOMAIN_ROWS) {
+            rows->count = (int32_t)s->dims[domain->rows];
         }
     }
     return check_rows(s, error);

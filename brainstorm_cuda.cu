@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 12e4da121ef7e7f61cc5a2ae0782f44d2fc31473a58ce4351c4b847e9675c812
+ * sha256 of the parts: ab16915930e59c2b39464038dd37efe0660edd32897eafc660555b17094fc024
  */
 #include "brainstorm.h"
 
@@ -397,27 +397,28 @@ typedef struct bs_dim_info {
 /* Domain 0 is the root: one row. */
 typedef enum bs_domain_kind {
     BS_DOMAIN_ROOT,
-    BS_DOMAIN_ROWS,    /* rows of a root tensor; count = its leading dimension */
-    BS_DOMAIN_PATCHES, /* cells of a frame; count = ceil(H/size) * ceil(W/size) */
-    BS_DOMAIN_PATH,    /* the rows that a router sent along one path */
-    BS_DOMAIN_SEGMENTS /* as ROWS, grouped: how many rows each segment has in a run, an input says */
+    BS_DOMAIN_ROWS, /* rows of a root tensor, as many as `rows`; or cells of a frame, ceil(H/size) * ceil(W/size) */
+    BS_DOMAIN_PATH  /* the rows that a router sent along one path */
 } bs_domain_kind;
 
 typedef struct bs_domain {
     bs_domain_kind kind;
     int32_t parent;
     int32_t router, path;     /* PATH */
-    bs_dim_id rows;           /* ROWS, SEGMENTS */
-    int32_t lengths;          /* SEGMENTS: value of an input i32 [segments]; else 0 */
-    bs_dim_id height, width;  /* PATCHES: extents of the frame */
-    int32_t size;             /* PATCHES: cell size in pixels of that frame */
+    bs_dim_id rows;           /* ROWS, but of patches -1 */
+    int32_t lengths;          /* ROWS in segments: value of an input i32 [segments], the rows of each; else 0 */
+    bs_dim_id height, width;  /* ROWS that are patches: extents of the frame; else -1 */
+    int32_t size;             /* patches: cell size in pixels of that frame; else 0 */
     int64_t max_rows;
-    int32_t patches;          /* the PATCHES domain this one descends from (or is); -1 none */
+    int32_t patches;          /* the domain of patches that this one descends from (or is); -1 none */
     int32_t top;              /* the one that is no PATH and that it descends from (or is) */
     int32_t outermost;        /* PATH: the PATH next to the top that it descends from (or is); else 0 */
     int32_t next;             /* PATH: another one of its router; 0 none */
     int32_t child[2];
 } bs_domain;
+
+static inline bool bs_domain_is_patches(const bs_domain *domain) { return domain->size > 0; }
+static inline bool bs_domain_is_segments(const bs_domain *domain) { return domain->lengths != 0; }
 
 /* A value. In a patch domain `dims` are the extents of the whole frame, as in the untiled network; the cell is
  * scale x domain size pixels of it. */
@@ -1184,7 +1185,7 @@ typedef struct bs_device_domain {
     int32_t kind, parent;
     int32_t router, path; /* BS_DOMAIN_PATH */
     int32_t count;        /* of others: rows in this run */
-    int32_t lengths;      /* BS_DOMAIN_SEGMENTS: number of segments in this run; else 0 */
+    int32_t lengths;      /* rows in segments: how many of these there are in this run; else 0 */
     uint64_t offsets;     /* of segments, i32 [lengths + 1]: address on the device */
 } bs_device_domain;
 
@@ -2327,9 +2328,9 @@ static int64_t bs_cu_linear_rows_of(const bs_cu_node *n, int32_t domain)
     const bs_domain *domains = n->graph->domains;
     while (domains[domain].kind == BS_DOMAIN_PATH)
         domain = domains[domain].parent;
-    if (domains[domain].kind == BS_DOMAIN_ROWS || domains[domain].kind == BS_DOMAIN_SEGMENTS)
-        return n->dims[domains[domain].rows];
-    return domain ? domains[domain].max_rows : 1;
+    if (domain == 0)
+        return 1;
+    return bs_domain_is_patches(&domains[domain]) ? domains[domain].max_rows : n->dims[domains[domain].rows];
 }
 
 /* Pieces have few columns where there would be too few pieces to keep a GPU busy with reading. A branch has batches of

@@ -131,11 +131,11 @@ static inline void naive_set_rows(naive *n)
 {
     for (int32_t d = 0; d < n->g->n_domains; d++) {
         const bs_domain *domain = &n->g->domains[d];
-        const int64_t size = domain->kind == BS_DOMAIN_PATCHES ? naive_patch_size(n, domain) : 1;
+        const int64_t size = bs_domain_is_patches(domain) ? naive_patch_size(n, domain) : 1;
         n->rows[d] = 1;
-        if (domain->kind == BS_DOMAIN_ROWS || domain->kind == BS_DOMAIN_SEGMENTS)
+        if (domain->kind == BS_DOMAIN_ROWS && !bs_domain_is_patches(domain))
             n->rows[d] = (int32_t)n->dims[domain->rows];
-        if (domain->kind == BS_DOMAIN_PATCHES)
+        if (bs_domain_is_patches(domain))
             n->rows[d] =
                 (int32_t)(((n->dims[domain->height] + size - 1) / size) * ((n->dims[domain->width] + size - 1) / size));
         if (domain->kind == BS_DOMAIN_PATH)

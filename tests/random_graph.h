@@ -76,9 +76,9 @@ static inline bool rg_is_any_image(const random_graph *rg, const bs_value_info *
 
 static inline bool rg_is_top_cells(const random_graph *rg, const bs_value_info *v)
 {
-    const bs_domain_kind kind = rg->g->domains[v->domain].kind;
-    const bool stacks = v->rank < 3 || kind == BS_DOMAIN_PATCHES;
-    return kind != BS_DOMAIN_ROOT && kind != BS_DOMAIN_PATH && stacks && v->rank > 0;
+    const bs_domain *d = &rg->g->domains[v->domain];
+    const bool stacks = v->rank < 3 || bs_domain_is_patches(d);
+    return d->kind == BS_DOMAIN_ROWS && stacks && v->rank > 0;
 }
 
 static inline bool rg_is_frame(const random_graph *rg, const bs_value_info *v)
@@ -576,7 +576,7 @@ static inline void rg_to_root(random_graph *rg)
 
 static inline bool rg_is_segment_line(const random_graph *rg, const bs_value_info *v)
 {
-    return rg->g->domains[v->domain].kind == BS_DOMAIN_SEGMENTS && rg_is_line(rg, v);
+    return bs_domain_is_segments(&rg->g->domains[v->domain]) && rg_is_line(rg, v);
 }
 
 static inline bool rg_is_segment_table(const random_graph *rg, const bs_value_info *v)

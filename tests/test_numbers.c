@@ -54,7 +54,7 @@ static void use(bs_graph *g, bs_value value, const char *name)
         bs_output(g, name, value);
     else
         bs_output(g, name,
-                  domain->kind == BS_DOMAIN_PATCHES && info.rank == 3 ? bs_assemble(g, value) : bs_collect(g, value));
+                  bs_domain_is_patches(domain) && info.rank == 3 ? bs_assemble(g, value) : bs_collect(g, value));
 }
 
 static bool plan_is_bounded(const bs_graph *g, const bs_plan_desc *desc)

@@ -38,9 +38,9 @@ static int64_t bs_cu_linear_rows_of(const bs_cu_node *n, int32_t domain)
     const bs_domain *domains = n->graph->domains;
     while (domains[domain].kind == BS_DOMAIN_PATH)
         domain = domains[domain].parent;
-    if (domains[domain].kind == BS_DOMAIN_ROWS || domains[domain].kind == BS_DOMAIN_SEGMENTS)
-        return n->dims[domains[domain].rows];
-    return domain ? domains[domain].max_rows : 1;
+    if (domain == 0)
+        return 1;
+    return bs_domain_is_patches(&domains[domain]) ? domains[domain].max_rows : n->dims[domains[domain].rows];
 }
 
 /* Pieces have few columns where there would be too few pieces to keep a GPU busy with reading. A branch has batches of

@@ -209,7 +209,7 @@ int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain)
     bs_domain *d = &graph->domains[id];
     *d = *domain;
     const bs_domain *parent = &graph->domains[d->parent];
-    d->patches = d->kind == BS_DOMAIN_PATCHES ? id : parent->patches;
+    d->patches = bs_domain_is_patches(d) ? id : parent->patches;
     d->top = d->kind == BS_DOMAIN_PATH ? parent->top : id;
     d->outermost = d->kind != BS_DOMAIN_PATH ? 0 : parent->outermost ? parent->outermost : id;
     d->next = 0;

@@ -24,27 +24,28 @@ typedef struct bs_dim_info {
 /* Domain 0 is the root: one row. */
 typedef enum bs_domain_kind {
     BS_DOMAIN_ROOT,
-    BS_DOMAIN_ROWS,    /* rows of a root tensor; count = its leading dimension */
-    BS_DOMAIN_PATCHES, /* cells of a frame; count = ceil(H/size) * ceil(W/size) */
-    BS_DOMAIN_PATH,    /* the rows that a router sent along one path */
-    BS_DOMAIN_SEGMENTS /* as ROWS, grouped: how many rows each segment has in a run, an input says */
+    BS_DOMAIN_ROWS, /* rows of a root tensor, as many as `rows`; or cells of a frame, ceil(H/size) * ceil(W/size) */
+    BS_DOMAIN_PATH  /* the rows that a router sent along one path */
 } bs_domain_kind;
 
 typedef struct bs_domain {
     bs_domain_kind kind;
     int32_t parent;
     int32_t router, path;     /* PATH */
-    bs_dim_id rows;           /* ROWS, SEGMENTS */
-    int32_t lengths;          /* SEGMENTS: value of an input i32 [segments]; else 0 */
-    bs_dim_id height, width;  /* PATCHES: extents of the frame */
-    int32_t size;             /* PATCHES: cell size in pixels of that frame */
+    bs_dim_id rows;           /* ROWS, but of patches -1 */
+    int32_t lengths;          /* ROWS in segments: value of an input i32 [segments], the rows of each; else 0 */
+    bs_dim_id height, width;  /* ROWS that are patches: extents of the frame; else -1 */
+    int32_t size;             /* patches: cell size in pixels of that frame; else 0 */
     int64_t max_rows;
-    int32_t patches;          /* the PATCHES domain this one descends from (or is); -1 none */
+    int32_t patches;          /* the domain of patches that this one descends from (or is); -1 none */
     int32_t top;              /* the one that is no PATH and that it descends from (or is) */
     int32_t outermost;        /* PATH: the PATH next to the top that it descends from (or is); else 0 */
     int32_t next;             /* PATH: another one of its router; 0 none */
     int32_t child[2];
 } bs_domain;
+
+static inline bool bs_domain_is_patches(const bs_domain *domain) { return domain->size > 0; }
+static inline bool bs_domain_is_segments(const bs_domain *domain) { return domain->lengths != 0; }
 
 /* A value. In a patch domain `dims` are the extents of the whole frame, as in the untiled network; the cell is
  * scale x domain size pixels of it. */

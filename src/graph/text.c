@@ -56,11 +56,11 @@ const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, 
         snprintf(buffer, bytes, "the root");
     else if (d->kind == BS_DOMAIN_PATH)
         snprintf(buffer, bytes, "path %d of \"%s\"", d->path, graph->routers[d->router].desc->name);
-    else if (d->kind == BS_DOMAIN_PATCHES)
+    else if (bs_domain_is_patches(d))
         snprintf(buffer, bytes, "patches of %d [%s, %s]", d->size, bs_dim_text(graph, d->height, a, sizeof a),
                  bs_dim_text(graph, d->width, b, sizeof b));
     else
-        snprintf(buffer, bytes, "%s [%s]", d->kind == BS_DOMAIN_ROWS ? "rows" : "segments",
+        snprintf(buffer, bytes, "%s [%s]", bs_domain_is_segments(d) ? "segments" : "rows",
                  bs_dim_text(graph, d->rows, a, sizeof a));
     return buffer;
 }

@@ -26,12 +26,10 @@ static void describe_domain(const bs_graph *g, int32_t domain, describe_text *t)
     const bs_domain *d = &g->domains[domain];
     for (; d->kind == BS_DOMAIN_PATH; d = &g->domains[d->parent])
         describe_put(t, " %s:%d", g->routers[d->router].desc->name, d->path);
-    if (d->kind == BS_DOMAIN_PATCHES)
+    if (bs_domain_is_patches(d))
         describe_put(t, " cells %d", d->size);
     else if (d->kind == BS_DOMAIN_ROWS)
-        describe_put(t, " rows<=%lld", (long long)d->max_rows);
-    else if (d->kind == BS_DOMAIN_SEGMENTS)
-        describe_put(t, " segments<=%lld", (long long)d->max_rows);
+        describe_put(t, " %s<=%lld", bs_domain_is_segments(d) ? "segments" : "rows", (long long)d->max_rows);
 }
 
 static void describe_inputs(const bs_graph *g, const bs_node *node, describe_text *t)

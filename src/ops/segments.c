@@ -10,7 +10,7 @@
 int32_t bs_infer_segments(bs_infer *infer, int32_t index)
 {
     const int32_t domain = infer->in[index]->domain;
-    if (infer->graph->domains[domain].kind == BS_DOMAIN_SEGMENTS)
+    if (bs_domain_is_segments(&infer->graph->domains[domain]))
         return domain;
     char text[112];
     bs_infer_fail(infer, BS_ERROR_DOMAIN,
@@ -49,7 +49,7 @@ static bool segments_infer(bs_infer *infer)
     out->rank = x->rank - 1;
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
         out->dims[i] = i + 1 < BS_MAX_RANK && i < out->rank ? x->dims[i + 1] : -1;
-    const bs_domain domain = {.kind = BS_DOMAIN_SEGMENTS, .path = -1, .rows = x->dims[0], .height = -1, .width = -1,
+    const bs_domain domain = {.kind = BS_DOMAIN_ROWS, .path = -1, .rows = x->dims[0], .height = -1, .width = -1,
                               .lengths = infer->ids[1], .max_rows = bs_dim_max(infer->graph, x->dims[0])};
     out->domain = bs_graph_domain(infer->graph, &domain);
     return out->domain >= 0;

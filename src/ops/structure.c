@@ -224,7 +224,7 @@ static bool patches_join(bs_infer *infer, int32_t domain)
     const bs_graph *g = infer->graph;
     const bs_domain *d = &g->domains[domain];
     char a[112], b[96];
-    if (d->kind != BS_DOMAIN_PATCHES)
+    if (!bs_domain_is_patches(d))
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "`like` is of %s, expected cells of a frame",
                              bs_domain_text(g, domain, a, sizeof a));
     const int32_t ky = dim_ratio(g, d->height, infer->in[0]->dims[1]),
@@ -250,7 +250,7 @@ static bool patches_infer(bs_infer *infer)
         return patches_join(infer, infer->in[1]->domain);
     const int64_t rows = bs_ceil_div(bs_dim_max(infer->graph, frame->dims[1]), size) *
                          bs_ceil_div(bs_dim_max(infer->graph, frame->dims[2]), size);
-    const bs_domain domain = {.kind = BS_DOMAIN_PATCHES, .path = -1, .rows = -1, .height = frame->dims[1],
+    const bs_domain domain = {.kind = BS_DOMAIN_ROWS, .path = -1, .rows = -1, .height = frame->dims[1],
                               .width = frame->dims[2], .size = size, .max_rows = rows};
     infer->out[0].domain = bs_graph_domain(infer->graph, &domain);
     return infer->out[0].domain >= 0;
@@ -281,7 +281,7 @@ static bool assemble_infer(bs_infer *infer)
 {
     const bs_graph *g = infer->graph;
     char a[112], b[96];
-    if (g->domains[infer->in[0]->domain].kind != BS_DOMAIN_PATCHES || infer->in[0]->rank != 3)
+    if (!bs_domain_is_patches(&g->domains[infer->in[0]->domain]) || infer->in[0]->rank != 3)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN,
                              "operand 0 is %s of %s, expected images of patches: gather what a router scattered first",
                              bs_value_text(g, infer->in[0], b, sizeof b),
@@ -345,19 +345,19 @@ static bool collect_infer(bs_infer *infer)
     bs_graph *g = infer->graph;
     const bs_value_info *x = infer->in[0];
     const bs_domain *d = &g->domains[x->domain];
-    const bool rows = d->kind == BS_DOMAIN_ROWS || d->kind == BS_DOMAIN_SEGMENTS;
+    const bool patches = bs_domain_is_patches(d);
     char text[112];
-    if (!rows && d->kind != BS_DOMAIN_PATCHES)
+    if (d->kind != BS_DOMAIN_ROWS)
         return bs_infer_fail(
             infer, BS_ERROR_DOMAIN,
             "operand 0 is of %s, expected rows, segments or patches: gather what a router scattered first",
             bs_domain_text(g, x->domain, text, sizeof text));
-    if (x->rank == BS_MAX_RANK || (d->kind == BS_DOMAIN_PATCHES && x->rank == 3))
+    if (x->rank == BS_MAX_RANK || (patches && x->rank == 3))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s cannot be stacked (images of patches: use assemble)",
                              bs_value_text(g, x, text, sizeof text));
     bs_value_info *out = &infer->out[0];
     out->rank = x->rank + 1;
-    out->dims[0] = rows ? d->rows : bs_dim_const(g, d->max_rows);
+    out->dims[0] = patches ? bs_dim_const(g, d->max_rows) : d->rows;
     for (int32_t i = 0; i < x->rank; i++)
         out->dims[i + 1] = x->dims[i];
     out->domain = 0;

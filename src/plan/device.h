@@ -59,7 +59,7 @@ typedef struct bs_device_domain {
     int32_t kind, parent;
     int32_t router, path; /* BS_DOMAIN_PATH */
     int32_t count;        /* of others: rows in this run */
-    int32_t lengths;      /* BS_DOMAIN_SEGMENTS: number of segments in this run; else 0 */
+    int32_t lengths;      /* rows in segments: how many of these there are in this run; else 0 */
     uint64_t offsets;     /* of segments, i32 [lengths + 1]: address on the device */
 } bs_device_domain;
 

@@ -272,9 +272,9 @@ static void choose_orders(bs_plan *plan)
         const bs_domain_plan *tree = &plan->domains[top];
         p->max_rows = domain->max_rows;
         p->size = domain->size;
-        if (domain->kind == BS_DOMAIN_PATCHES && plan->desc.patch_size > 0)
+        if (bs_domain_is_patches(domain) && plan->desc.patch_size > 0)
             p->size = plan->desc.patch_size;
-        if (domain->kind == BS_DOMAIN_PATCHES)
+        if (bs_domain_is_patches(domain))
             p->max_rows = bs_ceil_div(bs_dim_max(g, domain->height), p->size) *
                           bs_ceil_div(bs_dim_max(g, domain->width), p->size);
         if (domain->kind == BS_DOMAIN_PATH)

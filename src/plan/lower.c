@@ -227,7 +227,7 @@ static void emit_node(bs_lower_pass *l, int32_t n)
         else
             emit_store(l, n, from, value);
         if (l->g->values[value].rank > l->g->values[from].rank &&
-            l->g->domains[l->g->values[from].domain].kind == BS_DOMAIN_PATCHES)
+            bs_domain_is_patches(&l->g->domains[l->g->values[from].domain]))
             emit_beyond(l, n);
     } else if (bs_node_ends_run(node)) {
         return; /* they come last */

@@ -132,12 +132,12 @@ static bs_status count_rows(bs_session *s, bs_error *error)
         const bs_domain *domain = &g->domains[d];
         bs_rows_state *rows = &s->root.domains[d];
         memset(rows, 0, sizeof *rows);
-        if (domain->kind == BS_DOMAIN_ROWS || domain->kind == BS_DOMAIN_SEGMENTS)
-            rows->count = (int32_t)s->dims[domain->rows];
-        if (domain->kind == BS_DOMAIN_PATCHES) {
+        if (bs_domain_is_patches(domain)) {
             const int64_t size = s->plan->domains[d].size;
             rows->count = (int32_t)(bs_ceil_div(s->dims[domain->height], size) *
                                     bs_ceil_div(s->dims[domain->width], size));
+        } else if (domain->kind == BS_DOMAIN_ROWS) {
+            rows->count = (int32_t)s->dims[domain->rows];
         }
     }
     return check_rows(s, error);

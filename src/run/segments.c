@@ -10,7 +10,7 @@
 
 int64_t bs_segment_room(const bs_plan *plan, int32_t domain)
 {
-    if (plan->graph->domains[domain].kind != BS_DOMAIN_SEGMENTS || !plan->domains[domain].live)
+    if (!bs_domain_is_segments(&plan->graph->domains[domain]) || !plan->domains[domain].live)
         return 0;
     return bs_dim_max(plan->graph, bs_segment_dim(plan->graph, domain)) + 1;
 }
@@ -81,7 +81,7 @@ bs_status bs_segments_begin(bs_session *session, bs_error *error)
 /* Of the rows that a node makes, or takes. */
 static int32_t segment_domain(const bs_graph *g, const bs_node *node)
 {
-    if (g->domains[node->domain].kind == BS_DOMAIN_SEGMENTS)
+    if (bs_domain_is_segments(&g->domains[node->domain]))
         return node->domain;
     return g->values[bs_node_in(g, node)[0]].domain;
 }

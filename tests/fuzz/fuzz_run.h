@@ -241,7 +241,7 @@ static inline void fuzz_lengths(const bs_graph *g, int32_t value, const int64_t 
 {
     int64_t rows = -1;
     for (int32_t d = 0; d < g->n_domains; d++)
-        if (g->domains[d].kind == BS_DOMAIN_SEGMENTS && g->domains[d].lengths == value)
+        if (bs_domain_is_segments(&g->domains[d]) && g->domains[d].lengths == value)
             rows = extent[g->domains[d].rows];
     if (rows < 0 || count < 1)
         return;
