@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 2c341a9a0058d5dab98d0ae85adc2351939f59b94d35325cbe418480423952e7
+ * sha256 of the parts: 32b95880ecf72bcbe01518343560817b62ea37e78a5f3390b9a23420e616d9bd
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -8620,7 +8620,8 @@ typedef struct bs_weight_spec {
 typedef struct bs_node_plan {
     bs_tier tier;
     int32_t algorithm;      /* the op's own meaning; conv2d: bs_conv_algorithm */
-    int32_t act;            /* the activation of its epilogue (bs_act), fixed when planned */
+    bool half;              /* a device: weights are prepared in f16 */
+    int32_t ahead_of;       /* a look-ahead: the router that will decide by such scores; else 0 */
     int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan/fuse.c) */
     int32_t fused_in[2];    /* the operands it then has */
     int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
@@ -8630,7 +8631,6 @@ typedef struct bs_node_plan {
     bs_bytes prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
     bs_bytes prepared_offset;
     bs_bytes scratch_bytes; /* a thread */
-    int32_t half;           /* a device: weights are prepared in f16 */
     int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
 } bs_node_plan;
 
@@ -9553,6 +9553,34 @@ float bs_act_apply(bs_act act, float param, float slope, float x);
 
 #endif
 /* ==== end src/ops/table.h ===================================================================== */
+
+/* ==== begin src/ops/list.h ==================================================================== */
+/* ops/list.h - the ops there are: one line of the op table each, for both sides.
+ * BS_OP_LIST(X) names each op and what it is to a device: NONE, what the planner lowers to moves and views; KERNEL, a
+ * function of src/cuda/ describes its step. Relies on nothing.
+ * Append only: model files name ops, but the order here is also that of `inspect` and of the tests. */
+#ifndef BS_OPS_LIST_H
+#define BS_OPS_LIST_H
+
+#define BS_OP_LIST(X)                                                                                                 \
+    /* structure.c, routers.c: lowered by the planner */                                                              \
+    X(input, NONE) X(state, NONE) X(state_write, NONE) X(output, NONE) X(patches, NONE) X(assemble, NONE)             \
+    X(rows, NONE) X(collect, NONE) X(route, KERNEL) X(scatter, NONE) X(gather, NONE)                                  \
+    X(route_price, KERNEL) X(route_score, KERNEL)                                                                     \
+    /* one file an op or family: kernels */                                                                           \
+    X(conv2d, KERNEL) X(deconv2d, KERNEL) X(linear, KERNEL) X(matmul, KERNEL) X(pixel_shuffle, KERNEL)                \
+    X(pixel_unshuffle, KERNEL) X(add, KERNEL) X(sub, KERNEL) X(mul, KERNEL) X(activation, KERNEL) X(prelu, KERNEL)    \
+    X(clip, KERNEL) X(affine, KERNEL) X(convert, KERNEL) X(concat, KERNEL) X(slice, KERNEL) X(reshape, KERNEL)        \
+    X(transpose, KERNEL) X(pad, KERNEL) X(softmax, KERNEL) X(layer_norm, KERNEL) X(batch_norm, KERNEL)                \
+    X(pool2d, KERNEL) X(resize, KERNEL) X(reduce, KERNEL) X(argmax, KERNEL) X(topk, KERNEL) X(gather_rows, KERNEL)    \
+    X(constant, NONE) X(patch_features, KERNEL)                                                                       \
+    /* segments: segments.c and files of their own */                                                                 \
+    X(segments, NONE) X(state_append, NONE) X(segment_spread, KERNEL) X(segment_reduce, KERNEL) X(attention, KERNEL)  \
+    /* streaming: routers.c */                                                                                        \
+    X(look_ahead, KERNEL)
+
+#endif
+/* ==== end src/ops/list.h ====================================================================== */
 
 /* ==== begin src/ops/common.h ================================================================== */
 /* ops/common.h - what the shape, halo and cost rules of several ops share.
@@ -15298,35 +15326,20 @@ bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_va
 /* ==== end src/ops/attention.c ================================================================= */
 
 /* ==== begin src/ops/table.c =================================================================== */
-/* ops/table.c - the op table: one line an op.
- * Owns the list and what holds for every op. Relies on ops/table.h. Must never know what any op does. */
+/* ops/table.c - the op table, and what holds for every op. Relies on ops/table.h and ops/list.h. Must never know what any op does. */
 /* #include "ops/table.h" */
 
-/* Append only: model files name ops, but the order here is also that of `inspect` and of the tests. */
-#define BS_OP_LIST(X)                                                                                                 \
-    /* structure.c, routers.c: lowered by the planner */                                                              \
-    X(input) X(state) X(state_write) X(output) X(patches) X(assemble) X(rows) X(collect) X(route) X(scatter)          \
-    X(gather) X(route_price) X(route_score)                                                                           \
-    /* one file an op or family: kernels */                                                                           \
-    X(conv2d) X(deconv2d) X(linear) X(matmul) X(pixel_shuffle) X(pixel_unshuffle) X(add) X(sub) X(mul)                \
-    X(activation) X(prelu) X(clip) X(affine) X(convert) X(concat) X(slice) X(reshape) X(transpose) X(pad)             \
-    X(softmax) X(layer_norm) X(batch_norm) X(pool2d) X(resize) X(reduce) X(argmax) X(topk) X(gather_rows)             \
-    X(constant) X(patch_features)                                                                                     \
-    /* segments: segments.c and files of their own */                                                                 \
-    X(segments) X(state_append) X(segment_spread) X(segment_reduce) X(attention)                                      \
-    /* streaming: routers.c */                                                                                        \
-    X(look_ahead)
+/* #include "ops/list.h" */
 
-#define OP_EXTERN(name) extern const bs_op bs_op_##name;
+#define OP_EXTERN(name, device) extern const bs_op bs_op_##name;
 BS_OP_LIST(OP_EXTERN)
 #undef OP_EXTERN
 
 static const bs_op *const op_table[] = {
-#define OP_ENTRY(name) &bs_op_##name,
+#define OP_ENTRY(name, device) &bs_op_##name,
     BS_OP_LIST(OP_ENTRY)
 #undef OP_ENTRY
 };
-#undef BS_OP_LIST
 
 int32_t bs_op_count(void) { return (int32_t)(sizeof op_table / sizeof *op_table); }
 
@@ -16453,7 +16466,7 @@ static bool look_ahead_fits(const bs_plan *plan, int32_t n, int32_t router, bs_e
 /* A call that computes nothing: what it says of a later router is all it is for. */
 static bool looks_ahead(const bs_node *node) { return bs_node_work(node) == BS_WORK_CALL && node->n_out == 0; }
 
-/* Finds what each look-ahead is about: its node plan's `algorithm`. The list of waiting nodes is still free. */
+/* Finds what each look-ahead is about: bs_node_plan.ahead_of. The list of waiting nodes is still free. */
 static bool find_look_aheads(live_pass *l, bs_error *error)
 {
     const bs_graph *g = l->plan->graph;
@@ -16470,7 +16483,7 @@ static bool find_look_aheads(live_pass *l, bs_error *error)
         const int32_t router = router_named(g, sorted, bs_node_name(&g->nodes[n]));
         if (!look_ahead_fits(l->plan, n, router, error))
             return false;
-        l->plan->nodes[n].algorithm = router;
+        l->plan->nodes[n].ahead_of = router;
     }
     return true;
 }
@@ -16488,7 +16501,7 @@ static void find_followers(live_pass *l)
             l->follower[g->values[bs_node_in(g, node)[state]].node] = n; /* a state is written once */
         if (!looks_ahead(node))
             continue;
-        int32_t *first = &l->look_ahead[l->plan->nodes[n].algorithm];
+        int32_t *first = &l->look_ahead[l->plan->nodes[n].ahead_of];
         l->follower[n] = *first;
         *first = n;
     }
@@ -25870,7 +25883,7 @@ static bool guess_margins(bs_session *s, const bs_instr *i, int32_t router, floa
 static void run_look_ahead(bs_session *s, const bs_instr *i)
 {
     float *const margins = s->work.margins;
-    const int32_t router = s->plan->nodes[i->node].algorithm;
+    const int32_t router = s->plan->nodes[i->node].ahead_of;
     if (!guess_margins(s, i, router, margins))
         return;
     for (int32_t j = 0; j < s->plan->n_stages; j++) {

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ab16915930e59c2b39464038dd37efe0660edd32897eafc660555b17094fc024
+ * sha256 of the parts: 674183c30e9d34e6c3114de45b503bda0fe254c1b374dae1c44e40b7878b0d79
  */
 #include "brainstorm.h"
 
@@ -618,7 +618,8 @@ typedef struct bs_weight_spec {
 typedef struct bs_node_plan {
     bs_tier tier;
     int32_t algorithm;      /* the op's own meaning; conv2d: bs_conv_algorithm */
-    int32_t act;            /* the activation of its epilogue (bs_act), fixed when planned */
+    bool half;              /* a device: weights are prepared in f16 */
+    int32_t ahead_of;       /* a look-ahead: the router that will decide by such scores; else 0 */
     int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan/fuse.c) */
     int32_t fused_in[2];    /* the operands it then has */
     int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
@@ -628,7 +629,6 @@ typedef struct bs_node_plan {
     bs_bytes prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
     bs_bytes prepared_offset;
     bs_bytes scratch_bytes; /* a thread */
-    int32_t half;           /* a device: weights are prepared in f16 */
     int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
 } bs_node_plan;
 
@@ -1777,7 +1777,7 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_view &v)
 
 #define BS_CU_STEP_KERNELS(X)                            \
     /* op_move.cuh, op_append.cuh, op_gather.cuh */      \
-    X(load) X(store) X(append) X(fill) X(rest) X(reduce) \
+    X(load) X(store) X(append) X(fill) X(beyond) X(paths) \
     /* op_route_score.cuh */                             \
     X(route_score) X(route_price)                        \
     /* op_elementwise.cuh */                             \
@@ -1786,8 +1786,8 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_view &v)
     X(add) X(sub) X(mul) X(convert) X(sr_store)          \
     /* op_shape.cuh */                                   \
     X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows) \
-    /* op_lines.cuh; reduce_axis is the op reduce */     \
-    X(softmax) X(layer_norm) X(reduce_axis) X(argmax) X(topk) \
+    /* op_lines.cuh */                              \
+    X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk) \
     /* op_image.cuh, op_resize.cuh, op_features.cuh */   \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features) \
     /* op_conv_*.cuh, op_deconv.cuh */                   \
@@ -1808,8 +1808,7 @@ enum {
     BS_CU_KERNELS(BS_CU_ENUM)
 #undef BS_CU_ENUM
         BS_CU_COUNT,
-    BS_CU_unsupported = BS_CU_COUNT, /* of an op that is missing in the table */
-    BS_CU_cublas                     /* a linear that the host hands to cuBLAS */
+    BS_CU_cublas = BS_CU_COUNT /* a linear that the host hands to cuBLAS */
 };
 
 #endif
@@ -1867,10 +1866,38 @@ static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
 #endif
 /* ==== end src/cuda/lower.cuh ================================================================== */
 /* ==== begin src/cuda/ops.cuh ================================================================== */
-/* ops.cuh - the CUDA column of the op table: which describe function an op has.
- * Adding an op: its file, a line here, its kernels in kernels.cuh. Relies on the op files. */
+/* ops.cuh - which function describes the step of an op, by its number, and of a move, by its row map.
+ * Adding an op: its file, an include here, its kernels in kernels.cuh. Relies on ops/list.h and the op files. */
 #ifndef BS_CUDA_OPS
 #define BS_CUDA_OPS
+
+/* ==== begin src/ops/list.h ==================================================================== */
+/* ops/list.h - the ops there are: one line of the op table each, for both sides.
+ * BS_OP_LIST(X) names each op and what it is to a device: NONE, what the planner lowers to moves and views; KERNEL, a
+ * function of src/cuda/ describes its step. Relies on nothing.
+ * Append only: model files name ops, but the order here is also that of `inspect` and of the tests. */
+#ifndef BS_OPS_LIST_H
+#define BS_OPS_LIST_H
+
+#define BS_OP_LIST(X)                                                                                                 \
+    /* structure.c, routers.c: lowered by the planner */                                                              \
+    X(input, NONE) X(state, NONE) X(state_write, NONE) X(output, NONE) X(patches, NONE) X(assemble, NONE)             \
+    X(rows, NONE) X(collect, NONE) X(route, KERNEL) X(scatter, NONE) X(gather, NONE)                                  \
+    X(route_price, KERNEL) X(route_score, KERNEL)                                                                     \
+    /* one file an op or family: kernels */                                                                           \
+    X(conv2d, KERNEL) X(deconv2d, KERNEL) X(linear, KERNEL) X(matmul, KERNEL) X(pixel_shuffle, KERNEL)                \
+    X(pixel_unshuffle, KERNEL) X(add, KERNEL) X(sub, KERNEL) X(mul, KERNEL) X(activation, KERNEL) X(prelu, KERNEL)    \
+    X(clip, KERNEL) X(affine, KERNEL) X(convert, KERNEL) X(concat, KERNEL) X(slice, KERNEL) X(reshape, KERNEL)        \
+    X(transpose, KERNEL) X(pad, KERNEL) X(softmax, KERNEL) X(layer_norm, KERNEL) X(batch_norm, KERNEL)                \
+    X(pool2d, KERNEL) X(resize, KERNEL) X(reduce, KERNEL) X(argmax, KERNEL) X(topk, KERNEL) X(gather_rows, KERNEL)    \
+    X(constant, NONE) X(patch_features, KERNEL)                                                                       \
+    /* segments: segments.c and files of their own */                                                                 \
+    X(segments, NONE) X(state_append, NONE) X(segment_spread, KERNEL) X(segment_reduce, KERNEL) X(attention, KERNEL)  \
+    /* streaming: routers.c */                                                                                        \
+    X(look_ahead, KERNEL)
+
+#endif
+/* ==== end src/ops/list.h ====================================================================== */
 
 /* ==== begin src/cuda/linear_cublas.cuh ======================================================== */
 /* linear_cublas.cuh - a large linear, as a product that cuBLAS computes and an epilogue of our own.
@@ -5781,11 +5808,11 @@ static void bs_cu_fill_describe(const bs_cu_node *n, bs_device_step *s)
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
-static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
+static void bs_cu_paths_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_router_info *router = &n->graph->routers[n->node->router];
     const int64_t elements = bs_cu_elements(&n->out[0]);
-    s->kernel = BS_CU_reduce;
+    s->kernel = BS_CU_paths;
     s->router = n->node->router;
     s->p[BS_CU_GATHER_COMBINE].i = n->instr->combine;
     s->p[BS_CU_GATHER_RESIDUAL].i = n->instr->value != 0;
@@ -6021,7 +6048,7 @@ __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_ste
         bs_cu_zero_ring(to, bs_cu_common(to, from), all, team);
 }
 
-__device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+__device__ inline void bs_cu_paths_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_team team = bs_cu_team_of(s);
@@ -6472,10 +6499,10 @@ __device__ inline void bs_cu_layer_norm_run(const bs_cu_tile &t, const bs_device
 
 enum { BS_CU_REDUCE_KIND, BS_CU_REDUCE_AXIS }; /* p: the descriptor's words */
 
-static void bs_cu_reduce_axis_describe(const bs_cu_node *n, bs_device_step *s)
+static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t axis = s->p[BS_CU_REDUCE_AXIS].i;
-    bs_cu_lines_describe(n, s, BS_CU_reduce_axis, axis < 0 ? axis + n->in[0].rank : axis);
+    bs_cu_lines_describe(n, s, BS_CU_reduce, axis < 0 ? axis + n->in[0].rank : axis);
 }
 
 struct bs_cu_reduce_line {
@@ -6498,7 +6525,7 @@ struct bs_cu_reduce_line {
     }
 };
 
-__device__ inline void bs_cu_reduce_axis_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+__device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_lines_run<bs_cu_reduce_line, 2>(t, s, w);
 }
@@ -6633,6 +6660,7 @@ __device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step 
 #define BS_CUDA_OP_LOOK_AHEAD
 
 /* #include "cuda/kernels.cuh" */
+/* #include "cuda/lower.cuh" */
 /* ==== begin src/cuda/route_scores.cuh ========================================================= */
 /* route_scores.cuh - scores of a row: which of two is the better one, the best paths, bringing scores to shared
  * memory. Relies on route_job.cuh. Must never round an i32 score. */
@@ -6851,6 +6879,15 @@ __device__ inline void bs_cu_stage_scores(const bs_cu_router &r, int32_t first, 
 
 enum { BS_CU_LOOK_TAKEN, BS_CU_LOOK_PATHS }; /* p: paths a cell at most, paths */
 
+static void bs_cu_look_ahead_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_router_info *r = &n->graph->routers[n->np->ahead_of];
+    s->kernel = BS_CU_look_ahead;
+    s->domain = n->in[0].domain;
+    s->p[BS_CU_LOOK_TAKEN].i = r->max_paths_per_cell;
+    s->p[BS_CU_LOOK_PATHS].i = r->desc->paths;
+}
+
 /* Margins are not negative, so they compare as the integers that their bits are. A
  * thread finds the best of its row in a list of its own, which lies behind the margins: guesses [paths], then lists
  * [paths a cell + 1]. */
@@ -7055,12 +7092,12 @@ static void bs_cu_store_describe(const bs_cu_node *n, bs_device_step *s)
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->in[0]), s);
 }
 
-enum { BS_CU_REST_DOMAIN }; /* p: the domain whose rows were collected */
+enum { BS_CU_BEYOND_DOMAIN }; /* p: the domain whose rows were collected */
 
-static void bs_cu_rest_describe(const bs_cu_node *n, bs_device_step *s)
+static void bs_cu_beyond_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->kernel = BS_CU_rest;
-    s->p[BS_CU_REST_DOMAIN].i = n->graph->values[bs_node_in(n->graph, n->node)[0]].domain;
+    s->kernel = BS_CU_beyond;
+    s->p[BS_CU_BEYOND_DOMAIN].i = n->graph->values[bs_node_in(n->graph, n->node)[0]].domain;
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
@@ -7088,10 +7125,10 @@ __device__ inline void bs_cu_store_run(const bs_cu_tile &t, const bs_device_step
 }
 
 /* A collected tensor has a row for every cell there can be: those beyond the last one become zero. */
-__device__ inline void bs_cu_rest_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+__device__ inline void bs_cu_beyond_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const int32_t rows = bs_cu_count(t, s->p[BS_CU_REST_DOMAIN].i);
+    const int32_t rows = bs_cu_count(t, s->p[BS_CU_BEYOND_DOMAIN].i);
     const bs_cu_team team = bs_cu_team_of(s);
     for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
         bs_cu_view v = bs_cu_open(t, out, r);
@@ -8574,44 +8611,31 @@ __device__ inline void bs_cu_gather_rows_run(const bs_cu_tile &t, const bs_devic
 #endif
 /* ==== end src/cuda/op_shape.cuh =============================================================== */
 
-/* Ops with kernels, by name. */
-#define BS_CU_OPS(X)                                                       \
-    X(activation) X(prelu) X(clip) X(affine) X(batch_norm)                 \
-    X(add) X(sub) X(mul) X(convert)                                        \
-    X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows) \
-    X(softmax) X(layer_norm) X(argmax) X(topk)                             \
-    X(pool2d) X(resize) X(patch_features)                                  \
-    X(conv2d) X(deconv2d)                                                  \
-    X(linear) X(matmul) X(attention) X(segment_spread) X(segment_reduce)
-
-struct bs_cu_column {
-    const char *op;
-    bs_cu_describe describe;
+/* The device's column of the op table: what describes the step of an op; what it lacks does not compile. */
+static const bs_cu_describe bs_cu_op_describes[] = {
+#define BS_CU_OP_NONE(name) NULL,
+#define BS_CU_OP_KERNEL(name) bs_cu_##name##_describe,
+#define BS_CU_OP_COLUMN(name, device) BS_CU_OP_##device(name)
+    BS_OP_LIST(BS_CU_OP_COLUMN)
+#undef BS_CU_OP_COLUMN
+#undef BS_CU_OP_KERNEL
+#undef BS_CU_OP_NONE
 };
 
-static const bs_cu_column bs_cu_columns[] = {
-#define BS_CU_COLUMN(name) {#name, bs_cu_##name##_describe},
-    BS_CU_OPS(BS_CU_COLUMN)
-#undef BS_CU_COLUMN
-    {"reduce", bs_cu_reduce_axis_describe}, /* as a kernel, reduce is what a gather does */
-};
-
-/* Moves and decisions have their kernel already; an op is looked up. */
-static void bs_cu_describe_step(const bs_cu_node *n, bs_device_step *s)
+/* And of moves. */
+static bs_cu_describe bs_cu_move_describe(const bs_instr *i)
 {
-    switch (s->kernel) {
-#define BS_CU_MOVE(name) \
-    case BS_CU_##name: bs_cu_##name##_describe(n, s); return;
-        BS_CU_MOVE(load) BS_CU_MOVE(store) BS_CU_MOVE(append) BS_CU_MOVE(fill) BS_CU_MOVE(rest) BS_CU_MOVE(reduce)
-        BS_CU_MOVE(route) BS_CU_MOVE(route_score) BS_CU_MOVE(route_price)
-#undef BS_CU_MOVE
-    default: break;
+    switch (static_cast<bs_row_map>(i->map)) {
+    case BS_MAP_VIEW: return bs_cu_load_describe;
+    case BS_MAP_ROW:
+    case BS_MAP_PARENT:
+    case BS_MAP_CELL:
+    case BS_MAP_BOUND: return i->combine == BS_COMBINE_RESIDUAL ? bs_cu_fill_describe : bs_cu_store_describe;
+    case BS_MAP_APPEND: return bs_cu_append_describe;
+    case BS_MAP_PATHS: return bs_cu_paths_describe;
+    case BS_MAP_BEYOND: return bs_cu_beyond_describe;
     }
-    const char *name = bs_op_get(n->node->op)->name;
-    s->kernel = BS_CU_unsupported;
-    for (size_t k = 0; k < sizeof bs_cu_columns / sizeof *bs_cu_columns; k++)
-        if (strcmp(bs_cu_columns[k].op, name) == 0)
-            bs_cu_columns[k].describe(n, s);
+    return NULL;
 }
 
 #endif
@@ -8655,11 +8679,6 @@ static int32_t bs_cu_narrow(bs_cu_lowering *l, int64_t n)
 {
     l->overflow = l->overflow || n > INT32_MAX || n < INT32_MIN;
     return (int32_t)n;
-}
-
-static bool bs_cu_is(const bs_cu_lowering *l, int32_t node, const bs_op *op)
-{
-    return bs_node_is(&l->graph->nodes[node], op);
 }
 
 /* Extents of a row, wherever it is. */
@@ -8766,11 +8785,12 @@ static void bs_cu_seen(const bs_device_operand *root, bool image, bs_device_oper
 static void bs_cu_view_of(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
 {
     for (;;) {
-        const int32_t node = l->graph->values[value].node, from = l->graph->operands[l->graph->nodes[node].in];
-        if (!bs_cu_is(l, node, &bs_op_scatter)) {
+        const bs_node *node = &l->graph->nodes[l->graph->values[value].node];
+        const int32_t from = bs_node_in(l->graph, node)[0];
+        if (node->router == 0) {
             bs_device_operand root;
             bs_cu_root(l, from, &root);
-            bs_cu_seen(&root, bs_cu_is(l, node, &bs_op_patches), o);
+            bs_cu_seen(&root, o->rank == root.rank, o);
             return;
         }
         value = from;
@@ -8832,17 +8852,17 @@ static void bs_cu_target(bs_cu_lowering *l, int32_t value, int32_t target, int32
 static void bs_cu_ending(bs_cu_lowering *l, const bs_instr *i, bs_device_operand *o)
 {
     const bs_node *node = &l->graph->nodes[i->node];
-    const bool output = bs_node_is(node, &bs_op_output);
+    const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
     bs_cu_extent(l, i->value, o);
     o->margin = 0;
-    bs_cu_at_bound(l, output ? i->node : l->graph->values[bs_node_in(l->graph, node)[0]].node, o);
+    bs_cu_at_bound(l, state < 0 ? i->node : l->graph->values[bs_node_in(l->graph, node)[state]].node, o);
 }
 
-/* The cache that state_append writes: its strides of segment and position come beside those of a cell. */
+/* The cache that rows are appended to: its strides of segment and position come beside those of a cell. */
 static void bs_cu_ring(bs_cu_lowering *l, const bs_instr *i, bs_device_operand *o)
 {
     const bs_node *node = &l->graph->nodes[i->node];
-    const int32_t state = l->graph->values[bs_node_in(l->graph, node)[0]].node;
+    const int32_t state = l->graph->values[bs_node_in(l->graph, node)[bs_node_operand(node, BS_ROLE_STATE)]].node;
     const bs_value_info *v = &l->graph->values[l->graph->nodes[state].first_out];
     const bs_cu_bound *b = &l->bound[state];
     bs_cu_extent(l, i->value, o);
@@ -8913,17 +8933,11 @@ static void bs_cu_copy_fields(const bs_node *node, bs_device_step *s)
 static void bs_cu_step_call(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
-    if (bs_node_is(node, &bs_op_route_price) || bs_node_is(node, &bs_op_route_score)) {
-        s->kernel = bs_node_is(node, &bs_op_route_price) ? BS_CU_route_price : BS_CU_route_score;
-        if (s->kernel == BS_CU_route_score)
-            bs_cu_add_in(l, s, l->graph->routers[node->router].score);
-    } else {
-        int32_t n_in;
-        const int32_t *in = bs_plan_in(l->plan, i->node, &n_in);
-        for (int32_t k = 0; k < n_in; k++)
-            bs_cu_add_in(l, s, in[k]);
-        bs_cu_copy_fields(node, s);
-    }
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(l->plan, i->node, &n_in);
+    for (int32_t k = 0; k < n_in; k++)
+        bs_cu_add_in(l, s, in[k]);
+    bs_cu_copy_fields(node, s);
     for (int32_t k = 0; k < node->n_out; k++, s->n_out++)
         bs_cu_operand(l, node->first_out + k, bs_cu_add_operand(l));
 }
@@ -8945,23 +8959,18 @@ static int32_t bs_cu_add_given(bs_cu_lowering *l, const bs_instr *i)
 /* Rows to their place: to a row of the parent, a cell of a root tensor, or what is bound. */
 static void bs_cu_step_store(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
-    bs_device_operand *out;
-    s->kernel = BS_CU_store;
     bs_cu_add_in(l, s, i->value);
-    out = bs_cu_add_operand(l);
+    bs_device_operand *out = bs_cu_add_operand(l);
     s->n_out = 1;
     if (i->target)
         bs_cu_target(l, i->value, i->target, i->domain, out);
     else
         bs_cu_ending(l, i, out);
-    if (out->base == 0 && out->place != BS_AT_TILE)
-        s->kernel = BS_CU_none; /* an output that is not asked for */
 }
 
 static void bs_cu_step_append(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
-    s->kernel = BS_CU_append;
     bs_cu_add_in(l, s, i->value);
     bs_cu_add_in(l, s, bs_node_in(l->graph, node)[bs_node_operand(node, BS_ROLE_CACHE_LENGTH)]);
     bs_cu_ring(l, i, bs_cu_add_operand(l));
@@ -8970,7 +8979,6 @@ static void bs_cu_step_append(bs_cu_lowering *l, const bs_instr *i, bs_device_st
 
 static void bs_cu_step_residual(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
-    s->kernel = BS_CU_fill;
     if (i->value)
         bs_cu_add_in(l, s, i->value);
     bs_cu_target(l, l->graph->nodes[i->node].first_out, i->target, i->domain, bs_cu_add_operand(l));
@@ -8980,17 +8988,14 @@ static void bs_cu_step_residual(bs_cu_lowering *l, const bs_instr *i, bs_device_
 
 static void bs_cu_step_beyond(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
-    s->kernel = BS_CU_rest;
     bs_cu_root(l, i->target, bs_cu_add_operand(l));
     s->n_out = 1;
-    s->p[BS_CU_REST_DOMAIN].i = l->graph->values[bs_node_in(l->graph, &l->graph->nodes[i->node])[0]].domain;
 }
 
 static void bs_cu_step_paths(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     const int32_t paths = l->graph->routers[node->router].desc->paths, *in = bs_node_in(l->graph, node);
-    s->kernel = BS_CU_reduce;
     for (int32_t p = 0; p < paths; p++)
         bs_cu_add_in(l, s, bs_plan_gathers(l->plan, node, p) ? in[p] : 0);
     bs_cu_add_in(l, s, i->value);
@@ -9001,7 +9006,6 @@ static void bs_cu_step_paths(bs_cu_lowering *l, const bs_instr *i, bs_device_ste
 
 static void bs_cu_step_load(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
-    s->kernel = BS_CU_load;
     bs_cu_source(l, i->value, bs_cu_add_operand(l));
     bs_cu_operand(l, i->target, bs_cu_add_operand(l));
     s->n_in = s->n_out = 1;
@@ -9028,23 +9032,11 @@ static void bs_cu_step_move(bs_cu_lowering *l, const bs_instr *i, bs_device_step
 static void bs_cu_step_route(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_router_info *r = &l->graph->routers[l->graph->nodes[i->node].router];
-    s->kernel = BS_CU_route;
     if (l->plan->routers[s->router].forced)
         return;
     bs_cu_add_in(l, s, r->score);
     if (r->knob)
         bs_cu_add_in(l, s, r->knob);
-}
-
-static void bs_cu_step_look_ahead(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
-{
-    const bs_router_info *r = &l->graph->routers[l->plan->nodes[i->node].algorithm];
-    const int32_t score = bs_node_in(l->graph, &l->graph->nodes[i->node])[0];
-    s->kernel = BS_CU_look_ahead;
-    s->domain = l->graph->values[score].domain;
-    bs_cu_add_in(l, s, score);
-    s->p[BS_CU_LOOK_TAKEN].i = r->max_paths_per_cell;
-    s->p[BS_CU_LOOK_PATHS].i = r->desc->paths;
 }
 
 /* Whether kernels can count what a step writes of a row: they deal it out to threads by numbers of 31 bits. */
@@ -9071,12 +9063,7 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
     s->unit = l->plan->nodes[i->node].unit;
     s->prepared = bs_bytes_figure(l->plan->nodes[i->node].prepared_offset);
     switch (static_cast<bs_instr_kind>(i->kind)) {
-    case BS_INSTR_CALL:
-        if (node->n_out > 0)
-            bs_cu_step_call(l, i, s);
-        else
-            bs_cu_step_look_ahead(l, i, s);
-        break;
+    case BS_INSTR_CALL: bs_cu_step_call(l, i, s); break;
     case BS_INSTR_MOVE: bs_cu_step_move(l, i, s); break;
     case BS_INSTR_ROUTE: bs_cu_step_route(l, i, s); break;
     case BS_INSTR_RUN: return;
@@ -9088,8 +9075,10 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
         return; /* nothing is launched: what describes a step may count */
     const bs_cu_node n = {l->graph,           l->plan, node,           &l->plan->nodes[i->node], node->params, operands,
                           operands + s->n_in, i,       l->client->dims};
-    if (s->kernel != BS_CU_look_ahead && (s->kernel != BS_CU_none || i->kind == BS_INSTR_CALL))
-        bs_cu_describe_step(&n, s);
+    if (i->kind != BS_INSTR_MOVE)
+        bs_cu_op_describes[node->op](&n, s);
+    else if (n.out->base != 0 || n.out->place == BS_AT_TILE) /* else an output that is not asked for */
+        bs_cu_move_describe(i)(&n, s);
 #ifndef BS_NO_CUBLAS
     const bool linear = s->kernel == BS_CU_linear || s->kernel == BS_CU_linear_tensor;
     if (linear && l->cublas && s->unit == 0 && bs_cu_linear_is_large(&n))
@@ -9231,11 +9220,6 @@ static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_pa
         return bs_fail(error, BS_ERROR_LIMIT,
                        "%s \"%s\" gives 2^31 elements or more in this run, a GPU's kernels count to 2^31 - 1",
                        bs_op_get(l->graph->nodes[l->too_many].op)->name, bs_node_name(&l->graph->nodes[l->too_many]));
-    for (int32_t k = 0; k < l->n_steps; k++)
-        if (l->steps[k].kernel == BS_CU_unsupported)
-            return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s \"%s\" has no kernel for a GPU",
-                           bs_op_get(l->graph->nodes[l->steps[k].node].op)->name,
-                           bs_node_name(&l->graph->nodes[l->steps[k].node]));
     if (l->overflow)
         return bs_fail(
             error, BS_ERROR_LIMIT,
@@ -9996,12 +9980,12 @@ static void bs_cu_pack(const bs_buffer *b, uint8_t *dense, bool out)
 static bool bs_cu_reads(const bs_device_session *s, int32_t node)
 {
     const bs_node *n = &s->client->graph->nodes[node];
-    return s->at[node].staged && s->client->plan->node_live[node] && !bs_node_is(n, &bs_op_output);
+    return s->at[node].staged && s->client->plan->node_live[node] && !bs_node_is_output(n);
 }
 
 static bool bs_cu_writes(const bs_device_session *s, int32_t node)
 {
-    return s->at[node].staged && !bs_node_is(&s->client->graph->nodes[node], &bs_op_input);
+    return s->at[node].staged && !bs_node_is_input(&s->client->graph->nodes[node]);
 }
 
 /* The caller's inputs into pinned memory. */

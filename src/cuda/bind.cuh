@@ -73,12 +73,12 @@ static void bs_cu_pack(const bs_buffer *b, uint8_t *dense, bool out)
 static bool bs_cu_reads(const bs_device_session *s, int32_t node)
 {
     const bs_node *n = &s->client->graph->nodes[node];
-    return s->at[node].staged && s->client->plan->node_live[node] && !bs_node_is(n, &bs_op_output);
+    return s->at[node].staged && s->client->plan->node_live[node] && !bs_node_is_output(n);
 }
 
 static bool bs_cu_writes(const bs_device_session *s, int32_t node)
 {
-    return s->at[node].staged && !bs_node_is(&s->client->graph->nodes[node], &bs_op_input);
+    return s->at[node].staged && !bs_node_is_input(&s->client->graph->nodes[node]);
 }
 
 /* The caller's inputs into pinned memory. */

@@ -7,7 +7,7 @@
 
 #define BS_CU_STEP_KERNELS(X)                            \
     /* op_move.cuh, op_append.cuh, op_gather.cuh */      \
-    X(load) X(store) X(append) X(fill) X(rest) X(reduce) \
+    X(load) X(store) X(append) X(fill) X(beyond) X(paths) \
     /* op_route_score.cuh */                             \
     X(route_score) X(route_price)                        \
     /* op_elementwise.cuh */                             \
@@ -16,8 +16,8 @@
     X(add) X(sub) X(mul) X(convert) X(sr_store)          \
     /* op_shape.cuh */                                   \
     X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows) \
-    /* op_lines.cuh; reduce_axis is the op reduce */     \
-    X(softmax) X(layer_norm) X(reduce_axis) X(argmax) X(topk) \
+    /* op_lines.cuh */                              \
+    X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk) \
     /* op_image.cuh, op_resize.cuh, op_features.cuh */   \
     X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features) \
     /* op_conv_*.cuh, op_deconv.cuh */                   \
@@ -38,8 +38,7 @@ enum {
     BS_CU_KERNELS(BS_CU_ENUM)
 #undef BS_CU_ENUM
         BS_CU_COUNT,
-    BS_CU_unsupported = BS_CU_COUNT, /* of an op that is missing in the table */
-    BS_CU_cublas                     /* a linear that the host hands to cuBLAS */
+    BS_CU_cublas = BS_CU_COUNT /* a linear that the host hands to cuBLAS */
 };
 
 #endif

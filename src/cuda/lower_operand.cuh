@@ -37,11 +37,6 @@ static int32_t bs_cu_narrow(bs_cu_lowering *l, int64_t n)
     return (int32_t)n;
 }
 
-static bool bs_cu_is(const bs_cu_lowering *l, int32_t node, const bs_op *op)
-{
-    return bs_node_is(&l->graph->nodes[node], op);
-}
-
 /* Extents of a row, wherever it is. */
 static void bs_cu_extent(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
 {
@@ -146,11 +141,12 @@ static void bs_cu_seen(const bs_device_operand *root, bool image, bs_device_oper
 static void bs_cu_view_of(bs_cu_lowering *l, int32_t value, bs_device_operand *o)
 {
     for (;;) {
-        const int32_t node = l->graph->values[value].node, from = l->graph->operands[l->graph->nodes[node].in];
-        if (!bs_cu_is(l, node, &bs_op_scatter)) {
+        const bs_node *node = &l->graph->nodes[l->graph->values[value].node];
+        const int32_t from = bs_node_in(l->graph, node)[0];
+        if (node->router == 0) {
             bs_device_operand root;
             bs_cu_root(l, from, &root);
-            bs_cu_seen(&root, bs_cu_is(l, node, &bs_op_patches), o);
+            bs_cu_seen(&root, o->rank == root.rank, o);
             return;
         }
         value = from;
@@ -212,17 +208,17 @@ static void bs_cu_target(bs_cu_lowering *l, int32_t value, int32_t target, int32
 static void bs_cu_ending(bs_cu_lowering *l, const bs_instr *i, bs_device_operand *o)
 {
     const bs_node *node = &l->graph->nodes[i->node];
-    const bool output = bs_node_is(node, &bs_op_output);
+    const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
     bs_cu_extent(l, i->value, o);
     o->margin = 0;
-    bs_cu_at_bound(l, output ? i->node : l->graph->values[bs_node_in(l->graph, node)[0]].node, o);
+    bs_cu_at_bound(l, state < 0 ? i->node : l->graph->values[bs_node_in(l->graph, node)[state]].node, o);
 }
 
-/* The cache that state_append writes: its strides of segment and position come beside those of a cell. */
+/* The cache that rows are appended to: its strides of segment and position come beside those of a cell. */
 static void bs_cu_ring(bs_cu_lowering *l, const bs_instr *i, bs_device_operand *o)
 {
     const bs_node *node = &l->graph->nodes[i->node];
-    const int32_t state = l->graph->values[bs_node_in(l->graph, node)[0]].node;
+    const int32_t state = l->graph->values[bs_node_in(l->graph, node)[bs_node_operand(node, BS_ROLE_STATE)]].node;
     const bs_value_info *v = &l->graph->values[l->graph->nodes[state].first_out];
     const bs_cu_bound *b = &l->bound[state];
     bs_cu_extent(l, i->value, o);

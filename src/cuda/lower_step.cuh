@@ -52,17 +52,11 @@ static void bs_cu_copy_fields(const bs_node *node, bs_device_step *s)
 static void bs_cu_step_call(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
-    if (bs_node_is(node, &bs_op_route_price) || bs_node_is(node, &bs_op_route_score)) {
-        s->kernel = bs_node_is(node, &bs_op_route_price) ? BS_CU_route_price : BS_CU_route_score;
-        if (s->kernel == BS_CU_route_score)
-            bs_cu_add_in(l, s, l->graph->routers[node->router].score);
-    } else {
-        int32_t n_in;
-        const int32_t *in = bs_plan_in(l->plan, i->node, &n_in);
-        for (int32_t k = 0; k < n_in; k++)
-            bs_cu_add_in(l, s, in[k]);
-        bs_cu_copy_fields(node, s);
-    }
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(l->plan, i->node, &n_in);
+    for (int32_t k = 0; k < n_in; k++)
+        bs_cu_add_in(l, s, in[k]);
+    bs_cu_copy_fields(node, s);
     for (int32_t k = 0; k < node->n_out; k++, s->n_out++)
         bs_cu_operand(l, node->first_out + k, bs_cu_add_operand(l));
 }
@@ -84,23 +78,18 @@ static int32_t bs_cu_add_given(bs_cu_lowering *l, const bs_instr *i)
 /* Rows to their place: to a row of the parent, a cell of a root tensor, or what is bound. */
 static void bs_cu_step_store(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
-    bs_device_operand *out;
-    s->kernel = BS_CU_store;
     bs_cu_add_in(l, s, i->value);
-    out = bs_cu_add_operand(l);
+    bs_device_operand *out = bs_cu_add_operand(l);
     s->n_out = 1;
     if (i->target)
         bs_cu_target(l, i->value, i->target, i->domain, out);
     else
         bs_cu_ending(l, i, out);
-    if (out->base == 0 && out->place != BS_AT_TILE)
-        s->kernel = BS_CU_none; /* an output that is not asked for */
 }
 
 static void bs_cu_step_append(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
-    s->kernel = BS_CU_append;
     bs_cu_add_in(l, s, i->value);
     bs_cu_add_in(l, s, bs_node_in(l->graph, node)[bs_node_operand(node, BS_ROLE_CACHE_LENGTH)]);
     bs_cu_ring(l, i, bs_cu_add_operand(l));
@@ -109,7 +98,6 @@ static void bs_cu_step_append(bs_cu_lowering *l, const bs_instr *i, bs_device_st
 
 static void bs_cu_step_residual(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
-    s->kernel = BS_CU_fill;
     if (i->value)
         bs_cu_add_in(l, s, i->value);
     bs_cu_target(l, l->graph->nodes[i->node].first_out, i->target, i->domain, bs_cu_add_operand(l));
@@ -119,17 +107,14 @@ static void bs_cu_step_residual(bs_cu_lowering *l, const bs_instr *i, bs_device_
 
 static void bs_cu_step_beyond(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
-    s->kernel = BS_CU_rest;
     bs_cu_root(l, i->target, bs_cu_add_operand(l));
     s->n_out = 1;
-    s->p[BS_CU_REST_DOMAIN].i = l->graph->values[bs_node_in(l->graph, &l->graph->nodes[i->node])[0]].domain;
 }
 
 static void bs_cu_step_paths(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_node *node = &l->graph->nodes[i->node];
     const int32_t paths = l->graph->routers[node->router].desc->paths, *in = bs_node_in(l->graph, node);
-    s->kernel = BS_CU_reduce;
     for (int32_t p = 0; p < paths; p++)
         bs_cu_add_in(l, s, bs_plan_gathers(l->plan, node, p) ? in[p] : 0);
     bs_cu_add_in(l, s, i->value);
@@ -140,7 +125,6 @@ static void bs_cu_step_paths(bs_cu_lowering *l, const bs_instr *i, bs_device_ste
 
 static void bs_cu_step_load(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
-    s->kernel = BS_CU_load;
     bs_cu_source(l, i->value, bs_cu_add_operand(l));
     bs_cu_operand(l, i->target, bs_cu_add_operand(l));
     s->n_in = s->n_out = 1;
@@ -167,23 +151,11 @@ static void bs_cu_step_move(bs_cu_lowering *l, const bs_instr *i, bs_device_step
 static void bs_cu_step_route(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
     const bs_router_info *r = &l->graph->routers[l->graph->nodes[i->node].router];
-    s->kernel = BS_CU_route;
     if (l->plan->routers[s->router].forced)
         return;
     bs_cu_add_in(l, s, r->score);
     if (r->knob)
         bs_cu_add_in(l, s, r->knob);
-}
-
-static void bs_cu_step_look_ahead(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
-{
-    const bs_router_info *r = &l->graph->routers[l->plan->nodes[i->node].algorithm];
-    const int32_t score = bs_node_in(l->graph, &l->graph->nodes[i->node])[0];
-    s->kernel = BS_CU_look_ahead;
-    s->domain = l->graph->values[score].domain;
-    bs_cu_add_in(l, s, score);
-    s->p[BS_CU_LOOK_TAKEN].i = r->max_paths_per_cell;
-    s->p[BS_CU_LOOK_PATHS].i = r->desc->paths;
 }
 
 /* Whether kernels can count what a step writes of a row: they deal it out to threads by numbers of 31 bits. */
@@ -210,12 +182,7 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
     s->unit = l->plan->nodes[i->node].unit;
     s->prepared = bs_bytes_figure(l->plan->nodes[i->node].prepared_offset);
     switch (static_cast<bs_instr_kind>(i->kind)) {
-    case BS_INSTR_CALL:
-        if (node->n_out > 0)
-            bs_cu_step_call(l, i, s);
-        else
-            bs_cu_step_look_ahead(l, i, s);
-        break;
+    case BS_INSTR_CALL: bs_cu_step_call(l, i, s); break;
     case BS_INSTR_MOVE: bs_cu_step_move(l, i, s); break;
     case BS_INSTR_ROUTE: bs_cu_step_route(l, i, s); break;
     case BS_INSTR_RUN: return;
@@ -227,8 +194,10 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
         return; /* nothing is launched: what describes a step may count */
     const bs_cu_node n = {l->graph,           l->plan, node,           &l->plan->nodes[i->node], node->params, operands,
                           operands + s->n_in, i,       l->client->dims};
-    if (s->kernel != BS_CU_look_ahead && (s->kernel != BS_CU_none || i->kind == BS_INSTR_CALL))
-        bs_cu_describe_step(&n, s);
+    if (i->kind != BS_INSTR_MOVE)
+        bs_cu_op_describes[node->op](&n, s);
+    else if (n.out->base != 0 || n.out->place == BS_AT_TILE) /* else an output that is not asked for */
+        bs_cu_move_describe(i)(&n, s);
 #ifndef BS_NO_CUBLAS
     const bool linear = s->kernel == BS_CU_linear || s->kernel == BS_CU_linear_tensor;
     if (linear && l->cublas && s->unit == 0 && bs_cu_linear_is_large(&n))
@@ -370,11 +339,6 @@ static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_pa
         return bs_fail(error, BS_ERROR_LIMIT,
                        "%s \"%s\" gives 2^31 elements or more in this run, a GPU's kernels count to 2^31 - 1",
                        bs_op_get(l->graph->nodes[l->too_many].op)->name, bs_node_name(&l->graph->nodes[l->too_many]));
-    for (int32_t k = 0; k < l->n_steps; k++)
-        if (l->steps[k].kernel == BS_CU_unsupported)
-            return bs_fail(error, BS_ERROR_UNSUPPORTED, "%s \"%s\" has no kernel for a GPU",
-                           bs_op_get(l->graph->nodes[l->steps[k].node].op)->name,
-                           bs_node_name(&l->graph->nodes[l->steps[k].node]));
     if (l->overflow)
         return bs_fail(
             error, BS_ERROR_LIMIT,

@@ -30,11 +30,11 @@ static void bs_cu_fill_describe(const bs_cu_node *n, bs_device_step *s)
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
-static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
+static void bs_cu_paths_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_router_info *router = &n->graph->routers[n->node->router];
     const int64_t elements = bs_cu_elements(&n->out[0]);
-    s->kernel = BS_CU_reduce;
+    s->kernel = BS_CU_paths;
     s->router = n->node->router;
     s->p[BS_CU_GATHER_COMBINE].i = n->instr->combine;
     s->p[BS_CU_GATHER_RESIDUAL].i = n->instr->value != 0;
@@ -270,7 +270,7 @@ __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_ste
         bs_cu_zero_ring(to, bs_cu_common(to, from), all, team);
 }
 
-__device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+__device__ inline void bs_cu_paths_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_team team = bs_cu_team_of(s);

@@ -241,10 +241,10 @@ __device__ inline void bs_cu_layer_norm_run(const bs_cu_tile &t, const bs_device
 
 enum { BS_CU_REDUCE_KIND, BS_CU_REDUCE_AXIS }; /* p: the descriptor's words */
 
-static void bs_cu_reduce_axis_describe(const bs_cu_node *n, bs_device_step *s)
+static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t axis = s->p[BS_CU_REDUCE_AXIS].i;
-    bs_cu_lines_describe(n, s, BS_CU_reduce_axis, axis < 0 ? axis + n->in[0].rank : axis);
+    bs_cu_lines_describe(n, s, BS_CU_reduce, axis < 0 ? axis + n->in[0].rank : axis);
 }
 
 struct bs_cu_reduce_line {
@@ -267,7 +267,7 @@ struct bs_cu_reduce_line {
     }
 };
 
-__device__ inline void bs_cu_reduce_axis_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+__device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     bs_cu_lines_run<bs_cu_reduce_line, 2>(t, s, w);
 }

@@ -5,9 +5,19 @@
 #define BS_CUDA_OP_LOOK_AHEAD
 
 #include "cuda/kernels.cuh"
+#include "cuda/lower.cuh"
 #include "cuda/route_scores.cuh"
 
 enum { BS_CU_LOOK_TAKEN, BS_CU_LOOK_PATHS }; /* p: paths a cell at most, paths */
+
+static void bs_cu_look_ahead_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    const bs_router_info *r = &n->graph->routers[n->np->ahead_of];
+    s->kernel = BS_CU_look_ahead;
+    s->domain = n->in[0].domain;
+    s->p[BS_CU_LOOK_TAKEN].i = r->max_paths_per_cell;
+    s->p[BS_CU_LOOK_PATHS].i = r->desc->paths;
+}
 
 /* Margins are not negative, so they compare as the integers that their bits are. A
  * thread finds the best of its row in a list of its own, which lies behind the margins: guesses [paths], then lists

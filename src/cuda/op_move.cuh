@@ -20,12 +20,12 @@ static void bs_cu_store_describe(const bs_cu_node *n, bs_device_step *s)
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->in[0]), s);
 }
 
-enum { BS_CU_REST_DOMAIN }; /* p: the domain whose rows were collected */
+enum { BS_CU_BEYOND_DOMAIN }; /* p: the domain whose rows were collected */
 
-static void bs_cu_rest_describe(const bs_cu_node *n, bs_device_step *s)
+static void bs_cu_beyond_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->kernel = BS_CU_rest;
-    s->p[BS_CU_REST_DOMAIN].i = n->graph->values[bs_node_in(n->graph, n->node)[0]].domain;
+    s->kernel = BS_CU_beyond;
+    s->p[BS_CU_BEYOND_DOMAIN].i = n->graph->values[bs_node_in(n->graph, n->node)[0]].domain;
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
@@ -53,10 +53,10 @@ __device__ inline void bs_cu_store_run(const bs_cu_tile &t, const bs_device_step
 }
 
 /* A collected tensor has a row for every cell there can be: those beyond the last one become zero. */
-__device__ inline void bs_cu_rest_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+__device__ inline void bs_cu_beyond_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const int32_t rows = bs_cu_count(t, s->p[BS_CU_REST_DOMAIN].i);
+    const int32_t rows = bs_cu_count(t, s->p[BS_CU_BEYOND_DOMAIN].i);
     const bs_cu_team team = bs_cu_team_of(s);
     for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
         bs_cu_view v = bs_cu_open(t, out, r);

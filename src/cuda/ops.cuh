@@ -1,7 +1,9 @@
-/* ops.cuh - the CUDA column of the op table: which describe function an op has.
- * Adding an op: its file, a line here, its kernels in kernels.cuh. Relies on the op files. */
+/* ops.cuh - which function describes the step of an op, by its number, and of a move, by its row map.
+ * Adding an op: its file, an include here, its kernels in kernels.cuh. Relies on ops/list.h and the op files. */
 #ifndef BS_CUDA_OPS
 #define BS_CUDA_OPS
+
+#include "ops/list.h"
 
 #include "cuda/linear_cublas.cuh"
 #include "cuda/op_append.cuh"
@@ -25,44 +27,31 @@
 #include "cuda/op_segment.cuh"
 #include "cuda/op_shape.cuh"
 
-/* Ops with kernels, by name. */
-#define BS_CU_OPS(X)                                                       \
-    X(activation) X(prelu) X(clip) X(affine) X(batch_norm)                 \
-    X(add) X(sub) X(mul) X(convert)                                        \
-    X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows) \
-    X(softmax) X(layer_norm) X(argmax) X(topk)                             \
-    X(pool2d) X(resize) X(patch_features)                                  \
-    X(conv2d) X(deconv2d)                                                  \
-    X(linear) X(matmul) X(attention) X(segment_spread) X(segment_reduce)
-
-struct bs_cu_column {
-    const char *op;
-    bs_cu_describe describe;
+/* The device's column of the op table: what describes the step of an op; what it lacks does not compile. */
+static const bs_cu_describe bs_cu_op_describes[] = {
+#define BS_CU_OP_NONE(name) NULL,
+#define BS_CU_OP_KERNEL(name) bs_cu_##name##_describe,
+#define BS_CU_OP_COLUMN(name, device) BS_CU_OP_##device(name)
+    BS_OP_LIST(BS_CU_OP_COLUMN)
+#undef BS_CU_OP_COLUMN
+#undef BS_CU_OP_KERNEL
+#undef BS_CU_OP_NONE
 };
 
-static const bs_cu_column bs_cu_columns[] = {
-#define BS_CU_COLUMN(name) {#name, bs_cu_##name##_describe},
-    BS_CU_OPS(BS_CU_COLUMN)
-#undef BS_CU_COLUMN
-    {"reduce", bs_cu_reduce_axis_describe}, /* as a kernel, reduce is what a gather does */
-};
-
-/* Moves and decisions have their kernel already; an op is looked up. */
-static void bs_cu_describe_step(const bs_cu_node *n, bs_device_step *s)
+/* And of moves. */
+static bs_cu_describe bs_cu_move_describe(const bs_instr *i)
 {
-    switch (s->kernel) {
-#define BS_CU_MOVE(name) \
-    case BS_CU_##name: bs_cu_##name##_describe(n, s); return;
-        BS_CU_MOVE(load) BS_CU_MOVE(store) BS_CU_MOVE(append) BS_CU_MOVE(fill) BS_CU_MOVE(rest) BS_CU_MOVE(reduce)
-        BS_CU_MOVE(route) BS_CU_MOVE(route_score) BS_CU_MOVE(route_price)
-#undef BS_CU_MOVE
-    default: break;
+    switch (static_cast<bs_row_map>(i->map)) {
+    case BS_MAP_VIEW: return bs_cu_load_describe;
+    case BS_MAP_ROW:
+    case BS_MAP_PARENT:
+    case BS_MAP_CELL:
+    case BS_MAP_BOUND: return i->combine == BS_COMBINE_RESIDUAL ? bs_cu_fill_describe : bs_cu_store_describe;
+    case BS_MAP_APPEND: return bs_cu_append_describe;
+    case BS_MAP_PATHS: return bs_cu_paths_describe;
+    case BS_MAP_BEYOND: return bs_cu_beyond_describe;
     }
-    const char *name = bs_op_get(n->node->op)->name;
-    s->kernel = BS_CU_unsupported;
-    for (size_t k = 0; k < sizeof bs_cu_columns / sizeof *bs_cu_columns; k++)
-        if (strcmp(bs_cu_columns[k].op, name) == 0)
-            bs_cu_columns[k].describe(n, s);
+    return NULL;
 }
 
 #endif

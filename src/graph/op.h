@@ -40,7 +40,8 @@ typedef struct bs_weight_spec {
 typedef struct bs_node_plan {
     bs_tier tier;
     int32_t algorithm;      /* the op's own meaning; conv2d: bs_conv_algorithm */
-    int32_t act;            /* the activation of its epilogue (bs_act), fixed when planned */
+    bool half;              /* a device: weights are prepared in f16 */
+    int32_t ahead_of;       /* a look-ahead: the router that will decide by such scores; else 0 */
     int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan/fuse.c) */
     int32_t fused_in[2];    /* the operands it then has */
     int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
@@ -50,7 +51,6 @@ typedef struct bs_node_plan {
     bs_bytes prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
     bs_bytes prepared_offset;
     bs_bytes scratch_bytes; /* a thread */
-    int32_t half;           /* a device: weights are prepared in f16 */
     int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
 } bs_node_plan;
 

@@ -1,32 +1,17 @@
-/* ops/table.c - the op table: one line an op.
- * Owns the list and what holds for every op. Relies on ops/table.h. Must never know what any op does. */
+/* ops/table.c - the op table, and what holds for every op. Relies on ops/table.h and ops/list.h. Must never know what any op does. */
 #include "ops/table.h"
 
-/* Append only: model files name ops, but the order here is also that of `inspect` and of the tests. */
-#define BS_OP_LIST(X)                                                                                                 \
-    /* structure.c, routers.c: lowered by the planner */                                                              \
-    X(input) X(state) X(state_write) X(output) X(patches) X(assemble) X(rows) X(collect) X(route) X(scatter)          \
-    X(gather) X(route_price) X(route_score)                                                                           \
-    /* one file an op or family: kernels */                                                                           \
-    X(conv2d) X(deconv2d) X(linear) X(matmul) X(pixel_shuffle) X(pixel_unshuffle) X(add) X(sub) X(mul)                \
-    X(activation) X(prelu) X(clip) X(affine) X(convert) X(concat) X(slice) X(reshape) X(transpose) X(pad)             \
-    X(softmax) X(layer_norm) X(batch_norm) X(pool2d) X(resize) X(reduce) X(argmax) X(topk) X(gather_rows)             \
-    X(constant) X(patch_features)                                                                                     \
-    /* segments: segments.c and files of their own */                                                                 \
-    X(segments) X(state_append) X(segment_spread) X(segment_reduce) X(attention)                                      \
-    /* streaming: routers.c */                                                                                        \
-    X(look_ahead)
+#include "ops/list.h"
 
-#define OP_EXTERN(name) extern const bs_op bs_op_##name;
+#define OP_EXTERN(name, device) extern const bs_op bs_op_##name;
 BS_OP_LIST(OP_EXTERN)
 #undef OP_EXTERN
 
 static const bs_op *const op_table[] = {
-#define OP_ENTRY(name) &bs_op_##name,
+#define OP_ENTRY(name, device) &bs_op_##name,
     BS_OP_LIST(OP_ENTRY)
 #undef OP_ENTRY
 };
-#undef BS_OP_LIST
 
 int32_t bs_op_count(void) { return (int32_t)(sizeof op_table / sizeof *op_table); }
 

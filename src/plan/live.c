@@ -157,7 +157,7 @@ static bool look_ahead_fits(const bs_plan *plan, int32_t n, int32_t router, bs_e
 /* A call that computes nothing: what it says of a later router is all it is for. */
 static bool looks_ahead(const bs_node *node) { return bs_node_work(node) == BS_WORK_CALL && node->n_out == 0; }
 
-/* Finds what each look-ahead is about: its node plan's `algorithm`. The list of waiting nodes is still free. */
+/* Finds what each look-ahead is about: bs_node_plan.ahead_of. The list of waiting nodes is still free. */
 static bool find_look_aheads(live_pass *l, bs_error *error)
 {
     const bs_graph *g = l->plan->graph;
@@ -174,7 +174,7 @@ static bool find_look_aheads(live_pass *l, bs_error *error)
         const int32_t router = router_named(g, sorted, bs_node_name(&g->nodes[n]));
         if (!look_ahead_fits(l->plan, n, router, error))
             return false;
-        l->plan->nodes[n].algorithm = router;
+        l->plan->nodes[n].ahead_of = router;
     }
     return true;
 }
@@ -192,7 +192,7 @@ static void find_followers(live_pass *l)
             l->follower[g->values[bs_node_in(g, node)[state]].node] = n; /* a state is written once */
         if (!looks_ahead(node))
             continue;
-        int32_t *first = &l->look_ahead[l->plan->nodes[n].algorithm];
+        int32_t *first = &l->look_ahead[l->plan->nodes[n].ahead_of];
         l->follower[n] = *first;
         *first = n;
     }

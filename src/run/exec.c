@@ -235,7 +235,7 @@ static bool guess_margins(bs_session *s, const bs_instr *i, int32_t router, floa
 static void run_look_ahead(bs_session *s, const bs_instr *i)
 {
     float *const margins = s->work.margins;
-    const int32_t router = s->plan->nodes[i->node].algorithm;
+    const int32_t router = s->plan->nodes[i->node].ahead_of;
     if (!guess_margins(s, i, router, margins))
         return;
     for (int32_t j = 0; j < s->plan->n_stages; j++) {
