@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 32b95880ecf72bcbe01518343560817b62ea37e78a5f3390b9a23420e616d9bd
+ * sha256 of the parts: 12d0546ab60dd4cc0d75a91ad0fc096157c6a3a59fb1e60e7d78a64cbae0fded
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -15326,7 +15326,8 @@ bs_value bs_attention(bs_graph *graph, bs_value q, bs_value k, bs_value v, bs_va
 /* ==== end src/ops/attention.c ================================================================= */
 
 /* ==== begin src/ops/table.c =================================================================== */
-/* ops/table.c - the op table, and what holds for every op. Relies on ops/table.h and ops/list.h. Must never know what any op does. */
+/* ops/table.c - the op table, and what holds for every op. Relies on ops/table.h and ops/list.h. Must never know what
+ * any op does. */
 /* #include "ops/table.h" */
 
 /* #include "ops/list.h" */
@@ -17390,8 +17391,8 @@ bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit
 /* Makes the index of readers: what is needed and what is fused stays as it is from here on. */
 void bs_lower_find_readers(bs_lower_pass *l);
 
-/* A part of a region for every node that runs in tiles (l->part_of). Domains that cannot run so are made to run layer by
- * layer; then it returns false, and is to be called again. */
+/* A part of a region for every node that runs in tiles (l->part_of). Domains that cannot run so are made to run layer
+ * by layer; then it returns false, and is to be called again. */
 bool bs_lower_regions(bs_lower_pass *l);
 int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node);
 /* A place for every live value; needs the regions. */

@@ -1,4 +1,5 @@
-/* ops/table.c - the op table, and what holds for every op. Relies on ops/table.h and ops/list.h. Must never know what any op does. */
+/* ops/table.c - the op table, and what holds for every op. Relies on ops/table.h and ops/list.h. Must never know what
+ * any op does. */
 #include "ops/table.h"
 
 #include "ops/list.h"

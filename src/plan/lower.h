@@ -60,8 +60,8 @@ bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit
 /* Makes the index of readers: what is needed and what is fused stays as it is from here on. */
 void bs_lower_find_readers(bs_lower_pass *l);
 
-/* A part of a region for every node that runs in tiles (l->part_of). Domains that cannot run so are made to run layer by
- * layer; then it returns false, and is to be called again. */
+/* A part of a region for every node that runs in tiles (l->part_of). Domains that cannot run so are made to run layer
+ * by layer; then it returns false, and is to be called again. */
 bool bs_lower_regions(bs_lower_pass *l);
 int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node);
 /* A place for every live value; needs the regions. */
