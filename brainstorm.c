@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 12d0546ab60dd4cc0d75a91ad0fc096157c6a3a59fb1e60e7d78a64cbae0fded
+ * sha256 of the parts: c3f334b21470222db6f8e51906e302e8d406b71f8845195b25fa51d5d6db8ea9
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17371,8 +17371,7 @@ typedef struct bs_lower_pass {
     int32_t *region_part; /* its first part */
     int32_t *region_node; /* one of its nodes; from there on by neighbour */
     int32_t *region_seen; /* the search that came by last */
-    int32_t *region_asked; /* the search for which it was asked about */
-    int32_t *region_list;
+    int32_t *region_asked; /* the joined value for which it was asked about */
     int32_t *decided;     /* [routers] time of its decision */
     int32_t *path_ready;  /* [routers] time from which rows of its paths exist */
     bs_lower_index parts; /* by region and domain */
@@ -17924,15 +17923,7 @@ static bool is_output(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 
 /* ------------------------------------------------------------------------------------- states, in place */
 
-typedef struct state_use {
-    int32_t frame;         /* the assembled value that becomes the state */
-    const bs_node *gather; /* whose paths store it */
-    int32_t n_views;       /* in l->list: values that are views of the state, whose readers are still to be asked */
-    int32_t n_readers;     /* in l->region_list: regions that read the old content */
-    int32_t search;        /* the number by which they are known */
-} state_use;
-
-/* What is needed for a region to run, region by region and node by node. */
+/* What is needed for a node to run, node by node; of a region all of it, because its tiles run as they come. */
 typedef struct need_search {
     int32_t number, n_waiting; /* in l->list: nodes that were found, but not yet what they need */
 } need_search;
@@ -17942,21 +17933,19 @@ static void need(bs_lower_pass *l, need_search *s, int32_t node)
     const int32_t region = bs_lower_region_of(l, node);
     if (l->seen[node] == s->number)
         return;
-    if (region != BS_TOP) {
-        l->region_seen[region] = s->number;
+    if (region != BS_TOP)
         node = l->region_node[region]; /* all of it */
-    }
     for (; node != 0; node = region == BS_TOP ? 0 : l->neighbour[node]) {
         l->seen[node] = s->number;
         l->list[s->n_waiting++] = node;
     }
 }
 
-/* Marks the regions that must have run for region `after` to run, itself too (l->region_seen). */
+/* Marks the nodes that must have run for `after` to run, itself too (l->seen). */
 static int32_t find_needs(bs_lower_pass *l, int32_t after)
 {
     need_search s = {++l->searches, 0};
-    need(l, &s, l->region_node[after]);
+    need(l, &s, after);
     while (s.n_waiting > 0) {
         const int32_t n = l->list[--s.n_waiting];
         const bs_domain *d = &l->g->domains[l->g->nodes[n].domain];
@@ -17971,29 +17960,15 @@ static int32_t find_needs(bs_lower_pass *l, int32_t after)
     return s.number;
 }
 
-/* The region that stores what path `path` gives; BS_TOP: it gives nothing, or stores in none. */
-static int32_t region_of_path(const bs_lower_pass *l, const bs_node *gather, int32_t path)
-{
-    const int32_t value = bs_plan_gathers(l->plan, gather, path) ? bs_node_in(l->g, gather)[path] : 0;
-    return value ? bs_lower_region_of(l, l->g->values[value].node) : BS_TOP;
-}
+/* A state whose new content is to be written where the old one lies. */
+typedef struct state_use {
+    int32_t state, frame; /* the old content, and the joined value that becomes the new one */
+    int32_t storing;      /* the region whose tiles store it, or BS_TOP */
+    int32_t needed;       /* the search that found what runs before that */
+    int32_t n_views;      /* in l->list: views of the state, whose readers are still to be asked */
+} state_use;
 
-/* Whether no path stores before all regions that read the old content have run. */
-static bool stores_wait(bs_lower_pass *l, const state_use *use)
-{
-    for (int32_t i = 0; use->n_readers > 0 && i < l->g->routers[use->gather->router].desc->paths; i++) {
-        const int32_t after = region_of_path(l, use->gather, i);
-        if (after == BS_TOP || l->region_asked[after] == use->search)
-            continue;
-        l->region_asked[after] = use->search;
-        const int32_t search = find_needs(l, after);
-        for (int32_t k = 0; k < use->n_readers; k++)
-            if (l->region_list[k] == after || l->region_seen[l->region_list[k]] != search)
-                return false;
-    }
-    return true;
-}
-
+/* A region does not only run after others, its tiles overlap: it may not read what it stores. */
 static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     state_use *use = user;
@@ -18006,35 +17981,47 @@ static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, vo
         l->list[use->n_views++] = node->first_out;
         return true;
     }
-    if (bs_node_gathers(node) && index == l->g->routers[node->router].desc->paths)
-        return l->plan->values[node->first_out].place == BS_PLACE_FRAME &&
-               l->plan->values[node->first_out].source == use->frame;
-    if (region != BS_TOP && l->region_seen[region] != use->search) {
-        l->region_seen[region] = use->search;
-        l->region_list[use->n_readers++] = region;
-    }
-    return region != BS_TOP;
+    if (bs_node_gathers(node) && index == l->g->routers[node->router].desc->paths &&
+        l->plan->values[node->first_out].place == BS_PLACE_FRAME &&
+        l->plan->values[node->first_out].source == use->frame)
+        return true; /* its own residual: what no path stores stays */
+    return l->seen[n] == use->needed && (region == BS_TOP || region != use->storing);
 }
 
-/* Readers of the old content, through any depth of views, must be done before the region that writes it, or be its own
- * residual. */
-static bool state_value_is_early(bs_lower_pass *l, int32_t state, state_use *use)
+/* Whether all readers of the old content, through any depth of views, have run before what `node` makes is stored. */
+static bool readers_are_early(bs_lower_pass *l, state_use *use, int32_t node)
 {
     bool early = true;
-    use->search = ++l->searches;
-    l->list[use->n_views++] = state;
+    use->storing = bs_lower_region_of(l, node);
+    if (use->storing != BS_TOP && l->region_asked[use->storing] == use->frame)
+        return true;
+    use->needed = find_needs(l, node);
+    use->n_views = 0;
+    l->list[use->n_views++] = use->state;
     while (early && use->n_views > 0)
         early = bs_lower_each_reader(l, l->list[--use->n_views], state_reader_is_early, use);
-    return early && stores_wait(l, use);
+    if (use->storing != BS_TOP)
+        l->region_asked[use->storing] = use->frame;
+    return early;
 }
 
-/* Whether tiles store an assembled value straight from the paths of a router. */
-static bool is_stored_by_paths(const bs_lower_pass *l, const bs_node *gather)
+/* A joined value is stored by what makes its cells: by all paths of a gather that has no rows of its own, else by the
+ * one node. */
+static bool stores_are_late(bs_lower_pass *l, state_use *use)
 {
-    bool stored = false;
-    for (int32_t i = 0; bs_node_gathers(gather) && i < l->g->routers[gather->router].desc->paths; i++)
-        stored = stored || region_of_path(l, gather, i) != BS_TOP;
-    return stored;
+    const int32_t cells = bs_node_in(l->g, &l->g->nodes[l->g->values[use->frame].node])[0];
+    const bs_node *maker = &l->g->nodes[l->g->values[cells].node];
+    const int32_t *in = bs_node_in(l->g, maker);
+    bool late = true, stored = false;
+    if (l->plan->values[cells].place != BS_PLACE_FRAME)
+        return readers_are_early(l, use, l->g->values[cells].node);
+    for (int32_t i = 0; late && i < l->g->routers[maker->router].desc->paths; i++) {
+        if (in[i] == 0 || !bs_plan_gathers(l->plan, maker, i))
+            continue;
+        late = readers_are_early(l, use, l->g->values[in[i]].node);
+        stored = true;
+    }
+    return late && stored; /* rows that no path gives come last */
 }
 
 static bool is_ending(bs_lower_pass *l, int32_t n, int32_t index, void *user)
@@ -18053,17 +18040,16 @@ static bool finds_state(bs_lower_pass *l, int32_t n, int32_t index, void *user)
     return true;
 }
 
-static void place_assembled(bs_lower_pass *l, int32_t value)
+/* A tensor of cells: straight into the state that it becomes, or into the only output that wants it. */
+static void place_joined(bs_lower_pass *l, int32_t value)
 {
     bs_value_plan *v = &l->plan->values[value];
-    int32_t state = 0;
-    bs_lower_each_reader(l, value, finds_state, &state);
-    const int32_t cells = bs_node_in(l->g, &l->g->nodes[l->g->values[value].node])[0];
-    state_use use = {value, &l->g->nodes[l->g->values[cells].node], 0, 0, 0};
-    if (state && l->plan->values[state].place == BS_PLACE_STATE && is_stored_by_paths(l, use.gather) &&
-        bs_lower_each_reader(l, value, is_ending, NULL) && state_value_is_early(l, state, &use)) {
+    state_use use = {.frame = value};
+    bs_lower_each_reader(l, value, finds_state, &use.state);
+    if (use.state && l->plan->values[use.state].place == BS_PLACE_STATE &&
+        bs_lower_each_reader(l, value, is_ending, NULL) && stores_are_late(l, &use)) {
         v->place = BS_PLACE_STATE;
-        v->source = l->g->values[state].node;
+        v->source = l->g->values[use.state].node;
         return;
     }
     int32_t output = 0;
@@ -18115,7 +18101,7 @@ void bs_lower_places(bs_lower_pass *l)
     for (int32_t v = 1; v < l->g->n_values; v++) { /* needs the places of gathers and views */
         const int32_t n = l->g->values[v].node;
         if (l->plan->node_live[n] && bs_node_joins_cells(&l->g->nodes[n]))
-            place_assembled(l, v);
+            place_joined(l, v);
     }
     narrow_values(l);
 }
@@ -18512,7 +18498,6 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
     l->region_node = bs_carve(c, regions, word);
     l->region_seen = bs_carve(c, regions, word);
     l->region_asked = bs_carve(c, regions, word);
-    l->region_list = bs_carve(c, regions, word);
     l->decided = bs_carve(c, routers, word);
     l->path_ready = bs_carve(c, routers, word);
     index_room(c, &l->parts, bs_plan_most_parts(g));

@@ -388,7 +388,6 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
     l->region_node = bs_carve(c, regions, word);
     l->region_seen = bs_carve(c, regions, word);
     l->region_asked = bs_carve(c, regions, word);
-    l->region_list = bs_carve(c, regions, word);
     l->decided = bs_carve(c, routers, word);
     l->path_ready = bs_carve(c, routers, word);
     index_room(c, &l->parts, bs_plan_most_parts(g));

@@ -40,8 +40,7 @@ typedef struct bs_lower_pass {
     int32_t *region_part; /* its first part */
     int32_t *region_node; /* one of its nodes; from there on by neighbour */
     int32_t *region_seen; /* the search that came by last */
-    int32_t *region_asked; /* the search for which it was asked about */
-    int32_t *region_list;
+    int32_t *region_asked; /* the joined value for which it was asked about */
     int32_t *decided;     /* [routers] time of its decision */
     int32_t *path_ready;  /* [routers] time from which rows of its paths exist */
     bs_lower_index parts; /* by region and domain */
