@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c3f334b21470222db6f8e51906e302e8d406b71f8845195b25fa51d5d6db8ea9
+ * sha256 of the parts: c6f014dc0f34926423dcf101704e34551eb5e2ea8ef8d47026474fb7ca017cc2
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -136,12 +136,18 @@ static inline bool bs_bytes_aligned_to(bs_bytes a, uint64_t alignment)
     return bs_bytes_known(a) && (a.unchecked & (alignment - 1)) == 0;
 }
 
-/* Puts an array behind what is *used: aligned; returns where it begins. */
-static inline bs_bytes bs_bytes_place(bs_bytes *used, int64_t count, size_t each)
+/* Puts so many bytes, or an array, behind what is *used: aligned; returns where it begins. Whatever lies one behind the
+ * other is laid out by this. */
+static inline bs_bytes bs_bytes_put(bs_bytes *used, bs_bytes bytes)
 {
     const bs_bytes at = *used;
-    *used = bs_bytes_add(at, bs_bytes_align(bs_bytes_array(count, each)));
+    *used = bs_bytes_add(at, bs_bytes_align(bytes));
     return at;
+}
+
+static inline bs_bytes bs_bytes_place(bs_bytes *used, int64_t count, size_t each)
+{
+    return bs_bytes_put(used, bs_bytes_array(count, each));
 }
 
 /* The number for messages, comparisons and public structs: nothing may be added to it. */
@@ -459,9 +465,8 @@ void *bs_take_zeros(bs_arena *arena, bs_bytes bytes)
 
 void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes)
 {
-    uint8_t *memory = carver->base ? bs_bytes_at(carver->base, carver->used) : NULL;
-    carver->used = bs_bytes_add(carver->used, bs_bytes_align(bytes));
-    return memory;
+    const bs_bytes at = bs_bytes_put(&carver->used, bytes);
+    return carver->base ? bs_bytes_at(carver->base, at) : NULL;
 }
 
 void *bs_carve(bs_carver *carver, uint64_t count, size_t each)
@@ -9068,11 +9073,6 @@ bs_shape bs_shape_of(int32_t rank, bs_dim d0, bs_dim d1, bs_dim d2, bs_dim d3)
 
 /* ------------------------------------------------------------------------------------------------ storage */
 
-typedef struct bs_graph_layout {
-    bs_graph_desc n; /* what there is room for beside entry 0 */
-    bs_bytes at_nodes, at_values, at_operands, at_domains, at_dims, at_blocks, at_routers, at_text, bytes;
-} bs_graph_layout;
-
 /* Zeros become what most graphs of so many nodes can do with, and at least what any small one needs. */
 static bs_graph_desc graph_room(const bs_graph_desc *desc)
 {
@@ -9101,56 +9101,58 @@ static bool room_is_sound(const bs_graph_desc *n)
     return sound;
 }
 
-static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
+/* One walk counts and hands out. */
+static void carve_graph(bs_carver *c, bs_graph *g, const bs_graph_desc *n)
 {
-    l->n = graph_room(desc);
-    if (!room_is_sound(&l->n))
-        return false;
-    l->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_graph)));
-    l->at_nodes = bs_bytes_place(&l->bytes, (int64_t)l->n.max_nodes + 1, sizeof(bs_node));
-    l->at_values = bs_bytes_place(&l->bytes, (int64_t)l->n.max_values + 1, sizeof(bs_value_info));
-    l->at_operands = bs_bytes_place(&l->bytes, (int64_t)l->n.max_operands, sizeof(int32_t));
-    l->at_domains = bs_bytes_place(&l->bytes, (int64_t)l->n.max_domains + 1, sizeof(bs_domain));
-    l->at_dims = bs_bytes_place(&l->bytes, (int64_t)l->n.max_dims, sizeof(bs_dim_info));
-    l->at_blocks = bs_bytes_place(&l->bytes, (int64_t)l->n.max_blocks + 1, sizeof(bs_block));
-    l->at_routers = bs_bytes_place(&l->bytes, (int64_t)l->n.max_routers + 1, sizeof(bs_router_info));
-    l->at_text = bs_bytes_place(&l->bytes, (int64_t)l->n.max_text_bytes, 1);
-    return true;
+    g->nodes = bs_carve(c, (uint64_t)n->max_nodes + 1, sizeof(bs_node));
+    g->values = bs_carve(c, (uint64_t)n->max_values + 1, sizeof(bs_value_info));
+    g->operands = bs_carve(c, (uint64_t)n->max_operands, sizeof(int32_t));
+    g->domains = bs_carve(c, (uint64_t)n->max_domains + 1, sizeof(bs_domain));
+    g->dims = bs_carve(c, (uint64_t)n->max_dims, sizeof(bs_dim_info));
+    g->blocks = bs_carve(c, (uint64_t)n->max_blocks + 1, sizeof(bs_block));
+    g->routers = bs_carve(c, (uint64_t)n->max_routers + 1, sizeof(bs_router_info));
+    g->text = bs_carve(c, (uint64_t)n->max_text_bytes, 1);
+}
+
+/* What a graph of such room takes; none of it when the description is not sound. */
+static bs_bytes graph_bytes(const bs_graph_desc *n)
+{
+    bs_graph counted;
+    bs_carver c = {NULL, {0}};
+    if (!room_is_sound(n))
+        return c.used;
+    bs_carve(&c, 1, sizeof(bs_graph));
+    carve_graph(&c, &counted, n);
+    return c.used;
 }
 
 size_t bs_graph_bytes(const bs_graph_desc *desc)
 {
-    bs_graph_layout l;
-    size_t bytes = 0;
-    return graph_layout(desc, &l) && bs_bytes_fit(bs_bytes_add(l.bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes)
-               ? bytes
-               : 0;
+    const bs_graph_desc n = graph_room(desc);
+    const bs_bytes bytes = graph_bytes(&n);
+    size_t size = 0;
+    return bs_bytes_any(bytes) && bs_bytes_fit(bs_bytes_add(bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &size) ? size
+                                                                                                              : 0;
 }
 
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
 {
-    bs_graph_layout l;
-    uint8_t *memory = arena && graph_layout(desc, &l) ? bs_take_zeros(arena, l.bytes) : NULL;
-    if (!memory)
+    const bs_graph_desc n = graph_room(desc);
+    const bs_bytes bytes = graph_bytes(&n);
+    bs_carver c = {arena && bs_bytes_any(bytes) ? bs_take_zeros(arena, bytes) : NULL, {0}};
+    if (!c.base)
         return NULL;
-    bs_graph *g = (bs_graph *)(void *)memory;
+    bs_graph *g = bs_carve(&c, 1, sizeof(bs_graph));
+    carve_graph(&c, g, &n);
     g->mark = BS_MARK_GRAPH;
-    g->nodes = (bs_node *)(void *)bs_bytes_at(memory, l.at_nodes);
-    g->values = (bs_value_info *)(void *)bs_bytes_at(memory, l.at_values);
-    g->operands = (int32_t *)(void *)bs_bytes_at(memory, l.at_operands);
-    g->domains = (bs_domain *)(void *)bs_bytes_at(memory, l.at_domains);
-    g->dims = (bs_dim_info *)(void *)bs_bytes_at(memory, l.at_dims);
-    g->blocks = (bs_block *)(void *)bs_bytes_at(memory, l.at_blocks);
-    g->routers = (bs_router_info *)(void *)bs_bytes_at(memory, l.at_routers);
-    g->text = (char *)bs_bytes_at(memory, l.at_text);
-    g->max_nodes = l.n.max_nodes;
-    g->max_values = l.n.max_values;
-    g->max_text = l.n.max_text_bytes;
-    g->max_operands = l.n.max_operands;
-    g->max_domains = l.n.max_domains;
-    g->max_dims = l.n.max_dims;
-    g->max_blocks = l.n.max_blocks;
-    g->max_routers = l.n.max_routers;
+    g->max_nodes = n.max_nodes;
+    g->max_values = n.max_values;
+    g->max_text = n.max_text_bytes;
+    g->max_operands = n.max_operands;
+    g->max_domains = n.max_domains;
+    g->max_dims = n.max_dims;
+    g->max_blocks = n.max_blocks;
+    g->max_routers = n.max_routers;
     /* entry 0: none, root, main */
     g->n_nodes = g->n_values = g->n_text = g->n_routers = g->n_blocks = g->n_domains = 1;
     g->domains[0].max_rows = 1;
@@ -15402,7 +15404,7 @@ bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index)
     for (int32_t i = 0; i < index; i++) {
         const bs_bytes bytes = bs_bytes_product(bs_weight_elements(&specs[i]),
                                                 bs_bytes_of(bs_dtype_bytes(specs[i].dtype)));
-        offset = bs_bytes_add(offset, bs_bytes_align(bytes));
+        bs_bytes_put(&offset, bytes);
     }
     return offset;
 }
@@ -19339,23 +19341,6 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 
 /* ----------------------------------------------------------------------------------------------- storage */
 
-typedef struct plan_layout {
-    bs_bytes at_live, at_nodes, at_values, at_domains, at_routers, at_parts, at_region_parts, at_regions, at_instrs,
-        at_units, at_stages, at_stage_units, at_workspace, bytes;
-    int32_t max_instrs, max_parts, max_regions, max_units, max_stage_units;
-} plan_layout;
-
-/* A unit is the nodes of a path or of a block; a stage is an instruction or several. */
-static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
-{
-    const int32_t stages = streams ? g->n_nodes : 0;
-    l->max_units = streams ? g->n_blocks + g->n_domains + 1 : 0;
-    l->max_stage_units = streams ? 2 * g->n_nodes + l->max_parts : 0;
-    l->at_units = bs_bytes_place(&l->bytes, l->max_units, sizeof(bs_plan_unit));
-    l->at_stages = bs_bytes_place(&l->bytes, stages, sizeof(bs_trace_stage));
-    l->at_stage_units = bs_bytes_place(&l->bytes, l->max_stage_units, sizeof(int32_t));
-}
-
 /* What the hungriest pass takes. */
 static bs_bytes workspace_bytes(const bs_graph *g)
 {
@@ -19378,34 +19363,43 @@ static bool may_tile(const bs_graph *g, const bs_plan_desc *desc)
     return order == BS_ORDER_DEPTH || (order == BS_ORDER_AUTO && (images || (desc && desc->slot_bytes > 0)));
 }
 
-static void plan_layout_make(const bs_graph *g, const bs_plan_desc *desc, plan_layout *l)
+/* One walk counts and hands out. A unit is the nodes of a path or of a block; a stage is an instruction or several. */
+static void carve_plan(bs_carver *c, bs_plan *p, const bs_graph *g, const bs_plan_desc *desc)
 {
     const bool streams = desc && desc->slot_bytes > 0;
-    l->max_parts = l->max_regions = may_tile(g, desc) ? bs_plan_most_parts(g) : 0;
-    l->max_instrs = bs_plan_most_instrs(g);
-    l->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
-    l->at_live = bs_bytes_place(&l->bytes, g->n_nodes, sizeof(bool));
-    l->at_nodes = bs_bytes_place(&l->bytes, g->n_nodes, sizeof(bs_node_plan));
-    l->at_values = bs_bytes_place(&l->bytes, g->n_values, sizeof(bs_value_plan));
-    l->at_domains = bs_bytes_place(&l->bytes, g->n_domains, sizeof(bs_domain_plan));
-    l->at_routers = bs_bytes_place(&l->bytes, g->n_routers, sizeof(bs_router_plan));
-    l->at_parts = bs_bytes_place(&l->bytes, l->max_parts, sizeof(bs_part));
-    l->at_region_parts = bs_bytes_place(&l->bytes, l->max_parts, sizeof(int32_t));
-    l->at_regions = bs_bytes_place(&l->bytes, l->max_regions, sizeof(bs_region));
-    l->at_instrs = bs_bytes_place(&l->bytes, l->max_instrs, sizeof(bs_instr));
-    layout_streaming(g, streams, l);
-    l->at_workspace = l->bytes;
-    l->bytes = bs_bytes_add(l->bytes, workspace_bytes(g));
+    const uint64_t nodes = (uint64_t)g->n_nodes, parts = may_tile(g, desc) ? (uint64_t)bs_plan_most_parts(g) : 0;
+    p->max_instrs = bs_plan_most_instrs(g);
+    p->node_live = bs_carve(c, nodes, sizeof(bool));
+    p->nodes = bs_carve(c, nodes, sizeof(bs_node_plan));
+    p->values = bs_carve(c, (uint64_t)g->n_values, sizeof(bs_value_plan));
+    p->domains = bs_carve(c, (uint64_t)g->n_domains, sizeof(bs_domain_plan));
+    p->routers = bs_carve(c, (uint64_t)g->n_routers, sizeof(bs_router_plan));
+    p->parts = bs_carve(c, parts, sizeof(bs_part));
+    p->region_parts = bs_carve(c, parts, sizeof(int32_t));
+    p->regions = bs_carve(c, parts, sizeof(bs_region));
+    p->instrs = bs_carve(c, (uint64_t)p->max_instrs, sizeof(bs_instr));
+    p->units = bs_carve(c, streams ? (uint64_t)g->n_blocks + (uint64_t)g->n_domains + 1 : 0, sizeof(bs_plan_unit));
+    p->stages = bs_carve(c, streams ? nodes : 0, sizeof(bs_trace_stage));
+    p->stage_units = bs_carve(c, streams ? 2 * nodes + parts : 0, sizeof(int32_t));
+}
+
+static bs_bytes plan_bytes(const bs_graph *g, const bs_plan_desc *desc)
+{
+    bs_plan counted;
+    bs_carver c = {NULL, {0}};
+    bs_carve(&c, 1, sizeof(bs_plan));
+    carve_plan(&c, &counted, g, desc);
+    bs_carve_bytes(&c, workspace_bytes(g));
+    return c.used;
 }
 
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 {
-    plan_layout l;
     size_t bytes = 0;
     if (bs_graph_check(graph, NULL) != BS_OK)
         return 0;
-    plan_layout_make(graph, desc, &l);
-    return bs_bytes_fit(bs_bytes_add(l.bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
+    const bs_bytes needed = bs_bytes_add(plan_bytes(graph, desc), bs_bytes_of(BS_ALIGNMENT));
+    return bs_bytes_fit(needed, SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
@@ -19442,8 +19436,7 @@ static void place_weights(bs_plan *p, int32_t n, bs_bytes canonical)
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     bs_plan_unit *unit = np->unit ? &p->units[np->unit] : NULL;
     bs_bytes *used = unit ? &unit->prepared_bytes : &p->weight_bytes;
-    np->prepared_offset = *used;
-    *used = bs_bytes_add(*used, bs_bytes_align(np->prepared_bytes));
+    np->prepared_offset = bs_bytes_put(used, np->prepared_bytes);
     if (unit) {
         unit->n_nodes++;
         unit->n_tensors += bs_plan_tensors(p->graph, &p->graph->nodes[n], specs);
@@ -19595,7 +19588,6 @@ static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
 
 bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error)
 {
-    plan_layout l;
     bs_plan_desc none;
     memset(&none, 0, sizeof none);
     if (!desc)
@@ -19606,34 +19598,22 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
         return NULL;
     }
-    plan_layout_make(graph, desc, &l);
     const size_t mark = arena->used;
-    uint8_t *memory = bs_take_zeros(arena, l.bytes);
-    if (!memory) {
-        bs_fail_arena(error, arena, l.bytes, "the plan");
+    const bs_bytes bytes = plan_bytes(graph, desc);
+    bs_carver c = {bs_take_zeros(arena, bytes), {0}};
+    if (!c.base) {
+        bs_fail_arena(error, arena, bytes, "the plan");
         return NULL;
     }
-    bs_plan *p = (bs_plan *)(void *)memory;
+    bs_plan *p = bs_carve(&c, 1, sizeof(bs_plan));
+    carve_plan(&c, p, graph, desc);
     p->mark = BS_MARK_PLAN;
     p->graph = graph;
     p->desc = *desc;
     p->tier = desc->tier ? (bs_tier)desc->tier : bs_tier_best();
     p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
     p->shared_bytes = bs_bytes_array(bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
-    p->max_instrs = l.max_instrs;
-    p->domains = (bs_domain_plan *)(void *)bs_bytes_at(memory, l.at_domains);
-    p->routers = (bs_router_plan *)(void *)bs_bytes_at(memory, l.at_routers);
-    p->parts = (bs_part *)(void *)bs_bytes_at(memory, l.at_parts);
-    p->region_parts = (int32_t *)(void *)bs_bytes_at(memory, l.at_region_parts);
-    p->regions = (bs_region *)(void *)bs_bytes_at(memory, l.at_regions);
-    p->node_live = (bool *)bs_bytes_at(memory, l.at_live);
-    p->nodes = (bs_node_plan *)(void *)bs_bytes_at(memory, l.at_nodes);
-    p->values = (bs_value_plan *)(void *)bs_bytes_at(memory, l.at_values);
-    p->instrs = (bs_instr *)(void *)bs_bytes_at(memory, l.at_instrs);
-    p->units = (bs_plan_unit *)(void *)bs_bytes_at(memory, l.at_units);
-    p->stages = (bs_trace_stage *)(void *)bs_bytes_at(memory, l.at_stages);
-    p->stage_units = (int32_t *)(void *)bs_bytes_at(memory, l.at_stage_units);
-    if (plan_make(p, bs_bytes_at(memory, l.at_workspace), error))
+    if (plan_make(p, bs_carve_bytes(&c, workspace_bytes(graph)), error))
         return p;
     arena->used = mark;
     return NULL;
@@ -23876,7 +23856,7 @@ uint64_t bs_device_input_place(const bs_plan *plan, int32_t node)
 {
     bs_bytes at = bs_bytes_of(0);
     for (int32_t n = 1; n < node; n++)
-        at = bs_bytes_add(at, bs_bytes_align(bound_bytes(plan, n)));
+        bs_bytes_put(&at, bound_bytes(plan, n));
     return bs_bytes_any(bound_bytes(plan, node)) ? bs_bytes_figure(at) : UINT64_MAX;
 }
 
@@ -23885,7 +23865,7 @@ bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node)
     bs_bytes at = bs_bytes_of(0);
     for (int32_t n = 1; n < node; n++)
         if (bs_session_is_state(plan, n))
-            at = bs_bytes_add(at, bs_bytes_align(value_bytes(plan, plan->graph->nodes[n].first_out)));
+            bs_bytes_put(&at, value_bytes(plan, plan->graph->nodes[n].first_out));
     return at;
 }
 
@@ -23920,9 +23900,7 @@ typedef struct decision_sizes {
 /* Offsets in tables that a device reads are plain numbers: all of them lie below a total that an arena had room for. */
 static uint64_t take_bytes(bs_bytes *used, bs_bytes bytes)
 {
-    const bs_bytes at = *used;
-    *used = bs_bytes_add(at, bs_bytes_align(bytes));
-    return bs_bytes_figure(at);
+    return bs_bytes_figure(bs_bytes_put(used, bytes));
 }
 
 static uint64_t take(bs_bytes *used, int64_t count, size_t each)
@@ -24102,7 +24080,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->scratch_bytes = bs_bytes_figure(scratch);
     l->tiles = plan->n_regions == 0 ? 0 : l->scratch_bytes ? MOST_LARGE_TILES : MOST_TILES;
     for (int32_t n = 1; n < plan->graph->n_nodes; n++)
-        inputs = bs_bytes_add(inputs, bs_bytes_align(bound_bytes(plan, n)));
+        bs_bytes_put(&inputs, bound_bytes(plan, n));
     l->inputs_bytes = bs_bytes_figure(inputs);
     l->transient = take_bytes(&at, plan->transient_bytes);
     l->states = take_bytes(&at, bs_device_state_place(plan, plan->graph->n_nodes));

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 674183c30e9d34e6c3114de45b503bda0fe254c1b374dae1c44e40b7878b0d79
+ * sha256 of the parts: 17b74af720d3b48eb0d39b09695b45f4b576df57569c319b89fa2ded02f835ac
  */
 #include "brainstorm.h"
 
@@ -192,12 +192,18 @@ static inline bool bs_bytes_aligned_to(bs_bytes a, uint64_t alignment)
     return bs_bytes_known(a) && (a.unchecked & (alignment - 1)) == 0;
 }
 
-/* Puts an array behind what is *used: aligned; returns where it begins. */
-static inline bs_bytes bs_bytes_place(bs_bytes *used, int64_t count, size_t each)
+/* Puts so many bytes, or an array, behind what is *used: aligned; returns where it begins. Whatever lies one behind the
+ * other is laid out by this. */
+static inline bs_bytes bs_bytes_put(bs_bytes *used, bs_bytes bytes)
 {
     const bs_bytes at = *used;
-    *used = bs_bytes_add(at, bs_bytes_align(bs_bytes_array(count, each)));
+    *used = bs_bytes_add(at, bs_bytes_align(bytes));
     return at;
+}
+
+static inline bs_bytes bs_bytes_place(bs_bytes *used, int64_t count, size_t each)
+{
+    return bs_bytes_put(used, bs_bytes_array(count, each));
 }
 
 /* The number for messages, comparisons and public structs: nothing may be added to it. */

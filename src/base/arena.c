@@ -41,9 +41,8 @@ void *bs_take_zeros(bs_arena *arena, bs_bytes bytes)
 
 void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes)
 {
-    uint8_t *memory = carver->base ? bs_bytes_at(carver->base, carver->used) : NULL;
-    carver->used = bs_bytes_add(carver->used, bs_bytes_align(bytes));
-    return memory;
+    const bs_bytes at = bs_bytes_put(&carver->used, bytes);
+    return carver->base ? bs_bytes_at(carver->base, at) : NULL;
 }
 
 void *bs_carve(bs_carver *carver, uint64_t count, size_t each)

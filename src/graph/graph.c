@@ -6,11 +6,6 @@
 
 /* ------------------------------------------------------------------------------------------------ storage */
 
-typedef struct bs_graph_layout {
-    bs_graph_desc n; /* what there is room for beside entry 0 */
-    bs_bytes at_nodes, at_values, at_operands, at_domains, at_dims, at_blocks, at_routers, at_text, bytes;
-} bs_graph_layout;
-
 /* Zeros become what most graphs of so many nodes can do with, and at least what any small one needs. */
 static bs_graph_desc graph_room(const bs_graph_desc *desc)
 {
@@ -39,56 +34,58 @@ static bool room_is_sound(const bs_graph_desc *n)
     return sound;
 }
 
-static bool graph_layout(const bs_graph_desc *desc, bs_graph_layout *l)
+/* One walk counts and hands out. */
+static void carve_graph(bs_carver *c, bs_graph *g, const bs_graph_desc *n)
 {
-    l->n = graph_room(desc);
-    if (!room_is_sound(&l->n))
-        return false;
-    l->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_graph)));
-    l->at_nodes = bs_bytes_place(&l->bytes, (int64_t)l->n.max_nodes + 1, sizeof(bs_node));
-    l->at_values = bs_bytes_place(&l->bytes, (int64_t)l->n.max_values + 1, sizeof(bs_value_info));
-    l->at_operands = bs_bytes_place(&l->bytes, (int64_t)l->n.max_operands, sizeof(int32_t));
-    l->at_domains = bs_bytes_place(&l->bytes, (int64_t)l->n.max_domains + 1, sizeof(bs_domain));
-    l->at_dims = bs_bytes_place(&l->bytes, (int64_t)l->n.max_dims, sizeof(bs_dim_info));
-    l->at_blocks = bs_bytes_place(&l->bytes, (int64_t)l->n.max_blocks + 1, sizeof(bs_block));
-    l->at_routers = bs_bytes_place(&l->bytes, (int64_t)l->n.max_routers + 1, sizeof(bs_router_info));
-    l->at_text = bs_bytes_place(&l->bytes, (int64_t)l->n.max_text_bytes, 1);
-    return true;
+    g->nodes = bs_carve(c, (uint64_t)n->max_nodes + 1, sizeof(bs_node));
+    g->values = bs_carve(c, (uint64_t)n->max_values + 1, sizeof(bs_value_info));
+    g->operands = bs_carve(c, (uint64_t)n->max_operands, sizeof(int32_t));
+    g->domains = bs_carve(c, (uint64_t)n->max_domains + 1, sizeof(bs_domain));
+    g->dims = bs_carve(c, (uint64_t)n->max_dims, sizeof(bs_dim_info));
+    g->blocks = bs_carve(c, (uint64_t)n->max_blocks + 1, sizeof(bs_block));
+    g->routers = bs_carve(c, (uint64_t)n->max_routers + 1, sizeof(bs_router_info));
+    g->text = bs_carve(c, (uint64_t)n->max_text_bytes, 1);
+}
+
+/* What a graph of such room takes; none of it when the description is not sound. */
+static bs_bytes graph_bytes(const bs_graph_desc *n)
+{
+    bs_graph counted;
+    bs_carver c = {NULL, {0}};
+    if (!room_is_sound(n))
+        return c.used;
+    bs_carve(&c, 1, sizeof(bs_graph));
+    carve_graph(&c, &counted, n);
+    return c.used;
 }
 
 size_t bs_graph_bytes(const bs_graph_desc *desc)
 {
-    bs_graph_layout l;
-    size_t bytes = 0;
-    return graph_layout(desc, &l) && bs_bytes_fit(bs_bytes_add(l.bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes)
-               ? bytes
-               : 0;
+    const bs_graph_desc n = graph_room(desc);
+    const bs_bytes bytes = graph_bytes(&n);
+    size_t size = 0;
+    return bs_bytes_any(bytes) && bs_bytes_fit(bs_bytes_add(bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &size) ? size
+                                                                                                              : 0;
 }
 
 bs_graph *bs_graph_create(bs_arena *arena, const bs_graph_desc *desc)
 {
-    bs_graph_layout l;
-    uint8_t *memory = arena && graph_layout(desc, &l) ? bs_take_zeros(arena, l.bytes) : NULL;
-    if (!memory)
+    const bs_graph_desc n = graph_room(desc);
+    const bs_bytes bytes = graph_bytes(&n);
+    bs_carver c = {arena && bs_bytes_any(bytes) ? bs_take_zeros(arena, bytes) : NULL, {0}};
+    if (!c.base)
         return NULL;
-    bs_graph *g = (bs_graph *)(void *)memory;
+    bs_graph *g = bs_carve(&c, 1, sizeof(bs_graph));
+    carve_graph(&c, g, &n);
     g->mark = BS_MARK_GRAPH;
-    g->nodes = (bs_node *)(void *)bs_bytes_at(memory, l.at_nodes);
-    g->values = (bs_value_info *)(void *)bs_bytes_at(memory, l.at_values);
-    g->operands = (int32_t *)(void *)bs_bytes_at(memory, l.at_operands);
-    g->domains = (bs_domain *)(void *)bs_bytes_at(memory, l.at_domains);
-    g->dims = (bs_dim_info *)(void *)bs_bytes_at(memory, l.at_dims);
-    g->blocks = (bs_block *)(void *)bs_bytes_at(memory, l.at_blocks);
-    g->routers = (bs_router_info *)(void *)bs_bytes_at(memory, l.at_routers);
-    g->text = (char *)bs_bytes_at(memory, l.at_text);
-    g->max_nodes = l.n.max_nodes;
-    g->max_values = l.n.max_values;
-    g->max_text = l.n.max_text_bytes;
-    g->max_operands = l.n.max_operands;
-    g->max_domains = l.n.max_domains;
-    g->max_dims = l.n.max_dims;
-    g->max_blocks = l.n.max_blocks;
-    g->max_routers = l.n.max_routers;
+    g->max_nodes = n.max_nodes;
+    g->max_values = n.max_values;
+    g->max_text = n.max_text_bytes;
+    g->max_operands = n.max_operands;
+    g->max_domains = n.max_domains;
+    g->max_dims = n.max_dims;
+    g->max_blocks = n.max_blocks;
+    g->max_routers = n.max_routers;
     /* entry 0: none, root, main */
     g->n_nodes = g->n_values = g->n_text = g->n_routers = g->n_blocks = g->n_domains = 1;
     g->domains[0].max_rows = 1;

@@ -74,7 +74,7 @@ bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index)
     for (int32_t i = 0; i < index; i++) {
         const bs_bytes bytes = bs_bytes_product(bs_weight_elements(&specs[i]),
                                                 bs_bytes_of(bs_dtype_bytes(specs[i].dtype)));
-        offset = bs_bytes_add(offset, bs_bytes_align(bytes));
+        bs_bytes_put(&offset, bytes);
     }
     return offset;
 }

@@ -6,23 +6,6 @@
 
 /* ----------------------------------------------------------------------------------------------- storage */
 
-typedef struct plan_layout {
-    bs_bytes at_live, at_nodes, at_values, at_domains, at_routers, at_parts, at_region_parts, at_regions, at_instrs,
-        at_units, at_stages, at_stage_units, at_workspace, bytes;
-    int32_t max_instrs, max_parts, max_regions, max_units, max_stage_units;
-} plan_layout;
-
-/* A unit is the nodes of a path or of a block; a stage is an instruction or several. */
-static void layout_streaming(const bs_graph *g, bool streams, plan_layout *l)
-{
-    const int32_t stages = streams ? g->n_nodes : 0;
-    l->max_units = streams ? g->n_blocks + g->n_domains + 1 : 0;
-    l->max_stage_units = streams ? 2 * g->n_nodes + l->max_parts : 0;
-    l->at_units = bs_bytes_place(&l->bytes, l->max_units, sizeof(bs_plan_unit));
-    l->at_stages = bs_bytes_place(&l->bytes, stages, sizeof(bs_trace_stage));
-    l->at_stage_units = bs_bytes_place(&l->bytes, l->max_stage_units, sizeof(int32_t));
-}
-
 /* What the hungriest pass takes. */
 static bs_bytes workspace_bytes(const bs_graph *g)
 {
@@ -45,34 +28,43 @@ static bool may_tile(const bs_graph *g, const bs_plan_desc *desc)
     return order == BS_ORDER_DEPTH || (order == BS_ORDER_AUTO && (images || (desc && desc->slot_bytes > 0)));
 }
 
-static void plan_layout_make(const bs_graph *g, const bs_plan_desc *desc, plan_layout *l)
+/* One walk counts and hands out. A unit is the nodes of a path or of a block; a stage is an instruction or several. */
+static void carve_plan(bs_carver *c, bs_plan *p, const bs_graph *g, const bs_plan_desc *desc)
 {
     const bool streams = desc && desc->slot_bytes > 0;
-    l->max_parts = l->max_regions = may_tile(g, desc) ? bs_plan_most_parts(g) : 0;
-    l->max_instrs = bs_plan_most_instrs(g);
-    l->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
-    l->at_live = bs_bytes_place(&l->bytes, g->n_nodes, sizeof(bool));
-    l->at_nodes = bs_bytes_place(&l->bytes, g->n_nodes, sizeof(bs_node_plan));
-    l->at_values = bs_bytes_place(&l->bytes, g->n_values, sizeof(bs_value_plan));
-    l->at_domains = bs_bytes_place(&l->bytes, g->n_domains, sizeof(bs_domain_plan));
-    l->at_routers = bs_bytes_place(&l->bytes, g->n_routers, sizeof(bs_router_plan));
-    l->at_parts = bs_bytes_place(&l->bytes, l->max_parts, sizeof(bs_part));
-    l->at_region_parts = bs_bytes_place(&l->bytes, l->max_parts, sizeof(int32_t));
-    l->at_regions = bs_bytes_place(&l->bytes, l->max_regions, sizeof(bs_region));
-    l->at_instrs = bs_bytes_place(&l->bytes, l->max_instrs, sizeof(bs_instr));
-    layout_streaming(g, streams, l);
-    l->at_workspace = l->bytes;
-    l->bytes = bs_bytes_add(l->bytes, workspace_bytes(g));
+    const uint64_t nodes = (uint64_t)g->n_nodes, parts = may_tile(g, desc) ? (uint64_t)bs_plan_most_parts(g) : 0;
+    p->max_instrs = bs_plan_most_instrs(g);
+    p->node_live = bs_carve(c, nodes, sizeof(bool));
+    p->nodes = bs_carve(c, nodes, sizeof(bs_node_plan));
+    p->values = bs_carve(c, (uint64_t)g->n_values, sizeof(bs_value_plan));
+    p->domains = bs_carve(c, (uint64_t)g->n_domains, sizeof(bs_domain_plan));
+    p->routers = bs_carve(c, (uint64_t)g->n_routers, sizeof(bs_router_plan));
+    p->parts = bs_carve(c, parts, sizeof(bs_part));
+    p->region_parts = bs_carve(c, parts, sizeof(int32_t));
+    p->regions = bs_carve(c, parts, sizeof(bs_region));
+    p->instrs = bs_carve(c, (uint64_t)p->max_instrs, sizeof(bs_instr));
+    p->units = bs_carve(c, streams ? (uint64_t)g->n_blocks + (uint64_t)g->n_domains + 1 : 0, sizeof(bs_plan_unit));
+    p->stages = bs_carve(c, streams ? nodes : 0, sizeof(bs_trace_stage));
+    p->stage_units = bs_carve(c, streams ? 2 * nodes + parts : 0, sizeof(int32_t));
+}
+
+static bs_bytes plan_bytes(const bs_graph *g, const bs_plan_desc *desc)
+{
+    bs_plan counted;
+    bs_carver c = {NULL, {0}};
+    bs_carve(&c, 1, sizeof(bs_plan));
+    carve_plan(&c, &counted, g, desc);
+    bs_carve_bytes(&c, workspace_bytes(g));
+    return c.used;
 }
 
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 {
-    plan_layout l;
     size_t bytes = 0;
     if (bs_graph_check(graph, NULL) != BS_OK)
         return 0;
-    plan_layout_make(graph, desc, &l);
-    return bs_bytes_fit(bs_bytes_add(l.bytes, bs_bytes_of(BS_ALIGNMENT)), SIZE_MAX, &bytes) ? bytes : 0;
+    const bs_bytes needed = bs_bytes_add(plan_bytes(graph, desc), bs_bytes_of(BS_ALIGNMENT));
+    return bs_bytes_fit(needed, SIZE_MAX, &bytes) ? bytes : 0;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
@@ -109,8 +101,7 @@ static void place_weights(bs_plan *p, int32_t n, bs_bytes canonical)
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     bs_plan_unit *unit = np->unit ? &p->units[np->unit] : NULL;
     bs_bytes *used = unit ? &unit->prepared_bytes : &p->weight_bytes;
-    np->prepared_offset = *used;
-    *used = bs_bytes_add(*used, bs_bytes_align(np->prepared_bytes));
+    np->prepared_offset = bs_bytes_put(used, np->prepared_bytes);
     if (unit) {
         unit->n_nodes++;
         unit->n_tensors += bs_plan_tensors(p->graph, &p->graph->nodes[n], specs);
@@ -262,7 +253,6 @@ static bool plan_make(bs_plan *p, void *workspace, bs_error *error)
 
 bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error)
 {
-    plan_layout l;
     bs_plan_desc none;
     memset(&none, 0, sizeof none);
     if (!desc)
@@ -273,34 +263,22 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
         return NULL;
     }
-    plan_layout_make(graph, desc, &l);
     const size_t mark = arena->used;
-    uint8_t *memory = bs_take_zeros(arena, l.bytes);
-    if (!memory) {
-        bs_fail_arena(error, arena, l.bytes, "the plan");
+    const bs_bytes bytes = plan_bytes(graph, desc);
+    bs_carver c = {bs_take_zeros(arena, bytes), {0}};
+    if (!c.base) {
+        bs_fail_arena(error, arena, bytes, "the plan");
         return NULL;
     }
-    bs_plan *p = (bs_plan *)(void *)memory;
+    bs_plan *p = bs_carve(&c, 1, sizeof(bs_plan));
+    carve_plan(&c, p, graph, desc);
     p->mark = BS_MARK_PLAN;
     p->graph = graph;
     p->desc = *desc;
     p->tier = desc->tier ? (bs_tier)desc->tier : bs_tier_best();
     p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
     p->shared_bytes = bs_bytes_array(bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
-    p->max_instrs = l.max_instrs;
-    p->domains = (bs_domain_plan *)(void *)bs_bytes_at(memory, l.at_domains);
-    p->routers = (bs_router_plan *)(void *)bs_bytes_at(memory, l.at_routers);
-    p->parts = (bs_part *)(void *)bs_bytes_at(memory, l.at_parts);
-    p->region_parts = (int32_t *)(void *)bs_bytes_at(memory, l.at_region_parts);
-    p->regions = (bs_region *)(void *)bs_bytes_at(memory, l.at_regions);
-    p->node_live = (bool *)bs_bytes_at(memory, l.at_live);
-    p->nodes = (bs_node_plan *)(void *)bs_bytes_at(memory, l.at_nodes);
-    p->values = (bs_value_plan *)(void *)bs_bytes_at(memory, l.at_values);
-    p->instrs = (bs_instr *)(void *)bs_bytes_at(memory, l.at_instrs);
-    p->units = (bs_plan_unit *)(void *)bs_bytes_at(memory, l.at_units);
-    p->stages = (bs_trace_stage *)(void *)bs_bytes_at(memory, l.at_stages);
-    p->stage_units = (int32_t *)(void *)bs_bytes_at(memory, l.at_stage_units);
-    if (plan_make(p, bs_bytes_at(memory, l.at_workspace), error))
+    if (plan_make(p, bs_carve_bytes(&c, workspace_bytes(graph)), error))
         return p;
     arena->used = mark;
     return NULL;

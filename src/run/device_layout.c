@@ -19,7 +19,7 @@ uint64_t bs_device_input_place(const bs_plan *plan, int32_t node)
 {
     bs_bytes at = bs_bytes_of(0);
     for (int32_t n = 1; n < node; n++)
-        at = bs_bytes_add(at, bs_bytes_align(bound_bytes(plan, n)));
+        bs_bytes_put(&at, bound_bytes(plan, n));
     return bs_bytes_any(bound_bytes(plan, node)) ? bs_bytes_figure(at) : UINT64_MAX;
 }
 
@@ -28,7 +28,7 @@ bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node)
     bs_bytes at = bs_bytes_of(0);
     for (int32_t n = 1; n < node; n++)
         if (bs_session_is_state(plan, n))
-            at = bs_bytes_add(at, bs_bytes_align(value_bytes(plan, plan->graph->nodes[n].first_out)));
+            bs_bytes_put(&at, value_bytes(plan, plan->graph->nodes[n].first_out));
     return at;
 }
 
@@ -63,9 +63,7 @@ typedef struct decision_sizes {
 /* Offsets in tables that a device reads are plain numbers: all of them lie below a total that an arena had room for. */
 static uint64_t take_bytes(bs_bytes *used, bs_bytes bytes)
 {
-    const bs_bytes at = *used;
-    *used = bs_bytes_add(at, bs_bytes_align(bytes));
-    return bs_bytes_figure(at);
+    return bs_bytes_figure(bs_bytes_put(used, bytes));
 }
 
 static uint64_t take(bs_bytes *used, int64_t count, size_t each)
@@ -245,7 +243,7 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
     l->scratch_bytes = bs_bytes_figure(scratch);
     l->tiles = plan->n_regions == 0 ? 0 : l->scratch_bytes ? MOST_LARGE_TILES : MOST_TILES;
     for (int32_t n = 1; n < plan->graph->n_nodes; n++)
-        inputs = bs_bytes_add(inputs, bs_bytes_align(bound_bytes(plan, n)));
+        bs_bytes_put(&inputs, bound_bytes(plan, n));
     l->inputs_bytes = bs_bytes_figure(inputs);
     l->transient = take_bytes(&at, plan->transient_bytes);
     l->states = take_bytes(&at, bs_device_state_place(plan, plan->graph->n_nodes));
