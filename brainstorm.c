@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c6f014dc0f34926423dcf101704e34551eb5e2ea8ef8d47026474fb7ca017cc2
+ * sha256 of the parts: 9c53290e32fb997691dc0851fd5f98d49218f2f6824404e0718e8a1cb8a83f4a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16111,8 +16111,9 @@ const char *bs_fusion_name(int32_t fusion);
 void bs_plan_spread_orders(bs_plan *plan);
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
-/* Whether operand `index` of a gather (a path's value, or the residual) can be asked for. */
-bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index);
+/* Whether a run reads operand `index` of a node: a router that is forced reads no scores, and a gather of one only what
+ * the forced path gives, or the residual in its place. */
+bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index);
 /* The core of a cell of this value at most, [h, w]. */
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
 
@@ -16405,16 +16406,24 @@ static void mark_domain(live_pass *l, int32_t domain)
     mark(l, d->lengths);
 }
 
-bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index)
+/* Every cell takes a forced path: the residual only counts where that path gives nothing, but in sums. */
+static bool reads_of_gather(const bs_graph *g, const bs_node *gather, int32_t forced, int32_t index)
 {
-    const int32_t forced = plan->routers[gather->router].forced;
-    const bool residual = index == plan->graph->routers[gather->router].desc->paths;
-    const bool adds = ((const bs_gather_params *)gather->params)->mode == BS_GATHER_ADD ||
-                      ((const bs_gather_params *)gather->params)->mode == BS_GATHER_WEIGHTED;
-    if (forced == 0 || (residual && adds))
+    const bs_gather_params *p = gather->params;
+    const bool residual = index == g->routers[gather->router].desc->paths;
+    if (residual && (p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED))
         return true;
-    /* every cell takes the forced path: the residual only counts where that path gives nothing */
-    return residual ? bs_node_in(plan->graph, gather)[forced - 1] == 0 : index == forced - 1;
+    return residual ? bs_node_in(g, gather)[forced - 1] == 0 : index == forced - 1;
+}
+
+bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index)
+{
+    const int32_t forced = plan->routers[node->router].forced; /* no router: 0 */
+    if (!forced)
+        return true;
+    if (bs_node_gathers(node))
+        return reads_of_gather(plan->graph, node, forced, index);
+    return bs_node_role(node, index) != BS_ROLE_DECIDING;
 }
 
 static void mark_operands(live_pass *l, const bs_node *node)
@@ -16422,10 +16431,8 @@ static void mark_operands(live_pass *l, const bs_node *node)
     const bs_plan *plan = l->plan;
     int32_t n_in;
     const int32_t *in = bs_plan_in(plan, (int32_t)(node - plan->graph->nodes), &n_in);
-    if (bs_node_work(node) == BS_WORK_ROUTE && plan->routers[node->router].forced)
-        return; /* decided ahead: scores are not needed */
     for (int32_t i = 0; i < n_in; i++)
-        if (!bs_node_gathers(node) || bs_plan_gathers(plan, node, i))
+        if (bs_plan_reads(plan, node, i))
             mark(l, in[i]);
     if (node->router)
         mark_router(l, node->router);
@@ -16920,7 +16927,7 @@ static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
 bool bs_plan_node_streams(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    return p->desc.slot_bytes > 0 && node->block != 0 && node->n_in > 0 && bs_node_work(node) != BS_WORK_ROUTE &&
+    return p->desc.slot_bytes > 0 && node->block != 0 && bs_node_work(node) == BS_WORK_CALL &&
            bs_plan_needs_weights(p, n);
 }
 
@@ -17419,13 +17426,6 @@ bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *node)
            ((const bs_gather_params *)node->params)->mode == BS_GATHER_WEIGHTED;
 }
 
-static bool is_read(const bs_lower_pass *l, const bs_node *node, int32_t index)
-{
-    if (bs_node_gathers(node))
-        return bs_plan_gathers(l->plan, node, index);
-    return bs_node_work(node) != BS_WORK_ROUTE || !l->plan->routers[node->router].forced;
-}
-
 /* Counts the readers of every value, or with `write` puts them where the counts say, in the order of nodes and
  * operands. A chain that is fused reads no more than its nodes did. */
 static void each_operand(bs_lower_pass *l, bool write)
@@ -17434,7 +17434,7 @@ static void each_operand(bs_lower_pass *l, bool write)
         int32_t n_in;
         const int32_t *in = bs_plan_in(l->plan, n, &n_in);
         for (int32_t i = 0; l->plan->node_live[n] && i < n_in; i++) {
-            if (in[i] == 0 || !is_read(l, &l->g->nodes[n], i))
+            if (in[i] == 0 || !bs_plan_reads(l->plan, &l->g->nodes[n], i))
                 continue;
             if (write)
                 l->readers[l->first_reader[in[i]]] = (bs_lower_reader){n, i};
@@ -17568,14 +17568,13 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
     const int32_t top = bs_plan_top_domain(g, node->domain);
     if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
         return false;
-    if (top != 0 && l->plan->domains[top].mixed && bs_node_work(node) != BS_WORK_ROUTE &&
-        bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
-        return false;
-    if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH || node->n_out == 0)
-        return bs_node_work(node) == BS_WORK_ROUTE && l->plan->routers[node->router].in_tile;
-    if (bs_node_gathers(node))
+    if (node->n_out == 0) /* a decision; what ends a run has no router */
         return l->plan->routers[node->router].in_tile;
-    return true;
+    if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH)
+        return false;
+    if (l->plan->domains[top].mixed && bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
+        return false;
+    return !bs_node_gathers(node) || l->plan->routers[node->router].in_tile;
 }
 
 /* Closes the region that makes an operand, when the reader is not of that region: what comes later may depend on the
@@ -17799,14 +17798,14 @@ static bool is_planar(const bs_lower_pass *l, int32_t value)
 static bool reads_view_directly(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     const int32_t value = *(const int32_t *)user;
-    (void)index;
     const bs_node *node = &l->g->nodes[n];
     const bs_op *op = bs_op_get(node->op);
     const bs_value_info *v = &l->g->values[value];
     const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH &&
                                 l->g->domains[v->domain].patches < 0 &&
                                 !bs_plan_on_device(l->plan); /* whose kernels look every row up */
-    if (bs_node_work(node) == BS_WORK_ROUTE && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
+    if (bs_node_role(node, index) == BS_ROLE_DECIDING && node->router != 0 &&
+        l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
         return l->g->domains[v->domain].kind != BS_DOMAIN_PATH &&
                !bs_plan_on_device(l->plan); /* a callback sees all rows by one stride */
     if (bs_node_ends_run(node) && v->domain != 0)
@@ -18018,7 +18017,7 @@ static bool stores_are_late(bs_lower_pass *l, state_use *use)
     if (l->plan->values[cells].place != BS_PLACE_FRAME)
         return readers_are_early(l, use, l->g->values[cells].node);
     for (int32_t i = 0; late && i < l->g->routers[maker->router].desc->paths; i++) {
-        if (in[i] == 0 || !bs_plan_gathers(l->plan, maker, i))
+        if (in[i] == 0 || !bs_plan_reads(l->plan, maker, i))
             continue;
         late = readers_are_early(l, use, l->g->values[in[i]].node);
         stored = true;
@@ -18266,13 +18265,13 @@ static void emit_gather(bs_lower_pass *l, int32_t n)
     const int32_t region = bs_lower_region_of(l, n);
     int32_t ready = l->decided[node->router];
     for (int32_t i = 0; i < paths; i++) {
-        if (in[i] == 0 || !bs_plan_gathers(l->plan, node, i))
+        if (in[i] == 0 || !bs_plan_reads(l->plan, node, i))
             continue;
         if (!packed)
             emit_store(l, n, in[i], target);
         ready = bs_max_i32(ready, bs_max_i32(value_ready(l, in[i], region), l->ready[target]));
     }
-    const int32_t residual = bs_plan_gathers(l->plan, node, paths) ? in[paths] : 0;
+    const int32_t residual = bs_plan_reads(l->plan, node, paths) ? in[paths] : 0;
     ready = bs_max_i32(ready, value_ready(l, residual, region));
     const bool complete = l->plan->routers[node->router].forced && in[l->plan->routers[node->router].forced - 1] != 0;
     if (packed || (!complete && !residual_is_in_place(l, value, residual))) {
@@ -18324,43 +18323,66 @@ static void emit_ending(bs_lower_pass *l, int32_t n)
     schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), BS_TIME_END)); /* states are written at the end of a run */
 }
 
+/* A tensor of cells. */
+static void emit_joined(bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    const int32_t value = node->first_out, from = bs_node_in(l->g, node)[0];
+    if (l->plan->values[from].place == BS_PLACE_FRAME)
+        l->ready[value] = bs_max_i32(l->ready[value], l->ready[from]);
+    else
+        emit_store(l, n, from, value);
+    if (l->g->values[value].rank > l->g->values[from].rank &&
+        bs_domain_is_patches(&l->g->domains[l->g->values[from].domain]))
+        emit_beyond(l, n);
+}
+
+/* A kernel. One without outputs only says what a later router will need: memory for slots alone is nothing to read
+ * ahead into. */
+static void emit_call(bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    const bool decided = bs_op_get(node->op)->flags & BS_OP_DECIDED;
+    if (node->n_out == 0 && !bs_plan_streams(l->plan))
+        return;
+    bs_instr *i = emit(l, BS_INSTR_CALL, l->part_of[n], n);
+    schedule(l, i,
+             bs_max_i32(operands_ready(l, node, region_of(l->plan, i)), decided ? l->decided[node->router] : 0));
+    outputs_ready(l, node, time_of(l, i));
+}
+
+/* Memory that is there, or rows that readers find in those of another value: nothing, but where somebody needs rows of
+ * their own. */
+static void emit_found(bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    const int32_t value = node->first_out, region = bs_lower_region_of(l, n), ready = operands_ready(l, node, region);
+    const bs_place place = l->plan->values[value].place;
+    if (place == BS_PLACE_TRANSIENT || place == BS_PLACE_SCRATCH) {
+        bs_instr *i = emit_move(l, BS_MAP_VIEW, BS_COMBINE_COPY, l->part_of[n], n, value, value);
+        schedule(l, i, ready);
+        outputs_ready(l, node, time_of(l, i));
+        return;
+    }
+    outputs_ready(l, node, ready);
+    if (region != BS_TOP) /* its stores come late, when others have been told the region's time */
+        l->region_time[region] = bs_max_i32(l->region_time[region], ready + 1);
+}
+
 static void emit_node(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
-    const int32_t value = node->first_out;
-    if (bs_node_work(node) == BS_WORK_ROUTE) {
-        emit_route(l, n);
-    } else if (bs_node_gathers(node)) {
-        emit_gather(l, n);
-    } else if (bs_node_joins_cells(node)) {
-        const int32_t from = bs_node_in(l->g, node)[0];
-        if (l->plan->values[from].place == BS_PLACE_FRAME)
-            l->ready[value] = bs_max_i32(l->ready[value], l->ready[from]);
-        else
-            emit_store(l, n, from, value);
-        if (l->g->values[value].rank > l->g->values[from].rank &&
-            bs_domain_is_patches(&l->g->domains[l->g->values[from].domain]))
-            emit_beyond(l, n);
-    } else if (bs_node_ends_run(node)) {
-        return; /* they come last */
-    } else if (node->n_out == 0) { /* it only says what a later router will need: memory for slots alone is nothing to
-                                      read ahead into */
-        if (bs_plan_streams(l->plan))
-            schedule(l, emit(l, BS_INSTR_CALL, BS_TOP, n), operands_ready(l, node, BS_TOP));
-    } else if (l->plan->values[value].place == BS_PLACE_VIEW || l->plan->values[value].place == BS_PLACE_INPUT ||
-               l->plan->values[value].place == BS_PLACE_STATE || l->plan->values[value].place == BS_PLACE_WEIGHT) {
-        const int32_t region = bs_lower_region_of(l, n), ready = operands_ready(l, node, region);
-        outputs_ready(l, node, ready);
-        if (region != BS_TOP) /* its stores come late, when others have been told the region's time */
-            l->region_time[region] = bs_max_i32(l->region_time[region], ready + 1);
-    } else {
-        const bool decided = bs_op_get(node->op)->flags & BS_OP_DECIDED;
-        bs_instr *i = bs_node_work(node) == BS_WORK_CALL
-                          ? emit(l, BS_INSTR_CALL, l->part_of[n], n)
-                          : emit_move(l, BS_MAP_VIEW, BS_COMBINE_COPY, l->part_of[n], n, value, value);
-        schedule(l, i, bs_max_i32(operands_ready(l, node, region_of(l->plan, i)),
-                                  decided ? l->decided[node->router] : 0));
-        outputs_ready(l, node, time_of(l, i));
+    switch (bs_node_work(node)) {
+    case BS_WORK_CALL: emit_call(l, n); break;
+    case BS_WORK_GIVEN:
+    case BS_WORK_VIEW: emit_found(l, n); break;
+    case BS_WORK_MOVE:
+        if (bs_node_gathers(node))
+            emit_gather(l, n);
+        else if (bs_node_joins_cells(node))
+            emit_joined(l, n);
+        break; /* what ends a run comes last */
+    case BS_WORK_ROUTE: emit_route(l, n); break;
     }
 }
 
@@ -19420,9 +19442,8 @@ bs_bytes bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
 bool bs_plan_needs_weights(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    const bool forced = bs_node_work(node) == BS_WORK_ROUTE && p->routers[node->router].forced;
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    return p->node_live[n] && !forced && bs_plan_tensors(p->graph, node, specs) > 0;
+    return p->node_live[n] && bs_plan_reads(p, node, 0) && bs_plan_tensors(p->graph, node, specs) > 0;
 }
 
 /* Its weights get a place of their own, or that of the first node that reads the same. */
@@ -28075,7 +28096,7 @@ static bs_status maxima_find(const bs_model *model, bs_graph *graph, const bs_mo
     bs_model_walk_begin(model, &walk);
     for (int32_t i = 0; i < model->n_nodes; i++) {
         bs_status status = bs_model_walk_next(&walk, &node, error);
-        if (status == BS_OK && (bs_op_get(node.op) != &bs_op_input || strcmp(node.name, input->name) != 0))
+        if (status == BS_OK && (bs_op_get(node.op)->bound != BS_BOUND_READ || strcmp(node.name, input->name) != 0))
             continue;
         if (status == BS_OK) {
             status = maxima_input(model, graph, input, &node, error);
@@ -28158,7 +28179,7 @@ static void widen_codes(const bs_graph *graph, bs_model_node *node, int32_t bits
             node->params[i] = bits;
     if (convert)
         widen_convert(graph, node, bits);
-    if ((convert || op == &bs_op_input || op == &bs_op_state) && node->params[0] == BS_U8)
+    if ((convert || op->bound & BS_BOUND_READ) && node->params[0] == BS_U8)
         node->params[0] = BS_U16;
 }
 
@@ -28166,7 +28187,7 @@ static void widen_codes(const bs_graph *graph, bs_model_node *node, int32_t bits
 static void replace_floor(bs_model_node *node, int32_t floor)
 {
     const bs_op *op = bs_op_get(node->op);
-    for (int32_t i = 0; op == &bs_op_route && node->params[0] == BS_ROUTE_BUDGET && i < op->n_fields; i++)
+    for (int32_t i = 0; op->work == BS_WORK_ROUTE && node->params[0] == BS_ROUTE_BUDGET && i < op->n_fields; i++)
         if (strcmp(op->fields[i].name, "floor") == 0)
             node->params[i] = bs_max_i32(floor, 0);
 }
@@ -29132,8 +29153,8 @@ static bs_status model_nodes(model_open *o)
         const bs_op *op = bs_op_get(node.op);
         m->text_bytes = bs_bytes_add(m->text_bytes,
                                      bs_bytes_of(op->params_bytes + sizeof(void *) + strlen(node.name) + 1));
-        m->n_routers += op == &bs_op_route;
-        m->n_domains += op == &bs_op_scatter || op == &bs_op_rows || op == &bs_op_patches || op == &bs_op_segments;
+        m->n_routers += op->work == BS_WORK_ROUTE;
+        m->n_domains += op->work == BS_WORK_VIEW;
     }
     const bs_status status = bs_model_used_up(&walk.in, "brainstorm.node.inputs", sizeof(int32_t), o->error);
     return status == BS_OK ? bs_model_used_up(&walk.param, "brainstorm.node.params", sizeof(int32_t), o->error)

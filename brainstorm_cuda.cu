@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 17b74af720d3b48eb0d39b09695b45f4b576df57569c319b89fa2ded02f835ac
+ * sha256 of the parts: 4d5e519454a42aab70c37395915a1b96d42fa957accc007f6e028f7eb775f4cc
  */
 #include "brainstorm.h"
 
@@ -1133,8 +1133,9 @@ const char *bs_fusion_name(int32_t fusion);
 void bs_plan_spread_orders(bs_plan *plan);
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
-/* Whether operand `index` of a gather (a path's value, or the residual) can be asked for. */
-bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index);
+/* Whether a run reads operand `index` of a node: a router that is forced reads no scores, and a gather of one only what
+ * the forced path gives, or the residual in its place. */
+bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index);
 /* The core of a cell of this value at most, [h, w]. */
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
 
@@ -8956,7 +8957,7 @@ static int32_t bs_cu_add_given(bs_cu_lowering *l, const bs_instr *i)
     const int32_t *in = bs_node_in(l->graph, gather), words = bs_device_given_words(l->plan, i), at = l->n_given;
     memset(l->given + at, 0, (size_t)words * sizeof *l->given);
     for (int32_t p = 0; p < l->graph->routers[gather->router].desc->paths; p++)
-        if (in[p] != 0 && bs_plan_gathers(l->plan, gather, p))
+        if (in[p] != 0 && bs_plan_reads(l->plan, gather, p))
             l->given[at + (p >> 5)] |= 1u << (p & 31);
     l->n_given += words;
     return at;
@@ -9003,7 +9004,7 @@ static void bs_cu_step_paths(bs_cu_lowering *l, const bs_instr *i, bs_device_ste
     const bs_node *node = &l->graph->nodes[i->node];
     const int32_t paths = l->graph->routers[node->router].desc->paths, *in = bs_node_in(l->graph, node);
     for (int32_t p = 0; p < paths; p++)
-        bs_cu_add_in(l, s, bs_plan_gathers(l->plan, node, p) ? in[p] : 0);
+        bs_cu_add_in(l, s, bs_plan_reads(l->plan, node, p) ? in[p] : 0);
     bs_cu_add_in(l, s, i->value);
     bs_cu_operand(l, i->target, bs_cu_add_operand(l));
     s->n_out = 1;

@@ -74,7 +74,7 @@ static void see_instr(watch *w, const bs_instr *i, int32_t time)
             see(w, n_in ? in[0] : 0, time, false);
         else if (i->map == BS_MAP_PATHS)
             for (int32_t k = 0; k < n_in; k++)
-                see(w, bs_plan_gathers(w->plan, node, k) ? in[k] : 0, time, false);
+                see(w, bs_plan_reads(w->plan, node, k) ? in[k] : 0, time, false);
         else
             see(w, i->value, time, false);
         see(w, i->target, time, true);

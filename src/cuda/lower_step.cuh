@@ -69,7 +69,7 @@ static int32_t bs_cu_add_given(bs_cu_lowering *l, const bs_instr *i)
     const int32_t *in = bs_node_in(l->graph, gather), words = bs_device_given_words(l->plan, i), at = l->n_given;
     memset(l->given + at, 0, (size_t)words * sizeof *l->given);
     for (int32_t p = 0; p < l->graph->routers[gather->router].desc->paths; p++)
-        if (in[p] != 0 && bs_plan_gathers(l->plan, gather, p))
+        if (in[p] != 0 && bs_plan_reads(l->plan, gather, p))
             l->given[at + (p >> 5)] |= 1u << (p & 31);
     l->n_given += words;
     return at;
@@ -116,7 +116,7 @@ static void bs_cu_step_paths(bs_cu_lowering *l, const bs_instr *i, bs_device_ste
     const bs_node *node = &l->graph->nodes[i->node];
     const int32_t paths = l->graph->routers[node->router].desc->paths, *in = bs_node_in(l->graph, node);
     for (int32_t p = 0; p < paths; p++)
-        bs_cu_add_in(l, s, bs_plan_gathers(l->plan, node, p) ? in[p] : 0);
+        bs_cu_add_in(l, s, bs_plan_reads(l->plan, node, p) ? in[p] : 0);
     bs_cu_add_in(l, s, i->value);
     bs_cu_operand(l, i->target, bs_cu_add_operand(l));
     s->n_out = 1;

@@ -155,7 +155,7 @@ static bs_status maxima_find(const bs_model *model, bs_graph *graph, const bs_mo
     bs_model_walk_begin(model, &walk);
     for (int32_t i = 0; i < model->n_nodes; i++) {
         bs_status status = bs_model_walk_next(&walk, &node, error);
-        if (status == BS_OK && (bs_op_get(node.op) != &bs_op_input || strcmp(node.name, input->name) != 0))
+        if (status == BS_OK && (bs_op_get(node.op)->bound != BS_BOUND_READ || strcmp(node.name, input->name) != 0))
             continue;
         if (status == BS_OK) {
             status = maxima_input(model, graph, input, &node, error);
@@ -238,7 +238,7 @@ static void widen_codes(const bs_graph *graph, bs_model_node *node, int32_t bits
             node->params[i] = bits;
     if (convert)
         widen_convert(graph, node, bits);
-    if ((convert || op == &bs_op_input || op == &bs_op_state) && node->params[0] == BS_U8)
+    if ((convert || op->bound & BS_BOUND_READ) && node->params[0] == BS_U8)
         node->params[0] = BS_U16;
 }
 
@@ -246,7 +246,7 @@ static void widen_codes(const bs_graph *graph, bs_model_node *node, int32_t bits
 static void replace_floor(bs_model_node *node, int32_t floor)
 {
     const bs_op *op = bs_op_get(node->op);
-    for (int32_t i = 0; op == &bs_op_route && node->params[0] == BS_ROUTE_BUDGET && i < op->n_fields; i++)
+    for (int32_t i = 0; op->work == BS_WORK_ROUTE && node->params[0] == BS_ROUTE_BUDGET && i < op->n_fields; i++)
         if (strcmp(op->fields[i].name, "floor") == 0)
             node->params[i] = bs_max_i32(floor, 0);
 }

@@ -438,8 +438,8 @@ static bs_status model_nodes(model_open *o)
         const bs_op *op = bs_op_get(node.op);
         m->text_bytes = bs_bytes_add(m->text_bytes,
                                      bs_bytes_of(op->params_bytes + sizeof(void *) + strlen(node.name) + 1));
-        m->n_routers += op == &bs_op_route;
-        m->n_domains += op == &bs_op_scatter || op == &bs_op_rows || op == &bs_op_patches || op == &bs_op_segments;
+        m->n_routers += op->work == BS_WORK_ROUTE;
+        m->n_domains += op->work == BS_WORK_VIEW;
     }
     const bs_status status = bs_model_used_up(&walk.in, "brainstorm.node.inputs", sizeof(int32_t), o->error);
     return status == BS_OK ? bs_model_used_up(&walk.param, "brainstorm.node.params", sizeof(int32_t), o->error)

@@ -93,16 +93,24 @@ static void mark_domain(live_pass *l, int32_t domain)
     mark(l, d->lengths);
 }
 
-bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index)
+/* Every cell takes a forced path: the residual only counts where that path gives nothing, but in sums. */
+static bool reads_of_gather(const bs_graph *g, const bs_node *gather, int32_t forced, int32_t index)
 {
-    const int32_t forced = plan->routers[gather->router].forced;
-    const bool residual = index == plan->graph->routers[gather->router].desc->paths;
-    const bool adds = ((const bs_gather_params *)gather->params)->mode == BS_GATHER_ADD ||
-                      ((const bs_gather_params *)gather->params)->mode == BS_GATHER_WEIGHTED;
-    if (forced == 0 || (residual && adds))
+    const bs_gather_params *p = gather->params;
+    const bool residual = index == g->routers[gather->router].desc->paths;
+    if (residual && (p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED))
         return true;
-    /* every cell takes the forced path: the residual only counts where that path gives nothing */
-    return residual ? bs_node_in(plan->graph, gather)[forced - 1] == 0 : index == forced - 1;
+    return residual ? bs_node_in(g, gather)[forced - 1] == 0 : index == forced - 1;
+}
+
+bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index)
+{
+    const int32_t forced = plan->routers[node->router].forced; /* no router: 0 */
+    if (!forced)
+        return true;
+    if (bs_node_gathers(node))
+        return reads_of_gather(plan->graph, node, forced, index);
+    return bs_node_role(node, index) != BS_ROLE_DECIDING;
 }
 
 static void mark_operands(live_pass *l, const bs_node *node)
@@ -110,10 +118,8 @@ static void mark_operands(live_pass *l, const bs_node *node)
     const bs_plan *plan = l->plan;
     int32_t n_in;
     const int32_t *in = bs_plan_in(plan, (int32_t)(node - plan->graph->nodes), &n_in);
-    if (bs_node_work(node) == BS_WORK_ROUTE && plan->routers[node->router].forced)
-        return; /* decided ahead: scores are not needed */
     for (int32_t i = 0; i < n_in; i++)
-        if (!bs_node_gathers(node) || bs_plan_gathers(plan, node, i))
+        if (bs_plan_reads(plan, node, i))
             mark(l, in[i]);
     if (node->router)
         mark_router(l, node->router);

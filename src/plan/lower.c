@@ -154,13 +154,13 @@ static void emit_gather(bs_lower_pass *l, int32_t n)
     const int32_t region = bs_lower_region_of(l, n);
     int32_t ready = l->decided[node->router];
     for (int32_t i = 0; i < paths; i++) {
-        if (in[i] == 0 || !bs_plan_gathers(l->plan, node, i))
+        if (in[i] == 0 || !bs_plan_reads(l->plan, node, i))
             continue;
         if (!packed)
             emit_store(l, n, in[i], target);
         ready = bs_max_i32(ready, bs_max_i32(value_ready(l, in[i], region), l->ready[target]));
     }
-    const int32_t residual = bs_plan_gathers(l->plan, node, paths) ? in[paths] : 0;
+    const int32_t residual = bs_plan_reads(l->plan, node, paths) ? in[paths] : 0;
     ready = bs_max_i32(ready, value_ready(l, residual, region));
     const bool complete = l->plan->routers[node->router].forced && in[l->plan->routers[node->router].forced - 1] != 0;
     if (packed || (!complete && !residual_is_in_place(l, value, residual))) {
@@ -212,43 +212,66 @@ static void emit_ending(bs_lower_pass *l, int32_t n)
     schedule(l, i, bs_max_i32(value_ready(l, value, BS_TOP), BS_TIME_END)); /* states are written at the end of a run */
 }
 
+/* A tensor of cells. */
+static void emit_joined(bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    const int32_t value = node->first_out, from = bs_node_in(l->g, node)[0];
+    if (l->plan->values[from].place == BS_PLACE_FRAME)
+        l->ready[value] = bs_max_i32(l->ready[value], l->ready[from]);
+    else
+        emit_store(l, n, from, value);
+    if (l->g->values[value].rank > l->g->values[from].rank &&
+        bs_domain_is_patches(&l->g->domains[l->g->values[from].domain]))
+        emit_beyond(l, n);
+}
+
+/* A kernel. One without outputs only says what a later router will need: memory for slots alone is nothing to read
+ * ahead into. */
+static void emit_call(bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    const bool decided = bs_op_get(node->op)->flags & BS_OP_DECIDED;
+    if (node->n_out == 0 && !bs_plan_streams(l->plan))
+        return;
+    bs_instr *i = emit(l, BS_INSTR_CALL, l->part_of[n], n);
+    schedule(l, i,
+             bs_max_i32(operands_ready(l, node, region_of(l->plan, i)), decided ? l->decided[node->router] : 0));
+    outputs_ready(l, node, time_of(l, i));
+}
+
+/* Memory that is there, or rows that readers find in those of another value: nothing, but where somebody needs rows of
+ * their own. */
+static void emit_found(bs_lower_pass *l, int32_t n)
+{
+    const bs_node *node = &l->g->nodes[n];
+    const int32_t value = node->first_out, region = bs_lower_region_of(l, n), ready = operands_ready(l, node, region);
+    const bs_place place = l->plan->values[value].place;
+    if (place == BS_PLACE_TRANSIENT || place == BS_PLACE_SCRATCH) {
+        bs_instr *i = emit_move(l, BS_MAP_VIEW, BS_COMBINE_COPY, l->part_of[n], n, value, value);
+        schedule(l, i, ready);
+        outputs_ready(l, node, time_of(l, i));
+        return;
+    }
+    outputs_ready(l, node, ready);
+    if (region != BS_TOP) /* its stores come late, when others have been told the region's time */
+        l->region_time[region] = bs_max_i32(l->region_time[region], ready + 1);
+}
+
 static void emit_node(bs_lower_pass *l, int32_t n)
 {
     const bs_node *node = &l->g->nodes[n];
-    const int32_t value = node->first_out;
-    if (bs_node_work(node) == BS_WORK_ROUTE) {
-        emit_route(l, n);
-    } else if (bs_node_gathers(node)) {
-        emit_gather(l, n);
-    } else if (bs_node_joins_cells(node)) {
-        const int32_t from = bs_node_in(l->g, node)[0];
-        if (l->plan->values[from].place == BS_PLACE_FRAME)
-            l->ready[value] = bs_max_i32(l->ready[value], l->ready[from]);
-        else
-            emit_store(l, n, from, value);
-        if (l->g->values[value].rank > l->g->values[from].rank &&
-            bs_domain_is_patches(&l->g->domains[l->g->values[from].domain]))
-            emit_beyond(l, n);
-    } else if (bs_node_ends_run(node)) {
-        return; /* they come last */
-    } else if (node->n_out == 0) { /* it only says what a later router will need: memory for slots alone is nothing to
-                                      read ahead into */
-        if (bs_plan_streams(l->plan))
-            schedule(l, emit(l, BS_INSTR_CALL, BS_TOP, n), operands_ready(l, node, BS_TOP));
-    } else if (l->plan->values[value].place == BS_PLACE_VIEW || l->plan->values[value].place == BS_PLACE_INPUT ||
-               l->plan->values[value].place == BS_PLACE_STATE || l->plan->values[value].place == BS_PLACE_WEIGHT) {
-        const int32_t region = bs_lower_region_of(l, n), ready = operands_ready(l, node, region);
-        outputs_ready(l, node, ready);
-        if (region != BS_TOP) /* its stores come late, when others have been told the region's time */
-            l->region_time[region] = bs_max_i32(l->region_time[region], ready + 1);
-    } else {
-        const bool decided = bs_op_get(node->op)->flags & BS_OP_DECIDED;
-        bs_instr *i = bs_node_work(node) == BS_WORK_CALL
-                          ? emit(l, BS_INSTR_CALL, l->part_of[n], n)
-                          : emit_move(l, BS_MAP_VIEW, BS_COMBINE_COPY, l->part_of[n], n, value, value);
-        schedule(l, i, bs_max_i32(operands_ready(l, node, region_of(l->plan, i)),
-                                  decided ? l->decided[node->router] : 0));
-        outputs_ready(l, node, time_of(l, i));
+    switch (bs_node_work(node)) {
+    case BS_WORK_CALL: emit_call(l, n); break;
+    case BS_WORK_GIVEN:
+    case BS_WORK_VIEW: emit_found(l, n); break;
+    case BS_WORK_MOVE:
+        if (bs_node_gathers(node))
+            emit_gather(l, n);
+        else if (bs_node_joins_cells(node))
+            emit_joined(l, n);
+        break; /* what ends a run comes last */
+    case BS_WORK_ROUTE: emit_route(l, n); break;
     }
 }
 

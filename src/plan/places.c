@@ -21,14 +21,14 @@ static bool is_planar(const bs_lower_pass *l, int32_t value)
 static bool reads_view_directly(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
     const int32_t value = *(const int32_t *)user;
-    (void)index;
     const bs_node *node = &l->g->nodes[n];
     const bs_op *op = bs_op_get(node->op);
     const bs_value_info *v = &l->g->values[value];
     const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH &&
                                 l->g->domains[v->domain].patches < 0 &&
                                 !bs_plan_on_device(l->plan); /* whose kernels look every row up */
-    if (bs_node_work(node) == BS_WORK_ROUTE && l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
+    if (bs_node_role(node, index) == BS_ROLE_DECIDING && node->router != 0 &&
+        l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
         return l->g->domains[v->domain].kind != BS_DOMAIN_PATH &&
                !bs_plan_on_device(l->plan); /* a callback sees all rows by one stride */
     if (bs_node_ends_run(node) && v->domain != 0)
@@ -240,7 +240,7 @@ static bool stores_are_late(bs_lower_pass *l, state_use *use)
     if (l->plan->values[cells].place != BS_PLACE_FRAME)
         return readers_are_early(l, use, l->g->values[cells].node);
     for (int32_t i = 0; late && i < l->g->routers[maker->router].desc->paths; i++) {
-        if (in[i] == 0 || !bs_plan_gathers(l->plan, maker, i))
+        if (in[i] == 0 || !bs_plan_reads(l->plan, maker, i))
             continue;
         late = readers_are_early(l, use, l->g->values[in[i]].node);
         stored = true;

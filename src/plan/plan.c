@@ -85,9 +85,8 @@ bs_bytes bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
 bool bs_plan_needs_weights(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    const bool forced = bs_node_work(node) == BS_WORK_ROUTE && p->routers[node->router].forced;
     bs_weight_spec specs[BS_MAX_WEIGHTS];
-    return p->node_live[n] && !forced && bs_plan_tensors(p->graph, node, specs) > 0;
+    return p->node_live[n] && bs_plan_reads(p, node, 0) && bs_plan_tensors(p->graph, node, specs) > 0;
 }
 
 /* Its weights get a place of their own, or that of the first node that reads the same. */

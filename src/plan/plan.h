@@ -226,8 +226,9 @@ const char *bs_fusion_name(int32_t fusion);
 void bs_plan_spread_orders(bs_plan *plan);
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
-/* Whether operand `index` of a gather (a path's value, or the residual) can be asked for. */
-bool bs_plan_gathers(const bs_plan *plan, const bs_node *gather, int32_t index);
+/* Whether a run reads operand `index` of a node: a router that is forced reads no scores, and a gather of one only what
+ * the forced path gives, or the residual in its place. */
+bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index);
 /* The core of a cell of this value at most, [h, w]. */
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
 

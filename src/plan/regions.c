@@ -14,13 +14,6 @@ bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *node)
            ((const bs_gather_params *)node->params)->mode == BS_GATHER_WEIGHTED;
 }
 
-static bool is_read(const bs_lower_pass *l, const bs_node *node, int32_t index)
-{
-    if (bs_node_gathers(node))
-        return bs_plan_gathers(l->plan, node, index);
-    return bs_node_work(node) != BS_WORK_ROUTE || !l->plan->routers[node->router].forced;
-}
-
 /* Counts the readers of every value, or with `write` puts them where the counts say, in the order of nodes and
  * operands. A chain that is fused reads no more than its nodes did. */
 static void each_operand(bs_lower_pass *l, bool write)
@@ -29,7 +22,7 @@ static void each_operand(bs_lower_pass *l, bool write)
         int32_t n_in;
         const int32_t *in = bs_plan_in(l->plan, n, &n_in);
         for (int32_t i = 0; l->plan->node_live[n] && i < n_in; i++) {
-            if (in[i] == 0 || !is_read(l, &l->g->nodes[n], i))
+            if (in[i] == 0 || !bs_plan_reads(l->plan, &l->g->nodes[n], i))
                 continue;
             if (write)
                 l->readers[l->first_reader[in[i]]] = (bs_lower_reader){n, i};
@@ -163,14 +156,13 @@ static bool runs_in_tiles(const bs_lower_pass *l, const bs_node *node)
     const int32_t top = bs_plan_top_domain(g, node->domain);
     if (bs_op_get(node->op)->flags & BS_OP_ACROSS)
         return false;
-    if (top != 0 && l->plan->domains[top].mixed && bs_node_work(node) != BS_WORK_ROUTE &&
-        bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
-        return false;
-    if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH || node->n_out == 0)
-        return bs_node_work(node) == BS_WORK_ROUTE && l->plan->routers[node->router].in_tile;
-    if (bs_node_gathers(node))
+    if (node->n_out == 0) /* a decision; what ends a run has no router */
         return l->plan->routers[node->router].in_tile;
-    return true;
+    if (top == 0 || l->plan->domains[top].order != BS_ORDER_DEPTH)
+        return false;
+    if (l->plan->domains[top].mixed && bs_plan_is_wide(l->plan, (int32_t)(node - g->nodes)))
+        return false;
+    return !bs_node_gathers(node) || l->plan->routers[node->router].in_tile;
 }
 
 /* Closes the region that makes an operand, when the reader is not of that region: what comes later may depend on the

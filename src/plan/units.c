@@ -22,7 +22,7 @@ static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
 bool bs_plan_node_streams(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
-    return p->desc.slot_bytes > 0 && node->block != 0 && node->n_in > 0 && bs_node_work(node) != BS_WORK_ROUTE &&
+    return p->desc.slot_bytes > 0 && node->block != 0 && bs_node_work(node) == BS_WORK_CALL &&
            bs_plan_needs_weights(p, n);
 }
 
