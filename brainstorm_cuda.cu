@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4d5e519454a42aab70c37395915a1b96d42fa957accc007f6e028f7eb775f4cc
+ * sha256 of the parts: fd2388a081eb46823feb0c3bbd0f2723c61dba33dd7836118198c23d94b12762
  */
 #include "brainstorm.h"
 
@@ -3597,8 +3597,8 @@ __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_
 
 /* #include "cuda/kernels.cuh" */
 /* ==== begin src/cuda/walk.cuh ================================================================= */
-/* walk.cuh - one loop nest for every op that goes element by element over strided operands, and how rows and elements
- * are dealt out to the threads of a block.
+/* walk.cuh - one loop nest for every op that computes element by element over strided operands (what only copies has
+ * move_nest.cuh), and how rows and elements are dealt out to the threads of a block.
  *
  * Axes are merged where all operands allow it, so that an image with margins is lines of pixels and channels, and a
  * dense tensor one line. Four elements of a line go at a time where they lie side by side; a thread gets from one piece
@@ -3760,49 +3760,6 @@ __device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four
             d1 += s1 + carry2;
         }
     }
-}
-
-/* --------------------------------------------------------------------------------------------------- copy */
-
-/* Copies elements of any type; f32 and f16 storage of the same values change into each other. */
-struct bs_cu_copy {
-    const uint8_t *from;
-    uint8_t *to;
-    int32_t from_type, to_type, from_bytes, to_bytes;
-    __device__ __forceinline__ uint32_t turn(uint32_t raw) const
-    {
-        return from_type == to_type ? raw : bs_cu_raw(bs_cu_real(raw, from_type), to_type);
-    }
-    __device__ __forceinline__ void one(const int64_t (&at)[2]) const
-    {
-        bs_cu_store_one(to, to_bytes, at[0], turn(bs_cu_load_one(from, from_bytes, at[1])));
-    }
-    __device__ __forceinline__ void four(const int64_t (&at)[2]) const
-    {
-        uint32_t raw[4];
-        bs_cu_load_four(from, from_bytes, at[1], raw);
-        for (int32_t i = 0; i < 4; i++)
-            raw[i] = turn(raw[i]);
-        bs_cu_store_four(to, to_bytes, at[0], raw);
-    }
-};
-
-__device__ __forceinline__ bs_cu_copy bs_cu_copy_between(const bs_cu_view &to, const bs_cu_view &from)
-{
-    const bs_cu_copy copy = {from.data, to.data, from.dtype, to.dtype, bs_cu_bytes(from.dtype), bs_cu_bytes(to.dtype)};
-    return copy;
-}
-
-/* The rectangle of v[0] from v[1]. */
-__device__ inline void bs_cu_copy_view(const bs_cu_view (&v)[2], int32_t index, int32_t threads)
-{
-    const bs_cu_walk<2> k = bs_cu_walk_over(v);
-    bs_cu_copy copy = bs_cu_copy_between(v[0], v[1]);
-    const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, copy.to_bytes) &&
-                      bs_cu_walk_fours(k, 1, copy.from_bytes);
-    copy.to = k.begin[0];
-    copy.from = k.begin[1];
-    bs_cu_walk_run(k, four, index, threads, copy);
 }
 
 /* --------------------------------------------------------------------------------------------------- scan */
@@ -8242,16 +8199,39 @@ __device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_devic
 /* ==== begin src/cuda/op_shape.cuh ============================================================= */
 /* op_shape.cuh - concat, slice, reshape, transpose, pad, pixel_shuffle, pixel_unshuffle, gather_rows: elements of any
  * type change their places.
- * Relies on walk.cuh. Must never do arithmetic on elements, nor trust an index. */
+ * Relies on move_nest.cuh and walk.cuh. Must never do arithmetic on elements, nor trust an index. */
 #ifndef BS_CUDA_OP_SHAPE
 #define BS_CUDA_OP_SHAPE
 
 /* #include "cuda/kernels.cuh" */
+/* #include "cuda/move_nest.cuh" */
 /* #include "cuda/walk.cuh" */
 
 __device__ inline bs_cu_deal bs_cu_deal_copy(const bs_device_operand *out, const bs_cu_work &w)
 {
     return bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x, (int32_t)blockDim.x);
+}
+
+/* This worker's share of the rectangle of v[0], from v[1]. */
+__device__ inline void bs_cu_copy_view(const bs_cu_view (&v)[2], const bs_cu_deal &d, uint8_t *workspace)
+{
+    const bs_cu_rect r = {v[0].y0, v[0].y1, v[0].x0, v[0].x1};
+    const bs_cu_team team = {d.index, d.workers, 0, 1};
+    const bs_cu_work all = {0, 1, 0, 1};
+    bs_cu_nest_copy(bs_cu_nest_of(v[0], v[1], false, r), team, workspace, all);
+}
+
+__device__ __forceinline__ int64_t bs_cu_pixel_at(const bs_cu_view &v, int32_t c, int32_t y, int32_t x)
+{
+    return (int64_t)c * v.stride[0] + (int64_t)y * v.stride[1] + (int64_t)x * v.stride[2];
+}
+
+/* The element of `to` where the scan is, from one of `from`. */
+__device__ __forceinline__ void bs_cu_pixel_move(const bs_cu_view &to, const bs_cu_scan &k, const bs_cu_view &from,
+                                                 int32_t c, int32_t y, int32_t x)
+{
+    bs_cu_element_move(to.data, to.dtype, bs_cu_pixel_at(to, k.c, k.y, k.x), from.data, from.dtype,
+                       bs_cu_pixel_at(from, c, y, x));
 }
 
 /* Moves a view by `by` along dimension d. */
@@ -8295,7 +8275,7 @@ __device__ inline void bs_cu_concat_run(const bs_cu_tile &t, const bs_device_ste
             bs_cu_view v[2] = {y, bs_cu_open(t, bs_cu_in(t, s, i), r)};
             const int32_t extent = bs_cu_along(v[1].dim, axis);
             bs_cu_keep(&v[0], axis, extent);
-            bs_cu_copy_view(v, d.index, d.workers);
+            bs_cu_copy_view(v, d, t.workspace);
             bs_cu_shift(&y, axis, extent);
         }
     }
@@ -8323,7 +8303,7 @@ __device__ inline void bs_cu_slice_run(const bs_cu_tile &t, const bs_device_step
         if (w.part == 0)
             bs_cu_zero_margin(v[0]);
         bs_cu_shift(&v[1], axis, start);
-        bs_cu_copy_view(v, d.index, d.workers);
+        bs_cu_copy_view(v, d, t.workspace);
     }
 }
 
@@ -8352,7 +8332,7 @@ __device__ inline void bs_cu_transpose_run(const bs_cu_tile &t, const bs_device_
 #pragma unroll
         for (int32_t i = 0; i < BS_MAX_RANK; i++)
             v[1].stride[i] = s->p[i].i == 0 ? a : s->p[i].i == 1 ? b : s->p[i].i == 2 ? c : e;
-        bs_cu_copy_view(v, d.index, d.workers);
+        bs_cu_copy_view(v, d, t.workspace);
     }
 }
 
@@ -8421,14 +8401,12 @@ __device__ inline void bs_cu_reshape_run(const bs_cu_tile &t, const bs_device_st
             bs_cu_zero_margin(v[0]);
         bs_cu_view line[2] = {v[0], v[1]};
         if (bs_cu_reshape_line(&line[0], n) && bs_cu_reshape_line(&line[1], n)) {
-            bs_cu_copy_view(line, d.index, d.workers);
+            bs_cu_copy_view(line, d, t.workspace);
             continue;
         }
-        const bs_cu_copy copy = bs_cu_copy_between(v[0], v[1]);
-        for (int32_t i = d.index; i < n; i += d.workers) {
-            const int64_t at[2] = {bs_cu_reshape_at(v[0], i), bs_cu_reshape_at(v[1], i)};
-            copy.one(at);
-        }
+        for (int32_t i = d.index; i < n; i += d.workers)
+            bs_cu_element_move(v[0].data, v[0].dtype, bs_cu_reshape_at(v[0], i), v[1].data, v[1].dtype,
+                               bs_cu_reshape_at(v[1], i));
     }
 }
 
@@ -8474,18 +8452,16 @@ __device__ inline void bs_cu_pad_run(const bs_cu_tile &t, const bs_device_step *
                   threads = w.parts * (int32_t)blockDim.x;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
-        const bs_cu_copy copy = bs_cu_copy_between(y, x);
         if (w.part == 0)
             bs_cu_zero_margin(y);
         for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k);
              bs_cu_scan_next(&k)) {
             const int32_t sy = min(max(k.y - top, 0), x.dim[1] - 1), sx = min(max(k.x - left, 0), x.dim[2] - 1);
-            const int64_t at[2] = {(int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2],
-                                   (int64_t)k.c * x.stride[0] + (int64_t)sy * x.stride[1] + (int64_t)sx * x.stride[2]};
             if (s->p[BS_CU_PAD_EDGE].i || (sy == k.y - top && sx == k.x - left))
-                copy.one(at);
+                bs_cu_pixel_move(y, k, x, k.c, sy, sx);
             else
-                bs_cu_store_one(copy.to, copy.to_bytes, at[0], (uint32_t)s->p[BS_CU_PAD_BORDER].i);
+                bs_cu_store_one(y.data, bs_cu_bytes(y.dtype), bs_cu_pixel_at(y, k.c, k.y, k.x),
+                                (uint32_t)s->p[BS_CU_PAD_BORDER].i);
         }
     }
 }
@@ -8513,16 +8489,13 @@ __device__ inline void bs_cu_pixel_shuffle_run(const bs_cu_tile &t, const bs_dev
                   threads = w.parts * (int32_t)blockDim.x;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
-        const bs_cu_copy copy = bs_cu_copy_between(y, x);
         if (w.part == 0)
             bs_cu_zero_margin(y);
         for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k);
              bs_cu_scan_next(&k)) {
             const int32_t sy = bs_cu_floor_div(k.y, f), sx = bs_cu_floor_div(k.x, f),
                           c = (k.c * f + k.y - sy * f) * f + k.x - sx * f;
-            const int64_t at[2] = {(int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2],
-                                   (int64_t)c * x.stride[0] + (int64_t)sy * x.stride[1] + (int64_t)sx * x.stride[2]};
-            copy.one(at);
+            bs_cu_pixel_move(y, k, x, c, sy, sx);
         }
     }
 }
@@ -8533,7 +8506,6 @@ __device__ inline void bs_cu_pixel_unshuffle_run(const bs_cu_tile &t, const bs_d
                   threads = w.parts * (int32_t)blockDim.x;
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
-        const bs_cu_copy copy = bs_cu_copy_between(y, x);
         if (x.frame_h % f != 0 || x.frame_w % f != 0) { /* rows would be missing */
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
             return;
@@ -8544,10 +8516,7 @@ __device__ inline void bs_cu_pixel_unshuffle_run(const bs_cu_tile &t, const bs_d
              bs_cu_scan_next(&k)) {
             const int32_t c = bs_cu_floor_div(k.c, f * f), phase = k.c - c * f * f, i = bs_cu_floor_div(phase, f),
                           j = phase - i * f;
-            const int64_t at[2] = {(int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2],
-                                   (int64_t)c * x.stride[0] + (int64_t)(k.y * f + i) * x.stride[1] +
-                                       (int64_t)(k.x * f + j) * x.stride[2]};
-            copy.one(at);
+            bs_cu_pixel_move(y, k, x, c, k.y * f + i, k.x * f + j);
         }
     }
 }
@@ -8560,44 +8529,30 @@ static void bs_cu_gather_rows_describe(const bs_cu_node *n, bs_device_step *s)
     bs_cu_cut(n, s);
 }
 
-/* Copies the rows of the table one after the other, all threads on each, four elements at a time where a row is a
- * line. */
+/* Copies rows of the table: few threads each, as many as its bytes keep busy. */
 __device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &y,
-                                            const bs_cu_view &table, const bs_cu_view &indices, int32_t index,
-                                            int32_t threads)
+                                            const bs_cu_view &table, const bs_cu_view &indices, const bs_cu_deal &d)
 {
-    bs_cu_view row[2] = {y, table};
-    bs_cu_keep(&row[0], 0, 1);
-    row[0].y0 = row[0].x0 = 0;
-    const bs_cu_walk<2> k = bs_cu_walk_over(row);
-    const bs_cu_copy copy = bs_cu_copy_between(y, table);
-    const bool line = k.count[2] == 1 && k.count[1] == 1 && k.count[0] == 1;
-    const bool four = line && k.count[3] % 4 == 0 && ((y.stride[0] | table.stride[0]) & 3) == 0 &&
-                      bs_cu_walk_fours(k, 0, copy.to_bytes) && bs_cu_walk_fours(k, 1, copy.from_bytes);
-    const int32_t unit = four ? 4 : 1, units = k.count[3] / unit * k.count[2] * k.count[1] * k.count[0];
-    /* m, i: row of the result, and unit of the row, without dividing again */
-    int32_t m = units > 0 ? index / units : y.dim[0], i = units > 0 ? index % units : 0;
-    const int32_t dm = units > 0 ? threads / units : 0, di = units > 0 ? threads % units : 0;
-    while (m < y.dim[0]) {
+    bs_cu_view row = y;
+    bs_cu_keep(&row, 0, 1);
+    const bs_cu_rect all = {0, row.y1, 0, row.x1};
+    const bs_cu_nest first = bs_cu_nest_of(row, table, false, all);
+    const bs_cu_work whole = {0, 1, 0, 1};
+    const int64_t bytes = (int64_t)first.n[0] * first.n[1] * first.n[2] * first.n[3] * bs_cu_bytes(y.dtype);
+    int32_t width = 1;
+    while (width < 32 && width * 2 <= d.workers && width * 16 < bytes)
+        width *= 2;
+    const bs_cu_team team = {d.index % width, width, d.index / width, d.workers / width};
+    for (int32_t m = team.index; m < y.dim[0]; m += team.count) {
         const int32_t from = reinterpret_cast<const int32_t *>(indices.data)[(int64_t)m * indices.stride[0]];
         if (from < 0 || from >= table.dim[0]) {
             bs_cu_fail(t, s, BS_ERROR_DATA);
             return;
         }
-        int64_t at[2] = {(int64_t)m * y.stride[0], (int64_t)from * table.stride[0]};
-        const int32_t c3 = k.count[3] / unit, c2 = k.count[2], i3 = line ? i : i % c3, i2 = line ? 0 : i / c3 % c2,
-                      i1 = line ? 0 : i / c3 / c2;
-#pragma unroll
-        for (int32_t o = 0; o < 2; o++)
-            at[o] += (int64_t)i3 * (k.step[o][3] * unit) + (int64_t)i2 * k.step[o][2] + (int64_t)i1 * k.step[o][1];
-        if (four)
-            copy.four(at);
-        else
-            copy.one(at);
-        i += di;
-        const int32_t carry = i >= units;
-        i -= carry ? units : 0;
-        m += dm + carry;
+        bs_cu_nest c = first;
+        c.to += (int64_t)m * y.stride[0] * bs_cu_bytes(y.dtype);
+        c.from += (int64_t)from * table.stride[0] * bs_cu_bytes(table.dtype);
+        bs_cu_nest_copy(c, team, t.workspace, whole);
     }
 }
 
@@ -8610,8 +8565,7 @@ __device__ inline void bs_cu_gather_rows_run(const bs_cu_tile &t, const bs_devic
         const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
         if (w.part == 0)
             bs_cu_zero_margin(y);
-        bs_cu_gather_rows_of(t, s, y, bs_cu_open(t, bs_cu_in(t, s, 1), r), bs_cu_open(t, bs_cu_in(t, s, 0), r), d.index,
-                             d.workers);
+        bs_cu_gather_rows_of(t, s, y, bs_cu_open(t, bs_cu_in(t, s, 1), r), bs_cu_open(t, bs_cu_in(t, s, 0), r), d);
     }
 }
 

@@ -1,5 +1,5 @@
-/* walk.cuh - one loop nest for every op that goes element by element over strided operands, and how rows and elements
- * are dealt out to the threads of a block.
+/* walk.cuh - one loop nest for every op that computes element by element over strided operands (what only copies has
+ * move_nest.cuh), and how rows and elements are dealt out to the threads of a block.
  *
  * Axes are merged where all operands allow it, so that an image with margins is lines of pixels and channels, and a
  * dense tensor one line. Four elements of a line go at a time where they lie side by side; a thread gets from one piece
@@ -161,49 +161,6 @@ __device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four
             d1 += s1 + carry2;
         }
     }
-}
-
-/* --------------------------------------------------------------------------------------------------- copy */
-
-/* Copies elements of any type; f32 and f16 storage of the same values change into each other. */
-struct bs_cu_copy {
-    const uint8_t *from;
-    uint8_t *to;
-    int32_t from_type, to_type, from_bytes, to_bytes;
-    __device__ __forceinline__ uint32_t turn(uint32_t raw) const
-    {
-        return from_type == to_type ? raw : bs_cu_raw(bs_cu_real(raw, from_type), to_type);
-    }
-    __device__ __forceinline__ void one(const int64_t (&at)[2]) const
-    {
-        bs_cu_store_one(to, to_bytes, at[0], turn(bs_cu_load_one(from, from_bytes, at[1])));
-    }
-    __device__ __forceinline__ void four(const int64_t (&at)[2]) const
-    {
-        uint32_t raw[4];
-        bs_cu_load_four(from, from_bytes, at[1], raw);
-        for (int32_t i = 0; i < 4; i++)
-            raw[i] = turn(raw[i]);
-        bs_cu_store_four(to, to_bytes, at[0], raw);
-    }
-};
-
-__device__ __forceinline__ bs_cu_copy bs_cu_copy_between(const bs_cu_view &to, const bs_cu_view &from)
-{
-    const bs_cu_copy copy = {from.data, to.data, from.dtype, to.dtype, bs_cu_bytes(from.dtype), bs_cu_bytes(to.dtype)};
-    return copy;
-}
-
-/* The rectangle of v[0] from v[1]. */
-__device__ inline void bs_cu_copy_view(const bs_cu_view (&v)[2], int32_t index, int32_t threads)
-{
-    const bs_cu_walk<2> k = bs_cu_walk_over(v);
-    bs_cu_copy copy = bs_cu_copy_between(v[0], v[1]);
-    const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, copy.to_bytes) &&
-                      bs_cu_walk_fours(k, 1, copy.from_bytes);
-    copy.to = k.begin[0];
-    copy.from = k.begin[1];
-    bs_cu_walk_run(k, four, index, threads, copy);
 }
 
 /* --------------------------------------------------------------------------------------------------- scan */
