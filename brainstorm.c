@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9c53290e32fb997691dc0851fd5f98d49218f2f6824404e0718e8a1cb8a83f4a
+ * sha256 of the parts: 6a04d1ed39ff6fb420c8e469aeb090370a6771a4ac877667bec6f42cd509b996
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -44,6 +44,21 @@
 
 #endif
 /* ==== end src/base/wrapping.h ================================================================= */
+
+/* ==== begin src/base/both.h =================================================================== */
+/* base/both.h - marks functions that a device compiles too: what is decided there is decided by the same source.
+ * Owns BS_BOTH. Relies on nothing. Such a function must never touch anything but what it is given. */
+#ifndef BS_BOTH_H
+#define BS_BOTH_H
+
+#if defined(__CUDACC__)
+#define BS_BOTH __host__ __device__
+#else
+#define BS_BOTH
+#endif
+
+#endif
+/* ==== end src/base/both.h ===================================================================== */
 
 /* ==== begin src/base/bytes.h ================================================================== */
 /* base/bytes.h - a number of bytes, or an offset: a type whose only operations are checked ones.
@@ -186,6 +201,7 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 #define BS_BASE_H
 
 /* #include "brainstorm.h" */
+/* #include "base/both.h" */
 /* #include "base/bytes.h" */
 /* #include "base/exact_math.h" */
 /* #include "base/wrapping.h" */
@@ -210,16 +226,19 @@ static inline uint64_t bs_add_u64(uint64_t a, uint64_t b)
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-static inline int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
-static inline int32_t bs_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
-static inline int64_t bs_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t bs_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
-static inline int32_t bs_clamp_i32(int32_t v, int32_t low, int32_t high) { return v < low ? low : v > high ? high : v; }
+static inline BS_BOTH int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
+static inline BS_BOTH int32_t bs_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
+static inline BS_BOTH int64_t bs_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline BS_BOTH int64_t bs_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline BS_BOTH int32_t bs_clamp_i32(int32_t v, int32_t low, int32_t high)
+{
+    return v < low ? low : v > high ? high : v;
+}
 static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v : fallback; }
 
 /* Rounds towards minus infinity; b > 0. */
-static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
-static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
+static inline BS_BOTH int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
+static inline BS_BOTH int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
 
 /* Bytes from here to the next multiple of a power of two. */
 static inline size_t bs_to_aligned(const void *memory, size_t alignment)
@@ -267,7 +286,7 @@ void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 float bs_f16_to_f32(uint16_t h);
 /* The nearest code. Saturates before rounding: the bounds are compared as floats, and 2^31 - 1 is not one. NaN gives
  * 0. */
-static inline int32_t bs_f32_to_code(float x, int32_t low, int32_t high)
+static inline BS_BOTH int32_t bs_f32_to_code(float x, int32_t low, int32_t high)
 {
     if (!(x > (float)low))
         return x == x ? low : 0;
@@ -14321,7 +14340,7 @@ bs_value bs_collect(bs_graph *graph, bs_value cells)
 
 /* ==== begin src/ops/routers.c ================================================================= */
 /* ops/routers.c - routers, scatter, gather: builder functions and shape rules.
- * Relies on ops/structure.h. Must never decide anything itself: that is run/route.c, when a session runs. */
+ * Relies on ops/structure.h. Must never decide anything itself: that is run/decide.h, when a session runs. */
 /* #include "ops/common.h" */
 /* #include "ops/structure.h" */
 
@@ -24695,100 +24714,392 @@ void bs_move(const bs_context *c, const bs_instr *i, int32_t row)
 }
 /* ==== end src/run/move.c ====================================================================== */
 
-/* ==== begin src/run/routing.h ================================================================= */
-/* run/routing.h - what the files of the protocols share: run/route.c and run/budget.c.
- * Relies on run/session.h. Must never be included by anything else. */
-#ifndef BS_ROUTING_H
-#define BS_ROUTING_H
+/* ==== begin src/run/decide.h ================================================================== */
+/* run/decide.h - the rules of the protocols: what the scores of a row decide, which row goes before which, and what
+ * nothing can be decided by. run/route.c goes through the rows, the threads of a device (cuda/route_*.cuh) share them;
+ * both ask here.
+ * Relies on base/base.h and graph/rows.h. Must never know where rows lie, nor what others chose. */
+#ifndef BS_DECIDE_H
+#define BS_DECIDE_H
 
-/* #include "ops/structure.h" */
-/* #include "run/session.h" */
+/* #include "base/base.h" */
+/* #include "graph/rows.h" */
 
-typedef struct bs_routing {
-    bs_context *c;
-    const bs_route_desc *desc;
-    bs_decision_data *d;
-    bs_operand score; /* row 0; row r is row_stride further */
-    float knob;
-    const int32_t *table; /* prepared weight of the router: BUDGET: costs, TABLE: paths */
-    const int32_t *path_of; /* BUDGET: the path of each variant */
-    int32_t variants;       /* BUDGET */
-    bool floored;           /* BUDGET: the floor allows more than the budget, which alone is kept at this price: */
-    uint64_t alone;
-    int32_t router;
-} bs_routing;
+/* What a router was told: words of four bytes, which a step on a device begins with. */
+typedef struct bs_rule {
+    int32_t protocol, paths, width; /* width: scores a row */
+    int32_t capacity;               /* CAPACITY: rows a path. TABLE: keys. BUDGET: variants */
+    int32_t fallback, normalise, floor;
+    float threshold;
+} bs_rule;
 
-static inline bs_operand bs_score_row(const bs_routing *r, int32_t row)
+static inline bs_rule bs_rule_of(const bs_route_desc *d, int32_t width)
 {
-    bs_operand o;
-    bs_operand_make(r->c, r->c->session->graph->routers[r->router].score, row, &o);
-    return o;
+    const bs_rule rule = {d->protocol,
+                          d->paths,
+                          width,
+                          d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->capacity, 256)
+                          : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->capacity, d->paths)
+                                                           : d->capacity,
+                          d->fallback,
+                          d->normalise,
+                          d->floor,
+                          d->threshold};
+    return rule;
 }
 
-static inline float bs_score_at(const bs_operand *o, int32_t path)
+/* What a row chose, in order of choice: a path or -1. */
+typedef struct bs_choices {
+    int32_t *path;
+    float *gate;
+    int32_t count; /* paths a row, at most */
+} bs_choices;
+
+static inline BS_BOTH void bs_choose(const bs_choices *to, int32_t k, int32_t path, float gate)
 {
-    const ptrdiff_t at = path * o->stride[0];
-    return o->dtype == BS_I32 ? (float)((const int32_t *)o->data)[at] : ((const float *)o->data)[at];
+    to->path[k] = path;
+    to->gate[k] = gate;
 }
 
-static inline int32_t bs_score_int(const bs_operand *o, int32_t path)
+/* ------------------------------------------------------------------------------------------------- scores */
+
+/* Those of a row: i32 or f32. */
+typedef struct bs_scores {
+    const void *data;
+    ptrdiff_t stride; /* in elements */
+    bool integer;
+} bs_scores;
+
+static inline BS_BOTH int32_t bs_score_int(const bs_scores *x, int32_t i)
 {
-    return ((const int32_t *)o->data)[path * o->stride[0]];
+    return ((const int32_t *)x->data)[i * x->stride];
 }
 
-/* What is wrong, of a cell as bs_decision.chosen counts them, or (row -1) of all; returns BS_ERROR_DATA.
- * (run/route.c) */
-bs_status bs_route_fail(const bs_routing *r, int32_t row, const char *format, ...) BS_PRINTF(3, 4);
-
-/* `what` is 0 .. end - 1. */
-static inline bs_status bs_route_range(const bs_routing *r, int32_t row, const char *what, int32_t value, int32_t end)
+static inline BS_BOTH float bs_score_at(const bs_scores *x, int32_t i)
 {
-    return value >= 0 && value < end ? BS_OK : bs_route_fail(r, row, "%s %d, expected 0 .. %d", what, value, end - 1);
+    return x->integer ? (float)bs_score_int(x, i) : ((const float *)x->data)[i * x->stride];
 }
 
-static inline void bs_route_choose(const bs_routing *r, int32_t row, int32_t k, int32_t path, float gate)
+/* Whether path a is to be taken before path b. Large i32 scores are exact. NaN, which a guess may hold, is below
+ * all. */
+static inline BS_BOTH bool bs_score_above(const bs_scores *x, int32_t a, int32_t b)
 {
-    r->d->chosen[row * r->d->per_row + k] = path;
-    r->d->gates[row * r->d->per_row + k] = gate;
+    if (x->integer)
+        return bs_score_int(x, a) > bs_score_int(x, b);
+    const float first = bs_score_at(x, a), second = bs_score_at(x, b);
+    return first > second || (isnan(second) && !isnan(first));
 }
 
-/* run/budget.c */
-bs_status bs_budget_paths_exist(const bs_routing *r);
-/* Chooses for all rows; returns the step of the price that keeps the budget. */
-int32_t bs_route_budget(const bs_routing *r);
+/* Whether path a is worse than path b: the lower one of equals is the better. */
+static inline BS_BOTH bool bs_score_worse(const bs_scores *x, int32_t a, int32_t b)
+{
+    return bs_score_above(x, b, a) || (a > b && !bs_score_above(x, a, b));
+}
+
+/* Path p becomes the last of n + 1 in a heap, whose root is the worst. */
+static inline BS_BOTH void bs_heap_put(const bs_scores *x, int32_t *heap, int32_t n, int32_t p)
+{
+    for (; n > 0 && bs_score_worse(x, p, heap[(n - 1) / 2]); n = (n - 1) / 2)
+        heap[n] = heap[(n - 1) / 2];
+    heap[n] = p;
+}
+
+/* Path p takes the place of the root of a heap of n. */
+static inline BS_BOTH void bs_heap_sink(const bs_scores *x, int32_t *heap, int32_t n, int32_t p)
+{
+    int32_t at = 0;
+    for (int32_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && bs_score_worse(x, heap[child + 1], heap[child]))
+            child++;
+        if (!bs_score_worse(x, heap[child], p))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = p;
+}
+
+/* Finds the `count` best paths, the best first, of equal ones the lower: a heap of those found, and then the worst goes
+ * last, again and again. */
+static inline BS_BOTH void bs_best_paths(const bs_scores *x, int32_t paths, int32_t count, int32_t *best)
+{
+    int32_t root = 0;
+    for (int32_t p = 0; p < paths; p++) { /* a later path is taken only when it is above */
+        if (p >= count && !bs_score_above(x, p, root))
+            continue;
+        if (p < count)
+            bs_heap_put(x, best, p, p);
+        else
+            bs_heap_sink(x, best, count, p);
+        root = best[0];
+    }
+    for (int32_t n = bs_min_i32(count, paths) - 1; n > 0; n--) {
+        root = best[0];
+        bs_heap_sink(x, best, n, best[n]);
+        best[n] = root;
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- faults */
+
+/* What nothing can be decided by, or what a caller's function did. */
+typedef enum bs_route_fault_kind {
+    BS_ROUTE_SOUND,
+    BS_ROUTE_BAD_SCORE, /* the score of this number is NaN; */
+    BS_ROUTE_BAD_KNOB,  /* the knob is */
+    /* below 0, or not below `end`: */
+    BS_ROUTE_BAD_LABEL,
+    BS_ROUTE_BAD_KEY,
+    BS_ROUTE_BAD_ENTRY,   /* of the table, a path */
+    BS_ROUTE_BAD_VARIANT, /* its path */
+    BS_ROUTE_BAD_ANSWER,  /* a path */
+    BS_ROUTE_BAD_STATUS,  /* the function's; */
+    BS_ROUTE_NO_FUNCTION  /* there is none */
+} bs_route_fault_kind;
+
+typedef struct bs_route_fault {
+    int32_t kind; /* bs_route_fault_kind */
+    int32_t row;  /* -1: all of them */
+    int32_t number, end;
+} bs_route_fault;
+
+/* `kind` where it is so. */
+static inline BS_BOTH bs_route_fault bs_route_fault_if(bool bad, int32_t kind, int32_t row, int32_t number, int32_t end)
+{
+    const bs_route_fault fault = {bad ? kind : BS_ROUTE_SOUND, row, number, end};
+    return fault;
+}
+
+/* A number of 0 .. end - 1. */
+static inline BS_BOTH bs_route_fault bs_route_range(int32_t kind, int32_t row, int32_t number, int32_t end)
+{
+    return bs_route_fault_if(number < 0 || number >= end, kind, row, number, end);
+}
+
+static inline BS_BOTH bs_route_fault bs_route_check_scores(const bs_scores *x, int32_t width, int32_t row)
+{
+    int32_t i = x->integer ? width : 0;
+    while (i < width && !isnan(bs_score_at(x, i)))
+        i++;
+    return bs_route_fault_if(i < width, BS_ROUTE_BAD_SCORE, row, i, width);
+}
+
+static inline BS_BOTH bs_route_fault bs_route_check_knob(float knob)
+{
+    return bs_route_fault_if(isnan(knob), BS_ROUTE_BAD_KNOB, -1, 0, 0);
+}
+
+/* Of the path of each variant: weights come from a file. */
+static inline BS_BOTH bs_route_fault bs_route_check_variants(const int32_t *path_of, int32_t variants, int32_t paths)
+{
+    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
+    for (int32_t v = 0; v < variants && fault.kind == BS_ROUTE_SOUND; v++)
+        fault = bs_route_range(BS_ROUTE_BAD_VARIANT, -1, path_of[v], paths);
+    return fault;
+}
+
+/* -------------------------------------------------------------------------------------------- row by row */
+
+static inline BS_BOTH void bs_decide_topk(const bs_rule *rule, const bs_scores *x, const bs_choices *to)
+{
+    float sum = 0.0f;
+    bs_best_paths(x, rule->paths, to->count, to->path);
+    for (int32_t k = 0; k < to->count; k++) {
+        to->gate[k] = bs_score_at(x, to->path[k]);
+        sum += bs_score_at(x, to->path[k]);
+    }
+    for (int32_t k = 0; rule->normalise && sum > 0.0f && sum < INFINITY && k < to->count; k++)
+        to->gate[k] /= sum;
+}
+
+static inline BS_BOTH void bs_decide_threshold(const bs_rule *rule, float threshold, const bs_scores *x,
+                                               const bs_choices *to)
+{
+    const int32_t fallback = rule->fallback - 1;
+    int32_t n = 0;
+    for (int32_t p = 0; p < rule->paths; p++)
+        if (bs_score_at(x, p) > threshold)
+            bs_choose(to, n++, p, bs_score_at(x, p));
+    if (n == 0 && fallback >= 0)
+        bs_choose(to, n++, fallback, bs_score_at(x, fallback));
+    for (; n < to->count; n++)
+        bs_choose(to, n, -1, 0.0f);
+}
+
+static inline BS_BOTH bs_route_fault bs_decide_label(const bs_rule *rule, const bs_scores *x, int32_t row,
+                                                     const bs_choices *to)
+{
+    const bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_LABEL, row, bs_score_int(x, 0), rule->paths);
+    if (fault.kind == BS_ROUTE_SOUND)
+        bs_choose(to, 0, bs_score_int(x, 0), 1.0f);
+    return fault;
+}
+
+static inline BS_BOTH bs_route_fault bs_decide_table(const bs_rule *rule, const bs_scores *x, const int32_t *table,
+                                                     int32_t row, const bs_choices *to)
+{
+    const int32_t key = bs_score_int(x, 0);
+    bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_KEY, row, key, rule->capacity);
+    if (fault.kind == BS_ROUTE_SOUND)
+        fault = bs_route_range(BS_ROUTE_BAD_ENTRY, row, table[key], rule->paths);
+    if (fault.kind == BS_ROUTE_SOUND)
+        bs_choose(to, 0, table[key], 1.0f);
+    return fault;
+}
+
+/* What a row chooses, whatever others do. table: the path of each key. The knob moves the threshold. */
+static inline BS_BOTH bs_route_fault bs_decide_row(const bs_rule *rule, float knob, const bs_scores *x,
+                                                   const int32_t *table, int32_t row, const bs_choices *to)
+{
+    const bs_route_fault fault = bs_route_check_scores(x, rule->width, row);
+    const float threshold = rule->threshold + knob;
+    if (fault.kind != BS_ROUTE_SOUND)
+        return fault;
+    switch (rule->protocol) {
+    case BS_ROUTE_TOP1:
+    case BS_ROUTE_TOPK:
+    case BS_ROUTE_CAPACITY: bs_decide_topk(rule, x, to); break;
+    case BS_ROUTE_THRESHOLD: bs_decide_threshold(rule, threshold, x, to); break;
+    case BS_ROUTE_RESIDUAL_THRESHOLD: {
+        const int32_t path = bs_score_at(x, 0) + bs_score_at(x, 1) < threshold ? 0 : 1;
+        bs_choose(to, 0, path, bs_score_at(x, path));
+        break;
+    }
+    case BS_ROUTE_BINARY: bs_choose(to, 0, bs_score_at(x, 0) >= threshold ? 0 : 1, bs_score_at(x, 0)); break;
+    case BS_ROUTE_LABEL: return bs_decide_label(rule, x, row, to);
+    case BS_ROUTE_TABLE: return bs_decide_table(rule, x, table, row, to);
+    default: break; /* the others are not row by row */
+    }
+    return fault;
+}
+
+/* Of a route that is forced, choice `at` of all rows'. */
+static inline BS_BOTH int32_t bs_forced_choice(int32_t at, int32_t per_row, int32_t path)
+{
+    return at % per_row == 0 ? path : -1;
+}
+
+/* ------------------------------------------------------------------------------------------------ capacity */
+
+/* The order in which rows are served is ascending: the highest gate first; of equal ones (-0 is 0) the lower row. */
+static inline BS_BOTH uint32_t bs_capacity_rank(float gate)
+{
+    const float no_sign = gate + 0.0f; /* of zero */
+    uint32_t bits;
+    memcpy(&bits, &no_sign, sizeof bits);
+    return bits & 0x80000000u ? bits : bits ^ 0x7fffffffu;
+}
+
+/* Whether a path takes one more row beside those that it took before. */
+static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t before) { return before < rule->capacity; }
+
+/* What was kept moves up, in order of choice; returns how many were dropped. */
+static inline BS_BOTH int32_t bs_close_gaps(const bs_choices *of)
+{
+    int32_t kept = 0;
+    for (int32_t k = 0; k < of->count; k++)
+        if (of->path[k] >= 0) {
+            bs_choose(of, kept, of->path[k], of->gate[k]);
+            kept++;
+        }
+    for (int32_t k = kept; k < of->count; k++)
+        bs_choose(of, k, -1, 0.0f);
+    return of->count - kept;
+}
+
+/* ------------------------------------------------------------------------------------------------- packing */
+
+/* Choice `at` of all rows' found its packed row, or -1: it has no path. */
+static inline BS_BOTH void bs_pack_choice(int32_t at, int32_t per_row, int32_t packed, int32_t *ids, int32_t *inverse)
+{
+    inverse[at] = packed;
+    if (packed >= 0)
+        ids[packed] = at / per_row;
+}
+
+/* ---------------------------------------------------------------------------------------------- look-ahead */
+
+/* Paths that a guess looks for: those that a row takes, and the best of the others. */
+static inline BS_BOTH int32_t bs_guess_asks(int32_t taken, int32_t paths) { return bs_min_i32(taken + 1, paths); }
+
+/* How far the k-th of the best lies above the best that is not taken. */
+static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *best, int32_t taken, int32_t asked,
+                                            int32_t k)
+{
+    const float above = asked > taken ? bs_score_at(x, best[k]) - bs_score_at(x, best[taken]) : 0.0f;
+    return above > 0.0f ? above : 0.0f; /* a NaN too is a choice */
+}
+
+/* ---------------------------------------------------------------------------------- on the host (run/route.c) */
+
+/* What is wrong, in words; BS_OK: nothing is. */
+bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error);
+/* What a caller's function chooses for `rows` rows, one path each; BS_OK and a fault: it cannot be asked, or is not to
+ * be believed. */
+bs_status bs_route_ask(const bs_route_callback *callback, const bs_operand_view *scores, int32_t paths, int32_t rows,
+                       int32_t *chosen, float *gates, bs_route_fault *fault);
 
 #endif
-/* ==== end src/run/routing.h =================================================================== */
+/* ==== end src/run/decide.h ==================================================================== */
 
-/* ==== begin src/run/budget.c ================================================================== */
-/* run/budget.c - the budget protocol: for each cell the variant of least cost at the price that keeps the budget.
- * Relies on run/routing.h. Must never use floats where a choice depends on them: it is the same on every processor. */
-/* #include "run/routing.h" */
+/* ==== begin src/run/price.h =================================================================== */
+/* run/price.h - the arithmetic of the budget protocol: for each row the variant of least cost, at the price that keeps
+ * the budget. Sums over rows are the callers': run/budget.c, and the threads of a device (cuda/route_budget.cuh).
+ * Relies on run/decide.h. Must never use floats where a choice depends on them: it is the same on every processor. */
+#ifndef BS_PRICE_H
+#define BS_PRICE_H
 
-/* Each cell minimises cost + price x loss. The price runs over 2^(t/8 - 12), so the choice is made in integers and is
+/* #include "run/decide.h" */
+
+/* Each row minimises cost + price x loss. The price runs over 2^(t/8 - 12), so the choice is made in integers and is
  * the same everywhere; the smallest price whose losses fit the budget is taken. At the last one loss alone counts: that
  * fits every budget. */
-#define BUDGET_STEPS 200
-static const uint16_t budget_mantissa[8] = {256, 279, 304, 332, 362, 395, 431, 470}; /* 256 x 2^(i/8) */
+#define BS_BUDGET_STEPS 200
+/* A floor is for the frame; of one row it takes so many times as much (9 dB), or what the budget alone would. */
+#define BS_FLOOR_ROW 8
+
+typedef struct bs_budget {
+    const bs_rule *rule;
+    const int32_t *costs; /* of the variants */
+    int32_t low, high;    /* the step of the price that is looked for */
+    int32_t alone;        /* the step that keeps the budget alone, where a floor allows more; else -1 */
+    uint64_t allowed;     /* losses at that price */
+    uint64_t floor;       /* losses that the floor allows */
+} bs_budget;
+
+/* Of all rows, by their weights. range: what the baseline loses against the best variant. best: what that loses. */
+typedef struct bs_budget_sums {
+    uint64_t range, best, rows;
+} bs_budget_sums;
+
+/* A patch counts by its area, those at the edge by what the frame has of them. */
+static inline BS_BOTH uint64_t bs_patch_area(int32_t size, int32_t height, int32_t width, int32_t patch)
+{
+    const int32_t across = (width + size - 1) / size;
+    return (uint64_t)((int64_t)bs_min_i32(size, height - patch / across * size) *
+                      bs_min_i32(size, width - patch % across * size));
+}
 
 /* 0: the last. */
-static uint64_t budget_weight(int32_t t)
+static inline BS_BOTH uint64_t bs_budget_weight(int32_t t)
 {
-    return t == BUDGET_STEPS ? 0 : (uint64_t)budget_mantissa[t & 7] << (t >> 3);
+    /* 256 x 2^(i/8) - 256, a byte each */
+    const uint64_t beyond = (uint64_t)23 << 8 | (uint64_t)48 << 16 | (uint64_t)76 << 24 | (uint64_t)106 << 32 |
+                            (uint64_t)139 << 40 | (uint64_t)175 << 48 | (uint64_t)214 << 56;
+    return t == BS_BUDGET_STEPS ? 0 : (256 + (beyond >> 8 * (t & 7) & 255)) << (t >> 3);
 }
 
-static uint64_t budget_loss_of(const bs_operand *o, int32_t v)
-{
-    return (uint64_t)bs_clamp_i32(bs_score_int(o, v), 0, 1 << 24);
-}
+/* Of a loss or a cost. */
+static inline BS_BOTH int32_t bs_budget_clamp(int32_t n) { return bs_clamp_i32(n, 0, 1 << 24); }
+static inline BS_BOTH int32_t bs_loss(const bs_scores *x, int32_t v) { return bs_budget_clamp(bs_score_int(x, v)); }
 
 /* The variant of least cost + price x loss, of those that lose at most `most`; the lower of equals. */
-static int32_t budget_cheapest(const bs_routing *r, const bs_operand *o, uint64_t weight, uint64_t most)
+static inline BS_BOTH int32_t bs_budget_cheapest(const bs_budget *b, const bs_scores *x, uint64_t weight, uint64_t most)
 {
+    const int32_t variants = b->rule->capacity;
     int32_t best = 0;
     uint64_t best_total = UINT64_MAX;
-    for (int32_t v = 0; v < r->variants; v++) {
-        const uint64_t loss = budget_loss_of(o, v), cost = (uint64_t)bs_clamp_i32(r->table[v], 0, 1 << 24);
+    for (int32_t v = 0; v < variants; v++) {
+        const uint64_t loss = (uint64_t)bs_loss(x, v), cost = (uint64_t)bs_budget_clamp(b->costs[v]);
         const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
         if (total < best_total && loss <= most)
             best = v, best_total = total;
@@ -24796,17 +25107,119 @@ static int32_t budget_cheapest(const bs_routing *r, const bs_operand *o, uint64_
     return best;
 }
 
-/* A floor is for the frame; of one cell it takes FLOOR_CELL times as much (9 dB), or what the budget alone would. */
-#define FLOOR_CELL 8
-static int32_t budget_choice(const bs_routing *r, const bs_operand *o, uint64_t weight)
+static inline BS_BOTH int32_t bs_budget_choice(const bs_budget *b, const bs_scores *x, uint64_t weight)
 {
-    if (!r->floored)
-        return budget_cheapest(r, o, weight, UINT64_MAX);
-    const uint64_t alone = budget_loss_of(o, budget_cheapest(r, o, r->alone, UINT64_MAX));
-    const uint64_t cell = budget_loss_of(o, budget_cheapest(r, o, 0, UINT64_MAX)) +
-                          FLOOR_CELL * (uint64_t)r->desc->floor;
-    return budget_cheapest(r, o, weight, alone > cell ? alone : cell);
+    if (b->alone < 0)
+        return bs_budget_cheapest(b, x, weight, UINT64_MAX);
+    const uint64_t alone = (uint64_t)bs_loss(x, bs_budget_cheapest(b, x, bs_budget_weight(b->alone), UINT64_MAX));
+    const uint64_t least = (uint64_t)bs_loss(x, bs_budget_cheapest(b, x, 0, UINT64_MAX));
+    const uint64_t row = least + BS_FLOOR_ROW * (uint64_t)b->rule->floor;
+    return bs_budget_cheapest(b, x, weight, alone > row ? alone : row);
 }
+
+static inline BS_BOTH void bs_budget_add(const bs_budget *b, const bs_scores *x, uint64_t weight, bs_budget_sums *sums)
+{
+    const int32_t baseline = b->rule->fallback;
+    int32_t low = 1 << 24, high = 0;
+    for (int32_t v = 0; v < b->rule->capacity; v++) {
+        const int32_t loss = bs_loss(x, v);
+        low = bs_min_i32(low, loss);
+        high = baseline == 0 || baseline == v + 1 ? bs_max_i32(high, loss) : high;
+    }
+    sums->range += weight * (uint64_t)(high - low);
+    sums->best += weight * (uint64_t)low;
+    sums->rows += weight;
+}
+
+/* The lowest price is looked for at which the losses are within the budget: a share of the range. */
+static inline BS_BOTH void bs_budget_begin(bs_budget *b, float knob, const bs_budget_sums *sums)
+{
+    const float share = knob < 0.0f ? 0.0f : knob > 1.0f ? 1.0f : knob;
+    b->allowed = sums->best + (uint64_t)((double)share * (double)sums->range);
+    b->floor = sums->best + sums->rows * (uint64_t)b->rule->floor;
+    b->low = 0;
+    b->high = BS_BUDGET_STEPS;
+    b->alone = -1;
+}
+
+/* Whether the losses at bs_budget_price() must be told. The loss falls as the price rises. Where the floor allows more
+ * it is then looked for below: what the budget alone chose stays within reach, so a floor never costs anything. */
+static inline BS_BOTH bool bs_budget_asks(bs_budget *b)
+{
+    if (b->low == b->high && b->floor > b->allowed) {
+        b->allowed = b->floor;
+        b->alone = b->low;
+        b->low = 0;
+    }
+    return b->low < b->high;
+}
+
+static inline BS_BOTH uint64_t bs_budget_price(const bs_budget *b) { return bs_budget_weight((b->low + b->high) / 2); }
+
+static inline BS_BOTH void bs_budget_told(bs_budget *b, uint64_t losses)
+{
+    const int32_t middle = (b->low + b->high) / 2;
+    if (losses <= b->allowed)
+        b->high = middle;
+    else
+        b->low = middle + 1;
+}
+
+/* The price that was found, as its logarithm: 12 - t/8, exactly. */
+static inline BS_BOTH float bs_budget_published(const bs_budget *b) { return (float)(96 - b->low) / 8.0f; }
+
+#endif
+/* ==== end src/run/price.h ===================================================================== */
+
+/* ==== begin src/run/routing.h ================================================================= */
+/* run/routing.h - what the files of the protocols share: run/route.c and run/budget.c.
+ * Relies on run/session.h and run/price.h. Must never be included by anything else. */
+#ifndef BS_ROUTING_H
+#define BS_ROUTING_H
+
+/* #include "run/price.h" */
+/* #include "run/session.h" */
+
+typedef struct bs_routing {
+    bs_context *c;
+    bs_rule rule;
+    bs_decision_data *d;
+    float knob;
+    const int32_t *table; /* prepared weight of the router: BUDGET: costs, TABLE: paths */
+    const int32_t *path_of; /* BUDGET: the path of each variant */
+    int32_t router;
+} bs_routing;
+
+/* Scores that some router chooses by: the row of a value. */
+static inline bs_scores bs_scores_of(const bs_context *c, int32_t value, int32_t row)
+{
+    bs_operand o;
+    bs_operand_make(c, value, row, &o);
+    const bs_scores scores = {o.data, o.stride[0], o.dtype == BS_I32};
+    return scores;
+}
+
+static inline bs_scores bs_scores_at(const bs_routing *r, int32_t row)
+{
+    return bs_scores_of(r->c, r->c->session->graph->routers[r->router].score, row);
+}
+
+static inline bs_choices bs_choices_of(const bs_decision_data *d, int32_t row)
+{
+    const bs_choices choices = {d->chosen + row * d->per_row, d->gates + row * d->per_row, d->per_row};
+    return choices;
+}
+
+/* run/budget.c: chooses for all rows, and publishes the price. */
+bs_route_fault bs_route_budget(const bs_routing *r);
+
+#endif
+/* ==== end src/run/routing.h =================================================================== */
+
+/* ==== begin src/run/budget.c ================================================================== */
+/* run/budget.c - the budget protocol: sums over all cells, by which the price is found that keeps the budget.
+ * Relies on run/routing.h. Must never weigh losses itself: that is run/price.h. */
+/* #include "run/routing.h" */
 
 /* A patch counts by its area, any other cell as one. */
 static uint64_t cell_weight(const bs_routing *r, int32_t row)
@@ -24816,252 +25229,106 @@ static uint64_t cell_weight(const bs_routing *r, int32_t row)
     if (patches < 0)
         return 1;
     const bs_domain *d = &s->graph->domains[patches];
-    const int64_t size = s->plan->domains[patches].size, h = s->dims[d->height], w = s->dims[d->width];
-    const int64_t across = bs_ceil_div(w, size), top = bs_top_row(r->c, domain, row);
-    return (uint64_t)(bs_min_i64(size, h - top / across * size) * bs_min_i64(size, w - top % across * size));
+    return bs_patch_area(s->plan->domains[patches].size, (int32_t)s->dims[d->height], (int32_t)s->dims[d->width],
+                         bs_top_row(r->c, domain, row));
 }
 
-static uint64_t budget_loss(const bs_routing *r, uint64_t weight)
+static uint64_t all_losses(const bs_routing *r, const bs_budget *b)
 {
-    uint64_t loss = 0;
+    const uint64_t price = bs_budget_price(b);
+    uint64_t losses = 0;
     for (int32_t row = 0; row < r->d->rows; row++) {
-        const bs_operand o = bs_score_row(r, row);
-        loss += cell_weight(r, row) *
-                (uint64_t)bs_clamp_i32(bs_score_int(&o, budget_choice(r, &o, weight)), 0, 1 << 24);
+        const bs_scores x = bs_scores_at(r, row);
+        losses += cell_weight(r, row) * (uint64_t)bs_loss(&x, bs_budget_choice(b, &x, price));
     }
-    return loss;
+    return losses;
 }
 
-/* What the budget is a share of: the sum over cells of what the baseline loses against the best one. best: the losses
- * that cannot be avoided. cells: how many there are, by their weights. */
-static uint64_t budget_range(const bs_routing *r, uint64_t *best, uint64_t *cells)
+bs_route_fault bs_route_budget(const bs_routing *r)
 {
-    uint64_t range = 0;
-    *best = *cells = 0;
+    bs_budget b = {.rule = &r->rule, .costs = r->table};
+    bs_budget_sums sums = {0, 0, 0};
+    const bs_route_fault fault = bs_route_check_variants(r->path_of, r->rule.capacity, r->rule.paths);
+    if (fault.kind != BS_ROUTE_SOUND)
+        return fault;
     for (int32_t row = 0; row < r->d->rows; row++) {
-        const bs_operand o = bs_score_row(r, row);
-        int32_t low = 1 << 24, high = 0;
-        for (int32_t v = 0; v < r->variants; v++) {
-            const int32_t loss = bs_clamp_i32(bs_score_int(&o, v), 0, 1 << 24);
-            low = bs_min_i32(low, loss);
-            high = r->desc->fallback == 0 || r->desc->fallback == v + 1 ? bs_max_i32(high, loss) : high;
-        }
-        range += cell_weight(r, row) * (uint64_t)(high - low);
-        *best += cell_weight(r, row) * (uint64_t)low;
-        *cells += cell_weight(r, row);
+        const bs_scores x = bs_scores_at(r, row);
+        bs_budget_add(&b, &x, cell_weight(r, row), &sums);
     }
-    return range;
-}
-
-/* Weights come from a file: a variant may name a path that there is not. */
-bs_status bs_budget_paths_exist(const bs_routing *r)
-{
-    bs_status status = BS_OK;
-    for (int32_t v = 0; v < r->variants && status == BS_OK; v++)
-        status = bs_route_range(r, -1, "a variant takes path", r->path_of[v], r->desc->paths);
-    return status;
-}
-
-/* The lowest price from 0 to `high` at which the losses fit; `high` where none does. The loss falls as the price
- * rises. */
-static int32_t budget_price(const bs_routing *r, int32_t high, uint64_t allowed)
-{
-    int32_t low = 0;
-    while (low < high) {
-        const int32_t middle = (low + high) / 2;
-        if (budget_loss(r, budget_weight(middle)) <= allowed)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
-int32_t bs_route_budget(const bs_routing *r)
-{
-    uint64_t best, cells;
-    bs_routing with = *r;
-    const float share = r->knob < 0 ? 0 : r->knob > 1 ? 1 : r->knob;
-    const uint64_t range = budget_range(r, &best, &cells), given = (uint64_t)((double)share * (double)range);
-    const uint64_t unseen = cells * (uint64_t)r->desc->floor;
-    int32_t price = budget_price(r, BUDGET_STEPS, given + best);
-    if (unseen > given) { /* what the budget alone chose stays within reach, so a floor never costs anything */
-        with.floored = true;
-        with.alone = budget_weight(price);
-        price = budget_price(&with, price, unseen + best);
-    }
+    bs_budget_begin(&b, r->knob, &sums);
+    while (bs_budget_asks(&b))
+        bs_budget_told(&b, all_losses(r, &b));
     for (int32_t row = 0; row < r->d->rows; row++) {
-        const bs_operand o = bs_score_row(r, row);
-        const int32_t variant = budget_choice(&with, &o, budget_weight(price));
-        bs_route_choose(r, row, 0, r->path_of[variant], (float)bs_clamp_i32(bs_score_int(&o, variant), 0, 1 << 24));
+        const bs_scores x = bs_scores_at(r, row);
+        const bs_choices to = bs_choices_of(r->d, row);
+        const int32_t variant = bs_budget_choice(&b, &x, bs_budget_price(&b));
+        bs_choose(&to, 0, r->path_of[variant], (float)bs_loss(&x, variant));
     }
-    return price;
+    r->d->price = bs_budget_published(&b);
+    return fault;
 }
 /* ==== end src/run/budget.c ==================================================================== */
 
 /* ==== begin src/run/route.c =================================================================== */
-/* run/route.c - from scores to a decision: the protocols.
+/* run/route.c - from scores to a decision: the protocols, row after row.
  *
  * A protocol fills chosen[row * per_row + k] and gates[...] in order of choice; what follows (counts, offsets, packed
  * ids, inverse map) is the same for all. Rows of a path keep the order of the parent, whatever the protocol.
- * Relies on run/routing.h. Must never look at anything but scores, the knob and weights of the router. */
+ * Relies on run/routing.h. Must never look at anything but scores, the knob and weights of the router, nor decide by
+ * rules of its own: those are in run/decide.h. */
 /* #include "run/routing.h" */
 
-/* Whether path a is to be taken before path b. Large i32 scores are exact. NaN, which a guess may hold, is below
- * all. */
-static bool score_above(const bs_operand *o, int32_t a, int32_t b)
-{
-    if (o->dtype == BS_I32)
-        return bs_score_int(o, a) > bs_score_int(o, b);
-    const float x = bs_score_at(o, a), y = bs_score_at(o, b);
-    return x > y || (isnan(y) && !isnan(x));
-}
+/* --------------------------------------------------------------------------------------------------- faults */
 
-bs_status bs_route_fail(const bs_routing *r, int32_t row, const char *format, ...)
+bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error)
 {
-    va_list arguments;
-    int used = 0;
-    if (row >= 0)
-        used = snprintf(r->c->fault, sizeof r->c->fault, "cell %d: ",
-                        bs_top_row(r->c, r->c->session->graph->routers[r->router].domain, row));
-    va_start(arguments, format);
-    vsnprintf(r->c->fault + used, sizeof r->c->fault - (size_t)used, format, arguments);
-    va_end(arguments);
-    return BS_ERROR_DATA;
-}
-
-static bs_status check_scores(const bs_routing *r, int32_t row, const bs_operand *o)
-{
-    for (int32_t i = 0; o->dtype == BS_F32 && i < o->dim[0]; i++)
-        if (isnan(bs_score_at(o, i)))
-            return bs_route_fail(r, row, "score %d is NaN", i);
+    const int number = fault->number, last = fault->end - 1;
+    switch ((bs_route_fault_kind)fault->kind) {
+    case BS_ROUTE_SOUND: break;
+    case BS_ROUTE_BAD_SCORE: return bs_fail(error, BS_ERROR_DATA, "score %d is NaN", number);
+    case BS_ROUTE_BAD_KNOB: return bs_fail(error, BS_ERROR_DATA, "the knob is NaN");
+    case BS_ROUTE_BAD_LABEL: return bs_fail(error, BS_ERROR_DATA, "label %d, expected 0 .. %d", number, last);
+    case BS_ROUTE_BAD_KEY: return bs_fail(error, BS_ERROR_DATA, "key %d, expected 0 .. %d", number, last);
+    case BS_ROUTE_BAD_ENTRY:
+        return bs_fail(error, BS_ERROR_DATA, "the table gives path %d, expected 0 .. %d", number, last);
+    case BS_ROUTE_BAD_VARIANT:
+        return bs_fail(error, BS_ERROR_DATA, "a variant takes path %d, expected 0 .. %d", number, last);
+    case BS_ROUTE_BAD_ANSWER:
+        return bs_fail(error, BS_ERROR_DATA, "the callback chose %d, expected 0 .. %d", number, last);
+    case BS_ROUTE_BAD_STATUS:
+        return bs_fail(error, BS_ERROR_DATA, "its callback returned %d, which is no bs_status", number);
+    case BS_ROUTE_NO_FUNCTION: return bs_fail(error, BS_ERROR_UNBOUND, "its callback is not set (bs_set_route)");
+    }
     return BS_OK;
 }
 
-/* ---------------------------------------------------------------------------------------- row by row */
-
-/* Whether path a is worse than path b: a heap has its worst on top. */
-static bool is_worse(const bs_operand *o, int32_t a, int32_t b)
+/* What is wrong, of a cell as bs_decision.chosen counts them or of all, to where a run that failed finds it. */
+static bs_status route_status(bs_context *c, int32_t router, const bs_route_fault *fault)
 {
-    return score_above(o, b, a) || (a > b && !score_above(o, a, b));
-}
-
-/* Path p becomes the last of n + 1 in a heap. */
-static void heap_put(const bs_operand *o, int32_t *heap, int32_t n, int32_t p)
-{
-    for (; n > 0 && is_worse(o, p, heap[(n - 1) / 2]); n = (n - 1) / 2)
-        heap[n] = heap[(n - 1) / 2];
-    heap[n] = p;
-}
-
-/* Path p takes the place of the root of a heap of n. */
-static void heap_sink(const bs_operand *o, int32_t *heap, int32_t n, int32_t p)
-{
-    int32_t at = 0;
-    for (int32_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && is_worse(o, heap[child + 1], heap[child]))
-            child++;
-        if (!is_worse(o, heap[child], p))
-            break;
-        heap[at] = heap[child];
-    }
-    heap[at] = p;
-}
-
-/* Finds the `count` best paths, the best first, of equal ones the lower: a heap whose root is the worst of those
- * found. */
-static void best_paths(const bs_operand *o, int32_t paths, int32_t count, int32_t *best)
-{
-    int32_t n = 0;
-    for (int32_t p = 0; p < paths; p++) { /* a later path is taken only when it is above */
-        if (n < count)
-            heap_put(o, best, n++, p);
-        else if (score_above(o, p, best[0]))
-            heap_sink(o, best, n, p);
-    }
-    while (n > 1) { /* the worst goes last */
-        const int32_t worst = best[0];
-        n--;
-        heap_sink(o, best, n, best[n]);
-        best[n] = worst;
-    }
-}
-
-static void decide_topk(const bs_routing *r, int32_t row, const bs_operand *o, int32_t count)
-{
-    int32_t *const chosen = r->d->chosen + row * r->d->per_row;
-    float sum = 0;
-    best_paths(o, r->desc->paths, count, chosen);
-    for (int32_t k = 0; k < count; k++) {
-        bs_route_choose(r, row, k, chosen[k], bs_score_at(o, chosen[k]));
-        sum += bs_score_at(o, chosen[k]);
-    }
-    for (int32_t k = 0; r->desc->normalise && sum > 0 && sum < INFINITY && k < count; k++)
-        r->d->gates[row * r->d->per_row + k] /= sum;
-}
-
-static void decide_threshold(const bs_routing *r, int32_t row, const bs_operand *o)
-{
-    const float threshold = r->desc->threshold + r->knob;
-    int32_t n = 0;
-    for (int32_t p = 0; p < r->desc->paths; p++)
-        if (bs_score_at(o, p) > threshold)
-            bs_route_choose(r, row, n++, p, bs_score_at(o, p));
-    if (n == 0 && r->desc->fallback > 0)
-        bs_route_choose(r, row, 0, r->desc->fallback - 1, bs_score_at(o, r->desc->fallback - 1));
-}
-
-static void decide_residual(const bs_routing *r, int32_t row, const bs_operand *o)
-{
-    const float sum = bs_score_at(o, 0) + bs_score_at(o, 1);
-    const int32_t path = sum < r->desc->threshold + r->knob ? 0 : 1;
-    bs_route_choose(r, row, 0, path, bs_score_at(o, path));
-}
-
-static bs_status decide_label(const bs_routing *r, int32_t row, const bs_operand *o)
-{
-    const bs_status status = bs_route_range(r, row, "label", bs_score_int(o, 0), r->desc->paths);
-    if (status == BS_OK)
-        bs_route_choose(r, row, 0, bs_score_int(o, 0), 1.0f);
-    return status;
-}
-
-static bs_status decide_table(const bs_routing *r, int32_t row, const bs_operand *o)
-{
-    const int32_t key = bs_score_int(o, 0);
-    bs_status status = bs_route_range(r, row, "key", key, bs_or_default(r->desc->capacity, 256));
-    if (status == BS_OK)
-        status = bs_route_range(r, row, "the table gives path", r->table[key], r->desc->paths);
-    if (status == BS_OK)
-        bs_route_choose(r, row, 0, r->table[key], 1.0f);
-    return status;
-}
-
-static bs_status decide_row(const bs_routing *r, int32_t row)
-{
-    const bs_operand o = bs_score_row(r, row);
-    const bs_status status = check_scores(r, row, &o);
-    if (status != BS_OK)
-        return status;
-    switch ((bs_protocol)r->desc->protocol) {
-    case BS_ROUTE_TOP1: decide_topk(r, row, &o, 1); return BS_OK;
-    case BS_ROUTE_TOPK:
-    case BS_ROUTE_CAPACITY: decide_topk(r, row, &o, r->d->per_row); return BS_OK;
-    case BS_ROUTE_THRESHOLD: decide_threshold(r, row, &o); return BS_OK;
-    case BS_ROUTE_RESIDUAL_THRESHOLD: decide_residual(r, row, &o); return BS_OK;
-    case BS_ROUTE_BINARY:
-        bs_route_choose(r, row, 0, bs_score_at(&o, 0) >= r->desc->threshold + r->knob ? 0 : 1, bs_score_at(&o, 0));
+    bs_error error;
+    if (fault->kind == BS_ROUTE_SOUND)
         return BS_OK;
-    case BS_ROUTE_LABEL: return decide_label(r, row, &o);
-    case BS_ROUTE_TABLE: return decide_table(r, row, &o);
-    default:
-        return BS_ERROR_UNSUPPORTED; /* unreachable: the builder knows all, and the others are not row by row */
-    }
+    const bs_status status = bs_route_fail(fault, &error);
+    if (fault->row >= 0)
+        bs_error_prefix(&error, "cell %d: ", bs_top_row(c, c->session->graph->routers[router].domain, fault->row));
+    snprintf(c->fault, sizeof c->fault, "%.*s", (int)sizeof c->fault - 1, error.message);
+    return status;
 }
 
-/* ------------------------------------------------------------------------------------------------ capacity */
+/* ------------------------------------------------------------------------------------------------ all rows */
 
-/* Rows by the gate of one of their choices, highest first. */
+static bs_route_fault decide_rows(const bs_routing *r)
+{
+    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
+    for (int32_t row = 0; row < r->d->rows && fault.kind == BS_ROUTE_SOUND; row++) {
+        const bs_scores x = bs_scores_at(r, row);
+        const bs_choices to = bs_choices_of(r->d, row);
+        fault = bs_decide_row(&r->rule, r->knob, &x, r->table, row, &to);
+    }
+    return fault;
+}
+
+/* Rows by the gate of one of their choices. */
 typedef struct gate_order {
     const bs_decision_data *d;
     int32_t k;
@@ -25070,29 +25337,12 @@ typedef struct gate_order {
 static bool gate_is_higher(const void *user, int32_t a, int32_t b)
 {
     const gate_order *o = user;
-    return o->d->gates[a * o->d->per_row + o->k] > o->d->gates[b * o->d->per_row + o->k];
+    const float *gates = o->d->gates + o->k;
+    return bs_capacity_rank(gates[a * o->d->per_row]) < bs_capacity_rank(gates[b * o->d->per_row]);
 }
 
-/* What was kept moves up, in order of choice. */
-static void close_gaps(bs_decision_data *d, int32_t row)
-{
-    int32_t *chosen = d->chosen + row * d->per_row, kept = 0;
-    float *gates = d->gates + row * d->per_row;
-    for (int32_t k = 0; k < d->per_row; k++)
-        if (chosen[k] >= 0) {
-            chosen[kept] = chosen[k];
-            gates[kept++] = gates[k];
-        }
-    d->dropped += d->per_row - kept;
-    for (; kept < d->per_row; kept++) {
-        chosen[kept] = -1;
-        gates[kept] = 0;
-    }
-}
-
-/* First choices are served before second ones, on every path the highest gate first, then the lower row; what does not
- * fit is dropped and counted. Normalised gates rank by share, which is what the cell wants. ids and inverse are free
- * until the decision is packed. */
+/* First choices are served before second ones; what does not fit is dropped and counted. Normalised gates rank by
+ * share, which is what the cell wants. ids and inverse are free until the decision is packed. */
 static void limit_capacity(const bs_routing *r)
 {
     bs_decision_data *d = r->d;
@@ -25104,44 +25354,51 @@ static void limit_capacity(const bs_routing *r)
         bs_sort(d->ids, d->inverse, d->rows, gate_is_higher, &order);
         for (int32_t i = 0; i < d->rows; i++) {
             int32_t *path = &d->chosen[d->ids[i] * d->per_row + k];
-            if (d->counts[*path] < r->desc->capacity)
+            if (bs_capacity_takes(&r->rule, d->counts[*path]))
                 d->counts[*path]++;
             else
                 *path = -1;
         }
     }
-    for (int32_t row = 0; row < d->rows; row++)
-        close_gaps(d, row);
+    for (int32_t row = 0; row < d->rows; row++) {
+        const bs_choices of = bs_choices_of(d, row);
+        d->dropped += bs_close_gaps(&of);
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------ callback */
 
-static bs_status decide_callback(const bs_routing *r)
+bs_status bs_route_ask(const bs_route_callback *callback, const bs_operand_view *scores, int32_t paths, int32_t rows,
+                       int32_t *chosen, float *gates, bs_route_fault *fault)
 {
-    const bs_route_callback *callback = &r->c->session->callbacks[r->router];
-    bs_status status = BS_OK;
-    if (!callback->function) {
-        bs_route_fail(r, -1, "its callback is not set (bs_set_route)");
-        return BS_ERROR_UNBOUND;
+    *fault = bs_route_fault_if(!callback->function, BS_ROUTE_NO_FUNCTION, -1, 0, 0);
+    for (int32_t row = 0; row < rows && fault->kind == BS_ROUTE_SOUND; row++) {
+        const bs_scores x = {(const int32_t *)scores->data + row * scores->row_stride, scores->stride,
+                             scores->dtype == BS_I32};
+        *fault = bs_route_check_scores(&x, scores->width, row);
     }
-    for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++) {
-        const bs_operand o = bs_score_row(r, row);
-        status = check_scores(r, row, &o);
+    if (fault->kind != BS_ROUTE_SOUND)
+        return BS_OK;
+    memset(chosen, -1, (size_t)rows * sizeof *chosen);
+    const int32_t answer = (int32_t)callback->function(callback->user, scores, rows, chosen);
+    *fault = bs_route_fault_if(!bs_status_is_known(answer), BS_ROUTE_BAD_STATUS, -1, answer, 0);
+    for (int32_t row = 0; row < rows && answer == BS_OK && fault->kind == BS_ROUTE_SOUND; row++) {
+        gates[row] = 1.0f;
+        if (chosen[row] != -1)
+            *fault = bs_route_range(BS_ROUTE_BAD_ANSWER, row, chosen[row], paths);
     }
-    if (status != BS_OK)
-        return status;
-    const bs_operand_view view = {r->score.data, r->score.dtype, r->score.dim[0], r->score.row_stride,
-                                  r->score.stride[0]};
-    const int32_t answer = (int32_t)callback->function(callback->user, &view, r->d->rows, r->d->chosen);
-    if (!bs_status_is_known(answer))
-        return bs_route_fail(r, -1, "its callback returned %d, which is no bs_status", answer);
-    status = (bs_status)answer;
-    for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++) {
-        r->d->gates[row] = 1.0f;
-        if (r->d->chosen[row] != -1)
-            status = bs_route_range(r, row, "the callback chose", r->d->chosen[row], r->desc->paths);
-    }
-    return status;
+    return fault->kind == BS_ROUTE_SOUND ? (bs_status)answer : BS_OK;
+}
+
+static bs_status decide_callback(const bs_routing *r, bs_route_fault *fault)
+{
+    bs_operand o;
+    if (r->d->rows == 0)
+        return BS_OK;
+    bs_operand_make(r->c, r->c->session->graph->routers[r->router].score, 0, &o);
+    const bs_operand_view view = {o.data, o.dtype, o.dim[0], o.row_stride, o.stride[0]};
+    return bs_route_ask(&r->c->session->callbacks[r->router], &view, r->rule.paths, r->d->rows, r->d->chosen,
+                        r->d->gates, fault);
 }
 
 /* --------------------------------------------------------------------------------------------------- pack */
@@ -25161,9 +25418,7 @@ static void decision_pack(bs_decision_data *d)
     }
     for (int32_t at = 0; at < choices; at++) {
         const int32_t path = d->chosen[at];
-        d->inverse[at] = path < 0 ? -1 : d->counts[path]++;
-        if (path >= 0)
-            d->ids[d->inverse[at]] = at / d->per_row;
+        bs_pack_choice(at, d->per_row, path < 0 ? -1 : d->counts[path]++, d->ids, d->inverse);
     }
     for (int32_t p = 0; p < d->paths; p++)
         d->counts[p] = d->offsets[p + 1] - d->offsets[p];
@@ -25173,66 +25428,63 @@ void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path)
 {
     d->rows = rows;
     for (int32_t at = 0; at < rows * d->per_row; at++) {
-        d->chosen[at] = at % d->per_row == 0 ? path : -1;
+        d->chosen[at] = bs_forced_choice(at, d->per_row, path);
         d->gates[at] = 1.0f;
     }
     decision_pack(d);
 }
 
-static bs_status decide_all(const bs_routing *r)
+static bs_status decide_all(const bs_routing *r, bs_route_fault *fault)
 {
-    bs_status status = BS_OK;
-    if (r->desc->protocol == BS_ROUTE_CALLBACK)
-        return r->d->rows > 0 ? decide_callback(r) : BS_OK;
-    if (r->desc->protocol == BS_ROUTE_BUDGET) {
-        status = bs_budget_paths_exist(r);
-        if (status != BS_OK)
-            return status;
-        r->d->price = 12.0f - (float)bs_route_budget(r) / 8.0f;
-        return BS_OK;
-    }
-    for (int32_t row = 0; row < r->d->rows && status == BS_OK; row++)
-        status = decide_row(r, row);
-    if (status == BS_OK && r->desc->protocol == BS_ROUTE_CAPACITY)
+    if (r->rule.protocol == BS_ROUTE_CALLBACK)
+        return decide_callback(r, fault);
+    *fault = r->rule.protocol == BS_ROUTE_BUDGET ? bs_route_budget(r) : decide_rows(r);
+    if (fault->kind == BS_ROUTE_SOUND && r->rule.protocol == BS_ROUTE_CAPACITY)
         limit_capacity(r);
-    return status;
+    return BS_OK;
 }
 
-bs_status bs_route_decide(bs_context *c, int32_t router)
+/* What the router decides by in this run. */
+static bs_routing routing_of(bs_context *c, int32_t router)
 {
     const bs_session *s = c->session;
     const bs_router_info *info = &s->graph->routers[router];
-    bs_decision_data *d = &c->decisions[router];
-    const int32_t rows = c->domains[info->domain].count, forced = s->plan->routers[router].forced;
-    d->dropped = 0;
-    d->rows = rows;
-    d->price = 0;
-    *c->fault = '\0';
-    if (forced) {
-        bs_decision_forced(d, rows, forced - 1);
-        return BS_OK;
-    }
-    bs_routing r = {.c = c, .desc = info->desc, .d = d, .router = router};
+    const bs_value_info *score = &s->graph->values[info->score];
     const uint8_t *weights = bs_bytes_at(s->weights, s->plan->nodes[info->node].prepared_offset);
-    r.variants = bs_or_default(info->desc->capacity, info->desc->paths);
+    bs_routing r = {.c = c, .d = &c->decisions[router], .router = router};
+    r.rule = bs_rule_of(info->desc, (int32_t)s->dims[score->dims[0]]);
     r.table = (const int32_t *)(const void *)weights;
     if (info->desc->protocol == BS_ROUTE_BUDGET) {
         bs_weight_spec specs[BS_MAX_WEIGHTS] = {{0}};
         bs_op_route.weights(s->graph, &s->graph->nodes[info->node], specs);
         r.path_of = (const int32_t *)(const void *)bs_bytes_read_at(weights, bs_weight_offset(specs, 1));
     }
-    if (rows > 0)
-        r.score = bs_score_row(&r, 0);
     if (info->knob) {
         bs_operand knob;
         bs_operand_make(c, info->knob, 0, &knob);
         r.knob = *(const float *)knob.data;
-        if (isnan(r.knob))
-            return bs_route_fail(&r, -1, "the knob is NaN");
     }
-    memset(d->chosen, -1, (size_t)rows * (size_t)d->per_row * sizeof *d->chosen);
-    memset(d->gates, 0, (size_t)rows * (size_t)d->per_row * sizeof *d->gates);
-    const bs_status status = decide_all(&r);
+    return r;
+}
+
+bs_status bs_route_decide(bs_context *c, int32_t router)
+{
+    const bs_session *s = c->session;
+    bs_decision_data *d = &c->decisions[router];
+    const int32_t forced = s->plan->routers[router].forced;
+    d->dropped = 0;
+    d->rows = c->domains[s->graph->routers[router].domain].count;
+    d->price = 0;
+    *c->fault = '\0';
+    if (forced) {
+        bs_decision_forced(d, d->rows, forced - 1);
+        return BS_OK;
+    }
+    const bs_routing r = routing_of(c, router);
+    bs_route_fault fault = bs_route_check_knob(r.knob);
+    bs_status status = fault.kind == BS_ROUTE_SOUND ? decide_all(&r, &fault) : BS_OK;
+    if (status == BS_OK)
+        status = route_status(c, router, &fault);
     if (status == BS_OK)
         decision_pack(d);
     return status;
@@ -25244,17 +25496,15 @@ void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *m
 {
     const bs_router_info *info = &c->session->graph->routers[router];
     const int32_t rows = c->domains[c->session->graph->values[score].domain].count, paths = info->desc->paths;
-    const int32_t taken = info->max_paths_per_cell, asked = bs_min_i32(taken + 1, paths);
+    const int32_t taken = info->max_paths_per_cell, asked = bs_guess_asks(taken, paths);
     int32_t *const best = c->session->work.order; /* those taken, and the best of the others */
     for (int32_t p = 0; p < paths; p++)
         margins[p] = -1;
     for (int32_t row = 0; row < rows; row++) {
-        bs_operand o;
-        bs_operand_make(c, score, row, &o);
-        best_paths(&o, paths, asked, best);
+        const bs_scores x = bs_scores_of(c, score, row);
+        bs_best_paths(&x, paths, asked, best);
         for (int32_t k = 0; k < taken; k++) {
-            const float above = asked > taken ? bs_score_at(&o, best[k]) - bs_score_at(&o, best[taken]) : 0;
-            const float margin = above > 0 ? above : 0; /* a NaN too is a choice */
+            const float margin = bs_guess_margin(&x, best, taken, asked, k);
             margins[best[k]] = margins[best[k]] < margin ? margin : margins[best[k]];
         }
     }

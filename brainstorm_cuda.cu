@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: fd2388a081eb46823feb0c3bbd0f2723c61dba33dd7836118198c23d94b12762
+ * sha256 of the parts: f3520c9ad5cdeb5060ac102fa2c5b5ffe410a1abfc176f9f40de1957fb1896c5
  */
 #include "brainstorm.h"
 
@@ -101,6 +101,20 @@ extern "C" {
 #define BS_BASE_H
 
 /* #include "brainstorm.h" */
+/* ==== begin src/base/both.h =================================================================== */
+/* base/both.h - marks functions that a device compiles too: what is decided there is decided by the same source.
+ * Owns BS_BOTH. Relies on nothing. Such a function must never touch anything but what it is given. */
+#ifndef BS_BOTH_H
+#define BS_BOTH_H
+
+#if defined(__CUDACC__)
+#define BS_BOTH __host__ __device__
+#else
+#define BS_BOTH
+#endif
+
+#endif
+/* ==== end src/base/both.h ===================================================================== */
 /* ==== begin src/base/bytes.h ================================================================== */
 /* base/bytes.h - a number of bytes, or an offset: a type whose only operations are checked ones.
  *
@@ -287,16 +301,19 @@ static inline uint64_t bs_add_u64(uint64_t a, uint64_t b)
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-static inline int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
-static inline int32_t bs_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
-static inline int64_t bs_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t bs_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
-static inline int32_t bs_clamp_i32(int32_t v, int32_t low, int32_t high) { return v < low ? low : v > high ? high : v; }
+static inline BS_BOTH int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
+static inline BS_BOTH int32_t bs_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
+static inline BS_BOTH int64_t bs_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline BS_BOTH int64_t bs_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline BS_BOTH int32_t bs_clamp_i32(int32_t v, int32_t low, int32_t high)
+{
+    return v < low ? low : v > high ? high : v;
+}
 static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v : fallback; }
 
 /* Rounds towards minus infinity; b > 0. */
-static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
-static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
+static inline BS_BOTH int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
+static inline BS_BOTH int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
 
 /* Bytes from here to the next multiple of a power of two. */
 static inline size_t bs_to_aligned(const void *memory, size_t alignment)
@@ -344,7 +361,7 @@ void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 float bs_f16_to_f32(uint16_t h);
 /* The nearest code. Saturates before rounding: the bounds are compared as floats, and 2^31 - 1 is not one. NaN gives
  * 0. */
-static inline int32_t bs_f32_to_code(float x, int32_t low, int32_t high)
+static inline BS_BOTH int32_t bs_f32_to_code(float x, int32_t low, int32_t high)
 {
     if (!(x > (float)low))
         return x == x ? low : 0;
@@ -6626,8 +6643,8 @@ __device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step 
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/lower.cuh" */
 /* ==== begin src/cuda/route_scores.cuh ========================================================= */
-/* route_scores.cuh - scores of a row: which of two is the better one, the best paths, bringing scores to shared
- * memory. Relies on route_job.cuh. Must never round an i32 score. */
+/* route_scores.cuh - scores of a row where they lie, or staged: brought to shared memory.
+ * Relies on route_job.cuh. Must never round an i32 score. */
 #ifndef BS_CUDA_ROUTE_SCORES
 #define BS_CUDA_ROUTE_SCORES
 
@@ -6642,28 +6659,485 @@ __device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step 
 /* #include "cuda/lower.cuh" */
 /* #include "cuda/program.cuh" */
 
+extern "C" {
+/* ==== begin src/run/price.h =================================================================== */
+/* run/price.h - the arithmetic of the budget protocol: for each row the variant of least cost, at the price that keeps
+ * the budget. Sums over rows are the callers': run/budget.c, and the threads of a device (cuda/route_budget.cuh).
+ * Relies on run/decide.h. Must never use floats where a choice depends on them: it is the same on every processor. */
+#ifndef BS_PRICE_H
+#define BS_PRICE_H
+
+/* ==== begin src/run/decide.h ================================================================== */
+/* run/decide.h - the rules of the protocols: what the scores of a row decide, which row goes before which, and what
+ * nothing can be decided by. run/route.c goes through the rows, the threads of a device (cuda/route_*.cuh) share them;
+ * both ask here.
+ * Relies on base/base.h and graph/rows.h. Must never know where rows lie, nor what others chose. */
+#ifndef BS_DECIDE_H
+#define BS_DECIDE_H
+
+/* #include "base/base.h" */
+/* #include "graph/rows.h" */
+
+/* What a router was told: words of four bytes, which a step on a device begins with. */
+typedef struct bs_rule {
+    int32_t protocol, paths, width; /* width: scores a row */
+    int32_t capacity;               /* CAPACITY: rows a path. TABLE: keys. BUDGET: variants */
+    int32_t fallback, normalise, floor;
+    float threshold;
+} bs_rule;
+
+static inline bs_rule bs_rule_of(const bs_route_desc *d, int32_t width)
+{
+    const bs_rule rule = {d->protocol,
+                          d->paths,
+                          width,
+                          d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->capacity, 256)
+                          : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->capacity, d->paths)
+                                                           : d->capacity,
+                          d->fallback,
+                          d->normalise,
+                          d->floor,
+                          d->threshold};
+    return rule;
+}
+
+/* What a row chose, in order of choice: a path or -1. */
+typedef struct bs_choices {
+    int32_t *path;
+    float *gate;
+    int32_t count; /* paths a row, at most */
+} bs_choices;
+
+static inline BS_BOTH void bs_choose(const bs_choices *to, int32_t k, int32_t path, float gate)
+{
+    to->path[k] = path;
+    to->gate[k] = gate;
+}
+
+/* ------------------------------------------------------------------------------------------------- scores */
+
+/* Those of a row: i32 or f32. */
+typedef struct bs_scores {
+    const void *data;
+    ptrdiff_t stride; /* in elements */
+    bool integer;
+} bs_scores;
+
+static inline BS_BOTH int32_t bs_score_int(const bs_scores *x, int32_t i)
+{
+    return ((const int32_t *)x->data)[i * x->stride];
+}
+
+static inline BS_BOTH float bs_score_at(const bs_scores *x, int32_t i)
+{
+    return x->integer ? (float)bs_score_int(x, i) : ((const float *)x->data)[i * x->stride];
+}
+
+/* Whether path a is to be taken before path b. Large i32 scores are exact. NaN, which a guess may hold, is below
+ * all. */
+static inline BS_BOTH bool bs_score_above(const bs_scores *x, int32_t a, int32_t b)
+{
+    if (x->integer)
+        return bs_score_int(x, a) > bs_score_int(x, b);
+    const float first = bs_score_at(x, a), second = bs_score_at(x, b);
+    return first > second || (isnan(second) && !isnan(first));
+}
+
+/* Whether path a is worse than path b: the lower one of equals is the better. */
+static inline BS_BOTH bool bs_score_worse(const bs_scores *x, int32_t a, int32_t b)
+{
+    return bs_score_above(x, b, a) || (a > b && !bs_score_above(x, a, b));
+}
+
+/* Path p becomes the last of n + 1 in a heap, whose root is the worst. */
+static inline BS_BOTH void bs_heap_put(const bs_scores *x, int32_t *heap, int32_t n, int32_t p)
+{
+    for (; n > 0 && bs_score_worse(x, p, heap[(n - 1) / 2]); n = (n - 1) / 2)
+        heap[n] = heap[(n - 1) / 2];
+    heap[n] = p;
+}
+
+/* Path p takes the place of the root of a heap of n. */
+static inline BS_BOTH void bs_heap_sink(const bs_scores *x, int32_t *heap, int32_t n, int32_t p)
+{
+    int32_t at = 0;
+    for (int32_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && bs_score_worse(x, heap[child + 1], heap[child]))
+            child++;
+        if (!bs_score_worse(x, heap[child], p))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = p;
+}
+
+/* Finds the `count` best paths, the best first, of equal ones the lower: a heap of those found, and then the worst goes
+ * last, again and again. */
+static inline BS_BOTH void bs_best_paths(const bs_scores *x, int32_t paths, int32_t count, int32_t *best)
+{
+    int32_t root = 0;
+    for (int32_t p = 0; p < paths; p++) { /* a later path is taken only when it is above */
+        if (p >= count && !bs_score_above(x, p, root))
+            continue;
+        if (p < count)
+            bs_heap_put(x, best, p, p);
+        else
+            bs_heap_sink(x, best, count, p);
+        root = best[0];
+    }
+    for (int32_t n = bs_min_i32(count, paths) - 1; n > 0; n--) {
+        root = best[0];
+        bs_heap_sink(x, best, n, best[n]);
+        best[n] = root;
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- faults */
+
+/* What nothing can be decided by, or what a caller's function did. */
+typedef enum bs_route_fault_kind {
+    BS_ROUTE_SOUND,
+    BS_ROUTE_BAD_SCORE, /* the score of this number is NaN; */
+    BS_ROUTE_BAD_KNOB,  /* the knob is */
+    /* below 0, or not below `end`: */
+    BS_ROUTE_BAD_LABEL,
+    BS_ROUTE_BAD_KEY,
+    BS_ROUTE_BAD_ENTRY,   /* of the table, a path */
+    BS_ROUTE_BAD_VARIANT, /* its path */
+    BS_ROUTE_BAD_ANSWER,  /* a path */
+    BS_ROUTE_BAD_STATUS,  /* the function's; */
+    BS_ROUTE_NO_FUNCTION  /* there is none */
+} bs_route_fault_kind;
+
+typedef struct bs_route_fault {
+    int32_t kind; /* bs_route_fault_kind */
+    int32_t row;  /* -1: all of them */
+    int32_t number, end;
+} bs_route_fault;
+
+/* `kind` where it is so. */
+static inline BS_BOTH bs_route_fault bs_route_fault_if(bool bad, int32_t kind, int32_t row, int32_t number, int32_t end)
+{
+    const bs_route_fault fault = {bad ? kind : BS_ROUTE_SOUND, row, number, end};
+    return fault;
+}
+
+/* A number of 0 .. end - 1. */
+static inline BS_BOTH bs_route_fault bs_route_range(int32_t kind, int32_t row, int32_t number, int32_t end)
+{
+    return bs_route_fault_if(number < 0 || number >= end, kind, row, number, end);
+}
+
+static inline BS_BOTH bs_route_fault bs_route_check_scores(const bs_scores *x, int32_t width, int32_t row)
+{
+    int32_t i = x->integer ? width : 0;
+    while (i < width && !isnan(bs_score_at(x, i)))
+        i++;
+    return bs_route_fault_if(i < width, BS_ROUTE_BAD_SCORE, row, i, width);
+}
+
+static inline BS_BOTH bs_route_fault bs_route_check_knob(float knob)
+{
+    return bs_route_fault_if(isnan(knob), BS_ROUTE_BAD_KNOB, -1, 0, 0);
+}
+
+/* Of the path of each variant: weights come from a file. */
+static inline BS_BOTH bs_route_fault bs_route_check_variants(const int32_t *path_of, int32_t variants, int32_t paths)
+{
+    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
+    for (int32_t v = 0; v < variants && fault.kind == BS_ROUTE_SOUND; v++)
+        fault = bs_route_range(BS_ROUTE_BAD_VARIANT, -1, path_of[v], paths);
+    return fault;
+}
+
+/* -------------------------------------------------------------------------------------------- row by row */
+
+static inline BS_BOTH void bs_decide_topk(const bs_rule *rule, const bs_scores *x, const bs_choices *to)
+{
+    float sum = 0.0f;
+    bs_best_paths(x, rule->paths, to->count, to->path);
+    for (int32_t k = 0; k < to->count; k++) {
+        to->gate[k] = bs_score_at(x, to->path[k]);
+        sum += bs_score_at(x, to->path[k]);
+    }
+    for (int32_t k = 0; rule->normalise && sum > 0.0f && sum < INFINITY && k < to->count; k++)
+        to->gate[k] /= sum;
+}
+
+static inline BS_BOTH void bs_decide_threshold(const bs_rule *rule, float threshold, const bs_scores *x,
+                                               const bs_choices *to)
+{
+    const int32_t fallback = rule->fallback - 1;
+    int32_t n = 0;
+    for (int32_t p = 0; p < rule->paths; p++)
+        if (bs_score_at(x, p) > threshold)
+            bs_choose(to, n++, p, bs_score_at(x, p));
+    if (n == 0 && fallback >= 0)
+        bs_choose(to, n++, fallback, bs_score_at(x, fallback));
+    for (; n < to->count; n++)
+        bs_choose(to, n, -1, 0.0f);
+}
+
+static inline BS_BOTH bs_route_fault bs_decide_label(const bs_rule *rule, const bs_scores *x, int32_t row,
+                                                     const bs_choices *to)
+{
+    const bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_LABEL, row, bs_score_int(x, 0), rule->paths);
+    if (fault.kind == BS_ROUTE_SOUND)
+        bs_choose(to, 0, bs_score_int(x, 0), 1.0f);
+    return fault;
+}
+
+static inline BS_BOTH bs_route_fault bs_decide_table(const bs_rule *rule, const bs_scores *x, const int32_t *table,
+                                                     int32_t row, const bs_choices *to)
+{
+    const int32_t key = bs_score_int(x, 0);
+    bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_KEY, row, key, rule->capacity);
+    if (fault.kind == BS_ROUTE_SOUND)
+        fault = bs_route_range(BS_ROUTE_BAD_ENTRY, row, table[key], rule->paths);
+    if (fault.kind == BS_ROUTE_SOUND)
+        bs_choose(to, 0, table[key], 1.0f);
+    return fault;
+}
+
+/* What a row chooses, whatever others do. table: the path of each key. The knob moves the threshold. */
+static inline BS_BOTH bs_route_fault bs_decide_row(const bs_rule *rule, float knob, const bs_scores *x,
+                                                   const int32_t *table, int32_t row, const bs_choices *to)
+{
+    const bs_route_fault fault = bs_route_check_scores(x, rule->width, row);
+    const float threshold = rule->threshold + knob;
+    if (fault.kind != BS_ROUTE_SOUND)
+        return fault;
+    switch (rule->protocol) {
+    case BS_ROUTE_TOP1:
+    case BS_ROUTE_TOPK:
+    case BS_ROUTE_CAPACITY: bs_decide_topk(rule, x, to); break;
+    case BS_ROUTE_THRESHOLD: bs_decide_threshold(rule, threshold, x, to); break;
+    case BS_ROUTE_RESIDUAL_THRESHOLD: {
+        const int32_t path = bs_score_at(x, 0) + bs_score_at(x, 1) < threshold ? 0 : 1;
+        bs_choose(to, 0, path, bs_score_at(x, path));
+        break;
+    }
+    case BS_ROUTE_BINARY: bs_choose(to, 0, bs_score_at(x, 0) >= threshold ? 0 : 1, bs_score_at(x, 0)); break;
+    case BS_ROUTE_LABEL: return bs_decide_label(rule, x, row, to);
+    case BS_ROUTE_TABLE: return bs_decide_table(rule, x, table, row, to);
+    default: break; /* the others are not row by row */
+    }
+    return fault;
+}
+
+/* Of a route that is forced, choice `at` of all rows'. */
+static inline BS_BOTH int32_t bs_forced_choice(int32_t at, int32_t per_row, int32_t path)
+{
+    return at % per_row == 0 ? path : -1;
+}
+
+/* ------------------------------------------------------------------------------------------------ capacity */
+
+/* The order in which rows are served is ascending: the highest gate first; of equal ones (-0 is 0) the lower row. */
+static inline BS_BOTH uint32_t bs_capacity_rank(float gate)
+{
+    const float no_sign = gate + 0.0f; /* of zero */
+    uint32_t bits;
+    memcpy(&bits, &no_sign, sizeof bits);
+    return bits & 0x80000000u ? bits : bits ^ 0x7fffffffu;
+}
+
+/* Whether a path takes one more row beside those that it took before. */
+static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t before) { return before < rule->capacity; }
+
+/* What was kept moves up, in order of choice; returns how many were dropped. */
+static inline BS_BOTH int32_t bs_close_gaps(const bs_choices *of)
+{
+    int32_t kept = 0;
+    for (int32_t k = 0; k < of->count; k++)
+        if (of->path[k] >= 0) {
+            bs_choose(of, kept, of->path[k], of->gate[k]);
+            kept++;
+        }
+    for (int32_t k = kept; k < of->count; k++)
+        bs_choose(of, k, -1, 0.0f);
+    return of->count - kept;
+}
+
+/* ------------------------------------------------------------------------------------------------- packing */
+
+/* Choice `at` of all rows' found its packed row, or -1: it has no path. */
+static inline BS_BOTH void bs_pack_choice(int32_t at, int32_t per_row, int32_t packed, int32_t *ids, int32_t *inverse)
+{
+    inverse[at] = packed;
+    if (packed >= 0)
+        ids[packed] = at / per_row;
+}
+
+/* ---------------------------------------------------------------------------------------------- look-ahead */
+
+/* Paths that a guess looks for: those that a row takes, and the best of the others. */
+static inline BS_BOTH int32_t bs_guess_asks(int32_t taken, int32_t paths) { return bs_min_i32(taken + 1, paths); }
+
+/* How far the k-th of the best lies above the best that is not taken. */
+static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *best, int32_t taken, int32_t asked,
+                                            int32_t k)
+{
+    const float above = asked > taken ? bs_score_at(x, best[k]) - bs_score_at(x, best[taken]) : 0.0f;
+    return above > 0.0f ? above : 0.0f; /* a NaN too is a choice */
+}
+
+/* ---------------------------------------------------------------------------------- on the host (run/route.c) */
+
+/* What is wrong, in words; BS_OK: nothing is. */
+bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error);
+/* What a caller's function chooses for `rows` rows, one path each; BS_OK and a fault: it cannot be asked, or is not to
+ * be believed. */
+bs_status bs_route_ask(const bs_route_callback *callback, const bs_operand_view *scores, int32_t paths, int32_t rows,
+                       int32_t *chosen, float *gates, bs_route_fault *fault);
+
+#endif
+/* ==== end src/run/decide.h ==================================================================== */
+
+/* Each row minimises cost + price x loss. The price runs over 2^(t/8 - 12), so the choice is made in integers and is
+ * the same everywhere; the smallest price whose losses fit the budget is taken. At the last one loss alone counts: that
+ * fits every budget. */
+#define BS_BUDGET_STEPS 200
+/* A floor is for the frame; of one row it takes so many times as much (9 dB), or what the budget alone would. */
+#define BS_FLOOR_ROW 8
+
+typedef struct bs_budget {
+    const bs_rule *rule;
+    const int32_t *costs; /* of the variants */
+    int32_t low, high;    /* the step of the price that is looked for */
+    int32_t alone;        /* the step that keeps the budget alone, where a floor allows more; else -1 */
+    uint64_t allowed;     /* losses at that price */
+    uint64_t floor;       /* losses that the floor allows */
+} bs_budget;
+
+/* Of all rows, by their weights. range: what the baseline loses against the best variant. best: what that loses. */
+typedef struct bs_budget_sums {
+    uint64_t range, best, rows;
+} bs_budget_sums;
+
+/* A patch counts by its area, those at the edge by what the frame has of them. */
+static inline BS_BOTH uint64_t bs_patch_area(int32_t size, int32_t height, int32_t width, int32_t patch)
+{
+    const int32_t across = (width + size - 1) / size;
+    return (uint64_t)((int64_t)bs_min_i32(size, height - patch / across * size) *
+                      bs_min_i32(size, width - patch % across * size));
+}
+
+/* 0: the last. */
+static inline BS_BOTH uint64_t bs_budget_weight(int32_t t)
+{
+    /* 256 x 2^(i/8) - 256, a byte each */
+    const uint64_t beyond = (uint64_t)23 << 8 | (uint64_t)48 << 16 | (uint64_t)76 << 24 | (uint64_t)106 << 32 |
+                            (uint64_t)139 << 40 | (uint64_t)175 << 48 | (uint64_t)214 << 56;
+    return t == BS_BUDGET_STEPS ? 0 : (256 + (beyond >> 8 * (t & 7) & 255)) << (t >> 3);
+}
+
+/* Of a loss or a cost. */
+static inline BS_BOTH int32_t bs_budget_clamp(int32_t n) { return bs_clamp_i32(n, 0, 1 << 24); }
+static inline BS_BOTH int32_t bs_loss(const bs_scores *x, int32_t v) { return bs_budget_clamp(bs_score_int(x, v)); }
+
+/* The variant of least cost + price x loss, of those that lose at most `most`; the lower of equals. */
+static inline BS_BOTH int32_t bs_budget_cheapest(const bs_budget *b, const bs_scores *x, uint64_t weight, uint64_t most)
+{
+    const int32_t variants = b->rule->capacity;
+    int32_t best = 0;
+    uint64_t best_total = UINT64_MAX;
+    for (int32_t v = 0; v < variants; v++) {
+        const uint64_t loss = (uint64_t)bs_loss(x, v), cost = (uint64_t)bs_budget_clamp(b->costs[v]);
+        const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
+        if (total < best_total && loss <= most)
+            best = v, best_total = total;
+    }
+    return best;
+}
+
+static inline BS_BOTH int32_t bs_budget_choice(const bs_budget *b, const bs_scores *x, uint64_t weight)
+{
+    if (b->alone < 0)
+        return bs_budget_cheapest(b, x, weight, UINT64_MAX);
+    const uint64_t alone = (uint64_t)bs_loss(x, bs_budget_cheapest(b, x, bs_budget_weight(b->alone), UINT64_MAX));
+    const uint64_t least = (uint64_t)bs_loss(x, bs_budget_cheapest(b, x, 0, UINT64_MAX));
+    const uint64_t row = least + BS_FLOOR_ROW * (uint64_t)b->rule->floor;
+    return bs_budget_cheapest(b, x, weight, alone > row ? alone : row);
+}
+
+static inline BS_BOTH void bs_budget_add(const bs_budget *b, const bs_scores *x, uint64_t weight, bs_budget_sums *sums)
+{
+    const int32_t baseline = b->rule->fallback;
+    int32_t low = 1 << 24, high = 0;
+    for (int32_t v = 0; v < b->rule->capacity; v++) {
+        const int32_t loss = bs_loss(x, v);
+        low = bs_min_i32(low, loss);
+        high = baseline == 0 || baseline == v + 1 ? bs_max_i32(high, loss) : high;
+    }
+    sums->range += weight * (uint64_t)(high - low);
+    sums->best += weight * (uint64_t)low;
+    sums->rows += weight;
+}
+
+/* The lowest price is looked for at which the losses are within the budget: a share of the range. */
+static inline BS_BOTH void bs_budget_begin(bs_budget *b, float knob, const bs_budget_sums *sums)
+{
+    const float share = knob < 0.0f ? 0.0f : knob > 1.0f ? 1.0f : knob;
+    b->allowed = sums->best + (uint64_t)((double)share * (double)sums->range);
+    b->floor = sums->best + sums->rows * (uint64_t)b->rule->floor;
+    b->low = 0;
+    b->high = BS_BUDGET_STEPS;
+    b->alone = -1;
+}
+
+/* Whether the losses at bs_budget_price() must be told. The loss falls as the price rises. Where the floor allows more
+ * it is then looked for below: what the budget alone chose stays within reach, so a floor never costs anything. */
+static inline BS_BOTH bool bs_budget_asks(bs_budget *b)
+{
+    if (b->low == b->high && b->floor > b->allowed) {
+        b->allowed = b->floor;
+        b->alone = b->low;
+        b->low = 0;
+    }
+    return b->low < b->high;
+}
+
+static inline BS_BOTH uint64_t bs_budget_price(const bs_budget *b) { return bs_budget_weight((b->low + b->high) / 2); }
+
+static inline BS_BOTH void bs_budget_told(bs_budget *b, uint64_t losses)
+{
+    const int32_t middle = (b->low + b->high) / 2;
+    if (losses <= b->allowed)
+        b->high = middle;
+    else
+        b->low = middle + 1;
+}
+
+/* The price that was found, as its logarithm: 12 - t/8, exactly. */
+static inline BS_BOTH float bs_budget_published(const bs_budget *b) { return (float)(96 - b->low) / 8.0f; }
+
+#endif
+/* ==== end src/run/price.h ===================================================================== */
+}
+
 enum {
     BS_CU_ROUTE_PATHS = 1024 /* of more, tables do not lie in shared memory, and one block does it all */
 };
 
-/* What a step of a router knows: p, by number. */
+/* What a step of a router is told in p: a bs_rule, then, by number, what only a device asks. */
 enum {
-    BS_CU_P_PROTOCOL, /* -1: forced */
-    BS_CU_P_WIDTH,    /* scores a row */
-    BS_CU_P_CAPACITY, /* CAPACITY: rows a path; TABLE: keys; BUDGET: variants */
-    BS_CU_P_KNOB,
-    BS_CU_P_FALLBACK,
-    BS_CU_P_NORMALISE,
-    BS_CU_P_THRESHOLD,
-    BS_CU_P_FORCED,  /* path + 1 */
+    BS_CU_P_KNOB = sizeof(bs_rule) / 4,
+    BS_CU_P_FORCED,   /* path + 1 */
     BS_CU_P_LARGE,
     BS_CU_P_PATHS_AT, /* BUDGET: bytes from the table of costs to that of paths */
-    BS_CU_P_PATCHES,  /* BUDGET: the patch domain whose areas weigh, -1 none; */
-    BS_CU_P_SIZE,     /* of its cells; */
-    BS_CU_P_HEIGHT,   /* of its frame */
+    BS_CU_P_SIZE,     /* BUDGET: of the patches whose areas weigh, 0 none; */
+    BS_CU_P_HEIGHT,   /* of their frame */
     BS_CU_P_FRAME_WIDTH,
-    BS_CU_P_FLOOR /* BUDGET */
+    BS_CU_P_COUNT
 };
+
+static_assert(BS_CU_P_COUNT <= BS_DEVICE_PARAMS && sizeof(bs_rule) % 4 == 0, "p holds what a router is told");
+
+__device__ __forceinline__ const bs_rule *bs_cu_rule(const bs_device_step *s)
+{
+    return reinterpret_cast<const bs_rule *>(s->p);
+}
 
 /* At the beginning of the workspace. Tables of paths lie behind, if they fit, then what is staged or sorted. */
 struct bs_cu_routing {
@@ -6685,8 +7159,6 @@ struct bs_cu_router {
     int32_t stage_words;
     int32_t rows;
     float knob;
-    bool floored;   /* BUDGET: the floor allows more than the budget, which alone is kept at this price: */
-    uint64_t alone;
 };
 
 __device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_device_step *s)
@@ -6707,8 +7179,6 @@ __device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_dev
     r.offsets = r.next + d.paths;
     r.rows = min(bs_cu_count(t, s->domain), d.rows);
     r.knob = 0.0f;
-    r.floored = false;
-    r.alone = 0;
     if (s->p[BS_CU_P_KNOB].i) {
         const bs_device_operand *knob = bs_cu_in(t, s, 1);
         r.knob = bs_cu_get(bs_cu_row(t, knob, 0), knob->dtype, 0);
@@ -6716,10 +7186,11 @@ __device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_dev
     return r;
 }
 
-__device__ __forceinline__ void bs_cu_choose(const bs_cu_router &r, int32_t row, int32_t k, int32_t path, float gate)
+__device__ __forceinline__ bs_choices bs_cu_choices(const bs_cu_router &r, int32_t row)
 {
-    r.d.chosen[(int64_t)row * r.d.per_row + k] = path;
-    r.d.gates[(int64_t)row * r.d.per_row + k] = gate;
+    const int64_t at = (int64_t)row * r.d.per_row;
+    const bs_choices choices = {r.d.chosen + at, r.d.gates + at, r.d.per_row};
+    return choices;
 }
 
 /* After a failure: no row has a path. */
@@ -6749,92 +7220,36 @@ __device__ inline uint64_t bs_cu_sum_threads(bs_cu_routing *shared, uint64_t min
 #endif
 /* ==== end src/cuda/route_job.cuh ============================================================== */
 
-/* A row's scores, staged or where they are: f32 or i32, by their bits. */
-struct bs_cu_scores {
-    const uint32_t *bits;
-    int32_t stride;
-    bool integer;
-};
-
-__device__ __forceinline__ uint32_t bs_cu_score_bits(const bs_cu_scores &x, int32_t i)
+__device__ __forceinline__ bs_scores bs_cu_scores_of(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
 {
-    return x.bits[(int64_t)i * x.stride];
+    const bs_scores scores = {bs_cu_row(t, o, row), o->stride[0], o->dtype == BS_I32};
+    return scores;
 }
 
-__device__ __forceinline__ float bs_cu_score(const bs_cu_scores &x, int32_t i)
+/* Words from row to row: the threads of a warp, a row each, meet no bank of shared memory twice. */
+__device__ __forceinline__ int32_t bs_cu_stage_pitch(const bs_cu_router &r) { return bs_cu_rule(r.s)->width | 1; }
+
+__device__ __forceinline__ bs_scores bs_cu_staged(const bs_cu_router &r, int32_t row)
 {
-    return x.integer ? (float)(int32_t)bs_cu_score_bits(x, i) : __uint_as_float(bs_cu_score_bits(x, i));
+    const bs_scores scores = {r.stage + row * bs_cu_stage_pitch(r), 1, r.score->dtype == BS_I32};
+    return scores;
 }
 
-/* Whether score a is to be taken before score b. Large i32 scores are exact. NaN, which a guess may hold, is below
- * all. */
-__device__ __forceinline__ bool bs_cu_score_above(const bs_cu_scores &x, int32_t a, int32_t b)
+/* Scores of rows first .. last - 1, so many threads a row as it has scores. */
+__device__ inline void bs_cu_stage_scores(const bs_cu_router &r, int32_t first, int32_t last)
 {
-    const uint32_t first = bs_cu_score_bits(x, a), second = bs_cu_score_bits(x, b);
-    if (x.integer)
-        return (int32_t)first > (int32_t)second;
-    return __uint_as_float(first) > __uint_as_float(second) ||
-           (isnan(__uint_as_float(second)) && !isnan(__uint_as_float(first)));
-}
-
-/* Whether path a is worse than path b: the lower one of equals is the better. */
-__device__ __forceinline__ bool bs_cu_score_worse(const bs_cu_scores &x, int32_t a, int32_t b)
-{
-    return bs_cu_score_above(x, b, a) || (a > b && !bs_cu_score_above(x, a, b));
-}
-
-/* Path p takes the place of the root, the worst, of a heap of n. */
-__device__ inline void bs_cu_heap_sink(const bs_cu_scores &x, int32_t *heap, int32_t n, int32_t p)
-{
-    int32_t at = 0;
-    for (int32_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && bs_cu_score_worse(x, heap[child + 1], heap[child]))
-            child++;
-        if (!bs_cu_score_worse(x, heap[child], p))
-            break;
-        heap[at] = heap[child];
-    }
-    heap[at] = p;
-}
-
-/* As best_paths() of run/route.c: the `count` best, the best first, of equal ones the lower. By one thread. */
-__device__ inline void bs_cu_best_paths(const bs_cu_scores &x, int32_t paths, int32_t count, int32_t *best)
-{
-    int32_t root = 0;
-    for (int32_t p = 0; p < paths; p++) {
-        if (p >= count && !bs_cu_score_above(x, p, root))
-            continue;
-        if (p >= count) {
-            bs_cu_heap_sink(x, best, count, p);
-        } else {
-            int32_t at = p;
-            for (; at > 0 && bs_cu_score_worse(x, p, best[(at - 1) / 2]); at = (at - 1) / 2)
-                best[at] = best[(at - 1) / 2];
-            best[at] = p;
-        }
-        root = best[0];
-    }
-    for (int32_t n = min(count, paths) - 1; n > 0; n--) {
-        root = best[0];
-        bs_cu_heap_sink(x, best, n, best[n]);
-        best[n] = root;
-    }
-}
-
-/* Scores of rows first .. last - 1 to shared memory, `pitch` words a row; so many threads a row as it has scores. */
-__device__ inline void bs_cu_stage_scores(const bs_cu_router &r, int32_t first, int32_t last, int32_t pitch)
-{
-    const int32_t width = r.s->p[BS_CU_P_WIDTH].i, stride = r.score->stride[0];
+    const int32_t width = bs_cu_rule(r.s)->width, stride = r.score->stride[0], pitch = bs_cu_stage_pitch(r);
     int32_t lanes = 1;
     while (lanes < width && lanes < 32)
         lanes *= 2;
     for (int32_t row = first + (int32_t)threadIdx.x / lanes; row < last; row += (int32_t)blockDim.x / lanes) {
         const uint8_t *data = bs_cu_row(*r.t, r.score, row);
+        uint32_t *to = r.stage + (row - first) * pitch;
         for (int32_t i = (int32_t)threadIdx.x % lanes; i < width; i += lanes)
-            r.stage[(row - first) * pitch + i] = r.score->dtype == BS_I32
-                                                     ? reinterpret_cast<const uint32_t *>(data)[(int64_t)i * stride]
-                                                     : __float_as_uint(
-                                                           bs_cu_get(data, r.score->dtype, (int64_t)i * stride));
+            if (r.score->dtype == BS_I32)
+                to[i] = reinterpret_cast<const uint32_t *>(data)[(int64_t)i * stride];
+            else
+                reinterpret_cast<float *>(to)[i] = bs_cu_get(data, r.score->dtype, (int64_t)i * stride);
     }
 }
 
@@ -6859,8 +7274,8 @@ __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device
 {
     int32_t *margins = reinterpret_cast<int32_t *>(t.program->guesses);
     const bs_device_operand *o = bs_cu_in(t, s, 0);
-    const int32_t taken = s->p[BS_CU_LOOK_TAKEN].i, paths = s->p[BS_CU_LOOK_PATHS].i,
-                  asked = min(taken + 1, paths);
+    const int32_t taken = s->p[BS_CU_LOOK_TAKEN].i, paths = s->p[BS_CU_LOOK_PATHS].i;
+    const int32_t asked = bs_guess_asks(taken, paths);
     const int32_t room = BS_CU_WORKSPACE / 4 / (taken + 1), threads = min(max(room, 1), (int32_t)blockDim.x);
     int32_t *best = (room > 0 ? reinterpret_cast<int32_t *>(t.workspace) : margins + paths) + threadIdx.x * (taken + 1);
     for (int32_t p = (int32_t)threadIdx.x; p < paths; p += (int32_t)blockDim.x)
@@ -6868,13 +7283,10 @@ __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device
     __syncthreads();
     for (int32_t row = w.row + (int32_t)threadIdx.x; (int32_t)threadIdx.x < threads && row < w.row + w.rows;
          row += threads) {
-        const bs_cu_scores x = {reinterpret_cast<const uint32_t *>(bs_cu_row(t, o, row)), o->stride[0],
-                                o->dtype == BS_I32};
-        bs_cu_best_paths(x, paths, asked, best);
-        for (int32_t k = 0; k < taken; k++) {
-            const float margin = asked > taken ? bs_cu_score(x, best[k]) - bs_cu_score(x, best[taken]) : 0.0f;
-            atomicMax(&margins[best[k]], __float_as_int(margin > 0.0f ? margin : 0.0f)); /* a NaN too is a choice */
-        }
+        const bs_scores x = bs_cu_scores_of(t, o, row);
+        bs_best_paths(&x, paths, asked, best);
+        for (int32_t k = 0; k < taken; k++)
+            atomicMax(&margins[best[k]], __float_as_int(bs_guess_margin(&x, best, taken, asked, k)));
     }
     __syncthreads();
 }
@@ -7392,170 +7804,75 @@ __device__ inline void bs_cu_resize_double_run(const bs_cu_tile &t, const bs_dev
 #define BS_CUDA_OP_ROUTE
 
 /* ==== begin src/cuda/route_budget.cuh ========================================================= */
-/* route_budget.cuh - the protocol BUDGET: the smallest price at which the losses of all rows together fit.
- * As in run/route.c: integers only, so the choice is the same everywhere. Looks at all rows at once. Relies on
- * route_scores.cuh. Must never follow a table of paths that it has not checked: weights come from a file. */
+/* route_budget.cuh - the protocol BUDGET: sums over the rows, dealt out to threads, by which the price is found.
+ * Looks at all rows at once. Relies on route_scores.cuh and run/price.h. Must never follow a table of paths that it has
+ * not checked: weights come from a file. */
 #ifndef BS_CUDA_ROUTE_BUDGET
 #define BS_CUDA_ROUTE_BUDGET
 
 /* #include "cuda/route_scores.cuh" */
 
-enum { BS_CU_BUDGET_STEPS = 200, BS_CU_FLOOR_CELL = 8 };
-
-/* As in run/route.c: integers only, so the choice is the same everywhere. */
-__device__ inline uint64_t bs_cu_budget_weight(int32_t t)
+/* All rows are staged, if they fit. */
+__device__ __forceinline__ bool bs_cu_losses_staged(const bs_cu_router &r)
 {
-    const int32_t i = t & 7;
-    const uint64_t mantissa = i == 0   ? 256
-                              : i == 1 ? 279
-                              : i == 2 ? 304
-                              : i == 3 ? 332
-                              : i == 4 ? 362
-                              : i == 5 ? 395
-                              : i == 6 ? 431
-                                       : 470;
-    return t == BS_CU_BUDGET_STEPS ? 0 : mantissa << (t >> 3);
+    return r.rows <= r.stage_words / bs_cu_stage_pitch(r);
 }
 
-/* Estimated losses of a row: staged, or where they are. */
-struct bs_cu_losses {
-    const int32_t *data;
-    int32_t stride;
-};
-
-__device__ __forceinline__ bs_cu_losses bs_cu_losses_of(const bs_cu_router &r, int32_t row)
+__device__ __forceinline__ bs_scores bs_cu_losses_of(const bs_cu_router &r, int32_t row)
 {
-    const int32_t pitch = r.s->p[BS_CU_P_WIDTH].i | 1;
-    bs_cu_losses l;
-    if (r.rows <= r.stage_words / pitch) {
-        l.data = reinterpret_cast<const int32_t *>(r.stage + row * pitch);
-        l.stride = 1;
-    } else {
-        l.data = reinterpret_cast<const int32_t *>(bs_cu_row(*r.t, r.score, row));
-        l.stride = r.score->stride[0];
-    }
-    return l;
-}
-
-__device__ __forceinline__ int32_t bs_cu_loss(const bs_cu_losses &l, int32_t v)
-{
-    return min(max(l.data[(int64_t)v * l.stride], 0), 1 << 24);
-}
-
-/* The variant of least cost + price x loss, of those that lose at most `most`; the lower of equals. */
-__device__ inline int32_t bs_cu_budget_cheapest(const bs_cu_router &r, const bs_cu_losses &l, uint64_t weight,
-                                                uint64_t most)
-{
-    const int32_t *costs = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s)),
-                  variants = r.s->p[BS_CU_P_CAPACITY].i;
-    int32_t best = 0;
-    uint64_t best_total = UINT64_MAX;
-    for (int32_t v = 0; v < variants; v++) {
-        const uint64_t loss = (uint64_t)bs_cu_loss(l, v), cost = (uint64_t)min(max(costs[v], 0), 1 << 24);
-        const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
-        if (total < best_total && loss <= most)
-            best = v, best_total = total;
-    }
-    return best;
-}
-
-/* A floor is for the frame; of one cell it takes so many times as much, or what the budget alone would. */
-__device__ inline int32_t bs_cu_budget_choice(const bs_cu_router &r, const bs_cu_losses &l, uint64_t weight)
-{
-    if (!r.floored)
-        return bs_cu_budget_cheapest(r, l, weight, UINT64_MAX);
-    const uint64_t alone = (uint64_t)bs_cu_loss(l, bs_cu_budget_cheapest(r, l, r.alone, UINT64_MAX));
-    const uint64_t least = (uint64_t)bs_cu_loss(l, bs_cu_budget_cheapest(r, l, 0, UINT64_MAX));
-    const uint64_t cell = least + BS_CU_FLOOR_CELL * (uint64_t)r.s->p[BS_CU_P_FLOOR].i;
-    return bs_cu_budget_cheapest(r, l, weight, alone > cell ? alone : cell);
+    return bs_cu_losses_staged(r) ? bs_cu_staged(r, row) : bs_cu_scores_of(*r.t, r.score, row);
 }
 
 /* A patch counts by its area, any other cell as one. */
 __device__ inline uint64_t bs_cu_cell_weight(const bs_cu_router &r, int32_t row)
 {
-    if (r.s->p[BS_CU_P_PATCHES].i < 0)
-        return 1;
-    const int32_t size = r.s->p[BS_CU_P_SIZE].i, h = r.s->p[BS_CU_P_HEIGHT].i, w = r.s->p[BS_CU_P_FRAME_WIDTH].i;
-    const int32_t across = (w + size - 1) / size, top = bs_cu_top_row(*r.t, r.s->domain, row);
-    return (uint64_t)((int64_t)min(size, h - top / across * size) * min(size, w - top % across * size));
+    const int32_t size = r.s->p[BS_CU_P_SIZE].i;
+    return size == 0 ? 1
+                     : bs_patch_area(size, r.s->p[BS_CU_P_HEIGHT].i, r.s->p[BS_CU_P_FRAME_WIDTH].i,
+                                     bs_cu_top_row(*r.t, r.s->domain, row));
 }
 
-__device__ inline uint64_t bs_cu_budget_loss(const bs_cu_router &r, uint64_t weight)
+__device__ inline uint64_t bs_cu_all_losses(const bs_cu_router &r, const bs_budget &b)
 {
-    uint64_t loss = 0;
+    const uint64_t price = bs_budget_price(&b);
+    uint64_t losses = 0;
     for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
-        const bs_cu_losses l = bs_cu_losses_of(r, row);
-        loss += bs_cu_cell_weight(r, row) * (uint64_t)bs_cu_loss(l, bs_cu_budget_choice(r, l, weight));
+        const bs_scores x = bs_cu_losses_of(r, row);
+        losses += bs_cu_cell_weight(r, row) * (uint64_t)bs_loss(&x, bs_budget_choice(&b, &x, price));
     }
-    return bs_cu_sum_threads(r.shared, loss);
+    return bs_cu_sum_threads(r.shared, losses);
 }
 
-/* What the budget is a share of: the sum over cells of what the baseline loses against the best one. best: the losses
- * that cannot be avoided. cells: how many there are, by their weights. */
-__device__ inline uint64_t bs_cu_budget_range(const bs_cu_router &r, uint64_t *best, uint64_t *cells)
-{
-    const int32_t variants = r.s->p[BS_CU_P_CAPACITY].i, baseline = r.s->p[BS_CU_P_FALLBACK].i;
-    uint64_t range = 0, least = 0, count = 0;
-    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
-        const bs_cu_losses l = bs_cu_losses_of(r, row);
-        int32_t low = 1 << 24, high = 0;
-        for (int32_t v = 0; v < variants; v++) {
-            const int32_t loss = bs_cu_loss(l, v);
-            low = min(low, loss);
-            high = baseline == 0 || baseline == v + 1 ? max(high, loss) : high;
-        }
-        range += bs_cu_cell_weight(r, row) * (uint64_t)(int64_t)(high - low);
-        least += bs_cu_cell_weight(r, row) * (uint64_t)low;
-        count += bs_cu_cell_weight(r, row);
-    }
-    *best = bs_cu_sum_threads(r.shared, least);
-    *cells = bs_cu_sum_threads(r.shared, count);
-    return bs_cu_sum_threads(r.shared, range);
-}
-
-/* The lowest price from 0 to `high` at which the losses fit; `high` where none does. */
-__device__ inline int32_t bs_cu_budget_price(const bs_cu_router &r, int32_t high, uint64_t allowed)
-{
-    int32_t low = 0;
-    while (low < high) {
-        const int32_t middle = (low + high) / 2;
-        if (bs_cu_budget_loss(r, bs_cu_budget_weight(middle)) <= allowed)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
-/* The smallest price whose losses fit. All threads; whether the tables make sense. */
+/* All threads; whether the tables make sense. */
 __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
 {
-    const int32_t variants = r.s->p[BS_CU_P_CAPACITY].i, pitch = r.s->p[BS_CU_P_WIDTH].i | 1;
-    const int32_t *path_of = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s) + r.s->p[BS_CU_P_PATHS_AT].i);
-    const float share = r.knob < 0.0f ? 0.0f : r.knob > 1.0f ? 1.0f : r.knob;
-    uint64_t best, cells;
-    bs_cu_router with = r;
-    for (int32_t v = 0; v < variants; v++) /* weights come from a file */
-        if (path_of[v] < 0 || path_of[v] >= r.d.paths)
-            return false;
-    if (r.rows <= r.stage_words / pitch)
-        bs_cu_stage_scores(r, 0, r.rows, pitch);
+    const uint8_t *tables = bs_cu_prepared(*r.t, r.s);
+    const int32_t *path_of = reinterpret_cast<const int32_t *>(tables + r.s->p[BS_CU_P_PATHS_AT].i);
+    bs_budget b = {bs_cu_rule(r.s), reinterpret_cast<const int32_t *>(tables), 0, 0, -1, 0, 0};
+    bs_budget_sums sums = {0, 0, 0};
+    if (bs_route_check_variants(path_of, b.rule->capacity, r.d.paths).kind != BS_ROUTE_SOUND)
+        return false;
+    if (bs_cu_losses_staged(r))
+        bs_cu_stage_scores(r, 0, r.rows);
     __syncthreads();
-    const uint64_t range = bs_cu_budget_range(r, &best, &cells), given = (uint64_t)((double)share * (double)range);
-    const uint64_t unseen = cells * (uint64_t)r.s->p[BS_CU_P_FLOOR].i;
-    int32_t price = bs_cu_budget_price(r, BS_CU_BUDGET_STEPS, given + best);
-    if (unseen > given) {
-        with.floored = true;
-        with.alone = bs_cu_budget_weight(price);
-        price = bs_cu_budget_price(with, price, unseen + best);
-    }
     for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
-        const bs_cu_losses l = bs_cu_losses_of(r, row);
-        const int32_t variant = bs_cu_budget_choice(with, l, bs_cu_budget_weight(price));
-        bs_cu_choose(r, row, 0, path_of[variant], (float)bs_cu_loss(l, variant));
+        const bs_scores x = bs_cu_losses_of(r, row);
+        bs_budget_add(&b, &x, bs_cu_cell_weight(r, row), &sums);
+    }
+    sums.best = bs_cu_sum_threads(r.shared, sums.best);
+    sums.rows = bs_cu_sum_threads(r.shared, sums.rows);
+    sums.range = bs_cu_sum_threads(r.shared, sums.range);
+    bs_budget_begin(&b, r.knob, &sums);
+    while (bs_budget_asks(&b))
+        bs_budget_told(&b, bs_cu_all_losses(r, b));
+    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+        const bs_scores x = bs_cu_losses_of(r, row);
+        const bs_choices to = bs_cu_choices(r, row);
+        const int32_t variant = bs_budget_choice(&b, &x, bs_budget_price(&b));
+        bs_choose(&to, 0, path_of[variant], (float)bs_loss(&x, variant));
     }
     if (threadIdx.x == 0)
-        *r.d.price = __fsub_rn(12.0f, (float)price / 8.0f);
+        *r.d.price = bs_budget_published(&b);
     return true;
 }
 
@@ -7661,9 +7978,7 @@ __device__ inline void bs_cu_place_choices(const bs_cu_router &r, int32_t first,
         const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
         const int32_t packed = bs_cu_take_next(r, path);
         if (at < last)
-            r.d.inverse[at] = packed;
-        if (path >= 0)
-            r.d.ids[packed] = at / r.d.per_row;
+            bs_pack_choice(at, r.d.per_row, packed, r.d.ids, r.d.inverse);
     }
 }
 
@@ -7695,9 +8010,7 @@ __device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
     if (lane >= choices)
         return;
     const int32_t packed = path < 0 ? -1 : smaller + __popc(peers & bs_cu_lanes_below());
-    r.d.inverse[lane] = packed;
-    if (path >= 0)
-        r.d.ids[packed] = lane / r.d.per_row;
+    bs_pack_choice(lane, r.d.per_row, packed, r.d.ids, r.d.inverse);
 }
 
 /* What all who follow the decision need to know of its paths. */
@@ -7754,14 +8067,12 @@ __device__ inline void bs_cu_record_counts(const bs_cu_router &r)
 #endif
 /* ==== end src/cuda/route_pack.cuh ============================================================= */
 
-/* Ascending as (gate from the highest, row): no two are equal. -0 is 0. */
+/* The order in which rows are served, as numbers of which no two are equal. */
 enum { BS_CU_CAPACITY_ROW = (1 << 30) - 1 };
 
 __device__ __forceinline__ uint64_t bs_cu_capacity_key(float gate, int32_t row)
 {
-    uint32_t bits = __float_as_uint(gate == 0.0f ? 0.0f : gate);
-    bits = bits & 0x80000000u ? bits : ~bits & 0x7fffffffu; /* descending */
-    return (uint64_t)bits << 30 | (uint32_t)row;
+    return (uint64_t)bs_capacity_rank(gate) << 30 | (uint32_t)row;
 }
 
 /* Sorts n keys, ascending: a bitonic network whose every comparison puts the smaller key first, so that what lies
@@ -7790,7 +8101,7 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
 {
     uint64_t *keys = 2 * r.rows <= r.stage_words ? reinterpret_cast<uint64_t *>(r.stage)
                                                  : reinterpret_cast<uint64_t *>(r.d.work);
-    const int32_t per_row = r.d.per_row, capacity = r.s->p[BS_CU_P_CAPACITY].i;
+    const int32_t per_row = r.d.per_row, capacity = bs_cu_rule(r.s)->capacity;
     bool over = false;
     for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
         r.counts[p] = 0;
@@ -7814,7 +8125,7 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
     for (int32_t base = 0; over && base < r.rows; base += (int32_t)blockDim.x) {
         const int32_t i = base + (int32_t)threadIdx.x, row = i < r.rows ? (int32_t)(keys[i] & BS_CU_CAPACITY_ROW) : 0;
         const int32_t path = i < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
-        if (bs_cu_take_next(r, path) >= capacity)
+        if (!bs_capacity_takes(bs_cu_rule(r.s), bs_cu_take_next(r, path)))
             r.d.chosen[(int64_t)row * per_row + k] = -1;
     }
     __syncthreads();
@@ -7828,26 +8139,15 @@ __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
 {
     int64_t *dropped = reinterpret_cast<int64_t *>(r.t->program->decisions +
                                                    r.t->program->decision[r.s->router].dropped);
-    const int32_t per_row = r.d.per_row;
     uint64_t lost = 0;
     for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
         r.next[p] = 0;
     __syncthreads();
-    for (int32_t k = 0; k < per_row; k++)
+    for (int32_t k = 0; k < r.d.per_row; k++)
         bs_cu_limit_choice(r, k);
     for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
-        int32_t *chosen = r.d.chosen + (int64_t)row * per_row, kept = 0;
-        float *gates = r.d.gates + (int64_t)row * per_row;
-        for (int32_t k = 0; k < per_row; k++)
-            if (chosen[k] >= 0) {
-                chosen[kept] = chosen[k];
-                gates[kept++] = gates[k];
-            }
-        lost += (uint64_t)(per_row - kept);
-        for (; kept < per_row; kept++) {
-            chosen[kept] = -1;
-            gates[kept] = 0.0f;
-        }
+        const bs_choices of = bs_cu_choices(r, row);
+        lost += (uint64_t)bs_close_gaps(&of);
     }
     lost = bs_cu_sum_threads(r.shared, lost);
     if (threadIdx.x == 0)
@@ -7858,100 +8158,35 @@ __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
 /* ==== end src/cuda/route_capacity.cuh ========================================================= */
 /* #include "cuda/route_pack.cuh" */
 /* ==== begin src/cuda/route_protocols.cuh ====================================================== */
-/* route_protocols.cuh - the protocols of run/route.c that decide row by row, and a forced route.
- * Relies on route_scores.cuh. Must never let rows influence each other. */
+/* route_protocols.cuh - rows that are decided each by itself, dealt out to threads; and a forced route.
+ * Relies on route_scores.cuh and run/decide.h. Must never let rows influence each other. */
 #ifndef BS_CUDA_ROUTE_PROTOCOLS
 #define BS_CUDA_ROUTE_PROTOCOLS
 
 /* #include "cuda/route_scores.cuh" */
 
-/* The count highest, the lower path of equals. */
-__device__ inline void bs_cu_decide_topk(const bs_cu_router &r, int32_t row, const bs_cu_scores &x, int32_t count)
-{
-    int32_t *const chosen = r.d.chosen + (int64_t)row * r.d.per_row;
-    float sum = 0.0f;
-    bs_cu_best_paths(x, r.d.paths, count, chosen);
-    for (int32_t k = 0; k < count; k++) {
-        bs_cu_choose(r, row, k, chosen[k], bs_cu_score(x, chosen[k]));
-        sum += bs_cu_score(x, chosen[k]);
-    }
-    for (int32_t k = 0; r.s->p[BS_CU_P_NORMALISE].i && sum > 0.0f && sum < INFINITY && k < count; k++)
-        r.d.gates[(int64_t)row * r.d.per_row + k] /= sum;
-}
-
-__device__ inline void bs_cu_decide_threshold(const bs_cu_router &r, int32_t row, const bs_cu_scores &x)
-{
-    const float threshold = r.s->p[BS_CU_P_THRESHOLD].f + r.knob;
-    const int32_t fallback = r.s->p[BS_CU_P_FALLBACK].i - 1;
-    int32_t n = 0;
-    for (int32_t p = 0; p < r.d.paths; p++)
-        if (bs_cu_score(x, p) > threshold)
-            bs_cu_choose(r, row, n++, p, bs_cu_score(x, p));
-    if (n == 0 && fallback >= 0)
-        bs_cu_choose(r, row, n++, fallback, bs_cu_score(x, fallback));
-    for (; n < r.d.per_row; n++)
-        bs_cu_choose(r, row, n, -1, 0.0f);
-}
-
 /* One row, by one thread. False: its scores make no sense. */
-__device__ inline bool bs_cu_decide_row(const bs_cu_router &r, int32_t row, const bs_cu_scores &x)
+__device__ inline bool bs_cu_decide_row(const bs_cu_router &r, int32_t row, const bs_scores &x)
 {
-    const float threshold = r.s->p[BS_CU_P_THRESHOLD].f + r.knob;
-    const int32_t label = (int32_t)bs_cu_score_bits(x, 0);
-    for (int32_t i = 0; !x.integer && i < r.s->p[BS_CU_P_WIDTH].i; i++)
-        if (isnan(bs_cu_score(x, i)))
-            return false;
-    switch (r.s->p[BS_CU_P_PROTOCOL].i) {
-    case BS_ROUTE_TOP1: bs_cu_decide_topk(r, row, x, 1); return true;
-    case BS_ROUTE_TOPK:
-    case BS_ROUTE_CAPACITY: bs_cu_decide_topk(r, row, x, r.d.per_row); return true;
-    case BS_ROUTE_THRESHOLD: bs_cu_decide_threshold(r, row, x); return true;
-    case BS_ROUTE_RESIDUAL_THRESHOLD: {
-        const int32_t path = bs_cu_score(x, 0) + bs_cu_score(x, 1) < threshold ? 0 : 1;
-        bs_cu_choose(r, row, 0, path, bs_cu_score(x, path));
-        return true;
-    }
-    case BS_ROUTE_BINARY:
-        bs_cu_choose(r, row, 0, bs_cu_score(x, 0) >= threshold ? 0 : 1, bs_cu_score(x, 0));
-        return true;
-    case BS_ROUTE_LABEL:
-        if (label < 0 || label >= r.d.paths)
-            return false;
-        bs_cu_choose(r, row, 0, label, 1.0f);
-        return true;
-    case BS_ROUTE_TABLE: {
-        if (label < 0 || label >= r.s->p[BS_CU_P_CAPACITY].i)
-            return false;
-        const int32_t path = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s))[label];
-        if (path < 0 || path >= r.d.paths)
-            return false;
-        bs_cu_choose(r, row, 0, path, 1.0f);
-        return true;
-    }
-    default: return false;
-    }
+    const bs_choices to = bs_cu_choices(r, row);
+    const int32_t *table = reinterpret_cast<const int32_t *>(bs_cu_prepared(*r.t, r.s));
+    return bs_decide_row(bs_cu_rule(r.s), r.knob, &x, table, row, &to).kind == BS_ROUTE_SOUND;
 }
 
 /* Decides rows first .. last - 1, whatever the others are. All threads; whether all went well, for each to know. */
 __device__ inline bool bs_cu_decide_rows(const bs_cu_router &r, int32_t first, int32_t last)
 {
-    const int32_t pitch = r.s->p[BS_CU_P_WIDTH].i | 1, most = min(r.stage_words / pitch, (int32_t)blockDim.x);
-    const bool integer = r.score->dtype == BS_I32;
+    const int32_t most = min(r.stage_words / bs_cu_stage_pitch(r), (int32_t)blockDim.x);
     bool bad = false;
     /* too many to stage */
-    for (int32_t row = first + (int32_t)threadIdx.x; most == 0 && row < last; row += (int32_t)blockDim.x) {
-        const bs_cu_scores x = {reinterpret_cast<const uint32_t *>(bs_cu_row(*r.t, r.score, row)), r.score->stride[0],
-                                integer};
-        bad = !bs_cu_decide_row(r, row, x) || bad;
-    }
+    for (int32_t row = first + (int32_t)threadIdx.x; most == 0 && row < last; row += (int32_t)blockDim.x)
+        bad = !bs_cu_decide_row(r, row, bs_cu_scores_of(*r.t, r.score, row)) || bad;
     for (int32_t base = first; most > 0 && base < last; base += most) {
         const int32_t end = min(base + most, last), row = base + (int32_t)threadIdx.x;
-        bs_cu_stage_scores(r, base, end, pitch);
+        bs_cu_stage_scores(r, base, end);
         __syncthreads();
-        if (row < end) {
-            const bs_cu_scores x = {r.stage + (row - base) * pitch, 1, integer};
-            bad = !bs_cu_decide_row(r, row, x) || bad;
-        }
+        if (row < end)
+            bad = !bs_cu_decide_row(r, row, bs_cu_staged(r, row - base)) || bad;
         __syncthreads();
     }
     return __syncthreads_or(bad) == 0;
@@ -7960,7 +8195,7 @@ __device__ inline bool bs_cu_decide_rows(const bs_cu_router &r, int32_t first, i
 __device__ inline void bs_cu_decide_forced(const bs_cu_router &r, int32_t first, int32_t last)
 {
     for (int32_t at = first * r.d.per_row + (int32_t)threadIdx.x; at < last * r.d.per_row; at += (int32_t)blockDim.x) {
-        r.d.chosen[at] = at % r.d.per_row == 0 ? r.s->p[BS_CU_P_FORCED].i - 1 : -1;
+        r.d.chosen[at] = bs_forced_choice(at, r.d.per_row, r.s->p[BS_CU_P_FORCED].i - 1);
         r.d.gates[at] = 1.0f;
     }
 }
@@ -7989,26 +8224,19 @@ static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
     s->batch = bs_max_i32(BS_CU_ROUTE_CHUNK, d->paths);
     s->parts = 1;
     s->router = router;
-    s->p[BS_CU_P_PROTOCOL].i = plan->forced ? -1 : d->protocol;
-    s->p[BS_CU_P_WIDTH].i = plan->forced ? 0 : n->in[0].dim[0];
-    s->p[BS_CU_P_CAPACITY].i = d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->capacity, 256)
-                               : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->capacity, d->paths)
-                                                                : d->capacity;
+    bs_rule rule = bs_rule_of(d, plan->forced ? 0 : n->in[0].dim[0]);
+    rule.protocol = plan->forced ? -1 : rule.protocol;
+    memset(s->p, 0, sizeof s->p);
+    memcpy(s->p, &rule, sizeof rule);
     s->p[BS_CU_P_KNOB].i = info->knob != 0 && !plan->forced;
-    s->p[BS_CU_P_FALLBACK].i = d->fallback;
-    s->p[BS_CU_P_NORMALISE].i = d->normalise;
-    s->p[BS_CU_P_THRESHOLD].f = d->threshold;
     s->p[BS_CU_P_FORCED].i = plan->forced;
-    s->p[BS_CU_P_FLOOR].i = d->floor;
     s->p[BS_CU_P_LARGE].i = large;
-    s->p[BS_CU_P_PATCHES].i = -1;
     if (d->protocol != BS_ROUTE_BUDGET || plan->forced)
         return;
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const int32_t patches = n->graph->domains[info->domain].patches;
     bs_op_get(n->node->op)->weights(n->graph, n->node, specs);
     s->p[BS_CU_P_PATHS_AT].i = (int32_t)bs_bytes_figure(bs_weight_offset(specs, 1));
-    s->p[BS_CU_P_PATCHES].i = patches;
     if (patches < 0)
         return;
     s->p[BS_CU_P_SIZE].i = n->plan->domains[patches].size;
@@ -8022,17 +8250,17 @@ static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
 __device__ inline void bs_cu_route_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_router r = bs_cu_router_of(t, s);
-    bool good = !isnan(r.knob);
+    bool good = bs_route_check_knob(r.knob).kind == BS_ROUTE_SOUND;
     (void)w;
     if (threadIdx.x == 0)
         *r.d.price = 0.0f;
     if (s->p[BS_CU_P_FORCED].i)
         bs_cu_decide_forced(r, 0, r.rows);
-    else if (good && s->p[BS_CU_P_PROTOCOL].i == BS_ROUTE_BUDGET)
+    else if (good && bs_cu_rule(s)->protocol == BS_ROUTE_BUDGET)
         good = bs_cu_decide_budget(r);
     else if (good)
         good = bs_cu_decide_rows(r, 0, r.rows);
-    if (good && s->p[BS_CU_P_PROTOCOL].i == BS_ROUTE_CAPACITY)
+    if (good && bs_cu_rule(s)->protocol == BS_ROUTE_CAPACITY)
         bs_cu_limit_capacity(r);
     if (!good) {
         __syncthreads(); /* others may still be choosing */
@@ -8050,7 +8278,7 @@ __device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device
 {
     const bs_cu_router r = bs_cu_router_of(t, s);
     const int32_t first = w.part * s->batch, last = min(first + s->batch, r.rows);
-    bool good = !isnan(r.knob);
+    bool good = bs_route_check_knob(r.knob).kind == BS_ROUTE_SOUND;
     if (w.part == 0 && threadIdx.x == 0)
         *r.d.price = 0.0f;
     if (first >= r.rows && w.part > 0)
@@ -10089,6 +10317,10 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 #endif
 /* ==== end src/cuda/tables.cuh ================================================================= */
 
+extern "C" {
+/* #include "run/decide.h" */
+}
+
 static bs_status bs_cu_launched(bs_error *error)
 {
     return bs_cu_check(cudaGetLastError(), "launching a kernel", error);
@@ -10120,27 +10352,15 @@ static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first
     return status;
 }
 
-/* Before the callback is asked. */
-static bs_status bs_cu_check_scores(const bs_route_desc *desc, const bs_operand_view *scores, int32_t rows,
-                                    bs_error *error)
+/* What is wrong, if anything is, of which row. */
+static bs_status bs_cu_route_status(const bs_route_desc *desc, const bs_route_fault *fault, bs_error *error)
 {
-    for (int64_t i = 0; scores->dtype == BS_F32 && i < (int64_t)rows * scores->width; i++)
-        if (isnan(static_cast<const float *>(scores->data)[i]))
-            return bs_fail(error, BS_ERROR_DATA, "route \"%s\": row %d: score %d is NaN", desc->name,
-                           (int)(i / scores->width), (int)(i % scores->width));
-    return BS_OK;
-}
-
-static bs_status bs_cu_check_answer(const bs_route_desc *desc, int32_t rows, const int32_t *chosen, float *gates,
-                                    bs_error *error)
-{
-    for (int32_t r = 0; r < rows; r++) {
-        gates[r] = 1.0f;
-        if (chosen[r] < -1 || chosen[r] >= desc->paths)
-            return bs_fail(error, BS_ERROR_DATA, "route \"%s\": row %d: the callback chose %d, expected 0 .. %d",
-                           desc->name, r, chosen[r], desc->paths - 1);
-    }
-    return BS_OK;
+    const bs_status status = bs_route_fail(fault, error);
+    if (status != BS_OK && fault->row >= 0)
+        bs_error_prefix(error, "row %d: ", fault->row);
+    if (status != BS_OK)
+        bs_error_prefix(error, "route \"%s\": ", desc->name);
+    return status;
 }
 
 /* The caller's function is not told the knob; but one that is NaN is an error, whoever decides. */
@@ -10154,7 +10374,8 @@ static bs_status bs_cu_check_knob(bs_device_session *s, const bs_route_desc *des
     if (status != BS_OK)
         return status;
     memcpy(&knob, here, sizeof knob);
-    return isnan(knob) ? bs_fail(error, BS_ERROR_DATA, "route \"%s\": the knob is NaN", desc->name) : BS_OK;
+    const bs_route_fault fault = bs_route_check_knob(knob);
+    return bs_cu_route_status(desc, &fault, error);
 }
 
 /* Scores of `rows` rows from `first`, to where the caller's function reads them: dense, and there when this returns. */
@@ -10172,14 +10393,12 @@ static bs_status bs_cu_fetch_scores(bs_device_session *s, const bs_device_operan
 
 /* What the caller's function chooses by the scores. */
 static bs_status bs_cu_ask_caller(const bs_route_desc *desc, const bs_route_callback *callback,
-                                  const bs_operand_view *view, int32_t rows, int32_t *chosen, bs_error *error)
+                                  const bs_operand_view *view, int32_t rows, int32_t *chosen, float *gates,
+                                  bs_error *error)
 {
-    const int32_t answer = (int32_t)callback->function(callback->user, view, rows, chosen);
-    if (!bs_status_is_known(answer))
-        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": its callback returned %d, which is no bs_status",
-                       desc->name, answer);
-    const bs_status status = (bs_status)answer;
-    return status == BS_OK ? status
+    bs_route_fault fault;
+    const bs_status status = bs_route_ask(callback, view, desc->paths, rows, chosen, gates, &fault);
+    return status == BS_OK ? bs_cu_route_status(desc, &fault, error)
                            : bs_fail(error, status, "route \"%s\": its callback failed: %s", desc->name,
                                      bs_status_text(status));
 }
@@ -10199,9 +10418,6 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     bs_status status = bs_cu_rows(s, info->domain, &first, &rows, error);
     if (status != BS_OK || rows == 0)
         return status;
-    if (!c->callbacks[l->callback].function)
-        return bs_fail(error, BS_ERROR_UNBOUND, "route \"%s\": its callback is not set (bs_set_route)",
-                       info->desc->name);
     if (step->n_in > 1)
         status = bs_cu_check_knob(s, info->desc, &score[1], error);
     if (status == BS_OK)
@@ -10211,12 +10427,7 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     const bs_operand_view view = {asked, (bs_dtype)score->dtype, score->dim[0], score->dim[0], 1};
     int32_t *chosen = reinterpret_cast<int32_t *>(asked + bs_device_scores_bytes(c->plan, l->callback));
     float *gates = reinterpret_cast<float *>(chosen) + bs_aligned_floats(rows);
-    memset(chosen, 0xff, 4 * (size_t)rows);
-    status = bs_cu_check_scores(info->desc, &view, rows, error);
-    if (status == BS_OK)
-        status = bs_cu_ask_caller(info->desc, &c->callbacks[l->callback], &view, rows, chosen, error);
-    if (status == BS_OK)
-        status = bs_cu_check_answer(info->desc, rows, chosen, gates, error);
+    status = bs_cu_ask_caller(info->desc, &c->callbacks[l->callback], &view, rows, chosen, gates, error);
     if (status == BS_OK)
         status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d->chosen, chosen, 4 * (size_t)rows,
                                              cudaMemcpyHostToDevice, s->stream),

@@ -4,6 +4,7 @@
 #define BS_BASE_H
 
 #include "brainstorm.h"
+#include "base/both.h"
 #include "base/bytes.h"
 #include "base/exact_math.h"
 #include "base/wrapping.h"
@@ -28,16 +29,19 @@ static inline uint64_t bs_add_u64(uint64_t a, uint64_t b)
     return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-static inline int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
-static inline int32_t bs_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
-static inline int64_t bs_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t bs_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
-static inline int32_t bs_clamp_i32(int32_t v, int32_t low, int32_t high) { return v < low ? low : v > high ? high : v; }
+static inline BS_BOTH int32_t bs_min_i32(int32_t a, int32_t b) { return a < b ? a : b; }
+static inline BS_BOTH int32_t bs_max_i32(int32_t a, int32_t b) { return a > b ? a : b; }
+static inline BS_BOTH int64_t bs_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline BS_BOTH int64_t bs_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline BS_BOTH int32_t bs_clamp_i32(int32_t v, int32_t low, int32_t high)
+{
+    return v < low ? low : v > high ? high : v;
+}
 static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v : fallback; }
 
 /* Rounds towards minus infinity; b > 0. */
-static inline int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
-static inline int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
+static inline BS_BOTH int64_t bs_floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0); }
+static inline BS_BOTH int64_t bs_ceil_div(int64_t a, int64_t b) { return -bs_floor_div(-a, b); }
 
 /* Bytes from here to the next multiple of a power of two. */
 static inline size_t bs_to_aligned(const void *memory, size_t alignment)
@@ -85,7 +89,7 @@ void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 float bs_f16_to_f32(uint16_t h);
 /* The nearest code. Saturates before rounding: the bounds are compared as floats, and 2^31 - 1 is not one. NaN gives
  * 0. */
-static inline int32_t bs_f32_to_code(float x, int32_t low, int32_t high)
+static inline BS_BOTH int32_t bs_f32_to_code(float x, int32_t low, int32_t high)
 {
     if (!(x > (float)low))
         return x == x ? low : 0;

@@ -26,8 +26,8 @@ __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device
 {
     int32_t *margins = reinterpret_cast<int32_t *>(t.program->guesses);
     const bs_device_operand *o = bs_cu_in(t, s, 0);
-    const int32_t taken = s->p[BS_CU_LOOK_TAKEN].i, paths = s->p[BS_CU_LOOK_PATHS].i,
-                  asked = min(taken + 1, paths);
+    const int32_t taken = s->p[BS_CU_LOOK_TAKEN].i, paths = s->p[BS_CU_LOOK_PATHS].i;
+    const int32_t asked = bs_guess_asks(taken, paths);
     const int32_t room = BS_CU_WORKSPACE / 4 / (taken + 1), threads = min(max(room, 1), (int32_t)blockDim.x);
     int32_t *best = (room > 0 ? reinterpret_cast<int32_t *>(t.workspace) : margins + paths) + threadIdx.x * (taken + 1);
     for (int32_t p = (int32_t)threadIdx.x; p < paths; p += (int32_t)blockDim.x)
@@ -35,13 +35,10 @@ __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device
     __syncthreads();
     for (int32_t row = w.row + (int32_t)threadIdx.x; (int32_t)threadIdx.x < threads && row < w.row + w.rows;
          row += threads) {
-        const bs_cu_scores x = {reinterpret_cast<const uint32_t *>(bs_cu_row(t, o, row)), o->stride[0],
-                                o->dtype == BS_I32};
-        bs_cu_best_paths(x, paths, asked, best);
-        for (int32_t k = 0; k < taken; k++) {
-            const float margin = asked > taken ? bs_cu_score(x, best[k]) - bs_cu_score(x, best[taken]) : 0.0f;
-            atomicMax(&margins[best[k]], __float_as_int(margin > 0.0f ? margin : 0.0f)); /* a NaN too is a choice */
-        }
+        const bs_scores x = bs_cu_scores_of(t, o, row);
+        bs_best_paths(&x, paths, asked, best);
+        for (int32_t k = 0; k < taken; k++)
+            atomicMax(&margins[best[k]], __float_as_int(bs_guess_margin(&x, best, taken, asked, k)));
     }
     __syncthreads();
 }

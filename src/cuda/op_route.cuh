@@ -35,26 +35,19 @@ static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
     s->batch = bs_max_i32(BS_CU_ROUTE_CHUNK, d->paths);
     s->parts = 1;
     s->router = router;
-    s->p[BS_CU_P_PROTOCOL].i = plan->forced ? -1 : d->protocol;
-    s->p[BS_CU_P_WIDTH].i = plan->forced ? 0 : n->in[0].dim[0];
-    s->p[BS_CU_P_CAPACITY].i = d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->capacity, 256)
-                               : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->capacity, d->paths)
-                                                                : d->capacity;
+    bs_rule rule = bs_rule_of(d, plan->forced ? 0 : n->in[0].dim[0]);
+    rule.protocol = plan->forced ? -1 : rule.protocol;
+    memset(s->p, 0, sizeof s->p);
+    memcpy(s->p, &rule, sizeof rule);
     s->p[BS_CU_P_KNOB].i = info->knob != 0 && !plan->forced;
-    s->p[BS_CU_P_FALLBACK].i = d->fallback;
-    s->p[BS_CU_P_NORMALISE].i = d->normalise;
-    s->p[BS_CU_P_THRESHOLD].f = d->threshold;
     s->p[BS_CU_P_FORCED].i = plan->forced;
-    s->p[BS_CU_P_FLOOR].i = d->floor;
     s->p[BS_CU_P_LARGE].i = large;
-    s->p[BS_CU_P_PATCHES].i = -1;
     if (d->protocol != BS_ROUTE_BUDGET || plan->forced)
         return;
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const int32_t patches = n->graph->domains[info->domain].patches;
     bs_op_get(n->node->op)->weights(n->graph, n->node, specs);
     s->p[BS_CU_P_PATHS_AT].i = (int32_t)bs_bytes_figure(bs_weight_offset(specs, 1));
-    s->p[BS_CU_P_PATCHES].i = patches;
     if (patches < 0)
         return;
     s->p[BS_CU_P_SIZE].i = n->plan->domains[patches].size;
@@ -68,17 +61,17 @@ static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
 __device__ inline void bs_cu_route_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_router r = bs_cu_router_of(t, s);
-    bool good = !isnan(r.knob);
+    bool good = bs_route_check_knob(r.knob).kind == BS_ROUTE_SOUND;
     (void)w;
     if (threadIdx.x == 0)
         *r.d.price = 0.0f;
     if (s->p[BS_CU_P_FORCED].i)
         bs_cu_decide_forced(r, 0, r.rows);
-    else if (good && s->p[BS_CU_P_PROTOCOL].i == BS_ROUTE_BUDGET)
+    else if (good && bs_cu_rule(s)->protocol == BS_ROUTE_BUDGET)
         good = bs_cu_decide_budget(r);
     else if (good)
         good = bs_cu_decide_rows(r, 0, r.rows);
-    if (good && s->p[BS_CU_P_PROTOCOL].i == BS_ROUTE_CAPACITY)
+    if (good && bs_cu_rule(s)->protocol == BS_ROUTE_CAPACITY)
         bs_cu_limit_capacity(r);
     if (!good) {
         __syncthreads(); /* others may still be choosing */
@@ -96,7 +89,7 @@ __device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device
 {
     const bs_cu_router r = bs_cu_router_of(t, s);
     const int32_t first = w.part * s->batch, last = min(first + s->batch, r.rows);
-    bool good = !isnan(r.knob);
+    bool good = bs_route_check_knob(r.knob).kind == BS_ROUTE_SOUND;
     if (w.part == 0 && threadIdx.x == 0)
         *r.d.price = 0.0f;
     if (first >= r.rows && w.part > 0)

@@ -5,14 +5,12 @@
 
 #include "cuda/route_pack.cuh"
 
-/* Ascending as (gate from the highest, row): no two are equal. -0 is 0. */
+/* The order in which rows are served, as numbers of which no two are equal. */
 enum { BS_CU_CAPACITY_ROW = (1 << 30) - 1 };
 
 __device__ __forceinline__ uint64_t bs_cu_capacity_key(float gate, int32_t row)
 {
-    uint32_t bits = __float_as_uint(gate == 0.0f ? 0.0f : gate);
-    bits = bits & 0x80000000u ? bits : ~bits & 0x7fffffffu; /* descending */
-    return (uint64_t)bits << 30 | (uint32_t)row;
+    return (uint64_t)bs_capacity_rank(gate) << 30 | (uint32_t)row;
 }
 
 /* Sorts n keys, ascending: a bitonic network whose every comparison puts the smaller key first, so that what lies
@@ -41,7 +39,7 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
 {
     uint64_t *keys = 2 * r.rows <= r.stage_words ? reinterpret_cast<uint64_t *>(r.stage)
                                                  : reinterpret_cast<uint64_t *>(r.d.work);
-    const int32_t per_row = r.d.per_row, capacity = r.s->p[BS_CU_P_CAPACITY].i;
+    const int32_t per_row = r.d.per_row, capacity = bs_cu_rule(r.s)->capacity;
     bool over = false;
     for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
         r.counts[p] = 0;
@@ -65,7 +63,7 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
     for (int32_t base = 0; over && base < r.rows; base += (int32_t)blockDim.x) {
         const int32_t i = base + (int32_t)threadIdx.x, row = i < r.rows ? (int32_t)(keys[i] & BS_CU_CAPACITY_ROW) : 0;
         const int32_t path = i < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
-        if (bs_cu_take_next(r, path) >= capacity)
+        if (!bs_capacity_takes(bs_cu_rule(r.s), bs_cu_take_next(r, path)))
             r.d.chosen[(int64_t)row * per_row + k] = -1;
     }
     __syncthreads();
@@ -79,26 +77,15 @@ __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
 {
     int64_t *dropped = reinterpret_cast<int64_t *>(r.t->program->decisions +
                                                    r.t->program->decision[r.s->router].dropped);
-    const int32_t per_row = r.d.per_row;
     uint64_t lost = 0;
     for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
         r.next[p] = 0;
     __syncthreads();
-    for (int32_t k = 0; k < per_row; k++)
+    for (int32_t k = 0; k < r.d.per_row; k++)
         bs_cu_limit_choice(r, k);
     for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
-        int32_t *chosen = r.d.chosen + (int64_t)row * per_row, kept = 0;
-        float *gates = r.d.gates + (int64_t)row * per_row;
-        for (int32_t k = 0; k < per_row; k++)
-            if (chosen[k] >= 0) {
-                chosen[kept] = chosen[k];
-                gates[kept++] = gates[k];
-            }
-        lost += (uint64_t)(per_row - kept);
-        for (; kept < per_row; kept++) {
-            chosen[kept] = -1;
-            gates[kept] = 0.0f;
-        }
+        const bs_choices of = bs_cu_choices(r, row);
+        lost += (uint64_t)bs_close_gaps(&of);
     }
     lost = bs_cu_sum_threads(r.shared, lost);
     if (threadIdx.x == 0)

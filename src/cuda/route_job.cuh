@@ -8,28 +8,32 @@
 #include "cuda/lower.cuh"
 #include "cuda/program.cuh"
 
+extern "C" {
+#include "run/price.h"
+}
+
 enum {
     BS_CU_ROUTE_PATHS = 1024 /* of more, tables do not lie in shared memory, and one block does it all */
 };
 
-/* What a step of a router knows: p, by number. */
+/* What a step of a router is told in p: a bs_rule, then, by number, what only a device asks. */
 enum {
-    BS_CU_P_PROTOCOL, /* -1: forced */
-    BS_CU_P_WIDTH,    /* scores a row */
-    BS_CU_P_CAPACITY, /* CAPACITY: rows a path; TABLE: keys; BUDGET: variants */
-    BS_CU_P_KNOB,
-    BS_CU_P_FALLBACK,
-    BS_CU_P_NORMALISE,
-    BS_CU_P_THRESHOLD,
-    BS_CU_P_FORCED,  /* path + 1 */
+    BS_CU_P_KNOB = sizeof(bs_rule) / 4,
+    BS_CU_P_FORCED,   /* path + 1 */
     BS_CU_P_LARGE,
     BS_CU_P_PATHS_AT, /* BUDGET: bytes from the table of costs to that of paths */
-    BS_CU_P_PATCHES,  /* BUDGET: the patch domain whose areas weigh, -1 none; */
-    BS_CU_P_SIZE,     /* of its cells; */
-    BS_CU_P_HEIGHT,   /* of its frame */
+    BS_CU_P_SIZE,     /* BUDGET: of the patches whose areas weigh, 0 none; */
+    BS_CU_P_HEIGHT,   /* of their frame */
     BS_CU_P_FRAME_WIDTH,
-    BS_CU_P_FLOOR /* BUDGET */
+    BS_CU_P_COUNT
 };
+
+static_assert(BS_CU_P_COUNT <= BS_DEVICE_PARAMS && sizeof(bs_rule) % 4 == 0, "p holds what a router is told");
+
+__device__ __forceinline__ const bs_rule *bs_cu_rule(const bs_device_step *s)
+{
+    return reinterpret_cast<const bs_rule *>(s->p);
+}
 
 /* At the beginning of the workspace. Tables of paths lie behind, if they fit, then what is staged or sorted. */
 struct bs_cu_routing {
@@ -51,8 +55,6 @@ struct bs_cu_router {
     int32_t stage_words;
     int32_t rows;
     float knob;
-    bool floored;   /* BUDGET: the floor allows more than the budget, which alone is kept at this price: */
-    uint64_t alone;
 };
 
 __device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_device_step *s)
@@ -73,8 +75,6 @@ __device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_dev
     r.offsets = r.next + d.paths;
     r.rows = min(bs_cu_count(t, s->domain), d.rows);
     r.knob = 0.0f;
-    r.floored = false;
-    r.alone = 0;
     if (s->p[BS_CU_P_KNOB].i) {
         const bs_device_operand *knob = bs_cu_in(t, s, 1);
         r.knob = bs_cu_get(bs_cu_row(t, knob, 0), knob->dtype, 0);
@@ -82,10 +82,11 @@ __device__ inline bs_cu_router bs_cu_router_of(const bs_cu_tile &t, const bs_dev
     return r;
 }
 
-__device__ __forceinline__ void bs_cu_choose(const bs_cu_router &r, int32_t row, int32_t k, int32_t path, float gate)
+__device__ __forceinline__ bs_choices bs_cu_choices(const bs_cu_router &r, int32_t row)
 {
-    r.d.chosen[(int64_t)row * r.d.per_row + k] = path;
-    r.d.gates[(int64_t)row * r.d.per_row + k] = gate;
+    const int64_t at = (int64_t)row * r.d.per_row;
+    const bs_choices choices = {r.d.chosen + at, r.d.gates + at, r.d.per_row};
+    return choices;
 }
 
 /* After a failure: no row has a path. */

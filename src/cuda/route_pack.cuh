@@ -91,9 +91,7 @@ __device__ inline void bs_cu_place_choices(const bs_cu_router &r, int32_t first,
         const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
         const int32_t packed = bs_cu_take_next(r, path);
         if (at < last)
-            r.d.inverse[at] = packed;
-        if (path >= 0)
-            r.d.ids[packed] = at / r.d.per_row;
+            bs_pack_choice(at, r.d.per_row, packed, r.d.ids, r.d.inverse);
     }
 }
 
@@ -125,9 +123,7 @@ __device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
     if (lane >= choices)
         return;
     const int32_t packed = path < 0 ? -1 : smaller + __popc(peers & bs_cu_lanes_below());
-    r.d.inverse[lane] = packed;
-    if (path >= 0)
-        r.d.ids[packed] = lane / r.d.per_row;
+    bs_pack_choice(lane, r.d.per_row, packed, r.d.ids, r.d.inverse);
 }
 
 /* What all who follow the decision need to know of its paths. */

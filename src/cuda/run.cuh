@@ -5,6 +5,10 @@
 
 #include "cuda/tables.cuh"
 
+extern "C" {
+#include "run/decide.h"
+}
+
 static bs_status bs_cu_launched(bs_error *error)
 {
     return bs_cu_check(cudaGetLastError(), "launching a kernel", error);
@@ -36,27 +40,15 @@ static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first
     return status;
 }
 
-/* Before the callback is asked. */
-static bs_status bs_cu_check_scores(const bs_route_desc *desc, const bs_operand_view *scores, int32_t rows,
-                                    bs_error *error)
+/* What is wrong, if anything is, of which row. */
+static bs_status bs_cu_route_status(const bs_route_desc *desc, const bs_route_fault *fault, bs_error *error)
 {
-    for (int64_t i = 0; scores->dtype == BS_F32 && i < (int64_t)rows * scores->width; i++)
-        if (isnan(static_cast<const float *>(scores->data)[i]))
-            return bs_fail(error, BS_ERROR_DATA, "route \"%s\": row %d: score %d is NaN", desc->name,
-                           (int)(i / scores->width), (int)(i % scores->width));
-    return BS_OK;
-}
-
-static bs_status bs_cu_check_answer(const bs_route_desc *desc, int32_t rows, const int32_t *chosen, float *gates,
-                                    bs_error *error)
-{
-    for (int32_t r = 0; r < rows; r++) {
-        gates[r] = 1.0f;
-        if (chosen[r] < -1 || chosen[r] >= desc->paths)
-            return bs_fail(error, BS_ERROR_DATA, "route \"%s\": row %d: the callback chose %d, expected 0 .. %d",
-                           desc->name, r, chosen[r], desc->paths - 1);
-    }
-    return BS_OK;
+    const bs_status status = bs_route_fail(fault, error);
+    if (status != BS_OK && fault->row >= 0)
+        bs_error_prefix(error, "row %d: ", fault->row);
+    if (status != BS_OK)
+        bs_error_prefix(error, "route \"%s\": ", desc->name);
+    return status;
 }
 
 /* The caller's function is not told the knob; but one that is NaN is an error, whoever decides. */
@@ -70,7 +62,8 @@ static bs_status bs_cu_check_knob(bs_device_session *s, const bs_route_desc *des
     if (status != BS_OK)
         return status;
     memcpy(&knob, here, sizeof knob);
-    return isnan(knob) ? bs_fail(error, BS_ERROR_DATA, "route \"%s\": the knob is NaN", desc->name) : BS_OK;
+    const bs_route_fault fault = bs_route_check_knob(knob);
+    return bs_cu_route_status(desc, &fault, error);
 }
 
 /* Scores of `rows` rows from `first`, to where the caller's function reads them: dense, and there when this returns. */
@@ -88,14 +81,12 @@ static bs_status bs_cu_fetch_scores(bs_device_session *s, const bs_device_operan
 
 /* What the caller's function chooses by the scores. */
 static bs_status bs_cu_ask_caller(const bs_route_desc *desc, const bs_route_callback *callback,
-                                  const bs_operand_view *view, int32_t rows, int32_t *chosen, bs_error *error)
+                                  const bs_operand_view *view, int32_t rows, int32_t *chosen, float *gates,
+                                  bs_error *error)
 {
-    const int32_t answer = (int32_t)callback->function(callback->user, view, rows, chosen);
-    if (!bs_status_is_known(answer))
-        return bs_fail(error, BS_ERROR_DATA, "route \"%s\": its callback returned %d, which is no bs_status",
-                       desc->name, answer);
-    const bs_status status = (bs_status)answer;
-    return status == BS_OK ? status
+    bs_route_fault fault;
+    const bs_status status = bs_route_ask(callback, view, desc->paths, rows, chosen, gates, &fault);
+    return status == BS_OK ? bs_cu_route_status(desc, &fault, error)
                            : bs_fail(error, status, "route \"%s\": its callback failed: %s", desc->name,
                                      bs_status_text(status));
 }
@@ -115,9 +106,6 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     bs_status status = bs_cu_rows(s, info->domain, &first, &rows, error);
     if (status != BS_OK || rows == 0)
         return status;
-    if (!c->callbacks[l->callback].function)
-        return bs_fail(error, BS_ERROR_UNBOUND, "route \"%s\": its callback is not set (bs_set_route)",
-                       info->desc->name);
     if (step->n_in > 1)
         status = bs_cu_check_knob(s, info->desc, &score[1], error);
     if (status == BS_OK)
@@ -127,12 +115,7 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     const bs_operand_view view = {asked, (bs_dtype)score->dtype, score->dim[0], score->dim[0], 1};
     int32_t *chosen = reinterpret_cast<int32_t *>(asked + bs_device_scores_bytes(c->plan, l->callback));
     float *gates = reinterpret_cast<float *>(chosen) + bs_aligned_floats(rows);
-    memset(chosen, 0xff, 4 * (size_t)rows);
-    status = bs_cu_check_scores(info->desc, &view, rows, error);
-    if (status == BS_OK)
-        status = bs_cu_ask_caller(info->desc, &c->callbacks[l->callback], &view, rows, chosen, error);
-    if (status == BS_OK)
-        status = bs_cu_check_answer(info->desc, rows, chosen, gates, error);
+    status = bs_cu_ask_caller(info->desc, &c->callbacks[l->callback], &view, rows, chosen, gates, error);
     if (status == BS_OK)
         status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d->chosen, chosen, 4 * (size_t)rows,
                                              cudaMemcpyHostToDevice, s->stream),

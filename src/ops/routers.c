@@ -1,5 +1,5 @@
 /* ops/routers.c - routers, scatter, gather: builder functions and shape rules.
- * Relies on ops/structure.h. Must never decide anything itself: that is run/route.c, when a session runs. */
+ * Relies on ops/structure.h. Must never decide anything itself: that is run/decide.h, when a session runs. */
 #include "ops/common.h"
 #include "ops/structure.h"
 

@@ -1,0 +1,324 @@
+/* run/decide.h - the rules of the protocols: what the scores of a row decide, which row goes before which, and what
+ * nothing can be decided by. run/route.c goes through the rows, the threads of a device (cuda/route_*.cuh) share them;
+ * both ask here.
+ * Relies on base/base.h and graph/rows.h. Must never know where rows lie, nor what others chose. */
+#ifndef BS_DECIDE_H
+#define BS_DECIDE_H
+
+#include "base/base.h"
+#include "graph/rows.h"
+
+/* What a router was told: words of four bytes, which a step on a device begins with. */
+typedef struct bs_rule {
+    int32_t protocol, paths, width; /* width: scores a row */
+    int32_t capacity;               /* CAPACITY: rows a path. TABLE: keys. BUDGET: variants */
+    int32_t fallback, normalise, floor;
+    float threshold;
+} bs_rule;
+
+static inline bs_rule bs_rule_of(const bs_route_desc *d, int32_t width)
+{
+    const bs_rule rule = {d->protocol,
+                          d->paths,
+                          width,
+                          d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->capacity, 256)
+                          : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->capacity, d->paths)
+                                                           : d->capacity,
+                          d->fallback,
+                          d->normalise,
+                          d->floor,
+                          d->threshold};
+    return rule;
+}
+
+/* What a row chose, in order of choice: a path or -1. */
+typedef struct bs_choices {
+    int32_t *path;
+    float *gate;
+    int32_t count; /* paths a row, at most */
+} bs_choices;
+
+static inline BS_BOTH void bs_choose(const bs_choices *to, int32_t k, int32_t path, float gate)
+{
+    to->path[k] = path;
+    to->gate[k] = gate;
+}
+
+/* ------------------------------------------------------------------------------------------------- scores */
+
+/* Those of a row: i32 or f32. */
+typedef struct bs_scores {
+    const void *data;
+    ptrdiff_t stride; /* in elements */
+    bool integer;
+} bs_scores;
+
+static inline BS_BOTH int32_t bs_score_int(const bs_scores *x, int32_t i)
+{
+    return ((const int32_t *)x->data)[i * x->stride];
+}
+
+static inline BS_BOTH float bs_score_at(const bs_scores *x, int32_t i)
+{
+    return x->integer ? (float)bs_score_int(x, i) : ((const float *)x->data)[i * x->stride];
+}
+
+/* Whether path a is to be taken before path b. Large i32 scores are exact. NaN, which a guess may hold, is below
+ * all. */
+static inline BS_BOTH bool bs_score_above(const bs_scores *x, int32_t a, int32_t b)
+{
+    if (x->integer)
+        return bs_score_int(x, a) > bs_score_int(x, b);
+    const float first = bs_score_at(x, a), second = bs_score_at(x, b);
+    return first > second || (isnan(second) && !isnan(first));
+}
+
+/* Whether path a is worse than path b: the lower one of equals is the better. */
+static inline BS_BOTH bool bs_score_worse(const bs_scores *x, int32_t a, int32_t b)
+{
+    return bs_score_above(x, b, a) || (a > b && !bs_score_above(x, a, b));
+}
+
+/* Path p becomes the last of n + 1 in a heap, whose root is the worst. */
+static inline BS_BOTH void bs_heap_put(const bs_scores *x, int32_t *heap, int32_t n, int32_t p)
+{
+    for (; n > 0 && bs_score_worse(x, p, heap[(n - 1) / 2]); n = (n - 1) / 2)
+        heap[n] = heap[(n - 1) / 2];
+    heap[n] = p;
+}
+
+/* Path p takes the place of the root of a heap of n. */
+static inline BS_BOTH void bs_heap_sink(const bs_scores *x, int32_t *heap, int32_t n, int32_t p)
+{
+    int32_t at = 0;
+    for (int32_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && bs_score_worse(x, heap[child + 1], heap[child]))
+            child++;
+        if (!bs_score_worse(x, heap[child], p))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = p;
+}
+
+/* Finds the `count` best paths, the best first, of equal ones the lower: a heap of those found, and then the worst goes
+ * last, again and again. */
+static inline BS_BOTH void bs_best_paths(const bs_scores *x, int32_t paths, int32_t count, int32_t *best)
+{
+    int32_t root = 0;
+    for (int32_t p = 0; p < paths; p++) { /* a later path is taken only when it is above */
+        if (p >= count && !bs_score_above(x, p, root))
+            continue;
+        if (p < count)
+            bs_heap_put(x, best, p, p);
+        else
+            bs_heap_sink(x, best, count, p);
+        root = best[0];
+    }
+    for (int32_t n = bs_min_i32(count, paths) - 1; n > 0; n--) {
+        root = best[0];
+        bs_heap_sink(x, best, n, best[n]);
+        best[n] = root;
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- faults */
+
+/* What nothing can be decided by, or what a caller's function did. */
+typedef enum bs_route_fault_kind {
+    BS_ROUTE_SOUND,
+    BS_ROUTE_BAD_SCORE, /* the score of this number is NaN; */
+    BS_ROUTE_BAD_KNOB,  /* the knob is */
+    /* below 0, or not below `end`: */
+    BS_ROUTE_BAD_LABEL,
+    BS_ROUTE_BAD_KEY,
+    BS_ROUTE_BAD_ENTRY,   /* of the table, a path */
+    BS_ROUTE_BAD_VARIANT, /* its path */
+    BS_ROUTE_BAD_ANSWER,  /* a path */
+    BS_ROUTE_BAD_STATUS,  /* the function's; */
+    BS_ROUTE_NO_FUNCTION  /* there is none */
+} bs_route_fault_kind;
+
+typedef struct bs_route_fault {
+    int32_t kind; /* bs_route_fault_kind */
+    int32_t row;  /* -1: all of them */
+    int32_t number, end;
+} bs_route_fault;
+
+/* `kind` where it is so. */
+static inline BS_BOTH bs_route_fault bs_route_fault_if(bool bad, int32_t kind, int32_t row, int32_t number, int32_t end)
+{
+    const bs_route_fault fault = {bad ? kind : BS_ROUTE_SOUND, row, number, end};
+    return fault;
+}
+
+/* A number of 0 .. end - 1. */
+static inline BS_BOTH bs_route_fault bs_route_range(int32_t kind, int32_t row, int32_t number, int32_t end)
+{
+    return bs_route_fault_if(number < 0 || number >= end, kind, row, number, end);
+}
+
+static inline BS_BOTH bs_route_fault bs_route_check_scores(const bs_scores *x, int32_t width, int32_t row)
+{
+    int32_t i = x->integer ? width : 0;
+    while (i < width && !isnan(bs_score_at(x, i)))
+        i++;
+    return bs_route_fault_if(i < width, BS_ROUTE_BAD_SCORE, row, i, width);
+}
+
+static inline BS_BOTH bs_route_fault bs_route_check_knob(float knob)
+{
+    return bs_route_fault_if(isnan(knob), BS_ROUTE_BAD_KNOB, -1, 0, 0);
+}
+
+/* Of the path of each variant: weights come from a file. */
+static inline BS_BOTH bs_route_fault bs_route_check_variants(const int32_t *path_of, int32_t variants, int32_t paths)
+{
+    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
+    for (int32_t v = 0; v < variants && fault.kind == BS_ROUTE_SOUND; v++)
+        fault = bs_route_range(BS_ROUTE_BAD_VARIANT, -1, path_of[v], paths);
+    return fault;
+}
+
+/* -------------------------------------------------------------------------------------------- row by row */
+
+static inline BS_BOTH void bs_decide_topk(const bs_rule *rule, const bs_scores *x, const bs_choices *to)
+{
+    float sum = 0.0f;
+    bs_best_paths(x, rule->paths, to->count, to->path);
+    for (int32_t k = 0; k < to->count; k++) {
+        to->gate[k] = bs_score_at(x, to->path[k]);
+        sum += bs_score_at(x, to->path[k]);
+    }
+    for (int32_t k = 0; rule->normalise && sum > 0.0f && sum < INFINITY && k < to->count; k++)
+        to->gate[k] /= sum;
+}
+
+static inline BS_BOTH void bs_decide_threshold(const bs_rule *rule, float threshold, const bs_scores *x,
+                                               const bs_choices *to)
+{
+    const int32_t fallback = rule->fallback - 1;
+    int32_t n = 0;
+    for (int32_t p = 0; p < rule->paths; p++)
+        if (bs_score_at(x, p) > threshold)
+            bs_choose(to, n++, p, bs_score_at(x, p));
+    if (n == 0 && fallback >= 0)
+        bs_choose(to, n++, fallback, bs_score_at(x, fallback));
+    for (; n < to->count; n++)
+        bs_choose(to, n, -1, 0.0f);
+}
+
+static inline BS_BOTH bs_route_fault bs_decide_label(const bs_rule *rule, const bs_scores *x, int32_t row,
+                                                     const bs_choices *to)
+{
+    const bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_LABEL, row, bs_score_int(x, 0), rule->paths);
+    if (fault.kind == BS_ROUTE_SOUND)
+        bs_choose(to, 0, bs_score_int(x, 0), 1.0f);
+    return fault;
+}
+
+static inline BS_BOTH bs_route_fault bs_decide_table(const bs_rule *rule, const bs_scores *x, const int32_t *table,
+                                                     int32_t row, const bs_choices *to)
+{
+    const int32_t key = bs_score_int(x, 0);
+    bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_KEY, row, key, rule->capacity);
+    if (fault.kind == BS_ROUTE_SOUND)
+        fault = bs_route_range(BS_ROUTE_BAD_ENTRY, row, table[key], rule->paths);
+    if (fault.kind == BS_ROUTE_SOUND)
+        bs_choose(to, 0, table[key], 1.0f);
+    return fault;
+}
+
+/* What a row chooses, whatever others do. table: the path of each key. The knob moves the threshold. */
+static inline BS_BOTH bs_route_fault bs_decide_row(const bs_rule *rule, float knob, const bs_scores *x,
+                                                   const int32_t *table, int32_t row, const bs_choices *to)
+{
+    const bs_route_fault fault = bs_route_check_scores(x, rule->width, row);
+    const float threshold = rule->threshold + knob;
+    if (fault.kind != BS_ROUTE_SOUND)
+        return fault;
+    switch (rule->protocol) {
+    case BS_ROUTE_TOP1:
+    case BS_ROUTE_TOPK:
+    case BS_ROUTE_CAPACITY: bs_decide_topk(rule, x, to); break;
+    case BS_ROUTE_THRESHOLD: bs_decide_threshold(rule, threshold, x, to); break;
+    case BS_ROUTE_RESIDUAL_THRESHOLD: {
+        const int32_t path = bs_score_at(x, 0) + bs_score_at(x, 1) < threshold ? 0 : 1;
+        bs_choose(to, 0, path, bs_score_at(x, path));
+        break;
+    }
+    case BS_ROUTE_BINARY: bs_choose(to, 0, bs_score_at(x, 0) >= threshold ? 0 : 1, bs_score_at(x, 0)); break;
+    case BS_ROUTE_LABEL: return bs_decide_label(rule, x, row, to);
+    case BS_ROUTE_TABLE: return bs_decide_table(rule, x, table, row, to);
+    default: break; /* the others are not row by row */
+    }
+    return fault;
+}
+
+/* Of a route that is forced, choice `at` of all rows'. */
+static inline BS_BOTH int32_t bs_forced_choice(int32_t at, int32_t per_row, int32_t path)
+{
+    return at % per_row == 0 ? path : -1;
+}
+
+/* ------------------------------------------------------------------------------------------------ capacity */
+
+/* The order in which rows are served is ascending: the highest gate first; of equal ones (-0 is 0) the lower row. */
+static inline BS_BOTH uint32_t bs_capacity_rank(float gate)
+{
+    const float no_sign = gate + 0.0f; /* of zero */
+    uint32_t bits;
+    memcpy(&bits, &no_sign, sizeof bits);
+    return bits & 0x80000000u ? bits : bits ^ 0x7fffffffu;
+}
+
+/* Whether a path takes one more row beside those that it took before. */
+static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t before) { return before < rule->capacity; }
+
+/* What was kept moves up, in order of choice; returns how many were dropped. */
+static inline BS_BOTH int32_t bs_close_gaps(const bs_choices *of)
+{
+    int32_t kept = 0;
+    for (int32_t k = 0; k < of->count; k++)
+        if (of->path[k] >= 0) {
+            bs_choose(of, kept, of->path[k], of->gate[k]);
+            kept++;
+        }
+    for (int32_t k = kept; k < of->count; k++)
+        bs_choose(of, k, -1, 0.0f);
+    return of->count - kept;
+}
+
+/* ------------------------------------------------------------------------------------------------- packing */
+
+/* Choice `at` of all rows' found its packed row, or -1: it has no path. */
+static inline BS_BOTH void bs_pack_choice(int32_t at, int32_t per_row, int32_t packed, int32_t *ids, int32_t *inverse)
+{
+    inverse[at] = packed;
+    if (packed >= 0)
+        ids[packed] = at / per_row;
+}
+
+/* ---------------------------------------------------------------------------------------------- look-ahead */
+
+/* Paths that a guess looks for: those that a row takes, and the best of the others. */
+static inline BS_BOTH int32_t bs_guess_asks(int32_t taken, int32_t paths) { return bs_min_i32(taken + 1, paths); }
+
+/* How far the k-th of the best lies above the best that is not taken. */
+static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *best, int32_t taken, int32_t asked,
+                                            int32_t k)
+{
+    const float above = asked > taken ? bs_score_at(x, best[k]) - bs_score_at(x, best[taken]) : 0.0f;
+    return above > 0.0f ? above : 0.0f; /* a NaN too is a choice */
+}
+
+/* ---------------------------------------------------------------------------------- on the host (run/route.c) */
+
+/* What is wrong, in words; BS_OK: nothing is. */
+bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error);
+/* What a caller's function chooses for `rows` rows, one path each; BS_OK and a fault: it cannot be asked, or is not to
+ * be believed. */
+bs_status bs_route_ask(const bs_route_callback *callback, const bs_operand_view *scores, int32_t paths, int32_t rows,
+                       int32_t *chosen, float *gates, bs_route_fault *fault);
+
+#endif

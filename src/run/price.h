@@ -1,0 +1,127 @@
+/* run/price.h - the arithmetic of the budget protocol: for each row the variant of least cost, at the price that keeps
+ * the budget. Sums over rows are the callers': run/budget.c, and the threads of a device (cuda/route_budget.cuh).
+ * Relies on run/decide.h. Must never use floats where a choice depends on them: it is the same on every processor. */
+#ifndef BS_PRICE_H
+#define BS_PRICE_H
+
+#include "run/decide.h"
+
+/* Each row minimises cost + price x loss. The price runs over 2^(t/8 - 12), so the choice is made in integers and is
+ * the same everywhere; the smallest price whose losses fit the budget is taken. At the last one loss alone counts: that
+ * fits every budget. */
+#define BS_BUDGET_STEPS 200
+/* A floor is for the frame; of one row it takes so many times as much (9 dB), or what the budget alone would. */
+#define BS_FLOOR_ROW 8
+
+typedef struct bs_budget {
+    const bs_rule *rule;
+    const int32_t *costs; /* of the variants */
+    int32_t low, high;    /* the step of the price that is looked for */
+    int32_t alone;        /* the step that keeps the budget alone, where a floor allows more; else -1 */
+    uint64_t allowed;     /* losses at that price */
+    uint64_t floor;       /* losses that the floor allows */
+} bs_budget;
+
+/* Of all rows, by their weights. range: what the baseline loses against the best variant. best: what that loses. */
+typedef struct bs_budget_sums {
+    uint64_t range, best, rows;
+} bs_budget_sums;
+
+/* A patch counts by its area, those at the edge by what the frame has of them. */
+static inline BS_BOTH uint64_t bs_patch_area(int32_t size, int32_t height, int32_t width, int32_t patch)
+{
+    const int32_t across = (width + size - 1) / size;
+    return (uint64_t)((int64_t)bs_min_i32(size, height - patch / across * size) *
+                      bs_min_i32(size, width - patch % across * size));
+}
+
+/* 0: the last. */
+static inline BS_BOTH uint64_t bs_budget_weight(int32_t t)
+{
+    /* 256 x 2^(i/8) - 256, a byte each */
+    const uint64_t beyond = (uint64_t)23 << 8 | (uint64_t)48 << 16 | (uint64_t)76 << 24 | (uint64_t)106 << 32 |
+                            (uint64_t)139 << 40 | (uint64_t)175 << 48 | (uint64_t)214 << 56;
+    return t == BS_BUDGET_STEPS ? 0 : (256 + (beyond >> 8 * (t & 7) & 255)) << (t >> 3);
+}
+
+/* Of a loss or a cost. */
+static inline BS_BOTH int32_t bs_budget_clamp(int32_t n) { return bs_clamp_i32(n, 0, 1 << 24); }
+static inline BS_BOTH int32_t bs_loss(const bs_scores *x, int32_t v) { return bs_budget_clamp(bs_score_int(x, v)); }
+
+/* The variant of least cost + price x loss, of those that lose at most `most`; the lower of equals. */
+static inline BS_BOTH int32_t bs_budget_cheapest(const bs_budget *b, const bs_scores *x, uint64_t weight, uint64_t most)
+{
+    const int32_t variants = b->rule->capacity;
+    int32_t best = 0;
+    uint64_t best_total = UINT64_MAX;
+    for (int32_t v = 0; v < variants; v++) {
+        const uint64_t loss = (uint64_t)bs_loss(x, v), cost = (uint64_t)bs_budget_clamp(b->costs[v]);
+        const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
+        if (total < best_total && loss <= most)
+            best = v, best_total = total;
+    }
+    return best;
+}
+
+static inline BS_BOTH int32_t bs_budget_choice(const bs_budget *b, const bs_scores *x, uint64_t weight)
+{
+    if (b->alone < 0)
+        return bs_budget_cheapest(b, x, weight, UINT64_MAX);
+    const uint64_t alone = (uint64_t)bs_loss(x, bs_budget_cheapest(b, x, bs_budget_weight(b->alone), UINT64_MAX));
+    const uint64_t least = (uint64_t)bs_loss(x, bs_budget_cheapest(b, x, 0, UINT64_MAX));
+    const uint64_t row = least + BS_FLOOR_ROW * (uint64_t)b->rule->floor;
+    return bs_budget_cheapest(b, x, weight, alone > row ? alone : row);
+}
+
+static inline BS_BOTH void bs_budget_add(const bs_budget *b, const bs_scores *x, uint64_t weight, bs_budget_sums *sums)
+{
+    const int32_t baseline = b->rule->fallback;
+    int32_t low = 1 << 24, high = 0;
+    for (int32_t v = 0; v < b->rule->capacity; v++) {
+        const int32_t loss = bs_loss(x, v);
+        low = bs_min_i32(low, loss);
+        high = baseline == 0 || baseline == v + 1 ? bs_max_i32(high, loss) : high;
+    }
+    sums->range += weight * (uint64_t)(high - low);
+    sums->best += weight * (uint64_t)low;
+    sums->rows += weight;
+}
+
+/* The lowest price is looked for at which the losses are within the budget: a share of the range. */
+static inline BS_BOTH void bs_budget_begin(bs_budget *b, float knob, const bs_budget_sums *sums)
+{
+    const float share = knob < 0.0f ? 0.0f : knob > 1.0f ? 1.0f : knob;
+    b->allowed = sums->best + (uint64_t)((double)share * (double)sums->range);
+    b->floor = sums->best + sums->rows * (uint64_t)b->rule->floor;
+    b->low = 0;
+    b->high = BS_BUDGET_STEPS;
+    b->alone = -1;
+}
+
+/* Whether the losses at bs_budget_price() must be told. The loss falls as the price rises. Where the floor allows more
+ * it is then looked for below: what the budget alone chose stays within reach, so a floor never costs anything. */
+static inline BS_BOTH bool bs_budget_asks(bs_budget *b)
+{
+    if (b->low == b->high && b->floor > b->allowed) {
+        b->allowed = b->floor;
+        b->alone = b->low;
+        b->low = 0;
+    }
+    return b->low < b->high;
+}
+
+static inline BS_BOTH uint64_t bs_budget_price(const bs_budget *b) { return bs_budget_weight((b->low + b->high) / 2); }
+
+static inline BS_BOTH void bs_budget_told(bs_budget *b, uint64_t losses)
+{
+    const int32_t middle = (b->low + b->high) / 2;
+    if (losses <= b->allowed)
+        b->high = middle;
+    else
+        b->low = middle + 1;
+}
+
+/* The price that was found, as its logarithm: 12 - t/8, exactly. */
+static inline BS_BOTH float bs_budget_published(const bs_budget *b) { return (float)(96 - b->low) / 8.0f; }
+
+#endif
