@@ -194,8 +194,8 @@ NO_UNIT := $(filter-out $(foreach u,$(UNITS),$(UNIT_$(u))),$(LIBRARY_SOURCES))
 LIBRARY_OBJECTS := $(UNITS:%=$(PLAIN)/obj/unit_%.o) $(call objects,$(NO_UNIT) $(CUDA_SOURCES))
 
 .PHONY: all demo test test-all test-longer test-foreign test-build coverage test-asan test-ubsan test-tsan \
-        test-unsigned test-32 test-aarch64 mutants-cuda consumers bench bench-planning bench-preload amalgamate check \
-        size sweep soak mutants lint install clean help FORCE
+        test-unsigned test-32 test-aarch64 test-modules mutants-cuda consumers bench bench-planning bench-preload \
+        amalgamate check size sweep soak mutants lint install clean help FORCE
 
 all: $(LIBRARY) $(PROGRAM_FILES)
 
@@ -210,6 +210,7 @@ help:
 	@echo 'make test-unsigned  those of sizes and files, with clang, which reports unsigned sums that wrap'
 	@echo 'make test-32      those that another processor can break, built with gcc -m32'
 	@echo 'make test-aarch64 the same cross-built, under qemu'
+	@echo 'make test-modules  brainstorm.c without each module, and without all of them'
 	@echo 'make lint         stack, recursion, analyzers (PARTS=stack: one)'
 	@echo 'make coverage     branches of src/ the tests take (TEST=... FILES=src/model/model.c: the ones these leave' \
 	  'out there)'
@@ -448,6 +449,10 @@ consumers:
 
 check:
 	@BUILD='$(BUILD)/check' PYTHON='$(PYTHON)' MAKE='$(MAKE)' sh tests/check.sh
+
+# Each module left out, and all of them.
+test-modules:
+	@BUILD='$(BUILD)/modules' RUN='$(RUN)' sh tests/modules.sh
 
 size:
 	@BUILD='$(BUILD)/size' sh tests/size.sh

@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6a04d1ed39ff6fb420c8e469aeb090370a6771a4ac877667bec6f42cd509b996
+ * sha256 of the parts: 3ce3b73fdfc387576812d9a9d3894620974abd0ca28c0d704b5ddb0646c923a4
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -9,6 +9,10 @@
 
 #if BS_VERSION_MAJOR != 0 || BS_VERSION_MINOR != 1 || BS_VERSION_PATCH != 0
 #error "brainstorm.h and brainstorm.c are of different versions"
+#endif
+
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wunused-function"
 #endif
 
 /* ==== begin src/base/exact_math.h ============================================================= */
@@ -194,6 +198,55 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 #endif
 /* ==== end src/base/bytes.h ==================================================================== */
 
+/* ==== begin src/base/messages.h =============================================================== */
+/* base/messages.h - how a failure is told. Owns what BS_NO_MESSAGES leaves out: texts.
+ * Relies on base/bytes.h. Must never let a status depend on whether there are texts.
+ *
+ * Without messages a call of what is declared here becomes that of a function that takes no text. The compiler still
+ * sees the text, its format and what it shows, behind a condition that is never true: it checks them, and makes nothing
+ * of them. (bs_fail)(...), in brackets, is the function itself: for the few texts that always stay. */
+#ifndef BS_MESSAGES_H
+#define BS_MESSAGES_H
+
+/* #include "brainstorm.h" */
+/* #include "base/bytes.h" */
+
+#if defined(__GNUC__)
+#define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
+#else
+#define BS_PRINTF(format_index, first)
+#endif
+
+/* Fills `error` (may be NULL) and returns the status. */
+bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* The same, returning false. */
+bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
+bool bs_status_is_known(int32_t number);
+/* The same for an arena that is too small: `what` says what the bytes were for. */
+bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
+/* And where no arena is at hand: the room of that name has so many bytes left. */
+bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what);
+/* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
+void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
+
+#if defined(BS_NO_MESSAGES)
+/* With the status' own sentence as the message. */
+bs_status bs_fail_bare(bs_error *error, bs_status status);
+bool bs_refuse_bare(bs_error *error, bs_status status);
+#define BS_TOLD(full, bare) (0 ? (void)(full) : (void)0, (bare))
+#define BS_TEXT(text) (0 ? (text) : (const char *)0)
+#define bs_fail(error, status, ...) BS_TOLD((bs_fail)(error, status, __VA_ARGS__), bs_fail_bare(error, status))
+#define bs_refuse(error, status, ...) BS_TOLD((bs_refuse)(error, status, __VA_ARGS__), bs_refuse_bare(error, status))
+#define bs_fail_arena(error, arena, needed, what) (bs_fail_arena)(error, arena, needed, BS_TEXT(what))
+#define bs_fail_room(error, name, available, bytes, what) \
+    (bs_fail_room)(error, name, available, bytes, BS_TEXT(what))
+#define bs_error_prefix(error, ...) (0 ? (bs_error_prefix)(error, __VA_ARGS__) : (void)0)
+#endif
+
+#endif
+/* ==== end src/base/messages.h ================================================================= */
+
 /* ==== begin src/base/base.h =================================================================== */
 /* base/base.h - what everything stands on: saturating sums, alignment, small helpers.
  * Relies on nothing but brainstorm.h and base/bytes.h. Must never know of graphs, ops or files. */
@@ -204,6 +257,7 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 /* #include "base/both.h" */
 /* #include "base/bytes.h" */
 /* #include "base/exact_math.h" */
+/* #include "base/messages.h" */
 /* #include "base/wrapping.h" */
 
 #include <math.h>
@@ -262,25 +316,6 @@ void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
  * (base/sort.c) */
 typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
 void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
-
-#if defined(__GNUC__)
-#define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
-#else
-#define BS_PRINTF(format_index, first)
-#endif
-
-/* Fills `error` (may be NULL) and returns the status. */
-bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
-/* The same, returning false. */
-bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
-/* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
-bool bs_status_is_known(int32_t number);
-/* The same for an arena that is too small: `what` says what the bytes were for. */
-bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
-/* And where no arena is at hand: the room of that name has so many bytes left. */
-bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what);
-/* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
-void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
 /* Storage conversions (base/dtype.c). Round to nearest even. */
 float bs_f16_to_f32(uint16_t h);
@@ -387,7 +422,7 @@ static void error_fill(bs_error *error, bs_status status, const char *format, va
     vsnprintf(error->message, sizeof error->message, format, arguments);
 }
 
-bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...)
+bs_status (bs_fail)(bs_error *error, bs_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -396,7 +431,7 @@ bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...)
     return status;
 }
 
-bool bs_refuse(bs_error *error, bs_status status, const char *format, ...)
+bool (bs_refuse)(bs_error *error, bs_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -405,7 +440,19 @@ bool bs_refuse(bs_error *error, bs_status status, const char *format, ...)
     return false;
 }
 
-void bs_error_prefix(bs_error *error, const char *format, ...)
+#if defined(BS_NO_MESSAGES)
+bs_status bs_fail_bare(bs_error *error, bs_status status)
+{
+    return (bs_fail)(error, status, "%s", bs_status_text(status));
+}
+
+bool bs_refuse_bare(bs_error *error, bs_status status)
+{
+    return (bs_refuse)(error, status, "%s", bs_status_text(status));
+}
+#endif
+
+void (bs_error_prefix)(bs_error *error, const char *format, ...)
 {
     if (!error)
         return;
@@ -419,7 +466,7 @@ void bs_error_prefix(bs_error *error, const char *format, ...)
     snprintf(error->message + used, sizeof error->message - used, "%s", message);
 }
 
-bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what)
+bs_status (bs_fail_room)(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what)
 {
     /* as an arena would take it: more than what is available, always */
     const uint64_t needed = bs_bytes_figure(bs_bytes_align(bytes));
@@ -433,7 +480,7 @@ bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs
     return BS_ERROR_ARENA;
 }
 
-bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what)
+bs_status (bs_fail_arena)(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what)
 {
     const char *name = arena && arena->name ? arena->name : "?";
     return bs_fail_room(error, name, arena ? arena->size - arena->used : 0, needed, what);
@@ -521,6 +568,8 @@ void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, con
  * Relies on base/base.h. Must never keep state between calls: reader threads check records side by side. */
 /* #include "base/base.h" */
 
+#if !defined(BS_NO_MODEL) || !defined(BS_NO_STREAM)
+
 /* [k][n]: what nibble n adds to the checksum when k more nibbles follow it. [0] alone is the classic table of 16. */
 static const uint32_t crc32_table[16][16] = {
     {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
@@ -580,6 +629,7 @@ uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes)
     }
     return ~crc;
 }
+#endif
 /* ==== end src/base/crc32.c ==================================================================== */
 
 /* ==== begin src/base/dtype.c ================================================================== */
@@ -1115,6 +1165,9 @@ static inline int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_curs
 bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
 /* Says why this cursor failed, of `what`. */
 bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what);
+#if defined(BS_NO_MESSAGES)
+#define bs_cursor_fail(cursor, error, what) (bs_cursor_fail)(cursor, error, BS_TEXT(what))
+#endif
 static inline bs_bytes bs_cursor_left(const bs_cursor *cursor) { return bs_bytes_sub(cursor->end, cursor->at); }
 
 /* ------------------------------------------------------------------------------------------------- hashes */
@@ -1132,6 +1185,8 @@ bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice);
 /* base/cursor.c - sources of bytes, cursors over them, the check on doubled names.
  * Relies on base/cursor.h. Must never read beyond a cursor's end, recurse, or allocate. */
 /* #include "base/cursor.h" */
+
+#if !defined(BS_NO_MODEL) || !(defined(BS_NO_PROFILE) || defined(BS_NO_REPLAY))
 
 /* ------------------------------------------------------------------------------------------------ sources */
 
@@ -1171,7 +1226,7 @@ static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, b
     c->wanted = wanted;
 }
 
-bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what)
+bs_status (bs_cursor_fail)(const bs_cursor *cursor, bs_error *error, const char *what)
 {
     const unsigned long long at = bs_bytes_figure(cursor->at), wanted = bs_bytes_figure(cursor->wanted);
     if (cursor->status == BS_ERROR_IO)
@@ -1316,6 +1371,7 @@ bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
     }
     return true;
 }
+#endif
 /* ==== end src/base/cursor.c =================================================================== */
 
 /* ==== begin src/kernels/tier.h ================================================================ */
@@ -1625,10 +1681,30 @@ int32_t bs_conv_lanes(bs_tier tier);
 bs_conv_family bs_conv_family_of(const bs_conv_geometry *geometry, bs_tier tier);
 bool bs_conv_can_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
 
+#if defined(BS_NO_WINOGRAD) /* no geometry is for it, so nothing else of it is called */
+static inline bool bs_conv_winograd_fits(const bs_conv_geometry *geometry) { return (void)geometry, false; }
+static inline size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes)
+{
+    return (void)geometry, (void)lanes, (size_t)0;
+}
+static inline void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to)
+{
+    (void)weights, (void)out, (void)in, (void)lanes, (void)to;
+}
+static inline void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels,
+                                        const bs_conv_task *task)
+{
+    (void)geometry, (void)kernels, (void)task;
+}
+#else
+/* conv_winograd_pack.c: whether a geometry is for it; [out][in][9] -> [36 points] of OUTER with a 1x1 kernel */
+bool bs_conv_winograd_fits(const bs_conv_geometry *geometry);
+void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to);
 /* conv_winograd.c */
 size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes);
 void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels,
                           const bs_conv_task *task);
+#endif
 
 static inline int32_t bs_conv_ceil_div(int32_t a, int32_t b)
 {
@@ -1653,13 +1729,18 @@ static inline int32_t bs_conv_min(int32_t a, int32_t b)
  *
  * Owns:      the interpolation points 0, +-a, +-b, infinity with a = 3/4, b = 3/2, and the factors a^k.
  * Relies on: nothing.
- * Must never: be changed in one place only: the weight transform (conv_pack.c) uses the same points.
+ * Must never: be changed in one place only: the weight transform (conv_winograd_pack.c) uses the same points.
  *
  * The usual points 0, +-1, +-2 spread the transforms' coefficients over 1..8 and 1/24..1; these keep them near
  * 1 and are exact in f32. Measured, 32 channels: the largest error is 3.5 times smaller, for no more operations.
  */
 #ifndef BS_KERNELS_CONV_WINOGRAD_H
 #define BS_KERNELS_CONV_WINOGRAD_H
+
+#if defined(BS_NO_WINOGRAD)
+#define BS_WINOGRAD_FN(name) NULL
+#else
+#define BS_WINOGRAD_FN(name) BS_TIER_FN(name)
 
 #define BS_WINOGRAD_A 0.75f
 #define BS_WINOGRAD_B 1.5f /* must be 2a: the output transform relies on it */
@@ -1668,6 +1749,7 @@ static inline int32_t bs_conv_min(int32_t a, int32_t b)
 static const float bs_conv_winograd_scale[7] = {
     1.0f, 0.75f, 0.5625f, 0.421875f, 0.31640625f, 0.2373046875f, 0.177978515625f
 };
+#endif
 
 #endif
 /* ==== end src/kernels/conv_winograd.h ========================================================= */
@@ -1944,8 +2026,6 @@ uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row,
 /* #include "kernels/conv_internal.h" */
 
 #include <string.h>
-/* #include "kernels/conv_winograd.h" */
-
 
 int32_t bs_conv_lanes(bs_tier tier)
 {
@@ -1986,12 +2066,6 @@ static bool bs_conv_valid(const bs_conv_geometry *g)
     return g->in_channels % g->groups == 0 && g->out_channels % g->groups == 0;
 }
 
-static bool bs_conv_is_winograd(const bs_conv_geometry *g)
-{
-    return g->kernel_h == 3 && g->kernel_w == 3 && g->stride_h == 1 && g->stride_w == 1 &&
-           g->dilation_h == 1 && g->dilation_w == 1 && g->groups == 1;
-}
-
 /* Steps of 16 products that make an output. */
 static uint64_t bs_conv_tensor_steps(const bs_conv_geometry *g)
 {
@@ -2008,7 +2082,7 @@ bool bs_conv_can_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm,
     if (bs_conv_lanes(tier) == 0 || !bs_conv_valid(g))
         return false;
     return algorithm == BS_CONV_DIRECT || (algorithm == BS_CONV_TENSOR && bs_conv_is_tensor(g, tier)) ||
-           (algorithm == BS_CONV_WINOGRAD4 && tier != BS_TIER_CUDA && bs_conv_is_winograd(g));
+           (algorithm == BS_CONV_WINOGRAD4 && tier != BS_TIER_CUDA && bs_conv_winograd_fits(g));
 }
 
 size_t bs_conv_prepared_floats(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_tier tier)
@@ -2086,54 +2160,6 @@ static void bs_conv_pack_depthwise(const float *weights, int32_t channels, int32
                 *to++ = c < channels ? weights[c * taps + tap] : 0.0f;
 }
 
-/* G of the points 0, a, -a, b, -b, infinity: row p is (1, p, p^2) / product of (p - q) over the other finite
- * points q. The last row is over a^3, which the output's factor a^3 gives back (conv_winograd.inc). */
-static void bs_conv_winograd_g(double g[BS_WINOGRAD_IN][3])
-{
-    const double a = (double)BS_WINOGRAD_A, b = (double)BS_WINOGRAD_B;
-    const double points[5] = { 0, a, -a, b, -b };
-    for (int32_t i = 0; i < 5; i++) {
-        double product = 1;
-        for (int32_t k = 0; k < 5; k++)
-            product *= k == i ? 1 : points[i] - points[k];
-        g[i][0] = 1 / product;
-        g[i][1] = points[i] / product;
-        g[i][2] = points[i] * points[i] / product;
-    }
-    g[5][0] = g[5][1] = 0;
-    g[5][2] = 1 / (a * a * a);
-}
-
-/* G w G^T: all points of one kernel, to `to[point * step]`. */
-static void bs_conv_winograd_kernel(double g[BS_WINOGRAD_IN][3], const float *w, ptrdiff_t step, float *to)
-{
-    for (int32_t y = 0; y < BS_WINOGRAD_IN; y++) {
-        double row[3];
-        for (int32_t x = 0; x < 3; x++)
-            row[x] = g[y][0] * (double)w[x] + g[y][1] * (double)w[3 + x] + g[y][2] * (double)w[6 + x];
-        for (int32_t x = 0; x < BS_WINOGRAD_IN; x++, to += step)
-            *to = (float)(row[0] * g[x][0] + row[1] * g[x][1] + row[2] * g[x][2]);
-    }
-}
-
-static void bs_conv_pack_winograd(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to)
-{
-    double g[BS_WINOGRAD_IN][3];
-    bs_conv_winograd_g(g);
-    const ptrdiff_t step = (ptrdiff_t)in * bs_conv_round_up(out, lanes); /* floats a point */
-    for (int32_t first = 0; first < out;) {
-        const int32_t width = out - first > lanes ? 2 * lanes : lanes;
-        for (int32_t i = 0; i < in; i++)
-            for (ptrdiff_t o = first; o < first + width; o++, to++) {
-                if (o < out)
-                    bs_conv_winograd_kernel(g, weights + (o * in + i) * 9, step, to);
-                for (int32_t point = 0; o >= out && point < BS_WINOGRAD_POINTS; point++)
-                    to[point * step] = 0.0f;
-            }
-        first += width;
-    }
-}
-
 /* One group of TENSOR. */
 static uint16_t *bs_conv_pack_tensor(const float *weights, int32_t out, int32_t in, int32_t taps, uint16_t *to)
 {
@@ -2155,7 +2181,7 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
     const int32_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
     const bs_conv_family family = bs_conv_family_of(g, tier);
     if (algorithm == BS_CONV_WINOGRAD4) {
-        bs_conv_pack_winograd(oihw, out, in, lanes, prepared);
+        bs_conv_winograd_pack(oihw, out, in, lanes, prepared);
         return;
     }
     if (algorithm == BS_CONV_TENSOR) {
@@ -2608,6 +2634,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_D
  * Relies on: a simd_*.h and conv_epilogue_plain.inc before it; conv_winograd.h for the constants.
  * Must never: read lanes beyond the channels, or store outside the rows and columns asked for.
  */
+#if !defined(BS_NO_WINOGRAD)
 
 /* B^T of one line, `step` apart in the result. */
 static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_line)(const BS_V *d, BS_V *to, int32_t step)
@@ -2682,6 +2709,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         }
     }
 }
+#endif
 /* --- end of template kernels/conv_winograd_plain.inc --- */
 
 static const bs_conv_kernels bs_conv_table_scalar = {
@@ -2692,8 +2720,8 @@ static const bs_conv_kernels bs_conv_table_scalar = {
     .dot = NULL,
     .depthwise_pixels = BS_DEPTHWISE_PIXELS,
     .depthwise = BS_TIER_FN(bs_conv_depthwise),
-    .winograd_in = BS_TIER_FN(bs_conv_winograd_in),
-    .winograd_out = BS_TIER_FN(bs_conv_winograd_out),
+    .winograd_in = BS_WINOGRAD_FN(bs_conv_winograd_in),
+    .winograd_out = BS_WINOGRAD_FN(bs_conv_winograd_out),
 };
 
 /* --- template kernels/simd_end.h --- */
@@ -3410,6 +3438,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_UPT
  *
  * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
  */
+#if !defined(BS_NO_WINOGRAD)
 
 /* ------------------------------------------------------------------------------------------ input
  * B^T d B. Rows 0 and 5, 1 and 2 (points a, -a), 3 and 4 (b, -b) of the half-transformed patch are made in
@@ -3629,6 +3658,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
     }
 }
+#endif
 /* --- end of template kernels/conv_winograd.inc --- */
 
 static const bs_conv_kernels bs_conv_table_avx2 = {
@@ -3639,8 +3669,8 @@ static const bs_conv_kernels bs_conv_table_avx2 = {
     .dot = BS_TIER_FN(bs_conv_dot),
     .depthwise_pixels = BS_DEPTHWISE_PIXELS,
     .depthwise = BS_TIER_FN(bs_conv_depthwise),
-    .winograd_in = BS_TIER_FN(bs_conv_winograd_in),
-    .winograd_out = BS_TIER_FN(bs_conv_winograd_out),
+    .winograd_in = BS_WINOGRAD_FN(bs_conv_winograd_in),
+    .winograd_out = BS_WINOGRAD_FN(bs_conv_winograd_out),
 };
 
 /* --- template kernels/simd_end.h --- */
@@ -4332,6 +4362,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_UPT
  *
  * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
  */
+#if !defined(BS_NO_WINOGRAD)
 
 /* ------------------------------------------------------------------------------------------ input
  * B^T d B. Rows 0 and 5, 1 and 2 (points a, -a), 3 and 4 (b, -b) of the half-transformed patch are made in
@@ -4551,6 +4582,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
     }
 }
+#endif
 /* --- end of template kernels/conv_winograd.inc --- */
 
 static const bs_conv_kernels bs_conv_table_avx512 = {
@@ -4561,8 +4593,8 @@ static const bs_conv_kernels bs_conv_table_avx512 = {
     .dot = BS_TIER_FN(bs_conv_dot),
     .depthwise_pixels = BS_DEPTHWISE_PIXELS,
     .depthwise = BS_TIER_FN(bs_conv_depthwise),
-    .winograd_in = BS_TIER_FN(bs_conv_winograd_in),
-    .winograd_out = BS_TIER_FN(bs_conv_winograd_out),
+    .winograd_in = BS_WINOGRAD_FN(bs_conv_winograd_in),
+    .winograd_out = BS_WINOGRAD_FN(bs_conv_winograd_out),
 };
 
 /* --- template kernels/simd_end.h --- */
@@ -5163,6 +5195,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_D
  *
  * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
  */
+#if !defined(BS_NO_WINOGRAD)
 
 /* ------------------------------------------------------------------------------------------ input
  * B^T d B. Rows 0 and 5, 1 and 2 (points a, -a), 3 and 4 (b, -b) of the half-transformed patch are made in
@@ -5382,6 +5415,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
         BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
     }
 }
+#endif
 /* --- end of template kernels/conv_winograd.inc --- */
 
 static const bs_conv_kernels bs_conv_table_neon = {
@@ -5392,8 +5426,8 @@ static const bs_conv_kernels bs_conv_table_neon = {
     .dot = NULL,
     .depthwise_pixels = BS_DEPTHWISE_PIXELS,
     .depthwise = BS_TIER_FN(bs_conv_depthwise),
-    .winograd_in = BS_TIER_FN(bs_conv_winograd_in),
-    .winograd_out = BS_TIER_FN(bs_conv_winograd_out),
+    .winograd_in = BS_WINOGRAD_FN(bs_conv_winograd_in),
+    .winograd_out = BS_WINOGRAD_FN(bs_conv_winograd_out),
 };
 
 /* --- template kernels/simd_end.h --- */
@@ -5564,6 +5598,74 @@ const bs_conv_kernels *bs_conv_kernels_neon(void)
 #endif
 /* ==== end src/kernels/conv_neon.c ============================================================= */
 
+/* ==== begin src/kernels/conv_winograd_pack.c ================================================== */
+/* conv_winograd_pack.c: canonical weights -> the points of F(4x4, 3x3).
+ *
+ * Owns:      which geometries it is for, and the transform of weights.
+ * Relies on: conv_winograd.h for the constants. Runs on any machine, as conv_pack.c, which says how points lie.
+ * Must never: depend on anything but geometry and lanes: prepared records may be stored.
+ */
+/* #include "kernels/conv_internal.h" */
+/* #include "kernels/conv_winograd.h" */
+
+#if !defined(BS_NO_WINOGRAD)
+
+bool bs_conv_winograd_fits(const bs_conv_geometry *g)
+{
+    return g->kernel_h == 3 && g->kernel_w == 3 && g->stride_h == 1 && g->stride_w == 1 &&
+           g->dilation_h == 1 && g->dilation_w == 1 && g->groups == 1;
+}
+
+/* G of the points 0, a, -a, b, -b, infinity: row p is (1, p, p^2) / product of (p - q) over the other finite
+ * points q. The last row is over a^3, which the output's factor a^3 gives back (conv_winograd.inc). */
+static void bs_conv_winograd_g(double g[BS_WINOGRAD_IN][3])
+{
+    const double a = (double)BS_WINOGRAD_A, b = (double)BS_WINOGRAD_B;
+    const double points[5] = { 0, a, -a, b, -b };
+    for (int32_t i = 0; i < 5; i++) {
+        double product = 1;
+        for (int32_t k = 0; k < 5; k++)
+            product *= k == i ? 1 : points[i] - points[k];
+        g[i][0] = 1 / product;
+        g[i][1] = points[i] / product;
+        g[i][2] = points[i] * points[i] / product;
+    }
+    g[5][0] = g[5][1] = 0;
+    g[5][2] = 1 / (a * a * a);
+}
+
+/* G w G^T: all points of one kernel, to `to[point * step]`. */
+static void bs_conv_winograd_kernel(double g[BS_WINOGRAD_IN][3], const float *w, ptrdiff_t step, float *to)
+{
+    for (int32_t y = 0; y < BS_WINOGRAD_IN; y++) {
+        double row[3];
+        for (int32_t x = 0; x < 3; x++)
+            row[x] = g[y][0] * (double)w[x] + g[y][1] * (double)w[3 + x] + g[y][2] * (double)w[6 + x];
+        for (int32_t x = 0; x < BS_WINOGRAD_IN; x++, to += step)
+            *to = (float)(row[0] * g[x][0] + row[1] * g[x][1] + row[2] * g[x][2]);
+    }
+}
+
+void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to)
+{
+    double g[BS_WINOGRAD_IN][3];
+    bs_conv_winograd_g(g);
+    const ptrdiff_t step = (ptrdiff_t)in * bs_conv_round_up(out, lanes); /* floats a point */
+    for (int32_t first = 0; first < out;) {
+        const int32_t width = out - first > lanes ? 2 * lanes : lanes;
+        for (int32_t i = 0; i < in; i++)
+            for (ptrdiff_t o = first; o < first + width; o++, to++) {
+                if (o < out)
+                    bs_conv_winograd_kernel(g, weights + (o * in + i) * 9, step, to);
+                for (int32_t point = 0; o >= out && point < BS_WINOGRAD_POINTS; point++)
+                    to[point * step] = 0.0f;
+            }
+        first += width;
+    }
+}
+#endif
+/* ==== end src/kernels/conv_winograd_pack.c ==================================================== */
+
 /* ==== begin src/kernels/conv_winograd.c ======================================================= */
 /* conv_winograd.c: runs F(4x4, 3x3): transforms strips of tiles, multiplies point by point, transforms back.
  *
@@ -5575,6 +5677,8 @@ const bs_conv_kernels *bs_conv_kernels_neon(void)
 /* #include "kernels/conv_internal.h" */
 
 #include <string.h>
+
+#if !defined(BS_NO_WINOGRAD)
 
 /* Padding to whole vectors; the points of one tile lie next to those of its neighbours. */
 typedef struct bs_winograd_plan {
@@ -5734,6 +5838,7 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
         first += count;
     }
 }
+#endif
 /* ==== end src/kernels/conv_winograd.c ========================================================= */
 
 /* ==== begin src/kernels/conv.c ================================================================ */
@@ -8514,6 +8619,11 @@ struct bs_graph {
 /* Records the first failure of building; later ones are ignored. While a node is being added the message begins with
  * its op and name. Returns false always. */
 bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+#if defined(BS_NO_MESSAGES)
+bool bs_graph_fail_bare(bs_graph *graph, bs_status status);
+#define bs_graph_fail(graph, status, ...) \
+    BS_TOLD((bs_graph_fail)(graph, status, __VA_ARGS__), bs_graph_fail_bare(graph, status))
+#endif
 /* The recorded failure alone: BS_OK inside a block too, where bs_graph_check asks for its end. */
 bs_status bs_graph_failure(const bs_graph *graph, bs_error *error);
 bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);
@@ -8842,6 +8952,8 @@ static inline int32_t *bs_tree_step(int32_t child[2], uint64_t *hash)
  * Relies on graph/graph.h. Must never print. */
 /* #include "graph/graph.h" */
 
+#if !defined(BS_NO_MESSAGES) || !defined(BS_NO_REPORT)
+
 /* "2H<=4320", "(H+1)/2<=540"; of a derivation's derivation only the last step. */
 static void derived_text(const bs_graph *g, const bs_dim_info *dim, char *buffer, size_t bytes)
 {
@@ -8904,6 +9016,7 @@ const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, 
                  bs_dim_text(graph, d->rows, a, sizeof a));
     return buffer;
 }
+#endif
 /* ==== end src/graph/text.c ==================================================================== */
 
 /* ==== begin src/graph/dims.c ================================================================== */
@@ -9199,7 +9312,7 @@ bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_
     return false;
 }
 
-bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...)
+bool (bs_graph_fail)(bs_graph *graph, bs_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -9207,6 +9320,13 @@ bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...)
     va_end(arguments);
     return false;
 }
+
+#if defined(BS_NO_MESSAGES)
+bool bs_graph_fail_bare(bs_graph *graph, bs_status status)
+{
+    return (bs_graph_fail)(graph, status, "%s", bs_status_text(status));
+}
+#endif
 
 bs_status bs_graph_failure(const bs_graph *graph, bs_error *error)
 {
@@ -9442,7 +9562,10 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     const char *name = params ? *(const char *const *)params : NULL;
     graph->adding = op->name;
     graph->adding_name = name ? name : "";
-    if (!operands_known(graph, op, in, n_in))
+    if (number < 0)
+        bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: where all ops are there */
+                      "this build is without it (BS_ONLY_OPS)");
+    if (number < 0 || !operands_known(graph, op, in, n_in))
         return NULL;
     const void *copy = copy_params(graph, op, params);
     bs_infer infer;
@@ -9579,7 +9702,10 @@ float bs_act_apply(bs_act act, float param, float slope, float x);
 /* ops/list.h - the ops there are: one line of the op table each, for both sides.
  * BS_OP_LIST(X) names each op and what it is to a device: NONE, what the planner lowers to moves and views; KERNEL, a
  * function of src/cuda/ describes its step. Relies on nothing.
- * Append only: model files name ops, but the order here is also that of `inspect` and of the tests. */
+ * Append only: model files name ops, but the order here is also that of `inspect` and of the tests.
+ *
+ * A build with BS_ONLY_OPS has those ops alone whose macros are defined, BS_OP_conv2d of conv2d, and those of the
+ * structure. BS_OP_IF(name, yes, no) is one or the other: numbers stay, what is left out has an empty line. */
 #ifndef BS_OPS_LIST_H
 #define BS_OPS_LIST_H
 
@@ -9599,6 +9725,33 @@ float bs_act_apply(bs_act act, float param, float slope, float x);
     X(segments, NONE) X(state_append, NONE) X(segment_spread, KERNEL) X(segment_reduce, KERNEL) X(attention, KERNEL)  \
     /* streaming: routers.c */                                                                                        \
     X(look_ahead, KERNEL)
+
+#if defined(BS_ONLY_OPS)
+#define BS_OP_input 1
+#define BS_OP_state 1
+#define BS_OP_state_write 1
+#define BS_OP_output 1
+#define BS_OP_patches 1
+#define BS_OP_assemble 1
+#define BS_OP_rows 1
+#define BS_OP_collect 1
+#define BS_OP_route 1
+#define BS_OP_scatter 1
+#define BS_OP_gather 1
+#define BS_OP_route_price 1
+#define BS_OP_route_score 1
+
+/* A macro that is defined, as nothing or as 1, becomes a comma: then `yes` is the second of three, else `no`. */
+#define BS_OP_HAVE_ 0,
+#define BS_OP_HAVE_1 0,
+#define BS_OP_SECOND(first, second, ...) second
+#define BS_OP_PICK(...) BS_OP_SECOND(__VA_ARGS__)
+#define BS_OP_WITH(macro, yes, no) BS_OP_PICK(BS_OP_HAVE_##macro yes, no, 0)
+#define BS_OP_EXPAND(macro, yes, no) BS_OP_WITH(macro, yes, no)
+#define BS_OP_IF(name, yes, no) BS_OP_EXPAND(BS_OP_##name, yes, no)
+#else
+#define BS_OP_IF(name, yes, no) yes
+#endif
 
 #endif
 /* ==== end src/ops/list.h ====================================================================== */
@@ -9666,6 +9819,14 @@ double bs_value_pixels(const bs_graph *graph, int32_t value);
 /* A weight of an op, for its table of specs. */
 bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
 
+#if defined(BS_NO_MESSAGES)
+#define bs_infer_fail(infer, status, ...) \
+    BS_TOLD((bs_infer_fail)(infer, status, __VA_ARGS__), bs_graph_fail_bare((infer)->graph, status))
+#define bs_call_fail(call, ...) BS_TOLD((bs_call_fail)(call, __VA_ARGS__), BS_ERROR_DATA)
+#define bs_infer_field(infer, field, n, low, high) (bs_infer_field)(infer, BS_TEXT(field), n, low, high)
+#define bs_infer_const(infer, index, axis, what, n) (bs_infer_const)(infer, index, axis, BS_TEXT(what), n)
+#endif
+
 /* Elements that a kernel may take as [.., channels] with channel step 1. */
 static inline bool bs_channels_last(const bs_operand *o) { return o->dim[0] == 1 || o->stride[0] == 1; }
 
@@ -9679,7 +9840,8 @@ static inline bool bs_channels_last(const bs_operand *o) { return o->dim[0] == 1
 
 /* ------------------------------------------------------------------------------------------------ refusals */
 
-bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...)
+#if !defined(BS_NO_MESSAGES)
+bool (bs_infer_fail)(bs_infer *infer, bs_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -9688,7 +9850,7 @@ bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...)
     return false;
 }
 
-bs_status bs_call_fail(const bs_call *call, const char *format, ...)
+bs_status (bs_call_fail)(const bs_call *call, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -9697,6 +9859,7 @@ bs_status bs_call_fail(const bs_call *call, const char *format, ...)
     va_end(arguments);
     return BS_ERROR_DATA;
 }
+#endif
 
 bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype)
 {
@@ -9709,16 +9872,15 @@ bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype)
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
 {
     const bs_value_info *value = infer->in[index];
-    char shape[96], wanted[32];
+    char shape[96];
     if (value->rank >= low && value->rank <= high)
         return true;
     if (low == high)
-        snprintf(wanted, sizeof wanted, "rank %d", low);
-    else
-        snprintf(wanted, sizeof wanted, "rank %d to %d", low, high);
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected %s%s", index,
-                         bs_value_text(infer->graph, value, shape, sizeof shape), wanted,
-                         low == 3 ? " [C, H, W]" : "");
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected rank %d%s", index,
+                             bs_value_text(infer->graph, value, shape, sizeof shape), low,
+                             low == 3 ? " [C, H, W]" : "");
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected rank %d to %d", index,
+                         bs_value_text(infer->graph, value, shape, sizeof shape), low, high);
 }
 
 bool bs_infer_same_rank(bs_infer *infer, int32_t index)
@@ -9732,7 +9894,7 @@ bool bs_infer_same_rank(bs_infer *infer, int32_t index)
                          bs_value_text(infer->graph, first, b, sizeof b));
 }
 
-bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n)
+bool (bs_infer_const)(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n)
 {
     const bs_dim_id d = infer->in[index]->dims[axis];
     char text[64];
@@ -9776,7 +9938,7 @@ void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding)
         *padding = BS_PAD_EXPLICIT;
 }
 
-bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
+bool (bs_infer_field)(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
 {
     if (n >= low && n <= high)
         return true;
@@ -14388,6 +14550,13 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
            bs_infer_field(infer, "floor", d->floor, 0, d->protocol == BS_ROUTE_BUDGET ? 1 << 24 : 0);
 }
 
+/* "8", or "n" for any number. */
+static const char *width_text(int64_t width, char *text, size_t bytes)
+{
+    snprintf(text, bytes, width < 0 ? "n" : "%lld", (long long)width);
+    return text;
+}
+
 static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
 {
     const bs_protocol_rule *rule = &protocol_rules[d->protocol];
@@ -14400,10 +14569,10 @@ static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
     if (fits && ((score->dtype == BS_F32 && rule->score_f32) || (score->dtype == BS_I32 && rule->score_i32)))
         return true;
     char wanted[16], shape[96];
-    snprintf(wanted, sizeof wanted, expected < 0 ? "n" : "%lld", (long long)expected);
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "scores are %s %s, %s takes %s%s [%s]", bs_dtype_name(score->dtype),
                          bs_value_text(infer->graph, score, shape, sizeof shape), rule->name,
-                         rule->score_f32 ? "f32" : "i32", rule->score_f32 && rule->score_i32 ? " or i32" : "", wanted);
+                         rule->score_f32 ? "f32" : "i32", rule->score_f32 && rule->score_i32 ? " or i32" : "",
+                         width_text(expected, wanted, sizeof wanted));
 }
 
 static bool route_knob_sound(bs_infer *infer)
@@ -15358,7 +15527,7 @@ BS_OP_LIST(OP_EXTERN)
 #undef OP_EXTERN
 
 static const bs_op *const op_table[] = {
-#define OP_ENTRY(name, device) &bs_op_##name,
+#define OP_ENTRY(name, device) BS_OP_IF(name, &bs_op_##name, NULL),
     BS_OP_LIST(OP_ENTRY)
 #undef OP_ENTRY
 };
@@ -15370,7 +15539,7 @@ const bs_op *bs_op_get(int32_t number) { return number >= 0 && number < bs_op_co
 int32_t bs_op_index(const char *name)
 {
     for (int32_t i = 0; name && i < bs_op_count(); i++)
-        if (strcmp(op_table[i]->name, name) == 0)
+        if (op_table[i] && strcmp(op_table[i]->name, name) == 0)
             return i;
     return -1;
 }
@@ -15455,6 +15624,8 @@ float bs_act_apply(bs_act act, float param, float slope, float x)
 /* ops/describe.c - nodes and ops in one line each, for people and for `inspect`.
  * Relies on ops/structure.h. Must never print. */
 /* #include "ops/structure.h" */
+
+#if !defined(BS_NO_REPORT)
 
 /* Text that is cut where the buffer ends, while its true length goes on being counted. */
 typedef struct describe_text {
@@ -15613,6 +15784,7 @@ size_t bs_op_describe(int32_t index, char *text, size_t bytes)
         describe_put(&t, " %s%s", op->fields[i].name, op->fields[i].kind == 'f' ? "~" : "");
     return t.used;
 }
+#endif
 /* ==== end src/ops/describe.c ================================================================== */
 
 /* ==== begin src/ops/ports.c =================================================================== */
@@ -15679,7 +15851,7 @@ bs_bytes bs_weight_spec_bytes(const bs_weight_spec *spec);
 /* "body.0.weight", from a node and what its op calls the weight; [2 * BS_MAX_NAME] holds every name. */
 void bs_weight_name(char *text, size_t bytes, const bs_node *node, const char *suffix);
 /* "[8, 4, 3, 3]", for messages. */
-void bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes);
+const char *bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes);
 
 /* Finds `name` and checks it against what the op declares: same rank and dimensions; same type, or f16/bf16 where
  * f32 is wanted. BS_ERROR_WEIGHTS with a message that names tensor, shape found and shape wanted. */
@@ -15728,7 +15900,8 @@ void bs_weight_name(char *text, size_t bytes, const bs_node *node, const char *s
     snprintf(text, bytes, "%s%s%s", bs_node_name(node), *suffix ? "." : "", suffix);
 }
 
-void bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes)
+#if !defined(BS_NO_MESSAGES)
+const char *bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes)
 {
     size_t used = 0;
     snprintf(buffer, bytes, "[]");
@@ -15736,7 +15909,9 @@ void bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t
         used += (size_t)snprintf(buffer + used, bytes - used, "%s%lld%s", i ? ", " : "[", (long long)dim[i],
                                  i + 1 == rank ? "]" : "");
     }
+    return buffer;
 }
+#endif
 
 static bool weight_type_fits(bs_dtype stored, bs_dtype wanted)
 {
@@ -15763,16 +15938,17 @@ bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_w
     if (status != BS_OK)
         return bs_fail(error, status, "weight \"%s\": its source cannot look it up", name);
     char found[64], wanted[64];
-    bs_weight_shape_text(info->rank, info->dim, found, sizeof found);
-    bs_weight_shape_text(spec->rank, spec->dim, wanted, sizeof wanted);
     if (!weight_shape_fits(spec, info))
-        return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" is %s, expected %s", name, found, wanted);
+        return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" is %s, expected %s", name,
+                       bs_weight_shape_text(info->rank, info->dim, found, sizeof found),
+                       bs_weight_shape_text(spec->rank, spec->dim, wanted, sizeof wanted));
     if (!weight_type_fits(info->dtype, spec->dtype))
         return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" is %s, expected %s", name, bs_dtype_name(info->dtype),
                        bs_dtype_name(spec->dtype));
     if (!bs_bytes_same(bs_bytes_of(info->bytes), bytes_as(spec, info->dtype)))
         return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" has %llu bytes, expected those of %s of %s", name,
-                       (unsigned long long)info->bytes, found, bs_dtype_name(info->dtype));
+                       (unsigned long long)info->bytes,
+                       bs_weight_shape_text(info->rank, info->dim, found, sizeof found), bs_dtype_name(info->dtype));
     return BS_OK;
 }
 
@@ -16065,10 +16241,7 @@ struct bs_plan {
 bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);
 void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
 bool bs_plan_share(bs_plan *plan, void *workspace, bs_error *error); /* which nodes have the same weights */
-void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together (plan/units.c) */
 void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions */
-/* steps that need units; sizes of slots and staging */
-bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error);
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
 /* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run
  * in tiles all the same, which then lie in the device's memory. */
@@ -16088,10 +16261,37 @@ static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_n
 bs_bytes bs_plan_live_workspace(const bs_graph *graph);
 bs_bytes bs_plan_fuse_workspace(const bs_graph *graph);
 bs_bytes bs_plan_share_workspace(const bs_graph *graph);
-bs_bytes bs_plan_units_workspace(const bs_graph *graph);
 bs_bytes bs_plan_lower_workspace(const bs_graph *graph);
-bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
 bs_bytes bs_plan_memory_workspace(const bs_graph *graph);
+
+/* Streaming: plan/units.c. */
+#if !defined(BS_NO_STREAM)
+void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together */
+/* steps that need units; sizes of slots and staging */
+bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error);
+bs_bytes bs_plan_units_workspace(const bs_graph *graph);
+bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
+/* Whether a needed node has weights that come and go. */
+bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
+static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
+static inline bool bs_instr_streams(const bs_instr *i) { return i->stage >= 0; } /* a part of a stage */
+#else /* all weights are resident */
+static inline void bs_plan_units(bs_plan *plan, void *workspace)
+{
+    (void)workspace;
+    plan->n_units = 1;
+}
+static inline bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error)
+{
+    (void)plan, (void)workspace, (void)error;
+    return true;
+}
+static inline bs_bytes bs_plan_units_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
+static inline bs_bytes bs_plan_stages_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
+static inline bool bs_plan_node_streams(const bs_plan *plan, int32_t node) { return (void)plan, (void)node, false; }
+static inline bool bs_plan_streams(const bs_plan *plan) { return (void)plan, false; }
+static inline bool bs_instr_streams(const bs_instr *i) { return (void)i, false; }
+#endif
 
 /* Something that takes `bytes` from the time `first` to the time `last`, both included, at `offset`. */
 typedef struct bs_life {
@@ -16110,7 +16310,6 @@ static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
 {
     return plan->values[value].narrow ? BS_F16 : plan->graph->values[value].dtype;
 }
-static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
 /* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known
  * (plan/share.c). */
 void bs_plan_find_owner(bs_plan *plan, int32_t node);
@@ -16118,8 +16317,6 @@ void bs_plan_find_owner(bs_plan *plan, int32_t node);
 int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
 /* Whether a run reads the node's weights: a router that is decided ahead needs no table of its own. */
 bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
-/* Whether a needed node has weights that come and go. */
-bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
 bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 /* The operands a node has in this plan: its own, or those of the chain it ends. */
@@ -16853,11 +17050,11 @@ static bool tensors_agree(const bs_graph *g, int32_t a, int32_t b, bs_error *err
     if (agree)
         return true;
     bs_weight_name(name, sizeof name, m, s->suffix);
-    bs_weight_shape_text(s->rank, s->dim, first, sizeof first);
-    bs_weight_shape_text(t->rank, t->dim, second, sizeof second);
     return bs_refuse(error, BS_ERROR_SHAPE, "weight \"%s\" is %s %s to %s \"%s\", but %s %s to %s \"%s\"", name,
-                     bs_dtype_name(s->dtype), first, bs_op_get(m->op)->name, bs_node_name(m), bs_dtype_name(t->dtype),
-                     second, bs_op_get(n->op)->name, bs_node_name(n));
+                     bs_dtype_name(s->dtype), bs_weight_shape_text(s->rank, s->dim, first, sizeof first),
+                     bs_op_get(m->op)->name, bs_node_name(m), bs_dtype_name(t->dtype),
+                     bs_weight_shape_text(t->rank, t->dim, second, sizeof second), bs_op_get(n->op)->name,
+                     bs_node_name(n));
 }
 
 static int64_t count_tensors(const bs_graph *g)
@@ -16929,6 +17126,8 @@ void bs_plan_find_owner(bs_plan *p, int32_t n)
  * Relies on plan/plan.h. Must never know where weights are stored: it plans for a board that is not there. */
 /* #include "plan/plan.h" */
 /* #include "ops/structure.h" */
+
+#if !defined(BS_NO_STREAM)
 
 /* --------------------------------------------------------------------------------------------------- units */
 
@@ -17127,6 +17326,13 @@ bs_bytes bs_plan_stages_workspace(const bs_graph *graph)
         bs_bytes_array((int64_t)graph->n_nodes + graph->n_domains + graph->n_blocks + 1, sizeof(int32_t)));
 }
 
+/* For a message. */
+static const char *unit_text(const bs_plan *p, int32_t unit, char *text, size_t bytes)
+{
+    snprintf(text, bytes, "block \"%s\"", p->graph->text + p->graph->blocks[p->units[unit].block].name);
+    return text;
+}
+
 bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
 {
     stage_pass s = {p, workspace, NULL};
@@ -17150,8 +17356,8 @@ bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
     find_stages(&s);
     p->slot_bytes = bs_bytes_min(bs_bytes_align_down(bs_bytes_of(p->desc.slot_bytes), BS_ALIGNMENT), p->all_unit_bytes);
     if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes)) {
-        snprintf(what, sizeof what, "block \"%s\"", p->graph->text + p->graph->blocks[p->units[largest].block].name);
-        bs_fail_room(error, "slots", p->desc.slot_bytes, p->largest_unit_bytes, what);
+        bs_fail_room(error, "slots", p->desc.slot_bytes, p->largest_unit_bytes,
+                     unit_text(p, largest, what, sizeof what));
         return false;
     }
     size_lanes(p);
@@ -17197,6 +17403,7 @@ bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_
         memcpy(units, plan->stage_units + s->first_unit, (size_t)s->n_units * sizeof *units);
     return BS_OK;
 }
+#endif
 /* ==== end src/plan/units.c ==================================================================== */
 
 /* ==== begin src/plan/fuse.c =================================================================== */
@@ -19548,6 +19755,11 @@ static bool desc_sound(const bs_plan_desc *d, bs_error *error)
         return bs_refuse(
             error, BS_ERROR_ARGUMENT,
             "bs_plan_desc.half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
+#if defined(BS_NO_STREAM)
+    if (d->slot_bytes > 0)
+        return bs_refuse(error, BS_ERROR_UNSUPPORTED, /* unreachable: where it streams */
+                         "bs_plan_desc.slot_bytes: this build keeps all weights resident (BS_NO_STREAM)");
+#endif
     return true;
 }
 
@@ -19700,11 +19912,19 @@ typedef struct bs_profile_header_desc {
     int32_t policy, speculation;
 } bs_profile_header_desc;
 
+#if defined(BS_NO_PROFILE) /* nothing listens */
+static inline bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc)
+{
+    return (void)profile, (void)desc, BS_OK;
+}
+static inline void bs_profile_add(bs_profile *profile, const bs_event *event) { (void)profile, (void)event; }
+#else
 /* Once, before the first event, on one thread. Writes at once, through the caller's function. BS_ERROR_ARGUMENT when
  * the profile has a header already; a failed write shows in bs_profile_close. NULL profile: nothing. */
 bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc);
 /* Any thread; never waits. NULL profile: nothing. */
 void bs_profile_add(bs_profile *profile, const bs_event *event);
+#endif
 
 /* ------------------------------------------------------------------------------------------------ the file
  * Records as they are in memory: hosts are little-endian, and nothing in them is padding. */
@@ -19759,7 +19979,9 @@ typedef struct bs_profile_tables {
     const int32_t *stage_units;
     int32_t n_units, n_stage_units;
 } bs_profile_tables;
+#if !defined(BS_NO_PROFILE) && !defined(BS_NO_REPLAY)
 const bs_profile_tables *bs_profile_tables_of(const bs_profile_reader *reader);
+#endif
 
 #endif
 /* ==== end src/profile/profile.h =============================================================== */
@@ -19775,6 +19997,8 @@ const bs_profile_tables *bs_profile_tables_of(const bs_profile_reader *reader);
 /* #include "profile/profile.h" */
 
 #include <stdatomic.h>
+
+#if !defined(BS_NO_PROFILE)
 
 enum {
     PROFILE_BLOCK_BYTES = 4096, /* of one write */
@@ -20181,6 +20405,7 @@ bs_status bs_profile_close(bs_profile *profile, uint64_t *dropped)
         *dropped = profile->lost;
     return open && profile->failed ? BS_ERROR_IO : BS_OK;
 }
+#endif
 /* ==== end src/profile/profile.c =============================================================== */
 
 /* ==== begin src/profile/read.c ================================================================ */
@@ -20190,6 +20415,8 @@ bs_status bs_profile_close(bs_profile *profile, uint64_t *dropped)
 /* #include "profile/profile.h" */
 
 /* #include "base/cursor.h" */
+
+#if !defined(BS_NO_PROFILE) && !defined(BS_NO_REPLAY)
 
 enum {
     PROFILE_MAX_ROUTERS = 1 << 16,
@@ -20536,6 +20763,7 @@ void bs_profile_rewind(bs_profile_reader *profile)
     if (profile)
         profile->next = 0;
 }
+#endif
 /* ==== end src/profile/read.c ================================================================== */
 
 /* ==== begin src/profile/trace.c =============================================================== */
@@ -20546,6 +20774,8 @@ void bs_profile_rewind(bs_profile_reader *profile)
  * run when it is over. So what has come since the last stage is of this one, and what a run says of its beginning is
  * added to its first visit afterwards. Events that were lost leave uses without their stage: those are left out. */
 /* #include "profile/profile.h" */
+
+#if !defined(BS_NO_PROFILE) && !defined(BS_NO_REPLAY)
 
 enum { BUSY_INTERVALS = 16 };
 
@@ -20826,6 +21056,7 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
         *error = here;
     return here.status;
 }
+#endif
 /* ==== end src/profile/trace.c ================================================================= */
 
 /* ==== begin src/stream/stream.h =============================================================== */
@@ -21072,6 +21303,8 @@ static inline double bs_stream_load_ns(const bs_stream *s, int32_t unit)
  * Relies on stream/stream.h. Must never evict what the visit in progress still needs. */
 /* #include "stream/stream.h" */
 
+#if !defined(BS_NO_STREAM)
+
 /* ------------------------------------------------------------------------------------------------ policies */
 
 /* The larger, the longer it stays. */
@@ -21282,6 +21515,7 @@ void bs_slots_begin(bs_stream *s, int32_t unit, bs_bytes offset, bool guessed, u
     if (bs_bytes_figure(s->slots_used) > s->stats.resident_peak_bytes)
         s->stats.resident_peak_bytes = bs_bytes_figure(s->slots_used);
 }
+#endif
 /* ==== end src/stream/slots.c ================================================================== */
 
 /* ==== begin src/stream/predict.c ============================================================== */
@@ -21294,6 +21528,8 @@ void bs_slots_begin(bs_stream *s, int32_t unit, bs_bytes offset, bool guessed, u
  * read; what comes out is a probability that was calibrated by that.
  * Relies on stream/stream.h. Must never decide what is read. */
 /* #include "stream/stream.h" */
+
+#if !defined(BS_NO_STREAM)
 
 #define PREDICT_STEP (1.0 / 32)     /* weight of the newest visit in running averages */
 #define PREDICT_SMOOTHING 4.0       /* visits' worth of frequency in a transition count */
@@ -21651,6 +21887,7 @@ void bs_predict_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t
     state->told = false;
     state->visits++;
 }
+#endif
 /* ==== end src/stream/predict.c ================================================================ */
 
 /* ==== begin src/stream/guess.c ================================================================ */
@@ -21662,6 +21899,8 @@ void bs_predict_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t
  * Relies on stream/slots.c and stream/predict.c. Must never be asked before a visit, nor while the run waits for
  * something that could be read. */
 /* #include "stream/stream.h" */
+
+#if !defined(BS_NO_STREAM)
 
 #define STREAM_MARGIN 0.3         /* of the time it can hide that an uncertain guess must promise */
 #define STREAM_SLACK 1.25        /* reading may take that much longer than measured */
@@ -21839,6 +22078,7 @@ bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
     }
     return false;
 }
+#endif
 /* ==== end src/stream/guess.c ================================================================== */
 
 /* ==== begin src/stream/stream.c =============================================================== */
@@ -21850,6 +22090,8 @@ bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
  * gains over a window of visits, it pauses, for longer each time; predictors go on being measured meanwhile.
  * Relies on stream/slots.c, stream/predict.c and stream/guess.c. Must never wait. */
 /* #include "stream/stream.h" */
+
+#if !defined(BS_NO_STREAM)
 
 #define STREAM_WINDOW 64         /* visits over which guessing must pay */
 #define STREAM_LONGEST_PAUSE 4096 /* visits */
@@ -22252,6 +22494,7 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
     s->stats.guessed_loads += slot->guessed;
     return true;
 }
+#endif
 /* ==== end src/stream/stream.c ================================================================= */
 
 /* ==== begin src/stream/replay.c =============================================================== */
@@ -22261,6 +22504,8 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
  * the other, lanes prepare what arrived, one thread computes. The oracle knows the whole trace: see bs_replay_result.
  * Relies on stream/stream.h. Must never read a real clock. */
 /* #include "stream/stream.h" */
+
+#if !defined(BS_NO_STREAM) && !defined(BS_NO_REPLAY)
 
 #define REPLAY_MAX_LANES 8
 #define REPLAY_MOST 65536 /* units, stages */
@@ -22742,6 +22987,7 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     if (status != BS_OK) bs_fail(error, status, "bs_replay: a unit is never read"); /* unreachable: see take_ready */
     return status;
 }
+#endif
 /* ==== end src/stream/replay.c ================================================================= */
 
 /* ==== begin src/stream/store.h ================================================================ */
@@ -22818,9 +23064,6 @@ typedef struct bs_store {
     _Alignas(16) uint8_t gate[BS_GATE_BYTES];
 } bs_store;
 
-/* Bytes that a store takes of the persistent arena. */
-bs_bytes bs_store_bytes(const bs_plan *plan);
-
 typedef struct bs_store_desc {
     const bs_plan *plan;
     const bs_platform *platform;
@@ -22836,6 +23079,47 @@ typedef struct bs_store_desc {
     uint8_t *stages;      /* NULL: weights are prepared in their slots */
     bs_bytes stage_bytes; /* a lane */
 } bs_store_desc;
+#if defined(BS_NO_STREAM) /* every weight is resident: of a store there is base[0] */
+static inline bs_bytes bs_store_bytes(const bs_plan *plan)
+{
+    (void)plan;
+    return bs_bytes_of(BS_ALIGNMENT);
+}
+static inline bs_status bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error)
+{
+    (void)error;
+    store->base[0] = desc->resident;
+    return BS_OK;
+}
+static inline void bs_store_close(bs_store *store) { (void)store; }
+static inline void bs_store_leave(bs_store *store) { (void)store; }
+/* What a run asks of weights that come and go: none do (bs_instr_streams). */
+static inline void bs_store_visit(bs_store *store, int32_t stage, const int32_t *units, int32_t count)
+{
+    (void)store, (void)stage, (void)units, (void)count;
+}
+static inline void bs_store_expect(bs_store *store, int32_t stage, int32_t unit, double margin)
+{
+    (void)store, (void)stage, (void)unit, (void)margin;
+}
+static inline bool bs_store_try(bs_store *store, int32_t unit, bs_status *status)
+{
+    return (void)store, (void)unit, (void)status, true;
+}
+static inline bs_status bs_store_wait(bs_store *store, int32_t stage, const int32_t *units, int32_t count,
+                                      int32_t *taken)
+{
+    return (void)store, (void)stage, (void)units, (void)count, (void)taken, BS_OK;
+}
+static inline int32_t bs_store_missing(bs_store *store) { return (void)store, 0; }
+static inline void bs_store_release(bs_store *store, int32_t unit) { (void)store, (void)unit; }
+static inline bs_use bs_store_outcome(const bs_store *store, int32_t unit)
+{
+    return (void)store, (void)unit, BS_USE_HIT;
+}
+#else
+/* Bytes that a store takes of the persistent arena. */
+bs_bytes bs_store_bytes(const bs_plan *plan);
 /* Finds every weight and plans the reads; starts the lanes. On failure nothing is left running. */
 bs_status bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error);
 void bs_store_close(bs_store *store);
@@ -22855,6 +23139,8 @@ void bs_store_release(bs_store *store, int32_t unit);
 bs_use bs_store_outcome(const bs_store *store, int32_t unit);
 void bs_store_stats(bs_store *store, bs_stream_stats *stats);
 void bs_store_prediction(bs_store *store, int32_t stage, bs_predictor predictor, bs_prediction *sum); /* adds */
+
+#endif
 
 #endif
 /* ==== end src/stream/store.h ================================================================== */
@@ -22887,6 +23173,8 @@ bs_status bs_store_prepare(const bs_store *store, const bs_store_lane *lane, con
  * staging hold, so that each can be prepared by itself. The first piece of a record begins with its head.
  * Relies on stream/store.h. Must never trust where a source says that weights are. */
 /* #include "stream/store_load.h" */
+
+#if !defined(BS_NO_STREAM)
 
 /* ---------------------------------------------------------------------------------------------- finding them */
 
@@ -23145,6 +23433,7 @@ bs_status bs_store_plan(bs_store *s, bs_error *error)
         status = plan_unit(&p, u);
     return status;
 }
+#endif
 /* ==== end src/stream/store_plan.c ============================================================= */
 
 /* ==== begin src/stream/store_load.c =========================================================== */
@@ -23154,6 +23443,8 @@ bs_status bs_store_plan(bs_store *s, bs_error *error)
  * order in which they lie in storage, which never catches up with what is still to be read (stream/store_plan.c counts
  * for it). Relies on stream/store_load.h. Must never touch what the gate guards. */
 /* #include "stream/store_load.h" */
+
+#if !defined(BS_NO_STREAM)
 
 bs_status bs_store_fetch(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t **raw)
 {
@@ -23235,6 +23526,7 @@ bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const b
     }
     return status;
 }
+#endif
 /* ==== end src/stream/store_load.c ============================================================= */
 
 /* ==== begin src/stream/store.c ================================================================ */
@@ -23245,6 +23537,8 @@ bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const b
  * to the slot of a chunk that it was given, which stays its own until it comes back.
  * Relies on stream/store.h. Must never publish a unit before all of it is there. */
 /* #include "stream/store_load.h" */
+
+#if !defined(BS_NO_STREAM)
 
 /* ------------------------------------------------------------------------------------------------- carving */
 
@@ -23589,6 +23883,7 @@ void bs_store_prediction(bs_store *s, int32_t stage, bs_predictor predictor, bs_
     sum->needed += p->needed;
     unlock(s);
 }
+#endif
 /* ==== end src/stream/store.c ================================================================== */
 
 /* ==== begin src/run/session.h ================================================================= */
@@ -25866,7 +26161,7 @@ static void run_waves(bs_session *s, int32_t stage, int32_t *parts, int32_t coun
 void bs_exec_region(bs_session *s, const bs_instr *i)
 {
     const int32_t count = parts_to_run(s, i->region);
-    if (i->stage >= 0)
+    if (bs_instr_streams(i))
         run_waves(s, i->stage, s->work.parts, count);
     else
         run_parts(s, s->work.parts, count);
@@ -26178,7 +26473,7 @@ static void run_call_or_move(bs_context *c, const bs_instr *i)
         run_in_tile(c, i);
     else if (i->kind == BS_INSTR_CALL && c->session->graph->nodes[i->node].n_out == 0)
         run_look_ahead(c->session, i);
-    else if (i->stage >= 0)
+    else if (bs_instr_streams(i))
         run_streamed(c->session, i);
     else
         run_parallel(c->session, i);
@@ -26217,10 +26512,10 @@ static void run_at_top(bs_context *c, list_state *l, int32_t at)
     bs_session *s = c->session;
     const bs_instr *i = &s->plan->instrs[at];
     const uint64_t start = bs_session_now(s);
-    if (i->stage >= 0 && i->stage != l->stage)
+    if (bs_instr_streams(i) && i->stage != l->stage)
         open_stage(s, l, at);
     run_instr(c, i);
-    if (i->stage >= 0 && stage_ends(s->plan, at))
+    if (bs_instr_streams(i) && stage_ends(s->plan, at))
         close_stage(s, l);
     if (counts_as_routing(s->plan, at))
         s->stats.routing_ns += bs_session_now(s) - start;
@@ -26280,6 +26575,9 @@ void bs_exec_ended(bs_session *s, uint64_t start)
 
 /* From an arena, or NULL with a message that says what for. */
 void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error);
+#if defined(BS_NO_MESSAGES)
+#define bs_session_take(arena, bytes, what, error) (bs_session_take)(arena, bytes, BS_TEXT(what), error)
+#endif
 /* The session and what it needs of the persistent and transient arenas. NULL when they are too small. */
 bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bool own_weights,
                              bs_error *error);
@@ -26460,7 +26758,7 @@ void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
     sizes->slots = bs_plan_on_device(plan) ? 0 : bs_bytes_figure(plan->slot_bytes);
 }
 
-void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error)
+void *(bs_session_take)(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error)
 {
     void *memory = bs_take(arena, bs_bytes_of(bytes));
     if (!memory)
@@ -27199,7 +27497,7 @@ static bs_status run_ended(bs_session *s, bs_status status, int32_t node, bs_err
     if (status == BS_OK)
         return BS_OK;
     s->broken = writes_states(s);
-    return bs_fail(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name,
+    return (bs_fail)(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name,
                    bs_node_name(&s->graph->nodes[node]), node, *s->fault ? s->fault : bs_status_text(status));
 }
 
@@ -27332,6 +27630,7 @@ void bs_session_stats(const bs_session *session, bs_run_stats *stats)
         *stats = session->stats;
 }
 
+#if !defined(BS_NO_STREAM)
 void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats)
 {
     if (!stats)
@@ -27354,12 +27653,15 @@ bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predi
         bs_store_prediction(&session->store, j, predictor, prediction);
     return BS_OK;
 }
+#endif
 /* ==== end src/run/session.c =================================================================== */
 
 /* ==== begin src/run/report.c ================================================================== */
 /* run/report.c - a plan in words: bytes of every arena, and what its instructions do.
  * Relies on run/session.h. Must never change a plan. */
 /* #include "run/session.h" */
+
+#if !defined(BS_NO_REPORT)
 
 typedef struct report {
     char *text;
@@ -27472,6 +27774,7 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
         text[r.bytes - 1] = 0;
     return r.used;
 }
+#endif
 /* ==== end src/run/report.c ==================================================================== */
 
 /* ==== begin src/run/session_lower.c =========================================================== */
@@ -27559,6 +27862,8 @@ bs_status bs_cuda_choose(bs_session *session, int32_t runs, bs_lowering *best, u
 
 /* #include "base/cursor.h" */
 
+#if !defined(BS_NO_MODEL)
+
 #define BS_GGUF_MAX_KEYS (1u << 24) /* far from what would wrap: what a file holds is limited by its bytes */
 #define BS_GGUF_MAX_TENSORS (1u << 24)
 #define BS_GGUF_MAX_KEY_BYTES 127
@@ -27624,6 +27929,7 @@ bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor);
 /* The string at `at`, which was read before; whoever owns the bytes may have changed them since. */
 bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error);
+#endif
 
 #endif
 /* ==== end src/model/gguf.h ==================================================================== */
@@ -27632,6 +27938,8 @@ bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t byte
 /* model/gguf.c - the GGUF version 3 reader: one pass over the header.
  * Relies on model/gguf.h. Must never assert on what it reads, recurse, or loop more often than the header has bytes. */
 /* #include "model/gguf.h" */
+
+#if !defined(BS_NO_MODEL)
 
 /* --------------------------------------------------------------------------------------------------- pass */
 
@@ -28073,6 +28381,7 @@ void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *curs
 {
     bs_cursor_init(cursor, &gguf->source, key ? key->at : bs_bytes_of(0), key ? key->end : bs_bytes_of(0));
 }
+#endif
 /* ==== end src/model/gguf.c ==================================================================== */
 
 /* ==== begin src/model/model.h ================================================================= */
@@ -28085,6 +28394,8 @@ void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *curs
 
 /* #include "model/gguf.h" */
 /* #include "ops/table.h" */
+
+#if !defined(BS_NO_MODEL)
 
 /* Caps of a file, those of a graph: what it holds is limited by its bytes long before, and nothing is quadratic in
  * them. */
@@ -28184,6 +28495,7 @@ uint32_t bs_model_fetch_alignment(const bs_model *model);
 
 void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk);
 bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error);
+#endif
 
 #endif
 /* ==== end src/model/model.h =================================================================== */
@@ -28194,6 +28506,8 @@ bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error 
  * verification of ops, shapes and domains is the graph's own. */
 /* #include "model/model.h" */
 /* #include "ops/structure.h" */
+
+#if !defined(BS_NO_MODEL)
 
 /* --------------------------------------------------------------------------------------------------- walk */
 
@@ -28547,6 +28861,7 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
         status = build_nodes(&stored);
     return bs_model_at_file(model, status, error);
 }
+#endif
 /* ==== end src/model/build.c =================================================================== */
 
 /* ==== begin src/model/record.c ================================================================ */
@@ -28554,6 +28869,8 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
  * Relies on model/model.h. Must never keep state between calls, nor believe what a read brought: a file may be cut
  * short or overwritten while it is open. */
 /* #include "model/model.h" */
+
+#if !defined(BS_NO_MODEL)
 
 /* -------------------------------------------------------------------------------------------------- heads */
 
@@ -28804,6 +29121,7 @@ bs_status bs_model_check(const bs_model *model, bs_error *error)
     }
     return BS_OK;
 }
+#endif
 /* ==== end src/model/record.c ================================================================== */
 
 /* ==== begin src/model/weights.c =============================================================== */
@@ -28811,6 +29129,8 @@ bs_status bs_model_check(const bs_model *model, bs_error *error)
  * Relies on model/model.h. Must never keep state between calls: several threads may read weights of one model when the
  * reader underneath allows it. */
 /* #include "model/model.h" */
+
+#if !defined(BS_NO_MODEL)
 
 /* ----------------------------------------------------------------------------------------- weights source */
 
@@ -28960,6 +29280,7 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
         return BS_ERROR_IO;
     return BS_OK;
 }
+#endif
 /* ==== end src/model/weights.c ================================================================= */
 
 /* ==== begin src/model/model.c ================================================================= */
@@ -28967,6 +29288,8 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
  * checked once. Relies on model/model.h. Must never trust a number of the file, nor read weights. */
 /* #include "model/model.h" */
 /* #include "ops/structure.h" */
+
+#if !defined(BS_NO_MODEL)
 
 /* Arrays with one entry a symbol, block, weight or node are read side by side. */
 enum { MODEL_CURSORS = 6 };
@@ -29443,6 +29766,7 @@ bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
         status = parts[i](&open);
     return status;
 }
+#endif
 /* ==== end src/model/model.c =================================================================== */
 
 /* ==== begin src/model/open.c ================================================================== */
@@ -29452,6 +29776,8 @@ bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
 /* #include "model/model.h" */
 
 #include <errno.h>
+
+#if !defined(BS_NO_MODEL)
 
 /* ------------------------------------------------------------------------------------------- bytes, ahead */
 
@@ -29733,4 +30059,5 @@ void bs_model_use_buffered(bs_model *model)
     if (model)
         model->buffered = true;
 }
+#endif
 /* ==== end src/model/open.c ==================================================================== */

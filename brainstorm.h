@@ -154,8 +154,24 @@ extern "C" {
 int32_t bs_version(void);
 
 /* ---------------------------------------------------------------------------------------- configuration
- * BS_NO_POSIX     leave out the POSIX platform table (files, threads, clock); pass your own
- * BS_NO_SIMD      scalar kernels only
+ * What a program does without can be left out, by macros with which brainstorm.c is compiled, and whatever includes
+ * this header: what is left out is not declared, so that its use does not compile. docs/building.md has the bytes.
+ *
+ * BS_NO_MODEL     model files: bs_model_...
+ * BS_NO_STREAM    weights that come and go: asking a plan for slots is BS_ERROR_UNSUPPORTED
+ * BS_NO_PROFILE   recording what happens, and reading it again: bs_profile_..., bs_trace_load
+ * BS_NO_REPLAY    reading profiles, and bs_replay: what a workstation does with what a board has recorded
+ * BS_NO_REPORT    bs_plan_report, bs_graph_describe, bs_op_describe
+ * BS_NO_MESSAGES  texts of errors: bs_error.message is the status' own sentence, with the op and the node where one is
+ *                 at fault; all other fields of bs_error are as ever
+ * BS_NO_WINOGRAD  every convolution is direct
+ * BS_ONLY_OPS     all ops but those whose macro is defined as well (BS_OP_conv2d of bs_conv2d), and those of inputs,
+ *                 outputs, states, patches, rows and routers, which are always there. A builder call of another op is
+ *                 BS_ERROR_UNSUPPORTED and names it; the linker drops its code (-ffunction-sections -fdata-sections,
+ *                 and -Wl,--gc-sections when linking)
+ * BS_NO_POSIX     the POSIX platform table (files, threads, clock); pass your own
+ * BS_NO_SIMD      all kernels but scalar ones
+ *
  * BS_DEBUG        assert() what only the calling program can get wrong: objects that are closed or of another kind, a
  *                 session entered by two threads at once, arenas that overlap, buffers bound inside a session's own
  *                 memory
@@ -754,8 +770,10 @@ size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc);
 /* In `arena` (persistent); desc may be NULL. NULL on failure. The graph must outlive the plan. */
 bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error);
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes);
+#ifndef BS_NO_REPORT
 /* A printable report of arenas, blocks and steps. Returns the length it has (cut to bytes-1, always ended by NUL). */
 size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes);
+#endif
 
 /* ----------------------------------------------------------------------------------------------- weights */
 /* One tensor in the caller's memory (dense, little-endian, row-major, slowest dimension first). */
@@ -854,7 +872,6 @@ typedef enum bs_policy {
 #undef BS_POLICY_ENUM
         BS_POLICY_COUNT
 } bs_policy;
-const char *bs_policy_name(bs_policy policy);
 
 typedef enum bs_speculation {
     BS_SPECULATE_AUTO, /* while it pays */
@@ -874,21 +891,17 @@ typedef struct bs_stream_plan {
     uint64_t least_bytes; /* the largest unit: below it planning fails */
     uint64_t all_bytes;   /* of all units, prepared */
 } bs_stream_plan;
-void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream);
 
 typedef struct bs_stream_unit_facts {
     char name[BS_MAX_NAME]; /* of its outermost block */
     int32_t router, path;   /* number of the router, from 1, and its path; 0, -1: needed in every run */
     uint64_t slot_bytes;    /* prepared */
 } bs_stream_unit_facts;
-bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_facts *facts); /* from 0 */
 
 typedef struct bs_stream_stage_facts {
     int32_t router;  /* that decides, from 1; 0: always all */
     int32_t n_units; /* that it may need */
 } bs_stream_stage_facts;
-/* units: room for `n_units` numbers (may be NULL). */
-bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_facts *facts, int32_t *units);
 
 /* Counted since the session began. Every use of a unit is a hit (it was there), late (on its way) or a miss. */
 typedef struct bs_stream_stats {
@@ -917,10 +930,18 @@ typedef enum bs_predictor {
     BS_PREDICT_FREQUENCY,  /* what is chosen often */
     BS_PREDICTOR_COUNT
 } bs_predictor;
-const char *bs_predictor_name(bs_predictor predictor);
 typedef struct bs_prediction {
     uint64_t expected, right, needed; /* units; precision = right / expected, recall = right / needed */
 } bs_prediction;
+
+#ifndef BS_NO_STREAM
+const char *bs_policy_name(bs_policy policy);
+const char *bs_predictor_name(bs_predictor predictor);
+void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream);
+bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_facts *facts); /* from 0 */
+/* units: room for `n_units` numbers (may be NULL). */
+bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_facts *facts, int32_t *units);
+#endif
 
 /* ----------------------------------------------------------------------------------------------- session */
 typedef struct bs_session bs_session;
@@ -994,11 +1015,13 @@ typedef struct bs_run_stats {
     uint64_t routing_ns; /* last run: features and decisions, outside the blocks */
 } bs_run_stats;
 void bs_session_stats(const bs_session *session, bs_run_stats *stats);
+#ifndef BS_NO_STREAM
 /* Zero for a session that does not stream. Between runs; reader threads may go on reading for guesses meanwhile. */
 void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats);
 /* stage: from 0; -1: all. */
 bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predictor predictor,
                                     bs_prediction *prediction);
+#endif
 
 /* -------------------------------------------------------------------------------------------------- CUDA
  * The same graphs and model files on an NVIDIA GPU: compile brainstorm_cuda.cu beside brainstorm.c and link both.
@@ -1096,6 +1119,7 @@ typedef struct bs_reader {
     int32_t concurrent; /* 1: read may be called by several threads at once */
 } bs_reader;
 
+#ifndef BS_NO_MODEL
 typedef struct bs_model bs_model;
 
 /* Bytes of `arena` that the calls below take at most (of memory of any alignment; a part of them is free again
@@ -1173,13 +1197,16 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
 
 /* Reads every record: its head, its CRC-32, zeros between its weights. Blocks as long as that takes. */
 bs_status bs_model_check(const bs_model *model, bs_error *error);
+#endif
 
+#ifndef BS_NO_REPORT
 /* One line about node `index` (from 1), for people: number, op, name, operands, what it gives, what it is set to.
  * Returns the length it has (cut to bytes-1, always ended by NUL); 0 when there is no such node. */
 size_t bs_graph_describe(const bs_graph *graph, int32_t index, char *text, size_t bytes);
 /* The same for op `index` (from 0) of the op set, for programs that write model files: its name, the fewest and most
  * operands, and its parameters in stored order, a trailing ~ for those that are f32. */
 size_t bs_op_describe(int32_t index, char *text, size_t bytes);
+#endif
 
 /* ------------------------------------------------------------------------------------------- profiles
  * What happens in a run, as events in a ring that the caller supplies; a thread streams them to wherever the caller
@@ -1213,6 +1240,7 @@ typedef struct bs_event {
     int32_t rest;   /* 0 */
 } bs_event;
 
+#ifndef BS_NO_PROFILE
 /* Writes `bytes`, in order; returns 0, or anything else to stop (the rest is dropped and counted). Called on the
  * profile's own thread, on platforms without threads within bs_run. */
 typedef int (*bs_profile_write)(void *user, const void *data, size_t bytes);
@@ -1228,7 +1256,9 @@ typedef struct bs_profile_desc {
 bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_error *error);
 /* Writes what is left. Returns BS_ERROR_IO when a write failed. `dropped` (may be NULL): events lost in all. */
 bs_status bs_profile_close(bs_profile *profile, uint64_t *dropped);
+#endif
 
+#if !defined(BS_NO_PROFILE) && !defined(BS_NO_REPLAY)
 /* Reads a profile again, event by event. The file is hostile: every count and number is checked, kinds of events that
  * are not known are passed over, and a last event that was cut off is left out. */
 typedef struct bs_profile_reader bs_profile_reader;
@@ -1258,6 +1288,7 @@ bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, 
  * BS_OK), or when the event is malformed or cannot be read. */
 bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *error);
 void bs_profile_rewind(bs_profile_reader *profile); /* to the first event */
+#endif
 
 /* What a run asked of storage: made from a profile, or by hand. */
 typedef struct bs_trace_unit {
@@ -1296,9 +1327,12 @@ typedef struct bs_trace {
     int32_t policy, speculation;
     double ns_per_byte, prepare_ns_per_byte; /* measured reads */
 } bs_trace;
+#if !defined(BS_NO_PROFILE) && !defined(BS_NO_REPLAY)
 /* Reads and checks a profile (a hostile file). What it points to lies in `arena`, some 100 bytes a use. */
 bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trace, bs_error *error);
+#endif
 
+#if !defined(BS_NO_STREAM) && !defined(BS_NO_REPLAY)
 /* The same queue, slots, policies and predictors as in a session, on a scripted clock: one storage device that reads
  * one chunk at a time, one thread that computes. */
 typedef struct bs_replay_desc {
@@ -1323,6 +1357,7 @@ typedef struct bs_replay_result {
 size_t bs_replay_bytes(const bs_trace *trace);
 bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena *workspace, bs_replay_result *result,
                     bs_error *error);
+#endif
 
 #ifdef __cplusplus
 }

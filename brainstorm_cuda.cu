@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f3520c9ad5cdeb5060ac102fa2c5b5ffe410a1abfc176f9f40de1957fb1896c5
+ * sha256 of the parts: 9555b14dd62b0e25d73d27931997c1f14262cc45e53e044ba9c06420d113419e
  */
 #include "brainstorm.h"
 
@@ -266,6 +266,54 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 
 #endif
 /* ==== end src/base/exact_math.h =============================================================== */
+/* ==== begin src/base/messages.h =============================================================== */
+/* base/messages.h - how a failure is told. Owns what BS_NO_MESSAGES leaves out: texts.
+ * Relies on base/bytes.h. Must never let a status depend on whether there are texts.
+ *
+ * Without messages a call of what is declared here becomes that of a function that takes no text. The compiler still
+ * sees the text, its format and what it shows, behind a condition that is never true: it checks them, and makes nothing
+ * of them. (bs_fail)(...), in brackets, is the function itself: for the few texts that always stay. */
+#ifndef BS_MESSAGES_H
+#define BS_MESSAGES_H
+
+/* #include "brainstorm.h" */
+/* #include "base/bytes.h" */
+
+#if defined(__GNUC__)
+#define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
+#else
+#define BS_PRINTF(format_index, first)
+#endif
+
+/* Fills `error` (may be NULL) and returns the status. */
+bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* The same, returning false. */
+bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
+bool bs_status_is_known(int32_t number);
+/* The same for an arena that is too small: `what` says what the bytes were for. */
+bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
+/* And where no arena is at hand: the room of that name has so many bytes left. */
+bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what);
+/* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
+void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
+
+#if defined(BS_NO_MESSAGES)
+/* With the status' own sentence as the message. */
+bs_status bs_fail_bare(bs_error *error, bs_status status);
+bool bs_refuse_bare(bs_error *error, bs_status status);
+#define BS_TOLD(full, bare) (0 ? (void)(full) : (void)0, (bare))
+#define BS_TEXT(text) (0 ? (text) : (const char *)0)
+#define bs_fail(error, status, ...) BS_TOLD((bs_fail)(error, status, __VA_ARGS__), bs_fail_bare(error, status))
+#define bs_refuse(error, status, ...) BS_TOLD((bs_refuse)(error, status, __VA_ARGS__), bs_refuse_bare(error, status))
+#define bs_fail_arena(error, arena, needed, what) (bs_fail_arena)(error, arena, needed, BS_TEXT(what))
+#define bs_fail_room(error, name, available, bytes, what) \
+    (bs_fail_room)(error, name, available, bytes, BS_TEXT(what))
+#define bs_error_prefix(error, ...) (0 ? (bs_error_prefix)(error, __VA_ARGS__) : (void)0)
+#endif
+
+#endif
+/* ==== end src/base/messages.h ================================================================= */
 /* ==== begin src/base/wrapping.h =============================================================== */
 /* base/wrapping.h - marks functions in which unsigned numbers are meant to wrap: hashes, squares of negative
  * differences. All others are reported by -fsanitize=unsigned-integer-overflow. Owns BS_WRAPS. Relies on nothing. */
@@ -337,25 +385,6 @@ void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
  * (base/sort.c) */
 typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
 void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
-
-#if defined(__GNUC__)
-#define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
-#else
-#define BS_PRINTF(format_index, first)
-#endif
-
-/* Fills `error` (may be NULL) and returns the status. */
-bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
-/* The same, returning false. */
-bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
-/* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
-bool bs_status_is_known(int32_t number);
-/* The same for an arena that is too small: `what` says what the bytes were for. */
-bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
-/* And where no arena is at hand: the room of that name has so many bytes left. */
-bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what);
-/* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
-void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
 /* Storage conversions (base/dtype.c). Round to nearest even. */
 float bs_f16_to_f32(uint16_t h);
@@ -522,6 +551,11 @@ struct bs_graph {
 /* Records the first failure of building; later ones are ignored. While a node is being added the message begins with
  * its op and name. Returns false always. */
 bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+#if defined(BS_NO_MESSAGES)
+bool bs_graph_fail_bare(bs_graph *graph, bs_status status);
+#define bs_graph_fail(graph, status, ...) \
+    BS_TOLD((bs_graph_fail)(graph, status, __VA_ARGS__), bs_graph_fail_bare(graph, status))
+#endif
 /* The recorded failure alone: BS_OK inside a block too, where bs_graph_check asks for its end. */
 bs_status bs_graph_failure(const bs_graph *graph, bs_error *error);
 bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);
@@ -1085,10 +1119,7 @@ struct bs_plan {
 bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);
 void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
 bool bs_plan_share(bs_plan *plan, void *workspace, bs_error *error); /* which nodes have the same weights */
-void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together (plan/units.c) */
 void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions */
-/* steps that need units; sizes of slots and staging */
-bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error);
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
 /* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run
  * in tiles all the same, which then lie in the device's memory. */
@@ -1108,10 +1139,37 @@ static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_n
 bs_bytes bs_plan_live_workspace(const bs_graph *graph);
 bs_bytes bs_plan_fuse_workspace(const bs_graph *graph);
 bs_bytes bs_plan_share_workspace(const bs_graph *graph);
-bs_bytes bs_plan_units_workspace(const bs_graph *graph);
 bs_bytes bs_plan_lower_workspace(const bs_graph *graph);
-bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
 bs_bytes bs_plan_memory_workspace(const bs_graph *graph);
+
+/* Streaming: plan/units.c. */
+#if !defined(BS_NO_STREAM)
+void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together */
+/* steps that need units; sizes of slots and staging */
+bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error);
+bs_bytes bs_plan_units_workspace(const bs_graph *graph);
+bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
+/* Whether a needed node has weights that come and go. */
+bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
+static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
+static inline bool bs_instr_streams(const bs_instr *i) { return i->stage >= 0; } /* a part of a stage */
+#else /* all weights are resident */
+static inline void bs_plan_units(bs_plan *plan, void *workspace)
+{
+    (void)workspace;
+    plan->n_units = 1;
+}
+static inline bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error)
+{
+    (void)plan, (void)workspace, (void)error;
+    return true;
+}
+static inline bs_bytes bs_plan_units_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
+static inline bs_bytes bs_plan_stages_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
+static inline bool bs_plan_node_streams(const bs_plan *plan, int32_t node) { return (void)plan, (void)node, false; }
+static inline bool bs_plan_streams(const bs_plan *plan) { return (void)plan, false; }
+static inline bool bs_instr_streams(const bs_instr *i) { return (void)i, false; }
+#endif
 
 /* Something that takes `bytes` from the time `first` to the time `last`, both included, at `offset`. */
 typedef struct bs_life {
@@ -1130,7 +1188,6 @@ static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
 {
     return plan->values[value].narrow ? BS_F16 : plan->graph->values[value].dtype;
 }
-static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
 /* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known
  * (plan/share.c). */
 void bs_plan_find_owner(bs_plan *plan, int32_t node);
@@ -1138,8 +1195,6 @@ void bs_plan_find_owner(bs_plan *plan, int32_t node);
 int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
 /* Whether a run reads the node's weights: a router that is decided ahead needs no table of its own. */
 bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
-/* Whether a needed node has weights that come and go. */
-bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
 bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 /* The operands a node has in this plan: its own, or those of the chain it ends. */
@@ -1899,7 +1954,10 @@ static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
 /* ops/list.h - the ops there are: one line of the op table each, for both sides.
  * BS_OP_LIST(X) names each op and what it is to a device: NONE, what the planner lowers to moves and views; KERNEL, a
  * function of src/cuda/ describes its step. Relies on nothing.
- * Append only: model files name ops, but the order here is also that of `inspect` and of the tests. */
+ * Append only: model files name ops, but the order here is also that of `inspect` and of the tests.
+ *
+ * A build with BS_ONLY_OPS has those ops alone whose macros are defined, BS_OP_conv2d of conv2d, and those of the
+ * structure. BS_OP_IF(name, yes, no) is one or the other: numbers stay, what is left out has an empty line. */
 #ifndef BS_OPS_LIST_H
 #define BS_OPS_LIST_H
 
@@ -1919,6 +1977,33 @@ static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
     X(segments, NONE) X(state_append, NONE) X(segment_spread, KERNEL) X(segment_reduce, KERNEL) X(attention, KERNEL)  \
     /* streaming: routers.c */                                                                                        \
     X(look_ahead, KERNEL)
+
+#if defined(BS_ONLY_OPS)
+#define BS_OP_input 1
+#define BS_OP_state 1
+#define BS_OP_state_write 1
+#define BS_OP_output 1
+#define BS_OP_patches 1
+#define BS_OP_assemble 1
+#define BS_OP_rows 1
+#define BS_OP_collect 1
+#define BS_OP_route 1
+#define BS_OP_scatter 1
+#define BS_OP_gather 1
+#define BS_OP_route_price 1
+#define BS_OP_route_score 1
+
+/* A macro that is defined, as nothing or as 1, becomes a comma: then `yes` is the second of three, else `no`. */
+#define BS_OP_HAVE_ 0,
+#define BS_OP_HAVE_1 0,
+#define BS_OP_SECOND(first, second, ...) second
+#define BS_OP_PICK(...) BS_OP_SECOND(__VA_ARGS__)
+#define BS_OP_WITH(macro, yes, no) BS_OP_PICK(BS_OP_HAVE_##macro yes, no, 0)
+#define BS_OP_EXPAND(macro, yes, no) BS_OP_WITH(macro, yes, no)
+#define BS_OP_IF(name, yes, no) BS_OP_EXPAND(BS_OP_##name, yes, no)
+#else
+#define BS_OP_IF(name, yes, no) yes
+#endif
 
 #endif
 /* ==== end src/ops/list.h ====================================================================== */

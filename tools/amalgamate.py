@@ -77,6 +77,14 @@ QUIET = """
 """
 
 
+# The same where modules are left out: what only they use of a header is used by nothing.
+QUIET_CLANG = """
+#if defined(__clang__)
+#pragma clang diagnostic ignored "-Wunused-function"
+#endif
+"""
+
+
 class Refused(Exception):
     """The sources break a rule; the message says where and which."""
 
@@ -236,6 +244,9 @@ class Library(Generator):
         self.parts = self.tree.parts
         self.done = set()  # parts that stand in the output already
         self.used = set()  # templates that were put in at least once
+
+    def _top(self):
+        return super()._top() + QUIET_CLANG
 
     def _has(self, name):
         return name in self.tree.by_name

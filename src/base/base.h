@@ -7,6 +7,7 @@
 #include "base/both.h"
 #include "base/bytes.h"
 #include "base/exact_math.h"
+#include "base/messages.h"
 #include "base/wrapping.h"
 
 #include <math.h>
@@ -65,25 +66,6 @@ void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
  * (base/sort.c) */
 typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
 void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
-
-#if defined(__GNUC__)
-#define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
-#else
-#define BS_PRINTF(format_index, first)
-#endif
-
-/* Fills `error` (may be NULL) and returns the status. */
-bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
-/* The same, returning false. */
-bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
-/* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
-bool bs_status_is_known(int32_t number);
-/* The same for an arena that is too small: `what` says what the bytes were for. */
-bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
-/* And where no arena is at hand: the room of that name has so many bytes left. */
-bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what);
-/* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
-void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 
 /* Storage conversions (base/dtype.c). Round to nearest even. */
 float bs_f16_to_f32(uint16_t h);

@@ -2,6 +2,8 @@
  * Relies on base/cursor.h. Must never read beyond a cursor's end, recurse, or allocate. */
 #include "base/cursor.h"
 
+#if !defined(BS_NO_MODEL) || !(defined(BS_NO_PROFILE) || defined(BS_NO_REPLAY))
+
 /* ------------------------------------------------------------------------------------------------ sources */
 
 bs_status bs_source_read(const bs_source *source, bs_bytes offset, void *buffer, bs_bytes bytes)
@@ -40,7 +42,7 @@ static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, b
     c->wanted = wanted;
 }
 
-bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what)
+bs_status (bs_cursor_fail)(const bs_cursor *cursor, bs_error *error, const char *what)
 {
     const unsigned long long at = bs_bytes_figure(cursor->at), wanted = bs_bytes_figure(cursor->wanted);
     if (cursor->status == BS_ERROR_IO)
@@ -185,3 +187,4 @@ bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice)
     }
     return true;
 }
+#endif

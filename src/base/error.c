@@ -48,7 +48,7 @@ static void error_fill(bs_error *error, bs_status status, const char *format, va
     vsnprintf(error->message, sizeof error->message, format, arguments);
 }
 
-bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...)
+bs_status (bs_fail)(bs_error *error, bs_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -57,7 +57,7 @@ bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...)
     return status;
 }
 
-bool bs_refuse(bs_error *error, bs_status status, const char *format, ...)
+bool (bs_refuse)(bs_error *error, bs_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -66,7 +66,19 @@ bool bs_refuse(bs_error *error, bs_status status, const char *format, ...)
     return false;
 }
 
-void bs_error_prefix(bs_error *error, const char *format, ...)
+#if defined(BS_NO_MESSAGES)
+bs_status bs_fail_bare(bs_error *error, bs_status status)
+{
+    return (bs_fail)(error, status, "%s", bs_status_text(status));
+}
+
+bool bs_refuse_bare(bs_error *error, bs_status status)
+{
+    return (bs_refuse)(error, status, "%s", bs_status_text(status));
+}
+#endif
+
+void (bs_error_prefix)(bs_error *error, const char *format, ...)
 {
     if (!error)
         return;
@@ -80,7 +92,7 @@ void bs_error_prefix(bs_error *error, const char *format, ...)
     snprintf(error->message + used, sizeof error->message - used, "%s", message);
 }
 
-bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what)
+bs_status (bs_fail_room)(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what)
 {
     /* as an arena would take it: more than what is available, always */
     const uint64_t needed = bs_bytes_figure(bs_bytes_align(bytes));
@@ -94,7 +106,7 @@ bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs
     return BS_ERROR_ARENA;
 }
 
-bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what)
+bs_status (bs_fail_arena)(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what)
 {
     const char *name = arena && arena->name ? arena->name : "?";
     return bs_fail_room(error, name, arena ? arena->size - arena->used : 0, needed, what);

@@ -113,7 +113,7 @@ bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_
     return false;
 }
 
-bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...)
+bool (bs_graph_fail)(bs_graph *graph, bs_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -121,6 +121,13 @@ bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...)
     va_end(arguments);
     return false;
 }
+
+#if defined(BS_NO_MESSAGES)
+bool bs_graph_fail_bare(bs_graph *graph, bs_status status)
+{
+    return (bs_graph_fail)(graph, status, "%s", bs_status_text(status));
+}
+#endif
 
 bs_status bs_graph_failure(const bs_graph *graph, bs_error *error)
 {
@@ -356,7 +363,10 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     const char *name = params ? *(const char *const *)params : NULL;
     graph->adding = op->name;
     graph->adding_name = name ? name : "";
-    if (!operands_known(graph, op, in, n_in))
+    if (number < 0)
+        bs_graph_fail(graph, BS_ERROR_UNSUPPORTED, /* unreachable: where all ops are there */
+                      "this build is without it (BS_ONLY_OPS)");
+    if (number < 0 || !operands_known(graph, op, in, n_in))
         return NULL;
     const void *copy = copy_params(graph, op, params);
     bs_infer infer;

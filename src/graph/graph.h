@@ -126,6 +126,11 @@ struct bs_graph {
 /* Records the first failure of building; later ones are ignored. While a node is being added the message begins with
  * its op and name. Returns false always. */
 bool bs_graph_fail(bs_graph *graph, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+#if defined(BS_NO_MESSAGES)
+bool bs_graph_fail_bare(bs_graph *graph, bs_status status);
+#define bs_graph_fail(graph, status, ...) \
+    BS_TOLD((bs_graph_fail)(graph, status, __VA_ARGS__), bs_graph_fail_bare(graph, status))
+#endif
 /* The recorded failure alone: BS_OK inside a block too, where bs_graph_check asks for its end. */
 bs_status bs_graph_failure(const bs_graph *graph, bs_error *error);
 bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);

@@ -2,6 +2,8 @@
  * Relies on graph/graph.h. Must never print. */
 #include "graph/graph.h"
 
+#if !defined(BS_NO_MESSAGES) || !defined(BS_NO_REPORT)
+
 /* "2H<=4320", "(H+1)/2<=540"; of a derivation's derivation only the last step. */
 static void derived_text(const bs_graph *g, const bs_dim_info *dim, char *buffer, size_t bytes)
 {
@@ -64,3 +66,4 @@ const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, 
                  bs_dim_text(graph, d->rows, a, sizeof a));
     return buffer;
 }
+#endif

@@ -75,10 +75,30 @@ int32_t bs_conv_lanes(bs_tier tier);
 bs_conv_family bs_conv_family_of(const bs_conv_geometry *geometry, bs_tier tier);
 bool bs_conv_can_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
 
+#if defined(BS_NO_WINOGRAD) /* no geometry is for it, so nothing else of it is called */
+static inline bool bs_conv_winograd_fits(const bs_conv_geometry *geometry) { return (void)geometry, false; }
+static inline size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes)
+{
+    return (void)geometry, (void)lanes, (size_t)0;
+}
+static inline void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to)
+{
+    (void)weights, (void)out, (void)in, (void)lanes, (void)to;
+}
+static inline void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels,
+                                        const bs_conv_task *task)
+{
+    (void)geometry, (void)kernels, (void)task;
+}
+#else
+/* conv_winograd_pack.c: whether a geometry is for it; [out][in][9] -> [36 points] of OUTER with a 1x1 kernel */
+bool bs_conv_winograd_fits(const bs_conv_geometry *geometry);
+void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to);
 /* conv_winograd.c */
 size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes);
 void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels,
                           const bs_conv_task *task);
+#endif
 
 static inline int32_t bs_conv_ceil_div(int32_t a, int32_t b)
 {

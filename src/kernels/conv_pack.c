@@ -18,8 +18,6 @@
 #include "kernels/conv_internal.h"
 
 #include <string.h>
-#include "kernels/conv_winograd.h"
-
 
 int32_t bs_conv_lanes(bs_tier tier)
 {
@@ -60,12 +58,6 @@ static bool bs_conv_valid(const bs_conv_geometry *g)
     return g->in_channels % g->groups == 0 && g->out_channels % g->groups == 0;
 }
 
-static bool bs_conv_is_winograd(const bs_conv_geometry *g)
-{
-    return g->kernel_h == 3 && g->kernel_w == 3 && g->stride_h == 1 && g->stride_w == 1 &&
-           g->dilation_h == 1 && g->dilation_w == 1 && g->groups == 1;
-}
-
 /* Steps of 16 products that make an output. */
 static uint64_t bs_conv_tensor_steps(const bs_conv_geometry *g)
 {
@@ -82,7 +74,7 @@ bool bs_conv_can_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm,
     if (bs_conv_lanes(tier) == 0 || !bs_conv_valid(g))
         return false;
     return algorithm == BS_CONV_DIRECT || (algorithm == BS_CONV_TENSOR && bs_conv_is_tensor(g, tier)) ||
-           (algorithm == BS_CONV_WINOGRAD4 && tier != BS_TIER_CUDA && bs_conv_is_winograd(g));
+           (algorithm == BS_CONV_WINOGRAD4 && tier != BS_TIER_CUDA && bs_conv_winograd_fits(g));
 }
 
 size_t bs_conv_prepared_floats(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_tier tier)
@@ -160,54 +152,6 @@ static void bs_conv_pack_depthwise(const float *weights, int32_t channels, int32
                 *to++ = c < channels ? weights[c * taps + tap] : 0.0f;
 }
 
-/* G of the points 0, a, -a, b, -b, infinity: row p is (1, p, p^2) / product of (p - q) over the other finite
- * points q. The last row is over a^3, which the output's factor a^3 gives back (conv_winograd.inc). */
-static void bs_conv_winograd_g(double g[BS_WINOGRAD_IN][3])
-{
-    const double a = (double)BS_WINOGRAD_A, b = (double)BS_WINOGRAD_B;
-    const double points[5] = { 0, a, -a, b, -b };
-    for (int32_t i = 0; i < 5; i++) {
-        double product = 1;
-        for (int32_t k = 0; k < 5; k++)
-            product *= k == i ? 1 : points[i] - points[k];
-        g[i][0] = 1 / product;
-        g[i][1] = points[i] / product;
-        g[i][2] = points[i] * points[i] / product;
-    }
-    g[5][0] = g[5][1] = 0;
-    g[5][2] = 1 / (a * a * a);
-}
-
-/* G w G^T: all points of one kernel, to `to[point * step]`. */
-static void bs_conv_winograd_kernel(double g[BS_WINOGRAD_IN][3], const float *w, ptrdiff_t step, float *to)
-{
-    for (int32_t y = 0; y < BS_WINOGRAD_IN; y++) {
-        double row[3];
-        for (int32_t x = 0; x < 3; x++)
-            row[x] = g[y][0] * (double)w[x] + g[y][1] * (double)w[3 + x] + g[y][2] * (double)w[6 + x];
-        for (int32_t x = 0; x < BS_WINOGRAD_IN; x++, to += step)
-            *to = (float)(row[0] * g[x][0] + row[1] * g[x][1] + row[2] * g[x][2]);
-    }
-}
-
-static void bs_conv_pack_winograd(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to)
-{
-    double g[BS_WINOGRAD_IN][3];
-    bs_conv_winograd_g(g);
-    const ptrdiff_t step = (ptrdiff_t)in * bs_conv_round_up(out, lanes); /* floats a point */
-    for (int32_t first = 0; first < out;) {
-        const int32_t width = out - first > lanes ? 2 * lanes : lanes;
-        for (int32_t i = 0; i < in; i++)
-            for (ptrdiff_t o = first; o < first + width; o++, to++) {
-                if (o < out)
-                    bs_conv_winograd_kernel(g, weights + (o * in + i) * 9, step, to);
-                for (int32_t point = 0; o >= out && point < BS_WINOGRAD_POINTS; point++)
-                    to[point * step] = 0.0f;
-            }
-        first += width;
-    }
-}
-
 /* One group of TENSOR. */
 static uint16_t *bs_conv_pack_tensor(const float *weights, int32_t out, int32_t in, int32_t taps, uint16_t *to)
 {
@@ -229,7 +173,7 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
     const int32_t in = g->in_channels / g->groups, out = g->out_channels / g->groups;
     const bs_conv_family family = bs_conv_family_of(g, tier);
     if (algorithm == BS_CONV_WINOGRAD4) {
-        bs_conv_pack_winograd(oihw, out, in, lanes, prepared);
+        bs_conv_winograd_pack(oihw, out, in, lanes, prepared);
         return;
     }
     if (algorithm == BS_CONV_TENSOR) {

@@ -25,8 +25,8 @@ static const bs_conv_kernels bs_conv_table_scalar = {
     .dot = NULL,
     .depthwise_pixels = BS_DEPTHWISE_PIXELS,
     .depthwise = BS_TIER_FN(bs_conv_depthwise),
-    .winograd_in = BS_TIER_FN(bs_conv_winograd_in),
-    .winograd_out = BS_TIER_FN(bs_conv_winograd_out),
+    .winograd_in = BS_WINOGRAD_FN(bs_conv_winograd_in),
+    .winograd_out = BS_WINOGRAD_FN(bs_conv_winograd_out),
 };
 
 #include "kernels/simd_end.h"

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#if !defined(BS_NO_WINOGRAD)
+
 /* Padding to whole vectors; the points of one tile lie next to those of its neighbours. */
 typedef struct bs_winograd_plan {
     int32_t in_padded, out_padded;
@@ -167,3 +169,4 @@ void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernel
         first += count;
     }
 }
+#endif

@@ -4,6 +4,8 @@
 #include "model/model.h"
 #include "ops/structure.h"
 
+#if !defined(BS_NO_MODEL)
+
 /* --------------------------------------------------------------------------------------------------- walk */
 
 static void walk_cursor(const bs_model *model, const char *key, bs_cursor *cursor)
@@ -356,3 +358,4 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
         status = build_nodes(&stored);
     return bs_model_at_file(model, status, error);
 }
+#endif

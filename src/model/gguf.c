@@ -2,6 +2,8 @@
  * Relies on model/gguf.h. Must never assert on what it reads, recurse, or loop more often than the header has bytes. */
 #include "model/gguf.h"
 
+#if !defined(BS_NO_MODEL)
+
 /* --------------------------------------------------------------------------------------------------- pass */
 
 /* State of the one pass. `name` and `index` say which record it is at, for messages. */
@@ -442,3 +444,4 @@ void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *curs
 {
     bs_cursor_init(cursor, &gguf->source, key ? key->at : bs_bytes_of(0), key ? key->end : bs_bytes_of(0));
 }
+#endif

@@ -10,6 +10,8 @@
 
 #include "base/cursor.h"
 
+#if !defined(BS_NO_MODEL)
+
 #define BS_GGUF_MAX_KEYS (1u << 24) /* far from what would wrap: what a file holds is limited by its bytes */
 #define BS_GGUF_MAX_TENSORS (1u << 24)
 #define BS_GGUF_MAX_KEY_BYTES 127
@@ -75,5 +77,6 @@ bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor);
 /* The string at `at`, which was read before; whoever owns the bytes may have changed them since. */
 bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error);
+#endif
 
 #endif

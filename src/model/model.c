@@ -3,6 +3,8 @@
 #include "model/model.h"
 #include "ops/structure.h"
 
+#if !defined(BS_NO_MODEL)
+
 /* Arrays with one entry a symbol, block, weight or node are read side by side. */
 enum { MODEL_CURSORS = 6 };
 typedef struct model_list { const char *key; bs_gguf_type type; } model_list;
@@ -478,3 +480,4 @@ bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
         status = parts[i](&open);
     return status;
 }
+#endif

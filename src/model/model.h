@@ -8,6 +8,8 @@
 #include "model/gguf.h"
 #include "ops/table.h"
 
+#if !defined(BS_NO_MODEL)
+
 /* Caps of a file, those of a graph: what it holds is limited by its bytes long before, and nothing is quadratic in
  * them. */
 #define BS_MODEL_MAX_NODES BS_MAX_ENTRIES
@@ -106,5 +108,6 @@ uint32_t bs_model_fetch_alignment(const bs_model *model);
 
 void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk);
 bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error);
+#endif
 
 #endif

@@ -5,6 +5,8 @@
 
 #include <errno.h>
 
+#if !defined(BS_NO_MODEL)
+
 /* ------------------------------------------------------------------------------------------- bytes, ahead */
 
 /* For messages: of a long path the end. */
@@ -285,3 +287,4 @@ void bs_model_use_buffered(bs_model *model)
     if (model)
         model->buffered = true;
 }
+#endif

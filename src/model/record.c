@@ -3,6 +3,8 @@
  * short or overwritten while it is open. */
 #include "model/model.h"
 
+#if !defined(BS_NO_MODEL)
+
 /* -------------------------------------------------------------------------------------------------- heads */
 
 static uint32_t head_u32(const uint8_t *head, size_t at)
@@ -252,3 +254,4 @@ bs_status bs_model_check(const bs_model *model, bs_error *error)
     }
     return BS_OK;
 }
+#endif

@@ -3,6 +3,8 @@
  * reader underneath allows it. */
 #include "model/model.h"
 
+#if !defined(BS_NO_MODEL)
+
 /* ----------------------------------------------------------------------------------------- weights source */
 
 static void model_weight_info(const bs_model_weight *w, int32_t index, bs_weight_info *info)
@@ -151,3 +153,4 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
         return BS_ERROR_IO;
     return BS_OK;
 }
+#endif

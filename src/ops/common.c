@@ -4,7 +4,8 @@
 
 /* ------------------------------------------------------------------------------------------------ refusals */
 
-bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...)
+#if !defined(BS_NO_MESSAGES)
+bool (bs_infer_fail)(bs_infer *infer, bs_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -13,7 +14,7 @@ bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...)
     return false;
 }
 
-bs_status bs_call_fail(const bs_call *call, const char *format, ...)
+bs_status (bs_call_fail)(const bs_call *call, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -22,6 +23,7 @@ bs_status bs_call_fail(const bs_call *call, const char *format, ...)
     va_end(arguments);
     return BS_ERROR_DATA;
 }
+#endif
 
 bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype)
 {
@@ -34,16 +36,15 @@ bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype)
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
 {
     const bs_value_info *value = infer->in[index];
-    char shape[96], wanted[32];
+    char shape[96];
     if (value->rank >= low && value->rank <= high)
         return true;
     if (low == high)
-        snprintf(wanted, sizeof wanted, "rank %d", low);
-    else
-        snprintf(wanted, sizeof wanted, "rank %d to %d", low, high);
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected %s%s", index,
-                         bs_value_text(infer->graph, value, shape, sizeof shape), wanted,
-                         low == 3 ? " [C, H, W]" : "");
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected rank %d%s", index,
+                             bs_value_text(infer->graph, value, shape, sizeof shape), low,
+                             low == 3 ? " [C, H, W]" : "");
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected rank %d to %d", index,
+                         bs_value_text(infer->graph, value, shape, sizeof shape), low, high);
 }
 
 bool bs_infer_same_rank(bs_infer *infer, int32_t index)
@@ -57,7 +58,7 @@ bool bs_infer_same_rank(bs_infer *infer, int32_t index)
                          bs_value_text(infer->graph, first, b, sizeof b));
 }
 
-bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n)
+bool (bs_infer_const)(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n)
 {
     const bs_dim_id d = infer->in[index]->dims[axis];
     char text[64];
@@ -101,7 +102,7 @@ void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding)
         *padding = BS_PAD_EXPLICIT;
 }
 
-bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
+bool (bs_infer_field)(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
 {
     if (n >= low && n <= high)
         return true;

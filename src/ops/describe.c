@@ -2,6 +2,8 @@
  * Relies on ops/structure.h. Must never print. */
 #include "ops/structure.h"
 
+#if !defined(BS_NO_REPORT)
+
 /* Text that is cut where the buffer ends, while its true length goes on being counted. */
 typedef struct describe_text {
     char *text;
@@ -159,3 +161,4 @@ size_t bs_op_describe(int32_t index, char *text, size_t bytes)
         describe_put(&t, " %s%s", op->fields[i].name, op->fields[i].kind == 'f' ? "~" : "");
     return t.used;
 }
+#endif

@@ -1,7 +1,10 @@
 /* ops/list.h - the ops there are: one line of the op table each, for both sides.
  * BS_OP_LIST(X) names each op and what it is to a device: NONE, what the planner lowers to moves and views; KERNEL, a
  * function of src/cuda/ describes its step. Relies on nothing.
- * Append only: model files name ops, but the order here is also that of `inspect` and of the tests. */
+ * Append only: model files name ops, but the order here is also that of `inspect` and of the tests.
+ *
+ * A build with BS_ONLY_OPS has those ops alone whose macros are defined, BS_OP_conv2d of conv2d, and those of the
+ * structure. BS_OP_IF(name, yes, no) is one or the other: numbers stay, what is left out has an empty line. */
 #ifndef BS_OPS_LIST_H
 #define BS_OPS_LIST_H
 
@@ -21,5 +24,32 @@
     X(segments, NONE) X(state_append, NONE) X(segment_spread, KERNEL) X(segment_reduce, KERNEL) X(attention, KERNEL)  \
     /* streaming: routers.c */                                                                                        \
     X(look_ahead, KERNEL)
+
+#if defined(BS_ONLY_OPS)
+#define BS_OP_input 1
+#define BS_OP_state 1
+#define BS_OP_state_write 1
+#define BS_OP_output 1
+#define BS_OP_patches 1
+#define BS_OP_assemble 1
+#define BS_OP_rows 1
+#define BS_OP_collect 1
+#define BS_OP_route 1
+#define BS_OP_scatter 1
+#define BS_OP_gather 1
+#define BS_OP_route_price 1
+#define BS_OP_route_score 1
+
+/* A macro that is defined, as nothing or as 1, becomes a comma: then `yes` is the second of three, else `no`. */
+#define BS_OP_HAVE_ 0,
+#define BS_OP_HAVE_1 0,
+#define BS_OP_SECOND(first, second, ...) second
+#define BS_OP_PICK(...) BS_OP_SECOND(__VA_ARGS__)
+#define BS_OP_WITH(macro, yes, no) BS_OP_PICK(BS_OP_HAVE_##macro yes, no, 0)
+#define BS_OP_EXPAND(macro, yes, no) BS_OP_WITH(macro, yes, no)
+#define BS_OP_IF(name, yes, no) BS_OP_EXPAND(BS_OP_##name, yes, no)
+#else
+#define BS_OP_IF(name, yes, no) yes
+#endif
 
 #endif

@@ -47,6 +47,13 @@ static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
            bs_infer_field(infer, "floor", d->floor, 0, d->protocol == BS_ROUTE_BUDGET ? 1 << 24 : 0);
 }
 
+/* "8", or "n" for any number. */
+static const char *width_text(int64_t width, char *text, size_t bytes)
+{
+    snprintf(text, bytes, width < 0 ? "n" : "%lld", (long long)width);
+    return text;
+}
+
 static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
 {
     const bs_protocol_rule *rule = &protocol_rules[d->protocol];
@@ -59,10 +66,10 @@ static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
     if (fits && ((score->dtype == BS_F32 && rule->score_f32) || (score->dtype == BS_I32 && rule->score_i32)))
         return true;
     char wanted[16], shape[96];
-    snprintf(wanted, sizeof wanted, expected < 0 ? "n" : "%lld", (long long)expected);
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "scores are %s %s, %s takes %s%s [%s]", bs_dtype_name(score->dtype),
                          bs_value_text(infer->graph, score, shape, sizeof shape), rule->name,
-                         rule->score_f32 ? "f32" : "i32", rule->score_f32 && rule->score_i32 ? " or i32" : "", wanted);
+                         rule->score_f32 ? "f32" : "i32", rule->score_f32 && rule->score_i32 ? " or i32" : "",
+                         width_text(expected, wanted, sizeof wanted));
 }
 
 static bool route_knob_sound(bs_infer *infer)

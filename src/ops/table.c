@@ -9,7 +9,7 @@ BS_OP_LIST(OP_EXTERN)
 #undef OP_EXTERN
 
 static const bs_op *const op_table[] = {
-#define OP_ENTRY(name, device) &bs_op_##name,
+#define OP_ENTRY(name, device) BS_OP_IF(name, &bs_op_##name, NULL),
     BS_OP_LIST(OP_ENTRY)
 #undef OP_ENTRY
 };
@@ -21,7 +21,7 @@ const bs_op *bs_op_get(int32_t number) { return number >= 0 && number < bs_op_co
 int32_t bs_op_index(const char *name)
 {
     for (int32_t i = 0; name && i < bs_op_count(); i++)
-        if (strcmp(op_table[i]->name, name) == 0)
+        if (op_table[i] && strcmp(op_table[i]->name, name) == 0)
             return i;
     return -1;
 }

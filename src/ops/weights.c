@@ -20,7 +20,8 @@ void bs_weight_name(char *text, size_t bytes, const bs_node *node, const char *s
     snprintf(text, bytes, "%s%s%s", bs_node_name(node), *suffix ? "." : "", suffix);
 }
 
-void bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes)
+#if !defined(BS_NO_MESSAGES)
+const char *bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes)
 {
     size_t used = 0;
     snprintf(buffer, bytes, "[]");
@@ -28,7 +29,9 @@ void bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t
         used += (size_t)snprintf(buffer + used, bytes - used, "%s%lld%s", i ? ", " : "[", (long long)dim[i],
                                  i + 1 == rank ? "]" : "");
     }
+    return buffer;
 }
+#endif
 
 static bool weight_type_fits(bs_dtype stored, bs_dtype wanted)
 {
@@ -55,16 +58,17 @@ bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_w
     if (status != BS_OK)
         return bs_fail(error, status, "weight \"%s\": its source cannot look it up", name);
     char found[64], wanted[64];
-    bs_weight_shape_text(info->rank, info->dim, found, sizeof found);
-    bs_weight_shape_text(spec->rank, spec->dim, wanted, sizeof wanted);
     if (!weight_shape_fits(spec, info))
-        return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" is %s, expected %s", name, found, wanted);
+        return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" is %s, expected %s", name,
+                       bs_weight_shape_text(info->rank, info->dim, found, sizeof found),
+                       bs_weight_shape_text(spec->rank, spec->dim, wanted, sizeof wanted));
     if (!weight_type_fits(info->dtype, spec->dtype))
         return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" is %s, expected %s", name, bs_dtype_name(info->dtype),
                        bs_dtype_name(spec->dtype));
     if (!bs_bytes_same(bs_bytes_of(info->bytes), bytes_as(spec, info->dtype)))
         return bs_fail(error, BS_ERROR_WEIGHTS, "weight \"%s\" has %llu bytes, expected those of %s of %s", name,
-                       (unsigned long long)info->bytes, found, bs_dtype_name(info->dtype));
+                       (unsigned long long)info->bytes,
+                       bs_weight_shape_text(info->rank, info->dim, found, sizeof found), bs_dtype_name(info->dtype));
     return BS_OK;
 }
 

@@ -12,7 +12,7 @@ bs_bytes bs_weight_spec_bytes(const bs_weight_spec *spec);
 /* "body.0.weight", from a node and what its op calls the weight; [2 * BS_MAX_NAME] holds every name. */
 void bs_weight_name(char *text, size_t bytes, const bs_node *node, const char *suffix);
 /* "[8, 4, 3, 3]", for messages. */
-void bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes);
+const char *bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes);
 
 /* Finds `name` and checks it against what the op declares: same rank and dimensions; same type, or f16/bf16 where
  * f32 is wanted. BS_ERROR_WEIGHTS with a message that names tensor, shape found and shape wanted. */

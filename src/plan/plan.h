@@ -161,10 +161,7 @@ struct bs_plan {
 bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);
 void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
 bool bs_plan_share(bs_plan *plan, void *workspace, bs_error *error); /* which nodes have the same weights */
-void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together (plan/units.c) */
 void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions */
-/* steps that need units; sizes of slots and staging */
-bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error);
 bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
 /* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run
  * in tiles all the same, which then lie in the device's memory. */
@@ -184,10 +181,37 @@ static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_n
 bs_bytes bs_plan_live_workspace(const bs_graph *graph);
 bs_bytes bs_plan_fuse_workspace(const bs_graph *graph);
 bs_bytes bs_plan_share_workspace(const bs_graph *graph);
-bs_bytes bs_plan_units_workspace(const bs_graph *graph);
 bs_bytes bs_plan_lower_workspace(const bs_graph *graph);
-bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
 bs_bytes bs_plan_memory_workspace(const bs_graph *graph);
+
+/* Streaming: plan/units.c. */
+#if !defined(BS_NO_STREAM)
+void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and go together */
+/* steps that need units; sizes of slots and staging */
+bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error);
+bs_bytes bs_plan_units_workspace(const bs_graph *graph);
+bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
+/* Whether a needed node has weights that come and go. */
+bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
+static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
+static inline bool bs_instr_streams(const bs_instr *i) { return i->stage >= 0; } /* a part of a stage */
+#else /* all weights are resident */
+static inline void bs_plan_units(bs_plan *plan, void *workspace)
+{
+    (void)workspace;
+    plan->n_units = 1;
+}
+static inline bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error)
+{
+    (void)plan, (void)workspace, (void)error;
+    return true;
+}
+static inline bs_bytes bs_plan_units_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
+static inline bs_bytes bs_plan_stages_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
+static inline bool bs_plan_node_streams(const bs_plan *plan, int32_t node) { return (void)plan, (void)node, false; }
+static inline bool bs_plan_streams(const bs_plan *plan) { return (void)plan, false; }
+static inline bool bs_instr_streams(const bs_instr *i) { return (void)i, false; }
+#endif
 
 /* Something that takes `bytes` from the time `first` to the time `last`, both included, at `offset`. */
 typedef struct bs_life {
@@ -206,7 +230,6 @@ static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
 {
     return plan->values[value].narrow ? BS_F16 : plan->graph->values[value].dtype;
 }
-static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
 /* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known
  * (plan/share.c). */
 void bs_plan_find_owner(bs_plan *plan, int32_t node);
@@ -214,8 +237,6 @@ void bs_plan_find_owner(bs_plan *plan, int32_t node);
 int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
 /* Whether a run reads the node's weights: a router that is decided ahead needs no table of its own. */
 bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
-/* Whether a needed node has weights that come and go. */
-bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
 bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 /* The operands a node has in this plan: its own, or those of the chain it ends. */

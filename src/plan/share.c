@@ -82,11 +82,11 @@ static bool tensors_agree(const bs_graph *g, int32_t a, int32_t b, bs_error *err
     if (agree)
         return true;
     bs_weight_name(name, sizeof name, m, s->suffix);
-    bs_weight_shape_text(s->rank, s->dim, first, sizeof first);
-    bs_weight_shape_text(t->rank, t->dim, second, sizeof second);
     return bs_refuse(error, BS_ERROR_SHAPE, "weight \"%s\" is %s %s to %s \"%s\", but %s %s to %s \"%s\"", name,
-                     bs_dtype_name(s->dtype), first, bs_op_get(m->op)->name, bs_node_name(m), bs_dtype_name(t->dtype),
-                     second, bs_op_get(n->op)->name, bs_node_name(n));
+                     bs_dtype_name(s->dtype), bs_weight_shape_text(s->rank, s->dim, first, sizeof first),
+                     bs_op_get(m->op)->name, bs_node_name(m), bs_dtype_name(t->dtype),
+                     bs_weight_shape_text(t->rank, t->dim, second, sizeof second), bs_op_get(n->op)->name,
+                     bs_node_name(n));
 }
 
 static int64_t count_tensors(const bs_graph *g)

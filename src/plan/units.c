@@ -6,6 +6,8 @@
 #include "plan/plan.h"
 #include "ops/structure.h"
 
+#if !defined(BS_NO_STREAM)
+
 /* --------------------------------------------------------------------------------------------------- units */
 
 static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
@@ -203,6 +205,13 @@ bs_bytes bs_plan_stages_workspace(const bs_graph *graph)
         bs_bytes_array((int64_t)graph->n_nodes + graph->n_domains + graph->n_blocks + 1, sizeof(int32_t)));
 }
 
+/* For a message. */
+static const char *unit_text(const bs_plan *p, int32_t unit, char *text, size_t bytes)
+{
+    snprintf(text, bytes, "block \"%s\"", p->graph->text + p->graph->blocks[p->units[unit].block].name);
+    return text;
+}
+
 bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
 {
     stage_pass s = {p, workspace, NULL};
@@ -226,8 +235,8 @@ bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
     find_stages(&s);
     p->slot_bytes = bs_bytes_min(bs_bytes_align_down(bs_bytes_of(p->desc.slot_bytes), BS_ALIGNMENT), p->all_unit_bytes);
     if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes)) {
-        snprintf(what, sizeof what, "block \"%s\"", p->graph->text + p->graph->blocks[p->units[largest].block].name);
-        bs_fail_room(error, "slots", p->desc.slot_bytes, p->largest_unit_bytes, what);
+        bs_fail_room(error, "slots", p->desc.slot_bytes, p->largest_unit_bytes,
+                     unit_text(p, largest, what, sizeof what));
         return false;
     }
     size_lanes(p);
@@ -273,3 +282,4 @@ bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_
         memcpy(units, plan->stage_units + s->first_unit, (size_t)s->n_units * sizeof *units);
     return BS_OK;
 }
+#endif

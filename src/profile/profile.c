@@ -9,6 +9,8 @@
 
 #include <stdatomic.h>
 
+#if !defined(BS_NO_PROFILE)
+
 enum {
     PROFILE_BLOCK_BYTES = 4096, /* of one write */
     PROFILE_LEAST_CELLS = 16,
@@ -414,3 +416,4 @@ bs_status bs_profile_close(bs_profile *profile, uint64_t *dropped)
         *dropped = profile->lost;
     return open && profile->failed ? BS_ERROR_IO : BS_OK;
 }
+#endif

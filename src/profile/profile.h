@@ -37,11 +37,19 @@ typedef struct bs_profile_header_desc {
     int32_t policy, speculation;
 } bs_profile_header_desc;
 
+#if defined(BS_NO_PROFILE) /* nothing listens */
+static inline bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc)
+{
+    return (void)profile, (void)desc, BS_OK;
+}
+static inline void bs_profile_add(bs_profile *profile, const bs_event *event) { (void)profile, (void)event; }
+#else
 /* Once, before the first event, on one thread. Writes at once, through the caller's function. BS_ERROR_ARGUMENT when
  * the profile has a header already; a failed write shows in bs_profile_close. NULL profile: nothing. */
 bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc);
 /* Any thread; never waits. NULL profile: nothing. */
 void bs_profile_add(bs_profile *profile, const bs_event *event);
+#endif
 
 /* ------------------------------------------------------------------------------------------------ the file
  * Records as they are in memory: hosts are little-endian, and nothing in them is padding. */
@@ -96,6 +104,8 @@ typedef struct bs_profile_tables {
     const int32_t *stage_units;
     int32_t n_units, n_stage_units;
 } bs_profile_tables;
+#if !defined(BS_NO_PROFILE) && !defined(BS_NO_REPLAY)
 const bs_profile_tables *bs_profile_tables_of(const bs_profile_reader *reader);
+#endif
 
 #endif

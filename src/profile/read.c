@@ -5,6 +5,8 @@
 
 #include "base/cursor.h"
 
+#if !defined(BS_NO_PROFILE) && !defined(BS_NO_REPLAY)
+
 enum {
     PROFILE_MAX_ROUTERS = 1 << 16,
     PROFILE_MAX_UNITS = 1 << 20,
@@ -350,3 +352,4 @@ void bs_profile_rewind(bs_profile_reader *profile)
     if (profile)
         profile->next = 0;
 }
+#endif

@@ -6,6 +6,8 @@
  * added to its first visit afterwards. Events that were lost leave uses without their stage: those are left out. */
 #include "profile/profile.h"
 
+#if !defined(BS_NO_PROFILE) && !defined(BS_NO_REPLAY)
+
 enum { BUSY_INTERVALS = 16 };
 
 /* When storage was busy, in disjoint intervals, latest last. Lanes read at the same time and share the device: what
@@ -285,3 +287,4 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
         *error = here;
     return here.status;
 }
+#endif

@@ -295,7 +295,7 @@ static void run_call_or_move(bs_context *c, const bs_instr *i)
         run_in_tile(c, i);
     else if (i->kind == BS_INSTR_CALL && c->session->graph->nodes[i->node].n_out == 0)
         run_look_ahead(c->session, i);
-    else if (i->stage >= 0)
+    else if (bs_instr_streams(i))
         run_streamed(c->session, i);
     else
         run_parallel(c->session, i);
@@ -334,10 +334,10 @@ static void run_at_top(bs_context *c, list_state *l, int32_t at)
     bs_session *s = c->session;
     const bs_instr *i = &s->plan->instrs[at];
     const uint64_t start = bs_session_now(s);
-    if (i->stage >= 0 && i->stage != l->stage)
+    if (bs_instr_streams(i) && i->stage != l->stage)
         open_stage(s, l, at);
     run_instr(c, i);
-    if (i->stage >= 0 && stage_ends(s->plan, at))
+    if (bs_instr_streams(i) && stage_ends(s->plan, at))
         close_stage(s, l);
     if (counts_as_routing(s->plan, at))
         s->stats.routing_ns += bs_session_now(s) - start;

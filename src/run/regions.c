@@ -198,7 +198,7 @@ static void run_waves(bs_session *s, int32_t stage, int32_t *parts, int32_t coun
 void bs_exec_region(bs_session *s, const bs_instr *i)
 {
     const int32_t count = parts_to_run(s, i->region);
-    if (i->stage >= 0)
+    if (bs_instr_streams(i))
         run_waves(s, i->stage, s->work.parts, count);
     else
         run_parts(s, s->work.parts, count);

@@ -2,6 +2,8 @@
  * Relies on run/session.h. Must never change a plan. */
 #include "run/session.h"
 
+#if !defined(BS_NO_REPORT)
+
 typedef struct report {
     char *text;
     size_t bytes, used;
@@ -113,3 +115,4 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
         text[r.bytes - 1] = 0;
     return r.used;
 }
+#endif

@@ -130,7 +130,7 @@ static bs_status run_ended(bs_session *s, bs_status status, int32_t node, bs_err
     if (status == BS_OK)
         return BS_OK;
     s->broken = writes_states(s);
-    return bs_fail(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name,
+    return (bs_fail)(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name,
                    bs_node_name(&s->graph->nodes[node]), node, *s->fault ? s->fault : bs_status_text(status));
 }
 
@@ -263,6 +263,7 @@ void bs_session_stats(const bs_session *session, bs_run_stats *stats)
         *stats = session->stats;
 }
 
+#if !defined(BS_NO_STREAM)
 void bs_session_stream_stats(bs_session *session, bs_stream_stats *stats)
 {
     if (!stats)
@@ -285,3 +286,4 @@ bs_status bs_session_prediction_get(bs_session *session, int32_t stage, bs_predi
         bs_store_prediction(&session->store, j, predictor, prediction);
     return BS_OK;
 }
+#endif

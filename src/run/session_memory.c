@@ -170,7 +170,7 @@ void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
     sizes->slots = bs_plan_on_device(plan) ? 0 : bs_bytes_figure(plan->slot_bytes);
 }
 
-void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error)
+void *(bs_session_take)(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error)
 {
     void *memory = bs_take(arena, bs_bytes_of(bytes));
     if (!memory)

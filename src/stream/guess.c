@@ -7,6 +7,8 @@
  * something that could be read. */
 #include "stream/stream.h"
 
+#if !defined(BS_NO_STREAM)
+
 #define STREAM_MARGIN 0.3         /* of the time it can hide that an uncertain guess must promise */
 #define STREAM_SLACK 1.25        /* reading may take that much longer than measured */
 #define STREAM_LIKELY 0.9        /* such needs are planned with as if they were certain */
@@ -183,3 +185,4 @@ bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
     }
     return false;
 }
+#endif

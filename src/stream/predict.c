@@ -8,6 +8,8 @@
  * Relies on stream/stream.h. Must never decide what is read. */
 #include "stream/stream.h"
 
+#if !defined(BS_NO_STREAM)
+
 #define PREDICT_STEP (1.0 / 32)     /* weight of the newest visit in running averages */
 #define PREDICT_SMOOTHING 4.0       /* visits' worth of frequency in a transition count */
 #define PREDICT_MAX_COUNT 4096      /* transition counts are halved here */
@@ -364,3 +366,4 @@ void bs_predict_visit(bs_stream *s, int32_t stage, const int32_t *units, int32_t
     state->told = false;
     state->visits++;
 }
+#endif

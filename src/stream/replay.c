@@ -5,6 +5,8 @@
  * Relies on stream/stream.h. Must never read a real clock. */
 #include "stream/stream.h"
 
+#if !defined(BS_NO_STREAM) && !defined(BS_NO_REPLAY)
+
 #define REPLAY_MAX_LANES 8
 #define REPLAY_MOST 65536 /* units, stages */
 
@@ -485,3 +487,4 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     if (status != BS_OK) bs_fail(error, status, "bs_replay: a unit is never read"); /* unreachable: see take_ready */
     return status;
 }
+#endif

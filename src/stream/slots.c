@@ -6,6 +6,8 @@
  * Relies on stream/stream.h. Must never evict what the visit in progress still needs. */
 #include "stream/stream.h"
 
+#if !defined(BS_NO_STREAM)
+
 /* ------------------------------------------------------------------------------------------------ policies */
 
 /* The larger, the longer it stays. */
@@ -216,3 +218,4 @@ void bs_slots_begin(bs_stream *s, int32_t unit, bs_bytes offset, bool guessed, u
     if (bs_bytes_figure(s->slots_used) > s->stats.resident_peak_bytes)
         s->stats.resident_peak_bytes = bs_bytes_figure(s->slots_used);
 }
+#endif

@@ -6,6 +6,8 @@
  * Relies on stream/store.h. Must never publish a unit before all of it is there. */
 #include "stream/store_load.h"
 
+#if !defined(BS_NO_STREAM)
+
 /* ------------------------------------------------------------------------------------------------- carving */
 
 static bs_stream_facts store_facts(const bs_plan *plan)
@@ -349,3 +351,4 @@ void bs_store_prediction(bs_store *s, int32_t stage, bs_predictor predictor, bs_
     sum->needed += p->needed;
     unlock(s);
 }
+#endif

@@ -71,9 +71,6 @@ typedef struct bs_store {
     _Alignas(16) uint8_t gate[BS_GATE_BYTES];
 } bs_store;
 
-/* Bytes that a store takes of the persistent arena. */
-bs_bytes bs_store_bytes(const bs_plan *plan);
-
 typedef struct bs_store_desc {
     const bs_plan *plan;
     const bs_platform *platform;
@@ -89,6 +86,47 @@ typedef struct bs_store_desc {
     uint8_t *stages;      /* NULL: weights are prepared in their slots */
     bs_bytes stage_bytes; /* a lane */
 } bs_store_desc;
+#if defined(BS_NO_STREAM) /* every weight is resident: of a store there is base[0] */
+static inline bs_bytes bs_store_bytes(const bs_plan *plan)
+{
+    (void)plan;
+    return bs_bytes_of(BS_ALIGNMENT);
+}
+static inline bs_status bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error)
+{
+    (void)error;
+    store->base[0] = desc->resident;
+    return BS_OK;
+}
+static inline void bs_store_close(bs_store *store) { (void)store; }
+static inline void bs_store_leave(bs_store *store) { (void)store; }
+/* What a run asks of weights that come and go: none do (bs_instr_streams). */
+static inline void bs_store_visit(bs_store *store, int32_t stage, const int32_t *units, int32_t count)
+{
+    (void)store, (void)stage, (void)units, (void)count;
+}
+static inline void bs_store_expect(bs_store *store, int32_t stage, int32_t unit, double margin)
+{
+    (void)store, (void)stage, (void)unit, (void)margin;
+}
+static inline bool bs_store_try(bs_store *store, int32_t unit, bs_status *status)
+{
+    return (void)store, (void)unit, (void)status, true;
+}
+static inline bs_status bs_store_wait(bs_store *store, int32_t stage, const int32_t *units, int32_t count,
+                                      int32_t *taken)
+{
+    return (void)store, (void)stage, (void)units, (void)count, (void)taken, BS_OK;
+}
+static inline int32_t bs_store_missing(bs_store *store) { return (void)store, 0; }
+static inline void bs_store_release(bs_store *store, int32_t unit) { (void)store, (void)unit; }
+static inline bs_use bs_store_outcome(const bs_store *store, int32_t unit)
+{
+    return (void)store, (void)unit, BS_USE_HIT;
+}
+#else
+/* Bytes that a store takes of the persistent arena. */
+bs_bytes bs_store_bytes(const bs_plan *plan);
 /* Finds every weight and plans the reads; starts the lanes. On failure nothing is left running. */
 bs_status bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error);
 void bs_store_close(bs_store *store);
@@ -108,5 +146,7 @@ void bs_store_release(bs_store *store, int32_t unit);
 bs_use bs_store_outcome(const bs_store *store, int32_t unit);
 void bs_store_stats(bs_store *store, bs_stream_stats *stats);
 void bs_store_prediction(bs_store *store, int32_t stage, bs_predictor predictor, bs_prediction *sum); /* adds */
+
+#endif
 
 #endif

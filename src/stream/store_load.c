@@ -5,6 +5,8 @@
  * for it). Relies on stream/store_load.h. Must never touch what the gate guards. */
 #include "stream/store_load.h"
 
+#if !defined(BS_NO_STREAM)
+
 bs_status bs_store_fetch(const bs_store *s, const bs_store_lane *lane, const bs_store_piece *piece, const uint8_t **raw)
 {
     const uint64_t alignment = s->weights.fetch_alignment, front = alignment > BS_ALIGNMENT ? alignment : BS_ALIGNMENT;
@@ -85,3 +87,4 @@ bs_status bs_store_prepare(const bs_store *s, const bs_store_lane *lane, const b
     }
     return status;
 }
+#endif

@@ -5,6 +5,8 @@
  * Relies on stream/store.h. Must never trust where a source says that weights are. */
 #include "stream/store_load.h"
 
+#if !defined(BS_NO_STREAM)
+
 /* ---------------------------------------------------------------------------------------------- finding them */
 
 typedef struct store_planner {
@@ -262,3 +264,4 @@ bs_status bs_store_plan(bs_store *s, bs_error *error)
         status = plan_unit(&p, u);
     return status;
 }
+#endif

@@ -7,6 +7,8 @@
  * Relies on stream/slots.c, stream/predict.c and stream/guess.c. Must never wait. */
 #include "stream/stream.h"
 
+#if !defined(BS_NO_STREAM)
+
 #define STREAM_WINDOW 64         /* visits over which guessing must pay */
 #define STREAM_LONGEST_PAUSE 4096 /* visits */
 #define STREAM_SILENCE 64        /* visits in which a unit that could not be read is not guessed */
@@ -408,3 +410,4 @@ bool bs_stream_done(bs_stream *s, bs_stream_chunk *chunk, bs_status status, uint
     s->stats.guessed_loads += slot->guessed;
     return true;
 }
+#endif

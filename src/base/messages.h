@@ -1,0 +1,46 @@
+/* base/messages.h - how a failure is told. Owns what BS_NO_MESSAGES leaves out: texts.
+ * Relies on base/bytes.h. Must never let a status depend on whether there are texts.
+ *
+ * Without messages a call of what is declared here becomes that of a function that takes no text. The compiler still
+ * sees the text, its format and what it shows, behind a condition that is never true: it checks them, and makes nothing
+ * of them. (bs_fail)(...), in brackets, is the function itself: for the few texts that always stay. */
+#ifndef BS_MESSAGES_H
+#define BS_MESSAGES_H
+
+#include "brainstorm.h"
+#include "base/bytes.h"
+
+#if defined(__GNUC__)
+#define BS_PRINTF(format_index, first) __attribute__((format(printf, format_index, first)))
+#else
+#define BS_PRINTF(format_index, first)
+#endif
+
+/* Fills `error` (may be NULL) and returns the status. */
+bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* The same, returning false. */
+bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
+bool bs_status_is_known(int32_t number);
+/* The same for an arena that is too small: `what` says what the bytes were for. */
+bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
+/* And where no arena is at hand: the room of that name has so many bytes left. */
+bs_status bs_fail_room(bs_error *error, const char *name, uint64_t available, bs_bytes bytes, const char *what);
+/* Puts where it happened in front of a message: a file, a key, a node. What does not fit falls off its end. */
+void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
+
+#if defined(BS_NO_MESSAGES)
+/* With the status' own sentence as the message. */
+bs_status bs_fail_bare(bs_error *error, bs_status status);
+bool bs_refuse_bare(bs_error *error, bs_status status);
+#define BS_TOLD(full, bare) (0 ? (void)(full) : (void)0, (bare))
+#define BS_TEXT(text) (0 ? (text) : (const char *)0)
+#define bs_fail(error, status, ...) BS_TOLD((bs_fail)(error, status, __VA_ARGS__), bs_fail_bare(error, status))
+#define bs_refuse(error, status, ...) BS_TOLD((bs_refuse)(error, status, __VA_ARGS__), bs_refuse_bare(error, status))
+#define bs_fail_arena(error, arena, needed, what) (bs_fail_arena)(error, arena, needed, BS_TEXT(what))
+#define bs_fail_room(error, name, available, bytes, what) \
+    (bs_fail_room)(error, name, available, bytes, BS_TEXT(what))
+#define bs_error_prefix(error, ...) (0 ? (bs_error_prefix)(error, __VA_ARGS__) : (void)0)
+#endif
+
+#endif

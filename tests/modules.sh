@@ -1,0 +1,80 @@
+#!/bin/sh
+# modules.sh - each module of the library left out, and all of them: brainstorm.c compiles strictly, and a program does
+# what the rest can do. `make test-modules` calls it, in the repository's root.
+#
+# Objects are not optimised, but where texts must have vanished: it is minutes of a compiler's time as it is.
+set -u
+BUILD="${BUILD:-build/modules}" RUN="${RUN:-}"
+STRICT='-std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla -Wstrict-prototypes -Wmissing-prototypes -Werror'
+. tests/checks.sh
+log="$BUILD/log" shown=40
+mkdir -p "$BUILD" || exit 1
+
+MODULES='MODEL STREAM PROFILE REPLAY REPORT MESSAGES WINOGRAD'
+ALL=$(for module in $MODULES; do printf ' -DBS_NO_%s' "$module"; done)
+OPS='-DBS_ONLY_OPS -DBS_OP_conv2d -DBS_OP_linear -DBS_OP_pool2d'
+
+object() { # COMPILER NAME FLAG...
+    cc=$1 build=$2
+    shift 2
+    $cc $STRICT -O0 "$@" -c brainstorm.c -o "$BUILD/$build.o"
+}
+
+program() { # COMPILER NAME FLAG...
+    cc=$1 build=$2
+    shift 2
+    $cc $STRICT -O1 "$@" -I. -Itests tests/modules/modules.c "$BUILD/$build.o" -lm -lpthread -o "$BUILD/$build" &&
+        $RUN "$BUILD/$build"
+}
+
+both() { # COMPILER NAME FLAG...
+    check "brainstorm.c, $2, $1" object "$@"
+    check "what it has works, $2, $1" program "$@"
+}
+
+# A call of a module that is left out does not compile; it does where the module is.
+gone() { # MODULE CALL
+    printf '#include "brainstorm.h"\nint main(void) { return %s != 0; }\n' "$2" >"$BUILD/gone.c"
+    cc -std=c11 -Werror -I. -fsyntax-only "$BUILD/gone.c" && ! cc -std=c11 -Werror -I. "-DBS_NO_$1" -fsyntax-only \
+        "$BUILD/gone.c"
+}
+
+# Texts of the object, from the compiler's assembly: of all formats those of names and of the one message remain.
+formats() { # FLAG...
+    gcc -std=c11 -Os "$@" -S brainstorm.c -o - | sed -n 's/^[[:space:]]*\.string[[:space:]]"\(.*\)"$/\1/p' | grep '%' |
+        grep -v -x -F -e '%s' -e '%s%s%s' -e '%s%s%s%.63s%s: ' -e '%s \"%s\" (node %d): %s'
+}
+
+no_texts() {
+    formats >"$BUILD/with" && ! formats -DBS_NO_MESSAGES -DBS_NO_REPORT && [ "$(wc -l <"$BUILD/with")" -gt 200 ]
+}
+
+parts_separately() {
+    sed 's/#.*//' src/ORDER | awk 'NF == 1 && /\.c$/ { print "src/" $1 }' |
+        xargs -P "$(nproc 2>/dev/null || echo 2)" -n 8 gcc $STRICT $ALL -I. -Isrc -fsyntax-only
+}
+
+for compiler in gcc clang; do
+    if ! have $compiler; then
+        skip "everything with $compiler (not here)"
+        continue
+    fi
+    both $compiler everything
+    for module in $MODULES; do
+        both $compiler "no_$module" "-DBS_NO_$module"
+    done
+    both $compiler only_ops $OPS
+    both $compiler none $ALL
+    both $compiler least $ALL -DBS_NO_POSIX -DBS_NO_SIMD $OPS
+done
+
+check "bs_model_open_memory is not declared" gone MODEL 'bs_model_open_memory(0, 0, 0, 0)'
+check "bs_policy_name is not declared" gone STREAM 'bs_policy_name(BS_POLICY_LRU)'
+check "bs_profile_create is not declared" gone PROFILE 'bs_profile_create(0, 0, 0)'
+check "bs_replay is not declared" gone REPLAY 'bs_replay(0, 0, 0, 0, 0)'
+check "bs_plan_report is not declared" gone REPORT 'bs_plan_report(0, 0, 0)'
+if have gcc; then
+    check "without messages no texts are compiled" no_texts
+    check "parts compile separately with all modules left out" parts_separately
+fi
+check_end
