@@ -112,7 +112,8 @@ PROGRAM_MAINS := \
   demo_pictures:examples/demo/demo_pictures.c \
   video_sr:examples/video/video_sr.c \
   halve:examples/video/halve.c \
-  moe_text:examples/moe_text/moe_text.c
+  moe_text:examples/moe_text/moe_text.c \
+  bare_workstation:examples/bare/workstation.c
 
 EXAMPLE_SOURCES := $(wildcard examples/*.c examples/*/*.c)
 PROGRAMS := $(foreach p,$(PROGRAM_MAINS),$(if $(wildcard $(lastword $(subst :, ,$(p)))),$(firstword $(subst :, ,$(p)))))
@@ -133,6 +134,7 @@ BENCH_MODULES := $(filter-out $(BENCH_C),$(BENCH_SOURCES)) $(if $(CUDA),$(wildca
 TIER ?= quick
 named_tests = $(wildcard $(foreach t,$(1),tests/test_$(t).c tests/test_$(t).sh tests/test_$(t).py))
 LATER_CUDA := $(CUDA_TESTS)
+LATER_BOARD := $(call named_tests,bare)
 LATER_LONG := $(call named_tests,super_resolution replay demo_clip soak placing fast_math large_python same_files)
 
 # `make sweep` runs all of these with the address sanitizer, other builds a part of each.
@@ -162,7 +164,7 @@ else
   # Python tests read what the library writes; a cross or sanitized build adds nothing to them. Nor to the emulation:
   # that is instrumented by CUDA=emulated.
   OTHER_BUILD := $(SANITIZE)$(filter-out $(HOST_ARCH),$(TARGET_ARCH))
-  LEFT_OUT := $(if $(filter all,$(TIER)),,$(LATER_CUDA) $(LATER_LONG)) $(SWEPT_WHOLE)
+  LEFT_OUT := $(if $(filter all,$(TIER)),,$(LATER_CUDA) $(LATER_LONG) $(LATER_BOARD)) $(SWEPT_WHOLE)
   TESTS := $(filter-out $(LEFT_OUT) $(if $(filter thread,$(SANITIZE)),$(THREADLESS)),\
     $(TEST_C) $(TEST_SH) $(if $(OTHER_BUILD),,$(TEST_PY)))
   EMULATED_TESTS := $(filter-out $(LEFT_OUT),$(if $(OTHER_BUILD),,$(CUDA_TESTS)))
@@ -221,6 +223,7 @@ help:
 	@echo 'make mutants      whether the tests notice faults that are planted (NAMES=wrong-slot: one)'
 	@echo 'make mutants-cuda the same for the CUDA backend'
 	@echo 'make soak         video without end: memory, descriptors and checksums stay the same (MINUTES=30)'
+	@echo 'make bare         the example on a board without an operating system, under qemu'
 	@echo 'make bench        benchmarks (CUDA=1: of the GPU; CUDA=emulated: that its results are right)'
 	@echo 'make bench-preload  weights streamed from storage (ARGS="--quick")'
 	@echo 'make bench-planning  instructions that planning takes, of networks of 1k to 64k nodes, and a run beside its' \
@@ -280,8 +283,8 @@ $(LIBRARY): $(LIBRARY_OBJECTS) $(BUILD)/members
 # apart.
 EXAMPLES_ARCHIVE := $(BUILD)/libexamples.a
 APART_ARCHIVE := $(BUILD)/libexamples_apart.a
-APART := $(filter examples/cli_% examples/profile_cache.c examples/profile_facts.c examples/moe_text/%,\
-  $(EXAMPLE_MODULES))
+APART := $(filter examples/cli_% examples/profile_cache.c examples/profile_facts.c examples/moe_text/% \
+  examples/bare/%,$(EXAMPLE_MODULES))
 BENCH_ARCHIVE := $(BUILD)/libbench.a
 $(EXAMPLES_ARCHIVE): $(call objects,$(filter-out $(APART),$(EXAMPLE_MODULES))) $(BUILD)/members
 	@$(archive)
@@ -298,8 +301,8 @@ $(BUILD)/members: FORCE
 link = mkdir -p $(@D) && $(LINK) $(filter %.o,$^) $(filter-out $(LIBRARY),$(filter %.a,$^)) $(LIBRARY) $(LDLIBS) -o $@
 
 define program
-$(BUILD)/$(1): $(call objects,$(2)) $(if $(filter $(1),brainstorm moe_text),$(APART_ARCHIVE)) $(EXAMPLES_ARCHIVE) \
-  $(LIBRARY) $(BUILD)/flags_link
+$(BUILD)/$(1): $(call objects,$(2)) $(if $(filter $(1),brainstorm moe_text bare_workstation),$(APART_ARCHIVE)) \
+  $(EXAMPLES_ARCHIVE) $(LIBRARY) $(BUILD)/flags_link
 	@$$(link)
 endef
 $(foreach p,$(PROGRAM_MAINS),$(eval $(call program,$(firstword $(subst :, ,$(p))),$(lastword $(subst :, ,$(p))))))
@@ -333,7 +336,8 @@ test:
 	  CUDA_BUILD='$(BUILD)/cuda-emulated') \
 	  CUDA_OBSTACLE='$(CUDA_OBSTACLE)'; export CUDA_BUILD CUDA_OBSTACLE;) \
 	$(if $(filter all,$(TIER)),,$(call later,$(LATER_CUDA),the CUDA backend in the emulation,test-all) \
-	  $(call later,$(LATER_LONG),they take long,test-all)) \
+	  $(call later,$(LATER_LONG),they take long,test-all) \
+	  $(call later,$(LATER_BOARD),a board under qemu,bare)) \
 	$(call later,$(SWEPT_WHOLE),with this sanitizer,sweep) \
 	BUILT=$$built BUILD='$(BUILD)' RUN='$(RUN)' PYTHON='$(PYTHON)' TIMEOUT='$(TIMEOUT)' JOBS='$(JOBS)' \
 	  sh tests/run.sh $(EMULATED_TESTS) $(TESTS)
@@ -437,6 +441,7 @@ demo: $(addprefix $(BUILD)/,demo_clip halve video_sr demo_pictures)
 	@BUILD='$(BUILD)' RUN='$(RUN)' CLIP='$(CLIP)' sh examples/demo/demo.sh
 
 include tools/fuzz.mk
+include tools/bare.mk
 
 # --- the shipped files -----------------------------------------------------------------------------------
 

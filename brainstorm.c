@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3ce3b73fdfc387576812d9a9d3894620974abd0ca28c0d704b5ddb0646c923a4
+ * sha256 of the parts: 6cba24b1222637229a669e2155f4af7bba80fd03ac17a47dc4062453a0970a6b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -29775,7 +29775,9 @@ bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
  * Relies on model/model.h. Must never leave a handle open or arena bytes taken after a failure. */
 /* #include "model/model.h" */
 
+#ifndef BS_NO_POSIX
 #include <errno.h>
+#endif
 
 #if !defined(BS_NO_MODEL)
 
@@ -29867,11 +29869,20 @@ static bs_bytes model_with_probe(const bs_platform *p, bs_bytes bytes)
     return bs_bytes_any(bytes) && p->file_open_direct ? bs_bytes_max(bytes, probed) : bytes;
 }
 
-/* errno says why where the platform is POSIX, and those who write another may set it. */
+/* errno says why where the platform is POSIX, and those who write another beside it may set it. A build without POSIX
+ * asks neither for it nor for strerror: a board may have no such thing. */
+#ifndef BS_NO_POSIX
+static void model_forget_errno(void) { errno = 0; }
+static const char *model_errno_text(void) { return errno ? strerror(errno) : ""; }
+#else
+static void model_forget_errno(void) {}
+static const char *model_errno_text(void) { return ""; }
+#endif
+
 static void model_fail_open(const char *path, bs_error *error)
 {
-    bs_fail(error, BS_ERROR_IO, "the model file \"%.160s\" cannot be opened%s%.64s", path, errno ? ": " : "",
-            errno ? strerror(errno) : "");
+    const char *why = model_errno_text();
+    bs_fail(error, BS_ERROR_IO, "the model file \"%.160s\" cannot be opened%s%.64s", path, *why ? ": " : "", why);
 }
 
 static bool model_opens_files(const bs_platform *p, const char *path)
@@ -29888,7 +29899,7 @@ size_t bs_model_file_bytes(const bs_platform *platform, const char *path, bs_err
         return 0;
     }
     uint64_t size = 0;
-    errno = 0;
+    model_forget_errno();
     file.handle = file.platform->file_open(file.platform->user, path, &size);
     if (file.handle < 0) {
         model_fail_open(path, error);
@@ -30028,7 +30039,7 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
     if (!model)
         return NULL;
     uint64_t bytes = 0;
-    errno = 0;
+    model_forget_errno();
     model->file = p->file_open(p->user, path, &bytes);
     if (model->file < 0) {
         arena->used = mark;

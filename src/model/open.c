@@ -3,7 +3,9 @@
  * Relies on model/model.h. Must never leave a handle open or arena bytes taken after a failure. */
 #include "model/model.h"
 
+#ifndef BS_NO_POSIX
 #include <errno.h>
+#endif
 
 #if !defined(BS_NO_MODEL)
 
@@ -95,11 +97,20 @@ static bs_bytes model_with_probe(const bs_platform *p, bs_bytes bytes)
     return bs_bytes_any(bytes) && p->file_open_direct ? bs_bytes_max(bytes, probed) : bytes;
 }
 
-/* errno says why where the platform is POSIX, and those who write another may set it. */
+/* errno says why where the platform is POSIX, and those who write another beside it may set it. A build without POSIX
+ * asks neither for it nor for strerror: a board may have no such thing. */
+#ifndef BS_NO_POSIX
+static void model_forget_errno(void) { errno = 0; }
+static const char *model_errno_text(void) { return errno ? strerror(errno) : ""; }
+#else
+static void model_forget_errno(void) {}
+static const char *model_errno_text(void) { return ""; }
+#endif
+
 static void model_fail_open(const char *path, bs_error *error)
 {
-    bs_fail(error, BS_ERROR_IO, "the model file \"%.160s\" cannot be opened%s%.64s", path, errno ? ": " : "",
-            errno ? strerror(errno) : "");
+    const char *why = model_errno_text();
+    bs_fail(error, BS_ERROR_IO, "the model file \"%.160s\" cannot be opened%s%.64s", path, *why ? ": " : "", why);
 }
 
 static bool model_opens_files(const bs_platform *p, const char *path)
@@ -116,7 +127,7 @@ size_t bs_model_file_bytes(const bs_platform *platform, const char *path, bs_err
         return 0;
     }
     uint64_t size = 0;
-    errno = 0;
+    model_forget_errno();
     file.handle = file.platform->file_open(file.platform->user, path, &size);
     if (file.handle < 0) {
         model_fail_open(path, error);
@@ -256,7 +267,7 @@ bs_model *bs_model_open_file(bs_arena *arena, const bs_platform *platform, const
     if (!model)
         return NULL;
     uint64_t bytes = 0;
-    errno = 0;
+    model_forget_errno();
     model->file = p->file_open(p->user, path, &bytes);
     if (model->file < 0) {
         arena->used = mark;

@@ -1,0 +1,87 @@
+/* bare_workstation MODEL: the story of the board on a machine that has files, threads and an allocator.
+ *
+ * Prints the header that the board is built with: how many bytes its arenas need, and the sum that it must come to.
+ * The text goes to standard error. Owns: the memory of planning. Relies on: story.h. Must never: be told the sum.
+ */
+#include "settings.h"
+#include "story.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Graph and plan of any model that a board can hold. What they took of it is the board's figure. */
+#define PLANNING_BYTES ((size_t)64 << 20)
+
+static bool lend(bs_arena *arena, const char *name, uint64_t bytes)
+{
+    void *memory = aligned_alloc(BS_ALIGNMENT, ((size_t)bytes + BS_ALIGNMENT) / BS_ALIGNMENT * BS_ALIGNMENT);
+    bs_arena_init(arena, name, memory, memory ? (size_t)bytes : 0);
+    return memory != NULL;
+}
+
+static bool lend_all(bs_memory *memory, const bs_sizes *sizes)
+{
+    return lend(&memory->persistent, "persistent", sizes->persistent) &&
+           lend(&memory->transient, "transient", sizes->transient) &&
+           lend(&memory->staging, "staging", sizes->staging) && lend(&memory->slots, "slots", sizes->slots);
+}
+
+static void free_all(bs_memory *memory, bs_arena *planning)
+{
+    free(memory->persistent.base);
+    free(memory->transient.base);
+    free(memory->staging.base);
+    free(memory->slots.base);
+    free(planning->base);
+}
+
+static void print_header(const story *s, const bs_model *model, const bs_arena *planning, const bs_sizes *sizes)
+{
+    bs_model_facts facts;
+    bs_model_facts_get(model, &facts);
+    printf("#define MODEL_BYTES %llu\n", (unsigned long long)facts.file_bytes);
+    printf("#define PERSISTENT_BYTES %llu\n", (unsigned long long)(planning->high_water + sizes->persistent));
+    printf("#define TRANSIENT_BYTES %llu\n", (unsigned long long)sizes->transient);
+    printf("#define STAGING_BYTES %llu\n", (unsigned long long)sizes->staging);
+    printf("#define SLOTS_BYTES %llu\n", (unsigned long long)sizes->slots);
+    printf("#define EXPECTED_SUM 0x%016llxu\n", (unsigned long long)s->sum);
+}
+
+static bool write_story(story *s)
+{
+    for (int i = 0; i < STORY_CHARACTERS; i++) {
+        const char c = story_next(s);
+        if (c == 0)
+            return false;
+        fputc(c, stderr);
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    story s = {0};
+    bs_sizes sizes = {0};
+    bs_memory memory = {0};
+    bs_arena planning = {0};
+    bs_model *model = NULL;
+    if (argc != 2) {
+        fprintf(stderr, "usage: bare_workstation MODEL\n");
+        return 2;
+    }
+    bool done = lend(&planning, "planning", PLANNING_BYTES);
+    if (done)
+        model = bs_model_open_file(&planning, NULL, argv[1], &s.error);
+    done = model && story_plan(&s, &planning, model);
+    if (done)
+        bs_plan_sizes(s.plan, &sizes);
+    done = done && lend_all(&memory, &sizes) && story_open(&s, &memory, model, NULL) && write_story(&s);
+    if (done)
+        print_header(&s, model, &planning, &sizes);
+    else
+        fprintf(stderr, "bare_workstation: %s\n", s.error.status ? s.error.message : "out of memory");
+    story_close(&s);
+    bs_model_close(model);
+    free_all(&memory, &planning);
+    return done ? 0 : 1;
+}

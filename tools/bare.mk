@@ -1,0 +1,58 @@
+# bare.mk - examples/bare: a board without an operating system, and the workstation that says what it must come to.
+#
+# Owns: flags, and what is written into the board's flash. `make bare` builds and runs all of it under qemu
+# (tests/test_bare.sh); bare-board, of a build with TARGET_ARCH=aarch64, only builds. The board has the library as users
+# copy it; the workstation is an ordinary program, of the same processor so that its kernels are the same.
+
+BARE := $(BUILD)/bare
+BARE_MODEL := models/moe_text.gguf
+BARE_DEFINES := -DBS_NO_POSIX
+
+# -fbuiltin: sqrtf is an instruction. No loop of libc.c becomes a call of the function that it is in.
+BARE_COMPILE = $(CC) -std=c11 $(WARNINGS) -I. -Iexamples -I$(BARE) -ffreestanding -fno-pie -fno-stack-protector \
+  -fno-asynchronous-unwind-tables -ffunction-sections -fdata-sections -mno-outline-atomics -MMD -MP
+BARE_LIBRARY_FLAGS := -Os -fbuiltin $(BARE_DEFINES)
+BARE_BOARD_FLAGS := -O2 -fno-tree-loop-distribute-patterns $(BARE_DEFINES)
+
+BARE_SOURCES := $(wildcard examples/bare/board/*.c) examples/bare/story.c examples/moe_text/text_sample.c
+BARE_OBJECTS := $(BARE)/brainstorm.o $(BARE)/start.o $(BARE_SOURCES:%.c=$(BARE)/%.o)
+
+.PHONY: bare bare-board
+bare:
+	@$(MAKE) --no-print-directory test TEST=test_bare TIMEOUT=900
+
+bare-board: $(BARE)/flash0.img $(BARE)/flash1.img
+
+# Bytes of the board's arenas, and the sum; the text beside it.
+$(BARE)/expected.h: $(BUILD)/bare_workstation $(BARE_MODEL)
+	@mkdir -p $(@D)
+	@$(RUN) $< $(BARE_MODEL) > $@.new 2> $(BARE)/expected.txt
+	@mv $@.new $@
+
+$(BARE)/brainstorm.o: brainstorm.c $(PLAIN)/flags tools/bare.mk
+	@mkdir -p $(@D)
+	$(say)$(BARE_COMPILE) $(BARE_LIBRARY_FLAGS) -c $< -o $@
+
+$(BARE)/start.o: examples/bare/board/start.S tools/bare.mk
+	@mkdir -p $(@D)
+	$(say)$(CC) -c $< -o $@
+
+$(BARE)/%.o: %.c $(BARE)/expected.h tools/bare.mk
+	@mkdir -p $(@D)
+	$(say)$(BARE_COMPILE) $(BARE_BOARD_FLAGS) -c $< -o $@
+
+# Of the C library only functions of <math.h>.
+$(BARE)/board.elf: examples/bare/board/board.ld $(BARE_OBJECTS)
+	@$(CC) -nostdlib -static -no-pie -Wl,-T,$< -Wl,--gc-sections,--build-id=none,--fatal-warnings \
+	  $(BARE_OBJECTS) -lm -lgcc -o $@
+
+# A bank is 64 MB to QEMU, nearly all of it a hole in the file.
+BARE_BANK := 67108864
+$(BARE)/flash0.img: $(BARE)/board.elf
+	@$(CC:%gcc=%objcopy) -O binary $< $@.new && truncate -s $(BARE_BANK) $@.new && mv $@.new $@
+
+$(BARE)/flash1.img: $(BARE_MODEL)
+	@mkdir -p $(@D)
+	@cp $< $@.new && truncate -s $(BARE_BANK) $@.new && mv $@.new $@
+
+-include $(BARE_OBJECTS:.o=.d)
