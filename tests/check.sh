@@ -105,7 +105,7 @@ example_of_own_model() { # COMPILER
 # --- all of it -------------------------------------------------------------------------------------------
 
 if have "$PYTHON"; then
-    check "tools/amalgamate.py tests itself" "$PYTHON" tools/amalgamate.py --self-test
+    check "tests/test_amalgamate.py passes" "$PYTHON" tests/test_amalgamate.py
     check "brainstorm.c and brainstorm_cuda.cu are what src/ generates" "$PYTHON" tools/amalgamate.py --check
 else
     skip "brainstorm.c and brainstorm_cuda.cu are what src/ generates (no $PYTHON)"
