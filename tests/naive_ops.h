@@ -1,0 +1,316 @@
+/* naive_ops.h - ops as their definition reads, in double precision: a part of the oracle (naive.h). */
+#ifndef BS_TEST_NAIVE_OPS_H
+#define BS_TEST_NAIVE_OPS_H
+
+#include "naive_graph.h"
+
+/* The one that was asked for last; another is looked for from there on: nodes and tensors have one order, as a rule. */
+static const char *naive_last_name, *naive_last_suffix;
+static int32_t naive_last;
+
+static inline void naive_find_weight(const naive *n, const char *name, const char *suffix)
+{
+    char full[2 * BS_MAX_NAME];
+    if (name == naive_last_name && suffix == naive_last_suffix)
+        return;
+    snprintf(full, sizeof full, "%s%s%s", name, *suffix ? "." : "", suffix);
+    for (int32_t i = 0; i < n->weights->count; i++) {
+        const int32_t at = (int32_t)(((int64_t)naive_last + i) % n->weights->count);
+        if (strcmp(n->weights->tensors[at].name, full) != 0)
+            continue;
+        naive_last = at;
+        naive_last_name = name;
+        naive_last_suffix = suffix;
+        return;
+    }
+    printf("FAIL the oracle has no weight \"%s\"\n", full);
+    exit(1);
+}
+
+static inline double naive_weight(const naive *n, const char *name, const char *suffix, int64_t index)
+{
+    naive_find_weight(n, name, suffix);
+    const bs_tensor *tensor = &n->weights->tensors[naive_last];
+    return tensor->dtype == BS_I32 ? ((const int32_t *)tensor->data)[index]
+                                   : (double)((const float *)tensor->data)[index];
+}
+
+static inline double naive_act(int32_t act, float param, double x)
+{
+    return (double)bs_act_apply((bs_act)act, param, 0.0f, (float)x);
+}
+
+static inline void naive_unary(const char *op, const bs_node *node, const double *x, double *y, int64_t count)
+{
+    const struct two {
+        const char *name;
+        union {
+            float f;
+            int32_t i;
+        } a;
+        float b;
+    } *p = node->params;
+    for (int64_t i = 0; i < count; i++)
+        y[i] = strcmp(op, "affine") == 0 ? x[i] * (double)p->a.f + (double)p->b
+               : strcmp(op, "clip") == 0 ? (x[i] < (double)p->a.f ? (double)p->a.f
+                                            : x[i] > (double)p->b ? (double)p->b
+                                                                  : x[i])
+                                         : naive_act(p->a.i, p->b, x[i]);
+}
+
+/* add, sub, mul: b's dimensions may be 1, or b one value a channel of an image. */
+static inline void naive_binary(const naive *n, const bs_node *node, const double *a, const double *b, double *y)
+{
+    const int32_t *in = bs_node_in(n->g, node);
+    const bs_value_info *va = &n->g->values[in[0]], *vb = &n->g->values[in[1]];
+    const char op = bs_op_get(node->op)->name[0];
+    for (int64_t i = 0; i < naive_elements(n, in[0]); i++) {
+        int64_t rest = i, at = 0, step = 1;
+        for (int32_t d = va->rank - 1; d >= 0; d--) {
+            const int64_t extent = naive_dim(n, in[0], d), index = rest % extent;
+            const bool used = d < vb->rank && va->dims[d] == vb->dims[d];
+            at += used ? index * step : 0;
+            step *= used ? extent : 1;
+            rest /= extent;
+        }
+        y[i] = op == 'a' ? a[i] + b[at] : op == 's' ? a[i] - b[at] : a[i] * b[at];
+    }
+}
+
+static inline void naive_linear(const naive *n, const bs_node *node, const double *x, double *y)
+{
+    const bs_linear_desc *p = node->params;
+    const int32_t in = bs_node_in(n->g, node)[0];
+    const int64_t inputs = naive_dim(n, in, n->g->values[in].rank - 1), lines = naive_elements(n, in) / inputs;
+    for (int64_t l = 0; l < lines; l++)
+        for (int32_t o = 0; o < p->out; o++) {
+            double sum = p->no_bias ? 0 : naive_weight(n, p->name, "bias", o);
+            for (int64_t k = 0; k < inputs; k++)
+                sum += x[l * inputs + k] * naive_weight(n, p->name, "weight", o * inputs + k);
+            y[l * p->out + o] = naive_act(p->act, p->act_param, sum);
+        }
+}
+
+static inline void naive_conv(const naive *n, const bs_node *node, const double *x, double *y)
+{
+    const bs_conv2d_desc *p = node->params;
+    const int32_t in = bs_node_in(n->g, node)[0], out = node->first_out;
+    const int64_t c = naive_dim(n, in, 0), h = naive_dim(n, in, 1), w = naive_dim(n, in, 2);
+    const int64_t oh = naive_dim(n, out, 1), ow = naive_dim(n, out, 2);
+    const int32_t k = bs_or_default(p->kernel, 3), dilation = bs_or_default(p->dilation, 1),
+                  stride = bs_or_default(p->stride, 1);
+    const int32_t pad = p->padding == BS_PAD_DEFAULT ? dilation * (k - 1) / 2 : p->pad;
+    double weight[16 * 16 * 25];
+    for (int64_t i = 0; i < p->out * c * k * k; i++)
+        weight[i] = naive_weight(n, p->name, "weight", i);
+    for (int64_t o = 0; o < p->out; o++) {
+        const double bias = p->no_bias ? 0 : naive_weight(n, p->name, "bias", o);
+        for (int64_t oy = 0; oy < oh; oy++)
+            for (int64_t ox = 0; ox < ow; ox++) {
+                double sum = bias;
+                for (int64_t i = 0; i < c * k * k; i++) {
+                    const int64_t iy = oy * stride - pad + i / k % k * dilation,
+                                  ix = ox * stride - pad + i % k * dilation;
+                    if (iy >= 0 && iy < h && ix >= 0 && ix < w)
+                        sum += x[(i / k / k * h + iy) * w + ix] * weight[o * c * k * k + i];
+                }
+                y[(o * oh + oy) * ow + ox] = naive_act(p->act, p->act_param, sum);
+            }
+    }
+}
+
+/* Maxima of windows clipped to the frame, or of the core. */
+static inline void naive_pool_max(const naive *n, const bs_node *node, int32_t row, const double *x, double *y)
+{
+    const bs_pool2d_desc *p = node->params;
+    const int32_t in = bs_node_in(n->g, node)[0], out = node->first_out;
+    const int64_t h = naive_dim(n, in, 1), w = naive_dim(n, in, 2);
+    const int32_t k = bs_or_default(p->kernel, 2), stride = bs_or_default(p->stride, k);
+    const naive_box core = naive_core(n, in, row);
+    const int64_t oh = p->global ? 1 : naive_dim(n, out, 1), ow = p->global ? 1 : naive_dim(n, out, 2);
+    for (int64_t i = 0; i < naive_dim(n, in, 0) * oh * ow; i++) {
+        const int64_t oy = i / ow % oh, ox = i % ow, c = i / ow / oh;
+        const int64_t y0 = p->global ? core.y : oy * stride - p->pad, x0 = p->global ? core.x : ox * stride - p->pad;
+        const int64_t kh = p->global ? core.h : k, kw = p->global ? core.w : k;
+        double best = -INFINITY;
+        for (int64_t ky = y0 < 0 ? 0 : y0; ky < y0 + kh && ky < h; ky++)
+            for (int64_t kx = x0 < 0 ? 0 : x0; kx < x0 + kw && kx < w; kx++)
+                best = x[(c * h + ky) * w + kx] > best ? x[(c * h + ky) * w + kx] : best;
+        y[i] = best == -INFINITY ? 0 : best; /* a cell without pixels */
+    }
+}
+
+/* Sample [c, y, x] of the smaller image of a shuffle or resize belongs to r x r of the larger. */
+static inline void naive_enlarge(const naive *n, const bs_node *node, const char *op, const double *x, double *y)
+{
+    const int32_t in = bs_node_in(n->g, node)[0], out = node->first_out;
+    const bs_resize_desc *resize = node->params;
+    const int32_t r = strcmp(op, "resize") == 0 ? bs_or_default(resize->factor, 2)
+                                                : ((const struct {
+                                                       const char *name;
+                                                       int32_t r;
+                                                   } *)node->params)
+                                                      ->r;
+    const int64_t h = naive_dim(n, in, 1), w = naive_dim(n, in, 2), oh = naive_dim(n, out, 1),
+                  ow = naive_dim(n, out, 2);
+    for (int64_t i = 0; i < naive_elements(n, out); i++) {
+        const int64_t c = i / ow / oh, oy = i / ow % oh, ox = i % ow;
+        if (strcmp(op, "resize") == 0)
+            y[i] = x[(c * h + oy / r) * w + ox / r];
+        else if (strcmp(op, "pixel_shuffle") == 0)
+            y[i] = x[((c * r * r + oy % r * r + ox % r) * h + oy / r) * w + ox / r];
+        else
+            y[i] = x[(c / (r * r) * h + oy * r + c / r % r) * w + ox * r + c % r];
+    }
+}
+
+/* Along the first dimension of equal others: what concat and slice of random graphs do. */
+static inline void naive_concat(const naive *n, const bs_node *node, const double *const *in, double *y)
+{
+    for (int32_t k = 0; k < node->n_in; k++)
+        for (int64_t i = 0; i < naive_elements(n, bs_node_in(n->g, node)[k]); i++)
+            *y++ = in[k][i];
+}
+
+static inline void naive_slice(const naive *n, const bs_node *node, const double *x, double *y)
+{
+    const bs_slice_desc *p = node->params;
+    const int64_t each = naive_elements(n, node->first_out) / p->length;
+    memcpy(y, x + p->start * each, (size_t)(p->length * each) * sizeof *y);
+}
+
+static inline void naive_convert(const naive *n, const bs_node *node, const double *x, double *y)
+{
+    const bs_convert_desc *p = node->params;
+    const double low = p->dtype == BS_U8 ? 0 : -1e9, high = p->dtype == BS_U8 ? 255 : 1e9;
+    for (int64_t i = 0; i < naive_elements(n, node->first_out); i++)
+        y[i] = rint(x[i] < low ? low : x[i] > high ? high : x[i]);
+}
+
+/* The index of the largest, k times: values and indices are two outputs. */
+static inline void naive_topk(const naive *n, const bs_node *node, const double *x, double *values, double *indices)
+{
+    const int64_t width = naive_elements(n, bs_node_in(n->g, node)[0]);
+    bool taken[64] = {false};
+    for (int64_t k = 0; k < naive_elements(n, node->first_out); k++) {
+        int64_t best = -1;
+        for (int64_t i = 0; i < width; i++)
+            if (!taken[i] && (best < 0 || x[i] > x[best]))
+                best = i;
+        taken[best] = true;
+        values[k] = x[best];
+        indices[k] = (double)best;
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------- segments */
+
+/* The segment of a row, and its first row. */
+static inline int32_t naive_segment(const naive *n, int32_t domain, int32_t row, int32_t *first)
+{
+    const double *lengths = n->cell[n->g->domains[domain].lengths][0];
+    int32_t segment = 0;
+    *first = 0;
+    while (row >= *first + (int32_t)lengths[segment])
+        *first += (int32_t)lengths[segment++];
+    return segment;
+}
+
+static inline void naive_segment_reduce(const naive *n, const bs_node *node, double *y)
+{
+    const int32_t x = bs_node_in(n->g, node)[0], mode = ((const bs_segment_reduce_desc *)node->params)->mode;
+    const int32_t domain = n->g->values[x].domain;
+    const int64_t each = naive_elements(n, x);
+    for (int32_t row = 0; row < n->rows[domain]; row++) {
+        int32_t first;
+        const int32_t segment = naive_segment(n, domain, row, &first);
+        const double count = n->cell[n->g->domains[domain].lengths][0][segment];
+        for (int64_t i = 0; i < each; i++) {
+            double *to = &y[segment * each + i];
+            const double v = n->cell[x][row][i];
+            *to = mode == BS_SEGMENT_LAST  ? v
+                  : mode == BS_SEGMENT_MAX ? (row == first || v > *to ? v : *to)
+                                           : *to + (mode == BS_SEGMENT_MEAN ? v / count : v);
+        }
+    }
+}
+
+/* Key or value (operand `kind`) of position j of a segment, element i: of this run or from the ring. */
+static inline double naive_attended(const naive *n, const int32_t *in, int32_t kind, int32_t segment, int32_t first,
+                                    int32_t past, int32_t j, int64_t i)
+{
+    const int64_t window = past ? naive_dim(n, in[3], 1) : 1, d = naive_dim(n, in[0], 0);
+    return j >= past ? n->cell[in[kind]][first + j - past][i]
+                     : n->cell[in[kind + 2]][0][(segment * window + j % window) * d + i];
+}
+
+static inline void naive_attention(const naive *n, const bs_node *node, int32_t row, double *y)
+{
+    const int32_t *in = bs_node_in(n->g, node);
+    const bs_attention_desc *p = node->params;
+    const int32_t heads = bs_or_default(p->heads, 1);
+    int32_t first;
+    const int32_t segment = naive_segment(n, node->domain, row, &first);
+    const int32_t past = node->n_in == 6 ? (int32_t)n->cell[in[5]][0][segment] : 0, position = past + row - first;
+    const int64_t d = naive_dim(n, in[0], 0), each = d / heads;
+    const int32_t window = node->n_in == 6 ? (int32_t)naive_dim(n, in[3], 1) : position + 1;
+    const int32_t low = position - window + 1 > 0 ? position - window + 1 : 0;
+    for (int32_t h = 0; h < heads; h++) {
+        const double slope = p->alibi ? pow(2.0, -8.0 * (h + 1) / heads) : 0;
+        double top = -INFINITY, sum = 0;
+        for (int32_t pass = 0; pass < 2; pass++)
+            for (int32_t j = low; j <= position; j++) {
+                double score = 0;
+                for (int64_t i = h * each; i < (h + 1) * each; i++)
+                    score += n->cell[in[0]][row][i] * naive_attended(n, in, 1, segment, first, past, j, i);
+                score = score / sqrt((double)each) - slope * (position - j);
+                if (pass == 0)
+                    top = score > top ? score : top;
+                sum += pass ? exp(score - top) : 0;
+                for (int64_t i = h * each; pass && i < (h + 1) * each; i++)
+                    y[i] += exp(score - top) * naive_attended(n, in, 2, segment, first, past, j, i);
+            }
+        for (int64_t i = h * each; i < (h + 1) * each; i++)
+            y[i] /= sum;
+    }
+}
+
+static inline void naive_op(naive *n, const bs_node *node, int32_t row, const double *const *in, double *const *out)
+{
+    const char *op = bs_op_get(node->op)->name;
+    const bool binary = strcmp(op, "add") == 0 || strcmp(op, "sub") == 0 || strcmp(op, "mul") == 0;
+    if (strcmp(op, "affine") == 0 || strcmp(op, "clip") == 0 || strcmp(op, "activation") == 0)
+        naive_unary(op, node, in[0], out[0], naive_elements(n, node->first_out));
+    else if (binary)
+        naive_binary(n, node, in[0], in[1], out[0]);
+    else if (strcmp(op, "linear") == 0)
+        naive_linear(n, node, in[0], out[0]);
+    else if (strcmp(op, "conv2d") == 0)
+        naive_conv(n, node, in[0], out[0]);
+    else if (strcmp(op, "pool2d") == 0)
+        naive_pool_max(n, node, row, in[0], out[0]);
+    else if (strcmp(op, "pixel_shuffle") == 0 || strcmp(op, "pixel_unshuffle") == 0 || strcmp(op, "resize") == 0)
+        naive_enlarge(n, node, op, in[0], out[0]);
+    else if (strcmp(op, "concat") == 0)
+        naive_concat(n, node, in, out[0]);
+    else if (strcmp(op, "slice") == 0)
+        naive_slice(n, node, in[0], out[0]);
+    else if (strcmp(op, "convert") == 0)
+        naive_convert(n, node, in[0], out[0]);
+    else if (strcmp(op, "topk") == 0)
+        naive_topk(n, node, in[0], out[0], out[1]);
+    else if (strcmp(op, "segment_spread") == 0) {
+        int32_t first;
+        const int64_t each = naive_elements(n, node->first_out);
+        memcpy(out[0], in[0] + naive_segment(n, node->domain, row, &first) * each, (size_t)each * sizeof(double));
+    } else if (strcmp(op, "segment_reduce") == 0)
+        naive_segment_reduce(n, node, out[0]);
+    else if (strcmp(op, "attention") == 0)
+        naive_attention(n, node, row, out[0]);
+    else {
+        printf("FAIL the oracle does not know op %s\n", op);
+        exit(1);
+    }
+}
+
+#endif

@@ -1,0 +1,327 @@
+/* random_ops.h - a graph that grows at random (random_graph.h): what it is, how values are chosen, and ops. */
+#ifndef BS_TEST_RANDOM_OPS_H
+#define BS_TEST_RANDOM_OPS_H
+
+#include "naive.h"
+#define NET_TENSORS 256
+#include "net.h"
+
+#define RG_NAMES   400
+#define RG_OUTPUTS 6
+#define RG_MOST    1000.0 /* larger values are clipped: sums and products stay below 2^24 */
+
+static bool rg_segments; /* rows come in segments: set before rg_begin */
+static bool rg_shares;   /* layers may have the weights of others: likewise */
+#define RG_SEGMENTS 5
+
+/* A weight that other layers of its shape may have, too. */
+typedef struct rg_weight {
+    const char *stem;
+    int32_t number;
+    int64_t dim[4];
+} rg_weight;
+
+typedef struct random_graph {
+    bs_graph *g;
+    net_table *weights;
+    double bound[NAIVE_VALUES]; /* |value| at most */
+    char names[RG_NAMES][16];
+    int32_t ints[64][16];
+    int32_t n_names, n_ints, n_outputs, n_made;
+    rg_weight made[64];
+    bool rows, frames; /* what it works on */
+    bool whole;        /* blocks are grown as a user writes them; else a node here, a node there */
+    bs_value state[3], cells, knob, captured, lengths; /* states: rows, frame, the frame before that */
+    bs_value reused;                          /* a frame that has become the state already */
+} random_graph;
+
+static inline bool rg_flip(int32_t percent) { return check_below(100) < percent; }
+
+/* "c12", "c12.weight": weight 12's node, and one of its tensors. */
+static inline const char *rg_name(random_graph *rg, const char *stem, int32_t number, const char *suffix)
+{
+    char *name = rg->names[rg->n_names++ % RG_NAMES];
+    snprintf(name, sizeof rg->names[0], "%s%d%s%s", stem, number, *suffix ? "." : "", suffix);
+    return name;
+}
+
+/* ---------------------------------------------------------------------------------------------------- choosing */
+
+typedef bool (*rg_want)(const random_graph *rg, const bs_value_info *v);
+
+static inline const bs_value_info *rg_info(const random_graph *rg, bs_value v) { return &rg->g->values[v.id]; }
+static inline int64_t rg_extent(const random_graph *rg, const bs_value_info *v, int32_t axis)
+{
+    return bs_dim_max(rg->g, v->dims[axis]);
+}
+
+static inline bool rg_is_line(const random_graph *rg, const bs_value_info *v)
+{
+    return v->rank == 1 && v->dtype == BS_F32 && rg_extent(rg, v, 0) <= 8 &&
+           v != &rg->g->values[rg->knob.id]; /* not whole */
+}
+
+static inline bool rg_is_image(const random_graph *rg, const bs_value_info *v)
+{
+    return v->rank == 3 && v->dtype == BS_F32 && rg_extent(rg, v, 0) <= 4;
+}
+
+static inline bool rg_is_any_image(const random_graph *rg, const bs_value_info *v)
+{
+    return v->rank == 3 && rg_extent(rg, v, 0) <= 4;
+}
+
+static inline bool rg_is_top_cells(const random_graph *rg, const bs_value_info *v)
+{
+    const bs_domain *d = &rg->g->domains[v->domain];
+    const bool stacks = v->rank < 3 || bs_domain_is_patches(d);
+    return d->kind == BS_DOMAIN_ROWS && stacks && v->rank > 0;
+}
+
+static inline bool rg_is_frame(const random_graph *rg, const bs_value_info *v)
+{
+    return v->domain == 0 && v->rank == 3 && rg_extent(rg, v, 0) <= 4;
+}
+
+static inline bool rg_is_table(const random_graph *rg, const bs_value_info *v)
+{
+    return v->domain == 0 && v->rank == 2 && v->dtype == BS_F32 && rg_extent(rg, v, 1) <= 8;
+}
+
+static inline bool rg_is_cell(const random_graph *rg, const bs_value_info *v)
+{
+    (void)rg;
+    return v->domain > 0;
+}
+
+static inline bool rg_is_const(const random_graph *rg, bs_value v)
+{
+    return bs_dim_is_const(rg->g, rg_info(rg, v)->dims[0]);
+}
+
+static inline bool rg_is_routable(const random_graph *rg, const bs_value_info *v)
+{
+    int32_t depth = 0;
+    for (int32_t d = v->domain; d > 0 && rg->g->domains[d].kind == BS_DOMAIN_PATH; d = rg->g->domains[d].parent)
+        depth++;
+    return v->domain > 0 && depth < 3 && rg_is_line(rg, v);
+}
+
+/* A value that is wanted, often a young one; id 0 when there is none. domain -1: any. */
+static inline bs_value rg_pick(const random_graph *rg, int32_t domain, rg_want want)
+{
+    const int32_t n = rg->g->n_values - 1;
+    for (int32_t tries = 0; tries < 60; tries++) {
+        const int32_t young = n < 12 ? n : 12;
+        const int32_t id = rg_flip(50) ? 1 + check_below(n) : n - check_below(young);
+        const bs_value_info *v = &rg->g->values[id];
+        if ((domain < 0 || v->domain == domain) && want(rg, v))
+            return (bs_value){id};
+    }
+    return (bs_value){0};
+}
+
+/* Another value of the domain with the same shape; itself when there is none. */
+static inline bs_value rg_twin(const random_graph *rg, bs_value x, int32_t domain)
+{
+    const bs_value_info *a = rg_info(rg, x);
+    const int32_t n = rg->g->n_values - 1, start = rg_flip(60) ? n - 1 : check_below(n); /* the youngest, or any */
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t id = 1 + (start - i + n) % n;
+        const bs_value_info *b = &rg->g->values[id];
+        if (b->domain == domain && bs_same_shape(a, b) && a->scale_num == b->scale_num &&
+            a->scale_den == b->scale_den && id != x.id)
+            return (bs_value){id};
+    }
+    return (bs_value){0};
+}
+
+/* Records the bound of a new value, and clips it when it could grow too large. */
+static inline bs_value rg_made(random_graph *rg, bs_value v, double bound)
+{
+    if (v.id == 0)
+        return v;
+    rg->bound[v.id] = bound;
+    if (bound <= RG_MOST || rg_info(rg, v)->dtype != BS_F32)
+        return v;
+    const bs_value clipped = bs_clip(rg->g, v, -8, 8);
+    rg->bound[clipped.id] = 8;
+    return clipped;
+}
+
+/* --------------------------------------------------------------------------------------------------------- ops */
+
+/* Now and then a layer is a block of its own: weights that can be streamed. */
+static inline bool rg_own_block(random_graph *rg, int32_t number)
+{
+    const bool own = rg_flip(30);
+    if (own)
+        bs_block_begin(rg->g, rg_name(rg, "b", number, ""));
+    return own;
+}
+
+/* Weight and bias of a layer, new ones or another layer's: the number in their name. */
+static inline int32_t rg_weights(random_graph *rg, const char *stem, int32_t number, int32_t rank, const int64_t *dim)
+{
+    for (int32_t i = 0; rg_shares && i < rg->n_made; i++)
+        if (strcmp(rg->made[i].stem, stem) == 0 && memcmp(rg->made[i].dim, dim, (size_t)rank * sizeof *dim) == 0 &&
+            rg_flip(60))
+            return rg->made[i].number;
+    net_add_whole(rg->weights, rg_name(rg, stem, number, "weight"), rank, dim);
+    net_add_whole(rg->weights, rg_name(rg, stem, number, "bias"), 1, dim);
+    if (rg_shares && rg->n_made < 64) {
+        rg_weight *made = &rg->made[rg->n_made++];
+        made->stem = stem;
+        made->number = number;
+        memcpy(made->dim, dim, (size_t)rank * sizeof *dim);
+    }
+    return number;
+}
+
+static inline bs_value rg_linear(random_graph *rg, bs_value x, int32_t out)
+{
+    int32_t number = rg->n_names;
+    const bool own = rg_own_block(rg, number);
+    const int64_t inputs = rg_extent(rg, rg_info(rg, x), 0), dim[2] = {out, inputs};
+    const bool act = rg_flip(30);
+    number = rg_weights(rg, "l", number, 2, dim);
+    const bs_value y = bs_linear(
+        rg->g, x,
+        &(bs_linear_desc){.name = rg_name(rg, "l", number, ""), .out = out, .act = act ? BS_CLIP : 0, .act_param = 8});
+    if (own)
+        bs_block_end(rg->g);
+    return rg_made(rg, y, act ? 8 : (double)inputs * rg->bound[x.id] + 1);
+}
+
+static inline bs_value rg_conv(random_graph *rg, bs_value x)
+{
+    int32_t number = rg->n_names;
+    const bool own = rg_own_block(rg, number);
+    const bs_value_info *v = rg_info(rg, x);
+    const int64_t c = rg_extent(rg, v, 0);
+    const int32_t out = rg_flip(70) ? 2 : 4, k = rg_flip(70) ? 3 : 1,
+                  stride = k == 3 && v->scale_den == 1 && rg_flip(10) ? 2 : 1;
+    const int64_t dim[4] = {out, c, k, k};
+    const bool act = rg_flip(50);
+    number = rg_weights(rg, "c", number, 4, dim);
+    const bs_value y = bs_conv2d(rg->g, x,
+                                 &(bs_conv2d_desc){.name = rg_name(rg, "c", number, ""),
+                                                   .out = out,
+                                                   .kernel = k,
+                                                   .stride = stride,
+                                                   .dilation = k == 3 && stride == 1 && rg_flip(20) ? 2 : 1,
+                                                   .act = act ? BS_CLIP : 0,
+                                                   .act_param = 8});
+    if (own)
+        bs_block_end(rg->g);
+    return rg_made(rg, y, act ? 8 : (double)(c * k * k) * rg->bound[x.id] + 1);
+}
+
+static inline bs_value rg_binary(random_graph *rg, bs_value x)
+{
+    const int32_t domain = rg_info(rg, x)->domain, op = check_below(3);
+    bs_value y = rg_flip(80) ? rg_twin(rg, x, domain) : (bs_value){0};
+    const bool channels = rg_extent(rg, rg_info(rg, x), 0) == 4;
+    if (y.id == 0 && channels && rg_flip(60))
+        y = rg->captured; /* [4] of the root: one a channel, or the same line */
+    if (y.id == 0)
+        y = x;
+    const double a = rg->bound[x.id], b = rg->bound[y.id];
+    const bs_value z = op == 0 ? bs_add(rg->g, x, y) : op == 1 ? bs_sub(rg->g, x, y) : bs_mul(rg->g, x, y);
+    return rg_made(rg, z, op == 2 ? a * b : a + b);
+}
+
+static inline bs_value rg_unary(random_graph *rg, bs_value x)
+{
+    const double a = rg->bound[x.id];
+    switch (check_below(3)) {
+    case 0:
+        return rg_made(rg, bs_affine(rg->g, x, (float)(check_below(4) - 2), (float)check_below(3)), 2 * a + 2);
+    case 1:
+        return rg_made(rg, bs_clip(rg->g, x, -5, 6), 6);
+    default:
+        return rg_made(rg, bs_activation(rg->g, x, BS_RELU, 0), a);
+    }
+}
+
+/* Channels joined and taken apart, types to and fro. */
+static inline bs_value rg_shuffle_data(random_graph *rg, bs_value x)
+{
+    const int64_t c = rg_extent(rg, rg_info(rg, x), 0);
+    const double a = rg->bound[x.id];
+    if (c <= 2 && rg_flip(50)) {
+        bs_value pair[2] = {x, rg_twin(rg, x, rg_info(rg, x)->domain)};
+        pair[1] = pair[1].id ? pair[1] : x;
+        return rg_made(rg, bs_concat(rg->g, pair, 2, 0), a > rg->bound[pair[1].id] ? a : rg->bound[pair[1].id]);
+    }
+    if (c == 4 && rg_flip(50))
+        return rg_made(rg, bs_slice(rg->g, x, &(bs_slice_desc){.start = check_below(3), .length = 2}), a);
+    const bs_value codes =
+        rg_made(rg, bs_convert(rg->g, x, &(bs_convert_desc){.dtype = rg_flip(50) ? BS_U8 : BS_I32}), a);
+    return rg_made(rg, bs_convert(rg->g, codes, &(bs_convert_desc){.dtype = BS_F32}), a);
+}
+
+static inline bs_value rg_rescale(random_graph *rg, bs_value x)
+{
+    const bs_value_info *v = rg_info(rg, x);
+    const double a = rg->bound[x.id];
+    const bool may_grow = v->scale_num == 1 && rg_extent(rg, v, 1) <= 60, may_shrink = v->scale_den == 1;
+    if (may_grow && rg_extent(rg, v, 0) == 4 && rg_flip(70))
+        return rg_made(rg, bs_pixel_shuffle(rg->g, x, 2), a);
+    if (may_grow && rg_flip(40))
+        return rg_made(rg, bs_resize(rg->g, x, &(bs_resize_desc){.factor = 2}), a);
+    if (may_shrink && rg_extent(rg, v, 0) == 1 && v->scale_num == 2)
+        return rg_made(rg, bs_pixel_unshuffle(rg->g, x, 2), a);
+    if (may_shrink && rg_flip(30))
+        return rg_made(rg, bs_pool2d(rg->g, x, &(bs_pool2d_desc){.kind = BS_POOL_MAX}), a);
+    return rg_made(rg,
+                   bs_pool2d(rg->g, x,
+                             &(bs_pool2d_desc){
+                                 .kind = BS_POOL_MAX, .kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1}),
+                   a);
+}
+
+static inline void rg_line_op(random_graph *rg, bs_value x)
+{
+    switch (check_below(5)) {
+    case 0:
+        rg_linear(rg, x, 4);
+        break;
+    case 1:
+        rg_binary(rg, x);
+        break;
+    case 2:
+        rg_shuffle_data(rg, x);
+        break;
+    default:
+        rg_unary(rg, x);
+        break;
+    }
+}
+
+static inline void rg_image_op(random_graph *rg, bs_value x)
+{
+    switch (check_below(9)) {
+    case 0:
+        rg_unary(rg, x);
+        break;
+    case 1:
+    case 2:
+        rg_binary(rg, x);
+        break;
+    case 3:
+        rg_shuffle_data(rg, x);
+        break;
+    case 4:
+        rg_rescale(rg, x);
+        break;
+    case 5:
+        rg_made(rg, bs_pool2d(rg->g, x, &(bs_pool2d_desc){.kind = BS_POOL_MAX, .global = 1}), rg->bound[x.id]);
+        break;
+    default:
+        rg_conv(rg, x);
+        break;
+    }
+}
+
+#endif
