@@ -39,7 +39,7 @@ build() {
     done
     # shellcheck disable=SC2086
     "$compiler" -std=c++14 -O1 -g $warnings -DBS_CUDA_CPU -I"$here" -isystem "$include" $code -fno-omit-frame-pointer \
-        -x c++ "$here/self_test.cu" -x none "$out"/*.o -o "$out/self_test" -lpthread
+        -x c++ "$here"/self_*.cu -x none "$out"/*.o -o "$out/self_test" -lpthread
 }
 
 # result NAME WHETHER LOG
@@ -83,8 +83,8 @@ one_compiler() {
         plain)
             runs "$at" without_device CUDA_CPU_DEVICES=0 CUDA_CPU_EXPECT_NONE=1
             caught "$at" barrier 'wrong result'
-            caught "$at" divergent 'divergent barrier: thread 16 .*self_test.cu:'
-            caught "$at" absent_lane 'waits at .*self_test.cu:'
+            caught "$at" divergent 'divergent barrier: thread 16 .*self_bugs.cu:'
+            caught "$at" absent_lane 'waits at .*self_bugs.cu:'
             caught "$at" ended_lane 'which have ended'
             caught "$at" beyond 'was written beyond its end'
             runs "$at" separately CUDA_CPU_SEPARATE=1
