@@ -14,114 +14,22 @@ same order. Shapes are not worked out here: `brainstorm inspect FILE` (or `check
 file, finds what does not fit. What is checked here is what can be told without them: operands, routers and symbols of
 other graphs, doubled names, numbers that the library refuses, weights of odd types.
 
-Needs numpy and gguf (tools/requirements.txt). The format is described in docs/format.md.
+Needs numpy and gguf (tools/requirements.txt), and the two files beside it: brainstorm_ops.py says what the library
+takes, brainstorm_file.py writes. The format is described in docs/format.md.
 """
 
 import contextlib
 import math
-import os
 import struct
-import zlib
 
 import numpy as np
 
-VERSION = 2   # of the file format: BS_MODEL_VERSION
-OPSET = 3     # BS_MODEL_OPSET
-ALIGNMENT = 4096        # of records in the file
-TENSOR_ALIGNMENT = 256  # of tensors in a record
-HEAD_BYTES = 256        # of a record, before its weights
-MAX_NAME = 63           # bytes of a name
-# Limits of the library: what is beyond them would be refused when the file is opened.
-MAX_PATHS = 32767       # of a router: BS_MAX_PATHS
-MAX_FLOOR = 2**24       # of a budget
-MAX_ALL_PATHS = 2**28   # of all routers
-MAX_ENTRIES = 2**24     # nodes, blocks, weights
-MAX_OPERANDS = 2**26    # of all nodes
-MAX_CONCAT = 8          # BS_MAX_OPERANDS
-MAX_SYMBOLS = 65535
-MAX_FACTOR = 1024       # of a symbol
-MAX_EXTENT = 2**30
-MAX_ELEMENTS = 2**40
-MAX_RANK = 4
-MAX_SCALE = 64          # of a model
-
-# Numbers of the enums in brainstorm.h. They are stored in files and never change.
-DTYPES = {"f32": 0, "u8": 1, "i8": 2, "i32": 3, "f16": 4, "bf16": 5, "u16": 6}
-ACTS = {"none": 0, "relu": 1, "leaky_relu": 2, "prelu": 3, "sigmoid": 4, "tanh": 5, "gelu": 6, "silu": 7, "clip": 8}
-POOLS = {"average": 0, "max": 1}
-RESIZES = {"nearest": 0, "bilinear": 1, "bicubic": 2}
-REDUCES = {"sum": 0, "mean": 1, "max": 2, "min": 3}
-PROTOCOLS = {"top1": 0, "topk": 1, "threshold": 2, "residual_threshold": 3, "binary": 4, "label": 5, "table": 6,
-             "capacity": 7, "budget": 8, "callback": 9}
-GATHERS = {"place": 0, "add": 1, "weighted": 2, "select": 3}
-SEGMENTS = {"last": 0, "sum": 1, "mean": 2, "max": 3}
-PADDINGS = {"default": 0, "valid": 1, "explicit": 2}
-DEPTHWISE = -1
-
-REST = -2**31  # reshape: what is left over
-
-_STORED = {np.dtype("float32"): "f32", np.dtype("uint8"): "u8", np.dtype("int8"): "i8", np.dtype("int32"): "i32",
-           np.dtype("float16"): "f16", np.dtype("uint16"): "u16"}
-
-_SOURCE = "dtype rank dim0 dim1 dim2 dim3"
-_ROUTER = "router path"
-
-# op: parameters in the order of its descriptor (a trailing ~ marks f32), and how many values it makes.
-OPS = {
-    "input": (_SOURCE, 1), "state": (_SOURCE, 1), "state_write": ("", 0), "output": ("", 0),
-    "patches": ("size like", 1), "assemble": ("", 1), "rows": ("", 1), "collect": ("", 1),
-    "route": ("protocol paths k threshold~ fallback capacity normalise floor", 0),
-    "scatter": (_ROUTER, 1), "gather": ("router mode", 1), "route_price": (_ROUTER, 1), "route_score": (_ROUTER, 1),
-    "look_ahead": ("", 0),
-    "conv2d": ("out kernel kernel_h kernel_w stride pad dilation groups no_bias batch_norm act act_param~ padding", 1),
-    "deconv2d": ("out kernel stride pad output_pad no_bias act act_param~ padding", 1),
-    "linear": ("out no_bias act act_param~", 1),
-    "matmul": ("transpose_b scale~", 1),
-    "pixel_shuffle": ("r", 1), "pixel_unshuffle": ("r", 1),
-    "add": ("", 1), "sub": ("", 1), "mul": ("", 1),
-    "activation": ("act param~", 1), "prelu": ("", 1), "clip": ("low~ high~", 1), "affine": ("scale~ offset~", 1),
-    "convert": ("dtype scale~ code_bits", 1),
-    "concat": ("axis", 1), "slice": ("axis start length", 1), "reshape": ("rank dim0 dim1 dim2 dim3", 1),
-    "transpose": ("order0 order1 order2 order3", 1), "pad": ("top bottom left right value~ edge", 1),
-    "softmax": ("", 1), "layer_norm": ("epsilon~", 1), "batch_norm": ("epsilon~", 1),
-    "pool2d": ("kind kernel stride pad global count_pad padding", 1),
-    "resize": ("kind factor cubic_a~ code_bits", 1),
-    "reduce": ("kind axis keep", 1), "argmax": ("", 1), "topk": ("k", 2), "gather_rows": ("", 1),
-    "constant": (_SOURCE, 1), "patch_features": ("buckets code_bits", 1),
-    "segments": ("", 1), "state_append": ("", 0), "segment_spread": ("", 1), "segment_reduce": ("mode", 1),
-    "attention": ("heads alibi", 1),
-}
-
-# What numbers may be, where the library refuses others whatever the shapes; 0 is a default, if there is one.
-_AXIS = (-MAX_RANK, MAX_RANK - 1)
-RANGES = {
-    ("patches", "size"): (0, 8192),
-    ("conv2d", "out"): (1, 2**20), ("conv2d", "kernel"): (0, 255), ("conv2d", "kernel_h"): (0, 255),
-    ("conv2d", "kernel_w"): (0, 255), ("conv2d", "stride"): (0, 255), ("conv2d", "dilation"): (0, 255),
-    ("conv2d", "groups"): (DEPTHWISE, 2**20),
-    ("deconv2d", "out"): (1, 2**20), ("deconv2d", "kernel"): (0, 255), ("deconv2d", "stride"): (0, 16),
-    ("deconv2d", "output_pad"): (0, 15),
-    ("linear", "out"): (1, 2**24),
-    ("pixel_shuffle", "r"): (1, 64), ("pixel_unshuffle", "r"): (1, 64),
-    ("convert", "code_bits"): (0, 16), ("resize", "code_bits"): (0, 16), ("resize", "factor"): (0, 16),
-    ("concat", "axis"): _AXIS, ("slice", "axis"): _AXIS, ("reduce", "axis"): _AXIS,
-    ("slice", "start"): (0, MAX_EXTENT), ("slice", "length"): (0, MAX_EXTENT),
-    ("reshape", "rank"): (1, MAX_RANK),
-    ("pad", "top"): (0, 2**15), ("pad", "bottom"): (0, 2**15), ("pad", "left"): (0, 2**15),
-    ("pad", "right"): (0, 2**15),
-    ("pool2d", "kernel"): (0, 255), ("pool2d", "stride"): (0, 255),
-    ("topk", "k"): (1, MAX_EXTENT),
-    ("patch_features", "buckets"): (0, 128), ("patch_features", "code_bits"): (0, 16),
-    ("attention", "heads"): (0, MAX_EXTENT), ("attention", "alibi"): (0, 1),
-}
-INT32 = (-2**31, 2**31 - 1)
-
-# The op set that brought an op, where it is not the first. A file names the lowest that has all it uses.
-OPSET_OF = {"segments": 2, "state_append": 2, "segment_spread": 2, "segment_reduce": 2, "attention": 2,
-            "look_ahead": 2}
-# The same of parameters, last ones of their op: where they are 0 they are left out, and older libraries read the file.
-OPSET_OF_PARAM = {("conv2d", "padding"): 3, ("deconv2d", "padding"): 3, ("pool2d", "padding"): 3,
-                  ("route", "floor"): 3}
+from brainstorm_file import STORED, Block, read_weights, stored_array, write  # noqa: F401: read_weights is for others
+from brainstorm_ops import (  # noqa: F401: DEPTHWISE, OPSET are for others
+    ACTS, DEPTHWISE, DTYPES, GATHERS, INT32, MAX_ALL_PATHS, MAX_CONCAT, MAX_ELEMENTS, MAX_ENTRIES, MAX_EXTENT,
+    MAX_FACTOR, MAX_FLOOR, MAX_NAME, MAX_OPERANDS, MAX_PATHS, MAX_RANK, MAX_SCALE, MAX_SYMBOLS, OPS, OPSET, OPSET_OF,
+    OPSET_OF_PARAM, POOLS, PROTOCOLS, RANGES, REDUCES, RESIZES, SEGMENTS, all_within, number_of, one_each, padding_of,
+    reshaped, within)
 
 
 class Value:
@@ -172,126 +80,14 @@ class Node:
             self.opset = max(self.opset, OPSET_OF_PARAM.get((op, field), 1))
 
 
-class Block:
-    """A range of nodes and the weights that they use."""
-
-    def __init__(self, name, first_node):
-        self.name, self.first_node, self.end_node = name, first_node, None
-        self.weights = []  # (name, array, offset)
-        self.bytes = 0
-
-    def add(self, name, array):
-        offset = -(-max(self.bytes, HEAD_BYTES) // TENSOR_ALIGNMENT) * TENSOR_ALIGNMENT
-        self.weights.append((name, array, offset))
-        self.bytes = offset + array.nbytes
-
-    def payload(self):
-        """What follows the head: the weights, and zeros between them."""
-        record = np.zeros(max(self.bytes, HEAD_BYTES), np.uint8)
-        for _, array, offset in self.weights:
-            record[offset:offset + array.nbytes] = np.frombuffer(array.tobytes(), np.uint8)
-        return record[HEAD_BYTES:].tobytes()
-
-    def crc32(self):
-        return zlib.crc32(self.payload())
-
-    def record(self, number, file_id):
-        head = struct.pack("<4sIIIQQ", b"BSRC", 1, number, self.crc32(), self.bytes, file_id)
-        return np.frombuffer(head.ljust(HEAD_BYTES, b"\0") + self.payload(), np.int8)
-
-
-def file_id(blocks):
-    """FNV-1a over checksum and length of every block: other weights, another number."""
-    number = 14695981039346656037
-    for byte in b"".join(struct.pack("<IQ", block.crc32(), block.bytes) for block in blocks):
-        number = (number ^ byte) * 1099511628211 % 2**64
-    return number
-
-
-def _number(table, what, kind):
-    if what in table.values():
-        return what
-    if what not in table:
-        raise ValueError(f"unknown {kind} {what!r}: one of {', '.join(table)}")
-    return table[what]
-
-
-def _within(what, number, low, high):
-    if not low <= number <= high or number != int(number):
-        raise ValueError(f"{what} is {number}, expected {low} .. {high}")
-    return int(number)
-
-
-def _all_within(what, numbers, low, high):
-    for number in (numbers.min(), numbers.max()):
-        _within(what, number, low, high)
-
-
-def _padding(padding, pad, most):
-    number = _number(PADDINGS, padding, "padding")
-    _within("pad", pad, 0, most)
-    if pad and number != PADDINGS["explicit"]:
-        raise ValueError(f"pad is {pad}, expected 0 where padding is not \"explicit\"")
-    return number
-
-
-def _one_each(name, n, arrays):
-    """The weights that have one number for each of n channels."""
-    for suffix, array in arrays.items():
-        if array is not None and np.shape(array) != (n,):
-            raise ValueError(f"weight {name}.{suffix} has shape {np.shape(array)}, expected ({n},)")
-    return arrays
-
-
-def _reshaped(d):
-    if isinstance(d, str):
-        return -1 - _within(f"the number of {d!r}", int(d[1:]), 0, MAX_RANK - 1)
-    return REST if d in (-1, REST) else _within("a dimension", d, 1, MAX_EXTENT)
-
-
-def _stored(name, array):
-    """The array as it is written: little-endian, dense, of a type the library knows."""
-    array = np.asarray(array)
-    array = array.astype({"float64": np.float32, "int64": np.int32}.get(array.dtype.name, array.dtype),
-                         casting="same_kind")
-    if array.dtype.newbyteorder("=") not in _STORED:
-        raise ValueError(f"weight {name}: {array.dtype} cannot be stored")
-    if array.ndim > MAX_RANK or array.size == 0:
-        raise ValueError(f"weight {name}: shape {array.shape}")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ValueError(f"weight {name} is not finite")
-    array = array.reshape(array.shape or (1,))
-    return np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<")))
-
-
-def read_weights(path):
-    """{name: array} of a model file."""
-    import gguf
-
-    reader = gguf.GGUFReader(path)
-    def entries(key):
-        field = reader.fields[f"brainstorm.{key}"]
-        return [field.parts[i] for i in field.data]
-
-    stored = {number: dtype for dtype, name in _STORED.items() for number in [DTYPES[name]]}
-    tensors, dims, weights = [int(n[0]) for n in entries("block.tensor")], entries("weight.dims"), {}
-    columns = (entries(f"weight.{k}") for k in ("name", "block", "dtype", "rank", "offset"))
-    for name, block, dtype, rank, offset in zip(*columns):
-        shape, dims = [int(n[0]) for n in dims[:rank[0]]], dims[rank[0]:]
-        record = np.asarray(reader.tensors[tensors[block[0]]].data).view(np.uint8).ravel()[int(offset[0]):]
-        kind = stored[int(dtype[0])]
-        weights[bytes(name).decode()] = record[:int(np.prod(shape)) * kind.itemsize].view(kind).reshape(shape).copy()
-    return weights
-
-
 class Graph:
     def __init__(self, name="", scale=0):
         self._check_name(name)
-        self.name, self.scale = name, _within("the model's scale", scale, 0, MAX_SCALE)
+        self.name, self.scale = name, within("the model's scale", scale, 0, MAX_SCALE)
         self.nodes, self.symbols = [], []
         self.blocks = [Block("main", 0)]
         self.n_values = self.n_routers = self.n_paths = self.n_operands = 0
-        self._open = [0]       # numbers of the blocks we are in
+        self.open_blocks = [0]  # numbers of the blocks we are in
         self._weights = {}     # by name
         self._taken = set()    # of inputs, states and outputs; (name,) of routers
         self._written = set()  # numbers of states
@@ -303,10 +99,10 @@ class Graph:
         weights: {suffix: array}; None arrays are left out."""
         fields, outputs = OPS[op]
         self._check_name(name)
-        _within("the number of nodes", len(self.nodes) + 1, 1, MAX_ENTRIES)
+        within("the number of nodes", len(self.nodes) + 1, 1, MAX_ENTRIES)
         numbers = [0 if v is None and op == "gather" else self._operand(v) for v in inputs]
-        self.n_operands = _within("the number of operands", self.n_operands + len(numbers), 0, MAX_OPERANDS)
-        self.nodes.append(Node(op, name, numbers, self._pack(op, name, fields.split(), params), self._open[-1]))
+        self.n_operands = within("the number of operands", self.n_operands + len(numbers), 0, MAX_OPERANDS)
+        self.nodes.append(Node(op, name, numbers, self._pack(op, name, fields.split(), params), self.open_blocks[-1]))
         for suffix, array in (weights or {}).items():
             if array is not None:
                 self._weight(f"{name}.{suffix}" if suffix else name, array, whole=op in ("constant", "route"))
@@ -345,7 +141,7 @@ class Graph:
             if field.endswith("~"):
                 packed += struct.unpack("<i", struct.pack("<f", value))
             else:
-                packed.append(_within(f"{field} of {where}", value, *RANGES.get((op, field), INT32)))
+                packed.append(within(f"{field} of {where}", value, *RANGES.get((op, field), INT32)))
         if params:
             raise ValueError(f"{op} has no parameter {', '.join(params)}")
         return packed
@@ -353,13 +149,13 @@ class Graph:
     def _weight(self, name, array, whole):
         """What several nodes of one name use is stored once, in the block of the first. whole: it may be of whole
         numbers."""
-        stored, known = _stored(name, array), self._weights.get(name)
+        stored, known = stored_array(name, array), self._weights.get(name)
         if not whole and stored.dtype.kind != "f":
             raise ValueError(f"weight {name}: {stored.dtype}, expected f32 or f16")
         if known is None:
-            _within("the number of weights", len(self._weights) + 1, 1, MAX_ENTRIES)
+            within("the number of weights", len(self._weights) + 1, 1, MAX_ENTRIES)
             self._weights[name] = stored
-            self.blocks[self._open[-1]].add(name, stored)
+            self.blocks[self.open_blocks[-1]].add(name, stored)
         elif known.dtype != stored.dtype or known.shape != stored.shape or known.tobytes() != stored.tobytes():
             raise ValueError(f"two different weights are called {name!r}")
 
@@ -369,12 +165,12 @@ class Graph:
         self._check_name(name)
         if not name or len(name) > MAX_NAME - len("block."):
             raise ValueError(f"the block name {name!r} is empty or too long")
-        _within("the number of blocks", len(self.blocks) + 1, 1, MAX_ENTRIES)
+        within("the number of blocks", len(self.blocks) + 1, 1, MAX_ENTRIES)
         block = Block(name, len(self.nodes))
         self.blocks.append(block)
-        self._open.append(len(self.blocks) - 1)
+        self.open_blocks.append(len(self.blocks) - 1)
         yield block
-        self._open.pop()
+        self.open_blocks.pop()
         block.end_node = len(self.nodes)
         if block.end_node == block.first_node:
             raise ValueError(f"block {name!r} is empty")
@@ -383,26 +179,26 @@ class Graph:
 
     def symbol(self, name, maximum):
         self._check_name(name)
-        _within("the number of symbols", len(self.symbols) + 1, 1, MAX_SYMBOLS)
-        self.symbols.append((name, _within(f"the maximum of {name!r}", maximum, 1, MAX_EXTENT)))
+        within("the number of symbols", len(self.symbols) + 1, 1, MAX_SYMBOLS)
+        self.symbols.append((name, within(f"the maximum of {name!r}", maximum, 1, MAX_EXTENT)))
         return Symbol(self, len(self.symbols))
 
     def _most(self, name, d):
         """The most that a dimension of input or state `name` is."""
         if not isinstance(d, Symbol):
-            return _within(f"an extent of {name!r}", d, 1, MAX_EXTENT)
+            return within(f"an extent of {name!r}", d, 1, MAX_EXTENT)
         if d.graph is not self:
             raise ValueError(f"a symbol in {name!r} is of another graph")
-        factor = _within(f"a factor in {name!r}", d.factor, 1, MAX_FACTOR)
-        return _within(f"the maximum of an extent of {name!r}", factor * self.symbols[d.number - 1][1], 1, MAX_EXTENT)
+        factor = within(f"a factor in {name!r}", d.factor, 1, MAX_FACTOR)
+        return within(f"the maximum of an extent of {name!r}", factor * self.symbols[d.number - 1][1], 1, MAX_EXTENT)
 
     def _source(self, op, name, dtype, shape):
-        _within(f"the rank of {name!r}", len(shape), 1, MAX_RANK)
-        _within(f"the number of elements of {name!r}", math.prod(self._most(name, d) for d in shape), 1, MAX_ELEMENTS)
+        within(f"the rank of {name!r}", len(shape), 1, MAX_RANK)
+        within(f"the number of elements of {name!r}", math.prod(self._most(name, d) for d in shape), 1, MAX_ELEMENTS)
         self._take_name(name, name)
         codes = [-(d.number + 65536 * (int(d.factor) - 1)) if isinstance(d, Symbol) else int(d) for d in shape]
         dims = {f"dim{i}": code for i, code in enumerate(codes)}
-        return self.node(op, name=name, dtype=_number(DTYPES, dtype, "type"), rank=len(codes), **dims)
+        return self.node(op, name=name, dtype=number_of(DTYPES, dtype, "type"), rank=len(codes), **dims)
 
     def input(self, name, dtype, shape):
         return self._source("input", name, dtype, shape)
@@ -447,7 +243,7 @@ class Graph:
         return self.node("segment_spread", [parent, like])
 
     def segment_reduce(self, x, mode="last", name=""):
-        return self.node("segment_reduce", [x], name, mode=_number(SEGMENTS, mode, "segment mode"))
+        return self.node("segment_reduce", [x], name, mode=number_of(SEGMENTS, mode, "segment mode"))
 
     def attention(self, q, k, v, past_k=None, past_v=None, past=None, heads=0, alibi=0, name=""):
         """past_k, past_v: the cache [s, window, d]; past: an input i32 [s]. All three, or none: no cache."""
@@ -467,31 +263,31 @@ class Graph:
               floor=0, cost=None, table=None, path=None):
         """cost, path: i32 [variants], for "budget" (path None: one variant a path). table: i32 [keys], for "table"
         (sets capacity to the number of keys)."""
-        protocol = _number(PROTOCOLS, protocol, "protocol")
+        protocol = number_of(PROTOCOLS, protocol, "protocol")
         if (cost is None) != (protocol != PROTOCOLS["budget"]) or (path is not None and cost is None):
             raise ValueError(f"{name!r}: cost, and path if there is one, are for protocol budget, which needs cost")
         if (table is None) != (protocol != PROTOCOLS["table"]):
             raise ValueError(f"{name!r}: table is for protocol table, which needs it")
         two = protocol in (PROTOCOLS["binary"], PROTOCOLS["residual_threshold"])
-        _within(f"paths of {name!r}", paths, 2 if two else 1, 2 if two else MAX_PATHS)
+        within(f"paths of {name!r}", paths, 2 if two else 1, 2 if two else MAX_PATHS)
         if table is not None:
             table = np.asarray(table, np.int32)
             capacity = table.size
-            _all_within(f"a path in the table of {name!r}", table, 0, paths - 1)
+            all_within(f"a path in the table of {name!r}", table, 0, paths - 1)
         if cost is not None:
             cost = np.asarray(cost, np.int32)
             path = np.arange(paths, dtype=np.int32) if path is None else np.asarray(path, np.int32)
             capacity = cost.size
             if cost.shape != path.shape:
                 raise ValueError(f"{name!r}: costs of shape {cost.shape}, paths of {path.shape}")
-            _all_within(f"a variant's path of {name!r}", path, 0, paths - 1)
-        _within(f"k of {name!r}", k, 0, paths)
+            all_within(f"a variant's path of {name!r}", path, 0, paths - 1)
+        within(f"k of {name!r}", k, 0, paths)
         budget = protocol == PROTOCOLS["budget"]
-        _within(f"capacity of {name!r}", capacity, 1 if protocol == PROTOCOLS["capacity"] else 0,
+        within(f"capacity of {name!r}", capacity, 1 if protocol == PROTOCOLS["capacity"] else 0,
                 MAX_PATHS if budget else 2**31 - 1)
-        _within(f"fallback of {name!r}", fallback, 0, capacity if budget and capacity else paths)
-        _within(f"floor of {name!r}", floor, 0, MAX_FLOOR if budget else 0)
-        self.n_paths = _within("the number of all paths", self.n_paths + paths, 1, MAX_ALL_PATHS)
+        within(f"fallback of {name!r}", fallback, 0, capacity if budget and capacity else paths)
+        within(f"floor of {name!r}", floor, 0, MAX_FLOOR if budget else 0)
+        self.n_paths = within("the number of all paths", self.n_paths + paths, 1, MAX_ALL_PATHS)
         self._take_name(name, (name,))
         self.node("route", [score] if knob is None else [score, knob], name,
                   {"cost": cost, "path": path, "table": table},
@@ -503,7 +299,7 @@ class Graph:
         return Router(self, self.n_routers, paths, score, protocol, most)
 
     def scatter(self, router, path, x):
-        _within("the path", path, 0, self._router(router).paths - 1)
+        within("the path", path, 0, self._router(router).paths - 1)
         return self.node("scatter", [x], router=router.number, path=path)
 
     @contextlib.contextmanager
@@ -517,7 +313,7 @@ class Graph:
             raise ValueError(f"gather: {len(values)} values for {router.paths} paths")
         if all(v is None for v in [*values, residual]):
             raise ValueError("gather: no path gives anything, and there is no residual")
-        mode = _number(GATHERS, mode, "gather mode")
+        mode = number_of(GATHERS, mode, "gather mode")
         if mode == GATHERS["place"] and router.most > 1:
             raise ValueError(f"gather: place takes at most one path a cell, the router gives up to {router.most}")
         return self.node("gather", [*values, residual], name, router=router.number, mode=mode)
@@ -539,7 +335,7 @@ class Graph:
     # ------------------------------------------------------------------------------------------------- ops
 
     def _activation(self, act, prelu=None):
-        number = _number(ACTS, "prelu" if prelu is not None else act, "activation")
+        number = number_of(ACTS, "prelu" if prelu is not None else act, "activation")
         if number == ACTS["prelu"] and prelu is None:
             raise ValueError("prelu has slopes: a layer's argument prelu, or the op prelu")
         return number
@@ -553,11 +349,11 @@ class Graph:
         if groups > 0 and out % groups != 0:
             raise ValueError(f"conv2d {name!r}: {out} channels are not divisible by {groups} groups")
         norm = {f"bn.{key}": array for key, array in (batch_norm or {}).items()}
-        each = _one_each(name, out, {"bias": bias, **norm, "prelu": prelu})
+        each = one_each(name, out, {"bias": bias, **norm, "prelu": prelu})
         return self.node("conv2d", [x], name, {"weight": weight, **each}, out=out, kernel_h=kernel_h, kernel_w=kernel_w,
                          stride=stride, pad=pad, dilation=dilation, groups=groups, no_bias=bias is None,
                          batch_norm=batch_norm is not None, act=self._activation(act, prelu), act_param=act_param,
-                         padding=_padding(padding, pad, 2**15))
+                         padding=padding_of(padding, pad, 2**15))
 
     def deconv2d(self, x, name, weight, bias=None, stride=0, pad=0, output_pad=0, act="none", act_param=0.0, prelu=None,
                  padding="default"):
@@ -567,15 +363,15 @@ class Graph:
             raise ValueError(f"deconv2d {name!r}: a kernel of {kernel} x {width}, expected a square one")
         if output_pad >= (stride or 1):
             raise ValueError(f"deconv2d {name!r}: output_pad {output_pad} is not below stride {stride or 1}")
-        each = _one_each(name, out, {"bias": bias, "prelu": prelu})
+        each = one_each(name, out, {"bias": bias, "prelu": prelu})
         return self.node("deconv2d", [x], name, {"weight": weight, **each}, out=out, kernel=kernel, stride=stride,
                          pad=pad, output_pad=output_pad, no_bias=bias is None,
-                         act=self._activation(act, prelu), act_param=act_param, padding=_padding(padding, pad, 255))
+                         act=self._activation(act, prelu), act_param=act_param, padding=padding_of(padding, pad, 255))
 
     def linear(self, x, name, weight, bias=None, act="none", act_param=0.0, prelu=None):
         """weight: [out, in]."""
         out, _ = np.shape(weight)
-        each = _one_each(name, out, {"bias": bias, "prelu": prelu})
+        each = one_each(name, out, {"bias": bias, "prelu": prelu})
         return self.node("linear", [x], name, {"weight": weight, **each}, out=out, no_bias=bias is None,
                          act=self._activation(act, prelu), act_param=act_param)
 
@@ -612,10 +408,10 @@ class Graph:
         return self.node("affine", [x], scale=scale, offset=offset)
 
     def convert(self, x, dtype, scale=0.0, code_bits=0):
-        return self.node("convert", [x], dtype=_number(DTYPES, dtype, "type"), scale=scale, code_bits=code_bits)
+        return self.node("convert", [x], dtype=number_of(DTYPES, dtype, "type"), scale=scale, code_bits=code_bits)
 
     def concat(self, values, axis):
-        _within("the number of values", len(values), 1, MAX_CONCAT)
+        within("the number of values", len(values), 1, MAX_CONCAT)
         return self.node("concat", values, axis=axis)
 
     def slice(self, x, axis, start, length):
@@ -623,7 +419,7 @@ class Graph:
 
     def reshape(self, x, shape):
         """shape: constants; "a" followed by a number, such as "a1", copies that dimension of x; -1: what is left."""
-        codes = [_reshaped(d) for d in shape]
+        codes = [reshaped(d) for d in shape]
         if any(codes.count(code) > 1 for code in codes if code < 0):
             raise ValueError(f"reshape: a dimension is taken twice in {list(shape)}")
         return self.node("reshape", [x], rank=len(codes), **{f"dim{i}": code for i, code in enumerate(codes)})
@@ -640,26 +436,26 @@ class Graph:
         return self.node("softmax", [x])
 
     def layer_norm(self, x, name, weight, bias, epsilon=0.0):
-        each = _one_each(name, np.size(weight), {"weight": weight, "bias": bias})
+        each = one_each(name, np.size(weight), {"weight": weight, "bias": bias})
         return self.node("layer_norm", [x], name, each, epsilon=epsilon)
 
     def batch_norm(self, x, name, weight, bias, mean, var, epsilon=0.0):
-        each = _one_each(name, np.size(weight), {"weight": weight, "bias": bias, "mean": mean, "var": var})
+        each = one_each(name, np.size(weight), {"weight": weight, "bias": bias, "mean": mean, "var": var})
         return self.node("batch_norm", [x], name, each, epsilon=epsilon)
 
     def pool2d(self, x, kind="average", kernel=0, stride=0, pad=0, everything=0, count_pad=0, padding="default"):
         """everything: 1 for one value a channel (the descriptor's `global`). padding: by default none, "explicit" reads
         pad."""
-        return self.node("pool2d", [x], kind=_number(POOLS, kind, "pool"), kernel=kernel, stride=stride, pad=pad,
-                         count_pad=count_pad, padding=_padding(padding, pad, (kernel or 2) // 2),
+        return self.node("pool2d", [x], kind=number_of(POOLS, kind, "pool"), kernel=kernel, stride=stride, pad=pad,
+                         count_pad=count_pad, padding=padding_of(padding, pad, (kernel or 2) // 2),
                          **{"global": everything})
 
     def resize(self, x, kind="bicubic", factor=2, cubic_a=0.0, code_bits=0):
-        return self.node("resize", [x], kind=_number(RESIZES, kind, "resize"), factor=factor, cubic_a=cubic_a,
+        return self.node("resize", [x], kind=number_of(RESIZES, kind, "resize"), factor=factor, cubic_a=cubic_a,
                          code_bits=code_bits)
 
     def reduce(self, x, kind, axis, keep=0):
-        return self.node("reduce", [x], kind=_number(REDUCES, kind, "reduction"), axis=axis, keep=keep)
+        return self.node("reduce", [x], kind=number_of(REDUCES, kind, "reduction"), axis=axis, keep=keep)
 
     def argmax(self, x):
         return self.node("argmax", [x])
@@ -673,9 +469,9 @@ class Graph:
 
     def constant(self, name, array):
         """f32 or i32; its weight has the constant's own name."""
-        stored = _stored(name, array)
+        stored = stored_array(name, array)
         dims = {f"dim{i}": n for i, n in enumerate(stored.shape)}
-        dtype = _STORED[stored.dtype.newbyteorder("=")]
+        dtype = STORED[stored.dtype.newbyteorder("=")]
         if not name or dtype not in ("f32", "i32"):
             raise ValueError(f"constant {name!r} is {dtype}, expected f32 or i32 and a name")
         return self.node("constant", (), name, {"": stored}, dtype=DTYPES[dtype], rank=stored.ndim, **dims)
@@ -686,67 +482,6 @@ class Graph:
         return self.node("patch_features", [cells] if reference is None else [cells, reference], buckets=buckets,
                          code_bits=code_bits)
 
-    # ---------------------------------------------------------------------------------------------- writing
-
-    def arrays(self):
-        """Every array of the file: key -> (element type, elements)."""
-        self.blocks[0].end_node = len(self.nodes)
-        nodes, blocks = self.nodes, self.blocks
-        weights = [(b, *weight) for b, block in enumerate(blocks) for weight in block.weights]
-        flat = lambda lists: [n for numbers in lists for n in numbers]
-        tensors, number = [], 0
-        for block in blocks:
-            tensors.append(number if block.bytes else -1)
-            number += block.bytes > 0
-        return {
-            "node.op": ("str", [n.op for n in nodes]),
-            "node.name": ("str", [n.name for n in nodes]),
-            "node.inputs.count": ("i32", [len(n.inputs) for n in nodes]),
-            "node.inputs": ("i32", flat(n.inputs for n in nodes)),
-            "node.params.count": ("i32", [len(n.params) for n in nodes]),
-            "node.params": ("i32", flat(n.params for n in nodes)),
-            "node.block": ("i32", [n.block for n in nodes]),
-            "symbol.name": ("str", [name for name, _ in self.symbols]),
-            "symbol.maximum": ("i64", [maximum for _, maximum in self.symbols]),
-            "block.name": ("str", [b.name for b in blocks]),
-            "block.first_node": ("i32", [b.first_node for b in blocks]),
-            "block.end_node": ("i32", [b.end_node for b in blocks]),
-            "block.tensor": ("i32", tensors),
-            "block.bytes": ("u64", [b.bytes for b in blocks]),
-            "block.crc32": ("u32", [b.crc32() for b in blocks]),
-            "weight.name": ("str", [name for _, name, _, _ in weights]),
-            "weight.block": ("i32", [b for b, _, _, _ in weights]),
-            "weight.dtype": ("i32", [DTYPES[_STORED[a.dtype.newbyteorder("=")]] for _, _, a, _ in weights]),
-            "weight.rank": ("i32", [a.ndim for _, _, a, _ in weights]),
-            "weight.dims": ("i64", flat(a.shape for _, _, a, _ in weights)),
-            "weight.offset": ("u64", [offset for _, _, _, offset in weights]),
-        }
-
     def write(self, path):
         """Writes beside `path` and renames: what is at `path` is whole."""
-        import gguf
-
-        types = {"str": gguf.GGUFValueType.STRING, "i32": gguf.GGUFValueType.INT32, "u32": gguf.GGUFValueType.UINT32,
-                 "i64": gguf.GGUFValueType.INT64, "u64": gguf.GGUFValueType.UINT64}
-        if len(self._open) != 1:
-            raise ValueError("a block is still open")
-        identity = file_id(self.blocks)
-        writer = gguf.GGUFWriter(f"{path}.new", "brainstorm")
-        writer.add_custom_alignment(ALIGNMENT)
-        writer.add_uint32("brainstorm.version", VERSION)
-        writer.add_uint32("brainstorm.opset", max([1, *(n.opset for n in self.nodes)]))
-        writer.add_uint64("brainstorm.file.id", identity)
-        writer.add_string("brainstorm.model.name", self.name)
-        writer.add_uint32("brainstorm.model.scale", self.scale)
-        writer.add_uint32("brainstorm.value.count", self.n_values)
-        for key, (kind, elements) in self.arrays().items():
-            if elements:  # GGUF writers refuse empty arrays; readers take a missing one for empty
-                writer.add_key_value(f"brainstorm.{key}", elements, gguf.GGUFValueType.ARRAY, types[kind])
-        for number, block in enumerate(self.blocks):
-            if block.bytes:
-                writer.add_tensor(f"block.{block.name}", block.record(number, identity))
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
-        os.replace(f"{path}.new", path)
+        write(self, path)

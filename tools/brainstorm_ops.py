@@ -1,0 +1,139 @@
+"""What the library takes: numbers of its enums, its limits, ops with their parameters; and the checks by them.
+
+For brainstorm_model.py, whose methods make the nodes. `brainstorm ops` prints the same of the library; a test compares
+them. Must never: know of shapes.
+"""
+
+import numpy as np
+
+OPSET = 3               # BS_MODEL_OPSET
+MAX_NAME = 63           # bytes of a name
+# Limits of the library: what is beyond them would be refused when the file is opened.
+MAX_PATHS = 32767       # of a router: BS_MAX_PATHS
+MAX_FLOOR = 2**24       # of a budget
+MAX_ALL_PATHS = 2**28   # of all routers
+MAX_ENTRIES = 2**24     # nodes, blocks, weights
+MAX_OPERANDS = 2**26    # of all nodes
+MAX_CONCAT = 8          # BS_MAX_OPERANDS
+MAX_SYMBOLS = 65535
+MAX_FACTOR = 1024       # of a symbol
+MAX_EXTENT = 2**30
+MAX_ELEMENTS = 2**40
+MAX_RANK = 4
+MAX_SCALE = 64          # of a model
+
+# Numbers of the enums in brainstorm.h. They are stored in files and never change.
+DTYPES = {"f32": 0, "u8": 1, "i8": 2, "i32": 3, "f16": 4, "bf16": 5, "u16": 6}
+ACTS = {"none": 0, "relu": 1, "leaky_relu": 2, "prelu": 3, "sigmoid": 4, "tanh": 5, "gelu": 6, "silu": 7, "clip": 8}
+POOLS = {"average": 0, "max": 1}
+RESIZES = {"nearest": 0, "bilinear": 1, "bicubic": 2}
+REDUCES = {"sum": 0, "mean": 1, "max": 2, "min": 3}
+PROTOCOLS = {"top1": 0, "topk": 1, "threshold": 2, "residual_threshold": 3, "binary": 4, "label": 5, "table": 6,
+             "capacity": 7, "budget": 8, "callback": 9}
+GATHERS = {"place": 0, "add": 1, "weighted": 2, "select": 3}
+SEGMENTS = {"last": 0, "sum": 1, "mean": 2, "max": 3}
+PADDINGS = {"default": 0, "valid": 1, "explicit": 2}
+DEPTHWISE = -1
+
+REST = -2**31  # reshape: what is left over
+
+_SOURCE = "dtype rank dim0 dim1 dim2 dim3"
+_ROUTER = "router path"
+
+# op: parameters in the order of its descriptor (a trailing ~ marks f32), and how many values it makes.
+OPS = {
+    "input": (_SOURCE, 1), "state": (_SOURCE, 1), "state_write": ("", 0), "output": ("", 0),
+    "patches": ("size like", 1), "assemble": ("", 1), "rows": ("", 1), "collect": ("", 1),
+    "route": ("protocol paths k threshold~ fallback capacity normalise floor", 0),
+    "scatter": (_ROUTER, 1), "gather": ("router mode", 1), "route_price": (_ROUTER, 1), "route_score": (_ROUTER, 1),
+    "look_ahead": ("", 0),
+    "conv2d": ("out kernel kernel_h kernel_w stride pad dilation groups no_bias batch_norm act act_param~ padding", 1),
+    "deconv2d": ("out kernel stride pad output_pad no_bias act act_param~ padding", 1),
+    "linear": ("out no_bias act act_param~", 1),
+    "matmul": ("transpose_b scale~", 1),
+    "pixel_shuffle": ("r", 1), "pixel_unshuffle": ("r", 1),
+    "add": ("", 1), "sub": ("", 1), "mul": ("", 1),
+    "activation": ("act param~", 1), "prelu": ("", 1), "clip": ("low~ high~", 1), "affine": ("scale~ offset~", 1),
+    "convert": ("dtype scale~ code_bits", 1),
+    "concat": ("axis", 1), "slice": ("axis start length", 1), "reshape": ("rank dim0 dim1 dim2 dim3", 1),
+    "transpose": ("order0 order1 order2 order3", 1), "pad": ("top bottom left right value~ edge", 1),
+    "softmax": ("", 1), "layer_norm": ("epsilon~", 1), "batch_norm": ("epsilon~", 1),
+    "pool2d": ("kind kernel stride pad global count_pad padding", 1),
+    "resize": ("kind factor cubic_a~ code_bits", 1),
+    "reduce": ("kind axis keep", 1), "argmax": ("", 1), "topk": ("k", 2), "gather_rows": ("", 1),
+    "constant": (_SOURCE, 1), "patch_features": ("buckets code_bits", 1),
+    "segments": ("", 1), "state_append": ("", 0), "segment_spread": ("", 1), "segment_reduce": ("mode", 1),
+    "attention": ("heads alibi", 1),
+}
+
+# What numbers may be, where the library refuses others whatever the shapes; 0 is a default, if there is one.
+_AXIS = (-MAX_RANK, MAX_RANK - 1)
+RANGES = {
+    ("patches", "size"): (0, 8192),
+    ("conv2d", "out"): (1, 2**20), ("conv2d", "kernel"): (0, 255), ("conv2d", "kernel_h"): (0, 255),
+    ("conv2d", "kernel_w"): (0, 255), ("conv2d", "stride"): (0, 255), ("conv2d", "dilation"): (0, 255),
+    ("conv2d", "groups"): (DEPTHWISE, 2**20),
+    ("deconv2d", "out"): (1, 2**20), ("deconv2d", "kernel"): (0, 255), ("deconv2d", "stride"): (0, 16),
+    ("deconv2d", "output_pad"): (0, 15),
+    ("linear", "out"): (1, 2**24),
+    ("pixel_shuffle", "r"): (1, 64), ("pixel_unshuffle", "r"): (1, 64),
+    ("convert", "code_bits"): (0, 16), ("resize", "code_bits"): (0, 16), ("resize", "factor"): (0, 16),
+    ("concat", "axis"): _AXIS, ("slice", "axis"): _AXIS, ("reduce", "axis"): _AXIS,
+    ("slice", "start"): (0, MAX_EXTENT), ("slice", "length"): (0, MAX_EXTENT),
+    ("reshape", "rank"): (1, MAX_RANK),
+    ("pad", "top"): (0, 2**15), ("pad", "bottom"): (0, 2**15), ("pad", "left"): (0, 2**15),
+    ("pad", "right"): (0, 2**15),
+    ("pool2d", "kernel"): (0, 255), ("pool2d", "stride"): (0, 255),
+    ("topk", "k"): (1, MAX_EXTENT),
+    ("patch_features", "buckets"): (0, 128), ("patch_features", "code_bits"): (0, 16),
+    ("attention", "heads"): (0, MAX_EXTENT), ("attention", "alibi"): (0, 1),
+}
+INT32 = (-2**31, 2**31 - 1)
+
+# The op set that brought an op, where it is not the first. A file names the lowest that has all it uses.
+OPSET_OF = {"segments": 2, "state_append": 2, "segment_spread": 2, "segment_reduce": 2, "attention": 2,
+            "look_ahead": 2}
+# The same of parameters, last ones of their op: where they are 0 they are left out, and older libraries read the file.
+OPSET_OF_PARAM = {("conv2d", "padding"): 3, ("deconv2d", "padding"): 3, ("pool2d", "padding"): 3,
+                  ("route", "floor"): 3}
+
+
+def number_of(table, what, kind):
+    if what in table.values():
+        return what
+    if what not in table:
+        raise ValueError(f"unknown {kind} {what!r}: one of {', '.join(table)}")
+    return table[what]
+
+
+def within(what, number, low, high):
+    if not low <= number <= high or number != int(number):
+        raise ValueError(f"{what} is {number}, expected {low} .. {high}")
+    return int(number)
+
+
+def all_within(what, numbers, low, high):
+    for number in (numbers.min(), numbers.max()):
+        within(what, number, low, high)
+
+
+def padding_of(padding, pad, most):
+    number = number_of(PADDINGS, padding, "padding")
+    within("pad", pad, 0, most)
+    if pad and number != PADDINGS["explicit"]:
+        raise ValueError(f"pad is {pad}, expected 0 where padding is not \"explicit\"")
+    return number
+
+
+def one_each(name, n, arrays):
+    """The weights that have one number for each of n channels."""
+    for suffix, array in arrays.items():
+        if array is not None and np.shape(array) != (n,):
+            raise ValueError(f"weight {name}.{suffix} has shape {np.shape(array)}, expected ({n},)")
+    return arrays
+
+
+def reshaped(d):
+    if isinstance(d, str):
+        return -1 - within(f"the number of {d!r}", int(d[1:]), 0, MAX_RANK - 1)
+    return REST if d in (-1, REST) else within("a dimension", d, 1, MAX_EXTENT)
