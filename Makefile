@@ -132,10 +132,12 @@ BENCH_MODULES := $(filter-out $(BENCH_C),$(BENCH_SOURCES)) $(if $(CUDA),$(wildca
 
 # Tiers: `make test` leaves these out, `make test-all` (TIER=all) does not.
 TIER ?= quick
-named_tests = $(wildcard $(foreach t,$(1),tests/test_$(t).c tests/test_$(t).sh tests/test_$(t).py))
+files_of_test = $(or $(wildcard tests/$(1).c tests/$(1).sh tests/$(1).py),$(error no test is named $(1)))
+named_tests = $(foreach t,$(1),$(call files_of_test,test_$(t)))
 LATER_CUDA := $(CUDA_TESTS)
 LATER_BOARD := $(call named_tests,bare)
-LATER_LONG := $(call named_tests,super_resolution replay demo_clip soak placing fast_math large_python same_files)
+LATER_LONG := $(call named_tests,super_resolution replay demo_clip soak placing fast_math large_python same_files \
+  replay_guesses)
 
 # `make sweep` runs all of these with the address sanitizer, other builds a part of each.
 ALL_SWEEPS := $(filter tests/test_sweep_% tests/test_cuda_sweep.c,$(TEST_C) $(CUDA_TESTS))
@@ -143,14 +145,16 @@ SWEPT_WHOLE := $(if $(findstring address,$(SANITIZE)),$(ALL_SWEEPS))
 
 # Tests that start no thread: the thread sanitizer would only make them slow. Those of the CUDA backend with which it
 # can find something: streams, launches one after the other, and threads of a block that share memory.
-THREADLESS := $(call named_tests,conv_kernels damage demo_clip describe elementwise_kernels graph ground lies \
-  messages_file messages_graph messages_plan model_calls numbers picture placing references replay stream stream_edges \
-  sweep_arena sweep_file y4m)
-CUDA_THREADED := $(call named_tests,cuda_session cuda_stream cuda_streams cuda_route cuda_gemm cuda_random)
+THREADLESS := $(call named_tests,canvas conv_kernels damage demo_clip describe elementwise_kernels frame_rgb graph \
+  ground lies limits_of_ops limits_told messages_file messages_graph messages_plan messages_routers \
+  messages_structure messages_weights model_calls numbers picture placing png references replay replay_calls \
+  replay_guesses stream stream_edges stream_reads sweep_arena sweep_file y4m_failures y4m_frames y4m_headers)
+CUDA_THREADED := $(call named_tests,cuda_session cuda_stream cuda_stream_faults cuda_streams cuda_route cuda_gemm \
+  cuda_random cuda_session_faults cuda_move)
 
 # TEST="test_gguf test_cli" runs only these.
 ifdef TEST
-  named = $(filter $(foreach t,$(TEST),tests/$(t).c tests/$(t).sh tests/$(t).py),$(1))
+  named = $(filter $(foreach t,$(TEST),$(call files_of_test,$(t))),$(1))
   TESTS := $(call named,$(TEST_C) $(TEST_SH) $(TEST_PY) $(if $(CUDA),$(CUDA_TESTS)))
   EMULATED_TESTS := $(if $(CUDA),,$(call named,$(CUDA_TESTS)))
   ifeq ($(TESTS)$(EMULATED_TESTS),)
@@ -357,8 +361,9 @@ test-asan test-ubsan:
 	  SANITIZE=address,undefined,float-cast-overflow TIMEOUT=600 $(SANITIZED)
 
 # Only clang sees sums of unsigned numbers that wrap. The tests that go to the limits of sizes, counts and files.
-UNSIGNED := damage ground graph gguf lies limits model model_calls numbers planner plan_cases references \
-  shared_weights steering store_layout y4m sweep_arena sweep_file sweep_platform
+UNSIGNED := damage gguf graph ground lies limits limits_of_ops limits_told model model_calls numbers plan_cases \
+  plan_desc plan_devices plan_units planner references shared_weights steering store_layout sweep_arena sweep_file \
+  sweep_platform y4m_failures y4m_frames y4m_headers
 test-unsigned:
 	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/unsigned' CC=clang \
 	  SANITIZE=address,undefined,unsigned-integer-overflow TIMEOUT=600 \
@@ -383,8 +388,9 @@ test-tsan:
 
 # What another processor can break: kernels of its own, ops, whole nets, the files, threads, a program. TEST=... runs
 # others.
-FOREIGN := arrange conv_kernels elementwise_kernels ground gguf graph model ops op_cases routers segments session \
-  store stream_source tiling minimal video_stream
+FOREIGN := arrange attention conv_kernels elementwise_kernels gguf graph ground limits_of_ops limits_told minimal \
+  model op_cases op_patches op_shapes op_tiers op_vectors routers routers_budget routers_nested segments session \
+  session_binding session_states store store_faults stream_reads stream_source tiling video_stream
 test-foreign:
 	@$(MAKE) --no-print-directory test TEST='$(or $(TEST),$(FOREIGN:%=test_%))'
 
@@ -392,14 +398,15 @@ test-foreign:
 # runs it.)
 test-aarch64:
 	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/aarch64' TARGET_ARCH=aarch64 TIMEOUT=1200 \
-	  TEST='$(or $(TEST),$(patsubst %,test_%,$(filter-out store,$(FOREIGN)) shared_weights))'
+	  TEST='$(or $(TEST),$(patsubst %,test_%,$(filter-out store store_faults,$(FOREIGN)) shared_weights))'
 
 # size_t of 32 bits, on this machine: gcc-multilib has the libraries; and what counts bytes. Floats as everywhere but on
 # the x87, whose sums have 80 bits.
+COUNTING := limits plan_desc planner shared_weights store_layout sweep_arena
 CC_32 ?= gcc -m32 -msse2 -mfpmath=sse -Wno-psabi -idirafter /usr/include/x86_64-linux-gnu
 test-32:
 	@$(MAKE) --no-print-directory test BUILD='$(PLAIN)/32' CC='$(CC_32)' TIMEOUT=600 $(SANITIZED) \
-	  TEST='$(or $(TEST),$(patsubst %,test_%,$(FOREIGN) limits planner shared_weights store_layout sweep_arena))'
+	  TEST='$(or $(TEST),$(patsubst %,test_%,$(FOREIGN) $(COUNTING)))'
 
 # What can be found without running anything (PARTS="stack recursion": only these).
 lint:

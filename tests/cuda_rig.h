@@ -264,12 +264,30 @@ static inline void rig_keep(cuda_rig *r, bs_session *session, rig_result *to)
     }
 }
 
+/* Arenas of the planned bytes, one behind the other, with room to align them. */
+static inline bs_memory rig_memory(const cuda_rig *r, const bs_sizes *sizes)
+{
+    static uint8_t host[96 << 20];
+    const uint64_t needed = sizes->persistent + sizes->transient + sizes->staging + sizes->slots + 4 * BS_PAGE_BYTES;
+    if (needed > sizeof host) {
+        printf("FAIL \"%s\" needs %llu bytes\n", r->name, (unsigned long long)needed);
+        exit(1);
+    }
+    bs_memory memory;
+    uint8_t *at = host;
+    bs_arena_init(&memory.persistent, "persistent", at, (size_t)sizes->persistent + 64);
+    bs_arena_init(&memory.transient, "transient", at += (sizes->persistent + 127) & ~63u,
+                  (size_t)sizes->transient + 64);
+    bs_arena_init(&memory.staging, "staging", at += (sizes->transient + 127) & ~63u, (size_t)sizes->staging + 64);
+    bs_arena_init(&memory.slots, "slots", at += (sizes->staging + 127) & ~63u, (size_t)sizes->slots + 64);
+    return memory;
+}
+
 /* Runs with a plan of `desc`; `how->runs` times, states carried on. */
 static inline void rig_once(cuda_rig *r, const bs_plan_desc *desc, const rig_how *how, rig_result *to)
 {
-    static uint8_t plan_memory[24 << 20], host[96 << 20], open_memory[4096];
+    static uint8_t plan_memory[24 << 20], open_memory[4096];
     bs_arena plans, opened;
-    bs_memory memory;
     bs_sizes sizes;
     bs_device *device = NULL;
     memset(to, 0, sizeof *to);
@@ -281,16 +299,7 @@ static inline void rig_once(cuda_rig *r, const bs_plan_desc *desc, const rig_how
         return;
     }
     bs_plan_sizes(plan, &sizes);
-    const uint64_t needed = sizes.persistent + sizes.transient + sizes.staging + sizes.slots + 4 * BS_PAGE_BYTES;
-    if (needed > sizeof host) {
-        printf("FAIL \"%s\" needs %llu bytes\n", r->name, (unsigned long long)needed);
-        exit(1);
-    }
-    uint8_t *at = host;
-    bs_arena_init(&memory.persistent, "persistent", at, (size_t)sizes.persistent + 64);
-    bs_arena_init(&memory.transient, "transient", at += (sizes.persistent + 127) & ~63u, (size_t)sizes.transient + 64);
-    bs_arena_init(&memory.staging, "staging", at += (sizes.transient + 127) & ~63u, (size_t)sizes.staging + 64);
-    bs_arena_init(&memory.slots, "slots", at += (sizes.staging + 127) & ~63u, (size_t)sizes.slots + 64);
+    bs_memory memory = rig_memory(r, &sizes);
     bs_session_desc with;
     memset(&with, 0, sizeof with);
     with.weights = bs_weights_from_table(&r->table);
@@ -363,6 +372,28 @@ static inline bool rig_same_decisions(cuda_rig *r, const rig_result *cpu, const 
     return different <= differ;
 }
 
+/* Every output within its tolerance: exact where it is whole numbers that are not kept in f16. */
+static inline bool rig_same_outputs(cuda_rig *r, const rig_how *how, const rig_result *cpu, const rig_result *gpu)
+{
+    const double tolerance = how->exact ? 0 : how->tolerance > 0 ? how->tolerance : how->half ? 2e-3 : 1e-5;
+    bool all = true;
+    for (int32_t i = 0; i < r->n_buffers; i++) {
+        const bs_buffer *b = &r->buffers[i].given;
+        if (!r->buffers[i].output)
+            continue;
+        const double distance = rig_distance(b, gpu->out[i], cpu->out[i]);
+        const bool whole = b->dtype != BS_F32 && b->dtype != BS_F16 && b->dtype != BS_BF16;
+        const bool ok = whole && !how->half ? distance == 0 : distance <= tolerance;
+        r->worst = distance > r->worst ? distance : r->worst;
+        all = all && ok;
+        ok ? check_passed++ : check_failed++;
+        if (!ok)
+            printf("FAIL \"%s\", output \"%s\": distance %.3g (half %d, order %d)\n", r->name, r->buffers[i].name,
+                   distance, how->half, how->order);
+    }
+    return all;
+}
+
 /* The CPU's scalar reference against the device. how may be NULL. */
 static inline bool rig_agree(cuda_rig *r, const rig_how *how)
 {
@@ -402,27 +433,11 @@ static inline bool rig_agree(cuda_rig *r, const rig_how *how)
         check_passed++;
         return true;
     }
-    const double tolerance = how->exact ? 0 : how->tolerance > 0 ? how->tolerance : how->half ? 2e-3 : 1e-5;
     const bool decided = rig_same_decisions(r, &cpu, &gpu, how->differ);
-    bool all = decided;
     if (!decided)
         printf("FAIL \"%s\": decisions differ\n", r->name);
     decided ? check_passed++ : check_failed++;
-    for (int32_t i = 0; i < r->n_buffers; i++) {
-        const bs_buffer *b = &r->buffers[i].given;
-        if (!r->buffers[i].output)
-            continue;
-        const double distance = rig_distance(b, gpu.out[i], cpu.out[i]);
-        const bool whole = b->dtype != BS_F32 && b->dtype != BS_F16 && b->dtype != BS_BF16;
-        const bool ok = whole && !how->half ? distance == 0 : distance <= tolerance;
-        r->worst = distance > r->worst ? distance : r->worst;
-        all = all && ok;
-        ok ? check_passed++ : check_failed++;
-        if (!ok)
-            printf("FAIL \"%s\", output \"%s\": distance %.3g (half %d, order %d)\n", r->name, r->buffers[i].name,
-                   distance, how->half, how->order);
-    }
-    return all;
+    return rig_same_outputs(r, how, &cpu, &gpu) && decided;
 }
 
 #endif

@@ -60,7 +60,7 @@ static tensor tensor_new(bs_dtype dtype, int32_t rows, int32_t rank, const int32
     return t;
 }
 
-static void tensor_randomise(tensor *t)
+static inline void tensor_randomise(tensor *t)
 {
     const int64_t n = tensor_elements(t);
     for (int64_t i = 0; i < n; i++) {
@@ -268,7 +268,7 @@ static int32_t op_halo(const op_run *r, int32_t index, int32_t margin)
     return r->op->halo ? r->op->halo(r->graph, r->node, index, margin) : margin;
 }
 
-static void op_random_weights(op_run *r)
+static inline void op_random_weights(op_run *r)
 {
     bs_weight_spec specs[BS_MAX_WEIGHTS];
     const int32_t n = r->op->weights ? r->op->weights(r->graph, r->node, specs) : 0;
@@ -338,6 +338,23 @@ static storage storage_of_output(const op_run *r, int32_t index, int32_t rows, i
     return s;
 }
 
+/* A frame or a row as a whole; *why where that goes wrong. */
+static inline tensor run_whole(op_run *r, const tensor *in, int32_t layout, const char **why)
+{
+    op_prepare(r, 64, 64);
+    storage x = storage_new(in->dtype, 1, in->rank, in->dim, whole_rect(in->rank, in->dim), op_halo(r, 0, 0), layout);
+    storage y = storage_of_output(r, 0, 1, layout);
+    storage_fill(&x, in, 0, 0);
+    r->call.in[0] = x.operand;
+    r->call.out[0] = y.operand;
+    if (r->op->run(&r->call) != BS_OK)
+        *why = "run failed";
+    const tensor result = storage_drain(&y);
+    if (!storage_is_poison(&y))
+        *why = "wrote beside its output";
+    return result;
+}
+
 /* In bands of rows, cut at multiples of 4 as the executor does. */
 static inline bs_status run_in_bands(op_run *r)
 {
@@ -354,7 +371,7 @@ static inline bs_status run_in_bands(op_run *r)
 }
 
 /* The next tier that this machine has, from `from` on; BS_TIER_AUTO at the end. */
-static bs_tier next_tier(bs_tier from)
+static inline bs_tier next_tier(bs_tier from)
 {
     static const bs_tier tiers[] = {BS_TIER_SCALAR, BS_TIER_AVX2, BS_TIER_AVX512, BS_TIER_NEON};
     for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++)

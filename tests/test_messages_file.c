@@ -230,7 +230,7 @@ static int64_t read_file(void *user, uint64_t offset, void *buffer, size_t bytes
     return (int64_t)bytes;
 }
 
-static void test_reading(void)
+static void test_reading_keys(void)
 {
     static const struct { const char *record; forge_part part; size_t index; int passes; const char *text;
     } wrong[] = {
@@ -263,25 +263,26 @@ static void test_reading(void)
         {"brainstorm.block.name", AT_STRING, 1, 0,
          "reader: a name that was read before: reading 256 bytes at byte 1457 failed"},
     };
-    const bs_reader reader = {.read = read_file, .size = 0};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         tiny_begin(NOTHING);
-        bs_reader r = reader;
-        r.size = file.n;
+        const bs_reader reader = {.read = read_file, .size = file.n};
         fault.at = forge_find(&file, wrong[i].record, wrong[i].part, wrong[i].index);
         fault.passes = wrong[i].passes;
-        use(bs_model_open_reader(&arena, &r, &error));
+        use(bs_model_open_reader(&arena, &reader, &error));
         message_is(&error, BS_ERROR_IO, wrong[i].text);
     }
+}
+
+static void test_reading_records(void)
+{
     tiny_begin(NOTHING);
-    bs_reader r = reader;
-    r.size = file.n;
+    const bs_reader reader = {.read = read_file, .size = file.n};
     fault.at = file.data + TINY_MAIN_BYTES;
     fault.passes = 0;
-    bs_model_open_reader(&arena, &r, &error);
+    bs_model_open_reader(&arena, &reader, &error);
     message_is(&error, BS_ERROR_IO, "reader: reading the padding at byte 3080 failed");
     fault.at = UINT64_MAX;
-    const bs_model *model = bs_model_open_reader(&arena, &r, &error);
+    const bs_model *model = bs_model_open_reader(&arena, &reader, &error);
     fault.at = bs_bytes_figure(model->blocks[1].offset);
     fault.passes = 0;
     bs_model_check(model, &error);
@@ -436,54 +437,6 @@ static void test_symbols(void)
                "memory: 2 symbols, the graph has room for 1 dimensions (bs_graph_desc.max_dims)");
 }
 
-/* --- weights ----------------------------------------------------------------------------------------------- */
-
-static bs_status read_fails(const void *user, const bs_weight_info *info, uint64_t offset, void *buffer, size_t bytes)
-{
-    (void)user, (void)info, (void)offset, (void)buffer, (void)bytes;
-    return BS_ERROR_IO;
-}
-
-static bs_weight_info found;
-
-static bs_status find_any(const void *user, const char *name, bs_weight_info *info)
-{
-    (void)user;
-    *info = found;
-    return strcmp(name, "lost") == 0 ? BS_ERROR_IO : strcmp(name, "none") == 0 ? BS_ERROR_WEIGHTS : BS_OK;
-}
-
-static void test_weights(void)
-{
-    static const struct { const char *name; bs_weight_info info; bs_status status; const char *text; } wrong[] = {
-        {"none", {0}, BS_ERROR_WEIGHTS, "weight \"none\" is missing"},
-        {"lost", {0}, BS_ERROR_IO, "weight \"lost\": its source cannot look it up"},
-        {"a.weight", {.dtype = BS_F32, .rank = 3, .dim = {2, 3, 4}, .bytes = 96}, BS_ERROR_WEIGHTS,
-         "weight \"a.weight\" is [2, 3, 4], expected [2, 3]"},
-        {"a.weight", {.dtype = BS_F32, .rank = 2, .dim = {2, 4}, .bytes = 32}, BS_ERROR_WEIGHTS,
-         "weight \"a.weight\" is [2, 4], expected [2, 3]"},
-        {"a.weight", {.dtype = BS_I32, .rank = 2, .dim = {2, 3}, .bytes = 24}, BS_ERROR_WEIGHTS,
-         "weight \"a.weight\" is i32, expected f32"},
-        {"a.weight", {.dtype = BS_F16, .rank = 2, .dim = {2, 3}, .bytes = 24}, BS_ERROR_WEIGHTS,
-         "weight \"a.weight\" has 24 bytes, expected those of [2, 3] of f16"},
-    };
-    static const bs_weights weights = {.find = find_any, .read = read_fails};
-    static const bs_weight_spec spec = {"", BS_F32, 2, {2, 3}};
-    float target[6];
-    bs_weight_info info = {.dtype = BS_F32, .bytes = 24};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        found = wrong[i].info;
-        bs_weight_find(&weights, wrong[i].name, &spec, &info, &error);
-        message_is(&error, wrong[i].status, wrong[i].text);
-    }
-    info.bytes = 24;
-    bs_weight_load(&weights, "a.weight", &spec, &info, BS_TIER_SCALAR, target, &error);
-    message_is(&error, BS_ERROR_IO, "weight \"a.weight\": its 24 bytes could not be read");
-    info.bytes = 25;
-    bs_weight_load(&weights, "a.weight", &spec, &info, BS_TIER_SCALAR, target, &error);
-    message_is(&error, BS_ERROR_ARGUMENT, "weight \"a.weight\" has 25 bytes, expected at most 24");
-}
-
 int main(void)
 {
     test_rows();
@@ -491,15 +444,15 @@ int main(void)
     test_forged();
     test_edited();
     test_heads();
-    test_reading();
+    test_reading_keys();
+    test_reading_records();
     test_files();
     test_rooms();
     test_builds();
     test_symbols();
-    test_weights();
     static const char *const sources[] = {"src/base/cursor.c", "src/model/gguf.c",  "src/model/model.c",
                                           "src/model/open.c",  "src/model/build.c", "src/model/record.c",
-                                          "src/ops/weights.c", "src/base/error.c"};
+                                          "src/base/error.c"};
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
         messages_of(sources[i]);
     return check_end();

@@ -345,44 +345,45 @@ static void padded_write(forge *f, const padded *p)
                                   p->opset});
 }
 
+static const padded paddings[] = {
+    {"conv2d", 1, 0, NOT_STORED, 8},
+    {"conv2d", 1, -1, NOT_STORED, 6},
+    {"conv2d", 2, -1, NOT_STORED, 6},
+    {"conv2d", 1, 2, NOT_STORED, 10},
+    {"conv2d", 2, 1, NOT_STORED, 8},
+    {"conv2d", 1, -2, NOT_STORED, REFUSED},
+    {"conv2d", 3, 0, NOT_STORED, 8},
+    {"conv2d", 3, 2, NOT_STORED, REFUSED},
+    {"conv2d", 3, -1, NOT_STORED, REFUSED},
+    {"conv2d", 3, 0, BS_PAD_DEFAULT, 8},
+    {"conv2d", 3, 0, BS_PAD_VALID, 6},
+    {"conv2d", 3, 0, BS_PAD_EXPLICIT, 6},
+    {"conv2d", 3, 2, BS_PAD_EXPLICIT, 10},
+    {"conv2d", 3, 1, BS_PAD_VALID, REFUSED},
+    {"conv2d", 3, 1, BS_PAD_DEFAULT, REFUSED},
+    {"conv2d", 3, 0, 3, REFUSED},
+    {"conv2d", 3, 0, -1, REFUSED},
+    {"deconv2d", 1, 0, NOT_STORED, 18},
+    {"deconv2d", 2, 1, NOT_STORED, 16},
+    {"deconv2d", 1, -1, NOT_STORED, REFUSED},
+    {"deconv2d", 3, 1, NOT_STORED, REFUSED},
+    {"deconv2d", 3, 1, BS_PAD_EXPLICIT, 16},
+    {"deconv2d", 3, 0, BS_PAD_VALID, 18},
+    {"pool2d", 1, 0, NOT_STORED, 6},
+    {"pool2d", 2, 1, NOT_STORED, 8},
+    {"pool2d", 1, 2, NOT_STORED, REFUSED},
+    {"pool2d", 1, 7, NOT_STORED, 1},
+    {"pool2d", 3, 1, NOT_STORED, REFUSED},
+    {"pool2d", 3, 1, BS_PAD_EXPLICIT, 8},
+    {"pool2d", 3, 1, BS_PAD_VALID, REFUSED},
+    {"pool2d", 3, 0, BS_PAD_VALID, 6},
+};
+
 static void test_padding(void)
 {
-    static const padded cases[] = {
-        {"conv2d", 1, 0, NOT_STORED, 8},
-        {"conv2d", 1, -1, NOT_STORED, 6},
-        {"conv2d", 2, -1, NOT_STORED, 6},
-        {"conv2d", 1, 2, NOT_STORED, 10},
-        {"conv2d", 2, 1, NOT_STORED, 8},
-        {"conv2d", 1, -2, NOT_STORED, REFUSED},
-        {"conv2d", 3, 0, NOT_STORED, 8},
-        {"conv2d", 3, 2, NOT_STORED, REFUSED},
-        {"conv2d", 3, -1, NOT_STORED, REFUSED},
-        {"conv2d", 3, 0, BS_PAD_DEFAULT, 8},
-        {"conv2d", 3, 0, BS_PAD_VALID, 6},
-        {"conv2d", 3, 0, BS_PAD_EXPLICIT, 6},
-        {"conv2d", 3, 2, BS_PAD_EXPLICIT, 10},
-        {"conv2d", 3, 1, BS_PAD_VALID, REFUSED},
-        {"conv2d", 3, 1, BS_PAD_DEFAULT, REFUSED},
-        {"conv2d", 3, 0, 3, REFUSED},
-        {"conv2d", 3, 0, -1, REFUSED},
-        {"deconv2d", 1, 0, NOT_STORED, 18},
-        {"deconv2d", 2, 1, NOT_STORED, 16},
-        {"deconv2d", 1, -1, NOT_STORED, REFUSED},
-        {"deconv2d", 3, 1, NOT_STORED, REFUSED},
-        {"deconv2d", 3, 1, BS_PAD_EXPLICIT, 16},
-        {"deconv2d", 3, 0, BS_PAD_VALID, 18},
-        {"pool2d", 1, 0, NOT_STORED, 6},
-        {"pool2d", 2, 1, NOT_STORED, 8},
-        {"pool2d", 1, 2, NOT_STORED, REFUSED},
-        {"pool2d", 1, 7, NOT_STORED, 1},
-        {"pool2d", 3, 1, NOT_STORED, REFUSED},
-        {"pool2d", 3, 1, BS_PAD_EXPLICIT, 8},
-        {"pool2d", 3, 1, BS_PAD_VALID, REFUSED},
-        {"pool2d", 3, 0, BS_PAD_VALID, 6},
-    };
     static forge f;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const padded *p = &cases[i];
+    for (size_t i = 0; i < sizeof paddings / sizeof *paddings; i++) {
+        const padded *p = &paddings[i];
         bs_arena arena;
         bs_error error = {BS_OK, NULL, 0, 0, ""};
         char line[256] = "", shape[32];

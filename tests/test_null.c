@@ -309,6 +309,22 @@ static void rows_of_models(void)
     ROW(bs_model_close, true);
 }
 
+static void rows_of_traces(const bs_reader *reader)
+{
+    bs_trace trace;
+    ROW(bs_trace_load, bs_trace_load(NULL, reader, &trace, NULL) == BS_ERROR_ARGUMENT &&
+                           bs_trace_load(&arena, NULL, &trace, NULL) == BS_ERROR_ARGUMENT &&
+                           bs_trace_load(&arena, reader, NULL, NULL) == BS_ERROR_ARGUMENT &&
+                           bs_trace_load(&arena, reader, &trace, NULL) == BS_OK);
+    bs_replay_result result;
+    const bs_replay_desc desc = {.slot_bytes = 1 << 20, .bytes_per_second = 1000000};
+    ROW(bs_replay_bytes, bs_replay_bytes(NULL) == 0 && bs_replay_bytes(&trace) > 0);
+    ROW(bs_replay, bs_replay(NULL, &desc, &arena, &result, NULL) == BS_ERROR_ARGUMENT &&
+                       bs_replay(&trace, NULL, &arena, &result, NULL) == BS_ERROR_ARGUMENT &&
+                       bs_replay(&trace, &desc, NULL, &result, NULL) == BS_ERROR_ARGUMENT &&
+                       bs_replay(&trace, &desc, &arena, NULL, NULL) == BS_ERROR_ARGUMENT);
+}
+
 static void rows_of_profiles(void)
 {
     synth_bytes bytes = {0};
@@ -318,7 +334,6 @@ static void rows_of_profiles(void)
     bs_stream_unit_facts unit;
     bs_stream_stage_facts stage;
     bs_event event;
-    bs_trace trace;
     bs_arena_init(&arena, "reader", reader_memory, sizeof reader_memory);
     static uint8_t ring[1 << 14];
     bs_profile *profile = bs_profile_create(
@@ -349,17 +364,7 @@ static void rows_of_profiles(void)
                              !bs_profile_next(p, &event, &error) && error.status == BS_OK);
     bs_profile_rewind(NULL);
     ROW(bs_profile_rewind, true);
-    ROW(bs_trace_load, bs_trace_load(NULL, &reader, &trace, NULL) == BS_ERROR_ARGUMENT &&
-                           bs_trace_load(&arena, NULL, &trace, NULL) == BS_ERROR_ARGUMENT &&
-                           bs_trace_load(&arena, &reader, NULL, NULL) == BS_ERROR_ARGUMENT &&
-                           bs_trace_load(&arena, &reader, &trace, NULL) == BS_OK);
-    bs_replay_result result;
-    const bs_replay_desc desc = {.slot_bytes = 1 << 20, .bytes_per_second = 1000000};
-    ROW(bs_replay_bytes, bs_replay_bytes(NULL) == 0 && bs_replay_bytes(&trace) > 0);
-    ROW(bs_replay, bs_replay(NULL, &desc, &arena, &result, NULL) == BS_ERROR_ARGUMENT &&
-                       bs_replay(&trace, NULL, &arena, &result, NULL) == BS_ERROR_ARGUMENT &&
-                       bs_replay(&trace, &desc, NULL, &result, NULL) == BS_ERROR_ARGUMENT &&
-                       bs_replay(&trace, &desc, &arena, NULL, NULL) == BS_ERROR_ARGUMENT);
+    rows_of_traces(&reader);
     synth_free(&bytes);
 }
 

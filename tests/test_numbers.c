@@ -1,202 +1,18 @@
 /* Promises: whatever numbers stand in descriptors, handles and shapes, the builder and the planner give an error with a
  * message, or a plan of bounded size: never undefined behaviour (run it with sanitizers). Cycles cannot be said:
  * operands are made before what reads them, and a handle of what is yet to come, or of a larger graph, is refused. */
-#include "check.h"
-#include "ops/table.h"
-#include "plan/plan.h"
-#include "ops/structure.h"
-
-static _Alignas(64) uint8_t graph_memory[2 << 20], plan_memory[4 << 20];
-static char report[1 << 16];
-static const bs_value none = {0};
+#include "numbers_world.h"
 
 static const int32_t extremes[] = {INT32_MIN, -1, 0, 1, INT32_MAX};
 static const int32_t numbers[] = {INT32_MIN, -1, 0, 1, 2, 16, 255, 1 << 15, 1 << 20, 1 << 24, 1 << 30, INT32_MAX};
 enum { EXTREMES = sizeof extremes / sizeof *extremes, NUMBERS = sizeof numbers / sizeof *numbers };
 
-static bs_graph *new_graph(void)
-{
-    bs_arena arena;
-    bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
-    return bs_graph_create(&arena, &(bs_graph_desc){.max_nodes = 64, .max_values = 64, .max_text_bytes = 8192});
-}
-
-/* ---------------------------------------------------------------------------------------------- what comes of a
- * graph */
-
-static int32_t refused, planned, unplanned, wrong;
-
-static bool is_told(const bs_error *error)
-{
-    return error->status < 0 && error->message[0] && strlen(error->message) < sizeof error->message - 1;
-}
-
-static bool refers_backwards(const bs_graph *g)
-{
-    for (int32_t n = 1; n < g->n_nodes; n++)
-        for (int32_t i = 0; i < g->nodes[n].n_in; i++)
-            if (bs_node_in(g, &g->nodes[n])[i] < 0 || g->values[bs_node_in(g, &g->nodes[n])[i]].node >= n)
-                return false;
-    return true;
-}
-
-/* Makes a result an output, wherever it is. */
-static void use(bs_graph *g, bs_value value, const char *name)
-{
-    const bs_value_info info = *bs_value_get(g, value.id);
-    const bs_domain *domain = &g->domains[info.domain];
-    if (domain->kind == BS_DOMAIN_PATH) {
-        bs_value values[TEST_PATHS] = {{0}};
-        values[domain->path] = value;
-        use(g, bs_gather(g, (bs_router){domain->router}, values, none, &(bs_gather_desc){.mode = BS_GATHER_SELECT}),
-            name);
-    } else if (info.domain == 0)
-        bs_output(g, name, value);
-    else
-        bs_output(g, name,
-                  bs_domain_is_patches(domain) && info.rank == 3 ? bs_assemble(g, value) : bs_collect(g, value));
-}
-
-static bool plan_is_bounded(const bs_graph *g, const bs_plan_desc *desc)
-{
-    bs_arena arena;
-    bs_error error = {BS_OK, NULL, 0, 0, ""};
-    bs_sizes sizes;
-    bs_arena_init(&arena, "persistent", plan_memory, sizeof plan_memory);
-    const bs_plan *plan = bs_plan_create(&arena, g, desc, &error);
-    if (!plan) {
-        unplanned++;
-        return is_told(&error) && arena.used == 0;
-    }
-    planned++;
-    bs_plan_sizes(plan, &sizes);
-    return bs_plan_report(plan, report, sizeof report) > 0 && sizes.transient <= 64 * BS_MAX_PLAN_BYTES &&
-           sizes.persistent < (uint64_t)1 << 60 && sizes.device < (uint64_t)1 << 60;
-}
-
-/* An error that is told, or a graph that can be described, with plans or errors of those. */
-static bool is_bounded(const bs_graph *g)
-{
-    static const bs_plan_desc descs[] = {{.tier = BS_TIER_SCALAR, .order = BS_ORDER_BREADTH},
-                                         {.order = BS_ORDER_DEPTH, .threads = 3, .slot_bytes = UINT64_MAX},
-                                         {.conv = BS_CONV_FORCE_WINOGRAD, .patch_size = 4},
-                                         {.tier = BS_TIER_CUDA, .half = 1, .order = BS_ORDER_DEPTH}};
-    bs_error error = {BS_OK, NULL, 0, 0, ""};
-    if (bs_graph_check(g, &error) != BS_OK) {
-        refused++;
-        return is_told(&error);
-    }
-    for (int32_t n = 1; n < g->n_nodes; n++)
-        if (bs_graph_describe(g, n, report, sizeof report) == 0)
-            return false;
-    for (size_t i = 0; i < sizeof descs / sizeof *descs; i++)
-        if (!plan_is_bounded(g, &descs[i]))
-            return false;
-    return refers_backwards(g);
-}
-
-static void expect_bounded(const bs_graph *g, const char *what, int32_t a, int32_t b)
-{
-    if (!is_bounded(g) && wrong++ < 10)
-        printf("  %s, %d, %d: %s\n", what, a, b, g->error.message);
-}
-
-/* ------------------------------------------------------------------------------------------------------ fields of
- * ops */
+/* ------------------------------------------------------------------------------------------------ fields of ops */
 
 typedef union params {
     const char *name;
     uint8_t bytes[sizeof(const char *) + 32 * 4];
 } params;
-
-typedef struct world {
-    bs_graph *g;
-    bs_value images[5]; /* plain, of many channels, large, cells, cells of a path */
-    bs_value line, integers, table, codes, cells_codes, lengths, past, cache, words, tokens, score, losses, square,
-        inside;
-    bs_router router, budget;
-} world;
-
-static world world_new(void)
-{
-    world w;
-    bs_graph *g = w.g = new_graph();
-    const bs_dim h = bs_symbol(g, "H", 64), x = bs_symbol(g, "W", 48), n = bs_symbol(g, "N", 40);
-    const bs_value frame = bs_input(g, "frame", BS_F32, BS_SHAPE3(16, h, x));
-    w.images[0] = bs_input(g, "image", BS_F32, BS_SHAPE3(16, 24, 20));
-    w.images[1] = bs_input(g, "deep", BS_F32, BS_SHAPE3(1 << 28, 2, 2));
-    w.images[2] = bs_input(g, "large", BS_F32, BS_SHAPE3(1, BS_UPTO(1 << 20), 1 << 20));
-    w.images[3] = bs_patches(g, frame, &(bs_patches_desc){.size = 16});
-    w.score = bs_slice(g, bs_pool2d(g, w.images[3], &(bs_pool2d_desc){.global = 1}), &(bs_slice_desc){.length = 2});
-    w.router = bs_route(g, w.score, none, &(bs_route_desc){.name = "route", .paths = 2});
-    w.losses = bs_convert(g, w.score, &(bs_convert_desc){.dtype = BS_I32});
-    w.budget = bs_route(g, w.losses, none, &(bs_route_desc){.name = "budget", .paths = 2, .protocol = BS_ROUTE_BUDGET});
-    w.images[4] = bs_scatter(g, w.router, 1, w.images[3]);
-    w.line = bs_input(g, "line", BS_F32, BS_SHAPE1(4));
-    w.integers = bs_input(g, "integers", BS_I32, BS_SHAPE1(4));
-    w.table = bs_input(g, "table", BS_F32, BS_SHAPE2(n, 4));
-    w.codes = bs_input(g, "codes", BS_U8, BS_SHAPE3(1, h, x));
-    w.cells_codes = bs_patches(g, w.codes, &(bs_patches_desc){.size = 16});
-    w.lengths = bs_input(g, "lengths", BS_I32, BS_SHAPE1(5));
-    w.past = bs_input(g, "past", BS_I32, BS_SHAPE1(5));
-    w.cache = bs_state(g, "cache", BS_F32, BS_SHAPE3(5, 6, 4));
-    w.square = bs_input(g, "square", BS_F32, BS_SHAPE2(4, 4));
-    w.inside = bs_scatter(g, w.router, 0, w.images[3]);
-    w.words = bs_segments(g, w.table, w.lengths);
-    w.tokens = bs_rows(g, w.table, none);
-    return w;
-}
-
-/* Operands of op `name`, the turn-th choice of them; false: there are no more. */
-static bool operands_of(const world *w, const char *name, int32_t turn, int32_t *in, int32_t *n_in)
-{
-    static const char *const of_images[] = {"conv2d",     "deconv2d",  "pixel_shuffle", "pixel_unshuffle", "activation",
-                                            "prelu",      "clip",      "affine",        "convert",         "slice",
-                                            "reshape",    "transpose", "pad",           "softmax",         "layer_norm",
-                                            "batch_norm", "pool2d",    "resize",        "reduce",          "argmax",
-                                            "topk",       "linear",    "patches",       "concat",          "rows"};
-    const int32_t words = w->words.id, cells = w->images[3].id;
-    const struct {
-        const char *op;
-        int32_t count, in[6];
-    } others[] = {{"matmul", 2, {w->square.id, w->square.id}},
-                  {"add", 2, {w->images[3].id, w->images[3].id}},
-                  {"sub", 2, {w->line.id, w->line.id}},
-                  {"mul", 2, {w->integers.id, w->integers.id}},
-                  {"gather_rows", 2, {w->integers.id, w->table.id}},
-                  {"constant", 0, {0}},
-                  {"input", 0, {0}},
-                  {"state", 0, {0}},
-                  {"state_write", 2, {w->cache.id, w->cache.id}},
-                  {"output", 1, {w->line.id}},
-                  {"assemble", 1, {cells}},
-                  {"collect", 1, {w->tokens.id}},
-                  {"route", 1, {w->score.id}},
-                  {"scatter", 1, {cells}},
-                  {"gather", 3, {w->inside.id, 0, 0}},
-                  {"route_price", 0, {0}},
-                  {"route_score", 1, {w->score.id}},
-                  {"patch_features", 1, {w->cells_codes.id}},
-                  {"segments", 2, {w->table.id, w->lengths.id}},
-                  {"state_append", 3, {w->cache.id, words, w->past.id}},
-                  {"segment_spread", 2, {w->lengths.id, words}},
-                  {"segment_reduce", 1, {words}},
-                  {"attention", 6, {words, words, words, w->cache.id, w->cache.id, w->past.id}},
-                  {"look_ahead", 1, {w->score.id}}};
-    for (size_t i = 0; i < sizeof of_images / sizeof *of_images; i++)
-        if (strcmp(of_images[i], name) == 0) {
-            *n_in = 1;
-            in[0] = turn < 5 ? w->images[turn].id : turn == 5 ? w->line.id : w->tokens.id;
-            return turn < 7;
-        }
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strcmp(others[i].op, name) == 0) {
-            *n_in = others[i].count;
-            memcpy(in, others[i].in, sizeof others[i].in);
-            return turn == 0 || (turn == 1 && strcmp(name, "route") == 0 && (in[0] = w->losses.id) != 0);
-        }
-    return false;
-}
 
 /* A number that field `name` may have: where zero is none. */
 static int32_t sound_number(const char *op, const char *name)
@@ -302,8 +118,7 @@ static void test_pairs_of_fields(void)
           "of them %d builds are refused, %d plans made, %d refused", refused, planned, unplanned);
 }
 
-/* ------------------------------------------------------------------------------------------------ handles and
- * shapes */
+/* ------------------------------------------------------------------------------------------- handles and shapes */
 
 static void test_handles(void)
 {
@@ -352,9 +167,7 @@ static void test_handles(void)
     check(routers == 24, "so is a router that there is not yet (%d of 24)", routers);
 }
 
-static void test_shapes(void)
-{
-    static const int64_t dims[] = {INT64_MIN,
+static const int64_t odd_dims[] = {INT64_MIN,
                                    INT32_MIN,
                                    -1,
                                    0,
@@ -372,77 +185,76 @@ static void test_shapes(void)
                                    2 * BS_UPTO(0) + 4,
                                    2 * BS_UPTO(0) + 10000,
                                    INT64_MAX};
-    static const int32_t ranks[] = {INT32_MIN, -1, 0, 1, 4, 5, INT32_MAX};
-    const int32_t before = wrong, count = (int32_t)(sizeof dims / sizeof *dims);
-    int32_t shapes = 0;
-    for (int32_t k = 0; k < count * count * 4; k++) {
+enum { ODD_DIMS = sizeof odd_dims / sizeof *odd_dims };
+
+/* An input, a state, a constant or a reshape of `value`: nothing is built where the shape is refused. */
+static bs_value shaped(bs_graph *g, int32_t what, bs_value value, bs_shape shape)
+{
+    switch (what) {
+    case 0:
+        return bs_input(g, "it", BS_F32, shape);
+    case 1:
+        return bs_state(g, "it", BS_U8, shape);
+    case 2:
+        return bs_constant(g, "it", BS_I32, shape);
+    default:
+        return bs_reshape(g, value, shape);
+    }
+}
+
+static void test_shapes(void)
+{
+    const int32_t before = wrong, count = ODD_DIMS * ODD_DIMS * 4;
+    for (int32_t k = 0; k < count; k++) {
         world w = world_new();
-        const bs_shape shape = BS_SHAPE2(dims[k % count], dims[k / count % count]);
-        bs_value value = none;
-        switch (k / count / count) {
-        case 0:
-            value = bs_input(w.g, "it", BS_F32, shape);
-            break;
-        case 1:
-            value = bs_state(w.g, "it", BS_U8, shape);
-            break;
-        case 2:
-            value = bs_constant(w.g, "it", BS_I32, shape);
-            break;
-        default:
-            value = bs_reshape(w.g, k % 2 ? w.table : w.images[2], shape);
-            break;
-        }
+        const bs_shape shape = BS_SHAPE2(odd_dims[k % ODD_DIMS], odd_dims[k / ODD_DIMS % ODD_DIMS]);
+        const bs_value value = shaped(w.g, k / ODD_DIMS / ODD_DIMS, k % 2 ? w.table : w.images[2], shape);
         if (value.id)
             use(w.g, value, "used");
-        expect_bounded(w.g, "shape", k % count, k / count);
-        shapes++;
+        expect_bounded(w.g, "shape", k % ODD_DIMS, k / ODD_DIMS);
     }
+    check(wrong == before, "%d shapes likewise", count);
+}
+
+static void test_ranks(void)
+{
+    static const int32_t ranks[] = {INT32_MIN, -1, 0, 1, 4, 5, INT32_MAX};
+    const int32_t before = wrong;
     for (int32_t k = 0; k < 7 * 4; k++) {
         world w = world_new();
-        const bs_shape shape = bs_shape_of(ranks[k % 7], 4, 1, 1, 1);
-        bs_value value = none;
-        switch (k / 7) {
-        case 0:
-            value = bs_input(w.g, "it", BS_F32, shape);
-            break;
-        case 1:
-            value = bs_state(w.g, "it", BS_U8, shape);
-            break;
-        case 2:
-            value = bs_constant(w.g, "it", BS_I32, shape);
-            break;
-        default:
-            value = bs_reshape(w.g, w.line, shape);
-            break;
-        }
+        const bs_value value = shaped(w.g, k / 7, w.line, bs_shape_of(ranks[k % 7], 4, 1, 1, 1));
         if (value.id)
             use(w.g, value, "used");
         expect_bounded(w.g, "rank", ranks[k % 7], k / 7);
-        shapes++;
     }
-    for (int32_t k = 0; k < count * EXTREMES; k++) {
-        world w = world_new();
-        const bs_dim twice = bs_times(w.g, dims[k % count], extremes[k / count]), again = bs_times(w.g, twice, 1 << 15);
-        if (again)
-            use(w.g, bs_input(w.g, "it", BS_U8, BS_SHAPE1(again)), "used");
-        expect_bounded(w.g, "times", k % count, extremes[k / count]);
-        w = world_new();
-        bs_symbol(w.g, "S", dims[k % count]);
-        expect_bounded(w.g, "symbol", k % count, 0);
-        w = world_new();
-        bs_patches(w.g, w.images[0], &(bs_patches_desc){.size = extremes[k / count], .like = extremes[k % EXTREMES]});
-        expect_bounded(w.g, "patches", extremes[k / count], extremes[k % EXTREMES]);
-        w = world_new();
-        bs_concat(w.g, &w.line, extremes[k / count] == 1 ? 1 : extremes[k / count], extremes[k % EXTREMES]);
-        expect_bounded(w.g, "concat", extremes[k / count], extremes[k % EXTREMES]);
-        shapes += 4;
-    }
-    check(wrong == before, "%d shapes, symbols and multiples likewise", shapes);
+    check(wrong == before, "%d ranks likewise", 7 * 4);
 }
 
-/* --------------------------------------------------------------------------------------------------- plans and
- * graphs */
+static void test_multiples(void)
+{
+    const int32_t before = wrong;
+    for (int32_t k = 0; k < ODD_DIMS * EXTREMES; k++) {
+        world w = world_new();
+        const bs_dim twice = bs_times(w.g, odd_dims[k % ODD_DIMS], extremes[k / ODD_DIMS]),
+                     again = bs_times(w.g, twice, 1 << 15);
+        if (again)
+            use(w.g, bs_input(w.g, "it", BS_U8, BS_SHAPE1(again)), "used");
+        expect_bounded(w.g, "times", k % ODD_DIMS, extremes[k / ODD_DIMS]);
+        w = world_new();
+        bs_symbol(w.g, "S", odd_dims[k % ODD_DIMS]);
+        expect_bounded(w.g, "symbol", k % ODD_DIMS, 0);
+        w = world_new();
+        bs_patches(w.g, w.images[0],
+                   &(bs_patches_desc){.size = extremes[k / ODD_DIMS], .like = extremes[k % EXTREMES]});
+        expect_bounded(w.g, "patches", extremes[k / ODD_DIMS], extremes[k % EXTREMES]);
+        w = world_new();
+        bs_concat(w.g, &w.line, extremes[k / ODD_DIMS] == 1 ? 1 : extremes[k / ODD_DIMS], extremes[k % EXTREMES]);
+        expect_bounded(w.g, "concat", extremes[k / ODD_DIMS], extremes[k % EXTREMES]);
+    }
+    check(wrong == before, "%d multiples, symbols, patches and lists likewise", 4 * ODD_DIMS * EXTREMES);
+}
+
+/* --------------------------------------------------------------------------------------------- plans and graphs */
 
 static void test_plan_descs(void)
 {
@@ -510,6 +322,8 @@ int main(int argc, char **argv)
     test_pairs_of_fields();
     test_handles();
     test_shapes();
+    test_ranks();
+    test_multiples();
     test_plan_descs();
     test_graph_descs();
     return check_end();

@@ -109,25 +109,30 @@ typedef struct outcome {
     int failed;
 } outcome;
 
+/* A plan whose slots hold half of what could be streamed. */
+static const bs_plan *plan_half(const bs_graph *g, bs_arena *arena, uint64_t most, bs_error *error)
+{
+    bs_stream_plan facts = {.all_bytes = 0};
+    bs_arena probe = *arena;
+    const bs_plan *plan = bs_plan_create(&probe, g, &(bs_plan_desc){.slot_bytes = most}, error);
+    if (!plan)
+        return NULL;
+    bs_plan_stream_get(plan, &facts);
+    return bs_plan_create(arena, g, &(bs_plan_desc){.slot_bytes = facts.all_bytes / 2}, error);
+}
+
 static outcome run_all(bs_profile *profile)
 {
     static BS_ALIGNED uint8_t persistent[1 << 20], transient[1 << 18], staging[1 << 20], slots[1 << 16];
     outcome o = {.failed = 0};
     bs_error error = {BS_OK, NULL, 0, 0, ""};
     bs_memory memory;
-    bs_stream_plan facts;
     bs_arena_init(&memory.persistent, "persistent", persistent, sizeof persistent);
     bs_arena_init(&memory.transient, "transient", transient, sizeof transient);
     bs_arena_init(&memory.staging, "staging", staging, sizeof staging);
     bs_arena_init(&memory.slots, "slots", slots, sizeof slots);
     bs_graph *g = build(&memory.persistent);
-    bs_plan_desc desc = {.slot_bytes = sizeof slots};
-    bs_arena probe = memory.persistent;
-    const bs_plan *plan = bs_plan_create(&probe, g, &desc, &error);
-    if (plan)
-        bs_plan_stream_get(plan, &facts);
-    desc.slot_bytes = plan ? facts.all_bytes / 2 : 0;
-    plan = bs_plan_create(&memory.persistent, g, &desc, &error);
+    const bs_plan *plan = plan_half(g, &memory.persistent, sizeof slots, &error);
     const bs_weights source = {.find = find,
                                .read = read_weight,
                                .map = map,

@@ -322,6 +322,20 @@ static void *run_job(void *user)
     return NULL;
 }
 
+/* Weights of a session of another plan of the same graph. */
+static void refuse_another_plan(const rig *r, bs_memory *m, const bs_session_desc *desc)
+{
+    static _Alignas(64) uint8_t plan_memory[1 << 20];
+    bs_arena arena;
+    bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
+    const bs_plan *other = bs_plan_create(&arena, r->session->graph, &r->plan->desc, NULL);
+    m->persistent.used = m->transient.used = m->staging.used = 0;
+    check(other && !bs_session_create(m, other, desc, &error) && error.status == BS_ERROR_ARGUMENT &&
+              strcmp(error.message, "bs_session_desc.weights_of: a session of another plan") == 0 &&
+              m->persistent.used == 0,
+          "weights of another plan's session are refused");
+}
+
 static void test_two_sessions(void)
 {
     static _Alignas(64) uint8_t memory[4 << 20];
@@ -362,18 +376,7 @@ static void test_two_sessions(void)
     bs_session_close(jobs[1].session);
     run_job(&jobs[0]);
     check(jobs[0].result != 0 && jobs[0].result == jobs[1].result, "the first goes on when the other is closed");
-
-    rig other;
-    static _Alignas(64) uint8_t plan_memory[1 << 20];
-    bs_arena arena;
-    bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
-    memset(&other, 0, sizeof other);
-    other.plan = bs_plan_create(&arena, r.session->graph, &r.plan->desc, NULL);
-    m.persistent.used = m.transient.used = m.staging.used = 0;
-    check(other.plan && !bs_session_create(&m, other.plan, &desc, &error) && error.status == BS_ERROR_ARGUMENT &&
-              strcmp(error.message, "bs_session_desc.weights_of: a session of another plan") == 0 &&
-              m.persistent.used == 0,
-          "weights of another plan's session are refused");
+    refuse_another_plan(&r, &m, &desc);
     bs_session_close(r.session);
 }
 

@@ -213,62 +213,63 @@ static bs_status runs(const bs_plan *plan, const bs_session_desc *desc, bool kee
 #define NEAR {64, 7048, 13288, 16448}
 #define TWO(bytes, head) {{0, bytes, head, 0}, {16384, 352, 64, 0}}
 
+static const layout layouts[] = {
+    {"one after the other", NEAR, TWO(13576, 64), 0, true, BS_OK},
+    {"one after the other, a layer a chunk", NEAR, TWO(13576, 64), 300, true, BS_OK},
+    {"in the opposite order", {6592, 352, 64, 16448}, TWO(13576, 64), 300, false, BS_OK},
+    {"in the opposite order, in one chunk", {6592, 352, 64, 16448}, TWO(13576, 64), 0, false, BS_OK},
+    {"with gaps of pages", {64, 12288, 40000, 72000}, {{0, 40288, 64, 0}, {71936, 352, 64, 0}}, 300, false, BS_OK},
+    {"far from the record's head",
+     {6064, 13048, 19288, 40000},
+     {{0, 19576, 64, 0}, {39936, 352, 64, 0}},
+     300,
+     false,
+     BS_OK},
+    {"far from the record's beginning, without heads",
+     {6064, 13048, 19288, 40000},
+     {{0, 19576, 0, 0}, {39936, 352, 0, 0}},
+     300,
+     false,
+     BS_OK},
+    {"not aligned", {65, 7049, 13289, 16449}, {{0, 13577, 64, 0}, {16384, 353, 64, 0}}, 300, true, BS_OK},
+    {"not aligned, with a gap that staging has no room for",
+     {65, 11049, 17289, 40001},
+     {{0, 17577, 64, 0}, {39936, 353, 64, 0}},
+     300,
+     false,
+     BS_OK},
+    {"with gaps of pages, to be checked",
+     {64, 12288, 40000, 72000},
+     {{0, 40288, 64, 0}, {71936, 352, 64, 0}},
+     300,
+     true,
+     BS_ERROR_UNSUPPORTED},
+    {"before its record", NEAR, {{4096, 13576, 64, 0}, {16384, 352, 64, 0}}, 300, false, BS_ERROR_FORMAT},
+};
+
 static void test_layouts(void)
 {
-    static const layout rows[] = {
-        {"one after the other", NEAR, TWO(13576, 64), 0, true, BS_OK},
-        {"one after the other, a layer a chunk", NEAR, TWO(13576, 64), 300, true, BS_OK},
-        {"in the opposite order", {6592, 352, 64, 16448}, TWO(13576, 64), 300, false, BS_OK},
-        {"in the opposite order, in one chunk", {6592, 352, 64, 16448}, TWO(13576, 64), 0, false, BS_OK},
-        {"with gaps of pages", {64, 12288, 40000, 72000}, {{0, 40288, 64, 0}, {71936, 352, 64, 0}}, 300, false, BS_OK},
-        {"far from the record's head",
-         {6064, 13048, 19288, 40000},
-         {{0, 19576, 64, 0}, {39936, 352, 64, 0}},
-         300,
-         false,
-         BS_OK},
-        {"far from the record's beginning, without heads",
-         {6064, 13048, 19288, 40000},
-         {{0, 19576, 0, 0}, {39936, 352, 0, 0}},
-         300,
-         false,
-         BS_OK},
-        {"not aligned", {65, 7049, 13289, 16449}, {{0, 13577, 64, 0}, {16384, 353, 64, 0}}, 300, true, BS_OK},
-        {"not aligned, with a gap that staging has no room for",
-         {65, 11049, 17289, 40001},
-         {{0, 17577, 64, 0}, {39936, 353, 64, 0}},
-         300,
-         false,
-         BS_OK},
-        {"with gaps of pages, to be checked",
-         {64, 12288, 40000, 72000},
-         {{0, 40288, 64, 0}, {71936, 352, 64, 0}},
-         300,
-         true,
-         BS_ERROR_UNSUPPORTED},
-        {"before its record", NEAR, {{4096, 13576, 64, 0}, {16384, 352, 64, 0}}, 300, false, BS_ERROR_FORMAT},
-    };
     bs_platform alone = *bs_platform_default();
     alone.thread_start = NULL;
-    lay_out(&rows[0]);
+    lay_out(&layouts[0]);
     check(runs(planned(NULL), &(bs_session_desc){.weights = weights_of(false)}, true) == BS_OK,
           "a session whose weights stay %s", error.message);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        bs_status status = rows[i].refused;
-        lay_out(&rows[i]);
-        for (int32_t way = 0; way < 4 && status == rows[i].refused; way++) {
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        bs_status status = layouts[i].refused;
+        lay_out(&layouts[i]);
+        for (int32_t way = 0; way < 4 && status == layouts[i].refused; way++) {
             const bs_plan *plan = planned(
-                &(bs_plan_desc){.slot_bytes = 1 << 16, .chunk_bytes = rows[i].chunk_bytes, .lanes = 1 + way % 2,
+                &(bs_plan_desc){.slot_bytes = 1 << 16, .chunk_bytes = layouts[i].chunk_bytes, .lanes = 1 + way % 2,
                                 .order = way < 2 ? BS_ORDER_BREADTH : BS_ORDER_AUTO});
             const bs_session_desc desc = {.weights = weights_of(way == 3),
-                                          .stream = {.check_records = rows[i].check_records},
+                                          .stream = {.check_records = layouts[i].check_records},
                                           .platform = way < 2 ? &alone : NULL};
             status = runs(plan, &desc, false);
         }
-        check(status == rows[i].refused, "weights that lie %s: %s", rows[i].what,
+        check(status == layouts[i].refused, "weights that lie %s: %s", layouts[i].what,
               status == BS_OK ? "the same bytes" : error.message);
     }
-    lay_out(&rows[1]);
+    lay_out(&layouts[1]);
     const bs_plan *plan = planned(&(bs_plan_desc){.slot_bytes = 1 << 16, .chunk_bytes = 300});
     const bs_session_desc desc = {.weights = weights_of(false), .stream = {.check_records = 1}, .platform = &alone};
     records_last = 4; /* the plan asks for each node's */

@@ -1,113 +1,9 @@
-/* test_stream_source.c: what a streamed read brings is the weight, or it is refused.
+/* test_stream_source.c: what a streamed read brings is the weight, whatever the source, the handle and the piece. What
+ * fails or changes meanwhile: test_stream_reads.c.
  *
- * Owns: a file beside the test programs that is cut and overwritten while it is open.
- * Relies on: stream_rig.h, gguf_tiny.h, check.h, models/sr2x.gguf; brainstorm.h alone of the library.
- * Must never: leave a file behind.
+ * Relies on: streamed_file.h.
  */
-#include "stream_rig.h" /* first: it says which system calls are wanted */
-
-#include "check.h"
-#include "gguf_tiny.h"
-
-/* --- a file ------------------------------------------------------------------------------------------------ */
-
-static const char real_model[] = "models/sr2x.gguf";
-static char path[256];
-static forge tiny;
-
-/* In place, when it is there: the same inode. */
-static void file_write(const void *data, size_t bytes)
-{
-    FILE *file = fopen(path, "r+b");
-    if (!file)
-        file = fopen(path, "wb");
-    if (!file || fwrite(data, 1, bytes, file) != bytes || fclose(file) != 0)
-        exit(2);
-}
-
-static void file_write_tiny(extra more)
-{
-    tiny_write(&tiny, more);
-    remove(path);
-    file_write(tiny.bytes, tiny.n);
-}
-
-/* --- reading through a source ------------------------------------------------------------------------------ */
-
-enum { RECORD_BYTES = 128 << 10, WEIGHT_BYTES = 96 << 10 };
-static _Alignas(4096) uint8_t record_memory[RECORD_BYTES];
-static BS_ALIGNED uint8_t arena_memory[1 << 17];
-static bs_arena arena;
-
-/* A record as reader threads get it: in aligned pieces, then checked. */
-static bs_status fetch_record(const bs_weights *w, int32_t block, uint8_t *target, size_t piece, bs_record *record)
-{
-    bs_status status = w->record(w->user, block, record);
-    const uint64_t mask = w->fetch_alignment - 1, bytes = (record->bytes + mask) & ~mask;
-    if (status != BS_OK || record->bytes == 0)
-        return status;
-    if (record->offset % 4096 != 0 || record->head_bytes != 256 || bytes > RECORD_BYTES)
-        return BS_ERROR_DATA;
-    for (uint64_t at = 0; status == BS_OK && at < bytes; at += piece)
-        status = w->fetch(w->user, record->offset + at, target + at, (size_t)(bytes - at < piece ? bytes - at : piece));
-    if (status == BS_OK)
-        status = w->verify(w->user, block, target);
-    if (status == BS_OK && forge_crc32(target + 256, (size_t)record->bytes - 256) != record->crc32)
-        status = BS_ERROR_DATA;
-    return status;
-}
-
-/* Is weight `index`, cut out of its block's record, what `read` gives? */
-static bool weight_same(const bs_model *model, const bs_weights *w, int32_t index, size_t piece)
-{
-    static uint8_t plain[WEIGHT_BYTES];
-    bs_weight_info info;
-    bs_record record;
-    int32_t listed = -1, block = -2;
-    uint64_t offset = 0;
-    if (bs_model_weight_get(model, index, NULL, &listed, &info) != BS_OK || info.bytes > sizeof plain ||
-        w->read(w->user, &info, 0, plain, (size_t)info.bytes) != BS_OK)
-        return false;
-    memset(record_memory, 0xee, sizeof record_memory);
-    return w->locate(w->user, &info, &block, &offset) == BS_OK && block == listed &&
-           fetch_record(w, block, record_memory, piece, &record) == BS_OK && offset >= record.offset + 256 &&
-           offset + info.bytes <= record.offset + record.bytes &&
-           memcmp(record_memory + (offset - record.offset), plain, (size_t)info.bytes) == 0;
-}
-
-static bool all_same(const bs_model *model, size_t piece)
-{
-    bs_model_facts facts;
-    bs_model_facts_get(model, &facts);
-    const bs_weights w = bs_model_weights(model);
-    if (!w.locate || !w.record || !w.fetch || !w.verify || w.fetch_alignment != facts.fetch_alignment)
-        return false;
-    for (int32_t i = 0; i < facts.weights; i++)
-        if (!weight_same(model, &w, i, piece))
-            return false;
-    return facts.weights > 0;
-}
-
-static bs_status fetch_all(const bs_weights *w)
-{
-    bs_record record;
-    bs_status status = BS_OK;
-    for (int32_t b = 0; status == BS_OK && w->record(w->user, b, &record) == BS_OK; b++)
-        status = fetch_record(w, b, record_memory, 8192, &record);
-    return status;
-}
-
-static bs_model *open_file(const bs_platform *platform, const char *name)
-{
-    bs_error error = {BS_OK, NULL, 0, 0, ""};
-    bs_arena_init(&arena, "model", arena_memory, sizeof arena_memory);
-    bs_model *model = bs_model_open_file(&arena, platform, name, &error);
-    if (!check(model != NULL, "%s opens %s", name, error.message))
-        exit(check_end());
-    return model;
-}
-
-/* --- sources ----------------------------------------------------------------------------------------------- */
+#include "streamed_file.h"
 
 static void test_file(const char *name)
 {
@@ -307,143 +203,6 @@ static void test_ragged_end(void)
     }
 }
 
-/* --- what changes while it is open ------------------------------------------------------------------------- */
-
-static const direct_kind changing[] = {AS_IS, PRETEND_4096, NO_DIRECT};
-
-static void test_truncated(void)
-{
-    for (size_t i = 0; i < 3; i++) {
-        rig r;
-        file_write_tiny(PAGES);
-        bs_model *model = open_file(rig_init(&r, changing[i]), path);
-        const bs_weights w = bs_model_weights(model);
-        const bs_status before = fetch_all(&w);
-        int wrong = 0;
-        for (size_t cut = 1; cut < 3 * 4096; cut += 509) { /* into each of the three records */
-            if (truncate(path, (off_t)(tiny.n - cut)) != 0)
-                exit(2);
-            const bs_status status = fetch_all(&w);
-            wrong += status != BS_ERROR_IO && (cut > 4096 - TINY_CONV_BYTES || status != BS_OK);
-        }
-        check(before == BS_OK && wrong == 0, "a file cut while it is open is an error (kind %d)", (int)changing[i]);
-        file_write(tiny.bytes, tiny.n);
-        check(fetch_all(&w) == BS_OK, "and is read again once it is whole");
-        bs_model_close(model);
-        check(r.opened == 0 && r.refused == 0, "and closed");
-    }
-}
-
-static void test_overwritten(void)
-{
-    static forge other;
-    tiny_write(&other, OTHER_WEIGHTS);
-    for (size_t i = 0; i < 3; i++) {
-        rig r;
-        bs_record record;
-        file_write_tiny(PAGES);
-        bs_model *model = open_file(rig_init(&r, changing[i]), path);
-        const bs_weights w = bs_model_weights(model);
-        const bs_status before = fetch_all(&w);
-        file_write(other.bytes, other.n);
-        int refused = 0;
-        for (int32_t b = 0; b < TINY_BLOCKS; b++)
-            refused += fetch_record(&w, b, record_memory, 4096, &record) == BS_ERROR_FORMAT;
-        check(before == BS_OK && other.n == tiny.n && refused == TINY_BLOCKS,
-              "another model written over it is refused (kind %d)", (int)changing[i]);
-        bs_error error;
-        check(bs_model_check(model, &error) == BS_ERROR_FORMAT, "and named: %s", error.message);
-        bs_model_close(model);
-    }
-}
-
-/* Every bit of a head, and the head of every other block. */
-static void test_heads(void)
-{
-    bs_error error;
-    uint8_t head[256];
-    bs_record record;
-    int accepted = 0, crossed = 0;
-    tiny_write(&tiny, PAGES);
-    bs_arena_init(&arena, "model", arena_memory, sizeof arena_memory);
-    const bs_model *model = bs_model_open_memory(&arena, tiny.bytes, tiny.n, &error);
-    const bs_weights w = bs_model_weights(model);
-    for (int32_t b = 0; b < TINY_BLOCKS; b++) {
-        if (fetch_record(&w, b, record_memory, 4096, &record) != BS_OK)
-            exit(2);
-        memcpy(head, record_memory, sizeof head); /* the head alone: nothing behind it is looked at */
-        for (size_t bit = 0; bit < 8 * sizeof head; bit++) {
-            head[bit / 8] = (uint8_t)(head[bit / 8] ^ 1 << bit % 8);
-            accepted += w.verify(w.user, b, head) != BS_ERROR_FORMAT;
-            head[bit / 8] = (uint8_t)(head[bit / 8] ^ 1 << bit % 8);
-        }
-        for (int32_t c = 0; c < TINY_BLOCKS; c++)
-            crossed += (w.verify(w.user, c, head) == BS_OK) != (b == c);
-    }
-    check(accepted == 0 && crossed == 0, "a head with any bit flipped, or of another block, is refused (%d, %d)",
-          accepted, crossed);
-}
-
-/* --- interrupted, short and failing reads ------------------------------------------------------------------ */
-
-#if defined(__linux__)
-/* The first read of all is the probe, if there is one; the next begins the index. */
-static void test_probe(int fail_at)
-{
-    bs_model_facts facts;
-    bs_error error = {BS_OK, NULL, 0, 0, ""};
-    memset(&script, 0, sizeof script);
-    script.fail_at = fail_at;
-    bs_arena_init(&arena, "model", arena_memory, sizeof arena_memory);
-    bs_model *model = bs_model_open_file(&arena, NULL, real_model, &error);
-    memset(&script, 0, sizeof script);
-    if (!model) {
-        check(error.status == BS_ERROR_IO && arena.used == 0, "a model whose index cannot be read does not open");
-        return;
-    }
-    bs_model_facts_get(model, &facts);
-    check(all_same(model, 8192) && facts.fetch_alignment != 512,
-          "after a probe that fails a larger one is tried, or none (%u)", facts.fetch_alignment);
-    bs_model_close(model);
-}
-#endif
-
-static void test_interrupted(void)
-{
-#if defined(__linux__)
-    static const char *const kinds[] = {"directly", "buffered"};
-    for (int buffered = 0; buffered < 2; buffered++) {
-        bs_model *model = open_file(NULL, real_model);
-        if (buffered)
-            bs_model_use_buffered(model);
-        const bs_weights w = bs_model_weights(model);
-        memset(&script, 0, sizeof script);
-        script.interrupt = 3;
-        script.shorten = 2;
-        const bs_status status = fetch_all(&w);
-        const int calls = script.calls;
-        check(status == BS_OK && calls > 20, "interrupted and short reads go on, %s (%d reads)", kinds[buffered],
-              calls);
-        int wrong = 0;
-        for (int n = 1; n <= calls; n++) { /* those that are interrupted do not come to fail */
-            script.calls = 0;
-            script.fail_at = n;
-            wrong += fetch_all(&w) != (n % 3 ? BS_ERROR_IO : BS_OK);
-        }
-        check(wrong == 0, "a read that fails, at any point, is an error");
-        memset(&script, 0, sizeof script);
-        script.cut_at = script.end_at = 2;
-        check(fetch_all(&w) == BS_ERROR_IO, "an end of the file that comes too early is one");
-        memset(&script, 0, sizeof script);
-        check(fetch_all(&w) == BS_OK, "and the next attempt succeeds");
-        bs_model_close(model);
-    }
-    test_probe(1);
-    test_probe(2);
-    memset(&script, 0, sizeof script);
-#endif
-}
-
 /* --- threads ----------------------------------------------------------------------------------------------- */
 
 enum { THREADS = 4, ROUNDS = 3 };
@@ -500,9 +259,7 @@ static void test_folder(void)
 
 int main(void)
 {
-    const char *build = getenv("BUILD");
-    snprintf(path, sizeof path, "%s/tests/stream_source_%ld.gguf", build ? build : "build", (long)getpid());
-    file_write_tiny(PAGES);
+    streamed_begin();
     test_file(real_model);
     test_file(path);
     test_pretended();
@@ -512,12 +269,7 @@ int main(void)
     test_not_streamed();
     test_arguments();
     test_ragged_end();
-    test_truncated();
-    test_overwritten();
-    test_heads();
-    test_interrupted();
     test_threads();
     test_folder();
-    remove(path);
-    return check_end();
+    return streamed_end();
 }

@@ -104,6 +104,14 @@ static inline void wrong_is(const fixture *f, bs_status status, const char *text
     wrong_unplanned += is_unplanned(f->g);
 }
 
+/* A limit that was met is told with this text. */
+static inline bool stops_with(const bs_graph *g, const char *text)
+{
+    bs_error error = {BS_OK, NULL, 0, 0, ""};
+    bs_graph_check(g, &error);
+    return message_is(&error, BS_ERROR_LIMIT, text);
+}
+
 #define WRONG(expected, message, ...)                           \
     do {                                                        \
         const fixture fixture_ = fixture_new(), *f = &fixture_; \

@@ -5,7 +5,7 @@ Run with a Python that has torch (made with 1.13):  /usr/bin/python3 tools/make_
 The file: magic "BSVEC1\\n\\0", then records: u8 name length, name, u8 dtype (bs_dtype), u8 rank, u32 dims, data.
 Names are "<case>/<tensor>": x0 x1 ... operands, y0 y1 results, anything else a weight by its suffix.
 Operands and results have a leading dimension of rows, unless the case is in ROOT or the operand in CAPTURED
-of tests/test_ops.c.
+of tests/test_op_vectors.c.
 """
 
 import math

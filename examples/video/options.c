@@ -58,11 +58,9 @@ static const char *complain(char *message, size_t bytes, const char *option, con
     return message;
 }
 
-/* Options that take a value. Returns NULL when it was taken. */
-static const char *take(video_options *o, const char *name, const char *value, char *message, size_t bytes)
+/* Whether the option takes the name of a file. */
+static bool take_file(video_options *o, const char *name, const char *value)
 {
-    int64_t n = 0;
-    int32_t i = 0;
     if (strcmp(name, "--model") == 0)
         o->model = value;
     else if (strcmp(name, "--map") == 0)
@@ -71,7 +69,31 @@ static const char *take(video_options *o, const char *name, const char *value, c
         o->reference = value;
     else if (strcmp(name, "--stats") == 0)
         o->stats = value;
-    else if (strcmp(name, "--quality") == 0) {
+    else
+        return false;
+    return true;
+}
+
+/* Options that other programs have too. Returns NULL when it was taken. */
+static const char *take_shared(video_options *o, const char *name, const char *value, char *message, size_t bytes)
+{
+    const device_taken device = device_options_value(&o->device, name, value, message, bytes);
+    if (device != DEVICE_OTHER)
+        return device == DEVICE_TAKEN ? NULL : message;
+    const stream_taken taken = stream_options_value(&o->stream, name, value, message, bytes);
+    if (taken == STREAM_OTHER)
+        snprintf(message, bytes, "unknown option %.60s (see --help)", name);
+    return taken == STREAM_TAKEN ? NULL : message;
+}
+
+/* Options that take a value. Returns NULL when it was taken. */
+static const char *take(video_options *o, const char *name, const char *value, char *message, size_t bytes)
+{
+    int64_t n = 0;
+    int32_t i = 0;
+    if (take_file(o, name, value))
+        return NULL;
+    if (strcmp(name, "--quality") == 0) {
         if (!word_number(value, 0, 100, &o->quality))
             return complain(message, bytes, name, value, "0 .. 100");
     } else if (strcmp(name, "--floor") == 0) {
@@ -106,13 +128,7 @@ static const char *take(video_options *o, const char *name, const char *value, c
             return complain(message, bytes, name, value, "auto, breadth or depth");
         o->order = (bs_order)i;
     } else {
-        const device_taken device = device_options_value(&o->device, name, value, message, bytes);
-        if (device != DEVICE_OTHER)
-            return device == DEVICE_TAKEN ? NULL : message;
-        const stream_taken taken = stream_options_value(&o->stream, name, value, message, bytes);
-        if (taken == STREAM_OTHER)
-            snprintf(message, bytes, "unknown option %.60s (see --help)", name);
-        return taken == STREAM_TAKEN ? NULL : message;
+        return take_shared(o, name, value, message, bytes);
     }
     return NULL;
 }

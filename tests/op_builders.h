@@ -1,0 +1,123 @@
+/* op_builders.h - nodes that tests of ops build: one function a case, named after it. Relies on op_harness.h. */
+#ifndef BS_TEST_OP_BUILDERS_H
+#define BS_TEST_OP_BUILDERS_H
+
+#include "op_harness.h"
+
+typedef bs_value (*builder)(bs_graph *g, const bs_value *x);
+
+#define CONV(function, ...)                                                                     \
+    static inline bs_value function(bs_graph *g, const bs_value *x)                             \
+    {                                                                                           \
+        return bs_conv2d(g, x[0], &(bs_conv2d_desc){.name = "conv", __VA_ARGS__});              \
+    }
+CONV(conv_plain, .out = 7)
+CONV(conv_stride, .out = 6, .stride = 2)
+CONV(conv_dilated, .out = 5, .kernel = 5, .dilation = 2)
+CONV(conv_groups, .out = 4, .groups = 2)
+CONV(conv_depthwise, .out = 6, .groups = BS_DEPTHWISE, .act = BS_RELU)
+CONV(conv_norm, .out = 9, .batch_norm = 1, .no_bias = 1, .act = BS_PRELU)
+CONV(conv_norm_wide, .out = 16, .batch_norm = 1, .act = BS_RELU)
+CONV(conv_rect, .out = 4, .kernel_h = 1, .kernel_w = 5, .act = BS_LEAKY_RELU)
+CONV(conv_valid, .out = 3, .kernel = 4, .padding = BS_PAD_VALID, .no_bias = 1, .act = BS_CLIP, .act_param = 0.5f)
+CONV(conv_wide, .out = 16, .act = BS_RELU)
+CONV(conv_sigmoid, .out = 17, .kernel = 1, .act = BS_SIGMOID)
+CONV(conv_half, .out = 5, .kernel = 2, .stride = 2)
+CONV(conv_large, .out = 3, .kernel = 7, .stride = 2, .act = BS_TANH)
+#undef CONV
+
+#define DECONV(function, ...)                                                                    \
+    static inline bs_value function(bs_graph *g, const bs_value *x)                              \
+    {                                                                                            \
+        return bs_deconv2d(g, x[0], &(bs_deconv2d_desc){.name = "deconv", __VA_ARGS__});         \
+    }
+DECONV(deconv_k4, .out = 3, .kernel = 4, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1)
+DECONV(deconv_k9, .out = 1, .kernel = 9, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 4, .output_pad = 1,
+       .act = BS_RELU)
+DECONV(deconv_sparse, .out = 2, .kernel = 2, .stride = 3, .act = BS_TANH)
+DECONV(deconv_default, .out = 3, .no_bias = 1)
+DECONV(deconv_k3s3, .out = 4, .kernel = 3, .stride = 3, .act = BS_PRELU)
+#undef DECONV
+
+/* One line a builder: its name and what it returns. */
+#define BUILD(function, expression) \
+    static inline bs_value function(bs_graph *g, const bs_value *x) { return expression; }
+BUILD(linear_rows, bs_linear(g, x[0], &(bs_linear_desc){.name = "fc", .out = 9}))
+BUILD(linear_gelu, bs_linear(g, x[0], &(bs_linear_desc){.name = "fc", .out = 20, .no_bias = 1, .act = BS_GELU}))
+BUILD(linear_prelu, bs_linear(g, x[0], &(bs_linear_desc){.name = "fc", .out = 6, .act = BS_PRELU}))
+BUILD(matmul_plain, bs_matmul(g, x[0], x[1], NULL))
+BUILD(matmul_transposed, bs_matmul(g, x[0], x[1], &(bs_matmul_desc){.transpose_b = 1, .scale = 0.25f}))
+BUILD(shuffle_2, bs_pixel_shuffle(g, x[0], 2))
+BUILD(unshuffle_3, bs_pixel_unshuffle(g, x[0], 3))
+BUILD(unshuffle_2, bs_pixel_unshuffle(g, x[0], 2))
+BUILD(add, bs_add(g, x[0], x[1]))
+BUILD(sub, bs_sub(g, x[0], x[1]))
+BUILD(mul, bs_mul(g, x[0], x[1]))
+BUILD(act_relu, bs_activation(g, x[0], BS_RELU, 0))
+BUILD(act_leaky, bs_activation(g, x[0], BS_LEAKY_RELU, 0.2f))
+BUILD(act_sigmoid, bs_activation(g, x[0], BS_SIGMOID, 0))
+BUILD(act_tanh, bs_activation(g, x[0], BS_TANH, 0))
+BUILD(act_gelu, bs_activation(g, x[0], BS_GELU, 0))
+BUILD(act_silu, bs_activation(g, x[0], BS_SILU, 0))
+BUILD(act_clip, bs_activation(g, x[0], BS_CLIP, 1.5f))
+BUILD(prelu, bs_prelu(g, x[0], "slopes"))
+BUILD(clip, bs_clip(g, x[0], -0.5f, 0.7f))
+BUILD(affine, bs_affine(g, x[0], 2.5f, -0.75f))
+BUILD(batch_norm, bs_batch_norm(g, x[0], &(bs_norm_desc){.name = "norm", .epsilon = 1e-3f}))
+BUILD(to_f32, bs_convert(g, x[0], &(bs_convert_desc){.dtype = BS_F32}))
+BUILD(to_f32_255, bs_convert(g, x[0], &(bs_convert_desc){.dtype = BS_F32, .scale = 1.0f / 255.0f}))
+BUILD(to_u8, bs_convert(g, x[0], &(bs_convert_desc){.dtype = BS_U8}))
+BUILD(to_u10, bs_convert(g, x[0], &(bs_convert_desc){.dtype = BS_U16, .scale = 1023.0f, .code_bits = 10}))
+BUILD(to_i32, bs_convert(g, x[0], &(bs_convert_desc){.dtype = BS_I32}))
+BUILD(to_i8, bs_convert(g, x[0], &(bs_convert_desc){.dtype = BS_I8}))
+BUILD(to_f16, bs_convert(g, x[0], &(bs_convert_desc){.dtype = BS_F16}))
+BUILD(to_bf16, bs_convert(g, x[0], &(bs_convert_desc){.dtype = BS_BF16}))
+BUILD(concat_3, bs_concat(g, x, 3, 0))
+BUILD(concat_width, bs_concat(g, x, 2, -1))
+BUILD(concat_height, bs_concat(g, x, 2, 1))
+BUILD(slice_01, bs_slice(g, x[0], &(bs_slice_desc){.axis = 0, .start = 1, .length = 1}))
+BUILD(slice_from_4, bs_slice(g, x[0], &(bs_slice_desc){.axis = 0, .start = 4}))
+BUILD(slice_13, bs_slice(g, x[0], &(bs_slice_desc){.axis = 1, .start = 1, .length = 2}))
+BUILD(slice_rest, bs_slice(g, x[0], &(bs_slice_desc){.axis = 2, .start = 2}))
+BUILD(reshape_15, bs_reshape(g, x[0], BS_SHAPE2(-1, 15)))
+BUILD(transpose_2031, bs_transpose(g, x[0], &(bs_transpose_desc){.order = {2, 0, 3, 1}}))
+BUILD(transpose_default, bs_transpose(g, x[0], NULL))
+BUILD(pad_value, bs_pad(g, x[0], &(bs_pad_desc){.top = 1, .bottom = 2, .left = 3, .value = 1.5f}))
+BUILD(pad_edge, bs_pad(g, x[0], &(bs_pad_desc){.bottom = 3, .left = 2, .right = 1, .edge = 1}))
+BUILD(gather_table, bs_gather_rows(g, x[0], x[1]))
+BUILD(constant, ((void)x, bs_constant(g, "table", BS_I32, BS_SHAPE3(2, 3, 4))))
+BUILD(softmax, bs_softmax(g, x[0]))
+BUILD(layer_norm, bs_layer_norm(g, x[0], &(bs_norm_desc){.name = "norm"}))
+BUILD(reduce_sum, bs_reduce(g, x[0], &(bs_reduce_desc){.kind = BS_REDUCE_SUM, .axis = 0, .keep = 1}))
+BUILD(reduce_mean, bs_reduce(g, x[0], &(bs_reduce_desc){.kind = BS_REDUCE_MEAN, .axis = -1}))
+BUILD(reduce_max, bs_reduce(g, x[0], &(bs_reduce_desc){.kind = BS_REDUCE_MAX, .axis = 1}))
+BUILD(reduce_min, bs_reduce(g, x[0], &(bs_reduce_desc){.kind = BS_REDUCE_MIN, .axis = 0}))
+BUILD(argmax, bs_argmax(g, x[0]))
+static inline bs_value topk(bs_graph *g, const bs_value *x)
+{
+    bs_value indices;
+    return bs_topk(g, x[0], 3, &indices);
+}
+#define POOL(...) bs_pool2d(g, x[0], &(bs_pool2d_desc){__VA_ARGS__})
+BUILD(pool_average, POOL(.kind = BS_POOL_AVERAGE))
+BUILD(pool_average_pad, POOL(.kernel = 3, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1))
+BUILD(pool_average_count, POOL(.kernel = 3, .stride = 1, .padding = BS_PAD_EXPLICIT, .pad = 1, .count_pad = 1))
+BUILD(pool_max, POOL(.kind = BS_POOL_MAX, .kernel = 3, .stride = 2, .padding = BS_PAD_EXPLICIT, .pad = 1))
+BUILD(pool_global, POOL(.global = 1))
+BUILD(pool_global_max, POOL(.kind = BS_POOL_MAX, .global = 1))
+#undef POOL
+#define RESIZE(...) bs_resize(g, x[0], &(bs_resize_desc){__VA_ARGS__})
+BUILD(nearest_3, RESIZE(.kind = BS_RESIZE_NEAREST, .factor = 3))
+BUILD(bilinear_3, RESIZE(.kind = BS_RESIZE_BILINEAR, .factor = 3))
+BUILD(bilinear_2, RESIZE(.kind = BS_RESIZE_BILINEAR))
+BUILD(bicubic_2, RESIZE(.kind = BS_RESIZE_BICUBIC, .cubic_a = -0.75f))
+BUILD(bicubic_4, RESIZE(.kind = BS_RESIZE_BICUBIC, .factor = 4, .cubic_a = -0.75f))
+BUILD(bicubic_codes, RESIZE(.kind = BS_RESIZE_BICUBIC))
+BUILD(bicubic_u10, RESIZE(.kind = BS_RESIZE_BICUBIC, .code_bits = 10))
+BUILD(bicubic_codes_3, RESIZE(.kind = BS_RESIZE_BICUBIC, .factor = 3, .code_bits = 10))
+#undef RESIZE
+BUILD(features, bs_patch_features(g, x[0], x[1], &(bs_patch_features_desc){.name = "f"}))
+BUILD(features_alone, bs_patch_features(g, x[0], (bs_value){0}, &(bs_patch_features_desc){.buckets = 20}))
+BUILD(features_u10, bs_patch_features(g, x[0], x[1], &(bs_patch_features_desc){.code_bits = 10}))
+
+#endif

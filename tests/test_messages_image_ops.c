@@ -1,0 +1,355 @@
+/* Promises: every message of the shape rule of an op that images go through, and of the rules that ops share, names the
+ * op, its node, the operand, dimension or field at fault and what was expected, word for word; what says no other than
+ * by such a message is not there. */
+#include "ops/table.h"
+#include "wrong_builds.h"
+
+/* Cells of two scales with the same extents: in a frame of one pixel a half is as large as a whole. */
+static bs_value one_pixel(bs_graph *g, int32_t stride)
+{
+    const bs_value like = bs_patches(g, bs_input(g, "pixel", BS_F32, BS_SHAPE3(2, 1, 1)),
+                                     &(bs_patches_desc){.size = 2});
+    return bs_conv2d(g, like, &(bs_conv2d_desc){.name = "to", .out = 2, .stride = stride});
+}
+
+static void add_of_scales(bs_graph *g)
+{
+    const bs_value half = one_pixel(g, 2);
+    bs_add(g, half, (bs_value){half.id - 1});
+}
+
+static void concat_of_scales(bs_graph *g)
+{
+    const bs_value half = one_pixel(g, 2);
+    bs_concat(g, (bs_value[]){half, {half.id - 1}}, 2, 0);
+}
+
+static void concat_beyond(bs_graph *g)
+{
+    const bs_value all = bs_input(g, "all", BS_U8, BS_SHAPE1(1 << 30));
+    bs_concat(g, (bs_value[]){all, all}, 2, 0);
+}
+
+static bs_value features_of(const fixture *f)
+{
+    return bs_patch_features(f->g, bs_patches(f->g, f->codes, &(bs_patches_desc){.size = 16}), none, NULL);
+}
+
+#define SIXTEEN \
+    &(bs_resize_desc) { .kind = BS_RESIZE_NEAREST, .factor = 16 }
+#define SIXTYFOUR \
+    &(bs_pool2d_desc) { .kernel = 64 }
+#define BY_SIXTEEN \
+    &(bs_deconv2d_desc) { .name = "d", .out = 1, .kernel = 16, .stride = 16 }
+
+static void rows_of_conv2d_fields(void)
+{
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": out is 0, expected 1 .. 1048576",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c"}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d: out is 0, expected 1 .. 1048576", bs_conv2d(g, f->frame, NULL));
+    WRONG(BS_ERROR_SHAPE, "conv2d \"c\": dimension 1 is 8, which gives a result of 0, expected 1 .. 2^30",
+          bs_conv2d(g, f->image, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel = 9, .padding = BS_PAD_VALID}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": act is 9, expected 0 .. 8",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .act = BS_ACT_COUNT}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": out is 1048577, expected 1 .. 1048576",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = (1 << 20) + 1}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": kernel is 256, expected 0 .. 255",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel = 256}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": kernel_h is -1, expected 0 .. 255",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel_h = -1}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": kernel_w is 256, expected 0 .. 255",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .kernel_w = 256}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": stride is -1, expected 0 .. 255",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .stride = -1}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": pad is -2, expected 0 .. 32768",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .padding = BS_PAD_EXPLICIT, .pad = -2}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": padding is 3, expected 0 .. 2",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .padding = 3}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": pad is 1, expected 0 where padding is not BS_PAD_EXPLICIT",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .pad = BS_PAD_VALID}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": pad is -1, expected 0 where padding is not BS_PAD_EXPLICIT",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .pad = -1}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": pad is 2, expected 0 where padding is not BS_PAD_EXPLICIT",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .pad = 2, .padding = BS_PAD_VALID}));
+    WRONG(BS_ERROR_ARGUMENT, "deconv2d \"d\": pad is 1, expected 0 where padding is not BS_PAD_EXPLICIT",
+          bs_deconv2d(g, f->image, &(bs_deconv2d_desc){.name = "d", .out = 1, .pad = 1}));
+    WRONG(BS_ERROR_ARGUMENT, "pool2d \"q\": pad is 1, expected 0 where padding is not BS_PAD_EXPLICIT",
+          bs_pool2d(g, f->image, &(bs_pool2d_desc){.name = "q", .pad = 1, .global = 1}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": dilation is 256, expected 0 .. 255",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .dilation = 256}));
+    WRONG(BS_ERROR_ARGUMENT, "conv2d \"c\": groups is -2, expected -1 .. 1048576",
+          bs_conv2d(g, f->frame, &(bs_conv2d_desc){.name = "c", .out = 4, .groups = -2}));
+    WRONG(BS_ERROR_SHAPE, "conv2d \"c\": dimension 2 is 10, which gives a result of 0, expected 1 .. 2^30",
+          bs_conv2d(g, f->image,
+                    &(bs_conv2d_desc){.name = "c", .out = 4, .kernel_w = 11, .kernel_h = 1, .padding = BS_PAD_VALID}));
+}
+
+static void rows_of_conv2d(void)
+{
+    WRONG(BS_ERROR_SHAPE, "conv2d \"c\": operand 0 is [4], expected rank 3 [C, H, W]",
+          bs_conv2d(g, f->line, &(bs_conv2d_desc){.name = "c", .out = 4}));
+    WRONG(BS_ERROR_SHAPE, "conv2d \"c\": operand 0 is u8, expected f32",
+          bs_conv2d(g, f->codes, &(bs_conv2d_desc){.name = "c", .out = 4}));
+    WRONG(BS_ERROR_SHAPE, "conv2d \"c\": dimension 0: 3 channels in and 4 out are not divisible by 2 groups",
+          bs_conv2d(g, f->image, &(bs_conv2d_desc){.name = "c", .out = 4, .groups = 2}));
+    WRONG(
+        BS_ERROR_SHAPE,
+        "conv2d \"c\": dimension 1: padding 0 with kernel 3 moves cells of a patch domain; pad by dilation "
+        "(kernel-1)/2",
+        bs_conv2d(g, f->cells, &(bs_conv2d_desc){.name = "c", .out = 4, .padding = BS_PAD_VALID}));
+    WRONG(BS_ERROR_SHAPE, "conv2d \"c\": dimension 0: 3 channels in and 4 out are not divisible by 3 groups",
+          bs_conv2d(g, f->image, &(bs_conv2d_desc){.name = "c", .out = 4, .groups = 3}));
+    WRONG(
+        BS_ERROR_SHAPE,
+        "conv2d \"c\": dimension 2: padding 1 with kernel 5 moves cells of a patch domain; pad by dilation "
+        "(kernel-1)/2",
+        bs_conv2d(g, f->cells,
+                  &(bs_conv2d_desc){.name = "c", .out = 4, .kernel_w = 5, .padding = BS_PAD_EXPLICIT, .pad = 1}));
+    WRONG(BS_ERROR_SHAPE, "conv2d \"c\": dimension 0 of operand 0 (channels) is N<=40, expected a constant",
+          bs_conv2d(g, bs_input(g, "planes", BS_F32, BS_SHAPE3(f->n, 8, 8)), &(bs_conv2d_desc){.name = "c", .out = 4}));
+    WRONG(BS_ERROR_LIMIT, "conv2d \"c\": the frame's scale would be 1/262144, expected numbers of 2^15 at most",
+          bs_conv2d(g,
+                    bs_pool2d(g, bs_pool2d(g, bs_input(g, "vast", BS_F32, BS_SHAPE3(1, 1 << 18, 1 << 18)), SIXTYFOUR),
+                              SIXTYFOUR),
+                    &(bs_conv2d_desc){.name = "c", .out = 1, .stride = 64}));
+}
+
+static void rows_of_deconv2d(void)
+{
+    WRONG(BS_ERROR_ARGUMENT, "deconv2d \"d\": output_pad 2 is not below stride 2",
+          bs_deconv2d(g, f->image, &(bs_deconv2d_desc){.name = "d", .out = 1, .stride = 2, .output_pad = 2}));
+    WRONG(BS_ERROR_ARGUMENT, "deconv2d \"d\": out is 0, expected 1 .. 1048576",
+          bs_deconv2d(g, f->image, &(bs_deconv2d_desc){.name = "d"}));
+    WRONG(BS_ERROR_ARGUMENT, "deconv2d \"d\": kernel is 256, expected 0 .. 255",
+          bs_deconv2d(g, f->image, &(bs_deconv2d_desc){.name = "d", .out = 1, .kernel = 256}));
+    WRONG(BS_ERROR_ARGUMENT, "deconv2d \"d\": stride is 17, expected 0 .. 16",
+          bs_deconv2d(g, f->image, &(bs_deconv2d_desc){.name = "d", .out = 1, .stride = 17}));
+    WRONG(BS_ERROR_ARGUMENT, "deconv2d \"d\": pad is -1, expected 0 .. 255",
+          bs_deconv2d(g, f->image, &(bs_deconv2d_desc){.name = "d", .out = 1, .padding = BS_PAD_EXPLICIT, .pad = -1}));
+    WRONG(BS_ERROR_ARGUMENT, "deconv2d \"d\": output_pad is 16, expected 0 .. 15",
+          bs_deconv2d(g, f->image, &(bs_deconv2d_desc){.name = "d", .out = 1, .output_pad = 16}));
+    WRONG(
+        BS_ERROR_SHAPE,
+        "deconv2d \"d\": dimensions 1 and 2: kernel - stride - 2 pad + output_pad is 1, in a patch domain it must be 0",
+        bs_deconv2d(g, f->cells, &(bs_deconv2d_desc){.name = "d", .out = 1, .stride = 2}));
+    WRONG(BS_ERROR_SHAPE, "deconv2d \"d\": dimension 1 is 8, which gives a result of 0, expected 1 .. 2^30",
+          bs_deconv2d(g, f->image, &(bs_deconv2d_desc){.name = "d", .out = 1, .padding = BS_PAD_EXPLICIT, .pad = 5}));
+    WRONG(BS_ERROR_SHAPE, "deconv2d \"d\": dimension 2 is 4, which gives a result of -4, expected 1 .. 2^30",
+          bs_deconv2d(g, bs_input(g, "tall", BS_F32, BS_SHAPE3(1, 20, 4)),
+                      &(bs_deconv2d_desc){.name = "d", .out = 1, .padding = BS_PAD_EXPLICIT, .pad = 5}));
+    WRONG(BS_ERROR_LIMIT, "deconv2d \"d\": the frame's scale would be 65536/1, expected numbers of 2^15 at most",
+          bs_deconv2d(
+              g,
+              bs_deconv2d(g,
+                          bs_deconv2d(g, bs_deconv2d(g, bs_input(g, "dot", BS_F32, BS_SHAPE3(1, 1, 1)), BY_SIXTEEN),
+                                      BY_SIXTEEN),
+                          BY_SIXTEEN),
+              BY_SIXTEEN));
+}
+
+static void rows_of_pixel_shuffle(void)
+{
+    WRONG(BS_ERROR_SHAPE, "pixel_shuffle: dimension 0 is 3, not a multiple of r r = 4",
+          bs_pixel_shuffle(g, f->image, 2));
+    WRONG(BS_ERROR_SHAPE, "pixel_unshuffle: dimension 1 is 8, not a multiple of r = 3",
+          bs_pixel_unshuffle(g, f->image, 3));
+    WRONG(BS_ERROR_ARGUMENT, "pixel_shuffle: r is 0, expected 1 .. 64", bs_pixel_shuffle(g, f->image, 0));
+    WRONG(BS_ERROR_SHAPE, "pixel_shuffle: operand 0 is [4], expected rank 3 [C, H, W]",
+          bs_pixel_shuffle(g, f->line, 2));
+    WRONG(BS_ERROR_SHAPE, "pixel_unshuffle: dimension 2 is 10, not a multiple of r = 3",
+          bs_pixel_unshuffle(g, bs_input(g, "wide", BS_F32, BS_SHAPE3(1, 9, 10)), 3));
+    WRONG(BS_ERROR_SHAPE, "pixel_shuffle: dimension 0 of operand 0 (channels) is N<=40, expected a constant",
+          bs_pixel_shuffle(g, bs_input(g, "planes", BS_F32, BS_SHAPE3(f->n, 8, 8)), 2));
+    WRONG(BS_ERROR_LIMIT, "resize: the frame's scale would be 65536/1, expected numbers of 2^15 at most",
+          bs_resize(
+              g,
+              bs_resize(g, bs_resize(g, bs_resize(g, bs_input(g, "dot", BS_U8, BS_SHAPE3(1, 1, 1)), SIXTEEN), SIXTEEN),
+                        SIXTEEN),
+              SIXTEEN));
+    WRONG(BS_ERROR_LIMIT, "pool2d: the frame's scale would be 1/262144, expected numbers of 2^15 at most",
+          bs_pool2d(g,
+                    bs_pool2d(g, bs_pool2d(g, bs_input(g, "vast", BS_F32, BS_SHAPE3(1, 1 << 18, 1 << 18)), SIXTYFOUR),
+                              SIXTYFOUR),
+                    SIXTYFOUR));
+    WRONG(
+        BS_ERROR_LIMIT, "pixel_shuffle: the frame's scale would be 65536/1, expected numbers of 2^15 at most",
+        bs_pixel_shuffle(
+            g,
+            bs_resize(g, bs_resize(g, bs_resize(g, bs_input(g, "dots", BS_U8, BS_SHAPE3(256, 1, 1)), SIXTEEN), SIXTEEN),
+                      SIXTEEN),
+            16));
+    WRONG(BS_ERROR_LIMIT, "pixel_unshuffle: the frame's scale would be 1/262144, expected numbers of 2^15 at most",
+          bs_pixel_unshuffle(
+              g,
+              bs_pool2d(g, bs_pool2d(g, bs_input(g, "vast", BS_F32, BS_SHAPE3(1, 1 << 18, 1 << 18)), SIXTYFOUR),
+                        SIXTYFOUR),
+              64));
+    WRONG(BS_ERROR_SHAPE,
+          "pixel_shuffle: dimension 1 is 1073741824, which gives a result of 2147483648, expected 1 .. 2^30",
+          bs_pixel_shuffle(g, bs_input(g, "tall", BS_U8, BS_SHAPE3(4, 1 << 30, 1)), 2));
+    WRONG(BS_ERROR_SHAPE,
+          "pixel_shuffle: dimension 2 is 1073741824, which gives a result of 2147483648, expected 1 .. 2^30",
+          bs_pixel_shuffle(g, bs_input(g, "wide", BS_U8, BS_SHAPE3(4, 1, 1 << 30)), 2));
+    WRONG(BS_ERROR_SHAPE, "pixel_unshuffle: dimension 1 is n<=1, which gives a result of 0, expected 1 .. 2^30",
+          bs_pixel_unshuffle(g, bs_input(g, "low", BS_U8, BS_SHAPE3(1, BS_UPTO(1), 4)), 2));
+    WRONG(BS_ERROR_SHAPE, "pixel_unshuffle: dimension 2 is n<=1, which gives a result of 0, expected 1 .. 2^30",
+          bs_pixel_unshuffle(g, bs_input(g, "thin", BS_U8, BS_SHAPE3(1, 4, BS_UPTO(1))), 2));
+}
+
+static void rows_of_pool2d(void)
+{
+    WRONG(BS_ERROR_SHAPE, "pool2d \"q\": operand 0 is [4], expected rank 3 [C, H, W]",
+          bs_pool2d(g, f->line, &(bs_pool2d_desc){.name = "q"}));
+    WRONG(BS_ERROR_ARGUMENT, "pool2d \"q\": kind is 7, expected 0 .. 1",
+          bs_pool2d(g, f->image, &(bs_pool2d_desc){.name = "q", .kind = 7}));
+    WRONG(BS_ERROR_SHAPE, "pool2d \"half\": cells of 15 pixels (dimensions 1 and 2) do not divide by 2",
+          bs_pool2d(g, bs_patches(g, f->frame, &(bs_patches_desc){.size = 15}),
+                    &(bs_pool2d_desc){.name = "half", .kind = BS_POOL_MAX}));
+    WRONG(BS_ERROR_ARGUMENT, "pool2d \"q\": kernel is 256, expected 0 .. 255",
+          bs_pool2d(g, f->image, &(bs_pool2d_desc){.name = "q", .kernel = 256}));
+    WRONG(BS_ERROR_ARGUMENT, "pool2d \"q\": stride is -1, expected 0 .. 255",
+          bs_pool2d(g, f->image, &(bs_pool2d_desc){.name = "q", .stride = -1}));
+    WRONG(BS_ERROR_ARGUMENT, "pool2d \"q\": pad is 2, expected 0 .. 1",
+          bs_pool2d(g, f->image, &(bs_pool2d_desc){.name = "q", .padding = BS_PAD_EXPLICIT, .pad = 2}));
+    WRONG(BS_ERROR_SHAPE, "pool2d: operand 0 is u8, expected f32", bs_pool2d(g, f->codes, NULL));
+    WRONG(
+        BS_ERROR_SHAPE,
+        "pool2d \"q\": dimension 1: padding 0 with kernel 3 moves cells of a patch domain; pad by dilation "
+        "(kernel-1)/2",
+        bs_pool2d(g, f->cells, &(bs_pool2d_desc){.name = "q", .kernel = 3, .stride = 1}));
+}
+
+static void rows_of_resize(void)
+{
+    WRONG(BS_ERROR_ARGUMENT, "resize \"z\": factor is 17, expected 0 .. 16",
+          bs_resize(g, f->image, &(bs_resize_desc){.name = "z", .factor = 17}));
+    WRONG(BS_ERROR_SHAPE, "resize: operand 0 is i32, expected f32, u8 or u16", bs_resize(g, f->numbers, NULL));
+    WRONG(BS_ERROR_SHAPE, "resize: operand 0 is [4], expected rank 3 [C, H, W]", bs_resize(g, f->line, NULL));
+    WRONG(BS_ERROR_ARGUMENT, "resize \"z\": kind is 3, expected 0 .. 2",
+          bs_resize(g, f->image, &(bs_resize_desc){.name = "z", .kind = 3}));
+    WRONG(BS_ERROR_ARGUMENT, "resize \"z\": code_bits is 17, expected 0 .. 16",
+          bs_resize(g, f->image, &(bs_resize_desc){.name = "z", .code_bits = 17}));
+    WRONG(BS_ERROR_SHAPE,
+          "resize \"z\": dimension 1 is 1073741824, which gives a result of 2147483648, expected 1 .. 2^30",
+          bs_resize(g, bs_input(g, "tall", BS_U8, BS_SHAPE3(1, 1 << 30, 1)), &(bs_resize_desc){.name = "z"}));
+    WRONG(BS_ERROR_SHAPE,
+          "resize \"z\": dimension 2 is 1073741824, which gives a result of 2147483648, expected 1 .. 2^30",
+          bs_resize(g, bs_input(g, "wide", BS_U8, BS_SHAPE3(1, 1, 1 << 30)), &(bs_resize_desc){.name = "z"}));
+}
+
+static void rows_of_patch_features(void)
+{
+    WRONG(BS_ERROR_SHAPE, "patch_features \"e\": operand 0 is f32, expected u8 or u16",
+          bs_patch_features(g, f->cells, none, &(bs_patch_features_desc){.name = "e"}));
+    WRONG(BS_ERROR_SHAPE, "patch_features: operand 0 is [4], expected rank 3 [C, H, W]",
+          bs_patch_features(g, bs_input(g, "c", BS_U8, BS_SHAPE1(4)), none, NULL));
+    WRONG(BS_ERROR_ARGUMENT, "patch_features \"e\": buckets is 1, expected 2 .. 128",
+          bs_patch_features(g, f->codes, none, &(bs_patch_features_desc){.name = "e", .buckets = 1}));
+    WRONG(BS_ERROR_ARGUMENT, "patch_features \"e\": code_bits is 17, expected 8 .. 16",
+          bs_patch_features(g, f->codes, none, &(bs_patch_features_desc){.name = "e", .code_bits = 17}));
+    WRONG(BS_ERROR_SHAPE, "patch_features \"e\": operand 1 is f32, expected u8",
+          bs_patch_features(g, f->codes, f->frame, &(bs_patch_features_desc){.name = "e"}));
+    WRONG(
+        BS_ERROR_SHAPE, "patch_features \"e\": operand 1 is [4], expected rank 3 [C, H, W]",
+        bs_patch_features(g, f->codes, bs_input(g, "c", BS_U8, BS_SHAPE1(4)), &(bs_patch_features_desc){.name = "e"}));
+    WRONG(BS_ERROR_SHAPE, "patch_features \"e\": dimension 1 is H<=64 in the cells and 64 in the reference",
+          bs_patch_features(g, f->codes, bs_input(g, "c", BS_U8, BS_SHAPE3(1, 64, 48)),
+                            &(bs_patch_features_desc){.name = "e"}));
+}
+
+static void rows_of_binary(void)
+{
+    WRONG(BS_ERROR_SHAPE, "add: dimension 0 is 3 in operand 0 and 2 in operand 1", bs_add(g, f->image, f->frame));
+    WRONG(BS_ERROR_SHAPE, "add: operand 1 is i32, expected f32", bs_add(g, f->line, f->numbers));
+    WRONG(BS_ERROR_DOMAIN, "add: operand 1 is a whole image beside patches; cut it with bs_patches (like)",
+          bs_add(g, f->cells, f->frame));
+    WRONG(BS_ERROR_SHAPE, "add: operand 0 is u8, expected f32 or i32", bs_add(g, f->codes, f->codes));
+    WRONG(BS_ERROR_SHAPE, "add: operand 1 is [N<=40, 4], expected the rank of operand 0, which is [3, 8, 10]",
+          bs_add(g, f->image, f->table));
+    WRONG(BS_ERROR_SHAPE, "add: operand 1 is [3, 8, 10], expected the rank of operand 0, which is [4]",
+          bs_add(g, f->line, f->image));
+    WRONG(BS_ERROR_SHAPE, "add: dimensions 1 and 2: operands have frames of different scale", add_of_scales(g));
+    WRONG(BS_ERROR_SHAPE, "add: dimension 2 is 10 in operand 0 and 2 in operand 1",
+          bs_add(g, f->image, bs_input(g, "b", BS_F32, BS_SHAPE3(3, 8, 2))));
+}
+
+static void rows_of_concat(void)
+{
+    WRONG(BS_ERROR_SHAPE, "concat: dimension 1 is 8 in operand 0 and H<=64 in operand 1",
+          bs_concat(g, (bs_value[]){f->image, f->frame}, 2, 0));
+    WRONG(BS_ERROR_SHAPE, "concat: axis 3 of operand 0, which is [3, 8, 10]",
+          bs_concat(g, (bs_value[]){f->image, f->image}, 2, 3));
+    WRONG(BS_ERROR_SHAPE, "concat: dimension 0 is 2 in operand 0 and 3 in operand 2",
+          bs_concat(g, (bs_value[]){f->frame, bs_reshape(g, f->frame, BS_SHAPE3(2, f->h, f->w)), f->image}, 3, 1));
+    WRONG(BS_ERROR_GRAPH, "concat: 9 operands, expected 1 .. 8",
+          bs_concat(g, (bs_value[]){f->line, f->line, f->line, f->line, f->line, f->line, f->line, f->line, f->line}, 9,
+                    0));
+    WRONG(BS_ERROR_SHAPE, "concat: operand 1 is i32, expected f32",
+          bs_concat(g, (bs_value[]){f->line, f->numbers}, 2, 0));
+    WRONG(BS_ERROR_SHAPE, "concat: operand 1 is [N<=40, 4], expected the rank of operand 0, which is [4]",
+          bs_concat(g, (bs_value[]){f->line, f->table}, 2, 0));
+    WRONG(BS_ERROR_SHAPE, "concat: axis -4 of operand 0, which is [3, 8, 10]",
+          bs_concat(g, (bs_value[]){f->image, f->image}, 2, -4));
+    WRONG(BS_ERROR_DOMAIN, "concat: axis 1 of an image that is cut into patches, expected 0",
+          bs_concat(g, (bs_value[]){f->cells, f->cells}, 2, 1));
+    WRONG(BS_ERROR_UNSUPPORTED, "concat: dimension 0 would be a sum of different symbols",
+          bs_concat(g, (bs_value[]){f->table, bs_input(g, "t", BS_F32, BS_SHAPE2(f->h, 4))}, 2, 0));
+    WRONG(BS_ERROR_GRAPH, "concat: -1 operands, expected 1 .. 8", bs_concat(g, NULL, -1, 0));
+    WRONG(BS_ERROR_GRAPH, "concat: operand 0 is value 0, which does not exist", bs_concat(g, NULL, 2, 0));
+    WRONG(BS_ERROR_SHAPE, "concat: dimensions 1 and 2: operand 1 has a frame of another scale", concat_of_scales(g));
+    WRONG(BS_ERROR_SHAPE, "concat: a dimension would be 2147483648, expected 1 .. 2^30", concat_beyond(g));
+}
+
+static void rows_of_slice(void)
+{
+    WRONG(BS_ERROR_SHAPE, "slice \"s\": start 5 and length 4 are not within dimension 1, which is 8",
+          bs_slice(g, f->image, &(bs_slice_desc){.name = "s", .axis = 1, .start = 5, .length = 4}));
+    WRONG(BS_ERROR_DOMAIN, "slice \"s\": axis 1 of an image that is cut into patches, expected 0",
+          bs_slice(g, f->cells, &(bs_slice_desc){.name = "s", .axis = 1, .start = 0, .length = 4}));
+    WRONG(BS_ERROR_SHAPE, "slice \"s\": start -1 and length 0 are not within dimension 0, which is 3",
+          bs_slice(g, f->image, &(bs_slice_desc){.name = "s", .start = -1}));
+    WRONG(BS_ERROR_SHAPE, "slice \"s\": start 0 and length -1 are not within dimension 0, which is 3",
+          bs_slice(g, f->image, &(bs_slice_desc){.name = "s", .length = -1}));
+}
+
+static void rows_of_gather_rows(void)
+{
+    WRONG(BS_ERROR_SHAPE, "gather_rows: operand 0 is f32, expected i32", bs_gather_rows(g, f->table, f->line));
+    WRONG(BS_ERROR_SHAPE, "gather_rows: operand 0 is [2, 2], expected rank 1",
+          bs_gather_rows(g, f->table, bs_input(g, "i", BS_I32, BS_SHAPE2(2, 2))));
+    WRONG(BS_ERROR_SHAPE, "gather_rows: operand 1 is [], expected rank 1 to 4",
+          bs_gather_rows(g, bs_constant(g, "one", BS_F32, bs_shape_of(0, 0, 0, 0, 0)), f->numbers));
+    WRONG(BS_ERROR_DOMAIN, "gather_rows: operand 1 is cut into patches, but this needs all of its pixels",
+          bs_gather_rows(g, f->cells, features_of(f)));
+    WRONG(BS_ERROR_DOMAIN, "gather_rows: the result would be an image (rank 3) without a place in the patched frame",
+          bs_gather_rows(g, f->image, features_of(f)));
+}
+
+static void rows_of_roots(void)
+{
+    WRONG(BS_ERROR_DOMAIN, "patches: operand 0 is of patches of 16 [H<=64, W<=48], expected a root value",
+          bs_patches(g, f->cells, NULL));
+}
+
+int main(void)
+{
+    rows_of_conv2d_fields();
+    rows_of_conv2d();
+    rows_of_deconv2d();
+    rows_of_pixel_shuffle();
+    rows_of_pool2d();
+    rows_of_resize();
+    rows_of_patch_features();
+    rows_of_binary();
+    rows_of_concat();
+    rows_of_slice();
+    rows_of_gather_rows();
+    rows_of_roots();
+    wrong_builds_end();
+    static const char *const files[] = {"src/ops/binary.c",        "src/ops/common.c",   "src/ops/concat_slice.c",
+                                        "src/ops/conv2d.c",        "src/ops/deconv2d.c", "src/ops/patch_features.c",
+                                        "src/ops/pixel_shuffle.c", "src/ops/resize.c"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        messages_of(files[i]);
+    return check_end();
+}

@@ -1,0 +1,136 @@
+/* test_op_tiers.c - random shapes: every tier agrees with the scalar reference; and which of its algorithms it takes.
+ *
+ * Usage: test_op_tiers [seed] */
+#include "op_harness.h"
+
+static int32_t some_extent(void) { return 1 + check_below(check_below(4) ? 12 : 40); }
+
+static void build_random_conv(bs_graph *g, int32_t channels, int32_t h, int32_t w)
+{
+    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(channels, h, w));
+    const int32_t groups = check_below(3) ? 1 : channels, padding = check_below(3) ? BS_PAD_DEFAULT : check_below(3);
+    const bs_conv2d_desc desc = {.name = "conv",
+                                 .out = groups * (1 + check_below(check_below(2) ? 8 : 40)),
+                                 .kernel = 1 + check_below(5),
+                                 .stride = 1 + check_below(4) / 3,
+                                 .padding = padding,
+                                 .pad = padding == BS_PAD_EXPLICIT ? check_below(5) : 0,
+                                 .dilation = 1 + check_below(5) / 4,
+                                 .groups = groups,
+                                 .batch_norm = check_below(2),
+                                 .no_bias = check_below(2),
+                                 .act = check_below(BS_ACT_COUNT),
+                                 .act_param = check_below(2) ? 0.3f : 0.0f};
+    bs_conv2d(g, x, &desc);
+}
+
+static void build_random_deconv(bs_graph *g, int32_t channels, int32_t h, int32_t w)
+{
+    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(channels, h, w));
+    const int32_t kernel = 1 + check_below(6), stride = 1 + check_below(4);
+    const bs_deconv2d_desc desc = {.name = "deconv",
+                                   .out = 1 + check_below(20),
+                                   .kernel = kernel,
+                                   .stride = stride,
+                                   .padding = BS_PAD_EXPLICIT,
+                                   .pad = check_below(kernel) / 2,
+                                   .output_pad = check_below(stride),
+                                   .no_bias = check_below(2),
+                                   .act = check_below(BS_ACT_COUNT)};
+    bs_deconv2d(g, x, &desc);
+}
+
+static void build_random_linear(bs_graph *g, int32_t channels, int32_t h, int32_t w)
+{
+    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(h, w, channels * 7));
+    const bs_linear_desc desc = {
+        .name = "fc", .out = 1 + check_below(50), .act = check_below(BS_ACT_COUNT), .no_bias = check_below(2)};
+    bs_linear(g, x, &desc);
+}
+
+static void build_random_bicubic(bs_graph *g, int32_t channels, int32_t h, int32_t w)
+{
+    (void)channels;
+    bs_resize(g, bs_input(g, "x", BS_F32, BS_SHAPE3(1, h, w)), &(bs_resize_desc){.kind = BS_RESIZE_BICUBIC});
+}
+
+static void build_random_codes(bs_graph *g, int32_t channels, int32_t h, int32_t w)
+{
+    const bs_dtype types[] = {BS_F32, BS_U8, BS_U16};
+    const bs_value x = bs_input(g, "x", types[check_below(3)], BS_SHAPE3(channels, h, w));
+    const bs_convert_desc desc = {
+        .dtype = (int32_t)types[check_below(3)], .scale = check_below(2) ? 0.0f : 500.0f, .code_bits = check_below(17)};
+    bs_convert(g, x, &desc);
+}
+
+static void build_random_features(bs_graph *g, int32_t channels, int32_t h, int32_t w)
+{
+    const bs_dtype types[] = {BS_U8, BS_U16};
+    const bs_value x = bs_input(g, "x", types[check_below(2)], BS_SHAPE3(channels / 8 + 1, h, w));
+    bs_patch_features(g, x, (bs_value){0}, &(bs_patch_features_desc){.code_bits = 12, .buckets = 128});
+}
+
+static void test_tiers(const char *name, void (*build)(bs_graph *, int32_t, int32_t, int32_t), int32_t repeats)
+{
+    const char *why = NULL;
+    double worst = 0;
+    int32_t runs = 0;
+    for (int32_t i = 0; i < repeats && !why; i++) {
+        const size_t mark = pool_used;
+        bs_graph *g = new_graph();
+        bs_error error;
+        build(g, 1 + check_below(check_below(2) ? 4 : 33), some_extent(), some_extent());
+        if (bs_graph_check(g, &error) != BS_OK)
+            continue; /* the kernel was larger than the image */
+        op_run r = op_run_of(g, BS_TIER_SCALAR);
+        op_random_weights(&r);
+        const bs_value_info *v = bs_value_get(g, bs_node_in(g, r.node)[0]);
+        int32_t dim[BS_MAX_RANK] = {0};
+        for (int32_t d = 0; d < v->rank; d++)
+            dim[d] = (int32_t)bs_dim_max(g, v->dims[d]);
+        tensor x = tensor_new(v->dtype, 1, v->rank, dim);
+        tensor_randomise(&x);
+        const tensor expected = run_whole(&r, &x, check_below(LAYOUTS), &why);
+        for (r.tier = next_tier(BS_TIER_SCALAR); r.tier != BS_TIER_AUTO; r.tier = next_tier(r.tier)) {
+            r.choice = (bs_conv_choice)check_below(3);
+            const tensor got = run_whole(&r, &x, LAYOUT_LAST + check_below(2), &why);
+            const double distance = tensor_distance(&got, &expected);
+            worst = distance > worst ? distance : worst;
+            runs++;
+        }
+        pool_used = mark;
+    }
+    if (!why && worst > 2e-4)
+        why = "differs from the scalar reference";
+    check(!why, "tiers %s: %d runs, worst %.2g%s%s", name, runs, worst, why ? ": " : "", why ? why : "");
+}
+
+/* A wide convolution picks Winograd by itself where the tier has it. */
+static void test_algorithm(void)
+{
+    bs_graph *g = new_graph();
+    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE3(16, 20, 20));
+    bs_conv2d(g, x, &(bs_conv2d_desc){.name = "c", .out = 16});
+    op_run r = op_run_of(g, bs_tier_best());
+    op_random_weights(&r);
+    op_prepare(&r, 20, 20);
+    const int32_t automatic = r.plan.algorithm;
+    r.choice = BS_CONV_FORCE_DIRECT;
+    op_prepare(&r, 20, 20);
+    const bool scalar = bs_tier_best() == BS_TIER_SCALAR;
+    check(automatic != r.plan.algorithm || scalar, "conv2d: algorithm %d by itself, %d when direct is asked for",
+          automatic, r.plan.algorithm);
+}
+
+int main(int argc, char **argv)
+{
+    check_seed(argc > 1 ? strtoull(argv[1], NULL, 10) : 1);
+    test_tiers("conv2d", build_random_conv, 60);
+    test_tiers("deconv2d", build_random_deconv, 60);
+    test_tiers("linear", build_random_linear, 40);
+    test_tiers("bicubic", build_random_bicubic, 40);
+    test_tiers("convert", build_random_codes, 60);
+    test_tiers("patch_features", build_random_features, 40);
+    test_algorithm();
+    return check_end();
+}
