@@ -4,8 +4,8 @@
 #
 # brainstorm.c and brainstorm_cuda.cu are what src/ generates; header and source compile strictly, alone, with every
 # compiler here; the parts compile separately; the object asks nothing of the system that the header rules out. A check
-# that lacks its tool is skipped and says so. Links between pages lead somewhere. (What is installed can be used:
-# consumers.sh.)
+# that lacks its tool is skipped and says so. Links between pages lead somewhere; files and functions are short enough
+# to be read. (What is installed can be used: consumers.sh.)
 set -u
 BUILD="${BUILD:-build/check}" PYTHON="${PYTHON:-python3}" MAKE="${MAKE:-make}"
 STRICT='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
@@ -111,6 +111,12 @@ else
     skip "brainstorm.c and brainstorm_cuda.cu are what src/ generates (no $PYTHON)"
 fi
 check "lines have 120 columns at most" long_lines
+if have "$PYTHON"; then
+    check "tests/lengths.py tests itself" "$PYTHON" tests/lengths.py --self-test
+    check "files have 500 lines at most, functions of src/ 50, kernels 80" "$PYTHON" tests/lengths.py
+else
+    skip "files have 500 lines at most, functions of src/ 50, kernels 80 (no $PYTHON)"
+fi
 if have "$PYTHON"; then
     check "tests/links.py tests itself" "$PYTHON" tests/links.py --self-test
     check "links in README and docs resolve; README has 150 lines at most" "$PYTHON" tests/links.py
