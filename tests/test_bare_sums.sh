@@ -54,7 +54,7 @@ planted src/plan/memory.c \
     's/(const bs_bytes bytes) = bs_bytes_times\(plan->row_bytes, plan->rows\);/\1 = plan->row_bytes * plan->rows;/' \
     'a bare product of a row and rows'
 planted src/plan/plan.c \
-    's/\*used = bs_bytes_add\(\*used, bs_bytes_align\(np->prepared_bytes\)\);/*used += np->prepared_bytes;/' \
+    's/np->prepared_offset = bs_bytes_put\(used, np->prepared_bytes\);/*used += np->prepared_bytes;/' \
     'weights added up with +='
 planted src/plan/units.c \
     's/p->all_unit_bytes = bs_bytes_add\(p->all_unit_bytes, bytes\);/p->all_unit_bytes += bytes;/' \
@@ -65,7 +65,7 @@ planted src/run/session_memory.c \
 planted src/run/session_memory.c \
     's/bs_bytes_at\(s->transient, plan->transient_bytes\)/s->transient + plan->transient_bytes/' \
     'a bare step of a pointer'
-planted src/run/device_layout.c 's/\*used = bs_bytes_add\(at, bs_bytes_align\(bytes\)\);/*used = at + bytes;/' \
+planted src/run/device_layout.c 's/bs_bytes_put\(&inputs, bound_bytes\(plan, n\)\);/inputs += bound_bytes(plan, n);/' \
     "a bare sum of a device's bytes"
 planted src/stream/store_plan.c 's/bs_bytes_add\(tensor->offset, tensor->bytes\)/tensor->offset + tensor->bytes/' \
     'a bare end of a tensor in storage'

@@ -1,7 +1,7 @@
 /* board.c: the story on the board: arenas in static memory, the model in flash, experts that come and go.
  *
- * Owns: the memory. Relies on: story.h, and what is in this folder; expected.h, which the workstation wrote. Must never:
- * end with 0 unless all logits are the workstation's, bit by bit.
+ * Owns: the memory. Relies on: story.h, and what is in this folder; expected.h, which the workstation wrote. Must
+ * never: end with 0 unless all logits are the workstation's, bit by bit.
  */
 #include "expected.h"
 #include "flash.h"
