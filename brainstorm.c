@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6cba24b1222637229a669e2155f4af7bba80fd03ac17a47dc4062453a0970a6b
+ * sha256 of the parts: 1d581a8c8658f57d1565b4d67689b33533812d8bdac0c71097bdbf6f69b152ff
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -50,8 +50,8 @@
 /* ==== end src/base/wrapping.h ================================================================= */
 
 /* ==== begin src/base/both.h =================================================================== */
-/* base/both.h - marks functions that a device compiles too: what is decided there is decided by the same source.
- * Owns BS_BOTH. Relies on nothing. Such a function must never touch anything but what it is given. */
+/* base/both.h - what a device compiles too: functions that are one source for both.
+ * Owns BS_BOTH and BS_SUM. Relies on nothing. A function marked so must never touch anything but what it is given. */
 #ifndef BS_BOTH_H
 #define BS_BOTH_H
 
@@ -59,6 +59,13 @@
 #define BS_BOTH __host__ __device__
 #else
 #define BS_BOTH
+#endif
+
+/* The sum of two floats where one may end in a product, which no compiler is to fuse with it. */
+#if defined(__CUDA_ARCH__)
+#define BS_SUM(a, b) __fadd_rn(a, b)
+#else
+#define BS_SUM(a, b) ((a) + (b))
 #endif
 
 #endif
@@ -8887,7 +8894,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
                       const void *params);
 
 /* The segment that a row is of: the last one that begins at or before it (empty ones begin there too, before it). */
-static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
+static inline BS_BOTH int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
 {
     int32_t low = 0, high = n_segments - 1;
     while (low < high) {
@@ -8901,7 +8908,7 @@ static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, 
 }
 
 /* Floats that n floats take when the next array is aligned. */
-static inline ptrdiff_t bs_aligned_floats(int32_t n)
+static inline BS_BOTH ptrdiff_t bs_aligned_floats(ptrdiff_t n)
 {
     const ptrdiff_t line = BS_ALIGNMENT / (ptrdiff_t)sizeof(float);
     return (n + line - 1) / line * line;
@@ -9692,9 +9699,6 @@ bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_
 bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index);
 bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 
-/* Scalar activation, shared by every reference kernel. slope: of this channel, for BS_PRELU. */
-float bs_act_apply(bs_act act, float param, float slope, float x);
-
 #endif
 /* ==== end src/ops/table.h ===================================================================== */
 
@@ -10329,6 +10333,39 @@ void bs_span_copy(const void *context, int64_t n, char *const *at, const ptrdiff
 }
 /* ==== end src/ops/span.c ====================================================================== */
 
+/* ==== begin src/ops/act.h ===================================================================== */
+/* ops/act.h - activations: what they make of one value, for every plain kernel and for a device.
+ * Relies on base/base.h. Must never round but as it is written: a device gives the CPU's bytes where its expf does. */
+#ifndef BS_OPS_ACT_H
+#define BS_OPS_ACT_H
+
+/* #include "base/base.h" */
+
+static inline BS_BOTH float bs_act_slope(float param) { return param == 0.0f ? 0.01f : param; } /* LEAKY_RELU */
+static inline BS_BOTH float bs_act_high(float param) { return param == 0.0f ? 1.0f : param; }   /* CLIP */
+
+/* slope: of this channel, for BS_PRELU. */
+static inline BS_BOTH float bs_act_apply(bs_act act, float param, float slope, float x)
+{
+    switch (act) {
+    case BS_RELU: return x > 0.0f ? x : 0.0f;
+    case BS_LEAKY_RELU: return x > 0.0f ? x : x * bs_act_slope(param);
+    case BS_PRELU: return x > 0.0f ? x : x * slope;
+    /* a device's expf ends in a product */
+    case BS_SIGMOID: return 1.0f / BS_SUM(1.0f, expf(-x));
+    case BS_TANH: return tanhf(x);
+    case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
+    case BS_SILU: return x / BS_SUM(1.0f, expf(-x));
+    case BS_CLIP: return x > bs_act_high(param) ? bs_act_high(param) : x > 0.0f ? x : 0.0f;
+    case BS_ACT_NONE:
+    case BS_ACT_COUNT: break;
+    }
+    return x;
+}
+
+#endif
+/* ==== end src/ops/act.h ======================================================================= */
+
 /* ==== begin src/ops/epilogue.h ================================================================ */
 /* ops/epilogue.h - what conv2d, deconv2d and linear have in common after their sums: bias, slopes, activation.
  * Owns the translation from bs_act to what conv.h fuses, and the pass for what it does not.
@@ -10337,6 +10374,7 @@ void bs_span_copy(const void *context, int64_t n, char *const *at, const ptrdiff
 #define BS_OPS_EPILOGUE_H
 
 /* #include "kernels/conv.h" */
+/* #include "ops/act.h" */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
 
@@ -10391,9 +10429,9 @@ bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task)
 {
     task->bias = epilogue->bias;
     task->slopes = epilogue->slopes;
-    task->slope = epilogue->param == 0.0f ? 0.01f : epilogue->param;
+    task->slope = bs_act_slope(epilogue->param);
     task->low = 0.0f;
-    task->high = epilogue->param == 0.0f ? 1.0f : epilogue->param;
+    task->high = bs_act_high(epilogue->param);
     switch (epilogue->act) {
     case BS_ACT_NONE:
         task->activation = BS_CONV_NONE;
@@ -10437,6 +10475,47 @@ void bs_epilogue_pass(const bs_epilogue *epilogue, const bs_operand *out, int32_
     bs_span_run(&span, epilogue_inner, epilogue);
 }
 /* ==== end src/ops/epilogue.c ================================================================== */
+
+/* ==== begin src/ops/forms.h =================================================================== */
+/* ops/forms.h - convolutions and linears with every default of their descriptors filled in, and where their prepared
+ * weights lie: for their own files, and for what tells a device.
+ * Relies on epilogue.h. Must never depend on anything but descriptor, channels and plan: prepared weights may be
+ * stored. */
+#ifndef BS_OPS_FORMS_H
+#define BS_OPS_FORMS_H
+
+/* #include "ops/epilogue.h" */
+
+/* ops/conv2d.c */
+typedef struct bs_conv2d_form {
+    bs_conv_geometry geometry;
+    bs_window window;
+} bs_conv2d_form;
+bs_conv2d_form bs_conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels);
+bs_epilogue_layout bs_conv2d_layout(const bs_conv2d_desc *desc, const bs_conv_geometry *g, const bs_node_plan *plan);
+
+/* ops/deconv2d.c */
+typedef struct bs_deconv2d_form {
+    int32_t in, out, kernel, stride, pad, output_pad;
+} bs_deconv2d_form;
+bs_deconv2d_form bs_deconv2d_form_of(const bs_deconv2d_desc *desc, int32_t channels);
+bs_epilogue_layout bs_deconv2d_layout(const bs_deconv2d_form *f, const bs_node_plan *plan, int32_t act);
+/* Taps of phase a along one axis; 0 where the kernel is smaller than the stride. */
+static inline BS_BOTH int32_t bs_deconv2d_taps(int32_t kernel, int32_t stride, int32_t a)
+{
+    return (kernel - a + stride - 1) / stride;
+}
+
+/* ops/linear.c */
+bs_epilogue_layout bs_linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs);
+/* A device's layout is the plain one, its lines padded with zeros to whole loads of 16 bytes. */
+static inline BS_BOTH int64_t bs_linear_line_bytes(int32_t inputs, int32_t each)
+{
+    return ((int64_t)inputs * each + 15) & ~(int64_t)15;
+}
+
+#endif
+/* ==== end src/ops/forms.h ===================================================================== */
 
 /* ==== begin src/ops/binary.c ================================================================== */
 /* ops/binary.c - add, sub, mul, with broadcasting of the second operand.
@@ -10816,7 +10895,7 @@ bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape
 /* ops/conv2d.c - convolution: shape rule, folding of batch norm, the plain reference, and the way to the fast kernels.
  * Relies on kernels/conv.h. Must never decide padding in a kernel: storage is zero outside an operand's rect, so both
  * ways simply read windows. Bands of a Winograd node must start at multiples of 4 rows below rect.y0. */
-/* #include "ops/epilogue.h" */
+/* #include "ops/forms.h" */
 
 static const bs_field conv2d_fields[] = {
     {"out", 'i'},      {"kernel", 'i'}, {"kernel_h", 'i'}, {"kernel_w", 'i'},   {"stride", 'i'}, {"pad", 'i'},
@@ -10835,13 +10914,7 @@ static void conv2d_upgrade(int32_t *fields, int32_t opset)
     bs_upgrade_padding(opset, *pad, padding);
 }
 
-/* The descriptor with every default filled in. */
-typedef struct conv2d_form {
-    bs_conv_geometry geometry;
-    bs_window window;
-} conv2d_form;
-
-static conv2d_form conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels)
+bs_conv2d_form bs_conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels)
 {
     const int32_t square = bs_or_default(desc->kernel, 3), dilation = bs_or_default(desc->dilation, 1);
     const int32_t kh = bs_or_default(desc->kernel_h, square), kw = bs_or_default(desc->kernel_w, square);
@@ -10849,15 +10922,15 @@ static conv2d_form conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels)
     const int32_t pad_h = bs_pad_of(desc->padding, desc->pad, dilation * (kh - 1) / 2);
     const int32_t pad_w = bs_pad_of(desc->padding, desc->pad, dilation * (kw - 1) / 2);
     const int32_t groups = desc->groups == BS_DEPTHWISE ? channels : bs_or_default(desc->groups, 1);
-    const conv2d_form form = {{channels, desc->out, kh, kw, stride, stride, dilation, dilation, groups},
+    const bs_conv2d_form form = {{channels, desc->out, kh, kw, stride, stride, dilation, dilation, groups},
                               {kh, kw, stride, pad_h, pad_w, dilation}};
     return form;
 }
 
-static conv2d_form conv2d_form_at(const bs_graph *graph, const bs_node *node)
+static bs_conv2d_form conv2d_form_at(const bs_graph *graph, const bs_node *node)
 {
     const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
-    return conv2d_form_of(node->params, (int32_t)bs_dim_max(graph, x->dims[0]));
+    return bs_conv2d_form_of(node->params, (int32_t)bs_dim_max(graph, x->dims[0]));
 }
 
 /* ------------------------------------------------------------------------------------------------- shape rule */
@@ -10881,7 +10954,7 @@ static bool conv2d_infer(bs_infer *infer)
     int32_t channels;
     if (!conv2d_fields_sound(infer, desc) || !bs_infer_image(infer, 0, &channels))
         return false;
-    const conv2d_form form = conv2d_form_of(desc, channels);
+    const bs_conv2d_form form = bs_conv2d_form_of(desc, channels);
     if (channels % form.geometry.groups != 0 || desc->out % form.geometry.groups != 0)
         return bs_infer_fail(infer, BS_ERROR_SHAPE,
                              "dimension 0: %d channels in and %d out are not divisible by %d groups", channels,
@@ -10892,7 +10965,7 @@ static bool conv2d_infer(bs_infer *infer)
 
 static int32_t conv2d_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin)
 {
-    const conv2d_form form = conv2d_form_at(graph, node);
+    const bs_conv2d_form form = conv2d_form_at(graph, node);
     (void)index;
     return bs_window_halo(&form.window, out_margin);
 }
@@ -10952,6 +11025,11 @@ static bs_bytes conv2d_packed_floats(const bs_conv_geometry *g, const bs_node_pl
                : bs_bytes_of(bs_conv_prepared_floats(g, (bs_conv_algorithm)plan->algorithm, plan->tier));
 }
 
+bs_epilogue_layout bs_conv2d_layout(const bs_conv2d_desc *desc, const bs_conv_geometry *g, const bs_node_plan *plan)
+{
+    return bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(g, plan)), desc->out, desc->act);
+}
+
 /* Prepared: packed weights, bias, slopes; and behind them, with batch norm, room for the folded weights before they are
  * packed (the canonical ones may be mapped read-only). Folding at export saves it. */
 static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
@@ -10961,7 +11039,7 @@ static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
     (void)max_h, (void)max_w;
     plan->algorithm = conv2d_algorithm(&g, plan, choice);
-    plan->prepared_bytes = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(&g, plan)), desc->out, desc->act).bytes;
+    plan->prepared_bytes = bs_conv2d_layout(desc, &g, plan).bytes;
     if (plan->algorithm == BS_CONV_REFERENCE)
         return;
     plan->scratch_bytes = conv2d_bytes(
@@ -11023,8 +11101,7 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
 {
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
-    const bs_epilogue_layout layout = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(&g, plan)), desc->out,
-                                                        desc->act);
+    const bs_epilogue_layout layout = bs_conv2d_layout(desc, &g, plan);
     uint8_t *memory = prepared;
     int32_t next = 1;
     const float *bias = desc->no_bias ? NULL : weights[next++];
@@ -11042,8 +11119,7 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
 static bs_epilogue conv2d_epilogue(const bs_call *call, const bs_conv_geometry *g)
 {
     const bs_conv2d_desc *desc = call->params;
-    const bs_epilogue_layout layout = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(g, call->plan)), desc->out,
-                                                        desc->act);
+    const bs_epilogue_layout layout = bs_conv2d_layout(desc, g, call->plan);
     const uint8_t *memory = call->prepared;
     const bs_epilogue epilogue = {
         (bs_act)desc->act, desc->act_param, (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
@@ -11066,7 +11142,7 @@ static float conv2d_sum(const bs_conv_geometry *g, const bs_operand *in, const f
     return sum;
 }
 
-static void conv2d_reference(const bs_call *call, const conv2d_form *form, const bs_epilogue *epilogue, int32_t row)
+static void conv2d_reference(const bs_call *call, const bs_conv2d_form *form, const bs_epilogue *epilogue, int32_t row)
 {
     const bs_conv_geometry *g = &form->geometry;
     const bs_operand *in = &call->in[0], *out = &call->out[0];
@@ -11089,7 +11165,7 @@ static void conv2d_reference(const bs_call *call, const conv2d_form *form, const
 
 /* ------------------------------------------------------------------------------------------------------- fast */
 
-static void conv2d_fast(const bs_call *call, const conv2d_form *form, const bs_epilogue *epilogue, int32_t row)
+static void conv2d_fast(const bs_call *call, const bs_conv2d_form *form, const bs_epilogue *epilogue, int32_t row)
 {
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const bs_rect r = out->rect;
@@ -11113,7 +11189,7 @@ static void conv2d_fast(const bs_call *call, const conv2d_form *form, const bs_e
 
 static bs_status conv2d_run(const bs_call *call)
 {
-    const conv2d_form form = conv2d_form_at(call->graph, call->node);
+    const bs_conv2d_form form = conv2d_form_at(call->graph, call->node);
     const bs_epilogue epilogue = conv2d_epilogue(call, &form.geometry);
     const bs_rect r = call->out[0].rect;
     if (r.y1 <= r.y0 || r.x1 <= r.x0)
@@ -11312,7 +11388,7 @@ bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc)
  * Output y takes input i through tap ky where i stride - pad + ky = y. With a = (y + pad) mod stride the taps are
  * ky = a, a + stride, ... and i = (y + pad - a) / stride - t for the t-th: outputs of one phase a are an ordinary
  * convolution with the taps of that phase in reverse. */
-/* #include "ops/epilogue.h" */
+/* #include "ops/forms.h" */
 
 static const bs_field deconv2d_fields[] = {
     {"out", 'i'},        {"kernel", 'i'},  {"stride", 'i'}, {"pad", 'i'},
@@ -11322,22 +11398,18 @@ static const bs_field deconv2d_fields[] = {
 
 static void deconv2d_upgrade(int32_t *fields, int32_t opset) { bs_upgrade_padding(opset, fields[3], &fields[8]); }
 
-typedef struct deconv2d_form {
-    int32_t in, out, kernel, stride, pad, output_pad;
-} deconv2d_form;
-
-static deconv2d_form deconv2d_form_of(const bs_deconv2d_desc *desc, int32_t channels)
+bs_deconv2d_form bs_deconv2d_form_of(const bs_deconv2d_desc *desc, int32_t channels)
 {
-    const deconv2d_form form = {
+    const bs_deconv2d_form form = {
         channels,  desc->out,       bs_or_default(desc->kernel, 3), bs_or_default(desc->stride, 1),
         desc->pad, desc->output_pad};
     return form;
 }
 
-static deconv2d_form deconv2d_form_at(const bs_graph *graph, const bs_node *node)
+static bs_deconv2d_form deconv2d_form_at(const bs_graph *graph, const bs_node *node)
 {
     const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
-    return deconv2d_form_of(node->params, (int32_t)bs_dim_max(graph, x->dims[0]));
+    return bs_deconv2d_form_of(node->params, (int32_t)bs_dim_max(graph, x->dims[0]));
 }
 
 /* ------------------------------------------------------------------------------------------------- shape rule */
@@ -11352,14 +11424,14 @@ static bool deconv2d_fields_sound(bs_infer *infer, const bs_deconv2d_desc *desc)
 }
 
 /* Pixels by which the result exceeds stride x operand. */
-static int32_t deconv2d_extra(const deconv2d_form *f) { return f->kernel - f->stride - 2 * f->pad + f->output_pad; }
+static int32_t deconv2d_extra(const bs_deconv2d_form *f) { return f->kernel - f->stride - 2 * f->pad + f->output_pad; }
 
 static bool deconv2d_infer(bs_infer *infer)
 {
     int32_t channels;
     if (!deconv2d_fields_sound(infer, infer->params) || !bs_infer_image(infer, 0, &channels))
         return false;
-    const deconv2d_form f = deconv2d_form_of(infer->params, channels);
+    const bs_deconv2d_form f = bs_deconv2d_form_of(infer->params, channels);
     const int32_t extra = deconv2d_extra(&f);
     if (f.output_pad >= f.stride)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "output_pad %d is not below stride %d", f.output_pad, f.stride);
@@ -11376,14 +11448,14 @@ static bool deconv2d_infer(bs_infer *infer)
  * reaches no farther: floor((m - pad + kernel - 1) / stride). */
 static int32_t deconv2d_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t m)
 {
-    const deconv2d_form f = deconv2d_form_at(graph, node);
+    const bs_deconv2d_form f = deconv2d_form_at(graph, node);
     (void)index;
     return bs_max_i32(0, (int32_t)bs_floor_div(m - f.pad + f.kernel - 1 + f.output_pad, f.stride));
 }
 
 static double deconv2d_flops(const bs_graph *graph, const bs_node *node)
 {
-    const deconv2d_form f = deconv2d_form_at(graph, node);
+    const bs_deconv2d_form f = deconv2d_form_at(graph, node);
     return 2.0 * f.kernel * f.kernel * f.out * bs_value_work(graph, bs_node_in(graph, node)[0]);
 }
 
@@ -11392,7 +11464,7 @@ static double deconv2d_flops(const bs_graph *graph, const bs_node *node)
 static int32_t deconv2d_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
 {
     const bs_deconv2d_desc *desc = node->params;
-    const deconv2d_form f = deconv2d_form_at(graph, node);
+    const bs_deconv2d_form f = deconv2d_form_at(graph, node);
     int32_t n = 0;
     specs[n++] = bs_weight_of("weight", 4, f.in, f.out, f.kernel, f.kernel);
     if (!desc->no_bias)
@@ -11402,17 +11474,15 @@ static int32_t deconv2d_weights(const bs_graph *graph, const bs_node *node, bs_w
     return n;
 }
 
-/* Taps of phase a along one axis; 0 where the kernel is smaller than the stride. */
-static int32_t deconv2d_taps(const deconv2d_form *f, int32_t a) { return (f->kernel - a + f->stride - 1) / f->stride; }
-
-static bs_conv_geometry deconv2d_geometry(const deconv2d_form *f, int32_t a, int32_t b)
+static bs_conv_geometry deconv2d_geometry(const bs_deconv2d_form *f, int32_t a, int32_t b)
 {
-    const bs_conv_geometry g = {f->in, f->out, deconv2d_taps(f, a), deconv2d_taps(f, b), 1, 1, 1, 1, 1};
+    const bs_conv_geometry g = {f->in, f->out, bs_deconv2d_taps(f->kernel, f->stride, a),
+                                bs_deconv2d_taps(f->kernel, f->stride, b), 1, 1, 1, 1, 1};
     return g;
 }
 
 /* Floats of the packed phases before phase (a, b); a = stride: of all. */
-static bs_bytes deconv2d_packed(const deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
+static bs_bytes deconv2d_packed(const bs_deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
 {
     bs_bytes floats = bs_bytes_of(0);
     for (int32_t phase = 0; phase < a * f->stride + b; phase++) {
@@ -11425,17 +11495,17 @@ static bs_bytes deconv2d_packed(const deconv2d_form *f, bs_tier tier, int32_t a,
     return floats;
 }
 
-static ptrdiff_t deconv2d_before(const deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
+static ptrdiff_t deconv2d_before(const bs_deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
 {
     return (ptrdiff_t)bs_bytes_figure(deconv2d_packed(f, tier, a, b)); /* there is memory for all of it */
 }
 
-static bs_bytes deconv2d_plain_floats(const deconv2d_form *f)
+static bs_bytes deconv2d_plain_floats(const bs_deconv2d_form *f)
 {
     return bs_bytes_times(bs_bytes_times(bs_bytes_array(f->in, 1), f->out), (int64_t)f->kernel * f->kernel);
 }
 
-static bs_epilogue_layout deconv2d_layout(const deconv2d_form *f, const bs_node_plan *plan, int32_t act)
+bs_epilogue_layout bs_deconv2d_layout(const bs_deconv2d_form *f, const bs_node_plan *plan, int32_t act)
 {
     const bool reference = plan->algorithm == BS_CONV_REFERENCE;
     return bs_epilogue_place(
@@ -11449,14 +11519,14 @@ static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_ch
                           int32_t max_w, bs_node_plan *plan)
 {
     const bs_deconv2d_desc *desc = node->params;
-    const deconv2d_form f = deconv2d_form_at(graph, node);
+    const bs_deconv2d_form f = deconv2d_form_at(graph, node);
     const bs_conv_geometry largest = deconv2d_geometry(&f, 0, 0);
     (void)max_h, (void)max_w;
     /* a GPU keeps windows in shared memory */
     const bool fast = choice != BS_CONV_FORCE_REFERENCE && bs_conv_supports(&largest, BS_CONV_DIRECT, plan->tier) &&
                       (plan->tier != BS_TIER_CUDA || largest.kernel_h <= 16);
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
-    plan->prepared_bytes = deconv2d_layout(&f, plan, desc->act).bytes;
+    plan->prepared_bytes = bs_deconv2d_layout(&f, plan, desc->act).bytes;
     if (fast)
         plan->prepared_bytes = bs_bytes_add(
             plan->prepared_bytes,
@@ -11465,8 +11535,8 @@ static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_ch
 }
 
 /* [C, out, k, k] -> [out, C, taps, taps] of one phase, reversed. */
-static void deconv2d_phase(const deconv2d_form *f, const bs_conv_geometry *g, int32_t a, int32_t b, const float *weight,
-                           float *oihw)
+static void deconv2d_phase(const bs_deconv2d_form *f, const bs_conv_geometry *g, int32_t a, int32_t b,
+                           const float *weight, float *oihw)
 {
     for (int32_t o = 0; o < f->out; o++)
         for (int32_t c = 0; c < f->in; c++)
@@ -11478,7 +11548,7 @@ static void deconv2d_phase(const deconv2d_form *f, const bs_conv_geometry *g, in
                 }
 }
 
-static void deconv2d_pack(const deconv2d_form *f, bs_tier tier, const float *weight, float *room, float *packed)
+static void deconv2d_pack(const bs_deconv2d_form *f, bs_tier tier, const float *weight, float *room, float *packed)
 {
     for (int32_t phase = 0; phase < f->stride * f->stride; phase++) {
         const int32_t a = phase / f->stride, b = phase % f->stride;
@@ -11499,8 +11569,8 @@ static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const b
                              const void *const *weights, void *prepared)
 {
     const bs_deconv2d_desc *desc = node->params;
-    const deconv2d_form f = deconv2d_form_at(graph, node);
-    const bs_epilogue_layout layout = deconv2d_layout(&f, plan, desc->act);
+    const bs_deconv2d_form f = deconv2d_form_at(graph, node);
+    const bs_epilogue_layout layout = bs_deconv2d_layout(&f, plan, desc->act);
     uint8_t *memory = prepared;
     if (plan->algorithm == BS_CONV_REFERENCE)
         memcpy(memory, weights[0], (size_t)bs_bytes_figure(bs_bytes_times(deconv2d_plain_floats(&f), sizeof(float))));
@@ -11515,10 +11585,10 @@ static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const b
 
 /* -------------------------------------------------------------------------------------------------- reference */
 
-static bs_epilogue deconv2d_epilogue(const bs_call *call, const deconv2d_form *f)
+static bs_epilogue deconv2d_epilogue(const bs_call *call, const bs_deconv2d_form *f)
 {
     const bs_deconv2d_desc *desc = call->params;
-    const bs_epilogue_layout layout = deconv2d_layout(f, call->plan, desc->act);
+    const bs_epilogue_layout layout = bs_deconv2d_layout(f, call->plan, desc->act);
     const uint8_t *memory = call->prepared;
     const bs_epilogue epilogue = {
         (bs_act)desc->act, desc->act_param, (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
@@ -11526,13 +11596,13 @@ static bs_epilogue deconv2d_epilogue(const bs_call *call, const deconv2d_form *f
     return epilogue;
 }
 
-static int32_t deconv2d_first_tap(const deconv2d_form *f, int32_t y)
+static int32_t deconv2d_first_tap(const bs_deconv2d_form *f, int32_t y)
 {
     return (int32_t)(y + f->pad - bs_floor_div(y + f->pad, f->stride) * f->stride);
 }
 
-static float deconv2d_sum(const deconv2d_form *f, const bs_operand *in, const float *x, const float *weight, int32_t o,
-                          int32_t y0, int32_t x0)
+static float deconv2d_sum(const bs_deconv2d_form *f, const bs_operand *in, const float *x, const float *weight,
+                          int32_t o, int32_t y0, int32_t x0)
 {
     float sum = 0.0f;
     for (int32_t ky = deconv2d_first_tap(f, y0); ky < f->kernel; ky += f->stride)
@@ -11545,7 +11615,7 @@ static float deconv2d_sum(const deconv2d_form *f, const bs_operand *in, const fl
     return sum;
 }
 
-static void deconv2d_reference(const bs_call *call, const deconv2d_form *f, const bs_epilogue *epilogue, int32_t row)
+static void deconv2d_reference(const bs_call *call, const bs_deconv2d_form *f, const bs_epilogue *epilogue, int32_t row)
 {
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const float *x = bs_f32_at(in, row * in->row_stride);
@@ -11560,13 +11630,13 @@ static void deconv2d_reference(const bs_call *call, const deconv2d_form *f, cons
 /* ------------------------------------------------------------------------------------------------------- fast */
 
 /* First coordinate >= low of phase a. */
-static int32_t deconv2d_start(const deconv2d_form *f, int32_t low, int32_t a)
+static int32_t deconv2d_start(const bs_deconv2d_form *f, int32_t low, int32_t a)
 {
     const int32_t behind = a - deconv2d_first_tap(f, low);
     return low + (behind < 0 ? behind + f->stride : behind);
 }
 
-static bs_conv_task deconv2d_task(const bs_call *call, const deconv2d_form *f, const bs_conv_geometry *g, int32_t a,
+static bs_conv_task deconv2d_task(const bs_call *call, const bs_deconv2d_form *f, const bs_conv_geometry *g, int32_t a,
                                   int32_t b, int32_t row)
 {
     const bs_operand *in = &call->in[0], *out = &call->out[0];
@@ -11596,7 +11666,7 @@ static void deconv2d_fill(const bs_epilogue *epilogue, const bs_conv_task *task,
                     fused ? bs_epilogue_apply(epilogue, o, 0.0f) : epilogue->bias[o];
 }
 
-static void deconv2d_fast(const bs_call *call, const deconv2d_form *f, const bs_epilogue *epilogue, int32_t row)
+static void deconv2d_fast(const bs_call *call, const bs_deconv2d_form *f, const bs_epilogue *epilogue, int32_t row)
 {
     for (int32_t phase = 0; phase < f->stride * f->stride; phase++) {
         const int32_t a = phase / f->stride, b = phase % f->stride;
@@ -11612,7 +11682,7 @@ static void deconv2d_fast(const bs_call *call, const deconv2d_form *f, const bs_
 
 static bs_status deconv2d_run(const bs_call *call)
 {
-    const deconv2d_form f = deconv2d_form_at(call->graph, call->node);
+    const bs_deconv2d_form f = deconv2d_form_at(call->graph, call->node);
     const bs_epilogue epilogue = deconv2d_epilogue(call, &f);
     const bs_rect r = call->out[0].rect;
     const bool reference = call->plan->algorithm == BS_CONV_REFERENCE;
@@ -11658,6 +11728,7 @@ bs_value bs_deconv2d(bs_graph *graph, bs_value x, const bs_deconv2d_desc *desc)
 /* ops/elementwise.c - activation, prelu, clip, affine, batch_norm.
  * Relies on span.h for the walk. Must never look at neighbours: an element of the result depends on the elements at
  * its own place only, so all of these are exact in patch domains. One code for every tier: results are the same. */
+/* #include "ops/act.h" */
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
 
@@ -12023,7 +12094,7 @@ bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices)
 /* ops/linear.c - x W^T + b on the last dimension.
  * Relies on kernels/conv.h: rows are the pixels of a 1x1 convolution, whose arithmetic does not depend on how many
  * there are or where they stand. Must never let rows influence each other. */
-/* #include "ops/epilogue.h" */
+/* #include "ops/forms.h" */
 
 static const bs_field linear_fields[] = {{"out", 'i'}, {"no_bias", 'i'}, {"act", 'i'}, {"act_param", 'f'}};
 
@@ -12071,13 +12142,12 @@ static bs_conv_geometry linear_geometry(int32_t inputs, int32_t outputs)
     return g;
 }
 
-/* A GPU's layout is the plain one, its lines padded with zeros to whole loads of 16 bytes. */
 static bs_bytes linear_line_bytes(const bs_node_plan *plan, int32_t inputs)
 {
-    return bs_bytes_align_to(bs_bytes_array(inputs, plan->half ? 2 : 4), 16);
+    return bs_bytes_array(bs_linear_line_bytes(inputs, plan->half ? 2 : 4), 1);
 }
 
-static bs_epilogue_layout linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs)
+bs_epilogue_layout bs_linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs)
 {
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
     if (plan->tier == BS_TIER_CUDA)
@@ -12099,7 +12169,7 @@ static void linear_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const bool fast = plan->tier != BS_TIER_CUDA && choice != BS_CONV_FORCE_REFERENCE &&
                       bs_conv_supports(&g, BS_CONV_DIRECT, plan->tier);
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
-    plan->prepared_bytes = linear_layout(desc, plan, inputs).bytes;
+    plan->prepared_bytes = bs_linear_layout(desc, plan, inputs).bytes;
     plan->scratch_bytes = bs_bytes_add(bs_bytes_align(bs_bytes_array(inputs, sizeof(float))),
                                        bs_bytes_align(bs_bytes_array(desc->out, sizeof(float))));
 }
@@ -12124,7 +12194,7 @@ static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_
     const bs_linear_desc *desc = node->params;
     const int32_t inputs = linear_inputs(graph, node);
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
-    const bs_epilogue_layout layout = linear_layout(desc, plan, inputs);
+    const bs_epilogue_layout layout = bs_linear_layout(desc, plan, inputs);
     uint8_t *memory = prepared;
     if (plan->tier == BS_TIER_CUDA)
         linear_pad(plan, inputs, desc->out, weights[0], memory);
@@ -12227,7 +12297,7 @@ static linear_job linear_job_of(const bs_call *call)
     const bs_linear_desc *desc = call->params;
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const int32_t inputs = in->dim[in->rank - 1];
-    const bs_epilogue_layout layout = linear_layout(desc, call->plan, inputs);
+    const bs_epilogue_layout layout = bs_linear_layout(desc, call->plan, inputs);
     const uint8_t *memory = call->prepared;
     linear_job job;
     memset(&job, 0, sizeof job);
@@ -15595,28 +15665,6 @@ bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index)
         bs_bytes_put(&offset, bytes);
     }
     return offset;
-}
-
-/* --------------------------------------------------------------------------------------------- activations */
-
-float bs_act_apply(bs_act act, float param, float slope, float x)
-{
-    switch (act) {
-    case BS_RELU: return x > 0.0f ? x : 0.0f;
-    case BS_LEAKY_RELU: return x > 0.0f ? x : x * (param == 0.0f ? 0.01f : param);
-    case BS_PRELU: return x > 0.0f ? x : x * slope;
-    case BS_SIGMOID: return 1.0f / (1.0f + expf(-x));
-    case BS_TANH: return tanhf(x);
-    case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
-    case BS_SILU: return x / (1.0f + expf(-x));
-    case BS_CLIP: {
-        const float high = param == 0.0f ? 1.0f : param;
-        return x > high ? high : x > 0.0f ? x : 0.0f;
-    }
-    case BS_ACT_NONE:
-    case BS_ACT_COUNT: break;
-    }
-    return x;
 }
 /* ==== end src/ops/table.c ===================================================================== */
 

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 9555b14dd62b0e25d73d27931997c1f14262cc45e53e044ba9c06420d113419e
+ * sha256 of the parts: a013cceb52bee8bdc0bdfe02faa3bb8e55f9e3d5af1959ed1371c8155d1deecb
  */
 #include "brainstorm.h"
 
@@ -102,8 +102,8 @@ extern "C" {
 
 /* #include "brainstorm.h" */
 /* ==== begin src/base/both.h =================================================================== */
-/* base/both.h - marks functions that a device compiles too: what is decided there is decided by the same source.
- * Owns BS_BOTH. Relies on nothing. Such a function must never touch anything but what it is given. */
+/* base/both.h - what a device compiles too: functions that are one source for both.
+ * Owns BS_BOTH and BS_SUM. Relies on nothing. A function marked so must never touch anything but what it is given. */
 #ifndef BS_BOTH_H
 #define BS_BOTH_H
 
@@ -111,6 +111,13 @@ extern "C" {
 #define BS_BOTH __host__ __device__
 #else
 #define BS_BOTH
+#endif
+
+/* The sum of two floats where one may end in a product, which no compiler is to fuse with it. */
+#if defined(__CUDA_ARCH__)
+#define BS_SUM(a, b) __fadd_rn(a, b)
+#else
+#define BS_SUM(a, b) ((a) + (b))
 #endif
 
 #endif
@@ -808,7 +815,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
                       const void *params);
 
 /* The segment that a row is of: the last one that begins at or before it (empty ones begin there too, before it). */
-static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
+static inline BS_BOTH int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
 {
     int32_t low = 0, high = n_segments - 1;
     while (low < high) {
@@ -822,7 +829,7 @@ static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, 
 }
 
 /* Floats that n floats take when the next array is aligned. */
-static inline ptrdiff_t bs_aligned_floats(int32_t n)
+static inline BS_BOTH ptrdiff_t bs_aligned_floats(ptrdiff_t n)
 {
     const ptrdiff_t line = BS_ALIGNMENT / (ptrdiff_t)sizeof(float);
     return (n + line - 1) / line * line;
@@ -887,9 +894,6 @@ bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_
 /* Offset of weight `index` in default-prepared memory, and the total for index == count. */
 bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index);
 bs_bytes bs_weight_elements(const bs_weight_spec *spec);
-
-/* Scalar activation, shared by every reference kernel. slope: of this channel, for BS_PRELU. */
-float bs_act_apply(bs_act act, float param, float slope, float x);
 
 #endif
 /* ==== end src/ops/table.h ===================================================================== */
@@ -1516,14 +1520,6 @@ __device__ __forceinline__ uint32_t bs_cu_raw(float x, int32_t dtype)
     return dtype == BS_F16 ? bs_cu_half_to(x) : __float_as_uint(x);
 }
 
-/* Saturates before rounding: 2^31 - 1 is no float. NaN gives 0. */
-__device__ __forceinline__ int32_t bs_cu_code(float x, int32_t low, int32_t high)
-{
-    if (!(x > (float)low))
-        return x == x ? low : 0;
-    return x >= (float)high ? high : (int32_t)rintf(x);
-}
-
 /* An element as f32, whatever f32 or f16 it is stored in; and back, rounded to nearest even. */
 __device__ __forceinline__ float bs_cu_get(const uint8_t *data, int32_t dtype, int64_t at)
 {
@@ -1573,6 +1569,41 @@ __device__ __forceinline__ void bs_cu_put_four(uint8_t *data, int32_t dtype, int
 
 #endif
 /* ==== end src/cuda/elements.cuh =============================================================== */
+
+extern "C" {
+/* ==== begin src/ops/act.h ===================================================================== */
+/* ops/act.h - activations: what they make of one value, for every plain kernel and for a device.
+ * Relies on base/base.h. Must never round but as it is written: a device gives the CPU's bytes where its expf does. */
+#ifndef BS_OPS_ACT_H
+#define BS_OPS_ACT_H
+
+/* #include "base/base.h" */
+
+static inline BS_BOTH float bs_act_slope(float param) { return param == 0.0f ? 0.01f : param; } /* LEAKY_RELU */
+static inline BS_BOTH float bs_act_high(float param) { return param == 0.0f ? 1.0f : param; }   /* CLIP */
+
+/* slope: of this channel, for BS_PRELU. */
+static inline BS_BOTH float bs_act_apply(bs_act act, float param, float slope, float x)
+{
+    switch (act) {
+    case BS_RELU: return x > 0.0f ? x : 0.0f;
+    case BS_LEAKY_RELU: return x > 0.0f ? x : x * bs_act_slope(param);
+    case BS_PRELU: return x > 0.0f ? x : x * slope;
+    /* a device's expf ends in a product */
+    case BS_SIGMOID: return 1.0f / BS_SUM(1.0f, expf(-x));
+    case BS_TANH: return tanhf(x);
+    case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
+    case BS_SILU: return x / BS_SUM(1.0f, expf(-x));
+    case BS_CLIP: return x > bs_act_high(param) ? bs_act_high(param) : x > 0.0f ? x : 0.0f;
+    case BS_ACT_NONE:
+    case BS_ACT_COUNT: break;
+    }
+    return x;
+}
+
+#endif
+/* ==== end src/ops/act.h ======================================================================= */
+}
 
 /* The argument of every kernel. */
 struct bs_cu_program {
@@ -1780,27 +1811,7 @@ __device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_ope
     return v;
 }
 
-/* ---------------------------------------------------------------------------- activations and margins */
-
-/* As bs_act_apply (graph/op.h). slope: of this channel, for BS_PRELU. */
-__device__ inline float bs_cu_act(int32_t act, float param, float slope, float x)
-{
-    switch (act) {
-    case BS_RELU: return x > 0.0f ? x : 0.0f;
-    case BS_LEAKY_RELU: return x > 0.0f ? x : x * (param == 0.0f ? 0.01f : param);
-    case BS_PRELU: return x > 0.0f ? x : x * slope;
-    /* else the product that ends expf may be fused with the sum */
-    case BS_SIGMOID: return 1.0f / __fadd_rn(1.0f, expf(-x));
-    case BS_TANH: return tanhf(x);
-    case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
-    case BS_SILU: return x / __fadd_rn(1.0f, expf(-x));
-    case BS_CLIP: {
-        const float high = param == 0.0f ? 1.0f : param;
-        return x > high ? high : x > 0.0f ? x : 0.0f;
-    }
-    default: return x;
-    }
-}
+/* ------------------------------------------------------------------------------------------------ margins */
 
 /* Sets the elements of a rectangle of all channels to zero, dealt out to the block's threads. Stored images only:
  * channels last. */
@@ -2266,6 +2277,350 @@ template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_finish
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/program.cuh" */
 
+extern "C" {
+/* ==== begin src/ops/forms.h =================================================================== */
+/* ops/forms.h - convolutions and linears with every default of their descriptors filled in, and where their prepared
+ * weights lie: for their own files, and for what tells a device.
+ * Relies on epilogue.h. Must never depend on anything but descriptor, channels and plan: prepared weights may be
+ * stored. */
+#ifndef BS_OPS_FORMS_H
+#define BS_OPS_FORMS_H
+
+/* ==== begin src/ops/epilogue.h ================================================================ */
+/* ops/epilogue.h - what conv2d, deconv2d and linear have in common after their sums: bias, slopes, activation.
+ * Owns the translation from bs_act to what conv.h fuses, and the pass for what it does not.
+ * Relies on kernels/conv.h and span.h. Must never change the order of bias, then activation. */
+#ifndef BS_OPS_EPILOGUE_H
+#define BS_OPS_EPILOGUE_H
+
+/* ==== begin src/kernels/conv.h ================================================================ */
+/* conv.h: 2-d convolution of one cell on the CPU, channels last, f32.
+ *
+ * Owns:      the interface between ops and the convolution kernels of every tier.
+ * Relies on: tier.h.
+ * Must never: allocate, keep state, read outside the windows, or let padding decide anything: the caller
+ *            provides every margin (zeros at the frame's edge), the kernels compute "valid" convolutions.
+ *
+ * Life of a weight: canonical OIHW f32 -> bs_conv_prepare (once, at load) -> bs_conv_run (any thread, any
+ * number of times). What is prepared belongs to one (geometry, algorithm, tier) and to nothing else.
+ *
+ * Arithmetic. DIRECT: every output element is one fixed sequence of operations for a given (geometry, tier):
+ * it does not depend on out_h, out_w, on where the element stands, or on which buffers are used, so any split
+ * of the work is bit-identical. WINOGRAD4: fixed for a given position modulo 4 relative to the task's origin;
+ * splits at multiples of 4 are bit-identical, others differ by rounding.
+ * Tiers differ from each other by rounding.
+ *
+ * The channel stride is 1 everywhere. Buffers need the alignment of float; 64 bytes is faster.
+ */
+#ifndef BS_KERNELS_CONV_H
+#define BS_KERNELS_CONV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ==== begin src/kernels/tier.h ================================================================ */
+/* tier.h: which instruction set a kernel may use; the enum and the probes are public, in brainstorm.h.
+ *
+ * Owns:      the macros that say which tiers this build compiles.
+ * Relies on: brainstorm.h (BS_NO_SIMD: scalar kernels only).
+ * Must never: keep state. Callers probe once and pass the tier along, so a test can force any lower one.
+ *
+ *     BS_TIER_SCALAR  portable C: whatever the build's baseline is (SSE2 on x86-64)
+ *     BS_TIER_AVX2    AVX2, FMA and F16C (no processor has the first without the others)
+ *     BS_TIER_AVX512  AVX-512 F, BW, DQ, VL: Skylake-X, Zen 4 and later
+ *     BS_TIER_NEON    AArch64 Advanced SIMD, part of its baseline
+ */
+#ifndef BS_KERNELS_TIER_H
+#define BS_KERNELS_TIER_H
+
+/* #include "brainstorm.h" */
+/* #include "base/exact_math.h" */
+/* #include "base/wrapping.h" */
+
+/* Compiled by attribute, function by function: the build needs no -m flags. */
+#if !defined(BS_NO_SIMD) && defined(__x86_64__) && defined(__GNUC__)
+#define BS_HAVE_X86_TIERS 1
+#else
+#define BS_HAVE_X86_TIERS 0
+#endif
+
+#if !defined(BS_NO_SIMD) && defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__)
+#define BS_HAVE_NEON_TIER 1
+#else
+#define BS_HAVE_NEON_TIER 0
+#endif
+
+/* INLINE where a copy for each constant argument is the point, OUTLINE where a rare case would bloat a hundred
+ * kernels, INLINE_IF_FAST where copies are worth their bytes unless the build asks for few (-Os). */
+#define BS_INLINE __attribute__((always_inline))
+#define BS_OUTLINE __attribute__((noinline))
+#ifdef __OPTIMIZE_SIZE__
+#define BS_INLINE_IF_FAST BS_OUTLINE
+#else
+#define BS_INLINE_IF_FAST inline BS_INLINE
+#endif
+
+#endif
+/* ==== end src/kernels/tier.h ================================================================== */
+
+typedef enum bs_conv_algorithm {
+    BS_CONV_DIRECT = 0,   /* any geometry */
+    BS_CONV_WINOGRAD4 = 1, /* F(4x4, 3x3): 3x3, stride 1, dilation 1, one group */
+    BS_CONV_TENSOR = 2 /* a GPU's: f16 products, as matrices; channels of a group in multiples of 4 */
+} bs_conv_algorithm;
+
+typedef enum bs_conv_activation {
+    BS_CONV_NONE = 0,
+    BS_CONV_RELU,  /* max(x, 0) */
+    BS_CONV_LEAKY, /* x > 0 ? x : slope * x */
+    BS_CONV_PRELU, /* the same with a slope for each output channel */
+    BS_CONV_CLIP   /* min(max(x, low), high) */
+} bs_conv_activation;
+
+/* All fields >= 1; groups divides both channel counts. */
+typedef struct bs_conv_geometry {
+    int32_t in_channels, out_channels;
+    int32_t kernel_h, kernel_w;
+    int32_t stride_h, stride_w;
+    int32_t dilation_h, dilation_w;
+    int32_t groups;
+} bs_conv_geometry;
+
+/* One call's worth of work. Strides are in floats, between rows and between pixels. */
+typedef struct bs_conv_task {
+    const float *in;  /* first sample of the window of output (0, 0) */
+    ptrdiff_t in_row; /* the storage must cover all windows: (out_h-1)*stride_h + (kernel_h-1)*dilation_h + 1 rows */
+    int32_t in_pixel;
+
+    int32_t out_pixel;
+    float *out; /* must not overlap `in` */
+    ptrdiff_t out_row;
+    int32_t out_h, out_w; /* zero is allowed: nothing is done */
+
+    const float *weights; /* from bs_conv_prepare */
+    const float *bias;    /* out_channels floats, or NULL */
+
+    const float *residual; /* added to the result, or NULL; may be `out` itself (same strides) */
+    ptrdiff_t residual_row;
+    int32_t residual_pixel;
+    bool residual_before_activation; /* else after */
+
+    bs_conv_activation activation;
+    float slope;         /* LEAKY */
+    float low, high;     /* CLIP */
+    const float *slopes; /* PRELU: out_channels floats */
+
+    float *scratch; /* bs_conv_scratch_floats, one for each thread; may be NULL if that is 0 */
+} bs_conv_task;
+
+/* Whether bs_conv_run can do this at this tier in this build. DIRECT: every valid geometry. */
+bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
+
+/* Floats that bs_conv_prepare writes; 0 if unsupported (or if the size overflows). */
+size_t bs_conv_prepared_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
+
+/* Packs [out][in / groups][kernel_h][kernel_w] weights. Deterministic; padding lanes are zero. Does not run
+ * the tier's instructions: a workstation can prepare for another machine. */
+void bs_conv_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
+                     const float *oihw, float *prepared);
+
+/* Floats of scratch for one thread, for outputs of any size; 0 for DIRECT. */
+size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
+
+void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
+                 const bs_conv_task *task);
+
+#endif
+/* ==== end src/kernels/conv.h ================================================================== */
+/* #include "ops/act.h" */
+/* ==== begin src/ops/common.h ================================================================== */
+/* ops/common.h - what the shape, halo and cost rules of several ops share.
+ * Owns the wording of refusals, and what holds in a patch domain. Relies on graph/op.h. Must never touch data. */
+#ifndef BS_OPS_COMMON_H
+#define BS_OPS_COMMON_H
+
+/* #include "ops/table.h" */
+
+#define BS_FIELDS(array) .fields = array, .n_fields = (int32_t)(sizeof(array) / sizeof *(array))
+
+/* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
+bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+
+/* What is wrong with the data of a run. Returns BS_ERROR_DATA always. */
+bs_status bs_call_fail(const bs_call *call, const char *format, ...) BS_PRINTF(2, 3);
+
+bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
+bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
+/* As many dimensions as operand 0. */
+bool bs_infer_same_rank(bs_infer *infer, int32_t index);
+/* An f32 image [C,H,W] with a constant number of channels. */
+bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels);
+/* Dimension `axis` of the operand as a constant; `what` names it in the refusal. */
+bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n);
+/* A negative axis counts from the end. */
+bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive);
+/* The same with a value known to be sound, for kernels. */
+static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ? axis + rank : axis; }
+/* A field of a descriptor within low .. high. */
+/* `padding` is a bs_padding, and `pad` 0 .. most where it is read, else 0. */
+bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most);
+/* Before op set 3 `pad` alone said it. */
+void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
+bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high);
+bool bs_infer_act(bs_infer *infer, int32_t act);
+/* The operand is a root value. */
+bool bs_infer_root(bs_infer *infer, int32_t index);
+/* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
+bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
+
+/* An image of a patch domain: its dims are those of the frame, a kernel sees one cell and its halo. */
+bool bs_value_in_patches(const bs_graph *graph, const bs_value_info *value);
+/* Refuses operands whose pixels a kernel would have to see all at once. */
+bool bs_infer_whole(bs_infer *infer, int32_t index);
+/* Refuses to make an image out of something else in a patch domain: it would have no place in the frame. */
+bool bs_infer_no_new_image(bs_infer *infer);
+/* The frame of out[0] is num/den of operand 0's; a cell must stay a whole number of pixels. */
+bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den);
+/* Windows of `kernel` (dilated) over both axes. Sets extents and scale. In a patch domain padding must keep output
+ * cells where their input cells are: floor(H/stride) <= H' <= ceil(H/stride). */
+typedef struct bs_window {
+    int32_t kernel_h, kernel_w, stride, pad_h, pad_w, dilation;
+} bs_window;
+bool bs_infer_window(bs_infer *infer, const bs_window *window);
+int32_t bs_window_halo(const bs_window *window, int32_t out_margin);
+
+/* Elements of one row at maximum extents (a cell, in a patch domain), and pixels of an image likewise. */
+double bs_value_work(const bs_graph *graph, int32_t value);
+double bs_value_pixels(const bs_graph *graph, int32_t value);
+
+/* A weight of an op, for its table of specs. */
+bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
+
+#if defined(BS_NO_MESSAGES)
+#define bs_infer_fail(infer, status, ...) \
+    BS_TOLD((bs_infer_fail)(infer, status, __VA_ARGS__), bs_graph_fail_bare((infer)->graph, status))
+#define bs_call_fail(call, ...) BS_TOLD((bs_call_fail)(call, __VA_ARGS__), BS_ERROR_DATA)
+#define bs_infer_field(infer, field, n, low, high) (bs_infer_field)(infer, BS_TEXT(field), n, low, high)
+#define bs_infer_const(infer, index, axis, what, n) (bs_infer_const)(infer, index, axis, BS_TEXT(what), n)
+#endif
+
+/* Elements that a kernel may take as [.., channels] with channel step 1. */
+static inline bool bs_channels_last(const bs_operand *o) { return o->dim[0] == 1 || o->stride[0] == 1; }
+
+#endif
+/* ==== end src/ops/common.h ==================================================================== */
+/* ==== begin src/ops/span.h ==================================================================== */
+/* ops/span.h - one loop nest for every op that goes element by element over strided operands.
+ * Owns the walk: it sorts axes by the output's strides, merges those that are contiguous in every operand, and calls
+ * `inner` on the innermost. Relies on graph/op.h. Must never know what an element means. */
+#ifndef BS_OPS_SPAN_H
+#define BS_OPS_SPAN_H
+
+/* #include "ops/table.h" */
+
+#define BS_SPAN_OPERANDS 4
+#define BS_SPAN_AXES     (BS_MAX_RANK + 1) /* axis 0 is the row, axis d + 1 dimension d */
+
+typedef struct bs_span {
+    int32_t operands, axes;
+    int64_t low[BS_SPAN_AXES]; /* first coordinate, in those of the output */
+    int64_t count[BS_SPAN_AXES];
+    char *at[BS_SPAN_OPERANDS];
+    ptrdiff_t step[BS_SPAN_OPERANDS][BS_SPAN_AXES]; /* bytes */
+} bs_span;
+
+/* n elements: of operand i at at[i], at[i] + step[i], ... (bytes). Operand 0 is the output. */
+typedef void (*bs_span_inner)(const void *context, int64_t n, char *const *at, const ptrdiff_t *step);
+
+/* The box of an output: its rect where it has rank 3, else all of it. No operand is added yet: the box may be
+ * changed. */
+void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows);
+/* The box, and the output added as operand 0. */
+void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows);
+/* The same for ops on whole lines: every index but those of dimension `axis`, of which only 0 is visited. */
+void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis);
+/* Operand of the output's rank. Element c of it belongs to coordinate c + shift[d] of dimension d (shift may be
+ * NULL); dimensions in the mask `broadcast` (bit d) do not move it. */
+void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift, uint32_t broadcast);
+/* An array of 4-byte elements, one for each index of dimension `axis`. */
+void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
+/* Walks. The span is spent afterwards. */
+void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
+
+/* Whether the first operands of an inner loop are dense arrays of f32, for a loop that compilers vectorise. */
+static inline bool bs_span_dense_f32(const ptrdiff_t *step, int32_t operands)
+{
+    for (int32_t i = 0; i < operands; i++)
+        if (step[i] != 4)
+            return false;
+    return true;
+}
+
+/* Inner loop that copies elements of *(const size_t *)context bytes: 1, 2 or 4. */
+void bs_span_copy(const void *context, int64_t n, char *const *at, const ptrdiff_t *step);
+
+#endif
+/* ==== end src/ops/span.h ====================================================================== */
+
+/* The kernels' own tables do not serve this node: a plain loop does. */
+#define BS_CONV_REFERENCE (-1)
+
+typedef struct bs_epilogue {
+    bs_act act;
+    float param;
+    const float *bias;   /* a channel, or NULL */
+    const float *slopes; /* a channel, PRELU only */
+} bs_epilogue;
+
+/* Bias and slopes behind packed weights in prepared memory: one place for all three ops. */
+typedef struct bs_epilogue_layout {
+    bs_bytes bias, slopes, bytes;
+} bs_epilogue_layout;
+bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act);
+
+float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum);
+
+/* Sets bias and activation of the task. False: the activation is not fused, bs_epilogue_pass must follow. */
+bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task);
+/* The activation alone, over the box of `out`. */
+void bs_epilogue_pass(const bs_epilogue *epilogue, const bs_operand *out, int32_t rows);
+
+#endif
+/* ==== end src/ops/epilogue.h ================================================================== */
+
+/* ops/conv2d.c */
+typedef struct bs_conv2d_form {
+    bs_conv_geometry geometry;
+    bs_window window;
+} bs_conv2d_form;
+bs_conv2d_form bs_conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels);
+bs_epilogue_layout bs_conv2d_layout(const bs_conv2d_desc *desc, const bs_conv_geometry *g, const bs_node_plan *plan);
+
+/* ops/deconv2d.c */
+typedef struct bs_deconv2d_form {
+    int32_t in, out, kernel, stride, pad, output_pad;
+} bs_deconv2d_form;
+bs_deconv2d_form bs_deconv2d_form_of(const bs_deconv2d_desc *desc, int32_t channels);
+bs_epilogue_layout bs_deconv2d_layout(const bs_deconv2d_form *f, const bs_node_plan *plan, int32_t act);
+/* Taps of phase a along one axis; 0 where the kernel is smaller than the stride. */
+static inline BS_BOTH int32_t bs_deconv2d_taps(int32_t kernel, int32_t stride, int32_t a)
+{
+    return (kernel - a + stride - 1) / stride;
+}
+
+/* ops/linear.c */
+bs_epilogue_layout bs_linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs);
+/* A device's layout is the plain one, its lines padded with zeros to whole loads of 16 bytes. */
+static inline BS_BOTH int64_t bs_linear_line_bytes(int32_t inputs, int32_t each)
+{
+    return ((int64_t)inputs * each + 15) & ~(int64_t)15;
+}
+
+#endif
+/* ==== end src/ops/forms.h ===================================================================== */
+}
+
 /* What the kernels of a linear are told in p: the descriptor's words, then ours. */
 enum {
     BS_CU_LINEAR_OUT,
@@ -2307,7 +2662,7 @@ __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_s
     j.y = bs_cu_out(t, s, 0);
     j.k = j.x->dim[j.x->rank - 1];
     j.out = s->p[BS_CU_LINEAR_OUT].i;
-    j.line_bytes = (j.k * BYTES + 15) / 16 * 16;
+    j.line_bytes = (int32_t)bs_linear_line_bytes(j.k, BYTES);
     j.weights = bs_cu_prepared(t, s);
     int32_t lines = 1;
     for (int32_t i = 0; i < j.y->rank - 1; i++)
@@ -2333,12 +2688,9 @@ struct bs_cu_linear_end {
 
 __device__ inline bs_cu_linear_end bs_cu_linear_end_of(const bs_cu_linear_job &j)
 {
-    /* as bs_epilogue_place */
-    const int64_t bias = ((int64_t)j.line_bytes * j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT;
-    const int64_t array = (4 * (int64_t)j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT;
-    bs_cu_linear_end e;
-    e.bias = reinterpret_cast<const float *>(j.weights + bias);
-    e.slopes = reinterpret_cast<const float *>(j.weights + bias + array); /* there for BS_PRELU only */
+    bs_cu_linear_end e; /* as bs_epilogue_place */
+    e.bias = reinterpret_cast<const float *>(j.weights) + bs_aligned_floats((int64_t)(j.line_bytes / 4) * j.out);
+    e.slopes = e.bias + bs_aligned_floats(j.out); /* there for BS_PRELU only */
     e.dtype = j.y->dtype;
     e.step = j.out == 1 ? 1 : j.y->stride[j.y->rank - 1];
     e.act = j.step->p[BS_CU_LINEAR_ACT].i;
@@ -2350,7 +2702,8 @@ __device__ __forceinline__ void bs_cu_linear_put(const bs_cu_linear_end &e, cons
                                                  int32_t column, float sum)
 {
     const float slope = e.act == BS_PRELU ? e.slopes[column] : 0.0f;
-    bs_cu_put(line.y, e.dtype, (int64_t)column * e.step, bs_cu_act(e.act, e.param, slope, sum + e.bias[column]));
+    bs_cu_put(line.y, e.dtype, (int64_t)column * e.step,
+              bs_act_apply((bs_act)e.act, e.param, slope, sum + e.bias[column]));
 }
 
 /* ---------------------------------------------------------------------------------------------------- loading */
@@ -2716,9 +3069,8 @@ static __global__ void __launch_bounds__(256)
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < lines * out; i += step) {
         const int32_t column = (int32_t)(i % out);
         const int64_t at = i / out * line + column;
-        bs_cu_put(
-            y, dtype, at,
-            bs_cu_act(act, param, act == BS_PRELU ? slopes[column] : 0.0f, bs_cu_get(y, dtype, at) + bias[column]));
+        const float slope = act == BS_PRELU ? slopes[column] : 0.0f;
+        bs_cu_put(y, dtype, at, bs_act_apply((bs_act)act, param, slope, bs_cu_get(y, dtype, at) + bias[column]));
     }
 }
 
@@ -2760,12 +3112,10 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
     const bs_device_operand *x = &n->in[0], *y = &n->out[0];
     const bool half = n->np->half != 0;
     const int32_t k = x->dim[x->rank - 1], out = s->p[BS_CU_LINEAR_OUT].i, bytes = half ? 2 : 4,
-                  padded = (k * bytes + 15) / 16 * 16 / bytes;
+                  padded = (int32_t)(bs_linear_line_bytes(k, bytes) / bytes);
     const int64_t lines = (int64_t)rows * bs_cu_linear_lines_of(y), from = bs_cu_linear_dense(n, x),
                   to = bs_cu_linear_dense(n, y);
-    const int64_t bias = (int64_t)bs_bytes_figure(
-        bs_bytes_align(bs_bytes_times(bs_bytes_array(padded, (size_t)bytes), out)));
-    const int64_t array = (int64_t)bs_bytes_figure(bs_bytes_align(bs_bytes_array(out, sizeof(float))));
+    const bs_epilogue_layout layout = bs_linear_layout(static_cast<const bs_linear_desc *>(n->params), n->np, k);
     const cudaDataType_t type = half ? CUDA_R_16F : CUDA_R_32F;
     const float one = 1.0f, zero = 0.0f;
 #if CUBLAS_VER_MAJOR >= 11
@@ -2783,8 +3133,8 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
         return false;
     BS_LAUNCH(bs_cu_linear_epilogue, (unsigned)bs_min_i64(bs_ceil_div(lines * out, 1024), 4096), 256, 0, stream,
               reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(y->base)), (int32_t)y->dtype, to, lines, out,
-              reinterpret_cast<const float *>(prepared + bias),
-              reinterpret_cast<const float *>(prepared + bias + array), s->p[BS_CU_LINEAR_ACT].i,
+              reinterpret_cast<const float *>(prepared + bs_bytes_figure(layout.bias)),
+              reinterpret_cast<const float *>(prepared + bs_bytes_figure(layout.slopes)), s->p[BS_CU_LINEAR_ACT].i,
               s->p[BS_CU_LINEAR_PARAM].f);
     return true;
 }
@@ -3260,7 +3610,7 @@ __device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_
 #endif
 /* ==== end src/cuda/move_rows.cuh ============================================================== */
 /* ==== begin src/cuda/segment.cuh ============================================================== */
-/* segment.cuh - which segment a row is in.
+/* segment.cuh - where the segments of a run begin.
  * Relies on program.cuh; offsets come checked. Must never look beyond them. */
 #ifndef BS_CUDA_SEGMENT
 #define BS_CUDA_SEGMENT
@@ -3270,20 +3620,6 @@ __device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_
 __device__ __forceinline__ const int32_t *bs_cu_segment_offsets(const bs_cu_tile &t, int32_t domain)
 {
     return reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(t.program->domains[domain].offsets));
-}
-
-/* As bs_segment_of. */
-__device__ inline int32_t bs_cu_segment_of(const int32_t *offsets, int32_t segments, int32_t row)
-{
-    int32_t low = 0, high = segments - 1;
-    while (low < high) {
-        const int32_t middle = high - (high - low) / 2;
-        if (offsets[middle] <= row)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
 }
 
 #endif
@@ -3301,7 +3637,7 @@ __device__ inline uint8_t *bs_cu_ring_place(const bs_cu_tile &t, const bs_device
     const bs_device_operand *past = bs_cu_in(t, s, 1), *ring = bs_cu_out(t, s, 0);
     const bs_device_domain &domain = t.program->domains[bs_cu_in(t, s, 0)->domain];
     const int32_t *offsets = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(domain.offsets));
-    const int32_t segment = bs_cu_segment_of(offsets, domain.lengths, row);
+    const int32_t segment = bs_segment_of(offsets, domain.lengths, row);
     const int32_t position = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(past->base))[segment] +
                              (row - offsets[segment]);
     if (offsets[segment + 1] - row > ring->max_h || position < 0)
@@ -3414,7 +3750,7 @@ __device__ inline void bs_cu_segment_spread_run(const bs_cu_tile &t, const bs_de
     const int32_t n = bs_cu_segment_elements(out->dim, out->rank), step = w.parts * (int32_t)blockDim.x;
     const uint8_t *base = bs_cu_row(t, root, 0);
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const int32_t segment = bs_cu_segment_of(offsets, segments, r);
+        const int32_t segment = bs_segment_of(offsets, segments, r);
         const uint8_t *from = base + (int64_t)segment * root->stride[0] * bs_cu_bytes(root->dtype);
         uint8_t *to = bs_cu_row(t, out, r);
         if (w.part == 0 && out->rank == 3 && out->margin > 0)
@@ -3527,7 +3863,7 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
     const bs_device_operand *q = bs_cu_in(t, s, 0), *o = bs_cu_out(t, s, 0),
                             *window = s->n_in > 3 ? bs_cu_in(t, s, 3) : NULL;
     const int32_t *offsets = bs_cu_segment_offsets(t, s->domain);
-    const int32_t segment = bs_cu_segment_of(offsets, t.program->domains[s->domain].lengths, row),
+    const int32_t segment = bs_segment_of(offsets, t.program->domains[s->domain].lengths, row),
                   first_row = offsets[segment];
     bs_cu_attend_job j;
     j.n = q->dim[0] / s->p[BS_CU_ATTEND_HEADS].i;
@@ -4050,146 +4386,7 @@ __device__ inline void bs_cu_mul_run(const bs_cu_tile &t, const bs_device_step *
 /* #include "cuda/tensor.cuh" */
 
 extern "C" {
-/* ==== begin src/kernels/conv.h ================================================================ */
-/* conv.h: 2-d convolution of one cell on the CPU, channels last, f32.
- *
- * Owns:      the interface between ops and the convolution kernels of every tier.
- * Relies on: tier.h.
- * Must never: allocate, keep state, read outside the windows, or let padding decide anything: the caller
- *            provides every margin (zeros at the frame's edge), the kernels compute "valid" convolutions.
- *
- * Life of a weight: canonical OIHW f32 -> bs_conv_prepare (once, at load) -> bs_conv_run (any thread, any
- * number of times). What is prepared belongs to one (geometry, algorithm, tier) and to nothing else.
- *
- * Arithmetic. DIRECT: every output element is one fixed sequence of operations for a given (geometry, tier):
- * it does not depend on out_h, out_w, on where the element stands, or on which buffers are used, so any split
- * of the work is bit-identical. WINOGRAD4: fixed for a given position modulo 4 relative to the task's origin;
- * splits at multiples of 4 are bit-identical, others differ by rounding.
- * Tiers differ from each other by rounding.
- *
- * The channel stride is 1 everywhere. Buffers need the alignment of float; 64 bytes is faster.
- */
-#ifndef BS_KERNELS_CONV_H
-#define BS_KERNELS_CONV_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-/* ==== begin src/kernels/tier.h ================================================================ */
-/* tier.h: which instruction set a kernel may use; the enum and the probes are public, in brainstorm.h.
- *
- * Owns:      the macros that say which tiers this build compiles.
- * Relies on: brainstorm.h (BS_NO_SIMD: scalar kernels only).
- * Must never: keep state. Callers probe once and pass the tier along, so a test can force any lower one.
- *
- *     BS_TIER_SCALAR  portable C: whatever the build's baseline is (SSE2 on x86-64)
- *     BS_TIER_AVX2    AVX2, FMA and F16C (no processor has the first without the others)
- *     BS_TIER_AVX512  AVX-512 F, BW, DQ, VL: Skylake-X, Zen 4 and later
- *     BS_TIER_NEON    AArch64 Advanced SIMD, part of its baseline
- */
-#ifndef BS_KERNELS_TIER_H
-#define BS_KERNELS_TIER_H
-
-/* #include "brainstorm.h" */
-/* #include "base/exact_math.h" */
-/* #include "base/wrapping.h" */
-
-/* Compiled by attribute, function by function: the build needs no -m flags. */
-#if !defined(BS_NO_SIMD) && defined(__x86_64__) && defined(__GNUC__)
-#define BS_HAVE_X86_TIERS 1
-#else
-#define BS_HAVE_X86_TIERS 0
-#endif
-
-#if !defined(BS_NO_SIMD) && defined(__aarch64__) && defined(__ARM_NEON) && !defined(__AARCH64EB__)
-#define BS_HAVE_NEON_TIER 1
-#else
-#define BS_HAVE_NEON_TIER 0
-#endif
-
-/* INLINE where a copy for each constant argument is the point, OUTLINE where a rare case would bloat a hundred
- * kernels, INLINE_IF_FAST where copies are worth their bytes unless the build asks for few (-Os). */
-#define BS_INLINE __attribute__((always_inline))
-#define BS_OUTLINE __attribute__((noinline))
-#ifdef __OPTIMIZE_SIZE__
-#define BS_INLINE_IF_FAST BS_OUTLINE
-#else
-#define BS_INLINE_IF_FAST inline BS_INLINE
-#endif
-
-#endif
-/* ==== end src/kernels/tier.h ================================================================== */
-
-typedef enum bs_conv_algorithm {
-    BS_CONV_DIRECT = 0,   /* any geometry */
-    BS_CONV_WINOGRAD4 = 1, /* F(4x4, 3x3): 3x3, stride 1, dilation 1, one group */
-    BS_CONV_TENSOR = 2 /* a GPU's: f16 products, as matrices; channels of a group in multiples of 4 */
-} bs_conv_algorithm;
-
-typedef enum bs_conv_activation {
-    BS_CONV_NONE = 0,
-    BS_CONV_RELU,  /* max(x, 0) */
-    BS_CONV_LEAKY, /* x > 0 ? x : slope * x */
-    BS_CONV_PRELU, /* the same with a slope for each output channel */
-    BS_CONV_CLIP   /* min(max(x, low), high) */
-} bs_conv_activation;
-
-/* All fields >= 1; groups divides both channel counts. */
-typedef struct bs_conv_geometry {
-    int32_t in_channels, out_channels;
-    int32_t kernel_h, kernel_w;
-    int32_t stride_h, stride_w;
-    int32_t dilation_h, dilation_w;
-    int32_t groups;
-} bs_conv_geometry;
-
-/* One call's worth of work. Strides are in floats, between rows and between pixels. */
-typedef struct bs_conv_task {
-    const float *in;  /* first sample of the window of output (0, 0) */
-    ptrdiff_t in_row; /* the storage must cover all windows: (out_h-1)*stride_h + (kernel_h-1)*dilation_h + 1 rows */
-    int32_t in_pixel;
-
-    int32_t out_pixel;
-    float *out; /* must not overlap `in` */
-    ptrdiff_t out_row;
-    int32_t out_h, out_w; /* zero is allowed: nothing is done */
-
-    const float *weights; /* from bs_conv_prepare */
-    const float *bias;    /* out_channels floats, or NULL */
-
-    const float *residual; /* added to the result, or NULL; may be `out` itself (same strides) */
-    ptrdiff_t residual_row;
-    int32_t residual_pixel;
-    bool residual_before_activation; /* else after */
-
-    bs_conv_activation activation;
-    float slope;         /* LEAKY */
-    float low, high;     /* CLIP */
-    const float *slopes; /* PRELU: out_channels floats */
-
-    float *scratch; /* bs_conv_scratch_floats, one for each thread; may be NULL if that is 0 */
-} bs_conv_task;
-
-/* Whether bs_conv_run can do this at this tier in this build. DIRECT: every valid geometry. */
-bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
-
-/* Floats that bs_conv_prepare writes; 0 if unsupported (or if the size overflows). */
-size_t bs_conv_prepared_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
-
-/* Packs [out][in / groups][kernel_h][kernel_w] weights. Deterministic; padding lanes are zero. Does not run
- * the tier's instructions: a workstation can prepare for another machine. */
-void bs_conv_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
-                     const float *oihw, float *prepared);
-
-/* Floats of scratch for one thread, for outputs of any size; 0 for DIRECT. */
-size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
-
-void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
-                 const bs_conv_task *task);
-
-#endif
-/* ==== end src/kernels/conv.h ================================================================== */
+/* #include "ops/forms.h" */
 }
 
 /* What the kernels of this file are told in p. */
@@ -4231,8 +4428,6 @@ struct bs_cu_conv {
 };
 
 /* -------------------------------------------------------------------------------------------- the host's side */
-
-static inline int32_t bs_cu_or(int32_t value, int32_t otherwise) { return value != 0 ? value : otherwise; }
 
 static inline int64_t bs_cu_window(int64_t outputs, int32_t kernel, int32_t stride, int32_t dilation)
 {
@@ -4408,11 +4603,11 @@ __device__ __forceinline__ bs_cu_conv_end bs_cu_conv_end_of(const bs_cu_conv &c)
     switch (bs_cu_conv_p(c, BS_CU_CONV_ACT)) {
     case BS_ACT_NONE: break;
     case BS_RELU: e.slope = 0.0f; break;
-    case BS_LEAKY_RELU: e.slope = param == 0.0f ? 0.01f : param; break;
-    case BS_PRELU: e.slopes = c.bias + (c.groups * c.out_c + 15) / 16 * 16; break;
+    case BS_LEAKY_RELU: e.slope = bs_act_slope(param); break;
+    case BS_PRELU: e.slopes = c.bias + bs_aligned_floats(c.groups * c.out_c); break;
     case BS_CLIP:
         e.slope = 0.0f;
-        e.high = param == 0.0f ? 1.0f : param;
+        e.high = bs_act_high(param);
         break;
     default: e.rare = bs_cu_conv_p(c, BS_CU_CONV_ACT); break;
     }
@@ -4424,7 +4619,7 @@ __device__ __forceinline__ bs_cu_conv_end bs_cu_conv_end_of(const bs_cu_conv &c)
 template <bool RARE> __device__ __forceinline__ float bs_cu_conv_finish(const bs_cu_conv_end &e, float slope, float x)
 {
     if (RARE)
-        return bs_cu_act(e.rare, 0.0f, 0.0f, x);
+        return bs_act_apply((bs_act)e.rare, 0.0f, 0.0f, x);
     return x > 0.0f ? fminf(x, e.high) : slope == 0.0f ? 0.0f : x * slope;
 }
 
@@ -4470,8 +4665,8 @@ __device__ __forceinline__ void bs_cu_conv_store_rare(const bs_cu_conv &c, const
 __device__ inline float bs_cu_conv_any(const bs_cu_conv &c, int32_t o, float sum)
 {
     const bs_cu_conv_end e = bs_cu_conv_end_of(c);
-    return bs_cu_act(bs_cu_conv_p(c, BS_CU_CONV_ACT), c.step->p[BS_CU_CONV_PARAM].f, e.slopes ? e.slopes[o] : 0.0f,
-                     sum + e.bias[o]);
+    return bs_act_apply((bs_act)bs_cu_conv_p(c, BS_CU_CONV_ACT), c.step->p[BS_CU_CONV_PARAM].f,
+                        e.slopes ? e.slopes[o] : 0.0f, sum + e.bias[o]);
 }
 
 #endif
@@ -5147,40 +5342,25 @@ __device__ inline void bs_cu_conv2d_tile_run(const bs_cu_tile &t, const bs_devic
 #endif
 /* ==== end src/cuda/op_conv_tensor.cuh ========================================================= */
 
-/* Bytes of packed weights: what bs_conv_prepared_floats says of the layout. */
-static int64_t bs_cu_conv_packed_bytes(int32_t algorithm, bool depthwise, int32_t groups, int32_t in_c, int32_t out_c,
-                                       int32_t taps)
-{
-    if (algorithm == BS_CONV_TENSOR)
-        return 256 * (int64_t)groups * ((out_c + 7) / 8) * bs_cu_tensor_steps(taps, in_c);
-    if (algorithm != BS_CONV_DIRECT)
-        return 4 * (int64_t)groups * out_c * in_c * taps;
-    return depthwise ? 4 * (int64_t)((groups + 3) / 4 * 4) * taps
-                     : 4 * (int64_t)groups * ((out_c + 3) / 4 * 4) * in_c * taps;
-}
-
 static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_conv2d_desc *d = static_cast<const bs_conv2d_desc *>(n->params);
-    const int32_t square = bs_cu_or(d->kernel, 3), kh = bs_cu_or(d->kernel_h, square),
-                  kw = bs_cu_or(d->kernel_w, square);
-    const int32_t dilation = bs_cu_or(d->dilation, 1), channels = n->in[0].dim[0];
-    const int32_t groups = d->groups == BS_DEPTHWISE ? channels : bs_cu_or(d->groups, 1);
-    const int32_t in_c = channels / groups, out_c = d->out / groups, algorithm = n->np->algorithm;
+    const bs_conv2d_form f = bs_conv2d_form_of(d, n->in[0].dim[0]);
+    const int32_t groups = f.geometry.groups, in_c = f.geometry.in_channels / groups,
+                  out_c = f.geometry.out_channels / groups, algorithm = n->np->algorithm;
     const bool depthwise = in_c == 1 && out_c == 1;
     int64_t h, w;
     memset(s->p, 0, sizeof s->p);
-    s->p[BS_CU_CONV_KERNEL_H].i = kh;
-    s->p[BS_CU_CONV_KERNEL_W].i = kw;
-    s->p[BS_CU_CONV_STRIDE].i = bs_cu_or(d->stride, 1);
-    s->p[BS_CU_CONV_PAD_H].i = bs_pad_of(d->padding, d->pad, dilation * (kh - 1) / 2);
-    s->p[BS_CU_CONV_PAD_W].i = bs_pad_of(d->padding, d->pad, dilation * (kw - 1) / 2);
-    s->p[BS_CU_CONV_DILATION].i = dilation;
+    s->p[BS_CU_CONV_KERNEL_H].i = f.window.kernel_h;
+    s->p[BS_CU_CONV_KERNEL_W].i = f.window.kernel_w;
+    s->p[BS_CU_CONV_STRIDE].i = f.window.stride;
+    s->p[BS_CU_CONV_PAD_H].i = f.window.pad_h;
+    s->p[BS_CU_CONV_PAD_W].i = f.window.pad_w;
+    s->p[BS_CU_CONV_DILATION].i = f.window.dilation;
     s->p[BS_CU_CONV_GROUPS].i = groups;
     s->p[BS_CU_CONV_ACT].i = d->act;
     s->p[BS_CU_CONV_PARAM].f = d->act_param;
-    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_bytes_figure(
-        bs_bytes_align(bs_bytes_array(bs_cu_conv_packed_bytes(algorithm, depthwise, groups, in_c, out_c, kh * kw), 1)));
+    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_bytes_figure(bs_conv2d_layout(d, &f.geometry, n->np).bias);
     bs_cu_conv_extent(&n->out[0], &h, &w);
     if (algorithm == BS_CONV_TENSOR && bs_cu_conv_describe_tensor(n, s, in_c, h, w)) {
         s->kernel = n->in[0].dtype == BS_F16 && n->in[0].place == BS_AT_TILE ? BS_CU_conv2d_tile : BS_CU_conv2d_tensor;
@@ -5280,7 +5460,7 @@ struct bs_cu_conversion {
         const float v = bs_cu_decode(raw, from) * scale;
         if (to == BS_F32 || to == BS_F16)
             return bs_cu_raw(v, to);
-        return to == BS_BF16 ? bs_cu_bfloat_to(v) : (uint32_t)bs_cu_code(v, low, high);
+        return to == BS_BF16 ? bs_cu_bfloat_to(v) : (uint32_t)bs_f32_to_code(v, low, high);
     }
     __device__ __forceinline__ void one(const int64_t (&at)[2]) const
     {
@@ -5341,7 +5521,8 @@ __device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu
         const int64_t to = (int64_t)(2 * py + i) * y.stride[1] + (int64_t)(2 * px) * y.stride[2];
         const float left = (v[2 * i] + bs_cu_get(base.data, base.dtype, b)) * scale;
         const float right = (v[2 * i + 1] + bs_cu_get(base.data, base.dtype, b + base.stride[2])) * scale;
-        const uint32_t first = (uint32_t)bs_cu_code(left, low, high), second = (uint32_t)bs_cu_code(right, low, high);
+        const uint32_t first = (uint32_t)bs_f32_to_code(left, low, high),
+                       second = (uint32_t)bs_f32_to_code(right, low, high);
         uint8_t *at = y.data + to * bs_cu_bytes(y.dtype);
         if (y.dtype == BS_U8 && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(at) & 1) == 0) {
             *reinterpret_cast<uint16_t *>(at) = (uint16_t)(first | second << 8);
@@ -5383,20 +5564,14 @@ __device__ inline void bs_cu_sr_store_run(const bs_cu_tile &t, const bs_device_s
 
 /* -------------------------------------------------------------------------------------------- the host's side */
 
-/* Taps of phase a along an axis (deconv2d.c): 0 where the kernel is smaller than the stride. */
-__host__ __device__ static inline int32_t bs_cu_deconv_taps(int32_t kernel, int32_t stride, int32_t a)
-{
-    return a < kernel ? (kernel - a + stride - 1) / stride : 0;
-}
-
 /* Floats of the packed phases before number `phase`. */
 __host__ __device__ static inline int64_t bs_cu_deconv_packed(int32_t kernel, int32_t stride, int32_t in_c,
                                                               int32_t out_c, int32_t phase)
 {
     int64_t floats = 0;
     for (int32_t k = 0; k < phase; k++) {
-        const int32_t taps = bs_cu_deconv_taps(kernel, stride, k / stride) *
-                             bs_cu_deconv_taps(kernel, stride, k % stride);
+        const int32_t taps = bs_deconv2d_taps(kernel, stride, k / stride) *
+                             bs_deconv2d_taps(kernel, stride, k % stride);
         floats += ((int64_t)taps * in_c * ((out_c + 3) / 4 * 4) + 15) / 16 * 16;
     }
     return floats;
@@ -5406,16 +5581,15 @@ __host__ __device__ static inline int64_t bs_cu_deconv_packed(int32_t kernel, in
 static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_deconv2d_desc *d = static_cast<const bs_deconv2d_desc *>(n->params);
-    const int32_t kernel = bs_cu_or(d->kernel, 3), stride = bs_cu_or(d->stride, 1), in_c = n->in[0].dim[0];
+    const bs_deconv2d_form f = bs_deconv2d_form_of(d, n->in[0].dim[0]);
+    const int32_t kernel = f.kernel, stride = f.stride, in_c = f.in;
     const bool reference = n->np->algorithm != BS_CONV_DIRECT;
-    const int64_t bytes = 4 * (reference ? (int64_t)in_c * d->out * kernel * kernel
-                                         : bs_cu_deconv_packed(kernel, stride, in_c, d->out, stride * stride));
     int64_t h, w;
     memset(s->p, 0, sizeof s->p);
     s->kernel = BS_CU_deconv2d;
     bs_cu_conv_extent(&n->out[0], &h, &w);
     /* of the largest phase */
-    s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = bs_cu_deconv_taps(kernel, stride, 0);
+    s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = bs_deconv2d_taps(kernel, stride, 0);
     s->p[BS_CU_CONV_STRIDE].i = s->p[BS_CU_CONV_DILATION].i = s->p[BS_CU_CONV_GROUPS].i = 1;
     if (reference || !bs_cu_conv_describe_direct(s, in_c, d->out, bs_ceil_div(h, stride), bs_ceil_div(w, stride)))
         s->parts = bs_cu_pieces(h * w * d->out, 4 * BS_CU_THREADS);
@@ -5426,7 +5600,7 @@ static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_CONV_PAD_H].i = s->p[BS_CU_CONV_PAD_W].i = d->pad;
     s->p[BS_CU_CONV_ACT].i = d->act;
     s->p[BS_CU_CONV_PARAM].f = d->act_param;
-    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_bytes_figure(bs_bytes_align(bs_bytes_array(bytes, 1)));
+    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_bytes_figure(bs_deconv2d_layout(&f, n->np, d->act).bias);
     s->p[BS_CU_CONV_LAYOUT].i = !reference;
 }
 
@@ -5474,8 +5648,8 @@ __device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, 
     const int32_t a = phase / up, b = phase % up;
     const int32_t down = a - bs_cu_deconv_phase(y.y0, pad, up), right = b - bs_cu_deconv_phase(y.x0, pad, up);
     const int32_t oy = y.y0 + (down < 0 ? down + up : down), ox = y.x0 + (right < 0 ? right + up : right);
-    c.kernel_h = bs_cu_deconv_taps(whole.kernel_h, up, a);
-    c.kernel_w = bs_cu_deconv_taps(whole.kernel_w, up, b);
+    c.kernel_h = bs_deconv2d_taps(whole.kernel_h, up, a);
+    c.kernel_w = bs_deconv2d_taps(whole.kernel_w, up, b);
     c.in = x.data + ((int64_t)((oy + pad - a) / up - (c.kernel_h - 1)) * x.stride[1] +
                      (int64_t)((ox + pad - b) / up - (c.kernel_w - 1)) * x.stride[2]) * bs_cu_bytes(x.dtype);
     c.out = y.data + ((int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2]) * bs_cu_bytes(y.dtype);
@@ -5609,7 +5783,7 @@ __device__ inline void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step
 struct bs_cu_activation_of {
     int32_t act;
     float param;
-    __device__ __forceinline__ float of(float x) const { return bs_cu_act(act, param, 0.0f, x); }
+    __device__ __forceinline__ float of(float x) const { return bs_act_apply((bs_act)act, param, 0.0f, x); }
 };
 
 __device__ inline void bs_cu_activation_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -7706,7 +7880,7 @@ __device__ __forceinline__ void bs_cu_resize_store(const bs_cu_view &y, int64_t 
     if (y.dtype == BS_F32 || y.dtype == BS_F16)
         bs_cu_put(y.data, y.dtype, at, v);
     else
-        bs_cu_store_one(y.data, bs_cu_bytes(y.dtype), at, (uint32_t)bs_cu_code(v, 0, top));
+        bs_cu_store_one(y.data, bs_cu_bytes(y.dtype), at, (uint32_t)bs_f32_to_code(v, 0, top));
 }
 
 /* ------------------------------------------------------------------------------------------- a pixel a thread */

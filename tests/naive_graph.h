@@ -3,6 +3,7 @@
 #define BS_TEST_NAIVE_GRAPH_H
 
 #include "check.h"
+#include "ops/act.h"
 #include "ops/table.h"
 #include "plan/plan.h"
 #include "ops/structure.h"

@@ -1,5 +1,5 @@
-/* base/both.h - marks functions that a device compiles too: what is decided there is decided by the same source.
- * Owns BS_BOTH. Relies on nothing. Such a function must never touch anything but what it is given. */
+/* base/both.h - what a device compiles too: functions that are one source for both.
+ * Owns BS_BOTH and BS_SUM. Relies on nothing. A function marked so must never touch anything but what it is given. */
 #ifndef BS_BOTH_H
 #define BS_BOTH_H
 
@@ -7,6 +7,13 @@
 #define BS_BOTH __host__ __device__
 #else
 #define BS_BOTH
+#endif
+
+/* The sum of two floats where one may end in a product, which no compiler is to fuse with it. */
+#if defined(__CUDA_ARCH__)
+#define BS_SUM(a, b) __fadd_rn(a, b)
+#else
+#define BS_SUM(a, b) ((a) + (b))
 #endif
 
 #endif

@@ -10,7 +10,7 @@
 #include "cuda/tensor.cuh"
 
 extern "C" {
-#include "kernels/conv.h"
+#include "ops/forms.h"
 }
 
 /* What the kernels of this file are told in p. */
@@ -52,8 +52,6 @@ struct bs_cu_conv {
 };
 
 /* -------------------------------------------------------------------------------------------- the host's side */
-
-static inline int32_t bs_cu_or(int32_t value, int32_t otherwise) { return value != 0 ? value : otherwise; }
 
 static inline int64_t bs_cu_window(int64_t outputs, int32_t kernel, int32_t stride, int32_t dilation)
 {

@@ -21,11 +21,11 @@ __device__ __forceinline__ bs_cu_conv_end bs_cu_conv_end_of(const bs_cu_conv &c)
     switch (bs_cu_conv_p(c, BS_CU_CONV_ACT)) {
     case BS_ACT_NONE: break;
     case BS_RELU: e.slope = 0.0f; break;
-    case BS_LEAKY_RELU: e.slope = param == 0.0f ? 0.01f : param; break;
-    case BS_PRELU: e.slopes = c.bias + (c.groups * c.out_c + 15) / 16 * 16; break;
+    case BS_LEAKY_RELU: e.slope = bs_act_slope(param); break;
+    case BS_PRELU: e.slopes = c.bias + bs_aligned_floats(c.groups * c.out_c); break;
     case BS_CLIP:
         e.slope = 0.0f;
-        e.high = param == 0.0f ? 1.0f : param;
+        e.high = bs_act_high(param);
         break;
     default: e.rare = bs_cu_conv_p(c, BS_CU_CONV_ACT); break;
     }
@@ -37,7 +37,7 @@ __device__ __forceinline__ bs_cu_conv_end bs_cu_conv_end_of(const bs_cu_conv &c)
 template <bool RARE> __device__ __forceinline__ float bs_cu_conv_finish(const bs_cu_conv_end &e, float slope, float x)
 {
     if (RARE)
-        return bs_cu_act(e.rare, 0.0f, 0.0f, x);
+        return bs_act_apply((bs_act)e.rare, 0.0f, 0.0f, x);
     return x > 0.0f ? fminf(x, e.high) : slope == 0.0f ? 0.0f : x * slope;
 }
 
@@ -83,8 +83,8 @@ __device__ __forceinline__ void bs_cu_conv_store_rare(const bs_cu_conv &c, const
 __device__ inline float bs_cu_conv_any(const bs_cu_conv &c, int32_t o, float sum)
 {
     const bs_cu_conv_end e = bs_cu_conv_end_of(c);
-    return bs_cu_act(bs_cu_conv_p(c, BS_CU_CONV_ACT), c.step->p[BS_CU_CONV_PARAM].f, e.slopes ? e.slopes[o] : 0.0f,
-                     sum + e.bias[o]);
+    return bs_act_apply((bs_act)bs_cu_conv_p(c, BS_CU_CONV_ACT), c.step->p[BS_CU_CONV_PARAM].f,
+                        e.slopes ? e.slopes[o] : 0.0f, sum + e.bias[o]);
 }
 
 #endif

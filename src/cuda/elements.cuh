@@ -108,14 +108,6 @@ __device__ __forceinline__ uint32_t bs_cu_raw(float x, int32_t dtype)
     return dtype == BS_F16 ? bs_cu_half_to(x) : __float_as_uint(x);
 }
 
-/* Saturates before rounding: 2^31 - 1 is no float. NaN gives 0. */
-__device__ __forceinline__ int32_t bs_cu_code(float x, int32_t low, int32_t high)
-{
-    if (!(x > (float)low))
-        return x == x ? low : 0;
-    return x >= (float)high ? high : (int32_t)rintf(x);
-}
-
 /* An element as f32, whatever f32 or f16 it is stored in; and back, rounded to nearest even. */
 __device__ __forceinline__ float bs_cu_get(const uint8_t *data, int32_t dtype, int64_t at)
 {

@@ -19,9 +19,8 @@ static __global__ void __launch_bounds__(256)
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < lines * out; i += step) {
         const int32_t column = (int32_t)(i % out);
         const int64_t at = i / out * line + column;
-        bs_cu_put(
-            y, dtype, at,
-            bs_cu_act(act, param, act == BS_PRELU ? slopes[column] : 0.0f, bs_cu_get(y, dtype, at) + bias[column]));
+        const float slope = act == BS_PRELU ? slopes[column] : 0.0f;
+        bs_cu_put(y, dtype, at, bs_act_apply((bs_act)act, param, slope, bs_cu_get(y, dtype, at) + bias[column]));
     }
 }
 
@@ -63,12 +62,10 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
     const bs_device_operand *x = &n->in[0], *y = &n->out[0];
     const bool half = n->np->half != 0;
     const int32_t k = x->dim[x->rank - 1], out = s->p[BS_CU_LINEAR_OUT].i, bytes = half ? 2 : 4,
-                  padded = (k * bytes + 15) / 16 * 16 / bytes;
+                  padded = (int32_t)(bs_linear_line_bytes(k, bytes) / bytes);
     const int64_t lines = (int64_t)rows * bs_cu_linear_lines_of(y), from = bs_cu_linear_dense(n, x),
                   to = bs_cu_linear_dense(n, y);
-    const int64_t bias = (int64_t)bs_bytes_figure(
-        bs_bytes_align(bs_bytes_times(bs_bytes_array(padded, (size_t)bytes), out)));
-    const int64_t array = (int64_t)bs_bytes_figure(bs_bytes_align(bs_bytes_array(out, sizeof(float))));
+    const bs_epilogue_layout layout = bs_linear_layout(static_cast<const bs_linear_desc *>(n->params), n->np, k);
     const cudaDataType_t type = half ? CUDA_R_16F : CUDA_R_32F;
     const float one = 1.0f, zero = 0.0f;
 #if CUBLAS_VER_MAJOR >= 11
@@ -86,8 +83,8 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
         return false;
     BS_LAUNCH(bs_cu_linear_epilogue, (unsigned)bs_min_i64(bs_ceil_div(lines * out, 1024), 4096), 256, 0, stream,
               reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(y->base)), (int32_t)y->dtype, to, lines, out,
-              reinterpret_cast<const float *>(prepared + bias),
-              reinterpret_cast<const float *>(prepared + bias + array), s->p[BS_CU_LINEAR_ACT].i,
+              reinterpret_cast<const float *>(prepared + bs_bytes_figure(layout.bias)),
+              reinterpret_cast<const float *>(prepared + bs_bytes_figure(layout.slopes)), s->p[BS_CU_LINEAR_ACT].i,
               s->p[BS_CU_LINEAR_PARAM].f);
     return true;
 }

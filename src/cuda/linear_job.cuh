@@ -9,6 +9,10 @@
 #include "cuda/kernels.cuh"
 #include "cuda/program.cuh"
 
+extern "C" {
+#include "ops/forms.h"
+}
+
 /* What the kernels of a linear are told in p: the descriptor's words, then ours. */
 enum {
     BS_CU_LINEAR_OUT,
@@ -50,7 +54,7 @@ __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_s
     j.y = bs_cu_out(t, s, 0);
     j.k = j.x->dim[j.x->rank - 1];
     j.out = s->p[BS_CU_LINEAR_OUT].i;
-    j.line_bytes = (j.k * BYTES + 15) / 16 * 16;
+    j.line_bytes = (int32_t)bs_linear_line_bytes(j.k, BYTES);
     j.weights = bs_cu_prepared(t, s);
     int32_t lines = 1;
     for (int32_t i = 0; i < j.y->rank - 1; i++)
@@ -76,12 +80,9 @@ struct bs_cu_linear_end {
 
 __device__ inline bs_cu_linear_end bs_cu_linear_end_of(const bs_cu_linear_job &j)
 {
-    /* as bs_epilogue_place */
-    const int64_t bias = ((int64_t)j.line_bytes * j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT;
-    const int64_t array = (4 * (int64_t)j.out + BS_ALIGNMENT - 1) / BS_ALIGNMENT * BS_ALIGNMENT;
-    bs_cu_linear_end e;
-    e.bias = reinterpret_cast<const float *>(j.weights + bias);
-    e.slopes = reinterpret_cast<const float *>(j.weights + bias + array); /* there for BS_PRELU only */
+    bs_cu_linear_end e; /* as bs_epilogue_place */
+    e.bias = reinterpret_cast<const float *>(j.weights) + bs_aligned_floats((int64_t)(j.line_bytes / 4) * j.out);
+    e.slopes = e.bias + bs_aligned_floats(j.out); /* there for BS_PRELU only */
     e.dtype = j.y->dtype;
     e.step = j.out == 1 ? 1 : j.y->stride[j.y->rank - 1];
     e.act = j.step->p[BS_CU_LINEAR_ACT].i;
@@ -93,7 +94,8 @@ __device__ __forceinline__ void bs_cu_linear_put(const bs_cu_linear_end &e, cons
                                                  int32_t column, float sum)
 {
     const float slope = e.act == BS_PRELU ? e.slopes[column] : 0.0f;
-    bs_cu_put(line.y, e.dtype, (int64_t)column * e.step, bs_cu_act(e.act, e.param, slope, sum + e.bias[column]));
+    bs_cu_put(line.y, e.dtype, (int64_t)column * e.step,
+              bs_act_apply((bs_act)e.act, e.param, slope, sum + e.bias[column]));
 }
 
 /* ---------------------------------------------------------------------------------------------------- loading */

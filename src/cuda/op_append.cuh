@@ -20,7 +20,7 @@ __device__ inline uint8_t *bs_cu_ring_place(const bs_cu_tile &t, const bs_device
     const bs_device_operand *past = bs_cu_in(t, s, 1), *ring = bs_cu_out(t, s, 0);
     const bs_device_domain &domain = t.program->domains[bs_cu_in(t, s, 0)->domain];
     const int32_t *offsets = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(domain.offsets));
-    const int32_t segment = bs_cu_segment_of(offsets, domain.lengths, row);
+    const int32_t segment = bs_segment_of(offsets, domain.lengths, row);
     const int32_t position = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(past->base))[segment] +
                              (row - offsets[segment]);
     if (offsets[segment + 1] - row > ring->max_h || position < 0)

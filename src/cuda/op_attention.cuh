@@ -71,7 +71,7 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
     const bs_device_operand *q = bs_cu_in(t, s, 0), *o = bs_cu_out(t, s, 0),
                             *window = s->n_in > 3 ? bs_cu_in(t, s, 3) : NULL;
     const int32_t *offsets = bs_cu_segment_offsets(t, s->domain);
-    const int32_t segment = bs_cu_segment_of(offsets, t.program->domains[s->domain].lengths, row),
+    const int32_t segment = bs_segment_of(offsets, t.program->domains[s->domain].lengths, row),
                   first_row = offsets[segment];
     bs_cu_attend_job j;
     j.n = q->dim[0] / s->p[BS_CU_ATTEND_HEADS].i;

@@ -8,40 +8,25 @@
 #include "cuda/op_conv_plain.cuh"
 #include "cuda/op_conv_tensor.cuh"
 
-/* Bytes of packed weights: what bs_conv_prepared_floats says of the layout. */
-static int64_t bs_cu_conv_packed_bytes(int32_t algorithm, bool depthwise, int32_t groups, int32_t in_c, int32_t out_c,
-                                       int32_t taps)
-{
-    if (algorithm == BS_CONV_TENSOR)
-        return 256 * (int64_t)groups * ((out_c + 7) / 8) * bs_cu_tensor_steps(taps, in_c);
-    if (algorithm != BS_CONV_DIRECT)
-        return 4 * (int64_t)groups * out_c * in_c * taps;
-    return depthwise ? 4 * (int64_t)((groups + 3) / 4 * 4) * taps
-                     : 4 * (int64_t)groups * ((out_c + 3) / 4 * 4) * in_c * taps;
-}
-
 static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_conv2d_desc *d = static_cast<const bs_conv2d_desc *>(n->params);
-    const int32_t square = bs_cu_or(d->kernel, 3), kh = bs_cu_or(d->kernel_h, square),
-                  kw = bs_cu_or(d->kernel_w, square);
-    const int32_t dilation = bs_cu_or(d->dilation, 1), channels = n->in[0].dim[0];
-    const int32_t groups = d->groups == BS_DEPTHWISE ? channels : bs_cu_or(d->groups, 1);
-    const int32_t in_c = channels / groups, out_c = d->out / groups, algorithm = n->np->algorithm;
+    const bs_conv2d_form f = bs_conv2d_form_of(d, n->in[0].dim[0]);
+    const int32_t groups = f.geometry.groups, in_c = f.geometry.in_channels / groups,
+                  out_c = f.geometry.out_channels / groups, algorithm = n->np->algorithm;
     const bool depthwise = in_c == 1 && out_c == 1;
     int64_t h, w;
     memset(s->p, 0, sizeof s->p);
-    s->p[BS_CU_CONV_KERNEL_H].i = kh;
-    s->p[BS_CU_CONV_KERNEL_W].i = kw;
-    s->p[BS_CU_CONV_STRIDE].i = bs_cu_or(d->stride, 1);
-    s->p[BS_CU_CONV_PAD_H].i = bs_pad_of(d->padding, d->pad, dilation * (kh - 1) / 2);
-    s->p[BS_CU_CONV_PAD_W].i = bs_pad_of(d->padding, d->pad, dilation * (kw - 1) / 2);
-    s->p[BS_CU_CONV_DILATION].i = dilation;
+    s->p[BS_CU_CONV_KERNEL_H].i = f.window.kernel_h;
+    s->p[BS_CU_CONV_KERNEL_W].i = f.window.kernel_w;
+    s->p[BS_CU_CONV_STRIDE].i = f.window.stride;
+    s->p[BS_CU_CONV_PAD_H].i = f.window.pad_h;
+    s->p[BS_CU_CONV_PAD_W].i = f.window.pad_w;
+    s->p[BS_CU_CONV_DILATION].i = f.window.dilation;
     s->p[BS_CU_CONV_GROUPS].i = groups;
     s->p[BS_CU_CONV_ACT].i = d->act;
     s->p[BS_CU_CONV_PARAM].f = d->act_param;
-    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_bytes_figure(
-        bs_bytes_align(bs_bytes_array(bs_cu_conv_packed_bytes(algorithm, depthwise, groups, in_c, out_c, kh * kw), 1)));
+    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_bytes_figure(bs_conv2d_layout(d, &f.geometry, n->np).bias);
     bs_cu_conv_extent(&n->out[0], &h, &w);
     if (algorithm == BS_CONV_TENSOR && bs_cu_conv_describe_tensor(n, s, in_c, h, w)) {
         s->kernel = n->in[0].dtype == BS_F16 && n->in[0].place == BS_AT_TILE ? BS_CU_conv2d_tile : BS_CU_conv2d_tensor;

@@ -79,7 +79,7 @@ struct bs_cu_conversion {
         const float v = bs_cu_decode(raw, from) * scale;
         if (to == BS_F32 || to == BS_F16)
             return bs_cu_raw(v, to);
-        return to == BS_BF16 ? bs_cu_bfloat_to(v) : (uint32_t)bs_cu_code(v, low, high);
+        return to == BS_BF16 ? bs_cu_bfloat_to(v) : (uint32_t)bs_f32_to_code(v, low, high);
     }
     __device__ __forceinline__ void one(const int64_t (&at)[2]) const
     {
@@ -140,7 +140,8 @@ __device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu
         const int64_t to = (int64_t)(2 * py + i) * y.stride[1] + (int64_t)(2 * px) * y.stride[2];
         const float left = (v[2 * i] + bs_cu_get(base.data, base.dtype, b)) * scale;
         const float right = (v[2 * i + 1] + bs_cu_get(base.data, base.dtype, b + base.stride[2])) * scale;
-        const uint32_t first = (uint32_t)bs_cu_code(left, low, high), second = (uint32_t)bs_cu_code(right, low, high);
+        const uint32_t first = (uint32_t)bs_f32_to_code(left, low, high),
+                       second = (uint32_t)bs_f32_to_code(right, low, high);
         uint8_t *at = y.data + to * bs_cu_bytes(y.dtype);
         if (y.dtype == BS_U8 && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(at) & 1) == 0) {
             *reinterpret_cast<uint16_t *>(at) = (uint16_t)(first | second << 8);

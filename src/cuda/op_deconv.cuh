@@ -8,20 +8,14 @@
 
 /* -------------------------------------------------------------------------------------------- the host's side */
 
-/* Taps of phase a along an axis (deconv2d.c): 0 where the kernel is smaller than the stride. */
-__host__ __device__ static inline int32_t bs_cu_deconv_taps(int32_t kernel, int32_t stride, int32_t a)
-{
-    return a < kernel ? (kernel - a + stride - 1) / stride : 0;
-}
-
 /* Floats of the packed phases before number `phase`. */
 __host__ __device__ static inline int64_t bs_cu_deconv_packed(int32_t kernel, int32_t stride, int32_t in_c,
                                                               int32_t out_c, int32_t phase)
 {
     int64_t floats = 0;
     for (int32_t k = 0; k < phase; k++) {
-        const int32_t taps = bs_cu_deconv_taps(kernel, stride, k / stride) *
-                             bs_cu_deconv_taps(kernel, stride, k % stride);
+        const int32_t taps = bs_deconv2d_taps(kernel, stride, k / stride) *
+                             bs_deconv2d_taps(kernel, stride, k % stride);
         floats += ((int64_t)taps * in_c * ((out_c + 3) / 4 * 4) + 15) / 16 * 16;
     }
     return floats;
@@ -31,16 +25,15 @@ __host__ __device__ static inline int64_t bs_cu_deconv_packed(int32_t kernel, in
 static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_deconv2d_desc *d = static_cast<const bs_deconv2d_desc *>(n->params);
-    const int32_t kernel = bs_cu_or(d->kernel, 3), stride = bs_cu_or(d->stride, 1), in_c = n->in[0].dim[0];
+    const bs_deconv2d_form f = bs_deconv2d_form_of(d, n->in[0].dim[0]);
+    const int32_t kernel = f.kernel, stride = f.stride, in_c = f.in;
     const bool reference = n->np->algorithm != BS_CONV_DIRECT;
-    const int64_t bytes = 4 * (reference ? (int64_t)in_c * d->out * kernel * kernel
-                                         : bs_cu_deconv_packed(kernel, stride, in_c, d->out, stride * stride));
     int64_t h, w;
     memset(s->p, 0, sizeof s->p);
     s->kernel = BS_CU_deconv2d;
     bs_cu_conv_extent(&n->out[0], &h, &w);
     /* of the largest phase */
-    s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = bs_cu_deconv_taps(kernel, stride, 0);
+    s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = bs_deconv2d_taps(kernel, stride, 0);
     s->p[BS_CU_CONV_STRIDE].i = s->p[BS_CU_CONV_DILATION].i = s->p[BS_CU_CONV_GROUPS].i = 1;
     if (reference || !bs_cu_conv_describe_direct(s, in_c, d->out, bs_ceil_div(h, stride), bs_ceil_div(w, stride)))
         s->parts = bs_cu_pieces(h * w * d->out, 4 * BS_CU_THREADS);
@@ -51,7 +44,7 @@ static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_CONV_PAD_H].i = s->p[BS_CU_CONV_PAD_W].i = d->pad;
     s->p[BS_CU_CONV_ACT].i = d->act;
     s->p[BS_CU_CONV_PARAM].f = d->act_param;
-    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_bytes_figure(bs_bytes_align(bs_bytes_array(bytes, 1)));
+    s->p[BS_CU_CONV_BIAS].i = (int32_t)bs_bytes_figure(bs_deconv2d_layout(&f, n->np, d->act).bias);
     s->p[BS_CU_CONV_LAYOUT].i = !reference;
 }
 
@@ -99,8 +92,8 @@ __device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, 
     const int32_t a = phase / up, b = phase % up;
     const int32_t down = a - bs_cu_deconv_phase(y.y0, pad, up), right = b - bs_cu_deconv_phase(y.x0, pad, up);
     const int32_t oy = y.y0 + (down < 0 ? down + up : down), ox = y.x0 + (right < 0 ? right + up : right);
-    c.kernel_h = bs_cu_deconv_taps(whole.kernel_h, up, a);
-    c.kernel_w = bs_cu_deconv_taps(whole.kernel_w, up, b);
+    c.kernel_h = bs_deconv2d_taps(whole.kernel_h, up, a);
+    c.kernel_w = bs_deconv2d_taps(whole.kernel_w, up, b);
     c.in = x.data + ((int64_t)((oy + pad - a) / up - (c.kernel_h - 1)) * x.stride[1] +
                      (int64_t)((ox + pad - b) / up - (c.kernel_w - 1)) * x.stride[2]) * bs_cu_bytes(x.dtype);
     c.out = y.data + ((int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2]) * bs_cu_bytes(y.dtype);

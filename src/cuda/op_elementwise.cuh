@@ -87,7 +87,7 @@ __device__ inline void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step
 struct bs_cu_activation_of {
     int32_t act;
     float param;
-    __device__ __forceinline__ float of(float x) const { return bs_cu_act(act, param, 0.0f, x); }
+    __device__ __forceinline__ float of(float x) const { return bs_act_apply((bs_act)act, param, 0.0f, x); }
 };
 
 __device__ inline void bs_cu_activation_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)

@@ -101,7 +101,7 @@ __device__ __forceinline__ void bs_cu_resize_store(const bs_cu_view &y, int64_t 
     if (y.dtype == BS_F32 || y.dtype == BS_F16)
         bs_cu_put(y.data, y.dtype, at, v);
     else
-        bs_cu_store_one(y.data, bs_cu_bytes(y.dtype), at, (uint32_t)bs_cu_code(v, 0, top));
+        bs_cu_store_one(y.data, bs_cu_bytes(y.dtype), at, (uint32_t)bs_f32_to_code(v, 0, top));
 }
 
 /* ------------------------------------------------------------------------------------------- a pixel a thread */

@@ -70,7 +70,7 @@ __device__ inline void bs_cu_segment_spread_run(const bs_cu_tile &t, const bs_de
     const int32_t n = bs_cu_segment_elements(out->dim, out->rank), step = w.parts * (int32_t)blockDim.x;
     const uint8_t *base = bs_cu_row(t, root, 0);
     for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const int32_t segment = bs_cu_segment_of(offsets, segments, r);
+        const int32_t segment = bs_segment_of(offsets, segments, r);
         const uint8_t *from = base + (int64_t)segment * root->stride[0] * bs_cu_bytes(root->dtype);
         uint8_t *to = bs_cu_row(t, out, r);
         if (w.part == 0 && out->rank == 3 && out->margin > 0)

@@ -8,6 +8,10 @@
 
 #include "cuda/elements.cuh"
 
+extern "C" {
+#include "ops/act.h"
+}
+
 /* The argument of every kernel. */
 struct bs_cu_program {
     const bs_device_step *steps;
@@ -214,27 +218,7 @@ __device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_ope
     return v;
 }
 
-/* ---------------------------------------------------------------------------- activations and margins */
-
-/* As bs_act_apply (graph/op.h). slope: of this channel, for BS_PRELU. */
-__device__ inline float bs_cu_act(int32_t act, float param, float slope, float x)
-{
-    switch (act) {
-    case BS_RELU: return x > 0.0f ? x : 0.0f;
-    case BS_LEAKY_RELU: return x > 0.0f ? x : x * (param == 0.0f ? 0.01f : param);
-    case BS_PRELU: return x > 0.0f ? x : x * slope;
-    /* else the product that ends expf may be fused with the sum */
-    case BS_SIGMOID: return 1.0f / __fadd_rn(1.0f, expf(-x));
-    case BS_TANH: return tanhf(x);
-    case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
-    case BS_SILU: return x / __fadd_rn(1.0f, expf(-x));
-    case BS_CLIP: {
-        const float high = param == 0.0f ? 1.0f : param;
-        return x > high ? high : x > 0.0f ? x : 0.0f;
-    }
-    default: return x;
-    }
-}
+/* ------------------------------------------------------------------------------------------------ margins */
 
 /* Sets the elements of a rectangle of all channels to zero, dealt out to the block's threads. Stored images only:
  * channels last. */

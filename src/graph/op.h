@@ -173,7 +173,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
                       const void *params);
 
 /* The segment that a row is of: the last one that begins at or before it (empty ones begin there too, before it). */
-static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
+static inline BS_BOTH int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, int32_t row)
 {
     int32_t low = 0, high = n_segments - 1;
     while (low < high) {
@@ -187,7 +187,7 @@ static inline int32_t bs_segment_of(const int32_t *offsets, int32_t n_segments, 
 }
 
 /* Floats that n floats take when the next array is aligned. */
-static inline ptrdiff_t bs_aligned_floats(int32_t n)
+static inline BS_BOTH ptrdiff_t bs_aligned_floats(ptrdiff_t n)
 {
     const ptrdiff_t line = BS_ALIGNMENT / (ptrdiff_t)sizeof(float);
     return (n + line - 1) / line * line;

@@ -1,7 +1,7 @@
 /* ops/conv2d.c - convolution: shape rule, folding of batch norm, the plain reference, and the way to the fast kernels.
  * Relies on kernels/conv.h. Must never decide padding in a kernel: storage is zero outside an operand's rect, so both
  * ways simply read windows. Bands of a Winograd node must start at multiples of 4 rows below rect.y0. */
-#include "ops/epilogue.h"
+#include "ops/forms.h"
 
 static const bs_field conv2d_fields[] = {
     {"out", 'i'},      {"kernel", 'i'}, {"kernel_h", 'i'}, {"kernel_w", 'i'},   {"stride", 'i'}, {"pad", 'i'},
@@ -20,13 +20,7 @@ static void conv2d_upgrade(int32_t *fields, int32_t opset)
     bs_upgrade_padding(opset, *pad, padding);
 }
 
-/* The descriptor with every default filled in. */
-typedef struct conv2d_form {
-    bs_conv_geometry geometry;
-    bs_window window;
-} conv2d_form;
-
-static conv2d_form conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels)
+bs_conv2d_form bs_conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels)
 {
     const int32_t square = bs_or_default(desc->kernel, 3), dilation = bs_or_default(desc->dilation, 1);
     const int32_t kh = bs_or_default(desc->kernel_h, square), kw = bs_or_default(desc->kernel_w, square);
@@ -34,15 +28,15 @@ static conv2d_form conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels)
     const int32_t pad_h = bs_pad_of(desc->padding, desc->pad, dilation * (kh - 1) / 2);
     const int32_t pad_w = bs_pad_of(desc->padding, desc->pad, dilation * (kw - 1) / 2);
     const int32_t groups = desc->groups == BS_DEPTHWISE ? channels : bs_or_default(desc->groups, 1);
-    const conv2d_form form = {{channels, desc->out, kh, kw, stride, stride, dilation, dilation, groups},
+    const bs_conv2d_form form = {{channels, desc->out, kh, kw, stride, stride, dilation, dilation, groups},
                               {kh, kw, stride, pad_h, pad_w, dilation}};
     return form;
 }
 
-static conv2d_form conv2d_form_at(const bs_graph *graph, const bs_node *node)
+static bs_conv2d_form conv2d_form_at(const bs_graph *graph, const bs_node *node)
 {
     const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
-    return conv2d_form_of(node->params, (int32_t)bs_dim_max(graph, x->dims[0]));
+    return bs_conv2d_form_of(node->params, (int32_t)bs_dim_max(graph, x->dims[0]));
 }
 
 /* ------------------------------------------------------------------------------------------------- shape rule */
@@ -66,7 +60,7 @@ static bool conv2d_infer(bs_infer *infer)
     int32_t channels;
     if (!conv2d_fields_sound(infer, desc) || !bs_infer_image(infer, 0, &channels))
         return false;
-    const conv2d_form form = conv2d_form_of(desc, channels);
+    const bs_conv2d_form form = bs_conv2d_form_of(desc, channels);
     if (channels % form.geometry.groups != 0 || desc->out % form.geometry.groups != 0)
         return bs_infer_fail(infer, BS_ERROR_SHAPE,
                              "dimension 0: %d channels in and %d out are not divisible by %d groups", channels,
@@ -77,7 +71,7 @@ static bool conv2d_infer(bs_infer *infer)
 
 static int32_t conv2d_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t out_margin)
 {
-    const conv2d_form form = conv2d_form_at(graph, node);
+    const bs_conv2d_form form = conv2d_form_at(graph, node);
     (void)index;
     return bs_window_halo(&form.window, out_margin);
 }
@@ -137,6 +131,11 @@ static bs_bytes conv2d_packed_floats(const bs_conv_geometry *g, const bs_node_pl
                : bs_bytes_of(bs_conv_prepared_floats(g, (bs_conv_algorithm)plan->algorithm, plan->tier));
 }
 
+bs_epilogue_layout bs_conv2d_layout(const bs_conv2d_desc *desc, const bs_conv_geometry *g, const bs_node_plan *plan)
+{
+    return bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(g, plan)), desc->out, desc->act);
+}
+
 /* Prepared: packed weights, bias, slopes; and behind them, with batch norm, room for the folded weights before they are
  * packed (the canonical ones may be mapped read-only). Folding at export saves it. */
 static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choice choice, int32_t max_h, int32_t max_w,
@@ -146,7 +145,7 @@ static void conv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
     (void)max_h, (void)max_w;
     plan->algorithm = conv2d_algorithm(&g, plan, choice);
-    plan->prepared_bytes = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(&g, plan)), desc->out, desc->act).bytes;
+    plan->prepared_bytes = bs_conv2d_layout(desc, &g, plan).bytes;
     if (plan->algorithm == BS_CONV_REFERENCE)
         return;
     plan->scratch_bytes = conv2d_bytes(
@@ -208,8 +207,7 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
 {
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
-    const bs_epilogue_layout layout = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(&g, plan)), desc->out,
-                                                        desc->act);
+    const bs_epilogue_layout layout = bs_conv2d_layout(desc, &g, plan);
     uint8_t *memory = prepared;
     int32_t next = 1;
     const float *bias = desc->no_bias ? NULL : weights[next++];
@@ -227,8 +225,7 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
 static bs_epilogue conv2d_epilogue(const bs_call *call, const bs_conv_geometry *g)
 {
     const bs_conv2d_desc *desc = call->params;
-    const bs_epilogue_layout layout = bs_epilogue_place(conv2d_bytes(conv2d_packed_floats(g, call->plan)), desc->out,
-                                                        desc->act);
+    const bs_epilogue_layout layout = bs_conv2d_layout(desc, g, call->plan);
     const uint8_t *memory = call->prepared;
     const bs_epilogue epilogue = {
         (bs_act)desc->act, desc->act_param, (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
@@ -251,7 +248,7 @@ static float conv2d_sum(const bs_conv_geometry *g, const bs_operand *in, const f
     return sum;
 }
 
-static void conv2d_reference(const bs_call *call, const conv2d_form *form, const bs_epilogue *epilogue, int32_t row)
+static void conv2d_reference(const bs_call *call, const bs_conv2d_form *form, const bs_epilogue *epilogue, int32_t row)
 {
     const bs_conv_geometry *g = &form->geometry;
     const bs_operand *in = &call->in[0], *out = &call->out[0];
@@ -274,7 +271,7 @@ static void conv2d_reference(const bs_call *call, const conv2d_form *form, const
 
 /* ------------------------------------------------------------------------------------------------------- fast */
 
-static void conv2d_fast(const bs_call *call, const conv2d_form *form, const bs_epilogue *epilogue, int32_t row)
+static void conv2d_fast(const bs_call *call, const bs_conv2d_form *form, const bs_epilogue *epilogue, int32_t row)
 {
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const bs_rect r = out->rect;
@@ -298,7 +295,7 @@ static void conv2d_fast(const bs_call *call, const conv2d_form *form, const bs_e
 
 static bs_status conv2d_run(const bs_call *call)
 {
-    const conv2d_form form = conv2d_form_at(call->graph, call->node);
+    const bs_conv2d_form form = conv2d_form_at(call->graph, call->node);
     const bs_epilogue epilogue = conv2d_epilogue(call, &form.geometry);
     const bs_rect r = call->out[0].rect;
     if (r.y1 <= r.y0 || r.x1 <= r.x0)

@@ -4,7 +4,7 @@
  * Output y takes input i through tap ky where i stride - pad + ky = y. With a = (y + pad) mod stride the taps are
  * ky = a, a + stride, ... and i = (y + pad - a) / stride - t for the t-th: outputs of one phase a are an ordinary
  * convolution with the taps of that phase in reverse. */
-#include "ops/epilogue.h"
+#include "ops/forms.h"
 
 static const bs_field deconv2d_fields[] = {
     {"out", 'i'},        {"kernel", 'i'},  {"stride", 'i'}, {"pad", 'i'},
@@ -14,22 +14,18 @@ static const bs_field deconv2d_fields[] = {
 
 static void deconv2d_upgrade(int32_t *fields, int32_t opset) { bs_upgrade_padding(opset, fields[3], &fields[8]); }
 
-typedef struct deconv2d_form {
-    int32_t in, out, kernel, stride, pad, output_pad;
-} deconv2d_form;
-
-static deconv2d_form deconv2d_form_of(const bs_deconv2d_desc *desc, int32_t channels)
+bs_deconv2d_form bs_deconv2d_form_of(const bs_deconv2d_desc *desc, int32_t channels)
 {
-    const deconv2d_form form = {
+    const bs_deconv2d_form form = {
         channels,  desc->out,       bs_or_default(desc->kernel, 3), bs_or_default(desc->stride, 1),
         desc->pad, desc->output_pad};
     return form;
 }
 
-static deconv2d_form deconv2d_form_at(const bs_graph *graph, const bs_node *node)
+static bs_deconv2d_form deconv2d_form_at(const bs_graph *graph, const bs_node *node)
 {
     const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
-    return deconv2d_form_of(node->params, (int32_t)bs_dim_max(graph, x->dims[0]));
+    return bs_deconv2d_form_of(node->params, (int32_t)bs_dim_max(graph, x->dims[0]));
 }
 
 /* ------------------------------------------------------------------------------------------------- shape rule */
@@ -44,14 +40,14 @@ static bool deconv2d_fields_sound(bs_infer *infer, const bs_deconv2d_desc *desc)
 }
 
 /* Pixels by which the result exceeds stride x operand. */
-static int32_t deconv2d_extra(const deconv2d_form *f) { return f->kernel - f->stride - 2 * f->pad + f->output_pad; }
+static int32_t deconv2d_extra(const bs_deconv2d_form *f) { return f->kernel - f->stride - 2 * f->pad + f->output_pad; }
 
 static bool deconv2d_infer(bs_infer *infer)
 {
     int32_t channels;
     if (!deconv2d_fields_sound(infer, infer->params) || !bs_infer_image(infer, 0, &channels))
         return false;
-    const deconv2d_form f = deconv2d_form_of(infer->params, channels);
+    const bs_deconv2d_form f = bs_deconv2d_form_of(infer->params, channels);
     const int32_t extra = deconv2d_extra(&f);
     if (f.output_pad >= f.stride)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "output_pad %d is not below stride %d", f.output_pad, f.stride);
@@ -68,14 +64,14 @@ static bool deconv2d_infer(bs_infer *infer)
  * reaches no farther: floor((m - pad + kernel - 1) / stride). */
 static int32_t deconv2d_halo(const bs_graph *graph, const bs_node *node, int32_t index, int32_t m)
 {
-    const deconv2d_form f = deconv2d_form_at(graph, node);
+    const bs_deconv2d_form f = deconv2d_form_at(graph, node);
     (void)index;
     return bs_max_i32(0, (int32_t)bs_floor_div(m - f.pad + f.kernel - 1 + f.output_pad, f.stride));
 }
 
 static double deconv2d_flops(const bs_graph *graph, const bs_node *node)
 {
-    const deconv2d_form f = deconv2d_form_at(graph, node);
+    const bs_deconv2d_form f = deconv2d_form_at(graph, node);
     return 2.0 * f.kernel * f.kernel * f.out * bs_value_work(graph, bs_node_in(graph, node)[0]);
 }
 
@@ -84,7 +80,7 @@ static double deconv2d_flops(const bs_graph *graph, const bs_node *node)
 static int32_t deconv2d_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
 {
     const bs_deconv2d_desc *desc = node->params;
-    const deconv2d_form f = deconv2d_form_at(graph, node);
+    const bs_deconv2d_form f = deconv2d_form_at(graph, node);
     int32_t n = 0;
     specs[n++] = bs_weight_of("weight", 4, f.in, f.out, f.kernel, f.kernel);
     if (!desc->no_bias)
@@ -94,17 +90,15 @@ static int32_t deconv2d_weights(const bs_graph *graph, const bs_node *node, bs_w
     return n;
 }
 
-/* Taps of phase a along one axis; 0 where the kernel is smaller than the stride. */
-static int32_t deconv2d_taps(const deconv2d_form *f, int32_t a) { return (f->kernel - a + f->stride - 1) / f->stride; }
-
-static bs_conv_geometry deconv2d_geometry(const deconv2d_form *f, int32_t a, int32_t b)
+static bs_conv_geometry deconv2d_geometry(const bs_deconv2d_form *f, int32_t a, int32_t b)
 {
-    const bs_conv_geometry g = {f->in, f->out, deconv2d_taps(f, a), deconv2d_taps(f, b), 1, 1, 1, 1, 1};
+    const bs_conv_geometry g = {f->in, f->out, bs_deconv2d_taps(f->kernel, f->stride, a),
+                                bs_deconv2d_taps(f->kernel, f->stride, b), 1, 1, 1, 1, 1};
     return g;
 }
 
 /* Floats of the packed phases before phase (a, b); a = stride: of all. */
-static bs_bytes deconv2d_packed(const deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
+static bs_bytes deconv2d_packed(const bs_deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
 {
     bs_bytes floats = bs_bytes_of(0);
     for (int32_t phase = 0; phase < a * f->stride + b; phase++) {
@@ -117,17 +111,17 @@ static bs_bytes deconv2d_packed(const deconv2d_form *f, bs_tier tier, int32_t a,
     return floats;
 }
 
-static ptrdiff_t deconv2d_before(const deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
+static ptrdiff_t deconv2d_before(const bs_deconv2d_form *f, bs_tier tier, int32_t a, int32_t b)
 {
     return (ptrdiff_t)bs_bytes_figure(deconv2d_packed(f, tier, a, b)); /* there is memory for all of it */
 }
 
-static bs_bytes deconv2d_plain_floats(const deconv2d_form *f)
+static bs_bytes deconv2d_plain_floats(const bs_deconv2d_form *f)
 {
     return bs_bytes_times(bs_bytes_times(bs_bytes_array(f->in, 1), f->out), (int64_t)f->kernel * f->kernel);
 }
 
-static bs_epilogue_layout deconv2d_layout(const deconv2d_form *f, const bs_node_plan *plan, int32_t act)
+bs_epilogue_layout bs_deconv2d_layout(const bs_deconv2d_form *f, const bs_node_plan *plan, int32_t act)
 {
     const bool reference = plan->algorithm == BS_CONV_REFERENCE;
     return bs_epilogue_place(
@@ -141,14 +135,14 @@ static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_ch
                           int32_t max_w, bs_node_plan *plan)
 {
     const bs_deconv2d_desc *desc = node->params;
-    const deconv2d_form f = deconv2d_form_at(graph, node);
+    const bs_deconv2d_form f = deconv2d_form_at(graph, node);
     const bs_conv_geometry largest = deconv2d_geometry(&f, 0, 0);
     (void)max_h, (void)max_w;
     /* a GPU keeps windows in shared memory */
     const bool fast = choice != BS_CONV_FORCE_REFERENCE && bs_conv_supports(&largest, BS_CONV_DIRECT, plan->tier) &&
                       (plan->tier != BS_TIER_CUDA || largest.kernel_h <= 16);
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
-    plan->prepared_bytes = deconv2d_layout(&f, plan, desc->act).bytes;
+    plan->prepared_bytes = bs_deconv2d_layout(&f, plan, desc->act).bytes;
     if (fast)
         plan->prepared_bytes = bs_bytes_add(
             plan->prepared_bytes,
@@ -157,8 +151,8 @@ static void deconv2d_plan(const bs_graph *graph, const bs_node *node, bs_conv_ch
 }
 
 /* [C, out, k, k] -> [out, C, taps, taps] of one phase, reversed. */
-static void deconv2d_phase(const deconv2d_form *f, const bs_conv_geometry *g, int32_t a, int32_t b, const float *weight,
-                           float *oihw)
+static void deconv2d_phase(const bs_deconv2d_form *f, const bs_conv_geometry *g, int32_t a, int32_t b,
+                           const float *weight, float *oihw)
 {
     for (int32_t o = 0; o < f->out; o++)
         for (int32_t c = 0; c < f->in; c++)
@@ -170,7 +164,7 @@ static void deconv2d_phase(const deconv2d_form *f, const bs_conv_geometry *g, in
                 }
 }
 
-static void deconv2d_pack(const deconv2d_form *f, bs_tier tier, const float *weight, float *room, float *packed)
+static void deconv2d_pack(const bs_deconv2d_form *f, bs_tier tier, const float *weight, float *room, float *packed)
 {
     for (int32_t phase = 0; phase < f->stride * f->stride; phase++) {
         const int32_t a = phase / f->stride, b = phase % f->stride;
@@ -191,8 +185,8 @@ static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const b
                              const void *const *weights, void *prepared)
 {
     const bs_deconv2d_desc *desc = node->params;
-    const deconv2d_form f = deconv2d_form_at(graph, node);
-    const bs_epilogue_layout layout = deconv2d_layout(&f, plan, desc->act);
+    const bs_deconv2d_form f = deconv2d_form_at(graph, node);
+    const bs_epilogue_layout layout = bs_deconv2d_layout(&f, plan, desc->act);
     uint8_t *memory = prepared;
     if (plan->algorithm == BS_CONV_REFERENCE)
         memcpy(memory, weights[0], (size_t)bs_bytes_figure(bs_bytes_times(deconv2d_plain_floats(&f), sizeof(float))));
@@ -207,10 +201,10 @@ static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const b
 
 /* -------------------------------------------------------------------------------------------------- reference */
 
-static bs_epilogue deconv2d_epilogue(const bs_call *call, const deconv2d_form *f)
+static bs_epilogue deconv2d_epilogue(const bs_call *call, const bs_deconv2d_form *f)
 {
     const bs_deconv2d_desc *desc = call->params;
-    const bs_epilogue_layout layout = deconv2d_layout(f, call->plan, desc->act);
+    const bs_epilogue_layout layout = bs_deconv2d_layout(f, call->plan, desc->act);
     const uint8_t *memory = call->prepared;
     const bs_epilogue epilogue = {
         (bs_act)desc->act, desc->act_param, (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
@@ -218,13 +212,13 @@ static bs_epilogue deconv2d_epilogue(const bs_call *call, const deconv2d_form *f
     return epilogue;
 }
 
-static int32_t deconv2d_first_tap(const deconv2d_form *f, int32_t y)
+static int32_t deconv2d_first_tap(const bs_deconv2d_form *f, int32_t y)
 {
     return (int32_t)(y + f->pad - bs_floor_div(y + f->pad, f->stride) * f->stride);
 }
 
-static float deconv2d_sum(const deconv2d_form *f, const bs_operand *in, const float *x, const float *weight, int32_t o,
-                          int32_t y0, int32_t x0)
+static float deconv2d_sum(const bs_deconv2d_form *f, const bs_operand *in, const float *x, const float *weight,
+                          int32_t o, int32_t y0, int32_t x0)
 {
     float sum = 0.0f;
     for (int32_t ky = deconv2d_first_tap(f, y0); ky < f->kernel; ky += f->stride)
@@ -237,7 +231,7 @@ static float deconv2d_sum(const deconv2d_form *f, const bs_operand *in, const fl
     return sum;
 }
 
-static void deconv2d_reference(const bs_call *call, const deconv2d_form *f, const bs_epilogue *epilogue, int32_t row)
+static void deconv2d_reference(const bs_call *call, const bs_deconv2d_form *f, const bs_epilogue *epilogue, int32_t row)
 {
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const float *x = bs_f32_at(in, row * in->row_stride);
@@ -252,13 +246,13 @@ static void deconv2d_reference(const bs_call *call, const deconv2d_form *f, cons
 /* ------------------------------------------------------------------------------------------------------- fast */
 
 /* First coordinate >= low of phase a. */
-static int32_t deconv2d_start(const deconv2d_form *f, int32_t low, int32_t a)
+static int32_t deconv2d_start(const bs_deconv2d_form *f, int32_t low, int32_t a)
 {
     const int32_t behind = a - deconv2d_first_tap(f, low);
     return low + (behind < 0 ? behind + f->stride : behind);
 }
 
-static bs_conv_task deconv2d_task(const bs_call *call, const deconv2d_form *f, const bs_conv_geometry *g, int32_t a,
+static bs_conv_task deconv2d_task(const bs_call *call, const bs_deconv2d_form *f, const bs_conv_geometry *g, int32_t a,
                                   int32_t b, int32_t row)
 {
     const bs_operand *in = &call->in[0], *out = &call->out[0];
@@ -288,7 +282,7 @@ static void deconv2d_fill(const bs_epilogue *epilogue, const bs_conv_task *task,
                     fused ? bs_epilogue_apply(epilogue, o, 0.0f) : epilogue->bias[o];
 }
 
-static void deconv2d_fast(const bs_call *call, const deconv2d_form *f, const bs_epilogue *epilogue, int32_t row)
+static void deconv2d_fast(const bs_call *call, const bs_deconv2d_form *f, const bs_epilogue *epilogue, int32_t row)
 {
     for (int32_t phase = 0; phase < f->stride * f->stride; phase++) {
         const int32_t a = phase / f->stride, b = phase % f->stride;
@@ -304,7 +298,7 @@ static void deconv2d_fast(const bs_call *call, const deconv2d_form *f, const bs_
 
 static bs_status deconv2d_run(const bs_call *call)
 {
-    const deconv2d_form f = deconv2d_form_at(call->graph, call->node);
+    const bs_deconv2d_form f = deconv2d_form_at(call->graph, call->node);
     const bs_epilogue epilogue = deconv2d_epilogue(call, &f);
     const bs_rect r = call->out[0].rect;
     const bool reference = call->plan->algorithm == BS_CONV_REFERENCE;

@@ -1,6 +1,7 @@
 /* ops/elementwise.c - activation, prelu, clip, affine, batch_norm.
  * Relies on span.h for the walk. Must never look at neighbours: an element of the result depends on the elements at
  * its own place only, so all of these are exact in patch domains. One code for every tier: results are the same. */
+#include "ops/act.h"
 #include "ops/common.h"
 #include "ops/span.h"
 

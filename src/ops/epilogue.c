@@ -22,9 +22,9 @@ bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task)
 {
     task->bias = epilogue->bias;
     task->slopes = epilogue->slopes;
-    task->slope = epilogue->param == 0.0f ? 0.01f : epilogue->param;
+    task->slope = bs_act_slope(epilogue->param);
     task->low = 0.0f;
-    task->high = epilogue->param == 0.0f ? 1.0f : epilogue->param;
+    task->high = bs_act_high(epilogue->param);
     switch (epilogue->act) {
     case BS_ACT_NONE:
         task->activation = BS_CONV_NONE;

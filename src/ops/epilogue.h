@@ -5,6 +5,7 @@
 #define BS_OPS_EPILOGUE_H
 
 #include "kernels/conv.h"
+#include "ops/act.h"
 #include "ops/common.h"
 #include "ops/span.h"
 

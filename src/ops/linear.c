@@ -1,7 +1,7 @@
 /* ops/linear.c - x W^T + b on the last dimension.
  * Relies on kernels/conv.h: rows are the pixels of a 1x1 convolution, whose arithmetic does not depend on how many
  * there are or where they stand. Must never let rows influence each other. */
-#include "ops/epilogue.h"
+#include "ops/forms.h"
 
 static const bs_field linear_fields[] = {{"out", 'i'}, {"no_bias", 'i'}, {"act", 'i'}, {"act_param", 'f'}};
 
@@ -49,13 +49,12 @@ static bs_conv_geometry linear_geometry(int32_t inputs, int32_t outputs)
     return g;
 }
 
-/* A GPU's layout is the plain one, its lines padded with zeros to whole loads of 16 bytes. */
 static bs_bytes linear_line_bytes(const bs_node_plan *plan, int32_t inputs)
 {
-    return bs_bytes_align_to(bs_bytes_array(inputs, plan->half ? 2 : 4), 16);
+    return bs_bytes_array(bs_linear_line_bytes(inputs, plan->half ? 2 : 4), 1);
 }
 
-static bs_epilogue_layout linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs)
+bs_epilogue_layout bs_linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs)
 {
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
     if (plan->tier == BS_TIER_CUDA)
@@ -77,7 +76,7 @@ static void linear_plan(const bs_graph *graph, const bs_node *node, bs_conv_choi
     const bool fast = plan->tier != BS_TIER_CUDA && choice != BS_CONV_FORCE_REFERENCE &&
                       bs_conv_supports(&g, BS_CONV_DIRECT, plan->tier);
     plan->algorithm = fast ? BS_CONV_DIRECT : BS_CONV_REFERENCE;
-    plan->prepared_bytes = linear_layout(desc, plan, inputs).bytes;
+    plan->prepared_bytes = bs_linear_layout(desc, plan, inputs).bytes;
     plan->scratch_bytes = bs_bytes_add(bs_bytes_align(bs_bytes_array(inputs, sizeof(float))),
                                        bs_bytes_align(bs_bytes_array(desc->out, sizeof(float))));
 }
@@ -102,7 +101,7 @@ static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_
     const bs_linear_desc *desc = node->params;
     const int32_t inputs = linear_inputs(graph, node);
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
-    const bs_epilogue_layout layout = linear_layout(desc, plan, inputs);
+    const bs_epilogue_layout layout = bs_linear_layout(desc, plan, inputs);
     uint8_t *memory = prepared;
     if (plan->tier == BS_TIER_CUDA)
         linear_pad(plan, inputs, desc->out, weights[0], memory);
@@ -205,7 +204,7 @@ static linear_job linear_job_of(const bs_call *call)
     const bs_linear_desc *desc = call->params;
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const int32_t inputs = in->dim[in->rank - 1];
-    const bs_epilogue_layout layout = linear_layout(desc, call->plan, inputs);
+    const bs_epilogue_layout layout = bs_linear_layout(desc, call->plan, inputs);
     const uint8_t *memory = call->prepared;
     linear_job job;
     memset(&job, 0, sizeof job);

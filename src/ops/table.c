@@ -78,25 +78,3 @@ bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index)
     }
     return offset;
 }
-
-/* --------------------------------------------------------------------------------------------- activations */
-
-float bs_act_apply(bs_act act, float param, float slope, float x)
-{
-    switch (act) {
-    case BS_RELU: return x > 0.0f ? x : 0.0f;
-    case BS_LEAKY_RELU: return x > 0.0f ? x : x * (param == 0.0f ? 0.01f : param);
-    case BS_PRELU: return x > 0.0f ? x : x * slope;
-    case BS_SIGMOID: return 1.0f / (1.0f + expf(-x));
-    case BS_TANH: return tanhf(x);
-    case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
-    case BS_SILU: return x / (1.0f + expf(-x));
-    case BS_CLIP: {
-        const float high = param == 0.0f ? 1.0f : param;
-        return x > high ? high : x > 0.0f ? x : 0.0f;
-    }
-    case BS_ACT_NONE:
-    case BS_ACT_COUNT: break;
-    }
-    return x;
-}

@@ -54,7 +54,4 @@ bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_
 bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index);
 bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 
-/* Scalar activation, shared by every reference kernel. slope: of this channel, for BS_PRELU. */
-float bs_act_apply(bs_act act, float param, float slope, float x);
-
 #endif

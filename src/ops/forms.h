@@ -1,0 +1,38 @@
+/* ops/forms.h - convolutions and linears with every default of their descriptors filled in, and where their prepared
+ * weights lie: for their own files, and for what tells a device.
+ * Relies on epilogue.h. Must never depend on anything but descriptor, channels and plan: prepared weights may be
+ * stored. */
+#ifndef BS_OPS_FORMS_H
+#define BS_OPS_FORMS_H
+
+#include "ops/epilogue.h"
+
+/* ops/conv2d.c */
+typedef struct bs_conv2d_form {
+    bs_conv_geometry geometry;
+    bs_window window;
+} bs_conv2d_form;
+bs_conv2d_form bs_conv2d_form_of(const bs_conv2d_desc *desc, int32_t channels);
+bs_epilogue_layout bs_conv2d_layout(const bs_conv2d_desc *desc, const bs_conv_geometry *g, const bs_node_plan *plan);
+
+/* ops/deconv2d.c */
+typedef struct bs_deconv2d_form {
+    int32_t in, out, kernel, stride, pad, output_pad;
+} bs_deconv2d_form;
+bs_deconv2d_form bs_deconv2d_form_of(const bs_deconv2d_desc *desc, int32_t channels);
+bs_epilogue_layout bs_deconv2d_layout(const bs_deconv2d_form *f, const bs_node_plan *plan, int32_t act);
+/* Taps of phase a along one axis; 0 where the kernel is smaller than the stride. */
+static inline BS_BOTH int32_t bs_deconv2d_taps(int32_t kernel, int32_t stride, int32_t a)
+{
+    return (kernel - a + stride - 1) / stride;
+}
+
+/* ops/linear.c */
+bs_epilogue_layout bs_linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs);
+/* A device's layout is the plain one, its lines padded with zeros to whole loads of 16 bytes. */
+static inline BS_BOTH int64_t bs_linear_line_bytes(int32_t inputs, int32_t each)
+{
+    return ((int64_t)inputs * each + 15) & ~(int64_t)15;
+}
+
+#endif
