@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1d581a8c8658f57d1565b4d67689b33533812d8bdac0c71097bdbf6f69b152ff
+ * sha256 of the parts: a177d9101d4a71f2b9b773c084e664202d2363ffc9d4d2fdaa08449372f99433
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -8684,11 +8684,12 @@ static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
 
 /* ==== begin src/graph/rows.h ================================================================== */
 /* graph/rows.h - which rows a domain has in a run, and what routers decided.
- * Relies on brainstorm.h. Must never know who computes them: the CPU's tiles and a device's blocks see the same. */
+ * Relies on base/both.h. Must never know who computes them: the CPU's tiles and a device's blocks see the same. */
 #ifndef BS_ROWS_H
 #define BS_ROWS_H
 
 /* #include "brainstorm.h" */
+/* #include "base/both.h" */
 
 /* What a router decided for the rows it saw (all of them, or those of one tile). */
 typedef struct bs_decision_data {
@@ -8714,6 +8715,13 @@ typedef struct bs_route_callback {
     bs_route_function function;
     void *user;
 } bs_route_callback;
+
+/* Which of a row's scores stands for the path that it took: that of the path, or the one that all share; -1: none. */
+static inline BS_BOTH int32_t bs_score_of(int32_t path, int32_t width)
+{
+    const int32_t at = width == 1 ? 0 : path;
+    return path >= 0 && at < width ? at : -1;
+}
 
 #endif
 /* ==== end src/graph/rows.h ==================================================================== */
@@ -10516,6 +10524,43 @@ static inline BS_BOTH int64_t bs_linear_line_bytes(int32_t inputs, int32_t each)
 
 #endif
 /* ==== end src/ops/forms.h ===================================================================== */
+
+/* ==== begin src/ops/features.h ================================================================ */
+/* ops/features.h - from the sums of patch_features to the small integers that a routing table is asked with.
+ * Relies on base/base.h. Must never use floating point: decisions must be the same on every machine. */
+#ifndef BS_OPS_FEATURES_H
+#define BS_OPS_FEATURES_H
+
+/* #include "base/base.h" */
+
+#define BS_FEATURE_BUCKETS 64
+#define BS_FEATURE_MOST    128 /* bucket of 2^32 - 1, where sums saturate */
+
+/* Bits by which codes of more than 8 are shifted down. */
+static inline int32_t bs_feature_shift(int32_t code_bits) { return bs_or_default(code_bits, 16) - 8; }
+
+/* floor(4 log2(v)), v > 0: the top bit, and quarters by comparing v, shifted up to 2^31 .. 2^32, with 2^(31 + j/4). */
+static inline BS_BOTH int32_t bs_quarter_log2(uint32_t v)
+{
+    int32_t bit = 31;
+    for (int32_t step = 16; step > 0; step /= 2)
+        if (v >> (32 - step) == 0) {
+            v <<= step;
+            bit -= step;
+        }
+    return 4 * bit + (v >= 0x9837f052u) + (v >= 0xb504f334u) + (v >= 0xd744fccbu);
+}
+
+static inline BS_BOTH int32_t bs_feature_bucket(uint64_t sum, uint64_t area, int32_t buckets)
+{
+    const uint64_t v = 16 * sum / area;
+    if (v == 0)
+        return 0;
+    return bs_min_i32(1 + bs_quarter_log2(v > UINT32_MAX ? UINT32_MAX : (uint32_t)v), buckets - 1);
+}
+
+#endif
+/* ==== end src/ops/features.h ================================================================== */
 
 /* ==== begin src/ops/binary.c ================================================================== */
 /* ops/binary.c - add, sub, mul, with broadcasting of the second operand.
@@ -12972,11 +13017,9 @@ bs_value bs_pad(bs_graph *graph, bs_value x, const bs_pad_desc *desc)
  * every machine. */
 /* #include "kernels/elementwise.h" */
 /* #include "ops/common.h" */
+/* #include "ops/features.h" */
 
 static const bs_field patch_features_fields[] = {{"buckets", 'i'}, {"code_bits", 'i'}};
-
-#define BS_FEATURE_BUCKETS 64
-#define BS_FEATURE_MOST    128 /* bucket of 2^32 - 1, where sums saturate */
 
 static bool patch_features_infer(bs_infer *infer)
 {
@@ -13013,25 +13056,6 @@ static int32_t patch_features_halo(const bs_graph *graph, const bs_node *node, i
 static double patch_features_flops(const bs_graph *graph, const bs_node *node)
 {
     return 10.0 * bs_value_work(graph, bs_node_in(graph, node)[0]);
-}
-
-/* ----------------------------------------------------------------------------------------------------- buckets */
-
-/* floor(4 log2(v)), v > 0: the top bit, and quarters by comparing v, shifted up to 2^31 .. 2^32, with 2^(31 + j/4). */
-static int32_t quarter_log2(uint32_t v)
-{
-    int32_t bit = 31;
-    for (; !(v & 0x80000000u); v <<= 1)
-        bit--;
-    return 4 * bit + (v >= 0x9837f052u) + (v >= 0xb504f334u) + (v >= 0xd744fccbu);
-}
-
-static int32_t feature_bucket(uint64_t sum, uint64_t area, int32_t buckets)
-{
-    const uint64_t v = 16 * sum / area;
-    if (v == 0)
-        return 0;
-    return bs_min_i32(1 + quarter_log2(v > UINT32_MAX ? UINT32_MAX : (uint32_t)v), buckets - 1);
 }
 
 /* -------------------------------------------------------------------------------------------------------- sums */
@@ -13126,7 +13150,7 @@ static void patch_features_row(const bs_call *call, int32_t row, int32_t *energy
     const bs_patch_features_desc *desc = call->params;
     const bs_operand *in = &call->in[0];
     const int32_t buckets = bs_or_default(desc->buckets, BS_FEATURE_BUCKETS),
-                  shift = bs_or_default(desc->code_bits, 16) - 8;
+                  shift = bs_feature_shift(desc->code_bits);
     const uint64_t area = (uint64_t)in->dim[0] * (uint64_t)in->dim[1] * (uint64_t)in->dim[2];
     const feature_source cells = {in, row * in->row_stride, shift};
     const feature_source reference = {&call->in[1], row * call->in[1].row_stride, shift};
@@ -13135,13 +13159,13 @@ static void patch_features_row(const bs_call *call, int32_t row, int32_t *energy
     if (area == 0)
         return;
     *energy =
-        feature_bucket(fast ? feature_energy_fast(call->plan->tier, &cells) : feature_energy(&cells), area, buckets);
+        bs_feature_bucket(fast ? feature_energy_fast(call->plan->tier, &cells) : feature_energy(&cells), area, buckets);
     if (call->n_in < 2)
         return;
     const bool both = fast && feature_is_fast(call, &reference);
-    *change = feature_bucket(both ? feature_change_fast(call->plan->tier, &cells, &reference)
-                                  : feature_change(&cells, &reference),
-                             area, buckets);
+    *change = bs_feature_bucket(both ? feature_change_fast(call->plan->tier, &cells, &reference)
+                                     : feature_change(&cells, &reference),
+                                area, buckets);
 }
 
 static bs_status patch_features_run(const bs_call *call)
@@ -14854,10 +14878,10 @@ static bs_status score_run(const bs_call *call)
     const bool budget = call->graph->routers[call->node->router].desc->protocol == BS_ROUTE_BUDGET && !call->ahead;
     const int32_t first = call->decided * d->per_row, path = d->chosen[first];
     const int32_t loss = budget && path >= 0 ? (int32_t)d->gates[first] : 0; /* <= 2^24 */
-    const int32_t at = score->dim[0] == 1 ? 0 : path;                       /* one score for all paths */
+    const int32_t at = bs_score_of(path, score->dim[0]);
     if (path >= 0 && budget)
         memcpy(out->data, &loss, 4);
-    else if (path >= 0 && at < score->dim[0])
+    else if (at >= 0)
         memcpy(out->data, (const uint8_t *)score->data + at * score->stride[0] * 4, 4);
     else
         memset(out->data, 0, 4);

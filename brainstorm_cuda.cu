@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a013cceb52bee8bdc0bdfe02faa3bb8e55f9e3d5af1959ed1371c8155d1deecb
+ * sha256 of the parts: 99223be5246792eb2374461d786539973ec505a49c1bb4bca47004e510423540
  */
 #include "brainstorm.h"
 
@@ -615,11 +615,12 @@ static inline int32_t *bs_graph_operands(bs_graph *graph, int32_t count)
 /* ==== end src/graph/graph.h =================================================================== */
 /* ==== begin src/graph/rows.h ================================================================== */
 /* graph/rows.h - which rows a domain has in a run, and what routers decided.
- * Relies on brainstorm.h. Must never know who computes them: the CPU's tiles and a device's blocks see the same. */
+ * Relies on base/both.h. Must never know who computes them: the CPU's tiles and a device's blocks see the same. */
 #ifndef BS_ROWS_H
 #define BS_ROWS_H
 
 /* #include "brainstorm.h" */
+/* #include "base/both.h" */
 
 /* What a router decided for the rows it saw (all of them, or those of one tile). */
 typedef struct bs_decision_data {
@@ -645,6 +646,13 @@ typedef struct bs_route_callback {
     bs_route_function function;
     void *user;
 } bs_route_callback;
+
+/* Which of a row's scores stands for the path that it took: that of the path, or the one that all share; -1: none. */
+static inline BS_BOTH int32_t bs_score_of(int32_t path, int32_t width)
+{
+    const int32_t at = width == 1 ? 0 : path;
+    return path >= 0 && at < width ? at : -1;
+}
 
 #endif
 /* ==== end src/graph/rows.h ==================================================================== */
@@ -5903,6 +5911,45 @@ __device__ inline void bs_cu_batch_norm_run(const bs_cu_tile &t, const bs_device
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/walk.cuh" */
 
+extern "C" {
+/* ==== begin src/ops/features.h ================================================================ */
+/* ops/features.h - from the sums of patch_features to the small integers that a routing table is asked with.
+ * Relies on base/base.h. Must never use floating point: decisions must be the same on every machine. */
+#ifndef BS_OPS_FEATURES_H
+#define BS_OPS_FEATURES_H
+
+/* #include "base/base.h" */
+
+#define BS_FEATURE_BUCKETS 64
+#define BS_FEATURE_MOST    128 /* bucket of 2^32 - 1, where sums saturate */
+
+/* Bits by which codes of more than 8 are shifted down. */
+static inline int32_t bs_feature_shift(int32_t code_bits) { return bs_or_default(code_bits, 16) - 8; }
+
+/* floor(4 log2(v)), v > 0: the top bit, and quarters by comparing v, shifted up to 2^31 .. 2^32, with 2^(31 + j/4). */
+static inline BS_BOTH int32_t bs_quarter_log2(uint32_t v)
+{
+    int32_t bit = 31;
+    for (int32_t step = 16; step > 0; step /= 2)
+        if (v >> (32 - step) == 0) {
+            v <<= step;
+            bit -= step;
+        }
+    return 4 * bit + (v >= 0x9837f052u) + (v >= 0xb504f334u) + (v >= 0xd744fccbu);
+}
+
+static inline BS_BOTH int32_t bs_feature_bucket(uint64_t sum, uint64_t area, int32_t buckets)
+{
+    const uint64_t v = 16 * sum / area;
+    if (v == 0)
+        return 0;
+    return bs_min_i32(1 + bs_quarter_log2(v > UINT32_MAX ? UINT32_MAX : (uint32_t)v), buckets - 1);
+}
+
+#endif
+/* ==== end src/ops/features.h ================================================================== */
+}
+
 /* What it is told in p. */
 enum {
     BS_CU_FEATURES_BUCKETS,
@@ -5914,26 +5961,10 @@ static void bs_cu_patch_features_describe(const bs_cu_node *n, bs_device_step *s
 {
     const int64_t samples = bs_cu_pixels(&n->in[0]) * n->in[0].dim[0];
     s->kernel = BS_CU_patch_features;
-    s->p[BS_CU_FEATURES_BUCKETS].i = bs_or_default(s->p[BS_CU_FEATURES_BUCKETS].i, 64);
-    s->p[BS_CU_FEATURES_SHIFT].i = n->in[0].dtype == BS_U8 ? 0 : bs_or_default(s->p[BS_CU_FEATURES_SHIFT].i, 16) - 8;
+    s->p[BS_CU_FEATURES_BUCKETS].i = bs_or_default(s->p[BS_CU_FEATURES_BUCKETS].i, BS_FEATURE_BUCKETS);
+    s->p[BS_CU_FEATURES_SHIFT].i = n->in[0].dtype == BS_U8 ? 0 : bs_feature_shift(s->p[BS_CU_FEATURES_SHIFT].i);
     s->p[BS_CU_FEATURES_WARP].i = samples <= 1024;
     s->batch = samples <= 1024 ? 8 : 1;
-}
-
-/* floor(4 log2(v)), v > 0: the top bit, and quarters by comparing v, shifted up to 2^31 .. 2^32, with 2^(31 + j/4). */
-__device__ inline int32_t bs_cu_quarter_log2(uint32_t v)
-{
-    const int32_t zeros = __clz((int)v);
-    v <<= zeros;
-    return 4 * (31 - zeros) + (v >= 0x9837f052u) + (v >= 0xb504f334u) + (v >= 0xd744fccbu);
-}
-
-__device__ inline int32_t bs_cu_feature_bucket(uint64_t sum, uint64_t area, int32_t buckets)
-{
-    const uint64_t v = 16 * sum / area;
-    if (v == 0)
-        return 0;
-    return min(1 + bs_cu_quarter_log2(v > UINT32_MAX ? UINT32_MAX : (uint32_t)v), buckets - 1);
 }
 
 __device__ __forceinline__ int32_t bs_cu_feature_code(const bs_cu_view &v, int32_t shift, int32_t c, int32_t y,
@@ -5975,8 +6006,8 @@ __device__ inline void bs_cu_feature_put(const bs_device_step *s, const bs_cu_vi
 {
     const uint64_t area = (uint64_t)x.dim[0] * (uint64_t)max(x.dim[1], 0) * (uint64_t)max(x.dim[2], 0);
     int32_t *to = reinterpret_cast<int32_t *>(y.data);
-    to[0] = area ? bs_cu_feature_bucket(energy, area, s->p[BS_CU_FEATURES_BUCKETS].i) : 0;
-    to[y.stride[0]] = area && s->n_in > 1 ? bs_cu_feature_bucket(change, area, s->p[BS_CU_FEATURES_BUCKETS].i) : 0;
+    to[0] = area ? bs_feature_bucket(energy, area, s->p[BS_CU_FEATURES_BUCKETS].i) : 0;
+    to[y.stride[0]] = area && s->n_in > 1 ? bs_feature_bucket(change, area, s->p[BS_CU_FEATURES_BUCKETS].i) : 0;
 }
 
 __device__ inline void bs_cu_patch_features_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -8657,17 +8688,16 @@ __device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_devic
     const int32_t ahead = s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0;
     for (int32_t r = w.row + (int32_t)threadIdx.x; r < w.row + w.rows; r += (int32_t)blockDim.x) {
         const int64_t decided = (int64_t)(ahead + r) * d.per_row;
-        const int32_t path = d.chosen[decided], at = width == 1 ? 0 : path;
+        const int32_t path = d.chosen[decided], at = bs_score_of(path, width);
         const uint8_t *from = bs_cu_row(t, in, r);
         uint8_t *to = bs_cu_row(t, out, r);
-        const bool given = path >= 0 && at < width;
         if (out->dtype == BS_I32)
             *reinterpret_cast<int32_t *>(to) =
                 path >= 0 && s->p[BS_CU_SCORE_BUDGET].i ? (int32_t)d.gates[decided]
-                : given ? reinterpret_cast<const int32_t *>(from)[(int64_t)at * in->stride[0]]
-                        : 0;
+                : at >= 0 ? reinterpret_cast<const int32_t *>(from)[(int64_t)at * in->stride[0]]
+                          : 0;
         else
-            bs_cu_put(to, out->dtype, 0, given ? bs_cu_get(from, in->dtype, (int64_t)at * in->stride[0]) : 0.0f);
+            bs_cu_put(to, out->dtype, 0, at >= 0 ? bs_cu_get(from, in->dtype, (int64_t)at * in->stride[0]) : 0.0f);
     }
 }
 

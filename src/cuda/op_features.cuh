@@ -7,6 +7,10 @@
 #include "cuda/kernels.cuh"
 #include "cuda/walk.cuh"
 
+extern "C" {
+#include "ops/features.h"
+}
+
 /* What it is told in p. */
 enum {
     BS_CU_FEATURES_BUCKETS,
@@ -18,26 +22,10 @@ static void bs_cu_patch_features_describe(const bs_cu_node *n, bs_device_step *s
 {
     const int64_t samples = bs_cu_pixels(&n->in[0]) * n->in[0].dim[0];
     s->kernel = BS_CU_patch_features;
-    s->p[BS_CU_FEATURES_BUCKETS].i = bs_or_default(s->p[BS_CU_FEATURES_BUCKETS].i, 64);
-    s->p[BS_CU_FEATURES_SHIFT].i = n->in[0].dtype == BS_U8 ? 0 : bs_or_default(s->p[BS_CU_FEATURES_SHIFT].i, 16) - 8;
+    s->p[BS_CU_FEATURES_BUCKETS].i = bs_or_default(s->p[BS_CU_FEATURES_BUCKETS].i, BS_FEATURE_BUCKETS);
+    s->p[BS_CU_FEATURES_SHIFT].i = n->in[0].dtype == BS_U8 ? 0 : bs_feature_shift(s->p[BS_CU_FEATURES_SHIFT].i);
     s->p[BS_CU_FEATURES_WARP].i = samples <= 1024;
     s->batch = samples <= 1024 ? 8 : 1;
-}
-
-/* floor(4 log2(v)), v > 0: the top bit, and quarters by comparing v, shifted up to 2^31 .. 2^32, with 2^(31 + j/4). */
-__device__ inline int32_t bs_cu_quarter_log2(uint32_t v)
-{
-    const int32_t zeros = __clz((int)v);
-    v <<= zeros;
-    return 4 * (31 - zeros) + (v >= 0x9837f052u) + (v >= 0xb504f334u) + (v >= 0xd744fccbu);
-}
-
-__device__ inline int32_t bs_cu_feature_bucket(uint64_t sum, uint64_t area, int32_t buckets)
-{
-    const uint64_t v = 16 * sum / area;
-    if (v == 0)
-        return 0;
-    return min(1 + bs_cu_quarter_log2(v > UINT32_MAX ? UINT32_MAX : (uint32_t)v), buckets - 1);
 }
 
 __device__ __forceinline__ int32_t bs_cu_feature_code(const bs_cu_view &v, int32_t shift, int32_t c, int32_t y,
@@ -79,8 +67,8 @@ __device__ inline void bs_cu_feature_put(const bs_device_step *s, const bs_cu_vi
 {
     const uint64_t area = (uint64_t)x.dim[0] * (uint64_t)max(x.dim[1], 0) * (uint64_t)max(x.dim[2], 0);
     int32_t *to = reinterpret_cast<int32_t *>(y.data);
-    to[0] = area ? bs_cu_feature_bucket(energy, area, s->p[BS_CU_FEATURES_BUCKETS].i) : 0;
-    to[y.stride[0]] = area && s->n_in > 1 ? bs_cu_feature_bucket(change, area, s->p[BS_CU_FEATURES_BUCKETS].i) : 0;
+    to[0] = area ? bs_feature_bucket(energy, area, s->p[BS_CU_FEATURES_BUCKETS].i) : 0;
+    to[y.stride[0]] = area && s->n_in > 1 ? bs_feature_bucket(change, area, s->p[BS_CU_FEATURES_BUCKETS].i) : 0;
 }
 
 __device__ inline void bs_cu_patch_features_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)

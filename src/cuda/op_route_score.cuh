@@ -41,17 +41,16 @@ __device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_devic
     const int32_t ahead = s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0;
     for (int32_t r = w.row + (int32_t)threadIdx.x; r < w.row + w.rows; r += (int32_t)blockDim.x) {
         const int64_t decided = (int64_t)(ahead + r) * d.per_row;
-        const int32_t path = d.chosen[decided], at = width == 1 ? 0 : path;
+        const int32_t path = d.chosen[decided], at = bs_score_of(path, width);
         const uint8_t *from = bs_cu_row(t, in, r);
         uint8_t *to = bs_cu_row(t, out, r);
-        const bool given = path >= 0 && at < width;
         if (out->dtype == BS_I32)
             *reinterpret_cast<int32_t *>(to) =
                 path >= 0 && s->p[BS_CU_SCORE_BUDGET].i ? (int32_t)d.gates[decided]
-                : given ? reinterpret_cast<const int32_t *>(from)[(int64_t)at * in->stride[0]]
-                        : 0;
+                : at >= 0 ? reinterpret_cast<const int32_t *>(from)[(int64_t)at * in->stride[0]]
+                          : 0;
         else
-            bs_cu_put(to, out->dtype, 0, given ? bs_cu_get(from, in->dtype, (int64_t)at * in->stride[0]) : 0.0f);
+            bs_cu_put(to, out->dtype, 0, at >= 0 ? bs_cu_get(from, in->dtype, (int64_t)at * in->stride[0]) : 0.0f);
     }
 }
 

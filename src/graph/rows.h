@@ -1,9 +1,10 @@
 /* graph/rows.h - which rows a domain has in a run, and what routers decided.
- * Relies on brainstorm.h. Must never know who computes them: the CPU's tiles and a device's blocks see the same. */
+ * Relies on base/both.h. Must never know who computes them: the CPU's tiles and a device's blocks see the same. */
 #ifndef BS_ROWS_H
 #define BS_ROWS_H
 
 #include "brainstorm.h"
+#include "base/both.h"
 
 /* What a router decided for the rows it saw (all of them, or those of one tile). */
 typedef struct bs_decision_data {
@@ -29,5 +30,12 @@ typedef struct bs_route_callback {
     bs_route_function function;
     void *user;
 } bs_route_callback;
+
+/* Which of a row's scores stands for the path that it took: that of the path, or the one that all share; -1: none. */
+static inline BS_BOTH int32_t bs_score_of(int32_t path, int32_t width)
+{
+    const int32_t at = width == 1 ? 0 : path;
+    return path >= 0 && at < width ? at : -1;
+}
 
 #endif

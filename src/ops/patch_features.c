@@ -3,11 +3,9 @@
  * every machine. */
 #include "kernels/elementwise.h"
 #include "ops/common.h"
+#include "ops/features.h"
 
 static const bs_field patch_features_fields[] = {{"buckets", 'i'}, {"code_bits", 'i'}};
-
-#define BS_FEATURE_BUCKETS 64
-#define BS_FEATURE_MOST    128 /* bucket of 2^32 - 1, where sums saturate */
 
 static bool patch_features_infer(bs_infer *infer)
 {
@@ -44,25 +42,6 @@ static int32_t patch_features_halo(const bs_graph *graph, const bs_node *node, i
 static double patch_features_flops(const bs_graph *graph, const bs_node *node)
 {
     return 10.0 * bs_value_work(graph, bs_node_in(graph, node)[0]);
-}
-
-/* ----------------------------------------------------------------------------------------------------- buckets */
-
-/* floor(4 log2(v)), v > 0: the top bit, and quarters by comparing v, shifted up to 2^31 .. 2^32, with 2^(31 + j/4). */
-static int32_t quarter_log2(uint32_t v)
-{
-    int32_t bit = 31;
-    for (; !(v & 0x80000000u); v <<= 1)
-        bit--;
-    return 4 * bit + (v >= 0x9837f052u) + (v >= 0xb504f334u) + (v >= 0xd744fccbu);
-}
-
-static int32_t feature_bucket(uint64_t sum, uint64_t area, int32_t buckets)
-{
-    const uint64_t v = 16 * sum / area;
-    if (v == 0)
-        return 0;
-    return bs_min_i32(1 + quarter_log2(v > UINT32_MAX ? UINT32_MAX : (uint32_t)v), buckets - 1);
 }
 
 /* -------------------------------------------------------------------------------------------------------- sums */
@@ -157,7 +136,7 @@ static void patch_features_row(const bs_call *call, int32_t row, int32_t *energy
     const bs_patch_features_desc *desc = call->params;
     const bs_operand *in = &call->in[0];
     const int32_t buckets = bs_or_default(desc->buckets, BS_FEATURE_BUCKETS),
-                  shift = bs_or_default(desc->code_bits, 16) - 8;
+                  shift = bs_feature_shift(desc->code_bits);
     const uint64_t area = (uint64_t)in->dim[0] * (uint64_t)in->dim[1] * (uint64_t)in->dim[2];
     const feature_source cells = {in, row * in->row_stride, shift};
     const feature_source reference = {&call->in[1], row * call->in[1].row_stride, shift};
@@ -166,13 +145,13 @@ static void patch_features_row(const bs_call *call, int32_t row, int32_t *energy
     if (area == 0)
         return;
     *energy =
-        feature_bucket(fast ? feature_energy_fast(call->plan->tier, &cells) : feature_energy(&cells), area, buckets);
+        bs_feature_bucket(fast ? feature_energy_fast(call->plan->tier, &cells) : feature_energy(&cells), area, buckets);
     if (call->n_in < 2)
         return;
     const bool both = fast && feature_is_fast(call, &reference);
-    *change = feature_bucket(both ? feature_change_fast(call->plan->tier, &cells, &reference)
-                                  : feature_change(&cells, &reference),
-                             area, buckets);
+    *change = bs_feature_bucket(both ? feature_change_fast(call->plan->tier, &cells, &reference)
+                                     : feature_change(&cells, &reference),
+                                area, buckets);
 }
 
 static bs_status patch_features_run(const bs_call *call)

@@ -281,10 +281,10 @@ static bs_status score_run(const bs_call *call)
     const bool budget = call->graph->routers[call->node->router].desc->protocol == BS_ROUTE_BUDGET && !call->ahead;
     const int32_t first = call->decided * d->per_row, path = d->chosen[first];
     const int32_t loss = budget && path >= 0 ? (int32_t)d->gates[first] : 0; /* <= 2^24 */
-    const int32_t at = score->dim[0] == 1 ? 0 : path;                       /* one score for all paths */
+    const int32_t at = bs_score_of(path, score->dim[0]);
     if (path >= 0 && budget)
         memcpy(out->data, &loss, 4);
-    else if (path >= 0 && at < score->dim[0])
+    else if (at >= 0)
         memcpy(out->data, (const uint8_t *)score->data + at * score->stride[0] * 4, 4);
     else
         memset(out->data, 0, 4);
