@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a177d9101d4a71f2b9b773c084e664202d2363ffc9d4d2fdaa08449372f99433
+ * sha256 of the parts: 68e5df1259cbac953807e1582e65e84c3a7fa6b9ae35e2f3315b04eef9b3dc80
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -3097,6 +3097,76 @@ static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
 #define BS_UPTO_14(M, x) BS_UPTO_12(M, x) M(13, x) M(14, x)
 /* --- end of template kernels/repeat.h --- */
 
+#if defined(__OPTIMIZE_SIZE__)
+/* --- template kernels/conv_epilogue_plain.inc --- */
+/* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
+ *
+ * Owns:      the same macros, and one function in which every tile of the tier ends.
+ * Relies on: a simd_*.h and repeat.h before it; `tile`, `task` and `part` in the kernel that uses it.
+ * Must never: touch lanes beyond the tile's channels, or do other arithmetic than conv_epilogue.inc: unrolled into
+ *            every kernel, that is three quarters of their code.
+ */
+#include <math.h> /* INFINITY */
+
+/* The vector of a tile's channels that begins at its channel `first`, where there is one. */
+static BS_OUTLINE BS_TARGET BS_V BS_TIER_FN(bs_conv_of_channels)(const bs_conv_tile *tile, const float *from,
+                                                                 int32_t first)
+{
+    const int32_t valid = bs_conv_min(tile->channels - first, BS_LANES);
+    return from && valid > 0 ? BS_V_LOAD_PART(from + tile->channel + first, BS_V_PART_OF(valid)) : BS_V_ZERO();
+}
+
+#define BS_BIAS_1 b0 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, 0);
+#define BS_BIAS_2 BS_BIAS_1 b1 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, BS_LANES);
+#define BS_INIT_1(p) BS_V a##p##_0 = b0;
+#define BS_INIT_2(p) BS_V a##p##_0 = b0, a##p##_1 = b1;
+
+/* One vector of all pixels: residual, activation, residual, store. Sums of a pixel are `vectors` apart. */
+static BS_TARGET void BS_TIER_FN(bs_conv_finish_vector)(const bs_conv_tile *tile, const BS_V *sums, int32_t pixels,
+                                                        int32_t vectors, int32_t first)
+{
+    const bs_conv_task *task = tile->task;
+    const BS_V_PART part = BS_V_PART_OF(bs_conv_min(tile->channels - first, BS_LANES));
+    const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
+    const bool sloped = !clamp && task->activation != BS_CONV_NONE;
+    const BS_V zero = BS_V_ZERO(), low = clip ? BS_V_SET1(task->low) : zero;
+    const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
+    BS_V slope = BS_V_SET1(task->slope);
+    if (task->activation == BS_CONV_PRELU)
+        slope = BS_TIER_FN(bs_conv_of_channels)(tile, task->slopes, first);
+    for (int32_t p = 0; p < pixels; p++, sums += vectors) {
+        BS_V v = *sums, residual = zero;
+        if (tile->residual)
+            residual = BS_V_LOAD_PART(tile->residual + p * tile->residual_pixel + first, part);
+        if (tile->residual && task->residual_before_activation)
+            v = BS_V_ADD(v, residual);
+        if (clamp) {
+            v = BS_V_MAX(low, v);
+            v = BS_V_MIN(high, v);
+        }
+        if (sloped)
+            v = BS_V_FMA(BS_V_MIN(zero, v), slope, BS_V_MAX(zero, v));
+        if (tile->residual && !task->residual_before_activation)
+            v = BS_V_ADD(v, residual);
+        BS_V_STORE_PART(tile->out + p * tile->out_pixel + first, v, part);
+    }
+}
+
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *tile, const BS_V *sums, int32_t pixels,
+                                                            int32_t vectors)
+{
+    for (int32_t i = 0; i < vectors; i++)
+        BS_TIER_FN(bs_conv_finish_vector)(tile, sums + i, pixels, vectors, i * BS_LANES);
+}
+
+#define BS_SUM_1(p) a##p##_0,
+#define BS_SUM_2(p) a##p##_0, a##p##_1,
+#define BS_EPILOGUE(P, B)                                \
+        const BS_V sums[] = { BS_EACH_##P(BS_SUM_##B) }; \
+        (void)part;                                      \
+        BS_TIER_FN(bs_conv_finish)(tile, sums, P, B);
+/* --- end of template kernels/conv_epilogue_plain.inc --- */
+#else
 /* --- template kernels/conv_epilogue.inc --- */
 /* conv_epilogue.inc: how an accumulator tile starts and ends: bias, residual, activation, store.
  *
@@ -3168,6 +3238,7 @@ static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
         }                                                                                   \
         BS_EACH_##P(BS_STORE_##B)
 /* --- end of template kernels/conv_epilogue.inc --- */
+#endif
 /* --- template kernels/conv_outer.inc --- */
 /* conv_outer.inc: direct convolution, lanes are output channels.
  *
@@ -4021,6 +4092,76 @@ static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
 #define BS_UPTO_14(M, x) BS_UPTO_12(M, x) M(13, x) M(14, x)
 /* --- end of template kernels/repeat.h --- */
 
+#if defined(__OPTIMIZE_SIZE__)
+/* --- template kernels/conv_epilogue_plain.inc --- */
+/* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
+ *
+ * Owns:      the same macros, and one function in which every tile of the tier ends.
+ * Relies on: a simd_*.h and repeat.h before it; `tile`, `task` and `part` in the kernel that uses it.
+ * Must never: touch lanes beyond the tile's channels, or do other arithmetic than conv_epilogue.inc: unrolled into
+ *            every kernel, that is three quarters of their code.
+ */
+#include <math.h> /* INFINITY */
+
+/* The vector of a tile's channels that begins at its channel `first`, where there is one. */
+static BS_OUTLINE BS_TARGET BS_V BS_TIER_FN(bs_conv_of_channels)(const bs_conv_tile *tile, const float *from,
+                                                                 int32_t first)
+{
+    const int32_t valid = bs_conv_min(tile->channels - first, BS_LANES);
+    return from && valid > 0 ? BS_V_LOAD_PART(from + tile->channel + first, BS_V_PART_OF(valid)) : BS_V_ZERO();
+}
+
+#define BS_BIAS_1 b0 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, 0);
+#define BS_BIAS_2 BS_BIAS_1 b1 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, BS_LANES);
+#define BS_INIT_1(p) BS_V a##p##_0 = b0;
+#define BS_INIT_2(p) BS_V a##p##_0 = b0, a##p##_1 = b1;
+
+/* One vector of all pixels: residual, activation, residual, store. Sums of a pixel are `vectors` apart. */
+static BS_TARGET void BS_TIER_FN(bs_conv_finish_vector)(const bs_conv_tile *tile, const BS_V *sums, int32_t pixels,
+                                                        int32_t vectors, int32_t first)
+{
+    const bs_conv_task *task = tile->task;
+    const BS_V_PART part = BS_V_PART_OF(bs_conv_min(tile->channels - first, BS_LANES));
+    const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
+    const bool sloped = !clamp && task->activation != BS_CONV_NONE;
+    const BS_V zero = BS_V_ZERO(), low = clip ? BS_V_SET1(task->low) : zero;
+    const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
+    BS_V slope = BS_V_SET1(task->slope);
+    if (task->activation == BS_CONV_PRELU)
+        slope = BS_TIER_FN(bs_conv_of_channels)(tile, task->slopes, first);
+    for (int32_t p = 0; p < pixels; p++, sums += vectors) {
+        BS_V v = *sums, residual = zero;
+        if (tile->residual)
+            residual = BS_V_LOAD_PART(tile->residual + p * tile->residual_pixel + first, part);
+        if (tile->residual && task->residual_before_activation)
+            v = BS_V_ADD(v, residual);
+        if (clamp) {
+            v = BS_V_MAX(low, v);
+            v = BS_V_MIN(high, v);
+        }
+        if (sloped)
+            v = BS_V_FMA(BS_V_MIN(zero, v), slope, BS_V_MAX(zero, v));
+        if (tile->residual && !task->residual_before_activation)
+            v = BS_V_ADD(v, residual);
+        BS_V_STORE_PART(tile->out + p * tile->out_pixel + first, v, part);
+    }
+}
+
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *tile, const BS_V *sums, int32_t pixels,
+                                                            int32_t vectors)
+{
+    for (int32_t i = 0; i < vectors; i++)
+        BS_TIER_FN(bs_conv_finish_vector)(tile, sums + i, pixels, vectors, i * BS_LANES);
+}
+
+#define BS_SUM_1(p) a##p##_0,
+#define BS_SUM_2(p) a##p##_0, a##p##_1,
+#define BS_EPILOGUE(P, B)                                \
+        const BS_V sums[] = { BS_EACH_##P(BS_SUM_##B) }; \
+        (void)part;                                      \
+        BS_TIER_FN(bs_conv_finish)(tile, sums, P, B);
+/* --- end of template kernels/conv_epilogue_plain.inc --- */
+#else
 /* --- template kernels/conv_epilogue.inc --- */
 /* conv_epilogue.inc: how an accumulator tile starts and ends: bias, residual, activation, store.
  *
@@ -4092,6 +4233,7 @@ static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
         }                                                                                   \
         BS_EACH_##P(BS_STORE_##B)
 /* --- end of template kernels/conv_epilogue.inc --- */
+#endif
 /* --- template kernels/conv_outer.inc --- */
 /* conv_outer.inc: direct convolution, lanes are output channels.
  *
@@ -4969,6 +5111,76 @@ static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
 #define BS_UPTO_14(M, x) BS_UPTO_12(M, x) M(13, x) M(14, x)
 /* --- end of template kernels/repeat.h --- */
 
+#if defined(__OPTIMIZE_SIZE__)
+/* --- template kernels/conv_epilogue_plain.inc --- */
+/* conv_epilogue_plain.inc: conv_epilogue.inc as loops over memory, for a tier that should be small, not fast.
+ *
+ * Owns:      the same macros, and one function in which every tile of the tier ends.
+ * Relies on: a simd_*.h and repeat.h before it; `tile`, `task` and `part` in the kernel that uses it.
+ * Must never: touch lanes beyond the tile's channels, or do other arithmetic than conv_epilogue.inc: unrolled into
+ *            every kernel, that is three quarters of their code.
+ */
+#include <math.h> /* INFINITY */
+
+/* The vector of a tile's channels that begins at its channel `first`, where there is one. */
+static BS_OUTLINE BS_TARGET BS_V BS_TIER_FN(bs_conv_of_channels)(const bs_conv_tile *tile, const float *from,
+                                                                 int32_t first)
+{
+    const int32_t valid = bs_conv_min(tile->channels - first, BS_LANES);
+    return from && valid > 0 ? BS_V_LOAD_PART(from + tile->channel + first, BS_V_PART_OF(valid)) : BS_V_ZERO();
+}
+
+#define BS_BIAS_1 b0 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, 0);
+#define BS_BIAS_2 BS_BIAS_1 b1 = BS_TIER_FN(bs_conv_of_channels)(tile, task->bias, BS_LANES);
+#define BS_INIT_1(p) BS_V a##p##_0 = b0;
+#define BS_INIT_2(p) BS_V a##p##_0 = b0, a##p##_1 = b1;
+
+/* One vector of all pixels: residual, activation, residual, store. Sums of a pixel are `vectors` apart. */
+static BS_TARGET void BS_TIER_FN(bs_conv_finish_vector)(const bs_conv_tile *tile, const BS_V *sums, int32_t pixels,
+                                                        int32_t vectors, int32_t first)
+{
+    const bs_conv_task *task = tile->task;
+    const BS_V_PART part = BS_V_PART_OF(bs_conv_min(tile->channels - first, BS_LANES));
+    const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
+    const bool sloped = !clamp && task->activation != BS_CONV_NONE;
+    const BS_V zero = BS_V_ZERO(), low = clip ? BS_V_SET1(task->low) : zero;
+    const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
+    BS_V slope = BS_V_SET1(task->slope);
+    if (task->activation == BS_CONV_PRELU)
+        slope = BS_TIER_FN(bs_conv_of_channels)(tile, task->slopes, first);
+    for (int32_t p = 0; p < pixels; p++, sums += vectors) {
+        BS_V v = *sums, residual = zero;
+        if (tile->residual)
+            residual = BS_V_LOAD_PART(tile->residual + p * tile->residual_pixel + first, part);
+        if (tile->residual && task->residual_before_activation)
+            v = BS_V_ADD(v, residual);
+        if (clamp) {
+            v = BS_V_MAX(low, v);
+            v = BS_V_MIN(high, v);
+        }
+        if (sloped)
+            v = BS_V_FMA(BS_V_MIN(zero, v), slope, BS_V_MAX(zero, v));
+        if (tile->residual && !task->residual_before_activation)
+            v = BS_V_ADD(v, residual);
+        BS_V_STORE_PART(tile->out + p * tile->out_pixel + first, v, part);
+    }
+}
+
+static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *tile, const BS_V *sums, int32_t pixels,
+                                                            int32_t vectors)
+{
+    for (int32_t i = 0; i < vectors; i++)
+        BS_TIER_FN(bs_conv_finish_vector)(tile, sums + i, pixels, vectors, i * BS_LANES);
+}
+
+#define BS_SUM_1(p) a##p##_0,
+#define BS_SUM_2(p) a##p##_0, a##p##_1,
+#define BS_EPILOGUE(P, B)                                \
+        const BS_V sums[] = { BS_EACH_##P(BS_SUM_##B) }; \
+        (void)part;                                      \
+        BS_TIER_FN(bs_conv_finish)(tile, sums, P, B);
+/* --- end of template kernels/conv_epilogue_plain.inc --- */
+#else
 /* --- template kernels/conv_epilogue.inc --- */
 /* conv_epilogue.inc: how an accumulator tile starts and ends: bias, residual, activation, store.
  *
@@ -5040,6 +5252,7 @@ static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
         }                                                                                   \
         BS_EACH_##P(BS_STORE_##B)
 /* --- end of template kernels/conv_epilogue.inc --- */
+#endif
 /* --- template kernels/conv_outer.inc --- */
 /* conv_outer.inc: direct convolution, lanes are output channels.
  *

@@ -12,7 +12,11 @@
 
 #include "kernels/repeat.h"
 
+#if defined(__OPTIMIZE_SIZE__)
+#include "kernels/conv_epilogue_plain.inc"
+#else
 #include "kernels/conv_epilogue.inc"
+#endif
 #include "kernels/conv_outer.inc"
 #include "kernels/conv_depthwise.inc"
 #include "kernels/conv_dot.inc"
