@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 68e5df1259cbac953807e1582e65e84c3a7fa6b9ae35e2f3315b04eef9b3dc80
+ * sha256 of the parts: 4af1bf9d1a9a8e9a5341905904c104e3b4c05df5a8df5f3d2afc61dab1eba6dc
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -8980,7 +8980,7 @@ typedef struct bs_weight_spec {
 
 /* What is fixed for a node at plan time. */
 typedef struct bs_node_plan {
-    bs_tier tier;
+    uint32_t tier;          /* bs_tier, in four bytes whatever the compiler */
     int32_t algorithm;      /* the op's own meaning; conv2d: bs_conv_algorithm */
     bool half;              /* a device: weights are prepared in f16 */
     int32_t ahead_of;       /* a look-ahead: the router that will decide by such scores; else 0 */
@@ -16384,7 +16384,7 @@ typedef enum bs_place {
 } bs_place;
 
 typedef struct bs_value_plan {
-    bs_place place;
+    uint32_t place;       /* bs_place, in four bytes whatever the compiler */
     int32_t source;
     int32_t margin;       /* storage around a cell's core, in samples, rank 3 only */
     int32_t slab;         /* transient: values of one slab share its bytes (the paths of a router, packed) */
@@ -16466,6 +16466,7 @@ typedef struct bs_router_plan {
     int32_t forced; /* path + 1, or 0 */
     bool live;
     bool in_tile;   /* decided tile by tile, inside a region */
+    int32_t instr;  /* that decides; -1 none */
     int64_t rows;   /* a decision's maximum */
 } bs_router_plan;
 
@@ -16473,11 +16474,12 @@ typedef struct bs_router_plan {
 typedef struct bs_plan_unit {
     int32_t block;  /* the outermost; names it */
     int32_t domain; /* PATH: the outermost path whose nodes they are; else 0 */
-    int32_t n_nodes, n_tensors;
     bs_bytes prepared_bytes;
 } bs_plan_unit;
 
 #define BS_TIME_END (INT32_MAX / 2)
+#define BS_TILE_ROWS 16 /* of a tile of what is no image */
+#define BS_MAX_MARGIN (1 << 20) /* times a stride it is still far from 2^31 */
 #define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
 #define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many */
 
@@ -16486,16 +16488,18 @@ typedef struct bs_plan_unit {
 typedef struct bs_region {
     int32_t domain; /* in whose tiles it runs */
     int32_t first, count;
+    int32_t instr;  /* that runs it; -1: nothing is to be run */
 } bs_region;
 
 struct bs_plan {
     uint32_t mark;
     const bs_graph *graph;
     bs_plan_desc desc;
-    bs_tier tier;
+    uint32_t tier; /* bs_tier */
     int32_t threads;
     int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
     int32_t max_instrs;
+    bs_bytes own_bytes;       /* of the arena that it lies in, beside a session's: the tables too, but of an image */
     int32_t most_parts;       /* of a region */
     int32_t most_stage_units; /* of a stage */
     int32_t last_route;       /* at top level: the last instruction that decides; -1 none */
@@ -16608,6 +16612,7 @@ bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 bs_status bs_fusion_run(const bs_call *call);
 const char *bs_fusion_name(int32_t fusion);
+int32_t bs_fusion_count(void);
 /* Gives all domains the orders of their top-level ones; says where routers decide. */
 void bs_plan_spread_orders(bs_plan *plan);
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
@@ -17066,8 +17071,6 @@ static void look_into_trees(bs_plan *plan)
     }
 }
 
-#define BS_TILE_ROWS 16 /* rows a tile of a non-image domain */
-
 void bs_plan_spread_orders(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
@@ -17129,8 +17132,6 @@ static int32_t margin_asked(const bs_plan *plan, const bs_node *node, int32_t in
         return 0;
     return op->halo ? op->halo(g, node, index, out) : out;
 }
-
-#define BS_MAX_MARGIN (1 << 20) /* times a stride it is still far from 2^31 */
 
 static void spread_margins(bs_plan *plan)
 {
@@ -17811,6 +17812,8 @@ bs_status bs_fusion_run(const bs_call *call)
     return fusions[call->plan->fusion - 1].run(call);
 }
 
+int32_t bs_fusion_count(void) { return FUSIONS; }
+
 const char *bs_fusion_name(int32_t fusion)
 {
     return fusion ? fusions[fusion - 1].name : "";
@@ -18399,8 +18402,8 @@ static void place_source(bs_lower_pass *l, int32_t value, bs_place place)
 {
     int32_t id = value;
     l->plan->values[value].source = l->g->values[value].node;
-    l->plan->values[value].place = bs_lower_each_reader(l, value, reads_view_directly, &id) ? place
-                                                                                            : BS_PLACE_TRANSIENT;
+    const bool direct = bs_lower_each_reader(l, value, reads_view_directly, &id);
+    l->plan->values[value].place = direct ? place : BS_PLACE_TRANSIENT;
 }
 
 static bool is_not_copied(bs_lower_pass *l, int32_t n, int32_t index, void *user)
@@ -18573,7 +18576,6 @@ static void place_joined(bs_lower_pass *l, int32_t value)
 static void place_value(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
-    l->plan->values[value].scope = BS_TOP;
     l->planar[value] = is_planar(l, value);
     if (bs_node_is_input(node))
         place_source(l, value, BS_PLACE_INPUT);
@@ -18607,6 +18609,8 @@ static void narrow_values(bs_lower_pass *l)
 
 void bs_lower_places(bs_lower_pass *l)
 {
+    for (int32_t v = 0; v < l->g->n_values; v++)
+        l->plan->values[v].scope = BS_TOP;
     for (int32_t v = 1; v < l->g->n_values; v++)
         if (l->plan->node_live[l->g->values[v].node])
             place_value(l, v);
@@ -19965,16 +19969,10 @@ static void place_weights(bs_plan *p, int32_t n, bs_bytes canonical)
     np->prepared_offset = p->nodes[np->owner].prepared_offset;
     if (np->owner != n)
         return;
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    bs_plan_unit *unit = np->unit ? &p->units[np->unit] : NULL;
-    bs_bytes *used = unit ? &unit->prepared_bytes : &p->weight_bytes;
+    bs_bytes *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
     np->prepared_offset = bs_bytes_put(used, np->prepared_bytes);
-    if (unit) {
-        unit->n_nodes++;
-        unit->n_tensors += bs_plan_tensors(p->graph, &p->graph->nodes[n], specs);
-    } else {
+    if (!np->unit)
         p->staging_bytes = bs_bytes_max(p->staging_bytes, canonical);
-    }
 }
 
 static void plan_node(bs_plan *p, int32_t n)
@@ -20076,11 +20074,23 @@ static void order_parts(bs_plan *p, int32_t *buffer)
     }
 }
 
-static void find_last_route(bs_plan *p)
+/* Which instructions decide, and which run the regions. */
+static void find_instrs(bs_plan *p)
 {
-    p->last_route = p->n_top - 1;
-    while (p->last_route >= 0 && p->instrs[p->last_route].kind != BS_INSTR_ROUTE)
-        p->last_route--;
+    p->last_route = -1;
+    for (int32_t r = 0; r < p->graph->n_routers; r++)
+        p->routers[r].instr = -1;
+    for (int32_t r = 0; r < p->n_regions; r++)
+        p->regions[r].instr = -1;
+    for (int32_t k = 0; k < p->n_instrs; k++) {
+        const bs_instr *i = &p->instrs[k];
+        if (i->kind == BS_INSTR_RUN)
+            p->regions[i->region].instr = k;
+        if (i->kind != BS_INSTR_ROUTE)
+            continue;
+        p->routers[p->graph->nodes[i->node].router].instr = k;
+        p->last_route = k < p->n_top ? k : p->last_route;
+    }
 }
 
 /* What depends on the orders of the domains. */
@@ -20090,10 +20100,10 @@ static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
     p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = bs_bytes_of(0);
     p->all_unit_bytes = p->largest_unit_bytes = bs_bytes_of(0);
     for (int32_t u = 1; u < p->n_units; u++)
-        p->units[u].prepared_bytes = bs_bytes_of(0), p->units[u].n_nodes = p->units[u].n_tensors = 0;
+        p->units[u].prepared_bytes = bs_bytes_of(0);
     bs_plan_lower(p, workspace);
     order_parts(p, workspace);
-    find_last_route(p);
+    find_instrs(p);
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
         if (p->node_live[n])
             plan_node(p, n);
@@ -20147,15 +20157,732 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->mark = BS_MARK_PLAN;
     p->graph = graph;
     p->desc = *desc;
-    p->tier = desc->tier ? (bs_tier)desc->tier : bs_tier_best();
+    p->tier = desc->tier ? (uint32_t)desc->tier : bs_tier_best();
     p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
     p->shared_bytes = bs_bytes_array(bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
+    p->own_bytes = bs_bytes_add(bytes, bs_bytes_of(BS_ALIGNMENT));
     if (plan_make(p, bs_carve_bytes(&c, workspace_bytes(graph)), error))
         return p;
     arena->used = mark;
     return NULL;
 }
 /* ==== end src/plan/plan.c ===================================================================== */
+
+/* ==== begin src/plan/image.h ================================================================== */
+/* plan/image.h - what the files of a plan's image share: plan/image.c (the bytes), plan/image_tables.c (every field of
+ * every table), plan/image_graph.c (which graph it is for).
+ *
+ * An image is a head, then numbers of the plan in eight bytes each, then its tables one behind the other, each aligned.
+ * Relies on plan/plan.h. Must never be included by anything else. */
+#ifndef BS_PLAN_IMAGE_H
+#define BS_PLAN_IMAGE_H
+
+/* #include "plan/plan.h" */
+
+#define BS_IMAGE_FORMAT 1
+#define BS_IMAGE_ALIGNMENT 8 /* of the address it is opened at: the largest of any field */
+
+typedef struct bs_image_head {
+    char magic[8];
+    uint32_t format;
+    uint32_t crc;     /* of all behind this field */
+    uint64_t bytes;   /* of the image */
+    uint32_t library; /* BS_VERSION */
+    uint32_t layout;  /* bs_image_layout of who wrote it */
+    uint64_t graph;   /* bs_image_graph */
+    int32_t nodes, values, domains, routers; /* of the graph: what a message can tell */
+} bs_image_head;
+
+/* ------------------------------------------------------------------------------------------------ fields */
+
+typedef enum bs_image_type { BS_IMAGE_FLAG, BS_IMAGE_BYTE, BS_IMAGE_WORD, BS_IMAGE_LONG } bs_image_type;
+
+typedef struct bs_image_field {
+    char name[22]; /* no pointer: it would have to be relocated */
+    uint8_t type, range;
+    uint16_t offset;
+} bs_image_field;
+
+typedef struct bs_image_table {
+    char name[13];
+    uint8_t n_fields;
+    uint16_t row_bytes;
+    uint16_t pointer; /* its offset in bs_plan */
+    const bs_image_field *fields;
+} bs_image_table;
+
+#define BS_IMAGE_TABLES 12
+extern const bs_image_table bs_image_tables[BS_IMAGE_TABLES];
+
+/* The numbers of a plan: fields of bs_plan. */
+const bs_image_field *bs_image_numbers(int32_t *count);
+int32_t bs_image_rows(const bs_plan *plan, int32_t table);
+int64_t bs_image_get(const bs_image_field *field, const void *row);
+void bs_image_set(const bs_image_field *field, void *row, int64_t number);
+/* Where the head, the numbers and each table begin, and where all of it ends. */
+typedef struct bs_image_places {
+    bs_bytes numbers, table[BS_IMAGE_TABLES], bytes;
+} bs_image_places;
+void bs_image_place(const bs_plan *plan, bs_image_places *places);
+
+/* A number of this compiler's layout of all tables: images are read where it is the same. */
+uint32_t bs_image_layout(void);
+/* And one of all of a graph that a plan depends on. */
+uint64_t bs_image_graph(const bs_graph *graph);
+
+/* Sets the numbers of the plan, which knows its graph, each within bounds that the graph and the numbers before it
+ * give. */
+bool bs_image_take_numbers(bs_plan *plan, const uint8_t *numbers, bs_error *error);
+/* Every field of every row is within its bounds: numbers of things are of things that there are. */
+bool bs_image_rows_sound(const bs_plan *plan, bs_error *error);
+
+#endif
+/* ==== end src/plan/image.h ==================================================================== */
+
+/* ==== begin src/plan/image_graph.c ============================================================ */
+/* plan/image_graph.c - a number of all of a graph that a plan depends on: the same on every machine.
+ * Relies on plan/image.h. Must never look at an address, or at bytes between fields. */
+/* #include "plan/image.h" */
+
+/* #include "ops/structure.h" */
+
+BS_WRAPS static uint64_t image_mix(uint64_t hash, int64_t number)
+{
+    uint64_t x = (hash ^ (hash >> 29)) * 0x9E3779B97F4A7C15u + (uint64_t)number;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    return x ^ (x >> 27);
+}
+
+static uint64_t image_mix_text(uint64_t hash, const char *text)
+{
+    for (; *text; text++)
+        hash = image_mix(hash, (uint8_t)*text);
+    return image_mix(hash, -1);
+}
+
+static uint64_t image_mix_all(uint64_t hash, const int32_t *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        hash = image_mix(hash, numbers[i]);
+    return hash;
+}
+
+/* The op by its name: another library may number ops in another way. Every descriptor is a name, then fields of four
+ * bytes. */
+static uint64_t image_mix_node(uint64_t hash, const bs_graph *g, const bs_node *node)
+{
+    const bs_op *op = bs_op_get(node->op);
+    const int32_t facts[] = {node->n_in, node->n_out, node->first_out, node->domain, node->block, node->router,
+                             node->path, node->writer};
+    hash = image_mix_text(image_mix_text(hash, op->name), bs_node_name(node));
+    hash = image_mix_all(hash, facts, sizeof facts / sizeof *facts);
+    hash = image_mix_all(hash, bs_node_in(g, node), (size_t)node->n_in);
+    for (int32_t i = 0; node->params && i < op->n_fields; i++) {
+        int32_t field;
+        memcpy(&field, (const char *)node->params + sizeof(char *) + (size_t)i * sizeof field, sizeof field);
+        hash = image_mix(hash, field);
+    }
+    return hash;
+}
+
+static uint64_t image_mix_value(uint64_t hash, const bs_value_info *v)
+{
+    const int32_t facts[] = {(int32_t)v->dtype, v->rank, v->domain, v->node, v->output_index, v->scale_num,
+                             v->scale_den};
+    hash = image_mix_all(hash, facts, sizeof facts / sizeof *facts);
+    return image_mix_all(hash, v->dims, (size_t)v->rank);
+}
+
+static uint64_t image_mix_domain(uint64_t hash, const bs_domain *d)
+{
+    const int32_t facts[] = {(int32_t)d->kind, d->parent, d->router, d->path, d->rows, d->lengths, d->height, d->width,
+                             d->size, d->patches, d->top, d->outermost, d->next};
+    return image_mix(image_mix_all(hash, facts, sizeof facts / sizeof *facts), d->max_rows);
+}
+
+static uint64_t image_mix_dim(uint64_t hash, const bs_dim_info *d)
+{
+    const int32_t facts[] = {(int32_t)d->kind, d->parent, d->mul, d->add, d->div, d->maximum};
+    return image_mix_all(hash, facts, sizeof facts / sizeof *facts);
+}
+
+static uint64_t image_mix_router(uint64_t hash, const bs_router_info *r)
+{
+    const int32_t facts[] = {r->node, r->domain, r->score, r->knob, r->max_paths_per_cell, r->first_path,
+                             r->path_domains};
+    return image_mix_all(hash, facts, sizeof facts / sizeof *facts);
+}
+
+uint64_t bs_image_graph(const bs_graph *g)
+{
+    const int32_t counts[] = {g->n_nodes, g->n_values, g->n_domains, g->n_dims, g->n_blocks, g->n_routers, g->n_paths,
+                              g->max_paths};
+    uint64_t hash = image_mix_all(0, counts, sizeof counts / sizeof *counts);
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        hash = image_mix_node(hash, g, &g->nodes[n]);
+    for (int32_t v = 1; v < g->n_values; v++)
+        hash = image_mix_value(hash, &g->values[v]);
+    for (int32_t d = 0; d < g->n_domains; d++)
+        hash = image_mix_domain(hash, &g->domains[d]);
+    for (int32_t d = 0; d < g->n_dims; d++)
+        hash = image_mix_dim(hash, &g->dims[d]);
+    for (int32_t r = 1; r < g->n_routers; r++)
+        hash = image_mix_router(hash, &g->routers[r]);
+    for (int32_t b = 1; b < g->n_blocks; b++) {
+        const int32_t facts[] = {g->blocks[b].parent, g->blocks[b].first_node, g->blocks[b].end_node};
+        hash = image_mix_all(image_mix_text(hash, g->text + g->blocks[b].name), facts, sizeof facts / sizeof *facts);
+    }
+    return hash;
+}
+/* ==== end src/plan/image_graph.c ============================================================== */
+
+/* ==== begin src/plan/image_tables.c =========================================================== */
+/* plan/image_tables.c - every field of a plan: where it is, and what it may be. One list serves to write an image, to
+ * tell whether this machine lays tables out alike, and to look at what an image says before anything uses it.
+ * Relies on plan/image.h. Must never follow a number that it has not looked at. */
+/* #include "plan/image.h" */
+
+/* #include "ops/structure.h" */
+
+/* ------------------------------------------------------------------------------------------------ bounds */
+
+/* What a number may be: name, lowest, highest. Of g, the graph, and p, the numbers of the plan before it. */
+#define IMAGE_RANGES(X)                                                       \
+    X(ANY, INT64_MIN, INT64_MAX)                                              \
+    X(FLAG, 0, 1)                                                             \
+    X(COUNT, 0, INT32_MAX)                                                    \
+    X(BYTES, 0, (int64_t)BS_MAX_PLAN_BYTES)                                   \
+    X(ROWS, 0, BS_MAX_ROWS)                                                   \
+    X(TIER, BS_TIER_AUTO, BS_TIER_CUDA)                                       \
+    X(THREADS, 1, p->tier == BS_TIER_CUDA ? 1 : 64)                           \
+    X(LANES, 0, BS_MAX_LANES)                                                 \
+    X(MARGIN, 0, BS_MAX_MARGIN)                                               \
+    X(ORDER, BS_ORDER_BREADTH, BS_ORDER_DEPTH)                                \
+    X(TILE, 1, BS_TILE_ROWS)                                                  \
+    X(CELL, 0, 8192)                                                          \
+    X(PLACE, BS_PLACE_NONE, BS_PLACE_FRAME)                                   \
+    X(KIND, BS_INSTR_CALL, BS_INSTR_RUN)                                      \
+    X(MAP, BS_MAP_VIEW, BS_MAP_BEYOND)                                        \
+    X(COMBINE, BS_COMBINE_COPY, BS_COMBINE_SELECT)                            \
+    X(FUSION, 0, bs_fusion_count())                                           \
+    X(NODE, 0, g->n_nodes - 1)                                                \
+    X(VALUE, 0, g->n_values - 1)                                              \
+    X(SOURCE, 0, g->n_nodes > g->n_values ? g->n_nodes - 1 : g->n_values - 1) \
+    X(DOMAIN, 0, g->n_domains - 1)                                            \
+    X(ROUTER, 0, g->n_routers - 1)                                            \
+    X(FORCED, 0, g->max_paths)                                                \
+    X(PATH, -1, g->max_paths - 1)                                             \
+    X(BLOCK, 0, g->n_blocks - 1)                                              \
+    /* how many there are, and which */                                       \
+    X(INSTRS, 0, bs_plan_most_instrs(g))                                      \
+    X(TOPS, 0, p->n_instrs)                                                   \
+    X(PARTS, 0, bs_plan_most_parts(g))                                        \
+    X(REGIONS, 0, p->n_parts)                                                 \
+    X(UNITS, 1, g->n_blocks + g->n_domains + 1)                               \
+    X(STAGES, 0, g->n_nodes)                                                  \
+    X(STAGE_UNITS, 0, 2 * (int64_t)g->n_nodes + p->n_parts)                   \
+    X(TOP_INSTR, -1, p->n_top - 1)                                            \
+    X(INSTR, -1, p->n_instrs - 1)                                             \
+    X(SOME_INSTRS, 0, p->n_instrs)                                            \
+    X(PART, 0, p->n_parts - 1)                                                \
+    X(PART_OR_TOP, BS_TOP, p->n_parts - 1)                                    \
+    X(SOME_PARTS, 0, p->n_parts)                                              \
+    X(REGION, 0, bs_max_i32(p->n_regions, 1) - 1)                             \
+    X(UNIT, 0, p->n_units - 1)                                                \
+    X(STREAMED, 0, p->n_units - 2) /* as the stream counts */                 \
+    X(STAGE, -1, p->n_stages - 1)                                             \
+    X(SOME_UNITS, 0, p->n_stage_units)
+
+typedef enum image_range {
+#define IMAGE_RANGE_ENUM(name, low, high) IN_##name,
+    IMAGE_RANGES(IMAGE_RANGE_ENUM)
+#undef IMAGE_RANGE_ENUM
+        IN_ALL
+} image_range;
+
+typedef struct image_bounds {
+    int64_t low[IN_ALL], high[IN_ALL];
+} image_bounds;
+
+static void bounds_make(const bs_plan *p, image_bounds *b)
+{
+    const bs_graph *g = p->graph;
+#define IMAGE_RANGE_SET(name, lowest, highest) b->low[IN_##name] = lowest, b->high[IN_##name] = highest;
+    IMAGE_RANGES(IMAGE_RANGE_SET)
+#undef IMAGE_RANGE_SET
+}
+
+/* ------------------------------------------------------------------------------------------------ fields */
+
+#define IMAGE_FIELD(type, of, field, range) {#field, BS_IMAGE_##type, IN_##range, offsetof(of, field)}
+
+static const bs_image_field image_numbers[] = {
+#define IMAGE_NUMBER(type, field, range) IMAGE_FIELD(type, bs_plan, field, range)
+    IMAGE_NUMBER(WORD, tier, TIER),
+    IMAGE_NUMBER(WORD, threads, THREADS),
+    IMAGE_NUMBER(WORD, n_instrs, INSTRS),
+    IMAGE_NUMBER(WORD, n_top, TOPS),
+    IMAGE_NUMBER(WORD, n_parts, PARTS),
+    IMAGE_NUMBER(WORD, n_regions, REGIONS),
+    IMAGE_NUMBER(WORD, n_units, UNITS),
+    IMAGE_NUMBER(WORD, n_stages, STAGES),
+    IMAGE_NUMBER(WORD, n_stage_units, STAGE_UNITS),
+    IMAGE_NUMBER(WORD, most_parts, SOME_PARTS),
+    IMAGE_NUMBER(WORD, most_stage_units, SOME_UNITS),
+    IMAGE_NUMBER(WORD, last_route, TOP_INSTR),
+    IMAGE_NUMBER(WORD, lanes, LANES),
+    IMAGE_NUMBER(LONG, transient_bytes, BYTES),
+    IMAGE_NUMBER(LONG, scratch_bytes, BYTES),
+    IMAGE_NUMBER(LONG, weight_bytes, BYTES),
+    IMAGE_NUMBER(LONG, staging_bytes, BYTES),
+    IMAGE_NUMBER(LONG, kernel_scratch_bytes, BYTES),
+    IMAGE_NUMBER(LONG, kernel_scratch_offset, BYTES),
+    IMAGE_NUMBER(LONG, shared_bytes, BYTES),
+    IMAGE_NUMBER(LONG, slot_bytes, BYTES),
+    IMAGE_NUMBER(LONG, all_unit_bytes, BYTES),
+    IMAGE_NUMBER(LONG, largest_unit_bytes, BYTES),
+    IMAGE_NUMBER(LONG, chunk_bytes, BYTES),
+    IMAGE_NUMBER(LONG, lane_bytes, BYTES),
+    IMAGE_NUMBER(WORD, desc.threads, ANY), /* the planner's own bounds are looked at in any case */
+    IMAGE_NUMBER(WORD, desc.tier, ANY),
+    IMAGE_NUMBER(WORD, desc.order, ANY),
+    IMAGE_NUMBER(WORD, desc.conv, ANY),
+    IMAGE_NUMBER(WORD, desc.patch_size, ANY),
+    IMAGE_NUMBER(LONG, desc.slot_bytes, ANY),
+    IMAGE_NUMBER(WORD, desc.lanes, ANY),
+    IMAGE_NUMBER(WORD, desc.chunk_bytes, ANY),
+    IMAGE_NUMBER(WORD, desc.half, ANY),
+    IMAGE_NUMBER(WORD, desc.in_place, ANY),
+    IMAGE_NUMBER(WORD, desc.lowering, ANY),
+    IMAGE_NUMBER(WORD, desc.shared_bytes, ANY),
+#undef IMAGE_NUMBER
+};
+#define IMAGE_NUMBERS ((int32_t)(sizeof image_numbers / sizeof *image_numbers))
+
+static const bs_image_field image_live_fields[] = {{"", BS_IMAGE_FLAG, IN_FLAG, 0}};
+static const bs_image_field image_part_number[] = {{"", BS_IMAGE_WORD, IN_PART, 0}};
+static const bs_image_field image_unit_number[] = {{"", BS_IMAGE_WORD, IN_STREAMED, 0}};
+
+static const bs_image_field image_node_fields[] = {
+    IMAGE_FIELD(WORD, bs_node_plan, tier, TIER),
+    IMAGE_FIELD(WORD, bs_node_plan, algorithm, ANY),
+    IMAGE_FIELD(FLAG, bs_node_plan, half, FLAG),
+    IMAGE_FIELD(WORD, bs_node_plan, ahead_of, ROUTER),
+    IMAGE_FIELD(WORD, bs_node_plan, fusion, FUSION),
+    IMAGE_FIELD(WORD, bs_node_plan, fused_in[0], VALUE),
+    IMAGE_FIELD(WORD, bs_node_plan, fused_in[1], VALUE),
+    IMAGE_FIELD(WORD, bs_node_plan, unit, UNIT),
+    IMAGE_FIELD(WORD, bs_node_plan, twin, NODE),
+    IMAGE_FIELD(WORD, bs_node_plan, owner, NODE),
+    IMAGE_FIELD(WORD, bs_node_plan, newest_owner, NODE),
+    IMAGE_FIELD(LONG, bs_node_plan, prepared_bytes, BYTES),
+    IMAGE_FIELD(LONG, bs_node_plan, prepared_offset, BYTES),
+    IMAGE_FIELD(LONG, bs_node_plan, scratch_bytes, BYTES),
+    IMAGE_FIELD(WORD, bs_node_plan, pieces, COUNT),
+};
+
+static const bs_image_field image_value_fields[] = {
+    IMAGE_FIELD(WORD, bs_value_plan, place, PLACE),
+    IMAGE_FIELD(WORD, bs_value_plan, source, SOURCE),
+    IMAGE_FIELD(WORD, bs_value_plan, margin, MARGIN),
+    IMAGE_FIELD(WORD, bs_value_plan, slab, VALUE),
+    IMAGE_FIELD(WORD, bs_value_plan, first, ANY),
+    IMAGE_FIELD(WORD, bs_value_plan, last, ANY),
+    IMAGE_FIELD(WORD, bs_value_plan, scope, PART_OR_TOP),
+    IMAGE_FIELD(FLAG, bs_value_plan, narrow, FLAG),
+    IMAGE_FIELD(FLAG, bs_value_plan, is_past, FLAG),
+    IMAGE_FIELD(LONG, bs_value_plan, offset, BYTES),
+    IMAGE_FIELD(LONG, bs_value_plan, row_bytes, BYTES),
+    IMAGE_FIELD(LONG, bs_value_plan, rows, ROWS),
+};
+
+static const bs_image_field image_instr_fields[] = {
+    IMAGE_FIELD(BYTE, bs_instr, kind, KIND),
+    IMAGE_FIELD(BYTE, bs_instr, map, MAP),
+    IMAGE_FIELD(BYTE, bs_instr, combine, COMBINE),
+    IMAGE_FIELD(WORD, bs_instr, node, NODE),
+    IMAGE_FIELD(WORD, bs_instr, value, VALUE),
+    IMAGE_FIELD(WORD, bs_instr, target, VALUE),
+    IMAGE_FIELD(WORD, bs_instr, domain, DOMAIN),
+    IMAGE_FIELD(WORD, bs_instr, region, REGION),
+    IMAGE_FIELD(WORD, bs_instr, part, PART_OR_TOP),
+    IMAGE_FIELD(WORD, bs_instr, time, ANY),
+    IMAGE_FIELD(WORD, bs_instr, stage, STAGE),
+};
+
+static const bs_image_field image_part_fields[] = {
+    IMAGE_FIELD(WORD, bs_part, region, REGION),
+    IMAGE_FIELD(WORD, bs_part, domain, DOMAIN),
+    IMAGE_FIELD(WORD, bs_part, router, ROUTER),
+    IMAGE_FIELD(WORD, bs_part, path, PATH),
+    IMAGE_FIELD(WORD, bs_part, first, SOME_INSTRS),
+    IMAGE_FIELD(WORD, bs_part, count, SOME_INSTRS),
+    IMAGE_FIELD(WORD, bs_part, unit, UNIT),
+    IMAGE_FIELD(WORD, bs_part, place, PART),
+    IMAGE_FIELD(LONG, bs_part, scratch_bytes, BYTES),
+    IMAGE_FIELD(LONG, bs_part, flops, ANY),
+};
+
+static const bs_image_field image_region_fields[] = {
+    IMAGE_FIELD(WORD, bs_region, domain, DOMAIN),
+    IMAGE_FIELD(WORD, bs_region, first, SOME_PARTS),
+    IMAGE_FIELD(WORD, bs_region, count, SOME_PARTS),
+    IMAGE_FIELD(WORD, bs_region, instr, TOP_INSTR),
+};
+
+static const bs_image_field image_domain_fields[] = {
+    IMAGE_FIELD(WORD, bs_domain_plan, order, ORDER),
+    IMAGE_FIELD(WORD, bs_domain_plan, tile_rows, TILE),
+    IMAGE_FIELD(WORD, bs_domain_plan, size, CELL),
+    IMAGE_FIELD(LONG, bs_domain_plan, max_rows, ROWS),
+    IMAGE_FIELD(FLAG, bs_domain_plan, live, FLAG),
+    IMAGE_FIELD(FLAG, bs_domain_plan, images, FLAG),
+    IMAGE_FIELD(FLAG, bs_domain_plan, streams, FLAG),
+    IMAGE_FIELD(FLAG, bs_domain_plan, whole, FLAG),
+    IMAGE_FIELD(FLAG, bs_domain_plan, mixed, FLAG),
+};
+
+static const bs_image_field image_router_fields[] = {
+    IMAGE_FIELD(WORD, bs_router_plan, forced, FORCED),
+    IMAGE_FIELD(FLAG, bs_router_plan, live, FLAG),
+    IMAGE_FIELD(FLAG, bs_router_plan, in_tile, FLAG),
+    IMAGE_FIELD(WORD, bs_router_plan, instr, INSTR),
+    IMAGE_FIELD(LONG, bs_router_plan, rows, ROWS),
+};
+
+static const bs_image_field image_unit_fields[] = {
+    IMAGE_FIELD(WORD, bs_plan_unit, block, BLOCK),
+    IMAGE_FIELD(WORD, bs_plan_unit, domain, DOMAIN),
+    IMAGE_FIELD(LONG, bs_plan_unit, prepared_bytes, BYTES),
+};
+
+static const bs_image_field image_stage_fields[] = {
+    IMAGE_FIELD(WORD, bs_trace_stage, router, ROUTER),
+    IMAGE_FIELD(WORD, bs_trace_stage, first_unit, SOME_UNITS),
+    IMAGE_FIELD(WORD, bs_trace_stage, n_units, SOME_UNITS),
+};
+
+#define IMAGE_TABLE(pointer, row, fields)                                                                       \
+    {                                                                                                           \
+#pointer, (uint8_t)(sizeof(fields) / sizeof *(fields)), sizeof(row), offsetof(bs_plan, pointer), fields \
+    }
+const bs_image_table bs_image_tables[BS_IMAGE_TABLES] = {
+    IMAGE_TABLE(node_live, bool, image_live_fields),
+    IMAGE_TABLE(nodes, bs_node_plan, image_node_fields),
+    IMAGE_TABLE(values, bs_value_plan, image_value_fields),
+    IMAGE_TABLE(domains, bs_domain_plan, image_domain_fields),
+    IMAGE_TABLE(routers, bs_router_plan, image_router_fields),
+    IMAGE_TABLE(instrs, bs_instr, image_instr_fields),
+    IMAGE_TABLE(parts, bs_part, image_part_fields),
+    IMAGE_TABLE(region_parts, int32_t, image_part_number),
+    IMAGE_TABLE(regions, bs_region, image_region_fields),
+    IMAGE_TABLE(units, bs_plan_unit, image_unit_fields),
+    IMAGE_TABLE(stages, bs_trace_stage, image_stage_fields),
+    IMAGE_TABLE(stage_units, int32_t, image_unit_number),
+};
+
+int32_t bs_image_rows(const bs_plan *p, int32_t table)
+{
+    const bs_graph *g = p->graph;
+    const int32_t rows[BS_IMAGE_TABLES] = {
+        g->n_nodes,   g->n_nodes, g->n_values,  g->n_domains,
+        g->n_routers, p->n_instrs, p->n_parts,  p->n_parts,
+        p->n_regions, bs_plan_streams(p) ? p->n_units : 0, p->n_stages, p->n_stage_units};
+    return rows[table];
+}
+
+const bs_image_field *bs_image_numbers(int32_t *count)
+{
+    *count = IMAGE_NUMBERS;
+    return image_numbers;
+}
+
+/* ---------------------------------------------------------------------------------------------- one field */
+
+int64_t bs_image_get(const bs_image_field *field, const void *row)
+{
+    const uint8_t *at = (const uint8_t *)row + field->offset;
+    int64_t number = 0;
+    int32_t word = 0;
+    switch ((bs_image_type)field->type) {
+    case BS_IMAGE_FLAG: /* as a byte: a bool that is neither may not be read */
+    case BS_IMAGE_BYTE: return *at;
+    case BS_IMAGE_WORD: memcpy(&word, at, sizeof word); return word;
+    case BS_IMAGE_LONG: memcpy(&number, at, sizeof number); break;
+    }
+    return number;
+}
+
+void bs_image_set(const bs_image_field *field, void *row, int64_t number)
+{
+    uint8_t *at = (uint8_t *)row + field->offset;
+    const int32_t word = (int32_t)number;
+    switch ((bs_image_type)field->type) {
+    case BS_IMAGE_FLAG:
+    case BS_IMAGE_BYTE: *at = (uint8_t)number; break;
+    case BS_IMAGE_WORD: memcpy(at, &word, sizeof word); break;
+    case BS_IMAGE_LONG: memcpy(at, &number, sizeof number); break;
+    }
+}
+
+BS_WRAPS static uint32_t layout_mix(uint32_t hash, uint32_t number)
+{
+    hash = (hash ^ number) * 0x9E3779B1u;
+    return hash ^ (hash >> 15);
+}
+
+uint32_t bs_image_layout(void)
+{
+    uint32_t hash = layout_mix(sizeof(bs_image_head), IMAGE_NUMBERS);
+    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++) {
+        hash = layout_mix(hash, bs_image_tables[t].row_bytes);
+        for (int32_t f = 0; f < bs_image_tables[t].n_fields; f++)
+            hash = layout_mix(layout_mix(hash, bs_image_tables[t].fields[f].offset), bs_image_tables[t].fields[f].type);
+    }
+    return hash;
+}
+
+/* ------------------------------------------------------------------------------------------------- looking */
+
+static bool is_within(const image_bounds *b, const bs_image_field *field, int64_t number)
+{
+    return number >= b->low[field->range] && number <= b->high[field->range];
+}
+
+bool bs_image_take_numbers(bs_plan *p, const uint8_t *image, bs_error *error)
+{
+    image_bounds b;
+    for (int32_t i = 0; i < IMAGE_NUMBERS; i++) {
+        int64_t number;
+        memcpy(&number, image + (size_t)i * sizeof number, sizeof number);
+        bounds_make(p, &b);
+        const bool word = image_numbers[i].type != BS_IMAGE_WORD || (number >= INT32_MIN && number <= INT32_MAX);
+        if (!word || !is_within(&b, &image_numbers[i], number))
+            return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its %s is %lld, expected %lld .. %lld",
+                             image_numbers[i].name, (long long)number, (long long)b.low[image_numbers[i].range],
+                             (long long)b.high[image_numbers[i].range]);
+        bs_image_set(&image_numbers[i], p, number);
+    }
+    return true;
+}
+
+bool bs_image_rows_sound(const bs_plan *p, bs_error *error)
+{
+    image_bounds b;
+    bounds_make(p, &b);
+    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++) {
+        const bs_image_table *table = &bs_image_tables[t];
+        const uint8_t *row;
+        memcpy(&row, (const uint8_t *)p + table->pointer, sizeof row);
+        for (int32_t r = 0; r < bs_image_rows(p, t); r++, row += table->row_bytes)
+            for (int32_t f = 0; f < table->n_fields; f++) {
+                const bs_image_field *field = &table->fields[f];
+                const int64_t number = bs_image_get(field, row);
+                if (!is_within(&b, field, number))
+                    return bs_refuse(error, BS_ERROR_FORMAT,
+                                     "bs_plan_open: %s[%d]%s%s is %lld, expected %lld .. %lld", table->name, r,
+                                     *field->name ? "." : "", field->name, (long long)number,
+                                     (long long)b.low[field->range], (long long)b.high[field->range]);
+            }
+    }
+    return true;
+}
+/* ==== end src/plan/image_tables.c ============================================================= */
+
+/* ==== begin src/plan/image.c ================================================================== */
+/* plan/image.c - a plan as bytes: saved by whoever has a planner, opened in place by whoever has none.
+ * Relies on plan/image.h. Must never change an image, or use one that has not been looked at. */
+/* #include "plan/image.h" */
+
+static const char image_magic[8] = {'b', 's', ' ', 'p', 'l', 'a', 'n', '\n'};
+
+
+
+#define CRC_FROM (offsetof(bs_image_head, crc) + sizeof(uint32_t))
+
+/* ------------------------------------------------------------------------------------------------- saving */
+
+void bs_image_place(const bs_plan *plan, bs_image_places *places)
+{
+    int32_t count;
+    bs_image_numbers(&count);
+    places->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_image_head)));
+    places->numbers = bs_bytes_place(&places->bytes, count, sizeof(int64_t));
+    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++)
+        places->table[t] = bs_bytes_place(&places->bytes, bs_image_rows(plan, t), bs_image_tables[t].row_bytes);
+}
+
+size_t bs_plan_image_bytes(const bs_plan *plan)
+{
+    bs_image_places places;
+    size_t bytes = 0;
+    if (!plan)
+        return 0;
+    bs_image_place(plan, &places);
+    return bs_bytes_fit(places.bytes, SIZE_MAX, &bytes) ? bytes : 0;
+}
+
+static bs_image_head head_of(const bs_graph *g, size_t bytes)
+{
+    bs_image_head head;
+    memset(&head, 0, sizeof head);
+    memcpy(head.magic, image_magic, sizeof head.magic);
+    head.format = BS_IMAGE_FORMAT;
+    head.bytes = bytes;
+    head.library = BS_VERSION;
+    head.layout = bs_image_layout();
+    head.graph = bs_image_graph(g);
+    head.nodes = g->n_nodes - 1;
+    head.values = g->n_values - 1;
+    head.domains = g->n_domains - 1;
+    head.routers = g->n_routers - 1;
+    return head;
+}
+
+/* Field by field: what lies between fields stays zero. */
+static void save_table(const bs_plan *plan, int32_t t, uint8_t *at)
+{
+    const bs_image_table *table = &bs_image_tables[t];
+    const uint8_t *row;
+    memcpy(&row, (const uint8_t *)plan + table->pointer, sizeof row);
+    for (int32_t r = 0; r < bs_image_rows(plan, t); r++, row += table->row_bytes, at += table->row_bytes)
+        for (int32_t f = 0; f < table->n_fields; f++)
+            bs_image_set(&table->fields[f], at, bs_image_get(&table->fields[f], row));
+}
+
+bs_status bs_plan_save(const bs_plan *plan, void *image, size_t bytes, bs_error *error)
+{
+    const size_t needed = bs_plan_image_bytes(plan);
+    bs_image_places places;
+    int32_t count;
+    if (!plan || !image)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_save: the plan or the memory for its image is NULL");
+    if (bytes < needed)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_save: %llu bytes given, the image has %llu",
+                       (unsigned long long)bytes, (unsigned long long)needed);
+    const bs_image_field *numbers = bs_image_numbers(&count);
+    bs_image_head head = head_of(plan->graph, needed);
+    memset(image, 0, needed);
+    bs_image_place(plan, &places);
+    for (int32_t i = 0; i < count; i++) {
+        const int64_t number = bs_image_get(&numbers[i], plan);
+        memcpy(bs_bytes_at(image, places.numbers) + (size_t)i * sizeof number, &number, sizeof number);
+    }
+    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++)
+        save_table(plan, t, bs_bytes_at(image, places.table[t]));
+    memcpy(image, &head, sizeof head);
+    head.crc = bs_crc32(0, (const uint8_t *)image + CRC_FROM, needed - CRC_FROM);
+    memcpy(image, &head, sizeof head);
+    return BS_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------- opening */
+
+static bool is_image(const void *image, size_t bytes, bs_image_head *head, bs_error *error)
+{
+    if (bytes < sizeof *head || memcmp(image, image_magic, sizeof image_magic) != 0)
+        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: these %llu bytes are no image of a plan",
+                         (unsigned long long)bytes);
+    memcpy(head, image, sizeof *head);
+    if (head->format != BS_IMAGE_FORMAT)
+        return bs_refuse(error, BS_ERROR_VERSION, "bs_plan_open: the image is of format %u, this library reads %d",
+                         (unsigned)head->format, BS_IMAGE_FORMAT);
+    if (head->library != BS_VERSION)
+        return bs_refuse(error, BS_ERROR_VERSION,
+                         "bs_plan_open: the image was made by version %u.%u.%u of the library, this is %d.%d.%d",
+                         (unsigned)head->library / 10000, (unsigned)head->library / 100 % 100,
+                         (unsigned)head->library % 100, BS_VERSION_MAJOR, BS_VERSION_MINOR, BS_VERSION_PATCH);
+    if (head->layout != bs_image_layout())
+        return bs_refuse(error, BS_ERROR_VERSION,
+                         "bs_plan_open: the image was made for another kind of processor: its tables are laid out in "
+                         "another way");
+    return true;
+}
+
+static bool is_whole(const void *image, size_t bytes, const bs_image_head *head, bs_error *error)
+{
+    if (head->bytes > bytes || head->bytes < sizeof *head)
+        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: %llu bytes given, the image says that it has %llu",
+                         (unsigned long long)bytes, (unsigned long long)head->bytes);
+    const uint32_t crc = bs_crc32(0, (const uint8_t *)image + CRC_FROM, (size_t)head->bytes - CRC_FROM);
+    return crc == head->crc || bs_refuse(error, BS_ERROR_FORMAT,
+                                         "bs_plan_open: the image is damaged: its CRC-32 is %08x, expected %08x",
+                                         (unsigned)crc, (unsigned)head->crc);
+}
+
+static bool is_of_graph(const bs_image_head *head, const bs_graph *g, bs_error *error)
+{
+    const bs_image_head here = head_of(g, 0);
+    if (head->nodes != here.nodes || head->values != here.values || head->domains != here.domains ||
+        head->routers != here.routers)
+        return bs_refuse(error, BS_ERROR_GRAPH,
+                         "bs_plan_open: the image is of another graph: %d nodes, %d values, %d domains and %d routers, "
+                         "this one has %d, %d, %d and %d",
+                         head->nodes, head->values, head->domains, head->routers, here.nodes, here.values, here.domains,
+                         here.routers);
+    return head->graph == here.graph ||
+           bs_refuse(error, BS_ERROR_GRAPH,
+                     "bs_plan_open: the image is of another graph with as many nodes: a name, a parameter or an extent "
+                     "differs");
+}
+
+/* The tables stay in the image, which nothing writes to: a session's plan is const. */
+static void find_tables(bs_plan *p, const uint8_t *image, const bs_image_places *places)
+{
+    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++) {
+        const uint8_t *const table = bs_bytes_read_at(image, places->table[t]);
+        memcpy((uint8_t *)p + bs_image_tables[t].pointer, &table, sizeof table);
+    }
+}
+
+static bool open_image(bs_plan *p, const uint8_t *image, const bs_image_head *head, bs_error *error)
+{
+    bs_image_places places;
+    bs_image_place(p, &places); /* where the numbers are depends on nothing */
+    if (head->bytes < bs_bytes_figure(places.table[0]))
+        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: the image has %llu bytes, expected %llu at least",
+                         (unsigned long long)head->bytes, (unsigned long long)bs_bytes_figure(places.table[0]));
+    if (!bs_image_take_numbers(p, bs_bytes_read_at(image, places.numbers), error))
+        return false;
+    bs_image_place(p, &places);
+    if (head->bytes != bs_bytes_figure(places.bytes))
+        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: the image has %llu bytes, its tables take %llu",
+                         (unsigned long long)head->bytes, (unsigned long long)bs_bytes_figure(places.bytes));
+    find_tables(p, image, &places);
+    return bs_image_rows_sound(p, error);
+}
+
+size_t bs_plan_open_bytes(void) { return sizeof(bs_plan) + 2 * BS_ALIGNMENT; }
+
+const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *image, size_t bytes, bs_error *error)
+{
+    bs_image_head head;
+    if (bs_graph_check(graph, error) != BS_OK)
+        return NULL;
+    if (!arena || !image || bs_to_aligned(image, BS_IMAGE_ALIGNMENT) != 0) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_open: the arena or the image is NULL, or not at a multiple of %d",
+                BS_IMAGE_ALIGNMENT);
+        return NULL;
+    }
+    if (!is_image(image, bytes, &head, error) || !is_whole(image, bytes, &head, error) ||
+        !is_of_graph(&head, graph, error))
+        return NULL;
+    const size_t mark = arena->used;
+    const bs_bytes own = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
+    bs_plan *p = bs_take_zeros(arena, own);
+    if (!p) {
+        bs_fail_arena(error, arena, own, "the plan");
+        return NULL;
+    }
+    p->mark = BS_MARK_PLAN;
+    p->graph = graph;
+    p->own_bytes = bs_bytes_of(bs_plan_open_bytes());
+    if (open_image(p, image, &head, error))
+        return p;
+    arena->used = mark;
+    return NULL;
+}
+/* ==== end src/plan/image.c ==================================================================== */
 
 /* ==== begin src/profile/profile.h ============================================================= */
 /* profile/profile.h - what happened in a session, from its threads to the caller's writer, and the layout of the file
@@ -23438,6 +24165,12 @@ void bs_store_prediction(bs_store *store, int32_t stage, bs_predictor predictor,
 
 /* #include "stream/store.h" */
 
+/* Whether a node's weights are loaded with its unit: not those of another of the same weights. */
+static inline bool bs_store_loads(const bs_plan *plan, int32_t node)
+{
+    return plan->nodes[node].unit != 0 && plan->nodes[node].owner == node;
+}
+
 /* stream/store_plan.c: finds the weights of every unit and cuts them into pieces. */
 bs_status bs_store_plan(bs_store *store, bs_error *error);
 
@@ -23656,18 +24389,23 @@ static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
     return BS_OK;
 }
 
-/* Each unit gets its nodes, in their order. */
+/* Each unit gets its nodes, in their order: counted first. */
 static void deal_nodes(bs_store *s)
 {
     const bs_plan *plan = s->plan;
     int32_t first = 0;
+    for (int32_t u = 0; u < plan->n_units - 1; u++)
+        s->units[u].n_nodes = 0;
+    for (int32_t n = 1; n < plan->graph->n_nodes; n++)
+        if (bs_store_loads(plan, n))
+            s->units[plan->nodes[n].unit - 1].n_nodes++;
     for (int32_t u = 0; u < plan->n_units - 1; u++) {
         s->units[u].first_node = first;
+        first += s->units[u].n_nodes;
         s->units[u].n_nodes = 0;
-        first += plan->units[u + 1].n_nodes;
     }
     for (int32_t n = 1; n < plan->graph->n_nodes; n++) {
-        if (plan->nodes[n].unit == 0 || plan->nodes[n].owner != n)
+        if (!bs_store_loads(plan, n))
             continue;
         bs_store_unit *unit = &s->units[plan->nodes[n].unit - 1];
         s->nodes[unit->first_node + unit->n_nodes++].node = n;
@@ -23840,9 +24578,12 @@ static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
     const bs_stream_facts facts = store_facts(plan);
     const uint64_t units = (uint64_t)plan->n_units - 1;
     uint64_t nodes = 0, tensors = 0;
-    for (int32_t u = 1; u < plan->n_units; u++) {
-        nodes += (uint64_t)plan->units[u].n_nodes;
-        tensors += (uint64_t)plan->units[u].n_tensors;
+    for (int32_t n = 1; n < plan->graph->n_nodes; n++) {
+        bs_weight_spec specs[BS_MAX_WEIGHTS];
+        if (!bs_store_loads(plan, n))
+            continue;
+        nodes++;
+        tensors += (uint64_t)bs_plan_tensors(plan->graph, &plan->graph->nodes[n], specs);
     }
     s->facts = bs_carve(c, units, sizeof *s->facts);
     s->units = bs_carve(c, units, sizeof *s->units);
@@ -28042,7 +28783,7 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
     say(&r,
         "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\n"
         "staging      %llu\nslots        %llu\n",
-        (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, &plan->desc),
+        (unsigned long long)sizes.persistent, (unsigned long long)bs_bytes_figure(plan->own_bytes),
         (unsigned long long)sizes.transient, (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
     say_memory(&r, plan, &sizes);
     if (bs_plan_streams(plan))

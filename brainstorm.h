@@ -770,6 +770,27 @@ size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc);
 /* In `arena` (persistent); desc may be NULL. NULL on failure. The graph must outlive the plan. */
 bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error);
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes);
+/* A plan is an image: indices and offsets, no pointers. A workstation plans for a board (bs_plan_desc.tier, threads,
+ * slot_bytes ...) and saves what it made; the board, which has the same graph, opens it in place, in flash or in
+ * memory, and needs no planner. The tables stay where they are: only bs_plan_open_bytes are taken of an arena.
+ *
+ *     // on the workstation, to a file or as an array into the board's program
+ *     bs_plan_save(plan, image, bs_plan_image_bytes(plan), &error);
+ *     // on the board
+ *     const bs_plan *plan = bs_plan_open(&memory.persistent, graph, image, sizeof image, &error);
+ *
+ * bs_plan_save gives the same bytes for the same plan. bs_plan_open takes images of any origin: one that is cut, or is
+ * damaged, or lies, is refused, or runs within the arenas of its session, whatever comes out. It is refused by name
+ * when it is for another graph (any node, parameter, name or extent that differs), of another version of the library,
+ * or laid out for another kind of processor (32-bit Arm and 64-bit machines read the same image, 32-bit x86 another). A
+ * plan for a tier that is not there can be opened and looked at; bs_session_create refuses it. What was forced
+ * (bs_plan_desc.forces) is part of the plan.
+ * image: of bs_plan_image_bytes; to be opened at a multiple of 8 (BS_ALIGNED), of as many bytes or more, and there and
+ * unchanged as long as the plan is used, as is the graph. */
+size_t bs_plan_image_bytes(const bs_plan *plan);
+bs_status bs_plan_save(const bs_plan *plan, void *image, size_t bytes, bs_error *error);
+size_t bs_plan_open_bytes(void);
+const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *image, size_t bytes, bs_error *error);
 #ifndef BS_NO_REPORT
 /* A printable report of arenas, blocks and steps. Returns the length it has (cut to bytes-1, always ended by NUL). */
 size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes);

@@ -201,6 +201,17 @@ static void rows_of_plan(void)
     ROW(bs_plan_create, bs_plan_create(NULL, NULL, NULL, NULL) == NULL &&
                             bs_plan_create(&memory, NULL, NULL, NULL) == NULL &&
                             bs_plan_create(NULL, r.plan->graph, NULL, NULL) == NULL && plan);
+    static BS_ALIGNED uint8_t image[1 << 16];
+    const size_t bytes = bs_plan_image_bytes(plan);
+    ROW(bs_plan_image_bytes, bs_plan_image_bytes(NULL) == 0 && bytes > 0 && bytes <= sizeof image);
+    ROW(bs_plan_save, bs_plan_save(NULL, image, sizeof image, NULL) == BS_ERROR_ARGUMENT &&
+                          bs_plan_save(plan, NULL, bytes, NULL) == BS_ERROR_ARGUMENT &&
+                          bs_plan_save(plan, image, bytes, NULL) == BS_OK);
+    ROW(bs_plan_open_bytes, bs_plan_open_bytes() > 0);
+    ROW(bs_plan_open, bs_plan_open(NULL, r.plan->graph, image, bytes, NULL) == NULL &&
+                          bs_plan_open(&memory, NULL, image, bytes, NULL) == NULL &&
+                          bs_plan_open(&memory, r.plan->graph, NULL, bytes, NULL) == NULL &&
+                          bs_plan_open(&memory, r.plan->graph, image, bytes, NULL) != NULL);
     bs_plan_sizes(plan, NULL);
     bs_plan_sizes(NULL, &sizes);
     ROW(bs_plan_sizes, ZEROS(sizes));

@@ -95,7 +95,10 @@ static void test_units(void)
     bs_stream_unit_facts facts;
     bs_stream_stage_facts stage;
     bs_plan_stream_get(p, &all);
-    check(all.units == 4 && p->units[1].n_nodes == 3, "two paths, the net around them, and what follows: 4 units");
+    int32_t loaded = 0;
+    for (int32_t n = 1; n < g->n_nodes; n++)
+        loaded += p->nodes[n].unit == 1 && p->nodes[n].owner == n;
+    check(all.units == 4 && loaded == 3, "two paths, the net around them, and what follows: 4 units");
     check(unit_named(p, "left", &facts) >= 0 && facts.router == r.id && facts.path == 0 && facts.slot_bytes > 0,
           "a path is named by its outermost block");
     check(unit_named(p, "net", &facts) >= 0 && facts.router == 0 && facts.path == -1,

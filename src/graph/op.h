@@ -38,7 +38,7 @@ typedef struct bs_weight_spec {
 
 /* What is fixed for a node at plan time. */
 typedef struct bs_node_plan {
-    bs_tier tier;
+    uint32_t tier;          /* bs_tier, in four bytes whatever the compiler */
     int32_t algorithm;      /* the op's own meaning; conv2d: bs_conv_algorithm */
     bool half;              /* a device: weights are prepared in f16 */
     int32_t ahead_of;       /* a look-ahead: the router that will decide by such scores; else 0 */

@@ -117,6 +117,8 @@ bs_status bs_fusion_run(const bs_call *call)
     return fusions[call->plan->fusion - 1].run(call);
 }
 
+int32_t bs_fusion_count(void) { return FUSIONS; }
+
 const char *bs_fusion_name(int32_t fusion)
 {
     return fusion ? fusions[fusion - 1].name : "";

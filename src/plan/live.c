@@ -252,8 +252,6 @@ static void look_into_trees(bs_plan *plan)
     }
 }
 
-#define BS_TILE_ROWS 16 /* rows a tile of a non-image domain */
-
 void bs_plan_spread_orders(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
@@ -315,8 +313,6 @@ static int32_t margin_asked(const bs_plan *plan, const bs_node *node, int32_t in
         return 0;
     return op->halo ? op->halo(g, node, index, out) : out;
 }
-
-#define BS_MAX_MARGIN (1 << 20) /* times a stride it is still far from 2^31 */
 
 static void spread_margins(bs_plan *plan)
 {

@@ -111,8 +111,8 @@ static void place_source(bs_lower_pass *l, int32_t value, bs_place place)
 {
     int32_t id = value;
     l->plan->values[value].source = l->g->values[value].node;
-    l->plan->values[value].place = bs_lower_each_reader(l, value, reads_view_directly, &id) ? place
-                                                                                            : BS_PLACE_TRANSIENT;
+    const bool direct = bs_lower_each_reader(l, value, reads_view_directly, &id);
+    l->plan->values[value].place = direct ? place : BS_PLACE_TRANSIENT;
 }
 
 static bool is_not_copied(bs_lower_pass *l, int32_t n, int32_t index, void *user)
@@ -285,7 +285,6 @@ static void place_joined(bs_lower_pass *l, int32_t value)
 static void place_value(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
-    l->plan->values[value].scope = BS_TOP;
     l->planar[value] = is_planar(l, value);
     if (bs_node_is_input(node))
         place_source(l, value, BS_PLACE_INPUT);
@@ -319,6 +318,8 @@ static void narrow_values(bs_lower_pass *l)
 
 void bs_lower_places(bs_lower_pass *l)
 {
+    for (int32_t v = 0; v < l->g->n_values; v++)
+        l->plan->values[v].scope = BS_TOP;
     for (int32_t v = 1; v < l->g->n_values; v++)
         if (l->plan->node_live[l->g->values[v].node])
             place_value(l, v);

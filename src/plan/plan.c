@@ -97,16 +97,10 @@ static void place_weights(bs_plan *p, int32_t n, bs_bytes canonical)
     np->prepared_offset = p->nodes[np->owner].prepared_offset;
     if (np->owner != n)
         return;
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    bs_plan_unit *unit = np->unit ? &p->units[np->unit] : NULL;
-    bs_bytes *used = unit ? &unit->prepared_bytes : &p->weight_bytes;
+    bs_bytes *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
     np->prepared_offset = bs_bytes_put(used, np->prepared_bytes);
-    if (unit) {
-        unit->n_nodes++;
-        unit->n_tensors += bs_plan_tensors(p->graph, &p->graph->nodes[n], specs);
-    } else {
+    if (!np->unit)
         p->staging_bytes = bs_bytes_max(p->staging_bytes, canonical);
-    }
 }
 
 static void plan_node(bs_plan *p, int32_t n)
@@ -208,11 +202,23 @@ static void order_parts(bs_plan *p, int32_t *buffer)
     }
 }
 
-static void find_last_route(bs_plan *p)
+/* Which instructions decide, and which run the regions. */
+static void find_instrs(bs_plan *p)
 {
-    p->last_route = p->n_top - 1;
-    while (p->last_route >= 0 && p->instrs[p->last_route].kind != BS_INSTR_ROUTE)
-        p->last_route--;
+    p->last_route = -1;
+    for (int32_t r = 0; r < p->graph->n_routers; r++)
+        p->routers[r].instr = -1;
+    for (int32_t r = 0; r < p->n_regions; r++)
+        p->regions[r].instr = -1;
+    for (int32_t k = 0; k < p->n_instrs; k++) {
+        const bs_instr *i = &p->instrs[k];
+        if (i->kind == BS_INSTR_RUN)
+            p->regions[i->region].instr = k;
+        if (i->kind != BS_INSTR_ROUTE)
+            continue;
+        p->routers[p->graph->nodes[i->node].router].instr = k;
+        p->last_route = k < p->n_top ? k : p->last_route;
+    }
 }
 
 /* What depends on the orders of the domains. */
@@ -222,10 +228,10 @@ static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
     p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = bs_bytes_of(0);
     p->all_unit_bytes = p->largest_unit_bytes = bs_bytes_of(0);
     for (int32_t u = 1; u < p->n_units; u++)
-        p->units[u].prepared_bytes = bs_bytes_of(0), p->units[u].n_nodes = p->units[u].n_tensors = 0;
+        p->units[u].prepared_bytes = bs_bytes_of(0);
     bs_plan_lower(p, workspace);
     order_parts(p, workspace);
-    find_last_route(p);
+    find_instrs(p);
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
         if (p->node_live[n])
             plan_node(p, n);
@@ -279,9 +285,10 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->mark = BS_MARK_PLAN;
     p->graph = graph;
     p->desc = *desc;
-    p->tier = desc->tier ? (bs_tier)desc->tier : bs_tier_best();
+    p->tier = desc->tier ? (uint32_t)desc->tier : bs_tier_best();
     p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
     p->shared_bytes = bs_bytes_array(bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
+    p->own_bytes = bs_bytes_add(bytes, bs_bytes_of(BS_ALIGNMENT));
     if (plan_make(p, bs_carve_bytes(&c, workspace_bytes(graph)), error))
         return p;
     arena->used = mark;

@@ -19,7 +19,7 @@ typedef enum bs_place {
 } bs_place;
 
 typedef struct bs_value_plan {
-    bs_place place;
+    uint32_t place;       /* bs_place, in four bytes whatever the compiler */
     int32_t source;
     int32_t margin;       /* storage around a cell's core, in samples, rank 3 only */
     int32_t slab;         /* transient: values of one slab share its bytes (the paths of a router, packed) */
@@ -101,6 +101,7 @@ typedef struct bs_router_plan {
     int32_t forced; /* path + 1, or 0 */
     bool live;
     bool in_tile;   /* decided tile by tile, inside a region */
+    int32_t instr;  /* that decides; -1 none */
     int64_t rows;   /* a decision's maximum */
 } bs_router_plan;
 
@@ -108,11 +109,12 @@ typedef struct bs_router_plan {
 typedef struct bs_plan_unit {
     int32_t block;  /* the outermost; names it */
     int32_t domain; /* PATH: the outermost path whose nodes they are; else 0 */
-    int32_t n_nodes, n_tensors;
     bs_bytes prepared_bytes;
 } bs_plan_unit;
 
 #define BS_TIME_END (INT32_MAX / 2)
+#define BS_TILE_ROWS 16 /* of a tile of what is no image */
+#define BS_MAX_MARGIN (1 << 20) /* times a stride it is still far from 2^31 */
 #define BS_MAX_ROWS (1 << 30) /* of a domain, and what a router chooses for all of its rows together */
 #define BS_MAX_PLAN_BYTES ((uint64_t)1 << 46) /* no plan needs as many */
 
@@ -121,16 +123,18 @@ typedef struct bs_plan_unit {
 typedef struct bs_region {
     int32_t domain; /* in whose tiles it runs */
     int32_t first, count;
+    int32_t instr;  /* that runs it; -1: nothing is to be run */
 } bs_region;
 
 struct bs_plan {
     uint32_t mark;
     const bs_graph *graph;
     bs_plan_desc desc;
-    bs_tier tier;
+    uint32_t tier; /* bs_tier */
     int32_t threads;
     int32_t n_instrs, n_parts, n_regions, n_top; /* top-level instructions come first */
     int32_t max_instrs;
+    bs_bytes own_bytes;       /* of the arena that it lies in, beside a session's: the tables too, but of an image */
     int32_t most_parts;       /* of a region */
     int32_t most_stage_units; /* of a stage */
     int32_t last_route;       /* at top level: the last instruction that decides; -1 none */
@@ -243,6 +247,7 @@ bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
 bs_status bs_fusion_run(const bs_call *call);
 const char *bs_fusion_name(int32_t fusion);
+int32_t bs_fusion_count(void);
 /* Gives all domains the orders of their top-level ones; says where routers decide. */
 void bs_plan_spread_orders(bs_plan *plan);
 /* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */

@@ -98,7 +98,7 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
     say(&r,
         "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\n"
         "staging      %llu\nslots        %llu\n",
-        (unsigned long long)sizes.persistent, (unsigned long long)bs_plan_bytes(plan->graph, &plan->desc),
+        (unsigned long long)sizes.persistent, (unsigned long long)bs_bytes_figure(plan->own_bytes),
         (unsigned long long)sizes.transient, (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
     say_memory(&r, plan, &sizes);
     if (bs_plan_streams(plan))

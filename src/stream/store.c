@@ -23,9 +23,12 @@ static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
     const bs_stream_facts facts = store_facts(plan);
     const uint64_t units = (uint64_t)plan->n_units - 1;
     uint64_t nodes = 0, tensors = 0;
-    for (int32_t u = 1; u < plan->n_units; u++) {
-        nodes += (uint64_t)plan->units[u].n_nodes;
-        tensors += (uint64_t)plan->units[u].n_tensors;
+    for (int32_t n = 1; n < plan->graph->n_nodes; n++) {
+        bs_weight_spec specs[BS_MAX_WEIGHTS];
+        if (!bs_store_loads(plan, n))
+            continue;
+        nodes++;
+        tensors += (uint64_t)bs_plan_tensors(plan->graph, &plan->graph->nodes[n], specs);
     }
     s->facts = bs_carve(c, units, sizeof *s->facts);
     s->units = bs_carve(c, units, sizeof *s->units);

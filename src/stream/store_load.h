@@ -5,6 +5,12 @@
 
 #include "stream/store.h"
 
+/* Whether a node's weights are loaded with its unit: not those of another of the same weights. */
+static inline bool bs_store_loads(const bs_plan *plan, int32_t node)
+{
+    return plan->nodes[node].unit != 0 && plan->nodes[node].owner == node;
+}
+
 /* stream/store_plan.c: finds the weights of every unit and cuts them into pieces. */
 bs_status bs_store_plan(bs_store *store, bs_error *error);
 

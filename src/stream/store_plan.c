@@ -202,18 +202,23 @@ static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
     return BS_OK;
 }
 
-/* Each unit gets its nodes, in their order. */
+/* Each unit gets its nodes, in their order: counted first. */
 static void deal_nodes(bs_store *s)
 {
     const bs_plan *plan = s->plan;
     int32_t first = 0;
+    for (int32_t u = 0; u < plan->n_units - 1; u++)
+        s->units[u].n_nodes = 0;
+    for (int32_t n = 1; n < plan->graph->n_nodes; n++)
+        if (bs_store_loads(plan, n))
+            s->units[plan->nodes[n].unit - 1].n_nodes++;
     for (int32_t u = 0; u < plan->n_units - 1; u++) {
         s->units[u].first_node = first;
+        first += s->units[u].n_nodes;
         s->units[u].n_nodes = 0;
-        first += plan->units[u + 1].n_nodes;
     }
     for (int32_t n = 1; n < plan->graph->n_nodes; n++) {
-        if (plan->nodes[n].unit == 0 || plan->nodes[n].owner != n)
+        if (!bs_store_loads(plan, n))
             continue;
         bs_store_unit *unit = &s->units[plan->nodes[n].unit - 1];
         s->nodes[unit->first_node + unit->n_nodes++].node = n;

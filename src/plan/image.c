@@ -1,0 +1,192 @@
+/* plan/image.c - a plan as bytes: saved by whoever has a planner, opened in place by whoever has none.
+ * Relies on plan/image.h. Must never change an image, or use one that has not been looked at. */
+#include "plan/image.h"
+
+static const char image_magic[8] = {'b', 's', ' ', 'p', 'l', 'a', 'n', '\n'};
+
+
+
+#define CRC_FROM (offsetof(bs_image_head, crc) + sizeof(uint32_t))
+
+/* ------------------------------------------------------------------------------------------------- saving */
+
+void bs_image_place(const bs_plan *plan, bs_image_places *places)
+{
+    int32_t count;
+    bs_image_numbers(&count);
+    places->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_image_head)));
+    places->numbers = bs_bytes_place(&places->bytes, count, sizeof(int64_t));
+    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++)
+        places->table[t] = bs_bytes_place(&places->bytes, bs_image_rows(plan, t), bs_image_tables[t].row_bytes);
+}
+
+size_t bs_plan_image_bytes(const bs_plan *plan)
+{
+    bs_image_places places;
+    size_t bytes = 0;
+    if (!plan)
+        return 0;
+    bs_image_place(plan, &places);
+    return bs_bytes_fit(places.bytes, SIZE_MAX, &bytes) ? bytes : 0;
+}
+
+static bs_image_head head_of(const bs_graph *g, size_t bytes)
+{
+    bs_image_head head;
+    memset(&head, 0, sizeof head);
+    memcpy(head.magic, image_magic, sizeof head.magic);
+    head.format = BS_IMAGE_FORMAT;
+    head.bytes = bytes;
+    head.library = BS_VERSION;
+    head.layout = bs_image_layout();
+    head.graph = bs_image_graph(g);
+    head.nodes = g->n_nodes - 1;
+    head.values = g->n_values - 1;
+    head.domains = g->n_domains - 1;
+    head.routers = g->n_routers - 1;
+    return head;
+}
+
+/* Field by field: what lies between fields stays zero. */
+static void save_table(const bs_plan *plan, int32_t t, uint8_t *at)
+{
+    const bs_image_table *table = &bs_image_tables[t];
+    const uint8_t *row;
+    memcpy(&row, (const uint8_t *)plan + table->pointer, sizeof row);
+    for (int32_t r = 0; r < bs_image_rows(plan, t); r++, row += table->row_bytes, at += table->row_bytes)
+        for (int32_t f = 0; f < table->n_fields; f++)
+            bs_image_set(&table->fields[f], at, bs_image_get(&table->fields[f], row));
+}
+
+bs_status bs_plan_save(const bs_plan *plan, void *image, size_t bytes, bs_error *error)
+{
+    const size_t needed = bs_plan_image_bytes(plan);
+    bs_image_places places;
+    int32_t count;
+    if (!plan || !image)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_save: the plan or the memory for its image is NULL");
+    if (bytes < needed)
+        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_save: %llu bytes given, the image has %llu",
+                       (unsigned long long)bytes, (unsigned long long)needed);
+    const bs_image_field *numbers = bs_image_numbers(&count);
+    bs_image_head head = head_of(plan->graph, needed);
+    memset(image, 0, needed);
+    bs_image_place(plan, &places);
+    for (int32_t i = 0; i < count; i++) {
+        const int64_t number = bs_image_get(&numbers[i], plan);
+        memcpy(bs_bytes_at(image, places.numbers) + (size_t)i * sizeof number, &number, sizeof number);
+    }
+    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++)
+        save_table(plan, t, bs_bytes_at(image, places.table[t]));
+    memcpy(image, &head, sizeof head);
+    head.crc = bs_crc32(0, (const uint8_t *)image + CRC_FROM, needed - CRC_FROM);
+    memcpy(image, &head, sizeof head);
+    return BS_OK;
+}
+
+/* ------------------------------------------------------------------------------------------------- opening */
+
+static bool is_image(const void *image, size_t bytes, bs_image_head *head, bs_error *error)
+{
+    if (bytes < sizeof *head || memcmp(image, image_magic, sizeof image_magic) != 0)
+        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: these %llu bytes are no image of a plan",
+                         (unsigned long long)bytes);
+    memcpy(head, image, sizeof *head);
+    if (head->format != BS_IMAGE_FORMAT)
+        return bs_refuse(error, BS_ERROR_VERSION, "bs_plan_open: the image is of format %u, this library reads %d",
+                         (unsigned)head->format, BS_IMAGE_FORMAT);
+    if (head->library != BS_VERSION)
+        return bs_refuse(error, BS_ERROR_VERSION,
+                         "bs_plan_open: the image was made by version %u.%u.%u of the library, this is %d.%d.%d",
+                         (unsigned)head->library / 10000, (unsigned)head->library / 100 % 100,
+                         (unsigned)head->library % 100, BS_VERSION_MAJOR, BS_VERSION_MINOR, BS_VERSION_PATCH);
+    if (head->layout != bs_image_layout())
+        return bs_refuse(error, BS_ERROR_VERSION,
+                         "bs_plan_open: the image was made for another kind of processor: its tables are laid out in "
+                         "another way");
+    return true;
+}
+
+static bool is_whole(const void *image, size_t bytes, const bs_image_head *head, bs_error *error)
+{
+    if (head->bytes > bytes || head->bytes < sizeof *head)
+        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: %llu bytes given, the image says that it has %llu",
+                         (unsigned long long)bytes, (unsigned long long)head->bytes);
+    const uint32_t crc = bs_crc32(0, (const uint8_t *)image + CRC_FROM, (size_t)head->bytes - CRC_FROM);
+    return crc == head->crc || bs_refuse(error, BS_ERROR_FORMAT,
+                                         "bs_plan_open: the image is damaged: its CRC-32 is %08x, expected %08x",
+                                         (unsigned)crc, (unsigned)head->crc);
+}
+
+static bool is_of_graph(const bs_image_head *head, const bs_graph *g, bs_error *error)
+{
+    const bs_image_head here = head_of(g, 0);
+    if (head->nodes != here.nodes || head->values != here.values || head->domains != here.domains ||
+        head->routers != here.routers)
+        return bs_refuse(error, BS_ERROR_GRAPH,
+                         "bs_plan_open: the image is of another graph: %d nodes, %d values, %d domains and %d routers, "
+                         "this one has %d, %d, %d and %d",
+                         head->nodes, head->values, head->domains, head->routers, here.nodes, here.values, here.domains,
+                         here.routers);
+    return head->graph == here.graph ||
+           bs_refuse(error, BS_ERROR_GRAPH,
+                     "bs_plan_open: the image is of another graph with as many nodes: a name, a parameter or an extent "
+                     "differs");
+}
+
+/* The tables stay in the image, which nothing writes to: a session's plan is const. */
+static void find_tables(bs_plan *p, const uint8_t *image, const bs_image_places *places)
+{
+    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++) {
+        const uint8_t *const table = bs_bytes_read_at(image, places->table[t]);
+        memcpy((uint8_t *)p + bs_image_tables[t].pointer, &table, sizeof table);
+    }
+}
+
+static bool open_image(bs_plan *p, const uint8_t *image, const bs_image_head *head, bs_error *error)
+{
+    bs_image_places places;
+    bs_image_place(p, &places); /* where the numbers are depends on nothing */
+    if (head->bytes < bs_bytes_figure(places.table[0]))
+        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: the image has %llu bytes, expected %llu at least",
+                         (unsigned long long)head->bytes, (unsigned long long)bs_bytes_figure(places.table[0]));
+    if (!bs_image_take_numbers(p, bs_bytes_read_at(image, places.numbers), error))
+        return false;
+    bs_image_place(p, &places);
+    if (head->bytes != bs_bytes_figure(places.bytes))
+        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: the image has %llu bytes, its tables take %llu",
+                         (unsigned long long)head->bytes, (unsigned long long)bs_bytes_figure(places.bytes));
+    find_tables(p, image, &places);
+    return bs_image_rows_sound(p, error);
+}
+
+size_t bs_plan_open_bytes(void) { return sizeof(bs_plan) + 2 * BS_ALIGNMENT; }
+
+const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *image, size_t bytes, bs_error *error)
+{
+    bs_image_head head;
+    if (bs_graph_check(graph, error) != BS_OK)
+        return NULL;
+    if (!arena || !image || bs_to_aligned(image, BS_IMAGE_ALIGNMENT) != 0) {
+        bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_open: the arena or the image is NULL, or not at a multiple of %d",
+                BS_IMAGE_ALIGNMENT);
+        return NULL;
+    }
+    if (!is_image(image, bytes, &head, error) || !is_whole(image, bytes, &head, error) ||
+        !is_of_graph(&head, graph, error))
+        return NULL;
+    const size_t mark = arena->used;
+    const bs_bytes own = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
+    bs_plan *p = bs_take_zeros(arena, own);
+    if (!p) {
+        bs_fail_arena(error, arena, own, "the plan");
+        return NULL;
+    }
+    p->mark = BS_MARK_PLAN;
+    p->graph = graph;
+    p->own_bytes = bs_bytes_of(bs_plan_open_bytes());
+    if (open_image(p, image, &head, error))
+        return p;
+    arena->used = mark;
+    return NULL;
+}
