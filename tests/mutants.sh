@@ -91,6 +91,7 @@ try() {
         esac
     fi
     cp -p "$root/$file" "$tree/$file"
+    rm -rf "$tree/$tool/aarch64/bare" # what test_bare builds for itself
     for object in $(objects "$file" "$tool"); do # newer than their sources: nothing to build
         cp "$work/tree/$tool/obj/$object" "$tree/$tool/obj/$object"
     done

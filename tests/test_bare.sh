@@ -1,7 +1,6 @@
 #!/bin/sh
 # test_bare.sh - examples/bare: on a board without operating system, files and allocator the network computes what it
-# computes on a workstation, bit by bit, and says so when it does not. The board is QEMU's `virt`; `make bare` runs
-# this.
+# computes on a workstation, bit by bit, and says so when it does not. The board is QEMU's `virt`. `make bare` runs it.
 # needs: aarch64-linux-gnu-gcc aarch64-linux-gnu-nm qemu-system-aarch64
 set -u
 BUILD="${BUILD:-build}" MAKE="${MAKE:-make}"
@@ -30,17 +29,17 @@ builds() {
     $MAKE --no-print-directory TARGET_ARCH=aarch64 BUILD="$at" bare-board
 }
 
-# board FLASH: what it says goes to $work/said; its status. Time is what instructions take, so that it does not depend
-# on this machine.
+# board CODE MODEL, two banks of flash: what it says goes to $work/said; its status. Time is what instructions take, so
+# that it does not depend on this machine.
 board() {
     timeout -k 5 120 qemu-system-aarch64 -M virt -cpu cortex-a53 -m 8M -nic none -display none -monitor none \
         -serial stdio -icount shift=0,sleep=off -semihosting-config enable=on,target=native \
-        -drive if=pflash,unit=0,format=raw,readonly=on,file="$bare/flash0.img" \
-        -drive if=pflash,unit=1,format=raw,readonly=on,file="$1" </dev/null >"$work/said" 2>&1
+        -drive if=pflash,unit=0,format=raw,readonly=on,file="$1" \
+        -drive if=pflash,unit=1,format=raw,readonly=on,file="$2" </dev/null >"$work/said" 2>&1
 }
 
-ends_with() { # STATUS FLASH
-    board "$2"
+ends_with() { # STATUS CODE MODEL
+    board "$2" "$3"
     status=$?
     cp "$work/said" "$work/message"
     [ "$status" -eq "$1" ] || { echo "ended with $status" >>"$work/message"; return 1; }
@@ -54,6 +53,17 @@ says() { # PATTERN
 says_the_text() {
     [ -s "$bare/expected.txt" ] && awk -v text="$(cat "$bare/expected.txt")" '
         { said = said $0 "\n" } END { exit index(said, text "\n") == 0 }' "$work/said"
+}
+
+no_planner() {
+    aarch64-linux-gnu-nm "$bare/board.elf" >"$work/symbols" && grep -q ' bs_plan_open$' "$work/symbols" &&
+        ! grep ' bs_plan_create$' "$work/symbols"
+}
+
+# damage BANK BYTE TEXT: its copy in $work, with TEXT written there.
+damage() {
+    cp --sparse=always "$bare/$1" "$work/$1" &&
+        printf %s "$3" | dd of="$work/$1" bs=1 seek="$2" conv=notrunc status=none
 }
 
 # WHAT: the number in front of it, from what the board said, is above 0.
@@ -72,19 +82,23 @@ check "board and workstation build; the workstation has run" builds
 log=
 [ "$failed" -eq 0 ] || { check_end; exit 1; }
 
-check "the library asks only for what a board can have" asks_no_more "$bare/brainstorm.o"
-check "the board computes what the workstation does" ends_with 0 "$bare/flash1.img"
+check "the board's library asks only for what a board can have" asks_no_more "$bare/brainstorm.o"
+check "it plans nothing: the plan lies in flash" no_planner
+check "the board computes what the workstation does" ends_with 0 "$bare/flash0.img" "$bare/flash1.img"
+cp "$work/said" "$work/board.txt"
 check "it writes the same text" says_the_text
 check "experts are read when they are needed" counted missed
 check "they are read while the network computes" counted 'of them used'
 
-# The last byte of sixteen numbers of an expert; then nothing at all.
-cp --sparse=always "$bare/flash1.img" "$work/flash1.img" &&
-    printf '<<<<<<<<<<<<<<<<' | dd of="$work/flash1.img" bs=1 seek=3000000 conv=notrunc status=none || exit 1
-check "a damaged expert is noticed" ends_with 1 "$work/flash1.img"
+damage flash1.img 3000000 '<<<<<<<<<<<<<<<<' || exit 1
+check "a damaged expert is noticed" ends_with 1 "$bare/flash0.img" "$work/flash1.img"
 check "by its sum" says '^sum '
+plan=$(sed -n 's/ . plan_image$//p' "$work/symbols")
+damage flash0.img $((0x$plan + 1000)) '<<<<' || exit 1
+check "a damaged plan is refused" ends_with 1 "$work/flash0.img" "$bare/flash1.img"
+check "which is told" says '^opening: .*malformed'
 : >"$work/flash1.img" && truncate -s "$(wc -c <"$bare/flash1.img")" "$work/flash1.img" || exit 1
-check "empty flash is an error" ends_with 1 "$work/flash1.img"
-check "which is told" says '^opening: .*GGUF'
+check "empty flash is an error" ends_with 1 "$bare/flash0.img" "$work/flash1.img"
+check "which is told, too" says '^opening: .*malformed'
 
 check_end

@@ -3,7 +3,7 @@
 #ifndef SETTINGS_H
 #define SETTINGS_H
 
-#define SLOT_BYTES (512 * 1024) /* experts that are in memory at a time, of 9.5 MB */
+#define SLOT_BYTES (448 * 1024) /* experts that are in memory at a time: 3, of 64 */
 #define CHUNK_BYTES (16 * 1024) /* of one read */
 #define LANES 2                 /* coroutines that read */
 

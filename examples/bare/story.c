@@ -2,10 +2,8 @@
 #include "story.h"
 #include "settings.h"
 
-/* ------------------------------------------------------------------------------------------------ planning */
-
 /* Room for one character of one text: the file's extents are maxima. */
-static bs_graph *story_graph(story *s, bs_arena *persistent, const bs_model *model)
+bs_graph *story_graph(story *s, bs_arena *persistent, const bs_model *model)
 {
     const bs_graph_desc room = bs_model_graph_desc(model);
     const bs_model_input inputs[] = {{"tokens", 2, {1, 1}}, {"lengths", 1, {1}}, {"past", 1, {1}}};
@@ -19,16 +17,6 @@ static bs_graph *story_graph(story *s, bs_arena *persistent, const bs_model *mod
     }
     return bs_model_build(model, graph, &desc, &s->error) == BS_OK ? graph : NULL;
 }
-
-bool story_plan(story *s, bs_arena *persistent, const bs_model *model)
-{
-    const bs_plan_desc desc = {.slot_bytes = SLOT_BYTES, .chunk_bytes = CHUNK_BYTES, .lanes = LANES};
-    bs_graph *graph = story_graph(s, persistent, model);
-    s->plan = graph ? bs_plan_create(persistent, graph, &desc, &s->error) : NULL;
-    return s->plan != NULL;
-}
-
-/* ------------------------------------------------------------------------------------------------- running */
 
 static bool story_bind(story *s)
 {

@@ -1,5 +1,5 @@
 /* story.h: text written by moe_text's network, one character a run, on whatever platform.
- * Owns: graph, plan and session; what the network reads and writes; the sum of all that it computed.
+ * Owns: graph and session; what the network reads and writes; the sum of all that it computed.
  * Relies on: brainstorm.h, moe_text/text_sample.h, settings.h; of a C library nothing. Must never: take memory but from
  * the arenas that it is given. */
 #ifndef STORY_H
@@ -11,7 +11,7 @@
 #define STORY_CODES 96 /* a new line, and the 95 printable characters of ASCII */
 
 typedef struct story {
-    bs_plan *plan;
+    const bs_plan *plan; /* the caller's: made, or opened */
     bs_session *session;
     text_sampler sampler;
     int32_t token, length, past; /* of the run: the last character, one row, those before it */
@@ -20,9 +20,9 @@ typedef struct story {
     bs_error error;
 } story;
 
-/* Graph and plan, in `persistent`. The model stays open as long as the story. */
-bool story_plan(story *s, bs_arena *persistent, const bs_model *model);
-/* The session, in the arenas that bs_plan_sizes tells of. platform NULL: the default. */
+/* The graph, in `persistent`; NULL on failure. The model stays open as long as the story. */
+bs_graph *story_graph(story *s, bs_arena *persistent, const bs_model *model);
+/* The session of s->plan, in the arenas that bs_plan_sizes tells of. platform NULL: the default. */
 bool story_open(story *s, bs_memory *memory, const bs_model *model, const bs_platform *platform);
 /* The next character; 0 when the run failed. */
 char story_next(story *s);

@@ -1,7 +1,8 @@
-/* bare_workstation MODEL: the story of the board on a machine that has files, threads and an allocator.
+/* bare_workstation MODEL IMAGE: the story of the board on a machine that has files, threads and an allocator.
  *
- * Prints the header that the board is built with: how many bytes its arenas need, and the sum that it must come to.
- * The text goes to standard error. Owns: the memory of planning. Relies on: story.h. Must never: be told the sum.
+ * Writes the plan to IMAGE, and prints the header that the board is built with: how many bytes its arenas need, and the
+ * sum that it must come to. The text goes to standard error. Owns: the memory of planning. Relies on: story.h. Must
+ * never: be told the sum.
  */
 #include "settings.h"
 #include "story.h"
@@ -35,12 +36,38 @@ static void free_all(bs_memory *memory, bs_arena *planning)
     free(planning->base);
 }
 
-static void print_header(const story *s, const bs_model *model, const bs_arena *planning, const bs_sizes *sizes)
+/* The plan, and how many bytes of `planning` the board takes where this machine makes it: it opens the image. */
+static bool make_plan(story *s, bs_arena *planning, const bs_model *model, size_t *board_bytes)
+{
+    const bs_plan_desc desc = {.slot_bytes = SLOT_BYTES, .chunk_bytes = CHUNK_BYTES, .lanes = LANES};
+    const bs_graph *graph = story_graph(s, planning, model);
+    if (!graph)
+        return false;
+    *board_bytes = planning->high_water + bs_plan_open_bytes();
+    s->plan = bs_plan_create(planning, graph, &desc, &s->error);
+    return s->plan != NULL;
+}
+
+static bool save_plan(story *s, const char *path)
+{
+    const size_t bytes = bs_plan_image_bytes(s->plan);
+    void *image = malloc(bytes);
+    FILE *file = image && bs_plan_save(s->plan, image, bytes, &s->error) == BS_OK ? fopen(path, "wb") : NULL;
+    bool saved = file && fwrite(image, 1, bytes, file) == bytes;
+    if (file && fclose(file) != 0)
+        saved = false;
+    free(image);
+    if (!saved && s->error.status == BS_OK)
+        fprintf(stderr, "bare_workstation: %s cannot be written\n", path);
+    return saved;
+}
+
+static void print_header(const story *s, const bs_model *model, size_t board_bytes, const bs_sizes *sizes)
 {
     bs_model_facts facts;
     bs_model_facts_get(model, &facts);
     printf("#define MODEL_BYTES %llu\n", (unsigned long long)facts.file_bytes);
-    printf("#define PERSISTENT_BYTES %llu\n", (unsigned long long)(planning->high_water + sizes->persistent));
+    printf("#define PERSISTENT_BYTES %llu\n", (unsigned long long)(board_bytes + sizes->persistent));
     printf("#define TRANSIENT_BYTES %llu\n", (unsigned long long)sizes->transient);
     printf("#define STAGING_BYTES %llu\n", (unsigned long long)sizes->staging);
     printf("#define SLOTS_BYTES %llu\n", (unsigned long long)sizes->slots);
@@ -65,21 +92,22 @@ int main(int argc, char **argv)
     bs_memory memory = {0};
     bs_arena planning = {0};
     bs_model *model = NULL;
-    if (argc != 2) {
-        fprintf(stderr, "usage: bare_workstation MODEL\n");
+    size_t board_bytes = 0;
+    if (argc != 3) {
+        fprintf(stderr, "usage: bare_workstation MODEL IMAGE\n");
         return 2;
     }
     bool done = lend(&planning, "planning", PLANNING_BYTES);
     if (done)
         model = bs_model_open_file(&planning, NULL, argv[1], &s.error);
-    done = model && story_plan(&s, &planning, model);
+    done = model && make_plan(&s, &planning, model, &board_bytes) && save_plan(&s, argv[2]);
     if (done)
         bs_plan_sizes(s.plan, &sizes);
     done = done && lend_all(&memory, &sizes) && story_open(&s, &memory, model, NULL) && write_story(&s);
     if (done)
-        print_header(&s, model, &planning, &sizes);
+        print_header(&s, model, board_bytes, &sizes);
     else
-        fprintf(stderr, "bare_workstation: %s\n", s.error.status ? s.error.message : "out of memory");
+        fprintf(stderr, "bare_workstation: %s\n", s.error.status ? s.error.message : "failed");
     story_close(&s);
     bs_model_close(model);
     free_all(&memory, &planning);

@@ -1,7 +1,7 @@
 /* board.c: the story on the board: arenas in static memory, the model in flash, experts that come and go.
  *
- * Owns: the memory. Relies on: story.h, and what is in this folder; expected.h, which the workstation wrote. Must
- * never: end with 0 unless all logits are the workstation's, bit by bit.
+ * Owns: the memory. Relies on: story.h, what is in this folder, and what the workstation wrote: expected.h and the
+ * plan, which start.S puts into flash. Must never: end with 0 unless all logits are the workstation's, bit by bit.
  */
 #include "expected.h"
 #include "flash.h"
@@ -19,6 +19,9 @@ static bs_memory memory;
 static story tale;
 static flash bank = {(const uint8_t *)MODEL_BASE, MODEL_BYTES, 0, 0, 0};
 
+extern const uint8_t plan_image[]; /* start.S */
+extern const uint64_t plan_image_bytes;
+
 static bool fail(const char *what)
 {
     console_print("%s: %s\n", what, tale.error.message[0] ? tale.error.message : bs_status_text(tale.error.status));
@@ -35,8 +38,10 @@ static bs_model *open_all(void)
 {
     const bs_reader reader = flash_reader(&bank);
     bs_model *model = bs_model_open_reader(&memory.persistent, &reader, &tale.error);
-    if (!model || !story_plan(&tale, &memory.persistent, model) ||
-        !story_open(&tale, &memory, model, scheduler_platform())) {
+    const bs_graph *graph = model ? story_graph(&tale, &memory.persistent, model) : NULL;
+    if (graph)
+        tale.plan = bs_plan_open(&memory.persistent, graph, plan_image, (size_t)plan_image_bytes, &tale.error);
+    if (!tale.plan || !story_open(&tale, &memory, model, scheduler_platform())) {
         fail("opening");
         bs_model_close(model);
         return NULL;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define STACK_BYTES 16384
+#define STACK_BYTES 8192
 #define STACK_PAINT 0xA5
 
 typedef struct coroutine {

@@ -11,6 +11,6 @@ const bs_platform *scheduler_platform(void);
 void scheduler_yield(void);
 uint64_t scheduler_now_ns(void);
 /* Bytes of stack that have been used: of main (0), of a reader (from 1). */
-uint32_t scheduler_stack_used(int coroutine);
+uint32_t scheduler_stack_used(int index);
 
 #endif

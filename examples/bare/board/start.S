@@ -117,8 +117,17 @@ vectors:
     .balign 128
     .endr
 
-// The map: entries of a gigabyte, the first one cut into 2 MB: 128 MB of flash that cannot be written, then devices.
+// What the workstation planned, opened where it lies.
     .section .rodata
+    .global plan_image, plan_image_bytes
+    .balign 64
+plan_image:
+    .incbin "plan.image"
+    .balign 8
+plan_image_bytes:
+    .quad   . - plan_image
+
+// The map: entries of a gigabyte, the first one cut into 2 MB: 128 MB of flash that cannot be written, then devices.
     .balign 4096
 megabytes:
     .set    at, 0
