@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4af1bf9d1a9a8e9a5341905904c104e3b4c05df5a8df5f3d2afc61dab1eba6dc
+ * sha256 of the parts: 37e008c893030cf46dd347c137620c76cd0e5db0a617df3cb23fb7b7b2104eff
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -9019,6 +9019,10 @@ typedef struct bs_call {
     const bs_decision_data *decision; /* of the node's router */
     int32_t decided;                  /* which row of it */
     bool ahead;                       /* it was decided ahead, without scores */
+    /* of a look-ahead, which has no outputs, [paths of its router]: the margins so far, -1: no row chooses that path;
+     * and room for numbers */
+    float *margins;
+    int32_t *order;
 } bs_call;
 
 typedef struct bs_infer {
@@ -14431,6 +14435,454 @@ static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 #endif
 /* ==== end src/ops/structure.h ================================================================= */
 
+/* ==== begin src/ops/decide.h ================================================================== */
+/* ops/decide.h - the rules of the protocols: what the scores of a row decide, which row goes before which, and what
+ * nothing can be decided by. run/route.c goes through the rows, the threads of a device (cuda/route_*.cuh) share them;
+ * both ask here.
+ * Relies on base/base.h and graph/rows.h. Must never know where rows lie, nor what others chose. */
+#ifndef BS_DECIDE_H
+#define BS_DECIDE_H
+
+/* #include "base/base.h" */
+/* #include "graph/rows.h" */
+
+/* What a router was told: words of four bytes, which a step on a device begins with. */
+typedef struct bs_rule {
+    int32_t protocol, paths, width; /* width: scores a row */
+    int32_t capacity;               /* CAPACITY: rows a path. TABLE: keys. BUDGET: variants */
+    int32_t fallback, normalise, floor;
+    float threshold;
+} bs_rule;
+
+static inline bs_rule bs_rule_of(const bs_route_desc *d, int32_t width)
+{
+    const bs_rule rule = {d->protocol,
+                          d->paths,
+                          width,
+                          d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->capacity, 256)
+                          : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->capacity, d->paths)
+                                                           : d->capacity,
+                          d->fallback,
+                          d->normalise,
+                          d->floor,
+                          d->threshold};
+    return rule;
+}
+
+/* What a row chose, in order of choice: a path or -1. */
+typedef struct bs_choices {
+    int32_t *path;
+    float *gate;
+    int32_t count; /* paths a row, at most */
+} bs_choices;
+
+static inline BS_BOTH void bs_choose(const bs_choices *to, int32_t k, int32_t path, float gate)
+{
+    to->path[k] = path;
+    to->gate[k] = gate;
+}
+
+/* ------------------------------------------------------------------------------------------------- scores */
+
+/* Those of a row: i32 or f32. */
+typedef struct bs_scores {
+    const void *data;
+    ptrdiff_t stride; /* in elements */
+    bool integer;
+} bs_scores;
+
+static inline BS_BOTH int32_t bs_score_int(const bs_scores *x, int32_t i)
+{
+    return ((const int32_t *)x->data)[i * x->stride];
+}
+
+static inline BS_BOTH float bs_score_at(const bs_scores *x, int32_t i)
+{
+    return x->integer ? (float)bs_score_int(x, i) : ((const float *)x->data)[i * x->stride];
+}
+
+/* Whether path a is to be taken before path b. Large i32 scores are exact. NaN, which a guess may hold, is below
+ * all. */
+static inline BS_BOTH bool bs_score_above(const bs_scores *x, int32_t a, int32_t b)
+{
+    if (x->integer)
+        return bs_score_int(x, a) > bs_score_int(x, b);
+    const float first = bs_score_at(x, a), second = bs_score_at(x, b);
+    return first > second || (isnan(second) && !isnan(first));
+}
+
+/* Whether path a is worse than path b: the lower one of equals is the better. */
+static inline BS_BOTH bool bs_score_worse(const bs_scores *x, int32_t a, int32_t b)
+{
+    return bs_score_above(x, b, a) || (a > b && !bs_score_above(x, a, b));
+}
+
+/* Path p becomes the last of n + 1 in a heap, whose root is the worst. */
+static inline BS_BOTH void bs_heap_put(const bs_scores *x, int32_t *heap, int32_t n, int32_t p)
+{
+    for (; n > 0 && bs_score_worse(x, p, heap[(n - 1) / 2]); n = (n - 1) / 2)
+        heap[n] = heap[(n - 1) / 2];
+    heap[n] = p;
+}
+
+/* Path p takes the place of the root of a heap of n. */
+static inline BS_BOTH void bs_heap_sink(const bs_scores *x, int32_t *heap, int32_t n, int32_t p)
+{
+    int32_t at = 0;
+    for (int32_t child; (child = 2 * at + 1) < n; at = child) {
+        if (child + 1 < n && bs_score_worse(x, heap[child + 1], heap[child]))
+            child++;
+        if (!bs_score_worse(x, heap[child], p))
+            break;
+        heap[at] = heap[child];
+    }
+    heap[at] = p;
+}
+
+/* Finds the `count` best paths, the best first, of equal ones the lower: a heap of those found, and then the worst goes
+ * last, again and again. */
+static inline BS_BOTH void bs_best_paths(const bs_scores *x, int32_t paths, int32_t count, int32_t *best)
+{
+    int32_t root = 0;
+    for (int32_t p = 0; p < paths; p++) { /* a later path is taken only when it is above */
+        if (p >= count && !bs_score_above(x, p, root))
+            continue;
+        if (p < count)
+            bs_heap_put(x, best, p, p);
+        else
+            bs_heap_sink(x, best, count, p);
+        root = best[0];
+    }
+    for (int32_t n = bs_min_i32(count, paths) - 1; n > 0; n--) {
+        root = best[0];
+        bs_heap_sink(x, best, n, best[n]);
+        best[n] = root;
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------- faults */
+
+/* What nothing can be decided by, or what a caller's function did. */
+typedef enum bs_route_fault_kind {
+    BS_ROUTE_SOUND,
+    BS_ROUTE_BAD_SCORE, /* the score of this number is NaN; */
+    BS_ROUTE_BAD_KNOB,  /* the knob is */
+    /* below 0, or not below `end`: */
+    BS_ROUTE_BAD_LABEL,
+    BS_ROUTE_BAD_KEY,
+    BS_ROUTE_BAD_ENTRY,   /* of the table, a path */
+    BS_ROUTE_BAD_VARIANT, /* its path */
+    BS_ROUTE_BAD_ANSWER,  /* a path */
+    BS_ROUTE_BAD_STATUS,  /* the function's; */
+    BS_ROUTE_NO_FUNCTION  /* there is none */
+} bs_route_fault_kind;
+
+typedef struct bs_route_fault {
+    int32_t kind; /* bs_route_fault_kind */
+    int32_t row;  /* -1: all of them */
+    int32_t number, end;
+} bs_route_fault;
+
+/* `kind` where it is so. */
+static inline BS_BOTH bs_route_fault bs_route_fault_if(bool bad, int32_t kind, int32_t row, int32_t number, int32_t end)
+{
+    const bs_route_fault fault = {bad ? kind : BS_ROUTE_SOUND, row, number, end};
+    return fault;
+}
+
+/* A number of 0 .. end - 1. */
+static inline BS_BOTH bs_route_fault bs_route_range(int32_t kind, int32_t row, int32_t number, int32_t end)
+{
+    return bs_route_fault_if(number < 0 || number >= end, kind, row, number, end);
+}
+
+static inline BS_BOTH bs_route_fault bs_route_check_scores(const bs_scores *x, int32_t width, int32_t row)
+{
+    int32_t i = x->integer ? width : 0;
+    while (i < width && !isnan(bs_score_at(x, i)))
+        i++;
+    return bs_route_fault_if(i < width, BS_ROUTE_BAD_SCORE, row, i, width);
+}
+
+static inline BS_BOTH bs_route_fault bs_route_check_knob(float knob)
+{
+    return bs_route_fault_if(isnan(knob), BS_ROUTE_BAD_KNOB, -1, 0, 0);
+}
+
+/* Of the path of each variant: weights come from a file. */
+static inline BS_BOTH bs_route_fault bs_route_check_variants(const int32_t *path_of, int32_t variants, int32_t paths)
+{
+    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
+    for (int32_t v = 0; v < variants && fault.kind == BS_ROUTE_SOUND; v++)
+        fault = bs_route_range(BS_ROUTE_BAD_VARIANT, -1, path_of[v], paths);
+    return fault;
+}
+
+/* -------------------------------------------------------------------------------------------- row by row */
+
+static inline BS_BOTH void bs_decide_topk(const bs_rule *rule, const bs_scores *x, const bs_choices *to)
+{
+    float sum = 0.0f;
+    bs_best_paths(x, rule->paths, to->count, to->path);
+    for (int32_t k = 0; k < to->count; k++) {
+        to->gate[k] = bs_score_at(x, to->path[k]);
+        sum += bs_score_at(x, to->path[k]);
+    }
+    for (int32_t k = 0; rule->normalise && sum > 0.0f && sum < INFINITY && k < to->count; k++)
+        to->gate[k] /= sum;
+}
+
+static inline BS_BOTH void bs_decide_threshold(const bs_rule *rule, float threshold, const bs_scores *x,
+                                               const bs_choices *to)
+{
+    const int32_t fallback = rule->fallback - 1;
+    int32_t n = 0;
+    for (int32_t p = 0; p < rule->paths; p++)
+        if (bs_score_at(x, p) > threshold)
+            bs_choose(to, n++, p, bs_score_at(x, p));
+    if (n == 0 && fallback >= 0)
+        bs_choose(to, n++, fallback, bs_score_at(x, fallback));
+    for (; n < to->count; n++)
+        bs_choose(to, n, -1, 0.0f);
+}
+
+static inline BS_BOTH bs_route_fault bs_decide_label(const bs_rule *rule, const bs_scores *x, int32_t row,
+                                                     const bs_choices *to)
+{
+    const bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_LABEL, row, bs_score_int(x, 0), rule->paths);
+    if (fault.kind == BS_ROUTE_SOUND)
+        bs_choose(to, 0, bs_score_int(x, 0), 1.0f);
+    return fault;
+}
+
+static inline BS_BOTH bs_route_fault bs_decide_table(const bs_rule *rule, const bs_scores *x, const int32_t *table,
+                                                     int32_t row, const bs_choices *to)
+{
+    const int32_t key = bs_score_int(x, 0);
+    bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_KEY, row, key, rule->capacity);
+    if (fault.kind == BS_ROUTE_SOUND)
+        fault = bs_route_range(BS_ROUTE_BAD_ENTRY, row, table[key], rule->paths);
+    if (fault.kind == BS_ROUTE_SOUND)
+        bs_choose(to, 0, table[key], 1.0f);
+    return fault;
+}
+
+/* What a row chooses, whatever others do. table: the path of each key. The knob moves the threshold. */
+static inline BS_BOTH bs_route_fault bs_decide_row(const bs_rule *rule, float knob, const bs_scores *x,
+                                                   const int32_t *table, int32_t row, const bs_choices *to)
+{
+    const bs_route_fault fault = bs_route_check_scores(x, rule->width, row);
+    const float threshold = rule->threshold + knob;
+    if (fault.kind != BS_ROUTE_SOUND)
+        return fault;
+    switch (rule->protocol) {
+    case BS_ROUTE_TOP1:
+    case BS_ROUTE_TOPK:
+    case BS_ROUTE_CAPACITY: bs_decide_topk(rule, x, to); break;
+    case BS_ROUTE_THRESHOLD: bs_decide_threshold(rule, threshold, x, to); break;
+    case BS_ROUTE_RESIDUAL_THRESHOLD: {
+        const int32_t path = bs_score_at(x, 0) + bs_score_at(x, 1) < threshold ? 0 : 1;
+        bs_choose(to, 0, path, bs_score_at(x, path));
+        break;
+    }
+    case BS_ROUTE_BINARY: bs_choose(to, 0, bs_score_at(x, 0) >= threshold ? 0 : 1, bs_score_at(x, 0)); break;
+    case BS_ROUTE_LABEL: return bs_decide_label(rule, x, row, to);
+    case BS_ROUTE_TABLE: return bs_decide_table(rule, x, table, row, to);
+    default: break; /* the others are not row by row */
+    }
+    return fault;
+}
+
+/* Of a route that is forced, choice `at` of all rows'. */
+static inline BS_BOTH int32_t bs_forced_choice(int32_t at, int32_t per_row, int32_t path)
+{
+    return at % per_row == 0 ? path : -1;
+}
+
+/* ------------------------------------------------------------------------------------------------ capacity */
+
+/* The order in which rows are served is ascending: the highest gate first; of equal ones (-0 is 0) the lower row. */
+static inline BS_BOTH uint32_t bs_capacity_rank(float gate)
+{
+    const float no_sign = gate + 0.0f; /* of zero */
+    uint32_t bits;
+    memcpy(&bits, &no_sign, sizeof bits);
+    return bits & 0x80000000u ? bits : bits ^ 0x7fffffffu;
+}
+
+/* Whether a path takes one more row beside those that it took before. */
+static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t before) { return before < rule->capacity; }
+
+/* What was kept moves up, in order of choice; returns how many were dropped. */
+static inline BS_BOTH int32_t bs_close_gaps(const bs_choices *of)
+{
+    int32_t kept = 0;
+    for (int32_t k = 0; k < of->count; k++)
+        if (of->path[k] >= 0) {
+            bs_choose(of, kept, of->path[k], of->gate[k]);
+            kept++;
+        }
+    for (int32_t k = kept; k < of->count; k++)
+        bs_choose(of, k, -1, 0.0f);
+    return of->count - kept;
+}
+
+/* ------------------------------------------------------------------------------------------------- packing */
+
+/* Choice `at` of all rows' found its packed row, or -1: it has no path. */
+static inline BS_BOTH void bs_pack_choice(int32_t at, int32_t per_row, int32_t packed, int32_t *ids, int32_t *inverse)
+{
+    inverse[at] = packed;
+    if (packed >= 0)
+        ids[packed] = at / per_row;
+}
+
+/* ---------------------------------------------------------------------------------------------- look-ahead */
+
+/* Paths that a guess looks for: those that a row takes, and the best of the others. */
+static inline BS_BOTH int32_t bs_guess_asks(int32_t taken, int32_t paths) { return bs_min_i32(taken + 1, paths); }
+
+/* How far the k-th of the best lies above the best that is not taken. */
+static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *best, int32_t taken, int32_t asked,
+                                            int32_t k)
+{
+    const float above = asked > taken ? bs_score_at(x, best[k]) - bs_score_at(x, best[taken]) : 0.0f;
+    return above > 0.0f ? above : 0.0f; /* a NaN too is a choice */
+}
+
+#endif
+/* ==== end src/ops/decide.h ==================================================================== */
+
+/* ==== begin src/ops/price.h =================================================================== */
+/* ops/price.h - the arithmetic of the budget protocol: for each row the variant of least cost, at the price that keeps
+ * the budget. Sums over rows are the callers': run/budget.c, and the threads of a device (cuda/route_budget.cuh).
+ * Relies on ops/decide.h. Must never use floats where a choice depends on them: it is the same on every processor. */
+#ifndef BS_PRICE_H
+#define BS_PRICE_H
+
+/* #include "ops/decide.h" */
+
+/* Each row minimises cost + price x loss. The price runs over 2^(t/8 - 12), so the choice is made in integers and is
+ * the same everywhere; the smallest price whose losses fit the budget is taken. At the last one loss alone counts: that
+ * fits every budget. */
+#define BS_BUDGET_STEPS 200
+/* A floor is for the frame; of one row it takes so many times as much (9 dB), or what the budget alone would. */
+#define BS_FLOOR_ROW 8
+
+typedef struct bs_budget {
+    const bs_rule *rule;
+    const int32_t *costs; /* of the variants */
+    int32_t low, high;    /* the step of the price that is looked for */
+    int32_t alone;        /* the step that keeps the budget alone, where a floor allows more; else -1 */
+    uint64_t allowed;     /* losses at that price */
+    uint64_t floor;       /* losses that the floor allows */
+} bs_budget;
+
+/* Of all rows, by their weights. range: what the baseline loses against the best variant. best: what that loses. */
+typedef struct bs_budget_sums {
+    uint64_t range, best, rows;
+} bs_budget_sums;
+
+/* A patch counts by its area, those at the edge by what the frame has of them. */
+static inline BS_BOTH uint64_t bs_patch_area(int32_t size, int32_t height, int32_t width, int32_t patch)
+{
+    const int32_t across = (width + size - 1) / size;
+    return (uint64_t)((int64_t)bs_min_i32(size, height - patch / across * size) *
+                      bs_min_i32(size, width - patch % across * size));
+}
+
+/* 0: the last. */
+static inline BS_BOTH uint64_t bs_budget_weight(int32_t t)
+{
+    /* 256 x 2^(i/8) - 256, a byte each */
+    const uint64_t beyond = (uint64_t)23 << 8 | (uint64_t)48 << 16 | (uint64_t)76 << 24 | (uint64_t)106 << 32 |
+                            (uint64_t)139 << 40 | (uint64_t)175 << 48 | (uint64_t)214 << 56;
+    return t == BS_BUDGET_STEPS ? 0 : (256 + (beyond >> 8 * (t & 7) & 255)) << (t >> 3);
+}
+
+/* Of a loss or a cost. */
+static inline BS_BOTH int32_t bs_budget_clamp(int32_t n) { return bs_clamp_i32(n, 0, 1 << 24); }
+static inline BS_BOTH int32_t bs_loss(const bs_scores *x, int32_t v) { return bs_budget_clamp(bs_score_int(x, v)); }
+
+/* The variant of least cost + price x loss, of those that lose at most `most`; the lower of equals. */
+static inline BS_BOTH int32_t bs_budget_cheapest(const bs_budget *b, const bs_scores *x, uint64_t weight, uint64_t most)
+{
+    const int32_t variants = b->rule->capacity;
+    int32_t best = 0;
+    uint64_t best_total = UINT64_MAX;
+    for (int32_t v = 0; v < variants; v++) {
+        const uint64_t loss = (uint64_t)bs_loss(x, v), cost = (uint64_t)bs_budget_clamp(b->costs[v]);
+        const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
+        if (total < best_total && loss <= most)
+            best = v, best_total = total;
+    }
+    return best;
+}
+
+static inline BS_BOTH int32_t bs_budget_choice(const bs_budget *b, const bs_scores *x, uint64_t weight)
+{
+    if (b->alone < 0)
+        return bs_budget_cheapest(b, x, weight, UINT64_MAX);
+    const uint64_t alone = (uint64_t)bs_loss(x, bs_budget_cheapest(b, x, bs_budget_weight(b->alone), UINT64_MAX));
+    const uint64_t least = (uint64_t)bs_loss(x, bs_budget_cheapest(b, x, 0, UINT64_MAX));
+    const uint64_t row = least + BS_FLOOR_ROW * (uint64_t)b->rule->floor;
+    return bs_budget_cheapest(b, x, weight, alone > row ? alone : row);
+}
+
+static inline BS_BOTH void bs_budget_add(const bs_budget *b, const bs_scores *x, uint64_t weight, bs_budget_sums *sums)
+{
+    const int32_t baseline = b->rule->fallback;
+    int32_t low = 1 << 24, high = 0;
+    for (int32_t v = 0; v < b->rule->capacity; v++) {
+        const int32_t loss = bs_loss(x, v);
+        low = bs_min_i32(low, loss);
+        high = baseline == 0 || baseline == v + 1 ? bs_max_i32(high, loss) : high;
+    }
+    sums->range += weight * (uint64_t)(high - low);
+    sums->best += weight * (uint64_t)low;
+    sums->rows += weight;
+}
+
+/* The lowest price is looked for at which the losses are within the budget: a share of the range. */
+static inline BS_BOTH void bs_budget_begin(bs_budget *b, float knob, const bs_budget_sums *sums)
+{
+    const float share = knob < 0.0f ? 0.0f : knob > 1.0f ? 1.0f : knob;
+    b->allowed = sums->best + (uint64_t)((double)share * (double)sums->range);
+    b->floor = sums->best + sums->rows * (uint64_t)b->rule->floor;
+    b->low = 0;
+    b->high = BS_BUDGET_STEPS;
+    b->alone = -1;
+}
+
+/* Whether the losses at bs_budget_price() must be told. The loss falls as the price rises. Where the floor allows more
+ * it is then looked for below: what the budget alone chose stays within reach, so a floor never costs anything. */
+static inline BS_BOTH bool bs_budget_asks(bs_budget *b)
+{
+    if (b->low == b->high && b->floor > b->allowed) {
+        b->allowed = b->floor;
+        b->alone = b->low;
+        b->low = 0;
+    }
+    return b->low < b->high;
+}
+
+static inline BS_BOTH uint64_t bs_budget_price(const bs_budget *b) { return bs_budget_weight((b->low + b->high) / 2); }
+
+static inline BS_BOTH void bs_budget_told(bs_budget *b, uint64_t losses)
+{
+    const int32_t middle = (b->low + b->high) / 2;
+    if (losses <= b->allowed)
+        b->high = middle;
+    else
+        b->low = middle + 1;
+}
+
+/* The price that was found, as its logarithm: 12 - t/8, exactly. */
+static inline BS_BOTH float bs_budget_published(const bs_budget *b) { return (float)(96 - b->low) / 8.0f; }
+
+#endif
+/* ==== end src/ops/price.h ===================================================================== */
+
 /* ==== begin src/ops/structure.c =============================================================== */
 /* ops/structure.c - structural ops: inputs, states, outputs, cells, routers, branches.
  * Owns their builder functions and shape rules. Relies on graph/graph.h. Must never run anything. */
@@ -14809,7 +15261,7 @@ bs_value bs_collect(bs_graph *graph, bs_value cells)
 
 /* ==== begin src/ops/routers.c ================================================================= */
 /* ops/routers.c - routers, scatter, gather: builder functions and shape rules.
- * Relies on ops/structure.h. Must never decide anything itself: that is run/decide.h, when a session runs. */
+ * Relies on ops/structure.h. Must never decide anything itself: that is ops/decide.h, when a session runs. */
 /* #include "ops/common.h" */
 /* #include "ops/structure.h" */
 
@@ -15134,34 +15586,6 @@ bs_value bs_route_score(bs_graph *graph, bs_router router)
     return bs_op_build(graph, &bs_op_route_score, &score, 1, &p);
 }
 
-/* The router is looked up when a plan is made: it is yet to be built. */
-static bool look_ahead_infer(bs_infer *infer)
-{
-    infer->n_out = 0;
-    if (!infer->name[0])
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "the name of a router is needed");
-    const bs_value_info *score = infer->in[0];
-    char shape[96];
-    if (score->rank != 1 || (score->dtype != BS_F32 && score->dtype != BS_I32) ||
-        !bs_dim_is_const(infer->graph, score->dims[0]))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s %s, expected f32 or i32 [paths]",
-                             bs_dtype_name(score->dtype), bs_value_text(infer->graph, score, shape, sizeof shape));
-    return true;
-}
-
-const bs_op bs_op_look_ahead = {.name = "look_ahead",
-                                .min_in = 1,
-                                .max_in = 1,
-                                .flags = BS_OP_STRUCTURAL,
-                                .roles = {BS_ROLE_DECIDING}, .params_bytes = sizeof(bs_name_params),
-                                .infer = look_ahead_infer};
-
-void bs_look_ahead(bs_graph *graph, bs_value score, const char *router)
-{
-    const bs_name_params p = {router ? router : ""};
-    bs_op_build_node(graph, &bs_op_look_ahead, &score.id, 1, &p);
-}
-
 /* ------------------------------------------------------------------------------------------------- gather */
 
 static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, int32_t path, const bs_value_info *first)
@@ -15266,6 +15690,61 @@ bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs
     return bs_op_build(graph, &bs_op_gather, in, paths + 1, &p);
 }
 /* ==== end src/ops/routers.c =================================================================== */
+
+/* ==== begin src/ops/look_ahead.c ============================================================== */
+/* ops/look_ahead.c - what a router that is yet to come would choose by the scores of now, so that its weights are read
+ * before they are needed. Relies on ops/decide.h. Must never decide anything. */
+/* #include "ops/common.h" */
+/* #include "ops/decide.h" */
+/* #include "ops/structure.h" */
+
+/* The router is looked up when a plan is made: it is yet to be built. */
+static bool look_ahead_infer(bs_infer *infer)
+{
+    infer->n_out = 0;
+    if (!infer->name[0])
+        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "the name of a router is needed");
+    const bs_value_info *score = infer->in[0];
+    char shape[96];
+    if (score->rank != 1 || (score->dtype != BS_F32 && score->dtype != BS_I32) ||
+        !bs_dim_is_const(infer->graph, score->dims[0]))
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s %s, expected f32 or i32 [paths]",
+                             bs_dtype_name(score->dtype), bs_value_text(infer->graph, score, shape, sizeof shape));
+    return true;
+}
+
+/* How far each path is above the best one that a row does not choose, in the row that wants it most so far. */
+static bs_status look_ahead_run(const bs_call *call)
+{
+    const bs_router_info *router = &call->graph->routers[call->plan->ahead_of];
+    const bs_operand *o = &call->in[0];
+    const int32_t paths = router->desc->paths, taken = router->max_paths_per_cell, asked = bs_guess_asks(taken, paths);
+    float *const margins = call->margins;
+    for (int32_t row = 0; row < call->rows; row++) {
+        const bs_scores x = {(const int32_t *)o->data + row * o->row_stride, o->stride[0], o->dtype == BS_I32};
+        bs_best_paths(&x, paths, asked, call->order);
+        for (int32_t k = 0; k < taken; k++) {
+            const float margin = bs_guess_margin(&x, call->order, taken, asked, k);
+            margins[call->order[k]] = margins[call->order[k]] < margin ? margin : margins[call->order[k]];
+        }
+    }
+    return BS_OK;
+}
+
+const bs_op bs_op_look_ahead = {.name = "look_ahead",
+                                .min_in = 1,
+                                .max_in = 1,
+                                .flags = BS_OP_STRUCTURAL,
+                                .roles = {BS_ROLE_DECIDING}, .params_bytes = sizeof(bs_name_params),
+                                .infer = look_ahead_infer,
+                                .run = look_ahead_run};
+
+void bs_look_ahead(bs_graph *graph, bs_value score, const char *router)
+{
+    const bs_name_params p = {router ? router : ""};
+    bs_op_build_node(graph, &bs_op_look_ahead, &score.id, 1, &p);
+}
+/* ==== end src/ops/look_ahead.c ================================================================ */
 
 /* ==== begin src/ops/segments.c ================================================================ */
 /* ops/segments.c - rows grouped in segments, and caches that segments are appended to: builder functions and shape
@@ -16801,7 +17280,7 @@ typedef struct bs_device_api {
     bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
     bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
     bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);
-    /* guess: waits for what the last look_ahead said: margins [paths] as of bs_route_guess. */
+    /* guess: waits for what the last look_ahead said: margins [paths] as bs_call.margins. */
     bs_status (*guess)(bs_device_session *session, int32_t router, float *margins, bs_error *error);
     bs_status (*settle)(bs_device_session *session, bs_error *error);
     bs_status (*copy)(bs_device_session *session, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes);
@@ -25062,9 +25541,6 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
 /* run/route.c */
 /* What it cannot decide by is told in c->fault; "": another status than BS_OK says it all. */
 bs_status bs_route_decide(bs_context *c, int32_t router);
-/* The paths that the router would choose by these scores instead of its own: margins[paths] becomes how far a path is
- * above the best one that a row does not choose, in the row that wants it most; -1: no row chooses it. */
-void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *margins);
 void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 
 /* run/exec.c */
@@ -26035,322 +26511,13 @@ void bs_move(const bs_context *c, const bs_instr *i, int32_t row)
 }
 /* ==== end src/run/move.c ====================================================================== */
 
-/* ==== begin src/run/decide.h ================================================================== */
-/* run/decide.h - the rules of the protocols: what the scores of a row decide, which row goes before which, and what
- * nothing can be decided by. run/route.c goes through the rows, the threads of a device (cuda/route_*.cuh) share them;
- * both ask here.
- * Relies on base/base.h and graph/rows.h. Must never know where rows lie, nor what others chose. */
-#ifndef BS_DECIDE_H
-#define BS_DECIDE_H
+/* ==== begin src/run/route.h =================================================================== */
+/* run/route.h - what run/route.c does for a device as well: faults in words, and asking the caller's function.
+ * Relies on ops/decide.h. */
+#ifndef BS_ROUTE_H
+#define BS_ROUTE_H
 
-/* #include "base/base.h" */
-/* #include "graph/rows.h" */
-
-/* What a router was told: words of four bytes, which a step on a device begins with. */
-typedef struct bs_rule {
-    int32_t protocol, paths, width; /* width: scores a row */
-    int32_t capacity;               /* CAPACITY: rows a path. TABLE: keys. BUDGET: variants */
-    int32_t fallback, normalise, floor;
-    float threshold;
-} bs_rule;
-
-static inline bs_rule bs_rule_of(const bs_route_desc *d, int32_t width)
-{
-    const bs_rule rule = {d->protocol,
-                          d->paths,
-                          width,
-                          d->protocol == BS_ROUTE_TABLE    ? bs_or_default(d->capacity, 256)
-                          : d->protocol == BS_ROUTE_BUDGET ? bs_or_default(d->capacity, d->paths)
-                                                           : d->capacity,
-                          d->fallback,
-                          d->normalise,
-                          d->floor,
-                          d->threshold};
-    return rule;
-}
-
-/* What a row chose, in order of choice: a path or -1. */
-typedef struct bs_choices {
-    int32_t *path;
-    float *gate;
-    int32_t count; /* paths a row, at most */
-} bs_choices;
-
-static inline BS_BOTH void bs_choose(const bs_choices *to, int32_t k, int32_t path, float gate)
-{
-    to->path[k] = path;
-    to->gate[k] = gate;
-}
-
-/* ------------------------------------------------------------------------------------------------- scores */
-
-/* Those of a row: i32 or f32. */
-typedef struct bs_scores {
-    const void *data;
-    ptrdiff_t stride; /* in elements */
-    bool integer;
-} bs_scores;
-
-static inline BS_BOTH int32_t bs_score_int(const bs_scores *x, int32_t i)
-{
-    return ((const int32_t *)x->data)[i * x->stride];
-}
-
-static inline BS_BOTH float bs_score_at(const bs_scores *x, int32_t i)
-{
-    return x->integer ? (float)bs_score_int(x, i) : ((const float *)x->data)[i * x->stride];
-}
-
-/* Whether path a is to be taken before path b. Large i32 scores are exact. NaN, which a guess may hold, is below
- * all. */
-static inline BS_BOTH bool bs_score_above(const bs_scores *x, int32_t a, int32_t b)
-{
-    if (x->integer)
-        return bs_score_int(x, a) > bs_score_int(x, b);
-    const float first = bs_score_at(x, a), second = bs_score_at(x, b);
-    return first > second || (isnan(second) && !isnan(first));
-}
-
-/* Whether path a is worse than path b: the lower one of equals is the better. */
-static inline BS_BOTH bool bs_score_worse(const bs_scores *x, int32_t a, int32_t b)
-{
-    return bs_score_above(x, b, a) || (a > b && !bs_score_above(x, a, b));
-}
-
-/* Path p becomes the last of n + 1 in a heap, whose root is the worst. */
-static inline BS_BOTH void bs_heap_put(const bs_scores *x, int32_t *heap, int32_t n, int32_t p)
-{
-    for (; n > 0 && bs_score_worse(x, p, heap[(n - 1) / 2]); n = (n - 1) / 2)
-        heap[n] = heap[(n - 1) / 2];
-    heap[n] = p;
-}
-
-/* Path p takes the place of the root of a heap of n. */
-static inline BS_BOTH void bs_heap_sink(const bs_scores *x, int32_t *heap, int32_t n, int32_t p)
-{
-    int32_t at = 0;
-    for (int32_t child; (child = 2 * at + 1) < n; at = child) {
-        if (child + 1 < n && bs_score_worse(x, heap[child + 1], heap[child]))
-            child++;
-        if (!bs_score_worse(x, heap[child], p))
-            break;
-        heap[at] = heap[child];
-    }
-    heap[at] = p;
-}
-
-/* Finds the `count` best paths, the best first, of equal ones the lower: a heap of those found, and then the worst goes
- * last, again and again. */
-static inline BS_BOTH void bs_best_paths(const bs_scores *x, int32_t paths, int32_t count, int32_t *best)
-{
-    int32_t root = 0;
-    for (int32_t p = 0; p < paths; p++) { /* a later path is taken only when it is above */
-        if (p >= count && !bs_score_above(x, p, root))
-            continue;
-        if (p < count)
-            bs_heap_put(x, best, p, p);
-        else
-            bs_heap_sink(x, best, count, p);
-        root = best[0];
-    }
-    for (int32_t n = bs_min_i32(count, paths) - 1; n > 0; n--) {
-        root = best[0];
-        bs_heap_sink(x, best, n, best[n]);
-        best[n] = root;
-    }
-}
-
-/* -------------------------------------------------------------------------------------------------- faults */
-
-/* What nothing can be decided by, or what a caller's function did. */
-typedef enum bs_route_fault_kind {
-    BS_ROUTE_SOUND,
-    BS_ROUTE_BAD_SCORE, /* the score of this number is NaN; */
-    BS_ROUTE_BAD_KNOB,  /* the knob is */
-    /* below 0, or not below `end`: */
-    BS_ROUTE_BAD_LABEL,
-    BS_ROUTE_BAD_KEY,
-    BS_ROUTE_BAD_ENTRY,   /* of the table, a path */
-    BS_ROUTE_BAD_VARIANT, /* its path */
-    BS_ROUTE_BAD_ANSWER,  /* a path */
-    BS_ROUTE_BAD_STATUS,  /* the function's; */
-    BS_ROUTE_NO_FUNCTION  /* there is none */
-} bs_route_fault_kind;
-
-typedef struct bs_route_fault {
-    int32_t kind; /* bs_route_fault_kind */
-    int32_t row;  /* -1: all of them */
-    int32_t number, end;
-} bs_route_fault;
-
-/* `kind` where it is so. */
-static inline BS_BOTH bs_route_fault bs_route_fault_if(bool bad, int32_t kind, int32_t row, int32_t number, int32_t end)
-{
-    const bs_route_fault fault = {bad ? kind : BS_ROUTE_SOUND, row, number, end};
-    return fault;
-}
-
-/* A number of 0 .. end - 1. */
-static inline BS_BOTH bs_route_fault bs_route_range(int32_t kind, int32_t row, int32_t number, int32_t end)
-{
-    return bs_route_fault_if(number < 0 || number >= end, kind, row, number, end);
-}
-
-static inline BS_BOTH bs_route_fault bs_route_check_scores(const bs_scores *x, int32_t width, int32_t row)
-{
-    int32_t i = x->integer ? width : 0;
-    while (i < width && !isnan(bs_score_at(x, i)))
-        i++;
-    return bs_route_fault_if(i < width, BS_ROUTE_BAD_SCORE, row, i, width);
-}
-
-static inline BS_BOTH bs_route_fault bs_route_check_knob(float knob)
-{
-    return bs_route_fault_if(isnan(knob), BS_ROUTE_BAD_KNOB, -1, 0, 0);
-}
-
-/* Of the path of each variant: weights come from a file. */
-static inline BS_BOTH bs_route_fault bs_route_check_variants(const int32_t *path_of, int32_t variants, int32_t paths)
-{
-    bs_route_fault fault = {BS_ROUTE_SOUND, -1, 0, 0};
-    for (int32_t v = 0; v < variants && fault.kind == BS_ROUTE_SOUND; v++)
-        fault = bs_route_range(BS_ROUTE_BAD_VARIANT, -1, path_of[v], paths);
-    return fault;
-}
-
-/* -------------------------------------------------------------------------------------------- row by row */
-
-static inline BS_BOTH void bs_decide_topk(const bs_rule *rule, const bs_scores *x, const bs_choices *to)
-{
-    float sum = 0.0f;
-    bs_best_paths(x, rule->paths, to->count, to->path);
-    for (int32_t k = 0; k < to->count; k++) {
-        to->gate[k] = bs_score_at(x, to->path[k]);
-        sum += bs_score_at(x, to->path[k]);
-    }
-    for (int32_t k = 0; rule->normalise && sum > 0.0f && sum < INFINITY && k < to->count; k++)
-        to->gate[k] /= sum;
-}
-
-static inline BS_BOTH void bs_decide_threshold(const bs_rule *rule, float threshold, const bs_scores *x,
-                                               const bs_choices *to)
-{
-    const int32_t fallback = rule->fallback - 1;
-    int32_t n = 0;
-    for (int32_t p = 0; p < rule->paths; p++)
-        if (bs_score_at(x, p) > threshold)
-            bs_choose(to, n++, p, bs_score_at(x, p));
-    if (n == 0 && fallback >= 0)
-        bs_choose(to, n++, fallback, bs_score_at(x, fallback));
-    for (; n < to->count; n++)
-        bs_choose(to, n, -1, 0.0f);
-}
-
-static inline BS_BOTH bs_route_fault bs_decide_label(const bs_rule *rule, const bs_scores *x, int32_t row,
-                                                     const bs_choices *to)
-{
-    const bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_LABEL, row, bs_score_int(x, 0), rule->paths);
-    if (fault.kind == BS_ROUTE_SOUND)
-        bs_choose(to, 0, bs_score_int(x, 0), 1.0f);
-    return fault;
-}
-
-static inline BS_BOTH bs_route_fault bs_decide_table(const bs_rule *rule, const bs_scores *x, const int32_t *table,
-                                                     int32_t row, const bs_choices *to)
-{
-    const int32_t key = bs_score_int(x, 0);
-    bs_route_fault fault = bs_route_range(BS_ROUTE_BAD_KEY, row, key, rule->capacity);
-    if (fault.kind == BS_ROUTE_SOUND)
-        fault = bs_route_range(BS_ROUTE_BAD_ENTRY, row, table[key], rule->paths);
-    if (fault.kind == BS_ROUTE_SOUND)
-        bs_choose(to, 0, table[key], 1.0f);
-    return fault;
-}
-
-/* What a row chooses, whatever others do. table: the path of each key. The knob moves the threshold. */
-static inline BS_BOTH bs_route_fault bs_decide_row(const bs_rule *rule, float knob, const bs_scores *x,
-                                                   const int32_t *table, int32_t row, const bs_choices *to)
-{
-    const bs_route_fault fault = bs_route_check_scores(x, rule->width, row);
-    const float threshold = rule->threshold + knob;
-    if (fault.kind != BS_ROUTE_SOUND)
-        return fault;
-    switch (rule->protocol) {
-    case BS_ROUTE_TOP1:
-    case BS_ROUTE_TOPK:
-    case BS_ROUTE_CAPACITY: bs_decide_topk(rule, x, to); break;
-    case BS_ROUTE_THRESHOLD: bs_decide_threshold(rule, threshold, x, to); break;
-    case BS_ROUTE_RESIDUAL_THRESHOLD: {
-        const int32_t path = bs_score_at(x, 0) + bs_score_at(x, 1) < threshold ? 0 : 1;
-        bs_choose(to, 0, path, bs_score_at(x, path));
-        break;
-    }
-    case BS_ROUTE_BINARY: bs_choose(to, 0, bs_score_at(x, 0) >= threshold ? 0 : 1, bs_score_at(x, 0)); break;
-    case BS_ROUTE_LABEL: return bs_decide_label(rule, x, row, to);
-    case BS_ROUTE_TABLE: return bs_decide_table(rule, x, table, row, to);
-    default: break; /* the others are not row by row */
-    }
-    return fault;
-}
-
-/* Of a route that is forced, choice `at` of all rows'. */
-static inline BS_BOTH int32_t bs_forced_choice(int32_t at, int32_t per_row, int32_t path)
-{
-    return at % per_row == 0 ? path : -1;
-}
-
-/* ------------------------------------------------------------------------------------------------ capacity */
-
-/* The order in which rows are served is ascending: the highest gate first; of equal ones (-0 is 0) the lower row. */
-static inline BS_BOTH uint32_t bs_capacity_rank(float gate)
-{
-    const float no_sign = gate + 0.0f; /* of zero */
-    uint32_t bits;
-    memcpy(&bits, &no_sign, sizeof bits);
-    return bits & 0x80000000u ? bits : bits ^ 0x7fffffffu;
-}
-
-/* Whether a path takes one more row beside those that it took before. */
-static inline BS_BOTH bool bs_capacity_takes(const bs_rule *rule, int32_t before) { return before < rule->capacity; }
-
-/* What was kept moves up, in order of choice; returns how many were dropped. */
-static inline BS_BOTH int32_t bs_close_gaps(const bs_choices *of)
-{
-    int32_t kept = 0;
-    for (int32_t k = 0; k < of->count; k++)
-        if (of->path[k] >= 0) {
-            bs_choose(of, kept, of->path[k], of->gate[k]);
-            kept++;
-        }
-    for (int32_t k = kept; k < of->count; k++)
-        bs_choose(of, k, -1, 0.0f);
-    return of->count - kept;
-}
-
-/* ------------------------------------------------------------------------------------------------- packing */
-
-/* Choice `at` of all rows' found its packed row, or -1: it has no path. */
-static inline BS_BOTH void bs_pack_choice(int32_t at, int32_t per_row, int32_t packed, int32_t *ids, int32_t *inverse)
-{
-    inverse[at] = packed;
-    if (packed >= 0)
-        ids[packed] = at / per_row;
-}
-
-/* ---------------------------------------------------------------------------------------------- look-ahead */
-
-/* Paths that a guess looks for: those that a row takes, and the best of the others. */
-static inline BS_BOTH int32_t bs_guess_asks(int32_t taken, int32_t paths) { return bs_min_i32(taken + 1, paths); }
-
-/* How far the k-th of the best lies above the best that is not taken. */
-static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *best, int32_t taken, int32_t asked,
-                                            int32_t k)
-{
-    const float above = asked > taken ? bs_score_at(x, best[k]) - bs_score_at(x, best[taken]) : 0.0f;
-    return above > 0.0f ? above : 0.0f; /* a NaN too is a choice */
-}
-
-/* ---------------------------------------------------------------------------------- on the host (run/route.c) */
+/* #include "ops/decide.h" */
 
 /* What is wrong, in words; BS_OK: nothing is. */
 bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error);
@@ -26360,145 +26527,16 @@ bs_status bs_route_ask(const bs_route_callback *callback, const bs_operand_view 
                        int32_t *chosen, float *gates, bs_route_fault *fault);
 
 #endif
-/* ==== end src/run/decide.h ==================================================================== */
-
-/* ==== begin src/run/price.h =================================================================== */
-/* run/price.h - the arithmetic of the budget protocol: for each row the variant of least cost, at the price that keeps
- * the budget. Sums over rows are the callers': run/budget.c, and the threads of a device (cuda/route_budget.cuh).
- * Relies on run/decide.h. Must never use floats where a choice depends on them: it is the same on every processor. */
-#ifndef BS_PRICE_H
-#define BS_PRICE_H
-
-/* #include "run/decide.h" */
-
-/* Each row minimises cost + price x loss. The price runs over 2^(t/8 - 12), so the choice is made in integers and is
- * the same everywhere; the smallest price whose losses fit the budget is taken. At the last one loss alone counts: that
- * fits every budget. */
-#define BS_BUDGET_STEPS 200
-/* A floor is for the frame; of one row it takes so many times as much (9 dB), or what the budget alone would. */
-#define BS_FLOOR_ROW 8
-
-typedef struct bs_budget {
-    const bs_rule *rule;
-    const int32_t *costs; /* of the variants */
-    int32_t low, high;    /* the step of the price that is looked for */
-    int32_t alone;        /* the step that keeps the budget alone, where a floor allows more; else -1 */
-    uint64_t allowed;     /* losses at that price */
-    uint64_t floor;       /* losses that the floor allows */
-} bs_budget;
-
-/* Of all rows, by their weights. range: what the baseline loses against the best variant. best: what that loses. */
-typedef struct bs_budget_sums {
-    uint64_t range, best, rows;
-} bs_budget_sums;
-
-/* A patch counts by its area, those at the edge by what the frame has of them. */
-static inline BS_BOTH uint64_t bs_patch_area(int32_t size, int32_t height, int32_t width, int32_t patch)
-{
-    const int32_t across = (width + size - 1) / size;
-    return (uint64_t)((int64_t)bs_min_i32(size, height - patch / across * size) *
-                      bs_min_i32(size, width - patch % across * size));
-}
-
-/* 0: the last. */
-static inline BS_BOTH uint64_t bs_budget_weight(int32_t t)
-{
-    /* 256 x 2^(i/8) - 256, a byte each */
-    const uint64_t beyond = (uint64_t)23 << 8 | (uint64_t)48 << 16 | (uint64_t)76 << 24 | (uint64_t)106 << 32 |
-                            (uint64_t)139 << 40 | (uint64_t)175 << 48 | (uint64_t)214 << 56;
-    return t == BS_BUDGET_STEPS ? 0 : (256 + (beyond >> 8 * (t & 7) & 255)) << (t >> 3);
-}
-
-/* Of a loss or a cost. */
-static inline BS_BOTH int32_t bs_budget_clamp(int32_t n) { return bs_clamp_i32(n, 0, 1 << 24); }
-static inline BS_BOTH int32_t bs_loss(const bs_scores *x, int32_t v) { return bs_budget_clamp(bs_score_int(x, v)); }
-
-/* The variant of least cost + price x loss, of those that lose at most `most`; the lower of equals. */
-static inline BS_BOTH int32_t bs_budget_cheapest(const bs_budget *b, const bs_scores *x, uint64_t weight, uint64_t most)
-{
-    const int32_t variants = b->rule->capacity;
-    int32_t best = 0;
-    uint64_t best_total = UINT64_MAX;
-    for (int32_t v = 0; v < variants; v++) {
-        const uint64_t loss = (uint64_t)bs_loss(x, v), cost = (uint64_t)bs_budget_clamp(b->costs[v]);
-        const uint64_t total = weight ? (cost << 20) + loss * weight : (loss << 25) + cost;
-        if (total < best_total && loss <= most)
-            best = v, best_total = total;
-    }
-    return best;
-}
-
-static inline BS_BOTH int32_t bs_budget_choice(const bs_budget *b, const bs_scores *x, uint64_t weight)
-{
-    if (b->alone < 0)
-        return bs_budget_cheapest(b, x, weight, UINT64_MAX);
-    const uint64_t alone = (uint64_t)bs_loss(x, bs_budget_cheapest(b, x, bs_budget_weight(b->alone), UINT64_MAX));
-    const uint64_t least = (uint64_t)bs_loss(x, bs_budget_cheapest(b, x, 0, UINT64_MAX));
-    const uint64_t row = least + BS_FLOOR_ROW * (uint64_t)b->rule->floor;
-    return bs_budget_cheapest(b, x, weight, alone > row ? alone : row);
-}
-
-static inline BS_BOTH void bs_budget_add(const bs_budget *b, const bs_scores *x, uint64_t weight, bs_budget_sums *sums)
-{
-    const int32_t baseline = b->rule->fallback;
-    int32_t low = 1 << 24, high = 0;
-    for (int32_t v = 0; v < b->rule->capacity; v++) {
-        const int32_t loss = bs_loss(x, v);
-        low = bs_min_i32(low, loss);
-        high = baseline == 0 || baseline == v + 1 ? bs_max_i32(high, loss) : high;
-    }
-    sums->range += weight * (uint64_t)(high - low);
-    sums->best += weight * (uint64_t)low;
-    sums->rows += weight;
-}
-
-/* The lowest price is looked for at which the losses are within the budget: a share of the range. */
-static inline BS_BOTH void bs_budget_begin(bs_budget *b, float knob, const bs_budget_sums *sums)
-{
-    const float share = knob < 0.0f ? 0.0f : knob > 1.0f ? 1.0f : knob;
-    b->allowed = sums->best + (uint64_t)((double)share * (double)sums->range);
-    b->floor = sums->best + sums->rows * (uint64_t)b->rule->floor;
-    b->low = 0;
-    b->high = BS_BUDGET_STEPS;
-    b->alone = -1;
-}
-
-/* Whether the losses at bs_budget_price() must be told. The loss falls as the price rises. Where the floor allows more
- * it is then looked for below: what the budget alone chose stays within reach, so a floor never costs anything. */
-static inline BS_BOTH bool bs_budget_asks(bs_budget *b)
-{
-    if (b->low == b->high && b->floor > b->allowed) {
-        b->allowed = b->floor;
-        b->alone = b->low;
-        b->low = 0;
-    }
-    return b->low < b->high;
-}
-
-static inline BS_BOTH uint64_t bs_budget_price(const bs_budget *b) { return bs_budget_weight((b->low + b->high) / 2); }
-
-static inline BS_BOTH void bs_budget_told(bs_budget *b, uint64_t losses)
-{
-    const int32_t middle = (b->low + b->high) / 2;
-    if (losses <= b->allowed)
-        b->high = middle;
-    else
-        b->low = middle + 1;
-}
-
-/* The price that was found, as its logarithm: 12 - t/8, exactly. */
-static inline BS_BOTH float bs_budget_published(const bs_budget *b) { return (float)(96 - b->low) / 8.0f; }
-
-#endif
-/* ==== end src/run/price.h ===================================================================== */
+/* ==== end src/run/route.h ===================================================================== */
 
 /* ==== begin src/run/routing.h ================================================================= */
 /* run/routing.h - what the files of the protocols share: run/route.c and run/budget.c.
- * Relies on run/session.h and run/price.h. Must never be included by anything else. */
+ * Relies on run/session.h and ops/price.h. Must never be included by anything else. */
 #ifndef BS_ROUTING_H
 #define BS_ROUTING_H
 
-/* #include "run/price.h" */
+/* #include "ops/price.h" */
+/* #include "run/route.h" */
 /* #include "run/session.h" */
 
 typedef struct bs_routing {
@@ -26539,7 +26577,7 @@ bs_route_fault bs_route_budget(const bs_routing *r);
 
 /* ==== begin src/run/budget.c ================================================================== */
 /* run/budget.c - the budget protocol: sums over all cells, by which the price is found that keeps the budget.
- * Relies on run/routing.h. Must never weigh losses itself: that is run/price.h. */
+ * Relies on run/routing.h. Must never weigh losses itself: that is ops/price.h. */
 /* #include "run/routing.h" */
 
 /* A patch counts by its area, any other cell as one. */
@@ -26596,7 +26634,7 @@ bs_route_fault bs_route_budget(const bs_routing *r)
  * A protocol fills chosen[row * per_row + k] and gates[...] in order of choice; what follows (counts, offsets, packed
  * ids, inverse map) is the same for all. Rows of a path keep the order of the parent, whatever the protocol.
  * Relies on run/routing.h. Must never look at anything but scores, the knob and weights of the router, nor decide by
- * rules of its own: those are in run/decide.h. */
+ * rules of its own: those are in ops/decide.h. */
 /* #include "run/routing.h" */
 
 /* --------------------------------------------------------------------------------------------------- faults */
@@ -26810,26 +26848,6 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
         decision_pack(d);
     return status;
 }
-
-/* ---------------------------------------------------------------------------------------------- look-ahead */
-
-void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *margins)
-{
-    const bs_router_info *info = &c->session->graph->routers[router];
-    const int32_t rows = c->domains[c->session->graph->values[score].domain].count, paths = info->desc->paths;
-    const int32_t taken = info->max_paths_per_cell, asked = bs_guess_asks(taken, paths);
-    int32_t *const best = c->session->work.order; /* those taken, and the best of the others */
-    for (int32_t p = 0; p < paths; p++)
-        margins[p] = -1;
-    for (int32_t row = 0; row < rows; row++) {
-        const bs_scores x = bs_scores_of(c, score, row);
-        bs_best_paths(&x, paths, asked, best);
-        for (int32_t k = 0; k < taken; k++) {
-            const float margin = bs_guess_margin(&x, best, taken, asked, k);
-            margins[best[k]] = margins[best[k]] < margin ? margin : margins[best[k]];
-        }
-    }
-}
 /* ==== end src/run/route.c ===================================================================== */
 
 /* ==== begin src/run/exec.h ==================================================================== */
@@ -26892,6 +26910,8 @@ static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, 
     call->rows = rows;
     call->prepared = bs_bytes_at(s->store.base[call->plan->unit], call->plan->prepared_offset);
     call->scratch = bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset);
+    call->margins = s->work.margins;
+    call->order = s->work.order;
     const bool across = bs_op_get(node->op)->flags & BS_OP_ACROSS;
     for (int32_t i = 0; i < n_in; i++)
         bs_operand_make(c, in[i], across || s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);
@@ -27270,8 +27290,8 @@ static void run_parallel(bs_session *s, const bs_instr *i)
     bs_workers_run(&s->pool, instr_task, &job, tasks);
 }
 
-/* All rows of a tile, on the thread that has it. */
-static void run_in_tile(const bs_context *c, const bs_instr *i)
+/* All rows that there are, on this thread. */
+static void run_rows_here(const bs_context *c, const bs_instr *i)
 {
     const int32_t rows = c->domains[i->domain].count, batch = bs_exec_batch(c->session, i);
     for (int32_t row = 0; row < rows; row += batch)
@@ -27425,9 +27445,11 @@ static void route_on_device(bs_session *s, const bs_instr *i)
 
 static bool guess_margins(bs_session *s, const bs_instr *i, int32_t router, float *margins)
 {
+    for (int32_t p = 0; p < s->graph->routers[router].desc->paths; p++)
+        margins[p] = -1;
     if (!s->device) {
-        bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], margins);
-        return true;
+        run_rows_here(&s->root, i);
+        return !bs_exec_failed(s);
     }
     run_parallel(s, i);
     const bs_status status = bs_exec_failed(s) ? BS_OK : s->device->api->guess(s->on_device, router, margins, NULL);
@@ -27496,7 +27518,7 @@ static void close_stage(bs_session *s, list_state *l)
 static void run_call_or_move(bs_context *c, const bs_instr *i)
 {
     if (c->tile)
-        run_in_tile(c, i);
+        run_rows_here(c, i);
     else if (i->kind == BS_INSTR_CALL && c->session->graph->nodes[i->node].n_out == 0)
         run_look_ahead(c->session, i);
     else if (bs_instr_streams(i))

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 681ea484976d148c0c0cb5522b0b6a331e57f1d0558c11f46478697902834510
+ * sha256 of the parts: 80e6dcbafad94e1e795e049014c52c0e5ab40bdabc98eed8f18573392d4302cc
  */
 #include "brainstorm.h"
 
@@ -727,6 +727,10 @@ typedef struct bs_call {
     const bs_decision_data *decision; /* of the node's router */
     int32_t decided;                  /* which row of it */
     bool ahead;                       /* it was decided ahead, without scores */
+    /* of a look-ahead, which has no outputs, [paths of its router]: the margins so far, -1: no row chooses that path;
+     * and room for numbers */
+    float *margins;
+    int32_t *order;
 } bs_call;
 
 typedef struct bs_infer {
@@ -1394,7 +1398,7 @@ typedef struct bs_device_api {
     bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
     bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
     bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);
-    /* guess: waits for what the last look_ahead said: margins [paths] as of bs_route_guess. */
+    /* guess: waits for what the last look_ahead said: margins [paths] as bs_call.margins. */
     bs_status (*guess)(bs_device_session *session, int32_t router, float *margins, bs_error *error);
     bs_status (*settle)(bs_device_session *session, bs_error *error);
     bs_status (*copy)(bs_device_session *session, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes);
@@ -6930,7 +6934,7 @@ __device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step 
 /* ==== end src/cuda/op_lines.cuh =============================================================== */
 /* ==== begin src/cuda/op_look_ahead.cuh ======================================================== */
 /* op_look_ahead.cuh - what a router that is yet to come would choose by the scores of now: how far each path is above
- * the best one that a row does not choose, in the row that wants it most (bs_route_guess). One block; a maximum over
+ * the best one that a row does not choose, in the row that wants it most (ops/look_ahead.c). One block; a maximum over
  * rows, so their order does not matter. Relies on route_scores.cuh. Must never touch a decision. */
 #ifndef BS_CUDA_OP_LOOK_AHEAD
 #define BS_CUDA_OP_LOOK_AHEAD
@@ -6955,15 +6959,15 @@ __device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step 
 /* #include "cuda/program.cuh" */
 
 extern "C" {
-/* ==== begin src/run/price.h =================================================================== */
-/* run/price.h - the arithmetic of the budget protocol: for each row the variant of least cost, at the price that keeps
+/* ==== begin src/ops/price.h =================================================================== */
+/* ops/price.h - the arithmetic of the budget protocol: for each row the variant of least cost, at the price that keeps
  * the budget. Sums over rows are the callers': run/budget.c, and the threads of a device (cuda/route_budget.cuh).
- * Relies on run/decide.h. Must never use floats where a choice depends on them: it is the same on every processor. */
+ * Relies on ops/decide.h. Must never use floats where a choice depends on them: it is the same on every processor. */
 #ifndef BS_PRICE_H
 #define BS_PRICE_H
 
-/* ==== begin src/run/decide.h ================================================================== */
-/* run/decide.h - the rules of the protocols: what the scores of a row decide, which row goes before which, and what
+/* ==== begin src/ops/decide.h ================================================================== */
+/* ops/decide.h - the rules of the protocols: what the scores of a row decide, which row goes before which, and what
  * nothing can be decided by. run/route.c goes through the rows, the threads of a device (cuda/route_*.cuh) share them;
  * both ask here.
  * Relies on base/base.h and graph/rows.h. Must never know where rows lie, nor what others chose. */
@@ -7277,17 +7281,8 @@ static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *b
     return above > 0.0f ? above : 0.0f; /* a NaN too is a choice */
 }
 
-/* ---------------------------------------------------------------------------------- on the host (run/route.c) */
-
-/* What is wrong, in words; BS_OK: nothing is. */
-bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error);
-/* What a caller's function chooses for `rows` rows, one path each; BS_OK and a fault: it cannot be asked, or is not to
- * be believed. */
-bs_status bs_route_ask(const bs_route_callback *callback, const bs_operand_view *scores, int32_t paths, int32_t rows,
-                       int32_t *chosen, float *gates, bs_route_fault *fault);
-
 #endif
-/* ==== end src/run/decide.h ==================================================================== */
+/* ==== end src/ops/decide.h ==================================================================== */
 
 /* Each row minimises cost + price x loss. The price runs over 2^(t/8 - 12), so the choice is made in integers and is
  * the same everywhere; the smallest price whose losses fit the budget is taken. At the last one loss alone counts: that
@@ -7408,7 +7403,7 @@ static inline BS_BOTH void bs_budget_told(bs_budget *b, uint64_t losses)
 static inline BS_BOTH float bs_budget_published(const bs_budget *b) { return (float)(96 - b->low) / 8.0f; }
 
 #endif
-/* ==== end src/run/price.h ===================================================================== */
+/* ==== end src/ops/price.h ===================================================================== */
 }
 
 enum {
@@ -8100,7 +8095,7 @@ __device__ inline void bs_cu_resize_double_run(const bs_cu_tile &t, const bs_dev
 
 /* ==== begin src/cuda/route_budget.cuh ========================================================= */
 /* route_budget.cuh - the protocol BUDGET: sums over the rows, dealt out to threads, by which the price is found.
- * Looks at all rows at once. Relies on route_scores.cuh and run/price.h. Must never follow a table of paths that it has
+ * Looks at all rows at once. Relies on route_scores.cuh and ops/price.h. Must never follow a table of paths that it has
  * not checked: weights come from a file. */
 #ifndef BS_CUDA_ROUTE_BUDGET
 #define BS_CUDA_ROUTE_BUDGET
@@ -8454,7 +8449,7 @@ __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
 /* #include "cuda/route_pack.cuh" */
 /* ==== begin src/cuda/route_protocols.cuh ====================================================== */
 /* route_protocols.cuh - rows that are decided each by itself, dealt out to threads; and a forced route.
- * Relies on route_scores.cuh and run/decide.h. Must never let rows influence each other. */
+ * Relies on route_scores.cuh and ops/decide.h. Must never let rows influence each other. */
 #ifndef BS_CUDA_ROUTE_PROTOCOLS
 #define BS_CUDA_ROUTE_PROTOCOLS
 
@@ -10612,7 +10607,23 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 /* ==== end src/cuda/tables.cuh ================================================================= */
 
 extern "C" {
-/* #include "run/decide.h" */
+/* ==== begin src/run/route.h =================================================================== */
+/* run/route.h - what run/route.c does for a device as well: faults in words, and asking the caller's function.
+ * Relies on ops/decide.h. */
+#ifndef BS_ROUTE_H
+#define BS_ROUTE_H
+
+/* #include "ops/decide.h" */
+
+/* What is wrong, in words; BS_OK: nothing is. */
+bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error);
+/* What a caller's function chooses for `rows` rows, one path each; BS_OK and a fault: it cannot be asked, or is not to
+ * be believed. */
+bs_status bs_route_ask(const bs_route_callback *callback, const bs_operand_view *scores, int32_t paths, int32_t rows,
+                       int32_t *chosen, float *gates, bs_route_fault *fault);
+
+#endif
+/* ==== end src/run/route.h ===================================================================== */
 }
 
 static bs_status bs_cu_launched(bs_error *error)

@@ -1,5 +1,5 @@
 /* op_look_ahead.cuh - what a router that is yet to come would choose by the scores of now: how far each path is above
- * the best one that a row does not choose, in the row that wants it most (bs_route_guess). One block; a maximum over
+ * the best one that a row does not choose, in the row that wants it most (ops/look_ahead.c). One block; a maximum over
  * rows, so their order does not matter. Relies on route_scores.cuh. Must never touch a decision. */
 #ifndef BS_CUDA_OP_LOOK_AHEAD
 #define BS_CUDA_OP_LOOK_AHEAD

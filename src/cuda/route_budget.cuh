@@ -1,5 +1,5 @@
 /* route_budget.cuh - the protocol BUDGET: sums over the rows, dealt out to threads, by which the price is found.
- * Looks at all rows at once. Relies on route_scores.cuh and run/price.h. Must never follow a table of paths that it has
+ * Looks at all rows at once. Relies on route_scores.cuh and ops/price.h. Must never follow a table of paths that it has
  * not checked: weights come from a file. */
 #ifndef BS_CUDA_ROUTE_BUDGET
 #define BS_CUDA_ROUTE_BUDGET

@@ -9,7 +9,7 @@
 #include "cuda/program.cuh"
 
 extern "C" {
-#include "run/price.h"
+#include "ops/price.h"
 }
 
 enum {

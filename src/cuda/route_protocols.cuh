@@ -1,5 +1,5 @@
 /* route_protocols.cuh - rows that are decided each by itself, dealt out to threads; and a forced route.
- * Relies on route_scores.cuh and run/decide.h. Must never let rows influence each other. */
+ * Relies on route_scores.cuh and ops/decide.h. Must never let rows influence each other. */
 #ifndef BS_CUDA_ROUTE_PROTOCOLS
 #define BS_CUDA_ROUTE_PROTOCOLS
 

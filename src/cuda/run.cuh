@@ -6,7 +6,7 @@
 #include "cuda/tables.cuh"
 
 extern "C" {
-#include "run/decide.h"
+#include "run/route.h"
 }
 
 static bs_status bs_cu_launched(bs_error *error)

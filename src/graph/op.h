@@ -77,6 +77,10 @@ typedef struct bs_call {
     const bs_decision_data *decision; /* of the node's router */
     int32_t decided;                  /* which row of it */
     bool ahead;                       /* it was decided ahead, without scores */
+    /* of a look-ahead, which has no outputs, [paths of its router]: the margins so far, -1: no row chooses that path;
+     * and room for numbers */
+    float *margins;
+    int32_t *order;
 } bs_call;
 
 typedef struct bs_infer {

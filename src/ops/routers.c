@@ -1,5 +1,5 @@
 /* ops/routers.c - routers, scatter, gather: builder functions and shape rules.
- * Relies on ops/structure.h. Must never decide anything itself: that is run/decide.h, when a session runs. */
+ * Relies on ops/structure.h. Must never decide anything itself: that is ops/decide.h, when a session runs. */
 #include "ops/common.h"
 #include "ops/structure.h"
 
@@ -322,34 +322,6 @@ bs_value bs_route_score(bs_graph *graph, bs_router router)
         return failed;
     const int32_t score = graph->routers[router.id].score;
     return bs_op_build(graph, &bs_op_route_score, &score, 1, &p);
-}
-
-/* The router is looked up when a plan is made: it is yet to be built. */
-static bool look_ahead_infer(bs_infer *infer)
-{
-    infer->n_out = 0;
-    if (!infer->name[0])
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "the name of a router is needed");
-    const bs_value_info *score = infer->in[0];
-    char shape[96];
-    if (score->rank != 1 || (score->dtype != BS_F32 && score->dtype != BS_I32) ||
-        !bs_dim_is_const(infer->graph, score->dims[0]))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s %s, expected f32 or i32 [paths]",
-                             bs_dtype_name(score->dtype), bs_value_text(infer->graph, score, shape, sizeof shape));
-    return true;
-}
-
-const bs_op bs_op_look_ahead = {.name = "look_ahead",
-                                .min_in = 1,
-                                .max_in = 1,
-                                .flags = BS_OP_STRUCTURAL,
-                                .roles = {BS_ROLE_DECIDING}, .params_bytes = sizeof(bs_name_params),
-                                .infer = look_ahead_infer};
-
-void bs_look_ahead(bs_graph *graph, bs_value score, const char *router)
-{
-    const bs_name_params p = {router ? router : ""};
-    bs_op_build_node(graph, &bs_op_look_ahead, &score.id, 1, &p);
 }
 
 /* ------------------------------------------------------------------------------------------------- gather */

@@ -172,7 +172,7 @@ typedef struct bs_device_api {
     bs_status (*part)(bs_device_session *session, int32_t part, bs_error *error);
     bs_status (*place)(bs_device_session *session, int32_t unit, const uint8_t *weights, bs_error *error);
     bs_status (*learn)(bs_device_session *session, int32_t router, int32_t *counts, int32_t *node, bs_error *error);
-    /* guess: waits for what the last look_ahead said: margins [paths] as of bs_route_guess. */
+    /* guess: waits for what the last look_ahead said: margins [paths] as bs_call.margins. */
     bs_status (*guess)(bs_device_session *session, int32_t router, float *margins, bs_error *error);
     bs_status (*settle)(bs_device_session *session, bs_error *error);
     bs_status (*copy)(bs_device_session *session, int32_t lane, uint8_t *to, const uint8_t *from, uint64_t bytes);

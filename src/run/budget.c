@@ -1,5 +1,5 @@
 /* run/budget.c - the budget protocol: sums over all cells, by which the price is found that keeps the budget.
- * Relies on run/routing.h. Must never weigh losses itself: that is run/price.h. */
+ * Relies on run/routing.h. Must never weigh losses itself: that is ops/price.h. */
 #include "run/routing.h"
 
 /* A patch counts by its area, any other cell as one. */

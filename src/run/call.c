@@ -19,6 +19,8 @@ static void call_prepare(const bs_context *c, const bs_node *node, int32_t row, 
     call->rows = rows;
     call->prepared = bs_bytes_at(s->store.base[call->plan->unit], call->plan->prepared_offset);
     call->scratch = bs_bytes_at(c->scratch, s->plan->kernel_scratch_offset);
+    call->margins = s->work.margins;
+    call->order = s->work.order;
     const bool across = bs_op_get(node->op)->flags & BS_OP_ACROSS;
     for (int32_t i = 0; i < n_in; i++)
         bs_operand_make(c, in[i], across || s->graph->values[in[i]].domain == 0 ? 0 : row, &call->in[i]);

@@ -66,8 +66,8 @@ static void run_parallel(bs_session *s, const bs_instr *i)
     bs_workers_run(&s->pool, instr_task, &job, tasks);
 }
 
-/* All rows of a tile, on the thread that has it. */
-static void run_in_tile(const bs_context *c, const bs_instr *i)
+/* All rows that there are, on this thread. */
+static void run_rows_here(const bs_context *c, const bs_instr *i)
 {
     const int32_t rows = c->domains[i->domain].count, batch = bs_exec_batch(c->session, i);
     for (int32_t row = 0; row < rows; row += batch)
@@ -221,9 +221,11 @@ static void route_on_device(bs_session *s, const bs_instr *i)
 
 static bool guess_margins(bs_session *s, const bs_instr *i, int32_t router, float *margins)
 {
+    for (int32_t p = 0; p < s->graph->routers[router].desc->paths; p++)
+        margins[p] = -1;
     if (!s->device) {
-        bs_route_guess(&s->root, router, bs_node_in(s->graph, &s->graph->nodes[i->node])[0], margins);
-        return true;
+        run_rows_here(&s->root, i);
+        return !bs_exec_failed(s);
     }
     run_parallel(s, i);
     const bs_status status = bs_exec_failed(s) ? BS_OK : s->device->api->guess(s->on_device, router, margins, NULL);
@@ -292,7 +294,7 @@ static void close_stage(bs_session *s, list_state *l)
 static void run_call_or_move(bs_context *c, const bs_instr *i)
 {
     if (c->tile)
-        run_in_tile(c, i);
+        run_rows_here(c, i);
     else if (i->kind == BS_INSTR_CALL && c->session->graph->nodes[i->node].n_out == 0)
         run_look_ahead(c->session, i);
     else if (bs_instr_streams(i))

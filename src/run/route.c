@@ -3,7 +3,7 @@
  * A protocol fills chosen[row * per_row + k] and gates[...] in order of choice; what follows (counts, offsets, packed
  * ids, inverse map) is the same for all. Rows of a path keep the order of the parent, whatever the protocol.
  * Relies on run/routing.h. Must never look at anything but scores, the knob and weights of the router, nor decide by
- * rules of its own: those are in run/decide.h. */
+ * rules of its own: those are in ops/decide.h. */
 #include "run/routing.h"
 
 /* --------------------------------------------------------------------------------------------------- faults */
@@ -216,24 +216,4 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
     if (status == BS_OK)
         decision_pack(d);
     return status;
-}
-
-/* ---------------------------------------------------------------------------------------------- look-ahead */
-
-void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *margins)
-{
-    const bs_router_info *info = &c->session->graph->routers[router];
-    const int32_t rows = c->domains[c->session->graph->values[score].domain].count, paths = info->desc->paths;
-    const int32_t taken = info->max_paths_per_cell, asked = bs_guess_asks(taken, paths);
-    int32_t *const best = c->session->work.order; /* those taken, and the best of the others */
-    for (int32_t p = 0; p < paths; p++)
-        margins[p] = -1;
-    for (int32_t row = 0; row < rows; row++) {
-        const bs_scores x = bs_scores_of(c, score, row);
-        bs_best_paths(&x, paths, asked, best);
-        for (int32_t k = 0; k < taken; k++) {
-            const float margin = bs_guess_margin(&x, best, taken, asked, k);
-            margins[best[k]] = margins[best[k]] < margin ? margin : margins[best[k]];
-        }
-    }
 }

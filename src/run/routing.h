@@ -1,9 +1,10 @@
 /* run/routing.h - what the files of the protocols share: run/route.c and run/budget.c.
- * Relies on run/session.h and run/price.h. Must never be included by anything else. */
+ * Relies on run/session.h and ops/price.h. Must never be included by anything else. */
 #ifndef BS_ROUTING_H
 #define BS_ROUTING_H
 
-#include "run/price.h"
+#include "ops/price.h"
+#include "run/route.h"
 #include "run/session.h"
 
 typedef struct bs_routing {

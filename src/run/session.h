@@ -147,9 +147,6 @@ void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_o
 /* run/route.c */
 /* What it cannot decide by is told in c->fault; "": another status than BS_OK says it all. */
 bs_status bs_route_decide(bs_context *c, int32_t router);
-/* The paths that the router would choose by these scores instead of its own: margins[paths] becomes how far a path is
- * above the best one that a row does not choose, in the row that wants it most; -1: no row chooses it. */
-void bs_route_guess(const bs_context *c, int32_t router, int32_t score, float *margins);
 void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 
 /* run/exec.c */

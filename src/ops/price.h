@@ -1,10 +1,10 @@
-/* run/price.h - the arithmetic of the budget protocol: for each row the variant of least cost, at the price that keeps
+/* ops/price.h - the arithmetic of the budget protocol: for each row the variant of least cost, at the price that keeps
  * the budget. Sums over rows are the callers': run/budget.c, and the threads of a device (cuda/route_budget.cuh).
- * Relies on run/decide.h. Must never use floats where a choice depends on them: it is the same on every processor. */
+ * Relies on ops/decide.h. Must never use floats where a choice depends on them: it is the same on every processor. */
 #ifndef BS_PRICE_H
 #define BS_PRICE_H
 
-#include "run/decide.h"
+#include "ops/decide.h"
 
 /* Each row minimises cost + price x loss. The price runs over 2^(t/8 - 12), so the choice is made in integers and is
  * the same everywhere; the smallest price whose losses fit the budget is taken. At the last one loss alone counts: that

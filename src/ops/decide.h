@@ -1,4 +1,4 @@
-/* run/decide.h - the rules of the protocols: what the scores of a row decide, which row goes before which, and what
+/* ops/decide.h - the rules of the protocols: what the scores of a row decide, which row goes before which, and what
  * nothing can be decided by. run/route.c goes through the rows, the threads of a device (cuda/route_*.cuh) share them;
  * both ask here.
  * Relies on base/base.h and graph/rows.h. Must never know where rows lie, nor what others chose. */
@@ -311,14 +311,5 @@ static inline BS_BOTH float bs_guess_margin(const bs_scores *x, const int32_t *b
     const float above = asked > taken ? bs_score_at(x, best[k]) - bs_score_at(x, best[taken]) : 0.0f;
     return above > 0.0f ? above : 0.0f; /* a NaN too is a choice */
 }
-
-/* ---------------------------------------------------------------------------------- on the host (run/route.c) */
-
-/* What is wrong, in words; BS_OK: nothing is. */
-bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error);
-/* What a caller's function chooses for `rows` rows, one path each; BS_OK and a fault: it cannot be asked, or is not to
- * be believed. */
-bs_status bs_route_ask(const bs_route_callback *callback, const bs_operand_view *scores, int32_t paths, int32_t rows,
-                       int32_t *chosen, float *gates, bs_route_fault *fault);
 
 #endif
