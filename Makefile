@@ -169,8 +169,8 @@ else
   # that is instrumented by CUDA=emulated.
   OTHER_BUILD := $(SANITIZE)$(filter-out $(HOST_ARCH),$(TARGET_ARCH))
   LEFT_OUT := $(if $(filter all,$(TIER)),,$(LATER_CUDA) $(LATER_LONG) $(LATER_BOARD)) $(SWEPT_WHOLE)
-  TESTS := $(filter-out $(LEFT_OUT) $(if $(filter thread,$(SANITIZE)),$(THREADLESS)),\
-    $(TEST_C) $(TEST_SH) $(if $(OTHER_BUILD),,$(TEST_PY)))
+  TESTS := $(filter-out $(LEFT_OUT) $(if $(OTHER_BUILD),$(LATER_BOARD)) \
+    $(if $(filter thread,$(SANITIZE)),$(THREADLESS)),$(TEST_C) $(TEST_SH) $(if $(OTHER_BUILD),,$(TEST_PY)))
   EMULATED_TESTS := $(filter-out $(LEFT_OUT),$(if $(OTHER_BUILD),,$(CUDA_TESTS)))
 endif
 # Why, a line each.
