@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 37e008c893030cf46dd347c137620c76cd0e5db0a617df3cb23fb7b7b2104eff
+ * sha256 of the parts: 6de1cd46ae85fa5b24216585a9cb2480cf7a74a44905809fdf557c914f27a8f4
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -14414,6 +14414,8 @@ static inline bool bs_node_is(const bs_node *node, const bs_op *op)
 }
 
 const char *bs_protocol_name(bs_protocol protocol);
+/* Whether what a row takes depends on other rows, or on the caller. */
+bool bs_protocol_sees_all_rows(int32_t protocol);
 
 /* Same dtype, rank and dimensions, in every run. */
 bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
@@ -15269,26 +15271,28 @@ typedef struct bs_protocol_rule {
     const char *name;
     int32_t score_width; /* 0: one score a path */
     bool score_f32, score_i32;
-    bool many_paths; /* k or more paths a cell */
+    bool all_rows; /* what a row takes depends on the others, or the caller is asked: never decided in a tile */
 } bs_protocol_rule;
 
 static const bs_protocol_rule protocol_rules[BS_PROTOCOL_COUNT] = {
     [BS_ROUTE_TOP1] = {"top1", 0, true, true, false},
-    [BS_ROUTE_TOPK] = {"topk", 0, true, true, true},
-    [BS_ROUTE_THRESHOLD] = {"threshold", 0, true, false, true},
+    [BS_ROUTE_TOPK] = {"topk", 0, true, true, false},
+    [BS_ROUTE_THRESHOLD] = {"threshold", 0, true, false, false},
     [BS_ROUTE_RESIDUAL_THRESHOLD] = {"residual_threshold", 0, true, false, false},
     [BS_ROUTE_BINARY] = {"binary", 1, true, false, false},
     [BS_ROUTE_LABEL] = {"label", 1, false, true, false},
     [BS_ROUTE_TABLE] = {"table", 1, false, true, false},
     [BS_ROUTE_CAPACITY] = {"capacity", 0, true, true, true},
-    [BS_ROUTE_BUDGET] = {"budget", 0, false, true, false},
-    [BS_ROUTE_CALLBACK] = {"callback", -1, true, true, false},
+    [BS_ROUTE_BUDGET] = {"budget", 0, false, true, true},
+    [BS_ROUTE_CALLBACK] = {"callback", -1, true, true, true},
 };
 
 const char *bs_protocol_name(bs_protocol protocol)
 {
     return (int32_t)protocol >= 0 && protocol < BS_PROTOCOL_COUNT ? protocol_rules[protocol].name : "unknown";
 }
+
+bool bs_protocol_sees_all_rows(int32_t protocol) { return protocol_rules[protocol].all_rows; }
 
 static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
 {
@@ -17520,15 +17524,9 @@ static void find_live(live_pass *l)
 
 /* -------------------------------------------------------------------------------------------------- order */
 
-/* Decisions of the outermost routers are made for all rows; a nested router can be decided tile by tile when its rows
- * do not influence each other and the caller is not asked. */
-static bool protocol_is_row_local(const bs_route_desc *d)
-{
-    return d->protocol != BS_ROUTE_CAPACITY && d->protocol != BS_ROUTE_BUDGET && d->protocol != BS_ROUTE_CALLBACK;
-}
-
 /* What decides the order of a top-level domain: images, routed weights that come and go, and decisions below it that
- * need all rows at once. */
+ * need all rows at once. Those of the outermost routers are made for all rows anyway; a nested one can be made tile by
+ * tile when its rows do not influence each other and the caller is not asked. */
 static void look_into_trees(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
@@ -17545,7 +17543,7 @@ static void look_into_trees(bs_plan *plan)
         const bs_router_info *router = &g->routers[r];
         const int32_t top = bs_plan_top_domain(g, router->domain);
         if (router->domain != top && plan->routers[r].live && !plan->routers[r].forced &&
-            !protocol_is_row_local(router->desc))
+            bs_protocol_sees_all_rows(router->desc->protocol))
             plan->domains[top].whole = true;
     }
 }

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 80e6dcbafad94e1e795e049014c52c0e5ab40bdabc98eed8f18573392d4302cc
+ * sha256 of the parts: 10644d5851a5da80ab8531f8d4abbab809df20585097f7d44017389e7111f93b
  */
 #include "brainstorm.h"
 
@@ -941,6 +941,8 @@ static inline bool bs_node_is(const bs_node *node, const bs_op *op)
 }
 
 const char *bs_protocol_name(bs_protocol protocol);
+/* Whether what a row takes depends on other rows, or on the caller. */
+bool bs_protocol_sees_all_rows(int32_t protocol);
 
 /* Same dtype, rank and dimensions, in every run. */
 bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
@@ -8505,8 +8507,7 @@ static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
     const bs_router_info *info = &n->graph->routers[router];
     const bs_route_desc *d = info->desc;
     const bs_router_plan *plan = &n->plan->routers[router];
-    const bool all_rows = d->protocol == BS_ROUTE_CAPACITY || d->protocol == BS_ROUTE_BUDGET ||
-                          d->protocol == BS_ROUTE_CALLBACK;
+    const bool all_rows = bs_protocol_sees_all_rows(d->protocol);
     const bool large = !plan->in_tile && (!all_rows || plan->forced) && plan->rows > BS_CU_ROUTE_ROWS &&
                        d->paths <= BS_CU_ROUTE_PATHS;
     s->kernel = large ? BS_CU_route_rows : BS_CU_route;

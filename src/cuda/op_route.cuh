@@ -26,8 +26,7 @@ static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
     const bs_router_info *info = &n->graph->routers[router];
     const bs_route_desc *d = info->desc;
     const bs_router_plan *plan = &n->plan->routers[router];
-    const bool all_rows = d->protocol == BS_ROUTE_CAPACITY || d->protocol == BS_ROUTE_BUDGET ||
-                          d->protocol == BS_ROUTE_CALLBACK;
+    const bool all_rows = bs_protocol_sees_all_rows(d->protocol);
     const bool large = !plan->in_tile && (!all_rows || plan->forced) && plan->rows > BS_CU_ROUTE_ROWS &&
                        d->paths <= BS_CU_ROUTE_PATHS;
     s->kernel = large ? BS_CU_route_rows : BS_CU_route;

@@ -7,26 +7,28 @@ typedef struct bs_protocol_rule {
     const char *name;
     int32_t score_width; /* 0: one score a path */
     bool score_f32, score_i32;
-    bool many_paths; /* k or more paths a cell */
+    bool all_rows; /* what a row takes depends on the others, or the caller is asked: never decided in a tile */
 } bs_protocol_rule;
 
 static const bs_protocol_rule protocol_rules[BS_PROTOCOL_COUNT] = {
     [BS_ROUTE_TOP1] = {"top1", 0, true, true, false},
-    [BS_ROUTE_TOPK] = {"topk", 0, true, true, true},
-    [BS_ROUTE_THRESHOLD] = {"threshold", 0, true, false, true},
+    [BS_ROUTE_TOPK] = {"topk", 0, true, true, false},
+    [BS_ROUTE_THRESHOLD] = {"threshold", 0, true, false, false},
     [BS_ROUTE_RESIDUAL_THRESHOLD] = {"residual_threshold", 0, true, false, false},
     [BS_ROUTE_BINARY] = {"binary", 1, true, false, false},
     [BS_ROUTE_LABEL] = {"label", 1, false, true, false},
     [BS_ROUTE_TABLE] = {"table", 1, false, true, false},
     [BS_ROUTE_CAPACITY] = {"capacity", 0, true, true, true},
-    [BS_ROUTE_BUDGET] = {"budget", 0, false, true, false},
-    [BS_ROUTE_CALLBACK] = {"callback", -1, true, true, false},
+    [BS_ROUTE_BUDGET] = {"budget", 0, false, true, true},
+    [BS_ROUTE_CALLBACK] = {"callback", -1, true, true, true},
 };
 
 const char *bs_protocol_name(bs_protocol protocol)
 {
     return (int32_t)protocol >= 0 && protocol < BS_PROTOCOL_COUNT ? protocol_rules[protocol].name : "unknown";
 }
+
+bool bs_protocol_sees_all_rows(int32_t protocol) { return protocol_rules[protocol].all_rows; }
 
 static bool route_params_sound(bs_infer *infer, const bs_route_desc *d)
 {

@@ -36,6 +36,8 @@ static inline bool bs_node_is(const bs_node *node, const bs_op *op)
 }
 
 const char *bs_protocol_name(bs_protocol protocol);
+/* Whether what a row takes depends on other rows, or on the caller. */
+bool bs_protocol_sees_all_rows(int32_t protocol);
 
 /* Same dtype, rank and dimensions, in every run. */
 bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);

@@ -222,15 +222,9 @@ static void find_live(live_pass *l)
 
 /* -------------------------------------------------------------------------------------------------- order */
 
-/* Decisions of the outermost routers are made for all rows; a nested router can be decided tile by tile when its rows
- * do not influence each other and the caller is not asked. */
-static bool protocol_is_row_local(const bs_route_desc *d)
-{
-    return d->protocol != BS_ROUTE_CAPACITY && d->protocol != BS_ROUTE_BUDGET && d->protocol != BS_ROUTE_CALLBACK;
-}
-
 /* What decides the order of a top-level domain: images, routed weights that come and go, and decisions below it that
- * need all rows at once. */
+ * need all rows at once. Those of the outermost routers are made for all rows anyway; a nested one can be made tile by
+ * tile when its rows do not influence each other and the caller is not asked. */
 static void look_into_trees(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
@@ -247,7 +241,7 @@ static void look_into_trees(bs_plan *plan)
         const bs_router_info *router = &g->routers[r];
         const int32_t top = bs_plan_top_domain(g, router->domain);
         if (router->domain != top && plan->routers[r].live && !plan->routers[r].forced &&
-            !protocol_is_row_local(router->desc))
+            bs_protocol_sees_all_rows(router->desc->protocol))
             plan->domains[top].whole = true;
     }
 }
