@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6de1cd46ae85fa5b24216585a9cb2480cf7a74a44905809fdf557c914f27a8f4
+ * sha256 of the parts: 1b18e9b3d2b1e3591a3e26afb5296d6d37ffecd6d664eef341c4b8f45b965769
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -8983,8 +8983,9 @@ typedef struct bs_node_plan {
     uint32_t tier;          /* bs_tier, in four bytes whatever the compiler */
     int32_t algorithm;      /* the op's own meaning; conv2d: bs_conv_algorithm */
     bool half;              /* a device: weights are prepared in f16 */
+    uint8_t fusion;         /* 0, or the kernel that does this node and those it follows (plan/fuse.c) */
     int32_t ahead_of;       /* a look-ahead: the router that will decide by such scores; else 0 */
-    int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan/fuse.c) */
+    int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
     int32_t fused_in[2];    /* the operands it then has */
     int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
     int32_t twin;           /* the last node before it that has the same weights; 0: none */
@@ -8993,7 +8994,6 @@ typedef struct bs_node_plan {
     bs_bytes prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
     bs_bytes prepared_offset;
     bs_bytes scratch_bytes; /* a thread */
-    int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
 } bs_node_plan;
 
 #define BS_FAULT_BYTES 96
@@ -18304,7 +18304,7 @@ static void fuse(fuse_pass *f, int32_t n, int32_t fusion, const fuse_match *m)
         count_reads(f, m->inner[i], -1);
         f->plan->node_live[m->inner[i]] = false;
     }
-    node->fusion = fusion;
+    node->fusion = (uint8_t)fusion;
     memcpy(node->fused_in, m->in, sizeof m->in);
     count_reads(f, n, 1);
 }

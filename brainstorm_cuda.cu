@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 10644d5851a5da80ab8531f8d4abbab809df20585097f7d44017389e7111f93b
+ * sha256 of the parts: 0aad04787e5d154da65a6d151a8848b24e83b4b03b296c9c62cb52798809242e
  */
 #include "brainstorm.h"
 
@@ -691,8 +691,9 @@ typedef struct bs_node_plan {
     uint32_t tier;          /* bs_tier, in four bytes whatever the compiler */
     int32_t algorithm;      /* the op's own meaning; conv2d: bs_conv_algorithm */
     bool half;              /* a device: weights are prepared in f16 */
+    uint8_t fusion;         /* 0, or the kernel that does this node and those it follows (plan/fuse.c) */
     int32_t ahead_of;       /* a look-ahead: the router that will decide by such scores; else 0 */
-    int32_t fusion;         /* 0, or the kernel that does this node and those it follows (plan/fuse.c) */
+    int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
     int32_t fused_in[2];    /* the operands it then has */
     int32_t unit;           /* whose slot holds its prepared weights; 0: resident */
     int32_t twin;           /* the last node before it that has the same weights; 0: none */
@@ -701,7 +702,6 @@ typedef struct bs_node_plan {
     bs_bytes prepared_bytes; /* of its weights, in its unit's slot or the resident weights */
     bs_bytes prepared_offset;
     bs_bytes scratch_bytes; /* a thread */
-    int32_t pieces;         /* > 0: a row is so many tasks, bs_call.piece says which (BS_OP_ACROSS) */
 } bs_node_plan;
 
 #define BS_FAULT_BYTES 96

@@ -132,7 +132,7 @@ static void fuse(fuse_pass *f, int32_t n, int32_t fusion, const fuse_match *m)
         count_reads(f, m->inner[i], -1);
         f->plan->node_live[m->inner[i]] = false;
     }
-    node->fusion = fusion;
+    node->fusion = (uint8_t)fusion;
     memcpy(node->fused_in, m->in, sizeof m->in);
     count_reads(f, n, 1);
 }
