@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1b18e9b3d2b1e3591a3e26afb5296d6d37ffecd6d664eef341c4b8f45b965769
+ * sha256 of the parts: 59376ed2d34f163bf99a442406bac49ee319256c770f9010dbb6f39d87ce99b1
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -16957,6 +16957,7 @@ typedef struct bs_router_plan {
 typedef struct bs_plan_unit {
     int32_t block;  /* the outermost; names it */
     int32_t domain; /* PATH: the outermost path whose nodes they are; else 0 */
+    int32_t node;   /* the first that has some of them */
     bs_bytes prepared_bytes;
 } bs_plan_unit;
 
@@ -17043,6 +17044,7 @@ void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and g
 bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error);
 bs_bytes bs_plan_units_workspace(const bs_graph *graph);
 bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
+void bs_plan_size_lanes(bs_plan *plan); /* plan/streamed.c */
 /* Whether a needed node has weights that come and go. */
 bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
@@ -17075,36 +17077,76 @@ typedef struct bs_life {
 bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace);
 bs_bytes bs_place_workspace(int32_t count);
 
-/* Helpers of several stages. */
+/* Gives all domains the orders of their top-level ones; says where routers decide. */
+void bs_plan_spread_orders(bs_plan *plan);
+/* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known
+ * (plan/share.c). */
+void bs_plan_find_owner(bs_plan *plan, int32_t node);
+
+/* ------------------------------------------------------------------------------------ what is known of a plan
+ * Rules by which a plan is made, looked at when an image of it is opened, and run (plan/facts.c). */
 static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
 /* The type in which the plan's own rows of a value are stored. */
 static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
 {
     return plan->values[value].narrow ? BS_F16 : plan->graph->values[value].dtype;
 }
-/* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known
- * (plan/share.c). */
-void bs_plan_find_owner(bs_plan *plan, int32_t node);
+/* Whether a value has rows of its own. */
+static inline bool bs_plan_is_stored(const bs_plan *plan, int32_t value)
+{
+    return plan->values[value].place == BS_PLACE_TRANSIENT || plan->values[value].place == BS_PLACE_SCRATCH;
+}
+/* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
+int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
+/* The core of a cell of this value at most, [h, w]. */
+void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
+/* Size of patches and most rows of a domain; parents first. Where a router decides, and about how many rows. */
+void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p);
+void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r);
+
+/* The operands a node has in this plan: its own, or those of the chain it ends (plan/fusions.c). */
+const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
+bs_status bs_fusion_run(const bs_call *call);
+const char *bs_fusion_name(int32_t fusion);
+int32_t bs_fusion_count(void);
+/* Whether a run reads operand `index` of a node: a router that is forced reads no scores, and a gather of one only what
+ * the forced path gives, or the residual in its place. */
+bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index);
+/* Whether operand `index` of node n, which is `value`, is read where its rows are, without rows of its own. */
+bool bs_plan_reads_in_place(const bs_plan *plan, int32_t n, int32_t index, int32_t value);
+bool bs_plan_is_planar(const bs_plan *plan, int32_t value);
+/* Whether a gather keeps every path's rows until all are there: sums, and several paths a cell. And what it makes of
+ * them. */
+bool bs_plan_is_packed(const bs_graph *graph, const bs_node *gather);
+bs_combine bs_plan_combine(const bs_node *gather);
+/* A call that computes nothing: what it says of a later router is all it is for. */
+static inline bool bs_plan_looks_ahead(const bs_node *node)
+{
+    return bs_node_work(node) == BS_WORK_CALL && node->n_out == 0;
+}
+bool bs_plan_look_ahead_fits(const bs_plan *plan, int32_t node, int32_t router, bs_error *error);
+
+/* Margin that operand `index` needs, by the margins of what the node makes. */
+int32_t bs_plan_margin_asked(const bs_plan *plan, const bs_node *node, int32_t index);
+/* Of a value with rows of its own: bytes of a row, and rows; by its margin and its place. */
+bs_bytes bs_plan_row_bytes(const bs_plan *plan, int32_t value);
+int64_t bs_plan_storage_rows(const bs_plan *plan, int32_t value);
+
 /* What a node's op declares: fills specs [BS_MAX_WEIGHTS], returns their number. */
 int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
 /* Whether a run reads the node's weights: a router that is decided ahead needs no table of its own. */
 bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
 bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
-/* The operands a node has in this plan: its own, or those of the chain it ends. */
-const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
-bs_status bs_fusion_run(const bs_call *call);
-const char *bs_fusion_name(int32_t fusion);
-int32_t bs_fusion_count(void);
-/* Gives all domains the orders of their top-level ones; says where routers decide. */
-void bs_plan_spread_orders(bs_plan *plan);
-/* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
-int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
-/* Whether a run reads operand `index` of a node: a router that is forced reads no scores, and a gather of one only what
- * the forced path gives, or the residual in its place. */
-bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index);
-/* The core of a cell of this value at most, [h, w]. */
-void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
+/* The node's algorithm, bytes and pieces, by its margins. */
+void bs_plan_size_node(const bs_plan *plan, int32_t node, bs_node_plan *np);
+/* Whether two nodes that have the same weights can read one copy. */
+bool bs_plan_laid_out_alike(const bs_plan *plan, int32_t a, int32_t b);
+
+/* plan/limits.c. The first in words of bs_plan_desc; then what no plan may have. */
+bool bs_plan_desc_sound(const bs_plan_desc *desc, bs_error *error);
+bool bs_plan_rows_fit(const bs_plan *plan, bs_error *error);
+bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error);
 
 #endif
 /* ==== end src/plan/plan.h ===================================================================== */
@@ -17299,11 +17341,155 @@ struct bs_device {
 #endif
 /* ==== end src/plan/device.h =================================================================== */
 
-/* ==== begin src/plan/live.c =================================================================== */
-/* plan/live.c - the first stage of planning: what is needed at all, which routes are decided ahead, in which order
- * each domain runs, and how much margin each value carries.
- * Relies on plan/plan.h. Must never assign memory. */
+/* ==== begin src/plan/fusions.h ================================================================ */
+/* plan/fusions.h - finding a chain that one kernel does: for the planner, and for whoever opens an image that says
+ * there is one. Relies on plan/plan.h. Must never be included by anything else. */
+#ifndef BS_PLAN_FUSIONS_H
+#define BS_PLAN_FUSIONS_H
+
 /* #include "plan/plan.h" */
+
+/* What a match finds: nodes that are not needed any more, and the operands of the last one then. */
+typedef struct bs_fusion_match {
+    int32_t inner[2], n_inner;
+    int32_t in[2];
+} bs_fusion_match;
+
+typedef struct bs_fusion_search {
+    const bs_plan *plan;
+    const int32_t *readers; /* [values] how often needed nodes read it; NULL: that has been seen to */
+    const int32_t *wanted;  /* the only operands to be found; NULL: any */
+} bs_fusion_search;
+
+/* Whether the chain of `fusion`, counted from 1, ends at this needed node. */
+bool bs_fusion_find(const bs_fusion_search *search, int32_t node, int32_t fusion, bs_fusion_match *match);
+
+#endif
+/* ==== end src/plan/fusions.h ================================================================== */
+
+/* ==== begin src/plan/fusions.c ================================================================ */
+/* plan/fusions.c - the chains of nodes that one kernel does in a single pass: an epilogue that need not go through
+ * memory.
+ *
+ * A fusion is a pattern and a kernel that gives the same bits as the chain. Adding one is an entry in the table.
+ * Relies on plan/fusions.h. Must never change a result. */
+/* #include "plan/fusions.h" */
+
+/* #include "ops/structure.h" */
+/* #include "kernels/elementwise.h" */
+
+/* The node of op `name` that makes `value`, an operand of a live node, when that is its only reader; else 0. */
+static int32_t only_use(const bs_fusion_search *f, int32_t value, const char *name)
+{
+    const bs_graph *g = f->plan->graph;
+    const int32_t n = g->values[value].node;
+    const bool is = strcmp(bs_op_get(g->nodes[n].op)->name, name) == 0;
+    return is && (!f->readers || f->readers[value] == 1) ? n : 0;
+}
+
+/* ------------------------------------------------------- pixel_shuffle 2 of [4,h,w] + base -> codes [1,2h,2w] */
+
+static bool sr_store_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
+{
+    const bs_plan *p = f->plan;
+    const bs_graph *g = p->graph;
+    const bs_node *convert = &g->nodes[n];
+    const bs_convert_desc *desc = convert->params;
+    if (strcmp(bs_op_get(convert->op)->name, "convert") != 0 || (desc->dtype != BS_U8 && desc->dtype != BS_U16) ||
+        g->values[convert->first_out].rank != 3 || p->values[convert->first_out].margin != 0)
+        return false;
+    const int32_t add = only_use(f, bs_node_in(g, convert)[0], "add");
+    if (!add)
+        return false;
+    for (int32_t side = 0; side < 2; side++) {
+        const int32_t *in = bs_node_in(g, &g->nodes[add]);
+        const int32_t shuffle = only_use(f, in[side], "pixel_shuffle"), base = in[1 - side];
+        if (!shuffle || !bs_same_shape(&g->values[in[0]], &g->values[in[1]]) ||
+            g->values[base].domain != convert->domain)
+            continue;
+        const int32_t tail = bs_node_in(g, &g->nodes[shuffle])[0];
+        if (g->values[tail].dtype != BS_F32 || bs_dim_max(g, g->values[in[side]].dims[0]) != 1 ||
+            bs_dim_max(g, g->values[tail].dims[0]) != 4)
+            continue;
+        if (f->wanted && (f->wanted[0] != tail || f->wanted[1] != base))
+            continue;
+        *m = (bs_fusion_match){{add, shuffle}, 2, {tail, base}};
+        return true;
+    }
+    return false;
+}
+
+static bs_status sr_store_run(const bs_call *call)
+{
+    const bs_operand *tail = &call->in[0], *base = &call->in[1], *out = &call->out[0];
+    const bs_convert_desc *desc = call->params;
+    const bs_rect r = out->rect; /* even: a cell of the doubled frame, or a band of it */
+    const size_t bytes = bs_dtype_bytes(out->dtype);
+    bs_sr_store s;
+    memset(&s, 0, sizeof s);
+    s.tail = bs_f32_at(tail, r.y0 / 2 * tail->stride[1] + r.x0 / 2 * tail->stride[2]);
+    s.tail_row = tail->stride[1];
+    s.tail_pixel = (int32_t)tail->stride[2];
+    s.base = bs_f32_at(base, r.y0 * base->stride[1] + r.x0 * base->stride[2]);
+    s.base_row = base->stride[1];
+    s.out = (uint8_t *)out->data + (r.y0 * out->stride[1] + r.x0 * out->stride[2]) * (ptrdiff_t)bytes;
+    s.out_row = out->stride[1];
+    s.h = (r.y1 - r.y0) / 2;
+    s.w = (r.x1 - r.x0) / 2;
+    s.scale = desc->scale != 0 ? desc->scale : 1;
+    s.high = (uint16_t)((1u << bs_or_default(desc->code_bits, 16)) - 1);
+    if (out->dtype == BS_U8)
+        bs_sr_store_u8(call->plan->tier, &s);
+    else
+        bs_sr_store_u16(call->plan->tier, &s);
+    return BS_OK;
+}
+
+/* -------------------------------------------------------------------------------------------------- table */
+
+typedef struct bs_fusion {
+    const char *name;
+    bool (*match)(const bs_fusion_search *f, int32_t node, bs_fusion_match *match);
+    bs_status (*run)(const bs_call *call);
+    int32_t operands;
+} bs_fusion;
+
+static const bs_fusion fusions[] = {{"sr_store", sr_store_match, sr_store_run, 2}};
+#define FUSIONS ((int32_t)(sizeof fusions / sizeof *fusions))
+
+bool bs_fusion_find(const bs_fusion_search *search, int32_t node, int32_t fusion, bs_fusion_match *match)
+{
+    return fusions[fusion - 1].match(search, node, match);
+}
+
+const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count)
+{
+    const bs_node_plan *p = &plan->nodes[node];
+    const bs_node *n = &plan->graph->nodes[node];
+    const int32_t like = bs_node_operand(n, BS_ROLE_LIKE); /* the last one, where there is one */
+    *count = p->fusion ? fusions[p->fusion - 1].operands : like >= 0 ? like : n->n_in;
+    return p->fusion ? p->fused_in : bs_node_in(plan->graph, n);
+}
+
+bs_status bs_fusion_run(const bs_call *call)
+{
+    return fusions[call->plan->fusion - 1].run(call);
+}
+
+int32_t bs_fusion_count(void) { return FUSIONS; }
+
+const char *bs_fusion_name(int32_t fusion)
+{
+    return fusion ? fusions[fusion - 1].name : "";
+}
+/* ==== end src/plan/fusions.c ================================================================== */
+
+/* ==== begin src/plan/facts.c ================================================================== */
+/* plan/facts.c - what follows from a graph and what a plan has decided: sizes, margins, who reads what and how. The
+ * planner asks while it decides; whoever opens an image asks again, so that both go by the same rules; and so does a
+ * session. Relies on plan/plan.h. Must never decide anything: what is here stays where the planner is left out. */
+/* #include "plan/plan.h" */
+
 /* #include "ops/structure.h" */
 
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain)
@@ -17323,6 +17509,465 @@ void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, i
     *h = bs_min_i64(*h, cell);
     *w = bs_min_i64(*w, cell);
 }
+
+void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p)
+{
+    const bs_graph *g = plan->graph;
+    const bs_domain *d = &g->domains[domain];
+    p->max_rows = d->kind == BS_DOMAIN_PATH ? plan->domains[d->parent].max_rows : d->max_rows;
+    p->size = bs_domain_is_patches(d) && plan->desc.patch_size > 0 ? plan->desc.patch_size : d->size;
+    if (bs_domain_is_patches(d))
+        p->max_rows = bs_ceil_div(bs_dim_max(g, d->height), p->size) * bs_ceil_div(bs_dim_max(g, d->width), p->size);
+}
+
+void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r)
+{
+    const int32_t d = plan->graph->routers[router].domain;
+    r->in_tile = plan->domains[d].order == BS_ORDER_DEPTH && plan->graph->domains[d].kind == BS_DOMAIN_PATH;
+    r->rows = r->in_tile ? plan->domains[d].tile_rows : plan->domains[d].max_rows;
+}
+
+/* -------------------------------------------------------------------------------------------------- who reads */
+
+/* Every cell takes a forced path: the residual only counts where that path gives nothing, but in sums. */
+static bool reads_of_gather(const bs_graph *g, const bs_node *gather, int32_t forced, int32_t index)
+{
+    const bs_gather_params *p = gather->params;
+    const bool residual = index == g->routers[gather->router].desc->paths;
+    if (residual && (p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED))
+        return true;
+    return residual ? bs_node_in(g, gather)[forced - 1] == 0 : index == forced - 1;
+}
+
+bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index)
+{
+    const int32_t forced = plan->routers[node->router].forced; /* no router: 0 */
+    if (!forced)
+        return true;
+    if (bs_node_gathers(node))
+        return reads_of_gather(plan->graph, node, forced, index);
+    return bs_node_role(node, index) != BS_ROLE_DECIDING;
+}
+
+/* Whether a value, read where its rows come from, has its channels apart from each other: as value *from has. *from 0:
+ * what is returned says it. */
+static bool planar_step(const bs_plan *p, int32_t value, int32_t *from)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[g->values[value].node];
+    *from = 0;
+    if (node->n_in == 0 || !bs_node_is_view(node))
+        return node->n_in == 0;
+    const int32_t in = bs_node_in(g, node)[0];
+    if (g->values[in].rank > g->values[value].rank) /* rows of a tensor */
+        return true;
+    *from = bs_plan_is_stored(p, in) ? 0 : in;
+    return false;
+}
+
+bool bs_plan_is_planar(const bs_plan *plan, int32_t value)
+{
+    bool planar = planar_step(plan, value, &value);
+    while (value != 0)
+        planar = planar_step(plan, value, &value);
+    return planar;
+}
+
+/* One that does not needs zeros around the rows, rows that lie one after the other, or channels that do. */
+bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t value)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[n];
+    const bs_op *op = bs_op_get(node->op);
+    const bs_value_info *v = &g->values[value];
+    const bool scattered_rows = g->domains[v->domain].kind == BS_DOMAIN_PATH &&
+                                g->domains[v->domain].patches < 0 &&
+                                !bs_plan_on_device(p); /* whose kernels look every row up */
+    if (bs_node_role(node, index) == BS_ROLE_DECIDING && node->router != 0 &&
+        g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
+        return g->domains[v->domain].kind != BS_DOMAIN_PATH &&
+               !bs_plan_on_device(p); /* a callback sees all rows by one stride */
+    if (bs_node_ends_run(node) && v->domain != 0)
+        return false; /* written when states are: what they held before is to be written */
+    if (op->flags & BS_OP_STRUCTURAL)
+        return true;
+    const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) &&
+                       p->values[value].margin > 0;
+    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || p->nodes[n].fusion) &&
+                          bs_plan_is_planar(p, value);
+    return !zeros && !scattered_rows && !channels;
+}
+
+/* ---------------------------------------------------------------------------------------------------- gathers */
+
+bool bs_plan_is_packed(const bs_graph *g, const bs_node *node)
+{
+    return g->routers[node->router].max_paths_per_cell > 1 ||
+           ((const bs_gather_params *)node->params)->mode == BS_GATHER_ADD ||
+           ((const bs_gather_params *)node->params)->mode == BS_GATHER_WEIGHTED;
+}
+
+/* What a packed gather makes of the rows of several paths. */
+bs_combine bs_plan_combine(const bs_node *gather)
+{
+    switch ((bs_gather_mode)((const bs_gather_params *)gather->params)->mode) {
+    case BS_GATHER_ADD: return BS_COMBINE_SUM;
+    case BS_GATHER_WEIGHTED: return BS_COMBINE_WEIGHTED_SUM;
+    case BS_GATHER_PLACE:
+    case BS_GATHER_SELECT: break;
+    }
+    return BS_COMBINE_SELECT;
+}
+
+/* ---------------------------------------------------------------------------------------------------- storage */
+
+static int32_t margin_of_outputs(const bs_plan *plan, const bs_node *node)
+{
+    int32_t margin = 0;
+    for (int32_t i = 0; i < node->n_out; i++)
+        margin = bs_max_i32(margin, plan->values[node->first_out + i].margin);
+    return margin;
+}
+
+/* Outside a patch domain an output has nothing around it to compute: only the op's own window counts. */
+int32_t bs_plan_margin_asked(const bs_plan *plan, const bs_node *node, int32_t index)
+{
+    const bs_graph *g = plan->graph;
+    const bs_op *op = bs_op_get(node->op);
+    const bool patches = g->domains[node->domain].patches >= 0;
+    const int32_t out = patches ? margin_of_outputs(plan, node) : 0;
+    if (bs_node_joins_cells(node) || (bs_node_is_view(node) && node->router == 0) || node->n_out == 0)
+        return 0;
+    return op->halo ? op->halo(g, node, index, out) : out;
+}
+
+bs_bytes bs_plan_row_bytes(const bs_plan *p, int32_t value)
+{
+    const bs_value_info *v = &p->graph->values[value];
+    bs_bytes elements = bs_value_elements(p->graph, v);
+    if (v->rank == 3) {
+        int64_t h, w;
+        const int64_t margin = p->values[value].margin;
+        bs_plan_core(p, v, &h, &w);
+        elements = bs_bytes_times(bs_bytes_array(bs_dim_max(p->graph, v->dims[0]), 1), h + 2 * margin);
+        elements = bs_bytes_times(elements, w + 2 * margin);
+    }
+    return bs_bytes_align(bs_bytes_product(elements, bs_bytes_of(bs_dtype_bytes(bs_plan_stored(p, value)))));
+}
+
+int64_t bs_plan_storage_rows(const bs_plan *p, int32_t value)
+{
+    const bs_domain *d = &p->graph->domains[p->graph->values[value].domain];
+    const int32_t domain = p->graph->values[value].domain;
+    if (p->values[value].place == BS_PLACE_SCRATCH)
+        return p->domains[domain].tile_rows;
+    if (d->kind != BS_DOMAIN_PATH)
+        return p->domains[domain].max_rows;
+    return p->domains[domain].max_rows * p->graph->routers[d->router].max_paths_per_cell;
+}
+
+int32_t bs_plan_too_large(const bs_plan *p)
+{
+    for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++) {
+        const int32_t top = bs_plan_top_domain(p->graph, p->parts[k].domain);
+        if (bs_bytes_less(p->shared_bytes, p->parts[k].scratch_bytes) && !p->domains[top].streams)
+            return top;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------- weights */
+
+int32_t bs_plan_tensors(const bs_graph *g, const bs_node *node, bs_weight_spec *specs)
+{
+    const bs_op *op = bs_op_get(node->op);
+    return op->weights ? op->weights(g, node, specs) : 0;
+}
+
+bs_bytes bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
+{
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    const int32_t count = bs_plan_tensors(g, node, specs);
+    return bs_weight_offset(specs, count);
+}
+
+bool bs_plan_needs_weights(const bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    return p->node_live[n] && bs_plan_reads(p, node, 0) && bs_plan_tensors(p->graph, node, specs) > 0;
+}
+
+void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[n];
+    const bs_op *op = bs_op_get(node->op);
+    int64_t h = 1, w = 1;
+    if (node->n_out > 0) {
+        const int32_t margin = p->values[node->first_out].margin;
+        bs_plan_core(p, &g->values[node->first_out], &h, &w);
+        h += 2 * margin;
+        w += 2 * margin;
+    }
+    np->tier = p->tier;
+    np->half = p->desc.half;
+    np->algorithm = np->pieces = 0;
+    np->scratch_bytes = bs_bytes_of(0);
+    np->prepared_bytes = bs_plan_canonical_bytes(g, node);
+    /* beyond that it is refused whatever kernels want */
+    if (op->plan && bs_bytes_figure(np->prepared_bytes) < BS_MAX_PLAN_BYTES)
+        op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
+    if (bs_plan_on_device(p))
+        np->scratch_bytes = bs_bytes_of(0); /* blocks of threads have their own */
+}
+
+bool bs_plan_laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
+{
+    const bs_node_plan *x = &p->nodes[a], *y = &p->nodes[b];
+    const bs_op *op = bs_op_get(p->graph->nodes[a].op);
+    return x->unit == y->unit && x->algorithm == y->algorithm && bs_bytes_same(x->prepared_bytes, y->prepared_bytes) &&
+           (!op->same_layout || op->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
+}
+/* ==== end src/plan/facts.c ==================================================================== */
+
+/* ==== begin src/plan/limits.c ================================================================= */
+/* plan/limits.c - what a plan may be asked for, and what no plan may have: fields of a description, rows, cells,
+ * margins, bytes. Relies on plan/plan.h. Must never change a plan. */
+/* #include "plan/plan.h" */
+
+/* #include "ops/structure.h" */
+/* #include "plan/device.h" */
+
+/* A field of bs_plan_desc, and what it may be. */
+typedef struct desc_range {
+    char field[14]; /* no pointer: it would have to be relocated */
+    uint16_t offset;
+    int32_t low, high;
+} desc_range;
+
+#define RANGE(field, high) {#field, offsetof(bs_plan_desc, field), 0, high}
+static const desc_range desc_ranges[] = {
+    RANGE(threads, 64),
+    RANGE(tier, BS_TIER_CUDA),
+    RANGE(order, BS_ORDER_DEPTH),
+    RANGE(conv, BS_CONV_FORCE_REFERENCE),
+    RANGE(patch_size, 8192),
+    RANGE(n_forces, BS_MAX_FORCES),
+    RANGE(lanes, BS_MAX_LANES),
+    RANGE(chunk_bytes, 1 << 30),
+    RANGE(half, 1),
+    RANGE(in_place, 1),
+    RANGE(lowering, BS_LOWER_COUNT - 1),
+    {"shared_bytes", offsetof(bs_plan_desc, shared_bytes), BS_DEVICE_WORKSPACE, 1 << 20},
+};
+#undef RANGE
+
+bool bs_plan_desc_sound(const bs_plan_desc *d, bs_error *error)
+{
+    for (size_t i = 0; i < sizeof desc_ranges / sizeof *desc_ranges; i++) {
+        const desc_range *r = &desc_ranges[i];
+        int32_t n;
+        memcpy(&n, (const char *)d + r->offset, sizeof n);
+        if (n != 0 && (n < r->low || n > r->high))
+            return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.%s is %d, expected %s%d .. %d", r->field, n,
+                             r->low ? "0 or " : "", r->low, r->high);
+    }
+    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0 || d->in_place != 0))
+        return bs_refuse(
+            error, BS_ERROR_ARGUMENT,
+            "bs_plan_desc.half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
+#if defined(BS_NO_STREAM)
+    if (d->slot_bytes > 0)
+        return bs_refuse(error, BS_ERROR_UNSUPPORTED, /* unreachable: where it streams */
+                         "bs_plan_desc.slot_bytes: this build keeps all weights resident (BS_NO_STREAM)");
+#endif
+    return true;
+}
+
+bool bs_plan_look_ahead_fits(const bs_plan *plan, int32_t n, int32_t router, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    const bs_node *node = &g->nodes[n];
+    const bs_route_desc *d = router ? g->routers[router].desc : NULL;
+    if (!d || g->routers[router].node < n || (d->protocol != BS_ROUTE_TOP1 && d->protocol != BS_ROUTE_TOPK))
+        return bs_refuse(error, BS_ERROR_GRAPH, "look_ahead \"%s\": no later router of that name chooses the best k",
+                         bs_node_name(node));
+    const int64_t scores = bs_dim_max(g, g->values[bs_node_in(g, node)[0]].dims[0]);
+    if (scores != d->paths)
+        return bs_refuse(error, BS_ERROR_SHAPE, "look_ahead \"%s\": %lld scores for %d paths", bs_node_name(node),
+                         (long long)scores, d->paths);
+    return true;
+}
+
+/* Rows are counted in 32 bits, and so are the choices of a router. */
+static bool rows_fit(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    char text[112];
+    for (int32_t d = 1; d < g->n_domains; d++)
+        if (plan->domains[d].max_rows > BS_MAX_ROWS) /* of those that nothing needs, too: a session counts their rows */
+            return bs_refuse(error, BS_ERROR_LIMIT, "up to %lld cells in %s, expected 2^30 at most",
+                             (long long)plan->domains[d].max_rows, bs_domain_text(g, d, text, sizeof text));
+    for (int32_t r = 1; r < g->n_routers; r++) {
+        const int64_t rows = plan->domains[g->routers[r].domain].max_rows;
+        if (plan->routers[r].live && rows * g->routers[r].max_paths_per_cell > BS_MAX_ROWS)
+            return bs_refuse(error, BS_ERROR_LIMIT,
+                             "router \"%s\" chooses %d paths for up to %lld cells, expected 2^30 choices at most",
+                             g->routers[r].desc->name, g->routers[r].max_paths_per_cell, (long long)rows);
+    }
+    return true;
+}
+
+/* Tensors that hold a row a cell were sized for the graph's own patch size. */
+static bool cells_fit(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t n = 1; n < g->n_nodes; n++) {
+        const bs_node *node = &g->nodes[n];
+        const bool view = bs_node_is_view(node) && node->router == 0;
+        if (!plan->node_live[n] || !(view || bs_node_joins_cells(node)))
+            continue;
+        const bs_value_info *in = &g->values[bs_node_in(g, node)[0]], *out = &g->values[node->first_out];
+        const bs_value_info *root = view ? in : out, *cell = view ? out : in;
+        const int32_t domain = cell->domain;
+        if (root->rank > cell->rank && bs_dim_max(g, root->dims[0]) < plan->domains[domain].max_rows)
+            return bs_refuse(error, BS_ERROR_LIMIT,
+                             "patch size %d makes up to %lld cells, %s \"%s\" holds %lld: take larger patches",
+                             plan->desc.patch_size, (long long)plan->domains[domain].max_rows,
+                             bs_op_get(node->op)->name, bs_node_name(node), (long long)bs_dim_max(g, root->dims[0]));
+    }
+    return true;
+}
+
+/* Cells of every scale must be whole pixels: the builder saw to it for the graph's own patch size. */
+static bool cells_are_whole(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t v = 1; v < g->n_values; v++) {
+        const bs_value_info *value = &g->values[v];
+        const int32_t patches = g->domains[value->domain].patches;
+        if (!plan->node_live[value->node] || value->rank != 3 || patches < 0 ||
+            (int64_t)plan->domains[patches].size * value->scale_num % value->scale_den == 0)
+            continue;
+        return bs_refuse(error, BS_ERROR_SHAPE,
+                         "patch size %d: %s \"%s\" makes cells of %d/%d of it, which are not whole pixels",
+                         plan->domains[patches].size, bs_op_get(g->nodes[value->node].op)->name,
+                         bs_node_name(&g->nodes[value->node]), value->scale_num, value->scale_den);
+    }
+    return true;
+}
+
+static bool margins_fit(const bs_plan *plan, bs_error *error)
+{
+    const bs_graph *g = plan->graph;
+    for (int32_t v = 1; v < g->n_values; v++) {
+        const bs_node *node = &g->nodes[g->values[v].node];
+        if (plan->values[v].margin > BS_MAX_MARGIN)
+            return bs_refuse(error, BS_ERROR_LIMIT, "what reads %s \"%s\" needs more than %d pixels around a cell",
+                             bs_op_get(node->op)->name, bs_node_name(node), BS_MAX_MARGIN);
+    }
+    return true;
+}
+
+bool bs_plan_rows_fit(const bs_plan *plan, bs_error *error)
+{
+    return rows_fit(plan, error) && cells_fit(plan, error) && cells_are_whole(plan, error) && margins_fit(plan, error);
+}
+
+bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error)
+{
+    const bs_bytes weights = bs_bytes_add(plan->weight_bytes, plan->all_unit_bytes);
+    const bs_bytes total = bs_bytes_add(bs_bytes_add(plan->transient_bytes, plan->scratch_bytes), weights);
+    if (bs_bytes_figure(total) > BS_MAX_PLAN_BYTES)
+        return bs_refuse(
+            error, BS_ERROR_LIMIT,
+            "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: "
+            "are the maxima right?",
+            (unsigned long long)bs_bytes_figure(plan->transient_bytes),
+            (unsigned long long)bs_bytes_figure(plan->scratch_bytes), (unsigned long long)bs_bytes_figure(weights));
+    return true;
+}
+/* ==== end src/plan/limits.c =================================================================== */
+
+/* ==== begin src/plan/streamed.c =============================================================== */
+/* plan/streamed.c - a plan whose weights come and go, once it is made: which nodes stream, sizes of staging, units and
+ * stages for whoever asks. Relies on plan/plan.h. Must never decide anything. */
+/* #include "plan/plan.h" */
+
+/* #include "ops/structure.h" */
+
+#if !defined(BS_NO_STREAM)
+
+bool bs_plan_node_streams(const bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    return p->desc.slot_bytes > 0 && node->block != 0 && bs_node_work(node) == BS_WORK_CALL &&
+           bs_plan_needs_weights(p, n);
+}
+
+/* A lane's staging holds a chunk, or the weights of the largest layer; and what alignment to pages adds at both
+ * ends. */
+void bs_plan_size_lanes(bs_plan *p)
+{
+    bs_bytes piece = p->chunk_bytes = bs_bytes_array(bs_or_default(p->desc.chunk_bytes, 262144), 1);
+    for (int32_t n = 1; n < p->graph->n_nodes; n++)
+        if (p->nodes[n].unit)
+            piece = bs_bytes_max(piece, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
+    p->lanes = bs_or_default(p->desc.lanes, 2);
+    p->lane_bytes = bs_bytes_align_to(bs_bytes_add(piece, bs_bytes_of(4 * BS_PAGE_BYTES)), BS_PAGE_BYTES);
+}
+
+/* --------------------------------------------------------------------------------------------------- asking */
+
+void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream)
+{
+    if (!stream)
+        return;
+    memset(stream, 0, sizeof *stream);
+    if (!plan)
+        return;
+    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, bs_bytes_figure(plan->slot_bytes),
+                              bs_bytes_figure(plan->largest_unit_bytes), bs_bytes_figure(plan->all_unit_bytes)};
+    *stream = s;
+}
+
+bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_facts *facts)
+{
+    if (!plan || !facts || unit < 0 || unit >= plan->n_units - 1)
+        return BS_ERROR_ARGUMENT;
+    const bs_plan_unit *u = &plan->units[unit + 1];
+    const bs_domain *domain = &plan->graph->domains[u->domain];
+    memset(facts, 0, sizeof *facts);
+    snprintf(facts->name, sizeof facts->name, "%s", plan->graph->text + plan->graph->blocks[u->block].name);
+    facts->router = u->domain ? domain->router : 0;
+    facts->path = u->domain ? domain->path : -1;
+    facts->slot_bytes = bs_bytes_figure(u->prepared_bytes);
+    return BS_OK;
+}
+
+bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
+{
+    if (!plan || !facts || stage < 0 || stage >= plan->n_stages)
+        return BS_ERROR_ARGUMENT;
+    const bs_trace_stage *s = &plan->stages[stage];
+    facts->router = s->router;
+    facts->n_units = s->n_units;
+    if (units)
+        memcpy(units, plan->stage_units + s->first_unit, (size_t)s->n_units * sizeof *units);
+    return BS_OK;
+}
+#endif
+/* ==== end src/plan/streamed.c ================================================================= */
+
+/* ==== begin src/plan/live.c =================================================================== */
+/* plan/live.c - the first stage of planning: what is needed at all, which routes are decided ahead, in which order
+ * each domain runs, and how much margin each value carries.
+ * Relies on plan/plan.h. Must never assign memory. */
+/* #include "plan/plan.h" */
+/* #include "ops/structure.h" */
+
+#if !defined(BS_NO_PLANNER)
 
 /* ------------------------------------------------------------------------------------------- forced routes */
 
@@ -17395,26 +18040,6 @@ static void mark_domain(live_pass *l, int32_t domain)
     mark(l, d->lengths);
 }
 
-/* Every cell takes a forced path: the residual only counts where that path gives nothing, but in sums. */
-static bool reads_of_gather(const bs_graph *g, const bs_node *gather, int32_t forced, int32_t index)
-{
-    const bs_gather_params *p = gather->params;
-    const bool residual = index == g->routers[gather->router].desc->paths;
-    if (residual && (p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED))
-        return true;
-    return residual ? bs_node_in(g, gather)[forced - 1] == 0 : index == forced - 1;
-}
-
-bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index)
-{
-    const int32_t forced = plan->routers[node->router].forced; /* no router: 0 */
-    if (!forced)
-        return true;
-    if (bs_node_gathers(node))
-        return reads_of_gather(plan->graph, node, forced, index);
-    return bs_node_role(node, index) != BS_ROLE_DECIDING;
-}
-
 static void mark_operands(live_pass *l, const bs_node *node)
 {
     const bs_plan *plan = l->plan;
@@ -17447,24 +18072,6 @@ static int32_t router_named(const bs_graph *g, const int32_t *sorted, const char
     return low < g->n_routers - 1 && strcmp(g->routers[sorted[low]].desc->name, name) == 0 ? sorted[low] : 0;
 }
 
-static bool look_ahead_fits(const bs_plan *plan, int32_t n, int32_t router, bs_error *error)
-{
-    const bs_graph *g = plan->graph;
-    const bs_node *node = &g->nodes[n];
-    const bs_route_desc *d = router ? g->routers[router].desc : NULL;
-    if (!d || g->routers[router].node < n || (d->protocol != BS_ROUTE_TOP1 && d->protocol != BS_ROUTE_TOPK))
-        return bs_refuse(error, BS_ERROR_GRAPH, "look_ahead \"%s\": no later router of that name chooses the best k",
-                         bs_node_name(node));
-    const int64_t scores = bs_dim_max(g, g->values[bs_node_in(g, node)[0]].dims[0]);
-    if (scores != d->paths)
-        return bs_refuse(error, BS_ERROR_SHAPE, "look_ahead \"%s\": %lld scores for %d paths", bs_node_name(node),
-                         (long long)scores, d->paths);
-    return true;
-}
-
-/* A call that computes nothing: what it says of a later router is all it is for. */
-static bool looks_ahead(const bs_node *node) { return bs_node_work(node) == BS_WORK_CALL && node->n_out == 0; }
-
 /* Finds what each look-ahead is about: bs_node_plan.ahead_of. The list of waiting nodes is still free. */
 static bool find_look_aheads(live_pass *l, bs_error *error)
 {
@@ -17472,7 +18079,7 @@ static bool find_look_aheads(live_pass *l, bs_error *error)
     int32_t *sorted = l->waiting, *buffer = l->waiting + g->n_nodes; /* a router is a node */
     bool are_sorted = false;
     for (int32_t n = 1; n < g->n_nodes; n++) {
-        if (!looks_ahead(&g->nodes[n]))
+        if (!bs_plan_looks_ahead(&g->nodes[n]))
             continue;
         for (int32_t r = 1; !are_sorted && r < g->n_routers; r++)
             sorted[r - 1] = r;
@@ -17480,7 +18087,7 @@ static bool find_look_aheads(live_pass *l, bs_error *error)
             bs_sort(sorted, buffer, g->n_routers - 1, name_is_before, g);
         are_sorted = true;
         const int32_t router = router_named(g, sorted, bs_node_name(&g->nodes[n]));
-        if (!look_ahead_fits(l->plan, n, router, error))
+        if (!bs_plan_look_ahead_fits(l->plan, n, router, error))
             return false;
         l->plan->nodes[n].ahead_of = router;
     }
@@ -17498,7 +18105,7 @@ static void find_followers(live_pass *l)
         const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
         if (state >= 0)
             l->follower[g->values[bs_node_in(g, node)[state]].node] = n; /* a state is written once */
-        if (!looks_ahead(node))
+        if (!bs_plan_looks_ahead(node))
             continue;
         int32_t *first = &l->look_ahead[l->plan->nodes[n].ahead_of];
         l->follower[n] = *first;
@@ -17553,12 +18160,8 @@ void bs_plan_spread_orders(bs_plan *plan)
     const bs_graph *g = plan->graph;
     for (int32_t d = 0; d < g->n_domains; d++)
         plan->domains[d].order = plan->domains[bs_plan_top_domain(g, d)].order;
-    for (int32_t i = 1; i < g->n_routers; i++) {
-        const int32_t d = g->routers[i].domain;
-        bs_router_plan *r = &plan->routers[i];
-        r->in_tile = plan->domains[d].order == BS_ORDER_DEPTH && g->domains[d].kind == BS_DOMAIN_PATH;
-        r->rows = r->in_tile ? plan->domains[d].tile_rows : plan->domains[d].max_rows;
-    }
+    for (int32_t i = 1; i < g->n_routers; i++)
+        bs_plan_size_router(plan, i, &plan->routers[i]);
 }
 
 static void choose_orders(bs_plan *plan)
@@ -17567,18 +18170,9 @@ static void choose_orders(bs_plan *plan)
     look_into_trees(plan);
     for (int32_t d = 0; d < g->n_domains; d++) {
         bs_domain_plan *p = &plan->domains[d];
-        const bs_domain *domain = &g->domains[d];
         const int32_t top = bs_plan_top_domain(g, d);
         const bs_domain_plan *tree = &plan->domains[top];
-        p->max_rows = domain->max_rows;
-        p->size = domain->size;
-        if (bs_domain_is_patches(domain) && plan->desc.patch_size > 0)
-            p->size = plan->desc.patch_size;
-        if (bs_domain_is_patches(domain))
-            p->max_rows = bs_ceil_div(bs_dim_max(g, domain->height), p->size) *
-                          bs_ceil_div(bs_dim_max(g, domain->width), p->size);
-        if (domain->kind == BS_DOMAIN_PATH)
-            p->max_rows = plan->domains[domain->parent].max_rows;
+        bs_plan_size_domain(plan, d, p);
         const bool images = top > 0 && tree->images;
         const bool wanted = plan->desc.order == BS_ORDER_DEPTH ||
                             (plan->desc.order == BS_ORDER_AUTO && (images || tree->streams));
@@ -17590,26 +18184,6 @@ static void choose_orders(bs_plan *plan)
 
 /* ------------------------------------------------------------------------------------------------ margins */
 
-static int32_t margin_of_outputs(const bs_plan *plan, const bs_node *node)
-{
-    int32_t margin = 0;
-    for (int32_t i = 0; i < node->n_out; i++)
-        margin = bs_max_i32(margin, plan->values[node->first_out + i].margin);
-    return margin;
-}
-
-/* Outside a patch domain an output has nothing around it to compute: only the op's own window counts. */
-static int32_t margin_asked(const bs_plan *plan, const bs_node *node, int32_t index)
-{
-    const bs_graph *g = plan->graph;
-    const bs_op *op = bs_op_get(node->op);
-    const bool patches = g->domains[node->domain].patches >= 0;
-    const int32_t out = patches ? margin_of_outputs(plan, node) : 0;
-    if (bs_node_joins_cells(node) || (bs_node_is_view(node) && node->router == 0) || node->n_out == 0)
-        return 0;
-    return op->halo ? op->halo(g, node, index, out) : out;
-}
-
 static void spread_margins(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
@@ -17620,79 +18194,9 @@ static void spread_margins(bs_plan *plan)
             if (in[i] == 0 || g->values[in[i]].rank != 3)
                 continue;
             bs_value_plan *v = &plan->values[in[i]];
-            v->margin = bs_min_i32(bs_max_i32(v->margin, margin_asked(plan, node, i)), BS_MAX_MARGIN + 1);
+            v->margin = bs_min_i32(bs_max_i32(v->margin, bs_plan_margin_asked(plan, node, i)), BS_MAX_MARGIN + 1);
         }
     }
-}
-
-static bool margins_fit(const bs_plan *plan, bs_error *error)
-{
-    const bs_graph *g = plan->graph;
-    for (int32_t v = 1; v < g->n_values; v++) {
-        const bs_node *node = &g->nodes[g->values[v].node];
-        if (plan->values[v].margin > BS_MAX_MARGIN)
-            return bs_refuse(error, BS_ERROR_LIMIT, "what reads %s \"%s\" needs more than %d pixels around a cell",
-                             bs_op_get(node->op)->name, bs_node_name(node), BS_MAX_MARGIN);
-    }
-    return true;
-}
-
-/* Rows are counted in 32 bits, and so are the choices of a router. */
-static bool rows_fit(const bs_plan *plan, bs_error *error)
-{
-    const bs_graph *g = plan->graph;
-    char text[112];
-    for (int32_t d = 1; d < g->n_domains; d++)
-        if (plan->domains[d].max_rows > BS_MAX_ROWS) /* of those that nothing needs, too: a session counts their rows */
-            return bs_refuse(error, BS_ERROR_LIMIT, "up to %lld cells in %s, expected 2^30 at most",
-                             (long long)plan->domains[d].max_rows, bs_domain_text(g, d, text, sizeof text));
-    for (int32_t r = 1; r < g->n_routers; r++) {
-        const int64_t rows = plan->domains[g->routers[r].domain].max_rows;
-        if (plan->routers[r].live && rows * g->routers[r].max_paths_per_cell > BS_MAX_ROWS)
-            return bs_refuse(error, BS_ERROR_LIMIT,
-                             "router \"%s\" chooses %d paths for up to %lld cells, expected 2^30 choices at most",
-                             g->routers[r].desc->name, g->routers[r].max_paths_per_cell, (long long)rows);
-    }
-    return true;
-}
-
-/* Tensors that hold a row a cell were sized for the graph's own patch size. */
-static bool cells_fit(const bs_plan *plan, bs_error *error)
-{
-    const bs_graph *g = plan->graph;
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_node *node = &g->nodes[n];
-        const bool view = bs_node_is_view(node) && node->router == 0;
-        if (!plan->node_live[n] || !(view || bs_node_joins_cells(node)))
-            continue;
-        const bs_value_info *in = &g->values[bs_node_in(g, node)[0]], *out = &g->values[node->first_out];
-        const bs_value_info *root = view ? in : out, *cell = view ? out : in;
-        const int32_t domain = cell->domain;
-        if (root->rank > cell->rank && bs_dim_max(g, root->dims[0]) < plan->domains[domain].max_rows)
-            return bs_refuse(error, BS_ERROR_LIMIT,
-                             "patch size %d makes up to %lld cells, %s \"%s\" holds %lld: take larger patches",
-                             plan->desc.patch_size, (long long)plan->domains[domain].max_rows,
-                             bs_op_get(node->op)->name, bs_node_name(node), (long long)bs_dim_max(g, root->dims[0]));
-    }
-    return true;
-}
-
-/* Cells of every scale must be whole pixels: the builder saw to it for the graph's own patch size. */
-static bool cells_are_whole(const bs_plan *plan, bs_error *error)
-{
-    const bs_graph *g = plan->graph;
-    for (int32_t v = 1; v < g->n_values; v++) {
-        const bs_value_info *value = &g->values[v];
-        const int32_t patches = g->domains[value->domain].patches;
-        if (!plan->node_live[value->node] || value->rank != 3 || patches < 0 ||
-            (int64_t)plan->domains[patches].size * value->scale_num % value->scale_den == 0)
-            continue;
-        return bs_refuse(error, BS_ERROR_SHAPE,
-                         "patch size %d: %s \"%s\" makes cells of %d/%d of it, which are not whole pixels",
-                         plan->domains[patches].size, bs_op_get(g->nodes[value->node].op)->name,
-                         bs_node_name(&g->nodes[value->node]), value->scale_num, value->scale_den);
-    }
-    return true;
 }
 
 bs_bytes bs_plan_live_workspace(const bs_graph *graph)
@@ -17724,8 +18228,10 @@ bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
     find_pasts(plan);
     choose_orders(plan);
     spread_margins(plan);
-    return rows_fit(plan, error) && cells_fit(plan, error) && cells_are_whole(plan, error) && margins_fit(plan, error);
+    return bs_plan_rows_fit(plan, error);
 }
+
+#endif
 /* ==== end src/plan/live.c ===================================================================== */
 
 /* ==== begin src/plan/share.c ================================================================== */
@@ -17738,6 +18244,8 @@ bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
  * Relies on plan/plan.h. Must never look at weights, only at what ops declare. */
 /* #include "plan/plan.h" */
 /* #include "ops/weights.h" */
+
+#if !defined(BS_NO_PLANNER)
 
 /* A weight of a node: node * BS_MAX_WEIGHTS + index. */
 static int32_t node_of(int32_t tensor) { return tensor / BS_MAX_WEIGHTS; }
@@ -17857,14 +18365,6 @@ bool bs_plan_share(bs_plan *p, void *workspace, bs_error *error)
 
 /* ------------------------------------------------------------------------------------------------- copies */
 
-static bool laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
-{
-    const bs_node_plan *x = &p->nodes[a], *y = &p->nodes[b];
-    const bs_op *op = bs_op_get(p->graph->nodes[a].op);
-    return x->unit == y->unit && x->algorithm == y->algorithm && bs_bytes_same(x->prepared_bytes, y->prepared_bytes) &&
-           (!op->same_layout || op->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
-}
-
 enum { MAX_LAYOUTS = 64 }; /* that are compared */
 
 /* Owners are of different layouts. There are a few, however many twins there are; else the node gets a copy of its
@@ -17874,11 +18374,13 @@ void bs_plan_find_owner(bs_plan *p, int32_t n)
     bs_node_plan *nodes = p->nodes;
     const int32_t newest = nodes[nodes[n].twin].newest_owner;
     int32_t owner = newest;
-    for (int32_t i = 0; owner != 0 && !laid_out_alike(p, n, owner); i++)
+    for (int32_t i = 0; owner != 0 && !bs_plan_laid_out_alike(p, n, owner); i++)
         owner = i < MAX_LAYOUTS ? nodes[nodes[owner].twin].newest_owner : 0;
     nodes[n].owner = owner ? owner : n;
     nodes[n].newest_owner = owner ? newest : n;
 }
+
+#endif
 /* ==== end src/plan/share.c ==================================================================== */
 
 /* ==== begin src/plan/units.c ================================================================== */
@@ -17890,7 +18392,7 @@ void bs_plan_find_owner(bs_plan *p, int32_t n)
 /* #include "plan/plan.h" */
 /* #include "ops/structure.h" */
 
-#if !defined(BS_NO_STREAM)
+#if !defined(BS_NO_PLANNER) && !defined(BS_NO_STREAM)
 
 /* --------------------------------------------------------------------------------------------------- units */
 
@@ -17903,13 +18405,6 @@ static int32_t outermost_block(const bs_graph *g, int32_t block, int32_t path)
         block = up;
     }
     return block;
-}
-
-bool bs_plan_node_streams(const bs_plan *p, int32_t n)
-{
-    const bs_node *node = &p->graph->nodes[n];
-    return p->desc.slot_bytes > 0 && node->block != 0 && bs_node_work(node) == BS_WORK_CALL &&
-           bs_plan_needs_weights(p, n);
 }
 
 bs_bytes bs_plan_units_workspace(const bs_graph *graph)
@@ -17960,6 +18455,7 @@ void bs_plan_units(bs_plan *p, void *workspace)
             *unit = p->n_units++;
             p->units[*unit].block = path ? outermost_block(g, block, path) : block;
             p->units[*unit].domain = path;
+            p->units[*unit].node = n;
         }
         p->nodes[n].unit = *unit;
     }
@@ -18069,20 +18565,6 @@ static void part_units(bs_plan *p)
                 p->parts[k].unit = p->nodes[p->instrs[i].node].unit;
 }
 
-/* --------------------------------------------------------------------------------------------------- sizes */
-
-/* A lane's staging holds a chunk, or the weights of the largest layer; and what alignment to pages adds at both
- * ends. */
-static void size_lanes(bs_plan *p)
-{
-    bs_bytes piece = p->chunk_bytes = bs_bytes_array(bs_or_default(p->desc.chunk_bytes, 262144), 1);
-    for (int32_t n = 1; n < p->graph->n_nodes; n++)
-        if (p->nodes[n].unit)
-            piece = bs_bytes_max(piece, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
-    p->lanes = bs_or_default(p->desc.lanes, 2);
-    p->lane_bytes = bs_bytes_align_to(bs_bytes_add(piece, bs_bytes_of(4 * BS_PAGE_BYTES)), BS_PAGE_BYTES);
-}
-
 bs_bytes bs_plan_stages_workspace(const bs_graph *graph)
 {
     return bs_bytes_align(
@@ -18123,67 +18605,20 @@ bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
                      unit_text(p, largest, what, sizeof what));
         return false;
     }
-    size_lanes(p);
+    bs_plan_size_lanes(p);
     return true;
 }
 
-/* --------------------------------------------------------------------------------------------------- asking */
-
-void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream)
-{
-    if (!stream)
-        return;
-    memset(stream, 0, sizeof *stream);
-    if (!plan)
-        return;
-    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, bs_bytes_figure(plan->slot_bytes),
-                              bs_bytes_figure(plan->largest_unit_bytes), bs_bytes_figure(plan->all_unit_bytes)};
-    *stream = s;
-}
-
-bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_facts *facts)
-{
-    if (!plan || !facts || unit < 0 || unit >= plan->n_units - 1)
-        return BS_ERROR_ARGUMENT;
-    const bs_plan_unit *u = &plan->units[unit + 1];
-    const bs_domain *domain = &plan->graph->domains[u->domain];
-    memset(facts, 0, sizeof *facts);
-    snprintf(facts->name, sizeof facts->name, "%s", plan->graph->text + plan->graph->blocks[u->block].name);
-    facts->router = u->domain ? domain->router : 0;
-    facts->path = u->domain ? domain->path : -1;
-    facts->slot_bytes = bs_bytes_figure(u->prepared_bytes);
-    return BS_OK;
-}
-
-bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
-{
-    if (!plan || !facts || stage < 0 || stage >= plan->n_stages)
-        return BS_ERROR_ARGUMENT;
-    const bs_trace_stage *s = &plan->stages[stage];
-    facts->router = s->router;
-    facts->n_units = s->n_units;
-    if (units)
-        memcpy(units, plan->stage_units + s->first_unit, (size_t)s->n_units * sizeof *units);
-    return BS_OK;
-}
 #endif
 /* ==== end src/plan/units.c ==================================================================== */
 
 /* ==== begin src/plan/fuse.c =================================================================== */
-/* plan/fuse.c - chains of nodes that one kernel does in a single pass: an epilogue that need not go through memory.
- *
- * A fusion is a pattern and a kernel that gives the same bits as the chain. The last node of the chain stays and is
- * given the chain's outer operands; the others are not needed any more. Adding one is an entry in the table.
+/* plan/fuse.c - finds the chains that one kernel does (plan/fusions.c): the last node of a chain stays and is given the
+ * chain's outer operands; the others are not needed any more.
  * Relies on plan/live.c having run. Must never change a result. */
-/* #include "plan/plan.h" */
-/* #include "ops/structure.h" */
-/* #include "kernels/elementwise.h" */
+/* #include "plan/fusions.h" */
 
-/* What a match finds: nodes that are not needed any more, and the operands of the last one then. */
-typedef struct fuse_match {
-    int32_t inner[2], n_inner;
-    int32_t in[2];
-} fuse_match;
+#if !defined(BS_NO_PLANNER)
 
 typedef struct fuse_pass {
     bs_plan *plan;
@@ -18198,105 +18633,7 @@ static void count_reads(fuse_pass *f, int32_t node, int32_t step)
         f->readers[in[i]] += step;
 }
 
-/* The node of op `name` that makes `value`, an operand of a live node, when that is its only reader; 0 otherwise. */
-static int32_t only_use(const fuse_pass *f, int32_t value, const char *name)
-{
-    const bs_graph *g = f->plan->graph;
-    const int32_t n = g->values[value].node;
-    const bool is = strcmp(bs_op_get(g->nodes[n].op)->name, name) == 0;
-    return is && f->readers[value] == 1 ? n : 0;
-}
-
-/* ------------------------------------------------------- pixel_shuffle 2 of [4,h,w] + base -> codes [1,2h,2w] */
-
-static bool sr_store_match(const fuse_pass *f, int32_t n, fuse_match *m)
-{
-    const bs_plan *p = f->plan;
-    const bs_graph *g = p->graph;
-    const bs_node *convert = &g->nodes[n];
-    const bs_convert_desc *desc = convert->params;
-    if (strcmp(bs_op_get(convert->op)->name, "convert") != 0 || (desc->dtype != BS_U8 && desc->dtype != BS_U16) ||
-        g->values[convert->first_out].rank != 3 || p->values[convert->first_out].margin != 0)
-        return false;
-    const int32_t add = only_use(f, bs_node_in(g, convert)[0], "add");
-    if (!add)
-        return false;
-    for (int32_t side = 0; side < 2; side++) {
-        const int32_t *in = bs_node_in(g, &g->nodes[add]);
-        const int32_t shuffle = only_use(f, in[side], "pixel_shuffle"), base = in[1 - side];
-        if (!shuffle || !bs_same_shape(&g->values[in[0]], &g->values[in[1]]) ||
-            g->values[base].domain != convert->domain)
-            continue;
-        const int32_t tail = bs_node_in(g, &g->nodes[shuffle])[0];
-        if (g->values[tail].dtype != BS_F32 || bs_dim_max(g, g->values[in[side]].dims[0]) != 1 ||
-            bs_dim_max(g, g->values[tail].dims[0]) != 4)
-            continue;
-        *m = (fuse_match){{add, shuffle}, 2, {tail, base}};
-        return true;
-    }
-    return false;
-}
-
-static bs_status sr_store_run(const bs_call *call)
-{
-    const bs_operand *tail = &call->in[0], *base = &call->in[1], *out = &call->out[0];
-    const bs_convert_desc *desc = call->params;
-    const bs_rect r = out->rect; /* even: a cell of the doubled frame, or a band of it */
-    const size_t bytes = bs_dtype_bytes(out->dtype);
-    bs_sr_store s;
-    memset(&s, 0, sizeof s);
-    s.tail = bs_f32_at(tail, r.y0 / 2 * tail->stride[1] + r.x0 / 2 * tail->stride[2]);
-    s.tail_row = tail->stride[1];
-    s.tail_pixel = (int32_t)tail->stride[2];
-    s.base = bs_f32_at(base, r.y0 * base->stride[1] + r.x0 * base->stride[2]);
-    s.base_row = base->stride[1];
-    s.out = (uint8_t *)out->data + (r.y0 * out->stride[1] + r.x0 * out->stride[2]) * (ptrdiff_t)bytes;
-    s.out_row = out->stride[1];
-    s.h = (r.y1 - r.y0) / 2;
-    s.w = (r.x1 - r.x0) / 2;
-    s.scale = desc->scale != 0 ? desc->scale : 1;
-    s.high = (uint16_t)((1u << bs_or_default(desc->code_bits, 16)) - 1);
-    if (out->dtype == BS_U8)
-        bs_sr_store_u8(call->plan->tier, &s);
-    else
-        bs_sr_store_u16(call->plan->tier, &s);
-    return BS_OK;
-}
-
-/* -------------------------------------------------------------------------------------------------- table */
-
-typedef struct bs_fusion {
-    const char *name;
-    bool (*match)(const fuse_pass *f, int32_t node, fuse_match *match);
-    bs_status (*run)(const bs_call *call);
-    int32_t operands;
-} bs_fusion;
-
-static const bs_fusion fusions[] = {{"sr_store", sr_store_match, sr_store_run, 2}};
-#define FUSIONS ((int32_t)(sizeof fusions / sizeof *fusions))
-
-const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count)
-{
-    const bs_node_plan *p = &plan->nodes[node];
-    const bs_node *n = &plan->graph->nodes[node];
-    const int32_t like = bs_node_operand(n, BS_ROLE_LIKE); /* the last one, where there is one */
-    *count = p->fusion ? fusions[p->fusion - 1].operands : like >= 0 ? like : n->n_in;
-    return p->fusion ? p->fused_in : bs_node_in(plan->graph, n);
-}
-
-bs_status bs_fusion_run(const bs_call *call)
-{
-    return fusions[call->plan->fusion - 1].run(call);
-}
-
-int32_t bs_fusion_count(void) { return FUSIONS; }
-
-const char *bs_fusion_name(int32_t fusion)
-{
-    return fusion ? fusions[fusion - 1].name : "";
-}
-
-static void fuse(fuse_pass *f, int32_t n, int32_t fusion, const fuse_match *m)
+static void fuse(fuse_pass *f, int32_t n, int32_t fusion, const bs_fusion_match *m)
 {
     bs_node_plan *node = &f->plan->nodes[n];
     count_reads(f, n, -1);
@@ -18317,15 +18654,18 @@ bs_bytes bs_plan_fuse_workspace(const bs_graph *graph)
 void bs_plan_fuse(bs_plan *plan, void *workspace)
 {
     fuse_pass f = {plan, workspace};
-    fuse_match m;
+    const bs_fusion_search search = {plan, f.readers, NULL};
+    bs_fusion_match m;
     memset(f.readers, 0, (size_t)plan->graph->n_values * sizeof *f.readers);
     for (int32_t n = 1; n < plan->graph->n_nodes; n++)
         count_reads(&f, n, 1);
     for (int32_t n = 1; n < plan->graph->n_nodes; n++)
-        for (int32_t i = 0; plan->node_live[n] && plan->nodes[n].fusion == 0 && i < FUSIONS; i++)
-            if (fusions[i].match(&f, n, &m))
+        for (int32_t i = 0; plan->node_live[n] && plan->nodes[n].fusion == 0 && i < bs_fusion_count(); i++)
+            if (bs_fusion_find(&search, n, i + 1, &m))
                 fuse(&f, n, i + 1, &m);
 }
+
+#endif
 /* ==== end src/plan/fuse.c ===================================================================== */
 
 /* ==== begin src/plan/lower.h ================================================================== */
@@ -18361,7 +18701,6 @@ typedef struct bs_lower_pass {
     int32_t *ready;       /* [values] time from which a value can be read (top level and region results) */
     int32_t *first_reader; /* [values + 1] where the readers of a value begin */
     bs_lower_reader *readers; /* [operands] */
-    bool *planar;         /* [values] seen through views, it has channels apart from each other */
     int32_t *clock;       /* [domains] */
     int32_t *open;        /* [domains] top level: the region that still takes nodes, or BS_TOP */
     /* [domains] the one in which the routers above it decide tile by tile; BS_TOP: none; or NO_REGION */
@@ -18379,9 +18718,6 @@ typedef struct bs_lower_pass {
     bs_lower_index units; /* mixed: a region without router by top-level domain, phase and unit */
     int32_t searches;
 } bs_lower_pass;
-
-/* Whether every path's rows are kept until all are there: sums, and several paths a cell. */
-bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *gather);
 
 /* Calls visit for every live reader of a value, in order, until it returns false; returns whether it never did. */
 typedef bool (*bs_reader_visit)(bs_lower_pass *l, int32_t node, int32_t index, void *user);
@@ -18408,14 +18744,9 @@ void bs_lower_places(bs_lower_pass *l);
  * Relies on plan/lower.h and plan/live.c. Must never place values or emit instructions. */
 /* #include "plan/lower.h" */
 
-/* ------------------------------------------------------------------------------------------ who reads what */
+#if !defined(BS_NO_PLANNER)
 
-bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *node)
-{
-    return l->g->routers[node->router].max_paths_per_cell > 1 ||
-           ((const bs_gather_params *)node->params)->mode == BS_GATHER_ADD ||
-           ((const bs_gather_params *)node->params)->mode == BS_GATHER_WEIGHTED;
-}
+/* ------------------------------------------------------------------------------------------ who reads what */
 
 /* Counts the readers of every value, or with `write` puts them where the counts say, in the order of nodes and
  * operands. A chain that is fused reads no more than its nodes did. */
@@ -18763,6 +19094,8 @@ bool bs_lower_regions(bs_lower_pass *l)
     list_nodes(l);
     return !mend_torn(l);
 }
+
+#endif
 /* ==== end src/plan/regions.c ================================================================== */
 
 /* ==== begin src/plan/places.c ================================================================= */
@@ -18770,44 +19103,11 @@ bool bs_lower_regions(bs_lower_pass *l)
  * scratch. Relies on plan/regions.c having run. Must never assign offsets. */
 /* #include "plan/lower.h" */
 
-/* Whether a value, read where its rows come from, has its channels apart from each other; its operand's place is
- * known. */
-static bool is_planar(const bs_lower_pass *l, int32_t value)
-{
-    const bs_node *node = &l->g->nodes[l->g->values[value].node];
-    if (node->n_in == 0 || !bs_node_is_view(node))
-        return node->n_in == 0;
-    const int32_t from = bs_node_in(l->g, node)[0];
-    if (l->g->values[from].rank > l->g->values[value].rank) /* rows of a tensor */
-        return true;
-    const bs_place place = l->plan->values[from].place;
-    return place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH && l->planar[from];
-}
+#if !defined(BS_NO_PLANNER)
 
-/* A reader that goes through storage: it needs zeros around the rows, rows that lie one after the other, or channels
- * that do. */
 static bool reads_view_directly(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
-    const int32_t value = *(const int32_t *)user;
-    const bs_node *node = &l->g->nodes[n];
-    const bs_op *op = bs_op_get(node->op);
-    const bs_value_info *v = &l->g->values[value];
-    const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH &&
-                                l->g->domains[v->domain].patches < 0 &&
-                                !bs_plan_on_device(l->plan); /* whose kernels look every row up */
-    if (bs_node_role(node, index) == BS_ROLE_DECIDING && node->router != 0 &&
-        l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
-        return l->g->domains[v->domain].kind != BS_DOMAIN_PATH &&
-               !bs_plan_on_device(l->plan); /* a callback sees all rows by one stride */
-    if (bs_node_ends_run(node) && v->domain != 0)
-        return false; /* written when states are: what they held before is to be written */
-    if (op->flags & BS_OP_STRUCTURAL)
-        return true;
-    const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) &&
-                       l->plan->values[value].margin > 0;
-    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || l->plan->nodes[n].fusion) &&
-                          l->planar[value];
-    return !zeros && !scattered_rows && !channels;
+    return bs_plan_reads_in_place(l->plan, n, index, *(const int32_t *)user);
 }
 
 static bool count_reader(bs_lower_pass *l, int32_t n, int32_t index, void *user)
@@ -18827,7 +19127,7 @@ static bool reads_within(bs_lower_pass *l, int32_t n, int32_t index, void *user)
     if (bs_node_joins_cells(node))
         return true; /* a store inside the part */
     if (bs_node_gathers(node) && index < l->g->routers[node->router].desc->paths)
-        return l->part_of[n] == part || !bs_lower_is_packed(l, node);
+        return l->part_of[n] == part || !bs_plan_is_packed(l->g, node);
     return l->part_of[n] == part;
 }
 
@@ -18854,7 +19154,7 @@ static void place_gather(bs_lower_pass *l, int32_t value)
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     int32_t readers = 0, frame = 0;
     bs_lower_each_reader(l, value, count_reader, &readers);
-    if (readers == 1 && !bs_lower_is_packed(l, node) && !l->plan->routers[node->router].in_tile &&
+    if (readers == 1 && !bs_plan_is_packed(l->g, node) && !l->plan->routers[node->router].in_tile &&
         bs_lower_each_reader(l, value, is_framed, &frame)) {
         l->plan->values[value].place = BS_PLACE_FRAME;
         l->plan->values[value].source = frame;
@@ -19053,7 +19353,6 @@ static void place_joined(bs_lower_pass *l, int32_t value)
 static void place_value(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
-    l->planar[value] = is_planar(l, value);
     if (bs_node_is_input(node))
         place_source(l, value, BS_PLACE_INPUT);
     else if (bs_node_is_state(node))
@@ -19098,6 +19397,8 @@ void bs_lower_places(bs_lower_pass *l)
     }
     narrow_values(l);
 }
+
+#endif
 /* ==== end src/plan/places.c =================================================================== */
 
 /* ==== begin src/plan/lower.c ================================================================== */
@@ -19108,6 +19409,8 @@ void bs_lower_places(bs_lower_pass *l)
  * become instructions of its parts; values have their places (plan/places.c).
  * Relies on plan/lower.h. Must never assign offsets. */
 /* #include "plan/lower.h" */
+
+#if !defined(BS_NO_PLANNER)
 
 /* ------------------------------------------------------------------------------------------- instructions */
 
@@ -19226,23 +19529,11 @@ static bool residual_is_in_place(const bs_lower_pass *l, int32_t gather, int32_t
     return frame->place == BS_PLACE_STATE && old->place == BS_PLACE_STATE && frame->source == old->source;
 }
 
-/* What a packed gather makes of the rows of several paths. */
-static bs_combine combine_of(const bs_node *gather)
-{
-    switch ((bs_gather_mode)((const bs_gather_params *)gather->params)->mode) {
-    case BS_GATHER_ADD: return BS_COMBINE_SUM;
-    case BS_GATHER_WEIGHTED: return BS_COMBINE_WEIGHTED_SUM;
-    case BS_GATHER_PLACE:
-    case BS_GATHER_SELECT: break;
-    }
-    return BS_COMBINE_SELECT;
-}
-
 /* Rows that the stores of the paths do not give: of sums and selections all of them, else those of no path. */
 static bs_instr *emit_gathered(bs_lower_pass *l, int32_t n, bool packed, int32_t residual, int32_t target)
 {
     if (packed)
-        return emit_move(l, BS_MAP_PATHS, combine_of(&l->g->nodes[n]), l->part_of[n], n, residual, target);
+        return emit_move(l, BS_MAP_PATHS, bs_plan_combine(&l->g->nodes[n]), l->part_of[n], n, residual, target);
     const bs_row_map map = l->g->values[target].domain == 0 ? BS_MAP_CELL : BS_MAP_ROW;
     return emit_move(l, map, BS_COMBINE_RESIDUAL, l->part_of[n], n, residual, target);
 }
@@ -19252,7 +19543,7 @@ static void emit_gather(bs_lower_pass *l, int32_t n)
     const bs_node *node = &l->g->nodes[n];
     const int32_t *in = bs_node_in(l->g, node);
     const int32_t paths = l->g->routers[node->router].desc->paths, value = node->first_out;
-    const bool packed = bs_lower_is_packed(l, node);
+    const bool packed = bs_plan_is_packed(l->g, node);
     const int32_t target = gather_target(l, value);
     const int32_t region = bs_lower_region_of(l, n);
     int32_t ready = l->decided[node->router];
@@ -19504,7 +19795,6 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
     l->ready = bs_carve(c, values, word);
     l->first_reader = bs_carve(c, values + 1, word);
     l->readers = bs_carve(c, (uint64_t)g->n_operands, sizeof *l->readers);
-    l->planar = bs_carve(c, values, sizeof *l->planar);
     l->clock = bs_carve(c, domains, word);
     l->open = bs_carve(c, domains, word);
     l->tile_region = bs_carve(c, domains, word);
@@ -19558,6 +19848,8 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
     index_parts(plan);
     part_costs(plan);
 }
+
+#endif
 /* ==== end src/plan/lower.c ==================================================================== */
 
 /* ==== begin src/plan/lifetimes.c ============================================================== */
@@ -19571,6 +19863,8 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
  * once; only where a handful of lives makes up nearly all of that sum it can be more, as with any way to place them.
  * Relies on plan/plan.h. Must never take memory but its workspace, nor time that grows with the square of the lives. */
 /* #include "plan/plan.h" */
+
+#if !defined(BS_NO_PLANNER)
 
 #define EXACT_ALIVE 1024
 #define LARGE_ALIVE 64 /* together, of those that come on top: the others are at most such a share of the whole */
@@ -20033,6 +20327,8 @@ bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace)
         lives[i].offset = bs_bytes_of(0);
     return many_are_alive(&p) ? place_best(&p) : place_greedily(&p, p.by_size, count, false);
 }
+
+#endif
 /* ==== end src/plan/lifetimes.c ================================================================ */
 
 /* ==== begin src/plan/memory.c ================================================================= */
@@ -20046,6 +20342,8 @@ bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace)
 /* #include "plan/plan.h" */
 /* #include "ops/structure.h" */
 
+#if !defined(BS_NO_PLANNER)
+
 typedef struct memory_pass {
     bs_plan *plan;
     bs_life *lives;    /* [values] of a scope, one after the other */
@@ -20055,33 +20353,6 @@ typedef struct memory_pass {
     int32_t *counts;   /* [domains], [routers + 1], [regions] */
     void *place;       /* for placing */
 } memory_pass;
-
-/* -------------------------------------------------------------------------------------------------- sizes */
-
-static bs_bytes row_bytes(const bs_plan *p, int32_t value)
-{
-    const bs_value_info *v = &p->graph->values[value];
-    bs_bytes elements = bs_value_elements(p->graph, v);
-    if (v->rank == 3) {
-        int64_t h, w;
-        const int64_t margin = p->values[value].margin;
-        bs_plan_core(p, v, &h, &w);
-        elements = bs_bytes_times(bs_bytes_array(bs_dim_max(p->graph, v->dims[0]), 1), h + 2 * margin);
-        elements = bs_bytes_times(elements, w + 2 * margin);
-    }
-    return bs_bytes_align(bs_bytes_product(elements, bs_bytes_of(bs_dtype_bytes(bs_plan_stored(p, value)))));
-}
-
-static int64_t storage_rows(const bs_plan *p, int32_t value)
-{
-    const bs_domain *d = &p->graph->domains[p->graph->values[value].domain];
-    const int32_t domain = p->graph->values[value].domain;
-    if (p->values[value].place == BS_PLACE_SCRATCH)
-        return p->domains[domain].tile_rows;
-    if (d->kind != BS_DOMAIN_PATH)
-        return p->domains[domain].max_rows;
-    return p->domains[domain].max_rows * p->graph->routers[d->router].max_paths_per_cell;
-}
 
 /* --------------------------------------------------------------------------------------------- lifetimes */
 
@@ -20236,21 +20507,11 @@ static void widen_slabs(bs_plan *p)
         }
 }
 
-int32_t bs_plan_too_large(const bs_plan *p)
-{
-    for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++) {
-        const int32_t top = bs_plan_top_domain(p->graph, p->parts[k].domain);
-        if (bs_bytes_less(p->shared_bytes, p->parts[k].scratch_bytes) && !p->domains[top].streams)
-            return top;
-    }
-    return 0;
-}
-
 /* Rows of a tile, as wide as they will be stored. */
 static bs_bytes tile_bytes(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
-    const bs_bytes bytes = bs_bytes_times(row_bytes(p, value), p->domains[v->domain].tile_rows);
+    const bs_bytes bytes = bs_bytes_times(bs_plan_row_bytes(p, value), p->domains[v->domain].tile_rows);
     return p->desc.half && v->dtype == BS_F32 && !p->values[value].narrow ? bs_bytes_share(bytes, 2) : bytes;
 }
 
@@ -20320,8 +20581,8 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
         const bs_place place = plan->values[v].place;
         if (place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH)
             continue;
-        plan->values[v].row_bytes = row_bytes(plan, v);
-        plan->values[v].rows = storage_rows(plan, v);
+        plan->values[v].row_bytes = bs_plan_row_bytes(plan, v);
+        plan->values[v].rows = bs_plan_storage_rows(plan, v);
     }
     widen_slabs(plan);
     find_members(&m);
@@ -20333,17 +20594,10 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
     }
     plan->scratch_bytes = bs_bytes_add(bs_bytes_align(plan->kernel_scratch_offset),
                                        bs_bytes_align(plan->kernel_scratch_bytes));
-    const bs_bytes weights = bs_bytes_add(plan->weight_bytes, plan->all_unit_bytes);
-    const bs_bytes total = bs_bytes_add(bs_bytes_add(plan->transient_bytes, plan->scratch_bytes), weights);
-    if (bs_bytes_figure(total) > BS_MAX_PLAN_BYTES)
-        return bs_refuse(
-            error, BS_ERROR_LIMIT,
-            "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: "
-            "are the maxima right?",
-            (unsigned long long)bs_bytes_figure(plan->transient_bytes),
-            (unsigned long long)bs_bytes_figure(plan->scratch_bytes), (unsigned long long)bs_bytes_figure(weights));
-    return true;
+    return bs_plan_bytes_fit(plan, error);
 }
+
+#endif
 /* ==== end src/plan/memory.c =================================================================== */
 
 /* ==== begin src/plan/plan.c =================================================================== */
@@ -20352,6 +20606,8 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
 /* #include "plan/plan.h" */
 /* #include "plan/device.h" */
 /* #include "ops/structure.h" */
+
+#if !defined(BS_NO_PLANNER)
 
 /* ----------------------------------------------------------------------------------------------- storage */
 
@@ -20418,28 +20674,8 @@ size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-int32_t bs_plan_tensors(const bs_graph *g, const bs_node *node, bs_weight_spec *specs)
-{
-    const bs_op *op = bs_op_get(node->op);
-    return op->weights ? op->weights(g, node, specs) : 0;
-}
-
-bs_bytes bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
-{
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const int32_t count = bs_plan_tensors(g, node, specs);
-    return bs_weight_offset(specs, count);
-}
-
-bool bs_plan_needs_weights(const bs_plan *p, int32_t n)
-{
-    const bs_node *node = &p->graph->nodes[n];
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    return p->node_live[n] && bs_plan_reads(p, node, 0) && bs_plan_tensors(p->graph, node, specs) > 0;
-}
-
 /* Its weights get a place of their own, or that of the first node that reads the same. */
-static void place_weights(bs_plan *p, int32_t n, bs_bytes canonical)
+static void place_weights(bs_plan *p, int32_t n)
 {
     bs_node_plan *np = &p->nodes[n];
     bs_plan_find_owner(p, n);
@@ -20449,78 +20685,14 @@ static void place_weights(bs_plan *p, int32_t n, bs_bytes canonical)
     bs_bytes *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
     np->prepared_offset = bs_bytes_put(used, np->prepared_bytes);
     if (!np->unit)
-        p->staging_bytes = bs_bytes_max(p->staging_bytes, canonical);
+        p->staging_bytes = bs_bytes_max(p->staging_bytes, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
 }
 
 static void plan_node(bs_plan *p, int32_t n)
 {
-    const bs_graph *g = p->graph;
-    const bs_node *node = &g->nodes[n];
-    const bs_op *op = bs_op_get(node->op);
-    bs_node_plan *np = &p->nodes[n];
-    int64_t h = 1, w = 1;
-    if (node->n_out > 0) {
-        const int32_t margin = p->values[node->first_out].margin;
-        bs_plan_core(p, &g->values[node->first_out], &h, &w);
-        h += 2 * margin;
-        w += 2 * margin;
-    }
-    np->tier = p->tier;
-    np->half = p->desc.half;
-    const bs_bytes canonical = bs_plan_canonical_bytes(g, node);
-    np->prepared_bytes = canonical;
-    if (op->plan && bs_bytes_figure(canonical) < BS_MAX_PLAN_BYTES) /* beyond, it is refused whatever kernels want */
-        op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
-    if (bs_plan_on_device(p))
-        np->scratch_bytes = bs_bytes_of(0); /* blocks of threads have their own */
-    place_weights(p, n, canonical);
-    p->kernel_scratch_bytes = bs_bytes_max(p->kernel_scratch_bytes, np->scratch_bytes);
-}
-
-/* A field of bs_plan_desc, and what it may be. */
-typedef struct desc_range {
-    char field[14]; /* no pointer: it would have to be relocated */
-    uint16_t offset;
-    int32_t low, high;
-} desc_range;
-
-#define RANGE(field, high) {#field, offsetof(bs_plan_desc, field), 0, high}
-static const desc_range desc_ranges[] = {
-    RANGE(threads, 64),
-    RANGE(tier, BS_TIER_CUDA),
-    RANGE(order, BS_ORDER_DEPTH),
-    RANGE(conv, BS_CONV_FORCE_REFERENCE),
-    RANGE(patch_size, 8192),
-    RANGE(n_forces, BS_MAX_FORCES),
-    RANGE(lanes, BS_MAX_LANES),
-    RANGE(chunk_bytes, 1 << 30),
-    RANGE(half, 1),
-    RANGE(in_place, 1),
-    RANGE(lowering, BS_LOWER_COUNT - 1),
-    {"shared_bytes", offsetof(bs_plan_desc, shared_bytes), BS_DEVICE_WORKSPACE, 1 << 20},
-};
-#undef RANGE
-
-static bool desc_sound(const bs_plan_desc *d, bs_error *error)
-{
-    for (size_t i = 0; i < sizeof desc_ranges / sizeof *desc_ranges; i++) {
-        const desc_range *r = &desc_ranges[i];
-        int32_t n;
-        memcpy(&n, (const char *)d + r->offset, sizeof n);
-        if (n != 0 && (n < r->low || n > r->high))
-            return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.%s is %d, expected %s%d .. %d", r->field, n,
-                             r->low ? "0 or " : "", r->low, r->high);
-    }
-    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0 || d->in_place != 0))
-        return bs_refuse(
-            error, BS_ERROR_ARGUMENT,
-            "bs_plan_desc.half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
-#if defined(BS_NO_STREAM)
-    if (d->slot_bytes > 0)
-        return bs_refuse(error, BS_ERROR_UNSUPPORTED, /* unreachable: where it streams */
-                         "bs_plan_desc.slot_bytes: this build keeps all weights resident (BS_NO_STREAM)");
-#endif
-    return true;
+    bs_plan_size_node(p, n, &p->nodes[n]);
+    place_weights(p, n);
+    p->kernel_scratch_bytes = bs_bytes_max(p->kernel_scratch_bytes, p->nodes[n].scratch_bytes);
 }
 
 /* -------------------------------------------------------------------------------------------------- parts */
@@ -20616,7 +20788,7 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     memset(&none, 0, sizeof none);
     if (!desc)
         desc = &none;
-    if (bs_graph_check(graph, error) != BS_OK || !desc_sound(desc, error))
+    if (bs_graph_check(graph, error) != BS_OK || !bs_plan_desc_sound(desc, error))
         return NULL;
     if (!arena) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
@@ -20643,6 +20815,8 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     arena->used = mark;
     return NULL;
 }
+
+#endif
 /* ==== end src/plan/plan.c ===================================================================== */
 
 /* ==== begin src/plan/image.h ================================================================== */
@@ -20669,6 +20843,10 @@ typedef struct bs_image_head {
     uint64_t graph;   /* bs_image_graph */
     int32_t nodes, values, domains, routers; /* of the graph: what a message can tell */
 } bs_image_head;
+
+#define BS_IMAGE_CRC_FROM (offsetof(bs_image_head, crc) + sizeof(uint32_t))
+/* The head of an image of this graph that is of so many bytes, but for its CRC. */
+bs_image_head bs_image_head_of(const bs_graph *graph, size_t bytes);
 
 /* ------------------------------------------------------------------------------------------------ fields */
 
@@ -20710,6 +20888,16 @@ uint64_t bs_image_graph(const bs_graph *graph);
 /* Sets the numbers of the plan, which knows its graph, each within bounds that the graph and the numbers before it
  * give. */
 bool bs_image_take_numbers(bs_plan *plan, const uint8_t *numbers, bs_error *error);
+/* What follows from others does: by the planner's own rules for domains, nodes and values; for instructions; for
+ * weights that come and go. Each relies on those before it, and on bounds. */
+bool bs_image_values_sound(const bs_plan *plan, bs_error *error);
+bool bs_image_instrs_sound(const bs_plan *plan, bs_error *error);
+bool bs_image_stages_sound(const bs_plan *plan, bs_error *error);
+/* Whether the rows of `domain` are rows of a tile of `above`. */
+bool bs_image_is_within(const bs_graph *graph, int32_t domain, int32_t above);
+/* What is wrong with row `index` of a table. */
+#define bs_image_refuse(error, table, index, what)                                                                    \
+    bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: " table "[%d]: " what, (int)(index))
 /* Every field of every row is within its bounds: numbers of things are of things that there are. */
 bool bs_image_rows_sound(const bs_plan *plan, bs_error *error);
 
@@ -20830,7 +21018,7 @@ uint64_t bs_image_graph(const bs_graph *g)
     X(COUNT, 0, INT32_MAX)                                                    \
     X(BYTES, 0, (int64_t)BS_MAX_PLAN_BYTES)                                   \
     X(ROWS, 0, BS_MAX_ROWS)                                                   \
-    X(TIER, BS_TIER_AUTO, BS_TIER_CUDA)                                       \
+    X(TIER, BS_TIER_SCALAR, BS_TIER_CUDA)                                       \
     X(THREADS, 1, p->tier == BS_TIER_CUDA ? 1 : 64)                           \
     X(LANES, 0, BS_MAX_LANES)                                                 \
     X(MARGIN, 0, BS_MAX_MARGIN)                                               \
@@ -20891,7 +21079,11 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
 
 /* ------------------------------------------------------------------------------------------------ fields */
 
-#define IMAGE_FIELD(type, of, field, range) {#field, BS_IMAGE_##type, IN_##range, offsetof(of, field)}
+/* A field that has become of another size does not compile. */
+#define IMAGE_SIZE(type) (BS_IMAGE_##type == BS_IMAGE_LONG ? 8 : BS_IMAGE_##type == BS_IMAGE_WORD ? 4 : 1)
+#define IMAGE_OFFSET(type, of, field)                                                                                 \
+    (offsetof(of, field) * sizeof(char[sizeof(((of *)0)->field) == IMAGE_SIZE(type) ? 1 : -1]))
+#define IMAGE_FIELD(type, of, field, range) {#field, BS_IMAGE_##type, IN_##range, IMAGE_OFFSET(type, of, field)}
 
 static const bs_image_field image_numbers[] = {
 #define IMAGE_NUMBER(type, field, range) IMAGE_FIELD(type, bs_plan, field, range)
@@ -20941,11 +21133,11 @@ static const bs_image_field image_part_number[] = {{"", BS_IMAGE_WORD, IN_PART, 
 static const bs_image_field image_unit_number[] = {{"", BS_IMAGE_WORD, IN_STREAMED, 0}};
 
 static const bs_image_field image_node_fields[] = {
-    IMAGE_FIELD(WORD, bs_node_plan, tier, TIER),
+    IMAGE_FIELD(WORD, bs_node_plan, tier, COUNT),
     IMAGE_FIELD(WORD, bs_node_plan, algorithm, ANY),
     IMAGE_FIELD(FLAG, bs_node_plan, half, FLAG),
     IMAGE_FIELD(WORD, bs_node_plan, ahead_of, ROUTER),
-    IMAGE_FIELD(WORD, bs_node_plan, fusion, FUSION),
+    IMAGE_FIELD(BYTE, bs_node_plan, fusion, FUSION),
     IMAGE_FIELD(WORD, bs_node_plan, fused_in[0], VALUE),
     IMAGE_FIELD(WORD, bs_node_plan, fused_in[1], VALUE),
     IMAGE_FIELD(WORD, bs_node_plan, unit, UNIT),
@@ -21030,6 +21222,7 @@ static const bs_image_field image_router_fields[] = {
 static const bs_image_field image_unit_fields[] = {
     IMAGE_FIELD(WORD, bs_plan_unit, block, BLOCK),
     IMAGE_FIELD(WORD, bs_plan_unit, domain, DOMAIN),
+    IMAGE_FIELD(WORD, bs_plan_unit, node, NODE),
     IMAGE_FIELD(LONG, bs_plan_unit, prepared_bytes, BYTES),
 };
 
@@ -21166,28 +21359,784 @@ bool bs_image_rows_sound(const bs_plan *p, bs_error *error)
 }
 /* ==== end src/plan/image_tables.c ============================================================= */
 
-/* ==== begin src/plan/image.c ================================================================== */
-/* plan/image.c - a plan as bytes: saved by whoever has a planner, opened in place by whoever has none.
- * Relies on plan/image.h. Must never change an image, or use one that has not been looked at. */
+/* ==== begin src/plan/image_values.c =========================================================== */
+/* plan/image_values.c - what an image says of domains, routers, nodes and values, held against what follows from the
+ * graph by the planner's own rules (plan/facts.c).
+ *
+ *   field                                 what a lie could do                 what is asked for
+ *   domains: size, max_rows               rows beyond tables and arenas       what follows from the graph
+ *   domains: tile_rows, images, order     tiles larger than their scratch     one number a tree
+ *   domains, routers: live; node_live     what is not bound or decided        all that is needed is
+ *   routers: in_tile, rows, forced        decisions without memory            what follows from orders
+ *   nodes: tier, algorithm, half,         kernels beyond their memory         what the op's rule says
+ *   pieces, prepared_bytes,
+ *   scratch_bytes
+ *   nodes: fusion, fused_in               a kernel on other operands          the chain is there
+ *   nodes: owner, unit, prepared_offset   weights beyond their memory         a copy laid out alike, within
+ *   nodes: ahead_of                       guesses beyond their table          a router that fits
+ *   values: place, source, scope          views without end, others' memory   a place that its node may have
+ *   values: margin                        windows beyond rows                 what readers ask for, or more
+ *   values: offset, row_bytes, rows       rows beyond arenas                  large enough, and within
+ *   values: narrow                        rows half as wide                   a plan for half, no decisions
+ *   values: is_past                       cache lengths nobody looked at      all that caches go by, inputs
+ *   values: slab, first, last; nodes:     nothing: no run reads them          -
+ *   twin, newest_owner
+ *
+ * Relies on plan/image.h. Every number is within its bounds already (plan/image_tables.c). Must never write. */
+/* #include "plan/fusions.h" */
 /* #include "plan/image.h" */
 
-static const char image_magic[8] = {'b', 's', ' ', 'p', 'l', 'a', 'n', '\n'};
+/* #include "ops/structure.h" */
+/* #include "plan/device.h" */
 
+/* ------------------------------------------------------------------------------------------- domains, routers */
 
-
-#define CRC_FROM (offsetof(bs_image_head, crc) + sizeof(uint32_t))
-
-/* ------------------------------------------------------------------------------------------------- saving */
-
-void bs_image_place(const bs_plan *plan, bs_image_places *places)
+static bool domain_sound(const bs_plan *p, int32_t d, bs_error *error)
 {
-    int32_t count;
-    bs_image_numbers(&count);
-    places->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_image_head)));
-    places->numbers = bs_bytes_place(&places->bytes, count, sizeof(int64_t));
-    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++)
-        places->table[t] = bs_bytes_place(&places->bytes, bs_image_rows(plan, t), bs_image_tables[t].row_bytes);
+    const bs_domain_plan *domain = &p->domains[d];
+    const int32_t top = bs_plan_top_domain(p->graph, d);
+    const bs_domain_plan *tree = &p->domains[top];
+    bs_domain_plan sized = *domain;
+    bs_plan_size_domain(p, d, &sized);
+    if (sized.size != domain->size || sized.max_rows != domain->max_rows)
+        return bs_image_refuse(error, "domains", d, "its rows are not those of the graph");
+    if (domain->order != tree->order || (top == 0 && domain->order != BS_ORDER_BREADTH))
+        return bs_image_refuse(error, "domains", d, "it has another order than the domain that it descends from");
+    return domain->tile_rows == (top > 0 && tree->images ? 1 : BS_TILE_ROWS) ||
+           bs_image_refuse(error, "domains", d, "its tiles have another number of rows");
 }
+
+static bool router_sound(const bs_plan *p, int32_t r, bs_error *error)
+{
+    const bs_router_plan *router = &p->routers[r];
+    const bs_route_desc *desc = p->graph->routers[r].desc;
+    bs_router_plan sized = *router;
+    bs_plan_size_router(p, r, &sized);
+    if (sized.in_tile != router->in_tile || sized.rows != router->rows)
+        return bs_image_refuse(error, "routers", r, "it decides about other rows");
+    if (router->forced > desc->paths)
+        return bs_image_refuse(error, "routers", r, "it is forced to a path that there is not");
+    if (router->live && !p->node_live[p->graph->routers[r].node])
+        return bs_image_refuse(error, "routers", r, "it is needed, and its node is not");
+    return !router->live || !router->in_tile || router->forced || !bs_protocol_sees_all_rows(desc->protocol) ||
+           bs_image_refuse(error, "routers", r, "its protocol does not decide tile by tile");
+}
+
+/* ---------------------------------------------------------------------------------------------------- nodes */
+
+/* What is needed is needed with all it needs. */
+static bool needs_are_live(const bs_plan *p, int32_t n, bs_error *error)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[n];
+    const bs_domain *domain = &g->domains[node->domain];
+    const bool path = domain->kind == BS_DOMAIN_PATH;
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, n, &n_in);
+    if ((node->router && !p->routers[node->router].live) || (path && !p->routers[domain->router].live) ||
+        (!path && !p->domains[node->domain].live) ||
+        (domain->lengths && !p->node_live[g->values[domain->lengths].node]) ||
+        (node->n_out > 0 && g->values[node->first_out].rank == 3 &&
+         !p->domains[bs_plan_top_domain(g, node->domain)].images && bs_plan_top_domain(g, node->domain) > 0))
+        return bs_image_refuse(error, "nodes", n, "its domain or its router is not needed, and it is");
+    for (int32_t i = 0; i < n_in; i++)
+        if (in[i] && bs_plan_reads(p, node, i) && !p->node_live[g->values[in[i]].node])
+            return bs_image_refuse(error, "nodes", n, "it reads what is not computed");
+    return true;
+}
+
+static bool chain_sound(const bs_plan *p, int32_t n, bs_error *error)
+{
+    const bs_node_plan *np = &p->nodes[n];
+    const bs_fusion_search search = {p, NULL, np->fused_in};
+    bs_fusion_match match;
+    return np->fusion == 0 || bs_fusion_find(&search, n, np->fusion, &match) ||
+           bs_image_refuse(error, "nodes", n, "the chain that it is to end is not there");
+}
+
+static bool node_sizes_sound(const bs_plan *p, int32_t n, bs_error *error)
+{
+    const bs_node_plan *np = &p->nodes[n];
+    bs_node_plan sized = *np;
+    bs_plan_size_node(p, n, &sized);
+    if (sized.tier != np->tier || sized.algorithm != np->algorithm || sized.half != np->half ||
+        sized.pieces != np->pieces || !bs_bytes_same(sized.prepared_bytes, np->prepared_bytes) ||
+        !bs_bytes_same(sized.scratch_bytes, np->scratch_bytes))
+        return bs_image_refuse(error, "nodes", n, "this library would compute it in another way");
+    return !bs_bytes_less(p->scratch_bytes, bs_bytes_add(p->kernel_scratch_offset, np->scratch_bytes)) ||
+           bs_image_refuse(error, "nodes", n, "its kernel's scratch reaches beyond a thread's");
+}
+
+/* Its own copy, or that of an earlier node of the same weights. */
+static bool weights_sound(const bs_plan *p, int32_t n, bs_error *error)
+{
+    const bs_graph *g = p->graph;
+    const bs_node_plan *np = &p->nodes[n], *owner = &p->nodes[np->owner];
+    const bs_bytes room = np->unit ? p->units[np->unit].prepared_bytes : p->weight_bytes;
+    const bool own = np->owner == n;
+    if (np->unit && !bs_plan_node_streams(p, n))
+        return bs_image_refuse(error, "nodes", n, "its weights cannot come and go");
+    if (!own &&
+        (np->owner == 0 || np->owner > n || owner->owner != np->owner || !bs_plan_needs_weights(p, np->owner) ||
+         g->nodes[np->owner].op != g->nodes[n].op || !bs_plan_laid_out_alike(p, n, np->owner) ||
+         strcmp(bs_node_name(&g->nodes[np->owner]), bs_node_name(&g->nodes[n])) != 0 ||
+         !bs_bytes_same(owner->prepared_offset, np->prepared_offset)))
+        return bs_image_refuse(error, "nodes", n, "it reads weights that are not its own");
+    if (!bs_bytes_aligned_to(np->prepared_offset, BS_ALIGNMENT) ||
+        bs_bytes_less(room, bs_bytes_add(np->prepared_offset, np->prepared_bytes)))
+        return bs_image_refuse(error, "nodes", n, "its weights reach beyond their memory");
+    return !own || np->unit ||
+           !bs_bytes_less(p->staging_bytes, bs_plan_canonical_bytes(g, &g->nodes[n])) ||
+           bs_image_refuse(error, "nodes", n, "its weights reach beyond staging while they are loaded");
+}
+
+/* How a needed node reads `value`, its operand `index`. */
+static bool reader_sound(const bs_plan *p, int32_t n, int32_t index, int32_t value, bs_error *error)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    const bs_value_plan *v = &p->values[value];
+    const bool joined = bs_node_joins_cells(&p->graph->nodes[p->graph->values[value].node]);
+    const bool in_place = v->place == BS_PLACE_FRAME     ? p->graph->values[v->source].node == n
+                          : v->place == BS_PLACE_OUTPUT  ? bs_node_is_output(node)
+                          : joined && v->place == BS_PLACE_STATE ? bs_node_ends_run(node)
+                          : bs_plan_is_stored(p, value) || bs_plan_reads_in_place(p, n, index, value);
+    if (!in_place)
+        return bs_image_refuse(error, "values", value, "a reader needs rows of its own");
+    if (bs_node_role(node, index) == BS_ROLE_DECIDING && v->narrow)
+        return bs_image_refuse(error, "values", value, "a decision is made by it, and it is kept in f16");
+    return bs_node_role(node, index) != BS_ROLE_CACHE_LENGTH || v->is_past ||
+           bs_image_refuse(error, "values", value, "caches go by it, and it is not checked");
+}
+
+static bool readers_sound(const bs_plan *p, int32_t n, bs_error *error)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[n];
+    const int32_t *own = bs_node_in(g, node);
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(p, n, &n_in);
+    for (int32_t i = 0; i < n_in; i++)
+        if (in[i] && bs_plan_reads(p, node, i) && !reader_sound(p, n, i, in[i], error))
+            return false;
+    for (int32_t i = 0; i < node->n_in; i++)
+        if (own[i] && g->values[own[i]].rank == 3 && p->values[own[i]].margin < bs_plan_margin_asked(p, node, i))
+            return bs_image_refuse(error, "values", own[i], "a reader's window reaches beyond its margin");
+    return true;
+}
+
+static bool node_sound(const bs_plan *p, int32_t n, bs_error *error)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    if (!p->node_live[n])
+        return (!bs_node_is_output(node) && p->nodes[n].unit == 0) ||
+               bs_image_refuse(error, "nodes", n, "it is an output, or has weights that are loaded, and is not needed");
+    return needs_are_live(p, n, error) && chain_sound(p, n, error) && node_sizes_sound(p, n, error) &&
+           weights_sound(p, n, error) && readers_sound(p, n, error) &&
+           (!bs_plan_looks_ahead(node) || bs_plan_look_ahead_fits(p, n, p->nodes[n].ahead_of, error));
+}
+
+/* --------------------------------------------------------------------------------------------------- values */
+
+/* A joined value that lies in the state it becomes. */
+static bool becomes_state(const bs_plan *p, int32_t value, int32_t state)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *source = &g->nodes[state];
+    if (!bs_node_is_state(source) || !p->node_live[state] || source->writer == 0)
+        return false;
+    const bs_node *writer = &g->nodes[source->writer];
+    const int32_t data = bs_node_operand(writer, BS_ROLE_DATA);
+    return p->node_live[source->writer] && data >= 0 && bs_node_in(g, writer)[data] == value &&
+           g->values[value].domain == 0;
+}
+
+static bool place_sound(const bs_plan *p, int32_t value)
+{
+    const bs_graph *g = p->graph;
+    const int32_t n = g->values[value].node, source = p->values[value].source;
+    const bs_node *node = &g->nodes[n];
+    const bool given = bs_node_work(node) == BS_WORK_GIVEN && source == n;
+    switch ((bs_place)p->values[value].place) {
+    case BS_PLACE_NONE: return !p->node_live[n];
+    case BS_PLACE_INPUT: return given && bs_node_is_input(node);
+    case BS_PLACE_WEIGHT: return given && bs_op_get(node->op)->bound == 0;
+    case BS_PLACE_STATE:
+        return bs_node_joins_cells(node)
+                   ? source < g->n_nodes && p->values[value].margin == 0 && becomes_state(p, value, source)
+                   : given && bs_node_is_state(node);
+    case BS_PLACE_OUTPUT:
+        return bs_node_joins_cells(node) && source < g->n_nodes && p->values[value].margin == 0 &&
+               bs_node_is_output(&g->nodes[source]) && bs_node_in(g, &g->nodes[source])[0] == value;
+    case BS_PLACE_VIEW: return bs_node_is_view(node) && source == bs_node_in(g, node)[0];
+    case BS_PLACE_FRAME: {
+        const bs_node *joins = &g->nodes[source < g->n_values ? g->values[source].node : 0];
+        return bs_node_gathers(node) && !bs_plan_is_packed(g, node) && !p->routers[node->router].in_tile &&
+               bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value && joins->first_out == source &&
+               g->values[source].rank == g->values[value].rank;
+    }
+    case BS_PLACE_TRANSIENT:
+    case BS_PLACE_SCRATCH: break;
+    }
+    return true;
+}
+
+/* Whether the rows of `domain` are rows of a tile of `above`. */
+bool bs_image_is_within(const bs_graph *g, int32_t domain, int32_t above)
+{
+    while (domain != above && g->domains[domain].kind == BS_DOMAIN_PATH)
+        domain = g->domains[domain].parent;
+    return domain == above;
+}
+
+static bool storage_sound(const bs_plan *p, int32_t value, bs_error *error)
+{
+    const bs_value_plan *v = &p->values[value];
+    const bs_value_info *info = &p->graph->values[value];
+    const bool tile = v->place == BS_PLACE_SCRATCH;
+    if (tile && (v->scope == BS_TOP || info->domain == 0 ||
+                 !bs_image_is_within(p->graph, info->domain, p->parts[v->scope].domain)))
+        return bs_image_refuse(error, "values", value, "it lies in the scratch of a part that does not have its rows");
+    const bs_bytes room = tile ? p->parts[v->scope].scratch_bytes : p->transient_bytes;
+    const bs_bytes end = bs_bytes_add(v->offset, bs_bytes_times(v->row_bytes, v->rows));
+    return (v->rows >= bs_plan_storage_rows(p, value) && !bs_bytes_less(v->row_bytes, bs_plan_row_bytes(p, value)) &&
+            bs_bytes_aligned_to(v->row_bytes, BS_ALIGNMENT) && bs_bytes_aligned_to(v->offset, BS_ALIGNMENT) &&
+            !bs_bytes_less(room, end)) ||
+           bs_image_refuse(error, "values", value, "its rows are too small, or reach beyond their arena");
+}
+
+static bool value_sound(const bs_plan *p, int32_t value, bs_error *error)
+{
+    const bs_value_plan *v = &p->values[value];
+    const bs_value_info *info = &p->graph->values[value];
+    const bool stored = bs_plan_is_stored(p, value);
+    const bool live = p->node_live[info->node];
+    if (live != (v->place != BS_PLACE_NONE) || !place_sound(p, value))
+        return bs_image_refuse(error, "values", value, "it lies where what its node makes cannot lie");
+    if (v->narrow && !(p->desc.half && stored && info->dtype == BS_F32))
+        return bs_image_refuse(error, "values", value, "it is kept in f16, and may not be");
+    if (v->is_past && !(bs_node_is_input(&p->graph->nodes[info->node]) && info->dtype == BS_I32 && info->rank == 1))
+        return bs_image_refuse(error, "values", value, "it cannot say where caches stand");
+    return !stored || storage_sound(p, value, error);
+}
+
+/* ------------------------------------------------------------------------------------------------------- all */
+
+/* Numbers that follow from others. */
+static bool numbers_sound(const bs_plan *p, bs_error *error)
+{
+    const bool device = bs_plan_on_device(p);
+    const bs_bytes shared = bs_bytes_of((uint64_t)bs_or_default(p->desc.shared_bytes, 98304) - BS_DEVICE_WORKSPACE);
+    if (!bs_plan_desc_sound(&p->desc, error))
+        return false;
+    if (device != (p->desc.tier == BS_TIER_CUDA) || !bs_bytes_same(shared, p->shared_bytes))
+        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its description is of another tier");
+    const bs_bytes aligned[] = {p->transient_bytes, p->kernel_scratch_offset, p->scratch_bytes, p->weight_bytes,
+                                p->staging_bytes,   p->slot_bytes};
+    for (size_t i = 0; i < sizeof aligned / sizeof *aligned; i++)
+        if (!bs_bytes_aligned_to(aligned[i], BS_ALIGNMENT))
+            return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its arenas are not of whole lines");
+    if (bs_bytes_less(p->scratch_bytes, p->kernel_scratch_offset))
+        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its kernels' scratch reaches beyond a thread's");
+    return bs_plan_bytes_fit(p, error);
+}
+
+bool bs_image_values_sound(const bs_plan *p, bs_error *error)
+{
+    const bs_graph *g = p->graph;
+    bool sound = numbers_sound(p, error);
+    for (int32_t d = 0; d < g->n_domains && sound; d++)
+        sound = domain_sound(p, d, error);
+    for (int32_t r = 1; r < g->n_routers && sound; r++)
+        sound = router_sound(p, r, error);
+    for (int32_t v = 1; v < g->n_values && sound; v++)
+        sound = value_sound(p, v, error);
+    sound = sound && bs_plan_rows_fit(p, error);
+    for (int32_t n = 1; n < g->n_nodes && sound; n++)
+        sound = node_sound(p, n, error);
+    return sound;
+}
+/* ==== end src/plan/image_values.c ============================================================= */
+
+/* ==== begin src/plan/image_instrs.c =========================================================== */
+/* plan/image_instrs.c - what an image says of instructions, parts and regions: whether each instruction is one that the
+ * planner could have made of its node, on rows that are there when its turn comes.
+ *
+ *   field                            what a lie could do                       what is asked for
+ *   regions: first, count;           tiles run twice, or of other rows         parts are of one region each, of one
+ *     region_parts; parts: place       than the region has                       router's paths or the domain itself
+ *   parts: first, count; instrs:     lists in lists, without end               lists lie behind each other, and only
+ *   the
+ *     part, kind                                                                 top one runs regions
+ *   instrs: region, regions: instr   regions run again and again               each is run once
+ *   instrs: node, map, combine,      moves between rows that differ,           what the planner makes of such a node
+ *     value, target, domain            kernels that there are not
+ *   routers: instr, and the order    rows of decisions that are not made       decided once, before, where it is seen
+ *   values an instruction touches    a tile's rows seen by others              scratch of the part that it is in
+ *   parts: scratch_bytes             rows beyond a thread's scratch            below the kernels'
+ *   instrs: time; parts: flops;      nothing: reports and times                -
+ *     last_route
+ *
+ * What comes too early reads what was there before: bytes of its own arena.
+ * Relies on plan/image.h and plan/image_values.c having looked. Must never write. */
+/* #include "plan/image.h" */
+
+/* #include "ops/structure.h" */
+
+/* ------------------------------------------------------------------------------------------- parts and regions */
+
+static bool part_sound(const bs_plan *p, int32_t k, bs_error *error)
+{
+    const bs_graph *g = p->graph;
+    const bs_part *part = &p->parts[k];
+    const bs_domain *d = &g->domains[part->domain];
+    const bool path = d->kind == BS_DOMAIN_PATH;
+    const bs_region *region = &p->regions[part->region];
+    if (p->n_regions == 0 || p->region_parts[part->place] != k || part->place < region->first ||
+        part->place - region->first >= region->count)
+        return bs_image_refuse(error, "parts", k, "it is not where its region has its parts");
+    if (part->domain == 0 || (path && d->outermost != part->domain) || region->domain != d->top ||
+        part->router != (path ? d->router : 0) || part->path != (path ? d->path : -1))
+        return bs_image_refuse(error, "parts", k, "it has rows that its region has not");
+    if (part->first > p->n_instrs - part->count || (part->count > 0 && part->first < p->n_top))
+        return bs_image_refuse(error, "parts", k, "its instructions are not there");
+    for (int32_t i = part->first; i < part->first + part->count; i++)
+        if (p->instrs[i].part != k)
+            return bs_image_refuse(error, "parts", k, "its instructions are another part's");
+    return !bs_bytes_less(p->kernel_scratch_offset, part->scratch_bytes) ||
+           bs_image_refuse(error, "parts", k, "its scratch reaches beyond a thread's");
+}
+
+static bool region_sound(const bs_plan *p, int32_t r, bs_error *error)
+{
+    const bs_region *region = &p->regions[r];
+    if (region->first > p->n_parts - region->count || region->count < 1 || region->count > p->most_parts)
+        return bs_image_refuse(error, "regions", r, "its parts are not there");
+    const int32_t *parts = p->region_parts + region->first;
+    const int32_t router = p->parts[parts[0]].router;
+    if (router == 0 && region->count > 1)
+        return bs_image_refuse(error, "regions", r, "it has its rows twice");
+    for (int32_t i = 0; i < region->count; i++) {
+        if (p->parts[parts[i]].region != r || p->parts[parts[i]].router != router)
+            return bs_image_refuse(error, "regions", r, "it has parts of another region or router");
+        for (int32_t k = 0; k < i; k++)
+            if (p->parts[parts[k]].domain == p->parts[parts[i]].domain)
+                return bs_image_refuse(error, "regions", r, "it has its rows twice");
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------ what is there when */
+
+/* An instruction, and where it stands. */
+typedef struct image_at {
+    const bs_plan *p;
+    const bs_instr *i;
+    int32_t at;
+} image_at;
+
+/* When it runs, among those at top level. */
+static int32_t time_at_top(const image_at *a)
+{
+    return a->i->part == BS_TOP ? a->at : a->p->regions[a->p->parts[a->i->part].region].instr;
+}
+
+/* Whether the router has decided by then, where this instruction sees it. */
+static bool is_decided(const image_at *a, int32_t router)
+{
+    const bs_router_plan *r = &a->p->routers[router];
+    if (!r->live || r->instr < 0)
+        return false;
+    const int32_t part = a->p->instrs[r->instr].part;
+    return part == BS_TOP ? r->instr < time_at_top(a) : part == a->i->part && r->instr < a->at;
+}
+
+/* Whether the rows of a domain are known then. A path that is seen was decided by an instruction that saw the domain
+ * above it. */
+static bool sees(const image_at *a, int32_t domain)
+{
+    const bs_graph *g = a->p->graph;
+    const bs_domain *d = &g->domains[domain];
+    const int32_t tile = a->i->part == BS_TOP ? 0 : a->p->parts[a->i->part].domain;
+    if (tile && bs_image_is_within(g, tile, domain))
+        return true; /* its own rows, and those above */
+    if (d->kind != BS_DOMAIN_PATH)
+        return tile == 0 || domain == 0;
+    return is_decided(a, d->router) && a->p->routers[d->router].in_tile == (tile != 0);
+}
+
+/* Whether it may work on the rows of this domain. */
+static bool runs_on(const image_at *a, int32_t domain)
+{
+    const int32_t tile = a->i->part == BS_TOP ? 0 : a->p->parts[a->i->part].domain;
+    return sees(a, domain) && (tile == 0 || bs_image_is_within(a->p->graph, domain, tile));
+}
+
+/* Whether there are rows of a value that it may look at. Views go to values of lower numbers. */
+static bool touches(const image_at *a, int32_t value)
+{
+    const bs_plan *p = a->p;
+    if (value == 0 || !sees(a, p->graph->values[value].domain))
+        return false;
+    while (p->values[value].place == BS_PLACE_VIEW)
+        value = p->values[value].source;
+    const bs_value_plan *v = &p->values[value];
+    return v->place == BS_PLACE_SCRATCH ? v->scope == a->i->part
+                                        : v->place != BS_PLACE_NONE && v->place != BS_PLACE_FRAME;
+}
+
+static bool touches_operands(const image_at *a)
+{
+    const bs_node *node = &a->p->graph->nodes[a->i->node];
+    int32_t n_in;
+    const int32_t *in = bs_plan_in(a->p, a->i->node, &n_in);
+    bool all = true;
+    for (int32_t k = 0; k < n_in && all; k++)
+        all = in[k] == 0 || !bs_plan_reads(a->p, node, k) || touches(a, in[k]);
+    return all;
+}
+
+/* ------------------------------------------------------------------------------------------------- each kind */
+
+static bool call_sound(const image_at *a)
+{
+    const bs_node *node = &a->p->graph->nodes[a->i->node];
+    const bs_op *op = bs_op_get(node->op);
+    const bool top = a->i->part == BS_TOP;
+    bool sound = bs_node_work(node) == BS_WORK_CALL && a->i->domain == node->domain && runs_on(a, node->domain) &&
+                 (top || (!(op->flags & BS_OP_ACROSS) && node->n_out > 0)) &&
+                 (node->n_out > 0 || bs_plan_streams(a->p)) && (node->router == 0 || is_decided(a, node->router));
+    for (int32_t k = 0; k < node->n_out && sound; k++)
+        sound = bs_plan_is_stored(a->p, node->first_out + k) && touches(a, node->first_out + k);
+    return sound && touches_operands(a);
+}
+
+static bool route_sound(const image_at *a)
+{
+    const bs_node *node = &a->p->graph->nodes[a->i->node];
+    const bool top = a->i->part == BS_TOP;
+    if (bs_node_work(node) != BS_WORK_ROUTE)
+        return false;
+    const bs_router_plan *r = &a->p->routers[node->router];
+    const int32_t domain = a->p->graph->routers[node->router].domain;
+    return r->instr == a->at && r->in_tile != top && a->i->domain == domain && runs_on(a, domain) &&
+           touches_operands(a);
+}
+
+/* The paths' domains are seen when the region runs, and it runs once. */
+static bool run_sound(const image_at *a)
+{
+    const bs_plan *p = a->p;
+    if (a->i->part != BS_TOP || a->i->region >= p->n_regions || p->regions[a->i->region].instr != a->at)
+        return false;
+    const bs_region *region = &p->regions[a->i->region];
+    const int32_t router = p->parts[p->region_parts[region->first]].router;
+    return a->i->node == 0 && a->i->domain == region->domain &&
+           (router == 0 || (is_decided(a, router) && !p->routers[router].in_tile));
+}
+
+/* Where the rows of a gather or a joined value go. */
+static int32_t goal_of(const bs_plan *p, const bs_node *node)
+{
+    const bs_value_plan *v = &p->values[node->first_out];
+    return v->place == BS_PLACE_FRAME ? v->source : node->first_out;
+}
+
+/* Rows of a path, or of cells, are stored: copied to the parent's, or to where they are in a root tensor. */
+static bool store_sound(const image_at *a, const bs_node *node)
+{
+    const bs_graph *g = a->p->graph;
+    const bs_instr *i = a->i;
+    const int32_t *in = bs_node_in(g, node), domain = g->values[i->value].domain;
+    const bs_row_map map = g->values[i->target].domain == 0 ? BS_MAP_CELL : BS_MAP_PARENT;
+    if (i->value == 0 || i->map != map || i->domain != domain || i->target != goal_of(a->p, node))
+        return false;
+    if (bs_node_joins_cells(node))
+        return i->value == in[0] && map == BS_MAP_CELL && a->p->values[in[0]].place != BS_PLACE_FRAME;
+    const bs_domain *d = &g->domains[domain];
+    return bs_node_gathers(node) && !bs_plan_is_packed(g, node) && d->kind == BS_DOMAIN_PATH &&
+           d->router == node->router && in[d->path] == i->value && bs_plan_reads(a->p, node, d->path);
+}
+
+/* Rows of a gather that its paths do not give; of sums and selections all. */
+static bool gathered_sound(const image_at *a, const bs_node *node)
+{
+    const bs_graph *g = a->p->graph;
+    const bs_instr *i = a->i;
+    if (!bs_node_gathers(node) || i->domain != node->domain || i->target != goal_of(a->p, node) ||
+        !is_decided(a, node->router))
+        return false;
+    const int32_t paths = g->routers[node->router].desc->paths, residual = bs_node_in(g, node)[paths];
+    if (i->value != 0 && (i->value != residual || !bs_plan_reads(a->p, node, paths)))
+        return false;
+    if (bs_plan_is_packed(g, node))
+        return i->map == BS_MAP_PATHS && i->combine == bs_plan_combine(node) && touches_operands(a);
+    return i->combine == BS_COMBINE_RESIDUAL &&
+           i->map == (g->values[i->target].domain == 0 ? BS_MAP_CELL : BS_MAP_ROW);
+}
+
+static bool beyond_sound(const image_at *a, const bs_node *node)
+{
+    const bs_graph *g = a->p->graph;
+    if (!bs_node_joins_cells(node))
+        return false;
+    const bs_value_info *from = &g->values[bs_node_in(g, node)[0]], *to = &g->values[node->first_out];
+    return a->i->part == BS_TOP && a->i->combine == BS_COMBINE_ZERO && a->i->domain == node->domain &&
+           a->i->target == node->first_out && a->i->value == 0 && to->rank > from->rank &&
+           bs_domain_is_patches(&g->domains[from->domain]) && a->p->node_live[from->node];
+}
+
+static bool ending_sound(const image_at *a, const bs_node *node)
+{
+    const bs_graph *g = a->p->graph;
+    if (!bs_node_ends_run(node))
+        return false;
+    const int32_t value = bs_node_in(g, node)[bs_node_operand(node, BS_ROLE_DATA)];
+    const int32_t domain = g->values[value].domain;
+    return a->i->part == BS_TOP && a->i->combine == BS_COMBINE_COPY && a->i->value == value && a->i->target == 0 &&
+           a->i->domain == domain && a->i->map == (domain == 0 ? BS_MAP_BOUND : BS_MAP_APPEND);
+}
+
+/* Rows that are found elsewhere, where somebody needs rows of their own. */
+static bool found_sound(const image_at *a, const bs_node *node)
+{
+    return (bs_node_work(node) == BS_WORK_GIVEN || bs_node_work(node) == BS_WORK_VIEW) &&
+           a->i->combine == BS_COMBINE_COPY && a->i->value == node->first_out && a->i->target == node->first_out &&
+           a->i->domain == node->domain && bs_plan_is_stored(a->p, node->first_out) && touches_operands(a);
+}
+
+/* Whether the planner could have made this move of its node. */
+static bool move_is_known(const image_at *a)
+{
+    const bs_node *node = &a->p->graph->nodes[a->i->node];
+    switch ((bs_row_map)a->i->map) {
+    case BS_MAP_VIEW: return found_sound(a, node);
+    case BS_MAP_ROW:
+    case BS_MAP_PATHS: return gathered_sound(a, node);
+    case BS_MAP_PARENT: return a->i->combine == BS_COMBINE_COPY && store_sound(a, node);
+    case BS_MAP_CELL:
+        return a->i->combine == BS_COMBINE_COPY ? store_sound(a, node) : gathered_sound(a, node);
+    case BS_MAP_BOUND:
+    case BS_MAP_APPEND: return ending_sound(a, node);
+    case BS_MAP_BEYOND: return beyond_sound(a, node);
+    }
+    return false;
+}
+
+static bool move_sound(const image_at *a)
+{
+    const bs_node *node = &a->p->graph->nodes[a->i->node];
+    const bool makes = node->n_out > 0;
+    return move_is_known(a) && runs_on(a, a->i->domain) && (a->i->value == 0 || touches(a, a->i->value)) &&
+           (!makes || touches(a, a->i->target));
+}
+
+static bool instr_sound(const bs_plan *p, int32_t k, bs_error *error)
+{
+    const image_at a = {p, &p->instrs[k], k};
+    const bool top = k < p->n_top;
+    bool sound = top == (a.i->part == BS_TOP);
+    if (!top && sound) {
+        const bs_part *part = &p->parts[a.i->part];
+        sound = k >= part->first && k - part->first < part->count && p->regions[part->region].instr >= 0;
+    }
+    if (!sound)
+        return bs_image_refuse(error, "instrs", k, "it does not stand where its part is");
+    if (a.i->kind != BS_INSTR_RUN && !p->node_live[a.i->node])
+        return bs_image_refuse(error, "instrs", k, "its node is not needed");
+    switch ((bs_instr_kind)a.i->kind) {
+    case BS_INSTR_CALL: sound = call_sound(&a); break;
+    case BS_INSTR_MOVE: sound = move_sound(&a); break;
+    case BS_INSTR_ROUTE: sound = route_sound(&a); break;
+    case BS_INSTR_RUN: sound = run_sound(&a); break;
+    }
+    return sound || bs_image_refuse(error, "instrs", k, "no planner makes it of its node, there and then");
+}
+
+bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
+{
+    bool sound = true;
+    for (int32_t k = 0; k < p->n_parts && sound; k++)
+        sound = part_sound(p, k, error);
+    for (int32_t r = 0; r < p->n_regions && sound; r++)
+        sound = region_sound(p, r, error);
+    for (int32_t k = 0; k < p->n_instrs && sound; k++)
+        sound = instr_sound(p, k, error);
+    return sound && (!bs_plan_too_large(p) ||
+                     bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its tiles are larger than shared memory"));
+}
+/* ==== end src/plan/image_instrs.c ============================================================= */
+
+/* ==== begin src/plan/image_stages.c =========================================================== */
+/* plan/image_stages.c - what an image says of weights that come and go.
+ *
+ *   field                             what a lie could do                     what is asked for
+ *   units: prepared_bytes, the sums,  weights beyond slots                    sums that are right; the largest fits
+ *     slot_bytes
+ *   units: node                       a unit that nothing loads, waited for   the first node that loads it
+ *   units: block, domain;             margins beyond their table              an outermost path of the stage's router
+ *     stages: router
+ *   stages, stage_units,              lists beyond their tables               behind each other; all that its
+ *     most_stage_units                                                        instructions need
+ *   instrs: stage; parts: unit        weights used that are not there         of all that need a unit, in order
+ *   lanes, lane_bytes, chunk_bytes    reads beyond staging                    what follows from the description
+ *
+ * Relies on plan/image.h, and on values and instructions having been looked at. Must never write. */
+/* #include "plan/image.h" */
+
+/* #include "ops/structure.h" */
+
+#if !defined(BS_NO_STREAM)
+
+static bool unit_sound(const bs_plan *p, int32_t u, bs_error *error)
+{
+    const bs_graph *g = p->graph;
+    const bs_plan_unit *unit = &p->units[u];
+    if (unit->domain != 0 && g->domains[unit->domain].outermost != unit->domain)
+        return bs_image_refuse(error, "units", u, "it is of no outermost path");
+    if (!bs_bytes_aligned_to(unit->prepared_bytes, BS_ALIGNMENT) || !bs_plan_needs_weights(p, unit->node) ||
+        p->nodes[unit->node].unit != u || p->nodes[unit->node].owner != unit->node)
+        return bs_image_refuse(error, "units", u, "its first node does not load it");
+    return true;
+}
+
+static bool sums_sound(const bs_plan *p, bs_error *error)
+{
+    bs_bytes all = bs_bytes_of(0), largest = all;
+    bs_plan sized = *p;
+    for (int32_t u = 1; u < p->n_units; u++) {
+        all = bs_bytes_add(all, p->units[u].prepared_bytes);
+        largest = bs_bytes_max(largest, p->units[u].prepared_bytes);
+    }
+    bs_plan_size_lanes(&sized);
+    if (!bs_bytes_same(all, p->all_unit_bytes) || !bs_bytes_same(largest, p->largest_unit_bytes) ||
+        bs_bytes_less(p->slot_bytes, largest) || bs_bytes_less(all, p->slot_bytes))
+        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its slots are not of the bytes of its units");
+    return (sized.lanes == p->lanes && bs_bytes_same(sized.chunk_bytes, p->chunk_bytes) &&
+            bs_bytes_same(sized.lane_bytes, p->lane_bytes)) ||
+           bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its readers have other staging");
+}
+
+/* ------------------------------------------------------------------------------------------------- stages */
+
+/* The list of the stage whose instructions are gone through. */
+typedef struct stage_list {
+    const bs_plan *p;
+    int32_t stage, first, end; /* -1: none yet; in stage_units */
+    int32_t last;              /* where the unit before was found: the next one is behind it, as paths take turns */
+} stage_list;
+
+static bool list_has(stage_list *l, int32_t unit)
+{
+    for (int32_t k = l->first; k < l->end; k++) {
+        l->last = l->last + 1 < l->end ? l->last + 1 : l->first;
+        if (l->p->stage_units[l->last] == unit - 1)
+            return true;
+    }
+    return false;
+}
+
+static bool is_of_router(const bs_plan *p, int32_t unit, int32_t stage)
+{
+    const int32_t domain = p->units[unit].domain;
+    return p->stages[stage].router == (domain ? p->graph->domains[domain].router : 0);
+}
+
+static bool takes(stage_list *l, int32_t unit)
+{
+    return unit == 0 || (l->stage >= 0 && is_of_router(l->p, unit, l->stage) && list_has(l, unit));
+}
+
+/* Whether an instruction at top level needs weights that come and go. */
+static bool needs_units(const bs_plan *p, const bs_instr *i)
+{
+    if (i->kind == BS_INSTR_CALL)
+        return p->nodes[i->node].unit != 0;
+    bool any = false;
+    for (int32_t k = 0; i->kind == BS_INSTR_RUN && !any && k < p->regions[i->region].count; k++)
+        any = p->parts[p->region_parts[p->regions[i->region].first + k]].unit != 0;
+    return any;
+}
+
+static bool instr_units_sound(stage_list *l, const bs_instr *i)
+{
+    const bs_plan *p = l->p;
+    if (i->kind == BS_INSTR_CALL)
+        return takes(l, p->nodes[i->node].unit);
+    bool sound = true;
+    for (int32_t k = 0; i->kind == BS_INSTR_RUN && sound && k < p->regions[i->region].count; k++)
+        sound = takes(l, p->parts[p->region_parts[p->regions[i->region].first + k]].unit);
+    return sound;
+}
+
+/* The next stage begins behind the one before. */
+static bool stage_begins(stage_list *l, int32_t stage)
+{
+    const bs_plan *p = l->p;
+    if (stage != l->stage + 1 || p->stages[stage].first_unit != l->end ||
+        p->stages[stage].n_units > p->n_stage_units - l->end || p->stages[stage].n_units > p->most_stage_units)
+        return false;
+    l->stage = stage;
+    l->first = l->last = l->end;
+    l->end += p->stages[stage].n_units;
+    return true;
+}
+
+static bool stages_sound(const bs_plan *p, bs_error *error)
+{
+    stage_list l = {p, -1, 0, 0, 0};
+    for (int32_t k = 0; k < p->n_top; k++) {
+        const bs_instr *i = &p->instrs[k];
+        if ((i->stage >= 0) != needs_units(p, i) ||
+            (i->stage >= 0 && i->stage != l.stage && !stage_begins(&l, i->stage)) || !instr_units_sound(&l, i))
+            return bs_image_refuse(error, "instrs", k, "its stage does not list the weights that it needs");
+    }
+    return (l.stage == p->n_stages - 1 && l.end == p->n_stage_units) ||
+           bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: it has stages without instructions");
+}
+
+/* Weights of one unit in a part. */
+static bool part_units_sound(const bs_plan *p, bs_error *error)
+{
+    for (int32_t k = p->n_top; k < p->n_instrs; k++) {
+        const bs_instr *i = &p->instrs[k];
+        const int32_t unit = i->kind == BS_INSTR_CALL ? p->nodes[i->node].unit : 0;
+        if (i->stage >= 0 || (unit != 0 && unit != p->parts[i->part].unit))
+            return bs_image_refuse(error, "instrs", k, "its part does not have its weights");
+    }
+    return true;
+}
+
+#endif
+
+static bool nothing_streams(const bs_plan *p, bs_error *error)
+{
+    const bs_bytes sum = bs_bytes_add(bs_bytes_add(p->slot_bytes, p->all_unit_bytes),
+                                      bs_bytes_add(p->largest_unit_bytes, bs_bytes_add(p->chunk_bytes, p->lane_bytes)));
+    return (!bs_bytes_any(sum) && p->lanes == 0 && p->n_stages == 0 && p->n_stage_units == 0) ||
+           bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: it has slots or stages, and nothing for them");
+}
+
+bool bs_image_stages_sound(const bs_plan *p, bs_error *error)
+{
+    if (p->n_units == 1)
+        return nothing_streams(p, error);
+#if !defined(BS_NO_STREAM)
+    bool sound = true;
+    for (int32_t u = 1; u < p->n_units && sound; u++)
+        sound = unit_sound(p, u, error);
+    return sound && sums_sound(p, error) && stages_sound(p, error) && part_units_sound(p, error);
+#else
+    return bs_refuse(error, BS_ERROR_UNSUPPORTED, "bs_plan_open: this build keeps all weights resident (BS_NO_STREAM)");
+#endif
+}
+/* ==== end src/plan/image_stages.c ============================================================= */
+
+/* ==== begin src/plan/image_save.c ============================================================= */
+/* plan/image_save.c - a plan as bytes: for whoever has a planner.
+ * Relies on plan/image.h. Must never write a byte that is not the same for the same plan. */
+/* #include "plan/image.h" */
+
+#if !defined(BS_NO_PLANNER)
 
 size_t bs_plan_image_bytes(const bs_plan *plan)
 {
@@ -21197,23 +22146,6 @@ size_t bs_plan_image_bytes(const bs_plan *plan)
         return 0;
     bs_image_place(plan, &places);
     return bs_bytes_fit(places.bytes, SIZE_MAX, &bytes) ? bytes : 0;
-}
-
-static bs_image_head head_of(const bs_graph *g, size_t bytes)
-{
-    bs_image_head head;
-    memset(&head, 0, sizeof head);
-    memcpy(head.magic, image_magic, sizeof head.magic);
-    head.format = BS_IMAGE_FORMAT;
-    head.bytes = bytes;
-    head.library = BS_VERSION;
-    head.layout = bs_image_layout();
-    head.graph = bs_image_graph(g);
-    head.nodes = g->n_nodes - 1;
-    head.values = g->n_values - 1;
-    head.domains = g->n_domains - 1;
-    head.routers = g->n_routers - 1;
-    return head;
 }
 
 /* Field by field: what lies between fields stays zero. */
@@ -21238,7 +22170,7 @@ bs_status bs_plan_save(const bs_plan *plan, void *image, size_t bytes, bs_error 
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_save: %llu bytes given, the image has %llu",
                        (unsigned long long)bytes, (unsigned long long)needed);
     const bs_image_field *numbers = bs_image_numbers(&count);
-    bs_image_head head = head_of(plan->graph, needed);
+    bs_image_head head = bs_image_head_of(plan->graph, needed);
     memset(image, 0, needed);
     bs_image_place(plan, &places);
     for (int32_t i = 0; i < count; i++) {
@@ -21248,9 +22180,48 @@ bs_status bs_plan_save(const bs_plan *plan, void *image, size_t bytes, bs_error 
     for (int32_t t = 0; t < BS_IMAGE_TABLES; t++)
         save_table(plan, t, bs_bytes_at(image, places.table[t]));
     memcpy(image, &head, sizeof head);
-    head.crc = bs_crc32(0, (const uint8_t *)image + CRC_FROM, needed - CRC_FROM);
+    head.crc = bs_crc32(0, (const uint8_t *)image + BS_IMAGE_CRC_FROM, needed - BS_IMAGE_CRC_FROM);
     memcpy(image, &head, sizeof head);
     return BS_OK;
+}
+
+#endif
+/* ==== end src/plan/image_save.c =============================================================== */
+
+/* ==== begin src/plan/image.c ================================================================== */
+/* plan/image.c - a plan opened from an image, in place.
+ * Relies on plan/image.h. Must never change an image, or use one that has not been looked at. */
+/* #include "plan/image.h" */
+
+static const char image_magic[sizeof((bs_image_head *)0)->magic] = {'b', 's', ' ', 'p', 'l', 'a', 'n', '\n'};
+
+
+
+void bs_image_place(const bs_plan *plan, bs_image_places *places)
+{
+    int32_t count;
+    bs_image_numbers(&count);
+    places->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_image_head)));
+    places->numbers = bs_bytes_place(&places->bytes, count, sizeof(int64_t));
+    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++)
+        places->table[t] = bs_bytes_place(&places->bytes, bs_image_rows(plan, t), bs_image_tables[t].row_bytes);
+}
+
+bs_image_head bs_image_head_of(const bs_graph *g, size_t bytes)
+{
+    bs_image_head head;
+    memset(&head, 0, sizeof head);
+    memcpy(head.magic, image_magic, sizeof head.magic);
+    head.format = BS_IMAGE_FORMAT;
+    head.bytes = bytes;
+    head.library = BS_VERSION;
+    head.layout = bs_image_layout();
+    head.graph = bs_image_graph(g);
+    head.nodes = g->n_nodes - 1;
+    head.values = g->n_values - 1;
+    head.domains = g->n_domains - 1;
+    head.routers = g->n_routers - 1;
+    return head;
 }
 
 /* ------------------------------------------------------------------------------------------------- opening */
@@ -21281,7 +22252,8 @@ static bool is_whole(const void *image, size_t bytes, const bs_image_head *head,
     if (head->bytes > bytes || head->bytes < sizeof *head)
         return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: %llu bytes given, the image says that it has %llu",
                          (unsigned long long)bytes, (unsigned long long)head->bytes);
-    const uint32_t crc = bs_crc32(0, (const uint8_t *)image + CRC_FROM, (size_t)head->bytes - CRC_FROM);
+    const uint32_t crc = bs_crc32(0, (const uint8_t *)image + BS_IMAGE_CRC_FROM,
+                                  (size_t)head->bytes - BS_IMAGE_CRC_FROM);
     return crc == head->crc || bs_refuse(error, BS_ERROR_FORMAT,
                                          "bs_plan_open: the image is damaged: its CRC-32 is %08x, expected %08x",
                                          (unsigned)crc, (unsigned)head->crc);
@@ -21289,7 +22261,7 @@ static bool is_whole(const void *image, size_t bytes, const bs_image_head *head,
 
 static bool is_of_graph(const bs_image_head *head, const bs_graph *g, bs_error *error)
 {
-    const bs_image_head here = head_of(g, 0);
+    const bs_image_head here = bs_image_head_of(g, 0);
     if (head->nodes != here.nodes || head->values != here.values || head->domains != here.domains ||
         head->routers != here.routers)
         return bs_refuse(error, BS_ERROR_GRAPH,
@@ -21326,7 +22298,8 @@ static bool open_image(bs_plan *p, const uint8_t *image, const bs_image_head *he
         return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: the image has %llu bytes, its tables take %llu",
                          (unsigned long long)head->bytes, (unsigned long long)bs_bytes_figure(places.bytes));
     find_tables(p, image, &places);
-    return bs_image_rows_sound(p, error);
+    return bs_image_rows_sound(p, error) && bs_image_values_sound(p, error) && bs_image_instrs_sound(p, error) &&
+           bs_image_stages_sound(p, error);
 }
 
 size_t bs_plan_open_bytes(void) { return sizeof(bs_plan) + 2 * BS_ALIGNMENT; }
@@ -27136,15 +28109,6 @@ static void record_uses(bs_session *s, int32_t stage, const int32_t *parts, int3
     }
 }
 
-/* The first node whose weights the unit holds: what an error names. */
-static int32_t node_of_unit(const bs_plan *p, int32_t unit)
-{
-    for (int32_t n = 1; n < p->graph->n_nodes; n++)
-        if (unit && p->nodes[n].unit == unit)
-            return n;
-    return 0;
-}
-
 static void move_to(int32_t *parts, int32_t from, int32_t to)
 {
     const int32_t part = parts[from];
@@ -27182,7 +28146,7 @@ static int32_t take_parts(bs_session *s, int32_t stage, int32_t *parts, int32_t 
     if (status == BS_OK)
         return ready;
     release_parts(s, parts, ready);
-    bs_exec_fail(s, status, node_of_unit(s->plan, tried));
+    bs_exec_fail(s, status, tried ? s->plan->units[tried].node : 0);
     return 0;
 }
 

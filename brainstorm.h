@@ -157,6 +157,7 @@ int32_t bs_version(void);
  * What a program does without can be left out, by macros with which brainstorm.c is compiled, and whatever includes
  * this header: what is left out is not declared, so that its use does not compile. docs/building.md has the bytes.
  *
+ * BS_NO_PLANNER   making plans: bs_plan_create, bs_plan_save; a plan is opened from an image (bs_plan_open)
  * BS_NO_MODEL     model files: bs_model_...
  * BS_NO_STREAM    weights that come and go: asking a plan for slots is BS_ERROR_UNSUPPORTED
  * BS_NO_PROFILE   recording what happens, and reading it again: bs_profile_..., bs_trace_load
@@ -765,10 +766,12 @@ typedef struct bs_sizes {
     uint64_t weights;
 } bs_sizes;
 
+#ifndef BS_NO_PLANNER
 /* 0: the graph has failed, or more than a size_t holds */
 size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc);
 /* In `arena` (persistent); desc may be NULL. NULL on failure. The graph must outlive the plan. */
 bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_desc *desc, bs_error *error);
+#endif
 void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes);
 /* A plan is an image: indices and offsets, no pointers. A workstation plans for a board (bs_plan_desc.tier, threads,
  * slot_bytes ...) and saves what it made; the board, which has the same graph, opens it in place, in flash or in
@@ -787,8 +790,10 @@ void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes);
  * (bs_plan_desc.forces) is part of the plan.
  * image: of bs_plan_image_bytes; to be opened at a multiple of 8 (BS_ALIGNED), of as many bytes or more, and there and
  * unchanged as long as the plan is used, as is the graph. */
+#ifndef BS_NO_PLANNER
 size_t bs_plan_image_bytes(const bs_plan *plan);
 bs_status bs_plan_save(const bs_plan *plan, void *image, size_t bytes, bs_error *error);
+#endif
 size_t bs_plan_open_bytes(void);
 const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *image, size_t bytes, bs_error *error);
 #ifndef BS_NO_REPORT

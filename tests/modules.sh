@@ -10,7 +10,7 @@ STRICT='-std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla -Wstrict-p
 log="$BUILD/log" shown=40
 mkdir -p "$BUILD" || exit 1
 
-MODULES='MODEL STREAM PROFILE REPLAY REPORT MESSAGES WINOGRAD'
+MODULES='PLANNER MODEL STREAM PROFILE REPLAY REPORT MESSAGES WINOGRAD'
 ALL=$(for module in $MODULES; do printf ' -DBS_NO_%s' "$module"; done)
 OPS='-DBS_ONLY_OPS -DBS_OP_conv2d -DBS_OP_linear -DBS_OP_pool2d'
 
@@ -20,11 +20,26 @@ object() { # COMPILER NAME FLAG...
     $cc $STRICT -O0 "$@" -c brainstorm.c -o "$BUILD/$build.o"
 }
 
+# What a build without a planner opens, one with all else that it has has saved.
+images() { # COMPILER NAME FLAG...
+    case " $* " in
+    *" -DBS_NO_PLANNER "*) ;;
+    *) return 0 ;;
+    esac
+    planner="$BUILD/$2.planner" saved="$BUILD/$2.images" with=$1
+    shift 2
+    flags=$(printf ' %s ' "$@" | sed 's/ -DBS_NO_PLANNER / /')
+    mkdir -p "$saved" && object $with "${planner##*/}" $flags &&
+        $with $STRICT -O1 $flags -I. -Itests tests/modules/modules.c "$planner.o" -lm -lpthread -o "$planner" &&
+        $RUN "$planner" models/sr2x.gguf "$saved"
+}
+
 program() { # COMPILER NAME FLAG...
+    images "$@" || return 1
     cc=$1 build=$2
     shift 2
     $cc $STRICT -O1 "$@" -I. -Itests tests/modules/modules.c "$BUILD/$build.o" -lm -lpthread -o "$BUILD/$build" &&
-        $RUN "$BUILD/$build"
+        $RUN "$BUILD/$build" models/sr2x.gguf "$BUILD/$build.images"
 }
 
 both() { # COMPILER NAME FLAG...
@@ -68,6 +83,7 @@ for compiler in gcc clang; do
     both $compiler least $ALL -DBS_NO_POSIX -DBS_NO_SIMD $OPS
 done
 
+check "bs_plan_create is not declared" gone PLANNER 'bs_plan_create(0, 0, 0, 0)'
 check "bs_model_open_memory is not declared" gone MODEL 'bs_model_open_memory(0, 0, 0, 0)'
 check "bs_policy_name is not declared" gone STREAM 'bs_policy_name(BS_POLICY_LRU)'
 check "bs_profile_create is not declared" gone PROFILE 'bs_profile_create(0, 0, 0)'

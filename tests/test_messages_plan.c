@@ -267,7 +267,7 @@ int main(void)
     rows_of_sizes();
     test_many_regions();
     /* the text of plan/units.c is that of arenas */
-    static const char *const files[] = {"src/plan/plan.c", "src/plan/live.c", "src/plan/memory.c"};
+    static const char *const files[] = {"src/plan/plan.c", "src/plan/live.c", "src/plan/limits.c"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         messages_of(files[i]);
     return check_end();

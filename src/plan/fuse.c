@@ -1,17 +1,9 @@
-/* plan/fuse.c - chains of nodes that one kernel does in a single pass: an epilogue that need not go through memory.
- *
- * A fusion is a pattern and a kernel that gives the same bits as the chain. The last node of the chain stays and is
- * given the chain's outer operands; the others are not needed any more. Adding one is an entry in the table.
+/* plan/fuse.c - finds the chains that one kernel does (plan/fusions.c): the last node of a chain stays and is given the
+ * chain's outer operands; the others are not needed any more.
  * Relies on plan/live.c having run. Must never change a result. */
-#include "plan/plan.h"
-#include "ops/structure.h"
-#include "kernels/elementwise.h"
+#include "plan/fusions.h"
 
-/* What a match finds: nodes that are not needed any more, and the operands of the last one then. */
-typedef struct fuse_match {
-    int32_t inner[2], n_inner;
-    int32_t in[2];
-} fuse_match;
+#if !defined(BS_NO_PLANNER)
 
 typedef struct fuse_pass {
     bs_plan *plan;
@@ -26,105 +18,7 @@ static void count_reads(fuse_pass *f, int32_t node, int32_t step)
         f->readers[in[i]] += step;
 }
 
-/* The node of op `name` that makes `value`, an operand of a live node, when that is its only reader; 0 otherwise. */
-static int32_t only_use(const fuse_pass *f, int32_t value, const char *name)
-{
-    const bs_graph *g = f->plan->graph;
-    const int32_t n = g->values[value].node;
-    const bool is = strcmp(bs_op_get(g->nodes[n].op)->name, name) == 0;
-    return is && f->readers[value] == 1 ? n : 0;
-}
-
-/* ------------------------------------------------------- pixel_shuffle 2 of [4,h,w] + base -> codes [1,2h,2w] */
-
-static bool sr_store_match(const fuse_pass *f, int32_t n, fuse_match *m)
-{
-    const bs_plan *p = f->plan;
-    const bs_graph *g = p->graph;
-    const bs_node *convert = &g->nodes[n];
-    const bs_convert_desc *desc = convert->params;
-    if (strcmp(bs_op_get(convert->op)->name, "convert") != 0 || (desc->dtype != BS_U8 && desc->dtype != BS_U16) ||
-        g->values[convert->first_out].rank != 3 || p->values[convert->first_out].margin != 0)
-        return false;
-    const int32_t add = only_use(f, bs_node_in(g, convert)[0], "add");
-    if (!add)
-        return false;
-    for (int32_t side = 0; side < 2; side++) {
-        const int32_t *in = bs_node_in(g, &g->nodes[add]);
-        const int32_t shuffle = only_use(f, in[side], "pixel_shuffle"), base = in[1 - side];
-        if (!shuffle || !bs_same_shape(&g->values[in[0]], &g->values[in[1]]) ||
-            g->values[base].domain != convert->domain)
-            continue;
-        const int32_t tail = bs_node_in(g, &g->nodes[shuffle])[0];
-        if (g->values[tail].dtype != BS_F32 || bs_dim_max(g, g->values[in[side]].dims[0]) != 1 ||
-            bs_dim_max(g, g->values[tail].dims[0]) != 4)
-            continue;
-        *m = (fuse_match){{add, shuffle}, 2, {tail, base}};
-        return true;
-    }
-    return false;
-}
-
-static bs_status sr_store_run(const bs_call *call)
-{
-    const bs_operand *tail = &call->in[0], *base = &call->in[1], *out = &call->out[0];
-    const bs_convert_desc *desc = call->params;
-    const bs_rect r = out->rect; /* even: a cell of the doubled frame, or a band of it */
-    const size_t bytes = bs_dtype_bytes(out->dtype);
-    bs_sr_store s;
-    memset(&s, 0, sizeof s);
-    s.tail = bs_f32_at(tail, r.y0 / 2 * tail->stride[1] + r.x0 / 2 * tail->stride[2]);
-    s.tail_row = tail->stride[1];
-    s.tail_pixel = (int32_t)tail->stride[2];
-    s.base = bs_f32_at(base, r.y0 * base->stride[1] + r.x0 * base->stride[2]);
-    s.base_row = base->stride[1];
-    s.out = (uint8_t *)out->data + (r.y0 * out->stride[1] + r.x0 * out->stride[2]) * (ptrdiff_t)bytes;
-    s.out_row = out->stride[1];
-    s.h = (r.y1 - r.y0) / 2;
-    s.w = (r.x1 - r.x0) / 2;
-    s.scale = desc->scale != 0 ? desc->scale : 1;
-    s.high = (uint16_t)((1u << bs_or_default(desc->code_bits, 16)) - 1);
-    if (out->dtype == BS_U8)
-        bs_sr_store_u8(call->plan->tier, &s);
-    else
-        bs_sr_store_u16(call->plan->tier, &s);
-    return BS_OK;
-}
-
-/* -------------------------------------------------------------------------------------------------- table */
-
-typedef struct bs_fusion {
-    const char *name;
-    bool (*match)(const fuse_pass *f, int32_t node, fuse_match *match);
-    bs_status (*run)(const bs_call *call);
-    int32_t operands;
-} bs_fusion;
-
-static const bs_fusion fusions[] = {{"sr_store", sr_store_match, sr_store_run, 2}};
-#define FUSIONS ((int32_t)(sizeof fusions / sizeof *fusions))
-
-const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count)
-{
-    const bs_node_plan *p = &plan->nodes[node];
-    const bs_node *n = &plan->graph->nodes[node];
-    const int32_t like = bs_node_operand(n, BS_ROLE_LIKE); /* the last one, where there is one */
-    *count = p->fusion ? fusions[p->fusion - 1].operands : like >= 0 ? like : n->n_in;
-    return p->fusion ? p->fused_in : bs_node_in(plan->graph, n);
-}
-
-bs_status bs_fusion_run(const bs_call *call)
-{
-    return fusions[call->plan->fusion - 1].run(call);
-}
-
-int32_t bs_fusion_count(void) { return FUSIONS; }
-
-const char *bs_fusion_name(int32_t fusion)
-{
-    return fusion ? fusions[fusion - 1].name : "";
-}
-
-static void fuse(fuse_pass *f, int32_t n, int32_t fusion, const fuse_match *m)
+static void fuse(fuse_pass *f, int32_t n, int32_t fusion, const bs_fusion_match *m)
 {
     bs_node_plan *node = &f->plan->nodes[n];
     count_reads(f, n, -1);
@@ -145,12 +39,15 @@ bs_bytes bs_plan_fuse_workspace(const bs_graph *graph)
 void bs_plan_fuse(bs_plan *plan, void *workspace)
 {
     fuse_pass f = {plan, workspace};
-    fuse_match m;
+    const bs_fusion_search search = {plan, f.readers, NULL};
+    bs_fusion_match m;
     memset(f.readers, 0, (size_t)plan->graph->n_values * sizeof *f.readers);
     for (int32_t n = 1; n < plan->graph->n_nodes; n++)
         count_reads(&f, n, 1);
     for (int32_t n = 1; n < plan->graph->n_nodes; n++)
-        for (int32_t i = 0; plan->node_live[n] && plan->nodes[n].fusion == 0 && i < FUSIONS; i++)
-            if (fusions[i].match(&f, n, &m))
+        for (int32_t i = 0; plan->node_live[n] && plan->nodes[n].fusion == 0 && i < bs_fusion_count(); i++)
+            if (bs_fusion_find(&search, n, i + 1, &m))
                 fuse(&f, n, i + 1, &m);
 }
+
+#endif

@@ -1,14 +1,10 @@
-/* plan/image.c - a plan as bytes: saved by whoever has a planner, opened in place by whoever has none.
+/* plan/image.c - a plan opened from an image, in place.
  * Relies on plan/image.h. Must never change an image, or use one that has not been looked at. */
 #include "plan/image.h"
 
-static const char image_magic[8] = {'b', 's', ' ', 'p', 'l', 'a', 'n', '\n'};
+static const char image_magic[sizeof((bs_image_head *)0)->magic] = {'b', 's', ' ', 'p', 'l', 'a', 'n', '\n'};
 
 
-
-#define CRC_FROM (offsetof(bs_image_head, crc) + sizeof(uint32_t))
-
-/* ------------------------------------------------------------------------------------------------- saving */
 
 void bs_image_place(const bs_plan *plan, bs_image_places *places)
 {
@@ -20,17 +16,7 @@ void bs_image_place(const bs_plan *plan, bs_image_places *places)
         places->table[t] = bs_bytes_place(&places->bytes, bs_image_rows(plan, t), bs_image_tables[t].row_bytes);
 }
 
-size_t bs_plan_image_bytes(const bs_plan *plan)
-{
-    bs_image_places places;
-    size_t bytes = 0;
-    if (!plan)
-        return 0;
-    bs_image_place(plan, &places);
-    return bs_bytes_fit(places.bytes, SIZE_MAX, &bytes) ? bytes : 0;
-}
-
-static bs_image_head head_of(const bs_graph *g, size_t bytes)
+bs_image_head bs_image_head_of(const bs_graph *g, size_t bytes)
 {
     bs_image_head head;
     memset(&head, 0, sizeof head);
@@ -45,43 +31,6 @@ static bs_image_head head_of(const bs_graph *g, size_t bytes)
     head.domains = g->n_domains - 1;
     head.routers = g->n_routers - 1;
     return head;
-}
-
-/* Field by field: what lies between fields stays zero. */
-static void save_table(const bs_plan *plan, int32_t t, uint8_t *at)
-{
-    const bs_image_table *table = &bs_image_tables[t];
-    const uint8_t *row;
-    memcpy(&row, (const uint8_t *)plan + table->pointer, sizeof row);
-    for (int32_t r = 0; r < bs_image_rows(plan, t); r++, row += table->row_bytes, at += table->row_bytes)
-        for (int32_t f = 0; f < table->n_fields; f++)
-            bs_image_set(&table->fields[f], at, bs_image_get(&table->fields[f], row));
-}
-
-bs_status bs_plan_save(const bs_plan *plan, void *image, size_t bytes, bs_error *error)
-{
-    const size_t needed = bs_plan_image_bytes(plan);
-    bs_image_places places;
-    int32_t count;
-    if (!plan || !image)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_save: the plan or the memory for its image is NULL");
-    if (bytes < needed)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_save: %llu bytes given, the image has %llu",
-                       (unsigned long long)bytes, (unsigned long long)needed);
-    const bs_image_field *numbers = bs_image_numbers(&count);
-    bs_image_head head = head_of(plan->graph, needed);
-    memset(image, 0, needed);
-    bs_image_place(plan, &places);
-    for (int32_t i = 0; i < count; i++) {
-        const int64_t number = bs_image_get(&numbers[i], plan);
-        memcpy(bs_bytes_at(image, places.numbers) + (size_t)i * sizeof number, &number, sizeof number);
-    }
-    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++)
-        save_table(plan, t, bs_bytes_at(image, places.table[t]));
-    memcpy(image, &head, sizeof head);
-    head.crc = bs_crc32(0, (const uint8_t *)image + CRC_FROM, needed - CRC_FROM);
-    memcpy(image, &head, sizeof head);
-    return BS_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------- opening */
@@ -112,7 +61,8 @@ static bool is_whole(const void *image, size_t bytes, const bs_image_head *head,
     if (head->bytes > bytes || head->bytes < sizeof *head)
         return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: %llu bytes given, the image says that it has %llu",
                          (unsigned long long)bytes, (unsigned long long)head->bytes);
-    const uint32_t crc = bs_crc32(0, (const uint8_t *)image + CRC_FROM, (size_t)head->bytes - CRC_FROM);
+    const uint32_t crc = bs_crc32(0, (const uint8_t *)image + BS_IMAGE_CRC_FROM,
+                                  (size_t)head->bytes - BS_IMAGE_CRC_FROM);
     return crc == head->crc || bs_refuse(error, BS_ERROR_FORMAT,
                                          "bs_plan_open: the image is damaged: its CRC-32 is %08x, expected %08x",
                                          (unsigned)crc, (unsigned)head->crc);
@@ -120,7 +70,7 @@ static bool is_whole(const void *image, size_t bytes, const bs_image_head *head,
 
 static bool is_of_graph(const bs_image_head *head, const bs_graph *g, bs_error *error)
 {
-    const bs_image_head here = head_of(g, 0);
+    const bs_image_head here = bs_image_head_of(g, 0);
     if (head->nodes != here.nodes || head->values != here.values || head->domains != here.domains ||
         head->routers != here.routers)
         return bs_refuse(error, BS_ERROR_GRAPH,
@@ -157,7 +107,8 @@ static bool open_image(bs_plan *p, const uint8_t *image, const bs_image_head *he
         return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: the image has %llu bytes, its tables take %llu",
                          (unsigned long long)head->bytes, (unsigned long long)bs_bytes_figure(places.bytes));
     find_tables(p, image, &places);
-    return bs_image_rows_sound(p, error);
+    return bs_image_rows_sound(p, error) && bs_image_values_sound(p, error) && bs_image_instrs_sound(p, error) &&
+           bs_image_stages_sound(p, error);
 }
 
 size_t bs_plan_open_bytes(void) { return sizeof(bs_plan) + 2 * BS_ALIGNMENT; }

@@ -22,6 +22,10 @@ typedef struct bs_image_head {
     int32_t nodes, values, domains, routers; /* of the graph: what a message can tell */
 } bs_image_head;
 
+#define BS_IMAGE_CRC_FROM (offsetof(bs_image_head, crc) + sizeof(uint32_t))
+/* The head of an image of this graph that is of so many bytes, but for its CRC. */
+bs_image_head bs_image_head_of(const bs_graph *graph, size_t bytes);
+
 /* ------------------------------------------------------------------------------------------------ fields */
 
 typedef enum bs_image_type { BS_IMAGE_FLAG, BS_IMAGE_BYTE, BS_IMAGE_WORD, BS_IMAGE_LONG } bs_image_type;
@@ -62,6 +66,16 @@ uint64_t bs_image_graph(const bs_graph *graph);
 /* Sets the numbers of the plan, which knows its graph, each within bounds that the graph and the numbers before it
  * give. */
 bool bs_image_take_numbers(bs_plan *plan, const uint8_t *numbers, bs_error *error);
+/* What follows from others does: by the planner's own rules for domains, nodes and values; for instructions; for
+ * weights that come and go. Each relies on those before it, and on bounds. */
+bool bs_image_values_sound(const bs_plan *plan, bs_error *error);
+bool bs_image_instrs_sound(const bs_plan *plan, bs_error *error);
+bool bs_image_stages_sound(const bs_plan *plan, bs_error *error);
+/* Whether the rows of `domain` are rows of a tile of `above`. */
+bool bs_image_is_within(const bs_graph *graph, int32_t domain, int32_t above);
+/* What is wrong with row `index` of a table. */
+#define bs_image_refuse(error, table, index, what)                                                                    \
+    bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: " table "[%d]: " what, (int)(index))
 /* Every field of every row is within its bounds: numbers of things are of things that there are. */
 bool bs_image_rows_sound(const bs_plan *plan, bs_error *error);
 

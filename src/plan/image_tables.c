@@ -14,7 +14,7 @@
     X(COUNT, 0, INT32_MAX)                                                    \
     X(BYTES, 0, (int64_t)BS_MAX_PLAN_BYTES)                                   \
     X(ROWS, 0, BS_MAX_ROWS)                                                   \
-    X(TIER, BS_TIER_AUTO, BS_TIER_CUDA)                                       \
+    X(TIER, BS_TIER_SCALAR, BS_TIER_CUDA)                                       \
     X(THREADS, 1, p->tier == BS_TIER_CUDA ? 1 : 64)                           \
     X(LANES, 0, BS_MAX_LANES)                                                 \
     X(MARGIN, 0, BS_MAX_MARGIN)                                               \
@@ -75,7 +75,11 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
 
 /* ------------------------------------------------------------------------------------------------ fields */
 
-#define IMAGE_FIELD(type, of, field, range) {#field, BS_IMAGE_##type, IN_##range, offsetof(of, field)}
+/* A field that has become of another size does not compile. */
+#define IMAGE_SIZE(type) (BS_IMAGE_##type == BS_IMAGE_LONG ? 8 : BS_IMAGE_##type == BS_IMAGE_WORD ? 4 : 1)
+#define IMAGE_OFFSET(type, of, field)                                                                                 \
+    (offsetof(of, field) * sizeof(char[sizeof(((of *)0)->field) == IMAGE_SIZE(type) ? 1 : -1]))
+#define IMAGE_FIELD(type, of, field, range) {#field, BS_IMAGE_##type, IN_##range, IMAGE_OFFSET(type, of, field)}
 
 static const bs_image_field image_numbers[] = {
 #define IMAGE_NUMBER(type, field, range) IMAGE_FIELD(type, bs_plan, field, range)
@@ -125,11 +129,11 @@ static const bs_image_field image_part_number[] = {{"", BS_IMAGE_WORD, IN_PART, 
 static const bs_image_field image_unit_number[] = {{"", BS_IMAGE_WORD, IN_STREAMED, 0}};
 
 static const bs_image_field image_node_fields[] = {
-    IMAGE_FIELD(WORD, bs_node_plan, tier, TIER),
+    IMAGE_FIELD(WORD, bs_node_plan, tier, COUNT),
     IMAGE_FIELD(WORD, bs_node_plan, algorithm, ANY),
     IMAGE_FIELD(FLAG, bs_node_plan, half, FLAG),
     IMAGE_FIELD(WORD, bs_node_plan, ahead_of, ROUTER),
-    IMAGE_FIELD(WORD, bs_node_plan, fusion, FUSION),
+    IMAGE_FIELD(BYTE, bs_node_plan, fusion, FUSION),
     IMAGE_FIELD(WORD, bs_node_plan, fused_in[0], VALUE),
     IMAGE_FIELD(WORD, bs_node_plan, fused_in[1], VALUE),
     IMAGE_FIELD(WORD, bs_node_plan, unit, UNIT),
@@ -214,6 +218,7 @@ static const bs_image_field image_router_fields[] = {
 static const bs_image_field image_unit_fields[] = {
     IMAGE_FIELD(WORD, bs_plan_unit, block, BLOCK),
     IMAGE_FIELD(WORD, bs_plan_unit, domain, DOMAIN),
+    IMAGE_FIELD(WORD, bs_plan_unit, node, NODE),
     IMAGE_FIELD(LONG, bs_plan_unit, prepared_bytes, BYTES),
 };
 

@@ -9,6 +9,8 @@
  * Relies on plan/plan.h. Must never take memory but its workspace, nor time that grows with the square of the lives. */
 #include "plan/plan.h"
 
+#if !defined(BS_NO_PLANNER)
+
 #define EXACT_ALIVE 1024
 #define LARGE_ALIVE 64 /* together, of those that come on top: the others are at most such a share of the whole */
 
@@ -470,3 +472,5 @@ bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace)
         lives[i].offset = bs_bytes_of(0);
     return many_are_alive(&p) ? place_best(&p) : place_greedily(&p, p.by_size, count, false);
 }
+
+#endif

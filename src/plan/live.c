@@ -4,23 +4,7 @@
 #include "plan/plan.h"
 #include "ops/structure.h"
 
-int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain)
-{
-    return graph->domains[domain].top;
-}
-
-void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w)
-{
-    const bs_graph *g = plan->graph;
-    *h = value->rank == 3 ? bs_dim_max(g, value->dims[1]) : 1;
-    *w = value->rank == 3 ? bs_dim_max(g, value->dims[2]) : 1;
-    const int32_t patches = g->domains[value->domain].patches;
-    if (value->rank != 3 || patches < 0)
-        return;
-    const int64_t cell = bs_ceil_div((int64_t)plan->domains[patches].size * value->scale_num, value->scale_den);
-    *h = bs_min_i64(*h, cell);
-    *w = bs_min_i64(*w, cell);
-}
+#if !defined(BS_NO_PLANNER)
 
 /* ------------------------------------------------------------------------------------------- forced routes */
 
@@ -93,26 +77,6 @@ static void mark_domain(live_pass *l, int32_t domain)
     mark(l, d->lengths);
 }
 
-/* Every cell takes a forced path: the residual only counts where that path gives nothing, but in sums. */
-static bool reads_of_gather(const bs_graph *g, const bs_node *gather, int32_t forced, int32_t index)
-{
-    const bs_gather_params *p = gather->params;
-    const bool residual = index == g->routers[gather->router].desc->paths;
-    if (residual && (p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED))
-        return true;
-    return residual ? bs_node_in(g, gather)[forced - 1] == 0 : index == forced - 1;
-}
-
-bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index)
-{
-    const int32_t forced = plan->routers[node->router].forced; /* no router: 0 */
-    if (!forced)
-        return true;
-    if (bs_node_gathers(node))
-        return reads_of_gather(plan->graph, node, forced, index);
-    return bs_node_role(node, index) != BS_ROLE_DECIDING;
-}
-
 static void mark_operands(live_pass *l, const bs_node *node)
 {
     const bs_plan *plan = l->plan;
@@ -145,24 +109,6 @@ static int32_t router_named(const bs_graph *g, const int32_t *sorted, const char
     return low < g->n_routers - 1 && strcmp(g->routers[sorted[low]].desc->name, name) == 0 ? sorted[low] : 0;
 }
 
-static bool look_ahead_fits(const bs_plan *plan, int32_t n, int32_t router, bs_error *error)
-{
-    const bs_graph *g = plan->graph;
-    const bs_node *node = &g->nodes[n];
-    const bs_route_desc *d = router ? g->routers[router].desc : NULL;
-    if (!d || g->routers[router].node < n || (d->protocol != BS_ROUTE_TOP1 && d->protocol != BS_ROUTE_TOPK))
-        return bs_refuse(error, BS_ERROR_GRAPH, "look_ahead \"%s\": no later router of that name chooses the best k",
-                         bs_node_name(node));
-    const int64_t scores = bs_dim_max(g, g->values[bs_node_in(g, node)[0]].dims[0]);
-    if (scores != d->paths)
-        return bs_refuse(error, BS_ERROR_SHAPE, "look_ahead \"%s\": %lld scores for %d paths", bs_node_name(node),
-                         (long long)scores, d->paths);
-    return true;
-}
-
-/* A call that computes nothing: what it says of a later router is all it is for. */
-static bool looks_ahead(const bs_node *node) { return bs_node_work(node) == BS_WORK_CALL && node->n_out == 0; }
-
 /* Finds what each look-ahead is about: bs_node_plan.ahead_of. The list of waiting nodes is still free. */
 static bool find_look_aheads(live_pass *l, bs_error *error)
 {
@@ -170,7 +116,7 @@ static bool find_look_aheads(live_pass *l, bs_error *error)
     int32_t *sorted = l->waiting, *buffer = l->waiting + g->n_nodes; /* a router is a node */
     bool are_sorted = false;
     for (int32_t n = 1; n < g->n_nodes; n++) {
-        if (!looks_ahead(&g->nodes[n]))
+        if (!bs_plan_looks_ahead(&g->nodes[n]))
             continue;
         for (int32_t r = 1; !are_sorted && r < g->n_routers; r++)
             sorted[r - 1] = r;
@@ -178,7 +124,7 @@ static bool find_look_aheads(live_pass *l, bs_error *error)
             bs_sort(sorted, buffer, g->n_routers - 1, name_is_before, g);
         are_sorted = true;
         const int32_t router = router_named(g, sorted, bs_node_name(&g->nodes[n]));
-        if (!look_ahead_fits(l->plan, n, router, error))
+        if (!bs_plan_look_ahead_fits(l->plan, n, router, error))
             return false;
         l->plan->nodes[n].ahead_of = router;
     }
@@ -196,7 +142,7 @@ static void find_followers(live_pass *l)
         const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
         if (state >= 0)
             l->follower[g->values[bs_node_in(g, node)[state]].node] = n; /* a state is written once */
-        if (!looks_ahead(node))
+        if (!bs_plan_looks_ahead(node))
             continue;
         int32_t *first = &l->look_ahead[l->plan->nodes[n].ahead_of];
         l->follower[n] = *first;
@@ -251,12 +197,8 @@ void bs_plan_spread_orders(bs_plan *plan)
     const bs_graph *g = plan->graph;
     for (int32_t d = 0; d < g->n_domains; d++)
         plan->domains[d].order = plan->domains[bs_plan_top_domain(g, d)].order;
-    for (int32_t i = 1; i < g->n_routers; i++) {
-        const int32_t d = g->routers[i].domain;
-        bs_router_plan *r = &plan->routers[i];
-        r->in_tile = plan->domains[d].order == BS_ORDER_DEPTH && g->domains[d].kind == BS_DOMAIN_PATH;
-        r->rows = r->in_tile ? plan->domains[d].tile_rows : plan->domains[d].max_rows;
-    }
+    for (int32_t i = 1; i < g->n_routers; i++)
+        bs_plan_size_router(plan, i, &plan->routers[i]);
 }
 
 static void choose_orders(bs_plan *plan)
@@ -265,18 +207,9 @@ static void choose_orders(bs_plan *plan)
     look_into_trees(plan);
     for (int32_t d = 0; d < g->n_domains; d++) {
         bs_domain_plan *p = &plan->domains[d];
-        const bs_domain *domain = &g->domains[d];
         const int32_t top = bs_plan_top_domain(g, d);
         const bs_domain_plan *tree = &plan->domains[top];
-        p->max_rows = domain->max_rows;
-        p->size = domain->size;
-        if (bs_domain_is_patches(domain) && plan->desc.patch_size > 0)
-            p->size = plan->desc.patch_size;
-        if (bs_domain_is_patches(domain))
-            p->max_rows = bs_ceil_div(bs_dim_max(g, domain->height), p->size) *
-                          bs_ceil_div(bs_dim_max(g, domain->width), p->size);
-        if (domain->kind == BS_DOMAIN_PATH)
-            p->max_rows = plan->domains[domain->parent].max_rows;
+        bs_plan_size_domain(plan, d, p);
         const bool images = top > 0 && tree->images;
         const bool wanted = plan->desc.order == BS_ORDER_DEPTH ||
                             (plan->desc.order == BS_ORDER_AUTO && (images || tree->streams));
@@ -288,26 +221,6 @@ static void choose_orders(bs_plan *plan)
 
 /* ------------------------------------------------------------------------------------------------ margins */
 
-static int32_t margin_of_outputs(const bs_plan *plan, const bs_node *node)
-{
-    int32_t margin = 0;
-    for (int32_t i = 0; i < node->n_out; i++)
-        margin = bs_max_i32(margin, plan->values[node->first_out + i].margin);
-    return margin;
-}
-
-/* Outside a patch domain an output has nothing around it to compute: only the op's own window counts. */
-static int32_t margin_asked(const bs_plan *plan, const bs_node *node, int32_t index)
-{
-    const bs_graph *g = plan->graph;
-    const bs_op *op = bs_op_get(node->op);
-    const bool patches = g->domains[node->domain].patches >= 0;
-    const int32_t out = patches ? margin_of_outputs(plan, node) : 0;
-    if (bs_node_joins_cells(node) || (bs_node_is_view(node) && node->router == 0) || node->n_out == 0)
-        return 0;
-    return op->halo ? op->halo(g, node, index, out) : out;
-}
-
 static void spread_margins(bs_plan *plan)
 {
     const bs_graph *g = plan->graph;
@@ -318,79 +231,9 @@ static void spread_margins(bs_plan *plan)
             if (in[i] == 0 || g->values[in[i]].rank != 3)
                 continue;
             bs_value_plan *v = &plan->values[in[i]];
-            v->margin = bs_min_i32(bs_max_i32(v->margin, margin_asked(plan, node, i)), BS_MAX_MARGIN + 1);
+            v->margin = bs_min_i32(bs_max_i32(v->margin, bs_plan_margin_asked(plan, node, i)), BS_MAX_MARGIN + 1);
         }
     }
-}
-
-static bool margins_fit(const bs_plan *plan, bs_error *error)
-{
-    const bs_graph *g = plan->graph;
-    for (int32_t v = 1; v < g->n_values; v++) {
-        const bs_node *node = &g->nodes[g->values[v].node];
-        if (plan->values[v].margin > BS_MAX_MARGIN)
-            return bs_refuse(error, BS_ERROR_LIMIT, "what reads %s \"%s\" needs more than %d pixels around a cell",
-                             bs_op_get(node->op)->name, bs_node_name(node), BS_MAX_MARGIN);
-    }
-    return true;
-}
-
-/* Rows are counted in 32 bits, and so are the choices of a router. */
-static bool rows_fit(const bs_plan *plan, bs_error *error)
-{
-    const bs_graph *g = plan->graph;
-    char text[112];
-    for (int32_t d = 1; d < g->n_domains; d++)
-        if (plan->domains[d].max_rows > BS_MAX_ROWS) /* of those that nothing needs, too: a session counts their rows */
-            return bs_refuse(error, BS_ERROR_LIMIT, "up to %lld cells in %s, expected 2^30 at most",
-                             (long long)plan->domains[d].max_rows, bs_domain_text(g, d, text, sizeof text));
-    for (int32_t r = 1; r < g->n_routers; r++) {
-        const int64_t rows = plan->domains[g->routers[r].domain].max_rows;
-        if (plan->routers[r].live && rows * g->routers[r].max_paths_per_cell > BS_MAX_ROWS)
-            return bs_refuse(error, BS_ERROR_LIMIT,
-                             "router \"%s\" chooses %d paths for up to %lld cells, expected 2^30 choices at most",
-                             g->routers[r].desc->name, g->routers[r].max_paths_per_cell, (long long)rows);
-    }
-    return true;
-}
-
-/* Tensors that hold a row a cell were sized for the graph's own patch size. */
-static bool cells_fit(const bs_plan *plan, bs_error *error)
-{
-    const bs_graph *g = plan->graph;
-    for (int32_t n = 1; n < g->n_nodes; n++) {
-        const bs_node *node = &g->nodes[n];
-        const bool view = bs_node_is_view(node) && node->router == 0;
-        if (!plan->node_live[n] || !(view || bs_node_joins_cells(node)))
-            continue;
-        const bs_value_info *in = &g->values[bs_node_in(g, node)[0]], *out = &g->values[node->first_out];
-        const bs_value_info *root = view ? in : out, *cell = view ? out : in;
-        const int32_t domain = cell->domain;
-        if (root->rank > cell->rank && bs_dim_max(g, root->dims[0]) < plan->domains[domain].max_rows)
-            return bs_refuse(error, BS_ERROR_LIMIT,
-                             "patch size %d makes up to %lld cells, %s \"%s\" holds %lld: take larger patches",
-                             plan->desc.patch_size, (long long)plan->domains[domain].max_rows,
-                             bs_op_get(node->op)->name, bs_node_name(node), (long long)bs_dim_max(g, root->dims[0]));
-    }
-    return true;
-}
-
-/* Cells of every scale must be whole pixels: the builder saw to it for the graph's own patch size. */
-static bool cells_are_whole(const bs_plan *plan, bs_error *error)
-{
-    const bs_graph *g = plan->graph;
-    for (int32_t v = 1; v < g->n_values; v++) {
-        const bs_value_info *value = &g->values[v];
-        const int32_t patches = g->domains[value->domain].patches;
-        if (!plan->node_live[value->node] || value->rank != 3 || patches < 0 ||
-            (int64_t)plan->domains[patches].size * value->scale_num % value->scale_den == 0)
-            continue;
-        return bs_refuse(error, BS_ERROR_SHAPE,
-                         "patch size %d: %s \"%s\" makes cells of %d/%d of it, which are not whole pixels",
-                         plan->domains[patches].size, bs_op_get(g->nodes[value->node].op)->name,
-                         bs_node_name(&g->nodes[value->node]), value->scale_num, value->scale_den);
-    }
-    return true;
 }
 
 bs_bytes bs_plan_live_workspace(const bs_graph *graph)
@@ -422,5 +265,7 @@ bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error)
     find_pasts(plan);
     choose_orders(plan);
     spread_margins(plan);
-    return rows_fit(plan, error) && cells_fit(plan, error) && cells_are_whole(plan, error) && margins_fit(plan, error);
+    return bs_plan_rows_fit(plan, error);
 }
+
+#endif

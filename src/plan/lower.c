@@ -6,6 +6,8 @@
  * Relies on plan/lower.h. Must never assign offsets. */
 #include "plan/lower.h"
 
+#if !defined(BS_NO_PLANNER)
+
 /* ------------------------------------------------------------------------------------------- instructions */
 
 static bs_instr *emit(bs_lower_pass *l, bs_instr_kind kind, int32_t part, int32_t node)
@@ -123,23 +125,11 @@ static bool residual_is_in_place(const bs_lower_pass *l, int32_t gather, int32_t
     return frame->place == BS_PLACE_STATE && old->place == BS_PLACE_STATE && frame->source == old->source;
 }
 
-/* What a packed gather makes of the rows of several paths. */
-static bs_combine combine_of(const bs_node *gather)
-{
-    switch ((bs_gather_mode)((const bs_gather_params *)gather->params)->mode) {
-    case BS_GATHER_ADD: return BS_COMBINE_SUM;
-    case BS_GATHER_WEIGHTED: return BS_COMBINE_WEIGHTED_SUM;
-    case BS_GATHER_PLACE:
-    case BS_GATHER_SELECT: break;
-    }
-    return BS_COMBINE_SELECT;
-}
-
 /* Rows that the stores of the paths do not give: of sums and selections all of them, else those of no path. */
 static bs_instr *emit_gathered(bs_lower_pass *l, int32_t n, bool packed, int32_t residual, int32_t target)
 {
     if (packed)
-        return emit_move(l, BS_MAP_PATHS, combine_of(&l->g->nodes[n]), l->part_of[n], n, residual, target);
+        return emit_move(l, BS_MAP_PATHS, bs_plan_combine(&l->g->nodes[n]), l->part_of[n], n, residual, target);
     const bs_row_map map = l->g->values[target].domain == 0 ? BS_MAP_CELL : BS_MAP_ROW;
     return emit_move(l, map, BS_COMBINE_RESIDUAL, l->part_of[n], n, residual, target);
 }
@@ -149,7 +139,7 @@ static void emit_gather(bs_lower_pass *l, int32_t n)
     const bs_node *node = &l->g->nodes[n];
     const int32_t *in = bs_node_in(l->g, node);
     const int32_t paths = l->g->routers[node->router].desc->paths, value = node->first_out;
-    const bool packed = bs_lower_is_packed(l, node);
+    const bool packed = bs_plan_is_packed(l->g, node);
     const int32_t target = gather_target(l, value);
     const int32_t region = bs_lower_region_of(l, n);
     int32_t ready = l->decided[node->router];
@@ -401,7 +391,6 @@ static void carve_lower(bs_carver *c, bs_lower_pass *l, const bs_graph *g)
     l->ready = bs_carve(c, values, word);
     l->first_reader = bs_carve(c, values + 1, word);
     l->readers = bs_carve(c, (uint64_t)g->n_operands, sizeof *l->readers);
-    l->planar = bs_carve(c, values, sizeof *l->planar);
     l->clock = bs_carve(c, domains, word);
     l->open = bs_carve(c, domains, word);
     l->tile_region = bs_carve(c, domains, word);
@@ -455,3 +444,5 @@ void bs_plan_lower(bs_plan *plan, void *workspace)
     index_parts(plan);
     part_costs(plan);
 }
+
+#endif

@@ -30,7 +30,6 @@ typedef struct bs_lower_pass {
     int32_t *ready;       /* [values] time from which a value can be read (top level and region results) */
     int32_t *first_reader; /* [values + 1] where the readers of a value begin */
     bs_lower_reader *readers; /* [operands] */
-    bool *planar;         /* [values] seen through views, it has channels apart from each other */
     int32_t *clock;       /* [domains] */
     int32_t *open;        /* [domains] top level: the region that still takes nodes, or BS_TOP */
     /* [domains] the one in which the routers above it decide tile by tile; BS_TOP: none; or NO_REGION */
@@ -48,9 +47,6 @@ typedef struct bs_lower_pass {
     bs_lower_index units; /* mixed: a region without router by top-level domain, phase and unit */
     int32_t searches;
 } bs_lower_pass;
-
-/* Whether every path's rows are kept until all are there: sums, and several paths a cell. */
-bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *gather);
 
 /* Calls visit for every live reader of a value, in order, until it returns false; returns whether it never did. */
 typedef bool (*bs_reader_visit)(bs_lower_pass *l, int32_t node, int32_t index, void *user);

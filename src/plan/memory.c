@@ -8,6 +8,8 @@
 #include "plan/plan.h"
 #include "ops/structure.h"
 
+#if !defined(BS_NO_PLANNER)
+
 typedef struct memory_pass {
     bs_plan *plan;
     bs_life *lives;    /* [values] of a scope, one after the other */
@@ -17,33 +19,6 @@ typedef struct memory_pass {
     int32_t *counts;   /* [domains], [routers + 1], [regions] */
     void *place;       /* for placing */
 } memory_pass;
-
-/* -------------------------------------------------------------------------------------------------- sizes */
-
-static bs_bytes row_bytes(const bs_plan *p, int32_t value)
-{
-    const bs_value_info *v = &p->graph->values[value];
-    bs_bytes elements = bs_value_elements(p->graph, v);
-    if (v->rank == 3) {
-        int64_t h, w;
-        const int64_t margin = p->values[value].margin;
-        bs_plan_core(p, v, &h, &w);
-        elements = bs_bytes_times(bs_bytes_array(bs_dim_max(p->graph, v->dims[0]), 1), h + 2 * margin);
-        elements = bs_bytes_times(elements, w + 2 * margin);
-    }
-    return bs_bytes_align(bs_bytes_product(elements, bs_bytes_of(bs_dtype_bytes(bs_plan_stored(p, value)))));
-}
-
-static int64_t storage_rows(const bs_plan *p, int32_t value)
-{
-    const bs_domain *d = &p->graph->domains[p->graph->values[value].domain];
-    const int32_t domain = p->graph->values[value].domain;
-    if (p->values[value].place == BS_PLACE_SCRATCH)
-        return p->domains[domain].tile_rows;
-    if (d->kind != BS_DOMAIN_PATH)
-        return p->domains[domain].max_rows;
-    return p->domains[domain].max_rows * p->graph->routers[d->router].max_paths_per_cell;
-}
 
 /* --------------------------------------------------------------------------------------------- lifetimes */
 
@@ -198,21 +173,11 @@ static void widen_slabs(bs_plan *p)
         }
 }
 
-int32_t bs_plan_too_large(const bs_plan *p)
-{
-    for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++) {
-        const int32_t top = bs_plan_top_domain(p->graph, p->parts[k].domain);
-        if (bs_bytes_less(p->shared_bytes, p->parts[k].scratch_bytes) && !p->domains[top].streams)
-            return top;
-    }
-    return 0;
-}
-
 /* Rows of a tile, as wide as they will be stored. */
 static bs_bytes tile_bytes(const bs_plan *p, int32_t value)
 {
     const bs_value_info *v = &p->graph->values[value];
-    const bs_bytes bytes = bs_bytes_times(row_bytes(p, value), p->domains[v->domain].tile_rows);
+    const bs_bytes bytes = bs_bytes_times(bs_plan_row_bytes(p, value), p->domains[v->domain].tile_rows);
     return p->desc.half && v->dtype == BS_F32 && !p->values[value].narrow ? bs_bytes_share(bytes, 2) : bytes;
 }
 
@@ -282,8 +247,8 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
         const bs_place place = plan->values[v].place;
         if (place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH)
             continue;
-        plan->values[v].row_bytes = row_bytes(plan, v);
-        plan->values[v].rows = storage_rows(plan, v);
+        plan->values[v].row_bytes = bs_plan_row_bytes(plan, v);
+        plan->values[v].rows = bs_plan_storage_rows(plan, v);
     }
     widen_slabs(plan);
     find_members(&m);
@@ -295,14 +260,7 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
     }
     plan->scratch_bytes = bs_bytes_add(bs_bytes_align(plan->kernel_scratch_offset),
                                        bs_bytes_align(plan->kernel_scratch_bytes));
-    const bs_bytes weights = bs_bytes_add(plan->weight_bytes, plan->all_unit_bytes);
-    const bs_bytes total = bs_bytes_add(bs_bytes_add(plan->transient_bytes, plan->scratch_bytes), weights);
-    if (bs_bytes_figure(total) > BS_MAX_PLAN_BYTES)
-        return bs_refuse(
-            error, BS_ERROR_LIMIT,
-            "the plan needs %llu bytes of activations, %llu a thread, and %llu of weights, expected 2^46 at most: "
-            "are the maxima right?",
-            (unsigned long long)bs_bytes_figure(plan->transient_bytes),
-            (unsigned long long)bs_bytes_figure(plan->scratch_bytes), (unsigned long long)bs_bytes_figure(weights));
-    return true;
+    return bs_plan_bytes_fit(plan, error);
 }
+
+#endif

@@ -2,44 +2,11 @@
  * scratch. Relies on plan/regions.c having run. Must never assign offsets. */
 #include "plan/lower.h"
 
-/* Whether a value, read where its rows come from, has its channels apart from each other; its operand's place is
- * known. */
-static bool is_planar(const bs_lower_pass *l, int32_t value)
-{
-    const bs_node *node = &l->g->nodes[l->g->values[value].node];
-    if (node->n_in == 0 || !bs_node_is_view(node))
-        return node->n_in == 0;
-    const int32_t from = bs_node_in(l->g, node)[0];
-    if (l->g->values[from].rank > l->g->values[value].rank) /* rows of a tensor */
-        return true;
-    const bs_place place = l->plan->values[from].place;
-    return place != BS_PLACE_TRANSIENT && place != BS_PLACE_SCRATCH && l->planar[from];
-}
+#if !defined(BS_NO_PLANNER)
 
-/* A reader that goes through storage: it needs zeros around the rows, rows that lie one after the other, or channels
- * that do. */
 static bool reads_view_directly(bs_lower_pass *l, int32_t n, int32_t index, void *user)
 {
-    const int32_t value = *(const int32_t *)user;
-    const bs_node *node = &l->g->nodes[n];
-    const bs_op *op = bs_op_get(node->op);
-    const bs_value_info *v = &l->g->values[value];
-    const bool scattered_rows = l->g->domains[v->domain].kind == BS_DOMAIN_PATH &&
-                                l->g->domains[v->domain].patches < 0 &&
-                                !bs_plan_on_device(l->plan); /* whose kernels look every row up */
-    if (bs_node_role(node, index) == BS_ROLE_DECIDING && node->router != 0 &&
-        l->g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
-        return l->g->domains[v->domain].kind != BS_DOMAIN_PATH &&
-               !bs_plan_on_device(l->plan); /* a callback sees all rows by one stride */
-    if (bs_node_ends_run(node) && v->domain != 0)
-        return false; /* written when states are: what they held before is to be written */
-    if (op->flags & BS_OP_STRUCTURAL)
-        return true;
-    const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) &&
-                       l->plan->values[value].margin > 0;
-    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || l->plan->nodes[n].fusion) &&
-                          l->planar[value];
-    return !zeros && !scattered_rows && !channels;
+    return bs_plan_reads_in_place(l->plan, n, index, *(const int32_t *)user);
 }
 
 static bool count_reader(bs_lower_pass *l, int32_t n, int32_t index, void *user)
@@ -59,7 +26,7 @@ static bool reads_within(bs_lower_pass *l, int32_t n, int32_t index, void *user)
     if (bs_node_joins_cells(node))
         return true; /* a store inside the part */
     if (bs_node_gathers(node) && index < l->g->routers[node->router].desc->paths)
-        return l->part_of[n] == part || !bs_lower_is_packed(l, node);
+        return l->part_of[n] == part || !bs_plan_is_packed(l->g, node);
     return l->part_of[n] == part;
 }
 
@@ -86,7 +53,7 @@ static void place_gather(bs_lower_pass *l, int32_t value)
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
     int32_t readers = 0, frame = 0;
     bs_lower_each_reader(l, value, count_reader, &readers);
-    if (readers == 1 && !bs_lower_is_packed(l, node) && !l->plan->routers[node->router].in_tile &&
+    if (readers == 1 && !bs_plan_is_packed(l->g, node) && !l->plan->routers[node->router].in_tile &&
         bs_lower_each_reader(l, value, is_framed, &frame)) {
         l->plan->values[value].place = BS_PLACE_FRAME;
         l->plan->values[value].source = frame;
@@ -285,7 +252,6 @@ static void place_joined(bs_lower_pass *l, int32_t value)
 static void place_value(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
-    l->planar[value] = is_planar(l, value);
     if (bs_node_is_input(node))
         place_source(l, value, BS_PLACE_INPUT);
     else if (bs_node_is_state(node))
@@ -330,3 +296,5 @@ void bs_lower_places(bs_lower_pass *l)
     }
     narrow_values(l);
 }
+
+#endif

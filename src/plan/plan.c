@@ -4,6 +4,8 @@
 #include "plan/device.h"
 #include "ops/structure.h"
 
+#if !defined(BS_NO_PLANNER)
+
 /* ----------------------------------------------------------------------------------------------- storage */
 
 /* What the hungriest pass takes. */
@@ -69,28 +71,8 @@ size_t bs_plan_bytes(const bs_graph *graph, const bs_plan_desc *desc)
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
-int32_t bs_plan_tensors(const bs_graph *g, const bs_node *node, bs_weight_spec *specs)
-{
-    const bs_op *op = bs_op_get(node->op);
-    return op->weights ? op->weights(g, node, specs) : 0;
-}
-
-bs_bytes bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
-{
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    const int32_t count = bs_plan_tensors(g, node, specs);
-    return bs_weight_offset(specs, count);
-}
-
-bool bs_plan_needs_weights(const bs_plan *p, int32_t n)
-{
-    const bs_node *node = &p->graph->nodes[n];
-    bs_weight_spec specs[BS_MAX_WEIGHTS];
-    return p->node_live[n] && bs_plan_reads(p, node, 0) && bs_plan_tensors(p->graph, node, specs) > 0;
-}
-
 /* Its weights get a place of their own, or that of the first node that reads the same. */
-static void place_weights(bs_plan *p, int32_t n, bs_bytes canonical)
+static void place_weights(bs_plan *p, int32_t n)
 {
     bs_node_plan *np = &p->nodes[n];
     bs_plan_find_owner(p, n);
@@ -100,78 +82,14 @@ static void place_weights(bs_plan *p, int32_t n, bs_bytes canonical)
     bs_bytes *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
     np->prepared_offset = bs_bytes_put(used, np->prepared_bytes);
     if (!np->unit)
-        p->staging_bytes = bs_bytes_max(p->staging_bytes, canonical);
+        p->staging_bytes = bs_bytes_max(p->staging_bytes, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
 }
 
 static void plan_node(bs_plan *p, int32_t n)
 {
-    const bs_graph *g = p->graph;
-    const bs_node *node = &g->nodes[n];
-    const bs_op *op = bs_op_get(node->op);
-    bs_node_plan *np = &p->nodes[n];
-    int64_t h = 1, w = 1;
-    if (node->n_out > 0) {
-        const int32_t margin = p->values[node->first_out].margin;
-        bs_plan_core(p, &g->values[node->first_out], &h, &w);
-        h += 2 * margin;
-        w += 2 * margin;
-    }
-    np->tier = p->tier;
-    np->half = p->desc.half;
-    const bs_bytes canonical = bs_plan_canonical_bytes(g, node);
-    np->prepared_bytes = canonical;
-    if (op->plan && bs_bytes_figure(canonical) < BS_MAX_PLAN_BYTES) /* beyond, it is refused whatever kernels want */
-        op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
-    if (bs_plan_on_device(p))
-        np->scratch_bytes = bs_bytes_of(0); /* blocks of threads have their own */
-    place_weights(p, n, canonical);
-    p->kernel_scratch_bytes = bs_bytes_max(p->kernel_scratch_bytes, np->scratch_bytes);
-}
-
-/* A field of bs_plan_desc, and what it may be. */
-typedef struct desc_range {
-    char field[14]; /* no pointer: it would have to be relocated */
-    uint16_t offset;
-    int32_t low, high;
-} desc_range;
-
-#define RANGE(field, high) {#field, offsetof(bs_plan_desc, field), 0, high}
-static const desc_range desc_ranges[] = {
-    RANGE(threads, 64),
-    RANGE(tier, BS_TIER_CUDA),
-    RANGE(order, BS_ORDER_DEPTH),
-    RANGE(conv, BS_CONV_FORCE_REFERENCE),
-    RANGE(patch_size, 8192),
-    RANGE(n_forces, BS_MAX_FORCES),
-    RANGE(lanes, BS_MAX_LANES),
-    RANGE(chunk_bytes, 1 << 30),
-    RANGE(half, 1),
-    RANGE(in_place, 1),
-    RANGE(lowering, BS_LOWER_COUNT - 1),
-    {"shared_bytes", offsetof(bs_plan_desc, shared_bytes), BS_DEVICE_WORKSPACE, 1 << 20},
-};
-#undef RANGE
-
-static bool desc_sound(const bs_plan_desc *d, bs_error *error)
-{
-    for (size_t i = 0; i < sizeof desc_ranges / sizeof *desc_ranges; i++) {
-        const desc_range *r = &desc_ranges[i];
-        int32_t n;
-        memcpy(&n, (const char *)d + r->offset, sizeof n);
-        if (n != 0 && (n < r->low || n > r->high))
-            return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_plan_desc.%s is %d, expected %s%d .. %d", r->field, n,
-                             r->low ? "0 or " : "", r->low, r->high);
-    }
-    if (d->tier != BS_TIER_CUDA && (d->half != 0 || d->shared_bytes != 0 || d->lowering != 0 || d->in_place != 0))
-        return bs_refuse(
-            error, BS_ERROR_ARGUMENT,
-            "bs_plan_desc.half, in_place, lowering and shared_bytes are for plans of a GPU (BS_TIER_CUDA)");
-#if defined(BS_NO_STREAM)
-    if (d->slot_bytes > 0)
-        return bs_refuse(error, BS_ERROR_UNSUPPORTED, /* unreachable: where it streams */
-                         "bs_plan_desc.slot_bytes: this build keeps all weights resident (BS_NO_STREAM)");
-#endif
-    return true;
+    bs_plan_size_node(p, n, &p->nodes[n]);
+    place_weights(p, n);
+    p->kernel_scratch_bytes = bs_bytes_max(p->kernel_scratch_bytes, p->nodes[n].scratch_bytes);
 }
 
 /* -------------------------------------------------------------------------------------------------- parts */
@@ -267,7 +185,7 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     memset(&none, 0, sizeof none);
     if (!desc)
         desc = &none;
-    if (bs_graph_check(graph, error) != BS_OK || !desc_sound(desc, error))
+    if (bs_graph_check(graph, error) != BS_OK || !bs_plan_desc_sound(desc, error))
         return NULL;
     if (!arena) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_create: the arena is NULL");
@@ -294,3 +212,5 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     arena->used = mark;
     return NULL;
 }
+
+#endif

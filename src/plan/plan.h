@@ -109,6 +109,7 @@ typedef struct bs_router_plan {
 typedef struct bs_plan_unit {
     int32_t block;  /* the outermost; names it */
     int32_t domain; /* PATH: the outermost path whose nodes they are; else 0 */
+    int32_t node;   /* the first that has some of them */
     bs_bytes prepared_bytes;
 } bs_plan_unit;
 
@@ -195,6 +196,7 @@ void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and g
 bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error);
 bs_bytes bs_plan_units_workspace(const bs_graph *graph);
 bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
+void bs_plan_size_lanes(bs_plan *plan); /* plan/streamed.c */
 /* Whether a needed node has weights that come and go. */
 bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
@@ -227,35 +229,75 @@ typedef struct bs_life {
 bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace);
 bs_bytes bs_place_workspace(int32_t count);
 
-/* Helpers of several stages. */
+/* Gives all domains the orders of their top-level ones; says where routers decide. */
+void bs_plan_spread_orders(bs_plan *plan);
+/* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known
+ * (plan/share.c). */
+void bs_plan_find_owner(bs_plan *plan, int32_t node);
+
+/* ------------------------------------------------------------------------------------ what is known of a plan
+ * Rules by which a plan is made, looked at when an image of it is opened, and run (plan/facts.c). */
 static inline bool bs_plan_on_device(const bs_plan *plan) { return plan->tier == BS_TIER_CUDA; }
 /* The type in which the plan's own rows of a value are stored. */
 static inline bs_dtype bs_plan_stored(const bs_plan *plan, int32_t value)
 {
     return plan->values[value].narrow ? BS_F16 : plan->graph->values[value].dtype;
 }
-/* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known
- * (plan/share.c). */
-void bs_plan_find_owner(bs_plan *plan, int32_t node);
+/* Whether a value has rows of its own. */
+static inline bool bs_plan_is_stored(const bs_plan *plan, int32_t value)
+{
+    return plan->values[value].place == BS_PLACE_TRANSIENT || plan->values[value].place == BS_PLACE_SCRATCH;
+}
+/* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
+int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
+/* The core of a cell of this value at most, [h, w]. */
+void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
+/* Size of patches and most rows of a domain; parents first. Where a router decides, and about how many rows. */
+void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p);
+void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r);
+
+/* The operands a node has in this plan: its own, or those of the chain it ends (plan/fusions.c). */
+const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
+bs_status bs_fusion_run(const bs_call *call);
+const char *bs_fusion_name(int32_t fusion);
+int32_t bs_fusion_count(void);
+/* Whether a run reads operand `index` of a node: a router that is forced reads no scores, and a gather of one only what
+ * the forced path gives, or the residual in its place. */
+bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index);
+/* Whether operand `index` of node n, which is `value`, is read where its rows are, without rows of its own. */
+bool bs_plan_reads_in_place(const bs_plan *plan, int32_t n, int32_t index, int32_t value);
+bool bs_plan_is_planar(const bs_plan *plan, int32_t value);
+/* Whether a gather keeps every path's rows until all are there: sums, and several paths a cell. And what it makes of
+ * them. */
+bool bs_plan_is_packed(const bs_graph *graph, const bs_node *gather);
+bs_combine bs_plan_combine(const bs_node *gather);
+/* A call that computes nothing: what it says of a later router is all it is for. */
+static inline bool bs_plan_looks_ahead(const bs_node *node)
+{
+    return bs_node_work(node) == BS_WORK_CALL && node->n_out == 0;
+}
+bool bs_plan_look_ahead_fits(const bs_plan *plan, int32_t node, int32_t router, bs_error *error);
+
+/* Margin that operand `index` needs, by the margins of what the node makes. */
+int32_t bs_plan_margin_asked(const bs_plan *plan, const bs_node *node, int32_t index);
+/* Of a value with rows of its own: bytes of a row, and rows; by its margin and its place. */
+bs_bytes bs_plan_row_bytes(const bs_plan *plan, int32_t value);
+int64_t bs_plan_storage_rows(const bs_plan *plan, int32_t value);
+
 /* What a node's op declares: fills specs [BS_MAX_WEIGHTS], returns their number. */
 int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
 /* Whether a run reads the node's weights: a router that is decided ahead needs no table of its own. */
 bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
 bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
-/* The operands a node has in this plan: its own, or those of the chain it ends. */
-const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
-bs_status bs_fusion_run(const bs_call *call);
-const char *bs_fusion_name(int32_t fusion);
-int32_t bs_fusion_count(void);
-/* Gives all domains the orders of their top-level ones; says where routers decide. */
-void bs_plan_spread_orders(bs_plan *plan);
-/* The ROWS or PATCHES domain that `domain` is or descends from; 0 for the root. */
-int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
-/* Whether a run reads operand `index` of a node: a router that is forced reads no scores, and a gather of one only what
- * the forced path gives, or the residual in its place. */
-bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index);
-/* The core of a cell of this value at most, [h, w]. */
-void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
+/* The node's algorithm, bytes and pieces, by its margins. */
+void bs_plan_size_node(const bs_plan *plan, int32_t node, bs_node_plan *np);
+/* Whether two nodes that have the same weights can read one copy. */
+bool bs_plan_laid_out_alike(const bs_plan *plan, int32_t a, int32_t b);
+
+/* plan/limits.c. The first in words of bs_plan_desc; then what no plan may have. */
+bool bs_plan_desc_sound(const bs_plan_desc *desc, bs_error *error);
+bool bs_plan_rows_fit(const bs_plan *plan, bs_error *error);
+bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error);
 
 #endif

@@ -5,14 +5,9 @@
  * Relies on plan/lower.h and plan/live.c. Must never place values or emit instructions. */
 #include "plan/lower.h"
 
-/* ------------------------------------------------------------------------------------------ who reads what */
+#if !defined(BS_NO_PLANNER)
 
-bool bs_lower_is_packed(const bs_lower_pass *l, const bs_node *node)
-{
-    return l->g->routers[node->router].max_paths_per_cell > 1 ||
-           ((const bs_gather_params *)node->params)->mode == BS_GATHER_ADD ||
-           ((const bs_gather_params *)node->params)->mode == BS_GATHER_WEIGHTED;
-}
+/* ------------------------------------------------------------------------------------------ who reads what */
 
 /* Counts the readers of every value, or with `write` puts them where the counts say, in the order of nodes and
  * operands. A chain that is fused reads no more than its nodes did. */
@@ -360,3 +355,5 @@ bool bs_lower_regions(bs_lower_pass *l)
     list_nodes(l);
     return !mend_torn(l);
 }
+
+#endif

@@ -8,6 +8,8 @@
 #include "plan/plan.h"
 #include "ops/weights.h"
 
+#if !defined(BS_NO_PLANNER)
+
 /* A weight of a node: node * BS_MAX_WEIGHTS + index. */
 static int32_t node_of(int32_t tensor) { return tensor / BS_MAX_WEIGHTS; }
 
@@ -126,14 +128,6 @@ bool bs_plan_share(bs_plan *p, void *workspace, bs_error *error)
 
 /* ------------------------------------------------------------------------------------------------- copies */
 
-static bool laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
-{
-    const bs_node_plan *x = &p->nodes[a], *y = &p->nodes[b];
-    const bs_op *op = bs_op_get(p->graph->nodes[a].op);
-    return x->unit == y->unit && x->algorithm == y->algorithm && bs_bytes_same(x->prepared_bytes, y->prepared_bytes) &&
-           (!op->same_layout || op->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
-}
-
 enum { MAX_LAYOUTS = 64 }; /* that are compared */
 
 /* Owners are of different layouts. There are a few, however many twins there are; else the node gets a copy of its
@@ -143,8 +137,10 @@ void bs_plan_find_owner(bs_plan *p, int32_t n)
     bs_node_plan *nodes = p->nodes;
     const int32_t newest = nodes[nodes[n].twin].newest_owner;
     int32_t owner = newest;
-    for (int32_t i = 0; owner != 0 && !laid_out_alike(p, n, owner); i++)
+    for (int32_t i = 0; owner != 0 && !bs_plan_laid_out_alike(p, n, owner); i++)
         owner = i < MAX_LAYOUTS ? nodes[nodes[owner].twin].newest_owner : 0;
     nodes[n].owner = owner ? owner : n;
     nodes[n].newest_owner = owner ? newest : n;
 }
+
+#endif

@@ -129,15 +129,6 @@ static void record_uses(bs_session *s, int32_t stage, const int32_t *parts, int3
     }
 }
 
-/* The first node whose weights the unit holds: what an error names. */
-static int32_t node_of_unit(const bs_plan *p, int32_t unit)
-{
-    for (int32_t n = 1; n < p->graph->n_nodes; n++)
-        if (unit && p->nodes[n].unit == unit)
-            return n;
-    return 0;
-}
-
 static void move_to(int32_t *parts, int32_t from, int32_t to)
 {
     const int32_t part = parts[from];
@@ -175,7 +166,7 @@ static int32_t take_parts(bs_session *s, int32_t stage, int32_t *parts, int32_t 
     if (status == BS_OK)
         return ready;
     release_parts(s, parts, ready);
-    bs_exec_fail(s, status, node_of_unit(s->plan, tried));
+    bs_exec_fail(s, status, tried ? s->plan->units[tried].node : 0);
     return 0;
 }
 

@@ -1,0 +1,244 @@
+/* plan/facts.c - what follows from a graph and what a plan has decided: sizes, margins, who reads what and how. The
+ * planner asks while it decides; whoever opens an image asks again, so that both go by the same rules; and so does a
+ * session. Relies on plan/plan.h. Must never decide anything: what is here stays where the planner is left out. */
+#include "plan/plan.h"
+
+#include "ops/structure.h"
+
+int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain)
+{
+    return graph->domains[domain].top;
+}
+
+void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w)
+{
+    const bs_graph *g = plan->graph;
+    *h = value->rank == 3 ? bs_dim_max(g, value->dims[1]) : 1;
+    *w = value->rank == 3 ? bs_dim_max(g, value->dims[2]) : 1;
+    const int32_t patches = g->domains[value->domain].patches;
+    if (value->rank != 3 || patches < 0)
+        return;
+    const int64_t cell = bs_ceil_div((int64_t)plan->domains[patches].size * value->scale_num, value->scale_den);
+    *h = bs_min_i64(*h, cell);
+    *w = bs_min_i64(*w, cell);
+}
+
+void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p)
+{
+    const bs_graph *g = plan->graph;
+    const bs_domain *d = &g->domains[domain];
+    p->max_rows = d->kind == BS_DOMAIN_PATH ? plan->domains[d->parent].max_rows : d->max_rows;
+    p->size = bs_domain_is_patches(d) && plan->desc.patch_size > 0 ? plan->desc.patch_size : d->size;
+    if (bs_domain_is_patches(d))
+        p->max_rows = bs_ceil_div(bs_dim_max(g, d->height), p->size) * bs_ceil_div(bs_dim_max(g, d->width), p->size);
+}
+
+void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r)
+{
+    const int32_t d = plan->graph->routers[router].domain;
+    r->in_tile = plan->domains[d].order == BS_ORDER_DEPTH && plan->graph->domains[d].kind == BS_DOMAIN_PATH;
+    r->rows = r->in_tile ? plan->domains[d].tile_rows : plan->domains[d].max_rows;
+}
+
+/* -------------------------------------------------------------------------------------------------- who reads */
+
+/* Every cell takes a forced path: the residual only counts where that path gives nothing, but in sums. */
+static bool reads_of_gather(const bs_graph *g, const bs_node *gather, int32_t forced, int32_t index)
+{
+    const bs_gather_params *p = gather->params;
+    const bool residual = index == g->routers[gather->router].desc->paths;
+    if (residual && (p->mode == BS_GATHER_ADD || p->mode == BS_GATHER_WEIGHTED))
+        return true;
+    return residual ? bs_node_in(g, gather)[forced - 1] == 0 : index == forced - 1;
+}
+
+bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index)
+{
+    const int32_t forced = plan->routers[node->router].forced; /* no router: 0 */
+    if (!forced)
+        return true;
+    if (bs_node_gathers(node))
+        return reads_of_gather(plan->graph, node, forced, index);
+    return bs_node_role(node, index) != BS_ROLE_DECIDING;
+}
+
+/* Whether a value, read where its rows come from, has its channels apart from each other: as value *from has. *from 0:
+ * what is returned says it. */
+static bool planar_step(const bs_plan *p, int32_t value, int32_t *from)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[g->values[value].node];
+    *from = 0;
+    if (node->n_in == 0 || !bs_node_is_view(node))
+        return node->n_in == 0;
+    const int32_t in = bs_node_in(g, node)[0];
+    if (g->values[in].rank > g->values[value].rank) /* rows of a tensor */
+        return true;
+    *from = bs_plan_is_stored(p, in) ? 0 : in;
+    return false;
+}
+
+bool bs_plan_is_planar(const bs_plan *plan, int32_t value)
+{
+    bool planar = planar_step(plan, value, &value);
+    while (value != 0)
+        planar = planar_step(plan, value, &value);
+    return planar;
+}
+
+/* One that does not needs zeros around the rows, rows that lie one after the other, or channels that do. */
+bool bs_plan_reads_in_place(const bs_plan *p, int32_t n, int32_t index, int32_t value)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[n];
+    const bs_op *op = bs_op_get(node->op);
+    const bs_value_info *v = &g->values[value];
+    const bool scattered_rows = g->domains[v->domain].kind == BS_DOMAIN_PATH &&
+                                g->domains[v->domain].patches < 0 &&
+                                !bs_plan_on_device(p); /* whose kernels look every row up */
+    if (bs_node_role(node, index) == BS_ROLE_DECIDING && node->router != 0 &&
+        g->routers[node->router].desc->protocol == BS_ROUTE_CALLBACK)
+        return g->domains[v->domain].kind != BS_DOMAIN_PATH &&
+               !bs_plan_on_device(p); /* a callback sees all rows by one stride */
+    if (bs_node_ends_run(node) && v->domain != 0)
+        return false; /* written when states are: what they held before is to be written */
+    if (op->flags & BS_OP_STRUCTURAL)
+        return true;
+    const bool zeros = v->rank == 3 && op->halo && !(op->flags & (BS_OP_CLAMPS | BS_OP_CORE_INPUT)) &&
+                       p->values[value].margin > 0;
+    const bool channels = v->rank == 3 && (op->flags & BS_OP_CHANNELS_LAST || p->nodes[n].fusion) &&
+                          bs_plan_is_planar(p, value);
+    return !zeros && !scattered_rows && !channels;
+}
+
+/* ---------------------------------------------------------------------------------------------------- gathers */
+
+bool bs_plan_is_packed(const bs_graph *g, const bs_node *node)
+{
+    return g->routers[node->router].max_paths_per_cell > 1 ||
+           ((const bs_gather_params *)node->params)->mode == BS_GATHER_ADD ||
+           ((const bs_gather_params *)node->params)->mode == BS_GATHER_WEIGHTED;
+}
+
+/* What a packed gather makes of the rows of several paths. */
+bs_combine bs_plan_combine(const bs_node *gather)
+{
+    switch ((bs_gather_mode)((const bs_gather_params *)gather->params)->mode) {
+    case BS_GATHER_ADD: return BS_COMBINE_SUM;
+    case BS_GATHER_WEIGHTED: return BS_COMBINE_WEIGHTED_SUM;
+    case BS_GATHER_PLACE:
+    case BS_GATHER_SELECT: break;
+    }
+    return BS_COMBINE_SELECT;
+}
+
+/* ---------------------------------------------------------------------------------------------------- storage */
+
+static int32_t margin_of_outputs(const bs_plan *plan, const bs_node *node)
+{
+    int32_t margin = 0;
+    for (int32_t i = 0; i < node->n_out; i++)
+        margin = bs_max_i32(margin, plan->values[node->first_out + i].margin);
+    return margin;
+}
+
+/* Outside a patch domain an output has nothing around it to compute: only the op's own window counts. */
+int32_t bs_plan_margin_asked(const bs_plan *plan, const bs_node *node, int32_t index)
+{
+    const bs_graph *g = plan->graph;
+    const bs_op *op = bs_op_get(node->op);
+    const bool patches = g->domains[node->domain].patches >= 0;
+    const int32_t out = patches ? margin_of_outputs(plan, node) : 0;
+    if (bs_node_joins_cells(node) || (bs_node_is_view(node) && node->router == 0) || node->n_out == 0)
+        return 0;
+    return op->halo ? op->halo(g, node, index, out) : out;
+}
+
+bs_bytes bs_plan_row_bytes(const bs_plan *p, int32_t value)
+{
+    const bs_value_info *v = &p->graph->values[value];
+    bs_bytes elements = bs_value_elements(p->graph, v);
+    if (v->rank == 3) {
+        int64_t h, w;
+        const int64_t margin = p->values[value].margin;
+        bs_plan_core(p, v, &h, &w);
+        elements = bs_bytes_times(bs_bytes_array(bs_dim_max(p->graph, v->dims[0]), 1), h + 2 * margin);
+        elements = bs_bytes_times(elements, w + 2 * margin);
+    }
+    return bs_bytes_align(bs_bytes_product(elements, bs_bytes_of(bs_dtype_bytes(bs_plan_stored(p, value)))));
+}
+
+int64_t bs_plan_storage_rows(const bs_plan *p, int32_t value)
+{
+    const bs_domain *d = &p->graph->domains[p->graph->values[value].domain];
+    const int32_t domain = p->graph->values[value].domain;
+    if (p->values[value].place == BS_PLACE_SCRATCH)
+        return p->domains[domain].tile_rows;
+    if (d->kind != BS_DOMAIN_PATH)
+        return p->domains[domain].max_rows;
+    return p->domains[domain].max_rows * p->graph->routers[d->router].max_paths_per_cell;
+}
+
+int32_t bs_plan_too_large(const bs_plan *p)
+{
+    for (int32_t k = 0; bs_plan_on_device(p) && k < p->n_parts; k++) {
+        const int32_t top = bs_plan_top_domain(p->graph, p->parts[k].domain);
+        if (bs_bytes_less(p->shared_bytes, p->parts[k].scratch_bytes) && !p->domains[top].streams)
+            return top;
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------- weights */
+
+int32_t bs_plan_tensors(const bs_graph *g, const bs_node *node, bs_weight_spec *specs)
+{
+    const bs_op *op = bs_op_get(node->op);
+    return op->weights ? op->weights(g, node, specs) : 0;
+}
+
+bs_bytes bs_plan_canonical_bytes(const bs_graph *g, const bs_node *node)
+{
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    const int32_t count = bs_plan_tensors(g, node, specs);
+    return bs_weight_offset(specs, count);
+}
+
+bool bs_plan_needs_weights(const bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    bs_weight_spec specs[BS_MAX_WEIGHTS];
+    return p->node_live[n] && bs_plan_reads(p, node, 0) && bs_plan_tensors(p->graph, node, specs) > 0;
+}
+
+void bs_plan_size_node(const bs_plan *p, int32_t n, bs_node_plan *np)
+{
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[n];
+    const bs_op *op = bs_op_get(node->op);
+    int64_t h = 1, w = 1;
+    if (node->n_out > 0) {
+        const int32_t margin = p->values[node->first_out].margin;
+        bs_plan_core(p, &g->values[node->first_out], &h, &w);
+        h += 2 * margin;
+        w += 2 * margin;
+    }
+    np->tier = p->tier;
+    np->half = p->desc.half;
+    np->algorithm = np->pieces = 0;
+    np->scratch_bytes = bs_bytes_of(0);
+    np->prepared_bytes = bs_plan_canonical_bytes(g, node);
+    /* beyond that it is refused whatever kernels want */
+    if (op->plan && bs_bytes_figure(np->prepared_bytes) < BS_MAX_PLAN_BYTES)
+        op->plan(g, node, (bs_conv_choice)p->desc.conv, (int32_t)h, (int32_t)w, np);
+    if (bs_plan_on_device(p))
+        np->scratch_bytes = bs_bytes_of(0); /* blocks of threads have their own */
+}
+
+bool bs_plan_laid_out_alike(const bs_plan *p, int32_t a, int32_t b)
+{
+    const bs_node_plan *x = &p->nodes[a], *y = &p->nodes[b];
+    const bs_op *op = bs_op_get(p->graph->nodes[a].op);
+    return x->unit == y->unit && x->algorithm == y->algorithm && bs_bytes_same(x->prepared_bytes, y->prepared_bytes) &&
+           (!op->same_layout || op->same_layout(p->graph, &p->graph->nodes[a], &p->graph->nodes[b]));
+}

@@ -1,0 +1,114 @@
+/* plan/fusions.c - the chains of nodes that one kernel does in a single pass: an epilogue that need not go through
+ * memory.
+ *
+ * A fusion is a pattern and a kernel that gives the same bits as the chain. Adding one is an entry in the table.
+ * Relies on plan/fusions.h. Must never change a result. */
+#include "plan/fusions.h"
+
+#include "ops/structure.h"
+#include "kernels/elementwise.h"
+
+/* The node of op `name` that makes `value`, an operand of a live node, when that is its only reader; else 0. */
+static int32_t only_use(const bs_fusion_search *f, int32_t value, const char *name)
+{
+    const bs_graph *g = f->plan->graph;
+    const int32_t n = g->values[value].node;
+    const bool is = strcmp(bs_op_get(g->nodes[n].op)->name, name) == 0;
+    return is && (!f->readers || f->readers[value] == 1) ? n : 0;
+}
+
+/* ------------------------------------------------------- pixel_shuffle 2 of [4,h,w] + base -> codes [1,2h,2w] */
+
+static bool sr_store_match(const bs_fusion_search *f, int32_t n, bs_fusion_match *m)
+{
+    const bs_plan *p = f->plan;
+    const bs_graph *g = p->graph;
+    const bs_node *convert = &g->nodes[n];
+    const bs_convert_desc *desc = convert->params;
+    if (strcmp(bs_op_get(convert->op)->name, "convert") != 0 || (desc->dtype != BS_U8 && desc->dtype != BS_U16) ||
+        g->values[convert->first_out].rank != 3 || p->values[convert->first_out].margin != 0)
+        return false;
+    const int32_t add = only_use(f, bs_node_in(g, convert)[0], "add");
+    if (!add)
+        return false;
+    for (int32_t side = 0; side < 2; side++) {
+        const int32_t *in = bs_node_in(g, &g->nodes[add]);
+        const int32_t shuffle = only_use(f, in[side], "pixel_shuffle"), base = in[1 - side];
+        if (!shuffle || !bs_same_shape(&g->values[in[0]], &g->values[in[1]]) ||
+            g->values[base].domain != convert->domain)
+            continue;
+        const int32_t tail = bs_node_in(g, &g->nodes[shuffle])[0];
+        if (g->values[tail].dtype != BS_F32 || bs_dim_max(g, g->values[in[side]].dims[0]) != 1 ||
+            bs_dim_max(g, g->values[tail].dims[0]) != 4)
+            continue;
+        if (f->wanted && (f->wanted[0] != tail || f->wanted[1] != base))
+            continue;
+        *m = (bs_fusion_match){{add, shuffle}, 2, {tail, base}};
+        return true;
+    }
+    return false;
+}
+
+static bs_status sr_store_run(const bs_call *call)
+{
+    const bs_operand *tail = &call->in[0], *base = &call->in[1], *out = &call->out[0];
+    const bs_convert_desc *desc = call->params;
+    const bs_rect r = out->rect; /* even: a cell of the doubled frame, or a band of it */
+    const size_t bytes = bs_dtype_bytes(out->dtype);
+    bs_sr_store s;
+    memset(&s, 0, sizeof s);
+    s.tail = bs_f32_at(tail, r.y0 / 2 * tail->stride[1] + r.x0 / 2 * tail->stride[2]);
+    s.tail_row = tail->stride[1];
+    s.tail_pixel = (int32_t)tail->stride[2];
+    s.base = bs_f32_at(base, r.y0 * base->stride[1] + r.x0 * base->stride[2]);
+    s.base_row = base->stride[1];
+    s.out = (uint8_t *)out->data + (r.y0 * out->stride[1] + r.x0 * out->stride[2]) * (ptrdiff_t)bytes;
+    s.out_row = out->stride[1];
+    s.h = (r.y1 - r.y0) / 2;
+    s.w = (r.x1 - r.x0) / 2;
+    s.scale = desc->scale != 0 ? desc->scale : 1;
+    s.high = (uint16_t)((1u << bs_or_default(desc->code_bits, 16)) - 1);
+    if (out->dtype == BS_U8)
+        bs_sr_store_u8(call->plan->tier, &s);
+    else
+        bs_sr_store_u16(call->plan->tier, &s);
+    return BS_OK;
+}
+
+/* -------------------------------------------------------------------------------------------------- table */
+
+typedef struct bs_fusion {
+    const char *name;
+    bool (*match)(const bs_fusion_search *f, int32_t node, bs_fusion_match *match);
+    bs_status (*run)(const bs_call *call);
+    int32_t operands;
+} bs_fusion;
+
+static const bs_fusion fusions[] = {{"sr_store", sr_store_match, sr_store_run, 2}};
+#define FUSIONS ((int32_t)(sizeof fusions / sizeof *fusions))
+
+bool bs_fusion_find(const bs_fusion_search *search, int32_t node, int32_t fusion, bs_fusion_match *match)
+{
+    return fusions[fusion - 1].match(search, node, match);
+}
+
+const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count)
+{
+    const bs_node_plan *p = &plan->nodes[node];
+    const bs_node *n = &plan->graph->nodes[node];
+    const int32_t like = bs_node_operand(n, BS_ROLE_LIKE); /* the last one, where there is one */
+    *count = p->fusion ? fusions[p->fusion - 1].operands : like >= 0 ? like : n->n_in;
+    return p->fusion ? p->fused_in : bs_node_in(plan->graph, n);
+}
+
+bs_status bs_fusion_run(const bs_call *call)
+{
+    return fusions[call->plan->fusion - 1].run(call);
+}
+
+int32_t bs_fusion_count(void) { return FUSIONS; }
+
+const char *bs_fusion_name(int32_t fusion)
+{
+    return fusion ? fusions[fusion - 1].name : "";
+}

@@ -1,0 +1,67 @@
+/* plan/streamed.c - a plan whose weights come and go, once it is made: which nodes stream, sizes of staging, units and
+ * stages for whoever asks. Relies on plan/plan.h. Must never decide anything. */
+#include "plan/plan.h"
+
+#include "ops/structure.h"
+
+#if !defined(BS_NO_STREAM)
+
+bool bs_plan_node_streams(const bs_plan *p, int32_t n)
+{
+    const bs_node *node = &p->graph->nodes[n];
+    return p->desc.slot_bytes > 0 && node->block != 0 && bs_node_work(node) == BS_WORK_CALL &&
+           bs_plan_needs_weights(p, n);
+}
+
+/* A lane's staging holds a chunk, or the weights of the largest layer; and what alignment to pages adds at both
+ * ends. */
+void bs_plan_size_lanes(bs_plan *p)
+{
+    bs_bytes piece = p->chunk_bytes = bs_bytes_array(bs_or_default(p->desc.chunk_bytes, 262144), 1);
+    for (int32_t n = 1; n < p->graph->n_nodes; n++)
+        if (p->nodes[n].unit)
+            piece = bs_bytes_max(piece, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
+    p->lanes = bs_or_default(p->desc.lanes, 2);
+    p->lane_bytes = bs_bytes_align_to(bs_bytes_add(piece, bs_bytes_of(4 * BS_PAGE_BYTES)), BS_PAGE_BYTES);
+}
+
+/* --------------------------------------------------------------------------------------------------- asking */
+
+void bs_plan_stream_get(const bs_plan *plan, bs_stream_plan *stream)
+{
+    if (!stream)
+        return;
+    memset(stream, 0, sizeof *stream);
+    if (!plan)
+        return;
+    const bs_stream_plan s = {plan->n_units - 1, plan->n_stages, bs_bytes_figure(plan->slot_bytes),
+                              bs_bytes_figure(plan->largest_unit_bytes), bs_bytes_figure(plan->all_unit_bytes)};
+    *stream = s;
+}
+
+bs_status bs_plan_unit_get(const bs_plan *plan, int32_t unit, bs_stream_unit_facts *facts)
+{
+    if (!plan || !facts || unit < 0 || unit >= plan->n_units - 1)
+        return BS_ERROR_ARGUMENT;
+    const bs_plan_unit *u = &plan->units[unit + 1];
+    const bs_domain *domain = &plan->graph->domains[u->domain];
+    memset(facts, 0, sizeof *facts);
+    snprintf(facts->name, sizeof facts->name, "%s", plan->graph->text + plan->graph->blocks[u->block].name);
+    facts->router = u->domain ? domain->router : 0;
+    facts->path = u->domain ? domain->path : -1;
+    facts->slot_bytes = bs_bytes_figure(u->prepared_bytes);
+    return BS_OK;
+}
+
+bs_status bs_plan_stage_get(const bs_plan *plan, int32_t stage, bs_stream_stage_facts *facts, int32_t *units)
+{
+    if (!plan || !facts || stage < 0 || stage >= plan->n_stages)
+        return BS_ERROR_ARGUMENT;
+    const bs_trace_stage *s = &plan->stages[stage];
+    facts->router = s->router;
+    facts->n_units = s->n_units;
+    if (units)
+        memcpy(units, plan->stage_units + s->first_unit, (size_t)s->n_units * sizeof *units);
+    return BS_OK;
+}
+#endif
