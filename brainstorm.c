@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 59376ed2d34f163bf99a442406bac49ee319256c770f9010dbb6f39d87ce99b1
+ * sha256 of the parts: 54eccc6589d91c0a24f2c70598431b9c09b7ee39224e4a0982be45d3b34af37e
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -575,8 +575,6 @@ void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, con
  * Relies on base/base.h. Must never keep state between calls: reader threads check records side by side. */
 /* #include "base/base.h" */
 
-#if !defined(BS_NO_MODEL) || !defined(BS_NO_STREAM)
-
 /* [k][n]: what nibble n adds to the checksum when k more nibbles follow it. [0] alone is the classic table of 16. */
 static const uint32_t crc32_table[16][16] = {
     {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
@@ -636,7 +634,6 @@ uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes)
     }
     return ~crc;
 }
-#endif
 /* ==== end src/base/crc32.c ==================================================================== */
 
 /* ==== begin src/base/dtype.c ================================================================== */
@@ -27641,7 +27638,8 @@ static bs_status route_status(bs_context *c, int32_t router, const bs_route_faul
     const bs_status status = bs_route_fail(fault, &error);
     if (fault->row >= 0)
         bs_error_prefix(&error, "cell %d: ", bs_top_row(c, c->session->graph->routers[router].domain, fault->row));
-    snprintf(c->fault, sizeof c->fault, "%.*s", (int)sizeof c->fault - 1, error.message);
+    memcpy(c->fault, error.message, sizeof c->fault - 1); /* a message has more room */
+    c->fault[sizeof c->fault - 1] = '\0';
     return status;
 }
 

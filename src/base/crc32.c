@@ -4,8 +4,6 @@
  * Relies on base/base.h. Must never keep state between calls: reader threads check records side by side. */
 #include "base/base.h"
 
-#if !defined(BS_NO_MODEL) || !defined(BS_NO_STREAM)
-
 /* [k][n]: what nibble n adds to the checksum when k more nibbles follow it. [0] alone is the classic table of 16. */
 static const uint32_t crc32_table[16][16] = {
     {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
@@ -65,4 +63,3 @@ uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes)
     }
     return ~crc;
 }
-#endif

@@ -39,7 +39,8 @@ static bs_status route_status(bs_context *c, int32_t router, const bs_route_faul
     const bs_status status = bs_route_fail(fault, &error);
     if (fault->row >= 0)
         bs_error_prefix(&error, "cell %d: ", bs_top_row(c, c->session->graph->routers[router].domain, fault->row));
-    snprintf(c->fault, sizeof c->fault, "%.*s", (int)sizeof c->fault - 1, error.message);
+    memcpy(c->fault, error.message, sizeof c->fault - 1); /* a message has more room */
+    c->fault[sizeof c->fault - 1] = '\0';
     return status;
 }
 
