@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 54eccc6589d91c0a24f2c70598431b9c09b7ee39224e4a0982be45d3b34af37e
+ * sha256 of the parts: 665ff7a48fa8724b30abf6c837155bb09bb6eb54425d13d8a9d5999f15888ae0
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1725,6 +1725,21 @@ static inline int32_t bs_conv_min(int32_t a, int32_t b)
     return a < b ? a : b;
 }
 
+/* How many pixels the next of `tiles` tiles takes. They are dealt out evenly: 64 by at most 14 are 13 13 13 13 12, not
+ * 14 14 14 14 8. A build that asks for few bytes (-Os) has kernels for some counts only (repeat.h): 8 4 1 for 13. */
+static inline int32_t bs_conv_next_pixels(bs_conv_tile_kernel *const *kernels, int32_t left, int32_t tiles,
+                                          int32_t most)
+{
+#ifdef __OPTIMIZE_SIZE__
+    int32_t count = bs_conv_min(left, most);
+    while (!kernels[count])
+        count--;
+    return (void)tiles, count;
+#else
+    return (void)kernels, (void)most, bs_conv_ceil_div(left, tiles);
+#endif
+}
+
 #endif
 /* ==== end src/kernels/conv_internal.h ========================================================= */
 
@@ -2251,12 +2266,22 @@ void bs_conv_prepare(const bs_conv_geometry *g, bs_conv_algorithm algorithm, bs_
 
 #define BS_OPAQUE(pointer) (void)(pointer)
 
+/* Where another tier computes and few bytes are asked for (-Os), one pixel at a time: it is only compared with. */
+#if defined(__OPTIMIZE_SIZE__) && (BS_HAVE_X86_TIERS || BS_HAVE_NEON_TIER)
+#define BS_OUTER_PIXELS_1 1
+#define BS_OUTER_PIXELS_2 1
+#define BS_OUTER_UPTO_1(M) M(1, 1)
+#define BS_OUTER_UPTO_2(M) M(1, 2)
+#define BS_DEPTHWISE_PIXELS 1
+#define BS_DEPTHWISE_UPTO(M) M(1, 0)
+#else
 #define BS_OUTER_PIXELS_1 5
 #define BS_OUTER_PIXELS_2 4
 #define BS_OUTER_UPTO_1(M) BS_UPTO_5(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
 #define BS_DEPTHWISE_PIXELS 4
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_4(M, 0)
+#endif
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -2381,7 +2406,8 @@ static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
 /* --- template kernels/repeat.h --- */
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
- * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x).
+ * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds that ask for few
+ *            bytes (-Os) leave some out, between powers of two.
  * Relies on: nothing.
  * Must never: survive a template: simd_end.h undefines all of it.
  *
@@ -2402,12 +2428,21 @@ static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
 #define BS_EACH_13(M) BS_EACH_12(M) M(12)
 #define BS_EACH_14(M) BS_EACH_13(M) M(13)
 
+#ifdef __OPTIMIZE_SIZE__
+#define BS_UPTO_4(M, x) M(1, x) M(2, x) M(4, x)
+#define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
+#define BS_UPTO_6(M, x) BS_UPTO_4(M, x) M(6, x)
+#define BS_UPTO_8(M, x) BS_UPTO_4(M, x) M(8, x)
+#define BS_UPTO_12(M, x) BS_UPTO_8(M, x) M(12, x)
+#define BS_UPTO_14(M, x) BS_UPTO_8(M, x) M(14, x)
+#else
 #define BS_UPTO_4(M, x) M(1, x) M(2, x) M(3, x) M(4, x)
 #define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
 #define BS_UPTO_6(M, x) BS_UPTO_5(M, x) M(6, x)
 #define BS_UPTO_8(M, x) BS_UPTO_6(M, x) M(7, x) M(8, x)
 #define BS_UPTO_12(M, x) BS_UPTO_8(M, x) M(9, x) M(10, x) M(11, x) M(12, x)
 #define BS_UPTO_14(M, x) BS_UPTO_12(M, x) M(13, x) M(14, x)
+#endif
 /* --- end of template kernels/repeat.h --- */
 
 /* --- template kernels/conv_epilogue_plain.inc --- */
@@ -2588,7 +2623,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 BS_OUTER_UPTO_1(BS_OUTER_DEFINE)
 BS_OUTER_UPTO_2(BS_OUTER_DEFINE)
 
-#define BS_OUTER_NAME(P, B) BS_TIER_FN(bs_conv_outer_##B##_##P),
+#define BS_OUTER_NAME(P, B) [P] = BS_TIER_FN(bs_conv_outer_##B##_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_1)[] = { NULL, BS_OUTER_UPTO_1(BS_OUTER_NAME) };
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUTER_UPTO_2(BS_OUTER_NAME) };
 /* --- end of template kernels/conv_outer.inc --- */
@@ -2628,7 +2663,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
 
 BS_DEPTHWISE_UPTO(BS_DEPTHWISE_DEFINE)
 
-#define BS_DEPTHWISE_NAME(P, unused) BS_TIER_FN(bs_conv_depthwise_##P),
+#define BS_DEPTHWISE_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_depthwise_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_NAME) };
 /* --- end of template kernels/conv_depthwise.inc --- */
 /* --- template kernels/conv_winograd_plain.inc --- */
@@ -3065,7 +3100,8 @@ static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
 /* --- template kernels/repeat.h --- */
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
- * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x).
+ * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds that ask for few
+ *            bytes (-Os) leave some out, between powers of two.
  * Relies on: nothing.
  * Must never: survive a template: simd_end.h undefines all of it.
  *
@@ -3086,12 +3122,21 @@ static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
 #define BS_EACH_13(M) BS_EACH_12(M) M(12)
 #define BS_EACH_14(M) BS_EACH_13(M) M(13)
 
+#ifdef __OPTIMIZE_SIZE__
+#define BS_UPTO_4(M, x) M(1, x) M(2, x) M(4, x)
+#define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
+#define BS_UPTO_6(M, x) BS_UPTO_4(M, x) M(6, x)
+#define BS_UPTO_8(M, x) BS_UPTO_4(M, x) M(8, x)
+#define BS_UPTO_12(M, x) BS_UPTO_8(M, x) M(12, x)
+#define BS_UPTO_14(M, x) BS_UPTO_8(M, x) M(14, x)
+#else
 #define BS_UPTO_4(M, x) M(1, x) M(2, x) M(3, x) M(4, x)
 #define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
 #define BS_UPTO_6(M, x) BS_UPTO_5(M, x) M(6, x)
 #define BS_UPTO_8(M, x) BS_UPTO_6(M, x) M(7, x) M(8, x)
 #define BS_UPTO_12(M, x) BS_UPTO_8(M, x) M(9, x) M(10, x) M(11, x) M(12, x)
 #define BS_UPTO_14(M, x) BS_UPTO_12(M, x) M(13, x) M(14, x)
+#endif
 /* --- end of template kernels/repeat.h --- */
 
 #if defined(__OPTIMIZE_SIZE__)
@@ -3346,7 +3391,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 BS_OUTER_UPTO_1(BS_OUTER_DEFINE)
 BS_OUTER_UPTO_2(BS_OUTER_DEFINE)
 
-#define BS_OUTER_NAME(P, B) BS_TIER_FN(bs_conv_outer_##B##_##P),
+#define BS_OUTER_NAME(P, B) [P] = BS_TIER_FN(bs_conv_outer_##B##_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_1)[] = { NULL, BS_OUTER_UPTO_1(BS_OUTER_NAME) };
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUTER_UPTO_2(BS_OUTER_NAME) };
 /* --- end of template kernels/conv_outer.inc --- */
@@ -3386,7 +3431,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
 
 BS_DEPTHWISE_UPTO(BS_DEPTHWISE_DEFINE)
 
-#define BS_DEPTHWISE_NAME(P, unused) BS_TIER_FN(bs_conv_depthwise_##P),
+#define BS_DEPTHWISE_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_depthwise_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_NAME) };
 /* --- end of template kernels/conv_depthwise.inc --- */
 /* --- template kernels/conv_dot.inc --- */
@@ -3501,7 +3546,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_dot_finish)(const bs_conv_tile *tile, i
 
 BS_DOT_UPTO(BS_DOT_DEFINE)
 
-#define BS_DOT_NAME(P, unused) BS_TIER_FN(bs_conv_dot_##P),
+#define BS_DOT_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_dot_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_UPTO(BS_DOT_NAME) };
 /* --- end of template kernels/conv_dot.inc --- */
 /* --- template kernels/conv_winograd.inc --- */
@@ -4060,7 +4105,8 @@ static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
 /* --- template kernels/repeat.h --- */
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
- * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x).
+ * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds that ask for few
+ *            bytes (-Os) leave some out, between powers of two.
  * Relies on: nothing.
  * Must never: survive a template: simd_end.h undefines all of it.
  *
@@ -4081,12 +4127,21 @@ static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
 #define BS_EACH_13(M) BS_EACH_12(M) M(12)
 #define BS_EACH_14(M) BS_EACH_13(M) M(13)
 
+#ifdef __OPTIMIZE_SIZE__
+#define BS_UPTO_4(M, x) M(1, x) M(2, x) M(4, x)
+#define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
+#define BS_UPTO_6(M, x) BS_UPTO_4(M, x) M(6, x)
+#define BS_UPTO_8(M, x) BS_UPTO_4(M, x) M(8, x)
+#define BS_UPTO_12(M, x) BS_UPTO_8(M, x) M(12, x)
+#define BS_UPTO_14(M, x) BS_UPTO_8(M, x) M(14, x)
+#else
 #define BS_UPTO_4(M, x) M(1, x) M(2, x) M(3, x) M(4, x)
 #define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
 #define BS_UPTO_6(M, x) BS_UPTO_5(M, x) M(6, x)
 #define BS_UPTO_8(M, x) BS_UPTO_6(M, x) M(7, x) M(8, x)
 #define BS_UPTO_12(M, x) BS_UPTO_8(M, x) M(9, x) M(10, x) M(11, x) M(12, x)
 #define BS_UPTO_14(M, x) BS_UPTO_12(M, x) M(13, x) M(14, x)
+#endif
 /* --- end of template kernels/repeat.h --- */
 
 #if defined(__OPTIMIZE_SIZE__)
@@ -4341,7 +4396,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 BS_OUTER_UPTO_1(BS_OUTER_DEFINE)
 BS_OUTER_UPTO_2(BS_OUTER_DEFINE)
 
-#define BS_OUTER_NAME(P, B) BS_TIER_FN(bs_conv_outer_##B##_##P),
+#define BS_OUTER_NAME(P, B) [P] = BS_TIER_FN(bs_conv_outer_##B##_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_1)[] = { NULL, BS_OUTER_UPTO_1(BS_OUTER_NAME) };
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUTER_UPTO_2(BS_OUTER_NAME) };
 /* --- end of template kernels/conv_outer.inc --- */
@@ -4381,7 +4436,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
 
 BS_DEPTHWISE_UPTO(BS_DEPTHWISE_DEFINE)
 
-#define BS_DEPTHWISE_NAME(P, unused) BS_TIER_FN(bs_conv_depthwise_##P),
+#define BS_DEPTHWISE_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_depthwise_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_NAME) };
 /* --- end of template kernels/conv_depthwise.inc --- */
 /* --- template kernels/conv_dot.inc --- */
@@ -4496,7 +4551,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_dot_finish)(const bs_conv_tile *tile, i
 
 BS_DOT_UPTO(BS_DOT_DEFINE)
 
-#define BS_DOT_NAME(P, unused) BS_TIER_FN(bs_conv_dot_##P),
+#define BS_DOT_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_dot_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_UPTO(BS_DOT_NAME) };
 /* --- end of template kernels/conv_dot.inc --- */
 /* --- template kernels/conv_winograd.inc --- */
@@ -5079,7 +5134,8 @@ static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
 /* --- template kernels/repeat.h --- */
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
- * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x).
+ * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds that ask for few
+ *            bytes (-Os) leave some out, between powers of two.
  * Relies on: nothing.
  * Must never: survive a template: simd_end.h undefines all of it.
  *
@@ -5100,12 +5156,21 @@ static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
 #define BS_EACH_13(M) BS_EACH_12(M) M(12)
 #define BS_EACH_14(M) BS_EACH_13(M) M(13)
 
+#ifdef __OPTIMIZE_SIZE__
+#define BS_UPTO_4(M, x) M(1, x) M(2, x) M(4, x)
+#define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
+#define BS_UPTO_6(M, x) BS_UPTO_4(M, x) M(6, x)
+#define BS_UPTO_8(M, x) BS_UPTO_4(M, x) M(8, x)
+#define BS_UPTO_12(M, x) BS_UPTO_8(M, x) M(12, x)
+#define BS_UPTO_14(M, x) BS_UPTO_8(M, x) M(14, x)
+#else
 #define BS_UPTO_4(M, x) M(1, x) M(2, x) M(3, x) M(4, x)
 #define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
 #define BS_UPTO_6(M, x) BS_UPTO_5(M, x) M(6, x)
 #define BS_UPTO_8(M, x) BS_UPTO_6(M, x) M(7, x) M(8, x)
 #define BS_UPTO_12(M, x) BS_UPTO_8(M, x) M(9, x) M(10, x) M(11, x) M(12, x)
 #define BS_UPTO_14(M, x) BS_UPTO_12(M, x) M(13, x) M(14, x)
+#endif
 /* --- end of template kernels/repeat.h --- */
 
 #if defined(__OPTIMIZE_SIZE__)
@@ -5360,7 +5425,7 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
 BS_OUTER_UPTO_1(BS_OUTER_DEFINE)
 BS_OUTER_UPTO_2(BS_OUTER_DEFINE)
 
-#define BS_OUTER_NAME(P, B) BS_TIER_FN(bs_conv_outer_##B##_##P),
+#define BS_OUTER_NAME(P, B) [P] = BS_TIER_FN(bs_conv_outer_##B##_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_1)[] = { NULL, BS_OUTER_UPTO_1(BS_OUTER_NAME) };
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUTER_UPTO_2(BS_OUTER_NAME) };
 /* --- end of template kernels/conv_outer.inc --- */
@@ -5400,7 +5465,7 @@ static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_outer_2)[] = { NULL, BS_OUT
 
 BS_DEPTHWISE_UPTO(BS_DEPTHWISE_DEFINE)
 
-#define BS_DEPTHWISE_NAME(P, unused) BS_TIER_FN(bs_conv_depthwise_##P),
+#define BS_DEPTHWISE_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_depthwise_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_NAME) };
 /* --- end of template kernels/conv_depthwise.inc --- */
 /* --- template kernels/conv_winograd.inc --- */
@@ -6012,8 +6077,8 @@ static const float *bs_winograd_multiply(const bs_winograd_run *run, const float
         int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
         tile.channels = vectors * k->lanes;
         tile.weights = weights;
-        for (int32_t t = 0; parts > 0; parts--) {
-            const int32_t count = bs_conv_ceil_div(tiles - t, parts);
+        for (int32_t t = 0; t < tiles; parts--) {
+            const int32_t count = bs_conv_next_pixels(k->outer[vectors], tiles - t, parts, k->outer_pixels[vectors]);
             tile.in = in + (ptrdiff_t)t * run->plan.in_padded;
             tile.out = out + (ptrdiff_t)t * run->plan.out_padded + first;
             k->outer[vectors][count](&tile);
@@ -6099,14 +6164,13 @@ typedef struct bs_conv_block {
     int32_t most_pixels;
 } bs_conv_block;
 
-/* Pixels are dealt out evenly: 64 by at most 14 are 13 13 13 13 12, not 14 14 14 14 8. */
 static void bs_conv_run_row(const bs_conv_block *block, const float *in, float *out, const float *residual,
                             int32_t pixels)
 {
     bs_conv_tile tile = block->tile;
     int32_t tiles = bs_conv_ceil_div(pixels, block->most_pixels);
-    for (int32_t x = 0; tiles > 0; tiles--) {
-        const int32_t count = bs_conv_ceil_div(pixels - x, tiles);
+    for (int32_t x = 0; x < pixels; tiles--) {
+        const int32_t count = bs_conv_next_pixels(block->kernels, pixels - x, tiles, block->most_pixels);
         tile.in = in + x * tile.in_step;
         tile.out = out + x * tile.out_pixel;
         tile.residual = residual ? residual + x * tile.residual_pixel : NULL;
@@ -6333,12 +6397,22 @@ static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, b
 
 #define BS_OPAQUE(pointer) (void)(pointer)
 
+/* Where another tier computes and few bytes are asked for (-Os), one pixel at a time: it is only compared with. */
+#if defined(__OPTIMIZE_SIZE__) && (BS_HAVE_X86_TIERS || BS_HAVE_NEON_TIER)
+#define BS_OUTER_PIXELS_1 1
+#define BS_OUTER_PIXELS_2 1
+#define BS_OUTER_UPTO_1(M) M(1, 1)
+#define BS_OUTER_UPTO_2(M) M(1, 2)
+#define BS_DEPTHWISE_PIXELS 1
+#define BS_DEPTHWISE_UPTO(M) M(1, 0)
+#else
 #define BS_OUTER_PIXELS_1 5
 #define BS_OUTER_PIXELS_2 4
 #define BS_OUTER_UPTO_1(M) BS_UPTO_5(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
 #define BS_DEPTHWISE_PIXELS 4
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_4(M, 0)
+#endif
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */
@@ -9074,18 +9148,18 @@ typedef enum bs_op_flags {
 } bs_op_flags;
 
 /* A field of a descriptor, in order: for the model file and inspect. */
-typedef struct bs_field { const char *name; char kind; /* 'i', 'f' */ } bs_field;
+typedef struct bs_field { char name[15], kind; /* 'i', 'f' */ } bs_field;
 
 typedef struct bs_op {
     const char *name;
-    int32_t min_in, max_in;
-    int32_t flags;
-    bs_op_work work;
-    int32_t bound;                     /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
-    uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; those beyond are data */
-    size_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
     const bs_field *fields;
-    int32_t n_fields;
+    int32_t min_in, max_in;
+    uint16_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
+    uint8_t n_fields;
+    uint8_t work;                      /* bs_op_work */
+    uint16_t flags;
+    uint8_t bound;                     /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
+    uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; those beyond are data */
     /* What the fields of a model file of an older op set say, in this one's; NULL: the same. */
     void (*upgrade)(int32_t *fields, int32_t opset);
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or calls bs_graph_fail and returns false. */
@@ -9876,7 +9950,7 @@ int32_t bs_op_count(void);
 const bs_op *bs_op_get(int32_t number); /* NULL: there is none */
 int32_t bs_op_index(const char *name);  /* -1 when unknown */
 
-static inline bs_op_work bs_node_work(const bs_node *node) { return bs_op_get(node->op)->work; }
+static inline bs_op_work bs_node_work(const bs_node *node) { return (bs_op_work)bs_op_get(node->op)->work; }
 static inline bs_role bs_node_role(const bs_node *node, int32_t operand)
 {
     return operand < BS_MAX_OPERANDS ? (bs_role)bs_op_get(node->op)->roles[operand] : BS_ROLE_DATA;
@@ -9990,7 +10064,7 @@ bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 
 /* #include "ops/table.h" */
 
-#define BS_FIELDS(array) .fields = array, .n_fields = (int32_t)(sizeof(array) / sizeof *(array))
+#define BS_FIELDS(array) .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
@@ -31766,8 +31840,8 @@ bs_status bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *erro
 
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
 {
-    bs_status (*const parts[])(model_open *) = {model_identity, model_labels, model_symbols, model_node_arrays,
-                                                model_blocks, model_weights, model_nodes};
+    static bs_status (*const parts[])(model_open *) = {model_identity, model_labels, model_symbols, model_node_arrays,
+                                                       model_blocks, model_weights, model_nodes};
     model_open open = {.model = model, .arena = arena, .error = error};
     bs_status status = BS_OK;
     for (size_t i = 0; status == BS_OK && i < sizeof parts / sizeof *parts; i++)

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b1303fbc226cc6ca029e5ff041f16af4f1d30f30fc4c429eea9980a30408ea44
+ * sha256 of the parts: 713df8872805ad36279415de8ea95a927f8116b5b78e835467d0d161dce33ec5
  */
 #include "brainstorm.h"
 
@@ -785,18 +785,18 @@ typedef enum bs_op_flags {
 } bs_op_flags;
 
 /* A field of a descriptor, in order: for the model file and inspect. */
-typedef struct bs_field { const char *name; char kind; /* 'i', 'f' */ } bs_field;
+typedef struct bs_field { char name[15], kind; /* 'i', 'f' */ } bs_field;
 
 typedef struct bs_op {
     const char *name;
-    int32_t min_in, max_in;
-    int32_t flags;
-    bs_op_work work;
-    int32_t bound;                     /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
-    uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; those beyond are data */
-    size_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
     const bs_field *fields;
-    int32_t n_fields;
+    int32_t min_in, max_in;
+    uint16_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
+    uint8_t n_fields;
+    uint8_t work;                      /* bs_op_work */
+    uint16_t flags;
+    uint8_t bound;                     /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
+    uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; those beyond are data */
     /* What the fields of a model file of an older op set say, in this one's; NULL: the same. */
     void (*upgrade)(int32_t *fields, int32_t opset);
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or calls bs_graph_fail and returns false. */
@@ -862,7 +862,7 @@ int32_t bs_op_count(void);
 const bs_op *bs_op_get(int32_t number); /* NULL: there is none */
 int32_t bs_op_index(const char *name);  /* -1 when unknown */
 
-static inline bs_op_work bs_node_work(const bs_node *node) { return bs_op_get(node->op)->work; }
+static inline bs_op_work bs_node_work(const bs_node *node) { return (bs_op_work)bs_op_get(node->op)->work; }
 static inline bs_role bs_node_role(const bs_node *node, int32_t operand)
 {
     return operand < BS_MAX_OPERANDS ? (bs_role)bs_op_get(node->op)->roles[operand] : BS_ROLE_DATA;
@@ -2503,7 +2503,7 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
 
 /* #include "ops/table.h" */
 
-#define BS_FIELDS(array) .fields = array, .n_fields = (int32_t)(sizeof(array) / sizeof *(array))
+#define BS_FIELDS(array) .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);

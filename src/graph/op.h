@@ -135,18 +135,18 @@ typedef enum bs_op_flags {
 } bs_op_flags;
 
 /* A field of a descriptor, in order: for the model file and inspect. */
-typedef struct bs_field { const char *name; char kind; /* 'i', 'f' */ } bs_field;
+typedef struct bs_field { char name[15], kind; /* 'i', 'f' */ } bs_field;
 
 typedef struct bs_op {
     const char *name;
-    int32_t min_in, max_in;
-    int32_t flags;
-    bs_op_work work;
-    int32_t bound;                     /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
-    uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; those beyond are data */
-    size_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
     const bs_field *fields;
-    int32_t n_fields;
+    int32_t min_in, max_in;
+    uint16_t params_bytes; /* sizeof the descriptor: name pointer, then 4-byte fields */
+    uint8_t n_fields;
+    uint8_t work;                      /* bs_op_work */
+    uint16_t flags;
+    uint8_t bound;                     /* BS_BOUND_READ: an input; _WRITTEN: an output; both: a state; 0: nothing */
+    uint8_t roles[BS_MAX_OPERANDS];    /* bs_role of each operand; those beyond are data */
     /* What the fields of a model file of an older op set say, in this one's; NULL: the same. */
     void (*upgrade)(int32_t *fields, int32_t opset);
     /* Shape rule: fills out[] (dtype, rank, dims, scale) or calls bs_graph_fail and returns false. */

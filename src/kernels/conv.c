@@ -38,14 +38,13 @@ typedef struct bs_conv_block {
     int32_t most_pixels;
 } bs_conv_block;
 
-/* Pixels are dealt out evenly: 64 by at most 14 are 13 13 13 13 12, not 14 14 14 14 8. */
 static void bs_conv_run_row(const bs_conv_block *block, const float *in, float *out, const float *residual,
                             int32_t pixels)
 {
     bs_conv_tile tile = block->tile;
     int32_t tiles = bs_conv_ceil_div(pixels, block->most_pixels);
-    for (int32_t x = 0; tiles > 0; tiles--) {
-        const int32_t count = bs_conv_ceil_div(pixels - x, tiles);
+    for (int32_t x = 0; x < pixels; tiles--) {
+        const int32_t count = bs_conv_next_pixels(block->kernels, pixels - x, tiles, block->most_pixels);
         tile.in = in + x * tile.in_step;
         tile.out = out + x * tile.out_pixel;
         tile.residual = residual ? residual + x * tile.residual_pixel : NULL;

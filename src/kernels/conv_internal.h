@@ -115,4 +115,19 @@ static inline int32_t bs_conv_min(int32_t a, int32_t b)
     return a < b ? a : b;
 }
 
+/* How many pixels the next of `tiles` tiles takes. They are dealt out evenly: 64 by at most 14 are 13 13 13 13 12, not
+ * 14 14 14 14 8. A build that asks for few bytes (-Os) has kernels for some counts only (repeat.h): 8 4 1 for 13. */
+static inline int32_t bs_conv_next_pixels(bs_conv_tile_kernel *const *kernels, int32_t left, int32_t tiles,
+                                          int32_t most)
+{
+#ifdef __OPTIMIZE_SIZE__
+    int32_t count = bs_conv_min(left, most);
+    while (!kernels[count])
+        count--;
+    return (void)tiles, count;
+#else
+    return (void)kernels, (void)most, bs_conv_ceil_div(left, tiles);
+#endif
+}
+
 #endif

@@ -126,8 +126,8 @@ static const float *bs_winograd_multiply(const bs_winograd_run *run, const float
         int32_t parts = bs_conv_ceil_div(tiles, k->outer_pixels[vectors]);
         tile.channels = vectors * k->lanes;
         tile.weights = weights;
-        for (int32_t t = 0; parts > 0; parts--) {
-            const int32_t count = bs_conv_ceil_div(tiles - t, parts);
+        for (int32_t t = 0; t < tiles; parts--) {
+            const int32_t count = bs_conv_next_pixels(k->outer[vectors], tiles - t, parts, k->outer_pixels[vectors]);
             tile.in = in + (ptrdiff_t)t * run->plan.in_padded;
             tile.out = out + (ptrdiff_t)t * run->plan.out_padded + first;
             k->outer[vectors][count](&tile);

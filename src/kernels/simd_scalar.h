@@ -33,12 +33,22 @@
 
 #define BS_OPAQUE(pointer) (void)(pointer)
 
+/* Where another tier computes and few bytes are asked for (-Os), one pixel at a time: it is only compared with. */
+#if defined(__OPTIMIZE_SIZE__) && (BS_HAVE_X86_TIERS || BS_HAVE_NEON_TIER)
+#define BS_OUTER_PIXELS_1 1
+#define BS_OUTER_PIXELS_2 1
+#define BS_OUTER_UPTO_1(M) M(1, 1)
+#define BS_OUTER_UPTO_2(M) M(1, 2)
+#define BS_DEPTHWISE_PIXELS 1
+#define BS_DEPTHWISE_UPTO(M) M(1, 0)
+#else
 #define BS_OUTER_PIXELS_1 5
 #define BS_OUTER_PIXELS_2 4
 #define BS_OUTER_UPTO_1(M) BS_UPTO_5(M, 1)
 #define BS_OUTER_UPTO_2(M) BS_UPTO_4(M, 2)
 #define BS_DEPTHWISE_PIXELS 4
 #define BS_DEPTHWISE_UPTO(M) BS_UPTO_4(M, 0)
+#endif
 
 /* Codes. Loads widen to float; stores take values already inside the range of the code, the pairs are truncated
  * and interleaved (even 0, odd 0, even 1, ...). EVEN and ODD_PAIRS pick two of every four floats of a, then of b. */

@@ -472,8 +472,8 @@ bs_status bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *erro
 
 bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
 {
-    bs_status (*const parts[])(model_open *) = {model_identity, model_labels, model_symbols, model_node_arrays,
-                                                model_blocks, model_weights, model_nodes};
+    static bs_status (*const parts[])(model_open *) = {model_identity, model_labels, model_symbols, model_node_arrays,
+                                                       model_blocks, model_weights, model_nodes};
     model_open open = {.model = model, .arena = arena, .error = error};
     bs_status status = BS_OK;
     for (size_t i = 0; status == BS_OK && i < sizeof parts / sizeof *parts; i++)

@@ -5,7 +5,7 @@
 
 #include "ops/table.h"
 
-#define BS_FIELDS(array) .fields = array, .n_fields = (int32_t)(sizeof(array) / sizeof *(array))
+#define BS_FIELDS(array) .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);

@@ -9,7 +9,7 @@ int32_t bs_op_count(void);
 const bs_op *bs_op_get(int32_t number); /* NULL: there is none */
 int32_t bs_op_index(const char *name);  /* -1 when unknown */
 
-static inline bs_op_work bs_node_work(const bs_node *node) { return bs_op_get(node->op)->work; }
+static inline bs_op_work bs_node_work(const bs_node *node) { return (bs_op_work)bs_op_get(node->op)->work; }
 static inline bs_role bs_node_role(const bs_node *node, int32_t operand)
 {
     return operand < BS_MAX_OPERANDS ? (bs_role)bs_op_get(node->op)->roles[operand] : BS_ROLE_DATA;
