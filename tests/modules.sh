@@ -83,6 +83,11 @@ for compiler in gcc clang; do
     both $compiler least $ALL -DBS_NO_POSIX -DBS_NO_SIMD $OPS
 done
 
+least() {
+    gcc $STRICT -Os -ffunction-sections -fdata-sections $ALL $OPS -I. tests/modules/least.c brainstorm.c \
+        -Wl,--gc-sections -lm -lpthread -o "$BUILD/least" && $RUN "$BUILD/least"
+}
+
 check "bs_plan_create is not declared" gone PLANNER 'bs_plan_create(0, 0, 0, 0)'
 check "bs_model_open_memory is not declared" gone MODEL 'bs_model_open_memory(0, 0, 0, 0)'
 check "bs_policy_name is not declared" gone STREAM 'bs_policy_name(BS_POLICY_LRU)'
@@ -90,6 +95,7 @@ check "bs_profile_create is not declared" gone PROFILE 'bs_profile_create(0, 0, 
 check "bs_replay is not declared" gone REPLAY 'bs_replay(0, 0, 0, 0, 0)'
 check "bs_plan_report is not declared" gone REPORT 'bs_plan_report(0, 0, 0)'
 if have gcc; then
+    check "the smallest program runs without what it does not use" least
     check "without messages no texts are compiled" no_texts
     check "parts compile separately with all modules left out" parts_separately
 fi
