@@ -83,8 +83,8 @@ for compiler in gcc clang; do
     both $compiler least $ALL -DBS_NO_POSIX -DBS_NO_SIMD $OPS
 done
 
-least() {
-    gcc $STRICT -Os -ffunction-sections -fdata-sections $ALL $OPS -I. tests/modules/least.c brainstorm.c \
+least() { # it plans by itself
+    gcc $STRICT -Os -ffunction-sections -fdata-sections ${ALL#*-DBS_NO_PLANNER} $OPS -I. tests/modules/least.c brainstorm.c \
         -Wl,--gc-sections -lm -lpthread -o "$BUILD/least" && $RUN "$BUILD/least"
 }
 

@@ -1,9 +1,14 @@
 /* least.c - the smallest program that routes: patches of an image go to one of two convolutions, as a linear layer on
  * their mean says. It uses the builder, bs_conv2d, bs_linear, bs_pool2d and one router, and so pulls in what a board
- * needs at least: tests/size.sh weighs it. Prints nothing; 0: it ran. */
+ * needs at least, with a plan that was saved: tests/size.sh weighs it. Prints nothing; 0: it ran. */
 #include "brainstorm.h"
 
 enum { CHANNELS = 8, SIDE = 32 };
+
+#ifdef BS_NO_PLANNER /* the plan was saved elsewhere */
+extern const uint8_t plan_image[];
+extern const size_t plan_image_bytes;
+#endif
 
 static BS_ALIGNED uint8_t persistent[1 << 18], transient[1 << 18], staging[1 << 14];
 static float image[CHANNELS][SIDE][SIDE], result[CHANNELS][SIDE][SIDE];
@@ -39,7 +44,11 @@ int main(void)
                                  {"score.weight", BS_F32, 2, {2, CHANNELS}, score}};
     const bs_tensor_table table = {tensors, sizeof tensors / sizeof *tensors};
     const bs_session_desc desc = {.weights = bs_weights_from_table(&table)};
+#ifdef BS_NO_PLANNER
+    const bs_plan *plan = bs_plan_open(&memory.persistent, g, plan_image, plan_image_bytes, NULL);
+#else
     const bs_plan *plan = bs_plan_create(&memory.persistent, g, NULL, NULL);
+#endif
     bs_session *s = plan ? bs_session_create(&memory, plan, &desc, NULL) : NULL;
     const bs_buffer from = {image, BS_F32, 3, {CHANNELS, SIDE, SIDE}, {0}};
     const bs_buffer to = {result, BS_F32, 3, {CHANNELS, SIDE, SIDE}, {0}};
