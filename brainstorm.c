@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 665ff7a48fa8724b30abf6c837155bb09bb6eb54425d13d8a9d5999f15888ae0
+ * sha256 of the parts: a6c3a52b973c089609c9daa55d66408fd196c7bd14bfe8d312721e11ef21a030
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -10652,7 +10652,10 @@ static inline BS_BOTH float bs_act_apply(bs_act act, float param, float slope, f
     case BS_TANH: return tanhf(x);
     case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
     case BS_SILU: return x / BS_SUM(1.0f, expf(-x));
-    case BS_CLIP: return x > bs_act_high(param) ? bs_act_high(param) : x > 0.0f ? x : 0.0f;
+    case BS_CLIP: {
+        const float high = bs_act_high(param);
+        return x > high ? high : x > 0.0f ? x : 0.0f;
+    }
     case BS_ACT_NONE:
     case BS_ACT_COUNT: break;
     }

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 713df8872805ad36279415de8ea95a927f8116b5b78e835467d0d161dce33ec5
+ * sha256 of the parts: 005c986dbf49f97aa514ed3271cb8c8a9e54d743d232da144abaa512bf271284
  */
 #include "brainstorm.h"
 
@@ -1655,7 +1655,10 @@ static inline BS_BOTH float bs_act_apply(bs_act act, float param, float slope, f
     case BS_TANH: return tanhf(x);
     case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
     case BS_SILU: return x / BS_SUM(1.0f, expf(-x));
-    case BS_CLIP: return x > bs_act_high(param) ? bs_act_high(param) : x > 0.0f ? x : 0.0f;
+    case BS_CLIP: {
+        const float high = bs_act_high(param);
+        return x > high ? high : x > 0.0f ? x : 0.0f;
+    }
     case BS_ACT_NONE:
     case BS_ACT_COUNT: break;
     }

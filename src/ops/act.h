@@ -20,7 +20,10 @@ static inline BS_BOTH float bs_act_apply(bs_act act, float param, float slope, f
     case BS_TANH: return tanhf(x);
     case BS_GELU: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
     case BS_SILU: return x / BS_SUM(1.0f, expf(-x));
-    case BS_CLIP: return x > bs_act_high(param) ? bs_act_high(param) : x > 0.0f ? x : 0.0f;
+    case BS_CLIP: {
+        const float high = bs_act_high(param);
+        return x > high ? high : x > 0.0f ? x : 0.0f;
+    }
     case BS_ACT_NONE:
     case BS_ACT_COUNT: break;
     }
