@@ -10,8 +10,8 @@ BARE_MODEL := models/moe_text.gguf
 # all else stay out of its flash.
 BARE_OPS := add attention constant gather_rows layer_norm linear look_ahead reshape segment_reduce segments softmax \
   state_append
-BARE_DEFINES := -DBS_NO_POSIX -DBS_NO_PROFILE -DBS_NO_REPLAY -DBS_NO_REPORT -DBS_NO_MESSAGES -DBS_NO_WINOGRAD \
-  -DBS_ONLY_OPS $(BARE_OPS:%=-DBS_OP_%)
+BARE_DEFINES := -DBS_NO_POSIX -DBS_NO_PLANNER -DBS_NO_PROFILE -DBS_NO_REPLAY -DBS_NO_REPORT -DBS_NO_MESSAGES \
+  -DBS_NO_WINOGRAD -DBS_ONLY_OPS $(BARE_OPS:%=-DBS_OP_%)
 
 # -fbuiltin: sqrtf is an instruction. No loop of libc.c becomes a call of the function that it is in.
 BARE_COMPILE = $(CC) -std=c11 $(WARNINGS) -I. -Iexamples -I$(BARE) -ffreestanding -fno-pie -fno-stack-protector \
