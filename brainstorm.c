@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a6c3a52b973c089609c9daa55d66408fd196c7bd14bfe8d312721e11ef21a030
+ * sha256 of the parts: a404d42866e1ec867b6aabdc521128a60cb745983e479b9774a24d199be65619
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1587,7 +1587,8 @@ typedef struct bs_conv_task {
     float *scratch; /* bs_conv_scratch_floats, one for each thread; may be NULL if that is 0 */
 } bs_conv_task;
 
-/* Whether bs_conv_run can do this at this tier in this build. DIRECT: every valid geometry. */
+/* Whether bs_conv_run can do this at this tier, on machines that have it: a workstation plans for a board, whose kernels
+ * it lacks. DIRECT: every valid geometry. */
 bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
 
 /* Floats that bs_conv_prepare writes; 0 if unsupported (or if the size overflows). */
@@ -6147,7 +6148,7 @@ static const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier)
 
 bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier)
 {
-    return (tier == BS_TIER_CUDA || bs_conv_kernels_of(tier)) && bs_conv_prepared_floats(geometry, algorithm, tier) > 0;
+    return bs_conv_prepared_floats(geometry, algorithm, tier) > 0;
 }
 
 size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier)

@@ -376,6 +376,18 @@ static void test_refusals(void)
     }
 }
 
+/* A workstation plans for a board: what a tier can do is asked where it is not. */
+static void test_supports(void)
+{
+    const bs_conv_geometry g = {16, 16, 3, 3, 1, 1, 1, 1, 1};
+    for (int tier = BS_TIER_SCALAR; tier <= BS_TIER_NEON; tier++) {
+        const test_setup s = { .g = g, .tier = (bs_tier)tier };
+        test_report(&s, "a tier of another machine", "cannot be planned for",
+                    bs_conv_supports(&g, BS_CONV_DIRECT, (bs_tier)tier) &&
+                        bs_conv_supports(&g, BS_CONV_WINOGRAD4, (bs_tier)tier));
+    }
+}
+
 /* Packing knows a tier's layout, not its instructions: a workstation prepares for a board. */
 static void test_prepare(const test_case *c, bs_conv_algorithm algorithm, bs_tier tier)
 {
@@ -402,6 +414,7 @@ int main(int argc, char **argv)
     printf("seed %llu, best tier %s\n", (unsigned long long)test_state, bs_tier_name(bs_tier_best()));
     test_state = test_state * 2 + 1;
     test_refusals();
+    test_supports();
     for (size_t c = 0; c < sizeof test_cases / sizeof test_cases[0]; c++)
         for (int tier = BS_TIER_SCALAR; tier <= BS_TIER_NEON; tier++) {
             test_prepare(&test_cases[c], BS_CONV_DIRECT, (bs_tier)tier);

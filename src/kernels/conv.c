@@ -21,7 +21,7 @@ static const bs_conv_kernels *bs_conv_kernels_of(bs_tier tier)
 
 bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier)
 {
-    return (tier == BS_TIER_CUDA || bs_conv_kernels_of(tier)) && bs_conv_prepared_floats(geometry, algorithm, tier) > 0;
+    return bs_conv_prepared_floats(geometry, algorithm, tier) > 0;
 }
 
 size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier)
