@@ -26,7 +26,7 @@ scalar_asks_no_more() {
 }
 
 builds() {
-    $MAKE --no-print-directory TARGET_ARCH=aarch64 BUILD="$at" bare-board
+    $MAKE --no-print-directory TARGET_ARCH=aarch64 BUILD="$at" bare-board "$at/brainstorm"
 }
 
 # board CODE MODEL, two banks of flash: what it says goes to $work/said; its status. Time is what instructions take, so
@@ -60,6 +60,13 @@ no_planner() {
         ! grep ' bs_plan_create$' "$work/symbols"
 }
 
+# NAME of a model: its plan for the board's processor, byte counts and kernels, made on this machine and on the board's.
+plans_alike() {
+    "$BUILD/brainstorm" plan "models/$1.gguf" --tier neon >"$work/here" 2>&1 &&
+        $run "$at/brainstorm" plan "models/$1.gguf" --tier neon >"$work/there" 2>&1 &&
+        diff "$work/here" "$work/there" >"$work/message"
+}
+
 # damage BANK BYTE TEXT: its copy in $work, with TEXT written there.
 damage() {
     cp --sparse=always "$bare/$1" "$work/$1" &&
@@ -72,10 +79,13 @@ counted() {
 }
 
 check "the library without SIMD asks only for what a board can have" scalar_asks_no_more
-if [ "$(uname -m)" != aarch64 ] && ! have qemu-aarch64-static && ! have qemu-aarch64; then
-    skip "the board (no qemu-aarch64 to run the workstation's program with)"
-    check_end
-    exit
+run=
+if [ "$(uname -m)" != aarch64 ]; then
+    run=$(command -v qemu-aarch64-static || command -v qemu-aarch64) || {
+        skip "the board (no qemu-aarch64 to run the workstation's program with)"
+        check_end
+        exit
+    }
 fi
 log="$work/build.log"
 check "board and workstation build; the workstation has run" builds
@@ -89,6 +99,10 @@ cp "$work/said" "$work/board.txt"
 check "it writes the same text" says_the_text
 check "experts are read when they are needed" counted missed
 check "they are read while the network computes" counted 'of them used'
+
+for model in sr2x moe_text; do
+    check "a workstation of another processor plans $model alike" plans_alike $model
+done
 
 damage flash1.img 3000000 '<<<<<<<<<<<<<<<<' || exit 1
 check "a damaged expert is noticed" ends_with 1 "$bare/flash0.img" "$work/flash1.img"
