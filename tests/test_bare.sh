@@ -67,6 +67,12 @@ plans_alike() {
         diff "$work/here" "$work/there" >"$work/message"
 }
 
+# This machine cannot run the plan that it makes for the board, unless it is of its kind.
+saves_alike() {
+    "$BUILD/bare_workstation" models/moe_text.gguf "$work/plan.image" >"$work/message" 2>&1
+    cmp "$work/plan.image" "$bare/plan.image" >>"$work/message" 2>&1
+}
+
 # damage BANK BYTE TEXT: its copy in $work, with TEXT written there.
 damage() {
     cp --sparse=always "$bare/$1" "$work/$1" &&
@@ -103,6 +109,7 @@ check "they are read while the network computes" counted 'of them used'
 for model in sr2x moe_text; do
     check "a workstation of another processor plans $model alike" plans_alike $model
 done
+check "and saves the board's plan byte by byte" saves_alike
 
 damage flash1.img 3000000 '<<<<<<<<<<<<<<<<' || exit 1
 check "a damaged expert is noticed" ends_with 1 "$bare/flash0.img" "$work/flash1.img"

@@ -3,6 +3,7 @@
 #ifndef SETTINGS_H
 #define SETTINGS_H
 
+#define TIER BS_TIER_NEON
 #define SLOT_BYTES (448 * 1024) /* experts that are in memory at a time: 3, of 64 */
 #define CHUNK_BYTES (16 * 1024) /* of one read */
 #define LANES 2                 /* coroutines that read */

@@ -39,7 +39,7 @@ static void free_all(bs_memory *memory, bs_arena *planning)
 /* The plan, and how many bytes of `planning` the board takes where this machine makes it: it opens the image. */
 static bool make_plan(story *s, bs_arena *planning, const bs_model *model, size_t *board_bytes)
 {
-    const bs_plan_desc desc = {.slot_bytes = SLOT_BYTES, .chunk_bytes = CHUNK_BYTES, .lanes = LANES};
+    const bs_plan_desc desc = {.tier = TIER, .slot_bytes = SLOT_BYTES, .chunk_bytes = CHUNK_BYTES, .lanes = LANES};
     const bs_graph *graph = story_graph(s, planning, model);
     if (!graph)
         return false;
