@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 164af5effc0659b463ae6bee0376f06e69538a91888312049f4261d99155082b
+ * sha256 of the parts: 31aa4c53d0f571336de26d5fbb34ac6aff74e2fec859af0e3e778170e25923c4
  */
 #include "brainstorm.h"
 
@@ -2478,8 +2478,8 @@ typedef struct bs_conv_task {
     float *scratch; /* bs_conv_scratch_floats, one for each thread; may be NULL if that is 0 */
 } bs_conv_task;
 
-/* Whether bs_conv_run can do this at this tier, on machines that have it: a workstation plans for a board, whose kernels
- * it lacks. DIRECT: every valid geometry. */
+/* Whether bs_conv_run can do this at this tier, on machines that have it: a workstation plans for a board, whose
+ * kernels it lacks. DIRECT: every valid geometry. */
 bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
 
 /* Floats that bs_conv_prepare writes; 0 if unsupported (or if the size overflows). */

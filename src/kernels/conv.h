@@ -75,8 +75,8 @@ typedef struct bs_conv_task {
     float *scratch; /* bs_conv_scratch_floats, one for each thread; may be NULL if that is 0 */
 } bs_conv_task;
 
-/* Whether bs_conv_run can do this at this tier, on machines that have it: a workstation plans for a board, whose kernels
- * it lacks. DIRECT: every valid geometry. */
+/* Whether bs_conv_run can do this at this tier, on machines that have it: a workstation plans for a board, whose
+ * kernels it lacks. DIRECT: every valid geometry. */
 bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
 
 /* Floats that bs_conv_prepare writes; 0 if unsupported (or if the size overflows). */
