@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: ae16fd142d083e6ab384b3df418221b11a7e2ea32874afdcb73c0a91bc7671c1
+ * sha256 of the parts: b54b5929251557299560e9faf53d5f68639627f9c585f598d59cb11bb99f3d6b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21712,9 +21712,9 @@ static bool value_sound(const bs_plan *p, int32_t value, bs_error *error)
 static bool numbers_sound(const bs_plan *p, bs_error *error)
 {
     const bool device = bs_plan_on_device(p);
-    const bs_bytes shared = bs_bytes_of((uint64_t)bs_or_default(p->desc.shared_bytes, 98304) - BS_DEVICE_WORKSPACE);
     if (!bs_plan_desc_sound(&p->desc, error))
         return false;
+    const bs_bytes shared = bs_bytes_array(bs_or_default(p->desc.shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
     if (device != (p->desc.tier == BS_TIER_CUDA) || !bs_bytes_same(shared, p->shared_bytes))
         return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its description is of another tier");
     const bs_bytes aligned[] = {p->transient_bytes, p->kernel_scratch_offset, p->scratch_bytes, p->weight_bytes,
@@ -22213,7 +22213,8 @@ bool bs_image_stages_sound(const bs_plan *p, bs_error *error)
         sound = unit_sound(p, u, error);
     return sound && sums_sound(p, error) && stages_sound(p, error) && part_units_sound(p, error);
 #else
-    return bs_refuse(error, BS_ERROR_UNSUPPORTED, "bs_plan_open: this build keeps all weights resident (BS_NO_STREAM)");
+    return bs_refuse(error, BS_ERROR_UNSUPPORTED, /* unreachable: where it streams */
+                     "bs_plan_open: this build keeps all weights resident (BS_NO_STREAM)");
 #endif
 }
 /* ==== end src/plan/image_stages.c ============================================================= */

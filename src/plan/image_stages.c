@@ -157,6 +157,7 @@ bool bs_image_stages_sound(const bs_plan *p, bs_error *error)
         sound = unit_sound(p, u, error);
     return sound && sums_sound(p, error) && stages_sound(p, error) && part_units_sound(p, error);
 #else
-    return bs_refuse(error, BS_ERROR_UNSUPPORTED, "bs_plan_open: this build keeps all weights resident (BS_NO_STREAM)");
+    return bs_refuse(error, BS_ERROR_UNSUPPORTED, /* unreachable: where it streams */
+                     "bs_plan_open: this build keeps all weights resident (BS_NO_STREAM)");
 #endif
 }

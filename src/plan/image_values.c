@@ -263,9 +263,9 @@ static bool value_sound(const bs_plan *p, int32_t value, bs_error *error)
 static bool numbers_sound(const bs_plan *p, bs_error *error)
 {
     const bool device = bs_plan_on_device(p);
-    const bs_bytes shared = bs_bytes_of((uint64_t)bs_or_default(p->desc.shared_bytes, 98304) - BS_DEVICE_WORKSPACE);
     if (!bs_plan_desc_sound(&p->desc, error))
         return false;
+    const bs_bytes shared = bs_bytes_array(bs_or_default(p->desc.shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
     if (device != (p->desc.tier == BS_TIER_CUDA) || !bs_bytes_same(shared, p->shared_bytes))
         return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its description is of another tier");
     const bs_bytes aligned[] = {p->transient_bytes, p->kernel_scratch_offset, p->scratch_bytes, p->weight_bytes,

@@ -372,6 +372,20 @@ static void limits_corpus(void)
     }
 }
 
+/* --- images of plans --------------------------------------------------------------------------------------- */
+
+/* A graph, a description, whether it streams, and lies: any bytes will do. */
+static void plan_corpus(void)
+{
+    uint8_t bytes[120];
+    for (int32_t i = 0; i < 24; i++) {
+        for (size_t k = 0; k < sizeof bytes; k++)
+            bytes[k] = (uint8_t)(check_random() >> 8);
+        bytes[0] = (uint8_t)i;
+        save("plan", "lies", i, bytes, sizeof bytes, NULL, 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -386,5 +400,6 @@ int main(int argc, char **argv)
     y4m_corpus();
     graph_corpus();
     limits_corpus();
+    plan_corpus();
     return 0;
 }
