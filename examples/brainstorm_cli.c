@@ -54,7 +54,8 @@ static const char usage_text[] =
     "  --shared-bytes N      cuda: shared memory that a block of threads may have, see `brainstorm device` [98304]\n"
     "  --slots BYTES         stream the weights of blocks through slots: BYTES[K|M|G] (K = 1024), or N% of what all "
     "take\n"
-    "  --lanes N, --chunk BYTES   threads that read, 1 to 8 [2]; bytes of one read [256K]\n";
+    "  --lanes N, --chunk BYTES   threads that read, 1 to 8 [2]; bytes of one read [256K]\n"
+    "  --save FILE           write the plan as an image, which a board opens without a planner (bs_plan_open)\n";
 
 /* ------------------------------------------------------------------------------------------------- errors */
 
@@ -227,7 +228,7 @@ static int check(const char *path)
 /* --------------------------------------------------------------------------------------- options of `plan` */
 
 typedef struct plan_options {
-    const char *path;
+    const char *path, *save;
     bs_model_input inputs[MAX_INPUTS];
     int32_t n_inputs, code_bits;
     bs_plan_desc desc;
@@ -323,6 +324,8 @@ static bool plan_option(plan_options *o, const char *option, char *word, char *m
     static const char *const convs[] = {"auto", "direct", "winograd", NULL};
     if (strcmp(option, "--input") == 0)
         return option_input(o, word);
+    if (strcmp(option, "--save") == 0)
+        return (o->save = word)[0] != '\0';
     if (strcmp(option, "--code-bits") == 0)
         return read_i32(word, 8, 15, &o->code_bits);
     if (strcmp(option, "--threads") == 0)
@@ -424,11 +427,13 @@ static int plan(int count, char **words)
         return usage;
     memset(&l, 0, sizeof l);
     const bs_model_build_desc build = {.inputs = o.inputs, .n_inputs = o.n_inputs, .code_bits = o.code_bits};
-    const bool good = open_model(&l, o.path, &error) && build_graph(&l, &build, &error) &&
-                      make_plan(&l, &o.desc, &o.stream, &error);
+    bool good = open_model(&l, o.path, &error) && build_graph(&l, &build, &error) &&
+                make_plan(&l, &o.desc, &o.stream, &error);
     if (good)
         print_plan(&l, &o.desc);
-    const int status = !good ? cli_fail(&error) : o.desc.slot_bytes > 0 ? cli_stream(l.plan) : EXIT_SUCCESS;
+    int status = good && o.desc.slot_bytes > 0 ? cli_stream(l.plan) : EXIT_SUCCESS;
+    good = good && (!o.save || cli_save_plan(l.plan, o.save, &error));
+    status = good ? status : cli_fail(&error);
     release(&l);
     return status;
 }

@@ -43,6 +43,9 @@ bool cli_grow(void **items, size_t *room, size_t count, size_t size);
 /* What the plan streams: units, stages, sizes. Returns the exit status. */
 int cli_stream(const bs_plan *plan);
 
+/* The image of a plan, to a file of its own. */
+bool cli_save_plan(const bs_plan *plan, const char *path, bs_error *error);
+
 /* What the first GPU is. Returns the exit status. */
 int cli_device(void);
 

@@ -6,6 +6,7 @@
 #include "random_graph.h"
 #include "against.h"
 #include "flat_source.h"
+#include "plan/image.h"
 #include "plan_image.h"
 
 static random_graph rg;
@@ -158,12 +159,95 @@ static void test_random_graphs(uint64_t seed, int32_t count)
           "among them every kind of plan");
 }
 
+/* ------------------------------------------------------------------------------------------------- refusals */
+
+/* Two rows through a layer of so many outputs, with this name. */
+static bs_graph *layer(const char *name, int32_t out)
+{
+    bs_graph *g = new_graph();
+    const bs_value x = bs_input(g, "x", BS_F32, BS_SHAPE2(2, 4));
+    bs_output(g, "y", bs_linear(g, x, &(bs_linear_desc){.name = name, .out = out}));
+    return g;
+}
+
+static void is_refused(const bs_graph *g, bs_status status, const char *text)
+{
+    memset(&image.error, 0, sizeof image.error);
+    const bs_plan *opened = plan_image_open(&image, g);
+    check(!opened && image.error.status == status && strstr(image.error.message, text), "%s: %s",
+          bs_status_name(status), text);
+    if (!opened && !strstr(image.error.message, text))
+        printf("  | %s\n", image.error.message);
+}
+
+static void test_refusals(void)
+{
+    rig r;
+    bs_image_head head;
+    const size_t crc = sizeof head.crc;
+    check(rig_plan(&r, layer("one", 3), NULL) && plan_image_save(&image, r.plan) &&
+              plan_image_open(&image, layer("one", 3)),
+          "an image is opened with a graph that was built anew");
+    is_refused(layer("two", 3), BS_ERROR_GRAPH, "a name, a parameter or an extent differs");
+    is_refused(layer("one", 5), BS_ERROR_GRAPH, "a name, a parameter or an extent differs");
+    bs_graph *g = layer("one", 3);
+    bs_output(g, "z", (bs_value){1});
+    is_refused(g, BS_ERROR_GRAPH, "another graph: ");
+    g = layer("one", 3);
+    memcpy(&head, image.bytes, sizeof head);
+    const bs_image_head good = head;
+    image.bytes[image.size - 1] ^= 1;
+    is_refused(g, BS_ERROR_FORMAT, "the image is damaged: its CRC-32 is ");
+    image.bytes[image.size - 1] ^= 1;
+    head.library += 1;
+    memcpy(image.bytes, &head, sizeof head);
+    is_refused(g, BS_ERROR_VERSION, "was made by version 0.1.1 of the library, this is 0.1.0");
+    head = good;
+    head.layout ^= 1;
+    memcpy(image.bytes, &head, sizeof head);
+    is_refused(g, BS_ERROR_VERSION, "another kind of processor");
+    head = good;
+    head.format = 2;
+    memcpy(image.bytes, &head, sizeof head);
+    is_refused(g, BS_ERROR_VERSION, "is of format 2, this library reads 1");
+    head = good;
+    head.magic[0] = 'B';
+    memcpy(image.bytes, &head, sizeof head);
+    is_refused(g, BS_ERROR_FORMAT, "bytes are no image of a plan");
+    memcpy(image.bytes, &good, sizeof good);
+    image.size -= crc;
+    is_refused(g, BS_ERROR_FORMAT, "bytes given, the image says that it has ");
+    image.size += crc;
+    image.bytes += 4;
+    is_refused(g, BS_ERROR_ARGUMENT, "not at a multiple of 8");
+    image.bytes -= 4;
+    bs_arena small;
+    bs_arena_init(&small, "handle", image.handle, 64);
+    check(!bs_plan_open(&small, g, image.bytes, image.size, &image.error) && image.error.status == BS_ERROR_ARENA &&
+              image.error.needed > 64,
+          "a handle that does not fit is named: %s", image.error.message);
+}
+
+/* A workstation plans for a board, and the board's tier is not here. */
+static void test_other_tier(void)
+{
+    rig r;
+    const bs_plan_desc d = {.tier = bs_tier_available(BS_TIER_NEON) ? BS_TIER_AVX2 : BS_TIER_NEON, .threads = 4};
+    check(rig_plan(&r, layer("one", 3), &d) && plan_image_save(&image, r.plan), "a plan for another tier is saved");
+    r.plan = (bs_plan *)(uintptr_t)plan_image_open(&image, layer("one", 3));
+    check(r.plan && !rig_session(&r, &weights.table, NULL, 0) && r.error.status == BS_ERROR_UNSUPPORTED &&
+              strstr(r.error.message, bs_tier_name((bs_tier)d.tier)),
+          "it is opened, and no session is made of it: %s", r.error.message);
+}
+
 int main(int argc, char **argv)
 {
     const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
     const int32_t count = argc > 2 ? atoi(argv[2]) : 200;
     check_seed(seed);
     test_random_graphs(seed, count);
+    test_refusals();
+    test_other_tier();
     plan_image_free(&image);
     return check_end();
 }

@@ -1,0 +1,386 @@
+/* Promises: an image of a plan that is cut anywhere, or has any bit flipped, or lies in any field of any row, is an
+ * error that says what is wrong, or a run within the arenas that were asked for, whether its CRC was mended or not; and
+ * each thing that is looked at when an image is opened is looked at for a reason: some lie is refused by it.
+ *
+ * Owns: the graphs, and which lies are told. Under address and undefined-behaviour sanitizers it also finds what
+ * touches a byte too many. By default a part of the cases: SWEEP_STRIDE=1 (make sweep) takes all. Must never: expect
+ * the same outcome of two lies. */
+#define _POSIX_C_SOURCE 200809L /* nanosleep, in flat_source.h */
+#include "random_graph.h"
+
+#include "fuzz/fuzz_weights.h"
+#include "fuzz/plan_edit.h"
+#include "messages.h"
+
+/* Rows and frames, routers in routers, states, segments, weights that come and go. */
+static const struct subject {
+    uint64_t seed;
+    bool segments, streams;
+    bs_plan_desc desc;
+} subjects[] = {
+    {11, false, false, {.order = BS_ORDER_DEPTH, .threads = 2}},
+    {12, false, true, {.order = BS_ORDER_DEPTH, .lanes = 1}},
+    {13, true, false, {.order = BS_ORDER_BREADTH}},
+    {14, true, true, {.order = BS_ORDER_BREADTH, .lanes = 1}},
+    {15, false, false, {.tier = BS_TIER_CUDA, .half = 1}},
+    {16, false, false, {.patch_size = 4, .conv = BS_CONV_FORCE_DIRECT}},
+};
+enum { SUBJECTS = sizeof subjects / sizeof *subjects };
+
+static random_graph rg;
+static net_table weights;
+static flat_source source;
+static bs_graph *graph;
+static bs_plan *plan;
+static uint8_t *image;
+static size_t size, stride;
+static _Alignas(64) uint8_t graph_memory[1 << 20], plan_memory[1 << 20], plan_before[1 << 20];
+
+typedef struct tally {
+    int64_t cases, refused, ran, silent;
+    int64_t every; /* of those that are opened one in so many is run */
+} tally;
+
+/* A graph that has all of it: the first from the seed on. */
+static bool grow(const struct subject *s)
+{
+    bs_error error;
+    for (uint64_t seed = s->seed * 1000; seed < s->seed * 1000 + 400; seed++) {
+        bs_arena arena;
+        bs_plan_desc d = s->desc;
+        bs_stream_plan facts;
+        rg_segments = s->segments;
+        rg_shares = true;
+        check_state = check_mixed(seed);
+        bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
+        graph = bs_graph_create(&arena, NULL);
+        if (!rg_grow(&rg, graph, &weights, 30) || graph->n_routers < 3)
+            continue;
+        d.slot_bytes = s->streams ? UINT64_MAX : 0;
+        bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
+        plan = bs_plan_create(&arena, graph, &d, &error);
+        bs_plan_stream_get(plan, &facts);
+        const bool tiles = d.order == BS_ORDER_BREADTH || (plan && plan->n_parts > 2);
+        if (plan && tiles && (facts.units > 2 || !s->streams) && fuzz_flops(graph) < FUZZ_FLOPS_MOST)
+            return true;
+    }
+    return false;
+}
+
+/* What is said of a lie is one of the messages that are seen; numbers in it do not make another one. */
+static void see_message(const char *text)
+{
+    static char plain[MESSAGES][sizeof messages_seen[0]];
+    char *const mine = plain[n_messages];
+    size_t n = 0;
+    for (const char *at = text; *at && n_messages < MESSAGES - 1; at++)
+        if (*at < '0' || *at > '9')
+            mine[n++] = *at;
+    mine[n] = '\0';
+    for (int32_t i = 0; i < n_messages; i++)
+        if (strcmp(plain[i], mine) == 0)
+            return;
+    strcpy(messages_seen[n_messages++], text);
+}
+
+/* Opened in memory of exactly these bytes, and run. */
+static void try_image(const uint8_t *bytes, size_t n, tally *t)
+{
+    static BS_ALIGNED uint8_t handle[4096];
+    bs_arena arena;
+    bs_error error = {BS_OK, NULL, 0, 0, ""};
+    static const uint8_t how[64] = {1, 7, 200};
+    fuzz_bytes options = {how, sizeof how, 0};
+    uint8_t *const exact = fuzz_copy(bytes, n);
+    bs_arena_init(&arena, "handle", handle, bs_plan_open_bytes());
+    const bs_plan *opened = bs_plan_open(&arena, graph, exact, n, &error);
+    const bs_weights from = flat_weights(&source, 1);
+    const bs_session_desc desc = {.weights = from};
+    t->cases++;
+    t->refused += !opened;
+    t->ran += opened != NULL;
+    t->silent += !opened && (error.status >= 0 || !error.message[0] || arena.used != 0);
+    if (!opened)
+        see_message(error.message);
+    else if (opened->tier != BS_TIER_CUDA && t->ran % (t->every ? t->every : 1) == 0)
+        fuzz_session_run(graph, opened, &desc, &options);
+    free(exact);
+}
+
+static void test_cuts(void)
+{
+    tally t = {0}, mended = {0};
+    uint8_t *const copy = fuzz_copy(image, size);
+    for (size_t n = 0; n < size; n += n < 64 ? 1 : 1 + stride / 8) {
+        try_image(image, n, &t);
+        if (n < sizeof(bs_image_head))
+            continue;
+        memcpy(copy, image, size);
+        memcpy(copy + offsetof(bs_image_head, bytes), &(uint64_t){n}, sizeof(uint64_t));
+        plan_edit_mend(copy, n);
+        try_image(copy, n, &mended);
+    }
+    free(copy);
+    check(t.refused == t.cases && mended.refused == mended.cases && t.silent + mended.silent == 0,
+          "cut at %d places, an image is refused, and when it says that it is as short, too", (int)t.cases);
+}
+
+static void test_bits(void)
+{
+    tally t = {0}, mended = {0};
+    uint8_t *const copy = fuzz_copy(image, size);
+    for (size_t bit = 0; bit < 8 * size; bit += stride) {
+        copy[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        if (bit / 8 / 8 * stride % 16 == 0)
+            try_image(copy, size, &t);
+        plan_edit_mend(copy, size);
+        try_image(copy, size, &mended);
+        memcpy(copy, image, size);
+    }
+    free(copy);
+    check(t.refused == t.cases && t.silent + mended.silent == 0, "%d flipped bits are found by the CRC", (int)t.cases);
+    check(mended.refused > 0 && mended.cases == mended.refused + mended.ran,
+          "where it was mended, of %d %d are refused, and %d run within their arenas", (int)mended.cases,
+          (int)mended.refused, (int)mended.ran);
+}
+
+/* Row `row` of a table says another number in a field. */
+static void try_field(const bs_image_field *field, uint8_t *at, const uint8_t *other, uint8_t *copy, tally *t)
+{
+    const int64_t before = bs_image_get(field, at), there = bs_image_get(field, other);
+    const int64_t lies[] = {3, 5, 0,           -1,          1,          2,     before + 1, before - 1,
+                            before + 64, before - 64, before * 2, there, before ^ 32};
+    const size_t step = stride > 1 ? 3 : 1;
+    for (size_t i = (size_t)t->cases % step; i < sizeof lies / sizeof *lies; i += step) {
+        bs_image_set(field, at, lies[i]);
+        plan_edit_mend(copy, size);
+        try_image(copy, size, t);
+    }
+    bs_image_set(field, at, before);
+}
+
+static void test_fields(void)
+{
+    tally t = {.every = (int64_t)(1 + stride / 6)};
+    bs_image_places places;
+    int32_t count;
+    uint8_t *const copy = fuzz_copy(image, size);
+    const bs_image_field *numbers = bs_image_numbers(&count);
+    bs_image_place(plan, &places);
+    for (int32_t i = 0; i < count; i++) {
+        static const bs_image_field whole = {"", BS_IMAGE_LONG, 0, 0};
+        uint8_t *const at = bs_bytes_at(copy, places.numbers) + 8 * i;
+        (void)numbers;
+        try_field(&whole, at, at, copy, &t);
+    }
+    for (int32_t k = 0; k < BS_IMAGE_TABLES; k++) {
+        const bs_image_table *table = &bs_image_tables[k];
+        uint8_t *const first = bs_bytes_at(copy, places.table[k]);
+        const int32_t rows = bs_image_rows(plan, k);
+        for (int32_t r = 0; r < rows; r++)
+            for (int32_t f = 0; f < table->n_fields; f++)
+                try_field(&table->fields[f], first + r * table->row_bytes,
+                          first + (r + 1 + r / 2) % rows * table->row_bytes, copy, &t);
+    }
+    check(memcmp(copy, image, BS_IMAGE_CRC_FROM - 4) == 0 && t.silent == 0 && t.refused > t.cases / 4,
+          "of %d lies in single fields %d are refused, and %d run within their arenas", (int)t.cases, (int)t.refused,
+          (int)t.ran);
+    free(copy);
+}
+
+/* ---------------------------------------------------------------------------------------------- whole stories
+ * Lies that agree with each other as far as they go: the plan itself is changed, saved, and made as it was. */
+
+static void tell(tally *t)
+{
+    bs_error error;
+    uint8_t *const told = malloc(bs_plan_image_bytes(plan));
+    if (bs_plan_save(plan, told, bs_plan_image_bytes(plan), &error) == BS_OK)
+        try_image(told, bs_plan_image_bytes(plan), t);
+    free(told);
+    memcpy(plan_memory, plan_before, sizeof plan_before);
+}
+
+/* A node is not needed, and nothing that it makes is anywhere; or what it makes is a view. */
+static void tell_of_nodes(tally *t)
+{
+    for (int32_t n = 1; n < graph->n_nodes; n++) {
+        const bs_node *node = &graph->nodes[n];
+        if (!plan->node_live[n] || node->n_out == 0)
+            continue;
+        plan->node_live[n] = false;
+        plan->nodes[n].unit = 0;
+        for (int32_t i = 0; i < node->n_out; i++)
+            plan->values[node->first_out + i].place = BS_PLACE_NONE;
+        tell(t);
+        bs_value_plan *v = &plan->values[node->first_out];
+        const uint32_t place = bs_node_is_view(node)    ? BS_PLACE_VIEW
+                               : bs_node_is_input(node) ? BS_PLACE_INPUT
+                               : bs_node_is_state(node) ? BS_PLACE_STATE
+                                                        : BS_PLACE_WEIGHT;
+        v->source = bs_node_is_view(node) ? bs_node_in(graph, node)[0] : n;
+        v->place = place;
+        tell(t);
+    }
+}
+
+/* Every domain runs depth first, and so routers decide in tiles. */
+static void tell_of_orders(tally *t)
+{
+    for (int32_t top = 1; top < graph->n_domains; top++) {
+        for (int32_t d = 1; d < graph->n_domains; d++)
+            if (graph->domains[d].top == top)
+                plan->domains[d].order = BS_ORDER_DEPTH;
+        for (int32_t r = 1; r < graph->n_routers; r++)
+            bs_plan_size_router(plan, r, &plan->routers[r]);
+        tell(t);
+        for (int32_t r = 1; r < graph->n_routers; r++) { /* or a forced one is not */
+            plan->routers[r].forced = 0;
+            tell(t);
+        }
+    }
+}
+
+/* Values in the scratch of a part are out of it: what is said of the part is looked at, not of them. */
+static void empty_part(int32_t part)
+{
+    for (int32_t k = 1; k < graph->n_values; k++) {
+        bs_value_plan *v = &plan->values[k];
+        if (v->place != BS_PLACE_SCRATCH || v->scope != part)
+            continue;
+        v->place = BS_PLACE_TRANSIENT;
+        v->offset = bs_bytes_of(0);
+        v->rows = bs_plan_storage_rows(plan, k);
+        plan->transient_bytes = bs_bytes_max(plan->transient_bytes, bs_bytes_times(v->row_bytes, v->rows));
+    }
+}
+
+/* Parts have the rows of the first part of their region, or of the whole region. */
+static void tell_of_rows(tally *t, int32_t only, bool whole)
+{
+    const bs_region *region = &plan->regions[plan->parts[only < 0 ? 0 : only].region];
+    const bs_part from = plan->parts[plan->region_parts[region->first]];
+    for (int32_t i = 0; i < region->count; i++) {
+        const int32_t k = plan->region_parts[region->first + i];
+        bs_part *part = &plan->parts[k];
+        if (only >= 0 && k != only)
+            continue;
+        empty_part(k);
+        part->domain = whole ? region->domain : from.domain;
+        part->router = whole ? 0 : from.router;
+        part->path = whole ? -1 : from.path;
+    }
+    tell(t);
+}
+
+static void tell_of_parts(tally *t)
+{
+    for (int32_t k = -1; k < plan->n_parts && plan->n_parts > 0; k++) {
+        tell_of_rows(t, k, false);
+        tell_of_rows(t, k, true);
+    }
+    for (int32_t k = 0; k < plan->n_parts; k++) {
+        const bs_bytes more = bs_bytes_of(1 << 22);
+        plan->parts[k].scratch_bytes = more;
+        plan->scratch_bytes = bs_bytes_add(plan->scratch_bytes, more);
+        plan->kernel_scratch_offset = more;
+        tell(t);
+    }
+}
+
+static void test_stories(void)
+{
+    tally t = {.every = 1};
+    memcpy(plan_before, plan_memory, sizeof plan_before);
+    tell_of_nodes(&t);
+    tell_of_orders(&t);
+    tell_of_parts(&t);
+    check(t.silent == 0 && t.refused > 0, "of %d lies that agree with each other %d are refused, and %d run",
+          (int)t.cases, (int)t.refused, (int)t.ran);
+}
+
+static void test_image(void)
+{
+    bs_error error;
+    flat_init(&source, graph, &weights.table, BS_F32);
+    size = bs_plan_image_bytes(plan);
+    image = malloc(size);
+    check(bs_plan_save(plan, image, size, &error) == BS_OK, "%d nodes, %d instructions, %d parts: an image of %d bytes",
+          graph->n_nodes, plan->n_instrs, plan->n_parts, (int)size);
+    tally t = {0};
+    try_image(image, size, &t);
+    check(t.ran == 1, "which runs as it is");
+    test_cuts();
+    test_bits();
+    test_fields();
+    test_stories();
+    free(image);
+}
+
+static void test_subject(const struct subject *s)
+{
+    if (check(grow(s), "a graph from seed %d, %s, %s", (int)s->seed * 1000, s->segments ? "segments" : "rows",
+              s->streams ? "streamed" : "resident"))
+        test_image();
+}
+
+/* A cache that is appended to, and what says how far it is. */
+static void test_caches(void)
+{
+    bs_arena arena;
+    bs_error error;
+    bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
+    graph = bs_graph_create(&arena, NULL);
+    const bs_value lengths = bs_input(graph, "lengths", BS_I32, BS_SHAPE1(3)),
+                   past = bs_input(graph, "past", BS_I32, BS_SHAPE1(3)),
+                   cache = bs_state(graph, "cache", BS_F32, BS_SHAPE3(3, 8, 4));
+    const bs_value x = bs_segments(graph, bs_input(graph, "x", BS_F32, BS_SHAPE2(BS_UPTO(9), 4)), lengths);
+    bs_state_append(graph, cache, x, past);
+    bs_output(graph, "seen", cache);
+    bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
+    weights.table.count = 0;
+    plan = bs_plan_create(&arena, graph, NULL, &error);
+    if (check(plan != NULL, "a plan with a cache"))
+        test_image();
+}
+
+/* Stories of many graphs. */
+static void test_many(void)
+{
+    tally t = {.every = 60};
+    bs_error error;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        bs_arena arena;
+        const bs_plan_desc d = {.order = seed % 2 ? BS_ORDER_BREADTH : BS_ORDER_DEPTH};
+        rg_segments = seed % 3 == 2;
+        check_state = check_mixed(seed);
+        bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
+        graph = bs_graph_create(&arena, NULL);
+        bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
+        plan = rg_grow(&rg, graph, &weights, 40) ? bs_plan_create(&arena, graph, &d, &error) : NULL;
+        if (!plan)
+            continue;
+        flat_init(&source, graph, &weights.table, BS_F32);
+        memcpy(plan_before, plan_memory, sizeof plan_before);
+        tell_of_orders(&t);
+        tell_of_parts(&t);
+    }
+    check(t.silent == 0 && t.refused > 0, "of %d such lies of 60 more plans %d are refused, and %d run", (int)t.cases,
+          (int)t.refused, (int)t.ran);
+}
+
+int main(int argc, char **argv)
+{
+    const char *text = argc > 1 ? argv[1] : getenv("SWEEP_STRIDE");
+    const long wanted = text && *text ? strtol(text, NULL, 10) : 0;
+    stride = wanted > 0 ? (size_t)wanted : 97;
+    for (int32_t i = 0; i < SUBJECTS; i++)
+        test_subject(&subjects[i]);
+    test_caches();
+    test_many();
+    static const char *const files[] = {"src/plan/image_values.c", "src/plan/image_instrs.c",
+                                        "src/plan/image_stages.c", "src/plan/image_tables.c"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        messages_of(files[i]);
+    return check_end();
+}
