@@ -256,68 +256,74 @@ static void run_look_ahead(bs_session *s, const bs_instr *i)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------- the lists */
+/* ---------------------------------------------------------------------------------------------- a tile's list */
 
-/* What is known of a list while it runs: its open stage at top level, in a tile whose time it is. */
-typedef struct list_state {
-    int32_t stage, needed; /* -1: none is open; units that it needs */
-    int32_t domain;        /* of the last instruction */
-    uint64_t since;        /* when the stage began, or the time of that domain */
-} list_state;
-
-/* In a tile time goes to the innermost path whose instructions ran. */
-static void charge(const bs_context *c, list_state *l, int32_t domain)
+/* Time goes to the innermost path whose instructions ran: what passed since then, to `domain`. */
+static uint64_t charge(const bs_context *c, int32_t domain, uint64_t since)
 {
     const bs_session *s = c->session;
-    const bs_domain *d = &s->graph->domains[l->domain];
+    const bs_domain *d = &s->graph->domains[domain];
     const uint64_t now = bs_session_now(s);
     if (d->kind == BS_DOMAIN_PATH)
         s->path_ns[(size_t)c->thread * (size_t)s->graph->n_paths +
-                   (size_t)(s->graph->routers[d->router].first_path + d->path)] += now - l->since;
-    l->domain = domain;
-    l->since = now;
+                   (size_t)(s->graph->routers[d->router].first_path + d->path)] += now - since;
+    return now;
 }
 
-static void open_stage(bs_session *s, list_state *l, int32_t at)
-{
-    l->stage = s->plan->instrs[at].stage;
-    l->since = bs_session_now(s);
-    l->needed = stage_enter(s, at);
-}
-
-static void close_stage(bs_session *s, list_state *l)
-{
-    record_event(s, BS_EVENT_STAGE, l->since, bs_session_now(s), l->stage, 0, (uint64_t)l->needed);
-    l->stage = -1;
-}
-
-static void run_call_or_move(bs_context *c, const bs_instr *i)
-{
-    if (c->tile)
-        run_rows_here(c, i);
-    else if (i->kind == BS_INSTR_CALL && c->session->graph->nodes[i->node].n_out == 0)
-        run_look_ahead(c->session, i);
-    else if (bs_instr_streams(i))
-        run_streamed(c->session, i);
-    else
-        run_parallel(c->session, i);
-}
-
-static void run_route(bs_context *c, const bs_instr *i)
-{
-    if (c->session->device)
-        route_on_device(c->session, i);
-    else
-        route_here(c, i);
-}
-
-static void run_instr(bs_context *c, const bs_instr *i)
+/* A tile runs nothing but calls, moves and routes, and all of it on its own thread: so a run never begins within a run,
+ * whatever a plan says. */
+static void run_in_tile(bs_context *c, const bs_instr *i)
 {
     switch ((bs_instr_kind)i->kind) {
     case BS_INSTR_CALL:
-    case BS_INSTR_MOVE: run_call_or_move(c, i); break;
-    case BS_INSTR_ROUTE: run_route(c, i); break;
-    case BS_INSTR_RUN: bs_exec_region(c->session, i); break;
+    case BS_INSTR_MOVE: run_rows_here(c, i); break;
+    case BS_INSTR_ROUTE: route_here(c, i); break;
+    case BS_INSTR_RUN: break;
+    }
+}
+
+void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain)
+{
+    bs_session *s = c->session;
+    uint64_t since = bs_session_now(s);
+    for (int32_t k = first; k < first + count && !bs_exec_failed(s); k++) {
+        const bs_instr *i = &s->plan->instrs[k];
+        const bool decides = i->kind == BS_INSTR_ROUTE;
+        if (!decides && c->domains[i->domain].count == 0)
+            continue;
+        if (!decides && i->domain != domain) {
+            since = charge(c, domain, since);
+            domain = i->domain;
+        }
+        run_in_tile(c, i);
+    }
+    charge(c, domain, since);
+}
+
+/* ---------------------------------------------------------------------------------------- the session's list */
+
+static void run_call_or_move(bs_session *s, const bs_instr *i)
+{
+    if (i->kind == BS_INSTR_CALL && s->graph->nodes[i->node].n_out == 0)
+        run_look_ahead(s, i);
+    else if (bs_instr_streams(i))
+        run_streamed(s, i);
+    else
+        run_parallel(s, i);
+}
+
+static void run_at_top(bs_session *s, const bs_instr *i)
+{
+    switch ((bs_instr_kind)i->kind) {
+    case BS_INSTR_CALL:
+    case BS_INSTR_MOVE: run_call_or_move(s, i); break;
+    case BS_INSTR_ROUTE:
+        if (s->device)
+            route_on_device(s, i);
+        else
+            route_here(&s->root, i);
+        break;
+    case BS_INSTR_RUN: bs_exec_region(s, i); break;
     }
 }
 
@@ -331,48 +337,28 @@ static bool counts_as_routing(const bs_plan *p, int32_t at)
     return p->parts[p->region_parts[region->first]].router == 0 && at < p->last_route;
 }
 
-static void run_at_top(bs_context *c, list_state *l, int32_t at)
-{
-    bs_session *s = c->session;
-    const bs_instr *i = &s->plan->instrs[at];
-    const uint64_t start = bs_session_now(s);
-    if (bs_instr_streams(i) && i->stage != l->stage)
-        open_stage(s, l, at);
-    run_instr(c, i);
-    if (bs_instr_streams(i) && stage_ends(s->plan, at))
-        close_stage(s, l);
-    if (counts_as_routing(s->plan, at))
-        s->stats.routing_ns += bs_session_now(s) - start;
-}
-
-static void run_in_part(bs_context *c, list_state *l, const bs_instr *i)
-{
-    const bool decides = i->kind == BS_INSTR_ROUTE;
-    if (!decides && c->domains[i->domain].count == 0)
-        return;
-    if (!decides && i->domain != l->domain)
-        charge(c, l, i->domain);
-    run_instr(c, i);
-}
-
-void bs_exec_list(bs_context *c, int32_t first, int32_t count, int32_t domain)
-{
-    bs_session *s = c->session;
-    list_state l = {-1, 0, domain, bs_session_now(s)};
-    for (int32_t k = first; k < first + count && !bs_exec_failed(s); k++)
-        if (c->tile)
-            run_in_part(c, &l, &s->plan->instrs[k]);
-        else
-            run_at_top(c, &l, k);
-    if (c->tile)
-        charge(c, &l, domain);
-}
-
 void bs_execute(bs_session *s)
 {
     const uint64_t start = bs_session_now(s);
+    int32_t stage = -1, needed = 0;
+    uint64_t entered = 0;
     s->stats.routing_ns = 0;
-    bs_exec_list(&s->root, 0, s->plan->n_top, 0);
+    for (int32_t k = 0; k < s->plan->n_top && !bs_exec_failed(s); k++) {
+        const bs_instr *i = &s->plan->instrs[k];
+        const uint64_t since = bs_session_now(s);
+        if (bs_instr_streams(i) && i->stage != stage) {
+            stage = i->stage;
+            entered = since;
+            needed = stage_enter(s, k);
+        }
+        run_at_top(s, i);
+        if (bs_instr_streams(i) && stage_ends(s->plan, k)) {
+            record_event(s, BS_EVENT_STAGE, entered, bs_session_now(s), stage, 0, (uint64_t)needed);
+            stage = -1;
+        }
+        if (counts_as_routing(s->plan, k))
+            s->stats.routing_ns += bs_session_now(s) - since;
+    }
     if (!s->device) /* which is still at work: bs_wait counts */
         bs_exec_ended(s, start);
 }

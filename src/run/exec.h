@@ -8,9 +8,8 @@
 
 /* The first failure of a run stays; BS_OK is none. Returns whether this is the first. */
 bool bs_exec_fail(bs_session *s, bs_status status, int32_t node);
-/* The instructions [first, first + count) in order, on the rows that `c` sees: all there are, or those of a tile of
- * `domain`. */
-void bs_exec_list(bs_context *c, int32_t first, int32_t count, int32_t domain);
+/* The instructions [first, first + count) in order, on the rows of a tile of `domain`. */
+void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain);
 /* A unit that the visit in progress needs: listed once, in s->work.needed. */
 void bs_exec_need(bs_session *s, int32_t unit, int32_t *count);
 /* A device: it is told where a unit's weights are; and it is waited for: what it read may go. */

@@ -52,7 +52,7 @@ static void tile_task(void *user, int32_t index, int32_t thread)
     const int32_t first = (index - job->first_tile[k]) * tile_rows;
     bs_context *c = &s->contexts[thread];
     tile_open(c, part, first, bs_min_i32(tile_rows, part_rows(s, part).count - first));
-    bs_exec_list(c, part->first, part->count, part->domain);
+    bs_exec_tile(c, part->first, part->count, part->domain);
 }
 
 /* The same on a device, which knows the rows. It is done when its weights may go. */
