@@ -148,8 +148,9 @@ static void test_bits(void)
 static void try_field(const bs_image_field *field, uint8_t *at, const uint8_t *other, uint8_t *copy, tally *t)
 {
     const int64_t before = bs_image_get(field, at), there = bs_image_get(field, other);
-    const int64_t lies[] = {3, 5, 0,           -1,          1,          2,     before + 1, before - 1,
-                            before + 64, before - 64, before * 2, there, before ^ 32};
+    const int64_t near = before > INT32_MIN && before < INT32_MAX ? before : 0;
+    const int64_t lies[] = {3,         5,         0,         -1,        1,    2,          near + 1,
+                            near - 1,  near + 64, near - 64, near * 2,  there, before ^ 32};
     const size_t step = stride > 1 ? 3 : 1;
     for (size_t i = (size_t)t->cases % step; i < sizeof lies / sizeof *lies; i += step) {
         bs_image_set(field, at, lies[i]);
