@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 88e8dda708d5ade925bf2641f4659a5d597617e713cd6926d3671ad498d6db48
+ * sha256 of the parts: 07d96a539ee0c3bb54e72e502957a033191ec06bc357cc1379d0b6efc4d4b3f5
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -22395,6 +22395,7 @@ size_t bs_plan_open_bytes(void) { return sizeof(bs_plan) + 2 * BS_ALIGNMENT; }
 const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *image, size_t bytes, bs_error *error)
 {
     bs_image_head head;
+    memset(&head, 0, sizeof head);
     if (bs_graph_check(graph, error) != BS_OK)
         return NULL;
     if (!arena || !image || bs_to_aligned(image, BS_IMAGE_ALIGNMENT) != 0) {

@@ -116,6 +116,7 @@ size_t bs_plan_open_bytes(void) { return sizeof(bs_plan) + 2 * BS_ALIGNMENT; }
 const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *image, size_t bytes, bs_error *error)
 {
     bs_image_head head;
+    memset(&head, 0, sizeof head);
     if (bs_graph_check(graph, error) != BS_OK)
         return NULL;
     if (!arena || !image || bs_to_aligned(image, BS_IMAGE_ALIGNMENT) != 0) {
