@@ -57,7 +57,7 @@ gone() { # MODULE CALL
 # Texts of the object, from the compiler's assembly: of all formats those of names and of the one message remain.
 formats() { # FLAG...
     gcc -std=c11 -Os "$@" -S brainstorm.c -o - | sed -n 's/^[[:space:]]*\.string[[:space:]]"\(.*\)"$/\1/p' | grep '%' |
-        grep -v -x -F -e '%s' -e '%s%s%s' -e '%s%s%s%.63s%s: ' -e '%s \"%s\" (node %d): %s'
+        grep -v -x -F -e '%s' -e '%.*s' -e '%s%s%s' -e '%s%s%s%.63s%s: ' -e '%s \"%s\" (node %d): %s'
 }
 
 no_texts() {
