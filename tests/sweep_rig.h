@@ -1,7 +1,7 @@
 /* sweep_rig.h: one life of the sweep model: opened, built, planned (for the best tier), a session made, bound and run,
  * all in memory of exactly the bytes that were asked for, with nothing beyond them that could be touched unseen.
  *
- * Owns: the pools of all arenas, the caller's buffers, the platform without threads, how much of a sweep is done.
+ * Owns: the pools of all arenas, the caller's buffers, the platform without threads.
  * Relies on: sweep_net.h; run/session.h for what a graph binds.
  * Must never: expect of a damaged file what only the sound one has: it binds whatever the graph asks for.
  */
@@ -11,6 +11,7 @@
 #include "check.h"
 #include "run/session.h"
 #include "sweep_net.h"
+#include "sweep_share.h"
 
 #include <time.h>
 
@@ -25,35 +26,6 @@
 void __asan_poison_memory_region(const volatile void *at, size_t bytes);
 void __asan_unpoison_memory_region(const volatile void *at, size_t bytes);
 #endif
-
-/* ------------------------------------------------------------------------------------------------- how much of it */
-
-/* Every n-th case: SWEEP_STRIDE, or the program's argument; 1 is all of them. SWEEP_PART=k/n: the k-th share, from
- * 0. */
-typedef struct sweep_share { size_t stride, part, parts; } sweep_share;
-
-static inline sweep_share sweep_share_of(int argc, char **argv, size_t stride)
-{
-    sweep_share s = {stride, 0, 1};
-    const char *text = argc > 1 ? argv[1] : getenv("SWEEP_STRIDE"), *part = getenv("SWEEP_PART");
-    unsigned long long k = 0, n = 1;
-    if (text && *text)
-        s.stride = (size_t)strtoull(text, NULL, 10);
-    if (part && *part)
-        sscanf(part, "%llu/%llu", &k, &n);
-    s.stride = s.stride ? s.stride : 1;
-    s.parts = n > 0 ? (size_t)n : 1;
-    s.part = (size_t)k % s.parts;
-    if (s.stride > 1 || s.parts > 1)
-        printf("a part of the sweep: every case of %zu, share %zu of %zu (SWEEP_STRIDE=1: all of them)\n", s.stride,
-               s.part, s.parts);
-    return s;
-}
-
-static inline bool sweep_takes(const sweep_share *s, size_t index)
-{
-    return index % s->stride == 0 && index / s->stride % s->parts == s->part;
-}
 
 /* Of the processor, so that what else it does shows less. */
 static inline double sweep_ms(void) { return (double)clock() * 1e3 / CLOCKS_PER_SEC; }
