@@ -100,6 +100,7 @@ VERSION := $(shell sed -n 's/^\#define BS_VERSION_[MP][A-Z]* \([0-9]*\)$$/\1/p' 
 # The library, from its parts; AMALGAM=1 builds it from brainstorm.c instead, as users do.
 ifeq ($(AMALGAM),1)
   LIBRARY_SOURCES := brainstorm.c
+  INCLUDES += -DBS_INTERNAL= # tests see the insides
 else
   LIBRARY_SOURCES := $(filter-out src/cuda/%,$(wildcard src/*/*.c))
 endif

@@ -15,6 +15,14 @@
 #pragma clang diagnostic ignored "-Wunused-function"
 #endif
 
+#ifndef BS_INTERNAL
+#if defined(__GNUC__)
+#define BS_INTERNAL static __attribute__((unused))
+#else
+#define BS_INTERNAL static
+#endif
+#endif
+
 /* ==== begin src/base/exact_math.h ============================================================= */
 /* base/exact_math.h - refuses compilers' options under which promised checks vanish and sums are reordered.
  *
@@ -229,7 +237,7 @@ bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS
 /* The same, returning false. */
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
-bool bs_status_is_known(int32_t number);
+BS_INTERNAL bool bs_status_is_known(int32_t number);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
 bs_status bs_fail_arena(bs_error *error, const bs_arena *arena, bs_bytes needed, const char *what);
 /* And where no arena is at hand: the room of that name has so many bytes left. */
@@ -314,18 +322,18 @@ typedef struct bs_carver {
     bs_bytes used;
 } bs_carver;
 void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (base/arena.c) */
-void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
+BS_INTERNAL void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
 /* From an arena, when this machine can count as many; or NULL. */
-void *bs_take(bs_arena *arena, bs_bytes bytes);
-void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
+BS_INTERNAL void *bs_take(bs_arena *arena, bs_bytes bytes);
+BS_INTERNAL void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
 
 /* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count`
  * (base/sort.c) */
 typedef bool (*bs_before)(const void *user, int32_t a, int32_t b);
-void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
+BS_INTERNAL void bs_sort(int32_t *ids, int32_t *buffer, int32_t count, bs_before before, const void *user);
 
 /* Storage conversions (base/dtype.c). Round to nearest even. */
-float bs_f16_to_f32(uint16_t h);
+BS_INTERNAL float bs_f16_to_f32(uint16_t h);
 /* The nearest code. Saturates before rounding: the bounds are compared as floats, and 2^31 - 1 is not one. NaN gives
  * 0. */
 static inline BS_BOTH int32_t bs_f32_to_code(float x, int32_t low, int32_t high)
@@ -336,13 +344,13 @@ static inline BS_BOTH int32_t bs_f32_to_code(float x, int32_t low, int32_t high)
 }
 
 uint16_t bs_f32_to_f16(float f);
-float bs_bf16_to_f32(uint16_t h);
+BS_INTERNAL float bs_bf16_to_f32(uint16_t h);
 uint16_t bs_f32_to_bf16(float f);
 /* One element as f32, whatever its type. */
-float bs_load_f32(const void *data, bs_dtype dtype, int64_t index);
+BS_INTERNAL float bs_load_f32(const void *data, bs_dtype dtype, int64_t index);
 
 /* CRC-32 as in zip (base/crc32.c). Starts with 0; over pieces, each call takes what the one before gave. */
-uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
+BS_INTERNAL uint32_t bs_crc32(uint32_t crc, const void *data, size_t bytes);
 
 #endif
 /* ==== end src/base/base.h ===================================================================== */
@@ -780,10 +788,10 @@ typedef struct bs_workers {
 } bs_workers;
 
 /* Starts threads-1 workers. On failure nothing is left running. */
-bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_t threads, bs_error *error);
-void bs_workers_stop(bs_workers *pool);
+BS_INTERNAL bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_t threads, bs_error *error);
+BS_INTERNAL void bs_workers_stop(bs_workers *pool);
 /* Runs task(user, 0..count-1); returns when all are done. Thread numbers are 0 (the caller) .. threads-1. */
-void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count);
+BS_INTERNAL void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count);
 
 #endif
 /* ==== end src/base/platform.h ================================================================= */
@@ -1151,7 +1159,7 @@ typedef struct bs_source {
 } bs_source;
 
 /* All of the bytes or a failure: BS_ERROR_FORMAT beyond the end, BS_ERROR_IO when the reader gives less. */
-bs_status bs_source_read(const bs_source *source, bs_bytes offset, void *buffer, bs_bytes bytes);
+BS_INTERNAL bs_status bs_source_read(const bs_source *source, bs_bytes offset, void *buffer, bs_bytes bytes);
 
 #define BS_CURSOR_BYTES 256 /* read ahead: metadata of large models is megabytes */
 
@@ -1170,17 +1178,17 @@ typedef struct bs_cursor {
 } bs_cursor;
 
 /* at <= end <= the source's size */
-void bs_cursor_init(bs_cursor *cursor, const bs_source *source, bs_bytes at, bs_bytes end);
-bool bs_cursor_take(bs_cursor *cursor, void *target, bs_bytes bytes);
-bool bs_cursor_skip(bs_cursor *cursor, bs_bytes bytes);
-uint32_t bs_cursor_u32(bs_cursor *cursor);
-uint64_t bs_cursor_u64(bs_cursor *cursor);
+BS_INTERNAL void bs_cursor_init(bs_cursor *cursor, const bs_source *source, bs_bytes at, bs_bytes end);
+BS_INTERNAL bool bs_cursor_take(bs_cursor *cursor, void *target, bs_bytes bytes);
+BS_INTERNAL bool bs_cursor_skip(bs_cursor *cursor, bs_bytes bytes);
+BS_INTERNAL uint32_t bs_cursor_u32(bs_cursor *cursor);
+BS_INTERNAL uint64_t bs_cursor_u64(bs_cursor *cursor);
 static inline int32_t bs_cursor_i32(bs_cursor *cursor) { return (int32_t)bs_cursor_u32(cursor); }
 static inline int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_cursor_u64(cursor); }
 /* A string of at most bytes-1 printable ASCII characters, ended by NUL; anything else is BS_ERROR_FORMAT. */
-bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
+BS_INTERNAL bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
 /* Says why this cursor failed, of `what`. */
-bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what);
+BS_INTERNAL bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what);
 #if defined(BS_NO_MESSAGES)
 #define bs_cursor_fail(cursor, error, what) (bs_cursor_fail)(cursor, error, BS_TEXT(what))
 #endif
@@ -1189,10 +1197,10 @@ static inline bs_bytes bs_cursor_left(const bs_cursor *cursor) { return bs_bytes
 /* ------------------------------------------------------------------------------------------------- hashes */
 
 /* FNV-1a over a name, 64 bits. */
-uint64_t bs_name_hash(const char *name, size_t bytes);
+BS_INTERNAL uint64_t bs_name_hash(const char *name, size_t bytes);
 /* Sorts; false when two are equal: *twice is one of them. Two names of one hash count as duplicates: a file that
  * contrives such a pair only hurts itself. */
-bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice);
+BS_INTERNAL bool bs_hashes_unique(uint64_t *hashes, size_t count, uint64_t *twice);
 
 #endif
 /* ==== end src/base/cursor.h =================================================================== */
@@ -1601,20 +1609,20 @@ typedef struct bs_conv_task {
 
 /* Whether bs_conv_run can do this at this tier, on machines that have it: a workstation plans for a board, whose
  * kernels it lacks. DIRECT: every valid geometry. */
-bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
+BS_INTERNAL bool bs_conv_supports(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
 
 /* Floats that bs_conv_prepare writes; 0 if unsupported (or if the size overflows). */
-size_t bs_conv_prepared_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
+BS_INTERNAL size_t bs_conv_prepared_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
 
 /* Packs [out][in / groups][kernel_h][kernel_w] weights. Deterministic; padding lanes are zero. Does not run
  * the tier's instructions: a workstation can prepare for another machine. */
-void bs_conv_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
+BS_INTERNAL void bs_conv_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
                      const float *oihw, float *prepared);
 
 /* Floats of scratch for one thread, for outputs of any size; 0 for DIRECT. */
-size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
+BS_INTERNAL size_t bs_conv_scratch_floats(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
 
-void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
+BS_INTERNAL void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier,
                  const bs_conv_task *task);
 
 #endif
@@ -1688,15 +1696,15 @@ typedef struct bs_conv_kernels {
 } bs_conv_kernels;
 
 /* The table of a tier, or NULL if it is not compiled in. */
-const bs_conv_kernels *bs_conv_kernels_scalar(void);
-const bs_conv_kernels *bs_conv_kernels_avx2(void);
-const bs_conv_kernels *bs_conv_kernels_avx512(void);
-const bs_conv_kernels *bs_conv_kernels_neon(void);
+BS_INTERNAL const bs_conv_kernels *bs_conv_kernels_scalar(void);
+BS_INTERNAL const bs_conv_kernels *bs_conv_kernels_avx2(void);
+BS_INTERNAL const bs_conv_kernels *bs_conv_kernels_avx512(void);
+BS_INTERNAL const bs_conv_kernels *bs_conv_kernels_neon(void);
 
 /* conv_pack.c: layout, known without running the tier's instructions. Lanes of each tier are fixed. */
-int32_t bs_conv_lanes(bs_tier tier);
-bs_conv_family bs_conv_family_of(const bs_conv_geometry *geometry, bs_tier tier);
-bool bs_conv_can_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
+BS_INTERNAL int32_t bs_conv_lanes(bs_tier tier);
+BS_INTERNAL bs_conv_family bs_conv_family_of(const bs_conv_geometry *geometry, bs_tier tier);
+BS_INTERNAL bool bs_conv_can_prepare(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, bs_tier tier);
 
 #if defined(BS_NO_WINOGRAD) /* no geometry is for it, so nothing else of it is called */
 static inline bool bs_conv_winograd_fits(const bs_conv_geometry *geometry) { return (void)geometry, false; }
@@ -1715,11 +1723,11 @@ static inline void bs_conv_winograd_run(const bs_conv_geometry *geometry, const 
 }
 #else
 /* conv_winograd_pack.c: whether a geometry is for it; [out][in][9] -> [36 points] of OUTER with a 1x1 kernel */
-bool bs_conv_winograd_fits(const bs_conv_geometry *geometry);
-void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to);
+BS_INTERNAL bool bs_conv_winograd_fits(const bs_conv_geometry *geometry);
+BS_INTERNAL void bs_conv_winograd_pack(const float *weights, int32_t out, int32_t in, int32_t lanes, float *to);
 /* conv_winograd.c */
-size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes);
-void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels,
+BS_INTERNAL size_t bs_conv_winograd_scratch(const bs_conv_geometry *geometry, int32_t lanes);
+BS_INTERNAL void bs_conv_winograd_run(const bs_conv_geometry *geometry, const bs_conv_kernels *kernels,
                           const bs_conv_task *task);
 #endif
 
@@ -1799,11 +1807,11 @@ static const float bs_conv_winograd_scale[7] = {
 /* #include "kernels/tier.h" */
 
 /* to[c * to_row + r] = from[r * from_row + c] for r < rows, c < columns; rows in floats, nothing overlaps. */
-void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32_t rows, int32_t columns, float *to,
+BS_INTERNAL void bs_transpose_f32(bs_tier tier, const float *from, ptrdiff_t from_row, int32_t rows, int32_t columns, float *to,
                       ptrdiff_t to_row);
 
 /* 64 half floats (IEEE binary16) to floats. Overlapping is fine: all are read before one is written. */
-void bs_widen64_f16(bs_tier tier, const uint16_t *from, float *to);
+BS_INTERNAL void bs_widen64_f16(bs_tier tier, const uint16_t *from, float *to);
 
 #endif
 /* ==== end src/kernels/arrange.h =============================================================== */
@@ -1971,12 +1979,12 @@ void bs_widen64_f16(bs_tier tier, const uint16_t *from, float *to)
 /* ------------------------------------------------------------------------------------------- conversion */
 
 /* code x scale */
-void bs_row_u8_to_f32(bs_tier tier, const uint8_t *in, float *out, int32_t count, float scale);
-void bs_row_u16_to_f32(bs_tier tier, const uint16_t *in, float *out, int32_t count, float scale);
+BS_INTERNAL void bs_row_u8_to_f32(bs_tier tier, const uint8_t *in, float *out, int32_t count, float scale);
+BS_INTERNAL void bs_row_u16_to_f32(bs_tier tier, const uint16_t *in, float *out, int32_t count, float scale);
 
 /* x scale, clipped to 0..high, rounded to nearest even. NaN gives 0. u8: high is 255; u16: any, e.g. 1023. */
-void bs_row_f32_to_u8(bs_tier tier, const float *in, uint8_t *out, int32_t count, float scale);
-void bs_row_f32_to_u16(bs_tier tier, const float *in, uint16_t *out, int32_t count, float scale, uint16_t high);
+BS_INTERNAL void bs_row_f32_to_u8(bs_tier tier, const float *in, uint8_t *out, int32_t count, float scale);
+BS_INTERNAL void bs_row_f32_to_u16(bs_tier tier, const float *in, uint16_t *out, int32_t count, float scale, uint16_t high);
 
 /* ---------------------------------------------------------------------------------- super-resolution store
  * out[2y + dy][2x + dx] = code of (tail[y][x][2 dy + dx] + base[2y + dy][2x + dx]) x scale. */
@@ -1993,8 +2001,8 @@ typedef struct bs_sr_store {
     uint16_t high; /* u16: the largest code */
 } bs_sr_store;
 
-void bs_sr_store_u8(bs_tier tier, const bs_sr_store *store);
-void bs_sr_store_u16(bs_tier tier, const bs_sr_store *store);
+BS_INTERNAL void bs_sr_store_u8(bs_tier tier, const bs_sr_store *store);
+BS_INTERNAL void bs_sr_store_u16(bs_tier tier, const bs_sr_store *store);
 
 /* --------------------------------------------------------------------------------------------- bicubic x2
  * Keys' kernel with a = -0.5, half-pixel centres: an output between two inputs takes -3 29 111 -9 (or mirrored)
@@ -2016,22 +2024,22 @@ typedef struct bs_bicubic2x {
     uint16_t high; /* u16: the largest code */
 } bs_bicubic2x;
 
-void bs_bicubic2x_f32(bs_tier tier, const bs_bicubic2x *task);
-void bs_bicubic2x_u8(bs_tier tier, const bs_bicubic2x *task);
-void bs_bicubic2x_u16(bs_tier tier, const bs_bicubic2x *task);
+BS_INTERNAL void bs_bicubic2x_f32(bs_tier tier, const bs_bicubic2x *task);
+BS_INTERNAL void bs_bicubic2x_u8(bs_tier tier, const bs_bicubic2x *task);
+BS_INTERNAL void bs_bicubic2x_u16(bs_tier tier, const bs_bicubic2x *task);
 
 /* ----------------------------------------------------------------------------------------------- features
  * Sum over a region of (4 c - up - down - left - right)^2; neighbours beyond the margins are replicated.
  * u16 codes are first shifted right by `shift`; they must then be below 2^12. */
-uint64_t bs_laplacian_energy_u8(bs_tier tier, const uint8_t *in, ptrdiff_t row, int32_t h, int32_t w,
+BS_INTERNAL uint64_t bs_laplacian_energy_u8(bs_tier tier, const uint8_t *in, ptrdiff_t row, int32_t h, int32_t w,
                                 bs_margins margins);
-uint64_t bs_laplacian_energy_u16(bs_tier tier, const uint16_t *in, ptrdiff_t row, int32_t h, int32_t w,
+BS_INTERNAL uint64_t bs_laplacian_energy_u16(bs_tier tier, const uint16_t *in, ptrdiff_t row, int32_t h, int32_t w,
                                  bs_margins margins, int32_t shift);
 
 /* Sum over a region of (a - b)^2. */
-uint64_t bs_squared_change_u8(bs_tier tier, const uint8_t *a, ptrdiff_t a_row, const uint8_t *b, ptrdiff_t b_row,
+BS_INTERNAL uint64_t bs_squared_change_u8(bs_tier tier, const uint8_t *a, ptrdiff_t a_row, const uint8_t *b, ptrdiff_t b_row,
                               int32_t h, int32_t w);
-uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row, const uint16_t *b, ptrdiff_t b_row,
+BS_INTERNAL uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row, const uint16_t *b, ptrdiff_t b_row,
                                int32_t h, int32_t w, int32_t shift);
 
 #endif
@@ -8929,14 +8937,14 @@ bool bs_graph_fail_bare(bs_graph *graph, bs_status status);
     BS_TOLD((bs_graph_fail)(graph, status, __VA_ARGS__), bs_graph_fail_bare(graph, status))
 #endif
 /* The recorded failure alone: BS_OK inside a block too, where bs_graph_check asks for its end. */
-bs_status bs_graph_failure(const bs_graph *graph, bs_error *error);
-bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);
+BS_INTERNAL bs_status bs_graph_failure(const bs_graph *graph, bs_error *error);
+BS_INTERNAL bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_list arguments);
 
 /* Dimensions. All return -1 on failure (recorded). */
-bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
-bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div); /* div: 1 .. 2^30 */
-bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
-bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
+BS_INTERNAL bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
+BS_INTERNAL bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div); /* div: 1 .. 2^30 */
+BS_INTERNAL bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
+BS_INTERNAL bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
 static inline bool bs_dim_is_const(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].kind == BS_DIM_CONST; }
 /* The product of its dimensions, each at its maximum; and the bytes of so many. */
@@ -8946,11 +8954,11 @@ static inline bs_bytes bs_value_bytes(const bs_graph *graph, const bs_value_info
     return bs_bytes_product(bs_value_elements(graph, value), bs_bytes_of(bs_dtype_bytes(value->dtype)));
 }
 /* "640", "H<=1080", "(H<=1080*2)": for messages. */
-const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes);
+BS_INTERNAL const char *bs_dim_text(const bs_graph *graph, bs_dim_id d, char *buffer, size_t bytes);
 /* "[32, 64, W<=1920]" */
-const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, char *buffer, size_t bytes);
+BS_INTERNAL const char *bs_value_text(const bs_graph *graph, const bs_value_info *value, char *buffer, size_t bytes);
 /* "the root", "rows [N<=40]", "patches of 16 [H<=64, W<=48]", "path 1 of \"route\"" */
-const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, size_t bytes);
+BS_INTERNAL const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, size_t bytes);
 
 static inline const bs_value_info *bs_value_get(const bs_graph *graph, int32_t id) { return &graph->values[id]; }
 static inline const int32_t *bs_node_in(const bs_graph *graph, const bs_node *node)
@@ -8963,11 +8971,11 @@ static inline const char *bs_node_name(const bs_node *node)
 }
 
 /* Names and parameters live in the graph's text. NULL on failure (recorded). */
-const char *bs_graph_text(bs_graph *graph, const char *text);
-int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* finds an equal one or adds it; -1 */
+BS_INTERNAL const char *bs_graph_text(bs_graph *graph, const char *text);
+BS_INTERNAL int32_t bs_graph_domain(bs_graph *graph, const bs_domain *domain); /* finds an equal one or adds it; -1 */
 /* The node of this name whose op takes names once: a router, or (false) an input, a state or an output. 0: there is
  * none. */
-int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router);
+BS_INTERNAL int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router);
 
 /* Where the operands of the next node will be, for those who have no table of their own to gather them in: `count` of
  * them may be written there and passed on. NULL: there is no room, and adding the node will say so. */
@@ -9199,7 +9207,7 @@ typedef struct bs_op {
 /* Adds a node of this op, whose place in the op table is `number`, with operands `in`; copies `params`
  * (op->params_bytes); runs the op's shape rule. Returns the node, or NULL on failure (recorded). The only way nodes
  * come into being; ops/table.h has what finds the op. (graph/graph.c) */
-bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
+BS_INTERNAL bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const int32_t *in, int32_t n_in,
                       const void *params);
 
 /* The segment that a row is of: the last one that begins at or before it (empty ones begin there too, before it). */
@@ -9959,9 +9967,9 @@ void bs_block_end(bs_graph *graph)
 
 /* #include "graph/op.h" */
 
-int32_t bs_op_count(void);
+BS_INTERNAL int32_t bs_op_count(void);
 const bs_op *bs_op_get(int32_t number); /* NULL: there is none */
-int32_t bs_op_index(const char *name);  /* -1 when unknown */
+BS_INTERNAL int32_t bs_op_index(const char *name);  /* -1 when unknown */
 
 static inline bs_op_work bs_node_work(const bs_node *node) { return (bs_op_work)bs_op_get(node->op)->work; }
 static inline bs_role bs_node_role(const bs_node *node, int32_t operand)
@@ -9999,14 +10007,14 @@ static inline int32_t bs_bound_value(const bs_graph *graph, const bs_node *node)
 }
 
 /* Adds a node (bs_graph_add) of the op of this number. */
-bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in, int32_t n_in, const void *params);
+BS_INTERNAL bs_node *bs_op_build_numbered(bs_graph *graph, int32_t number, const int32_t *in, int32_t n_in, const void *params);
 /* The same by the op itself; and returning output 0 as a handle. */
-bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
-bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
+BS_INTERNAL bs_node *bs_op_build_node(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
+BS_INTERNAL bs_value bs_op_build(bs_graph *graph, const bs_op *op, const int32_t *in, int32_t n_in, const void *params);
 
 /* Offset of weight `index` in default-prepared memory, and the total for index == count. */
 bs_bytes bs_weight_offset(const bs_weight_spec *specs, int32_t index);
-bs_bytes bs_weight_elements(const bs_weight_spec *spec);
+BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 
 #endif
 /* ==== end src/ops/table.h ===================================================================== */
@@ -10085,52 +10093,52 @@ bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) B
 /* What is wrong with the data of a run. Returns BS_ERROR_DATA always. */
 bs_status bs_call_fail(const bs_call *call, const char *format, ...) BS_PRINTF(2, 3);
 
-bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
-bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
+BS_INTERNAL bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
+BS_INTERNAL bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
 /* As many dimensions as operand 0. */
-bool bs_infer_same_rank(bs_infer *infer, int32_t index);
+BS_INTERNAL bool bs_infer_same_rank(bs_infer *infer, int32_t index);
 /* An f32 image [C,H,W] with a constant number of channels. */
-bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels);
+BS_INTERNAL bool bs_infer_image(bs_infer *infer, int32_t index, int32_t *channels);
 /* Dimension `axis` of the operand as a constant; `what` names it in the refusal. */
 bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n);
 /* A negative axis counts from the end. */
-bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive);
+BS_INTERNAL bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive);
 /* The same with a value known to be sound, for kernels. */
 static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ? axis + rank : axis; }
 /* A field of a descriptor within low .. high. */
 /* `padding` is a bs_padding, and `pad` 0 .. most where it is read, else 0. */
-bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most);
+BS_INTERNAL bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most);
 /* Before op set 3 `pad` alone said it. */
-void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
+BS_INTERNAL void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
 bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high);
-bool bs_infer_act(bs_infer *infer, int32_t act);
+BS_INTERNAL bool bs_infer_act(bs_infer *infer, int32_t act);
 /* The operand is a root value. */
-bool bs_infer_root(bs_infer *infer, int32_t index);
+BS_INTERNAL bool bs_infer_root(bs_infer *infer, int32_t index);
 /* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
-bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
+BS_INTERNAL bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
 
 /* An image of a patch domain: its dims are those of the frame, a kernel sees one cell and its halo. */
-bool bs_value_in_patches(const bs_graph *graph, const bs_value_info *value);
+BS_INTERNAL bool bs_value_in_patches(const bs_graph *graph, const bs_value_info *value);
 /* Refuses operands whose pixels a kernel would have to see all at once. */
-bool bs_infer_whole(bs_infer *infer, int32_t index);
+BS_INTERNAL bool bs_infer_whole(bs_infer *infer, int32_t index);
 /* Refuses to make an image out of something else in a patch domain: it would have no place in the frame. */
-bool bs_infer_no_new_image(bs_infer *infer);
+BS_INTERNAL bool bs_infer_no_new_image(bs_infer *infer);
 /* The frame of out[0] is num/den of operand 0's; a cell must stay a whole number of pixels. */
-bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den);
+BS_INTERNAL bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den);
 /* Windows of `kernel` (dilated) over both axes. Sets extents and scale. In a patch domain padding must keep output
  * cells where their input cells are: floor(H/stride) <= H' <= ceil(H/stride). */
 typedef struct bs_window {
     int32_t kernel_h, kernel_w, stride, pad_h, pad_w, dilation;
 } bs_window;
-bool bs_infer_window(bs_infer *infer, const bs_window *window);
-int32_t bs_window_halo(const bs_window *window, int32_t out_margin);
+BS_INTERNAL bool bs_infer_window(bs_infer *infer, const bs_window *window);
+BS_INTERNAL int32_t bs_window_halo(const bs_window *window, int32_t out_margin);
 
 /* Elements of one row at maximum extents (a cell, in a patch domain), and pixels of an image likewise. */
-double bs_value_work(const bs_graph *graph, int32_t value);
-double bs_value_pixels(const bs_graph *graph, int32_t value);
+BS_INTERNAL double bs_value_work(const bs_graph *graph, int32_t value);
+BS_INTERNAL double bs_value_pixels(const bs_graph *graph, int32_t value);
 
 /* A weight of an op, for its table of specs. */
-bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
+BS_INTERNAL bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
 
 #if defined(BS_NO_MESSAGES)
 #define bs_infer_fail(infer, status, ...) \
@@ -10442,18 +10450,18 @@ typedef void (*bs_span_inner)(const void *context, int64_t n, char *const *at, c
 
 /* The box of an output: its rect where it has rank 3, else all of it. No operand is added yet: the box may be
  * changed. */
-void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows);
+BS_INTERNAL void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows);
 /* The box, and the output added as operand 0. */
-void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows);
+BS_INTERNAL void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows);
 /* The same for ops on whole lines: every index but those of dimension `axis`, of which only 0 is visited. */
-void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis);
+BS_INTERNAL void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis);
 /* Operand of the output's rank. Element c of it belongs to coordinate c + shift[d] of dimension d (shift may be
  * NULL); dimensions in the mask `broadcast` (bit d) do not move it. */
-void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift, uint32_t broadcast);
+BS_INTERNAL void bs_span_add(bs_span *span, const bs_operand *operand, const int32_t *shift, uint32_t broadcast);
 /* An array of 4-byte elements, one for each index of dimension `axis`. */
-void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
+BS_INTERNAL void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
 /* Walks. The span is spent afterwards. */
-void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
+BS_INTERNAL void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
 
 /* Whether the first operands of an inner loop are dense arrays of f32, for a loop that compilers vectorise. */
 static inline bool bs_span_dense_f32(const ptrdiff_t *step, int32_t operands)
@@ -10465,7 +10473,7 @@ static inline bool bs_span_dense_f32(const ptrdiff_t *step, int32_t operands)
 }
 
 /* Inner loop that copies elements of *(const size_t *)context bytes: 1, 2 or 4. */
-void bs_span_copy(const void *context, int64_t n, char *const *at, const ptrdiff_t *step);
+BS_INTERNAL void bs_span_copy(const void *context, int64_t n, char *const *at, const ptrdiff_t *step);
 
 #endif
 /* ==== end src/ops/span.h ====================================================================== */
@@ -10704,14 +10712,14 @@ typedef struct bs_epilogue {
 typedef struct bs_epilogue_layout {
     bs_bytes bias, slopes, bytes;
 } bs_epilogue_layout;
-bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act);
+BS_INTERNAL bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act);
 
-float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum);
+BS_INTERNAL float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum);
 
 /* Sets bias and activation of the task. False: the activation is not fused, bs_epilogue_pass must follow. */
-bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task);
+BS_INTERNAL bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task);
 /* The activation alone, over the box of `out`. */
-void bs_epilogue_pass(const bs_epilogue *epilogue, const bs_operand *out, int32_t rows);
+BS_INTERNAL void bs_epilogue_pass(const bs_epilogue *epilogue, const bs_operand *out, int32_t rows);
 
 #endif
 /* ==== end src/ops/epilogue.h ================================================================== */
@@ -14500,21 +14508,21 @@ static inline bool bs_node_is(const bs_node *node, const bs_op *op)
     return bs_op_get(node->op) == op;
 }
 
-const char *bs_protocol_name(bs_protocol protocol);
+BS_INTERNAL const char *bs_protocol_name(bs_protocol protocol);
 /* Whether what a row takes depends on other rows, or on the caller. */
 bool bs_protocol_sees_all_rows(int32_t protocol);
 
 /* Same dtype, rank and dimensions, in every run. */
-bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
+BS_INTERNAL bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
 
 /* Operand 0 is a state that nothing writes yet; else refuses. */
-bool bs_infer_state(bs_infer *infer);
+BS_INTERNAL bool bs_infer_state(bs_infer *infer);
 
 /* Segments (ops/segments.c). The two below refuse and return false.
  * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */
-bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what);
+BS_INTERNAL bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what);
 /* Operand `index` is of a segment domain: which one, or 0 after refusing. */
-int32_t bs_infer_segments(bs_infer *infer, int32_t index);
+BS_INTERNAL int32_t bs_infer_segments(bs_infer *infer, int32_t index);
 /* Of a segment domain: its number of segments. */
 static inline bs_dim_id bs_segment_dim(const bs_graph *graph, int32_t domain)
 {
@@ -16701,32 +16709,32 @@ bs_status bs_graph_router_get(const bs_graph *graph, const char *name, bs_router
 /* #include "ops/table.h" */
 
 /* Bytes of the tensor as the op wants it (spec->dtype). UINT64_MAX when they cannot be counted. */
-bs_bytes bs_weight_spec_bytes(const bs_weight_spec *spec);
+BS_INTERNAL bs_bytes bs_weight_spec_bytes(const bs_weight_spec *spec);
 
 /* "body.0.weight", from a node and what its op calls the weight; [2 * BS_MAX_NAME] holds every name. */
-void bs_weight_name(char *text, size_t bytes, const bs_node *node, const char *suffix);
+BS_INTERNAL void bs_weight_name(char *text, size_t bytes, const bs_node *node, const char *suffix);
 /* "[8, 4, 3, 3]", for messages. */
-const char *bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes);
+BS_INTERNAL const char *bs_weight_shape_text(int32_t rank, const int64_t *dim, char *buffer, size_t bytes);
 
 /* Finds `name` and checks it against what the op declares: same rank and dimensions; same type, or f16/bf16 where
  * f32 is wanted. BS_ERROR_WEIGHTS with a message that names tensor, shape found and shape wanted. */
-bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_weight_spec *spec, bs_weight_info *info,
+BS_INTERNAL bs_status bs_weight_find(const bs_weights *weights, const char *name, const bs_weight_spec *spec, bs_weight_info *info,
                          bs_error *error);
 
 /* The tensor in place, when the source can map it and its type is already the wanted one; else NULL. */
-const void *bs_weight_view(const bs_weights *weights, const bs_weight_spec *spec, const bs_weight_info *info);
+BS_INTERNAL const void *bs_weight_view(const bs_weights *weights, const bs_weight_spec *spec, const bs_weight_info *info);
 
 /* Reads a found tensor to `target` (bs_weight_spec_bytes, 4-byte aligned) in the wanted type. Needs no scratch:
  * narrow storage is read into the far half of the target and widened in place. */
-bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
+BS_INTERNAL bs_status bs_weight_load(const bs_weights *weights, const char *name, const bs_weight_spec *spec,
                          const bs_weight_info *info, bs_tier tier, void *target, bs_error *error);
 
 /* f16 or bf16 to f32, first to last: `narrow` may lie in the same memory, element i at or beyond the end of target
  * element i, or wholly apart. Neither needs to be aligned. */
-void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes elements, bs_dtype stored);
+BS_INTERNAL void bs_weight_widen(bs_tier tier, void *target, const void *narrow, bs_bytes elements, bs_dtype stored);
 
 /* Canonical tensors of a node, in the order its op declares them, to what its kernel wants. */
-void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors,
+BS_INTERNAL void bs_weight_prepare(const bs_graph *graph, const bs_node *node, const bs_node_plan *plan, const void *const *tensors,
                        void *prepared);
 
 #endif
@@ -17098,18 +17106,18 @@ struct bs_plan {
 
 /* The stages, in order (plan_*.c). Each returns false after recording an error. */
 /* what is needed; forced routes; orders of domains; margins */
-bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);
-void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
-bool bs_plan_share(bs_plan *plan, void *workspace, bs_error *error); /* which nodes have the same weights */
-void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions */
-bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
+BS_INTERNAL bool bs_plan_live(bs_plan *plan, void *workspace, bs_error *error);
+BS_INTERNAL void bs_plan_fuse(bs_plan *plan, void *workspace);   /* chains that one kernel does */
+BS_INTERNAL bool bs_plan_share(bs_plan *plan, void *workspace, bs_error *error); /* which nodes have the same weights */
+BS_INTERNAL void bs_plan_lower(bs_plan *plan, void *workspace);  /* places and instructions */
+BS_INTERNAL bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error); /* offsets in transient and scratch */
 /* A device: a top-level domain whose tiles are larger than its shared memory, or 0. Paths whose weights come and go run
  * in tiles all the same, which then lie in the device's memory. */
-int32_t bs_plan_too_large(const bs_plan *plan);
+BS_INTERNAL int32_t bs_plan_too_large(const bs_plan *plan);
 /* Whether a node's rows, in or out, are too wide to share a tile with others (mixed domains). */
-bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
+BS_INTERNAL bool bs_plan_is_wide(const bs_plan *plan, int32_t node);
 /* Smaller tiles for such a domain, if that leaves most of it in tiles; else it runs layer by layer. */
-void bs_plan_make_fit(bs_plan *plan, int32_t top);
+BS_INTERNAL void bs_plan_make_fit(bs_plan *plan, int32_t top);
 /* Instructions there can be: of a gather one for each of its operands, else two at most; what works in tiles has one,
  * and so leaves room for that of its region. */
 static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_nodes + g->n_operands; }
@@ -17118,11 +17126,11 @@ static inline int32_t bs_plan_most_instrs(const bs_graph *g) { return 2 * g->n_n
 static inline int32_t bs_plan_most_parts(const bs_graph *g) { return g->n_cell_nodes; }
 
 /* Bytes of their workspaces, only while planning. Every pass has it to itself. */
-bs_bytes bs_plan_live_workspace(const bs_graph *graph);
-bs_bytes bs_plan_fuse_workspace(const bs_graph *graph);
-bs_bytes bs_plan_share_workspace(const bs_graph *graph);
-bs_bytes bs_plan_lower_workspace(const bs_graph *graph);
-bs_bytes bs_plan_memory_workspace(const bs_graph *graph);
+BS_INTERNAL bs_bytes bs_plan_live_workspace(const bs_graph *graph);
+BS_INTERNAL bs_bytes bs_plan_fuse_workspace(const bs_graph *graph);
+BS_INTERNAL bs_bytes bs_plan_share_workspace(const bs_graph *graph);
+BS_INTERNAL bs_bytes bs_plan_lower_workspace(const bs_graph *graph);
+BS_INTERNAL bs_bytes bs_plan_memory_workspace(const bs_graph *graph);
 
 /* Streaming: plan/units.c. */
 #if !defined(BS_NO_STREAM)
@@ -17131,7 +17139,7 @@ void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and g
 bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error);
 bs_bytes bs_plan_units_workspace(const bs_graph *graph);
 bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
-void bs_plan_size_lanes(bs_plan *plan); /* plan/streamed.c */
+BS_INTERNAL void bs_plan_size_lanes(bs_plan *plan); /* plan/streamed.c */
 /* Whether a needed node has weights that come and go. */
 bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
@@ -17161,14 +17169,14 @@ typedef struct bs_life {
 } bs_life;
 /* Gives lives their offsets, so that none shares bytes with another that is alive at the same time, and returns the
  * bytes of the whole. workspace: bs_place_workspace(count) bytes. (plan/lifetimes.c; tested by brute force.) */
-bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace);
-bs_bytes bs_place_workspace(int32_t count);
+BS_INTERNAL bs_bytes bs_place_lives(bs_life *lives, int32_t count, void *workspace);
+BS_INTERNAL bs_bytes bs_place_workspace(int32_t count);
 
 /* Gives all domains the orders of their top-level ones; says where routers decide. */
-void bs_plan_spread_orders(bs_plan *plan);
+BS_INTERNAL void bs_plan_spread_orders(bs_plan *plan);
 /* Finds the node whose prepared copy a node reads, once all before it are planned and its layout is known
  * (plan/share.c). */
-void bs_plan_find_owner(bs_plan *plan, int32_t node);
+BS_INTERNAL void bs_plan_find_owner(bs_plan *plan, int32_t node);
 
 /* ------------------------------------------------------------------------------------ what is known of a plan
  * Rules by which a plan is made, looked at when an image of it is opened, and run (plan/facts.c). */
@@ -17188,52 +17196,52 @@ int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
 /* The core of a cell of this value at most, [h, w]. */
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
 /* Size of patches and most rows of a domain; parents first. Where a router decides, and about how many rows. */
-void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p);
-void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r);
+BS_INTERNAL void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p);
+BS_INTERNAL void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r);
 
 /* The operands a node has in this plan: its own, or those of the chain it ends (plan/fusions.c). */
 const int32_t *bs_plan_in(const bs_plan *plan, int32_t node, int32_t *count);
-bs_status bs_fusion_run(const bs_call *call);
-const char *bs_fusion_name(int32_t fusion);
-int32_t bs_fusion_count(void);
+BS_INTERNAL bs_status bs_fusion_run(const bs_call *call);
+BS_INTERNAL const char *bs_fusion_name(int32_t fusion);
+BS_INTERNAL int32_t bs_fusion_count(void);
 /* Whether a run reads operand `index` of a node: a router that is forced reads no scores, and a gather of one only what
  * the forced path gives, or the residual in its place. */
 bool bs_plan_reads(const bs_plan *plan, const bs_node *node, int32_t index);
 /* Whether operand `index` of node n, which is `value`, is read where its rows are, without rows of its own. */
-bool bs_plan_reads_in_place(const bs_plan *plan, int32_t n, int32_t index, int32_t value);
-bool bs_plan_is_planar(const bs_plan *plan, int32_t value);
+BS_INTERNAL bool bs_plan_reads_in_place(const bs_plan *plan, int32_t n, int32_t index, int32_t value);
+BS_INTERNAL bool bs_plan_is_planar(const bs_plan *plan, int32_t value);
 /* Whether a gather keeps every path's rows until all are there: sums, and several paths a cell. And what it makes of
  * them. */
-bool bs_plan_is_packed(const bs_graph *graph, const bs_node *gather);
-bs_combine bs_plan_combine(const bs_node *gather);
+BS_INTERNAL bool bs_plan_is_packed(const bs_graph *graph, const bs_node *gather);
+BS_INTERNAL bs_combine bs_plan_combine(const bs_node *gather);
 /* A call that computes nothing: what it says of a later router is all it is for. */
 static inline bool bs_plan_looks_ahead(const bs_node *node)
 {
     return bs_node_work(node) == BS_WORK_CALL && node->n_out == 0;
 }
-bool bs_plan_look_ahead_fits(const bs_plan *plan, int32_t node, int32_t router, bs_error *error);
+BS_INTERNAL bool bs_plan_look_ahead_fits(const bs_plan *plan, int32_t node, int32_t router, bs_error *error);
 
 /* Margin that operand `index` needs, by the margins of what the node makes. */
-int32_t bs_plan_margin_asked(const bs_plan *plan, const bs_node *node, int32_t index);
+BS_INTERNAL int32_t bs_plan_margin_asked(const bs_plan *plan, const bs_node *node, int32_t index);
 /* Of a value with rows of its own: bytes of a row, and rows; by its margin and its place. */
-bs_bytes bs_plan_row_bytes(const bs_plan *plan, int32_t value);
-int64_t bs_plan_storage_rows(const bs_plan *plan, int32_t value);
+BS_INTERNAL bs_bytes bs_plan_row_bytes(const bs_plan *plan, int32_t value);
+BS_INTERNAL int64_t bs_plan_storage_rows(const bs_plan *plan, int32_t value);
 
 /* What a node's op declares: fills specs [BS_MAX_WEIGHTS], returns their number. */
-int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
+BS_INTERNAL int32_t bs_plan_tensors(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs);
 /* Whether a run reads the node's weights: a router that is decided ahead needs no table of its own. */
-bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
+BS_INTERNAL bool bs_plan_needs_weights(const bs_plan *plan, int32_t node);
 /* Bytes of a node's weights as its op declares them. */
-bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
+BS_INTERNAL bs_bytes bs_plan_canonical_bytes(const bs_graph *graph, const bs_node *node);
 /* The node's algorithm, bytes and pieces, by its margins. */
-void bs_plan_size_node(const bs_plan *plan, int32_t node, bs_node_plan *np);
+BS_INTERNAL void bs_plan_size_node(const bs_plan *plan, int32_t node, bs_node_plan *np);
 /* Whether two nodes that have the same weights can read one copy. */
-bool bs_plan_laid_out_alike(const bs_plan *plan, int32_t a, int32_t b);
+BS_INTERNAL bool bs_plan_laid_out_alike(const bs_plan *plan, int32_t a, int32_t b);
 
 /* plan/limits.c. The first in words of bs_plan_desc; then what no plan may have. */
-bool bs_plan_desc_sound(const bs_plan_desc *desc, bs_error *error);
-bool bs_plan_rows_fit(const bs_plan *plan, bs_error *error);
-bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error);
+BS_INTERNAL bool bs_plan_desc_sound(const bs_plan_desc *desc, bs_error *error);
+BS_INTERNAL bool bs_plan_rows_fit(const bs_plan *plan, bs_error *error);
+BS_INTERNAL bool bs_plan_bytes_fit(const bs_plan *plan, bs_error *error);
 
 #endif
 /* ==== end src/plan/plan.h ===================================================================== */
@@ -17358,7 +17366,7 @@ int32_t bs_device_given_words(const bs_plan *plan, const bs_instr *instr);
 /* Offsets, from layout->inputs: where a copy of what is bound to node n lies when the caller's buffer is not the
  * device's. UINT64_MAX: n needs none. And from layout->states, of a state's own memory. */
 uint64_t bs_device_input_place(const bs_plan *plan, int32_t node);
-bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
+BS_INTERNAL bs_bytes bs_device_state_place(const bs_plan *plan, int32_t node);
 /* From layout->segments_at: i32 [segments + 1] of a domain, i32 [segments] of a `past`. */
 uint64_t bs_device_offsets_place(const bs_plan *plan, int32_t domain);
 uint64_t bs_device_past_place(const bs_plan *plan, int32_t node);
@@ -17449,7 +17457,7 @@ typedef struct bs_fusion_search {
 } bs_fusion_search;
 
 /* Whether the chain of `fusion`, counted from 1, ends at this needed node. */
-bool bs_fusion_find(const bs_fusion_search *search, int32_t node, int32_t fusion, bs_fusion_match *match);
+BS_INTERNAL bool bs_fusion_find(const bs_fusion_search *search, int32_t node, int32_t fusion, bs_fusion_match *match);
 
 #endif
 /* ==== end src/plan/fusions.h ================================================================== */
@@ -18808,17 +18816,17 @@ typedef struct bs_lower_pass {
 
 /* Calls visit for every live reader of a value, in order, until it returns false; returns whether it never did. */
 typedef bool (*bs_reader_visit)(bs_lower_pass *l, int32_t node, int32_t index, void *user);
-bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user);
+BS_INTERNAL bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user);
 
 /* Makes the index of readers: what is needed and what is fused stays as it is from here on. */
-void bs_lower_find_readers(bs_lower_pass *l);
+BS_INTERNAL void bs_lower_find_readers(bs_lower_pass *l);
 
 /* A part of a region for every node that runs in tiles (l->part_of). Domains that cannot run so are made to run layer
  * by layer; then it returns false, and is to be called again. */
-bool bs_lower_regions(bs_lower_pass *l);
-int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node);
+BS_INTERNAL bool bs_lower_regions(bs_lower_pass *l);
+BS_INTERNAL int32_t bs_lower_region_of(const bs_lower_pass *l, int32_t node);
 /* A place for every live value; needs the regions. */
-void bs_lower_places(bs_lower_pass *l);
+BS_INTERNAL void bs_lower_places(bs_lower_pass *l);
 
 #endif
 /* ==== end src/plan/lower.h ==================================================================== */
@@ -20933,7 +20941,7 @@ typedef struct bs_image_head {
 
 #define BS_IMAGE_CRC_FROM (offsetof(bs_image_head, crc) + sizeof(uint32_t))
 /* The head of an image of this graph that is of so many bytes, but for its CRC. */
-bs_image_head bs_image_head_of(const bs_graph *graph, size_t bytes);
+BS_INTERNAL bs_image_head bs_image_head_of(const bs_graph *graph, size_t bytes);
 
 /* ------------------------------------------------------------------------------------------------ fields */
 
@@ -20957,36 +20965,36 @@ typedef struct bs_image_table {
 extern const bs_image_table bs_image_tables[BS_IMAGE_TABLES];
 
 /* The numbers of a plan: fields of bs_plan. */
-const bs_image_field *bs_image_numbers(int32_t *count);
-int32_t bs_image_rows(const bs_plan *plan, int32_t table);
-int64_t bs_image_get(const bs_image_field *field, const void *row);
-void bs_image_set(const bs_image_field *field, void *row, int64_t number);
+BS_INTERNAL const bs_image_field *bs_image_numbers(int32_t *count);
+BS_INTERNAL int32_t bs_image_rows(const bs_plan *plan, int32_t table);
+BS_INTERNAL int64_t bs_image_get(const bs_image_field *field, const void *row);
+BS_INTERNAL void bs_image_set(const bs_image_field *field, void *row, int64_t number);
 /* Where the head, the numbers and each table begin, and where all of it ends. */
 typedef struct bs_image_places {
     bs_bytes numbers, table[BS_IMAGE_TABLES], bytes;
 } bs_image_places;
-void bs_image_place(const bs_plan *plan, bs_image_places *places);
+BS_INTERNAL void bs_image_place(const bs_plan *plan, bs_image_places *places);
 
 /* A number of this compiler's layout of all tables: images are read where it is the same. */
-uint32_t bs_image_layout(void);
+BS_INTERNAL uint32_t bs_image_layout(void);
 /* And one of all of a graph that a plan depends on. */
-uint64_t bs_image_graph(const bs_graph *graph);
+BS_INTERNAL uint64_t bs_image_graph(const bs_graph *graph);
 
 /* Sets the numbers of the plan, which knows its graph, each within bounds that the graph and the numbers before it
  * give. */
-bool bs_image_take_numbers(bs_plan *plan, const uint8_t *numbers, bs_error *error);
+BS_INTERNAL bool bs_image_take_numbers(bs_plan *plan, const uint8_t *numbers, bs_error *error);
 /* What follows from others does: by the planner's own rules for domains, nodes and values; for instructions; for
  * weights that come and go. Each relies on those before it, and on bounds. */
-bool bs_image_values_sound(const bs_plan *plan, bs_error *error);
-bool bs_image_instrs_sound(const bs_plan *plan, bs_error *error);
-bool bs_image_stages_sound(const bs_plan *plan, bs_error *error);
+BS_INTERNAL bool bs_image_values_sound(const bs_plan *plan, bs_error *error);
+BS_INTERNAL bool bs_image_instrs_sound(const bs_plan *plan, bs_error *error);
+BS_INTERNAL bool bs_image_stages_sound(const bs_plan *plan, bs_error *error);
 /* Whether the rows of `domain` are rows of a tile of `above`. */
-bool bs_image_is_within(const bs_graph *graph, int32_t domain, int32_t above);
+BS_INTERNAL bool bs_image_is_within(const bs_graph *graph, int32_t domain, int32_t above);
 /* What is wrong with row `index` of a table. */
 #define bs_image_refuse(error, table, index, what)                                                                    \
     bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: " table "[%d]: " what, (int)(index))
 /* Every field of every row is within its bounds: numbers of things are of things that there are. */
-bool bs_image_rows_sound(const bs_plan *plan, bs_error *error);
+BS_INTERNAL bool bs_image_rows_sound(const bs_plan *plan, bs_error *error);
 
 #endif
 /* ==== end src/plan/image.h ==================================================================== */
@@ -22472,9 +22480,9 @@ static inline void bs_profile_add(bs_profile *profile, const bs_event *event) { 
 #else
 /* Once, before the first event, on one thread. Writes at once, through the caller's function. BS_ERROR_ARGUMENT when
  * the profile has a header already; a failed write shows in bs_profile_close. NULL profile: nothing. */
-bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc);
+BS_INTERNAL bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc);
 /* Any thread; never waits. NULL profile: nothing. */
-void bs_profile_add(bs_profile *profile, const bs_event *event);
+BS_INTERNAL void bs_profile_add(bs_profile *profile, const bs_event *event);
 #endif
 
 /* ------------------------------------------------------------------------------------------------ the file
@@ -22531,7 +22539,7 @@ typedef struct bs_profile_tables {
     int32_t n_units, n_stage_units;
 } bs_profile_tables;
 #if !defined(BS_NO_PROFILE) && !defined(BS_NO_REPLAY)
-const bs_profile_tables *bs_profile_tables_of(const bs_profile_reader *reader);
+BS_INTERNAL const bs_profile_tables *bs_profile_tables_of(const bs_profile_reader *reader);
 #endif
 
 #endif
@@ -23741,31 +23749,31 @@ typedef struct bs_stream {
 } bs_stream;
 
 /* Bytes for `memory`, which must be aligned to BS_ALIGNMENT. */
-bs_bytes bs_stream_bytes(const bs_stream_facts *facts);
+BS_INTERNAL bs_bytes bs_stream_bytes(const bs_stream_facts *facts);
 /* facts: copied; what it points to must outlive the stream. */
-void bs_stream_init(bs_stream *stream, const bs_stream_facts *facts, void *memory);
+BS_INTERNAL void bs_stream_init(bs_stream *stream, const bs_stream_facts *facts, void *memory);
 
 /* ------------------------------------------------------------------------------------------------ the run side */
 
 /* A stage is reached, and these units are needed, in this order. */
-void bs_stream_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count, uint64_t now);
+BS_INTERNAL void bs_stream_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count, uint64_t now);
 /* Look-ahead: the next visit of `stage` will need this unit (-1: none of them); strength: 0 .. 7, how clear the
  * choice was. The first call for a visit forgets older ones. */
-void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit, int32_t strength);
+BS_INTERNAL void bs_stream_expect(bs_stream *stream, int32_t stage, int32_t unit, int32_t strength);
 /* The strength of a choice whose score is that far above the best that was not chosen, beside what is usual here. */
-int32_t bs_stream_strength(bs_stream *stream, int32_t stage, double margin);
+BS_INTERNAL int32_t bs_stream_strength(bs_stream *stream, int32_t stage, double margin);
 /* Pins a unit that is ready and tells where it is. False: not yet (or *failed tells why never); a unit that the visit
  * did not ask for is asked for. */
-bool bs_stream_take(bs_stream *stream, int32_t unit, bs_bytes *offset, bs_status *failed);
+BS_INTERNAL bool bs_stream_take(bs_stream *stream, int32_t unit, bs_bytes *offset, bs_status *failed);
 /* Nothing that the run could go on with is there. When nothing else can help, what is ready and needed later in the
  * visit may go: it is asked for again when it is taken. */
-void bs_stream_wait(bs_stream *stream);
-void bs_stream_release(bs_stream *stream, int32_t unit);
+BS_INTERNAL void bs_stream_wait(bs_stream *stream);
+BS_INTERNAL void bs_stream_release(bs_stream *stream, int32_t unit);
 /* The visit is over, whatever was not taken is no longer needed. */
-void bs_stream_leave(bs_stream *stream);
+BS_INTERNAL void bs_stream_leave(bs_stream *stream);
 /* The run stands still for weights from `now` on; and goes on. */
-void bs_stream_stall(bs_stream *stream, uint64_t now);
-void bs_stream_resume(bs_stream *stream, uint64_t now);
+BS_INTERNAL void bs_stream_stall(bs_stream *stream, uint64_t now);
+BS_INTERNAL void bs_stream_resume(bs_stream *stream, uint64_t now);
 
 /* --------------------------------------------------------------------------------------------- the reader side */
 
@@ -23777,47 +23785,47 @@ typedef struct bs_stream_chunk {
 } bs_stream_chunk;
 
 /* What to read next; false: nothing now. Each chunk must come back through bs_stream_done. */
-bool bs_stream_next(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
+BS_INTERNAL bool bs_stream_next(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
 /* The chunk's bytes are here after `ns`, and are being prepared: storage is free for another guess. */
-void bs_stream_arrived(bs_stream *stream, bs_stream_chunk *chunk, uint64_t bytes, uint64_t ns, uint64_t now);
+BS_INTERNAL void bs_stream_arrived(bs_stream *stream, bs_stream_chunk *chunk, uint64_t bytes, uint64_t ns, uint64_t now);
 /* status: of reading, checking and preparing it; ns: of preparing. Returns whether its unit is complete. */
-bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns,
+BS_INTERNAL bool bs_stream_done(bs_stream *stream, bs_stream_chunk *chunk, bs_status status, uint64_t bytes, uint64_t ns,
                     uint64_t now);
 
 /* --------------------------------------------------------------------------------------- inside: stream_*.c */
 
 /* stream/slots.c */
 /* Finds the cheapest place for `bytes` by the policy; gives false when what is pinned or needed leaves none. */
-bool bs_slots_find(bs_stream *stream, bs_bytes bytes, bs_bytes *offset);
+BS_INTERNAL bool bs_slots_find(bs_stream *stream, bs_bytes bytes, bs_bytes *offset);
 /* The next unit whose extent overlaps [offset, offset + bytes), after unit `after` (-1: the first); -1 none. */
-int32_t bs_slots_overlap(const bs_stream *stream, bs_bytes offset, bs_bytes bytes, int32_t after);
-void bs_slots_begin(bs_stream *stream, int32_t unit, bs_bytes offset, bool guessed, uint64_t now);
+BS_INTERNAL int32_t bs_slots_overlap(const bs_stream *stream, bs_bytes offset, bs_bytes bytes, int32_t after);
+BS_INTERNAL void bs_slots_begin(bs_stream *stream, int32_t unit, bs_bytes offset, bool guessed, uint64_t now);
 /* for_guess: the unit that takes the place, when it is a guess; else -1. */
-void bs_slots_give_up(bs_stream *stream, int32_t unit, int32_t for_guess);
+BS_INTERNAL void bs_slots_give_up(bs_stream *stream, int32_t unit, int32_t for_guess);
 
 /* stream/stream.c: the next chunk of a unit that is loading; false: none now. */
-bool bs_stream_issue(bs_stream *stream, int32_t unit, bs_stream_chunk *chunk);
+BS_INTERNAL bool bs_stream_issue(bs_stream *stream, int32_t unit, bs_stream_chunk *chunk);
 /* How long the visit in progress has stood still. */
-uint64_t bs_stream_stalled(const bs_stream *stream, uint64_t now);
+BS_INTERNAL uint64_t bs_stream_stalled(const bs_stream *stream, uint64_t now);
 
 /* stream/guess.c: a chunk of what is worth guessing; false: nothing is. */
-bool bs_stream_guess(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
+BS_INTERNAL bool bs_stream_guess(bs_stream *stream, uint64_t now, bs_stream_chunk *chunk);
 
 /* stream/predict.c */
 /* How likely the next visit of `stage` needs use `use` (an index in facts.uses). */
-double bs_predict_use(const bs_stream *stream, int32_t stage, int32_t use);
+BS_INTERNAL double bs_predict_use(const bs_stream *stream, int32_t stage, int32_t use);
 /* How many visits of `stage` will probably pass before one needs it: 0 = the next one does. */
-double bs_predict_visits(const bs_stream *stream, int32_t stage, int32_t use);
+BS_INTERNAL double bs_predict_visits(const bs_stream *stream, int32_t stage, int32_t use);
 /* Compares what was expected of this visit with what it needs, and learns from it. */
-void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count);
+BS_INTERNAL void bs_predict_visit(bs_stream *stream, int32_t stage, const int32_t *units, int32_t count);
 /* From the stage of the visit: how far each unit's next use is, and what its choices say of the next router's. */
-void bs_predict_distances(bs_stream *stream);
+BS_INTERNAL void bs_predict_distances(bs_stream *stream);
 /* Choosing by score: those of `ranked` are put in order, then taken one after the other, the highest score first and of
  * equal ones the first; -1: no more. They are counted from their stage's first use. */
-void bs_rank_begin(bs_stream *stream);
-int32_t bs_rank_next(bs_stream *stream);
+BS_INTERNAL void bs_rank_begin(bs_stream *stream);
+BS_INTERNAL int32_t bs_rank_next(bs_stream *stream);
 /* Gives routed stages their tables of transitions, unless stages is NULL; returns the bytes of all. */
-bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
+BS_INTERNAL bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
 
 /* Threads read the clock before they hold the lock: what is a little earlier than the visit counts as its beginning. */
 static inline uint64_t bs_stream_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
@@ -25670,26 +25678,26 @@ static inline bs_use bs_store_outcome(const bs_store *store, int32_t unit)
 }
 #else
 /* Bytes that a store takes of the persistent arena. */
-bs_bytes bs_store_bytes(const bs_plan *plan);
+BS_INTERNAL bs_bytes bs_store_bytes(const bs_plan *plan);
 /* Finds every weight and plans the reads; starts the lanes. On failure nothing is left running. */
-bs_status bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error);
-void bs_store_close(bs_store *store);
+BS_INTERNAL bs_status bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error);
+BS_INTERNAL void bs_store_close(bs_store *store);
 
 /* The run's side. Units count from 1, as in the plan. */
-void bs_store_visit(bs_store *store, int32_t stage, const int32_t *units, int32_t count);
-void bs_store_leave(bs_store *store);
-void bs_store_expect(bs_store *store, int32_t stage, int32_t unit, double margin); /* unit 0: nothing */
+BS_INTERNAL void bs_store_visit(bs_store *store, int32_t stage, const int32_t *units, int32_t count);
+BS_INTERNAL void bs_store_leave(bs_store *store);
+BS_INTERNAL void bs_store_expect(bs_store *store, int32_t stage, int32_t unit, double margin); /* unit 0: nothing */
 /* Pins the unit if it is there and sets base[unit]. False: not yet; or never, then *status tells why. */
-bool bs_store_try(bs_store *store, int32_t unit, bs_status *status);
+BS_INTERNAL bool bs_store_try(bs_store *store, int32_t unit, bs_status *status);
 /* Waits until one of these is there (pinned: `*taken`) or one will never be (`*taken` then tells which, 0: cannot be
  * told). */
-bs_status bs_store_wait(bs_store *store, int32_t stage, const int32_t *units, int32_t count, int32_t *taken);
+BS_INTERNAL bs_status bs_store_wait(bs_store *store, int32_t stage, const int32_t *units, int32_t count, int32_t *taken);
 /* Units of the visit that are still to come. */
-int32_t bs_store_missing(bs_store *store);
-void bs_store_release(bs_store *store, int32_t unit);
-bs_use bs_store_outcome(const bs_store *store, int32_t unit);
-void bs_store_stats(bs_store *store, bs_stream_stats *stats);
-void bs_store_prediction(bs_store *store, int32_t stage, bs_predictor predictor, bs_prediction *sum); /* adds */
+BS_INTERNAL int32_t bs_store_missing(bs_store *store);
+BS_INTERNAL void bs_store_release(bs_store *store, int32_t unit);
+BS_INTERNAL bs_use bs_store_outcome(const bs_store *store, int32_t unit);
+BS_INTERNAL void bs_store_stats(bs_store *store, bs_stream_stats *stats);
+BS_INTERNAL void bs_store_prediction(bs_store *store, int32_t stage, bs_predictor predictor, bs_prediction *sum); /* adds */
 
 #endif
 
@@ -25711,13 +25719,13 @@ static inline bool bs_store_loads(const bs_plan *plan, int32_t node)
 }
 
 /* stream/store_plan.c: finds the weights of every unit and cuts them into pieces. */
-bs_status bs_store_plan(bs_store *store, bs_error *error);
+BS_INTERNAL bs_status bs_store_plan(bs_store *store, bs_error *error);
 
 /* stream/store_load.c: by a lane, without the gate. *raw: the piece's bytes, in staging. */
-bs_status bs_store_fetch(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece,
+BS_INTERNAL bs_status bs_store_fetch(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece,
                          const uint8_t **raw);
-bs_status bs_store_check(bs_store *store, int32_t unit, const bs_store_piece *piece, const uint8_t *raw);
-bs_status bs_store_prepare(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece,
+BS_INTERNAL bs_status bs_store_check(bs_store *store, int32_t unit, const bs_store_piece *piece, const uint8_t *raw);
+BS_INTERNAL bs_status bs_store_prepare(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece,
                            const uint8_t *raw, uint8_t *slot);
 
 #endif
@@ -26579,34 +26587,34 @@ static inline uint64_t bs_session_now(const bs_session *s)
 }
 
 /* Checks a run before anything happens: sets extents and the rows of domains. (run/extents.c) */
-bs_status bs_session_check_run(bs_session *session, bs_error *error);
+BS_INTERNAL bs_status bs_session_check_run(bs_session *session, bs_error *error);
 /* Whether the session itself provides the memory of this state. */
-bool bs_session_owns_state(const bs_session *s, int32_t node);
+BS_INTERNAL bool bs_session_owns_state(const bs_session *s, int32_t node);
 
 /* run/move.c: finding rows, and moving them */
-void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
-void bs_move(const bs_context *c, const bs_instr *i, int32_t row); /* one row of a BS_INSTR_MOVE */
-void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
+BS_INTERNAL void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
+BS_INTERNAL void bs_move(const bs_context *c, const bs_instr *i, int32_t row); /* one row of a BS_INSTR_MOVE */
+BS_INTERNAL void bs_zero_margin(const bs_operand *operand, int32_t margin, int64_t max_h, int64_t max_w);
 /* Row of the ROWS or PATCHES domain above, counted from the first of all. */
-int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
+BS_INTERNAL int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
 
 /* run/segments.c: what inputs say of segments, checked and kept for the run */
-int64_t bs_segment_room(const bs_plan *plan, int32_t domain); /* numbers of `offsets`; 0: nothing works on its rows */
-int64_t bs_past_room(const bs_plan *plan, int32_t node);      /* numbers of `past`; 0: not such an input */
-bs_status bs_segments_begin(bs_session *session, bs_error *error);
-void bs_segment_call(const bs_context *c, int32_t row, bs_call *call);
+BS_INTERNAL int64_t bs_segment_room(const bs_plan *plan, int32_t domain); /* numbers of `offsets`; 0: nothing works on its rows */
+BS_INTERNAL int64_t bs_past_room(const bs_plan *plan, int32_t node);      /* numbers of `past`; 0: not such an input */
+BS_INTERNAL bs_status bs_segments_begin(bs_session *session, bs_error *error);
+BS_INTERNAL void bs_segment_call(const bs_context *c, int32_t row, bs_call *call);
 /* Strides and place of row `row` of what is appended, in the cache; data NULL: it is older than the window. */
-void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand);
+BS_INTERNAL void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand);
 
 /* run/route.c */
 /* What it cannot decide by is told in c->fault; "": another status than BS_OK says it all. */
-bs_status bs_route_decide(bs_context *c, int32_t router);
-void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
+BS_INTERNAL bs_status bs_route_decide(bs_context *c, int32_t router);
+BS_INTERNAL void bs_decision_forced(bs_decision_data *d, int32_t rows, int32_t path);
 
 /* run/exec.c */
-void bs_execute(bs_session *session);
+BS_INTERNAL void bs_execute(bs_session *session);
 /* A run that began at `start` is over: counted, and recorded. */
-void bs_exec_ended(bs_session *session, uint64_t start);
+BS_INTERNAL void bs_exec_ended(bs_session *session, uint64_t start);
 
 #endif
 /* ==== end src/run/session.h =================================================================== */
@@ -27016,15 +27024,15 @@ void bs_device_layout_make(const bs_plan *plan, bs_device_layout *l)
 /* #include "run/session.h" */
 
 /* Extents, and the rectangle that is computed or present, of row `row`. Independent of where it is stored. */
-void bs_operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
+BS_INTERNAL void bs_operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *operand);
 /* Strides of a value whose elements lie one after the other. */
-void bs_operand_dense(const bs_context *c, const bs_value_info *value, bs_operand *operand);
+BS_INTERNAL void bs_operand_dense(const bs_context *c, const bs_value_info *value, bs_operand *operand);
 /* What is bound to an input, an output or a state. */
-void bs_operand_bound(const bs_context *c, int32_t node, bs_operand *operand);
+BS_INTERNAL void bs_operand_bound(const bs_context *c, int32_t node, bs_operand *operand);
 /* Steps into a root image at the place of a cell, or to row `top` of a root tensor. */
-void bs_operand_step(bs_operand *operand, const bs_operand *root, int32_t top);
+BS_INTERNAL void bs_operand_step(bs_operand *operand, const bs_operand *root, int32_t top);
 /* A root value, wherever it is. */
-void bs_operand_root(const bs_context *c, int32_t value, bs_operand *operand);
+BS_INTERNAL void bs_operand_root(const bs_context *c, int32_t value, bs_operand *operand);
 
 #endif
 /* ==== end src/run/operands.h ================================================================== */
@@ -27630,7 +27638,7 @@ static inline bs_choices bs_choices_of(const bs_decision_data *d, int32_t row)
 }
 
 /* run/budget.c: chooses for all rows, and publishes the price. */
-bs_route_fault bs_route_budget(const bs_routing *r);
+BS_INTERNAL bs_route_fault bs_route_budget(const bs_routing *r);
 
 #endif
 /* ==== end src/run/routing.h =================================================================== */
@@ -27921,29 +27929,29 @@ bs_status bs_route_decide(bs_context *c, int32_t router)
 /* #include "run/session.h" */
 
 /* The first failure of a run stays; BS_OK is none. Returns whether this is the first. */
-bool bs_exec_fail(bs_session *s, bs_status status, int32_t node);
+BS_INTERNAL bool bs_exec_fail(bs_session *s, bs_status status, int32_t node);
 /* The instructions [first, first + count) in order, on the rows of a tile of `domain`. */
-void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain);
+BS_INTERNAL void bs_exec_tile(bs_context *c, int32_t first, int32_t count, int32_t domain);
 /* A unit that the visit in progress needs: listed once, in s->work.needed. */
-void bs_exec_need(bs_session *s, int32_t unit, int32_t *count);
+BS_INTERNAL void bs_exec_need(bs_session *s, int32_t unit, int32_t *count);
 /* A device: it is told where a unit's weights are; and it is waited for: what it read may go. */
-void bs_exec_place(bs_session *s, int32_t unit, int32_t node);
-void bs_exec_settle(bs_session *s, int32_t node);
+BS_INTERNAL void bs_exec_place(bs_session *s, int32_t unit, int32_t node);
+BS_INTERNAL void bs_exec_settle(bs_session *s, int32_t node);
 /* A streamed unit was computed with. */
-void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, uint64_t end);
+BS_INTERNAL void bs_exec_used(bs_session *s, int32_t stage, int32_t unit, uint64_t start, uint64_t end);
 
 /* run/call.c */
 /* The kernel of a call on rows [row, row + rows); band: of an image or an op that cuts itself, -1 all of it. */
-void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
+BS_INTERNAL void bs_exec_call(const bs_context *c, const bs_instr *i, int32_t row, int32_t rows, int32_t band);
 /* Rows that are run at once: one, where geometry differs from row to row or rows are found through a decision. */
-int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
+BS_INTERNAL int32_t bs_exec_batch(const bs_session *s, const bs_instr *i);
 /* Tasks that a row is cut into; 0: it is not. */
-int32_t bs_exec_bands(const bs_session *s, const bs_instr *i);
+BS_INTERNAL int32_t bs_exec_bands(const bs_session *s, const bs_instr *i);
 
 /* run/regions.c */
-void bs_exec_region(bs_session *s, const bs_instr *i);
+BS_INTERNAL void bs_exec_region(bs_session *s, const bs_instr *i);
 /* Lists the units that its parts need now. */
-void bs_exec_region_units(bs_session *s, int32_t region, int32_t *count);
+BS_INTERNAL void bs_exec_region_units(bs_session *s, int32_t region, int32_t *count);
 
 #endif
 /* ==== end src/run/exec.h ====================================================================== */
@@ -28659,12 +28667,12 @@ void bs_exec_ended(bs_session *s, uint64_t start)
 /* #include "run/session.h" */
 
 /* From an arena, or NULL with a message that says what for. */
-void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error);
+BS_INTERNAL void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error);
 #if defined(BS_NO_MESSAGES)
 #define bs_session_take(arena, bytes, what, error) (bs_session_take)(arena, bytes, BS_TEXT(what), error)
 #endif
 /* The session and what it needs of the persistent and transient arenas. NULL when they are too small. */
-bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bool own_weights,
+BS_INTERNAL bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bool own_weights,
                              bs_error *error);
 
 #endif
@@ -29992,28 +30000,28 @@ typedef struct bs_gguf {
 
 /* Checks the whole header and that every tensor's bytes are there. The index goes to `arena`; `source` is copied.
  * After a failure the arena is as it was. */
-bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_error *error);
+BS_INTERNAL bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_error *error);
 
 /* What opening takes of an arena, ahead: bytes that stay, and what is taken for a moment while header and tensors are
  * read. counts: how many elements the arrays of these names have. */
 typedef struct bs_gguf_need {
     bs_bytes bytes, passing_bytes;
 } bs_gguf_need;
-bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n,
+BS_INTERNAL bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n,
                           bs_gguf_need *need, bs_error *error);
 
 /* NULL when there is no such key. */
-const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name);
+BS_INTERNAL const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name);
 /* The same, refused when it is of another type, or required and missing. */
-bs_status bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
+BS_INTERNAL bs_status bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
                       const bs_gguf_key **key, bs_error *error);
 /* A u32 within least .. most. Absent and not required: *number stays. */
-bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most,
+BS_INTERNAL bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most,
                       uint32_t *number, bs_error *error);
 /* A cursor over the value (a string: over its bytes, length included). NULL key: an empty one. */
-void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor);
+BS_INTERNAL void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor);
 /* The string at `at`, which was read before; whoever owns the bytes may have changed them since. */
-bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error);
+BS_INTERNAL bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error);
 #endif
 
 #endif
@@ -30548,7 +30556,7 @@ typedef struct bs_model_node {
 } bs_model_node;
 
 /* What is left of an array when all entries have taken theirs: nothing, or it is refused. */
-bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error);
+BS_INTERNAL bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error);
 
 /* Seven cursors that walk the arrays of nodes abreast. */
 typedef struct bs_model_walk {
@@ -30566,20 +30574,20 @@ static inline uint32_t bs_model_head_bytes(const bs_model *model)
 
 /* What bs_model_index takes of an arena on top of GGUF's own, at most; 0 and a status when the header cannot be
  * read. */
-bs_status bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *error);
+BS_INTERNAL bs_status bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *error);
 /* Everything that the keys say, checked; model->gguf is open. The index goes to `arena`. */
-bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);
+BS_INTERNAL bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);
 
 /* Puts the file in front of a message. Returns `status`. */
-bs_status bs_model_at_file(const bs_model *model, bs_status status, bs_error *error);
+BS_INTERNAL bs_status bs_model_at_file(const bs_model *model, bs_status status, bs_error *error);
 
 /* Fills in the streaming half of a source, if the file can be streamed. */
-void bs_model_stream_source(const bs_model *model, bs_weights *weights);
+BS_INTERNAL void bs_model_stream_source(const bs_model *model, bs_weights *weights);
 /* What offset, size and buffer of a fetch must be multiples of; 0 when the file cannot be streamed. */
-uint32_t bs_model_fetch_alignment(const bs_model *model);
+BS_INTERNAL uint32_t bs_model_fetch_alignment(const bs_model *model);
 
-void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk);
-bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error);
+BS_INTERNAL void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk);
+BS_INTERNAL bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error);
 #endif
 
 #endif

@@ -83,6 +83,14 @@ foreign_symbols() { # OBJECT
     awk '$NF !~ /^bs_/ { print "defines " $NF; bad = 1 } END { exit bad }' "$BUILD/defined"
 }
 
+# Functions that a program can call: those of brainstorm.h, and what brainstorm_cuda.cu is linked with.
+inner_functions() { # OBJECT
+    grep -ohw 'bs_[a-z0-9_]*' brainstorm.h brainstorm_cuda.cu | sort -u >"$BUILD/outer" &&
+        nm -g --defined-only "$1" >"$BUILD/defined" || return 1
+    awk 'FNR == NR { outer[$1] = 1; next }
+         $2 == "T" && !($3 in outer) { print "shows " $3; bad = 1 } END { exit bad }' "$BUILD/outer" "$BUILD/defined"
+}
+
 # State belongs to sessions: nothing in the object can be written.
 writable_data() { # OBJECT
     size -A "$1" >"$BUILD/sections" || return 1
@@ -144,6 +152,7 @@ for pair in gcc:g++ clang:clang++; do
     check "parts separately, $c" parts_separately $c
     check "object allocates, prints, exits nothing, $c" forbidden_symbols "$alone/$c.o"
     check "object defines only bs_ names, $c" foreign_symbols "$alone/$c.o"
+    check "object shows no inner function, $c" inner_functions "$alone/$c.o"
     check "object has no writable data, $c" writable_data "$alone/$c.o"
     [ ! -f examples/minimal.c ] || check "examples/minimal.c, $c" program $c "-std=c11" examples/minimal.c $c
     check "docs/own_model.md's program, $c" example_of_own_model $c

@@ -125,6 +125,20 @@ def test_private_names_must_differ():
         "src/c.c": "static int one(void);\nstatic const int *one(void) { return 0; }\n"})
 
 
+def test_what_only_the_library_uses_is_internal():
+    header = ("int bs_one(void);\nconst char *bs_two(int n,\n  int m);\n"
+              "static inline int bs_three(void) { return 3; }\n"
+              "typedef int bs_four(void);\nint bs_five(void); /* bs_one() */\n")
+    with Sample({"src/a.h": header, "src/cuda/two.cuh": '#include "../a.h"\nint two(void) { return bs_five(); }\n'
+                 "/* bs_two() */\n"}) as tree:
+        text, device = tree.text(), tree.text(Backend)
+    for words in ("\nBS_INTERNAL int bs_one(void);", "\nBS_INTERNAL const char *bs_two(int n,", "\nint bs_five(void);",
+                  "\nstatic inline int bs_three(", "\ntypedef int bs_four("):
+        assert words in text, words
+    assert "BS_INTERNAL" not in device
+    assert text.index("#define BS_INTERNAL static") < text.index("BS_INTERNAL int")
+
+
 def test_features_must_be_known():
     refuses("_GNU_SOURCE", {"src/c.c": "#define _GNU_SOURCE\n"})
     with Sample({"src/c.c": "#define _POSIX_C_SOURCE 200809L\n"}) as tree:

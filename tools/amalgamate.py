@@ -4,10 +4,13 @@
     python3 tools/amalgamate.py           write them
     python3 tools/amalgamate.py --check   compare them with what src/ gives; name the parts that differ
 
-Owns the order of text and nothing else. It never moves a line. Its tests: tests/test_amalgamate.py.
+Owns the order of text, and which functions a program sees. It never moves a line. Its tests:
+tests/test_amalgamate.py.
 
-brainstorm.c: src/ORDER lists every part, bottom to top, and they are put one after the other. An #include is
-treated in one of four ways:
+brainstorm.c: src/ORDER lists every part, bottom to top, and they are put one after the other. A function that a part's
+header declares becomes BS_INTERNAL, which is static, unless brainstorm_cuda.cu uses it: names that are not of
+brainstorm.h can then neither clash with a program's nor cost a call where one would do without. An #include is treated
+in one of four ways:
 
     a system header      stays where it is, if it is one of SYSTEM_HEADERS
     a part               becomes a comment: the part stands above already (else: refused)
@@ -59,6 +62,10 @@ INCLUDE = re.compile(r'^\s*#\s*include\b\s*(?P<target>.*)$')
 TARGET = re.compile(r'^(?:"(?P<project>[^"]+)"|<(?P<system>[^>]+)>)')
 FEATURE = re.compile(r'^\s*#\s*define\s+(?P<name>_[A-Z0-9_]+_SOURCE)\b\s*(?P<value>\S*)')
 PRIVATE = re.compile(r'^static\b[^;=(]*?\b(?P<name>[a-z]\w*)\(')
+COMMENT = re.compile(r'/\*.*?\*/', re.DOTALL)
+# A function declared, not defined, at the start of a line; it may go on in the next ones.
+DECLARED = re.compile(r'^(?!static\b|typedef\b|extern\b|return\b|else\b)'
+                      r'[a-z][\w ]*[ *](?P<name>bs_\w+)(?=\([^{;]*\)\s*;)', re.MULTILINE)
 VERSION = re.compile(r'^#define BS_VERSION_(MAJOR|MINOR|PATCH) (\d+)\s*$', re.MULTILINE)
 WIDTH = 100
 
@@ -79,6 +86,18 @@ QUIET = """
 QUIET_CLANG = """
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wunused-function"
+#endif
+"""
+
+
+# Builds that test the insides define it as nothing.
+INTERNAL = """
+#ifndef BS_INTERNAL
+#if defined(__GNUC__)
+#define BS_INTERNAL static __attribute__((unused))
+#else
+#define BS_INTERNAL static
+#endif
 #endif
 """
 
@@ -166,6 +185,11 @@ def read(root, name):
     return text if text.endswith("\n") or not text else text + "\n"
 
 
+def names_used(text):
+    """The names of functions, types and all else in a text, without what it only declares."""
+    return set(re.findall(r'\bbs_\w+', DECLARED.sub("", COMMENT.sub("", text))))
+
+
 class Generator:
     """Turns parts into the text of one output. Which parts, and what becomes of an #include of one, is the
     subclass's."""
@@ -242,9 +266,17 @@ class Library(Generator):
         self.parts = self.tree.parts
         self.done = set()  # parts that stand in the output already
         self.used = set()  # templates that were put in at least once
+        self.seen = names_used(Backend(root).generate())
 
     def _top(self):
-        return super()._top() + QUIET_CLANG
+        return super()._top() + QUIET_CLANG + INTERNAL
+
+    def _framed(self, part):
+        text = super()._framed(part)
+        return DECLARED.sub(self._marked, text) if part.name.endswith(".h") else text
+
+    def _marked(self, found):
+        return found.group(0) if found.group("name") in self.seen else "BS_INTERNAL " + found.group(0)
 
     def _has(self, name):
         return name in self.tree.by_name
