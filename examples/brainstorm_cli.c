@@ -427,12 +427,13 @@ static int plan(int count, char **words)
         return usage;
     memset(&l, 0, sizeof l);
     const bs_model_build_desc build = {.inputs = o.inputs, .n_inputs = o.n_inputs, .code_bits = o.code_bits};
-    bool good = open_model(&l, o.path, &error) && build_graph(&l, &build, &error) &&
-                make_plan(&l, &o.desc, &o.stream, &error);
+    int output = -1;
+    bool good = open_model(&l, o.path, &error) && (!o.save || (output = cli_save_open(o.save, &error)) >= 0) &&
+                build_graph(&l, &build, &error) && make_plan(&l, &o.desc, &o.stream, &error);
     if (good)
         print_plan(&l, &o.desc);
     int status = good && o.desc.slot_bytes > 0 ? cli_stream(l.plan) : EXIT_SUCCESS;
-    good = good && (!o.save || cli_save_plan(l.plan, o.save, &error));
+    good = good && (!o.save || cli_save_plan(l.plan, output, o.save, &error));
     status = good ? status : cli_fail(&error);
     release(&l);
     return status;

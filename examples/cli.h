@@ -43,8 +43,10 @@ bool cli_grow(void **items, size_t *room, size_t count, size_t size);
 /* What the plan streams: units, stages, sizes. Returns the exit status. */
 int cli_stream(const bs_plan *plan);
 
-/* The image of a plan, to a file of its own. */
-bool cli_save_plan(const bs_plan *plan, const char *path, bs_error *error);
+/* The image of a plan, to a file of its own. It is opened before anything is printed: what is refused prints nothing.
+ * Returns its number among the files, or -1. */
+int cli_save_open(const char *path, bs_error *error);
+bool cli_save_plan(const bs_plan *plan, int output, const char *path, bs_error *error);
 
 /* What the first GPU is. Returns the exit status. */
 int cli_device(void);

@@ -25,16 +25,20 @@ static bool write_image(const void *image, size_t bytes, int output, const char 
     return (files_close(stream) && whole) || save_failed(error, path, strerror(errno));
 }
 
-bool cli_save_plan(const bs_plan *plan, const char *path, bs_error *error)
+int cli_save_open(const char *path, bs_error *error)
+{
+    const int output = files_add(cli_files(), FILES_WRITE, "the plan", path);
+    if (output >= 0)
+        return output;
+    memset(error, 0, sizeof *error);
+    error->status = BS_ERROR_IO;
+    snprintf(error->message, sizeof error->message, "%.250s", cli_files()->message);
+    return -1;
+}
+
+bool cli_save_plan(const bs_plan *plan, int output, const char *path, bs_error *error)
 {
     const size_t bytes = bs_plan_image_bytes(plan);
-    const int output = files_add(cli_files(), FILES_WRITE, "the plan", path);
-    if (output < 0) {
-        memset(error, 0, sizeof *error);
-        error->status = BS_ERROR_IO;
-        snprintf(error->message, sizeof error->message, "%.250s", cli_files()->message);
-        return false;
-    }
     void *image = malloc(bytes);
     const bool good = image ? bs_plan_save(plan, image, bytes, error) == BS_OK &&
                                   write_image(image, bytes, output, path, error)

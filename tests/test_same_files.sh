@@ -46,6 +46,7 @@ brainstorm_replay|profile|stdout
 brainstorm_inspect|model|stdout
 brainstorm_check|model|stdout
 brainstorm_plan|model|stdout
+brainstorm_save|model|stdout image
 '
 
 # Benchmarks: asked for nothing that they could measure. One reads files whose names are its own: links to those of the
@@ -89,6 +90,9 @@ start() { # PROGRAM
     brainstorm_inspect) $RUN "$BUILD/brainstorm" inspect "$(path model)" >>"$(path stdout)" ;;
     brainstorm_check) $RUN "$BUILD/brainstorm" check "$(path model)" >>"$(path stdout)" ;;
     brainstorm_plan) $RUN "$BUILD/brainstorm" plan "$(path model)" --input frame=1x48x64 >>"$(path stdout)" ;;
+    brainstorm_save)
+        $RUN "$BUILD/brainstorm" plan "$(path model)" --input frame=1x48x64 --save "$(path image)" >>"$(path stdout)"
+        ;;
     ops) $RUN "$BUILD/bench/ops" --tier none --json "$(path json)" >>"$(path stdout)" ;;
     frames) $RUN "$BUILD/bench/frames" "$(path model)" 16 16 "--route bicubic" </dev/null >>"$(path stdout)" ;;
     preload) (cd "$work/there" &&
