@@ -138,7 +138,7 @@ named_tests = $(foreach t,$(1),$(call files_of_test,test_$(t)))
 LATER_CUDA := $(CUDA_TESTS)
 LATER_BOARD := $(call named_tests,bare)
 LATER_LONG := $(call named_tests,super_resolution replay demo_clip soak placing fast_math large_python same_files \
-  replay_guesses)
+  replay_guesses saved_plans)
 
 # `make sweep` runs all of these with the address sanitizer, other builds a part of each.
 ALL_SWEEPS := $(filter tests/test_sweep_% tests/test_cuda_sweep.c,$(TEST_C) $(CUDA_TESTS))
@@ -190,8 +190,7 @@ objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(only_here))) \
   $(patsubst %,$(PLAIN)/obj/%.o,$(basename $(filter-out $(only_here),$(1))))
 
 # Parts that are one object each where no CFLAGS are given: in most files headers take longer than what is in the file,
-# and
-# <immintrin.h> alone half a second. What asks for more than C of the system stays alone.
+# and <immintrin.h> alone half a second. What asks for more than C of the system stays alone.
 UNITS := $(if $(DEFAULT_FLAGS),$(if $(filter 1,$(AMALGAM)),,kernels ops planning running))
 UNIT_kernels := $(filter src/kernels/%,$(LIBRARY_SOURCES))
 UNIT_planning := $(filter $(PLANNING:%=src/%.c),$(LIBRARY_SOURCES))
@@ -331,7 +330,8 @@ $(BENCH_FILES): $(BENCH_ARCHIVE) $(MODULES) $(LIBRARY) $(BUILD)/flags_link
 
 # What does not build counts as failed, and the tests that do still run: hence a make of its own, with -k.
 test-build: $(TEST_FILES) $(if $(filter %.sh %.py,$(TESTS)),$(PROGRAM_FILES)) \
-  $(if $(filter %/test_same_files.sh,$(TESTS)),$(addprefix $(BUILD)/bench/,ops frames preload))
+  $(if $(filter %/test_same_files.sh,$(TESTS)),$(addprefix $(BUILD)/bench/,ops frames preload)) \
+  $(if $(filter %_plans.sh,$(TESTS)),$(addprefix $(BUILD)/tests/,test_plan_image test_model_plans))
 
 # Tests of the CUDA backend run in the emulation, from a build of their own below this one.
 test:
