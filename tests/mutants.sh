@@ -33,16 +33,16 @@ faults() {
     done
 }
 
-# Builds test $2 in the copy $1, for tool $3; for a script, the programs.
+# Builds test $2 in the copy $1, for tool $3; for a script, what it runs.
 build() {
     tree=$1 tool=$3 target=$3/tests/$2
-    [ ! -f "$root/tests/$2.sh" ] || target=all
+    [ ! -f "$root/tests/$2.sh" ] || target="test-build TEST=$2"
     case $tool in
     tsan) set -- SANITIZE=thread CC=clang CXX=clang++ CPPFLAGS=-DBS_CU_THREADS=64 'CFLAGS=-O1 -g' ;;
     asan) set -- SANITIZE=address,undefined 'CFLAGS=-O1 -g' ;;
     *) set -- 'CFLAGS=-O1' ;;
     esac
-    $MAKE -s -j"$JOBS" -C "$tree" CUDA="${CUDA:-}" BUILD="$tool" "$@" "$target" >"$tree/build.log" 2>&1
+    $MAKE -s -j"$JOBS" -C "$tree" CUDA="${CUDA:-}" BUILD="$tool" "$@" $target >"$tree/build.log" 2>&1
 }
 
 # Runs test $2 of the copy $1, built for tool $3, for $4 seconds and to its first failure. Status 0: it passed; 124: no
