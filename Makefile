@@ -141,7 +141,7 @@ LATER_LONG := $(call named_tests,super_resolution replay demo_clip soak placing 
   replay_guesses saved_plans)
 
 # `make sweep` runs all of these with the address sanitizer, other builds a part of each.
-ALL_SWEEPS := $(filter tests/test_sweep_% tests/test_cuda_sweep.c,$(TEST_C) $(CUDA_TESTS))
+ALL_SWEEPS := $(filter tests/test_sweep_% tests/test_cuda_sweep%,$(TEST_C) $(CUDA_TESTS))
 SWEPT_WHOLE := $(if $(findstring address,$(SANITIZE)),$(ALL_SWEEPS))
 
 # Tests that start no thread: the thread sanitizer would only make them slow. Those of the CUDA backend with which it
@@ -372,7 +372,7 @@ test-unsigned:
 
 # The tests that take a part of their cases only, with all of them.
 SWEEPS := $(basename $(notdir $(wildcard tests/test_sweep_*.c)))
-CUDA_SWEEPS := $(if $(CUDA_HEADERS),$(basename $(notdir $(wildcard tests/test_cuda_sweep.c))))
+CUDA_SWEEPS := $(if $(CUDA_HEADERS),$(basename $(notdir $(wildcard tests/test_cuda_sweep*.c))))
 SWEEP_PROGRAMS := $(SWEEPS:%=$(BUILD_ROOT)/asan/tests/%)
 CUDA_SWEEP_PROGRAMS := $(CUDA_SWEEPS:%=$(BUILD_ROOT)/asan/cuda-emulated/tests/%)
 SWEPT = SANITIZE=address,undefined,float-cast-overflow $(SANITIZED)
