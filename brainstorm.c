@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 07d96a539ee0c3bb54e72e502957a033191ec06bc357cc1379d0b6efc4d4b3f5
+ * sha256 of the parts: 34e120108e00028cfc159bdf93b1cc1e1178474c212128be4667ea6b0fd7d513
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -2028,19 +2028,22 @@ BS_INTERNAL void bs_bicubic2x_f32(bs_tier tier, const bs_bicubic2x *task);
 BS_INTERNAL void bs_bicubic2x_u8(bs_tier tier, const bs_bicubic2x *task);
 BS_INTERNAL void bs_bicubic2x_u16(bs_tier tier, const bs_bicubic2x *task);
 
-/* ----------------------------------------------------------------------------------------------- features
- * Sum over a region of (4 c - up - down - left - right)^2; neighbours beyond the margins are replicated.
- * u16 codes are first shifted right by `shift`; they must then be below 2^12. */
-BS_INTERNAL uint64_t bs_laplacian_energy_u8(bs_tier tier, const uint8_t *in, ptrdiff_t row, int32_t h, int32_t w,
-                                bs_margins margins);
-BS_INTERNAL uint64_t bs_laplacian_energy_u16(bs_tier tier, const uint16_t *in, ptrdiff_t row, int32_t h, int32_t w,
-                                 bs_margins margins, int32_t shift);
+/* ----------------------------------------------------------------------------------------------- features */
 
-/* Sum over a region of (a - b)^2. */
-BS_INTERNAL uint64_t bs_squared_change_u8(bs_tier tier, const uint8_t *a, ptrdiff_t a_row, const uint8_t *b, ptrdiff_t b_row,
-                              int32_t h, int32_t w);
-BS_INTERNAL uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row, const uint16_t *b, ptrdiff_t b_row,
-                               int32_t h, int32_t w, int32_t shift);
+/* Of a region: uint8_t; or, where they are wide, uint16_t, which are first shifted right by `shift` and must then be
+ * below 2^12. */
+typedef struct bs_codes {
+    const void *data;
+    ptrdiff_t row;
+    bool wide;
+    int32_t shift;
+} bs_codes;
+
+/* Sum over a region of (4 c - up - down - left - right)^2; neighbours beyond it are replicated. */
+BS_INTERNAL uint64_t bs_laplacian_energy(bs_tier tier, const bs_codes *in, int32_t h, int32_t w);
+
+/* Sum over a region of (a - b)^2, of codes that are shifted alike. */
+BS_INTERNAL uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs_codes *b, int32_t h, int32_t w);
 
 #endif
 /* ==== end src/kernels/elementwise.h =========================================================== */
@@ -2428,7 +2431,7 @@ static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
  * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds that ask for few
- *            bytes (-Os) leave some out, between powers of two.
+ *            bytes (-Os) leave some out.
  * Relies on: nothing.
  * Must never: survive a template: simd_end.h undefines all of it.
  *
@@ -2450,7 +2453,7 @@ static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
 #define BS_EACH_14(M) BS_EACH_13(M) M(13)
 
 #ifdef __OPTIMIZE_SIZE__
-#define BS_UPTO_4(M, x) M(1, x) M(2, x) M(4, x)
+#define BS_UPTO_4(M, x) M(1, x) M(4, x)
 #define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
 #define BS_UPTO_6(M, x) BS_UPTO_4(M, x) M(6, x)
 #define BS_UPTO_8(M, x) BS_UPTO_4(M, x) M(8, x)
@@ -3122,7 +3125,7 @@ static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
  * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds that ask for few
- *            bytes (-Os) leave some out, between powers of two.
+ *            bytes (-Os) leave some out.
  * Relies on: nothing.
  * Must never: survive a template: simd_end.h undefines all of it.
  *
@@ -3144,7 +3147,7 @@ static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
 #define BS_EACH_14(M) BS_EACH_13(M) M(13)
 
 #ifdef __OPTIMIZE_SIZE__
-#define BS_UPTO_4(M, x) M(1, x) M(2, x) M(4, x)
+#define BS_UPTO_4(M, x) M(1, x) M(4, x)
 #define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
 #define BS_UPTO_6(M, x) BS_UPTO_4(M, x) M(6, x)
 #define BS_UPTO_8(M, x) BS_UPTO_4(M, x) M(8, x)
@@ -3229,6 +3232,90 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
         (void)part;                                      \
         BS_TIER_FN(bs_conv_finish)(tile, sums, P, B);
 /* --- end of template kernels/conv_epilogue_plain.inc --- */
+/* --- template kernels/conv_winograd_plain.inc --- */
+/* conv_winograd_plain.inc: conv_winograd.inc as loops over memory, for a tier that should be small, not fast.
+ *
+ * Owns:      input patch 6x6 -> 36 points, and 36 points -> output patch 4x4 with its epilogue.
+ * Relies on: a simd_*.h and conv_epilogue_plain.inc before it; conv_winograd.h for the constants.
+ * Must never: read lanes beyond the channels, or store outside the rows and columns asked for.
+ */
+#if !defined(BS_NO_WINOGRAD)
+
+/* B^T of one line, `step` apart in the result. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_line)(const BS_V *d, BS_V *to, int32_t step)
+{
+    const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
+    const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
+    const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
+    const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
+    const BS_V pa = BS_V_FNMA(d[2], bb, d[4]), qa = BS_V_FNMA(d[1], bb, d[3]);
+    const BS_V pb = BS_V_FNMA(d[2], aa, d[4]), qb = BS_V_FNMA(d[1], aa, d[3]);
+    to[0] = BS_V_FMA(d[0], aabb, BS_V_FNMA(d[2], sum, d[4]));
+    to[step] = BS_V_FMA(qa, a, pa);
+    to[2 * step] = BS_V_FNMA(qa, a, pa);
+    to[3 * step] = BS_V_FMA(qb, b, pb);
+    to[4 * step] = BS_V_FNMA(qb, b, pb);
+    to[5 * step] = BS_V_FMA(d[1], aabb, BS_V_FNMA(d[3], sum, d[5]));
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
+                                                      int32_t channels, float *points, ptrdiff_t point_step)
+{
+    for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
+        const BS_V_PART part = BS_V_PART_OF(bs_conv_min(channels, BS_LANES));
+        BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_POINTS];
+        for (int32_t x = 0; x < BS_WINOGRAD_IN; x++) {
+            for (int32_t y = 0; y < BS_WINOGRAD_IN; y++)
+                line[y] = BS_V_LOAD_PART(in + y * in_row + x * in_pixel, part);
+            BS_TIER_FN(bs_conv_winograd_in_line)(line, half + x, BS_WINOGRAD_IN);
+        }
+        for (int32_t y = 0; y < BS_WINOGRAD_IN; y++) {
+            BS_TIER_FN(bs_conv_winograd_in_line)(half + y * BS_WINOGRAD_IN, line, 1);
+            for (int32_t x = 0; x < BS_WINOGRAD_IN; x++)
+                BS_V_STORE(points + (y * BS_WINOGRAD_IN + x) * point_step, line[x]);
+        }
+    }
+}
+
+/* A^T of one line up to the factors a^index, `step` apart in the result. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_line)(const BS_V *m, BS_V *to, int32_t step)
+{
+    const BS_V s = BS_V_ADD(m[1], m[2]), d = BS_V_SUB(m[1], m[2]);
+    const BS_V u = BS_V_ADD(m[3], m[4]), v = BS_V_SUB(m[3], m[4]);
+    to[0] = BS_V_ADD(BS_V_ADD(m[0], s), u);
+    to[step] = BS_V_FMA(v, BS_V_SET1(2), d);
+    to[2 * step] = BS_V_FMA(u, BS_V_SET1(4), s);
+    to[3 * step] = BS_V_FMA(v, BS_V_SET1(8), BS_V_ADD(m[5], d));
+}
+
+/* Each row of a patch ends like a tile of the direct kernels. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
+                                                       const bs_conv_tile *tile, ptrdiff_t out_row,
+                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
+{
+    for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
+        const BS_V bias = BS_TIER_FN(bs_conv_of_channels)(tile, tile->task->bias, c);
+        BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_OUT * BS_WINOGRAD_IN];
+        for (int32_t x = 0; x < BS_WINOGRAD_IN; x++) {
+            for (int32_t y = 0; y < BS_WINOGRAD_IN; y++)
+                line[y] = BS_V_LOAD(points + (y * BS_WINOGRAD_IN + x) * point_step);
+            BS_TIER_FN(bs_conv_winograd_out_line)(line, half + x, BS_WINOGRAD_IN);
+        }
+        bs_conv_tile row = *tile;
+        row.channel = c;
+        row.channels = tile->channels - c;
+        row.out += c;
+        for (int32_t y = 0; y < rows; y++, row.out += out_row) {
+            row.residual = tile->residual ? tile->residual + y * residual_row + c : NULL;
+            BS_TIER_FN(bs_conv_winograd_out_line)(half + y * BS_WINOGRAD_IN, line, 1);
+            for (int32_t x = 0; x < BS_WINOGRAD_OUT; x++)
+                line[x] = BS_V_FMA(line[x], BS_V_SET1(bs_conv_winograd_scale[y + x]), bias);
+            BS_TIER_FN(bs_conv_finish)(&row, line, columns, 1);
+        }
+    }
+}
+#endif
+/* --- end of template kernels/conv_winograd_plain.inc --- */
 #else
 /* --- template kernels/conv_epilogue.inc --- */
 /* conv_epilogue.inc: how an accumulator tile starts and ends: bias, residual, activation, store.
@@ -3301,6 +3388,237 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
         }                                                                                   \
         BS_EACH_##P(BS_STORE_##B)
 /* --- end of template kernels/conv_epilogue.inc --- */
+/* --- template kernels/conv_winograd.inc --- */
+/* conv_winograd.inc: the two transforms of F(4x4, 3x3), lanes are channels.
+ *
+ * Owns:      input patch 6x6 -> 36 points, and 36 points -> output patch 4x4 with its epilogue.
+ * Relies on: a simd_*.h and repeat.h before it; conv_winograd.h for the constants and where they come from.
+ * Must never: read lanes beyond the channels, or store outside the rows and columns asked for.
+ *
+ * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
+ */
+#if !defined(BS_NO_WINOGRAD)
+
+/* ------------------------------------------------------------------------------------------ input
+ * B^T d B. Rows 0 and 5, 1 and 2 (points a, -a), 3 and 4 (b, -b) of the half-transformed patch are made in
+ * turn, 12 vectors at a time; reading the patch again is cheaper than keeping 36. */
+#define BS_D0 BS_V_LOAD_PART(d, part)
+#define BS_D1 BS_V_LOAD_PART(d + in_row, part)
+#define BS_D2 BS_V_LOAD_PART(d + 2 * in_row, part)
+#define BS_D3 BS_V_LOAD_PART(d + row3, part)
+#define BS_D4 BS_V_LOAD_PART(d + row4, part)
+#define BS_D5 BS_V_LOAD_PART(d + row5, part)
+
+/* `d` walks along the columns; opaque, or the compiler makes 36 addresses of it. */
+#define BS_COLUMN_OUTER(x)                                                           \
+    const BS_V h0_##x = BS_V_FMA(BS_D0, aabb, BS_V_FNMA(BS_D2, sum, BS_D4));         \
+    const BS_V h5_##x = BS_V_FMA(BS_D1, aabb, BS_V_FNMA(BS_D3, sum, BS_D5));         \
+    d += in_pixel;                                                                   \
+    BS_OPAQUE(d);
+#define BS_COLUMN_PAIR(x)                                                            \
+    const BS_V p##x = BS_V_FNMA(BS_D2, other, BS_D4), q##x = BS_V_FNMA(BS_D1, other, BS_D3); \
+    const BS_V h1_##x = BS_V_FMA(q##x, point, p##x), h2_##x = BS_V_FNMA(q##x, point, p##x); \
+    d += in_pixel;                                                                   \
+    BS_OPAQUE(d);
+
+/* One row: B^T again, and out. `y` is the row of points, `h` the name of the row in registers. */
+#define BS_ROW_IN(y, h)                                                                                      \
+    {                                                                                                        \
+        float *to = points + (y) * 6 * point_step;                                                           \
+        BS_OPAQUE(to);                                                                                       \
+        const BS_V pa = BS_V_FNMA(h##_2, bb, h##_4), qa = BS_V_FNMA(h##_1, bb, h##_3);                       \
+        const BS_V pb = BS_V_FNMA(h##_2, aa, h##_4), qb = BS_V_FNMA(h##_1, aa, h##_3);                       \
+        BS_V_STORE_AT(to, BS_V_FMA(h##_0, aabb, BS_V_FNMA(h##_2, sum, h##_4)));                              \
+        BS_V_STORE_AT(to + point_step, BS_V_FMA(qa, a, pa));                                                 \
+        BS_V_STORE_AT(to + 2 * point_step, BS_V_FNMA(qa, a, pa));                                            \
+        BS_V_STORE_AT(to + step3, BS_V_FMA(qb, b, pb));                                             \
+        BS_V_STORE_AT(to + step4, BS_V_FNMA(qb, b, pb));                                            \
+        BS_V_STORE_AT(to + step5, BS_V_FMA(h##_1, aabb, BS_V_FNMA(h##_3, sum, h##_5)));             \
+    }
+#define BS_V_STORE_AT(to, value)     \
+    {                                \
+        const BS_V stored = value;   \
+        BS_V_STORE(to, stored);      \
+    }
+
+static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
+                                                                               ptrdiff_t in_pixel, BS_V_PART part,
+                                                                               float *points, ptrdiff_t point_step)
+{
+    const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
+    const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
+    const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
+    const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
+    ptrdiff_t row3 = 3 * in_row, row4 = 4 * in_row, row5 = 5 * in_row;
+    ptrdiff_t step3 = 3 * point_step, step4 = 4 * point_step, step5 = 5 * point_step;
+    BS_OPAQUE(row3);
+    BS_OPAQUE(row4);
+    BS_OPAQUE(row5);
+    BS_OPAQUE(step3);
+    BS_OPAQUE(step4);
+    BS_OPAQUE(step5);
+    {
+        const float *d = in;
+        BS_EACH_6(BS_COLUMN_OUTER)
+        BS_ROW_IN(0, h0)
+        BS_ROW_IN(5, h5)
+    }
+    {
+        const float *d = in;
+        const BS_V point = a, other = bb;
+        BS_EACH_6(BS_COLUMN_PAIR)
+        BS_ROW_IN(1, h1)
+        BS_ROW_IN(2, h2)
+    }
+    {
+        const float *d = in;
+        const BS_V point = b, other = aa;
+        BS_EACH_6(BS_COLUMN_PAIR)
+        BS_ROW_IN(3, h1)
+        BS_ROW_IN(4, h2)
+    }
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
+                                                      int32_t channels, float *points, ptrdiff_t point_step)
+{
+    for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
+        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
+#ifdef BS_PART_IS_SLOW
+    /* The transform reads a patch three times: a part is read once, and copied. */
+    float patch[BS_WINOGRAD_POINTS * BS_LANES];
+    for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
+        const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
+        BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
+    }
+    if (channels > 0)
+        BS_TIER_FN(bs_conv_winograd_in_vector)
+        (patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points, point_step);
+#else
+    if (channels > 0)
+        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
+#endif
+}
+
+/* ----------------------------------------------------------------------------------------- output
+ * A^T m A up to the factors a^(row + column), which come with the bias: with b = 2a only 2, 4, 8 remain. */
+#define BS_M0 BS_V_LOAD(m)
+#define BS_M1 BS_V_LOAD(m + row)
+#define BS_M2 BS_V_LOAD(m + 2 * row)
+#define BS_M3 BS_V_LOAD(m + row3)
+#define BS_M4 BS_V_LOAD(m + row4)
+#define BS_M5 BS_V_LOAD(m + row5)
+
+#define BS_COLUMN_OUT(x)                                                                       \
+    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2); \
+    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4); \
+    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);                            \
+    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                                             \
+    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                                            \
+    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));                          \
+    m += point_step;                                                                           \
+    BS_OPAQUE(m);
+
+/* One row: A^T again, factor and bias, clamp, and out. */
+#define BS_ROW_OUT(y)                                                                          \
+    {                                                                                          \
+        const BS_V s = BS_V_ADD(h##y##_1, h##y##_2), d = BS_V_SUB(h##y##_1, h##y##_2);         \
+        const BS_V u = BS_V_ADD(h##y##_3, h##y##_4), v = BS_V_SUB(h##y##_3, h##y##_4);         \
+        BS_STORE_OUT(to, (y) + 0, BS_V_ADD(BS_V_ADD(h##y##_0, s), u))                          \
+        BS_STORE_OUT(to + to_pixel, (y) + 1, BS_V_FMA(v, two, d))                              \
+        BS_STORE_OUT(to + 2 * to_pixel, (y) + 2, BS_V_FMA(u, four, s))                         \
+        BS_STORE_OUT(to + to_pixel3, (y) + 3, BS_V_FMA(v, eight, BS_V_ADD(h##y##_5, d)))       \
+        to += to_row;                                                                          \
+        BS_OPAQUE(to);                                                                         \
+    }
+#define BS_STORE_OUT(at, power, value)                                                         \
+    {                                                                                          \
+        BS_V scaled = BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), bias);         \
+        scaled = BS_V_MAX(low, scaled);                                                        \
+        scaled = BS_V_MIN(high, scaled);                                                       \
+        BS_V_STORE_PART(at, scaled, part);                                                     \
+    }
+
+static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
+                                                                                ptrdiff_t point_step, BS_V bias,
+                                                                                BS_V low, BS_V high, float *to,
+                                                                                ptrdiff_t to_row, ptrdiff_t to_pixel,
+                                                                                BS_V_PART part)
+{
+    const BS_V two = BS_V_SET1(2), four = BS_V_SET1(4), eight = BS_V_SET1(8);
+    const ptrdiff_t row = 6 * point_step;
+    ptrdiff_t row3 = 3 * row, row4 = 4 * row, row5 = 5 * row, to_pixel3 = 3 * to_pixel;
+    const float *m = points;
+    BS_OPAQUE(row3);
+    BS_OPAQUE(row4);
+    BS_OPAQUE(row5);
+    BS_OPAQUE(to_pixel3);
+    BS_EACH_6(BS_COLUMN_OUT)
+    BS_ROW_OUT(0)
+    BS_ROW_OUT(1)
+    BS_ROW_OUT(2)
+    BS_ROW_OUT(3)
+}
+
+/* One vector of a patch with everything that is not a clamp after the bias: residuals, slopes, ragged edges. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, const bs_conv_tile *tile, int32_t channel,
+                                                          ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows,
+                                                          int32_t columns, BS_V low, BS_V high)
+{
+    const bs_conv_task *task = tile->task;
+    const BS_V_PART part = BS_V_PART_OF(bs_conv_min(tile->channels - channel, BS_LANES));
+    const bool sloped = task->activation == BS_CONV_LEAKY || task->activation == BS_CONV_PRELU;
+    const bool before = tile->residual && task->residual_before_activation;
+    const bool after = tile->residual && !task->residual_before_activation;
+    const BS_V zero = BS_V_ZERO();
+    BS_V slope = BS_V_SET1(task->slope);
+    if (task->activation == BS_CONV_PRELU)
+        slope = BS_V_LOAD_PART(task->slopes + channel, part);
+    for (int32_t y = 0; y < rows; y++)
+        for (int32_t x = 0; x < columns; x++) {
+            BS_V v = BS_V_LOAD(patch + (4 * y + x) * BS_LANES), residual = zero;
+            if (tile->residual)
+                residual = BS_V_LOAD_PART(tile->residual + y * residual_row + x * tile->residual_pixel + channel, part);
+            if (before)
+                v = BS_V_ADD(v, residual);
+            v = BS_V_MAX(low, v);
+            v = BS_V_MIN(high, v);
+            if (sloped)
+                v = BS_V_FMA(BS_V_MIN(zero, v), slope, BS_V_MAX(zero, v));
+            if (after)
+                v = BS_V_ADD(v, residual);
+            BS_V_STORE_PART(tile->out + y * out_row + x * tile->out_pixel + channel, v, part);
+        }
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
+                                                       const bs_conv_tile *tile, ptrdiff_t out_row,
+                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
+{
+    const bs_conv_task *task = tile->task;
+    const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
+    const BS_V low = BS_V_SET1(clip ? task->low : clamp ? 0.0f : -INFINITY);
+    const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
+    const BS_V lowest = BS_V_SET1(-INFINITY), highest = BS_V_SET1(INFINITY);
+    const bool straight = rows == 4 && columns == 4 && !tile->residual && (clamp || task->activation == BS_CONV_NONE);
+    for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
+        const int32_t valid = bs_conv_min(tile->channels - c, BS_LANES);
+        BS_V bias = BS_V_ZERO();
+        if (task->bias)
+            bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
+        if (straight && valid == BS_LANES) {
+            BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, low, high, tile->out + c, out_row,
+                                                    tile->out_pixel, BS_V_PART_OF(BS_LANES));
+            continue;
+        }
+        float patch[16 * BS_LANES];
+        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, lowest, highest, patch, 4 * BS_LANES,
+                                                BS_LANES, BS_V_PART_OF(BS_LANES));
+        BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
+    }
+}
+#endif
+/* --- end of template kernels/conv_winograd.inc --- */
 #endif
 /* --- template kernels/conv_outer.inc --- */
 /* conv_outer.inc: direct convolution, lanes are output channels.
@@ -3570,237 +3888,6 @@ BS_DOT_UPTO(BS_DOT_DEFINE)
 #define BS_DOT_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_dot_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_UPTO(BS_DOT_NAME) };
 /* --- end of template kernels/conv_dot.inc --- */
-/* --- template kernels/conv_winograd.inc --- */
-/* conv_winograd.inc: the two transforms of F(4x4, 3x3), lanes are channels.
- *
- * Owns:      input patch 6x6 -> 36 points, and 36 points -> output patch 4x4 with its epilogue.
- * Relies on: a simd_*.h and repeat.h before it; conv_winograd.h for the constants and where they come from.
- * Must never: read lanes beyond the channels, or store outside the rows and columns asked for.
- *
- * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
- */
-#if !defined(BS_NO_WINOGRAD)
-
-/* ------------------------------------------------------------------------------------------ input
- * B^T d B. Rows 0 and 5, 1 and 2 (points a, -a), 3 and 4 (b, -b) of the half-transformed patch are made in
- * turn, 12 vectors at a time; reading the patch again is cheaper than keeping 36. */
-#define BS_D0 BS_V_LOAD_PART(d, part)
-#define BS_D1 BS_V_LOAD_PART(d + in_row, part)
-#define BS_D2 BS_V_LOAD_PART(d + 2 * in_row, part)
-#define BS_D3 BS_V_LOAD_PART(d + row3, part)
-#define BS_D4 BS_V_LOAD_PART(d + row4, part)
-#define BS_D5 BS_V_LOAD_PART(d + row5, part)
-
-/* `d` walks along the columns; opaque, or the compiler makes 36 addresses of it. */
-#define BS_COLUMN_OUTER(x)                                                           \
-    const BS_V h0_##x = BS_V_FMA(BS_D0, aabb, BS_V_FNMA(BS_D2, sum, BS_D4));         \
-    const BS_V h5_##x = BS_V_FMA(BS_D1, aabb, BS_V_FNMA(BS_D3, sum, BS_D5));         \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-#define BS_COLUMN_PAIR(x)                                                            \
-    const BS_V p##x = BS_V_FNMA(BS_D2, other, BS_D4), q##x = BS_V_FNMA(BS_D1, other, BS_D3); \
-    const BS_V h1_##x = BS_V_FMA(q##x, point, p##x), h2_##x = BS_V_FNMA(q##x, point, p##x); \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-
-/* One row: B^T again, and out. `y` is the row of points, `h` the name of the row in registers. */
-#define BS_ROW_IN(y, h)                                                                                      \
-    {                                                                                                        \
-        float *to = points + (y) * 6 * point_step;                                                           \
-        BS_OPAQUE(to);                                                                                       \
-        const BS_V pa = BS_V_FNMA(h##_2, bb, h##_4), qa = BS_V_FNMA(h##_1, bb, h##_3);                       \
-        const BS_V pb = BS_V_FNMA(h##_2, aa, h##_4), qb = BS_V_FNMA(h##_1, aa, h##_3);                       \
-        BS_V_STORE_AT(to, BS_V_FMA(h##_0, aabb, BS_V_FNMA(h##_2, sum, h##_4)));                              \
-        BS_V_STORE_AT(to + point_step, BS_V_FMA(qa, a, pa));                                                 \
-        BS_V_STORE_AT(to + 2 * point_step, BS_V_FNMA(qa, a, pa));                                            \
-        BS_V_STORE_AT(to + step3, BS_V_FMA(qb, b, pb));                                             \
-        BS_V_STORE_AT(to + step4, BS_V_FNMA(qb, b, pb));                                            \
-        BS_V_STORE_AT(to + step5, BS_V_FMA(h##_1, aabb, BS_V_FNMA(h##_3, sum, h##_5)));             \
-    }
-#define BS_V_STORE_AT(to, value)     \
-    {                                \
-        const BS_V stored = value;   \
-        BS_V_STORE(to, stored);      \
-    }
-
-static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
-                                                                               ptrdiff_t in_pixel, BS_V_PART part,
-                                                                               float *points, ptrdiff_t point_step)
-{
-    const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
-    const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
-    const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
-    const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
-    ptrdiff_t row3 = 3 * in_row, row4 = 4 * in_row, row5 = 5 * in_row;
-    ptrdiff_t step3 = 3 * point_step, step4 = 4 * point_step, step5 = 5 * point_step;
-    BS_OPAQUE(row3);
-    BS_OPAQUE(row4);
-    BS_OPAQUE(row5);
-    BS_OPAQUE(step3);
-    BS_OPAQUE(step4);
-    BS_OPAQUE(step5);
-    {
-        const float *d = in;
-        BS_EACH_6(BS_COLUMN_OUTER)
-        BS_ROW_IN(0, h0)
-        BS_ROW_IN(5, h5)
-    }
-    {
-        const float *d = in;
-        const BS_V point = a, other = bb;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(1, h1)
-        BS_ROW_IN(2, h2)
-    }
-    {
-        const float *d = in;
-        const BS_V point = b, other = aa;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(3, h1)
-        BS_ROW_IN(4, h2)
-    }
-}
-
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, float *points, ptrdiff_t point_step)
-{
-    for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
-#ifdef BS_PART_IS_SLOW
-    /* The transform reads a patch three times: a part is read once, and copied. */
-    float patch[BS_WINOGRAD_POINTS * BS_LANES];
-    for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
-        const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
-        BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
-    }
-    if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)
-        (patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points, point_step);
-#else
-    if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
-#endif
-}
-
-/* ----------------------------------------------------------------------------------------- output
- * A^T m A up to the factors a^(row + column), which come with the bias: with b = 2a only 2, 4, 8 remain. */
-#define BS_M0 BS_V_LOAD(m)
-#define BS_M1 BS_V_LOAD(m + row)
-#define BS_M2 BS_V_LOAD(m + 2 * row)
-#define BS_M3 BS_V_LOAD(m + row3)
-#define BS_M4 BS_V_LOAD(m + row4)
-#define BS_M5 BS_V_LOAD(m + row5)
-
-#define BS_COLUMN_OUT(x)                                                                       \
-    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2); \
-    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4); \
-    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);                            \
-    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                                             \
-    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                                            \
-    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));                          \
-    m += point_step;                                                                           \
-    BS_OPAQUE(m);
-
-/* One row: A^T again, factor and bias, clamp, and out. */
-#define BS_ROW_OUT(y)                                                                          \
-    {                                                                                          \
-        const BS_V s = BS_V_ADD(h##y##_1, h##y##_2), d = BS_V_SUB(h##y##_1, h##y##_2);         \
-        const BS_V u = BS_V_ADD(h##y##_3, h##y##_4), v = BS_V_SUB(h##y##_3, h##y##_4);         \
-        BS_STORE_OUT(to, (y) + 0, BS_V_ADD(BS_V_ADD(h##y##_0, s), u))                          \
-        BS_STORE_OUT(to + to_pixel, (y) + 1, BS_V_FMA(v, two, d))                              \
-        BS_STORE_OUT(to + 2 * to_pixel, (y) + 2, BS_V_FMA(u, four, s))                         \
-        BS_STORE_OUT(to + to_pixel3, (y) + 3, BS_V_FMA(v, eight, BS_V_ADD(h##y##_5, d)))       \
-        to += to_row;                                                                          \
-        BS_OPAQUE(to);                                                                         \
-    }
-#define BS_STORE_OUT(at, power, value)                                                         \
-    {                                                                                          \
-        BS_V scaled = BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), bias);         \
-        scaled = BS_V_MAX(low, scaled);                                                        \
-        scaled = BS_V_MIN(high, scaled);                                                       \
-        BS_V_STORE_PART(at, scaled, part);                                                     \
-    }
-
-static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
-                                                                                ptrdiff_t point_step, BS_V bias,
-                                                                                BS_V low, BS_V high, float *to,
-                                                                                ptrdiff_t to_row, ptrdiff_t to_pixel,
-                                                                                BS_V_PART part)
-{
-    const BS_V two = BS_V_SET1(2), four = BS_V_SET1(4), eight = BS_V_SET1(8);
-    const ptrdiff_t row = 6 * point_step;
-    ptrdiff_t row3 = 3 * row, row4 = 4 * row, row5 = 5 * row, to_pixel3 = 3 * to_pixel;
-    const float *m = points;
-    BS_OPAQUE(row3);
-    BS_OPAQUE(row4);
-    BS_OPAQUE(row5);
-    BS_OPAQUE(to_pixel3);
-    BS_EACH_6(BS_COLUMN_OUT)
-    BS_ROW_OUT(0)
-    BS_ROW_OUT(1)
-    BS_ROW_OUT(2)
-    BS_ROW_OUT(3)
-}
-
-/* One vector of a patch with everything that is not a clamp after the bias: residuals, slopes, ragged edges. */
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, const bs_conv_tile *tile, int32_t channel,
-                                                          ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows,
-                                                          int32_t columns, BS_V low, BS_V high)
-{
-    const bs_conv_task *task = tile->task;
-    const BS_V_PART part = BS_V_PART_OF(bs_conv_min(tile->channels - channel, BS_LANES));
-    const bool sloped = task->activation == BS_CONV_LEAKY || task->activation == BS_CONV_PRELU;
-    const bool before = tile->residual && task->residual_before_activation;
-    const bool after = tile->residual && !task->residual_before_activation;
-    const BS_V zero = BS_V_ZERO();
-    BS_V slope = BS_V_SET1(task->slope);
-    if (task->activation == BS_CONV_PRELU)
-        slope = BS_V_LOAD_PART(task->slopes + channel, part);
-    for (int32_t y = 0; y < rows; y++)
-        for (int32_t x = 0; x < columns; x++) {
-            BS_V v = BS_V_LOAD(patch + (4 * y + x) * BS_LANES), residual = zero;
-            if (tile->residual)
-                residual = BS_V_LOAD_PART(tile->residual + y * residual_row + x * tile->residual_pixel + channel, part);
-            if (before)
-                v = BS_V_ADD(v, residual);
-            v = BS_V_MAX(low, v);
-            v = BS_V_MIN(high, v);
-            if (sloped)
-                v = BS_V_FMA(BS_V_MIN(zero, v), slope, BS_V_MAX(zero, v));
-            if (after)
-                v = BS_V_ADD(v, residual);
-            BS_V_STORE_PART(tile->out + y * out_row + x * tile->out_pixel + channel, v, part);
-        }
-}
-
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
-                                                       const bs_conv_tile *tile, ptrdiff_t out_row,
-                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
-{
-    const bs_conv_task *task = tile->task;
-    const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
-    const BS_V low = BS_V_SET1(clip ? task->low : clamp ? 0.0f : -INFINITY);
-    const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
-    const BS_V lowest = BS_V_SET1(-INFINITY), highest = BS_V_SET1(INFINITY);
-    const bool straight = rows == 4 && columns == 4 && !tile->residual && (clamp || task->activation == BS_CONV_NONE);
-    for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
-        const int32_t valid = bs_conv_min(tile->channels - c, BS_LANES);
-        BS_V bias = BS_V_ZERO();
-        if (task->bias)
-            bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        if (straight && valid == BS_LANES) {
-            BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, low, high, tile->out + c, out_row,
-                                                    tile->out_pixel, BS_V_PART_OF(BS_LANES));
-            continue;
-        }
-        float patch[16 * BS_LANES];
-        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, lowest, highest, patch, 4 * BS_LANES,
-                                                BS_LANES, BS_V_PART_OF(BS_LANES));
-        BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
-    }
-}
-#endif
-/* --- end of template kernels/conv_winograd.inc --- */
 
 static const bs_conv_kernels bs_conv_table_avx2 = {
     .lanes = BS_LANES,
@@ -4127,7 +4214,7 @@ static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
  * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds that ask for few
- *            bytes (-Os) leave some out, between powers of two.
+ *            bytes (-Os) leave some out.
  * Relies on: nothing.
  * Must never: survive a template: simd_end.h undefines all of it.
  *
@@ -4149,7 +4236,7 @@ static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
 #define BS_EACH_14(M) BS_EACH_13(M) M(13)
 
 #ifdef __OPTIMIZE_SIZE__
-#define BS_UPTO_4(M, x) M(1, x) M(2, x) M(4, x)
+#define BS_UPTO_4(M, x) M(1, x) M(4, x)
 #define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
 #define BS_UPTO_6(M, x) BS_UPTO_4(M, x) M(6, x)
 #define BS_UPTO_8(M, x) BS_UPTO_4(M, x) M(8, x)
@@ -4234,6 +4321,90 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
         (void)part;                                      \
         BS_TIER_FN(bs_conv_finish)(tile, sums, P, B);
 /* --- end of template kernels/conv_epilogue_plain.inc --- */
+/* --- template kernels/conv_winograd_plain.inc --- */
+/* conv_winograd_plain.inc: conv_winograd.inc as loops over memory, for a tier that should be small, not fast.
+ *
+ * Owns:      input patch 6x6 -> 36 points, and 36 points -> output patch 4x4 with its epilogue.
+ * Relies on: a simd_*.h and conv_epilogue_plain.inc before it; conv_winograd.h for the constants.
+ * Must never: read lanes beyond the channels, or store outside the rows and columns asked for.
+ */
+#if !defined(BS_NO_WINOGRAD)
+
+/* B^T of one line, `step` apart in the result. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_line)(const BS_V *d, BS_V *to, int32_t step)
+{
+    const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
+    const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
+    const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
+    const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
+    const BS_V pa = BS_V_FNMA(d[2], bb, d[4]), qa = BS_V_FNMA(d[1], bb, d[3]);
+    const BS_V pb = BS_V_FNMA(d[2], aa, d[4]), qb = BS_V_FNMA(d[1], aa, d[3]);
+    to[0] = BS_V_FMA(d[0], aabb, BS_V_FNMA(d[2], sum, d[4]));
+    to[step] = BS_V_FMA(qa, a, pa);
+    to[2 * step] = BS_V_FNMA(qa, a, pa);
+    to[3 * step] = BS_V_FMA(qb, b, pb);
+    to[4 * step] = BS_V_FNMA(qb, b, pb);
+    to[5 * step] = BS_V_FMA(d[1], aabb, BS_V_FNMA(d[3], sum, d[5]));
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
+                                                      int32_t channels, float *points, ptrdiff_t point_step)
+{
+    for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
+        const BS_V_PART part = BS_V_PART_OF(bs_conv_min(channels, BS_LANES));
+        BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_POINTS];
+        for (int32_t x = 0; x < BS_WINOGRAD_IN; x++) {
+            for (int32_t y = 0; y < BS_WINOGRAD_IN; y++)
+                line[y] = BS_V_LOAD_PART(in + y * in_row + x * in_pixel, part);
+            BS_TIER_FN(bs_conv_winograd_in_line)(line, half + x, BS_WINOGRAD_IN);
+        }
+        for (int32_t y = 0; y < BS_WINOGRAD_IN; y++) {
+            BS_TIER_FN(bs_conv_winograd_in_line)(half + y * BS_WINOGRAD_IN, line, 1);
+            for (int32_t x = 0; x < BS_WINOGRAD_IN; x++)
+                BS_V_STORE(points + (y * BS_WINOGRAD_IN + x) * point_step, line[x]);
+        }
+    }
+}
+
+/* A^T of one line up to the factors a^index, `step` apart in the result. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_line)(const BS_V *m, BS_V *to, int32_t step)
+{
+    const BS_V s = BS_V_ADD(m[1], m[2]), d = BS_V_SUB(m[1], m[2]);
+    const BS_V u = BS_V_ADD(m[3], m[4]), v = BS_V_SUB(m[3], m[4]);
+    to[0] = BS_V_ADD(BS_V_ADD(m[0], s), u);
+    to[step] = BS_V_FMA(v, BS_V_SET1(2), d);
+    to[2 * step] = BS_V_FMA(u, BS_V_SET1(4), s);
+    to[3 * step] = BS_V_FMA(v, BS_V_SET1(8), BS_V_ADD(m[5], d));
+}
+
+/* Each row of a patch ends like a tile of the direct kernels. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
+                                                       const bs_conv_tile *tile, ptrdiff_t out_row,
+                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
+{
+    for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
+        const BS_V bias = BS_TIER_FN(bs_conv_of_channels)(tile, tile->task->bias, c);
+        BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_OUT * BS_WINOGRAD_IN];
+        for (int32_t x = 0; x < BS_WINOGRAD_IN; x++) {
+            for (int32_t y = 0; y < BS_WINOGRAD_IN; y++)
+                line[y] = BS_V_LOAD(points + (y * BS_WINOGRAD_IN + x) * point_step);
+            BS_TIER_FN(bs_conv_winograd_out_line)(line, half + x, BS_WINOGRAD_IN);
+        }
+        bs_conv_tile row = *tile;
+        row.channel = c;
+        row.channels = tile->channels - c;
+        row.out += c;
+        for (int32_t y = 0; y < rows; y++, row.out += out_row) {
+            row.residual = tile->residual ? tile->residual + y * residual_row + c : NULL;
+            BS_TIER_FN(bs_conv_winograd_out_line)(half + y * BS_WINOGRAD_IN, line, 1);
+            for (int32_t x = 0; x < BS_WINOGRAD_OUT; x++)
+                line[x] = BS_V_FMA(line[x], BS_V_SET1(bs_conv_winograd_scale[y + x]), bias);
+            BS_TIER_FN(bs_conv_finish)(&row, line, columns, 1);
+        }
+    }
+}
+#endif
+/* --- end of template kernels/conv_winograd_plain.inc --- */
 #else
 /* --- template kernels/conv_epilogue.inc --- */
 /* conv_epilogue.inc: how an accumulator tile starts and ends: bias, residual, activation, store.
@@ -4306,6 +4477,237 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
         }                                                                                   \
         BS_EACH_##P(BS_STORE_##B)
 /* --- end of template kernels/conv_epilogue.inc --- */
+/* --- template kernels/conv_winograd.inc --- */
+/* conv_winograd.inc: the two transforms of F(4x4, 3x3), lanes are channels.
+ *
+ * Owns:      input patch 6x6 -> 36 points, and 36 points -> output patch 4x4 with its epilogue.
+ * Relies on: a simd_*.h and repeat.h before it; conv_winograd.h for the constants and where they come from.
+ * Must never: read lanes beyond the channels, or store outside the rows and columns asked for.
+ *
+ * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
+ */
+#if !defined(BS_NO_WINOGRAD)
+
+/* ------------------------------------------------------------------------------------------ input
+ * B^T d B. Rows 0 and 5, 1 and 2 (points a, -a), 3 and 4 (b, -b) of the half-transformed patch are made in
+ * turn, 12 vectors at a time; reading the patch again is cheaper than keeping 36. */
+#define BS_D0 BS_V_LOAD_PART(d, part)
+#define BS_D1 BS_V_LOAD_PART(d + in_row, part)
+#define BS_D2 BS_V_LOAD_PART(d + 2 * in_row, part)
+#define BS_D3 BS_V_LOAD_PART(d + row3, part)
+#define BS_D4 BS_V_LOAD_PART(d + row4, part)
+#define BS_D5 BS_V_LOAD_PART(d + row5, part)
+
+/* `d` walks along the columns; opaque, or the compiler makes 36 addresses of it. */
+#define BS_COLUMN_OUTER(x)                                                           \
+    const BS_V h0_##x = BS_V_FMA(BS_D0, aabb, BS_V_FNMA(BS_D2, sum, BS_D4));         \
+    const BS_V h5_##x = BS_V_FMA(BS_D1, aabb, BS_V_FNMA(BS_D3, sum, BS_D5));         \
+    d += in_pixel;                                                                   \
+    BS_OPAQUE(d);
+#define BS_COLUMN_PAIR(x)                                                            \
+    const BS_V p##x = BS_V_FNMA(BS_D2, other, BS_D4), q##x = BS_V_FNMA(BS_D1, other, BS_D3); \
+    const BS_V h1_##x = BS_V_FMA(q##x, point, p##x), h2_##x = BS_V_FNMA(q##x, point, p##x); \
+    d += in_pixel;                                                                   \
+    BS_OPAQUE(d);
+
+/* One row: B^T again, and out. `y` is the row of points, `h` the name of the row in registers. */
+#define BS_ROW_IN(y, h)                                                                                      \
+    {                                                                                                        \
+        float *to = points + (y) * 6 * point_step;                                                           \
+        BS_OPAQUE(to);                                                                                       \
+        const BS_V pa = BS_V_FNMA(h##_2, bb, h##_4), qa = BS_V_FNMA(h##_1, bb, h##_3);                       \
+        const BS_V pb = BS_V_FNMA(h##_2, aa, h##_4), qb = BS_V_FNMA(h##_1, aa, h##_3);                       \
+        BS_V_STORE_AT(to, BS_V_FMA(h##_0, aabb, BS_V_FNMA(h##_2, sum, h##_4)));                              \
+        BS_V_STORE_AT(to + point_step, BS_V_FMA(qa, a, pa));                                                 \
+        BS_V_STORE_AT(to + 2 * point_step, BS_V_FNMA(qa, a, pa));                                            \
+        BS_V_STORE_AT(to + step3, BS_V_FMA(qb, b, pb));                                             \
+        BS_V_STORE_AT(to + step4, BS_V_FNMA(qb, b, pb));                                            \
+        BS_V_STORE_AT(to + step5, BS_V_FMA(h##_1, aabb, BS_V_FNMA(h##_3, sum, h##_5)));             \
+    }
+#define BS_V_STORE_AT(to, value)     \
+    {                                \
+        const BS_V stored = value;   \
+        BS_V_STORE(to, stored);      \
+    }
+
+static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
+                                                                               ptrdiff_t in_pixel, BS_V_PART part,
+                                                                               float *points, ptrdiff_t point_step)
+{
+    const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
+    const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
+    const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
+    const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
+    ptrdiff_t row3 = 3 * in_row, row4 = 4 * in_row, row5 = 5 * in_row;
+    ptrdiff_t step3 = 3 * point_step, step4 = 4 * point_step, step5 = 5 * point_step;
+    BS_OPAQUE(row3);
+    BS_OPAQUE(row4);
+    BS_OPAQUE(row5);
+    BS_OPAQUE(step3);
+    BS_OPAQUE(step4);
+    BS_OPAQUE(step5);
+    {
+        const float *d = in;
+        BS_EACH_6(BS_COLUMN_OUTER)
+        BS_ROW_IN(0, h0)
+        BS_ROW_IN(5, h5)
+    }
+    {
+        const float *d = in;
+        const BS_V point = a, other = bb;
+        BS_EACH_6(BS_COLUMN_PAIR)
+        BS_ROW_IN(1, h1)
+        BS_ROW_IN(2, h2)
+    }
+    {
+        const float *d = in;
+        const BS_V point = b, other = aa;
+        BS_EACH_6(BS_COLUMN_PAIR)
+        BS_ROW_IN(3, h1)
+        BS_ROW_IN(4, h2)
+    }
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
+                                                      int32_t channels, float *points, ptrdiff_t point_step)
+{
+    for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
+        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
+#ifdef BS_PART_IS_SLOW
+    /* The transform reads a patch three times: a part is read once, and copied. */
+    float patch[BS_WINOGRAD_POINTS * BS_LANES];
+    for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
+        const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
+        BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
+    }
+    if (channels > 0)
+        BS_TIER_FN(bs_conv_winograd_in_vector)
+        (patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points, point_step);
+#else
+    if (channels > 0)
+        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
+#endif
+}
+
+/* ----------------------------------------------------------------------------------------- output
+ * A^T m A up to the factors a^(row + column), which come with the bias: with b = 2a only 2, 4, 8 remain. */
+#define BS_M0 BS_V_LOAD(m)
+#define BS_M1 BS_V_LOAD(m + row)
+#define BS_M2 BS_V_LOAD(m + 2 * row)
+#define BS_M3 BS_V_LOAD(m + row3)
+#define BS_M4 BS_V_LOAD(m + row4)
+#define BS_M5 BS_V_LOAD(m + row5)
+
+#define BS_COLUMN_OUT(x)                                                                       \
+    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2); \
+    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4); \
+    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);                            \
+    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                                             \
+    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                                            \
+    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));                          \
+    m += point_step;                                                                           \
+    BS_OPAQUE(m);
+
+/* One row: A^T again, factor and bias, clamp, and out. */
+#define BS_ROW_OUT(y)                                                                          \
+    {                                                                                          \
+        const BS_V s = BS_V_ADD(h##y##_1, h##y##_2), d = BS_V_SUB(h##y##_1, h##y##_2);         \
+        const BS_V u = BS_V_ADD(h##y##_3, h##y##_4), v = BS_V_SUB(h##y##_3, h##y##_4);         \
+        BS_STORE_OUT(to, (y) + 0, BS_V_ADD(BS_V_ADD(h##y##_0, s), u))                          \
+        BS_STORE_OUT(to + to_pixel, (y) + 1, BS_V_FMA(v, two, d))                              \
+        BS_STORE_OUT(to + 2 * to_pixel, (y) + 2, BS_V_FMA(u, four, s))                         \
+        BS_STORE_OUT(to + to_pixel3, (y) + 3, BS_V_FMA(v, eight, BS_V_ADD(h##y##_5, d)))       \
+        to += to_row;                                                                          \
+        BS_OPAQUE(to);                                                                         \
+    }
+#define BS_STORE_OUT(at, power, value)                                                         \
+    {                                                                                          \
+        BS_V scaled = BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), bias);         \
+        scaled = BS_V_MAX(low, scaled);                                                        \
+        scaled = BS_V_MIN(high, scaled);                                                       \
+        BS_V_STORE_PART(at, scaled, part);                                                     \
+    }
+
+static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
+                                                                                ptrdiff_t point_step, BS_V bias,
+                                                                                BS_V low, BS_V high, float *to,
+                                                                                ptrdiff_t to_row, ptrdiff_t to_pixel,
+                                                                                BS_V_PART part)
+{
+    const BS_V two = BS_V_SET1(2), four = BS_V_SET1(4), eight = BS_V_SET1(8);
+    const ptrdiff_t row = 6 * point_step;
+    ptrdiff_t row3 = 3 * row, row4 = 4 * row, row5 = 5 * row, to_pixel3 = 3 * to_pixel;
+    const float *m = points;
+    BS_OPAQUE(row3);
+    BS_OPAQUE(row4);
+    BS_OPAQUE(row5);
+    BS_OPAQUE(to_pixel3);
+    BS_EACH_6(BS_COLUMN_OUT)
+    BS_ROW_OUT(0)
+    BS_ROW_OUT(1)
+    BS_ROW_OUT(2)
+    BS_ROW_OUT(3)
+}
+
+/* One vector of a patch with everything that is not a clamp after the bias: residuals, slopes, ragged edges. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, const bs_conv_tile *tile, int32_t channel,
+                                                          ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows,
+                                                          int32_t columns, BS_V low, BS_V high)
+{
+    const bs_conv_task *task = tile->task;
+    const BS_V_PART part = BS_V_PART_OF(bs_conv_min(tile->channels - channel, BS_LANES));
+    const bool sloped = task->activation == BS_CONV_LEAKY || task->activation == BS_CONV_PRELU;
+    const bool before = tile->residual && task->residual_before_activation;
+    const bool after = tile->residual && !task->residual_before_activation;
+    const BS_V zero = BS_V_ZERO();
+    BS_V slope = BS_V_SET1(task->slope);
+    if (task->activation == BS_CONV_PRELU)
+        slope = BS_V_LOAD_PART(task->slopes + channel, part);
+    for (int32_t y = 0; y < rows; y++)
+        for (int32_t x = 0; x < columns; x++) {
+            BS_V v = BS_V_LOAD(patch + (4 * y + x) * BS_LANES), residual = zero;
+            if (tile->residual)
+                residual = BS_V_LOAD_PART(tile->residual + y * residual_row + x * tile->residual_pixel + channel, part);
+            if (before)
+                v = BS_V_ADD(v, residual);
+            v = BS_V_MAX(low, v);
+            v = BS_V_MIN(high, v);
+            if (sloped)
+                v = BS_V_FMA(BS_V_MIN(zero, v), slope, BS_V_MAX(zero, v));
+            if (after)
+                v = BS_V_ADD(v, residual);
+            BS_V_STORE_PART(tile->out + y * out_row + x * tile->out_pixel + channel, v, part);
+        }
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
+                                                       const bs_conv_tile *tile, ptrdiff_t out_row,
+                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
+{
+    const bs_conv_task *task = tile->task;
+    const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
+    const BS_V low = BS_V_SET1(clip ? task->low : clamp ? 0.0f : -INFINITY);
+    const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
+    const BS_V lowest = BS_V_SET1(-INFINITY), highest = BS_V_SET1(INFINITY);
+    const bool straight = rows == 4 && columns == 4 && !tile->residual && (clamp || task->activation == BS_CONV_NONE);
+    for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
+        const int32_t valid = bs_conv_min(tile->channels - c, BS_LANES);
+        BS_V bias = BS_V_ZERO();
+        if (task->bias)
+            bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
+        if (straight && valid == BS_LANES) {
+            BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, low, high, tile->out + c, out_row,
+                                                    tile->out_pixel, BS_V_PART_OF(BS_LANES));
+            continue;
+        }
+        float patch[16 * BS_LANES];
+        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, lowest, highest, patch, 4 * BS_LANES,
+                                                BS_LANES, BS_V_PART_OF(BS_LANES));
+        BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
+    }
+}
+#endif
+/* --- end of template kernels/conv_winograd.inc --- */
 #endif
 /* --- template kernels/conv_outer.inc --- */
 /* conv_outer.inc: direct convolution, lanes are output channels.
@@ -4575,237 +4977,6 @@ BS_DOT_UPTO(BS_DOT_DEFINE)
 #define BS_DOT_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_dot_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_UPTO(BS_DOT_NAME) };
 /* --- end of template kernels/conv_dot.inc --- */
-/* --- template kernels/conv_winograd.inc --- */
-/* conv_winograd.inc: the two transforms of F(4x4, 3x3), lanes are channels.
- *
- * Owns:      input patch 6x6 -> 36 points, and 36 points -> output patch 4x4 with its epilogue.
- * Relies on: a simd_*.h and repeat.h before it; conv_winograd.h for the constants and where they come from.
- * Must never: read lanes beyond the channels, or store outside the rows and columns asked for.
- *
- * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
- */
-#if !defined(BS_NO_WINOGRAD)
-
-/* ------------------------------------------------------------------------------------------ input
- * B^T d B. Rows 0 and 5, 1 and 2 (points a, -a), 3 and 4 (b, -b) of the half-transformed patch are made in
- * turn, 12 vectors at a time; reading the patch again is cheaper than keeping 36. */
-#define BS_D0 BS_V_LOAD_PART(d, part)
-#define BS_D1 BS_V_LOAD_PART(d + in_row, part)
-#define BS_D2 BS_V_LOAD_PART(d + 2 * in_row, part)
-#define BS_D3 BS_V_LOAD_PART(d + row3, part)
-#define BS_D4 BS_V_LOAD_PART(d + row4, part)
-#define BS_D5 BS_V_LOAD_PART(d + row5, part)
-
-/* `d` walks along the columns; opaque, or the compiler makes 36 addresses of it. */
-#define BS_COLUMN_OUTER(x)                                                           \
-    const BS_V h0_##x = BS_V_FMA(BS_D0, aabb, BS_V_FNMA(BS_D2, sum, BS_D4));         \
-    const BS_V h5_##x = BS_V_FMA(BS_D1, aabb, BS_V_FNMA(BS_D3, sum, BS_D5));         \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-#define BS_COLUMN_PAIR(x)                                                            \
-    const BS_V p##x = BS_V_FNMA(BS_D2, other, BS_D4), q##x = BS_V_FNMA(BS_D1, other, BS_D3); \
-    const BS_V h1_##x = BS_V_FMA(q##x, point, p##x), h2_##x = BS_V_FNMA(q##x, point, p##x); \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-
-/* One row: B^T again, and out. `y` is the row of points, `h` the name of the row in registers. */
-#define BS_ROW_IN(y, h)                                                                                      \
-    {                                                                                                        \
-        float *to = points + (y) * 6 * point_step;                                                           \
-        BS_OPAQUE(to);                                                                                       \
-        const BS_V pa = BS_V_FNMA(h##_2, bb, h##_4), qa = BS_V_FNMA(h##_1, bb, h##_3);                       \
-        const BS_V pb = BS_V_FNMA(h##_2, aa, h##_4), qb = BS_V_FNMA(h##_1, aa, h##_3);                       \
-        BS_V_STORE_AT(to, BS_V_FMA(h##_0, aabb, BS_V_FNMA(h##_2, sum, h##_4)));                              \
-        BS_V_STORE_AT(to + point_step, BS_V_FMA(qa, a, pa));                                                 \
-        BS_V_STORE_AT(to + 2 * point_step, BS_V_FNMA(qa, a, pa));                                            \
-        BS_V_STORE_AT(to + step3, BS_V_FMA(qb, b, pb));                                             \
-        BS_V_STORE_AT(to + step4, BS_V_FNMA(qb, b, pb));                                            \
-        BS_V_STORE_AT(to + step5, BS_V_FMA(h##_1, aabb, BS_V_FNMA(h##_3, sum, h##_5)));             \
-    }
-#define BS_V_STORE_AT(to, value)     \
-    {                                \
-        const BS_V stored = value;   \
-        BS_V_STORE(to, stored);      \
-    }
-
-static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
-                                                                               ptrdiff_t in_pixel, BS_V_PART part,
-                                                                               float *points, ptrdiff_t point_step)
-{
-    const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
-    const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
-    const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
-    const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
-    ptrdiff_t row3 = 3 * in_row, row4 = 4 * in_row, row5 = 5 * in_row;
-    ptrdiff_t step3 = 3 * point_step, step4 = 4 * point_step, step5 = 5 * point_step;
-    BS_OPAQUE(row3);
-    BS_OPAQUE(row4);
-    BS_OPAQUE(row5);
-    BS_OPAQUE(step3);
-    BS_OPAQUE(step4);
-    BS_OPAQUE(step5);
-    {
-        const float *d = in;
-        BS_EACH_6(BS_COLUMN_OUTER)
-        BS_ROW_IN(0, h0)
-        BS_ROW_IN(5, h5)
-    }
-    {
-        const float *d = in;
-        const BS_V point = a, other = bb;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(1, h1)
-        BS_ROW_IN(2, h2)
-    }
-    {
-        const float *d = in;
-        const BS_V point = b, other = aa;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(3, h1)
-        BS_ROW_IN(4, h2)
-    }
-}
-
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, float *points, ptrdiff_t point_step)
-{
-    for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
-#ifdef BS_PART_IS_SLOW
-    /* The transform reads a patch three times: a part is read once, and copied. */
-    float patch[BS_WINOGRAD_POINTS * BS_LANES];
-    for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
-        const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
-        BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
-    }
-    if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)
-        (patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points, point_step);
-#else
-    if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
-#endif
-}
-
-/* ----------------------------------------------------------------------------------------- output
- * A^T m A up to the factors a^(row + column), which come with the bias: with b = 2a only 2, 4, 8 remain. */
-#define BS_M0 BS_V_LOAD(m)
-#define BS_M1 BS_V_LOAD(m + row)
-#define BS_M2 BS_V_LOAD(m + 2 * row)
-#define BS_M3 BS_V_LOAD(m + row3)
-#define BS_M4 BS_V_LOAD(m + row4)
-#define BS_M5 BS_V_LOAD(m + row5)
-
-#define BS_COLUMN_OUT(x)                                                                       \
-    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2); \
-    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4); \
-    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);                            \
-    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                                             \
-    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                                            \
-    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));                          \
-    m += point_step;                                                                           \
-    BS_OPAQUE(m);
-
-/* One row: A^T again, factor and bias, clamp, and out. */
-#define BS_ROW_OUT(y)                                                                          \
-    {                                                                                          \
-        const BS_V s = BS_V_ADD(h##y##_1, h##y##_2), d = BS_V_SUB(h##y##_1, h##y##_2);         \
-        const BS_V u = BS_V_ADD(h##y##_3, h##y##_4), v = BS_V_SUB(h##y##_3, h##y##_4);         \
-        BS_STORE_OUT(to, (y) + 0, BS_V_ADD(BS_V_ADD(h##y##_0, s), u))                          \
-        BS_STORE_OUT(to + to_pixel, (y) + 1, BS_V_FMA(v, two, d))                              \
-        BS_STORE_OUT(to + 2 * to_pixel, (y) + 2, BS_V_FMA(u, four, s))                         \
-        BS_STORE_OUT(to + to_pixel3, (y) + 3, BS_V_FMA(v, eight, BS_V_ADD(h##y##_5, d)))       \
-        to += to_row;                                                                          \
-        BS_OPAQUE(to);                                                                         \
-    }
-#define BS_STORE_OUT(at, power, value)                                                         \
-    {                                                                                          \
-        BS_V scaled = BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), bias);         \
-        scaled = BS_V_MAX(low, scaled);                                                        \
-        scaled = BS_V_MIN(high, scaled);                                                       \
-        BS_V_STORE_PART(at, scaled, part);                                                     \
-    }
-
-static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
-                                                                                ptrdiff_t point_step, BS_V bias,
-                                                                                BS_V low, BS_V high, float *to,
-                                                                                ptrdiff_t to_row, ptrdiff_t to_pixel,
-                                                                                BS_V_PART part)
-{
-    const BS_V two = BS_V_SET1(2), four = BS_V_SET1(4), eight = BS_V_SET1(8);
-    const ptrdiff_t row = 6 * point_step;
-    ptrdiff_t row3 = 3 * row, row4 = 4 * row, row5 = 5 * row, to_pixel3 = 3 * to_pixel;
-    const float *m = points;
-    BS_OPAQUE(row3);
-    BS_OPAQUE(row4);
-    BS_OPAQUE(row5);
-    BS_OPAQUE(to_pixel3);
-    BS_EACH_6(BS_COLUMN_OUT)
-    BS_ROW_OUT(0)
-    BS_ROW_OUT(1)
-    BS_ROW_OUT(2)
-    BS_ROW_OUT(3)
-}
-
-/* One vector of a patch with everything that is not a clamp after the bias: residuals, slopes, ragged edges. */
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, const bs_conv_tile *tile, int32_t channel,
-                                                          ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows,
-                                                          int32_t columns, BS_V low, BS_V high)
-{
-    const bs_conv_task *task = tile->task;
-    const BS_V_PART part = BS_V_PART_OF(bs_conv_min(tile->channels - channel, BS_LANES));
-    const bool sloped = task->activation == BS_CONV_LEAKY || task->activation == BS_CONV_PRELU;
-    const bool before = tile->residual && task->residual_before_activation;
-    const bool after = tile->residual && !task->residual_before_activation;
-    const BS_V zero = BS_V_ZERO();
-    BS_V slope = BS_V_SET1(task->slope);
-    if (task->activation == BS_CONV_PRELU)
-        slope = BS_V_LOAD_PART(task->slopes + channel, part);
-    for (int32_t y = 0; y < rows; y++)
-        for (int32_t x = 0; x < columns; x++) {
-            BS_V v = BS_V_LOAD(patch + (4 * y + x) * BS_LANES), residual = zero;
-            if (tile->residual)
-                residual = BS_V_LOAD_PART(tile->residual + y * residual_row + x * tile->residual_pixel + channel, part);
-            if (before)
-                v = BS_V_ADD(v, residual);
-            v = BS_V_MAX(low, v);
-            v = BS_V_MIN(high, v);
-            if (sloped)
-                v = BS_V_FMA(BS_V_MIN(zero, v), slope, BS_V_MAX(zero, v));
-            if (after)
-                v = BS_V_ADD(v, residual);
-            BS_V_STORE_PART(tile->out + y * out_row + x * tile->out_pixel + channel, v, part);
-        }
-}
-
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
-                                                       const bs_conv_tile *tile, ptrdiff_t out_row,
-                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
-{
-    const bs_conv_task *task = tile->task;
-    const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
-    const BS_V low = BS_V_SET1(clip ? task->low : clamp ? 0.0f : -INFINITY);
-    const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
-    const BS_V lowest = BS_V_SET1(-INFINITY), highest = BS_V_SET1(INFINITY);
-    const bool straight = rows == 4 && columns == 4 && !tile->residual && (clamp || task->activation == BS_CONV_NONE);
-    for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
-        const int32_t valid = bs_conv_min(tile->channels - c, BS_LANES);
-        BS_V bias = BS_V_ZERO();
-        if (task->bias)
-            bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        if (straight && valid == BS_LANES) {
-            BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, low, high, tile->out + c, out_row,
-                                                    tile->out_pixel, BS_V_PART_OF(BS_LANES));
-            continue;
-        }
-        float patch[16 * BS_LANES];
-        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, lowest, highest, patch, 4 * BS_LANES,
-                                                BS_LANES, BS_V_PART_OF(BS_LANES));
-        BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
-    }
-}
-#endif
-/* --- end of template kernels/conv_winograd.inc --- */
 
 static const bs_conv_kernels bs_conv_table_avx512 = {
     .lanes = BS_LANES,
@@ -5156,7 +5327,7 @@ static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
  * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds that ask for few
- *            bytes (-Os) leave some out, between powers of two.
+ *            bytes (-Os) leave some out.
  * Relies on: nothing.
  * Must never: survive a template: simd_end.h undefines all of it.
  *
@@ -5178,7 +5349,7 @@ static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
 #define BS_EACH_14(M) BS_EACH_13(M) M(13)
 
 #ifdef __OPTIMIZE_SIZE__
-#define BS_UPTO_4(M, x) M(1, x) M(2, x) M(4, x)
+#define BS_UPTO_4(M, x) M(1, x) M(4, x)
 #define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
 #define BS_UPTO_6(M, x) BS_UPTO_4(M, x) M(6, x)
 #define BS_UPTO_8(M, x) BS_UPTO_4(M, x) M(8, x)
@@ -5263,6 +5434,90 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
         (void)part;                                      \
         BS_TIER_FN(bs_conv_finish)(tile, sums, P, B);
 /* --- end of template kernels/conv_epilogue_plain.inc --- */
+/* --- template kernels/conv_winograd_plain.inc --- */
+/* conv_winograd_plain.inc: conv_winograd.inc as loops over memory, for a tier that should be small, not fast.
+ *
+ * Owns:      input patch 6x6 -> 36 points, and 36 points -> output patch 4x4 with its epilogue.
+ * Relies on: a simd_*.h and conv_epilogue_plain.inc before it; conv_winograd.h for the constants.
+ * Must never: read lanes beyond the channels, or store outside the rows and columns asked for.
+ */
+#if !defined(BS_NO_WINOGRAD)
+
+/* B^T of one line, `step` apart in the result. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_line)(const BS_V *d, BS_V *to, int32_t step)
+{
+    const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
+    const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
+    const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
+    const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
+    const BS_V pa = BS_V_FNMA(d[2], bb, d[4]), qa = BS_V_FNMA(d[1], bb, d[3]);
+    const BS_V pb = BS_V_FNMA(d[2], aa, d[4]), qb = BS_V_FNMA(d[1], aa, d[3]);
+    to[0] = BS_V_FMA(d[0], aabb, BS_V_FNMA(d[2], sum, d[4]));
+    to[step] = BS_V_FMA(qa, a, pa);
+    to[2 * step] = BS_V_FNMA(qa, a, pa);
+    to[3 * step] = BS_V_FMA(qb, b, pb);
+    to[4 * step] = BS_V_FNMA(qb, b, pb);
+    to[5 * step] = BS_V_FMA(d[1], aabb, BS_V_FNMA(d[3], sum, d[5]));
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
+                                                      int32_t channels, float *points, ptrdiff_t point_step)
+{
+    for (; channels > 0; channels -= BS_LANES, in += BS_LANES, points += BS_LANES) {
+        const BS_V_PART part = BS_V_PART_OF(bs_conv_min(channels, BS_LANES));
+        BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_POINTS];
+        for (int32_t x = 0; x < BS_WINOGRAD_IN; x++) {
+            for (int32_t y = 0; y < BS_WINOGRAD_IN; y++)
+                line[y] = BS_V_LOAD_PART(in + y * in_row + x * in_pixel, part);
+            BS_TIER_FN(bs_conv_winograd_in_line)(line, half + x, BS_WINOGRAD_IN);
+        }
+        for (int32_t y = 0; y < BS_WINOGRAD_IN; y++) {
+            BS_TIER_FN(bs_conv_winograd_in_line)(half + y * BS_WINOGRAD_IN, line, 1);
+            for (int32_t x = 0; x < BS_WINOGRAD_IN; x++)
+                BS_V_STORE(points + (y * BS_WINOGRAD_IN + x) * point_step, line[x]);
+        }
+    }
+}
+
+/* A^T of one line up to the factors a^index, `step` apart in the result. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_line)(const BS_V *m, BS_V *to, int32_t step)
+{
+    const BS_V s = BS_V_ADD(m[1], m[2]), d = BS_V_SUB(m[1], m[2]);
+    const BS_V u = BS_V_ADD(m[3], m[4]), v = BS_V_SUB(m[3], m[4]);
+    to[0] = BS_V_ADD(BS_V_ADD(m[0], s), u);
+    to[step] = BS_V_FMA(v, BS_V_SET1(2), d);
+    to[2 * step] = BS_V_FMA(u, BS_V_SET1(4), s);
+    to[3 * step] = BS_V_FMA(v, BS_V_SET1(8), BS_V_ADD(m[5], d));
+}
+
+/* Each row of a patch ends like a tile of the direct kernels. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
+                                                       const bs_conv_tile *tile, ptrdiff_t out_row,
+                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
+{
+    for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
+        const BS_V bias = BS_TIER_FN(bs_conv_of_channels)(tile, tile->task->bias, c);
+        BS_V line[BS_WINOGRAD_IN], half[BS_WINOGRAD_OUT * BS_WINOGRAD_IN];
+        for (int32_t x = 0; x < BS_WINOGRAD_IN; x++) {
+            for (int32_t y = 0; y < BS_WINOGRAD_IN; y++)
+                line[y] = BS_V_LOAD(points + (y * BS_WINOGRAD_IN + x) * point_step);
+            BS_TIER_FN(bs_conv_winograd_out_line)(line, half + x, BS_WINOGRAD_IN);
+        }
+        bs_conv_tile row = *tile;
+        row.channel = c;
+        row.channels = tile->channels - c;
+        row.out += c;
+        for (int32_t y = 0; y < rows; y++, row.out += out_row) {
+            row.residual = tile->residual ? tile->residual + y * residual_row + c : NULL;
+            BS_TIER_FN(bs_conv_winograd_out_line)(half + y * BS_WINOGRAD_IN, line, 1);
+            for (int32_t x = 0; x < BS_WINOGRAD_OUT; x++)
+                line[x] = BS_V_FMA(line[x], BS_V_SET1(bs_conv_winograd_scale[y + x]), bias);
+            BS_TIER_FN(bs_conv_finish)(&row, line, columns, 1);
+        }
+    }
+}
+#endif
+/* --- end of template kernels/conv_winograd_plain.inc --- */
 #else
 /* --- template kernels/conv_epilogue.inc --- */
 /* conv_epilogue.inc: how an accumulator tile starts and ends: bias, residual, activation, store.
@@ -5335,6 +5590,237 @@ static BS_OUTLINE BS_TARGET void BS_TIER_FN(bs_conv_finish)(const bs_conv_tile *
         }                                                                                   \
         BS_EACH_##P(BS_STORE_##B)
 /* --- end of template kernels/conv_epilogue.inc --- */
+/* --- template kernels/conv_winograd.inc --- */
+/* conv_winograd.inc: the two transforms of F(4x4, 3x3), lanes are channels.
+ *
+ * Owns:      input patch 6x6 -> 36 points, and 36 points -> output patch 4x4 with its epilogue.
+ * Relies on: a simd_*.h and repeat.h before it; conv_winograd.h for the constants and where they come from.
+ * Must never: read lanes beyond the channels, or store outside the rows and columns asked for.
+ *
+ * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
+ */
+#if !defined(BS_NO_WINOGRAD)
+
+/* ------------------------------------------------------------------------------------------ input
+ * B^T d B. Rows 0 and 5, 1 and 2 (points a, -a), 3 and 4 (b, -b) of the half-transformed patch are made in
+ * turn, 12 vectors at a time; reading the patch again is cheaper than keeping 36. */
+#define BS_D0 BS_V_LOAD_PART(d, part)
+#define BS_D1 BS_V_LOAD_PART(d + in_row, part)
+#define BS_D2 BS_V_LOAD_PART(d + 2 * in_row, part)
+#define BS_D3 BS_V_LOAD_PART(d + row3, part)
+#define BS_D4 BS_V_LOAD_PART(d + row4, part)
+#define BS_D5 BS_V_LOAD_PART(d + row5, part)
+
+/* `d` walks along the columns; opaque, or the compiler makes 36 addresses of it. */
+#define BS_COLUMN_OUTER(x)                                                           \
+    const BS_V h0_##x = BS_V_FMA(BS_D0, aabb, BS_V_FNMA(BS_D2, sum, BS_D4));         \
+    const BS_V h5_##x = BS_V_FMA(BS_D1, aabb, BS_V_FNMA(BS_D3, sum, BS_D5));         \
+    d += in_pixel;                                                                   \
+    BS_OPAQUE(d);
+#define BS_COLUMN_PAIR(x)                                                            \
+    const BS_V p##x = BS_V_FNMA(BS_D2, other, BS_D4), q##x = BS_V_FNMA(BS_D1, other, BS_D3); \
+    const BS_V h1_##x = BS_V_FMA(q##x, point, p##x), h2_##x = BS_V_FNMA(q##x, point, p##x); \
+    d += in_pixel;                                                                   \
+    BS_OPAQUE(d);
+
+/* One row: B^T again, and out. `y` is the row of points, `h` the name of the row in registers. */
+#define BS_ROW_IN(y, h)                                                                                      \
+    {                                                                                                        \
+        float *to = points + (y) * 6 * point_step;                                                           \
+        BS_OPAQUE(to);                                                                                       \
+        const BS_V pa = BS_V_FNMA(h##_2, bb, h##_4), qa = BS_V_FNMA(h##_1, bb, h##_3);                       \
+        const BS_V pb = BS_V_FNMA(h##_2, aa, h##_4), qb = BS_V_FNMA(h##_1, aa, h##_3);                       \
+        BS_V_STORE_AT(to, BS_V_FMA(h##_0, aabb, BS_V_FNMA(h##_2, sum, h##_4)));                              \
+        BS_V_STORE_AT(to + point_step, BS_V_FMA(qa, a, pa));                                                 \
+        BS_V_STORE_AT(to + 2 * point_step, BS_V_FNMA(qa, a, pa));                                            \
+        BS_V_STORE_AT(to + step3, BS_V_FMA(qb, b, pb));                                             \
+        BS_V_STORE_AT(to + step4, BS_V_FNMA(qb, b, pb));                                            \
+        BS_V_STORE_AT(to + step5, BS_V_FMA(h##_1, aabb, BS_V_FNMA(h##_3, sum, h##_5)));             \
+    }
+#define BS_V_STORE_AT(to, value)     \
+    {                                \
+        const BS_V stored = value;   \
+        BS_V_STORE(to, stored);      \
+    }
+
+static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
+                                                                               ptrdiff_t in_pixel, BS_V_PART part,
+                                                                               float *points, ptrdiff_t point_step)
+{
+    const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
+    const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
+    const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
+    const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
+    ptrdiff_t row3 = 3 * in_row, row4 = 4 * in_row, row5 = 5 * in_row;
+    ptrdiff_t step3 = 3 * point_step, step4 = 4 * point_step, step5 = 5 * point_step;
+    BS_OPAQUE(row3);
+    BS_OPAQUE(row4);
+    BS_OPAQUE(row5);
+    BS_OPAQUE(step3);
+    BS_OPAQUE(step4);
+    BS_OPAQUE(step5);
+    {
+        const float *d = in;
+        BS_EACH_6(BS_COLUMN_OUTER)
+        BS_ROW_IN(0, h0)
+        BS_ROW_IN(5, h5)
+    }
+    {
+        const float *d = in;
+        const BS_V point = a, other = bb;
+        BS_EACH_6(BS_COLUMN_PAIR)
+        BS_ROW_IN(1, h1)
+        BS_ROW_IN(2, h2)
+    }
+    {
+        const float *d = in;
+        const BS_V point = b, other = aa;
+        BS_EACH_6(BS_COLUMN_PAIR)
+        BS_ROW_IN(3, h1)
+        BS_ROW_IN(4, h2)
+    }
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
+                                                      int32_t channels, float *points, ptrdiff_t point_step)
+{
+    for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
+        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
+#ifdef BS_PART_IS_SLOW
+    /* The transform reads a patch three times: a part is read once, and copied. */
+    float patch[BS_WINOGRAD_POINTS * BS_LANES];
+    for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
+        const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
+        BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
+    }
+    if (channels > 0)
+        BS_TIER_FN(bs_conv_winograd_in_vector)
+        (patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points, point_step);
+#else
+    if (channels > 0)
+        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
+#endif
+}
+
+/* ----------------------------------------------------------------------------------------- output
+ * A^T m A up to the factors a^(row + column), which come with the bias: with b = 2a only 2, 4, 8 remain. */
+#define BS_M0 BS_V_LOAD(m)
+#define BS_M1 BS_V_LOAD(m + row)
+#define BS_M2 BS_V_LOAD(m + 2 * row)
+#define BS_M3 BS_V_LOAD(m + row3)
+#define BS_M4 BS_V_LOAD(m + row4)
+#define BS_M5 BS_V_LOAD(m + row5)
+
+#define BS_COLUMN_OUT(x)                                                                       \
+    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2); \
+    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4); \
+    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);                            \
+    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                                             \
+    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                                            \
+    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));                          \
+    m += point_step;                                                                           \
+    BS_OPAQUE(m);
+
+/* One row: A^T again, factor and bias, clamp, and out. */
+#define BS_ROW_OUT(y)                                                                          \
+    {                                                                                          \
+        const BS_V s = BS_V_ADD(h##y##_1, h##y##_2), d = BS_V_SUB(h##y##_1, h##y##_2);         \
+        const BS_V u = BS_V_ADD(h##y##_3, h##y##_4), v = BS_V_SUB(h##y##_3, h##y##_4);         \
+        BS_STORE_OUT(to, (y) + 0, BS_V_ADD(BS_V_ADD(h##y##_0, s), u))                          \
+        BS_STORE_OUT(to + to_pixel, (y) + 1, BS_V_FMA(v, two, d))                              \
+        BS_STORE_OUT(to + 2 * to_pixel, (y) + 2, BS_V_FMA(u, four, s))                         \
+        BS_STORE_OUT(to + to_pixel3, (y) + 3, BS_V_FMA(v, eight, BS_V_ADD(h##y##_5, d)))       \
+        to += to_row;                                                                          \
+        BS_OPAQUE(to);                                                                         \
+    }
+#define BS_STORE_OUT(at, power, value)                                                         \
+    {                                                                                          \
+        BS_V scaled = BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), bias);         \
+        scaled = BS_V_MAX(low, scaled);                                                        \
+        scaled = BS_V_MIN(high, scaled);                                                       \
+        BS_V_STORE_PART(at, scaled, part);                                                     \
+    }
+
+static inline BS_INLINE BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
+                                                                                ptrdiff_t point_step, BS_V bias,
+                                                                                BS_V low, BS_V high, float *to,
+                                                                                ptrdiff_t to_row, ptrdiff_t to_pixel,
+                                                                                BS_V_PART part)
+{
+    const BS_V two = BS_V_SET1(2), four = BS_V_SET1(4), eight = BS_V_SET1(8);
+    const ptrdiff_t row = 6 * point_step;
+    ptrdiff_t row3 = 3 * row, row4 = 4 * row, row5 = 5 * row, to_pixel3 = 3 * to_pixel;
+    const float *m = points;
+    BS_OPAQUE(row3);
+    BS_OPAQUE(row4);
+    BS_OPAQUE(row5);
+    BS_OPAQUE(to_pixel3);
+    BS_EACH_6(BS_COLUMN_OUT)
+    BS_ROW_OUT(0)
+    BS_ROW_OUT(1)
+    BS_ROW_OUT(2)
+    BS_ROW_OUT(3)
+}
+
+/* One vector of a patch with everything that is not a clamp after the bias: residuals, slopes, ragged edges. */
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, const bs_conv_tile *tile, int32_t channel,
+                                                          ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows,
+                                                          int32_t columns, BS_V low, BS_V high)
+{
+    const bs_conv_task *task = tile->task;
+    const BS_V_PART part = BS_V_PART_OF(bs_conv_min(tile->channels - channel, BS_LANES));
+    const bool sloped = task->activation == BS_CONV_LEAKY || task->activation == BS_CONV_PRELU;
+    const bool before = tile->residual && task->residual_before_activation;
+    const bool after = tile->residual && !task->residual_before_activation;
+    const BS_V zero = BS_V_ZERO();
+    BS_V slope = BS_V_SET1(task->slope);
+    if (task->activation == BS_CONV_PRELU)
+        slope = BS_V_LOAD_PART(task->slopes + channel, part);
+    for (int32_t y = 0; y < rows; y++)
+        for (int32_t x = 0; x < columns; x++) {
+            BS_V v = BS_V_LOAD(patch + (4 * y + x) * BS_LANES), residual = zero;
+            if (tile->residual)
+                residual = BS_V_LOAD_PART(tile->residual + y * residual_row + x * tile->residual_pixel + channel, part);
+            if (before)
+                v = BS_V_ADD(v, residual);
+            v = BS_V_MAX(low, v);
+            v = BS_V_MIN(high, v);
+            if (sloped)
+                v = BS_V_FMA(BS_V_MIN(zero, v), slope, BS_V_MAX(zero, v));
+            if (after)
+                v = BS_V_ADD(v, residual);
+            BS_V_STORE_PART(tile->out + y * out_row + x * tile->out_pixel + channel, v, part);
+        }
+}
+
+static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
+                                                       const bs_conv_tile *tile, ptrdiff_t out_row,
+                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
+{
+    const bs_conv_task *task = tile->task;
+    const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
+    const BS_V low = BS_V_SET1(clip ? task->low : clamp ? 0.0f : -INFINITY);
+    const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
+    const BS_V lowest = BS_V_SET1(-INFINITY), highest = BS_V_SET1(INFINITY);
+    const bool straight = rows == 4 && columns == 4 && !tile->residual && (clamp || task->activation == BS_CONV_NONE);
+    for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
+        const int32_t valid = bs_conv_min(tile->channels - c, BS_LANES);
+        BS_V bias = BS_V_ZERO();
+        if (task->bias)
+            bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
+        if (straight && valid == BS_LANES) {
+            BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, low, high, tile->out + c, out_row,
+                                                    tile->out_pixel, BS_V_PART_OF(BS_LANES));
+            continue;
+        }
+        float patch[16 * BS_LANES];
+        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, lowest, highest, patch, 4 * BS_LANES,
+                                                BS_LANES, BS_V_PART_OF(BS_LANES));
+        BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
+    }
+}
+#endif
+/* --- end of template kernels/conv_winograd.inc --- */
 #endif
 /* --- template kernels/conv_outer.inc --- */
 /* conv_outer.inc: direct convolution, lanes are output channels.
@@ -5489,237 +5975,6 @@ BS_DEPTHWISE_UPTO(BS_DEPTHWISE_DEFINE)
 #define BS_DEPTHWISE_NAME(P, unused) [P] = BS_TIER_FN(bs_conv_depthwise_##P),
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_NAME) };
 /* --- end of template kernels/conv_depthwise.inc --- */
-/* --- template kernels/conv_winograd.inc --- */
-/* conv_winograd.inc: the two transforms of F(4x4, 3x3), lanes are channels.
- *
- * Owns:      input patch 6x6 -> 36 points, and 36 points -> output patch 4x4 with its epilogue.
- * Relies on: a simd_*.h and repeat.h before it; conv_winograd.h for the constants and where they come from.
- * Must never: read lanes beyond the channels, or store outside the rows and columns asked for.
- *
- * Both directions work through registers: h<row>_<column> is a patch after its columns were transformed.
- */
-#if !defined(BS_NO_WINOGRAD)
-
-/* ------------------------------------------------------------------------------------------ input
- * B^T d B. Rows 0 and 5, 1 and 2 (points a, -a), 3 and 4 (b, -b) of the half-transformed patch are made in
- * turn, 12 vectors at a time; reading the patch again is cheaper than keeping 36. */
-#define BS_D0 BS_V_LOAD_PART(d, part)
-#define BS_D1 BS_V_LOAD_PART(d + in_row, part)
-#define BS_D2 BS_V_LOAD_PART(d + 2 * in_row, part)
-#define BS_D3 BS_V_LOAD_PART(d + row3, part)
-#define BS_D4 BS_V_LOAD_PART(d + row4, part)
-#define BS_D5 BS_V_LOAD_PART(d + row5, part)
-
-/* `d` walks along the columns; opaque, or the compiler makes 36 addresses of it. */
-#define BS_COLUMN_OUTER(x)                                                           \
-    const BS_V h0_##x = BS_V_FMA(BS_D0, aabb, BS_V_FNMA(BS_D2, sum, BS_D4));         \
-    const BS_V h5_##x = BS_V_FMA(BS_D1, aabb, BS_V_FNMA(BS_D3, sum, BS_D5));         \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-#define BS_COLUMN_PAIR(x)                                                            \
-    const BS_V p##x = BS_V_FNMA(BS_D2, other, BS_D4), q##x = BS_V_FNMA(BS_D1, other, BS_D3); \
-    const BS_V h1_##x = BS_V_FMA(q##x, point, p##x), h2_##x = BS_V_FNMA(q##x, point, p##x); \
-    d += in_pixel;                                                                   \
-    BS_OPAQUE(d);
-
-/* One row: B^T again, and out. `y` is the row of points, `h` the name of the row in registers. */
-#define BS_ROW_IN(y, h)                                                                                      \
-    {                                                                                                        \
-        float *to = points + (y) * 6 * point_step;                                                           \
-        BS_OPAQUE(to);                                                                                       \
-        const BS_V pa = BS_V_FNMA(h##_2, bb, h##_4), qa = BS_V_FNMA(h##_1, bb, h##_3);                       \
-        const BS_V pb = BS_V_FNMA(h##_2, aa, h##_4), qb = BS_V_FNMA(h##_1, aa, h##_3);                       \
-        BS_V_STORE_AT(to, BS_V_FMA(h##_0, aabb, BS_V_FNMA(h##_2, sum, h##_4)));                              \
-        BS_V_STORE_AT(to + point_step, BS_V_FMA(qa, a, pa));                                                 \
-        BS_V_STORE_AT(to + 2 * point_step, BS_V_FNMA(qa, a, pa));                                            \
-        BS_V_STORE_AT(to + step3, BS_V_FMA(qb, b, pb));                                             \
-        BS_V_STORE_AT(to + step4, BS_V_FNMA(qb, b, pb));                                            \
-        BS_V_STORE_AT(to + step5, BS_V_FMA(h##_1, aabb, BS_V_FNMA(h##_3, sum, h##_5)));             \
-    }
-#define BS_V_STORE_AT(to, value)     \
-    {                                \
-        const BS_V stored = value;   \
-        BS_V_STORE(to, stored);      \
-    }
-
-static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_in_vector)(const float *in, ptrdiff_t in_row,
-                                                                               ptrdiff_t in_pixel, BS_V_PART part,
-                                                                               float *points, ptrdiff_t point_step)
-{
-    const BS_V a = BS_V_SET1(BS_WINOGRAD_A), b = BS_V_SET1(BS_WINOGRAD_B);
-    const BS_V aa = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A), bb = BS_V_SET1(BS_WINOGRAD_B * BS_WINOGRAD_B);
-    const BS_V aabb = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A * BS_WINOGRAD_B * BS_WINOGRAD_B);
-    const BS_V sum = BS_V_SET1(BS_WINOGRAD_A * BS_WINOGRAD_A + BS_WINOGRAD_B * BS_WINOGRAD_B);
-    ptrdiff_t row3 = 3 * in_row, row4 = 4 * in_row, row5 = 5 * in_row;
-    ptrdiff_t step3 = 3 * point_step, step4 = 4 * point_step, step5 = 5 * point_step;
-    BS_OPAQUE(row3);
-    BS_OPAQUE(row4);
-    BS_OPAQUE(row5);
-    BS_OPAQUE(step3);
-    BS_OPAQUE(step4);
-    BS_OPAQUE(step5);
-    {
-        const float *d = in;
-        BS_EACH_6(BS_COLUMN_OUTER)
-        BS_ROW_IN(0, h0)
-        BS_ROW_IN(5, h5)
-    }
-    {
-        const float *d = in;
-        const BS_V point = a, other = bb;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(1, h1)
-        BS_ROW_IN(2, h2)
-    }
-    {
-        const float *d = in;
-        const BS_V point = b, other = aa;
-        BS_EACH_6(BS_COLUMN_PAIR)
-        BS_ROW_IN(3, h1)
-        BS_ROW_IN(4, h2)
-    }
-}
-
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_in)(const float *in, ptrdiff_t in_row, ptrdiff_t in_pixel,
-                                                      int32_t channels, float *points, ptrdiff_t point_step)
-{
-    for (; channels >= BS_LANES; channels -= BS_LANES, in += BS_LANES, points += BS_LANES)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(BS_LANES), points, point_step);
-#ifdef BS_PART_IS_SLOW
-    /* The transform reads a patch three times: a part is read once, and copied. */
-    float patch[BS_WINOGRAD_POINTS * BS_LANES];
-    for (int32_t i = 0; channels > 0 && i < BS_WINOGRAD_POINTS; i++) {
-        const float *from = in + i / BS_WINOGRAD_IN * in_row + i % BS_WINOGRAD_IN * in_pixel;
-        BS_V_STORE_AT(patch + i * BS_LANES, BS_V_LOAD_PART(from, BS_V_PART_OF(channels)))
-    }
-    if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)
-        (patch, BS_WINOGRAD_IN * BS_LANES, BS_LANES, BS_V_PART_OF(BS_LANES), points, point_step);
-#else
-    if (channels > 0)
-        BS_TIER_FN(bs_conv_winograd_in_vector)(in, in_row, in_pixel, BS_V_PART_OF(channels), points, point_step);
-#endif
-}
-
-/* ----------------------------------------------------------------------------------------- output
- * A^T m A up to the factors a^(row + column), which come with the bias: with b = 2a only 2, 4, 8 remain. */
-#define BS_M0 BS_V_LOAD(m)
-#define BS_M1 BS_V_LOAD(m + row)
-#define BS_M2 BS_V_LOAD(m + 2 * row)
-#define BS_M3 BS_V_LOAD(m + row3)
-#define BS_M4 BS_V_LOAD(m + row4)
-#define BS_M5 BS_V_LOAD(m + row5)
-
-#define BS_COLUMN_OUT(x)                                                                       \
-    const BS_V s##x = BS_V_ADD(BS_M1, BS_M2), d##x = BS_V_SUB(BS_M1, BS_M2); \
-    const BS_V u##x = BS_V_ADD(BS_M3, BS_M4), v##x = BS_V_SUB(BS_M3, BS_M4); \
-    const BS_V h0_##x = BS_V_ADD(BS_V_ADD(BS_M0, s##x), u##x);                            \
-    const BS_V h1_##x = BS_V_FMA(v##x, two, d##x);                                             \
-    const BS_V h2_##x = BS_V_FMA(u##x, four, s##x);                                            \
-    const BS_V h3_##x = BS_V_FMA(v##x, eight, BS_V_ADD(BS_M5, d##x));                          \
-    m += point_step;                                                                           \
-    BS_OPAQUE(m);
-
-/* One row: A^T again, factor and bias, clamp, and out. */
-#define BS_ROW_OUT(y)                                                                          \
-    {                                                                                          \
-        const BS_V s = BS_V_ADD(h##y##_1, h##y##_2), d = BS_V_SUB(h##y##_1, h##y##_2);         \
-        const BS_V u = BS_V_ADD(h##y##_3, h##y##_4), v = BS_V_SUB(h##y##_3, h##y##_4);         \
-        BS_STORE_OUT(to, (y) + 0, BS_V_ADD(BS_V_ADD(h##y##_0, s), u))                          \
-        BS_STORE_OUT(to + to_pixel, (y) + 1, BS_V_FMA(v, two, d))                              \
-        BS_STORE_OUT(to + 2 * to_pixel, (y) + 2, BS_V_FMA(u, four, s))                         \
-        BS_STORE_OUT(to + to_pixel3, (y) + 3, BS_V_FMA(v, eight, BS_V_ADD(h##y##_5, d)))       \
-        to += to_row;                                                                          \
-        BS_OPAQUE(to);                                                                         \
-    }
-#define BS_STORE_OUT(at, power, value)                                                         \
-    {                                                                                          \
-        BS_V scaled = BS_V_FMA(value, BS_V_SET1(bs_conv_winograd_scale[power]), bias);         \
-        scaled = BS_V_MAX(low, scaled);                                                        \
-        scaled = BS_V_MIN(high, scaled);                                                       \
-        BS_V_STORE_PART(at, scaled, part);                                                     \
-    }
-
-static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_conv_winograd_out_vector)(const float *points,
-                                                                                ptrdiff_t point_step, BS_V bias,
-                                                                                BS_V low, BS_V high, float *to,
-                                                                                ptrdiff_t to_row, ptrdiff_t to_pixel,
-                                                                                BS_V_PART part)
-{
-    const BS_V two = BS_V_SET1(2), four = BS_V_SET1(4), eight = BS_V_SET1(8);
-    const ptrdiff_t row = 6 * point_step;
-    ptrdiff_t row3 = 3 * row, row4 = 4 * row, row5 = 5 * row, to_pixel3 = 3 * to_pixel;
-    const float *m = points;
-    BS_OPAQUE(row3);
-    BS_OPAQUE(row4);
-    BS_OPAQUE(row5);
-    BS_OPAQUE(to_pixel3);
-    BS_EACH_6(BS_COLUMN_OUT)
-    BS_ROW_OUT(0)
-    BS_ROW_OUT(1)
-    BS_ROW_OUT(2)
-    BS_ROW_OUT(3)
-}
-
-/* One vector of a patch with everything that is not a clamp after the bias: residuals, slopes, ragged edges. */
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_finish)(const float *patch, const bs_conv_tile *tile, int32_t channel,
-                                                          ptrdiff_t out_row, ptrdiff_t residual_row, int32_t rows,
-                                                          int32_t columns, BS_V low, BS_V high)
-{
-    const bs_conv_task *task = tile->task;
-    const BS_V_PART part = BS_V_PART_OF(bs_conv_min(tile->channels - channel, BS_LANES));
-    const bool sloped = task->activation == BS_CONV_LEAKY || task->activation == BS_CONV_PRELU;
-    const bool before = tile->residual && task->residual_before_activation;
-    const bool after = tile->residual && !task->residual_before_activation;
-    const BS_V zero = BS_V_ZERO();
-    BS_V slope = BS_V_SET1(task->slope);
-    if (task->activation == BS_CONV_PRELU)
-        slope = BS_V_LOAD_PART(task->slopes + channel, part);
-    for (int32_t y = 0; y < rows; y++)
-        for (int32_t x = 0; x < columns; x++) {
-            BS_V v = BS_V_LOAD(patch + (4 * y + x) * BS_LANES), residual = zero;
-            if (tile->residual)
-                residual = BS_V_LOAD_PART(tile->residual + y * residual_row + x * tile->residual_pixel + channel, part);
-            if (before)
-                v = BS_V_ADD(v, residual);
-            v = BS_V_MAX(low, v);
-            v = BS_V_MIN(high, v);
-            if (sloped)
-                v = BS_V_FMA(BS_V_MIN(zero, v), slope, BS_V_MAX(zero, v));
-            if (after)
-                v = BS_V_ADD(v, residual);
-            BS_V_STORE_PART(tile->out + y * out_row + x * tile->out_pixel + channel, v, part);
-        }
-}
-
-static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrdiff_t point_step,
-                                                       const bs_conv_tile *tile, ptrdiff_t out_row,
-                                                       ptrdiff_t residual_row, int32_t rows, int32_t columns)
-{
-    const bs_conv_task *task = tile->task;
-    const bool clip = task->activation == BS_CONV_CLIP, clamp = clip || task->activation == BS_CONV_RELU;
-    const BS_V low = BS_V_SET1(clip ? task->low : clamp ? 0.0f : -INFINITY);
-    const BS_V high = BS_V_SET1(clip ? task->high : INFINITY);
-    const BS_V lowest = BS_V_SET1(-INFINITY), highest = BS_V_SET1(INFINITY);
-    const bool straight = rows == 4 && columns == 4 && !tile->residual && (clamp || task->activation == BS_CONV_NONE);
-    for (int32_t c = 0; c < tile->channels; c += BS_LANES, points += BS_LANES) {
-        const int32_t valid = bs_conv_min(tile->channels - c, BS_LANES);
-        BS_V bias = BS_V_ZERO();
-        if (task->bias)
-            bias = BS_V_LOAD_PART(task->bias + c, BS_V_PART_OF(valid));
-        if (straight && valid == BS_LANES) {
-            BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, low, high, tile->out + c, out_row,
-                                                    tile->out_pixel, BS_V_PART_OF(BS_LANES));
-            continue;
-        }
-        float patch[16 * BS_LANES];
-        BS_TIER_FN(bs_conv_winograd_out_vector)(points, point_step, bias, lowest, highest, patch, 4 * BS_LANES,
-                                                BS_LANES, BS_V_PART_OF(BS_LANES));
-        BS_TIER_FN(bs_conv_winograd_finish)(patch, tile, c, out_row, residual_row, rows, columns, low, high);
-    }
-}
-#endif
-/* --- end of template kernels/conv_winograd.inc --- */
 
 static const bs_conv_kernels bs_conv_table_neon = {
     .lanes = BS_LANES,
@@ -6317,11 +6572,9 @@ typedef struct bs_elementwise_kernels {
     void (*bicubic_f32)(const bs_bicubic2x *task, float high);
     void (*bicubic_u8)(const bs_bicubic2x *task, float high);
     void (*bicubic_u16)(const bs_bicubic2x *task, float high);
-    uint32_t (*laplacian_u8)(const uint8_t *up, const uint8_t *c, const uint8_t *down, int32_t count);
-    uint64_t (*laplacian_u16)(const uint16_t *up, const uint16_t *c, const uint16_t *down, int32_t count,
-                              int32_t shift);
-    uint32_t (*change_u8)(const uint8_t *a, const uint8_t *b, int32_t count);
-    uint64_t (*change_u16)(const uint16_t *a, const uint16_t *b, int32_t count, int32_t shift);
+    /* of u8, of u16 */
+    uint64_t (*laplacian[2])(const void *above, const void *codes, const void *below, int32_t count, int32_t shift);
+    uint64_t (*change[2])(const void *codes, const void *others, int32_t count, int32_t shift);
 } bs_elementwise_kernels;
 
 /* ------------------------------------------------------------------------------- helpers of the templates */
@@ -6331,6 +6584,9 @@ static inline ptrdiff_t bs_inside(int32_t at, int32_t extent, int32_t before, in
 {
     return at < -before ? -before : at > extent - 1 + after ? extent - 1 + after : at;
 }
+
+/* What the store does to some pixels at (y, x), at most half a vector. */
+typedef void bs_sr_pixels(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, int32_t pixels, float high);
 
 /* A chunk of an input row of the bicubic, enlarged sideways: the outputs left and right of each column. */
 typedef struct bs_line_pair {
@@ -6381,6 +6637,15 @@ static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, b
 #endif
 
 /* -------------------------------------------------------------------------------------------------- tiers */
+
+/* A build that asks for few bytes (-Os) and always has NEON takes the loops of the scalar tier from it, but for the
+ * bicubic in floats: their results are the same to the bit. */
+#if defined(__OPTIMIZE_SIZE__) && BS_HAVE_NEON_TIER
+#define BS_EXACT_ELSEWHERE
+#define BS_ELEMENTWISE_SCALAR BS_ELEMENTWISE_TABLE(scalar, neon)
+#else
+#define BS_ELEMENTWISE_SCALAR BS_ELEMENTWISE_TABLE(scalar, scalar)
+#endif
 
 /* --- template kernels/simd_scalar.h --- */
 /* simd_scalar.h: the vector vocabulary of the kernel templates in portable C.
@@ -6567,101 +6832,6 @@ static inline bs_v4_scalar bs_odd_pairs_scalar(bs_v4_scalar a, bs_v4_scalar b)
  * beyond it is read or written.
  */
 
-/* ------------------------------------------------------------------------------------------- conversion */
-
-static BS_TARGET void BS_TIER_FN(bs_u8_to_f32)(const uint8_t *restrict in, float *restrict out, int32_t count,
-                                               float scale)
-{
-    for (int32_t i = 0; i < count; i++)
-        out[i] = (float)in[i] * scale;
-}
-
-static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, float *restrict out, int32_t count,
-                                                float scale)
-{
-    for (int32_t i = 0; i < count; i++)
-        out[i] = (float)in[i] * scale;
-}
-
-/* MAX before MIN, with the bound second: NaN becomes 0. */
-#define BS_TO_CODES_DEFINE(name, code_type, STORE)                                                               \
-    static BS_TARGET void BS_TIER_FN(name)(const float *in, code_type *out, int32_t count, float scale, float high) \
-    {                                                                                                            \
-        const BS_V zero = BS_V_ZERO(), factor = BS_V_SET1(scale), top = BS_V_SET1(high);                         \
-        for (; count >= BS_LANES; count -= BS_LANES, in += BS_LANES, out += BS_LANES) {                          \
-            BS_V v = BS_V_MUL(BS_V_LOAD(in), factor);                                                            \
-            v = BS_V_MAX(v, zero);                                                                               \
-            STORE(out, BS_V_MIN(v, top));                                                                        \
-        }                                                                                                        \
-        if (count > 0) {                                                                                         \
-            code_type codes[BS_LANES];                                                                           \
-            BS_V v = BS_V_MUL(BS_V_LOAD_PART(in, BS_V_PART_OF(count)), factor);                                  \
-            v = BS_V_MAX(v, zero);                                                                               \
-            STORE(codes, BS_V_MIN(v, top));                                                                      \
-            memcpy(out, codes, (size_t)count * sizeof(code_type));                                               \
-        }                                                                                                        \
-    }
-
-BS_TO_CODES_DEFINE(bs_f32_to_u8, uint8_t, BS_V_STORE_U8)
-BS_TO_CODES_DEFINE(bs_f32_to_u16, uint16_t, BS_V_STORE_U16)
-
-/* ---------------------------------------------------------------------------------- super-resolution store
- * Half a vector of pixels: their first two channels belong to the upper output row, the others to the lower. */
-
-static inline BS_TARGET BS_V BS_TIER_FN(bs_sr_value)(BS_V pairs, const float *base, int32_t count, BS_V scale, BS_V top)
-{
-    BS_V v = pairs;
-    if (base)
-        v = BS_V_ADD(v, BS_V_LOAD_PART(base, BS_V_PART_OF(count)));
-    v = BS_V_MUL(v, scale);
-    v = BS_V_MAX(v, BS_V_ZERO());
-    return BS_V_MIN(v, top);
-}
-
-/* `pixels` of the four-channel tail, at most half a vector. */
-#define BS_SR_STORE_DEFINE(name, code_type, STORE)                                                         \
-    static BS_TARGET void BS_TIER_FN(name)(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, \
-                                           int32_t pixels, float high)                                     \
-    {                                                                                                      \
-        const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);                                  \
-        const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);                                     \
-        const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;                        \
-        const float *below = base ? base + s->base_row : NULL;                                             \
-        code_type *out = (code_type *)s->out + 2 * y * s->out_row + 2 * x, *under = out + s->out_row;      \
-        const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);   \
-        const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);   \
-        if (2 * pixels == BS_LANES) {                                                                      \
-            STORE(out, upper);                                                                             \
-            STORE(under, lower);                                                                           \
-            return;                                                                                        \
-        }                                                                                                  \
-        code_type codes[2][BS_LANES];                                                                      \
-        STORE(codes[0], upper);                                                                            \
-        STORE(codes[1], lower);                                                                            \
-        memcpy(out, codes[0], (size_t)(2 * pixels) * sizeof(code_type));                                   \
-        memcpy(under, codes[1], (size_t)(2 * pixels) * sizeof(code_type));                                 \
-    }                                                                                                      \
-    static BS_TARGET void BS_TIER_FN(name##_all)(const bs_sr_store *s, float high)                         \
-    {                                                                                                      \
-        for (int32_t y = 0; y < s->h; y++)                                                                 \
-            for (int32_t x = 0; x < s->w; x += BS_LANES / 2) {                                             \
-                const float *tail = s->tail + y * s->tail_row + (ptrdiff_t)x * s->tail_pixel;              \
-                float quads[2 * BS_LANES];                                                                 \
-                const int32_t pixels = s->w - x < BS_LANES / 2 ? s->w - x : BS_LANES / 2;                  \
-                if (s->tail_pixel == 4 && pixels == BS_LANES / 2) {                                        \
-                    BS_TIER_FN(name)(s, tail, y, x, pixels, high);                                         \
-                    continue;                                                                              \
-                }                                                                                          \
-                memset(quads, 0, sizeof quads);                                                            \
-                for (int32_t i = 0; i < pixels; i++)                                                       \
-                    memcpy(quads + 4 * i, tail + i * (ptrdiff_t)s->tail_pixel, 4 * sizeof(float));         \
-                BS_TIER_FN(name)(s, quads, y, x, pixels, high);                                            \
-            }                                                                                              \
-    }
-
-BS_SR_STORE_DEFINE(bs_sr_u8, uint8_t, BS_V_STORE_U8)
-BS_SR_STORE_DEFINE(bs_sr_u16, uint16_t, BS_V_STORE_U16)
-
 /* --------------------------------------------------------------------------------------------- bicubic x2
  * In floats for every type. The weights are -3 29 111 -9 over 128; on codes of up to 10 bits all sums are exact:
  * two passes give multiples of 2^-14 below 2^10, or something that is clipped anyway. */
@@ -6749,28 +6919,139 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
         BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                       \
     }
 
-BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
-BS_BICUBIC_DEFINE(u16, uint16_t, BS_V_LOAD_U16, BS_V_STORE_PAIRS_U16, BS_CUBIC_CODE)
 BS_BICUBIC_DEFINE(f32, float, BS_V_LOAD_F32, BS_V_STORE_PAIRS_F32, BS_CUBIC_PLAIN)
 
-/* ----------------------------------------------------------------------------------------------- features
- * Sums of a row, at most BS_SUM_CHUNK samples: 256 squares of at most 1020 fit 31 bits. */
+#ifndef BS_EXACT_ELSEWHERE /* from here on a tier gives what every other one gives (elementwise.c) */
+BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
+BS_BICUBIC_DEFINE(u16, uint16_t, BS_V_LOAD_U16, BS_V_STORE_PAIRS_U16, BS_CUBIC_CODE)
 
-static BS_TARGET uint32_t BS_TIER_FN(bs_laplacian_u8)(const uint8_t *up, const uint8_t *c, const uint8_t *down,
-                                                      int32_t count)
+/* ------------------------------------------------------------------------------------------- conversion */
+
+static BS_TARGET void BS_TIER_FN(bs_u8_to_f32)(const uint8_t *restrict in, float *restrict out, int32_t count,
+                                               float scale)
 {
+    for (int32_t i = 0; i < count; i++)
+        out[i] = (float)in[i] * scale;
+}
+
+static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, float *restrict out, int32_t count,
+                                                float scale)
+{
+    for (int32_t i = 0; i < count; i++)
+        out[i] = (float)in[i] * scale;
+}
+
+/* MAX before MIN, with the bound second: NaN becomes 0. */
+#define BS_TO_CODES_DEFINE(name, code_type, STORE)                                                               \
+    static BS_TARGET void BS_TIER_FN(name)(const float *in, code_type *out, int32_t count, float scale, float high) \
+    {                                                                                                            \
+        const BS_V zero = BS_V_ZERO(), factor = BS_V_SET1(scale), top = BS_V_SET1(high);                         \
+        for (; count >= BS_LANES; count -= BS_LANES, in += BS_LANES, out += BS_LANES) {                          \
+            BS_V v = BS_V_MUL(BS_V_LOAD(in), factor);                                                            \
+            v = BS_V_MAX(v, zero);                                                                               \
+            STORE(out, BS_V_MIN(v, top));                                                                        \
+        }                                                                                                        \
+        if (count > 0) {                                                                                         \
+            code_type codes[BS_LANES];                                                                           \
+            BS_V v = BS_V_MUL(BS_V_LOAD_PART(in, BS_V_PART_OF(count)), factor);                                  \
+            v = BS_V_MAX(v, zero);                                                                               \
+            STORE(codes, BS_V_MIN(v, top));                                                                      \
+            memcpy(out, codes, (size_t)count * sizeof(code_type));                                               \
+        }                                                                                                        \
+    }
+
+BS_TO_CODES_DEFINE(bs_f32_to_u8, uint8_t, BS_V_STORE_U8)
+BS_TO_CODES_DEFINE(bs_f32_to_u16, uint16_t, BS_V_STORE_U16)
+
+/* ---------------------------------------------------------------------------------- super-resolution store
+ * Half a vector of pixels: their first two channels belong to the upper output row, the others to the lower. */
+
+static inline BS_TARGET BS_V BS_TIER_FN(bs_sr_value)(BS_V pairs, const float *base, int32_t count, BS_V scale, BS_V top)
+{
+    BS_V v = pairs;
+    if (base)
+        v = BS_V_ADD(v, BS_V_LOAD_PART(base, BS_V_PART_OF(count)));
+    v = BS_V_MUL(v, scale);
+    v = BS_V_MAX(v, BS_V_ZERO());
+    return BS_V_MIN(v, top);
+}
+
+/* `pixels` of the four-channel tail, at most half a vector. */
+#define BS_SR_STORE_DEFINE(name, code_type, STORE)                                                         \
+    static BS_TARGET void BS_TIER_FN(name)(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, \
+                                           int32_t pixels, float high)                                     \
+    {                                                                                                      \
+        const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);                                  \
+        const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);                                     \
+        const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;                        \
+        const float *below = base ? base + s->base_row : NULL;                                             \
+        code_type *out = (code_type *)s->out + 2 * y * s->out_row + 2 * x, *under = out + s->out_row;      \
+        const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);   \
+        const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);   \
+        if (2 * pixels == BS_LANES) {                                                                      \
+            STORE(out, upper);                                                                             \
+            STORE(under, lower);                                                                           \
+            return;                                                                                        \
+        }                                                                                                  \
+        code_type codes[2][BS_LANES];                                                                      \
+        STORE(codes[0], upper);                                                                            \
+        STORE(codes[1], lower);                                                                            \
+        memcpy(out, codes[0], (size_t)(2 * pixels) * sizeof(code_type));                                   \
+        memcpy(under, codes[1], (size_t)(2 * pixels) * sizeof(code_type));                                 \
+    }
+
+BS_SR_STORE_DEFINE(bs_sr_u8, uint8_t, BS_V_STORE_U8)
+BS_SR_STORE_DEFINE(bs_sr_u16, uint16_t, BS_V_STORE_U16)
+
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_sr_all)(const bs_sr_store *s, float high, bs_sr_pixels *store)
+{
+    for (int32_t y = 0; y < s->h; y++)
+        for (int32_t x = 0; x < s->w; x += BS_LANES / 2) {
+            const float *tail = s->tail + y * s->tail_row + (ptrdiff_t)x * s->tail_pixel;
+            float quads[2 * BS_LANES];
+            const int32_t pixels = s->w - x < BS_LANES / 2 ? s->w - x : BS_LANES / 2;
+            if (s->tail_pixel == 4 && pixels == BS_LANES / 2) {
+                store(s, tail, y, x, pixels, high);
+                continue;
+            }
+            memset(quads, 0, sizeof quads);
+            for (int32_t i = 0; i < pixels; i++)
+                memcpy(quads + 4 * i, tail + i * (ptrdiff_t)s->tail_pixel, 4 * sizeof(float));
+            store(s, quads, y, x, pixels, high);
+        }
+}
+
+static BS_TARGET void BS_TIER_FN(bs_sr_u8_all)(const bs_sr_store *s, float high)
+{
+    BS_TIER_FN(bs_sr_all)(s, high, BS_TIER_FN(bs_sr_u8));
+}
+
+static BS_TARGET void BS_TIER_FN(bs_sr_u16_all)(const bs_sr_store *s, float high)
+{
+    BS_TIER_FN(bs_sr_all)(s, high, BS_TIER_FN(bs_sr_u16));
+}
+
+/* ----------------------------------------------------------------------------------------------- features
+ * Sums of a row, at most BS_SUM_CHUNK samples: 256 squares of at most 1020 fit 31 bits. Codes of 8 bits are not
+ * shifted. */
+
+static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u8)(const void *above, const void *codes, const void *below,
+                                                      int32_t count, int32_t shift)
+{
+    const uint8_t *up = above, *c = codes, *down = below;
     int32_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
         const int16_t d = (int16_t)(4 * c[i] - up[i] - down[i] - c[i - 1] - c[i + 1]);
         sum += d * d;
     }
-    return (uint32_t)sum;
+    return (void)shift, (uint32_t)sum;
 }
 
 /* Squares of negative differences wrap to what they are. */
-BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *up, const uint16_t *c,
-                                                                const uint16_t *down, int32_t count, int32_t shift)
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const void *above, const void *codes, const void *below,
+                                                                int32_t count, int32_t shift)
 {
+    const uint16_t *up = above, *c = codes, *down = below;
     uint64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
         const int32_t d = 4 * (c[i] >> shift) - (up[i] >> shift) - (down[i] >> shift) - (c[i - 1] >> shift) -
@@ -6780,19 +7061,21 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *
     return sum;
 }
 
-static BS_TARGET uint32_t BS_TIER_FN(bs_change_u8)(const uint8_t *a, const uint8_t *b, int32_t count)
+static BS_TARGET uint64_t BS_TIER_FN(bs_change_u8)(const void *codes, const void *others, int32_t count, int32_t shift)
 {
+    const uint8_t *a = codes, *b = others;
     int32_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
         const int16_t d = (int16_t)(a[i] - b[i]);
         sum += d * d;
     }
-    return (uint32_t)sum;
+    return (void)shift, (uint32_t)sum;
 }
 
-BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uint16_t *b, int32_t count,
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, const void *others, int32_t count,
                                                              int32_t shift)
 {
+    const uint16_t *a = codes, *b = others;
     uint64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
         const int32_t d = (a[i] >> shift) - (b[i] >> shift);
@@ -6800,6 +7083,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, 
     }
     return sum;
 }
+#endif
 /* --- end of template kernels/elementwise.inc --- */
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
@@ -6956,6 +7240,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, 
 #undef BS_X_12
 #undef BS_X_13
 /* --- end of template kernels/simd_end.h --- */
+#undef BS_EXACT_ELSEWHERE
 
 #if BS_HAVE_X86_TIERS
 /* --- template kernels/simd_avx2.h --- */
@@ -7131,101 +7416,6 @@ static inline BS_TARGET __m256 bs_odd_pairs_avx2(__m256 a, __m256 b)
  * beyond it is read or written.
  */
 
-/* ------------------------------------------------------------------------------------------- conversion */
-
-static BS_TARGET void BS_TIER_FN(bs_u8_to_f32)(const uint8_t *restrict in, float *restrict out, int32_t count,
-                                               float scale)
-{
-    for (int32_t i = 0; i < count; i++)
-        out[i] = (float)in[i] * scale;
-}
-
-static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, float *restrict out, int32_t count,
-                                                float scale)
-{
-    for (int32_t i = 0; i < count; i++)
-        out[i] = (float)in[i] * scale;
-}
-
-/* MAX before MIN, with the bound second: NaN becomes 0. */
-#define BS_TO_CODES_DEFINE(name, code_type, STORE)                                                               \
-    static BS_TARGET void BS_TIER_FN(name)(const float *in, code_type *out, int32_t count, float scale, float high) \
-    {                                                                                                            \
-        const BS_V zero = BS_V_ZERO(), factor = BS_V_SET1(scale), top = BS_V_SET1(high);                         \
-        for (; count >= BS_LANES; count -= BS_LANES, in += BS_LANES, out += BS_LANES) {                          \
-            BS_V v = BS_V_MUL(BS_V_LOAD(in), factor);                                                            \
-            v = BS_V_MAX(v, zero);                                                                               \
-            STORE(out, BS_V_MIN(v, top));                                                                        \
-        }                                                                                                        \
-        if (count > 0) {                                                                                         \
-            code_type codes[BS_LANES];                                                                           \
-            BS_V v = BS_V_MUL(BS_V_LOAD_PART(in, BS_V_PART_OF(count)), factor);                                  \
-            v = BS_V_MAX(v, zero);                                                                               \
-            STORE(codes, BS_V_MIN(v, top));                                                                      \
-            memcpy(out, codes, (size_t)count * sizeof(code_type));                                               \
-        }                                                                                                        \
-    }
-
-BS_TO_CODES_DEFINE(bs_f32_to_u8, uint8_t, BS_V_STORE_U8)
-BS_TO_CODES_DEFINE(bs_f32_to_u16, uint16_t, BS_V_STORE_U16)
-
-/* ---------------------------------------------------------------------------------- super-resolution store
- * Half a vector of pixels: their first two channels belong to the upper output row, the others to the lower. */
-
-static inline BS_TARGET BS_V BS_TIER_FN(bs_sr_value)(BS_V pairs, const float *base, int32_t count, BS_V scale, BS_V top)
-{
-    BS_V v = pairs;
-    if (base)
-        v = BS_V_ADD(v, BS_V_LOAD_PART(base, BS_V_PART_OF(count)));
-    v = BS_V_MUL(v, scale);
-    v = BS_V_MAX(v, BS_V_ZERO());
-    return BS_V_MIN(v, top);
-}
-
-/* `pixels` of the four-channel tail, at most half a vector. */
-#define BS_SR_STORE_DEFINE(name, code_type, STORE)                                                         \
-    static BS_TARGET void BS_TIER_FN(name)(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, \
-                                           int32_t pixels, float high)                                     \
-    {                                                                                                      \
-        const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);                                  \
-        const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);                                     \
-        const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;                        \
-        const float *below = base ? base + s->base_row : NULL;                                             \
-        code_type *out = (code_type *)s->out + 2 * y * s->out_row + 2 * x, *under = out + s->out_row;      \
-        const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);   \
-        const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);   \
-        if (2 * pixels == BS_LANES) {                                                                      \
-            STORE(out, upper);                                                                             \
-            STORE(under, lower);                                                                           \
-            return;                                                                                        \
-        }                                                                                                  \
-        code_type codes[2][BS_LANES];                                                                      \
-        STORE(codes[0], upper);                                                                            \
-        STORE(codes[1], lower);                                                                            \
-        memcpy(out, codes[0], (size_t)(2 * pixels) * sizeof(code_type));                                   \
-        memcpy(under, codes[1], (size_t)(2 * pixels) * sizeof(code_type));                                 \
-    }                                                                                                      \
-    static BS_TARGET void BS_TIER_FN(name##_all)(const bs_sr_store *s, float high)                         \
-    {                                                                                                      \
-        for (int32_t y = 0; y < s->h; y++)                                                                 \
-            for (int32_t x = 0; x < s->w; x += BS_LANES / 2) {                                             \
-                const float *tail = s->tail + y * s->tail_row + (ptrdiff_t)x * s->tail_pixel;              \
-                float quads[2 * BS_LANES];                                                                 \
-                const int32_t pixels = s->w - x < BS_LANES / 2 ? s->w - x : BS_LANES / 2;                  \
-                if (s->tail_pixel == 4 && pixels == BS_LANES / 2) {                                        \
-                    BS_TIER_FN(name)(s, tail, y, x, pixels, high);                                         \
-                    continue;                                                                              \
-                }                                                                                          \
-                memset(quads, 0, sizeof quads);                                                            \
-                for (int32_t i = 0; i < pixels; i++)                                                       \
-                    memcpy(quads + 4 * i, tail + i * (ptrdiff_t)s->tail_pixel, 4 * sizeof(float));         \
-                BS_TIER_FN(name)(s, quads, y, x, pixels, high);                                            \
-            }                                                                                              \
-    }
-
-BS_SR_STORE_DEFINE(bs_sr_u8, uint8_t, BS_V_STORE_U8)
-BS_SR_STORE_DEFINE(bs_sr_u16, uint16_t, BS_V_STORE_U16)
-
 /* --------------------------------------------------------------------------------------------- bicubic x2
  * In floats for every type. The weights are -3 29 111 -9 over 128; on codes of up to 10 bits all sums are exact:
  * two passes give multiples of 2^-14 below 2^10, or something that is clipped anyway. */
@@ -7313,28 +7503,139 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
         BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                       \
     }
 
-BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
-BS_BICUBIC_DEFINE(u16, uint16_t, BS_V_LOAD_U16, BS_V_STORE_PAIRS_U16, BS_CUBIC_CODE)
 BS_BICUBIC_DEFINE(f32, float, BS_V_LOAD_F32, BS_V_STORE_PAIRS_F32, BS_CUBIC_PLAIN)
 
-/* ----------------------------------------------------------------------------------------------- features
- * Sums of a row, at most BS_SUM_CHUNK samples: 256 squares of at most 1020 fit 31 bits. */
+#ifndef BS_EXACT_ELSEWHERE /* from here on a tier gives what every other one gives (elementwise.c) */
+BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
+BS_BICUBIC_DEFINE(u16, uint16_t, BS_V_LOAD_U16, BS_V_STORE_PAIRS_U16, BS_CUBIC_CODE)
 
-static BS_TARGET uint32_t BS_TIER_FN(bs_laplacian_u8)(const uint8_t *up, const uint8_t *c, const uint8_t *down,
-                                                      int32_t count)
+/* ------------------------------------------------------------------------------------------- conversion */
+
+static BS_TARGET void BS_TIER_FN(bs_u8_to_f32)(const uint8_t *restrict in, float *restrict out, int32_t count,
+                                               float scale)
 {
+    for (int32_t i = 0; i < count; i++)
+        out[i] = (float)in[i] * scale;
+}
+
+static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, float *restrict out, int32_t count,
+                                                float scale)
+{
+    for (int32_t i = 0; i < count; i++)
+        out[i] = (float)in[i] * scale;
+}
+
+/* MAX before MIN, with the bound second: NaN becomes 0. */
+#define BS_TO_CODES_DEFINE(name, code_type, STORE)                                                               \
+    static BS_TARGET void BS_TIER_FN(name)(const float *in, code_type *out, int32_t count, float scale, float high) \
+    {                                                                                                            \
+        const BS_V zero = BS_V_ZERO(), factor = BS_V_SET1(scale), top = BS_V_SET1(high);                         \
+        for (; count >= BS_LANES; count -= BS_LANES, in += BS_LANES, out += BS_LANES) {                          \
+            BS_V v = BS_V_MUL(BS_V_LOAD(in), factor);                                                            \
+            v = BS_V_MAX(v, zero);                                                                               \
+            STORE(out, BS_V_MIN(v, top));                                                                        \
+        }                                                                                                        \
+        if (count > 0) {                                                                                         \
+            code_type codes[BS_LANES];                                                                           \
+            BS_V v = BS_V_MUL(BS_V_LOAD_PART(in, BS_V_PART_OF(count)), factor);                                  \
+            v = BS_V_MAX(v, zero);                                                                               \
+            STORE(codes, BS_V_MIN(v, top));                                                                      \
+            memcpy(out, codes, (size_t)count * sizeof(code_type));                                               \
+        }                                                                                                        \
+    }
+
+BS_TO_CODES_DEFINE(bs_f32_to_u8, uint8_t, BS_V_STORE_U8)
+BS_TO_CODES_DEFINE(bs_f32_to_u16, uint16_t, BS_V_STORE_U16)
+
+/* ---------------------------------------------------------------------------------- super-resolution store
+ * Half a vector of pixels: their first two channels belong to the upper output row, the others to the lower. */
+
+static inline BS_TARGET BS_V BS_TIER_FN(bs_sr_value)(BS_V pairs, const float *base, int32_t count, BS_V scale, BS_V top)
+{
+    BS_V v = pairs;
+    if (base)
+        v = BS_V_ADD(v, BS_V_LOAD_PART(base, BS_V_PART_OF(count)));
+    v = BS_V_MUL(v, scale);
+    v = BS_V_MAX(v, BS_V_ZERO());
+    return BS_V_MIN(v, top);
+}
+
+/* `pixels` of the four-channel tail, at most half a vector. */
+#define BS_SR_STORE_DEFINE(name, code_type, STORE)                                                         \
+    static BS_TARGET void BS_TIER_FN(name)(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, \
+                                           int32_t pixels, float high)                                     \
+    {                                                                                                      \
+        const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);                                  \
+        const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);                                     \
+        const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;                        \
+        const float *below = base ? base + s->base_row : NULL;                                             \
+        code_type *out = (code_type *)s->out + 2 * y * s->out_row + 2 * x, *under = out + s->out_row;      \
+        const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);   \
+        const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);   \
+        if (2 * pixels == BS_LANES) {                                                                      \
+            STORE(out, upper);                                                                             \
+            STORE(under, lower);                                                                           \
+            return;                                                                                        \
+        }                                                                                                  \
+        code_type codes[2][BS_LANES];                                                                      \
+        STORE(codes[0], upper);                                                                            \
+        STORE(codes[1], lower);                                                                            \
+        memcpy(out, codes[0], (size_t)(2 * pixels) * sizeof(code_type));                                   \
+        memcpy(under, codes[1], (size_t)(2 * pixels) * sizeof(code_type));                                 \
+    }
+
+BS_SR_STORE_DEFINE(bs_sr_u8, uint8_t, BS_V_STORE_U8)
+BS_SR_STORE_DEFINE(bs_sr_u16, uint16_t, BS_V_STORE_U16)
+
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_sr_all)(const bs_sr_store *s, float high, bs_sr_pixels *store)
+{
+    for (int32_t y = 0; y < s->h; y++)
+        for (int32_t x = 0; x < s->w; x += BS_LANES / 2) {
+            const float *tail = s->tail + y * s->tail_row + (ptrdiff_t)x * s->tail_pixel;
+            float quads[2 * BS_LANES];
+            const int32_t pixels = s->w - x < BS_LANES / 2 ? s->w - x : BS_LANES / 2;
+            if (s->tail_pixel == 4 && pixels == BS_LANES / 2) {
+                store(s, tail, y, x, pixels, high);
+                continue;
+            }
+            memset(quads, 0, sizeof quads);
+            for (int32_t i = 0; i < pixels; i++)
+                memcpy(quads + 4 * i, tail + i * (ptrdiff_t)s->tail_pixel, 4 * sizeof(float));
+            store(s, quads, y, x, pixels, high);
+        }
+}
+
+static BS_TARGET void BS_TIER_FN(bs_sr_u8_all)(const bs_sr_store *s, float high)
+{
+    BS_TIER_FN(bs_sr_all)(s, high, BS_TIER_FN(bs_sr_u8));
+}
+
+static BS_TARGET void BS_TIER_FN(bs_sr_u16_all)(const bs_sr_store *s, float high)
+{
+    BS_TIER_FN(bs_sr_all)(s, high, BS_TIER_FN(bs_sr_u16));
+}
+
+/* ----------------------------------------------------------------------------------------------- features
+ * Sums of a row, at most BS_SUM_CHUNK samples: 256 squares of at most 1020 fit 31 bits. Codes of 8 bits are not
+ * shifted. */
+
+static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u8)(const void *above, const void *codes, const void *below,
+                                                      int32_t count, int32_t shift)
+{
+    const uint8_t *up = above, *c = codes, *down = below;
     int32_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
         const int16_t d = (int16_t)(4 * c[i] - up[i] - down[i] - c[i - 1] - c[i + 1]);
         sum += d * d;
     }
-    return (uint32_t)sum;
+    return (void)shift, (uint32_t)sum;
 }
 
 /* Squares of negative differences wrap to what they are. */
-BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *up, const uint16_t *c,
-                                                                const uint16_t *down, int32_t count, int32_t shift)
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const void *above, const void *codes, const void *below,
+                                                                int32_t count, int32_t shift)
 {
+    const uint16_t *up = above, *c = codes, *down = below;
     uint64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
         const int32_t d = 4 * (c[i] >> shift) - (up[i] >> shift) - (down[i] >> shift) - (c[i - 1] >> shift) -
@@ -7344,19 +7645,21 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *
     return sum;
 }
 
-static BS_TARGET uint32_t BS_TIER_FN(bs_change_u8)(const uint8_t *a, const uint8_t *b, int32_t count)
+static BS_TARGET uint64_t BS_TIER_FN(bs_change_u8)(const void *codes, const void *others, int32_t count, int32_t shift)
 {
+    const uint8_t *a = codes, *b = others;
     int32_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
         const int16_t d = (int16_t)(a[i] - b[i]);
         sum += d * d;
     }
-    return (uint32_t)sum;
+    return (void)shift, (uint32_t)sum;
 }
 
-BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uint16_t *b, int32_t count,
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, const void *others, int32_t count,
                                                              int32_t shift)
 {
+    const uint16_t *a = codes, *b = others;
     uint64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
         const int32_t d = (a[i] >> shift) - (b[i] >> shift);
@@ -7364,6 +7667,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, 
     }
     return sum;
 }
+#endif
 /* --- end of template kernels/elementwise.inc --- */
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
@@ -7663,101 +7967,6 @@ static inline BS_TARGET __m512 bs_odd_pairs_avx512(__m512 a, __m512 b)
  * beyond it is read or written.
  */
 
-/* ------------------------------------------------------------------------------------------- conversion */
-
-static BS_TARGET void BS_TIER_FN(bs_u8_to_f32)(const uint8_t *restrict in, float *restrict out, int32_t count,
-                                               float scale)
-{
-    for (int32_t i = 0; i < count; i++)
-        out[i] = (float)in[i] * scale;
-}
-
-static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, float *restrict out, int32_t count,
-                                                float scale)
-{
-    for (int32_t i = 0; i < count; i++)
-        out[i] = (float)in[i] * scale;
-}
-
-/* MAX before MIN, with the bound second: NaN becomes 0. */
-#define BS_TO_CODES_DEFINE(name, code_type, STORE)                                                               \
-    static BS_TARGET void BS_TIER_FN(name)(const float *in, code_type *out, int32_t count, float scale, float high) \
-    {                                                                                                            \
-        const BS_V zero = BS_V_ZERO(), factor = BS_V_SET1(scale), top = BS_V_SET1(high);                         \
-        for (; count >= BS_LANES; count -= BS_LANES, in += BS_LANES, out += BS_LANES) {                          \
-            BS_V v = BS_V_MUL(BS_V_LOAD(in), factor);                                                            \
-            v = BS_V_MAX(v, zero);                                                                               \
-            STORE(out, BS_V_MIN(v, top));                                                                        \
-        }                                                                                                        \
-        if (count > 0) {                                                                                         \
-            code_type codes[BS_LANES];                                                                           \
-            BS_V v = BS_V_MUL(BS_V_LOAD_PART(in, BS_V_PART_OF(count)), factor);                                  \
-            v = BS_V_MAX(v, zero);                                                                               \
-            STORE(codes, BS_V_MIN(v, top));                                                                      \
-            memcpy(out, codes, (size_t)count * sizeof(code_type));                                               \
-        }                                                                                                        \
-    }
-
-BS_TO_CODES_DEFINE(bs_f32_to_u8, uint8_t, BS_V_STORE_U8)
-BS_TO_CODES_DEFINE(bs_f32_to_u16, uint16_t, BS_V_STORE_U16)
-
-/* ---------------------------------------------------------------------------------- super-resolution store
- * Half a vector of pixels: their first two channels belong to the upper output row, the others to the lower. */
-
-static inline BS_TARGET BS_V BS_TIER_FN(bs_sr_value)(BS_V pairs, const float *base, int32_t count, BS_V scale, BS_V top)
-{
-    BS_V v = pairs;
-    if (base)
-        v = BS_V_ADD(v, BS_V_LOAD_PART(base, BS_V_PART_OF(count)));
-    v = BS_V_MUL(v, scale);
-    v = BS_V_MAX(v, BS_V_ZERO());
-    return BS_V_MIN(v, top);
-}
-
-/* `pixels` of the four-channel tail, at most half a vector. */
-#define BS_SR_STORE_DEFINE(name, code_type, STORE)                                                         \
-    static BS_TARGET void BS_TIER_FN(name)(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, \
-                                           int32_t pixels, float high)                                     \
-    {                                                                                                      \
-        const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);                                  \
-        const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);                                     \
-        const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;                        \
-        const float *below = base ? base + s->base_row : NULL;                                             \
-        code_type *out = (code_type *)s->out + 2 * y * s->out_row + 2 * x, *under = out + s->out_row;      \
-        const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);   \
-        const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);   \
-        if (2 * pixels == BS_LANES) {                                                                      \
-            STORE(out, upper);                                                                             \
-            STORE(under, lower);                                                                           \
-            return;                                                                                        \
-        }                                                                                                  \
-        code_type codes[2][BS_LANES];                                                                      \
-        STORE(codes[0], upper);                                                                            \
-        STORE(codes[1], lower);                                                                            \
-        memcpy(out, codes[0], (size_t)(2 * pixels) * sizeof(code_type));                                   \
-        memcpy(under, codes[1], (size_t)(2 * pixels) * sizeof(code_type));                                 \
-    }                                                                                                      \
-    static BS_TARGET void BS_TIER_FN(name##_all)(const bs_sr_store *s, float high)                         \
-    {                                                                                                      \
-        for (int32_t y = 0; y < s->h; y++)                                                                 \
-            for (int32_t x = 0; x < s->w; x += BS_LANES / 2) {                                             \
-                const float *tail = s->tail + y * s->tail_row + (ptrdiff_t)x * s->tail_pixel;              \
-                float quads[2 * BS_LANES];                                                                 \
-                const int32_t pixels = s->w - x < BS_LANES / 2 ? s->w - x : BS_LANES / 2;                  \
-                if (s->tail_pixel == 4 && pixels == BS_LANES / 2) {                                        \
-                    BS_TIER_FN(name)(s, tail, y, x, pixels, high);                                         \
-                    continue;                                                                              \
-                }                                                                                          \
-                memset(quads, 0, sizeof quads);                                                            \
-                for (int32_t i = 0; i < pixels; i++)                                                       \
-                    memcpy(quads + 4 * i, tail + i * (ptrdiff_t)s->tail_pixel, 4 * sizeof(float));         \
-                BS_TIER_FN(name)(s, quads, y, x, pixels, high);                                            \
-            }                                                                                              \
-    }
-
-BS_SR_STORE_DEFINE(bs_sr_u8, uint8_t, BS_V_STORE_U8)
-BS_SR_STORE_DEFINE(bs_sr_u16, uint16_t, BS_V_STORE_U16)
-
 /* --------------------------------------------------------------------------------------------- bicubic x2
  * In floats for every type. The weights are -3 29 111 -9 over 128; on codes of up to 10 bits all sums are exact:
  * two passes give multiples of 2^-14 below 2^10, or something that is clipped anyway. */
@@ -7845,28 +8054,139 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
         BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                       \
     }
 
-BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
-BS_BICUBIC_DEFINE(u16, uint16_t, BS_V_LOAD_U16, BS_V_STORE_PAIRS_U16, BS_CUBIC_CODE)
 BS_BICUBIC_DEFINE(f32, float, BS_V_LOAD_F32, BS_V_STORE_PAIRS_F32, BS_CUBIC_PLAIN)
 
-/* ----------------------------------------------------------------------------------------------- features
- * Sums of a row, at most BS_SUM_CHUNK samples: 256 squares of at most 1020 fit 31 bits. */
+#ifndef BS_EXACT_ELSEWHERE /* from here on a tier gives what every other one gives (elementwise.c) */
+BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
+BS_BICUBIC_DEFINE(u16, uint16_t, BS_V_LOAD_U16, BS_V_STORE_PAIRS_U16, BS_CUBIC_CODE)
 
-static BS_TARGET uint32_t BS_TIER_FN(bs_laplacian_u8)(const uint8_t *up, const uint8_t *c, const uint8_t *down,
-                                                      int32_t count)
+/* ------------------------------------------------------------------------------------------- conversion */
+
+static BS_TARGET void BS_TIER_FN(bs_u8_to_f32)(const uint8_t *restrict in, float *restrict out, int32_t count,
+                                               float scale)
 {
+    for (int32_t i = 0; i < count; i++)
+        out[i] = (float)in[i] * scale;
+}
+
+static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, float *restrict out, int32_t count,
+                                                float scale)
+{
+    for (int32_t i = 0; i < count; i++)
+        out[i] = (float)in[i] * scale;
+}
+
+/* MAX before MIN, with the bound second: NaN becomes 0. */
+#define BS_TO_CODES_DEFINE(name, code_type, STORE)                                                               \
+    static BS_TARGET void BS_TIER_FN(name)(const float *in, code_type *out, int32_t count, float scale, float high) \
+    {                                                                                                            \
+        const BS_V zero = BS_V_ZERO(), factor = BS_V_SET1(scale), top = BS_V_SET1(high);                         \
+        for (; count >= BS_LANES; count -= BS_LANES, in += BS_LANES, out += BS_LANES) {                          \
+            BS_V v = BS_V_MUL(BS_V_LOAD(in), factor);                                                            \
+            v = BS_V_MAX(v, zero);                                                                               \
+            STORE(out, BS_V_MIN(v, top));                                                                        \
+        }                                                                                                        \
+        if (count > 0) {                                                                                         \
+            code_type codes[BS_LANES];                                                                           \
+            BS_V v = BS_V_MUL(BS_V_LOAD_PART(in, BS_V_PART_OF(count)), factor);                                  \
+            v = BS_V_MAX(v, zero);                                                                               \
+            STORE(codes, BS_V_MIN(v, top));                                                                      \
+            memcpy(out, codes, (size_t)count * sizeof(code_type));                                               \
+        }                                                                                                        \
+    }
+
+BS_TO_CODES_DEFINE(bs_f32_to_u8, uint8_t, BS_V_STORE_U8)
+BS_TO_CODES_DEFINE(bs_f32_to_u16, uint16_t, BS_V_STORE_U16)
+
+/* ---------------------------------------------------------------------------------- super-resolution store
+ * Half a vector of pixels: their first two channels belong to the upper output row, the others to the lower. */
+
+static inline BS_TARGET BS_V BS_TIER_FN(bs_sr_value)(BS_V pairs, const float *base, int32_t count, BS_V scale, BS_V top)
+{
+    BS_V v = pairs;
+    if (base)
+        v = BS_V_ADD(v, BS_V_LOAD_PART(base, BS_V_PART_OF(count)));
+    v = BS_V_MUL(v, scale);
+    v = BS_V_MAX(v, BS_V_ZERO());
+    return BS_V_MIN(v, top);
+}
+
+/* `pixels` of the four-channel tail, at most half a vector. */
+#define BS_SR_STORE_DEFINE(name, code_type, STORE)                                                         \
+    static BS_TARGET void BS_TIER_FN(name)(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, \
+                                           int32_t pixels, float high)                                     \
+    {                                                                                                      \
+        const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);                                  \
+        const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);                                     \
+        const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;                        \
+        const float *below = base ? base + s->base_row : NULL;                                             \
+        code_type *out = (code_type *)s->out + 2 * y * s->out_row + 2 * x, *under = out + s->out_row;      \
+        const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);   \
+        const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);   \
+        if (2 * pixels == BS_LANES) {                                                                      \
+            STORE(out, upper);                                                                             \
+            STORE(under, lower);                                                                           \
+            return;                                                                                        \
+        }                                                                                                  \
+        code_type codes[2][BS_LANES];                                                                      \
+        STORE(codes[0], upper);                                                                            \
+        STORE(codes[1], lower);                                                                            \
+        memcpy(out, codes[0], (size_t)(2 * pixels) * sizeof(code_type));                                   \
+        memcpy(under, codes[1], (size_t)(2 * pixels) * sizeof(code_type));                                 \
+    }
+
+BS_SR_STORE_DEFINE(bs_sr_u8, uint8_t, BS_V_STORE_U8)
+BS_SR_STORE_DEFINE(bs_sr_u16, uint16_t, BS_V_STORE_U16)
+
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_sr_all)(const bs_sr_store *s, float high, bs_sr_pixels *store)
+{
+    for (int32_t y = 0; y < s->h; y++)
+        for (int32_t x = 0; x < s->w; x += BS_LANES / 2) {
+            const float *tail = s->tail + y * s->tail_row + (ptrdiff_t)x * s->tail_pixel;
+            float quads[2 * BS_LANES];
+            const int32_t pixels = s->w - x < BS_LANES / 2 ? s->w - x : BS_LANES / 2;
+            if (s->tail_pixel == 4 && pixels == BS_LANES / 2) {
+                store(s, tail, y, x, pixels, high);
+                continue;
+            }
+            memset(quads, 0, sizeof quads);
+            for (int32_t i = 0; i < pixels; i++)
+                memcpy(quads + 4 * i, tail + i * (ptrdiff_t)s->tail_pixel, 4 * sizeof(float));
+            store(s, quads, y, x, pixels, high);
+        }
+}
+
+static BS_TARGET void BS_TIER_FN(bs_sr_u8_all)(const bs_sr_store *s, float high)
+{
+    BS_TIER_FN(bs_sr_all)(s, high, BS_TIER_FN(bs_sr_u8));
+}
+
+static BS_TARGET void BS_TIER_FN(bs_sr_u16_all)(const bs_sr_store *s, float high)
+{
+    BS_TIER_FN(bs_sr_all)(s, high, BS_TIER_FN(bs_sr_u16));
+}
+
+/* ----------------------------------------------------------------------------------------------- features
+ * Sums of a row, at most BS_SUM_CHUNK samples: 256 squares of at most 1020 fit 31 bits. Codes of 8 bits are not
+ * shifted. */
+
+static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u8)(const void *above, const void *codes, const void *below,
+                                                      int32_t count, int32_t shift)
+{
+    const uint8_t *up = above, *c = codes, *down = below;
     int32_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
         const int16_t d = (int16_t)(4 * c[i] - up[i] - down[i] - c[i - 1] - c[i + 1]);
         sum += d * d;
     }
-    return (uint32_t)sum;
+    return (void)shift, (uint32_t)sum;
 }
 
 /* Squares of negative differences wrap to what they are. */
-BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *up, const uint16_t *c,
-                                                                const uint16_t *down, int32_t count, int32_t shift)
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const void *above, const void *codes, const void *below,
+                                                                int32_t count, int32_t shift)
 {
+    const uint16_t *up = above, *c = codes, *down = below;
     uint64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
         const int32_t d = 4 * (c[i] >> shift) - (up[i] >> shift) - (down[i] >> shift) - (c[i - 1] >> shift) -
@@ -7876,19 +8196,21 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *
     return sum;
 }
 
-static BS_TARGET uint32_t BS_TIER_FN(bs_change_u8)(const uint8_t *a, const uint8_t *b, int32_t count)
+static BS_TARGET uint64_t BS_TIER_FN(bs_change_u8)(const void *codes, const void *others, int32_t count, int32_t shift)
 {
+    const uint8_t *a = codes, *b = others;
     int32_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
         const int16_t d = (int16_t)(a[i] - b[i]);
         sum += d * d;
     }
-    return (uint32_t)sum;
+    return (void)shift, (uint32_t)sum;
 }
 
-BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uint16_t *b, int32_t count,
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, const void *others, int32_t count,
                                                              int32_t shift)
 {
+    const uint16_t *a = codes, *b = others;
     uint64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
         const int32_t d = (a[i] >> shift) - (b[i] >> shift);
@@ -7896,6 +8218,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, 
     }
     return sum;
 }
+#endif
 /* --- end of template kernels/elementwise.inc --- */
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
@@ -8221,101 +8544,6 @@ static inline float32x4_t bs_odd_pairs_neon(float32x4_t a, float32x4_t b)
  * beyond it is read or written.
  */
 
-/* ------------------------------------------------------------------------------------------- conversion */
-
-static BS_TARGET void BS_TIER_FN(bs_u8_to_f32)(const uint8_t *restrict in, float *restrict out, int32_t count,
-                                               float scale)
-{
-    for (int32_t i = 0; i < count; i++)
-        out[i] = (float)in[i] * scale;
-}
-
-static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, float *restrict out, int32_t count,
-                                                float scale)
-{
-    for (int32_t i = 0; i < count; i++)
-        out[i] = (float)in[i] * scale;
-}
-
-/* MAX before MIN, with the bound second: NaN becomes 0. */
-#define BS_TO_CODES_DEFINE(name, code_type, STORE)                                                               \
-    static BS_TARGET void BS_TIER_FN(name)(const float *in, code_type *out, int32_t count, float scale, float high) \
-    {                                                                                                            \
-        const BS_V zero = BS_V_ZERO(), factor = BS_V_SET1(scale), top = BS_V_SET1(high);                         \
-        for (; count >= BS_LANES; count -= BS_LANES, in += BS_LANES, out += BS_LANES) {                          \
-            BS_V v = BS_V_MUL(BS_V_LOAD(in), factor);                                                            \
-            v = BS_V_MAX(v, zero);                                                                               \
-            STORE(out, BS_V_MIN(v, top));                                                                        \
-        }                                                                                                        \
-        if (count > 0) {                                                                                         \
-            code_type codes[BS_LANES];                                                                           \
-            BS_V v = BS_V_MUL(BS_V_LOAD_PART(in, BS_V_PART_OF(count)), factor);                                  \
-            v = BS_V_MAX(v, zero);                                                                               \
-            STORE(codes, BS_V_MIN(v, top));                                                                      \
-            memcpy(out, codes, (size_t)count * sizeof(code_type));                                               \
-        }                                                                                                        \
-    }
-
-BS_TO_CODES_DEFINE(bs_f32_to_u8, uint8_t, BS_V_STORE_U8)
-BS_TO_CODES_DEFINE(bs_f32_to_u16, uint16_t, BS_V_STORE_U16)
-
-/* ---------------------------------------------------------------------------------- super-resolution store
- * Half a vector of pixels: their first two channels belong to the upper output row, the others to the lower. */
-
-static inline BS_TARGET BS_V BS_TIER_FN(bs_sr_value)(BS_V pairs, const float *base, int32_t count, BS_V scale, BS_V top)
-{
-    BS_V v = pairs;
-    if (base)
-        v = BS_V_ADD(v, BS_V_LOAD_PART(base, BS_V_PART_OF(count)));
-    v = BS_V_MUL(v, scale);
-    v = BS_V_MAX(v, BS_V_ZERO());
-    return BS_V_MIN(v, top);
-}
-
-/* `pixels` of the four-channel tail, at most half a vector. */
-#define BS_SR_STORE_DEFINE(name, code_type, STORE)                                                         \
-    static BS_TARGET void BS_TIER_FN(name)(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, \
-                                           int32_t pixels, float high)                                     \
-    {                                                                                                      \
-        const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);                                  \
-        const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);                                     \
-        const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;                        \
-        const float *below = base ? base + s->base_row : NULL;                                             \
-        code_type *out = (code_type *)s->out + 2 * y * s->out_row + 2 * x, *under = out + s->out_row;      \
-        const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);   \
-        const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);   \
-        if (2 * pixels == BS_LANES) {                                                                      \
-            STORE(out, upper);                                                                             \
-            STORE(under, lower);                                                                           \
-            return;                                                                                        \
-        }                                                                                                  \
-        code_type codes[2][BS_LANES];                                                                      \
-        STORE(codes[0], upper);                                                                            \
-        STORE(codes[1], lower);                                                                            \
-        memcpy(out, codes[0], (size_t)(2 * pixels) * sizeof(code_type));                                   \
-        memcpy(under, codes[1], (size_t)(2 * pixels) * sizeof(code_type));                                 \
-    }                                                                                                      \
-    static BS_TARGET void BS_TIER_FN(name##_all)(const bs_sr_store *s, float high)                         \
-    {                                                                                                      \
-        for (int32_t y = 0; y < s->h; y++)                                                                 \
-            for (int32_t x = 0; x < s->w; x += BS_LANES / 2) {                                             \
-                const float *tail = s->tail + y * s->tail_row + (ptrdiff_t)x * s->tail_pixel;              \
-                float quads[2 * BS_LANES];                                                                 \
-                const int32_t pixels = s->w - x < BS_LANES / 2 ? s->w - x : BS_LANES / 2;                  \
-                if (s->tail_pixel == 4 && pixels == BS_LANES / 2) {                                        \
-                    BS_TIER_FN(name)(s, tail, y, x, pixels, high);                                         \
-                    continue;                                                                              \
-                }                                                                                          \
-                memset(quads, 0, sizeof quads);                                                            \
-                for (int32_t i = 0; i < pixels; i++)                                                       \
-                    memcpy(quads + 4 * i, tail + i * (ptrdiff_t)s->tail_pixel, 4 * sizeof(float));         \
-                BS_TIER_FN(name)(s, quads, y, x, pixels, high);                                            \
-            }                                                                                              \
-    }
-
-BS_SR_STORE_DEFINE(bs_sr_u8, uint8_t, BS_V_STORE_U8)
-BS_SR_STORE_DEFINE(bs_sr_u16, uint16_t, BS_V_STORE_U16)
-
 /* --------------------------------------------------------------------------------------------- bicubic x2
  * In floats for every type. The weights are -3 29 111 -9 over 128; on codes of up to 10 bits all sums are exact:
  * two passes give multiples of 2^-14 below 2^10, or something that is clipped anyway. */
@@ -8403,28 +8631,139 @@ static inline BS_TARGET BS_V BS_TIER_FN(bs_cubic_code)(BS_V v, BS_V top)
         BS_BICUBIC_RUN(sample_type, BS_TIER_FN(bs_lines_##type), BS_TIER_FN(bs_vertical_##type))                       \
     }
 
-BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
-BS_BICUBIC_DEFINE(u16, uint16_t, BS_V_LOAD_U16, BS_V_STORE_PAIRS_U16, BS_CUBIC_CODE)
 BS_BICUBIC_DEFINE(f32, float, BS_V_LOAD_F32, BS_V_STORE_PAIRS_F32, BS_CUBIC_PLAIN)
 
-/* ----------------------------------------------------------------------------------------------- features
- * Sums of a row, at most BS_SUM_CHUNK samples: 256 squares of at most 1020 fit 31 bits. */
+#ifndef BS_EXACT_ELSEWHERE /* from here on a tier gives what every other one gives (elementwise.c) */
+BS_BICUBIC_DEFINE(u8, uint8_t, BS_V_LOAD_U8, BS_V_STORE_PAIRS_U8, BS_CUBIC_CODE)
+BS_BICUBIC_DEFINE(u16, uint16_t, BS_V_LOAD_U16, BS_V_STORE_PAIRS_U16, BS_CUBIC_CODE)
 
-static BS_TARGET uint32_t BS_TIER_FN(bs_laplacian_u8)(const uint8_t *up, const uint8_t *c, const uint8_t *down,
-                                                      int32_t count)
+/* ------------------------------------------------------------------------------------------- conversion */
+
+static BS_TARGET void BS_TIER_FN(bs_u8_to_f32)(const uint8_t *restrict in, float *restrict out, int32_t count,
+                                               float scale)
 {
+    for (int32_t i = 0; i < count; i++)
+        out[i] = (float)in[i] * scale;
+}
+
+static BS_TARGET void BS_TIER_FN(bs_u16_to_f32)(const uint16_t *restrict in, float *restrict out, int32_t count,
+                                                float scale)
+{
+    for (int32_t i = 0; i < count; i++)
+        out[i] = (float)in[i] * scale;
+}
+
+/* MAX before MIN, with the bound second: NaN becomes 0. */
+#define BS_TO_CODES_DEFINE(name, code_type, STORE)                                                               \
+    static BS_TARGET void BS_TIER_FN(name)(const float *in, code_type *out, int32_t count, float scale, float high) \
+    {                                                                                                            \
+        const BS_V zero = BS_V_ZERO(), factor = BS_V_SET1(scale), top = BS_V_SET1(high);                         \
+        for (; count >= BS_LANES; count -= BS_LANES, in += BS_LANES, out += BS_LANES) {                          \
+            BS_V v = BS_V_MUL(BS_V_LOAD(in), factor);                                                            \
+            v = BS_V_MAX(v, zero);                                                                               \
+            STORE(out, BS_V_MIN(v, top));                                                                        \
+        }                                                                                                        \
+        if (count > 0) {                                                                                         \
+            code_type codes[BS_LANES];                                                                           \
+            BS_V v = BS_V_MUL(BS_V_LOAD_PART(in, BS_V_PART_OF(count)), factor);                                  \
+            v = BS_V_MAX(v, zero);                                                                               \
+            STORE(codes, BS_V_MIN(v, top));                                                                      \
+            memcpy(out, codes, (size_t)count * sizeof(code_type));                                               \
+        }                                                                                                        \
+    }
+
+BS_TO_CODES_DEFINE(bs_f32_to_u8, uint8_t, BS_V_STORE_U8)
+BS_TO_CODES_DEFINE(bs_f32_to_u16, uint16_t, BS_V_STORE_U16)
+
+/* ---------------------------------------------------------------------------------- super-resolution store
+ * Half a vector of pixels: their first two channels belong to the upper output row, the others to the lower. */
+
+static inline BS_TARGET BS_V BS_TIER_FN(bs_sr_value)(BS_V pairs, const float *base, int32_t count, BS_V scale, BS_V top)
+{
+    BS_V v = pairs;
+    if (base)
+        v = BS_V_ADD(v, BS_V_LOAD_PART(base, BS_V_PART_OF(count)));
+    v = BS_V_MUL(v, scale);
+    v = BS_V_MAX(v, BS_V_ZERO());
+    return BS_V_MIN(v, top);
+}
+
+/* `pixels` of the four-channel tail, at most half a vector. */
+#define BS_SR_STORE_DEFINE(name, code_type, STORE)                                                         \
+    static BS_TARGET void BS_TIER_FN(name)(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, \
+                                           int32_t pixels, float high)                                     \
+    {                                                                                                      \
+        const BS_V a = BS_V_LOAD(quads), b = BS_V_LOAD(quads + BS_LANES);                                  \
+        const BS_V scale = BS_V_SET1(s->scale), top = BS_V_SET1(high);                                     \
+        const float *base = s->base ? s->base + 2 * y * s->base_row + 2 * x : NULL;                        \
+        const float *below = base ? base + s->base_row : NULL;                                             \
+        code_type *out = (code_type *)s->out + 2 * y * s->out_row + 2 * x, *under = out + s->out_row;      \
+        const BS_V upper = BS_TIER_FN(bs_sr_value)(BS_V_EVEN_PAIRS(a, b), base, 2 * pixels, scale, top);   \
+        const BS_V lower = BS_TIER_FN(bs_sr_value)(BS_V_ODD_PAIRS(a, b), below, 2 * pixels, scale, top);   \
+        if (2 * pixels == BS_LANES) {                                                                      \
+            STORE(out, upper);                                                                             \
+            STORE(under, lower);                                                                           \
+            return;                                                                                        \
+        }                                                                                                  \
+        code_type codes[2][BS_LANES];                                                                      \
+        STORE(codes[0], upper);                                                                            \
+        STORE(codes[1], lower);                                                                            \
+        memcpy(out, codes[0], (size_t)(2 * pixels) * sizeof(code_type));                                   \
+        memcpy(under, codes[1], (size_t)(2 * pixels) * sizeof(code_type));                                 \
+    }
+
+BS_SR_STORE_DEFINE(bs_sr_u8, uint8_t, BS_V_STORE_U8)
+BS_SR_STORE_DEFINE(bs_sr_u16, uint16_t, BS_V_STORE_U16)
+
+static BS_INLINE_IF_FAST BS_TARGET void BS_TIER_FN(bs_sr_all)(const bs_sr_store *s, float high, bs_sr_pixels *store)
+{
+    for (int32_t y = 0; y < s->h; y++)
+        for (int32_t x = 0; x < s->w; x += BS_LANES / 2) {
+            const float *tail = s->tail + y * s->tail_row + (ptrdiff_t)x * s->tail_pixel;
+            float quads[2 * BS_LANES];
+            const int32_t pixels = s->w - x < BS_LANES / 2 ? s->w - x : BS_LANES / 2;
+            if (s->tail_pixel == 4 && pixels == BS_LANES / 2) {
+                store(s, tail, y, x, pixels, high);
+                continue;
+            }
+            memset(quads, 0, sizeof quads);
+            for (int32_t i = 0; i < pixels; i++)
+                memcpy(quads + 4 * i, tail + i * (ptrdiff_t)s->tail_pixel, 4 * sizeof(float));
+            store(s, quads, y, x, pixels, high);
+        }
+}
+
+static BS_TARGET void BS_TIER_FN(bs_sr_u8_all)(const bs_sr_store *s, float high)
+{
+    BS_TIER_FN(bs_sr_all)(s, high, BS_TIER_FN(bs_sr_u8));
+}
+
+static BS_TARGET void BS_TIER_FN(bs_sr_u16_all)(const bs_sr_store *s, float high)
+{
+    BS_TIER_FN(bs_sr_all)(s, high, BS_TIER_FN(bs_sr_u16));
+}
+
+/* ----------------------------------------------------------------------------------------------- features
+ * Sums of a row, at most BS_SUM_CHUNK samples: 256 squares of at most 1020 fit 31 bits. Codes of 8 bits are not
+ * shifted. */
+
+static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u8)(const void *above, const void *codes, const void *below,
+                                                      int32_t count, int32_t shift)
+{
+    const uint8_t *up = above, *c = codes, *down = below;
     int32_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
         const int16_t d = (int16_t)(4 * c[i] - up[i] - down[i] - c[i - 1] - c[i + 1]);
         sum += d * d;
     }
-    return (uint32_t)sum;
+    return (void)shift, (uint32_t)sum;
 }
 
 /* Squares of negative differences wrap to what they are. */
-BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *up, const uint16_t *c,
-                                                                const uint16_t *down, int32_t count, int32_t shift)
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const void *above, const void *codes, const void *below,
+                                                                int32_t count, int32_t shift)
 {
+    const uint16_t *up = above, *c = codes, *down = below;
     uint64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
         const int32_t d = 4 * (c[i] >> shift) - (up[i] >> shift) - (down[i] >> shift) - (c[i - 1] >> shift) -
@@ -8434,19 +8773,21 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_laplacian_u16)(const uint16_t *
     return sum;
 }
 
-static BS_TARGET uint32_t BS_TIER_FN(bs_change_u8)(const uint8_t *a, const uint8_t *b, int32_t count)
+static BS_TARGET uint64_t BS_TIER_FN(bs_change_u8)(const void *codes, const void *others, int32_t count, int32_t shift)
 {
+    const uint8_t *a = codes, *b = others;
     int32_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
         const int16_t d = (int16_t)(a[i] - b[i]);
         sum += d * d;
     }
-    return (uint32_t)sum;
+    return (void)shift, (uint32_t)sum;
 }
 
-BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, const uint16_t *b, int32_t count,
+BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const void *codes, const void *others, int32_t count,
                                                              int32_t shift)
 {
+    const uint16_t *a = codes, *b = others;
     uint64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
         const int32_t d = (a[i] >> shift) - (b[i] >> shift);
@@ -8454,6 +8795,7 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, 
     }
     return sum;
 }
+#endif
 /* --- end of template kernels/elementwise.inc --- */
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
@@ -8612,27 +8954,29 @@ BS_WRAPS static BS_TARGET uint64_t BS_TIER_FN(bs_change_u16)(const uint16_t *a, 
 /* --- end of template kernels/simd_end.h --- */
 #endif
 
-#define BS_ELEMENTWISE_TABLE(tier)                                                                        \
-    {                                                                                                     \
-        bs_u8_to_f32_##tier, bs_u16_to_f32_##tier, bs_f32_to_u8_##tier, bs_f32_to_u16_##tier,             \
-            bs_sr_u8_all_##tier, bs_sr_u16_all_##tier, bs_bicubic_f32_##tier, bs_bicubic_u8_##tier,       \
-            bs_bicubic_u16_##tier, bs_laplacian_u8_##tier, bs_laplacian_u16_##tier, bs_change_u8_##tier,  \
-            bs_change_u16_##tier,                                                                         \
+#define BS_ELEMENTWISE_TABLE(tier, exact)                                                                          \
+    {                                                                                                              \
+        bs_u8_to_f32_##exact, bs_u16_to_f32_##exact, bs_f32_to_u8_##exact, bs_f32_to_u16_##exact,                  \
+            bs_sr_u8_all_##exact, bs_sr_u16_all_##exact, bs_bicubic_f32_##tier, bs_bicubic_u8_##exact,             \
+            bs_bicubic_u16_##exact, {bs_laplacian_u8_##exact, bs_laplacian_u16_##exact},                           \
+        {                                                                                                          \
+            bs_change_u8_##exact, bs_change_u16_##exact                                                            \
+        }                                                                                                          \
     }
 
 static const bs_elementwise_kernels *bs_elementwise_of(bs_tier tier)
 {
-    static const bs_elementwise_kernels scalar = BS_ELEMENTWISE_TABLE(scalar);
+    static const bs_elementwise_kernels scalar = BS_ELEMENTWISE_SCALAR;
 #if BS_HAVE_X86_TIERS
-    static const bs_elementwise_kernels avx2 = BS_ELEMENTWISE_TABLE(avx2);
-    static const bs_elementwise_kernels avx512 = BS_ELEMENTWISE_TABLE(avx512);
+    static const bs_elementwise_kernels avx2 = BS_ELEMENTWISE_TABLE(avx2, avx2);
+    static const bs_elementwise_kernels avx512 = BS_ELEMENTWISE_TABLE(avx512, avx512);
     if (tier == BS_TIER_AVX2)
         return &avx2;
     if (tier == BS_TIER_AVX512)
         return &avx512;
 #endif
 #if BS_HAVE_NEON_TIER
-    static const bs_elementwise_kernels neon = BS_ELEMENTWISE_TABLE(neon);
+    static const bs_elementwise_kernels neon = BS_ELEMENTWISE_TABLE(neon, neon);
     if (tier == BS_TIER_NEON)
         return &neon;
 #endif
@@ -8640,6 +8984,7 @@ static const bs_elementwise_kernels *bs_elementwise_of(bs_tier tier)
     return &scalar;
 }
 #undef BS_ELEMENTWISE_TABLE
+#undef BS_ELEMENTWISE_SCALAR
 #undef BS_BICUBIC_RUN
 #undef BS_BICUBIC_BODY
 
@@ -8734,70 +9079,48 @@ void bs_bicubic2x_u16(bs_tier tier, const bs_bicubic2x *task)
 
 /* ----------------------------------------------------------------------------------------------- features */
 
-/* One sample whose left or right neighbour may be missing. */
-static uint64_t bs_laplacian_at(int32_t c, int32_t up, int32_t down, int32_t left, int32_t right)
+/* How many of so many samples are summed together next. */
+static int32_t bs_chunk(int32_t left) { return left < BS_SUM_CHUNK ? left : BS_SUM_CHUNK; }
+
+static const void *bs_codes_from(const bs_codes *codes, ptrdiff_t at)
 {
-    const int64_t d = 4 * c - up - down - left - right;
-    return (uint64_t)(d * d);
+    return (const uint8_t *)codes->data + (codes->wide ? 2 * at : at);
 }
 
-/* Columns 0 and w-1 by hand where the margin does not hold their neighbour, the rest in chunks. */
-#define BS_ENERGY_BODY(sample_type, SHIFT, ROW_SUM)                                                        \
-    const int32_t first = margins.left > 0 ? 0 : 1, end = margins.right > 0 ? w : w - 1;                   \
-    uint64_t sum = 0;                                                                                      \
-    for (int32_t y = 0; y < h; y++) {                                                                      \
-        const sample_type *c = in + y * row;                                                               \
-        const sample_type *up = in + bs_inside(y - 1, h, margins.top, margins.bottom) * row;               \
-        const sample_type *down = in + bs_inside(y + 1, h, margins.top, margins.bottom) * row;             \
-        for (int32_t x = first; x < end; x += BS_SUM_CHUNK) {                                              \
-            const int32_t count = end - x < BS_SUM_CHUNK ? end - x : BS_SUM_CHUNK;                         \
-            sum += ROW_SUM;                                                                                \
-        }                                                                                                  \
-        for (int32_t x = 0; x<w; x += w> 1 ? w - 1 : 1) {                                                  \
-            if (x >= first && x < end)                                                                     \
-                continue;                                                                                  \
-            const ptrdiff_t left = bs_inside(x - 1, w, margins.left, margins.right);                       \
-            const ptrdiff_t right = bs_inside(x + 1, w, margins.left, margins.right);                      \
-            sum += bs_laplacian_at(c[x] SHIFT, up[x] SHIFT, down[x] SHIFT, c[left] SHIFT, c[right] SHIFT); \
-        }                                                                                                  \
-    }                                                                                                      \
+static int64_t bs_code_at(const bs_codes *codes, ptrdiff_t at)
+{
+    const void *code = bs_codes_from(codes, at);
+    return codes->wide ? *(const uint16_t *)code >> codes->shift : *(const uint8_t *)code;
+}
+
+/* Columns 0 and w-1, which lack a neighbour, by hand; those between in chunks. */
+uint64_t bs_laplacian_energy(bs_tier tier, const bs_codes *in, int32_t h, int32_t w)
+{
+    const bs_elementwise_kernels *k = bs_elementwise_of(tier);
+    uint64_t sum = 0;
+    for (int32_t y = 0; y < h; y++) {
+        const ptrdiff_t row = y * in->row, up = y > 0 ? row - in->row : row, down = y < h - 1 ? row + in->row : row;
+        for (int32_t x = 1; x < w - 1; x += BS_SUM_CHUNK)
+            sum += k->laplacian[in->wide](bs_codes_from(in, up + x), bs_codes_from(in, row + x),
+                                          bs_codes_from(in, down + x), bs_chunk(w - 1 - x), in->shift);
+        for (int32_t x = 0; x < w; x += w > 1 ? w - 1 : 1) {
+            const ptrdiff_t left = row + (x > 0 ? x - 1 : x), right = row + (x < w - 1 ? x + 1 : x);
+            const int64_t d = 4 * bs_code_at(in, row + x) - bs_code_at(in, up + x) - bs_code_at(in, down + x) -
+                              bs_code_at(in, left) - bs_code_at(in, right);
+            sum += (uint64_t)(d * d);
+        }
+    }
     return sum;
-
-uint64_t bs_laplacian_energy_u8(bs_tier tier, const uint8_t *in, ptrdiff_t row, int32_t h, int32_t w,
-                                bs_margins margins)
-{
-    const bs_elementwise_kernels *k = bs_elementwise_of(tier);
-    BS_ENERGY_BODY(uint8_t, , k->laplacian_u8(up + x, c + x, down + x, count))
 }
 
-uint64_t bs_laplacian_energy_u16(bs_tier tier, const uint16_t *in, ptrdiff_t row, int32_t h, int32_t w,
-                                 bs_margins margins, int32_t shift)
-{
-    const bs_elementwise_kernels *k = bs_elementwise_of(tier);
-    BS_ENERGY_BODY(uint16_t, >> shift, k->laplacian_u16(up + x, c + x, down + x, count, shift))
-}
-#undef BS_ENERGY_BODY
-
-uint64_t bs_squared_change_u8(bs_tier tier, const uint8_t *a, ptrdiff_t a_row, const uint8_t *b, ptrdiff_t b_row,
-                              int32_t h, int32_t w)
+uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs_codes *b, int32_t h, int32_t w)
 {
     const bs_elementwise_kernels *k = bs_elementwise_of(tier);
     uint64_t sum = 0;
     for (int32_t y = 0; y < h; y++)
         for (int32_t x = 0; x < w; x += BS_SUM_CHUNK)
-            sum += k->change_u8(a + y * a_row + x, b + y * b_row + x, w - x < BS_SUM_CHUNK ? w - x : BS_SUM_CHUNK);
-    return sum;
-}
-
-uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row, const uint16_t *b, ptrdiff_t b_row,
-                               int32_t h, int32_t w, int32_t shift)
-{
-    const bs_elementwise_kernels *k = bs_elementwise_of(tier);
-    uint64_t sum = 0;
-    for (int32_t y = 0; y < h; y++)
-        for (int32_t x = 0; x < w; x += BS_SUM_CHUNK)
-            sum += k->change_u16(a + y * a_row + x, b + y * b_row + x, w - x < BS_SUM_CHUNK ? w - x : BS_SUM_CHUNK,
-                                 shift);
+            sum += k->change[a->wide](bs_codes_from(a, y * a->row + x), bs_codes_from(b, y * b->row + x),
+                                      bs_chunk(w - x), a->shift);
     return sum;
 }
 /* ==== end src/kernels/elementwise.c =========================================================== */
@@ -9237,6 +9560,11 @@ static inline int32_t bs_pad_of(int32_t padding, int32_t pad, int32_t otherwise)
     return padding == BS_PAD_EXPLICIT ? pad : padding == BS_PAD_VALID ? 0 : otherwise;
 }
 
+/* Element `offset` of an operand, from [0,0,0] of its first row. */
+static inline void *bs_operand_at(const bs_operand *o, int64_t offset)
+{
+    return (char *)o->data + offset * (ptrdiff_t)bs_dtype_bytes(o->dtype);
+}
 static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }
 
 #endif
@@ -13424,33 +13752,31 @@ static bool feature_is_fast(const bs_call *call, const feature_source *s)
            (s->operand->dtype == BS_U8 || s->shift >= 2);
 }
 
+static bs_codes feature_plane(const feature_source *s, int32_t c)
+{
+    const bs_operand *o = s->operand;
+    const bs_codes codes = {bs_operand_at(o, s->row + c * o->stride[0]), o->stride[1], o->dtype == BS_U16, s->shift};
+    return codes;
+}
+
 static uint64_t feature_energy_fast(bs_tier tier, const feature_source *s)
 {
     const bs_operand *o = s->operand;
-    const bs_margins none = {0, 0, 0, 0};
     uint64_t sum = 0;
     for (int32_t c = 0; c < o->dim[0]; c++) {
-        const ptrdiff_t at = s->row + c * o->stride[0];
-        sum += o->dtype == BS_U8 ? bs_laplacian_energy_u8(tier, (const uint8_t *)o->data + at, o->stride[1], o->dim[1],
-                                                          o->dim[2], none)
-                                 : bs_laplacian_energy_u16(tier, (const uint16_t *)o->data + at, o->stride[1],
-                                                           o->dim[1], o->dim[2], none, s->shift);
+        const bs_codes codes = feature_plane(s, c);
+        sum += bs_laplacian_energy(tier, &codes, o->dim[1], o->dim[2]);
     }
     return sum;
 }
 
 static uint64_t feature_change_fast(bs_tier tier, const feature_source *s, const feature_source *reference)
 {
-    const bs_operand *o = s->operand, *r = reference->operand;
+    const bs_operand *o = s->operand;
     uint64_t sum = 0;
     for (int32_t c = 0; c < o->dim[0]; c++) {
-        const ptrdiff_t at = s->row + c * o->stride[0], to = reference->row + c * r->stride[0];
-        sum +=
-            o->dtype == BS_U8
-                ? bs_squared_change_u8(tier, (const uint8_t *)o->data + at, o->stride[1], (const uint8_t *)r->data + to,
-                                       r->stride[1], o->dim[1], o->dim[2])
-                : bs_squared_change_u16(tier, (const uint16_t *)o->data + at, o->stride[1],
-                                        (const uint16_t *)r->data + to, r->stride[1], o->dim[1], o->dim[2], s->shift);
+        const bs_codes codes = feature_plane(s, c), others = feature_plane(reference, c);
+        sum += bs_squared_change(tier, &codes, &others, o->dim[1], o->dim[2]);
     }
     return sum;
 }

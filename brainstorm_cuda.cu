@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 31aa4c53d0f571336de26d5fbb34ac6aff74e2fec859af0e3e778170e25923c4
+ * sha256 of the parts: b75ec76229d6c8d09efe21d7c2b819418428194f2611a71cd1fc1461ae9ac2c9
  */
 #include "brainstorm.h"
 
@@ -853,6 +853,11 @@ static inline int32_t bs_pad_of(int32_t padding, int32_t pad, int32_t otherwise)
     return padding == BS_PAD_EXPLICIT ? pad : padding == BS_PAD_VALID ? 0 : otherwise;
 }
 
+/* Element `offset` of an operand, from [0,0,0] of its first row. */
+static inline void *bs_operand_at(const bs_operand *o, int64_t offset)
+{
+    return (char *)o->data + offset * (ptrdiff_t)bs_dtype_bytes(o->dtype);
+}
 static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }
 
 #endif

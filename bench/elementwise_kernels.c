@@ -54,6 +54,8 @@ static void bench_tier(bs_tier tier)
     const bs_bicubic2x up8 = { a8 + ORIGIN, ROW, out8, 2 * EDGE, EDGE, EDGE, margins, 0 };
     const bs_bicubic2x up16 = { a16 + ORIGIN, ROW, out16, 2 * EDGE, EDGE, EDGE, margins, 1023 };
     const bs_bicubic2x up32 = { f32 + ORIGIN, ROW, out32, 2 * EDGE, EDGE, EDGE, margins, 0 };
+    const bs_codes from8 = { a8 + ORIGIN, ROW, false, 0 }, to8 = { b8 + ORIGIN, ROW, false, 0 };
+    const bs_codes from16 = { a16 + ORIGIN, ROW, true, 2 }, to16 = { b16 + ORIGIN, ROW, true, 2 };
     printf("tier %s, 1 thread, cell %dx%d, ns an input pixel\n", bs_tier_name(tier), EDGE, EDGE);
     BENCH("u8 to f32", ROWS(bs_row_u8_to_f32(tier, a8 + at, f32 + at, EDGE, 1.0f / 255.0f)))
     BENCH("u16 to f32", ROWS(bs_row_u16_to_f32(tier, a16 + at, f32 + at, EDGE, 1.0f / 1023.0f)))
@@ -64,10 +66,10 @@ static void bench_tier(bs_tier tier)
     BENCH("bicubic x2 u8", bs_bicubic2x_u8(tier, &up8))
     BENCH("bicubic x2 u16, 10 bit", bs_bicubic2x_u16(tier, &up16))
     BENCH("bicubic x2 f32", bs_bicubic2x_f32(tier, &up32))
-    BENCH("energy u8", bench_sink = bs_laplacian_energy_u8(tier, a8 + ORIGIN, ROW, EDGE, EDGE, margins))
-    BENCH("energy u16", bench_sink = bs_laplacian_energy_u16(tier, a16 + ORIGIN, ROW, EDGE, EDGE, margins, 2))
-    BENCH("change u8", bench_sink = bs_squared_change_u8(tier, a8 + ORIGIN, ROW, b8 + ORIGIN, ROW, EDGE, EDGE))
-    BENCH("change u16", bench_sink = bs_squared_change_u16(tier, a16 + ORIGIN, ROW, b16 + ORIGIN, ROW, EDGE, EDGE, 2))
+    BENCH("energy u8", bench_sink = bs_laplacian_energy(tier, &from8, EDGE, EDGE))
+    BENCH("energy u16", bench_sink = bs_laplacian_energy(tier, &from16, EDGE, EDGE))
+    BENCH("change u8", bench_sink = bs_squared_change(tier, &from8, &to8, EDGE, EDGE))
+    BENCH("change u16", bench_sink = bs_squared_change(tier, &from16, &to16, EDGE, EDGE))
 }
 
 int main(int argc, char **argv)

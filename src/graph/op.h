@@ -203,6 +203,11 @@ static inline int32_t bs_pad_of(int32_t padding, int32_t pad, int32_t otherwise)
     return padding == BS_PAD_EXPLICIT ? pad : padding == BS_PAD_VALID ? 0 : otherwise;
 }
 
+/* Element `offset` of an operand, from [0,0,0] of its first row. */
+static inline void *bs_operand_at(const bs_operand *o, int64_t offset)
+{
+    return (char *)o->data + offset * (ptrdiff_t)bs_dtype_bytes(o->dtype);
+}
 static inline float *bs_f32_at(const bs_operand *o, int64_t offset) { return (float *)o->data + offset; }
 
 #endif

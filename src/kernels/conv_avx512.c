@@ -14,13 +14,14 @@
 
 #if defined(__OPTIMIZE_SIZE__)
 #include "kernels/conv_epilogue_plain.inc"
+#include "kernels/conv_winograd_plain.inc"
 #else
 #include "kernels/conv_epilogue.inc"
+#include "kernels/conv_winograd.inc"
 #endif
 #include "kernels/conv_outer.inc"
 #include "kernels/conv_depthwise.inc"
 #include "kernels/conv_dot.inc"
-#include "kernels/conv_winograd.inc"
 
 static const bs_conv_kernels bs_conv_table_avx512 = {
     .lanes = BS_LANES,

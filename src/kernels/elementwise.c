@@ -25,11 +25,9 @@ typedef struct bs_elementwise_kernels {
     void (*bicubic_f32)(const bs_bicubic2x *task, float high);
     void (*bicubic_u8)(const bs_bicubic2x *task, float high);
     void (*bicubic_u16)(const bs_bicubic2x *task, float high);
-    uint32_t (*laplacian_u8)(const uint8_t *up, const uint8_t *c, const uint8_t *down, int32_t count);
-    uint64_t (*laplacian_u16)(const uint16_t *up, const uint16_t *c, const uint16_t *down, int32_t count,
-                              int32_t shift);
-    uint32_t (*change_u8)(const uint8_t *a, const uint8_t *b, int32_t count);
-    uint64_t (*change_u16)(const uint16_t *a, const uint16_t *b, int32_t count, int32_t shift);
+    /* of u8, of u16 */
+    uint64_t (*laplacian[2])(const void *above, const void *codes, const void *below, int32_t count, int32_t shift);
+    uint64_t (*change[2])(const void *codes, const void *others, int32_t count, int32_t shift);
 } bs_elementwise_kernels;
 
 /* ------------------------------------------------------------------------------- helpers of the templates */
@@ -39,6 +37,9 @@ static inline ptrdiff_t bs_inside(int32_t at, int32_t extent, int32_t before, in
 {
     return at < -before ? -before : at > extent - 1 + after ? extent - 1 + after : at;
 }
+
+/* What the store does to some pixels at (y, x), at most half a vector. */
+typedef void bs_sr_pixels(const bs_sr_store *s, const float *quads, int32_t y, int32_t x, int32_t pixels, float high);
 
 /* A chunk of an input row of the bicubic, enlarged sideways: the outputs left and right of each column. */
 typedef struct bs_line_pair {
@@ -90,10 +91,20 @@ static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, b
 
 /* -------------------------------------------------------------------------------------------------- tiers */
 
+/* A build that asks for few bytes (-Os) and always has NEON takes the loops of the scalar tier from it, but for the
+ * bicubic in floats: their results are the same to the bit. */
+#if defined(__OPTIMIZE_SIZE__) && BS_HAVE_NEON_TIER
+#define BS_EXACT_ELSEWHERE
+#define BS_ELEMENTWISE_SCALAR BS_ELEMENTWISE_TABLE(scalar, neon)
+#else
+#define BS_ELEMENTWISE_SCALAR BS_ELEMENTWISE_TABLE(scalar, scalar)
+#endif
+
 #include "kernels/simd_scalar.h"
 
 #include "kernels/elementwise.inc"
 #include "kernels/simd_end.h"
+#undef BS_EXACT_ELSEWHERE
 
 #if BS_HAVE_X86_TIERS
 #include "kernels/simd_avx2.h"
@@ -114,27 +125,29 @@ static void bs_bicubic2x_any(const bs_bicubic2x *t, bs_bicubic_lines *enlarge, b
 #include "kernels/simd_end.h"
 #endif
 
-#define BS_ELEMENTWISE_TABLE(tier)                                                                        \
-    {                                                                                                     \
-        bs_u8_to_f32_##tier, bs_u16_to_f32_##tier, bs_f32_to_u8_##tier, bs_f32_to_u16_##tier,             \
-            bs_sr_u8_all_##tier, bs_sr_u16_all_##tier, bs_bicubic_f32_##tier, bs_bicubic_u8_##tier,       \
-            bs_bicubic_u16_##tier, bs_laplacian_u8_##tier, bs_laplacian_u16_##tier, bs_change_u8_##tier,  \
-            bs_change_u16_##tier,                                                                         \
+#define BS_ELEMENTWISE_TABLE(tier, exact)                                                                          \
+    {                                                                                                              \
+        bs_u8_to_f32_##exact, bs_u16_to_f32_##exact, bs_f32_to_u8_##exact, bs_f32_to_u16_##exact,                  \
+            bs_sr_u8_all_##exact, bs_sr_u16_all_##exact, bs_bicubic_f32_##tier, bs_bicubic_u8_##exact,             \
+            bs_bicubic_u16_##exact, {bs_laplacian_u8_##exact, bs_laplacian_u16_##exact},                           \
+        {                                                                                                          \
+            bs_change_u8_##exact, bs_change_u16_##exact                                                            \
+        }                                                                                                          \
     }
 
 static const bs_elementwise_kernels *bs_elementwise_of(bs_tier tier)
 {
-    static const bs_elementwise_kernels scalar = BS_ELEMENTWISE_TABLE(scalar);
+    static const bs_elementwise_kernels scalar = BS_ELEMENTWISE_SCALAR;
 #if BS_HAVE_X86_TIERS
-    static const bs_elementwise_kernels avx2 = BS_ELEMENTWISE_TABLE(avx2);
-    static const bs_elementwise_kernels avx512 = BS_ELEMENTWISE_TABLE(avx512);
+    static const bs_elementwise_kernels avx2 = BS_ELEMENTWISE_TABLE(avx2, avx2);
+    static const bs_elementwise_kernels avx512 = BS_ELEMENTWISE_TABLE(avx512, avx512);
     if (tier == BS_TIER_AVX2)
         return &avx2;
     if (tier == BS_TIER_AVX512)
         return &avx512;
 #endif
 #if BS_HAVE_NEON_TIER
-    static const bs_elementwise_kernels neon = BS_ELEMENTWISE_TABLE(neon);
+    static const bs_elementwise_kernels neon = BS_ELEMENTWISE_TABLE(neon, neon);
     if (tier == BS_TIER_NEON)
         return &neon;
 #endif
@@ -142,6 +155,7 @@ static const bs_elementwise_kernels *bs_elementwise_of(bs_tier tier)
     return &scalar;
 }
 #undef BS_ELEMENTWISE_TABLE
+#undef BS_ELEMENTWISE_SCALAR
 #undef BS_BICUBIC_RUN
 #undef BS_BICUBIC_BODY
 
@@ -236,69 +250,47 @@ void bs_bicubic2x_u16(bs_tier tier, const bs_bicubic2x *task)
 
 /* ----------------------------------------------------------------------------------------------- features */
 
-/* One sample whose left or right neighbour may be missing. */
-static uint64_t bs_laplacian_at(int32_t c, int32_t up, int32_t down, int32_t left, int32_t right)
+/* How many of so many samples are summed together next. */
+static int32_t bs_chunk(int32_t left) { return left < BS_SUM_CHUNK ? left : BS_SUM_CHUNK; }
+
+static const void *bs_codes_from(const bs_codes *codes, ptrdiff_t at)
 {
-    const int64_t d = 4 * c - up - down - left - right;
-    return (uint64_t)(d * d);
+    return (const uint8_t *)codes->data + (codes->wide ? 2 * at : at);
 }
 
-/* Columns 0 and w-1 by hand where the margin does not hold their neighbour, the rest in chunks. */
-#define BS_ENERGY_BODY(sample_type, SHIFT, ROW_SUM)                                                        \
-    const int32_t first = margins.left > 0 ? 0 : 1, end = margins.right > 0 ? w : w - 1;                   \
-    uint64_t sum = 0;                                                                                      \
-    for (int32_t y = 0; y < h; y++) {                                                                      \
-        const sample_type *c = in + y * row;                                                               \
-        const sample_type *up = in + bs_inside(y - 1, h, margins.top, margins.bottom) * row;               \
-        const sample_type *down = in + bs_inside(y + 1, h, margins.top, margins.bottom) * row;             \
-        for (int32_t x = first; x < end; x += BS_SUM_CHUNK) {                                              \
-            const int32_t count = end - x < BS_SUM_CHUNK ? end - x : BS_SUM_CHUNK;                         \
-            sum += ROW_SUM;                                                                                \
-        }                                                                                                  \
-        for (int32_t x = 0; x<w; x += w> 1 ? w - 1 : 1) {                                                  \
-            if (x >= first && x < end)                                                                     \
-                continue;                                                                                  \
-            const ptrdiff_t left = bs_inside(x - 1, w, margins.left, margins.right);                       \
-            const ptrdiff_t right = bs_inside(x + 1, w, margins.left, margins.right);                      \
-            sum += bs_laplacian_at(c[x] SHIFT, up[x] SHIFT, down[x] SHIFT, c[left] SHIFT, c[right] SHIFT); \
-        }                                                                                                  \
-    }                                                                                                      \
+static int64_t bs_code_at(const bs_codes *codes, ptrdiff_t at)
+{
+    const void *code = bs_codes_from(codes, at);
+    return codes->wide ? *(const uint16_t *)code >> codes->shift : *(const uint8_t *)code;
+}
+
+/* Columns 0 and w-1, which lack a neighbour, by hand; those between in chunks. */
+uint64_t bs_laplacian_energy(bs_tier tier, const bs_codes *in, int32_t h, int32_t w)
+{
+    const bs_elementwise_kernels *k = bs_elementwise_of(tier);
+    uint64_t sum = 0;
+    for (int32_t y = 0; y < h; y++) {
+        const ptrdiff_t row = y * in->row, up = y > 0 ? row - in->row : row, down = y < h - 1 ? row + in->row : row;
+        for (int32_t x = 1; x < w - 1; x += BS_SUM_CHUNK)
+            sum += k->laplacian[in->wide](bs_codes_from(in, up + x), bs_codes_from(in, row + x),
+                                          bs_codes_from(in, down + x), bs_chunk(w - 1 - x), in->shift);
+        for (int32_t x = 0; x < w; x += w > 1 ? w - 1 : 1) {
+            const ptrdiff_t left = row + (x > 0 ? x - 1 : x), right = row + (x < w - 1 ? x + 1 : x);
+            const int64_t d = 4 * bs_code_at(in, row + x) - bs_code_at(in, up + x) - bs_code_at(in, down + x) -
+                              bs_code_at(in, left) - bs_code_at(in, right);
+            sum += (uint64_t)(d * d);
+        }
+    }
     return sum;
-
-uint64_t bs_laplacian_energy_u8(bs_tier tier, const uint8_t *in, ptrdiff_t row, int32_t h, int32_t w,
-                                bs_margins margins)
-{
-    const bs_elementwise_kernels *k = bs_elementwise_of(tier);
-    BS_ENERGY_BODY(uint8_t, , k->laplacian_u8(up + x, c + x, down + x, count))
 }
 
-uint64_t bs_laplacian_energy_u16(bs_tier tier, const uint16_t *in, ptrdiff_t row, int32_t h, int32_t w,
-                                 bs_margins margins, int32_t shift)
-{
-    const bs_elementwise_kernels *k = bs_elementwise_of(tier);
-    BS_ENERGY_BODY(uint16_t, >> shift, k->laplacian_u16(up + x, c + x, down + x, count, shift))
-}
-#undef BS_ENERGY_BODY
-
-uint64_t bs_squared_change_u8(bs_tier tier, const uint8_t *a, ptrdiff_t a_row, const uint8_t *b, ptrdiff_t b_row,
-                              int32_t h, int32_t w)
+uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs_codes *b, int32_t h, int32_t w)
 {
     const bs_elementwise_kernels *k = bs_elementwise_of(tier);
     uint64_t sum = 0;
     for (int32_t y = 0; y < h; y++)
         for (int32_t x = 0; x < w; x += BS_SUM_CHUNK)
-            sum += k->change_u8(a + y * a_row + x, b + y * b_row + x, w - x < BS_SUM_CHUNK ? w - x : BS_SUM_CHUNK);
-    return sum;
-}
-
-uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row, const uint16_t *b, ptrdiff_t b_row,
-                               int32_t h, int32_t w, int32_t shift)
-{
-    const bs_elementwise_kernels *k = bs_elementwise_of(tier);
-    uint64_t sum = 0;
-    for (int32_t y = 0; y < h; y++)
-        for (int32_t x = 0; x < w; x += BS_SUM_CHUNK)
-            sum += k->change_u16(a + y * a_row + x, b + y * b_row + x, w - x < BS_SUM_CHUNK ? w - x : BS_SUM_CHUNK,
-                                 shift);
+            sum += k->change[a->wide](bs_codes_from(a, y * a->row + x), bs_codes_from(b, y * b->row + x),
+                                      bs_chunk(w - x), a->shift);
     return sum;
 }

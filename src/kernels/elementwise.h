@@ -67,18 +67,21 @@ void bs_bicubic2x_f32(bs_tier tier, const bs_bicubic2x *task);
 void bs_bicubic2x_u8(bs_tier tier, const bs_bicubic2x *task);
 void bs_bicubic2x_u16(bs_tier tier, const bs_bicubic2x *task);
 
-/* ----------------------------------------------------------------------------------------------- features
- * Sum over a region of (4 c - up - down - left - right)^2; neighbours beyond the margins are replicated.
- * u16 codes are first shifted right by `shift`; they must then be below 2^12. */
-uint64_t bs_laplacian_energy_u8(bs_tier tier, const uint8_t *in, ptrdiff_t row, int32_t h, int32_t w,
-                                bs_margins margins);
-uint64_t bs_laplacian_energy_u16(bs_tier tier, const uint16_t *in, ptrdiff_t row, int32_t h, int32_t w,
-                                 bs_margins margins, int32_t shift);
+/* ----------------------------------------------------------------------------------------------- features */
 
-/* Sum over a region of (a - b)^2. */
-uint64_t bs_squared_change_u8(bs_tier tier, const uint8_t *a, ptrdiff_t a_row, const uint8_t *b, ptrdiff_t b_row,
-                              int32_t h, int32_t w);
-uint64_t bs_squared_change_u16(bs_tier tier, const uint16_t *a, ptrdiff_t a_row, const uint16_t *b, ptrdiff_t b_row,
-                               int32_t h, int32_t w, int32_t shift);
+/* Of a region: uint8_t; or, where they are wide, uint16_t, which are first shifted right by `shift` and must then be
+ * below 2^12. */
+typedef struct bs_codes {
+    const void *data;
+    ptrdiff_t row;
+    bool wide;
+    int32_t shift;
+} bs_codes;
+
+/* Sum over a region of (4 c - up - down - left - right)^2; neighbours beyond it are replicated. */
+uint64_t bs_laplacian_energy(bs_tier tier, const bs_codes *in, int32_t h, int32_t w);
+
+/* Sum over a region of (a - b)^2, of codes that are shifted alike. */
+uint64_t bs_squared_change(bs_tier tier, const bs_codes *a, const bs_codes *b, int32_t h, int32_t w);
 
 #endif

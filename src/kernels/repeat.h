@@ -1,7 +1,7 @@
 /* repeat.h: loops over small constants, written out by the preprocessor.
  *
  * Owns:      BS_EACH_n(M): M(0) ... M(n-1), and BS_UPTO_n(M, x): M(1, x) ... M(n, x), of which builds that ask for few
- *            bytes (-Os) leave some out, between powers of two.
+ *            bytes (-Os) leave some out.
  * Relies on: nothing.
  * Must never: survive a template: simd_end.h undefines all of it.
  *
@@ -23,7 +23,7 @@
 #define BS_EACH_14(M) BS_EACH_13(M) M(13)
 
 #ifdef __OPTIMIZE_SIZE__
-#define BS_UPTO_4(M, x) M(1, x) M(2, x) M(4, x)
+#define BS_UPTO_4(M, x) M(1, x) M(4, x)
 #define BS_UPTO_5(M, x) BS_UPTO_4(M, x) M(5, x)
 #define BS_UPTO_6(M, x) BS_UPTO_4(M, x) M(6, x)
 #define BS_UPTO_8(M, x) BS_UPTO_4(M, x) M(8, x)

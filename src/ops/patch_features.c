@@ -98,33 +98,31 @@ static bool feature_is_fast(const bs_call *call, const feature_source *s)
            (s->operand->dtype == BS_U8 || s->shift >= 2);
 }
 
+static bs_codes feature_plane(const feature_source *s, int32_t c)
+{
+    const bs_operand *o = s->operand;
+    const bs_codes codes = {bs_operand_at(o, s->row + c * o->stride[0]), o->stride[1], o->dtype == BS_U16, s->shift};
+    return codes;
+}
+
 static uint64_t feature_energy_fast(bs_tier tier, const feature_source *s)
 {
     const bs_operand *o = s->operand;
-    const bs_margins none = {0, 0, 0, 0};
     uint64_t sum = 0;
     for (int32_t c = 0; c < o->dim[0]; c++) {
-        const ptrdiff_t at = s->row + c * o->stride[0];
-        sum += o->dtype == BS_U8 ? bs_laplacian_energy_u8(tier, (const uint8_t *)o->data + at, o->stride[1], o->dim[1],
-                                                          o->dim[2], none)
-                                 : bs_laplacian_energy_u16(tier, (const uint16_t *)o->data + at, o->stride[1],
-                                                           o->dim[1], o->dim[2], none, s->shift);
+        const bs_codes codes = feature_plane(s, c);
+        sum += bs_laplacian_energy(tier, &codes, o->dim[1], o->dim[2]);
     }
     return sum;
 }
 
 static uint64_t feature_change_fast(bs_tier tier, const feature_source *s, const feature_source *reference)
 {
-    const bs_operand *o = s->operand, *r = reference->operand;
+    const bs_operand *o = s->operand;
     uint64_t sum = 0;
     for (int32_t c = 0; c < o->dim[0]; c++) {
-        const ptrdiff_t at = s->row + c * o->stride[0], to = reference->row + c * r->stride[0];
-        sum +=
-            o->dtype == BS_U8
-                ? bs_squared_change_u8(tier, (const uint8_t *)o->data + at, o->stride[1], (const uint8_t *)r->data + to,
-                                       r->stride[1], o->dim[1], o->dim[2])
-                : bs_squared_change_u16(tier, (const uint16_t *)o->data + at, o->stride[1],
-                                        (const uint16_t *)r->data + to, r->stride[1], o->dim[1], o->dim[2], s->shift);
+        const bs_codes codes = feature_plane(s, c), others = feature_plane(reference, c);
+        sum += bs_squared_change(tier, &codes, &others, o->dim[1], o->dim[2]);
     }
     return sum;
 }
