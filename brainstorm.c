@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 34e120108e00028cfc159bdf93b1cc1e1178474c212128be4667ea6b0fd7d513
+ * sha256 of the parts: 14cc47930c0b7825e03a2c65c7781dc05179496ea677adba2cd835bdbb3d2c27
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -10467,6 +10467,7 @@ BS_INTERNAL double bs_value_pixels(const bs_graph *graph, int32_t value);
 
 /* A weight of an op, for its table of specs. */
 BS_INTERNAL bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
+BS_INTERNAL bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
 
 #if defined(BS_NO_MESSAGES)
 #define bs_infer_fail(infer, status, ...) \
@@ -10475,9 +10476,6 @@ BS_INTERNAL bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_
 #define bs_infer_field(infer, field, n, low, high) (bs_infer_field)(infer, BS_TEXT(field), n, low, high)
 #define bs_infer_const(infer, index, axis, what, n) (bs_infer_const)(infer, index, axis, BS_TEXT(what), n)
 #endif
-
-/* Elements that a kernel may take as [.., channels] with channel step 1. */
-static inline bool bs_channels_last(const bs_operand *o) { return o->dim[0] == 1 || o->stride[0] == 1; }
 
 #endif
 /* ==== end src/ops/common.h ==================================================================== */
@@ -10751,6 +10749,8 @@ bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_
     const bs_weight_spec spec = {suffix, BS_F32, rank, {d0, d1, d2, d3}};
     return spec;
 }
+
+bs_weight_spec bs_weight_vector(const char *suffix, int64_t length) { return bs_weight_of(suffix, 1, length, 0, 0, 0); }
 /* ==== end src/ops/common.c ==================================================================== */
 
 /* ==== begin src/ops/span.h ==================================================================== */
@@ -10781,7 +10781,9 @@ typedef void (*bs_span_inner)(const void *context, int64_t n, char *const *at, c
 BS_INTERNAL void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows);
 /* The box, and the output added as operand 0. */
 BS_INTERNAL void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows);
-/* The same for ops on whole lines: every index but those of dimension `axis`, of which only 0 is visited. */
+/* The box of a call's output, that output, and operand 0, which has its shape. */
+BS_INTERNAL void bs_span_call(bs_span *span, const bs_call *call);
+/* As bs_span_open for ops on whole lines: every index but those of dimension `axis`, of which only 0 is visited. */
 BS_INTERNAL void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis);
 /* Operand of the output's rank. Element c of it belongs to coordinate c + shift[d] of dimension d (shift may be
  * NULL); dimensions in the mask `broadcast` (bit d) do not move it. */
@@ -10791,17 +10793,21 @@ BS_INTERNAL void bs_span_add_array(bs_span *span, const void *array, int32_t axi
 /* Walks. The span is spent afterwards. */
 BS_INTERNAL void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
 
-/* Whether the first operands of an inner loop are dense arrays of f32, for a loop that compilers vectorise. */
+/* Whether the first operands of an inner loop are dense arrays of f32, for a loop that compilers vectorise; which they
+ * do not where few bytes are asked for (-Os). */
 static inline bool bs_span_dense_f32(const ptrdiff_t *step, int32_t operands)
 {
+#ifdef __OPTIMIZE_SIZE__
+    return (void)step, (void)operands, false;
+#endif
     for (int32_t i = 0; i < operands; i++)
         if (step[i] != 4)
             return false;
     return true;
 }
 
-/* Inner loop that copies elements of *(const size_t *)context bytes: 1, 2 or 4. */
-BS_INTERNAL void bs_span_copy(const void *context, int64_t n, char *const *at, const ptrdiff_t *step);
+/* Adds `to`, then `from` with its shift, to a box, and copies the elements, of 1, 2 or 4 bytes. */
+BS_INTERNAL void bs_span_copy(bs_span *span, const bs_operand *to, const bs_operand *from, const int32_t *shift);
 
 #endif
 /* ==== end src/ops/span.h ====================================================================== */
@@ -10845,6 +10851,12 @@ void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows)
 {
     bs_span_box(span, out, rows);
     bs_span_add(span, out, NULL, 0);
+}
+
+void bs_span_call(bs_span *span, const bs_call *call)
+{
+    bs_span_open(span, &call->out[0], call->rows);
+    bs_span_add(span, &call->in[0], NULL, 0);
 }
 
 void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis)
@@ -10957,7 +10969,7 @@ void bs_span_run(bs_span *span, bs_span_inner inner, const void *context)
 
 /* ---------------------------------------------------------------------------------------------------- copy */
 
-void bs_span_copy(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+static void span_copy_line(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     const size_t bytes = *(const size_t *)context;
     char *to = at[0];
@@ -10975,6 +10987,14 @@ void bs_span_copy(const void *context, int64_t n, char *const *at, const ptrdiff
     else
         for (int64_t i = 0; i < n; i++)
             to[i * step[0]] = from[i * step[1]];
+}
+
+void bs_span_copy(bs_span *span, const bs_operand *to, const bs_operand *from, const int32_t *shift)
+{
+    const size_t bytes = bs_dtype_bytes(to->dtype);
+    bs_span_add(span, to, NULL, 0);
+    bs_span_add(span, from, shift, 0);
+    bs_span_run(span, span_copy_line, &bytes);
 }
 /* ==== end src/ops/span.c ====================================================================== */
 
@@ -11015,7 +11035,8 @@ static inline BS_BOTH float bs_act_apply(bs_act act, float param, float slope, f
 /* ==== end src/ops/act.h ======================================================================= */
 
 /* ==== begin src/ops/epilogue.h ================================================================ */
-/* ops/epilogue.h - what conv2d, deconv2d and linear have in common after their sums: bias, slopes, activation.
+/* ops/epilogue.h - what conv2d, deconv2d and linear have in common: the way to the kernels, and after their sums bias,
+ * slopes, activation.
  * Owns the translation from bs_act to what conv.h fuses, and the pass for what it does not.
  * Relies on kernels/conv.h and span.h. Must never change the order of bias, then activation. */
 #ifndef BS_OPS_EPILOGUE_H
@@ -11041,13 +11062,27 @@ typedef struct bs_epilogue_layout {
     bs_bytes bias, slopes, bytes;
 } bs_epilogue_layout;
 BS_INTERNAL bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act);
+/* What it needs of an op's weights, which come after the first: adds them to the n that there are and returns how many
+ * there are then; and from those weights to prepared memory. */
+BS_INTERNAL int32_t bs_epilogue_weights(bs_weight_spec *specs, int32_t n, int32_t channels, bool no_bias, int32_t act);
+BS_INTERNAL void bs_epilogue_prepare(const bs_epilogue_layout *layout, int32_t channels, bool no_bias, int32_t act,
+                         const void *const *weights, void *prepared);
+/* From there to a kernel. */
+BS_INTERNAL bs_epilogue bs_epilogue_of(const bs_call *call, const bs_epilogue_layout *layout, int32_t act, float param);
 
 BS_INTERNAL float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum);
 
-/* Sets bias and activation of the task. False: the activation is not fused, bs_epilogue_pass must follow. */
+/* Sets bias and activation of the task. False: the activation is not fused, but must follow. */
 BS_INTERNAL bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task);
-/* The activation alone, over the box of `out`. */
-BS_INTERNAL void bs_epilogue_pass(const bs_epilogue *epilogue, const bs_operand *out, int32_t rows);
+
+/* The task of a row whose first window begins at `from` (y, x) and belongs to the output at `to`, then to each `step`-th
+ * one of the rect. */
+BS_INTERNAL bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *from, const int32_t *to, int32_t step);
+
+/* The whole of a convolution's call: row by row the plain way or by the kernels, and what these do not fuse. */
+typedef void bs_epilogue_row(const bs_call *call, const void *form, const bs_epilogue *epilogue, int32_t row);
+BS_INTERNAL bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilogue *epilogue,
+                          bs_epilogue_row *reference, bs_epilogue_row *fast);
 
 #endif
 /* ==== end src/ops/epilogue.h ================================================================== */
@@ -11065,6 +11100,35 @@ bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, in
     layout.slopes = bs_bytes_add(layout.bias, array);
     layout.bytes = act == BS_PRELU ? bs_bytes_add(layout.slopes, array) : layout.slopes;
     return layout;
+}
+
+int32_t bs_epilogue_weights(bs_weight_spec *specs, int32_t n, int32_t channels, bool no_bias, int32_t act)
+{
+    if (!no_bias)
+        specs[n++] = bs_weight_vector("bias", channels);
+    if (act == BS_PRELU)
+        specs[n++] = bs_weight_vector("prelu", channels);
+    return n;
+}
+
+void bs_epilogue_prepare(const bs_epilogue_layout *layout, int32_t channels, bool no_bias, int32_t act,
+                         const void *const *weights, void *prepared)
+{
+    const size_t bytes = sizeof(float) * (size_t)channels;
+    if (no_bias)
+        memset(bs_bytes_at(prepared, layout->bias), 0, bytes);
+    else
+        memcpy(bs_bytes_at(prepared, layout->bias), weights[1], bytes);
+    if (act == BS_PRELU)
+        memcpy(bs_bytes_at(prepared, layout->slopes), weights[no_bias ? 1 : 2], bytes);
+}
+
+bs_epilogue bs_epilogue_of(const bs_call *call, const bs_epilogue_layout *layout, int32_t act, float param)
+{
+    const void *bias = bs_bytes_read_at(call->prepared, layout->bias);
+    const void *slopes = act == BS_PRELU ? bs_bytes_read_at(call->prepared, layout->slopes) : NULL;
+    const bs_epilogue epilogue = {(bs_act)act, param, bias, slopes};
+    return epilogue;
 }
 
 float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum)
@@ -11116,11 +11180,45 @@ static void epilogue_inner(const void *context, int64_t n, char *const *at, cons
     }
 }
 
-void bs_epilogue_pass(const bs_epilogue *epilogue, const bs_operand *out, int32_t rows)
+bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *from, const int32_t *to, int32_t step)
 {
+    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    const bs_conv_task task = {
+        .in = bs_f32_at(in, row * in->row_stride + from[0] * in->stride[1] + from[1] * in->stride[2]),
+        .in_row = in->stride[1],
+        .in_pixel = (int32_t)in->stride[2],
+        .out = bs_f32_at(out, row * out->row_stride + to[0] * out->stride[1] + to[1] * out->stride[2]),
+        .out_row = out->stride[1] * step,
+        .out_pixel = (int32_t)out->stride[2] * step,
+        .out_h = bs_max_i32(0, (out->rect.y1 - to[0] + step - 1) / step),
+        .out_w = bs_max_i32(0, (out->rect.x1 - to[1] + step - 1) / step),
+        .weights = call->prepared,
+        .scratch = call->scratch,
+    };
+    return task;
+}
+
+/* Elements that a kernel may take as [.., channels] with channel step 1. */
+static bool channels_last(const bs_operand *o) { return o->dim[0] == 1 || o->stride[0] == 1; }
+
+bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilogue *epilogue,
+                          bs_epilogue_row *reference, bs_epilogue_row *fast)
+{
+    const bs_operand *out = &call->out[0];
+    const bool plain = call->plan->algorithm == BS_CONV_REFERENCE;
+    if (out->rect.y1 <= out->rect.y0 || out->rect.x1 <= out->rect.x0)
+        return BS_OK;
+    if (!plain && !(channels_last(&call->in[0]) && channels_last(out)))
+        return BS_ERROR_UNSUPPORTED; /* the planner keeps f32 images channels last */
+    for (int32_t row = 0; row < call->rows; row++)
+        (plain ? reference : fast)(call, form, epilogue, row);
+    bs_conv_task probe;
     bs_span span;
-    bs_span_open(&span, out, rows);
+    if (plain || bs_epilogue_fuse(epilogue, &probe))
+        return BS_OK;
+    bs_span_open(&span, out, call->rows);
     bs_span_run(&span, epilogue_inner, epilogue);
+    return BS_OK;
 }
 /* ==== end src/ops/epilogue.c ================================================================== */
 
@@ -11297,8 +11395,7 @@ static bs_status binary_run(const bs_call *call, bs_span_inner f32, bs_span_inne
     const int32_t *in = bs_node_in(call->graph, call->node);
     const bs_value_info *a = bs_value_get(call->graph, in[0]), *b = bs_value_get(call->graph, in[1]);
     bs_span span;
-    bs_span_open(&span, &call->out[0], call->rows);
-    bs_span_add(&span, &call->in[0], NULL, 0);
+    bs_span_call(&span, call);
     bs_span_add(&span, &call->in[1], NULL, binary_broadcast(a, b));
     bs_span_run(&span, call->out[0].dtype == BS_F32 ? f32 : i32, NULL);
     return BS_OK;
@@ -11407,7 +11504,6 @@ static bs_status concat_run(const bs_call *call)
 {
     const bs_operand *out = &call->out[0];
     const int32_t axis = bs_axis_of(((const bs_concat_desc *)call->params)->axis, out->rank);
-    const size_t bytes = bs_dtype_bytes(out->dtype);
     int32_t shift[BS_MAX_RANK] = {0};
     for (int32_t i = 0; i < call->n_in; i++) {
         const bs_operand *in = &call->in[i];
@@ -11418,9 +11514,7 @@ static bs_status concat_run(const bs_call *call)
             bs_min_i64(span.low[axis + 1] + span.count[axis + 1], (int64_t)shift[axis] + in->dim[axis]);
         span.low[axis + 1] = low;
         span.count[axis + 1] = high - low;
-        bs_span_add(&span, out, NULL, 0);
-        bs_span_add(&span, in, shift, 0);
-        bs_span_run(&span, bs_span_copy, &bytes);
+        bs_span_copy(&span, out, in, shift);
         shift[axis] += in->dim[axis];
     }
     return BS_OK;
@@ -11470,15 +11564,13 @@ static bs_status slice_run(const bs_call *call)
     const bs_slice_desc *desc = call->params;
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const int32_t axis = bs_axis_of(desc->axis, out->rank);
-    const size_t bytes = bs_dtype_bytes(out->dtype);
     int32_t shift[BS_MAX_RANK] = {0};
     shift[axis] = -desc->start;
     if (out->dim[axis] > in->dim[axis] - desc->start)
         return BS_ERROR_SHAPE; /* a symbol was bound below what the slice needs */
     bs_span span;
-    bs_span_open(&span, out, call->rows);
-    bs_span_add(&span, in, shift, 0);
-    bs_span_run(&span, bs_span_copy, &bytes);
+    bs_span_box(&span, out, call->rows);
+    bs_span_copy(&span, out, in, shift);
     return BS_OK;
 }
 
@@ -11541,7 +11633,6 @@ static int32_t constant_weights(const bs_graph *graph, const bs_node *node, bs_w
 
 static bs_status constant_run(const bs_call *call)
 {
-    const size_t bytes = bs_dtype_bytes(call->out[0].dtype);
     bs_operand from = call->out[0];
     from.data = (char *)(uintptr_t)call->prepared;
     from.row_stride = 0;
@@ -11551,9 +11642,8 @@ static bs_status constant_run(const bs_call *call)
         step *= from.dim[d];
     }
     bs_span span;
-    bs_span_open(&span, &call->out[0], call->rows);
-    bs_span_add(&span, &from, NULL, 0);
-    bs_span_run(&span, bs_span_copy, &bytes);
+    bs_span_box(&span, &call->out[0], call->rows);
+    bs_span_copy(&span, &call->out[0], &from, NULL);
     return BS_OK;
 }
 
@@ -11671,11 +11761,11 @@ static int32_t conv2d_weights(const bs_graph *graph, const bs_node *node, bs_wei
     int32_t n = 0;
     specs[n++] = bs_weight_of("weight", 4, g.out_channels, g.in_channels / g.groups, g.kernel_h, g.kernel_w);
     if (!desc->no_bias)
-        specs[n++] = bs_weight_of("bias", 1, g.out_channels, 0, 0, 0);
+        specs[n++] = bs_weight_vector("bias", g.out_channels);
     for (int32_t i = 0; desc->batch_norm && i < 4; i++)
-        specs[n++] = bs_weight_of(norm[i], 1, g.out_channels, 0, 0, 0);
+        specs[n++] = bs_weight_vector(norm[i], g.out_channels);
     if (desc->act == BS_PRELU)
-        specs[n++] = bs_weight_of("prelu", 1, g.out_channels, 0, 0, 0);
+        specs[n++] = bs_weight_vector("prelu", g.out_channels);
     return n;
 }
 
@@ -11787,30 +11877,18 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
     const bs_epilogue_layout layout = bs_conv2d_layout(desc, &g, plan);
-    uint8_t *memory = prepared;
     int32_t next = 1;
     const float *bias = desc->no_bias ? NULL : weights[next++];
     const float *norm[4] = {NULL, NULL, NULL, NULL};
     for (int32_t i = 0; desc->batch_norm && i < 4; i++)
         norm[i] = weights[next++];
-    conv2d_fold_bias(bias, norm, desc->out, (float *)(void *)bs_bytes_at(memory, layout.bias));
+    conv2d_fold_bias(bias, norm, desc->out, (float *)(void *)bs_bytes_at(prepared, layout.bias));
     if (desc->act == BS_PRELU)
-        memcpy(bs_bytes_at(memory, layout.slopes), weights[next], 4 * (size_t)desc->out);
+        memcpy(bs_bytes_at(prepared, layout.slopes), weights[next], 4 * (size_t)desc->out);
     conv2d_pack(&g, plan, weights[0], norm, layout.bytes, prepared);
 }
 
 /* -------------------------------------------------------------------------------------------------- reference */
-
-static bs_epilogue conv2d_epilogue(const bs_call *call, const bs_conv_geometry *g)
-{
-    const bs_conv2d_desc *desc = call->params;
-    const bs_epilogue_layout layout = bs_conv2d_layout(desc, g, call->plan);
-    const uint8_t *memory = call->prepared;
-    const bs_epilogue epilogue = {
-        (bs_act)desc->act, desc->act_param, (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
-        desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL};
-    return epilogue;
-}
 
 /* Sum of one output element over ky, kx, ci in this order. x: first sample of its window, first channel of its
  * group. */
@@ -11827,8 +11905,9 @@ static float conv2d_sum(const bs_conv_geometry *g, const bs_operand *in, const f
     return sum;
 }
 
-static void conv2d_reference(const bs_call *call, const bs_conv2d_form *form, const bs_epilogue *epilogue, int32_t row)
+static void conv2d_reference(const bs_call *call, const void *of, const bs_epilogue *epilogue, int32_t row)
 {
+    const bs_conv2d_form *form = of;
     const bs_conv_geometry *g = &form->geometry;
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const int32_t in_group = g->in_channels / g->groups, out_group = g->out_channels / g->groups;
@@ -11850,48 +11929,24 @@ static void conv2d_reference(const bs_call *call, const bs_conv2d_form *form, co
 
 /* ------------------------------------------------------------------------------------------------------- fast */
 
-static void conv2d_fast(const bs_call *call, const bs_conv2d_form *form, const bs_epilogue *epilogue, int32_t row)
+static void conv2d_fast(const bs_call *call, const void *of, const bs_epilogue *epilogue, int32_t row)
 {
-    const bs_operand *in = &call->in[0], *out = &call->out[0];
-    const bs_rect r = out->rect;
-    const int32_t stride = form->window.stride;
-    bs_conv_task task;
-    memset(&task, 0, sizeof task);
-    task.in = bs_f32_at(in, row * in->row_stride + (r.y0 * stride - form->window.pad_h) * in->stride[1] +
-                                (r.x0 * stride - form->window.pad_w) * in->stride[2]);
-    task.in_row = in->stride[1];
-    task.in_pixel = (int32_t)in->stride[2];
-    task.out = bs_f32_at(out, row * out->row_stride + r.y0 * out->stride[1] + r.x0 * out->stride[2]);
-    task.out_row = out->stride[1];
-    task.out_pixel = (int32_t)out->stride[2];
-    task.out_h = r.y1 - r.y0;
-    task.out_w = r.x1 - r.x0;
-    task.weights = call->prepared;
-    task.scratch = call->scratch;
+    const bs_conv2d_form *form = of;
+    const bs_rect r = call->out[0].rect;
+    const int32_t stride = form->window.stride, to[2] = {r.y0, r.x0};
+    const int32_t from[2] = {r.y0 * stride - form->window.pad_h, r.x0 * stride - form->window.pad_w};
+    bs_conv_task task = bs_epilogue_task(call, row, from, to, 1);
     bs_epilogue_fuse(epilogue, &task);
     bs_conv_run(&form->geometry, (bs_conv_algorithm)call->plan->algorithm, call->plan->tier, &task);
 }
 
 static bs_status conv2d_run(const bs_call *call)
 {
+    const bs_conv2d_desc *desc = call->params;
     const bs_conv2d_form form = conv2d_form_at(call->graph, call->node);
-    const bs_epilogue epilogue = conv2d_epilogue(call, &form.geometry);
-    const bs_rect r = call->out[0].rect;
-    if (r.y1 <= r.y0 || r.x1 <= r.x0)
-        return BS_OK;
-    const bool reference = call->plan->algorithm == BS_CONV_REFERENCE;
-    if (!reference && !(bs_channels_last(&call->in[0]) && bs_channels_last(&call->out[0])))
-        return BS_ERROR_UNSUPPORTED; /* the planner keeps f32 images channels last */
-    for (int32_t row = 0; row < call->rows; row++) {
-        if (reference)
-            conv2d_reference(call, &form, &epilogue, row);
-        else
-            conv2d_fast(call, &form, &epilogue, row);
-    }
-    bs_conv_task probe;
-    if (!reference && !bs_epilogue_fuse(&epilogue, &probe))
-        bs_epilogue_pass(&epilogue, &call->out[0], call->rows);
-    return BS_OK;
+    const bs_epilogue_layout layout = bs_conv2d_layout(desc, &form.geometry, call->plan);
+    const bs_epilogue epilogue = bs_epilogue_of(call, &layout, desc->act, desc->act_param);
+    return bs_epilogue_run(call, &form, &epilogue, conv2d_reference, conv2d_fast);
 }
 
 const bs_op bs_op_conv2d = {.name = "conv2d",
@@ -12045,8 +12100,7 @@ static bs_status convert_run(const bs_call *call)
     convert_range(&job, desc->code_bits);
     const bool codes = convert_is_integer(job.from) && convert_is_integer(job.to) && desc->scale == 0.0f;
     bs_span span;
-    bs_span_open(&span, &call->out[0], call->rows);
-    bs_span_add(&span, &call->in[0], NULL, 0);
+    bs_span_call(&span, call);
     bs_span_run(&span, codes ? convert_codes : job.tier == BS_TIER_SCALAR ? convert_any : convert_fast, &job);
     return BS_OK;
 }
@@ -12150,13 +12204,8 @@ static int32_t deconv2d_weights(const bs_graph *graph, const bs_node *node, bs_w
 {
     const bs_deconv2d_desc *desc = node->params;
     const bs_deconv2d_form f = deconv2d_form_at(graph, node);
-    int32_t n = 0;
-    specs[n++] = bs_weight_of("weight", 4, f.in, f.out, f.kernel, f.kernel);
-    if (!desc->no_bias)
-        specs[n++] = bs_weight_of("bias", 1, f.out, 0, 0, 0);
-    if (desc->act == BS_PRELU)
-        specs[n++] = bs_weight_of("prelu", 1, f.out, 0, 0, 0);
-    return n;
+    specs[0] = bs_weight_of("weight", 4, f.in, f.out, f.kernel, f.kernel);
+    return bs_epilogue_weights(specs, 1, f.out, desc->no_bias, desc->act);
 }
 
 static bs_conv_geometry deconv2d_geometry(const bs_deconv2d_form *f, int32_t a, int32_t b)
@@ -12256,30 +12305,14 @@ static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const b
     const bs_deconv2d_desc *desc = node->params;
     const bs_deconv2d_form f = deconv2d_form_at(graph, node);
     const bs_epilogue_layout layout = bs_deconv2d_layout(&f, plan, desc->act);
-    uint8_t *memory = prepared;
     if (plan->algorithm == BS_CONV_REFERENCE)
-        memcpy(memory, weights[0], (size_t)bs_bytes_figure(bs_bytes_times(deconv2d_plain_floats(&f), sizeof(float))));
+        memcpy(prepared, weights[0], (size_t)bs_bytes_figure(bs_bytes_times(deconv2d_plain_floats(&f), sizeof(float))));
     else
-        deconv2d_pack(&f, plan->tier, weights[0], (float *)(void *)bs_bytes_at(memory, layout.bytes), prepared);
-    memset(bs_bytes_at(memory, layout.bias), 0, 4 * (size_t)f.out);
-    if (!desc->no_bias)
-        memcpy(bs_bytes_at(memory, layout.bias), weights[1], 4 * (size_t)f.out);
-    if (desc->act == BS_PRELU)
-        memcpy(bs_bytes_at(memory, layout.slopes), weights[desc->no_bias ? 1 : 2], 4 * (size_t)f.out);
+        deconv2d_pack(&f, plan->tier, weights[0], (float *)(void *)bs_bytes_at(prepared, layout.bytes), prepared);
+    bs_epilogue_prepare(&layout, f.out, desc->no_bias, desc->act, weights, prepared);
 }
 
 /* -------------------------------------------------------------------------------------------------- reference */
-
-static bs_epilogue deconv2d_epilogue(const bs_call *call, const bs_deconv2d_form *f)
-{
-    const bs_deconv2d_desc *desc = call->params;
-    const bs_epilogue_layout layout = bs_deconv2d_layout(f, call->plan, desc->act);
-    const uint8_t *memory = call->prepared;
-    const bs_epilogue epilogue = {
-        (bs_act)desc->act, desc->act_param, (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
-        desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL};
-    return epilogue;
-}
 
 static int32_t deconv2d_first_tap(const bs_deconv2d_form *f, int32_t y)
 {
@@ -12300,8 +12333,9 @@ static float deconv2d_sum(const bs_deconv2d_form *f, const bs_operand *in, const
     return sum;
 }
 
-static void deconv2d_reference(const bs_call *call, const bs_deconv2d_form *f, const bs_epilogue *epilogue, int32_t row)
+static void deconv2d_reference(const bs_call *call, const void *form, const bs_epilogue *epilogue, int32_t row)
 {
+    const bs_deconv2d_form *f = form;
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const float *x = bs_f32_at(in, row * in->row_stride);
     float *y = bs_f32_at(out, row * out->row_stride);
@@ -12324,20 +12358,12 @@ static int32_t deconv2d_start(const bs_deconv2d_form *f, int32_t low, int32_t a)
 static bs_conv_task deconv2d_task(const bs_call *call, const bs_deconv2d_form *f, const bs_conv_geometry *g, int32_t a,
                                   int32_t b, int32_t row)
 {
-    const bs_operand *in = &call->in[0], *out = &call->out[0];
-    const int32_t y = deconv2d_start(f, out->rect.y0, a), x = deconv2d_start(f, out->rect.x0, b), s = f->stride;
-    bs_conv_task task;
-    memset(&task, 0, sizeof task);
-    task.in = bs_f32_at(in, row * in->row_stride + ((y + f->pad - a) / s - (g->kernel_h - 1)) * in->stride[1] +
-                                ((x + f->pad - b) / s - (g->kernel_w - 1)) * in->stride[2]);
-    task.in_row = in->stride[1];
-    task.in_pixel = (int32_t)in->stride[2];
-    task.out = bs_f32_at(out, row * out->row_stride + y * out->stride[1] + x * out->stride[2]);
-    task.out_row = out->stride[1] * s;
-    task.out_pixel = (int32_t)out->stride[2] * s;
-    task.out_h = y < out->rect.y1 ? (out->rect.y1 - y + s - 1) / s : 0;
-    task.out_w = x < out->rect.x1 ? (out->rect.x1 - x + s - 1) / s : 0;
-    task.weights = (const float *)call->prepared + deconv2d_before(f, call->plan->tier, a, b);
+    const bs_rect r = call->out[0].rect;
+    const int32_t to[2] = {deconv2d_start(f, r.y0, a), deconv2d_start(f, r.x0, b)};
+    const int32_t from[2] = {(to[0] + f->pad - a) / f->stride - (g->kernel_h - 1),
+                             (to[1] + f->pad - b) / f->stride - (g->kernel_w - 1)};
+    bs_conv_task task = bs_epilogue_task(call, row, from, to, f->stride);
+    task.weights += deconv2d_before(f, call->plan->tier, a, b);
     return task;
 }
 
@@ -12351,8 +12377,9 @@ static void deconv2d_fill(const bs_epilogue *epilogue, const bs_conv_task *task,
                     fused ? bs_epilogue_apply(epilogue, o, 0.0f) : epilogue->bias[o];
 }
 
-static void deconv2d_fast(const bs_call *call, const bs_deconv2d_form *f, const bs_epilogue *epilogue, int32_t row)
+static void deconv2d_fast(const bs_call *call, const void *form, const bs_epilogue *epilogue, int32_t row)
 {
+    const bs_deconv2d_form *f = form;
     for (int32_t phase = 0; phase < f->stride * f->stride; phase++) {
         const int32_t a = phase / f->stride, b = phase % f->stride;
         const bs_conv_geometry g = deconv2d_geometry(f, a, b);
@@ -12367,24 +12394,11 @@ static void deconv2d_fast(const bs_call *call, const bs_deconv2d_form *f, const 
 
 static bs_status deconv2d_run(const bs_call *call)
 {
+    const bs_deconv2d_desc *desc = call->params;
     const bs_deconv2d_form f = deconv2d_form_at(call->graph, call->node);
-    const bs_epilogue epilogue = deconv2d_epilogue(call, &f);
-    const bs_rect r = call->out[0].rect;
-    const bool reference = call->plan->algorithm == BS_CONV_REFERENCE;
-    if (r.y1 <= r.y0 || r.x1 <= r.x0)
-        return BS_OK;
-    if (!reference && !(bs_channels_last(&call->in[0]) && bs_channels_last(&call->out[0])))
-        return BS_ERROR_UNSUPPORTED; /* the planner keeps f32 images channels last */
-    for (int32_t row = 0; row < call->rows; row++) {
-        if (reference)
-            deconv2d_reference(call, &f, &epilogue, row);
-        else
-            deconv2d_fast(call, &f, &epilogue, row);
-    }
-    bs_conv_task probe;
-    if (!reference && !bs_epilogue_fuse(&epilogue, &probe))
-        bs_epilogue_pass(&epilogue, &call->out[0], call->rows);
-    return BS_OK;
+    const bs_epilogue_layout layout = bs_deconv2d_layout(&f, call->plan, desc->act);
+    const bs_epilogue epilogue = bs_epilogue_of(call, &layout, desc->act, desc->act_param);
+    return bs_epilogue_run(call, &f, &epilogue, deconv2d_reference, deconv2d_fast);
 }
 
 const bs_op bs_op_deconv2d = {.name = "deconv2d",
@@ -12446,8 +12460,7 @@ static bool unary_infer(bs_infer *infer) { return bs_infer_dtype(infer, 0, BS_F3
 static bs_status unary_run(const bs_call *call, bs_span_inner inner)
 {
     bs_span span;
-    bs_span_open(&span, &call->out[0], call->rows);
-    bs_span_add(&span, &call->in[0], NULL, 0);
+    bs_span_call(&span, call);
     bs_span_run(&span, inner, call->params);
     return BS_OK;
 }
@@ -12460,17 +12473,24 @@ static bool activation_infer(bs_infer *infer)
     return bs_infer_act(infer, desc->act) && unary_infer(infer);
 }
 
-static void relu_contiguous(int64_t n, float *out, const float *x)
+static void relu_inner(int64_t n, char *const *at, const ptrdiff_t *step)
 {
-    for (int64_t i = 0; i < n; i++)
-        out[i] = x[i] > 0.0f ? x[i] : 0.0f;
+    float *out = (float *)(void *)at[0];
+    const float *x = (const float *)(const void *)at[1];
+    const ptrdiff_t o = step[0] / 4, s = step[1] / 4;
+    if (bs_span_dense_f32(step, 2))
+        for (int64_t i = 0; i < n; i++)
+            out[i] = x[i] > 0.0f ? x[i] : 0.0f;
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i * o] = x[i * s] > 0.0f ? x[i * s] : 0.0f;
 }
 
 static void activation_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     const bs_activation_desc *desc = context;
-    if (desc->act == BS_RELU && bs_span_dense_f32(step, 2)) {
-        relu_contiguous(n, (float *)(void *)at[0], (const float *)(const void *)at[1]);
+    if (desc->act == BS_RELU) {
+        relu_inner(n, at, step);
         return;
     }
     for (int64_t i = 0; i < n; i++)
@@ -12589,7 +12609,7 @@ static bool channel_infer(bs_infer *infer)
 
 static int32_t prelu_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
 {
-    specs[0] = bs_weight_of("prelu", 1, first_dim(graph, node), 0, 0, 0);
+    specs[0] = bs_weight_vector("prelu", first_dim(graph, node));
     return 1;
 }
 
@@ -12610,8 +12630,7 @@ static void prelu_inner(const void *context, int64_t n, char *const *at, const p
 static bs_status prelu_run(const bs_call *call)
 {
     bs_span span;
-    bs_span_open(&span, &call->out[0], call->rows);
-    bs_span_add(&span, &call->in[0], NULL, 0);
+    bs_span_call(&span, call);
     bs_span_add_array(&span, call->prepared, 0);
     bs_span_run(&span, prelu_inner, NULL);
     return BS_OK;
@@ -12636,7 +12655,7 @@ static int32_t batch_norm_weights(const bs_graph *graph, const bs_node *node, bs
 {
     static const char *const suffixes[] = {"weight", "bias", "mean", "var"};
     for (int32_t i = 0; i < 4; i++)
-        specs[i] = bs_weight_of(suffixes[i], 1, first_dim(graph, node), 0, 0, 0);
+        specs[i] = bs_weight_vector(suffixes[i], first_dim(graph, node));
     return 4;
 }
 
@@ -12683,8 +12702,7 @@ static bs_status batch_norm_run(const bs_call *call)
 {
     const float *scale = call->prepared;
     bs_span span;
-    bs_span_open(&span, &call->out[0], call->rows);
-    bs_span_add(&span, &call->in[0], NULL, 0);
+    bs_span_call(&span, call);
     bs_span_add_array(&span, scale, 0);
     bs_span_add_array(&span, bs_bytes_read_at(call->prepared, bs_bytes_share(call->plan->prepared_bytes, 2)), 0);
     bs_span_run(&span, batch_norm_inner, NULL);
@@ -12732,32 +12750,29 @@ static bool gather_rows_infer(bs_infer *infer)
 }
 
 /* One row of the result. */
-static bs_status gather_rows_one(const bs_call *call, int32_t row, int32_t m, size_t bytes)
+static bs_status gather_rows_one(const bs_call *call, int32_t row, int32_t m)
 {
     const bs_operand *indices = &call->in[0], *table = &call->in[1], *out = &call->out[0];
     const int32_t index = ((const int32_t *)indices->data)[row * indices->row_stride + m * indices->stride[0]];
     if (index < 0 || index >= table->dim[0])
         return bs_call_fail(call, "index %d is %d, expected 0 .. %d", m, index, table->dim[0] - 1);
     bs_operand from = *table, to = *out;
-    from.data = (char *)table->data + (row * table->row_stride + index * table->stride[0]) * (ptrdiff_t)bytes;
-    to.data = (char *)out->data + (row * out->row_stride + m * out->stride[0]) * (ptrdiff_t)bytes;
+    from.data = bs_operand_at(table, row * table->row_stride + index * table->stride[0]);
+    to.data = bs_operand_at(out, row * out->row_stride + m * out->stride[0]);
     bs_span span;
     bs_span_box(&span, &to, 1);
     span.low[1] = 0;
     span.count[1] = 1;
-    bs_span_add(&span, &to, NULL, 0);
-    bs_span_add(&span, &from, NULL, 0);
-    bs_span_run(&span, bs_span_copy, &bytes);
+    bs_span_copy(&span, &to, &from, NULL);
     return BS_OK;
 }
 
 static bs_status gather_rows_run(const bs_call *call)
 {
-    const size_t bytes = bs_dtype_bytes(call->out[0].dtype);
     bs_status status = BS_OK;
     for (int32_t row = 0; row < call->rows && status == BS_OK; row++)
         for (int32_t m = 0; m < call->in[0].dim[0] && status == BS_OK; m++)
-            status = gather_rows_one(call, row, m, bytes);
+            status = gather_rows_one(call, row, m);
     return status;
 }
 
@@ -12812,13 +12827,8 @@ static double linear_flops(const bs_graph *graph, const bs_node *node)
 static int32_t linear_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
 {
     const bs_linear_desc *desc = node->params;
-    int32_t n = 0;
-    specs[n++] = bs_weight_of("weight", 2, desc->out, linear_inputs(graph, node), 0, 0);
-    if (!desc->no_bias)
-        specs[n++] = bs_weight_of("bias", 1, desc->out, 0, 0, 0);
-    if (desc->act == BS_PRELU)
-        specs[n++] = bs_weight_of("prelu", 1, desc->out, 0, 0, 0);
-    return n;
+    specs[0] = bs_weight_of("weight", 2, desc->out, linear_inputs(graph, node), 0, 0);
+    return bs_epilogue_weights(specs, 1, desc->out, desc->no_bias, desc->act);
 }
 
 static bs_conv_geometry linear_geometry(int32_t inputs, int32_t outputs)
@@ -12880,18 +12890,13 @@ static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_
     const int32_t inputs = linear_inputs(graph, node);
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
     const bs_epilogue_layout layout = bs_linear_layout(desc, plan, inputs);
-    uint8_t *memory = prepared;
     if (plan->tier == BS_TIER_CUDA)
-        linear_pad(plan, inputs, desc->out, weights[0], memory);
+        linear_pad(plan, inputs, desc->out, weights[0], prepared);
     else if (plan->algorithm == BS_CONV_REFERENCE)
-        memcpy(memory, weights[0], 4 * (size_t)inputs * (size_t)desc->out);
+        memcpy(prepared, weights[0], 4 * (size_t)inputs * (size_t)desc->out);
     else
         bs_conv_prepare(&g, BS_CONV_DIRECT, plan->tier, weights[0], prepared);
-    memset(bs_bytes_at(memory, layout.bias), 0, 4 * (size_t)desc->out);
-    if (!desc->no_bias)
-        memcpy(bs_bytes_at(memory, layout.bias), weights[1], 4 * (size_t)desc->out);
-    if (desc->act == BS_PRELU)
-        memcpy(bs_bytes_at(memory, layout.slopes), weights[desc->no_bias ? 1 : 2], 4 * (size_t)desc->out);
+    bs_epilogue_prepare(&layout, desc->out, desc->no_bias, desc->act, weights, prepared);
 }
 
 /* -------------------------------------------------------------------------------------------------------- run */
@@ -12934,15 +12939,13 @@ static void linear_activate(const linear_job *job, float *y)
 static void linear_block(const linear_job *job, int64_t n, const float *x, ptrdiff_t in_pixel, float *y,
                          ptrdiff_t out_pixel)
 {
-    bs_conv_task task;
-    memset(&task, 0, sizeof task);
-    task.in = x;
-    task.in_pixel = (int32_t)in_pixel;
-    task.out = y;
-    task.out_pixel = (int32_t)out_pixel;
-    task.out_h = 1;
-    task.out_w = (int32_t)n;
-    task.weights = job->call->prepared;
+    bs_conv_task task = {.in = x,
+                         .in_pixel = (int32_t)in_pixel,
+                         .out = y,
+                         .out_pixel = (int32_t)out_pixel,
+                         .out_h = 1,
+                         .out_w = (int32_t)n,
+                         .weights = job->call->prepared};
     bs_epilogue_fuse(&job->epilogue, &task);
     bs_conv_run(&job->geometry, BS_CONV_DIRECT, job->call->plan->tier, &task);
     for (int64_t i = 0; i < n; i++)
@@ -12983,16 +12986,11 @@ static linear_job linear_job_of(const bs_call *call)
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const int32_t inputs = in->dim[in->rank - 1];
     const bs_epilogue_layout layout = bs_linear_layout(desc, call->plan, inputs);
-    const uint8_t *memory = call->prepared;
     linear_job job;
     memset(&job, 0, sizeof job);
     job.call = call;
     job.geometry = linear_geometry(inputs, desc->out);
-    job.epilogue.act = (bs_act)desc->act;
-    job.epilogue.param = desc->act_param;
-    job.epilogue.bias = (const float *)(const void *)bs_bytes_read_at(memory, layout.bias);
-    job.epilogue.slopes = desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes)
-                                                : NULL;
+    job.epilogue = bs_epilogue_of(call, &layout, desc->act, desc->act_param);
     bs_conv_task probe;
     job.fused = bs_epilogue_fuse(&job.epilogue, &probe);
     job.in_step = in->dim[in->rank - 1] == 1 ? 1 : in->stride[in->rank - 1];
@@ -13170,8 +13168,8 @@ static int32_t layer_norm_weights(const bs_graph *graph, const bs_node *node, bs
 {
     const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
     const int64_t features = bs_dim_max(graph, x->dims[x->rank - 1]);
-    specs[0] = bs_weight_of("weight", 1, features, 0, 0, 0);
-    specs[1] = bs_weight_of("bias", 1, features, 0, 0, 0);
+    specs[0] = bs_weight_vector("weight", features);
+    specs[1] = bs_weight_vector("bias", features);
     return 2;
 }
 
@@ -13610,8 +13608,8 @@ static void pad_row(const bs_call *call, int32_t row, const uint8_t *border)
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const size_t bytes = bs_dtype_bytes(out->dtype);
     const ptrdiff_t size = (ptrdiff_t)bytes;
-    char *to = (char *)out->data + row * out->row_stride * size;
-    const char *from = (const char *)in->data + row * in->row_stride * size;
+    char *to = bs_operand_at(out, row * out->row_stride);
+    const char *from = bs_operand_at(in, row * in->row_stride);
     for (int32_t y = out->rect.y0; y < out->rect.y1; y++)
         for (int32_t x = out->rect.x0; x < out->rect.x1; x++) {
             const int32_t sy = bs_clamp_i32(y - desc->top, 0, in->dim[1] - 1),
@@ -13909,8 +13907,7 @@ static int32_t pixel_unshuffle_halo(const bs_graph *graph, const bs_node *node, 
 static bs_operand phase_of_large(const bs_operand *large, int32_t r, int32_t i, int32_t j)
 {
     bs_operand view = *large;
-    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(large->dtype);
-    view.data = (char *)large->data + (i * large->stride[1] + j * large->stride[2]) * bytes;
+    view.data = bs_operand_at(large, i * large->stride[1] + j * large->stride[2]);
     view.stride[1] *= r;
     view.stride[2] *= r;
     return view;
@@ -13920,7 +13917,7 @@ static bs_operand phase_of_large(const bs_operand *large, int32_t r, int32_t i, 
 static bs_operand phase_of_small(const bs_operand *small, int32_t step, int32_t first)
 {
     bs_operand view = *small;
-    view.data = (char *)small->data + first * small->stride[0] * (ptrdiff_t)bs_dtype_bytes(small->dtype);
+    view.data = bs_operand_at(small, first * small->stride[0]);
     view.stride[0] *= step;
     view.dim[0] /= step;
     return view;
@@ -13937,7 +13934,6 @@ static bs_status pixel_shuffle_run(const bs_call *call)
 {
     const bs_operand *out = &call->out[0];
     const int32_t r = pixel_shuffle_factor(call->node);
-    const size_t bytes = bs_dtype_bytes(out->dtype);
     for (int32_t phase = 0; phase < r * r; phase++) {
         const bs_operand to = phase_of_large(out, r, phase / r, phase % r),
                          from = phase_of_small(&call->in[0], r * r, phase);
@@ -13945,9 +13941,7 @@ static bs_status pixel_shuffle_run(const bs_call *call)
         bs_span_box(&span, out, call->rows);
         phase_range(&span, 1, out->rect.y0, out->rect.y1, r, phase / r);
         phase_range(&span, 2, out->rect.x0, out->rect.x1, r, phase % r);
-        bs_span_add(&span, &to, NULL, 0);
-        bs_span_add(&span, &from, NULL, 0);
-        bs_span_run(&span, bs_span_copy, &bytes);
+        bs_span_copy(&span, &to, &from, NULL);
     }
     return BS_OK;
 }
@@ -13957,7 +13951,6 @@ static bs_status pixel_unshuffle_run(const bs_call *call)
 {
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const int32_t r = pixel_shuffle_factor(call->node);
-    const size_t bytes = bs_dtype_bytes(out->dtype);
     if (in->frame_h % r != 0 || in->frame_w % r != 0)
         return BS_ERROR_SHAPE;
     for (int32_t phase = 0; phase < r * r; phase++) {
@@ -13965,9 +13958,7 @@ static bs_status pixel_unshuffle_run(const bs_call *call)
         bs_span span;
         bs_span_box(&span, out, call->rows);
         span.count[1] = to.dim[0];
-        bs_span_add(&span, &to, NULL, 0);
-        bs_span_add(&span, &from, NULL, 0);
-        bs_span_run(&span, bs_span_copy, &bytes);
+        bs_span_copy(&span, &to, &from, NULL);
     }
     return BS_OK;
 }
@@ -14346,11 +14337,12 @@ static void place_next(reshape_place *place, const bs_operand *o)
     }
 }
 
-static void reshape_row(const bs_operand *in, const bs_operand *out, int32_t row, size_t bytes)
+static void reshape_row(const bs_operand *in, const bs_operand *out, int32_t row)
 {
     const int64_t elements = row_elements(out);
-    char *to = (char *)out->data + row * out->row_stride * (ptrdiff_t)bytes;
-    const char *from = (const char *)in->data + row * in->row_stride * (ptrdiff_t)bytes;
+    const size_t bytes = bs_dtype_bytes(out->dtype);
+    char *to = bs_operand_at(out, row * out->row_stride);
+    const char *from = bs_operand_at(in, row * in->row_stride);
     reshape_place source = {{0}, 0}, target = {{0}, 0};
     if (dense_row(in) && dense_row(out)) {
         memcpy(to, from, bytes * (size_t)elements);
@@ -14369,7 +14361,7 @@ static bs_status reshape_run(const bs_call *call)
     if (row_elements(in) != row_elements(out))
         return BS_ERROR_SHAPE;
     for (int32_t row = 0; row < call->rows; row++)
-        reshape_row(in, out, row, bs_dtype_bytes(out->dtype));
+        reshape_row(in, out, row);
     return BS_OK;
 }
 
@@ -14443,7 +14435,6 @@ static bool transpose_infer(bs_infer *infer)
 static bs_status transpose_run(const bs_call *call)
 {
     const bs_operand *in = &call->in[0], *out = &call->out[0];
-    const size_t bytes = bs_dtype_bytes(out->dtype);
     bs_operand view = *in;
     int32_t order[BS_MAX_RANK];
     transpose_order(call->params, in->rank, order);
@@ -14452,9 +14443,8 @@ static bs_status transpose_run(const bs_call *call)
         view.stride[d] = in->stride[order[d]];
     }
     bs_span span;
-    bs_span_open(&span, out, call->rows);
-    bs_span_add(&span, &view, NULL, 0);
-    bs_span_run(&span, bs_span_copy, &bytes);
+    bs_span_box(&span, out, call->rows);
+    bs_span_copy(&span, out, &view, NULL);
     return BS_OK;
 }
 
@@ -14754,10 +14744,10 @@ static void resize_plane_fast(const resize_plane *p)
 static void resize_fast(const resize_job *job, int32_t row)
 {
     const bs_operand *in = &job->call->in[0], *out = &job->call->out[0];
-    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(in->dtype);
     for (int32_t c = 0; c < out->dim[0]; c++) {
-        const resize_plane plane = {job, (const char *)in->data + (row * in->row_stride + c * in->stride[0]) * bytes,
-                                    (char *)out->data + (row * out->row_stride + c * out->stride[0]) * bytes, bytes};
+        const resize_plane plane = {job, bs_operand_at(in, row * in->row_stride + c * in->stride[0]),
+                                    bs_operand_at(out, row * out->row_stride + c * out->stride[0]),
+                                    (ptrdiff_t)bs_dtype_bytes(in->dtype)};
         resize_plane_fast(&plane);
     }
 }
@@ -16300,7 +16290,7 @@ void bs_state_append(bs_graph *graph, bs_value state, bs_value value, bs_value p
 static bs_operand segment_row(const bs_operand *root, int32_t index, const bs_operand *cell)
 {
     bs_operand row = *cell;
-    row.data = (char *)root->data + index * root->stride[0] * (ptrdiff_t)bs_dtype_bytes(root->dtype);
+    row.data = bs_operand_at(root, index * root->stride[0]);
     row.row_stride = 0;
     for (int32_t d = 0; d < cell->rank; d++)
         row.stride[d] = root->stride[d + 1];
@@ -16332,16 +16322,14 @@ static bool segment_spread_infer(bs_infer *infer)
 static bs_status segment_spread_run(const bs_call *call)
 {
     const bs_operand *out = &call->out[0];
-    const size_t bytes = bs_dtype_bytes(out->dtype);
     for (int32_t r = 0; r < call->rows; r++) {
         bs_operand to = *out;
-        to.data = (char *)out->data + r * out->row_stride * (ptrdiff_t)bytes;
+        to.data = bs_operand_at(out, r * out->row_stride);
         const bs_operand from = segment_row(&call->in[0], bs_segment_of(call->offsets, call->n_segments, call->row + r),
                                             &to);
         bs_span span;
-        bs_span_open(&span, &to, 1);
-        bs_span_add(&span, &from, NULL, 0);
-        bs_span_run(&span, bs_span_copy, &bytes);
+        bs_span_box(&span, &to, 1);
+        bs_span_copy(&span, &to, &from, NULL);
     }
     return BS_OK;
 }

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b75ec76229d6c8d09efe21d7c2b819418428194f2611a71cd1fc1461ae9ac2c9
+ * sha256 of the parts: 0a35fd3e2c6096c7851398ee933a6c43f31770fbe8d585eb4e1e14bdf104092b
  */
 #include "brainstorm.h"
 
@@ -2356,7 +2356,8 @@ extern "C" {
 #define BS_OPS_FORMS_H
 
 /* ==== begin src/ops/epilogue.h ================================================================ */
-/* ops/epilogue.h - what conv2d, deconv2d and linear have in common after their sums: bias, slopes, activation.
+/* ops/epilogue.h - what conv2d, deconv2d and linear have in common: the way to the kernels, and after their sums bias,
+ * slopes, activation.
  * Owns the translation from bs_act to what conv.h fuses, and the pass for what it does not.
  * Relies on kernels/conv.h and span.h. Must never change the order of bias, then activation. */
 #ifndef BS_OPS_EPILOGUE_H
@@ -2566,6 +2567,7 @@ double bs_value_pixels(const bs_graph *graph, int32_t value);
 
 /* A weight of an op, for its table of specs. */
 bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
+bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
 
 #if defined(BS_NO_MESSAGES)
 #define bs_infer_fail(infer, status, ...) \
@@ -2574,9 +2576,6 @@ bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_
 #define bs_infer_field(infer, field, n, low, high) (bs_infer_field)(infer, BS_TEXT(field), n, low, high)
 #define bs_infer_const(infer, index, axis, what, n) (bs_infer_const)(infer, index, axis, BS_TEXT(what), n)
 #endif
-
-/* Elements that a kernel may take as [.., channels] with channel step 1. */
-static inline bool bs_channels_last(const bs_operand *o) { return o->dim[0] == 1 || o->stride[0] == 1; }
 
 #endif
 /* ==== end src/ops/common.h ==================================================================== */
@@ -2608,7 +2607,9 @@ typedef void (*bs_span_inner)(const void *context, int64_t n, char *const *at, c
 void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows);
 /* The box, and the output added as operand 0. */
 void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows);
-/* The same for ops on whole lines: every index but those of dimension `axis`, of which only 0 is visited. */
+/* The box of a call's output, that output, and operand 0, which has its shape. */
+void bs_span_call(bs_span *span, const bs_call *call);
+/* As bs_span_open for ops on whole lines: every index but those of dimension `axis`, of which only 0 is visited. */
 void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis);
 /* Operand of the output's rank. Element c of it belongs to coordinate c + shift[d] of dimension d (shift may be
  * NULL); dimensions in the mask `broadcast` (bit d) do not move it. */
@@ -2618,17 +2619,21 @@ void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
 /* Walks. The span is spent afterwards. */
 void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
 
-/* Whether the first operands of an inner loop are dense arrays of f32, for a loop that compilers vectorise. */
+/* Whether the first operands of an inner loop are dense arrays of f32, for a loop that compilers vectorise; which they
+ * do not where few bytes are asked for (-Os). */
 static inline bool bs_span_dense_f32(const ptrdiff_t *step, int32_t operands)
 {
+#ifdef __OPTIMIZE_SIZE__
+    return (void)step, (void)operands, false;
+#endif
     for (int32_t i = 0; i < operands; i++)
         if (step[i] != 4)
             return false;
     return true;
 }
 
-/* Inner loop that copies elements of *(const size_t *)context bytes: 1, 2 or 4. */
-void bs_span_copy(const void *context, int64_t n, char *const *at, const ptrdiff_t *step);
+/* Adds `to`, then `from` with its shift, to a box, and copies the elements, of 1, 2 or 4 bytes. */
+void bs_span_copy(bs_span *span, const bs_operand *to, const bs_operand *from, const int32_t *shift);
 
 #endif
 /* ==== end src/ops/span.h ====================================================================== */
@@ -2648,13 +2653,27 @@ typedef struct bs_epilogue_layout {
     bs_bytes bias, slopes, bytes;
 } bs_epilogue_layout;
 bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, int32_t act);
+/* What it needs of an op's weights, which come after the first: adds them to the n that there are and returns how many
+ * there are then; and from those weights to prepared memory. */
+int32_t bs_epilogue_weights(bs_weight_spec *specs, int32_t n, int32_t channels, bool no_bias, int32_t act);
+void bs_epilogue_prepare(const bs_epilogue_layout *layout, int32_t channels, bool no_bias, int32_t act,
+                         const void *const *weights, void *prepared);
+/* From there to a kernel. */
+bs_epilogue bs_epilogue_of(const bs_call *call, const bs_epilogue_layout *layout, int32_t act, float param);
 
 float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum);
 
-/* Sets bias and activation of the task. False: the activation is not fused, bs_epilogue_pass must follow. */
+/* Sets bias and activation of the task. False: the activation is not fused, but must follow. */
 bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task);
-/* The activation alone, over the box of `out`. */
-void bs_epilogue_pass(const bs_epilogue *epilogue, const bs_operand *out, int32_t rows);
+
+/* The task of a row whose first window begins at `from` (y, x) and belongs to the output at `to`, then to each `step`-th
+ * one of the rect. */
+bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *from, const int32_t *to, int32_t step);
+
+/* The whole of a convolution's call: row by row the plain way or by the kernels, and what these do not fuse. */
+typedef void bs_epilogue_row(const bs_call *call, const void *form, const bs_epilogue *epilogue, int32_t row);
+bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilogue *epilogue,
+                          bs_epilogue_row *reference, bs_epilogue_row *fast);
 
 #endif
 /* ==== end src/ops/epilogue.h ================================================================== */

@@ -92,8 +92,7 @@ static bs_status binary_run(const bs_call *call, bs_span_inner f32, bs_span_inne
     const int32_t *in = bs_node_in(call->graph, call->node);
     const bs_value_info *a = bs_value_get(call->graph, in[0]), *b = bs_value_get(call->graph, in[1]);
     bs_span span;
-    bs_span_open(&span, &call->out[0], call->rows);
-    bs_span_add(&span, &call->in[0], NULL, 0);
+    bs_span_call(&span, call);
     bs_span_add(&span, &call->in[1], NULL, binary_broadcast(a, b));
     bs_span_run(&span, call->out[0].dtype == BS_F32 ? f32 : i32, NULL);
     return BS_OK;

@@ -266,3 +266,5 @@ bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_
     const bs_weight_spec spec = {suffix, BS_F32, rank, {d0, d1, d2, d3}};
     return spec;
 }
+
+bs_weight_spec bs_weight_vector(const char *suffix, int64_t length) { return bs_weight_of(suffix, 1, length, 0, 0, 0); }

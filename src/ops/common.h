@@ -59,6 +59,7 @@ double bs_value_pixels(const bs_graph *graph, int32_t value);
 
 /* A weight of an op, for its table of specs. */
 bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_t d1, int64_t d2, int64_t d3);
+bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
 
 #if defined(BS_NO_MESSAGES)
 #define bs_infer_fail(infer, status, ...) \
@@ -67,8 +68,5 @@ bs_weight_spec bs_weight_of(const char *suffix, int32_t rank, int64_t d0, int64_
 #define bs_infer_field(infer, field, n, low, high) (bs_infer_field)(infer, BS_TEXT(field), n, low, high)
 #define bs_infer_const(infer, index, axis, what, n) (bs_infer_const)(infer, index, axis, BS_TEXT(what), n)
 #endif
-
-/* Elements that a kernel may take as [.., channels] with channel step 1. */
-static inline bool bs_channels_last(const bs_operand *o) { return o->dim[0] == 1 || o->stride[0] == 1; }
 
 #endif

@@ -76,7 +76,6 @@ static bs_status concat_run(const bs_call *call)
 {
     const bs_operand *out = &call->out[0];
     const int32_t axis = bs_axis_of(((const bs_concat_desc *)call->params)->axis, out->rank);
-    const size_t bytes = bs_dtype_bytes(out->dtype);
     int32_t shift[BS_MAX_RANK] = {0};
     for (int32_t i = 0; i < call->n_in; i++) {
         const bs_operand *in = &call->in[i];
@@ -87,9 +86,7 @@ static bs_status concat_run(const bs_call *call)
             bs_min_i64(span.low[axis + 1] + span.count[axis + 1], (int64_t)shift[axis] + in->dim[axis]);
         span.low[axis + 1] = low;
         span.count[axis + 1] = high - low;
-        bs_span_add(&span, out, NULL, 0);
-        bs_span_add(&span, in, shift, 0);
-        bs_span_run(&span, bs_span_copy, &bytes);
+        bs_span_copy(&span, out, in, shift);
         shift[axis] += in->dim[axis];
     }
     return BS_OK;
@@ -139,15 +136,13 @@ static bs_status slice_run(const bs_call *call)
     const bs_slice_desc *desc = call->params;
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const int32_t axis = bs_axis_of(desc->axis, out->rank);
-    const size_t bytes = bs_dtype_bytes(out->dtype);
     int32_t shift[BS_MAX_RANK] = {0};
     shift[axis] = -desc->start;
     if (out->dim[axis] > in->dim[axis] - desc->start)
         return BS_ERROR_SHAPE; /* a symbol was bound below what the slice needs */
     bs_span span;
-    bs_span_open(&span, out, call->rows);
-    bs_span_add(&span, in, shift, 0);
-    bs_span_run(&span, bs_span_copy, &bytes);
+    bs_span_box(&span, out, call->rows);
+    bs_span_copy(&span, out, in, shift);
     return BS_OK;
 }
 

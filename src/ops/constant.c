@@ -41,7 +41,6 @@ static int32_t constant_weights(const bs_graph *graph, const bs_node *node, bs_w
 
 static bs_status constant_run(const bs_call *call)
 {
-    const size_t bytes = bs_dtype_bytes(call->out[0].dtype);
     bs_operand from = call->out[0];
     from.data = (char *)(uintptr_t)call->prepared;
     from.row_stride = 0;
@@ -51,9 +50,8 @@ static bs_status constant_run(const bs_call *call)
         step *= from.dim[d];
     }
     bs_span span;
-    bs_span_open(&span, &call->out[0], call->rows);
-    bs_span_add(&span, &from, NULL, 0);
-    bs_span_run(&span, bs_span_copy, &bytes);
+    bs_span_box(&span, &call->out[0], call->rows);
+    bs_span_copy(&span, &call->out[0], &from, NULL);
     return BS_OK;
 }
 

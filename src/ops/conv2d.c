@@ -92,11 +92,11 @@ static int32_t conv2d_weights(const bs_graph *graph, const bs_node *node, bs_wei
     int32_t n = 0;
     specs[n++] = bs_weight_of("weight", 4, g.out_channels, g.in_channels / g.groups, g.kernel_h, g.kernel_w);
     if (!desc->no_bias)
-        specs[n++] = bs_weight_of("bias", 1, g.out_channels, 0, 0, 0);
+        specs[n++] = bs_weight_vector("bias", g.out_channels);
     for (int32_t i = 0; desc->batch_norm && i < 4; i++)
-        specs[n++] = bs_weight_of(norm[i], 1, g.out_channels, 0, 0, 0);
+        specs[n++] = bs_weight_vector(norm[i], g.out_channels);
     if (desc->act == BS_PRELU)
-        specs[n++] = bs_weight_of("prelu", 1, g.out_channels, 0, 0, 0);
+        specs[n++] = bs_weight_vector("prelu", g.out_channels);
     return n;
 }
 
@@ -208,30 +208,18 @@ static void conv2d_prepare(const bs_graph *graph, const bs_node *node, const bs_
     const bs_conv2d_desc *desc = node->params;
     const bs_conv_geometry g = conv2d_form_at(graph, node).geometry;
     const bs_epilogue_layout layout = bs_conv2d_layout(desc, &g, plan);
-    uint8_t *memory = prepared;
     int32_t next = 1;
     const float *bias = desc->no_bias ? NULL : weights[next++];
     const float *norm[4] = {NULL, NULL, NULL, NULL};
     for (int32_t i = 0; desc->batch_norm && i < 4; i++)
         norm[i] = weights[next++];
-    conv2d_fold_bias(bias, norm, desc->out, (float *)(void *)bs_bytes_at(memory, layout.bias));
+    conv2d_fold_bias(bias, norm, desc->out, (float *)(void *)bs_bytes_at(prepared, layout.bias));
     if (desc->act == BS_PRELU)
-        memcpy(bs_bytes_at(memory, layout.slopes), weights[next], 4 * (size_t)desc->out);
+        memcpy(bs_bytes_at(prepared, layout.slopes), weights[next], 4 * (size_t)desc->out);
     conv2d_pack(&g, plan, weights[0], norm, layout.bytes, prepared);
 }
 
 /* -------------------------------------------------------------------------------------------------- reference */
-
-static bs_epilogue conv2d_epilogue(const bs_call *call, const bs_conv_geometry *g)
-{
-    const bs_conv2d_desc *desc = call->params;
-    const bs_epilogue_layout layout = bs_conv2d_layout(desc, g, call->plan);
-    const uint8_t *memory = call->prepared;
-    const bs_epilogue epilogue = {
-        (bs_act)desc->act, desc->act_param, (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
-        desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL};
-    return epilogue;
-}
 
 /* Sum of one output element over ky, kx, ci in this order. x: first sample of its window, first channel of its
  * group. */
@@ -248,8 +236,9 @@ static float conv2d_sum(const bs_conv_geometry *g, const bs_operand *in, const f
     return sum;
 }
 
-static void conv2d_reference(const bs_call *call, const bs_conv2d_form *form, const bs_epilogue *epilogue, int32_t row)
+static void conv2d_reference(const bs_call *call, const void *of, const bs_epilogue *epilogue, int32_t row)
 {
+    const bs_conv2d_form *form = of;
     const bs_conv_geometry *g = &form->geometry;
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const int32_t in_group = g->in_channels / g->groups, out_group = g->out_channels / g->groups;
@@ -271,48 +260,24 @@ static void conv2d_reference(const bs_call *call, const bs_conv2d_form *form, co
 
 /* ------------------------------------------------------------------------------------------------------- fast */
 
-static void conv2d_fast(const bs_call *call, const bs_conv2d_form *form, const bs_epilogue *epilogue, int32_t row)
+static void conv2d_fast(const bs_call *call, const void *of, const bs_epilogue *epilogue, int32_t row)
 {
-    const bs_operand *in = &call->in[0], *out = &call->out[0];
-    const bs_rect r = out->rect;
-    const int32_t stride = form->window.stride;
-    bs_conv_task task;
-    memset(&task, 0, sizeof task);
-    task.in = bs_f32_at(in, row * in->row_stride + (r.y0 * stride - form->window.pad_h) * in->stride[1] +
-                                (r.x0 * stride - form->window.pad_w) * in->stride[2]);
-    task.in_row = in->stride[1];
-    task.in_pixel = (int32_t)in->stride[2];
-    task.out = bs_f32_at(out, row * out->row_stride + r.y0 * out->stride[1] + r.x0 * out->stride[2]);
-    task.out_row = out->stride[1];
-    task.out_pixel = (int32_t)out->stride[2];
-    task.out_h = r.y1 - r.y0;
-    task.out_w = r.x1 - r.x0;
-    task.weights = call->prepared;
-    task.scratch = call->scratch;
+    const bs_conv2d_form *form = of;
+    const bs_rect r = call->out[0].rect;
+    const int32_t stride = form->window.stride, to[2] = {r.y0, r.x0};
+    const int32_t from[2] = {r.y0 * stride - form->window.pad_h, r.x0 * stride - form->window.pad_w};
+    bs_conv_task task = bs_epilogue_task(call, row, from, to, 1);
     bs_epilogue_fuse(epilogue, &task);
     bs_conv_run(&form->geometry, (bs_conv_algorithm)call->plan->algorithm, call->plan->tier, &task);
 }
 
 static bs_status conv2d_run(const bs_call *call)
 {
+    const bs_conv2d_desc *desc = call->params;
     const bs_conv2d_form form = conv2d_form_at(call->graph, call->node);
-    const bs_epilogue epilogue = conv2d_epilogue(call, &form.geometry);
-    const bs_rect r = call->out[0].rect;
-    if (r.y1 <= r.y0 || r.x1 <= r.x0)
-        return BS_OK;
-    const bool reference = call->plan->algorithm == BS_CONV_REFERENCE;
-    if (!reference && !(bs_channels_last(&call->in[0]) && bs_channels_last(&call->out[0])))
-        return BS_ERROR_UNSUPPORTED; /* the planner keeps f32 images channels last */
-    for (int32_t row = 0; row < call->rows; row++) {
-        if (reference)
-            conv2d_reference(call, &form, &epilogue, row);
-        else
-            conv2d_fast(call, &form, &epilogue, row);
-    }
-    bs_conv_task probe;
-    if (!reference && !bs_epilogue_fuse(&epilogue, &probe))
-        bs_epilogue_pass(&epilogue, &call->out[0], call->rows);
-    return BS_OK;
+    const bs_epilogue_layout layout = bs_conv2d_layout(desc, &form.geometry, call->plan);
+    const bs_epilogue epilogue = bs_epilogue_of(call, &layout, desc->act, desc->act_param);
+    return bs_epilogue_run(call, &form, &epilogue, conv2d_reference, conv2d_fast);
 }
 
 const bs_op bs_op_conv2d = {.name = "conv2d",

@@ -126,8 +126,7 @@ static bs_status convert_run(const bs_call *call)
     convert_range(&job, desc->code_bits);
     const bool codes = convert_is_integer(job.from) && convert_is_integer(job.to) && desc->scale == 0.0f;
     bs_span span;
-    bs_span_open(&span, &call->out[0], call->rows);
-    bs_span_add(&span, &call->in[0], NULL, 0);
+    bs_span_call(&span, call);
     bs_span_run(&span, codes ? convert_codes : job.tier == BS_TIER_SCALAR ? convert_any : convert_fast, &job);
     return BS_OK;
 }

@@ -81,13 +81,8 @@ static int32_t deconv2d_weights(const bs_graph *graph, const bs_node *node, bs_w
 {
     const bs_deconv2d_desc *desc = node->params;
     const bs_deconv2d_form f = deconv2d_form_at(graph, node);
-    int32_t n = 0;
-    specs[n++] = bs_weight_of("weight", 4, f.in, f.out, f.kernel, f.kernel);
-    if (!desc->no_bias)
-        specs[n++] = bs_weight_of("bias", 1, f.out, 0, 0, 0);
-    if (desc->act == BS_PRELU)
-        specs[n++] = bs_weight_of("prelu", 1, f.out, 0, 0, 0);
-    return n;
+    specs[0] = bs_weight_of("weight", 4, f.in, f.out, f.kernel, f.kernel);
+    return bs_epilogue_weights(specs, 1, f.out, desc->no_bias, desc->act);
 }
 
 static bs_conv_geometry deconv2d_geometry(const bs_deconv2d_form *f, int32_t a, int32_t b)
@@ -187,30 +182,14 @@ static void deconv2d_prepare(const bs_graph *graph, const bs_node *node, const b
     const bs_deconv2d_desc *desc = node->params;
     const bs_deconv2d_form f = deconv2d_form_at(graph, node);
     const bs_epilogue_layout layout = bs_deconv2d_layout(&f, plan, desc->act);
-    uint8_t *memory = prepared;
     if (plan->algorithm == BS_CONV_REFERENCE)
-        memcpy(memory, weights[0], (size_t)bs_bytes_figure(bs_bytes_times(deconv2d_plain_floats(&f), sizeof(float))));
+        memcpy(prepared, weights[0], (size_t)bs_bytes_figure(bs_bytes_times(deconv2d_plain_floats(&f), sizeof(float))));
     else
-        deconv2d_pack(&f, plan->tier, weights[0], (float *)(void *)bs_bytes_at(memory, layout.bytes), prepared);
-    memset(bs_bytes_at(memory, layout.bias), 0, 4 * (size_t)f.out);
-    if (!desc->no_bias)
-        memcpy(bs_bytes_at(memory, layout.bias), weights[1], 4 * (size_t)f.out);
-    if (desc->act == BS_PRELU)
-        memcpy(bs_bytes_at(memory, layout.slopes), weights[desc->no_bias ? 1 : 2], 4 * (size_t)f.out);
+        deconv2d_pack(&f, plan->tier, weights[0], (float *)(void *)bs_bytes_at(prepared, layout.bytes), prepared);
+    bs_epilogue_prepare(&layout, f.out, desc->no_bias, desc->act, weights, prepared);
 }
 
 /* -------------------------------------------------------------------------------------------------- reference */
-
-static bs_epilogue deconv2d_epilogue(const bs_call *call, const bs_deconv2d_form *f)
-{
-    const bs_deconv2d_desc *desc = call->params;
-    const bs_epilogue_layout layout = bs_deconv2d_layout(f, call->plan, desc->act);
-    const uint8_t *memory = call->prepared;
-    const bs_epilogue epilogue = {
-        (bs_act)desc->act, desc->act_param, (const float *)(const void *)bs_bytes_read_at(memory, layout.bias),
-        desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes) : NULL};
-    return epilogue;
-}
 
 static int32_t deconv2d_first_tap(const bs_deconv2d_form *f, int32_t y)
 {
@@ -231,8 +210,9 @@ static float deconv2d_sum(const bs_deconv2d_form *f, const bs_operand *in, const
     return sum;
 }
 
-static void deconv2d_reference(const bs_call *call, const bs_deconv2d_form *f, const bs_epilogue *epilogue, int32_t row)
+static void deconv2d_reference(const bs_call *call, const void *form, const bs_epilogue *epilogue, int32_t row)
 {
+    const bs_deconv2d_form *f = form;
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const float *x = bs_f32_at(in, row * in->row_stride);
     float *y = bs_f32_at(out, row * out->row_stride);
@@ -255,20 +235,12 @@ static int32_t deconv2d_start(const bs_deconv2d_form *f, int32_t low, int32_t a)
 static bs_conv_task deconv2d_task(const bs_call *call, const bs_deconv2d_form *f, const bs_conv_geometry *g, int32_t a,
                                   int32_t b, int32_t row)
 {
-    const bs_operand *in = &call->in[0], *out = &call->out[0];
-    const int32_t y = deconv2d_start(f, out->rect.y0, a), x = deconv2d_start(f, out->rect.x0, b), s = f->stride;
-    bs_conv_task task;
-    memset(&task, 0, sizeof task);
-    task.in = bs_f32_at(in, row * in->row_stride + ((y + f->pad - a) / s - (g->kernel_h - 1)) * in->stride[1] +
-                                ((x + f->pad - b) / s - (g->kernel_w - 1)) * in->stride[2]);
-    task.in_row = in->stride[1];
-    task.in_pixel = (int32_t)in->stride[2];
-    task.out = bs_f32_at(out, row * out->row_stride + y * out->stride[1] + x * out->stride[2]);
-    task.out_row = out->stride[1] * s;
-    task.out_pixel = (int32_t)out->stride[2] * s;
-    task.out_h = y < out->rect.y1 ? (out->rect.y1 - y + s - 1) / s : 0;
-    task.out_w = x < out->rect.x1 ? (out->rect.x1 - x + s - 1) / s : 0;
-    task.weights = (const float *)call->prepared + deconv2d_before(f, call->plan->tier, a, b);
+    const bs_rect r = call->out[0].rect;
+    const int32_t to[2] = {deconv2d_start(f, r.y0, a), deconv2d_start(f, r.x0, b)};
+    const int32_t from[2] = {(to[0] + f->pad - a) / f->stride - (g->kernel_h - 1),
+                             (to[1] + f->pad - b) / f->stride - (g->kernel_w - 1)};
+    bs_conv_task task = bs_epilogue_task(call, row, from, to, f->stride);
+    task.weights += deconv2d_before(f, call->plan->tier, a, b);
     return task;
 }
 
@@ -282,8 +254,9 @@ static void deconv2d_fill(const bs_epilogue *epilogue, const bs_conv_task *task,
                     fused ? bs_epilogue_apply(epilogue, o, 0.0f) : epilogue->bias[o];
 }
 
-static void deconv2d_fast(const bs_call *call, const bs_deconv2d_form *f, const bs_epilogue *epilogue, int32_t row)
+static void deconv2d_fast(const bs_call *call, const void *form, const bs_epilogue *epilogue, int32_t row)
 {
+    const bs_deconv2d_form *f = form;
     for (int32_t phase = 0; phase < f->stride * f->stride; phase++) {
         const int32_t a = phase / f->stride, b = phase % f->stride;
         const bs_conv_geometry g = deconv2d_geometry(f, a, b);
@@ -298,24 +271,11 @@ static void deconv2d_fast(const bs_call *call, const bs_deconv2d_form *f, const 
 
 static bs_status deconv2d_run(const bs_call *call)
 {
+    const bs_deconv2d_desc *desc = call->params;
     const bs_deconv2d_form f = deconv2d_form_at(call->graph, call->node);
-    const bs_epilogue epilogue = deconv2d_epilogue(call, &f);
-    const bs_rect r = call->out[0].rect;
-    const bool reference = call->plan->algorithm == BS_CONV_REFERENCE;
-    if (r.y1 <= r.y0 || r.x1 <= r.x0)
-        return BS_OK;
-    if (!reference && !(bs_channels_last(&call->in[0]) && bs_channels_last(&call->out[0])))
-        return BS_ERROR_UNSUPPORTED; /* the planner keeps f32 images channels last */
-    for (int32_t row = 0; row < call->rows; row++) {
-        if (reference)
-            deconv2d_reference(call, &f, &epilogue, row);
-        else
-            deconv2d_fast(call, &f, &epilogue, row);
-    }
-    bs_conv_task probe;
-    if (!reference && !bs_epilogue_fuse(&epilogue, &probe))
-        bs_epilogue_pass(&epilogue, &call->out[0], call->rows);
-    return BS_OK;
+    const bs_epilogue_layout layout = bs_deconv2d_layout(&f, call->plan, desc->act);
+    const bs_epilogue epilogue = bs_epilogue_of(call, &layout, desc->act, desc->act_param);
+    return bs_epilogue_run(call, &f, &epilogue, deconv2d_reference, deconv2d_fast);
 }
 
 const bs_op bs_op_deconv2d = {.name = "deconv2d",

@@ -34,8 +34,7 @@ static bool unary_infer(bs_infer *infer) { return bs_infer_dtype(infer, 0, BS_F3
 static bs_status unary_run(const bs_call *call, bs_span_inner inner)
 {
     bs_span span;
-    bs_span_open(&span, &call->out[0], call->rows);
-    bs_span_add(&span, &call->in[0], NULL, 0);
+    bs_span_call(&span, call);
     bs_span_run(&span, inner, call->params);
     return BS_OK;
 }
@@ -48,17 +47,24 @@ static bool activation_infer(bs_infer *infer)
     return bs_infer_act(infer, desc->act) && unary_infer(infer);
 }
 
-static void relu_contiguous(int64_t n, float *out, const float *x)
+static void relu_inner(int64_t n, char *const *at, const ptrdiff_t *step)
 {
-    for (int64_t i = 0; i < n; i++)
-        out[i] = x[i] > 0.0f ? x[i] : 0.0f;
+    float *out = (float *)(void *)at[0];
+    const float *x = (const float *)(const void *)at[1];
+    const ptrdiff_t o = step[0] / 4, s = step[1] / 4;
+    if (bs_span_dense_f32(step, 2))
+        for (int64_t i = 0; i < n; i++)
+            out[i] = x[i] > 0.0f ? x[i] : 0.0f;
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i * o] = x[i * s] > 0.0f ? x[i * s] : 0.0f;
 }
 
 static void activation_inner(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     const bs_activation_desc *desc = context;
-    if (desc->act == BS_RELU && bs_span_dense_f32(step, 2)) {
-        relu_contiguous(n, (float *)(void *)at[0], (const float *)(const void *)at[1]);
+    if (desc->act == BS_RELU) {
+        relu_inner(n, at, step);
         return;
     }
     for (int64_t i = 0; i < n; i++)
@@ -177,7 +183,7 @@ static bool channel_infer(bs_infer *infer)
 
 static int32_t prelu_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
 {
-    specs[0] = bs_weight_of("prelu", 1, first_dim(graph, node), 0, 0, 0);
+    specs[0] = bs_weight_vector("prelu", first_dim(graph, node));
     return 1;
 }
 
@@ -198,8 +204,7 @@ static void prelu_inner(const void *context, int64_t n, char *const *at, const p
 static bs_status prelu_run(const bs_call *call)
 {
     bs_span span;
-    bs_span_open(&span, &call->out[0], call->rows);
-    bs_span_add(&span, &call->in[0], NULL, 0);
+    bs_span_call(&span, call);
     bs_span_add_array(&span, call->prepared, 0);
     bs_span_run(&span, prelu_inner, NULL);
     return BS_OK;
@@ -224,7 +229,7 @@ static int32_t batch_norm_weights(const bs_graph *graph, const bs_node *node, bs
 {
     static const char *const suffixes[] = {"weight", "bias", "mean", "var"};
     for (int32_t i = 0; i < 4; i++)
-        specs[i] = bs_weight_of(suffixes[i], 1, first_dim(graph, node), 0, 0, 0);
+        specs[i] = bs_weight_vector(suffixes[i], first_dim(graph, node));
     return 4;
 }
 
@@ -271,8 +276,7 @@ static bs_status batch_norm_run(const bs_call *call)
 {
     const float *scale = call->prepared;
     bs_span span;
-    bs_span_open(&span, &call->out[0], call->rows);
-    bs_span_add(&span, &call->in[0], NULL, 0);
+    bs_span_call(&span, call);
     bs_span_add_array(&span, scale, 0);
     bs_span_add_array(&span, bs_bytes_read_at(call->prepared, bs_bytes_share(call->plan->prepared_bytes, 2)), 0);
     bs_span_run(&span, batch_norm_inner, NULL);

@@ -12,6 +12,35 @@ bs_epilogue_layout bs_epilogue_place(bs_bytes packed_bytes, int32_t channels, in
     return layout;
 }
 
+int32_t bs_epilogue_weights(bs_weight_spec *specs, int32_t n, int32_t channels, bool no_bias, int32_t act)
+{
+    if (!no_bias)
+        specs[n++] = bs_weight_vector("bias", channels);
+    if (act == BS_PRELU)
+        specs[n++] = bs_weight_vector("prelu", channels);
+    return n;
+}
+
+void bs_epilogue_prepare(const bs_epilogue_layout *layout, int32_t channels, bool no_bias, int32_t act,
+                         const void *const *weights, void *prepared)
+{
+    const size_t bytes = sizeof(float) * (size_t)channels;
+    if (no_bias)
+        memset(bs_bytes_at(prepared, layout->bias), 0, bytes);
+    else
+        memcpy(bs_bytes_at(prepared, layout->bias), weights[1], bytes);
+    if (act == BS_PRELU)
+        memcpy(bs_bytes_at(prepared, layout->slopes), weights[no_bias ? 1 : 2], bytes);
+}
+
+bs_epilogue bs_epilogue_of(const bs_call *call, const bs_epilogue_layout *layout, int32_t act, float param)
+{
+    const void *bias = bs_bytes_read_at(call->prepared, layout->bias);
+    const void *slopes = act == BS_PRELU ? bs_bytes_read_at(call->prepared, layout->slopes) : NULL;
+    const bs_epilogue epilogue = {(bs_act)act, param, bias, slopes};
+    return epilogue;
+}
+
 float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum)
 {
     return bs_act_apply(epilogue->act, epilogue->param, epilogue->slopes ? epilogue->slopes[channel] : 0.0f,
@@ -61,9 +90,43 @@ static void epilogue_inner(const void *context, int64_t n, char *const *at, cons
     }
 }
 
-void bs_epilogue_pass(const bs_epilogue *epilogue, const bs_operand *out, int32_t rows)
+bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *from, const int32_t *to, int32_t step)
 {
+    const bs_operand *in = &call->in[0], *out = &call->out[0];
+    const bs_conv_task task = {
+        .in = bs_f32_at(in, row * in->row_stride + from[0] * in->stride[1] + from[1] * in->stride[2]),
+        .in_row = in->stride[1],
+        .in_pixel = (int32_t)in->stride[2],
+        .out = bs_f32_at(out, row * out->row_stride + to[0] * out->stride[1] + to[1] * out->stride[2]),
+        .out_row = out->stride[1] * step,
+        .out_pixel = (int32_t)out->stride[2] * step,
+        .out_h = bs_max_i32(0, (out->rect.y1 - to[0] + step - 1) / step),
+        .out_w = bs_max_i32(0, (out->rect.x1 - to[1] + step - 1) / step),
+        .weights = call->prepared,
+        .scratch = call->scratch,
+    };
+    return task;
+}
+
+/* Elements that a kernel may take as [.., channels] with channel step 1. */
+static bool channels_last(const bs_operand *o) { return o->dim[0] == 1 || o->stride[0] == 1; }
+
+bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilogue *epilogue,
+                          bs_epilogue_row *reference, bs_epilogue_row *fast)
+{
+    const bs_operand *out = &call->out[0];
+    const bool plain = call->plan->algorithm == BS_CONV_REFERENCE;
+    if (out->rect.y1 <= out->rect.y0 || out->rect.x1 <= out->rect.x0)
+        return BS_OK;
+    if (!plain && !(channels_last(&call->in[0]) && channels_last(out)))
+        return BS_ERROR_UNSUPPORTED; /* the planner keeps f32 images channels last */
+    for (int32_t row = 0; row < call->rows; row++)
+        (plain ? reference : fast)(call, form, epilogue, row);
+    bs_conv_task probe;
     bs_span span;
-    bs_span_open(&span, out, rows);
+    if (plain || bs_epilogue_fuse(epilogue, &probe))
+        return BS_OK;
+    bs_span_open(&span, out, call->rows);
     bs_span_run(&span, epilogue_inner, epilogue);
+    return BS_OK;
 }

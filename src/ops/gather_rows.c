@@ -19,32 +19,29 @@ static bool gather_rows_infer(bs_infer *infer)
 }
 
 /* One row of the result. */
-static bs_status gather_rows_one(const bs_call *call, int32_t row, int32_t m, size_t bytes)
+static bs_status gather_rows_one(const bs_call *call, int32_t row, int32_t m)
 {
     const bs_operand *indices = &call->in[0], *table = &call->in[1], *out = &call->out[0];
     const int32_t index = ((const int32_t *)indices->data)[row * indices->row_stride + m * indices->stride[0]];
     if (index < 0 || index >= table->dim[0])
         return bs_call_fail(call, "index %d is %d, expected 0 .. %d", m, index, table->dim[0] - 1);
     bs_operand from = *table, to = *out;
-    from.data = (char *)table->data + (row * table->row_stride + index * table->stride[0]) * (ptrdiff_t)bytes;
-    to.data = (char *)out->data + (row * out->row_stride + m * out->stride[0]) * (ptrdiff_t)bytes;
+    from.data = bs_operand_at(table, row * table->row_stride + index * table->stride[0]);
+    to.data = bs_operand_at(out, row * out->row_stride + m * out->stride[0]);
     bs_span span;
     bs_span_box(&span, &to, 1);
     span.low[1] = 0;
     span.count[1] = 1;
-    bs_span_add(&span, &to, NULL, 0);
-    bs_span_add(&span, &from, NULL, 0);
-    bs_span_run(&span, bs_span_copy, &bytes);
+    bs_span_copy(&span, &to, &from, NULL);
     return BS_OK;
 }
 
 static bs_status gather_rows_run(const bs_call *call)
 {
-    const size_t bytes = bs_dtype_bytes(call->out[0].dtype);
     bs_status status = BS_OK;
     for (int32_t row = 0; row < call->rows && status == BS_OK; row++)
         for (int32_t m = 0; m < call->in[0].dim[0] && status == BS_OK; m++)
-            status = gather_rows_one(call, row, m, bytes);
+            status = gather_rows_one(call, row, m);
     return status;
 }
 

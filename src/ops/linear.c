@@ -34,13 +34,8 @@ static double linear_flops(const bs_graph *graph, const bs_node *node)
 static int32_t linear_weights(const bs_graph *graph, const bs_node *node, bs_weight_spec *specs)
 {
     const bs_linear_desc *desc = node->params;
-    int32_t n = 0;
-    specs[n++] = bs_weight_of("weight", 2, desc->out, linear_inputs(graph, node), 0, 0);
-    if (!desc->no_bias)
-        specs[n++] = bs_weight_of("bias", 1, desc->out, 0, 0, 0);
-    if (desc->act == BS_PRELU)
-        specs[n++] = bs_weight_of("prelu", 1, desc->out, 0, 0, 0);
-    return n;
+    specs[0] = bs_weight_of("weight", 2, desc->out, linear_inputs(graph, node), 0, 0);
+    return bs_epilogue_weights(specs, 1, desc->out, desc->no_bias, desc->act);
 }
 
 static bs_conv_geometry linear_geometry(int32_t inputs, int32_t outputs)
@@ -102,18 +97,13 @@ static void linear_prepare(const bs_graph *graph, const bs_node *node, const bs_
     const int32_t inputs = linear_inputs(graph, node);
     const bs_conv_geometry g = linear_geometry(inputs, desc->out);
     const bs_epilogue_layout layout = bs_linear_layout(desc, plan, inputs);
-    uint8_t *memory = prepared;
     if (plan->tier == BS_TIER_CUDA)
-        linear_pad(plan, inputs, desc->out, weights[0], memory);
+        linear_pad(plan, inputs, desc->out, weights[0], prepared);
     else if (plan->algorithm == BS_CONV_REFERENCE)
-        memcpy(memory, weights[0], 4 * (size_t)inputs * (size_t)desc->out);
+        memcpy(prepared, weights[0], 4 * (size_t)inputs * (size_t)desc->out);
     else
         bs_conv_prepare(&g, BS_CONV_DIRECT, plan->tier, weights[0], prepared);
-    memset(bs_bytes_at(memory, layout.bias), 0, 4 * (size_t)desc->out);
-    if (!desc->no_bias)
-        memcpy(bs_bytes_at(memory, layout.bias), weights[1], 4 * (size_t)desc->out);
-    if (desc->act == BS_PRELU)
-        memcpy(bs_bytes_at(memory, layout.slopes), weights[desc->no_bias ? 1 : 2], 4 * (size_t)desc->out);
+    bs_epilogue_prepare(&layout, desc->out, desc->no_bias, desc->act, weights, prepared);
 }
 
 /* -------------------------------------------------------------------------------------------------------- run */
@@ -156,15 +146,13 @@ static void linear_activate(const linear_job *job, float *y)
 static void linear_block(const linear_job *job, int64_t n, const float *x, ptrdiff_t in_pixel, float *y,
                          ptrdiff_t out_pixel)
 {
-    bs_conv_task task;
-    memset(&task, 0, sizeof task);
-    task.in = x;
-    task.in_pixel = (int32_t)in_pixel;
-    task.out = y;
-    task.out_pixel = (int32_t)out_pixel;
-    task.out_h = 1;
-    task.out_w = (int32_t)n;
-    task.weights = job->call->prepared;
+    bs_conv_task task = {.in = x,
+                         .in_pixel = (int32_t)in_pixel,
+                         .out = y,
+                         .out_pixel = (int32_t)out_pixel,
+                         .out_h = 1,
+                         .out_w = (int32_t)n,
+                         .weights = job->call->prepared};
     bs_epilogue_fuse(&job->epilogue, &task);
     bs_conv_run(&job->geometry, BS_CONV_DIRECT, job->call->plan->tier, &task);
     for (int64_t i = 0; i < n; i++)
@@ -205,16 +193,11 @@ static linear_job linear_job_of(const bs_call *call)
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const int32_t inputs = in->dim[in->rank - 1];
     const bs_epilogue_layout layout = bs_linear_layout(desc, call->plan, inputs);
-    const uint8_t *memory = call->prepared;
     linear_job job;
     memset(&job, 0, sizeof job);
     job.call = call;
     job.geometry = linear_geometry(inputs, desc->out);
-    job.epilogue.act = (bs_act)desc->act;
-    job.epilogue.param = desc->act_param;
-    job.epilogue.bias = (const float *)(const void *)bs_bytes_read_at(memory, layout.bias);
-    job.epilogue.slopes = desc->act == BS_PRELU ? (const float *)(const void *)bs_bytes_read_at(memory, layout.slopes)
-                                                : NULL;
+    job.epilogue = bs_epilogue_of(call, &layout, desc->act, desc->act_param);
     bs_conv_task probe;
     job.fused = bs_epilogue_fuse(&job.epilogue, &probe);
     job.in_step = in->dim[in->rank - 1] == 1 ? 1 : in->stride[in->rank - 1];

@@ -139,8 +139,8 @@ static int32_t layer_norm_weights(const bs_graph *graph, const bs_node *node, bs
 {
     const bs_value_info *x = bs_value_get(graph, bs_node_in(graph, node)[0]);
     const int64_t features = bs_dim_max(graph, x->dims[x->rank - 1]);
-    specs[0] = bs_weight_of("weight", 1, features, 0, 0, 0);
-    specs[1] = bs_weight_of("bias", 1, features, 0, 0, 0);
+    specs[0] = bs_weight_vector("weight", features);
+    specs[1] = bs_weight_vector("bias", features);
     return 2;
 }
 

@@ -49,8 +49,8 @@ static void pad_row(const bs_call *call, int32_t row, const uint8_t *border)
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const size_t bytes = bs_dtype_bytes(out->dtype);
     const ptrdiff_t size = (ptrdiff_t)bytes;
-    char *to = (char *)out->data + row * out->row_stride * size;
-    const char *from = (const char *)in->data + row * in->row_stride * size;
+    char *to = bs_operand_at(out, row * out->row_stride);
+    const char *from = bs_operand_at(in, row * in->row_stride);
     for (int32_t y = out->rect.y0; y < out->rect.y1; y++)
         for (int32_t x = out->rect.x0; x < out->rect.x1; x++) {
             const int32_t sy = bs_clamp_i32(y - desc->top, 0, in->dim[1] - 1),

@@ -70,8 +70,7 @@ static int32_t pixel_unshuffle_halo(const bs_graph *graph, const bs_node *node, 
 static bs_operand phase_of_large(const bs_operand *large, int32_t r, int32_t i, int32_t j)
 {
     bs_operand view = *large;
-    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(large->dtype);
-    view.data = (char *)large->data + (i * large->stride[1] + j * large->stride[2]) * bytes;
+    view.data = bs_operand_at(large, i * large->stride[1] + j * large->stride[2]);
     view.stride[1] *= r;
     view.stride[2] *= r;
     return view;
@@ -81,7 +80,7 @@ static bs_operand phase_of_large(const bs_operand *large, int32_t r, int32_t i, 
 static bs_operand phase_of_small(const bs_operand *small, int32_t step, int32_t first)
 {
     bs_operand view = *small;
-    view.data = (char *)small->data + first * small->stride[0] * (ptrdiff_t)bs_dtype_bytes(small->dtype);
+    view.data = bs_operand_at(small, first * small->stride[0]);
     view.stride[0] *= step;
     view.dim[0] /= step;
     return view;
@@ -98,7 +97,6 @@ static bs_status pixel_shuffle_run(const bs_call *call)
 {
     const bs_operand *out = &call->out[0];
     const int32_t r = pixel_shuffle_factor(call->node);
-    const size_t bytes = bs_dtype_bytes(out->dtype);
     for (int32_t phase = 0; phase < r * r; phase++) {
         const bs_operand to = phase_of_large(out, r, phase / r, phase % r),
                          from = phase_of_small(&call->in[0], r * r, phase);
@@ -106,9 +104,7 @@ static bs_status pixel_shuffle_run(const bs_call *call)
         bs_span_box(&span, out, call->rows);
         phase_range(&span, 1, out->rect.y0, out->rect.y1, r, phase / r);
         phase_range(&span, 2, out->rect.x0, out->rect.x1, r, phase % r);
-        bs_span_add(&span, &to, NULL, 0);
-        bs_span_add(&span, &from, NULL, 0);
-        bs_span_run(&span, bs_span_copy, &bytes);
+        bs_span_copy(&span, &to, &from, NULL);
     }
     return BS_OK;
 }
@@ -118,7 +114,6 @@ static bs_status pixel_unshuffle_run(const bs_call *call)
 {
     const bs_operand *in = &call->in[0], *out = &call->out[0];
     const int32_t r = pixel_shuffle_factor(call->node);
-    const size_t bytes = bs_dtype_bytes(out->dtype);
     if (in->frame_h % r != 0 || in->frame_w % r != 0)
         return BS_ERROR_SHAPE;
     for (int32_t phase = 0; phase < r * r; phase++) {
@@ -126,9 +121,7 @@ static bs_status pixel_unshuffle_run(const bs_call *call)
         bs_span span;
         bs_span_box(&span, out, call->rows);
         span.count[1] = to.dim[0];
-        bs_span_add(&span, &to, NULL, 0);
-        bs_span_add(&span, &from, NULL, 0);
-        bs_span_run(&span, bs_span_copy, &bytes);
+        bs_span_copy(&span, &to, &from, NULL);
     }
     return BS_OK;
 }

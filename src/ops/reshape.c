@@ -144,11 +144,12 @@ static void place_next(reshape_place *place, const bs_operand *o)
     }
 }
 
-static void reshape_row(const bs_operand *in, const bs_operand *out, int32_t row, size_t bytes)
+static void reshape_row(const bs_operand *in, const bs_operand *out, int32_t row)
 {
     const int64_t elements = row_elements(out);
-    char *to = (char *)out->data + row * out->row_stride * (ptrdiff_t)bytes;
-    const char *from = (const char *)in->data + row * in->row_stride * (ptrdiff_t)bytes;
+    const size_t bytes = bs_dtype_bytes(out->dtype);
+    char *to = bs_operand_at(out, row * out->row_stride);
+    const char *from = bs_operand_at(in, row * in->row_stride);
     reshape_place source = {{0}, 0}, target = {{0}, 0};
     if (dense_row(in) && dense_row(out)) {
         memcpy(to, from, bytes * (size_t)elements);
@@ -167,7 +168,7 @@ static bs_status reshape_run(const bs_call *call)
     if (row_elements(in) != row_elements(out))
         return BS_ERROR_SHAPE;
     for (int32_t row = 0; row < call->rows; row++)
-        reshape_row(in, out, row, bs_dtype_bytes(out->dtype));
+        reshape_row(in, out, row);
     return BS_OK;
 }
 
@@ -241,7 +242,6 @@ static bool transpose_infer(bs_infer *infer)
 static bs_status transpose_run(const bs_call *call)
 {
     const bs_operand *in = &call->in[0], *out = &call->out[0];
-    const size_t bytes = bs_dtype_bytes(out->dtype);
     bs_operand view = *in;
     int32_t order[BS_MAX_RANK];
     transpose_order(call->params, in->rank, order);
@@ -250,9 +250,8 @@ static bs_status transpose_run(const bs_call *call)
         view.stride[d] = in->stride[order[d]];
     }
     bs_span span;
-    bs_span_open(&span, out, call->rows);
-    bs_span_add(&span, &view, NULL, 0);
-    bs_span_run(&span, bs_span_copy, &bytes);
+    bs_span_box(&span, out, call->rows);
+    bs_span_copy(&span, out, &view, NULL);
     return BS_OK;
 }
 

@@ -278,10 +278,10 @@ static void resize_plane_fast(const resize_plane *p)
 static void resize_fast(const resize_job *job, int32_t row)
 {
     const bs_operand *in = &job->call->in[0], *out = &job->call->out[0];
-    const ptrdiff_t bytes = (ptrdiff_t)bs_dtype_bytes(in->dtype);
     for (int32_t c = 0; c < out->dim[0]; c++) {
-        const resize_plane plane = {job, (const char *)in->data + (row * in->row_stride + c * in->stride[0]) * bytes,
-                                    (char *)out->data + (row * out->row_stride + c * out->stride[0]) * bytes, bytes};
+        const resize_plane plane = {job, bs_operand_at(in, row * in->row_stride + c * in->stride[0]),
+                                    bs_operand_at(out, row * out->row_stride + c * out->stride[0]),
+                                    (ptrdiff_t)bs_dtype_bytes(in->dtype)};
         resize_plane_fast(&plane);
     }
 }

@@ -9,7 +9,7 @@
 static bs_operand segment_row(const bs_operand *root, int32_t index, const bs_operand *cell)
 {
     bs_operand row = *cell;
-    row.data = (char *)root->data + index * root->stride[0] * (ptrdiff_t)bs_dtype_bytes(root->dtype);
+    row.data = bs_operand_at(root, index * root->stride[0]);
     row.row_stride = 0;
     for (int32_t d = 0; d < cell->rank; d++)
         row.stride[d] = root->stride[d + 1];
@@ -41,16 +41,14 @@ static bool segment_spread_infer(bs_infer *infer)
 static bs_status segment_spread_run(const bs_call *call)
 {
     const bs_operand *out = &call->out[0];
-    const size_t bytes = bs_dtype_bytes(out->dtype);
     for (int32_t r = 0; r < call->rows; r++) {
         bs_operand to = *out;
-        to.data = (char *)out->data + r * out->row_stride * (ptrdiff_t)bytes;
+        to.data = bs_operand_at(out, r * out->row_stride);
         const bs_operand from = segment_row(&call->in[0], bs_segment_of(call->offsets, call->n_segments, call->row + r),
                                             &to);
         bs_span span;
-        bs_span_open(&span, &to, 1);
-        bs_span_add(&span, &from, NULL, 0);
-        bs_span_run(&span, bs_span_copy, &bytes);
+        bs_span_box(&span, &to, 1);
+        bs_span_copy(&span, &to, &from, NULL);
     }
     return BS_OK;
 }

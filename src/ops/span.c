@@ -38,6 +38,12 @@ void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows)
     bs_span_add(span, out, NULL, 0);
 }
 
+void bs_span_call(bs_span *span, const bs_call *call)
+{
+    bs_span_open(span, &call->out[0], call->rows);
+    bs_span_add(span, &call->in[0], NULL, 0);
+}
+
 void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis)
 {
     bs_span_box(span, out, rows);
@@ -148,7 +154,7 @@ void bs_span_run(bs_span *span, bs_span_inner inner, const void *context)
 
 /* ---------------------------------------------------------------------------------------------------- copy */
 
-void bs_span_copy(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+static void span_copy_line(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
 {
     const size_t bytes = *(const size_t *)context;
     char *to = at[0];
@@ -166,4 +172,12 @@ void bs_span_copy(const void *context, int64_t n, char *const *at, const ptrdiff
     else
         for (int64_t i = 0; i < n; i++)
             to[i * step[0]] = from[i * step[1]];
+}
+
+void bs_span_copy(bs_span *span, const bs_operand *to, const bs_operand *from, const int32_t *shift)
+{
+    const size_t bytes = bs_dtype_bytes(to->dtype);
+    bs_span_add(span, to, NULL, 0);
+    bs_span_add(span, from, shift, 0);
+    bs_span_run(span, span_copy_line, &bytes);
 }

@@ -25,7 +25,9 @@ typedef void (*bs_span_inner)(const void *context, int64_t n, char *const *at, c
 void bs_span_box(bs_span *span, const bs_operand *out, int32_t rows);
 /* The box, and the output added as operand 0. */
 void bs_span_open(bs_span *span, const bs_operand *out, int32_t rows);
-/* The same for ops on whole lines: every index but those of dimension `axis`, of which only 0 is visited. */
+/* The box of a call's output, that output, and operand 0, which has its shape. */
+void bs_span_call(bs_span *span, const bs_call *call);
+/* As bs_span_open for ops on whole lines: every index but those of dimension `axis`, of which only 0 is visited. */
 void bs_span_open_lines(bs_span *span, const bs_operand *out, int32_t rows, int32_t axis);
 /* Operand of the output's rank. Element c of it belongs to coordinate c + shift[d] of dimension d (shift may be
  * NULL); dimensions in the mask `broadcast` (bit d) do not move it. */
@@ -35,16 +37,20 @@ void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
 /* Walks. The span is spent afterwards. */
 void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
 
-/* Whether the first operands of an inner loop are dense arrays of f32, for a loop that compilers vectorise. */
+/* Whether the first operands of an inner loop are dense arrays of f32, for a loop that compilers vectorise; which they
+ * do not where few bytes are asked for (-Os). */
 static inline bool bs_span_dense_f32(const ptrdiff_t *step, int32_t operands)
 {
+#ifdef __OPTIMIZE_SIZE__
+    return (void)step, (void)operands, false;
+#endif
     for (int32_t i = 0; i < operands; i++)
         if (step[i] != 4)
             return false;
     return true;
 }
 
-/* Inner loop that copies elements of *(const size_t *)context bytes: 1, 2 or 4. */
-void bs_span_copy(const void *context, int64_t n, char *const *at, const ptrdiff_t *step);
+/* Adds `to`, then `from` with its shift, to a box, and copies the elements, of 1, 2 or 4 bytes. */
+void bs_span_copy(bs_span *span, const bs_operand *to, const bs_operand *from, const int32_t *shift);
 
 #endif
