@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 14cc47930c0b7825e03a2c65c7781dc05179496ea677adba2cd835bdbb3d2c27
+ * sha256 of the parts: 6c70d2848f41a25b00fd998b283cfa43b414776646ee70e2f4406328a886c109
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -184,8 +184,8 @@ static inline bs_bytes bs_bytes_place(bs_bytes *used, int64_t count, size_t each
     return bs_bytes_put(used, bs_bytes_array(count, each));
 }
 
-/* The number for messages, comparisons and public structs: nothing may be added to it. */
-static inline uint64_t bs_bytes_figure(bs_bytes a) { return a.unchecked; }
+/* The number for messages (%llu), comparisons and public structs: nothing may be added to it. */
+static inline unsigned long long bs_bytes_figure(bs_bytes a) { return a.unchecked; }
 
 /* The size as this machine counts, when it is no more than `most` and this machine can count it: the only way from
  * bytes to memory. False leaves *size alone. */
@@ -236,6 +236,8 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same, returning false. */
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* What was kept of a failure here, for a caller who may not ask: its status; of BS_OK nothing is told. */
+BS_INTERNAL bs_status bs_tell(const bs_error *here, bs_error *error);
 /* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
 BS_INTERNAL bool bs_status_is_known(int32_t number);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
@@ -326,6 +328,13 @@ BS_INTERNAL void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
 /* From an arena, when this machine can count as many; or NULL. */
 BS_INTERNAL void *bs_take(bs_arena *arena, bs_bytes bytes);
 BS_INTERNAL void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
+/* A table of perhaps no entries, which has an address all the same: its bytes; and the table, or NULL with a message
+ * that says what for (base/error.c). */
+BS_INTERNAL bs_bytes bs_table_bytes(uint64_t count, size_t each);
+void *bs_take_table(bs_arena *arena, uint64_t count, size_t each, const char *what, bs_error *error);
+#if defined(BS_NO_MESSAGES)
+#define bs_take_table(arena, count, each, what, error) (bs_take_table)(arena, count, each, BS_TEXT(what), error)
+#endif
 
 /* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count`
  * (base/sort.c) */
@@ -467,6 +476,13 @@ bool bs_refuse_bare(bs_error *error, bs_status status)
 }
 #endif
 
+bs_status bs_tell(const bs_error *here, bs_error *error)
+{
+    if (error && here->status != BS_OK)
+        *error = *here;
+    return here->status;
+}
+
 void (bs_error_prefix)(bs_error *error, const char *format, ...)
 {
     if (!error)
@@ -499,6 +515,20 @@ bs_status (bs_fail_arena)(bs_error *error, const bs_arena *arena, bs_bytes neede
 {
     const char *name = arena && arena->name ? arena->name : "?";
     return bs_fail_room(error, name, arena ? arena->size - arena->used : 0, needed, what);
+}
+
+bs_bytes bs_table_bytes(uint64_t count, size_t each)
+{
+    return bs_bytes_align(bs_bytes_max(bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)), bs_bytes_of(1)));
+}
+
+void *(bs_take_table)(bs_arena *arena, uint64_t count, size_t each, const char *what, bs_error *error)
+{
+    const bs_bytes bytes = bs_table_bytes(count, each);
+    void *table = bs_take(arena, bytes);
+    if (!table)
+        bs_fail_arena(error, arena, bytes, what);
+    return table;
 }
 /* ==== end src/base/error.c ==================================================================== */
 
@@ -1187,10 +1217,10 @@ static inline int32_t bs_cursor_i32(bs_cursor *cursor) { return (int32_t)bs_curs
 static inline int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_cursor_u64(cursor); }
 /* A string of at most bytes-1 printable ASCII characters, ended by NUL; anything else is BS_ERROR_FORMAT. */
 BS_INTERNAL bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
-/* Says why this cursor failed, of `what`. */
-BS_INTERNAL bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what);
+/* Whether nothing failed so far; else it says what did, of `what`. */
+BS_INTERNAL bool bs_cursor_sound(const bs_cursor *cursor, bs_error *error, const char *what);
 #if defined(BS_NO_MESSAGES)
-#define bs_cursor_fail(cursor, error, what) (bs_cursor_fail)(cursor, error, BS_TEXT(what))
+#define bs_cursor_sound(cursor, error, what) (bs_cursor_sound)(cursor, error, BS_TEXT(what))
 #endif
 static inline bs_bytes bs_cursor_left(const bs_cursor *cursor) { return bs_bytes_sub(cursor->end, cursor->at); }
 
@@ -1250,19 +1280,21 @@ static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, b
     c->wanted = wanted;
 }
 
-bs_status (bs_cursor_fail)(const bs_cursor *cursor, bs_error *error, const char *what)
+bool (bs_cursor_sound)(const bs_cursor *cursor, bs_error *error, const char *what)
 {
     const unsigned long long at = bs_bytes_figure(cursor->at), wanted = bs_bytes_figure(cursor->wanted);
+    if (cursor->status == BS_OK)
+        return true;
     if (cursor->status == BS_ERROR_IO)
-        return bs_fail(error, BS_ERROR_IO, "%s: reading %llu bytes at byte %llu failed", what, wanted, at);
+        return bs_refuse(error, BS_ERROR_IO, "%s: reading %llu bytes at byte %llu failed", what, wanted, at);
     if (cursor->fault == BS_FAULT_LONG)
-        return bs_fail(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted,
-                       (unsigned long long)bs_bytes_figure(cursor->most));
+        return bs_refuse(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted,
+                         bs_bytes_figure(cursor->most));
     if (cursor->fault == BS_FAULT_ASCII)
-        return bs_fail(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what,
-                       (unsigned long long)bs_bytes_figure(bs_bytes_sub(cursor->at, cursor->wanted)));
-    return bs_fail(error, BS_ERROR_FORMAT, "%s: %llu bytes needed at byte %llu, %llu left", what, wanted, at,
-                   (unsigned long long)bs_bytes_figure(bs_cursor_left(cursor)));
+        return bs_refuse(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what,
+                         bs_bytes_figure(bs_bytes_sub(cursor->at, cursor->wanted)));
+    return bs_refuse(error, BS_ERROR_FORMAT, "%s: %llu bytes needed at byte %llu, %llu left", what, wanted, at,
+                     bs_bytes_figure(bs_cursor_left(cursor)));
 }
 
 static bool cursor_has(bs_cursor *c, bs_bytes bytes)
@@ -23358,14 +23390,13 @@ static bool read_header(bs_profile_reader *r, bs_profile_file *h, bs_error *erro
     const bs_status status = bs_source_read(&r->source, bs_bytes_of(0), h, bs_bytes_of(sizeof *h));
     if (status != BS_OK)
         return bs_refuse(error, status, "profile: its header cannot be read from %llu bytes",
-                         (unsigned long long)bs_bytes_figure(r->source.size));
+                         bs_bytes_figure(r->source.size));
     if (!check_header(h, error))
         return false;
     r->events_at = end_of_tables(h);
     if (bs_bytes_less(r->source.size, r->events_at))
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: its tables take %llu bytes, the file has %llu",
-                         (unsigned long long)bs_bytes_figure(r->events_at),
-                         (unsigned long long)bs_bytes_figure(r->source.size));
+                         bs_bytes_figure(r->events_at), bs_bytes_figure(r->source.size));
     const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(r->source.size, r->events_at));
     r->event_bytes = h->event_bytes;
     r->facts = (bs_profile_facts){(int32_t)h->routers, (int32_t)h->units, (int32_t)h->stages, bytes / h->event_bytes,
@@ -23464,24 +23495,16 @@ static bool read_stage_units(bs_profile_reader *r, bs_cursor *c, int32_t *units,
     return true;
 }
 
-/* NULL and a message when there is no room; a table of nothing takes nothing but is not NULL. */
-static void *take_table(bs_arena *arena, uint64_t count, size_t each, const char *what, bs_error *error)
-{
-    const bs_bytes needed = bs_bytes_max(bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)), bs_bytes_of(1));
-    void *table = bs_take(arena, needed);
-    if (!table)
-        bs_fail_arena(error, arena, needed, what);
-    return table;
-}
-
 static bool read_tables(bs_profile_reader *r, const bs_profile_file *h, bs_arena *arena, bs_error *error)
 {
     bs_cursor c;
-    bs_profile_file_router *routers = take_table(arena, h->routers, sizeof *routers, "a profile's routers", error);
-    bs_trace_unit *units = routers ? take_table(arena, h->units, sizeof *units, "a profile's units", error) : NULL;
-    bs_profile_place *places = units ? take_table(arena, h->units, sizeof *places, "a profile's units", error) : NULL;
-    bs_trace_stage *stages = places ? take_table(arena, h->stages, sizeof *stages, "a profile's stages", error) : NULL;
-    int32_t *stage_units = stages ? take_table(arena, h->stage_units, sizeof(int32_t), "a profile's stages", error)
+    bs_profile_file_router *routers = bs_take_table(arena, h->routers, sizeof *routers, "a profile's routers", error);
+    bs_trace_unit *units = routers ? bs_take_table(arena, h->units, sizeof *units, "a profile's units", error) : NULL;
+    bs_profile_place *places = units ? bs_take_table(arena, h->units, sizeof *places, "a profile's units", error)
+                                     : NULL;
+    bs_trace_stage *stages = places ? bs_take_table(arena, h->stages, sizeof *stages, "a profile's stages", error)
+                                    : NULL;
+    int32_t *stage_units = stages ? bs_take_table(arena, h->stage_units, sizeof(int32_t), "a profile's stages", error)
                                   : NULL;
     if (!stage_units)
         return false;
@@ -23500,7 +23523,7 @@ bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_
         return NULL;
     }
     const size_t used = arena->used;
-    bs_profile_reader *r = take_table(arena, 1, sizeof *r, "reading a profile", error);
+    bs_profile_reader *r = bs_take_table(arena, 1, sizeof *r, "reading a profile", error);
     if (!r)
         return NULL;
     memset(r, 0, sizeof *r);
@@ -23853,18 +23876,8 @@ static bool trace_pass(trace_maker *m, bs_profile_reader *profile, bs_error *err
         m->n_guesses = m->first_guess;
         return true;
     }
-    if (error)
-        *error = wrong;
+    bs_tell(&wrong, error);
     return false;
-}
-
-static void *trace_table(bs_arena *arena, int32_t count, size_t bytes, bs_error *error)
-{
-    const bs_bytes needed = bs_bytes_array(bs_max_i32(count, 1), bytes);
-    void *table = bs_take(arena, needed);
-    if (!table)
-        bs_fail_arena(error, arena, needed, "a trace");
-    return table;
 }
 
 static bool trace_tables(trace_maker *m, const trace_maker *counted, bs_arena *arena, bs_error *error)
@@ -23874,9 +23887,9 @@ static bool trace_tables(trace_maker *m, const trace_maker *counted, bs_arena *a
     m->room_visits = counted->n_visits;
     m->room_uses = counted->most_uses;
     m->room_guesses = counted->most_guesses;
-    m->visits = trace_table(arena, counted->n_visits, sizeof *m->visits, error);
-    m->uses = m->visits ? trace_table(arena, counted->most_uses, sizeof *m->uses, error) : NULL;
-    m->guesses = m->uses ? trace_table(arena, counted->most_guesses, sizeof *m->guesses, error) : NULL;
+    m->visits = bs_take_table(arena, (uint64_t)m->room_visits, sizeof *m->visits, "a trace", error);
+    m->uses = m->visits ? bs_take_table(arena, (uint64_t)m->room_uses, sizeof *m->uses, "a trace", error) : NULL;
+    m->guesses = m->uses ? bs_take_table(arena, (uint64_t)m->room_guesses, sizeof *m->guesses, "a trace", error) : NULL;
     return m->guesses != NULL;
 }
 
@@ -23917,7 +23930,8 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
     counted.room_visits = counted.room_uses = counted.room_guesses = INT32_MAX;
     bs_profile_reader *profile = bs_profile_open(arena, reader, &here);
     if (profile)
-        counted.seen = trace_table(arena, bs_profile_tables_of(profile)->n_units, sizeof *counted.seen, &here);
+        counted.seen = bs_take_table(arena, (uint64_t)bs_profile_tables_of(profile)->n_units, sizeof *counted.seen,
+                                     "a trace", &here);
     if (counted.seen && trace_pass(&counted, profile, &here) && trace_tables(&filled, &counted, arena, &here) &&
         trace_pass(&filled, profile, &here)) {
         trace_finish(trace, &filled, profile);
@@ -23925,9 +23939,7 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
     }
     if (arena)
         arena->used = used;
-    if (error)
-        *error = here;
-    return here.status;
+    return bs_tell(&here, error);
 }
 #endif
 /* ==== end src/profile/trace.c ================================================================= */
@@ -24140,6 +24152,13 @@ BS_INTERNAL void bs_rank_begin(bs_stream *stream);
 BS_INTERNAL int32_t bs_rank_next(bs_stream *stream);
 /* Gives routed stages their tables of transitions, unless stages is NULL; returns the bytes of all. */
 BS_INTERNAL bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
+
+static inline void bs_prediction_add(bs_prediction *sum, const bs_prediction *p)
+{
+    sum->expected += p->expected;
+    sum->right += p->right;
+    sum->needed += p->needed;
+}
 
 /* Threads read the clock before they hold the lock: what is a little earlier than the visit counts as its beginning. */
 static inline uint64_t bs_stream_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
@@ -25746,43 +25765,36 @@ static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_err
     return BS_OK;
 }
 
-static bs_stream_facts replay_facts(replay *r)
-{
-    const bs_trace *t = r->trace;
-    for (int32_t u = 0; u < t->n_units; u++) {
-        const bs_bytes bytes = bs_bytes_of(t->units[u].read_bytes);
-        const uint64_t chunk = bs_bytes_figure(
-            bs_stream_chunk_limit(bytes, bs_bytes_array(bs_or_default(r->desc->chunk_bytes, 262144), 1), r->n_lanes));
-        const uint64_t chunks = bs_bytes_figure(bs_bytes_share(bs_bytes_add(bytes, bs_bytes_of(chunk - 1)), chunk));
-        r->units[u].slot_bytes = bs_bytes_align(bs_bytes_of(t->units[u].slot_bytes));
-        r->units[u].read_bytes = bytes;
-        r->units[u].n_chunks = chunks < 1 ? 1 : chunks > 1 << 20 ? 1 << 20 : (int32_t)chunks;
-    }
-    const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, r->units, t->stages, t->stage_units,
-                                   bs_bytes_of(r->desc->slot_bytes), r->desc->stream, false};
-    return facts;
-}
-
-static void *replay_take(bs_arena *a, int32_t count, size_t each)
-{
-    return bs_take(a, bs_bytes_array(count ? count : 1, each));
-}
-
-/* What replay_carve takes. */
-static bs_bytes replay_bytes(const bs_trace *t)
+/* What the stream's memory depends on. */
+static bs_stream_facts replay_facts(const bs_trace *t)
 {
     const bs_stream_facts facts = {t->n_units,     t->n_stages, t->n_stage_units, NULL, t->stages,
                                    t->stage_units, {0},         {0, 0, 0},        false};
-    const int32_t uses = t->n_uses ? t->n_uses : 1;
-    static const size_t unit_arrays[] = {sizeof(bs_stream_unit), sizeof(int64_t), sizeof(int32_t), sizeof(uint64_t),
-                                         sizeof(bool)};
-    bs_bytes bytes = bs_bytes_align(bs_stream_bytes(&facts));
-    bs_bytes_place(&bytes, 1, sizeof(replay));
-    bs_bytes_place(&bytes, uses, sizeof(int32_t));
-    bs_bytes_place(&bytes, uses, sizeof(uint64_t));
-    for (size_t i = 0; i < sizeof unit_arrays / sizeof *unit_arrays; i++)
-        bs_bytes_place(&bytes, t->n_units, unit_arrays[i]);
-    return bytes;
+    return facts;
+}
+
+/* Returns the stream's memory. */
+static void *carve_replay(bs_carver *c, const bs_trace *t, replay *r)
+{
+    const bs_stream_facts facts = replay_facts(t);
+    const uint64_t units = (uint64_t)t->n_units, uses = (uint64_t)bs_or_default(t->n_uses, 1);
+    r->units = bs_carve(c, units, sizeof *r->units);
+    r->next_position = bs_carve(c, uses, sizeof *r->next_position);
+    r->future = bs_carve(c, units, sizeof *r->future);
+    r->wanted = bs_carve(c, units, sizeof *r->wanted);
+    r->ready_at = bs_carve(c, units, sizeof *r->ready_at);
+    r->before = bs_carve(c, uses, sizeof *r->before);
+    r->resident = bs_carve(c, units, sizeof *r->resident);
+    return bs_carve_bytes(c, bs_stream_bytes(&facts));
+}
+
+static bs_bytes replay_bytes(const bs_trace *t)
+{
+    bs_carver c = {NULL, {0}};
+    replay unused;
+    bs_carve(&c, 1, sizeof unused);
+    carve_replay(&c, t, &unused);
+    return c.used;
 }
 
 size_t bs_replay_bytes(const bs_trace *t)
@@ -25794,33 +25806,47 @@ size_t bs_replay_bytes(const bs_trace *t)
                : 0;
 }
 
-static bool replay_carve(replay *r, bs_arena *a, void **memory)
+static void replay_units(replay *r)
 {
-    const int32_t units = r->trace->n_units;
-    r->units = replay_take(a, units, sizeof *r->units);
-    r->next_position = replay_take(a, r->trace->n_uses, sizeof *r->next_position);
-    r->future = replay_take(a, units, sizeof *r->future);
-    r->wanted = replay_take(a, units, sizeof *r->wanted);
-    r->ready_at = replay_take(a, units, sizeof *r->ready_at);
-    r->before = replay_take(a, r->trace->n_uses, sizeof *r->before);
-    r->resident = replay_take(a, units, sizeof *r->resident);
-    if (!r->units || !r->next_position || !r->future || !r->wanted || !r->ready_at || !r->before || !r->resident)
-        return false;
-    const bs_stream_facts facts = replay_facts(r);
-    *memory = bs_take(a, bs_stream_bytes(&facts));
-    if (*memory)
-        bs_stream_init(&r->stream, &facts, *memory);
-    return *memory != NULL;
+    for (int32_t u = 0; u < r->trace->n_units; u++) {
+        const bs_bytes bytes = bs_bytes_of(r->trace->units[u].read_bytes);
+        const uint64_t chunk = bs_bytes_figure(
+            bs_stream_chunk_limit(bytes, bs_bytes_array(bs_or_default(r->desc->chunk_bytes, 262144), 1), r->n_lanes));
+        const uint64_t chunks = bs_bytes_figure(bs_bytes_share(bs_bytes_add(bytes, bs_bytes_of(chunk - 1)), chunk));
+        r->units[u].slot_bytes = bs_bytes_align(bs_bytes_of(r->trace->units[u].slot_bytes));
+        r->units[u].read_bytes = bytes;
+        r->units[u].n_chunks = chunks < 1 ? 1 : chunks > 1 << 20 ? 1 << 20 : (int32_t)chunks;
+    }
+}
+
+/* NULL: the workspace is too small. */
+static replay *replay_make(const bs_trace *trace, const bs_replay_desc *desc, bs_arena *workspace, bs_error *error)
+{
+    bs_carver c = {bs_take(workspace, replay_bytes(trace)), {0}};
+    if (!c.base) {
+        bs_fail_arena(error, workspace, replay_bytes(trace), "a replay");
+        return NULL;
+    }
+    replay *r = bs_carve(&c, 1, sizeof *r);
+    memset(r, 0, sizeof *r);
+    r->trace = trace;
+    r->desc = desc;
+    r->n_lanes = bs_or_default(desc->lanes, 2);
+    void *memory = carve_replay(&c, trace, r);
+    replay_units(r);
+    bs_stream_facts facts = replay_facts(trace);
+    facts.units = r->units;
+    facts.slot_bytes = bs_bytes_of(desc->slot_bytes);
+    facts.desc = desc->stream;
+    bs_stream_init(&r->stream, &facts, memory);
+    return r;
 }
 
 static void sum_predictions(const replay *r, bs_prediction *sums)
 {
     for (int32_t j = 0; j < r->trace->n_stages; j++)
-        for (int32_t p = 0; p < BS_PREDICTOR_COUNT; p++) {
-            sums[p].expected += r->stream.stages[j].predictions[p].expected;
-            sums[p].right += r->stream.stages[j].predictions[p].right;
-            sums[p].needed += r->stream.stages[j].predictions[p].needed;
-        }
+        for (int32_t p = 0; p < BS_PREDICTOR_COUNT; p++)
+            bs_prediction_add(&sums[p], &r->stream.stages[j].predictions[p]);
 }
 
 bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena *workspace, bs_replay_result *result,
@@ -25832,18 +25858,9 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     if (!workspace || !result)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: the workspace or the result is NULL");
     const size_t mark = workspace->used;
-    void *memory = NULL;
-    replay *r = replay_take(workspace, 1, sizeof *r);
-    if (r) {
-        memset(r, 0, sizeof *r);
-        r->trace = trace;
-        r->desc = desc;
-        r->n_lanes = bs_or_default(desc->lanes, 2);
-    }
-    if (!r || !replay_carve(r, workspace, &memory)) {
-        workspace->used = mark;
-        return bs_fail_arena(error, workspace, replay_bytes(trace), "a replay");
-    }
+    replay *r = replay_make(trace, desc, workspace, error);
+    if (!r)
+        return BS_ERROR_ARENA;
     memset(result, 0, sizeof *result);
     oracle(r, r->before, result);
     first_positions(r);
@@ -26764,10 +26781,7 @@ void bs_store_stats(bs_store *s, bs_stream_stats *stats)
 void bs_store_prediction(bs_store *s, int32_t stage, bs_predictor predictor, bs_prediction *sum)
 {
     lock(s);
-    const bs_prediction *p = &s->stream.stages[stage].predictions[predictor];
-    sum->expected += p->expected;
-    sum->right += p->right;
-    sum->needed += p->needed;
+    bs_prediction_add(sum, &s->stream.stages[stage].predictions[predictor]);
     unlock(s);
 }
 #endif
@@ -28980,11 +28994,6 @@ void bs_exec_ended(bs_session *s, uint64_t start)
 
 /* #include "run/session.h" */
 
-/* From an arena, or NULL with a message that says what for. */
-BS_INTERNAL void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error);
-#if defined(BS_NO_MESSAGES)
-#define bs_session_take(arena, bytes, what, error) (bs_session_take)(arena, bytes, BS_TEXT(what), error)
-#endif
 /* The session and what it needs of the persistent and transient arenas. NULL when they are too small. */
 BS_INTERNAL bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bool own_weights,
                              bs_error *error);
@@ -29165,21 +29174,13 @@ void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
     sizes->slots = bs_plan_on_device(plan) ? 0 : bs_bytes_figure(plan->slot_bytes);
 }
 
-void *(bs_session_take)(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error)
-{
-    void *memory = bs_take(arena, bs_bytes_of(bytes));
-    if (!memory)
-        bs_fail_arena(error, arena, bs_bytes_of(bytes), what);
-    return memory;
-}
-
 bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bool own_weights,
                              bs_error *error)
 {
     const bool here = !bs_plan_on_device(plan);
     const bs_bytes all = bs_bytes_of(sizes->persistent);
     const uint64_t bytes = bs_bytes_figure(here && !own_weights ? bs_bytes_sub(all, plan->weight_bytes) : all);
-    bs_carver c = {bs_session_take(&memory->persistent, bytes, "the session", error), {0}};
+    bs_carver c = {bs_take_table(&memory->persistent, bytes, 1, "the session", error), {0}};
     if (!c.base)
         return NULL; /* else this machine counts as many, here and below */
     memset(c.base, 0, (size_t)bytes);
@@ -29190,7 +29191,7 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     carve_session(&c, plan, &parts, &s->root);
     take_parts_over(s, &parts);
     s->weights = here && own_weights ? bs_carve_bytes(&c, plan->weight_bytes) : NULL;
-    s->transient = sizes->transient ? bs_session_take(&memory->transient, sizes->transient, "activations", error)
+    s->transient = sizes->transient ? bs_take_table(&memory->transient, sizes->transient, 1, "activations", error)
                                     : NULL;
     if (sizes->transient && !s->transient)
         return NULL;
@@ -29303,11 +29304,11 @@ static bool device_start(bs_session *s, bs_device *device, void *stream, bs_erro
     bs_device_layout_make(s->plan, &layout);
     const bs_bytes weights = s->weights ? bs_bytes_of(0) : s->plan->weight_bytes;
     const uint64_t bytes = bs_bytes_figure(bs_bytes_add(weights, bs_bytes_of(layout.device_bytes)));
-    uint8_t *const memory = bs_session_take(&device->memory, bytes, "the session on the GPU", error);
+    uint8_t *const memory = bs_take_table(&device->memory, bytes, 1, "the session on the GPU", error);
     s->weights = s->weights ? s->weights : memory;
     s->device_memory = memory ? bs_bytes_at(memory, weights) : NULL;
-    s->device_pinned = memory ? bs_session_take(&device->pinned, layout.pinned_bytes,
-                                                "what is copied to and from the GPU", error)
+    s->device_pinned = memory ? bs_take_table(&device->pinned, layout.pinned_bytes, 1,
+                                              "what is copied to and from the GPU", error)
                               : NULL;
     if (!s->device_pinned)
         return false;
@@ -29450,9 +29451,10 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
         sizes.staging = 0; /* nothing is read */
     const size_t mark[4] = {memory->persistent.used, memory->transient.used, memory->staging.used, memory->slots.used};
     bs_session *s = bs_session_carve(memory, plan, &sizes, !desc->weights_of, error);
-    uint8_t *staging = s && sizes.staging ? bs_session_take(&memory->staging, sizes.staging, "reading weights", error)
+    uint8_t *staging = s && sizes.staging ? bs_take_table(&memory->staging, sizes.staging, 1, "reading weights", error)
                                           : NULL;
-    uint8_t *slots = s && sizes.slots ? bs_session_take(&memory->slots, sizes.slots, "weights of blocks", error) : NULL;
+    uint8_t *slots = s && sizes.slots ? bs_take_table(&memory->slots, sizes.slots, 1, "weights of blocks", error)
+                                      : NULL;
     const size_t device_mark[2] = {desc->device ? desc->device->memory.used : 0,
                                    desc->device ? desc->device->pinned.used : 0};
     const bool ok = s && (sizes.staging == 0 || staging) && (sizes.slots == 0 || slots) &&
@@ -30120,11 +30122,10 @@ static void say_region(report *r, const bs_plan *p, int32_t region)
         const bs_part *part = &p->parts[p->region_parts[k]];
         if (part->router)
             say(r, "    path %d of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path,
-                p->graph->routers[part->router].desc->name, (unsigned long long)bs_bytes_figure(part->scratch_bytes),
-                part->flops);
+                p->graph->routers[part->router].desc->name, bs_bytes_figure(part->scratch_bytes), part->flops);
         else
-            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n",
-                (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
+            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n", bs_bytes_figure(part->scratch_bytes),
+                part->flops);
         for (int32_t i = part->first; i < part->first + part->count; i++)
             say_instr(r, p, &p->instrs[i], "      ");
     }
@@ -30141,14 +30142,12 @@ static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
         say(r,
             "of device %llu activations, prepared weights %llu bytes\n"
             "tier %s, %s, %llu bytes of shared memory for a tile\n",
-            (unsigned long long)bs_bytes_figure(p->transient_bytes),
-            (unsigned long long)bs_bytes_figure(p->weight_bytes), bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
-            (unsigned long long)bs_bytes_figure(p->shared_bytes));
+            bs_bytes_figure(p->transient_bytes), bs_bytes_figure(p->weight_bytes), bs_tier_name(p->tier),
+            p->desc.half ? "f16" : "f32", bs_bytes_figure(p->shared_bytes));
     } else {
         say(r, "of transient %llu shared, %llu a thread x %d\ntier %s, %d threads, prepared weights %llu bytes\n",
-            (unsigned long long)bs_bytes_figure(p->transient_bytes),
-            (unsigned long long)bs_bytes_figure(p->scratch_bytes), p->threads, bs_tier_name(p->tier), p->threads,
-            (unsigned long long)bs_bytes_figure(p->weight_bytes));
+            bs_bytes_figure(p->transient_bytes), bs_bytes_figure(p->scratch_bytes), p->threads, bs_tier_name(p->tier),
+            p->threads, bs_bytes_figure(p->weight_bytes));
     }
 }
 
@@ -30164,14 +30163,13 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
     say(&r,
         "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\n"
         "staging      %llu\nslots        %llu\n",
-        (unsigned long long)sizes.persistent, (unsigned long long)bs_bytes_figure(plan->own_bytes),
-        (unsigned long long)sizes.transient, (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
+        (unsigned long long)sizes.persistent, bs_bytes_figure(plan->own_bytes), (unsigned long long)sizes.transient,
+        (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
     say_memory(&r, plan, &sizes);
     if (bs_plan_streams(plan))
         say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d stages, %d lanes of %llu bytes\n",
-            plan->n_units - 1, (unsigned long long)bs_bytes_figure(plan->all_unit_bytes),
-            (unsigned long long)bs_bytes_figure(plan->largest_unit_bytes), plan->n_stages, plan->lanes,
-            (unsigned long long)bs_bytes_figure(plan->lane_bytes));
+            plan->n_units - 1, bs_bytes_figure(plan->all_unit_bytes), bs_bytes_figure(plan->largest_unit_bytes),
+            plan->n_stages, plan->lanes, bs_bytes_figure(plan->lane_bytes));
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");
         if (plan->instrs[i].kind == BS_INSTR_RUN)
@@ -30313,29 +30311,29 @@ typedef struct bs_gguf {
 } bs_gguf;
 
 /* Checks the whole header and that every tensor's bytes are there. The index goes to `arena`; `source` is copied.
- * After a failure the arena is as it was. */
-BS_INTERNAL bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_error *error);
+ * False: it was refused, and the arena is as it was. */
+BS_INTERNAL bool bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_error *error);
 
 /* What opening takes of an arena, ahead: bytes that stay, and what is taken for a moment while header and tensors are
  * read. counts: how many elements the arrays of these names have. */
 typedef struct bs_gguf_need {
     bs_bytes bytes, passing_bytes;
 } bs_gguf_need;
-BS_INTERNAL bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n,
-                          bs_gguf_need *need, bs_error *error);
+BS_INTERNAL bool bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need,
+                     bs_error *error);
 
 /* NULL when there is no such key. */
 BS_INTERNAL const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name);
 /* The same, refused when it is of another type, or required and missing. */
-BS_INTERNAL bs_status bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
-                      const bs_gguf_key **key, bs_error *error);
+BS_INTERNAL bool bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
+                 const bs_gguf_key **key, bs_error *error);
 /* A u32 within least .. most. Absent and not required: *number stays. */
-BS_INTERNAL bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most,
-                      uint32_t *number, bs_error *error);
+BS_INTERNAL bool bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most, uint32_t *number,
+                 bs_error *error);
 /* A cursor over the value (a string: over its bytes, length included). NULL key: an empty one. */
 BS_INTERNAL void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor);
 /* The string at `at`, which was read before; whoever owns the bytes may have changed them since. */
-BS_INTERNAL bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error);
+BS_INTERNAL bool bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error);
 #endif
 
 #endif
@@ -30361,70 +30359,60 @@ typedef struct gguf_pass {
 } gguf_pass;
 
 /* Puts the record in front of what is wrong with it. */
-static bs_status gguf_at_record(gguf_pass *p, bs_status status, const char *what)
+static bool gguf_at_record(gguf_pass *p, bool sound, const char *what)
 {
-    if (status != BS_OK)
+    if (!sound)
         bs_error_prefix(p->error, "%s %u \"%.64s\": ", what, (unsigned)p->index, p->name);
-    return status;
-}
-
-static void *gguf_take(gguf_pass *p, bs_arena *arena, uint64_t count, size_t each, bs_status *status)
-{
-    const bs_bytes bytes = bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each));
-    void *memory = bs_take(arena, bs_bytes_max(bytes, bs_bytes_of(1)));
-    if (!memory)
-        *status = bs_fail_arena(p->error, arena, bytes, "the index of a model file");
-    return memory;
+    return sound;
 }
 
 /* ------------------------------------------------------------------------------------------------- header */
 
-static bs_status gguf_version(gguf_pass *p)
+static bool gguf_version(gguf_pass *p)
 {
     const uint32_t version = bs_cursor_u32(&p->cursor);
-    if (p->cursor.status != BS_OK)
-        return bs_cursor_fail(&p->cursor, p->error, "the GGUF version");
+    if (!bs_cursor_sound(&p->cursor, p->error, "the GGUF version"))
+        return false;
     if ((version & 0xffff) == 0 && version != 0)
-        return bs_fail(p->error, BS_ERROR_VERSION, "the GGUF file is big-endian, expected little-endian");
+        return bs_refuse(p->error, BS_ERROR_VERSION, "the GGUF file is big-endian, expected little-endian");
     if (version != 3)
-        return bs_fail(p->error, BS_ERROR_VERSION, "GGUF version %u, expected 3", (unsigned)version);
-    return BS_OK;
+        return bs_refuse(p->error, BS_ERROR_VERSION, "GGUF version %u, expected 3", (unsigned)version);
+    return true;
 }
 
 /* A count is believed when its records can fit into what is left. */
-static bs_status gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes, uint32_t cap, uint32_t *count)
+static bool gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes, uint32_t cap, uint32_t *count)
 {
     const uint64_t n = bs_cursor_u64(&p->cursor);
-    if (p->cursor.status != BS_OK)
-        return bs_cursor_fail(&p->cursor, p->error, "the GGUF header");
+    if (!bs_cursor_sound(&p->cursor, p->error, "the GGUF header"))
+        return false;
     if (n > bs_bytes_figure(bs_bytes_share(bs_cursor_left(&p->cursor), least_bytes)))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into a file of %llu bytes", (unsigned long long)n,
-                       what, (unsigned long long)bs_bytes_figure(p->gguf->source.size));
+        return bs_refuse(p->error, BS_ERROR_FORMAT, "%llu %s cannot fit into a file of %llu bytes",
+                         (unsigned long long)n, what, bs_bytes_figure(p->gguf->source.size));
     if (n > cap)
-        return bs_fail(p->error, BS_ERROR_LIMIT, "%llu %s, at most %u are supported", (unsigned long long)n, what,
-                       (unsigned)cap);
+        return bs_refuse(p->error, BS_ERROR_LIMIT, "%llu %s, at most %u are supported", (unsigned long long)n, what,
+                         (unsigned)cap);
     *count = (uint32_t)n;
-    return BS_OK;
+    return true;
 }
 
-static bs_status gguf_header(gguf_pass *p)
+static bool gguf_header(gguf_pass *p)
 {
     char magic[4] = {0};
-    if (!bs_cursor_take(&p->cursor, magic, bs_bytes_of(4)))
-        return bs_cursor_fail(&p->cursor, p->error, "\"GGUF\"");
+    bs_cursor_take(&p->cursor, magic, bs_bytes_of(4));
+    if (!bs_cursor_sound(&p->cursor, p->error, "\"GGUF\""))
+        return false;
     if (memcmp(magic, "GGUF", 4) != 0)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "not a GGUF file: it does not start with \"GGUF\"");
-    bs_status status = gguf_version(p);
-    if (status == BS_OK) /* name of 1 byte, rank 1, type, offset; key of 1 byte, type, value of 1 byte */
-        status = gguf_count(p, "tensors", 8 + 1 + 4 + 8 + 4 + 8, BS_GGUF_MAX_TENSORS, &p->gguf->n_tensors);
-    if (status == BS_OK)
-        status = gguf_count(p, "keys", 8 + 1 + 4 + 1, BS_GGUF_MAX_KEYS, &p->gguf->n_keys);
-    return status;
+        return bs_refuse(p->error, BS_ERROR_FORMAT, "not a GGUF file: it does not start with \"GGUF\"");
+    /* name of 1 byte, rank 1, type, offset; key of 1 byte, type, value of 1 byte */
+    return gguf_version(p) &&
+           gguf_count(p, "tensors", 8 + 1 + 4 + 8 + 4 + 8, BS_GGUF_MAX_TENSORS, &p->gguf->n_tensors) &&
+           gguf_count(p, "keys", 8 + 1 + 4 + 1, BS_GGUF_MAX_KEYS, &p->gguf->n_keys);
 }
 
 /* --------------------------------------------------------------------------------------------------- keys */
 
-static bs_status gguf_skip_elements(gguf_pass *p, const bs_gguf_key *key)
+static bool gguf_skip_elements(gguf_pass *p, const bs_gguf_key *key)
 {
     static const uint8_t type_bytes[BS_GGUF_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
     const uint32_t bytes = type_bytes[key->type]; /* 0: a string */
@@ -30432,10 +30420,10 @@ static bs_status gguf_skip_elements(gguf_pass *p, const bs_gguf_key *key)
                  bs_cursor_skip(&p->cursor, bs_bytes_product(bs_bytes_of(key->count), bs_bytes_of(bytes)));
     for (uint64_t i = 0; bytes == 0 && there && i < key->count; i++) /* every turn consumes 8 bytes or ends */
         there = bs_cursor_skip(&p->cursor, bs_bytes_of(bs_cursor_u64(&p->cursor)));
-    return there ? BS_OK : bs_cursor_fail(&p->cursor, p->error, "its value");
+    return bs_cursor_sound(&p->cursor, p->error, "its value");
 }
 
-static bs_status gguf_value(gguf_pass *p, bs_gguf_key *key)
+static bool gguf_value(gguf_pass *p, bs_gguf_key *key)
 {
     key->type = bs_cursor_u32(&p->cursor);
     key->count = 1;
@@ -30444,72 +30432,69 @@ static bs_status gguf_value(gguf_pass *p, bs_gguf_key *key)
         key->type = bs_cursor_u32(&p->cursor);
         key->count = bs_cursor_u64(&p->cursor);
     }
-    if (p->cursor.status != BS_OK)
-        return bs_cursor_fail(&p->cursor, p->error, "its type");
+    if (!bs_cursor_sound(&p->cursor, p->error, "its type"))
+        return false;
     if (key->type >= BS_GGUF_TYPE_COUNT)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "its type is %u, expected 0 .. %d", (unsigned)key->type,
-                       BS_GGUF_TYPE_COUNT - 1);
+        return bs_refuse(p->error, BS_ERROR_FORMAT, "its type is %u, expected 0 .. %d", (unsigned)key->type,
+                         BS_GGUF_TYPE_COUNT - 1);
     if (key->type == BS_GGUF_ARRAY)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "it is an array of arrays, expected one of numbers or strings");
+        return bs_refuse(p->error, BS_ERROR_FORMAT, "it is an array of arrays, expected one of numbers or strings");
     key->at = p->cursor.at;
-    const bs_status status = gguf_skip_elements(p, key);
+    const bool skipped = gguf_skip_elements(p, key);
     key->end = p->cursor.at;
-    return status;
+    return skipped;
 }
 
 /* Of a key or a tensor: p->name. */
-static bs_status gguf_name(gguf_pass *p, size_t bytes, bs_bytes *at, uint64_t *hash)
+static bool gguf_name(gguf_pass *p, size_t bytes, bs_bytes *at, uint64_t *hash)
 {
     *at = p->cursor.at;
-    if (!bs_cursor_text(&p->cursor, p->name, bytes))
-        return bs_cursor_fail(&p->cursor, p->error, "its name");
+    bs_cursor_text(&p->cursor, p->name, bytes);
+    if (!bs_cursor_sound(&p->cursor, p->error, "its name"))
+        return false;
     if (!p->name[0])
-        return bs_fail(p->error, BS_ERROR_FORMAT, "its name is empty");
+        return bs_refuse(p->error, BS_ERROR_FORMAT, "its name is empty");
     *hash = bs_name_hash(p->name, strlen(p->name));
     if (p->hashes)
         p->hashes[p->index] = *hash;
-    return BS_OK;
+    return true;
 }
 
-static bs_status gguf_key(gguf_pass *p, bs_gguf_key *key)
+static bool gguf_key(gguf_pass *p, bs_gguf_key *key)
 {
-    const bs_status status = gguf_name(p, sizeof p->name, &key->name_at, &key->hash);
-    return status == BS_OK ? gguf_value(p, key) : status;
+    return gguf_name(p, sizeof p->name, &key->name_at, &key->hash) && gguf_value(p, key);
 }
 
 /* One that has the hash of another before or behind it. */
-static bs_status gguf_fail_twice(gguf_pass *p, bs_bytes name_at, const char *what)
+static bool gguf_fail_twice(gguf_pass *p, bs_bytes name_at, const char *what)
 {
-    const bs_status status = bs_gguf_text(p->gguf, name_at, p->name, sizeof p->name, p->error);
-    return status == BS_OK ? bs_fail(p->error, BS_ERROR_FORMAT, "two %s are called \"%.64s\"", what, p->name) : status;
+    return bs_gguf_text(p->gguf, name_at, p->name, sizeof p->name, p->error) &&
+           bs_refuse(p->error, BS_ERROR_FORMAT, "two %s are called \"%.64s\"", what, p->name);
 }
 
-static bs_status gguf_keys(gguf_pass *p)
+static bool gguf_keys(gguf_pass *p)
 {
     uint64_t twice;
     bs_gguf_key *const keys = p->gguf->keys;
-    for (p->index = 0; p->index < p->gguf->n_keys; p->index++) {
-        const bs_status status = gguf_at_record(p, gguf_key(p, &keys[p->index]), "key");
-        if (status != BS_OK)
-            return status;
-    }
+    for (p->index = 0; p->index < p->gguf->n_keys; p->index++)
+        if (!gguf_at_record(p, gguf_key(p, &keys[p->index]), "key"))
+            return false;
     if (bs_hashes_unique(p->hashes, p->gguf->n_keys, &twice))
-        return BS_OK;
+        return true;
     p->index = 0;
     while (keys[p->index].hash != twice)
         p->index++;
     return gguf_fail_twice(p, keys[p->index].name_at, "keys");
 }
 
-static bs_status gguf_alignment(gguf_pass *p)
+static bool gguf_alignment(gguf_pass *p)
 {
     uint32_t n = 32;
-    const bs_status status = bs_gguf_u32(p->gguf, "general.alignment", false, 8, BS_GGUF_MAX_ALIGNMENT, &n, p->error);
-    if (status == BS_OK && (n & (n - 1)) != 0)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "key \"general.alignment\" is %u, expected a power of two",
-                       (unsigned)n);
+    if (!bs_gguf_u32(p->gguf, "general.alignment", false, 8, BS_GGUF_MAX_ALIGNMENT, &n, p->error))
+        return false;
     p->gguf->alignment = n;
-    return status;
+    return (n & (n - 1)) == 0 || bs_refuse(p->error, BS_ERROR_FORMAT,
+                                           "key \"general.alignment\" is %u, expected a power of two", (unsigned)n);
 }
 
 /* ------------------------------------------------------------------------------------------------ tensors */
@@ -30517,82 +30502,70 @@ static bs_status gguf_alignment(gguf_pass *p)
 /* Bytes an element of the plain types; 0 for quantised and unknown ones. */
 static uint32_t gguf_tensor_type_bytes(uint32_t type)
 {
-    switch (type) {
-    case 0: return 4;  /* F32 */
-    case 1: return 2;  /* F16 */
-    case 24: return 1; /* I8 */
-    case 25: return 2; /* I16 */
-    case 26: return 4; /* I32 */
-    case 27: return 8; /* I64 */
-    case 28: return 8; /* F64 */
-    case 30: return 2; /* BF16 */
-    default: return 0;
-    }
+    static const uint8_t bytes[] = {
+        [0] = 4 /* F32 */,  [1] = 2 /* F16 */,  [24] = 1 /* I8 */,  [25] = 2 /* I16 */,
+        [26] = 4 /* I32 */, [27] = 8 /* I64 */, [28] = 8 /* F64 */, [30] = 2 /* BF16 */,
+    };
+    return type < sizeof bytes ? bytes[type] : 0;
 }
 
-static bs_status gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
+static bool gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
 {
     tensor->rank = bs_cursor_u32(&p->cursor);
-    if (p->cursor.status != BS_OK)
-        return bs_cursor_fail(&p->cursor, p->error, "its rank");
+    if (!bs_cursor_sound(&p->cursor, p->error, "its rank"))
+        return false;
     if (tensor->rank < 1 || tensor->rank > 4)
-        return bs_fail(p->error, BS_ERROR_FORMAT, "its rank is %u, expected 1 .. 4", (unsigned)tensor->rank);
+        return bs_refuse(p->error, BS_ERROR_FORMAT, "its rank is %u, expected 1 .. 4", (unsigned)tensor->rank);
     tensor->bytes = bs_bytes_of(1);
     for (uint32_t i = 0; i < tensor->rank; i++) {
         const uint64_t n = tensor->dim[i] = bs_cursor_u64(&p->cursor);
-        if (p->cursor.status != BS_OK)
-            return bs_cursor_fail(&p->cursor, p->error, "its dimensions");
+        if (!bs_cursor_sound(&p->cursor, p->error, "its dimensions"))
+            return false;
         if (n == 0 || n > INT64_MAX)
-            return bs_fail(p->error, BS_ERROR_FORMAT, "its dimension %u is %llu, expected 1 .. 2^63-1", (unsigned)i,
-                           (unsigned long long)n);
+            return bs_refuse(p->error, BS_ERROR_FORMAT, "its dimension %u is %llu, expected 1 .. 2^63-1", (unsigned)i,
+                             (unsigned long long)n);
         tensor->bytes = bs_bytes_times(tensor->bytes, (int64_t)n);
     }
-    return BS_OK;
+    return true;
 }
 
-static bs_status gguf_tensor_type(gguf_pass *p, bs_gguf_tensor *tensor)
+static bool gguf_tensor_type(gguf_pass *p, bs_gguf_tensor *tensor)
 {
     tensor->type = bs_cursor_u32(&p->cursor);
     tensor->offset = bs_bytes_of(bs_cursor_u64(&p->cursor));
-    if (p->cursor.status != BS_OK)
-        return bs_cursor_fail(&p->cursor, p->error, "its type and offset");
+    if (!bs_cursor_sound(&p->cursor, p->error, "its type and offset"))
+        return false;
     const uint32_t each = gguf_tensor_type_bytes(tensor->type);
     if (each == 0)
-        return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "its type is %u, expected a plain one: 0, 1, 24 .. 28 or 30",
-                       (unsigned)tensor->type);
+        return bs_refuse(p->error, BS_ERROR_UNSUPPORTED, "its type is %u, expected a plain one: 0, 1, 24 .. 28 or 30",
+                         (unsigned)tensor->type);
     tensor->bytes = bs_bytes_times(tensor->bytes, each);
-    return BS_OK;
+    return true;
 }
 
 /* Tensors follow each other in listed order, padded: so they cannot overlap and leave no holes. */
-static bs_status gguf_tensor_place(gguf_pass *p, const bs_gguf_tensor *tensor, bs_bytes *running)
+static bool gguf_tensor_place(gguf_pass *p, const bs_gguf_tensor *tensor, bs_bytes *running)
 {
     const bs_bytes wanted = *running, size = p->gguf->source.size;
     if (!bs_bytes_same(tensor->offset, wanted))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "its offset is %llu, expected %llu: where the one before it ends",
-                       (unsigned long long)bs_bytes_figure(tensor->offset),
-                       (unsigned long long)bs_bytes_figure(wanted));
+        return bs_refuse(p->error, BS_ERROR_FORMAT, "its offset is %llu, expected %llu: where the one before it ends",
+                         bs_bytes_figure(tensor->offset), bs_bytes_figure(wanted));
     *running = bs_bytes_add(wanted, bs_bytes_align_to(tensor->bytes, p->gguf->alignment));
     if (!bs_bytes_less(size, *running))
-        return BS_OK;
-    return bs_fail(p->error, BS_ERROR_FORMAT,
-                   "%llu bytes of it from offset %llu on, padded, expected within the %llu of the file",
-                   (unsigned long long)bs_bytes_figure(tensor->bytes), (unsigned long long)bs_bytes_figure(wanted),
-                   (unsigned long long)bs_bytes_figure(size));
+        return true;
+    return bs_refuse(p->error, BS_ERROR_FORMAT,
+                     "%llu bytes of it from offset %llu on, padded, expected within the %llu of the file",
+                     bs_bytes_figure(tensor->bytes), bs_bytes_figure(wanted), bs_bytes_figure(size));
 }
 
-static bs_status gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, bs_bytes *running)
+static bool gguf_tensor(gguf_pass *p, bs_gguf_tensor *tensor, bs_bytes *running)
 {
-    bs_status status = gguf_name(p, BS_GGUF_MAX_NAME_BYTES + 1, &tensor->name_at, &tensor->hash);
-    if (status == BS_OK)
-        status = gguf_tensor_shape(p, tensor);
-    if (status == BS_OK)
-        status = gguf_tensor_type(p, tensor);
-    return status == BS_OK ? gguf_tensor_place(p, tensor, running) : status;
+    return gguf_name(p, BS_GGUF_MAX_NAME_BYTES + 1, &tensor->name_at, &tensor->hash) && gguf_tensor_shape(p, tensor) &&
+           gguf_tensor_type(p, tensor) && gguf_tensor_place(p, tensor, running);
 }
 
 /* From `at` to the next multiple of the alignment there are zeros: what is changed there is damage as well. */
-static bs_status gguf_padding(gguf_pass *p, bs_bytes at)
+static bool gguf_padding(gguf_pass *p, bs_bytes at)
 {
     const bs_bytes end = bs_bytes_min(bs_bytes_align_to(at, p->gguf->alignment), p->gguf->source.size);
     uint8_t piece[2048];
@@ -30600,47 +30573,43 @@ static bs_status gguf_padding(gguf_pass *p, bs_bytes at)
         bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece));
         const bs_status status = bs_source_read(&p->gguf->source, at, piece, bytes);
         if (status != BS_OK)
-            return bs_fail(p->error, status, "reading the padding at byte %llu failed",
-                           (unsigned long long)bs_bytes_figure(at));
+            return bs_refuse(p->error, status, "reading the padding at byte %llu failed", bs_bytes_figure(at));
         const size_t length = (size_t)bs_bytes_figure(bytes);
         if (piece[0] == 0 && memcmp(piece, piece + 1, length - 1) == 0)
             continue; /* all are like the first */
         for (size_t i = 0; i < length; i++)
             if (piece[i] != 0)
-                return bs_fail(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu",
-                               (unsigned long long)bs_bytes_figure(bs_bytes_add(at, bs_bytes_of(i))));
+                return bs_refuse(p->error, BS_ERROR_FORMAT, "padding is not zero at byte %llu",
+                                 bs_bytes_figure(bs_bytes_add(at, bs_bytes_of(i))));
     }
-    return BS_OK;
+    return true;
 }
 
 /* Where data starts is known only behind the last record: offsets become absolute, and the end is checked, here. */
-static bs_status gguf_data(gguf_pass *p, bs_bytes data_bytes)
+static bool gguf_data(gguf_pass *p, bs_bytes data_bytes)
 {
     bs_gguf *gguf = p->gguf;
     gguf->data = bs_bytes_align_to(p->cursor.at, gguf->alignment);
     const bs_bytes end = bs_bytes_add(gguf->data, data_bytes);
     if (gguf->n_tensors > 0 && bs_bytes_less(gguf->source.size, end))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "the file is cut short: %llu bytes, its tensors end at %llu",
-                       (unsigned long long)bs_bytes_figure(gguf->source.size),
-                       (unsigned long long)bs_bytes_figure(end));
-    bs_status status = gguf_padding(p, p->cursor.at);
-    for (uint32_t i = 0; status == BS_OK && i < gguf->n_tensors; i++) {
+        return bs_refuse(p->error, BS_ERROR_FORMAT, "the file is cut short: %llu bytes, its tensors end at %llu",
+                         bs_bytes_figure(gguf->source.size), bs_bytes_figure(end));
+    bool sound = gguf_padding(p, p->cursor.at);
+    for (uint32_t i = 0; sound && i < gguf->n_tensors; i++) {
         gguf->tensors[i].offset = bs_bytes_add(gguf->tensors[i].offset, gguf->data);
-        status = gguf_padding(p, bs_bytes_add(gguf->tensors[i].offset, gguf->tensors[i].bytes));
+        sound = gguf_padding(p, bs_bytes_add(gguf->tensors[i].offset, gguf->tensors[i].bytes));
     }
-    return status;
+    return sound;
 }
 
-static bs_status gguf_tensors(gguf_pass *p)
+static bool gguf_tensors(gguf_pass *p)
 {
     bs_bytes running = bs_bytes_of(0);
     uint64_t twice;
     bs_gguf_tensor *const tensors = p->gguf->tensors;
-    for (p->index = 0; p->index < p->gguf->n_tensors; p->index++) {
-        const bs_status status = gguf_at_record(p, gguf_tensor(p, &tensors[p->index], &running), "tensor");
-        if (status != BS_OK)
-            return status;
-    }
+    for (p->index = 0; p->index < p->gguf->n_tensors; p->index++)
+        if (!gguf_at_record(p, gguf_tensor(p, &tensors[p->index], &running), "tensor"))
+            return false;
     if (bs_hashes_unique(p->hashes, p->gguf->n_tensors, &twice))
         return gguf_data(p, running);
     p->index = 0;
@@ -30651,83 +30620,66 @@ static bs_status gguf_tensors(gguf_pass *p)
 
 /* --------------------------------------------------------------------------------------------------- open */
 
-static bs_status gguf_index(gguf_pass *p, bs_arena *arena)
+static uint32_t gguf_most_hashes(const bs_gguf *gguf)
 {
+    return gguf->n_keys > gguf->n_tensors ? gguf->n_keys : gguf->n_tensors;
+}
+
+static bool gguf_body(gguf_pass *p, bs_arena *arena)
+{
+    static const char what[] = "the index of a model file";
     bs_gguf *gguf = p->gguf;
-    bs_status status = BS_OK;
-    gguf->keys = gguf_take(p, arena, gguf->n_keys, sizeof *gguf->keys, &status);
-    if (gguf->keys)
-        gguf->tensors = gguf_take(p, arena, gguf->n_tensors, sizeof *gguf->tensors, &status);
-    return status;
-}
-
-static bs_status gguf_body(gguf_pass *p, bs_arena *arena)
-{
-    const uint32_t most = p->gguf->n_keys > p->gguf->n_tensors ? p->gguf->n_keys : p->gguf->n_tensors;
+    gguf->keys = bs_take_table(arena, gguf->n_keys, sizeof *gguf->keys, what, p->error);
+    gguf->tensors = gguf->keys ? bs_take_table(arena, gguf->n_tensors, sizeof *gguf->tensors, what, p->error) : NULL;
     const size_t mark = arena->used;
-    bs_status status = BS_OK;
-    p->hashes = gguf_take(p, arena, most, sizeof *p->hashes, &status);
-    if (status == BS_OK)
-        status = gguf_keys(p);
-    if (status == BS_OK)
-        status = gguf_alignment(p);
-    if (status == BS_OK)
-        status = gguf_tensors(p);
+    p->hashes = gguf->tensors ? bs_take_table(arena, gguf_most_hashes(gguf), sizeof *p->hashes, what, p->error) : NULL;
+    const bool sound = p->hashes && gguf_keys(p) && gguf_alignment(p) && gguf_tensors(p);
     arena->used = mark; /* the hashes are done with */
-    return status;
+    return sound;
 }
 
-bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_error *error)
+/* At the beginning of the file. */
+static void gguf_begin(gguf_pass *p, bs_gguf *gguf, const bs_source *source, bs_error *error)
+{
+    memset(gguf, 0, sizeof *gguf);
+    memset(p, 0, sizeof *p);
+    gguf->source = *source;
+    p->gguf = gguf;
+    p->error = error;
+    bs_cursor_init(&p->cursor, &gguf->source, bs_bytes_of(0), source->size);
+}
+
+bool bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_error *error)
 {
     const size_t mark = arena->used;
     gguf_pass pass;
-    memset(gguf, 0, sizeof *gguf);
-    memset(&pass, 0, sizeof pass);
-    gguf->source = *source;
-    pass.gguf = gguf;
-    pass.error = error;
-    bs_cursor_init(&pass.cursor, &gguf->source, bs_bytes_of(0), source->size);
-    bs_status status = gguf_header(&pass);
-    if (status == BS_OK)
-        status = gguf_index(&pass, arena);
-    if (status == BS_OK)
-        status = gguf_body(&pass, arena);
-    if (status != BS_OK)
-        arena->used = mark;
-    return status;
-}
-
-static bs_bytes gguf_table(uint64_t count, size_t each)
-{
-    const bs_bytes bytes = bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)); /* as gguf_take: never nothing */
-    return bs_bytes_align(bs_bytes_max(bytes, bs_bytes_of(1)));
+    gguf_begin(&pass, gguf, source, error);
+    if (gguf_header(&pass) && gguf_body(&pass, arena))
+        return true;
+    arena->used = mark;
+    return false;
 }
 
 /* The same pass without an index: it keeps one key at a time. */
-bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n,
-                          bs_gguf_need *need, bs_error *error)
+bool bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need,
+                     bs_error *error)
 {
     bs_gguf gguf;
     gguf_pass pass;
-    memset(&gguf, 0, sizeof gguf);
-    memset(&pass, 0, sizeof pass);
     memset(counts, 0, (size_t)n * sizeof *counts);
-    gguf.source = *source;
-    pass.gguf = &gguf;
-    pass.error = error;
-    bs_cursor_init(&pass.cursor, &gguf.source, bs_bytes_of(0), source->size);
-    bs_status status = gguf_header(&pass);
-    for (pass.index = 0; status == BS_OK && pass.index < gguf.n_keys; pass.index++) {
+    gguf_begin(&pass, &gguf, source, error);
+    bool sound = gguf_header(&pass);
+    for (pass.index = 0; sound && pass.index < gguf.n_keys; pass.index++) {
         bs_gguf_key key;
-        status = gguf_at_record(&pass, gguf_key(&pass, &key), "key");
-        for (int32_t i = 0; status == BS_OK && key.is_array && i < n; i++)
+        sound = gguf_at_record(&pass, gguf_key(&pass, &key), "key");
+        for (int32_t i = 0; sound && key.is_array && i < n; i++)
             if (strcmp(pass.name, names[i]) == 0)
                 counts[i] = key.count;
     }
-    need->bytes = bs_bytes_add(gguf_table(gguf.n_keys, sizeof *gguf.keys),
-                               gguf_table(gguf.n_tensors, sizeof *gguf.tensors));
-    need->passing_bytes = gguf_table(gguf.n_keys > gguf.n_tensors ? gguf.n_keys : gguf.n_tensors, sizeof *pass.hashes);
-    return status;
+    need->bytes = bs_bytes_add(bs_table_bytes(gguf.n_keys, sizeof *gguf.keys),
+                               bs_table_bytes(gguf.n_tensors, sizeof *gguf.tensors));
+    need->passing_bytes = bs_table_bytes(gguf_most_hashes(&gguf), sizeof *pass.hashes);
+    return sound;
 }
 
 /* ------------------------------------------------------------------------------------------------- access */
@@ -30748,40 +30700,41 @@ static const char *gguf_type_name(uint32_t type)
     return names[type];
 }
 
-bs_status bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
-                      const bs_gguf_key **key, bs_error *error)
+bool bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
+                 const bs_gguf_key **key, bs_error *error)
 {
     static const char of[2][10] = {"", "array of "};
     const bs_gguf_key *found = *key = bs_gguf_find(gguf, name);
     if (found ? found->type == (uint32_t)type && found->is_array == is_array : !required)
-        return BS_OK;
-    return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %s%s, expected %s%s", name, found ? of[found->is_array] : "",
-                   found ? gguf_type_name(found->type) : "missing", of[is_array], gguf_type_name((uint32_t)type));
+        return true;
+    return bs_refuse(error, BS_ERROR_FORMAT, "key \"%s\" is %s%s, expected %s%s", name,
+                     found ? of[found->is_array] : "", found ? gguf_type_name(found->type) : "missing", of[is_array],
+                     gguf_type_name((uint32_t)type));
 }
 
-bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most,
-                      uint32_t *number, bs_error *error)
+bool bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most, uint32_t *number,
+                 bs_error *error)
 {
     const bs_gguf_key *key;
     bs_cursor cursor;
-    const bs_status status = bs_gguf_get(gguf, name, BS_GGUF_U32, false, required, &key, error);
-    if (status != BS_OK || !key)
-        return status;
+    if (!bs_gguf_get(gguf, name, BS_GGUF_U32, false, required, &key, error))
+        return false;
+    if (!key)
+        return true;
     bs_gguf_cursor(gguf, key, &cursor);
     *number = bs_cursor_u32(&cursor);
-    if (cursor.status != BS_OK)
-        return bs_cursor_fail(&cursor, error, name);
-    if (*number >= least && *number <= most)
-        return BS_OK;
-    return bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" is %u, expected %u .. %u", name, (unsigned)*number,
-                   (unsigned)least, (unsigned)most);
+    return bs_cursor_sound(&cursor, error, name) &&
+           ((*number >= least && *number <= most) ||
+            bs_refuse(error, BS_ERROR_FORMAT, "key \"%s\" is %u, expected %u .. %u", name, (unsigned)*number,
+                      (unsigned)least, (unsigned)most));
 }
 
-bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error)
+bool bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error)
 {
     bs_cursor cursor;
     bs_cursor_init(&cursor, &gguf->source, at, gguf->source.size);
-    return bs_cursor_text(&cursor, text, bytes) ? BS_OK : bs_cursor_fail(&cursor, error, "a name that was read before");
+    bs_cursor_text(&cursor, text, bytes);
+    return bs_cursor_sound(&cursor, error, "a name that was read before");
 }
 
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor)
@@ -30870,7 +30823,7 @@ typedef struct bs_model_node {
 } bs_model_node;
 
 /* What is left of an array when all entries have taken theirs: nothing, or it is refused. */
-BS_INTERNAL bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error);
+BS_INTERNAL bool bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error);
 
 /* Seven cursors that walk the arrays of nodes abreast. */
 typedef struct bs_model_walk {
@@ -30886,14 +30839,13 @@ static inline uint32_t bs_model_head_bytes(const bs_model *model)
     return model->version >= 2 ? BS_MODEL_HEAD_BYTES : 0;
 }
 
-/* What bs_model_index takes of an arena on top of GGUF's own, at most; 0 and a status when the header cannot be
- * read. */
-BS_INTERNAL bs_status bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *error);
+/* What bs_model_index takes of an arena on top of GGUF's own, at most. False: the header cannot be read. */
+BS_INTERNAL bool bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *error);
 /* Everything that the keys say, checked; model->gguf is open. The index goes to `arena`. */
-BS_INTERNAL bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);
+BS_INTERNAL bool bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);
 
-/* Puts the file in front of a message. Returns `status`. */
-BS_INTERNAL bs_status bs_model_at_file(const bs_model *model, bs_status status, bs_error *error);
+/* Puts the file in front of a message, unless there is none. Returns `sound`. */
+BS_INTERNAL bool bs_model_at_file(const bs_model *model, bool sound, bs_error *error);
 
 /* Fills in the streaming half of a source, if the file can be streamed. */
 BS_INTERNAL void bs_model_stream_source(const bs_model *model, bs_weights *weights);
@@ -30901,7 +30853,7 @@ BS_INTERNAL void bs_model_stream_source(const bs_model *model, bs_weights *weigh
 BS_INTERNAL uint32_t bs_model_fetch_alignment(const bs_model *model);
 
 BS_INTERNAL void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk);
-BS_INTERNAL bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error);
+BS_INTERNAL bool bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error);
 #endif
 
 #endif
@@ -30938,68 +30890,63 @@ void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk)
 }
 
 /* How many numbers of a list are one node's. */
-static bs_status walk_count(bs_cursor *counts, const char *what, int32_t most, int32_t *count, bs_error *error)
+static bool walk_count(bs_cursor *counts, const char *what, int32_t most, int32_t *count, bs_error *error)
 {
     *count = bs_cursor_i32(counts);
-    if (counts->status != BS_OK)
-        return bs_cursor_fail(counts, error, what);
-    return *count >= 0 && *count <= most
-               ? BS_OK
-               : bs_fail(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most);
+    return bs_cursor_sound(counts, error, what) &&
+           ((*count >= 0 && *count <= most) ||
+            bs_refuse(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most));
 }
 
 /* target: NULL when they are not asked for. */
-static bs_status walk_list(bs_cursor *list, const char *what, int32_t count, int32_t *target, bs_error *error)
+static bool walk_list(bs_cursor *list, const char *what, int32_t count, int32_t *target, bs_error *error)
 {
     const bs_bytes bytes = bs_bytes_array(count, sizeof *target);
-    const bool there = target ? bs_cursor_take(list, target, bytes) : bs_cursor_skip(list, bytes);
-    return there ? BS_OK : bs_cursor_fail(list, error, what);
+    return (target ? bs_cursor_take(list, target, bytes) : bs_cursor_skip(list, bytes)) ||
+           bs_cursor_sound(list, error, what);
 }
 
-static bs_status walk_op(bs_model_walk *walk, bs_model_node *node, bs_error *error)
+static bool walk_op(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
     char op[BS_MAX_NAME];
     if (!bs_cursor_text(&walk->name, node->name, sizeof node->name))
-        return bs_cursor_fail(&walk->name, error, "its name");
+        return bs_cursor_sound(&walk->name, error, "its name");
     if (!bs_cursor_text(&walk->op, op, sizeof op))
-        return bs_cursor_fail(&walk->op, error, "its op");
+        return bs_cursor_sound(&walk->op, error, "its op");
     node->op = bs_op_index(op);
     if (node->op < 0)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "its op is \"%s\", which this library does not have", op);
-    return BS_OK;
+        return bs_refuse(error, BS_ERROR_UNSUPPORTED, "its op is \"%s\", which this library does not have", op);
+    return true;
 }
 
 /* What does not fit into the room is passed over: whoever gave it says so. */
-static bs_status walk_operands(bs_model_walk *walk, bs_model_node *node, bs_error *error)
+static bool walk_operands(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
-    const bs_status status = walk_count(&walk->in_count, "inputs", BS_MAX_PATHS + 1, &node->n_in, error);
+    if (!walk_count(&walk->in_count, "inputs", BS_MAX_PATHS + 1, &node->n_in, error))
+        return false;
     int32_t *const target = node->n_in <= walk->room ? walk->operands : NULL;
     node->in = target;
-    return status == BS_OK ? walk_list(&walk->in, "inputs", node->n_in, target, error) : status;
+    return walk_list(&walk->in, "inputs", node->n_in, target, error);
 }
 
 /* Fewer parameters than the op has: the file is older, and zero means default. */
-static bs_status walk_node(bs_model_walk *walk, bs_model_node *node, bs_error *error)
+static bool walk_node(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
-    bs_status status = walk_op(walk, node, error);
-    if (status == BS_OK)
-        status = walk_operands(walk, node, error);
-    if (status == BS_OK)
-        status = walk_count(&walk->param_count, "parameters", bs_op_get(node->op)->n_fields, &node->n_params, error);
-    if (status == BS_OK)
-        status = walk_list(&walk->param, "parameters", node->n_params, node->params, error);
     node->block = bs_cursor_i32(&walk->block);
-    return status == BS_OK && walk->block.status != BS_OK ? bs_cursor_fail(&walk->block, error, "its block") : status;
+    return walk_op(walk, node, error) && walk_operands(walk, node, error) &&
+           walk_count(&walk->param_count, "parameters", bs_op_get(node->op)->n_fields, &node->n_params, error) &&
+           walk_list(&walk->param, "parameters", node->n_params, node->params, error) &&
+           bs_cursor_sound(&walk->block, error, "its block");
 }
 
-bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error)
+bool bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
     memset(node, 0, sizeof *node);
     walk->index++;
-    const bs_status status = walk_node(walk, node, error);
-    if (status != BS_OK)
+    const bool sound = walk_node(walk, node, error);
+    if (!sound)
         bs_error_prefix(error, "node %d \"%s\": ", walk->index, node->name);
-    return status;
+    return sound;
 }
 
 /* ------------------------------------------------------------------------------------------------ symbols */
@@ -31020,93 +30967,90 @@ typedef char model_maximum_fits[sizeof(model_maximum) <= sizeof(bs_dim_info) ? 1
 
 /* One dimension of an input, as ops/structure.h encodes it: a constant, or symbol number + 65536 (factor - 1),
  * negated. */
-static bs_status maxima_dim(const bs_model *model, bs_graph *graph, const bs_model_input *input, int32_t index,
-                            int32_t code, bs_error *error)
+static bool maxima_dim(const bs_model *model, bs_graph *graph, const bs_model_input *input, int32_t index, int32_t code,
+                       bs_error *error)
 {
     const int64_t wanted = input->dim[index], negated = -(int64_t)code;
     const int64_t symbol = (negated & 0xffff) - 1, factor = (negated >> 16) + 1;
     if (wanted == 0)
-        return BS_OK;
+        return true;
     if (code >= 0 && wanted != code)
-        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %d", index, (long long)wanted, code);
+        return bs_refuse(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %d", index, (long long)wanted, code);
     if (code >= 0)
-        return BS_OK;
+        return true;
     if (symbol < 0 || symbol >= model->n_symbols)
-        return bs_fail(error, BS_ERROR_FORMAT, "dimension %d is symbol %d of %d", index, (int)symbol + 1,
-                       model->n_symbols);
+        return bs_refuse(error, BS_ERROR_FORMAT, "dimension %d is symbol %d of %d", index, (int)symbol + 1,
+                         model->n_symbols);
     if (wanted < 1 || wanted % factor != 0)
-        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a positive multiple of %d", index,
-                       (long long)wanted, (int)factor);
+        return bs_refuse(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a positive multiple of %d", index,
+                         (long long)wanted, (int)factor);
     model_maximum *m = maximum_of(graph, symbol);
     if (m->set && m->maximum != wanted / factor)
-        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index,
-                       (long long)wanted, (long long)(m->maximum * factor));
+        return bs_refuse(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index,
+                         (long long)wanted, (long long)(m->maximum * factor));
     m->maximum = wanted / factor;
     m->set = true;
-    return BS_OK;
+    return true;
 }
 
-static bs_status maxima_input(const bs_model *model, bs_graph *graph, const bs_model_input *input,
-                              const bs_model_node *node, bs_error *error)
+static bool maxima_input(const bs_model *model, bs_graph *graph, const bs_model_input *input, const bs_model_node *node,
+                         bs_error *error)
 {
     if (node->params[1] != input->rank || input->rank < 1 || input->rank > BS_MAX_RANK)
-        return bs_fail(error, BS_ERROR_SHAPE, "its rank is %d, expected %d", input->rank, node->params[1]);
-    bs_status status = BS_OK;
-    for (int32_t i = 0; status == BS_OK && i < input->rank; i++)
-        status = maxima_dim(model, graph, input, i, node->params[2 + i], error);
-    return status;
+        return bs_refuse(error, BS_ERROR_SHAPE, "its rank is %d, expected %d", input->rank, node->params[1]);
+    bool sound = true;
+    for (int32_t i = 0; sound && i < input->rank; i++)
+        sound = maxima_dim(model, graph, input, i, node->params[2 + i], error);
+    return sound;
 }
 
 /* Looks for one input among the nodes. */
-static bs_status maxima_find(const bs_model *model, bs_graph *graph, const bs_model_input *input, bs_error *error)
+static bool maxima_find(const bs_model *model, bs_graph *graph, const bs_model_input *input, bs_error *error)
 {
     bs_model_walk walk;
     bs_model_node node;
     if (!input->name)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build_desc.inputs: an input without a name");
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_model_build_desc.inputs: an input without a name");
     bs_model_walk_begin(model, &walk);
     for (int32_t i = 0; i < model->n_nodes; i++) {
-        bs_status status = bs_model_walk_next(&walk, &node, error);
-        if (status == BS_OK && (bs_op_get(node.op)->bound != BS_BOUND_READ || strcmp(node.name, input->name) != 0))
+        if (!bs_model_walk_next(&walk, &node, error))
+            return false;
+        if (bs_op_get(node.op)->bound != BS_BOUND_READ || strcmp(node.name, input->name) != 0)
             continue;
-        if (status == BS_OK) {
-            status = maxima_input(model, graph, input, &node, error);
-            if (status != BS_OK)
-                bs_error_prefix(error, "input \"%s\": ", node.name);
-        }
-        return status;
+        const bool fits = maxima_input(model, graph, input, &node, error);
+        if (!fits)
+            bs_error_prefix(error, "input \"%s\": ", node.name);
+        return fits;
     }
-    return bs_fail(error, BS_ERROR_ARGUMENT, "the model has no input \"%.64s\"", input->name);
+    return bs_refuse(error, BS_ERROR_ARGUMENT, "the model has no input \"%.64s\"", input->name);
 }
 
-static bs_status maxima_decide(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
+static bool maxima_decide(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
 {
-    bs_status status = BS_OK;
+    bool sound = true;
     if (model->n_symbols > graph->max_dims)
-        return bs_fail(error, BS_ERROR_LIMIT,
-                       "%d symbols, the graph has room for %d dimensions (bs_graph_desc.max_dims)", model->n_symbols,
-                       graph->max_dims);
+        return bs_refuse(error, BS_ERROR_LIMIT,
+                         "%d symbols, the graph has room for %d dimensions (bs_graph_desc.max_dims)", model->n_symbols,
+                         graph->max_dims);
     for (int32_t i = 0; i < model->n_symbols; i++)
         *maximum_of(graph, i) = (model_maximum){model->symbols[i].maximum, false};
-    for (int32_t i = 0; status == BS_OK && desc && i < desc->n_inputs; i++)
-        status = maxima_find(model, graph, &desc->inputs[i], error);
-    return status;
+    for (int32_t i = 0; sound && desc && i < desc->n_inputs; i++)
+        sound = maxima_find(model, graph, &desc->inputs[i], error);
+    return sound;
 }
 
 /* Symbols are numbered in the order they are made: all of them, before any node. */
-static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
+static bool build_symbols(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
 {
-    const bs_status status = maxima_decide(model, graph, desc, error);
-    if (status != BS_OK)
-        return status;
+    if (!maxima_decide(model, graph, desc, error))
+        return false;
     for (int32_t i = 0; i < model->n_symbols; i++) {
         char name[BS_MAX_NAME];
-        const bs_status found = bs_gguf_text(&model->gguf, model->symbols[i].name_at, name, sizeof name, error);
-        if (found != BS_OK)
-            return found;
+        if (!bs_gguf_text(&model->gguf, model->symbols[i].name_at, name, sizeof name, error))
+            return false;
         bs_symbol(graph, name, maximum_of(graph, i)->maximum);
     }
-    return bs_graph_check(graph, error);
+    return bs_graph_check(graph, error) == BS_OK;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
@@ -31117,14 +31061,14 @@ typedef union model_params {
     uint8_t bytes[sizeof(const char *) + BS_MODEL_MAX_PARAMS * 4 + 8];
 } model_params;
 
-static bs_status build_node(bs_graph *graph, const bs_model_node *node)
+static bool build_node(bs_graph *graph, const bs_model_node *node)
 {
     model_params params;
     memset(&params, 0, sizeof params);
     params.name = node->name;
     memcpy(params.bytes + sizeof params.name, node->params, sizeof node->params);
     bs_op_build_numbered(graph, node->op, node->in, node->n_in, &params);
-    return graph->status;
+    return graph->status == BS_OK;
 }
 
 /* A net for 8-bit codes on deeper ones: u8 becomes u16, and what turns codes into numbers and back, enlarges or
@@ -31172,83 +31116,79 @@ typedef struct model_replay {
     int32_t code_bits, floor;
 } model_replay;
 
-static bs_status replay_open_block(model_replay *r)
+static bool replay_open_block(model_replay *r)
 {
     const bs_model_block *block = &r->model->blocks[r->next_block];
     const int32_t outer = r->graph->current_block, end = r->model->blocks[outer].end_node;
     char name[BS_MAX_NAME];
     if (block->end_node > end)
-        return bs_fail(r->error, BS_ERROR_FORMAT,
-                       "block %d ends before node %d, block %d that it lies in before node %d", r->next_block,
-                       block->end_node, outer, end);
-    const bs_status status = bs_gguf_text(&r->model->gguf, block->name_at, name, sizeof name, r->error);
-    if (status != BS_OK)
-        return status;
+        return bs_refuse(r->error, BS_ERROR_FORMAT,
+                         "block %d ends before node %d, block %d that it lies in before node %d", r->next_block,
+                         block->end_node, outer, end);
+    if (!bs_gguf_text(&r->model->gguf, block->name_at, name, sizeof name, r->error))
+        return false;
     bs_block_begin(r->graph, name);
     r->next_block++;
-    return bs_graph_failure(r->graph, r->error);
+    return bs_graph_failure(r->graph, r->error) == BS_OK;
 }
 
 /* Ends what ends before node `index`, begins what begins there. Blocks are never empty and properly nested. */
-static bs_status replay_blocks(model_replay *r, int32_t index)
+static bool replay_blocks(model_replay *r, int32_t index)
 {
     const bs_model *m = r->model;
-    bs_status status = BS_OK;
+    bool sound = true;
     while (r->graph->current_block != 0 && m->blocks[r->graph->current_block].end_node == index)
         bs_block_end(r->graph);
-    while (status == BS_OK && r->next_block < m->n_blocks && m->blocks[r->next_block].first_node == index)
-        status = replay_open_block(r);
-    return status;
+    while (sound && r->next_block < m->n_blocks && m->blocks[r->next_block].first_node == index)
+        sound = replay_open_block(r);
+    return sound;
 }
 
-static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index)
+static bool replay_node(model_replay *r, bs_model_node *node, int32_t index)
 {
-    const bs_status status = replay_blocks(r, index);
-    if (status != BS_OK)
-        return status;
+    if (!replay_blocks(r, index))
+        return false;
     if (node->block != r->graph->current_block)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "node %d is said to be of block %d, but lies in block %d", index,
-                       node->block, r->graph->current_block);
+        return bs_refuse(r->error, BS_ERROR_FORMAT, "node %d is said to be of block %d, but lies in block %d", index,
+                         node->block, r->graph->current_block);
     if (bs_op_get(node->op)->upgrade)
         bs_op_get(node->op)->upgrade(node->params, (int32_t)r->model->opset);
     if (r->code_bits > 8)
         widen_codes(r->graph, node, r->code_bits);
     if (r->floor != 0)
         replace_floor(node, r->floor);
-    if (build_node(r->graph, node) == BS_OK)
-        return BS_OK;
+    if (build_node(r->graph, node))
+        return true;
     bs_graph_failure(r->graph, r->error);
     bs_error_prefix(r->error, "node %d: ", index);
-    return r->graph->status;
+    return false;
 }
 
-static bs_status replay_end(model_replay *r)
+static bool replay_end(model_replay *r)
 {
     replay_blocks(r, r->model->n_nodes); /* ends some; none begins behind the last node */
     if (r->next_block != r->model->n_blocks)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes",
-                       r->next_block, r->model->blocks[r->next_block].first_node);
+        return bs_refuse(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes",
+                         r->next_block, r->model->blocks[r->next_block].first_node);
     const uint32_t values = (uint32_t)r->graph->n_values - 1;
     if (values != r->model->n_values)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "key \"brainstorm.value.count\" is %u, the graph has %u values",
-                       (unsigned)r->model->n_values, (unsigned)values);
-    return BS_OK;
+        return bs_refuse(r->error, BS_ERROR_FORMAT, "key \"brainstorm.value.count\" is %u, the graph has %u values",
+                         (unsigned)r->model->n_values, (unsigned)values);
+    return true;
 }
 
-static bs_status build_nodes(model_replay *r)
+static bool build_nodes(model_replay *r)
 {
     bs_model_walk walk;
     bs_model_node node;
-    bs_status status = BS_OK;
     bs_model_walk_begin(r->model, &walk);
-    for (int32_t i = 0; status == BS_OK && i < r->model->n_nodes; i++) {
+    for (int32_t i = 0; i < r->model->n_nodes; i++) {
         walk.operands = r->graph->operands + r->graph->n_operands; /* where they belong */
         walk.room = r->graph->max_operands - r->graph->n_operands;
-        status = bs_model_walk_next(&walk, &node, r->error);
-        if (status == BS_OK)
-            status = replay_node(r, &node, i);
+        if (!bs_model_walk_next(&walk, &node, r->error) || !replay_node(r, &node, i))
+            return false;
     }
-    return status == BS_OK ? replay_end(r) : status;
+    return replay_end(r);
 }
 
 bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
@@ -31260,13 +31200,13 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 0 or 8 .. 15", bits);
     if (floor < -1 || floor > 1 << 24)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: a floor of %d, expected -1 .. %d", floor, 1 << 24);
-    model_replay stored = {model, graph, error, 1, bits, floor};
-    bs_status status = bs_graph_check(graph, error);
-    if (status == BS_OK)
-        status = build_symbols(model, graph, desc, error);
-    if (status == BS_OK)
-        status = build_nodes(&stored);
-    return bs_model_at_file(model, status, error);
+    bs_error here = {BS_OK, NULL, 0, 0, ""};
+    model_replay stored = {model, graph, &here, 1, bits, floor};
+    bs_model_at_file(model,
+                     bs_graph_check(graph, &here) == BS_OK && build_symbols(model, graph, desc, &here) &&
+                         build_nodes(&stored),
+                     &here);
+    return bs_tell(&here, error);
 }
 #endif
 /* ==== end src/model/build.c =================================================================== */
@@ -31281,19 +31221,13 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
 
 /* -------------------------------------------------------------------------------------------------- heads */
 
-static uint32_t head_u32(const uint8_t *head, size_t at)
-{
-    uint32_t n;
-    memcpy(&n, head + at, sizeof n);
-    return n;
-}
+/* As it is in memory: hosts are little-endian, and nothing in it is padding. The layout is in docs/format.md. */
+typedef struct record_head {
+    uint32_t magic, version, block, crc32;
+    uint64_t bytes, file_id;
+} record_head;
 
-static uint64_t head_u64(const uint8_t *head, size_t at)
-{
-    uint64_t n;
-    memcpy(&n, head + at, sizeof n);
-    return n;
-}
+_Static_assert(sizeof(record_head) == 32, "the head of a record");
 
 static bool bytes_are_zero(const uint8_t *data, size_t bytes)
 {
@@ -31303,26 +31237,26 @@ static bool bytes_are_zero(const uint8_t *data, size_t bytes)
     return true;
 }
 
-/* Compares the head of that block's record with what the keys promise. The layout is in docs/format.md. */
-static bs_status head_check(const bs_model *model, int32_t index, const uint8_t *head, bs_error *error)
+/* Compares the head of that block's record with what the keys promise. */
+static bool head_is_right(const bs_model *model, int32_t index, const uint8_t *bytes, bs_error *error)
 {
     const bs_model_block *block = &model->blocks[index];
-    const struct { const char *name; uint64_t is, expected;
+    record_head head;
+    memcpy(&head, bytes, sizeof head);
+    const struct {
+        const char *name;
+        unsigned long long is, expected;
     } fields[] = {
-        {"magic", head_u32(head, 0), BS_MODEL_HEAD_MAGIC},
-        {"version", head_u32(head, 4), BS_MODEL_HEAD_VERSION},
-        {"file id", head_u64(head, 24), model->file_id},
-        {"block", head_u32(head, 8), (uint32_t)index},
-        {"CRC-32", head_u32(head, 12), block->crc32},
-        {"length", head_u64(head, 16), bs_bytes_figure(block->bytes)},
+        {"magic", head.magic, BS_MODEL_HEAD_MAGIC}, {"version", head.version, BS_MODEL_HEAD_VERSION},
+        {"file id", head.file_id, model->file_id},  {"block", head.block, (uint32_t)index},
+        {"CRC-32", head.crc32, block->crc32},       {"length", head.bytes, bs_bytes_figure(block->bytes)},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].is != fields[i].expected)
-            return bs_fail(error, BS_ERROR_FORMAT, "its head has %s 0x%llx, expected 0x%llx", fields[i].name,
-                           (unsigned long long)fields[i].is, (unsigned long long)fields[i].expected);
-    return bytes_are_zero(head + 32, BS_MODEL_HEAD_BYTES - 32)
-               ? BS_OK
-               : bs_fail(error, BS_ERROR_FORMAT, "its head is not zero from byte 32 on");
+            return bs_refuse(error, BS_ERROR_FORMAT, "its head has %s 0x%llx, expected 0x%llx", fields[i].name,
+                             fields[i].is, fields[i].expected);
+    return bytes_are_zero(bytes + sizeof head, BS_MODEL_HEAD_BYTES - sizeof head) ||
+           bs_refuse(error, BS_ERROR_FORMAT, "its head is not zero from byte %d on", (int)sizeof head);
 }
 
 /* ---------------------------------------------------------------------------------------------- streaming */
@@ -31418,7 +31352,7 @@ static bs_status stream_verify(const void *user, int32_t index, const void *head
     const bs_model *model = user;
     if (index < 0 || index >= model->n_blocks || !bs_bytes_any(model->blocks[index].bytes))
         return BS_ERROR_ARGUMENT;
-    return head_check(model, index, head, NULL);
+    return head_is_right(model, index, head, NULL) ? BS_OK : BS_ERROR_FORMAT;
 }
 
 void bs_model_stream_source(const bs_model *model, bs_weights *weights)
@@ -31435,98 +31369,88 @@ void bs_model_stream_source(const bs_model *model, bs_weights *weights)
 
 /* -------------------------------------------------------------------------------------------------- check */
 
-/* All of it or a failure, from `at` of the record on. */
-static bs_status check_read(const bs_model *model, const bs_model_block *block, bs_bytes at, void *buffer,
-                            bs_bytes bytes, bs_error *error)
+/* All of it, from `at` of the record on. */
+static bool check_read(const bs_model *model, const bs_model_block *block, bs_bytes at, void *buffer, bs_bytes bytes,
+                       bs_error *error)
 {
     const bs_bytes from = bs_bytes_add(block->offset, at);
     const bs_status status = bs_source_read(&model->gguf.source, from, buffer, bytes);
-    return status == BS_OK
-               ? BS_OK
-               : bs_fail(error, status, "reading %llu bytes at byte %llu failed",
-                         (unsigned long long)bs_bytes_figure(bytes), (unsigned long long)bs_bytes_figure(from));
+    return status == BS_OK || bs_refuse(error, status, "reading %llu bytes at byte %llu failed", bs_bytes_figure(bytes),
+                                        bs_bytes_figure(from));
 }
 
-static bs_status check_head(const bs_model *model, int32_t index, bs_error *error)
+static bool check_head(const bs_model *model, int32_t index, bs_error *error)
 {
     uint8_t head[BS_MODEL_HEAD_BYTES];
-    const bs_status status = check_read(model, &model->blocks[index], bs_bytes_of(0), head, bs_bytes_of(sizeof head),
-                                        error);
-    return status == BS_OK ? head_check(model, index, head, error) : status;
+    return check_read(model, &model->blocks[index], bs_bytes_of(0), head, bs_bytes_of(sizeof head), error) &&
+           head_is_right(model, index, head, error);
 }
 
-static bs_status check_crc(const bs_model *model, const bs_model_block *block, bs_error *error)
+static bool check_crc(const bs_model *model, const bs_model_block *block, bs_error *error)
 {
     uint8_t piece[512];
     uint32_t crc = 0;
     for (bs_bytes at = bs_bytes_of(bs_model_head_bytes(model)); bs_bytes_less(at, block->bytes);) {
         const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(block->bytes, at), bs_bytes_of(sizeof piece));
-        const bs_status status = check_read(model, block, at, piece, bytes, error);
-        if (status != BS_OK)
-            return status;
+        if (!check_read(model, block, at, piece, bytes, error))
+            return false;
         crc = bs_crc32(crc, piece, (size_t)bs_bytes_figure(bytes));
         at = bs_bytes_add(at, bytes);
     }
-    if (crc == block->crc32)
-        return BS_OK;
-    return bs_fail(error, BS_ERROR_FORMAT, "its CRC-32 is %08x, expected %08x", (unsigned)crc, (unsigned)block->crc32);
+    return crc == block->crc32 || bs_refuse(error, BS_ERROR_FORMAT, "its CRC-32 is %08x, expected %08x", (unsigned)crc,
+                                            (unsigned)block->crc32);
 }
 
 /* Zeros from `at` to `end` of the record. */
-static bs_status check_gap(const bs_model *model, const bs_model_block *block, bs_bytes at, bs_bytes end,
-                           bs_error *error)
+static bool check_gap(const bs_model *model, const bs_model_block *block, bs_bytes at, bs_bytes end, bs_error *error)
 {
     uint8_t piece[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
     while (bs_bytes_less(at, end)) {
         const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece)),
                        to = bs_bytes_add(at, bytes);
-        const bs_status status = check_read(model, block, at, piece, bytes, error);
-        if (status != BS_OK)
-            return status;
+        if (!check_read(model, block, at, piece, bytes, error))
+            return false;
         if (!bytes_are_zero(piece, (size_t)bs_bytes_figure(bytes)))
-            return bs_fail(error, BS_ERROR_FORMAT,
-                           "it is not zero between its weights, at bytes %llu up to %llu of the record",
-                           (unsigned long long)bs_bytes_figure(at), (unsigned long long)bs_bytes_figure(to));
+            return bs_refuse(error, BS_ERROR_FORMAT,
+                             "it is not zero between its weights, at bytes %llu up to %llu of the record",
+                             bs_bytes_figure(at), bs_bytes_figure(to));
         at = to;
     }
-    return BS_OK;
+    return true;
 }
 
-static bs_status check_gaps(const bs_model *model, const bs_model_block *block, bs_error *error)
+static bool check_gaps(const bs_model *model, const bs_model_block *block, bs_error *error)
 {
     bs_bytes at = bs_bytes_of(BS_MODEL_HEAD_BYTES);
-    bs_status status = BS_OK;
-    for (int32_t w = block->first_weight; status == BS_OK && w < block->end_weight; w++) {
+    for (int32_t w = block->first_weight; w < block->end_weight; w++) {
         const bs_bytes begin = bs_bytes_sub(model->weights[w].offset, block->offset);
-        status = check_gap(model, block, at, begin, error);
+        if (!check_gap(model, block, at, begin, error))
+            return false;
         at = bs_bytes_add(begin, model->weights[w].bytes);
     }
-    return status == BS_OK ? check_gap(model, block, at, block->bytes, error) : status;
+    return check_gap(model, block, at, block->bytes, error);
 }
 
 /* Version 1 promised neither heads nor zeros. */
-static bs_status check_block(const bs_model *model, int32_t index, bs_error *error)
+static bool check_block(const bs_model *model, int32_t index, bs_error *error)
 {
     const bs_model_block *block = &model->blocks[index];
     const bool head = bs_bytes_any(block->bytes) && model->version >= 2;
-    bs_status status = head ? check_head(model, index, error) : BS_OK;
-    if (status == BS_OK)
-        status = check_crc(model, block, error);
-    return status == BS_OK && head ? check_gaps(model, block, error) : status;
+    return (!head || check_head(model, index, error)) && check_crc(model, block, error) &&
+           (!head || check_gaps(model, block, error));
 }
 
 bs_status bs_model_check(const bs_model *model, bs_error *error)
 {
     if (!model)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_check: the model is NULL");
-    for (int32_t i = 0; i < model->n_blocks; i++) {
-        const bs_status status = check_block(model, i, error);
-        if (status != BS_OK) {
-            bs_error_prefix(error, "%s: the record of block %d: ", model->where, i);
-            return status;
-        }
-    }
-    return BS_OK;
+    bs_error here = {BS_OK, NULL, 0, 0, ""};
+    int32_t block = 0;
+    while (block < model->n_blocks && check_block(model, block, &here))
+        block++;
+    if (block < model->n_blocks)
+        bs_error_prefix(&here, "%s: the record of block %d: ", model->where, block);
+    return bs_tell(&here, error);
 }
 #endif
 /* ==== end src/model/record.c ================================================================== */
@@ -31567,7 +31491,7 @@ static bs_status model_weight_find(const void *user, const char *name, bs_weight
     const int32_t found = low < model->n_weights ? model->weights[low].by_hash : -1;
     if (found < 0 || model->weights[found].hash != hash)
         return BS_ERROR_WEIGHTS;
-    if (bs_gguf_text(&model->gguf, model->weights[found].name_at, text, sizeof text, NULL) != BS_OK)
+    if (!bs_gguf_text(&model->gguf, model->weights[found].name_at, text, sizeof text, NULL))
         return BS_ERROR_IO;
     if (strcmp(text, name) != 0)
         return BS_ERROR_WEIGHTS;
@@ -31670,8 +31594,7 @@ bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_bloc
     facts->offset = bs_bytes_figure(block->offset);
     facts->bytes = bs_bytes_figure(block->bytes);
     facts->crc32 = block->crc32;
-    return bs_gguf_text(&model->gguf, block->name_at, facts->name, sizeof facts->name, NULL) == BS_OK ? BS_OK
-                                                                                                      : BS_ERROR_IO;
+    return bs_gguf_text(&model->gguf, block->name_at, facts->name, sizeof facts->name, NULL) ? BS_OK : BS_ERROR_IO;
 }
 
 bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, int32_t *block, bs_weight_info *info)
@@ -31683,7 +31606,7 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
         model_weight_info(w, index, info);
     if (block)
         *block = w->block;
-    if (name && bs_gguf_text(&model->gguf, w->name_at, name, BS_MAX_WEIGHT_NAME, NULL) != BS_OK)
+    if (name && !bs_gguf_text(&model->gguf, w->name_at, name, BS_MAX_WEIGHT_NAME, NULL))
         return BS_ERROR_IO;
     return BS_OK;
 }
@@ -31715,234 +31638,222 @@ typedef struct model_open {
 
 /* ------------------------------------------------------------------------------------------ single values */
 
-static bs_status model_text(const model_open *o, const char *key, bool required, char *text, size_t bytes)
+static bool model_text(const model_open *o, const char *key, bool required, char *text, size_t bytes)
 {
     const bs_gguf_key *found;
     bs_cursor cursor;
-    const bs_status status = bs_gguf_get(&o->model->gguf, key, BS_GGUF_STRING, false, required, &found, o->error);
-    if (status != BS_OK || !found)
-        return status;
+    if (!bs_gguf_get(&o->model->gguf, key, BS_GGUF_STRING, false, required, &found, o->error))
+        return false;
+    if (!found)
+        return true;
     bs_gguf_cursor(&o->model->gguf, found, &cursor);
-    return bs_cursor_text(&cursor, text, bytes) ? BS_OK : bs_cursor_fail(&cursor, o->error, key);
+    bs_cursor_text(&cursor, text, bytes);
+    return bs_cursor_sound(&cursor, o->error, key);
 }
 
 /* Of the format, or of the ops: another status than a number out of range. */
-static bs_status model_version(const model_open *o, const char *key, uint32_t most, uint32_t *number)
+static bool model_version(const model_open *o, const char *key, uint32_t most, uint32_t *number)
 {
-    const bs_status status = bs_gguf_u32(&o->model->gguf, key, true, 0, UINT32_MAX, number, o->error);
-    if (status != BS_OK || (*number >= 1 && *number <= most))
-        return status;
-    return bs_fail(o->error, BS_ERROR_VERSION, "key \"%s\" is %u, this library knows 1 .. %u", key, (unsigned)*number,
-                   (unsigned)most);
+    return bs_gguf_u32(&o->model->gguf, key, true, 0, UINT32_MAX, number, o->error) &&
+           ((*number >= 1 && *number <= most) ||
+            bs_refuse(o->error, BS_ERROR_VERSION, "key \"%s\" is %u, this library knows 1 .. %u", key,
+                      (unsigned)*number, (unsigned)most));
 }
 
 /* What every record's head repeats. */
-static bs_status model_file_id(const model_open *o)
+static bool model_file_id(const model_open *o)
 {
     const char *const key = "brainstorm.file.id";
     const bs_gguf_key *found;
     bs_cursor cursor;
     if (o->model->version < 2)
-        return BS_OK;
-    const bs_status status = bs_gguf_get(&o->model->gguf, key, BS_GGUF_U64, false, true, &found, o->error);
-    if (status != BS_OK)
-        return status;
+        return true;
+    if (!bs_gguf_get(&o->model->gguf, key, BS_GGUF_U64, false, true, &found, o->error))
+        return false;
     bs_gguf_cursor(&o->model->gguf, found, &cursor);
     o->model->file_id = bs_cursor_u64(&cursor);
-    return cursor.status == BS_OK ? BS_OK : bs_cursor_fail(&cursor, o->error, key);
+    return bs_cursor_sound(&cursor, o->error, key);
 }
 
-static bs_status model_identity(model_open *o)
+static bool model_identity(model_open *o)
 {
     char architecture[32];
     bs_model *m = o->model;
-    bs_status status = model_text(o, "general.architecture", true, architecture, sizeof architecture);
-    if (status == BS_OK && strcmp(architecture, "brainstorm") != 0)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "key \"general.architecture\" is \"%s\", expected \"brainstorm\"",
-                       architecture);
-    if (status == BS_OK)
-        status = model_version(o, "brainstorm.version", BS_MODEL_VERSION, &m->version);
-    if (status == BS_OK)
-        status = model_version(o, "brainstorm.opset", BS_MODEL_OPSET, &m->opset);
-    return status == BS_OK ? model_file_id(o) : status;
+    if (!model_text(o, "general.architecture", true, architecture, sizeof architecture))
+        return false;
+    if (strcmp(architecture, "brainstorm") != 0)
+        return bs_refuse(o->error, BS_ERROR_FORMAT, "key \"general.architecture\" is \"%s\", expected \"brainstorm\"",
+                         architecture);
+    return model_version(o, "brainstorm.version", BS_MODEL_VERSION, &m->version) &&
+           model_version(o, "brainstorm.opset", BS_MODEL_OPSET, &m->opset) && model_file_id(o);
 }
 
-static bs_status model_labels(model_open *o)
+static bool model_labels(model_open *o)
 {
     bs_model *m = o->model;
-    bs_status status = model_text(o, "brainstorm.model.name", false, m->name, sizeof m->name);
-    if (status == BS_OK)
-        status = bs_gguf_u32(&m->gguf, "brainstorm.model.scale", false, 0, 64, &m->scale, o->error);
-    return status;
+    return model_text(o, "brainstorm.model.name", false, m->name, sizeof m->name) &&
+           bs_gguf_u32(&m->gguf, "brainstorm.model.scale", false, 0, 64, &m->scale, o->error);
 }
 
 /* ------------------------------------------------------------------------------------------------- arrays */
 
 /* How many elements an array has; an array without elements is not written at all. */
-static bs_status model_count(const model_open *o, const char *key, bs_gguf_type type, int32_t least, int32_t most,
-                             int32_t *count)
+static bool model_count(const model_open *o, const char *key, bs_gguf_type type, int32_t least, int32_t most,
+                        int32_t *count)
 {
     const bs_gguf_key *found;
-    const bs_status status = bs_gguf_get(&o->model->gguf, key, type, true, least > 0, &found, o->error);
+    if (!bs_gguf_get(&o->model->gguf, key, type, true, least > 0, &found, o->error))
+        return false;
     const uint64_t n = found ? found->count : 0;
-    if (status != BS_OK)
-        return status;
     if (n < (uint64_t)least || n > (uint64_t)most)
-        return bs_fail(o->error, n ? BS_ERROR_LIMIT : BS_ERROR_FORMAT,
-                       "key \"%s\" has %llu elements, expected %d .. %d", key, (unsigned long long)n, least, most);
+        return bs_refuse(o->error, n ? BS_ERROR_LIMIT : BS_ERROR_FORMAT,
+                         "key \"%s\" has %llu elements, expected %d .. %d", key, (unsigned long long)n, least, most);
     *count = (int32_t)n;
-    return BS_OK;
+    return true;
 }
 
 /* The next cursor runs over an array of `count` elements. */
-static bs_status model_array(model_open *o, const model_list *list, int32_t count, bs_cursor *cursor)
+static bool model_array(model_open *o, const model_list *list, int32_t count, bs_cursor *cursor)
 {
     const bs_gguf_key *found;
-    const bs_status status = bs_gguf_get(&o->model->gguf, list->key, list->type, true, count != 0, &found, o->error);
+    if (!bs_gguf_get(&o->model->gguf, list->key, list->type, true, count != 0, &found, o->error))
+        return false;
     bs_gguf_cursor(&o->model->gguf, found, cursor);
-    if (status != BS_OK || !found || found->count == (uint64_t)count)
-        return status;
-    return bs_fail(o->error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %d", list->key,
-                   (unsigned long long)found->count, count);
+    if (!found || found->count == (uint64_t)count)
+        return true;
+    return bs_refuse(o->error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements, expected %d", list->key,
+                     (unsigned long long)found->count, count);
 }
 
-static bs_status model_arrays(model_open *o, const model_list *lists, int32_t n_lists, int32_t count)
+static bool model_arrays(model_open *o, const model_list *lists, int32_t n_lists, int32_t count)
 {
-    bs_status status = BS_OK;
+    bool sound = true;
     memset(o->cursor, 0, sizeof o->cursor);
     o->lists = lists;
-    for (int32_t i = 0; status == BS_OK && i < n_lists; i++)
-        status = model_array(o, &lists[i], count, &o->cursor[i]);
-    return status;
+    for (int32_t i = 0; sound && i < n_lists; i++)
+        sound = model_array(o, &lists[i], count, &o->cursor[i]);
+    return sound;
 }
 
 /* Whether all that an entry read is there. */
-static bs_status model_was_read(const model_open *o)
+static bool model_was_read(const model_open *o)
 {
     for (int32_t i = 0; i < MODEL_CURSORS; i++)
         if (o->cursor[i].status != BS_OK)
-            return bs_cursor_fail(&o->cursor[i], o->error, o->lists[i].key);
-    return BS_OK;
+            return bs_cursor_sound(&o->cursor[i], o->error, o->lists[i].key);
+    return true;
 }
 
-bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error)
+bool bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error)
 {
     const uint64_t left = bs_bytes_figure(bs_bytes_share(bs_cursor_left(cursor), each));
-    return left == 0 ? BS_OK
-                     : bs_fail(error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements that belong to nothing", key,
-                               (unsigned long long)left);
+    return left == 0 || bs_refuse(error, BS_ERROR_FORMAT, "key \"%s\" has %llu elements that belong to nothing", key,
+                                  (unsigned long long)left);
 }
 
 /* The name of an entry, from the first of the cursors. */
-static bs_status model_name(model_open *o, size_t bytes, bool required, bs_bytes *at)
+static bool model_name(model_open *o, size_t bytes, bool required, bs_bytes *at)
 {
     *at = o->cursor[0].at;
-    if (!bs_cursor_text(&o->cursor[0], o->name, bytes))
-        return bs_cursor_fail(&o->cursor[0], o->error, "its name");
-    return o->name[0] || !required ? BS_OK : bs_fail(o->error, BS_ERROR_FORMAT, "its name is empty");
+    bs_cursor_text(&o->cursor[0], o->name, bytes);
+    return bs_cursor_sound(&o->cursor[0], o->error, "its name") &&
+           (o->name[0] || !required || bs_refuse(o->error, BS_ERROR_FORMAT, "its name is empty"));
 }
 
 /* Reads `count` entries; the first that fails is named. */
-static bs_status model_entries(model_open *o, const char *what, int32_t count, bs_status (*read)(model_open *, int32_t))
+static bool model_entries(model_open *o, const char *what, int32_t count, bool (*read)(model_open *, int32_t))
 {
-    for (int32_t i = 0; i < count; i++) {
-        const bs_status status = read(o, i);
-        if (status != BS_OK) {
+    for (int32_t i = 0; i < count; i++)
+        if (!read(o, i)) {
             bs_error_prefix(o->error, "%s %d \"%s\": ", what, i, o->name);
-            return status;
+            return false;
         }
-    }
-    return BS_OK;
+    return true;
 }
 
-static void *model_take(const model_open *o, int32_t count, size_t each, bs_status *status)
+/* Of arrays that are read side by side: an empty table of as many entries as the first one has elements; or NULL. */
+static void *model_table(model_open *o, const model_list *lists, int32_t n_lists, int32_t least, int32_t most,
+                         size_t each, int32_t *count)
 {
-    const bs_bytes bytes = bs_bytes_array(count > 0 ? count : 1, each);
-    void *memory = bs_take_zeros(o->arena, bytes);
-    if (!memory)
-        *status = bs_fail_arena(o->error, o->arena, bytes, "the index of a model file");
-    return memory;
+    if (!model_count(o, lists->key, lists->type, least, most, count) || !model_arrays(o, lists, n_lists, *count))
+        return NULL;
+    void *table = bs_take_table(o->arena, (uint64_t)*count, each, "the index of a model file", o->error);
+    return table ? memset(table, 0, (size_t)*count * each) : NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------ symbols */
 
-static bs_status model_symbol(model_open *o, int32_t index)
+static bool model_symbol(model_open *o, int32_t index)
 {
     bs_model_symbol *symbol = &o->model->symbols[index];
-    bs_status status = model_name(o, BS_MAX_NAME, false, &symbol->name_at);
+    if (!model_name(o, BS_MAX_NAME, false, &symbol->name_at))
+        return false;
     symbol->maximum = bs_cursor_i64(&o->cursor[1]);
     o->model->text_bytes = bs_bytes_add(o->model->text_bytes, bs_bytes_of(strlen(o->name) + 1));
-    if (status == BS_OK)
-        status = model_was_read(o);
-    if (status == BS_OK && symbol->maximum < 1)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its maximum is %lld, expected 1 or more",
-                       (long long)symbol->maximum);
-    return status;
+    return model_was_read(o) &&
+           (symbol->maximum >= 1 || bs_refuse(o->error, BS_ERROR_FORMAT, "its maximum is %lld, expected 1 or more",
+                                              (long long)symbol->maximum));
 }
 
-static bs_status model_symbols(model_open *o)
+static bool model_symbols(model_open *o)
 {
     static const model_list lists[] = {{"brainstorm.symbol.name", BS_GGUF_STRING},
                                        {"brainstorm.symbol.maximum", BS_GGUF_I64}};
-    bs_status status = model_count(o, lists[0].key, lists[0].type, 0, BS_MODEL_MAX_SYMBOLS, &o->model->n_symbols);
-    if (status == BS_OK)
-        status = model_arrays(o, lists, 2, o->model->n_symbols);
-    if (status == BS_OK)
-        o->model->symbols = model_take(o, o->model->n_symbols, sizeof *o->model->symbols, &status);
-    return status == BS_OK ? model_entries(o, "symbol", o->model->n_symbols, model_symbol) : status;
+    bs_model *m = o->model;
+    m->symbols = model_table(o, lists, 2, 0, BS_MODEL_MAX_SYMBOLS, sizeof *m->symbols, &m->n_symbols);
+    return m->symbols && model_entries(o, "symbol", m->n_symbols, model_symbol);
 }
 
 /* ------------------------------------------------------------------------------------------------- blocks */
 
 /* The record of a block is a whole tensor of bytes; blocks take tensors in order, so none is taken twice. */
-static bs_status model_block_record(model_open *o, bs_model_block *block, int32_t number)
+static bool model_block_record(model_open *o, bs_model_block *block, int32_t number)
 {
     const bs_gguf *gguf = &o->model->gguf;
     const uint32_t head = bs_model_head_bytes(o->model);
     const unsigned long long bytes = bs_bytes_figure(block->bytes);
     if (number == -1)
-        return bytes == 0 ? BS_OK : bs_fail(o->error, BS_ERROR_FORMAT, "it has %llu bytes, but no tensor", bytes);
+        return bytes == 0 || bs_refuse(o->error, BS_ERROR_FORMAT, "it has %llu bytes, but no tensor", bytes);
     if (number <= o->last_tensor || (uint32_t)number >= gguf->n_tensors)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its tensor is %d, expected -1 or one of %d .. %d", number,
-                       o->last_tensor + 1, (int32_t)gguf->n_tensors - 1);
+        return bs_refuse(o->error, BS_ERROR_FORMAT, "its tensor is %d, expected -1 or one of %d .. %d", number,
+                         o->last_tensor + 1, (int32_t)gguf->n_tensors - 1);
     const bs_gguf_tensor *tensor = &gguf->tensors[number];
     if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || bs_bytes_figure(tensor->bytes) != bytes)
-        return bs_fail(o->error, BS_ERROR_FORMAT,
-                       "its tensor %d is of type %u, rank %u and %llu bytes, expected %u, 1 and %llu", number,
-                       (unsigned)tensor->type, (unsigned)tensor->rank,
-                       (unsigned long long)bs_bytes_figure(tensor->bytes), BS_GGUF_TENSOR_I8, bytes);
+        return bs_refuse(o->error, BS_ERROR_FORMAT,
+                         "its tensor %d is of type %u, rank %u and %llu bytes, expected %u, 1 and %llu", number,
+                         (unsigned)tensor->type, (unsigned)tensor->rank, bs_bytes_figure(tensor->bytes),
+                         BS_GGUF_TENSOR_I8, bytes);
     if (bytes < head)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %u", bytes,
-                       (unsigned)head);
+        return bs_refuse(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %u", bytes,
+                         (unsigned)head);
     block->offset = tensor->offset;
     o->last_tensor = number;
-    return BS_OK;
+    return true;
 }
 
-static bs_status model_block(model_open *o, int32_t index)
+static bool model_block(model_open *o, int32_t index)
 {
     bs_model_block *block = &o->model->blocks[index];
     const int32_t n = o->model->n_nodes;
-    bs_status status = model_name(o, BS_MAX_NAME, true, &block->name_at);
+    if (!model_name(o, BS_MAX_NAME, true, &block->name_at))
+        return false;
     o->model->text_bytes = bs_bytes_add(o->model->text_bytes, bs_bytes_of(strlen(o->name) + 1));
     block->first_node = bs_cursor_i32(&o->cursor[1]);
     block->end_node = bs_cursor_i32(&o->cursor[2]);
     const int32_t tensor = bs_cursor_i32(&o->cursor[3]);
     block->bytes = bs_bytes_of(bs_cursor_u64(&o->cursor[4]));
     block->crc32 = bs_cursor_u32(&o->cursor[5]);
-    if (status == BS_OK)
-        status = model_was_read(o);
-    if (status != BS_OK)
-        return status;
+    if (!model_was_read(o))
+        return false;
     const bool whole = block->first_node == 0 && block->end_node == n;
     const bool range = 0 <= block->first_node && block->first_node < block->end_node && block->end_node <= n;
     if (index == 0 ? !whole : !range)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its nodes are %d up to %d, expected %s 0 up to %d",
-                       block->first_node, block->end_node, index ? "some of" : "all:", n);
+        return bs_refuse(o->error, BS_ERROR_FORMAT, "its nodes are %d up to %d, expected %s 0 up to %d",
+                         block->first_node, block->end_node, index ? "some of" : "all:", n);
     return model_block_record(o, block, tensor);
 }
 
-static bs_status model_blocks(model_open *o)
+static bool model_blocks(model_open *o)
 {
     static const model_list lists[] = {
         {"brainstorm.block.name", BS_GGUF_STRING},  {"brainstorm.block.first_node", BS_GGUF_I32},
@@ -31950,12 +31861,8 @@ static bs_status model_blocks(model_open *o)
         {"brainstorm.block.bytes", BS_GGUF_U64},    {"brainstorm.block.crc32", BS_GGUF_U32}};
     bs_model *m = o->model;
     o->last_tensor = -1;
-    bs_status status = model_count(o, lists[0].key, lists[0].type, 1, BS_MODEL_MAX_BLOCKS, &m->n_blocks);
-    if (status == BS_OK)
-        status = model_arrays(o, lists, 6, m->n_blocks);
-    if (status == BS_OK)
-        m->blocks = model_take(o, m->n_blocks, sizeof *m->blocks, &status);
-    return status == BS_OK ? model_entries(o, "block", m->n_blocks, model_block) : status;
+    m->blocks = model_table(o, lists, 6, 1, BS_MODEL_MAX_BLOCKS, sizeof *m->blocks, &m->n_blocks);
+    return m->blocks && model_entries(o, "block", m->n_blocks, model_block);
 }
 
 /* ------------------------------------------------------------------------------------------------ weights */
@@ -31963,66 +31870,62 @@ static bs_status model_blocks(model_open *o)
 /* The last of its cursors, over the dimensions of all weights. */
 static const model_list model_dims = {"brainstorm.weight.dims", BS_GGUF_I64};
 
-static bs_status model_weight_shape(model_open *o, bs_model_weight *w)
+static bool model_weight_shape(model_open *o, bs_model_weight *w)
 {
     bs_cursor *const dims = &o->cursor[5];
     if (w->dtype < 0 || w->dtype >= BS_DTYPE_COUNT)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its type is %d, expected 0 .. %d", w->dtype, BS_DTYPE_COUNT - 1);
+        return bs_refuse(o->error, BS_ERROR_FORMAT, "its type is %d, expected 0 .. %d", w->dtype, BS_DTYPE_COUNT - 1);
     if (w->rank < 1 || w->rank > BS_MAX_RANK)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its rank is %d, expected 1 .. %d", w->rank, BS_MAX_RANK);
+        return bs_refuse(o->error, BS_ERROR_FORMAT, "its rank is %d, expected 1 .. %d", w->rank, BS_MAX_RANK);
     w->bytes = bs_bytes_of(bs_dtype_bytes((bs_dtype)w->dtype));
     for (int32_t i = 0; i < w->rank; i++) {
         w->dim[i] = bs_cursor_i64(dims);
-        if (dims->status != BS_OK)
-            return bs_cursor_fail(dims, o->error, model_dims.key);
+        if (!bs_cursor_sound(dims, o->error, model_dims.key))
+            return false;
         if (w->dim[i] < 1)
-            return bs_fail(o->error, BS_ERROR_FORMAT, "its dimension %d is %lld, expected 1 or more", i,
-                           (long long)w->dim[i]);
+            return bs_refuse(o->error, BS_ERROR_FORMAT, "its dimension %d is %lld, expected 1 or more", i,
+                             (long long)w->dim[i]);
         w->bytes = bs_bytes_times(w->bytes, w->dim[i]);
     }
-    return BS_OK;
+    return true;
 }
 
 /* Weights are listed block by block in the order of their bytes: ranges are contiguous, nothing overlaps. */
-static bs_status model_weight_place(model_open *o, bs_model_weight *w, int32_t index, bs_bytes offset)
+static bool model_weight_place(model_open *o, bs_model_weight *w, int32_t index, bs_bytes offset)
 {
     bs_model *m = o->model;
     const int32_t before = index ? w[-1].block : 0;
     if (w->block < before || w->block >= m->n_blocks)
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its block is %d, expected %d .. %d", w->block, before,
-                       m->n_blocks - 1);
+        return bs_refuse(o->error, BS_ERROR_FORMAT, "its block is %d, expected %d .. %d", w->block, before,
+                         m->n_blocks - 1);
     bs_model_block *block = &m->blocks[w->block];
     const bool first = index == 0 || w->block != before;
     const bs_bytes used = first ? bs_bytes_of(bs_model_head_bytes(m))
                                 : bs_bytes_sub(bs_bytes_add(w[-1].offset, w[-1].bytes), block->offset);
     if (!bs_bytes_aligned_to(offset, 256) || bs_bytes_less(offset, used))
-        return bs_fail(o->error, BS_ERROR_FORMAT, "its offset is %llu, expected a multiple of 256 from %llu on",
-                       (unsigned long long)bs_bytes_figure(offset), (unsigned long long)bs_bytes_figure(used));
+        return bs_refuse(o->error, BS_ERROR_FORMAT, "its offset is %llu, expected a multiple of 256 from %llu on",
+                         bs_bytes_figure(offset), bs_bytes_figure(used));
     if (bs_bytes_less(block->bytes, bs_bytes_add(offset, w->bytes)))
-        return bs_fail(o->error, BS_ERROR_FORMAT, "%llu bytes at offset %llu do not lie in a record of %llu",
-                       (unsigned long long)bs_bytes_figure(w->bytes), (unsigned long long)bs_bytes_figure(offset),
-                       (unsigned long long)bs_bytes_figure(block->bytes));
+        return bs_refuse(o->error, BS_ERROR_FORMAT, "%llu bytes at offset %llu do not lie in a record of %llu",
+                         bs_bytes_figure(w->bytes), bs_bytes_figure(offset), bs_bytes_figure(block->bytes));
     if (first)
         block->first_weight = index;
     block->end_weight = index + 1;
     w->offset = bs_bytes_add(block->offset, offset);
-    return BS_OK;
+    return true;
 }
 
-static bs_status model_weight(model_open *o, int32_t index)
+static bool model_weight(model_open *o, int32_t index)
 {
     bs_model_weight *w = &o->model->weights[index];
-    bs_status status = model_name(o, BS_MAX_WEIGHT_NAME, true, &w->name_at);
+    if (!model_name(o, BS_MAX_WEIGHT_NAME, true, &w->name_at))
+        return false;
     w->hash = bs_name_hash(o->name, strlen(o->name));
     w->block = bs_cursor_i32(&o->cursor[1]);
     w->dtype = bs_cursor_i32(&o->cursor[2]);
     w->rank = bs_cursor_i32(&o->cursor[3]);
     const bs_bytes offset = bs_bytes_of(bs_cursor_u64(&o->cursor[4]));
-    if (status == BS_OK)
-        status = model_was_read(o);
-    if (status == BS_OK)
-        status = model_weight_shape(o, w);
-    return status == BS_OK ? model_weight_place(o, w, index, offset) : status;
+    return model_was_read(o) && model_weight_shape(o, w) && model_weight_place(o, w, index, offset);
 }
 
 /* The heap's root is the largest. */
@@ -32054,7 +31957,7 @@ static void sort_weights(bs_model_weight *w, int32_t count)
     }
 }
 
-static bs_status model_weights_unique(model_open *o)
+static bool model_weights_unique(model_open *o)
 {
     const bs_model *m = o->model;
     sort_weights(m->weights, m->n_weights);
@@ -32062,13 +31965,13 @@ static bs_status model_weights_unique(model_open *o)
     while (k < m->n_weights && m->weights[m->weights[k].by_hash].hash != m->weights[m->weights[k - 1].by_hash].hash)
         k++;
     if (k >= m->n_weights)
-        return BS_OK;
+        return true;
     const bs_model_weight *w = &m->weights[m->weights[k].by_hash];
-    const bs_status status = bs_gguf_text(&m->gguf, w->name_at, o->name, sizeof o->name, o->error);
-    return status == BS_OK ? bs_fail(o->error, BS_ERROR_FORMAT, "two weights are called \"%s\"", o->name) : status;
+    return bs_gguf_text(&m->gguf, w->name_at, o->name, sizeof o->name, o->error) &&
+           bs_refuse(o->error, BS_ERROR_FORMAT, "two weights are called \"%s\"", o->name);
 }
 
-static bs_status model_weights(model_open *o)
+static bool model_weights(model_open *o)
 {
     static const model_list lists[] = {{"brainstorm.weight.name", BS_GGUF_STRING},
                                        {"brainstorm.weight.block", BS_GGUF_I32},
@@ -32077,26 +31980,18 @@ static bs_status model_weights(model_open *o)
                                        {"brainstorm.weight.offset", BS_GGUF_U64}};
     bs_model *m = o->model;
     int32_t n_dims = 0;
-    bs_status status = model_count(o, lists[0].key, lists[0].type, 0, BS_MODEL_MAX_WEIGHTS, &m->n_weights);
-    if (status == BS_OK)
-        status = model_count(o, model_dims.key, model_dims.type, 0, BS_MODEL_MAX_WEIGHTS * BS_MAX_RANK, &n_dims);
-    if (status == BS_OK)
-        status = model_arrays(o, lists, 5, m->n_weights);
-    if (status == BS_OK)
-        status = model_array(o, &model_dims, n_dims, &o->cursor[5]);
-    if (status == BS_OK)
-        m->weights = model_take(o, m->n_weights, sizeof *m->weights, &status);
-    if (status == BS_OK)
-        status = model_entries(o, "weight", m->n_weights, model_weight);
-    if (status == BS_OK)
-        status = bs_model_used_up(&o->cursor[5], model_dims.key, sizeof(int64_t), o->error);
-    return status == BS_OK ? model_weights_unique(o) : status;
+    m->weights = model_table(o, lists, 5, 0, BS_MODEL_MAX_WEIGHTS, sizeof *m->weights, &m->n_weights);
+    return m->weights &&
+           model_count(o, model_dims.key, model_dims.type, 0, BS_MODEL_MAX_WEIGHTS * BS_MAX_RANK, &n_dims) &&
+           model_array(o, &model_dims, n_dims, &o->cursor[5]) &&
+           model_entries(o, "weight", m->n_weights, model_weight) &&
+           bs_model_used_up(&o->cursor[5], model_dims.key, sizeof(int64_t), o->error) && model_weights_unique(o);
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
 
 /* The arrays are what they should be; walks find them again by their names. */
-static bs_status model_node_arrays(model_open *o)
+static bool model_node_arrays(model_open *o)
 {
     static const model_list lists[] = {{"brainstorm.node.op", BS_GGUF_STRING},
                                        {"brainstorm.node.name", BS_GGUF_STRING},
@@ -32105,73 +32000,61 @@ static bs_status model_node_arrays(model_open *o)
                                        {"brainstorm.node.block", BS_GGUF_I32}};
     bs_model *m = o->model;
     int32_t n_params;
-    bs_status status = model_count(o, lists[0].key, lists[0].type, 1, BS_MODEL_MAX_NODES, &m->n_nodes);
-    if (status == BS_OK)
-        status = model_arrays(o, lists, 5, m->n_nodes);
-    if (status == BS_OK)
-        status = model_count(o, "brainstorm.node.inputs", BS_GGUF_I32, 0, BS_MODEL_MAX_OPERANDS, &m->n_operands);
-    if (status == BS_OK)
-        status = model_count(o, "brainstorm.node.params", BS_GGUF_I32, 0, BS_MODEL_MAX_NODES * BS_MODEL_MAX_PARAMS,
-                             &n_params);
-    if (status == BS_OK)
-        status = bs_gguf_u32(&m->gguf, "brainstorm.value.count", true, 0, (uint32_t)m->n_nodes * BS_MAX_OUTPUTS,
-                             &m->n_values, o->error);
-    return status;
+    return model_count(o, lists[0].key, lists[0].type, 1, BS_MODEL_MAX_NODES, &m->n_nodes) &&
+           model_arrays(o, lists, 5, m->n_nodes) &&
+           model_count(o, "brainstorm.node.inputs", BS_GGUF_I32, 0, BS_MODEL_MAX_OPERANDS, &m->n_operands) &&
+           model_count(o, "brainstorm.node.params", BS_GGUF_I32, 0, BS_MODEL_MAX_NODES * BS_MODEL_MAX_PARAMS,
+                       &n_params) &&
+           bs_gguf_u32(&m->gguf, "brainstorm.value.count", true, 0, (uint32_t)m->n_nodes * BS_MAX_OUTPUTS, &m->n_values,
+                       o->error);
 }
 
 /* One walk over all nodes: each can be decoded, the flat lists are used up, and the text of the graph is counted. */
-static bs_status model_nodes(model_open *o)
+static bool model_nodes(model_open *o)
 {
     bs_model *m = o->model;
     bs_model_walk walk;
     bs_model_node node;
     bs_model_walk_begin(m, &walk);
     for (int32_t i = 0; i < m->n_nodes; i++) {
-        const bs_status status = bs_model_walk_next(&walk, &node, o->error);
-        if (status != BS_OK)
-            return status;
+        if (!bs_model_walk_next(&walk, &node, o->error))
+            return false;
         const bs_op *op = bs_op_get(node.op);
         m->text_bytes = bs_bytes_add(m->text_bytes,
                                      bs_bytes_of(op->params_bytes + sizeof(void *) + strlen(node.name) + 1));
         m->n_routers += op->work == BS_WORK_ROUTE;
         m->n_domains += op->work == BS_WORK_VIEW;
     }
-    const bs_status status = bs_model_used_up(&walk.in, "brainstorm.node.inputs", sizeof(int32_t), o->error);
-    return status == BS_OK ? bs_model_used_up(&walk.param, "brainstorm.node.params", sizeof(int32_t), o->error)
-                           : status;
+    return bs_model_used_up(&walk.in, "brainstorm.node.inputs", sizeof(int32_t), o->error) &&
+           bs_model_used_up(&walk.param, "brainstorm.node.params", sizeof(int32_t), o->error);
 }
 
 /* ---------------------------------------------------------------------------------------------- all of it */
 
-static bs_bytes model_table(uint64_t count, size_t each)
-{
-    return bs_bytes_align(bs_bytes_product(bs_bytes_of(count > 0 ? count : 1), bs_bytes_of(each))); /* as model_take */
-}
-
-bs_status bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *error)
+bool bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *error)
 {
     static const char *const names[] = {"brainstorm.symbol.name", "brainstorm.block.name", "brainstorm.weight.name"};
     static const size_t each[] = {sizeof(bs_model_symbol), sizeof(bs_model_block), sizeof(bs_model_weight)};
     uint64_t counts[3];
     bs_gguf_need gguf;
     bs_bytes index = bs_bytes_of(0);
-    const bs_status status = bs_gguf_measure(source, names, counts, 3, &gguf, error);
+    const bool sound = bs_gguf_measure(source, names, counts, 3, &gguf, error);
     for (int32_t i = 0; i < 3; i++)
-        index = bs_bytes_add(index, model_table(counts[i], each[i]));
+        index = bs_bytes_add(index, bs_table_bytes(counts[i], each[i]));
     *bytes = bs_bytes_add(bs_bytes_align(bs_bytes_of(sizeof(bs_model))),
                           bs_bytes_add(gguf.bytes, bs_bytes_max(index, gguf.passing_bytes)));
-    return status;
+    return sound;
 }
 
-bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
+bool bs_model_index(bs_model *model, bs_arena *arena, bs_error *error)
 {
-    static bs_status (*const parts[])(model_open *) = {model_identity, model_labels, model_symbols, model_node_arrays,
-                                                       model_blocks, model_weights, model_nodes};
+    static bool (*const parts[])(model_open *) = {model_identity, model_labels,  model_symbols, model_node_arrays,
+                                                  model_blocks,   model_weights, model_nodes};
     model_open open = {.model = model, .arena = arena, .error = error};
-    bs_status status = BS_OK;
-    for (size_t i = 0; status == BS_OK && i < sizeof parts / sizeof *parts; i++)
-        status = parts[i](&open);
-    return status;
+    bool sound = true;
+    for (size_t i = 0; sound && i < sizeof parts / sizeof *parts; i++)
+        sound = parts[i](&open);
+    return sound;
 }
 #endif
 /* ==== end src/model/model.c =================================================================== */
@@ -32201,7 +32084,7 @@ static const char *model_where(const char *path)
 static bs_bytes model_need(const bs_source *source, const char *where, bs_error *error)
 {
     bs_bytes bytes;
-    if (bs_model_need(source, &bytes, error) == BS_OK)
+    if (bs_model_need(source, &bytes, error))
         return bytes;
     bs_error_prefix(error, "%s: ", where);
     return bs_bytes_of(0);
@@ -32339,23 +32222,22 @@ static bs_model *model_create(bs_arena *arena, const char *where, bs_error *erro
     return model;
 }
 
-bs_status bs_model_at_file(const bs_model *model, bs_status status, bs_error *error)
+bool bs_model_at_file(const bs_model *model, bool sound, bs_error *error)
 {
-    if (status != BS_OK)
+    if (!sound)
         bs_error_prefix(error, "%s: ", model->where);
-    return status;
+    return sound;
 }
 
 /* Gives everything back on failure. */
 static bs_model *model_finish(bs_model *model, const bs_source *source, bs_arena *arena, size_t mark, bs_error *error)
 {
-    bs_status status = bs_gguf_open(&model->gguf, source, arena, error);
-    if (status == BS_OK)
-        status = bs_model_index(model, arena, error);
-    if (bs_model_at_file(model, status, error) == BS_OK)
+    bs_error here = {BS_OK, NULL, 0, 0, ""};
+    if (bs_model_at_file(model, bs_gguf_open(&model->gguf, source, arena, &here) && bs_model_index(model, arena, &here),
+                         &here))
         return model;
     arena->used = mark;
-    if (status == BS_ERROR_ARENA)
+    if (bs_tell(&here, error) == BS_ERROR_ARENA)
         model_ask(source, model->where, arena, error);
     bs_model_close(model);
     return NULL;

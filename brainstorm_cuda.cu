@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0a35fd3e2c6096c7851398ee933a6c43f31770fbe8d585eb4e1e14bdf104092b
+ * sha256 of the parts: b337417854f715548134ae4214580d536ee0de1ce992a4ca64c3f82c61a816e5
  */
 #include "brainstorm.h"
 
@@ -227,8 +227,8 @@ static inline bs_bytes bs_bytes_place(bs_bytes *used, int64_t count, size_t each
     return bs_bytes_put(used, bs_bytes_array(count, each));
 }
 
-/* The number for messages, comparisons and public structs: nothing may be added to it. */
-static inline uint64_t bs_bytes_figure(bs_bytes a) { return a.unchecked; }
+/* The number for messages (%llu), comparisons and public structs: nothing may be added to it. */
+static inline unsigned long long bs_bytes_figure(bs_bytes a) { return a.unchecked; }
 
 /* The size as this machine counts, when it is no more than `most` and this machine can count it: the only way from
  * bytes to memory. False leaves *size alone. */
@@ -296,6 +296,8 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
 bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same, returning false. */
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* What was kept of a failure here, for a caller who may not ask: its status; of BS_OK nothing is told. */
+bs_status bs_tell(const bs_error *here, bs_error *error);
 /* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
 bool bs_status_is_known(int32_t number);
 /* The same for an arena that is too small: `what` says what the bytes were for. */
@@ -387,6 +389,13 @@ void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
 /* From an arena, when this machine can count as many; or NULL. */
 void *bs_take(bs_arena *arena, bs_bytes bytes);
 void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
+/* A table of perhaps no entries, which has an address all the same: its bytes; and the table, or NULL with a message
+ * that says what for (base/error.c). */
+bs_bytes bs_table_bytes(uint64_t count, size_t each);
+void *bs_take_table(bs_arena *arena, uint64_t count, size_t each, const char *what, bs_error *error);
+#if defined(BS_NO_MESSAGES)
+#define bs_take_table(arena, count, each, what, error) (bs_take_table)(arena, count, each, BS_TEXT(what), error)
+#endif
 
 /* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count`
  * (base/sort.c) */

@@ -61,6 +61,13 @@ void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
 /* From an arena, when this machine can count as many; or NULL. */
 void *bs_take(bs_arena *arena, bs_bytes bytes);
 void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
+/* A table of perhaps no entries, which has an address all the same: its bytes; and the table, or NULL with a message
+ * that says what for (base/error.c). */
+bs_bytes bs_table_bytes(uint64_t count, size_t each);
+void *bs_take_table(bs_arena *arena, uint64_t count, size_t each, const char *what, bs_error *error);
+#if defined(BS_NO_MESSAGES)
+#define bs_take_table(arena, count, each, what, error) (bs_take_table)(arena, count, each, BS_TEXT(what), error)
+#endif
 
 /* Sorts numbers of things by what `before` says of two; equal ones stay as they were. buffer: room for `count`
  * (base/sort.c) */

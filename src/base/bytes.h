@@ -102,8 +102,8 @@ static inline bs_bytes bs_bytes_place(bs_bytes *used, int64_t count, size_t each
     return bs_bytes_put(used, bs_bytes_array(count, each));
 }
 
-/* The number for messages, comparisons and public structs: nothing may be added to it. */
-static inline uint64_t bs_bytes_figure(bs_bytes a) { return a.unchecked; }
+/* The number for messages (%llu), comparisons and public structs: nothing may be added to it. */
+static inline unsigned long long bs_bytes_figure(bs_bytes a) { return a.unchecked; }
 
 /* The size as this machine counts, when it is no more than `most` and this machine can count it: the only way from
  * bytes to memory. False leaves *size alone. */

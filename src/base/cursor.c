@@ -42,19 +42,21 @@ static void cursor_fail(bs_cursor *c, bs_status status, bs_cursor_fault fault, b
     c->wanted = wanted;
 }
 
-bs_status (bs_cursor_fail)(const bs_cursor *cursor, bs_error *error, const char *what)
+bool (bs_cursor_sound)(const bs_cursor *cursor, bs_error *error, const char *what)
 {
     const unsigned long long at = bs_bytes_figure(cursor->at), wanted = bs_bytes_figure(cursor->wanted);
+    if (cursor->status == BS_OK)
+        return true;
     if (cursor->status == BS_ERROR_IO)
-        return bs_fail(error, BS_ERROR_IO, "%s: reading %llu bytes at byte %llu failed", what, wanted, at);
+        return bs_refuse(error, BS_ERROR_IO, "%s: reading %llu bytes at byte %llu failed", what, wanted, at);
     if (cursor->fault == BS_FAULT_LONG)
-        return bs_fail(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted,
-                       (unsigned long long)bs_bytes_figure(cursor->most));
+        return bs_refuse(error, BS_ERROR_FORMAT, "%s has %llu bytes, expected at most %llu", what, wanted,
+                         bs_bytes_figure(cursor->most));
     if (cursor->fault == BS_FAULT_ASCII)
-        return bs_fail(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what,
-                       (unsigned long long)bs_bytes_figure(bs_bytes_sub(cursor->at, cursor->wanted)));
-    return bs_fail(error, BS_ERROR_FORMAT, "%s: %llu bytes needed at byte %llu, %llu left", what, wanted, at,
-                   (unsigned long long)bs_bytes_figure(bs_cursor_left(cursor)));
+        return bs_refuse(error, BS_ERROR_FORMAT, "%s, at byte %llu, is not printable ASCII", what,
+                         bs_bytes_figure(bs_bytes_sub(cursor->at, cursor->wanted)));
+    return bs_refuse(error, BS_ERROR_FORMAT, "%s: %llu bytes needed at byte %llu, %llu left", what, wanted, at,
+                     bs_bytes_figure(bs_cursor_left(cursor)));
 }
 
 static bool cursor_has(bs_cursor *c, bs_bytes bytes)

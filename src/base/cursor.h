@@ -41,10 +41,10 @@ static inline int32_t bs_cursor_i32(bs_cursor *cursor) { return (int32_t)bs_curs
 static inline int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_cursor_u64(cursor); }
 /* A string of at most bytes-1 printable ASCII characters, ended by NUL; anything else is BS_ERROR_FORMAT. */
 bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
-/* Says why this cursor failed, of `what`. */
-bs_status bs_cursor_fail(const bs_cursor *cursor, bs_error *error, const char *what);
+/* Whether nothing failed so far; else it says what did, of `what`. */
+bool bs_cursor_sound(const bs_cursor *cursor, bs_error *error, const char *what);
 #if defined(BS_NO_MESSAGES)
-#define bs_cursor_fail(cursor, error, what) (bs_cursor_fail)(cursor, error, BS_TEXT(what))
+#define bs_cursor_sound(cursor, error, what) (bs_cursor_sound)(cursor, error, BS_TEXT(what))
 #endif
 static inline bs_bytes bs_cursor_left(const bs_cursor *cursor) { return bs_bytes_sub(cursor->end, cursor->at); }
 

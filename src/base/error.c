@@ -78,6 +78,13 @@ bool bs_refuse_bare(bs_error *error, bs_status status)
 }
 #endif
 
+bs_status bs_tell(const bs_error *here, bs_error *error)
+{
+    if (error && here->status != BS_OK)
+        *error = *here;
+    return here->status;
+}
+
 void (bs_error_prefix)(bs_error *error, const char *format, ...)
 {
     if (!error)
@@ -110,4 +117,18 @@ bs_status (bs_fail_arena)(bs_error *error, const bs_arena *arena, bs_bytes neede
 {
     const char *name = arena && arena->name ? arena->name : "?";
     return bs_fail_room(error, name, arena ? arena->size - arena->used : 0, needed, what);
+}
+
+bs_bytes bs_table_bytes(uint64_t count, size_t each)
+{
+    return bs_bytes_align(bs_bytes_max(bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)), bs_bytes_of(1)));
+}
+
+void *(bs_take_table)(bs_arena *arena, uint64_t count, size_t each, const char *what, bs_error *error)
+{
+    const bs_bytes bytes = bs_table_bytes(count, each);
+    void *table = bs_take(arena, bytes);
+    if (!table)
+        bs_fail_arena(error, arena, bytes, what);
+    return table;
 }

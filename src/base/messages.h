@@ -20,6 +20,8 @@
 bs_status bs_fail(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
 /* The same, returning false. */
 bool bs_refuse(bs_error *error, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
+/* What was kept of a failure here, for a caller who may not ask: its status; of BS_OK nothing is told. */
+bs_status bs_tell(const bs_error *here, bs_error *error);
 /* Whether a number that a caller's function returned is in BS_STATUS_LIST. */
 bool bs_status_is_known(int32_t number);
 /* The same for an arena that is too small: `what` says what the bytes were for. */

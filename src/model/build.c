@@ -28,68 +28,63 @@ void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk)
 }
 
 /* How many numbers of a list are one node's. */
-static bs_status walk_count(bs_cursor *counts, const char *what, int32_t most, int32_t *count, bs_error *error)
+static bool walk_count(bs_cursor *counts, const char *what, int32_t most, int32_t *count, bs_error *error)
 {
     *count = bs_cursor_i32(counts);
-    if (counts->status != BS_OK)
-        return bs_cursor_fail(counts, error, what);
-    return *count >= 0 && *count <= most
-               ? BS_OK
-               : bs_fail(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most);
+    return bs_cursor_sound(counts, error, what) &&
+           ((*count >= 0 && *count <= most) ||
+            bs_refuse(error, BS_ERROR_FORMAT, "it has %d %s, expected 0 .. %d", *count, what, most));
 }
 
 /* target: NULL when they are not asked for. */
-static bs_status walk_list(bs_cursor *list, const char *what, int32_t count, int32_t *target, bs_error *error)
+static bool walk_list(bs_cursor *list, const char *what, int32_t count, int32_t *target, bs_error *error)
 {
     const bs_bytes bytes = bs_bytes_array(count, sizeof *target);
-    const bool there = target ? bs_cursor_take(list, target, bytes) : bs_cursor_skip(list, bytes);
-    return there ? BS_OK : bs_cursor_fail(list, error, what);
+    return (target ? bs_cursor_take(list, target, bytes) : bs_cursor_skip(list, bytes)) ||
+           bs_cursor_sound(list, error, what);
 }
 
-static bs_status walk_op(bs_model_walk *walk, bs_model_node *node, bs_error *error)
+static bool walk_op(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
     char op[BS_MAX_NAME];
     if (!bs_cursor_text(&walk->name, node->name, sizeof node->name))
-        return bs_cursor_fail(&walk->name, error, "its name");
+        return bs_cursor_sound(&walk->name, error, "its name");
     if (!bs_cursor_text(&walk->op, op, sizeof op))
-        return bs_cursor_fail(&walk->op, error, "its op");
+        return bs_cursor_sound(&walk->op, error, "its op");
     node->op = bs_op_index(op);
     if (node->op < 0)
-        return bs_fail(error, BS_ERROR_UNSUPPORTED, "its op is \"%s\", which this library does not have", op);
-    return BS_OK;
+        return bs_refuse(error, BS_ERROR_UNSUPPORTED, "its op is \"%s\", which this library does not have", op);
+    return true;
 }
 
 /* What does not fit into the room is passed over: whoever gave it says so. */
-static bs_status walk_operands(bs_model_walk *walk, bs_model_node *node, bs_error *error)
+static bool walk_operands(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
-    const bs_status status = walk_count(&walk->in_count, "inputs", BS_MAX_PATHS + 1, &node->n_in, error);
+    if (!walk_count(&walk->in_count, "inputs", BS_MAX_PATHS + 1, &node->n_in, error))
+        return false;
     int32_t *const target = node->n_in <= walk->room ? walk->operands : NULL;
     node->in = target;
-    return status == BS_OK ? walk_list(&walk->in, "inputs", node->n_in, target, error) : status;
+    return walk_list(&walk->in, "inputs", node->n_in, target, error);
 }
 
 /* Fewer parameters than the op has: the file is older, and zero means default. */
-static bs_status walk_node(bs_model_walk *walk, bs_model_node *node, bs_error *error)
+static bool walk_node(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
-    bs_status status = walk_op(walk, node, error);
-    if (status == BS_OK)
-        status = walk_operands(walk, node, error);
-    if (status == BS_OK)
-        status = walk_count(&walk->param_count, "parameters", bs_op_get(node->op)->n_fields, &node->n_params, error);
-    if (status == BS_OK)
-        status = walk_list(&walk->param, "parameters", node->n_params, node->params, error);
     node->block = bs_cursor_i32(&walk->block);
-    return status == BS_OK && walk->block.status != BS_OK ? bs_cursor_fail(&walk->block, error, "its block") : status;
+    return walk_op(walk, node, error) && walk_operands(walk, node, error) &&
+           walk_count(&walk->param_count, "parameters", bs_op_get(node->op)->n_fields, &node->n_params, error) &&
+           walk_list(&walk->param, "parameters", node->n_params, node->params, error) &&
+           bs_cursor_sound(&walk->block, error, "its block");
 }
 
-bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error)
+bool bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error)
 {
     memset(node, 0, sizeof *node);
     walk->index++;
-    const bs_status status = walk_node(walk, node, error);
-    if (status != BS_OK)
+    const bool sound = walk_node(walk, node, error);
+    if (!sound)
         bs_error_prefix(error, "node %d \"%s\": ", walk->index, node->name);
-    return status;
+    return sound;
 }
 
 /* ------------------------------------------------------------------------------------------------ symbols */
@@ -110,93 +105,90 @@ typedef char model_maximum_fits[sizeof(model_maximum) <= sizeof(bs_dim_info) ? 1
 
 /* One dimension of an input, as ops/structure.h encodes it: a constant, or symbol number + 65536 (factor - 1),
  * negated. */
-static bs_status maxima_dim(const bs_model *model, bs_graph *graph, const bs_model_input *input, int32_t index,
-                            int32_t code, bs_error *error)
+static bool maxima_dim(const bs_model *model, bs_graph *graph, const bs_model_input *input, int32_t index, int32_t code,
+                       bs_error *error)
 {
     const int64_t wanted = input->dim[index], negated = -(int64_t)code;
     const int64_t symbol = (negated & 0xffff) - 1, factor = (negated >> 16) + 1;
     if (wanted == 0)
-        return BS_OK;
+        return true;
     if (code >= 0 && wanted != code)
-        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %d", index, (long long)wanted, code);
+        return bs_refuse(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %d", index, (long long)wanted, code);
     if (code >= 0)
-        return BS_OK;
+        return true;
     if (symbol < 0 || symbol >= model->n_symbols)
-        return bs_fail(error, BS_ERROR_FORMAT, "dimension %d is symbol %d of %d", index, (int)symbol + 1,
-                       model->n_symbols);
+        return bs_refuse(error, BS_ERROR_FORMAT, "dimension %d is symbol %d of %d", index, (int)symbol + 1,
+                         model->n_symbols);
     if (wanted < 1 || wanted % factor != 0)
-        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a positive multiple of %d", index,
-                       (long long)wanted, (int)factor);
+        return bs_refuse(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected a positive multiple of %d", index,
+                         (long long)wanted, (int)factor);
     model_maximum *m = maximum_of(graph, symbol);
     if (m->set && m->maximum != wanted / factor)
-        return bs_fail(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index,
-                       (long long)wanted, (long long)(m->maximum * factor));
+        return bs_refuse(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %lld: it is another input's too", index,
+                         (long long)wanted, (long long)(m->maximum * factor));
     m->maximum = wanted / factor;
     m->set = true;
-    return BS_OK;
+    return true;
 }
 
-static bs_status maxima_input(const bs_model *model, bs_graph *graph, const bs_model_input *input,
-                              const bs_model_node *node, bs_error *error)
+static bool maxima_input(const bs_model *model, bs_graph *graph, const bs_model_input *input, const bs_model_node *node,
+                         bs_error *error)
 {
     if (node->params[1] != input->rank || input->rank < 1 || input->rank > BS_MAX_RANK)
-        return bs_fail(error, BS_ERROR_SHAPE, "its rank is %d, expected %d", input->rank, node->params[1]);
-    bs_status status = BS_OK;
-    for (int32_t i = 0; status == BS_OK && i < input->rank; i++)
-        status = maxima_dim(model, graph, input, i, node->params[2 + i], error);
-    return status;
+        return bs_refuse(error, BS_ERROR_SHAPE, "its rank is %d, expected %d", input->rank, node->params[1]);
+    bool sound = true;
+    for (int32_t i = 0; sound && i < input->rank; i++)
+        sound = maxima_dim(model, graph, input, i, node->params[2 + i], error);
+    return sound;
 }
 
 /* Looks for one input among the nodes. */
-static bs_status maxima_find(const bs_model *model, bs_graph *graph, const bs_model_input *input, bs_error *error)
+static bool maxima_find(const bs_model *model, bs_graph *graph, const bs_model_input *input, bs_error *error)
 {
     bs_model_walk walk;
     bs_model_node node;
     if (!input->name)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build_desc.inputs: an input without a name");
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_model_build_desc.inputs: an input without a name");
     bs_model_walk_begin(model, &walk);
     for (int32_t i = 0; i < model->n_nodes; i++) {
-        bs_status status = bs_model_walk_next(&walk, &node, error);
-        if (status == BS_OK && (bs_op_get(node.op)->bound != BS_BOUND_READ || strcmp(node.name, input->name) != 0))
+        if (!bs_model_walk_next(&walk, &node, error))
+            return false;
+        if (bs_op_get(node.op)->bound != BS_BOUND_READ || strcmp(node.name, input->name) != 0)
             continue;
-        if (status == BS_OK) {
-            status = maxima_input(model, graph, input, &node, error);
-            if (status != BS_OK)
-                bs_error_prefix(error, "input \"%s\": ", node.name);
-        }
-        return status;
+        const bool fits = maxima_input(model, graph, input, &node, error);
+        if (!fits)
+            bs_error_prefix(error, "input \"%s\": ", node.name);
+        return fits;
     }
-    return bs_fail(error, BS_ERROR_ARGUMENT, "the model has no input \"%.64s\"", input->name);
+    return bs_refuse(error, BS_ERROR_ARGUMENT, "the model has no input \"%.64s\"", input->name);
 }
 
-static bs_status maxima_decide(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
+static bool maxima_decide(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
 {
-    bs_status status = BS_OK;
+    bool sound = true;
     if (model->n_symbols > graph->max_dims)
-        return bs_fail(error, BS_ERROR_LIMIT,
-                       "%d symbols, the graph has room for %d dimensions (bs_graph_desc.max_dims)", model->n_symbols,
-                       graph->max_dims);
+        return bs_refuse(error, BS_ERROR_LIMIT,
+                         "%d symbols, the graph has room for %d dimensions (bs_graph_desc.max_dims)", model->n_symbols,
+                         graph->max_dims);
     for (int32_t i = 0; i < model->n_symbols; i++)
         *maximum_of(graph, i) = (model_maximum){model->symbols[i].maximum, false};
-    for (int32_t i = 0; status == BS_OK && desc && i < desc->n_inputs; i++)
-        status = maxima_find(model, graph, &desc->inputs[i], error);
-    return status;
+    for (int32_t i = 0; sound && desc && i < desc->n_inputs; i++)
+        sound = maxima_find(model, graph, &desc->inputs[i], error);
+    return sound;
 }
 
 /* Symbols are numbered in the order they are made: all of them, before any node. */
-static bs_status build_symbols(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
+static bool build_symbols(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
 {
-    const bs_status status = maxima_decide(model, graph, desc, error);
-    if (status != BS_OK)
-        return status;
+    if (!maxima_decide(model, graph, desc, error))
+        return false;
     for (int32_t i = 0; i < model->n_symbols; i++) {
         char name[BS_MAX_NAME];
-        const bs_status found = bs_gguf_text(&model->gguf, model->symbols[i].name_at, name, sizeof name, error);
-        if (found != BS_OK)
-            return found;
+        if (!bs_gguf_text(&model->gguf, model->symbols[i].name_at, name, sizeof name, error))
+            return false;
         bs_symbol(graph, name, maximum_of(graph, i)->maximum);
     }
-    return bs_graph_check(graph, error);
+    return bs_graph_check(graph, error) == BS_OK;
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
@@ -207,14 +199,14 @@ typedef union model_params {
     uint8_t bytes[sizeof(const char *) + BS_MODEL_MAX_PARAMS * 4 + 8];
 } model_params;
 
-static bs_status build_node(bs_graph *graph, const bs_model_node *node)
+static bool build_node(bs_graph *graph, const bs_model_node *node)
 {
     model_params params;
     memset(&params, 0, sizeof params);
     params.name = node->name;
     memcpy(params.bytes + sizeof params.name, node->params, sizeof node->params);
     bs_op_build_numbered(graph, node->op, node->in, node->n_in, &params);
-    return graph->status;
+    return graph->status == BS_OK;
 }
 
 /* A net for 8-bit codes on deeper ones: u8 becomes u16, and what turns codes into numbers and back, enlarges or
@@ -262,83 +254,79 @@ typedef struct model_replay {
     int32_t code_bits, floor;
 } model_replay;
 
-static bs_status replay_open_block(model_replay *r)
+static bool replay_open_block(model_replay *r)
 {
     const bs_model_block *block = &r->model->blocks[r->next_block];
     const int32_t outer = r->graph->current_block, end = r->model->blocks[outer].end_node;
     char name[BS_MAX_NAME];
     if (block->end_node > end)
-        return bs_fail(r->error, BS_ERROR_FORMAT,
-                       "block %d ends before node %d, block %d that it lies in before node %d", r->next_block,
-                       block->end_node, outer, end);
-    const bs_status status = bs_gguf_text(&r->model->gguf, block->name_at, name, sizeof name, r->error);
-    if (status != BS_OK)
-        return status;
+        return bs_refuse(r->error, BS_ERROR_FORMAT,
+                         "block %d ends before node %d, block %d that it lies in before node %d", r->next_block,
+                         block->end_node, outer, end);
+    if (!bs_gguf_text(&r->model->gguf, block->name_at, name, sizeof name, r->error))
+        return false;
     bs_block_begin(r->graph, name);
     r->next_block++;
-    return bs_graph_failure(r->graph, r->error);
+    return bs_graph_failure(r->graph, r->error) == BS_OK;
 }
 
 /* Ends what ends before node `index`, begins what begins there. Blocks are never empty and properly nested. */
-static bs_status replay_blocks(model_replay *r, int32_t index)
+static bool replay_blocks(model_replay *r, int32_t index)
 {
     const bs_model *m = r->model;
-    bs_status status = BS_OK;
+    bool sound = true;
     while (r->graph->current_block != 0 && m->blocks[r->graph->current_block].end_node == index)
         bs_block_end(r->graph);
-    while (status == BS_OK && r->next_block < m->n_blocks && m->blocks[r->next_block].first_node == index)
-        status = replay_open_block(r);
-    return status;
+    while (sound && r->next_block < m->n_blocks && m->blocks[r->next_block].first_node == index)
+        sound = replay_open_block(r);
+    return sound;
 }
 
-static bs_status replay_node(model_replay *r, bs_model_node *node, int32_t index)
+static bool replay_node(model_replay *r, bs_model_node *node, int32_t index)
 {
-    const bs_status status = replay_blocks(r, index);
-    if (status != BS_OK)
-        return status;
+    if (!replay_blocks(r, index))
+        return false;
     if (node->block != r->graph->current_block)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "node %d is said to be of block %d, but lies in block %d", index,
-                       node->block, r->graph->current_block);
+        return bs_refuse(r->error, BS_ERROR_FORMAT, "node %d is said to be of block %d, but lies in block %d", index,
+                         node->block, r->graph->current_block);
     if (bs_op_get(node->op)->upgrade)
         bs_op_get(node->op)->upgrade(node->params, (int32_t)r->model->opset);
     if (r->code_bits > 8)
         widen_codes(r->graph, node, r->code_bits);
     if (r->floor != 0)
         replace_floor(node, r->floor);
-    if (build_node(r->graph, node) == BS_OK)
-        return BS_OK;
+    if (build_node(r->graph, node))
+        return true;
     bs_graph_failure(r->graph, r->error);
     bs_error_prefix(r->error, "node %d: ", index);
-    return r->graph->status;
+    return false;
 }
 
-static bs_status replay_end(model_replay *r)
+static bool replay_end(model_replay *r)
 {
     replay_blocks(r, r->model->n_nodes); /* ends some; none begins behind the last node */
     if (r->next_block != r->model->n_blocks)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes",
-                       r->next_block, r->model->blocks[r->next_block].first_node);
+        return bs_refuse(r->error, BS_ERROR_FORMAT, "block %d begins at node %d, expected the order of nodes",
+                         r->next_block, r->model->blocks[r->next_block].first_node);
     const uint32_t values = (uint32_t)r->graph->n_values - 1;
     if (values != r->model->n_values)
-        return bs_fail(r->error, BS_ERROR_FORMAT, "key \"brainstorm.value.count\" is %u, the graph has %u values",
-                       (unsigned)r->model->n_values, (unsigned)values);
-    return BS_OK;
+        return bs_refuse(r->error, BS_ERROR_FORMAT, "key \"brainstorm.value.count\" is %u, the graph has %u values",
+                         (unsigned)r->model->n_values, (unsigned)values);
+    return true;
 }
 
-static bs_status build_nodes(model_replay *r)
+static bool build_nodes(model_replay *r)
 {
     bs_model_walk walk;
     bs_model_node node;
-    bs_status status = BS_OK;
     bs_model_walk_begin(r->model, &walk);
-    for (int32_t i = 0; status == BS_OK && i < r->model->n_nodes; i++) {
+    for (int32_t i = 0; i < r->model->n_nodes; i++) {
         walk.operands = r->graph->operands + r->graph->n_operands; /* where they belong */
         walk.room = r->graph->max_operands - r->graph->n_operands;
-        status = bs_model_walk_next(&walk, &node, r->error);
-        if (status == BS_OK)
-            status = replay_node(r, &node, i);
+        if (!bs_model_walk_next(&walk, &node, r->error) || !replay_node(r, &node, i))
+            return false;
     }
-    return status == BS_OK ? replay_end(r) : status;
+    return replay_end(r);
 }
 
 bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_build_desc *desc, bs_error *error)
@@ -350,12 +338,12 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 0 or 8 .. 15", bits);
     if (floor < -1 || floor > 1 << 24)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: a floor of %d, expected -1 .. %d", floor, 1 << 24);
-    model_replay stored = {model, graph, error, 1, bits, floor};
-    bs_status status = bs_graph_check(graph, error);
-    if (status == BS_OK)
-        status = build_symbols(model, graph, desc, error);
-    if (status == BS_OK)
-        status = build_nodes(&stored);
-    return bs_model_at_file(model, status, error);
+    bs_error here = {BS_OK, NULL, 0, 0, ""};
+    model_replay stored = {model, graph, &here, 1, bits, floor};
+    bs_model_at_file(model,
+                     bs_graph_check(graph, &here) == BS_OK && build_symbols(model, graph, desc, &here) &&
+                         build_nodes(&stored),
+                     &here);
+    return bs_tell(&here, error);
 }
 #endif

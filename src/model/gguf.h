@@ -54,29 +54,29 @@ typedef struct bs_gguf {
 } bs_gguf;
 
 /* Checks the whole header and that every tensor's bytes are there. The index goes to `arena`; `source` is copied.
- * After a failure the arena is as it was. */
-bs_status bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_error *error);
+ * False: it was refused, and the arena is as it was. */
+bool bs_gguf_open(bs_gguf *gguf, const bs_source *source, bs_arena *arena, bs_error *error);
 
 /* What opening takes of an arena, ahead: bytes that stay, and what is taken for a moment while header and tensors are
  * read. counts: how many elements the arrays of these names have. */
 typedef struct bs_gguf_need {
     bs_bytes bytes, passing_bytes;
 } bs_gguf_need;
-bs_status bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n,
-                          bs_gguf_need *need, bs_error *error);
+bool bs_gguf_measure(const bs_source *source, const char *const *names, uint64_t *counts, int32_t n, bs_gguf_need *need,
+                     bs_error *error);
 
 /* NULL when there is no such key. */
 const bs_gguf_key *bs_gguf_find(const bs_gguf *gguf, const char *name);
 /* The same, refused when it is of another type, or required and missing. */
-bs_status bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
-                      const bs_gguf_key **key, bs_error *error);
+bool bs_gguf_get(const bs_gguf *gguf, const char *name, bs_gguf_type type, bool is_array, bool required,
+                 const bs_gguf_key **key, bs_error *error);
 /* A u32 within least .. most. Absent and not required: *number stays. */
-bs_status bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most,
-                      uint32_t *number, bs_error *error);
+bool bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t least, uint32_t most, uint32_t *number,
+                 bs_error *error);
 /* A cursor over the value (a string: over its bytes, length included). NULL key: an empty one. */
 void bs_gguf_cursor(const bs_gguf *gguf, const bs_gguf_key *key, bs_cursor *cursor);
 /* The string at `at`, which was read before; whoever owns the bytes may have changed them since. */
-bs_status bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error);
+bool bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error);
 #endif
 
 #endif

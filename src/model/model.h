@@ -76,7 +76,7 @@ typedef struct bs_model_node {
 } bs_model_node;
 
 /* What is left of an array when all entries have taken theirs: nothing, or it is refused. */
-bs_status bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error);
+bool bs_model_used_up(const bs_cursor *cursor, const char *key, uint64_t each, bs_error *error);
 
 /* Seven cursors that walk the arrays of nodes abreast. */
 typedef struct bs_model_walk {
@@ -92,14 +92,13 @@ static inline uint32_t bs_model_head_bytes(const bs_model *model)
     return model->version >= 2 ? BS_MODEL_HEAD_BYTES : 0;
 }
 
-/* What bs_model_index takes of an arena on top of GGUF's own, at most; 0 and a status when the header cannot be
- * read. */
-bs_status bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *error);
+/* What bs_model_index takes of an arena on top of GGUF's own, at most. False: the header cannot be read. */
+bool bs_model_need(const bs_source *source, bs_bytes *bytes, bs_error *error);
 /* Everything that the keys say, checked; model->gguf is open. The index goes to `arena`. */
-bs_status bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);
+bool bs_model_index(bs_model *model, bs_arena *arena, bs_error *error);
 
-/* Puts the file in front of a message. Returns `status`. */
-bs_status bs_model_at_file(const bs_model *model, bs_status status, bs_error *error);
+/* Puts the file in front of a message, unless there is none. Returns `sound`. */
+bool bs_model_at_file(const bs_model *model, bool sound, bs_error *error);
 
 /* Fills in the streaming half of a source, if the file can be streamed. */
 void bs_model_stream_source(const bs_model *model, bs_weights *weights);
@@ -107,7 +106,7 @@ void bs_model_stream_source(const bs_model *model, bs_weights *weights);
 uint32_t bs_model_fetch_alignment(const bs_model *model);
 
 void bs_model_walk_begin(const bs_model *model, bs_model_walk *walk);
-bs_status bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error);
+bool bs_model_walk_next(bs_model_walk *walk, bs_model_node *node, bs_error *error);
 #endif
 
 #endif

@@ -22,7 +22,7 @@ static const char *model_where(const char *path)
 static bs_bytes model_need(const bs_source *source, const char *where, bs_error *error)
 {
     bs_bytes bytes;
-    if (bs_model_need(source, &bytes, error) == BS_OK)
+    if (bs_model_need(source, &bytes, error))
         return bytes;
     bs_error_prefix(error, "%s: ", where);
     return bs_bytes_of(0);
@@ -160,23 +160,22 @@ static bs_model *model_create(bs_arena *arena, const char *where, bs_error *erro
     return model;
 }
 
-bs_status bs_model_at_file(const bs_model *model, bs_status status, bs_error *error)
+bool bs_model_at_file(const bs_model *model, bool sound, bs_error *error)
 {
-    if (status != BS_OK)
+    if (!sound)
         bs_error_prefix(error, "%s: ", model->where);
-    return status;
+    return sound;
 }
 
 /* Gives everything back on failure. */
 static bs_model *model_finish(bs_model *model, const bs_source *source, bs_arena *arena, size_t mark, bs_error *error)
 {
-    bs_status status = bs_gguf_open(&model->gguf, source, arena, error);
-    if (status == BS_OK)
-        status = bs_model_index(model, arena, error);
-    if (bs_model_at_file(model, status, error) == BS_OK)
+    bs_error here = {BS_OK, NULL, 0, 0, ""};
+    if (bs_model_at_file(model, bs_gguf_open(&model->gguf, source, arena, &here) && bs_model_index(model, arena, &here),
+                         &here))
         return model;
     arena->used = mark;
-    if (status == BS_ERROR_ARENA)
+    if (bs_tell(&here, error) == BS_ERROR_ARENA)
         model_ask(source, model->where, arena, error);
     bs_model_close(model);
     return NULL;

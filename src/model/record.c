@@ -7,19 +7,13 @@
 
 /* -------------------------------------------------------------------------------------------------- heads */
 
-static uint32_t head_u32(const uint8_t *head, size_t at)
-{
-    uint32_t n;
-    memcpy(&n, head + at, sizeof n);
-    return n;
-}
+/* As it is in memory: hosts are little-endian, and nothing in it is padding. The layout is in docs/format.md. */
+typedef struct record_head {
+    uint32_t magic, version, block, crc32;
+    uint64_t bytes, file_id;
+} record_head;
 
-static uint64_t head_u64(const uint8_t *head, size_t at)
-{
-    uint64_t n;
-    memcpy(&n, head + at, sizeof n);
-    return n;
-}
+_Static_assert(sizeof(record_head) == 32, "the head of a record");
 
 static bool bytes_are_zero(const uint8_t *data, size_t bytes)
 {
@@ -29,26 +23,26 @@ static bool bytes_are_zero(const uint8_t *data, size_t bytes)
     return true;
 }
 
-/* Compares the head of that block's record with what the keys promise. The layout is in docs/format.md. */
-static bs_status head_check(const bs_model *model, int32_t index, const uint8_t *head, bs_error *error)
+/* Compares the head of that block's record with what the keys promise. */
+static bool head_is_right(const bs_model *model, int32_t index, const uint8_t *bytes, bs_error *error)
 {
     const bs_model_block *block = &model->blocks[index];
-    const struct { const char *name; uint64_t is, expected;
+    record_head head;
+    memcpy(&head, bytes, sizeof head);
+    const struct {
+        const char *name;
+        unsigned long long is, expected;
     } fields[] = {
-        {"magic", head_u32(head, 0), BS_MODEL_HEAD_MAGIC},
-        {"version", head_u32(head, 4), BS_MODEL_HEAD_VERSION},
-        {"file id", head_u64(head, 24), model->file_id},
-        {"block", head_u32(head, 8), (uint32_t)index},
-        {"CRC-32", head_u32(head, 12), block->crc32},
-        {"length", head_u64(head, 16), bs_bytes_figure(block->bytes)},
+        {"magic", head.magic, BS_MODEL_HEAD_MAGIC}, {"version", head.version, BS_MODEL_HEAD_VERSION},
+        {"file id", head.file_id, model->file_id},  {"block", head.block, (uint32_t)index},
+        {"CRC-32", head.crc32, block->crc32},       {"length", head.bytes, bs_bytes_figure(block->bytes)},
     };
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].is != fields[i].expected)
-            return bs_fail(error, BS_ERROR_FORMAT, "its head has %s 0x%llx, expected 0x%llx", fields[i].name,
-                           (unsigned long long)fields[i].is, (unsigned long long)fields[i].expected);
-    return bytes_are_zero(head + 32, BS_MODEL_HEAD_BYTES - 32)
-               ? BS_OK
-               : bs_fail(error, BS_ERROR_FORMAT, "its head is not zero from byte 32 on");
+            return bs_refuse(error, BS_ERROR_FORMAT, "its head has %s 0x%llx, expected 0x%llx", fields[i].name,
+                             fields[i].is, fields[i].expected);
+    return bytes_are_zero(bytes + sizeof head, BS_MODEL_HEAD_BYTES - sizeof head) ||
+           bs_refuse(error, BS_ERROR_FORMAT, "its head is not zero from byte %d on", (int)sizeof head);
 }
 
 /* ---------------------------------------------------------------------------------------------- streaming */
@@ -144,7 +138,7 @@ static bs_status stream_verify(const void *user, int32_t index, const void *head
     const bs_model *model = user;
     if (index < 0 || index >= model->n_blocks || !bs_bytes_any(model->blocks[index].bytes))
         return BS_ERROR_ARGUMENT;
-    return head_check(model, index, head, NULL);
+    return head_is_right(model, index, head, NULL) ? BS_OK : BS_ERROR_FORMAT;
 }
 
 void bs_model_stream_source(const bs_model *model, bs_weights *weights)
@@ -161,97 +155,87 @@ void bs_model_stream_source(const bs_model *model, bs_weights *weights)
 
 /* -------------------------------------------------------------------------------------------------- check */
 
-/* All of it or a failure, from `at` of the record on. */
-static bs_status check_read(const bs_model *model, const bs_model_block *block, bs_bytes at, void *buffer,
-                            bs_bytes bytes, bs_error *error)
+/* All of it, from `at` of the record on. */
+static bool check_read(const bs_model *model, const bs_model_block *block, bs_bytes at, void *buffer, bs_bytes bytes,
+                       bs_error *error)
 {
     const bs_bytes from = bs_bytes_add(block->offset, at);
     const bs_status status = bs_source_read(&model->gguf.source, from, buffer, bytes);
-    return status == BS_OK
-               ? BS_OK
-               : bs_fail(error, status, "reading %llu bytes at byte %llu failed",
-                         (unsigned long long)bs_bytes_figure(bytes), (unsigned long long)bs_bytes_figure(from));
+    return status == BS_OK || bs_refuse(error, status, "reading %llu bytes at byte %llu failed", bs_bytes_figure(bytes),
+                                        bs_bytes_figure(from));
 }
 
-static bs_status check_head(const bs_model *model, int32_t index, bs_error *error)
+static bool check_head(const bs_model *model, int32_t index, bs_error *error)
 {
     uint8_t head[BS_MODEL_HEAD_BYTES];
-    const bs_status status = check_read(model, &model->blocks[index], bs_bytes_of(0), head, bs_bytes_of(sizeof head),
-                                        error);
-    return status == BS_OK ? head_check(model, index, head, error) : status;
+    return check_read(model, &model->blocks[index], bs_bytes_of(0), head, bs_bytes_of(sizeof head), error) &&
+           head_is_right(model, index, head, error);
 }
 
-static bs_status check_crc(const bs_model *model, const bs_model_block *block, bs_error *error)
+static bool check_crc(const bs_model *model, const bs_model_block *block, bs_error *error)
 {
     uint8_t piece[512];
     uint32_t crc = 0;
     for (bs_bytes at = bs_bytes_of(bs_model_head_bytes(model)); bs_bytes_less(at, block->bytes);) {
         const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(block->bytes, at), bs_bytes_of(sizeof piece));
-        const bs_status status = check_read(model, block, at, piece, bytes, error);
-        if (status != BS_OK)
-            return status;
+        if (!check_read(model, block, at, piece, bytes, error))
+            return false;
         crc = bs_crc32(crc, piece, (size_t)bs_bytes_figure(bytes));
         at = bs_bytes_add(at, bytes);
     }
-    if (crc == block->crc32)
-        return BS_OK;
-    return bs_fail(error, BS_ERROR_FORMAT, "its CRC-32 is %08x, expected %08x", (unsigned)crc, (unsigned)block->crc32);
+    return crc == block->crc32 || bs_refuse(error, BS_ERROR_FORMAT, "its CRC-32 is %08x, expected %08x", (unsigned)crc,
+                                            (unsigned)block->crc32);
 }
 
 /* Zeros from `at` to `end` of the record. */
-static bs_status check_gap(const bs_model *model, const bs_model_block *block, bs_bytes at, bs_bytes end,
-                           bs_error *error)
+static bool check_gap(const bs_model *model, const bs_model_block *block, bs_bytes at, bs_bytes end, bs_error *error)
 {
     uint8_t piece[BS_MODEL_HEAD_BYTES]; /* as long as gaps can be in files that writers make */
     while (bs_bytes_less(at, end)) {
         const bs_bytes bytes = bs_bytes_min(bs_bytes_sub(end, at), bs_bytes_of(sizeof piece)),
                        to = bs_bytes_add(at, bytes);
-        const bs_status status = check_read(model, block, at, piece, bytes, error);
-        if (status != BS_OK)
-            return status;
+        if (!check_read(model, block, at, piece, bytes, error))
+            return false;
         if (!bytes_are_zero(piece, (size_t)bs_bytes_figure(bytes)))
-            return bs_fail(error, BS_ERROR_FORMAT,
-                           "it is not zero between its weights, at bytes %llu up to %llu of the record",
-                           (unsigned long long)bs_bytes_figure(at), (unsigned long long)bs_bytes_figure(to));
+            return bs_refuse(error, BS_ERROR_FORMAT,
+                             "it is not zero between its weights, at bytes %llu up to %llu of the record",
+                             bs_bytes_figure(at), bs_bytes_figure(to));
         at = to;
     }
-    return BS_OK;
+    return true;
 }
 
-static bs_status check_gaps(const bs_model *model, const bs_model_block *block, bs_error *error)
+static bool check_gaps(const bs_model *model, const bs_model_block *block, bs_error *error)
 {
     bs_bytes at = bs_bytes_of(BS_MODEL_HEAD_BYTES);
-    bs_status status = BS_OK;
-    for (int32_t w = block->first_weight; status == BS_OK && w < block->end_weight; w++) {
+    for (int32_t w = block->first_weight; w < block->end_weight; w++) {
         const bs_bytes begin = bs_bytes_sub(model->weights[w].offset, block->offset);
-        status = check_gap(model, block, at, begin, error);
+        if (!check_gap(model, block, at, begin, error))
+            return false;
         at = bs_bytes_add(begin, model->weights[w].bytes);
     }
-    return status == BS_OK ? check_gap(model, block, at, block->bytes, error) : status;
+    return check_gap(model, block, at, block->bytes, error);
 }
 
 /* Version 1 promised neither heads nor zeros. */
-static bs_status check_block(const bs_model *model, int32_t index, bs_error *error)
+static bool check_block(const bs_model *model, int32_t index, bs_error *error)
 {
     const bs_model_block *block = &model->blocks[index];
     const bool head = bs_bytes_any(block->bytes) && model->version >= 2;
-    bs_status status = head ? check_head(model, index, error) : BS_OK;
-    if (status == BS_OK)
-        status = check_crc(model, block, error);
-    return status == BS_OK && head ? check_gaps(model, block, error) : status;
+    return (!head || check_head(model, index, error)) && check_crc(model, block, error) &&
+           (!head || check_gaps(model, block, error));
 }
 
 bs_status bs_model_check(const bs_model *model, bs_error *error)
 {
     if (!model)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_check: the model is NULL");
-    for (int32_t i = 0; i < model->n_blocks; i++) {
-        const bs_status status = check_block(model, i, error);
-        if (status != BS_OK) {
-            bs_error_prefix(error, "%s: the record of block %d: ", model->where, i);
-            return status;
-        }
-    }
-    return BS_OK;
+    bs_error here = {BS_OK, NULL, 0, 0, ""};
+    int32_t block = 0;
+    while (block < model->n_blocks && check_block(model, block, &here))
+        block++;
+    if (block < model->n_blocks)
+        bs_error_prefix(&here, "%s: the record of block %d: ", model->where, block);
+    return bs_tell(&here, error);
 }
 #endif

@@ -33,7 +33,7 @@ static bs_status model_weight_find(const void *user, const char *name, bs_weight
     const int32_t found = low < model->n_weights ? model->weights[low].by_hash : -1;
     if (found < 0 || model->weights[found].hash != hash)
         return BS_ERROR_WEIGHTS;
-    if (bs_gguf_text(&model->gguf, model->weights[found].name_at, text, sizeof text, NULL) != BS_OK)
+    if (!bs_gguf_text(&model->gguf, model->weights[found].name_at, text, sizeof text, NULL))
         return BS_ERROR_IO;
     if (strcmp(text, name) != 0)
         return BS_ERROR_WEIGHTS;
@@ -136,8 +136,7 @@ bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_bloc
     facts->offset = bs_bytes_figure(block->offset);
     facts->bytes = bs_bytes_figure(block->bytes);
     facts->crc32 = block->crc32;
-    return bs_gguf_text(&model->gguf, block->name_at, facts->name, sizeof facts->name, NULL) == BS_OK ? BS_OK
-                                                                                                      : BS_ERROR_IO;
+    return bs_gguf_text(&model->gguf, block->name_at, facts->name, sizeof facts->name, NULL) ? BS_OK : BS_ERROR_IO;
 }
 
 bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, int32_t *block, bs_weight_info *info)
@@ -149,7 +148,7 @@ bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, 
         model_weight_info(w, index, info);
     if (block)
         *block = w->block;
-    if (name && bs_gguf_text(&model->gguf, w->name_at, name, BS_MAX_WEIGHT_NAME, NULL) != BS_OK)
+    if (name && !bs_gguf_text(&model->gguf, w->name_at, name, BS_MAX_WEIGHT_NAME, NULL))
         return BS_ERROR_IO;
     return BS_OK;
 }

@@ -74,14 +74,13 @@ static bool read_header(bs_profile_reader *r, bs_profile_file *h, bs_error *erro
     const bs_status status = bs_source_read(&r->source, bs_bytes_of(0), h, bs_bytes_of(sizeof *h));
     if (status != BS_OK)
         return bs_refuse(error, status, "profile: its header cannot be read from %llu bytes",
-                         (unsigned long long)bs_bytes_figure(r->source.size));
+                         bs_bytes_figure(r->source.size));
     if (!check_header(h, error))
         return false;
     r->events_at = end_of_tables(h);
     if (bs_bytes_less(r->source.size, r->events_at))
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: its tables take %llu bytes, the file has %llu",
-                         (unsigned long long)bs_bytes_figure(r->events_at),
-                         (unsigned long long)bs_bytes_figure(r->source.size));
+                         bs_bytes_figure(r->events_at), bs_bytes_figure(r->source.size));
     const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(r->source.size, r->events_at));
     r->event_bytes = h->event_bytes;
     r->facts = (bs_profile_facts){(int32_t)h->routers, (int32_t)h->units, (int32_t)h->stages, bytes / h->event_bytes,
@@ -180,24 +179,16 @@ static bool read_stage_units(bs_profile_reader *r, bs_cursor *c, int32_t *units,
     return true;
 }
 
-/* NULL and a message when there is no room; a table of nothing takes nothing but is not NULL. */
-static void *take_table(bs_arena *arena, uint64_t count, size_t each, const char *what, bs_error *error)
-{
-    const bs_bytes needed = bs_bytes_max(bs_bytes_product(bs_bytes_of(count), bs_bytes_of(each)), bs_bytes_of(1));
-    void *table = bs_take(arena, needed);
-    if (!table)
-        bs_fail_arena(error, arena, needed, what);
-    return table;
-}
-
 static bool read_tables(bs_profile_reader *r, const bs_profile_file *h, bs_arena *arena, bs_error *error)
 {
     bs_cursor c;
-    bs_profile_file_router *routers = take_table(arena, h->routers, sizeof *routers, "a profile's routers", error);
-    bs_trace_unit *units = routers ? take_table(arena, h->units, sizeof *units, "a profile's units", error) : NULL;
-    bs_profile_place *places = units ? take_table(arena, h->units, sizeof *places, "a profile's units", error) : NULL;
-    bs_trace_stage *stages = places ? take_table(arena, h->stages, sizeof *stages, "a profile's stages", error) : NULL;
-    int32_t *stage_units = stages ? take_table(arena, h->stage_units, sizeof(int32_t), "a profile's stages", error)
+    bs_profile_file_router *routers = bs_take_table(arena, h->routers, sizeof *routers, "a profile's routers", error);
+    bs_trace_unit *units = routers ? bs_take_table(arena, h->units, sizeof *units, "a profile's units", error) : NULL;
+    bs_profile_place *places = units ? bs_take_table(arena, h->units, sizeof *places, "a profile's units", error)
+                                     : NULL;
+    bs_trace_stage *stages = places ? bs_take_table(arena, h->stages, sizeof *stages, "a profile's stages", error)
+                                    : NULL;
+    int32_t *stage_units = stages ? bs_take_table(arena, h->stage_units, sizeof(int32_t), "a profile's stages", error)
                                   : NULL;
     if (!stage_units)
         return false;
@@ -216,7 +207,7 @@ bs_profile_reader *bs_profile_open(bs_arena *arena, const bs_reader *reader, bs_
         return NULL;
     }
     const size_t used = arena->used;
-    bs_profile_reader *r = take_table(arena, 1, sizeof *r, "reading a profile", error);
+    bs_profile_reader *r = bs_take_table(arena, 1, sizeof *r, "reading a profile", error);
     if (!r)
         return NULL;
     memset(r, 0, sizeof *r);

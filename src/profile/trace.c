@@ -211,18 +211,8 @@ static bool trace_pass(trace_maker *m, bs_profile_reader *profile, bs_error *err
         m->n_guesses = m->first_guess;
         return true;
     }
-    if (error)
-        *error = wrong;
+    bs_tell(&wrong, error);
     return false;
-}
-
-static void *trace_table(bs_arena *arena, int32_t count, size_t bytes, bs_error *error)
-{
-    const bs_bytes needed = bs_bytes_array(bs_max_i32(count, 1), bytes);
-    void *table = bs_take(arena, needed);
-    if (!table)
-        bs_fail_arena(error, arena, needed, "a trace");
-    return table;
 }
 
 static bool trace_tables(trace_maker *m, const trace_maker *counted, bs_arena *arena, bs_error *error)
@@ -232,9 +222,9 @@ static bool trace_tables(trace_maker *m, const trace_maker *counted, bs_arena *a
     m->room_visits = counted->n_visits;
     m->room_uses = counted->most_uses;
     m->room_guesses = counted->most_guesses;
-    m->visits = trace_table(arena, counted->n_visits, sizeof *m->visits, error);
-    m->uses = m->visits ? trace_table(arena, counted->most_uses, sizeof *m->uses, error) : NULL;
-    m->guesses = m->uses ? trace_table(arena, counted->most_guesses, sizeof *m->guesses, error) : NULL;
+    m->visits = bs_take_table(arena, (uint64_t)m->room_visits, sizeof *m->visits, "a trace", error);
+    m->uses = m->visits ? bs_take_table(arena, (uint64_t)m->room_uses, sizeof *m->uses, "a trace", error) : NULL;
+    m->guesses = m->uses ? bs_take_table(arena, (uint64_t)m->room_guesses, sizeof *m->guesses, "a trace", error) : NULL;
     return m->guesses != NULL;
 }
 
@@ -275,7 +265,8 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
     counted.room_visits = counted.room_uses = counted.room_guesses = INT32_MAX;
     bs_profile_reader *profile = bs_profile_open(arena, reader, &here);
     if (profile)
-        counted.seen = trace_table(arena, bs_profile_tables_of(profile)->n_units, sizeof *counted.seen, &here);
+        counted.seen = bs_take_table(arena, (uint64_t)bs_profile_tables_of(profile)->n_units, sizeof *counted.seen,
+                                     "a trace", &here);
     if (counted.seen && trace_pass(&counted, profile, &here) && trace_tables(&filled, &counted, arena, &here) &&
         trace_pass(&filled, profile, &here)) {
         trace_finish(trace, &filled, profile);
@@ -283,8 +274,6 @@ bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trac
     }
     if (arena)
         arena->used = used;
-    if (error)
-        *error = here;
-    return here.status;
+    return bs_tell(&here, error);
 }
 #endif

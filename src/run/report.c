@@ -54,11 +54,10 @@ static void say_region(report *r, const bs_plan *p, int32_t region)
         const bs_part *part = &p->parts[p->region_parts[k]];
         if (part->router)
             say(r, "    path %d of \"%s\": scratch %llu bytes, %.3g flop a cell\n", part->path,
-                p->graph->routers[part->router].desc->name, (unsigned long long)bs_bytes_figure(part->scratch_bytes),
-                part->flops);
+                p->graph->routers[part->router].desc->name, bs_bytes_figure(part->scratch_bytes), part->flops);
         else
-            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n",
-                (unsigned long long)bs_bytes_figure(part->scratch_bytes), part->flops);
+            say(r, "    every cell: scratch %llu bytes, %.3g flop a cell\n", bs_bytes_figure(part->scratch_bytes),
+                part->flops);
         for (int32_t i = part->first; i < part->first + part->count; i++)
             say_instr(r, p, &p->instrs[i], "      ");
     }
@@ -75,14 +74,12 @@ static void say_memory(report *r, const bs_plan *p, const bs_sizes *sizes)
         say(r,
             "of device %llu activations, prepared weights %llu bytes\n"
             "tier %s, %s, %llu bytes of shared memory for a tile\n",
-            (unsigned long long)bs_bytes_figure(p->transient_bytes),
-            (unsigned long long)bs_bytes_figure(p->weight_bytes), bs_tier_name(p->tier), p->desc.half ? "f16" : "f32",
-            (unsigned long long)bs_bytes_figure(p->shared_bytes));
+            bs_bytes_figure(p->transient_bytes), bs_bytes_figure(p->weight_bytes), bs_tier_name(p->tier),
+            p->desc.half ? "f16" : "f32", bs_bytes_figure(p->shared_bytes));
     } else {
         say(r, "of transient %llu shared, %llu a thread x %d\ntier %s, %d threads, prepared weights %llu bytes\n",
-            (unsigned long long)bs_bytes_figure(p->transient_bytes),
-            (unsigned long long)bs_bytes_figure(p->scratch_bytes), p->threads, bs_tier_name(p->tier), p->threads,
-            (unsigned long long)bs_bytes_figure(p->weight_bytes));
+            bs_bytes_figure(p->transient_bytes), bs_bytes_figure(p->scratch_bytes), p->threads, bs_tier_name(p->tier),
+            p->threads, bs_bytes_figure(p->weight_bytes));
     }
 }
 
@@ -98,14 +95,13 @@ size_t bs_plan_report(const bs_plan *plan, char *text, size_t bytes)
     say(&r,
         "arena        bytes\npersistent   %llu (graph and plan come on top: %llu)\ntransient    %llu\n"
         "staging      %llu\nslots        %llu\n",
-        (unsigned long long)sizes.persistent, (unsigned long long)bs_bytes_figure(plan->own_bytes),
-        (unsigned long long)sizes.transient, (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
+        (unsigned long long)sizes.persistent, bs_bytes_figure(plan->own_bytes), (unsigned long long)sizes.transient,
+        (unsigned long long)sizes.staging, (unsigned long long)sizes.slots);
     say_memory(&r, plan, &sizes);
     if (bs_plan_streams(plan))
         say(&r, "streamed: %d units of %llu bytes in all, the largest %llu; %d stages, %d lanes of %llu bytes\n",
-            plan->n_units - 1, (unsigned long long)bs_bytes_figure(plan->all_unit_bytes),
-            (unsigned long long)bs_bytes_figure(plan->largest_unit_bytes), plan->n_stages, plan->lanes,
-            (unsigned long long)bs_bytes_figure(plan->lane_bytes));
+            plan->n_units - 1, bs_bytes_figure(plan->all_unit_bytes), bs_bytes_figure(plan->largest_unit_bytes),
+            plan->n_stages, plan->lanes, bs_bytes_figure(plan->lane_bytes));
     for (int32_t i = 0; i < plan->n_top; i++) {
         say_instr(&r, plan, &plan->instrs[i], "  ");
         if (plan->instrs[i].kind == BS_INSTR_RUN)

@@ -93,11 +93,11 @@ static bool device_start(bs_session *s, bs_device *device, void *stream, bs_erro
     bs_device_layout_make(s->plan, &layout);
     const bs_bytes weights = s->weights ? bs_bytes_of(0) : s->plan->weight_bytes;
     const uint64_t bytes = bs_bytes_figure(bs_bytes_add(weights, bs_bytes_of(layout.device_bytes)));
-    uint8_t *const memory = bs_session_take(&device->memory, bytes, "the session on the GPU", error);
+    uint8_t *const memory = bs_take_table(&device->memory, bytes, 1, "the session on the GPU", error);
     s->weights = s->weights ? s->weights : memory;
     s->device_memory = memory ? bs_bytes_at(memory, weights) : NULL;
-    s->device_pinned = memory ? bs_session_take(&device->pinned, layout.pinned_bytes,
-                                                "what is copied to and from the GPU", error)
+    s->device_pinned = memory ? bs_take_table(&device->pinned, layout.pinned_bytes, 1,
+                                              "what is copied to and from the GPU", error)
                               : NULL;
     if (!s->device_pinned)
         return false;
@@ -240,9 +240,10 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
         sizes.staging = 0; /* nothing is read */
     const size_t mark[4] = {memory->persistent.used, memory->transient.used, memory->staging.used, memory->slots.used};
     bs_session *s = bs_session_carve(memory, plan, &sizes, !desc->weights_of, error);
-    uint8_t *staging = s && sizes.staging ? bs_session_take(&memory->staging, sizes.staging, "reading weights", error)
+    uint8_t *staging = s && sizes.staging ? bs_take_table(&memory->staging, sizes.staging, 1, "reading weights", error)
                                           : NULL;
-    uint8_t *slots = s && sizes.slots ? bs_session_take(&memory->slots, sizes.slots, "weights of blocks", error) : NULL;
+    uint8_t *slots = s && sizes.slots ? bs_take_table(&memory->slots, sizes.slots, 1, "weights of blocks", error)
+                                      : NULL;
     const size_t device_mark[2] = {desc->device ? desc->device->memory.used : 0,
                                    desc->device ? desc->device->pinned.used : 0};
     const bool ok = s && (sizes.staging == 0 || staging) && (sizes.slots == 0 || slots) &&

@@ -5,11 +5,6 @@
 
 #include "run/session.h"
 
-/* From an arena, or NULL with a message that says what for. */
-void *bs_session_take(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error);
-#if defined(BS_NO_MESSAGES)
-#define bs_session_take(arena, bytes, what, error) (bs_session_take)(arena, bytes, BS_TEXT(what), error)
-#endif
 /* The session and what it needs of the persistent and transient arenas. NULL when they are too small. */
 bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bool own_weights,
                              bs_error *error);

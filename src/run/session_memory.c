@@ -170,21 +170,13 @@ void bs_plan_sizes(const bs_plan *plan, bs_sizes *sizes)
     sizes->slots = bs_plan_on_device(plan) ? 0 : bs_bytes_figure(plan->slot_bytes);
 }
 
-void *(bs_session_take)(bs_arena *arena, uint64_t bytes, const char *what, bs_error *error)
-{
-    void *memory = bs_take(arena, bs_bytes_of(bytes));
-    if (!memory)
-        bs_fail_arena(error, arena, bs_bytes_of(bytes), what);
-    return memory;
-}
-
 bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_sizes *sizes, bool own_weights,
                              bs_error *error)
 {
     const bool here = !bs_plan_on_device(plan);
     const bs_bytes all = bs_bytes_of(sizes->persistent);
     const uint64_t bytes = bs_bytes_figure(here && !own_weights ? bs_bytes_sub(all, plan->weight_bytes) : all);
-    bs_carver c = {bs_session_take(&memory->persistent, bytes, "the session", error), {0}};
+    bs_carver c = {bs_take_table(&memory->persistent, bytes, 1, "the session", error), {0}};
     if (!c.base)
         return NULL; /* else this machine counts as many, here and below */
     memset(c.base, 0, (size_t)bytes);
@@ -195,7 +187,7 @@ bs_session *bs_session_carve(bs_memory *memory, const bs_plan *plan, const bs_si
     carve_session(&c, plan, &parts, &s->root);
     take_parts_over(s, &parts);
     s->weights = here && own_weights ? bs_carve_bytes(&c, plan->weight_bytes) : NULL;
-    s->transient = sizes->transient ? bs_session_take(&memory->transient, sizes->transient, "activations", error)
+    s->transient = sizes->transient ? bs_take_table(&memory->transient, sizes->transient, 1, "activations", error)
                                     : NULL;
     if (sizes->transient && !s->transient)
         return NULL;

@@ -373,43 +373,36 @@ static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_err
     return BS_OK;
 }
 
-static bs_stream_facts replay_facts(replay *r)
-{
-    const bs_trace *t = r->trace;
-    for (int32_t u = 0; u < t->n_units; u++) {
-        const bs_bytes bytes = bs_bytes_of(t->units[u].read_bytes);
-        const uint64_t chunk = bs_bytes_figure(
-            bs_stream_chunk_limit(bytes, bs_bytes_array(bs_or_default(r->desc->chunk_bytes, 262144), 1), r->n_lanes));
-        const uint64_t chunks = bs_bytes_figure(bs_bytes_share(bs_bytes_add(bytes, bs_bytes_of(chunk - 1)), chunk));
-        r->units[u].slot_bytes = bs_bytes_align(bs_bytes_of(t->units[u].slot_bytes));
-        r->units[u].read_bytes = bytes;
-        r->units[u].n_chunks = chunks < 1 ? 1 : chunks > 1 << 20 ? 1 << 20 : (int32_t)chunks;
-    }
-    const bs_stream_facts facts = {t->n_units, t->n_stages, t->n_stage_units, r->units, t->stages, t->stage_units,
-                                   bs_bytes_of(r->desc->slot_bytes), r->desc->stream, false};
-    return facts;
-}
-
-static void *replay_take(bs_arena *a, int32_t count, size_t each)
-{
-    return bs_take(a, bs_bytes_array(count ? count : 1, each));
-}
-
-/* What replay_carve takes. */
-static bs_bytes replay_bytes(const bs_trace *t)
+/* What the stream's memory depends on. */
+static bs_stream_facts replay_facts(const bs_trace *t)
 {
     const bs_stream_facts facts = {t->n_units,     t->n_stages, t->n_stage_units, NULL, t->stages,
                                    t->stage_units, {0},         {0, 0, 0},        false};
-    const int32_t uses = t->n_uses ? t->n_uses : 1;
-    static const size_t unit_arrays[] = {sizeof(bs_stream_unit), sizeof(int64_t), sizeof(int32_t), sizeof(uint64_t),
-                                         sizeof(bool)};
-    bs_bytes bytes = bs_bytes_align(bs_stream_bytes(&facts));
-    bs_bytes_place(&bytes, 1, sizeof(replay));
-    bs_bytes_place(&bytes, uses, sizeof(int32_t));
-    bs_bytes_place(&bytes, uses, sizeof(uint64_t));
-    for (size_t i = 0; i < sizeof unit_arrays / sizeof *unit_arrays; i++)
-        bs_bytes_place(&bytes, t->n_units, unit_arrays[i]);
-    return bytes;
+    return facts;
+}
+
+/* Returns the stream's memory. */
+static void *carve_replay(bs_carver *c, const bs_trace *t, replay *r)
+{
+    const bs_stream_facts facts = replay_facts(t);
+    const uint64_t units = (uint64_t)t->n_units, uses = (uint64_t)bs_or_default(t->n_uses, 1);
+    r->units = bs_carve(c, units, sizeof *r->units);
+    r->next_position = bs_carve(c, uses, sizeof *r->next_position);
+    r->future = bs_carve(c, units, sizeof *r->future);
+    r->wanted = bs_carve(c, units, sizeof *r->wanted);
+    r->ready_at = bs_carve(c, units, sizeof *r->ready_at);
+    r->before = bs_carve(c, uses, sizeof *r->before);
+    r->resident = bs_carve(c, units, sizeof *r->resident);
+    return bs_carve_bytes(c, bs_stream_bytes(&facts));
+}
+
+static bs_bytes replay_bytes(const bs_trace *t)
+{
+    bs_carver c = {NULL, {0}};
+    replay unused;
+    bs_carve(&c, 1, sizeof unused);
+    carve_replay(&c, t, &unused);
+    return c.used;
 }
 
 size_t bs_replay_bytes(const bs_trace *t)
@@ -421,33 +414,47 @@ size_t bs_replay_bytes(const bs_trace *t)
                : 0;
 }
 
-static bool replay_carve(replay *r, bs_arena *a, void **memory)
+static void replay_units(replay *r)
 {
-    const int32_t units = r->trace->n_units;
-    r->units = replay_take(a, units, sizeof *r->units);
-    r->next_position = replay_take(a, r->trace->n_uses, sizeof *r->next_position);
-    r->future = replay_take(a, units, sizeof *r->future);
-    r->wanted = replay_take(a, units, sizeof *r->wanted);
-    r->ready_at = replay_take(a, units, sizeof *r->ready_at);
-    r->before = replay_take(a, r->trace->n_uses, sizeof *r->before);
-    r->resident = replay_take(a, units, sizeof *r->resident);
-    if (!r->units || !r->next_position || !r->future || !r->wanted || !r->ready_at || !r->before || !r->resident)
-        return false;
-    const bs_stream_facts facts = replay_facts(r);
-    *memory = bs_take(a, bs_stream_bytes(&facts));
-    if (*memory)
-        bs_stream_init(&r->stream, &facts, *memory);
-    return *memory != NULL;
+    for (int32_t u = 0; u < r->trace->n_units; u++) {
+        const bs_bytes bytes = bs_bytes_of(r->trace->units[u].read_bytes);
+        const uint64_t chunk = bs_bytes_figure(
+            bs_stream_chunk_limit(bytes, bs_bytes_array(bs_or_default(r->desc->chunk_bytes, 262144), 1), r->n_lanes));
+        const uint64_t chunks = bs_bytes_figure(bs_bytes_share(bs_bytes_add(bytes, bs_bytes_of(chunk - 1)), chunk));
+        r->units[u].slot_bytes = bs_bytes_align(bs_bytes_of(r->trace->units[u].slot_bytes));
+        r->units[u].read_bytes = bytes;
+        r->units[u].n_chunks = chunks < 1 ? 1 : chunks > 1 << 20 ? 1 << 20 : (int32_t)chunks;
+    }
+}
+
+/* NULL: the workspace is too small. */
+static replay *replay_make(const bs_trace *trace, const bs_replay_desc *desc, bs_arena *workspace, bs_error *error)
+{
+    bs_carver c = {bs_take(workspace, replay_bytes(trace)), {0}};
+    if (!c.base) {
+        bs_fail_arena(error, workspace, replay_bytes(trace), "a replay");
+        return NULL;
+    }
+    replay *r = bs_carve(&c, 1, sizeof *r);
+    memset(r, 0, sizeof *r);
+    r->trace = trace;
+    r->desc = desc;
+    r->n_lanes = bs_or_default(desc->lanes, 2);
+    void *memory = carve_replay(&c, trace, r);
+    replay_units(r);
+    bs_stream_facts facts = replay_facts(trace);
+    facts.units = r->units;
+    facts.slot_bytes = bs_bytes_of(desc->slot_bytes);
+    facts.desc = desc->stream;
+    bs_stream_init(&r->stream, &facts, memory);
+    return r;
 }
 
 static void sum_predictions(const replay *r, bs_prediction *sums)
 {
     for (int32_t j = 0; j < r->trace->n_stages; j++)
-        for (int32_t p = 0; p < BS_PREDICTOR_COUNT; p++) {
-            sums[p].expected += r->stream.stages[j].predictions[p].expected;
-            sums[p].right += r->stream.stages[j].predictions[p].right;
-            sums[p].needed += r->stream.stages[j].predictions[p].needed;
-        }
+        for (int32_t p = 0; p < BS_PREDICTOR_COUNT; p++)
+            bs_prediction_add(&sums[p], &r->stream.stages[j].predictions[p]);
 }
 
 bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena *workspace, bs_replay_result *result,
@@ -459,18 +466,9 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     if (!workspace || !result)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: the workspace or the result is NULL");
     const size_t mark = workspace->used;
-    void *memory = NULL;
-    replay *r = replay_take(workspace, 1, sizeof *r);
-    if (r) {
-        memset(r, 0, sizeof *r);
-        r->trace = trace;
-        r->desc = desc;
-        r->n_lanes = bs_or_default(desc->lanes, 2);
-    }
-    if (!r || !replay_carve(r, workspace, &memory)) {
-        workspace->used = mark;
-        return bs_fail_arena(error, workspace, replay_bytes(trace), "a replay");
-    }
+    replay *r = replay_make(trace, desc, workspace, error);
+    if (!r)
+        return BS_ERROR_ARENA;
     memset(result, 0, sizeof *result);
     oracle(r, r->before, result);
     first_positions(r);

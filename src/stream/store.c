@@ -348,10 +348,7 @@ void bs_store_stats(bs_store *s, bs_stream_stats *stats)
 void bs_store_prediction(bs_store *s, int32_t stage, bs_predictor predictor, bs_prediction *sum)
 {
     lock(s);
-    const bs_prediction *p = &s->stream.stages[stage].predictions[predictor];
-    sum->expected += p->expected;
-    sum->right += p->right;
-    sum->needed += p->needed;
+    bs_prediction_add(sum, &s->stream.stages[stage].predictions[predictor]);
     unlock(s);
 }
 #endif

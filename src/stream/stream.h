@@ -206,6 +206,13 @@ int32_t bs_rank_next(bs_stream *stream);
 /* Gives routed stages their tables of transitions, unless stages is NULL; returns the bytes of all. */
 bs_bytes bs_predict_tables(const bs_stream_facts *facts, bs_stage_state *stages);
 
+static inline void bs_prediction_add(bs_prediction *sum, const bs_prediction *p)
+{
+    sum->expected += p->expected;
+    sum->right += p->right;
+    sum->needed += p->needed;
+}
+
 /* Threads read the clock before they hold the lock: what is a little earlier than the visit counts as its beginning. */
 static inline uint64_t bs_stream_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
 
