@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 6c70d2848f41a25b00fd998b283cfa43b414776646ee70e2f4406328a886c109
+ * sha256 of the parts: c86e98e811b5c83c68f86a0f5c2d153ab203bdc80aca6c196e84af365ec8f584
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -784,7 +784,7 @@ float bs_load_f32(const void *data, bs_dtype dtype, int64_t index)
 /* ==== end src/base/dtype.c ==================================================================== */
 
 /* ==== begin src/base/platform.h =============================================================== */
-/* base/platform.h - worker threads over the platform table. Relies on base/base.h. */
+/* base/platform.h - gates and worker threads over the platform table. Relies on base/base.h. */
 #ifndef BS_PLATFORM_H
 #define BS_PLATFORM_H
 
@@ -794,11 +794,23 @@ float bs_load_f32(const void *data, bs_dtype dtype, int64_t index)
 
 #define BS_MAX_THREADS 64
 
+/* Storage and its platform; as long as that is NULL, no thread but one is there, and everything does nothing. */
+typedef struct bs_gate {
+    _Alignas(16) uint8_t storage[BS_GATE_BYTES];
+    const bs_platform *platform;
+} bs_gate;
+
+BS_INTERNAL bool bs_gate_make(bs_gate *gate, const bs_platform *platform);
+BS_INTERNAL void bs_gate_destroy(bs_gate *gate);
+BS_INTERNAL void bs_gate_lock(bs_gate *gate);
+BS_INTERNAL void bs_gate_unlock(bs_gate *gate);
+BS_INTERNAL void bs_gate_wait(bs_gate *gate); /* between lock and unlock */
+BS_INTERNAL void bs_gate_wake(bs_gate *gate);
+
 typedef void (*bs_task)(void *user, int32_t index, int32_t thread);
 
 /* Tasks of one job are claimed one after the other from `next`; which thread takes which must never matter. */
 typedef struct bs_workers {
-    const bs_platform *platform;
     int32_t threads; /* the caller's included */
     int32_t started;
     bs_task task;
@@ -813,8 +825,7 @@ typedef struct bs_workers {
         int32_t thread;
         _Alignas(16) uint8_t handle[BS_THREAD_BYTES];
     } workers[BS_MAX_THREADS];
-    _Alignas(16) uint8_t gate[BS_GATE_BYTES];
-    bool gate_made;
+    bs_gate gate;
 } bs_workers;
 
 /* Starts threads-1 workers. On failure nothing is left running. */
@@ -1068,6 +1079,44 @@ const bs_platform *bs_platform_default(void)
  * what in a way that shows in results: tasks are independent. */
 /* #include "base/platform.h" */
 
+bool bs_gate_make(bs_gate *gate, const bs_platform *platform)
+{
+    const bool made = platform->gate_init(platform->user, gate->storage) == 0;
+    gate->platform = made ? platform : NULL;
+    return made;
+}
+
+void bs_gate_destroy(bs_gate *gate)
+{
+    if (gate->platform)
+        gate->platform->gate_destroy(gate->platform->user, gate->storage);
+    gate->platform = NULL;
+}
+
+void bs_gate_lock(bs_gate *gate)
+{
+    if (gate->platform)
+        gate->platform->gate_lock(gate->platform->user, gate->storage);
+}
+
+void bs_gate_unlock(bs_gate *gate)
+{
+    if (gate->platform)
+        gate->platform->gate_unlock(gate->platform->user, gate->storage);
+}
+
+void bs_gate_wait(bs_gate *gate)
+{
+    if (gate->platform)
+        gate->platform->gate_wait(gate->platform->user, gate->storage);
+}
+
+void bs_gate_wake(bs_gate *gate)
+{
+    if (gate->platform)
+        gate->platform->gate_wake(gate->platform->user, gate->storage);
+}
+
 static void pool_drain(bs_workers *pool, int32_t thread)
 {
     for (;;) {
@@ -1082,21 +1131,20 @@ static void worker_main(void *argument)
 {
     struct bs_worker *worker = argument;
     bs_workers *pool = worker->pool;
-    const bs_platform *p = pool->platform;
     int seen = 0;
     for (;;) {
-        p->gate_lock(p->user, pool->gate);
+        bs_gate_lock(&pool->gate);
         while (atomic_load(&pool->generation) == seen && !atomic_load(&pool->stop))
-            p->gate_wait(p->user, pool->gate);
+            bs_gate_wait(&pool->gate);
         seen = atomic_load(&pool->generation);
-        p->gate_unlock(p->user, pool->gate);
+        bs_gate_unlock(&pool->gate);
         if (atomic_load(&pool->stop))
             return;
         pool_drain(pool, worker->thread);
         if (atomic_fetch_sub(&pool->busy, 1) == 1) { /* the last one tells the caller */
-            p->gate_lock(p->user, pool->gate);
-            p->gate_wake(p->user, pool->gate);
-            p->gate_unlock(p->user, pool->gate);
+            bs_gate_lock(&pool->gate);
+            bs_gate_wake(&pool->gate);
+            bs_gate_unlock(&pool->gate);
         }
     }
 }
@@ -1104,13 +1152,11 @@ static void worker_main(void *argument)
 bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_t threads, bs_error *error)
 {
     memset(pool, 0, sizeof *pool);
-    pool->platform = platform;
     pool->threads = 1;
     if (threads <= 1 || !platform || !platform->thread_start)
         return BS_OK; /* all on the calling thread */
-    if (platform->gate_init(platform->user, pool->gate) != 0)
+    if (!bs_gate_make(&pool->gate, platform))
         return bs_fail(error, BS_ERROR_PLATFORM, "worker threads: the platform's gate_init failed");
-    pool->gate_made = true;
     pool->threads = threads;
     for (int32_t i = 1; i < threads; i++) {
         struct bs_worker *worker = &pool->workers[i];
@@ -1128,27 +1174,23 @@ bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_
 
 void bs_workers_stop(bs_workers *pool)
 {
-    const bs_platform *p = pool->platform;
-    if (!pool->gate_made)
-        return;
-    p->gate_lock(p->user, pool->gate);
+    const bs_platform *p = pool->gate.platform;
+    bs_gate_lock(&pool->gate);
     atomic_store(&pool->stop, true);
-    p->gate_wake(p->user, pool->gate);
-    p->gate_unlock(p->user, pool->gate);
+    bs_gate_wake(&pool->gate);
+    bs_gate_unlock(&pool->gate);
     for (int32_t i = 1; i <= pool->started; i++)
         p->thread_join(p->user, pool->workers[i].handle);
-    p->gate_destroy(p->user, pool->gate);
-    pool->gate_made = false;
+    bs_gate_destroy(&pool->gate);
     pool->started = 0;
 }
 
 static void pool_wait(bs_workers *pool)
 {
-    const bs_platform *p = pool->platform;
-    p->gate_lock(p->user, pool->gate);
+    bs_gate_lock(&pool->gate);
     while (atomic_load(&pool->busy) > 0)
-        p->gate_wait(p->user, pool->gate);
-    p->gate_unlock(p->user, pool->gate);
+        bs_gate_wait(&pool->gate);
+    bs_gate_unlock(&pool->gate);
 }
 
 void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count)
@@ -1158,16 +1200,15 @@ void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count)
             task(user, i, 0);
         return;
     }
-    const bs_platform *p = pool->platform;
-    p->gate_lock(p->user, pool->gate);
+    bs_gate_lock(&pool->gate);
     pool->task = task;
     pool->user = user;
     pool->count = count;
     atomic_store(&pool->next, 0);
     atomic_store(&pool->busy, pool->started);
     atomic_fetch_add(&pool->generation, 1);
-    p->gate_wake(p->user, pool->gate);
-    p->gate_unlock(p->user, pool->gate);
+    bs_gate_wake(&pool->gate);
+    bs_gate_unlock(&pool->gate);
     pool_drain(pool, 0);
     pool_wait(pool);
 }
@@ -22901,7 +22942,7 @@ BS_INTERNAL const bs_profile_tables *bs_profile_tables_of(const bs_profile_reade
  * and swap of `head`; `tail` belongs to the one consumer. Numbers wrap; only their differences count. */
 /* #include "profile/profile.h" */
 
-#include <stdatomic.h>
+/* #include "base/platform.h" */
 
 #if !defined(BS_NO_PROFILE)
 
@@ -22918,7 +22959,6 @@ typedef struct profile_cell {
 } profile_cell;
 
 struct bs_profile {
-    const bs_platform *platform;
     bs_profile_write write;
     void *user;
     profile_cell *cells;
@@ -22936,9 +22976,9 @@ struct bs_profile {
     atomic_bool asleep;  /* the writer waits, or is about to */
     atomic_bool draining;
     atomic_bool open;    /* the header is written */
-    bool stop, threaded; /* stop: under the gate */
+    bool stop;           /* under the gate */
     _Alignas(16) uint8_t thread[BS_THREAD_BYTES];
-    _Alignas(16) uint8_t gate[BS_GATE_BYTES];
+    bs_gate gate; /* of the writer; not made: blocks are written by the threads that add events */
 };
 
 /* ------------------------------------------------------------------------------------------------- the ring */
@@ -23050,18 +23090,17 @@ static void profile_drain(bs_profile *p)
 static void profile_main(void *argument)
 {
     bs_profile *p = argument;
-    const bs_platform *os = p->platform;
     for (;;) {
-        os->gate_lock(os->user, p->gate);
+        bs_gate_lock(&p->gate);
         for (;;) {
             atomic_store(&p->asleep, true);
             if (p->stop || (atomic_load(&p->open) && ring_is_filled(p) && ring_has_next(p)))
                 break;
-            os->gate_wait(os->user, p->gate);
+            bs_gate_wait(&p->gate);
         }
         atomic_store(&p->asleep, false);
         const bool stop = p->stop;
-        os->gate_unlock(os->user, p->gate);
+        bs_gate_unlock(&p->gate);
         if (stop)
             return; /* close drains */
         profile_drain(p);
@@ -23070,12 +23109,11 @@ static void profile_main(void *argument)
 
 static void profile_wake(bs_profile *p)
 {
-    const bs_platform *os = p->platform;
     if (!atomic_load(&p->asleep) || !atomic_exchange(&p->asleep, false))
         return; /* it works, or another producer wakes it */
-    os->gate_lock(os->user, p->gate);
-    os->gate_wake(os->user, p->gate);
-    os->gate_unlock(os->user, p->gate);
+    bs_gate_lock(&p->gate);
+    bs_gate_wake(&p->gate);
+    bs_gate_unlock(&p->gate);
 }
 
 /* Without threads: on the caller's. The flag keeps a second consumer out, should the caller have threads after all. */
@@ -23095,7 +23133,7 @@ void bs_profile_add(bs_profile *profile, const bs_event *event)
         atomic_fetch_add_explicit(&profile->dropped, 1, memory_order_relaxed);
     if (!ring_is_filled(profile))
         return;
-    if (profile->threaded)
+    if (profile->gate.platform)
         profile_wake(profile);
     else if (atomic_load(&profile->open))
         profile_drain_here(profile);
@@ -23167,14 +23205,10 @@ static uint32_t count_stage_units(const bs_profile_header_desc *d)
 /* The writer is let go only now. Until then it does not touch the block, and events wait in the ring. */
 static void profile_open_ring(bs_profile *p)
 {
-    const bs_platform *os = p->platform;
-    if (p->threaded)
-        os->gate_lock(os->user, p->gate);
+    bs_gate_lock(&p->gate);
     atomic_store(&p->open, true);
-    if (p->threaded) {
-        os->gate_wake(os->user, p->gate);
-        os->gate_unlock(os->user, p->gate);
-    }
+    bs_gate_wake(&p->gate);
+    bs_gate_unlock(&p->gate);
 }
 
 bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc)
@@ -23229,7 +23263,6 @@ static bool profile_carve(bs_profile *p, const bs_profile_desc *desc)
 static void profile_init(bs_profile *p, const bs_profile_desc *desc)
 {
     memset(p, 0, sizeof *p);
-    p->platform = desc->platform ? desc->platform : bs_platform_default();
     p->write = desc->write;
     p->user = desc->user;
     atomic_init(&p->head, 0);
@@ -23240,17 +23273,15 @@ static void profile_init(bs_profile *p, const bs_profile_desc *desc)
     atomic_init(&p->open, false);
 }
 
-static bs_status profile_start(bs_profile *p, bs_error *error)
+static bs_status profile_start(bs_profile *p, const bs_platform *os, bs_error *error)
 {
-    const bs_platform *os = p->platform;
     if (!os || !os->thread_start)
-        return BS_OK; /* blocks are written by the threads that add events */
-    if (os->gate_init(os->user, p->gate) != 0)
+        return BS_OK;
+    if (!bs_gate_make(&p->gate, os))
         return bs_fail(error, BS_ERROR_PLATFORM, "profile: the platform's gate_init failed for its writer");
-    p->threaded = true;
     if (os->thread_start(os->user, p->thread, profile_main, p) == 0)
         return BS_OK;
-    os->gate_destroy(os->user, p->gate);
+    bs_gate_destroy(&p->gate);
     return bs_fail(error, BS_ERROR_PLATFORM, "profile: the platform's thread_start failed for its writer");
 }
 
@@ -23274,7 +23305,7 @@ bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_e
                          (unsigned long long)desc->bytes,
                          (int)(BS_ALIGNMENT + PROFILE_BLOCK_BYTES + PROFILE_LEAST_CELLS * sizeof(profile_cell)));
     if (status == BS_OK)
-        status = profile_start(p, error);
+        status = profile_start(p, desc->platform ? desc->platform : bs_platform_default(), error);
     if (status == BS_OK)
         return p;
     arena->used = used;
@@ -23283,16 +23314,15 @@ bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_e
 
 static void profile_stop(bs_profile *p)
 {
-    const bs_platform *os = p->platform;
-    if (!p->threaded)
+    const bs_platform *os = p->gate.platform;
+    if (!os)
         return;
-    os->gate_lock(os->user, p->gate);
+    bs_gate_lock(&p->gate);
     p->stop = true;
-    os->gate_wake(os->user, p->gate);
-    os->gate_unlock(os->user, p->gate);
+    bs_gate_wake(&p->gate);
+    bs_gate_unlock(&p->gate);
     os->thread_join(os->user, p->thread);
-    os->gate_destroy(os->user, p->gate);
-    p->threaded = false;
+    bs_gate_destroy(&p->gate);
 }
 
 bs_status bs_profile_close(bs_profile *profile, uint64_t *dropped)
@@ -25947,11 +25977,10 @@ typedef struct bs_store {
     bs_device *device;
     bs_device_session *on_device;
     uint8_t **base;          /* [units + 1] prepared weights of pinned units; [0] the resident ones */
-    bool check_records;
-    bool gate_made, stop;
+    bool check_records, stop;
     int32_t n_lanes, started;
     bs_store_lane lanes[BS_MAX_LANES];
-    _Alignas(16) uint8_t gate[BS_GATE_BYTES];
+    bs_gate gate; /* not made: the run reads for itself */
 } bs_store;
 
 typedef struct bs_store_desc {
@@ -26490,24 +26519,6 @@ static uint64_t store_now(const bs_store *s)
     return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;
 }
 
-static void lock(bs_store *s)
-{
-    if (s->gate_made)
-        s->platform->gate_lock(s->platform->user, s->gate);
-}
-
-static void unlock(bs_store *s)
-{
-    if (s->gate_made)
-        s->platform->gate_unlock(s->platform->user, s->gate);
-}
-
-static void wake(bs_store *s)
-{
-    if (s->gate_made)
-        s->platform->gate_wake(s->platform->user, s->gate);
-}
-
 static void record(const bs_store *s, bs_event_kind kind, uint64_t start, uint64_t end, int32_t subject, int32_t index,
                    uint64_t value, int32_t lane)
 {
@@ -26527,16 +26538,16 @@ static void watch(void *user, bs_event_kind kind, int32_t unit, bool for_guess)
 static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
 {
     const bs_store_piece *piece = &s->pieces[s->units[chunk->unit].first_piece + chunk->index];
-    unlock(s);
+    bs_gate_unlock(&s->gate);
     const uint64_t start = store_now(s);
     const uint8_t *raw = NULL;
     bs_status status = bs_store_fetch(s, lane, piece, &raw);
     const uint64_t arrived = store_now(s);
-    lock(s);
+    bs_gate_lock(&s->gate);
     const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(piece->end, piece->begin));
     bs_stream_arrived(&s->stream, chunk, status == BS_OK ? bytes : 0, arrived - start, arrived);
-    wake(s);
-    unlock(s);
+    bs_gate_wake(&s->gate);
+    bs_gate_unlock(&s->gate);
     if (status == BS_OK)
         status = bs_store_check(s, chunk->unit, piece, raw);
     if (status == BS_OK)
@@ -26544,39 +26555,38 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     const uint64_t done = store_now(s);
     record(s, BS_EVENT_READ, start, arrived, chunk->unit, chunk->index, bytes, lane->index);
     record(s, BS_EVENT_PREPARE, arrived, done, chunk->unit, chunk->index, bytes, lane->index);
-    lock(s);
+    bs_gate_lock(&s->gate);
     const bs_slot *slot = &s->stream.slots[chunk->unit];
     const bool guessed = slot->guessed;
     const uint64_t began = slot->load_start;
     if (bs_stream_done(&s->stream, chunk, status, bytes, done - arrived, done))
         record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, bs_bytes_figure(s->facts[chunk->unit].read_bytes),
                lane->index);
-    wake(s);
+    bs_gate_wake(&s->gate);
 }
 
 static void lane_main(void *argument)
 {
     bs_store_lane *lane = argument;
     bs_store *s = lane->store;
-    lock(s);
+    bs_gate_lock(&s->gate);
     while (!s->stop) {
         bs_stream_chunk chunk;
         if (bs_stream_next(&s->stream, store_now(s), &chunk))
             load_chunk(s, lane, &chunk);
         else
-            s->platform->gate_wait(s->platform->user, s->gate);
+            bs_gate_wait(&s->gate);
     }
-    unlock(s);
+    bs_gate_unlock(&s->gate);
 }
 
 static bs_status start_lanes(bs_store *s, bs_error *error)
 {
     const bs_platform *p = s->platform;
     if (!p || !p->thread_start)
-        return BS_OK; /* the run reads for itself */
-    if (p->gate_init(p->user, s->gate) != 0)
+        return BS_OK;
+    if (!bs_gate_make(&s->gate, p))
         return bs_fail(error, BS_ERROR_PLATFORM, "reader threads: the platform's gate_init failed");
-    s->gate_made = true;
     for (; s->started < s->n_lanes; s->started++)
         if (p->thread_start(p->user, s->lanes[s->started].handle, lane_main, &s->lanes[s->started]) != 0) {
             const int32_t number = s->started + 1;
@@ -26639,16 +26649,13 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
 
 void bs_store_close(bs_store *s)
 {
-    if (!s->gate_made)
-        return;
-    lock(s);
+    bs_gate_lock(&s->gate);
     s->stop = true;
-    wake(s);
-    unlock(s);
+    bs_gate_wake(&s->gate);
+    bs_gate_unlock(&s->gate);
     for (int32_t i = 0; i < s->started; i++)
         s->platform->thread_join(s->platform->user, s->lanes[i].handle);
-    s->platform->gate_destroy(s->platform->user, s->gate);
-    s->gate_made = false;
+    bs_gate_destroy(&s->gate);
     s->started = 0;
 }
 
@@ -26656,31 +26663,31 @@ void bs_store_close(bs_store *s)
 
 void bs_store_visit(bs_store *s, int32_t stage, const int32_t *units, int32_t count)
 {
-    lock(s);
+    bs_gate_lock(&s->gate);
     for (int32_t i = 0; i < count; i++)
         s->wanted[i] = units[i] - 1;
     bs_stream_visit(&s->stream, stage, s->wanted, count, store_now(s));
-    wake(s);
-    unlock(s);
+    bs_gate_wake(&s->gate);
+    bs_gate_unlock(&s->gate);
 }
 
 void bs_store_leave(bs_store *s)
 {
     if (!s->plan)
         return;
-    lock(s);
+    bs_gate_lock(&s->gate);
     bs_stream_leave(&s->stream);
-    wake(s);
-    unlock(s);
+    bs_gate_wake(&s->gate);
+    bs_gate_unlock(&s->gate);
 }
 
 void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, double margin)
 {
-    lock(s);
+    bs_gate_lock(&s->gate);
     const int32_t strength = unit ? bs_stream_strength(&s->stream, stage, margin) : 0;
     bs_stream_expect(&s->stream, stage, unit - 1, strength);
-    wake(s);
-    unlock(s);
+    bs_gate_wake(&s->gate);
+    bs_gate_unlock(&s->gate);
     const uint64_t now = s->profile ? store_now(s) : 0;
     record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, (uint64_t)strength, 0);
 }
@@ -26697,9 +26704,9 @@ static bool take_locked(bs_store *s, int32_t unit, bs_status *status)
 
 bool bs_store_try(bs_store *s, int32_t unit, bs_status *status)
 {
-    lock(s);
+    bs_gate_lock(&s->gate);
     const bool taken = take_locked(s, unit, status);
-    unlock(s);
+    bs_gate_unlock(&s->gate);
     return taken;
 }
 
@@ -26707,8 +26714,8 @@ bool bs_store_try(bs_store *s, int32_t unit, bs_status *status)
 static bs_status wait_locked(bs_store *s)
 {
     bs_stream_chunk chunk;
-    if (s->gate_made) {
-        s->platform->gate_wait(s->platform->user, s->gate);
+    if (s->gate.platform) {
+        bs_gate_wait(&s->gate);
         return BS_OK;
     }
     if (!bs_stream_next(&s->stream, store_now(s), &chunk))
@@ -26723,7 +26730,7 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
     bs_status status = BS_OK;
     bool waited = false;
     *taken = 0;
-    lock(s);
+    bs_gate_lock(&s->gate);
     for (;;) {
         for (int32_t i = 0; i < count && status == BS_OK && !*taken; i++)
             if (take_locked(s, units[i], &status) || status != BS_OK)
@@ -26734,13 +26741,13 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
             bs_stream_stall(&s->stream, start);
         waited = true;
         bs_stream_wait(&s->stream);
-        wake(s);
+        bs_gate_wake(&s->gate);
         status = wait_locked(s);
     }
     const uint64_t end = store_now(s);
     if (waited)
         bs_stream_resume(&s->stream, end);
-    unlock(s);
+    bs_gate_unlock(&s->gate);
     if (waited)
         record(s, BS_EVENT_STALL, start, end, units[0] - 1, stage, 0, 0);
     return status;
@@ -26749,19 +26756,19 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
 int32_t bs_store_missing(bs_store *s)
 {
     int32_t missing = 0;
-    lock(s);
+    bs_gate_lock(&s->gate);
     for (int32_t i = 0; i < s->stream.n_needed; i++)
         missing += s->stream.slots[s->stream.needed[i]].state != BS_SLOT_READY;
-    unlock(s);
+    bs_gate_unlock(&s->gate);
     return missing;
 }
 
 void bs_store_release(bs_store *s, int32_t unit)
 {
-    lock(s);
+    bs_gate_lock(&s->gate);
     bs_stream_release(&s->stream, unit - 1);
-    wake(s);
-    unlock(s);
+    bs_gate_wake(&s->gate);
+    bs_gate_unlock(&s->gate);
 }
 
 bs_use bs_store_outcome(const bs_store *s, int32_t unit)
@@ -26771,18 +26778,18 @@ bs_use bs_store_outcome(const bs_store *s, int32_t unit)
 
 void bs_store_stats(bs_store *s, bs_stream_stats *stats)
 {
-    lock(s);
+    bs_gate_lock(&s->gate);
     *stats = s->stream.stats;
     stats->guessing = s->stream.facts.desc.speculation != BS_SPECULATE_OFF && !s->stream.paused;
     stats->direct = s->weights.fetch_alignment > 1;
-    unlock(s);
+    bs_gate_unlock(&s->gate);
 }
 
 void bs_store_prediction(bs_store *s, int32_t stage, bs_predictor predictor, bs_prediction *sum)
 {
-    lock(s);
+    bs_gate_lock(&s->gate);
     bs_prediction_add(sum, &s->stream.stages[stage].predictions[predictor]);
-    unlock(s);
+    bs_gate_unlock(&s->gate);
 }
 #endif
 /* ==== end src/stream/store.c ================================================================== */

@@ -151,7 +151,7 @@ static void test_threads(void)
         grows = grows && now.persistent >= before.persistent && now.transient >= before.transient &&
                 now.staging >= before.staging;
         linear = linear && now.transient == bs_bytes_figure(r.plan->transient_bytes) +
-                                                (uint64_t)t * bs_bytes_figure(r.plan->scratch_bytes);
+                                                (unsigned long long)t * bs_bytes_figure(r.plan->scratch_bytes);
         before = now;
     }
     check(grows && linear, "bytes grow with threads, by one scratch each");

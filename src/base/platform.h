@@ -1,4 +1,4 @@
-/* base/platform.h - worker threads over the platform table. Relies on base/base.h. */
+/* base/platform.h - gates and worker threads over the platform table. Relies on base/base.h. */
 #ifndef BS_PLATFORM_H
 #define BS_PLATFORM_H
 
@@ -8,11 +8,23 @@
 
 #define BS_MAX_THREADS 64
 
+/* Storage and its platform; as long as that is NULL, no thread but one is there, and everything does nothing. */
+typedef struct bs_gate {
+    _Alignas(16) uint8_t storage[BS_GATE_BYTES];
+    const bs_platform *platform;
+} bs_gate;
+
+bool bs_gate_make(bs_gate *gate, const bs_platform *platform);
+void bs_gate_destroy(bs_gate *gate);
+void bs_gate_lock(bs_gate *gate);
+void bs_gate_unlock(bs_gate *gate);
+void bs_gate_wait(bs_gate *gate); /* between lock and unlock */
+void bs_gate_wake(bs_gate *gate);
+
 typedef void (*bs_task)(void *user, int32_t index, int32_t thread);
 
 /* Tasks of one job are claimed one after the other from `next`; which thread takes which must never matter. */
 typedef struct bs_workers {
-    const bs_platform *platform;
     int32_t threads; /* the caller's included */
     int32_t started;
     bs_task task;
@@ -27,8 +39,7 @@ typedef struct bs_workers {
         int32_t thread;
         _Alignas(16) uint8_t handle[BS_THREAD_BYTES];
     } workers[BS_MAX_THREADS];
-    _Alignas(16) uint8_t gate[BS_GATE_BYTES];
-    bool gate_made;
+    bs_gate gate;
 } bs_workers;
 
 /* Starts threads-1 workers. On failure nothing is left running. */

@@ -2,6 +2,44 @@
  * what in a way that shows in results: tasks are independent. */
 #include "base/platform.h"
 
+bool bs_gate_make(bs_gate *gate, const bs_platform *platform)
+{
+    const bool made = platform->gate_init(platform->user, gate->storage) == 0;
+    gate->platform = made ? platform : NULL;
+    return made;
+}
+
+void bs_gate_destroy(bs_gate *gate)
+{
+    if (gate->platform)
+        gate->platform->gate_destroy(gate->platform->user, gate->storage);
+    gate->platform = NULL;
+}
+
+void bs_gate_lock(bs_gate *gate)
+{
+    if (gate->platform)
+        gate->platform->gate_lock(gate->platform->user, gate->storage);
+}
+
+void bs_gate_unlock(bs_gate *gate)
+{
+    if (gate->platform)
+        gate->platform->gate_unlock(gate->platform->user, gate->storage);
+}
+
+void bs_gate_wait(bs_gate *gate)
+{
+    if (gate->platform)
+        gate->platform->gate_wait(gate->platform->user, gate->storage);
+}
+
+void bs_gate_wake(bs_gate *gate)
+{
+    if (gate->platform)
+        gate->platform->gate_wake(gate->platform->user, gate->storage);
+}
+
 static void pool_drain(bs_workers *pool, int32_t thread)
 {
     for (;;) {
@@ -16,21 +54,20 @@ static void worker_main(void *argument)
 {
     struct bs_worker *worker = argument;
     bs_workers *pool = worker->pool;
-    const bs_platform *p = pool->platform;
     int seen = 0;
     for (;;) {
-        p->gate_lock(p->user, pool->gate);
+        bs_gate_lock(&pool->gate);
         while (atomic_load(&pool->generation) == seen && !atomic_load(&pool->stop))
-            p->gate_wait(p->user, pool->gate);
+            bs_gate_wait(&pool->gate);
         seen = atomic_load(&pool->generation);
-        p->gate_unlock(p->user, pool->gate);
+        bs_gate_unlock(&pool->gate);
         if (atomic_load(&pool->stop))
             return;
         pool_drain(pool, worker->thread);
         if (atomic_fetch_sub(&pool->busy, 1) == 1) { /* the last one tells the caller */
-            p->gate_lock(p->user, pool->gate);
-            p->gate_wake(p->user, pool->gate);
-            p->gate_unlock(p->user, pool->gate);
+            bs_gate_lock(&pool->gate);
+            bs_gate_wake(&pool->gate);
+            bs_gate_unlock(&pool->gate);
         }
     }
 }
@@ -38,13 +75,11 @@ static void worker_main(void *argument)
 bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_t threads, bs_error *error)
 {
     memset(pool, 0, sizeof *pool);
-    pool->platform = platform;
     pool->threads = 1;
     if (threads <= 1 || !platform || !platform->thread_start)
         return BS_OK; /* all on the calling thread */
-    if (platform->gate_init(platform->user, pool->gate) != 0)
+    if (!bs_gate_make(&pool->gate, platform))
         return bs_fail(error, BS_ERROR_PLATFORM, "worker threads: the platform's gate_init failed");
-    pool->gate_made = true;
     pool->threads = threads;
     for (int32_t i = 1; i < threads; i++) {
         struct bs_worker *worker = &pool->workers[i];
@@ -62,27 +97,23 @@ bs_status bs_workers_start(bs_workers *pool, const bs_platform *platform, int32_
 
 void bs_workers_stop(bs_workers *pool)
 {
-    const bs_platform *p = pool->platform;
-    if (!pool->gate_made)
-        return;
-    p->gate_lock(p->user, pool->gate);
+    const bs_platform *p = pool->gate.platform;
+    bs_gate_lock(&pool->gate);
     atomic_store(&pool->stop, true);
-    p->gate_wake(p->user, pool->gate);
-    p->gate_unlock(p->user, pool->gate);
+    bs_gate_wake(&pool->gate);
+    bs_gate_unlock(&pool->gate);
     for (int32_t i = 1; i <= pool->started; i++)
         p->thread_join(p->user, pool->workers[i].handle);
-    p->gate_destroy(p->user, pool->gate);
-    pool->gate_made = false;
+    bs_gate_destroy(&pool->gate);
     pool->started = 0;
 }
 
 static void pool_wait(bs_workers *pool)
 {
-    const bs_platform *p = pool->platform;
-    p->gate_lock(p->user, pool->gate);
+    bs_gate_lock(&pool->gate);
     while (atomic_load(&pool->busy) > 0)
-        p->gate_wait(p->user, pool->gate);
-    p->gate_unlock(p->user, pool->gate);
+        bs_gate_wait(&pool->gate);
+    bs_gate_unlock(&pool->gate);
 }
 
 void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count)
@@ -92,16 +123,15 @@ void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count)
             task(user, i, 0);
         return;
     }
-    const bs_platform *p = pool->platform;
-    p->gate_lock(p->user, pool->gate);
+    bs_gate_lock(&pool->gate);
     pool->task = task;
     pool->user = user;
     pool->count = count;
     atomic_store(&pool->next, 0);
     atomic_store(&pool->busy, pool->started);
     atomic_fetch_add(&pool->generation, 1);
-    p->gate_wake(p->user, pool->gate);
-    p->gate_unlock(p->user, pool->gate);
+    bs_gate_wake(&pool->gate);
+    bs_gate_unlock(&pool->gate);
     pool_drain(pool, 0);
     pool_wait(pool);
 }

@@ -7,7 +7,7 @@
  * and swap of `head`; `tail` belongs to the one consumer. Numbers wrap; only their differences count. */
 #include "profile/profile.h"
 
-#include <stdatomic.h>
+#include "base/platform.h"
 
 #if !defined(BS_NO_PROFILE)
 
@@ -24,7 +24,6 @@ typedef struct profile_cell {
 } profile_cell;
 
 struct bs_profile {
-    const bs_platform *platform;
     bs_profile_write write;
     void *user;
     profile_cell *cells;
@@ -42,9 +41,9 @@ struct bs_profile {
     atomic_bool asleep;  /* the writer waits, or is about to */
     atomic_bool draining;
     atomic_bool open;    /* the header is written */
-    bool stop, threaded; /* stop: under the gate */
+    bool stop;           /* under the gate */
     _Alignas(16) uint8_t thread[BS_THREAD_BYTES];
-    _Alignas(16) uint8_t gate[BS_GATE_BYTES];
+    bs_gate gate; /* of the writer; not made: blocks are written by the threads that add events */
 };
 
 /* ------------------------------------------------------------------------------------------------- the ring */
@@ -156,18 +155,17 @@ static void profile_drain(bs_profile *p)
 static void profile_main(void *argument)
 {
     bs_profile *p = argument;
-    const bs_platform *os = p->platform;
     for (;;) {
-        os->gate_lock(os->user, p->gate);
+        bs_gate_lock(&p->gate);
         for (;;) {
             atomic_store(&p->asleep, true);
             if (p->stop || (atomic_load(&p->open) && ring_is_filled(p) && ring_has_next(p)))
                 break;
-            os->gate_wait(os->user, p->gate);
+            bs_gate_wait(&p->gate);
         }
         atomic_store(&p->asleep, false);
         const bool stop = p->stop;
-        os->gate_unlock(os->user, p->gate);
+        bs_gate_unlock(&p->gate);
         if (stop)
             return; /* close drains */
         profile_drain(p);
@@ -176,12 +174,11 @@ static void profile_main(void *argument)
 
 static void profile_wake(bs_profile *p)
 {
-    const bs_platform *os = p->platform;
     if (!atomic_load(&p->asleep) || !atomic_exchange(&p->asleep, false))
         return; /* it works, or another producer wakes it */
-    os->gate_lock(os->user, p->gate);
-    os->gate_wake(os->user, p->gate);
-    os->gate_unlock(os->user, p->gate);
+    bs_gate_lock(&p->gate);
+    bs_gate_wake(&p->gate);
+    bs_gate_unlock(&p->gate);
 }
 
 /* Without threads: on the caller's. The flag keeps a second consumer out, should the caller have threads after all. */
@@ -201,7 +198,7 @@ void bs_profile_add(bs_profile *profile, const bs_event *event)
         atomic_fetch_add_explicit(&profile->dropped, 1, memory_order_relaxed);
     if (!ring_is_filled(profile))
         return;
-    if (profile->threaded)
+    if (profile->gate.platform)
         profile_wake(profile);
     else if (atomic_load(&profile->open))
         profile_drain_here(profile);
@@ -273,14 +270,10 @@ static uint32_t count_stage_units(const bs_profile_header_desc *d)
 /* The writer is let go only now. Until then it does not touch the block, and events wait in the ring. */
 static void profile_open_ring(bs_profile *p)
 {
-    const bs_platform *os = p->platform;
-    if (p->threaded)
-        os->gate_lock(os->user, p->gate);
+    bs_gate_lock(&p->gate);
     atomic_store(&p->open, true);
-    if (p->threaded) {
-        os->gate_wake(os->user, p->gate);
-        os->gate_unlock(os->user, p->gate);
-    }
+    bs_gate_wake(&p->gate);
+    bs_gate_unlock(&p->gate);
 }
 
 bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc)
@@ -335,7 +328,6 @@ static bool profile_carve(bs_profile *p, const bs_profile_desc *desc)
 static void profile_init(bs_profile *p, const bs_profile_desc *desc)
 {
     memset(p, 0, sizeof *p);
-    p->platform = desc->platform ? desc->platform : bs_platform_default();
     p->write = desc->write;
     p->user = desc->user;
     atomic_init(&p->head, 0);
@@ -346,17 +338,15 @@ static void profile_init(bs_profile *p, const bs_profile_desc *desc)
     atomic_init(&p->open, false);
 }
 
-static bs_status profile_start(bs_profile *p, bs_error *error)
+static bs_status profile_start(bs_profile *p, const bs_platform *os, bs_error *error)
 {
-    const bs_platform *os = p->platform;
     if (!os || !os->thread_start)
-        return BS_OK; /* blocks are written by the threads that add events */
-    if (os->gate_init(os->user, p->gate) != 0)
+        return BS_OK;
+    if (!bs_gate_make(&p->gate, os))
         return bs_fail(error, BS_ERROR_PLATFORM, "profile: the platform's gate_init failed for its writer");
-    p->threaded = true;
     if (os->thread_start(os->user, p->thread, profile_main, p) == 0)
         return BS_OK;
-    os->gate_destroy(os->user, p->gate);
+    bs_gate_destroy(&p->gate);
     return bs_fail(error, BS_ERROR_PLATFORM, "profile: the platform's thread_start failed for its writer");
 }
 
@@ -380,7 +370,7 @@ bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_e
                          (unsigned long long)desc->bytes,
                          (int)(BS_ALIGNMENT + PROFILE_BLOCK_BYTES + PROFILE_LEAST_CELLS * sizeof(profile_cell)));
     if (status == BS_OK)
-        status = profile_start(p, error);
+        status = profile_start(p, desc->platform ? desc->platform : bs_platform_default(), error);
     if (status == BS_OK)
         return p;
     arena->used = used;
@@ -389,16 +379,15 @@ bs_profile *bs_profile_create(bs_arena *arena, const bs_profile_desc *desc, bs_e
 
 static void profile_stop(bs_profile *p)
 {
-    const bs_platform *os = p->platform;
-    if (!p->threaded)
+    const bs_platform *os = p->gate.platform;
+    if (!os)
         return;
-    os->gate_lock(os->user, p->gate);
+    bs_gate_lock(&p->gate);
     p->stop = true;
-    os->gate_wake(os->user, p->gate);
-    os->gate_unlock(os->user, p->gate);
+    bs_gate_wake(&p->gate);
+    bs_gate_unlock(&p->gate);
     os->thread_join(os->user, p->thread);
-    os->gate_destroy(os->user, p->gate);
-    p->threaded = false;
+    bs_gate_destroy(&p->gate);
 }
 
 bs_status bs_profile_close(bs_profile *profile, uint64_t *dropped)

@@ -57,24 +57,6 @@ static uint64_t store_now(const bs_store *s)
     return s->platform && s->platform->clock_ns ? s->platform->clock_ns(s->platform->user) : 0;
 }
 
-static void lock(bs_store *s)
-{
-    if (s->gate_made)
-        s->platform->gate_lock(s->platform->user, s->gate);
-}
-
-static void unlock(bs_store *s)
-{
-    if (s->gate_made)
-        s->platform->gate_unlock(s->platform->user, s->gate);
-}
-
-static void wake(bs_store *s)
-{
-    if (s->gate_made)
-        s->platform->gate_wake(s->platform->user, s->gate);
-}
-
 static void record(const bs_store *s, bs_event_kind kind, uint64_t start, uint64_t end, int32_t subject, int32_t index,
                    uint64_t value, int32_t lane)
 {
@@ -94,16 +76,16 @@ static void watch(void *user, bs_event_kind kind, int32_t unit, bool for_guess)
 static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
 {
     const bs_store_piece *piece = &s->pieces[s->units[chunk->unit].first_piece + chunk->index];
-    unlock(s);
+    bs_gate_unlock(&s->gate);
     const uint64_t start = store_now(s);
     const uint8_t *raw = NULL;
     bs_status status = bs_store_fetch(s, lane, piece, &raw);
     const uint64_t arrived = store_now(s);
-    lock(s);
+    bs_gate_lock(&s->gate);
     const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(piece->end, piece->begin));
     bs_stream_arrived(&s->stream, chunk, status == BS_OK ? bytes : 0, arrived - start, arrived);
-    wake(s);
-    unlock(s);
+    bs_gate_wake(&s->gate);
+    bs_gate_unlock(&s->gate);
     if (status == BS_OK)
         status = bs_store_check(s, chunk->unit, piece, raw);
     if (status == BS_OK)
@@ -111,39 +93,38 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     const uint64_t done = store_now(s);
     record(s, BS_EVENT_READ, start, arrived, chunk->unit, chunk->index, bytes, lane->index);
     record(s, BS_EVENT_PREPARE, arrived, done, chunk->unit, chunk->index, bytes, lane->index);
-    lock(s);
+    bs_gate_lock(&s->gate);
     const bs_slot *slot = &s->stream.slots[chunk->unit];
     const bool guessed = slot->guessed;
     const uint64_t began = slot->load_start;
     if (bs_stream_done(&s->stream, chunk, status, bytes, done - arrived, done))
         record(s, BS_EVENT_LOADED, began, done, chunk->unit, guessed, bs_bytes_figure(s->facts[chunk->unit].read_bytes),
                lane->index);
-    wake(s);
+    bs_gate_wake(&s->gate);
 }
 
 static void lane_main(void *argument)
 {
     bs_store_lane *lane = argument;
     bs_store *s = lane->store;
-    lock(s);
+    bs_gate_lock(&s->gate);
     while (!s->stop) {
         bs_stream_chunk chunk;
         if (bs_stream_next(&s->stream, store_now(s), &chunk))
             load_chunk(s, lane, &chunk);
         else
-            s->platform->gate_wait(s->platform->user, s->gate);
+            bs_gate_wait(&s->gate);
     }
-    unlock(s);
+    bs_gate_unlock(&s->gate);
 }
 
 static bs_status start_lanes(bs_store *s, bs_error *error)
 {
     const bs_platform *p = s->platform;
     if (!p || !p->thread_start)
-        return BS_OK; /* the run reads for itself */
-    if (p->gate_init(p->user, s->gate) != 0)
+        return BS_OK;
+    if (!bs_gate_make(&s->gate, p))
         return bs_fail(error, BS_ERROR_PLATFORM, "reader threads: the platform's gate_init failed");
-    s->gate_made = true;
     for (; s->started < s->n_lanes; s->started++)
         if (p->thread_start(p->user, s->lanes[s->started].handle, lane_main, &s->lanes[s->started]) != 0) {
             const int32_t number = s->started + 1;
@@ -206,16 +187,13 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
 
 void bs_store_close(bs_store *s)
 {
-    if (!s->gate_made)
-        return;
-    lock(s);
+    bs_gate_lock(&s->gate);
     s->stop = true;
-    wake(s);
-    unlock(s);
+    bs_gate_wake(&s->gate);
+    bs_gate_unlock(&s->gate);
     for (int32_t i = 0; i < s->started; i++)
         s->platform->thread_join(s->platform->user, s->lanes[i].handle);
-    s->platform->gate_destroy(s->platform->user, s->gate);
-    s->gate_made = false;
+    bs_gate_destroy(&s->gate);
     s->started = 0;
 }
 
@@ -223,31 +201,31 @@ void bs_store_close(bs_store *s)
 
 void bs_store_visit(bs_store *s, int32_t stage, const int32_t *units, int32_t count)
 {
-    lock(s);
+    bs_gate_lock(&s->gate);
     for (int32_t i = 0; i < count; i++)
         s->wanted[i] = units[i] - 1;
     bs_stream_visit(&s->stream, stage, s->wanted, count, store_now(s));
-    wake(s);
-    unlock(s);
+    bs_gate_wake(&s->gate);
+    bs_gate_unlock(&s->gate);
 }
 
 void bs_store_leave(bs_store *s)
 {
     if (!s->plan)
         return;
-    lock(s);
+    bs_gate_lock(&s->gate);
     bs_stream_leave(&s->stream);
-    wake(s);
-    unlock(s);
+    bs_gate_wake(&s->gate);
+    bs_gate_unlock(&s->gate);
 }
 
 void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, double margin)
 {
-    lock(s);
+    bs_gate_lock(&s->gate);
     const int32_t strength = unit ? bs_stream_strength(&s->stream, stage, margin) : 0;
     bs_stream_expect(&s->stream, stage, unit - 1, strength);
-    wake(s);
-    unlock(s);
+    bs_gate_wake(&s->gate);
+    bs_gate_unlock(&s->gate);
     const uint64_t now = s->profile ? store_now(s) : 0;
     record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, (uint64_t)strength, 0);
 }
@@ -264,9 +242,9 @@ static bool take_locked(bs_store *s, int32_t unit, bs_status *status)
 
 bool bs_store_try(bs_store *s, int32_t unit, bs_status *status)
 {
-    lock(s);
+    bs_gate_lock(&s->gate);
     const bool taken = take_locked(s, unit, status);
-    unlock(s);
+    bs_gate_unlock(&s->gate);
     return taken;
 }
 
@@ -274,8 +252,8 @@ bool bs_store_try(bs_store *s, int32_t unit, bs_status *status)
 static bs_status wait_locked(bs_store *s)
 {
     bs_stream_chunk chunk;
-    if (s->gate_made) {
-        s->platform->gate_wait(s->platform->user, s->gate);
+    if (s->gate.platform) {
+        bs_gate_wait(&s->gate);
         return BS_OK;
     }
     if (!bs_stream_next(&s->stream, store_now(s), &chunk))
@@ -290,7 +268,7 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
     bs_status status = BS_OK;
     bool waited = false;
     *taken = 0;
-    lock(s);
+    bs_gate_lock(&s->gate);
     for (;;) {
         for (int32_t i = 0; i < count && status == BS_OK && !*taken; i++)
             if (take_locked(s, units[i], &status) || status != BS_OK)
@@ -301,13 +279,13 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
             bs_stream_stall(&s->stream, start);
         waited = true;
         bs_stream_wait(&s->stream);
-        wake(s);
+        bs_gate_wake(&s->gate);
         status = wait_locked(s);
     }
     const uint64_t end = store_now(s);
     if (waited)
         bs_stream_resume(&s->stream, end);
-    unlock(s);
+    bs_gate_unlock(&s->gate);
     if (waited)
         record(s, BS_EVENT_STALL, start, end, units[0] - 1, stage, 0, 0);
     return status;
@@ -316,19 +294,19 @@ bs_status bs_store_wait(bs_store *s, int32_t stage, const int32_t *units, int32_
 int32_t bs_store_missing(bs_store *s)
 {
     int32_t missing = 0;
-    lock(s);
+    bs_gate_lock(&s->gate);
     for (int32_t i = 0; i < s->stream.n_needed; i++)
         missing += s->stream.slots[s->stream.needed[i]].state != BS_SLOT_READY;
-    unlock(s);
+    bs_gate_unlock(&s->gate);
     return missing;
 }
 
 void bs_store_release(bs_store *s, int32_t unit)
 {
-    lock(s);
+    bs_gate_lock(&s->gate);
     bs_stream_release(&s->stream, unit - 1);
-    wake(s);
-    unlock(s);
+    bs_gate_wake(&s->gate);
+    bs_gate_unlock(&s->gate);
 }
 
 bs_use bs_store_outcome(const bs_store *s, int32_t unit)
@@ -338,17 +316,17 @@ bs_use bs_store_outcome(const bs_store *s, int32_t unit)
 
 void bs_store_stats(bs_store *s, bs_stream_stats *stats)
 {
-    lock(s);
+    bs_gate_lock(&s->gate);
     *stats = s->stream.stats;
     stats->guessing = s->stream.facts.desc.speculation != BS_SPECULATE_OFF && !s->stream.paused;
     stats->direct = s->weights.fetch_alignment > 1;
-    unlock(s);
+    bs_gate_unlock(&s->gate);
 }
 
 void bs_store_prediction(bs_store *s, int32_t stage, bs_predictor predictor, bs_prediction *sum)
 {
-    lock(s);
+    bs_gate_lock(&s->gate);
     bs_prediction_add(sum, &s->stream.stages[stage].predictions[predictor]);
-    unlock(s);
+    bs_gate_unlock(&s->gate);
 }
 #endif

@@ -64,11 +64,10 @@ typedef struct bs_store {
     bs_device *device;
     bs_device_session *on_device;
     uint8_t **base;          /* [units + 1] prepared weights of pinned units; [0] the resident ones */
-    bool check_records;
-    bool gate_made, stop;
+    bool check_records, stop;
     int32_t n_lanes, started;
     bs_store_lane lanes[BS_MAX_LANES];
-    _Alignas(16) uint8_t gate[BS_GATE_BYTES];
+    bs_gate gate; /* not made: the run reads for itself */
 } bs_store;
 
 typedef struct bs_store_desc {
