@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: c86e98e811b5c83c68f86a0f5c2d153ab203bdc80aca6c196e84af365ec8f584
+ * sha256 of the parts: 0b18983675fa8fbef06bd033a08e73f2c996ad2b017d2bbaccd733026275d93c
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -23951,7 +23951,7 @@ static void trace_finish(bs_trace *t, trace_maker *m, const bs_profile_reader *p
 
 bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trace, bs_error *error)
 {
-    bs_error here = {BS_OK, NULL, 0, 0, ""};
+    bs_error here = {.status = BS_OK};
     trace_maker counted, filled;
     const size_t used = arena ? arena->used : 0;
     if (!trace)
@@ -26922,7 +26922,7 @@ static inline uint64_t bs_session_now(const bs_session *s)
 }
 
 /* Checks a run before anything happens: sets extents and the rows of domains. (run/extents.c) */
-BS_INTERNAL bs_status bs_session_check_run(bs_session *session, bs_error *error);
+BS_INTERNAL bool bs_session_check_run(bs_session *session, bs_error *error);
 /* Whether the session itself provides the memory of this state. */
 BS_INTERNAL bool bs_session_owns_state(const bs_session *s, int32_t node);
 
@@ -26936,7 +26936,7 @@ BS_INTERNAL int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row)
 /* run/segments.c: what inputs say of segments, checked and kept for the run */
 BS_INTERNAL int64_t bs_segment_room(const bs_plan *plan, int32_t domain); /* numbers of `offsets`; 0: nothing works on its rows */
 BS_INTERNAL int64_t bs_past_room(const bs_plan *plan, int32_t node);      /* numbers of `past`; 0: not such an input */
-BS_INTERNAL bs_status bs_segments_begin(bs_session *session, bs_error *error);
+BS_INTERNAL bool bs_segments_begin(bs_session *session, bs_error *error);
 BS_INTERNAL void bs_segment_call(const bs_context *c, int32_t row, bs_call *call);
 /* Strides and place of row `row` of what is appended, in the cache; data NULL: it is older than the window. */
 BS_INTERNAL void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand);
@@ -26988,7 +26988,7 @@ static int32_t bound_i32(const bs_session *s, int32_t node, int64_t index)
     return ((const int32_t *)b->data)[index * b->stride[0]];
 }
 
-static bs_status begin_offsets(bs_session *s, int32_t domain, bs_error *error)
+static bool begin_offsets(bs_session *s, int32_t domain, bs_error *error)
 {
     const int32_t node = s->graph->values[s->graph->domains[domain].lengths].node, rows = s->root.domains[domain].count;
     const int64_t segments = s->dims[bs_segment_dim(s->graph, domain)];
@@ -26998,39 +26998,38 @@ static bs_status begin_offsets(bs_session *s, int32_t domain, bs_error *error)
     for (int64_t g = 0; g < segments; g++) {
         const int32_t length = bound_i32(s, node, g);
         if (length < 0 || length > rows - offsets[g])
-            return bs_fail(error, BS_ERROR_DATA,
-                           "input \"%s\": segment %lld has %d rows, expected 0 .. %d, what is left of %d", name,
-                           (long long)g, length, rows - offsets[g], rows);
+            return bs_refuse(error, BS_ERROR_DATA,
+                             "input \"%s\": segment %lld has %d rows, expected 0 .. %d, what is left of %d", name,
+                             (long long)g, length, rows - offsets[g], rows);
         offsets[g + 1] = offsets[g] + length;
     }
     if (offsets[segments] != rows)
-        return bs_fail(error, BS_ERROR_DATA, "input \"%s\": the segments have %d rows together, this run has %d", name,
-                       offsets[segments], rows);
-    return BS_OK;
+        return bs_refuse(error, BS_ERROR_DATA, "input \"%s\": the segments have %d rows together, this run has %d",
+                         name, offsets[segments], rows);
+    return true;
 }
 
-static bs_status begin_past(bs_session *s, int32_t node, bs_error *error)
+static bool begin_past(bs_session *s, int32_t node, bs_error *error)
 {
     const int64_t segments = s->dims[s->graph->values[s->graph->nodes[node].first_out].dims[0]];
     for (int64_t g = 0; g < segments; g++) {
         s->past[node][g] = bound_i32(s, node, g);
         if (s->past[node][g] < 0 || s->past[node][g] > PAST_MOST)
-            return bs_fail(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d tokens already, expected 0 .. %d",
-                           bs_node_name(&s->graph->nodes[node]), (long long)g, s->past[node][g], PAST_MOST);
+            return bs_refuse(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d tokens already, expected 0 .. %d",
+                             bs_node_name(&s->graph->nodes[node]), (long long)g, s->past[node][g], PAST_MOST);
     }
-    return BS_OK;
+    return true;
 }
 
-bs_status bs_segments_begin(bs_session *session, bs_error *error)
+bool bs_segments_begin(bs_session *session, bs_error *error)
 {
-    bs_status status = BS_OK;
-    for (int32_t d = 1; d < session->graph->n_domains && status == BS_OK; d++)
-        if (session->offsets[d])
-            status = begin_offsets(session, d, error);
-    for (int32_t n = 1; n < session->graph->n_nodes && status == BS_OK; n++)
-        if (session->past[n])
-            status = begin_past(session, n, error);
-    return status;
+    for (int32_t d = 1; d < session->graph->n_domains; d++)
+        if (session->offsets[d] && !begin_offsets(session, d, error))
+            return false;
+    for (int32_t n = 1; n < session->graph->n_nodes; n++)
+        if (session->past[n] && !begin_past(session, n, error))
+            return false;
+    return true;
 }
 
 /* ---------------------------------------------------------------------------------------------------- run */
@@ -29517,7 +29516,7 @@ static int32_t find_named(const bs_session *s, const char *name)
 
 /* Elements of a buffer are apart when every stride, by size, is larger than all that the smaller ones reach. That
  * refuses a few layouts whose elements interleave without meeting, which nobody has. */
-static bs_status check_strides(const bs_buffer *b, const char *name, bool written, bs_error *error)
+static bool strides_fit(const bs_buffer *b, bool written, bs_error *error)
 {
     int32_t order[BS_MAX_RANK], n = 0;
     uint64_t step[BS_MAX_RANK], reach = 0;
@@ -29533,16 +29532,15 @@ static bs_status check_strides(const bs_buffer *b, const char *name, bool writte
         if (b->dim[i] == 1)
             continue;
         if (written && step[i] <= reach)
-            return bs_fail(
-                error, BS_ERROR_ARGUMENT,
-                "bs_bind \"%s\": its elements overlap: the stride of dimension %d is %lld, expected %llu or more, "
-                "either way",
-                name, i, (long long)b->stride[i], (unsigned long long)bs_add_u64(reach, 1));
+            return bs_refuse(error, BS_ERROR_ARGUMENT,
+                             "its elements overlap: the stride of dimension %d is %lld, expected %llu or more, "
+                             "either way",
+                             i, (long long)b->stride[i], (unsigned long long)bs_add_u64(reach, 1));
         reach = bs_add_u64(reach, bs_mul_u64(step[i], (uint64_t)b->dim[i] - 1));
     }
     if (bs_mul_u64(bs_add_u64(reach, 1), bs_dtype_bytes(b->dtype)) > PTRDIFF_MAX)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": its strides reach beyond all memory", name);
-    return BS_OK;
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "its strides reach beyond all memory");
+    return true;
 }
 
 #if defined(BS_DEBUG)
@@ -29568,19 +29566,17 @@ static bool buffer_is_outside(const bs_session *session, const bs_buffer *b)
 }
 #endif
 
-static bs_status session_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
+static bool session_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
 {
     if (!session || !name || !buffer || !buffer->data)
-        return bs_fail(error, BS_ERROR_ARGUMENT,
-                       "bs_bind \"%s\": the session, the name, the buffer or its data is NULL", name ? name : "");
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "the session, the name, the buffer or its data is NULL");
     const int32_t n = find_named(session, name);
     if (!n)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": there is no input, output or state of that name",
-                       name);
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "there is no input, output or state of that name");
     const bs_value_info *v = bs_bound_info(session, n);
     if (buffer->dtype != v->dtype || buffer->rank != v->rank)
-        return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": %s of rank %d given, %s of rank %d expected", name,
-                       bs_dtype_name(buffer->dtype), buffer->rank, bs_dtype_name(v->dtype), v->rank);
+        return bs_refuse(error, BS_ERROR_SHAPE, "%s of rank %d given, %s of rank %d expected",
+                         bs_dtype_name(buffer->dtype), buffer->rank, bs_dtype_name(v->dtype), v->rank);
     bs_buffer b = *buffer;
     bool dense = true;
     for (int32_t i = 0; i < b.rank; i++) {
@@ -29588,27 +29584,27 @@ static bs_status session_bind(bs_session *session, const char *name, const bs_bu
         const int64_t maximum = bs_dim_max(session->graph, v->dims[i]);
         const bool fixed = bs_dim_is_const(session->graph, v->dims[i]);
         if (b.dim[i] < 1 || b.dim[i] > maximum || (fixed && b.dim[i] != maximum))
-            return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": dimension %d is %lld, expected %s%s", name, i,
-                           (long long)b.dim[i],
-                           fixed ? "" : "1<=", bs_dim_text(session->graph, v->dims[i], text, sizeof text));
+            return bs_refuse(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %s%s", i, (long long)b.dim[i],
+                             fixed ? "" : "1<=", bs_dim_text(session->graph, v->dims[i], text, sizeof text));
         dense = dense && b.stride[i] == 0;
     }
     for (int32_t i = b.rank - 1; dense && i >= 0; i--)
         b.stride[i] = i == b.rank - 1 ? 1 : b.stride[i + 1] * b.dim[i + 1];
-    const bs_status status = check_strides(&b, name, !bs_node_is_input(&session->graph->nodes[n]), error);
-    if (status != BS_OK)
-        return status;
+    if (!strides_fit(&b, !bs_node_is_input(&session->graph->nodes[n]), error))
+        return false;
     BS_DEBUG_CHECK(buffer_is_outside(session, &b));
     session->bound[n] = b;
-    return BS_OK;
+    return true;
 }
 
 bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
 {
+    bs_error here = {.status = BS_OK};
     bs_session_enter(session);
-    const bs_status status = session_bind(session, name, buffer, error);
+    if (!session_bind(session, name, buffer, &here))
+        bs_error_prefix(&here, "bs_bind \"%s\": ", name ? name : "");
     bs_session_leave(session);
-    return status;
+    return bs_tell(&here, error);
 }
 
 bs_status bs_set_route(bs_session *session, const char *router, bs_route_function function, void *user, bs_error *error)
@@ -29644,7 +29640,7 @@ static const char *who_said(const bs_session *s, bs_dim_id symbol)
 }
 
 /* Extents that an input's buffer gives; two inputs that share a symbol must agree. */
-static bs_status take_symbols(bs_session *s, int32_t n, bs_error *error)
+static bool take_symbols(bs_session *s, int32_t n, bs_error *error)
 {
     const bs_value_info *v = bs_bound_info(s, n);
     for (int32_t i = 0; i < v->rank; i++) {
@@ -29652,34 +29648,33 @@ static bs_status take_symbols(bs_session *s, int32_t n, bs_error *error)
         if (s->graph->dims[v->dims[i]].kind != BS_DIM_SYMBOL)
             continue;
         if (*now != 0 && *now != s->bound[n].dim[i] && s->plan->node_live[n])
-            return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, by \"%s\" it is %lld",
-                           bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i], who_said(s, v->dims[i]),
-                           (long long)*now);
+            return bs_refuse(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, by \"%s\" it is %lld",
+                             bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i],
+                             who_said(s, v->dims[i]), (long long)*now);
         *now = *now ? *now : s->bound[n].dim[i];
     }
-    return BS_OK;
+    return true;
 }
 
 /* Inputs that this plan does not read give what the others leave open, when they are bound. */
-static bs_status set_symbols(bs_session *s, bs_error *error)
+static bool set_symbols(bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
-    bs_status status = BS_OK;
     for (int32_t d = 0; d < g->n_dims; d++)
         s->dims[d] = g->dims[d].kind == BS_DIM_CONST ? g->dims[d].maximum : 0;
     for (int32_t pass = 0; pass < 2; pass++)
-        for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
+        for (int32_t n = 1; n < g->n_nodes; n++) {
             if (!bs_node_is_input(&g->nodes[n]) || s->plan->node_live[n] == (pass == 1))
                 continue;
-            if (s->bound[n].data)
-                status = take_symbols(s, n, error);
-            else if (pass == 0)
-                status = bs_fail(error, BS_ERROR_UNBOUND, "input \"%s\" is not bound", bs_node_name(&g->nodes[n]));
+            if (!s->bound[n].data && pass == 0)
+                return bs_refuse(error, BS_ERROR_UNBOUND, "input \"%s\" is not bound", bs_node_name(&g->nodes[n]));
+            if (s->bound[n].data && !take_symbols(s, n, error))
+                return false;
         }
-    return status;
+    return true;
 }
 
-static bs_status derive_extents(bs_session *s, bs_error *error)
+static bool derive_extents(bs_session *s, bs_error *error)
 {
     char text[64];
     for (int32_t d = 0; d < s->graph->n_dims; d++) {
@@ -29689,22 +29684,22 @@ static bs_status derive_extents(bs_session *s, bs_error *error)
         if (dim->kind == BS_DIM_DERIVED)
             s->dims[d] = bs_floor_div(s->dims[dim->parent] * dim->mul + dim->add, dim->div);
         if (s->dims[d] < 1)
-            return bs_fail(error, BS_ERROR_SHAPE,
-                           "dimension %s is %lld in this run: an input is smaller than the network's window",
-                           bs_dim_text(s->graph, d, text, sizeof text), (long long)s->dims[d]);
+            return bs_refuse(error, BS_ERROR_SHAPE,
+                             "dimension %s is %lld in this run: an input is smaller than the network's window",
+                             bs_dim_text(s->graph, d, text, sizeof text), (long long)s->dims[d]);
     }
-    return BS_OK;
+    return true;
 }
 
-static bs_status check_extents(const bs_session *s, int32_t n, bs_error *error)
+static bool check_extents(const bs_session *s, int32_t n, bs_error *error)
 {
     const bs_value_info *v = bs_bound_info(s, n);
     for (int32_t i = 0; i < v->rank; i++)
         if (s->bound[n].dim[i] != s->dims[v->dims[i]])
-            return bs_fail(error, BS_ERROR_SHAPE, "\"%s\": dimension %d of its buffer is %lld, this run needs %lld",
-                           bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i],
-                           (long long)s->dims[v->dims[i]]);
-    return BS_OK;
+            return bs_refuse(error, BS_ERROR_SHAPE, "\"%s\": dimension %d of its buffer is %lld, this run needs %lld",
+                             bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i],
+                             (long long)s->dims[v->dims[i]]);
+    return true;
 }
 
 /* A copy of a state that already has a place of its own is not asked for. */
@@ -29714,11 +29709,10 @@ static bool output_is_optional(const bs_session *s, int32_t n)
     return s->plan->values[value].place == BS_PLACE_STATE;
 }
 
-static bs_status check_bound(bs_session *s, bs_error *error)
+static bool check_bound(bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
-    bs_status status = BS_OK;
-    for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
+    for (int32_t n = 1; n < g->n_nodes; n++) {
         const bool input = bs_node_is_input(&g->nodes[n]) && s->plan->node_live[n];
         const bool output = bs_node_is_output(&g->nodes[n]),
                    state = bs_session_is_state(s->plan, n) && !bs_session_owns_state(s, n);
@@ -29727,14 +29721,15 @@ static bs_status check_bound(bs_session *s, bs_error *error)
         if (!s->bound[n].data && output_is_optional(s, n))
             continue;
         if (!s->bound[n].data)
-            return bs_fail(error, BS_ERROR_UNBOUND, "output \"%s\" is not bound", bs_node_name(&g->nodes[n]));
-        status = check_extents(s, n, error);
+            return bs_refuse(error, BS_ERROR_UNBOUND, "output \"%s\" is not bound", bs_node_name(&g->nodes[n]));
+        if (!check_extents(s, n, error))
+            return false;
     }
-    return status;
+    return true;
 }
 
 /* A tensor that joins the cells of another value has a row for each in this run, too. */
-static bs_status check_rows(const bs_session *s, bs_error *error)
+static bool check_rows(const bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
     for (int32_t n = 1; n < g->n_nodes; n++) {
@@ -29745,14 +29740,14 @@ static bs_status check_rows(const bs_session *s, bs_error *error)
         const int64_t rows = s->dims[x->dims[0]];
         const int32_t cells = s->root.domains[node->domain].count;
         if (x->rank > g->values[node->first_out].rank && rows < cells)
-            return bs_fail(error, BS_ERROR_SHAPE,
-                           "rows (node %d): dimension 0 of \"%s\" is %lld, this run has %d cells", n,
-                           bs_node_name(&g->nodes[x->node]), (long long)rows, cells);
+            return bs_refuse(error, BS_ERROR_SHAPE,
+                             "rows (node %d): dimension 0 of \"%s\" is %lld, this run has %d cells", n,
+                             bs_node_name(&g->nodes[x->node]), (long long)rows, cells);
     }
-    return BS_OK;
+    return true;
 }
 
-static bs_status count_rows(bs_session *s, bs_error *error)
+static bool count_rows(bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
     for (int32_t d = 1; d < g->n_domains; d++) {
@@ -29770,13 +29765,10 @@ static bs_status count_rows(bs_session *s, bs_error *error)
     return check_rows(s, error);
 }
 
-bs_status bs_session_check_run(bs_session *s, bs_error *error)
+bool bs_session_check_run(bs_session *s, bs_error *error)
 {
-    bs_status status = set_symbols(s, error);
-    status = status == BS_OK ? derive_extents(s, error) : status;
-    status = status == BS_OK ? check_bound(s, error) : status;
-    status = status == BS_OK ? count_rows(s, error) : status;
-    return status == BS_OK ? bs_segments_begin(s, error) : status;
+    return set_symbols(s, error) && derive_extents(s, error) && check_bound(s, error) && count_rows(s, error) &&
+           bs_segments_begin(s, error);
 }
 /* ==== end src/run/extents.c =================================================================== */
 
@@ -29831,14 +29823,12 @@ void bs_reset_state(bs_session *session)
     bs_wait(session, NULL);
     session->state_valid = session->broken = false;
     for (int32_t n = 1; n < session->graph->n_nodes; n++) {
-        const bs_buffer *b = &session->bound[n];
         if (!bs_session_is_state(session->plan, n))
             continue;
-        if (bs_session_owns_state(session, n)) {
+        if (bs_session_owns_state(session, n))
             zero_state(session, session->state[n], session->state_bytes[n]);
-            continue;
-        }
-        zero_bound(session, b);
+        else
+            zero_bound(session, &session->bound[n]);
     }
 }
 
@@ -29883,7 +29873,7 @@ static void run_begin(bs_session *s)
 }
 
 /* Sums what the threads counted. */
-static void run_end(bs_session *s)
+static void sum_threads(bs_session *s)
 {
     const size_t slots = (size_t)s->graph->n_paths;
     memset(s->counts, 0, slots * sizeof *s->counts);
@@ -29897,49 +29887,47 @@ static void run_end(bs_session *s)
 
 static bool writes_states(const bs_session *s)
 {
-    for (int32_t n = 1; n < s->graph->n_nodes; n++) {
+    for (int32_t n = 1; n < s->graph->n_nodes; n++)
         if (s->plan->node_live[n] && bs_node_operand(&s->graph->nodes[n], BS_ROLE_STATE) >= 0)
             return true;
-    }
     return false;
 }
 
-/* The run is over, with `status`; node: the one that failed. */
-static bs_status run_ended(bs_session *s, bs_status status, int32_t node, bs_error *error)
+/* Whatever came of it. */
+static void run_over(bs_session *s, bs_status status)
 {
+    const bool writes = writes_states(s);
     s->pending = false;
     s->last = status;
-    s->state_valid = status == BS_OK && writes_states(s);
-    if (status == BS_OK)
-        return BS_OK;
-    s->broken = writes_states(s);
-    return (bs_fail)(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name,
-                   bs_node_name(&s->graph->nodes[node]), node, *s->fault ? s->fault : bs_status_text(status));
+    s->state_valid = status == BS_OK && writes;
+    s->broken = status != BS_OK && writes;
 }
 
+/* node: the one that failed. */
+static bs_status run_told(const bs_session *s, bs_status status, int32_t node, bs_error *error)
+{
+    if (status == BS_OK)
+        return BS_OK;
+    return (bs_fail)(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name,
+                     bs_node_name(&s->graph->nodes[node]), node, *s->fault ? s->fault : bs_status_text(status));
+}
+
+/* On this thread. */
 static bs_status run_here(bs_session *s, bs_error *error)
 {
     bs_execute(s);
-    run_end(s);
     bs_store_leave(&s->store);
-    return run_ended(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
+    return run_told(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
 }
 
 /* Queues a run. Where weights come and go the host takes part in it, step by step. */
 static bs_status run_queue(bs_session *s, bs_error *error)
 {
     const bs_device_api *api = s->device->api;
+    s->started_ns = bs_session_now(s);
     bs_status status = api->begin(s->on_device, error);
-    if (status == BS_OK && !bs_plan_streams(s->plan)) {
-        status = api->run(s->on_device, 0, s->plan->n_top, error);
-    } else if (status == BS_OK) {
-        bs_execute(s);
-        bs_store_leave(&s->store);
-        if (bs_exec_failed(s)) {
-            api->settle(s->on_device, NULL);
-            return run_ended(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
-        }
-    }
+    if (status == BS_OK)
+        status = bs_plan_streams(s->plan) ? run_here(s, error) : api->run(s->on_device, 0, s->plan->n_top, error);
     if (status == BS_OK)
         return api->end(s->on_device, error);
     api->settle(s->on_device, NULL);
@@ -29948,25 +29936,22 @@ static bs_status run_queue(bs_session *s, bs_error *error)
 
 static bs_status session_submit(bs_session *session, bs_error *error)
 {
+    bs_error here = {.status = BS_OK};
     if (!session)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_submit: the session is NULL");
-    bs_status status = session->broken ? BS_OK : bs_session_check_run(session, error);
-    if (status != BS_OK)
-        return status;
-    if (!session->broken)
+    if (!session->broken) {
+        if (!bs_session_check_run(session, &here))
+            return bs_tell(&here, error);
         run_begin(session); /* on a device states that are to be zero may not become it */
+    }
     if (session->broken)
         return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
+    const bs_status status = session->device ? run_queue(session, error) : run_here(session, error);
+    session->pending = session->device && status == BS_OK;
     if (!session->device)
-        return run_here(session, error);
-    session->started_ns = bs_session_now(session);
-    status = run_queue(session, error);
-    session->pending = status == BS_OK;
-    if (status != BS_OK) {
-        session->last = status;
-        session->state_valid = false;
-        session->broken = writes_states(session);
-    }
+        sum_threads(session);
+    if (!session->pending)
+        run_over(session, status);
     return status;
 }
 
@@ -29989,14 +29974,8 @@ static bs_status session_wait(bs_session *session, bs_error *error)
                    : bs_fail(error, session->last, "the last run failed: %s", bs_status_text(session->last));
     const bs_status status = session->device->api->wait(session->on_device, &node, error);
     bs_exec_ended(session, session->started_ns);
-    if (node == 0 && status != BS_OK) { /* the device itself: its message stands */
-        session->pending = false;
-        session->last = status;
-        session->state_valid = false;
-        session->broken = writes_states(session);
-        return status;
-    }
-    return run_ended(session, status, node, error);
+    run_over(session, status);
+    return node == 0 ? status : run_told(session, status, node, error); /* 0: the device itself, whose message stands */
 }
 
 bs_status bs_wait(bs_session *session, bs_error *error)
@@ -31207,7 +31186,7 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 0 or 8 .. 15", bits);
     if (floor < -1 || floor > 1 << 24)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: a floor of %d, expected -1 .. %d", floor, 1 << 24);
-    bs_error here = {BS_OK, NULL, 0, 0, ""};
+    bs_error here = {.status = BS_OK};
     model_replay stored = {model, graph, &here, 1, bits, floor};
     bs_model_at_file(model,
                      bs_graph_check(graph, &here) == BS_OK && build_symbols(model, graph, desc, &here) &&
@@ -31451,7 +31430,7 @@ bs_status bs_model_check(const bs_model *model, bs_error *error)
 {
     if (!model)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_check: the model is NULL");
-    bs_error here = {BS_OK, NULL, 0, 0, ""};
+    bs_error here = {.status = BS_OK};
     int32_t block = 0;
     while (block < model->n_blocks && check_block(model, block, &here))
         block++;
@@ -32239,7 +32218,7 @@ bool bs_model_at_file(const bs_model *model, bool sound, bs_error *error)
 /* Gives everything back on failure. */
 static bs_model *model_finish(bs_model *model, const bs_source *source, bs_arena *arena, size_t mark, bs_error *error)
 {
-    bs_error here = {BS_OK, NULL, 0, 0, ""};
+    bs_error here = {.status = BS_OK};
     if (bs_model_at_file(model, bs_gguf_open(&model->gguf, source, arena, &here) && bs_model_index(model, arena, &here),
                          &here))
         return model;

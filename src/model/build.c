@@ -338,7 +338,7 @@ bs_status bs_model_build(const bs_model *model, bs_graph *graph, const bs_model_
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: %d bits a code, expected 0 or 8 .. 15", bits);
     if (floor < -1 || floor > 1 << 24)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_build: a floor of %d, expected -1 .. %d", floor, 1 << 24);
-    bs_error here = {BS_OK, NULL, 0, 0, ""};
+    bs_error here = {.status = BS_OK};
     model_replay stored = {model, graph, &here, 1, bits, floor};
     bs_model_at_file(model,
                      bs_graph_check(graph, &here) == BS_OK && build_symbols(model, graph, desc, &here) &&

@@ -170,7 +170,7 @@ bool bs_model_at_file(const bs_model *model, bool sound, bs_error *error)
 /* Gives everything back on failure. */
 static bs_model *model_finish(bs_model *model, const bs_source *source, bs_arena *arena, size_t mark, bs_error *error)
 {
-    bs_error here = {BS_OK, NULL, 0, 0, ""};
+    bs_error here = {.status = BS_OK};
     if (bs_model_at_file(model, bs_gguf_open(&model->gguf, source, arena, &here) && bs_model_index(model, arena, &here),
                          &here))
         return model;

@@ -230,7 +230,7 @@ bs_status bs_model_check(const bs_model *model, bs_error *error)
 {
     if (!model)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_model_check: the model is NULL");
-    bs_error here = {BS_OK, NULL, 0, 0, ""};
+    bs_error here = {.status = BS_OK};
     int32_t block = 0;
     while (block < model->n_blocks && check_block(model, block, &here))
         block++;

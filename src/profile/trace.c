@@ -256,7 +256,7 @@ static void trace_finish(bs_trace *t, trace_maker *m, const bs_profile_reader *p
 
 bs_status bs_trace_load(bs_arena *arena, const bs_reader *reader, bs_trace *trace, bs_error *error)
 {
-    bs_error here = {BS_OK, NULL, 0, 0, ""};
+    bs_error here = {.status = BS_OK};
     trace_maker counted, filled;
     const size_t used = arena ? arena->used : 0;
     if (!trace)

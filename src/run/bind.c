@@ -17,7 +17,7 @@ static int32_t find_named(const bs_session *s, const char *name)
 
 /* Elements of a buffer are apart when every stride, by size, is larger than all that the smaller ones reach. That
  * refuses a few layouts whose elements interleave without meeting, which nobody has. */
-static bs_status check_strides(const bs_buffer *b, const char *name, bool written, bs_error *error)
+static bool strides_fit(const bs_buffer *b, bool written, bs_error *error)
 {
     int32_t order[BS_MAX_RANK], n = 0;
     uint64_t step[BS_MAX_RANK], reach = 0;
@@ -33,16 +33,15 @@ static bs_status check_strides(const bs_buffer *b, const char *name, bool writte
         if (b->dim[i] == 1)
             continue;
         if (written && step[i] <= reach)
-            return bs_fail(
-                error, BS_ERROR_ARGUMENT,
-                "bs_bind \"%s\": its elements overlap: the stride of dimension %d is %lld, expected %llu or more, "
-                "either way",
-                name, i, (long long)b->stride[i], (unsigned long long)bs_add_u64(reach, 1));
+            return bs_refuse(error, BS_ERROR_ARGUMENT,
+                             "its elements overlap: the stride of dimension %d is %lld, expected %llu or more, "
+                             "either way",
+                             i, (long long)b->stride[i], (unsigned long long)bs_add_u64(reach, 1));
         reach = bs_add_u64(reach, bs_mul_u64(step[i], (uint64_t)b->dim[i] - 1));
     }
     if (bs_mul_u64(bs_add_u64(reach, 1), bs_dtype_bytes(b->dtype)) > PTRDIFF_MAX)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": its strides reach beyond all memory", name);
-    return BS_OK;
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "its strides reach beyond all memory");
+    return true;
 }
 
 #if defined(BS_DEBUG)
@@ -68,19 +67,17 @@ static bool buffer_is_outside(const bs_session *session, const bs_buffer *b)
 }
 #endif
 
-static bs_status session_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
+static bool session_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
 {
     if (!session || !name || !buffer || !buffer->data)
-        return bs_fail(error, BS_ERROR_ARGUMENT,
-                       "bs_bind \"%s\": the session, the name, the buffer or its data is NULL", name ? name : "");
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "the session, the name, the buffer or its data is NULL");
     const int32_t n = find_named(session, name);
     if (!n)
-        return bs_fail(error, BS_ERROR_ARGUMENT, "bs_bind \"%s\": there is no input, output or state of that name",
-                       name);
+        return bs_refuse(error, BS_ERROR_ARGUMENT, "there is no input, output or state of that name");
     const bs_value_info *v = bs_bound_info(session, n);
     if (buffer->dtype != v->dtype || buffer->rank != v->rank)
-        return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": %s of rank %d given, %s of rank %d expected", name,
-                       bs_dtype_name(buffer->dtype), buffer->rank, bs_dtype_name(v->dtype), v->rank);
+        return bs_refuse(error, BS_ERROR_SHAPE, "%s of rank %d given, %s of rank %d expected",
+                         bs_dtype_name(buffer->dtype), buffer->rank, bs_dtype_name(v->dtype), v->rank);
     bs_buffer b = *buffer;
     bool dense = true;
     for (int32_t i = 0; i < b.rank; i++) {
@@ -88,27 +85,27 @@ static bs_status session_bind(bs_session *session, const char *name, const bs_bu
         const int64_t maximum = bs_dim_max(session->graph, v->dims[i]);
         const bool fixed = bs_dim_is_const(session->graph, v->dims[i]);
         if (b.dim[i] < 1 || b.dim[i] > maximum || (fixed && b.dim[i] != maximum))
-            return bs_fail(error, BS_ERROR_SHAPE, "bs_bind \"%s\": dimension %d is %lld, expected %s%s", name, i,
-                           (long long)b.dim[i],
-                           fixed ? "" : "1<=", bs_dim_text(session->graph, v->dims[i], text, sizeof text));
+            return bs_refuse(error, BS_ERROR_SHAPE, "dimension %d is %lld, expected %s%s", i, (long long)b.dim[i],
+                             fixed ? "" : "1<=", bs_dim_text(session->graph, v->dims[i], text, sizeof text));
         dense = dense && b.stride[i] == 0;
     }
     for (int32_t i = b.rank - 1; dense && i >= 0; i--)
         b.stride[i] = i == b.rank - 1 ? 1 : b.stride[i + 1] * b.dim[i + 1];
-    const bs_status status = check_strides(&b, name, !bs_node_is_input(&session->graph->nodes[n]), error);
-    if (status != BS_OK)
-        return status;
+    if (!strides_fit(&b, !bs_node_is_input(&session->graph->nodes[n]), error))
+        return false;
     BS_DEBUG_CHECK(buffer_is_outside(session, &b));
     session->bound[n] = b;
-    return BS_OK;
+    return true;
 }
 
 bs_status bs_bind(bs_session *session, const char *name, const bs_buffer *buffer, bs_error *error)
 {
+    bs_error here = {.status = BS_OK};
     bs_session_enter(session);
-    const bs_status status = session_bind(session, name, buffer, error);
+    if (!session_bind(session, name, buffer, &here))
+        bs_error_prefix(&here, "bs_bind \"%s\": ", name ? name : "");
     bs_session_leave(session);
-    return status;
+    return bs_tell(&here, error);
 }
 
 bs_status bs_set_route(bs_session *session, const char *router, bs_route_function function, void *user, bs_error *error)

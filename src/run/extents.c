@@ -17,7 +17,7 @@ static const char *who_said(const bs_session *s, bs_dim_id symbol)
 }
 
 /* Extents that an input's buffer gives; two inputs that share a symbol must agree. */
-static bs_status take_symbols(bs_session *s, int32_t n, bs_error *error)
+static bool take_symbols(bs_session *s, int32_t n, bs_error *error)
 {
     const bs_value_info *v = bs_bound_info(s, n);
     for (int32_t i = 0; i < v->rank; i++) {
@@ -25,34 +25,33 @@ static bs_status take_symbols(bs_session *s, int32_t n, bs_error *error)
         if (s->graph->dims[v->dims[i]].kind != BS_DIM_SYMBOL)
             continue;
         if (*now != 0 && *now != s->bound[n].dim[i] && s->plan->node_live[n])
-            return bs_fail(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, by \"%s\" it is %lld",
-                           bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i], who_said(s, v->dims[i]),
-                           (long long)*now);
+            return bs_refuse(error, BS_ERROR_SHAPE, "input \"%s\": dimension %d is %lld, by \"%s\" it is %lld",
+                             bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i],
+                             who_said(s, v->dims[i]), (long long)*now);
         *now = *now ? *now : s->bound[n].dim[i];
     }
-    return BS_OK;
+    return true;
 }
 
 /* Inputs that this plan does not read give what the others leave open, when they are bound. */
-static bs_status set_symbols(bs_session *s, bs_error *error)
+static bool set_symbols(bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
-    bs_status status = BS_OK;
     for (int32_t d = 0; d < g->n_dims; d++)
         s->dims[d] = g->dims[d].kind == BS_DIM_CONST ? g->dims[d].maximum : 0;
     for (int32_t pass = 0; pass < 2; pass++)
-        for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
+        for (int32_t n = 1; n < g->n_nodes; n++) {
             if (!bs_node_is_input(&g->nodes[n]) || s->plan->node_live[n] == (pass == 1))
                 continue;
-            if (s->bound[n].data)
-                status = take_symbols(s, n, error);
-            else if (pass == 0)
-                status = bs_fail(error, BS_ERROR_UNBOUND, "input \"%s\" is not bound", bs_node_name(&g->nodes[n]));
+            if (!s->bound[n].data && pass == 0)
+                return bs_refuse(error, BS_ERROR_UNBOUND, "input \"%s\" is not bound", bs_node_name(&g->nodes[n]));
+            if (s->bound[n].data && !take_symbols(s, n, error))
+                return false;
         }
-    return status;
+    return true;
 }
 
-static bs_status derive_extents(bs_session *s, bs_error *error)
+static bool derive_extents(bs_session *s, bs_error *error)
 {
     char text[64];
     for (int32_t d = 0; d < s->graph->n_dims; d++) {
@@ -62,22 +61,22 @@ static bs_status derive_extents(bs_session *s, bs_error *error)
         if (dim->kind == BS_DIM_DERIVED)
             s->dims[d] = bs_floor_div(s->dims[dim->parent] * dim->mul + dim->add, dim->div);
         if (s->dims[d] < 1)
-            return bs_fail(error, BS_ERROR_SHAPE,
-                           "dimension %s is %lld in this run: an input is smaller than the network's window",
-                           bs_dim_text(s->graph, d, text, sizeof text), (long long)s->dims[d]);
+            return bs_refuse(error, BS_ERROR_SHAPE,
+                             "dimension %s is %lld in this run: an input is smaller than the network's window",
+                             bs_dim_text(s->graph, d, text, sizeof text), (long long)s->dims[d]);
     }
-    return BS_OK;
+    return true;
 }
 
-static bs_status check_extents(const bs_session *s, int32_t n, bs_error *error)
+static bool check_extents(const bs_session *s, int32_t n, bs_error *error)
 {
     const bs_value_info *v = bs_bound_info(s, n);
     for (int32_t i = 0; i < v->rank; i++)
         if (s->bound[n].dim[i] != s->dims[v->dims[i]])
-            return bs_fail(error, BS_ERROR_SHAPE, "\"%s\": dimension %d of its buffer is %lld, this run needs %lld",
-                           bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i],
-                           (long long)s->dims[v->dims[i]]);
-    return BS_OK;
+            return bs_refuse(error, BS_ERROR_SHAPE, "\"%s\": dimension %d of its buffer is %lld, this run needs %lld",
+                             bs_node_name(&s->graph->nodes[n]), i, (long long)s->bound[n].dim[i],
+                             (long long)s->dims[v->dims[i]]);
+    return true;
 }
 
 /* A copy of a state that already has a place of its own is not asked for. */
@@ -87,11 +86,10 @@ static bool output_is_optional(const bs_session *s, int32_t n)
     return s->plan->values[value].place == BS_PLACE_STATE;
 }
 
-static bs_status check_bound(bs_session *s, bs_error *error)
+static bool check_bound(bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
-    bs_status status = BS_OK;
-    for (int32_t n = 1; n < g->n_nodes && status == BS_OK; n++) {
+    for (int32_t n = 1; n < g->n_nodes; n++) {
         const bool input = bs_node_is_input(&g->nodes[n]) && s->plan->node_live[n];
         const bool output = bs_node_is_output(&g->nodes[n]),
                    state = bs_session_is_state(s->plan, n) && !bs_session_owns_state(s, n);
@@ -100,14 +98,15 @@ static bs_status check_bound(bs_session *s, bs_error *error)
         if (!s->bound[n].data && output_is_optional(s, n))
             continue;
         if (!s->bound[n].data)
-            return bs_fail(error, BS_ERROR_UNBOUND, "output \"%s\" is not bound", bs_node_name(&g->nodes[n]));
-        status = check_extents(s, n, error);
+            return bs_refuse(error, BS_ERROR_UNBOUND, "output \"%s\" is not bound", bs_node_name(&g->nodes[n]));
+        if (!check_extents(s, n, error))
+            return false;
     }
-    return status;
+    return true;
 }
 
 /* A tensor that joins the cells of another value has a row for each in this run, too. */
-static bs_status check_rows(const bs_session *s, bs_error *error)
+static bool check_rows(const bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
     for (int32_t n = 1; n < g->n_nodes; n++) {
@@ -118,14 +117,14 @@ static bs_status check_rows(const bs_session *s, bs_error *error)
         const int64_t rows = s->dims[x->dims[0]];
         const int32_t cells = s->root.domains[node->domain].count;
         if (x->rank > g->values[node->first_out].rank && rows < cells)
-            return bs_fail(error, BS_ERROR_SHAPE,
-                           "rows (node %d): dimension 0 of \"%s\" is %lld, this run has %d cells", n,
-                           bs_node_name(&g->nodes[x->node]), (long long)rows, cells);
+            return bs_refuse(error, BS_ERROR_SHAPE,
+                             "rows (node %d): dimension 0 of \"%s\" is %lld, this run has %d cells", n,
+                             bs_node_name(&g->nodes[x->node]), (long long)rows, cells);
     }
-    return BS_OK;
+    return true;
 }
 
-static bs_status count_rows(bs_session *s, bs_error *error)
+static bool count_rows(bs_session *s, bs_error *error)
 {
     const bs_graph *g = s->graph;
     for (int32_t d = 1; d < g->n_domains; d++) {
@@ -143,11 +142,8 @@ static bs_status count_rows(bs_session *s, bs_error *error)
     return check_rows(s, error);
 }
 
-bs_status bs_session_check_run(bs_session *s, bs_error *error)
+bool bs_session_check_run(bs_session *s, bs_error *error)
 {
-    bs_status status = set_symbols(s, error);
-    status = status == BS_OK ? derive_extents(s, error) : status;
-    status = status == BS_OK ? check_bound(s, error) : status;
-    status = status == BS_OK ? count_rows(s, error) : status;
-    return status == BS_OK ? bs_segments_begin(s, error) : status;
+    return set_symbols(s, error) && derive_extents(s, error) && check_bound(s, error) && count_rows(s, error) &&
+           bs_segments_begin(s, error);
 }

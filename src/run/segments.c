@@ -31,7 +31,7 @@ static int32_t bound_i32(const bs_session *s, int32_t node, int64_t index)
     return ((const int32_t *)b->data)[index * b->stride[0]];
 }
 
-static bs_status begin_offsets(bs_session *s, int32_t domain, bs_error *error)
+static bool begin_offsets(bs_session *s, int32_t domain, bs_error *error)
 {
     const int32_t node = s->graph->values[s->graph->domains[domain].lengths].node, rows = s->root.domains[domain].count;
     const int64_t segments = s->dims[bs_segment_dim(s->graph, domain)];
@@ -41,39 +41,38 @@ static bs_status begin_offsets(bs_session *s, int32_t domain, bs_error *error)
     for (int64_t g = 0; g < segments; g++) {
         const int32_t length = bound_i32(s, node, g);
         if (length < 0 || length > rows - offsets[g])
-            return bs_fail(error, BS_ERROR_DATA,
-                           "input \"%s\": segment %lld has %d rows, expected 0 .. %d, what is left of %d", name,
-                           (long long)g, length, rows - offsets[g], rows);
+            return bs_refuse(error, BS_ERROR_DATA,
+                             "input \"%s\": segment %lld has %d rows, expected 0 .. %d, what is left of %d", name,
+                             (long long)g, length, rows - offsets[g], rows);
         offsets[g + 1] = offsets[g] + length;
     }
     if (offsets[segments] != rows)
-        return bs_fail(error, BS_ERROR_DATA, "input \"%s\": the segments have %d rows together, this run has %d", name,
-                       offsets[segments], rows);
-    return BS_OK;
+        return bs_refuse(error, BS_ERROR_DATA, "input \"%s\": the segments have %d rows together, this run has %d",
+                         name, offsets[segments], rows);
+    return true;
 }
 
-static bs_status begin_past(bs_session *s, int32_t node, bs_error *error)
+static bool begin_past(bs_session *s, int32_t node, bs_error *error)
 {
     const int64_t segments = s->dims[s->graph->values[s->graph->nodes[node].first_out].dims[0]];
     for (int64_t g = 0; g < segments; g++) {
         s->past[node][g] = bound_i32(s, node, g);
         if (s->past[node][g] < 0 || s->past[node][g] > PAST_MOST)
-            return bs_fail(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d tokens already, expected 0 .. %d",
-                           bs_node_name(&s->graph->nodes[node]), (long long)g, s->past[node][g], PAST_MOST);
+            return bs_refuse(error, BS_ERROR_DATA, "input \"%s\": segment %lld has %d tokens already, expected 0 .. %d",
+                             bs_node_name(&s->graph->nodes[node]), (long long)g, s->past[node][g], PAST_MOST);
     }
-    return BS_OK;
+    return true;
 }
 
-bs_status bs_segments_begin(bs_session *session, bs_error *error)
+bool bs_segments_begin(bs_session *session, bs_error *error)
 {
-    bs_status status = BS_OK;
-    for (int32_t d = 1; d < session->graph->n_domains && status == BS_OK; d++)
-        if (session->offsets[d])
-            status = begin_offsets(session, d, error);
-    for (int32_t n = 1; n < session->graph->n_nodes && status == BS_OK; n++)
-        if (session->past[n])
-            status = begin_past(session, n, error);
-    return status;
+    for (int32_t d = 1; d < session->graph->n_domains; d++)
+        if (session->offsets[d] && !begin_offsets(session, d, error))
+            return false;
+    for (int32_t n = 1; n < session->graph->n_nodes; n++)
+        if (session->past[n] && !begin_past(session, n, error))
+            return false;
+    return true;
 }
 
 /* ---------------------------------------------------------------------------------------------------- run */

@@ -48,14 +48,12 @@ void bs_reset_state(bs_session *session)
     bs_wait(session, NULL);
     session->state_valid = session->broken = false;
     for (int32_t n = 1; n < session->graph->n_nodes; n++) {
-        const bs_buffer *b = &session->bound[n];
         if (!bs_session_is_state(session->plan, n))
             continue;
-        if (bs_session_owns_state(session, n)) {
+        if (bs_session_owns_state(session, n))
             zero_state(session, session->state[n], session->state_bytes[n]);
-            continue;
-        }
-        zero_bound(session, b);
+        else
+            zero_bound(session, &session->bound[n]);
     }
 }
 
@@ -100,7 +98,7 @@ static void run_begin(bs_session *s)
 }
 
 /* Sums what the threads counted. */
-static void run_end(bs_session *s)
+static void sum_threads(bs_session *s)
 {
     const size_t slots = (size_t)s->graph->n_paths;
     memset(s->counts, 0, slots * sizeof *s->counts);
@@ -114,49 +112,47 @@ static void run_end(bs_session *s)
 
 static bool writes_states(const bs_session *s)
 {
-    for (int32_t n = 1; n < s->graph->n_nodes; n++) {
+    for (int32_t n = 1; n < s->graph->n_nodes; n++)
         if (s->plan->node_live[n] && bs_node_operand(&s->graph->nodes[n], BS_ROLE_STATE) >= 0)
             return true;
-    }
     return false;
 }
 
-/* The run is over, with `status`; node: the one that failed. */
-static bs_status run_ended(bs_session *s, bs_status status, int32_t node, bs_error *error)
+/* Whatever came of it. */
+static void run_over(bs_session *s, bs_status status)
 {
+    const bool writes = writes_states(s);
     s->pending = false;
     s->last = status;
-    s->state_valid = status == BS_OK && writes_states(s);
-    if (status == BS_OK)
-        return BS_OK;
-    s->broken = writes_states(s);
-    return (bs_fail)(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name,
-                   bs_node_name(&s->graph->nodes[node]), node, *s->fault ? s->fault : bs_status_text(status));
+    s->state_valid = status == BS_OK && writes;
+    s->broken = status != BS_OK && writes;
 }
 
+/* node: the one that failed. */
+static bs_status run_told(const bs_session *s, bs_status status, int32_t node, bs_error *error)
+{
+    if (status == BS_OK)
+        return BS_OK;
+    return (bs_fail)(error, status, "%s \"%s\" (node %d): %s", bs_op_get(s->graph->nodes[node].op)->name,
+                     bs_node_name(&s->graph->nodes[node]), node, *s->fault ? s->fault : bs_status_text(status));
+}
+
+/* On this thread. */
 static bs_status run_here(bs_session *s, bs_error *error)
 {
     bs_execute(s);
-    run_end(s);
     bs_store_leave(&s->store);
-    return run_ended(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
+    return run_told(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
 }
 
 /* Queues a run. Where weights come and go the host takes part in it, step by step. */
 static bs_status run_queue(bs_session *s, bs_error *error)
 {
     const bs_device_api *api = s->device->api;
+    s->started_ns = bs_session_now(s);
     bs_status status = api->begin(s->on_device, error);
-    if (status == BS_OK && !bs_plan_streams(s->plan)) {
-        status = api->run(s->on_device, 0, s->plan->n_top, error);
-    } else if (status == BS_OK) {
-        bs_execute(s);
-        bs_store_leave(&s->store);
-        if (bs_exec_failed(s)) {
-            api->settle(s->on_device, NULL);
-            return run_ended(s, (bs_status)atomic_load(&s->status), atomic_load(&s->failed_node), error);
-        }
-    }
+    if (status == BS_OK)
+        status = bs_plan_streams(s->plan) ? run_here(s, error) : api->run(s->on_device, 0, s->plan->n_top, error);
     if (status == BS_OK)
         return api->end(s->on_device, error);
     api->settle(s->on_device, NULL);
@@ -165,25 +161,22 @@ static bs_status run_queue(bs_session *s, bs_error *error)
 
 static bs_status session_submit(bs_session *session, bs_error *error)
 {
+    bs_error here = {.status = BS_OK};
     if (!session)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_submit: the session is NULL");
-    bs_status status = session->broken ? BS_OK : bs_session_check_run(session, error);
-    if (status != BS_OK)
-        return status;
-    if (!session->broken)
+    if (!session->broken) {
+        if (!bs_session_check_run(session, &here))
+            return bs_tell(&here, error);
         run_begin(session); /* on a device states that are to be zero may not become it */
+    }
     if (session->broken)
         return bs_fail(error, BS_ERROR_DATA, "the last run failed and left its states in between: call bs_reset_state");
+    const bs_status status = session->device ? run_queue(session, error) : run_here(session, error);
+    session->pending = session->device && status == BS_OK;
     if (!session->device)
-        return run_here(session, error);
-    session->started_ns = bs_session_now(session);
-    status = run_queue(session, error);
-    session->pending = status == BS_OK;
-    if (status != BS_OK) {
-        session->last = status;
-        session->state_valid = false;
-        session->broken = writes_states(session);
-    }
+        sum_threads(session);
+    if (!session->pending)
+        run_over(session, status);
     return status;
 }
 
@@ -206,14 +199,8 @@ static bs_status session_wait(bs_session *session, bs_error *error)
                    : bs_fail(error, session->last, "the last run failed: %s", bs_status_text(session->last));
     const bs_status status = session->device->api->wait(session->on_device, &node, error);
     bs_exec_ended(session, session->started_ns);
-    if (node == 0 && status != BS_OK) { /* the device itself: its message stands */
-        session->pending = false;
-        session->last = status;
-        session->state_valid = false;
-        session->broken = writes_states(session);
-        return status;
-    }
-    return run_ended(session, status, node, error);
+    run_over(session, status);
+    return node == 0 ? status : run_told(session, status, node, error); /* 0: the device itself, whose message stands */
 }
 
 bs_status bs_wait(bs_session *session, bs_error *error)

@@ -125,7 +125,7 @@ static inline uint64_t bs_session_now(const bs_session *s)
 }
 
 /* Checks a run before anything happens: sets extents and the rows of domains. (run/extents.c) */
-bs_status bs_session_check_run(bs_session *session, bs_error *error);
+bool bs_session_check_run(bs_session *session, bs_error *error);
 /* Whether the session itself provides the memory of this state. */
 bool bs_session_owns_state(const bs_session *s, int32_t node);
 
@@ -139,7 +139,7 @@ int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row);
 /* run/segments.c: what inputs say of segments, checked and kept for the run */
 int64_t bs_segment_room(const bs_plan *plan, int32_t domain); /* numbers of `offsets`; 0: nothing works on its rows */
 int64_t bs_past_room(const bs_plan *plan, int32_t node);      /* numbers of `past`; 0: not such an input */
-bs_status bs_segments_begin(bs_session *session, bs_error *error);
+bool bs_segments_begin(bs_session *session, bs_error *error);
 void bs_segment_call(const bs_context *c, int32_t row, bs_call *call);
 /* Strides and place of row `row` of what is appended, in the cache; data NULL: it is older than the window. */
 void bs_segment_append(const bs_context *c, const bs_instr *i, int32_t row, bs_operand *operand);
