@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 0b18983675fa8fbef06bd033a08e73f2c996ad2b017d2bbaccd733026275d93c
+ * sha256 of the parts: 4b99b0d33aa0f7652c79fe7e1533019524da0cc72cb7a786313b51557520e126
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -305,6 +305,15 @@ static inline BS_BOTH int32_t bs_clamp_i32(int32_t v, int32_t low, int32_t high)
 {
     return v < low ? low : v > high ? high : v;
 }
+static inline bool bs_in_range(int32_t n, int32_t low, int32_t end) { return n >= low && n < end; }
+/* Whether `count` entries from `first` on are some of `end`. */
+static inline bool bs_is_part(int32_t first, int32_t count, int32_t end)
+{
+    return first >= 0 && count >= 0 && count <= end - first;
+}
+/* Of times and visits: 0 where `then` is later. */
+static inline uint64_t bs_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
+static inline uint64_t bs_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v : fallback; }
 
 /* Rounds towards minus infinity; b > 0. */
@@ -23401,7 +23410,7 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
                          PROFILE_MAX_ROUTERS, PROFILE_MAX_UNITS, PROFILE_MAX_STAGES, PROFILE_MAX_STAGE_UNITS);
     if (h->policy < 0 || h->policy >= BS_POLICY_COUNT || h->speculation < 0 || h->speculation > BS_SPECULATE_OFF)
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
-                         (int)h->policy, (int)h->speculation, BS_POLICY_COUNT - 1, BS_SPECULATE_OFF);
+                         h->policy, h->speculation, BS_POLICY_COUNT - 1, BS_SPECULATE_OFF);
     return true;
 }
 
@@ -23452,10 +23461,10 @@ static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_rou
     for (int32_t i = 0; i < r->facts.routers; i++) {
         if (!bs_cursor_take(c, &routers[i], bs_bytes_of(sizeof routers[i])))
             return bs_refuse(error, c->status, "profile: router %d cannot be read", i + 1);
-        if (!name_is_plain(routers[i].name) || routers[i].paths < 1 || routers[i].paths > BS_MAX_PATHS)
+        if (!name_is_plain(routers[i].name) || !bs_in_range(routers[i].paths, 1, BS_MAX_PATHS + 1))
             return bs_refuse(error, BS_ERROR_FORMAT,
                              "profile: router %d has %d paths, expected 1 .. %d, or its name is not plain ASCII", i + 1,
-                             (int)routers[i].paths, BS_MAX_PATHS);
+                             routers[i].paths, BS_MAX_PATHS);
     }
     return true;
 }
@@ -23463,9 +23472,9 @@ static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_rou
 /* Of a router that is there, or needed in every run. */
 static bool place_is_good(const bs_profile_reader *r, int32_t router, int32_t path)
 {
-    if (router == 0)
-        return path == -1;
-    return router > 0 && router <= r->facts.routers && path >= 0 && path < r->tables.routers[router - 1].paths;
+    return router == 0 ? path == -1
+                       : bs_in_range(router, 1, r->facts.routers + 1) &&
+                             bs_in_range(path, 0, r->tables.routers[router - 1].paths);
 }
 
 static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units, bs_profile_place *places,
@@ -23479,7 +23488,7 @@ static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units,
             return bs_refuse(
                 error, BS_ERROR_FORMAT,
                 "profile: unit %d is path %d of router %d, which there is not, or its name is not plain ASCII", i,
-                (int)u.path, (int)u.router);
+                u.path, u.router);
         if (u.read_bytes > PROFILE_MAX_UNIT_BYTES || u.slot_bytes > PROFILE_MAX_UNIT_BYTES)
             return bs_refuse(error, BS_ERROR_LIMIT, "profile: unit %d of %llu bytes, in a slot %llu, at most %llu", i,
                              (unsigned long long)u.read_bytes, (unsigned long long)u.slot_bytes,
@@ -23499,16 +23508,16 @@ static bool read_stages(bs_profile_reader *r, bs_cursor *c, bs_trace_stage *stag
         bs_profile_file_stage s;
         if (!bs_cursor_take(c, &s, bs_bytes_of(sizeof s)))
             return bs_refuse(error, c->status, "profile: stage %d cannot be read", i);
-        if (s.router < 0 || s.router > r->facts.routers || s.n_units < 0 || s.n_units > r->tables.n_stage_units - first)
-            return bs_refuse(
-                error, BS_ERROR_FORMAT, "profile: stage %d has router %d of %d and %d units, of which %d are left", i,
-                (int)s.router, (int)r->facts.routers, (int)s.n_units, (int)(r->tables.n_stage_units - first));
+        if (!bs_in_range(s.router, 0, r->facts.routers + 1) || !bs_is_part(first, s.n_units, r->tables.n_stage_units))
+            return bs_refuse(error, BS_ERROR_FORMAT,
+                             "profile: stage %d has router %d of %d and %d units, of which %d are left", i, s.router,
+                             r->facts.routers, s.n_units, (r->tables.n_stage_units - first));
         stages[i] = (bs_trace_stage){s.router, first, s.n_units};
         first += s.n_units;
     }
     if (first != r->tables.n_stage_units)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: stages have %d units, %d are listed", (int)first,
-                         (int)r->tables.n_stage_units);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: stages have %d units, %d are listed", first,
+                         r->tables.n_stage_units);
     return true;
 }
 
@@ -23518,9 +23527,9 @@ static bool read_stage_units(bs_profile_reader *r, bs_cursor *c, int32_t *units,
         units[i] = bs_cursor_i32(c);
         if (c->status != BS_OK)
             return bs_refuse(error, c->status, "profile: the units of stages cannot be read");
-        if (units[i] < 0 || units[i] >= r->facts.units)
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a stage needs unit %d, there are %d", (int)units[i],
-                             (int)r->facts.units);
+        if (!bs_in_range(units[i], 0, r->facts.units))
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a stage needs unit %d, there are %d", units[i],
+                             r->facts.units);
     }
     return true;
 }
@@ -23580,7 +23589,7 @@ void bs_profile_facts_get(const bs_profile_reader *profile, bs_profile_facts *fa
 
 bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router, bs_profile_router_facts *facts)
 {
-    if (!profile || !facts || router < 1 || router > profile->facts.routers)
+    if (!profile || !facts || !bs_in_range(router, 1, profile->facts.routers + 1))
         return BS_ERROR_ARGUMENT;
     const bs_profile_file_router *r = &profile->tables.routers[router - 1];
     memcpy(facts->name, r->name, sizeof facts->name);
@@ -23591,7 +23600,7 @@ bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router
 bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs_stream_unit_facts *facts,
                               uint64_t *read_bytes)
 {
-    if (!profile || !facts || unit < 0 || unit >= profile->facts.units)
+    if (!profile || !facts || !bs_in_range(unit, 0, profile->facts.units))
         return BS_ERROR_ARGUMENT;
     const bs_trace_unit *u = &profile->tables.units[unit];
     memcpy(facts->name, u->name, sizeof facts->name);
@@ -23606,7 +23615,7 @@ bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs
 bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, bs_stream_stage_facts *facts,
                                int32_t *units)
 {
-    if (!profile || !facts || stage < 0 || stage >= profile->facts.stages)
+    if (!profile || !facts || !bs_in_range(stage, 0, profile->facts.stages))
         return BS_ERROR_ARGUMENT;
     const bs_trace_stage *s = &profile->tables.stages[stage];
     facts->router = s->router;
@@ -23618,17 +23627,16 @@ bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, 
 
 /* ------------------------------------------------------------------------------------------------- the events */
 
-static bool in_range(int32_t n, int32_t low, int32_t end) { return n >= low && n < end; }
-
 static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
 {
     const bs_profile_facts *f = &r->facts;
-    const bool of_unit = in_range(e->subject, 0, f->units), of_stage = in_range(e->index, 0, f->stages);
+    const bool of_unit = bs_in_range(e->subject, 0, f->units), of_stage = bs_in_range(e->index, 0, f->stages);
     switch (e->kind) {
     case BS_EVENT_DECISION:
-        return in_range(e->subject, 1, f->routers + 1) &&
-               in_range(e->index, 0, r->tables.routers[e->subject - 1].paths);
-    case BS_EVENT_STAGE: return in_range(e->subject, 0, f->stages);
+        return bs_in_range(e->subject, 1, f->routers + 1) &&
+               bs_in_range(e->index, 0, r->tables.routers[e->subject - 1].paths);
+    case BS_EVENT_STAGE:
+        return bs_in_range(e->subject, 0, f->stages);
     case BS_EVENT_USE:
     case BS_EVENT_STALL: return of_unit && of_stage;
     case BS_EVENT_GUESS: return (of_unit || e->subject == -1) && of_stage;
@@ -23676,7 +23684,7 @@ bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *erro
         if (!event_is_good(r, event))
             return bs_refuse(error, BS_ERROR_FORMAT,
                              "profile: event %llu (kind %d): subject %d, index %d or value out of range",
-                             (unsigned long long)(r->next - 1), event->kind, (int)event->subject, (int)event->index);
+                             (unsigned long long)(r->next - 1), event->kind, event->subject, event->index);
         if (event->end_ns < event->start_ns)
             event->end_ns = event->start_ns;
         return true;
@@ -23758,7 +23766,7 @@ static void busy_add(trace_busy *b, uint64_t start, uint64_t end, uint64_t bytes
     while (b->count > 0 && b->end[b->count - 1] >= start) {
         b->count--;
         start = b->start[b->count] < start ? b->start[b->count] : start;
-        end = b->end[b->count] > end ? b->end[b->count] : end;
+        end = bs_max_u64(b->end[b->count], end);
     }
     if (b->count == BUSY_INTERVALS)
         busy_retire(b);
@@ -23774,8 +23782,6 @@ static double busy_ns_per_byte(trace_busy *b)
 }
 
 /* ---------------------------------------------------------------------------------------- time of computing */
-
-static uint64_t since(uint64_t later, uint64_t earlier) { return later > earlier ? later - earlier : 0; }
 
 static void forget_uses(trace_maker *m)
 {
@@ -23829,8 +23835,8 @@ static bool trace_add_visit(trace_maker *m, const bs_event *e)
     if (m->n_visits == m->room_visits)
         return false;
     enter_stage(m, e->subject);
-    const uint64_t inside = since(e->end_ns - e->start_ns, bs_add_u64(m->used_ns, m->stalled_ns));
-    uint64_t before = m->has_end ? since(e->start_ns, m->end_ns) : 0;
+    const uint64_t inside = bs_since(e->end_ns - e->start_ns, bs_add_u64(m->used_ns, m->stalled_ns));
+    uint64_t before = m->has_end ? bs_since(e->start_ns, m->end_ns) : 0;
     before = bs_add_u64(bs_add_u64(before, inside), m->run_visit < 0 ? m->tail_ns : 0);
     if (m->visits)
         m->visits[m->n_visits] = (bs_trace_visit){e->subject,    m->first_use, m->n_uses - m->first_use,
@@ -23858,7 +23864,7 @@ static void trace_add_run(trace_maker *m, const bs_event *e)
             uint64_t *before = &m->visits[m->run_visit].before_ns;
             *before = bs_add_u64(*before, m->run_visit_ns - e->start_ns);
         }
-        m->tail_ns = since(e->end_ns, m->last_stage_ns);
+        m->tail_ns = bs_since(e->end_ns, m->last_stage_ns);
     }
     m->run_visit = -1;
     m->has_end = e->start_ns == e->end_ns;
@@ -24189,9 +24195,6 @@ static inline void bs_prediction_add(bs_prediction *sum, const bs_prediction *p)
     sum->right += p->right;
     sum->needed += p->needed;
 }
-
-/* Threads read the clock before they hold the lock: what is a little earlier than the visit counts as its beginning. */
-static inline uint64_t bs_stream_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
 
 /* Bytes of a unit's chunks: small units are cut as well, so that lanes can prepare one part while another is read. */
 static inline bs_bytes bs_stream_chunk_limit(bs_bytes unit_bytes, bs_bytes chunk_bytes, int32_t lanes)
@@ -24852,7 +24855,7 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
         ns += stage;
     }
     ns += waiting_for_lanes(s);
-    const double gone = (double)bs_stream_since(now, s->visit_ns) - (double)bs_stream_stalled(s, now);
+    const double gone = (double)bs_since(now, s->visit_ns) - (double)bs_stream_stalled(s, now);
     return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: not long, but some */
 }
 
@@ -25010,6 +25013,7 @@ bool bs_stream_guess(bs_stream *s, uint64_t now, bs_stream_chunk *chunk)
  * Guesses fill the time in which storage would be idle (stream/guess.c). What was passed by is dropped, a guess that
  * turns out needed is upgraded where it stands, and nothing is read twice for one use. When guessing loses more than it
  * gains over a window of visits, it pauses, for longer each time; predictors go on being measured meanwhile.
+ * Threads read the clock before they hold the lock: what is a little earlier than the visit counts as its beginning.
  * Relies on stream/slots.c, stream/predict.c and stream/guess.c. Must never wait. */
 /* #include "stream/stream.h" */
 
@@ -25122,7 +25126,7 @@ static void end_stage_time(bs_stream *s, uint64_t now)
     if (s->stage < 0)
         return;
     bs_stage_state *stage = &s->stages[s->stage];
-    const double ns = (double)bs_stream_since(now, s->visit_ns) - (double)s->stalled_ns;
+    const double ns = (double)bs_since(now, s->visit_ns) - (double)s->stalled_ns;
     const double compute = ns > 0 ? ns : 0;
     stage->compute_ns = stage->compute_ns < 0 ? compute : stage->compute_ns + (compute - stage->compute_ns) / 8;
 }
@@ -25131,7 +25135,7 @@ static void end_stage_time(bs_stream *s, uint64_t now)
 static double spared(const bs_stream *s, int32_t unit, uint64_t now)
 {
     const bs_slot *slot = &s->slots[unit];
-    const double load = bs_stream_load_ns(s, unit), gone = (double)bs_stream_since(now, slot->load_start);
+    const double load = bs_stream_load_ns(s, unit), gone = (double)bs_since(now, slot->load_start);
     return slot->state == BS_SLOT_READY || gone > load ? load : gone;
 }
 
@@ -25290,7 +25294,7 @@ void bs_stream_stall(bs_stream *s, uint64_t now)
 
 uint64_t bs_stream_stalled(const bs_stream *s, uint64_t now)
 {
-    return bs_add_u64(s->stalled_ns, s->stalling ? bs_stream_since(now, s->stall_ns) : 0);
+    return bs_add_u64(s->stalled_ns, s->stalling ? bs_since(now, s->stall_ns) : 0);
 }
 
 void bs_stream_resume(bs_stream *s, uint64_t now)
@@ -25374,13 +25378,13 @@ static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
     /* it was issued before the visit began, if only just */
-    const bool before = bs_stream_since(now, s->visit_ns) <= ns;
+    const bool before = bs_since(now, s->visit_ns) <= ns;
     if (chunk->demanded || s->slots[chunk->unit].needed || !before)
         return;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].outcome == BS_USE_MISS) {
-            s->stats.delayed_ns = bs_add_u64(s->stats.delayed_ns, bs_stream_since(now, s->visit_ns));
-            lose(s, (double)bs_stream_since(now, s->visit_ns));
+            s->stats.delayed_ns = bs_add_u64(s->stats.delayed_ns, bs_since(now, s->visit_ns));
+            lose(s, (double)bs_since(now, s->visit_ns));
             return;
         }
 }
@@ -25444,7 +25448,7 @@ typedef struct replay {
     const bs_replay_desc *desc;
     bs_stream stream;
     bs_stream_unit *units;
-    int32_t *next_position; /* [uses] where the unit is used again; -1 never */
+    int32_t *next_position; /* [uses] where the unit is used again; INT32_MAX never */
     int64_t *future;        /* [units] position of the next use */
     int32_t *wanted;        /* [units] of one visit */
     uint64_t *ready_at; /* [units] of the oracle */
@@ -25487,7 +25491,7 @@ static void fill_lanes(replay *r)
             continue;
         lane->busy = true;
         lane->bytes = chunk_bytes_of(r, lane->chunk.unit, lane->chunk.index);
-        lane->start = r->now > r->device_free ? r->now : r->device_free;
+        lane->start = bs_max_u64(r->now, r->device_free);
         lane->arrives = r->device_free = bs_add_u64(lane->start, device_ns(r, lane->bytes));
         lane->done = bs_add_u64(lane->arrives, prepare_ns(r, lane->bytes));
     }
@@ -25510,7 +25514,7 @@ static replay_lane *next_event(replay *r, uint64_t *when)
 
 static void pass_event(replay *r, replay_lane *lane, uint64_t when)
 {
-    r->now = when > r->now ? when : r->now;
+    r->now = bs_max_u64(when, r->now);
     if (!lane->chunk.arrived) {
         bs_stream_arrived(&r->stream, &lane->chunk, bs_bytes_figure(lane->bytes), lane->arrives - lane->start, r->now);
     } else {
@@ -25534,7 +25538,8 @@ static void compute(replay *r, uint64_t ns)
 
 /* -------------------------------------------------------------------------------------------------- visiting */
 
-/* A use of this visit that is not done and whose unit is there; waits for one. -1: nothing will ever come. */
+/* A use of this visit that is not done and whose unit is there; waits for one. With nothing pinned nor in flight, what
+ * is asked for finds room and a lane: an event follows. */
 static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
 {
     for (;;) {
@@ -25552,22 +25557,17 @@ static int32_t take_ready(replay *r, const bs_trace_visit *v, const bool *done)
             bs_stream_stall(&r->stream, r->now);
         fill_lanes(r);
         replay_lane *lane = next_event(r, &when);
-        if (!lane) /* unreachable: with nothing pinned nor in flight, what is asked for finds room and a lane */
-            return -1;
         pass_event(r, lane, when);
     }
 }
 
-static void expect(replay *r, const bs_trace_guess *guess)
-{
-    bs_stream_expect(&r->stream, guess->stage, guess->unit, guess->strength);
-}
-
-static bs_status replay_visit(replay *r, const bs_trace_visit *v, bool *done)
+static void replay_visit(replay *r, const bs_trace_visit *v, bool *done)
 {
     compute(r, v->before_ns);
-    for (int32_t i = 0; i < v->n_guesses; i++)
-        expect(r, &r->trace->guesses[v->first_guess + i]);
+    for (int32_t i = 0; i < v->n_guesses; i++) {
+        const bs_trace_guess *guess = &r->trace->guesses[v->first_guess + i];
+        bs_stream_expect(&r->stream, guess->stage, guess->unit, guess->strength);
+    }
     for (int32_t i = 0; i < v->n_uses; i++) {
         r->wanted[i] = r->trace->uses[v->first_use + i].unit;
         done[i] = false;
@@ -25575,14 +25575,12 @@ static bs_status replay_visit(replay *r, const bs_trace_visit *v, bool *done)
     bs_stream_visit(&r->stream, v->stage, r->wanted, v->n_uses, r->now);
     for (int32_t k = 0; k < v->n_uses; k++) {
         const int32_t i = take_ready(r, v, done);
-        if (i < 0) return BS_ERROR_LIMIT; /* unreachable: see take_ready */
         const bs_trace_use *use = &r->trace->uses[v->first_use + i];
-        r->future[use->unit] = r->next_position[v->first_use + i] < 0 ? INT32_MAX : r->next_position[v->first_use + i];
+        r->future[use->unit] = r->next_position[v->first_use + i];
         done[i] = true;
         compute(r, use->compute_ns);
         bs_stream_release(&r->stream, use->unit);
     }
-    return BS_OK;
 }
 
 /* ---------------------------------------------------------------------------------------------------- oracle */
@@ -25606,8 +25604,7 @@ static void first_positions(replay *r)
     for (int32_t u = 0; u < r->trace->n_units; u++)
         r->future[u] = INT32_MAX;
     for (int32_t i = r->trace->n_uses - 1; i >= 0; i--) {
-        const int64_t next = r->future[r->trace->uses[i].unit];
-        r->next_position[i] = next == INT32_MAX ? -1 : (int32_t)next;
+        r->next_position[i] = (int32_t)r->future[r->trace->uses[i].unit];
         r->future[r->trace->uses[i].unit] = i;
     }
 }
@@ -25663,24 +25660,24 @@ static void oracle_arrive(replay *r, replay_oracle *o)
     o->loading = -1;
 }
 
-static void oracle_compute(replay *r, replay_oracle *o, const uint64_t *before)
+static void oracle_compute(replay *r, replay_oracle *o)
 {
     const bs_trace_use *use = &r->trace->uses[o->at];
     if (o->computing || !r->resident[use->unit])
         return;
-    const uint64_t idle = bs_add_u64(o->computed, before[o->at]), from = o->now > idle ? o->now : idle;
-    o->computed = bs_add_u64(from > r->ready_at[use->unit] ? from : r->ready_at[use->unit], use->compute_ns);
-    r->future[use->unit] = r->next_position[o->at] < 0 ? INT32_MAX : r->next_position[o->at];
+    const uint64_t from = bs_max_u64(o->now, bs_add_u64(o->computed, r->before[o->at]));
+    o->computed = bs_add_u64(bs_max_u64(from, r->ready_at[use->unit]), use->compute_ns);
+    r->future[use->unit] = r->next_position[o->at];
     o->computing = true;
 }
 
-static uint64_t oracle_time(replay *r, int32_t horizon, const uint64_t *before, bs_bytes *bytes)
+static uint64_t oracle_time(replay *r, int32_t horizon, bs_bytes *bytes)
 {
     replay_oracle o = {horizon, 0, 0, -1, false, 0, 0, 0, {0}, {0}};
     memset(r->resident, 0, (size_t)r->trace->n_units * sizeof *r->resident);
     first_positions(r);
     while (o.at < r->trace->n_uses) {
-        oracle_compute(r, &o, before);
+        oracle_compute(r, &o);
         oracle_read(r, &o);
         if (o.loading >= 0 && (!o.computing || o.loaded <= o.computed)) {
             o.now = o.loaded;
@@ -25697,15 +25694,15 @@ static uint64_t oracle_time(replay *r, int32_t horizon, const uint64_t *before, 
     return o.computed;
 }
 
-static void oracle(replay *r, uint64_t *before, bs_replay_result *result)
+static void oracle(replay *r, bs_replay_result *result)
 {
     uint64_t tail = 0;
-    memset(before, 0, (size_t)r->trace->n_uses * sizeof *before);
+    memset(r->before, 0, (size_t)r->trace->n_uses * sizeof *r->before);
     for (int32_t k = 0; k < r->trace->n_visits; k++) {
         const bs_trace_visit *v = &r->trace->visits[k];
         tail = bs_add_u64(tail, v->before_ns);
         if (v->n_uses > 0) {
-            before[v->first_use] = tail;
+            r->before[v->first_use] = tail;
             tail = 0;
         }
     }
@@ -25713,7 +25710,7 @@ static void oracle(replay *r, uint64_t *before, bs_replay_result *result)
     for (int32_t horizon = 0; horizon >= 0 && horizon < 2 * r->trace->n_uses + 2;
          horizon = horizon < 8 ? horizon + 1 : horizon * 2) {
         bs_bytes bytes = bs_bytes_of(0);
-        const uint64_t ns = oracle_time(r, horizon, before, &bytes);
+        const uint64_t ns = oracle_time(r, horizon, &bytes);
         if (ns < result->oracle_ns - tail || result->oracle_ns == UINT64_MAX) {
             result->oracle_ns = bs_add_u64(ns, tail);
             result->oracle_bytes = bs_bytes_figure(bytes);
@@ -25734,21 +25731,20 @@ static const char *trace_fault(const bs_trace *t, int32_t *at)
         end = s->first_unit + s->n_units;
     }
     for (*at = 0; *at < t->n_stage_units; ++*at)
-        if (t->stage_units[*at] < 0 || t->stage_units[*at] >= t->n_units)
+        if (!bs_in_range(t->stage_units[*at], 0, t->n_units))
             return "stage_units";
     for (*at = 0; *at < t->n_visits; ++*at) {
         const bs_trace_visit *v = &t->visits[*at];
-        if (v->stage < 0 || v->stage >= t->n_stages || v->first_use < 0 || v->n_uses < 0 || v->n_uses > t->n_units ||
-            v->n_uses > t->n_uses - v->first_use || v->first_guess < 0 || v->n_guesses < 0 ||
-            v->n_guesses > t->n_guesses - v->first_guess)
+        if (!bs_in_range(v->stage, 0, t->n_stages) || v->n_uses > t->n_units ||
+            !bs_is_part(v->first_use, v->n_uses, t->n_uses) || !bs_is_part(v->first_guess, v->n_guesses, t->n_guesses))
             return "visits";
     }
     for (*at = 0; *at < t->n_uses; ++*at)
-        if (t->uses[*at].unit < 0 || t->uses[*at].unit >= t->n_units)
+        if (!bs_in_range(t->uses[*at].unit, 0, t->n_units))
             return "uses";
     for (*at = 0; *at < t->n_guesses; ++*at) {
         const bs_trace_guess *g = &t->guesses[*at];
-        if (g->stage < 0 || g->stage >= t->n_stages || g->unit < -1 || g->unit >= t->n_units || g->strength < 0)
+        if (!bs_in_range(g->stage, 0, t->n_stages) || !bs_in_range(g->unit, -1, t->n_units) || g->strength < 0)
             return "guesses";
     }
     return NULL;
@@ -25757,7 +25753,7 @@ static const char *trace_fault(const bs_trace *t, int32_t *at)
 static bool trace_is_sound(const bs_trace *t, bs_error *error)
 {
     int32_t at = 0;
-    if (t->n_units < 1 || t->n_units > REPLAY_MOST || t->n_stages < 1 || t->n_stages > REPLAY_MOST)
+    if (!bs_in_range(t->n_units, 1, REPLAY_MOST + 1) || !bs_in_range(t->n_stages, 1, REPLAY_MOST + 1))
         return bs_refuse(error, BS_ERROR_ARGUMENT, "bs_replay: the trace has %d units, %d stages, expected 1 .. %d",
                          t->n_units, t->n_stages, REPLAY_MOST);
     const char *table = trace_fault(t, &at);
@@ -25780,14 +25776,14 @@ static bs_status replay_check(const bs_trace *t, const bs_replay_desc *d, bs_err
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: the trace or the desc is NULL");
     if (!trace_is_sound(t, error))
         return BS_ERROR_ARGUMENT;
-    if (d->bytes_per_second == 0 || d->chunk_bytes < 0 || d->lanes < 0 || d->lanes > REPLAY_MAX_LANES ||
+    if (d->bytes_per_second == 0 || d->chunk_bytes < 0 || !bs_in_range(d->lanes, 0, REPLAY_MAX_LANES + 1) ||
         !(d->prepare_ns_per_byte >= 0))
         return bs_fail(error, BS_ERROR_ARGUMENT,
                        "bs_replay: bytes_per_second %llu, chunk_bytes %d, lanes %d, prepare_ns_per_byte %g, expected "
                        "> 0, >= 0, 0 .. %d, >= 0",
                        (unsigned long long)d->bytes_per_second, d->chunk_bytes, d->lanes, d->prepare_ns_per_byte,
                        REPLAY_MAX_LANES);
-    if (d->stream.policy < 0 || d->stream.policy >= BS_POLICY_COUNT)
+    if (!bs_in_range(d->stream.policy, 0, BS_POLICY_COUNT))
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_replay: policy %d, expected 0 .. %d", d->stream.policy,
                        BS_POLICY_COUNT - 1);
     if (bs_bytes_less(bs_bytes_of(d->slot_bytes), least_slots(t)))
@@ -25892,20 +25888,18 @@ bs_status bs_replay(const bs_trace *trace, const bs_replay_desc *desc, bs_arena 
     if (!r)
         return BS_ERROR_ARENA;
     memset(result, 0, sizeof *result);
-    oracle(r, r->before, result);
+    oracle(r, result);
     first_positions(r);
     r->stream.future = r->future;
-    bs_status status = BS_OK;
-    for (int32_t k = 0; k < trace->n_visits && status == BS_OK; k++)
-        status = replay_visit(r, &trace->visits[k], r->resident);
+    for (int32_t k = 0; k < trace->n_visits; k++)
+        replay_visit(r, &trace->visits[k], r->resident);
     result->stats = r->stream.stats;
     result->stats.guessing = !r->stream.paused && desc->stream.speculation != BS_SPECULATE_OFF;
     sum_predictions(r, result->predictions);
     result->time_ns = r->now;
     result->compute_ns = r->computed;
     workspace->used = mark;
-    if (status != BS_OK) bs_fail(error, status, "bs_replay: a unit is never read"); /* unreachable: see take_ready */
-    return status;
+    return BS_OK;
 }
 #endif
 /* ==== end src/stream/replay.c ================================================================= */

@@ -38,6 +38,15 @@ static inline BS_BOTH int32_t bs_clamp_i32(int32_t v, int32_t low, int32_t high)
 {
     return v < low ? low : v > high ? high : v;
 }
+static inline bool bs_in_range(int32_t n, int32_t low, int32_t end) { return n >= low && n < end; }
+/* Whether `count` entries from `first` on are some of `end`. */
+static inline bool bs_is_part(int32_t first, int32_t count, int32_t end)
+{
+    return first >= 0 && count >= 0 && count <= end - first;
+}
+/* Of times and visits: 0 where `then` is later. */
+static inline uint64_t bs_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
+static inline uint64_t bs_max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static inline int32_t bs_or_default(int32_t v, int32_t fallback) { return v ? v : fallback; }
 
 /* Rounds towards minus infinity; b > 0. */

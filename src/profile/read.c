@@ -55,7 +55,7 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
                          PROFILE_MAX_ROUTERS, PROFILE_MAX_UNITS, PROFILE_MAX_STAGES, PROFILE_MAX_STAGE_UNITS);
     if (h->policy < 0 || h->policy >= BS_POLICY_COUNT || h->speculation < 0 || h->speculation > BS_SPECULATE_OFF)
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
-                         (int)h->policy, (int)h->speculation, BS_POLICY_COUNT - 1, BS_SPECULATE_OFF);
+                         h->policy, h->speculation, BS_POLICY_COUNT - 1, BS_SPECULATE_OFF);
     return true;
 }
 
@@ -106,10 +106,10 @@ static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_rou
     for (int32_t i = 0; i < r->facts.routers; i++) {
         if (!bs_cursor_take(c, &routers[i], bs_bytes_of(sizeof routers[i])))
             return bs_refuse(error, c->status, "profile: router %d cannot be read", i + 1);
-        if (!name_is_plain(routers[i].name) || routers[i].paths < 1 || routers[i].paths > BS_MAX_PATHS)
+        if (!name_is_plain(routers[i].name) || !bs_in_range(routers[i].paths, 1, BS_MAX_PATHS + 1))
             return bs_refuse(error, BS_ERROR_FORMAT,
                              "profile: router %d has %d paths, expected 1 .. %d, or its name is not plain ASCII", i + 1,
-                             (int)routers[i].paths, BS_MAX_PATHS);
+                             routers[i].paths, BS_MAX_PATHS);
     }
     return true;
 }
@@ -117,9 +117,9 @@ static bool read_routers(bs_profile_reader *r, bs_cursor *c, bs_profile_file_rou
 /* Of a router that is there, or needed in every run. */
 static bool place_is_good(const bs_profile_reader *r, int32_t router, int32_t path)
 {
-    if (router == 0)
-        return path == -1;
-    return router > 0 && router <= r->facts.routers && path >= 0 && path < r->tables.routers[router - 1].paths;
+    return router == 0 ? path == -1
+                       : bs_in_range(router, 1, r->facts.routers + 1) &&
+                             bs_in_range(path, 0, r->tables.routers[router - 1].paths);
 }
 
 static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units, bs_profile_place *places,
@@ -133,7 +133,7 @@ static bool read_units(bs_profile_reader *r, bs_cursor *c, bs_trace_unit *units,
             return bs_refuse(
                 error, BS_ERROR_FORMAT,
                 "profile: unit %d is path %d of router %d, which there is not, or its name is not plain ASCII", i,
-                (int)u.path, (int)u.router);
+                u.path, u.router);
         if (u.read_bytes > PROFILE_MAX_UNIT_BYTES || u.slot_bytes > PROFILE_MAX_UNIT_BYTES)
             return bs_refuse(error, BS_ERROR_LIMIT, "profile: unit %d of %llu bytes, in a slot %llu, at most %llu", i,
                              (unsigned long long)u.read_bytes, (unsigned long long)u.slot_bytes,
@@ -153,16 +153,16 @@ static bool read_stages(bs_profile_reader *r, bs_cursor *c, bs_trace_stage *stag
         bs_profile_file_stage s;
         if (!bs_cursor_take(c, &s, bs_bytes_of(sizeof s)))
             return bs_refuse(error, c->status, "profile: stage %d cannot be read", i);
-        if (s.router < 0 || s.router > r->facts.routers || s.n_units < 0 || s.n_units > r->tables.n_stage_units - first)
-            return bs_refuse(
-                error, BS_ERROR_FORMAT, "profile: stage %d has router %d of %d and %d units, of which %d are left", i,
-                (int)s.router, (int)r->facts.routers, (int)s.n_units, (int)(r->tables.n_stage_units - first));
+        if (!bs_in_range(s.router, 0, r->facts.routers + 1) || !bs_is_part(first, s.n_units, r->tables.n_stage_units))
+            return bs_refuse(error, BS_ERROR_FORMAT,
+                             "profile: stage %d has router %d of %d and %d units, of which %d are left", i, s.router,
+                             r->facts.routers, s.n_units, (r->tables.n_stage_units - first));
         stages[i] = (bs_trace_stage){s.router, first, s.n_units};
         first += s.n_units;
     }
     if (first != r->tables.n_stage_units)
-        return bs_refuse(error, BS_ERROR_FORMAT, "profile: stages have %d units, %d are listed", (int)first,
-                         (int)r->tables.n_stage_units);
+        return bs_refuse(error, BS_ERROR_FORMAT, "profile: stages have %d units, %d are listed", first,
+                         r->tables.n_stage_units);
     return true;
 }
 
@@ -172,9 +172,9 @@ static bool read_stage_units(bs_profile_reader *r, bs_cursor *c, int32_t *units,
         units[i] = bs_cursor_i32(c);
         if (c->status != BS_OK)
             return bs_refuse(error, c->status, "profile: the units of stages cannot be read");
-        if (units[i] < 0 || units[i] >= r->facts.units)
-            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a stage needs unit %d, there are %d", (int)units[i],
-                             (int)r->facts.units);
+        if (!bs_in_range(units[i], 0, r->facts.units))
+            return bs_refuse(error, BS_ERROR_FORMAT, "profile: a stage needs unit %d, there are %d", units[i],
+                             r->facts.units);
     }
     return true;
 }
@@ -234,7 +234,7 @@ void bs_profile_facts_get(const bs_profile_reader *profile, bs_profile_facts *fa
 
 bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router, bs_profile_router_facts *facts)
 {
-    if (!profile || !facts || router < 1 || router > profile->facts.routers)
+    if (!profile || !facts || !bs_in_range(router, 1, profile->facts.routers + 1))
         return BS_ERROR_ARGUMENT;
     const bs_profile_file_router *r = &profile->tables.routers[router - 1];
     memcpy(facts->name, r->name, sizeof facts->name);
@@ -245,7 +245,7 @@ bs_status bs_profile_router_get(const bs_profile_reader *profile, int32_t router
 bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs_stream_unit_facts *facts,
                               uint64_t *read_bytes)
 {
-    if (!profile || !facts || unit < 0 || unit >= profile->facts.units)
+    if (!profile || !facts || !bs_in_range(unit, 0, profile->facts.units))
         return BS_ERROR_ARGUMENT;
     const bs_trace_unit *u = &profile->tables.units[unit];
     memcpy(facts->name, u->name, sizeof facts->name);
@@ -260,7 +260,7 @@ bs_status bs_profile_unit_get(const bs_profile_reader *profile, int32_t unit, bs
 bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, bs_stream_stage_facts *facts,
                                int32_t *units)
 {
-    if (!profile || !facts || stage < 0 || stage >= profile->facts.stages)
+    if (!profile || !facts || !bs_in_range(stage, 0, profile->facts.stages))
         return BS_ERROR_ARGUMENT;
     const bs_trace_stage *s = &profile->tables.stages[stage];
     facts->router = s->router;
@@ -272,17 +272,16 @@ bs_status bs_profile_stage_get(const bs_profile_reader *profile, int32_t stage, 
 
 /* ------------------------------------------------------------------------------------------------- the events */
 
-static bool in_range(int32_t n, int32_t low, int32_t end) { return n >= low && n < end; }
-
 static bool event_is_good(const bs_profile_reader *r, const bs_event *e)
 {
     const bs_profile_facts *f = &r->facts;
-    const bool of_unit = in_range(e->subject, 0, f->units), of_stage = in_range(e->index, 0, f->stages);
+    const bool of_unit = bs_in_range(e->subject, 0, f->units), of_stage = bs_in_range(e->index, 0, f->stages);
     switch (e->kind) {
     case BS_EVENT_DECISION:
-        return in_range(e->subject, 1, f->routers + 1) &&
-               in_range(e->index, 0, r->tables.routers[e->subject - 1].paths);
-    case BS_EVENT_STAGE: return in_range(e->subject, 0, f->stages);
+        return bs_in_range(e->subject, 1, f->routers + 1) &&
+               bs_in_range(e->index, 0, r->tables.routers[e->subject - 1].paths);
+    case BS_EVENT_STAGE:
+        return bs_in_range(e->subject, 0, f->stages);
     case BS_EVENT_USE:
     case BS_EVENT_STALL: return of_unit && of_stage;
     case BS_EVENT_GUESS: return (of_unit || e->subject == -1) && of_stage;
@@ -330,7 +329,7 @@ bool bs_profile_next(bs_profile_reader *profile, bs_event *event, bs_error *erro
         if (!event_is_good(r, event))
             return bs_refuse(error, BS_ERROR_FORMAT,
                              "profile: event %llu (kind %d): subject %d, index %d or value out of range",
-                             (unsigned long long)(r->next - 1), event->kind, (int)event->subject, (int)event->index);
+                             (unsigned long long)(r->next - 1), event->kind, event->subject, event->index);
         if (event->end_ns < event->start_ns)
             event->end_ns = event->start_ns;
         return true;

@@ -63,7 +63,7 @@ static void busy_add(trace_busy *b, uint64_t start, uint64_t end, uint64_t bytes
     while (b->count > 0 && b->end[b->count - 1] >= start) {
         b->count--;
         start = b->start[b->count] < start ? b->start[b->count] : start;
-        end = b->end[b->count] > end ? b->end[b->count] : end;
+        end = bs_max_u64(b->end[b->count], end);
     }
     if (b->count == BUSY_INTERVALS)
         busy_retire(b);
@@ -79,8 +79,6 @@ static double busy_ns_per_byte(trace_busy *b)
 }
 
 /* ---------------------------------------------------------------------------------------- time of computing */
-
-static uint64_t since(uint64_t later, uint64_t earlier) { return later > earlier ? later - earlier : 0; }
 
 static void forget_uses(trace_maker *m)
 {
@@ -134,8 +132,8 @@ static bool trace_add_visit(trace_maker *m, const bs_event *e)
     if (m->n_visits == m->room_visits)
         return false;
     enter_stage(m, e->subject);
-    const uint64_t inside = since(e->end_ns - e->start_ns, bs_add_u64(m->used_ns, m->stalled_ns));
-    uint64_t before = m->has_end ? since(e->start_ns, m->end_ns) : 0;
+    const uint64_t inside = bs_since(e->end_ns - e->start_ns, bs_add_u64(m->used_ns, m->stalled_ns));
+    uint64_t before = m->has_end ? bs_since(e->start_ns, m->end_ns) : 0;
     before = bs_add_u64(bs_add_u64(before, inside), m->run_visit < 0 ? m->tail_ns : 0);
     if (m->visits)
         m->visits[m->n_visits] = (bs_trace_visit){e->subject,    m->first_use, m->n_uses - m->first_use,
@@ -163,7 +161,7 @@ static void trace_add_run(trace_maker *m, const bs_event *e)
             uint64_t *before = &m->visits[m->run_visit].before_ns;
             *before = bs_add_u64(*before, m->run_visit_ns - e->start_ns);
         }
-        m->tail_ns = since(e->end_ns, m->last_stage_ns);
+        m->tail_ns = bs_since(e->end_ns, m->last_stage_ns);
     }
     m->run_visit = -1;
     m->has_end = e->start_ns == e->end_ns;

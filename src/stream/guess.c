@@ -37,7 +37,7 @@ static double time_until(const bs_stream *s, int32_t ahead, uint64_t now)
         ns += stage;
     }
     ns += waiting_for_lanes(s);
-    const double gone = (double)bs_stream_since(now, s->visit_ns) - (double)bs_stream_stalled(s, now);
+    const double gone = (double)bs_since(now, s->visit_ns) - (double)bs_stream_stalled(s, now);
     return ns - gone > ns / 8 ? ns - gone : ns / 8; /* longer than usual, or between two runs: not long, but some */
 }
 

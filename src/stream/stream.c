@@ -4,6 +4,7 @@
  * Guesses fill the time in which storage would be idle (stream/guess.c). What was passed by is dropped, a guess that
  * turns out needed is upgraded where it stands, and nothing is read twice for one use. When guessing loses more than it
  * gains over a window of visits, it pauses, for longer each time; predictors go on being measured meanwhile.
+ * Threads read the clock before they hold the lock: what is a little earlier than the visit counts as its beginning.
  * Relies on stream/slots.c, stream/predict.c and stream/guess.c. Must never wait. */
 #include "stream/stream.h"
 
@@ -116,7 +117,7 @@ static void end_stage_time(bs_stream *s, uint64_t now)
     if (s->stage < 0)
         return;
     bs_stage_state *stage = &s->stages[s->stage];
-    const double ns = (double)bs_stream_since(now, s->visit_ns) - (double)s->stalled_ns;
+    const double ns = (double)bs_since(now, s->visit_ns) - (double)s->stalled_ns;
     const double compute = ns > 0 ? ns : 0;
     stage->compute_ns = stage->compute_ns < 0 ? compute : stage->compute_ns + (compute - stage->compute_ns) / 8;
 }
@@ -125,7 +126,7 @@ static void end_stage_time(bs_stream *s, uint64_t now)
 static double spared(const bs_stream *s, int32_t unit, uint64_t now)
 {
     const bs_slot *slot = &s->slots[unit];
-    const double load = bs_stream_load_ns(s, unit), gone = (double)bs_stream_since(now, slot->load_start);
+    const double load = bs_stream_load_ns(s, unit), gone = (double)bs_since(now, slot->load_start);
     return slot->state == BS_SLOT_READY || gone > load ? load : gone;
 }
 
@@ -284,7 +285,7 @@ void bs_stream_stall(bs_stream *s, uint64_t now)
 
 uint64_t bs_stream_stalled(const bs_stream *s, uint64_t now)
 {
-    return bs_add_u64(s->stalled_ns, s->stalling ? bs_stream_since(now, s->stall_ns) : 0);
+    return bs_add_u64(s->stalled_ns, s->stalling ? bs_since(now, s->stall_ns) : 0);
 }
 
 void bs_stream_resume(bs_stream *s, uint64_t now)
@@ -368,13 +369,13 @@ static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
     /* it was issued before the visit began, if only just */
-    const bool before = bs_stream_since(now, s->visit_ns) <= ns;
+    const bool before = bs_since(now, s->visit_ns) <= ns;
     if (chunk->demanded || s->slots[chunk->unit].needed || !before)
         return;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].outcome == BS_USE_MISS) {
-            s->stats.delayed_ns = bs_add_u64(s->stats.delayed_ns, bs_stream_since(now, s->visit_ns));
-            lose(s, (double)bs_stream_since(now, s->visit_ns));
+            s->stats.delayed_ns = bs_add_u64(s->stats.delayed_ns, bs_since(now, s->visit_ns));
+            lose(s, (double)bs_since(now, s->visit_ns));
             return;
         }
 }

@@ -213,9 +213,6 @@ static inline void bs_prediction_add(bs_prediction *sum, const bs_prediction *p)
     sum->needed += p->needed;
 }
 
-/* Threads read the clock before they hold the lock: what is a little earlier than the visit counts as its beginning. */
-static inline uint64_t bs_stream_since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
-
 /* Bytes of a unit's chunks: small units are cut as well, so that lanes can prepare one part while another is read. */
 static inline bs_bytes bs_stream_chunk_limit(bs_bytes unit_bytes, bs_bytes chunk_bytes, int32_t lanes)
 {
