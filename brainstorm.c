@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 4b99b0d33aa0f7652c79fe7e1533019524da0cc72cb7a786313b51557520e126
+ * sha256 of the parts: 41232facf05803cb557d7db7170543adce33528b5a9d3f07647ba0504e7afc8f
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -19210,9 +19210,11 @@ typedef struct bs_lower_pass {
     int32_t searches;
 } bs_lower_pass;
 
-/* Calls visit for every live reader of a value, in order, until it returns false; returns whether it never did. */
-typedef bool (*bs_reader_visit)(bs_lower_pass *l, int32_t node, int32_t index, void *user);
-BS_INTERNAL bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user);
+/* The live readers of a value, in order: r points to one after the other. */
+#define BS_EACH_READER(l, value, r)                                                     \
+    for (const bs_lower_reader *r = (l)->readers + (l)->first_reader[value],            \
+                               *const r##_end = (l)->readers + (l)->first_reader[(value) + 1]; \
+         r < r##_end; r++)
 
 /* Makes the index of readers: what is needed and what is fused stays as it is from here on. */
 BS_INTERNAL void bs_lower_find_readers(bs_lower_pass *l);
@@ -19269,14 +19271,6 @@ void bs_lower_find_readers(bs_lower_pass *l)
     each_operand(l, true); /* every beginning is now where the next one was */
     memmove(first + 1, first, (size_t)l->g->n_values * sizeof *first);
     first[0] = 0;
-}
-
-bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user)
-{
-    for (int32_t i = l->first_reader[value]; i < l->first_reader[value + 1]; i++)
-        if (!visit(l, l->readers[i].node, l->readers[i].index, user))
-            return false;
-    return true;
 }
 
 /* ---------------------------------------------------------------------------------------------- indexes */
@@ -19596,57 +19590,62 @@ bool bs_lower_regions(bs_lower_pass *l)
 
 #if !defined(BS_NO_PLANNER)
 
-static bool reads_view_directly(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+/* Whether no reader needs rows side by side: all find them where they are. */
+static bool is_read_in_place(const bs_lower_pass *l, int32_t value)
 {
-    return bs_plan_reads_in_place(l->plan, n, index, *(const int32_t *)user);
+    BS_EACH_READER(l, value, r)
+        if (!bs_plan_reads_in_place(l->plan, r->node, r->index, value))
+            return false;
+    return true;
 }
 
-static bool count_reader(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+/* Whether this is so of the role in which a reader takes it, for none of them. */
+static bool is_never_read_as(const bs_lower_pass *l, int32_t value, bs_role role)
 {
-    (void)l, (void)n, (void)index;
-    ++*(int32_t *)user;
+    BS_EACH_READER(l, value, r)
+        if (bs_node_role(&l->g->nodes[r->node], r->index) == role)
+            return false;
     return true;
 }
 
 /* ------------------------------------------------------------------------------------------------- places */
 
-/* Whether a reader needs the value outside the part that makes it. */
-static bool reads_within(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+/* Whether no reader needs the value outside the part that makes it: a store is inside the part. */
+static bool is_read_within(const bs_lower_pass *l, int32_t value, int32_t part)
 {
-    const int32_t part = *(const int32_t *)user;
-    const bs_node *node = &l->g->nodes[n];
-    if (bs_node_joins_cells(node))
-        return true; /* a store inside the part */
-    if (bs_node_gathers(node) && index < l->g->routers[node->router].desc->paths)
-        return l->part_of[n] == part || !bs_plan_is_packed(l->g, node);
-    return l->part_of[n] == part;
+    BS_EACH_READER(l, value, r) {
+        const bs_node *node = &l->g->nodes[r->node];
+        const bool stored = bs_node_gathers(node) && r->index < l->g->routers[node->router].desc->paths &&
+                            !bs_plan_is_packed(l->g, node);
+        if (l->part_of[r->node] != part && !stored && !bs_node_joins_cells(node))
+            return false;
+    }
+    return true;
 }
 
 static void place_computed(bs_lower_pass *l, int32_t value)
 {
     bs_value_plan *v = &l->plan->values[value];
-    int32_t part = l->part_of[l->g->values[value].node];
-    const bool inside = part != BS_TOP && bs_lower_each_reader(l, value, reads_within, &part);
+    const int32_t part = l->part_of[l->g->values[value].node];
+    const bool inside = part != BS_TOP && is_read_within(l, value, part);
     v->place = inside ? BS_PLACE_SCRATCH : BS_PLACE_TRANSIENT;
     v->scope = inside ? part : BS_TOP;
 }
 
-/* A reader that puts cells side by side into a frame, as they are. */
-static bool is_framed(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+/* The frame into which the only reader puts cells side by side, as they are; or 0. */
+static int32_t frame_of(const bs_lower_pass *l, int32_t value)
 {
-    const bs_node *node = &l->g->nodes[n];
-    *(int32_t *)user = node->first_out;
-    return bs_node_joins_cells(node) &&
-           l->g->values[node->first_out].rank == l->g->values[bs_node_in(l->g, node)[index]].rank;
+    const int32_t first = l->first_reader[value], count = l->first_reader[value + 1] - first;
+    const bs_node *node = &l->g->nodes[count == 1 ? l->readers[first].node : 0];
+    const int32_t frame = node->first_out;
+    return count == 1 && bs_node_joins_cells(node) && l->g->values[frame].rank == l->g->values[value].rank ? frame : 0;
 }
 
 static void place_gather(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
-    int32_t readers = 0, frame = 0;
-    bs_lower_each_reader(l, value, count_reader, &readers);
-    if (readers == 1 && !bs_plan_is_packed(l->g, node) && !l->plan->routers[node->router].in_tile &&
-        bs_lower_each_reader(l, value, is_framed, &frame)) {
+    const int32_t frame = frame_of(l, value);
+    if (frame && !bs_plan_is_packed(l->g, node) && !l->plan->routers[node->router].in_tile) {
         l->plan->values[value].place = BS_PLACE_FRAME;
         l->plan->values[value].source = frame;
         return;
@@ -19657,8 +19656,7 @@ static void place_gather(bs_lower_pass *l, int32_t value)
 static void place_view(bs_lower_pass *l, int32_t value)
 {
     const bs_node *node = &l->g->nodes[l->g->values[value].node];
-    int32_t id = value;
-    if (bs_lower_each_reader(l, value, reads_view_directly, &id)) {
+    if (is_read_in_place(l, value)) {
         l->plan->values[value].place = BS_PLACE_VIEW;
         l->plan->values[value].source = bs_node_in(l->g, node)[0];
     } else {
@@ -19668,40 +19666,26 @@ static void place_view(bs_lower_pass *l, int32_t value)
 
 static void place_source(bs_lower_pass *l, int32_t value, bs_place place)
 {
-    int32_t id = value;
     l->plan->values[value].source = l->g->values[value].node;
-    const bool direct = bs_lower_each_reader(l, value, reads_view_directly, &id);
-    l->plan->values[value].place = direct ? place : BS_PLACE_TRANSIENT;
+    l->plan->values[value].place = is_read_in_place(l, value) ? place : BS_PLACE_TRANSIENT;
 }
 
-static bool is_not_copied(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+/* Whether no output and no state takes it over when a run ends. */
+static bool is_never_copied(const bs_lower_pass *l, int32_t value)
 {
-    (void)user;
-    return !bs_node_ends_run(&l->g->nodes[n]) || bs_node_role(&l->g->nodes[n], index) != BS_ROLE_DATA;
-}
-
-static bool is_not_written(bs_lower_pass *l, int32_t n, int32_t index, void *user)
-{
-    (void)user;
-    return bs_node_role(&l->g->nodes[n], index) != BS_ROLE_STATE;
+    BS_EACH_READER(l, value, r) {
+        const bs_node *node = &l->g->nodes[r->node];
+        if (bs_node_ends_run(node) && bs_node_role(node, r->index) == BS_ROLE_DATA)
+            return false;
+    }
+    return true;
 }
 
 /* What is copied from a state at the end of a run is its old content, in whatever order states are written. */
 static void place_state(bs_lower_pass *l, int32_t value)
 {
-    const bool in_place = bs_lower_each_reader(l, value, is_not_copied, NULL) ||
-                          bs_lower_each_reader(l, value, is_not_written, NULL);
-    place_source(l, value, BS_PLACE_STATE);
-    if (!in_place)
-        l->plan->values[value].place = BS_PLACE_TRANSIENT;
-}
-
-static bool is_output(bs_lower_pass *l, int32_t n, int32_t index, void *user)
-{
-    (void)index;
-    if (*(int32_t *)user == 0)
-        *(int32_t *)user = n;
-    return bs_node_is_output(&l->g->nodes[n]);
+    const bool in_place = is_never_copied(l, value) || is_never_read_as(l, value, BS_ROLE_STATE);
+    place_source(l, value, in_place ? BS_PLACE_STATE : BS_PLACE_TRANSIENT);
 }
 
 /* ------------------------------------------------------------------------------------- states, in place */
@@ -19752,40 +19736,42 @@ typedef struct state_use {
 } state_use;
 
 /* A region does not only run after others, its tiles overlap: it may not read what it stores. */
-static bool state_reader_is_early(bs_lower_pass *l, int32_t n, int32_t index, void *user)
+static bool is_early(bs_lower_pass *l, state_use *use, const bs_lower_reader *r)
 {
-    state_use *use = user;
-    const bs_node *node = &l->g->nodes[n];
-    const int32_t region = bs_lower_region_of(l, n);
+    const bs_node *node = &l->g->nodes[r->node];
+    const int32_t region = bs_lower_region_of(l, r->node);
     if (bs_node_operand(node, BS_ROLE_STATE) >= 0)
-        return bs_node_role(node, index) == BS_ROLE_STATE;
+        return bs_node_role(node, r->index) == BS_ROLE_STATE;
     if (bs_node_is_view(node) && l->plan->values[node->first_out].place == BS_PLACE_VIEW) {
         /* its readers are asked; and what only tells the cells (`like`) is not read */
         l->list[use->n_views++] = node->first_out;
         return true;
     }
-    if (bs_node_gathers(node) && index == l->g->routers[node->router].desc->paths &&
+    if (bs_node_gathers(node) && r->index == l->g->routers[node->router].desc->paths &&
         l->plan->values[node->first_out].place == BS_PLACE_FRAME &&
         l->plan->values[node->first_out].source == use->frame)
         return true; /* its own residual: what no path stores stays */
-    return l->seen[n] == use->needed && (region == BS_TOP || region != use->storing);
+    return l->seen[r->node] == use->needed && (region == BS_TOP || region != use->storing);
 }
 
 /* Whether all readers of the old content, through any depth of views, have run before what `node` makes is stored. */
 static bool readers_are_early(bs_lower_pass *l, state_use *use, int32_t node)
 {
-    bool early = true;
     use->storing = bs_lower_region_of(l, node);
     if (use->storing != BS_TOP && l->region_asked[use->storing] == use->frame)
         return true;
     use->needed = find_needs(l, node);
     use->n_views = 0;
     l->list[use->n_views++] = use->state;
-    while (early && use->n_views > 0)
-        early = bs_lower_each_reader(l, l->list[--use->n_views], state_reader_is_early, use);
+    while (use->n_views > 0) {
+        const int32_t value = l->list[--use->n_views];
+        BS_EACH_READER(l, value, r)
+            if (!is_early(l, use, r))
+                return false;
+    }
     if (use->storing != BS_TOP)
         l->region_asked[use->storing] = use->frame;
-    return early;
+    return true;
 }
 
 /* A joined value is stored by what makes its cells: by all paths of a gather that has no rows of its own, else by the
@@ -19807,38 +19793,27 @@ static bool stores_are_late(bs_lower_pass *l, state_use *use)
     return late && stored; /* rows that no path gives come last */
 }
 
-static bool is_ending(bs_lower_pass *l, int32_t n, int32_t index, void *user)
-{
-    (void)index, (void)user;
-    return bs_node_ends_run(&l->g->nodes[n]);
-}
-
-static bool finds_state(bs_lower_pass *l, int32_t n, int32_t index, void *user)
-{
-    (void)index;
-    const bs_node *node = &l->g->nodes[n];
-    const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
-    if (state >= 0)
-        *(int32_t *)user = bs_node_in(l->g, node)[state];
-    return true;
-}
-
 /* A tensor of cells: straight into the state that it becomes, or into the only output that wants it. */
 static void place_joined(bs_lower_pass *l, int32_t value)
 {
     bs_value_plan *v = &l->plan->values[value];
     state_use use = {.frame = value};
-    bs_lower_each_reader(l, value, finds_state, &use.state);
-    if (use.state && l->plan->values[use.state].place == BS_PLACE_STATE &&
-        bs_lower_each_reader(l, value, is_ending, NULL) && stores_are_late(l, &use)) {
+    bool endings = true, outputs = true;
+    v->source = 0;
+    BS_EACH_READER(l, value, r) {
+        const bs_node *node = &l->g->nodes[r->node];
+        const int32_t state = bs_node_operand(node, BS_ROLE_STATE);
+        use.state = state >= 0 ? bs_node_in(l->g, node)[state] : use.state;
+        v->source = v->source ? v->source : r->node; /* the first output, if they all are */
+        endings = endings && bs_node_ends_run(node);
+        outputs = outputs && bs_node_is_output(node);
+    }
+    if (use.state && endings && l->plan->values[use.state].place == BS_PLACE_STATE && stores_are_late(l, &use)) {
         v->place = BS_PLACE_STATE;
         v->source = l->g->values[use.state].node;
         return;
     }
-    int32_t output = 0;
-    const bool only_outputs = bs_lower_each_reader(l, value, is_output, &output);
-    v->place = only_outputs ? BS_PLACE_OUTPUT : BS_PLACE_TRANSIENT;
-    v->source = output;
+    v->place = outputs ? BS_PLACE_OUTPUT : BS_PLACE_TRANSIENT;
 }
 
 static void place_value(bs_lower_pass *l, int32_t value)
@@ -19858,19 +19833,13 @@ static void place_value(bs_lower_pass *l, int32_t value)
         place_computed(l, value);
 }
 
-static bool is_not_decided_by(bs_lower_pass *l, int32_t n, int32_t index, void *user)
-{
-    (void)user;
-    return bs_node_role(&l->g->nodes[n], index) != BS_ROLE_DECIDING;
-}
-
 static void narrow_values(bs_lower_pass *l)
 {
     for (int32_t v = 1; v < l->g->n_values; v++) {
         bs_value_plan *p = &l->plan->values[v];
         const bool own = p->place == BS_PLACE_TRANSIENT || p->place == BS_PLACE_SCRATCH;
         p->narrow = l->plan->desc.half && own && l->g->values[v].dtype == BS_F32 &&
-                    bs_lower_each_reader(l, v, is_not_decided_by, NULL);
+                    is_never_read_as(l, v, BS_ROLE_DECIDING);
     }
 }
 

@@ -48,9 +48,11 @@ typedef struct bs_lower_pass {
     int32_t searches;
 } bs_lower_pass;
 
-/* Calls visit for every live reader of a value, in order, until it returns false; returns whether it never did. */
-typedef bool (*bs_reader_visit)(bs_lower_pass *l, int32_t node, int32_t index, void *user);
-bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user);
+/* The live readers of a value, in order: r points to one after the other. */
+#define BS_EACH_READER(l, value, r)                                                     \
+    for (const bs_lower_reader *r = (l)->readers + (l)->first_reader[value],            \
+                               *const r##_end = (l)->readers + (l)->first_reader[(value) + 1]; \
+         r < r##_end; r++)
 
 /* Makes the index of readers: what is needed and what is fused stays as it is from here on. */
 void bs_lower_find_readers(bs_lower_pass *l);

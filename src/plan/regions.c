@@ -41,14 +41,6 @@ void bs_lower_find_readers(bs_lower_pass *l)
     first[0] = 0;
 }
 
-bool bs_lower_each_reader(bs_lower_pass *l, int32_t value, bs_reader_visit visit, void *user)
-{
-    for (int32_t i = l->first_reader[value]; i < l->first_reader[value + 1]; i++)
-        if (!visit(l, l->readers[i].node, l->readers[i].index, user))
-            return false;
-    return true;
-}
-
 /* ---------------------------------------------------------------------------------------------- indexes */
 
 BS_WRAPS static uint32_t hash_of(int32_t a, int32_t b, int32_t c)
