@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 41232facf05803cb557d7db7170543adce33528b5a9d3f07647ba0504e7afc8f
+ * sha256 of the parts: 3e0541621e18f50cbb4548c87ab97d56ac085e2da659649912d587d75d0074de
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -17535,7 +17535,8 @@ void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and g
 bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error);
 bs_bytes bs_plan_units_workspace(const bs_graph *graph);
 bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
-BS_INTERNAL void bs_plan_size_lanes(bs_plan *plan); /* plan/streamed.c */
+/* From what units take: slots, lanes, staging (plan/streamed.c). Returns the largest unit. */
+int32_t bs_plan_size_slots(bs_plan *plan);
 /* Whether a needed node has weights that come and go. */
 bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
@@ -17553,6 +17554,7 @@ static inline bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *erro
 }
 static inline bs_bytes bs_plan_units_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
 static inline bs_bytes bs_plan_stages_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
+static inline int32_t bs_plan_size_slots(bs_plan *plan) { return plan->all_unit_bytes = bs_bytes_of(0), 0; }
 static inline bool bs_plan_node_streams(const bs_plan *plan, int32_t node) { return (void)plan, (void)node, false; }
 static inline bool bs_plan_streams(const bs_plan *plan) { return (void)plan, false; }
 static inline bool bs_instr_streams(const bs_instr *i) { return (void)i, false; }
@@ -17591,6 +17593,15 @@ static inline bool bs_plan_is_stored(const bs_plan *plan, int32_t value)
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
 /* The core of a cell of this value at most, [h, w]. */
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
+/* What follows from the plan's tier and its description. */
+BS_INTERNAL void bs_plan_begin(bs_plan *plan);
+/* And what from its tables: arenas, the most that something has. */
+BS_INTERNAL void bs_plan_sum(bs_plan *plan);
+/* Where the rows of a stored value end in its arena. */
+static inline bs_bytes bs_plan_end(const bs_value_plan *value)
+{
+    return bs_bytes_add(value->offset, bs_bytes_times(value->row_bytes, value->rows));
+}
 /* Size of patches and most rows of a domain; parents first. Where a router decides, and about how many rows. */
 BS_INTERNAL void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p);
 BS_INTERNAL void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r);
@@ -17982,6 +17993,49 @@ const char *bs_fusion_name(int32_t fusion)
 /* #include "plan/plan.h" */
 
 /* #include "ops/structure.h" */
+/* #include "plan/device.h" */
+
+void bs_plan_begin(bs_plan *p)
+{
+    p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(p->desc.threads, 1);
+    p->shared_bytes = bs_bytes_array(bs_or_default(p->desc.shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
+}
+
+static void sum_nodes(bs_plan *p)
+{
+    p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = bs_bytes_of(0);
+    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
+        const bs_node_plan *np = &p->nodes[n];
+        if (!p->node_live[n])
+            continue;
+        p->kernel_scratch_bytes = bs_bytes_max(p->kernel_scratch_bytes, np->scratch_bytes);
+        if (np->unit != 0 || np->owner != n)
+            continue;
+        p->staging_bytes = bs_bytes_max(p->staging_bytes, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
+        p->weight_bytes = bs_bytes_max(p->weight_bytes,
+                                       bs_bytes_align(bs_bytes_add(np->prepared_offset, np->prepared_bytes)));
+    }
+}
+
+void bs_plan_sum(bs_plan *p)
+{
+    sum_nodes(p);
+    p->transient_bytes = p->kernel_scratch_offset = bs_bytes_of(0);
+    for (int32_t v = 1; v < p->graph->n_values; v++)
+        if (p->values[v].place == BS_PLACE_TRANSIENT)
+            p->transient_bytes = bs_bytes_max(p->transient_bytes, bs_plan_end(&p->values[v]));
+    for (int32_t k = 0; k < p->n_parts; k++)
+        p->kernel_scratch_offset = bs_bytes_max(p->kernel_scratch_offset, bs_bytes_align(p->parts[k].scratch_bytes));
+    p->scratch_bytes = bs_bytes_add(p->kernel_scratch_offset, bs_bytes_align(p->kernel_scratch_bytes));
+    p->most_parts = p->most_stage_units = 0;
+    for (int32_t r = 0; r < p->n_regions; r++)
+        p->most_parts = bs_max_i32(p->most_parts, p->regions[r].count);
+    for (int32_t s = 0; s < p->n_stages; s++)
+        p->most_stage_units = bs_max_i32(p->most_stage_units, p->stages[s].n_units);
+    p->last_route = -1;
+    for (int32_t k = 0; k < p->n_top; k++)
+        p->last_route = p->instrs[k].kind == BS_INSTR_ROUTE ? k : p->last_route;
+}
 
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain)
 {
@@ -18397,16 +18451,28 @@ bool bs_plan_node_streams(const bs_plan *p, int32_t n)
            bs_plan_needs_weights(p, n);
 }
 
-/* A lane's staging holds a chunk, or the weights of the largest layer; and what alignment to pages adds at both
- * ends. */
-void bs_plan_size_lanes(bs_plan *p)
+/* Slots hold the largest unit at least. A lane's staging holds a chunk, or the weights of the largest layer; and what
+ * alignment to pages adds at both ends. */
+int32_t bs_plan_size_slots(bs_plan *p)
 {
+    int32_t largest = 0;
+    p->all_unit_bytes = p->largest_unit_bytes = bs_bytes_of(0);
+    for (int32_t u = 1; u < p->n_units; u++) {
+        const bs_bytes bytes = p->units[u].prepared_bytes;
+        p->all_unit_bytes = bs_bytes_add(p->all_unit_bytes, bytes);
+        largest = bs_bytes_less(p->largest_unit_bytes, bytes) ? u : largest;
+        p->largest_unit_bytes = p->units[largest].prepared_bytes;
+    }
+    if (!bs_plan_streams(p))
+        return 0;
+    p->slot_bytes = bs_bytes_min(bs_bytes_align_down(bs_bytes_of(p->desc.slot_bytes), BS_ALIGNMENT), p->all_unit_bytes);
     bs_bytes piece = p->chunk_bytes = bs_bytes_array(bs_or_default(p->desc.chunk_bytes, 262144), 1);
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
         if (p->nodes[n].unit)
             piece = bs_bytes_max(piece, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
     p->lanes = bs_or_default(p->desc.lanes, 2);
     p->lane_bytes = bs_bytes_align_to(bs_bytes_add(piece, bs_bytes_of(4 * BS_PAGE_BYTES)), BS_PAGE_BYTES);
+    return largest;
 }
 
 /* --------------------------------------------------------------------------------------------------- asking */
@@ -19072,14 +19138,7 @@ static const char *unit_text(const bs_plan *p, int32_t unit, char *text, size_t 
 bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
 {
     stage_pass s = {p, workspace, NULL};
-    int32_t largest = 0;
     char what[BS_MAX_NAME + 8];
-    for (int32_t u = 1; u < p->n_units; u++) {
-        const bs_bytes bytes = p->units[u].prepared_bytes;
-        p->all_unit_bytes = bs_bytes_add(p->all_unit_bytes, bytes);
-        largest = bs_bytes_less(p->largest_unit_bytes, bytes) ? u : largest;
-        p->largest_unit_bytes = p->units[largest].prepared_bytes;
-    }
     if (!bs_plan_streams(p))
         return true;
     /* a region has a node at least, a unit is of a domain or a block */
@@ -19090,13 +19149,12 @@ bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
     part_units(p);
     find_regions(&s);
     find_stages(&s);
-    p->slot_bytes = bs_bytes_min(bs_bytes_align_down(bs_bytes_of(p->desc.slot_bytes), BS_ALIGNMENT), p->all_unit_bytes);
+    const int32_t largest = bs_plan_size_slots(p);
     if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes)) {
         bs_fail_room(error, "slots", p->desc.slot_bytes, p->largest_unit_bytes,
                      unit_text(p, largest, what, sizeof what));
         return false;
     }
-    bs_plan_size_lanes(p);
     return true;
 }
 
@@ -21046,14 +21104,10 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
     }
     widen_slabs(plan);
     find_members(&m);
-    plan->transient_bytes = place_scope(&m, -1);
-    plan->kernel_scratch_offset = bs_bytes_of(0);
-    for (int32_t k = 0; k < plan->n_parts; k++) {
+    place_scope(&m, -1);
+    for (int32_t k = 0; k < plan->n_parts; k++)
         plan->parts[k].scratch_bytes = place_scope(&m, k);
-        plan->kernel_scratch_offset = bs_bytes_max(plan->kernel_scratch_offset, plan->parts[k].scratch_bytes);
-    }
-    plan->scratch_bytes = bs_bytes_add(bs_bytes_align(plan->kernel_scratch_offset),
-                                       bs_bytes_align(plan->kernel_scratch_bytes));
+    bs_plan_sum(plan);
     return bs_plan_bytes_fit(plan, error);
 }
 
@@ -21140,19 +21194,9 @@ static void place_weights(bs_plan *p, int32_t n)
     bs_node_plan *np = &p->nodes[n];
     bs_plan_find_owner(p, n);
     np->prepared_offset = p->nodes[np->owner].prepared_offset;
-    if (np->owner != n)
-        return;
-    bs_bytes *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
-    np->prepared_offset = bs_bytes_put(used, np->prepared_bytes);
-    if (!np->unit)
-        p->staging_bytes = bs_bytes_max(p->staging_bytes, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
-}
-
-static void plan_node(bs_plan *p, int32_t n)
-{
-    bs_plan_size_node(p, n, &p->nodes[n]);
-    place_weights(p, n);
-    p->kernel_scratch_bytes = bs_bytes_max(p->kernel_scratch_bytes, p->nodes[n].scratch_bytes);
+    if (np->owner == n)
+        np->prepared_offset = bs_bytes_put(np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes,
+                                           np->prepared_bytes);
 }
 
 /* -------------------------------------------------------------------------------------------------- parts */
@@ -21167,7 +21211,6 @@ static bool part_goes_before(const void *user, int32_t a, int32_t b)
 /* Which parts a region has: a run looks at those of its own. */
 static void order_parts(bs_plan *p, int32_t *buffer)
 {
-    p->most_parts = 0;
     for (int32_t r = 0; r < p->n_regions; r++)
         p->regions[r].first = p->regions[r].count = 0;
     for (int32_t k = 0; k < p->n_parts; k++)
@@ -21179,14 +21222,12 @@ static void order_parts(bs_plan *p, int32_t *buffer)
         part->place = k;
         region->first = region->count == 0 ? k : region->first;
         region->count++;
-        p->most_parts = bs_max_i32(p->most_parts, region->count);
     }
 }
 
 /* Which instructions decide, and which run the regions. */
 static void find_instrs(bs_plan *p)
 {
-    p->last_route = -1;
     for (int32_t r = 0; r < p->graph->n_routers; r++)
         p->routers[r].instr = -1;
     for (int32_t r = 0; r < p->n_regions; r++)
@@ -21195,10 +21236,8 @@ static void find_instrs(bs_plan *p)
         const bs_instr *i = &p->instrs[k];
         if (i->kind == BS_INSTR_RUN)
             p->regions[i->region].instr = k;
-        if (i->kind != BS_INSTR_ROUTE)
-            continue;
-        p->routers[p->graph->nodes[i->node].router].instr = k;
-        p->last_route = k < p->n_top ? k : p->last_route;
+        if (i->kind == BS_INSTR_ROUTE)
+            p->routers[p->graph->nodes[i->node].router].instr = k;
     }
 }
 
@@ -21206,22 +21245,19 @@ static void find_instrs(bs_plan *p)
 static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
 {
     p->n_instrs = p->n_stages = p->n_stage_units = 0;
-    p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = bs_bytes_of(0);
-    p->all_unit_bytes = p->largest_unit_bytes = bs_bytes_of(0);
+    p->weight_bytes = bs_bytes_of(0);
     for (int32_t u = 1; u < p->n_units; u++)
         p->units[u].prepared_bytes = bs_bytes_of(0);
     bs_plan_lower(p, workspace);
     order_parts(p, workspace);
     find_instrs(p);
-    for (int32_t n = 1; n < p->graph->n_nodes; n++)
-        if (p->node_live[n])
-            plan_node(p, n);
-    if (!bs_plan_stages(p, workspace, error))
-        return false;
-    p->most_stage_units = 0;
-    for (int32_t k = 0; k < p->n_stages; k++)
-        p->most_stage_units = bs_max_i32(p->most_stage_units, p->stages[k].n_units);
-    return bs_plan_memory(p, workspace, error);
+    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
+        if (!p->node_live[n])
+            continue;
+        bs_plan_size_node(p, n, &p->nodes[n]);
+        place_weights(p, n);
+    }
+    return bs_plan_stages(p, workspace, error) && bs_plan_memory(p, workspace, error);
 }
 
 /* All stages, in order. A device's tiles that are too large for its shared memory run layer by layer after all. */
@@ -21267,8 +21303,7 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->graph = graph;
     p->desc = *desc;
     p->tier = desc->tier ? (uint32_t)desc->tier : bs_tier_best();
-    p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
-    p->shared_bytes = bs_bytes_array(bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
+    bs_plan_begin(p);
     p->own_bytes = bs_bytes_add(bytes, bs_bytes_of(BS_ALIGNMENT));
     if (plan_make(p, bs_carve_bytes(&c, workspace_bytes(graph)), error))
         return p;
@@ -21310,33 +21345,49 @@ BS_INTERNAL bs_image_head bs_image_head_of(const bs_graph *graph, size_t bytes);
 
 /* ------------------------------------------------------------------------------------------------ fields */
 
-typedef enum bs_image_type { BS_IMAGE_FLAG, BS_IMAGE_BYTE, BS_IMAGE_WORD, BS_IMAGE_LONG } bs_image_type;
+/* The tables: where the plan points to them, what a row is, and how many the plan p of the graph g has. */
+#define BS_IMAGE_EACH_TABLE(X)                                       \
+    X(node_live, bool, g->n_nodes)                                   \
+    X(nodes, bs_node_plan, g->n_nodes)                               \
+    X(values, bs_value_plan, g->n_values)                            \
+    X(domains, bs_domain_plan, g->n_domains)                         \
+    X(routers, bs_router_plan, g->n_routers)                         \
+    X(instrs, bs_instr, p->n_instrs)                                 \
+    X(parts, bs_part, p->n_parts)                                    \
+    X(region_parts, int32_t, p->n_parts)                             \
+    X(regions, bs_region, p->n_regions)                              \
+    X(units, bs_plan_unit, bs_plan_streams(p) ? p->n_units : 0)      \
+    X(stages, bs_trace_stage, p->n_stages)                           \
+    X(stage_units, int32_t, p->n_stage_units)
 
-typedef struct bs_image_field {
-    char name[22]; /* no pointer: it would have to be relocated */
-    uint8_t type, range;
-    uint16_t offset;
-} bs_image_field;
-
-typedef struct bs_image_table {
-    char name[13];
-    uint8_t n_fields;
-    uint16_t row_bytes;
-    uint16_t pointer; /* its offset in bs_plan */
-    const bs_image_field *fields;
+typedef enum bs_image_table {
+    BS_IMAGE_plan, /* the plan's own numbers, as if it were the only row of a table: each in eight bytes */
+#define BS_IMAGE_ENUM(table, row, rows) BS_IMAGE_##table,
+    BS_IMAGE_EACH_TABLE(BS_IMAGE_ENUM)
+#undef BS_IMAGE_ENUM
+        BS_IMAGE_TABLES
 } bs_image_table;
 
-#define BS_IMAGE_TABLES 12
-extern const bs_image_table bs_image_tables[BS_IMAGE_TABLES];
+typedef struct bs_image_field {
+    uint8_t table, range;
+    uint16_t bytes, offset; /* 1, 4 or 8; in a row */
+} bs_image_field;
 
-/* The numbers of a plan: fields of bs_plan. */
-BS_INTERNAL const bs_image_field *bs_image_numbers(int32_t *count);
+/* All fields of all tables, the numbers of the plan first; the end has no bytes. */
+extern const bs_image_field bs_image_fields[];
+/* Rows of a table, and bytes of each. */
 BS_INTERNAL int32_t bs_image_rows(const bs_plan *plan, int32_t table);
+BS_INTERNAL size_t bs_image_row_bytes(int32_t table);
+BS_INTERNAL const uint8_t *bs_image_row(const bs_plan *plan, int32_t table, int32_t row);
+/* Makes the plan's table the one at `rows`. */
+BS_INTERNAL void bs_image_set_table(bs_plan *plan, int32_t table, const uint8_t *rows);
 BS_INTERNAL int64_t bs_image_get(const bs_image_field *field, const void *row);
 BS_INTERNAL void bs_image_set(const bs_image_field *field, void *row, int64_t number);
-/* Where the head, the numbers and each table begin, and where all of it ends. */
+/* Whether two rows of a table say the same in all fields that are kept. */
+BS_INTERNAL bool bs_image_same(int32_t table, const void *a, const void *b);
+/* Where each table begins behind the head, and where all of it ends. */
 typedef struct bs_image_places {
-    bs_bytes numbers, table[BS_IMAGE_TABLES], bytes;
+    bs_bytes table[BS_IMAGE_TABLES], bytes;
 } bs_image_places;
 BS_INTERNAL void bs_image_place(const bs_plan *plan, bs_image_places *places);
 
@@ -21345,21 +21396,36 @@ BS_INTERNAL uint32_t bs_image_layout(void);
 /* And one of all of a graph that a plan depends on. */
 BS_INTERNAL uint64_t bs_image_graph(const bs_graph *graph);
 
-/* Sets the numbers of the plan, which knows its graph, each within bounds that the graph and the numbers before it
- * give. */
+/* ------------------------------------------------------------------------------------------------- looking */
+
+/* Sets the numbers of the plan, which knows its graph, each within bounds that the graph and those before it give. */
 BS_INTERNAL bool bs_image_take_numbers(bs_plan *plan, const uint8_t *numbers, bs_error *error);
+/* Every field of every row is within its bounds: numbers of things are of things that there are. */
+BS_INTERNAL bool bs_image_rows_sound(const bs_plan *plan, bs_error *error);
+
+/* A text that says what is wrong with a row of a table; NULL: nothing is. */
+typedef const char *bs_image_wrong(const bs_plan *plan, int32_t row);
+#if defined(BS_NO_MESSAGES)
+#define bs_image_refused(text) (0 ? (text) : "")
+#else
+#define bs_image_refused(text) text
+#endif
+/* Whether nothing is, from the row `first` on. */
+BS_INTERNAL bool bs_image_each(const bs_plan *plan, int32_t table, int32_t first, bs_image_wrong *wrong, bs_error *error);
+
 /* What follows from others does: by the planner's own rules for domains, nodes and values; for instructions; for
  * weights that come and go. Each relies on those before it, and on bounds. */
 BS_INTERNAL bool bs_image_values_sound(const bs_plan *plan, bs_error *error);
 BS_INTERNAL bool bs_image_instrs_sound(const bs_plan *plan, bs_error *error);
+/* Sets what rows add up to: it is what the image says. */
+BS_INTERNAL bool bs_image_sums_sound(bs_plan *plan, bs_error *error);
+#if !defined(BS_NO_STREAM)
 BS_INTERNAL bool bs_image_stages_sound(const bs_plan *plan, bs_error *error);
+#else
+static inline bool bs_image_stages_sound(const bs_plan *plan, bs_error *error) { return (void)plan, (void)error, true; }
+#endif
 /* Whether the rows of `domain` are rows of a tile of `above`. */
 BS_INTERNAL bool bs_image_is_within(const bs_graph *graph, int32_t domain, int32_t above);
-/* What is wrong with row `index` of a table. */
-#define bs_image_refuse(error, table, index, what)                                                                    \
-    bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: " table "[%d]: " what, (int)(index))
-/* Every field of every row is within its bounds: numbers of things are of things that there are. */
-BS_INTERNAL bool bs_image_rows_sound(const bs_plan *plan, bs_error *error);
 
 #endif
 /* ==== end src/plan/image.h ==================================================================== */
@@ -21392,15 +21458,18 @@ static uint64_t image_mix_all(uint64_t hash, const int32_t *numbers, size_t coun
     return hash;
 }
 
+/* Mixes numbers, each an int32_t. */
+#define IMAGE_MIX(hash, ...) \
+    image_mix_all(hash, (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t))
+
 /* The op by its name: another library may number ops in another way. Every descriptor is a name, then fields of four
- * bytes. */
+ * bytes. Domains and routers follow from nodes, as the builder makes them. */
 static uint64_t image_mix_node(uint64_t hash, const bs_graph *g, const bs_node *node)
 {
     const bs_op *op = bs_op_get(node->op);
-    const int32_t facts[] = {node->n_in, node->n_out, node->first_out, node->domain, node->block, node->router,
-                             node->path, node->writer};
     hash = image_mix_text(image_mix_text(hash, op->name), bs_node_name(node));
-    hash = image_mix_all(hash, facts, sizeof facts / sizeof *facts);
+    hash = IMAGE_MIX(hash, node->n_in, node->n_out, node->first_out, node->domain, node->block, node->router,
+                     node->path, node->writer);
     hash = image_mix_all(hash, bs_node_in(g, node), (size_t)node->n_in);
     for (int32_t i = 0; node->params && i < op->n_fields; i++) {
         int32_t field;
@@ -21410,102 +21479,62 @@ static uint64_t image_mix_node(uint64_t hash, const bs_graph *g, const bs_node *
     return hash;
 }
 
-static uint64_t image_mix_value(uint64_t hash, const bs_value_info *v)
-{
-    const int32_t facts[] = {(int32_t)v->dtype, v->rank, v->domain, v->node, v->output_index, v->scale_num,
-                             v->scale_den};
-    hash = image_mix_all(hash, facts, sizeof facts / sizeof *facts);
-    return image_mix_all(hash, v->dims, (size_t)v->rank);
-}
-
-static uint64_t image_mix_domain(uint64_t hash, const bs_domain *d)
-{
-    const int32_t facts[] = {(int32_t)d->kind, d->parent, d->router, d->path, d->rows, d->lengths, d->height, d->width,
-                             d->size, d->patches, d->top, d->outermost, d->next};
-    return image_mix(image_mix_all(hash, facts, sizeof facts / sizeof *facts), d->max_rows);
-}
-
-static uint64_t image_mix_dim(uint64_t hash, const bs_dim_info *d)
-{
-    const int32_t facts[] = {(int32_t)d->kind, d->parent, d->mul, d->add, d->div, d->maximum};
-    return image_mix_all(hash, facts, sizeof facts / sizeof *facts);
-}
-
-static uint64_t image_mix_router(uint64_t hash, const bs_router_info *r)
-{
-    const int32_t facts[] = {r->node, r->domain, r->score, r->knob, r->max_paths_per_cell, r->first_path,
-                             r->path_domains};
-    return image_mix_all(hash, facts, sizeof facts / sizeof *facts);
-}
-
 uint64_t bs_image_graph(const bs_graph *g)
 {
-    const int32_t counts[] = {g->n_nodes, g->n_values, g->n_domains, g->n_dims, g->n_blocks, g->n_routers, g->n_paths,
-                              g->max_paths};
-    uint64_t hash = image_mix_all(0, counts, sizeof counts / sizeof *counts);
+    uint64_t hash = IMAGE_MIX(0, g->n_nodes, g->n_values, g->n_domains, g->n_dims, g->n_blocks, g->n_routers,
+                              g->n_paths, g->max_paths);
     for (int32_t n = 1; n < g->n_nodes; n++)
         hash = image_mix_node(hash, g, &g->nodes[n]);
-    for (int32_t v = 1; v < g->n_values; v++)
-        hash = image_mix_value(hash, &g->values[v]);
-    for (int32_t d = 0; d < g->n_domains; d++)
-        hash = image_mix_domain(hash, &g->domains[d]);
-    for (int32_t d = 0; d < g->n_dims; d++)
-        hash = image_mix_dim(hash, &g->dims[d]);
-    for (int32_t r = 1; r < g->n_routers; r++)
-        hash = image_mix_router(hash, &g->routers[r]);
-    for (int32_t b = 1; b < g->n_blocks; b++) {
-        const int32_t facts[] = {g->blocks[b].parent, g->blocks[b].first_node, g->blocks[b].end_node};
-        hash = image_mix_all(image_mix_text(hash, g->text + g->blocks[b].name), facts, sizeof facts / sizeof *facts);
+    for (int32_t v = 1; v < g->n_values; v++) {
+        const bs_value_info *value = &g->values[v];
+        hash = IMAGE_MIX(hash, (int32_t)value->dtype, value->rank, value->domain);
+        hash = image_mix_all(hash, value->dims, (size_t)value->rank);
     }
+    for (const bs_dim_info *d = g->dims; d < g->dims + g->n_dims; d++)
+        hash = IMAGE_MIX(hash, (int32_t)d->kind, d->parent, d->mul, d->add, d->div, d->maximum);
+    for (const bs_block *b = g->blocks + 1; b < g->blocks + g->n_blocks; b++)
+        hash = IMAGE_MIX(image_mix_text(hash, g->text + b->name), b->parent, b->first_node, b->end_node);
     return hash;
 }
 /* ==== end src/plan/image_graph.c ============================================================== */
 
 /* ==== begin src/plan/image_tables.c =========================================================== */
-/* plan/image_tables.c - every field of a plan: where it is, and what it may be. One list serves to write an image, to
- * tell whether this machine lays tables out alike, and to look at what an image says before anything uses it.
+/* plan/image_tables.c - every field of a plan that an image keeps: where it is, and what it may be. One list serves to
+ * write an image, to tell whether this machine lays tables out alike, and to look at what an image says before anything
+ * uses it. What no run reads is not kept: it is zero in a plan that is opened.
  * Relies on plan/image.h. Must never follow a number that it has not looked at. */
 /* #include "plan/image.h" */
-
-/* #include "ops/structure.h" */
 
 /* ------------------------------------------------------------------------------------------------ bounds */
 
 /* What a number may be: name, lowest, highest. Of g, the graph, and p, the numbers of the plan before it. */
 #define IMAGE_RANGES(X)                                                       \
     X(ANY, INT64_MIN, INT64_MAX)                                              \
+    X(INT, INT32_MIN, INT32_MAX)                                              \
     X(FLAG, 0, 1)                                                             \
     X(COUNT, 0, INT32_MAX)                                                    \
     X(BYTES, 0, (int64_t)BS_MAX_PLAN_BYTES)                                   \
     X(ROWS, 0, BS_MAX_ROWS)                                                   \
-    X(TIER, BS_TIER_SCALAR, BS_TIER_CUDA)                                       \
-    X(THREADS, 1, p->tier == BS_TIER_CUDA ? 1 : 64)                           \
-    X(LANES, 0, BS_MAX_LANES)                                                 \
+    X(TIER, BS_TIER_SCALAR, BS_TIER_CUDA)                                     \
     X(MARGIN, 0, BS_MAX_MARGIN)                                               \
     X(ORDER, BS_ORDER_BREADTH, BS_ORDER_DEPTH)                                \
-    X(TILE, 1, BS_TILE_ROWS)                                                  \
-    X(CELL, 0, 8192)                                                          \
     X(PLACE, BS_PLACE_NONE, BS_PLACE_FRAME)                                   \
     X(KIND, BS_INSTR_CALL, BS_INSTR_RUN)                                      \
-    X(MAP, BS_MAP_VIEW, BS_MAP_BEYOND)                                        \
-    X(COMBINE, BS_COMBINE_COPY, BS_COMBINE_SELECT)                            \
     X(FUSION, 0, bs_fusion_count())                                           \
     X(NODE, 0, g->n_nodes - 1)                                                \
     X(VALUE, 0, g->n_values - 1)                                              \
     X(SOURCE, 0, g->n_nodes > g->n_values ? g->n_nodes - 1 : g->n_values - 1) \
     X(DOMAIN, 0, g->n_domains - 1)                                            \
     X(ROUTER, 0, g->n_routers - 1)                                            \
-    X(FORCED, 0, g->max_paths)                                                \
-    X(PATH, -1, g->max_paths - 1)                                             \
     X(BLOCK, 0, g->n_blocks - 1)                                              \
     /* how many there are, and which */                                       \
     X(INSTRS, 0, bs_plan_most_instrs(g))                                      \
     X(TOPS, 0, p->n_instrs)                                                   \
     X(PARTS, 0, bs_plan_most_parts(g))                                        \
-    X(REGIONS, 0, p->n_parts)                                                 \
-    X(UNITS, 1, g->n_blocks + g->n_domains + 1)                               \
-    X(STAGES, 0, g->n_nodes)                                                  \
-    X(STAGE_UNITS, 0, 2 * (int64_t)g->n_nodes + p->n_parts)                   \
+    X(REGIONS, p->n_parts > 0, p->n_parts)                                    \
+    X(UNITS, 1, IMAGE_UNITS)                                                  \
+    X(STAGES, 0, p->n_units > 1 ? g->n_nodes : 0)                             \
+    X(STAGE_UNITS, 0, p->n_stages > 0 ? 2 * (int64_t)g->n_nodes + p->n_parts : 0) \
     X(TOP_INSTR, -1, p->n_top - 1)                                            \
     X(INSTR, -1, p->n_instrs - 1)                                             \
     X(SOME_INSTRS, 0, p->n_instrs)                                            \
@@ -21517,6 +21546,12 @@ uint64_t bs_image_graph(const bs_graph *g)
     X(STREAMED, 0, p->n_units - 2) /* as the stream counts */                 \
     X(STAGE, -1, p->n_stages - 1)                                             \
     X(SOME_UNITS, 0, p->n_stage_units)
+
+#if defined(BS_NO_STREAM)
+#define IMAGE_UNITS 1
+#else
+#define IMAGE_UNITS g->n_blocks + g->n_domains + 1
+#endif
 
 typedef enum image_range {
 #define IMAGE_RANGE_ENUM(name, low, high) IN_##name,
@@ -21539,192 +21574,170 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
 
 /* ------------------------------------------------------------------------------------------------ fields */
 
-/* A field that has become of another size does not compile. */
-#define IMAGE_SIZE(type) (BS_IMAGE_##type == BS_IMAGE_LONG ? 8 : BS_IMAGE_##type == BS_IMAGE_WORD ? 4 : 1)
-#define IMAGE_OFFSET(type, of, field)                                                                                 \
-    (offsetof(of, field) * sizeof(char[sizeof(((of *)0)->field) == IMAGE_SIZE(type) ? 1 : -1]))
-#define IMAGE_FIELD(type, of, field, range) {#field, BS_IMAGE_##type, IN_##range, IMAGE_OFFSET(type, of, field)}
+/* The plan's own numbers: bs_plan_desc_sound looks at the bounds of its description. */
+#define IMAGE_NUMBERS(X)                          \
+    X(plan, tier, TIER)                  \
+    X(plan, n_instrs, INSTRS)            \
+    X(plan, n_top, TOPS)                 \
+    X(plan, n_parts, PARTS)              \
+    X(plan, n_regions, REGIONS)          \
+    X(plan, n_units, UNITS)              \
+    X(plan, n_stages, STAGES)            \
+    X(plan, n_stage_units, STAGE_UNITS)  \
+    X(plan, transient_bytes, BYTES)      \
+    X(plan, scratch_bytes, BYTES)        \
+    X(plan, weight_bytes, BYTES)         \
+    X(plan, all_unit_bytes, BYTES)       \
+    X(plan, desc.threads, INT)           \
+    X(plan, desc.conv, INT)              \
+    X(plan, desc.patch_size, INT)        \
+    X(plan, desc.slot_bytes, ANY)        \
+    X(plan, desc.lanes, INT)             \
+    X(plan, desc.chunk_bytes, INT)       \
+    X(plan, desc.half, INT)              \
+    X(plan, desc.in_place, INT)          \
+    X(plan, desc.lowering, INT)          \
+    X(plan, desc.shared_bytes, INT)
 
-static const bs_image_field image_numbers[] = {
-#define IMAGE_NUMBER(type, field, range) IMAGE_FIELD(type, bs_plan, field, range)
-    IMAGE_NUMBER(WORD, tier, TIER),
-    IMAGE_NUMBER(WORD, threads, THREADS),
-    IMAGE_NUMBER(WORD, n_instrs, INSTRS),
-    IMAGE_NUMBER(WORD, n_top, TOPS),
-    IMAGE_NUMBER(WORD, n_parts, PARTS),
-    IMAGE_NUMBER(WORD, n_regions, REGIONS),
-    IMAGE_NUMBER(WORD, n_units, UNITS),
-    IMAGE_NUMBER(WORD, n_stages, STAGES),
-    IMAGE_NUMBER(WORD, n_stage_units, STAGE_UNITS),
-    IMAGE_NUMBER(WORD, most_parts, SOME_PARTS),
-    IMAGE_NUMBER(WORD, most_stage_units, SOME_UNITS),
-    IMAGE_NUMBER(WORD, last_route, TOP_INSTR),
-    IMAGE_NUMBER(WORD, lanes, LANES),
-    IMAGE_NUMBER(LONG, transient_bytes, BYTES),
-    IMAGE_NUMBER(LONG, scratch_bytes, BYTES),
-    IMAGE_NUMBER(LONG, weight_bytes, BYTES),
-    IMAGE_NUMBER(LONG, staging_bytes, BYTES),
-    IMAGE_NUMBER(LONG, kernel_scratch_bytes, BYTES),
-    IMAGE_NUMBER(LONG, kernel_scratch_offset, BYTES),
-    IMAGE_NUMBER(LONG, shared_bytes, BYTES),
-    IMAGE_NUMBER(LONG, slot_bytes, BYTES),
-    IMAGE_NUMBER(LONG, all_unit_bytes, BYTES),
-    IMAGE_NUMBER(LONG, largest_unit_bytes, BYTES),
-    IMAGE_NUMBER(LONG, chunk_bytes, BYTES),
-    IMAGE_NUMBER(LONG, lane_bytes, BYTES),
-    IMAGE_NUMBER(WORD, desc.threads, ANY), /* the planner's own bounds are looked at in any case */
-    IMAGE_NUMBER(WORD, desc.tier, ANY),
-    IMAGE_NUMBER(WORD, desc.order, ANY),
-    IMAGE_NUMBER(WORD, desc.conv, ANY),
-    IMAGE_NUMBER(WORD, desc.patch_size, ANY),
-    IMAGE_NUMBER(LONG, desc.slot_bytes, ANY),
-    IMAGE_NUMBER(WORD, desc.lanes, ANY),
-    IMAGE_NUMBER(WORD, desc.chunk_bytes, ANY),
-    IMAGE_NUMBER(WORD, desc.half, ANY),
-    IMAGE_NUMBER(WORD, desc.in_place, ANY),
-    IMAGE_NUMBER(WORD, desc.lowering, ANY),
-    IMAGE_NUMBER(WORD, desc.shared_bytes, ANY),
-#undef IMAGE_NUMBER
-};
-#define IMAGE_NUMBERS ((int32_t)(sizeof image_numbers / sizeof *image_numbers))
+/* X: a field of a row. Y: rows that are numbers themselves. ANY: what is looked at as a whole (plan/image_values.c,
+ * plan/image_instrs.c), or by nobody. */
+#define IMAGE_FIELDS(X, Y)                        \
+    IMAGE_NUMBERS(X)                              \
+    Y(node_live, FLAG)                      \
+    Y(region_parts, PART)                \
+    Y(stage_units, STREAMED)             \
+    X(nodes, tier, ANY)             \
+    X(nodes, algorithm, ANY)        \
+    X(nodes, half, FLAG)            \
+    X(nodes, ahead_of, ROUTER)      \
+    X(nodes, fusion, FUSION)        \
+    X(nodes, fused_in[0], VALUE)    \
+    X(nodes, fused_in[1], VALUE)    \
+    X(nodes, unit, UNIT)            \
+    X(nodes, owner, NODE)           \
+    X(nodes, prepared_bytes, BYTES) \
+    X(nodes, prepared_offset, BYTES) \
+    X(nodes, scratch_bytes, BYTES)  \
+    X(nodes, pieces, COUNT)         \
+    X(values, place, PLACE)        \
+    X(values, source, SOURCE)      \
+    X(values, margin, MARGIN)      \
+    X(values, scope, PART_OR_TOP)  \
+    X(values, narrow, FLAG)        \
+    X(values, is_past, FLAG)       \
+    X(values, offset, BYTES)       \
+    X(values, row_bytes, BYTES)    \
+    X(values, rows, ROWS)          \
+    X(domains, order, ORDER)      \
+    X(domains, tile_rows, ANY)    \
+    X(domains, size, ANY)         \
+    X(domains, max_rows, ANY)     \
+    X(domains, live, FLAG)        \
+    X(domains, images, FLAG)      \
+    X(domains, streams, FLAG)     \
+    X(domains, whole, FLAG)       \
+    X(domains, mixed, FLAG)       \
+    X(routers, forced, COUNT)     \
+    X(routers, live, FLAG)        \
+    X(routers, in_tile, FLAG)     \
+    X(routers, instr, INSTR)      \
+    X(routers, rows, ANY)         \
+    X(instrs, kind, KIND)               \
+    X(instrs, map, ANY)                 \
+    X(instrs, combine, ANY)             \
+    X(instrs, node, NODE)               \
+    X(instrs, value, VALUE)             \
+    X(instrs, target, VALUE)            \
+    X(instrs, domain, DOMAIN)           \
+    X(instrs, region, REGION)           \
+    X(instrs, part, PART_OR_TOP)        \
+    X(instrs, time, ANY)                \
+    X(instrs, stage, STAGE)             \
+    X(parts, region, REGION)             \
+    X(parts, domain, DOMAIN)             \
+    X(parts, router, ANY)                \
+    X(parts, path, ANY)                  \
+    X(parts, first, SOME_INSTRS)         \
+    X(parts, count, SOME_INSTRS)         \
+    X(parts, unit, UNIT)                 \
+    X(parts, place, PART)                \
+    X(parts, scratch_bytes, BYTES)       \
+    X(parts, flops, ANY)                 \
+    X(regions, domain, DOMAIN)         \
+    X(regions, first, SOME_PARTS)      \
+    X(regions, count, SOME_PARTS)      \
+    X(regions, instr, TOP_INSTR)       \
+    X(units, block, BLOCK)          \
+    X(units, domain, DOMAIN)        \
+    X(units, node, NODE)            \
+    X(units, prepared_bytes, BYTES) \
+    X(stages, router, ROUTER)     \
+    X(stages, first_unit, SOME_UNITS) \
+    X(stages, n_units, SOME_UNITS)
 
-static const bs_image_field image_live_fields[] = {{"", BS_IMAGE_FLAG, IN_FLAG, 0}};
-static const bs_image_field image_part_number[] = {{"", BS_IMAGE_WORD, IN_PART, 0}};
-static const bs_image_field image_unit_number[] = {{"", BS_IMAGE_WORD, IN_STREAMED, 0}};
+#define IMAGE_ROW(table, row, rows) typedef row image_##table;
+BS_IMAGE_EACH_TABLE(IMAGE_ROW)
+typedef bs_plan image_plan;
 
-static const bs_image_field image_node_fields[] = {
-    IMAGE_FIELD(WORD, bs_node_plan, tier, COUNT),
-    IMAGE_FIELD(WORD, bs_node_plan, algorithm, ANY),
-    IMAGE_FIELD(FLAG, bs_node_plan, half, FLAG),
-    IMAGE_FIELD(WORD, bs_node_plan, ahead_of, ROUTER),
-    IMAGE_FIELD(BYTE, bs_node_plan, fusion, FUSION),
-    IMAGE_FIELD(WORD, bs_node_plan, fused_in[0], VALUE),
-    IMAGE_FIELD(WORD, bs_node_plan, fused_in[1], VALUE),
-    IMAGE_FIELD(WORD, bs_node_plan, unit, UNIT),
-    IMAGE_FIELD(WORD, bs_node_plan, twin, NODE),
-    IMAGE_FIELD(WORD, bs_node_plan, owner, NODE),
-    IMAGE_FIELD(WORD, bs_node_plan, newest_owner, NODE),
-    IMAGE_FIELD(LONG, bs_node_plan, prepared_bytes, BYTES),
-    IMAGE_FIELD(LONG, bs_node_plan, prepared_offset, BYTES),
-    IMAGE_FIELD(LONG, bs_node_plan, scratch_bytes, BYTES),
-    IMAGE_FIELD(WORD, bs_node_plan, pieces, COUNT),
-};
+#define IMAGE_FIELD(table, field, range) \
+    {BS_IMAGE_##table, IN_##range, sizeof(((image_##table *)0)->field), offsetof(image_##table, field)},
+#define IMAGE_WHOLE(table, range) {BS_IMAGE_##table, IN_##range, sizeof(image_##table), 0},
+const bs_image_field bs_image_fields[] = {IMAGE_FIELDS(IMAGE_FIELD, IMAGE_WHOLE){0, 0, 0, 0}};
+#define IMAGE_ONE(table, field, range) +1
+enum { N_NUMBERS = IMAGE_NUMBERS(IMAGE_ONE) };
 
-static const bs_image_field image_value_fields[] = {
-    IMAGE_FIELD(WORD, bs_value_plan, place, PLACE),
-    IMAGE_FIELD(WORD, bs_value_plan, source, SOURCE),
-    IMAGE_FIELD(WORD, bs_value_plan, margin, MARGIN),
-    IMAGE_FIELD(WORD, bs_value_plan, slab, VALUE),
-    IMAGE_FIELD(WORD, bs_value_plan, first, ANY),
-    IMAGE_FIELD(WORD, bs_value_plan, last, ANY),
-    IMAGE_FIELD(WORD, bs_value_plan, scope, PART_OR_TOP),
-    IMAGE_FIELD(FLAG, bs_value_plan, narrow, FLAG),
-    IMAGE_FIELD(FLAG, bs_value_plan, is_past, FLAG),
-    IMAGE_FIELD(LONG, bs_value_plan, offset, BYTES),
-    IMAGE_FIELD(LONG, bs_value_plan, row_bytes, BYTES),
-    IMAGE_FIELD(LONG, bs_value_plan, rows, ROWS),
-};
+/* Names, for messages: one behind the other. */
+#define IMAGE_FIELD_NAME(table, field, range) "." #field "\0"
+#define IMAGE_WHOLE_NAME(table, range) "\0"
+#define IMAGE_TABLE_NAME(table, row, rows) #table "\0"
+static const char field_names[] = IMAGE_FIELDS(IMAGE_FIELD_NAME, IMAGE_WHOLE_NAME),
+                  table_names[] = "plan\0" BS_IMAGE_EACH_TABLE(IMAGE_TABLE_NAME);
 
-static const bs_image_field image_instr_fields[] = {
-    IMAGE_FIELD(BYTE, bs_instr, kind, KIND),
-    IMAGE_FIELD(BYTE, bs_instr, map, MAP),
-    IMAGE_FIELD(BYTE, bs_instr, combine, COMBINE),
-    IMAGE_FIELD(WORD, bs_instr, node, NODE),
-    IMAGE_FIELD(WORD, bs_instr, value, VALUE),
-    IMAGE_FIELD(WORD, bs_instr, target, VALUE),
-    IMAGE_FIELD(WORD, bs_instr, domain, DOMAIN),
-    IMAGE_FIELD(WORD, bs_instr, region, REGION),
-    IMAGE_FIELD(WORD, bs_instr, part, PART_OR_TOP),
-    IMAGE_FIELD(WORD, bs_instr, time, ANY),
-    IMAGE_FIELD(WORD, bs_instr, stage, STAGE),
-};
+static const char *image_name(const char *names, ptrdiff_t index)
+{
+    for (; index > 0; index--)
+        names += strlen(names) + 1;
+    return names;
+}
 
-static const bs_image_field image_part_fields[] = {
-    IMAGE_FIELD(WORD, bs_part, region, REGION),
-    IMAGE_FIELD(WORD, bs_part, domain, DOMAIN),
-    IMAGE_FIELD(WORD, bs_part, router, ROUTER),
-    IMAGE_FIELD(WORD, bs_part, path, PATH),
-    IMAGE_FIELD(WORD, bs_part, first, SOME_INSTRS),
-    IMAGE_FIELD(WORD, bs_part, count, SOME_INSTRS),
-    IMAGE_FIELD(WORD, bs_part, unit, UNIT),
-    IMAGE_FIELD(WORD, bs_part, place, PART),
-    IMAGE_FIELD(LONG, bs_part, scratch_bytes, BYTES),
-    IMAGE_FIELD(LONG, bs_part, flops, ANY),
-};
+/* ------------------------------------------------------------------------------------------------ tables */
 
-static const bs_image_field image_region_fields[] = {
-    IMAGE_FIELD(WORD, bs_region, domain, DOMAIN),
-    IMAGE_FIELD(WORD, bs_region, first, SOME_PARTS),
-    IMAGE_FIELD(WORD, bs_region, count, SOME_PARTS),
-    IMAGE_FIELD(WORD, bs_region, instr, TOP_INSTR),
-};
-
-static const bs_image_field image_domain_fields[] = {
-    IMAGE_FIELD(WORD, bs_domain_plan, order, ORDER),
-    IMAGE_FIELD(WORD, bs_domain_plan, tile_rows, TILE),
-    IMAGE_FIELD(WORD, bs_domain_plan, size, CELL),
-    IMAGE_FIELD(LONG, bs_domain_plan, max_rows, ROWS),
-    IMAGE_FIELD(FLAG, bs_domain_plan, live, FLAG),
-    IMAGE_FIELD(FLAG, bs_domain_plan, images, FLAG),
-    IMAGE_FIELD(FLAG, bs_domain_plan, streams, FLAG),
-    IMAGE_FIELD(FLAG, bs_domain_plan, whole, FLAG),
-    IMAGE_FIELD(FLAG, bs_domain_plan, mixed, FLAG),
-};
-
-static const bs_image_field image_router_fields[] = {
-    IMAGE_FIELD(WORD, bs_router_plan, forced, FORCED),
-    IMAGE_FIELD(FLAG, bs_router_plan, live, FLAG),
-    IMAGE_FIELD(FLAG, bs_router_plan, in_tile, FLAG),
-    IMAGE_FIELD(WORD, bs_router_plan, instr, INSTR),
-    IMAGE_FIELD(LONG, bs_router_plan, rows, ROWS),
-};
-
-static const bs_image_field image_unit_fields[] = {
-    IMAGE_FIELD(WORD, bs_plan_unit, block, BLOCK),
-    IMAGE_FIELD(WORD, bs_plan_unit, domain, DOMAIN),
-    IMAGE_FIELD(WORD, bs_plan_unit, node, NODE),
-    IMAGE_FIELD(LONG, bs_plan_unit, prepared_bytes, BYTES),
-};
-
-static const bs_image_field image_stage_fields[] = {
-    IMAGE_FIELD(WORD, bs_trace_stage, router, ROUTER),
-    IMAGE_FIELD(WORD, bs_trace_stage, first_unit, SOME_UNITS),
-    IMAGE_FIELD(WORD, bs_trace_stage, n_units, SOME_UNITS),
-};
-
-#define IMAGE_TABLE(pointer, row, fields)                                                                       \
-    {                                                                                                           \
-#pointer, (uint8_t)(sizeof(fields) / sizeof *(fields)), sizeof(row), offsetof(bs_plan, pointer), fields \
-    }
-const bs_image_table bs_image_tables[BS_IMAGE_TABLES] = {
-    IMAGE_TABLE(node_live, bool, image_live_fields),
-    IMAGE_TABLE(nodes, bs_node_plan, image_node_fields),
-    IMAGE_TABLE(values, bs_value_plan, image_value_fields),
-    IMAGE_TABLE(domains, bs_domain_plan, image_domain_fields),
-    IMAGE_TABLE(routers, bs_router_plan, image_router_fields),
-    IMAGE_TABLE(instrs, bs_instr, image_instr_fields),
-    IMAGE_TABLE(parts, bs_part, image_part_fields),
-    IMAGE_TABLE(region_parts, int32_t, image_part_number),
-    IMAGE_TABLE(regions, bs_region, image_region_fields),
-    IMAGE_TABLE(units, bs_plan_unit, image_unit_fields),
-    IMAGE_TABLE(stages, bs_trace_stage, image_stage_fields),
-    IMAGE_TABLE(stage_units, int32_t, image_unit_number),
+static const struct image_table {
+    uint16_t row_bytes, pointer; /* where bs_plan points to the rows */
+} image_tables[] = {
+#define IMAGE_TABLE(table, row, rows) {sizeof(row), offsetof(bs_plan, table)},
+    {N_NUMBERS * sizeof(int64_t), 0}, BS_IMAGE_EACH_TABLE(IMAGE_TABLE)
 };
 
 int32_t bs_image_rows(const bs_plan *p, int32_t table)
 {
     const bs_graph *g = p->graph;
-    const int32_t rows[BS_IMAGE_TABLES] = {
-        g->n_nodes,   g->n_nodes, g->n_values,  g->n_domains,
-        g->n_routers, p->n_instrs, p->n_parts,  p->n_parts,
-        p->n_regions, bs_plan_streams(p) ? p->n_units : 0, p->n_stages, p->n_stage_units};
+#define IMAGE_ROWS(table, row, rows) rows,
+    const int32_t rows[] = {1, BS_IMAGE_EACH_TABLE(IMAGE_ROWS)};
     return rows[table];
 }
 
-const bs_image_field *bs_image_numbers(int32_t *count)
+size_t bs_image_row_bytes(int32_t table) { return image_tables[table].row_bytes; }
+
+const uint8_t *bs_image_row(const bs_plan *p, int32_t table, int32_t row)
 {
-    *count = IMAGE_NUMBERS;
-    return image_numbers;
+    const uint8_t *rows;
+    memcpy(&rows, (const uint8_t *)p + image_tables[table].pointer, sizeof rows);
+    return rows + (size_t)row * image_tables[table].row_bytes;
+}
+
+void bs_image_set_table(bs_plan *p, int32_t table, const uint8_t *rows)
+{
+    memcpy((uint8_t *)p + image_tables[table].pointer, &rows, sizeof rows);
+}
+
+/* Of the numbers only how many they are: where they lie in bs_plan is each machine's own. */
+uint32_t bs_image_layout(void)
+{
+    uint32_t crc = sizeof(bs_image_head);
+    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++)
+        crc = bs_crc32(crc, &image_tables[t].row_bytes, sizeof image_tables[t].row_bytes);
+    return bs_crc32(crc, bs_image_fields + N_NUMBERS, sizeof bs_image_fields - N_NUMBERS * sizeof *bs_image_fields);
 }
 
 /* ---------------------------------------------------------------------------------------------- one field */
@@ -21732,14 +21745,13 @@ const bs_image_field *bs_image_numbers(int32_t *count)
 int64_t bs_image_get(const bs_image_field *field, const void *row)
 {
     const uint8_t *at = (const uint8_t *)row + field->offset;
-    int64_t number = 0;
-    int32_t word = 0;
-    switch ((bs_image_type)field->type) {
-    case BS_IMAGE_FLAG: /* as a byte: a bool that is neither may not be read */
-    case BS_IMAGE_BYTE: return *at;
-    case BS_IMAGE_WORD: memcpy(&word, at, sizeof word); return word;
-    case BS_IMAGE_LONG: memcpy(&number, at, sizeof number); break;
-    }
+    int64_t number;
+    int32_t word;
+    if (field->bytes == 1)
+        return *at; /* as a byte: a bool that is neither may not be read */
+    if (field->bytes == sizeof word)
+        return memcpy(&word, at, sizeof word), word;
+    memcpy(&number, at, sizeof number);
     return number;
 }
 
@@ -21747,51 +21759,41 @@ void bs_image_set(const bs_image_field *field, void *row, int64_t number)
 {
     uint8_t *at = (uint8_t *)row + field->offset;
     const int32_t word = (int32_t)number;
-    switch ((bs_image_type)field->type) {
-    case BS_IMAGE_FLAG:
-    case BS_IMAGE_BYTE: *at = (uint8_t)number; break;
-    case BS_IMAGE_WORD: memcpy(at, &word, sizeof word); break;
-    case BS_IMAGE_LONG: memcpy(at, &number, sizeof number); break;
-    }
+    if (field->bytes == 1)
+        *at = (uint8_t)number;
+    else
+        memcpy(at, field->bytes == sizeof word ? (const void *)&word : &number, field->bytes);
 }
 
-BS_WRAPS static uint32_t layout_mix(uint32_t hash, uint32_t number)
+bool bs_image_same(int32_t table, const void *a, const void *b)
 {
-    hash = (hash ^ number) * 0x9E3779B1u;
-    return hash ^ (hash >> 15);
-}
-
-uint32_t bs_image_layout(void)
-{
-    uint32_t hash = layout_mix(sizeof(bs_image_head), IMAGE_NUMBERS);
-    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++) {
-        hash = layout_mix(hash, bs_image_tables[t].row_bytes);
-        for (int32_t f = 0; f < bs_image_tables[t].n_fields; f++)
-            hash = layout_mix(layout_mix(hash, bs_image_tables[t].fields[f].offset), bs_image_tables[t].fields[f].type);
-    }
-    return hash;
+    bool same = true;
+    for (const bs_image_field *f = bs_image_fields; f->bytes && same; f++)
+        same = f->table != table || bs_image_get(f, a) == bs_image_get(f, b);
+    return same;
 }
 
 /* ------------------------------------------------------------------------------------------------- looking */
 
-static bool is_within(const image_bounds *b, const bs_image_field *field, int64_t number)
+static bool is_within(const image_bounds *b, const bs_image_field *f, int32_t row, int64_t number, bs_error *error)
 {
-    return number >= b->low[field->range] && number <= b->high[field->range];
+    if (number >= b->low[f->range] && number <= b->high[f->range])
+        return true;
+    return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: %s[%d]%s is %lld, expected %lld .. %lld",
+                     image_name(table_names, f->table), row, image_name(field_names, f - bs_image_fields),
+                     (long long)number, (long long)b->low[f->range], (long long)b->high[f->range]);
 }
 
 bool bs_image_take_numbers(bs_plan *p, const uint8_t *image, bs_error *error)
 {
     image_bounds b;
-    for (int32_t i = 0; i < IMAGE_NUMBERS; i++) {
+    for (const bs_image_field *f = bs_image_fields; f < bs_image_fields + N_NUMBERS; f++, image += sizeof(int64_t)) {
         int64_t number;
-        memcpy(&number, image + (size_t)i * sizeof number, sizeof number);
+        memcpy(&number, image, sizeof number);
         bounds_make(p, &b);
-        const bool word = image_numbers[i].type != BS_IMAGE_WORD || (number >= INT32_MIN && number <= INT32_MAX);
-        if (!word || !is_within(&b, &image_numbers[i], number))
-            return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its %s is %lld, expected %lld .. %lld",
-                             image_numbers[i].name, (long long)number, (long long)b.low[image_numbers[i].range],
-                             (long long)b.high[image_numbers[i].range]);
-        bs_image_set(&image_numbers[i], p, number);
+        if (!is_within(&b, f, 0, number, error))
+            return false;
+        bs_image_set(f, p, number);
     }
     return true;
 }
@@ -21800,22 +21802,21 @@ bool bs_image_rows_sound(const bs_plan *p, bs_error *error)
 {
     image_bounds b;
     bounds_make(p, &b);
-    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++) {
-        const bs_image_table *table = &bs_image_tables[t];
-        const uint8_t *row;
-        memcpy(&row, (const uint8_t *)p + table->pointer, sizeof row);
-        for (int32_t r = 0; r < bs_image_rows(p, t); r++, row += table->row_bytes)
-            for (int32_t f = 0; f < table->n_fields; f++) {
-                const bs_image_field *field = &table->fields[f];
-                const int64_t number = bs_image_get(field, row);
-                if (!is_within(&b, field, number))
-                    return bs_refuse(error, BS_ERROR_FORMAT,
-                                     "bs_plan_open: %s[%d]%s%s is %lld, expected %lld .. %lld", table->name, r,
-                                     *field->name ? "." : "", field->name, (long long)number,
-                                     (long long)b.low[field->range], (long long)b.high[field->range]);
-            }
-    }
+    for (const bs_image_field *f = bs_image_fields + N_NUMBERS; f->bytes; f++)
+        for (int32_t r = 0, rows = bs_image_rows(p, f->table); r < rows; r++)
+            if (!is_within(&b, f, r, bs_image_get(f, bs_image_row(p, f->table, r)), error))
+                return false;
     return true;
+}
+
+bool bs_image_each(const bs_plan *p, int32_t table, int32_t first, bs_image_wrong *wrong, bs_error *error)
+{
+    const char *what = NULL;
+    int32_t row = first;
+    for (; row < bs_image_rows(p, table) && !what; row++)
+        what = wrong(p, row);
+    return !what || bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: %s[%d]: %s", image_name(table_names, table),
+                              row - 1, what);
 }
 /* ==== end src/plan/image_tables.c ============================================================= */
 
@@ -21824,13 +21825,13 @@ bool bs_image_rows_sound(const bs_plan *p, bs_error *error)
  * graph by the planner's own rules (plan/facts.c).
  *
  *   field                                 what a lie could do                 what is asked for
- *   domains: size, max_rows               rows beyond tables and arenas       what follows from the graph
- *   domains: tile_rows, images, order     tiles larger than their scratch     one number a tree
+ *   domains: size, max_rows, tile_rows,   rows beyond tables and arenas       what follows from the graph, and one
+ *     order                                                                     order a tree
  *   domains, routers: live; node_live     what is not bound or decided        all that is needed is
  *   routers: in_tile, rows, forced        decisions without memory            what follows from orders
  *   nodes: tier, algorithm, half,         kernels beyond their memory         what the op's rule says
- *   pieces, prepared_bytes,
- *   scratch_bytes
+ *     pieces, prepared_bytes,
+ *     scratch_bytes
  *   nodes: fusion, fused_in               a kernel on other operands          the chain is there
  *   nodes: owner, unit, prepared_offset   weights beyond their memory         a copy laid out alike, within
  *   nodes: ahead_of                       guesses beyond their table          a router that fits
@@ -21839,201 +21840,208 @@ bool bs_image_rows_sound(const bs_plan *p, bs_error *error)
  *   values: offset, row_bytes, rows       rows beyond arenas                  large enough, and within
  *   values: narrow                        rows half as wide                   a plan for half, no decisions
  *   values: is_past                       cache lengths nobody looked at      all that caches go by, inputs
- *   values: slab, first, last; nodes:     nothing: no run reads them          -
- *   twin, newest_owner
+ *   transient_bytes, scratch_bytes,       arenas without room                 what rows add up to
+ *     weight_bytes, all_unit_bytes
  *
- * Relies on plan/image.h. Every number is within its bounds already (plan/image_tables.c). Must never write. */
+ * Relies on plan/image.h. Every number is within its bounds already (plan/image_tables.c). Must never write a
+ * table. */
 /* #include "plan/fusions.h" */
 /* #include "plan/image.h" */
 
 /* #include "ops/structure.h" */
-/* #include "plan/device.h" */
 
 /* ------------------------------------------------------------------------------------------- domains, routers */
 
-static bool domain_sound(const bs_plan *p, int32_t d, bs_error *error)
+static const char *domain_wrong(const bs_plan *p, int32_t d)
 {
-    const bs_domain_plan *domain = &p->domains[d];
     const int32_t top = bs_plan_top_domain(p->graph, d);
     const bs_domain_plan *tree = &p->domains[top];
-    bs_domain_plan sized = *domain;
+    bs_domain_plan sized = p->domains[d];
     bs_plan_size_domain(p, d, &sized);
-    if (sized.size != domain->size || sized.max_rows != domain->max_rows)
-        return bs_image_refuse(error, "domains", d, "its rows are not those of the graph");
-    if (domain->order != tree->order || (top == 0 && domain->order != BS_ORDER_BREADTH))
-        return bs_image_refuse(error, "domains", d, "it has another order than the domain that it descends from");
-    return domain->tile_rows == (top > 0 && tree->images ? 1 : BS_TILE_ROWS) ||
-           bs_image_refuse(error, "domains", d, "its tiles have another number of rows");
+    sized.order = top == 0 ? BS_ORDER_BREADTH : tree->order;
+    sized.tile_rows = top > 0 && tree->images ? 1 : BS_TILE_ROWS;
+    return bs_image_same(BS_IMAGE_domains, &sized, &p->domains[d])
+               ? NULL
+               : bs_image_refused("its rows, its order or its tiles do not follow from the graph");
 }
 
-static bool router_sound(const bs_plan *p, int32_t r, bs_error *error)
+static const char *router_wrong(const bs_plan *p, int32_t r)
 {
     const bs_router_plan *router = &p->routers[r];
-    const bs_route_desc *desc = p->graph->routers[r].desc;
+    const bs_router_info *info = &p->graph->routers[r];
     bs_router_plan sized = *router;
     bs_plan_size_router(p, r, &sized);
-    if (sized.in_tile != router->in_tile || sized.rows != router->rows)
-        return bs_image_refuse(error, "routers", r, "it decides about other rows");
-    if (router->forced > desc->paths)
-        return bs_image_refuse(error, "routers", r, "it is forced to a path that there is not");
-    if (router->live && !p->node_live[p->graph->routers[r].node])
-        return bs_image_refuse(error, "routers", r, "it is needed, and its node is not");
-    return !router->live || !router->in_tile || router->forced || !bs_protocol_sees_all_rows(desc->protocol) ||
-           bs_image_refuse(error, "routers", r, "its protocol does not decide tile by tile");
+    sized.forced = bs_min_i32(router->forced, info->desc->paths);
+    sized.live = router->live && p->node_live[info->node];
+    if (!bs_image_same(BS_IMAGE_routers, &sized, router))
+        return bs_image_refused("its rows or paths are not those of the graph, or it is needed, and its node is not");
+    return router->live && router->in_tile && !router->forced && bs_protocol_sees_all_rows(info->desc->protocol)
+               ? bs_image_refused("its protocol does not decide tile by tile")
+               : NULL;
 }
 
 /* ---------------------------------------------------------------------------------------------------- nodes */
 
-/* What is needed is needed with all it needs. */
-static bool needs_are_live(const bs_plan *p, int32_t n, bs_error *error)
+/* What is needed is needed with its domain and its router; and it looks ahead of one that comes. */
+static bool domain_is_live(const bs_plan *p, int32_t n)
 {
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[n];
     const bs_domain *domain = &g->domains[node->domain];
-    const bool path = domain->kind == BS_DOMAIN_PATH;
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(p, n, &n_in);
-    if ((node->router && !p->routers[node->router].live) || (path && !p->routers[domain->router].live) ||
-        (!path && !p->domains[node->domain].live) ||
-        (domain->lengths && !p->node_live[g->values[domain->lengths].node]) ||
-        (node->n_out > 0 && g->values[node->first_out].rank == 3 &&
-         !p->domains[bs_plan_top_domain(g, node->domain)].images && bs_plan_top_domain(g, node->domain) > 0))
-        return bs_image_refuse(error, "nodes", n, "its domain or its router is not needed, and it is");
-    for (int32_t i = 0; i < n_in; i++)
-        if (in[i] && bs_plan_reads(p, node, i) && !p->node_live[g->values[in[i]].node])
-            return bs_image_refuse(error, "nodes", n, "it reads what is not computed");
-    return true;
+    const bool image = node->n_out > 0 && g->values[node->first_out].rank == 3 && domain->top > 0;
+    return (!node->router || p->routers[node->router].live) && (!image || p->domains[domain->top].images) &&
+           (domain->kind == BS_DOMAIN_PATH ? p->routers[domain->router].live : p->domains[node->domain].live) &&
+           (!domain->lengths || p->node_live[g->values[domain->lengths].node]) &&
+           (!bs_plan_looks_ahead(node) || bs_plan_look_ahead_fits(p, n, p->nodes[n].ahead_of, NULL));
 }
 
-static bool chain_sound(const bs_plan *p, int32_t n, bs_error *error)
+static bool chain_is_there(const bs_plan *p, int32_t n)
 {
     const bs_node_plan *np = &p->nodes[n];
     const bs_fusion_search search = {p, NULL, np->fused_in};
     bs_fusion_match match;
-    return np->fusion == 0 || bs_fusion_find(&search, n, np->fusion, &match) ||
-           bs_image_refuse(error, "nodes", n, "the chain that it is to end is not there");
+    return np->fusion == 0 || bs_fusion_find(&search, n, np->fusion, &match);
 }
 
-static bool node_sizes_sound(const bs_plan *p, int32_t n, bs_error *error)
+static bool sizes_are_right(const bs_plan *p, int32_t n)
+{
+    bs_node_plan sized = p->nodes[n];
+    bs_plan_size_node(p, n, &sized);
+    return bs_image_same(BS_IMAGE_nodes, &sized, &p->nodes[n]);
+}
+
+/* A unit has all of what it loads for the node: resident weights are summed up once all is known. */
+static bool unit_has_weights(const bs_plan *p, int32_t n)
 {
     const bs_node_plan *np = &p->nodes[n];
-    bs_node_plan sized = *np;
-    bs_plan_size_node(p, n, &sized);
-    if (sized.tier != np->tier || sized.algorithm != np->algorithm || sized.half != np->half ||
-        sized.pieces != np->pieces || !bs_bytes_same(sized.prepared_bytes, np->prepared_bytes) ||
-        !bs_bytes_same(sized.scratch_bytes, np->scratch_bytes))
-        return bs_image_refuse(error, "nodes", n, "this library would compute it in another way");
-    return !bs_bytes_less(p->scratch_bytes, bs_bytes_add(p->kernel_scratch_offset, np->scratch_bytes)) ||
-           bs_image_refuse(error, "nodes", n, "its kernel's scratch reaches beyond a thread's");
+    const bs_bytes end = bs_bytes_add(np->prepared_offset, np->prepared_bytes);
+    return np->unit == 0 ||
+           (bs_plan_node_streams(p, n) && !bs_bytes_less(p->units[np->unit].prepared_bytes, end));
 }
 
-/* Its own copy, or that of an earlier node of the same weights. */
-static bool weights_sound(const bs_plan *p, int32_t n, bs_error *error)
+/* It reads its own copy, or that of an earlier node of the same weights. */
+static bool has_owner(const bs_plan *p, int32_t n)
 {
     const bs_graph *g = p->graph;
-    const bs_node_plan *np = &p->nodes[n], *owner = &p->nodes[np->owner];
-    const bs_bytes room = np->unit ? p->units[np->unit].prepared_bytes : p->weight_bytes;
-    const bool own = np->owner == n;
-    if (np->unit && !bs_plan_node_streams(p, n))
-        return bs_image_refuse(error, "nodes", n, "its weights cannot come and go");
-    if (!own &&
-        (np->owner == 0 || np->owner > n || owner->owner != np->owner || !bs_plan_needs_weights(p, np->owner) ||
-         g->nodes[np->owner].op != g->nodes[n].op || !bs_plan_laid_out_alike(p, n, np->owner) ||
-         strcmp(bs_node_name(&g->nodes[np->owner]), bs_node_name(&g->nodes[n])) != 0 ||
-         !bs_bytes_same(owner->prepared_offset, np->prepared_offset)))
-        return bs_image_refuse(error, "nodes", n, "it reads weights that are not its own");
-    if (!bs_bytes_aligned_to(np->prepared_offset, BS_ALIGNMENT) ||
-        bs_bytes_less(room, bs_bytes_add(np->prepared_offset, np->prepared_bytes)))
-        return bs_image_refuse(error, "nodes", n, "its weights reach beyond their memory");
-    return !own || np->unit ||
-           !bs_bytes_less(p->staging_bytes, bs_plan_canonical_bytes(g, &g->nodes[n])) ||
-           bs_image_refuse(error, "nodes", n, "its weights reach beyond staging while they are loaded");
+    const int32_t owner = p->nodes[n].owner;
+    const bs_node *node = &g->nodes[n], *first = &g->nodes[owner];
+    return owner == n || (owner > 0 && owner < n && p->nodes[owner].owner == owner &&
+                          bs_plan_needs_weights(p, owner) && first->op == node->op &&
+                          bs_plan_laid_out_alike(p, n, owner) &&
+                          strcmp(bs_node_name(first), bs_node_name(node)) == 0 &&
+                          bs_bytes_same(p->nodes[owner].prepared_offset, p->nodes[n].prepared_offset));
 }
 
-/* How a needed node reads `value`, its operand `index`. */
-static bool reader_sound(const bs_plan *p, int32_t n, int32_t index, int32_t value, bs_error *error)
+/* Whether a needed node finds the rows of `value`, its operand `index`, where they are. */
+static bool finds(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
-    const bs_node *node = &p->graph->nodes[n];
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[n];
     const bs_value_plan *v = &p->values[value];
-    const bool joined = bs_node_joins_cells(&p->graph->nodes[p->graph->values[value].node]);
-    const bool in_place = v->place == BS_PLACE_FRAME     ? p->graph->values[v->source].node == n
-                          : v->place == BS_PLACE_OUTPUT  ? bs_node_is_output(node)
-                          : joined && v->place == BS_PLACE_STATE ? bs_node_ends_run(node)
-                          : bs_plan_is_stored(p, value) || bs_plan_reads_in_place(p, n, index, value);
-    if (!in_place)
-        return bs_image_refuse(error, "values", value, "a reader needs rows of its own");
-    if (bs_node_role(node, index) == BS_ROLE_DECIDING && v->narrow)
-        return bs_image_refuse(error, "values", value, "a decision is made by it, and it is kept in f16");
-    return bs_node_role(node, index) != BS_ROLE_CACHE_LENGTH || v->is_past ||
-           bs_image_refuse(error, "values", value, "caches go by it, and it is not checked");
+    if (v->place == BS_PLACE_FRAME)
+        return g->values[v->source].node == n;
+    if (v->place == BS_PLACE_OUTPUT)
+        return bs_node_is_output(node);
+    if (v->place == BS_PLACE_STATE && bs_node_joins_cells(&g->nodes[g->values[value].node]))
+        return bs_node_ends_run(node);
+    return bs_plan_is_stored(p, value) || bs_plan_reads_in_place(p, n, index, value);
 }
 
-static bool readers_sound(const bs_plan *p, int32_t n, bs_error *error)
+static const char *reader_wrong(const bs_plan *p, int32_t n, int32_t index, int32_t value)
+{
+    const bs_role role = bs_node_role(&p->graph->nodes[n], index);
+    if (!p->node_live[p->graph->values[value].node])
+        return bs_image_refused("it reads what is not computed");
+    if (!finds(p, n, index, value))
+        return bs_image_refused("it needs rows of its own of what it reads");
+    if (role == BS_ROLE_DECIDING && p->values[value].narrow)
+        return bs_image_refused("it decides by what is kept in f16");
+    return role == BS_ROLE_CACHE_LENGTH && !p->values[value].is_past
+               ? bs_image_refused("its cache goes by what is not checked")
+               : NULL;
+}
+
+static const char *readers_wrong(const bs_plan *p, int32_t n)
 {
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[n];
     const int32_t *own = bs_node_in(g, node);
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, n, &n_in);
-    for (int32_t i = 0; i < n_in; i++)
-        if (in[i] && bs_plan_reads(p, node, i) && !reader_sound(p, n, i, in[i], error))
-            return false;
-    for (int32_t i = 0; i < node->n_in; i++)
+    const char *wrong = NULL;
+    for (int32_t i = 0; i < n_in && !wrong; i++)
+        wrong = in[i] && bs_plan_reads(p, node, i) ? reader_wrong(p, n, i, in[i]) : NULL;
+    for (int32_t i = 0; i < node->n_in && !wrong; i++)
         if (own[i] && g->values[own[i]].rank == 3 && p->values[own[i]].margin < bs_plan_margin_asked(p, node, i))
-            return bs_image_refuse(error, "values", own[i], "a reader's window reaches beyond its margin");
-    return true;
+            wrong = bs_image_refused("its window reaches beyond the margin of what it reads");
+    return wrong;
 }
 
-static bool node_sound(const bs_plan *p, int32_t n, bs_error *error)
+static const char *node_wrong(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
+    const bs_node_plan *np = &p->nodes[n];
     if (!p->node_live[n])
-        return (!bs_node_is_output(node) && p->nodes[n].unit == 0) ||
-               bs_image_refuse(error, "nodes", n, "it is an output, or has weights that are loaded, and is not needed");
-    return needs_are_live(p, n, error) && chain_sound(p, n, error) && node_sizes_sound(p, n, error) &&
-           weights_sound(p, n, error) && readers_sound(p, n, error) &&
-           (!bs_plan_looks_ahead(node) || bs_plan_look_ahead_fits(p, n, p->nodes[n].ahead_of, error));
+        return bs_node_is_output(node) || np->unit != 0
+                   ? bs_image_refused("it is an output, or has weights that are loaded, and is not needed")
+                   : NULL;
+    if (!domain_is_live(p, n))
+        return bs_image_refused("it needs a domain or a router that is not needed, or does not fit");
+    if (!chain_is_there(p, n))
+        return bs_image_refused("the chain that it is to end is not there");
+    if (!sizes_are_right(p, n))
+        return bs_image_refused("this library would compute it in another way");
+    if (!bs_bytes_aligned_to(np->prepared_offset, BS_ALIGNMENT) || !unit_has_weights(p, n))
+        return bs_image_refused("its weights reach beyond their memory, or cannot come and go");
+    if (!has_owner(p, n))
+        return bs_image_refused("it reads weights that are not its own");
+    return readers_wrong(p, n);
 }
 
 /* --------------------------------------------------------------------------------------------------- values */
 
-/* A joined value that lies in the state it becomes. */
-static bool becomes_state(const bs_plan *p, int32_t value, int32_t state)
+/* A joined value that lies where it goes in the end: in the output, or in the state, that is node `source`. */
+static bool ends_in_place(const bs_plan *p, int32_t value)
 {
     const bs_graph *g = p->graph;
-    const bs_node *source = &g->nodes[state];
-    if (!bs_node_is_state(source) || !p->node_live[state] || source->writer == 0)
+    const int32_t source = p->values[value].source;
+    if (source >= g->n_nodes || !p->node_live[source])
         return false;
-    const bs_node *writer = &g->nodes[source->writer];
-    const int32_t data = bs_node_operand(writer, BS_ROLE_DATA);
-    return p->node_live[source->writer] && data >= 0 && bs_node_in(g, writer)[data] == value &&
-           g->values[value].domain == 0;
+    const bs_node *node = &g->nodes[source];
+    const bool output = p->values[value].place == BS_PLACE_OUTPUT;
+    const int32_t end = output ? source : node->writer;
+    return (output ? bs_node_is_output(node) : bs_node_is_state(node)) && end > 0 && p->node_live[end] &&
+           p->values[value].margin == 0 && g->values[value].domain == 0 &&
+           bs_node_in(g, &g->nodes[end])[bs_node_operand(&g->nodes[end], BS_ROLE_DATA)] == value;
 }
 
-static bool place_sound(const bs_plan *p, int32_t value)
+static bool frames(const bs_plan *p, int32_t value)
 {
     const bs_graph *g = p->graph;
-    const int32_t n = g->values[value].node, source = p->values[value].source;
-    const bs_node *node = &g->nodes[n];
+    const bs_node *node = &g->nodes[g->values[value].node];
+    const int32_t frame = p->values[value].source < g->n_values ? p->values[value].source : 0;
+    const bs_node *joins = &g->nodes[g->values[frame].node];
+    return bs_node_gathers(node) && !bs_plan_is_packed(g, node) && !p->routers[node->router].in_tile &&
+           bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value && joins->first_out == frame &&
+           g->values[frame].rank == g->values[value].rank;
+}
+
+static bool lies_well(const bs_plan *p, int32_t value)
+{
+    const int32_t n = p->graph->values[value].node, source = p->values[value].source;
+    const bs_node *node = &p->graph->nodes[n];
     const bool given = bs_node_work(node) == BS_WORK_GIVEN && source == n;
     switch ((bs_place)p->values[value].place) {
     case BS_PLACE_NONE: return !p->node_live[n];
     case BS_PLACE_INPUT: return given && bs_node_is_input(node);
     case BS_PLACE_WEIGHT: return given && bs_op_get(node->op)->bound == 0;
     case BS_PLACE_STATE:
-        return bs_node_joins_cells(node)
-                   ? source < g->n_nodes && p->values[value].margin == 0 && becomes_state(p, value, source)
-                   : given && bs_node_is_state(node);
-    case BS_PLACE_OUTPUT:
-        return bs_node_joins_cells(node) && source < g->n_nodes && p->values[value].margin == 0 &&
-               bs_node_is_output(&g->nodes[source]) && bs_node_in(g, &g->nodes[source])[0] == value;
-    case BS_PLACE_VIEW: return bs_node_is_view(node) && source == bs_node_in(g, node)[0];
-    case BS_PLACE_FRAME: {
-        const bs_node *joins = &g->nodes[source < g->n_values ? g->values[source].node : 0];
-        return bs_node_gathers(node) && !bs_plan_is_packed(g, node) && !p->routers[node->router].in_tile &&
-               bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value && joins->first_out == source &&
-               g->values[source].rank == g->values[value].rank;
-    }
+        if (!bs_node_joins_cells(node))
+            return given && bs_node_is_state(node);
+        return ends_in_place(p, value);
+    case BS_PLACE_OUTPUT: return bs_node_joins_cells(node) && ends_in_place(p, value);
+    case BS_PLACE_VIEW: return bs_node_is_view(node) && source == bs_node_in(p->graph, node)[0];
+    case BS_PLACE_FRAME: return frames(p, value);
     case BS_PLACE_TRANSIENT:
     case BS_PLACE_SCRATCH: break;
     }
@@ -22048,72 +22056,50 @@ bool bs_image_is_within(const bs_graph *g, int32_t domain, int32_t above)
     return domain == above;
 }
 
-static bool storage_sound(const bs_plan *p, int32_t value, bs_error *error)
+/* In the scratch of a part that has its rows, or in the transient arena, which is summed up once all is known. */
+static const char *storage_wrong(const bs_plan *p, int32_t value)
 {
     const bs_value_plan *v = &p->values[value];
-    const bs_value_info *info = &p->graph->values[value];
-    const bool tile = v->place == BS_PLACE_SCRATCH;
-    if (tile && (v->scope == BS_TOP || info->domain == 0 ||
-                 !bs_image_is_within(p->graph, info->domain, p->parts[v->scope].domain)))
-        return bs_image_refuse(error, "values", value, "it lies in the scratch of a part that does not have its rows");
-    const bs_bytes room = tile ? p->parts[v->scope].scratch_bytes : p->transient_bytes;
-    const bs_bytes end = bs_bytes_add(v->offset, bs_bytes_times(v->row_bytes, v->rows));
-    return (v->rows >= bs_plan_storage_rows(p, value) && !bs_bytes_less(v->row_bytes, bs_plan_row_bytes(p, value)) &&
-            bs_bytes_aligned_to(v->row_bytes, BS_ALIGNMENT) && bs_bytes_aligned_to(v->offset, BS_ALIGNMENT) &&
-            !bs_bytes_less(room, end)) ||
-           bs_image_refuse(error, "values", value, "its rows are too small, or reach beyond their arena");
+    const int32_t domain = p->graph->values[value].domain;
+    const bs_part *part = v->place == BS_PLACE_SCRATCH && v->scope != BS_TOP ? &p->parts[v->scope] : NULL;
+    if (v->place == BS_PLACE_SCRATCH && (!part || domain == 0 || !bs_image_is_within(p->graph, domain, part->domain)))
+        return bs_image_refused("it lies in the scratch of a part that does not have its rows");
+    return v->rows < bs_plan_storage_rows(p, value) || bs_bytes_less(v->row_bytes, bs_plan_row_bytes(p, value)) ||
+                   !bs_bytes_aligned_to(v->row_bytes, BS_ALIGNMENT) || !bs_bytes_aligned_to(v->offset, BS_ALIGNMENT) ||
+                   (part && bs_bytes_less(part->scratch_bytes, bs_plan_end(v)))
+               ? bs_image_refused("its rows are too small, or reach beyond their arena")
+               : NULL;
 }
 
-static bool value_sound(const bs_plan *p, int32_t value, bs_error *error)
+static const char *value_wrong(const bs_plan *p, int32_t value)
 {
     const bs_value_plan *v = &p->values[value];
     const bs_value_info *info = &p->graph->values[value];
     const bool stored = bs_plan_is_stored(p, value);
-    const bool live = p->node_live[info->node];
-    if (live != (v->place != BS_PLACE_NONE) || !place_sound(p, value))
-        return bs_image_refuse(error, "values", value, "it lies where what its node makes cannot lie");
+    if (p->node_live[info->node] != (v->place != BS_PLACE_NONE) || !lies_well(p, value))
+        return bs_image_refused("it lies where what its node makes cannot lie");
     if (v->narrow && !(p->desc.half && stored && info->dtype == BS_F32))
-        return bs_image_refuse(error, "values", value, "it is kept in f16, and may not be");
+        return bs_image_refused("it is kept in f16, and may not be");
     if (v->is_past && !(bs_node_is_input(&p->graph->nodes[info->node]) && info->dtype == BS_I32 && info->rank == 1))
-        return bs_image_refuse(error, "values", value, "it cannot say where caches stand");
-    return !stored || storage_sound(p, value, error);
-}
-
-/* ------------------------------------------------------------------------------------------------------- all */
-
-/* Numbers that follow from others. */
-static bool numbers_sound(const bs_plan *p, bs_error *error)
-{
-    const bool device = bs_plan_on_device(p);
-    if (!bs_plan_desc_sound(&p->desc, error))
-        return false;
-    const bs_bytes shared = bs_bytes_array(bs_or_default(p->desc.shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
-    if (device != (p->desc.tier == BS_TIER_CUDA) || !bs_bytes_same(shared, p->shared_bytes))
-        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its description is of another tier");
-    const bs_bytes aligned[] = {p->transient_bytes, p->kernel_scratch_offset, p->scratch_bytes, p->weight_bytes,
-                                p->staging_bytes,   p->slot_bytes};
-    for (size_t i = 0; i < sizeof aligned / sizeof *aligned; i++)
-        if (!bs_bytes_aligned_to(aligned[i], BS_ALIGNMENT))
-            return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its arenas are not of whole lines");
-    if (bs_bytes_less(p->scratch_bytes, p->kernel_scratch_offset))
-        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its kernels' scratch reaches beyond a thread's");
-    return bs_plan_bytes_fit(p, error);
+        return bs_image_refused("it cannot say where caches stand");
+    return stored ? storage_wrong(p, value) : NULL;
 }
 
 bool bs_image_values_sound(const bs_plan *p, bs_error *error)
 {
-    const bs_graph *g = p->graph;
-    bool sound = numbers_sound(p, error);
-    for (int32_t d = 0; d < g->n_domains && sound; d++)
-        sound = domain_sound(p, d, error);
-    for (int32_t r = 1; r < g->n_routers && sound; r++)
-        sound = router_sound(p, r, error);
-    for (int32_t v = 1; v < g->n_values && sound; v++)
-        sound = value_sound(p, v, error);
-    sound = sound && bs_plan_rows_fit(p, error);
-    for (int32_t n = 1; n < g->n_nodes && sound; n++)
-        sound = node_sound(p, n, error);
-    return sound;
+    return bs_image_each(p, BS_IMAGE_domains, 0, domain_wrong, error) &&
+           bs_image_each(p, BS_IMAGE_routers, 1, router_wrong, error) &&
+           bs_image_each(p, BS_IMAGE_values, 1, value_wrong, error) && bs_plan_rows_fit(p, error) &&
+           bs_image_each(p, BS_IMAGE_nodes, 1, node_wrong, error);
+}
+
+bool bs_image_sums_sound(bs_plan *p, bs_error *error)
+{
+    const bs_plan said = *p;
+    bs_plan_sum(p);
+    bs_plan_size_slots(p);
+    return bs_image_same(BS_IMAGE_plan, &said, p) ||
+           bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its arenas are not of the bytes of its rows and weights");
 }
 /* ==== end src/plan/image_values.c ============================================================= */
 
@@ -22122,19 +22108,17 @@ bool bs_image_values_sound(const bs_plan *p, bs_error *error)
  * planner could have made of its node, on rows that are there when its turn comes.
  *
  *   field                            what a lie could do                       what is asked for
- *   regions: first, count;           tiles run twice, or of other rows         parts are of one region each, of one
+ *   regions: first, count;           tiles run twice, or of other rows         regions behind each other, of one
  *     region_parts; parts: place       than the region has                       router's paths or the domain itself
- *   parts: first, count; instrs:     lists in lists, without end               lists lie behind each other, and only
- *   the
- *     part, kind                                                                 top one runs regions
+ *   parts: first, count;             lists in lists, without end               lists of their own, and only the top
+ *     instrs: part, kind                                                         one runs regions
  *   instrs: region, regions: instr   regions run again and again               each is run once
  *   instrs: node, map, combine,      moves between rows that differ,           what the planner makes of such a node
  *     value, target, domain            kernels that there are not
  *   routers: instr, and the order    rows of decisions that are not made       decided once, before, where it is seen
  *   values an instruction touches    a tile's rows seen by others              scratch of the part that it is in
- *   parts: scratch_bytes             rows beyond a thread's scratch            below the kernels'
- *   instrs: time; parts: flops;      nothing: reports and times                -
- *     last_route
+ *   instrs: stage; parts: unit       weights used that are not there           in a part those of its unit
+ *   instrs: time; parts: flops       nothing: reports and times                -
  *
  * What comes too early reads what was there before: bytes of its own arena.
  * Relies on plan/image.h and plan/image_values.c having looked. Must never write. */
@@ -22144,45 +22128,54 @@ bool bs_image_values_sound(const bs_plan *p, bs_error *error)
 
 /* ------------------------------------------------------------------------------------------- parts and regions */
 
-static bool part_sound(const bs_plan *p, int32_t k, bs_error *error)
+static const char *part_wrong(const bs_plan *p, int32_t k)
 {
-    const bs_graph *g = p->graph;
     const bs_part *part = &p->parts[k];
-    const bs_domain *d = &g->domains[part->domain];
-    const bool path = d->kind == BS_DOMAIN_PATH;
     const bs_region *region = &p->regions[part->region];
-    if (p->n_regions == 0 || p->region_parts[part->place] != k || part->place < region->first ||
+    const bs_domain *d = &p->graph->domains[part->domain];
+    const bool path = d->kind == BS_DOMAIN_PATH;
+    if (p->region_parts[part->place] != k || part->place < region->first ||
         part->place - region->first >= region->count)
-        return bs_image_refuse(error, "parts", k, "it is not where its region has its parts");
+        return bs_image_refused("it is not where its region has its parts");
     if (part->domain == 0 || (path && d->outermost != part->domain) || region->domain != d->top ||
         part->router != (path ? d->router : 0) || part->path != (path ? d->path : -1))
-        return bs_image_refuse(error, "parts", k, "it has rows that its region has not");
-    if (part->first > p->n_instrs - part->count || (part->count > 0 && part->first < p->n_top))
-        return bs_image_refuse(error, "parts", k, "its instructions are not there");
-    for (int32_t i = part->first; i < part->first + part->count; i++)
-        if (p->instrs[i].part != k)
-            return bs_image_refuse(error, "parts", k, "its instructions are another part's");
-    return !bs_bytes_less(p->kernel_scratch_offset, part->scratch_bytes) ||
-           bs_image_refuse(error, "parts", k, "its scratch reaches beyond a thread's");
+        return bs_image_refused("it has rows that its region has not");
+    bool own = part->first <= p->n_instrs - part->count && (part->count == 0 || part->first >= p->n_top);
+    for (int32_t i = part->first; own && i < part->first + part->count; i++)
+        own = p->instrs[i].part == k;
+    return own ? NULL : bs_image_refused("its instructions are not there, or another part's");
 }
 
-static bool region_sound(const bs_plan *p, int32_t r, bs_error *error)
+enum { PATHS_AT_ONCE = 1 << 13 };
+
+/* Whether two parts of a region have the rows of one path, so many paths at a time: or are both of none. */
+static bool has_rows_twice(const bs_plan *p, const bs_region *region)
+{
+    bool twice = false;
+    for (int32_t from = 0; from < p->graph->max_paths + 1 && !twice; from += PATHS_AT_ONCE) {
+        uint8_t seen[PATHS_AT_ONCE / 8] = {0};
+        for (int32_t i = 0; i < region->count && !twice; i++) {
+            const int32_t path = p->parts[p->region_parts[region->first + i]].path + 1 - from;
+            if (path < 0 || path >= PATHS_AT_ONCE)
+                continue;
+            twice = seen[path / 8] >> path % 8 & 1;
+            seen[path / 8] |= (uint8_t)(1 << path % 8);
+        }
+    }
+    return twice;
+}
+
+/* Regions lie behind each other, and every part is where its region is: so a region has its own parts. */
+static const char *region_wrong(const bs_plan *p, int32_t r)
 {
     const bs_region *region = &p->regions[r];
-    if (region->first > p->n_parts - region->count || region->count < 1 || region->count > p->most_parts)
-        return bs_image_refuse(error, "regions", r, "its parts are not there");
-    const int32_t *parts = p->region_parts + region->first;
-    const int32_t router = p->parts[parts[0]].router;
-    if (router == 0 && region->count > 1)
-        return bs_image_refuse(error, "regions", r, "it has its rows twice");
-    for (int32_t i = 0; i < region->count; i++) {
-        if (p->parts[parts[i]].region != r || p->parts[parts[i]].router != router)
-            return bs_image_refuse(error, "regions", r, "it has parts of another region or router");
-        for (int32_t k = 0; k < i; k++)
-            if (p->parts[parts[k]].domain == p->parts[parts[i]].domain)
-                return bs_image_refuse(error, "regions", r, "it has its rows twice");
-    }
-    return true;
+    const int32_t first = r == 0 ? 0 : region[-1].first + region[-1].count;
+    if (region->first != first || region->count < 1 || region->count > p->n_parts - first)
+        return bs_image_refused("its parts are not there");
+    bool one = true;
+    for (int32_t i = first; i < first + region->count && one; i++)
+        one = p->parts[p->region_parts[i]].router == p->parts[p->region_parts[first]].router;
+    return one && !has_rows_twice(p, region) ? NULL : bs_image_refused("it has its rows twice, or of several routers");
 }
 
 /* ------------------------------------------------------------------------------------------ what is there when */
@@ -22190,239 +22183,201 @@ static bool region_sound(const bs_plan *p, int32_t r, bs_error *error)
 /* An instruction, and where it stands. */
 typedef struct image_at {
     const bs_plan *p;
+    const bs_graph *g;
     const bs_instr *i;
+    const bs_node *node;
     int32_t at;
+    int32_t tile; /* the domain of its part; 0: it stands at top level */
 } image_at;
-
-/* When it runs, among those at top level. */
-static int32_t time_at_top(const image_at *a)
-{
-    return a->i->part == BS_TOP ? a->at : a->p->regions[a->p->parts[a->i->part].region].instr;
-}
 
 /* Whether the router has decided by then, where this instruction sees it. */
 static bool is_decided(const image_at *a, int32_t router)
 {
-    const bs_router_plan *r = &a->p->routers[router];
+    const bs_plan *p = a->p;
+    const bs_router_plan *r = &p->routers[router];
     if (!r->live || r->instr < 0)
         return false;
-    const int32_t part = a->p->instrs[r->instr].part;
-    return part == BS_TOP ? r->instr < time_at_top(a) : part == a->i->part && r->instr < a->at;
+    if (p->instrs[r->instr].part != BS_TOP)
+        return p->instrs[r->instr].part == a->i->part && r->instr < a->at;
+    return r->instr < (a->tile ? p->regions[p->parts[a->i->part].region].instr : a->at);
 }
 
 /* Whether the rows of a domain are known then. A path that is seen was decided by an instruction that saw the domain
  * above it. */
 static bool sees(const image_at *a, int32_t domain)
 {
-    const bs_graph *g = a->p->graph;
-    const bs_domain *d = &g->domains[domain];
-    const int32_t tile = a->i->part == BS_TOP ? 0 : a->p->parts[a->i->part].domain;
-    if (tile && bs_image_is_within(g, tile, domain))
+    const bs_domain *d = &a->g->domains[domain];
+    if (a->tile && bs_image_is_within(a->g, a->tile, domain))
         return true; /* its own rows, and those above */
     if (d->kind != BS_DOMAIN_PATH)
-        return tile == 0 || domain == 0;
-    return is_decided(a, d->router) && a->p->routers[d->router].in_tile == (tile != 0);
-}
-
-/* Whether it may work on the rows of this domain. */
-static bool runs_on(const image_at *a, int32_t domain)
-{
-    const int32_t tile = a->i->part == BS_TOP ? 0 : a->p->parts[a->i->part].domain;
-    return sees(a, domain) && (tile == 0 || bs_image_is_within(a->p->graph, domain, tile));
+        return a->tile == 0 || domain == 0;
+    return is_decided(a, d->router) && a->p->routers[d->router].in_tile == (a->tile != 0);
 }
 
 /* Whether there are rows of a value that it may look at. Views go to values of lower numbers. */
 static bool touches(const image_at *a, int32_t value)
 {
-    const bs_plan *p = a->p;
-    if (value == 0 || !sees(a, p->graph->values[value].domain))
+    const bs_value_plan *values = a->p->values;
+    if (value == 0 || !sees(a, a->g->values[value].domain))
         return false;
-    while (p->values[value].place == BS_PLACE_VIEW)
-        value = p->values[value].source;
-    const bs_value_plan *v = &p->values[value];
+    while (values[value].place == BS_PLACE_VIEW)
+        value = values[value].source;
+    const bs_value_plan *v = &values[value];
     return v->place == BS_PLACE_SCRATCH ? v->scope == a->i->part
                                         : v->place != BS_PLACE_NONE && v->place != BS_PLACE_FRAME;
 }
 
 static bool touches_operands(const image_at *a)
 {
-    const bs_node *node = &a->p->graph->nodes[a->i->node];
     int32_t n_in;
     const int32_t *in = bs_plan_in(a->p, a->i->node, &n_in);
     bool all = true;
     for (int32_t k = 0; k < n_in && all; k++)
-        all = in[k] == 0 || !bs_plan_reads(a->p, node, k) || touches(a, in[k]);
+        all = in[k] == 0 || !bs_plan_reads(a->p, a->node, k) || touches(a, in[k]);
     return all;
 }
 
-/* ------------------------------------------------------------------------------------------------- each kind */
+/* ------------------------------------------------------------------------------------------------- each kind
+ * What the planner makes of a node: the fields of `made` beside those of where it stands. False: nothing, there and
+ * then. */
 
-static bool call_sound(const image_at *a)
+static bool make_call(const image_at *a)
 {
-    const bs_node *node = &a->p->graph->nodes[a->i->node];
-    const bs_op *op = bs_op_get(node->op);
-    const bool top = a->i->part == BS_TOP;
-    bool sound = bs_node_work(node) == BS_WORK_CALL && a->i->domain == node->domain && runs_on(a, node->domain) &&
-                 (top || (!(op->flags & BS_OP_ACROSS) && node->n_out > 0)) &&
-                 (node->n_out > 0 || bs_plan_streams(a->p)) && (node->router == 0 || is_decided(a, node->router));
+    const bs_node *node = a->node;
+    bool sound = bs_node_work(node) == BS_WORK_CALL && (node->n_out > 0 || (!a->tile && bs_plan_streams(a->p))) &&
+                 !(a->tile && bs_op_get(node->op)->flags & BS_OP_ACROSS) &&
+                 (node->router == 0 || is_decided(a, node->router)) && touches_operands(a);
     for (int32_t k = 0; k < node->n_out && sound; k++)
         sound = bs_plan_is_stored(a->p, node->first_out + k) && touches(a, node->first_out + k);
-    return sound && touches_operands(a);
+    return sound;
 }
 
-static bool route_sound(const image_at *a)
+static bool make_route(const image_at *a, bs_instr *made)
 {
-    const bs_node *node = &a->p->graph->nodes[a->i->node];
-    const bool top = a->i->part == BS_TOP;
-    if (bs_node_work(node) != BS_WORK_ROUTE)
+    if (bs_node_work(a->node) != BS_WORK_ROUTE)
         return false;
-    const bs_router_plan *r = &a->p->routers[node->router];
-    const int32_t domain = a->p->graph->routers[node->router].domain;
-    return r->instr == a->at && r->in_tile != top && a->i->domain == domain && runs_on(a, domain) &&
-           touches_operands(a);
+    const bs_router_plan *r = &a->p->routers[a->node->router];
+    made->domain = a->g->routers[a->node->router].domain;
+    return r->instr == a->at && r->in_tile == (a->tile != 0) && touches_operands(a);
 }
 
 /* The paths' domains are seen when the region runs, and it runs once. */
-static bool run_sound(const image_at *a)
+static bool make_run(const image_at *a, bs_instr *made)
 {
     const bs_plan *p = a->p;
-    if (a->i->part != BS_TOP || a->i->region >= p->n_regions || p->regions[a->i->region].instr != a->at)
+    if (a->tile || a->i->region >= p->n_regions || a->i->node != 0 || p->regions[a->i->region].instr != a->at)
         return false;
     const bs_region *region = &p->regions[a->i->region];
     const int32_t router = p->parts[p->region_parts[region->first]].router;
-    return a->i->node == 0 && a->i->domain == region->domain &&
-           (router == 0 || (is_decided(a, router) && !p->routers[router].in_tile));
+    made->region = a->i->region;
+    made->domain = region->domain;
+    return router == 0 || (is_decided(a, router) && !p->routers[router].in_tile);
 }
 
-/* Where the rows of a gather or a joined value go. */
-static int32_t goal_of(const bs_plan *p, const bs_node *node)
+static void make_move(bs_instr *made, bs_row_map map, bs_combine combine, int32_t value, int32_t target)
 {
-    const bs_value_plan *v = &p->values[node->first_out];
-    return v->place == BS_PLACE_FRAME ? v->source : node->first_out;
+    made->map = (uint8_t)map;
+    made->combine = (uint8_t)combine;
+    made->value = value;
+    made->target = target;
 }
 
-/* Rows of a path, or of cells, are stored: copied to the parent's, or to where they are in a root tensor. */
-static bool store_sound(const image_at *a, const bs_node *node)
+/* Rows of a gather: those of a path, which are stored, or those that paths do not give; of sums and selections all. */
+static bool make_gathered(const image_at *a, bs_instr *made)
 {
-    const bs_graph *g = a->p->graph;
-    const bs_instr *i = a->i;
-    const int32_t *in = bs_node_in(g, node), domain = g->values[i->value].domain;
-    const bs_row_map map = g->values[i->target].domain == 0 ? BS_MAP_CELL : BS_MAP_PARENT;
-    if (i->value == 0 || i->map != map || i->domain != domain || i->target != goal_of(a->p, node))
-        return false;
+    const bs_node *node = a->node;
+    const bs_value_plan *v = &a->p->values[node->first_out];
+    const int32_t *in = bs_node_in(a->g, node), target = v->place == BS_PLACE_FRAME ? v->source : node->first_out;
+    const int32_t paths = a->g->routers[node->router].desc->paths, value = a->i->value;
+    const bool packed = bs_plan_is_packed(a->g, node), root = a->g->values[target].domain == 0;
+    if (!packed && a->i->combine == BS_COMBINE_COPY) {
+        const bs_domain *d = &a->g->domains[a->g->values[value].domain];
+        make_move(made, root ? BS_MAP_CELL : BS_MAP_PARENT, BS_COMBINE_COPY, value, target);
+        made->domain = a->g->values[value].domain;
+        return value != 0 && d->kind == BS_DOMAIN_PATH && d->router == node->router && in[d->path] == value &&
+               bs_plan_reads(a->p, node, d->path);
+    }
+    make_move(made, packed ? BS_MAP_PATHS : root ? BS_MAP_CELL : BS_MAP_ROW,
+              packed ? bs_plan_combine(node) : BS_COMBINE_RESIDUAL,
+              bs_plan_reads(a->p, node, paths) ? in[paths] : 0, target);
+    return is_decided(a, node->router) && (!packed || touches_operands(a));
+}
+
+/* Rows of a tensor of cells: those of cells, and those beyond them. */
+static bool make_joined(const image_at *a, bs_instr *made)
+{
+    const int32_t value = bs_node_in(a->g, a->node)[0], target = a->node->first_out;
+    const bs_value_info *from = &a->g->values[value], *to = &a->g->values[target];
+    if (a->i->combine == BS_COMBINE_COPY) {
+        make_move(made, BS_MAP_CELL, BS_COMBINE_COPY, value, target);
+        made->domain = from->domain;
+        return a->p->values[value].place != BS_PLACE_FRAME;
+    }
+    make_move(made, BS_MAP_BEYOND, BS_COMBINE_ZERO, 0, target);
+    return !a->tile && to->rank > from->rank && bs_domain_is_patches(&a->g->domains[from->domain]) &&
+           a->p->node_live[from->node];
+}
+
+static bool make_moved(const image_at *a, bs_instr *made)
+{
+    const bs_node *node = a->node;
+    const int32_t out = node->first_out;
+    if (bs_node_gathers(node))
+        return make_gathered(a, made);
     if (bs_node_joins_cells(node))
-        return i->value == in[0] && map == BS_MAP_CELL && a->p->values[in[0]].place != BS_PLACE_FRAME;
-    const bs_domain *d = &g->domains[domain];
-    return bs_node_gathers(node) && !bs_plan_is_packed(g, node) && d->kind == BS_DOMAIN_PATH &&
-           d->router == node->router && in[d->path] == i->value && bs_plan_reads(a->p, node, d->path);
-}
-
-/* Rows of a gather that its paths do not give; of sums and selections all. */
-static bool gathered_sound(const image_at *a, const bs_node *node)
-{
-    const bs_graph *g = a->p->graph;
-    const bs_instr *i = a->i;
-    if (!bs_node_gathers(node) || i->domain != node->domain || i->target != goal_of(a->p, node) ||
-        !is_decided(a, node->router))
-        return false;
-    const int32_t paths = g->routers[node->router].desc->paths, residual = bs_node_in(g, node)[paths];
-    if (i->value != 0 && (i->value != residual || !bs_plan_reads(a->p, node, paths)))
-        return false;
-    if (bs_plan_is_packed(g, node))
-        return i->map == BS_MAP_PATHS && i->combine == bs_plan_combine(node) && touches_operands(a);
-    return i->combine == BS_COMBINE_RESIDUAL &&
-           i->map == (g->values[i->target].domain == 0 ? BS_MAP_CELL : BS_MAP_ROW);
-}
-
-static bool beyond_sound(const image_at *a, const bs_node *node)
-{
-    const bs_graph *g = a->p->graph;
-    if (!bs_node_joins_cells(node))
-        return false;
-    const bs_value_info *from = &g->values[bs_node_in(g, node)[0]], *to = &g->values[node->first_out];
-    return a->i->part == BS_TOP && a->i->combine == BS_COMBINE_ZERO && a->i->domain == node->domain &&
-           a->i->target == node->first_out && a->i->value == 0 && to->rank > from->rank &&
-           bs_domain_is_patches(&g->domains[from->domain]) && a->p->node_live[from->node];
-}
-
-static bool ending_sound(const image_at *a, const bs_node *node)
-{
-    const bs_graph *g = a->p->graph;
-    if (!bs_node_ends_run(node))
-        return false;
-    const int32_t value = bs_node_in(g, node)[bs_node_operand(node, BS_ROLE_DATA)];
-    const int32_t domain = g->values[value].domain;
-    return a->i->part == BS_TOP && a->i->combine == BS_COMBINE_COPY && a->i->value == value && a->i->target == 0 &&
-           a->i->domain == domain && a->i->map == (domain == 0 ? BS_MAP_BOUND : BS_MAP_APPEND);
-}
-
-/* Rows that are found elsewhere, where somebody needs rows of their own. */
-static bool found_sound(const image_at *a, const bs_node *node)
-{
+        return make_joined(a, made);
+    if (bs_node_ends_run(node)) {
+        const int32_t value = bs_node_in(a->g, node)[bs_node_operand(node, BS_ROLE_DATA)];
+        made->domain = a->g->values[value].domain;
+        make_move(made, made->domain == 0 ? BS_MAP_BOUND : BS_MAP_APPEND, BS_COMBINE_COPY, value, 0);
+        return !a->tile;
+    }
+    /* rows that are found elsewhere, where somebody needs rows of their own */
+    make_move(made, BS_MAP_VIEW, BS_COMBINE_COPY, out, out);
     return (bs_node_work(node) == BS_WORK_GIVEN || bs_node_work(node) == BS_WORK_VIEW) &&
-           a->i->combine == BS_COMBINE_COPY && a->i->value == node->first_out && a->i->target == node->first_out &&
-           a->i->domain == node->domain && bs_plan_is_stored(a->p, node->first_out) && touches_operands(a);
+           bs_plan_is_stored(a->p, out) && touches_operands(a);
 }
 
-/* Whether the planner could have made this move of its node. */
-static bool move_is_known(const image_at *a)
+static bool is_made(const image_at *a)
 {
-    const bs_node *node = &a->p->graph->nodes[a->i->node];
-    switch ((bs_row_map)a->i->map) {
-    case BS_MAP_VIEW: return found_sound(a, node);
-    case BS_MAP_ROW:
-    case BS_MAP_PATHS: return gathered_sound(a, node);
-    case BS_MAP_PARENT: return a->i->combine == BS_COMBINE_COPY && store_sound(a, node);
-    case BS_MAP_CELL:
-        return a->i->combine == BS_COMBINE_COPY ? store_sound(a, node) : gathered_sound(a, node);
-    case BS_MAP_BOUND:
-    case BS_MAP_APPEND: return ending_sound(a, node);
-    case BS_MAP_BEYOND: return beyond_sound(a, node);
+    bs_instr made = *a->i;
+    bool makes = false;
+    made.map = made.combine = 0;
+    made.value = made.target = made.region = 0;
+    made.domain = a->node->domain;
+    switch ((bs_instr_kind)a->i->kind) {
+    case BS_INSTR_CALL: makes = make_call(a); break;
+    case BS_INSTR_MOVE: makes = make_moved(a, &made); break;
+    case BS_INSTR_ROUTE: makes = make_route(a, &made); break;
+    case BS_INSTR_RUN: makes = make_run(a, &made); break;
     }
-    return false;
+    return makes && bs_image_same(BS_IMAGE_instrs, &made, a->i) && sees(a, made.domain) &&
+           (!a->tile || bs_image_is_within(a->g, made.domain, a->tile)) &&
+           (made.value == 0 || touches(a, made.value)) && (made.target == 0 || touches(a, made.target));
 }
 
-static bool move_sound(const image_at *a)
+static const char *instr_wrong(const bs_plan *p, int32_t k)
 {
-    const bs_node *node = &a->p->graph->nodes[a->i->node];
-    const bool makes = node->n_out > 0;
-    return move_is_known(a) && runs_on(a, a->i->domain) && (a->i->value == 0 || touches(a, a->i->value)) &&
-           (!makes || touches(a, a->i->target));
-}
-
-static bool instr_sound(const bs_plan *p, int32_t k, bs_error *error)
-{
-    const image_at a = {p, &p->instrs[k], k};
-    const bool top = k < p->n_top;
-    bool sound = top == (a.i->part == BS_TOP);
-    if (!top && sound) {
-        const bs_part *part = &p->parts[a.i->part];
-        sound = k >= part->first && k - part->first < part->count && p->regions[part->region].instr >= 0;
-    }
-    if (!sound)
-        return bs_image_refuse(error, "instrs", k, "it does not stand where its part is");
-    if (a.i->kind != BS_INSTR_RUN && !p->node_live[a.i->node])
-        return bs_image_refuse(error, "instrs", k, "its node is not needed");
-    switch ((bs_instr_kind)a.i->kind) {
-    case BS_INSTR_CALL: sound = call_sound(&a); break;
-    case BS_INSTR_MOVE: sound = move_sound(&a); break;
-    case BS_INSTR_ROUTE: sound = route_sound(&a); break;
-    case BS_INSTR_RUN: sound = run_sound(&a); break;
-    }
-    return sound || bs_image_refuse(error, "instrs", k, "no planner makes it of its node, there and then");
+    const bs_instr *i = &p->instrs[k];
+    const bs_part *part = i->part == BS_TOP ? NULL : &p->parts[i->part];
+    const image_at a = {p, p->graph, i, &p->graph->nodes[i->node], k, part ? part->domain : 0};
+    if (part ? k < part->first || k - part->first >= part->count || p->regions[part->region].instr < 0 : k >= p->n_top)
+        return bs_image_refused("it does not stand where its part is");
+    if (part && (i->stage >= 0 || (i->kind == BS_INSTR_CALL && p->nodes[i->node].unit != 0 &&
+                                   p->nodes[i->node].unit != part->unit)))
+        return bs_image_refused("its part does not have its weights");
+    if (i->kind != BS_INSTR_RUN && !p->node_live[i->node])
+        return bs_image_refused("its node is not needed");
+    return is_made(&a) ? NULL : bs_image_refused("no planner makes it of its node, there and then");
 }
 
 bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
 {
-    bool sound = true;
-    for (int32_t k = 0; k < p->n_parts && sound; k++)
-        sound = part_sound(p, k, error);
-    for (int32_t r = 0; r < p->n_regions && sound; r++)
-        sound = region_sound(p, r, error);
-    for (int32_t k = 0; k < p->n_instrs && sound; k++)
-        sound = instr_sound(p, k, error);
-    return sound && (!bs_plan_too_large(p) ||
-                     bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its tiles are larger than shared memory"));
+    return bs_image_each(p, BS_IMAGE_parts, 0, part_wrong, error) &&
+           bs_image_each(p, BS_IMAGE_regions, 0, region_wrong, error) &&
+           bs_image_each(p, BS_IMAGE_instrs, 0, instr_wrong, error) &&
+           (!bs_plan_too_large(p) ||
+            bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its tiles are larger than shared memory"));
 }
 /* ==== end src/plan/image_instrs.c ============================================================= */
 
@@ -22430,15 +22385,14 @@ bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
 /* plan/image_stages.c - what an image says of weights that come and go.
  *
  *   field                             what a lie could do                     what is asked for
- *   units: prepared_bytes, the sums,  weights beyond slots                    sums that are right; the largest fits
- *     slot_bytes
+ *   units: prepared_bytes             weights beyond slots                    the largest fits (all_unit_bytes is the
+ *                                                                               sum: plan/image_values.c)
  *   units: node                       a unit that nothing loads, waited for   the first node that loads it
  *   units: block, domain;             margins beyond their table              an outermost path of the stage's router
  *     stages: router
- *   stages, stage_units,              lists beyond their tables               behind each other; all that its
- *     most_stage_units                                                        instructions need
+ *   stages, stage_units               lists beyond their tables               behind each other; all that its
+ *                                                                               instructions need
  *   instrs: stage; parts: unit        weights used that are not there         of all that need a unit, in order
- *   lanes, lane_bytes, chunk_bytes    reads beyond staging                    what follows from the description
  *
  * Relies on plan/image.h, and on values and instructions having been looked at. Must never write. */
 /* #include "plan/image.h" */
@@ -22447,33 +22401,15 @@ bool bs_image_instrs_sound(const bs_plan *p, bs_error *error)
 
 #if !defined(BS_NO_STREAM)
 
-static bool unit_sound(const bs_plan *p, int32_t u, bs_error *error)
+static const char *unit_wrong(const bs_plan *p, int32_t u)
 {
-    const bs_graph *g = p->graph;
     const bs_plan_unit *unit = &p->units[u];
-    if (unit->domain != 0 && g->domains[unit->domain].outermost != unit->domain)
-        return bs_image_refuse(error, "units", u, "it is of no outermost path");
-    if (!bs_bytes_aligned_to(unit->prepared_bytes, BS_ALIGNMENT) || !bs_plan_needs_weights(p, unit->node) ||
-        p->nodes[unit->node].unit != u || p->nodes[unit->node].owner != unit->node)
-        return bs_image_refuse(error, "units", u, "its first node does not load it");
-    return true;
-}
-
-static bool sums_sound(const bs_plan *p, bs_error *error)
-{
-    bs_bytes all = bs_bytes_of(0), largest = all;
-    bs_plan sized = *p;
-    for (int32_t u = 1; u < p->n_units; u++) {
-        all = bs_bytes_add(all, p->units[u].prepared_bytes);
-        largest = bs_bytes_max(largest, p->units[u].prepared_bytes);
-    }
-    bs_plan_size_lanes(&sized);
-    if (!bs_bytes_same(all, p->all_unit_bytes) || !bs_bytes_same(largest, p->largest_unit_bytes) ||
-        bs_bytes_less(p->slot_bytes, largest) || bs_bytes_less(all, p->slot_bytes))
-        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its slots are not of the bytes of its units");
-    return (sized.lanes == p->lanes && bs_bytes_same(sized.chunk_bytes, p->chunk_bytes) &&
-            bs_bytes_same(sized.lane_bytes, p->lane_bytes)) ||
-           bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its readers have other staging");
+    if (unit->domain != 0 && p->graph->domains[unit->domain].outermost != unit->domain)
+        return bs_image_refused("it is of no outermost path");
+    return bs_bytes_aligned_to(unit->prepared_bytes, BS_ALIGNMENT) && bs_plan_needs_weights(p, unit->node) &&
+                   p->nodes[unit->node].unit == u && p->nodes[unit->node].owner == unit->node
+               ? NULL
+               : bs_image_refused("its first node does not load it");
 }
 
 /* ------------------------------------------------------------------------------------------------- stages */
@@ -22485,111 +22421,67 @@ typedef struct stage_list {
     int32_t last;              /* where the unit before was found: the next one is behind it, as paths take turns */
 } stage_list;
 
-static bool list_has(stage_list *l, int32_t unit)
+/* Unit `k` of those whose weights an instruction at top level needs, 0: what is resident; -1: there are no more. */
+static int32_t unit_of(const bs_plan *p, const bs_instr *i, int32_t k)
 {
-    for (int32_t k = l->first; k < l->end; k++) {
-        l->last = l->last + 1 < l->end ? l->last + 1 : l->first;
-        if (l->p->stage_units[l->last] == unit - 1)
-            return true;
-    }
-    return false;
+    const bs_region *region = &p->regions[i->region];
+    if (i->kind == BS_INSTR_CALL && k == 0)
+        return p->nodes[i->node].unit;
+    return i->kind == BS_INSTR_RUN && k < region->count ? p->parts[p->region_parts[region->first + k]].unit : -1;
 }
 
-static bool is_of_router(const bs_plan *p, int32_t unit, int32_t stage)
-{
-    const int32_t domain = p->units[unit].domain;
-    return p->stages[stage].router == (domain ? p->graph->domains[domain].router : 0);
-}
-
-static bool takes(stage_list *l, int32_t unit)
-{
-    return unit == 0 || (l->stage >= 0 && is_of_router(l->p, unit, l->stage) && list_has(l, unit));
-}
-
-/* Whether an instruction at top level needs weights that come and go. */
-static bool needs_units(const bs_plan *p, const bs_instr *i)
-{
-    if (i->kind == BS_INSTR_CALL)
-        return p->nodes[i->node].unit != 0;
-    bool any = false;
-    for (int32_t k = 0; i->kind == BS_INSTR_RUN && !any && k < p->regions[i->region].count; k++)
-        any = p->parts[p->region_parts[p->regions[i->region].first + k]].unit != 0;
-    return any;
-}
-
-static bool instr_units_sound(stage_list *l, const bs_instr *i)
+/* Whether the stage lists a unit, and waits for its router. */
+static bool lists(stage_list *l, int32_t unit)
 {
     const bs_plan *p = l->p;
-    if (i->kind == BS_INSTR_CALL)
-        return takes(l, p->nodes[i->node].unit);
-    bool sound = true;
-    for (int32_t k = 0; i->kind == BS_INSTR_RUN && sound && k < p->regions[i->region].count; k++)
-        sound = takes(l, p->parts[p->region_parts[p->regions[i->region].first + k]].unit);
-    return sound;
+    const int32_t domain = p->units[unit].domain;
+    bool found = false;
+    for (int32_t k = l->first; k < l->end && !found; k++) {
+        l->last = l->last + 1 < l->end ? l->last + 1 : l->first;
+        found = p->stage_units[l->last] == unit - 1;
+    }
+    return found && p->stages[l->stage].router == (domain ? p->graph->domains[domain].router : 0);
 }
 
 /* The next stage begins behind the one before. */
-static bool stage_begins(stage_list *l, int32_t stage)
+static bool begins(stage_list *l, int32_t stage)
 {
-    const bs_plan *p = l->p;
-    if (stage != l->stage + 1 || p->stages[stage].first_unit != l->end ||
-        p->stages[stage].n_units > p->n_stage_units - l->end || p->stages[stage].n_units > p->most_stage_units)
+    const bs_trace_stage *s = &l->p->stages[stage];
+    if (stage != l->stage + 1 || s->first_unit != l->end || s->n_units > l->p->n_stage_units - l->end)
         return false;
     l->stage = stage;
     l->first = l->last = l->end;
-    l->end += p->stages[stage].n_units;
+    l->end += s->n_units;
     return true;
 }
 
-static bool stages_sound(const bs_plan *p, bs_error *error)
+/* Whether the stage of an instruction lists what it needs, and one that needs nothing has none. */
+static bool has_stage(stage_list *l, const bs_instr *i)
 {
-    stage_list l = {p, -1, 0, 0, 0};
-    for (int32_t k = 0; k < p->n_top; k++) {
-        const bs_instr *i = &p->instrs[k];
-        if ((i->stage >= 0) != needs_units(p, i) ||
-            (i->stage >= 0 && i->stage != l.stage && !stage_begins(&l, i->stage)) || !instr_units_sound(&l, i))
-            return bs_image_refuse(error, "instrs", k, "its stage does not list the weights that it needs");
+    bool needs = false, sound = i->stage < 0 || i->stage == l->stage || begins(l, i->stage);
+    for (int32_t k = 0, unit = 0; sound && (unit = unit_of(l->p, i, k)) >= 0; k++) {
+        needs = needs || unit > 0;
+        sound = unit == 0 || (i->stage >= 0 && lists(l, unit));
     }
-    return (l.stage == p->n_stages - 1 && l.end == p->n_stage_units) ||
-           bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: it has stages without instructions");
-}
-
-/* Weights of one unit in a part. */
-static bool part_units_sound(const bs_plan *p, bs_error *error)
-{
-    for (int32_t k = p->n_top; k < p->n_instrs; k++) {
-        const bs_instr *i = &p->instrs[k];
-        const int32_t unit = i->kind == BS_INSTR_CALL ? p->nodes[i->node].unit : 0;
-        if (i->stage >= 0 || (unit != 0 && unit != p->parts[i->part].unit))
-            return bs_image_refuse(error, "instrs", k, "its part does not have its weights");
-    }
-    return true;
-}
-
-#endif
-
-static bool nothing_streams(const bs_plan *p, bs_error *error)
-{
-    const bs_bytes sum = bs_bytes_add(bs_bytes_add(p->slot_bytes, p->all_unit_bytes),
-                                      bs_bytes_add(p->largest_unit_bytes, bs_bytes_add(p->chunk_bytes, p->lane_bytes)));
-    return (!bs_bytes_any(sum) && p->lanes == 0 && p->n_stages == 0 && p->n_stage_units == 0) ||
-           bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: it has slots or stages, and nothing for them");
+    return sound && needs == (i->stage >= 0);
 }
 
 bool bs_image_stages_sound(const bs_plan *p, bs_error *error)
 {
-    if (p->n_units == 1)
-        return nothing_streams(p, error);
-#if !defined(BS_NO_STREAM)
-    bool sound = true;
-    for (int32_t u = 1; u < p->n_units && sound; u++)
-        sound = unit_sound(p, u, error);
-    return sound && sums_sound(p, error) && stages_sound(p, error) && part_units_sound(p, error);
-#else
-    return bs_refuse(error, BS_ERROR_UNSUPPORTED, /* unreachable: where it streams */
-                     "bs_plan_open: this build keeps all weights resident (BS_NO_STREAM)");
-#endif
+    stage_list l = {p, -1, 0, 0, 0};
+    if (!bs_image_each(p, BS_IMAGE_units, 1, unit_wrong, error))
+        return false;
+    if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes))
+        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its slots are smaller than its largest unit");
+    for (int32_t k = 0; k < p->n_top; k++)
+        if (!has_stage(&l, &p->instrs[k]))
+            return bs_refuse(error, BS_ERROR_FORMAT,
+                             "bs_plan_open: instrs[%d]: its stage does not list the weights that it needs", k);
+    return (l.stage == p->n_stages - 1 && l.end == p->n_stage_units) ||
+           bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: it has stages without instructions");
 }
+
+#endif
 /* ==== end src/plan/image_stages.c ============================================================= */
 
 /* ==== begin src/plan/image_save.c ============================================================= */
@@ -22609,37 +22501,33 @@ size_t bs_plan_image_bytes(const bs_plan *plan)
     return bs_bytes_fit(places.bytes, SIZE_MAX, &bytes) ? bytes : 0;
 }
 
-/* Field by field: what lies between fields stays zero. */
-static void save_table(const bs_plan *plan, int32_t t, uint8_t *at)
+/* Field by field: what lies between fields, and what no run reads, stays zero. */
+static void save_fields(const bs_plan *plan, const bs_image_places *places, uint8_t *image)
 {
-    const bs_image_table *table = &bs_image_tables[t];
-    const uint8_t *row;
-    memcpy(&row, (const uint8_t *)plan + table->pointer, sizeof row);
-    for (int32_t r = 0; r < bs_image_rows(plan, t); r++, row += table->row_bytes, at += table->row_bytes)
-        for (int32_t f = 0; f < table->n_fields; f++)
-            bs_image_set(&table->fields[f], at, bs_image_get(&table->fields[f], row));
+    uint8_t *at = bs_bytes_at(image, places->table[BS_IMAGE_plan]);
+    const bs_image_field *f = bs_image_fields;
+    for (; f->table == BS_IMAGE_plan; f++, at += sizeof(int64_t))
+        memcpy(at, &(int64_t){bs_image_get(f, plan)}, sizeof(int64_t));
+    for (; f->bytes; f++) {
+        at = bs_bytes_at(image, places->table[f->table]) + f->offset;
+        for (int32_t r = 0; r < bs_image_rows(plan, f->table); r++, at += bs_image_row_bytes(f->table))
+            memcpy(at, bs_image_row(plan, f->table, r) + f->offset, f->bytes);
+    }
 }
 
 bs_status bs_plan_save(const bs_plan *plan, void *image, size_t bytes, bs_error *error)
 {
     const size_t needed = bs_plan_image_bytes(plan);
     bs_image_places places;
-    int32_t count;
     if (!plan || !image)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_save: the plan or the memory for its image is NULL");
     if (bytes < needed)
         return bs_fail(error, BS_ERROR_ARGUMENT, "bs_plan_save: %llu bytes given, the image has %llu",
                        (unsigned long long)bytes, (unsigned long long)needed);
-    const bs_image_field *numbers = bs_image_numbers(&count);
     bs_image_head head = bs_image_head_of(plan->graph, needed);
     memset(image, 0, needed);
     bs_image_place(plan, &places);
-    for (int32_t i = 0; i < count; i++) {
-        const int64_t number = bs_image_get(&numbers[i], plan);
-        memcpy(bs_bytes_at(image, places.numbers) + (size_t)i * sizeof number, &number, sizeof number);
-    }
-    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++)
-        save_table(plan, t, bs_bytes_at(image, places.table[t]));
+    save_fields(plan, &places, image);
     memcpy(image, &head, sizeof head);
     head.crc = bs_crc32(0, (const uint8_t *)image + BS_IMAGE_CRC_FROM, needed - BS_IMAGE_CRC_FROM);
     memcpy(image, &head, sizeof head);
@@ -22656,16 +22544,11 @@ bs_status bs_plan_save(const bs_plan *plan, void *image, size_t bytes, bs_error 
 
 static const char image_magic[sizeof((bs_image_head *)0)->magic] = {'b', 's', ' ', 'p', 'l', 'a', 'n', '\n'};
 
-
-
 void bs_image_place(const bs_plan *plan, bs_image_places *places)
 {
-    int32_t count;
-    bs_image_numbers(&count);
     places->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_image_head)));
-    places->numbers = bs_bytes_place(&places->bytes, count, sizeof(int64_t));
     for (int32_t t = 0; t < BS_IMAGE_TABLES; t++)
-        places->table[t] = bs_bytes_place(&places->bytes, bs_image_rows(plan, t), bs_image_tables[t].row_bytes);
+        places->table[t] = bs_bytes_place(&places->bytes, bs_image_rows(plan, t), bs_image_row_bytes(t));
 }
 
 bs_image_head bs_image_head_of(const bs_graph *g, size_t bytes)
@@ -22723,8 +22606,7 @@ static bool is_whole(const void *image, size_t bytes, const bs_image_head *head,
 static bool is_of_graph(const bs_image_head *head, const bs_graph *g, bs_error *error)
 {
     const bs_image_head here = bs_image_head_of(g, 0);
-    if (head->nodes != here.nodes || head->values != here.values || head->domains != here.domains ||
-        head->routers != here.routers)
+    if (memcmp(&head->nodes, &here.nodes, sizeof here - offsetof(bs_image_head, nodes)) != 0)
         return bs_refuse(error, BS_ERROR_GRAPH,
                          "bs_plan_open: the image is of another graph: %d nodes, %d values, %d domains and %d routers, "
                          "this one has %d, %d, %d and %d",
@@ -22736,31 +22618,31 @@ static bool is_of_graph(const bs_image_head *head, const bs_graph *g, bs_error *
                      "differs");
 }
 
-/* The tables stay in the image, which nothing writes to: a session's plan is const. */
-static void find_tables(bs_plan *p, const uint8_t *image, const bs_image_places *places)
+/* Numbers first: they tell where the tables are. These stay in the image, which nothing writes to: a session's plan is
+ * const. */
+static bool take_image(bs_plan *p, const uint8_t *image, const bs_image_head *head, bs_error *error)
 {
-    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++) {
-        const uint8_t *const table = bs_bytes_read_at(image, places->table[t]);
-        memcpy((uint8_t *)p + bs_image_tables[t].pointer, &table, sizeof table);
-    }
+    bs_image_places places;
+    bs_image_place(p, &places); /* where the numbers are depends on nothing */
+    bool fits = head->bytes >= bs_bytes_figure(places.bytes);
+    if (fits && !bs_image_take_numbers(p, bs_bytes_read_at(image, places.table[BS_IMAGE_plan]), error))
+        return false;
+    bs_image_place(p, &places);
+    fits = fits && head->bytes == bs_bytes_figure(places.bytes);
+    for (int32_t t = BS_IMAGE_plan + 1; t < BS_IMAGE_TABLES && fits; t++)
+        bs_image_set_table(p, t, bs_bytes_read_at(image, places.table[t]));
+    p->desc.tier = (int32_t)p->tier;
+    return fits || bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: the image has %llu bytes, its tables take %llu",
+                             (unsigned long long)head->bytes, (unsigned long long)bs_bytes_figure(places.bytes));
 }
 
 static bool open_image(bs_plan *p, const uint8_t *image, const bs_image_head *head, bs_error *error)
 {
-    bs_image_places places;
-    bs_image_place(p, &places); /* where the numbers are depends on nothing */
-    if (head->bytes < bs_bytes_figure(places.table[0]))
-        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: the image has %llu bytes, expected %llu at least",
-                         (unsigned long long)head->bytes, (unsigned long long)bs_bytes_figure(places.table[0]));
-    if (!bs_image_take_numbers(p, bs_bytes_read_at(image, places.numbers), error))
+    if (!take_image(p, image, head, error) || !bs_plan_desc_sound(&p->desc, error))
         return false;
-    bs_image_place(p, &places);
-    if (head->bytes != bs_bytes_figure(places.bytes))
-        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: the image has %llu bytes, its tables take %llu",
-                         (unsigned long long)head->bytes, (unsigned long long)bs_bytes_figure(places.bytes));
-    find_tables(p, image, &places);
+    bs_plan_begin(p);
     return bs_image_rows_sound(p, error) && bs_image_values_sound(p, error) && bs_image_instrs_sound(p, error) &&
-           bs_image_stages_sound(p, error);
+           bs_image_sums_sound(p, error) && bs_image_stages_sound(p, error) && bs_plan_bytes_fit(p, error);
 }
 
 size_t bs_plan_open_bytes(void) { return sizeof(bs_plan) + 2 * BS_ALIGNMENT; }

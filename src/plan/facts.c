@@ -4,6 +4,49 @@
 #include "plan/plan.h"
 
 #include "ops/structure.h"
+#include "plan/device.h"
+
+void bs_plan_begin(bs_plan *p)
+{
+    p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(p->desc.threads, 1);
+    p->shared_bytes = bs_bytes_array(bs_or_default(p->desc.shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
+}
+
+static void sum_nodes(bs_plan *p)
+{
+    p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = bs_bytes_of(0);
+    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
+        const bs_node_plan *np = &p->nodes[n];
+        if (!p->node_live[n])
+            continue;
+        p->kernel_scratch_bytes = bs_bytes_max(p->kernel_scratch_bytes, np->scratch_bytes);
+        if (np->unit != 0 || np->owner != n)
+            continue;
+        p->staging_bytes = bs_bytes_max(p->staging_bytes, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
+        p->weight_bytes = bs_bytes_max(p->weight_bytes,
+                                       bs_bytes_align(bs_bytes_add(np->prepared_offset, np->prepared_bytes)));
+    }
+}
+
+void bs_plan_sum(bs_plan *p)
+{
+    sum_nodes(p);
+    p->transient_bytes = p->kernel_scratch_offset = bs_bytes_of(0);
+    for (int32_t v = 1; v < p->graph->n_values; v++)
+        if (p->values[v].place == BS_PLACE_TRANSIENT)
+            p->transient_bytes = bs_bytes_max(p->transient_bytes, bs_plan_end(&p->values[v]));
+    for (int32_t k = 0; k < p->n_parts; k++)
+        p->kernel_scratch_offset = bs_bytes_max(p->kernel_scratch_offset, bs_bytes_align(p->parts[k].scratch_bytes));
+    p->scratch_bytes = bs_bytes_add(p->kernel_scratch_offset, bs_bytes_align(p->kernel_scratch_bytes));
+    p->most_parts = p->most_stage_units = 0;
+    for (int32_t r = 0; r < p->n_regions; r++)
+        p->most_parts = bs_max_i32(p->most_parts, p->regions[r].count);
+    for (int32_t s = 0; s < p->n_stages; s++)
+        p->most_stage_units = bs_max_i32(p->most_stage_units, p->stages[s].n_units);
+    p->last_route = -1;
+    for (int32_t k = 0; k < p->n_top; k++)
+        p->last_route = p->instrs[k].kind == BS_INSTR_ROUTE ? k : p->last_route;
+}
 
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain)
 {

@@ -4,16 +4,11 @@
 
 static const char image_magic[sizeof((bs_image_head *)0)->magic] = {'b', 's', ' ', 'p', 'l', 'a', 'n', '\n'};
 
-
-
 void bs_image_place(const bs_plan *plan, bs_image_places *places)
 {
-    int32_t count;
-    bs_image_numbers(&count);
     places->bytes = bs_bytes_align(bs_bytes_of(sizeof(bs_image_head)));
-    places->numbers = bs_bytes_place(&places->bytes, count, sizeof(int64_t));
     for (int32_t t = 0; t < BS_IMAGE_TABLES; t++)
-        places->table[t] = bs_bytes_place(&places->bytes, bs_image_rows(plan, t), bs_image_tables[t].row_bytes);
+        places->table[t] = bs_bytes_place(&places->bytes, bs_image_rows(plan, t), bs_image_row_bytes(t));
 }
 
 bs_image_head bs_image_head_of(const bs_graph *g, size_t bytes)
@@ -71,8 +66,7 @@ static bool is_whole(const void *image, size_t bytes, const bs_image_head *head,
 static bool is_of_graph(const bs_image_head *head, const bs_graph *g, bs_error *error)
 {
     const bs_image_head here = bs_image_head_of(g, 0);
-    if (head->nodes != here.nodes || head->values != here.values || head->domains != here.domains ||
-        head->routers != here.routers)
+    if (memcmp(&head->nodes, &here.nodes, sizeof here - offsetof(bs_image_head, nodes)) != 0)
         return bs_refuse(error, BS_ERROR_GRAPH,
                          "bs_plan_open: the image is of another graph: %d nodes, %d values, %d domains and %d routers, "
                          "this one has %d, %d, %d and %d",
@@ -84,31 +78,31 @@ static bool is_of_graph(const bs_image_head *head, const bs_graph *g, bs_error *
                      "differs");
 }
 
-/* The tables stay in the image, which nothing writes to: a session's plan is const. */
-static void find_tables(bs_plan *p, const uint8_t *image, const bs_image_places *places)
+/* Numbers first: they tell where the tables are. These stay in the image, which nothing writes to: a session's plan is
+ * const. */
+static bool take_image(bs_plan *p, const uint8_t *image, const bs_image_head *head, bs_error *error)
 {
-    for (int32_t t = 0; t < BS_IMAGE_TABLES; t++) {
-        const uint8_t *const table = bs_bytes_read_at(image, places->table[t]);
-        memcpy((uint8_t *)p + bs_image_tables[t].pointer, &table, sizeof table);
-    }
+    bs_image_places places;
+    bs_image_place(p, &places); /* where the numbers are depends on nothing */
+    bool fits = head->bytes >= bs_bytes_figure(places.bytes);
+    if (fits && !bs_image_take_numbers(p, bs_bytes_read_at(image, places.table[BS_IMAGE_plan]), error))
+        return false;
+    bs_image_place(p, &places);
+    fits = fits && head->bytes == bs_bytes_figure(places.bytes);
+    for (int32_t t = BS_IMAGE_plan + 1; t < BS_IMAGE_TABLES && fits; t++)
+        bs_image_set_table(p, t, bs_bytes_read_at(image, places.table[t]));
+    p->desc.tier = (int32_t)p->tier;
+    return fits || bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: the image has %llu bytes, its tables take %llu",
+                             (unsigned long long)head->bytes, (unsigned long long)bs_bytes_figure(places.bytes));
 }
 
 static bool open_image(bs_plan *p, const uint8_t *image, const bs_image_head *head, bs_error *error)
 {
-    bs_image_places places;
-    bs_image_place(p, &places); /* where the numbers are depends on nothing */
-    if (head->bytes < bs_bytes_figure(places.table[0]))
-        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: the image has %llu bytes, expected %llu at least",
-                         (unsigned long long)head->bytes, (unsigned long long)bs_bytes_figure(places.table[0]));
-    if (!bs_image_take_numbers(p, bs_bytes_read_at(image, places.numbers), error))
+    if (!take_image(p, image, head, error) || !bs_plan_desc_sound(&p->desc, error))
         return false;
-    bs_image_place(p, &places);
-    if (head->bytes != bs_bytes_figure(places.bytes))
-        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: the image has %llu bytes, its tables take %llu",
-                         (unsigned long long)head->bytes, (unsigned long long)bs_bytes_figure(places.bytes));
-    find_tables(p, image, &places);
+    bs_plan_begin(p);
     return bs_image_rows_sound(p, error) && bs_image_values_sound(p, error) && bs_image_instrs_sound(p, error) &&
-           bs_image_stages_sound(p, error);
+           bs_image_sums_sound(p, error) && bs_image_stages_sound(p, error) && bs_plan_bytes_fit(p, error);
 }
 
 size_t bs_plan_open_bytes(void) { return sizeof(bs_plan) + 2 * BS_ALIGNMENT; }

@@ -28,33 +28,49 @@ bs_image_head bs_image_head_of(const bs_graph *graph, size_t bytes);
 
 /* ------------------------------------------------------------------------------------------------ fields */
 
-typedef enum bs_image_type { BS_IMAGE_FLAG, BS_IMAGE_BYTE, BS_IMAGE_WORD, BS_IMAGE_LONG } bs_image_type;
+/* The tables: where the plan points to them, what a row is, and how many the plan p of the graph g has. */
+#define BS_IMAGE_EACH_TABLE(X)                                       \
+    X(node_live, bool, g->n_nodes)                                   \
+    X(nodes, bs_node_plan, g->n_nodes)                               \
+    X(values, bs_value_plan, g->n_values)                            \
+    X(domains, bs_domain_plan, g->n_domains)                         \
+    X(routers, bs_router_plan, g->n_routers)                         \
+    X(instrs, bs_instr, p->n_instrs)                                 \
+    X(parts, bs_part, p->n_parts)                                    \
+    X(region_parts, int32_t, p->n_parts)                             \
+    X(regions, bs_region, p->n_regions)                              \
+    X(units, bs_plan_unit, bs_plan_streams(p) ? p->n_units : 0)      \
+    X(stages, bs_trace_stage, p->n_stages)                           \
+    X(stage_units, int32_t, p->n_stage_units)
 
-typedef struct bs_image_field {
-    char name[22]; /* no pointer: it would have to be relocated */
-    uint8_t type, range;
-    uint16_t offset;
-} bs_image_field;
-
-typedef struct bs_image_table {
-    char name[13];
-    uint8_t n_fields;
-    uint16_t row_bytes;
-    uint16_t pointer; /* its offset in bs_plan */
-    const bs_image_field *fields;
+typedef enum bs_image_table {
+    BS_IMAGE_plan, /* the plan's own numbers, as if it were the only row of a table: each in eight bytes */
+#define BS_IMAGE_ENUM(table, row, rows) BS_IMAGE_##table,
+    BS_IMAGE_EACH_TABLE(BS_IMAGE_ENUM)
+#undef BS_IMAGE_ENUM
+        BS_IMAGE_TABLES
 } bs_image_table;
 
-#define BS_IMAGE_TABLES 12
-extern const bs_image_table bs_image_tables[BS_IMAGE_TABLES];
+typedef struct bs_image_field {
+    uint8_t table, range;
+    uint16_t bytes, offset; /* 1, 4 or 8; in a row */
+} bs_image_field;
 
-/* The numbers of a plan: fields of bs_plan. */
-const bs_image_field *bs_image_numbers(int32_t *count);
+/* All fields of all tables, the numbers of the plan first; the end has no bytes. */
+extern const bs_image_field bs_image_fields[];
+/* Rows of a table, and bytes of each. */
 int32_t bs_image_rows(const bs_plan *plan, int32_t table);
+size_t bs_image_row_bytes(int32_t table);
+const uint8_t *bs_image_row(const bs_plan *plan, int32_t table, int32_t row);
+/* Makes the plan's table the one at `rows`. */
+void bs_image_set_table(bs_plan *plan, int32_t table, const uint8_t *rows);
 int64_t bs_image_get(const bs_image_field *field, const void *row);
 void bs_image_set(const bs_image_field *field, void *row, int64_t number);
-/* Where the head, the numbers and each table begin, and where all of it ends. */
+/* Whether two rows of a table say the same in all fields that are kept. */
+bool bs_image_same(int32_t table, const void *a, const void *b);
+/* Where each table begins behind the head, and where all of it ends. */
 typedef struct bs_image_places {
-    bs_bytes numbers, table[BS_IMAGE_TABLES], bytes;
+    bs_bytes table[BS_IMAGE_TABLES], bytes;
 } bs_image_places;
 void bs_image_place(const bs_plan *plan, bs_image_places *places);
 
@@ -63,20 +79,35 @@ uint32_t bs_image_layout(void);
 /* And one of all of a graph that a plan depends on. */
 uint64_t bs_image_graph(const bs_graph *graph);
 
-/* Sets the numbers of the plan, which knows its graph, each within bounds that the graph and the numbers before it
- * give. */
+/* ------------------------------------------------------------------------------------------------- looking */
+
+/* Sets the numbers of the plan, which knows its graph, each within bounds that the graph and those before it give. */
 bool bs_image_take_numbers(bs_plan *plan, const uint8_t *numbers, bs_error *error);
+/* Every field of every row is within its bounds: numbers of things are of things that there are. */
+bool bs_image_rows_sound(const bs_plan *plan, bs_error *error);
+
+/* A text that says what is wrong with a row of a table; NULL: nothing is. */
+typedef const char *bs_image_wrong(const bs_plan *plan, int32_t row);
+#if defined(BS_NO_MESSAGES)
+#define bs_image_refused(text) (0 ? (text) : "")
+#else
+#define bs_image_refused(text) text
+#endif
+/* Whether nothing is, from the row `first` on. */
+bool bs_image_each(const bs_plan *plan, int32_t table, int32_t first, bs_image_wrong *wrong, bs_error *error);
+
 /* What follows from others does: by the planner's own rules for domains, nodes and values; for instructions; for
  * weights that come and go. Each relies on those before it, and on bounds. */
 bool bs_image_values_sound(const bs_plan *plan, bs_error *error);
 bool bs_image_instrs_sound(const bs_plan *plan, bs_error *error);
+/* Sets what rows add up to: it is what the image says. */
+bool bs_image_sums_sound(bs_plan *plan, bs_error *error);
+#if !defined(BS_NO_STREAM)
 bool bs_image_stages_sound(const bs_plan *plan, bs_error *error);
+#else
+static inline bool bs_image_stages_sound(const bs_plan *plan, bs_error *error) { return (void)plan, (void)error, true; }
+#endif
 /* Whether the rows of `domain` are rows of a tile of `above`. */
 bool bs_image_is_within(const bs_graph *graph, int32_t domain, int32_t above);
-/* What is wrong with row `index` of a table. */
-#define bs_image_refuse(error, table, index, what)                                                                    \
-    bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: " table "[%d]: " what, (int)(index))
-/* Every field of every row is within its bounds: numbers of things are of things that there are. */
-bool bs_image_rows_sound(const bs_plan *plan, bs_error *error);
 
 #endif

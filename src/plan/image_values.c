@@ -2,13 +2,13 @@
  * graph by the planner's own rules (plan/facts.c).
  *
  *   field                                 what a lie could do                 what is asked for
- *   domains: size, max_rows               rows beyond tables and arenas       what follows from the graph
- *   domains: tile_rows, images, order     tiles larger than their scratch     one number a tree
+ *   domains: size, max_rows, tile_rows,   rows beyond tables and arenas       what follows from the graph, and one
+ *     order                                                                     order a tree
  *   domains, routers: live; node_live     what is not bound or decided        all that is needed is
  *   routers: in_tile, rows, forced        decisions without memory            what follows from orders
  *   nodes: tier, algorithm, half,         kernels beyond their memory         what the op's rule says
- *   pieces, prepared_bytes,
- *   scratch_bytes
+ *     pieces, prepared_bytes,
+ *     scratch_bytes
  *   nodes: fusion, fused_in               a kernel on other operands          the chain is there
  *   nodes: owner, unit, prepared_offset   weights beyond their memory         a copy laid out alike, within
  *   nodes: ahead_of                       guesses beyond their table          a router that fits
@@ -17,201 +17,208 @@
  *   values: offset, row_bytes, rows       rows beyond arenas                  large enough, and within
  *   values: narrow                        rows half as wide                   a plan for half, no decisions
  *   values: is_past                       cache lengths nobody looked at      all that caches go by, inputs
- *   values: slab, first, last; nodes:     nothing: no run reads them          -
- *   twin, newest_owner
+ *   transient_bytes, scratch_bytes,       arenas without room                 what rows add up to
+ *     weight_bytes, all_unit_bytes
  *
- * Relies on plan/image.h. Every number is within its bounds already (plan/image_tables.c). Must never write. */
+ * Relies on plan/image.h. Every number is within its bounds already (plan/image_tables.c). Must never write a
+ * table. */
 #include "plan/fusions.h"
 #include "plan/image.h"
 
 #include "ops/structure.h"
-#include "plan/device.h"
 
 /* ------------------------------------------------------------------------------------------- domains, routers */
 
-static bool domain_sound(const bs_plan *p, int32_t d, bs_error *error)
+static const char *domain_wrong(const bs_plan *p, int32_t d)
 {
-    const bs_domain_plan *domain = &p->domains[d];
     const int32_t top = bs_plan_top_domain(p->graph, d);
     const bs_domain_plan *tree = &p->domains[top];
-    bs_domain_plan sized = *domain;
+    bs_domain_plan sized = p->domains[d];
     bs_plan_size_domain(p, d, &sized);
-    if (sized.size != domain->size || sized.max_rows != domain->max_rows)
-        return bs_image_refuse(error, "domains", d, "its rows are not those of the graph");
-    if (domain->order != tree->order || (top == 0 && domain->order != BS_ORDER_BREADTH))
-        return bs_image_refuse(error, "domains", d, "it has another order than the domain that it descends from");
-    return domain->tile_rows == (top > 0 && tree->images ? 1 : BS_TILE_ROWS) ||
-           bs_image_refuse(error, "domains", d, "its tiles have another number of rows");
+    sized.order = top == 0 ? BS_ORDER_BREADTH : tree->order;
+    sized.tile_rows = top > 0 && tree->images ? 1 : BS_TILE_ROWS;
+    return bs_image_same(BS_IMAGE_domains, &sized, &p->domains[d])
+               ? NULL
+               : bs_image_refused("its rows, its order or its tiles do not follow from the graph");
 }
 
-static bool router_sound(const bs_plan *p, int32_t r, bs_error *error)
+static const char *router_wrong(const bs_plan *p, int32_t r)
 {
     const bs_router_plan *router = &p->routers[r];
-    const bs_route_desc *desc = p->graph->routers[r].desc;
+    const bs_router_info *info = &p->graph->routers[r];
     bs_router_plan sized = *router;
     bs_plan_size_router(p, r, &sized);
-    if (sized.in_tile != router->in_tile || sized.rows != router->rows)
-        return bs_image_refuse(error, "routers", r, "it decides about other rows");
-    if (router->forced > desc->paths)
-        return bs_image_refuse(error, "routers", r, "it is forced to a path that there is not");
-    if (router->live && !p->node_live[p->graph->routers[r].node])
-        return bs_image_refuse(error, "routers", r, "it is needed, and its node is not");
-    return !router->live || !router->in_tile || router->forced || !bs_protocol_sees_all_rows(desc->protocol) ||
-           bs_image_refuse(error, "routers", r, "its protocol does not decide tile by tile");
+    sized.forced = bs_min_i32(router->forced, info->desc->paths);
+    sized.live = router->live && p->node_live[info->node];
+    if (!bs_image_same(BS_IMAGE_routers, &sized, router))
+        return bs_image_refused("its rows or paths are not those of the graph, or it is needed, and its node is not");
+    return router->live && router->in_tile && !router->forced && bs_protocol_sees_all_rows(info->desc->protocol)
+               ? bs_image_refused("its protocol does not decide tile by tile")
+               : NULL;
 }
 
 /* ---------------------------------------------------------------------------------------------------- nodes */
 
-/* What is needed is needed with all it needs. */
-static bool needs_are_live(const bs_plan *p, int32_t n, bs_error *error)
+/* What is needed is needed with its domain and its router; and it looks ahead of one that comes. */
+static bool domain_is_live(const bs_plan *p, int32_t n)
 {
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[n];
     const bs_domain *domain = &g->domains[node->domain];
-    const bool path = domain->kind == BS_DOMAIN_PATH;
-    int32_t n_in;
-    const int32_t *in = bs_plan_in(p, n, &n_in);
-    if ((node->router && !p->routers[node->router].live) || (path && !p->routers[domain->router].live) ||
-        (!path && !p->domains[node->domain].live) ||
-        (domain->lengths && !p->node_live[g->values[domain->lengths].node]) ||
-        (node->n_out > 0 && g->values[node->first_out].rank == 3 &&
-         !p->domains[bs_plan_top_domain(g, node->domain)].images && bs_plan_top_domain(g, node->domain) > 0))
-        return bs_image_refuse(error, "nodes", n, "its domain or its router is not needed, and it is");
-    for (int32_t i = 0; i < n_in; i++)
-        if (in[i] && bs_plan_reads(p, node, i) && !p->node_live[g->values[in[i]].node])
-            return bs_image_refuse(error, "nodes", n, "it reads what is not computed");
-    return true;
+    const bool image = node->n_out > 0 && g->values[node->first_out].rank == 3 && domain->top > 0;
+    return (!node->router || p->routers[node->router].live) && (!image || p->domains[domain->top].images) &&
+           (domain->kind == BS_DOMAIN_PATH ? p->routers[domain->router].live : p->domains[node->domain].live) &&
+           (!domain->lengths || p->node_live[g->values[domain->lengths].node]) &&
+           (!bs_plan_looks_ahead(node) || bs_plan_look_ahead_fits(p, n, p->nodes[n].ahead_of, NULL));
 }
 
-static bool chain_sound(const bs_plan *p, int32_t n, bs_error *error)
+static bool chain_is_there(const bs_plan *p, int32_t n)
 {
     const bs_node_plan *np = &p->nodes[n];
     const bs_fusion_search search = {p, NULL, np->fused_in};
     bs_fusion_match match;
-    return np->fusion == 0 || bs_fusion_find(&search, n, np->fusion, &match) ||
-           bs_image_refuse(error, "nodes", n, "the chain that it is to end is not there");
+    return np->fusion == 0 || bs_fusion_find(&search, n, np->fusion, &match);
 }
 
-static bool node_sizes_sound(const bs_plan *p, int32_t n, bs_error *error)
+static bool sizes_are_right(const bs_plan *p, int32_t n)
+{
+    bs_node_plan sized = p->nodes[n];
+    bs_plan_size_node(p, n, &sized);
+    return bs_image_same(BS_IMAGE_nodes, &sized, &p->nodes[n]);
+}
+
+/* A unit has all of what it loads for the node: resident weights are summed up once all is known. */
+static bool unit_has_weights(const bs_plan *p, int32_t n)
 {
     const bs_node_plan *np = &p->nodes[n];
-    bs_node_plan sized = *np;
-    bs_plan_size_node(p, n, &sized);
-    if (sized.tier != np->tier || sized.algorithm != np->algorithm || sized.half != np->half ||
-        sized.pieces != np->pieces || !bs_bytes_same(sized.prepared_bytes, np->prepared_bytes) ||
-        !bs_bytes_same(sized.scratch_bytes, np->scratch_bytes))
-        return bs_image_refuse(error, "nodes", n, "this library would compute it in another way");
-    return !bs_bytes_less(p->scratch_bytes, bs_bytes_add(p->kernel_scratch_offset, np->scratch_bytes)) ||
-           bs_image_refuse(error, "nodes", n, "its kernel's scratch reaches beyond a thread's");
+    const bs_bytes end = bs_bytes_add(np->prepared_offset, np->prepared_bytes);
+    return np->unit == 0 ||
+           (bs_plan_node_streams(p, n) && !bs_bytes_less(p->units[np->unit].prepared_bytes, end));
 }
 
-/* Its own copy, or that of an earlier node of the same weights. */
-static bool weights_sound(const bs_plan *p, int32_t n, bs_error *error)
+/* It reads its own copy, or that of an earlier node of the same weights. */
+static bool has_owner(const bs_plan *p, int32_t n)
 {
     const bs_graph *g = p->graph;
-    const bs_node_plan *np = &p->nodes[n], *owner = &p->nodes[np->owner];
-    const bs_bytes room = np->unit ? p->units[np->unit].prepared_bytes : p->weight_bytes;
-    const bool own = np->owner == n;
-    if (np->unit && !bs_plan_node_streams(p, n))
-        return bs_image_refuse(error, "nodes", n, "its weights cannot come and go");
-    if (!own &&
-        (np->owner == 0 || np->owner > n || owner->owner != np->owner || !bs_plan_needs_weights(p, np->owner) ||
-         g->nodes[np->owner].op != g->nodes[n].op || !bs_plan_laid_out_alike(p, n, np->owner) ||
-         strcmp(bs_node_name(&g->nodes[np->owner]), bs_node_name(&g->nodes[n])) != 0 ||
-         !bs_bytes_same(owner->prepared_offset, np->prepared_offset)))
-        return bs_image_refuse(error, "nodes", n, "it reads weights that are not its own");
-    if (!bs_bytes_aligned_to(np->prepared_offset, BS_ALIGNMENT) ||
-        bs_bytes_less(room, bs_bytes_add(np->prepared_offset, np->prepared_bytes)))
-        return bs_image_refuse(error, "nodes", n, "its weights reach beyond their memory");
-    return !own || np->unit ||
-           !bs_bytes_less(p->staging_bytes, bs_plan_canonical_bytes(g, &g->nodes[n])) ||
-           bs_image_refuse(error, "nodes", n, "its weights reach beyond staging while they are loaded");
+    const int32_t owner = p->nodes[n].owner;
+    const bs_node *node = &g->nodes[n], *first = &g->nodes[owner];
+    return owner == n || (owner > 0 && owner < n && p->nodes[owner].owner == owner &&
+                          bs_plan_needs_weights(p, owner) && first->op == node->op &&
+                          bs_plan_laid_out_alike(p, n, owner) &&
+                          strcmp(bs_node_name(first), bs_node_name(node)) == 0 &&
+                          bs_bytes_same(p->nodes[owner].prepared_offset, p->nodes[n].prepared_offset));
 }
 
-/* How a needed node reads `value`, its operand `index`. */
-static bool reader_sound(const bs_plan *p, int32_t n, int32_t index, int32_t value, bs_error *error)
+/* Whether a needed node finds the rows of `value`, its operand `index`, where they are. */
+static bool finds(const bs_plan *p, int32_t n, int32_t index, int32_t value)
 {
-    const bs_node *node = &p->graph->nodes[n];
+    const bs_graph *g = p->graph;
+    const bs_node *node = &g->nodes[n];
     const bs_value_plan *v = &p->values[value];
-    const bool joined = bs_node_joins_cells(&p->graph->nodes[p->graph->values[value].node]);
-    const bool in_place = v->place == BS_PLACE_FRAME     ? p->graph->values[v->source].node == n
-                          : v->place == BS_PLACE_OUTPUT  ? bs_node_is_output(node)
-                          : joined && v->place == BS_PLACE_STATE ? bs_node_ends_run(node)
-                          : bs_plan_is_stored(p, value) || bs_plan_reads_in_place(p, n, index, value);
-    if (!in_place)
-        return bs_image_refuse(error, "values", value, "a reader needs rows of its own");
-    if (bs_node_role(node, index) == BS_ROLE_DECIDING && v->narrow)
-        return bs_image_refuse(error, "values", value, "a decision is made by it, and it is kept in f16");
-    return bs_node_role(node, index) != BS_ROLE_CACHE_LENGTH || v->is_past ||
-           bs_image_refuse(error, "values", value, "caches go by it, and it is not checked");
+    if (v->place == BS_PLACE_FRAME)
+        return g->values[v->source].node == n;
+    if (v->place == BS_PLACE_OUTPUT)
+        return bs_node_is_output(node);
+    if (v->place == BS_PLACE_STATE && bs_node_joins_cells(&g->nodes[g->values[value].node]))
+        return bs_node_ends_run(node);
+    return bs_plan_is_stored(p, value) || bs_plan_reads_in_place(p, n, index, value);
 }
 
-static bool readers_sound(const bs_plan *p, int32_t n, bs_error *error)
+static const char *reader_wrong(const bs_plan *p, int32_t n, int32_t index, int32_t value)
+{
+    const bs_role role = bs_node_role(&p->graph->nodes[n], index);
+    if (!p->node_live[p->graph->values[value].node])
+        return bs_image_refused("it reads what is not computed");
+    if (!finds(p, n, index, value))
+        return bs_image_refused("it needs rows of its own of what it reads");
+    if (role == BS_ROLE_DECIDING && p->values[value].narrow)
+        return bs_image_refused("it decides by what is kept in f16");
+    return role == BS_ROLE_CACHE_LENGTH && !p->values[value].is_past
+               ? bs_image_refused("its cache goes by what is not checked")
+               : NULL;
+}
+
+static const char *readers_wrong(const bs_plan *p, int32_t n)
 {
     const bs_graph *g = p->graph;
     const bs_node *node = &g->nodes[n];
     const int32_t *own = bs_node_in(g, node);
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, n, &n_in);
-    for (int32_t i = 0; i < n_in; i++)
-        if (in[i] && bs_plan_reads(p, node, i) && !reader_sound(p, n, i, in[i], error))
-            return false;
-    for (int32_t i = 0; i < node->n_in; i++)
+    const char *wrong = NULL;
+    for (int32_t i = 0; i < n_in && !wrong; i++)
+        wrong = in[i] && bs_plan_reads(p, node, i) ? reader_wrong(p, n, i, in[i]) : NULL;
+    for (int32_t i = 0; i < node->n_in && !wrong; i++)
         if (own[i] && g->values[own[i]].rank == 3 && p->values[own[i]].margin < bs_plan_margin_asked(p, node, i))
-            return bs_image_refuse(error, "values", own[i], "a reader's window reaches beyond its margin");
-    return true;
+            wrong = bs_image_refused("its window reaches beyond the margin of what it reads");
+    return wrong;
 }
 
-static bool node_sound(const bs_plan *p, int32_t n, bs_error *error)
+static const char *node_wrong(const bs_plan *p, int32_t n)
 {
     const bs_node *node = &p->graph->nodes[n];
+    const bs_node_plan *np = &p->nodes[n];
     if (!p->node_live[n])
-        return (!bs_node_is_output(node) && p->nodes[n].unit == 0) ||
-               bs_image_refuse(error, "nodes", n, "it is an output, or has weights that are loaded, and is not needed");
-    return needs_are_live(p, n, error) && chain_sound(p, n, error) && node_sizes_sound(p, n, error) &&
-           weights_sound(p, n, error) && readers_sound(p, n, error) &&
-           (!bs_plan_looks_ahead(node) || bs_plan_look_ahead_fits(p, n, p->nodes[n].ahead_of, error));
+        return bs_node_is_output(node) || np->unit != 0
+                   ? bs_image_refused("it is an output, or has weights that are loaded, and is not needed")
+                   : NULL;
+    if (!domain_is_live(p, n))
+        return bs_image_refused("it needs a domain or a router that is not needed, or does not fit");
+    if (!chain_is_there(p, n))
+        return bs_image_refused("the chain that it is to end is not there");
+    if (!sizes_are_right(p, n))
+        return bs_image_refused("this library would compute it in another way");
+    if (!bs_bytes_aligned_to(np->prepared_offset, BS_ALIGNMENT) || !unit_has_weights(p, n))
+        return bs_image_refused("its weights reach beyond their memory, or cannot come and go");
+    if (!has_owner(p, n))
+        return bs_image_refused("it reads weights that are not its own");
+    return readers_wrong(p, n);
 }
 
 /* --------------------------------------------------------------------------------------------------- values */
 
-/* A joined value that lies in the state it becomes. */
-static bool becomes_state(const bs_plan *p, int32_t value, int32_t state)
+/* A joined value that lies where it goes in the end: in the output, or in the state, that is node `source`. */
+static bool ends_in_place(const bs_plan *p, int32_t value)
 {
     const bs_graph *g = p->graph;
-    const bs_node *source = &g->nodes[state];
-    if (!bs_node_is_state(source) || !p->node_live[state] || source->writer == 0)
+    const int32_t source = p->values[value].source;
+    if (source >= g->n_nodes || !p->node_live[source])
         return false;
-    const bs_node *writer = &g->nodes[source->writer];
-    const int32_t data = bs_node_operand(writer, BS_ROLE_DATA);
-    return p->node_live[source->writer] && data >= 0 && bs_node_in(g, writer)[data] == value &&
-           g->values[value].domain == 0;
+    const bs_node *node = &g->nodes[source];
+    const bool output = p->values[value].place == BS_PLACE_OUTPUT;
+    const int32_t end = output ? source : node->writer;
+    return (output ? bs_node_is_output(node) : bs_node_is_state(node)) && end > 0 && p->node_live[end] &&
+           p->values[value].margin == 0 && g->values[value].domain == 0 &&
+           bs_node_in(g, &g->nodes[end])[bs_node_operand(&g->nodes[end], BS_ROLE_DATA)] == value;
 }
 
-static bool place_sound(const bs_plan *p, int32_t value)
+static bool frames(const bs_plan *p, int32_t value)
 {
     const bs_graph *g = p->graph;
-    const int32_t n = g->values[value].node, source = p->values[value].source;
-    const bs_node *node = &g->nodes[n];
+    const bs_node *node = &g->nodes[g->values[value].node];
+    const int32_t frame = p->values[value].source < g->n_values ? p->values[value].source : 0;
+    const bs_node *joins = &g->nodes[g->values[frame].node];
+    return bs_node_gathers(node) && !bs_plan_is_packed(g, node) && !p->routers[node->router].in_tile &&
+           bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value && joins->first_out == frame &&
+           g->values[frame].rank == g->values[value].rank;
+}
+
+static bool lies_well(const bs_plan *p, int32_t value)
+{
+    const int32_t n = p->graph->values[value].node, source = p->values[value].source;
+    const bs_node *node = &p->graph->nodes[n];
     const bool given = bs_node_work(node) == BS_WORK_GIVEN && source == n;
     switch ((bs_place)p->values[value].place) {
     case BS_PLACE_NONE: return !p->node_live[n];
     case BS_PLACE_INPUT: return given && bs_node_is_input(node);
     case BS_PLACE_WEIGHT: return given && bs_op_get(node->op)->bound == 0;
     case BS_PLACE_STATE:
-        return bs_node_joins_cells(node)
-                   ? source < g->n_nodes && p->values[value].margin == 0 && becomes_state(p, value, source)
-                   : given && bs_node_is_state(node);
-    case BS_PLACE_OUTPUT:
-        return bs_node_joins_cells(node) && source < g->n_nodes && p->values[value].margin == 0 &&
-               bs_node_is_output(&g->nodes[source]) && bs_node_in(g, &g->nodes[source])[0] == value;
-    case BS_PLACE_VIEW: return bs_node_is_view(node) && source == bs_node_in(g, node)[0];
-    case BS_PLACE_FRAME: {
-        const bs_node *joins = &g->nodes[source < g->n_values ? g->values[source].node : 0];
-        return bs_node_gathers(node) && !bs_plan_is_packed(g, node) && !p->routers[node->router].in_tile &&
-               bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value && joins->first_out == source &&
-               g->values[source].rank == g->values[value].rank;
-    }
+        if (!bs_node_joins_cells(node))
+            return given && bs_node_is_state(node);
+        return ends_in_place(p, value);
+    case BS_PLACE_OUTPUT: return bs_node_joins_cells(node) && ends_in_place(p, value);
+    case BS_PLACE_VIEW: return bs_node_is_view(node) && source == bs_node_in(p->graph, node)[0];
+    case BS_PLACE_FRAME: return frames(p, value);
     case BS_PLACE_TRANSIENT:
     case BS_PLACE_SCRATCH: break;
     }
@@ -226,70 +233,48 @@ bool bs_image_is_within(const bs_graph *g, int32_t domain, int32_t above)
     return domain == above;
 }
 
-static bool storage_sound(const bs_plan *p, int32_t value, bs_error *error)
+/* In the scratch of a part that has its rows, or in the transient arena, which is summed up once all is known. */
+static const char *storage_wrong(const bs_plan *p, int32_t value)
 {
     const bs_value_plan *v = &p->values[value];
-    const bs_value_info *info = &p->graph->values[value];
-    const bool tile = v->place == BS_PLACE_SCRATCH;
-    if (tile && (v->scope == BS_TOP || info->domain == 0 ||
-                 !bs_image_is_within(p->graph, info->domain, p->parts[v->scope].domain)))
-        return bs_image_refuse(error, "values", value, "it lies in the scratch of a part that does not have its rows");
-    const bs_bytes room = tile ? p->parts[v->scope].scratch_bytes : p->transient_bytes;
-    const bs_bytes end = bs_bytes_add(v->offset, bs_bytes_times(v->row_bytes, v->rows));
-    return (v->rows >= bs_plan_storage_rows(p, value) && !bs_bytes_less(v->row_bytes, bs_plan_row_bytes(p, value)) &&
-            bs_bytes_aligned_to(v->row_bytes, BS_ALIGNMENT) && bs_bytes_aligned_to(v->offset, BS_ALIGNMENT) &&
-            !bs_bytes_less(room, end)) ||
-           bs_image_refuse(error, "values", value, "its rows are too small, or reach beyond their arena");
+    const int32_t domain = p->graph->values[value].domain;
+    const bs_part *part = v->place == BS_PLACE_SCRATCH && v->scope != BS_TOP ? &p->parts[v->scope] : NULL;
+    if (v->place == BS_PLACE_SCRATCH && (!part || domain == 0 || !bs_image_is_within(p->graph, domain, part->domain)))
+        return bs_image_refused("it lies in the scratch of a part that does not have its rows");
+    return v->rows < bs_plan_storage_rows(p, value) || bs_bytes_less(v->row_bytes, bs_plan_row_bytes(p, value)) ||
+                   !bs_bytes_aligned_to(v->row_bytes, BS_ALIGNMENT) || !bs_bytes_aligned_to(v->offset, BS_ALIGNMENT) ||
+                   (part && bs_bytes_less(part->scratch_bytes, bs_plan_end(v)))
+               ? bs_image_refused("its rows are too small, or reach beyond their arena")
+               : NULL;
 }
 
-static bool value_sound(const bs_plan *p, int32_t value, bs_error *error)
+static const char *value_wrong(const bs_plan *p, int32_t value)
 {
     const bs_value_plan *v = &p->values[value];
     const bs_value_info *info = &p->graph->values[value];
     const bool stored = bs_plan_is_stored(p, value);
-    const bool live = p->node_live[info->node];
-    if (live != (v->place != BS_PLACE_NONE) || !place_sound(p, value))
-        return bs_image_refuse(error, "values", value, "it lies where what its node makes cannot lie");
+    if (p->node_live[info->node] != (v->place != BS_PLACE_NONE) || !lies_well(p, value))
+        return bs_image_refused("it lies where what its node makes cannot lie");
     if (v->narrow && !(p->desc.half && stored && info->dtype == BS_F32))
-        return bs_image_refuse(error, "values", value, "it is kept in f16, and may not be");
+        return bs_image_refused("it is kept in f16, and may not be");
     if (v->is_past && !(bs_node_is_input(&p->graph->nodes[info->node]) && info->dtype == BS_I32 && info->rank == 1))
-        return bs_image_refuse(error, "values", value, "it cannot say where caches stand");
-    return !stored || storage_sound(p, value, error);
-}
-
-/* ------------------------------------------------------------------------------------------------------- all */
-
-/* Numbers that follow from others. */
-static bool numbers_sound(const bs_plan *p, bs_error *error)
-{
-    const bool device = bs_plan_on_device(p);
-    if (!bs_plan_desc_sound(&p->desc, error))
-        return false;
-    const bs_bytes shared = bs_bytes_array(bs_or_default(p->desc.shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
-    if (device != (p->desc.tier == BS_TIER_CUDA) || !bs_bytes_same(shared, p->shared_bytes))
-        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its description is of another tier");
-    const bs_bytes aligned[] = {p->transient_bytes, p->kernel_scratch_offset, p->scratch_bytes, p->weight_bytes,
-                                p->staging_bytes,   p->slot_bytes};
-    for (size_t i = 0; i < sizeof aligned / sizeof *aligned; i++)
-        if (!bs_bytes_aligned_to(aligned[i], BS_ALIGNMENT))
-            return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its arenas are not of whole lines");
-    if (bs_bytes_less(p->scratch_bytes, p->kernel_scratch_offset))
-        return bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its kernels' scratch reaches beyond a thread's");
-    return bs_plan_bytes_fit(p, error);
+        return bs_image_refused("it cannot say where caches stand");
+    return stored ? storage_wrong(p, value) : NULL;
 }
 
 bool bs_image_values_sound(const bs_plan *p, bs_error *error)
 {
-    const bs_graph *g = p->graph;
-    bool sound = numbers_sound(p, error);
-    for (int32_t d = 0; d < g->n_domains && sound; d++)
-        sound = domain_sound(p, d, error);
-    for (int32_t r = 1; r < g->n_routers && sound; r++)
-        sound = router_sound(p, r, error);
-    for (int32_t v = 1; v < g->n_values && sound; v++)
-        sound = value_sound(p, v, error);
-    sound = sound && bs_plan_rows_fit(p, error);
-    for (int32_t n = 1; n < g->n_nodes && sound; n++)
-        sound = node_sound(p, n, error);
-    return sound;
+    return bs_image_each(p, BS_IMAGE_domains, 0, domain_wrong, error) &&
+           bs_image_each(p, BS_IMAGE_routers, 1, router_wrong, error) &&
+           bs_image_each(p, BS_IMAGE_values, 1, value_wrong, error) && bs_plan_rows_fit(p, error) &&
+           bs_image_each(p, BS_IMAGE_nodes, 1, node_wrong, error);
+}
+
+bool bs_image_sums_sound(bs_plan *p, bs_error *error)
+{
+    const bs_plan said = *p;
+    bs_plan_sum(p);
+    bs_plan_size_slots(p);
+    return bs_image_same(BS_IMAGE_plan, &said, p) ||
+           bs_refuse(error, BS_ERROR_FORMAT, "bs_plan_open: its arenas are not of the bytes of its rows and weights");
 }

@@ -252,14 +252,10 @@ bool bs_plan_memory(bs_plan *plan, void *workspace, bs_error *error)
     }
     widen_slabs(plan);
     find_members(&m);
-    plan->transient_bytes = place_scope(&m, -1);
-    plan->kernel_scratch_offset = bs_bytes_of(0);
-    for (int32_t k = 0; k < plan->n_parts; k++) {
+    place_scope(&m, -1);
+    for (int32_t k = 0; k < plan->n_parts; k++)
         plan->parts[k].scratch_bytes = place_scope(&m, k);
-        plan->kernel_scratch_offset = bs_bytes_max(plan->kernel_scratch_offset, plan->parts[k].scratch_bytes);
-    }
-    plan->scratch_bytes = bs_bytes_add(bs_bytes_align(plan->kernel_scratch_offset),
-                                       bs_bytes_align(plan->kernel_scratch_bytes));
+    bs_plan_sum(plan);
     return bs_plan_bytes_fit(plan, error);
 }
 

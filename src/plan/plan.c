@@ -77,19 +77,9 @@ static void place_weights(bs_plan *p, int32_t n)
     bs_node_plan *np = &p->nodes[n];
     bs_plan_find_owner(p, n);
     np->prepared_offset = p->nodes[np->owner].prepared_offset;
-    if (np->owner != n)
-        return;
-    bs_bytes *used = np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes;
-    np->prepared_offset = bs_bytes_put(used, np->prepared_bytes);
-    if (!np->unit)
-        p->staging_bytes = bs_bytes_max(p->staging_bytes, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
-}
-
-static void plan_node(bs_plan *p, int32_t n)
-{
-    bs_plan_size_node(p, n, &p->nodes[n]);
-    place_weights(p, n);
-    p->kernel_scratch_bytes = bs_bytes_max(p->kernel_scratch_bytes, p->nodes[n].scratch_bytes);
+    if (np->owner == n)
+        np->prepared_offset = bs_bytes_put(np->unit ? &p->units[np->unit].prepared_bytes : &p->weight_bytes,
+                                           np->prepared_bytes);
 }
 
 /* -------------------------------------------------------------------------------------------------- parts */
@@ -104,7 +94,6 @@ static bool part_goes_before(const void *user, int32_t a, int32_t b)
 /* Which parts a region has: a run looks at those of its own. */
 static void order_parts(bs_plan *p, int32_t *buffer)
 {
-    p->most_parts = 0;
     for (int32_t r = 0; r < p->n_regions; r++)
         p->regions[r].first = p->regions[r].count = 0;
     for (int32_t k = 0; k < p->n_parts; k++)
@@ -116,14 +105,12 @@ static void order_parts(bs_plan *p, int32_t *buffer)
         part->place = k;
         region->first = region->count == 0 ? k : region->first;
         region->count++;
-        p->most_parts = bs_max_i32(p->most_parts, region->count);
     }
 }
 
 /* Which instructions decide, and which run the regions. */
 static void find_instrs(bs_plan *p)
 {
-    p->last_route = -1;
     for (int32_t r = 0; r < p->graph->n_routers; r++)
         p->routers[r].instr = -1;
     for (int32_t r = 0; r < p->n_regions; r++)
@@ -132,10 +119,8 @@ static void find_instrs(bs_plan *p)
         const bs_instr *i = &p->instrs[k];
         if (i->kind == BS_INSTR_RUN)
             p->regions[i->region].instr = k;
-        if (i->kind != BS_INSTR_ROUTE)
-            continue;
-        p->routers[p->graph->nodes[i->node].router].instr = k;
-        p->last_route = k < p->n_top ? k : p->last_route;
+        if (i->kind == BS_INSTR_ROUTE)
+            p->routers[p->graph->nodes[i->node].router].instr = k;
     }
 }
 
@@ -143,22 +128,19 @@ static void find_instrs(bs_plan *p)
 static bool plan_once(bs_plan *p, void *workspace, bs_error *error)
 {
     p->n_instrs = p->n_stages = p->n_stage_units = 0;
-    p->weight_bytes = p->staging_bytes = p->kernel_scratch_bytes = bs_bytes_of(0);
-    p->all_unit_bytes = p->largest_unit_bytes = bs_bytes_of(0);
+    p->weight_bytes = bs_bytes_of(0);
     for (int32_t u = 1; u < p->n_units; u++)
         p->units[u].prepared_bytes = bs_bytes_of(0);
     bs_plan_lower(p, workspace);
     order_parts(p, workspace);
     find_instrs(p);
-    for (int32_t n = 1; n < p->graph->n_nodes; n++)
-        if (p->node_live[n])
-            plan_node(p, n);
-    if (!bs_plan_stages(p, workspace, error))
-        return false;
-    p->most_stage_units = 0;
-    for (int32_t k = 0; k < p->n_stages; k++)
-        p->most_stage_units = bs_max_i32(p->most_stage_units, p->stages[k].n_units);
-    return bs_plan_memory(p, workspace, error);
+    for (int32_t n = 1; n < p->graph->n_nodes; n++) {
+        if (!p->node_live[n])
+            continue;
+        bs_plan_size_node(p, n, &p->nodes[n]);
+        place_weights(p, n);
+    }
+    return bs_plan_stages(p, workspace, error) && bs_plan_memory(p, workspace, error);
 }
 
 /* All stages, in order. A device's tiles that are too large for its shared memory run layer by layer after all. */
@@ -204,8 +186,7 @@ bs_plan *bs_plan_create(bs_arena *arena, const bs_graph *graph, const bs_plan_de
     p->graph = graph;
     p->desc = *desc;
     p->tier = desc->tier ? (uint32_t)desc->tier : bs_tier_best();
-    p->threads = bs_plan_on_device(p) ? 1 : bs_or_default(desc->threads, 1);
-    p->shared_bytes = bs_bytes_array(bs_or_default(desc->shared_bytes, 98304) - BS_DEVICE_WORKSPACE, 1);
+    bs_plan_begin(p);
     p->own_bytes = bs_bytes_add(bytes, bs_bytes_of(BS_ALIGNMENT));
     if (plan_make(p, bs_carve_bytes(&c, workspace_bytes(graph)), error))
         return p;

@@ -196,7 +196,8 @@ void bs_plan_units(bs_plan *plan, void *workspace);  /* which weights come and g
 bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *error);
 bs_bytes bs_plan_units_workspace(const bs_graph *graph);
 bs_bytes bs_plan_stages_workspace(const bs_graph *graph);
-void bs_plan_size_lanes(bs_plan *plan); /* plan/streamed.c */
+/* From what units take: slots, lanes, staging (plan/streamed.c). Returns the largest unit. */
+int32_t bs_plan_size_slots(bs_plan *plan);
 /* Whether a needed node has weights that come and go. */
 bool bs_plan_node_streams(const bs_plan *plan, int32_t node);
 static inline bool bs_plan_streams(const bs_plan *plan) { return plan->n_units > 1; }
@@ -214,6 +215,7 @@ static inline bool bs_plan_stages(bs_plan *plan, void *workspace, bs_error *erro
 }
 static inline bs_bytes bs_plan_units_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
 static inline bs_bytes bs_plan_stages_workspace(const bs_graph *graph) { return (void)graph, bs_bytes_of(0); }
+static inline int32_t bs_plan_size_slots(bs_plan *plan) { return plan->all_unit_bytes = bs_bytes_of(0), 0; }
 static inline bool bs_plan_node_streams(const bs_plan *plan, int32_t node) { return (void)plan, (void)node, false; }
 static inline bool bs_plan_streams(const bs_plan *plan) { return (void)plan, false; }
 static inline bool bs_instr_streams(const bs_instr *i) { return (void)i, false; }
@@ -252,6 +254,15 @@ static inline bool bs_plan_is_stored(const bs_plan *plan, int32_t value)
 int32_t bs_plan_top_domain(const bs_graph *graph, int32_t domain);
 /* The core of a cell of this value at most, [h, w]. */
 void bs_plan_core(const bs_plan *plan, const bs_value_info *value, int64_t *h, int64_t *w);
+/* What follows from the plan's tier and its description. */
+void bs_plan_begin(bs_plan *plan);
+/* And what from its tables: arenas, the most that something has. */
+void bs_plan_sum(bs_plan *plan);
+/* Where the rows of a stored value end in its arena. */
+static inline bs_bytes bs_plan_end(const bs_value_plan *value)
+{
+    return bs_bytes_add(value->offset, bs_bytes_times(value->row_bytes, value->rows));
+}
 /* Size of patches and most rows of a domain; parents first. Where a router decides, and about how many rows. */
 void bs_plan_size_domain(const bs_plan *plan, int32_t domain, bs_domain_plan *p);
 void bs_plan_size_router(const bs_plan *plan, int32_t router, bs_router_plan *r);

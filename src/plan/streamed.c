@@ -13,16 +13,28 @@ bool bs_plan_node_streams(const bs_plan *p, int32_t n)
            bs_plan_needs_weights(p, n);
 }
 
-/* A lane's staging holds a chunk, or the weights of the largest layer; and what alignment to pages adds at both
- * ends. */
-void bs_plan_size_lanes(bs_plan *p)
+/* Slots hold the largest unit at least. A lane's staging holds a chunk, or the weights of the largest layer; and what
+ * alignment to pages adds at both ends. */
+int32_t bs_plan_size_slots(bs_plan *p)
 {
+    int32_t largest = 0;
+    p->all_unit_bytes = p->largest_unit_bytes = bs_bytes_of(0);
+    for (int32_t u = 1; u < p->n_units; u++) {
+        const bs_bytes bytes = p->units[u].prepared_bytes;
+        p->all_unit_bytes = bs_bytes_add(p->all_unit_bytes, bytes);
+        largest = bs_bytes_less(p->largest_unit_bytes, bytes) ? u : largest;
+        p->largest_unit_bytes = p->units[largest].prepared_bytes;
+    }
+    if (!bs_plan_streams(p))
+        return 0;
+    p->slot_bytes = bs_bytes_min(bs_bytes_align_down(bs_bytes_of(p->desc.slot_bytes), BS_ALIGNMENT), p->all_unit_bytes);
     bs_bytes piece = p->chunk_bytes = bs_bytes_array(bs_or_default(p->desc.chunk_bytes, 262144), 1);
     for (int32_t n = 1; n < p->graph->n_nodes; n++)
         if (p->nodes[n].unit)
             piece = bs_bytes_max(piece, bs_plan_canonical_bytes(p->graph, &p->graph->nodes[n]));
     p->lanes = bs_or_default(p->desc.lanes, 2);
     p->lane_bytes = bs_bytes_align_to(bs_bytes_add(piece, bs_bytes_of(4 * BS_PAGE_BYTES)), BS_PAGE_BYTES);
+    return largest;
 }
 
 /* --------------------------------------------------------------------------------------------------- asking */

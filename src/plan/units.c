@@ -195,14 +195,7 @@ static const char *unit_text(const bs_plan *p, int32_t unit, char *text, size_t 
 bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
 {
     stage_pass s = {p, workspace, NULL};
-    int32_t largest = 0;
     char what[BS_MAX_NAME + 8];
-    for (int32_t u = 1; u < p->n_units; u++) {
-        const bs_bytes bytes = p->units[u].prepared_bytes;
-        p->all_unit_bytes = bs_bytes_add(p->all_unit_bytes, bytes);
-        largest = bs_bytes_less(p->largest_unit_bytes, bytes) ? u : largest;
-        p->largest_unit_bytes = p->units[largest].prepared_bytes;
-    }
     if (!bs_plan_streams(p))
         return true;
     /* a region has a node at least, a unit is of a domain or a block */
@@ -213,13 +206,12 @@ bool bs_plan_stages(bs_plan *p, void *workspace, bs_error *error)
     part_units(p);
     find_regions(&s);
     find_stages(&s);
-    p->slot_bytes = bs_bytes_min(bs_bytes_align_down(bs_bytes_of(p->desc.slot_bytes), BS_ALIGNMENT), p->all_unit_bytes);
+    const int32_t largest = bs_plan_size_slots(p);
     if (bs_bytes_less(p->slot_bytes, p->largest_unit_bytes)) {
         bs_fail_room(error, "slots", p->desc.slot_bytes, p->largest_unit_bytes,
                      unit_text(p, largest, what, sizeof what));
         return false;
     }
-    bs_plan_size_lanes(p);
     return true;
 }
 

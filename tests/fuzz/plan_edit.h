@@ -32,28 +32,28 @@ static inline int64_t plan_edit_number(fuzz_bytes *o, int64_t before, int64_t ot
 static inline void plan_edit_field(fuzz_bytes *o, const bs_plan *plan, uint8_t *image)
 {
     bs_image_places places;
-    const int32_t t = fuzz_u8(o) % (BS_IMAGE_TABLES + 1);
+    int32_t fields = 0;
+    while (bs_image_fields[fields].bytes)
+        fields++;
+    const bs_image_field *field = &bs_image_fields[fuzz_u8(o) % fields];
+    const int32_t rows = bs_image_rows(plan, field->table), row = fuzz_u16(o), other = fuzz_u16(o);
+    const size_t bytes = bs_image_row_bytes(field->table);
     bs_image_place(plan, &places);
-    if (t == BS_IMAGE_TABLES) {
-        int32_t count;
-        bs_image_numbers(&count);
-        uint8_t *at = bs_bytes_at(image, places.numbers) + 8 * (fuzz_u8(o) % count);
+    if (field->table == BS_IMAGE_plan) {
+        uint8_t *at = bs_bytes_at(image, places.table[BS_IMAGE_plan]) + 8 * (row % ((int32_t)bytes / 8));
         int64_t number;
         memcpy(&number, at, sizeof number);
         number = plan_edit_number(o, number, 1);
         memcpy(at, &number, sizeof number);
         return;
     }
-    const bs_image_table *table = &bs_image_tables[t];
-    const int32_t rows = bs_image_rows(plan, t), row = fuzz_u16(o), other = fuzz_u16(o);
     if (rows == 0)
         return;
-    const bs_image_field *field = &table->fields[fuzz_u8(o) % table->n_fields];
-    uint8_t *const first = bs_bytes_at(image, places.table[t]);
-    uint8_t *const at = first + row % rows * table->row_bytes;
-    const uint8_t *const from = first + other % rows * table->row_bytes;
+    uint8_t *const first = bs_bytes_at(image, places.table[field->table]);
+    uint8_t *const at = first + (size_t)(row % rows) * bytes;
+    const uint8_t *const from = first + (size_t)(other % rows) * bytes;
     if (fuzz_flip(o, 40))
-        memcpy(at, from, table->row_bytes);
+        memcpy(at, from, bytes);
     else
         bs_image_set(field, at, plan_edit_number(o, bs_image_get(field, at), bs_image_get(field, from)));
 }
