@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 3e0541621e18f50cbb4548c87ab97d56ac085e2da659649912d587d75d0074de
+ * sha256 of the parts: dc3e5ac48e06b6c60eaf3b3b567efc86f47f4766e5d6a080ffae4b6b4c2f3212
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -9533,7 +9533,15 @@ typedef struct bs_infer {
     int32_t router, path; /* structural ops set them; the node keeps them */
     int32_t n_out; /* 1 unless the rule says otherwise */
     bs_value_info out[BS_MAX_OUTPUTS]; /* comes in as a copy of in[0] where there is one */
+    char said[4][112]; /* texts of a refusal, at most so many (bs_say_value, ...) */
+    uint32_t n_said;
 } bs_infer;
+
+/* For refusals: a shape, a dimension, a domain, as bs_value_text and the like write them. (graph/text.c) */
+BS_INTERNAL const char *bs_say_value(bs_infer *infer, const bs_value_info *value);
+BS_INTERNAL const char *bs_say_typed(bs_infer *infer, const bs_value_info *value); /* "f32 [8, 4]" */
+BS_INTERNAL const char *bs_say_dim(bs_infer *infer, bs_dim_id d);
+BS_INTERNAL const char *bs_say_domain(bs_infer *infer, int32_t domain);
 
 /* What becomes of a node when it is planned. */
 typedef enum bs_op_work {
@@ -9683,8 +9691,8 @@ static inline int32_t *bs_tree_step(int32_t child[2], uint64_t *hash)
 
 /* ==== begin src/graph/text.c ================================================================== */
 /* graph/text.c - dimensions, shapes and domains in messages.
- * Relies on graph/graph.h. Must never print. */
-/* #include "graph/graph.h" */
+ * Relies on graph/op.h. Must never print. */
+/* #include "graph/op.h" */
 
 #if !defined(BS_NO_MESSAGES) || !defined(BS_NO_REPORT)
 
@@ -9749,6 +9757,31 @@ const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, 
         snprintf(buffer, bytes, "%s [%s]", bs_domain_is_segments(d) ? "segments" : "rows",
                  bs_dim_text(graph, d->rows, a, sizeof a));
     return buffer;
+}
+
+static char *said_next(bs_infer *infer) { return infer->said[infer->n_said++ % 4]; }
+
+const char *bs_say_value(bs_infer *infer, const bs_value_info *value)
+{
+    return bs_value_text(infer->graph, value, said_next(infer), sizeof infer->said[0]);
+}
+
+const char *bs_say_typed(bs_infer *infer, const bs_value_info *value)
+{
+    char *said = said_next(infer);
+    const int n = snprintf(said, sizeof infer->said[0], "%s ", bs_dtype_name(value->dtype));
+    bs_value_text(infer->graph, value, said + n, sizeof infer->said[0] - (size_t)n);
+    return said;
+}
+
+const char *bs_say_dim(bs_infer *infer, bs_dim_id d)
+{
+    return bs_dim_text(infer->graph, d, said_next(infer), sizeof infer->said[0]);
+}
+
+const char *bs_say_domain(bs_infer *infer, int32_t domain)
+{
+    return bs_domain_text(infer->graph, domain, said_next(infer), sizeof infer->said[0]);
 }
 #endif
 /* ==== end src/graph/text.c ==================================================================== */
@@ -10209,16 +10242,15 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
 }
 
 /* Ops combine rows of one domain; a captured operand may be a root value. */
-static bool operands_agree(bs_graph *g, const bs_infer *infer)
+static bool operands_agree(bs_graph *g, bs_infer *infer)
 {
     if (infer->op->flags & (BS_OP_STRUCTURAL | BS_OP_ACROSS))
         return true;
     for (int32_t i = 1; i < infer->n_in; i++) {
         const int32_t d = infer->in[i]->domain, first = infer->in[0]->domain;
-        char a[112], b[112];
         if (d != first && !(d == 0 && infer->op->flags & BS_OP_CAPTURE))
             return bs_graph_fail(g, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s: scatter or gather it first",
-                                 i, bs_domain_text(g, d, a, sizeof a), bs_domain_text(g, first, b, sizeof b));
+                                 i, bs_say_domain(infer, d), bs_say_domain(infer, first));
     }
     return true;
 }
@@ -10601,35 +10633,30 @@ bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype)
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
 {
     const bs_value_info *value = infer->in[index];
-    char shape[96];
     if (value->rank >= low && value->rank <= high)
         return true;
     if (low == high)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected rank %d%s", index,
-                             bs_value_text(infer->graph, value, shape, sizeof shape), low,
-                             low == 3 ? " [C, H, W]" : "");
+                             bs_say_value(infer, value), low, low == 3 ? " [C, H, W]" : "");
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected rank %d to %d", index,
-                         bs_value_text(infer->graph, value, shape, sizeof shape), low, high);
+                         bs_say_value(infer, value), low, high);
 }
 
 bool bs_infer_same_rank(bs_infer *infer, int32_t index)
 {
     const bs_value_info *value = infer->in[index], *first = infer->in[0];
-    char a[96], b[96];
     if (value->rank == first->rank)
         return true;
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected the rank of operand 0, which is %s", index,
-                         bs_value_text(infer->graph, value, a, sizeof a),
-                         bs_value_text(infer->graph, first, b, sizeof b));
+                         bs_say_value(infer, value), bs_say_value(infer, first));
 }
 
 bool (bs_infer_const)(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n)
 {
     const bs_dim_id d = infer->in[index]->dims[axis];
-    char text[64];
     if (!bs_dim_is_const(infer->graph, d))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand %d (%s) is %s, expected a constant", axis,
-                             index, what, bs_dim_text(infer->graph, d, text, sizeof text));
+                             index, what, bs_say_dim(infer, d));
     *n = (int32_t)bs_dim_max(infer->graph, d);
     return true;
 }
@@ -10646,9 +10673,8 @@ bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive)
     *positive = bs_axis_of(axis, rank);
     if (*positive >= 0 && *positive < rank)
         return true;
-    char shape[96];
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "axis %d of operand 0, which is %s", axis,
-                         bs_value_text(infer->graph, infer->in[0], shape, sizeof shape));
+                         bs_say_value(infer, infer->in[0]));
 }
 
 bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most)
@@ -10686,22 +10712,20 @@ bool bs_infer_act(bs_infer *infer, int32_t act)
 bool bs_infer_root(bs_infer *infer, int32_t index)
 {
     const int32_t domain = infer->in[index]->domain;
-    char text[112];
     if (domain == 0)
         return true;
     return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected a root value", index,
-                         bs_domain_text(infer->graph, domain, text, sizeof text));
+                         bs_say_domain(infer, domain));
 }
 
 bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div)
 {
     const bs_dim_id d = infer->in[0]->dims[axis];
     const int64_t maximum = bs_floor_div(bs_dim_max(infer->graph, d) * mul + add, div);
-    char text[64];
     if (maximum < 1 || maximum > (int64_t)1 << 30)
         return bs_infer_fail(infer, BS_ERROR_SHAPE,
                              "dimension %d is %s, which gives a result of %lld, expected 1 .. 2^30", axis,
-                             bs_dim_text(infer->graph, d, text, sizeof text), (long long)maximum);
+                             bs_say_dim(infer, d), (long long)maximum);
     infer->out[0].dims[axis] = bs_dim_derive(infer->graph, d, mul, add, div);
     return infer->out[0].dims[axis] >= 0;
 }
@@ -11402,13 +11426,11 @@ static bool binary_dims_fit(bs_infer *infer)
 {
     const bs_value_info *a = infer->in[0], *b = infer->in[1];
     for (int32_t d = 0; d < b->rank; d++) {
-        char left[64], right[64];
         if (a->dims[d] == b->dims[d] ||
             (bs_dim_is_const(infer->graph, b->dims[d]) && bs_dim_max(infer->graph, b->dims[d]) == 1))
             continue;
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s in operand 0 and %s in operand 1", d,
-                             bs_dim_text(infer->graph, a->dims[d], left, sizeof left),
-                             bs_dim_text(infer->graph, b->dims[d], right, sizeof right));
+                             bs_say_dim(infer, a->dims[d]), bs_say_dim(infer, b->dims[d]));
     }
     return true;
 }
@@ -11537,11 +11559,9 @@ static bool concat_operand_fits(bs_infer *infer, int32_t index, int32_t axis)
     if (!bs_infer_dtype(infer, index, first->dtype) || !bs_infer_same_rank(infer, index))
         return false;
     for (int32_t d = 0; d < first->rank; d++) {
-        char left[64], right[64];
         if (d != axis && first->dims[d] != other->dims[d])
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s in operand 0 and %s in operand %d", d,
-                                 bs_dim_text(infer->graph, first->dims[d], left, sizeof left),
-                                 bs_dim_text(infer->graph, other->dims[d], right, sizeof right), index);
+                                 bs_say_dim(infer, first->dims[d]), bs_say_dim(infer, other->dims[d]), index);
     }
     if (bs_value_in_patches(infer->graph, first) &&
         (first->scale_num != other->scale_num || first->scale_den != other->scale_den))
@@ -11630,11 +11650,10 @@ static bool slice_infer(bs_infer *infer)
     if (!bs_infer_axis(infer, desc->axis, &axis) || !axis_may_change(infer, axis))
         return false;
     const bs_dim_id d = infer->in[0]->dims[axis];
-    char text[64];
     if (desc->start < 0 || desc->length < 0 ||
         (int64_t)desc->start + bs_max_i32(desc->length, 1) > bs_dim_max(infer->graph, d))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "start %d and length %d are not within dimension %d, which is %s",
-                             desc->start, desc->length, axis, bs_dim_text(infer->graph, d, text, sizeof text));
+                             desc->start, desc->length, axis, bs_say_dim(infer, d));
     if (desc->length == 0)
         return bs_infer_extent(infer, axis, 1, -(int64_t)desc->start, 1);
     infer->out[0].dims[axis] = bs_dim_const(infer->graph, desc->length);
@@ -13436,10 +13455,9 @@ static bool topk_infer(bs_infer *infer)
         return false;
     const int32_t last = infer->in[0]->rank - 1;
     const bs_dim_id d = infer->in[0]->dims[last];
-    char text[64];
     if (desc->k < 1 || desc->k > bs_dim_max(infer->graph, d))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "k is %d, expected 1 .. dimension %d of operand 0, which is %s",
-                             desc->k, last, bs_dim_text(infer->graph, d, text, sizeof text));
+                             desc->k, last, bs_say_dim(infer, d));
     infer->n_out = 2;
     infer->out[0].dims[last] = infer->out[1].dims[last] = bs_dim_const(infer->graph, desc->k);
     infer->out[1].dtype = BS_I32;
@@ -13520,12 +13538,10 @@ static const bs_field matmul_fields[] = {{"transpose_b", 'i'}, {"scale", 'f'}};
 static bool matmul_same_dim(bs_infer *infer, int32_t a_axis, int32_t b_axis)
 {
     const bs_dim_id a = infer->in[0]->dims[a_axis], b = infer->in[1]->dims[b_axis];
-    char left[64], right[64];
     if (a == b)
         return true;
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand 0 is %s, dimension %d of operand 1 is %s",
-                         a_axis, bs_dim_text(infer->graph, a, left, sizeof left), b_axis,
-                         bs_dim_text(infer->graph, b, right, sizeof right));
+                         a_axis, bs_say_dim(infer, a), b_axis, bs_say_dim(infer, b));
 }
 
 static bool matmul_infer(bs_infer *infer)
@@ -13752,13 +13768,11 @@ static bool patch_features_infer(bs_infer *infer)
         !bs_infer_field(infer, "code_bits", bs_or_default(desc->code_bits, 16), 8, 16))
         return false;
     for (int32_t d = 0; d < 3 && infer->n_in > 1; d++) {
-        char left[64], right[64];
         if (!bs_infer_dtype(infer, 1, cells->dtype) || !bs_infer_rank(infer, 1, 3, 3))
             return false;
         if (cells->dims[d] != infer->in[1]->dims[d])
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s in the cells and %s in the reference", d,
-                                 bs_dim_text(infer->graph, cells->dims[d], left, sizeof left),
-                                 bs_dim_text(infer->graph, infer->in[1]->dims[d], right, sizeof right));
+                                 bs_say_dim(infer, cells->dims[d]), bs_say_dim(infer, infer->in[1]->dims[d]));
     }
     infer->out[0].dtype = BS_I32;
     infer->out[0].rank = 1;
@@ -14316,7 +14330,6 @@ static void reshape_count_operand(const bs_infer *infer, reshape_count *count)
 static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, int32_t code)
 {
     const int32_t source = -1 - code; /* BS_RESHAPE_REST has no opposite */
-    char shape[96];
     if (code == BS_RESHAPE_REST) {
         if (count->rest >= 0)
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions %d and %d are both to be worked out", count->rest,
@@ -14332,7 +14345,7 @@ static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, in
     if (code == 0 || source >= infer->in[0]->rank || count->left[source] < 0)
         return bs_infer_fail(infer, BS_ERROR_SHAPE,
                              "dimension %d is not a constant, -1, or a symbol of operand 0, which is %s", axis,
-                             bs_value_text(infer->graph, infer->in[0], shape, sizeof shape));
+                             bs_say_value(infer, infer->in[0]));
     infer->out[0].dims[axis] = count->left[source];
     count->left[source] = -1;
     count->symbols--;
@@ -14364,7 +14377,6 @@ static bool reshape_rest(bs_infer *infer, reshape_count *count)
 static bool reshape_infer(bs_infer *infer)
 {
     const bs_reshape_desc *desc = infer->params;
-    char shape[96];
     reshape_count count;
     if (!bs_infer_field(infer, "rank", desc->rank, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0))
         return false;
@@ -14377,7 +14389,7 @@ static bool reshape_infer(bs_infer *infer)
         return reshape_rest(infer, &count) && bs_infer_no_new_image(infer);
     if (count.in != count.out || count.symbols != 0)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, which does not have %lld elements",
-                             bs_value_text(infer->graph, infer->in[0], shape, sizeof shape), (long long)count.out);
+                             bs_say_value(infer, infer->in[0]), (long long)count.out);
     return bs_infer_no_new_image(infer);
 }
 
@@ -15561,12 +15573,10 @@ static bool state_write_infer(bs_infer *infer)
     infer->n_out = 0;
     if (!bs_infer_state(infer) || !bs_infer_root(infer, 1))
         return false;
-    char a[96], b[96];
     if (!fits_state(infer->graph, infer->in[0], infer->in[1]))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "%s %s is written to state \"%s\" of %s %s",
-                             bs_dtype_name(infer->in[1]->dtype), bs_value_text(infer->graph, infer->in[1], b, sizeof b),
-                             bs_node_name(&infer->graph->nodes[infer->in[0]->node]), bs_dtype_name(infer->in[0]->dtype),
-                             bs_value_text(infer->graph, infer->in[0], a, sizeof a));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "%s is written to state \"%s\" of %s",
+                             bs_say_typed(infer, infer->in[1]), bs_node_name(&infer->graph->nodes[infer->in[0]->node]),
+                             bs_say_typed(infer, infer->in[0]));
     return true;
 }
 
@@ -15604,16 +15614,15 @@ static bool patches_join(bs_infer *infer, int32_t domain)
 {
     const bs_graph *g = infer->graph;
     const bs_domain *d = &g->domains[domain];
-    char a[112], b[96];
     if (!bs_domain_is_patches(d))
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "`like` is of %s, expected cells of a frame",
-                             bs_domain_text(g, domain, a, sizeof a));
+                             bs_say_domain(infer, domain));
     const int32_t ky = dim_ratio(g, d->height, infer->in[0]->dims[1]),
                   kx = dim_ratio(g, d->width, infer->in[0]->dims[2]);
     if (ky < 1 || ky != kx)
         return bs_infer_fail(infer, BS_ERROR_SHAPE,
                              "dimensions 1 and 2 of %s are not the same multiple of those of `like`, %s",
-                             bs_value_text(g, infer->in[0], b, sizeof b), bs_domain_text(g, domain, a, sizeof a));
+                             bs_say_value(infer, infer->in[0]), bs_say_domain(infer, domain));
     infer->out[0].domain = domain;
     infer->out[0].scale_num = ky;
     return true;
@@ -15661,12 +15670,10 @@ bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc
 static bool assemble_infer(bs_infer *infer)
 {
     const bs_graph *g = infer->graph;
-    char a[112], b[96];
     if (!bs_domain_is_patches(&g->domains[infer->in[0]->domain]) || infer->in[0]->rank != 3)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN,
                              "operand 0 is %s of %s, expected images of patches: gather what a router scattered first",
-                             bs_value_text(g, infer->in[0], b, sizeof b),
-                             bs_domain_text(g, infer->in[0]->domain, a, sizeof a));
+                             bs_say_value(infer, infer->in[0]), bs_say_domain(infer, infer->in[0]->domain));
     infer->out[0].domain = 0;
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     return true;
@@ -15727,15 +15734,14 @@ static bool collect_infer(bs_infer *infer)
     const bs_value_info *x = infer->in[0];
     const bs_domain *d = &g->domains[x->domain];
     const bool patches = bs_domain_is_patches(d);
-    char text[112];
     if (d->kind != BS_DOMAIN_ROWS)
         return bs_infer_fail(
             infer, BS_ERROR_DOMAIN,
             "operand 0 is of %s, expected rows, segments or patches: gather what a router scattered first",
-            bs_domain_text(g, x->domain, text, sizeof text));
+            bs_say_domain(infer, x->domain));
     if (x->rank == BS_MAX_RANK || (patches && x->rank == 3))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s cannot be stacked (images of patches: use assemble)",
-                             bs_value_text(g, x, text, sizeof text));
+                             bs_say_value(infer, x));
     bs_value_info *out = &infer->out[0];
     out->rank = x->rank + 1;
     out->dims[0] = patches ? bs_dim_const(g, d->max_rows) : d->rows;
@@ -15824,10 +15830,10 @@ static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
                       (expected < 0 || width == expected);
     if (fits && ((score->dtype == BS_F32 && rule->score_f32) || (score->dtype == BS_I32 && rule->score_i32)))
         return true;
-    char wanted[16], shape[96];
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "scores are %s %s, %s takes %s%s [%s]", bs_dtype_name(score->dtype),
-                         bs_value_text(infer->graph, score, shape, sizeof shape), rule->name,
-                         rule->score_f32 ? "f32" : "i32", rule->score_f32 && rule->score_i32 ? " or i32" : "",
+    char wanted[16];
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "scores are %s, %s takes %s%s [%s]", bs_say_typed(infer, score),
+                         rule->name, rule->score_f32 ? "f32" : "i32",
+                         rule->score_f32 && rule->score_i32 ? " or i32" : "",
                          width_text(expected, wanted, sizeof wanted));
 }
 
@@ -15838,10 +15844,8 @@ static bool route_knob_sound(bs_infer *infer)
     const bs_value_info *knob = infer->in[1];
     if (knob->domain == 0 && knob->dtype == BS_F32 && knob->rank == 1 && bs_dim_max(infer->graph, knob->dims[0]) == 1)
         return true;
-    char shape[96], domain[112];
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "the knob is %s %s of %s, expected a root value f32 [1]",
-                         bs_dtype_name(knob->dtype), bs_value_text(infer->graph, knob, shape, sizeof shape),
-                         bs_domain_text(infer->graph, knob->domain, domain, sizeof domain));
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "the knob is %s of %s, expected a root value f32 [1]",
+                         bs_say_typed(infer, knob), bs_say_domain(infer, knob->domain));
 }
 
 static int32_t route_max_paths_per_cell(const bs_route_desc *d)
@@ -15944,7 +15948,6 @@ static bool scatter_infer(bs_infer *infer)
     bs_graph *g = infer->graph;
     const bs_router_params *p = infer->params;
     const bs_router_info *router = router_known(infer, p->router);
-    char a[112], b[112];
     if (!router)
         return false;
     if (p->path < 0 || p->path >= router->desc->paths)
@@ -15952,8 +15955,8 @@ static bool scatter_infer(bs_infer *infer)
                              router->desc->name, router->desc->paths);
     if (infer->in[0]->domain != router->domain)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of %s, router \"%s\" decides for %s",
-                             bs_domain_text(g, infer->in[0]->domain, a, sizeof a), router->desc->name,
-                             bs_domain_text(g, router->domain, b, sizeof b));
+                             bs_say_domain(infer, infer->in[0]->domain), router->desc->name,
+                             bs_say_domain(infer, router->domain));
     const bs_domain domain = {.kind = BS_DOMAIN_PATH,
                               .parent = router->domain,
                               .router = p->router,
@@ -16091,19 +16094,18 @@ static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, in
     const bs_gather_params *p = infer->params;
     const bs_value_info *v = &g->values[infer->ids[path]];
     const bs_domain *d = &g->domains[v->domain];
-    char a[112], b[96];
     if (d->kind != BS_DOMAIN_PATH || d->router != p->router || d->path != path)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected path %d of \"%s\"", path,
-                             bs_domain_text(g, v->domain, a, sizeof a), path, router->desc->name);
+                             bs_say_domain(infer, v->domain), path, router->desc->name);
     bool same = v->rank == first->rank && v->dtype == first->dtype && v->scale_num == first->scale_num &&
                 v->scale_den == first->scale_den;
     for (int32_t i = 0; same && i < v->rank; i++)
         same = v->dims[i] == first->dims[i];
     if (!same)
-        return bs_infer_fail(
-            infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s (scale %d/%d), another path %s %s (scale %d/%d)",
-            path, router->desc->name, bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), v->scale_num, v->scale_den,
-            bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b), first->scale_num, first->scale_den);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "path %d of \"%s\" gives %s (scale %d/%d), another path %s (scale %d/%d)", path,
+                             router->desc->name, bs_say_typed(infer, v), v->scale_num, v->scale_den,
+                             bs_say_typed(infer, first), first->scale_num, first->scale_den);
     return true;
 }
 
@@ -16146,15 +16148,13 @@ static bool gather_infer(bs_infer *infer)
         if (infer->ids[i] && !gather_value_sound(infer, router, i, first))
             return false;
     const bs_value_info *residual = &g->values[infer->ids[router->desc->paths]];
-    char a[112], b[112];
     if (infer->ids[router->desc->paths] && residual->domain != router->domain)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "the residual is of %s, router \"%s\" decides for %s",
-                             bs_domain_text(g, residual->domain, a, sizeof a), router->desc->name,
-                             bs_domain_text(g, router->domain, b, sizeof b));
+                             bs_say_domain(infer, residual->domain), router->desc->name,
+                             bs_say_domain(infer, router->domain));
     if (infer->ids[router->desc->paths] && !bs_same_shape(residual, first))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the residual is %s %s, paths of \"%s\" give %s %s",
-                             bs_dtype_name(residual->dtype), bs_value_text(g, residual, a, sizeof a),
-                             router->desc->name, bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the residual is %s, paths of \"%s\" give %s",
+                             bs_say_typed(infer, residual), router->desc->name, bs_say_typed(infer, first));
     infer->router = p->router;
     infer->out[0] = *first;
     infer->out[0].domain = router->domain;
@@ -16202,11 +16202,10 @@ static bool look_ahead_infer(bs_infer *infer)
     if (!infer->name[0])
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "the name of a router is needed");
     const bs_value_info *score = infer->in[0];
-    char shape[96];
     if (score->rank != 1 || (score->dtype != BS_F32 && score->dtype != BS_I32) ||
         !bs_dim_is_const(infer->graph, score->dims[0]))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s %s, expected f32 or i32 [paths]",
-                             bs_dtype_name(score->dtype), bs_value_text(infer->graph, score, shape, sizeof shape));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32 or i32 [paths]",
+                             bs_say_typed(infer, score));
     return true;
 }
 
@@ -16258,28 +16257,25 @@ int32_t bs_infer_segments(bs_infer *infer, int32_t index)
     const int32_t domain = infer->in[index]->domain;
     if (bs_domain_is_segments(&infer->graph->domains[domain]))
         return domain;
-    char text[112];
     bs_infer_fail(infer, BS_ERROR_DOMAIN,
                   "operand %d is of %s, expected segments (bs_segments; gather what a router scattered first)", index,
-                  bs_domain_text(infer->graph, domain, text, sizeof text));
+                  bs_say_domain(infer, domain));
     return 0;
 }
 
 bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what)
 {
     const bs_value_info *v = infer->in[index];
-    char shape[96], segments[96];
     if (!bs_node_is(&infer->graph->nodes[v->node], &bs_op_input))
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d (%s) is made by %s, expected an input", index, what,
                              bs_op_get(infer->graph->nodes[v->node].op)->name);
     if (v->dtype != BS_I32 || v->rank != 1)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s %s, expected i32 [segments]", index, what,
-                             bs_dtype_name(v->dtype), bs_value_text(infer->graph, v, shape, sizeof shape));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, expected i32 [segments]", index, what,
+                             bs_say_typed(infer, v));
     if (domain && v->dims[0] != bs_segment_dim(infer->graph, domain))
-        return bs_infer_fail(
-            infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, expected one for each of %s segments", index, what,
-            bs_value_text(infer->graph, v, shape, sizeof shape),
-            bs_dim_text(infer->graph, bs_segment_dim(infer->graph, domain), segments, sizeof segments));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, expected one for each of %s segments",
+                             index, what, bs_say_value(infer, v),
+                             bs_say_dim(infer, bs_segment_dim(infer->graph, domain)));
     return true;
 }
 
@@ -16322,7 +16318,6 @@ bs_value bs_segments(bs_graph *graph, bs_value x, bs_value lengths)
 static bool append_fits(bs_infer *infer, int32_t domain)
 {
     const bs_value_info *state = infer->in[0], *value = infer->in[1];
-    char a[96], b[96];
     bool fits = state->dtype == value->dtype && state->rank == value->rank + 2 &&
                 state->dims[0] == bs_segment_dim(infer->graph, domain) && bs_dim_is_const(infer->graph, state->dims[1]);
     for (int32_t i = 0; fits && i < value->rank; i++)
@@ -16330,9 +16325,8 @@ static bool append_fits(bs_infer *infer, int32_t domain)
     if (fits)
         return true;
     return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                         "cells %s %s do not fit a state of %s %s, expected [segments, window, ...cell]",
-                         bs_dtype_name(value->dtype), bs_value_text(infer->graph, value, b, sizeof b),
-                         bs_dtype_name(state->dtype), bs_value_text(infer->graph, state, a, sizeof a));
+                         "cells %s do not fit a state of %s, expected [segments, window, ...cell]",
+                         bs_say_typed(infer, value), bs_say_typed(infer, state));
 }
 
 static bool state_append_infer(bs_infer *infer)
@@ -16386,14 +16380,12 @@ static bool segment_spread_infer(bs_infer *infer)
     const bs_value_info *parent = infer->in[0];
     bs_value_info *out = &infer->out[0];
     const int32_t domain = bs_infer_segments(infer, 1);
-    char shape[96], text[96];
     if (!domain || !bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
         return false;
     const bs_dim_id segments = bs_segment_dim(infer->graph, domain);
     if (parent->dims[0] != segments)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected a row for each of %s segments",
-                             bs_value_text(infer->graph, parent, shape, sizeof shape),
-                             bs_dim_text(infer->graph, segments, text, sizeof text));
+                             bs_say_value(infer, parent), bs_say_dim(infer, segments));
     out->rank = parent->rank - 1;
     for (int32_t i = 0; i < out->rank; i++)
         out->dims[i] = parent->dims[i + 1];
@@ -16585,17 +16577,14 @@ enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_PAST_K, ATTENTION_PAST_V
 static bool attention_cells_agree(bs_infer *infer, int32_t domain)
 {
     for (int32_t i = ATTENTION_Q; i <= ATTENTION_V; i++) {
-        char a[112], b[112];
         if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_rank(infer, i, 1, 1))
             return false;
         if (infer->in[i]->domain != domain)
             return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s", i,
-                                 bs_domain_text(infer->graph, infer->in[i]->domain, a, sizeof a),
-                                 bs_domain_text(infer->graph, domain, b, sizeof b));
+                                 bs_say_domain(infer, infer->in[i]->domain), bs_say_domain(infer, domain));
         if (infer->in[i]->dims[0] != infer->in[0]->dims[0])
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, operand 0 %s", i,
-                                 bs_value_text(infer->graph, infer->in[i], a, sizeof a),
-                                 bs_value_text(infer->graph, infer->in[0], b, sizeof b));
+                                 bs_say_value(infer, infer->in[i]), bs_say_value(infer, infer->in[0]));
     }
     return true;
 }
@@ -16606,7 +16595,6 @@ static bool attention_cache_fits(bs_infer *infer, int32_t domain)
     int32_t window;
     for (int32_t i = ATTENTION_PAST_K; i <= ATTENTION_PAST_V; i++) {
         const bs_value_info *cache = infer->in[i];
-        char shape[96];
         if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_root(infer, i))
             return false;
         if (cache->rank != 3 || cache->dims[0] != bs_segment_dim(infer->graph, domain) ||
@@ -16614,7 +16602,7 @@ static bool attention_cache_fits(bs_infer *infer, int32_t domain)
             return bs_infer_fail(
                 infer, BS_ERROR_SHAPE,
                 "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 0",
-                i, bs_value_text(infer->graph, cache, shape, sizeof shape));
+                i, bs_say_value(infer, cache));
     }
     return bs_infer_const(infer, ATTENTION_PAST_K, 1, "the window", &window) &&
            bs_infer_segment_input(infer, ATTENTION_PAST, domain, "past");

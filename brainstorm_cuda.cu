@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a0883cab8114d60dcc4c7fa5e7c80d7098c0699ed75fa864fe13e0d3512c9392
+ * sha256 of the parts: fed0f42fd99b282104bf6b869f45ed2d4ccc0f4babbe3c2ffa07b2097ebeffbb
  */
 #include "brainstorm.h"
 
@@ -762,7 +762,15 @@ typedef struct bs_infer {
     int32_t router, path; /* structural ops set them; the node keeps them */
     int32_t n_out; /* 1 unless the rule says otherwise */
     bs_value_info out[BS_MAX_OUTPUTS]; /* comes in as a copy of in[0] where there is one */
+    char said[4][112]; /* texts of a refusal, at most so many (bs_say_value, ...) */
+    uint32_t n_said;
 } bs_infer;
+
+/* For refusals: a shape, a dimension, a domain, as bs_value_text and the like write them. (graph/text.c) */
+const char *bs_say_value(bs_infer *infer, const bs_value_info *value);
+const char *bs_say_typed(bs_infer *infer, const bs_value_info *value); /* "f32 [8, 4]" */
+const char *bs_say_dim(bs_infer *infer, bs_dim_id d);
+const char *bs_say_domain(bs_infer *infer, int32_t domain);
 
 /* What becomes of a node when it is planned. */
 typedef enum bs_op_work {

@@ -276,16 +276,15 @@ static bool operands_known(bs_graph *g, const bs_op *op, const int32_t *in, int3
 }
 
 /* Ops combine rows of one domain; a captured operand may be a root value. */
-static bool operands_agree(bs_graph *g, const bs_infer *infer)
+static bool operands_agree(bs_graph *g, bs_infer *infer)
 {
     if (infer->op->flags & (BS_OP_STRUCTURAL | BS_OP_ACROSS))
         return true;
     for (int32_t i = 1; i < infer->n_in; i++) {
         const int32_t d = infer->in[i]->domain, first = infer->in[0]->domain;
-        char a[112], b[112];
         if (d != first && !(d == 0 && infer->op->flags & BS_OP_CAPTURE))
             return bs_graph_fail(g, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s: scatter or gather it first",
-                                 i, bs_domain_text(g, d, a, sizeof a), bs_domain_text(g, first, b, sizeof b));
+                                 i, bs_say_domain(infer, d), bs_say_domain(infer, first));
     }
     return true;
 }

@@ -94,7 +94,15 @@ typedef struct bs_infer {
     int32_t router, path; /* structural ops set them; the node keeps them */
     int32_t n_out; /* 1 unless the rule says otherwise */
     bs_value_info out[BS_MAX_OUTPUTS]; /* comes in as a copy of in[0] where there is one */
+    char said[4][112]; /* texts of a refusal, at most so many (bs_say_value, ...) */
+    uint32_t n_said;
 } bs_infer;
+
+/* For refusals: a shape, a dimension, a domain, as bs_value_text and the like write them. (graph/text.c) */
+const char *bs_say_value(bs_infer *infer, const bs_value_info *value);
+const char *bs_say_typed(bs_infer *infer, const bs_value_info *value); /* "f32 [8, 4]" */
+const char *bs_say_dim(bs_infer *infer, bs_dim_id d);
+const char *bs_say_domain(bs_infer *infer, int32_t domain);
 
 /* What becomes of a node when it is planned. */
 typedef enum bs_op_work {

@@ -1,6 +1,6 @@
 /* graph/text.c - dimensions, shapes and domains in messages.
- * Relies on graph/graph.h. Must never print. */
-#include "graph/graph.h"
+ * Relies on graph/op.h. Must never print. */
+#include "graph/op.h"
 
 #if !defined(BS_NO_MESSAGES) || !defined(BS_NO_REPORT)
 
@@ -65,5 +65,30 @@ const char *bs_domain_text(const bs_graph *graph, int32_t domain, char *buffer, 
         snprintf(buffer, bytes, "%s [%s]", bs_domain_is_segments(d) ? "segments" : "rows",
                  bs_dim_text(graph, d->rows, a, sizeof a));
     return buffer;
+}
+
+static char *said_next(bs_infer *infer) { return infer->said[infer->n_said++ % 4]; }
+
+const char *bs_say_value(bs_infer *infer, const bs_value_info *value)
+{
+    return bs_value_text(infer->graph, value, said_next(infer), sizeof infer->said[0]);
+}
+
+const char *bs_say_typed(bs_infer *infer, const bs_value_info *value)
+{
+    char *said = said_next(infer);
+    const int n = snprintf(said, sizeof infer->said[0], "%s ", bs_dtype_name(value->dtype));
+    bs_value_text(infer->graph, value, said + n, sizeof infer->said[0] - (size_t)n);
+    return said;
+}
+
+const char *bs_say_dim(bs_infer *infer, bs_dim_id d)
+{
+    return bs_dim_text(infer->graph, d, said_next(infer), sizeof infer->said[0]);
+}
+
+const char *bs_say_domain(bs_infer *infer, int32_t domain)
+{
+    return bs_domain_text(infer->graph, domain, said_next(infer), sizeof infer->said[0]);
 }
 #endif

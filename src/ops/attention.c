@@ -13,17 +13,14 @@ enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_PAST_K, ATTENTION_PAST_V
 static bool attention_cells_agree(bs_infer *infer, int32_t domain)
 {
     for (int32_t i = ATTENTION_Q; i <= ATTENTION_V; i++) {
-        char a[112], b[112];
         if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_rank(infer, i, 1, 1))
             return false;
         if (infer->in[i]->domain != domain)
             return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, operand 0 of %s", i,
-                                 bs_domain_text(infer->graph, infer->in[i]->domain, a, sizeof a),
-                                 bs_domain_text(infer->graph, domain, b, sizeof b));
+                                 bs_say_domain(infer, infer->in[i]->domain), bs_say_domain(infer, domain));
         if (infer->in[i]->dims[0] != infer->in[0]->dims[0])
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, operand 0 %s", i,
-                                 bs_value_text(infer->graph, infer->in[i], a, sizeof a),
-                                 bs_value_text(infer->graph, infer->in[0], b, sizeof b));
+                                 bs_say_value(infer, infer->in[i]), bs_say_value(infer, infer->in[0]));
     }
     return true;
 }
@@ -34,7 +31,6 @@ static bool attention_cache_fits(bs_infer *infer, int32_t domain)
     int32_t window;
     for (int32_t i = ATTENTION_PAST_K; i <= ATTENTION_PAST_V; i++) {
         const bs_value_info *cache = infer->in[i];
-        char shape[96];
         if (!bs_infer_dtype(infer, i, BS_F32) || !bs_infer_root(infer, i))
             return false;
         if (cache->rank != 3 || cache->dims[0] != bs_segment_dim(infer->graph, domain) ||
@@ -42,7 +38,7 @@ static bool attention_cache_fits(bs_infer *infer, int32_t domain)
             return bs_infer_fail(
                 infer, BS_ERROR_SHAPE,
                 "operand %d is %s, expected [segments, window, d] with the window of operand 3 and the d of operand 0",
-                i, bs_value_text(infer->graph, cache, shape, sizeof shape));
+                i, bs_say_value(infer, cache));
     }
     return bs_infer_const(infer, ATTENTION_PAST_K, 1, "the window", &window) &&
            bs_infer_segment_input(infer, ATTENTION_PAST, domain, "past");

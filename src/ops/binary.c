@@ -17,13 +17,11 @@ static bool binary_dims_fit(bs_infer *infer)
 {
     const bs_value_info *a = infer->in[0], *b = infer->in[1];
     for (int32_t d = 0; d < b->rank; d++) {
-        char left[64], right[64];
         if (a->dims[d] == b->dims[d] ||
             (bs_dim_is_const(infer->graph, b->dims[d]) && bs_dim_max(infer->graph, b->dims[d]) == 1))
             continue;
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s in operand 0 and %s in operand 1", d,
-                             bs_dim_text(infer->graph, a->dims[d], left, sizeof left),
-                             bs_dim_text(infer->graph, b->dims[d], right, sizeof right));
+                             bs_say_dim(infer, a->dims[d]), bs_say_dim(infer, b->dims[d]));
     }
     return true;
 }

@@ -36,35 +36,30 @@ bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype)
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
 {
     const bs_value_info *value = infer->in[index];
-    char shape[96];
     if (value->rank >= low && value->rank <= high)
         return true;
     if (low == high)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected rank %d%s", index,
-                             bs_value_text(infer->graph, value, shape, sizeof shape), low,
-                             low == 3 ? " [C, H, W]" : "");
+                             bs_say_value(infer, value), low, low == 3 ? " [C, H, W]" : "");
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected rank %d to %d", index,
-                         bs_value_text(infer->graph, value, shape, sizeof shape), low, high);
+                         bs_say_value(infer, value), low, high);
 }
 
 bool bs_infer_same_rank(bs_infer *infer, int32_t index)
 {
     const bs_value_info *value = infer->in[index], *first = infer->in[0];
-    char a[96], b[96];
     if (value->rank == first->rank)
         return true;
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected the rank of operand 0, which is %s", index,
-                         bs_value_text(infer->graph, value, a, sizeof a),
-                         bs_value_text(infer->graph, first, b, sizeof b));
+                         bs_say_value(infer, value), bs_say_value(infer, first));
 }
 
 bool (bs_infer_const)(bs_infer *infer, int32_t index, int32_t axis, const char *what, int32_t *n)
 {
     const bs_dim_id d = infer->in[index]->dims[axis];
-    char text[64];
     if (!bs_dim_is_const(infer->graph, d))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand %d (%s) is %s, expected a constant", axis,
-                             index, what, bs_dim_text(infer->graph, d, text, sizeof text));
+                             index, what, bs_say_dim(infer, d));
     *n = (int32_t)bs_dim_max(infer->graph, d);
     return true;
 }
@@ -81,9 +76,8 @@ bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive)
     *positive = bs_axis_of(axis, rank);
     if (*positive >= 0 && *positive < rank)
         return true;
-    char shape[96];
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "axis %d of operand 0, which is %s", axis,
-                         bs_value_text(infer->graph, infer->in[0], shape, sizeof shape));
+                         bs_say_value(infer, infer->in[0]));
 }
 
 bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most)
@@ -121,22 +115,20 @@ bool bs_infer_act(bs_infer *infer, int32_t act)
 bool bs_infer_root(bs_infer *infer, int32_t index)
 {
     const int32_t domain = infer->in[index]->domain;
-    char text[112];
     if (domain == 0)
         return true;
     return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected a root value", index,
-                         bs_domain_text(infer->graph, domain, text, sizeof text));
+                         bs_say_domain(infer, domain));
 }
 
 bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div)
 {
     const bs_dim_id d = infer->in[0]->dims[axis];
     const int64_t maximum = bs_floor_div(bs_dim_max(infer->graph, d) * mul + add, div);
-    char text[64];
     if (maximum < 1 || maximum > (int64_t)1 << 30)
         return bs_infer_fail(infer, BS_ERROR_SHAPE,
                              "dimension %d is %s, which gives a result of %lld, expected 1 .. 2^30", axis,
-                             bs_dim_text(infer->graph, d, text, sizeof text), (long long)maximum);
+                             bs_say_dim(infer, d), (long long)maximum);
     infer->out[0].dims[axis] = bs_dim_derive(infer->graph, d, mul, add, div);
     return infer->out[0].dims[axis] >= 0;
 }

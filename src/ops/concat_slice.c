@@ -27,11 +27,9 @@ static bool concat_operand_fits(bs_infer *infer, int32_t index, int32_t axis)
     if (!bs_infer_dtype(infer, index, first->dtype) || !bs_infer_same_rank(infer, index))
         return false;
     for (int32_t d = 0; d < first->rank; d++) {
-        char left[64], right[64];
         if (d != axis && first->dims[d] != other->dims[d])
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s in operand 0 and %s in operand %d", d,
-                                 bs_dim_text(infer->graph, first->dims[d], left, sizeof left),
-                                 bs_dim_text(infer->graph, other->dims[d], right, sizeof right), index);
+                                 bs_say_dim(infer, first->dims[d]), bs_say_dim(infer, other->dims[d]), index);
     }
     if (bs_value_in_patches(infer->graph, first) &&
         (first->scale_num != other->scale_num || first->scale_den != other->scale_den))
@@ -120,11 +118,10 @@ static bool slice_infer(bs_infer *infer)
     if (!bs_infer_axis(infer, desc->axis, &axis) || !axis_may_change(infer, axis))
         return false;
     const bs_dim_id d = infer->in[0]->dims[axis];
-    char text[64];
     if (desc->start < 0 || desc->length < 0 ||
         (int64_t)desc->start + bs_max_i32(desc->length, 1) > bs_dim_max(infer->graph, d))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "start %d and length %d are not within dimension %d, which is %s",
-                             desc->start, desc->length, axis, bs_dim_text(infer->graph, d, text, sizeof text));
+                             desc->start, desc->length, axis, bs_say_dim(infer, d));
     if (desc->length == 0)
         return bs_infer_extent(infer, axis, 1, -(int64_t)desc->start, 1);
     infer->out[0].dims[axis] = bs_dim_const(infer->graph, desc->length);

@@ -11,11 +11,10 @@ static bool look_ahead_infer(bs_infer *infer)
     if (!infer->name[0])
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "the name of a router is needed");
     const bs_value_info *score = infer->in[0];
-    char shape[96];
     if (score->rank != 1 || (score->dtype != BS_F32 && score->dtype != BS_I32) ||
         !bs_dim_is_const(infer->graph, score->dims[0]))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s %s, expected f32 or i32 [paths]",
-                             bs_dtype_name(score->dtype), bs_value_text(infer->graph, score, shape, sizeof shape));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32 or i32 [paths]",
+                             bs_say_typed(infer, score));
     return true;
 }
 

@@ -8,12 +8,10 @@ static const bs_field matmul_fields[] = {{"transpose_b", 'i'}, {"scale", 'f'}};
 static bool matmul_same_dim(bs_infer *infer, int32_t a_axis, int32_t b_axis)
 {
     const bs_dim_id a = infer->in[0]->dims[a_axis], b = infer->in[1]->dims[b_axis];
-    char left[64], right[64];
     if (a == b)
         return true;
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d of operand 0 is %s, dimension %d of operand 1 is %s",
-                         a_axis, bs_dim_text(infer->graph, a, left, sizeof left), b_axis,
-                         bs_dim_text(infer->graph, b, right, sizeof right));
+                         a_axis, bs_say_dim(infer, a), b_axis, bs_say_dim(infer, b));
 }
 
 static bool matmul_infer(bs_infer *infer)

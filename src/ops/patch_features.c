@@ -18,13 +18,11 @@ static bool patch_features_infer(bs_infer *infer)
         !bs_infer_field(infer, "code_bits", bs_or_default(desc->code_bits, 16), 8, 16))
         return false;
     for (int32_t d = 0; d < 3 && infer->n_in > 1; d++) {
-        char left[64], right[64];
         if (!bs_infer_dtype(infer, 1, cells->dtype) || !bs_infer_rank(infer, 1, 3, 3))
             return false;
         if (cells->dims[d] != infer->in[1]->dims[d])
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s in the cells and %s in the reference", d,
-                                 bs_dim_text(infer->graph, cells->dims[d], left, sizeof left),
-                                 bs_dim_text(infer->graph, infer->in[1]->dims[d], right, sizeof right));
+                                 bs_say_dim(infer, cells->dims[d]), bs_say_dim(infer, infer->in[1]->dims[d]));
     }
     infer->out[0].dtype = BS_I32;
     infer->out[0].rank = 1;

@@ -41,7 +41,6 @@ static void reshape_count_operand(const bs_infer *infer, reshape_count *count)
 static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, int32_t code)
 {
     const int32_t source = -1 - code; /* BS_RESHAPE_REST has no opposite */
-    char shape[96];
     if (code == BS_RESHAPE_REST) {
         if (count->rest >= 0)
             return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions %d and %d are both to be worked out", count->rest,
@@ -57,7 +56,7 @@ static bool reshape_take(bs_infer *infer, reshape_count *count, int32_t axis, in
     if (code == 0 || source >= infer->in[0]->rank || count->left[source] < 0)
         return bs_infer_fail(infer, BS_ERROR_SHAPE,
                              "dimension %d is not a constant, -1, or a symbol of operand 0, which is %s", axis,
-                             bs_value_text(infer->graph, infer->in[0], shape, sizeof shape));
+                             bs_say_value(infer, infer->in[0]));
     infer->out[0].dims[axis] = count->left[source];
     count->left[source] = -1;
     count->symbols--;
@@ -89,7 +88,6 @@ static bool reshape_rest(bs_infer *infer, reshape_count *count)
 static bool reshape_infer(bs_infer *infer)
 {
     const bs_reshape_desc *desc = infer->params;
-    char shape[96];
     reshape_count count;
     if (!bs_infer_field(infer, "rank", desc->rank, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0))
         return false;
@@ -102,7 +100,7 @@ static bool reshape_infer(bs_infer *infer)
         return reshape_rest(infer, &count) && bs_infer_no_new_image(infer);
     if (count.in != count.out || count.symbols != 0)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, which does not have %lld elements",
-                             bs_value_text(infer->graph, infer->in[0], shape, sizeof shape), (long long)count.out);
+                             bs_say_value(infer, infer->in[0]), (long long)count.out);
     return bs_infer_no_new_image(infer);
 }
 

@@ -67,10 +67,10 @@ static bool route_scores_sound(bs_infer *infer, const bs_route_desc *d)
                       (expected < 0 || width == expected);
     if (fits && ((score->dtype == BS_F32 && rule->score_f32) || (score->dtype == BS_I32 && rule->score_i32)))
         return true;
-    char wanted[16], shape[96];
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "scores are %s %s, %s takes %s%s [%s]", bs_dtype_name(score->dtype),
-                         bs_value_text(infer->graph, score, shape, sizeof shape), rule->name,
-                         rule->score_f32 ? "f32" : "i32", rule->score_f32 && rule->score_i32 ? " or i32" : "",
+    char wanted[16];
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "scores are %s, %s takes %s%s [%s]", bs_say_typed(infer, score),
+                         rule->name, rule->score_f32 ? "f32" : "i32",
+                         rule->score_f32 && rule->score_i32 ? " or i32" : "",
                          width_text(expected, wanted, sizeof wanted));
 }
 
@@ -81,10 +81,8 @@ static bool route_knob_sound(bs_infer *infer)
     const bs_value_info *knob = infer->in[1];
     if (knob->domain == 0 && knob->dtype == BS_F32 && knob->rank == 1 && bs_dim_max(infer->graph, knob->dims[0]) == 1)
         return true;
-    char shape[96], domain[112];
-    return bs_infer_fail(infer, BS_ERROR_SHAPE, "the knob is %s %s of %s, expected a root value f32 [1]",
-                         bs_dtype_name(knob->dtype), bs_value_text(infer->graph, knob, shape, sizeof shape),
-                         bs_domain_text(infer->graph, knob->domain, domain, sizeof domain));
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "the knob is %s of %s, expected a root value f32 [1]",
+                         bs_say_typed(infer, knob), bs_say_domain(infer, knob->domain));
 }
 
 static int32_t route_max_paths_per_cell(const bs_route_desc *d)
@@ -187,7 +185,6 @@ static bool scatter_infer(bs_infer *infer)
     bs_graph *g = infer->graph;
     const bs_router_params *p = infer->params;
     const bs_router_info *router = router_known(infer, p->router);
-    char a[112], b[112];
     if (!router)
         return false;
     if (p->path < 0 || p->path >= router->desc->paths)
@@ -195,8 +192,8 @@ static bool scatter_infer(bs_infer *infer)
                              router->desc->name, router->desc->paths);
     if (infer->in[0]->domain != router->domain)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand 0 is of %s, router \"%s\" decides for %s",
-                             bs_domain_text(g, infer->in[0]->domain, a, sizeof a), router->desc->name,
-                             bs_domain_text(g, router->domain, b, sizeof b));
+                             bs_say_domain(infer, infer->in[0]->domain), router->desc->name,
+                             bs_say_domain(infer, router->domain));
     const bs_domain domain = {.kind = BS_DOMAIN_PATH,
                               .parent = router->domain,
                               .router = p->router,
@@ -334,19 +331,18 @@ static bool gather_value_sound(bs_infer *infer, const bs_router_info *router, in
     const bs_gather_params *p = infer->params;
     const bs_value_info *v = &g->values[infer->ids[path]];
     const bs_domain *d = &g->domains[v->domain];
-    char a[112], b[96];
     if (d->kind != BS_DOMAIN_PATH || d->router != p->router || d->path != path)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "operand %d is of %s, expected path %d of \"%s\"", path,
-                             bs_domain_text(g, v->domain, a, sizeof a), path, router->desc->name);
+                             bs_say_domain(infer, v->domain), path, router->desc->name);
     bool same = v->rank == first->rank && v->dtype == first->dtype && v->scale_num == first->scale_num &&
                 v->scale_den == first->scale_den;
     for (int32_t i = 0; same && i < v->rank; i++)
         same = v->dims[i] == first->dims[i];
     if (!same)
-        return bs_infer_fail(
-            infer, BS_ERROR_SHAPE, "path %d of \"%s\" gives %s %s (scale %d/%d), another path %s %s (scale %d/%d)",
-            path, router->desc->name, bs_dtype_name(v->dtype), bs_value_text(g, v, a, 96), v->scale_num, v->scale_den,
-            bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b), first->scale_num, first->scale_den);
+        return bs_infer_fail(infer, BS_ERROR_SHAPE,
+                             "path %d of \"%s\" gives %s (scale %d/%d), another path %s (scale %d/%d)", path,
+                             router->desc->name, bs_say_typed(infer, v), v->scale_num, v->scale_den,
+                             bs_say_typed(infer, first), first->scale_num, first->scale_den);
     return true;
 }
 
@@ -389,15 +385,13 @@ static bool gather_infer(bs_infer *infer)
         if (infer->ids[i] && !gather_value_sound(infer, router, i, first))
             return false;
     const bs_value_info *residual = &g->values[infer->ids[router->desc->paths]];
-    char a[112], b[112];
     if (infer->ids[router->desc->paths] && residual->domain != router->domain)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "the residual is of %s, router \"%s\" decides for %s",
-                             bs_domain_text(g, residual->domain, a, sizeof a), router->desc->name,
-                             bs_domain_text(g, router->domain, b, sizeof b));
+                             bs_say_domain(infer, residual->domain), router->desc->name,
+                             bs_say_domain(infer, router->domain));
     if (infer->ids[router->desc->paths] && !bs_same_shape(residual, first))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the residual is %s %s, paths of \"%s\" give %s %s",
-                             bs_dtype_name(residual->dtype), bs_value_text(g, residual, a, sizeof a),
-                             router->desc->name, bs_dtype_name(first->dtype), bs_value_text(g, first, b, sizeof b));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "the residual is %s, paths of \"%s\" give %s",
+                             bs_say_typed(infer, residual), router->desc->name, bs_say_typed(infer, first));
     infer->router = p->router;
     infer->out[0] = *first;
     infer->out[0].domain = router->domain;

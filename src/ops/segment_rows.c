@@ -23,14 +23,12 @@ static bool segment_spread_infer(bs_infer *infer)
     const bs_value_info *parent = infer->in[0];
     bs_value_info *out = &infer->out[0];
     const int32_t domain = bs_infer_segments(infer, 1);
-    char shape[96], text[96];
     if (!domain || !bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
         return false;
     const bs_dim_id segments = bs_segment_dim(infer->graph, domain);
     if (parent->dims[0] != segments)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected a row for each of %s segments",
-                             bs_value_text(infer->graph, parent, shape, sizeof shape),
-                             bs_dim_text(infer->graph, segments, text, sizeof text));
+                             bs_say_value(infer, parent), bs_say_dim(infer, segments));
     out->rank = parent->rank - 1;
     for (int32_t i = 0; i < out->rank; i++)
         out->dims[i] = parent->dims[i + 1];

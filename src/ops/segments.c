@@ -12,28 +12,25 @@ int32_t bs_infer_segments(bs_infer *infer, int32_t index)
     const int32_t domain = infer->in[index]->domain;
     if (bs_domain_is_segments(&infer->graph->domains[domain]))
         return domain;
-    char text[112];
     bs_infer_fail(infer, BS_ERROR_DOMAIN,
                   "operand %d is of %s, expected segments (bs_segments; gather what a router scattered first)", index,
-                  bs_domain_text(infer->graph, domain, text, sizeof text));
+                  bs_say_domain(infer, domain));
     return 0;
 }
 
 bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what)
 {
     const bs_value_info *v = infer->in[index];
-    char shape[96], segments[96];
     if (!bs_node_is(&infer->graph->nodes[v->node], &bs_op_input))
         return bs_infer_fail(infer, BS_ERROR_GRAPH, "operand %d (%s) is made by %s, expected an input", index, what,
                              bs_op_get(infer->graph->nodes[v->node].op)->name);
     if (v->dtype != BS_I32 || v->rank != 1)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s %s, expected i32 [segments]", index, what,
-                             bs_dtype_name(v->dtype), bs_value_text(infer->graph, v, shape, sizeof shape));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, expected i32 [segments]", index, what,
+                             bs_say_typed(infer, v));
     if (domain && v->dims[0] != bs_segment_dim(infer->graph, domain))
-        return bs_infer_fail(
-            infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, expected one for each of %s segments", index, what,
-            bs_value_text(infer->graph, v, shape, sizeof shape),
-            bs_dim_text(infer->graph, bs_segment_dim(infer->graph, domain), segments, sizeof segments));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d (%s) is %s, expected one for each of %s segments",
+                             index, what, bs_say_value(infer, v),
+                             bs_say_dim(infer, bs_segment_dim(infer->graph, domain)));
     return true;
 }
 
@@ -76,7 +73,6 @@ bs_value bs_segments(bs_graph *graph, bs_value x, bs_value lengths)
 static bool append_fits(bs_infer *infer, int32_t domain)
 {
     const bs_value_info *state = infer->in[0], *value = infer->in[1];
-    char a[96], b[96];
     bool fits = state->dtype == value->dtype && state->rank == value->rank + 2 &&
                 state->dims[0] == bs_segment_dim(infer->graph, domain) && bs_dim_is_const(infer->graph, state->dims[1]);
     for (int32_t i = 0; fits && i < value->rank; i++)
@@ -84,9 +80,8 @@ static bool append_fits(bs_infer *infer, int32_t domain)
     if (fits)
         return true;
     return bs_infer_fail(infer, BS_ERROR_SHAPE,
-                         "cells %s %s do not fit a state of %s %s, expected [segments, window, ...cell]",
-                         bs_dtype_name(value->dtype), bs_value_text(infer->graph, value, b, sizeof b),
-                         bs_dtype_name(state->dtype), bs_value_text(infer->graph, state, a, sizeof a));
+                         "cells %s do not fit a state of %s, expected [segments, window, ...cell]",
+                         bs_say_typed(infer, value), bs_say_typed(infer, state));
 }
 
 static bool state_append_infer(bs_infer *infer)

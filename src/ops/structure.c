@@ -180,12 +180,10 @@ static bool state_write_infer(bs_infer *infer)
     infer->n_out = 0;
     if (!bs_infer_state(infer) || !bs_infer_root(infer, 1))
         return false;
-    char a[96], b[96];
     if (!fits_state(infer->graph, infer->in[0], infer->in[1]))
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "%s %s is written to state \"%s\" of %s %s",
-                             bs_dtype_name(infer->in[1]->dtype), bs_value_text(infer->graph, infer->in[1], b, sizeof b),
-                             bs_node_name(&infer->graph->nodes[infer->in[0]->node]), bs_dtype_name(infer->in[0]->dtype),
-                             bs_value_text(infer->graph, infer->in[0], a, sizeof a));
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "%s is written to state \"%s\" of %s",
+                             bs_say_typed(infer, infer->in[1]), bs_node_name(&infer->graph->nodes[infer->in[0]->node]),
+                             bs_say_typed(infer, infer->in[0]));
     return true;
 }
 
@@ -223,16 +221,15 @@ static bool patches_join(bs_infer *infer, int32_t domain)
 {
     const bs_graph *g = infer->graph;
     const bs_domain *d = &g->domains[domain];
-    char a[112], b[96];
     if (!bs_domain_is_patches(d))
         return bs_infer_fail(infer, BS_ERROR_DOMAIN, "`like` is of %s, expected cells of a frame",
-                             bs_domain_text(g, domain, a, sizeof a));
+                             bs_say_domain(infer, domain));
     const int32_t ky = dim_ratio(g, d->height, infer->in[0]->dims[1]),
                   kx = dim_ratio(g, d->width, infer->in[0]->dims[2]);
     if (ky < 1 || ky != kx)
         return bs_infer_fail(infer, BS_ERROR_SHAPE,
                              "dimensions 1 and 2 of %s are not the same multiple of those of `like`, %s",
-                             bs_value_text(g, infer->in[0], b, sizeof b), bs_domain_text(g, domain, a, sizeof a));
+                             bs_say_value(infer, infer->in[0]), bs_say_domain(infer, domain));
     infer->out[0].domain = domain;
     infer->out[0].scale_num = ky;
     return true;
@@ -280,12 +277,10 @@ bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc
 static bool assemble_infer(bs_infer *infer)
 {
     const bs_graph *g = infer->graph;
-    char a[112], b[96];
     if (!bs_domain_is_patches(&g->domains[infer->in[0]->domain]) || infer->in[0]->rank != 3)
         return bs_infer_fail(infer, BS_ERROR_DOMAIN,
                              "operand 0 is %s of %s, expected images of patches: gather what a router scattered first",
-                             bs_value_text(g, infer->in[0], b, sizeof b),
-                             bs_domain_text(g, infer->in[0]->domain, a, sizeof a));
+                             bs_say_value(infer, infer->in[0]), bs_say_domain(infer, infer->in[0]->domain));
     infer->out[0].domain = 0;
     infer->out[0].scale_num = infer->out[0].scale_den = 1;
     return true;
@@ -346,15 +341,14 @@ static bool collect_infer(bs_infer *infer)
     const bs_value_info *x = infer->in[0];
     const bs_domain *d = &g->domains[x->domain];
     const bool patches = bs_domain_is_patches(d);
-    char text[112];
     if (d->kind != BS_DOMAIN_ROWS)
         return bs_infer_fail(
             infer, BS_ERROR_DOMAIN,
             "operand 0 is of %s, expected rows, segments or patches: gather what a router scattered first",
-            bs_domain_text(g, x->domain, text, sizeof text));
+            bs_say_domain(infer, x->domain));
     if (x->rank == BS_MAX_RANK || (patches && x->rank == 3))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s cannot be stacked (images of patches: use assemble)",
-                             bs_value_text(g, x, text, sizeof text));
+                             bs_say_value(infer, x));
     bs_value_info *out = &infer->out[0];
     out->rank = x->rank + 1;
     out->dims[0] = patches ? bs_dim_const(g, d->max_rows) : d->rows;
