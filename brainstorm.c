@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: dc3e5ac48e06b6c60eaf3b3b567efc86f47f4766e5d6a080ffae4b6b4c2f3212
+ * sha256 of the parts: e5c29b0ac48f0e3a611588f0f88ff1ba232998c70267e44f5ae201e8135dca81
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -9537,6 +9537,12 @@ typedef struct bs_infer {
     uint32_t n_said;
 } bs_infer;
 
+/* Refuses a field of a descriptor that is not within low .. high. (graph/graph.c) */
+bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high);
+#if defined(BS_NO_MESSAGES)
+#define bs_infer_field(infer, field, n, low, high) (bs_infer_field)(infer, BS_TEXT(field), n, low, high)
+#endif
+
 /* For refusals: a shape, a dimension, a domain, as bs_value_text and the like write them. (graph/text.c) */
 BS_INTERNAL const char *bs_say_value(bs_infer *infer, const bs_value_info *value);
 BS_INTERNAL const char *bs_say_typed(bs_infer *infer, const bs_value_info *value); /* "f32 [8, 4]" */
@@ -9581,8 +9587,12 @@ typedef enum bs_op_flags {
     BS_OP_ACROSS = 128
 } bs_op_flags;
 
-/* A field of a descriptor, in order: for the model file and inspect. */
-typedef struct bs_field { char name[15], kind; /* 'i', 'f' */ } bs_field;
+/* A field of a descriptor, in order: for the model file and inspect, and so that integers are within low .. high (both
+ * 0: any) before a shape rule sees them. */
+typedef struct bs_field {
+    char name[15], kind; /* 'i', 'f' */
+    int32_t low, high;
+} bs_field;
 
 typedef struct bs_op {
     const char *name;
@@ -10255,6 +10265,29 @@ static bool operands_agree(bs_graph *g, bs_infer *infer)
     return true;
 }
 
+bool(bs_infer_field)(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
+{
+    if (n >= low && n <= high)
+        return true;
+    if (low == high)
+        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld", field, (long long)n,
+                             (long long)low);
+    return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld .. %lld", field, (long long)n,
+                         (long long)low, (long long)high);
+}
+
+static bool fields_sound(bs_infer *infer)
+{
+    for (int32_t i = 0; i < infer->op->n_fields; i++) {
+        const bs_field *field = &infer->op->fields[i];
+        int32_t n;
+        memcpy(&n, (const uint8_t *)infer->params + sizeof(const char *) + 4 * (size_t)i, sizeof n);
+        if (field->low != field->high && !bs_infer_field(infer, field->name, n, field->low, field->high))
+            return false;
+    }
+    return true;
+}
+
 static const void *copy_params(bs_graph *g, const bs_op *op, const void *params)
 {
     if (op->params_bytes == 0)
@@ -10338,7 +10371,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     infer_begin(&infer, graph, op, in, n_in, copy);
     if (graph->status != BS_OK || !operands_agree(graph, &infer))
         return NULL;
-    if (!op->infer(&infer) || graph->status != BS_OK || !outputs_sound(graph, &infer))
+    if (!fields_sound(&infer) || !op->infer(&infer) || graph->status != BS_OK || !outputs_sound(graph, &infer))
         return NULL;
     graph->adding = NULL;
 
@@ -10527,7 +10560,12 @@ BS_INTERNAL bs_bytes bs_weight_elements(const bs_weight_spec *spec);
 
 /* #include "ops/table.h" */
 
-#define BS_FIELDS(array) .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
+/* What an op is told: its descriptor, and the fields of it, integers of low .. high or of any number. */
+#define BS_FLOAT(field) {field, 'f', 0, 0}
+#define BS_INT(field) {field, 'i', 0, 0}
+#define BS_INT_OF(field, low, high) {field, 'i', low, high}
+#define BS_PARAMS(type, array) \
+    .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
@@ -10547,13 +10585,10 @@ bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *wh
 BS_INTERNAL bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive);
 /* The same with a value known to be sound, for kernels. */
 static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ? axis + rank : axis; }
-/* A field of a descriptor within low .. high. */
 /* `padding` is a bs_padding, and `pad` 0 .. most where it is read, else 0. */
 BS_INTERNAL bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most);
 /* Before op set 3 `pad` alone said it. */
 BS_INTERNAL void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
-bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high);
-BS_INTERNAL bool bs_infer_act(bs_infer *infer, int32_t act);
 /* The operand is a root value. */
 BS_INTERNAL bool bs_infer_root(bs_infer *infer, int32_t index);
 /* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
@@ -10587,7 +10622,6 @@ BS_INTERNAL bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
 #define bs_infer_fail(infer, status, ...) \
     BS_TOLD((bs_infer_fail)(infer, status, __VA_ARGS__), bs_graph_fail_bare((infer)->graph, status))
 #define bs_call_fail(call, ...) BS_TOLD((bs_call_fail)(call, __VA_ARGS__), BS_ERROR_DATA)
-#define bs_infer_field(infer, field, n, low, high) (bs_infer_field)(infer, BS_TEXT(field), n, low, high)
 #define bs_infer_const(infer, index, axis, what, n) (bs_infer_const)(infer, index, axis, BS_TEXT(what), n)
 #endif
 
@@ -10691,22 +10725,6 @@ void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding)
 {
     if (opset < 3 && *padding == BS_PAD_DEFAULT && pad != 0)
         *padding = BS_PAD_EXPLICIT;
-}
-
-bool (bs_infer_field)(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
-{
-    if (n >= low && n <= high)
-        return true;
-    if (low == high)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld", field, (long long)n,
-                             (long long)low);
-    return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld .. %lld", field, (long long)n,
-                         (long long)low, (long long)high);
-}
-
-bool bs_infer_act(bs_infer *infer, int32_t act)
-{
-    return bs_infer_field(infer, "act", act, 0, (int64_t)BS_ACT_COUNT - 1);
 }
 
 bool bs_infer_root(bs_infer *infer, int32_t index)
@@ -11540,8 +11558,8 @@ typedef struct bs_concat_desc {
     int32_t axis;
 } bs_concat_desc;
 
-static const bs_field concat_fields[] = {{"axis", 'i'}};
-static const bs_field slice_fields[] = {{"axis", 'i'}, {"start", 'i'}, {"length", 'i'}};
+static const bs_field concat_fields[] = {BS_INT("axis")};
+static const bs_field slice_fields[] = {BS_INT("axis"), BS_INT("start"), BS_INT("length")};
 
 /* Rows and columns of a patch cannot be moved: its neighbours have the pixels. */
 static bool axis_may_change(bs_infer *infer, int32_t axis)
@@ -11626,8 +11644,7 @@ const bs_op bs_op_concat = {.name = "concat",
                             .min_in = 1,
                             .max_in = BS_MAX_OPERANDS,
                             .flags = BS_OP_SPATIAL | BS_OP_VARIADIC,
-                            .params_bytes = sizeof(bs_concat_desc),
-                            BS_FIELDS(concat_fields),
+                            BS_PARAMS(bs_concat_desc, concat_fields),
                             .infer = concat_infer,
                             .run = concat_run};
 
@@ -11679,8 +11696,7 @@ const bs_op bs_op_slice = {.name = "slice",
                            .min_in = 1,
                            .max_in = 1,
                            .flags = BS_OP_SPATIAL,
-                           .params_bytes = sizeof(bs_slice_desc),
-                           BS_FIELDS(slice_fields),
+                           BS_PARAMS(bs_slice_desc, slice_fields),
                            .infer = slice_infer,
                            .run = slice_run};
 
@@ -11701,8 +11717,8 @@ typedef struct bs_constant_desc {
     int32_t dtype, rank, dim[BS_MAX_RANK];
 } bs_constant_desc;
 
-static const bs_field constant_fields[] = {{"dtype", 'i'}, {"rank", 'i'}, {"dim0", 'i'},
-                                           {"dim1", 'i'},  {"dim2", 'i'}, {"dim3", 'i'}};
+static const bs_field constant_fields[] = {
+    BS_INT("dtype"), BS_INT_OF("rank", 0, BS_MAX_RANK), BS_INT("dim0"), BS_INT("dim1"), BS_INT("dim2"), BS_INT("dim3")};
 
 static bool constant_infer(bs_infer *infer)
 {
@@ -11710,8 +11726,6 @@ static bool constant_infer(bs_infer *infer)
     if (desc->dtype != BS_F32 && desc->dtype != BS_I32)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "dtype is %s, expected f32 or i32",
                              bs_dtype_name((bs_dtype)desc->dtype));
-    if (!bs_infer_field(infer, "rank", desc->rank, 0, BS_MAX_RANK))
-        return false;
     infer->out[0].dtype = (bs_dtype)desc->dtype;
     infer->out[0].rank = desc->rank;
     for (int32_t d = 0; d < desc->rank; d++) {
@@ -11752,8 +11766,8 @@ const bs_op bs_op_constant = {.name = "constant",
                               .min_in = 0,
                               .max_in = 0,
                               .flags = BS_OP_SPATIAL,
-                              .work = BS_WORK_GIVEN, .params_bytes = sizeof(bs_constant_desc),
-                              BS_FIELDS(constant_fields),
+                              .work = BS_WORK_GIVEN,
+                              BS_PARAMS(bs_constant_desc, constant_fields),
                               .infer = constant_infer,
                               .weights = constant_weights,
                               .run = constant_run};
@@ -11773,10 +11787,21 @@ bs_value bs_constant(bs_graph *graph, const char *name, bs_dtype dtype, bs_shape
  * ways simply read windows. Bands of a Winograd node must start at multiples of 4 rows below rect.y0. */
 /* #include "ops/forms.h" */
 
+/* Bounds that keep every product of the geometry far inside 32 bits. */
 static const bs_field conv2d_fields[] = {
-    {"out", 'i'},      {"kernel", 'i'}, {"kernel_h", 'i'}, {"kernel_w", 'i'},   {"stride", 'i'}, {"pad", 'i'},
-    {"dilation", 'i'}, {"groups", 'i'}, {"no_bias", 'i'},  {"batch_norm", 'i'}, {"act", 'i'},    {"act_param", 'f'},
-    {"padding", 'i'},
+    BS_INT_OF("out", 1, 1 << 20),
+    BS_INT_OF("kernel", 0, 255),
+    BS_INT_OF("kernel_h", 0, 255),
+    BS_INT_OF("kernel_w", 0, 255),
+    BS_INT_OF("stride", 0, 255),
+    BS_INT("pad"),
+    BS_INT_OF("dilation", 0, 255),
+    BS_INT_OF("groups", BS_DEPTHWISE, 1 << 20),
+    BS_INT("no_bias"),
+    BS_INT("batch_norm"),
+    BS_INT_OF("act", 0, BS_ACT_COUNT - 1),
+    BS_FLOAT("act_param"),
+    BS_INT("padding"),
 };
 
 /* Before op set 3 a pad of -1 was none. */
@@ -11811,24 +11836,11 @@ static bs_conv2d_form conv2d_form_at(const bs_graph *graph, const bs_node *node)
 
 /* ------------------------------------------------------------------------------------------------- shape rule */
 
-/* Bounds that keep every product of the geometry far inside 32 bits. */
-static bool conv2d_fields_sound(bs_infer *infer, const bs_conv2d_desc *desc)
-{
-    return bs_infer_field(infer, "out", desc->out, 1, 1 << 20) &&
-           bs_infer_field(infer, "kernel", desc->kernel, 0, 255) &&
-           bs_infer_field(infer, "kernel_h", desc->kernel_h, 0, 255) &&
-           bs_infer_field(infer, "kernel_w", desc->kernel_w, 0, 255) &&
-           bs_infer_field(infer, "stride", desc->stride, 0, 255) &&
-           bs_infer_padding(infer, desc->padding, desc->pad, 1 << 15) &&
-           bs_infer_field(infer, "dilation", desc->dilation, 0, 255) &&
-           bs_infer_field(infer, "groups", desc->groups, BS_DEPTHWISE, 1 << 20) && bs_infer_act(infer, desc->act);
-}
-
 static bool conv2d_infer(bs_infer *infer)
 {
     const bs_conv2d_desc *desc = infer->params;
     int32_t channels;
-    if (!conv2d_fields_sound(infer, desc) || !bs_infer_image(infer, 0, &channels))
+    if (!bs_infer_padding(infer, desc->padding, desc->pad, 1 << 15) || !bs_infer_image(infer, 0, &channels))
         return false;
     const bs_conv2d_form form = bs_conv2d_form_of(desc, channels);
     if (channels % form.geometry.groups != 0 || desc->out % form.geometry.groups != 0)
@@ -12054,8 +12066,7 @@ const bs_op bs_op_conv2d = {.name = "conv2d",
                             .min_in = 1,
                             .max_in = 1,
                             .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
-                            .params_bytes = sizeof(bs_conv2d_desc),
-                            BS_FIELDS(conv2d_fields),
+                            BS_PARAMS(bs_conv2d_desc, conv2d_fields),
                             .upgrade = conv2d_upgrade,
                             .infer = conv2d_infer,
                             .halo = conv2d_halo,
@@ -12080,14 +12091,12 @@ bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
 /* #include "ops/common.h" */
 /* #include "ops/span.h" */
 
-static const bs_field convert_fields[] = {{"dtype", 'i'}, {"scale", 'f'}, {"code_bits", 'i'}};
+static const bs_field convert_fields[] = {BS_INT_OF("dtype", 0, BS_DTYPE_COUNT - 1), BS_FLOAT("scale"),
+                                          BS_INT_OF("code_bits", 0, 16)};
 
 static bool convert_infer(bs_infer *infer)
 {
     const bs_convert_desc *desc = infer->params;
-    if (!bs_infer_field(infer, "dtype", desc->dtype, 0, (int64_t)BS_DTYPE_COUNT - 1) ||
-        !bs_infer_field(infer, "code_bits", desc->code_bits, 0, 16))
-        return false;
     infer->out[0].dtype = (bs_dtype)desc->dtype;
     return true;
 }
@@ -12210,8 +12219,7 @@ const bs_op bs_op_convert = {.name = "convert",
                              .min_in = 1,
                              .max_in = 1,
                              .flags = BS_OP_SPATIAL,
-                             .params_bytes = sizeof(bs_convert_desc),
-                             BS_FIELDS(convert_fields),
+                             BS_PARAMS(bs_convert_desc, convert_fields),
                              .infer = convert_infer,
                              .run = convert_run};
 
@@ -12231,9 +12239,15 @@ bs_value bs_convert(bs_graph *graph, bs_value x, const bs_convert_desc *desc)
 /* #include "ops/forms.h" */
 
 static const bs_field deconv2d_fields[] = {
-    {"out", 'i'},        {"kernel", 'i'},  {"stride", 'i'}, {"pad", 'i'},
-    {"output_pad", 'i'}, {"no_bias", 'i'}, {"act", 'i'},    {"act_param", 'f'},
-    {"padding", 'i'},
+    BS_INT_OF("out", 1, 1 << 20),
+    BS_INT_OF("kernel", 0, 255),
+    BS_INT_OF("stride", 0, 16),
+    BS_INT("pad"),
+    BS_INT_OF("output_pad", 0, 15),
+    BS_INT("no_bias"),
+    BS_INT_OF("act", 0, BS_ACT_COUNT - 1),
+    BS_FLOAT("act_param"),
+    BS_INT("padding"),
 };
 
 static void deconv2d_upgrade(int32_t *fields, int32_t opset) { bs_upgrade_padding(opset, fields[3], &fields[8]); }
@@ -12254,24 +12268,16 @@ static bs_deconv2d_form deconv2d_form_at(const bs_graph *graph, const bs_node *n
 
 /* ------------------------------------------------------------------------------------------------- shape rule */
 
-static bool deconv2d_fields_sound(bs_infer *infer, const bs_deconv2d_desc *desc)
-{
-    return bs_infer_field(infer, "out", desc->out, 1, 1 << 20) &&
-           bs_infer_field(infer, "kernel", desc->kernel, 0, 255) &&
-           bs_infer_field(infer, "stride", desc->stride, 0, 16) &&
-           bs_infer_padding(infer, desc->padding, desc->pad, 255) &&
-           bs_infer_field(infer, "output_pad", desc->output_pad, 0, 15) && bs_infer_act(infer, desc->act);
-}
-
 /* Pixels by which the result exceeds stride x operand. */
 static int32_t deconv2d_extra(const bs_deconv2d_form *f) { return f->kernel - f->stride - 2 * f->pad + f->output_pad; }
 
 static bool deconv2d_infer(bs_infer *infer)
 {
+    const bs_deconv2d_desc *desc = infer->params;
     int32_t channels;
-    if (!deconv2d_fields_sound(infer, infer->params) || !bs_infer_image(infer, 0, &channels))
+    if (!bs_infer_padding(infer, desc->padding, desc->pad, 255) || !bs_infer_image(infer, 0, &channels))
         return false;
-    const bs_deconv2d_form f = bs_deconv2d_form_of(infer->params, channels);
+    const bs_deconv2d_form f = bs_deconv2d_form_of(desc, channels);
     const int32_t extra = deconv2d_extra(&f);
     if (f.output_pad >= f.stride)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "output_pad %d is not below stride %d", f.output_pad, f.stride);
@@ -12506,8 +12512,7 @@ const bs_op bs_op_deconv2d = {.name = "deconv2d",
                               .min_in = 1,
                               .max_in = 1,
                               .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
-                              .params_bytes = sizeof(bs_deconv2d_desc),
-                              BS_FIELDS(deconv2d_fields),
+                              BS_PARAMS(bs_deconv2d_desc, deconv2d_fields),
                               .upgrade = deconv2d_upgrade,
                               .infer = deconv2d_infer,
                               .halo = deconv2d_halo,
@@ -12549,10 +12554,10 @@ typedef struct bs_affine_desc {
     float scale, offset;
 } bs_affine_desc;
 
-static const bs_field activation_fields[] = {{"act", 'i'}, {"param", 'f'}};
-static const bs_field clip_fields[] = {{"low", 'f'}, {"high", 'f'}};
-static const bs_field affine_fields[] = {{"scale", 'f'}, {"offset", 'f'}};
-static const bs_field batch_norm_fields[] = {{"epsilon", 'f'}};
+static const bs_field activation_fields[] = {BS_INT_OF("act", 0, BS_ACT_COUNT - 1), BS_FLOAT("param")};
+static const bs_field clip_fields[] = {BS_FLOAT("low"), BS_FLOAT("high")};
+static const bs_field affine_fields[] = {BS_FLOAT("scale"), BS_FLOAT("offset")};
+static const bs_field batch_norm_fields[] = {BS_FLOAT("epsilon")};
 
 /* ----------------------------------------------------------------------------------- activation, clip, affine */
 
@@ -12571,7 +12576,7 @@ static bool activation_infer(bs_infer *infer)
     const bs_activation_desc *desc = infer->params;
     if (desc->act == BS_PRELU)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "PReLU has weights; use bs_prelu");
-    return bs_infer_act(infer, desc->act) && unary_infer(infer);
+    return unary_infer(infer);
 }
 
 static void relu_inner(int64_t n, char *const *at, const ptrdiff_t *step)
@@ -12605,8 +12610,7 @@ const bs_op bs_op_activation = {.name = "activation",
                                 .min_in = 1,
                                 .max_in = 1,
                                 .flags = BS_OP_SPATIAL,
-                                .params_bytes = sizeof(bs_activation_desc),
-                                BS_FIELDS(activation_fields),
+                                BS_PARAMS(bs_activation_desc, activation_fields),
                                 .infer = activation_infer,
                                 .run = activation_run};
 
@@ -12652,8 +12656,7 @@ const bs_op bs_op_clip = {.name = "clip",
                           .min_in = 1,
                           .max_in = 1,
                           .flags = BS_OP_SPATIAL,
-                          .params_bytes = sizeof(bs_clip_desc),
-                          BS_FIELDS(clip_fields),
+                          BS_PARAMS(bs_clip_desc, clip_fields),
                           .infer = clip_infer,
                           .run = clip_run};
 
@@ -12683,8 +12686,7 @@ const bs_op bs_op_affine = {.name = "affine",
                             .min_in = 1,
                             .max_in = 1,
                             .flags = BS_OP_SPATIAL,
-                            .params_bytes = sizeof(bs_affine_desc),
-                            BS_FIELDS(affine_fields),
+                            BS_PARAMS(bs_affine_desc, affine_fields),
                             .infer = unary_infer,
                             .run = affine_run};
 
@@ -12814,8 +12816,7 @@ const bs_op bs_op_batch_norm = {.name = "batch_norm",
                                 .min_in = 1,
                                 .max_in = 1,
                                 .flags = BS_OP_SPATIAL,
-                                .params_bytes = sizeof(bs_norm_desc),
-                                BS_FIELDS(batch_norm_fields),
+                                BS_PARAMS(bs_norm_desc, batch_norm_fields),
                                 .infer = channel_infer,
                                 .weights = batch_norm_weights,
                                 .plan = batch_norm_plan,
@@ -12897,15 +12898,15 @@ bs_value bs_gather_rows(bs_graph *graph, bs_value table, bs_value indices)
  * there are or where they stand. Must never let rows influence each other. */
 /* #include "ops/forms.h" */
 
-static const bs_field linear_fields[] = {{"out", 'i'}, {"no_bias", 'i'}, {"act", 'i'}, {"act_param", 'f'}};
+static const bs_field linear_fields[] = {BS_INT_OF("out", 1, 1 << 24), BS_INT("no_bias"),
+                                         BS_INT_OF("act", 0, BS_ACT_COUNT - 1), BS_FLOAT("act_param")};
 
 static bool linear_infer(bs_infer *infer)
 {
     const bs_linear_desc *desc = infer->params;
     const int32_t last = infer->in[0]->rank - 1;
     int32_t inputs;
-    if (!bs_infer_field(infer, "out", desc->out, 1, 1 << 24) || !bs_infer_act(infer, desc->act) ||
-        !bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0) ||
+    if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0) ||
         !bs_infer_const(infer, 0, last, "features", &inputs))
         return false;
     infer->out[0].dims[last] = bs_dim_const(infer->graph, desc->out);
@@ -13112,8 +13113,7 @@ static bs_status linear_run(const bs_call *call)
 const bs_op bs_op_linear = {.name = "linear",
                             .min_in = 1,
                             .max_in = 1,
-                            .params_bytes = sizeof(bs_linear_desc),
-                            BS_FIELDS(linear_fields),
+                            BS_PARAMS(bs_linear_desc, linear_fields),
                             .infer = linear_infer,
                             .flops = linear_flops,
                             .weights = linear_weights,
@@ -13139,9 +13139,9 @@ typedef struct bs_topk_desc {
     int32_t k;
 } bs_topk_desc;
 
-static const bs_field layer_norm_fields[] = {{"epsilon", 'f'}};
-static const bs_field reduce_fields[] = {{"kind", 'i'}, {"axis", 'i'}, {"keep", 'i'}};
-static const bs_field topk_fields[] = {{"k", 'i'}};
+static const bs_field layer_norm_fields[] = {BS_FLOAT("epsilon")};
+static const bs_field reduce_fields[] = {BS_INT_OF("kind", 0, BS_REDUCE_MIN), BS_INT("axis"), BS_INT("keep")};
+static const bs_field topk_fields[] = {BS_INT("k")};
 
 /* One visit: the lines' length and steps, and whatever the op adds. */
 typedef struct lines_job {
@@ -13310,8 +13310,7 @@ static bs_status layer_norm_run(const bs_call *call)
 const bs_op bs_op_layer_norm = {.name = "layer_norm",
                                 .min_in = 1,
                                 .max_in = 1,
-                                .params_bytes = sizeof(bs_norm_desc),
-                                BS_FIELDS(layer_norm_fields),
+                                BS_PARAMS(bs_norm_desc, layer_norm_fields),
                                 .infer = layer_norm_infer,
                                 .flops = softmax_flops,
                                 .weights = layer_norm_weights,
@@ -13328,8 +13327,7 @@ static bool reduce_infer(bs_infer *infer)
 {
     const bs_reduce_desc *desc = infer->params;
     int32_t axis;
-    if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_field(infer, "kind", desc->kind, 0, BS_REDUCE_MIN) ||
-        !bs_infer_axis(infer, desc->axis, &axis))
+    if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_axis(infer, desc->axis, &axis))
         return false;
     /* channels of one pixel may be combined anywhere; pixels of a patch may not: its halo would count */
     if (axis != 0 && !bs_infer_whole(infer, 0))
@@ -13382,8 +13380,7 @@ const bs_op bs_op_reduce = {.name = "reduce",
                             .min_in = 1,
                             .max_in = 1,
                             .flags = BS_OP_SPATIAL,
-                            .params_bytes = sizeof(bs_reduce_desc),
-                            BS_FIELDS(reduce_fields),
+                            BS_PARAMS(bs_reduce_desc, reduce_fields),
                             .infer = reduce_infer,
                             .flops = reduce_flops,
                             .run = reduce_run};
@@ -13510,8 +13507,7 @@ static bs_status topk_run(const bs_call *call)
 const bs_op bs_op_topk = {.name = "topk",
                           .min_in = 1,
                           .max_in = 1,
-                          .params_bytes = sizeof(bs_topk_desc),
-                          BS_FIELDS(topk_fields),
+                          BS_PARAMS(bs_topk_desc, topk_fields),
                           .infer = topk_infer,
                           .flops = reduce_flops,
                           .run = topk_run};
@@ -13533,7 +13529,7 @@ bs_value bs_topk(bs_graph *graph, bs_value x, int32_t k, bs_value *indices)
  * element, on every tier, so all tiers agree to the bit where the compiler does not fuse multiply and add. */
 /* #include "ops/common.h" */
 
-static const bs_field matmul_fields[] = {{"transpose_b", 'i'}, {"scale", 'f'}};
+static const bs_field matmul_fields[] = {BS_INT("transpose_b"), BS_FLOAT("scale")};
 
 static bool matmul_same_dim(bs_infer *infer, int32_t a_axis, int32_t b_axis)
 {
@@ -13641,8 +13637,7 @@ const bs_op bs_op_matmul = {.name = "matmul",
                             .min_in = 2,
                             .max_in = 2,
                             .flags = BS_OP_CAPTURE,
-                            .params_bytes = sizeof(bs_matmul_desc),
-                            BS_FIELDS(matmul_fields),
+                            BS_PARAMS(bs_matmul_desc, matmul_fields),
                             .infer = matmul_infer,
                             .flops = matmul_flops,
                             .run = matmul_run};
@@ -13660,16 +13655,17 @@ bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc
  * pooling pad at the frame's edge by themselves). */
 /* #include "ops/common.h" */
 
-static const bs_field pad_fields[] = {{"top", 'i'},   {"bottom", 'i'}, {"left", 'i'},
-                                      {"right", 'i'}, {"value", 'f'},  {"edge", 'i'}};
+static const bs_field pad_fields[] = {BS_INT_OF("top", 0, 1 << 15),
+                                      BS_INT_OF("bottom", 0, 1 << 15),
+                                      BS_INT_OF("left", 0, 1 << 15),
+                                      BS_INT_OF("right", 0, 1 << 15),
+                                      BS_FLOAT("value"),
+                                      BS_INT("edge")};
 
 static bool pad_infer(bs_infer *infer)
 {
     const bs_pad_desc *desc = infer->params;
-    const int32_t most = 1 << 15;
     return bs_infer_rank(infer, 0, 3, 3) && bs_infer_whole(infer, 0) &&
-           bs_infer_field(infer, "top", desc->top, 0, most) && bs_infer_field(infer, "bottom", desc->bottom, 0, most) &&
-           bs_infer_field(infer, "left", desc->left, 0, most) && bs_infer_field(infer, "right", desc->right, 0, most) &&
            bs_infer_extent(infer, 1, 1, (int64_t)desc->top + desc->bottom, 1) &&
            bs_infer_extent(infer, 2, 1, (int64_t)desc->left + desc->right, 1);
 }
@@ -13736,8 +13732,7 @@ const bs_op bs_op_pad = {.name = "pad",
                          .min_in = 1,
                          .max_in = 1,
                          .flags = BS_OP_SPATIAL,
-                         .params_bytes = sizeof(bs_pad_desc),
-                         BS_FIELDS(pad_fields),
+                         BS_PARAMS(bs_pad_desc, pad_fields),
                          .infer = pad_infer,
                          .run = pad_run};
 
@@ -13755,7 +13750,7 @@ bs_value bs_pad(bs_graph *graph, bs_value x, const bs_pad_desc *desc)
 /* #include "ops/common.h" */
 /* #include "ops/features.h" */
 
-static const bs_field patch_features_fields[] = {{"buckets", 'i'}, {"code_bits", 'i'}};
+static const bs_field patch_features_fields[] = {BS_INT("buckets"), BS_INT("code_bits")};
 
 static bool patch_features_infer(bs_infer *infer)
 {
@@ -13916,8 +13911,7 @@ const bs_op bs_op_patch_features = {.name = "patch_features",
                                     .min_in = 1,
                                     .max_in = 2,
                                     .flags = BS_OP_SPATIAL | BS_OP_CORE_INPUT,
-                                    .params_bytes = sizeof(bs_patch_features_desc),
-                                    BS_FIELDS(patch_features_fields),
+                                    BS_PARAMS(bs_patch_features_desc, patch_features_fields),
                                     .infer = patch_features_infer,
                                     .halo = patch_features_halo,
                                     .flops = patch_features_flops,
@@ -13941,19 +13935,15 @@ typedef struct bs_pixel_shuffle_desc {
     int32_t r;
 } bs_pixel_shuffle_desc;
 
-static const bs_field pixel_shuffle_fields[] = {{"r", 'i'}};
+static const bs_field pixel_shuffle_fields[] = {BS_INT_OF("r", 1, 64)};
 
 static int32_t pixel_shuffle_factor(const bs_node *node) { return ((const bs_pixel_shuffle_desc *)node->params)->r; }
 
-/* Channels of operand 0, after the checks that both directions share; 0 on failure. */
+/* Channels of operand 0; 0 on failure. */
 static int32_t pixel_shuffle_channels(bs_infer *infer)
 {
-    const bs_pixel_shuffle_desc *desc = infer->params;
     int32_t channels = 0;
-    if (!bs_infer_field(infer, "r", desc->r, 1, 64) || !bs_infer_rank(infer, 0, 3, 3) ||
-        !bs_infer_const(infer, 0, 0, "channels", &channels))
-        return 0;
-    return channels;
+    return bs_infer_rank(infer, 0, 3, 3) && bs_infer_const(infer, 0, 0, "channels", &channels) ? channels : 0;
 }
 
 static bool pixel_shuffle_infer(bs_infer *infer)
@@ -14063,8 +14053,7 @@ const bs_op bs_op_pixel_shuffle = {.name = "pixel_shuffle",
                                    .min_in = 1,
                                    .max_in = 1,
                                    .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
-                                   .params_bytes = sizeof(bs_pixel_shuffle_desc),
-                                   BS_FIELDS(pixel_shuffle_fields),
+                                   BS_PARAMS(bs_pixel_shuffle_desc, pixel_shuffle_fields),
                                    .infer = pixel_shuffle_infer,
                                    .halo = pixel_shuffle_halo,
                                    .run = pixel_shuffle_run};
@@ -14073,8 +14062,7 @@ const bs_op bs_op_pixel_unshuffle = {.name = "pixel_unshuffle",
                                      .min_in = 1,
                                      .max_in = 1,
                                      .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
-                                     .params_bytes = sizeof(bs_pixel_shuffle_desc),
-                                     BS_FIELDS(pixel_shuffle_fields),
+                                     BS_PARAMS(bs_pixel_shuffle_desc, pixel_shuffle_fields),
                                      .infer = pixel_unshuffle_infer,
                                      .halo = pixel_unshuffle_halo,
                                      .run = pixel_unshuffle_run};
@@ -14098,8 +14086,13 @@ bs_value bs_pixel_unshuffle(bs_graph *graph, bs_value x, int32_t r)
  * the operand's place in its frame. Global pooling sees the core only, so that every pixel counts once. */
 /* #include "ops/common.h" */
 
-static const bs_field pool2d_fields[] = {{"kind", 'i'}, {"kernel", 'i'}, {"stride", 'i'},
-                                         {"pad", 'i'},  {"global", 'i'}, {"count_pad", 'i'}, {"padding", 'i'}};
+static const bs_field pool2d_fields[] = {BS_INT_OF("kind", 0, BS_POOL_MAX),
+                                         BS_INT_OF("kernel", 0, 255),
+                                         BS_INT_OF("stride", 0, 255),
+                                         BS_INT("pad"),
+                                         BS_INT("global"),
+                                         BS_INT("count_pad"),
+                                         BS_INT("padding")};
 
 /* Before op set 3 a global pool looked at no pad. */
 static void pool2d_upgrade(int32_t *fields, int32_t opset)
@@ -14120,10 +14113,7 @@ static bool pool2d_infer(bs_infer *infer)
 {
     const bs_pool2d_desc *desc = infer->params;
     const bs_window window = pool2d_window(desc);
-    if (!bs_infer_field(infer, "kind", desc->kind, 0, BS_POOL_MAX) ||
-        !bs_infer_field(infer, "kernel", desc->kernel, 0, 255) ||
-        !bs_infer_field(infer, "stride", desc->stride, 0, 255) ||
-        !bs_infer_padding(infer, desc->padding, desc->pad, window.kernel_h / 2) || !bs_infer_dtype(infer, 0, BS_F32) ||
+    if (!bs_infer_padding(infer, desc->padding, desc->pad, window.kernel_h / 2) || !bs_infer_dtype(infer, 0, BS_F32) ||
         !bs_infer_rank(infer, 0, 3, 3))
         return false;
     if (!desc->global)
@@ -14272,8 +14262,7 @@ const bs_op bs_op_pool2d = {.name = "pool2d",
                             .min_in = 1,
                             .max_in = 1,
                             .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
-                            .params_bytes = sizeof(bs_pool2d_desc),
-                            BS_FIELDS(pool2d_fields),
+                            BS_PARAMS(bs_pool2d_desc, pool2d_fields),
                             .upgrade = pool2d_upgrade,
                             .infer = pool2d_infer,
                             .halo = pool2d_halo,
@@ -14300,8 +14289,9 @@ typedef struct bs_reshape_desc {
 } bs_reshape_desc;
 #define BS_RESHAPE_REST INT32_MIN
 
-static const bs_field reshape_fields[] = {{"rank", 'i'}, {"dim0", 'i'}, {"dim1", 'i'}, {"dim2", 'i'}, {"dim3", 'i'}};
-static const bs_field transpose_fields[] = {{"order0", 'i'}, {"order1", 'i'}, {"order2", 'i'}, {"order3", 'i'}};
+static const bs_field reshape_fields[] = {BS_INT_OF("rank", 1, BS_MAX_RANK), BS_INT("dim0"), BS_INT("dim1"),
+                                          BS_INT("dim2"), BS_INT("dim3")};
+static const bs_field transpose_fields[] = {BS_INT("order0"), BS_INT("order1"), BS_INT("order2"), BS_INT("order3")};
 
 /* -------------------------------------------------------------------------------------------------- shape rule */
 
@@ -14378,7 +14368,7 @@ static bool reshape_infer(bs_infer *infer)
 {
     const bs_reshape_desc *desc = infer->params;
     reshape_count count;
-    if (!bs_infer_field(infer, "rank", desc->rank, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0))
+    if (!bs_infer_whole(infer, 0))
         return false;
     reshape_count_operand(infer, &count);
     infer->out[0].rank = desc->rank;
@@ -14462,8 +14452,7 @@ static bs_status reshape_run(const bs_call *call)
 const bs_op bs_op_reshape = {.name = "reshape",
                              .min_in = 1,
                              .max_in = 1,
-                             .params_bytes = sizeof(bs_reshape_desc),
-                             BS_FIELDS(reshape_fields),
+                             BS_PARAMS(bs_reshape_desc, reshape_fields),
                              .infer = reshape_infer,
                              .run = reshape_run};
 
@@ -14545,8 +14534,7 @@ static bs_status transpose_run(const bs_call *call)
 const bs_op bs_op_transpose = {.name = "transpose",
                                .min_in = 1,
                                .max_in = 1,
-                               .params_bytes = sizeof(bs_transpose_desc),
-                               BS_FIELDS(transpose_fields),
+                               BS_PARAMS(bs_transpose_desc, transpose_fields),
                                .infer = transpose_infer,
                                .run = transpose_run};
 
@@ -14568,9 +14556,11 @@ bs_value bs_transpose(bs_graph *graph, bs_value x, const bs_transpose_desc *desc
 /* #include "kernels/elementwise.h" */
 /* #include "ops/common.h" */
 
-static const bs_field resize_fields[] = {{"kind", 'i'}, {"factor", 'i'}, {"cubic_a", 'f'}, {"code_bits", 'i'}};
-
 #define BS_RESIZE_MOST 16 /* the largest factor: phases are tabulated on the stack */
+
+static const bs_field resize_fields[] = {BS_INT_OF("kind", 0, BS_RESIZE_BICUBIC),
+                                         BS_INT_OF("factor", 0, BS_RESIZE_MOST), BS_FLOAT("cubic_a"),
+                                         BS_INT_OF("code_bits", 0, 16)};
 
 static int32_t resize_factor(const bs_resize_desc *desc) { return bs_or_default(desc->factor, 2); }
 
@@ -14589,9 +14579,7 @@ static bool resize_infer(bs_infer *infer)
     const bs_dtype dtype = infer->in[0]->dtype;
     if (dtype != BS_F32 && dtype != BS_U8 && dtype != BS_U16)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32, u8 or u16", bs_dtype_name(dtype));
-    return bs_infer_rank(infer, 0, 3, 3) && bs_infer_field(infer, "kind", desc->kind, 0, BS_RESIZE_BICUBIC) &&
-           bs_infer_field(infer, "factor", desc->factor, 0, BS_RESIZE_MOST) &&
-           bs_infer_field(infer, "code_bits", desc->code_bits, 0, 16) && bs_infer_extent(infer, 1, factor, 0, 1) &&
+    return bs_infer_rank(infer, 0, 3, 3) && bs_infer_extent(infer, 1, factor, 0, 1) &&
            bs_infer_extent(infer, 2, factor, 0, 1) && bs_infer_scale(infer, factor, 1);
 }
 
@@ -14867,8 +14855,7 @@ const bs_op bs_op_resize = {.name = "resize",
                             .min_in = 1,
                             .max_in = 1,
                             .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
-                            .params_bytes = sizeof(bs_resize_desc),
-                            BS_FIELDS(resize_fields),
+                            BS_PARAMS(bs_resize_desc, resize_fields),
                             .infer = resize_infer,
                             .halo = resize_halo,
                             .flops = resize_flops,
@@ -15468,22 +15455,20 @@ static bool source_infer(bs_infer *infer)
     return true;
 }
 
-static const bs_field source_fields[] = {{"dtype", 'i'}, {"rank", 'i'}, {"dim0", 'i'},
-                                         {"dim1", 'i'},  {"dim2", 'i'}, {"dim3", 'i'}};
+static const bs_field source_fields[] = {BS_INT("dtype"), BS_INT("rank"), BS_INT("dim0"),
+                                         BS_INT("dim1"),  BS_INT("dim2"), BS_INT("dim3")};
 
 const bs_op bs_op_input = {.name = "input",
                            .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
-                           .work = BS_WORK_GIVEN, .bound = BS_BOUND_READ, .params_bytes = sizeof(bs_source_params),
-                           .fields = source_fields,
-                           .n_fields = 6,
+                           .work = BS_WORK_GIVEN,
+                           .bound = BS_BOUND_READ,
+                           BS_PARAMS(bs_source_params, source_fields),
                            .infer = source_infer};
 const bs_op bs_op_state = {.name = "state",
                            .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
                            .work = BS_WORK_GIVEN,
                            .bound = BS_BOUND_READ | BS_BOUND_WRITTEN,
-                           .params_bytes = sizeof(bs_source_params),
-                           .fields = source_fields,
-                           .n_fields = 6,
+                           BS_PARAMS(bs_source_params, source_fields),
                            .infer = source_infer};
 
 static bs_value source_add(bs_graph *g, const bs_op *op, const char *name, bs_dtype dtype, bs_shape shape)
@@ -15646,16 +15631,14 @@ static bool patches_infer(bs_infer *infer)
     return infer->out[0].domain >= 0;
 }
 
-static const bs_field patches_fields[] = {{"size", 'i'}, {"like", 'i'}};
+static const bs_field patches_fields[] = {BS_INT("size"), BS_INT("like")};
 const bs_op bs_op_patches = {.name = "patches",
                              .min_in = 1,
                              .max_in = 2,
                              .flags = BS_OP_STRUCTURAL,
                              .work = BS_WORK_VIEW,
                              .roles = {BS_ROLE_DATA, BS_ROLE_LIKE},
-                             .params_bytes = sizeof(bs_patches_desc),
-                             .fields = patches_fields,
-                             .n_fields = 2,
+                             BS_PARAMS(bs_patches_desc, patches_fields),
                              .infer = patches_infer};
 
 bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc)
@@ -15901,17 +15884,16 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
     return 0;
 }
 
-static const bs_field route_fields[] = {{"protocol", 'i'}, {"paths", 'i'}, {"k", 'i'}, {"threshold", 'f'},
-                                        {"fallback", 'i'}, {"capacity", 'i'}, {"normalise", 'i'}, {"floor", 'i'}};
+static const bs_field route_fields[] = {BS_INT("protocol"),    BS_INT("paths"),    BS_INT("k"),
+                                        BS_FLOAT("threshold"), BS_INT("fallback"), BS_INT("capacity"),
+                                        BS_INT("normalise"),   BS_INT("floor")};
 const bs_op bs_op_route = {.name = "route",
                            .min_in = 1,
                            .max_in = 2,
                            .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
                            .work = BS_WORK_ROUTE,
                            .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
-                           .params_bytes = sizeof(bs_route_desc),
-                           .fields = route_fields,
-                           .n_fields = 8,
+                           BS_PARAMS(bs_route_desc, route_fields),
                            .infer = route_infer,
                            .weights = route_weights};
 
@@ -15971,14 +15953,13 @@ static bool scatter_infer(bs_infer *infer)
     return infer->out[0].domain >= 0;
 }
 
-static const bs_field router_fields[] = {{"router", 'i'}, {"path", 'i'}};
+static const bs_field router_fields[] = {BS_INT("router"), BS_INT("path")};
 const bs_op bs_op_scatter = {.name = "scatter",
                              .min_in = 1,
                              .max_in = 1,
                              .flags = BS_OP_STRUCTURAL,
-                             .work = BS_WORK_VIEW, .params_bytes = sizeof(bs_router_params),
-                             .fields = router_fields,
-                             .n_fields = 2,
+                             .work = BS_WORK_VIEW,
+                             BS_PARAMS(bs_router_params, router_fields),
                              .infer = scatter_infer};
 
 bs_value bs_scatter(bs_graph *graph, bs_router router, int32_t path, bs_value x)
@@ -16055,18 +16036,14 @@ static bs_status score_run(const bs_call *call)
 
 const bs_op bs_op_route_price = {.name = "route_price",
                                  .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
-                                 .params_bytes = sizeof(bs_router_params),
-                                 .fields = router_fields,
-                                 .n_fields = 2,
+                                 BS_PARAMS(bs_router_params, router_fields),
                                  .infer = price_infer,
                                  .run = price_run};
 const bs_op bs_op_route_score = {.name = "route_score",
                                  .min_in = 1,
                                  .max_in = 1,
                                  .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
-                                 .params_bytes = sizeof(bs_router_params),
-                                 .fields = router_fields,
-                                 .n_fields = 2,
+                                 BS_PARAMS(bs_router_params, router_fields),
                                  .infer = score_infer,
                                  .run = score_run};
 
@@ -16161,14 +16138,13 @@ static bool gather_infer(bs_infer *infer)
     return true;
 }
 
-static const bs_field gather_fields[] = {{"router", 'i'}, {"mode", 'i'}};
+static const bs_field gather_fields[] = {BS_INT("router"), BS_INT("mode")};
 const bs_op bs_op_gather = {.name = "gather",
                             .min_in = 2,
                             .max_in = BS_MAX_PATHS + 1,
                             .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
-                            .work = BS_WORK_MOVE, .params_bytes = sizeof(bs_gather_params),
-                            .fields = gather_fields,
-                            .n_fields = 2,
+                            .work = BS_WORK_MOVE,
+                            BS_PARAMS(bs_gather_params, gather_fields),
                             .infer = gather_infer};
 
 bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs_value residual,
@@ -16427,12 +16403,10 @@ bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like)
 
 static bool segment_reduce_infer(bs_infer *infer)
 {
-    const bs_segment_reduce_desc *desc = infer->params;
     const bs_value_info *x = infer->in[0];
     bs_value_info *out = &infer->out[0];
     const int32_t domain = bs_infer_segments(infer, 0);
-    if (!domain || !bs_infer_field(infer, "mode", desc->mode, BS_SEGMENT_LAST, BS_SEGMENT_MAX) ||
-        !bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 0, BS_MAX_RANK - 1))
+    if (!domain || !bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 0, BS_MAX_RANK - 1))
         return false;
     out->rank = x->rank + 1;
     out->dims[0] = bs_segment_dim(infer->graph, domain);
@@ -16542,14 +16516,13 @@ static bs_status segment_reduce_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_field segment_reduce_fields[] = {{"mode", 'i'}};
+static const bs_field segment_reduce_fields[] = {BS_INT_OF("mode", BS_SEGMENT_LAST, BS_SEGMENT_MAX)};
 
 const bs_op bs_op_segment_reduce = {.name = "segment_reduce",
                                     .min_in = 1,
                                     .max_in = 1,
                                     .flags = BS_OP_ACROSS,
-                                    .params_bytes = sizeof(bs_segment_reduce_desc),
-                                    BS_FIELDS(segment_reduce_fields),
+                                    BS_PARAMS(bs_segment_reduce_desc, segment_reduce_fields),
                                     .infer = segment_reduce_infer,
                                     .flops = segment_reduce_flops,
                                     .plan = segment_reduce_plan,
@@ -16613,8 +16586,7 @@ static bool attention_infer(bs_infer *infer)
     const bs_attention_desc *desc = infer->params;
     const int32_t domain = bs_infer_segments(infer, 0), heads = bs_or_default(desc->heads, 1);
     int32_t d = 0;
-    if (!domain || !attention_cells_agree(infer, domain) || !bs_infer_const(infer, 0, 0, "d", &d) ||
-        !bs_infer_field(infer, "alibi", desc->alibi, 0, 1))
+    if (!domain || !attention_cells_agree(infer, domain) || !bs_infer_const(infer, 0, 0, "d", &d))
         return false;
     if (heads < 1 || d % heads != 0)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads of cells [%d]: not a whole number of elements each",
@@ -16762,14 +16734,14 @@ static bs_status attention_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_field attention_fields[] = {{"heads", 'i'}, {"alibi", 'i'}};
+static const bs_field attention_fields[] = {BS_INT("heads"), BS_INT_OF("alibi", 0, 1)};
 
 const bs_op bs_op_attention = {.name = "attention",
                                .min_in = 3,
                                .max_in = 6,
                                .flags = BS_OP_ACROSS,
-                               .roles = {[5] = BS_ROLE_CACHE_LENGTH}, .params_bytes = sizeof(bs_attention_desc),
-                               BS_FIELDS(attention_fields),
+                               .roles = {[5] = BS_ROLE_CACHE_LENGTH},
+                               BS_PARAMS(bs_attention_desc, attention_fields),
                                .infer = attention_infer,
                                .flops = attention_flops,
                                .plan = attention_plan,

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: fed0f42fd99b282104bf6b869f45ed2d4ccc0f4babbe3c2ffa07b2097ebeffbb
+ * sha256 of the parts: a44cc6b037e0f7709e8f19dcfbcfa98c84e4cecc093dfd2a4c05e29bf7931299
  */
 #include "brainstorm.h"
 
@@ -766,6 +766,12 @@ typedef struct bs_infer {
     uint32_t n_said;
 } bs_infer;
 
+/* Refuses a field of a descriptor that is not within low .. high. (graph/graph.c) */
+bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high);
+#if defined(BS_NO_MESSAGES)
+#define bs_infer_field(infer, field, n, low, high) (bs_infer_field)(infer, BS_TEXT(field), n, low, high)
+#endif
+
 /* For refusals: a shape, a dimension, a domain, as bs_value_text and the like write them. (graph/text.c) */
 const char *bs_say_value(bs_infer *infer, const bs_value_info *value);
 const char *bs_say_typed(bs_infer *infer, const bs_value_info *value); /* "f32 [8, 4]" */
@@ -810,8 +816,12 @@ typedef enum bs_op_flags {
     BS_OP_ACROSS = 128
 } bs_op_flags;
 
-/* A field of a descriptor, in order: for the model file and inspect. */
-typedef struct bs_field { char name[15], kind; /* 'i', 'f' */ } bs_field;
+/* A field of a descriptor, in order: for the model file and inspect, and so that integers are within low .. high (both
+ * 0: any) before a shape rule sees them. */
+typedef struct bs_field {
+    char name[15], kind; /* 'i', 'f' */
+    int32_t low, high;
+} bs_field;
 
 typedef struct bs_op {
     const char *name;
@@ -2550,7 +2560,12 @@ void bs_conv_run(const bs_conv_geometry *geometry, bs_conv_algorithm algorithm, 
 
 /* #include "ops/table.h" */
 
-#define BS_FIELDS(array) .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
+/* What an op is told: its descriptor, and the fields of it, integers of low .. high or of any number. */
+#define BS_FLOAT(field) {field, 'f', 0, 0}
+#define BS_INT(field) {field, 'i', 0, 0}
+#define BS_INT_OF(field, low, high) {field, 'i', low, high}
+#define BS_PARAMS(type, array) \
+    .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
@@ -2570,13 +2585,10 @@ bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *wh
 bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive);
 /* The same with a value known to be sound, for kernels. */
 static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ? axis + rank : axis; }
-/* A field of a descriptor within low .. high. */
 /* `padding` is a bs_padding, and `pad` 0 .. most where it is read, else 0. */
 bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most);
 /* Before op set 3 `pad` alone said it. */
 void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
-bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high);
-bool bs_infer_act(bs_infer *infer, int32_t act);
 /* The operand is a root value. */
 bool bs_infer_root(bs_infer *infer, int32_t index);
 /* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
@@ -2610,7 +2622,6 @@ bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
 #define bs_infer_fail(infer, status, ...) \
     BS_TOLD((bs_infer_fail)(infer, status, __VA_ARGS__), bs_graph_fail_bare((infer)->graph, status))
 #define bs_call_fail(call, ...) BS_TOLD((bs_call_fail)(call, __VA_ARGS__), BS_ERROR_DATA)
-#define bs_infer_field(infer, field, n, low, high) (bs_infer_field)(infer, BS_TEXT(field), n, low, high)
 #define bs_infer_const(infer, index, axis, what, n) (bs_infer_const)(infer, index, axis, BS_TEXT(what), n)
 #endif
 

@@ -289,6 +289,29 @@ static bool operands_agree(bs_graph *g, bs_infer *infer)
     return true;
 }
 
+bool(bs_infer_field)(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
+{
+    if (n >= low && n <= high)
+        return true;
+    if (low == high)
+        return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld", field, (long long)n,
+                             (long long)low);
+    return bs_graph_fail(infer->graph, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld .. %lld", field, (long long)n,
+                         (long long)low, (long long)high);
+}
+
+static bool fields_sound(bs_infer *infer)
+{
+    for (int32_t i = 0; i < infer->op->n_fields; i++) {
+        const bs_field *field = &infer->op->fields[i];
+        int32_t n;
+        memcpy(&n, (const uint8_t *)infer->params + sizeof(const char *) + 4 * (size_t)i, sizeof n);
+        if (field->low != field->high && !bs_infer_field(infer, field->name, n, field->low, field->high))
+            return false;
+    }
+    return true;
+}
+
 static const void *copy_params(bs_graph *g, const bs_op *op, const void *params)
 {
     if (op->params_bytes == 0)
@@ -372,7 +395,7 @@ bs_node *bs_graph_add(bs_graph *graph, const bs_op *op, int32_t number, const in
     infer_begin(&infer, graph, op, in, n_in, copy);
     if (graph->status != BS_OK || !operands_agree(graph, &infer))
         return NULL;
-    if (!op->infer(&infer) || graph->status != BS_OK || !outputs_sound(graph, &infer))
+    if (!fields_sound(&infer) || !op->infer(&infer) || graph->status != BS_OK || !outputs_sound(graph, &infer))
         return NULL;
     graph->adding = NULL;
 

@@ -98,6 +98,12 @@ typedef struct bs_infer {
     uint32_t n_said;
 } bs_infer;
 
+/* Refuses a field of a descriptor that is not within low .. high. (graph/graph.c) */
+bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high);
+#if defined(BS_NO_MESSAGES)
+#define bs_infer_field(infer, field, n, low, high) (bs_infer_field)(infer, BS_TEXT(field), n, low, high)
+#endif
+
 /* For refusals: a shape, a dimension, a domain, as bs_value_text and the like write them. (graph/text.c) */
 const char *bs_say_value(bs_infer *infer, const bs_value_info *value);
 const char *bs_say_typed(bs_infer *infer, const bs_value_info *value); /* "f32 [8, 4]" */
@@ -142,8 +148,12 @@ typedef enum bs_op_flags {
     BS_OP_ACROSS = 128
 } bs_op_flags;
 
-/* A field of a descriptor, in order: for the model file and inspect. */
-typedef struct bs_field { char name[15], kind; /* 'i', 'f' */ } bs_field;
+/* A field of a descriptor, in order: for the model file and inspect, and so that integers are within low .. high (both
+ * 0: any) before a shape rule sees them. */
+typedef struct bs_field {
+    char name[15], kind; /* 'i', 'f' */
+    int32_t low, high;
+} bs_field;
 
 typedef struct bs_op {
     const char *name;

@@ -49,8 +49,7 @@ static bool attention_infer(bs_infer *infer)
     const bs_attention_desc *desc = infer->params;
     const int32_t domain = bs_infer_segments(infer, 0), heads = bs_or_default(desc->heads, 1);
     int32_t d = 0;
-    if (!domain || !attention_cells_agree(infer, domain) || !bs_infer_const(infer, 0, 0, "d", &d) ||
-        !bs_infer_field(infer, "alibi", desc->alibi, 0, 1))
+    if (!domain || !attention_cells_agree(infer, domain) || !bs_infer_const(infer, 0, 0, "d", &d))
         return false;
     if (heads < 1 || d % heads != 0)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%d heads of cells [%d]: not a whole number of elements each",
@@ -198,14 +197,14 @@ static bs_status attention_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_field attention_fields[] = {{"heads", 'i'}, {"alibi", 'i'}};
+static const bs_field attention_fields[] = {BS_INT("heads"), BS_INT_OF("alibi", 0, 1)};
 
 const bs_op bs_op_attention = {.name = "attention",
                                .min_in = 3,
                                .max_in = 6,
                                .flags = BS_OP_ACROSS,
-                               .roles = {[5] = BS_ROLE_CACHE_LENGTH}, .params_bytes = sizeof(bs_attention_desc),
-                               BS_FIELDS(attention_fields),
+                               .roles = {[5] = BS_ROLE_CACHE_LENGTH},
+                               BS_PARAMS(bs_attention_desc, attention_fields),
                                .infer = attention_infer,
                                .flops = attention_flops,
                                .plan = attention_plan,

@@ -96,22 +96,6 @@ void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding)
         *padding = BS_PAD_EXPLICIT;
 }
 
-bool (bs_infer_field)(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high)
-{
-    if (n >= low && n <= high)
-        return true;
-    if (low == high)
-        return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld", field, (long long)n,
-                             (long long)low);
-    return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "%s is %lld, expected %lld .. %lld", field, (long long)n,
-                         (long long)low, (long long)high);
-}
-
-bool bs_infer_act(bs_infer *infer, int32_t act)
-{
-    return bs_infer_field(infer, "act", act, 0, (int64_t)BS_ACT_COUNT - 1);
-}
-
 bool bs_infer_root(bs_infer *infer, int32_t index)
 {
     const int32_t domain = infer->in[index]->domain;

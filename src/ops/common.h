@@ -5,7 +5,12 @@
 
 #include "ops/table.h"
 
-#define BS_FIELDS(array) .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
+/* What an op is told: its descriptor, and the fields of it, integers of low .. high or of any number. */
+#define BS_FLOAT(field) {field, 'f', 0, 0}
+#define BS_INT(field) {field, 'i', 0, 0}
+#define BS_INT_OF(field, low, high) {field, 'i', low, high}
+#define BS_PARAMS(type, array) \
+    .params_bytes = sizeof(type), .fields = array, .n_fields = (uint8_t)(sizeof(array) / sizeof *(array))
 
 /* Every refusal reads: op "node": text (bs_graph_fail). Returns false always. */
 bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) BS_PRINTF(3, 4);
@@ -25,13 +30,10 @@ bool bs_infer_const(bs_infer *infer, int32_t index, int32_t axis, const char *wh
 bool bs_infer_axis(bs_infer *infer, int32_t axis, int32_t *positive);
 /* The same with a value known to be sound, for kernels. */
 static inline int32_t bs_axis_of(int32_t axis, int32_t rank) { return axis < 0 ? axis + rank : axis; }
-/* A field of a descriptor within low .. high. */
 /* `padding` is a bs_padding, and `pad` 0 .. most where it is read, else 0. */
 bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t most);
 /* Before op set 3 `pad` alone said it. */
 void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
-bool bs_infer_field(bs_infer *infer, const char *field, int64_t n, int64_t low, int64_t high);
-bool bs_infer_act(bs_infer *infer, int32_t act);
 /* The operand is a root value. */
 bool bs_infer_root(bs_infer *infer, int32_t index);
 /* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
@@ -65,7 +67,6 @@ bs_weight_spec bs_weight_vector(const char *suffix, int64_t length);
 #define bs_infer_fail(infer, status, ...) \
     BS_TOLD((bs_infer_fail)(infer, status, __VA_ARGS__), bs_graph_fail_bare((infer)->graph, status))
 #define bs_call_fail(call, ...) BS_TOLD((bs_call_fail)(call, __VA_ARGS__), BS_ERROR_DATA)
-#define bs_infer_field(infer, field, n, low, high) (bs_infer_field)(infer, BS_TEXT(field), n, low, high)
 #define bs_infer_const(infer, index, axis, what, n) (bs_infer_const)(infer, index, axis, BS_TEXT(what), n)
 #endif
 

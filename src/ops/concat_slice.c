@@ -8,8 +8,8 @@ typedef struct bs_concat_desc {
     int32_t axis;
 } bs_concat_desc;
 
-static const bs_field concat_fields[] = {{"axis", 'i'}};
-static const bs_field slice_fields[] = {{"axis", 'i'}, {"start", 'i'}, {"length", 'i'}};
+static const bs_field concat_fields[] = {BS_INT("axis")};
+static const bs_field slice_fields[] = {BS_INT("axis"), BS_INT("start"), BS_INT("length")};
 
 /* Rows and columns of a patch cannot be moved: its neighbours have the pixels. */
 static bool axis_may_change(bs_infer *infer, int32_t axis)
@@ -94,8 +94,7 @@ const bs_op bs_op_concat = {.name = "concat",
                             .min_in = 1,
                             .max_in = BS_MAX_OPERANDS,
                             .flags = BS_OP_SPATIAL | BS_OP_VARIADIC,
-                            .params_bytes = sizeof(bs_concat_desc),
-                            BS_FIELDS(concat_fields),
+                            BS_PARAMS(bs_concat_desc, concat_fields),
                             .infer = concat_infer,
                             .run = concat_run};
 
@@ -147,8 +146,7 @@ const bs_op bs_op_slice = {.name = "slice",
                            .min_in = 1,
                            .max_in = 1,
                            .flags = BS_OP_SPATIAL,
-                           .params_bytes = sizeof(bs_slice_desc),
-                           BS_FIELDS(slice_fields),
+                           BS_PARAMS(bs_slice_desc, slice_fields),
                            .infer = slice_infer,
                            .run = slice_run};
 

@@ -8,8 +8,8 @@ typedef struct bs_constant_desc {
     int32_t dtype, rank, dim[BS_MAX_RANK];
 } bs_constant_desc;
 
-static const bs_field constant_fields[] = {{"dtype", 'i'}, {"rank", 'i'}, {"dim0", 'i'},
-                                           {"dim1", 'i'},  {"dim2", 'i'}, {"dim3", 'i'}};
+static const bs_field constant_fields[] = {
+    BS_INT("dtype"), BS_INT_OF("rank", 0, BS_MAX_RANK), BS_INT("dim0"), BS_INT("dim1"), BS_INT("dim2"), BS_INT("dim3")};
 
 static bool constant_infer(bs_infer *infer)
 {
@@ -17,8 +17,6 @@ static bool constant_infer(bs_infer *infer)
     if (desc->dtype != BS_F32 && desc->dtype != BS_I32)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "dtype is %s, expected f32 or i32",
                              bs_dtype_name((bs_dtype)desc->dtype));
-    if (!bs_infer_field(infer, "rank", desc->rank, 0, BS_MAX_RANK))
-        return false;
     infer->out[0].dtype = (bs_dtype)desc->dtype;
     infer->out[0].rank = desc->rank;
     for (int32_t d = 0; d < desc->rank; d++) {
@@ -59,8 +57,8 @@ const bs_op bs_op_constant = {.name = "constant",
                               .min_in = 0,
                               .max_in = 0,
                               .flags = BS_OP_SPATIAL,
-                              .work = BS_WORK_GIVEN, .params_bytes = sizeof(bs_constant_desc),
-                              BS_FIELDS(constant_fields),
+                              .work = BS_WORK_GIVEN,
+                              BS_PARAMS(bs_constant_desc, constant_fields),
                               .infer = constant_infer,
                               .weights = constant_weights,
                               .run = constant_run};

@@ -3,10 +3,21 @@
  * ways simply read windows. Bands of a Winograd node must start at multiples of 4 rows below rect.y0. */
 #include "ops/forms.h"
 
+/* Bounds that keep every product of the geometry far inside 32 bits. */
 static const bs_field conv2d_fields[] = {
-    {"out", 'i'},      {"kernel", 'i'}, {"kernel_h", 'i'}, {"kernel_w", 'i'},   {"stride", 'i'}, {"pad", 'i'},
-    {"dilation", 'i'}, {"groups", 'i'}, {"no_bias", 'i'},  {"batch_norm", 'i'}, {"act", 'i'},    {"act_param", 'f'},
-    {"padding", 'i'},
+    BS_INT_OF("out", 1, 1 << 20),
+    BS_INT_OF("kernel", 0, 255),
+    BS_INT_OF("kernel_h", 0, 255),
+    BS_INT_OF("kernel_w", 0, 255),
+    BS_INT_OF("stride", 0, 255),
+    BS_INT("pad"),
+    BS_INT_OF("dilation", 0, 255),
+    BS_INT_OF("groups", BS_DEPTHWISE, 1 << 20),
+    BS_INT("no_bias"),
+    BS_INT("batch_norm"),
+    BS_INT_OF("act", 0, BS_ACT_COUNT - 1),
+    BS_FLOAT("act_param"),
+    BS_INT("padding"),
 };
 
 /* Before op set 3 a pad of -1 was none. */
@@ -41,24 +52,11 @@ static bs_conv2d_form conv2d_form_at(const bs_graph *graph, const bs_node *node)
 
 /* ------------------------------------------------------------------------------------------------- shape rule */
 
-/* Bounds that keep every product of the geometry far inside 32 bits. */
-static bool conv2d_fields_sound(bs_infer *infer, const bs_conv2d_desc *desc)
-{
-    return bs_infer_field(infer, "out", desc->out, 1, 1 << 20) &&
-           bs_infer_field(infer, "kernel", desc->kernel, 0, 255) &&
-           bs_infer_field(infer, "kernel_h", desc->kernel_h, 0, 255) &&
-           bs_infer_field(infer, "kernel_w", desc->kernel_w, 0, 255) &&
-           bs_infer_field(infer, "stride", desc->stride, 0, 255) &&
-           bs_infer_padding(infer, desc->padding, desc->pad, 1 << 15) &&
-           bs_infer_field(infer, "dilation", desc->dilation, 0, 255) &&
-           bs_infer_field(infer, "groups", desc->groups, BS_DEPTHWISE, 1 << 20) && bs_infer_act(infer, desc->act);
-}
-
 static bool conv2d_infer(bs_infer *infer)
 {
     const bs_conv2d_desc *desc = infer->params;
     int32_t channels;
-    if (!conv2d_fields_sound(infer, desc) || !bs_infer_image(infer, 0, &channels))
+    if (!bs_infer_padding(infer, desc->padding, desc->pad, 1 << 15) || !bs_infer_image(infer, 0, &channels))
         return false;
     const bs_conv2d_form form = bs_conv2d_form_of(desc, channels);
     if (channels % form.geometry.groups != 0 || desc->out % form.geometry.groups != 0)
@@ -284,8 +282,7 @@ const bs_op bs_op_conv2d = {.name = "conv2d",
                             .min_in = 1,
                             .max_in = 1,
                             .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
-                            .params_bytes = sizeof(bs_conv2d_desc),
-                            BS_FIELDS(conv2d_fields),
+                            BS_PARAMS(bs_conv2d_desc, conv2d_fields),
                             .upgrade = conv2d_upgrade,
                             .infer = conv2d_infer,
                             .halo = conv2d_halo,

@@ -5,14 +5,12 @@
 #include "ops/common.h"
 #include "ops/span.h"
 
-static const bs_field convert_fields[] = {{"dtype", 'i'}, {"scale", 'f'}, {"code_bits", 'i'}};
+static const bs_field convert_fields[] = {BS_INT_OF("dtype", 0, BS_DTYPE_COUNT - 1), BS_FLOAT("scale"),
+                                          BS_INT_OF("code_bits", 0, 16)};
 
 static bool convert_infer(bs_infer *infer)
 {
     const bs_convert_desc *desc = infer->params;
-    if (!bs_infer_field(infer, "dtype", desc->dtype, 0, (int64_t)BS_DTYPE_COUNT - 1) ||
-        !bs_infer_field(infer, "code_bits", desc->code_bits, 0, 16))
-        return false;
     infer->out[0].dtype = (bs_dtype)desc->dtype;
     return true;
 }
@@ -135,8 +133,7 @@ const bs_op bs_op_convert = {.name = "convert",
                              .min_in = 1,
                              .max_in = 1,
                              .flags = BS_OP_SPATIAL,
-                             .params_bytes = sizeof(bs_convert_desc),
-                             BS_FIELDS(convert_fields),
+                             BS_PARAMS(bs_convert_desc, convert_fields),
                              .infer = convert_infer,
                              .run = convert_run};
 

@@ -7,9 +7,15 @@
 #include "ops/forms.h"
 
 static const bs_field deconv2d_fields[] = {
-    {"out", 'i'},        {"kernel", 'i'},  {"stride", 'i'}, {"pad", 'i'},
-    {"output_pad", 'i'}, {"no_bias", 'i'}, {"act", 'i'},    {"act_param", 'f'},
-    {"padding", 'i'},
+    BS_INT_OF("out", 1, 1 << 20),
+    BS_INT_OF("kernel", 0, 255),
+    BS_INT_OF("stride", 0, 16),
+    BS_INT("pad"),
+    BS_INT_OF("output_pad", 0, 15),
+    BS_INT("no_bias"),
+    BS_INT_OF("act", 0, BS_ACT_COUNT - 1),
+    BS_FLOAT("act_param"),
+    BS_INT("padding"),
 };
 
 static void deconv2d_upgrade(int32_t *fields, int32_t opset) { bs_upgrade_padding(opset, fields[3], &fields[8]); }
@@ -30,24 +36,16 @@ static bs_deconv2d_form deconv2d_form_at(const bs_graph *graph, const bs_node *n
 
 /* ------------------------------------------------------------------------------------------------- shape rule */
 
-static bool deconv2d_fields_sound(bs_infer *infer, const bs_deconv2d_desc *desc)
-{
-    return bs_infer_field(infer, "out", desc->out, 1, 1 << 20) &&
-           bs_infer_field(infer, "kernel", desc->kernel, 0, 255) &&
-           bs_infer_field(infer, "stride", desc->stride, 0, 16) &&
-           bs_infer_padding(infer, desc->padding, desc->pad, 255) &&
-           bs_infer_field(infer, "output_pad", desc->output_pad, 0, 15) && bs_infer_act(infer, desc->act);
-}
-
 /* Pixels by which the result exceeds stride x operand. */
 static int32_t deconv2d_extra(const bs_deconv2d_form *f) { return f->kernel - f->stride - 2 * f->pad + f->output_pad; }
 
 static bool deconv2d_infer(bs_infer *infer)
 {
+    const bs_deconv2d_desc *desc = infer->params;
     int32_t channels;
-    if (!deconv2d_fields_sound(infer, infer->params) || !bs_infer_image(infer, 0, &channels))
+    if (!bs_infer_padding(infer, desc->padding, desc->pad, 255) || !bs_infer_image(infer, 0, &channels))
         return false;
-    const bs_deconv2d_form f = bs_deconv2d_form_of(infer->params, channels);
+    const bs_deconv2d_form f = bs_deconv2d_form_of(desc, channels);
     const int32_t extra = deconv2d_extra(&f);
     if (f.output_pad >= f.stride)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "output_pad %d is not below stride %d", f.output_pad, f.stride);
@@ -282,8 +280,7 @@ const bs_op bs_op_deconv2d = {.name = "deconv2d",
                               .min_in = 1,
                               .max_in = 1,
                               .flags = BS_OP_SPATIAL | BS_OP_CHANNELS_LAST,
-                              .params_bytes = sizeof(bs_deconv2d_desc),
-                              BS_FIELDS(deconv2d_fields),
+                              BS_PARAMS(bs_deconv2d_desc, deconv2d_fields),
                               .upgrade = deconv2d_upgrade,
                               .infer = deconv2d_infer,
                               .halo = deconv2d_halo,

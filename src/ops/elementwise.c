@@ -22,10 +22,10 @@ typedef struct bs_affine_desc {
     float scale, offset;
 } bs_affine_desc;
 
-static const bs_field activation_fields[] = {{"act", 'i'}, {"param", 'f'}};
-static const bs_field clip_fields[] = {{"low", 'f'}, {"high", 'f'}};
-static const bs_field affine_fields[] = {{"scale", 'f'}, {"offset", 'f'}};
-static const bs_field batch_norm_fields[] = {{"epsilon", 'f'}};
+static const bs_field activation_fields[] = {BS_INT_OF("act", 0, BS_ACT_COUNT - 1), BS_FLOAT("param")};
+static const bs_field clip_fields[] = {BS_FLOAT("low"), BS_FLOAT("high")};
+static const bs_field affine_fields[] = {BS_FLOAT("scale"), BS_FLOAT("offset")};
+static const bs_field batch_norm_fields[] = {BS_FLOAT("epsilon")};
 
 /* ----------------------------------------------------------------------------------- activation, clip, affine */
 
@@ -44,7 +44,7 @@ static bool activation_infer(bs_infer *infer)
     const bs_activation_desc *desc = infer->params;
     if (desc->act == BS_PRELU)
         return bs_infer_fail(infer, BS_ERROR_ARGUMENT, "PReLU has weights; use bs_prelu");
-    return bs_infer_act(infer, desc->act) && unary_infer(infer);
+    return unary_infer(infer);
 }
 
 static void relu_inner(int64_t n, char *const *at, const ptrdiff_t *step)
@@ -78,8 +78,7 @@ const bs_op bs_op_activation = {.name = "activation",
                                 .min_in = 1,
                                 .max_in = 1,
                                 .flags = BS_OP_SPATIAL,
-                                .params_bytes = sizeof(bs_activation_desc),
-                                BS_FIELDS(activation_fields),
+                                BS_PARAMS(bs_activation_desc, activation_fields),
                                 .infer = activation_infer,
                                 .run = activation_run};
 
@@ -125,8 +124,7 @@ const bs_op bs_op_clip = {.name = "clip",
                           .min_in = 1,
                           .max_in = 1,
                           .flags = BS_OP_SPATIAL,
-                          .params_bytes = sizeof(bs_clip_desc),
-                          BS_FIELDS(clip_fields),
+                          BS_PARAMS(bs_clip_desc, clip_fields),
                           .infer = clip_infer,
                           .run = clip_run};
 
@@ -156,8 +154,7 @@ const bs_op bs_op_affine = {.name = "affine",
                             .min_in = 1,
                             .max_in = 1,
                             .flags = BS_OP_SPATIAL,
-                            .params_bytes = sizeof(bs_affine_desc),
-                            BS_FIELDS(affine_fields),
+                            BS_PARAMS(bs_affine_desc, affine_fields),
                             .infer = unary_infer,
                             .run = affine_run};
 
@@ -287,8 +284,7 @@ const bs_op bs_op_batch_norm = {.name = "batch_norm",
                                 .min_in = 1,
                                 .max_in = 1,
                                 .flags = BS_OP_SPATIAL,
-                                .params_bytes = sizeof(bs_norm_desc),
-                                BS_FIELDS(batch_norm_fields),
+                                BS_PARAMS(bs_norm_desc, batch_norm_fields),
                                 .infer = channel_infer,
                                 .weights = batch_norm_weights,
                                 .plan = batch_norm_plan,

@@ -3,15 +3,15 @@
  * there are or where they stand. Must never let rows influence each other. */
 #include "ops/forms.h"
 
-static const bs_field linear_fields[] = {{"out", 'i'}, {"no_bias", 'i'}, {"act", 'i'}, {"act_param", 'f'}};
+static const bs_field linear_fields[] = {BS_INT_OF("out", 1, 1 << 24), BS_INT("no_bias"),
+                                         BS_INT_OF("act", 0, BS_ACT_COUNT - 1), BS_FLOAT("act_param")};
 
 static bool linear_infer(bs_infer *infer)
 {
     const bs_linear_desc *desc = infer->params;
     const int32_t last = infer->in[0]->rank - 1;
     int32_t inputs;
-    if (!bs_infer_field(infer, "out", desc->out, 1, 1 << 24) || !bs_infer_act(infer, desc->act) ||
-        !bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0) ||
+    if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0) ||
         !bs_infer_const(infer, 0, last, "features", &inputs))
         return false;
     infer->out[0].dims[last] = bs_dim_const(infer->graph, desc->out);
@@ -218,8 +218,7 @@ static bs_status linear_run(const bs_call *call)
 const bs_op bs_op_linear = {.name = "linear",
                             .min_in = 1,
                             .max_in = 1,
-                            .params_bytes = sizeof(bs_linear_desc),
-                            BS_FIELDS(linear_fields),
+                            BS_PARAMS(bs_linear_desc, linear_fields),
                             .infer = linear_infer,
                             .flops = linear_flops,
                             .weights = linear_weights,

@@ -9,9 +9,9 @@ typedef struct bs_topk_desc {
     int32_t k;
 } bs_topk_desc;
 
-static const bs_field layer_norm_fields[] = {{"epsilon", 'f'}};
-static const bs_field reduce_fields[] = {{"kind", 'i'}, {"axis", 'i'}, {"keep", 'i'}};
-static const bs_field topk_fields[] = {{"k", 'i'}};
+static const bs_field layer_norm_fields[] = {BS_FLOAT("epsilon")};
+static const bs_field reduce_fields[] = {BS_INT_OF("kind", 0, BS_REDUCE_MIN), BS_INT("axis"), BS_INT("keep")};
+static const bs_field topk_fields[] = {BS_INT("k")};
 
 /* One visit: the lines' length and steps, and whatever the op adds. */
 typedef struct lines_job {
@@ -180,8 +180,7 @@ static bs_status layer_norm_run(const bs_call *call)
 const bs_op bs_op_layer_norm = {.name = "layer_norm",
                                 .min_in = 1,
                                 .max_in = 1,
-                                .params_bytes = sizeof(bs_norm_desc),
-                                BS_FIELDS(layer_norm_fields),
+                                BS_PARAMS(bs_norm_desc, layer_norm_fields),
                                 .infer = layer_norm_infer,
                                 .flops = softmax_flops,
                                 .weights = layer_norm_weights,
@@ -198,8 +197,7 @@ static bool reduce_infer(bs_infer *infer)
 {
     const bs_reduce_desc *desc = infer->params;
     int32_t axis;
-    if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_field(infer, "kind", desc->kind, 0, BS_REDUCE_MIN) ||
-        !bs_infer_axis(infer, desc->axis, &axis))
+    if (!bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_axis(infer, desc->axis, &axis))
         return false;
     /* channels of one pixel may be combined anywhere; pixels of a patch may not: its halo would count */
     if (axis != 0 && !bs_infer_whole(infer, 0))
@@ -252,8 +250,7 @@ const bs_op bs_op_reduce = {.name = "reduce",
                             .min_in = 1,
                             .max_in = 1,
                             .flags = BS_OP_SPATIAL,
-                            .params_bytes = sizeof(bs_reduce_desc),
-                            BS_FIELDS(reduce_fields),
+                            BS_PARAMS(bs_reduce_desc, reduce_fields),
                             .infer = reduce_infer,
                             .flops = reduce_flops,
                             .run = reduce_run};
@@ -380,8 +377,7 @@ static bs_status topk_run(const bs_call *call)
 const bs_op bs_op_topk = {.name = "topk",
                           .min_in = 1,
                           .max_in = 1,
-                          .params_bytes = sizeof(bs_topk_desc),
-                          BS_FIELDS(topk_fields),
+                          BS_PARAMS(bs_topk_desc, topk_fields),
                           .infer = topk_infer,
                           .flops = reduce_flops,
                           .run = topk_run};

@@ -3,7 +3,7 @@
  * element, on every tier, so all tiers agree to the bit where the compiler does not fuse multiply and add. */
 #include "ops/common.h"
 
-static const bs_field matmul_fields[] = {{"transpose_b", 'i'}, {"scale", 'f'}};
+static const bs_field matmul_fields[] = {BS_INT("transpose_b"), BS_FLOAT("scale")};
 
 static bool matmul_same_dim(bs_infer *infer, int32_t a_axis, int32_t b_axis)
 {
@@ -111,8 +111,7 @@ const bs_op bs_op_matmul = {.name = "matmul",
                             .min_in = 2,
                             .max_in = 2,
                             .flags = BS_OP_CAPTURE,
-                            .params_bytes = sizeof(bs_matmul_desc),
-                            BS_FIELDS(matmul_fields),
+                            BS_PARAMS(bs_matmul_desc, matmul_fields),
                             .infer = matmul_infer,
                             .flops = matmul_flops,
                             .run = matmul_run};

@@ -3,16 +3,17 @@
  * pooling pad at the frame's edge by themselves). */
 #include "ops/common.h"
 
-static const bs_field pad_fields[] = {{"top", 'i'},   {"bottom", 'i'}, {"left", 'i'},
-                                      {"right", 'i'}, {"value", 'f'},  {"edge", 'i'}};
+static const bs_field pad_fields[] = {BS_INT_OF("top", 0, 1 << 15),
+                                      BS_INT_OF("bottom", 0, 1 << 15),
+                                      BS_INT_OF("left", 0, 1 << 15),
+                                      BS_INT_OF("right", 0, 1 << 15),
+                                      BS_FLOAT("value"),
+                                      BS_INT("edge")};
 
 static bool pad_infer(bs_infer *infer)
 {
     const bs_pad_desc *desc = infer->params;
-    const int32_t most = 1 << 15;
     return bs_infer_rank(infer, 0, 3, 3) && bs_infer_whole(infer, 0) &&
-           bs_infer_field(infer, "top", desc->top, 0, most) && bs_infer_field(infer, "bottom", desc->bottom, 0, most) &&
-           bs_infer_field(infer, "left", desc->left, 0, most) && bs_infer_field(infer, "right", desc->right, 0, most) &&
            bs_infer_extent(infer, 1, 1, (int64_t)desc->top + desc->bottom, 1) &&
            bs_infer_extent(infer, 2, 1, (int64_t)desc->left + desc->right, 1);
 }
@@ -79,8 +80,7 @@ const bs_op bs_op_pad = {.name = "pad",
                          .min_in = 1,
                          .max_in = 1,
                          .flags = BS_OP_SPATIAL,
-                         .params_bytes = sizeof(bs_pad_desc),
-                         BS_FIELDS(pad_fields),
+                         BS_PARAMS(bs_pad_desc, pad_fields),
                          .infer = pad_infer,
                          .run = pad_run};
 

@@ -5,7 +5,7 @@
 #include "ops/common.h"
 #include "ops/features.h"
 
-static const bs_field patch_features_fields[] = {{"buckets", 'i'}, {"code_bits", 'i'}};
+static const bs_field patch_features_fields[] = {BS_INT("buckets"), BS_INT("code_bits")};
 
 static bool patch_features_infer(bs_infer *infer)
 {
@@ -166,8 +166,7 @@ const bs_op bs_op_patch_features = {.name = "patch_features",
                                     .min_in = 1,
                                     .max_in = 2,
                                     .flags = BS_OP_SPATIAL | BS_OP_CORE_INPUT,
-                                    .params_bytes = sizeof(bs_patch_features_desc),
-                                    BS_FIELDS(patch_features_fields),
+                                    BS_PARAMS(bs_patch_features_desc, patch_features_fields),
                                     .infer = patch_features_infer,
                                     .halo = patch_features_halo,
                                     .flops = patch_features_flops,

@@ -8,19 +8,15 @@ typedef struct bs_pixel_shuffle_desc {
     int32_t r;
 } bs_pixel_shuffle_desc;
 
-static const bs_field pixel_shuffle_fields[] = {{"r", 'i'}};
+static const bs_field pixel_shuffle_fields[] = {BS_INT_OF("r", 1, 64)};
 
 static int32_t pixel_shuffle_factor(const bs_node *node) { return ((const bs_pixel_shuffle_desc *)node->params)->r; }
 
-/* Channels of operand 0, after the checks that both directions share; 0 on failure. */
+/* Channels of operand 0; 0 on failure. */
 static int32_t pixel_shuffle_channels(bs_infer *infer)
 {
-    const bs_pixel_shuffle_desc *desc = infer->params;
     int32_t channels = 0;
-    if (!bs_infer_field(infer, "r", desc->r, 1, 64) || !bs_infer_rank(infer, 0, 3, 3) ||
-        !bs_infer_const(infer, 0, 0, "channels", &channels))
-        return 0;
-    return channels;
+    return bs_infer_rank(infer, 0, 3, 3) && bs_infer_const(infer, 0, 0, "channels", &channels) ? channels : 0;
 }
 
 static bool pixel_shuffle_infer(bs_infer *infer)
@@ -130,8 +126,7 @@ const bs_op bs_op_pixel_shuffle = {.name = "pixel_shuffle",
                                    .min_in = 1,
                                    .max_in = 1,
                                    .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
-                                   .params_bytes = sizeof(bs_pixel_shuffle_desc),
-                                   BS_FIELDS(pixel_shuffle_fields),
+                                   BS_PARAMS(bs_pixel_shuffle_desc, pixel_shuffle_fields),
                                    .infer = pixel_shuffle_infer,
                                    .halo = pixel_shuffle_halo,
                                    .run = pixel_shuffle_run};
@@ -140,8 +135,7 @@ const bs_op bs_op_pixel_unshuffle = {.name = "pixel_unshuffle",
                                      .min_in = 1,
                                      .max_in = 1,
                                      .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
-                                     .params_bytes = sizeof(bs_pixel_shuffle_desc),
-                                     BS_FIELDS(pixel_shuffle_fields),
+                                     BS_PARAMS(bs_pixel_shuffle_desc, pixel_shuffle_fields),
                                      .infer = pixel_unshuffle_infer,
                                      .halo = pixel_unshuffle_halo,
                                      .run = pixel_unshuffle_run};

@@ -3,8 +3,13 @@
  * the operand's place in its frame. Global pooling sees the core only, so that every pixel counts once. */
 #include "ops/common.h"
 
-static const bs_field pool2d_fields[] = {{"kind", 'i'}, {"kernel", 'i'}, {"stride", 'i'},
-                                         {"pad", 'i'},  {"global", 'i'}, {"count_pad", 'i'}, {"padding", 'i'}};
+static const bs_field pool2d_fields[] = {BS_INT_OF("kind", 0, BS_POOL_MAX),
+                                         BS_INT_OF("kernel", 0, 255),
+                                         BS_INT_OF("stride", 0, 255),
+                                         BS_INT("pad"),
+                                         BS_INT("global"),
+                                         BS_INT("count_pad"),
+                                         BS_INT("padding")};
 
 /* Before op set 3 a global pool looked at no pad. */
 static void pool2d_upgrade(int32_t *fields, int32_t opset)
@@ -25,10 +30,7 @@ static bool pool2d_infer(bs_infer *infer)
 {
     const bs_pool2d_desc *desc = infer->params;
     const bs_window window = pool2d_window(desc);
-    if (!bs_infer_field(infer, "kind", desc->kind, 0, BS_POOL_MAX) ||
-        !bs_infer_field(infer, "kernel", desc->kernel, 0, 255) ||
-        !bs_infer_field(infer, "stride", desc->stride, 0, 255) ||
-        !bs_infer_padding(infer, desc->padding, desc->pad, window.kernel_h / 2) || !bs_infer_dtype(infer, 0, BS_F32) ||
+    if (!bs_infer_padding(infer, desc->padding, desc->pad, window.kernel_h / 2) || !bs_infer_dtype(infer, 0, BS_F32) ||
         !bs_infer_rank(infer, 0, 3, 3))
         return false;
     if (!desc->global)
@@ -177,8 +179,7 @@ const bs_op bs_op_pool2d = {.name = "pool2d",
                             .min_in = 1,
                             .max_in = 1,
                             .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
-                            .params_bytes = sizeof(bs_pool2d_desc),
-                            BS_FIELDS(pool2d_fields),
+                            BS_PARAMS(bs_pool2d_desc, pool2d_fields),
                             .upgrade = pool2d_upgrade,
                             .infer = pool2d_infer,
                             .halo = pool2d_halo,

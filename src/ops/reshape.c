@@ -11,8 +11,9 @@ typedef struct bs_reshape_desc {
 } bs_reshape_desc;
 #define BS_RESHAPE_REST INT32_MIN
 
-static const bs_field reshape_fields[] = {{"rank", 'i'}, {"dim0", 'i'}, {"dim1", 'i'}, {"dim2", 'i'}, {"dim3", 'i'}};
-static const bs_field transpose_fields[] = {{"order0", 'i'}, {"order1", 'i'}, {"order2", 'i'}, {"order3", 'i'}};
+static const bs_field reshape_fields[] = {BS_INT_OF("rank", 1, BS_MAX_RANK), BS_INT("dim0"), BS_INT("dim1"),
+                                          BS_INT("dim2"), BS_INT("dim3")};
+static const bs_field transpose_fields[] = {BS_INT("order0"), BS_INT("order1"), BS_INT("order2"), BS_INT("order3")};
 
 /* -------------------------------------------------------------------------------------------------- shape rule */
 
@@ -89,7 +90,7 @@ static bool reshape_infer(bs_infer *infer)
 {
     const bs_reshape_desc *desc = infer->params;
     reshape_count count;
-    if (!bs_infer_field(infer, "rank", desc->rank, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0))
+    if (!bs_infer_whole(infer, 0))
         return false;
     reshape_count_operand(infer, &count);
     infer->out[0].rank = desc->rank;
@@ -173,8 +174,7 @@ static bs_status reshape_run(const bs_call *call)
 const bs_op bs_op_reshape = {.name = "reshape",
                              .min_in = 1,
                              .max_in = 1,
-                             .params_bytes = sizeof(bs_reshape_desc),
-                             BS_FIELDS(reshape_fields),
+                             BS_PARAMS(bs_reshape_desc, reshape_fields),
                              .infer = reshape_infer,
                              .run = reshape_run};
 
@@ -256,8 +256,7 @@ static bs_status transpose_run(const bs_call *call)
 const bs_op bs_op_transpose = {.name = "transpose",
                                .min_in = 1,
                                .max_in = 1,
-                               .params_bytes = sizeof(bs_transpose_desc),
-                               BS_FIELDS(transpose_fields),
+                               BS_PARAMS(bs_transpose_desc, transpose_fields),
                                .infer = transpose_infer,
                                .run = transpose_run};
 

@@ -8,9 +8,11 @@
 #include "kernels/elementwise.h"
 #include "ops/common.h"
 
-static const bs_field resize_fields[] = {{"kind", 'i'}, {"factor", 'i'}, {"cubic_a", 'f'}, {"code_bits", 'i'}};
-
 #define BS_RESIZE_MOST 16 /* the largest factor: phases are tabulated on the stack */
+
+static const bs_field resize_fields[] = {BS_INT_OF("kind", 0, BS_RESIZE_BICUBIC),
+                                         BS_INT_OF("factor", 0, BS_RESIZE_MOST), BS_FLOAT("cubic_a"),
+                                         BS_INT_OF("code_bits", 0, 16)};
 
 static int32_t resize_factor(const bs_resize_desc *desc) { return bs_or_default(desc->factor, 2); }
 
@@ -29,9 +31,7 @@ static bool resize_infer(bs_infer *infer)
     const bs_dtype dtype = infer->in[0]->dtype;
     if (dtype != BS_F32 && dtype != BS_U8 && dtype != BS_U16)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32, u8 or u16", bs_dtype_name(dtype));
-    return bs_infer_rank(infer, 0, 3, 3) && bs_infer_field(infer, "kind", desc->kind, 0, BS_RESIZE_BICUBIC) &&
-           bs_infer_field(infer, "factor", desc->factor, 0, BS_RESIZE_MOST) &&
-           bs_infer_field(infer, "code_bits", desc->code_bits, 0, 16) && bs_infer_extent(infer, 1, factor, 0, 1) &&
+    return bs_infer_rank(infer, 0, 3, 3) && bs_infer_extent(infer, 1, factor, 0, 1) &&
            bs_infer_extent(infer, 2, factor, 0, 1) && bs_infer_scale(infer, factor, 1);
 }
 
@@ -307,8 +307,7 @@ const bs_op bs_op_resize = {.name = "resize",
                             .min_in = 1,
                             .max_in = 1,
                             .flags = BS_OP_SPATIAL | BS_OP_CLAMPS,
-                            .params_bytes = sizeof(bs_resize_desc),
-                            BS_FIELDS(resize_fields),
+                            BS_PARAMS(bs_resize_desc, resize_fields),
                             .infer = resize_infer,
                             .halo = resize_halo,
                             .flops = resize_flops,

@@ -138,17 +138,16 @@ static int32_t route_weights(const bs_graph *graph, const bs_node *node, bs_weig
     return 0;
 }
 
-static const bs_field route_fields[] = {{"protocol", 'i'}, {"paths", 'i'}, {"k", 'i'}, {"threshold", 'f'},
-                                        {"fallback", 'i'}, {"capacity", 'i'}, {"normalise", 'i'}, {"floor", 'i'}};
+static const bs_field route_fields[] = {BS_INT("protocol"),    BS_INT("paths"),    BS_INT("k"),
+                                        BS_FLOAT("threshold"), BS_INT("fallback"), BS_INT("capacity"),
+                                        BS_INT("normalise"),   BS_INT("floor")};
 const bs_op bs_op_route = {.name = "route",
                            .min_in = 1,
                            .max_in = 2,
                            .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
                            .work = BS_WORK_ROUTE,
                            .roles = {BS_ROLE_DECIDING, BS_ROLE_DECIDING},
-                           .params_bytes = sizeof(bs_route_desc),
-                           .fields = route_fields,
-                           .n_fields = 8,
+                           BS_PARAMS(bs_route_desc, route_fields),
                            .infer = route_infer,
                            .weights = route_weights};
 
@@ -208,14 +207,13 @@ static bool scatter_infer(bs_infer *infer)
     return infer->out[0].domain >= 0;
 }
 
-static const bs_field router_fields[] = {{"router", 'i'}, {"path", 'i'}};
+static const bs_field router_fields[] = {BS_INT("router"), BS_INT("path")};
 const bs_op bs_op_scatter = {.name = "scatter",
                              .min_in = 1,
                              .max_in = 1,
                              .flags = BS_OP_STRUCTURAL,
-                             .work = BS_WORK_VIEW, .params_bytes = sizeof(bs_router_params),
-                             .fields = router_fields,
-                             .n_fields = 2,
+                             .work = BS_WORK_VIEW,
+                             BS_PARAMS(bs_router_params, router_fields),
                              .infer = scatter_infer};
 
 bs_value bs_scatter(bs_graph *graph, bs_router router, int32_t path, bs_value x)
@@ -292,18 +290,14 @@ static bs_status score_run(const bs_call *call)
 
 const bs_op bs_op_route_price = {.name = "route_price",
                                  .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
-                                 .params_bytes = sizeof(bs_router_params),
-                                 .fields = router_fields,
-                                 .n_fields = 2,
+                                 BS_PARAMS(bs_router_params, router_fields),
                                  .infer = price_infer,
                                  .run = price_run};
 const bs_op bs_op_route_score = {.name = "route_score",
                                  .min_in = 1,
                                  .max_in = 1,
                                  .flags = BS_OP_STRUCTURAL | BS_OP_DECIDED,
-                                 .params_bytes = sizeof(bs_router_params),
-                                 .fields = router_fields,
-                                 .n_fields = 2,
+                                 BS_PARAMS(bs_router_params, router_fields),
                                  .infer = score_infer,
                                  .run = score_run};
 
@@ -398,14 +392,13 @@ static bool gather_infer(bs_infer *infer)
     return true;
 }
 
-static const bs_field gather_fields[] = {{"router", 'i'}, {"mode", 'i'}};
+static const bs_field gather_fields[] = {BS_INT("router"), BS_INT("mode")};
 const bs_op bs_op_gather = {.name = "gather",
                             .min_in = 2,
                             .max_in = BS_MAX_PATHS + 1,
                             .flags = BS_OP_STRUCTURAL | BS_OP_VARIADIC,
-                            .work = BS_WORK_MOVE, .params_bytes = sizeof(bs_gather_params),
-                            .fields = gather_fields,
-                            .n_fields = 2,
+                            .work = BS_WORK_MOVE,
+                            BS_PARAMS(bs_gather_params, gather_fields),
                             .infer = gather_infer};
 
 bs_value bs_gather(bs_graph *graph, bs_router router, const bs_value *values, bs_value residual,

@@ -70,12 +70,10 @@ bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like)
 
 static bool segment_reduce_infer(bs_infer *infer)
 {
-    const bs_segment_reduce_desc *desc = infer->params;
     const bs_value_info *x = infer->in[0];
     bs_value_info *out = &infer->out[0];
     const int32_t domain = bs_infer_segments(infer, 0);
-    if (!domain || !bs_infer_field(infer, "mode", desc->mode, BS_SEGMENT_LAST, BS_SEGMENT_MAX) ||
-        !bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 0, BS_MAX_RANK - 1))
+    if (!domain || !bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 0, BS_MAX_RANK - 1))
         return false;
     out->rank = x->rank + 1;
     out->dims[0] = bs_segment_dim(infer->graph, domain);
@@ -185,14 +183,13 @@ static bs_status segment_reduce_run(const bs_call *call)
     return BS_OK;
 }
 
-static const bs_field segment_reduce_fields[] = {{"mode", 'i'}};
+static const bs_field segment_reduce_fields[] = {BS_INT_OF("mode", BS_SEGMENT_LAST, BS_SEGMENT_MAX)};
 
 const bs_op bs_op_segment_reduce = {.name = "segment_reduce",
                                     .min_in = 1,
                                     .max_in = 1,
                                     .flags = BS_OP_ACROSS,
-                                    .params_bytes = sizeof(bs_segment_reduce_desc),
-                                    BS_FIELDS(segment_reduce_fields),
+                                    BS_PARAMS(bs_segment_reduce_desc, segment_reduce_fields),
                                     .infer = segment_reduce_infer,
                                     .flops = segment_reduce_flops,
                                     .plan = segment_reduce_plan,

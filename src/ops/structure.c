@@ -75,22 +75,20 @@ static bool source_infer(bs_infer *infer)
     return true;
 }
 
-static const bs_field source_fields[] = {{"dtype", 'i'}, {"rank", 'i'}, {"dim0", 'i'},
-                                         {"dim1", 'i'},  {"dim2", 'i'}, {"dim3", 'i'}};
+static const bs_field source_fields[] = {BS_INT("dtype"), BS_INT("rank"), BS_INT("dim0"),
+                                         BS_INT("dim1"),  BS_INT("dim2"), BS_INT("dim3")};
 
 const bs_op bs_op_input = {.name = "input",
                            .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
-                           .work = BS_WORK_GIVEN, .bound = BS_BOUND_READ, .params_bytes = sizeof(bs_source_params),
-                           .fields = source_fields,
-                           .n_fields = 6,
+                           .work = BS_WORK_GIVEN,
+                           .bound = BS_BOUND_READ,
+                           BS_PARAMS(bs_source_params, source_fields),
                            .infer = source_infer};
 const bs_op bs_op_state = {.name = "state",
                            .flags = BS_OP_STRUCTURAL | BS_OP_NAMED,
                            .work = BS_WORK_GIVEN,
                            .bound = BS_BOUND_READ | BS_BOUND_WRITTEN,
-                           .params_bytes = sizeof(bs_source_params),
-                           .fields = source_fields,
-                           .n_fields = 6,
+                           BS_PARAMS(bs_source_params, source_fields),
                            .infer = source_infer};
 
 static bs_value source_add(bs_graph *g, const bs_op *op, const char *name, bs_dtype dtype, bs_shape shape)
@@ -253,16 +251,14 @@ static bool patches_infer(bs_infer *infer)
     return infer->out[0].domain >= 0;
 }
 
-static const bs_field patches_fields[] = {{"size", 'i'}, {"like", 'i'}};
+static const bs_field patches_fields[] = {BS_INT("size"), BS_INT("like")};
 const bs_op bs_op_patches = {.name = "patches",
                              .min_in = 1,
                              .max_in = 2,
                              .flags = BS_OP_STRUCTURAL,
                              .work = BS_WORK_VIEW,
                              .roles = {BS_ROLE_DATA, BS_ROLE_LIKE},
-                             .params_bytes = sizeof(bs_patches_desc),
-                             .fields = patches_fields,
-                             .n_fields = 2,
+                             BS_PARAMS(bs_patches_desc, patches_fields),
                              .infer = patches_infer};
 
 bs_value bs_patches(bs_graph *graph, bs_value frame, const bs_patches_desc *desc)
