@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e5c29b0ac48f0e3a611588f0f88ff1ba232998c70267e44f5ae201e8135dca81
+ * sha256 of the parts: 1375f5c295df5644dfb6c88f37197cf5bf6e84a319651362b24eae7bf5516979
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -27344,12 +27344,23 @@ void bs_operand_make(const bs_context *c, int32_t value, int32_t row, bs_operand
 
 /* ------------------------------------------------------------------------------------------------- moving */
 
-static int64_t operand_elements(const bs_operand *o)
+/* A tensor has rows along its last dimension, and so many of them. */
+static int64_t tensor_rows(const bs_operand *o)
 {
     int64_t n = 1;
-    for (int32_t i = 0; i < o->rank; i++)
+    for (int32_t i = 0; i < o->rank - 1; i++)
         n *= o->dim[i];
     return n;
+}
+
+static uint8_t *tensor_row(const bs_operand *o, int64_t k)
+{
+    ptrdiff_t offset = 0;
+    for (int32_t i = bs_min_i32(o->rank, BS_MAX_RANK) - 2; i >= 0; i--) {
+        offset += (ptrdiff_t)(k % o->dim[i]) * o->stride[i];
+        k /= o->dim[i];
+    }
+    return (uint8_t *)o->data + offset * (ptrdiff_t)bs_dtype_bytes(o->dtype);
 }
 
 static void copy_row(uint8_t *to, ptrdiff_t to_step, const uint8_t *from, ptrdiff_t from_step, int32_t count,
@@ -27364,64 +27375,39 @@ static void copy_row(uint8_t *to, ptrdiff_t to_step, const uint8_t *from, ptrdif
                bytes);
 }
 
-/* Copies a rectangle of all channels. Channels-last to channels-last rows go in one piece. */
-static void copy_image(const bs_operand *to, const bs_operand *from, bs_rect r)
-{
-    const size_t bytes = bs_dtype_bytes(from->dtype);
-    const ptrdiff_t b = (ptrdiff_t)bytes;
-    const int32_t channels = from->dim[0];
-    const bool whole = to->stride[0] == 1 && from->stride[0] == 1 && to->stride[2] == channels &&
-                       from->stride[2] == channels;
-    for (int32_t y = r.y0; y < r.y1; y++) {
-        uint8_t *t = (uint8_t *)to->data + (y * to->stride[1] + r.x0 * to->stride[2]) * b;
-        const uint8_t *f = (const uint8_t *)from->data + (y * from->stride[1] + r.x0 * from->stride[2]) * b;
-        if (whole) {
-            memcpy(t, f, (size_t)(r.x1 - r.x0) * (size_t)channels * bytes);
-            continue;
-        }
-        for (int32_t ch = 0; ch < channels; ch++)
-            copy_row(t + ch * to->stride[0] * b, to->stride[2], f + ch * from->stride[0] * b, from->stride[2],
-                     r.x1 - r.x0, bytes);
-    }
-}
+/* Whether the channels of a cell lie side by side, and cells as well. */
+static bool is_channels_last(const bs_operand *o) { return o->stride[0] == 1 && o->stride[2] == o->dim[0]; }
 
-/* Offset in elements of element number k of a dense index into a strided operand. */
-static ptrdiff_t element_offset(const bs_operand *o, int64_t k)
+/* A rectangle of an image as a tensor: its rows are whole lines, or lines of one channel. */
+static bs_operand image_part(const bs_operand *o, bs_rect r, bool lines)
 {
-    ptrdiff_t offset = 0;
-    for (int32_t i = bs_min_i32(o->rank, BS_MAX_RANK) - 1; i >= 0; i--) {
-        offset += (ptrdiff_t)(k % o->dim[i]) * o->stride[i];
-        k /= o->dim[i];
-    }
-    return offset;
-}
-
-static void copy_tensor(const bs_operand *to, const bs_operand *from)
-{
-    const size_t bytes = bs_dtype_bytes(to->dtype);
-    const int64_t n = operand_elements(to);
-    if (to->rank == 1) {
-        copy_row(to->data, to->stride[0], from->data, from->stride[0], to->dim[0], bytes);
-        return;
-    }
-    for (int64_t k = 0; k < n; k++)
-        memcpy((uint8_t *)to->data + element_offset(to, k) * (ptrdiff_t)bytes,
-               (const uint8_t *)from->data + element_offset(from, k) * (ptrdiff_t)bytes, bytes);
+    const int32_t width = bs_max_i32(r.x1 - r.x0, 0);
+    bs_operand part;
+    part.dtype = o->dtype;
+    part.rank = lines ? 2 : 3;
+    part.data = (uint8_t *)o->data + (r.y0 * o->stride[1] + r.x0 * o->stride[2]) * (ptrdiff_t)bs_dtype_bytes(o->dtype);
+    part.dim[0] = bs_max_i32(r.y1 - r.y0, 0);
+    part.dim[1] = lines ? width * o->dim[0] : o->dim[0];
+    part.dim[2] = width;
+    part.stride[0] = o->stride[1];
+    part.stride[1] = o->stride[0];
+    part.stride[2] = o->stride[2];
+    return part;
 }
 
 /* Zeroes the rectangle of an image, or all of another tensor, whatever its strides. */
 static void zero_row(const bs_operand *o)
 {
+    const bs_operand all = o->rank == 3 ? image_part(o, o->rect, is_channels_last(o)) : *o;
     const size_t bytes = bs_dtype_bytes(o->dtype);
-    const int64_t n = o->rank == 3 ? 0 : operand_elements(o);
-    for (int64_t k = 0; k < n; k++)
-        memset((uint8_t *)o->data + element_offset(o, k) * (ptrdiff_t)bytes, 0, bytes);
-    for (int32_t ch = 0; o->rank == 3 && ch < o->dim[0]; ch++)
-        for (int32_t y = o->rect.y0; y < o->rect.y1; y++)
-            for (int32_t x = o->rect.x0; x < o->rect.x1; x++)
-                memset((uint8_t *)o->data +
-                           (ch * o->stride[0] + y * o->stride[1] + x * o->stride[2]) * (ptrdiff_t)bytes,
-                       0, bytes);
+    const int32_t last = all.rank - 1;
+    const ptrdiff_t step = all.stride[last] * (ptrdiff_t)bytes;
+    const int64_t rows = tensor_rows(&all);
+    for (int64_t k = 0; k < rows; k++) {
+        uint8_t *row = tensor_row(&all, k);
+        for (int32_t x = 0; x < all.dim[last]; x++)
+            memset(row + x * step, 0, bytes);
+    }
 }
 
 static void zero_image(const bs_operand *o, bs_rect r)
@@ -27480,12 +27466,37 @@ static bs_rect rect_common(bs_rect a, bs_rect b)
     return (bs_rect){bs_max_i32(a.y0, b.y0), bs_min_i32(a.y1, b.y1), bs_max_i32(a.x0, b.x0), bs_min_i32(a.x1, b.x1)};
 }
 
+/* Two tensors that have the same rows: of images what both have. */
+typedef struct move_pair {
+    const bs_operand *to, *from;
+    bs_operand parts[2];
+    int64_t rows;
+    int32_t last; /* dimension */
+} move_pair;
+
+static void pair_up(move_pair *pair, const bs_operand *to, const bs_operand *from)
+{
+    pair->to = to;
+    pair->from = from;
+    if (to->rank == 3) {
+        const bs_rect r = rect_common(to->rect, from->rect);
+        const bool lines = is_channels_last(to) && is_channels_last(from);
+        pair->parts[0] = image_part(to, r, lines);
+        pair->parts[1] = image_part(from, r, lines);
+        pair->to = &pair->parts[0];
+        pair->from = &pair->parts[1];
+    }
+    pair->rows = tensor_rows(pair->to);
+    pair->last = pair->to->rank - 1;
+}
+
 static void move_row(const bs_operand *to, const bs_operand *from)
 {
-    if (to->rank == 3)
-        copy_image(to, from, rect_common(to->rect, from->rect));
-    else
-        copy_tensor(to, from);
+    move_pair p;
+    pair_up(&p, to, from);
+    for (int64_t k = 0; k < p.rows; k++)
+        copy_row(tensor_row(p.to, k), p.to->stride[p.last], tensor_row(p.from, k), p.from->stride[p.last],
+                 p.to->dim[p.last], bs_dtype_bytes(to->dtype));
 }
 
 /* What `value` is a view of, seen as an operand: used to load it into storage of its own. */
@@ -27575,20 +27586,15 @@ static bool row_is_given(const bs_context *c, const bs_node *gather, int32_t row
 
 static void accumulate(const bs_operand *to, const bs_operand *from, float gate)
 {
-    const bs_rect r = to->rank == 3 ? rect_common(to->rect, from->rect) : (bs_rect){0, 1, 0, 1};
-    if (to->rank == 3) {
-        for (int32_t y = r.y0; y < r.y1; y++)
-            for (int32_t x = r.x0; x < r.x1; x++)
-                for (int32_t ch = 0; ch < to->dim[0]; ch++)
-                    *bs_f32_at(to, ch * to->stride[0] + y * to->stride[1] + x * to->stride[2]) +=
-                        gate * *bs_f32_at(from, ch * from->stride[0] + y * from->stride[1] + x * from->stride[2]);
-        return;
+    move_pair p;
+    pair_up(&p, to, from);
+    const ptrdiff_t step = p.to->stride[p.last], from_step = p.from->stride[p.last];
+    for (int64_t k = 0; k < p.rows; k++) {
+        float *sum = (float *)(void *)tensor_row(p.to, k);
+        const float *row = (const float *)(const void *)tensor_row(p.from, k);
+        for (int32_t x = 0; x < p.to->dim[p.last]; x++)
+            sum[x * step] += gate * row[x * from_step];
     }
-    const int64_t n = operand_elements(to);
-    const bool dense = to->rank == 1 && to->stride[0] == 1 && from->stride[0] == 1;
-    for (int64_t k = 0; k < n; k++)
-        *bs_f32_at(to, dense ? k : element_offset(to, k)) += gate *
-                                                             *bs_f32_at(from, dense ? k : element_offset(from, k));
 }
 
 /* The row of path `path` that came from parent row `row`: ids are ascending, and packed rows are storage rows. */
