@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1375f5c295df5644dfb6c88f37197cf5bf6e84a319651362b24eae7bf5516979
+ * sha256 of the parts: 67cdfa3827530a8c9b4a9cae33799fe230bb28a9d93b452c9e3472b17555f2de
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -408,37 +408,28 @@ static inline bool bs_disjoint(const void *a, uint64_t a_bytes, const void *b, u
 /* base/error.c - status names and the filling of bs_error. Relies on base/base.h. Must never print. */
 /* #include "base/base.h" */
 
+/* By number, which count down from 0. */
+static const struct {
+    const char *name, *text;
+} statuses[] = {
+#define STATUS_ENTRY(name, number, text) [-(number)] = {#name, text},
+    BS_STATUS_LIST(STATUS_ENTRY)
+#undef STATUS_ENTRY
+};
+
+bool bs_status_is_known(int32_t number)
+{
+    return number <= 0 && number > -(int32_t)(sizeof statuses / sizeof *statuses);
+}
+
 const char *bs_status_name(bs_status status)
 {
-    switch (status) {
-#define BS_STATUS_NAME(name, number, text) \
-    case name: return #name;
-        BS_STATUS_LIST(BS_STATUS_NAME)
-#undef BS_STATUS_NAME
-    }
-    return "BS_UNKNOWN";
+    return bs_status_is_known(status) ? statuses[-(int32_t)status].name : "BS_UNKNOWN";
 }
 
 const char *bs_status_text(bs_status status)
 {
-    switch (status) {
-#define BS_STATUS_TEXT(name, number, text) \
-    case name: return text;
-        BS_STATUS_LIST(BS_STATUS_TEXT)
-#undef BS_STATUS_TEXT
-    }
-    return "unknown status";
-}
-
-bool bs_status_is_known(int32_t number)
-{
-    switch (number) {
-#define BS_STATUS_KNOWN(name, number, text) case number:
-        BS_STATUS_LIST(BS_STATUS_KNOWN)
-#undef BS_STATUS_KNOWN
-        return true;
-    }
-    return false;
+    return bs_status_is_known(status) ? statuses[-(int32_t)status].text : "unknown status";
 }
 
 int32_t bs_version(void)
@@ -23205,20 +23196,19 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
     if (h->magic != BS_PROFILE_MAGIC)
         return bs_refuse(error, BS_ERROR_FORMAT, "not a profile: it does not begin with BSPF");
     if (h->version != BS_PROFILE_VERSION)
-        return bs_refuse(error, BS_ERROR_VERSION, "profile: version %u, expected %d", (unsigned)h->version,
-                         BS_PROFILE_VERSION);
+        return bs_refuse(error, BS_ERROR_VERSION, "profile: version %u, expected %d", h->version, BS_PROFILE_VERSION);
     if (h->header_bytes < sizeof *h || h->header_bytes > PROFILE_MAX_HEADER_BYTES || h->header_bytes % 8)
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: a header of %u bytes, expected %d .. %d by eights",
-                         (unsigned)h->header_bytes, (int)sizeof *h, PROFILE_MAX_HEADER_BYTES);
+                         h->header_bytes, (int)sizeof *h, PROFILE_MAX_HEADER_BYTES);
     if (h->event_bytes < sizeof(bs_event) || h->event_bytes > PROFILE_MAX_EVENT_BYTES || h->event_bytes % 8)
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: events of %u bytes, expected %d .. %d by eights",
-                         (unsigned)h->event_bytes, (int)sizeof(bs_event), PROFILE_MAX_EVENT_BYTES);
+                         h->event_bytes, (int)sizeof(bs_event), PROFILE_MAX_EVENT_BYTES);
     if (h->routers > PROFILE_MAX_ROUTERS || h->units > PROFILE_MAX_UNITS || h->stages > PROFILE_MAX_STAGES ||
         h->stage_units > PROFILE_MAX_STAGE_UNITS)
         return bs_refuse(error, BS_ERROR_LIMIT,
-                         "profile: %u routers, %u units, %u stages of %u units, at most %d, %d, %d, %d",
-                         (unsigned)h->routers, (unsigned)h->units, (unsigned)h->stages, (unsigned)h->stage_units,
-                         PROFILE_MAX_ROUTERS, PROFILE_MAX_UNITS, PROFILE_MAX_STAGES, PROFILE_MAX_STAGE_UNITS);
+                         "profile: %u routers, %u units, %u stages of %u units, at most %d, %d, %d, %d", h->routers,
+                         h->units, h->stages, h->stage_units, PROFILE_MAX_ROUTERS, PROFILE_MAX_UNITS,
+                         PROFILE_MAX_STAGES, PROFILE_MAX_STAGE_UNITS);
     if (h->policy < 0 || h->policy >= BS_POLICY_COUNT || h->speculation < 0 || h->speculation > BS_SPECULATE_OFF)
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
                          h->policy, h->speculation, BS_POLICY_COUNT - 1, BS_SPECULATE_OFF);
@@ -24096,19 +24086,26 @@ static int32_t extents_before(const bs_stream *s, bs_bytes offset)
     return low;
 }
 
-/* Places are tried at 0 and where an extent begins or ends: none that begins before it reaches into it. */
+/* The next unit, from *at of `by_offset` on, whose extent overlaps [offset, offset + bytes); -1 none. Places are tried
+ * at 0 and where an extent begins or ends: none that begins before it reaches into it. */
+static int32_t next_overlap(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t *at)
+{
+    while (*at < s->n_present) {
+        const int32_t u = s->by_offset[(*at)++];
+        if (!bs_bytes_less(s->slots[u].offset, bs_bytes_add(offset, bytes)))
+            return -1;
+        if (bs_bytes_less(offset, bs_bytes_add(s->slots[u].offset, s->facts.units[u].slot_bytes)))
+            return u;
+    }
+    return -1;
+}
+
 int32_t bs_slots_overlap(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t after)
 {
-    int32_t next = -1;
-    for (int32_t k = extents_before(s, offset); k < s->n_present; k++) {
-        const int32_t u = s->by_offset[k];
-        const bs_slot *slot = &s->slots[u];
-        if (!bs_bytes_less(slot->offset, bs_bytes_add(offset, bytes)))
-            break;
-        if (u > after && (next < 0 || u < next) &&
-            bs_bytes_less(offset, bs_bytes_add(slot->offset, s->facts.units[u].slot_bytes)))
+    int32_t next = -1, at = extents_before(s, offset);
+    for (int32_t u = next_overlap(s, offset, bytes, &at); u >= 0; u = next_overlap(s, offset, bytes, &at))
+        if (u > after && (next < 0 || u < next))
             next = u;
-    }
     return next;
 }
 
@@ -24123,13 +24120,9 @@ static void try_place(const bs_stream *s, bs_bytes offset, bs_bytes bytes, slot_
     slot_place place = {offset, {0}, -(double)INFINITY, true};
     if (bs_bytes_less(s->facts.slot_bytes, bs_bytes_add(offset, bytes)))
         return;
-    for (int32_t k = extents_before(s, offset); k < s->n_present; k++) {
-        const int32_t u = s->by_offset[k];
+    int32_t at = extents_before(s, offset);
+    for (int32_t u = next_overlap(s, offset, bytes, &at); u >= 0; u = next_overlap(s, offset, bytes, &at)) {
         const bs_slot *slot = &s->slots[u];
-        if (!bs_bytes_less(slot->offset, bs_bytes_add(offset, bytes)))
-            break;
-        if (!bs_bytes_less(offset, bs_bytes_add(slot->offset, s->facts.units[u].slot_bytes)))
-            continue;
         if (!slot_may_go(slot))
             return;
         place.worst = slot->keep > place.worst ? slot->keep : place.worst;
@@ -25809,11 +25802,11 @@ static inline bs_bytes bs_store_bytes(const bs_plan *plan)
     (void)plan;
     return bs_bytes_of(BS_ALIGNMENT);
 }
-static inline bs_status bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error)
+static inline bool bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error)
 {
     (void)error;
     store->base[0] = desc->resident;
-    return BS_OK;
+    return true;
 }
 static inline void bs_store_close(bs_store *store) { (void)store; }
 static inline void bs_store_leave(bs_store *store) { (void)store; }
@@ -25845,7 +25838,7 @@ static inline bs_use bs_store_outcome(const bs_store *store, int32_t unit)
 /* Bytes that a store takes of the persistent arena. */
 BS_INTERNAL bs_bytes bs_store_bytes(const bs_plan *plan);
 /* Finds every weight and plans the reads; starts the lanes. On failure nothing is left running. */
-BS_INTERNAL bs_status bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error);
+BS_INTERNAL bool bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error);
 BS_INTERNAL void bs_store_close(bs_store *store);
 
 /* The run's side. Units count from 1, as in the plan. */
@@ -25884,7 +25877,7 @@ static inline bool bs_store_loads(const bs_plan *plan, int32_t node)
 }
 
 /* stream/store_plan.c: finds the weights of every unit and cuts them into pieces. */
-BS_INTERNAL bs_status bs_store_plan(bs_store *store, bs_error *error);
+BS_INTERNAL bool bs_store_plan(bs_store *store, bs_error *error);
 
 /* stream/store_load.c: by a lane, without the gate. *raw: the piece's bytes, in staging. */
 BS_INTERNAL bs_status bs_store_fetch(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece,
@@ -25917,25 +25910,31 @@ typedef struct store_planner {
 
 static bs_bytes tensor_end(const bs_store_tensor *tensor) { return bs_bytes_add(tensor->offset, tensor->bytes); }
 
-static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_weight_spec *spec, int32_t *block,
-                             bs_store_tensor *tensor)
+/* Says what is wrong with the weights of a node. */
+static bool weights_refused(const store_planner *p, bs_status status, int32_t node, const char *what)
+{
+    const bs_node *n = &p->s->plan->graph->nodes[node];
+    return bs_refuse(p->error, status, "%s \"%s\": its weights %s", bs_op_get(n->op)->name, bs_node_name(n), what);
+}
+
+static bool find_tensor(store_planner *p, const bs_node *node, const bs_weight_spec *spec, int32_t *block,
+                        bs_store_tensor *tensor)
 {
     const bs_weights *w = &p->s->weights;
     char name[2 * BS_MAX_NAME];
     bs_weight_info info;
     bs_weight_name(name, sizeof name, node, spec->suffix);
-    bs_status status = bs_weight_find(w, name, spec, &info, p->error);
-    if (status != BS_OK)
-        return status;
+    if (bs_weight_find(w, name, spec, &info, p->error) != BS_OK)
+        return false;
     uint64_t offset = 0;
-    status = w->locate(w->user, &info, block, &offset);
+    const bs_status status = w->locate(w->user, &info, block, &offset);
     tensor->offset = bs_bytes_of(offset);
     tensor->bytes = bs_bytes_of(info.bytes);
     if (status != BS_OK || !bs_bytes_known(tensor_end(tensor)))
-        return bs_fail(p->error, status != BS_OK ? status : BS_ERROR_FORMAT,
-                       "weight \"%s\": the source does not tell its place in storage", name);
+        return bs_refuse(p->error, status != BS_OK ? status : BS_ERROR_FORMAT,
+                         "weight \"%s\": the source does not tell its place in storage", name);
     tensor->dtype = info.dtype;
-    return BS_OK;
+    return true;
 }
 
 static void sort_tensors(bs_store_tensor *tensors, int32_t count)
@@ -25962,7 +25961,7 @@ static void mark_copied(bs_store_tensor *tensors, int32_t count, const bs_weight
 }
 
 /* All weights of a node lie in one record, apart from each other. */
-static bs_status find_node(store_planner *p, bs_store_node *found)
+static bool find_node(store_planner *p, bs_store_node *found)
 {
     const bs_graph *g = p->s->plan->graph;
     const bs_node *node = &g->nodes[found->node];
@@ -25974,14 +25973,11 @@ static bs_status find_node(store_planner *p, bs_store_node *found)
     for (int32_t i = 0; i < found->n_tensors; i++) {
         bs_store_tensor *tensor = &p->s->tensors[p->n_tensors++];
         int32_t block = 0;
-        const bs_status status = find_tensor(p, node, &specs[i], &block, tensor);
-        if (status != BS_OK)
-            return status;
+        if (!find_tensor(p, node, &specs[i], &block, tensor))
+            return false;
         tensor->spec = (int16_t)i;
         if (i > 0 && block != found->block)
-            return bs_fail(p->error, BS_ERROR_UNSUPPORTED,
-                           "%s \"%s\": its weights lie in two records and cannot be streamed",
-                           bs_op_get(node->op)->name, bs_node_name(node));
+            return weights_refused(p, BS_ERROR_UNSUPPORTED, found->node, "lie in two records and cannot be streamed");
         found->block = block;
         found->begin = bs_bytes_min(found->begin, tensor->offset);
         found->end = bs_bytes_max(found->end, tensor_end(tensor));
@@ -25991,9 +25987,8 @@ static bs_status find_node(store_planner *p, bs_store_node *found)
     mark_copied(tensors, found->n_tensors, specs);
     for (int32_t i = 0; i + 1 < found->n_tensors; i++)
         if (bs_bytes_less(tensors[i + 1].offset, tensor_end(&tensors[i])))
-            return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights lie over each other in storage",
-                           bs_op_get(node->op)->name, bs_node_name(node));
-    return BS_OK;
+            return weights_refused(p, BS_ERROR_FORMAT, found->node, "lie over each other in storage");
+    return true;
 }
 
 /* ------------------------------------------------------------------------------------------------- cutting */
@@ -26041,7 +26036,7 @@ static bool is_far(const store_planner *p, int32_t index, bs_bytes begin)
 }
 
 /* The next node goes into the piece that is open, or begins one; the first of a record takes the head along. */
-static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_node *node, int32_t index)
+static bool add_node(store_planner *p, bs_store_unit *unit, const bs_store_node *node, int32_t index)
 {
     bs_store *s = p->s;
     const int32_t block = node->block;
@@ -26050,10 +26045,11 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
     const bool found = s->weights.record(s->weights.user, block, &record) == BS_OK;
     const bs_bytes record_begin = bs_bytes_of(record.offset), head = bs_bytes_of(record.head_bytes);
     const bs_bytes record_end = bs_bytes_add(record_begin, bs_bytes_of(record.bytes));
-    if (!found || bs_bytes_less(node->begin, record_begin) || bs_bytes_less(record_end, node->end))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in the record of block %d",
-                       bs_op_get(s->plan->graph->nodes[node->node].op)->name,
-                       bs_node_name(&s->plan->graph->nodes[node->node]), block);
+    if (!found || bs_bytes_less(node->begin, record_begin) || bs_bytes_less(record_end, node->end)) {
+        char where[48];
+        snprintf(where, sizeof where, "do not lie in the record of block %d", block);
+        return weights_refused(p, BS_ERROR_FORMAT, node->node, where);
+    }
     if (open && open->block == block && !bs_bytes_less(node->begin, open->end) &&
         !bs_bytes_less(p->chunk, bs_bytes_sub(node->end, open->begin)) &&
         has_staging(p, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end)) {
@@ -26075,30 +26071,28 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
     bs_store_piece *last = &s->pieces[p->n_pieces - 1];
     last->tail = bs_bytes_same(last->end, record_end);
     if (!has_staging(p, s->nodes + last->first_node, last->n_nodes, last->begin, last->end))
-        return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie too far apart to be streamed",
-                       bs_op_get(s->plan->graph->nodes[node->node].op)->name,
-                       bs_node_name(&s->plan->graph->nodes[node->node]));
-    return BS_OK;
+        return weights_refused(p, BS_ERROR_UNSUPPORTED, node->node, "lie too far apart to be streamed");
+    return true;
 }
 
 /* A CRC-32 needs every byte of a record, in order. */
-static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
+static bool check_cover(store_planner *p, const bs_store_unit *unit)
 {
     const bs_store *s = p->s;
     bs_bytes at = bs_bytes_of(0);
     for (int32_t i = unit->first_piece; i < unit->first_piece + unit->n_pieces; i++) {
         const bs_store_piece *piece = &s->pieces[i];
         const bool last = i + 1 == unit->first_piece + unit->n_pieces || s->pieces[i + 1].block != piece->block;
-        const bool whole = piece->head ? true : bs_bytes_same(piece->begin, at);
+        const bool whole = piece->head || bs_bytes_same(piece->begin, at);
         if (!whole || piece->tail != last)
-            return bs_fail(
+            return bs_refuse(
                 p->error, BS_ERROR_UNSUPPORTED,
                 "check_records: the record of block %d cannot be checked as it is read, this plan leaves out "
                 "some of its weights",
                 piece->block);
         at = piece->end;
     }
-    return BS_OK;
+    return true;
 }
 
 /* Each unit gets its nodes, in their order: counted first. */
@@ -26125,48 +26119,47 @@ static void deal_nodes(bs_store *s)
 }
 
 /* Finds the weights of all nodes of the unit; returns their bytes in *bytes. */
-static bs_status find_unit(store_planner *p, int32_t u, bs_bytes *bytes)
+static bool find_unit(store_planner *p, int32_t u, bs_bytes *bytes)
 {
     const bs_store_unit *unit = &p->s->units[u];
     for (int32_t k = unit->first_node; k < unit->first_node + unit->n_nodes; k++) {
         bs_store_node *node = &p->s->nodes[k];
-        const bs_status status = find_node(p, node);
-        if (status != BS_OK)
-            return status;
+        if (!find_node(p, node))
+            return false;
         *bytes = bs_bytes_add(*bytes, bs_bytes_sub(node->end, node->begin));
     }
-    return BS_OK;
+    return true;
 }
 
-static bs_status plan_unit(store_planner *p, int32_t u)
+static bool plan_unit(store_planner *p, int32_t u)
 {
     bs_store *s = p->s;
     bs_store_unit *unit = &s->units[u];
     bs_stream_unit *facts = &s->facts[u];
     bs_bytes bytes = bs_bytes_of(0);
-    bs_status status = find_unit(p, u, &bytes);
+    if (!find_unit(p, u, &bytes))
+        return false;
     p->chunk = bs_stream_chunk_limit(bytes, s->plan->chunk_bytes, s->plan->lanes);
     unit->first_piece = p->n_pieces;
-    for (int32_t k = unit->first_node; k < unit->first_node + unit->n_nodes && status == BS_OK; k++)
-        status = add_node(p, unit, &s->nodes[k], k);
-    if (status != BS_OK)
-        return status;
+    for (int32_t k = unit->first_node; k < unit->first_node + unit->n_nodes; k++)
+        if (!add_node(p, unit, &s->nodes[k], k))
+            return false;
     unit->n_pieces = p->n_pieces - unit->first_piece;
     facts->slot_bytes = bs_bytes_align(s->plan->units[u + 1].prepared_bytes);
     facts->n_chunks = unit->n_pieces;
     for (int32_t i = unit->first_piece; i < p->n_pieces; i++)
         facts->read_bytes = bs_bytes_add(facts->read_bytes, bs_bytes_sub(s->pieces[i].end, s->pieces[i].begin));
-    return s->check_records ? check_cover(p, unit) : BS_OK;
+    return !s->check_records || check_cover(p, unit);
 }
 
-bs_status bs_store_plan(bs_store *s, bs_error *error)
+bool bs_store_plan(bs_store *s, bs_error *error)
 {
     store_planner p = {s, error, 0, 0, {0}};
-    bs_status status = BS_OK;
+    bool planned = true;
     deal_nodes(s);
-    for (int32_t u = 0; u < s->plan->n_units - 1 && status == BS_OK; u++)
-        status = plan_unit(&p, u);
-    return status;
+    for (int32_t u = 0; u < s->plan->n_units - 1 && planned; u++)
+        planned = plan_unit(&p, u);
+    return planned;
 }
 #endif
 /* ==== end src/stream/store_plan.c ============================================================= */
@@ -26385,24 +26378,24 @@ static void lane_main(void *argument)
     bs_gate_unlock(&s->gate);
 }
 
-static bs_status start_lanes(bs_store *s, bs_error *error)
+static bool start_lanes(bs_store *s, bs_error *error)
 {
     const bs_platform *p = s->platform;
     if (!p || !p->thread_start)
-        return BS_OK;
+        return true;
     if (!bs_gate_make(&s->gate, p))
-        return bs_fail(error, BS_ERROR_PLATFORM, "reader threads: the platform's gate_init failed");
+        return bs_refuse(error, BS_ERROR_PLATFORM, "reader threads: the platform's gate_init failed");
     for (; s->started < s->n_lanes; s->started++)
         if (p->thread_start(p->user, s->lanes[s->started].handle, lane_main, &s->lanes[s->started]) != 0) {
             const int32_t number = s->started + 1;
             bs_store_close(s);
-            return bs_fail(error, BS_ERROR_PLATFORM, "reader thread %d of %d: the platform's thread_start failed",
-                           number, s->n_lanes);
+            return bs_refuse(error, BS_ERROR_PLATFORM, "reader thread %d of %d: the platform's thread_start failed",
+                             number, s->n_lanes);
         }
-    return BS_OK;
+    return true;
 }
 
-bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
+bool bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
 {
     bs_carver c = {d->memory, {0}};
     memset(s, 0, sizeof *s);
@@ -26413,16 +26406,16 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
         const uint32_t align = d->weights->fetch_alignment;
         if (!d->weights->locate || !d->weights->record || !d->weights->fetch || align == 0 || (align & (align - 1)) ||
             align > BS_PAGE_BYTES)
-            return bs_fail(
+            return bs_refuse(
                 error, BS_ERROR_UNSUPPORTED,
                 "the plan streams weights: bs_session_desc.weights needs locate, record, fetch and its alignment, "
                 "a power of two up to %d",
                 BS_PAGE_BYTES);
-        if (d->stream->policy < 0 || d->stream->policy >= BS_POLICY_BELADY || d->stream->speculation < 0 ||
-            d->stream->speculation > BS_SPECULATE_OFF)
-            return bs_fail(error, BS_ERROR_ARGUMENT,
-                           "bs_session_desc.stream: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
-                           d->stream->policy, d->stream->speculation, BS_POLICY_BELADY - 1, BS_SPECULATE_OFF);
+        if (!bs_in_range(d->stream->policy, 0, BS_POLICY_BELADY) ||
+            !bs_in_range(d->stream->speculation, 0, BS_SPECULATE_OFF + 1))
+            return bs_refuse(error, BS_ERROR_ARGUMENT,
+                             "bs_session_desc.stream: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
+                             d->stream->policy, d->stream->speculation, BS_POLICY_BELADY - 1, BS_SPECULATE_OFF);
         s->plan = d->plan;
         s->weights = *d->weights;
         s->slots = d->slots;
@@ -26430,9 +26423,8 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
         s->on_device = d->on_device;
         s->check_records = d->stream->check_records != 0;
         void *memory = carve_store(&c, d->plan, s);
-        const bs_status planned = bs_store_plan(s, error);
-        if (planned != BS_OK)
-            return planned;
+        if (!bs_store_plan(s, error))
+            return false;
         bs_stream_facts facts = store_facts(d->plan);
         facts.units = s->facts;
         facts.desc = *d->stream;
@@ -26449,7 +26441,7 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
         }
     }
     s->base[0] = d->resident;
-    return s->plan ? start_lanes(s, error) : BS_OK;
+    return !s->plan || start_lanes(s, error);
 }
 
 void bs_store_close(bs_store *s)
@@ -27854,24 +27846,33 @@ bs_route_fault bs_route_budget(const bs_routing *r)
 
 bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error)
 {
-    const int number = fault->number, last = fault->end - 1;
+    const char *what = "";
     switch ((bs_route_fault_kind)fault->kind) {
-    case BS_ROUTE_SOUND: break;
-    case BS_ROUTE_BAD_SCORE: return bs_fail(error, BS_ERROR_DATA, "score %d is NaN", number);
+    case BS_ROUTE_SOUND:
+        return BS_OK;
+    case BS_ROUTE_BAD_SCORE:
+        return bs_fail(error, BS_ERROR_DATA, "score %d is NaN", fault->number);
     case BS_ROUTE_BAD_KNOB: return bs_fail(error, BS_ERROR_DATA, "the knob is NaN");
-    case BS_ROUTE_BAD_LABEL: return bs_fail(error, BS_ERROR_DATA, "label %d, expected 0 .. %d", number, last);
-    case BS_ROUTE_BAD_KEY: return bs_fail(error, BS_ERROR_DATA, "key %d, expected 0 .. %d", number, last);
-    case BS_ROUTE_BAD_ENTRY:
-        return bs_fail(error, BS_ERROR_DATA, "the table gives path %d, expected 0 .. %d", number, last);
-    case BS_ROUTE_BAD_VARIANT:
-        return bs_fail(error, BS_ERROR_DATA, "a variant takes path %d, expected 0 .. %d", number, last);
-    case BS_ROUTE_BAD_ANSWER:
-        return bs_fail(error, BS_ERROR_DATA, "the callback chose %d, expected 0 .. %d", number, last);
     case BS_ROUTE_BAD_STATUS:
-        return bs_fail(error, BS_ERROR_DATA, "its callback returned %d, which is no bs_status", number);
+        return bs_fail(error, BS_ERROR_DATA, "its callback returned %d, which is no bs_status", fault->number);
     case BS_ROUTE_NO_FUNCTION: return bs_fail(error, BS_ERROR_UNBOUND, "its callback is not set (bs_set_route)");
+    case BS_ROUTE_BAD_LABEL:
+        what = "label";
+        break;
+    case BS_ROUTE_BAD_KEY:
+        what = "key";
+        break;
+    case BS_ROUTE_BAD_ENTRY:
+        what = "the table gives path";
+        break;
+    case BS_ROUTE_BAD_VARIANT:
+        what = "a variant takes path";
+        break;
+    case BS_ROUTE_BAD_ANSWER:
+        what = "the callback chose";
+        break;
     }
-    return BS_OK;
+    return bs_fail(error, BS_ERROR_DATA, "%s %d, expected 0 .. %d", what, fault->number, fault->end - 1);
 }
 
 /* What is wrong, of a cell as bs_decision.chosen counts them or of all, to where a run that failed finds it. */
@@ -28029,7 +28030,8 @@ static bs_routing routing_of(bs_context *c, int32_t router)
     r.table = (const int32_t *)(const void *)weights;
     if (info->desc->protocol == BS_ROUTE_BUDGET) {
         bs_weight_spec specs[BS_MAX_WEIGHTS] = {{0}};
-        bs_op_route.weights(s->graph, &s->graph->nodes[info->node], specs);
+        const bs_node *node = &s->graph->nodes[info->node];
+        bs_op_get(node->op)->weights(s->graph, node, specs);
         r.path_of = (const int32_t *)(const void *)bs_bytes_read_at(weights, bs_weight_offset(specs, 1));
     }
     if (info->knob) {
@@ -29045,7 +29047,7 @@ static bool shared_weights_fit(const bs_session *s, const bs_session_desc *desc,
 }
 
 /* Canonical tensors of one node in place or in staging, then prepared. */
-static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, uint8_t *staging, bs_error *error)
+static bool load_node(bs_session *s, int32_t n, const bs_weights *weights, uint8_t *staging, bs_error *error)
 {
     const bs_node *node = &s->graph->nodes[n];
     const bs_op *op = bs_op_get(node->op);
@@ -29055,28 +29057,24 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error)
                                   : bs_bytes_at(s->weights, s->plan->nodes[n].prepared_offset);
     if (!prepared)
-        return BS_ERROR_PLATFORM;
+        return false;
     for (int32_t i = 0; i < count; i++) {
         char name[2 * BS_MAX_NAME];
         bs_weight_info info;
         bs_weight_name(name, sizeof name, node, specs[i].suffix);
-        const bs_status found = bs_weight_find(weights, name, &specs[i], &info, error);
-        if (found != BS_OK)
-            return found;
+        if (bs_weight_find(weights, name, &specs[i], &info, error) != BS_OK)
+            return false;
         tensors[i] = bs_weight_view(weights, &specs[i], &info);
         if (tensors[i])
             continue;
         uint8_t *target = bs_bytes_at(staging, bs_weight_offset(specs, i));
-        const bs_status read = bs_weight_load(weights, name, &specs[i], &info, s->plan->tier, target, error);
-        if (read != BS_OK)
-            return read;
+        if (bs_weight_load(weights, name, &specs[i], &info, s->plan->tier, target, error) != BS_OK)
+            return false;
         tensors[i] = target;
     }
     bs_weight_prepare(s->graph, node, &s->plan->nodes[n], tensors, prepared);
-    if (s->device)
-        return s->device->api->loaded(s->on_device, bs_bytes_figure(s->plan->nodes[n].prepared_offset),
-                                      bs_bytes_figure(s->plan->nodes[n].prepared_bytes), error);
-    return BS_OK;
+    return !s->device || s->device->api->loaded(s->on_device, bs_bytes_figure(s->plan->nodes[n].prepared_offset),
+                                                bs_bytes_figure(s->plan->nodes[n].prepared_bytes), error) == BS_OK;
 }
 
 /* Whether its resident copy is read for this node: not for another of the same weights. */
@@ -29087,19 +29085,18 @@ static bool loads_weights(const bs_session *s, int32_t n)
 }
 
 /* On a device they have arrived when this returns: another session may read them. */
-static bs_status load_weights(bs_session *s, const bs_weights *weights, uint8_t *staging, bs_error *error)
+static bool load_weights(bs_session *s, const bs_weights *weights, uint8_t *staging, bs_error *error)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++) {
         if (!loads_weights(s, n))
             continue;
         if (!weights->find)
-            return bs_fail(error, BS_ERROR_WEIGHTS, "%s \"%s\" needs weights and the session was given none",
-                           bs_op_get(s->graph->nodes[n].op)->name, bs_node_name(&s->graph->nodes[n]));
-        const bs_status status = load_node(s, n, weights, staging, error);
-        if (status != BS_OK)
-            return status;
+            return bs_refuse(error, BS_ERROR_WEIGHTS, "%s \"%s\" needs weights and the session was given none",
+                             bs_op_get(s->graph->nodes[n].op)->name, bs_node_name(&s->graph->nodes[n]));
+        if (!load_node(s, n, weights, staging, error))
+            return false;
     }
-    return s->device ? s->device->api->settle(s->on_device, error) : BS_OK;
+    return !s->device || s->device->api->settle(s->on_device, error) == BS_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------ creation */
@@ -29205,7 +29202,7 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
     bind_own_states(s);
     if (s->device)
         bs_reset_state(s);
-    if (!desc->weights_of && load_weights(s, &desc->weights, staging, error) != BS_OK)
+    if (!desc->weights_of && !load_weights(s, &desc->weights, staging, error))
         return false;
     uint8_t *const lanes = staging ? staging + bs_to_aligned(staging, BS_PAGE_BYTES) : NULL;
     bs_device_layout layout;
@@ -29227,7 +29224,7 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
                                  bs_bytes_of(layout.stage_bytes)};
     if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
         return false;
-    if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))
+    if (bs_store_open(&s->store, &store, error) && describe_to_profile(s, &desc->stream, error))
         return true;
     bs_workers_stop(&s->pool);
     bs_store_close(&s->store);
@@ -30159,7 +30156,7 @@ typedef struct gguf_pass {
 static bool gguf_at_record(gguf_pass *p, bool sound, const char *what)
 {
     if (!sound)
-        bs_error_prefix(p->error, "%s %u \"%.64s\": ", what, (unsigned)p->index, p->name);
+        bs_error_prefix(p->error, "%s %u \"%.64s\": ", what, p->index, p->name);
     return sound;
 }
 
@@ -30173,7 +30170,7 @@ static bool gguf_version(gguf_pass *p)
     if ((version & 0xffff) == 0 && version != 0)
         return bs_refuse(p->error, BS_ERROR_VERSION, "the GGUF file is big-endian, expected little-endian");
     if (version != 3)
-        return bs_refuse(p->error, BS_ERROR_VERSION, "GGUF version %u, expected 3", (unsigned)version);
+        return bs_refuse(p->error, BS_ERROR_VERSION, "GGUF version %u, expected 3", version);
     return true;
 }
 
@@ -30188,7 +30185,7 @@ static bool gguf_count(gguf_pass *p, const char *what, uint64_t least_bytes, uin
                          (unsigned long long)n, what, bs_bytes_figure(p->gguf->source.size));
     if (n > cap)
         return bs_refuse(p->error, BS_ERROR_LIMIT, "%llu %s, at most %u are supported", (unsigned long long)n, what,
-                         (unsigned)cap);
+                         cap);
     *count = (uint32_t)n;
     return true;
 }
@@ -30232,7 +30229,7 @@ static bool gguf_value(gguf_pass *p, bs_gguf_key *key)
     if (!bs_cursor_sound(&p->cursor, p->error, "its type"))
         return false;
     if (key->type >= BS_GGUF_TYPE_COUNT)
-        return bs_refuse(p->error, BS_ERROR_FORMAT, "its type is %u, expected 0 .. %d", (unsigned)key->type,
+        return bs_refuse(p->error, BS_ERROR_FORMAT, "its type is %u, expected 0 .. %d", key->type,
                          BS_GGUF_TYPE_COUNT - 1);
     if (key->type == BS_GGUF_ARRAY)
         return bs_refuse(p->error, BS_ERROR_FORMAT, "it is an array of arrays, expected one of numbers or strings");
@@ -30290,8 +30287,8 @@ static bool gguf_alignment(gguf_pass *p)
     if (!bs_gguf_u32(p->gguf, "general.alignment", false, 8, BS_GGUF_MAX_ALIGNMENT, &n, p->error))
         return false;
     p->gguf->alignment = n;
-    return (n & (n - 1)) == 0 || bs_refuse(p->error, BS_ERROR_FORMAT,
-                                           "key \"general.alignment\" is %u, expected a power of two", (unsigned)n);
+    return (n & (n - 1)) == 0 ||
+           bs_refuse(p->error, BS_ERROR_FORMAT, "key \"general.alignment\" is %u, expected a power of two", n);
 }
 
 /* ------------------------------------------------------------------------------------------------ tensors */
@@ -30312,14 +30309,14 @@ static bool gguf_tensor_shape(gguf_pass *p, bs_gguf_tensor *tensor)
     if (!bs_cursor_sound(&p->cursor, p->error, "its rank"))
         return false;
     if (tensor->rank < 1 || tensor->rank > 4)
-        return bs_refuse(p->error, BS_ERROR_FORMAT, "its rank is %u, expected 1 .. 4", (unsigned)tensor->rank);
+        return bs_refuse(p->error, BS_ERROR_FORMAT, "its rank is %u, expected 1 .. 4", tensor->rank);
     tensor->bytes = bs_bytes_of(1);
     for (uint32_t i = 0; i < tensor->rank; i++) {
         const uint64_t n = tensor->dim[i] = bs_cursor_u64(&p->cursor);
         if (!bs_cursor_sound(&p->cursor, p->error, "its dimensions"))
             return false;
         if (n == 0 || n > INT64_MAX)
-            return bs_refuse(p->error, BS_ERROR_FORMAT, "its dimension %u is %llu, expected 1 .. 2^63-1", (unsigned)i,
+            return bs_refuse(p->error, BS_ERROR_FORMAT, "its dimension %u is %llu, expected 1 .. 2^63-1", i,
                              (unsigned long long)n);
         tensor->bytes = bs_bytes_times(tensor->bytes, (int64_t)n);
     }
@@ -30335,7 +30332,7 @@ static bool gguf_tensor_type(gguf_pass *p, bs_gguf_tensor *tensor)
     const uint32_t each = gguf_tensor_type_bytes(tensor->type);
     if (each == 0)
         return bs_refuse(p->error, BS_ERROR_UNSUPPORTED, "its type is %u, expected a plain one: 0, 1, 24 .. 28 or 30",
-                         (unsigned)tensor->type);
+                         tensor->type);
     tensor->bytes = bs_bytes_times(tensor->bytes, each);
     return true;
 }
@@ -30522,8 +30519,7 @@ bool bs_gguf_u32(const bs_gguf *gguf, const char *name, bool required, uint32_t 
     *number = bs_cursor_u32(&cursor);
     return bs_cursor_sound(&cursor, error, name) &&
            ((*number >= least && *number <= most) ||
-            bs_refuse(error, BS_ERROR_FORMAT, "key \"%s\" is %u, expected %u .. %u", name, (unsigned)*number,
-                      (unsigned)least, (unsigned)most));
+            bs_refuse(error, BS_ERROR_FORMAT, "key \"%s\" is %u, expected %u .. %u", name, *number, least, most));
 }
 
 bool bs_gguf_text(const bs_gguf *gguf, bs_bytes at, char *text, size_t bytes, bs_error *error)
@@ -30970,7 +30966,7 @@ static bool replay_end(model_replay *r)
     const uint32_t values = (uint32_t)r->graph->n_values - 1;
     if (values != r->model->n_values)
         return bs_refuse(r->error, BS_ERROR_FORMAT, "key \"brainstorm.value.count\" is %u, the graph has %u values",
-                         (unsigned)r->model->n_values, (unsigned)values);
+                         r->model->n_values, values);
     return true;
 }
 
@@ -31083,7 +31079,7 @@ bs_status bs_model_can_stream(const bs_model *model, bs_error *error)
     if (model->version < 2)
         return bs_fail(error, BS_ERROR_UNSUPPORTED,
                        "%s: a model file of version %u cannot be streamed: write it anew in version %d", model->where,
-                       (unsigned)model->version, BS_MODEL_VERSION);
+                       model->version, BS_MODEL_VERSION);
     if (model->gguf.alignment % BS_MODEL_PAGE != 0)
         return bs_fail(error, BS_ERROR_UNSUPPORTED,
                        "%s: records aligned to %llu bytes cannot be streamed: they must be to %d", model->where,
@@ -31194,8 +31190,8 @@ static bool check_crc(const bs_model *model, const bs_model_block *block, bs_err
         crc = bs_crc32(crc, piece, (size_t)bs_bytes_figure(bytes));
         at = bs_bytes_add(at, bytes);
     }
-    return crc == block->crc32 || bs_refuse(error, BS_ERROR_FORMAT, "its CRC-32 is %08x, expected %08x", (unsigned)crc,
-                                            (unsigned)block->crc32);
+    return crc == block->crc32 ||
+           bs_refuse(error, BS_ERROR_FORMAT, "its CRC-32 is %08x, expected %08x", crc, block->crc32);
 }
 
 /* Zeros from `at` to `end` of the record. */
@@ -31453,8 +31449,7 @@ static bool model_version(const model_open *o, const char *key, uint32_t most, u
 {
     return bs_gguf_u32(&o->model->gguf, key, true, 0, UINT32_MAX, number, o->error) &&
            ((*number >= 1 && *number <= most) ||
-            bs_refuse(o->error, BS_ERROR_VERSION, "key \"%s\" is %u, this library knows 1 .. %u", key,
-                      (unsigned)*number, (unsigned)most));
+            bs_refuse(o->error, BS_ERROR_VERSION, "key \"%s\" is %u, this library knows 1 .. %u", key, *number, most));
 }
 
 /* What every record's head repeats. */
@@ -31618,11 +31613,9 @@ static bool model_block_record(model_open *o, bs_model_block *block, int32_t num
     if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || bs_bytes_figure(tensor->bytes) != bytes)
         return bs_refuse(o->error, BS_ERROR_FORMAT,
                          "its tensor %d is of type %u, rank %u and %llu bytes, expected %u, 1 and %llu", number,
-                         (unsigned)tensor->type, (unsigned)tensor->rank, bs_bytes_figure(tensor->bytes),
-                         BS_GGUF_TENSOR_I8, bytes);
+                         tensor->type, tensor->rank, bs_bytes_figure(tensor->bytes), BS_GGUF_TENSOR_I8, bytes);
     if (bytes < head)
-        return bs_refuse(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %u", bytes,
-                         (unsigned)head);
+        return bs_refuse(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %u", bytes, head);
     block->offset = tensor->offset;
     o->last_tensor = number;
     return true;

@@ -358,7 +358,7 @@ static bs_status open_store(const bs_plan *plan, const bs_platform *platform, bs
         exit(2);
     memset(arenas, 0, sizeof arenas);
     memset(store_memory, 0xA5, sizeof store_memory);
-    return bs_store_open(&store, &desc, &error);
+    return bs_store_open(&store, &desc, &error) ? BS_OK : error.status;
 }
 
 /* Units 1 and 2 are brought; the bytes of unit 1 are left in `bytes`. */

@@ -1,37 +1,28 @@
 /* base/error.c - status names and the filling of bs_error. Relies on base/base.h. Must never print. */
 #include "base/base.h"
 
+/* By number, which count down from 0. */
+static const struct {
+    const char *name, *text;
+} statuses[] = {
+#define STATUS_ENTRY(name, number, text) [-(number)] = {#name, text},
+    BS_STATUS_LIST(STATUS_ENTRY)
+#undef STATUS_ENTRY
+};
+
+bool bs_status_is_known(int32_t number)
+{
+    return number <= 0 && number > -(int32_t)(sizeof statuses / sizeof *statuses);
+}
+
 const char *bs_status_name(bs_status status)
 {
-    switch (status) {
-#define BS_STATUS_NAME(name, number, text) \
-    case name: return #name;
-        BS_STATUS_LIST(BS_STATUS_NAME)
-#undef BS_STATUS_NAME
-    }
-    return "BS_UNKNOWN";
+    return bs_status_is_known(status) ? statuses[-(int32_t)status].name : "BS_UNKNOWN";
 }
 
 const char *bs_status_text(bs_status status)
 {
-    switch (status) {
-#define BS_STATUS_TEXT(name, number, text) \
-    case name: return text;
-        BS_STATUS_LIST(BS_STATUS_TEXT)
-#undef BS_STATUS_TEXT
-    }
-    return "unknown status";
-}
-
-bool bs_status_is_known(int32_t number)
-{
-    switch (number) {
-#define BS_STATUS_KNOWN(name, number, text) case number:
-        BS_STATUS_LIST(BS_STATUS_KNOWN)
-#undef BS_STATUS_KNOWN
-        return true;
-    }
-    return false;
+    return bs_status_is_known(status) ? statuses[-(int32_t)status].text : "unknown status";
 }
 
 int32_t bs_version(void)

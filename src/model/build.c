@@ -311,7 +311,7 @@ static bool replay_end(model_replay *r)
     const uint32_t values = (uint32_t)r->graph->n_values - 1;
     if (values != r->model->n_values)
         return bs_refuse(r->error, BS_ERROR_FORMAT, "key \"brainstorm.value.count\" is %u, the graph has %u values",
-                         (unsigned)r->model->n_values, (unsigned)values);
+                         r->model->n_values, values);
     return true;
 }
 

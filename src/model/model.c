@@ -40,8 +40,7 @@ static bool model_version(const model_open *o, const char *key, uint32_t most, u
 {
     return bs_gguf_u32(&o->model->gguf, key, true, 0, UINT32_MAX, number, o->error) &&
            ((*number >= 1 && *number <= most) ||
-            bs_refuse(o->error, BS_ERROR_VERSION, "key \"%s\" is %u, this library knows 1 .. %u", key,
-                      (unsigned)*number, (unsigned)most));
+            bs_refuse(o->error, BS_ERROR_VERSION, "key \"%s\" is %u, this library knows 1 .. %u", key, *number, most));
 }
 
 /* What every record's head repeats. */
@@ -205,11 +204,9 @@ static bool model_block_record(model_open *o, bs_model_block *block, int32_t num
     if (tensor->type != BS_GGUF_TENSOR_I8 || tensor->rank != 1 || bs_bytes_figure(tensor->bytes) != bytes)
         return bs_refuse(o->error, BS_ERROR_FORMAT,
                          "its tensor %d is of type %u, rank %u and %llu bytes, expected %u, 1 and %llu", number,
-                         (unsigned)tensor->type, (unsigned)tensor->rank, bs_bytes_figure(tensor->bytes),
-                         BS_GGUF_TENSOR_I8, bytes);
+                         tensor->type, tensor->rank, bs_bytes_figure(tensor->bytes), BS_GGUF_TENSOR_I8, bytes);
     if (bytes < head)
-        return bs_refuse(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %u", bytes,
-                         (unsigned)head);
+        return bs_refuse(o->error, BS_ERROR_FORMAT, "its record has %llu bytes, its head alone %u", bytes, head);
     block->offset = tensor->offset;
     o->last_tensor = number;
     return true;

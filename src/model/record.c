@@ -72,7 +72,7 @@ bs_status bs_model_can_stream(const bs_model *model, bs_error *error)
     if (model->version < 2)
         return bs_fail(error, BS_ERROR_UNSUPPORTED,
                        "%s: a model file of version %u cannot be streamed: write it anew in version %d", model->where,
-                       (unsigned)model->version, BS_MODEL_VERSION);
+                       model->version, BS_MODEL_VERSION);
     if (model->gguf.alignment % BS_MODEL_PAGE != 0)
         return bs_fail(error, BS_ERROR_UNSUPPORTED,
                        "%s: records aligned to %llu bytes cannot be streamed: they must be to %d", model->where,
@@ -183,8 +183,8 @@ static bool check_crc(const bs_model *model, const bs_model_block *block, bs_err
         crc = bs_crc32(crc, piece, (size_t)bs_bytes_figure(bytes));
         at = bs_bytes_add(at, bytes);
     }
-    return crc == block->crc32 || bs_refuse(error, BS_ERROR_FORMAT, "its CRC-32 is %08x, expected %08x", (unsigned)crc,
-                                            (unsigned)block->crc32);
+    return crc == block->crc32 ||
+           bs_refuse(error, BS_ERROR_FORMAT, "its CRC-32 is %08x, expected %08x", crc, block->crc32);
 }
 
 /* Zeros from `at` to `end` of the record. */

@@ -39,20 +39,19 @@ static bool check_header(const bs_profile_file *h, bs_error *error)
     if (h->magic != BS_PROFILE_MAGIC)
         return bs_refuse(error, BS_ERROR_FORMAT, "not a profile: it does not begin with BSPF");
     if (h->version != BS_PROFILE_VERSION)
-        return bs_refuse(error, BS_ERROR_VERSION, "profile: version %u, expected %d", (unsigned)h->version,
-                         BS_PROFILE_VERSION);
+        return bs_refuse(error, BS_ERROR_VERSION, "profile: version %u, expected %d", h->version, BS_PROFILE_VERSION);
     if (h->header_bytes < sizeof *h || h->header_bytes > PROFILE_MAX_HEADER_BYTES || h->header_bytes % 8)
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: a header of %u bytes, expected %d .. %d by eights",
-                         (unsigned)h->header_bytes, (int)sizeof *h, PROFILE_MAX_HEADER_BYTES);
+                         h->header_bytes, (int)sizeof *h, PROFILE_MAX_HEADER_BYTES);
     if (h->event_bytes < sizeof(bs_event) || h->event_bytes > PROFILE_MAX_EVENT_BYTES || h->event_bytes % 8)
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: events of %u bytes, expected %d .. %d by eights",
-                         (unsigned)h->event_bytes, (int)sizeof(bs_event), PROFILE_MAX_EVENT_BYTES);
+                         h->event_bytes, (int)sizeof(bs_event), PROFILE_MAX_EVENT_BYTES);
     if (h->routers > PROFILE_MAX_ROUTERS || h->units > PROFILE_MAX_UNITS || h->stages > PROFILE_MAX_STAGES ||
         h->stage_units > PROFILE_MAX_STAGE_UNITS)
         return bs_refuse(error, BS_ERROR_LIMIT,
-                         "profile: %u routers, %u units, %u stages of %u units, at most %d, %d, %d, %d",
-                         (unsigned)h->routers, (unsigned)h->units, (unsigned)h->stages, (unsigned)h->stage_units,
-                         PROFILE_MAX_ROUTERS, PROFILE_MAX_UNITS, PROFILE_MAX_STAGES, PROFILE_MAX_STAGE_UNITS);
+                         "profile: %u routers, %u units, %u stages of %u units, at most %d, %d, %d, %d", h->routers,
+                         h->units, h->stages, h->stage_units, PROFILE_MAX_ROUTERS, PROFILE_MAX_UNITS,
+                         PROFILE_MAX_STAGES, PROFILE_MAX_STAGE_UNITS);
     if (h->policy < 0 || h->policy >= BS_POLICY_COUNT || h->speculation < 0 || h->speculation > BS_SPECULATE_OFF)
         return bs_refuse(error, BS_ERROR_FORMAT, "profile: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
                          h->policy, h->speculation, BS_POLICY_COUNT - 1, BS_SPECULATE_OFF);

@@ -10,24 +10,33 @@
 
 bs_status bs_route_fail(const bs_route_fault *fault, bs_error *error)
 {
-    const int number = fault->number, last = fault->end - 1;
+    const char *what = "";
     switch ((bs_route_fault_kind)fault->kind) {
-    case BS_ROUTE_SOUND: break;
-    case BS_ROUTE_BAD_SCORE: return bs_fail(error, BS_ERROR_DATA, "score %d is NaN", number);
+    case BS_ROUTE_SOUND:
+        return BS_OK;
+    case BS_ROUTE_BAD_SCORE:
+        return bs_fail(error, BS_ERROR_DATA, "score %d is NaN", fault->number);
     case BS_ROUTE_BAD_KNOB: return bs_fail(error, BS_ERROR_DATA, "the knob is NaN");
-    case BS_ROUTE_BAD_LABEL: return bs_fail(error, BS_ERROR_DATA, "label %d, expected 0 .. %d", number, last);
-    case BS_ROUTE_BAD_KEY: return bs_fail(error, BS_ERROR_DATA, "key %d, expected 0 .. %d", number, last);
-    case BS_ROUTE_BAD_ENTRY:
-        return bs_fail(error, BS_ERROR_DATA, "the table gives path %d, expected 0 .. %d", number, last);
-    case BS_ROUTE_BAD_VARIANT:
-        return bs_fail(error, BS_ERROR_DATA, "a variant takes path %d, expected 0 .. %d", number, last);
-    case BS_ROUTE_BAD_ANSWER:
-        return bs_fail(error, BS_ERROR_DATA, "the callback chose %d, expected 0 .. %d", number, last);
     case BS_ROUTE_BAD_STATUS:
-        return bs_fail(error, BS_ERROR_DATA, "its callback returned %d, which is no bs_status", number);
+        return bs_fail(error, BS_ERROR_DATA, "its callback returned %d, which is no bs_status", fault->number);
     case BS_ROUTE_NO_FUNCTION: return bs_fail(error, BS_ERROR_UNBOUND, "its callback is not set (bs_set_route)");
+    case BS_ROUTE_BAD_LABEL:
+        what = "label";
+        break;
+    case BS_ROUTE_BAD_KEY:
+        what = "key";
+        break;
+    case BS_ROUTE_BAD_ENTRY:
+        what = "the table gives path";
+        break;
+    case BS_ROUTE_BAD_VARIANT:
+        what = "a variant takes path";
+        break;
+    case BS_ROUTE_BAD_ANSWER:
+        what = "the callback chose";
+        break;
     }
-    return BS_OK;
+    return bs_fail(error, BS_ERROR_DATA, "%s %d, expected 0 .. %d", what, fault->number, fault->end - 1);
 }
 
 /* What is wrong, of a cell as bs_decision.chosen counts them or of all, to where a run that failed finds it. */
@@ -185,7 +194,8 @@ static bs_routing routing_of(bs_context *c, int32_t router)
     r.table = (const int32_t *)(const void *)weights;
     if (info->desc->protocol == BS_ROUTE_BUDGET) {
         bs_weight_spec specs[BS_MAX_WEIGHTS] = {{0}};
-        bs_op_route.weights(s->graph, &s->graph->nodes[info->node], specs);
+        const bs_node *node = &s->graph->nodes[info->node];
+        bs_op_get(node->op)->weights(s->graph, node, specs);
         r.path_of = (const int32_t *)(const void *)bs_bytes_read_at(weights, bs_weight_offset(specs, 1));
     }
     if (info->knob) {

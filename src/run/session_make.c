@@ -17,7 +17,7 @@ static bool shared_weights_fit(const bs_session *s, const bs_session_desc *desc,
 }
 
 /* Canonical tensors of one node in place or in staging, then prepared. */
-static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, uint8_t *staging, bs_error *error)
+static bool load_node(bs_session *s, int32_t n, const bs_weights *weights, uint8_t *staging, bs_error *error)
 {
     const bs_node *node = &s->graph->nodes[n];
     const bs_op *op = bs_op_get(node->op);
@@ -27,28 +27,24 @@ static bs_status load_node(bs_session *s, int32_t n, const bs_weights *weights, 
     uint8_t *prepared = s->device ? s->device->api->load(s->on_device, error)
                                   : bs_bytes_at(s->weights, s->plan->nodes[n].prepared_offset);
     if (!prepared)
-        return BS_ERROR_PLATFORM;
+        return false;
     for (int32_t i = 0; i < count; i++) {
         char name[2 * BS_MAX_NAME];
         bs_weight_info info;
         bs_weight_name(name, sizeof name, node, specs[i].suffix);
-        const bs_status found = bs_weight_find(weights, name, &specs[i], &info, error);
-        if (found != BS_OK)
-            return found;
+        if (bs_weight_find(weights, name, &specs[i], &info, error) != BS_OK)
+            return false;
         tensors[i] = bs_weight_view(weights, &specs[i], &info);
         if (tensors[i])
             continue;
         uint8_t *target = bs_bytes_at(staging, bs_weight_offset(specs, i));
-        const bs_status read = bs_weight_load(weights, name, &specs[i], &info, s->plan->tier, target, error);
-        if (read != BS_OK)
-            return read;
+        if (bs_weight_load(weights, name, &specs[i], &info, s->plan->tier, target, error) != BS_OK)
+            return false;
         tensors[i] = target;
     }
     bs_weight_prepare(s->graph, node, &s->plan->nodes[n], tensors, prepared);
-    if (s->device)
-        return s->device->api->loaded(s->on_device, bs_bytes_figure(s->plan->nodes[n].prepared_offset),
-                                      bs_bytes_figure(s->plan->nodes[n].prepared_bytes), error);
-    return BS_OK;
+    return !s->device || s->device->api->loaded(s->on_device, bs_bytes_figure(s->plan->nodes[n].prepared_offset),
+                                                bs_bytes_figure(s->plan->nodes[n].prepared_bytes), error) == BS_OK;
 }
 
 /* Whether its resident copy is read for this node: not for another of the same weights. */
@@ -59,19 +55,18 @@ static bool loads_weights(const bs_session *s, int32_t n)
 }
 
 /* On a device they have arrived when this returns: another session may read them. */
-static bs_status load_weights(bs_session *s, const bs_weights *weights, uint8_t *staging, bs_error *error)
+static bool load_weights(bs_session *s, const bs_weights *weights, uint8_t *staging, bs_error *error)
 {
     for (int32_t n = 1; n < s->graph->n_nodes; n++) {
         if (!loads_weights(s, n))
             continue;
         if (!weights->find)
-            return bs_fail(error, BS_ERROR_WEIGHTS, "%s \"%s\" needs weights and the session was given none",
-                           bs_op_get(s->graph->nodes[n].op)->name, bs_node_name(&s->graph->nodes[n]));
-        const bs_status status = load_node(s, n, weights, staging, error);
-        if (status != BS_OK)
-            return status;
+            return bs_refuse(error, BS_ERROR_WEIGHTS, "%s \"%s\" needs weights and the session was given none",
+                             bs_op_get(s->graph->nodes[n].op)->name, bs_node_name(&s->graph->nodes[n]));
+        if (!load_node(s, n, weights, staging, error))
+            return false;
     }
-    return s->device ? s->device->api->settle(s->on_device, error) : BS_OK;
+    return !s->device || s->device->api->settle(s->on_device, error) == BS_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------ creation */
@@ -177,7 +172,7 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
     bind_own_states(s);
     if (s->device)
         bs_reset_state(s);
-    if (!desc->weights_of && load_weights(s, &desc->weights, staging, error) != BS_OK)
+    if (!desc->weights_of && !load_weights(s, &desc->weights, staging, error))
         return false;
     uint8_t *const lanes = staging ? staging + bs_to_aligned(staging, BS_PAGE_BYTES) : NULL;
     bs_device_layout layout;
@@ -199,7 +194,7 @@ static bool session_start(bs_session *s, const bs_session_desc *desc, uint8_t *s
                                  bs_bytes_of(layout.stage_bytes)};
     if (bs_workers_start(&s->pool, s->platform, s->plan->threads, error) != BS_OK)
         return false;
-    if (bs_store_open(&s->store, &store, error) == BS_OK && describe_to_profile(s, &desc->stream, error))
+    if (bs_store_open(&s->store, &store, error) && describe_to_profile(s, &desc->stream, error))
         return true;
     bs_workers_stop(&s->pool);
     bs_store_close(&s->store);

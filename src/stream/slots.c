@@ -63,19 +63,26 @@ static int32_t extents_before(const bs_stream *s, bs_bytes offset)
     return low;
 }
 
-/* Places are tried at 0 and where an extent begins or ends: none that begins before it reaches into it. */
+/* The next unit, from *at of `by_offset` on, whose extent overlaps [offset, offset + bytes); -1 none. Places are tried
+ * at 0 and where an extent begins or ends: none that begins before it reaches into it. */
+static int32_t next_overlap(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t *at)
+{
+    while (*at < s->n_present) {
+        const int32_t u = s->by_offset[(*at)++];
+        if (!bs_bytes_less(s->slots[u].offset, bs_bytes_add(offset, bytes)))
+            return -1;
+        if (bs_bytes_less(offset, bs_bytes_add(s->slots[u].offset, s->facts.units[u].slot_bytes)))
+            return u;
+    }
+    return -1;
+}
+
 int32_t bs_slots_overlap(const bs_stream *s, bs_bytes offset, bs_bytes bytes, int32_t after)
 {
-    int32_t next = -1;
-    for (int32_t k = extents_before(s, offset); k < s->n_present; k++) {
-        const int32_t u = s->by_offset[k];
-        const bs_slot *slot = &s->slots[u];
-        if (!bs_bytes_less(slot->offset, bs_bytes_add(offset, bytes)))
-            break;
-        if (u > after && (next < 0 || u < next) &&
-            bs_bytes_less(offset, bs_bytes_add(slot->offset, s->facts.units[u].slot_bytes)))
+    int32_t next = -1, at = extents_before(s, offset);
+    for (int32_t u = next_overlap(s, offset, bytes, &at); u >= 0; u = next_overlap(s, offset, bytes, &at))
+        if (u > after && (next < 0 || u < next))
             next = u;
-    }
     return next;
 }
 
@@ -90,13 +97,9 @@ static void try_place(const bs_stream *s, bs_bytes offset, bs_bytes bytes, slot_
     slot_place place = {offset, {0}, -(double)INFINITY, true};
     if (bs_bytes_less(s->facts.slot_bytes, bs_bytes_add(offset, bytes)))
         return;
-    for (int32_t k = extents_before(s, offset); k < s->n_present; k++) {
-        const int32_t u = s->by_offset[k];
+    int32_t at = extents_before(s, offset);
+    for (int32_t u = next_overlap(s, offset, bytes, &at); u >= 0; u = next_overlap(s, offset, bytes, &at)) {
         const bs_slot *slot = &s->slots[u];
-        if (!bs_bytes_less(slot->offset, bs_bytes_add(offset, bytes)))
-            break;
-        if (!bs_bytes_less(offset, bs_bytes_add(slot->offset, s->facts.units[u].slot_bytes)))
-            continue;
         if (!slot_may_go(slot))
             return;
         place.worst = slot->keep > place.worst ? slot->keep : place.worst;

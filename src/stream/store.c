@@ -118,24 +118,24 @@ static void lane_main(void *argument)
     bs_gate_unlock(&s->gate);
 }
 
-static bs_status start_lanes(bs_store *s, bs_error *error)
+static bool start_lanes(bs_store *s, bs_error *error)
 {
     const bs_platform *p = s->platform;
     if (!p || !p->thread_start)
-        return BS_OK;
+        return true;
     if (!bs_gate_make(&s->gate, p))
-        return bs_fail(error, BS_ERROR_PLATFORM, "reader threads: the platform's gate_init failed");
+        return bs_refuse(error, BS_ERROR_PLATFORM, "reader threads: the platform's gate_init failed");
     for (; s->started < s->n_lanes; s->started++)
         if (p->thread_start(p->user, s->lanes[s->started].handle, lane_main, &s->lanes[s->started]) != 0) {
             const int32_t number = s->started + 1;
             bs_store_close(s);
-            return bs_fail(error, BS_ERROR_PLATFORM, "reader thread %d of %d: the platform's thread_start failed",
-                           number, s->n_lanes);
+            return bs_refuse(error, BS_ERROR_PLATFORM, "reader thread %d of %d: the platform's thread_start failed",
+                             number, s->n_lanes);
         }
-    return BS_OK;
+    return true;
 }
 
-bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
+bool bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
 {
     bs_carver c = {d->memory, {0}};
     memset(s, 0, sizeof *s);
@@ -146,16 +146,16 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
         const uint32_t align = d->weights->fetch_alignment;
         if (!d->weights->locate || !d->weights->record || !d->weights->fetch || align == 0 || (align & (align - 1)) ||
             align > BS_PAGE_BYTES)
-            return bs_fail(
+            return bs_refuse(
                 error, BS_ERROR_UNSUPPORTED,
                 "the plan streams weights: bs_session_desc.weights needs locate, record, fetch and its alignment, "
                 "a power of two up to %d",
                 BS_PAGE_BYTES);
-        if (d->stream->policy < 0 || d->stream->policy >= BS_POLICY_BELADY || d->stream->speculation < 0 ||
-            d->stream->speculation > BS_SPECULATE_OFF)
-            return bs_fail(error, BS_ERROR_ARGUMENT,
-                           "bs_session_desc.stream: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
-                           d->stream->policy, d->stream->speculation, BS_POLICY_BELADY - 1, BS_SPECULATE_OFF);
+        if (!bs_in_range(d->stream->policy, 0, BS_POLICY_BELADY) ||
+            !bs_in_range(d->stream->speculation, 0, BS_SPECULATE_OFF + 1))
+            return bs_refuse(error, BS_ERROR_ARGUMENT,
+                             "bs_session_desc.stream: policy %d, speculation %d, expected 0 .. %d and 0 .. %d",
+                             d->stream->policy, d->stream->speculation, BS_POLICY_BELADY - 1, BS_SPECULATE_OFF);
         s->plan = d->plan;
         s->weights = *d->weights;
         s->slots = d->slots;
@@ -163,9 +163,8 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
         s->on_device = d->on_device;
         s->check_records = d->stream->check_records != 0;
         void *memory = carve_store(&c, d->plan, s);
-        const bs_status planned = bs_store_plan(s, error);
-        if (planned != BS_OK)
-            return planned;
+        if (!bs_store_plan(s, error))
+            return false;
         bs_stream_facts facts = store_facts(d->plan);
         facts.units = s->facts;
         facts.desc = *d->stream;
@@ -182,7 +181,7 @@ bs_status bs_store_open(bs_store *s, const bs_store_desc *d, bs_error *error)
         }
     }
     s->base[0] = d->resident;
-    return s->plan ? start_lanes(s, error) : BS_OK;
+    return !s->plan || start_lanes(s, error);
 }
 
 void bs_store_close(bs_store *s)

@@ -91,11 +91,11 @@ static inline bs_bytes bs_store_bytes(const bs_plan *plan)
     (void)plan;
     return bs_bytes_of(BS_ALIGNMENT);
 }
-static inline bs_status bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error)
+static inline bool bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error)
 {
     (void)error;
     store->base[0] = desc->resident;
-    return BS_OK;
+    return true;
 }
 static inline void bs_store_close(bs_store *store) { (void)store; }
 static inline void bs_store_leave(bs_store *store) { (void)store; }
@@ -127,7 +127,7 @@ static inline bs_use bs_store_outcome(const bs_store *store, int32_t unit)
 /* Bytes that a store takes of the persistent arena. */
 bs_bytes bs_store_bytes(const bs_plan *plan);
 /* Finds every weight and plans the reads; starts the lanes. On failure nothing is left running. */
-bs_status bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error);
+bool bs_store_open(bs_store *store, const bs_store_desc *desc, bs_error *error);
 void bs_store_close(bs_store *store);
 
 /* The run's side. Units count from 1, as in the plan. */

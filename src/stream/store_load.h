@@ -12,7 +12,7 @@ static inline bool bs_store_loads(const bs_plan *plan, int32_t node)
 }
 
 /* stream/store_plan.c: finds the weights of every unit and cuts them into pieces. */
-bs_status bs_store_plan(bs_store *store, bs_error *error);
+bool bs_store_plan(bs_store *store, bs_error *error);
 
 /* stream/store_load.c: by a lane, without the gate. *raw: the piece's bytes, in staging. */
 bs_status bs_store_fetch(const bs_store *store, const bs_store_lane *lane, const bs_store_piece *piece,

@@ -18,25 +18,31 @@ typedef struct store_planner {
 
 static bs_bytes tensor_end(const bs_store_tensor *tensor) { return bs_bytes_add(tensor->offset, tensor->bytes); }
 
-static bs_status find_tensor(store_planner *p, const bs_node *node, const bs_weight_spec *spec, int32_t *block,
-                             bs_store_tensor *tensor)
+/* Says what is wrong with the weights of a node. */
+static bool weights_refused(const store_planner *p, bs_status status, int32_t node, const char *what)
+{
+    const bs_node *n = &p->s->plan->graph->nodes[node];
+    return bs_refuse(p->error, status, "%s \"%s\": its weights %s", bs_op_get(n->op)->name, bs_node_name(n), what);
+}
+
+static bool find_tensor(store_planner *p, const bs_node *node, const bs_weight_spec *spec, int32_t *block,
+                        bs_store_tensor *tensor)
 {
     const bs_weights *w = &p->s->weights;
     char name[2 * BS_MAX_NAME];
     bs_weight_info info;
     bs_weight_name(name, sizeof name, node, spec->suffix);
-    bs_status status = bs_weight_find(w, name, spec, &info, p->error);
-    if (status != BS_OK)
-        return status;
+    if (bs_weight_find(w, name, spec, &info, p->error) != BS_OK)
+        return false;
     uint64_t offset = 0;
-    status = w->locate(w->user, &info, block, &offset);
+    const bs_status status = w->locate(w->user, &info, block, &offset);
     tensor->offset = bs_bytes_of(offset);
     tensor->bytes = bs_bytes_of(info.bytes);
     if (status != BS_OK || !bs_bytes_known(tensor_end(tensor)))
-        return bs_fail(p->error, status != BS_OK ? status : BS_ERROR_FORMAT,
-                       "weight \"%s\": the source does not tell its place in storage", name);
+        return bs_refuse(p->error, status != BS_OK ? status : BS_ERROR_FORMAT,
+                         "weight \"%s\": the source does not tell its place in storage", name);
     tensor->dtype = info.dtype;
-    return BS_OK;
+    return true;
 }
 
 static void sort_tensors(bs_store_tensor *tensors, int32_t count)
@@ -63,7 +69,7 @@ static void mark_copied(bs_store_tensor *tensors, int32_t count, const bs_weight
 }
 
 /* All weights of a node lie in one record, apart from each other. */
-static bs_status find_node(store_planner *p, bs_store_node *found)
+static bool find_node(store_planner *p, bs_store_node *found)
 {
     const bs_graph *g = p->s->plan->graph;
     const bs_node *node = &g->nodes[found->node];
@@ -75,14 +81,11 @@ static bs_status find_node(store_planner *p, bs_store_node *found)
     for (int32_t i = 0; i < found->n_tensors; i++) {
         bs_store_tensor *tensor = &p->s->tensors[p->n_tensors++];
         int32_t block = 0;
-        const bs_status status = find_tensor(p, node, &specs[i], &block, tensor);
-        if (status != BS_OK)
-            return status;
+        if (!find_tensor(p, node, &specs[i], &block, tensor))
+            return false;
         tensor->spec = (int16_t)i;
         if (i > 0 && block != found->block)
-            return bs_fail(p->error, BS_ERROR_UNSUPPORTED,
-                           "%s \"%s\": its weights lie in two records and cannot be streamed",
-                           bs_op_get(node->op)->name, bs_node_name(node));
+            return weights_refused(p, BS_ERROR_UNSUPPORTED, found->node, "lie in two records and cannot be streamed");
         found->block = block;
         found->begin = bs_bytes_min(found->begin, tensor->offset);
         found->end = bs_bytes_max(found->end, tensor_end(tensor));
@@ -92,9 +95,8 @@ static bs_status find_node(store_planner *p, bs_store_node *found)
     mark_copied(tensors, found->n_tensors, specs);
     for (int32_t i = 0; i + 1 < found->n_tensors; i++)
         if (bs_bytes_less(tensors[i + 1].offset, tensor_end(&tensors[i])))
-            return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights lie over each other in storage",
-                           bs_op_get(node->op)->name, bs_node_name(node));
-    return BS_OK;
+            return weights_refused(p, BS_ERROR_FORMAT, found->node, "lie over each other in storage");
+    return true;
 }
 
 /* ------------------------------------------------------------------------------------------------- cutting */
@@ -142,7 +144,7 @@ static bool is_far(const store_planner *p, int32_t index, bs_bytes begin)
 }
 
 /* The next node goes into the piece that is open, or begins one; the first of a record takes the head along. */
-static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_node *node, int32_t index)
+static bool add_node(store_planner *p, bs_store_unit *unit, const bs_store_node *node, int32_t index)
 {
     bs_store *s = p->s;
     const int32_t block = node->block;
@@ -151,10 +153,11 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
     const bool found = s->weights.record(s->weights.user, block, &record) == BS_OK;
     const bs_bytes record_begin = bs_bytes_of(record.offset), head = bs_bytes_of(record.head_bytes);
     const bs_bytes record_end = bs_bytes_add(record_begin, bs_bytes_of(record.bytes));
-    if (!found || bs_bytes_less(node->begin, record_begin) || bs_bytes_less(record_end, node->end))
-        return bs_fail(p->error, BS_ERROR_FORMAT, "%s \"%s\": its weights do not lie in the record of block %d",
-                       bs_op_get(s->plan->graph->nodes[node->node].op)->name,
-                       bs_node_name(&s->plan->graph->nodes[node->node]), block);
+    if (!found || bs_bytes_less(node->begin, record_begin) || bs_bytes_less(record_end, node->end)) {
+        char where[48];
+        snprintf(where, sizeof where, "do not lie in the record of block %d", block);
+        return weights_refused(p, BS_ERROR_FORMAT, node->node, where);
+    }
     if (open && open->block == block && !bs_bytes_less(node->begin, open->end) &&
         !bs_bytes_less(p->chunk, bs_bytes_sub(node->end, open->begin)) &&
         has_staging(p, s->nodes + open->first_node, index + 1 - open->first_node, open->begin, node->end)) {
@@ -176,30 +179,28 @@ static bs_status add_node(store_planner *p, bs_store_unit *unit, const bs_store_
     bs_store_piece *last = &s->pieces[p->n_pieces - 1];
     last->tail = bs_bytes_same(last->end, record_end);
     if (!has_staging(p, s->nodes + last->first_node, last->n_nodes, last->begin, last->end))
-        return bs_fail(p->error, BS_ERROR_UNSUPPORTED, "%s \"%s\": its weights lie too far apart to be streamed",
-                       bs_op_get(s->plan->graph->nodes[node->node].op)->name,
-                       bs_node_name(&s->plan->graph->nodes[node->node]));
-    return BS_OK;
+        return weights_refused(p, BS_ERROR_UNSUPPORTED, node->node, "lie too far apart to be streamed");
+    return true;
 }
 
 /* A CRC-32 needs every byte of a record, in order. */
-static bs_status check_cover(store_planner *p, const bs_store_unit *unit)
+static bool check_cover(store_planner *p, const bs_store_unit *unit)
 {
     const bs_store *s = p->s;
     bs_bytes at = bs_bytes_of(0);
     for (int32_t i = unit->first_piece; i < unit->first_piece + unit->n_pieces; i++) {
         const bs_store_piece *piece = &s->pieces[i];
         const bool last = i + 1 == unit->first_piece + unit->n_pieces || s->pieces[i + 1].block != piece->block;
-        const bool whole = piece->head ? true : bs_bytes_same(piece->begin, at);
+        const bool whole = piece->head || bs_bytes_same(piece->begin, at);
         if (!whole || piece->tail != last)
-            return bs_fail(
+            return bs_refuse(
                 p->error, BS_ERROR_UNSUPPORTED,
                 "check_records: the record of block %d cannot be checked as it is read, this plan leaves out "
                 "some of its weights",
                 piece->block);
         at = piece->end;
     }
-    return BS_OK;
+    return true;
 }
 
 /* Each unit gets its nodes, in their order: counted first. */
@@ -226,47 +227,46 @@ static void deal_nodes(bs_store *s)
 }
 
 /* Finds the weights of all nodes of the unit; returns their bytes in *bytes. */
-static bs_status find_unit(store_planner *p, int32_t u, bs_bytes *bytes)
+static bool find_unit(store_planner *p, int32_t u, bs_bytes *bytes)
 {
     const bs_store_unit *unit = &p->s->units[u];
     for (int32_t k = unit->first_node; k < unit->first_node + unit->n_nodes; k++) {
         bs_store_node *node = &p->s->nodes[k];
-        const bs_status status = find_node(p, node);
-        if (status != BS_OK)
-            return status;
+        if (!find_node(p, node))
+            return false;
         *bytes = bs_bytes_add(*bytes, bs_bytes_sub(node->end, node->begin));
     }
-    return BS_OK;
+    return true;
 }
 
-static bs_status plan_unit(store_planner *p, int32_t u)
+static bool plan_unit(store_planner *p, int32_t u)
 {
     bs_store *s = p->s;
     bs_store_unit *unit = &s->units[u];
     bs_stream_unit *facts = &s->facts[u];
     bs_bytes bytes = bs_bytes_of(0);
-    bs_status status = find_unit(p, u, &bytes);
+    if (!find_unit(p, u, &bytes))
+        return false;
     p->chunk = bs_stream_chunk_limit(bytes, s->plan->chunk_bytes, s->plan->lanes);
     unit->first_piece = p->n_pieces;
-    for (int32_t k = unit->first_node; k < unit->first_node + unit->n_nodes && status == BS_OK; k++)
-        status = add_node(p, unit, &s->nodes[k], k);
-    if (status != BS_OK)
-        return status;
+    for (int32_t k = unit->first_node; k < unit->first_node + unit->n_nodes; k++)
+        if (!add_node(p, unit, &s->nodes[k], k))
+            return false;
     unit->n_pieces = p->n_pieces - unit->first_piece;
     facts->slot_bytes = bs_bytes_align(s->plan->units[u + 1].prepared_bytes);
     facts->n_chunks = unit->n_pieces;
     for (int32_t i = unit->first_piece; i < p->n_pieces; i++)
         facts->read_bytes = bs_bytes_add(facts->read_bytes, bs_bytes_sub(s->pieces[i].end, s->pieces[i].begin));
-    return s->check_records ? check_cover(p, unit) : BS_OK;
+    return !s->check_records || check_cover(p, unit);
 }
 
-bs_status bs_store_plan(bs_store *s, bs_error *error)
+bool bs_store_plan(bs_store *s, bs_error *error)
 {
     store_planner p = {s, error, 0, 0, {0}};
-    bs_status status = BS_OK;
+    bool planned = true;
     deal_nodes(s);
-    for (int32_t u = 0; u < s->plan->n_units - 1 && status == BS_OK; u++)
-        status = plan_unit(&p, u);
-    return status;
+    for (int32_t u = 0; u < s->plan->n_units - 1 && planned; u++)
+        planned = plan_unit(&p, u);
+    return planned;
 }
 #endif
