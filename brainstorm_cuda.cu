@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a44cc6b037e0f7709e8f19dcfbcfa98c84e4cecc093dfd2a4c05e29bf7931299
+ * sha256 of the parts: fe1e5ca9c35dc07c5cfc7e3a71cc0c7980784c9eaedc70aaec0c6dc060a2ed00
  */
 #include "brainstorm.h"
 
@@ -59,6 +59,27 @@
  * words and for single elements, and all must give the same bytes. Where one rounding is wanted, fmaf says so. So
  * nothing is left to fuse (-fmad=false changes no function): tests/cuda_build.sh sees to it. */
 __device__ __forceinline__ float bs_cu_mul_add(float a, float b, float c) { return __fadd_rn(__fmul_rn(a, b), c); }
+
+/* This thread of its block, and its warp; how many there are. */
+__device__ __forceinline__ int32_t bs_cu_thread(void) { return (int32_t)threadIdx.x; }
+__device__ __forceinline__ int32_t bs_cu_threads(void) { return (int32_t)blockDim.x; }
+__device__ __forceinline__ int32_t bs_cu_lane(void) { return bs_cu_thread() & 31; }
+__device__ __forceinline__ int32_t bs_cu_warp(void) { return bs_cu_thread() / 32; }
+__device__ __forceinline__ int32_t bs_cu_warps(void) { return bs_cu_threads() / 32; }
+
+/* The sum of so many lanes of a warp, for each to know. */
+template <typename T> __device__ __forceinline__ T bs_cu_lanes_sum(T v, int32_t lanes = 32)
+{
+    for (int32_t m = lanes / 2; m > 0; m /= 2)
+        v += __shfl_xor_sync(0xffffffffu, v, m);
+    return v;
+}
+
+/* What lies at an address of the device, as tables hold it. */
+template <typename T> __host__ __device__ __forceinline__ T *bs_cu_at(uint64_t address)
+{
+    return reinterpret_cast<T *>(static_cast<uintptr_t>(address));
+}
 
 extern "C" {
 /* ==== begin src/ops/structure.h =============================================================== */
@@ -1748,9 +1769,9 @@ struct bs_cu_tile {
     int32_t domain, first, rows;
 };
 
-/* A piece of a step's work: `rows` rows from `row`, and of their elements piece `part` of `parts`. */
+/* A piece of a step's work: rows row .. end - 1, and of their elements piece `part` of `parts`. */
 struct bs_cu_work {
-    int32_t row, rows, part, parts;
+    int32_t row, end, part, parts;
 };
 
 /* A decision, by address. */
@@ -1760,14 +1781,17 @@ struct bs_cu_decision {
     float *gates, *price;
 };
 
-/* One row of an operand. data: the element [0,0,0] of its core. Rank 3 is [C,H,W] by the strides; rect is what is
- * present (of an output: to be computed), in core coordinates, as in bs_operand. */
-struct bs_cu_view {
+struct bs_cu_rect {
+    int32_t y0, y1, x0, x1;
+};
+
+/* One row of an operand. data: the element [0,0,0] of its core. Rank 3 is [C,H,W] by the strides; the rectangle is what
+ * is present (of an output: to be computed), in core coordinates, as in bs_operand. */
+struct bs_cu_view : bs_cu_rect {
     uint8_t *data;
     int32_t dim[BS_MAX_RANK];
     int32_t stride[BS_MAX_RANK]; /* in elements */
     int32_t dtype, rank;
-    int32_t y0, y1, x0, x1;
     int32_t frame_y, frame_x, frame_h, frame_w;
     int32_t margin, max_h, max_w;
 };
@@ -1798,7 +1822,7 @@ __device__ __forceinline__ const bs_device_operand *bs_cu_out(const bs_cu_tile &
 /* The prepared weights of a step, as its op packed them. */
 __device__ __forceinline__ const uint8_t *bs_cu_prepared(const bs_cu_tile &t, const bs_device_step *s)
 {
-    return reinterpret_cast<const uint8_t *>(static_cast<uintptr_t>(t.program->units[s->unit] + s->prepared));
+    return bs_cu_at<const uint8_t>(t.program->units[s->unit] + s->prepared);
 }
 
 /* ---------------------------------------------------------------------------------------------- decisions */
@@ -1872,20 +1896,32 @@ __device__ inline int32_t bs_cu_top_row(const bs_cu_tile &t, int32_t domain, int
 
 /* ------------------------------------------------------------------------------------------- finding rows */
 
+/* Dimension or stride d of a view, where d is not known when compiled: an index would put the view in memory. */
+__device__ __forceinline__ int32_t bs_cu_pick(const int32_t *a, int32_t d)
+{
+    return d == 0 ? a[0] : d == 1 ? a[1] : d == 2 ? a[2] : a[3];
+}
+
+/* Where pixel (y, x) of channel c is in a view, in elements. */
+__device__ __forceinline__ int64_t bs_cu_pixel_at(const bs_cu_view &v, int32_t c, int32_t y, int32_t x)
+{
+    return (int64_t)c * v.stride[0] + (int64_t)y * v.stride[1] + (int64_t)x * v.stride[2];
+}
+
 /* Where the row is, of an operand that is no view of an image: for kernels that need nothing but the address. */
 __device__ inline uint8_t *bs_cu_row(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
 {
     if (o->place == BS_AT_ROOT)
-        return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(o->base));
+        return bs_cu_at<uint8_t>(o->base);
     if (o->place == BS_AT_LINE)
-        return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(o->base)) +
+        return bs_cu_at<uint8_t>(o->base) +
                bs_cu_top_row(t, o->domain, row) * o->row_bytes;
     int32_t domain = o->domain;
     for (; domain != o->stored; domain = t.program->domains[domain].parent)
         row = bs_cu_parent_row(t, domain, row);
     if (o->place == BS_AT_TILE)
         return t.scratch + o->base + row * o->row_bytes;
-    return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(o->base)) + (bs_cu_first(t, domain) + row) * o->row_bytes;
+    return bs_cu_at<uint8_t>(o->base) + (bs_cu_first(t, domain) + row) * o->row_bytes;
 }
 
 /* Extents and rectangle of a row of patches: the cell's place in its frame, its core clipped to the frame. */
@@ -1920,11 +1956,23 @@ __device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_ope
     if (o->cell > 0 && o->rank == 3)
         bs_cu_clip(t, o, row, &v);
     if (o->place == BS_AT_CELL)
-        v.data = reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(o->base)) +
+        v.data = bs_cu_at<uint8_t>(o->base) +
                  ((int64_t)v.frame_y * v.stride[1] + (int64_t)v.frame_x * v.stride[2]) * bs_cu_bytes(v.dtype);
     else
         v.data = bs_cu_row(t, o, row);
     return v;
+}
+
+__device__ __forceinline__ bs_cu_view bs_cu_open_in(const bs_cu_tile &t, const bs_device_step *s, int32_t i,
+                                                    int32_t row)
+{
+    return bs_cu_open(t, bs_cu_in(t, s, i), row);
+}
+
+__device__ __forceinline__ bs_cu_view bs_cu_open_out(const bs_cu_tile &t, const bs_device_step *s, int32_t i,
+                                                     int32_t row)
+{
+    return bs_cu_open(t, bs_cu_out(t, s, i), row);
 }
 
 /* ------------------------------------------------------------------------------------------------ margins */
@@ -1950,13 +1998,13 @@ __device__ inline void bs_cu_zero(const bs_cu_view &v, int32_t y0, int32_t y1, i
         }
 }
 
-/* As bs_zero_margin: what lies around the rectangle, as far as readers' windows go. Called by all threads of a
- * block. */
-__device__ inline void bs_cu_zero_margin(const bs_cu_view &v)
+/* As bs_zero_margin: what lies around the rectangle, as far as readers' windows go; with a row's first part. Called by
+ * all threads of a block. */
+__device__ inline void bs_cu_zero_margin(const bs_cu_work &w, const bs_cu_view &v)
 {
     const int32_t low = -v.margin, bottom = min(v.y1 + v.margin, v.max_h + v.margin),
                   right = min(v.x1 + v.margin, v.max_w + v.margin);
-    if (v.margin == 0 || v.rank != 3)
+    if (w.part > 0 || v.margin == 0 || v.rank != 3)
         return;
     /* above, below, left, right: a loop, because every kernel has this in it */
 #pragma unroll 1
@@ -1971,6 +2019,14 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_view &v)
                    k == 3 ? v.x1 : low, k == 2 ? v.x0 : right);
 }
 
+/* The same around a row that is not opened but for that. */
+__device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const bs_cu_work &w,
+                                                     const bs_device_operand *o, int32_t row)
+{
+    if (w.part == 0 && o->rank == 3 && o->margin > 0)
+        bs_cu_zero_margin(w, bs_cu_open(t, o, row));
+}
+
 #endif
 /* ==== end src/cuda/program.cuh ================================================================ */
 /* ==== begin src/cuda/kernels.cuh ============================================================== */
@@ -1983,7 +2039,7 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_view &v)
 
 #define BS_CU_STEP_KERNELS(X)                            \
     /* op_move.cuh, op_append.cuh, op_gather.cuh */      \
-    X(load) X(store) X(append) X(fill) X(beyond) X(paths) \
+    X(store) X(append) X(fill) X(beyond) X(paths) \
     /* op_route_score.cuh */                             \
     X(route_score) X(route_price)                        \
     /* op_elementwise.cuh */                             \
@@ -2044,8 +2100,16 @@ struct bs_cu_node {
     const int64_t *dims; /* [dims] of this run */
 };
 
-/* Fills step->kernel, p, and where it is not one: batch, parts. The rest is filled already. */
+/* Fills p, and where they are not one: batch, parts; another kernel, where there are several. The rest is filled
+ * already. */
 typedef void (*bs_cu_describe)(const bs_cu_node *n, bs_device_step *step);
+
+/* What makes a step: its kernel, as a rule, and what describes it. */
+struct bs_cu_description {
+    int32_t kernel;
+    bs_cu_describe describe;
+};
+#define BS_CU_DESCRIPTION(name) {BS_CU_##name, bs_cu_##name##_describe}
 
 /* Elements of the largest rectangle of a row: of an image all its pixels (times channels), margins included. */
 static inline int64_t bs_cu_pixels(const bs_device_operand *o)
@@ -2054,12 +2118,18 @@ static inline int64_t bs_cu_pixels(const bs_device_operand *o)
     return (h + 2 * (int64_t)o->margin) * (w + 2 * (int64_t)o->margin);
 }
 
+/* Of the first n dimensions. */
+__host__ __device__ static inline int64_t bs_cu_product(const int32_t *dim, int32_t n)
+{
+    int64_t product = 1;
+    for (int32_t i = 0; i < n; i++)
+        product *= dim[i];
+    return product;
+}
+
 static inline int64_t bs_cu_elements(const bs_device_operand *o)
 {
-    int64_t n = 1;
-    for (int32_t i = 0; i < o->rank && o->rank != 3; i++)
-        n *= o->dim[i];
-    return o->rank == 3 ? bs_cu_pixels(o) * o->dim[0] : n;
+    return o->rank == 3 ? bs_cu_pixels(o) * o->dim[0] : bs_cu_product(o->dim, o->rank);
 }
 
 /* How many pieces of `each` elements make `count`: at least one. */
@@ -2072,7 +2142,7 @@ static inline int32_t bs_cu_pieces(int64_t count, int64_t each)
 #endif
 /* ==== end src/cuda/lower.cuh ================================================================== */
 /* ==== begin src/cuda/ops.cuh ================================================================== */
-/* ops.cuh - which function describes the step of an op, by its number, and of a move, by its row map.
+/* ops.cuh - which function describes the step of an op, by its number. (Of a move: lower_step.cuh.)
  * Adding an op: its file, an include here, its kernels in kernels.cuh. Relies on ops/list.h and the op files. */
 #ifndef BS_CUDA_OPS
 #define BS_CUDA_OPS
@@ -2211,7 +2281,7 @@ __device__ __forceinline__ void bs_cu_mma(float d[4], const uint32_t a[4], const
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
-    const int lane = (int)(threadIdx.x & 31u), row = lane & ~3, column = (lane & 3) * 8;
+    const int lane = bs_cu_lane(), row = lane & ~3, column = (lane & 3) * 8;
 #pragma unroll
     for (int k = 0; k < 8; k++) { /* columns 2k, 2k+1 of a lie in lane k % 4 of each row */
         const int high = k >> 2, from = k & 3;
@@ -2240,12 +2310,12 @@ __device__ __forceinline__ void bs_cu_ldmatrix_x4(uint32_t r[4], const void *sha
                  : "r"(at)
                  : "memory");
 #else
-    const int lane = (int)(threadIdx.x & 31u);
+    const int lane = bs_cu_lane();
     const unsigned long long mine = (unsigned long long)reinterpret_cast<uintptr_t>(shared_row);
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const unsigned long long at = __shfl_sync(0xffffffffu, mine, 8 * i + (lane >> 2));
-        r[i] = reinterpret_cast<const uint32_t *>(static_cast<uintptr_t>(at))[lane & 3];
+        r[i] = bs_cu_at<const uint32_t>(at)[lane & 3];
     }
 #endif
 }
@@ -2300,14 +2370,14 @@ enum {
 /* Lines of a pass over `rows` * 4 sums a thread: threads are 16 wide, warps of the tensor cores 2. */
 template <int BYTES, int ROWS> __device__ __forceinline__ int32_t bs_cu_gemm_lines(void)
 {
-    return BYTES == 4 ? ROWS * ((int32_t)blockDim.x / 16) : ROWS * 4 * ((int32_t)blockDim.x / 64);
+    return BYTES == 4 ? ROWS * (bs_cu_threads() / 16) : ROWS * 4 * (bs_cu_threads() / 64);
 }
 
 /* f32: thread (x, y) has columns x + 16 j of lines y + i * (threads / 16). */
 template <int ROWS>
 __device__ __forceinline__ void bs_cu_gemm_f32(const uint8_t *columns, const uint8_t *lines, float *sum)
 {
-    const int32_t x = (int32_t)threadIdx.x & 15, y = (int32_t)threadIdx.x >> 4, high = (int32_t)blockDim.x >> 4;
+    const int32_t x = bs_cu_thread() & 15, y = bs_cu_thread() >> 4, high = bs_cu_threads() >> 4;
 #pragma unroll 1
     for (int32_t k = 0; k < BS_CU_GEMM_DEPTH; k += 16) {
         float4 a[ROWS], b[4];
@@ -2333,12 +2403,12 @@ __device__ __forceinline__ void bs_cu_gemm_f32(const uint8_t *columns, const uin
 template <int ROWS>
 __device__ __forceinline__ void bs_cu_gemm_f16(const uint8_t *columns, const uint8_t *lines, float *sum)
 {
-    const int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5, matrix = lane >> 3,
+    const int32_t lane = bs_cu_lane(), warp = bs_cu_warp(), matrix = lane >> 3,
                   row = lane & 7;
     const uint8_t *from = columns + ((warp & 1) * 32 + (matrix & 1) * 8 + row) * BS_CU_GEMM_PITCH + (matrix >> 1) * 16;
     const uint8_t *with = lines + ((warp >> 1) * (ROWS / 2) * 8 + row) * BS_CU_GEMM_PITCH + matrix * 16;
     uint32_t b[ROWS / 2][4]; /* two steps of 16 */
-    if (warp >= ((int32_t)blockDim.x >> 6) * 2)
+    if (warp >= (bs_cu_threads() >> 6) * 2)
         return;
 #pragma unroll
     for (int32_t j = 0; j < ROWS / 2; j++)
@@ -2368,15 +2438,15 @@ __device__ __forceinline__ void bs_cu_gemm_step(const uint8_t *columns, const ui
 /* To to[line][column], pitch BS_CU_SUMS_PITCH. A barrier must stand on both sides. */
 template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_finish(const float *sum, float *to)
 {
-    const int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5;
+    const int32_t lane = bs_cu_lane(), warp = bs_cu_warp();
     if (BYTES == 4) {
-        const int32_t x = (int32_t)threadIdx.x & 15, y = (int32_t)threadIdx.x >> 4, high = (int32_t)blockDim.x >> 4;
+        const int32_t x = bs_cu_thread() & 15, y = bs_cu_thread() >> 4, high = bs_cu_threads() >> 4;
 #pragma unroll
         for (int32_t i = 0; i < ROWS; i++)
 #pragma unroll
             for (int32_t j = 0; j < 4; j++)
                 to[(y + i * high) * BS_CU_SUMS_PITCH + x + 16 * j] = sum[4 * i + j];
-    } else if (warp < ((int32_t)blockDim.x >> 6) * 2) {
+    } else if (warp < (bs_cu_threads() >> 6) * 2) {
 #pragma unroll
         for (int32_t i = 0; i < 2; i++)
 #pragma unroll
@@ -2790,6 +2860,12 @@ struct bs_cu_linear_job {
 static_assert(sizeof(bs_cu_linear_job) + (BS_CU_GEMM_SIDE + 32) * BS_CU_GEMM_PITCH * 3 <= BS_CU_WORKSPACE,
               "stages and the job share the workspace");
 
+/* Lines of a row. */
+__host__ __device__ static inline int32_t bs_cu_linear_lines(const bs_device_operand *o)
+{
+    return (int32_t)bs_cu_product(o->dim, o->rank - 1);
+}
+
 template <int BYTES>
 __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
                                           bs_cu_linear_job &j)
@@ -2801,17 +2877,14 @@ __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_s
     j.out = s->p[BS_CU_LINEAR_OUT].i;
     j.line_bytes = (int32_t)bs_linear_line_bytes(j.k, BYTES);
     j.weights = bs_cu_prepared(t, s);
-    int32_t lines = 1;
-    for (int32_t i = 0; i < j.y->rank - 1; i++)
-        lines *= j.y->dim[i];
-    j.lines = lines;
+    j.lines = bs_cu_linear_lines(j.y);
     j.type = j.x->dtype;
     j.row = w.row;
     j.parts = w.parts;
     j.wide = s->p[BS_CU_LINEAR_WIDE].i;
-    j.down = (w.rows * lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
+    j.lines_here = (w.end - w.row) * j.lines;
+    j.down = (j.lines_here + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
     j.pieces = j.down * ((j.out + j.wide - 1) / j.wide);
-    j.lines_here = w.rows * lines;
     j.x_step = j.k == 1 ? 1 : j.x->stride[j.x->rank - 1];
     j.copy = j.x_step != 1 || bs_cu_bytes(j.x->dtype) != BYTES ? 0 : j.x->place == BS_AT_TILE ? 1 : 2;
 }
@@ -2859,7 +2932,7 @@ __device__ inline int64_t bs_cu_linear_offset(const bs_device_operand *o, int32_
 /* Where lines first .. first + count of the work are. count <= 64 <= threads. */
 __device__ inline void bs_cu_linear_find(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t first, int32_t count)
 {
-    const int32_t i = (int32_t)threadIdx.x;
+    const int32_t i = bs_cu_thread();
     if (i >= count)
         return;
     const int32_t r = j.row + (first + i) / j.lines, line = (first + i) % j.lines;
@@ -2888,7 +2961,7 @@ __device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, 
 {
     const int32_t line_bytes = j.line_bytes;
     const uint8_t *weights = j.weights + (int64_t)first * line_bytes + from;
-    for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
+    for (int32_t i = bs_cu_thread(); i < count * CHUNKS; i += bs_cu_threads()) {
         const int32_t column = i / CHUNKS, chunk = i % CHUNKS * 16;
         uint8_t *slot = to + column * pitch + chunk;
         if (from + chunk < line_bytes)
@@ -2904,7 +2977,7 @@ __device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uin
                                                   int32_t from)
 {
     const int32_t end = j.k, step = j.x_step, type = j.type, copy = j.copy;
-    for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
+    for (int32_t i = bs_cu_thread(); i < count * CHUNKS; i += bs_cu_threads()) {
         const uint8_t *line = j.at[i / CHUNKS].x;
         uint8_t *slot = to + i / CHUNKS * pitch + i % CHUNKS * 16;
         const int32_t k = (from + i % CHUNKS * 16) / BYTES;
@@ -2939,15 +3012,6 @@ enum {
 
 /* ------------------------------------------------------------------------------------------------- describing */
 
-/* Lines of a row. */
-static int32_t bs_cu_linear_lines_of(const bs_device_operand *o)
-{
-    int64_t n = 1;
-    for (int32_t i = 0; i < o->rank - 1; i++)
-        n *= o->dim[i];
-    return (int32_t)n;
-}
-
 /* Rows of a domain in this run, at most. */
 static int64_t bs_cu_linear_rows_of(const bs_cu_node *n, int32_t domain)
 {
@@ -2965,7 +3029,7 @@ static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_domain *d = &n->graph->domains[s->domain];
     const bool path = d->kind == BS_DOMAIN_PATH;
-    const int64_t lines = bs_max_i32(bs_cu_linear_lines_of(&n->out[0]), 1),
+    const int64_t lines = bs_max_i64(bs_cu_linear_lines(&n->out[0]), 1),
                   all = bs_cu_linear_rows_of(n, s->domain) * lines;
     const int32_t out = s->p[BS_CU_LINEAR_OUT].i;
     const int64_t wide = bs_ceil_div(out, BS_CU_GEMM_SIDE);
@@ -2987,9 +3051,9 @@ template <int BYTES>
 __device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int32_t count, int32_t turn, float *sum)
 {
     const uint8_t *columns = stage, *lines = stage + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH;
-    const int32_t lane = (int32_t)threadIdx.x & 31;
+    const int32_t lane = bs_cu_lane();
     if (BYTES == 4) {
-        const int32_t high = (int32_t)blockDim.x >> 4, y = turn >> 4;
+        const int32_t high = bs_cu_threads() >> 4, y = turn >> 4;
         const float4 *w = reinterpret_cast<const float4 *>(columns + (turn & 15) * BS_CU_FEW_PITCH);
         const float4 *x0 = reinterpret_cast<const float4 *>(lines + y * BS_CU_FEW_PITCH);
         const float4 *x1 = reinterpret_cast<const float4 *>(lines + (y + high) * BS_CU_FEW_PITCH);
@@ -3027,7 +3091,7 @@ __device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &
 {
     const bs_cu_linear_end e = bs_cu_linear_end_of(j);
     if (BYTES == 4) {
-        const int32_t high = (int32_t)blockDim.x >> 4, column = turn & 15, y = turn >> 4;
+        const int32_t high = bs_cu_threads() >> 4, column = turn & 15, y = turn >> 4;
 #pragma unroll 1
         for (int32_t i = 0; i < 2; i++)
             if (column < columns && y + i * high < count)
@@ -3052,7 +3116,7 @@ __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j
                                         int32_t first, int32_t end)
 {
     const int32_t depth = (int32_t)((j.line_bytes + BS_CU_FEW_DEPTH - 1) / BS_CU_FEW_DEPTH);
-    int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0, turn = (int32_t)threadIdx.x;
+    int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0, turn = bs_cu_thread();
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     bs_cu_linear_find(t, j, line, count);
     __syncthreads();
@@ -3082,7 +3146,7 @@ __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j
             sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
             at = 0;
             first += BS_CU_FEW_COLUMNS;
-            turn = turn + 32 >= (int32_t)blockDim.x ? turn + 32 - (int32_t)blockDim.x : turn + 32;
+            turn = turn + 32 >= bs_cu_threads() ? turn + 32 - bs_cu_threads() : turn + 32;
         }
     }
     __syncthreads();
@@ -3134,7 +3198,7 @@ __device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear
     __syncthreads();
     const bs_cu_linear_end e = bs_cu_linear_end_of(j);
 #pragma unroll 1
-    for (int32_t i = (int32_t)threadIdx.x; i < count * BS_CU_GEMM_SIDE; i += (int32_t)blockDim.x) {
+    for (int32_t i = bs_cu_thread(); i < count * BS_CU_GEMM_SIDE; i += bs_cu_threads()) {
         const int32_t line = i / BS_CU_GEMM_SIDE, column = i % BS_CU_GEMM_SIDE;
         if (column < columns)
             bs_cu_linear_put(e, j.at[line], first + column, sums[line * BS_CU_SUMS_PITCH + column]);
@@ -3164,8 +3228,8 @@ __device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_ste
         bs_cu_linear_begin<BYTES>(t, s, w, j);
     __syncthreads();
     if (w.part == 0 && j.y->rank == 3 && j.y->margin > 0)
-        for (int32_t r = w.row; r < w.row + w.rows; r++)
-            bs_cu_zero_margin(bs_cu_open(t, j.y, r));
+        for (int32_t r = w.row; r < w.end; r++)
+            bs_cu_zero_margin(w, bs_cu_open(t, j.y, r));
     /* lines fastest: neighbours read the same weights */
     for (int32_t piece = w.part; piece < j.pieces; piece += j.parts) {
         const int32_t line = piece % j.down * BS_CU_GEMM_SIDE, first = piece / j.down * j.wide,
@@ -3236,7 +3300,7 @@ static bool bs_cu_linear_is_large(const bs_cu_node *n)
 {
     const bs_dtype type = n->np->half ? BS_F16 : BS_F32;
     const int64_t k = n->in[0].dim[n->in[0].rank - 1], out = n->out[0].dim[n->out[0].rank - 1];
-    const int64_t lines = bs_cu_linear_rows_of(n, n->out[0].domain) * bs_cu_linear_lines_of(&n->out[0]);
+    const int64_t lines = bs_cu_linear_rows_of(n, n->out[0].domain) * bs_cu_linear_lines(&n->out[0]);
     return n->in[0].dtype == type && n->out[0].dtype == type && k % 8 == 0 && k >= 128 && out >= 128 &&
            lines >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
 }
@@ -3250,7 +3314,7 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
     const bool half = n->np->half != 0;
     const int32_t k = x->dim[x->rank - 1], out = s->p[BS_CU_LINEAR_OUT].i, bytes = half ? 2 : 4,
                   padded = (int32_t)(bs_linear_line_bytes(k, bytes) / bytes);
-    const int64_t lines = (int64_t)rows * bs_cu_linear_lines_of(y), from = bs_cu_linear_dense(n, x),
+    const int64_t lines = (int64_t)rows * bs_cu_linear_lines(y), from = bs_cu_linear_dense(n, x),
                   to = bs_cu_linear_dense(n, y);
     const bs_epilogue_layout layout = bs_linear_layout(static_cast<const bs_linear_desc *>(n->params), n->np, k);
     const cudaDataType_t type = half ? CUDA_R_16F : CUDA_R_32F;
@@ -3264,12 +3328,12 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
         return true;
     if (lines > INT32_MAX || from > INT32_MAX || to > INT32_MAX ||
         cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, out, (int)lines, k, &one, prepared, type, padded,
-                     reinterpret_cast<const void *>(static_cast<uintptr_t>(x->base)), type, (int)from, &zero,
-                     reinterpret_cast<void *>(static_cast<uintptr_t>(y->base)), type, (int)to, compute,
+                     bs_cu_at<const void>(x->base), type, (int)from, &zero,
+                     bs_cu_at<void>(y->base), type, (int)to, compute,
                      CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS)
         return false;
     BS_LAUNCH(bs_cu_linear_epilogue, (unsigned)bs_min_i64(bs_ceil_div(lines * out, 1024), 4096), 256, 0, stream,
-              reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(y->base)), (int32_t)y->dtype, to, lines, out,
+              bs_cu_at<uint8_t>(y->base), (int32_t)y->dtype, to, lines, out,
               reinterpret_cast<const float *>(prepared + bs_bytes_figure(layout.bias)),
               reinterpret_cast<const float *>(prepared + bs_bytes_figure(layout.slopes)), s->p[BS_CU_LINEAR_ACT].i,
               s->p[BS_CU_LINEAR_PARAM].f);
@@ -3348,10 +3412,10 @@ struct bs_cu_team {
 __device__ __forceinline__ bs_cu_team bs_cu_team_of(const bs_device_step *s)
 {
     bs_cu_team team;
-    team.size = s->p[BS_CU_MOVE_TEAM].i > 0 ? s->p[BS_CU_MOVE_TEAM].i : (int32_t)blockDim.x;
-    team.rank = (int32_t)threadIdx.x % team.size;
-    team.index = (int32_t)threadIdx.x / team.size;
-    team.count = (int32_t)blockDim.x / team.size;
+    team.size = s->p[BS_CU_MOVE_TEAM].i > 0 ? s->p[BS_CU_MOVE_TEAM].i : bs_cu_threads();
+    team.rank = bs_cu_thread() % team.size;
+    team.index = bs_cu_thread() / team.size;
+    team.count = bs_cu_threads() / team.size;
     return team;
 }
 
@@ -3366,23 +3430,13 @@ enum {
 
 /* ------------------------------------------------------------------------------------------------------ nests */
 
-struct bs_cu_rect {
-    int32_t y0, y1, x0, x1;
-};
-
 /* Loops over the elements of a row, the fastest first; strides in elements. */
 struct bs_cu_nest {
     uint8_t *to;
-    const uint8_t *from; /* NULL: zeros */
+    const uint8_t *from;
     int32_t n[4], to_step[4], from_step[4];
     int32_t to_type, from_type;
 };
-
-/* Stride d of a view, where d is not known when compiled: an index would put the view in memory. */
-__device__ __forceinline__ int32_t bs_cu_pick(const int32_t *a, int32_t d)
-{
-    return d == 0 ? a[0] : d == 1 ? a[1] : d == 2 ? a[2] : d == 3 ? a[3] : 0;
-}
 
 __device__ __forceinline__ void bs_cu_nest_swap(bs_cu_nest *c, int32_t a, int32_t b)
 {
@@ -3404,11 +3458,11 @@ __device__ __forceinline__ void bs_cu_nest_merge(bs_cu_nest *c, int32_t a, int32
 }
 
 /* The loops of a rectangle of `to` (of rank 3) or of all its elements. Loops of length 1 come last. */
-__device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_view &from, bool zeros,
-                                           const bs_cu_rect &r)
+__device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_rect &r)
 {
     bs_cu_nest c;
-    int64_t to_at = 0, from_at = 0;
+    c.to = to.data;
+    c.from = from.data;
     c.to_type = to.dtype;
     c.from_type = from.dtype;
 #pragma unroll
@@ -3421,15 +3475,13 @@ __device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_vie
     if (to.rank == 3) { /* so far x, y, channel */
         c.n[0] = max(r.x1 - r.x0, 0);
         c.n[1] = max(r.y1 - r.y0, 0);
-        to_at = (int64_t)r.y0 * to.stride[1] + (int64_t)r.x0 * to.stride[2];
-        from_at = (int64_t)r.y0 * from.stride[1] + (int64_t)r.x0 * from.stride[2];
+        c.to += bs_cu_pixel_at(to, 0, r.y0, r.x0) * bs_cu_bytes(to.dtype);
+        c.from += bs_cu_pixel_at(from, 0, r.y0, r.x0) * bs_cu_bytes(from.dtype);
         if (to.stride[0] == 1 || from.stride[0] == 1) {
             bs_cu_nest_swap(&c, 1, 2);
             bs_cu_nest_swap(&c, 0, 1);
         }
     }
-    c.to = to.data + to_at * bs_cu_bytes(to.dtype);
-    c.from = zeros ? NULL : from.data + from_at * bs_cu_bytes(from.dtype);
     bs_cu_nest_merge(&c, 2, 3);
     bs_cu_nest_merge(&c, 1, 2);
     bs_cu_nest_merge(&c, 0, 1);
@@ -3546,7 +3598,7 @@ __device__ __forceinline__ bs_cu_nest bs_cu_nest_rest(const bs_cu_nest &c, int32
     const int32_t done = c.n[0] / each * each;
     rest.n[0] -= done;
     rest.to += (int64_t)done * bs_cu_bytes(c.to_type);
-    rest.from += c.from ? (int64_t)done * bs_cu_bytes(c.from_type) : 0;
+    rest.from += (int64_t)done * bs_cu_bytes(c.from_type);
     return rest;
 }
 
@@ -3608,13 +3660,13 @@ __device__ inline void bs_cu_copy_turned(const bs_cu_nest &c, uint8_t *workspace
         const int32_t nb = min(BS_CU_TILE_SLOW, c.n[0] - b0), na = min(BS_CU_TILE_FAST, c.n[1] - a0);
         const uint8_t *from = c.from + ((int64_t)u * c.from_step[2] + (int64_t)v * c.from_step[3]) * from_bytes;
         uint8_t *to = c.to + ((int64_t)u * c.to_step[2] + (int64_t)v * c.to_step[3]) * to_bytes;
-        for (int32_t e = (int32_t)threadIdx.x; e < na * nb; e += (int32_t)blockDim.x) {
+        for (int32_t e = bs_cu_thread(); e < na * nb; e += bs_cu_threads()) {
             const int32_t b = from_first ? e % nb : e / na, a = from_first ? e / nb : e % na;
             tile[b * pitch + a] = bs_cu_load_one(from, from_bytes,
                                              (int64_t)(b0 + b) * c.from_step[0] + (int64_t)(a0 + a) * c.from_step[1]);
         }
         __syncthreads();
-        for (int32_t e = (int32_t)threadIdx.x; e < na * nb; e += (int32_t)blockDim.x) {
+        for (int32_t e = bs_cu_thread(); e < na * nb; e += bs_cu_threads()) {
             const int32_t b = from_first ? e / na : e % nb, a = from_first ? e % na : e / nb;
             bs_cu_element_move(to, c.to_type, (int64_t)(b0 + b) * c.to_step[0] + (int64_t)(a0 + a) * c.to_step[1],
                                reinterpret_cast<const uint8_t *>(&tile[b * pitch + a]), c.from_type, 0);
@@ -3623,11 +3675,18 @@ __device__ inline void bs_cu_copy_turned(const bs_cu_nest &c, uint8_t *workspace
     }
 }
 
+/* A row that is not cut into parts. */
+__device__ __forceinline__ bs_cu_work bs_cu_uncut(void)
+{
+    const bs_cu_work all = {0, 1, 0, 1};
+    return all;
+}
+
 /* Moves this team's share of a nest. */
 __device__ inline void bs_cu_nest_copy(const bs_cu_nest &c, const bs_cu_team &team, uint8_t *workspace,
                                        const bs_cu_work &w)
 {
-    const bool block = team.size == (int32_t)blockDim.x;
+    const bool block = team.size == bs_cu_threads();
     const bool turned = (c.to_step[0] == 1 && c.from_step[1] == 1) || (c.from_step[0] == 1 && c.to_step[1] == 1);
     int32_t each = c.n[0] + 1;
     if (c.to_step[0] == 1 && c.from_step[0] == 1)
@@ -3641,9 +3700,11 @@ __device__ inline void bs_cu_nest_copy(const bs_cu_nest &c, const bs_cu_team &te
         bs_cu_copy_elements(bs_cu_nest_rest(c, each), team, w);
 }
 
-/* As far as words go, then the ends of lines. */
-__device__ inline void bs_cu_nest_zero(const bs_cu_nest &c, const bs_cu_team &team, const bs_cu_work &w)
+/* A rectangle of a view, as far as words go, then the ends of lines. */
+__device__ inline void bs_cu_zero_rect(const bs_cu_view &v, const bs_cu_rect &r, const bs_cu_team &team,
+                                       const bs_cu_work &w)
 {
+    const bs_cu_nest c = bs_cu_nest_of(v, v, r);
     const int32_t bytes = bs_cu_bytes(c.to_type),
                   word = c.to_step[0] == 1 ? bs_cu_word(c.to, c.n, c.to_step, bytes) : 1;
     const int32_t each = word == 16 ? 16 / bytes : word >= 4 ? 4 / bytes : c.n[0] + 1;
@@ -3674,14 +3735,13 @@ __device__ __forceinline__ bs_cu_rect bs_cu_common(const bs_cu_view &a, const bs
 __device__ __forceinline__ void bs_cu_row_copy(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_team &team,
                                                uint8_t *workspace, const bs_cu_work &w)
 {
-    bs_cu_nest_copy(bs_cu_nest_of(to, from, false, bs_cu_common(to, from)), team, workspace, w);
+    bs_cu_nest_copy(bs_cu_nest_of(to, from, bs_cu_common(to, from)), team, workspace, w);
 }
 
 /* Zeroes what lies between two rectangles, the inner one in the outer: of a stored image. */
 __device__ inline void bs_cu_zero_ring(const bs_cu_view &v, const bs_cu_rect &inner, const bs_cu_rect &outer,
                                        const bs_cu_team &team)
 {
-    const bs_cu_work all = {0, 1, 0, 1};
 #pragma unroll 1
     for (int32_t side = 0; side < 4; side++) { /* above, below, left, right */
         bs_cu_rect r = outer;
@@ -3696,17 +3756,16 @@ __device__ inline void bs_cu_zero_ring(const bs_cu_view &v, const bs_cu_rect &in
         if (side == 3)
             r.x0 = max(inner.x1, outer.x0);
         if (r.y1 > r.y0 && r.x1 > r.x0)
-            bs_cu_nest_zero(bs_cu_nest_of(v, v, true, r), team, all);
+            bs_cu_zero_rect(v, r, team, bs_cu_uncut());
     }
 }
 
 /* As bs_zero_margin. */
 __device__ inline void bs_cu_zero_outside(const bs_cu_view &v, const bs_cu_team &team)
 {
-    const bs_cu_rect inner = {v.y0, v.y1, v.x0, v.x1};
     const bs_cu_rect outer = {-v.margin, min(v.y1 + v.margin, v.max_h + v.margin), -v.margin,
                               min(v.x1 + v.margin, v.max_w + v.margin)};
-    bs_cu_zero_ring(v, inner, outer, team);
+    bs_cu_zero_ring(v, v, outer, team);
 }
 
 /* Of a frame that cells make: a cell at its edge zeroes what lies beyond, one of which this scale leaves nothing does
@@ -3735,7 +3794,7 @@ __device__ inline bs_cu_view bs_cu_open_target(const bs_cu_tile &t, const bs_dev
 __device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_device_operand *o, int32_t row,
                                                   const bs_cu_team &team, const bs_cu_work &w)
 {
-    if (w.part != 0 || o->place == BS_AT_ROOT || o->margin == 0 || o->rank != 3)
+    if (w.part != 0 || o->margin == 0 || o->rank != 3)
         return;
     const bs_cu_view v = bs_cu_open_target(t, o, row);
     if (o->place == BS_AT_CELL)
@@ -3756,7 +3815,7 @@ __device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_
 
 __device__ __forceinline__ const int32_t *bs_cu_segment_offsets(const bs_cu_tile &t, int32_t domain)
 {
-    return reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(t.program->domains[domain].offsets));
+    return bs_cu_at<const int32_t>(t.program->domains[domain].offsets);
 }
 
 #endif
@@ -3764,7 +3823,6 @@ __device__ __forceinline__ const int32_t *bs_cu_segment_offsets(const bs_cu_tile
 
 static void bs_cu_append_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->kernel = BS_CU_append;
     bs_cu_move_cut(&n->in[0], bs_cu_elements(&n->in[0]), s);
 }
 
@@ -3773,13 +3831,13 @@ __device__ inline uint8_t *bs_cu_ring_place(const bs_cu_tile &t, const bs_device
 {
     const bs_device_operand *past = bs_cu_in(t, s, 1), *ring = bs_cu_out(t, s, 0);
     const bs_device_domain &domain = t.program->domains[bs_cu_in(t, s, 0)->domain];
-    const int32_t *offsets = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(domain.offsets));
+    const int32_t *offsets = bs_cu_at<const int32_t>(domain.offsets);
     const int32_t segment = bs_segment_of(offsets, domain.lengths, row);
-    const int32_t position = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(past->base))[segment] +
+    const int32_t position = bs_cu_at<const int32_t>(past->base)[segment] +
                              (row - offsets[segment]);
     if (offsets[segment + 1] - row > ring->max_h || position < 0)
         return NULL;
-    return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(ring->base)) + segment * ring->row_bytes +
+    return bs_cu_at<uint8_t>(ring->base) + segment * ring->row_bytes +
            (int64_t)(position % ring->max_h) * ring->max_w * bs_cu_bytes(ring->dtype);
 }
 
@@ -3787,11 +3845,11 @@ __device__ inline uint8_t *bs_cu_ring_place(const bs_cu_tile &t, const bs_device
 __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_team team = bs_cu_team_of(s);
-    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
+    for (int32_t r = w.row + team.index; r < w.end; r += team.count) {
         uint8_t *place = bs_cu_ring_place(t, s, r);
         if (!place)
             continue;
-        const bs_cu_view from = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+        const bs_cu_view from = bs_cu_open_in(t, s, 0, r);
         bs_cu_view to = from;
         to.data = place;
         to.dtype = bs_cu_out(t, s, 0)->dtype;
@@ -3817,12 +3875,12 @@ __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_ste
 /* ==== begin src/cuda/op_segment.cuh =========================================================== */
 /* op_segment.cuh - between segments and their rows: one row a segment spread over its rows, rows reduced to one.
  * Sums go from the first row of a segment to its last, an element a thread.
- * Relies on segment.cuh; offsets come checked. Must never look beyond them. */
+ * Relies on segment.cuh and move_nest.cuh; offsets come checked. Must never look beyond them. */
 #ifndef BS_CUDA_OP_SEGMENT
 #define BS_CUDA_OP_SEGMENT
 
 /* #include "cuda/kernels.cuh" */
-/* #include "cuda/lower.cuh" */
+/* #include "cuda/move_nest.cuh" */
 /* #include "cuda/segment.cuh" */
 
 enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a piece of work */
@@ -3831,14 +3889,12 @@ enum { BS_CU_SEGMENT_MODE };        /* what segment_reduce is told in p: the des
 /* Rows are of the segment domain. */
 static void bs_cu_segment_spread_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->kernel = BS_CU_segment_spread;
     s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_SEGMENT_EACH);
 }
 
 /* One row: all segments. */
 static void bs_cu_segment_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->kernel = BS_CU_segment_reduce;
     s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), 256);
 }
 
@@ -3858,42 +3914,19 @@ __device__ inline int64_t bs_cu_segment_element(const int32_t *dim, const int32_
     return at;
 }
 
-__device__ inline int32_t bs_cu_segment_elements(const int32_t *dim, int32_t rank)
-{
-    int32_t n = 1;
-    for (int32_t d = 0; d < rank; d++)
-        n *= dim[d];
-    return n;
-}
-
-/* As it is, or between f32 and f16. */
-__device__ __forceinline__ void bs_cu_segment_copy(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from,
-                                                   int32_t from_type, int64_t from_at)
-{
-    if (to_type != from_type)
-        bs_cu_put(to, to_type, to_at, bs_cu_get(from, from_type, from_at));
-    else if (bs_cu_bytes(to_type) == 4)
-        reinterpret_cast<uint32_t *>(to)[to_at] = reinterpret_cast<const uint32_t *>(from)[from_at];
-    else if (bs_cu_bytes(to_type) == 2)
-        reinterpret_cast<uint16_t *>(to)[to_at] = reinterpret_cast<const uint16_t *>(from)[from_at];
-    else
-        to[to_at] = from[from_at];
-}
-
 __device__ inline void bs_cu_segment_spread_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *root = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
     const int32_t *offsets = bs_cu_segment_offsets(t, s->domain), segments = t.program->domains[s->domain].lengths;
-    const int32_t n = bs_cu_segment_elements(out->dim, out->rank), step = w.parts * (int32_t)blockDim.x;
+    const int32_t n = (int32_t)bs_cu_product(out->dim, out->rank), step = w.parts * bs_cu_threads();
     const uint8_t *base = bs_cu_row(t, root, 0);
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+    for (int32_t r = w.row; r < w.end; r++) {
         const int32_t segment = bs_segment_of(offsets, segments, r);
         const uint8_t *from = base + (int64_t)segment * root->stride[0] * bs_cu_bytes(root->dtype);
         uint8_t *to = bs_cu_row(t, out, r);
-        if (w.part == 0 && out->rank == 3 && out->margin > 0)
-            bs_cu_zero_margin(bs_cu_open(t, out, r));
-        for (int32_t i = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x; i < n; i += step)
-            bs_cu_segment_copy(to, out->dtype, bs_cu_segment_element(out->dim, out->stride, out->rank, i), from,
+        bs_cu_zero_margin_of(t, w, out, r);
+        for (int32_t i = w.part * bs_cu_threads() + bs_cu_thread(); i < n; i += step)
+            bs_cu_element_move(to, out->dtype, bs_cu_segment_element(out->dim, out->stride, out->rank, i), from,
                                root->dtype, bs_cu_segment_element(out->dim, root->stride + 1, out->rank, i));
     }
 }
@@ -3919,12 +3952,11 @@ __device__ inline void bs_cu_segment_reduce_run(const bs_cu_tile &t, const bs_de
 {
     const bs_device_operand *x = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
     const int32_t *offsets = bs_cu_segment_offsets(t, x->domain), segments = t.program->domains[x->domain].lengths;
-    const int32_t each = bs_cu_segment_elements(x->dim, x->rank), step = w.parts * (int32_t)blockDim.x;
+    const int32_t each = (int32_t)bs_cu_product(x->dim, x->rank), step = w.parts * bs_cu_threads();
     /* a segment domain is a top-level one: its rows lie one behind the other */
     const uint8_t *rows = bs_cu_row(t, x, 0);
     uint8_t *to = bs_cu_row(t, out, 0);
-    if (w.part == 0 && out->rank == 3 && out->margin > 0)
-        bs_cu_zero_margin(bs_cu_open(t, out, 0));
+    bs_cu_zero_margin_of(t, w, out, 0);
     for (int64_t i = (int64_t)w.part * blockDim.x + threadIdx.x; i < (int64_t)segments * each; i += step) {
         const int32_t segment = (int32_t)(i / each), element = (int32_t)(i % each);
         const uint8_t *from = rows + bs_cu_segment_element(x->dim, x->stride, x->rank, element) * bs_cu_bytes(x->dtype);
@@ -3952,16 +3984,20 @@ enum { BS_CU_ATTEND_HEADS, BS_CU_ATTEND_ALIBI };
 static void bs_cu_attention_describe(const bs_cu_node *n, bs_device_step *s)
 {
     (void)n;
-    s->kernel = BS_CU_attention;
     s->p[BS_CU_ATTEND_HEADS].i = bs_max_i32(s->p[BS_CU_ATTEND_HEADS].i, 1);
     s->parts = s->p[BS_CU_ATTEND_HEADS].i;
 }
 
-/* Keys, or values: the rows of this run and the ring, from the head's first element on. */
+/* Keys, or values, from the head's first element on: the first of them, and how they lie. */
+struct bs_cu_attend_rows {
+    const uint8_t *data;
+    int64_t bytes;
+    int32_t type, step;
+};
+
+/* Those of this run, from the segment's first row on, and those of the ring, from its position 0 on. */
 struct bs_cu_attend_side {
-    const uint8_t *fresh, *ring; /* of the segment's first row; of its position 0 */
-    int64_t fresh_bytes, ring_bytes;
-    int32_t fresh_type, ring_type, fresh_step, ring_step;
+    bs_cu_attend_rows fresh, ring;
 };
 
 /* One row and head: it attends to positions low .. position. */
@@ -3977,19 +4013,16 @@ __device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, co
                                                          const bs_device_operand *ring, int32_t first_row,
                                                          int32_t segment, int32_t element)
 {
-    bs_cu_attend_side side;
-    side.fresh_type = side.ring_type = fresh->dtype;
-    side.fresh_step = side.ring_step = fresh->stride[0];
-    side.fresh_bytes = side.ring_bytes = fresh->row_bytes; /* a segment domain is a top-level one */
-    side.fresh = side.ring = bs_cu_row(t, fresh, 0) + first_row * fresh->row_bytes +
-                             (int64_t)element * fresh->stride[0] * bs_cu_bytes(fresh->dtype);
+    /* a segment domain is a top-level one */
+    const bs_cu_attend_rows rows = {bs_cu_row(t, fresh, 0) + first_row * fresh->row_bytes +
+                                        (int64_t)element * fresh->stride[0] * bs_cu_bytes(fresh->dtype),
+                                    fresh->row_bytes, fresh->dtype, fresh->stride[0]};
+    bs_cu_attend_side side = {rows, rows};
     if (ring) {
         const int32_t bytes = bs_cu_bytes(ring->dtype);
-        side.ring_type = ring->dtype;
-        side.ring_step = ring->stride[2];
-        side.ring_bytes = (int64_t)ring->stride[1] * bytes;
-        side.ring = bs_cu_row(t, ring, 0) +
-                    ((int64_t)segment * ring->stride[0] + (int64_t)element * ring->stride[2]) * bytes;
+        side.ring = {bs_cu_row(t, ring, 0) +
+                         ((int64_t)segment * ring->stride[0] + (int64_t)element * ring->stride[2]) * bytes,
+                     (int64_t)ring->stride[1] * bytes, ring->dtype, ring->stride[2]};
     }
     return side;
 }
@@ -4021,11 +4054,18 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
     return j;
 }
 
+__device__ __forceinline__ const bs_cu_attend_rows &bs_cu_attend_rows_at(const bs_cu_attend_job &j,
+                                                                         const bs_cu_attend_side &side,
+                                                                         int32_t position)
+{
+    return position >= j.past ? side.fresh : side.ring;
+}
+
 __device__ __forceinline__ const uint8_t *bs_cu_attend_at(const bs_cu_attend_job &j, const bs_cu_attend_side &side,
                                                           int32_t position)
 {
-    return position >= j.past ? side.fresh + (position - j.past) * side.fresh_bytes
-                              : side.ring + position % j.window * side.ring_bytes;
+    const bs_cu_attend_rows &rows = bs_cu_attend_rows_at(j, side, position);
+    return rows.data + (position >= j.past ? position - j.past : position % j.window) * rows.bytes;
 }
 
 __device__ __forceinline__ bool bs_cu_attend_quads(const uint8_t *data, int32_t dtype, int32_t step)
@@ -4067,36 +4107,32 @@ __device__ inline float bs_cu_attend_dot(const bs_cu_attend_job &j, const uint8_
  * top). */
 __device__ inline void bs_cu_attend_block(const bs_cu_attend_job &j, int32_t first, int32_t from, float *partial)
 {
-    const int32_t lane = (int32_t)threadIdx.x & 31, position = first + lane, begin = max(j.low - first, 0),
+    const int32_t lane = bs_cu_lane(), position = first + lane, begin = max(j.low - first, 0),
                   end = min(j.position - first, 31);
-    const bool mine = lane >= begin && lane <= end, fresh = position >= j.past;
+    const bool mine = lane >= begin && lane <= end;
     float score = -INFINITY, weight = 0.0f, value[BS_CU_ATTEND_LANES] = {0.0f, 0.0f, 0.0f, 0.0f};
     unsigned long long at = 0;
     if (mine) {
-        const bs_cu_attend_side &k = j.k;
-        score = bs_cu_attend_dot(j, bs_cu_attend_at(j, k, position), fresh ? k.fresh_type : k.ring_type,
-                                 fresh ? k.fresh_step : k.ring_step);
+        const bs_cu_attend_rows &k = bs_cu_attend_rows_at(j, j.k, position);
+        score = bs_cu_attend_dot(j, bs_cu_attend_at(j, j.k, position), k.type, k.step);
         score = fmaf(score, j.scale, -j.slope * (float)(j.position - position));
         at = (unsigned long long)reinterpret_cast<uintptr_t>(bs_cu_attend_at(j, j.v, position));
     }
-    float top = score, sum;
+    float top = score;
     for (int32_t d = 16; d > 0; d /= 2)
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, d));
     if (mine)
         weight = expf(score - top);
-    sum = weight;
-    for (int32_t d = 16; d > 0; d /= 2)
-        sum += __shfl_xor_sync(0xffffffffu, sum, d);
+    const float sum = bs_cu_lanes_sum(weight);
 #pragma unroll 2
     for (int32_t p = begin; p <= end; p++) {
         const float w = __shfl_sync(0xffffffffu, weight, p);
-        const uint8_t *v = reinterpret_cast<const uint8_t *>(static_cast<uintptr_t>(__shfl_sync(0xffffffffu, at, p)));
-        const bool run = first + p >= j.past;
-        const int32_t type = run ? j.v.fresh_type : j.v.ring_type, step = run ? j.v.fresh_step : j.v.ring_step;
+        const uint8_t *v = bs_cu_at<const uint8_t>(__shfl_sync(0xffffffffu, at, p));
+        const bs_cu_attend_rows &rows = bs_cu_attend_rows_at(j, j.v, first + p);
 #pragma unroll
         for (int32_t i = 0; i < BS_CU_ATTEND_LANES; i++)
             if (from + 32 * i + lane < j.n)
-                value[i] = fmaf(w, bs_cu_get(v, type, (int64_t)(from + 32 * i + lane) * step), value[i]);
+                value[i] = fmaf(w, bs_cu_get(v, rows.type, (int64_t)(from + 32 * i + lane) * rows.step), value[i]);
     }
 #pragma unroll
     for (int32_t i = 0; i < BS_CU_ATTEND_LANES; i++)
@@ -4130,7 +4166,7 @@ __device__ __forceinline__ void bs_cu_attend_merge(bs_cu_attend_state *state, co
 __device__ inline void bs_cu_attend(const bs_cu_tile &t, const bs_cu_attend_job &j, int32_t from)
 {
     float *partial = reinterpret_cast<float *>(t.workspace);
-    const int32_t warp = (int32_t)threadIdx.x >> 5, warps = (int32_t)blockDim.x >> 5, last = j.position / 32;
+    const int32_t warp = bs_cu_warp(), warps = bs_cu_warps(), last = j.position / 32;
     bs_cu_attend_state state = {-INFINITY, 0.0f, {0.0f, 0.0f}, false};
     for (int32_t block = j.low / 32; block <= last; block += warps) {
         if (block + warp <= last)
@@ -4151,7 +4187,7 @@ __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_
 {
     /* registers are for the sums */
     bs_cu_attend_job *job = reinterpret_cast<bs_cu_attend_job *>(t.workspace + BS_CU_WORKSPACE) - 1;
-    for (int32_t r = w.row; r < w.row + w.rows; r++)
+    for (int32_t r = w.row; r < w.end; r++)
         for (int32_t head = w.part; head < s->p[BS_CU_ATTEND_HEADS].i; head += w.parts) {
             if (threadIdx.x == 0)
                 *job = bs_cu_attend_job_of(t, s, r, head);
@@ -4211,8 +4247,8 @@ struct bs_cu_deal {
 __device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int32_t units, int32_t worker,
                                             int32_t workers)
 {
-    bs_cu_deal d = {w.row, 1, w.row + w.rows, w.part * workers + worker, w.parts * workers};
-    if (whole || w.parts > 1 || w.rows == 1)
+    bs_cu_deal d = {w.row, 1, w.end, w.part * workers + worker, w.parts * workers};
+    if (whole || w.parts > 1 || w.end - w.row == 1)
         return d;
     int32_t width = 1;
     while (width < units && width * 2 <= workers)
@@ -4224,6 +4260,33 @@ __device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int
     return d;
 }
 
+/* Of an op that fills out[0]; `unit`: log2 of the bytes that a worker has at a time, four elements. */
+__device__ __forceinline__ bs_cu_deal bs_cu_deal_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                                      int32_t unit = 4)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    return bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> unit), bs_cu_thread(), bs_cu_threads());
+}
+
+/* Every row to the whole block. */
+__device__ __forceinline__ bs_cu_deal bs_cu_deal_whole(const bs_cu_work &w)
+{
+    return bs_cu_deal_out(w, true, 0, bs_cu_thread(), bs_cu_threads());
+}
+
+/* Calls each(y, x, row) with the result and operand 0 of this worker's rows; margins are zeroed before. */
+template <typename E>
+__device__ __forceinline__ void bs_cu_each_row(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                               const bs_cu_deal &d, const E &each)
+{
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        const bs_cu_view y = bs_cu_open_out(t, s, 0, r);
+        bs_cu_view x = bs_cu_open_in(t, s, 0, r);
+        bs_cu_zero_margin(w, y);
+        each(y, x, r);
+    }
+}
+
 /* --------------------------------------------------------------------------------------------------- walk */
 
 /* Four axes, the last one moves fastest; begin: the first element. Operand 0 is the output. */
@@ -4231,13 +4294,8 @@ template <int N> struct bs_cu_walk {
     int32_t count[4];
     int32_t step[N][4]; /* elements */
     uint8_t *begin[N];
+    int32_t bytes[N]; /* of an element */
 };
-
-/* A dimension or stride by number, without an array in memory. */
-__device__ __forceinline__ int32_t bs_cu_along(const int32_t (&v)[BS_MAX_RANK], int32_t d)
-{
-    return d == 0 ? v[0] : d == 1 ? v[1] : d == 2 ? v[2] : v[3];
-}
 
 /* Where axis k of the walk is in a view: an image goes y, x, c where channels lie side by side, else c, y, x. */
 __device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, bool last, int32_t k,
@@ -4284,8 +4342,8 @@ template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const 
         k.count[a] = bs_cu_on_axis(extent, o.rank, last, a, 1);
 #pragma unroll
     for (int32_t i = 0; i < N; i++) {
-        k.begin[i] = v[i].data + (o.rank == 3 ? (int64_t)o.y0 * v[i].stride[1] + (int64_t)o.x0 * v[i].stride[2] : 0) *
-                                     bs_cu_bytes(v[i].dtype);
+        k.bytes[i] = bs_cu_bytes(v[i].dtype);
+        k.begin[i] = v[i].data + (o.rank == 3 ? bs_cu_pixel_at(v[i], 0, o.y0, o.x0) : 0) * k.bytes[i];
 #pragma unroll
         for (int32_t a = 0; a < 4; a++)
             k.step[i][a] = bs_cu_on_axis(v[i].stride, o.rank, last, a, 0);
@@ -4296,26 +4354,28 @@ template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const 
     return k;
 }
 
-/* Whether operand i moves by one along lines, and begins each at an aligned four. */
-template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_walk<N> &k, int32_t i, int32_t bytes)
+/* Whether the first `most` operands move by one along lines of whole fours, and begin each at an aligned one. */
+template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_walk<N> &k, int32_t most = N)
 {
-    return k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 &&
-           bs_cu_aligned(k.begin[i], bytes, 0);
+    bool fours = k.count[3] % 4 == 0;
+    for (int32_t i = 0; i < N; i++)
+        fours = fours && (i >= most || (k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 &&
+                                        bs_cu_aligned(k.begin[i], k.bytes[i], 0)));
+    return fours;
 }
 
 /* Visits what is dealt to this thread: each.four(at) where `four` is true of the lines, else each.one(at), at being
- * offsets from where operands begin. The first axis
- * is one of four dimensions that do not fold: it goes around the others. */
+ * offsets from where operands begin. The first axis is one of four dimensions that do not fold: it goes around the
+ * others. */
 template <int N, typename E>
-__device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four, int32_t index, int32_t threads,
-                                               const E &each)
+__device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four, const bs_cu_deal &d, const E &each)
 {
     const int32_t unit = four ? 4 : 1, n2 = k.count[2], n3 = k.count[3] / unit;
     if (k.count[1] <= 0 || n2 <= 0 || n3 <= 0)
         return;
-    const int32_t s3 = threads % n3, s2 = threads / n3 % n2, s1 = threads / n3 / n2;
+    const int32_t s3 = d.workers % n3, s2 = d.workers / n3 % n2, s1 = d.workers / n3 / n2;
     for (int32_t d0 = 0; d0 < k.count[0]; d0++) {
-        int32_t d3 = index % n3, d2 = index / n3 % n2, d1 = index / n3 / n2;
+        int32_t d3 = d.index % n3, d2 = d.index / n3 % n2, d1 = d.index / n3 / n2;
         while (d1 < k.count[1]) {
             int64_t at[N];
 #pragma unroll
@@ -4354,23 +4414,20 @@ struct bs_cu_scan {
     int32_t y1, x0, width, units, dy, dx, dc;
 };
 
-__device__ inline bs_cu_scan bs_cu_scan_over(int32_t y0, int32_t y1, int32_t x0, int32_t x1, int32_t units,
-                                             int32_t index, int32_t threads)
+__device__ inline bs_cu_scan bs_cu_scan_over(const bs_cu_rect &r, int32_t units, int32_t index, int32_t threads)
 {
-    const int32_t width = x1 - x0;
-    bs_cu_scan k = {y1, x0, 0, y1, x0, width, units, 0, 0, 0};
+    const int32_t width = r.x1 - r.x0;
+    bs_cu_scan k = {r.y1, r.x0, 0, r.y1, r.x0, width, units, 0, 0, 0};
     if (width <= 0 || units <= 0)
         return k;
     k.c = index % units;
-    k.x = x0 + index / units % width;
-    k.y = y0 + index / units / width;
+    k.x = r.x0 + index / units % width;
+    k.y = r.y0 + index / units / width;
     k.dc = threads % units;
     k.dx = threads / units % width;
     k.dy = threads / units / width;
     return k;
 }
-
-__device__ __forceinline__ bool bs_cu_scan_more(const bs_cu_scan &k) { return k.y < k.y1; }
 
 __device__ __forceinline__ void bs_cu_scan_next(bs_cu_scan *k)
 {
@@ -4383,6 +4440,47 @@ __device__ __forceinline__ void bs_cu_scan_next(bs_cu_scan *k)
     k->y += k->dy + over;
 }
 
+/* Two pixels beside each other, those of them that are wanted. */
+__device__ __forceinline__ void bs_cu_store_pair(const bs_cu_view &y, int64_t at, uint32_t left, uint32_t right,
+                                                 bool first, bool second)
+{
+    const int32_t bytes = bs_cu_bytes(y.dtype);
+    uint8_t *to = y.data + at * bytes;
+    if (first && second && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(to) & (uintptr_t)(2 * bytes - 1)) == 0) {
+        if (bytes == 4)
+            *reinterpret_cast<uint2 *>(to) = make_uint2(left, right);
+        else if (bytes == 2)
+            *reinterpret_cast<uint32_t *>(to) = left | right << 16;
+        else
+            *reinterpret_cast<uint16_t *>(to) = (uint16_t)(left | right << 8);
+        return;
+    }
+    if (first)
+        bs_cu_store_one(y.data, bytes, at, left);
+    if (second)
+        bs_cu_store_one(y.data, bytes, at + y.stride[2], right);
+}
+
+/* Calls each(k) for those that are dealt to this thread. */
+template <typename E>
+__device__ __forceinline__ void bs_cu_scan_run(const bs_cu_rect &r, int32_t units, int32_t index, int32_t threads,
+                                               const E &each)
+{
+    for (bs_cu_scan k = bs_cu_scan_over(r, units, index, threads); k.y < k.y1; bs_cu_scan_next(&k))
+        each(k);
+}
+
+/* Calls each(y, x, k) for the pixels and channels of every row of an image, x being operand 0. */
+template <typename E>
+__device__ __forceinline__ void bs_cu_scan_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                                const E &each)
+{
+    const bs_cu_deal d = bs_cu_deal_whole(w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        bs_cu_scan_run(y, y.dim[0], d.index, d.workers, [&](const bs_cu_scan &k) { each(y, x, k); });
+    });
+}
+
 #endif
 /* ==== end src/cuda/walk.cuh =================================================================== */
 
@@ -4390,11 +4488,10 @@ __device__ __forceinline__ void bs_cu_scan_next(bs_cu_scan *k)
  * has them: a clipped cell may be 1 high too. */
 enum { BS_CU_BINARY_BROADCAST };
 
-static void bs_cu_binary_describe(const bs_cu_node *n, bs_device_step *s, int32_t kernel)
+static void bs_cu_add_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t *in = bs_node_in(n->graph, n->node);
     const bs_value_info *a = bs_value_get(n->graph, in[0]), *b = bs_value_get(n->graph, in[1]);
-    s->kernel = kernel;
     s->p[BS_CU_BINARY_BROADCAST].i = 0;
     for (int32_t d = 0; d < a->rank; d++)
         if (d >= b->rank || a->dims[d] != b->dims[d])
@@ -4402,21 +4499,9 @@ static void bs_cu_binary_describe(const bs_cu_node *n, bs_device_step *s, int32_
     bs_cu_cut(n, s);
 }
 
-static void bs_cu_add_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_binary_describe(n, s, BS_CU_add); }
-static void bs_cu_sub_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_binary_describe(n, s, BS_CU_sub); }
-static void bs_cu_mul_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_binary_describe(n, s, BS_CU_mul); }
+static constexpr bs_cu_describe bs_cu_sub_describe = bs_cu_add_describe, bs_cu_mul_describe = bs_cu_add_describe;
 
-/* i32 wraps: unsigned, because signed overflow is undefined. */
-struct bs_cu_add_of {
-    template <typename T> __device__ __forceinline__ T of(T a, T b) const { return a + b; }
-};
-struct bs_cu_sub_of {
-    template <typename T> __device__ __forceinline__ T of(T a, T b) const { return a - b; }
-};
-struct bs_cu_mul_of {
-    template <typename T> __device__ __forceinline__ T of(T a, T b) const { return a * b; }
-};
-
+/* F: of two words of i32, unsigned because signed overflow is undefined and i32 wraps; or of two floats. */
 template <typename F> struct bs_cu_binary {
     const uint8_t *a, *b;
     uint8_t *y;
@@ -4425,7 +4510,7 @@ template <typename F> struct bs_cu_binary {
     F f;
     __device__ __forceinline__ uint32_t join(uint32_t p, uint32_t q) const
     {
-        return y_type == BS_I32 ? f.of(p, q) : bs_cu_raw(f.of(bs_cu_real(p, a_type), bs_cu_real(q, b_type)), y_type);
+        return y_type == BS_I32 ? f(p, q) : bs_cu_raw(f(bs_cu_real(p, a_type), bs_cu_real(q, b_type)), y_type);
     }
     __device__ __forceinline__ void one(const int64_t (&at)[3]) const
     {
@@ -4448,45 +4533,35 @@ template <typename F> struct bs_cu_binary {
 };
 
 template <typename F>
-__device__ inline void bs_cu_binary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const F &f)
+__device__ __forceinline__ void bs_cu_binary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                                 const F &f)
 {
-    const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x,
-                                        (int32_t)blockDim.x);
-    for (int32_t r = d.row; r < d.end; r += d.rows) {
-        bs_cu_view v[3] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r),
-                           bs_cu_open(t, bs_cu_in(t, s, 1), r)};
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &a, int32_t r) {
+        bs_cu_view b = bs_cu_open_in(t, s, 1, r);
 #pragma unroll
         for (int32_t i = 0; i < BS_MAX_RANK; i++)
-            v[2].stride[i] = s->p[BS_CU_BINARY_BROADCAST].i >> i & 1 ? 0 : v[2].stride[i];
-        const bs_cu_walk<3> k = bs_cu_walk_over(v);
-        const bs_cu_binary<F> each = {k.begin[1], k.begin[2], k.begin[0],        v[1].dtype,
-                                      v[2].dtype, v[0].dtype, k.step[2][3] == 0, f};
-        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.y_type)) &&
-                          bs_cu_walk_fours(k, 1, bs_cu_bytes(each.a_type)) &&
-                          (each.same || bs_cu_walk_fours(k, 2, bs_cu_bytes(each.b_type)));
-        if (w.part == 0)
-            bs_cu_zero_margin(v[0]);
-        bs_cu_walk_run(k, four, d.index, d.workers, each);
-    }
+            b.stride[i] = s->p[BS_CU_BINARY_BROADCAST].i >> i & 1 ? 0 : b.stride[i];
+        const bs_cu_walk<3> k = bs_cu_walk_over<3>({y, a, b});
+        const bool same = k.step[2][3] == 0;
+        const bs_cu_binary<F> each = {k.begin[1], k.begin[2], k.begin[0], a.dtype, b.dtype, y.dtype, same, f};
+        bs_cu_walk_run(k, bs_cu_walk_fours(k, same ? 2 : 3), d, each);
+    });
 }
 
 __device__ inline void bs_cu_add_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_add_of f = {};
-    bs_cu_binary_run(t, s, w, f);
+    bs_cu_binary_run(t, s, w, [](auto a, auto b) { return a + b; });
 }
 
 __device__ inline void bs_cu_sub_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_sub_of f = {};
-    bs_cu_binary_run(t, s, w, f);
+    bs_cu_binary_run(t, s, w, [](auto a, auto b) { return a - b; });
 }
 
 __device__ inline void bs_cu_mul_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_mul_of f = {};
-    bs_cu_binary_run(t, s, w, f);
+    bs_cu_binary_run(t, s, w, [](auto a, auto b) { return a * b; });
 }
 
 #endif
@@ -4513,14 +4588,13 @@ __device__ inline void bs_cu_mul_run(const bs_cu_tile &t, const bs_device_step *
 /* ==== begin src/cuda/conv_job.cuh ============================================================= */
 /* conv_job.cuh - what all convolutions have in common: what they are told in p, the cut into tiles of pixels, the job
  * of a row, and the pieces that it is dealt out in.
- * Relies on program.cuh and lower.cuh. Must never clip: storage is zero outside an operand's rect, as for the CPU. */
+ * Relies on walk.cuh and tensor.cuh. Must never clip: storage is zero outside an operand's rect, as for the CPU. */
 #ifndef BS_CUDA_CONV_JOB
 #define BS_CUDA_CONV_JOB
 
 /* #include "cuda/kernels.cuh" */
-/* #include "cuda/lower.cuh" */
-/* #include "cuda/program.cuh" */
 /* #include "cuda/tensor.cuh" */
+/* #include "cuda/walk.cuh" */
 
 extern "C" {
 /* #include "ops/forms.h" */
@@ -4621,15 +4695,15 @@ __device__ __forceinline__ bs_cu_conv bs_cu_conv_of(const bs_cu_tile &t, const b
     bs_cu_conv c;
     c.kernel_h = s->p[BS_CU_CONV_KERNEL_H].i;
     c.kernel_w = s->p[BS_CU_CONV_KERNEL_W].i;
-    c.in = x.data + ((int64_t)(y.y0 * stride - s->p[BS_CU_CONV_PAD_H].i) * x.stride[1] +
-                     (int64_t)(y.x0 * stride - s->p[BS_CU_CONV_PAD_W].i) * x.stride[2]) * bs_cu_bytes(x.dtype);
+    c.in = x.data + bs_cu_pixel_at(x, 0, y.y0 * stride - s->p[BS_CU_CONV_PAD_H].i,
+                                   y.x0 * stride - s->p[BS_CU_CONV_PAD_W].i) * bs_cu_bytes(x.dtype);
     c.stride = stride;
     c.dilation = s->p[BS_CU_CONV_DILATION].i;
     c.groups = groups;
     c.in_dtype = (int16_t)x.dtype;
     c.in_row = x.stride[1];
     c.in_pixel = x.stride[2];
-    c.out = y.data + ((int64_t)y.y0 * y.stride[1] + (int64_t)y.x0 * y.stride[2]) * bs_cu_bytes(y.dtype);
+    c.out = y.data + bs_cu_pixel_at(y, 0, y.y0, y.x0) * bs_cu_bytes(y.dtype);
     c.out_dtype = (int16_t)y.dtype;
     c.out_row = y.stride[1];
     c.out_pixel = y.stride[2];
@@ -4666,11 +4740,23 @@ __device__ __forceinline__ bool bs_cu_conv_sound(const bs_cu_tile &t, const bs_d
     return last && y.y1 > y.y0 && y.x1 > y.x0;
 }
 
+/* Calls each(job) for every row that has anything to compute. */
+template <typename E>
+__device__ __forceinline__ void bs_cu_conv_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                                const E &each)
+{
+    bs_cu_each_row(t, s, w, bs_cu_deal_whole(w), [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        if (bs_cu_conv_sound(t, s, x, y))
+            each(bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)));
+    });
+}
+
 /* -------------------------------------------------------------------------------------------- pieces of a job */
 
 /* A tile of pixels, x as many blocks of 8 outputs of a group as there are threads for. */
 struct bs_cu_conv_piece {
     int32_t y, x, h, w; /* outputs */
+    int32_t window_h, window_w;
     int32_t group, pass;
 };
 
@@ -4687,6 +4773,8 @@ __device__ __forceinline__ bs_cu_conv_piece bs_cu_conv_piece_of(const bs_cu_conv
     p.x = piece % across * tile_w;
     p.h = min(tile_h, c.h - p.y);
     p.w = min(tile_w, c.w - p.x);
+    p.window_h = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
+    p.window_w = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1;
     return p;
 }
 
@@ -4812,23 +4900,14 @@ __device__ inline float bs_cu_conv_any(const bs_cu_conv &c, int32_t o, float sum
 /* Four channels of a pixel a thread, neighbours in channels: weights are [quads of channels][taps][4]. */
 __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        if (!bs_cu_conv_sound(t, s, x, y))
-            continue;
-        const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
-        const int32_t taps = c.kernel_h * c.kernel_w, vectors = (c.groups + 3) / 4, threads = (int32_t)blockDim.x;
-        const int32_t bytes = bs_cu_bytes(c.in_dtype);
+    const bs_cu_deal d = bs_cu_deal_whole(w);
+    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) {
+        const int32_t taps = c.kernel_h * c.kernel_w, bytes = bs_cu_bytes(c.in_dtype);
         const bool quads = bs_cu_quads(c.in, c.in_dtype, c.in_row, c.in_pixel, 0);
-        for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < (int64_t)c.h * c.w * vectors;
-             i += (int64_t)w.parts * threads) {
-            const int32_t pixel = (int32_t)(i / vectors), channel = (int32_t)(i - (int64_t)pixel * vectors) * 4,
-                          count = min(4, c.groups - channel);
-            const int32_t oy = pixel / c.w, ox = pixel - oy * c.w;
-            const float4 *weight = reinterpret_cast<const float4 *>(c.weights) + (int64_t)(channel / 4) * taps;
-            const uint8_t *window = c.in + ((int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel +
+        bs_cu_scan_run({0, c.h, 0, c.w}, (c.groups + 3) / 4, d.index, d.workers, [&](const bs_cu_scan &k) {
+            const int32_t channel = 4 * k.c, count = min(4, c.groups - channel);
+            const float4 *weight = reinterpret_cast<const float4 *>(c.weights) + (int64_t)k.c * taps;
+            const uint8_t *window = c.in + ((int64_t)k.y * c.stride * c.in_row + (int64_t)k.x * c.stride * c.in_pixel +
                                             channel) *
                                                bytes;
             float sum[8] = {};
@@ -4852,14 +4931,14 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
                     sum[3] = fmaf(q.w, v.w, sum[3]);
                 }
             uint8_t *to = c.out +
-                          ((int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype);
+                          ((int64_t)k.y * c.out_row + (int64_t)k.x * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype);
             const bs_cu_conv_end end = bs_cu_conv_end_of(c);
             if (end.rare != BS_ACT_NONE)
                 bs_cu_conv_store_rare(c, end, sum, channel, count, to);
             else
                 bs_cu_conv_store<4>(c, end, sum, channel, count, to);
-        }
-    }
+        });
+    });
 }
 
 #endif
@@ -4910,15 +4989,15 @@ static bool bs_cu_conv_describe_direct(bs_device_step *s, int32_t in_c, int32_t 
 
 /* ------------------------------------------------------------------------------------------------------- sums */
 
-/* h x w pixels of `channels` channels to shared memory, as f32. */
-__device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const uint8_t *from, int32_t h, int32_t w,
+/* The window of a piece, `channels` channels of it, to shared memory, as f32. */
+__device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const bs_cu_conv_piece &p, const uint8_t *from,
                                                  int32_t channels, float *to)
 {
-    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype),
+    const int32_t threads = bs_cu_threads(), bytes = bs_cu_bytes(c.in_dtype),
                   apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, channels);
-    const int32_t each = quads ? channels / 4 : channels, n = h * w * each;
-    for (int32_t i = (int32_t)threadIdx.x; i < n; i += threads) {
+    const int32_t each = quads ? channels / 4 : channels, w = p.window_w, n = p.window_h * w * each;
+    for (int32_t i = bs_cu_thread(); i < n; i += threads) {
         const int32_t at = i / each, k = i - at * each, y = at / w, x = at - y * w;
         const uint8_t *pixel = from + ((int64_t)y * c.in_row + x * c.in_pixel) * bytes;
         if (quads)
@@ -5030,16 +5109,14 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
     BS_CU_ASSUME_SHARED(window);
     const int32_t taps = c.kernel_h * c.kernel_w, padded = (c.out_c + 3) / 4 * 4, blocks = (c.out_c + 7) / 8;
     const int32_t quads = bs_cu_conv_quads(c.step);
-    const int32_t side = (int32_t)threadIdx.x / quads, lane = (int32_t)threadIdx.x % quads;
-    const int32_t sides = (int32_t)blockDim.x / quads, passes = (blocks + sides - 1) / sides,
+    const int32_t side = bs_cu_thread() / quads, lane = bs_cu_thread() % quads;
+    const int32_t sides = bs_cu_threads() / quads, passes = (blocks + sides - 1) / sides,
                   pieces = bs_cu_conv_tiles_of(c) * passes;
     const int32_t chunk = bs_cu_conv_p(c, BS_CU_CONV_CHUNK), apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     int32_t staged = -1;
     for (int32_t piece = part; piece < pieces; piece += parts) {
         const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, passes);
-        const int32_t width = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1, n = p.h * p.w;
-        const int32_t height = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
-        const int32_t block = p.pass * sides + side, first = block * 8, each = (n + 3) / 4;
+        const int32_t block = p.pass * sides + side, first = block * 8, n = p.h * p.w, each = (n + 3) / 4;
         const bool active = side < sides && block < blocks && lane < each;
         const int32_t wide = c.out_c - first > 4 ? 8 : 4;
         const float *w = reinterpret_cast<const float *>(c.weights) +
@@ -5049,18 +5126,17 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
 #pragma unroll
         for (int k = 0; k < 4; k++) { /* neighbours of a thread are neighbours of its pixels */
             const int32_t i = min(lane + k * each, n - 1), y = i / p.w;
-            at[k] = (y * c.stride * width + (i - y * p.w) * c.stride) * apart;
+            at[k] = (y * c.stride * p.window_w + (i - y * p.w) * c.stride) * apart;
         }
         for (int32_t i = 0; i < c.in_c && taps > 0; i += chunk) {
             const int32_t channels = min(chunk, c.in_c - i);
             if (channels < c.in_c || staged != piece / passes) {
                 __syncthreads();
-                bs_cu_conv_stage(c, bs_cu_conv_source(c, p) + i * bs_cu_bytes(c.in_dtype), height, width, channels,
-                                 window);
+                bs_cu_conv_stage(c, p, bs_cu_conv_source(c, p) + i * bs_cu_bytes(c.in_dtype), channels, window);
                 __syncthreads();
                 staged = piece / passes;
             }
-            const int32_t column = c.dilation * apart, row = width * column;
+            const int32_t column = c.dilation * apart, row = p.window_w * column;
             if (active && wide == 8)
                 bs_cu_conv_sum<8>(c, window, row, column, at, w + i * 8, c.in_c * 8, channels, sum);
             else if (active)
@@ -5074,13 +5150,7 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
 
 __device__ inline void bs_cu_conv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        if (bs_cu_conv_sound(t, s, x, y))
-            bs_cu_conv_direct(t, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), w.part, w.parts);
-    }
+    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_direct(t, c, w.part, w.parts); });
 }
 
 #endif
@@ -5115,32 +5185,27 @@ __device__ inline float bs_cu_conv_weight(const bs_cu_conv &c, int32_t layout, i
 
 __device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+    const bs_cu_deal d = bs_cu_deal_whole(w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
         const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
-        const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x, layout = s->p[BS_CU_CONV_LAYOUT].i;
-        const int64_t n = y.y1 > y.y0 && y.x1 > y.x0 ? (int64_t)c.h * c.w * channels : 0;
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < n; i += (int64_t)w.parts * threads) {
-            const int32_t pixel = (int32_t)(i / channels), o = (int32_t)(i - (int64_t)pixel * channels),
-                          group = o / c.out_c;
-            const int32_t oy = pixel / c.w, ox = pixel - oy * c.w;
-            const int64_t window = (int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel +
+        bs_cu_scan_run({0, c.h, 0, c.w}, y.dim[0], d.index, d.workers, [&](const bs_cu_scan &k) {
+            const int32_t group = k.c / c.out_c;
+            const int64_t window = (int64_t)k.y * c.stride * c.in_row + (int64_t)k.x * c.stride * c.in_pixel +
                                    (int64_t)group * c.in_c * x.stride[0];
             float sum = 0.0f;
             for (int32_t tap = 0; tap < c.kernel_h * c.kernel_w; tap++) {
                 const int32_t ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
                 const int64_t at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * c.dilation;
-                for (int32_t k = 0; k < c.in_c; k++)
-                    sum = fmaf(bs_cu_get(c.in, c.in_dtype, at + (int64_t)k * x.stride[0]),
-                               bs_cu_conv_weight(c, layout, group, o - group * c.out_c, tap, k), sum);
+                for (int32_t i = 0; i < c.in_c; i++)
+                    sum = fmaf(bs_cu_get(c.in, c.in_dtype, at + (int64_t)i * x.stride[0]),
+                               bs_cu_conv_weight(c, s->p[BS_CU_CONV_LAYOUT].i, group, k.c - group * c.out_c, tap, i),
+                               sum);
             }
             bs_cu_put(c.out, c.out_dtype,
-                      (int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + (int64_t)o * y.stride[0],
-                      bs_cu_conv_any(c, o, sum));
-        }
-    }
+                      (int64_t)k.y * c.out_row + (int64_t)k.x * c.out_pixel + (int64_t)k.c * y.stride[0],
+                      bs_cu_conv_any(c, k.c, sum));
+        });
+    });
 }
 
 #endif
@@ -5211,17 +5276,17 @@ __device__ __forceinline__ int32_t bs_cu_conv_spread(int32_t bytes)
     return words % 4 == 2 ? 2 : words % 8 == 4 ? 1 : 0;
 }
 
-/* h x w pixels of a group to shared memory, as f16. */
-__device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const uint8_t *from, bool far, int32_t h,
-                                                      int32_t w, __half *to)
+/* The window of a piece to shared memory, as f16. */
+__device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const bs_cu_conv_piece &p,
+                                                      const uint8_t *from, bool far, __half *to)
 {
-    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype),
+    const int32_t threads = bs_cu_threads(), bytes = bs_cu_bytes(c.in_dtype),
                   apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, c.in_c);
     const bool async = far && quads && c.in_dtype == BS_F16 && ((c.in_row | c.in_pixel | c.in_c) & 7) == 0 &&
                        (reinterpret_cast<uintptr_t>(from) & 15) == 0;
-    const int32_t each = async ? c.in_c / 8 : quads ? c.in_c / 4 : c.in_c, n = h * w * each;
-    for (int32_t i = (int32_t)threadIdx.x; i < n; i += threads) {
+    const int32_t each = async ? c.in_c / 8 : quads ? c.in_c / 4 : c.in_c, w = p.window_w, n = p.window_h * w * each;
+    for (int32_t i = bs_cu_thread(); i < n; i += threads) {
         const int32_t at = i / each, k = i - at * each, y = at / w, x = at - y * w;
         const uint8_t *pixel = from + ((int64_t)y * c.in_row + x * c.in_pixel) * bytes;
         __half *target = to + at * apart;
@@ -5245,7 +5310,7 @@ __device__ __forceinline__ void bs_cu_conv_table(const bs_cu_conv &c, int32_t ro
                                                  int32_t *table)
 {
     const int32_t products = c.kernel_h * c.kernel_w * c.in_c;
-    for (int32_t q = (int32_t)threadIdx.x; q < quads; q += (int32_t)blockDim.x) {
+    for (int32_t q = bs_cu_thread(); q < quads; q += bs_cu_threads()) {
         const int32_t k = 4 * q, tap = k / c.in_c, ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
         table[q] = k < products ? 2 * (ky * c.dilation * row + kx * c.dilation * pixel + k - tap * c.in_c) : 0;
     }
@@ -5298,7 +5363,7 @@ template <int MT, int NT, bool NEAR>
 __device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs_cu_conv_window &v,
                                                    const bs_cu_conv_piece &p, int32_t base, int32_t first)
 {
-    const int32_t lane = (int32_t)threadIdx.x & 31, g = lane >> 2, quad = lane & 3, n = p.h * p.w,
+    const int32_t lane = bs_cu_lane(), g = lane >> 2, quad = lane & 3, n = p.h * p.w,
                   blocks = (c.out_c + 7) / 8;
     const uint2 *w = reinterpret_cast<const uint2 *>(c.weights) + ((int64_t)p.group * blocks + first) * v.steps * 32 +
                      lane;
@@ -5373,7 +5438,7 @@ __device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const b
 {
     const int32_t down = (p.h * p.w + 16 * MT - 1) / (16 * MT), blocks = (c.out_c + 7) / 8,
                   across = (blocks + together - 1) / together;
-    for (int32_t item = (int32_t)threadIdx.x / 32; item < down * across; item += (int32_t)blockDim.x / 32) {
+    for (int32_t item = bs_cu_warp(); item < down * across; item += bs_cu_warps()) {
         const int32_t base = item % down * 16 * MT, first = item / down * together;
         if (together == 1)
             bs_cu_conv_product<MT, 1, NEAR>(c, v, p, base, first);
@@ -5391,7 +5456,7 @@ __device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const b
 /* Outputs that a warp does together: all, where windows are read but once; fewer where warps would be idle. */
 __device__ __forceinline__ int32_t bs_cu_conv_together(const bs_cu_conv &c, const bs_cu_conv_piece &p)
 {
-    const int32_t blocks = (c.out_c + 7) / 8, warps = (int32_t)blockDim.x / 32, groups = (p.h * p.w + 31) / 32;
+    const int32_t blocks = (c.out_c + 7) / 8, warps = bs_cu_warps(), groups = (p.h * p.w + 31) / 32;
     const int32_t least = max((blocks + 3) / 4, min(blocks, warps / groups));
     return (blocks + least - 1) / least;
 }
@@ -5402,7 +5467,7 @@ template <bool TILE>
 __device__ __forceinline__ void bs_cu_conv_deal(const bs_cu_conv &c, const bs_cu_conv_window &v,
                                                 const bs_cu_conv_piece &p, bool near)
 {
-    const int32_t n = p.h * p.w, warps = (int32_t)blockDim.x / 32, together = bs_cu_conv_together(c, p);
+    const int32_t n = p.h * p.w, warps = bs_cu_warps(), together = bs_cu_conv_together(c, p);
     if (TILE) {
         const int32_t across = ((c.out_c + 7) / 8 + together - 1) / together;
         const int32_t fours = ((n + 63) / 64 * across + warps - 1) / warps,
@@ -5432,17 +5497,15 @@ __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_
     int32_t columns = 0; /* of the window that the table is for */
     for (int32_t piece = part; piece < pieces; piece += parts) {
         const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, 1);
-        const int32_t width = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1;
-        const int32_t height = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
-        const int32_t row = apart > 0 ? width * apart : c.in_row, pixel = apart > 0 ? apart : c.in_pixel;
+        const int32_t row = apart > 0 ? p.window_w * apart : c.in_row, pixel = apart > 0 ? apart : c.in_pixel;
         const uint8_t *from = bs_cu_conv_source(c, p);
         __syncthreads(); /* the last piece is done with the workspace */
-        if (columns != width)
+        if (columns != p.window_w)
             bs_cu_conv_table(c, row, pixel, 4 * v.steps, table);
         if (apart > 0)
-            bs_cu_conv_stage_half(c, from, t.scratch == NULL, height, width, room);
+            bs_cu_conv_stage_half(c, p, from, t.scratch == NULL, room);
         __syncthreads();
-        columns = width;
+        columns = p.window_w;
         v.data = apart > 0 ? reinterpret_cast<const uint8_t *>(room) : from;
         v.row = 2 * row * c.stride;
         v.pixel = 2 * pixel * c.stride;
@@ -5451,29 +5514,16 @@ __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_
     }
 }
 
-template <bool TILE>
-__device__ __forceinline__ void bs_cu_conv_tensor_rows(const bs_cu_tile &t, const bs_device_step *s,
-                                                       const bs_cu_work &w)
-{
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        if (bs_cu_conv_sound(t, s, x, y))
-            bs_cu_conv_tensor<TILE>(t, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), w.part, w.parts);
-    }
-}
-
 __device__ inline void bs_cu_conv2d_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_conv_tensor_rows<false>(t, s, w);
+    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_tensor<false>(t, c, w.part, w.parts); });
 }
 
 /* Only in a region: a launch of its own would be nothing but code. */
 __device__ inline void bs_cu_conv2d_tile_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     if (t.scratch != NULL)
-        bs_cu_conv_tensor_rows<true>(t, s, w);
+        bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_tensor<true>(t, c, w.part, w.parts); });
 }
 
 #endif
@@ -5505,8 +5555,7 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
         s->kernel = BS_CU_conv2d_depthwise;
         s->parts = bs_cu_pieces(h * w * ((groups + 3) / 4), 2 * BS_CU_THREADS);
     } else if (algorithm == BS_CONV_DIRECT && bs_cu_conv_describe_direct(s, in_c, out_c, h, w)) {
-        s->kernel = BS_CU_conv2d;
-    } else {
+        } else {
         s->kernel = BS_CU_conv2d_plain;
         s->p[BS_CU_CONV_LAYOUT].i = algorithm == BS_CONV_TENSOR ? 1 : algorithm == BS_CONV_DIRECT ? 2 : 0;
         s->parts = bs_cu_pieces(h * w * d->out, 4 * BS_CU_THREADS);
@@ -5615,26 +5664,19 @@ struct bs_cu_conversion {
 
 __device__ inline void bs_cu_convert_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 2), (int32_t)threadIdx.x,
-                                        (int32_t)blockDim.x);
-    for (int32_t r = d.row; r < d.end; r += d.rows) {
-        const bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
-        const bs_cu_walk<2> k = bs_cu_walk_over(v);
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w, 2);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        const bs_cu_walk<2> k = bs_cu_walk_over<2>({y, x});
         const bs_cu_conversion each = {k.begin[1],
                                        k.begin[0],
-                                       v[1].dtype,
-                                       v[0].dtype,
+                                       x.dtype,
+                                       y.dtype,
                                        s->p[BS_CU_CONVERT_LOW].i,
                                        s->p[BS_CU_CONVERT_HIGH].i,
                                        s->p[BS_CU_CONVERT_SCALE].f,
                                        s->p[BS_CU_CONVERT_CODES].i != 0};
-        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.to)) &&
-                          bs_cu_walk_fours(k, 1, bs_cu_bytes(each.from));
-        if (w.part == 0)
-            bs_cu_zero_margin(v[0]);
-        bs_cu_walk_run(k, four, d.index, d.workers, each);
-    }
+        bs_cu_walk_run(k, bs_cu_walk_fours(k), d, each);
+    });
 }
 
 /* ----------------------------------------------------------------------------------------------- sr_store */
@@ -5643,7 +5685,7 @@ __device__ inline void bs_cu_convert_run(const bs_cu_tile &t, const bs_device_st
 __device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu_view &tail, const bs_cu_view &base,
                                             const bs_cu_view &y, int32_t py, int32_t px)
 {
-    const int64_t from = (int64_t)py * tail.stride[1] + (int64_t)px * tail.stride[2];
+    const int64_t from = bs_cu_pixel_at(tail, 0, py, px);
     const int32_t low = s->p[BS_CU_CONVERT_LOW].i, high = s->p[BS_CU_CONVERT_HIGH].i;
     const float scale = s->p[BS_CU_CONVERT_SCALE].f;
     float v[4];
@@ -5654,38 +5696,24 @@ __device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu
             v[i] = bs_cu_get(tail.data, tail.dtype, from + (int64_t)i * tail.stride[0]);
 #pragma unroll
     for (int32_t i = 0; i < 2; i++) {
-        const int64_t b = (int64_t)(2 * py + i) * base.stride[1] + (int64_t)(2 * px) * base.stride[2];
-        const int64_t to = (int64_t)(2 * py + i) * y.stride[1] + (int64_t)(2 * px) * y.stride[2];
+        const int64_t b = bs_cu_pixel_at(base, 0, 2 * py + i, 2 * px), to = bs_cu_pixel_at(y, 0, 2 * py + i, 2 * px);
         const float left = (v[2 * i] + bs_cu_get(base.data, base.dtype, b)) * scale;
         const float right = (v[2 * i + 1] + bs_cu_get(base.data, base.dtype, b + base.stride[2])) * scale;
         const uint32_t first = (uint32_t)bs_f32_to_code(left, low, high),
                        second = (uint32_t)bs_f32_to_code(right, low, high);
-        uint8_t *at = y.data + to * bs_cu_bytes(y.dtype);
-        if (y.dtype == BS_U8 && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(at) & 1) == 0) {
-            *reinterpret_cast<uint16_t *>(at) = (uint16_t)(first | second << 8);
-        } else if (y.dtype == BS_U16 && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(at) & 3) == 0) {
-            *reinterpret_cast<uint32_t *>(at) = first | second << 16;
-        } else {
-            bs_cu_store_one(y.data, bs_cu_bytes(y.dtype), to, first);
-            bs_cu_store_one(y.data, bs_cu_bytes(y.dtype), to + y.stride[2], second);
-        }
+        bs_cu_store_pair(y, to, first, second, true, true);
     }
 }
 
 /* The rectangle is even: a cell of the doubled frame. */
 __device__ inline void bs_cu_sr_store_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view tail = bs_cu_open(t, bs_cu_in(t, s, 0), r), base = bs_cu_open(t, bs_cu_in(t, s, 1), r),
-                         y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
-                      threads = w.parts * (int32_t)blockDim.x;
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        for (bs_cu_scan k = bs_cu_scan_over(y.y0 / 2, y.y1 / 2, y.x0 / 2, y.x1 / 2, 1, index, threads);
-             bs_cu_scan_more(k); bs_cu_scan_next(&k))
-            bs_cu_sr_store_pixel(s, tail, base, y, k.y, k.x);
-    }
+    const bs_cu_deal d = bs_cu_deal_whole(w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &tail, int32_t r) {
+        const bs_cu_view base = bs_cu_open_in(t, s, 1, r);
+        bs_cu_scan_run({y.y0 / 2, y.y1 / 2, y.x0 / 2, y.x1 / 2}, 1, d.index, d.workers,
+                       [&](const bs_cu_scan &k) { bs_cu_sr_store_pixel(s, tail, base, y, k.y, k.x); });
+    });
 }
 
 #endif
@@ -5723,7 +5751,6 @@ static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
     const bool reference = n->np->algorithm != BS_CONV_DIRECT;
     int64_t h, w;
     memset(s->p, 0, sizeof s->p);
-    s->kernel = BS_CU_deconv2d;
     bs_cu_conv_extent(&n->out[0], &h, &w);
     /* of the largest phase */
     s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = bs_deconv2d_taps(kernel, stride, 0);
@@ -5753,25 +5780,19 @@ __device__ __forceinline__ int32_t bs_cu_deconv_phase(int32_t y, int32_t pad, in
 __device__ inline void bs_cu_deconv_plain(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_conv &c, int32_t pad,
                                           const bs_cu_work &w)
 {
-    const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x, up = bs_cu_conv_p(c, BS_CU_CONV_UP);
-    const int64_t n = c.h > 0 && c.w > 0 ? (int64_t)c.h * c.w * channels : 0;
-    for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < n; i += (int64_t)w.parts * threads) {
-        const int32_t pixel = (int32_t)(i / channels), o = (int32_t)(i - (int64_t)pixel * channels);
-        const int32_t oy = y.y0 + pixel / c.w, ox = y.x0 + pixel % c.w;
+    const bs_cu_deal d = bs_cu_deal_whole(w);
+    const int32_t up = bs_cu_conv_p(c, BS_CU_CONV_UP);
+    const float *weights = reinterpret_cast<const float *>(c.weights);
+    bs_cu_scan_run(y, y.dim[0], d.index, d.workers, [&](const bs_cu_scan &k) {
         float sum = 0.0f;
-        for (int32_t ky = bs_cu_deconv_phase(oy, pad, up); ky < c.kernel_h; ky += up)
-            for (int32_t kx = bs_cu_deconv_phase(ox, pad, up); kx < c.kernel_w; kx += up) {
-                const int64_t at = (int64_t)((oy + pad - ky) / up) * x.stride[1] +
-                                   (int64_t)((ox + pad - kx) / up) * x.stride[2];
-                for (int32_t k = 0; k < x.dim[0]; k++)
-                    sum = fmaf(bs_cu_get(x.data, x.dtype, at + (int64_t)k * x.stride[0]),
-                               reinterpret_cast<const float *>(
-                                   c.weights)[(((int64_t)k * channels + o) * c.kernel_h + ky) * c.kernel_w + kx],
-                               sum);
-            }
-        bs_cu_put(y.data, y.dtype, (int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2] + (int64_t)o * y.stride[0],
-                  bs_cu_conv_any(c, o, sum));
-    }
+        for (int32_t ky = bs_cu_deconv_phase(k.y, pad, up); ky < c.kernel_h; ky += up)
+            for (int32_t kx = bs_cu_deconv_phase(k.x, pad, up); kx < c.kernel_w; kx += up)
+                for (int32_t i = 0; i < x.dim[0]; i++)
+                    sum = fmaf(bs_cu_get(x.data, x.dtype,
+                                         bs_cu_pixel_at(x, i, (k.y + pad - ky) / up, (k.x + pad - kx) / up)),
+                               weights[(((int64_t)i * y.dim[0] + k.c) * c.kernel_h + ky) * c.kernel_w + kx], sum);
+        bs_cu_put(y.data, y.dtype, bs_cu_pixel_at(y, k.c, k.y, k.x), bs_cu_conv_any(c, k.c, sum));
+    });
 }
 
 /* ----------------------------------------------------------------------------------------------------- phases */
@@ -5787,9 +5808,9 @@ __device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, 
     const int32_t oy = y.y0 + (down < 0 ? down + up : down), ox = y.x0 + (right < 0 ? right + up : right);
     c.kernel_h = bs_deconv2d_taps(whole.kernel_h, up, a);
     c.kernel_w = bs_deconv2d_taps(whole.kernel_w, up, b);
-    c.in = x.data + ((int64_t)((oy + pad - a) / up - (c.kernel_h - 1)) * x.stride[1] +
-                     (int64_t)((ox + pad - b) / up - (c.kernel_w - 1)) * x.stride[2]) * bs_cu_bytes(x.dtype);
-    c.out = y.data + ((int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2]) * bs_cu_bytes(y.dtype);
+    const int32_t iy = (oy + pad - a) / up - (c.kernel_h - 1), ix = (ox + pad - b) / up - (c.kernel_w - 1);
+    c.in = x.data + bs_cu_pixel_at(x, 0, iy, ix) * bs_cu_bytes(x.dtype);
+    c.out = y.data + bs_cu_pixel_at(y, 0, oy, ox) * bs_cu_bytes(y.dtype);
     c.out_row = y.stride[1] * up;
     c.out_pixel = y.stride[2] * up;
     c.h = max(0, (y.y1 - oy + up - 1) / up);
@@ -5808,14 +5829,14 @@ static __device__ __noinline__ int32_t bs_cu_deconv_phase_run(const bs_cu_tile &
 __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const int32_t up = s->p[BS_CU_CONV_UP].i;
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+    for (int32_t r = w.row; r < w.end; r++) {
         int32_t part = w.part; /* pieces of all phases are dealt out in one row */
         /* looked up again each time: registers are dearer */
         for (int32_t phase = 0; phase < (s->p[BS_CU_CONV_LAYOUT].i == 0 ? 1 : up * up); phase++) {
-            const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+            const bs_cu_view x = bs_cu_open_in(t, s, 0, r), y = bs_cu_open_out(t, s, 0, r);
             const int32_t pad = s->p[BS_CU_CONV_PAD_H].i;
-            if (w.part == 0 && phase == 0)
-                bs_cu_zero_margin(y);
+            if (phase == 0)
+                bs_cu_zero_margin(w, y);
             if (s->p[BS_CU_CONV_LAYOUT].i == 0) {
                 bs_cu_deconv_plain(x, y, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), pad, w);
             } else if (bs_cu_conv_sound(t, s, x, y)) {
@@ -5845,33 +5866,11 @@ enum { BS_CU_CLIP_LOW, BS_CU_CLIP_HIGH };
 enum { BS_CU_AFFINE_SCALE, BS_CU_AFFINE_OFFSET };
 enum { BS_CU_BATCH_NORM_OFFSETS }; /* floats from the scales to the offsets */
 
-static void bs_cu_activation_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    s->kernel = BS_CU_activation;
-    bs_cu_cut(n, s);
-}
-
-static void bs_cu_clip_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    s->kernel = BS_CU_clip;
-    bs_cu_cut(n, s);
-}
-
-static void bs_cu_affine_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    s->kernel = BS_CU_affine;
-    bs_cu_cut(n, s);
-}
-
-static void bs_cu_prelu_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    s->kernel = BS_CU_prelu;
-    bs_cu_cut(n, s);
-}
+static constexpr bs_cu_describe bs_cu_activation_describe = bs_cu_cut, bs_cu_clip_describe = bs_cu_cut,
+                                bs_cu_affine_describe = bs_cu_cut, bs_cu_prelu_describe = bs_cu_cut;
 
 static void bs_cu_batch_norm_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->kernel = BS_CU_batch_norm;
     s->p[BS_CU_BATCH_NORM_OFFSETS].i = (int32_t)bs_bytes_figure(
         bs_bytes_share(n->np->prepared_bytes, 2 * sizeof(float)));
     bs_cu_cut(n, s);
@@ -5887,72 +5886,50 @@ template <typename F> struct bs_cu_unary {
     F f;
     __device__ __forceinline__ void one(const int64_t (&at)[2]) const
     {
-        bs_cu_put(y, y_type, at[0], f.of(bs_cu_get(x, x_type, at[1])));
+        bs_cu_put(y, y_type, at[0], f(bs_cu_get(x, x_type, at[1])));
     }
     __device__ __forceinline__ void four(const int64_t (&at)[2]) const
     {
         float v[4];
         bs_cu_get_four(x, x_type, at[1], v);
         for (int32_t i = 0; i < 4; i++)
-            v[i] = f.of(v[i]);
+            v[i] = f(v[i]);
         bs_cu_put_four(y, y_type, at[0], v);
     }
 };
 
 template <typename F>
-__device__ inline void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const F &f)
+__device__ __forceinline__ void bs_cu_unary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                                const F &f)
 {
-    const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x,
-                                        (int32_t)blockDim.x);
-    for (int32_t r = d.row; r < d.end; r += d.rows) {
-        const bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
-        const bs_cu_walk<2> k = bs_cu_walk_over(v);
-        const bs_cu_unary<F> each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype, f};
-        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.y_type)) &&
-                          bs_cu_walk_fours(k, 1, bs_cu_bytes(each.x_type));
-        if (w.part == 0)
-            bs_cu_zero_margin(v[0]);
-        bs_cu_walk_run(k, four, d.index, d.workers, each);
-    }
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        const bs_cu_walk<2> k = bs_cu_walk_over<2>({y, x});
+        const bs_cu_unary<F> each = {k.begin[1], k.begin[0], x.dtype, y.dtype, f};
+        bs_cu_walk_run(k, bs_cu_walk_fours(k), d, each);
+    });
 }
-
-struct bs_cu_activation_of {
-    int32_t act;
-    float param;
-    __device__ __forceinline__ float of(float x) const { return bs_act_apply((bs_act)act, param, 0.0f, x); }
-};
 
 __device__ inline void bs_cu_activation_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_activation_of f = {s->p[BS_CU_ACTIVATION_ACT].i, s->p[BS_CU_ACTIVATION_PARAM].f};
-    bs_cu_unary_run(t, s, w, f);
+    const bs_act act = (bs_act)s->p[BS_CU_ACTIVATION_ACT].i;
+    const float param = s->p[BS_CU_ACTIVATION_PARAM].f;
+    bs_cu_unary_run(t, s, w, [=](float x) { return bs_act_apply(act, param, 0.0f, x); });
 }
-
-struct bs_cu_clip_of {
-    float low, high;
-    __device__ __forceinline__ float of(float x) const
-    {
-        const float above = x < low ? low : x;
-        return above > high ? high : above;
-    }
-};
 
 __device__ inline void bs_cu_clip_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_clip_of f = {s->p[BS_CU_CLIP_LOW].f, s->p[BS_CU_CLIP_HIGH].f};
-    bs_cu_unary_run(t, s, w, f);
+    const float low = s->p[BS_CU_CLIP_LOW].f, high = s->p[BS_CU_CLIP_HIGH].f;
+    bs_cu_unary_run(t, s, w, [=](float x) {
+        const float above = x < low ? low : x;
+        return above > high ? high : above;
+    });
 }
-
-struct bs_cu_affine_of {
-    float scale, offset;
-    __device__ __forceinline__ float of(float x) const { return bs_cu_mul_add(x, scale, offset); }
-};
 
 __device__ inline void bs_cu_affine_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_affine_of f = {s->p[BS_CU_AFFINE_SCALE].f, s->p[BS_CU_AFFINE_OFFSET].f};
-    bs_cu_unary_run(t, s, w, f);
+    const float scale = s->p[BS_CU_AFFINE_SCALE].f, offset = s->p[BS_CU_AFFINE_OFFSET].f;
+    bs_cu_unary_run(t, s, w, [=](float x) { return bs_cu_mul_add(x, scale, offset); });
 }
 
 /* ------------------------------------------------------------------------------------ with a weight a channel */
@@ -5966,66 +5943,47 @@ template <typename F> struct bs_cu_channelwise {
     F f;
     __device__ __forceinline__ void one(const int64_t (&at)[3]) const
     {
-        bs_cu_put(y, y_type, at[0], f.of(bs_cu_get(x, x_type, at[1]), a[at[2]], b[at[2]]));
+        bs_cu_put(y, y_type, at[0], f(bs_cu_get(x, x_type, at[1]), a[at[2]], b[at[2]]));
     }
     __device__ __forceinline__ void four(const int64_t (&at)[3]) const
     {
         const float4 p = *reinterpret_cast<const float4 *>(a + at[2]), q = *reinterpret_cast<const float4 *>(b + at[2]);
         float v[4];
         bs_cu_get_four(x, x_type, at[1], v);
-        v[0] = f.of(v[0], p.x, q.x);
-        v[1] = f.of(v[1], p.y, q.y);
-        v[2] = f.of(v[2], p.z, q.z);
-        v[3] = f.of(v[3], p.w, q.w);
+        v[0] = f(v[0], p.x, q.x);
+        v[1] = f(v[1], p.y, q.y);
+        v[2] = f(v[2], p.z, q.z);
+        v[3] = f(v[3], p.w, q.w);
         bs_cu_put_four(y, y_type, at[0], v);
     }
 };
 
 template <typename F>
-__device__ inline void bs_cu_channelwise_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
-                                             const float *a, const float *b, const F &f)
+__device__ __forceinline__ void bs_cu_channelwise_run(const bs_cu_tile &t, const bs_device_step *s,
+                                                      const bs_cu_work &w, const float *a, const float *b, const F &f)
 {
-    const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x,
-                                        (int32_t)blockDim.x);
-    for (int32_t r = d.row; r < d.end; r += d.rows) {
-        bs_cu_view v[3] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r), bs_cu_view()};
-        v[2].stride[0] = 1;
-        v[2].stride[1] = v[2].stride[2] = v[2].stride[3] = 0;
-        const bs_cu_walk<3> k = bs_cu_walk_over(v);
-        const bs_cu_channelwise<F> each = {k.begin[1], k.begin[0], v[1].dtype, v[0].dtype, a, b, f};
-        const bool four = k.count[3] % 4 == 0 && k.step[2][3] == 1 &&
-                          bs_cu_walk_fours(k, 0, bs_cu_bytes(each.y_type)) &&
-                          bs_cu_walk_fours(k, 1, bs_cu_bytes(each.x_type));
-        if (w.part == 0)
-            bs_cu_zero_margin(v[0]);
-        bs_cu_walk_run(k, four, d.index, d.workers, each);
-    }
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        bs_cu_view channel = bs_cu_view();
+        channel.dtype = BS_F32;
+        channel.stride[0] = 1;
+        const bs_cu_walk<3> k = bs_cu_walk_over<3>({y, x, channel});
+        const bs_cu_channelwise<F> each = {k.begin[1], k.begin[0], x.dtype, y.dtype, a, b, f};
+        bs_cu_walk_run(k, bs_cu_walk_fours(k), d, each);
+    });
 }
-
-struct bs_cu_prelu_of {
-    __device__ __forceinline__ float of(float x, float slope, float) const { return x > 0.0f ? x : x * slope; }
-};
 
 __device__ inline void bs_cu_prelu_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const float *slope = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
-    const bs_cu_prelu_of f = {};
-    bs_cu_channelwise_run(t, s, w, slope, slope, f);
+    bs_cu_channelwise_run(t, s, w, slope, slope, [](float x, float a, float) { return x > 0.0f ? x : x * a; });
 }
-
-struct bs_cu_batch_norm_of {
-    __device__ __forceinline__ float of(float x, float scale, float offset) const
-    {
-        return bs_cu_mul_add(x, scale, offset);
-    }
-};
 
 __device__ inline void bs_cu_batch_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const float *scale = reinterpret_cast<const float *>(bs_cu_prepared(t, s));
-    const bs_cu_batch_norm_of f = {};
-    bs_cu_channelwise_run(t, s, w, scale, scale + s->p[BS_CU_BATCH_NORM_OFFSETS].i, f);
+    bs_cu_channelwise_run(t, s, w, scale, scale + s->p[BS_CU_BATCH_NORM_OFFSETS].i,
+                          [](float x, float a, float b) { return bs_cu_mul_add(x, a, b); });
 }
 
 #endif
@@ -6089,7 +6047,6 @@ enum {
 static void bs_cu_patch_features_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int64_t samples = bs_cu_pixels(&n->in[0]) * n->in[0].dim[0];
-    s->kernel = BS_CU_patch_features;
     s->p[BS_CU_FEATURES_BUCKETS].i = bs_or_default(s->p[BS_CU_FEATURES_BUCKETS].i, BS_FEATURE_BUCKETS);
     s->p[BS_CU_FEATURES_SHIFT].i = n->in[0].dtype == BS_U8 ? 0 : bs_feature_shift(s->p[BS_CU_FEATURES_SHIFT].i);
     s->p[BS_CU_FEATURES_WARP].i = samples <= 1024;
@@ -6099,8 +6056,7 @@ static void bs_cu_patch_features_describe(const bs_cu_node *n, bs_device_step *s
 __device__ __forceinline__ int32_t bs_cu_feature_code(const bs_cu_view &v, int32_t shift, int32_t c, int32_t y,
                                                       int32_t x)
 {
-    const int64_t at = (int64_t)c * v.stride[0] + (int64_t)y * v.stride[1] + (int64_t)x * v.stride[2];
-    return (int32_t)bs_cu_load_one(v.data, bs_cu_bytes(v.dtype), at) >> shift;
+    return (int32_t)bs_cu_load_one(v.data, bs_cu_bytes(v.dtype), bs_cu_pixel_at(v, c, y, x)) >> shift;
 }
 
 __device__ __forceinline__ uint64_t bs_cu_feature_square(int32_t d) { return (uint64_t)((int64_t)d * d); }
@@ -6111,8 +6067,7 @@ __device__ inline void bs_cu_feature_sums(const bs_cu_view &x, const bs_cu_view 
 {
     const int32_t h = x.dim[1], width = x.dim[2];
     *energy = *change = 0;
-    for (bs_cu_scan k = bs_cu_scan_over(0, h, 0, width, x.dim[0], index, threads); bs_cu_scan_more(k);
-         bs_cu_scan_next(&k)) {
+    bs_cu_scan_run({0, h, 0, width}, x.dim[0], index, threads, [&](const bs_cu_scan &k) {
         const int32_t code = bs_cu_feature_code(x, shift, k.c, k.y, k.x);
         *energy += bs_cu_feature_square(4 * code - bs_cu_feature_code(x, shift, k.c, max(k.y - 1, 0), k.x) -
                                         bs_cu_feature_code(x, shift, k.c, min(k.y + 1, h - 1), k.x) -
@@ -6120,14 +6075,7 @@ __device__ inline void bs_cu_feature_sums(const bs_cu_view &x, const bs_cu_view 
                                         bs_cu_feature_code(x, shift, k.c, k.y, min(k.x + 1, width - 1)));
         if (both)
             *change += bs_cu_feature_square(code - bs_cu_feature_code(reference, shift, k.c, k.y, k.x));
-    }
-}
-
-__device__ __forceinline__ uint64_t bs_cu_feature_lanes(uint64_t v)
-{
-    for (int32_t m = 16; m > 0; m /= 2)
-        v += (uint64_t)__shfl_xor_sync(0xffffffffu, (unsigned long long)v, m);
-    return v;
+    });
 }
 
 __device__ inline void bs_cu_feature_put(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y,
@@ -6141,17 +6089,17 @@ __device__ inline void bs_cu_feature_put(const bs_device_step *s, const bs_cu_vi
 
 __device__ inline void bs_cu_patch_features_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t warp = (int32_t)threadIdx.x / 32, lane = (int32_t)threadIdx.x % 32, warps = (int32_t)blockDim.x / 32;
+    const int32_t warp = bs_cu_warp(), lane = bs_cu_lane(), warps = bs_cu_warps();
     const bool small = s->p[BS_CU_FEATURES_WARP].i != 0;
     uint64_t *sums = reinterpret_cast<uint64_t *>(t.workspace); /* [2][warps] */
-    for (int32_t r = w.row + (small ? warp : 0); r < w.row + w.rows; r += small ? warps : 1) {
-        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        const bs_cu_view reference = bs_cu_open(t, bs_cu_in(t, s, s->n_in - 1), r);
+    for (int32_t r = w.row + (small ? warp : 0); r < w.end; r += small ? warps : 1) {
+        const bs_cu_view x = bs_cu_open_in(t, s, 0, r), y = bs_cu_open_out(t, s, 0, r);
+        const bs_cu_view reference = bs_cu_open_in(t, s, s->n_in - 1, r);
         uint64_t energy, change;
-        bs_cu_feature_sums(x, reference, s->n_in > 1, s->p[BS_CU_FEATURES_SHIFT].i, small ? lane : (int32_t)threadIdx.x,
-                           small ? 32 : (int32_t)blockDim.x, &energy, &change);
-        energy = bs_cu_feature_lanes(energy);
-        change = bs_cu_feature_lanes(change);
+        bs_cu_feature_sums(x, reference, s->n_in > 1, s->p[BS_CU_FEATURES_SHIFT].i, small ? lane : bs_cu_thread(),
+                           small ? 32 : bs_cu_threads(), &energy, &change);
+        energy = bs_cu_lanes_sum(energy);
+        change = bs_cu_lanes_sum(change);
         if (small) {
             if (lane == 0)
                 bs_cu_feature_put(s, x, y, energy, change);
@@ -6203,7 +6151,6 @@ enum {
 
 static void bs_cu_fill_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->kernel = BS_CU_fill;
     s->router = n->node->router;
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
 }
@@ -6212,7 +6159,6 @@ static void bs_cu_paths_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_router_info *router = &n->graph->routers[n->node->router];
     const int64_t elements = bs_cu_elements(&n->out[0]);
-    s->kernel = BS_CU_paths;
     s->router = n->node->router;
     s->p[BS_CU_GATHER_COMBINE].i = n->instr->combine;
     s->p[BS_CU_GATHER_RESIDUAL].i = n->instr->value != 0;
@@ -6255,16 +6201,15 @@ __device__ inline void bs_cu_fill_run(const bs_cu_tile &t, const bs_device_step 
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const bs_cu_team team = bs_cu_team_of(s);
-    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
+    for (int32_t r = w.row + team.index; r < w.end; r += team.count) {
         const int32_t path = d.chosen[(int64_t)bs_cu_decided_row(t, s, r) * d.per_row];
         if (path >= 0 && bs_cu_path_gives(t, s, BS_CU_FILL_GIVEN, path))
             continue;
         const bs_cu_view to = bs_cu_open_target(t, out, r);
-        const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
         if (s->n_in > 0)
-            bs_cu_row_copy(to, bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
+            bs_cu_row_copy(to, bs_cu_open_in(t, s, 0, r), team, t.workspace, w);
         else
-            bs_cu_nest_zero(bs_cu_nest_of(to, to, true, all), team, w);
+            bs_cu_zero_rect(to, to, team, w);
         bs_cu_zero_around(t, out, r, team, w);
     }
 }
@@ -6275,24 +6220,30 @@ __device__ inline void bs_cu_fill_run(const bs_cu_tile &t, const bs_device_step 
 struct bs_cu_addend {
     const uint8_t *data;
     int32_t step[4];
-    int32_t y0, y1, x0, x1; /* images: what is there */
+    bs_cu_rect there; /* of images */
     float gate;
     int32_t dtype;
 };
+
+/* The dimension that loop k of a sum goes along: of images channel, x, y; else the last one first. -1: none. */
+__device__ __forceinline__ int32_t bs_cu_sum_axis(int32_t rank, int32_t k)
+{
+    return rank != 3 ? rank - 1 - k : k == 0 ? 0 : k == 3 ? -1 : 3 - k;
+}
 
 __device__ inline void bs_cu_addend_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, float gate,
                                          bs_cu_addend *source)
 {
     const bs_cu_view v = bs_cu_open(t, o, row);
-    const bool image = v.rank == 3;
     source->data = v.data;
-    source->y0 = v.y0, source->y1 = v.y1, source->x0 = v.x0, source->x1 = v.x1;
+    source->there = v;
     source->gate = gate;
     source->dtype = v.dtype;
-    source->step[0] = image ? v.stride[0] : bs_cu_pick(v.stride, v.rank - 1);
-    source->step[1] = image ? v.stride[2] : bs_cu_pick(v.stride, v.rank - 2);
-    source->step[2] = image ? v.stride[1] : bs_cu_pick(v.stride, v.rank - 3);
-    source->step[3] = bs_cu_pick(v.stride, image ? -1 : v.rank - 4);
+#pragma unroll
+    for (int32_t k = 0; k < 4; k++) {
+        const int32_t axis = bs_cu_sum_axis(v.rank, k);
+        source->step[k] = axis < 0 ? 0 : bs_cu_pick(v.stride, axis);
+    }
 }
 
 enum { BS_CU_SUM_SOURCES = 448 }; /* of a row at once */
@@ -6343,14 +6294,16 @@ __device__ inline bs_cu_sum bs_cu_sum_of(const bs_cu_view &v)
     m.y0 = m.image ? v.y0 : 0;
     m.x0 = m.image ? v.x0 : 0;
     m.dtype = v.dtype;
-    m.n[0] = m.image ? v.dim[0] : v.rank > 0 ? bs_cu_pick(v.dim, v.rank - 1) : 1;
-    m.n[1] = m.image ? max(v.x1 - v.x0, 0) : v.rank > 1 ? bs_cu_pick(v.dim, v.rank - 2) : 1;
-    m.n[2] = m.image ? max(v.y1 - v.y0, 0) : v.rank > 2 ? bs_cu_pick(v.dim, v.rank - 3) : 1;
-    m.n[3] = v.rank > 3 ? bs_cu_pick(v.dim, v.rank - 4) : 1;
-    m.step[0] = m.image ? v.stride[0] : bs_cu_pick(v.stride, v.rank - 1);
-    m.step[1] = m.image ? v.stride[2] : bs_cu_pick(v.stride, v.rank - 2);
-    m.step[2] = m.image ? v.stride[1] : bs_cu_pick(v.stride, v.rank - 3);
-    m.step[3] = v.rank > 3 ? bs_cu_pick(v.stride, v.rank - 4) : 0;
+#pragma unroll
+    for (int32_t k = 0; k < 4; k++) {
+        const int32_t axis = bs_cu_sum_axis(v.rank, k);
+        m.n[k] = axis < 0 ? 1 : bs_cu_pick(v.dim, axis);
+        m.step[k] = axis < 0 ? 0 : bs_cu_pick(v.stride, axis);
+    }
+    if (m.image) {
+        m.n[1] = max(v.x1 - v.x0, 0);
+        m.n[2] = max(v.y1 - v.y0, 0);
+    }
     m.to = v.data;
     return m;
 }
@@ -6382,7 +6335,7 @@ __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_add
         sum.x = bs_cu_get(m.to, m.dtype, to);
     for (int32_t k = 0; k < count; k++) {
         const bs_cu_addend &from = sources[k];
-        if (m.image && (y < from.y0 || y >= from.y1 || x < from.x0 || x >= from.x1))
+        if (m.image && (y < from.there.y0 || y >= from.there.y1 || x < from.there.x0 || x >= from.there.x1))
             continue;
         const int64_t at = (int64_t)c * from.step[0] + (int64_t)x * from.step[1] + (int64_t)y * from.step[2] +
                            (int64_t)z * from.step[3];
@@ -6436,16 +6389,15 @@ __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_ste
     if (best >= 0 && !bs_cu_gives(t, s, d, best))
         best = -1; /* the path of the largest gate gives nothing */
     const bs_cu_view to = bs_cu_open_target(t, out, row);
-    const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
     if (best < 0 && !s->p[BS_CU_GATHER_RESIDUAL].i) {
-        bs_cu_nest_zero(bs_cu_nest_of(to, to, true, all), team, w);
+        bs_cu_zero_rect(to, to, team, w);
         return;
     }
     const bs_cu_view from = bs_cu_open(t, in + (best < 0 ? d.paths : d.chosen[best]),
                                        best < 0 ? row : d.inverse[best] - d.offsets[d.chosen[best]]);
     bs_cu_row_copy(to, from, team, t.workspace, w);
     if (to.rank == 3 && w.part == 0)
-        bs_cu_zero_ring(to, bs_cu_common(to, from), all, team);
+        bs_cu_zero_ring(to, bs_cu_common(to, from), to, team);
 }
 
 __device__ inline void bs_cu_paths_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -6456,9 +6408,9 @@ __device__ inline void bs_cu_paths_run(const bs_cu_tile &t, const bs_device_step
                       s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_WEIGHTED_SUM;
     const int32_t most = t.program->decision[s->router].per_row + 1;
     bs_cu_addend *sources = reinterpret_cast<bs_cu_addend *>(t.workspace) + team.index * min(most, BS_CU_SUM_SOURCES);
-    for (int32_t first = w.row; first < w.row + w.rows; first += team.count) { /* all teams go round as often */
+    for (int32_t first = w.row; first < w.end; first += team.count) { /* all teams go round as often */
         const int32_t r = first + team.index;
-        const bool mine = r < w.row + w.rows;
+        const bool mine = r < w.end;
         for (int32_t from = 0; sums && from < most; from += BS_CU_SUM_SOURCES) {
             const int32_t count = mine ? bs_cu_sources(t, s, r, team, from, sources) - from : 0;
             __syncthreads();
@@ -6552,11 +6504,10 @@ __device__ inline void bs_cu_pool_one(const bs_device_step *s, const bs_cu_view 
     float sum = 0.0f;
     for (int32_t ky = o.y_first; ky < o.y_end; ky++)
         for (int32_t kx = o.x_first; kx < o.x_end; kx++) {
-            const int64_t at = (int64_t)(o.y + ky) * x.stride[1] + (int64_t)(o.x + kx) * x.stride[2] +
-                               (int64_t)k.c * x.stride[0];
+            const int64_t at = bs_cu_pixel_at(x, k.c, o.y + ky, o.x + kx);
             sum = bs_cu_pool_join(top, ky == o.y_first && kx == o.x_first, bs_cu_get(x.data, x.dtype, at), sum);
         }
-    bs_cu_put(y.data, y.dtype, (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2] + (int64_t)k.c * y.stride[0],
+    bs_cu_put(y.data, y.dtype, bs_cu_pixel_at(y, k.c, k.y, k.x),
               top ? sum : sum / bs_cu_pool_count(s, o));
 }
 
@@ -6588,19 +6539,16 @@ __device__ __forceinline__ bool bs_cu_pool_fours(const bs_cu_view &v)
 
 __device__ inline void bs_cu_pool2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+    const bs_cu_deal d = bs_cu_deal_whole(w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
         const bool four = bs_cu_pool_fours(x) && bs_cu_pool_fours(y);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0] / (four ? 4 : 1), index, threads);
-        for (; bs_cu_scan_more(k); bs_cu_scan_next(&k))
+        bs_cu_scan_run(y, y.dim[0] / (four ? 4 : 1), d.index, d.workers, [&](const bs_cu_scan &k) {
             if (four)
                 bs_cu_pool_four(s, x, y, k);
             else
                 bs_cu_pool_one(s, x, y, k);
-    }
+        });
+    });
 }
 
 /* -------------------------------------------------------------------------------------------------- global */
@@ -6608,12 +6556,10 @@ __device__ inline void bs_cu_pool2d_run(const bs_cu_tile &t, const bs_device_ste
 /* A line of pixels of one channel, from left to right. */
 __device__ inline float bs_cu_pool_line(const bs_cu_view &x, bool top, int32_t y, int32_t c)
 {
-    const int64_t at = (int64_t)c * x.stride[0] + (int64_t)y * x.stride[1];
+    const int64_t at = bs_cu_pixel_at(x, c, y, 0);
     float sum = top ? bs_cu_get(x.data, x.dtype, (int64_t)c * x.stride[0]) : 0.0f;
-    for (int32_t px = 0; px < x.dim[2]; px++) {
-        const float v = bs_cu_get(x.data, x.dtype, at + (int64_t)px * x.stride[2]);
-        sum = top ? (v > sum ? v : sum) : sum + v;
-    }
+    for (int32_t px = 0; px < x.dim[2]; px++)
+        sum = bs_cu_pool_join(top, false, bs_cu_get(x.data, x.dtype, at + (int64_t)px * x.stride[2]), sum);
     return sum;
 }
 
@@ -6622,20 +6568,18 @@ __device__ inline void bs_cu_pool_channels(const bs_cu_tile &t, const bs_device_
                                            const bs_cu_view &y, int32_t first, int32_t channels)
 {
     const bool top = s->p[BS_CU_POOL_KIND].i == BS_POOL_MAX;
-    const int32_t lines = (int32_t)(BS_CU_WORKSPACE / sizeof(float)) / channels, c = (int32_t)threadIdx.x;
+    const int32_t lines = (int32_t)(BS_CU_WORKSPACE / sizeof(float)) / channels, c = bs_cu_thread();
     const float area = (float)x.dim[1] * (float)x.dim[2];
     float *line = reinterpret_cast<float *>(t.workspace);
     float total = top && c < channels && area > 0.0f ? bs_cu_get(x.data, x.dtype, (int64_t)(first + c) * x.stride[0])
                                                      : 0.0f;
     for (int32_t from = 0; from < x.dim[1] && area > 0.0f; from += lines) {
         const int32_t count = min(lines, x.dim[1] - from);
-        for (int32_t i = c; i < count * channels; i += (int32_t)blockDim.x)
+        for (int32_t i = c; i < count * channels; i += bs_cu_threads())
             line[i] = bs_cu_pool_line(x, top, from + i / channels, first + i % channels);
         __syncthreads();
-        for (int32_t i = 0; i < count && c < channels; i++) {
-            const float v = line[i * channels + c];
-            total = top ? (v > total ? v : total) : total + v;
-        }
+        for (int32_t i = 0; i < count && c < channels; i++)
+            total = bs_cu_pool_join(top, false, line[i * channels + c], total);
         __syncthreads();
     }
     if (c < channels) /* a cell without pixels gives zero */
@@ -6645,8 +6589,8 @@ __device__ inline void bs_cu_pool_channels(const bs_cu_tile &t, const bs_device_
 __device__ inline void bs_cu_pool2d_global_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const int32_t each = s->p[BS_CU_POOL_CHANNELS].i;
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+    for (int32_t r = w.row; r < w.end; r++) {
+        const bs_cu_view y = bs_cu_open_out(t, s, 0, r), x = bs_cu_open_in(t, s, 0, r);
         for (int32_t first = w.part * each; first < x.dim[0]; first += w.parts * each)
             bs_cu_pool_channels(t, s, x, y, first, min(each, x.dim[0] - first));
     }
@@ -6673,12 +6617,11 @@ enum {
     BS_CU_LINES     /* lines of a row */
 };
 
-static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t kernel, int32_t axis)
+static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t axis)
 {
     const bs_device_operand *in = &n->in[0];
     const int32_t length = in->dim[axis] > 0 ? in->dim[axis] : 1, innermost = in->rank == 3 ? 0 : in->rank - 1;
     const int64_t lines = bs_cu_elements(in) / length;
-    s->kernel = kernel;
     s->p[BS_CU_AXIS].i = axis;
     s->p[BS_CU_LANES].i = axis == innermost && length >= 32 ? 32 : 1;
     s->p[BS_CU_LINES].i = (int32_t)bs_min_i64(lines, INT32_MAX);
@@ -6688,6 +6631,14 @@ static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t
     else
         s->batch = (int32_t)(each / (lines < 1 ? 1 : lines));
 }
+
+static void bs_cu_softmax_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    bs_cu_lines_describe(n, s, n->in[0].rank - 1);
+}
+
+static constexpr bs_cu_describe bs_cu_argmax_describe = bs_cu_softmax_describe,
+                                bs_cu_topk_describe = bs_cu_softmax_describe;
 
 /* The lines of a row: of the operand, and where they leave something in up to two results. Axes as of a walk, without
  * the line's own. */
@@ -6737,16 +6688,16 @@ __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_vi
     bs_cu_lines k;
     bs_cu_lines_widen(&v[1], x.rank, axis);
     bs_cu_lines_widen(&v[2], x.rank, axis);
-    k.n = bs_cu_along(x.dim, axis);
-    k.x_step = bs_cu_along(v[0].stride, axis);
-    k.y_step = bs_cu_along(v[1].stride, axis);
-    k.z_step = bs_cu_along(v[2].stride, axis);
+    k.n = bs_cu_pick(x.dim, axis);
+    k.x_step = bs_cu_pick(v[0].stride, axis);
+    k.y_step = bs_cu_pick(v[1].stride, axis);
+    k.z_step = bs_cu_pick(v[2].stride, axis);
 #pragma unroll
     for (int32_t a = 0; a < 3; a++)
         k.count[a] = bs_cu_lines_axis(extent, x.rank, own, a + 1, 1);
 #pragma unroll
     for (int32_t i = 0; i < 3; i++) {
-        v[i].data += ((int64_t)y0 * v[i].stride[1] + (int64_t)x0 * v[i].stride[2]) * bs_cu_bytes(v[i].dtype);
+        v[i].data += bs_cu_pixel_at(v[i], 0, y0, x0) * bs_cu_bytes(v[i].dtype);
 #pragma unroll
         for (int32_t a = 0; a < 3; a++)
             k.step[i][a] = bs_cu_lines_axis(v[i].stride, x.rank, own, a + 1, 0);
@@ -6757,24 +6708,25 @@ __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_vi
     k.x_type = x.dtype;
     k.y_type = y.dtype;
     k.lanes = lanes;
-    k.lane = (int32_t)threadIdx.x & (lanes - 1);
+    k.lane = bs_cu_thread() & (lanes - 1);
     return k;
 }
 
-/* Calls E::line(tile, step, lines, at) for every line, with places of N operands; a warp's lanes together. */
-template <typename E, int N>
-__device__ inline void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+/* Calls each(lines, at) for every line, with places of N operands; a warp's lanes together. */
+template <int N, typename E>
+__device__ __forceinline__ void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                                const E &each)
 {
     const int32_t lanes = s->p[BS_CU_LANES].i;
     const bool image = bs_cu_in(t, s, 0)->rank == 3;
-    const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, (int32_t)threadIdx.x / lanes,
-                                        (int32_t)blockDim.x / lanes);
+    const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, bs_cu_thread() / lanes,
+                                        bs_cu_threads() / lanes);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+        const bs_cu_view y = bs_cu_open_out(t, s, 0, r);
         if (w.part == 0 && image)
-            bs_cu_zero_margin(y);
-        const bs_cu_view z = N == 3 ? bs_cu_open(t, bs_cu_out(t, s, 1), r) : y;
-        const bs_cu_lines k = bs_cu_lines_of(bs_cu_open(t, bs_cu_in(t, s, 0), r), y, z, s->p[BS_CU_AXIS].i,
+            bs_cu_zero_margin(w, y);
+        const bs_cu_view z = N == 3 ? bs_cu_open_out(t, s, 1, r) : y;
+        const bs_cu_lines k = bs_cu_lines_of(bs_cu_open_in(t, s, 0, r), y, z, s->p[BS_CU_AXIS].i,
                                              s->p[BS_CU_LANES].i);
         const int32_t n1 = k.count[1], n2 = k.count[2], n = k.count[0] * n1 * n2;
         for (int32_t l = d.index; l < n && k.n > 0; l += d.workers) {
@@ -6783,7 +6735,7 @@ __device__ inline void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step
 #pragma unroll
             for (int32_t i = 0; i < N; i++)
                 at[i] = (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] + (int64_t)d0 * k.step[i][0];
-            E::line(t, s, k, at);
+            each(k, at);
         }
     }
 }
@@ -6798,15 +6750,8 @@ __device__ __forceinline__ void bs_cu_line_put(const bs_cu_lines &k, int64_t at,
     bs_cu_put(k.y, k.y_type, at + (int64_t)i * k.y_step, v);
 }
 
-/* Sums and maxima of the lanes of a line: every lane gets the same. */
-__device__ __forceinline__ float bs_cu_lanes_sum(float v, int32_t lanes)
-{
-    for (int32_t m = lanes / 2; m > 0; m /= 2)
-        v += __shfl_xor_sync(0xffffffffu, v, m);
-    return v;
-}
-
-/* As the CPU: what is no number stays when it comes first, and else does not count. All lanes began with element 0. */
+/* The largest of the lanes of a line, for each to know. As the CPU: what is no number stays when it comes first, and
+ * else does not count. All lanes began with element 0. */
 __device__ __forceinline__ float bs_cu_lanes_max(float v, int32_t lanes)
 {
     for (int32_t m = lanes / 2; m > 0; m /= 2) {
@@ -6827,16 +6772,10 @@ __device__ __forceinline__ float bs_cu_lanes_min(float v, int32_t lanes)
 
 /* ----------------------------------------------------------------------------------------------- softmax */
 
-static void bs_cu_softmax_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    bs_cu_lines_describe(n, s, BS_CU_softmax, n->in[0].rank - 1);
-}
-
 /* Exponentials are computed twice: the result may be stored in f16, and is no place for them. */
-struct bs_cu_softmax_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k,
-                                       const int64_t (&at)[2])
-    {
+__device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
         float top = bs_cu_line_get(k, at[0], 0), sum = 0.0f;
         for (int32_t i = k.lane; i < k.n; i += k.lanes) {
             const float v = bs_cu_line_get(k, at[0], i);
@@ -6848,12 +6787,7 @@ struct bs_cu_softmax_line {
         sum = bs_cu_lanes_sum(sum, k.lanes);
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
             bs_cu_line_put(k, at[1], i, expf(bs_cu_line_get(k, at[0], i) - top) / sum);
-    }
-};
-
-__device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    bs_cu_lines_run<bs_cu_softmax_line, 2>(t, s, w);
+    });
 }
 
 /* -------------------------------------------------------------------------------------------- layer_norm */
@@ -6865,13 +6799,12 @@ static void bs_cu_layer_norm_describe(const bs_cu_node *n, bs_device_step *s)
     const int32_t last = n->in[0].rank - 1;
     s->p[BS_CU_NORM_EPSILON].f = s->p[BS_CU_NORM_EPSILON].f == 0.0f ? 1e-5f : s->p[BS_CU_NORM_EPSILON].f;
     s->p[BS_CU_NORM_BIASES].i = (int32_t)bs_aligned_floats(n->in[0].dim[last]);
-    bs_cu_lines_describe(n, s, BS_CU_layer_norm, last);
+    bs_cu_lines_describe(n, s, last);
 }
 
-struct bs_cu_layer_norm_line {
-    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k,
-                                       const int64_t (&at)[2])
-    {
+__device__ inline void bs_cu_layer_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
         const float count = (float)k.n;
         float mean = 0.0f, variance = 0.0f;
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
@@ -6887,12 +6820,7 @@ struct bs_cu_layer_norm_line {
             bs_cu_line_put(k, at[1], i,
                            bs_cu_mul_add((bs_cu_line_get(k, at[0], i) - mean) * scale, weight[i],
                                          weight[i + s->p[BS_CU_NORM_BIASES].i]));
-    }
-};
-
-__device__ inline void bs_cu_layer_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    bs_cu_lines_run<bs_cu_layer_norm_line, 2>(t, s, w);
+    });
 }
 
 /* ------------------------------------------------------------------------------------------------ reduce */
@@ -6902,13 +6830,12 @@ enum { BS_CU_REDUCE_KIND, BS_CU_REDUCE_AXIS }; /* p: the descriptor's words */
 static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t axis = s->p[BS_CU_REDUCE_AXIS].i;
-    bs_cu_lines_describe(n, s, BS_CU_reduce, axis < 0 ? axis + n->in[0].rank : axis);
+    bs_cu_lines_describe(n, s, axis < 0 ? axis + n->in[0].rank : axis);
 }
 
-struct bs_cu_reduce_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *s, const bs_cu_lines &k,
-                                       const int64_t (&at)[2])
-    {
+__device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
         const int32_t kind = s->p[BS_CU_REDUCE_KIND].i;
         const bool sums = kind == BS_REDUCE_SUM || kind == BS_REDUCE_MEAN;
         const float first = bs_cu_line_get(k, at[0], 0);
@@ -6922,20 +6849,10 @@ struct bs_cu_reduce_line {
                                          : bs_cu_lanes_min(result, k.lanes);
         if (k.lane == 0)
             bs_cu_put(k.y, k.y_type, at[1], kind == BS_REDUCE_MEAN ? result / (float)k.n : result);
-    }
-};
-
-__device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    bs_cu_lines_run<bs_cu_reduce_line, 2>(t, s, w);
+    });
 }
 
 /* ------------------------------------------------------------------------------------------------ argmax */
-
-static void bs_cu_argmax_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    bs_cu_lines_describe(n, s, BS_CU_argmax, n->in[0].rank - 1);
-}
 
 __device__ __forceinline__ void bs_cu_line_take(const bs_cu_lines &k, int64_t at, int32_t i, float *v)
 {
@@ -6971,30 +6888,19 @@ template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_line
     return index;
 }
 
-struct bs_cu_argmax_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k,
-                                       const int64_t (&at)[2])
-    {
+__device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
         const int32_t index = k.x_type == BS_I32 ? bs_cu_argmax_of<int32_t>(k, at[0])
                                                  : bs_cu_argmax_of<float>(k, at[0]);
         if (k.lane == 0)
             reinterpret_cast<int32_t *>(k.y)[at[1]] = index;
-    }
-};
-
-__device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    bs_cu_lines_run<bs_cu_argmax_line, 2>(t, s, w);
+    });
 }
 
 /* -------------------------------------------------------------------------------------------------- topk */
 
 enum { BS_CU_TOPK_COUNT }; /* p: the op's k */
-
-static void bs_cu_topk_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    bs_cu_lines_describe(n, s, BS_CU_topk, n->in[0].rank - 1);
-}
 
 /* The order of the result: larger first, what is no number last, of equal ones the lower index. */
 __device__ __forceinline__ bool bs_cu_topk_before(float a, int32_t i, float b, int32_t j)
@@ -7006,10 +6912,9 @@ __device__ __forceinline__ bool bs_cu_topk_before(float a, int32_t i, float b, i
 }
 
 /* One place after the other: the first in that order of those behind the place before. */
-struct bs_cu_topk_line {
-    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k,
-                                       const int64_t (&at)[3])
-    {
+__device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<3>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[3]) {
         float last = 0.0f;
         int32_t last_index = -1;
         if (k.n < s->p[BS_CU_TOPK_COUNT].i) { /* a symbol was bound below k */
@@ -7042,12 +6947,7 @@ struct bs_cu_topk_line {
             last = best;
             last_index = index;
         }
-    }
-};
-
-__device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    bs_cu_lines_run<bs_cu_topk_line, 3>(t, s, w);
+    });
 }
 
 #endif
@@ -7606,7 +7506,7 @@ __device__ __forceinline__ bs_choices bs_cu_choices(const bs_cu_router &r, int32
 /* After a failure: no row has a path. */
 __device__ inline void bs_cu_choose_none(const bs_cu_router &r, int32_t first, int32_t last)
 {
-    for (int32_t at = first + (int32_t)threadIdx.x; at < last; at += (int32_t)blockDim.x) {
+    for (int32_t at = first + bs_cu_thread(); at < last; at += bs_cu_threads()) {
         r.d.chosen[at] = -1;
         r.d.gates[at] = 0.0f;
     }
@@ -7615,14 +7515,13 @@ __device__ inline void bs_cu_choose_none(const bs_cu_router &r, int32_t first, i
 /* The sum over all threads, for each to know. */
 __device__ inline uint64_t bs_cu_sum_threads(bs_cu_routing *shared, uint64_t mine)
 {
-    for (int32_t d = 16; d > 0; d /= 2)
-        mine += __shfl_xor_sync(0xffffffffu, (unsigned long long)mine, d);
+    mine = bs_cu_lanes_sum(mine);
     __syncthreads();
-    if (threadIdx.x % 32 == 0)
-        shared->sums[threadIdx.x / 32] = mine;
+    if (bs_cu_lane() == 0)
+        shared->sums[bs_cu_warp()] = mine;
     __syncthreads();
     uint64_t sum = 0;
-    for (int32_t k = 0; k < (int32_t)blockDim.x / 32; k++)
+    for (int32_t k = 0; k < bs_cu_warps(); k++)
         sum += shared->sums[k];
     return sum;
 }
@@ -7652,10 +7551,10 @@ __device__ inline void bs_cu_stage_scores(const bs_cu_router &r, int32_t first, 
     int32_t lanes = 1;
     while (lanes < width && lanes < 32)
         lanes *= 2;
-    for (int32_t row = first + (int32_t)threadIdx.x / lanes; row < last; row += (int32_t)blockDim.x / lanes) {
+    for (int32_t row = first + bs_cu_thread() / lanes; row < last; row += bs_cu_threads() / lanes) {
         const uint8_t *data = bs_cu_row(*r.t, r.score, row);
         uint32_t *to = r.stage + (row - first) * pitch;
-        for (int32_t i = (int32_t)threadIdx.x % lanes; i < width; i += lanes)
+        for (int32_t i = bs_cu_thread() % lanes; i < width; i += lanes)
             if (r.score->dtype == BS_I32)
                 to[i] = reinterpret_cast<const uint32_t *>(data)[(int64_t)i * stride];
             else
@@ -7671,7 +7570,6 @@ enum { BS_CU_LOOK_TAKEN, BS_CU_LOOK_PATHS }; /* p: paths a cell at most, paths *
 static void bs_cu_look_ahead_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_router_info *r = &n->graph->routers[n->np->ahead_of];
-    s->kernel = BS_CU_look_ahead;
     s->domain = n->in[0].domain;
     s->p[BS_CU_LOOK_TAKEN].i = r->max_paths_per_cell;
     s->p[BS_CU_LOOK_PATHS].i = r->desc->paths;
@@ -7686,12 +7584,12 @@ __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device
     const bs_device_operand *o = bs_cu_in(t, s, 0);
     const int32_t taken = s->p[BS_CU_LOOK_TAKEN].i, paths = s->p[BS_CU_LOOK_PATHS].i;
     const int32_t asked = bs_guess_asks(taken, paths);
-    const int32_t room = BS_CU_WORKSPACE / 4 / (taken + 1), threads = min(max(room, 1), (int32_t)blockDim.x);
+    const int32_t room = BS_CU_WORKSPACE / 4 / (taken + 1), threads = min(max(room, 1), bs_cu_threads());
     int32_t *best = (room > 0 ? reinterpret_cast<int32_t *>(t.workspace) : margins + paths) + threadIdx.x * (taken + 1);
-    for (int32_t p = (int32_t)threadIdx.x; p < paths; p += (int32_t)blockDim.x)
+    for (int32_t p = bs_cu_thread(); p < paths; p += bs_cu_threads())
         margins[p] = __float_as_int(-1.0f);
     __syncthreads();
-    for (int32_t row = w.row + (int32_t)threadIdx.x; (int32_t)threadIdx.x < threads && row < w.row + w.rows;
+    for (int32_t row = w.row + bs_cu_thread(); bs_cu_thread() < threads && row < w.end;
          row += threads) {
         const bs_scores x = bs_cu_scores_of(t, o, row);
         bs_best_paths(&x, paths, asked, best);
@@ -7723,11 +7621,7 @@ enum { BS_CU_MATMUL_TRANSPOSE, BS_CU_MATMUL_SCALE };
 static void bs_cu_matmul_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_device_operand *o = &n->out[0];
-    int64_t matrices = 1;
-    for (int32_t i = 0; i < o->rank - 2; i++)
-        matrices *= o->dim[i];
-    s->kernel = BS_CU_matmul;
-    s->parts = bs_cu_pieces(matrices * bs_ceil_div(o->dim[o->rank - 2], BS_CU_GEMM_SIDE) *
+    s->parts = bs_cu_pieces(bs_cu_product(o->dim, o->rank - 2) * bs_ceil_div(o->dim[o->rank - 2], BS_CU_GEMM_SIDE) *
                                 bs_ceil_div(o->dim[o->rank - 1], BS_CU_GEMM_SIDE),
                             1);
 }
@@ -7767,7 +7661,7 @@ __device__ __forceinline__ void bs_cu_matmul_load(const bs_cu_matmul_side &m, co
 {
     const bool across = abs(m.line_step) < abs(m.k_step);
 #pragma unroll 1
-    for (int32_t i = (int32_t)threadIdx.x; i < BS_CU_GEMM_SIDE * 16; i += (int32_t)blockDim.x) {
+    for (int32_t i = bs_cu_thread(); i < BS_CU_GEMM_SIDE * 16; i += bs_cu_threads()) {
         const int32_t line = across ? i % BS_CU_GEMM_SIDE : i / 16, at = across ? i / BS_CU_GEMM_SIDE : i % 16;
         if (line < count)
             *reinterpret_cast<float *>(to + line * BS_CU_GEMM_PITCH +
@@ -7814,7 +7708,7 @@ __device__ inline void bs_cu_matmul_pass(const bs_cu_tile &t, const bs_cu_matmul
     bs_cu_gemm_finish<4, 4>(sum, sums);
     __syncthreads();
 #pragma unroll 1
-    for (int32_t i = (int32_t)threadIdx.x; i < count * BS_CU_GEMM_SIDE; i += (int32_t)blockDim.x) {
+    for (int32_t i = bs_cu_thread(); i < count * BS_CU_GEMM_SIDE; i += bs_cu_threads()) {
         const int32_t y = i / BS_CU_GEMM_SIDE, x = i % BS_CU_GEMM_SIDE;
         if (x < columns)
             bs_cu_put(out, o->dtype,
@@ -7831,16 +7725,13 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
     j.b = bs_cu_matmul_side_of(bs_cu_in(t, s, 1), s->p[BS_CU_MATMUL_TRANSPOSE].i != 0);
     j.out = bs_cu_out(t, s, 0);
     j.scale = s->p[BS_CU_MATMUL_SCALE].f == 0.0f ? 1.0f : s->p[BS_CU_MATMUL_SCALE].f;
-    int32_t matrices = 1;
-    for (int32_t i = 0; i < j.out->rank - 2; i++)
-        matrices *= j.out->dim[i];
+    const int64_t matrices = bs_cu_product(j.out->dim, j.out->rank - 2);
     const int32_t down = (j.a.lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE,
                   across = (j.b.lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
     const int32_t most = bs_cu_gemm_lines<4, 4>();
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        if (w.part == 0 && j.out->rank == 3 && j.out->margin > 0)
-            bs_cu_zero_margin(bs_cu_open(t, j.out, r));
-        for (int64_t piece = w.part; piece < (int64_t)matrices * down * across; piece += w.parts) {
+    for (int32_t r = w.row; r < w.end; r++) {
+        bs_cu_zero_margin_of(t, w, j.out, r);
+        for (int64_t piece = w.part; piece < matrices * down * across; piece += w.parts) {
             const int32_t matrix = (int32_t)(piece / (down * across)), tile = (int32_t)(piece % (down * across));
             const int32_t line = tile % down * BS_CU_GEMM_SIDE, first = tile / down * BS_CU_GEMM_SIDE,
                           end = min(line + BS_CU_GEMM_SIDE, j.a.lines);
@@ -7856,8 +7747,8 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
 #endif
 /* ==== end src/cuda/op_matmul.cuh ============================================================== */
 /* ==== begin src/cuda/op_move.cuh ============================================================== */
-/* op_move.cuh - moving whole rows, the device's side of run/move.c: load, store, and the rest of a collected tensor.
- * Where rows are, program.cuh finds. Relies on move_rows.cuh. Must never decide anything. */
+/* op_move.cuh - moving whole rows, the device's side of run/move.c: store, which loads too, and the rest of a collected
+ * tensor. Where rows are, program.cuh finds. Relies on move_rows.cuh. Must never decide anything. */
 #ifndef BS_CUDA_OP_MOVE
 #define BS_CUDA_OP_MOVE
 
@@ -7866,15 +7757,8 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
 
 /* --------------------------------------------------------------------------------------------------- describe */
 
-static void bs_cu_load_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    s->kernel = BS_CU_load;
-    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
-}
-
 static void bs_cu_store_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->kernel = BS_CU_store;
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->in[0]), s);
 }
 
@@ -7882,30 +7766,18 @@ enum { BS_CU_BEYOND_DOMAIN }; /* p: the domain whose rows were collected */
 
 static void bs_cu_beyond_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->kernel = BS_CU_beyond;
     s->p[BS_CU_BEYOND_DOMAIN].i = n->graph->values[bs_node_in(n->graph, n->node)[0]].domain;
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
 /* ------------------------------------------------------------------------------------------------------- rows */
 
-__device__ inline void bs_cu_load_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_team team = bs_cu_team_of(s);
-    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
-        bs_cu_row_copy(bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
-        if (w.part == 0 && out->margin > 0 && out->rank == 3)
-            bs_cu_zero_outside(bs_cu_open(t, out, r), team);
-    }
-}
-
 __device__ inline void bs_cu_store_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_team team = bs_cu_team_of(s);
-    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
-        bs_cu_row_copy(bs_cu_open_target(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
+    for (int32_t r = w.row + team.index; r < w.end; r += team.count) {
+        bs_cu_row_copy(bs_cu_open_target(t, out, r), bs_cu_open_in(t, s, 0, r), team, t.workspace, w);
         bs_cu_zero_around(t, out, r, team, w);
     }
 }
@@ -7916,12 +7788,11 @@ __device__ inline void bs_cu_beyond_run(const bs_cu_tile &t, const bs_device_ste
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const int32_t rows = bs_cu_count(t, s->p[BS_CU_BEYOND_DOMAIN].i);
     const bs_cu_team team = bs_cu_team_of(s);
-    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
+    for (int32_t r = w.row + team.index; r < w.end; r += team.count) {
         bs_cu_view v = bs_cu_open(t, out, r);
-        const bs_cu_rect all = {0, v.dim[1], 0, v.dim[2]};
         v.data += (int64_t)rows * v.stride[0] * bs_cu_bytes(v.dtype);
         v.dim[0] = max(v.dim[0] - rows, 0);
-        bs_cu_nest_zero(bs_cu_nest_of(v, v, true, all), team, w);
+        bs_cu_zero_rect(v, {0, v.dim[1], 0, v.dim[2]}, team, w);
     }
 }
 
@@ -8008,8 +7879,8 @@ __device__ inline bs_cu_resize_phase bs_cu_resize_phase_of(const bs_device_step 
 __device__ inline const bs_cu_resize_phase *bs_cu_resize_phases(const bs_cu_tile &t, const bs_device_step *s)
 {
     bs_cu_resize_phase *phases = reinterpret_cast<bs_cu_resize_phase *>(t.workspace);
-    if ((int32_t)threadIdx.x < s->p[BS_CU_RESIZE_FACTOR].i)
-        phases[threadIdx.x] = bs_cu_resize_phase_of(s, (int32_t)threadIdx.x);
+    if (bs_cu_thread() < s->p[BS_CU_RESIZE_FACTOR].i)
+        phases[threadIdx.x] = bs_cu_resize_phase_of(s, bs_cu_thread());
     __syncthreads();
     return phases;
 }
@@ -8053,22 +7924,16 @@ __device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_r
         }
         sum = bs_cu_mul_add(py.weight[j], line, sum);
     }
-    bs_cu_resize_store(y, (int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2], sum,
+    bs_cu_resize_store(y, bs_cu_pixel_at(y, k.c, k.y, k.x), sum,
                        s->p[BS_CU_RESIZE_TOP].i);
 }
 
 __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_resize_phase *phases = bs_cu_resize_phases(t, s);
-    const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k);
-             bs_cu_scan_next(&k))
-            bs_cu_resize_pixel(s, phases, x, y, k);
-    }
+    bs_cu_scan_rows(t, s, w, [&](const bs_cu_view &y, const bs_cu_view &x, const bs_cu_scan &k) {
+        bs_cu_resize_pixel(s, phases, x, y, k);
+    });
 }
 
 /* ---------------------------------------------------------------------------------------------- bicubic x2
@@ -8097,27 +7962,6 @@ __device__ __forceinline__ uint32_t bs_cu_resize_finish(const bs_cu_view &, int3
 __device__ __forceinline__ uint32_t bs_cu_resize_finish(const bs_cu_view &y, float sum, int32_t)
 {
     return bs_cu_raw(sum, y.dtype);
-}
-
-/* Two pixels beside each other, of which first .. end are wanted. */
-__device__ __forceinline__ void bs_cu_resize_pair(const bs_cu_view &y, int64_t at, uint32_t left, uint32_t right,
-                                                  bool first, bool second)
-{
-    const int32_t bytes = bs_cu_bytes(y.dtype);
-    uint8_t *to = y.data + at * bytes;
-    if (first && second && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(to) & (uintptr_t)(2 * bytes - 1)) == 0) {
-        if (bytes == 4)
-            *reinterpret_cast<uint2 *>(to) = make_uint2(left, right);
-        else if (bytes == 2)
-            *reinterpret_cast<uint32_t *>(to) = left | right << 16;
-        else
-            *reinterpret_cast<uint16_t *>(to) = (uint16_t)(left | right << 8);
-        return;
-    }
-    if (first)
-        bs_cu_store_one(y.data, bytes, at, left);
-    if (second)
-        bs_cu_store_one(y.data, bytes, at + y.stride[2], right);
 }
 
 template <typename T> struct bs_cu_resize_weights {
@@ -8157,7 +8001,7 @@ __device__ inline void bs_cu_resize_group(const bs_cu_resize_weights<T> &weights
             right = bs_cu_resize_mad(right, weight, odd[j + half]);
         }
         if (oy >= y.y0 && oy < y.y1)
-            bs_cu_resize_pair(y, (int64_t)k.c * y.stride[0] + (int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2],
+            bs_cu_store_pair(y, bs_cu_pixel_at(y, k.c, oy, ox),
                               bs_cu_resize_finish(y, left, top), bs_cu_resize_finish(y, right, top), ox >= y.x0,
                               ox + 1 < y.x1);
     }
@@ -8167,19 +8011,14 @@ template <typename T>
 __device__ inline void bs_cu_resize_groups(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
                                            const bs_cu_resize_weights<T> &weights)
 {
-    const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
+    const bs_cu_deal d = bs_cu_deal_whole(w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
         if (y.y1 <= y.y0 || y.x1 <= y.x0)
-            continue;
+            return;
         /* shifts round towards minus infinity */
-        bs_cu_scan k = bs_cu_scan_over(y.y0 >> 1, (y.y1 + 1) >> 1, y.x0 >> 1, (y.x1 + 1) >> 1, y.dim[0], index,
-                                       threads);
-        for (; bs_cu_scan_more(k); bs_cu_scan_next(&k))
-            bs_cu_resize_group(weights, x, y, k, s->p[BS_CU_RESIZE_TOP].i);
-    }
+        bs_cu_scan_run({y.y0 >> 1, (y.y1 + 1) >> 1, y.x0 >> 1, (y.x1 + 1) >> 1}, y.dim[0], d.index, d.workers,
+                       [&](const bs_cu_scan &k) { bs_cu_resize_group(weights, x, y, k, s->p[BS_CU_RESIZE_TOP].i); });
+    });
 }
 
 __device__ inline void bs_cu_resize_double_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -8246,7 +8085,7 @@ __device__ inline uint64_t bs_cu_all_losses(const bs_cu_router &r, const bs_budg
 {
     const uint64_t price = bs_budget_price(&b);
     uint64_t losses = 0;
-    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
         const bs_scores x = bs_cu_losses_of(r, row);
         losses += bs_cu_cell_weight(r, row) * (uint64_t)bs_loss(&x, bs_budget_choice(&b, &x, price));
     }
@@ -8265,7 +8104,7 @@ __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
     if (bs_cu_losses_staged(r))
         bs_cu_stage_scores(r, 0, r.rows);
     __syncthreads();
-    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
         const bs_scores x = bs_cu_losses_of(r, row);
         bs_budget_add(&b, &x, bs_cu_cell_weight(r, row), &sums);
     }
@@ -8275,7 +8114,7 @@ __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
     bs_budget_begin(&b, r.knob, &sums);
     while (bs_budget_asks(&b))
         bs_budget_told(&b, bs_cu_all_losses(r, b));
-    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
         const bs_scores x = bs_cu_losses_of(r, row);
         const bs_choices to = bs_cu_choices(r, row);
         const int32_t variant = bs_budget_choice(&b, &x, bs_budget_price(&b));
@@ -8319,11 +8158,13 @@ __device__ __forceinline__ uint32_t bs_cu_peers(int32_t path, int32_t paths)
 
 __device__ __forceinline__ uint32_t bs_cu_lanes_below() { return (1u << (threadIdx.x & 31u)) - 1u; }
 
-/* Adds choices first .. last - 1 to counts. The caller cleared them, and synchronises. */
-__device__ inline void bs_cu_count_choices(const bs_cu_router &r, int32_t first, int32_t last)
+/* Adds choices first .. last - 1 to counts, or every step-th from `offset` on. The caller cleared them, and
+ * synchronises. */
+__device__ inline void bs_cu_count_choices(const bs_cu_router &r, int32_t first, int32_t last, int32_t step = 1,
+                                           int32_t offset = 0)
 {
-    for (int32_t base = first; base < last; base += (int32_t)blockDim.x) {
-        const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
+    for (int32_t base = first; base < last; base += bs_cu_threads()) {
+        const int32_t at = base + bs_cu_thread(), path = at < last ? r.d.chosen[(int64_t)at * step + offset] : -1;
         const uint32_t peers = bs_cu_peers(path, r.d.paths);
         if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
             atomicAdd(&r.counts[path], __popc(peers));
@@ -8332,7 +8173,7 @@ __device__ inline void bs_cu_count_choices(const bs_cu_router &r, int32_t first,
 
 __device__ inline void bs_cu_clear_counts(const bs_cu_router &r)
 {
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+    for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads())
         r.counts[p] = r.next[p] = 0;
 }
 
@@ -8340,15 +8181,15 @@ __device__ inline void bs_cu_clear_counts(const bs_cu_router &r)
  * after. */
 __device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
 {
-    const int32_t share = (r.d.paths + (int32_t)blockDim.x - 1) / (int32_t)blockDim.x;
-    const int32_t first = min((int32_t)threadIdx.x * share, r.d.paths), last = min(first + share, r.d.paths);
+    const int32_t share = (r.d.paths + bs_cu_threads() - 1) / bs_cu_threads();
+    const int32_t first = min(bs_cu_thread() * share, r.d.paths), last = min(first + share, r.d.paths);
     int32_t own = 0, sum = 0;
     __syncthreads();
     for (int32_t p = first; p < last; p++)
         own += r.counts[p];
     r.shared->of_thread[threadIdx.x] = own;
     __syncthreads();
-    for (int32_t k = 0; k < (int32_t)threadIdx.x && first < r.d.paths; k++)
+    for (int32_t k = 0; k < bs_cu_thread() && first < r.d.paths; k++)
         sum += r.shared->of_thread[k];
     for (int32_t p = first; p < last; p++) {
         r.offsets[p] = sum;
@@ -8364,11 +8205,11 @@ __device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
  * threads, by whole warps, one warp after the other. */
 __device__ inline int32_t bs_cu_take_next(const bs_cu_router &r, int32_t path)
 {
-    const int32_t warp = (int32_t)threadIdx.x / 32, lane = (int32_t)threadIdx.x & 31;
+    const int32_t warp = bs_cu_warp(), lane = bs_cu_lane();
     const uint32_t peers = bs_cu_peers(path, r.d.paths);
     const int32_t leader = peers ? __ffs((int)peers) - 1 : lane;
     int32_t first = 0;
-    for (int32_t k = 0; k < (int32_t)blockDim.x / 32; k++) {
+    for (int32_t k = 0; k < bs_cu_warps(); k++) {
         if (k == warp && path >= 0 && lane == leader) {
             first = r.next[path];
             r.next[path] = first + __popc(peers);
@@ -8384,8 +8225,8 @@ __device__ inline int32_t bs_cu_take_next(const bs_cu_router &r, int32_t path)
 /* Gives choices first .. last - 1 their packed rows: in order, from next on. All threads. */
 __device__ inline void bs_cu_place_choices(const bs_cu_router &r, int32_t first, int32_t last)
 {
-    for (int32_t base = first; base < last; base += (int32_t)blockDim.x) {
-        const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
+    for (int32_t base = first; base < last; base += bs_cu_threads()) {
+        const int32_t at = base + bs_cu_thread(), path = at < last ? r.d.chosen[at] : -1;
         const int32_t packed = bs_cu_take_next(r, path);
         if (at < last)
             bs_pack_choice(at, r.d.per_row, packed, r.d.ids, r.d.inverse);
@@ -8395,7 +8236,7 @@ __device__ inline void bs_cu_place_choices(const bs_cu_router &r, int32_t first,
 /* At most 32 choices: the first warp packs them without asking the others. A lane looks after every 32nd path. */
 __device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
 {
-    const int32_t lane = (int32_t)threadIdx.x, paths = r.d.paths;
+    const int32_t lane = bs_cu_thread(), paths = r.d.paths;
     if (lane >= 32)
         return;
     const int32_t path = lane < choices ? r.d.chosen[lane] : -1;
@@ -8426,7 +8267,7 @@ __device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
 /* What all who follow the decision need to know of its paths. */
 __device__ inline void bs_cu_tell_counts(const bs_cu_router &r)
 {
-    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x) {
+    for (int32_t p = bs_cu_thread(); p <= r.d.paths; p += bs_cu_threads()) {
         r.d.offsets[p] = r.offsets[p];
         if (p < r.d.paths)
             r.d.counts[p] = r.counts[p];
@@ -8457,7 +8298,7 @@ __device__ inline void bs_cu_pack(const bs_cu_router &r)
 __device__ inline void bs_cu_record_rows(const bs_cu_router &r, int32_t first, int32_t last)
 {
     int16_t *top = reinterpret_cast<int16_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].top);
-    for (int32_t row = first + (int32_t)threadIdx.x; row < last; row += (int32_t)blockDim.x)
+    for (int32_t row = first + bs_cu_thread(); row < last; row += bs_cu_threads())
         top[bs_cu_top_row(*r.t, r.s->domain, row)] = (int16_t)r.d.chosen[(int64_t)row * r.d.per_row];
 }
 
@@ -8466,7 +8307,7 @@ __device__ inline void bs_cu_record_counts(const bs_cu_router &r)
 {
     const bs_device_decision &d = r.t->program->decision[r.s->router];
     int32_t *sums = reinterpret_cast<int32_t *>(r.t->program->decisions + d.sums);
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x) {
+    for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads()) {
         if (!d.in_tile)
             sums[p] = r.counts[p];
         else if (r.counts[p] > 0)
@@ -8491,7 +8332,7 @@ __device__ inline void bs_cu_sort_keys(uint64_t *keys, int32_t n)
 {
     for (int32_t width = 2; width / 2 < n; width *= 2)
         for (int32_t half = width / 2, mirror = 1; half > 0; half /= 2, mirror = 0) {
-            for (int32_t i = (int32_t)threadIdx.x;; i += (int32_t)blockDim.x) {
+            for (int32_t i = bs_cu_thread();; i += bs_cu_threads()) {
                 const int32_t low = i / half * 2 * half + i % half, high = mirror ? low ^ (width - 1) : low + half;
                 if (low >= n)
                     break;
@@ -8513,33 +8354,27 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
                                                  : reinterpret_cast<uint64_t *>(r.d.work);
     const int32_t per_row = r.d.per_row, capacity = bs_cu_rule(r.s)->capacity;
     bool over = false;
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+    for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads())
         r.counts[p] = 0;
     __syncthreads();
-    for (int32_t base = 0; base < r.rows; base += (int32_t)blockDim.x) {
-        const int32_t row = base + (int32_t)threadIdx.x,
-                      path = row < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
-        const uint32_t peers = bs_cu_peers(path, r.d.paths);
-        if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
-            atomicAdd(&r.counts[path], __popc(peers));
-    }
+    bs_cu_count_choices(r, 0, r.rows, per_row, k);
     __syncthreads();
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+    for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads())
         over = over || r.counts[p] > capacity - r.next[p];
     over = __syncthreads_or(over) != 0;
-    for (int32_t row = (int32_t)threadIdx.x; over && row < r.rows; row += (int32_t)blockDim.x)
+    for (int32_t row = bs_cu_thread(); over && row < r.rows; row += bs_cu_threads())
         keys[row] = bs_cu_capacity_key(r.d.gates[(int64_t)row * per_row + k], row);
     __syncthreads();
     if (over)
         bs_cu_sort_keys(keys, r.rows);
-    for (int32_t base = 0; over && base < r.rows; base += (int32_t)blockDim.x) {
-        const int32_t i = base + (int32_t)threadIdx.x, row = i < r.rows ? (int32_t)(keys[i] & BS_CU_CAPACITY_ROW) : 0;
+    for (int32_t base = 0; over && base < r.rows; base += bs_cu_threads()) {
+        const int32_t i = base + bs_cu_thread(), row = i < r.rows ? (int32_t)(keys[i] & BS_CU_CAPACITY_ROW) : 0;
         const int32_t path = i < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
         if (!bs_capacity_takes(bs_cu_rule(r.s), bs_cu_take_next(r, path)))
             r.d.chosen[(int64_t)row * per_row + k] = -1;
     }
     __syncthreads();
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+    for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads())
         r.next[p] = over ? min(r.next[p], capacity) : r.next[p] + r.counts[p];
     __syncthreads();
 }
@@ -8550,12 +8385,11 @@ __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
     int64_t *dropped = reinterpret_cast<int64_t *>(r.t->program->decisions +
                                                    r.t->program->decision[r.s->router].dropped);
     uint64_t lost = 0;
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-        r.next[p] = 0;
+    bs_cu_clear_counts(r);
     __syncthreads();
     for (int32_t k = 0; k < r.d.per_row; k++)
         bs_cu_limit_choice(r, k);
-    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
         const bs_choices of = bs_cu_choices(r, row);
         lost += (uint64_t)bs_close_gaps(&of);
     }
@@ -8586,13 +8420,13 @@ __device__ inline bool bs_cu_decide_row(const bs_cu_router &r, int32_t row, cons
 /* Decides rows first .. last - 1, whatever the others are. All threads; whether all went well, for each to know. */
 __device__ inline bool bs_cu_decide_rows(const bs_cu_router &r, int32_t first, int32_t last)
 {
-    const int32_t most = min(r.stage_words / bs_cu_stage_pitch(r), (int32_t)blockDim.x);
+    const int32_t most = min(r.stage_words / bs_cu_stage_pitch(r), bs_cu_threads());
     bool bad = false;
     /* too many to stage */
-    for (int32_t row = first + (int32_t)threadIdx.x; most == 0 && row < last; row += (int32_t)blockDim.x)
+    for (int32_t row = first + bs_cu_thread(); most == 0 && row < last; row += bs_cu_threads())
         bad = !bs_cu_decide_row(r, row, bs_cu_scores_of(*r.t, r.score, row)) || bad;
     for (int32_t base = first; most > 0 && base < last; base += most) {
-        const int32_t end = min(base + most, last), row = base + (int32_t)threadIdx.x;
+        const int32_t end = min(base + most, last), row = base + bs_cu_thread();
         bs_cu_stage_scores(r, base, end);
         __syncthreads();
         if (row < end)
@@ -8604,7 +8438,7 @@ __device__ inline bool bs_cu_decide_rows(const bs_cu_router &r, int32_t first, i
 
 __device__ inline void bs_cu_decide_forced(const bs_cu_router &r, int32_t first, int32_t last)
 {
-    for (int32_t at = first * r.d.per_row + (int32_t)threadIdx.x; at < last * r.d.per_row; at += (int32_t)blockDim.x) {
+    for (int32_t at = first * r.d.per_row + bs_cu_thread(); at < last * r.d.per_row; at += bs_cu_threads()) {
         r.d.chosen[at] = bs_forced_choice(at, r.d.per_row, r.s->p[BS_CU_P_FORCED].i - 1);
         r.d.gates[at] = 1.0f;
     }
@@ -8704,7 +8538,7 @@ __device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device
         bs_cu_fail(t, s, BS_ERROR_DATA);
     __syncthreads();
     int32_t *chunk = r.d.work + (int64_t)w.part * (r.d.paths + 1);
-    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x)
+    for (int32_t p = bs_cu_thread(); p <= r.d.paths; p += bs_cu_threads())
         chunk[p] = p < r.d.paths ? r.counts[p] : !good;
 }
 
@@ -8712,11 +8546,11 @@ __device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device
  * failed. */
 __device__ inline bool bs_cu_sum_chunks(const bs_cu_router &r, int32_t chunk, int32_t chunks)
 {
-    const int32_t words = r.d.paths + 1, slices = max((int32_t)blockDim.x / words, 1);
+    const int32_t words = r.d.paths + 1, slices = max(bs_cu_threads() / words, 1);
     bs_cu_clear_counts(r);
     bool failed = false;
     __syncthreads();
-    for (int32_t i = (int32_t)threadIdx.x; i < slices * words; i += (int32_t)blockDim.x) {
+    for (int32_t i = bs_cu_thread(); i < slices * words; i += bs_cu_threads()) {
         const int32_t p = i % words;
         int32_t all = 0, before = 0;
         for (int32_t k = i / words; k < chunks; k += slices) {
@@ -8780,7 +8614,6 @@ enum { BS_CU_PRICE_FORCED };
 static void bs_cu_route_score_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t router = n->node->router;
-    s->kernel = BS_CU_route_score;
     s->router = router;
     s->batch = 256;
     s->p[BS_CU_SCORE_WIDTH].i = n->in[0].dim[0];
@@ -8790,7 +8623,6 @@ static void bs_cu_route_score_describe(const bs_cu_node *n, bs_device_step *s)
 
 static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->kernel = BS_CU_route_price;
     s->router = n->node->router;
     /* then it weighs nothing; and it may be decided in tiles */
     s->p[BS_CU_PRICE_FORCED].i = n->plan->routers[s->router].forced;
@@ -8805,7 +8637,7 @@ __device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_devic
     const int32_t width = s->p[BS_CU_SCORE_WIDTH].i;
     /* it counts all rows */
     const int32_t ahead = s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0;
-    for (int32_t r = w.row + (int32_t)threadIdx.x; r < w.row + w.rows; r += (int32_t)blockDim.x) {
+    for (int32_t r = w.row + bs_cu_thread(); r < w.end; r += bs_cu_threads()) {
         const int64_t decided = (int64_t)(ahead + r) * d.per_row;
         const int32_t path = d.chosen[decided], at = bs_score_of(path, width);
         const uint8_t *from = bs_cu_row(t, in, r);
@@ -8843,23 +8675,12 @@ __device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_devic
 /* #include "cuda/move_nest.cuh" */
 /* #include "cuda/walk.cuh" */
 
-__device__ inline bs_cu_deal bs_cu_deal_copy(const bs_device_operand *out, const bs_cu_work &w)
+/* This worker's share of the rectangle of `to`. */
+__device__ inline void bs_cu_copy_view(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_deal &d,
+                                       uint8_t *workspace)
 {
-    return bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x, (int32_t)blockDim.x);
-}
-
-/* This worker's share of the rectangle of v[0], from v[1]. */
-__device__ inline void bs_cu_copy_view(const bs_cu_view (&v)[2], const bs_cu_deal &d, uint8_t *workspace)
-{
-    const bs_cu_rect r = {v[0].y0, v[0].y1, v[0].x0, v[0].x1};
     const bs_cu_team team = {d.index, d.workers, 0, 1};
-    const bs_cu_work all = {0, 1, 0, 1};
-    bs_cu_nest_copy(bs_cu_nest_of(v[0], v[1], false, r), team, workspace, all);
-}
-
-__device__ __forceinline__ int64_t bs_cu_pixel_at(const bs_cu_view &v, int32_t c, int32_t y, int32_t x)
-{
-    return (int64_t)c * v.stride[0] + (int64_t)y * v.stride[1] + (int64_t)x * v.stride[2];
+    bs_cu_nest_copy(bs_cu_nest_of(to, from, to), team, workspace, bs_cu_uncut());
 }
 
 /* The element of `to` where the scan is, from one of `from`. */
@@ -8891,56 +8712,45 @@ __device__ __forceinline__ void bs_cu_keep(bs_cu_view *v, int32_t d, int32_t n)
 /* What concat and slice are told in p: the descriptor's words. */
 enum { BS_CU_SLICE_AXIS, BS_CU_SLICE_START };
 
-static void bs_cu_concat_describe(const bs_cu_node *n, bs_device_step *s)
+static void bs_cu_slice_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->kernel = BS_CU_concat;
     s->p[BS_CU_SLICE_AXIS].i += s->p[BS_CU_SLICE_AXIS].i < 0 ? n->out[0].rank : 0;
     bs_cu_cut(n, s);
 }
 
+static constexpr bs_cu_describe bs_cu_concat_describe = bs_cu_slice_describe;
+
 __device__ inline void bs_cu_concat_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_deal d = bs_cu_deal_copy(out, w);
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
     const int32_t axis = s->p[BS_CU_SLICE_AXIS].i;
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
+        bs_cu_view y = bs_cu_open_out(t, s, 0, r);
+        bs_cu_zero_margin(w, y);
         for (int32_t i = 0; i < s->n_in; i++) {
-            bs_cu_view v[2] = {y, bs_cu_open(t, bs_cu_in(t, s, i), r)};
-            const int32_t extent = bs_cu_along(v[1].dim, axis);
-            bs_cu_keep(&v[0], axis, extent);
-            bs_cu_copy_view(v, d, t.workspace);
+            bs_cu_view to = y;
+            const bs_cu_view from = bs_cu_open_in(t, s, i, r);
+            const int32_t extent = bs_cu_pick(from.dim, axis);
+            bs_cu_keep(&to, axis, extent);
+            bs_cu_copy_view(to, from, d, t.workspace);
             bs_cu_shift(&y, axis, extent);
         }
     }
 }
 
-static void bs_cu_slice_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    s->kernel = BS_CU_slice;
-    s->p[BS_CU_SLICE_AXIS].i += s->p[BS_CU_SLICE_AXIS].i < 0 ? n->out[0].rank : 0;
-    bs_cu_cut(n, s);
-}
-
 __device__ inline void bs_cu_slice_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_deal d = bs_cu_deal_copy(out, w);
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
     const int32_t axis = s->p[BS_CU_SLICE_AXIS].i, start = s->p[BS_CU_SLICE_START].i;
-    for (int32_t r = d.row; r < d.end; r += d.rows) {
-        bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, bs_cu_view &x, int32_t) {
         /* a symbol was bound below what the slice needs */
-        if (bs_cu_along(v[0].dim, axis) > bs_cu_along(v[1].dim, axis) - start) {
+        if (bs_cu_pick(y.dim, axis) > bs_cu_pick(x.dim, axis) - start) {
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
             return;
         }
-        if (w.part == 0)
-            bs_cu_zero_margin(v[0]);
-        bs_cu_shift(&v[1], axis, start);
-        bs_cu_copy_view(v, d, t.workspace);
-    }
+        bs_cu_shift(&x, axis, start);
+        bs_cu_copy_view(y, x, d, t.workspace);
+    });
 }
 
 /* p: dimension d of the result is dimension p[d] of the operand. */
@@ -8952,33 +8762,24 @@ static void bs_cu_transpose_describe(const bs_cu_node *n, bs_device_step *s)
         given = given || s->p[d].i != 0;
     for (int32_t d = 0; d < rank && !given; d++)
         s->p[d].i = d < rank - 2 ? d : 2 * rank - 3 - d;
-    s->kernel = BS_CU_transpose;
     bs_cu_cut(n, s);
 }
 
 __device__ inline void bs_cu_transpose_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_deal d = bs_cu_deal_copy(out, w);
-    for (int32_t r = d.row; r < d.end; r += d.rows) {
-        bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
-        const int32_t a = v[1].stride[0], b = v[1].stride[1], c = v[1].stride[2], e = v[1].stride[3];
-        if (w.part == 0)
-            bs_cu_zero_margin(v[0]);
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        bs_cu_view turned = x;
 #pragma unroll
         for (int32_t i = 0; i < BS_MAX_RANK; i++)
-            v[1].stride[i] = s->p[i].i == 0 ? a : s->p[i].i == 1 ? b : s->p[i].i == 2 ? c : e;
-        bs_cu_copy_view(v, d, t.workspace);
-    }
+            turned.stride[i] = bs_cu_pick(x.stride, s->p[i].i);
+        bs_cu_copy_view(y, turned, d, t.workspace);
+    });
 }
 
 /* ------------------------------------------------------------------------------------------------- reshape */
 
-static void bs_cu_reshape_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    s->kernel = BS_CU_reshape;
-    bs_cu_cut(n, s);
-}
+static constexpr bs_cu_describe bs_cu_reshape_describe = bs_cu_cut;
 
 __device__ inline int32_t bs_cu_reshape_count(const bs_cu_view &v)
 {
@@ -9024,26 +8825,21 @@ __device__ inline bool bs_cu_reshape_line(bs_cu_view *v, int32_t count)
 
 __device__ inline void bs_cu_reshape_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_deal d = bs_cu_deal_copy(out, w);
-    for (int32_t r = d.row; r < d.end; r += d.rows) {
-        bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
-        const int32_t n = bs_cu_reshape_count(v[0]);
-        if (n != bs_cu_reshape_count(v[1])) {
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        const int32_t n = bs_cu_reshape_count(y);
+        if (n != bs_cu_reshape_count(x)) {
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
             return;
         }
-        if (w.part == 0)
-            bs_cu_zero_margin(v[0]);
-        bs_cu_view line[2] = {v[0], v[1]};
-        if (bs_cu_reshape_line(&line[0], n) && bs_cu_reshape_line(&line[1], n)) {
-            bs_cu_copy_view(line, d, t.workspace);
-            continue;
+        bs_cu_view to = y, from = x;
+        if (bs_cu_reshape_line(&to, n) && bs_cu_reshape_line(&from, n)) {
+            bs_cu_copy_view(to, from, d, t.workspace);
+            return;
         }
         for (int32_t i = d.index; i < n; i += d.workers)
-            bs_cu_element_move(v[0].data, v[0].dtype, bs_cu_reshape_at(v[0], i), v[1].data, v[1].dtype,
-                               bs_cu_reshape_at(v[1], i));
-    }
+            bs_cu_element_move(y.data, y.dtype, bs_cu_reshape_at(y, i), x.data, x.dtype, bs_cu_reshape_at(x, i));
+    });
 }
 
 /* ----------------------------------------------------------------------------------------------------- pad */
@@ -9076,94 +8872,60 @@ enum {
 
 static void bs_cu_pad_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->kernel = BS_CU_pad;
     s->p[BS_CU_PAD_BORDER].i = (int32_t)bs_cu_pad_border(n->out[0].dtype, s->p[BS_CU_PAD_BORDER].f);
     bs_cu_cut(n, s);
 }
 
 __device__ inline void bs_cu_pad_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t top = s->p[BS_CU_PAD_TOP].i, left = s->p[BS_CU_PAD_LEFT].i,
-                  index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
-                  threads = w.parts * (int32_t)blockDim.x;
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k);
-             bs_cu_scan_next(&k)) {
-            const int32_t sy = min(max(k.y - top, 0), x.dim[1] - 1), sx = min(max(k.x - left, 0), x.dim[2] - 1);
-            if (s->p[BS_CU_PAD_EDGE].i || (sy == k.y - top && sx == k.x - left))
-                bs_cu_pixel_move(y, k, x, k.c, sy, sx);
-            else
-                bs_cu_store_one(y.data, bs_cu_bytes(y.dtype), bs_cu_pixel_at(y, k.c, k.y, k.x),
-                                (uint32_t)s->p[BS_CU_PAD_BORDER].i);
-        }
-    }
+    const int32_t top = s->p[BS_CU_PAD_TOP].i, left = s->p[BS_CU_PAD_LEFT].i;
+    bs_cu_scan_rows(t, s, w, [&](const bs_cu_view &y, const bs_cu_view &x, const bs_cu_scan &k) {
+        const int32_t sy = min(max(k.y - top, 0), x.dim[1] - 1), sx = min(max(k.x - left, 0), x.dim[2] - 1);
+        if (s->p[BS_CU_PAD_EDGE].i || (sy == k.y - top && sx == k.x - left))
+            bs_cu_pixel_move(y, k, x, k.c, sy, sx);
+        else
+            bs_cu_store_one(y.data, bs_cu_bytes(y.dtype), bs_cu_pixel_at(y, k.c, k.y, k.x),
+                            (uint32_t)s->p[BS_CU_PAD_BORDER].i);
+    });
 }
 
 /* ------------------------------------------------------------------------------------------- pixel shuffle */
 
 enum { BS_CU_SHUFFLE_FACTOR }; /* what both are told in p */
 
-static void bs_cu_pixel_shuffle_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    s->kernel = BS_CU_pixel_shuffle;
-    bs_cu_cut(n, s);
-}
-
-static void bs_cu_pixel_unshuffle_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    s->kernel = BS_CU_pixel_unshuffle;
-    bs_cu_cut(n, s);
-}
+static constexpr bs_cu_describe bs_cu_pixel_shuffle_describe = bs_cu_cut, bs_cu_pixel_unshuffle_describe = bs_cu_cut;
 
 /* Goes over the result, so that it is written in order. */
 __device__ inline void bs_cu_pixel_shuffle_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t f = s->p[BS_CU_SHUFFLE_FACTOR].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
-                  threads = w.parts * (int32_t)blockDim.x;
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k);
-             bs_cu_scan_next(&k)) {
-            const int32_t sy = bs_cu_floor_div(k.y, f), sx = bs_cu_floor_div(k.x, f),
-                          c = (k.c * f + k.y - sy * f) * f + k.x - sx * f;
-            bs_cu_pixel_move(y, k, x, c, sy, sx);
-        }
-    }
+    const int32_t f = s->p[BS_CU_SHUFFLE_FACTOR].i;
+    bs_cu_scan_rows(t, s, w, [&](const bs_cu_view &y, const bs_cu_view &x, const bs_cu_scan &k) {
+        const int32_t sy = bs_cu_floor_div(k.y, f), sx = bs_cu_floor_div(k.x, f),
+                      c = (k.c * f + k.y - sy * f) * f + k.x - sx * f;
+        bs_cu_pixel_move(y, k, x, c, sy, sx);
+    });
 }
 
 __device__ inline void bs_cu_pixel_unshuffle_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t f = s->p[BS_CU_SHUFFLE_FACTOR].i, index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
-                  threads = w.parts * (int32_t)blockDim.x;
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+    const int32_t f = s->p[BS_CU_SHUFFLE_FACTOR].i;
+    const bs_cu_deal d = bs_cu_deal_whole(w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
         if (x.frame_h % f != 0 || x.frame_w % f != 0) { /* rows would be missing */
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
             return;
         }
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k);
-             bs_cu_scan_next(&k)) {
+        bs_cu_scan_run(y, y.dim[0], d.index, d.workers, [&](const bs_cu_scan &k) {
             const int32_t c = bs_cu_floor_div(k.c, f * f), phase = k.c - c * f * f, i = bs_cu_floor_div(phase, f),
                           j = phase - i * f;
             bs_cu_pixel_move(y, k, x, c, k.y * f + i, k.x * f + j);
-        }
-    }
+        });
+    });
 }
 
 /* --------------------------------------------------------------------------------------------- gather_rows */
 
-static void bs_cu_gather_rows_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    s->kernel = BS_CU_gather_rows;
-    bs_cu_cut(n, s);
-}
+static constexpr bs_cu_describe bs_cu_gather_rows_describe = bs_cu_cut;
 
 /* Copies rows of the table: few threads each, as many as its bytes keep busy. */
 __device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_view &y,
@@ -9171,9 +8933,7 @@ __device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device
 {
     bs_cu_view row = y;
     bs_cu_keep(&row, 0, 1);
-    const bs_cu_rect all = {0, row.y1, 0, row.x1};
-    const bs_cu_nest first = bs_cu_nest_of(row, table, false, all);
-    const bs_cu_work whole = {0, 1, 0, 1};
+    const bs_cu_nest first = bs_cu_nest_of(row, table, {0, row.y1, 0, row.x1});
     const int64_t bytes = (int64_t)first.n[0] * first.n[1] * first.n[2] * first.n[3] * bs_cu_bytes(y.dtype);
     int32_t width = 1;
     while (width < 32 && width * 2 <= d.workers && width * 16 < bytes)
@@ -9188,52 +8948,32 @@ __device__ inline void bs_cu_gather_rows_of(const bs_cu_tile &t, const bs_device
         bs_cu_nest c = first;
         c.to += (int64_t)m * y.stride[0] * bs_cu_bytes(y.dtype);
         c.from += (int64_t)from * table.stride[0] * bs_cu_bytes(table.dtype);
-        bs_cu_nest_copy(c, team, t.workspace, whole);
+        bs_cu_nest_copy(c, team, t.workspace, bs_cu_uncut());
     }
 }
 
 /* Operands: indices, table. */
 __device__ inline void bs_cu_gather_rows_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_deal d = bs_cu_deal_copy(out, w);
-    for (int32_t r = d.row; r < d.end; r += d.rows) {
-        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        bs_cu_gather_rows_of(t, s, y, bs_cu_open(t, bs_cu_in(t, s, 1), r), bs_cu_open(t, bs_cu_in(t, s, 0), r), d);
-    }
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &indices, int32_t r) {
+        bs_cu_gather_rows_of(t, s, y, bs_cu_open_in(t, s, 1, r), indices, d);
+    });
 }
 
 #endif
 /* ==== end src/cuda/op_shape.cuh =============================================================== */
 
-/* The device's column of the op table: what describes the step of an op; what it lacks does not compile. */
-static const bs_cu_describe bs_cu_op_describes[] = {
-#define BS_CU_OP_NONE(name) NULL,
-#define BS_CU_OP_KERNEL(name) bs_cu_##name##_describe,
+/* The device's column of the op table: what makes the step of an op; what it lacks does not compile. */
+static const bs_cu_description bs_cu_ops[] = {
+#define BS_CU_OP_NONE(name) {BS_CU_none, NULL},
+#define BS_CU_OP_KERNEL(name) BS_CU_DESCRIPTION(name),
 #define BS_CU_OP_COLUMN(name, device) BS_CU_OP_##device(name)
     BS_OP_LIST(BS_CU_OP_COLUMN)
 #undef BS_CU_OP_COLUMN
 #undef BS_CU_OP_KERNEL
 #undef BS_CU_OP_NONE
 };
-
-/* And of moves. */
-static bs_cu_describe bs_cu_move_describe(const bs_instr *i)
-{
-    switch (static_cast<bs_row_map>(i->map)) {
-    case BS_MAP_VIEW: return bs_cu_load_describe;
-    case BS_MAP_ROW:
-    case BS_MAP_PARENT:
-    case BS_MAP_CELL:
-    case BS_MAP_BOUND: return i->combine == BS_COMBINE_RESIDUAL ? bs_cu_fill_describe : bs_cu_store_describe;
-    case BS_MAP_APPEND: return bs_cu_append_describe;
-    case BS_MAP_PATHS: return bs_cu_paths_describe;
-    case BS_MAP_BEYOND: return bs_cu_beyond_describe;
-    }
-    return NULL;
-}
 
 #endif
 /* ==== end src/cuda/ops.cuh ==================================================================== */
@@ -9608,22 +9348,23 @@ static void bs_cu_step_load(bs_cu_lowering *l, const bs_instr *i, bs_device_step
     s->n_in = s->n_out = 1;
 }
 
-static void bs_cu_step_move(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+/* Moves, by their row map: which operands they have, and what makes the step of it. A residual's is another. */
+struct bs_cu_move {
+    void (*operands)(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s);
+    bs_cu_description description;
+};
+
+static const bs_cu_move *bs_cu_move_of(const bs_instr *i)
 {
-    if (i->combine == BS_COMBINE_RESIDUAL) {
-        bs_cu_step_residual(l, i, s);
-        return;
-    }
-    switch (static_cast<bs_row_map>(i->map)) {
-    case BS_MAP_VIEW: bs_cu_step_load(l, i, s); break;
-    case BS_MAP_ROW:
-    case BS_MAP_PARENT:
-    case BS_MAP_CELL:
-    case BS_MAP_BOUND: bs_cu_step_store(l, i, s); break;
-    case BS_MAP_APPEND: bs_cu_step_append(l, i, s); break;
-    case BS_MAP_PATHS: bs_cu_step_paths(l, i, s); break;
-    case BS_MAP_BEYOND: bs_cu_step_beyond(l, i, s); break;
-    }
+    static const bs_cu_move load = {bs_cu_step_load, BS_CU_DESCRIPTION(store)},
+                            store = {bs_cu_step_store, BS_CU_DESCRIPTION(store)},
+                            append = {bs_cu_step_append, BS_CU_DESCRIPTION(append)},
+                            paths = {bs_cu_step_paths, BS_CU_DESCRIPTION(paths)},
+                            beyond = {bs_cu_step_beyond, BS_CU_DESCRIPTION(beyond)},
+                            fill = {bs_cu_step_residual, BS_CU_DESCRIPTION(fill)};
+    static const bs_cu_move *const moves[] = {&load, &store, &store, &store, &store, &append, &paths, &beyond};
+    static_assert(BS_MAP_APPEND == 5 && BS_MAP_BEYOND == 7, "a move for each row map");
+    return i->combine == BS_COMBINE_RESIDUAL ? &fill : moves[i->map];
 }
 
 static void bs_cu_step_route(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
@@ -9647,6 +9388,17 @@ static bool bs_cu_countable(const bs_device_operand *o)
     return elements <= INT32_MAX;
 }
 
+/* What there is to say of the node of a step that has its operands. */
+static bs_cu_node bs_cu_node_of(const bs_device_client *c, const bs_device_step *s, const bs_device_operand *all,
+                                const bs_instr *i)
+{
+    const bs_node *node = &c->graph->nodes[s->node];
+    const bs_device_operand *in = all + s->operands;
+    const bs_cu_node n = {
+        c->graph, c->plan, node, &c->plan->nodes[s->node], node->params, in, in + s->n_in, i, c->dims};
+    return n;
+}
+
 /* Writes the step of an instruction. */
 static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
@@ -9661,7 +9413,7 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
     s->prepared = bs_bytes_figure(l->plan->nodes[i->node].prepared_offset);
     switch (static_cast<bs_instr_kind>(i->kind)) {
     case BS_INSTR_CALL: bs_cu_step_call(l, i, s); break;
-    case BS_INSTR_MOVE: bs_cu_step_move(l, i, s); break;
+    case BS_INSTR_MOVE: bs_cu_move_of(i)->operands(l, i, s); break;
     case BS_INSTR_ROUTE: bs_cu_step_route(l, i, s); break;
     case BS_INSTR_RUN: return;
     }
@@ -9670,12 +9422,13 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
         l->too_many = bs_cu_countable(&operands[k]) ? l->too_many : i->node;
     if (l->overflow || l->too_many)
         return; /* nothing is launched: what describes a step may count */
-    const bs_cu_node n = {l->graph,           l->plan, node,           &l->plan->nodes[i->node], node->params, operands,
-                          operands + s->n_in, i,       l->client->dims};
-    if (i->kind != BS_INSTR_MOVE)
-        bs_cu_op_describes[node->op](&n, s);
-    else if (n.out->base != 0 || n.out->place == BS_AT_TILE) /* else an output that is not asked for */
-        bs_cu_move_describe(i)(&n, s);
+    const bs_cu_node n = bs_cu_node_of(l->client, s, l->operands, i);
+    const bool moves = i->kind == BS_INSTR_MOVE;
+    if (!moves || n.out->base != 0 || n.out->place == BS_AT_TILE) { /* else an output that is not asked for */
+        const bs_cu_description *d = moves ? &bs_cu_move_of(i)->description : &bs_cu_ops[node->op];
+        s->kernel = d->kernel;
+        d->describe(&n, s);
+    }
 #ifndef BS_NO_CUBLAS
     const bool linear = s->kernel == BS_CU_linear || s->kernel == BS_CU_linear_tensor;
     if (linear && l->cublas && s->unit == 0 && bs_cu_linear_is_large(&n))
@@ -9842,7 +9595,7 @@ static bs_status bs_cu_lower(bs_cu_lowering *l, bs_cu_launches *to, bs_device_pa
 __device__ inline const bs_device_step *bs_cu_find_step(const bs_cu_tile &t, int32_t first, int32_t count,
                                                         int32_t piece, bs_cu_work *w)
 {
-    const int32_t lane = (int32_t)threadIdx.x & 31;
+    const int32_t lane = bs_cu_lane();
     for (int32_t base = 0; base < count; base += 32) {
         int32_t pieces = 0, until;
         if (base + lane < count) {
@@ -9860,7 +9613,7 @@ __device__ inline const bs_device_step *bs_cu_find_step(const bs_cu_tile &t, int
             const bs_device_step *s = t.program->steps + first + base + k;
             piece -= __shfl_sync(0xffffffffu, until - pieces, k);
             w->row = piece / s->parts * s->batch;
-            w->rows = min(s->batch, bs_cu_count(t, s->domain) - w->row);
+            w->end = min(w->row + s->batch, bs_cu_count(t, s->domain));
             w->part = piece % s->parts;
             w->parts = s->parts;
             return s;
@@ -9890,7 +9643,6 @@ __device__ __forceinline__ void bs_cu_run(const bs_cu_tile &t, const bs_device_s
     case BS_CU_##name: bs_cu_##name##_run(t, s, w); break;
         BS_CU_KERNELS(BS_CU_CASE)
 #undef BS_CU_CASE
-    default: break;
     }
 }
 
@@ -9936,7 +9688,6 @@ __device__ inline void bs_cu_dispatch(const bs_cu_tile &t, const bs_device_step 
     case BS_CU_##name: bs_cu_call<BS_CU_##name>(t, s, w); break;
         BS_CU_KERNELS(BS_CU_CASE)
 #undef BS_CU_CASE
-    default: break;
     }
 }
 
@@ -9951,7 +9702,7 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
         return;
     }
     for (; w.row < rows; w.row += s->batch) {
-        w.rows = min(s->batch, rows - w.row);
+        w.end = min(w.row + s->batch, rows);
         bs_cu_dispatch(t, s, w);
         __syncthreads();
     }
@@ -10030,7 +9781,6 @@ static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, i
         break;
         BS_CU_DECISION_KERNELS(BS_CU_CASE)
 #undef BS_CU_CASE
-    default: break;
     }
 }
 
@@ -10493,6 +10243,20 @@ static bs_status bs_cu_session_settle(bs_device_session *s, bs_error *error)
     return status == BS_OK ? bs_cu_settle(s, error) : status;
 }
 
+/* Between pinned and device memory; what it is for, where that fails. */
+static bs_status bs_cu_copy(bs_device_session *s, void *to, const void *from, uint64_t bytes, cudaMemcpyKind kind,
+                            const char *what, bs_error *error)
+{
+    return bs_cu_check(cudaMemcpyAsync(to, from, (size_t)bytes, kind, s->stream), what, error);
+}
+
+/* The same, and then waits. */
+static bs_status bs_cu_fetch(bs_device_session *s, void *to, const void *from, uint64_t bytes, bs_error *error)
+{
+    const bs_status status = bs_cu_copy(s, to, from, bytes, cudaMemcpyDefault, "asking the device", error);
+    return status == BS_OK ? bs_cu_session_settle(s, error) : status;
+}
+
 static void *bs_cu_session_load(bs_device_session *s, bs_error *error)
 {
     return bs_cu_settle(s, error) == BS_OK ? s->pinned + s->layout.loading : NULL;
@@ -10500,14 +10264,30 @@ static void *bs_cu_session_load(bs_device_session *s, bs_error *error)
 
 static bs_status bs_cu_session_loaded(bs_device_session *s, uint64_t offset, uint64_t bytes, bs_error *error)
 {
-    const bs_status status = bs_cu_check(cudaMemcpyAsync(s->client->weights + offset, s->pinned + s->layout.loading,
-                                                         (size_t)bytes, cudaMemcpyHostToDevice, s->stream),
-                                         "copying weights to the device", error);
+    const bs_status status = bs_cu_copy(s, s->client->weights + offset, s->pinned + s->layout.loading, bytes,
+                                        cudaMemcpyHostToDevice, "copying weights to the device", error);
     return status == BS_OK ? bs_cu_mark(s, error) : status;
 }
 
 #endif
 /* ==== end src/cuda/state.cuh ================================================================== */
+
+/* Where the device finds memory of anybody; NULL: it cannot. */
+static void *bs_cu_there(const void *memory)
+{
+    cudaPointerAttributes known;
+    memset(&known, 0, sizeof known);
+    if (cudaPointerGetAttributes(&known, memory) == cudaSuccess)
+        return known.type != cudaMemoryTypeUnregistered ? known.devicePointer : NULL;
+    cudaGetLastError(); /* older toolkits call ordinary memory an error */
+    return NULL;
+}
+
+/* The pinned copy of what is bound to a node. */
+static uint8_t *bs_cu_dense(const bs_device_session *s, int32_t node)
+{
+    return s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, node);
+}
 
 /* Where the device finds a caller's buffer: in place when it can, else in a dense copy. */
 static void bs_cu_locate(bs_device_session *s, int32_t node)
@@ -10515,7 +10295,6 @@ static void bs_cu_locate(bs_device_session *s, int32_t node)
     const bs_device_client *c = s->client;
     const bs_buffer *b = &c->bound[node];
     bs_cu_bound *at = &s->at[node];
-    cudaPointerAttributes known;
     memset(at, 0, sizeof *at);
     if (!b->data)
         return;
@@ -10524,11 +10303,9 @@ static void bs_cu_locate(bs_device_session *s, int32_t node)
     at->address = (uint64_t)(uintptr_t)b->data;
     if (c->state[node] == b->data)
         return; /* the session's own */
-    memset(&known, 0, sizeof known);
-    if (cudaPointerGetAttributes(&known, b->data) != cudaSuccess)
-        cudaGetLastError(); /* older toolkits call ordinary memory an error */
-    else if (known.type != cudaMemoryTypeUnregistered && known.devicePointer) {
-        at->address = (uint64_t)(uintptr_t)known.devicePointer;
+    const void *there = bs_cu_there(b->data);
+    if (there) {
+        at->address = (uint64_t)(uintptr_t)there;
         return;
     }
     at->staged = s->any_staged = true;
@@ -10590,8 +10367,7 @@ static void bs_cu_pack_inputs(bs_device_session *s)
 {
     for (int32_t n = 1; n < s->client->graph->n_nodes; n++)
         if (bs_cu_reads(s, n))
-            bs_cu_pack(&s->client->bound[n],
-                       s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n), false);
+            bs_cu_pack(&s->client->bound[n], bs_cu_dense(s, n), false);
 }
 
 /* Staged buffers to the device, or back into pinned memory. */
@@ -10601,12 +10377,12 @@ static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error
     for (int32_t n = 1; n < s->client->graph->n_nodes && status == BS_OK && !s->client->plan->desc.in_place; n++) {
         if (in ? !bs_cu_reads(s, n) : !bs_cu_writes(s, n))
             continue;
-        uint8_t *pinned = s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n);
-        uint8_t *device = reinterpret_cast<uint8_t *>((uintptr_t)s->at[n].address);
+        uint8_t *device = bs_cu_at<uint8_t>(s->at[n].address);
         const size_t bytes = bs_cu_bound_bytes(&s->client->bound[n]);
-        status = bs_cu_check(in ? cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, s->stream)
-                                : cudaMemcpyAsync(pinned, device, bytes, cudaMemcpyDeviceToHost, s->stream),
-                             in ? "copying inputs to the device" : "copying outputs from the device", error);
+        status = in ? bs_cu_copy(s, device, bs_cu_dense(s, n), bytes, cudaMemcpyHostToDevice,
+                                 "copying inputs to the device", error)
+                    : bs_cu_copy(s, bs_cu_dense(s, n), device, bytes, cudaMemcpyDeviceToHost,
+                                 "copying outputs from the device", error);
     }
     return status;
 }
@@ -10622,6 +10398,12 @@ static bool bs_cu_same_buffer(const bs_buffer *a, const bs_buffer *b)
     return same;
 }
 
+/* A table of the run, where the host has it. */
+template <typename T> static T *bs_cu_table(const bs_device_session *s, uint64_t at)
+{
+    return reinterpret_cast<T *>(s->pinned + s->layout.tables_pinned + at);
+}
+
 /* Whether the tables are those of this run. */
 static bool bs_cu_is_lowered(const bs_device_session *s)
 {
@@ -10632,11 +10414,11 @@ static bool bs_cu_is_lowered(const bs_device_session *s)
     return same;
 }
 
-static void bs_cu_write_domains(bs_device_session *s, uint8_t *tables)
+static void bs_cu_write_domains(bs_device_session *s)
 {
     const bs_device_client *c = s->client;
-    bs_device_domain *domains = reinterpret_cast<bs_device_domain *>(tables + s->layout.domains_at);
-    bs_device_decision *decisions = reinterpret_cast<bs_device_decision *>(tables + s->layout.decisions_at);
+    bs_device_domain *domains = bs_cu_table<bs_device_domain>(s, s->layout.domains_at);
+    bs_device_decision *decisions = bs_cu_table<bs_device_decision>(s, s->layout.decisions_at);
     memset(domains, 0, (size_t)c->graph->n_domains * sizeof *domains);
     memset(decisions, 0, (size_t)c->graph->n_routers * sizeof *decisions);
     for (int32_t d = 0; d < c->graph->n_domains; d++) {
@@ -10653,14 +10435,14 @@ static void bs_cu_write_domains(bs_device_session *s, uint8_t *tables)
                                                    bs_device_offsets_place(c->plan, d));
     }
     bs_device_decisions_place(c->plan, decisions);
-    *reinterpret_cast<uint64_t *>(tables + s->layout.units_at) = (uint64_t)(uintptr_t)c->weights;
+    *bs_cu_table<uint64_t>(s, s->layout.units_at) = (uint64_t)(uintptr_t)c->weights;
 }
 
 /* What this run's inputs say of segments. */
-static void bs_cu_write_segments(bs_device_session *s, uint8_t *tables)
+static void bs_cu_write_segments(bs_device_session *s)
 {
     const bs_device_client *c = s->client;
-    uint8_t *to = tables + s->layout.segments_at;
+    uint8_t *to = bs_cu_table<uint8_t>(s, s->layout.segments_at);
     for (int32_t d = 1; d < c->graph->n_domains; d++)
         if (c->offsets[d])
             memcpy(to + bs_device_offsets_place(c->plan, d), c->offsets[d],
@@ -10675,22 +10457,19 @@ static bs_status bs_cu_upload(bs_device_session *s, uint64_t from, uint64_t byte
 {
     if (bytes == 0)
         return BS_OK;
-    return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + from, s->pinned + s->layout.tables_pinned + from,
-                                       (size_t)bytes, cudaMemcpyHostToDevice, s->stream),
-                       "copying tables to the device", error);
+    return bs_cu_copy(s, s->memory + s->layout.tables + from, bs_cu_table<uint8_t>(s, from), bytes,
+                      cudaMemcpyHostToDevice, "copying tables to the device", error);
 }
 
 /* Where a router's decision lies, as the tables say. */
 static const bs_device_decision *bs_cu_decision_at(const bs_device_session *s, int32_t router)
 {
-    return reinterpret_cast<const bs_device_decision *>(s->pinned + s->layout.tables_pinned + s->layout.decisions_at) +
-           router;
+    return bs_cu_table<bs_device_decision>(s, s->layout.decisions_at) + router;
 }
 
 static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 {
     const bs_device_client *c = s->client;
-    uint8_t *tables = s->pinned + s->layout.tables_pinned;
     s->lowered = s->any_staged = false;
     for (int32_t n = 1; n < c->graph->n_nodes; n++)
         bs_cu_locate(s, n);
@@ -10706,14 +10485,13 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 #ifndef BS_NO_CUBLAS
     l.cublas = s->cublas != NULL;
 #endif
-    l.steps = reinterpret_cast<bs_device_step *>(tables + s->layout.steps_at);
-    l.operands = reinterpret_cast<bs_device_operand *>(tables + s->layout.operands_at);
-    l.given = reinterpret_cast<uint32_t *>(tables + s->layout.given_at);
-    bs_status status = bs_cu_lower(&l, &s->launches, reinterpret_cast<bs_device_part *>(tables + s->layout.parts_at),
-                                   error);
+    l.steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
+    l.operands = bs_cu_table<bs_device_operand>(s, s->layout.operands_at);
+    l.given = bs_cu_table<uint32_t>(s, s->layout.given_at);
+    bs_status status = bs_cu_lower(&l, &s->launches, bs_cu_table<bs_device_part>(s, s->layout.parts_at), error);
     if (status != BS_OK)
         return status;
-    bs_cu_write_domains(s, tables);
+    bs_cu_write_domains(s);
     memcpy(s->dims, c->dims, (size_t)c->graph->n_dims * sizeof *s->dims);
     memcpy(s->bound, c->bound, (size_t)c->graph->n_nodes * sizeof *s->bound);
     s->has_segments = s->layout.segments_at < s->layout.tables_bytes;
@@ -10750,16 +10528,6 @@ static bs_status bs_cu_launched(bs_error *error)
     return bs_cu_check(cudaGetLastError(), "launching a kernel", error);
 }
 
-/* Copies between pinned and device memory, and then waits. */
-static bs_status bs_cu_fetch(bs_device_session *s, void *to, const void *from, size_t bytes, bs_error *error)
-{
-    bs_status status = bs_cu_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s->stream), "asking the device",
-                                   error);
-    if (status == BS_OK)
-        status = bs_cu_mark(s, error);
-    return status == BS_OK ? bs_cu_settle(s, error) : status;
-}
-
 /* Rows of a domain that a router may have made, and the first of them where rows of all paths are. */
 static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first, int32_t *rows, bs_error *error)
 {
@@ -10793,7 +10561,7 @@ static bs_status bs_cu_check_knob(bs_device_session *s, const bs_route_desc *des
 {
     float knob;
     uint8_t *here = s->pinned + s->layout.learned;
-    const bs_status status = bs_cu_fetch(s, here, reinterpret_cast<const void *>((uintptr_t)operand->base),
+    const bs_status status = bs_cu_fetch(s, here, bs_cu_at<const void>(operand->base),
                                          sizeof knob, error);
     if (status != BS_OK)
         return status;
@@ -10809,7 +10577,7 @@ static bs_status bs_cu_fetch_scores(bs_device_session *s, const bs_device_operan
     const size_t width = 4 * (size_t)score->dim[0];
     const bs_status status = bs_cu_check(
         cudaMemcpy2DAsync(s->pinned + s->layout.asked, width,
-                          reinterpret_cast<const uint8_t *>((uintptr_t)score->base) + first * score->row_bytes,
+                          bs_cu_at<const uint8_t>(score->base) + first * score->row_bytes,
                           (size_t)score->row_bytes, width, (size_t)rows, cudaMemcpyDeviceToHost, s->stream),
         "copying scores from the device", error);
     return status == BS_OK ? bs_cu_session_settle(s, error) : status;
@@ -10832,10 +10600,8 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
 {
     const bs_device_client *c = s->client;
     const bs_router_info *info = &c->graph->routers[l->callback];
-    const uint8_t *tables = s->pinned + s->layout.tables_pinned;
-    const bs_device_step *step = reinterpret_cast<const bs_device_step *>(tables + s->layout.steps_at) + l->first;
-    const bs_device_operand *score = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) +
-                                     step->operands;
+    const bs_device_step *step = bs_cu_table<bs_device_step>(s, s->layout.steps_at) + l->first;
+    const bs_device_operand *score = bs_cu_table<bs_device_operand>(s, s->layout.operands_at) + step->operands;
     uint8_t *asked = s->pinned + s->layout.asked;
     const bs_device_decision *d = bs_cu_decision_at(s, l->callback);
     int32_t first, rows;
@@ -10853,9 +10619,8 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     float *gates = reinterpret_cast<float *>(chosen) + bs_aligned_floats(rows);
     status = bs_cu_ask_caller(info->desc, &c->callbacks[l->callback], &view, rows, chosen, gates, error);
     if (status == BS_OK)
-        status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d->chosen, chosen, 4 * (size_t)rows,
-                                             cudaMemcpyHostToDevice, s->stream),
-                             "copying an answer to the device", error);
+        status = bs_cu_copy(s, s->program.decisions + d->chosen, chosen, 4 * (uint64_t)rows, cudaMemcpyHostToDevice,
+                            "copying an answer to the device", error);
     return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d->gates, gates, 4 * (size_t)rows, error) : status;
 }
 
@@ -10863,21 +10628,14 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
 static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
 {
     const bs_device_client *c = s->client;
-    const uint8_t *tables = s->pinned + s->layout.tables_pinned;
     const bool here = bs_cu_cublas_here(s);
     for (int32_t k = l->first; k < l->first + l->count; k++) {
-        const bs_device_step *step = reinterpret_cast<const bs_device_step *>(tables + s->layout.steps_at) + k;
-        const bs_device_operand *operands = reinterpret_cast<const bs_device_operand *>(tables +
-                                                                                        s->layout.operands_at) +
-                                            step->operands;
-        const bs_node *node = &c->graph->nodes[step->node];
-        const bs_cu_node n = {
-            c->graph, c->plan, node, &c->plan->nodes[step->node], node->params, operands, operands + step->n_in,
-            NULL,     c->dims};
+        const bs_device_step *step = bs_cu_table<bs_device_step>(s, s->layout.steps_at) + k;
+        const bs_cu_node n = bs_cu_node_of(c, step, bs_cu_table<bs_device_operand>(s, s->layout.operands_at), NULL);
         if (!here || !bs_cu_linear_cublas(s->cublas, s->stream, &n, step, c->weights + step->prepared,
                                           c->domains[step->domain].count))
-            return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(node->op)->name,
-                           bs_node_name(node));
+            return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(n.node->op)->name,
+                           bs_node_name(n.node));
     }
     return bs_cu_launched(error);
 }
@@ -10920,7 +10678,7 @@ __global__ void bs_cu_anybody(BS_CU_ARGUMENT bs_cu_program program, int32_t firs
 {
     const bs_cu_tile t = bs_cu_everything(&program, NULL);
     bool mine = false;
-    for (int32_t k = (int32_t)threadIdx.x; k < count; k += (int32_t)blockDim.x)
+    for (int32_t k = bs_cu_thread(); k < count; k += bs_cu_threads())
         mine = mine || bs_cu_count(t, program.steps[first + k].domain) > 0;
     const bool some = __syncthreads_or(mine) != 0 && program.status[0] == 0;
     if (threadIdx.x != 0)
@@ -10937,8 +10695,7 @@ __global__ void bs_cu_anybody(BS_CU_ARGUMENT bs_cu_program program, int32_t firs
 /* How many launches from number `at` on are of steps on paths only, none of them a decision. */
 static int32_t bs_cu_stretch(const bs_device_session *s, int32_t at, int32_t end)
 {
-    const bs_device_step *steps = reinterpret_cast<const bs_device_step *>(s->pinned + s->layout.tables_pinned +
-                                                                           s->layout.steps_at);
+    const bs_device_step *steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
     int32_t count = 0;
     for (; at + count < end; count++) {
         const bs_cu_launch *l = &s->launches.list[at + count];
@@ -10952,12 +10709,16 @@ static int32_t bs_cu_stretch(const bs_device_session *s, int32_t at, int32_t end
     return count;
 }
 
-static void bs_cu_stretch_steps(const bs_device_session *s, int32_t at, int32_t count, int32_t *first, int32_t *steps)
+/* Asks, on the device, whether any step of a stretch has rows. decides: for the node of `handle`. */
+static bs_status bs_cu_ask_anybody(bs_device_session *s, int32_t at, int32_t count, bs_cu_handle handle, bool decides,
+                                   bs_error *error)
 {
-    *first = s->launches.list[at].first;
-    *steps = 0;
+    int32_t steps = 0;
     for (int32_t k = at; k < at + count; k++)
-        *steps += s->launches.list[k].count;
+        steps += s->launches.list[k].count;
+    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->stream, s->program, s->launches.list[at].first, steps, s->program.status + 2,
+              handle, decides);
+    return bs_cu_launched(error);
 }
 
 static bs_status bs_cu_run_launches(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
@@ -11064,14 +10825,10 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
 {
     cudaGraphConditionalHandle handle;
     cudaGraph_t body = NULL;
-    int32_t first, steps;
-    bs_cu_stretch_steps(s, at, count, &first, &steps);
     bs_status status = bs_cu_check(cudaGraphConditionalHandleCreate(&handle, s->graph, 0, 0), "making a condition",
                                    error);
-    if (status != BS_OK)
-        return status;
-    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->stream, s->program, first, steps, s->program.status + 2, handle, true);
-    status = bs_cu_launched(error);
+    if (status == BS_OK)
+        status = bs_cu_ask_anybody(s, at, count, handle, true, error);
     if (status != BS_OK)
         return status; /* still capturing: bs_cu_graph_give_up ends it */
     status = bs_cu_capture_close(s, error);
@@ -11096,11 +10853,7 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
 static bs_status bs_cu_run_asked(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
 {
     int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
-    int32_t first, steps;
-    bs_cu_stretch_steps(s, at, count, &first, &steps);
-    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->stream, s->program, first, steps, s->program.status + 2, (bs_cu_handle)0,
-              false);
-    bs_status status = bs_cu_launched(error);
+    bs_status status = bs_cu_ask_anybody(s, at, count, 0, false, error);
     if (status == BS_OK)
         status = bs_cu_fetch(s, told, s->program.status + 2, sizeof *told, error);
     return status == BS_OK && told[0] ? bs_cu_run_launches(s, at, at + count, error) : status;
@@ -11211,10 +10964,8 @@ static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const u
     uint64_t *place = reinterpret_cast<uint64_t *>(s->pinned + s->layout.places) + unit;
     *place = (uint64_t)(uintptr_t)weights +
              (s->client->plan->desc.in_place ? s->pinned_there - (uint64_t)(uintptr_t)s->pinned : 0);
-    return bs_cu_check(
-        cudaMemcpyAsync(s->memory + s->layout.tables + s->layout.units_at + (uint64_t)unit * sizeof *place, place,
-                        sizeof *place, cudaMemcpyHostToDevice, s->stream),
-        "telling the device where weights are", error);
+    return bs_cu_copy(s, s->memory + s->layout.tables + s->layout.units_at + (uint64_t)unit * sizeof *place, place,
+                      sizeof *place, cudaMemcpyHostToDevice, "telling the device where weights are", error);
 }
 
 /* The status of the run so far, then the counts. */
@@ -11223,13 +10974,11 @@ static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32
 {
     const bs_device_decision *d = bs_cu_decision_at(s, router);
     int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
-    bs_status status = bs_cu_check(
-        cudaMemcpyAsync(told, s->program.status, 2 * sizeof *told, cudaMemcpyDeviceToHost, s->stream),
-        "copying the status from the device", error);
+    bs_status status = bs_cu_copy(s, told, s->program.status, 2 * sizeof *told, cudaMemcpyDeviceToHost,
+                                  "copying the status from the device", error);
     if (status == BS_OK)
-        status = bs_cu_check(cudaMemcpyAsync(told + 2, s->memory + s->layout.decisions + d->counts,
-                                             (size_t)d->paths * sizeof *told, cudaMemcpyDeviceToHost, s->stream),
-                             "copying a decision from the device", error);
+        status = bs_cu_copy(s, told + 2, s->program.decisions + d->counts, (uint64_t)d->paths * sizeof *told,
+                            cudaMemcpyDeviceToHost, "copying a decision from the device", error);
     if (status == BS_OK)
         status = bs_cu_session_settle(s, error);
     if (status != BS_OK)
@@ -11287,9 +11036,8 @@ static bs_status bs_cu_queue_end(bs_device_session *s, bs_error *error)
     const bs_status status = bs_cu_copy_bound(s, false, error);
     if (status != BS_OK)
         return status;
-    return bs_cu_check(cudaMemcpyAsync(s->pinned + s->layout.results, s->memory + s->layout.decisions,
-                                       (size_t)s->layout.results_bytes, cudaMemcpyDeviceToHost, s->stream),
-                       "copying decisions from the device", error);
+    return bs_cu_copy(s, s->pinned + s->layout.results, s->memory + s->layout.decisions, s->layout.results_bytes,
+                      cudaMemcpyDeviceToHost, "copying decisions from the device", error);
 }
 
 /* Without a graph after all: nothing of the run has been queued so far. */
@@ -11329,7 +11077,7 @@ static bs_status bs_cu_session_begin(bs_device_session *s, bs_error *error)
     }
     if (status != BS_OK)
         return status;
-    bs_cu_write_segments(s, s->pinned + s->layout.tables_pinned);
+    bs_cu_write_segments(s);
     bs_cu_pack_inputs(s);
     s->replays = s->exec != NULL;
     if (s->replays)
@@ -11390,8 +11138,7 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
     const int32_t *said = reinterpret_cast<const int32_t *>(s->pinned + s->layout.results + s->layout.status);
     for (int32_t n = 1; said[0] == 0 && n < s->client->graph->n_nodes; n++) /* a failed run has nothing to give */
         if (bs_cu_writes(s, n))
-            bs_cu_pack(&s->client->bound[n],
-                       s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n), true);
+            bs_cu_pack(&s->client->bound[n], bs_cu_dense(s, n), true);
     bs_cu_tell(s);
     *node = said[0] != 0 ? said[1] : 0;
     return (bs_status)said[0];
@@ -11400,18 +11147,14 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
 /* Of the device or of the caller: one piece. */
 static bs_status bs_cu_session_zero(bs_device_session *s, uint8_t *memory, uint64_t bytes)
 {
-    cudaPointerAttributes known;
-    memset(&known, 0, sizeof known);
-    const bool found = cudaPointerGetAttributes(&known, memory) == cudaSuccess &&
-                       known.type != cudaMemoryTypeUnregistered;
+    void *there = bs_cu_there(memory);
     if (bs_cu_settle(s, NULL) != BS_OK)
         return BS_ERROR_PLATFORM;
-    if (!found) {
-        cudaGetLastError();
+    if (!there) {
         memset(memory, 0, (size_t)bytes);
         return BS_OK;
     }
-    if (bs_cu_check(cudaMemsetAsync(known.devicePointer, 0, (size_t)bytes, s->stream), "clearing a state", NULL) !=
+    if (bs_cu_check(cudaMemsetAsync(there, 0, (size_t)bytes, s->stream), "clearing a state", NULL) !=
         BS_OK)
         return BS_ERROR_PLATFORM;
     return bs_cu_mark(s, NULL);

@@ -5,13 +5,29 @@
 
 #include "cuda/state.cuh"
 
+/* Where the device finds memory of anybody; NULL: it cannot. */
+static void *bs_cu_there(const void *memory)
+{
+    cudaPointerAttributes known;
+    memset(&known, 0, sizeof known);
+    if (cudaPointerGetAttributes(&known, memory) == cudaSuccess)
+        return known.type != cudaMemoryTypeUnregistered ? known.devicePointer : NULL;
+    cudaGetLastError(); /* older toolkits call ordinary memory an error */
+    return NULL;
+}
+
+/* The pinned copy of what is bound to a node. */
+static uint8_t *bs_cu_dense(const bs_device_session *s, int32_t node)
+{
+    return s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, node);
+}
+
 /* Where the device finds a caller's buffer: in place when it can, else in a dense copy. */
 static void bs_cu_locate(bs_device_session *s, int32_t node)
 {
     const bs_device_client *c = s->client;
     const bs_buffer *b = &c->bound[node];
     bs_cu_bound *at = &s->at[node];
-    cudaPointerAttributes known;
     memset(at, 0, sizeof *at);
     if (!b->data)
         return;
@@ -20,11 +36,9 @@ static void bs_cu_locate(bs_device_session *s, int32_t node)
     at->address = (uint64_t)(uintptr_t)b->data;
     if (c->state[node] == b->data)
         return; /* the session's own */
-    memset(&known, 0, sizeof known);
-    if (cudaPointerGetAttributes(&known, b->data) != cudaSuccess)
-        cudaGetLastError(); /* older toolkits call ordinary memory an error */
-    else if (known.type != cudaMemoryTypeUnregistered && known.devicePointer) {
-        at->address = (uint64_t)(uintptr_t)known.devicePointer;
+    const void *there = bs_cu_there(b->data);
+    if (there) {
+        at->address = (uint64_t)(uintptr_t)there;
         return;
     }
     at->staged = s->any_staged = true;
@@ -86,8 +100,7 @@ static void bs_cu_pack_inputs(bs_device_session *s)
 {
     for (int32_t n = 1; n < s->client->graph->n_nodes; n++)
         if (bs_cu_reads(s, n))
-            bs_cu_pack(&s->client->bound[n],
-                       s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n), false);
+            bs_cu_pack(&s->client->bound[n], bs_cu_dense(s, n), false);
 }
 
 /* Staged buffers to the device, or back into pinned memory. */
@@ -97,12 +110,12 @@ static bs_status bs_cu_copy_bound(bs_device_session *s, bool in, bs_error *error
     for (int32_t n = 1; n < s->client->graph->n_nodes && status == BS_OK && !s->client->plan->desc.in_place; n++) {
         if (in ? !bs_cu_reads(s, n) : !bs_cu_writes(s, n))
             continue;
-        uint8_t *pinned = s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n);
-        uint8_t *device = reinterpret_cast<uint8_t *>((uintptr_t)s->at[n].address);
+        uint8_t *device = bs_cu_at<uint8_t>(s->at[n].address);
         const size_t bytes = bs_cu_bound_bytes(&s->client->bound[n]);
-        status = bs_cu_check(in ? cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, s->stream)
-                                : cudaMemcpyAsync(pinned, device, bytes, cudaMemcpyDeviceToHost, s->stream),
-                             in ? "copying inputs to the device" : "copying outputs from the device", error);
+        status = in ? bs_cu_copy(s, device, bs_cu_dense(s, n), bytes, cudaMemcpyHostToDevice,
+                                 "copying inputs to the device", error)
+                    : bs_cu_copy(s, bs_cu_dense(s, n), device, bytes, cudaMemcpyDeviceToHost,
+                                 "copying outputs from the device", error);
     }
     return status;
 }

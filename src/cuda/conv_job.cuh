@@ -1,13 +1,12 @@
 /* conv_job.cuh - what all convolutions have in common: what they are told in p, the cut into tiles of pixels, the job
  * of a row, and the pieces that it is dealt out in.
- * Relies on program.cuh and lower.cuh. Must never clip: storage is zero outside an operand's rect, as for the CPU. */
+ * Relies on walk.cuh and tensor.cuh. Must never clip: storage is zero outside an operand's rect, as for the CPU. */
 #ifndef BS_CUDA_CONV_JOB
 #define BS_CUDA_CONV_JOB
 
 #include "cuda/kernels.cuh"
-#include "cuda/lower.cuh"
-#include "cuda/program.cuh"
 #include "cuda/tensor.cuh"
+#include "cuda/walk.cuh"
 
 extern "C" {
 #include "ops/forms.h"
@@ -108,15 +107,15 @@ __device__ __forceinline__ bs_cu_conv bs_cu_conv_of(const bs_cu_tile &t, const b
     bs_cu_conv c;
     c.kernel_h = s->p[BS_CU_CONV_KERNEL_H].i;
     c.kernel_w = s->p[BS_CU_CONV_KERNEL_W].i;
-    c.in = x.data + ((int64_t)(y.y0 * stride - s->p[BS_CU_CONV_PAD_H].i) * x.stride[1] +
-                     (int64_t)(y.x0 * stride - s->p[BS_CU_CONV_PAD_W].i) * x.stride[2]) * bs_cu_bytes(x.dtype);
+    c.in = x.data + bs_cu_pixel_at(x, 0, y.y0 * stride - s->p[BS_CU_CONV_PAD_H].i,
+                                   y.x0 * stride - s->p[BS_CU_CONV_PAD_W].i) * bs_cu_bytes(x.dtype);
     c.stride = stride;
     c.dilation = s->p[BS_CU_CONV_DILATION].i;
     c.groups = groups;
     c.in_dtype = (int16_t)x.dtype;
     c.in_row = x.stride[1];
     c.in_pixel = x.stride[2];
-    c.out = y.data + ((int64_t)y.y0 * y.stride[1] + (int64_t)y.x0 * y.stride[2]) * bs_cu_bytes(y.dtype);
+    c.out = y.data + bs_cu_pixel_at(y, 0, y.y0, y.x0) * bs_cu_bytes(y.dtype);
     c.out_dtype = (int16_t)y.dtype;
     c.out_row = y.stride[1];
     c.out_pixel = y.stride[2];
@@ -153,11 +152,23 @@ __device__ __forceinline__ bool bs_cu_conv_sound(const bs_cu_tile &t, const bs_d
     return last && y.y1 > y.y0 && y.x1 > y.x0;
 }
 
+/* Calls each(job) for every row that has anything to compute. */
+template <typename E>
+__device__ __forceinline__ void bs_cu_conv_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                                const E &each)
+{
+    bs_cu_each_row(t, s, w, bs_cu_deal_whole(w), [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        if (bs_cu_conv_sound(t, s, x, y))
+            each(bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)));
+    });
+}
+
 /* -------------------------------------------------------------------------------------------- pieces of a job */
 
 /* A tile of pixels, x as many blocks of 8 outputs of a group as there are threads for. */
 struct bs_cu_conv_piece {
     int32_t y, x, h, w; /* outputs */
+    int32_t window_h, window_w;
     int32_t group, pass;
 };
 
@@ -174,6 +185,8 @@ __device__ __forceinline__ bs_cu_conv_piece bs_cu_conv_piece_of(const bs_cu_conv
     p.x = piece % across * tile_w;
     p.h = min(tile_h, c.h - p.y);
     p.w = min(tile_w, c.w - p.x);
+    p.window_h = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
+    p.window_w = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1;
     return p;
 }
 

@@ -19,14 +19,14 @@ enum {
 /* Lines of a pass over `rows` * 4 sums a thread: threads are 16 wide, warps of the tensor cores 2. */
 template <int BYTES, int ROWS> __device__ __forceinline__ int32_t bs_cu_gemm_lines(void)
 {
-    return BYTES == 4 ? ROWS * ((int32_t)blockDim.x / 16) : ROWS * 4 * ((int32_t)blockDim.x / 64);
+    return BYTES == 4 ? ROWS * (bs_cu_threads() / 16) : ROWS * 4 * (bs_cu_threads() / 64);
 }
 
 /* f32: thread (x, y) has columns x + 16 j of lines y + i * (threads / 16). */
 template <int ROWS>
 __device__ __forceinline__ void bs_cu_gemm_f32(const uint8_t *columns, const uint8_t *lines, float *sum)
 {
-    const int32_t x = (int32_t)threadIdx.x & 15, y = (int32_t)threadIdx.x >> 4, high = (int32_t)blockDim.x >> 4;
+    const int32_t x = bs_cu_thread() & 15, y = bs_cu_thread() >> 4, high = bs_cu_threads() >> 4;
 #pragma unroll 1
     for (int32_t k = 0; k < BS_CU_GEMM_DEPTH; k += 16) {
         float4 a[ROWS], b[4];
@@ -52,12 +52,12 @@ __device__ __forceinline__ void bs_cu_gemm_f32(const uint8_t *columns, const uin
 template <int ROWS>
 __device__ __forceinline__ void bs_cu_gemm_f16(const uint8_t *columns, const uint8_t *lines, float *sum)
 {
-    const int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5, matrix = lane >> 3,
+    const int32_t lane = bs_cu_lane(), warp = bs_cu_warp(), matrix = lane >> 3,
                   row = lane & 7;
     const uint8_t *from = columns + ((warp & 1) * 32 + (matrix & 1) * 8 + row) * BS_CU_GEMM_PITCH + (matrix >> 1) * 16;
     const uint8_t *with = lines + ((warp >> 1) * (ROWS / 2) * 8 + row) * BS_CU_GEMM_PITCH + matrix * 16;
     uint32_t b[ROWS / 2][4]; /* two steps of 16 */
-    if (warp >= ((int32_t)blockDim.x >> 6) * 2)
+    if (warp >= (bs_cu_threads() >> 6) * 2)
         return;
 #pragma unroll
     for (int32_t j = 0; j < ROWS / 2; j++)
@@ -87,15 +87,15 @@ __device__ __forceinline__ void bs_cu_gemm_step(const uint8_t *columns, const ui
 /* To to[line][column], pitch BS_CU_SUMS_PITCH. A barrier must stand on both sides. */
 template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_finish(const float *sum, float *to)
 {
-    const int32_t lane = (int32_t)threadIdx.x & 31, warp = (int32_t)threadIdx.x >> 5;
+    const int32_t lane = bs_cu_lane(), warp = bs_cu_warp();
     if (BYTES == 4) {
-        const int32_t x = (int32_t)threadIdx.x & 15, y = (int32_t)threadIdx.x >> 4, high = (int32_t)blockDim.x >> 4;
+        const int32_t x = bs_cu_thread() & 15, y = bs_cu_thread() >> 4, high = bs_cu_threads() >> 4;
 #pragma unroll
         for (int32_t i = 0; i < ROWS; i++)
 #pragma unroll
             for (int32_t j = 0; j < 4; j++)
                 to[(y + i * high) * BS_CU_SUMS_PITCH + x + 16 * j] = sum[4 * i + j];
-    } else if (warp < ((int32_t)blockDim.x >> 6) * 2) {
+    } else if (warp < (bs_cu_threads() >> 6) * 2) {
 #pragma unroll
         for (int32_t i = 0; i < 2; i++)
 #pragma unroll

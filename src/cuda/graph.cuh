@@ -29,7 +29,7 @@ __global__ void bs_cu_anybody(BS_CU_ARGUMENT bs_cu_program program, int32_t firs
 {
     const bs_cu_tile t = bs_cu_everything(&program, NULL);
     bool mine = false;
-    for (int32_t k = (int32_t)threadIdx.x; k < count; k += (int32_t)blockDim.x)
+    for (int32_t k = bs_cu_thread(); k < count; k += bs_cu_threads())
         mine = mine || bs_cu_count(t, program.steps[first + k].domain) > 0;
     const bool some = __syncthreads_or(mine) != 0 && program.status[0] == 0;
     if (threadIdx.x != 0)
@@ -46,8 +46,7 @@ __global__ void bs_cu_anybody(BS_CU_ARGUMENT bs_cu_program program, int32_t firs
 /* How many launches from number `at` on are of steps on paths only, none of them a decision. */
 static int32_t bs_cu_stretch(const bs_device_session *s, int32_t at, int32_t end)
 {
-    const bs_device_step *steps = reinterpret_cast<const bs_device_step *>(s->pinned + s->layout.tables_pinned +
-                                                                           s->layout.steps_at);
+    const bs_device_step *steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
     int32_t count = 0;
     for (; at + count < end; count++) {
         const bs_cu_launch *l = &s->launches.list[at + count];
@@ -61,12 +60,16 @@ static int32_t bs_cu_stretch(const bs_device_session *s, int32_t at, int32_t end
     return count;
 }
 
-static void bs_cu_stretch_steps(const bs_device_session *s, int32_t at, int32_t count, int32_t *first, int32_t *steps)
+/* Asks, on the device, whether any step of a stretch has rows. decides: for the node of `handle`. */
+static bs_status bs_cu_ask_anybody(bs_device_session *s, int32_t at, int32_t count, bs_cu_handle handle, bool decides,
+                                   bs_error *error)
 {
-    *first = s->launches.list[at].first;
-    *steps = 0;
+    int32_t steps = 0;
     for (int32_t k = at; k < at + count; k++)
-        *steps += s->launches.list[k].count;
+        steps += s->launches.list[k].count;
+    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->stream, s->program, s->launches.list[at].first, steps, s->program.status + 2,
+              handle, decides);
+    return bs_cu_launched(error);
 }
 
 static bs_status bs_cu_run_launches(bs_device_session *s, int32_t first, int32_t end, bs_error *error)
@@ -173,14 +176,10 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
 {
     cudaGraphConditionalHandle handle;
     cudaGraph_t body = NULL;
-    int32_t first, steps;
-    bs_cu_stretch_steps(s, at, count, &first, &steps);
     bs_status status = bs_cu_check(cudaGraphConditionalHandleCreate(&handle, s->graph, 0, 0), "making a condition",
                                    error);
-    if (status != BS_OK)
-        return status;
-    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->stream, s->program, first, steps, s->program.status + 2, handle, true);
-    status = bs_cu_launched(error);
+    if (status == BS_OK)
+        status = bs_cu_ask_anybody(s, at, count, handle, true, error);
     if (status != BS_OK)
         return status; /* still capturing: bs_cu_graph_give_up ends it */
     status = bs_cu_capture_close(s, error);
@@ -205,11 +204,7 @@ static bs_status bs_cu_run_if(bs_device_session *s, int32_t at, int32_t count, b
 static bs_status bs_cu_run_asked(bs_device_session *s, int32_t at, int32_t count, bs_error *error)
 {
     int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
-    int32_t first, steps;
-    bs_cu_stretch_steps(s, at, count, &first, &steps);
-    BS_LAUNCH(bs_cu_anybody, 1, 64, 0, s->stream, s->program, first, steps, s->program.status + 2, (bs_cu_handle)0,
-              false);
-    bs_status status = bs_cu_launched(error);
+    bs_status status = bs_cu_ask_anybody(s, at, count, 0, false, error);
     if (status == BS_OK)
         status = bs_cu_fetch(s, told, s->program.status + 2, sizeof *told, error);
     return status == BS_OK && told[0] ? bs_cu_run_launches(s, at, at + count, error) : status;

@@ -7,7 +7,7 @@
 
 #define BS_CU_STEP_KERNELS(X)                            \
     /* op_move.cuh, op_append.cuh, op_gather.cuh */      \
-    X(load) X(store) X(append) X(fill) X(beyond) X(paths) \
+    X(store) X(append) X(fill) X(beyond) X(paths) \
     /* op_route_score.cuh */                             \
     X(route_score) X(route_price)                        \
     /* op_elementwise.cuh */                             \

@@ -13,7 +13,7 @@
 __device__ inline const bs_device_step *bs_cu_find_step(const bs_cu_tile &t, int32_t first, int32_t count,
                                                         int32_t piece, bs_cu_work *w)
 {
-    const int32_t lane = (int32_t)threadIdx.x & 31;
+    const int32_t lane = bs_cu_lane();
     for (int32_t base = 0; base < count; base += 32) {
         int32_t pieces = 0, until;
         if (base + lane < count) {
@@ -31,7 +31,7 @@ __device__ inline const bs_device_step *bs_cu_find_step(const bs_cu_tile &t, int
             const bs_device_step *s = t.program->steps + first + base + k;
             piece -= __shfl_sync(0xffffffffu, until - pieces, k);
             w->row = piece / s->parts * s->batch;
-            w->rows = min(s->batch, bs_cu_count(t, s->domain) - w->row);
+            w->end = min(w->row + s->batch, bs_cu_count(t, s->domain));
             w->part = piece % s->parts;
             w->parts = s->parts;
             return s;
@@ -61,7 +61,6 @@ __device__ __forceinline__ void bs_cu_run(const bs_cu_tile &t, const bs_device_s
     case BS_CU_##name: bs_cu_##name##_run(t, s, w); break;
         BS_CU_KERNELS(BS_CU_CASE)
 #undef BS_CU_CASE
-    default: break;
     }
 }
 
@@ -107,7 +106,6 @@ __device__ inline void bs_cu_dispatch(const bs_cu_tile &t, const bs_device_step 
     case BS_CU_##name: bs_cu_call<BS_CU_##name>(t, s, w); break;
         BS_CU_KERNELS(BS_CU_CASE)
 #undef BS_CU_CASE
-    default: break;
     }
 }
 
@@ -122,7 +120,7 @@ __device__ inline void bs_cu_tile_step(const bs_cu_tile &t, const bs_device_step
         return;
     }
     for (; w.row < rows; w.row += s->batch) {
-        w.rows = min(s->batch, rows - w.row);
+        w.end = min(w.row + s->batch, rows);
         bs_cu_dispatch(t, s, w);
         __syncthreads();
     }
@@ -201,7 +199,6 @@ static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, i
         break;
         BS_CU_DECISION_KERNELS(BS_CU_CASE)
 #undef BS_CU_CASE
-    default: break;
     }
 }
 

@@ -49,7 +49,7 @@ static bool bs_cu_linear_is_large(const bs_cu_node *n)
 {
     const bs_dtype type = n->np->half ? BS_F16 : BS_F32;
     const int64_t k = n->in[0].dim[n->in[0].rank - 1], out = n->out[0].dim[n->out[0].rank - 1];
-    const int64_t lines = bs_cu_linear_rows_of(n, n->out[0].domain) * bs_cu_linear_lines_of(&n->out[0]);
+    const int64_t lines = bs_cu_linear_rows_of(n, n->out[0].domain) * bs_cu_linear_lines(&n->out[0]);
     return n->in[0].dtype == type && n->out[0].dtype == type && k % 8 == 0 && k >= 128 && out >= 128 &&
            lines >= 256 && bs_cu_linear_dense(n, &n->in[0]) >= k && bs_cu_linear_dense(n, &n->out[0]) >= out;
 }
@@ -63,7 +63,7 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
     const bool half = n->np->half != 0;
     const int32_t k = x->dim[x->rank - 1], out = s->p[BS_CU_LINEAR_OUT].i, bytes = half ? 2 : 4,
                   padded = (int32_t)(bs_linear_line_bytes(k, bytes) / bytes);
-    const int64_t lines = (int64_t)rows * bs_cu_linear_lines_of(y), from = bs_cu_linear_dense(n, x),
+    const int64_t lines = (int64_t)rows * bs_cu_linear_lines(y), from = bs_cu_linear_dense(n, x),
                   to = bs_cu_linear_dense(n, y);
     const bs_epilogue_layout layout = bs_linear_layout(static_cast<const bs_linear_desc *>(n->params), n->np, k);
     const cudaDataType_t type = half ? CUDA_R_16F : CUDA_R_32F;
@@ -77,12 +77,12 @@ static bool bs_cu_linear_cublas(cublasHandle_t handle, cudaStream_t stream, cons
         return true;
     if (lines > INT32_MAX || from > INT32_MAX || to > INT32_MAX ||
         cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, out, (int)lines, k, &one, prepared, type, padded,
-                     reinterpret_cast<const void *>(static_cast<uintptr_t>(x->base)), type, (int)from, &zero,
-                     reinterpret_cast<void *>(static_cast<uintptr_t>(y->base)), type, (int)to, compute,
+                     bs_cu_at<const void>(x->base), type, (int)from, &zero,
+                     bs_cu_at<void>(y->base), type, (int)to, compute,
                      CUBLAS_GEMM_DEFAULT) != CUBLAS_STATUS_SUCCESS)
         return false;
     BS_LAUNCH(bs_cu_linear_epilogue, (unsigned)bs_min_i64(bs_ceil_div(lines * out, 1024), 4096), 256, 0, stream,
-              reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(y->base)), (int32_t)y->dtype, to, lines, out,
+              bs_cu_at<uint8_t>(y->base), (int32_t)y->dtype, to, lines, out,
               reinterpret_cast<const float *>(prepared + bs_bytes_figure(layout.bias)),
               reinterpret_cast<const float *>(prepared + bs_bytes_figure(layout.slopes)), s->p[BS_CU_LINEAR_ACT].i,
               s->p[BS_CU_LINEAR_PARAM].f);

@@ -45,6 +45,12 @@ struct bs_cu_linear_job {
 static_assert(sizeof(bs_cu_linear_job) + (BS_CU_GEMM_SIDE + 32) * BS_CU_GEMM_PITCH * 3 <= BS_CU_WORKSPACE,
               "stages and the job share the workspace");
 
+/* Lines of a row. */
+__host__ __device__ static inline int32_t bs_cu_linear_lines(const bs_device_operand *o)
+{
+    return (int32_t)bs_cu_product(o->dim, o->rank - 1);
+}
+
 template <int BYTES>
 __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
                                           bs_cu_linear_job &j)
@@ -56,17 +62,14 @@ __device__ inline void bs_cu_linear_begin(const bs_cu_tile &t, const bs_device_s
     j.out = s->p[BS_CU_LINEAR_OUT].i;
     j.line_bytes = (int32_t)bs_linear_line_bytes(j.k, BYTES);
     j.weights = bs_cu_prepared(t, s);
-    int32_t lines = 1;
-    for (int32_t i = 0; i < j.y->rank - 1; i++)
-        lines *= j.y->dim[i];
-    j.lines = lines;
+    j.lines = bs_cu_linear_lines(j.y);
     j.type = j.x->dtype;
     j.row = w.row;
     j.parts = w.parts;
     j.wide = s->p[BS_CU_LINEAR_WIDE].i;
-    j.down = (w.rows * lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
+    j.lines_here = (w.end - w.row) * j.lines;
+    j.down = (j.lines_here + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
     j.pieces = j.down * ((j.out + j.wide - 1) / j.wide);
-    j.lines_here = w.rows * lines;
     j.x_step = j.k == 1 ? 1 : j.x->stride[j.x->rank - 1];
     j.copy = j.x_step != 1 || bs_cu_bytes(j.x->dtype) != BYTES ? 0 : j.x->place == BS_AT_TILE ? 1 : 2;
 }
@@ -114,7 +117,7 @@ __device__ inline int64_t bs_cu_linear_offset(const bs_device_operand *o, int32_
 /* Where lines first .. first + count of the work are. count <= 64 <= threads. */
 __device__ inline void bs_cu_linear_find(const bs_cu_tile &t, bs_cu_linear_job &j, int32_t first, int32_t count)
 {
-    const int32_t i = (int32_t)threadIdx.x;
+    const int32_t i = bs_cu_thread();
     if (i >= count)
         return;
     const int32_t r = j.row + (first + i) / j.lines, line = (first + i) % j.lines;
@@ -143,7 +146,7 @@ __device__ __forceinline__ void bs_cu_linear_weights(const bs_cu_linear_job &j, 
 {
     const int32_t line_bytes = j.line_bytes;
     const uint8_t *weights = j.weights + (int64_t)first * line_bytes + from;
-    for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
+    for (int32_t i = bs_cu_thread(); i < count * CHUNKS; i += bs_cu_threads()) {
         const int32_t column = i / CHUNKS, chunk = i % CHUNKS * 16;
         uint8_t *slot = to + column * pitch + chunk;
         if (from + chunk < line_bytes)
@@ -159,7 +162,7 @@ __device__ __forceinline__ void bs_cu_linear_rows(const bs_cu_linear_job &j, uin
                                                   int32_t from)
 {
     const int32_t end = j.k, step = j.x_step, type = j.type, copy = j.copy;
-    for (int32_t i = (int32_t)threadIdx.x; i < count * CHUNKS; i += (int32_t)blockDim.x) {
+    for (int32_t i = bs_cu_thread(); i < count * CHUNKS; i += bs_cu_threads()) {
         const uint8_t *line = j.at[i / CHUNKS].x;
         uint8_t *slot = to + i / CHUNKS * pitch + i % CHUNKS * 16;
         const int32_t k = (from + i % CHUNKS * 16) / BYTES;

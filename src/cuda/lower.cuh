@@ -22,8 +22,16 @@ struct bs_cu_node {
     const int64_t *dims; /* [dims] of this run */
 };
 
-/* Fills step->kernel, p, and where it is not one: batch, parts. The rest is filled already. */
+/* Fills p, and where they are not one: batch, parts; another kernel, where there are several. The rest is filled
+ * already. */
 typedef void (*bs_cu_describe)(const bs_cu_node *n, bs_device_step *step);
+
+/* What makes a step: its kernel, as a rule, and what describes it. */
+struct bs_cu_description {
+    int32_t kernel;
+    bs_cu_describe describe;
+};
+#define BS_CU_DESCRIPTION(name) {BS_CU_##name, bs_cu_##name##_describe}
 
 /* Elements of the largest rectangle of a row: of an image all its pixels (times channels), margins included. */
 static inline int64_t bs_cu_pixels(const bs_device_operand *o)
@@ -32,12 +40,18 @@ static inline int64_t bs_cu_pixels(const bs_device_operand *o)
     return (h + 2 * (int64_t)o->margin) * (w + 2 * (int64_t)o->margin);
 }
 
+/* Of the first n dimensions. */
+__host__ __device__ static inline int64_t bs_cu_product(const int32_t *dim, int32_t n)
+{
+    int64_t product = 1;
+    for (int32_t i = 0; i < n; i++)
+        product *= dim[i];
+    return product;
+}
+
 static inline int64_t bs_cu_elements(const bs_device_operand *o)
 {
-    int64_t n = 1;
-    for (int32_t i = 0; i < o->rank && o->rank != 3; i++)
-        n *= o->dim[i];
-    return o->rank == 3 ? bs_cu_pixels(o) * o->dim[0] : n;
+    return o->rank == 3 ? bs_cu_pixels(o) * o->dim[0] : bs_cu_product(o->dim, o->rank);
 }
 
 /* How many pieces of `each` elements make `count`: at least one. */

@@ -130,22 +130,23 @@ static void bs_cu_step_load(bs_cu_lowering *l, const bs_instr *i, bs_device_step
     s->n_in = s->n_out = 1;
 }
 
-static void bs_cu_step_move(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
+/* Moves, by their row map: which operands they have, and what makes the step of it. A residual's is another. */
+struct bs_cu_move {
+    void (*operands)(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s);
+    bs_cu_description description;
+};
+
+static const bs_cu_move *bs_cu_move_of(const bs_instr *i)
 {
-    if (i->combine == BS_COMBINE_RESIDUAL) {
-        bs_cu_step_residual(l, i, s);
-        return;
-    }
-    switch (static_cast<bs_row_map>(i->map)) {
-    case BS_MAP_VIEW: bs_cu_step_load(l, i, s); break;
-    case BS_MAP_ROW:
-    case BS_MAP_PARENT:
-    case BS_MAP_CELL:
-    case BS_MAP_BOUND: bs_cu_step_store(l, i, s); break;
-    case BS_MAP_APPEND: bs_cu_step_append(l, i, s); break;
-    case BS_MAP_PATHS: bs_cu_step_paths(l, i, s); break;
-    case BS_MAP_BEYOND: bs_cu_step_beyond(l, i, s); break;
-    }
+    static const bs_cu_move load = {bs_cu_step_load, BS_CU_DESCRIPTION(store)},
+                            store = {bs_cu_step_store, BS_CU_DESCRIPTION(store)},
+                            append = {bs_cu_step_append, BS_CU_DESCRIPTION(append)},
+                            paths = {bs_cu_step_paths, BS_CU_DESCRIPTION(paths)},
+                            beyond = {bs_cu_step_beyond, BS_CU_DESCRIPTION(beyond)},
+                            fill = {bs_cu_step_residual, BS_CU_DESCRIPTION(fill)};
+    static const bs_cu_move *const moves[] = {&load, &store, &store, &store, &store, &append, &paths, &beyond};
+    static_assert(BS_MAP_APPEND == 5 && BS_MAP_BEYOND == 7, "a move for each row map");
+    return i->combine == BS_COMBINE_RESIDUAL ? &fill : moves[i->map];
 }
 
 static void bs_cu_step_route(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
@@ -169,6 +170,17 @@ static bool bs_cu_countable(const bs_device_operand *o)
     return elements <= INT32_MAX;
 }
 
+/* What there is to say of the node of a step that has its operands. */
+static bs_cu_node bs_cu_node_of(const bs_device_client *c, const bs_device_step *s, const bs_device_operand *all,
+                                const bs_instr *i)
+{
+    const bs_node *node = &c->graph->nodes[s->node];
+    const bs_device_operand *in = all + s->operands;
+    const bs_cu_node n = {
+        c->graph, c->plan, node, &c->plan->nodes[s->node], node->params, in, in + s->n_in, i, c->dims};
+    return n;
+}
+
 /* Writes the step of an instruction. */
 static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
 {
@@ -183,7 +195,7 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
     s->prepared = bs_bytes_figure(l->plan->nodes[i->node].prepared_offset);
     switch (static_cast<bs_instr_kind>(i->kind)) {
     case BS_INSTR_CALL: bs_cu_step_call(l, i, s); break;
-    case BS_INSTR_MOVE: bs_cu_step_move(l, i, s); break;
+    case BS_INSTR_MOVE: bs_cu_move_of(i)->operands(l, i, s); break;
     case BS_INSTR_ROUTE: bs_cu_step_route(l, i, s); break;
     case BS_INSTR_RUN: return;
     }
@@ -192,12 +204,13 @@ static void bs_cu_step(bs_cu_lowering *l, const bs_instr *i, bs_device_step *s)
         l->too_many = bs_cu_countable(&operands[k]) ? l->too_many : i->node;
     if (l->overflow || l->too_many)
         return; /* nothing is launched: what describes a step may count */
-    const bs_cu_node n = {l->graph,           l->plan, node,           &l->plan->nodes[i->node], node->params, operands,
-                          operands + s->n_in, i,       l->client->dims};
-    if (i->kind != BS_INSTR_MOVE)
-        bs_cu_op_describes[node->op](&n, s);
-    else if (n.out->base != 0 || n.out->place == BS_AT_TILE) /* else an output that is not asked for */
-        bs_cu_move_describe(i)(&n, s);
+    const bs_cu_node n = bs_cu_node_of(l->client, s, l->operands, i);
+    const bool moves = i->kind == BS_INSTR_MOVE;
+    if (!moves || n.out->base != 0 || n.out->place == BS_AT_TILE) { /* else an output that is not asked for */
+        const bs_cu_description *d = moves ? &bs_cu_move_of(i)->description : &bs_cu_ops[node->op];
+        s->kernel = d->kernel;
+        d->describe(&n, s);
+    }
 #ifndef BS_NO_CUBLAS
     const bool linear = s->kernel == BS_CU_linear || s->kernel == BS_CU_linear_tensor;
     if (linear && l->cublas && s->unit == 0 && bs_cu_linear_is_large(&n))

@@ -14,23 +14,13 @@ enum {
 
 /* ------------------------------------------------------------------------------------------------------ nests */
 
-struct bs_cu_rect {
-    int32_t y0, y1, x0, x1;
-};
-
 /* Loops over the elements of a row, the fastest first; strides in elements. */
 struct bs_cu_nest {
     uint8_t *to;
-    const uint8_t *from; /* NULL: zeros */
+    const uint8_t *from;
     int32_t n[4], to_step[4], from_step[4];
     int32_t to_type, from_type;
 };
-
-/* Stride d of a view, where d is not known when compiled: an index would put the view in memory. */
-__device__ __forceinline__ int32_t bs_cu_pick(const int32_t *a, int32_t d)
-{
-    return d == 0 ? a[0] : d == 1 ? a[1] : d == 2 ? a[2] : d == 3 ? a[3] : 0;
-}
 
 __device__ __forceinline__ void bs_cu_nest_swap(bs_cu_nest *c, int32_t a, int32_t b)
 {
@@ -52,11 +42,11 @@ __device__ __forceinline__ void bs_cu_nest_merge(bs_cu_nest *c, int32_t a, int32
 }
 
 /* The loops of a rectangle of `to` (of rank 3) or of all its elements. Loops of length 1 come last. */
-__device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_view &from, bool zeros,
-                                           const bs_cu_rect &r)
+__device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_rect &r)
 {
     bs_cu_nest c;
-    int64_t to_at = 0, from_at = 0;
+    c.to = to.data;
+    c.from = from.data;
     c.to_type = to.dtype;
     c.from_type = from.dtype;
 #pragma unroll
@@ -69,15 +59,13 @@ __device__ inline bs_cu_nest bs_cu_nest_of(const bs_cu_view &to, const bs_cu_vie
     if (to.rank == 3) { /* so far x, y, channel */
         c.n[0] = max(r.x1 - r.x0, 0);
         c.n[1] = max(r.y1 - r.y0, 0);
-        to_at = (int64_t)r.y0 * to.stride[1] + (int64_t)r.x0 * to.stride[2];
-        from_at = (int64_t)r.y0 * from.stride[1] + (int64_t)r.x0 * from.stride[2];
+        c.to += bs_cu_pixel_at(to, 0, r.y0, r.x0) * bs_cu_bytes(to.dtype);
+        c.from += bs_cu_pixel_at(from, 0, r.y0, r.x0) * bs_cu_bytes(from.dtype);
         if (to.stride[0] == 1 || from.stride[0] == 1) {
             bs_cu_nest_swap(&c, 1, 2);
             bs_cu_nest_swap(&c, 0, 1);
         }
     }
-    c.to = to.data + to_at * bs_cu_bytes(to.dtype);
-    c.from = zeros ? NULL : from.data + from_at * bs_cu_bytes(from.dtype);
     bs_cu_nest_merge(&c, 2, 3);
     bs_cu_nest_merge(&c, 1, 2);
     bs_cu_nest_merge(&c, 0, 1);
@@ -194,7 +182,7 @@ __device__ __forceinline__ bs_cu_nest bs_cu_nest_rest(const bs_cu_nest &c, int32
     const int32_t done = c.n[0] / each * each;
     rest.n[0] -= done;
     rest.to += (int64_t)done * bs_cu_bytes(c.to_type);
-    rest.from += c.from ? (int64_t)done * bs_cu_bytes(c.from_type) : 0;
+    rest.from += (int64_t)done * bs_cu_bytes(c.from_type);
     return rest;
 }
 
@@ -256,13 +244,13 @@ __device__ inline void bs_cu_copy_turned(const bs_cu_nest &c, uint8_t *workspace
         const int32_t nb = min(BS_CU_TILE_SLOW, c.n[0] - b0), na = min(BS_CU_TILE_FAST, c.n[1] - a0);
         const uint8_t *from = c.from + ((int64_t)u * c.from_step[2] + (int64_t)v * c.from_step[3]) * from_bytes;
         uint8_t *to = c.to + ((int64_t)u * c.to_step[2] + (int64_t)v * c.to_step[3]) * to_bytes;
-        for (int32_t e = (int32_t)threadIdx.x; e < na * nb; e += (int32_t)blockDim.x) {
+        for (int32_t e = bs_cu_thread(); e < na * nb; e += bs_cu_threads()) {
             const int32_t b = from_first ? e % nb : e / na, a = from_first ? e / nb : e % na;
             tile[b * pitch + a] = bs_cu_load_one(from, from_bytes,
                                              (int64_t)(b0 + b) * c.from_step[0] + (int64_t)(a0 + a) * c.from_step[1]);
         }
         __syncthreads();
-        for (int32_t e = (int32_t)threadIdx.x; e < na * nb; e += (int32_t)blockDim.x) {
+        for (int32_t e = bs_cu_thread(); e < na * nb; e += bs_cu_threads()) {
             const int32_t b = from_first ? e / na : e % nb, a = from_first ? e % na : e / nb;
             bs_cu_element_move(to, c.to_type, (int64_t)(b0 + b) * c.to_step[0] + (int64_t)(a0 + a) * c.to_step[1],
                                reinterpret_cast<const uint8_t *>(&tile[b * pitch + a]), c.from_type, 0);
@@ -271,11 +259,18 @@ __device__ inline void bs_cu_copy_turned(const bs_cu_nest &c, uint8_t *workspace
     }
 }
 
+/* A row that is not cut into parts. */
+__device__ __forceinline__ bs_cu_work bs_cu_uncut(void)
+{
+    const bs_cu_work all = {0, 1, 0, 1};
+    return all;
+}
+
 /* Moves this team's share of a nest. */
 __device__ inline void bs_cu_nest_copy(const bs_cu_nest &c, const bs_cu_team &team, uint8_t *workspace,
                                        const bs_cu_work &w)
 {
-    const bool block = team.size == (int32_t)blockDim.x;
+    const bool block = team.size == bs_cu_threads();
     const bool turned = (c.to_step[0] == 1 && c.from_step[1] == 1) || (c.from_step[0] == 1 && c.to_step[1] == 1);
     int32_t each = c.n[0] + 1;
     if (c.to_step[0] == 1 && c.from_step[0] == 1)
@@ -289,9 +284,11 @@ __device__ inline void bs_cu_nest_copy(const bs_cu_nest &c, const bs_cu_team &te
         bs_cu_copy_elements(bs_cu_nest_rest(c, each), team, w);
 }
 
-/* As far as words go, then the ends of lines. */
-__device__ inline void bs_cu_nest_zero(const bs_cu_nest &c, const bs_cu_team &team, const bs_cu_work &w)
+/* A rectangle of a view, as far as words go, then the ends of lines. */
+__device__ inline void bs_cu_zero_rect(const bs_cu_view &v, const bs_cu_rect &r, const bs_cu_team &team,
+                                       const bs_cu_work &w)
 {
+    const bs_cu_nest c = bs_cu_nest_of(v, v, r);
     const int32_t bytes = bs_cu_bytes(c.to_type),
                   word = c.to_step[0] == 1 ? bs_cu_word(c.to, c.n, c.to_step, bytes) : 1;
     const int32_t each = word == 16 ? 16 / bytes : word >= 4 ? 4 / bytes : c.n[0] + 1;

@@ -14,14 +14,13 @@ __device__ __forceinline__ bs_cu_rect bs_cu_common(const bs_cu_view &a, const bs
 __device__ __forceinline__ void bs_cu_row_copy(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_team &team,
                                                uint8_t *workspace, const bs_cu_work &w)
 {
-    bs_cu_nest_copy(bs_cu_nest_of(to, from, false, bs_cu_common(to, from)), team, workspace, w);
+    bs_cu_nest_copy(bs_cu_nest_of(to, from, bs_cu_common(to, from)), team, workspace, w);
 }
 
 /* Zeroes what lies between two rectangles, the inner one in the outer: of a stored image. */
 __device__ inline void bs_cu_zero_ring(const bs_cu_view &v, const bs_cu_rect &inner, const bs_cu_rect &outer,
                                        const bs_cu_team &team)
 {
-    const bs_cu_work all = {0, 1, 0, 1};
 #pragma unroll 1
     for (int32_t side = 0; side < 4; side++) { /* above, below, left, right */
         bs_cu_rect r = outer;
@@ -36,17 +35,16 @@ __device__ inline void bs_cu_zero_ring(const bs_cu_view &v, const bs_cu_rect &in
         if (side == 3)
             r.x0 = max(inner.x1, outer.x0);
         if (r.y1 > r.y0 && r.x1 > r.x0)
-            bs_cu_nest_zero(bs_cu_nest_of(v, v, true, r), team, all);
+            bs_cu_zero_rect(v, r, team, bs_cu_uncut());
     }
 }
 
 /* As bs_zero_margin. */
 __device__ inline void bs_cu_zero_outside(const bs_cu_view &v, const bs_cu_team &team)
 {
-    const bs_cu_rect inner = {v.y0, v.y1, v.x0, v.x1};
     const bs_cu_rect outer = {-v.margin, min(v.y1 + v.margin, v.max_h + v.margin), -v.margin,
                               min(v.x1 + v.margin, v.max_w + v.margin)};
-    bs_cu_zero_ring(v, inner, outer, team);
+    bs_cu_zero_ring(v, v, outer, team);
 }
 
 /* Of a frame that cells make: a cell at its edge zeroes what lies beyond, one of which this scale leaves nothing does
@@ -75,7 +73,7 @@ __device__ inline bs_cu_view bs_cu_open_target(const bs_cu_tile &t, const bs_dev
 __device__ __forceinline__ void bs_cu_zero_around(const bs_cu_tile &t, const bs_device_operand *o, int32_t row,
                                                   const bs_cu_team &team, const bs_cu_work &w)
 {
-    if (w.part != 0 || o->place == BS_AT_ROOT || o->margin == 0 || o->rank != 3)
+    if (w.part != 0 || o->margin == 0 || o->rank != 3)
         return;
     const bs_cu_view v = bs_cu_open_target(t, o, row);
     if (o->place == BS_AT_CELL)

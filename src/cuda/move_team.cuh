@@ -44,10 +44,10 @@ struct bs_cu_team {
 __device__ __forceinline__ bs_cu_team bs_cu_team_of(const bs_device_step *s)
 {
     bs_cu_team team;
-    team.size = s->p[BS_CU_MOVE_TEAM].i > 0 ? s->p[BS_CU_MOVE_TEAM].i : (int32_t)blockDim.x;
-    team.rank = (int32_t)threadIdx.x % team.size;
-    team.index = (int32_t)threadIdx.x / team.size;
-    team.count = (int32_t)blockDim.x / team.size;
+    team.size = s->p[BS_CU_MOVE_TEAM].i > 0 ? s->p[BS_CU_MOVE_TEAM].i : bs_cu_threads();
+    team.rank = bs_cu_thread() % team.size;
+    team.index = bs_cu_thread() / team.size;
+    team.count = bs_cu_threads() / team.size;
     return team;
 }
 

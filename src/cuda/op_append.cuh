@@ -10,7 +10,6 @@
 
 static void bs_cu_append_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->kernel = BS_CU_append;
     bs_cu_move_cut(&n->in[0], bs_cu_elements(&n->in[0]), s);
 }
 
@@ -19,13 +18,13 @@ __device__ inline uint8_t *bs_cu_ring_place(const bs_cu_tile &t, const bs_device
 {
     const bs_device_operand *past = bs_cu_in(t, s, 1), *ring = bs_cu_out(t, s, 0);
     const bs_device_domain &domain = t.program->domains[bs_cu_in(t, s, 0)->domain];
-    const int32_t *offsets = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(domain.offsets));
+    const int32_t *offsets = bs_cu_at<const int32_t>(domain.offsets);
     const int32_t segment = bs_segment_of(offsets, domain.lengths, row);
-    const int32_t position = reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(past->base))[segment] +
+    const int32_t position = bs_cu_at<const int32_t>(past->base)[segment] +
                              (row - offsets[segment]);
     if (offsets[segment + 1] - row > ring->max_h || position < 0)
         return NULL;
-    return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(ring->base)) + segment * ring->row_bytes +
+    return bs_cu_at<uint8_t>(ring->base) + segment * ring->row_bytes +
            (int64_t)(position % ring->max_h) * ring->max_w * bs_cu_bytes(ring->dtype);
 }
 
@@ -33,11 +32,11 @@ __device__ inline uint8_t *bs_cu_ring_place(const bs_cu_tile &t, const bs_device
 __device__ inline void bs_cu_append_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_team team = bs_cu_team_of(s);
-    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
+    for (int32_t r = w.row + team.index; r < w.end; r += team.count) {
         uint8_t *place = bs_cu_ring_place(t, s, r);
         if (!place)
             continue;
-        const bs_cu_view from = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+        const bs_cu_view from = bs_cu_open_in(t, s, 0, r);
         bs_cu_view to = from;
         to.data = place;
         to.dtype = bs_cu_out(t, s, 0)->dtype;

@@ -23,16 +23,20 @@ enum { BS_CU_ATTEND_HEADS, BS_CU_ATTEND_ALIBI };
 static void bs_cu_attention_describe(const bs_cu_node *n, bs_device_step *s)
 {
     (void)n;
-    s->kernel = BS_CU_attention;
     s->p[BS_CU_ATTEND_HEADS].i = bs_max_i32(s->p[BS_CU_ATTEND_HEADS].i, 1);
     s->parts = s->p[BS_CU_ATTEND_HEADS].i;
 }
 
-/* Keys, or values: the rows of this run and the ring, from the head's first element on. */
+/* Keys, or values, from the head's first element on: the first of them, and how they lie. */
+struct bs_cu_attend_rows {
+    const uint8_t *data;
+    int64_t bytes;
+    int32_t type, step;
+};
+
+/* Those of this run, from the segment's first row on, and those of the ring, from its position 0 on. */
 struct bs_cu_attend_side {
-    const uint8_t *fresh, *ring; /* of the segment's first row; of its position 0 */
-    int64_t fresh_bytes, ring_bytes;
-    int32_t fresh_type, ring_type, fresh_step, ring_step;
+    bs_cu_attend_rows fresh, ring;
 };
 
 /* One row and head: it attends to positions low .. position. */
@@ -48,19 +52,16 @@ __device__ inline bs_cu_attend_side bs_cu_attend_side_of(const bs_cu_tile &t, co
                                                          const bs_device_operand *ring, int32_t first_row,
                                                          int32_t segment, int32_t element)
 {
-    bs_cu_attend_side side;
-    side.fresh_type = side.ring_type = fresh->dtype;
-    side.fresh_step = side.ring_step = fresh->stride[0];
-    side.fresh_bytes = side.ring_bytes = fresh->row_bytes; /* a segment domain is a top-level one */
-    side.fresh = side.ring = bs_cu_row(t, fresh, 0) + first_row * fresh->row_bytes +
-                             (int64_t)element * fresh->stride[0] * bs_cu_bytes(fresh->dtype);
+    /* a segment domain is a top-level one */
+    const bs_cu_attend_rows rows = {bs_cu_row(t, fresh, 0) + first_row * fresh->row_bytes +
+                                        (int64_t)element * fresh->stride[0] * bs_cu_bytes(fresh->dtype),
+                                    fresh->row_bytes, fresh->dtype, fresh->stride[0]};
+    bs_cu_attend_side side = {rows, rows};
     if (ring) {
         const int32_t bytes = bs_cu_bytes(ring->dtype);
-        side.ring_type = ring->dtype;
-        side.ring_step = ring->stride[2];
-        side.ring_bytes = (int64_t)ring->stride[1] * bytes;
-        side.ring = bs_cu_row(t, ring, 0) +
-                    ((int64_t)segment * ring->stride[0] + (int64_t)element * ring->stride[2]) * bytes;
+        side.ring = {bs_cu_row(t, ring, 0) +
+                         ((int64_t)segment * ring->stride[0] + (int64_t)element * ring->stride[2]) * bytes,
+                     (int64_t)ring->stride[1] * bytes, ring->dtype, ring->stride[2]};
     }
     return side;
 }
@@ -92,11 +93,18 @@ __device__ inline bs_cu_attend_job bs_cu_attend_job_of(const bs_cu_tile &t, cons
     return j;
 }
 
+__device__ __forceinline__ const bs_cu_attend_rows &bs_cu_attend_rows_at(const bs_cu_attend_job &j,
+                                                                         const bs_cu_attend_side &side,
+                                                                         int32_t position)
+{
+    return position >= j.past ? side.fresh : side.ring;
+}
+
 __device__ __forceinline__ const uint8_t *bs_cu_attend_at(const bs_cu_attend_job &j, const bs_cu_attend_side &side,
                                                           int32_t position)
 {
-    return position >= j.past ? side.fresh + (position - j.past) * side.fresh_bytes
-                              : side.ring + position % j.window * side.ring_bytes;
+    const bs_cu_attend_rows &rows = bs_cu_attend_rows_at(j, side, position);
+    return rows.data + (position >= j.past ? position - j.past : position % j.window) * rows.bytes;
 }
 
 __device__ __forceinline__ bool bs_cu_attend_quads(const uint8_t *data, int32_t dtype, int32_t step)
@@ -138,36 +146,32 @@ __device__ inline float bs_cu_attend_dot(const bs_cu_attend_job &j, const uint8_
  * top). */
 __device__ inline void bs_cu_attend_block(const bs_cu_attend_job &j, int32_t first, int32_t from, float *partial)
 {
-    const int32_t lane = (int32_t)threadIdx.x & 31, position = first + lane, begin = max(j.low - first, 0),
+    const int32_t lane = bs_cu_lane(), position = first + lane, begin = max(j.low - first, 0),
                   end = min(j.position - first, 31);
-    const bool mine = lane >= begin && lane <= end, fresh = position >= j.past;
+    const bool mine = lane >= begin && lane <= end;
     float score = -INFINITY, weight = 0.0f, value[BS_CU_ATTEND_LANES] = {0.0f, 0.0f, 0.0f, 0.0f};
     unsigned long long at = 0;
     if (mine) {
-        const bs_cu_attend_side &k = j.k;
-        score = bs_cu_attend_dot(j, bs_cu_attend_at(j, k, position), fresh ? k.fresh_type : k.ring_type,
-                                 fresh ? k.fresh_step : k.ring_step);
+        const bs_cu_attend_rows &k = bs_cu_attend_rows_at(j, j.k, position);
+        score = bs_cu_attend_dot(j, bs_cu_attend_at(j, j.k, position), k.type, k.step);
         score = fmaf(score, j.scale, -j.slope * (float)(j.position - position));
         at = (unsigned long long)reinterpret_cast<uintptr_t>(bs_cu_attend_at(j, j.v, position));
     }
-    float top = score, sum;
+    float top = score;
     for (int32_t d = 16; d > 0; d /= 2)
         top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, d));
     if (mine)
         weight = expf(score - top);
-    sum = weight;
-    for (int32_t d = 16; d > 0; d /= 2)
-        sum += __shfl_xor_sync(0xffffffffu, sum, d);
+    const float sum = bs_cu_lanes_sum(weight);
 #pragma unroll 2
     for (int32_t p = begin; p <= end; p++) {
         const float w = __shfl_sync(0xffffffffu, weight, p);
-        const uint8_t *v = reinterpret_cast<const uint8_t *>(static_cast<uintptr_t>(__shfl_sync(0xffffffffu, at, p)));
-        const bool run = first + p >= j.past;
-        const int32_t type = run ? j.v.fresh_type : j.v.ring_type, step = run ? j.v.fresh_step : j.v.ring_step;
+        const uint8_t *v = bs_cu_at<const uint8_t>(__shfl_sync(0xffffffffu, at, p));
+        const bs_cu_attend_rows &rows = bs_cu_attend_rows_at(j, j.v, first + p);
 #pragma unroll
         for (int32_t i = 0; i < BS_CU_ATTEND_LANES; i++)
             if (from + 32 * i + lane < j.n)
-                value[i] = fmaf(w, bs_cu_get(v, type, (int64_t)(from + 32 * i + lane) * step), value[i]);
+                value[i] = fmaf(w, bs_cu_get(v, rows.type, (int64_t)(from + 32 * i + lane) * rows.step), value[i]);
     }
 #pragma unroll
     for (int32_t i = 0; i < BS_CU_ATTEND_LANES; i++)
@@ -201,7 +205,7 @@ __device__ __forceinline__ void bs_cu_attend_merge(bs_cu_attend_state *state, co
 __device__ inline void bs_cu_attend(const bs_cu_tile &t, const bs_cu_attend_job &j, int32_t from)
 {
     float *partial = reinterpret_cast<float *>(t.workspace);
-    const int32_t warp = (int32_t)threadIdx.x >> 5, warps = (int32_t)blockDim.x >> 5, last = j.position / 32;
+    const int32_t warp = bs_cu_warp(), warps = bs_cu_warps(), last = j.position / 32;
     bs_cu_attend_state state = {-INFINITY, 0.0f, {0.0f, 0.0f}, false};
     for (int32_t block = j.low / 32; block <= last; block += warps) {
         if (block + warp <= last)
@@ -222,7 +226,7 @@ __device__ inline void bs_cu_attention_run(const bs_cu_tile &t, const bs_device_
 {
     /* registers are for the sums */
     bs_cu_attend_job *job = reinterpret_cast<bs_cu_attend_job *>(t.workspace + BS_CU_WORKSPACE) - 1;
-    for (int32_t r = w.row; r < w.row + w.rows; r++)
+    for (int32_t r = w.row; r < w.end; r++)
         for (int32_t head = w.part; head < s->p[BS_CU_ATTEND_HEADS].i; head += w.parts) {
             if (threadIdx.x == 0)
                 *job = bs_cu_attend_job_of(t, s, r, head);

@@ -10,11 +10,10 @@
  * has them: a clipped cell may be 1 high too. */
 enum { BS_CU_BINARY_BROADCAST };
 
-static void bs_cu_binary_describe(const bs_cu_node *n, bs_device_step *s, int32_t kernel)
+static void bs_cu_add_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t *in = bs_node_in(n->graph, n->node);
     const bs_value_info *a = bs_value_get(n->graph, in[0]), *b = bs_value_get(n->graph, in[1]);
-    s->kernel = kernel;
     s->p[BS_CU_BINARY_BROADCAST].i = 0;
     for (int32_t d = 0; d < a->rank; d++)
         if (d >= b->rank || a->dims[d] != b->dims[d])
@@ -22,21 +21,9 @@ static void bs_cu_binary_describe(const bs_cu_node *n, bs_device_step *s, int32_
     bs_cu_cut(n, s);
 }
 
-static void bs_cu_add_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_binary_describe(n, s, BS_CU_add); }
-static void bs_cu_sub_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_binary_describe(n, s, BS_CU_sub); }
-static void bs_cu_mul_describe(const bs_cu_node *n, bs_device_step *s) { bs_cu_binary_describe(n, s, BS_CU_mul); }
+static constexpr bs_cu_describe bs_cu_sub_describe = bs_cu_add_describe, bs_cu_mul_describe = bs_cu_add_describe;
 
-/* i32 wraps: unsigned, because signed overflow is undefined. */
-struct bs_cu_add_of {
-    template <typename T> __device__ __forceinline__ T of(T a, T b) const { return a + b; }
-};
-struct bs_cu_sub_of {
-    template <typename T> __device__ __forceinline__ T of(T a, T b) const { return a - b; }
-};
-struct bs_cu_mul_of {
-    template <typename T> __device__ __forceinline__ T of(T a, T b) const { return a * b; }
-};
-
+/* F: of two words of i32, unsigned because signed overflow is undefined and i32 wraps; or of two floats. */
 template <typename F> struct bs_cu_binary {
     const uint8_t *a, *b;
     uint8_t *y;
@@ -45,7 +32,7 @@ template <typename F> struct bs_cu_binary {
     F f;
     __device__ __forceinline__ uint32_t join(uint32_t p, uint32_t q) const
     {
-        return y_type == BS_I32 ? f.of(p, q) : bs_cu_raw(f.of(bs_cu_real(p, a_type), bs_cu_real(q, b_type)), y_type);
+        return y_type == BS_I32 ? f(p, q) : bs_cu_raw(f(bs_cu_real(p, a_type), bs_cu_real(q, b_type)), y_type);
     }
     __device__ __forceinline__ void one(const int64_t (&at)[3]) const
     {
@@ -68,45 +55,35 @@ template <typename F> struct bs_cu_binary {
 };
 
 template <typename F>
-__device__ inline void bs_cu_binary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w, const F &f)
+__device__ __forceinline__ void bs_cu_binary_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                                 const F &f)
 {
-    const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 4), (int32_t)threadIdx.x,
-                                        (int32_t)blockDim.x);
-    for (int32_t r = d.row; r < d.end; r += d.rows) {
-        bs_cu_view v[3] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r),
-                           bs_cu_open(t, bs_cu_in(t, s, 1), r)};
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &a, int32_t r) {
+        bs_cu_view b = bs_cu_open_in(t, s, 1, r);
 #pragma unroll
         for (int32_t i = 0; i < BS_MAX_RANK; i++)
-            v[2].stride[i] = s->p[BS_CU_BINARY_BROADCAST].i >> i & 1 ? 0 : v[2].stride[i];
-        const bs_cu_walk<3> k = bs_cu_walk_over(v);
-        const bs_cu_binary<F> each = {k.begin[1], k.begin[2], k.begin[0],        v[1].dtype,
-                                      v[2].dtype, v[0].dtype, k.step[2][3] == 0, f};
-        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.y_type)) &&
-                          bs_cu_walk_fours(k, 1, bs_cu_bytes(each.a_type)) &&
-                          (each.same || bs_cu_walk_fours(k, 2, bs_cu_bytes(each.b_type)));
-        if (w.part == 0)
-            bs_cu_zero_margin(v[0]);
-        bs_cu_walk_run(k, four, d.index, d.workers, each);
-    }
+            b.stride[i] = s->p[BS_CU_BINARY_BROADCAST].i >> i & 1 ? 0 : b.stride[i];
+        const bs_cu_walk<3> k = bs_cu_walk_over<3>({y, a, b});
+        const bool same = k.step[2][3] == 0;
+        const bs_cu_binary<F> each = {k.begin[1], k.begin[2], k.begin[0], a.dtype, b.dtype, y.dtype, same, f};
+        bs_cu_walk_run(k, bs_cu_walk_fours(k, same ? 2 : 3), d, each);
+    });
 }
 
 __device__ inline void bs_cu_add_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_add_of f = {};
-    bs_cu_binary_run(t, s, w, f);
+    bs_cu_binary_run(t, s, w, [](auto a, auto b) { return a + b; });
 }
 
 __device__ inline void bs_cu_sub_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_sub_of f = {};
-    bs_cu_binary_run(t, s, w, f);
+    bs_cu_binary_run(t, s, w, [](auto a, auto b) { return a - b; });
 }
 
 __device__ inline void bs_cu_mul_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_mul_of f = {};
-    bs_cu_binary_run(t, s, w, f);
+    bs_cu_binary_run(t, s, w, [](auto a, auto b) { return a * b; });
 }
 
 #endif

@@ -34,8 +34,7 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
         s->kernel = BS_CU_conv2d_depthwise;
         s->parts = bs_cu_pieces(h * w * ((groups + 3) / 4), 2 * BS_CU_THREADS);
     } else if (algorithm == BS_CONV_DIRECT && bs_cu_conv_describe_direct(s, in_c, out_c, h, w)) {
-        s->kernel = BS_CU_conv2d;
-    } else {
+        } else {
         s->kernel = BS_CU_conv2d_plain;
         s->p[BS_CU_CONV_LAYOUT].i = algorithm == BS_CONV_TENSOR ? 1 : algorithm == BS_CONV_DIRECT ? 2 : 0;
         s->parts = bs_cu_pieces(h * w * d->out, 4 * BS_CU_THREADS);

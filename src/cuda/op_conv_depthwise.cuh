@@ -9,23 +9,14 @@
 /* Four channels of a pixel a thread, neighbours in channels: weights are [quads of channels][taps][4]. */
 __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        if (!bs_cu_conv_sound(t, s, x, y))
-            continue;
-        const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
-        const int32_t taps = c.kernel_h * c.kernel_w, vectors = (c.groups + 3) / 4, threads = (int32_t)blockDim.x;
-        const int32_t bytes = bs_cu_bytes(c.in_dtype);
+    const bs_cu_deal d = bs_cu_deal_whole(w);
+    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) {
+        const int32_t taps = c.kernel_h * c.kernel_w, bytes = bs_cu_bytes(c.in_dtype);
         const bool quads = bs_cu_quads(c.in, c.in_dtype, c.in_row, c.in_pixel, 0);
-        for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < (int64_t)c.h * c.w * vectors;
-             i += (int64_t)w.parts * threads) {
-            const int32_t pixel = (int32_t)(i / vectors), channel = (int32_t)(i - (int64_t)pixel * vectors) * 4,
-                          count = min(4, c.groups - channel);
-            const int32_t oy = pixel / c.w, ox = pixel - oy * c.w;
-            const float4 *weight = reinterpret_cast<const float4 *>(c.weights) + (int64_t)(channel / 4) * taps;
-            const uint8_t *window = c.in + ((int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel +
+        bs_cu_scan_run({0, c.h, 0, c.w}, (c.groups + 3) / 4, d.index, d.workers, [&](const bs_cu_scan &k) {
+            const int32_t channel = 4 * k.c, count = min(4, c.groups - channel);
+            const float4 *weight = reinterpret_cast<const float4 *>(c.weights) + (int64_t)k.c * taps;
+            const uint8_t *window = c.in + ((int64_t)k.y * c.stride * c.in_row + (int64_t)k.x * c.stride * c.in_pixel +
                                             channel) *
                                                bytes;
             float sum[8] = {};
@@ -49,14 +40,14 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
                     sum[3] = fmaf(q.w, v.w, sum[3]);
                 }
             uint8_t *to = c.out +
-                          ((int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype);
+                          ((int64_t)k.y * c.out_row + (int64_t)k.x * c.out_pixel + channel) * bs_cu_bytes(c.out_dtype);
             const bs_cu_conv_end end = bs_cu_conv_end_of(c);
             if (end.rare != BS_ACT_NONE)
                 bs_cu_conv_store_rare(c, end, sum, channel, count, to);
             else
                 bs_cu_conv_store<4>(c, end, sum, channel, count, to);
-        }
-    }
+        });
+    });
 }
 
 #endif

@@ -43,15 +43,15 @@ static bool bs_cu_conv_describe_direct(bs_device_step *s, int32_t in_c, int32_t 
 
 /* ------------------------------------------------------------------------------------------------------- sums */
 
-/* h x w pixels of `channels` channels to shared memory, as f32. */
-__device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const uint8_t *from, int32_t h, int32_t w,
+/* The window of a piece, `channels` channels of it, to shared memory, as f32. */
+__device__ __forceinline__ void bs_cu_conv_stage(const bs_cu_conv &c, const bs_cu_conv_piece &p, const uint8_t *from,
                                                  int32_t channels, float *to)
 {
-    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype),
+    const int32_t threads = bs_cu_threads(), bytes = bs_cu_bytes(c.in_dtype),
                   apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, channels);
-    const int32_t each = quads ? channels / 4 : channels, n = h * w * each;
-    for (int32_t i = (int32_t)threadIdx.x; i < n; i += threads) {
+    const int32_t each = quads ? channels / 4 : channels, w = p.window_w, n = p.window_h * w * each;
+    for (int32_t i = bs_cu_thread(); i < n; i += threads) {
         const int32_t at = i / each, k = i - at * each, y = at / w, x = at - y * w;
         const uint8_t *pixel = from + ((int64_t)y * c.in_row + x * c.in_pixel) * bytes;
         if (quads)
@@ -163,16 +163,14 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
     BS_CU_ASSUME_SHARED(window);
     const int32_t taps = c.kernel_h * c.kernel_w, padded = (c.out_c + 3) / 4 * 4, blocks = (c.out_c + 7) / 8;
     const int32_t quads = bs_cu_conv_quads(c.step);
-    const int32_t side = (int32_t)threadIdx.x / quads, lane = (int32_t)threadIdx.x % quads;
-    const int32_t sides = (int32_t)blockDim.x / quads, passes = (blocks + sides - 1) / sides,
+    const int32_t side = bs_cu_thread() / quads, lane = bs_cu_thread() % quads;
+    const int32_t sides = bs_cu_threads() / quads, passes = (blocks + sides - 1) / sides,
                   pieces = bs_cu_conv_tiles_of(c) * passes;
     const int32_t chunk = bs_cu_conv_p(c, BS_CU_CONV_CHUNK), apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     int32_t staged = -1;
     for (int32_t piece = part; piece < pieces; piece += parts) {
         const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, passes);
-        const int32_t width = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1, n = p.h * p.w;
-        const int32_t height = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
-        const int32_t block = p.pass * sides + side, first = block * 8, each = (n + 3) / 4;
+        const int32_t block = p.pass * sides + side, first = block * 8, n = p.h * p.w, each = (n + 3) / 4;
         const bool active = side < sides && block < blocks && lane < each;
         const int32_t wide = c.out_c - first > 4 ? 8 : 4;
         const float *w = reinterpret_cast<const float *>(c.weights) +
@@ -182,18 +180,17 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
 #pragma unroll
         for (int k = 0; k < 4; k++) { /* neighbours of a thread are neighbours of its pixels */
             const int32_t i = min(lane + k * each, n - 1), y = i / p.w;
-            at[k] = (y * c.stride * width + (i - y * p.w) * c.stride) * apart;
+            at[k] = (y * c.stride * p.window_w + (i - y * p.w) * c.stride) * apart;
         }
         for (int32_t i = 0; i < c.in_c && taps > 0; i += chunk) {
             const int32_t channels = min(chunk, c.in_c - i);
             if (channels < c.in_c || staged != piece / passes) {
                 __syncthreads();
-                bs_cu_conv_stage(c, bs_cu_conv_source(c, p) + i * bs_cu_bytes(c.in_dtype), height, width, channels,
-                                 window);
+                bs_cu_conv_stage(c, p, bs_cu_conv_source(c, p) + i * bs_cu_bytes(c.in_dtype), channels, window);
                 __syncthreads();
                 staged = piece / passes;
             }
-            const int32_t column = c.dilation * apart, row = width * column;
+            const int32_t column = c.dilation * apart, row = p.window_w * column;
             if (active && wide == 8)
                 bs_cu_conv_sum<8>(c, window, row, column, at, w + i * 8, c.in_c * 8, channels, sum);
             else if (active)
@@ -207,13 +204,7 @@ __device__ __forceinline__ int32_t bs_cu_conv_direct(const bs_cu_tile &t, const 
 
 __device__ inline void bs_cu_conv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        if (bs_cu_conv_sound(t, s, x, y))
-            bs_cu_conv_direct(t, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), w.part, w.parts);
-    }
+    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_direct(t, c, w.part, w.parts); });
 }
 
 #endif

@@ -27,32 +27,27 @@ __device__ inline float bs_cu_conv_weight(const bs_cu_conv &c, int32_t layout, i
 
 __device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+    const bs_cu_deal d = bs_cu_deal_whole(w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
         const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
-        const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x, layout = s->p[BS_CU_CONV_LAYOUT].i;
-        const int64_t n = y.y1 > y.y0 && y.x1 > y.x0 ? (int64_t)c.h * c.w * channels : 0;
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < n; i += (int64_t)w.parts * threads) {
-            const int32_t pixel = (int32_t)(i / channels), o = (int32_t)(i - (int64_t)pixel * channels),
-                          group = o / c.out_c;
-            const int32_t oy = pixel / c.w, ox = pixel - oy * c.w;
-            const int64_t window = (int64_t)oy * c.stride * c.in_row + (int64_t)ox * c.stride * c.in_pixel +
+        bs_cu_scan_run({0, c.h, 0, c.w}, y.dim[0], d.index, d.workers, [&](const bs_cu_scan &k) {
+            const int32_t group = k.c / c.out_c;
+            const int64_t window = (int64_t)k.y * c.stride * c.in_row + (int64_t)k.x * c.stride * c.in_pixel +
                                    (int64_t)group * c.in_c * x.stride[0];
             float sum = 0.0f;
             for (int32_t tap = 0; tap < c.kernel_h * c.kernel_w; tap++) {
                 const int32_t ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
                 const int64_t at = window + ((int64_t)ky * c.in_row + (int64_t)kx * c.in_pixel) * c.dilation;
-                for (int32_t k = 0; k < c.in_c; k++)
-                    sum = fmaf(bs_cu_get(c.in, c.in_dtype, at + (int64_t)k * x.stride[0]),
-                               bs_cu_conv_weight(c, layout, group, o - group * c.out_c, tap, k), sum);
+                for (int32_t i = 0; i < c.in_c; i++)
+                    sum = fmaf(bs_cu_get(c.in, c.in_dtype, at + (int64_t)i * x.stride[0]),
+                               bs_cu_conv_weight(c, s->p[BS_CU_CONV_LAYOUT].i, group, k.c - group * c.out_c, tap, i),
+                               sum);
             }
             bs_cu_put(c.out, c.out_dtype,
-                      (int64_t)oy * c.out_row + (int64_t)ox * c.out_pixel + (int64_t)o * y.stride[0],
-                      bs_cu_conv_any(c, o, sum));
-        }
-    }
+                      (int64_t)k.y * c.out_row + (int64_t)k.x * c.out_pixel + (int64_t)k.c * y.stride[0],
+                      bs_cu_conv_any(c, k.c, sum));
+        });
+    });
 }
 
 #endif

@@ -63,17 +63,17 @@ __device__ __forceinline__ int32_t bs_cu_conv_spread(int32_t bytes)
     return words % 4 == 2 ? 2 : words % 8 == 4 ? 1 : 0;
 }
 
-/* h x w pixels of a group to shared memory, as f16. */
-__device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const uint8_t *from, bool far, int32_t h,
-                                                      int32_t w, __half *to)
+/* The window of a piece to shared memory, as f16. */
+__device__ __forceinline__ void bs_cu_conv_stage_half(const bs_cu_conv &c, const bs_cu_conv_piece &p,
+                                                      const uint8_t *from, bool far, __half *to)
 {
-    const int32_t threads = (int32_t)blockDim.x, bytes = bs_cu_bytes(c.in_dtype),
+    const int32_t threads = bs_cu_threads(), bytes = bs_cu_bytes(c.in_dtype),
                   apart = bs_cu_conv_p(c, BS_CU_CONV_PIXEL);
     const bool quads = bs_cu_quads(from, c.in_dtype, c.in_row, c.in_pixel, c.in_c);
     const bool async = far && quads && c.in_dtype == BS_F16 && ((c.in_row | c.in_pixel | c.in_c) & 7) == 0 &&
                        (reinterpret_cast<uintptr_t>(from) & 15) == 0;
-    const int32_t each = async ? c.in_c / 8 : quads ? c.in_c / 4 : c.in_c, n = h * w * each;
-    for (int32_t i = (int32_t)threadIdx.x; i < n; i += threads) {
+    const int32_t each = async ? c.in_c / 8 : quads ? c.in_c / 4 : c.in_c, w = p.window_w, n = p.window_h * w * each;
+    for (int32_t i = bs_cu_thread(); i < n; i += threads) {
         const int32_t at = i / each, k = i - at * each, y = at / w, x = at - y * w;
         const uint8_t *pixel = from + ((int64_t)y * c.in_row + x * c.in_pixel) * bytes;
         __half *target = to + at * apart;
@@ -97,7 +97,7 @@ __device__ __forceinline__ void bs_cu_conv_table(const bs_cu_conv &c, int32_t ro
                                                  int32_t *table)
 {
     const int32_t products = c.kernel_h * c.kernel_w * c.in_c;
-    for (int32_t q = (int32_t)threadIdx.x; q < quads; q += (int32_t)blockDim.x) {
+    for (int32_t q = bs_cu_thread(); q < quads; q += bs_cu_threads()) {
         const int32_t k = 4 * q, tap = k / c.in_c, ky = tap / c.kernel_w, kx = tap - ky * c.kernel_w;
         table[q] = k < products ? 2 * (ky * c.dilation * row + kx * c.dilation * pixel + k - tap * c.in_c) : 0;
     }
@@ -150,7 +150,7 @@ template <int MT, int NT, bool NEAR>
 __device__ __forceinline__ void bs_cu_conv_product(const bs_cu_conv &c, const bs_cu_conv_window &v,
                                                    const bs_cu_conv_piece &p, int32_t base, int32_t first)
 {
-    const int32_t lane = (int32_t)threadIdx.x & 31, g = lane >> 2, quad = lane & 3, n = p.h * p.w,
+    const int32_t lane = bs_cu_lane(), g = lane >> 2, quad = lane & 3, n = p.h * p.w,
                   blocks = (c.out_c + 7) / 8;
     const uint2 *w = reinterpret_cast<const uint2 *>(c.weights) + ((int64_t)p.group * blocks + first) * v.steps * 32 +
                      lane;
@@ -225,7 +225,7 @@ __device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const b
 {
     const int32_t down = (p.h * p.w + 16 * MT - 1) / (16 * MT), blocks = (c.out_c + 7) / 8,
                   across = (blocks + together - 1) / together;
-    for (int32_t item = (int32_t)threadIdx.x / 32; item < down * across; item += (int32_t)blockDim.x / 32) {
+    for (int32_t item = bs_cu_warp(); item < down * across; item += bs_cu_warps()) {
         const int32_t base = item % down * 16 * MT, first = item / down * together;
         if (together == 1)
             bs_cu_conv_product<MT, 1, NEAR>(c, v, p, base, first);
@@ -243,7 +243,7 @@ __device__ __forceinline__ void bs_cu_conv_products(const bs_cu_conv &c, const b
 /* Outputs that a warp does together: all, where windows are read but once; fewer where warps would be idle. */
 __device__ __forceinline__ int32_t bs_cu_conv_together(const bs_cu_conv &c, const bs_cu_conv_piece &p)
 {
-    const int32_t blocks = (c.out_c + 7) / 8, warps = (int32_t)blockDim.x / 32, groups = (p.h * p.w + 31) / 32;
+    const int32_t blocks = (c.out_c + 7) / 8, warps = bs_cu_warps(), groups = (p.h * p.w + 31) / 32;
     const int32_t least = max((blocks + 3) / 4, min(blocks, warps / groups));
     return (blocks + least - 1) / least;
 }
@@ -254,7 +254,7 @@ template <bool TILE>
 __device__ __forceinline__ void bs_cu_conv_deal(const bs_cu_conv &c, const bs_cu_conv_window &v,
                                                 const bs_cu_conv_piece &p, bool near)
 {
-    const int32_t n = p.h * p.w, warps = (int32_t)blockDim.x / 32, together = bs_cu_conv_together(c, p);
+    const int32_t n = p.h * p.w, warps = bs_cu_warps(), together = bs_cu_conv_together(c, p);
     if (TILE) {
         const int32_t across = ((c.out_c + 7) / 8 + together - 1) / together;
         const int32_t fours = ((n + 63) / 64 * across + warps - 1) / warps,
@@ -284,17 +284,15 @@ __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_
     int32_t columns = 0; /* of the window that the table is for */
     for (int32_t piece = part; piece < pieces; piece += parts) {
         const bs_cu_conv_piece p = bs_cu_conv_piece_of(c, piece, 1);
-        const int32_t width = (p.w - 1) * c.stride + (c.kernel_w - 1) * c.dilation + 1;
-        const int32_t height = (p.h - 1) * c.stride + (c.kernel_h - 1) * c.dilation + 1;
-        const int32_t row = apart > 0 ? width * apart : c.in_row, pixel = apart > 0 ? apart : c.in_pixel;
+        const int32_t row = apart > 0 ? p.window_w * apart : c.in_row, pixel = apart > 0 ? apart : c.in_pixel;
         const uint8_t *from = bs_cu_conv_source(c, p);
         __syncthreads(); /* the last piece is done with the workspace */
-        if (columns != width)
+        if (columns != p.window_w)
             bs_cu_conv_table(c, row, pixel, 4 * v.steps, table);
         if (apart > 0)
-            bs_cu_conv_stage_half(c, from, t.scratch == NULL, height, width, room);
+            bs_cu_conv_stage_half(c, p, from, t.scratch == NULL, room);
         __syncthreads();
-        columns = width;
+        columns = p.window_w;
         v.data = apart > 0 ? reinterpret_cast<const uint8_t *>(room) : from;
         v.row = 2 * row * c.stride;
         v.pixel = 2 * pixel * c.stride;
@@ -303,29 +301,16 @@ __device__ __forceinline__ void bs_cu_conv_tensor(const bs_cu_tile &t, const bs_
     }
 }
 
-template <bool TILE>
-__device__ __forceinline__ void bs_cu_conv_tensor_rows(const bs_cu_tile &t, const bs_device_step *s,
-                                                       const bs_cu_work &w)
-{
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        if (bs_cu_conv_sound(t, s, x, y))
-            bs_cu_conv_tensor<TILE>(t, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), w.part, w.parts);
-    }
-}
-
 __device__ inline void bs_cu_conv2d_tensor_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    bs_cu_conv_tensor_rows<false>(t, s, w);
+    bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_tensor<false>(t, c, w.part, w.parts); });
 }
 
 /* Only in a region: a launch of its own would be nothing but code. */
 __device__ inline void bs_cu_conv2d_tile_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     if (t.scratch != NULL)
-        bs_cu_conv_tensor_rows<true>(t, s, w);
+        bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) { bs_cu_conv_tensor<true>(t, c, w.part, w.parts); });
 }
 
 #endif

@@ -97,26 +97,19 @@ struct bs_cu_conversion {
 
 __device__ inline void bs_cu_convert_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_deal d = bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> 2), (int32_t)threadIdx.x,
-                                        (int32_t)blockDim.x);
-    for (int32_t r = d.row; r < d.end; r += d.rows) {
-        const bs_cu_view v[2] = {bs_cu_open(t, bs_cu_out(t, s, 0), r), bs_cu_open(t, bs_cu_in(t, s, 0), r)};
-        const bs_cu_walk<2> k = bs_cu_walk_over(v);
+    const bs_cu_deal d = bs_cu_deal_rows(t, s, w, 2);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        const bs_cu_walk<2> k = bs_cu_walk_over<2>({y, x});
         const bs_cu_conversion each = {k.begin[1],
                                        k.begin[0],
-                                       v[1].dtype,
-                                       v[0].dtype,
+                                       x.dtype,
+                                       y.dtype,
                                        s->p[BS_CU_CONVERT_LOW].i,
                                        s->p[BS_CU_CONVERT_HIGH].i,
                                        s->p[BS_CU_CONVERT_SCALE].f,
                                        s->p[BS_CU_CONVERT_CODES].i != 0};
-        const bool four = k.count[3] % 4 == 0 && bs_cu_walk_fours(k, 0, bs_cu_bytes(each.to)) &&
-                          bs_cu_walk_fours(k, 1, bs_cu_bytes(each.from));
-        if (w.part == 0)
-            bs_cu_zero_margin(v[0]);
-        bs_cu_walk_run(k, four, d.index, d.workers, each);
-    }
+        bs_cu_walk_run(k, bs_cu_walk_fours(k), d, each);
+    });
 }
 
 /* ----------------------------------------------------------------------------------------------- sr_store */
@@ -125,7 +118,7 @@ __device__ inline void bs_cu_convert_run(const bs_cu_tile &t, const bs_device_st
 __device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu_view &tail, const bs_cu_view &base,
                                             const bs_cu_view &y, int32_t py, int32_t px)
 {
-    const int64_t from = (int64_t)py * tail.stride[1] + (int64_t)px * tail.stride[2];
+    const int64_t from = bs_cu_pixel_at(tail, 0, py, px);
     const int32_t low = s->p[BS_CU_CONVERT_LOW].i, high = s->p[BS_CU_CONVERT_HIGH].i;
     const float scale = s->p[BS_CU_CONVERT_SCALE].f;
     float v[4];
@@ -136,38 +129,24 @@ __device__ inline void bs_cu_sr_store_pixel(const bs_device_step *s, const bs_cu
             v[i] = bs_cu_get(tail.data, tail.dtype, from + (int64_t)i * tail.stride[0]);
 #pragma unroll
     for (int32_t i = 0; i < 2; i++) {
-        const int64_t b = (int64_t)(2 * py + i) * base.stride[1] + (int64_t)(2 * px) * base.stride[2];
-        const int64_t to = (int64_t)(2 * py + i) * y.stride[1] + (int64_t)(2 * px) * y.stride[2];
+        const int64_t b = bs_cu_pixel_at(base, 0, 2 * py + i, 2 * px), to = bs_cu_pixel_at(y, 0, 2 * py + i, 2 * px);
         const float left = (v[2 * i] + bs_cu_get(base.data, base.dtype, b)) * scale;
         const float right = (v[2 * i + 1] + bs_cu_get(base.data, base.dtype, b + base.stride[2])) * scale;
         const uint32_t first = (uint32_t)bs_f32_to_code(left, low, high),
                        second = (uint32_t)bs_f32_to_code(right, low, high);
-        uint8_t *at = y.data + to * bs_cu_bytes(y.dtype);
-        if (y.dtype == BS_U8 && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(at) & 1) == 0) {
-            *reinterpret_cast<uint16_t *>(at) = (uint16_t)(first | second << 8);
-        } else if (y.dtype == BS_U16 && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(at) & 3) == 0) {
-            *reinterpret_cast<uint32_t *>(at) = first | second << 16;
-        } else {
-            bs_cu_store_one(y.data, bs_cu_bytes(y.dtype), to, first);
-            bs_cu_store_one(y.data, bs_cu_bytes(y.dtype), to + y.stride[2], second);
-        }
+        bs_cu_store_pair(y, to, first, second, true, true);
     }
 }
 
 /* The rectangle is even: a cell of the doubled frame. */
 __device__ inline void bs_cu_sr_store_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view tail = bs_cu_open(t, bs_cu_in(t, s, 0), r), base = bs_cu_open(t, bs_cu_in(t, s, 1), r),
-                         y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x,
-                      threads = w.parts * (int32_t)blockDim.x;
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        for (bs_cu_scan k = bs_cu_scan_over(y.y0 / 2, y.y1 / 2, y.x0 / 2, y.x1 / 2, 1, index, threads);
-             bs_cu_scan_more(k); bs_cu_scan_next(&k))
-            bs_cu_sr_store_pixel(s, tail, base, y, k.y, k.x);
-    }
+    const bs_cu_deal d = bs_cu_deal_whole(w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &tail, int32_t r) {
+        const bs_cu_view base = bs_cu_open_in(t, s, 1, r);
+        bs_cu_scan_run({y.y0 / 2, y.y1 / 2, y.x0 / 2, y.x1 / 2}, 1, d.index, d.workers,
+                       [&](const bs_cu_scan &k) { bs_cu_sr_store_pixel(s, tail, base, y, k.y, k.x); });
+    });
 }
 
 #endif

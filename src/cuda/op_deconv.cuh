@@ -30,7 +30,6 @@ static void bs_cu_deconv2d_describe(const bs_cu_node *n, bs_device_step *s)
     const bool reference = n->np->algorithm != BS_CONV_DIRECT;
     int64_t h, w;
     memset(s->p, 0, sizeof s->p);
-    s->kernel = BS_CU_deconv2d;
     bs_cu_conv_extent(&n->out[0], &h, &w);
     /* of the largest phase */
     s->p[BS_CU_CONV_KERNEL_H].i = s->p[BS_CU_CONV_KERNEL_W].i = bs_deconv2d_taps(kernel, stride, 0);
@@ -60,25 +59,19 @@ __device__ __forceinline__ int32_t bs_cu_deconv_phase(int32_t y, int32_t pad, in
 __device__ inline void bs_cu_deconv_plain(const bs_cu_view &x, const bs_cu_view &y, const bs_cu_conv &c, int32_t pad,
                                           const bs_cu_work &w)
 {
-    const int32_t channels = y.dim[0], threads = (int32_t)blockDim.x, up = bs_cu_conv_p(c, BS_CU_CONV_UP);
-    const int64_t n = c.h > 0 && c.w > 0 ? (int64_t)c.h * c.w * channels : 0;
-    for (int64_t i = (int64_t)w.part * threads + threadIdx.x; i < n; i += (int64_t)w.parts * threads) {
-        const int32_t pixel = (int32_t)(i / channels), o = (int32_t)(i - (int64_t)pixel * channels);
-        const int32_t oy = y.y0 + pixel / c.w, ox = y.x0 + pixel % c.w;
+    const bs_cu_deal d = bs_cu_deal_whole(w);
+    const int32_t up = bs_cu_conv_p(c, BS_CU_CONV_UP);
+    const float *weights = reinterpret_cast<const float *>(c.weights);
+    bs_cu_scan_run(y, y.dim[0], d.index, d.workers, [&](const bs_cu_scan &k) {
         float sum = 0.0f;
-        for (int32_t ky = bs_cu_deconv_phase(oy, pad, up); ky < c.kernel_h; ky += up)
-            for (int32_t kx = bs_cu_deconv_phase(ox, pad, up); kx < c.kernel_w; kx += up) {
-                const int64_t at = (int64_t)((oy + pad - ky) / up) * x.stride[1] +
-                                   (int64_t)((ox + pad - kx) / up) * x.stride[2];
-                for (int32_t k = 0; k < x.dim[0]; k++)
-                    sum = fmaf(bs_cu_get(x.data, x.dtype, at + (int64_t)k * x.stride[0]),
-                               reinterpret_cast<const float *>(
-                                   c.weights)[(((int64_t)k * channels + o) * c.kernel_h + ky) * c.kernel_w + kx],
-                               sum);
-            }
-        bs_cu_put(y.data, y.dtype, (int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2] + (int64_t)o * y.stride[0],
-                  bs_cu_conv_any(c, o, sum));
-    }
+        for (int32_t ky = bs_cu_deconv_phase(k.y, pad, up); ky < c.kernel_h; ky += up)
+            for (int32_t kx = bs_cu_deconv_phase(k.x, pad, up); kx < c.kernel_w; kx += up)
+                for (int32_t i = 0; i < x.dim[0]; i++)
+                    sum = fmaf(bs_cu_get(x.data, x.dtype,
+                                         bs_cu_pixel_at(x, i, (k.y + pad - ky) / up, (k.x + pad - kx) / up)),
+                               weights[(((int64_t)i * y.dim[0] + k.c) * c.kernel_h + ky) * c.kernel_w + kx], sum);
+        bs_cu_put(y.data, y.dtype, bs_cu_pixel_at(y, k.c, k.y, k.x), bs_cu_conv_any(c, k.c, sum));
+    });
 }
 
 /* ----------------------------------------------------------------------------------------------------- phases */
@@ -94,9 +87,9 @@ __device__ __forceinline__ bs_cu_conv bs_cu_deconv_job(const bs_cu_conv &whole, 
     const int32_t oy = y.y0 + (down < 0 ? down + up : down), ox = y.x0 + (right < 0 ? right + up : right);
     c.kernel_h = bs_deconv2d_taps(whole.kernel_h, up, a);
     c.kernel_w = bs_deconv2d_taps(whole.kernel_w, up, b);
-    c.in = x.data + ((int64_t)((oy + pad - a) / up - (c.kernel_h - 1)) * x.stride[1] +
-                     (int64_t)((ox + pad - b) / up - (c.kernel_w - 1)) * x.stride[2]) * bs_cu_bytes(x.dtype);
-    c.out = y.data + ((int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2]) * bs_cu_bytes(y.dtype);
+    const int32_t iy = (oy + pad - a) / up - (c.kernel_h - 1), ix = (ox + pad - b) / up - (c.kernel_w - 1);
+    c.in = x.data + bs_cu_pixel_at(x, 0, iy, ix) * bs_cu_bytes(x.dtype);
+    c.out = y.data + bs_cu_pixel_at(y, 0, oy, ox) * bs_cu_bytes(y.dtype);
     c.out_row = y.stride[1] * up;
     c.out_pixel = y.stride[2] * up;
     c.h = max(0, (y.y1 - oy + up - 1) / up);
@@ -115,14 +108,14 @@ static __device__ __noinline__ int32_t bs_cu_deconv_phase_run(const bs_cu_tile &
 __device__ inline void bs_cu_deconv2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const int32_t up = s->p[BS_CU_CONV_UP].i;
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+    for (int32_t r = w.row; r < w.end; r++) {
         int32_t part = w.part; /* pieces of all phases are dealt out in one row */
         /* looked up again each time: registers are dearer */
         for (int32_t phase = 0; phase < (s->p[BS_CU_CONV_LAYOUT].i == 0 ? 1 : up * up); phase++) {
-            const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+            const bs_cu_view x = bs_cu_open_in(t, s, 0, r), y = bs_cu_open_out(t, s, 0, r);
             const int32_t pad = s->p[BS_CU_CONV_PAD_H].i;
-            if (w.part == 0 && phase == 0)
-                bs_cu_zero_margin(y);
+            if (phase == 0)
+                bs_cu_zero_margin(w, y);
             if (s->p[BS_CU_CONV_LAYOUT].i == 0) {
                 bs_cu_deconv_plain(x, y, bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y)), pad, w);
             } else if (bs_cu_conv_sound(t, s, x, y)) {

@@ -21,7 +21,6 @@ enum {
 static void bs_cu_patch_features_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int64_t samples = bs_cu_pixels(&n->in[0]) * n->in[0].dim[0];
-    s->kernel = BS_CU_patch_features;
     s->p[BS_CU_FEATURES_BUCKETS].i = bs_or_default(s->p[BS_CU_FEATURES_BUCKETS].i, BS_FEATURE_BUCKETS);
     s->p[BS_CU_FEATURES_SHIFT].i = n->in[0].dtype == BS_U8 ? 0 : bs_feature_shift(s->p[BS_CU_FEATURES_SHIFT].i);
     s->p[BS_CU_FEATURES_WARP].i = samples <= 1024;
@@ -31,8 +30,7 @@ static void bs_cu_patch_features_describe(const bs_cu_node *n, bs_device_step *s
 __device__ __forceinline__ int32_t bs_cu_feature_code(const bs_cu_view &v, int32_t shift, int32_t c, int32_t y,
                                                       int32_t x)
 {
-    const int64_t at = (int64_t)c * v.stride[0] + (int64_t)y * v.stride[1] + (int64_t)x * v.stride[2];
-    return (int32_t)bs_cu_load_one(v.data, bs_cu_bytes(v.dtype), at) >> shift;
+    return (int32_t)bs_cu_load_one(v.data, bs_cu_bytes(v.dtype), bs_cu_pixel_at(v, c, y, x)) >> shift;
 }
 
 __device__ __forceinline__ uint64_t bs_cu_feature_square(int32_t d) { return (uint64_t)((int64_t)d * d); }
@@ -43,8 +41,7 @@ __device__ inline void bs_cu_feature_sums(const bs_cu_view &x, const bs_cu_view 
 {
     const int32_t h = x.dim[1], width = x.dim[2];
     *energy = *change = 0;
-    for (bs_cu_scan k = bs_cu_scan_over(0, h, 0, width, x.dim[0], index, threads); bs_cu_scan_more(k);
-         bs_cu_scan_next(&k)) {
+    bs_cu_scan_run({0, h, 0, width}, x.dim[0], index, threads, [&](const bs_cu_scan &k) {
         const int32_t code = bs_cu_feature_code(x, shift, k.c, k.y, k.x);
         *energy += bs_cu_feature_square(4 * code - bs_cu_feature_code(x, shift, k.c, max(k.y - 1, 0), k.x) -
                                         bs_cu_feature_code(x, shift, k.c, min(k.y + 1, h - 1), k.x) -
@@ -52,14 +49,7 @@ __device__ inline void bs_cu_feature_sums(const bs_cu_view &x, const bs_cu_view 
                                         bs_cu_feature_code(x, shift, k.c, k.y, min(k.x + 1, width - 1)));
         if (both)
             *change += bs_cu_feature_square(code - bs_cu_feature_code(reference, shift, k.c, k.y, k.x));
-    }
-}
-
-__device__ __forceinline__ uint64_t bs_cu_feature_lanes(uint64_t v)
-{
-    for (int32_t m = 16; m > 0; m /= 2)
-        v += (uint64_t)__shfl_xor_sync(0xffffffffu, (unsigned long long)v, m);
-    return v;
+    });
 }
 
 __device__ inline void bs_cu_feature_put(const bs_device_step *s, const bs_cu_view &x, const bs_cu_view &y,
@@ -73,17 +63,17 @@ __device__ inline void bs_cu_feature_put(const bs_device_step *s, const bs_cu_vi
 
 __device__ inline void bs_cu_patch_features_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t warp = (int32_t)threadIdx.x / 32, lane = (int32_t)threadIdx.x % 32, warps = (int32_t)blockDim.x / 32;
+    const int32_t warp = bs_cu_warp(), lane = bs_cu_lane(), warps = bs_cu_warps();
     const bool small = s->p[BS_CU_FEATURES_WARP].i != 0;
     uint64_t *sums = reinterpret_cast<uint64_t *>(t.workspace); /* [2][warps] */
-    for (int32_t r = w.row + (small ? warp : 0); r < w.row + w.rows; r += small ? warps : 1) {
-        const bs_cu_view x = bs_cu_open(t, bs_cu_in(t, s, 0), r), y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
-        const bs_cu_view reference = bs_cu_open(t, bs_cu_in(t, s, s->n_in - 1), r);
+    for (int32_t r = w.row + (small ? warp : 0); r < w.end; r += small ? warps : 1) {
+        const bs_cu_view x = bs_cu_open_in(t, s, 0, r), y = bs_cu_open_out(t, s, 0, r);
+        const bs_cu_view reference = bs_cu_open_in(t, s, s->n_in - 1, r);
         uint64_t energy, change;
-        bs_cu_feature_sums(x, reference, s->n_in > 1, s->p[BS_CU_FEATURES_SHIFT].i, small ? lane : (int32_t)threadIdx.x,
-                           small ? 32 : (int32_t)blockDim.x, &energy, &change);
-        energy = bs_cu_feature_lanes(energy);
-        change = bs_cu_feature_lanes(change);
+        bs_cu_feature_sums(x, reference, s->n_in > 1, s->p[BS_CU_FEATURES_SHIFT].i, small ? lane : bs_cu_thread(),
+                           small ? 32 : bs_cu_threads(), &energy, &change);
+        energy = bs_cu_lanes_sum(energy);
+        change = bs_cu_lanes_sum(change);
         if (small) {
             if (lane == 0)
                 bs_cu_feature_put(s, x, y, energy, change);

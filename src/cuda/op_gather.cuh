@@ -25,7 +25,6 @@ enum {
 
 static void bs_cu_fill_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->kernel = BS_CU_fill;
     s->router = n->node->router;
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
 }
@@ -34,7 +33,6 @@ static void bs_cu_paths_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_router_info *router = &n->graph->routers[n->node->router];
     const int64_t elements = bs_cu_elements(&n->out[0]);
-    s->kernel = BS_CU_paths;
     s->router = n->node->router;
     s->p[BS_CU_GATHER_COMBINE].i = n->instr->combine;
     s->p[BS_CU_GATHER_RESIDUAL].i = n->instr->value != 0;
@@ -77,16 +75,15 @@ __device__ inline void bs_cu_fill_run(const bs_cu_tile &t, const bs_device_step 
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_decision d = bs_cu_decision_of(t, s->router);
     const bs_cu_team team = bs_cu_team_of(s);
-    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
+    for (int32_t r = w.row + team.index; r < w.end; r += team.count) {
         const int32_t path = d.chosen[(int64_t)bs_cu_decided_row(t, s, r) * d.per_row];
         if (path >= 0 && bs_cu_path_gives(t, s, BS_CU_FILL_GIVEN, path))
             continue;
         const bs_cu_view to = bs_cu_open_target(t, out, r);
-        const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
         if (s->n_in > 0)
-            bs_cu_row_copy(to, bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
+            bs_cu_row_copy(to, bs_cu_open_in(t, s, 0, r), team, t.workspace, w);
         else
-            bs_cu_nest_zero(bs_cu_nest_of(to, to, true, all), team, w);
+            bs_cu_zero_rect(to, to, team, w);
         bs_cu_zero_around(t, out, r, team, w);
     }
 }
@@ -97,24 +94,30 @@ __device__ inline void bs_cu_fill_run(const bs_cu_tile &t, const bs_device_step 
 struct bs_cu_addend {
     const uint8_t *data;
     int32_t step[4];
-    int32_t y0, y1, x0, x1; /* images: what is there */
+    bs_cu_rect there; /* of images */
     float gate;
     int32_t dtype;
 };
+
+/* The dimension that loop k of a sum goes along: of images channel, x, y; else the last one first. -1: none. */
+__device__ __forceinline__ int32_t bs_cu_sum_axis(int32_t rank, int32_t k)
+{
+    return rank != 3 ? rank - 1 - k : k == 0 ? 0 : k == 3 ? -1 : 3 - k;
+}
 
 __device__ inline void bs_cu_addend_open(const bs_cu_tile &t, const bs_device_operand *o, int32_t row, float gate,
                                          bs_cu_addend *source)
 {
     const bs_cu_view v = bs_cu_open(t, o, row);
-    const bool image = v.rank == 3;
     source->data = v.data;
-    source->y0 = v.y0, source->y1 = v.y1, source->x0 = v.x0, source->x1 = v.x1;
+    source->there = v;
     source->gate = gate;
     source->dtype = v.dtype;
-    source->step[0] = image ? v.stride[0] : bs_cu_pick(v.stride, v.rank - 1);
-    source->step[1] = image ? v.stride[2] : bs_cu_pick(v.stride, v.rank - 2);
-    source->step[2] = image ? v.stride[1] : bs_cu_pick(v.stride, v.rank - 3);
-    source->step[3] = bs_cu_pick(v.stride, image ? -1 : v.rank - 4);
+#pragma unroll
+    for (int32_t k = 0; k < 4; k++) {
+        const int32_t axis = bs_cu_sum_axis(v.rank, k);
+        source->step[k] = axis < 0 ? 0 : bs_cu_pick(v.stride, axis);
+    }
 }
 
 enum { BS_CU_SUM_SOURCES = 448 }; /* of a row at once */
@@ -165,14 +168,16 @@ __device__ inline bs_cu_sum bs_cu_sum_of(const bs_cu_view &v)
     m.y0 = m.image ? v.y0 : 0;
     m.x0 = m.image ? v.x0 : 0;
     m.dtype = v.dtype;
-    m.n[0] = m.image ? v.dim[0] : v.rank > 0 ? bs_cu_pick(v.dim, v.rank - 1) : 1;
-    m.n[1] = m.image ? max(v.x1 - v.x0, 0) : v.rank > 1 ? bs_cu_pick(v.dim, v.rank - 2) : 1;
-    m.n[2] = m.image ? max(v.y1 - v.y0, 0) : v.rank > 2 ? bs_cu_pick(v.dim, v.rank - 3) : 1;
-    m.n[3] = v.rank > 3 ? bs_cu_pick(v.dim, v.rank - 4) : 1;
-    m.step[0] = m.image ? v.stride[0] : bs_cu_pick(v.stride, v.rank - 1);
-    m.step[1] = m.image ? v.stride[2] : bs_cu_pick(v.stride, v.rank - 2);
-    m.step[2] = m.image ? v.stride[1] : bs_cu_pick(v.stride, v.rank - 3);
-    m.step[3] = v.rank > 3 ? bs_cu_pick(v.stride, v.rank - 4) : 0;
+#pragma unroll
+    for (int32_t k = 0; k < 4; k++) {
+        const int32_t axis = bs_cu_sum_axis(v.rank, k);
+        m.n[k] = axis < 0 ? 1 : bs_cu_pick(v.dim, axis);
+        m.step[k] = axis < 0 ? 0 : bs_cu_pick(v.stride, axis);
+    }
+    if (m.image) {
+        m.n[1] = max(v.x1 - v.x0, 0);
+        m.n[2] = max(v.y1 - v.y0, 0);
+    }
     m.to = v.data;
     return m;
 }
@@ -204,7 +209,7 @@ __device__ __forceinline__ void bs_cu_sum_at(const bs_cu_sum &m, const bs_cu_add
         sum.x = bs_cu_get(m.to, m.dtype, to);
     for (int32_t k = 0; k < count; k++) {
         const bs_cu_addend &from = sources[k];
-        if (m.image && (y < from.y0 || y >= from.y1 || x < from.x0 || x >= from.x1))
+        if (m.image && (y < from.there.y0 || y >= from.there.y1 || x < from.there.x0 || x >= from.there.x1))
             continue;
         const int64_t at = (int64_t)c * from.step[0] + (int64_t)x * from.step[1] + (int64_t)y * from.step[2] +
                            (int64_t)z * from.step[3];
@@ -258,16 +263,15 @@ __device__ inline void bs_cu_select_row(const bs_cu_tile &t, const bs_device_ste
     if (best >= 0 && !bs_cu_gives(t, s, d, best))
         best = -1; /* the path of the largest gate gives nothing */
     const bs_cu_view to = bs_cu_open_target(t, out, row);
-    const bs_cu_rect all = {to.y0, to.y1, to.x0, to.x1};
     if (best < 0 && !s->p[BS_CU_GATHER_RESIDUAL].i) {
-        bs_cu_nest_zero(bs_cu_nest_of(to, to, true, all), team, w);
+        bs_cu_zero_rect(to, to, team, w);
         return;
     }
     const bs_cu_view from = bs_cu_open(t, in + (best < 0 ? d.paths : d.chosen[best]),
                                        best < 0 ? row : d.inverse[best] - d.offsets[d.chosen[best]]);
     bs_cu_row_copy(to, from, team, t.workspace, w);
     if (to.rank == 3 && w.part == 0)
-        bs_cu_zero_ring(to, bs_cu_common(to, from), all, team);
+        bs_cu_zero_ring(to, bs_cu_common(to, from), to, team);
 }
 
 __device__ inline void bs_cu_paths_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
@@ -278,9 +282,9 @@ __device__ inline void bs_cu_paths_run(const bs_cu_tile &t, const bs_device_step
                       s->p[BS_CU_GATHER_COMBINE].i == BS_COMBINE_WEIGHTED_SUM;
     const int32_t most = t.program->decision[s->router].per_row + 1;
     bs_cu_addend *sources = reinterpret_cast<bs_cu_addend *>(t.workspace) + team.index * min(most, BS_CU_SUM_SOURCES);
-    for (int32_t first = w.row; first < w.row + w.rows; first += team.count) { /* all teams go round as often */
+    for (int32_t first = w.row; first < w.end; first += team.count) { /* all teams go round as often */
         const int32_t r = first + team.index;
-        const bool mine = r < w.row + w.rows;
+        const bool mine = r < w.end;
         for (int32_t from = 0; sums && from < most; from += BS_CU_SUM_SOURCES) {
             const int32_t count = mine ? bs_cu_sources(t, s, r, team, from, sources) - from : 0;
             __syncthreads();

@@ -72,11 +72,10 @@ __device__ inline void bs_cu_pool_one(const bs_device_step *s, const bs_cu_view 
     float sum = 0.0f;
     for (int32_t ky = o.y_first; ky < o.y_end; ky++)
         for (int32_t kx = o.x_first; kx < o.x_end; kx++) {
-            const int64_t at = (int64_t)(o.y + ky) * x.stride[1] + (int64_t)(o.x + kx) * x.stride[2] +
-                               (int64_t)k.c * x.stride[0];
+            const int64_t at = bs_cu_pixel_at(x, k.c, o.y + ky, o.x + kx);
             sum = bs_cu_pool_join(top, ky == o.y_first && kx == o.x_first, bs_cu_get(x.data, x.dtype, at), sum);
         }
-    bs_cu_put(y.data, y.dtype, (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2] + (int64_t)k.c * y.stride[0],
+    bs_cu_put(y.data, y.dtype, bs_cu_pixel_at(y, k.c, k.y, k.x),
               top ? sum : sum / bs_cu_pool_count(s, o));
 }
 
@@ -108,19 +107,16 @@ __device__ __forceinline__ bool bs_cu_pool_fours(const bs_cu_view &v)
 
 __device__ inline void bs_cu_pool2d_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+    const bs_cu_deal d = bs_cu_deal_whole(w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
         const bool four = bs_cu_pool_fours(x) && bs_cu_pool_fours(y);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0] / (four ? 4 : 1), index, threads);
-        for (; bs_cu_scan_more(k); bs_cu_scan_next(&k))
+        bs_cu_scan_run(y, y.dim[0] / (four ? 4 : 1), d.index, d.workers, [&](const bs_cu_scan &k) {
             if (four)
                 bs_cu_pool_four(s, x, y, k);
             else
                 bs_cu_pool_one(s, x, y, k);
-    }
+        });
+    });
 }
 
 /* -------------------------------------------------------------------------------------------------- global */
@@ -128,12 +124,10 @@ __device__ inline void bs_cu_pool2d_run(const bs_cu_tile &t, const bs_device_ste
 /* A line of pixels of one channel, from left to right. */
 __device__ inline float bs_cu_pool_line(const bs_cu_view &x, bool top, int32_t y, int32_t c)
 {
-    const int64_t at = (int64_t)c * x.stride[0] + (int64_t)y * x.stride[1];
+    const int64_t at = bs_cu_pixel_at(x, c, y, 0);
     float sum = top ? bs_cu_get(x.data, x.dtype, (int64_t)c * x.stride[0]) : 0.0f;
-    for (int32_t px = 0; px < x.dim[2]; px++) {
-        const float v = bs_cu_get(x.data, x.dtype, at + (int64_t)px * x.stride[2]);
-        sum = top ? (v > sum ? v : sum) : sum + v;
-    }
+    for (int32_t px = 0; px < x.dim[2]; px++)
+        sum = bs_cu_pool_join(top, false, bs_cu_get(x.data, x.dtype, at + (int64_t)px * x.stride[2]), sum);
     return sum;
 }
 
@@ -142,20 +136,18 @@ __device__ inline void bs_cu_pool_channels(const bs_cu_tile &t, const bs_device_
                                            const bs_cu_view &y, int32_t first, int32_t channels)
 {
     const bool top = s->p[BS_CU_POOL_KIND].i == BS_POOL_MAX;
-    const int32_t lines = (int32_t)(BS_CU_WORKSPACE / sizeof(float)) / channels, c = (int32_t)threadIdx.x;
+    const int32_t lines = (int32_t)(BS_CU_WORKSPACE / sizeof(float)) / channels, c = bs_cu_thread();
     const float area = (float)x.dim[1] * (float)x.dim[2];
     float *line = reinterpret_cast<float *>(t.workspace);
     float total = top && c < channels && area > 0.0f ? bs_cu_get(x.data, x.dtype, (int64_t)(first + c) * x.stride[0])
                                                      : 0.0f;
     for (int32_t from = 0; from < x.dim[1] && area > 0.0f; from += lines) {
         const int32_t count = min(lines, x.dim[1] - from);
-        for (int32_t i = c; i < count * channels; i += (int32_t)blockDim.x)
+        for (int32_t i = c; i < count * channels; i += bs_cu_threads())
             line[i] = bs_cu_pool_line(x, top, from + i / channels, first + i % channels);
         __syncthreads();
-        for (int32_t i = 0; i < count && c < channels; i++) {
-            const float v = line[i * channels + c];
-            total = top ? (v > total ? v : total) : total + v;
-        }
+        for (int32_t i = 0; i < count && c < channels; i++)
+            total = bs_cu_pool_join(top, false, line[i * channels + c], total);
         __syncthreads();
     }
     if (c < channels) /* a cell without pixels gives zero */
@@ -165,8 +157,8 @@ __device__ inline void bs_cu_pool_channels(const bs_cu_tile &t, const bs_device_
 __device__ inline void bs_cu_pool2d_global_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const int32_t each = s->p[BS_CU_POOL_CHANNELS].i;
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
+    for (int32_t r = w.row; r < w.end; r++) {
+        const bs_cu_view y = bs_cu_open_out(t, s, 0, r), x = bs_cu_open_in(t, s, 0, r);
         for (int32_t first = w.part * each; first < x.dim[0]; first += w.parts * each)
             bs_cu_pool_channels(t, s, x, y, first, min(each, x.dim[0] - first));
     }

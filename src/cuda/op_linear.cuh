@@ -23,15 +23,6 @@ enum {
 
 /* ------------------------------------------------------------------------------------------------- describing */
 
-/* Lines of a row. */
-static int32_t bs_cu_linear_lines_of(const bs_device_operand *o)
-{
-    int64_t n = 1;
-    for (int32_t i = 0; i < o->rank - 1; i++)
-        n *= o->dim[i];
-    return (int32_t)n;
-}
-
 /* Rows of a domain in this run, at most. */
 static int64_t bs_cu_linear_rows_of(const bs_cu_node *n, int32_t domain)
 {
@@ -49,7 +40,7 @@ static void bs_cu_linear_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_domain *d = &n->graph->domains[s->domain];
     const bool path = d->kind == BS_DOMAIN_PATH;
-    const int64_t lines = bs_max_i32(bs_cu_linear_lines_of(&n->out[0]), 1),
+    const int64_t lines = bs_max_i64(bs_cu_linear_lines(&n->out[0]), 1),
                   all = bs_cu_linear_rows_of(n, s->domain) * lines;
     const int32_t out = s->p[BS_CU_LINEAR_OUT].i;
     const int64_t wide = bs_ceil_div(out, BS_CU_GEMM_SIDE);
@@ -71,9 +62,9 @@ template <int BYTES>
 __device__ __forceinline__ void bs_cu_linear_few_step(const uint8_t *stage, int32_t count, int32_t turn, float *sum)
 {
     const uint8_t *columns = stage, *lines = stage + BS_CU_FEW_COLUMNS * BS_CU_FEW_PITCH;
-    const int32_t lane = (int32_t)threadIdx.x & 31;
+    const int32_t lane = bs_cu_lane();
     if (BYTES == 4) {
-        const int32_t high = (int32_t)blockDim.x >> 4, y = turn >> 4;
+        const int32_t high = bs_cu_threads() >> 4, y = turn >> 4;
         const float4 *w = reinterpret_cast<const float4 *>(columns + (turn & 15) * BS_CU_FEW_PITCH);
         const float4 *x0 = reinterpret_cast<const float4 *>(lines + y * BS_CU_FEW_PITCH);
         const float4 *x1 = reinterpret_cast<const float4 *>(lines + (y + high) * BS_CU_FEW_PITCH);
@@ -111,7 +102,7 @@ __device__ __forceinline__ void bs_cu_linear_few_finish(const bs_cu_linear_job &
 {
     const bs_cu_linear_end e = bs_cu_linear_end_of(j);
     if (BYTES == 4) {
-        const int32_t high = (int32_t)blockDim.x >> 4, column = turn & 15, y = turn >> 4;
+        const int32_t high = bs_cu_threads() >> 4, column = turn & 15, y = turn >> 4;
 #pragma unroll 1
         for (int32_t i = 0; i < 2; i++)
             if (column < columns && y + i * high < count)
@@ -136,7 +127,7 @@ __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j
                                         int32_t first, int32_t end)
 {
     const int32_t depth = (int32_t)((j.line_bytes + BS_CU_FEW_DEPTH - 1) / BS_CU_FEW_DEPTH);
-    int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0, turn = (int32_t)threadIdx.x;
+    int32_t load_first = first, load_at = 0, load_stage = 0, at = 0, stage = 0, turn = bs_cu_thread();
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     bs_cu_linear_find(t, j, line, count);
     __syncthreads();
@@ -166,7 +157,7 @@ __device__ inline void bs_cu_linear_few(const bs_cu_tile &t, bs_cu_linear_job &j
             sum[0] = sum[1] = sum[2] = sum[3] = 0.0f;
             at = 0;
             first += BS_CU_FEW_COLUMNS;
-            turn = turn + 32 >= (int32_t)blockDim.x ? turn + 32 - (int32_t)blockDim.x : turn + 32;
+            turn = turn + 32 >= bs_cu_threads() ? turn + 32 - bs_cu_threads() : turn + 32;
         }
     }
     __syncthreads();
@@ -218,7 +209,7 @@ __device__ inline void bs_cu_linear_pass(const bs_cu_tile &t, const bs_cu_linear
     __syncthreads();
     const bs_cu_linear_end e = bs_cu_linear_end_of(j);
 #pragma unroll 1
-    for (int32_t i = (int32_t)threadIdx.x; i < count * BS_CU_GEMM_SIDE; i += (int32_t)blockDim.x) {
+    for (int32_t i = bs_cu_thread(); i < count * BS_CU_GEMM_SIDE; i += bs_cu_threads()) {
         const int32_t line = i / BS_CU_GEMM_SIDE, column = i % BS_CU_GEMM_SIDE;
         if (column < columns)
             bs_cu_linear_put(e, j.at[line], first + column, sums[line * BS_CU_SUMS_PITCH + column]);
@@ -248,8 +239,8 @@ __device__ inline void bs_cu_linear_any(const bs_cu_tile &t, const bs_device_ste
         bs_cu_linear_begin<BYTES>(t, s, w, j);
     __syncthreads();
     if (w.part == 0 && j.y->rank == 3 && j.y->margin > 0)
-        for (int32_t r = w.row; r < w.row + w.rows; r++)
-            bs_cu_zero_margin(bs_cu_open(t, j.y, r));
+        for (int32_t r = w.row; r < w.end; r++)
+            bs_cu_zero_margin(w, bs_cu_open(t, j.y, r));
     /* lines fastest: neighbours read the same weights */
     for (int32_t piece = w.part; piece < j.pieces; piece += j.parts) {
         const int32_t line = piece % j.down * BS_CU_GEMM_SIDE, first = piece / j.down * j.wide,

@@ -15,12 +15,11 @@ enum {
     BS_CU_LINES     /* lines of a row */
 };
 
-static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t kernel, int32_t axis)
+static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t axis)
 {
     const bs_device_operand *in = &n->in[0];
     const int32_t length = in->dim[axis] > 0 ? in->dim[axis] : 1, innermost = in->rank == 3 ? 0 : in->rank - 1;
     const int64_t lines = bs_cu_elements(in) / length;
-    s->kernel = kernel;
     s->p[BS_CU_AXIS].i = axis;
     s->p[BS_CU_LANES].i = axis == innermost && length >= 32 ? 32 : 1;
     s->p[BS_CU_LINES].i = (int32_t)bs_min_i64(lines, INT32_MAX);
@@ -30,6 +29,14 @@ static void bs_cu_lines_describe(const bs_cu_node *n, bs_device_step *s, int32_t
     else
         s->batch = (int32_t)(each / (lines < 1 ? 1 : lines));
 }
+
+static void bs_cu_softmax_describe(const bs_cu_node *n, bs_device_step *s)
+{
+    bs_cu_lines_describe(n, s, n->in[0].rank - 1);
+}
+
+static constexpr bs_cu_describe bs_cu_argmax_describe = bs_cu_softmax_describe,
+                                bs_cu_topk_describe = bs_cu_softmax_describe;
 
 /* The lines of a row: of the operand, and where they leave something in up to two results. Axes as of a walk, without
  * the line's own. */
@@ -79,16 +86,16 @@ __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_vi
     bs_cu_lines k;
     bs_cu_lines_widen(&v[1], x.rank, axis);
     bs_cu_lines_widen(&v[2], x.rank, axis);
-    k.n = bs_cu_along(x.dim, axis);
-    k.x_step = bs_cu_along(v[0].stride, axis);
-    k.y_step = bs_cu_along(v[1].stride, axis);
-    k.z_step = bs_cu_along(v[2].stride, axis);
+    k.n = bs_cu_pick(x.dim, axis);
+    k.x_step = bs_cu_pick(v[0].stride, axis);
+    k.y_step = bs_cu_pick(v[1].stride, axis);
+    k.z_step = bs_cu_pick(v[2].stride, axis);
 #pragma unroll
     for (int32_t a = 0; a < 3; a++)
         k.count[a] = bs_cu_lines_axis(extent, x.rank, own, a + 1, 1);
 #pragma unroll
     for (int32_t i = 0; i < 3; i++) {
-        v[i].data += ((int64_t)y0 * v[i].stride[1] + (int64_t)x0 * v[i].stride[2]) * bs_cu_bytes(v[i].dtype);
+        v[i].data += bs_cu_pixel_at(v[i], 0, y0, x0) * bs_cu_bytes(v[i].dtype);
 #pragma unroll
         for (int32_t a = 0; a < 3; a++)
             k.step[i][a] = bs_cu_lines_axis(v[i].stride, x.rank, own, a + 1, 0);
@@ -99,24 +106,25 @@ __device__ inline bs_cu_lines bs_cu_lines_of(const bs_cu_view &x, const bs_cu_vi
     k.x_type = x.dtype;
     k.y_type = y.dtype;
     k.lanes = lanes;
-    k.lane = (int32_t)threadIdx.x & (lanes - 1);
+    k.lane = bs_cu_thread() & (lanes - 1);
     return k;
 }
 
-/* Calls E::line(tile, step, lines, at) for every line, with places of N operands; a warp's lanes together. */
-template <typename E, int N>
-__device__ inline void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+/* Calls each(lines, at) for every line, with places of N operands; a warp's lanes together. */
+template <int N, typename E>
+__device__ __forceinline__ void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                                const E &each)
 {
     const int32_t lanes = s->p[BS_CU_LANES].i;
     const bool image = bs_cu_in(t, s, 0)->rank == 3;
-    const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, (int32_t)threadIdx.x / lanes,
-                                        (int32_t)blockDim.x / lanes);
+    const bs_cu_deal d = bs_cu_deal_out(w, image, s->p[BS_CU_LINES].i, bs_cu_thread() / lanes,
+                                        bs_cu_threads() / lanes);
     for (int32_t r = d.row; r < d.end; r += d.rows) {
-        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r);
+        const bs_cu_view y = bs_cu_open_out(t, s, 0, r);
         if (w.part == 0 && image)
-            bs_cu_zero_margin(y);
-        const bs_cu_view z = N == 3 ? bs_cu_open(t, bs_cu_out(t, s, 1), r) : y;
-        const bs_cu_lines k = bs_cu_lines_of(bs_cu_open(t, bs_cu_in(t, s, 0), r), y, z, s->p[BS_CU_AXIS].i,
+            bs_cu_zero_margin(w, y);
+        const bs_cu_view z = N == 3 ? bs_cu_open_out(t, s, 1, r) : y;
+        const bs_cu_lines k = bs_cu_lines_of(bs_cu_open_in(t, s, 0, r), y, z, s->p[BS_CU_AXIS].i,
                                              s->p[BS_CU_LANES].i);
         const int32_t n1 = k.count[1], n2 = k.count[2], n = k.count[0] * n1 * n2;
         for (int32_t l = d.index; l < n && k.n > 0; l += d.workers) {
@@ -125,7 +133,7 @@ __device__ inline void bs_cu_lines_run(const bs_cu_tile &t, const bs_device_step
 #pragma unroll
             for (int32_t i = 0; i < N; i++)
                 at[i] = (int64_t)d2 * k.step[i][2] + (int64_t)d1 * k.step[i][1] + (int64_t)d0 * k.step[i][0];
-            E::line(t, s, k, at);
+            each(k, at);
         }
     }
 }
@@ -140,15 +148,8 @@ __device__ __forceinline__ void bs_cu_line_put(const bs_cu_lines &k, int64_t at,
     bs_cu_put(k.y, k.y_type, at + (int64_t)i * k.y_step, v);
 }
 
-/* Sums and maxima of the lanes of a line: every lane gets the same. */
-__device__ __forceinline__ float bs_cu_lanes_sum(float v, int32_t lanes)
-{
-    for (int32_t m = lanes / 2; m > 0; m /= 2)
-        v += __shfl_xor_sync(0xffffffffu, v, m);
-    return v;
-}
-
-/* As the CPU: what is no number stays when it comes first, and else does not count. All lanes began with element 0. */
+/* The largest of the lanes of a line, for each to know. As the CPU: what is no number stays when it comes first, and
+ * else does not count. All lanes began with element 0. */
 __device__ __forceinline__ float bs_cu_lanes_max(float v, int32_t lanes)
 {
     for (int32_t m = lanes / 2; m > 0; m /= 2) {
@@ -169,16 +170,10 @@ __device__ __forceinline__ float bs_cu_lanes_min(float v, int32_t lanes)
 
 /* ----------------------------------------------------------------------------------------------- softmax */
 
-static void bs_cu_softmax_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    bs_cu_lines_describe(n, s, BS_CU_softmax, n->in[0].rank - 1);
-}
-
 /* Exponentials are computed twice: the result may be stored in f16, and is no place for them. */
-struct bs_cu_softmax_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k,
-                                       const int64_t (&at)[2])
-    {
+__device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
         float top = bs_cu_line_get(k, at[0], 0), sum = 0.0f;
         for (int32_t i = k.lane; i < k.n; i += k.lanes) {
             const float v = bs_cu_line_get(k, at[0], i);
@@ -190,12 +185,7 @@ struct bs_cu_softmax_line {
         sum = bs_cu_lanes_sum(sum, k.lanes);
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
             bs_cu_line_put(k, at[1], i, expf(bs_cu_line_get(k, at[0], i) - top) / sum);
-    }
-};
-
-__device__ inline void bs_cu_softmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    bs_cu_lines_run<bs_cu_softmax_line, 2>(t, s, w);
+    });
 }
 
 /* -------------------------------------------------------------------------------------------- layer_norm */
@@ -207,13 +197,12 @@ static void bs_cu_layer_norm_describe(const bs_cu_node *n, bs_device_step *s)
     const int32_t last = n->in[0].rank - 1;
     s->p[BS_CU_NORM_EPSILON].f = s->p[BS_CU_NORM_EPSILON].f == 0.0f ? 1e-5f : s->p[BS_CU_NORM_EPSILON].f;
     s->p[BS_CU_NORM_BIASES].i = (int32_t)bs_aligned_floats(n->in[0].dim[last]);
-    bs_cu_lines_describe(n, s, BS_CU_layer_norm, last);
+    bs_cu_lines_describe(n, s, last);
 }
 
-struct bs_cu_layer_norm_line {
-    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k,
-                                       const int64_t (&at)[2])
-    {
+__device__ inline void bs_cu_layer_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
         const float count = (float)k.n;
         float mean = 0.0f, variance = 0.0f;
         for (int32_t i = k.lane; i < k.n; i += k.lanes)
@@ -229,12 +218,7 @@ struct bs_cu_layer_norm_line {
             bs_cu_line_put(k, at[1], i,
                            bs_cu_mul_add((bs_cu_line_get(k, at[0], i) - mean) * scale, weight[i],
                                          weight[i + s->p[BS_CU_NORM_BIASES].i]));
-    }
-};
-
-__device__ inline void bs_cu_layer_norm_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    bs_cu_lines_run<bs_cu_layer_norm_line, 2>(t, s, w);
+    });
 }
 
 /* ------------------------------------------------------------------------------------------------ reduce */
@@ -244,13 +228,12 @@ enum { BS_CU_REDUCE_KIND, BS_CU_REDUCE_AXIS }; /* p: the descriptor's words */
 static void bs_cu_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t axis = s->p[BS_CU_REDUCE_AXIS].i;
-    bs_cu_lines_describe(n, s, BS_CU_reduce, axis < 0 ? axis + n->in[0].rank : axis);
+    bs_cu_lines_describe(n, s, axis < 0 ? axis + n->in[0].rank : axis);
 }
 
-struct bs_cu_reduce_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *s, const bs_cu_lines &k,
-                                       const int64_t (&at)[2])
-    {
+__device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
         const int32_t kind = s->p[BS_CU_REDUCE_KIND].i;
         const bool sums = kind == BS_REDUCE_SUM || kind == BS_REDUCE_MEAN;
         const float first = bs_cu_line_get(k, at[0], 0);
@@ -264,20 +247,10 @@ struct bs_cu_reduce_line {
                                          : bs_cu_lanes_min(result, k.lanes);
         if (k.lane == 0)
             bs_cu_put(k.y, k.y_type, at[1], kind == BS_REDUCE_MEAN ? result / (float)k.n : result);
-    }
-};
-
-__device__ inline void bs_cu_reduce_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    bs_cu_lines_run<bs_cu_reduce_line, 2>(t, s, w);
+    });
 }
 
 /* ------------------------------------------------------------------------------------------------ argmax */
-
-static void bs_cu_argmax_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    bs_cu_lines_describe(n, s, BS_CU_argmax, n->in[0].rank - 1);
-}
 
 __device__ __forceinline__ void bs_cu_line_take(const bs_cu_lines &k, int64_t at, int32_t i, float *v)
 {
@@ -313,30 +286,19 @@ template <typename T> __device__ inline int32_t bs_cu_argmax_of(const bs_cu_line
     return index;
 }
 
-struct bs_cu_argmax_line {
-    static __device__ inline void line(const bs_cu_tile &, const bs_device_step *, const bs_cu_lines &k,
-                                       const int64_t (&at)[2])
-    {
+__device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<2>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[2]) {
         const int32_t index = k.x_type == BS_I32 ? bs_cu_argmax_of<int32_t>(k, at[0])
                                                  : bs_cu_argmax_of<float>(k, at[0]);
         if (k.lane == 0)
             reinterpret_cast<int32_t *>(k.y)[at[1]] = index;
-    }
-};
-
-__device__ inline void bs_cu_argmax_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    bs_cu_lines_run<bs_cu_argmax_line, 2>(t, s, w);
+    });
 }
 
 /* -------------------------------------------------------------------------------------------------- topk */
 
 enum { BS_CU_TOPK_COUNT }; /* p: the op's k */
-
-static void bs_cu_topk_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    bs_cu_lines_describe(n, s, BS_CU_topk, n->in[0].rank - 1);
-}
 
 /* The order of the result: larger first, what is no number last, of equal ones the lower index. */
 __device__ __forceinline__ bool bs_cu_topk_before(float a, int32_t i, float b, int32_t j)
@@ -348,10 +310,9 @@ __device__ __forceinline__ bool bs_cu_topk_before(float a, int32_t i, float b, i
 }
 
 /* One place after the other: the first in that order of those behind the place before. */
-struct bs_cu_topk_line {
-    static __device__ inline void line(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_lines &k,
-                                       const int64_t (&at)[3])
-    {
+__device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
+{
+    bs_cu_lines_run<3>(t, s, w, [&](const bs_cu_lines &k, const int64_t (&at)[3]) {
         float last = 0.0f;
         int32_t last_index = -1;
         if (k.n < s->p[BS_CU_TOPK_COUNT].i) { /* a symbol was bound below k */
@@ -384,12 +345,7 @@ struct bs_cu_topk_line {
             last = best;
             last_index = index;
         }
-    }
-};
-
-__device__ inline void bs_cu_topk_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    bs_cu_lines_run<bs_cu_topk_line, 3>(t, s, w);
+    });
 }
 
 #endif

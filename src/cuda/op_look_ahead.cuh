@@ -13,7 +13,6 @@ enum { BS_CU_LOOK_TAKEN, BS_CU_LOOK_PATHS }; /* p: paths a cell at most, paths *
 static void bs_cu_look_ahead_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_router_info *r = &n->graph->routers[n->np->ahead_of];
-    s->kernel = BS_CU_look_ahead;
     s->domain = n->in[0].domain;
     s->p[BS_CU_LOOK_TAKEN].i = r->max_paths_per_cell;
     s->p[BS_CU_LOOK_PATHS].i = r->desc->paths;
@@ -28,12 +27,12 @@ __device__ inline void bs_cu_look_ahead_run(const bs_cu_tile &t, const bs_device
     const bs_device_operand *o = bs_cu_in(t, s, 0);
     const int32_t taken = s->p[BS_CU_LOOK_TAKEN].i, paths = s->p[BS_CU_LOOK_PATHS].i;
     const int32_t asked = bs_guess_asks(taken, paths);
-    const int32_t room = BS_CU_WORKSPACE / 4 / (taken + 1), threads = min(max(room, 1), (int32_t)blockDim.x);
+    const int32_t room = BS_CU_WORKSPACE / 4 / (taken + 1), threads = min(max(room, 1), bs_cu_threads());
     int32_t *best = (room > 0 ? reinterpret_cast<int32_t *>(t.workspace) : margins + paths) + threadIdx.x * (taken + 1);
-    for (int32_t p = (int32_t)threadIdx.x; p < paths; p += (int32_t)blockDim.x)
+    for (int32_t p = bs_cu_thread(); p < paths; p += bs_cu_threads())
         margins[p] = __float_as_int(-1.0f);
     __syncthreads();
-    for (int32_t row = w.row + (int32_t)threadIdx.x; (int32_t)threadIdx.x < threads && row < w.row + w.rows;
+    for (int32_t row = w.row + bs_cu_thread(); bs_cu_thread() < threads && row < w.end;
          row += threads) {
         const bs_scores x = bs_cu_scores_of(t, o, row);
         bs_best_paths(&x, paths, asked, best);

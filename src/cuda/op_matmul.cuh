@@ -17,11 +17,7 @@ enum { BS_CU_MATMUL_TRANSPOSE, BS_CU_MATMUL_SCALE };
 static void bs_cu_matmul_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_device_operand *o = &n->out[0];
-    int64_t matrices = 1;
-    for (int32_t i = 0; i < o->rank - 2; i++)
-        matrices *= o->dim[i];
-    s->kernel = BS_CU_matmul;
-    s->parts = bs_cu_pieces(matrices * bs_ceil_div(o->dim[o->rank - 2], BS_CU_GEMM_SIDE) *
+    s->parts = bs_cu_pieces(bs_cu_product(o->dim, o->rank - 2) * bs_ceil_div(o->dim[o->rank - 2], BS_CU_GEMM_SIDE) *
                                 bs_ceil_div(o->dim[o->rank - 1], BS_CU_GEMM_SIDE),
                             1);
 }
@@ -61,7 +57,7 @@ __device__ __forceinline__ void bs_cu_matmul_load(const bs_cu_matmul_side &m, co
 {
     const bool across = abs(m.line_step) < abs(m.k_step);
 #pragma unroll 1
-    for (int32_t i = (int32_t)threadIdx.x; i < BS_CU_GEMM_SIDE * 16; i += (int32_t)blockDim.x) {
+    for (int32_t i = bs_cu_thread(); i < BS_CU_GEMM_SIDE * 16; i += bs_cu_threads()) {
         const int32_t line = across ? i % BS_CU_GEMM_SIDE : i / 16, at = across ? i / BS_CU_GEMM_SIDE : i % 16;
         if (line < count)
             *reinterpret_cast<float *>(to + line * BS_CU_GEMM_PITCH +
@@ -108,7 +104,7 @@ __device__ inline void bs_cu_matmul_pass(const bs_cu_tile &t, const bs_cu_matmul
     bs_cu_gemm_finish<4, 4>(sum, sums);
     __syncthreads();
 #pragma unroll 1
-    for (int32_t i = (int32_t)threadIdx.x; i < count * BS_CU_GEMM_SIDE; i += (int32_t)blockDim.x) {
+    for (int32_t i = bs_cu_thread(); i < count * BS_CU_GEMM_SIDE; i += bs_cu_threads()) {
         const int32_t y = i / BS_CU_GEMM_SIDE, x = i % BS_CU_GEMM_SIDE;
         if (x < columns)
             bs_cu_put(out, o->dtype,
@@ -125,16 +121,13 @@ __device__ inline void bs_cu_matmul_run(const bs_cu_tile &t, const bs_device_ste
     j.b = bs_cu_matmul_side_of(bs_cu_in(t, s, 1), s->p[BS_CU_MATMUL_TRANSPOSE].i != 0);
     j.out = bs_cu_out(t, s, 0);
     j.scale = s->p[BS_CU_MATMUL_SCALE].f == 0.0f ? 1.0f : s->p[BS_CU_MATMUL_SCALE].f;
-    int32_t matrices = 1;
-    for (int32_t i = 0; i < j.out->rank - 2; i++)
-        matrices *= j.out->dim[i];
+    const int64_t matrices = bs_cu_product(j.out->dim, j.out->rank - 2);
     const int32_t down = (j.a.lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE,
                   across = (j.b.lines + BS_CU_GEMM_SIDE - 1) / BS_CU_GEMM_SIDE;
     const int32_t most = bs_cu_gemm_lines<4, 4>();
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        if (w.part == 0 && j.out->rank == 3 && j.out->margin > 0)
-            bs_cu_zero_margin(bs_cu_open(t, j.out, r));
-        for (int64_t piece = w.part; piece < (int64_t)matrices * down * across; piece += w.parts) {
+    for (int32_t r = w.row; r < w.end; r++) {
+        bs_cu_zero_margin_of(t, w, j.out, r);
+        for (int64_t piece = w.part; piece < matrices * down * across; piece += w.parts) {
             const int32_t matrix = (int32_t)(piece / (down * across)), tile = (int32_t)(piece % (down * across));
             const int32_t line = tile % down * BS_CU_GEMM_SIDE, first = tile / down * BS_CU_GEMM_SIDE,
                           end = min(line + BS_CU_GEMM_SIDE, j.a.lines);

@@ -1,5 +1,5 @@
-/* op_move.cuh - moving whole rows, the device's side of run/move.c: load, store, and the rest of a collected tensor.
- * Where rows are, program.cuh finds. Relies on move_rows.cuh. Must never decide anything. */
+/* op_move.cuh - moving whole rows, the device's side of run/move.c: store, which loads too, and the rest of a collected
+ * tensor. Where rows are, program.cuh finds. Relies on move_rows.cuh. Must never decide anything. */
 #ifndef BS_CUDA_OP_MOVE
 #define BS_CUDA_OP_MOVE
 
@@ -8,15 +8,8 @@
 
 /* --------------------------------------------------------------------------------------------------- describe */
 
-static void bs_cu_load_describe(const bs_cu_node *n, bs_device_step *s)
-{
-    s->kernel = BS_CU_load;
-    bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
-}
-
 static void bs_cu_store_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->kernel = BS_CU_store;
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->in[0]), s);
 }
 
@@ -24,30 +17,18 @@ enum { BS_CU_BEYOND_DOMAIN }; /* p: the domain whose rows were collected */
 
 static void bs_cu_beyond_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->kernel = BS_CU_beyond;
     s->p[BS_CU_BEYOND_DOMAIN].i = n->graph->values[bs_node_in(n->graph, n->node)[0]].domain;
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
 /* ------------------------------------------------------------------------------------------------------- rows */
 
-__device__ inline void bs_cu_load_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
-{
-    const bs_device_operand *out = bs_cu_out(t, s, 0);
-    const bs_cu_team team = bs_cu_team_of(s);
-    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
-        bs_cu_row_copy(bs_cu_open(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
-        if (w.part == 0 && out->margin > 0 && out->rank == 3)
-            bs_cu_zero_outside(bs_cu_open(t, out, r), team);
-    }
-}
-
 __device__ inline void bs_cu_store_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const bs_cu_team team = bs_cu_team_of(s);
-    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
-        bs_cu_row_copy(bs_cu_open_target(t, out, r), bs_cu_open(t, bs_cu_in(t, s, 0), r), team, t.workspace, w);
+    for (int32_t r = w.row + team.index; r < w.end; r += team.count) {
+        bs_cu_row_copy(bs_cu_open_target(t, out, r), bs_cu_open_in(t, s, 0, r), team, t.workspace, w);
         bs_cu_zero_around(t, out, r, team, w);
     }
 }
@@ -58,12 +39,11 @@ __device__ inline void bs_cu_beyond_run(const bs_cu_tile &t, const bs_device_ste
     const bs_device_operand *out = bs_cu_out(t, s, 0);
     const int32_t rows = bs_cu_count(t, s->p[BS_CU_BEYOND_DOMAIN].i);
     const bs_cu_team team = bs_cu_team_of(s);
-    for (int32_t r = w.row + team.index; r < w.row + w.rows; r += team.count) {
+    for (int32_t r = w.row + team.index; r < w.end; r += team.count) {
         bs_cu_view v = bs_cu_open(t, out, r);
-        const bs_cu_rect all = {0, v.dim[1], 0, v.dim[2]};
         v.data += (int64_t)rows * v.stride[0] * bs_cu_bytes(v.dtype);
         v.dim[0] = max(v.dim[0] - rows, 0);
-        bs_cu_nest_zero(bs_cu_nest_of(v, v, true, all), team, w);
+        bs_cu_zero_rect(v, {0, v.dim[1], 0, v.dim[2]}, team, w);
     }
 }
 

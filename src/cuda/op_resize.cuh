@@ -78,8 +78,8 @@ __device__ inline bs_cu_resize_phase bs_cu_resize_phase_of(const bs_device_step 
 __device__ inline const bs_cu_resize_phase *bs_cu_resize_phases(const bs_cu_tile &t, const bs_device_step *s)
 {
     bs_cu_resize_phase *phases = reinterpret_cast<bs_cu_resize_phase *>(t.workspace);
-    if ((int32_t)threadIdx.x < s->p[BS_CU_RESIZE_FACTOR].i)
-        phases[threadIdx.x] = bs_cu_resize_phase_of(s, (int32_t)threadIdx.x);
+    if (bs_cu_thread() < s->p[BS_CU_RESIZE_FACTOR].i)
+        phases[threadIdx.x] = bs_cu_resize_phase_of(s, bs_cu_thread());
     __syncthreads();
     return phases;
 }
@@ -123,22 +123,16 @@ __device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_r
         }
         sum = bs_cu_mul_add(py.weight[j], line, sum);
     }
-    bs_cu_resize_store(y, (int64_t)k.c * y.stride[0] + (int64_t)k.y * y.stride[1] + (int64_t)k.x * y.stride[2], sum,
+    bs_cu_resize_store(y, bs_cu_pixel_at(y, k.c, k.y, k.x), sum,
                        s->p[BS_CU_RESIZE_TOP].i);
 }
 
 __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_cu_resize_phase *phases = bs_cu_resize_phases(t, s);
-    const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
-        for (bs_cu_scan k = bs_cu_scan_over(y.y0, y.y1, y.x0, y.x1, y.dim[0], index, threads); bs_cu_scan_more(k);
-             bs_cu_scan_next(&k))
-            bs_cu_resize_pixel(s, phases, x, y, k);
-    }
+    bs_cu_scan_rows(t, s, w, [&](const bs_cu_view &y, const bs_cu_view &x, const bs_cu_scan &k) {
+        bs_cu_resize_pixel(s, phases, x, y, k);
+    });
 }
 
 /* ---------------------------------------------------------------------------------------------- bicubic x2
@@ -167,27 +161,6 @@ __device__ __forceinline__ uint32_t bs_cu_resize_finish(const bs_cu_view &, int3
 __device__ __forceinline__ uint32_t bs_cu_resize_finish(const bs_cu_view &y, float sum, int32_t)
 {
     return bs_cu_raw(sum, y.dtype);
-}
-
-/* Two pixels beside each other, of which first .. end are wanted. */
-__device__ __forceinline__ void bs_cu_resize_pair(const bs_cu_view &y, int64_t at, uint32_t left, uint32_t right,
-                                                  bool first, bool second)
-{
-    const int32_t bytes = bs_cu_bytes(y.dtype);
-    uint8_t *to = y.data + at * bytes;
-    if (first && second && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(to) & (uintptr_t)(2 * bytes - 1)) == 0) {
-        if (bytes == 4)
-            *reinterpret_cast<uint2 *>(to) = make_uint2(left, right);
-        else if (bytes == 2)
-            *reinterpret_cast<uint32_t *>(to) = left | right << 16;
-        else
-            *reinterpret_cast<uint16_t *>(to) = (uint16_t)(left | right << 8);
-        return;
-    }
-    if (first)
-        bs_cu_store_one(y.data, bytes, at, left);
-    if (second)
-        bs_cu_store_one(y.data, bytes, at + y.stride[2], right);
 }
 
 template <typename T> struct bs_cu_resize_weights {
@@ -227,7 +200,7 @@ __device__ inline void bs_cu_resize_group(const bs_cu_resize_weights<T> &weights
             right = bs_cu_resize_mad(right, weight, odd[j + half]);
         }
         if (oy >= y.y0 && oy < y.y1)
-            bs_cu_resize_pair(y, (int64_t)k.c * y.stride[0] + (int64_t)oy * y.stride[1] + (int64_t)ox * y.stride[2],
+            bs_cu_store_pair(y, bs_cu_pixel_at(y, k.c, oy, ox),
                               bs_cu_resize_finish(y, left, top), bs_cu_resize_finish(y, right, top), ox >= y.x0,
                               ox + 1 < y.x1);
     }
@@ -237,19 +210,14 @@ template <typename T>
 __device__ inline void bs_cu_resize_groups(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
                                            const bs_cu_resize_weights<T> &weights)
 {
-    const int32_t index = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x, threads = w.parts * (int32_t)blockDim.x;
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
-        const bs_cu_view y = bs_cu_open(t, bs_cu_out(t, s, 0), r), x = bs_cu_open(t, bs_cu_in(t, s, 0), r);
-        if (w.part == 0)
-            bs_cu_zero_margin(y);
+    const bs_cu_deal d = bs_cu_deal_whole(w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
         if (y.y1 <= y.y0 || y.x1 <= y.x0)
-            continue;
+            return;
         /* shifts round towards minus infinity */
-        bs_cu_scan k = bs_cu_scan_over(y.y0 >> 1, (y.y1 + 1) >> 1, y.x0 >> 1, (y.x1 + 1) >> 1, y.dim[0], index,
-                                       threads);
-        for (; bs_cu_scan_more(k); bs_cu_scan_next(&k))
-            bs_cu_resize_group(weights, x, y, k, s->p[BS_CU_RESIZE_TOP].i);
-    }
+        bs_cu_scan_run({y.y0 >> 1, (y.y1 + 1) >> 1, y.x0 >> 1, (y.x1 + 1) >> 1}, y.dim[0], d.index, d.workers,
+                       [&](const bs_cu_scan &k) { bs_cu_resize_group(weights, x, y, k, s->p[BS_CU_RESIZE_TOP].i); });
+    });
 }
 
 __device__ inline void bs_cu_resize_double_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)

@@ -105,7 +105,7 @@ __device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device
         bs_cu_fail(t, s, BS_ERROR_DATA);
     __syncthreads();
     int32_t *chunk = r.d.work + (int64_t)w.part * (r.d.paths + 1);
-    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x)
+    for (int32_t p = bs_cu_thread(); p <= r.d.paths; p += bs_cu_threads())
         chunk[p] = p < r.d.paths ? r.counts[p] : !good;
 }
 
@@ -113,11 +113,11 @@ __device__ inline void bs_cu_route_rows_run(const bs_cu_tile &t, const bs_device
  * failed. */
 __device__ inline bool bs_cu_sum_chunks(const bs_cu_router &r, int32_t chunk, int32_t chunks)
 {
-    const int32_t words = r.d.paths + 1, slices = max((int32_t)blockDim.x / words, 1);
+    const int32_t words = r.d.paths + 1, slices = max(bs_cu_threads() / words, 1);
     bs_cu_clear_counts(r);
     bool failed = false;
     __syncthreads();
-    for (int32_t i = (int32_t)threadIdx.x; i < slices * words; i += (int32_t)blockDim.x) {
+    for (int32_t i = bs_cu_thread(); i < slices * words; i += bs_cu_threads()) {
         const int32_t p = i % words;
         int32_t all = 0, before = 0;
         for (int32_t k = i / words; k < chunks; k += slices) {

@@ -14,7 +14,6 @@ enum { BS_CU_PRICE_FORCED };
 static void bs_cu_route_score_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t router = n->node->router;
-    s->kernel = BS_CU_route_score;
     s->router = router;
     s->batch = 256;
     s->p[BS_CU_SCORE_WIDTH].i = n->in[0].dim[0];
@@ -24,7 +23,6 @@ static void bs_cu_route_score_describe(const bs_cu_node *n, bs_device_step *s)
 
 static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->kernel = BS_CU_route_price;
     s->router = n->node->router;
     /* then it weighs nothing; and it may be decided in tiles */
     s->p[BS_CU_PRICE_FORCED].i = n->plan->routers[s->router].forced;
@@ -39,7 +37,7 @@ __device__ inline void bs_cu_route_score_run(const bs_cu_tile &t, const bs_devic
     const int32_t width = s->p[BS_CU_SCORE_WIDTH].i;
     /* it counts all rows */
     const int32_t ahead = s->domain == t.domain && !t.program->decision[s->router].in_tile ? t.first : 0;
-    for (int32_t r = w.row + (int32_t)threadIdx.x; r < w.row + w.rows; r += (int32_t)blockDim.x) {
+    for (int32_t r = w.row + bs_cu_thread(); r < w.end; r += bs_cu_threads()) {
         const int64_t decided = (int64_t)(ahead + r) * d.per_row;
         const int32_t path = d.chosen[decided], at = bs_score_of(path, width);
         const uint8_t *from = bs_cu_row(t, in, r);

@@ -1,11 +1,11 @@
 /* op_segment.cuh - between segments and their rows: one row a segment spread over its rows, rows reduced to one.
  * Sums go from the first row of a segment to its last, an element a thread.
- * Relies on segment.cuh; offsets come checked. Must never look beyond them. */
+ * Relies on segment.cuh and move_nest.cuh; offsets come checked. Must never look beyond them. */
 #ifndef BS_CUDA_OP_SEGMENT
 #define BS_CUDA_OP_SEGMENT
 
 #include "cuda/kernels.cuh"
-#include "cuda/lower.cuh"
+#include "cuda/move_nest.cuh"
 #include "cuda/segment.cuh"
 
 enum { BS_CU_SEGMENT_EACH = 1024 }; /* elements of a piece of work */
@@ -14,14 +14,12 @@ enum { BS_CU_SEGMENT_MODE };        /* what segment_reduce is told in p: the des
 /* Rows are of the segment domain. */
 static void bs_cu_segment_spread_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->kernel = BS_CU_segment_spread;
     s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_SEGMENT_EACH);
 }
 
 /* One row: all segments. */
 static void bs_cu_segment_reduce_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->kernel = BS_CU_segment_reduce;
     s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), 256);
 }
 
@@ -41,42 +39,19 @@ __device__ inline int64_t bs_cu_segment_element(const int32_t *dim, const int32_
     return at;
 }
 
-__device__ inline int32_t bs_cu_segment_elements(const int32_t *dim, int32_t rank)
-{
-    int32_t n = 1;
-    for (int32_t d = 0; d < rank; d++)
-        n *= dim[d];
-    return n;
-}
-
-/* As it is, or between f32 and f16. */
-__device__ __forceinline__ void bs_cu_segment_copy(uint8_t *to, int32_t to_type, int64_t to_at, const uint8_t *from,
-                                                   int32_t from_type, int64_t from_at)
-{
-    if (to_type != from_type)
-        bs_cu_put(to, to_type, to_at, bs_cu_get(from, from_type, from_at));
-    else if (bs_cu_bytes(to_type) == 4)
-        reinterpret_cast<uint32_t *>(to)[to_at] = reinterpret_cast<const uint32_t *>(from)[from_at];
-    else if (bs_cu_bytes(to_type) == 2)
-        reinterpret_cast<uint16_t *>(to)[to_at] = reinterpret_cast<const uint16_t *>(from)[from_at];
-    else
-        to[to_at] = from[from_at];
-}
-
 __device__ inline void bs_cu_segment_spread_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
     const bs_device_operand *root = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
     const int32_t *offsets = bs_cu_segment_offsets(t, s->domain), segments = t.program->domains[s->domain].lengths;
-    const int32_t n = bs_cu_segment_elements(out->dim, out->rank), step = w.parts * (int32_t)blockDim.x;
+    const int32_t n = (int32_t)bs_cu_product(out->dim, out->rank), step = w.parts * bs_cu_threads();
     const uint8_t *base = bs_cu_row(t, root, 0);
-    for (int32_t r = w.row; r < w.row + w.rows; r++) {
+    for (int32_t r = w.row; r < w.end; r++) {
         const int32_t segment = bs_segment_of(offsets, segments, r);
         const uint8_t *from = base + (int64_t)segment * root->stride[0] * bs_cu_bytes(root->dtype);
         uint8_t *to = bs_cu_row(t, out, r);
-        if (w.part == 0 && out->rank == 3 && out->margin > 0)
-            bs_cu_zero_margin(bs_cu_open(t, out, r));
-        for (int32_t i = w.part * (int32_t)blockDim.x + (int32_t)threadIdx.x; i < n; i += step)
-            bs_cu_segment_copy(to, out->dtype, bs_cu_segment_element(out->dim, out->stride, out->rank, i), from,
+        bs_cu_zero_margin_of(t, w, out, r);
+        for (int32_t i = w.part * bs_cu_threads() + bs_cu_thread(); i < n; i += step)
+            bs_cu_element_move(to, out->dtype, bs_cu_segment_element(out->dim, out->stride, out->rank, i), from,
                                root->dtype, bs_cu_segment_element(out->dim, root->stride + 1, out->rank, i));
     }
 }
@@ -102,12 +77,11 @@ __device__ inline void bs_cu_segment_reduce_run(const bs_cu_tile &t, const bs_de
 {
     const bs_device_operand *x = bs_cu_in(t, s, 0), *out = bs_cu_out(t, s, 0);
     const int32_t *offsets = bs_cu_segment_offsets(t, x->domain), segments = t.program->domains[x->domain].lengths;
-    const int32_t each = bs_cu_segment_elements(x->dim, x->rank), step = w.parts * (int32_t)blockDim.x;
+    const int32_t each = (int32_t)bs_cu_product(x->dim, x->rank), step = w.parts * bs_cu_threads();
     /* a segment domain is a top-level one: its rows lie one behind the other */
     const uint8_t *rows = bs_cu_row(t, x, 0);
     uint8_t *to = bs_cu_row(t, out, 0);
-    if (w.part == 0 && out->rank == 3 && out->margin > 0)
-        bs_cu_zero_margin(bs_cu_open(t, out, 0));
+    bs_cu_zero_margin_of(t, w, out, 0);
     for (int64_t i = (int64_t)w.part * blockDim.x + threadIdx.x; i < (int64_t)segments * each; i += step) {
         const int32_t segment = (int32_t)(i / each), element = (int32_t)(i % each);
         const uint8_t *from = rows + bs_cu_segment_element(x->dim, x->stride, x->rank, element) * bs_cu_bytes(x->dtype);

@@ -1,4 +1,4 @@
-/* ops.cuh - which function describes the step of an op, by its number, and of a move, by its row map.
+/* ops.cuh - which function describes the step of an op, by its number. (Of a move: lower_step.cuh.)
  * Adding an op: its file, an include here, its kernels in kernels.cuh. Relies on ops/list.h and the op files. */
 #ifndef BS_CUDA_OPS
 #define BS_CUDA_OPS
@@ -27,31 +27,15 @@
 #include "cuda/op_segment.cuh"
 #include "cuda/op_shape.cuh"
 
-/* The device's column of the op table: what describes the step of an op; what it lacks does not compile. */
-static const bs_cu_describe bs_cu_op_describes[] = {
-#define BS_CU_OP_NONE(name) NULL,
-#define BS_CU_OP_KERNEL(name) bs_cu_##name##_describe,
+/* The device's column of the op table: what makes the step of an op; what it lacks does not compile. */
+static const bs_cu_description bs_cu_ops[] = {
+#define BS_CU_OP_NONE(name) {BS_CU_none, NULL},
+#define BS_CU_OP_KERNEL(name) BS_CU_DESCRIPTION(name),
 #define BS_CU_OP_COLUMN(name, device) BS_CU_OP_##device(name)
     BS_OP_LIST(BS_CU_OP_COLUMN)
 #undef BS_CU_OP_COLUMN
 #undef BS_CU_OP_KERNEL
 #undef BS_CU_OP_NONE
 };
-
-/* And of moves. */
-static bs_cu_describe bs_cu_move_describe(const bs_instr *i)
-{
-    switch (static_cast<bs_row_map>(i->map)) {
-    case BS_MAP_VIEW: return bs_cu_load_describe;
-    case BS_MAP_ROW:
-    case BS_MAP_PARENT:
-    case BS_MAP_CELL:
-    case BS_MAP_BOUND: return i->combine == BS_COMBINE_RESIDUAL ? bs_cu_fill_describe : bs_cu_store_describe;
-    case BS_MAP_APPEND: return bs_cu_append_describe;
-    case BS_MAP_PATHS: return bs_cu_paths_describe;
-    case BS_MAP_BEYOND: return bs_cu_beyond_describe;
-    }
-    return NULL;
-}
 
 #endif

@@ -39,6 +39,27 @@
  * nothing is left to fuse (-fmad=false changes no function): tests/cuda_build.sh sees to it. */
 __device__ __forceinline__ float bs_cu_mul_add(float a, float b, float c) { return __fadd_rn(__fmul_rn(a, b), c); }
 
+/* This thread of its block, and its warp; how many there are. */
+__device__ __forceinline__ int32_t bs_cu_thread(void) { return (int32_t)threadIdx.x; }
+__device__ __forceinline__ int32_t bs_cu_threads(void) { return (int32_t)blockDim.x; }
+__device__ __forceinline__ int32_t bs_cu_lane(void) { return bs_cu_thread() & 31; }
+__device__ __forceinline__ int32_t bs_cu_warp(void) { return bs_cu_thread() / 32; }
+__device__ __forceinline__ int32_t bs_cu_warps(void) { return bs_cu_threads() / 32; }
+
+/* The sum of so many lanes of a warp, for each to know. */
+template <typename T> __device__ __forceinline__ T bs_cu_lanes_sum(T v, int32_t lanes = 32)
+{
+    for (int32_t m = lanes / 2; m > 0; m /= 2)
+        v += __shfl_xor_sync(0xffffffffu, v, m);
+    return v;
+}
+
+/* What lies at an address of the device, as tables hold it. */
+template <typename T> __host__ __device__ __forceinline__ T *bs_cu_at(uint64_t address)
+{
+    return reinterpret_cast<T *>(static_cast<uintptr_t>(address));
+}
+
 extern "C" {
 #include "ops/structure.h"
 #include "plan/device.h"

@@ -39,9 +39,9 @@ struct bs_cu_tile {
     int32_t domain, first, rows;
 };
 
-/* A piece of a step's work: `rows` rows from `row`, and of their elements piece `part` of `parts`. */
+/* A piece of a step's work: rows row .. end - 1, and of their elements piece `part` of `parts`. */
 struct bs_cu_work {
-    int32_t row, rows, part, parts;
+    int32_t row, end, part, parts;
 };
 
 /* A decision, by address. */
@@ -51,14 +51,17 @@ struct bs_cu_decision {
     float *gates, *price;
 };
 
-/* One row of an operand. data: the element [0,0,0] of its core. Rank 3 is [C,H,W] by the strides; rect is what is
- * present (of an output: to be computed), in core coordinates, as in bs_operand. */
-struct bs_cu_view {
+struct bs_cu_rect {
+    int32_t y0, y1, x0, x1;
+};
+
+/* One row of an operand. data: the element [0,0,0] of its core. Rank 3 is [C,H,W] by the strides; the rectangle is what
+ * is present (of an output: to be computed), in core coordinates, as in bs_operand. */
+struct bs_cu_view : bs_cu_rect {
     uint8_t *data;
     int32_t dim[BS_MAX_RANK];
     int32_t stride[BS_MAX_RANK]; /* in elements */
     int32_t dtype, rank;
-    int32_t y0, y1, x0, x1;
     int32_t frame_y, frame_x, frame_h, frame_w;
     int32_t margin, max_h, max_w;
 };
@@ -89,7 +92,7 @@ __device__ __forceinline__ const bs_device_operand *bs_cu_out(const bs_cu_tile &
 /* The prepared weights of a step, as its op packed them. */
 __device__ __forceinline__ const uint8_t *bs_cu_prepared(const bs_cu_tile &t, const bs_device_step *s)
 {
-    return reinterpret_cast<const uint8_t *>(static_cast<uintptr_t>(t.program->units[s->unit] + s->prepared));
+    return bs_cu_at<const uint8_t>(t.program->units[s->unit] + s->prepared);
 }
 
 /* ---------------------------------------------------------------------------------------------- decisions */
@@ -163,20 +166,32 @@ __device__ inline int32_t bs_cu_top_row(const bs_cu_tile &t, int32_t domain, int
 
 /* ------------------------------------------------------------------------------------------- finding rows */
 
+/* Dimension or stride d of a view, where d is not known when compiled: an index would put the view in memory. */
+__device__ __forceinline__ int32_t bs_cu_pick(const int32_t *a, int32_t d)
+{
+    return d == 0 ? a[0] : d == 1 ? a[1] : d == 2 ? a[2] : a[3];
+}
+
+/* Where pixel (y, x) of channel c is in a view, in elements. */
+__device__ __forceinline__ int64_t bs_cu_pixel_at(const bs_cu_view &v, int32_t c, int32_t y, int32_t x)
+{
+    return (int64_t)c * v.stride[0] + (int64_t)y * v.stride[1] + (int64_t)x * v.stride[2];
+}
+
 /* Where the row is, of an operand that is no view of an image: for kernels that need nothing but the address. */
 __device__ inline uint8_t *bs_cu_row(const bs_cu_tile &t, const bs_device_operand *o, int32_t row)
 {
     if (o->place == BS_AT_ROOT)
-        return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(o->base));
+        return bs_cu_at<uint8_t>(o->base);
     if (o->place == BS_AT_LINE)
-        return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(o->base)) +
+        return bs_cu_at<uint8_t>(o->base) +
                bs_cu_top_row(t, o->domain, row) * o->row_bytes;
     int32_t domain = o->domain;
     for (; domain != o->stored; domain = t.program->domains[domain].parent)
         row = bs_cu_parent_row(t, domain, row);
     if (o->place == BS_AT_TILE)
         return t.scratch + o->base + row * o->row_bytes;
-    return reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(o->base)) + (bs_cu_first(t, domain) + row) * o->row_bytes;
+    return bs_cu_at<uint8_t>(o->base) + (bs_cu_first(t, domain) + row) * o->row_bytes;
 }
 
 /* Extents and rectangle of a row of patches: the cell's place in its frame, its core clipped to the frame. */
@@ -211,11 +226,23 @@ __device__ inline bs_cu_view bs_cu_open(const bs_cu_tile &t, const bs_device_ope
     if (o->cell > 0 && o->rank == 3)
         bs_cu_clip(t, o, row, &v);
     if (o->place == BS_AT_CELL)
-        v.data = reinterpret_cast<uint8_t *>(static_cast<uintptr_t>(o->base)) +
+        v.data = bs_cu_at<uint8_t>(o->base) +
                  ((int64_t)v.frame_y * v.stride[1] + (int64_t)v.frame_x * v.stride[2]) * bs_cu_bytes(v.dtype);
     else
         v.data = bs_cu_row(t, o, row);
     return v;
+}
+
+__device__ __forceinline__ bs_cu_view bs_cu_open_in(const bs_cu_tile &t, const bs_device_step *s, int32_t i,
+                                                    int32_t row)
+{
+    return bs_cu_open(t, bs_cu_in(t, s, i), row);
+}
+
+__device__ __forceinline__ bs_cu_view bs_cu_open_out(const bs_cu_tile &t, const bs_device_step *s, int32_t i,
+                                                     int32_t row)
+{
+    return bs_cu_open(t, bs_cu_out(t, s, i), row);
 }
 
 /* ------------------------------------------------------------------------------------------------ margins */
@@ -241,13 +268,13 @@ __device__ inline void bs_cu_zero(const bs_cu_view &v, int32_t y0, int32_t y1, i
         }
 }
 
-/* As bs_zero_margin: what lies around the rectangle, as far as readers' windows go. Called by all threads of a
- * block. */
-__device__ inline void bs_cu_zero_margin(const bs_cu_view &v)
+/* As bs_zero_margin: what lies around the rectangle, as far as readers' windows go; with a row's first part. Called by
+ * all threads of a block. */
+__device__ inline void bs_cu_zero_margin(const bs_cu_work &w, const bs_cu_view &v)
 {
     const int32_t low = -v.margin, bottom = min(v.y1 + v.margin, v.max_h + v.margin),
                   right = min(v.x1 + v.margin, v.max_w + v.margin);
-    if (v.margin == 0 || v.rank != 3)
+    if (w.part > 0 || v.margin == 0 || v.rank != 3)
         return;
     /* above, below, left, right: a loop, because every kernel has this in it */
 #pragma unroll 1
@@ -260,6 +287,14 @@ __device__ inline void bs_cu_zero_margin(const bs_cu_view &v)
                    : k == 1 ? bottom
                             : v.y1,
                    k == 3 ? v.x1 : low, k == 2 ? v.x0 : right);
+}
+
+/* The same around a row that is not opened but for that. */
+__device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const bs_cu_work &w,
+                                                     const bs_device_operand *o, int32_t row)
+{
+    if (w.part == 0 && o->rank == 3 && o->margin > 0)
+        bs_cu_zero_margin(w, bs_cu_open(t, o, row));
 }
 
 #endif

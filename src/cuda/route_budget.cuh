@@ -30,7 +30,7 @@ __device__ inline uint64_t bs_cu_all_losses(const bs_cu_router &r, const bs_budg
 {
     const uint64_t price = bs_budget_price(&b);
     uint64_t losses = 0;
-    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
         const bs_scores x = bs_cu_losses_of(r, row);
         losses += bs_cu_cell_weight(r, row) * (uint64_t)bs_loss(&x, bs_budget_choice(&b, &x, price));
     }
@@ -49,7 +49,7 @@ __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
     if (bs_cu_losses_staged(r))
         bs_cu_stage_scores(r, 0, r.rows);
     __syncthreads();
-    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
         const bs_scores x = bs_cu_losses_of(r, row);
         bs_budget_add(&b, &x, bs_cu_cell_weight(r, row), &sums);
     }
@@ -59,7 +59,7 @@ __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
     bs_budget_begin(&b, r.knob, &sums);
     while (bs_budget_asks(&b))
         bs_budget_told(&b, bs_cu_all_losses(r, b));
-    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
         const bs_scores x = bs_cu_losses_of(r, row);
         const bs_choices to = bs_cu_choices(r, row);
         const int32_t variant = bs_budget_choice(&b, &x, bs_budget_price(&b));

@@ -19,7 +19,7 @@ __device__ inline void bs_cu_sort_keys(uint64_t *keys, int32_t n)
 {
     for (int32_t width = 2; width / 2 < n; width *= 2)
         for (int32_t half = width / 2, mirror = 1; half > 0; half /= 2, mirror = 0) {
-            for (int32_t i = (int32_t)threadIdx.x;; i += (int32_t)blockDim.x) {
+            for (int32_t i = bs_cu_thread();; i += bs_cu_threads()) {
                 const int32_t low = i / half * 2 * half + i % half, high = mirror ? low ^ (width - 1) : low + half;
                 if (low >= n)
                     break;
@@ -41,33 +41,27 @@ __device__ inline void bs_cu_limit_choice(const bs_cu_router &r, int32_t k)
                                                  : reinterpret_cast<uint64_t *>(r.d.work);
     const int32_t per_row = r.d.per_row, capacity = bs_cu_rule(r.s)->capacity;
     bool over = false;
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+    for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads())
         r.counts[p] = 0;
     __syncthreads();
-    for (int32_t base = 0; base < r.rows; base += (int32_t)blockDim.x) {
-        const int32_t row = base + (int32_t)threadIdx.x,
-                      path = row < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
-        const uint32_t peers = bs_cu_peers(path, r.d.paths);
-        if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
-            atomicAdd(&r.counts[path], __popc(peers));
-    }
+    bs_cu_count_choices(r, 0, r.rows, per_row, k);
     __syncthreads();
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+    for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads())
         over = over || r.counts[p] > capacity - r.next[p];
     over = __syncthreads_or(over) != 0;
-    for (int32_t row = (int32_t)threadIdx.x; over && row < r.rows; row += (int32_t)blockDim.x)
+    for (int32_t row = bs_cu_thread(); over && row < r.rows; row += bs_cu_threads())
         keys[row] = bs_cu_capacity_key(r.d.gates[(int64_t)row * per_row + k], row);
     __syncthreads();
     if (over)
         bs_cu_sort_keys(keys, r.rows);
-    for (int32_t base = 0; over && base < r.rows; base += (int32_t)blockDim.x) {
-        const int32_t i = base + (int32_t)threadIdx.x, row = i < r.rows ? (int32_t)(keys[i] & BS_CU_CAPACITY_ROW) : 0;
+    for (int32_t base = 0; over && base < r.rows; base += bs_cu_threads()) {
+        const int32_t i = base + bs_cu_thread(), row = i < r.rows ? (int32_t)(keys[i] & BS_CU_CAPACITY_ROW) : 0;
         const int32_t path = i < r.rows ? r.d.chosen[(int64_t)row * per_row + k] : -1;
         if (!bs_capacity_takes(bs_cu_rule(r.s), bs_cu_take_next(r, path)))
             r.d.chosen[(int64_t)row * per_row + k] = -1;
     }
     __syncthreads();
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+    for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads())
         r.next[p] = over ? min(r.next[p], capacity) : r.next[p] + r.counts[p];
     __syncthreads();
 }
@@ -78,12 +72,11 @@ __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
     int64_t *dropped = reinterpret_cast<int64_t *>(r.t->program->decisions +
                                                    r.t->program->decision[r.s->router].dropped);
     uint64_t lost = 0;
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
-        r.next[p] = 0;
+    bs_cu_clear_counts(r);
     __syncthreads();
     for (int32_t k = 0; k < r.d.per_row; k++)
         bs_cu_limit_choice(r, k);
-    for (int32_t row = (int32_t)threadIdx.x; row < r.rows; row += (int32_t)blockDim.x) {
+    for (int32_t row = bs_cu_thread(); row < r.rows; row += bs_cu_threads()) {
         const bs_choices of = bs_cu_choices(r, row);
         lost += (uint64_t)bs_close_gaps(&of);
     }

@@ -92,7 +92,7 @@ __device__ __forceinline__ bs_choices bs_cu_choices(const bs_cu_router &r, int32
 /* After a failure: no row has a path. */
 __device__ inline void bs_cu_choose_none(const bs_cu_router &r, int32_t first, int32_t last)
 {
-    for (int32_t at = first + (int32_t)threadIdx.x; at < last; at += (int32_t)blockDim.x) {
+    for (int32_t at = first + bs_cu_thread(); at < last; at += bs_cu_threads()) {
         r.d.chosen[at] = -1;
         r.d.gates[at] = 0.0f;
     }
@@ -101,14 +101,13 @@ __device__ inline void bs_cu_choose_none(const bs_cu_router &r, int32_t first, i
 /* The sum over all threads, for each to know. */
 __device__ inline uint64_t bs_cu_sum_threads(bs_cu_routing *shared, uint64_t mine)
 {
-    for (int32_t d = 16; d > 0; d /= 2)
-        mine += __shfl_xor_sync(0xffffffffu, (unsigned long long)mine, d);
+    mine = bs_cu_lanes_sum(mine);
     __syncthreads();
-    if (threadIdx.x % 32 == 0)
-        shared->sums[threadIdx.x / 32] = mine;
+    if (bs_cu_lane() == 0)
+        shared->sums[bs_cu_warp()] = mine;
     __syncthreads();
     uint64_t sum = 0;
-    for (int32_t k = 0; k < (int32_t)blockDim.x / 32; k++)
+    for (int32_t k = 0; k < bs_cu_warps(); k++)
         sum += shared->sums[k];
     return sum;
 }

@@ -22,11 +22,13 @@ __device__ __forceinline__ uint32_t bs_cu_peers(int32_t path, int32_t paths)
 
 __device__ __forceinline__ uint32_t bs_cu_lanes_below() { return (1u << (threadIdx.x & 31u)) - 1u; }
 
-/* Adds choices first .. last - 1 to counts. The caller cleared them, and synchronises. */
-__device__ inline void bs_cu_count_choices(const bs_cu_router &r, int32_t first, int32_t last)
+/* Adds choices first .. last - 1 to counts, or every step-th from `offset` on. The caller cleared them, and
+ * synchronises. */
+__device__ inline void bs_cu_count_choices(const bs_cu_router &r, int32_t first, int32_t last, int32_t step = 1,
+                                           int32_t offset = 0)
 {
-    for (int32_t base = first; base < last; base += (int32_t)blockDim.x) {
-        const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
+    for (int32_t base = first; base < last; base += bs_cu_threads()) {
+        const int32_t at = base + bs_cu_thread(), path = at < last ? r.d.chosen[(int64_t)at * step + offset] : -1;
         const uint32_t peers = bs_cu_peers(path, r.d.paths);
         if (path >= 0 && (peers & bs_cu_lanes_below()) == 0)
             atomicAdd(&r.counts[path], __popc(peers));
@@ -35,7 +37,7 @@ __device__ inline void bs_cu_count_choices(const bs_cu_router &r, int32_t first,
 
 __device__ inline void bs_cu_clear_counts(const bs_cu_router &r)
 {
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x)
+    for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads())
         r.counts[p] = r.next[p] = 0;
 }
 
@@ -43,15 +45,15 @@ __device__ inline void bs_cu_clear_counts(const bs_cu_router &r)
  * after. */
 __device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
 {
-    const int32_t share = (r.d.paths + (int32_t)blockDim.x - 1) / (int32_t)blockDim.x;
-    const int32_t first = min((int32_t)threadIdx.x * share, r.d.paths), last = min(first + share, r.d.paths);
+    const int32_t share = (r.d.paths + bs_cu_threads() - 1) / bs_cu_threads();
+    const int32_t first = min(bs_cu_thread() * share, r.d.paths), last = min(first + share, r.d.paths);
     int32_t own = 0, sum = 0;
     __syncthreads();
     for (int32_t p = first; p < last; p++)
         own += r.counts[p];
     r.shared->of_thread[threadIdx.x] = own;
     __syncthreads();
-    for (int32_t k = 0; k < (int32_t)threadIdx.x && first < r.d.paths; k++)
+    for (int32_t k = 0; k < bs_cu_thread() && first < r.d.paths; k++)
         sum += r.shared->of_thread[k];
     for (int32_t p = first; p < last; p++) {
         r.offsets[p] = sum;
@@ -67,11 +69,11 @@ __device__ inline void bs_cu_sum_counts(const bs_cu_router &r)
  * threads, by whole warps, one warp after the other. */
 __device__ inline int32_t bs_cu_take_next(const bs_cu_router &r, int32_t path)
 {
-    const int32_t warp = (int32_t)threadIdx.x / 32, lane = (int32_t)threadIdx.x & 31;
+    const int32_t warp = bs_cu_warp(), lane = bs_cu_lane();
     const uint32_t peers = bs_cu_peers(path, r.d.paths);
     const int32_t leader = peers ? __ffs((int)peers) - 1 : lane;
     int32_t first = 0;
-    for (int32_t k = 0; k < (int32_t)blockDim.x / 32; k++) {
+    for (int32_t k = 0; k < bs_cu_warps(); k++) {
         if (k == warp && path >= 0 && lane == leader) {
             first = r.next[path];
             r.next[path] = first + __popc(peers);
@@ -87,8 +89,8 @@ __device__ inline int32_t bs_cu_take_next(const bs_cu_router &r, int32_t path)
 /* Gives choices first .. last - 1 their packed rows: in order, from next on. All threads. */
 __device__ inline void bs_cu_place_choices(const bs_cu_router &r, int32_t first, int32_t last)
 {
-    for (int32_t base = first; base < last; base += (int32_t)blockDim.x) {
-        const int32_t at = base + (int32_t)threadIdx.x, path = at < last ? r.d.chosen[at] : -1;
+    for (int32_t base = first; base < last; base += bs_cu_threads()) {
+        const int32_t at = base + bs_cu_thread(), path = at < last ? r.d.chosen[at] : -1;
         const int32_t packed = bs_cu_take_next(r, path);
         if (at < last)
             bs_pack_choice(at, r.d.per_row, packed, r.d.ids, r.d.inverse);
@@ -98,7 +100,7 @@ __device__ inline void bs_cu_place_choices(const bs_cu_router &r, int32_t first,
 /* At most 32 choices: the first warp packs them without asking the others. A lane looks after every 32nd path. */
 __device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
 {
-    const int32_t lane = (int32_t)threadIdx.x, paths = r.d.paths;
+    const int32_t lane = bs_cu_thread(), paths = r.d.paths;
     if (lane >= 32)
         return;
     const int32_t path = lane < choices ? r.d.chosen[lane] : -1;
@@ -129,7 +131,7 @@ __device__ inline void bs_cu_pack_few(const bs_cu_router &r, int32_t choices)
 /* What all who follow the decision need to know of its paths. */
 __device__ inline void bs_cu_tell_counts(const bs_cu_router &r)
 {
-    for (int32_t p = (int32_t)threadIdx.x; p <= r.d.paths; p += (int32_t)blockDim.x) {
+    for (int32_t p = bs_cu_thread(); p <= r.d.paths; p += bs_cu_threads()) {
         r.d.offsets[p] = r.offsets[p];
         if (p < r.d.paths)
             r.d.counts[p] = r.counts[p];
@@ -160,7 +162,7 @@ __device__ inline void bs_cu_pack(const bs_cu_router &r)
 __device__ inline void bs_cu_record_rows(const bs_cu_router &r, int32_t first, int32_t last)
 {
     int16_t *top = reinterpret_cast<int16_t *>(r.t->program->decisions + r.t->program->decision[r.s->router].top);
-    for (int32_t row = first + (int32_t)threadIdx.x; row < last; row += (int32_t)blockDim.x)
+    for (int32_t row = first + bs_cu_thread(); row < last; row += bs_cu_threads())
         top[bs_cu_top_row(*r.t, r.s->domain, row)] = (int16_t)r.d.chosen[(int64_t)row * r.d.per_row];
 }
 
@@ -169,7 +171,7 @@ __device__ inline void bs_cu_record_counts(const bs_cu_router &r)
 {
     const bs_device_decision &d = r.t->program->decision[r.s->router];
     int32_t *sums = reinterpret_cast<int32_t *>(r.t->program->decisions + d.sums);
-    for (int32_t p = (int32_t)threadIdx.x; p < r.d.paths; p += (int32_t)blockDim.x) {
+    for (int32_t p = bs_cu_thread(); p < r.d.paths; p += bs_cu_threads()) {
         if (!d.in_tile)
             sums[p] = r.counts[p];
         else if (r.counts[p] > 0)

@@ -16,13 +16,13 @@ __device__ inline bool bs_cu_decide_row(const bs_cu_router &r, int32_t row, cons
 /* Decides rows first .. last - 1, whatever the others are. All threads; whether all went well, for each to know. */
 __device__ inline bool bs_cu_decide_rows(const bs_cu_router &r, int32_t first, int32_t last)
 {
-    const int32_t most = min(r.stage_words / bs_cu_stage_pitch(r), (int32_t)blockDim.x);
+    const int32_t most = min(r.stage_words / bs_cu_stage_pitch(r), bs_cu_threads());
     bool bad = false;
     /* too many to stage */
-    for (int32_t row = first + (int32_t)threadIdx.x; most == 0 && row < last; row += (int32_t)blockDim.x)
+    for (int32_t row = first + bs_cu_thread(); most == 0 && row < last; row += bs_cu_threads())
         bad = !bs_cu_decide_row(r, row, bs_cu_scores_of(*r.t, r.score, row)) || bad;
     for (int32_t base = first; most > 0 && base < last; base += most) {
-        const int32_t end = min(base + most, last), row = base + (int32_t)threadIdx.x;
+        const int32_t end = min(base + most, last), row = base + bs_cu_thread();
         bs_cu_stage_scores(r, base, end);
         __syncthreads();
         if (row < end)
@@ -34,7 +34,7 @@ __device__ inline bool bs_cu_decide_rows(const bs_cu_router &r, int32_t first, i
 
 __device__ inline void bs_cu_decide_forced(const bs_cu_router &r, int32_t first, int32_t last)
 {
-    for (int32_t at = first * r.d.per_row + (int32_t)threadIdx.x; at < last * r.d.per_row; at += (int32_t)blockDim.x) {
+    for (int32_t at = first * r.d.per_row + bs_cu_thread(); at < last * r.d.per_row; at += bs_cu_threads()) {
         r.d.chosen[at] = bs_forced_choice(at, r.d.per_row, r.s->p[BS_CU_P_FORCED].i - 1);
         r.d.gates[at] = 1.0f;
     }

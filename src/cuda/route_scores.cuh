@@ -27,10 +27,10 @@ __device__ inline void bs_cu_stage_scores(const bs_cu_router &r, int32_t first, 
     int32_t lanes = 1;
     while (lanes < width && lanes < 32)
         lanes *= 2;
-    for (int32_t row = first + (int32_t)threadIdx.x / lanes; row < last; row += (int32_t)blockDim.x / lanes) {
+    for (int32_t row = first + bs_cu_thread() / lanes; row < last; row += bs_cu_threads() / lanes) {
         const uint8_t *data = bs_cu_row(*r.t, r.score, row);
         uint32_t *to = r.stage + (row - first) * pitch;
-        for (int32_t i = (int32_t)threadIdx.x % lanes; i < width; i += lanes)
+        for (int32_t i = bs_cu_thread() % lanes; i < width; i += lanes)
             if (r.score->dtype == BS_I32)
                 to[i] = reinterpret_cast<const uint32_t *>(data)[(int64_t)i * stride];
             else

@@ -14,16 +14,6 @@ static bs_status bs_cu_launched(bs_error *error)
     return bs_cu_check(cudaGetLastError(), "launching a kernel", error);
 }
 
-/* Copies between pinned and device memory, and then waits. */
-static bs_status bs_cu_fetch(bs_device_session *s, void *to, const void *from, size_t bytes, bs_error *error)
-{
-    bs_status status = bs_cu_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s->stream), "asking the device",
-                                   error);
-    if (status == BS_OK)
-        status = bs_cu_mark(s, error);
-    return status == BS_OK ? bs_cu_settle(s, error) : status;
-}
-
 /* Rows of a domain that a router may have made, and the first of them where rows of all paths are. */
 static bs_status bs_cu_rows(bs_device_session *s, int32_t domain, int32_t *first, int32_t *rows, bs_error *error)
 {
@@ -57,7 +47,7 @@ static bs_status bs_cu_check_knob(bs_device_session *s, const bs_route_desc *des
 {
     float knob;
     uint8_t *here = s->pinned + s->layout.learned;
-    const bs_status status = bs_cu_fetch(s, here, reinterpret_cast<const void *>((uintptr_t)operand->base),
+    const bs_status status = bs_cu_fetch(s, here, bs_cu_at<const void>(operand->base),
                                          sizeof knob, error);
     if (status != BS_OK)
         return status;
@@ -73,7 +63,7 @@ static bs_status bs_cu_fetch_scores(bs_device_session *s, const bs_device_operan
     const size_t width = 4 * (size_t)score->dim[0];
     const bs_status status = bs_cu_check(
         cudaMemcpy2DAsync(s->pinned + s->layout.asked, width,
-                          reinterpret_cast<const uint8_t *>((uintptr_t)score->base) + first * score->row_bytes,
+                          bs_cu_at<const uint8_t>(score->base) + first * score->row_bytes,
                           (size_t)score->row_bytes, width, (size_t)rows, cudaMemcpyDeviceToHost, s->stream),
         "copying scores from the device", error);
     return status == BS_OK ? bs_cu_session_settle(s, error) : status;
@@ -96,10 +86,8 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
 {
     const bs_device_client *c = s->client;
     const bs_router_info *info = &c->graph->routers[l->callback];
-    const uint8_t *tables = s->pinned + s->layout.tables_pinned;
-    const bs_device_step *step = reinterpret_cast<const bs_device_step *>(tables + s->layout.steps_at) + l->first;
-    const bs_device_operand *score = reinterpret_cast<const bs_device_operand *>(tables + s->layout.operands_at) +
-                                     step->operands;
+    const bs_device_step *step = bs_cu_table<bs_device_step>(s, s->layout.steps_at) + l->first;
+    const bs_device_operand *score = bs_cu_table<bs_device_operand>(s, s->layout.operands_at) + step->operands;
     uint8_t *asked = s->pinned + s->layout.asked;
     const bs_device_decision *d = bs_cu_decision_at(s, l->callback);
     int32_t first, rows;
@@ -117,9 +105,8 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
     float *gates = reinterpret_cast<float *>(chosen) + bs_aligned_floats(rows);
     status = bs_cu_ask_caller(info->desc, &c->callbacks[l->callback], &view, rows, chosen, gates, error);
     if (status == BS_OK)
-        status = bs_cu_check(cudaMemcpyAsync(s->program.decisions + d->chosen, chosen, 4 * (size_t)rows,
-                                             cudaMemcpyHostToDevice, s->stream),
-                             "copying an answer to the device", error);
+        status = bs_cu_copy(s, s->program.decisions + d->chosen, chosen, 4 * (uint64_t)rows, cudaMemcpyHostToDevice,
+                            "copying an answer to the device", error);
     return status == BS_OK ? bs_cu_fetch(s, s->program.decisions + d->gates, gates, 4 * (size_t)rows, error) : status;
 }
 
@@ -127,21 +114,14 @@ static bs_status bs_cu_ask(bs_device_session *s, const bs_cu_launch *l, bs_error
 static bs_status bs_cu_run_cublas(bs_device_session *s, const bs_cu_launch *l, bs_error *error)
 {
     const bs_device_client *c = s->client;
-    const uint8_t *tables = s->pinned + s->layout.tables_pinned;
     const bool here = bs_cu_cublas_here(s);
     for (int32_t k = l->first; k < l->first + l->count; k++) {
-        const bs_device_step *step = reinterpret_cast<const bs_device_step *>(tables + s->layout.steps_at) + k;
-        const bs_device_operand *operands = reinterpret_cast<const bs_device_operand *>(tables +
-                                                                                        s->layout.operands_at) +
-                                            step->operands;
-        const bs_node *node = &c->graph->nodes[step->node];
-        const bs_cu_node n = {
-            c->graph, c->plan, node, &c->plan->nodes[step->node], node->params, operands, operands + step->n_in,
-            NULL,     c->dims};
+        const bs_device_step *step = bs_cu_table<bs_device_step>(s, s->layout.steps_at) + k;
+        const bs_cu_node n = bs_cu_node_of(c, step, bs_cu_table<bs_device_operand>(s, s->layout.operands_at), NULL);
         if (!here || !bs_cu_linear_cublas(s->cublas, s->stream, &n, step, c->weights + step->prepared,
                                           c->domains[step->domain].count))
-            return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(node->op)->name,
-                           bs_node_name(node));
+            return bs_fail(error, BS_ERROR_PLATFORM, "cuBLAS: %s \"%s\" failed", bs_op_get(n.node->op)->name,
+                           bs_node_name(n.node));
     }
     return bs_cu_launched(error);
 }

@@ -7,7 +7,7 @@
 
 __device__ __forceinline__ const int32_t *bs_cu_segment_offsets(const bs_cu_tile &t, int32_t domain)
 {
-    return reinterpret_cast<const int32_t *>(static_cast<uintptr_t>(t.program->domains[domain].offsets));
+    return bs_cu_at<const int32_t>(t.program->domains[domain].offsets);
 }
 
 #endif

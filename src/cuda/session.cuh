@@ -30,9 +30,8 @@ static bs_status bs_cu_queue_end(bs_device_session *s, bs_error *error)
     const bs_status status = bs_cu_copy_bound(s, false, error);
     if (status != BS_OK)
         return status;
-    return bs_cu_check(cudaMemcpyAsync(s->pinned + s->layout.results, s->memory + s->layout.decisions,
-                                       (size_t)s->layout.results_bytes, cudaMemcpyDeviceToHost, s->stream),
-                       "copying decisions from the device", error);
+    return bs_cu_copy(s, s->pinned + s->layout.results, s->memory + s->layout.decisions, s->layout.results_bytes,
+                      cudaMemcpyDeviceToHost, "copying decisions from the device", error);
 }
 
 /* Without a graph after all: nothing of the run has been queued so far. */
@@ -72,7 +71,7 @@ static bs_status bs_cu_session_begin(bs_device_session *s, bs_error *error)
     }
     if (status != BS_OK)
         return status;
-    bs_cu_write_segments(s, s->pinned + s->layout.tables_pinned);
+    bs_cu_write_segments(s);
     bs_cu_pack_inputs(s);
     s->replays = s->exec != NULL;
     if (s->replays)
@@ -133,8 +132,7 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
     const int32_t *said = reinterpret_cast<const int32_t *>(s->pinned + s->layout.results + s->layout.status);
     for (int32_t n = 1; said[0] == 0 && n < s->client->graph->n_nodes; n++) /* a failed run has nothing to give */
         if (bs_cu_writes(s, n))
-            bs_cu_pack(&s->client->bound[n],
-                       s->pinned + s->layout.inputs_pinned + bs_device_input_place(s->client->plan, n), true);
+            bs_cu_pack(&s->client->bound[n], bs_cu_dense(s, n), true);
     bs_cu_tell(s);
     *node = said[0] != 0 ? said[1] : 0;
     return (bs_status)said[0];
@@ -143,18 +141,14 @@ static bs_status bs_cu_session_wait(bs_device_session *s, int32_t *node, bs_erro
 /* Of the device or of the caller: one piece. */
 static bs_status bs_cu_session_zero(bs_device_session *s, uint8_t *memory, uint64_t bytes)
 {
-    cudaPointerAttributes known;
-    memset(&known, 0, sizeof known);
-    const bool found = cudaPointerGetAttributes(&known, memory) == cudaSuccess &&
-                       known.type != cudaMemoryTypeUnregistered;
+    void *there = bs_cu_there(memory);
     if (bs_cu_settle(s, NULL) != BS_OK)
         return BS_ERROR_PLATFORM;
-    if (!found) {
-        cudaGetLastError();
+    if (!there) {
         memset(memory, 0, (size_t)bytes);
         return BS_OK;
     }
-    if (bs_cu_check(cudaMemsetAsync(known.devicePointer, 0, (size_t)bytes, s->stream), "clearing a state", NULL) !=
+    if (bs_cu_check(cudaMemsetAsync(there, 0, (size_t)bytes, s->stream), "clearing a state", NULL) !=
         BS_OK)
         return BS_ERROR_PLATFORM;
     return bs_cu_mark(s, NULL);

@@ -23,10 +23,8 @@ static bs_status bs_cu_session_place(bs_device_session *s, int32_t unit, const u
     uint64_t *place = reinterpret_cast<uint64_t *>(s->pinned + s->layout.places) + unit;
     *place = (uint64_t)(uintptr_t)weights +
              (s->client->plan->desc.in_place ? s->pinned_there - (uint64_t)(uintptr_t)s->pinned : 0);
-    return bs_cu_check(
-        cudaMemcpyAsync(s->memory + s->layout.tables + s->layout.units_at + (uint64_t)unit * sizeof *place, place,
-                        sizeof *place, cudaMemcpyHostToDevice, s->stream),
-        "telling the device where weights are", error);
+    return bs_cu_copy(s, s->memory + s->layout.tables + s->layout.units_at + (uint64_t)unit * sizeof *place, place,
+                      sizeof *place, cudaMemcpyHostToDevice, "telling the device where weights are", error);
 }
 
 /* The status of the run so far, then the counts. */
@@ -35,13 +33,11 @@ static bs_status bs_cu_session_learn(bs_device_session *s, int32_t router, int32
 {
     const bs_device_decision *d = bs_cu_decision_at(s, router);
     int32_t *told = reinterpret_cast<int32_t *>(s->pinned + s->layout.learned);
-    bs_status status = bs_cu_check(
-        cudaMemcpyAsync(told, s->program.status, 2 * sizeof *told, cudaMemcpyDeviceToHost, s->stream),
-        "copying the status from the device", error);
+    bs_status status = bs_cu_copy(s, told, s->program.status, 2 * sizeof *told, cudaMemcpyDeviceToHost,
+                                  "copying the status from the device", error);
     if (status == BS_OK)
-        status = bs_cu_check(cudaMemcpyAsync(told + 2, s->memory + s->layout.decisions + d->counts,
-                                             (size_t)d->paths * sizeof *told, cudaMemcpyDeviceToHost, s->stream),
-                             "copying a decision from the device", error);
+        status = bs_cu_copy(s, told + 2, s->program.decisions + d->counts, (uint64_t)d->paths * sizeof *told,
+                            cudaMemcpyDeviceToHost, "copying a decision from the device", error);
     if (status == BS_OK)
         status = bs_cu_session_settle(s, error);
     if (status != BS_OK)

@@ -252,6 +252,20 @@ static bs_status bs_cu_session_settle(bs_device_session *s, bs_error *error)
     return status == BS_OK ? bs_cu_settle(s, error) : status;
 }
 
+/* Between pinned and device memory; what it is for, where that fails. */
+static bs_status bs_cu_copy(bs_device_session *s, void *to, const void *from, uint64_t bytes, cudaMemcpyKind kind,
+                            const char *what, bs_error *error)
+{
+    return bs_cu_check(cudaMemcpyAsync(to, from, (size_t)bytes, kind, s->stream), what, error);
+}
+
+/* The same, and then waits. */
+static bs_status bs_cu_fetch(bs_device_session *s, void *to, const void *from, uint64_t bytes, bs_error *error)
+{
+    const bs_status status = bs_cu_copy(s, to, from, bytes, cudaMemcpyDefault, "asking the device", error);
+    return status == BS_OK ? bs_cu_session_settle(s, error) : status;
+}
+
 static void *bs_cu_session_load(bs_device_session *s, bs_error *error)
 {
     return bs_cu_settle(s, error) == BS_OK ? s->pinned + s->layout.loading : NULL;
@@ -259,9 +273,8 @@ static void *bs_cu_session_load(bs_device_session *s, bs_error *error)
 
 static bs_status bs_cu_session_loaded(bs_device_session *s, uint64_t offset, uint64_t bytes, bs_error *error)
 {
-    const bs_status status = bs_cu_check(cudaMemcpyAsync(s->client->weights + offset, s->pinned + s->layout.loading,
-                                                         (size_t)bytes, cudaMemcpyHostToDevice, s->stream),
-                                         "copying weights to the device", error);
+    const bs_status status = bs_cu_copy(s, s->client->weights + offset, s->pinned + s->layout.loading, bytes,
+                                        cudaMemcpyHostToDevice, "copying weights to the device", error);
     return status == BS_OK ? bs_cu_mark(s, error) : status;
 }
 

@@ -13,6 +13,12 @@ static bool bs_cu_same_buffer(const bs_buffer *a, const bs_buffer *b)
     return same;
 }
 
+/* A table of the run, where the host has it. */
+template <typename T> static T *bs_cu_table(const bs_device_session *s, uint64_t at)
+{
+    return reinterpret_cast<T *>(s->pinned + s->layout.tables_pinned + at);
+}
+
 /* Whether the tables are those of this run. */
 static bool bs_cu_is_lowered(const bs_device_session *s)
 {
@@ -23,11 +29,11 @@ static bool bs_cu_is_lowered(const bs_device_session *s)
     return same;
 }
 
-static void bs_cu_write_domains(bs_device_session *s, uint8_t *tables)
+static void bs_cu_write_domains(bs_device_session *s)
 {
     const bs_device_client *c = s->client;
-    bs_device_domain *domains = reinterpret_cast<bs_device_domain *>(tables + s->layout.domains_at);
-    bs_device_decision *decisions = reinterpret_cast<bs_device_decision *>(tables + s->layout.decisions_at);
+    bs_device_domain *domains = bs_cu_table<bs_device_domain>(s, s->layout.domains_at);
+    bs_device_decision *decisions = bs_cu_table<bs_device_decision>(s, s->layout.decisions_at);
     memset(domains, 0, (size_t)c->graph->n_domains * sizeof *domains);
     memset(decisions, 0, (size_t)c->graph->n_routers * sizeof *decisions);
     for (int32_t d = 0; d < c->graph->n_domains; d++) {
@@ -44,14 +50,14 @@ static void bs_cu_write_domains(bs_device_session *s, uint8_t *tables)
                                                    bs_device_offsets_place(c->plan, d));
     }
     bs_device_decisions_place(c->plan, decisions);
-    *reinterpret_cast<uint64_t *>(tables + s->layout.units_at) = (uint64_t)(uintptr_t)c->weights;
+    *bs_cu_table<uint64_t>(s, s->layout.units_at) = (uint64_t)(uintptr_t)c->weights;
 }
 
 /* What this run's inputs say of segments. */
-static void bs_cu_write_segments(bs_device_session *s, uint8_t *tables)
+static void bs_cu_write_segments(bs_device_session *s)
 {
     const bs_device_client *c = s->client;
-    uint8_t *to = tables + s->layout.segments_at;
+    uint8_t *to = bs_cu_table<uint8_t>(s, s->layout.segments_at);
     for (int32_t d = 1; d < c->graph->n_domains; d++)
         if (c->offsets[d])
             memcpy(to + bs_device_offsets_place(c->plan, d), c->offsets[d],
@@ -66,22 +72,19 @@ static bs_status bs_cu_upload(bs_device_session *s, uint64_t from, uint64_t byte
 {
     if (bytes == 0)
         return BS_OK;
-    return bs_cu_check(cudaMemcpyAsync(s->memory + s->layout.tables + from, s->pinned + s->layout.tables_pinned + from,
-                                       (size_t)bytes, cudaMemcpyHostToDevice, s->stream),
-                       "copying tables to the device", error);
+    return bs_cu_copy(s, s->memory + s->layout.tables + from, bs_cu_table<uint8_t>(s, from), bytes,
+                      cudaMemcpyHostToDevice, "copying tables to the device", error);
 }
 
 /* Where a router's decision lies, as the tables say. */
 static const bs_device_decision *bs_cu_decision_at(const bs_device_session *s, int32_t router)
 {
-    return reinterpret_cast<const bs_device_decision *>(s->pinned + s->layout.tables_pinned + s->layout.decisions_at) +
-           router;
+    return bs_cu_table<bs_device_decision>(s, s->layout.decisions_at) + router;
 }
 
 static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 {
     const bs_device_client *c = s->client;
-    uint8_t *tables = s->pinned + s->layout.tables_pinned;
     s->lowered = s->any_staged = false;
     for (int32_t n = 1; n < c->graph->n_nodes; n++)
         bs_cu_locate(s, n);
@@ -97,14 +100,13 @@ static bs_status bs_cu_write_tables(bs_device_session *s, bs_error *error)
 #ifndef BS_NO_CUBLAS
     l.cublas = s->cublas != NULL;
 #endif
-    l.steps = reinterpret_cast<bs_device_step *>(tables + s->layout.steps_at);
-    l.operands = reinterpret_cast<bs_device_operand *>(tables + s->layout.operands_at);
-    l.given = reinterpret_cast<uint32_t *>(tables + s->layout.given_at);
-    bs_status status = bs_cu_lower(&l, &s->launches, reinterpret_cast<bs_device_part *>(tables + s->layout.parts_at),
-                                   error);
+    l.steps = bs_cu_table<bs_device_step>(s, s->layout.steps_at);
+    l.operands = bs_cu_table<bs_device_operand>(s, s->layout.operands_at);
+    l.given = bs_cu_table<uint32_t>(s, s->layout.given_at);
+    bs_status status = bs_cu_lower(&l, &s->launches, bs_cu_table<bs_device_part>(s, s->layout.parts_at), error);
     if (status != BS_OK)
         return status;
-    bs_cu_write_domains(s, tables);
+    bs_cu_write_domains(s);
     memcpy(s->dims, c->dims, (size_t)c->graph->n_dims * sizeof *s->dims);
     memcpy(s->bound, c->bound, (size_t)c->graph->n_nodes * sizeof *s->bound);
     s->has_segments = s->layout.segments_at < s->layout.tables_bytes;

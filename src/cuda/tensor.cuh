@@ -37,7 +37,7 @@ __device__ __forceinline__ void bs_cu_mma(float d[4], const uint32_t a[4], const
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
-    const int lane = (int)(threadIdx.x & 31u), row = lane & ~3, column = (lane & 3) * 8;
+    const int lane = bs_cu_lane(), row = lane & ~3, column = (lane & 3) * 8;
 #pragma unroll
     for (int k = 0; k < 8; k++) { /* columns 2k, 2k+1 of a lie in lane k % 4 of each row */
         const int high = k >> 2, from = k & 3;
@@ -66,12 +66,12 @@ __device__ __forceinline__ void bs_cu_ldmatrix_x4(uint32_t r[4], const void *sha
                  : "r"(at)
                  : "memory");
 #else
-    const int lane = (int)(threadIdx.x & 31u);
+    const int lane = bs_cu_lane();
     const unsigned long long mine = (unsigned long long)reinterpret_cast<uintptr_t>(shared_row);
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const unsigned long long at = __shfl_sync(0xffffffffu, mine, 8 * i + (lane >> 2));
-        r[i] = reinterpret_cast<const uint32_t *>(static_cast<uintptr_t>(at))[lane & 3];
+        r[i] = bs_cu_at<const uint32_t>(at)[lane & 3];
     }
 #endif
 }

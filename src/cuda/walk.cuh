@@ -37,8 +37,8 @@ struct bs_cu_deal {
 __device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int32_t units, int32_t worker,
                                             int32_t workers)
 {
-    bs_cu_deal d = {w.row, 1, w.row + w.rows, w.part * workers + worker, w.parts * workers};
-    if (whole || w.parts > 1 || w.rows == 1)
+    bs_cu_deal d = {w.row, 1, w.end, w.part * workers + worker, w.parts * workers};
+    if (whole || w.parts > 1 || w.end - w.row == 1)
         return d;
     int32_t width = 1;
     while (width < units && width * 2 <= workers)
@@ -50,6 +50,33 @@ __device__ inline bs_cu_deal bs_cu_deal_out(const bs_cu_work &w, bool whole, int
     return d;
 }
 
+/* Of an op that fills out[0]; `unit`: log2 of the bytes that a worker has at a time, four elements. */
+__device__ __forceinline__ bs_cu_deal bs_cu_deal_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                                      int32_t unit = 4)
+{
+    const bs_device_operand *out = bs_cu_out(t, s, 0);
+    return bs_cu_deal_out(w, out->rank == 3, (int32_t)(out->row_bytes >> unit), bs_cu_thread(), bs_cu_threads());
+}
+
+/* Every row to the whole block. */
+__device__ __forceinline__ bs_cu_deal bs_cu_deal_whole(const bs_cu_work &w)
+{
+    return bs_cu_deal_out(w, true, 0, bs_cu_thread(), bs_cu_threads());
+}
+
+/* Calls each(y, x, row) with the result and operand 0 of this worker's rows; margins are zeroed before. */
+template <typename E>
+__device__ __forceinline__ void bs_cu_each_row(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                               const bs_cu_deal &d, const E &each)
+{
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
+        const bs_cu_view y = bs_cu_open_out(t, s, 0, r);
+        bs_cu_view x = bs_cu_open_in(t, s, 0, r);
+        bs_cu_zero_margin(w, y);
+        each(y, x, r);
+    }
+}
+
 /* --------------------------------------------------------------------------------------------------- walk */
 
 /* Four axes, the last one moves fastest; begin: the first element. Operand 0 is the output. */
@@ -57,13 +84,8 @@ template <int N> struct bs_cu_walk {
     int32_t count[4];
     int32_t step[N][4]; /* elements */
     uint8_t *begin[N];
+    int32_t bytes[N]; /* of an element */
 };
-
-/* A dimension or stride by number, without an array in memory. */
-__device__ __forceinline__ int32_t bs_cu_along(const int32_t (&v)[BS_MAX_RANK], int32_t d)
-{
-    return d == 0 ? v[0] : d == 1 ? v[1] : d == 2 ? v[2] : v[3];
-}
 
 /* Where axis k of the walk is in a view: an image goes y, x, c where channels lie side by side, else c, y, x. */
 __device__ __forceinline__ int32_t bs_cu_on_axis(const int32_t (&v)[BS_MAX_RANK], int32_t rank, bool last, int32_t k,
@@ -110,8 +132,8 @@ template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const 
         k.count[a] = bs_cu_on_axis(extent, o.rank, last, a, 1);
 #pragma unroll
     for (int32_t i = 0; i < N; i++) {
-        k.begin[i] = v[i].data + (o.rank == 3 ? (int64_t)o.y0 * v[i].stride[1] + (int64_t)o.x0 * v[i].stride[2] : 0) *
-                                     bs_cu_bytes(v[i].dtype);
+        k.bytes[i] = bs_cu_bytes(v[i].dtype);
+        k.begin[i] = v[i].data + (o.rank == 3 ? bs_cu_pixel_at(v[i], 0, o.y0, o.x0) : 0) * k.bytes[i];
 #pragma unroll
         for (int32_t a = 0; a < 4; a++)
             k.step[i][a] = bs_cu_on_axis(v[i].stride, o.rank, last, a, 0);
@@ -122,26 +144,28 @@ template <int N> __device__ __forceinline__ bs_cu_walk<N> bs_cu_walk_over(const 
     return k;
 }
 
-/* Whether operand i moves by one along lines, and begins each at an aligned four. */
-template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_walk<N> &k, int32_t i, int32_t bytes)
+/* Whether the first `most` operands move by one along lines of whole fours, and begin each at an aligned one. */
+template <int N> __device__ __forceinline__ bool bs_cu_walk_fours(const bs_cu_walk<N> &k, int32_t most = N)
 {
-    return k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 &&
-           bs_cu_aligned(k.begin[i], bytes, 0);
+    bool fours = k.count[3] % 4 == 0;
+    for (int32_t i = 0; i < N; i++)
+        fours = fours && (i >= most || (k.step[i][3] == 1 && ((k.step[i][0] | k.step[i][1] | k.step[i][2]) & 3) == 0 &&
+                                        bs_cu_aligned(k.begin[i], k.bytes[i], 0)));
+    return fours;
 }
 
 /* Visits what is dealt to this thread: each.four(at) where `four` is true of the lines, else each.one(at), at being
- * offsets from where operands begin. The first axis
- * is one of four dimensions that do not fold: it goes around the others. */
+ * offsets from where operands begin. The first axis is one of four dimensions that do not fold: it goes around the
+ * others. */
 template <int N, typename E>
-__device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four, int32_t index, int32_t threads,
-                                               const E &each)
+__device__ __forceinline__ void bs_cu_walk_run(const bs_cu_walk<N> &k, bool four, const bs_cu_deal &d, const E &each)
 {
     const int32_t unit = four ? 4 : 1, n2 = k.count[2], n3 = k.count[3] / unit;
     if (k.count[1] <= 0 || n2 <= 0 || n3 <= 0)
         return;
-    const int32_t s3 = threads % n3, s2 = threads / n3 % n2, s1 = threads / n3 / n2;
+    const int32_t s3 = d.workers % n3, s2 = d.workers / n3 % n2, s1 = d.workers / n3 / n2;
     for (int32_t d0 = 0; d0 < k.count[0]; d0++) {
-        int32_t d3 = index % n3, d2 = index / n3 % n2, d1 = index / n3 / n2;
+        int32_t d3 = d.index % n3, d2 = d.index / n3 % n2, d1 = d.index / n3 / n2;
         while (d1 < k.count[1]) {
             int64_t at[N];
 #pragma unroll
@@ -180,23 +204,20 @@ struct bs_cu_scan {
     int32_t y1, x0, width, units, dy, dx, dc;
 };
 
-__device__ inline bs_cu_scan bs_cu_scan_over(int32_t y0, int32_t y1, int32_t x0, int32_t x1, int32_t units,
-                                             int32_t index, int32_t threads)
+__device__ inline bs_cu_scan bs_cu_scan_over(const bs_cu_rect &r, int32_t units, int32_t index, int32_t threads)
 {
-    const int32_t width = x1 - x0;
-    bs_cu_scan k = {y1, x0, 0, y1, x0, width, units, 0, 0, 0};
+    const int32_t width = r.x1 - r.x0;
+    bs_cu_scan k = {r.y1, r.x0, 0, r.y1, r.x0, width, units, 0, 0, 0};
     if (width <= 0 || units <= 0)
         return k;
     k.c = index % units;
-    k.x = x0 + index / units % width;
-    k.y = y0 + index / units / width;
+    k.x = r.x0 + index / units % width;
+    k.y = r.y0 + index / units / width;
     k.dc = threads % units;
     k.dx = threads / units % width;
     k.dy = threads / units / width;
     return k;
 }
-
-__device__ __forceinline__ bool bs_cu_scan_more(const bs_cu_scan &k) { return k.y < k.y1; }
 
 __device__ __forceinline__ void bs_cu_scan_next(bs_cu_scan *k)
 {
@@ -207,6 +228,47 @@ __device__ __forceinline__ void bs_cu_scan_next(bs_cu_scan *k)
     const int32_t over = k->x >= k->x0 + k->width;
     k->x -= over ? k->width : 0;
     k->y += k->dy + over;
+}
+
+/* Two pixels beside each other, those of them that are wanted. */
+__device__ __forceinline__ void bs_cu_store_pair(const bs_cu_view &y, int64_t at, uint32_t left, uint32_t right,
+                                                 bool first, bool second)
+{
+    const int32_t bytes = bs_cu_bytes(y.dtype);
+    uint8_t *to = y.data + at * bytes;
+    if (first && second && y.stride[2] == 1 && (reinterpret_cast<uintptr_t>(to) & (uintptr_t)(2 * bytes - 1)) == 0) {
+        if (bytes == 4)
+            *reinterpret_cast<uint2 *>(to) = make_uint2(left, right);
+        else if (bytes == 2)
+            *reinterpret_cast<uint32_t *>(to) = left | right << 16;
+        else
+            *reinterpret_cast<uint16_t *>(to) = (uint16_t)(left | right << 8);
+        return;
+    }
+    if (first)
+        bs_cu_store_one(y.data, bytes, at, left);
+    if (second)
+        bs_cu_store_one(y.data, bytes, at + y.stride[2], right);
+}
+
+/* Calls each(k) for those that are dealt to this thread. */
+template <typename E>
+__device__ __forceinline__ void bs_cu_scan_run(const bs_cu_rect &r, int32_t units, int32_t index, int32_t threads,
+                                               const E &each)
+{
+    for (bs_cu_scan k = bs_cu_scan_over(r, units, index, threads); k.y < k.y1; bs_cu_scan_next(&k))
+        each(k);
+}
+
+/* Calls each(y, x, k) for the pixels and channels of every row of an image, x being operand 0. */
+template <typename E>
+__device__ __forceinline__ void bs_cu_scan_rows(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w,
+                                                const E &each)
+{
+    const bs_cu_deal d = bs_cu_deal_whole(w);
+    bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
+        bs_cu_scan_run(y, y.dim[0], d.index, d.workers, [&](const bs_cu_scan &k) { each(y, x, k); });
+    });
 }
 
 #endif
