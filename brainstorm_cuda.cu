@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: fe1e5ca9c35dc07c5cfc7e3a71cc0c7980784c9eaedc70aaec0c6dc060a2ed00
+ * sha256 of the parts: e82b2fb8a48f4b6093d254b85be00c7508f2b745edf7c0d51e4a734124260eba
  */
 #include "brainstorm.h"
 
@@ -73,6 +73,20 @@ template <typename T> __device__ __forceinline__ T bs_cu_lanes_sum(T v, int32_t 
     for (int32_t m = lanes / 2; m > 0; m /= 2)
         v += __shfl_xor_sync(0xffffffffu, v, m);
     return v;
+}
+
+/* The sum over all threads, for each to know. sums: of each warp, in shared memory. */
+__device__ inline uint64_t bs_cu_sum_threads(uint64_t *sums, uint64_t mine)
+{
+    mine = bs_cu_lanes_sum(mine);
+    __syncthreads();
+    if (bs_cu_lane() == 0)
+        sums[bs_cu_warp()] = mine;
+    __syncthreads();
+    mine = 0;
+    for (int32_t k = 0; k < bs_cu_warps(); k++)
+        mine += sums[k];
+    return mine;
 }
 
 /* What lies at an address of the device, as tables hold it. */
@@ -2037,32 +2051,29 @@ __device__ __forceinline__ void bs_cu_zero_margin_of(const bs_cu_tile &t, const 
 #ifndef BS_CUDA_KERNELS
 #define BS_CUDA_KERNELS
 
-#define BS_CU_STEP_KERNELS(X)                            \
-    /* op_move.cuh, op_append.cuh, op_gather.cuh */      \
-    X(store) X(append) X(fill) X(beyond) X(paths) \
-    /* op_route_score.cuh */                             \
-    X(route_score) X(route_price)                        \
-    /* op_elementwise.cuh */                             \
-    X(activation) X(prelu) X(clip) X(affine) X(batch_norm) \
-    /* op_binary.cuh, op_convert.cuh */                  \
-    X(add) X(sub) X(mul) X(convert) X(sr_store)          \
-    /* op_shape.cuh */                                   \
-    X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows) \
-    /* op_lines.cuh */                              \
-    X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk) \
-    /* op_image.cuh, op_resize.cuh, op_features.cuh */   \
-    X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features) \
-    /* op_conv_*.cuh, op_deconv.cuh */                   \
-    X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_tile) X(conv2d_plain) X(deconv2d) \
-    /* op_linear.cuh, op_matmul.cuh */                   \
-    X(linear) X(linear_tensor) X(matmul)                 \
-    /* op_attention.cuh, op_segment.cuh */               \
-    X(attention) X(segment_spread) X(segment_reduce)
-
-/* They see all rows of a router at once: op_route.cuh, op_look_ahead.cuh. */
-#define BS_CU_DECISION_KERNELS(X) X(route) X(route_rows) X(route_pack) X(look_ahead)
-
-#define BS_CU_KERNELS(X) BS_CU_STEP_KERNELS(X) BS_CU_DECISION_KERNELS(X)
+#define BS_CU_KERNELS(X)                                                                                  \
+    /* op_move.cuh, op_append.cuh, op_gather.cuh */                                                       \
+    X(store) X(append) X(fill) X(beyond) X(paths)                                                         \
+    /* op_route_score.cuh */                                                                              \
+    X(route_score) X(route_price)                                                                         \
+    /* op_elementwise.cuh */                                                                              \
+    X(activation) X(prelu) X(clip) X(affine) X(batch_norm)                                                \
+    /* op_binary.cuh, op_convert.cuh */                                                                   \
+    X(add) X(sub) X(mul) X(convert) X(sr_store)                                                           \
+    /* op_shape.cuh */                                                                                    \
+    X(concat) X(slice) X(reshape) X(transpose) X(pad) X(pixel_shuffle) X(pixel_unshuffle) X(gather_rows)  \
+    /* op_lines.cuh */                                                                                    \
+    X(softmax) X(layer_norm) X(reduce) X(argmax) X(topk)                                                  \
+    /* op_image.cuh, op_resize.cuh, op_features.cuh */                                                    \
+    X(pool2d) X(pool2d_global) X(resize) X(resize_double) X(patch_features)                               \
+    /* op_conv_*.cuh, op_deconv.cuh */                                                                    \
+    X(conv2d) X(conv2d_depthwise) X(conv2d_tensor) X(conv2d_tile) X(conv2d_plain) X(deconv2d)             \
+    /* op_linear.cuh, op_matmul.cuh */                                                                    \
+    X(linear) X(linear_tensor) X(matmul)                                                                  \
+    /* op_attention.cuh, op_segment.cuh */                                                                \
+    X(attention) X(segment_spread) X(segment_reduce)                                                      \
+    /* op_route.cuh, op_look_ahead.cuh: they see all rows of a router at once. Last: see bs_cu_group */   \
+    X(route) X(route_rows) X(route_pack) X(look_ahead)
 
 enum {
     BS_CU_none,
@@ -3385,12 +3396,7 @@ enum {
 /* Rows of few bytes are batched: a team each, all teams of a block busy. */
 static void bs_cu_move_cut(const bs_device_operand *o, int64_t elements, bs_device_step *s)
 {
-    const int64_t bytes = elements * (o->dtype == BS_F32 || o->dtype == BS_I32 ? 4
-                                      : o->dtype == BS_U8 || o->dtype == BS_I8 ? 1
-                                                                               : 2);
-    s->batch = 1;
-    s->parts = 1;
-    s->p[BS_CU_MOVE_TEAM].i = 0;
+    const int64_t bytes = elements * (int64_t)bs_dtype_bytes((bs_dtype)o->dtype);
     if (bytes >= BS_CU_MOVE_ROW || o->place == BS_AT_ROOT) {
         s->parts = bs_cu_pieces(bytes,
                                 bs_max_i64(BS_CU_MOVE_BYTES, bs_min_i64(bytes / BS_CU_MOVE_MANY, BS_CU_MOVE_MOST)));
@@ -4411,23 +4417,8 @@ __device__ __forceinline__ int32_t bs_cu_floor_div(int32_t v, int32_t r)
  * is. */
 struct bs_cu_scan {
     int32_t y, x, c;       /* where it is */
-    int32_t y1, x0, width, units, dy, dx, dc;
+    int32_t x0, width, units, dy, dx, dc;
 };
-
-__device__ inline bs_cu_scan bs_cu_scan_over(const bs_cu_rect &r, int32_t units, int32_t index, int32_t threads)
-{
-    const int32_t width = r.x1 - r.x0;
-    bs_cu_scan k = {r.y1, r.x0, 0, r.y1, r.x0, width, units, 0, 0, 0};
-    if (width <= 0 || units <= 0)
-        return k;
-    k.c = index % units;
-    k.x = r.x0 + index / units % width;
-    k.y = r.y0 + index / units / width;
-    k.dc = threads % units;
-    k.dx = threads / units % width;
-    k.dy = threads / units / width;
-    return k;
-}
 
 __device__ __forceinline__ void bs_cu_scan_next(bs_cu_scan *k)
 {
@@ -4463,10 +4454,22 @@ __device__ __forceinline__ void bs_cu_store_pair(const bs_cu_view &y, int64_t at
 
 /* Calls each(k) for those that are dealt to this thread. */
 template <typename E>
-__device__ __forceinline__ void bs_cu_scan_run(const bs_cu_rect &r, int32_t units, int32_t index, int32_t threads,
-                                               const E &each)
+__device__ __forceinline__ void bs_cu_scan_run(const bs_cu_deal &d, const bs_cu_rect &r, int32_t units, const E &each)
 {
-    for (bs_cu_scan k = bs_cu_scan_over(r, units, index, threads); k.y < k.y1; bs_cu_scan_next(&k))
+    const int32_t width = r.x1 - r.x0;
+    if (width <= 0 || units <= 0)
+        return;
+    bs_cu_scan k;
+    k.x0 = r.x0;
+    k.width = width;
+    k.units = units;
+    k.c = d.index % units;
+    k.x = r.x0 + d.index / units % width;
+    k.y = r.y0 + d.index / units / width;
+    k.dc = d.workers % units;
+    k.dx = d.workers / units % width;
+    k.dy = d.workers / units / width;
+    for (; k.y < r.y1; bs_cu_scan_next(&k))
         each(k);
 }
 
@@ -4477,7 +4480,7 @@ __device__ __forceinline__ void bs_cu_scan_rows(const bs_cu_tile &t, const bs_de
 {
     const bs_cu_deal d = bs_cu_deal_whole(w);
     bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
-        bs_cu_scan_run(y, y.dim[0], d.index, d.workers, [&](const bs_cu_scan &k) { each(y, x, k); });
+        bs_cu_scan_run(d, y, y.dim[0], [&](const bs_cu_scan &k) { each(y, x, k); });
     });
 }
 
@@ -4492,7 +4495,6 @@ static void bs_cu_add_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t *in = bs_node_in(n->graph, n->node);
     const bs_value_info *a = bs_value_get(n->graph, in[0]), *b = bs_value_get(n->graph, in[1]);
-    s->p[BS_CU_BINARY_BROADCAST].i = 0;
     for (int32_t d = 0; d < a->rank; d++)
         if (d >= b->rank || a->dims[d] != b->dims[d])
             s->p[BS_CU_BINARY_BROADCAST].i |= 1 << d;
@@ -4904,7 +4906,7 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
     bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) {
         const int32_t taps = c.kernel_h * c.kernel_w, bytes = bs_cu_bytes(c.in_dtype);
         const bool quads = bs_cu_quads(c.in, c.in_dtype, c.in_row, c.in_pixel, 0);
-        bs_cu_scan_run({0, c.h, 0, c.w}, (c.groups + 3) / 4, d.index, d.workers, [&](const bs_cu_scan &k) {
+        bs_cu_scan_run(d, {0, c.h, 0, c.w}, (c.groups + 3) / 4, [&](const bs_cu_scan &k) {
             const int32_t channel = 4 * k.c, count = min(4, c.groups - channel);
             const float4 *weight = reinterpret_cast<const float4 *>(c.weights) + (int64_t)k.c * taps;
             const uint8_t *window = c.in + ((int64_t)k.y * c.stride * c.in_row + (int64_t)k.x * c.stride * c.in_pixel +
@@ -5188,7 +5190,7 @@ __device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_devi
     const bs_cu_deal d = bs_cu_deal_whole(w);
     bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
         const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
-        bs_cu_scan_run({0, c.h, 0, c.w}, y.dim[0], d.index, d.workers, [&](const bs_cu_scan &k) {
+        bs_cu_scan_run(d, {0, c.h, 0, c.w}, y.dim[0], [&](const bs_cu_scan &k) {
             const int32_t group = k.c / c.out_c;
             const int64_t window = (int64_t)k.y * c.stride * c.in_row + (int64_t)k.x * c.stride * c.in_pixel +
                                    (int64_t)group * c.in_c * x.stride[0];
@@ -5711,7 +5713,7 @@ __device__ inline void bs_cu_sr_store_run(const bs_cu_tile &t, const bs_device_s
     const bs_cu_deal d = bs_cu_deal_whole(w);
     bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &tail, int32_t r) {
         const bs_cu_view base = bs_cu_open_in(t, s, 1, r);
-        bs_cu_scan_run({y.y0 / 2, y.y1 / 2, y.x0 / 2, y.x1 / 2}, 1, d.index, d.workers,
+        bs_cu_scan_run(d, {y.y0 / 2, y.y1 / 2, y.x0 / 2, y.x1 / 2}, 1,
                        [&](const bs_cu_scan &k) { bs_cu_sr_store_pixel(s, tail, base, y, k.y, k.x); });
     });
 }
@@ -5783,7 +5785,7 @@ __device__ inline void bs_cu_deconv_plain(const bs_cu_view &x, const bs_cu_view 
     const bs_cu_deal d = bs_cu_deal_whole(w);
     const int32_t up = bs_cu_conv_p(c, BS_CU_CONV_UP);
     const float *weights = reinterpret_cast<const float *>(c.weights);
-    bs_cu_scan_run(y, y.dim[0], d.index, d.workers, [&](const bs_cu_scan &k) {
+    bs_cu_scan_run(d, y, y.dim[0], [&](const bs_cu_scan &k) {
         float sum = 0.0f;
         for (int32_t ky = bs_cu_deconv_phase(k.y, pad, up); ky < c.kernel_h; ky += up)
             for (int32_t kx = bs_cu_deconv_phase(k.x, pad, up); kx < c.kernel_w; kx += up)
@@ -6061,13 +6063,13 @@ __device__ __forceinline__ int32_t bs_cu_feature_code(const bs_cu_view &v, int32
 
 __device__ __forceinline__ uint64_t bs_cu_feature_square(int32_t d) { return (uint64_t)((int64_t)d * d); }
 
-/* What the samples index, index + threads, ... of a cell add. */
-__device__ inline void bs_cu_feature_sums(const bs_cu_view &x, const bs_cu_view &reference, bool both, int32_t shift,
-                                          int32_t index, int32_t threads, uint64_t *energy, uint64_t *change)
+/* What this worker's samples of a cell add. */
+__device__ inline void bs_cu_feature_sums(const bs_cu_deal &d, const bs_cu_view &x, const bs_cu_view &reference,
+                                          bool both, int32_t shift, uint64_t *energy, uint64_t *change)
 {
     const int32_t h = x.dim[1], width = x.dim[2];
     *energy = *change = 0;
-    bs_cu_scan_run({0, h, 0, width}, x.dim[0], index, threads, [&](const bs_cu_scan &k) {
+    bs_cu_scan_run(d, {0, h, 0, width}, x.dim[0], [&](const bs_cu_scan &k) {
         const int32_t code = bs_cu_feature_code(x, shift, k.c, k.y, k.x);
         *energy += bs_cu_feature_square(4 * code - bs_cu_feature_code(x, shift, k.c, max(k.y - 1, 0), k.x) -
                                         bs_cu_feature_code(x, shift, k.c, min(k.y + 1, h - 1), k.x) -
@@ -6087,37 +6089,22 @@ __device__ inline void bs_cu_feature_put(const bs_device_step *s, const bs_cu_vi
     to[y.stride[0]] = area && s->n_in > 1 ? bs_feature_bucket(change, area, s->p[BS_CU_FEATURES_BUCKETS].i) : 0;
 }
 
+/* A warp a cell, or all threads one after the other. */
 __device__ inline void bs_cu_patch_features_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t warp = bs_cu_warp(), lane = bs_cu_lane(), warps = bs_cu_warps();
     const bool small = s->p[BS_CU_FEATURES_WARP].i != 0;
-    uint64_t *sums = reinterpret_cast<uint64_t *>(t.workspace); /* [2][warps] */
-    for (int32_t r = w.row + (small ? warp : 0); r < w.end; r += small ? warps : 1) {
+    const bs_cu_deal warps = {w.row + bs_cu_warp(), bs_cu_warps(), w.end, bs_cu_lane(), 32},
+                     d = small ? warps : bs_cu_deal_whole(w);
+    uint64_t *sums = reinterpret_cast<uint64_t *>(t.workspace);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view x = bs_cu_open_in(t, s, 0, r), y = bs_cu_open_out(t, s, 0, r);
         const bs_cu_view reference = bs_cu_open_in(t, s, s->n_in - 1, r);
         uint64_t energy, change;
-        bs_cu_feature_sums(x, reference, s->n_in > 1, s->p[BS_CU_FEATURES_SHIFT].i, small ? lane : bs_cu_thread(),
-                           small ? 32 : bs_cu_threads(), &energy, &change);
-        energy = bs_cu_lanes_sum(energy);
-        change = bs_cu_lanes_sum(change);
-        if (small) {
-            if (lane == 0)
-                bs_cu_feature_put(s, x, y, energy, change);
-            continue;
-        }
-        if (lane == 0) {
-            sums[warp] = energy;
-            sums[warps + warp] = change;
-        }
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            for (int32_t i = 1; i < warps; i++) {
-                energy += sums[i];
-                change += sums[warps + i];
-            }
+        bs_cu_feature_sums(d, x, reference, s->n_in > 1, s->p[BS_CU_FEATURES_SHIFT].i, &energy, &change);
+        energy = small ? bs_cu_lanes_sum(energy) : bs_cu_sum_threads(sums, energy);
+        change = small ? bs_cu_lanes_sum(change) : bs_cu_sum_threads(sums, change);
+        if (d.index == 0)
             bs_cu_feature_put(s, x, y, energy, change);
-        }
-        __syncthreads();
     }
 }
 
@@ -6151,7 +6138,6 @@ enum {
 
 static void bs_cu_fill_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->router = n->node->router;
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
@@ -6159,12 +6145,9 @@ static void bs_cu_paths_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_router_info *router = &n->graph->routers[n->node->router];
     const int64_t elements = bs_cu_elements(&n->out[0]);
-    s->router = n->node->router;
     s->p[BS_CU_GATHER_COMBINE].i = n->instr->combine;
     s->p[BS_CU_GATHER_RESIDUAL].i = n->instr->value != 0;
-    s->batch = 1;
     s->parts = bs_cu_pieces(elements, BS_CU_SUM_PIECE);
-    s->p[BS_CU_MOVE_TEAM].i = 0;
     if (elements <= 512 && router->max_paths_per_cell <= 16) { /* a warp a row; its sources fit the workspace */
         s->p[BS_CU_MOVE_TEAM].i = 32;
         s->batch = 8;
@@ -6542,7 +6525,7 @@ __device__ inline void bs_cu_pool2d_run(const bs_cu_tile &t, const bs_device_ste
     const bs_cu_deal d = bs_cu_deal_whole(w);
     bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
         const bool four = bs_cu_pool_fours(x) && bs_cu_pool_fours(y);
-        bs_cu_scan_run(y, y.dim[0] / (four ? 4 : 1), d.index, d.workers, [&](const bs_cu_scan &k) {
+        bs_cu_scan_run(d, y, y.dim[0] / (four ? 4 : 1), [&](const bs_cu_scan &k) {
             if (four)
                 bs_cu_pool_four(s, x, y, k);
             else
@@ -7512,20 +7495,6 @@ __device__ inline void bs_cu_choose_none(const bs_cu_router &r, int32_t first, i
     }
 }
 
-/* The sum over all threads, for each to know. */
-__device__ inline uint64_t bs_cu_sum_threads(bs_cu_routing *shared, uint64_t mine)
-{
-    mine = bs_cu_lanes_sum(mine);
-    __syncthreads();
-    if (bs_cu_lane() == 0)
-        shared->sums[bs_cu_warp()] = mine;
-    __syncthreads();
-    uint64_t sum = 0;
-    for (int32_t k = 0; k < bs_cu_warps(); k++)
-        sum += shared->sums[k];
-    return sum;
-}
-
 #endif
 /* ==== end src/cuda/route_job.cuh ============================================================== */
 
@@ -8016,7 +7985,7 @@ __device__ inline void bs_cu_resize_groups(const bs_cu_tile &t, const bs_device_
         if (y.y1 <= y.y0 || y.x1 <= y.x0)
             return;
         /* shifts round towards minus infinity */
-        bs_cu_scan_run({y.y0 >> 1, (y.y1 + 1) >> 1, y.x0 >> 1, (y.x1 + 1) >> 1}, y.dim[0], d.index, d.workers,
+        bs_cu_scan_run(d, {y.y0 >> 1, (y.y1 + 1) >> 1, y.x0 >> 1, (y.x1 + 1) >> 1}, y.dim[0],
                        [&](const bs_cu_scan &k) { bs_cu_resize_group(weights, x, y, k, s->p[BS_CU_RESIZE_TOP].i); });
     });
 }
@@ -8089,7 +8058,7 @@ __device__ inline uint64_t bs_cu_all_losses(const bs_cu_router &r, const bs_budg
         const bs_scores x = bs_cu_losses_of(r, row);
         losses += bs_cu_cell_weight(r, row) * (uint64_t)bs_loss(&x, bs_budget_choice(&b, &x, price));
     }
-    return bs_cu_sum_threads(r.shared, losses);
+    return bs_cu_sum_threads(r.shared->sums, losses);
 }
 
 /* All threads; whether the tables make sense. */
@@ -8108,9 +8077,9 @@ __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
         const bs_scores x = bs_cu_losses_of(r, row);
         bs_budget_add(&b, &x, bs_cu_cell_weight(r, row), &sums);
     }
-    sums.best = bs_cu_sum_threads(r.shared, sums.best);
-    sums.rows = bs_cu_sum_threads(r.shared, sums.rows);
-    sums.range = bs_cu_sum_threads(r.shared, sums.range);
+    sums.best = bs_cu_sum_threads(r.shared->sums, sums.best);
+    sums.rows = bs_cu_sum_threads(r.shared->sums, sums.rows);
+    sums.range = bs_cu_sum_threads(r.shared->sums, sums.range);
     bs_budget_begin(&b, r.knob, &sums);
     while (bs_budget_asks(&b))
         bs_budget_told(&b, bs_cu_all_losses(r, b));
@@ -8393,7 +8362,7 @@ __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
         const bs_choices of = bs_cu_choices(r, row);
         lost += (uint64_t)bs_close_gaps(&of);
     }
-    lost = bs_cu_sum_threads(r.shared, lost);
+    lost = bs_cu_sum_threads(r.shared->sums, lost);
     if (threadIdx.x == 0)
         *dropped = (int64_t)lost;
 }
@@ -8465,11 +8434,8 @@ static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
     s->kernel = large ? BS_CU_route_rows : BS_CU_route;
     /* so that the counts of all chunks fit into bs_device_decision.work */
     s->batch = bs_max_i32(BS_CU_ROUTE_CHUNK, d->paths);
-    s->parts = 1;
-    s->router = router;
     bs_rule rule = bs_rule_of(d, plan->forced ? 0 : n->in[0].dim[0]);
     rule.protocol = plan->forced ? -1 : rule.protocol;
-    memset(s->p, 0, sizeof s->p);
     memcpy(s->p, &rule, sizeof rule);
     s->p[BS_CU_P_KNOB].i = info->knob != 0 && !plan->forced;
     s->p[BS_CU_P_FORCED].i = plan->forced;
@@ -8613,17 +8579,14 @@ enum { BS_CU_PRICE_FORCED };
 
 static void bs_cu_route_score_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    const int32_t router = n->node->router;
-    s->router = router;
     s->batch = 256;
     s->p[BS_CU_SCORE_WIDTH].i = n->in[0].dim[0];
-    s->p[BS_CU_SCORE_BUDGET].i = n->graph->routers[router].desc->protocol == BS_ROUTE_BUDGET &&
-                                 !n->plan->routers[router].forced;
+    s->p[BS_CU_SCORE_BUDGET].i = n->graph->routers[s->router].desc->protocol == BS_ROUTE_BUDGET &&
+                                 !n->plan->routers[s->router].forced;
 }
 
 static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->router = n->node->router;
     /* then it weighs nothing; and it may be decided in tiles */
     s->p[BS_CU_PRICE_FORCED].i = n->plan->routers[s->router].forced;
 }
@@ -8915,7 +8878,7 @@ __device__ inline void bs_cu_pixel_unshuffle_run(const bs_cu_tile &t, const bs_d
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
             return;
         }
-        bs_cu_scan_run(y, y.dim[0], d.index, d.workers, [&](const bs_cu_scan &k) {
+        bs_cu_scan_run(d, y, y.dim[0], [&](const bs_cu_scan &k) {
             const int32_t c = bs_cu_floor_div(k.c, f * f), phase = k.c - c * f * f, i = bs_cu_floor_div(phase, f),
                           j = phase - i * f;
             bs_cu_pixel_move(y, k, x, c, k.y * f + i, k.x * f + j);
@@ -9646,31 +9609,27 @@ __device__ __forceinline__ void bs_cu_run(const bs_cu_tile &t, const bs_device_s
     }
 }
 
-/* Moves and ops that go element by element are bound by memory: two blocks on a multiprocessor leave them all the
- * registers they want, and no more. */
+/* Steps of branches, dealt out to blocks; or a decision: it runs whatever the number of rows, on all of them. Moves and
+ * ops that go element by element are bound by memory: two blocks on a multiprocessor leave them all the registers they
+ * want, and no more. */
 template <int KERNEL>
-__global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1)
+__global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features || KERNEL >= BS_CU_route ? 2 : 1)
     bs_cu_group(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
+    if (KERNEL >= BS_CU_route) {
+        const bs_device_step *s = program.steps + first;
+        const bs_cu_work w = {0, bs_cu_count(t, s->domain), (int32_t)blockIdx.x, (int32_t)gridDim.x};
+        bs_cu_run<KERNEL>(t, s, w);
+        return;
+    }
     bs_cu_work w;
     if (bs_cu_failed(program))
         return;
     const bs_device_step *s = bs_cu_find_step(t, first, count, (int32_t)blockIdx.x, &w);
     if (s)
         bs_cu_run<KERNEL>(t, s, w);
-}
-
-/* Steps of a decision: they run whatever the number of rows, and on all of them. */
-template <int KERNEL>
-__global__ void __launch_bounds__(256, 2) bs_cu_decide(BS_CU_ARGUMENT bs_cu_program program, int32_t first)
-{
-    BS_DYNAMIC_SHARED(uint8_t, shared);
-    const bs_cu_tile t = bs_cu_everything(&program, shared);
-    const bs_device_step *s = program.steps + first;
-    const bs_cu_work w = {0, bs_cu_count(t, s->domain), (int32_t)blockIdx.x, (int32_t)gridDim.x};
-    bs_cu_run<KERNEL>(t, s, w);
 }
 
 /* ------------------------------------------------------------------------------------------------- regions */
@@ -9772,14 +9731,7 @@ static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, i
         BS_LAUNCH((bs_cu_group<BS_CU_##name>), (unsigned)l.blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, \
                   l.first, l.count);                                                                              \
         break;
-        BS_CU_STEP_KERNELS(BS_CU_CASE)
-#undef BS_CU_CASE
-#define BS_CU_CASE(name)                                                                                           \
-    case BS_CU_##name:                                                                                             \
-        BS_LAUNCH((bs_cu_decide<BS_CU_##name>), (unsigned)l.blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, \
-                  l.first);                                                                                        \
-        break;
-        BS_CU_DECISION_KERNELS(BS_CU_CASE)
+        BS_CU_KERNELS(BS_CU_CASE)
 #undef BS_CU_CASE
     }
 }

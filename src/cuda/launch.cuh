@@ -64,31 +64,27 @@ __device__ __forceinline__ void bs_cu_run(const bs_cu_tile &t, const bs_device_s
     }
 }
 
-/* Moves and ops that go element by element are bound by memory: two blocks on a multiprocessor leave them all the
- * registers they want, and no more. */
+/* Steps of branches, dealt out to blocks; or a decision: it runs whatever the number of rows, on all of them. Moves and
+ * ops that go element by element are bound by memory: two blocks on a multiprocessor leave them all the registers they
+ * want, and no more. */
 template <int KERNEL>
-__global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features ? 2 : 1)
+__global__ void __launch_bounds__(256, KERNEL <= BS_CU_patch_features || KERNEL >= BS_CU_route ? 2 : 1)
     bs_cu_group(BS_CU_ARGUMENT bs_cu_program program, int32_t first, int32_t count)
 {
     BS_DYNAMIC_SHARED(uint8_t, shared);
     const bs_cu_tile t = bs_cu_everything(&program, shared);
+    if (KERNEL >= BS_CU_route) {
+        const bs_device_step *s = program.steps + first;
+        const bs_cu_work w = {0, bs_cu_count(t, s->domain), (int32_t)blockIdx.x, (int32_t)gridDim.x};
+        bs_cu_run<KERNEL>(t, s, w);
+        return;
+    }
     bs_cu_work w;
     if (bs_cu_failed(program))
         return;
     const bs_device_step *s = bs_cu_find_step(t, first, count, (int32_t)blockIdx.x, &w);
     if (s)
         bs_cu_run<KERNEL>(t, s, w);
-}
-
-/* Steps of a decision: they run whatever the number of rows, and on all of them. */
-template <int KERNEL>
-__global__ void __launch_bounds__(256, 2) bs_cu_decide(BS_CU_ARGUMENT bs_cu_program program, int32_t first)
-{
-    BS_DYNAMIC_SHARED(uint8_t, shared);
-    const bs_cu_tile t = bs_cu_everything(&program, shared);
-    const bs_device_step *s = program.steps + first;
-    const bs_cu_work w = {0, bs_cu_count(t, s->domain), (int32_t)blockIdx.x, (int32_t)gridDim.x};
-    bs_cu_run<KERNEL>(t, s, w);
 }
 
 /* ------------------------------------------------------------------------------------------------- regions */
@@ -190,14 +186,7 @@ static void bs_cu_launch_kernel(const bs_cu_program &p, const bs_cu_launch &l, i
         BS_LAUNCH((bs_cu_group<BS_CU_##name>), (unsigned)l.blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, \
                   l.first, l.count);                                                                              \
         break;
-        BS_CU_STEP_KERNELS(BS_CU_CASE)
-#undef BS_CU_CASE
-#define BS_CU_CASE(name)                                                                                           \
-    case BS_CU_##name:                                                                                             \
-        BS_LAUNCH((bs_cu_decide<BS_CU_##name>), (unsigned)l.blocks, (unsigned)threads, BS_CU_WORKSPACE, stream, p, \
-                  l.first);                                                                                        \
-        break;
-        BS_CU_DECISION_KERNELS(BS_CU_CASE)
+        BS_CU_KERNELS(BS_CU_CASE)
 #undef BS_CU_CASE
     }
 }

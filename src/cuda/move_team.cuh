@@ -17,12 +17,7 @@ enum {
 /* Rows of few bytes are batched: a team each, all teams of a block busy. */
 static void bs_cu_move_cut(const bs_device_operand *o, int64_t elements, bs_device_step *s)
 {
-    const int64_t bytes = elements * (o->dtype == BS_F32 || o->dtype == BS_I32 ? 4
-                                      : o->dtype == BS_U8 || o->dtype == BS_I8 ? 1
-                                                                               : 2);
-    s->batch = 1;
-    s->parts = 1;
-    s->p[BS_CU_MOVE_TEAM].i = 0;
+    const int64_t bytes = elements * (int64_t)bs_dtype_bytes((bs_dtype)o->dtype);
     if (bytes >= BS_CU_MOVE_ROW || o->place == BS_AT_ROOT) {
         s->parts = bs_cu_pieces(bytes,
                                 bs_max_i64(BS_CU_MOVE_BYTES, bs_min_i64(bytes / BS_CU_MOVE_MANY, BS_CU_MOVE_MOST)));

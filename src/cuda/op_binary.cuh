@@ -14,7 +14,6 @@ static void bs_cu_add_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const int32_t *in = bs_node_in(n->graph, n->node);
     const bs_value_info *a = bs_value_get(n->graph, in[0]), *b = bs_value_get(n->graph, in[1]);
-    s->p[BS_CU_BINARY_BROADCAST].i = 0;
     for (int32_t d = 0; d < a->rank; d++)
         if (d >= b->rank || a->dims[d] != b->dims[d])
             s->p[BS_CU_BINARY_BROADCAST].i |= 1 << d;

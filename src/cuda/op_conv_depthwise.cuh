@@ -13,7 +13,7 @@ __device__ inline void bs_cu_conv2d_depthwise_run(const bs_cu_tile &t, const bs_
     bs_cu_conv_rows(t, s, w, [&](const bs_cu_conv &c) {
         const int32_t taps = c.kernel_h * c.kernel_w, bytes = bs_cu_bytes(c.in_dtype);
         const bool quads = bs_cu_quads(c.in, c.in_dtype, c.in_row, c.in_pixel, 0);
-        bs_cu_scan_run({0, c.h, 0, c.w}, (c.groups + 3) / 4, d.index, d.workers, [&](const bs_cu_scan &k) {
+        bs_cu_scan_run(d, {0, c.h, 0, c.w}, (c.groups + 3) / 4, [&](const bs_cu_scan &k) {
             const int32_t channel = 4 * k.c, count = min(4, c.groups - channel);
             const float4 *weight = reinterpret_cast<const float4 *>(c.weights) + (int64_t)k.c * taps;
             const uint8_t *window = c.in + ((int64_t)k.y * c.stride * c.in_row + (int64_t)k.x * c.stride * c.in_pixel +

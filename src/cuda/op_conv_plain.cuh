@@ -30,7 +30,7 @@ __device__ inline void bs_cu_conv2d_plain_run(const bs_cu_tile &t, const bs_devi
     const bs_cu_deal d = bs_cu_deal_whole(w);
     bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
         const bs_cu_conv &c = bs_cu_conv_share(t, bs_cu_conv_of(t, s, x, y));
-        bs_cu_scan_run({0, c.h, 0, c.w}, y.dim[0], d.index, d.workers, [&](const bs_cu_scan &k) {
+        bs_cu_scan_run(d, {0, c.h, 0, c.w}, y.dim[0], [&](const bs_cu_scan &k) {
             const int32_t group = k.c / c.out_c;
             const int64_t window = (int64_t)k.y * c.stride * c.in_row + (int64_t)k.x * c.stride * c.in_pixel +
                                    (int64_t)group * c.in_c * x.stride[0];

@@ -144,7 +144,7 @@ __device__ inline void bs_cu_sr_store_run(const bs_cu_tile &t, const bs_device_s
     const bs_cu_deal d = bs_cu_deal_whole(w);
     bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &tail, int32_t r) {
         const bs_cu_view base = bs_cu_open_in(t, s, 1, r);
-        bs_cu_scan_run({y.y0 / 2, y.y1 / 2, y.x0 / 2, y.x1 / 2}, 1, d.index, d.workers,
+        bs_cu_scan_run(d, {y.y0 / 2, y.y1 / 2, y.x0 / 2, y.x1 / 2}, 1,
                        [&](const bs_cu_scan &k) { bs_cu_sr_store_pixel(s, tail, base, y, k.y, k.x); });
     });
 }

@@ -62,7 +62,7 @@ __device__ inline void bs_cu_deconv_plain(const bs_cu_view &x, const bs_cu_view 
     const bs_cu_deal d = bs_cu_deal_whole(w);
     const int32_t up = bs_cu_conv_p(c, BS_CU_CONV_UP);
     const float *weights = reinterpret_cast<const float *>(c.weights);
-    bs_cu_scan_run(y, y.dim[0], d.index, d.workers, [&](const bs_cu_scan &k) {
+    bs_cu_scan_run(d, y, y.dim[0], [&](const bs_cu_scan &k) {
         float sum = 0.0f;
         for (int32_t ky = bs_cu_deconv_phase(k.y, pad, up); ky < c.kernel_h; ky += up)
             for (int32_t kx = bs_cu_deconv_phase(k.x, pad, up); kx < c.kernel_w; kx += up)

@@ -35,13 +35,13 @@ __device__ __forceinline__ int32_t bs_cu_feature_code(const bs_cu_view &v, int32
 
 __device__ __forceinline__ uint64_t bs_cu_feature_square(int32_t d) { return (uint64_t)((int64_t)d * d); }
 
-/* What the samples index, index + threads, ... of a cell add. */
-__device__ inline void bs_cu_feature_sums(const bs_cu_view &x, const bs_cu_view &reference, bool both, int32_t shift,
-                                          int32_t index, int32_t threads, uint64_t *energy, uint64_t *change)
+/* What this worker's samples of a cell add. */
+__device__ inline void bs_cu_feature_sums(const bs_cu_deal &d, const bs_cu_view &x, const bs_cu_view &reference,
+                                          bool both, int32_t shift, uint64_t *energy, uint64_t *change)
 {
     const int32_t h = x.dim[1], width = x.dim[2];
     *energy = *change = 0;
-    bs_cu_scan_run({0, h, 0, width}, x.dim[0], index, threads, [&](const bs_cu_scan &k) {
+    bs_cu_scan_run(d, {0, h, 0, width}, x.dim[0], [&](const bs_cu_scan &k) {
         const int32_t code = bs_cu_feature_code(x, shift, k.c, k.y, k.x);
         *energy += bs_cu_feature_square(4 * code - bs_cu_feature_code(x, shift, k.c, max(k.y - 1, 0), k.x) -
                                         bs_cu_feature_code(x, shift, k.c, min(k.y + 1, h - 1), k.x) -
@@ -61,37 +61,22 @@ __device__ inline void bs_cu_feature_put(const bs_device_step *s, const bs_cu_vi
     to[y.stride[0]] = area && s->n_in > 1 ? bs_feature_bucket(change, area, s->p[BS_CU_FEATURES_BUCKETS].i) : 0;
 }
 
+/* A warp a cell, or all threads one after the other. */
 __device__ inline void bs_cu_patch_features_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const int32_t warp = bs_cu_warp(), lane = bs_cu_lane(), warps = bs_cu_warps();
     const bool small = s->p[BS_CU_FEATURES_WARP].i != 0;
-    uint64_t *sums = reinterpret_cast<uint64_t *>(t.workspace); /* [2][warps] */
-    for (int32_t r = w.row + (small ? warp : 0); r < w.end; r += small ? warps : 1) {
+    const bs_cu_deal warps = {w.row + bs_cu_warp(), bs_cu_warps(), w.end, bs_cu_lane(), 32},
+                     d = small ? warps : bs_cu_deal_whole(w);
+    uint64_t *sums = reinterpret_cast<uint64_t *>(t.workspace);
+    for (int32_t r = d.row; r < d.end; r += d.rows) {
         const bs_cu_view x = bs_cu_open_in(t, s, 0, r), y = bs_cu_open_out(t, s, 0, r);
         const bs_cu_view reference = bs_cu_open_in(t, s, s->n_in - 1, r);
         uint64_t energy, change;
-        bs_cu_feature_sums(x, reference, s->n_in > 1, s->p[BS_CU_FEATURES_SHIFT].i, small ? lane : bs_cu_thread(),
-                           small ? 32 : bs_cu_threads(), &energy, &change);
-        energy = bs_cu_lanes_sum(energy);
-        change = bs_cu_lanes_sum(change);
-        if (small) {
-            if (lane == 0)
-                bs_cu_feature_put(s, x, y, energy, change);
-            continue;
-        }
-        if (lane == 0) {
-            sums[warp] = energy;
-            sums[warps + warp] = change;
-        }
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            for (int32_t i = 1; i < warps; i++) {
-                energy += sums[i];
-                change += sums[warps + i];
-            }
+        bs_cu_feature_sums(d, x, reference, s->n_in > 1, s->p[BS_CU_FEATURES_SHIFT].i, &energy, &change);
+        energy = small ? bs_cu_lanes_sum(energy) : bs_cu_sum_threads(sums, energy);
+        change = small ? bs_cu_lanes_sum(change) : bs_cu_sum_threads(sums, change);
+        if (d.index == 0)
             bs_cu_feature_put(s, x, y, energy, change);
-        }
-        __syncthreads();
     }
 }
 

@@ -25,7 +25,6 @@ enum {
 
 static void bs_cu_fill_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->router = n->node->router;
     bs_cu_move_cut(&n->out[0], bs_cu_elements(&n->out[0]), s);
 }
 
@@ -33,12 +32,9 @@ static void bs_cu_paths_describe(const bs_cu_node *n, bs_device_step *s)
 {
     const bs_router_info *router = &n->graph->routers[n->node->router];
     const int64_t elements = bs_cu_elements(&n->out[0]);
-    s->router = n->node->router;
     s->p[BS_CU_GATHER_COMBINE].i = n->instr->combine;
     s->p[BS_CU_GATHER_RESIDUAL].i = n->instr->value != 0;
-    s->batch = 1;
     s->parts = bs_cu_pieces(elements, BS_CU_SUM_PIECE);
-    s->p[BS_CU_MOVE_TEAM].i = 0;
     if (elements <= 512 && router->max_paths_per_cell <= 16) { /* a warp a row; its sources fit the workspace */
         s->p[BS_CU_MOVE_TEAM].i = 32;
         s->batch = 8;

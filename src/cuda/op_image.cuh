@@ -110,7 +110,7 @@ __device__ inline void bs_cu_pool2d_run(const bs_cu_tile &t, const bs_device_ste
     const bs_cu_deal d = bs_cu_deal_whole(w);
     bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
         const bool four = bs_cu_pool_fours(x) && bs_cu_pool_fours(y);
-        bs_cu_scan_run(y, y.dim[0] / (four ? 4 : 1), d.index, d.workers, [&](const bs_cu_scan &k) {
+        bs_cu_scan_run(d, y, y.dim[0] / (four ? 4 : 1), [&](const bs_cu_scan &k) {
             if (four)
                 bs_cu_pool_four(s, x, y, k);
             else

@@ -215,7 +215,7 @@ __device__ inline void bs_cu_resize_groups(const bs_cu_tile &t, const bs_device_
         if (y.y1 <= y.y0 || y.x1 <= y.x0)
             return;
         /* shifts round towards minus infinity */
-        bs_cu_scan_run({y.y0 >> 1, (y.y1 + 1) >> 1, y.x0 >> 1, (y.x1 + 1) >> 1}, y.dim[0], d.index, d.workers,
+        bs_cu_scan_run(d, {y.y0 >> 1, (y.y1 + 1) >> 1, y.x0 >> 1, (y.x1 + 1) >> 1}, y.dim[0],
                        [&](const bs_cu_scan &k) { bs_cu_resize_group(weights, x, y, k, s->p[BS_CU_RESIZE_TOP].i); });
     });
 }

@@ -32,11 +32,8 @@ static void bs_cu_route_describe(const bs_cu_node *n, bs_device_step *s)
     s->kernel = large ? BS_CU_route_rows : BS_CU_route;
     /* so that the counts of all chunks fit into bs_device_decision.work */
     s->batch = bs_max_i32(BS_CU_ROUTE_CHUNK, d->paths);
-    s->parts = 1;
-    s->router = router;
     bs_rule rule = bs_rule_of(d, plan->forced ? 0 : n->in[0].dim[0]);
     rule.protocol = plan->forced ? -1 : rule.protocol;
-    memset(s->p, 0, sizeof s->p);
     memcpy(s->p, &rule, sizeof rule);
     s->p[BS_CU_P_KNOB].i = info->knob != 0 && !plan->forced;
     s->p[BS_CU_P_FORCED].i = plan->forced;

@@ -13,17 +13,14 @@ enum { BS_CU_PRICE_FORCED };
 
 static void bs_cu_route_score_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    const int32_t router = n->node->router;
-    s->router = router;
     s->batch = 256;
     s->p[BS_CU_SCORE_WIDTH].i = n->in[0].dim[0];
-    s->p[BS_CU_SCORE_BUDGET].i = n->graph->routers[router].desc->protocol == BS_ROUTE_BUDGET &&
-                                 !n->plan->routers[router].forced;
+    s->p[BS_CU_SCORE_BUDGET].i = n->graph->routers[s->router].desc->protocol == BS_ROUTE_BUDGET &&
+                                 !n->plan->routers[s->router].forced;
 }
 
 static void bs_cu_route_price_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->router = n->node->router;
     /* then it weighs nothing; and it may be decided in tiles */
     s->p[BS_CU_PRICE_FORCED].i = n->plan->routers[s->router].forced;
 }

@@ -248,7 +248,7 @@ __device__ inline void bs_cu_pixel_unshuffle_run(const bs_cu_tile &t, const bs_d
             bs_cu_fail(t, s, BS_ERROR_SHAPE);
             return;
         }
-        bs_cu_scan_run(y, y.dim[0], d.index, d.workers, [&](const bs_cu_scan &k) {
+        bs_cu_scan_run(d, y, y.dim[0], [&](const bs_cu_scan &k) {
             const int32_t c = bs_cu_floor_div(k.c, f * f), phase = k.c - c * f * f, i = bs_cu_floor_div(phase, f),
                           j = phase - i * f;
             bs_cu_pixel_move(y, k, x, c, k.y * f + i, k.x * f + j);

@@ -54,6 +54,20 @@ template <typename T> __device__ __forceinline__ T bs_cu_lanes_sum(T v, int32_t 
     return v;
 }
 
+/* The sum over all threads, for each to know. sums: of each warp, in shared memory. */
+__device__ inline uint64_t bs_cu_sum_threads(uint64_t *sums, uint64_t mine)
+{
+    mine = bs_cu_lanes_sum(mine);
+    __syncthreads();
+    if (bs_cu_lane() == 0)
+        sums[bs_cu_warp()] = mine;
+    __syncthreads();
+    mine = 0;
+    for (int32_t k = 0; k < bs_cu_warps(); k++)
+        mine += sums[k];
+    return mine;
+}
+
 /* What lies at an address of the device, as tables hold it. */
 template <typename T> __host__ __device__ __forceinline__ T *bs_cu_at(uint64_t address)
 {

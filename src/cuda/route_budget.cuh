@@ -34,7 +34,7 @@ __device__ inline uint64_t bs_cu_all_losses(const bs_cu_router &r, const bs_budg
         const bs_scores x = bs_cu_losses_of(r, row);
         losses += bs_cu_cell_weight(r, row) * (uint64_t)bs_loss(&x, bs_budget_choice(&b, &x, price));
     }
-    return bs_cu_sum_threads(r.shared, losses);
+    return bs_cu_sum_threads(r.shared->sums, losses);
 }
 
 /* All threads; whether the tables make sense. */
@@ -53,9 +53,9 @@ __device__ inline bool bs_cu_decide_budget(const bs_cu_router &r)
         const bs_scores x = bs_cu_losses_of(r, row);
         bs_budget_add(&b, &x, bs_cu_cell_weight(r, row), &sums);
     }
-    sums.best = bs_cu_sum_threads(r.shared, sums.best);
-    sums.rows = bs_cu_sum_threads(r.shared, sums.rows);
-    sums.range = bs_cu_sum_threads(r.shared, sums.range);
+    sums.best = bs_cu_sum_threads(r.shared->sums, sums.best);
+    sums.rows = bs_cu_sum_threads(r.shared->sums, sums.rows);
+    sums.range = bs_cu_sum_threads(r.shared->sums, sums.range);
     bs_budget_begin(&b, r.knob, &sums);
     while (bs_budget_asks(&b))
         bs_budget_told(&b, bs_cu_all_losses(r, b));

@@ -80,7 +80,7 @@ __device__ inline void bs_cu_limit_capacity(const bs_cu_router &r)
         const bs_choices of = bs_cu_choices(r, row);
         lost += (uint64_t)bs_close_gaps(&of);
     }
-    lost = bs_cu_sum_threads(r.shared, lost);
+    lost = bs_cu_sum_threads(r.shared->sums, lost);
     if (threadIdx.x == 0)
         *dropped = (int64_t)lost;
 }

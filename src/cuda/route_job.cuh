@@ -98,18 +98,4 @@ __device__ inline void bs_cu_choose_none(const bs_cu_router &r, int32_t first, i
     }
 }
 
-/* The sum over all threads, for each to know. */
-__device__ inline uint64_t bs_cu_sum_threads(bs_cu_routing *shared, uint64_t mine)
-{
-    mine = bs_cu_lanes_sum(mine);
-    __syncthreads();
-    if (bs_cu_lane() == 0)
-        shared->sums[bs_cu_warp()] = mine;
-    __syncthreads();
-    uint64_t sum = 0;
-    for (int32_t k = 0; k < bs_cu_warps(); k++)
-        sum += shared->sums[k];
-    return sum;
-}
-
 #endif

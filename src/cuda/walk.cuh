@@ -201,23 +201,8 @@ __device__ __forceinline__ int32_t bs_cu_floor_div(int32_t v, int32_t r)
  * is. */
 struct bs_cu_scan {
     int32_t y, x, c;       /* where it is */
-    int32_t y1, x0, width, units, dy, dx, dc;
+    int32_t x0, width, units, dy, dx, dc;
 };
-
-__device__ inline bs_cu_scan bs_cu_scan_over(const bs_cu_rect &r, int32_t units, int32_t index, int32_t threads)
-{
-    const int32_t width = r.x1 - r.x0;
-    bs_cu_scan k = {r.y1, r.x0, 0, r.y1, r.x0, width, units, 0, 0, 0};
-    if (width <= 0 || units <= 0)
-        return k;
-    k.c = index % units;
-    k.x = r.x0 + index / units % width;
-    k.y = r.y0 + index / units / width;
-    k.dc = threads % units;
-    k.dx = threads / units % width;
-    k.dy = threads / units / width;
-    return k;
-}
 
 __device__ __forceinline__ void bs_cu_scan_next(bs_cu_scan *k)
 {
@@ -253,10 +238,22 @@ __device__ __forceinline__ void bs_cu_store_pair(const bs_cu_view &y, int64_t at
 
 /* Calls each(k) for those that are dealt to this thread. */
 template <typename E>
-__device__ __forceinline__ void bs_cu_scan_run(const bs_cu_rect &r, int32_t units, int32_t index, int32_t threads,
-                                               const E &each)
+__device__ __forceinline__ void bs_cu_scan_run(const bs_cu_deal &d, const bs_cu_rect &r, int32_t units, const E &each)
 {
-    for (bs_cu_scan k = bs_cu_scan_over(r, units, index, threads); k.y < k.y1; bs_cu_scan_next(&k))
+    const int32_t width = r.x1 - r.x0;
+    if (width <= 0 || units <= 0)
+        return;
+    bs_cu_scan k;
+    k.x0 = r.x0;
+    k.width = width;
+    k.units = units;
+    k.c = d.index % units;
+    k.x = r.x0 + d.index / units % width;
+    k.y = r.y0 + d.index / units / width;
+    k.dc = d.workers % units;
+    k.dx = d.workers / units % width;
+    k.dy = d.workers / units / width;
+    for (; k.y < r.y1; bs_cu_scan_next(&k))
         each(k);
 }
 
@@ -267,7 +264,7 @@ __device__ __forceinline__ void bs_cu_scan_rows(const bs_cu_tile &t, const bs_de
 {
     const bs_cu_deal d = bs_cu_deal_whole(w);
     bs_cu_each_row(t, s, w, d, [&](const bs_cu_view &y, const bs_cu_view &x, int32_t) {
-        bs_cu_scan_run(y, y.dim[0], d.index, d.workers, [&](const bs_cu_scan &k) { each(y, x, k); });
+        bs_cu_scan_run(d, y, y.dim[0], [&](const bs_cu_scan &k) { each(y, x, k); });
     });
 }
 
