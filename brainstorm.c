@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 380c449391c43bc89abeb4c09b05f0115de6f403c8db0a470c574ab43de97991
+ * sha256 of the parts: 19f1f1ac4ff302827be43003f32cf281e1d7b3db71826f641b3cc49bed85d28b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -361,9 +361,9 @@ static inline BS_BOTH int32_t bs_f32_to_code(float x, int32_t low, int32_t high)
     return x >= (float)high ? high : (int32_t)rintf(x);
 }
 
-uint16_t bs_f32_to_f16(float f);
+BS_INTERNAL uint16_t bs_f32_to_f16(float f);
 BS_INTERNAL float bs_bf16_to_f32(uint16_t h);
-uint16_t bs_f32_to_bf16(float f);
+BS_INTERNAL uint16_t bs_f32_to_bf16(float f);
 /* One element as f32, whatever its type. */
 BS_INTERNAL float bs_load_f32(const void *data, bs_dtype dtype, int64_t index);
 
@@ -11328,8 +11328,8 @@ bs_status bs_epilogue_run(const bs_call *call, const void *form, const bs_epilog
 /* ==== end src/ops/epilogue.c ================================================================== */
 
 /* ==== begin src/ops/forms.h =================================================================== */
-/* ops/forms.h - convolutions and linears with every default of their descriptors filled in, and where their prepared
- * weights lie: for their own files, and for what tells a device.
+/* ops/forms.h - convolutions and linears with every default of their descriptors filled in, where their prepared
+ * weights lie, and what else an op's own file and what tells a device must agree on.
  * Relies on epilogue.h. Must never depend on anything but descriptor, channels and plan: prepared weights may be
  * stored. */
 #ifndef BS_OPS_FORMS_H
@@ -11356,6 +11356,13 @@ static inline BS_BOTH int32_t bs_deconv2d_taps(int32_t kernel, int32_t stride, i
 {
     return (kernel - a + stride - 1) / stride;
 }
+
+/* ops/pad.c: the border's value as an element; values out of a type's range are its nearest end. */
+void bs_pad_element(bs_dtype dtype, float value, void *element);
+
+/* ops/convert.c: what codes of a type are between. */
+bool bs_convert_is_integer(bs_dtype dtype);
+void bs_convert_range(bs_dtype to, int32_t code_bits, int32_t *low, int32_t *high);
 
 /* ops/linear.c */
 bs_epilogue_layout bs_linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs);
@@ -11404,6 +11411,59 @@ static inline BS_BOTH int32_t bs_feature_bucket(uint64_t sum, uint64_t area, int
 
 #endif
 /* ==== end src/ops/features.h ================================================================== */
+
+/* ==== begin src/ops/resize.h ================================================================== */
+/* ops/resize.h - the weights of an enlargement, for its plain kernels and for a device.
+ * Relies on base/base.h. Must never leave a product that a compiler may fuse with a sum: both sides make the same
+ * bytes. */
+#ifndef BS_OPS_RESIZE_H
+#define BS_OPS_RESIZE_H
+
+/* #include "base/base.h" */
+
+#include <math.h>
+
+#define BS_RESIZE_MOST 16 /* the largest factor */
+
+/* Output r of each group of `factor` takes taps from `start` on, relative to the group's own. */
+typedef struct bs_resize_phase {
+    float weight[4];
+    int32_t start;
+} bs_resize_phase;
+
+/* Keys' kernel; a = -0.5 reproduces quadratics. */
+static inline BS_BOTH float bs_resize_cubic(float a, float distance)
+{
+    const float x = fabsf(distance);
+    if (x <= 1.0f)
+        return BS_SUM(BS_SUM((a + 2.0f) * x, -(a + 3.0f)) * x * x, 1.0f);
+    return BS_SUM(BS_SUM(BS_SUM(a * x, -5.0f * a) * x, 8.0f * a) * x, -4.0f * a);
+}
+
+static inline BS_BOTH bs_resize_phase bs_resize_phase_of(int32_t kind, int32_t factor, float cubic_a, int32_t r)
+{
+    const float offset = ((float)r + 0.5f) / (float)factor - 0.5f, at = offset < 0.0f ? offset + 1.0f : offset;
+    bs_resize_phase phase = {{1.0f, 0.0f, 0.0f, 0.0f}, 0};
+    if (kind == BS_RESIZE_NEAREST)
+        return phase;
+    phase.start = offset < 0.0f ? -1 : 0;
+    phase.weight[0] = 1.0f - at;
+    phase.weight[1] = at;
+    if (kind == BS_RESIZE_BILINEAR)
+        return phase;
+    phase.start--;
+    for (int32_t k = 0; k < 4; k++)
+        phase.weight[k] = bs_resize_cubic(cubic_a, at + 1.0f - (float)k);
+    return phase;
+}
+
+static inline BS_BOTH int32_t bs_resize_taps(int32_t kind)
+{
+    return kind == BS_RESIZE_BICUBIC ? 4 : kind == BS_RESIZE_BILINEAR ? 2 : 1;
+}
+
+#endif
+/* ==== end src/ops/resize.h ==================================================================== */
 
 /* ==== begin src/ops/binary.c ================================================================== */
 /* ops/binary.c - add, sub, mul, with broadcasting of the second operand.
@@ -12069,7 +12129,7 @@ bs_value bs_conv2d(bs_graph *graph, bs_value x, const bs_conv2d_desc *desc)
  * Relies on span.h, the storage conversions of base/dtype.c and kernels/elementwise.h. Must never let codes depend on
  * the tier. Integers to integers at scale 1 stay integers, so that large i32 are exact. */
 /* #include "kernels/elementwise.h" */
-/* #include "ops/common.h" */
+/* #include "ops/forms.h" */
 /* #include "ops/span.h" */
 
 static const bs_field convert_fields[] = {BS_INT_OF("dtype", 0, BS_DTYPE_COUNT - 1), BS_FLOAT("scale"),
@@ -12089,17 +12149,17 @@ typedef struct convert_job {
     int32_t low, high; /* of the codes */
 } convert_job;
 
-static bool convert_is_integer(bs_dtype dtype)
+bool bs_convert_is_integer(bs_dtype dtype)
 {
     return dtype == BS_U8 || dtype == BS_I8 || dtype == BS_I32 || dtype == BS_U16;
 }
 
-static void convert_range(convert_job *job, int32_t code_bits)
+void bs_convert_range(bs_dtype to, int32_t code_bits, int32_t *low, int32_t *high)
 {
-    job->low = job->to == BS_I8 ? -128 : job->to == BS_I32 ? INT32_MIN : 0;
-    job->high = job->to == BS_I8 ? 127 : job->to == BS_U8 ? 255 : job->to == BS_I32 ? INT32_MAX : 0;
-    if (job->to == BS_U16)
-        job->high = (1 << bs_or_default(code_bits, 16)) - 1;
+    *low = to == BS_I8 ? -128 : to == BS_I32 ? INT32_MIN : 0;
+    *high = to == BS_I8 ? 127 : to == BS_U8 ? 255 : to == BS_I32 ? INT32_MAX : 0;
+    if (to == BS_U16)
+        *high = (1 << bs_or_default(code_bits, 16)) - 1;
 }
 
 static void convert_store_code(void *at, bs_dtype to, int32_t code)
@@ -12188,8 +12248,8 @@ static bs_status convert_run(const bs_call *call)
     const bs_convert_desc *desc = call->params;
     convert_job job = {
         call->in[0].dtype, call->out[0].dtype, call->plan->tier, desc->scale == 0.0f ? 1.0f : desc->scale, 0, 0};
-    convert_range(&job, desc->code_bits);
-    const bool codes = convert_is_integer(job.from) && convert_is_integer(job.to) && desc->scale == 0.0f;
+    bs_convert_range(job.to, desc->code_bits, &job.low, &job.high);
+    const bool codes = bs_convert_is_integer(job.from) && bs_convert_is_integer(job.to) && desc->scale == 0.0f;
     bs_span span;
     bs_span_call(&span, call);
     bs_span_run(&span, codes ? convert_codes : job.tier == BS_TIER_SCALAR ? convert_any : convert_fast, &job);
@@ -13634,7 +13694,7 @@ bs_value bs_matmul(bs_graph *graph, bs_value a, bs_value b, const bs_matmul_desc
 /* ops/pad.c - a border around an image, of a value or of its edge repeated. Elements of any type.
  * Relies on graph/op.h. Must never be used in a patch domain: cells would move against their frame (convolutions and
  * pooling pad at the frame's edge by themselves). */
-/* #include "ops/common.h" */
+/* #include "ops/forms.h" */
 
 static const bs_field pad_fields[] = {BS_INT_OF("top", 0, 1 << 15),
                                       BS_INT_OF("bottom", 0, 1 << 15),
@@ -13651,8 +13711,7 @@ static bool pad_infer(bs_infer *infer)
            bs_infer_extent(infer, 2, 1, (int64_t)desc->left + desc->right, 1);
 }
 
-/* The border's value as an element; values out of a type's range are its nearest end. */
-static void pad_element(bs_dtype dtype, float value, uint8_t *element)
+void bs_pad_element(bs_dtype dtype, float value, void *element)
 {
     const int32_t code = bs_f32_to_code(value, INT32_MIN, INT32_MAX);
     const uint16_t half = dtype == BS_F16    ? bs_f32_to_f16(value)
@@ -13663,9 +13722,9 @@ static void pad_element(bs_dtype dtype, float value, uint8_t *element)
     else if (dtype == BS_I32)
         memcpy(element, &code, 4);
     else if (dtype == BS_U8)
-        *element = (uint8_t)bs_clamp_i32(code, 0, 255);
+        *(uint8_t *)element = (uint8_t)bs_clamp_i32(code, 0, 255);
     else if (dtype == BS_I8)
-        *element = (uint8_t)bs_clamp_i32(code, -128, 127);
+        *(uint8_t *)element = (uint8_t)bs_clamp_i32(code, -128, 127);
     else
         memcpy(element, &half, 2);
 }
@@ -13703,7 +13762,7 @@ static bs_status pad_run(const bs_call *call)
 {
     const bs_pad_desc *desc = call->params;
     uint8_t border[4] = {0, 0, 0, 0};
-    pad_element(call->out[0].dtype, desc->value, border);
+    bs_pad_element(call->out[0].dtype, desc->value, border);
     for (int32_t row = 0; row < call->rows; row++)
         pad_row(call, row, border);
     return BS_OK;
@@ -14536,8 +14595,7 @@ bs_value bs_transpose(bs_graph *graph, bs_value x, const bs_transpose_desc *desc
  * and the result is (sum + 2^13) >> 14, saturated: the same codes on every tier. */
 /* #include "kernels/elementwise.h" */
 /* #include "ops/common.h" */
-
-#define BS_RESIZE_MOST 16 /* the largest factor: phases are tabulated on the stack */
+/* #include "ops/resize.h" */
 
 static const bs_field resize_fields[] = {BS_INT_OF("kind", 0, BS_RESIZE_BICUBIC),
                                          BS_INT_OF("factor", 0, BS_RESIZE_MOST), BS_FLOAT("cubic_a"),
@@ -14574,53 +14632,20 @@ static int32_t resize_halo(const bs_graph *graph, const bs_node *node, int32_t i
 static double resize_flops(const bs_graph *graph, const bs_node *node)
 {
     const bs_resize_desc *desc = node->params;
-    const double taps = desc->kind == BS_RESIZE_BICUBIC ? 4 : desc->kind == BS_RESIZE_BILINEAR ? 2 : 1;
+    const double taps = bs_resize_taps(desc->kind);
     return bs_value_work(graph, node->first_out) * 2.0 * taps * (taps + 1.0);
 }
 
 /* ----------------------------------------------------------------------------------------------------- phases */
-
-/* Output r of each group of `factor` takes `taps` inputs from `start` relative to the group's own. */
-typedef struct resize_phase {
-    int32_t start;
-    float weight[4];
-    int32_t code_weight[4]; /* x 128: only in integers, where they are exact */
-} resize_phase;
 
 typedef struct resize_job {
     const bs_call *call;
     int32_t factor, taps;
     bool integers;
     int32_t top; /* largest code */
-    resize_phase phase[BS_RESIZE_MOST];
+    bs_resize_phase phase[BS_RESIZE_MOST];
+    int32_t code_weight[BS_RESIZE_MOST][4]; /* x 128: only in integers, where they are exact */
 } resize_job;
-
-/* Keys' kernel; a = -0.5 reproduces quadratics. */
-static float resize_cubic(float a, float distance)
-{
-    const float x = fabsf(distance);
-    if (x <= 1.0f)
-        return ((a + 2.0f) * x - (a + 3.0f)) * x * x + 1.0f;
-    return ((a * x - 5.0f * a) * x + 8.0f * a) * x - 4.0f * a;
-}
-
-static resize_phase resize_phase_of(const bs_resize_desc *desc, int32_t r)
-{
-    const float offset = ((float)r + 0.5f) / (float)resize_factor(desc) - 0.5f,
-                t = offset < 0.0f ? offset + 1.0f : offset;
-    resize_phase phase = {0, {1.0f, 0.0f, 0.0f, 0.0f}, {0, 0, 0, 0}};
-    if (desc->kind == BS_RESIZE_NEAREST)
-        return phase;
-    phase.start = offset < 0.0f ? -1 : 0;
-    phase.weight[0] = 1.0f - t;
-    phase.weight[1] = t;
-    if (desc->kind == BS_RESIZE_BILINEAR)
-        return phase;
-    phase.start--;
-    for (int32_t k = 0; k < 4; k++)
-        phase.weight[k] = resize_cubic(resize_cubic_a(desc), t + 1.0f - (float)k);
-    return phase;
-}
 
 static void resize_job_fill(resize_job *job, const bs_call *call)
 {
@@ -14628,26 +14653,28 @@ static void resize_job_fill(resize_job *job, const bs_call *call)
     const bs_dtype dtype = call->out[0].dtype;
     job->call = call;
     job->factor = resize_factor(desc);
-    job->taps = desc->kind == BS_RESIZE_BICUBIC ? 4 : desc->kind == BS_RESIZE_BILINEAR ? 2 : 1;
+    job->taps = bs_resize_taps(desc->kind);
     job->integers = resize_in_integers(desc, dtype);
     job->top = dtype == BS_U8 ? 255 : (1 << bs_or_default(desc->code_bits, 16)) - 1;
     for (int32_t r = 0; r < job->factor; r++) {
-        job->phase[r] = resize_phase_of(desc, r);
+        job->phase[r] = bs_resize_phase_of(desc->kind, job->factor, resize_cubic_a(desc), r);
         for (int32_t k = 0; job->integers && k < 4; k++)
-            job->phase[r].code_weight[k] = (int32_t)(job->phase[r].weight[k] * 128.0f);
+            job->code_weight[r][k] = (int32_t)(job->phase[r].weight[k] * 128.0f);
     }
 }
 
 /* Offsets of the taps of one output coordinate along one axis, and its phase. */
 typedef struct resize_taps {
     ptrdiff_t offset[4];
-    const resize_phase *phase;
+    const bs_resize_phase *phase;
+    const int32_t *code_weight;
 } resize_taps;
 
 static resize_taps resize_taps_of(const resize_job *job, int32_t at, ptrdiff_t stride, int32_t origin, int32_t extent)
 {
     const int32_t group = (int32_t)bs_floor_div(at, job->factor);
-    resize_taps taps = {{0, 0, 0, 0}, &job->phase[at - group * job->factor]};
+    const int32_t r = at - group * job->factor;
+    resize_taps taps = {{0, 0, 0, 0}, &job->phase[r], job->code_weight[r]};
     for (int32_t k = 0; k < job->taps; k++) {
         const int32_t tap = bs_clamp_i32(group + taps.phase->start + k + origin, 0, extent - 1) - origin;
         taps.offset[k] = tap * stride;
@@ -14683,8 +14710,8 @@ static int32_t resize_sample_code(const void *data, bs_dtype dtype, int64_t at, 
     for (int32_t j = 0; j < 4; j++) {
         int32_t line = 0;
         for (int32_t i = 0; i < 4; i++)
-            line += x->phase->code_weight[i] * resize_code(data, dtype, at + y->offset[j] + x->offset[i]);
-        sum += y->phase->code_weight[j] * line;
+            line += x->code_weight[i] * resize_code(data, dtype, at + y->offset[j] + x->offset[i]);
+        sum += y->code_weight[j] * line;
     }
     return (int32_t)bs_floor_div((int64_t)sum + (1 << 13), 1 << 14);
 }
@@ -14830,7 +14857,6 @@ static bs_status resize_run(const bs_call *call)
     }
     return BS_OK;
 }
-#undef BS_RESIZE_MOST
 
 const bs_op bs_op_resize = {.name = "resize",
                             .min_in = 1,

@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e82b2fb8a48f4b6093d254b85be00c7508f2b745edf7c0d51e4a734124260eba
+ * sha256 of the parts: a465cf414acf4c73490b40ff07ac0f5c27dd9ee5c2e2ee14b38c7b74ca1d7cb3
  */
 #include "brainstorm.h"
 
@@ -2476,8 +2476,8 @@ template <int BYTES, int ROWS> __device__ __forceinline__ void bs_cu_gemm_finish
 
 extern "C" {
 /* ==== begin src/ops/forms.h =================================================================== */
-/* ops/forms.h - convolutions and linears with every default of their descriptors filled in, and where their prepared
- * weights lie: for their own files, and for what tells a device.
+/* ops/forms.h - convolutions and linears with every default of their descriptors filled in, where their prepared
+ * weights lie, and what else an op's own file and what tells a device must agree on.
  * Relies on epilogue.h. Must never depend on anything but descriptor, channels and plan: prepared weights may be
  * stored. */
 #ifndef BS_OPS_FORMS_H
@@ -2826,6 +2826,13 @@ static inline BS_BOTH int32_t bs_deconv2d_taps(int32_t kernel, int32_t stride, i
 {
     return (kernel - a + stride - 1) / stride;
 }
+
+/* ops/pad.c: the border's value as an element; values out of a type's range are its nearest end. */
+void bs_pad_element(bs_dtype dtype, float value, void *element);
+
+/* ops/convert.c: what codes of a type are between. */
+bool bs_convert_is_integer(bs_dtype dtype);
+void bs_convert_range(bs_dtype to, int32_t code_bits, int32_t *low, int32_t *high);
 
 /* ops/linear.c */
 bs_epilogue_layout bs_linear_layout(const bs_linear_desc *desc, const bs_node_plan *plan, int32_t inputs);
@@ -5575,9 +5582,8 @@ static void bs_cu_conv2d_describe(const bs_cu_node *n, bs_device_step *s)
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/walk.cuh" */
 
-static bool bs_cu_is_codes(int32_t dtype)
-{
-    return dtype == BS_U8 || dtype == BS_I8 || dtype == BS_I32 || dtype == BS_U16;
+extern "C" {
+/* #include "ops/forms.h" */
 }
 
 /* What the kernels of this file are told in p. */
@@ -5591,17 +5597,11 @@ enum {
 
 static void bs_cu_convert_limits(const bs_cu_node *n, bs_device_step *s)
 {
-    const int32_t to = n->out[0].dtype, bits = bs_or_default(s->p[BS_CU_CONVERT_LOW].i, 16);
+    const bs_dtype from = (bs_dtype)n->in[0].dtype, to = (bs_dtype)n->out[0].dtype;
     const float scale = s->p[BS_CU_CONVERT_SCALE].f;
-    s->p[BS_CU_CONVERT_TO].i = to;
     s->p[BS_CU_CONVERT_SCALE].f = scale == 0.0f ? 1.0f : scale;
-    s->p[BS_CU_CONVERT_LOW].i = to == BS_I8 ? -128 : to == BS_I32 ? INT32_MIN : 0;
-    s->p[BS_CU_CONVERT_HIGH].i = to == BS_I8    ? 127
-                                 : to == BS_U8  ? 255
-                                 : to == BS_I32 ? INT32_MAX
-                                 : to == BS_U16 ? (1 << bits) - 1
-                                                : 0;
-    s->p[BS_CU_CONVERT_CODES].i = bs_cu_is_codes(n->in[0].dtype) && bs_cu_is_codes(to) && scale == 0.0f;
+    s->p[BS_CU_CONVERT_CODES].i = bs_convert_is_integer(from) && bs_convert_is_integer(to) && scale == 0.0f;
+    bs_convert_range(to, s->p[BS_CU_CONVERT_LOW].i, &s->p[BS_CU_CONVERT_LOW].i, &s->p[BS_CU_CONVERT_HIGH].i);
 }
 
 /* Or the last of the chain pixel_shuffle 2, add, convert (plan/fuse.c): operand 0 is what was to be shuffled. */
@@ -7778,7 +7778,60 @@ __device__ inline void bs_cu_beyond_run(const bs_cu_tile &t, const bs_device_ste
 /* #include "cuda/kernels.cuh" */
 /* #include "cuda/walk.cuh" */
 
-#define BS_CU_RESIZE_MOST 16 /* the largest factor */
+extern "C" {
+/* ==== begin src/ops/resize.h ================================================================== */
+/* ops/resize.h - the weights of an enlargement, for its plain kernels and for a device.
+ * Relies on base/base.h. Must never leave a product that a compiler may fuse with a sum: both sides make the same
+ * bytes. */
+#ifndef BS_OPS_RESIZE_H
+#define BS_OPS_RESIZE_H
+
+/* #include "base/base.h" */
+
+#include <math.h>
+
+#define BS_RESIZE_MOST 16 /* the largest factor */
+
+/* Output r of each group of `factor` takes taps from `start` on, relative to the group's own. */
+typedef struct bs_resize_phase {
+    float weight[4];
+    int32_t start;
+} bs_resize_phase;
+
+/* Keys' kernel; a = -0.5 reproduces quadratics. */
+static inline BS_BOTH float bs_resize_cubic(float a, float distance)
+{
+    const float x = fabsf(distance);
+    if (x <= 1.0f)
+        return BS_SUM(BS_SUM((a + 2.0f) * x, -(a + 3.0f)) * x * x, 1.0f);
+    return BS_SUM(BS_SUM(BS_SUM(a * x, -5.0f * a) * x, 8.0f * a) * x, -4.0f * a);
+}
+
+static inline BS_BOTH bs_resize_phase bs_resize_phase_of(int32_t kind, int32_t factor, float cubic_a, int32_t r)
+{
+    const float offset = ((float)r + 0.5f) / (float)factor - 0.5f, at = offset < 0.0f ? offset + 1.0f : offset;
+    bs_resize_phase phase = {{1.0f, 0.0f, 0.0f, 0.0f}, 0};
+    if (kind == BS_RESIZE_NEAREST)
+        return phase;
+    phase.start = offset < 0.0f ? -1 : 0;
+    phase.weight[0] = 1.0f - at;
+    phase.weight[1] = at;
+    if (kind == BS_RESIZE_BILINEAR)
+        return phase;
+    phase.start--;
+    for (int32_t k = 0; k < 4; k++)
+        phase.weight[k] = bs_resize_cubic(cubic_a, at + 1.0f - (float)k);
+    return phase;
+}
+
+static inline BS_BOTH int32_t bs_resize_taps(int32_t kind)
+{
+    return kind == BS_RESIZE_BICUBIC ? 4 : kind == BS_RESIZE_BILINEAR ? 2 : 1;
+}
+
+#endif
+/* ==== end src/ops/resize.h ==================================================================== */
+}
 
 /* What the kernels of this file are told in p: the descriptor's words, then ours. */
 enum {
@@ -7788,12 +7841,6 @@ enum {
     BS_CU_RESIZE_TOP,   /* the descriptor's code_bits; then the largest code */
     BS_CU_RESIZE_TAPS,
     BS_CU_RESIZE_INTEGERS /* bicubic x2 of codes: 1 */
-};
-
-/* Output r of each group of `factor` takes taps from `start` on, relative to the group's own. */
-struct bs_cu_resize_phase {
-    float weight[4];
-    int32_t start;
 };
 
 static void bs_cu_resize_describe(const bs_cu_node *n, bs_device_step *s)
@@ -7807,7 +7854,7 @@ static void bs_cu_resize_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_RESIZE_FACTOR].i = factor;
     s->p[BS_CU_RESIZE_CUBIC].f = cubic;
     s->p[BS_CU_RESIZE_TOP].i = type == BS_U8 ? 255 : (1 << bs_or_default(s->p[BS_CU_RESIZE_TOP].i, 16)) - 1;
-    s->p[BS_CU_RESIZE_TAPS].i = bicubic ? 4 : kind == BS_RESIZE_BILINEAR ? 2 : 1;
+    s->p[BS_CU_RESIZE_TAPS].i = bs_resize_taps(kind);
     s->p[BS_CU_RESIZE_INTEGERS].i = integers;
     s->kernel = doubles ? BS_CU_resize_double : BS_CU_resize;
     s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_EACH);
@@ -7815,39 +7862,15 @@ static void bs_cu_resize_describe(const bs_cu_node *n, bs_device_step *s)
 
 /* --------------------------------------------------------------------------------------------------- taps */
 
-/* Keys' kernel. */
-__device__ inline float bs_cu_resize_cubic(float a, float distance)
+__device__ inline bs_resize_phase bs_cu_resize_phase_of(const bs_device_step *s, int32_t r)
 {
-    const float x = fabsf(distance);
-    if (x <= 1.0f)
-        return __fadd_rn(__fmul_rn(__fmul_rn(__fsub_rn(__fmul_rn(a + 2.0f, x), a + 3.0f), x), x), 1.0f);
-    const float inner = __fadd_rn(__fmul_rn(__fsub_rn(__fmul_rn(a, x), __fmul_rn(5.0f, a)), x), __fmul_rn(8.0f, a));
-    return __fsub_rn(__fmul_rn(inner, x), __fmul_rn(4.0f, a));
-}
-
-__device__ inline bs_cu_resize_phase bs_cu_resize_phase_of(const bs_device_step *s, int32_t r)
-{
-    const float factor = (float)s->p[BS_CU_RESIZE_FACTOR].i,
-                offset = __fsub_rn(__fdiv_rn((float)r + 0.5f, factor), 0.5f),
-                at = offset < 0.0f ? offset + 1.0f : offset;
-    bs_cu_resize_phase phase = {{1.0f, 0.0f, 0.0f, 0.0f}, 0};
-    if (s->p[BS_CU_RESIZE_KIND].i == BS_RESIZE_NEAREST)
-        return phase;
-    phase.start = offset < 0.0f ? -1 : 0;
-    phase.weight[0] = 1.0f - at;
-    phase.weight[1] = at;
-    if (s->p[BS_CU_RESIZE_KIND].i == BS_RESIZE_BILINEAR)
-        return phase;
-    phase.start--;
-    for (int32_t k = 0; k < 4; k++)
-        phase.weight[k] = bs_cu_resize_cubic(s->p[BS_CU_RESIZE_CUBIC].f, at + 1.0f - (float)k);
-    return phase;
+    return bs_resize_phase_of(s->p[BS_CU_RESIZE_KIND].i, s->p[BS_CU_RESIZE_FACTOR].i, s->p[BS_CU_RESIZE_CUBIC].f, r);
 }
 
 /* The phases, in the workspace. */
-__device__ inline const bs_cu_resize_phase *bs_cu_resize_phases(const bs_cu_tile &t, const bs_device_step *s)
+__device__ inline const bs_resize_phase *bs_cu_resize_phases(const bs_cu_tile &t, const bs_device_step *s)
 {
-    bs_cu_resize_phase *phases = reinterpret_cast<bs_cu_resize_phase *>(t.workspace);
+    bs_resize_phase *phases = reinterpret_cast<bs_resize_phase *>(t.workspace);
     if (bs_cu_thread() < s->p[BS_CU_RESIZE_FACTOR].i)
         phases[threadIdx.x] = bs_cu_resize_phase_of(s, bs_cu_thread());
     __syncthreads();
@@ -7876,12 +7899,12 @@ __device__ __forceinline__ void bs_cu_resize_store(const bs_cu_view &y, int64_t 
 
 /* ------------------------------------------------------------------------------------------- a pixel a thread */
 
-__device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_resize_phase *phases,
+__device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_resize_phase *phases,
                                           const bs_cu_view &x, const bs_cu_view &y, const bs_cu_scan &k)
 {
     const int32_t factor = s->p[BS_CU_RESIZE_FACTOR].i, taps = s->p[BS_CU_RESIZE_TAPS].i,
                   gy = bs_cu_floor_div(k.y, factor), gx = bs_cu_floor_div(k.x, factor);
-    const bs_cu_resize_phase &py = phases[k.y - gy * factor], &px = phases[k.x - gx * factor];
+    const bs_resize_phase &py = phases[k.y - gy * factor], &px = phases[k.x - gx * factor];
     const int64_t from = (int64_t)k.c * x.stride[0];
     float sum = 0.0f;
     for (int32_t j = 0; j < taps; j++) {
@@ -7899,7 +7922,7 @@ __device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_r
 
 __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_resize_phase *phases = bs_cu_resize_phases(t, s);
+    const bs_resize_phase *phases = bs_cu_resize_phases(t, s);
     bs_cu_scan_rows(t, s, w, [&](const bs_cu_view &y, const bs_cu_view &x, const bs_cu_scan &k) {
         bs_cu_resize_pixel(s, phases, x, y, k);
     });
@@ -7998,7 +8021,7 @@ __device__ inline void bs_cu_resize_double_run(const bs_cu_tile &t, const bs_dev
         return;
     }
     bs_cu_resize_weights<float> weights;
-    const bs_cu_resize_phase even = bs_cu_resize_phase_of(s, 0), odd = bs_cu_resize_phase_of(s, 1);
+    const bs_resize_phase even = bs_cu_resize_phase_of(s, 0), odd = bs_cu_resize_phase_of(s, 1);
 #pragma unroll
     for (int32_t i = 0; i < 4; i++) {
         weights.even[i] = even.weight[i];
@@ -8638,6 +8661,10 @@ __device__ inline void bs_cu_route_price_run(const bs_cu_tile &t, const bs_devic
 /* #include "cuda/move_nest.cuh" */
 /* #include "cuda/walk.cuh" */
 
+extern "C" {
+/* #include "ops/forms.h" */
+}
+
 /* This worker's share of the rectangle of `to`. */
 __device__ inline void bs_cu_copy_view(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_deal &d,
                                        uint8_t *workspace)
@@ -8807,22 +8834,6 @@ __device__ inline void bs_cu_reshape_run(const bs_cu_tile &t, const bs_device_st
 
 /* ----------------------------------------------------------------------------------------------------- pad */
 
-/* The border's value as it is stored; values out of a type's range are its nearest end. */
-static uint32_t bs_cu_pad_border(int32_t dtype, float value)
-{
-    const int32_t code = bs_f32_to_code(value, INT32_MIN, INT32_MAX);
-    uint32_t bits;
-    memcpy(&bits, &value, 4);
-    switch (dtype) {
-    case BS_F32: return bits;
-    case BS_F16: return bs_f32_to_f16(value);
-    case BS_BF16: return bs_f32_to_bf16(value);
-    case BS_I32: return (uint32_t)code;
-    case BS_I8: return (uint32_t)bs_clamp_i32(code, -128, 127);
-    default: return (uint32_t)bs_clamp_i32(code, 0, dtype == BS_U8 ? 255 : 65535);
-    }
-}
-
 /* What pad is told in p: the descriptor's words. */
 enum {
     BS_CU_PAD_TOP,
@@ -8835,7 +8846,9 @@ enum {
 
 static void bs_cu_pad_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->p[BS_CU_PAD_BORDER].i = (int32_t)bs_cu_pad_border(n->out[0].dtype, s->p[BS_CU_PAD_BORDER].f);
+    const float border = s->p[BS_CU_PAD_BORDER].f;
+    s->p[BS_CU_PAD_BORDER].i = 0;
+    bs_pad_element((bs_dtype)n->out[0].dtype, border, &s->p[BS_CU_PAD_BORDER]);
     bs_cu_cut(n, s);
 }
 

@@ -6,9 +6,8 @@
 #include "cuda/kernels.cuh"
 #include "cuda/walk.cuh"
 
-static bool bs_cu_is_codes(int32_t dtype)
-{
-    return dtype == BS_U8 || dtype == BS_I8 || dtype == BS_I32 || dtype == BS_U16;
+extern "C" {
+#include "ops/forms.h"
 }
 
 /* What the kernels of this file are told in p. */
@@ -22,17 +21,11 @@ enum {
 
 static void bs_cu_convert_limits(const bs_cu_node *n, bs_device_step *s)
 {
-    const int32_t to = n->out[0].dtype, bits = bs_or_default(s->p[BS_CU_CONVERT_LOW].i, 16);
+    const bs_dtype from = (bs_dtype)n->in[0].dtype, to = (bs_dtype)n->out[0].dtype;
     const float scale = s->p[BS_CU_CONVERT_SCALE].f;
-    s->p[BS_CU_CONVERT_TO].i = to;
     s->p[BS_CU_CONVERT_SCALE].f = scale == 0.0f ? 1.0f : scale;
-    s->p[BS_CU_CONVERT_LOW].i = to == BS_I8 ? -128 : to == BS_I32 ? INT32_MIN : 0;
-    s->p[BS_CU_CONVERT_HIGH].i = to == BS_I8    ? 127
-                                 : to == BS_U8  ? 255
-                                 : to == BS_I32 ? INT32_MAX
-                                 : to == BS_U16 ? (1 << bits) - 1
-                                                : 0;
-    s->p[BS_CU_CONVERT_CODES].i = bs_cu_is_codes(n->in[0].dtype) && bs_cu_is_codes(to) && scale == 0.0f;
+    s->p[BS_CU_CONVERT_CODES].i = bs_convert_is_integer(from) && bs_convert_is_integer(to) && scale == 0.0f;
+    bs_convert_range(to, s->p[BS_CU_CONVERT_LOW].i, &s->p[BS_CU_CONVERT_LOW].i, &s->p[BS_CU_CONVERT_HIGH].i);
 }
 
 /* Or the last of the chain pixel_shuffle 2, add, convert (plan/fuse.c): operand 0 is what was to be shuffled. */

@@ -8,7 +8,9 @@
 #include "cuda/kernels.cuh"
 #include "cuda/walk.cuh"
 
-#define BS_CU_RESIZE_MOST 16 /* the largest factor */
+extern "C" {
+#include "ops/resize.h"
+}
 
 /* What the kernels of this file are told in p: the descriptor's words, then ours. */
 enum {
@@ -18,12 +20,6 @@ enum {
     BS_CU_RESIZE_TOP,   /* the descriptor's code_bits; then the largest code */
     BS_CU_RESIZE_TAPS,
     BS_CU_RESIZE_INTEGERS /* bicubic x2 of codes: 1 */
-};
-
-/* Output r of each group of `factor` takes taps from `start` on, relative to the group's own. */
-struct bs_cu_resize_phase {
-    float weight[4];
-    int32_t start;
 };
 
 static void bs_cu_resize_describe(const bs_cu_node *n, bs_device_step *s)
@@ -37,7 +33,7 @@ static void bs_cu_resize_describe(const bs_cu_node *n, bs_device_step *s)
     s->p[BS_CU_RESIZE_FACTOR].i = factor;
     s->p[BS_CU_RESIZE_CUBIC].f = cubic;
     s->p[BS_CU_RESIZE_TOP].i = type == BS_U8 ? 255 : (1 << bs_or_default(s->p[BS_CU_RESIZE_TOP].i, 16)) - 1;
-    s->p[BS_CU_RESIZE_TAPS].i = bicubic ? 4 : kind == BS_RESIZE_BILINEAR ? 2 : 1;
+    s->p[BS_CU_RESIZE_TAPS].i = bs_resize_taps(kind);
     s->p[BS_CU_RESIZE_INTEGERS].i = integers;
     s->kernel = doubles ? BS_CU_resize_double : BS_CU_resize;
     s->parts = bs_cu_pieces(bs_cu_elements(&n->out[0]), BS_CU_EACH);
@@ -45,39 +41,15 @@ static void bs_cu_resize_describe(const bs_cu_node *n, bs_device_step *s)
 
 /* --------------------------------------------------------------------------------------------------- taps */
 
-/* Keys' kernel. */
-__device__ inline float bs_cu_resize_cubic(float a, float distance)
+__device__ inline bs_resize_phase bs_cu_resize_phase_of(const bs_device_step *s, int32_t r)
 {
-    const float x = fabsf(distance);
-    if (x <= 1.0f)
-        return __fadd_rn(__fmul_rn(__fmul_rn(__fsub_rn(__fmul_rn(a + 2.0f, x), a + 3.0f), x), x), 1.0f);
-    const float inner = __fadd_rn(__fmul_rn(__fsub_rn(__fmul_rn(a, x), __fmul_rn(5.0f, a)), x), __fmul_rn(8.0f, a));
-    return __fsub_rn(__fmul_rn(inner, x), __fmul_rn(4.0f, a));
-}
-
-__device__ inline bs_cu_resize_phase bs_cu_resize_phase_of(const bs_device_step *s, int32_t r)
-{
-    const float factor = (float)s->p[BS_CU_RESIZE_FACTOR].i,
-                offset = __fsub_rn(__fdiv_rn((float)r + 0.5f, factor), 0.5f),
-                at = offset < 0.0f ? offset + 1.0f : offset;
-    bs_cu_resize_phase phase = {{1.0f, 0.0f, 0.0f, 0.0f}, 0};
-    if (s->p[BS_CU_RESIZE_KIND].i == BS_RESIZE_NEAREST)
-        return phase;
-    phase.start = offset < 0.0f ? -1 : 0;
-    phase.weight[0] = 1.0f - at;
-    phase.weight[1] = at;
-    if (s->p[BS_CU_RESIZE_KIND].i == BS_RESIZE_BILINEAR)
-        return phase;
-    phase.start--;
-    for (int32_t k = 0; k < 4; k++)
-        phase.weight[k] = bs_cu_resize_cubic(s->p[BS_CU_RESIZE_CUBIC].f, at + 1.0f - (float)k);
-    return phase;
+    return bs_resize_phase_of(s->p[BS_CU_RESIZE_KIND].i, s->p[BS_CU_RESIZE_FACTOR].i, s->p[BS_CU_RESIZE_CUBIC].f, r);
 }
 
 /* The phases, in the workspace. */
-__device__ inline const bs_cu_resize_phase *bs_cu_resize_phases(const bs_cu_tile &t, const bs_device_step *s)
+__device__ inline const bs_resize_phase *bs_cu_resize_phases(const bs_cu_tile &t, const bs_device_step *s)
 {
-    bs_cu_resize_phase *phases = reinterpret_cast<bs_cu_resize_phase *>(t.workspace);
+    bs_resize_phase *phases = reinterpret_cast<bs_resize_phase *>(t.workspace);
     if (bs_cu_thread() < s->p[BS_CU_RESIZE_FACTOR].i)
         phases[threadIdx.x] = bs_cu_resize_phase_of(s, bs_cu_thread());
     __syncthreads();
@@ -106,12 +78,12 @@ __device__ __forceinline__ void bs_cu_resize_store(const bs_cu_view &y, int64_t 
 
 /* ------------------------------------------------------------------------------------------- a pixel a thread */
 
-__device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_resize_phase *phases,
+__device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_resize_phase *phases,
                                           const bs_cu_view &x, const bs_cu_view &y, const bs_cu_scan &k)
 {
     const int32_t factor = s->p[BS_CU_RESIZE_FACTOR].i, taps = s->p[BS_CU_RESIZE_TAPS].i,
                   gy = bs_cu_floor_div(k.y, factor), gx = bs_cu_floor_div(k.x, factor);
-    const bs_cu_resize_phase &py = phases[k.y - gy * factor], &px = phases[k.x - gx * factor];
+    const bs_resize_phase &py = phases[k.y - gy * factor], &px = phases[k.x - gx * factor];
     const int64_t from = (int64_t)k.c * x.stride[0];
     float sum = 0.0f;
     for (int32_t j = 0; j < taps; j++) {
@@ -129,7 +101,7 @@ __device__ inline void bs_cu_resize_pixel(const bs_device_step *s, const bs_cu_r
 
 __device__ inline void bs_cu_resize_run(const bs_cu_tile &t, const bs_device_step *s, const bs_cu_work &w)
 {
-    const bs_cu_resize_phase *phases = bs_cu_resize_phases(t, s);
+    const bs_resize_phase *phases = bs_cu_resize_phases(t, s);
     bs_cu_scan_rows(t, s, w, [&](const bs_cu_view &y, const bs_cu_view &x, const bs_cu_scan &k) {
         bs_cu_resize_pixel(s, phases, x, y, k);
     });
@@ -228,7 +200,7 @@ __device__ inline void bs_cu_resize_double_run(const bs_cu_tile &t, const bs_dev
         return;
     }
     bs_cu_resize_weights<float> weights;
-    const bs_cu_resize_phase even = bs_cu_resize_phase_of(s, 0), odd = bs_cu_resize_phase_of(s, 1);
+    const bs_resize_phase even = bs_cu_resize_phase_of(s, 0), odd = bs_cu_resize_phase_of(s, 1);
 #pragma unroll
     for (int32_t i = 0; i < 4; i++) {
         weights.even[i] = even.weight[i];

@@ -8,6 +8,10 @@
 #include "cuda/move_nest.cuh"
 #include "cuda/walk.cuh"
 
+extern "C" {
+#include "ops/forms.h"
+}
+
 /* This worker's share of the rectangle of `to`. */
 __device__ inline void bs_cu_copy_view(const bs_cu_view &to, const bs_cu_view &from, const bs_cu_deal &d,
                                        uint8_t *workspace)
@@ -177,22 +181,6 @@ __device__ inline void bs_cu_reshape_run(const bs_cu_tile &t, const bs_device_st
 
 /* ----------------------------------------------------------------------------------------------------- pad */
 
-/* The border's value as it is stored; values out of a type's range are its nearest end. */
-static uint32_t bs_cu_pad_border(int32_t dtype, float value)
-{
-    const int32_t code = bs_f32_to_code(value, INT32_MIN, INT32_MAX);
-    uint32_t bits;
-    memcpy(&bits, &value, 4);
-    switch (dtype) {
-    case BS_F32: return bits;
-    case BS_F16: return bs_f32_to_f16(value);
-    case BS_BF16: return bs_f32_to_bf16(value);
-    case BS_I32: return (uint32_t)code;
-    case BS_I8: return (uint32_t)bs_clamp_i32(code, -128, 127);
-    default: return (uint32_t)bs_clamp_i32(code, 0, dtype == BS_U8 ? 255 : 65535);
-    }
-}
-
 /* What pad is told in p: the descriptor's words. */
 enum {
     BS_CU_PAD_TOP,
@@ -205,7 +193,9 @@ enum {
 
 static void bs_cu_pad_describe(const bs_cu_node *n, bs_device_step *s)
 {
-    s->p[BS_CU_PAD_BORDER].i = (int32_t)bs_cu_pad_border(n->out[0].dtype, s->p[BS_CU_PAD_BORDER].f);
+    const float border = s->p[BS_CU_PAD_BORDER].f;
+    s->p[BS_CU_PAD_BORDER].i = 0;
+    bs_pad_element((bs_dtype)n->out[0].dtype, border, &s->p[BS_CU_PAD_BORDER]);
     bs_cu_cut(n, s);
 }
 

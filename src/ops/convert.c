@@ -2,7 +2,7 @@
  * Relies on span.h, the storage conversions of base/dtype.c and kernels/elementwise.h. Must never let codes depend on
  * the tier. Integers to integers at scale 1 stay integers, so that large i32 are exact. */
 #include "kernels/elementwise.h"
-#include "ops/common.h"
+#include "ops/forms.h"
 #include "ops/span.h"
 
 static const bs_field convert_fields[] = {BS_INT_OF("dtype", 0, BS_DTYPE_COUNT - 1), BS_FLOAT("scale"),
@@ -22,17 +22,17 @@ typedef struct convert_job {
     int32_t low, high; /* of the codes */
 } convert_job;
 
-static bool convert_is_integer(bs_dtype dtype)
+bool bs_convert_is_integer(bs_dtype dtype)
 {
     return dtype == BS_U8 || dtype == BS_I8 || dtype == BS_I32 || dtype == BS_U16;
 }
 
-static void convert_range(convert_job *job, int32_t code_bits)
+void bs_convert_range(bs_dtype to, int32_t code_bits, int32_t *low, int32_t *high)
 {
-    job->low = job->to == BS_I8 ? -128 : job->to == BS_I32 ? INT32_MIN : 0;
-    job->high = job->to == BS_I8 ? 127 : job->to == BS_U8 ? 255 : job->to == BS_I32 ? INT32_MAX : 0;
-    if (job->to == BS_U16)
-        job->high = (1 << bs_or_default(code_bits, 16)) - 1;
+    *low = to == BS_I8 ? -128 : to == BS_I32 ? INT32_MIN : 0;
+    *high = to == BS_I8 ? 127 : to == BS_U8 ? 255 : to == BS_I32 ? INT32_MAX : 0;
+    if (to == BS_U16)
+        *high = (1 << bs_or_default(code_bits, 16)) - 1;
 }
 
 static void convert_store_code(void *at, bs_dtype to, int32_t code)
@@ -121,8 +121,8 @@ static bs_status convert_run(const bs_call *call)
     const bs_convert_desc *desc = call->params;
     convert_job job = {
         call->in[0].dtype, call->out[0].dtype, call->plan->tier, desc->scale == 0.0f ? 1.0f : desc->scale, 0, 0};
-    convert_range(&job, desc->code_bits);
-    const bool codes = convert_is_integer(job.from) && convert_is_integer(job.to) && desc->scale == 0.0f;
+    bs_convert_range(job.to, desc->code_bits, &job.low, &job.high);
+    const bool codes = bs_convert_is_integer(job.from) && bs_convert_is_integer(job.to) && desc->scale == 0.0f;
     bs_span span;
     bs_span_call(&span, call);
     bs_span_run(&span, codes ? convert_codes : job.tier == BS_TIER_SCALAR ? convert_any : convert_fast, &job);

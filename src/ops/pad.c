@@ -1,7 +1,7 @@
 /* ops/pad.c - a border around an image, of a value or of its edge repeated. Elements of any type.
  * Relies on graph/op.h. Must never be used in a patch domain: cells would move against their frame (convolutions and
  * pooling pad at the frame's edge by themselves). */
-#include "ops/common.h"
+#include "ops/forms.h"
 
 static const bs_field pad_fields[] = {BS_INT_OF("top", 0, 1 << 15),
                                       BS_INT_OF("bottom", 0, 1 << 15),
@@ -18,8 +18,7 @@ static bool pad_infer(bs_infer *infer)
            bs_infer_extent(infer, 2, 1, (int64_t)desc->left + desc->right, 1);
 }
 
-/* The border's value as an element; values out of a type's range are its nearest end. */
-static void pad_element(bs_dtype dtype, float value, uint8_t *element)
+void bs_pad_element(bs_dtype dtype, float value, void *element)
 {
     const int32_t code = bs_f32_to_code(value, INT32_MIN, INT32_MAX);
     const uint16_t half = dtype == BS_F16    ? bs_f32_to_f16(value)
@@ -30,9 +29,9 @@ static void pad_element(bs_dtype dtype, float value, uint8_t *element)
     else if (dtype == BS_I32)
         memcpy(element, &code, 4);
     else if (dtype == BS_U8)
-        *element = (uint8_t)bs_clamp_i32(code, 0, 255);
+        *(uint8_t *)element = (uint8_t)bs_clamp_i32(code, 0, 255);
     else if (dtype == BS_I8)
-        *element = (uint8_t)bs_clamp_i32(code, -128, 127);
+        *(uint8_t *)element = (uint8_t)bs_clamp_i32(code, -128, 127);
     else
         memcpy(element, &half, 2);
 }
@@ -70,7 +69,7 @@ static bs_status pad_run(const bs_call *call)
 {
     const bs_pad_desc *desc = call->params;
     uint8_t border[4] = {0, 0, 0, 0};
-    pad_element(call->out[0].dtype, desc->value, border);
+    bs_pad_element(call->out[0].dtype, desc->value, border);
     for (int32_t row = 0; row < call->rows; row++)
         pad_row(call, row, border);
     return BS_OK;

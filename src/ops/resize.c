@@ -7,8 +7,7 @@
  * and the result is (sum + 2^13) >> 14, saturated: the same codes on every tier. */
 #include "kernels/elementwise.h"
 #include "ops/common.h"
-
-#define BS_RESIZE_MOST 16 /* the largest factor: phases are tabulated on the stack */
+#include "ops/resize.h"
 
 static const bs_field resize_fields[] = {BS_INT_OF("kind", 0, BS_RESIZE_BICUBIC),
                                          BS_INT_OF("factor", 0, BS_RESIZE_MOST), BS_FLOAT("cubic_a"),
@@ -45,53 +44,20 @@ static int32_t resize_halo(const bs_graph *graph, const bs_node *node, int32_t i
 static double resize_flops(const bs_graph *graph, const bs_node *node)
 {
     const bs_resize_desc *desc = node->params;
-    const double taps = desc->kind == BS_RESIZE_BICUBIC ? 4 : desc->kind == BS_RESIZE_BILINEAR ? 2 : 1;
+    const double taps = bs_resize_taps(desc->kind);
     return bs_value_work(graph, node->first_out) * 2.0 * taps * (taps + 1.0);
 }
 
 /* ----------------------------------------------------------------------------------------------------- phases */
-
-/* Output r of each group of `factor` takes `taps` inputs from `start` relative to the group's own. */
-typedef struct resize_phase {
-    int32_t start;
-    float weight[4];
-    int32_t code_weight[4]; /* x 128: only in integers, where they are exact */
-} resize_phase;
 
 typedef struct resize_job {
     const bs_call *call;
     int32_t factor, taps;
     bool integers;
     int32_t top; /* largest code */
-    resize_phase phase[BS_RESIZE_MOST];
+    bs_resize_phase phase[BS_RESIZE_MOST];
+    int32_t code_weight[BS_RESIZE_MOST][4]; /* x 128: only in integers, where they are exact */
 } resize_job;
-
-/* Keys' kernel; a = -0.5 reproduces quadratics. */
-static float resize_cubic(float a, float distance)
-{
-    const float x = fabsf(distance);
-    if (x <= 1.0f)
-        return ((a + 2.0f) * x - (a + 3.0f)) * x * x + 1.0f;
-    return ((a * x - 5.0f * a) * x + 8.0f * a) * x - 4.0f * a;
-}
-
-static resize_phase resize_phase_of(const bs_resize_desc *desc, int32_t r)
-{
-    const float offset = ((float)r + 0.5f) / (float)resize_factor(desc) - 0.5f,
-                t = offset < 0.0f ? offset + 1.0f : offset;
-    resize_phase phase = {0, {1.0f, 0.0f, 0.0f, 0.0f}, {0, 0, 0, 0}};
-    if (desc->kind == BS_RESIZE_NEAREST)
-        return phase;
-    phase.start = offset < 0.0f ? -1 : 0;
-    phase.weight[0] = 1.0f - t;
-    phase.weight[1] = t;
-    if (desc->kind == BS_RESIZE_BILINEAR)
-        return phase;
-    phase.start--;
-    for (int32_t k = 0; k < 4; k++)
-        phase.weight[k] = resize_cubic(resize_cubic_a(desc), t + 1.0f - (float)k);
-    return phase;
-}
 
 static void resize_job_fill(resize_job *job, const bs_call *call)
 {
@@ -99,26 +65,28 @@ static void resize_job_fill(resize_job *job, const bs_call *call)
     const bs_dtype dtype = call->out[0].dtype;
     job->call = call;
     job->factor = resize_factor(desc);
-    job->taps = desc->kind == BS_RESIZE_BICUBIC ? 4 : desc->kind == BS_RESIZE_BILINEAR ? 2 : 1;
+    job->taps = bs_resize_taps(desc->kind);
     job->integers = resize_in_integers(desc, dtype);
     job->top = dtype == BS_U8 ? 255 : (1 << bs_or_default(desc->code_bits, 16)) - 1;
     for (int32_t r = 0; r < job->factor; r++) {
-        job->phase[r] = resize_phase_of(desc, r);
+        job->phase[r] = bs_resize_phase_of(desc->kind, job->factor, resize_cubic_a(desc), r);
         for (int32_t k = 0; job->integers && k < 4; k++)
-            job->phase[r].code_weight[k] = (int32_t)(job->phase[r].weight[k] * 128.0f);
+            job->code_weight[r][k] = (int32_t)(job->phase[r].weight[k] * 128.0f);
     }
 }
 
 /* Offsets of the taps of one output coordinate along one axis, and its phase. */
 typedef struct resize_taps {
     ptrdiff_t offset[4];
-    const resize_phase *phase;
+    const bs_resize_phase *phase;
+    const int32_t *code_weight;
 } resize_taps;
 
 static resize_taps resize_taps_of(const resize_job *job, int32_t at, ptrdiff_t stride, int32_t origin, int32_t extent)
 {
     const int32_t group = (int32_t)bs_floor_div(at, job->factor);
-    resize_taps taps = {{0, 0, 0, 0}, &job->phase[at - group * job->factor]};
+    const int32_t r = at - group * job->factor;
+    resize_taps taps = {{0, 0, 0, 0}, &job->phase[r], job->code_weight[r]};
     for (int32_t k = 0; k < job->taps; k++) {
         const int32_t tap = bs_clamp_i32(group + taps.phase->start + k + origin, 0, extent - 1) - origin;
         taps.offset[k] = tap * stride;
@@ -154,8 +122,8 @@ static int32_t resize_sample_code(const void *data, bs_dtype dtype, int64_t at, 
     for (int32_t j = 0; j < 4; j++) {
         int32_t line = 0;
         for (int32_t i = 0; i < 4; i++)
-            line += x->phase->code_weight[i] * resize_code(data, dtype, at + y->offset[j] + x->offset[i]);
-        sum += y->phase->code_weight[j] * line;
+            line += x->code_weight[i] * resize_code(data, dtype, at + y->offset[j] + x->offset[i]);
+        sum += y->code_weight[j] * line;
     }
     return (int32_t)bs_floor_div((int64_t)sum + (1 << 13), 1 << 14);
 }
@@ -301,7 +269,6 @@ static bs_status resize_run(const bs_call *call)
     }
     return BS_OK;
 }
-#undef BS_RESIZE_MOST
 
 const bs_op bs_op_resize = {.name = "resize",
                             .min_in = 1,
