@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 19f1f1ac4ff302827be43003f32cf281e1d7b3db71826f641b3cc49bed85d28b
+ * sha256 of the parts: b4c5104bab3353405dd1ebaf1352860d08626daaa67911fdd0894d8bdb16cc0a
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21361,7 +21361,7 @@ BS_INTERNAL void bs_image_place(const bs_plan *plan, bs_image_places *places);
 /* A number of this compiler's layout of all tables: images are read where it is the same. */
 BS_INTERNAL uint32_t bs_image_layout(void);
 /* And one of all of a graph that a plan depends on. */
-BS_INTERNAL uint64_t bs_image_graph(const bs_graph *graph);
+BS_INTERNAL uint32_t bs_image_graph(const bs_graph *graph);
 
 /* ------------------------------------------------------------------------------------------------- looking */
 
@@ -21404,64 +21404,40 @@ BS_INTERNAL bool bs_image_is_within(const bs_graph *graph, int32_t domain, int32
 
 /* #include "ops/structure.h" */
 
-BS_WRAPS static uint64_t image_mix(uint64_t hash, int64_t number)
-{
-    uint64_t x = (hash ^ (hash >> 29)) * 0x9E3779B97F4A7C15u + (uint64_t)number;
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-    return x ^ (x >> 27);
-}
+/* With numbers behind what has been looked at, each an int32_t. */
+#define IMAGE_MIX(crc, ...) bs_crc32(crc, (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}))
 
-static uint64_t image_mix_text(uint64_t hash, const char *text)
+static uint32_t mix_text(uint32_t crc, const char *text)
 {
-    for (; *text; text++)
-        hash = image_mix(hash, (uint8_t)*text);
-    return image_mix(hash, -1);
+    return bs_crc32(crc, text, strlen(text) + 1);
 }
-
-static uint64_t image_mix_all(uint64_t hash, const int32_t *numbers, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        hash = image_mix(hash, numbers[i]);
-    return hash;
-}
-
-/* Mixes numbers, each an int32_t. */
-#define IMAGE_MIX(hash, ...) \
-    image_mix_all(hash, (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t))
 
 /* The op by its name: another library may number ops in another way. Every descriptor is a name, then fields of four
  * bytes. Domains and routers follow from nodes, as the builder makes them. */
-static uint64_t image_mix_node(uint64_t hash, const bs_graph *g, const bs_node *node)
+static uint32_t mix_node(uint32_t crc, const bs_graph *g, const bs_node *node)
 {
     const bs_op *op = bs_op_get(node->op);
-    hash = image_mix_text(image_mix_text(hash, op->name), bs_node_name(node));
-    hash = IMAGE_MIX(hash, node->n_in, node->n_out, node->first_out, node->domain, node->block, node->router,
-                     node->path, node->writer);
-    hash = image_mix_all(hash, bs_node_in(g, node), (size_t)node->n_in);
-    for (int32_t i = 0; node->params && i < op->n_fields; i++) {
-        int32_t field;
-        memcpy(&field, (const char *)node->params + sizeof(char *) + (size_t)i * sizeof field, sizeof field);
-        hash = image_mix(hash, field);
-    }
-    return hash;
+    crc = mix_text(mix_text(crc, op->name), bs_node_name(node));
+    crc = IMAGE_MIX(crc, node->n_in, node->n_out, node->first_out, node->domain, node->block, node->router,
+                    node->path, node->writer);
+    crc = bs_crc32(crc, bs_node_in(g, node), (size_t)node->n_in * sizeof(int32_t));
+    return node->params ? bs_crc32(crc, (const char *)node->params + sizeof(char *), (size_t)op->n_fields * 4) : crc;
 }
 
-uint64_t bs_image_graph(const bs_graph *g)
+uint32_t bs_image_graph(const bs_graph *g)
 {
-    uint64_t hash = IMAGE_MIX(0, g->n_nodes, g->n_values, g->n_domains, g->n_dims, g->n_blocks, g->n_routers,
-                              g->n_paths, g->max_paths);
+    uint32_t crc = IMAGE_MIX(0, g->n_nodes, g->n_values, g->n_domains, g->n_dims, g->n_blocks, g->n_routers,
+                             g->n_paths, g->max_paths);
     for (int32_t n = 1; n < g->n_nodes; n++)
-        hash = image_mix_node(hash, g, &g->nodes[n]);
-    for (int32_t v = 1; v < g->n_values; v++) {
-        const bs_value_info *value = &g->values[v];
-        hash = IMAGE_MIX(hash, (int32_t)value->dtype, value->rank, value->domain);
-        hash = image_mix_all(hash, value->dims, (size_t)value->rank);
-    }
+        crc = mix_node(crc, g, &g->nodes[n]);
+    for (const bs_value_info *v = g->values + 1; v < g->values + g->n_values; v++)
+        crc = bs_crc32(IMAGE_MIX(crc, (int32_t)v->dtype, v->rank, v->domain), v->dims,
+                       (size_t)v->rank * sizeof *v->dims);
     for (const bs_dim_info *d = g->dims; d < g->dims + g->n_dims; d++)
-        hash = IMAGE_MIX(hash, (int32_t)d->kind, d->parent, d->mul, d->add, d->div, d->maximum);
+        crc = IMAGE_MIX(crc, (int32_t)d->kind, d->parent, d->mul, d->add, d->div, d->maximum);
     for (const bs_block *b = g->blocks + 1; b < g->blocks + g->n_blocks; b++)
-        hash = IMAGE_MIX(image_mix_text(hash, g->text + b->name), b->parent, b->first_node, b->end_node);
-    return hash;
+        crc = IMAGE_MIX(mix_text(crc, g->text + b->name), b->parent, b->first_node, b->end_node);
+    return crc;
 }
 /* ==== end src/plan/image_graph.c ============================================================== */
 
@@ -21849,7 +21825,7 @@ static const char *router_wrong(const bs_plan *p, int32_t r)
 
 /* ---------------------------------------------------------------------------------------------------- nodes */
 
-/* What is needed is needed with its domain and its router; and it looks ahead of one that comes. */
+/* What is needed is needed with its domain and its router. */
 static bool domain_is_live(const bs_plan *p, int32_t n)
 {
     const bs_graph *g = p->graph;
@@ -21858,8 +21834,7 @@ static bool domain_is_live(const bs_plan *p, int32_t n)
     const bool image = node->n_out > 0 && g->values[node->first_out].rank == 3 && domain->top > 0;
     return (!node->router || p->routers[node->router].live) && (!image || p->domains[domain->top].images) &&
            (domain->kind == BS_DOMAIN_PATH ? p->routers[domain->router].live : p->domains[node->domain].live) &&
-           (!domain->lengths || p->node_live[g->values[domain->lengths].node]) &&
-           (!bs_plan_looks_ahead(node) || bs_plan_look_ahead_fits(p, n, p->nodes[n].ahead_of, NULL));
+           (!domain->lengths || p->node_live[g->values[domain->lengths].node]);
 }
 
 static bool chain_is_there(const bs_plan *p, int32_t n)
@@ -21914,20 +21889,6 @@ static bool finds(const bs_plan *p, int32_t n, int32_t index, int32_t value)
     return bs_plan_is_stored(p, value) || bs_plan_reads_in_place(p, n, index, value);
 }
 
-static const char *reader_wrong(const bs_plan *p, int32_t n, int32_t index, int32_t value)
-{
-    const bs_role role = bs_node_role(&p->graph->nodes[n], index);
-    if (!p->node_live[p->graph->values[value].node])
-        return bs_image_refused("it reads what is not computed");
-    if (!finds(p, n, index, value))
-        return bs_image_refused("it needs rows of its own of what it reads");
-    if (role == BS_ROLE_DECIDING && p->values[value].narrow)
-        return bs_image_refused("it decides by what is kept in f16");
-    return role == BS_ROLE_CACHE_LENGTH && !p->values[value].is_past
-               ? bs_image_refused("its cache goes by what is not checked")
-               : NULL;
-}
-
 static const char *readers_wrong(const bs_plan *p, int32_t n)
 {
     const bs_graph *g = p->graph;
@@ -21935,13 +21896,22 @@ static const char *readers_wrong(const bs_plan *p, int32_t n)
     const int32_t *own = bs_node_in(g, node);
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, n, &n_in);
-    const char *wrong = NULL;
-    for (int32_t i = 0; i < n_in && !wrong; i++)
-        wrong = in[i] && bs_plan_reads(p, node, i) ? reader_wrong(p, n, i, in[i]) : NULL;
-    for (int32_t i = 0; i < node->n_in && !wrong; i++)
+    for (int32_t i = 0; i < n_in; i++) {
+        if (in[i] == 0 || !bs_plan_reads(p, node, i))
+            continue;
+        if (!p->node_live[g->values[in[i]].node])
+            return bs_image_refused("it reads what is not computed");
+        if (!finds(p, n, i, in[i]))
+            return bs_image_refused("it needs rows of its own of what it reads");
+        if (bs_node_role(node, i) == BS_ROLE_DECIDING && p->values[in[i]].narrow)
+            return bs_image_refused("it decides by what is kept in f16");
+        if (bs_node_role(node, i) == BS_ROLE_CACHE_LENGTH && !p->values[in[i]].is_past)
+            return bs_image_refused("its cache goes by what is not checked");
+    }
+    for (int32_t i = 0; i < node->n_in; i++)
         if (own[i] && g->values[own[i]].rank == 3 && p->values[own[i]].margin < bs_plan_margin_asked(p, node, i))
-            wrong = bs_image_refused("its window reaches beyond the margin of what it reads");
-    return wrong;
+            return bs_image_refused("its window reaches beyond the margin of what it reads");
+    return NULL;
 }
 
 static const char *node_wrong(const bs_plan *p, int32_t n)
@@ -21953,7 +21923,7 @@ static const char *node_wrong(const bs_plan *p, int32_t n)
                    ? bs_image_refused("it is an output, or has weights that are loaded, and is not needed")
                    : NULL;
     if (!domain_is_live(p, n))
-        return bs_image_refused("it needs a domain or a router that is not needed, or does not fit");
+        return bs_image_refused("its domain or its router is not needed, and it is");
     if (!chain_is_there(p, n))
         return bs_image_refused("the chain that it is to end is not there");
     if (!sizes_are_right(p, n))
@@ -21962,6 +21932,8 @@ static const char *node_wrong(const bs_plan *p, int32_t n)
         return bs_image_refused("its weights reach beyond their memory, or cannot come and go");
     if (!has_owner(p, n))
         return bs_image_refused("it reads weights that are not its own");
+    if (bs_plan_looks_ahead(node) && !bs_plan_look_ahead_fits(p, n, np->ahead_of, NULL))
+        return bs_image_refused("it looks ahead of a router that it does not fit");
     return readers_wrong(p, n);
 }
 
@@ -21989,7 +21961,7 @@ static bool frames(const bs_plan *p, int32_t value)
     const int32_t frame = p->values[value].source < g->n_values ? p->values[value].source : 0;
     const bs_node *joins = &g->nodes[g->values[frame].node];
     return bs_node_gathers(node) && !bs_plan_is_packed(g, node) && !p->routers[node->router].in_tile &&
-           bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value && joins->first_out == frame &&
+           bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value &&
            g->values[frame].rank == g->values[value].rank;
 }
 
@@ -21999,16 +21971,13 @@ static bool lies_well(const bs_plan *p, int32_t value)
     const bs_node *node = &p->graph->nodes[n];
     const bool given = bs_node_work(node) == BS_WORK_GIVEN && source == n;
     switch ((bs_place)p->values[value].place) {
-    case BS_PLACE_NONE: return !p->node_live[n];
     case BS_PLACE_INPUT: return given && bs_node_is_input(node);
     case BS_PLACE_WEIGHT: return given && bs_op_get(node->op)->bound == 0;
-    case BS_PLACE_STATE:
-        if (!bs_node_joins_cells(node))
-            return given && bs_node_is_state(node);
-        return ends_in_place(p, value);
+    case BS_PLACE_STATE: return bs_node_is_state(node) ? given : bs_node_joins_cells(node) && ends_in_place(p, value);
     case BS_PLACE_OUTPUT: return bs_node_joins_cells(node) && ends_in_place(p, value);
     case BS_PLACE_VIEW: return bs_node_is_view(node) && source == bs_node_in(p->graph, node)[0];
     case BS_PLACE_FRAME: return frames(p, value);
+    case BS_PLACE_NONE:
     case BS_PLACE_TRANSIENT:
     case BS_PLACE_SCRATCH: break;
     }
@@ -22113,20 +22082,20 @@ static const char *part_wrong(const bs_plan *p, int32_t k)
     return own ? NULL : bs_image_refused("its instructions are not there, or another part's");
 }
 
-enum { PATHS_AT_ONCE = 1 << 13 };
+enum { PATHS_AT_ONCE = 1 << 11 };
 
-/* Whether two parts of a region have the rows of one path, so many paths at a time: or are both of none. */
+/* Whether two parts of a region have the rows of one path, so many paths at a time: or both those of none. */
 static bool has_rows_twice(const bs_plan *p, const bs_region *region)
 {
     bool twice = false;
-    for (int32_t from = 0; from < p->graph->max_paths + 1 && !twice; from += PATHS_AT_ONCE) {
-        uint8_t seen[PATHS_AT_ONCE / 8] = {0};
-        for (int32_t i = 0; i < region->count && !twice; i++) {
-            const int32_t path = p->parts[p->region_parts[region->first + i]].path + 1 - from;
+    for (int32_t from = -1; from < p->graph->max_paths && !twice; from += PATHS_AT_ONCE) {
+        bool seen[PATHS_AT_ONCE] = {false};
+        for (int32_t i = region->first; i < region->first + region->count && !twice; i++) {
+            const int32_t path = p->parts[p->region_parts[i]].path - from;
             if (path < 0 || path >= PATHS_AT_ONCE)
                 continue;
-            twice = seen[path / 8] >> path % 8 & 1;
-            seen[path / 8] |= (uint8_t)(1 << path % 8);
+            twice = seen[path];
+            seen[path] = true;
         }
     }
     return twice;
@@ -22249,40 +22218,48 @@ static void make_move(bs_instr *made, bs_row_map map, bs_combine combine, int32_
     made->target = target;
 }
 
+/* Rows of a value are stored where its readers look for them. */
+static void make_store(const bs_graph *g, bs_instr *made, int32_t value, int32_t target)
+{
+    make_move(made, g->values[target].domain == 0 ? BS_MAP_CELL : BS_MAP_PARENT, BS_COMBINE_COPY, value, target);
+    made->domain = g->values[value].domain;
+}
+
 /* Rows of a gather: those of a path, which are stored, or those that paths do not give; of sums and selections all. */
 static bool make_gathered(const image_at *a, bs_instr *made)
 {
+    const bs_graph *g = a->g;
     const bs_node *node = a->node;
     const bs_value_plan *v = &a->p->values[node->first_out];
-    const int32_t *in = bs_node_in(a->g, node), target = v->place == BS_PLACE_FRAME ? v->source : node->first_out;
-    const int32_t paths = a->g->routers[node->router].desc->paths, value = a->i->value;
-    const bool packed = bs_plan_is_packed(a->g, node), root = a->g->values[target].domain == 0;
-    if (!packed && a->i->combine == BS_COMBINE_COPY) {
-        const bs_domain *d = &a->g->domains[a->g->values[value].domain];
-        make_move(made, root ? BS_MAP_CELL : BS_MAP_PARENT, BS_COMBINE_COPY, value, target);
-        made->domain = a->g->values[value].domain;
+    const int32_t *in = bs_node_in(g, node), target = v->place == BS_PLACE_FRAME ? v->source : node->first_out;
+    const int32_t paths = g->routers[node->router].desc->paths, value = a->i->value;
+    const int32_t residual = bs_plan_reads(a->p, node, paths) ? in[paths] : 0;
+    if (bs_plan_is_packed(g, node)) {
+        make_move(made, BS_MAP_PATHS, bs_plan_combine(node), residual, target);
+        return is_decided(a, node->router) && touches_operands(a);
+    }
+    if (a->i->combine == BS_COMBINE_COPY) {
+        const bs_domain *d = &g->domains[g->values[value].domain];
+        make_store(g, made, value, target);
         return value != 0 && d->kind == BS_DOMAIN_PATH && d->router == node->router && in[d->path] == value &&
                bs_plan_reads(a->p, node, d->path);
     }
-    make_move(made, packed ? BS_MAP_PATHS : root ? BS_MAP_CELL : BS_MAP_ROW,
-              packed ? bs_plan_combine(node) : BS_COMBINE_RESIDUAL,
-              bs_plan_reads(a->p, node, paths) ? in[paths] : 0, target);
-    return is_decided(a, node->router) && (!packed || touches_operands(a));
+    make_move(made, g->values[target].domain == 0 ? BS_MAP_CELL : BS_MAP_ROW, BS_COMBINE_RESIDUAL, residual, target);
+    return is_decided(a, node->router);
 }
 
 /* Rows of a tensor of cells: those of cells, and those beyond them. */
 static bool make_joined(const image_at *a, bs_instr *made)
 {
     const int32_t value = bs_node_in(a->g, a->node)[0], target = a->node->first_out;
-    const bs_value_info *from = &a->g->values[value], *to = &a->g->values[target];
+    const bs_value_info *from = &a->g->values[value];
     if (a->i->combine == BS_COMBINE_COPY) {
-        make_move(made, BS_MAP_CELL, BS_COMBINE_COPY, value, target);
-        made->domain = from->domain;
+        make_store(a->g, made, value, target);
         return a->p->values[value].place != BS_PLACE_FRAME;
     }
     make_move(made, BS_MAP_BEYOND, BS_COMBINE_ZERO, 0, target);
-    return !a->tile && to->rank > from->rank && bs_domain_is_patches(&a->g->domains[from->domain]) &&
-           a->p->node_live[from->node];
+    return !a->tile && a->g->values[target].rank > from->rank &&
+           bs_domain_is_patches(&a->g->domains[from->domain]) && a->p->node_live[from->node];
 }
 
 static bool make_moved(const image_at *a, bs_instr *made)
@@ -22616,6 +22593,7 @@ size_t bs_plan_open_bytes(void) { return sizeof(bs_plan) + 2 * BS_ALIGNMENT; }
 
 const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *image, size_t bytes, bs_error *error)
 {
+    const bs_bytes own = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
     bs_image_head head;
     memset(&head, 0, sizeof head);
     if (bs_graph_check(graph, error) != BS_OK)
@@ -22629,7 +22607,6 @@ const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *
         !is_of_graph(&head, graph, error))
         return NULL;
     const size_t mark = arena->used;
-    const bs_bytes own = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
     bs_plan *p = bs_take_zeros(arena, own);
     if (!p) {
         bs_fail_arena(error, arena, own, "the plan");

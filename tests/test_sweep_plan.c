@@ -324,11 +324,21 @@ static void test_subject(const struct subject *s)
         test_image();
 }
 
+/* A plan of the graph. */
+static bool small_plan(const bs_plan_desc *d, const char *what)
+{
+    bs_arena arena;
+    bs_error error = {0};
+    bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
+    weights.table.count = 0;
+    plan = bs_plan_create(&arena, graph, d, &error);
+    return check(plan != NULL, "a plan with %s", what);
+}
+
 /* A cache that is appended to, and what says how far it is. */
 static void test_caches(void)
 {
     bs_arena arena;
-    bs_error error;
     bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
     graph = bs_graph_create(&arena, NULL);
     const bs_value lengths = bs_input(graph, "lengths", BS_I32, BS_SHAPE1(3)),
@@ -337,10 +347,7 @@ static void test_caches(void)
     const bs_value x = bs_segments(graph, bs_input(graph, "x", BS_F32, BS_SHAPE2(BS_UPTO(9), 4)), lengths);
     bs_state_append(graph, cache, x, past);
     bs_output(graph, "seen", cache);
-    bs_arena_init(&arena, "plan", plan_memory, sizeof plan_memory);
-    weights.table.count = 0;
-    plan = bs_plan_create(&arena, graph, NULL, &error);
-    if (!check(plan != NULL, "a plan with a cache"))
+    if (!small_plan(NULL, "a cache"))
         return;
     test_image();
     tally t = {.every = 1};
@@ -349,6 +356,34 @@ static void test_caches(void)
         tell(&t);
     }
     check(t.silent == 0 && t.refused == 1, "nobody says how far the cache is: refused");
+}
+
+/* Scores that say ahead of time what a router will choose, where weights come and go; for a GPU: none of it is run. */
+static void test_guesses(void)
+{
+    static const bs_plan_desc d = {.tier = BS_TIER_CUDA, .slot_bytes = UINT64_MAX};
+    static const bs_route_desc later = {.name = "later", .paths = 2};
+    static const bs_linear_desc linear = {.name = "linear", .out = 2};
+    const bs_value none = {0};
+    bs_arena arena;
+    bs_arena_init(&arena, "graph", graph_memory, sizeof graph_memory);
+    graph = bs_graph_create(&arena, NULL);
+    const bs_value x = bs_rows(graph, bs_input(graph, "x", BS_F32, BS_SHAPE2(9, 2)), none);
+    bs_look_ahead(graph, x, "later");
+    const bs_router router = bs_route(graph, x, none, &later);
+    bs_block_begin(graph, "some");
+    const bs_value out[] = {bs_linear(graph, bs_scatter(graph, router, 0, x), &linear), none};
+    bs_block_end(graph);
+    bs_output(graph, "y", bs_collect(graph, bs_gather(graph, router, out, x, NULL)));
+    if (!small_plan(&d, "a guess"))
+        return;
+    test_image();
+    tally t = {.every = 1};
+    for (int32_t n = 1; n < graph->n_nodes; n++) {
+        plan->nodes[n].ahead_of = 0;
+        tell(&t);
+    }
+    check(t.silent == 0 && t.refused == 1, "it is not said of which router: refused");
 }
 
 /* Stories of many graphs. */
@@ -390,6 +425,8 @@ int main(int argc, char **argv)
         test_caches();
     if (takes(&share, SUBJECTS + 1))
         test_many();
+    if (takes(&share, SUBJECTS + 2))
+        test_guesses();
     static const char *const files[] = {"src/plan/image_values.c", "src/plan/image_instrs.c",
                                         "src/plan/image_stages.c", "src/plan/image_tables.c"};
     for (size_t i = 0; share.parts == 1 && i < sizeof files / sizeof *files; i++)

@@ -109,6 +109,7 @@ size_t bs_plan_open_bytes(void) { return sizeof(bs_plan) + 2 * BS_ALIGNMENT; }
 
 const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *image, size_t bytes, bs_error *error)
 {
+    const bs_bytes own = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
     bs_image_head head;
     memset(&head, 0, sizeof head);
     if (bs_graph_check(graph, error) != BS_OK)
@@ -122,7 +123,6 @@ const bs_plan *bs_plan_open(bs_arena *arena, const bs_graph *graph, const void *
         !is_of_graph(&head, graph, error))
         return NULL;
     const size_t mark = arena->used;
-    const bs_bytes own = bs_bytes_align(bs_bytes_of(sizeof(bs_plan)));
     bs_plan *p = bs_take_zeros(arena, own);
     if (!p) {
         bs_fail_arena(error, arena, own, "the plan");

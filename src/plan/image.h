@@ -77,7 +77,7 @@ void bs_image_place(const bs_plan *plan, bs_image_places *places);
 /* A number of this compiler's layout of all tables: images are read where it is the same. */
 uint32_t bs_image_layout(void);
 /* And one of all of a graph that a plan depends on. */
-uint64_t bs_image_graph(const bs_graph *graph);
+uint32_t bs_image_graph(const bs_graph *graph);
 
 /* ------------------------------------------------------------------------------------------------- looking */
 

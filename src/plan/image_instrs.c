@@ -40,20 +40,20 @@ static const char *part_wrong(const bs_plan *p, int32_t k)
     return own ? NULL : bs_image_refused("its instructions are not there, or another part's");
 }
 
-enum { PATHS_AT_ONCE = 1 << 13 };
+enum { PATHS_AT_ONCE = 1 << 11 };
 
-/* Whether two parts of a region have the rows of one path, so many paths at a time: or are both of none. */
+/* Whether two parts of a region have the rows of one path, so many paths at a time: or both those of none. */
 static bool has_rows_twice(const bs_plan *p, const bs_region *region)
 {
     bool twice = false;
-    for (int32_t from = 0; from < p->graph->max_paths + 1 && !twice; from += PATHS_AT_ONCE) {
-        uint8_t seen[PATHS_AT_ONCE / 8] = {0};
-        for (int32_t i = 0; i < region->count && !twice; i++) {
-            const int32_t path = p->parts[p->region_parts[region->first + i]].path + 1 - from;
+    for (int32_t from = -1; from < p->graph->max_paths && !twice; from += PATHS_AT_ONCE) {
+        bool seen[PATHS_AT_ONCE] = {false};
+        for (int32_t i = region->first; i < region->first + region->count && !twice; i++) {
+            const int32_t path = p->parts[p->region_parts[i]].path - from;
             if (path < 0 || path >= PATHS_AT_ONCE)
                 continue;
-            twice = seen[path / 8] >> path % 8 & 1;
-            seen[path / 8] |= (uint8_t)(1 << path % 8);
+            twice = seen[path];
+            seen[path] = true;
         }
     }
     return twice;
@@ -176,40 +176,48 @@ static void make_move(bs_instr *made, bs_row_map map, bs_combine combine, int32_
     made->target = target;
 }
 
+/* Rows of a value are stored where its readers look for them. */
+static void make_store(const bs_graph *g, bs_instr *made, int32_t value, int32_t target)
+{
+    make_move(made, g->values[target].domain == 0 ? BS_MAP_CELL : BS_MAP_PARENT, BS_COMBINE_COPY, value, target);
+    made->domain = g->values[value].domain;
+}
+
 /* Rows of a gather: those of a path, which are stored, or those that paths do not give; of sums and selections all. */
 static bool make_gathered(const image_at *a, bs_instr *made)
 {
+    const bs_graph *g = a->g;
     const bs_node *node = a->node;
     const bs_value_plan *v = &a->p->values[node->first_out];
-    const int32_t *in = bs_node_in(a->g, node), target = v->place == BS_PLACE_FRAME ? v->source : node->first_out;
-    const int32_t paths = a->g->routers[node->router].desc->paths, value = a->i->value;
-    const bool packed = bs_plan_is_packed(a->g, node), root = a->g->values[target].domain == 0;
-    if (!packed && a->i->combine == BS_COMBINE_COPY) {
-        const bs_domain *d = &a->g->domains[a->g->values[value].domain];
-        make_move(made, root ? BS_MAP_CELL : BS_MAP_PARENT, BS_COMBINE_COPY, value, target);
-        made->domain = a->g->values[value].domain;
+    const int32_t *in = bs_node_in(g, node), target = v->place == BS_PLACE_FRAME ? v->source : node->first_out;
+    const int32_t paths = g->routers[node->router].desc->paths, value = a->i->value;
+    const int32_t residual = bs_plan_reads(a->p, node, paths) ? in[paths] : 0;
+    if (bs_plan_is_packed(g, node)) {
+        make_move(made, BS_MAP_PATHS, bs_plan_combine(node), residual, target);
+        return is_decided(a, node->router) && touches_operands(a);
+    }
+    if (a->i->combine == BS_COMBINE_COPY) {
+        const bs_domain *d = &g->domains[g->values[value].domain];
+        make_store(g, made, value, target);
         return value != 0 && d->kind == BS_DOMAIN_PATH && d->router == node->router && in[d->path] == value &&
                bs_plan_reads(a->p, node, d->path);
     }
-    make_move(made, packed ? BS_MAP_PATHS : root ? BS_MAP_CELL : BS_MAP_ROW,
-              packed ? bs_plan_combine(node) : BS_COMBINE_RESIDUAL,
-              bs_plan_reads(a->p, node, paths) ? in[paths] : 0, target);
-    return is_decided(a, node->router) && (!packed || touches_operands(a));
+    make_move(made, g->values[target].domain == 0 ? BS_MAP_CELL : BS_MAP_ROW, BS_COMBINE_RESIDUAL, residual, target);
+    return is_decided(a, node->router);
 }
 
 /* Rows of a tensor of cells: those of cells, and those beyond them. */
 static bool make_joined(const image_at *a, bs_instr *made)
 {
     const int32_t value = bs_node_in(a->g, a->node)[0], target = a->node->first_out;
-    const bs_value_info *from = &a->g->values[value], *to = &a->g->values[target];
+    const bs_value_info *from = &a->g->values[value];
     if (a->i->combine == BS_COMBINE_COPY) {
-        make_move(made, BS_MAP_CELL, BS_COMBINE_COPY, value, target);
-        made->domain = from->domain;
+        make_store(a->g, made, value, target);
         return a->p->values[value].place != BS_PLACE_FRAME;
     }
     make_move(made, BS_MAP_BEYOND, BS_COMBINE_ZERO, 0, target);
-    return !a->tile && to->rank > from->rank && bs_domain_is_patches(&a->g->domains[from->domain]) &&
-           a->p->node_live[from->node];
+    return !a->tile && a->g->values[target].rank > from->rank &&
+           bs_domain_is_patches(&a->g->domains[from->domain]) && a->p->node_live[from->node];
 }
 
 static bool make_moved(const image_at *a, bs_instr *made)

@@ -59,7 +59,7 @@ static const char *router_wrong(const bs_plan *p, int32_t r)
 
 /* ---------------------------------------------------------------------------------------------------- nodes */
 
-/* What is needed is needed with its domain and its router; and it looks ahead of one that comes. */
+/* What is needed is needed with its domain and its router. */
 static bool domain_is_live(const bs_plan *p, int32_t n)
 {
     const bs_graph *g = p->graph;
@@ -68,8 +68,7 @@ static bool domain_is_live(const bs_plan *p, int32_t n)
     const bool image = node->n_out > 0 && g->values[node->first_out].rank == 3 && domain->top > 0;
     return (!node->router || p->routers[node->router].live) && (!image || p->domains[domain->top].images) &&
            (domain->kind == BS_DOMAIN_PATH ? p->routers[domain->router].live : p->domains[node->domain].live) &&
-           (!domain->lengths || p->node_live[g->values[domain->lengths].node]) &&
-           (!bs_plan_looks_ahead(node) || bs_plan_look_ahead_fits(p, n, p->nodes[n].ahead_of, NULL));
+           (!domain->lengths || p->node_live[g->values[domain->lengths].node]);
 }
 
 static bool chain_is_there(const bs_plan *p, int32_t n)
@@ -124,20 +123,6 @@ static bool finds(const bs_plan *p, int32_t n, int32_t index, int32_t value)
     return bs_plan_is_stored(p, value) || bs_plan_reads_in_place(p, n, index, value);
 }
 
-static const char *reader_wrong(const bs_plan *p, int32_t n, int32_t index, int32_t value)
-{
-    const bs_role role = bs_node_role(&p->graph->nodes[n], index);
-    if (!p->node_live[p->graph->values[value].node])
-        return bs_image_refused("it reads what is not computed");
-    if (!finds(p, n, index, value))
-        return bs_image_refused("it needs rows of its own of what it reads");
-    if (role == BS_ROLE_DECIDING && p->values[value].narrow)
-        return bs_image_refused("it decides by what is kept in f16");
-    return role == BS_ROLE_CACHE_LENGTH && !p->values[value].is_past
-               ? bs_image_refused("its cache goes by what is not checked")
-               : NULL;
-}
-
 static const char *readers_wrong(const bs_plan *p, int32_t n)
 {
     const bs_graph *g = p->graph;
@@ -145,13 +130,22 @@ static const char *readers_wrong(const bs_plan *p, int32_t n)
     const int32_t *own = bs_node_in(g, node);
     int32_t n_in;
     const int32_t *in = bs_plan_in(p, n, &n_in);
-    const char *wrong = NULL;
-    for (int32_t i = 0; i < n_in && !wrong; i++)
-        wrong = in[i] && bs_plan_reads(p, node, i) ? reader_wrong(p, n, i, in[i]) : NULL;
-    for (int32_t i = 0; i < node->n_in && !wrong; i++)
+    for (int32_t i = 0; i < n_in; i++) {
+        if (in[i] == 0 || !bs_plan_reads(p, node, i))
+            continue;
+        if (!p->node_live[g->values[in[i]].node])
+            return bs_image_refused("it reads what is not computed");
+        if (!finds(p, n, i, in[i]))
+            return bs_image_refused("it needs rows of its own of what it reads");
+        if (bs_node_role(node, i) == BS_ROLE_DECIDING && p->values[in[i]].narrow)
+            return bs_image_refused("it decides by what is kept in f16");
+        if (bs_node_role(node, i) == BS_ROLE_CACHE_LENGTH && !p->values[in[i]].is_past)
+            return bs_image_refused("its cache goes by what is not checked");
+    }
+    for (int32_t i = 0; i < node->n_in; i++)
         if (own[i] && g->values[own[i]].rank == 3 && p->values[own[i]].margin < bs_plan_margin_asked(p, node, i))
-            wrong = bs_image_refused("its window reaches beyond the margin of what it reads");
-    return wrong;
+            return bs_image_refused("its window reaches beyond the margin of what it reads");
+    return NULL;
 }
 
 static const char *node_wrong(const bs_plan *p, int32_t n)
@@ -163,7 +157,7 @@ static const char *node_wrong(const bs_plan *p, int32_t n)
                    ? bs_image_refused("it is an output, or has weights that are loaded, and is not needed")
                    : NULL;
     if (!domain_is_live(p, n))
-        return bs_image_refused("it needs a domain or a router that is not needed, or does not fit");
+        return bs_image_refused("its domain or its router is not needed, and it is");
     if (!chain_is_there(p, n))
         return bs_image_refused("the chain that it is to end is not there");
     if (!sizes_are_right(p, n))
@@ -172,6 +166,8 @@ static const char *node_wrong(const bs_plan *p, int32_t n)
         return bs_image_refused("its weights reach beyond their memory, or cannot come and go");
     if (!has_owner(p, n))
         return bs_image_refused("it reads weights that are not its own");
+    if (bs_plan_looks_ahead(node) && !bs_plan_look_ahead_fits(p, n, np->ahead_of, NULL))
+        return bs_image_refused("it looks ahead of a router that it does not fit");
     return readers_wrong(p, n);
 }
 
@@ -199,7 +195,7 @@ static bool frames(const bs_plan *p, int32_t value)
     const int32_t frame = p->values[value].source < g->n_values ? p->values[value].source : 0;
     const bs_node *joins = &g->nodes[g->values[frame].node];
     return bs_node_gathers(node) && !bs_plan_is_packed(g, node) && !p->routers[node->router].in_tile &&
-           bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value && joins->first_out == frame &&
+           bs_node_joins_cells(joins) && bs_node_in(g, joins)[0] == value &&
            g->values[frame].rank == g->values[value].rank;
 }
 
@@ -209,16 +205,13 @@ static bool lies_well(const bs_plan *p, int32_t value)
     const bs_node *node = &p->graph->nodes[n];
     const bool given = bs_node_work(node) == BS_WORK_GIVEN && source == n;
     switch ((bs_place)p->values[value].place) {
-    case BS_PLACE_NONE: return !p->node_live[n];
     case BS_PLACE_INPUT: return given && bs_node_is_input(node);
     case BS_PLACE_WEIGHT: return given && bs_op_get(node->op)->bound == 0;
-    case BS_PLACE_STATE:
-        if (!bs_node_joins_cells(node))
-            return given && bs_node_is_state(node);
-        return ends_in_place(p, value);
+    case BS_PLACE_STATE: return bs_node_is_state(node) ? given : bs_node_joins_cells(node) && ends_in_place(p, value);
     case BS_PLACE_OUTPUT: return bs_node_joins_cells(node) && ends_in_place(p, value);
     case BS_PLACE_VIEW: return bs_node_is_view(node) && source == bs_node_in(p->graph, node)[0];
     case BS_PLACE_FRAME: return frames(p, value);
+    case BS_PLACE_NONE:
     case BS_PLACE_TRANSIENT:
     case BS_PLACE_SCRATCH: break;
     }
