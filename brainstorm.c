@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: b4c5104bab3353405dd1ebaf1352860d08626daaa67911fdd0894d8bdb16cc0a
+ * sha256 of the parts: 929811fa9ed082dba52b7ed859ed39ac10e1a0dbe4835cba1bcd86bc2aaa380e
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -1758,6 +1758,20 @@ typedef struct bs_conv_kernels {
     bs_conv_winograd_out *winograd_out;
 } bs_conv_kernels;
 
+/* What a tier's templates made; of DOT, its most pixels and its kernels, or 0 and NULL. */
+#define BS_CONV_TABLE(pixels_of_dot, kernels_of_dot)                                     \
+    {                                                                                    \
+        .lanes = BS_LANES,                                                               \
+        .outer_pixels = { 0, BS_OUTER_PIXELS_1, BS_OUTER_PIXELS_2 },                     \
+        .outer = { NULL, BS_TIER_FN(bs_conv_outer_1), BS_TIER_FN(bs_conv_outer_2) },     \
+        .dot_pixels = pixels_of_dot,                                                     \
+        .dot = kernels_of_dot,                                                           \
+        .depthwise_pixels = BS_DEPTHWISE_PIXELS,                                         \
+        .depthwise = BS_TIER_FN(bs_conv_depthwise),                                      \
+        .winograd_in = BS_WINOGRAD_FN(bs_conv_winograd_in),                              \
+        .winograd_out = BS_WINOGRAD_FN(bs_conv_winograd_out),                            \
+    }
+
 /* The table of a tier, or NULL if it is not compiled in. */
 BS_INTERNAL const bs_conv_kernels *bs_conv_kernels_scalar(void);
 BS_INTERNAL const bs_conv_kernels *bs_conv_kernels_avx2(void);
@@ -2838,17 +2852,7 @@ static BS_TARGET void BS_TIER_FN(bs_conv_winograd_out)(const float *points, ptrd
 #endif
 /* --- end of template kernels/conv_winograd_plain.inc --- */
 
-static const bs_conv_kernels bs_conv_table_scalar = {
-    .lanes = BS_LANES,
-    .outer_pixels = { 0, BS_OUTER_PIXELS_1, BS_OUTER_PIXELS_2 },
-    .outer = { NULL, BS_TIER_FN(bs_conv_outer_1), BS_TIER_FN(bs_conv_outer_2) },
-    .dot_pixels = 0,
-    .dot = NULL,
-    .depthwise_pixels = BS_DEPTHWISE_PIXELS,
-    .depthwise = BS_TIER_FN(bs_conv_depthwise),
-    .winograd_in = BS_WINOGRAD_FN(bs_conv_winograd_in),
-    .winograd_out = BS_WINOGRAD_FN(bs_conv_winograd_out),
-};
+static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
@@ -3952,17 +3956,7 @@ BS_DOT_UPTO(BS_DOT_DEFINE)
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_UPTO(BS_DOT_NAME) };
 /* --- end of template kernels/conv_dot.inc --- */
 
-static const bs_conv_kernels bs_conv_table_avx2 = {
-    .lanes = BS_LANES,
-    .outer_pixels = { 0, BS_OUTER_PIXELS_1, BS_OUTER_PIXELS_2 },
-    .outer = { NULL, BS_TIER_FN(bs_conv_outer_1), BS_TIER_FN(bs_conv_outer_2) },
-    .dot_pixels = BS_DOT_PIXELS,
-    .dot = BS_TIER_FN(bs_conv_dot),
-    .depthwise_pixels = BS_DEPTHWISE_PIXELS,
-    .depthwise = BS_TIER_FN(bs_conv_depthwise),
-    .winograd_in = BS_WINOGRAD_FN(bs_conv_winograd_in),
-    .winograd_out = BS_WINOGRAD_FN(bs_conv_winograd_out),
-};
+static const bs_conv_kernels bs_conv_table_avx2 = BS_CONV_TABLE(BS_DOT_PIXELS, BS_TIER_FN(bs_conv_dot));
 
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
@@ -5041,17 +5035,7 @@ BS_DOT_UPTO(BS_DOT_DEFINE)
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_dot)[] = { NULL, BS_DOT_UPTO(BS_DOT_NAME) };
 /* --- end of template kernels/conv_dot.inc --- */
 
-static const bs_conv_kernels bs_conv_table_avx512 = {
-    .lanes = BS_LANES,
-    .outer_pixels = { 0, BS_OUTER_PIXELS_1, BS_OUTER_PIXELS_2 },
-    .outer = { NULL, BS_TIER_FN(bs_conv_outer_1), BS_TIER_FN(bs_conv_outer_2) },
-    .dot_pixels = BS_DOT_PIXELS,
-    .dot = BS_TIER_FN(bs_conv_dot),
-    .depthwise_pixels = BS_DEPTHWISE_PIXELS,
-    .depthwise = BS_TIER_FN(bs_conv_depthwise),
-    .winograd_in = BS_WINOGRAD_FN(bs_conv_winograd_in),
-    .winograd_out = BS_WINOGRAD_FN(bs_conv_winograd_out),
-};
+static const bs_conv_kernels bs_conv_table_avx512 = BS_CONV_TABLE(BS_DOT_PIXELS, BS_TIER_FN(bs_conv_dot));
 
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
@@ -6039,17 +6023,7 @@ BS_DEPTHWISE_UPTO(BS_DEPTHWISE_DEFINE)
 static bs_conv_tile_kernel *const BS_TIER_FN(bs_conv_depthwise)[] = { NULL, BS_DEPTHWISE_UPTO(BS_DEPTHWISE_NAME) };
 /* --- end of template kernels/conv_depthwise.inc --- */
 
-static const bs_conv_kernels bs_conv_table_neon = {
-    .lanes = BS_LANES,
-    .outer_pixels = { 0, BS_OUTER_PIXELS_1, BS_OUTER_PIXELS_2 },
-    .outer = { NULL, BS_TIER_FN(bs_conv_outer_1), BS_TIER_FN(bs_conv_outer_2) },
-    .dot_pixels = 0,
-    .dot = NULL,
-    .depthwise_pixels = BS_DEPTHWISE_PIXELS,
-    .depthwise = BS_TIER_FN(bs_conv_depthwise),
-    .winograd_in = BS_WINOGRAD_FN(bs_conv_winograd_in),
-    .winograd_out = BS_WINOGRAD_FN(bs_conv_winograd_out),
-};
+static const bs_conv_kernels bs_conv_table_neon = BS_CONV_TABLE(0, NULL);
 
 /* --- template kernels/simd_end.h --- */
 /* simd_end.h: takes back every macro of simd_*.h, repeat.h and the templates, so that the next tier, or the
@@ -9329,6 +9303,7 @@ BS_INTERNAL bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char 
 /* Dimensions. All return -1 on failure (recorded). */
 BS_INTERNAL bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
 BS_INTERNAL bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div); /* div: 1 .. 2^30 */
+BS_INTERNAL int64_t bs_common_divisor(int64_t a, int64_t b); /* the greatest; of its sign nothing is asked */
 BS_INTERNAL bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
 BS_INTERNAL bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
@@ -9849,7 +9824,7 @@ static bs_dim_id dim_fail(bs_graph *g, bs_dim_id parent, int64_t mul, int64_t ad
     return -1;
 }
 
-static int64_t dim_divisor(int64_t a, int64_t b)
+int64_t bs_common_divisor(int64_t a, int64_t b)
 {
     while (b != 0) {
         const int64_t rest = a % b;
@@ -9873,7 +9848,7 @@ bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t 
         add += p->add * mul;
         mul *= p->mul;
     }
-    const int64_t common = dim_divisor(dim_divisor(mul, add), div);
+    const int64_t common = bs_common_divisor(bs_common_divisor(mul, add), div);
     mul /= common;
     add /= common;
     div /= common;
@@ -10138,19 +10113,30 @@ const char *bs_graph_text(bs_graph *graph, const char *text)
 
 /* ------------------------------------------------------------------------------------------------ domains */
 
+/* Domains of one key are one. */
+typedef struct domain_key {
+    int32_t of[9];
+} domain_key;
+
+static domain_key domain_key_of(const bs_domain *d)
+{
+    const domain_key key = {
+        {(int32_t)d->kind, d->parent, d->router, d->path, d->rows, d->height, d->width, d->size, d->lengths}};
+    return key;
+}
+
 static bool domains_equal(const bs_domain *a, const bs_domain *b)
 {
-    return a->kind == b->kind && a->parent == b->parent && a->router == b->router && a->path == b->path &&
-           a->rows == b->rows && a->height == b->height && a->width == b->width && a->size == b->size &&
-           a->lengths == b->lengths;
+    const domain_key left = domain_key_of(a), right = domain_key_of(b);
+    return memcmp(&left, &right, sizeof left) == 0;
 }
 
 static uint64_t domain_hash(const bs_domain *d)
 {
-    const int32_t what[] = {d->parent, d->router, d->path, d->rows, d->height, d->width, d->size, d->lengths};
-    uint64_t hash = (uint64_t)d->kind;
-    for (size_t i = 0; i < sizeof what / sizeof *what; i++)
-        hash = bs_tree_mix(hash, what[i]);
+    const domain_key key = domain_key_of(d);
+    uint64_t hash = 0;
+    for (size_t i = 0; i < sizeof key.of / sizeof *key.of; i++)
+        hash = bs_tree_mix(hash, key.of[i]);
     return hash;
 }
 
@@ -10206,12 +10192,7 @@ static int32_t *named_link(bs_graph *g, const char *name, bool router)
 
 int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router)
 {
-    uint64_t hash = named_hash(name, router);
-    int32_t n = graph->first_name;
-    for (; n && (is_router(&graph->nodes[n]) != router || strcmp(bs_node_name(&graph->nodes[n]), name) != 0);
-         hash >>= 1)
-        n = graph->nodes[n].child[hash & 1];
-    return n;
+    return *named_link((bs_graph *)(uintptr_t)graph, name, router);
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */
@@ -10572,6 +10553,8 @@ BS_INTERNAL bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad,
 BS_INTERNAL void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
 /* The operand is a root value. */
 BS_INTERNAL bool bs_infer_root(bs_infer *infer, int32_t index);
+/* out[0] has the shape of operand 0 behind a dimension of rows, and is a root value. */
+BS_INTERNAL bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows);
 /* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
 BS_INTERNAL bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
 
@@ -10717,6 +10700,18 @@ bool bs_infer_root(bs_infer *infer, int32_t index)
                          bs_say_domain(infer, domain));
 }
 
+bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows)
+{
+    const bs_value_info *x = infer->in[0];
+    bs_value_info *out = &infer->out[0];
+    out->rank = x->rank + 1;
+    out->dims[0] = rows;
+    for (int32_t i = 0; i < x->rank; i++)
+        out->dims[i + 1] = x->dims[i];
+    out->domain = 0;
+    return rows >= 0;
+}
+
 bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div)
 {
     const bs_dim_id d = infer->in[0]->dims[axis];
@@ -10758,22 +10753,12 @@ bool bs_infer_no_new_image(bs_infer *infer)
                          "the result would be an image (rank 3) without a place in the patched frame");
 }
 
-static int32_t common_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return (int32_t)a;
-}
-
 bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
 {
     const bs_value_info *in = infer->in[0];
     const bs_domain *patches = value_patches(infer->graph, in);
     int64_t n = (int64_t)in->scale_num * num, d = (int64_t)in->scale_den * den;
-    const int32_t divisor = common_divisor(n, d);
+    const int64_t divisor = bs_common_divisor(n, d);
     n /= divisor;
     d /= divisor;
     if (patches && (int64_t)patches->size * n % d != 0) /* NOLINT(clang-analyzer-core.DivideZero): both are 1 or more */
@@ -14922,6 +14907,11 @@ BS_INTERNAL bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
 /* Operand 0 is a state that nothing writes yet; else refuses. */
 BS_INTERNAL bool bs_infer_state(bs_infer *infer);
 
+/* out[0] has the shape of a row of operand 0, which must be a root value that has rows; and is of the domain of those
+ * rows, whose segments the value `lengths` tells, or 0. */
+BS_INTERNAL bool bs_infer_row_shape(bs_infer *infer);
+BS_INTERNAL bool bs_infer_row_domain(bs_infer *infer, int32_t lengths);
+
 /* Segments (ops/segments.c). The two below refuse and return false.
  * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */
 BS_INTERNAL bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what);
@@ -15677,30 +15667,47 @@ bs_value bs_assemble(bs_graph *graph, bs_value cells)
     return bs_op_build(graph, &bs_op_assemble, &cells.id, 1, NULL);
 }
 
-static bool rows_infer(bs_infer *infer)
+bool bs_infer_row_shape(bs_infer *infer)
 {
-    bs_graph *g = infer->graph;
     const bs_value_info *x = infer->in[0];
+    bs_value_info *out = &infer->out[0];
     if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
         return false;
-    bs_value_info *out = &infer->out[0];
     out->rank = x->rank - 1;
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
         out->dims[i] = i + 1 < BS_MAX_RANK && i < out->rank ? x->dims[i + 1] : -1;
-    if (infer->n_in == 2) { /* as many rows as the domain may have; a run uses the first ones */
-        const bs_domain *d = &g->domains[infer->in[1]->domain];
-        if (infer->in[1]->domain == 0)
-            return bs_infer_fail(infer, BS_ERROR_DOMAIN, "`like` is a root value, expected cells");
-        if (bs_dim_max(g, x->dims[0]) < d->max_rows)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 holds %lld rows, the domain of `like` up to %lld",
-                                 (long long)bs_dim_max(g, x->dims[0]), (long long)d->max_rows);
-        out->domain = infer->in[1]->domain;
-        return true;
-    }
-    const bs_domain domain = {.kind = BS_DOMAIN_ROWS, .path = -1, .rows = x->dims[0], .height = -1, .width = -1,
-                              .max_rows = bs_dim_max(g, x->dims[0])};
-    out->domain = bs_graph_domain(g, &domain);
-    return out->domain >= 0;
+    return true;
+}
+
+bool bs_infer_row_domain(bs_infer *infer, int32_t lengths)
+{
+    const bs_dim_id rows = infer->in[0]->dims[0];
+    const bs_domain domain = {.kind = BS_DOMAIN_ROWS,
+                              .path = -1,
+                              .rows = rows,
+                              .height = -1,
+                              .width = -1,
+                              .lengths = lengths,
+                              .max_rows = bs_dim_max(infer->graph, rows)};
+    infer->out[0].domain = bs_graph_domain(infer->graph, &domain);
+    return infer->out[0].domain >= 0;
+}
+
+static bool rows_infer(bs_infer *infer)
+{
+    if (!bs_infer_row_shape(infer))
+        return false;
+    if (infer->n_in < 2)
+        return bs_infer_row_domain(infer, 0);
+    /* as many rows as the domain may have; a run uses the first ones */
+    const int32_t domain = infer->out[0].domain = infer->in[1]->domain;
+    const int64_t held = bs_dim_max(infer->graph, infer->in[0]->dims[0]), most = infer->graph->domains[domain].max_rows;
+    if (domain == 0)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "`like` is a root value, expected cells");
+    if (held < most)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 holds %lld rows, the domain of `like` up to %lld",
+                             (long long)held, (long long)most);
+    return true;
 }
 
 const bs_op bs_op_rows = {.name = "rows",
@@ -15732,13 +15739,7 @@ static bool collect_infer(bs_infer *infer)
     if (x->rank == BS_MAX_RANK || (patches && x->rank == 3))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s cannot be stacked (images of patches: use assemble)",
                              bs_say_value(infer, x));
-    bs_value_info *out = &infer->out[0];
-    out->rank = x->rank + 1;
-    out->dims[0] = patches ? bs_dim_const(g, d->max_rows) : d->rows;
-    for (int32_t i = 0; i < x->rank; i++)
-        out->dims[i + 1] = x->dims[i];
-    out->domain = 0;
-    return out->dims[0] >= 0;
+    return bs_infer_stacked(infer, patches ? bs_dim_const(g, d->max_rows) : d->rows);
 }
 
 const bs_op bs_op_collect = {.name = "collect", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL,
@@ -16266,18 +16267,8 @@ bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, cons
 
 static bool segments_infer(bs_infer *infer)
 {
-    const bs_value_info *x = infer->in[0];
-    bs_value_info *out = &infer->out[0];
-    if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) ||
-        !bs_infer_segment_input(infer, 1, 0, "lengths"))
-        return false;
-    out->rank = x->rank - 1;
-    for (int32_t i = 0; i < BS_MAX_RANK; i++)
-        out->dims[i] = i + 1 < BS_MAX_RANK && i < out->rank ? x->dims[i + 1] : -1;
-    const bs_domain domain = {.kind = BS_DOMAIN_ROWS, .path = -1, .rows = x->dims[0], .height = -1, .width = -1,
-                              .lengths = infer->ids[1], .max_rows = bs_dim_max(infer->graph, x->dims[0])};
-    out->domain = bs_graph_domain(infer->graph, &domain);
-    return out->domain >= 0;
+    return bs_infer_row_shape(infer) && bs_infer_segment_input(infer, 1, 0, "lengths") &&
+           bs_infer_row_domain(infer, infer->ids[1]);
 }
 
 const bs_op bs_op_segments = {.name = "segments",
@@ -16361,18 +16352,14 @@ static bs_operand segment_row(const bs_operand *root, int32_t index, const bs_op
 static bool segment_spread_infer(bs_infer *infer)
 {
     const bs_value_info *parent = infer->in[0];
-    bs_value_info *out = &infer->out[0];
     const int32_t domain = bs_infer_segments(infer, 1);
-    if (!domain || !bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
+    if (!domain || !bs_infer_row_shape(infer))
         return false;
     const bs_dim_id segments = bs_segment_dim(infer->graph, domain);
     if (parent->dims[0] != segments)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected a row for each of %s segments",
                              bs_say_value(infer, parent), bs_say_dim(infer, segments));
-    out->rank = parent->rank - 1;
-    for (int32_t i = 0; i < out->rank; i++)
-        out->dims[i] = parent->dims[i + 1];
-    out->domain = domain;
+    infer->out[0].domain = domain;
     return true;
 }
 
@@ -16410,17 +16397,9 @@ bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like)
 
 static bool segment_reduce_infer(bs_infer *infer)
 {
-    const bs_value_info *x = infer->in[0];
-    bs_value_info *out = &infer->out[0];
     const int32_t domain = bs_infer_segments(infer, 0);
-    if (!domain || !bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 0, BS_MAX_RANK - 1))
-        return false;
-    out->rank = x->rank + 1;
-    out->dims[0] = bs_segment_dim(infer->graph, domain);
-    for (int32_t i = 0; i < x->rank; i++)
-        out->dims[i + 1] = x->dims[i];
-    out->domain = 0;
-    return true;
+    return domain && bs_infer_dtype(infer, 0, BS_F32) && bs_infer_rank(infer, 0, 0, BS_MAX_RANK - 1) &&
+           bs_infer_stacked(infer, bs_segment_dim(infer->graph, domain));
 }
 
 /* Segments are dealt out to so many tasks at most. */

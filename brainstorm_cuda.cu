@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a465cf414acf4c73490b40ff07ac0f5c27dd9ee5c2e2ee14b38c7b74ca1d7cb3
+ * sha256 of the parts: 671bd69cbcce06a7df2448011fcf0873aec7dfaac886b8d6cef9ea1c6b59611b
  */
 #include "brainstorm.h"
 
@@ -623,6 +623,7 @@ bool bs_graph_fail_as(bs_graph *graph, bs_status status, const char *format, va_
 /* Dimensions. All return -1 on failure (recorded). */
 bs_dim_id bs_dim_const(bs_graph *graph, int64_t n);
 bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t add, int64_t div); /* div: 1 .. 2^30 */
+int64_t bs_common_divisor(int64_t a, int64_t b); /* the greatest; of its sign nothing is asked */
 bs_dim_id bs_dim_resolve(bs_graph *graph, bs_dim dim); /* a public handle */
 bool bs_dim_is_known(const bs_graph *graph, bs_dim dim); /* whether it is one: records nothing */
 static inline int64_t bs_dim_max(const bs_graph *graph, bs_dim_id d) { return graph->dims[d].maximum; }
@@ -1025,6 +1026,11 @@ bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
 
 /* Operand 0 is a state that nothing writes yet; else refuses. */
 bool bs_infer_state(bs_infer *infer);
+
+/* out[0] has the shape of a row of operand 0, which must be a root value that has rows; and is of the domain of those
+ * rows, whose segments the value `lengths` tells, or 0. */
+bool bs_infer_row_shape(bs_infer *infer);
+bool bs_infer_row_domain(bs_infer *infer, int32_t lengths);
 
 /* Segments (ops/segments.c). The two below refuse and return false.
  * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */
@@ -2672,6 +2678,8 @@ bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t mos
 void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
 /* The operand is a root value. */
 bool bs_infer_root(bs_infer *infer, int32_t index);
+/* out[0] has the shape of operand 0 behind a dimension of rows, and is a root value. */
+bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows);
 /* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
 bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
 

@@ -69,7 +69,7 @@ static bs_dim_id dim_fail(bs_graph *g, bs_dim_id parent, int64_t mul, int64_t ad
     return -1;
 }
 
-static int64_t dim_divisor(int64_t a, int64_t b)
+int64_t bs_common_divisor(int64_t a, int64_t b)
 {
     while (b != 0) {
         const int64_t rest = a % b;
@@ -93,7 +93,7 @@ bs_dim_id bs_dim_derive(bs_graph *graph, bs_dim_id parent, int64_t mul, int64_t 
         add += p->add * mul;
         mul *= p->mul;
     }
-    const int64_t common = dim_divisor(dim_divisor(mul, add), div);
+    const int64_t common = bs_common_divisor(bs_common_divisor(mul, add), div);
     mul /= common;
     add /= common;
     div /= common;

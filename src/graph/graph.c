@@ -181,19 +181,30 @@ const char *bs_graph_text(bs_graph *graph, const char *text)
 
 /* ------------------------------------------------------------------------------------------------ domains */
 
+/* Domains of one key are one. */
+typedef struct domain_key {
+    int32_t of[9];
+} domain_key;
+
+static domain_key domain_key_of(const bs_domain *d)
+{
+    const domain_key key = {
+        {(int32_t)d->kind, d->parent, d->router, d->path, d->rows, d->height, d->width, d->size, d->lengths}};
+    return key;
+}
+
 static bool domains_equal(const bs_domain *a, const bs_domain *b)
 {
-    return a->kind == b->kind && a->parent == b->parent && a->router == b->router && a->path == b->path &&
-           a->rows == b->rows && a->height == b->height && a->width == b->width && a->size == b->size &&
-           a->lengths == b->lengths;
+    const domain_key left = domain_key_of(a), right = domain_key_of(b);
+    return memcmp(&left, &right, sizeof left) == 0;
 }
 
 static uint64_t domain_hash(const bs_domain *d)
 {
-    const int32_t what[] = {d->parent, d->router, d->path, d->rows, d->height, d->width, d->size, d->lengths};
-    uint64_t hash = (uint64_t)d->kind;
-    for (size_t i = 0; i < sizeof what / sizeof *what; i++)
-        hash = bs_tree_mix(hash, what[i]);
+    const domain_key key = domain_key_of(d);
+    uint64_t hash = 0;
+    for (size_t i = 0; i < sizeof key.of / sizeof *key.of; i++)
+        hash = bs_tree_mix(hash, key.of[i]);
     return hash;
 }
 
@@ -249,12 +260,7 @@ static int32_t *named_link(bs_graph *g, const char *name, bool router)
 
 int32_t bs_graph_named(const bs_graph *graph, const char *name, bool router)
 {
-    uint64_t hash = named_hash(name, router);
-    int32_t n = graph->first_name;
-    for (; n && (is_router(&graph->nodes[n]) != router || strcmp(bs_node_name(&graph->nodes[n]), name) != 0);
-         hash >>= 1)
-        n = graph->nodes[n].child[hash & 1];
-    return n;
+    return *named_link((bs_graph *)(uintptr_t)graph, name, router);
 }
 
 /* -------------------------------------------------------------------------------------------------- nodes */

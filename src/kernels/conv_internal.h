@@ -64,6 +64,20 @@ typedef struct bs_conv_kernels {
     bs_conv_winograd_out *winograd_out;
 } bs_conv_kernels;
 
+/* What a tier's templates made; of DOT, its most pixels and its kernels, or 0 and NULL. */
+#define BS_CONV_TABLE(pixels_of_dot, kernels_of_dot)                                     \
+    {                                                                                    \
+        .lanes = BS_LANES,                                                               \
+        .outer_pixels = { 0, BS_OUTER_PIXELS_1, BS_OUTER_PIXELS_2 },                     \
+        .outer = { NULL, BS_TIER_FN(bs_conv_outer_1), BS_TIER_FN(bs_conv_outer_2) },     \
+        .dot_pixels = pixels_of_dot,                                                     \
+        .dot = kernels_of_dot,                                                           \
+        .depthwise_pixels = BS_DEPTHWISE_PIXELS,                                         \
+        .depthwise = BS_TIER_FN(bs_conv_depthwise),                                      \
+        .winograd_in = BS_WINOGRAD_FN(bs_conv_winograd_in),                              \
+        .winograd_out = BS_WINOGRAD_FN(bs_conv_winograd_out),                            \
+    }
+
 /* The table of a tier, or NULL if it is not compiled in. */
 const bs_conv_kernels *bs_conv_kernels_scalar(void);
 const bs_conv_kernels *bs_conv_kernels_avx2(void);

@@ -17,17 +17,7 @@
 #include "kernels/conv_depthwise.inc"
 #include "kernels/conv_winograd_plain.inc"
 
-static const bs_conv_kernels bs_conv_table_scalar = {
-    .lanes = BS_LANES,
-    .outer_pixels = { 0, BS_OUTER_PIXELS_1, BS_OUTER_PIXELS_2 },
-    .outer = { NULL, BS_TIER_FN(bs_conv_outer_1), BS_TIER_FN(bs_conv_outer_2) },
-    .dot_pixels = 0,
-    .dot = NULL,
-    .depthwise_pixels = BS_DEPTHWISE_PIXELS,
-    .depthwise = BS_TIER_FN(bs_conv_depthwise),
-    .winograd_in = BS_WINOGRAD_FN(bs_conv_winograd_in),
-    .winograd_out = BS_WINOGRAD_FN(bs_conv_winograd_out),
-};
+static const bs_conv_kernels bs_conv_table_scalar = BS_CONV_TABLE(0, NULL);
 
 #include "kernels/simd_end.h"
 

@@ -105,6 +105,18 @@ bool bs_infer_root(bs_infer *infer, int32_t index)
                          bs_say_domain(infer, domain));
 }
 
+bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows)
+{
+    const bs_value_info *x = infer->in[0];
+    bs_value_info *out = &infer->out[0];
+    out->rank = x->rank + 1;
+    out->dims[0] = rows;
+    for (int32_t i = 0; i < x->rank; i++)
+        out->dims[i + 1] = x->dims[i];
+    out->domain = 0;
+    return rows >= 0;
+}
+
 bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div)
 {
     const bs_dim_id d = infer->in[0]->dims[axis];
@@ -146,22 +158,12 @@ bool bs_infer_no_new_image(bs_infer *infer)
                          "the result would be an image (rank 3) without a place in the patched frame");
 }
 
-static int32_t common_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return (int32_t)a;
-}
-
 bool bs_infer_scale(bs_infer *infer, int32_t num, int32_t den)
 {
     const bs_value_info *in = infer->in[0];
     const bs_domain *patches = value_patches(infer->graph, in);
     int64_t n = (int64_t)in->scale_num * num, d = (int64_t)in->scale_den * den;
-    const int32_t divisor = common_divisor(n, d);
+    const int64_t divisor = bs_common_divisor(n, d);
     n /= divisor;
     d /= divisor;
     if (patches && (int64_t)patches->size * n % d != 0) /* NOLINT(clang-analyzer-core.DivideZero): both are 1 or more */

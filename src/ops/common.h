@@ -36,6 +36,8 @@ bool bs_infer_padding(bs_infer *infer, int32_t padding, int32_t pad, int32_t mos
 void bs_upgrade_padding(int32_t opset, int32_t pad, int32_t *padding);
 /* The operand is a root value. */
 bool bs_infer_root(bs_infer *infer, int32_t index);
+/* out[0] has the shape of operand 0 behind a dimension of rows, and is a root value. */
+bool bs_infer_stacked(bs_infer *infer, bs_dim_id rows);
 /* out[0].dims[axis] = floor((d mul + add) / div) of dimension `axis` of operand 0. */
 bool bs_infer_extent(bs_infer *infer, int32_t axis, int64_t mul, int64_t add, int64_t div);
 

@@ -21,18 +21,14 @@ static bs_operand segment_row(const bs_operand *root, int32_t index, const bs_op
 static bool segment_spread_infer(bs_infer *infer)
 {
     const bs_value_info *parent = infer->in[0];
-    bs_value_info *out = &infer->out[0];
     const int32_t domain = bs_infer_segments(infer, 1);
-    if (!domain || !bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
+    if (!domain || !bs_infer_row_shape(infer))
         return false;
     const bs_dim_id segments = bs_segment_dim(infer->graph, domain);
     if (parent->dims[0] != segments)
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected a row for each of %s segments",
                              bs_say_value(infer, parent), bs_say_dim(infer, segments));
-    out->rank = parent->rank - 1;
-    for (int32_t i = 0; i < out->rank; i++)
-        out->dims[i] = parent->dims[i + 1];
-    out->domain = domain;
+    infer->out[0].domain = domain;
     return true;
 }
 
@@ -70,17 +66,9 @@ bs_value bs_segment_spread(bs_graph *graph, bs_value parent, bs_value like)
 
 static bool segment_reduce_infer(bs_infer *infer)
 {
-    const bs_value_info *x = infer->in[0];
-    bs_value_info *out = &infer->out[0];
     const int32_t domain = bs_infer_segments(infer, 0);
-    if (!domain || !bs_infer_dtype(infer, 0, BS_F32) || !bs_infer_rank(infer, 0, 0, BS_MAX_RANK - 1))
-        return false;
-    out->rank = x->rank + 1;
-    out->dims[0] = bs_segment_dim(infer->graph, domain);
-    for (int32_t i = 0; i < x->rank; i++)
-        out->dims[i + 1] = x->dims[i];
-    out->domain = 0;
-    return true;
+    return domain && bs_infer_dtype(infer, 0, BS_F32) && bs_infer_rank(infer, 0, 0, BS_MAX_RANK - 1) &&
+           bs_infer_stacked(infer, bs_segment_dim(infer->graph, domain));
 }
 
 /* Segments are dealt out to so many tasks at most. */

@@ -38,18 +38,8 @@ bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, cons
 
 static bool segments_infer(bs_infer *infer)
 {
-    const bs_value_info *x = infer->in[0];
-    bs_value_info *out = &infer->out[0];
-    if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) ||
-        !bs_infer_segment_input(infer, 1, 0, "lengths"))
-        return false;
-    out->rank = x->rank - 1;
-    for (int32_t i = 0; i < BS_MAX_RANK; i++)
-        out->dims[i] = i + 1 < BS_MAX_RANK && i < out->rank ? x->dims[i + 1] : -1;
-    const bs_domain domain = {.kind = BS_DOMAIN_ROWS, .path = -1, .rows = x->dims[0], .height = -1, .width = -1,
-                              .lengths = infer->ids[1], .max_rows = bs_dim_max(infer->graph, x->dims[0])};
-    out->domain = bs_graph_domain(infer->graph, &domain);
-    return out->domain >= 0;
+    return bs_infer_row_shape(infer) && bs_infer_segment_input(infer, 1, 0, "lengths") &&
+           bs_infer_row_domain(infer, infer->ids[1]);
 }
 
 const bs_op bs_op_segments = {.name = "segments",

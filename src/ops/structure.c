@@ -290,30 +290,47 @@ bs_value bs_assemble(bs_graph *graph, bs_value cells)
     return bs_op_build(graph, &bs_op_assemble, &cells.id, 1, NULL);
 }
 
-static bool rows_infer(bs_infer *infer)
+bool bs_infer_row_shape(bs_infer *infer)
 {
-    bs_graph *g = infer->graph;
     const bs_value_info *x = infer->in[0];
+    bs_value_info *out = &infer->out[0];
     if (!bs_infer_root(infer, 0) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK))
         return false;
-    bs_value_info *out = &infer->out[0];
     out->rank = x->rank - 1;
     for (int32_t i = 0; i < BS_MAX_RANK; i++)
         out->dims[i] = i + 1 < BS_MAX_RANK && i < out->rank ? x->dims[i + 1] : -1;
-    if (infer->n_in == 2) { /* as many rows as the domain may have; a run uses the first ones */
-        const bs_domain *d = &g->domains[infer->in[1]->domain];
-        if (infer->in[1]->domain == 0)
-            return bs_infer_fail(infer, BS_ERROR_DOMAIN, "`like` is a root value, expected cells");
-        if (bs_dim_max(g, x->dims[0]) < d->max_rows)
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 holds %lld rows, the domain of `like` up to %lld",
-                                 (long long)bs_dim_max(g, x->dims[0]), (long long)d->max_rows);
-        out->domain = infer->in[1]->domain;
-        return true;
-    }
-    const bs_domain domain = {.kind = BS_DOMAIN_ROWS, .path = -1, .rows = x->dims[0], .height = -1, .width = -1,
-                              .max_rows = bs_dim_max(g, x->dims[0])};
-    out->domain = bs_graph_domain(g, &domain);
-    return out->domain >= 0;
+    return true;
+}
+
+bool bs_infer_row_domain(bs_infer *infer, int32_t lengths)
+{
+    const bs_dim_id rows = infer->in[0]->dims[0];
+    const bs_domain domain = {.kind = BS_DOMAIN_ROWS,
+                              .path = -1,
+                              .rows = rows,
+                              .height = -1,
+                              .width = -1,
+                              .lengths = lengths,
+                              .max_rows = bs_dim_max(infer->graph, rows)};
+    infer->out[0].domain = bs_graph_domain(infer->graph, &domain);
+    return infer->out[0].domain >= 0;
+}
+
+static bool rows_infer(bs_infer *infer)
+{
+    if (!bs_infer_row_shape(infer))
+        return false;
+    if (infer->n_in < 2)
+        return bs_infer_row_domain(infer, 0);
+    /* as many rows as the domain may have; a run uses the first ones */
+    const int32_t domain = infer->out[0].domain = infer->in[1]->domain;
+    const int64_t held = bs_dim_max(infer->graph, infer->in[0]->dims[0]), most = infer->graph->domains[domain].max_rows;
+    if (domain == 0)
+        return bs_infer_fail(infer, BS_ERROR_DOMAIN, "`like` is a root value, expected cells");
+    if (held < most)
+        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension 0 holds %lld rows, the domain of `like` up to %lld",
+                             (long long)held, (long long)most);
+    return true;
 }
 
 const bs_op bs_op_rows = {.name = "rows",
@@ -345,13 +362,7 @@ static bool collect_infer(bs_infer *infer)
     if (x->rank == BS_MAX_RANK || (patches && x->rank == 3))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "cells %s cannot be stacked (images of patches: use assemble)",
                              bs_say_value(infer, x));
-    bs_value_info *out = &infer->out[0];
-    out->rank = x->rank + 1;
-    out->dims[0] = patches ? bs_dim_const(g, d->max_rows) : d->rows;
-    for (int32_t i = 0; i < x->rank; i++)
-        out->dims[i + 1] = x->dims[i];
-    out->domain = 0;
-    return out->dims[0] >= 0;
+    return bs_infer_stacked(infer, patches ? bs_dim_const(g, d->max_rows) : d->rows);
 }
 
 const bs_op bs_op_collect = {.name = "collect", .min_in = 1, .max_in = 1, .flags = BS_OP_STRUCTURAL,

@@ -45,6 +45,11 @@ bool bs_same_shape(const bs_value_info *a, const bs_value_info *b);
 /* Operand 0 is a state that nothing writes yet; else refuses. */
 bool bs_infer_state(bs_infer *infer);
 
+/* out[0] has the shape of a row of operand 0, which must be a root value that has rows; and is of the domain of those
+ * rows, whose segments the value `lengths` tells, or 0. */
+bool bs_infer_row_shape(bs_infer *infer);
+bool bs_infer_row_domain(bs_infer *infer, int32_t lengths);
+
 /* Segments (ops/segments.c). The two below refuse and return false.
  * Operand `index` is an input i32 [n], the same n as dims[0] of the lengths of `domain` (domain 0: any n). */
 bool bs_infer_segment_input(bs_infer *infer, int32_t index, int32_t domain, const char *what);
