@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 929811fa9ed082dba52b7ed859ed39ac10e1a0dbe4835cba1bcd86bc2aaa380e
+ * sha256 of the parts: 65a6a82705f72ef308fb6d8a41368ad0410b1db8142bc1d3f83aa664763ea490
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -9603,6 +9603,14 @@ static inline BS_BOTH int32_t bs_segment_of(const int32_t *offsets, int32_t n_se
     return low;
 }
 
+/* Whether a loop is worth writing twice, the second time over dense floats: compilers make vectors of that, but not where
+ * few bytes are asked for (-Os). */
+#ifdef __OPTIMIZE_SIZE__
+#define BS_DENSE_PAYS false
+#else
+#define BS_DENSE_PAYS true
+#endif
+
 /* Floats that n floats take when the next array is aligned. */
 static inline BS_BOTH ptrdiff_t bs_aligned_floats(ptrdiff_t n)
 {
@@ -10536,6 +10544,10 @@ bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) B
 bs_status bs_call_fail(const bs_call *call, const char *format, ...) BS_PRINTF(2, 3);
 
 BS_INTERNAL bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
+/* Operand 0 is f32 or i32. */
+BS_INTERNAL bool bs_infer_number(bs_infer *infer);
+/* Refuses operand `index`, whose dimension d is not what operand 0 has. */
+BS_INTERNAL bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d);
 BS_INTERNAL bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
 /* As many dimensions as operand 0. */
 BS_INTERNAL bool bs_infer_same_rank(bs_infer *infer, int32_t index);
@@ -10626,6 +10638,19 @@ bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype)
         return true;
     return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand %d is %s, expected %s", index,
                          bs_dtype_name(infer->in[index]->dtype), bs_dtype_name(dtype));
+}
+
+bool bs_infer_number(bs_infer *infer)
+{
+    const bs_dtype dtype = infer->in[0]->dtype;
+    return dtype == BS_F32 || dtype == BS_I32 ||
+           bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32 or i32", bs_dtype_name(dtype));
+}
+
+bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d)
+{
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s in operand 0 and %s in operand %d", d,
+                         bs_say_dim(infer, infer->in[0]->dims[d]), bs_say_dim(infer, infer->in[index]->dims[d]), index);
 }
 
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
@@ -10883,17 +10908,13 @@ BS_INTERNAL void bs_span_add_array(bs_span *span, const void *array, int32_t axi
 /* Walks. The span is spent afterwards. */
 BS_INTERNAL void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
 
-/* Whether the first operands of an inner loop are dense arrays of f32, for a loop that compilers vectorise; which they
- * do not where few bytes are asked for (-Os). */
+/* Whether the first operands of an inner loop are dense arrays of f32, where that pays. */
 static inline bool bs_span_dense_f32(const ptrdiff_t *step, int32_t operands)
 {
-#ifdef __OPTIMIZE_SIZE__
-    return (void)step, (void)operands, false;
-#endif
-    for (int32_t i = 0; i < operands; i++)
-        if (step[i] != 4)
-            return false;
-    return true;
+    bool dense = BS_DENSE_PAYS;
+    for (int32_t i = 0; i < operands && dense; i++)
+        dense = step[i] == 4;
+    return dense;
 }
 
 /* Adds `to`, then `from` with its shift, to a box, and copies the elements, of 1, 2 or 4 bytes. */
@@ -11470,11 +11491,9 @@ static bool binary_dims_fit(bs_infer *infer)
 {
     const bs_value_info *a = infer->in[0], *b = infer->in[1];
     for (int32_t d = 0; d < b->rank; d++) {
-        if (a->dims[d] == b->dims[d] ||
-            (bs_dim_is_const(infer->graph, b->dims[d]) && bs_dim_max(infer->graph, b->dims[d]) == 1))
-            continue;
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s in operand 0 and %s in operand 1", d,
-                             bs_say_dim(infer, a->dims[d]), bs_say_dim(infer, b->dims[d]));
+        const bool one = bs_dim_is_const(infer->graph, b->dims[d]) && bs_dim_max(infer->graph, b->dims[d]) == 1;
+        if (a->dims[d] != b->dims[d] && !one)
+            return bs_infer_dim_differs(infer, 1, d);
     }
     return true;
 }
@@ -11497,9 +11516,7 @@ static bool binary_frames_fit(bs_infer *infer)
 static bool binary_infer(bs_infer *infer)
 {
     const bs_value_info *a = infer->in[0], *b = infer->in[1];
-    if (a->dtype != BS_F32 && a->dtype != BS_I32)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32 or i32", bs_dtype_name(a->dtype));
-    if (!bs_infer_dtype(infer, 1, a->dtype))
+    if (!bs_infer_number(infer) || !bs_infer_dtype(infer, 1, a->dtype))
         return false;
     /* b of rank 1 beside an image: one value a channel */
     if (b->rank != a->rank && !(a->rank == 3 && b->rank == 1))
@@ -11602,11 +11619,9 @@ static bool concat_operand_fits(bs_infer *infer, int32_t index, int32_t axis)
     const bs_value_info *first = infer->in[0], *other = infer->in[index];
     if (!bs_infer_dtype(infer, index, first->dtype) || !bs_infer_same_rank(infer, index))
         return false;
-    for (int32_t d = 0; d < first->rank; d++) {
+    for (int32_t d = 0; d < first->rank; d++)
         if (d != axis && first->dims[d] != other->dims[d])
-            return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s in operand 0 and %s in operand %d", d,
-                                 bs_say_dim(infer, first->dims[d]), bs_say_dim(infer, other->dims[d]), index);
-    }
+            return bs_infer_dim_differs(infer, index, d);
     if (bs_value_in_patches(infer->graph, first) &&
         (first->scale_num != other->scale_num || first->scale_den != other->scale_den))
         return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimensions 1 and 2: operand %d has a frame of another scale",
@@ -13172,6 +13187,7 @@ static const bs_field topk_fields[] = {BS_INT("k")};
 /* One visit: the lines' length and steps, and whatever the op adds. */
 typedef struct lines_job {
     const bs_call *call;
+    void (*line)(const struct lines_job *job, const float *x, float *y); /* of lines_each */
     int32_t n;
     ptrdiff_t in_step, out_step, index_step; /* in elements */
     int32_t kind;
@@ -13241,6 +13257,13 @@ static void lines_visit(const bs_call *call, int32_t axis, bs_span_inner inner, 
     bs_span_run(&span, inner, job);
 }
 
+static void lines_each(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const lines_job *job = context;
+    for (int64_t i = 0; i < n; i++)
+        job->line(job, (const float *)(const void *)(at[1] + i * step[1]), (float *)(void *)(at[0] + i * step[0]));
+}
+
 /* ----------------------------------------------------------------------------------------------------- softmax */
 
 static double softmax_flops(const bs_graph *graph, const bs_node *node)
@@ -13262,19 +13285,13 @@ static void softmax_line(const lines_job *job, const float *x, float *y)
         y[i * job->out_step] /= sum;
 }
 
-static void softmax_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
-{
-    for (int64_t i = 0; i < n; i++)
-        softmax_line(context, (const float *)(const void *)(at[1] + i * step[1]),
-                     (float *)(void *)(at[0] + i * step[0]));
-}
-
 static bs_status softmax_run(const bs_call *call)
 {
     const int32_t last = call->in[0].rank - 1;
     lines_job job = lines_job_of(call, last);
+    job.line = softmax_line;
     if (job.n > 0)
-        lines_visit(call, last, softmax_lines, &job);
+        lines_visit(call, last, lines_each, &job);
     return BS_OK;
 }
 
@@ -13314,13 +13331,6 @@ static void layer_norm_line(const lines_job *job, const float *x, float *y)
         y[i * job->out_step] = (x[i * job->in_step] - mean) * scale * job->weight[i] + job->bias[i];
 }
 
-static void layer_norm_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
-{
-    for (int64_t i = 0; i < n; i++)
-        layer_norm_line(context, (const float *)(const void *)(at[1] + i * step[1]),
-                        (float *)(void *)(at[0] + i * step[0]));
-}
-
 static bs_status layer_norm_run(const bs_call *call)
 {
     const bs_norm_desc *desc = call->params;
@@ -13329,7 +13339,8 @@ static bs_status layer_norm_run(const bs_call *call)
     job.epsilon = desc->epsilon == 0.0f ? 1e-5f : desc->epsilon;
     job.weight = call->prepared;
     job.bias = job.weight + bs_aligned_floats(job.n);
-    lines_visit(call, last, layer_norm_lines, &job);
+    job.line = layer_norm_line;
+    lines_visit(call, last, lines_each, &job);
     return BS_OK;
 }
 
@@ -13421,9 +13432,7 @@ bs_value bs_reduce(bs_graph *graph, bs_value x, const bs_reduce_desc *desc)
 static bool argmax_infer(bs_infer *infer)
 {
     const bs_value_info *x = infer->in[0];
-    if (x->dtype != BS_F32 && x->dtype != BS_I32)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32 or i32", bs_dtype_name(x->dtype));
-    if (!bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0))
+    if (!bs_infer_number(infer) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0))
         return false;
     infer->out[0].dtype = BS_I32;
     return lines_remove(infer, x->rank - 1);
@@ -13602,7 +13611,7 @@ static void matmul_block(const matmul_job *job, const float *a, const float *b, 
     float sum[MATMUL_BLOCK] = {0};
     for (int32_t k = 0; k < job->k; k++) {
         const float x = a[k * job->a_step], *row = b + k * job->b_row;
-        if (job->b_step == 1)
+        if (BS_DENSE_PAYS && job->b_step == 1)
             for (int32_t n = 0; n < columns; n++)
                 sum[n] += x * row[n];
         else
@@ -16663,7 +16672,7 @@ static float attention_dot_dense(const float *a, const float *b, int32_t n, floa
 static float attention_dot(const float *a, ptrdiff_t a_step, const float *b, ptrdiff_t b_step, int32_t n)
 {
     float lanes[ATTENTION_LANES] = {0};
-    if (a_step == 1 && b_step == 1)
+    if (BS_DENSE_PAYS && a_step == 1 && b_step == 1)
         return attention_dot_dense(a, b, n, lanes);
     for (int32_t i = 0; i < n; i++)
         lanes[i % ATTENTION_LANES] += a[i * a_step] * b[i * b_step];
@@ -16693,7 +16702,7 @@ static float attention_scores(const attention_job *job)
 
 static void attention_add(float *out, ptrdiff_t out_step, const float *v, ptrdiff_t v_step, int32_t n, float weight)
 {
-    if (out_step == 1 && v_step == 1) {
+    if (BS_DENSE_PAYS && out_step == 1 && v_step == 1) {
         for (int32_t i = 0; i < n; i++)
             out[i] += weight * v[i];
         return;

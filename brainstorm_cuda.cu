@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 671bd69cbcce06a7df2448011fcf0873aec7dfaac886b8d6cef9ea1c6b59611b
+ * sha256 of the parts: a5a364289c975c6a95860d7ba91e10cdac2aba5c3404556646712602119752ec
  */
 #include "brainstorm.h"
 
@@ -911,6 +911,14 @@ static inline BS_BOTH int32_t bs_segment_of(const int32_t *offsets, int32_t n_se
     }
     return low;
 }
+
+/* Whether a loop is worth writing twice, the second time over dense floats: compilers make vectors of that, but not where
+ * few bytes are asked for (-Os). */
+#ifdef __OPTIMIZE_SIZE__
+#define BS_DENSE_PAYS false
+#else
+#define BS_DENSE_PAYS true
+#endif
 
 /* Floats that n floats take when the next array is aligned. */
 static inline BS_BOTH ptrdiff_t bs_aligned_floats(ptrdiff_t n)
@@ -2661,6 +2669,10 @@ bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) B
 bs_status bs_call_fail(const bs_call *call, const char *format, ...) BS_PRINTF(2, 3);
 
 bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
+/* Operand 0 is f32 or i32. */
+bool bs_infer_number(bs_infer *infer);
+/* Refuses operand `index`, whose dimension d is not what operand 0 has. */
+bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d);
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
 /* As many dimensions as operand 0. */
 bool bs_infer_same_rank(bs_infer *infer, int32_t index);
@@ -2756,17 +2768,13 @@ void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
 /* Walks. The span is spent afterwards. */
 void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
 
-/* Whether the first operands of an inner loop are dense arrays of f32, for a loop that compilers vectorise; which they
- * do not where few bytes are asked for (-Os). */
+/* Whether the first operands of an inner loop are dense arrays of f32, where that pays. */
 static inline bool bs_span_dense_f32(const ptrdiff_t *step, int32_t operands)
 {
-#ifdef __OPTIMIZE_SIZE__
-    return (void)step, (void)operands, false;
-#endif
-    for (int32_t i = 0; i < operands; i++)
-        if (step[i] != 4)
-            return false;
-    return true;
+    bool dense = BS_DENSE_PAYS;
+    for (int32_t i = 0; i < operands && dense; i++)
+        dense = step[i] == 4;
+    return dense;
 }
 
 /* Adds `to`, then `from` with its shift, to a box, and copies the elements, of 1, 2 or 4 bytes. */

@@ -208,6 +208,14 @@ static inline BS_BOTH int32_t bs_segment_of(const int32_t *offsets, int32_t n_se
     return low;
 }
 
+/* Whether a loop is worth writing twice, the second time over dense floats: compilers make vectors of that, but not where
+ * few bytes are asked for (-Os). */
+#ifdef __OPTIMIZE_SIZE__
+#define BS_DENSE_PAYS false
+#else
+#define BS_DENSE_PAYS true
+#endif
+
 /* Floats that n floats take when the next array is aligned. */
 static inline BS_BOTH ptrdiff_t bs_aligned_floats(ptrdiff_t n)
 {

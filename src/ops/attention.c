@@ -140,7 +140,7 @@ static float attention_dot_dense(const float *a, const float *b, int32_t n, floa
 static float attention_dot(const float *a, ptrdiff_t a_step, const float *b, ptrdiff_t b_step, int32_t n)
 {
     float lanes[ATTENTION_LANES] = {0};
-    if (a_step == 1 && b_step == 1)
+    if (BS_DENSE_PAYS && a_step == 1 && b_step == 1)
         return attention_dot_dense(a, b, n, lanes);
     for (int32_t i = 0; i < n; i++)
         lanes[i % ATTENTION_LANES] += a[i * a_step] * b[i * b_step];
@@ -170,7 +170,7 @@ static float attention_scores(const attention_job *job)
 
 static void attention_add(float *out, ptrdiff_t out_step, const float *v, ptrdiff_t v_step, int32_t n, float weight)
 {
-    if (out_step == 1 && v_step == 1) {
+    if (BS_DENSE_PAYS && out_step == 1 && v_step == 1) {
         for (int32_t i = 0; i < n; i++)
             out[i] += weight * v[i];
         return;

@@ -17,11 +17,9 @@ static bool binary_dims_fit(bs_infer *infer)
 {
     const bs_value_info *a = infer->in[0], *b = infer->in[1];
     for (int32_t d = 0; d < b->rank; d++) {
-        if (a->dims[d] == b->dims[d] ||
-            (bs_dim_is_const(infer->graph, b->dims[d]) && bs_dim_max(infer->graph, b->dims[d]) == 1))
-            continue;
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s in operand 0 and %s in operand 1", d,
-                             bs_say_dim(infer, a->dims[d]), bs_say_dim(infer, b->dims[d]));
+        const bool one = bs_dim_is_const(infer->graph, b->dims[d]) && bs_dim_max(infer->graph, b->dims[d]) == 1;
+        if (a->dims[d] != b->dims[d] && !one)
+            return bs_infer_dim_differs(infer, 1, d);
     }
     return true;
 }
@@ -44,9 +42,7 @@ static bool binary_frames_fit(bs_infer *infer)
 static bool binary_infer(bs_infer *infer)
 {
     const bs_value_info *a = infer->in[0], *b = infer->in[1];
-    if (a->dtype != BS_F32 && a->dtype != BS_I32)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32 or i32", bs_dtype_name(a->dtype));
-    if (!bs_infer_dtype(infer, 1, a->dtype))
+    if (!bs_infer_number(infer) || !bs_infer_dtype(infer, 1, a->dtype))
         return false;
     /* b of rank 1 beside an image: one value a channel */
     if (b->rank != a->rank && !(a->rank == 3 && b->rank == 1))

@@ -33,6 +33,19 @@ bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype)
                          bs_dtype_name(infer->in[index]->dtype), bs_dtype_name(dtype));
 }
 
+bool bs_infer_number(bs_infer *infer)
+{
+    const bs_dtype dtype = infer->in[0]->dtype;
+    return dtype == BS_F32 || dtype == BS_I32 ||
+           bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32 or i32", bs_dtype_name(dtype));
+}
+
+bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d)
+{
+    return bs_infer_fail(infer, BS_ERROR_SHAPE, "dimension %d is %s in operand 0 and %s in operand %d", d,
+                         bs_say_dim(infer, infer->in[0]->dims[d]), bs_say_dim(infer, infer->in[index]->dims[d]), index);
+}
+
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high)
 {
     const bs_value_info *value = infer->in[index];

@@ -19,6 +19,10 @@ bool bs_infer_fail(bs_infer *infer, bs_status status, const char *format, ...) B
 bs_status bs_call_fail(const bs_call *call, const char *format, ...) BS_PRINTF(2, 3);
 
 bool bs_infer_dtype(bs_infer *infer, int32_t index, bs_dtype dtype);
+/* Operand 0 is f32 or i32. */
+bool bs_infer_number(bs_infer *infer);
+/* Refuses operand `index`, whose dimension d is not what operand 0 has. */
+bool bs_infer_dim_differs(bs_infer *infer, int32_t index, int32_t d);
 bool bs_infer_rank(bs_infer *infer, int32_t index, int32_t low, int32_t high);
 /* As many dimensions as operand 0. */
 bool bs_infer_same_rank(bs_infer *infer, int32_t index);

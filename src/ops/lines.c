@@ -16,6 +16,7 @@ static const bs_field topk_fields[] = {BS_INT("k")};
 /* One visit: the lines' length and steps, and whatever the op adds. */
 typedef struct lines_job {
     const bs_call *call;
+    void (*line)(const struct lines_job *job, const float *x, float *y); /* of lines_each */
     int32_t n;
     ptrdiff_t in_step, out_step, index_step; /* in elements */
     int32_t kind;
@@ -85,6 +86,13 @@ static void lines_visit(const bs_call *call, int32_t axis, bs_span_inner inner, 
     bs_span_run(&span, inner, job);
 }
 
+static void lines_each(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
+{
+    const lines_job *job = context;
+    for (int64_t i = 0; i < n; i++)
+        job->line(job, (const float *)(const void *)(at[1] + i * step[1]), (float *)(void *)(at[0] + i * step[0]));
+}
+
 /* ----------------------------------------------------------------------------------------------------- softmax */
 
 static double softmax_flops(const bs_graph *graph, const bs_node *node)
@@ -106,19 +114,13 @@ static void softmax_line(const lines_job *job, const float *x, float *y)
         y[i * job->out_step] /= sum;
 }
 
-static void softmax_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
-{
-    for (int64_t i = 0; i < n; i++)
-        softmax_line(context, (const float *)(const void *)(at[1] + i * step[1]),
-                     (float *)(void *)(at[0] + i * step[0]));
-}
-
 static bs_status softmax_run(const bs_call *call)
 {
     const int32_t last = call->in[0].rank - 1;
     lines_job job = lines_job_of(call, last);
+    job.line = softmax_line;
     if (job.n > 0)
-        lines_visit(call, last, softmax_lines, &job);
+        lines_visit(call, last, lines_each, &job);
     return BS_OK;
 }
 
@@ -158,13 +160,6 @@ static void layer_norm_line(const lines_job *job, const float *x, float *y)
         y[i * job->out_step] = (x[i * job->in_step] - mean) * scale * job->weight[i] + job->bias[i];
 }
 
-static void layer_norm_lines(const void *context, int64_t n, char *const *at, const ptrdiff_t *step)
-{
-    for (int64_t i = 0; i < n; i++)
-        layer_norm_line(context, (const float *)(const void *)(at[1] + i * step[1]),
-                        (float *)(void *)(at[0] + i * step[0]));
-}
-
 static bs_status layer_norm_run(const bs_call *call)
 {
     const bs_norm_desc *desc = call->params;
@@ -173,7 +168,8 @@ static bs_status layer_norm_run(const bs_call *call)
     job.epsilon = desc->epsilon == 0.0f ? 1e-5f : desc->epsilon;
     job.weight = call->prepared;
     job.bias = job.weight + bs_aligned_floats(job.n);
-    lines_visit(call, last, layer_norm_lines, &job);
+    job.line = layer_norm_line;
+    lines_visit(call, last, lines_each, &job);
     return BS_OK;
 }
 
@@ -265,9 +261,7 @@ bs_value bs_reduce(bs_graph *graph, bs_value x, const bs_reduce_desc *desc)
 static bool argmax_infer(bs_infer *infer)
 {
     const bs_value_info *x = infer->in[0];
-    if (x->dtype != BS_F32 && x->dtype != BS_I32)
-        return bs_infer_fail(infer, BS_ERROR_SHAPE, "operand 0 is %s, expected f32 or i32", bs_dtype_name(x->dtype));
-    if (!bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0))
+    if (!bs_infer_number(infer) || !bs_infer_rank(infer, 0, 1, BS_MAX_RANK) || !bs_infer_whole(infer, 0))
         return false;
     infer->out[0].dtype = BS_I32;
     return lines_remove(infer, x->rank - 1);

@@ -50,7 +50,7 @@ static void matmul_block(const matmul_job *job, const float *a, const float *b, 
     float sum[MATMUL_BLOCK] = {0};
     for (int32_t k = 0; k < job->k; k++) {
         const float x = a[k * job->a_step], *row = b + k * job->b_row;
-        if (job->b_step == 1)
+        if (BS_DENSE_PAYS && job->b_step == 1)
             for (int32_t n = 0; n < columns; n++)
                 sum[n] += x * row[n];
         else

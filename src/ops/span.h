@@ -37,17 +37,13 @@ void bs_span_add_array(bs_span *span, const void *array, int32_t axis);
 /* Walks. The span is spent afterwards. */
 void bs_span_run(bs_span *span, bs_span_inner inner, const void *context);
 
-/* Whether the first operands of an inner loop are dense arrays of f32, for a loop that compilers vectorise; which they
- * do not where few bytes are asked for (-Os). */
+/* Whether the first operands of an inner loop are dense arrays of f32, where that pays. */
 static inline bool bs_span_dense_f32(const ptrdiff_t *step, int32_t operands)
 {
-#ifdef __OPTIMIZE_SIZE__
-    return (void)step, (void)operands, false;
-#endif
-    for (int32_t i = 0; i < operands; i++)
-        if (step[i] != 4)
-            return false;
-    return true;
+    bool dense = BS_DENSE_PAYS;
+    for (int32_t i = 0; i < operands && dense; i++)
+        dense = step[i] == 4;
+    return dense;
 }
 
 /* Adds `to`, then `from` with its shift, to a box, and copies the elements, of 1, 2 or 4 bytes. */
