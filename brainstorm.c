@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 65a6a82705f72ef308fb6d8a41368ad0410b1db8142bc1d3f83aa664763ea490
+ * sha256 of the parts: 25a5cf91ddadee0849f4414520cfa5a17c9a3e1261a7afd3057799d0134e9c1b
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -24880,27 +24880,19 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
 
 /* ------------------------------------------------------------------------------------------- does guessing pay? */
 
-static void gain(bs_stream *s, double ns) { s->gained_ns += ns; }
-static void lose(bs_stream *s, double ns) { s->lost_ns += ns; }
-
 /* At the end of a window guessing goes on, pauses, or is tried again. */
 static void close_window(bs_stream *s)
 {
-    const bool pays = s->gained_ns >= s->lost_ns;
     if (s->visits < s->window_end)
         return;
-    if (s->paused) {
-        s->paused = false;
-        s->window_end = s->visits + STREAM_WINDOW;
-    } else if (pays) {
-        s->pause_visits = STREAM_WINDOW;
-        s->window_end = s->visits + STREAM_WINDOW;
-    } else {
-        s->paused = true;
-        s->stats.paused++;
-        s->window_end = s->visits + s->pause_visits;
+    const bool pays = s->gained_ns >= s->lost_ns, pauses = !s->paused && !pays;
+    s->window_end = s->visits + (pauses ? s->pause_visits : STREAM_WINDOW);
+    if (pauses)
         s->pause_visits = s->pause_visits < STREAM_LONGEST_PAUSE ? s->pause_visits * 2 : s->pause_visits;
-    }
+    else if (!s->paused)
+        s->pause_visits = STREAM_WINDOW;
+    s->stats.paused += pauses;
+    s->paused = pauses;
     s->gained_ns = s->lost_ns = 0;
 }
 
@@ -24939,10 +24931,10 @@ static void demand(bs_stream *s, int32_t unit, uint64_t now)
     s->stats.late += slot->outcome == BS_USE_LATE;
     s->stats.misses += slot->outcome == BS_USE_MISS;
     if (slot->guessed)
-        gain(s, spared(s, unit, now));
+        s->gained_ns += spared(s, unit, now);
     /* A right guess would have had to make room all the same; and another guess may have brought this one back. */
     if (slot->evicted_for >= 0 && !s->slots[slot->evicted_for].guess_used)
-        lose(s, bs_stream_load_ns(s, unit) * (slot->outcome == BS_USE_MISS ? 1 : 0.5));
+        s->lost_ns += bs_stream_load_ns(s, unit) * (slot->outcome == BS_USE_MISS ? 1 : 0.5);
     slot->evicted_for = -1;
     s->served = 0; /* what it served may be asked for again */
     if (slot->listed)
@@ -25162,14 +25154,13 @@ static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 /* A demand stood behind a guess that the visit found in flight. */
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
-    /* it was issued before the visit began, if only just */
-    const bool before = bs_since(now, s->visit_ns) <= ns;
-    if (chunk->demanded || s->slots[chunk->unit].needed || !before)
+    const uint64_t gone = bs_since(now, s->visit_ns);
+    if (chunk->demanded || s->slots[chunk->unit].needed || gone > ns) /* else it was issued before the visit began */
         return;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].outcome == BS_USE_MISS) {
-            s->stats.delayed_ns = bs_add_u64(s->stats.delayed_ns, bs_since(now, s->visit_ns));
-            lose(s, (double)bs_since(now, s->visit_ns));
+            s->stats.delayed_ns = bs_add_u64(s->stats.delayed_ns, gone);
+            s->lost_ns += (double)gone;
             return;
         }
 }
@@ -26659,6 +26650,12 @@ static inline bs_decision_data *bs_decision_of(const bs_context *c, int32_t rout
     return &made_in->decisions[router];
 }
 
+/* Where a thread counts of the first path of a router: in path_ns and route_counts. */
+static inline size_t bs_session_counts(const bs_session *s, int32_t thread, int32_t router)
+{
+    return (size_t)thread * (size_t)s->graph->n_paths + (size_t)s->graph->routers[router].first_path;
+}
+
 /* run/session.c */
 static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)
 {
@@ -27164,20 +27161,16 @@ int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row)
     return c->domains[domain].first + row;
 }
 
-static int64_t dim_now(const bs_context *c, bs_dim_id d)
-{
-    return c->session->dims[d];
-}
-
 /* Extents, and the rectangle that is computed or present, of row `row`. Independent of where it is stored. */
 void bs_operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
     const bs_graph *g = c->session->graph;
+    const int64_t *dims = c->session->dims;
     const bs_value_info *v = &g->values[value];
     o->dtype = v->dtype;
     o->rank = v->rank;
     for (int32_t i = 0; i < v->rank; i++)
-        o->dim[i] = (int32_t)dim_now(c, v->dims[i]);
+        o->dim[i] = (int32_t)dims[v->dims[i]];
     o->frame_y = o->frame_x = 0;
     if (v->rank != 3)
         return;
@@ -27189,7 +27182,7 @@ void bs_operand_extent(const bs_context *c, int32_t value, int32_t row, bs_opera
         return;
     const int32_t size = c->session->plan->domains[patches].size;
     const int32_t cell = (int32_t)bs_ceil_div((int64_t)size * v->scale_num, v->scale_den);
-    const int32_t across = (int32_t)bs_ceil_div(dim_now(c, g->domains[patches].width), size);
+    const int32_t across = (int32_t)bs_ceil_div(dims[g->domains[patches].width], size);
     const int32_t top = bs_top_row(c, v->domain, row), margin = c->session->plan->values[value].margin;
     o->frame_y = top / across * cell;
     o->frame_x = top % across * cell;
@@ -28312,8 +28305,7 @@ static uint64_t path_time(const bs_session *s, const bs_part *part)
 {
     uint64_t ns = 0;
     for (int32_t t = 0; part->router && t < s->plan->threads; t++)
-        ns += s->path_ns[(size_t)t * (size_t)s->graph->n_paths +
-                         (size_t)(s->graph->routers[part->router].first_path + part->path)];
+        ns += s->path_ns[bs_session_counts(s, t, part->router) + (size_t)part->path];
     return ns;
 }
 
@@ -28513,8 +28505,7 @@ static void record_decision(bs_context *c, int32_t router)
     bs_session *s = c->session;
     const bs_decision_data *d = &c->decisions[router];
     const int32_t domain = s->graph->routers[router].domain;
-    int32_t *counts = s->route_counts + (size_t)c->thread * (size_t)s->graph->n_paths +
-                      s->graph->routers[router].first_path;
+    int32_t *counts = s->route_counts + bs_session_counts(s, c->thread, router);
     for (int32_t p = 0; p < d->paths; p++)
         counts[p] += d->counts[p];
     for (int32_t row = 0; row < d->rows; row++)
@@ -28676,8 +28667,7 @@ static uint64_t charge(const bs_context *c, int32_t domain, uint64_t since)
     const bs_domain *d = &s->graph->domains[domain];
     const uint64_t now = bs_session_now(s);
     if (d->kind == BS_DOMAIN_PATH)
-        s->path_ns[(size_t)c->thread * (size_t)s->graph->n_paths +
-                   (size_t)(s->graph->routers[d->router].first_path + d->path)] += now - since;
+        s->path_ns[bs_session_counts(s, c->thread, d->router) + (size_t)d->path] += now - since;
     return now;
 }
 
@@ -30607,6 +30597,12 @@ typedef struct bs_model_walk {
     int32_t room;
 } bs_model_walk;
 
+/* NULL: it is no weight of this file. */
+static inline const bs_model_weight *bs_model_weight_of(const bs_model *model, const bs_weight_info *info)
+{
+    return info->handle < (uint64_t)model->n_weights ? &model->weights[info->handle] : NULL;
+}
+
 /* Bytes of the head that each record of this file has. */
 static inline uint32_t bs_model_head_bytes(const bs_model *model)
 {
@@ -31070,11 +31066,11 @@ bs_status bs_model_can_stream(const bs_model *model, bs_error *error)
 
 static bs_status stream_locate(const void *user, const bs_weight_info *info, int32_t *block, uint64_t *offset)
 {
-    const bs_model *model = user;
-    if (info->handle >= (uint64_t)model->n_weights)
+    const bs_model_weight *w = bs_model_weight_of(user, info);
+    if (!w)
         return BS_ERROR_ARGUMENT;
-    *block = model->weights[info->handle].block;
-    *offset = bs_bytes_figure(model->weights[info->handle].offset);
+    *block = w->block;
+    *offset = bs_bytes_figure(w->offset);
     return BS_OK;
 }
 
@@ -31082,7 +31078,7 @@ static bs_status stream_record(const void *user, int32_t index, bs_record *recor
 {
     const bs_model *model = user;
     memset(record, 0, sizeof *record);
-    if (index < 0 || index >= model->n_blocks)
+    if (!bs_in_range(index, 0, model->n_blocks))
         return BS_ERROR_ARGUMENT;
     const bs_model_block *block = &model->blocks[index];
     record->offset = bs_bytes_figure(block->offset);
@@ -31124,7 +31120,7 @@ static bs_status stream_fetch(const void *user, uint64_t offset, void *buffer, s
 static bs_status stream_verify(const void *user, int32_t index, const void *head)
 {
     const bs_model *model = user;
-    if (index < 0 || index >= model->n_blocks || !bs_bytes_any(model->blocks[index].bytes))
+    if (!bs_in_range(index, 0, model->n_blocks) || !bs_bytes_any(model->blocks[index].bytes))
         return BS_ERROR_ARGUMENT;
     return head_is_right(model, index, head, NULL) ? BS_OK : BS_ERROR_FORMAT;
 }
@@ -31277,11 +31273,9 @@ static bs_status model_weight_load(const void *user, const bs_weight_info *info,
                                    size_t bytes)
 {
     const bs_model *model = user;
-    if (info->handle >= (uint64_t)model->n_weights)
-        return BS_ERROR_ARGUMENT;
-    const bs_model_weight *w = &model->weights[info->handle];
+    const bs_model_weight *w = bs_model_weight_of(model, info);
     const bs_bytes at = bs_bytes_of(offset), size = bs_bytes_of(bytes);
-    if (bs_bytes_less(w->bytes, bs_bytes_add(at, size)))
+    if (!w || bs_bytes_less(w->bytes, bs_bytes_add(at, size)))
         return BS_ERROR_ARGUMENT;
     return bs_source_read(&model->gguf.source, bs_bytes_add(w->offset, at), buffer, size);
 }
@@ -31289,9 +31283,9 @@ static bs_status model_weight_load(const void *user, const bs_weight_info *info,
 static const void *model_weight_map(const void *user, const bs_weight_info *info)
 {
     const bs_model *model = user;
-    if (!model->gguf.source.memory || info->handle >= (uint64_t)model->n_weights)
+    const bs_model_weight *w = bs_model_weight_of(model, info);
+    if (!w || !model->gguf.source.memory)
         return NULL;
-    const bs_model_weight *w = &model->weights[info->handle];
     const uint8_t *data = bs_bytes_read_at(model->gguf.source.memory, w->offset);
     return (uintptr_t)data % bs_dtype_bytes((bs_dtype)w->dtype) == 0 ? data : NULL;
 }
@@ -31359,7 +31353,7 @@ bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_bloc
     if (!model || !facts)
         return BS_ERROR_ARGUMENT;
     memset(facts, 0, sizeof *facts);
-    if (index < 0 || index >= model->n_blocks)
+    if (!bs_in_range(index, 0, model->n_blocks))
         return BS_ERROR_ARGUMENT;
     const bs_model_block *block = &model->blocks[index];
     facts->first_node = block->first_node;
@@ -31373,7 +31367,7 @@ bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_bloc
 
 bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, int32_t *block, bs_weight_info *info)
 {
-    if (!model || index < 0 || index >= model->n_weights)
+    if (!model || !bs_in_range(index, 0, model->n_weights))
         return BS_ERROR_ARGUMENT;
     const bs_model_weight *w = &model->weights[index];
     if (info)

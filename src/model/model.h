@@ -86,6 +86,12 @@ typedef struct bs_model_walk {
     int32_t room;
 } bs_model_walk;
 
+/* NULL: it is no weight of this file. */
+static inline const bs_model_weight *bs_model_weight_of(const bs_model *model, const bs_weight_info *info)
+{
+    return info->handle < (uint64_t)model->n_weights ? &model->weights[info->handle] : NULL;
+}
+
 /* Bytes of the head that each record of this file has. */
 static inline uint32_t bs_model_head_bytes(const bs_model *model)
 {

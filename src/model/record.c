@@ -82,11 +82,11 @@ bs_status bs_model_can_stream(const bs_model *model, bs_error *error)
 
 static bs_status stream_locate(const void *user, const bs_weight_info *info, int32_t *block, uint64_t *offset)
 {
-    const bs_model *model = user;
-    if (info->handle >= (uint64_t)model->n_weights)
+    const bs_model_weight *w = bs_model_weight_of(user, info);
+    if (!w)
         return BS_ERROR_ARGUMENT;
-    *block = model->weights[info->handle].block;
-    *offset = bs_bytes_figure(model->weights[info->handle].offset);
+    *block = w->block;
+    *offset = bs_bytes_figure(w->offset);
     return BS_OK;
 }
 
@@ -94,7 +94,7 @@ static bs_status stream_record(const void *user, int32_t index, bs_record *recor
 {
     const bs_model *model = user;
     memset(record, 0, sizeof *record);
-    if (index < 0 || index >= model->n_blocks)
+    if (!bs_in_range(index, 0, model->n_blocks))
         return BS_ERROR_ARGUMENT;
     const bs_model_block *block = &model->blocks[index];
     record->offset = bs_bytes_figure(block->offset);
@@ -136,7 +136,7 @@ static bs_status stream_fetch(const void *user, uint64_t offset, void *buffer, s
 static bs_status stream_verify(const void *user, int32_t index, const void *head)
 {
     const bs_model *model = user;
-    if (index < 0 || index >= model->n_blocks || !bs_bytes_any(model->blocks[index].bytes))
+    if (!bs_in_range(index, 0, model->n_blocks) || !bs_bytes_any(model->blocks[index].bytes))
         return BS_ERROR_ARGUMENT;
     return head_is_right(model, index, head, NULL) ? BS_OK : BS_ERROR_FORMAT;
 }

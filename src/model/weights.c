@@ -45,11 +45,9 @@ static bs_status model_weight_load(const void *user, const bs_weight_info *info,
                                    size_t bytes)
 {
     const bs_model *model = user;
-    if (info->handle >= (uint64_t)model->n_weights)
-        return BS_ERROR_ARGUMENT;
-    const bs_model_weight *w = &model->weights[info->handle];
+    const bs_model_weight *w = bs_model_weight_of(model, info);
     const bs_bytes at = bs_bytes_of(offset), size = bs_bytes_of(bytes);
-    if (bs_bytes_less(w->bytes, bs_bytes_add(at, size)))
+    if (!w || bs_bytes_less(w->bytes, bs_bytes_add(at, size)))
         return BS_ERROR_ARGUMENT;
     return bs_source_read(&model->gguf.source, bs_bytes_add(w->offset, at), buffer, size);
 }
@@ -57,9 +55,9 @@ static bs_status model_weight_load(const void *user, const bs_weight_info *info,
 static const void *model_weight_map(const void *user, const bs_weight_info *info)
 {
     const bs_model *model = user;
-    if (!model->gguf.source.memory || info->handle >= (uint64_t)model->n_weights)
+    const bs_model_weight *w = bs_model_weight_of(model, info);
+    if (!w || !model->gguf.source.memory)
         return NULL;
-    const bs_model_weight *w = &model->weights[info->handle];
     const uint8_t *data = bs_bytes_read_at(model->gguf.source.memory, w->offset);
     return (uintptr_t)data % bs_dtype_bytes((bs_dtype)w->dtype) == 0 ? data : NULL;
 }
@@ -127,7 +125,7 @@ bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_bloc
     if (!model || !facts)
         return BS_ERROR_ARGUMENT;
     memset(facts, 0, sizeof *facts);
-    if (index < 0 || index >= model->n_blocks)
+    if (!bs_in_range(index, 0, model->n_blocks))
         return BS_ERROR_ARGUMENT;
     const bs_model_block *block = &model->blocks[index];
     facts->first_node = block->first_node;
@@ -141,7 +139,7 @@ bs_status bs_model_block_get(const bs_model *model, int32_t index, bs_model_bloc
 
 bs_status bs_model_weight_get(const bs_model *model, int32_t index, char *name, int32_t *block, bs_weight_info *info)
 {
-    if (!model || index < 0 || index >= model->n_weights)
+    if (!model || !bs_in_range(index, 0, model->n_weights))
         return BS_ERROR_ARGUMENT;
     const bs_model_weight *w = &model->weights[index];
     if (info)

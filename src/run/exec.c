@@ -102,8 +102,7 @@ static void record_decision(bs_context *c, int32_t router)
     bs_session *s = c->session;
     const bs_decision_data *d = &c->decisions[router];
     const int32_t domain = s->graph->routers[router].domain;
-    int32_t *counts = s->route_counts + (size_t)c->thread * (size_t)s->graph->n_paths +
-                      s->graph->routers[router].first_path;
+    int32_t *counts = s->route_counts + bs_session_counts(s, c->thread, router);
     for (int32_t p = 0; p < d->paths; p++)
         counts[p] += d->counts[p];
     for (int32_t row = 0; row < d->rows; row++)
@@ -265,8 +264,7 @@ static uint64_t charge(const bs_context *c, int32_t domain, uint64_t since)
     const bs_domain *d = &s->graph->domains[domain];
     const uint64_t now = bs_session_now(s);
     if (d->kind == BS_DOMAIN_PATH)
-        s->path_ns[(size_t)c->thread * (size_t)s->graph->n_paths +
-                   (size_t)(s->graph->routers[d->router].first_path + d->path)] += now - since;
+        s->path_ns[bs_session_counts(s, c->thread, d->router) + (size_t)d->path] += now - since;
     return now;
 }
 

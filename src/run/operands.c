@@ -12,20 +12,16 @@ int32_t bs_top_row(const bs_context *c, int32_t domain, int32_t row)
     return c->domains[domain].first + row;
 }
 
-static int64_t dim_now(const bs_context *c, bs_dim_id d)
-{
-    return c->session->dims[d];
-}
-
 /* Extents, and the rectangle that is computed or present, of row `row`. Independent of where it is stored. */
 void bs_operand_extent(const bs_context *c, int32_t value, int32_t row, bs_operand *o)
 {
     const bs_graph *g = c->session->graph;
+    const int64_t *dims = c->session->dims;
     const bs_value_info *v = &g->values[value];
     o->dtype = v->dtype;
     o->rank = v->rank;
     for (int32_t i = 0; i < v->rank; i++)
-        o->dim[i] = (int32_t)dim_now(c, v->dims[i]);
+        o->dim[i] = (int32_t)dims[v->dims[i]];
     o->frame_y = o->frame_x = 0;
     if (v->rank != 3)
         return;
@@ -37,7 +33,7 @@ void bs_operand_extent(const bs_context *c, int32_t value, int32_t row, bs_opera
         return;
     const int32_t size = c->session->plan->domains[patches].size;
     const int32_t cell = (int32_t)bs_ceil_div((int64_t)size * v->scale_num, v->scale_den);
-    const int32_t across = (int32_t)bs_ceil_div(dim_now(c, g->domains[patches].width), size);
+    const int32_t across = (int32_t)bs_ceil_div(dims[g->domains[patches].width], size);
     const int32_t top = bs_top_row(c, v->domain, row), margin = c->session->plan->values[value].margin;
     o->frame_y = top / across * cell;
     o->frame_x = top % across * cell;

@@ -107,8 +107,7 @@ static uint64_t path_time(const bs_session *s, const bs_part *part)
 {
     uint64_t ns = 0;
     for (int32_t t = 0; part->router && t < s->plan->threads; t++)
-        ns += s->path_ns[(size_t)t * (size_t)s->graph->n_paths +
-                         (size_t)(s->graph->routers[part->router].first_path + part->path)];
+        ns += s->path_ns[bs_session_counts(s, t, part->router) + (size_t)part->path];
     return ns;
 }
 

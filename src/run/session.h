@@ -84,6 +84,12 @@ static inline bs_decision_data *bs_decision_of(const bs_context *c, int32_t rout
     return &made_in->decisions[router];
 }
 
+/* Where a thread counts of the first path of a router: in path_ns and route_counts. */
+static inline size_t bs_session_counts(const bs_session *s, int32_t thread, int32_t router)
+{
+    return (size_t)thread * (size_t)s->graph->n_paths + (size_t)s->graph->routers[router].first_path;
+}
+
 /* run/session.c */
 static inline bool bs_session_is_state(const bs_plan *plan, int32_t node)
 {

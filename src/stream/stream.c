@@ -86,27 +86,19 @@ void bs_stream_init(bs_stream *s, const bs_stream_facts *facts, void *memory)
 
 /* ------------------------------------------------------------------------------------------- does guessing pay? */
 
-static void gain(bs_stream *s, double ns) { s->gained_ns += ns; }
-static void lose(bs_stream *s, double ns) { s->lost_ns += ns; }
-
 /* At the end of a window guessing goes on, pauses, or is tried again. */
 static void close_window(bs_stream *s)
 {
-    const bool pays = s->gained_ns >= s->lost_ns;
     if (s->visits < s->window_end)
         return;
-    if (s->paused) {
-        s->paused = false;
-        s->window_end = s->visits + STREAM_WINDOW;
-    } else if (pays) {
-        s->pause_visits = STREAM_WINDOW;
-        s->window_end = s->visits + STREAM_WINDOW;
-    } else {
-        s->paused = true;
-        s->stats.paused++;
-        s->window_end = s->visits + s->pause_visits;
+    const bool pays = s->gained_ns >= s->lost_ns, pauses = !s->paused && !pays;
+    s->window_end = s->visits + (pauses ? s->pause_visits : STREAM_WINDOW);
+    if (pauses)
         s->pause_visits = s->pause_visits < STREAM_LONGEST_PAUSE ? s->pause_visits * 2 : s->pause_visits;
-    }
+    else if (!s->paused)
+        s->pause_visits = STREAM_WINDOW;
+    s->stats.paused += pauses;
+    s->paused = pauses;
     s->gained_ns = s->lost_ns = 0;
 }
 
@@ -145,10 +137,10 @@ static void demand(bs_stream *s, int32_t unit, uint64_t now)
     s->stats.late += slot->outcome == BS_USE_LATE;
     s->stats.misses += slot->outcome == BS_USE_MISS;
     if (slot->guessed)
-        gain(s, spared(s, unit, now));
+        s->gained_ns += spared(s, unit, now);
     /* A right guess would have had to make room all the same; and another guess may have brought this one back. */
     if (slot->evicted_for >= 0 && !s->slots[slot->evicted_for].guess_used)
-        lose(s, bs_stream_load_ns(s, unit) * (slot->outcome == BS_USE_MISS ? 1 : 0.5));
+        s->lost_ns += bs_stream_load_ns(s, unit) * (slot->outcome == BS_USE_MISS ? 1 : 0.5);
     slot->evicted_for = -1;
     s->served = 0; /* what it served may be asked for again */
     if (slot->listed)
@@ -368,14 +360,13 @@ static void chunk_failed(bs_stream *s, int32_t unit, bs_status status)
 /* A demand stood behind a guess that the visit found in flight. */
 static void measure_delay(bs_stream *s, const bs_stream_chunk *chunk, uint64_t ns, uint64_t now)
 {
-    /* it was issued before the visit began, if only just */
-    const bool before = bs_since(now, s->visit_ns) <= ns;
-    if (chunk->demanded || s->slots[chunk->unit].needed || !before)
+    const uint64_t gone = bs_since(now, s->visit_ns);
+    if (chunk->demanded || s->slots[chunk->unit].needed || gone > ns) /* else it was issued before the visit began */
         return;
     for (int32_t i = 0; i < s->n_needed; i++)
         if (s->slots[s->needed[i]].needed && s->slots[s->needed[i]].outcome == BS_USE_MISS) {
-            s->stats.delayed_ns = bs_add_u64(s->stats.delayed_ns, bs_since(now, s->visit_ns));
-            lose(s, (double)bs_since(now, s->visit_ns));
+            s->stats.delayed_ns = bs_add_u64(s->stats.delayed_ns, gone);
+            s->lost_ns += (double)gone;
             return;
         }
 }
