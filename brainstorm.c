@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 25a5cf91ddadee0849f4414520cfa5a17c9a3e1261a7afd3057799d0134e9c1b
+ * sha256 of the parts: fb1d24b339a20613e6816a2c8ac85856c06e557a947da20b7ab9fcc9ac1d9f4c
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -334,6 +334,8 @@ typedef struct bs_carver {
 } bs_carver;
 void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (base/arena.c) */
 BS_INTERNAL void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
+/* An array for a pointer: `count` of what it points to. A count below zero is too many. */
+#define BS_CARVE(carver, pointer, count) ((pointer) = bs_carve(carver, (uint64_t)(count), sizeof *(pointer)))
 /* From an arena, when this machine can count as many; or NULL. */
 BS_INTERNAL void *bs_take(bs_arena *arena, bs_bytes bytes);
 BS_INTERNAL void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);
@@ -796,6 +798,7 @@ BS_INTERNAL void bs_gate_lock(bs_gate *gate);
 BS_INTERNAL void bs_gate_unlock(bs_gate *gate);
 BS_INTERNAL void bs_gate_wait(bs_gate *gate); /* between lock and unlock */
 BS_INTERNAL void bs_gate_wake(bs_gate *gate);
+BS_INTERNAL void bs_gate_tell(bs_gate *gate); /* wakes whoever waits, and unlocks */
 
 typedef void (*bs_task)(void *user, int32_t index, int32_t thread);
 
@@ -1107,6 +1110,12 @@ void bs_gate_wake(bs_gate *gate)
         gate->platform->gate_wake(gate->platform->user, gate->storage);
 }
 
+void bs_gate_tell(bs_gate *gate)
+{
+    bs_gate_wake(gate);
+    bs_gate_unlock(gate);
+}
+
 static void pool_drain(bs_workers *pool, int32_t thread)
 {
     for (;;) {
@@ -1133,8 +1142,7 @@ static void worker_main(void *argument)
         pool_drain(pool, worker->thread);
         if (atomic_fetch_sub(&pool->busy, 1) == 1) { /* the last one tells the caller */
             bs_gate_lock(&pool->gate);
-            bs_gate_wake(&pool->gate);
-            bs_gate_unlock(&pool->gate);
+            bs_gate_tell(&pool->gate);
         }
     }
 }
@@ -1167,8 +1175,7 @@ void bs_workers_stop(bs_workers *pool)
     const bs_platform *p = pool->gate.platform;
     bs_gate_lock(&pool->gate);
     atomic_store(&pool->stop, true);
-    bs_gate_wake(&pool->gate);
-    bs_gate_unlock(&pool->gate);
+    bs_gate_tell(&pool->gate);
     for (int32_t i = 1; i <= pool->started; i++)
         p->thread_join(p->user, pool->workers[i].handle);
     bs_gate_destroy(&pool->gate);
@@ -1197,8 +1204,7 @@ void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count)
     atomic_store(&pool->next, 0);
     atomic_store(&pool->busy, pool->started);
     atomic_fetch_add(&pool->generation, 1);
-    bs_gate_wake(&pool->gate);
-    bs_gate_unlock(&pool->gate);
+    bs_gate_tell(&pool->gate);
     pool_drain(pool, 0);
     pool_wait(pool);
 }
@@ -22904,8 +22910,7 @@ static void profile_wake(bs_profile *p)
     if (!atomic_load(&p->asleep) || !atomic_exchange(&p->asleep, false))
         return; /* it works, or another producer wakes it */
     bs_gate_lock(&p->gate);
-    bs_gate_wake(&p->gate);
-    bs_gate_unlock(&p->gate);
+    bs_gate_tell(&p->gate);
 }
 
 /* Without threads: on the caller's. The flag keeps a second consumer out, should the caller have threads after all. */
@@ -22999,8 +23004,7 @@ static void profile_open_ring(bs_profile *p)
 {
     bs_gate_lock(&p->gate);
     atomic_store(&p->open, true);
-    bs_gate_wake(&p->gate);
-    bs_gate_unlock(&p->gate);
+    bs_gate_tell(&p->gate);
 }
 
 bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc)
@@ -23111,8 +23115,7 @@ static void profile_stop(bs_profile *p)
         return;
     bs_gate_lock(&p->gate);
     p->stop = true;
-    bs_gate_wake(&p->gate);
-    bs_gate_unlock(&p->gate);
+    bs_gate_tell(&p->gate);
     os->thread_join(os->user, p->thread);
     bs_gate_destroy(&p->gate);
 }
@@ -24820,25 +24823,24 @@ static int32_t most_of_a_stage(const bs_stream_facts *f)
 
 static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
 {
-    const uint64_t units = (uint64_t)f->n_units, stages = (uint64_t)f->n_stages, uses = (uint64_t)f->n_uses;
-    const uint64_t most = (uint64_t)most_of_a_stage(f);
-    s->slots = bs_carve(c, units, sizeof *s->slots);
-    s->stages = bs_carve(c, stages, sizeof *s->stages);
-    s->rate = bs_carve(c, uses, sizeof *s->rate);
-    s->recent = bs_carve(c, uses, sizeof *s->recent);
-    s->interval = bs_carve(c, uses, sizeof *s->interval);
-    s->deviation = bs_carve(c, uses, sizeof *s->deviation);
-    s->needed_at = bs_carve(c, uses, sizeof *s->needed_at);
-    s->score = bs_carve(c, most, sizeof *s->score);
-    s->follows = bs_carve(c, most, sizeof *s->follows);
-    s->ranked = bs_carve(c, most, sizeof *s->ranked);
-    s->chosen = bs_carve(c, uses, 1);
-    s->expected = bs_carve(c, uses, 1);
-    s->distance = bs_carve(c, units, sizeof *s->distance);
-    s->next_use = bs_carve(c, units, sizeof *s->next_use);
-    s->needed = bs_carve(c, units, sizeof *s->needed);
-    s->present = bs_carve(c, units, sizeof *s->present);
-    s->by_offset = bs_carve(c, units, sizeof *s->by_offset);
+    const int32_t units = f->n_units, uses = f->n_uses, most = most_of_a_stage(f);
+    BS_CARVE(c, s->slots, units);
+    BS_CARVE(c, s->stages, f->n_stages);
+    BS_CARVE(c, s->rate, uses);
+    BS_CARVE(c, s->recent, uses);
+    BS_CARVE(c, s->interval, uses);
+    BS_CARVE(c, s->deviation, uses);
+    BS_CARVE(c, s->needed_at, uses);
+    BS_CARVE(c, s->score, most);
+    BS_CARVE(c, s->follows, most);
+    BS_CARVE(c, s->ranked, most);
+    BS_CARVE(c, s->chosen, uses);
+    BS_CARVE(c, s->expected, uses);
+    BS_CARVE(c, s->distance, units);
+    BS_CARVE(c, s->next_use, units);
+    BS_CARVE(c, s->needed, units);
+    BS_CARVE(c, s->present, units);
+    BS_CARVE(c, s->by_offset, units);
     s->transitions = bs_carve_bytes(c, bs_predict_tables(f, NULL));
 }
 
@@ -25579,14 +25581,14 @@ static bs_stream_facts replay_facts(const bs_trace *t)
 static void *carve_replay(bs_carver *c, const bs_trace *t, replay *r)
 {
     const bs_stream_facts facts = replay_facts(t);
-    const uint64_t units = (uint64_t)t->n_units, uses = (uint64_t)bs_or_default(t->n_uses, 1);
-    r->units = bs_carve(c, units, sizeof *r->units);
-    r->next_position = bs_carve(c, uses, sizeof *r->next_position);
-    r->future = bs_carve(c, units, sizeof *r->future);
-    r->wanted = bs_carve(c, units, sizeof *r->wanted);
-    r->ready_at = bs_carve(c, units, sizeof *r->ready_at);
-    r->before = bs_carve(c, uses, sizeof *r->before);
-    r->resident = bs_carve(c, units, sizeof *r->resident);
+    const int32_t units = t->n_units, uses = bs_or_default(t->n_uses, 1);
+    BS_CARVE(c, r->units, units);
+    BS_CARVE(c, r->next_position, uses);
+    BS_CARVE(c, r->future, units);
+    BS_CARVE(c, r->wanted, units);
+    BS_CARVE(c, r->ready_at, units);
+    BS_CARVE(c, r->before, uses);
+    BS_CARVE(c, r->resident, units);
     return bs_carve_bytes(c, bs_stream_bytes(&facts));
 }
 
@@ -26253,22 +26255,22 @@ static bs_stream_facts store_facts(const bs_plan *plan)
 static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
 {
     const bs_stream_facts facts = store_facts(plan);
-    const uint64_t units = (uint64_t)plan->n_units - 1;
-    uint64_t nodes = 0, tensors = 0;
+    const int32_t units = plan->n_units - 1;
+    int64_t nodes = 0, tensors = 0;
     for (int32_t n = 1; n < plan->graph->n_nodes; n++) {
         bs_weight_spec specs[BS_MAX_WEIGHTS];
         if (!bs_store_loads(plan, n))
             continue;
         nodes++;
-        tensors += (uint64_t)bs_plan_tensors(plan->graph, &plan->graph->nodes[n], specs);
+        tensors += bs_plan_tensors(plan->graph, &plan->graph->nodes[n], specs);
     }
-    s->facts = bs_carve(c, units, sizeof *s->facts);
-    s->units = bs_carve(c, units, sizeof *s->units);
-    s->nodes = bs_carve(c, nodes, sizeof *s->nodes);
-    s->tensors = bs_carve(c, tensors, sizeof *s->tensors);
-    s->pieces = bs_carve(c, 2 * nodes, sizeof *s->pieces);
-    s->wanted = bs_carve(c, units, sizeof *s->wanted);
-    s->base = bs_carve(c, units + 1, sizeof *s->base);
+    BS_CARVE(c, s->facts, units);
+    BS_CARVE(c, s->units, units);
+    BS_CARVE(c, s->nodes, nodes);
+    BS_CARVE(c, s->tensors, tensors);
+    BS_CARVE(c, s->pieces, 2 * nodes);
+    BS_CARVE(c, s->wanted, units);
+    BS_CARVE(c, s->base, units + 1);
     return bs_carve_bytes(c, bs_stream_bytes(&facts));
 }
 
@@ -26316,8 +26318,7 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     bs_gate_lock(&s->gate);
     const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(piece->end, piece->begin));
     bs_stream_arrived(&s->stream, chunk, status == BS_OK ? bytes : 0, arrived - start, arrived);
-    bs_gate_wake(&s->gate);
-    bs_gate_unlock(&s->gate);
+    bs_gate_tell(&s->gate);
     if (status == BS_OK)
         status = bs_store_check(s, chunk->unit, piece, raw);
     if (status == BS_OK)
@@ -26420,8 +26421,7 @@ void bs_store_close(bs_store *s)
 {
     bs_gate_lock(&s->gate);
     s->stop = true;
-    bs_gate_wake(&s->gate);
-    bs_gate_unlock(&s->gate);
+    bs_gate_tell(&s->gate);
     for (int32_t i = 0; i < s->started; i++)
         s->platform->thread_join(s->platform->user, s->lanes[i].handle);
     bs_gate_destroy(&s->gate);
@@ -26436,8 +26436,7 @@ void bs_store_visit(bs_store *s, int32_t stage, const int32_t *units, int32_t co
     for (int32_t i = 0; i < count; i++)
         s->wanted[i] = units[i] - 1;
     bs_stream_visit(&s->stream, stage, s->wanted, count, store_now(s));
-    bs_gate_wake(&s->gate);
-    bs_gate_unlock(&s->gate);
+    bs_gate_tell(&s->gate);
 }
 
 void bs_store_leave(bs_store *s)
@@ -26446,8 +26445,7 @@ void bs_store_leave(bs_store *s)
         return;
     bs_gate_lock(&s->gate);
     bs_stream_leave(&s->stream);
-    bs_gate_wake(&s->gate);
-    bs_gate_unlock(&s->gate);
+    bs_gate_tell(&s->gate);
 }
 
 void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, double margin)
@@ -26455,8 +26453,7 @@ void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, double margin)
     bs_gate_lock(&s->gate);
     const int32_t strength = unit ? bs_stream_strength(&s->stream, stage, margin) : 0;
     bs_stream_expect(&s->stream, stage, unit - 1, strength);
-    bs_gate_wake(&s->gate);
-    bs_gate_unlock(&s->gate);
+    bs_gate_tell(&s->gate);
     const uint64_t now = s->profile ? store_now(s) : 0;
     record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, (uint64_t)strength, 0);
 }
@@ -26536,8 +26533,7 @@ void bs_store_release(bs_store *s, int32_t unit)
 {
     bs_gate_lock(&s->gate);
     bs_stream_release(&s->stream, unit - 1);
-    bs_gate_wake(&s->gate);
-    bs_gate_unlock(&s->gate);
+    bs_gate_tell(&s->gate);
 }
 
 bs_use bs_store_outcome(const bs_store *s, int32_t unit)
@@ -28811,8 +28807,8 @@ static void carve_decision(bs_carver *c, const bs_plan *p, int32_t router, bs_de
     d->gates = bs_carve_bytes(c, choices);
     d->ids = bs_carve_bytes(c, choices);
     d->inverse = bs_carve_bytes(c, choices);
-    d->counts = bs_carve(c, (uint64_t)d->paths, sizeof(int32_t));
-    d->offsets = bs_carve(c, (uint64_t)d->paths + 1, sizeof(int32_t));
+    BS_CARVE(c, d->counts, d->paths);
+    BS_CARVE(c, d->offsets, d->paths + 1);
 }
 
 /* A context of the root decides what is global, one of a tile what is decided in tiles. */
@@ -28853,18 +28849,18 @@ typedef struct session_parts {
 
 static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
 {
-    const uint64_t paths = (uint64_t)p->graph->max_paths, parts = (uint64_t)p->most_parts;
+    const int32_t paths = p->graph->max_paths, parts = p->most_parts;
     const bool streams = bs_plan_streams(p);
     memset(w, 0, sizeof *w);
-    w->parts = bs_carve(c, parts, sizeof(int32_t));
-    w->first_tile = bs_carve(c, parts ? parts + 1 : 0, sizeof(int32_t));
-    w->order = bs_carve(c, streams ? paths : 0, sizeof(int32_t));
-    w->units = bs_carve(c, streams ? parts : 0, sizeof(int32_t));
-    w->spent = bs_carve(c, streams ? parts : 0, sizeof(uint64_t));
-    w->needed = bs_carve(c, (uint64_t)p->most_stage_units, sizeof(int32_t));
-    w->visited = bs_carve(c, streams ? (uint64_t)p->n_units : 0, sizeof(uint64_t));
-    w->counts = bs_carve(c, streams ? paths : 0, sizeof(int32_t));
-    w->margins = bs_carve(c, streams ? paths : 0, sizeof(float));
+    BS_CARVE(c, w->parts, parts);
+    BS_CARVE(c, w->first_tile, parts ? parts + 1 : 0);
+    BS_CARVE(c, w->order, streams ? paths : 0);
+    BS_CARVE(c, w->units, streams ? parts : 0);
+    BS_CARVE(c, w->spent, streams ? parts : 0);
+    BS_CARVE(c, w->needed, p->most_stage_units);
+    BS_CARVE(c, w->visited, streams ? p->n_units : 0);
+    BS_CARVE(c, w->counts, streams ? paths : 0);
+    BS_CARVE(c, w->margins, streams ? paths : 0);
 }
 
 /* Everything persistent; root: NULL while counting. States come last: a caller that binds its own pays for them all
@@ -28872,20 +28868,20 @@ static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
 static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_context *root)
 {
     const bs_graph *g = p->graph;
-    const uint64_t nodes = (uint64_t)g->n_nodes, routers = (uint64_t)g->n_routers, threads = (uint64_t)p->threads;
+    const int32_t nodes = g->n_nodes, routers = g->n_routers;
     const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* as bytes of one each */
-    s->dims = bs_carve(c, (uint64_t)g->n_dims, sizeof(int64_t));
-    s->bound = bs_carve(c, nodes, sizeof(bs_buffer));
-    s->state = bs_carve(c, nodes, sizeof(uint8_t *));
-    s->state_bytes = bs_carve(c, nodes, sizeof(bs_bytes));
-    s->callbacks = bs_carve(c, routers, sizeof(bs_route_callback));
-    s->chosen = bs_carve(c, routers, sizeof(int16_t *));
+    BS_CARVE(c, s->dims, g->n_dims);
+    BS_CARVE(c, s->bound, nodes);
+    BS_CARVE(c, s->state, nodes);
+    BS_CARVE(c, s->state_bytes, nodes);
+    BS_CARVE(c, s->callbacks, routers);
+    BS_CARVE(c, s->chosen, routers);
     s->counts = bs_carve_bytes(c, bs_bytes_times(paths, sizeof(int32_t)));
-    s->dropped = bs_carve(c, routers, sizeof(int64_t));
+    BS_CARVE(c, s->dropped, routers);
     s->path_ns = bs_carve_bytes(c, bs_bytes_times(bs_bytes_times(paths, p->threads), sizeof(uint64_t)));
     s->route_counts = bs_carve_bytes(c, bs_bytes_times(bs_bytes_times(paths, p->threads), sizeof(int32_t)));
     carve_work(c, p, &s->work);
-    s->contexts = bs_carve(c, threads, sizeof(bs_context));
+    BS_CARVE(c, s->contexts, p->threads);
     carve_context(c, p, root, false);
     for (int32_t t = 0; t < p->threads && !bs_plan_on_device(p); t++)
         carve_context(c, p, s->contexts ? &s->contexts[t] : NULL, true);
@@ -28895,13 +28891,13 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
         if (s->chosen)
             s->chosen[r] = chosen;
     }
-    s->offsets = bs_carve(c, (uint64_t)g->n_domains, sizeof(int32_t *));
+    BS_CARVE(c, s->offsets, g->n_domains);
     for (int32_t d = 1; d < g->n_domains; d++) {
         int32_t *offsets = bs_carve(c, (uint64_t)bs_segment_room(p, d), sizeof(int32_t));
         if (s->offsets)
             s->offsets[d] = bs_segment_room(p, d) ? offsets : NULL;
     }
-    s->past = bs_carve(c, nodes, sizeof(int32_t *));
+    BS_CARVE(c, s->past, nodes);
     for (int32_t n = 1; n < g->n_nodes; n++) {
         int32_t *past = bs_carve(c, (uint64_t)bs_past_room(p, n), sizeof(int32_t));
         if (s->past)

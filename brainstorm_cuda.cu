@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: a5a364289c975c6a95860d7ba91e10cdac2aba5c3404556646712602119752ec
+ * sha256 of the parts: 1d8fd8de7517c29fea0ea374d21dff1b54f2ff16d977568f99a4e77f017f1623
  */
 #include "brainstorm.h"
 
@@ -430,6 +430,8 @@ typedef struct bs_carver {
 } bs_carver;
 void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (base/arena.c) */
 void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
+/* An array for a pointer: `count` of what it points to. A count below zero is too many. */
+#define BS_CARVE(carver, pointer, count) ((pointer) = bs_carve(carver, (uint64_t)(count), sizeof *(pointer)))
 /* From an arena, when this machine can count as many; or NULL. */
 void *bs_take(bs_arena *arena, bs_bytes bytes);
 void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);

@@ -67,6 +67,8 @@ typedef struct bs_carver {
 } bs_carver;
 void *bs_carve(bs_carver *carver, uint64_t count, size_t each); /* (base/arena.c) */
 void *bs_carve_bytes(bs_carver *carver, bs_bytes bytes);
+/* An array for a pointer: `count` of what it points to. A count below zero is too many. */
+#define BS_CARVE(carver, pointer, count) ((pointer) = bs_carve(carver, (uint64_t)(count), sizeof *(pointer)))
 /* From an arena, when this machine can count as many; or NULL. */
 void *bs_take(bs_arena *arena, bs_bytes bytes);
 void *bs_take_zeros(bs_arena *arena, bs_bytes bytes);

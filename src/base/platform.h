@@ -20,6 +20,7 @@ void bs_gate_lock(bs_gate *gate);
 void bs_gate_unlock(bs_gate *gate);
 void bs_gate_wait(bs_gate *gate); /* between lock and unlock */
 void bs_gate_wake(bs_gate *gate);
+void bs_gate_tell(bs_gate *gate); /* wakes whoever waits, and unlocks */
 
 typedef void (*bs_task)(void *user, int32_t index, int32_t thread);
 

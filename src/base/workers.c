@@ -40,6 +40,12 @@ void bs_gate_wake(bs_gate *gate)
         gate->platform->gate_wake(gate->platform->user, gate->storage);
 }
 
+void bs_gate_tell(bs_gate *gate)
+{
+    bs_gate_wake(gate);
+    bs_gate_unlock(gate);
+}
+
 static void pool_drain(bs_workers *pool, int32_t thread)
 {
     for (;;) {
@@ -66,8 +72,7 @@ static void worker_main(void *argument)
         pool_drain(pool, worker->thread);
         if (atomic_fetch_sub(&pool->busy, 1) == 1) { /* the last one tells the caller */
             bs_gate_lock(&pool->gate);
-            bs_gate_wake(&pool->gate);
-            bs_gate_unlock(&pool->gate);
+            bs_gate_tell(&pool->gate);
         }
     }
 }
@@ -100,8 +105,7 @@ void bs_workers_stop(bs_workers *pool)
     const bs_platform *p = pool->gate.platform;
     bs_gate_lock(&pool->gate);
     atomic_store(&pool->stop, true);
-    bs_gate_wake(&pool->gate);
-    bs_gate_unlock(&pool->gate);
+    bs_gate_tell(&pool->gate);
     for (int32_t i = 1; i <= pool->started; i++)
         p->thread_join(p->user, pool->workers[i].handle);
     bs_gate_destroy(&pool->gate);
@@ -130,8 +134,7 @@ void bs_workers_run(bs_workers *pool, bs_task task, void *user, int32_t count)
     atomic_store(&pool->next, 0);
     atomic_store(&pool->busy, pool->started);
     atomic_fetch_add(&pool->generation, 1);
-    bs_gate_wake(&pool->gate);
-    bs_gate_unlock(&pool->gate);
+    bs_gate_tell(&pool->gate);
     pool_drain(pool, 0);
     pool_wait(pool);
 }

@@ -177,8 +177,7 @@ static void profile_wake(bs_profile *p)
     if (!atomic_load(&p->asleep) || !atomic_exchange(&p->asleep, false))
         return; /* it works, or another producer wakes it */
     bs_gate_lock(&p->gate);
-    bs_gate_wake(&p->gate);
-    bs_gate_unlock(&p->gate);
+    bs_gate_tell(&p->gate);
 }
 
 /* Without threads: on the caller's. The flag keeps a second consumer out, should the caller have threads after all. */
@@ -272,8 +271,7 @@ static void profile_open_ring(bs_profile *p)
 {
     bs_gate_lock(&p->gate);
     atomic_store(&p->open, true);
-    bs_gate_wake(&p->gate);
-    bs_gate_unlock(&p->gate);
+    bs_gate_tell(&p->gate);
 }
 
 bs_status bs_profile_header(bs_profile *profile, const bs_profile_header_desc *desc)
@@ -384,8 +382,7 @@ static void profile_stop(bs_profile *p)
         return;
     bs_gate_lock(&p->gate);
     p->stop = true;
-    bs_gate_wake(&p->gate);
-    bs_gate_unlock(&p->gate);
+    bs_gate_tell(&p->gate);
     os->thread_join(os->user, p->thread);
     bs_gate_destroy(&p->gate);
 }

@@ -17,8 +17,8 @@ static void carve_decision(bs_carver *c, const bs_plan *p, int32_t router, bs_de
     d->gates = bs_carve_bytes(c, choices);
     d->ids = bs_carve_bytes(c, choices);
     d->inverse = bs_carve_bytes(c, choices);
-    d->counts = bs_carve(c, (uint64_t)d->paths, sizeof(int32_t));
-    d->offsets = bs_carve(c, (uint64_t)d->paths + 1, sizeof(int32_t));
+    BS_CARVE(c, d->counts, d->paths);
+    BS_CARVE(c, d->offsets, d->paths + 1);
 }
 
 /* A context of the root decides what is global, one of a tile what is decided in tiles. */
@@ -59,18 +59,18 @@ typedef struct session_parts {
 
 static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
 {
-    const uint64_t paths = (uint64_t)p->graph->max_paths, parts = (uint64_t)p->most_parts;
+    const int32_t paths = p->graph->max_paths, parts = p->most_parts;
     const bool streams = bs_plan_streams(p);
     memset(w, 0, sizeof *w);
-    w->parts = bs_carve(c, parts, sizeof(int32_t));
-    w->first_tile = bs_carve(c, parts ? parts + 1 : 0, sizeof(int32_t));
-    w->order = bs_carve(c, streams ? paths : 0, sizeof(int32_t));
-    w->units = bs_carve(c, streams ? parts : 0, sizeof(int32_t));
-    w->spent = bs_carve(c, streams ? parts : 0, sizeof(uint64_t));
-    w->needed = bs_carve(c, (uint64_t)p->most_stage_units, sizeof(int32_t));
-    w->visited = bs_carve(c, streams ? (uint64_t)p->n_units : 0, sizeof(uint64_t));
-    w->counts = bs_carve(c, streams ? paths : 0, sizeof(int32_t));
-    w->margins = bs_carve(c, streams ? paths : 0, sizeof(float));
+    BS_CARVE(c, w->parts, parts);
+    BS_CARVE(c, w->first_tile, parts ? parts + 1 : 0);
+    BS_CARVE(c, w->order, streams ? paths : 0);
+    BS_CARVE(c, w->units, streams ? parts : 0);
+    BS_CARVE(c, w->spent, streams ? parts : 0);
+    BS_CARVE(c, w->needed, p->most_stage_units);
+    BS_CARVE(c, w->visited, streams ? p->n_units : 0);
+    BS_CARVE(c, w->counts, streams ? paths : 0);
+    BS_CARVE(c, w->margins, streams ? paths : 0);
 }
 
 /* Everything persistent; root: NULL while counting. States come last: a caller that binds its own pays for them all
@@ -78,20 +78,20 @@ static void carve_work(bs_carver *c, const bs_plan *p, bs_exec_work *w)
 static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_context *root)
 {
     const bs_graph *g = p->graph;
-    const uint64_t nodes = (uint64_t)g->n_nodes, routers = (uint64_t)g->n_routers, threads = (uint64_t)p->threads;
+    const int32_t nodes = g->n_nodes, routers = g->n_routers;
     const bs_bytes paths = bs_bytes_array(g->n_paths, 1); /* as bytes of one each */
-    s->dims = bs_carve(c, (uint64_t)g->n_dims, sizeof(int64_t));
-    s->bound = bs_carve(c, nodes, sizeof(bs_buffer));
-    s->state = bs_carve(c, nodes, sizeof(uint8_t *));
-    s->state_bytes = bs_carve(c, nodes, sizeof(bs_bytes));
-    s->callbacks = bs_carve(c, routers, sizeof(bs_route_callback));
-    s->chosen = bs_carve(c, routers, sizeof(int16_t *));
+    BS_CARVE(c, s->dims, g->n_dims);
+    BS_CARVE(c, s->bound, nodes);
+    BS_CARVE(c, s->state, nodes);
+    BS_CARVE(c, s->state_bytes, nodes);
+    BS_CARVE(c, s->callbacks, routers);
+    BS_CARVE(c, s->chosen, routers);
     s->counts = bs_carve_bytes(c, bs_bytes_times(paths, sizeof(int32_t)));
-    s->dropped = bs_carve(c, routers, sizeof(int64_t));
+    BS_CARVE(c, s->dropped, routers);
     s->path_ns = bs_carve_bytes(c, bs_bytes_times(bs_bytes_times(paths, p->threads), sizeof(uint64_t)));
     s->route_counts = bs_carve_bytes(c, bs_bytes_times(bs_bytes_times(paths, p->threads), sizeof(int32_t)));
     carve_work(c, p, &s->work);
-    s->contexts = bs_carve(c, threads, sizeof(bs_context));
+    BS_CARVE(c, s->contexts, p->threads);
     carve_context(c, p, root, false);
     for (int32_t t = 0; t < p->threads && !bs_plan_on_device(p); t++)
         carve_context(c, p, s->contexts ? &s->contexts[t] : NULL, true);
@@ -101,13 +101,13 @@ static void carve_session(bs_carver *c, const bs_plan *p, session_parts *s, bs_c
         if (s->chosen)
             s->chosen[r] = chosen;
     }
-    s->offsets = bs_carve(c, (uint64_t)g->n_domains, sizeof(int32_t *));
+    BS_CARVE(c, s->offsets, g->n_domains);
     for (int32_t d = 1; d < g->n_domains; d++) {
         int32_t *offsets = bs_carve(c, (uint64_t)bs_segment_room(p, d), sizeof(int32_t));
         if (s->offsets)
             s->offsets[d] = bs_segment_room(p, d) ? offsets : NULL;
     }
-    s->past = bs_carve(c, nodes, sizeof(int32_t *));
+    BS_CARVE(c, s->past, nodes);
     for (int32_t n = 1; n < g->n_nodes; n++) {
         int32_t *past = bs_carve(c, (uint64_t)bs_past_room(p, n), sizeof(int32_t));
         if (s->past)

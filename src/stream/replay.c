@@ -377,14 +377,14 @@ static bs_stream_facts replay_facts(const bs_trace *t)
 static void *carve_replay(bs_carver *c, const bs_trace *t, replay *r)
 {
     const bs_stream_facts facts = replay_facts(t);
-    const uint64_t units = (uint64_t)t->n_units, uses = (uint64_t)bs_or_default(t->n_uses, 1);
-    r->units = bs_carve(c, units, sizeof *r->units);
-    r->next_position = bs_carve(c, uses, sizeof *r->next_position);
-    r->future = bs_carve(c, units, sizeof *r->future);
-    r->wanted = bs_carve(c, units, sizeof *r->wanted);
-    r->ready_at = bs_carve(c, units, sizeof *r->ready_at);
-    r->before = bs_carve(c, uses, sizeof *r->before);
-    r->resident = bs_carve(c, units, sizeof *r->resident);
+    const int32_t units = t->n_units, uses = bs_or_default(t->n_uses, 1);
+    BS_CARVE(c, r->units, units);
+    BS_CARVE(c, r->next_position, uses);
+    BS_CARVE(c, r->future, units);
+    BS_CARVE(c, r->wanted, units);
+    BS_CARVE(c, r->ready_at, units);
+    BS_CARVE(c, r->before, uses);
+    BS_CARVE(c, r->resident, units);
     return bs_carve_bytes(c, bs_stream_bytes(&facts));
 }
 

@@ -21,22 +21,22 @@ static bs_stream_facts store_facts(const bs_plan *plan)
 static void *carve_store(bs_carver *c, const bs_plan *plan, bs_store *s)
 {
     const bs_stream_facts facts = store_facts(plan);
-    const uint64_t units = (uint64_t)plan->n_units - 1;
-    uint64_t nodes = 0, tensors = 0;
+    const int32_t units = plan->n_units - 1;
+    int64_t nodes = 0, tensors = 0;
     for (int32_t n = 1; n < plan->graph->n_nodes; n++) {
         bs_weight_spec specs[BS_MAX_WEIGHTS];
         if (!bs_store_loads(plan, n))
             continue;
         nodes++;
-        tensors += (uint64_t)bs_plan_tensors(plan->graph, &plan->graph->nodes[n], specs);
+        tensors += bs_plan_tensors(plan->graph, &plan->graph->nodes[n], specs);
     }
-    s->facts = bs_carve(c, units, sizeof *s->facts);
-    s->units = bs_carve(c, units, sizeof *s->units);
-    s->nodes = bs_carve(c, nodes, sizeof *s->nodes);
-    s->tensors = bs_carve(c, tensors, sizeof *s->tensors);
-    s->pieces = bs_carve(c, 2 * nodes, sizeof *s->pieces);
-    s->wanted = bs_carve(c, units, sizeof *s->wanted);
-    s->base = bs_carve(c, units + 1, sizeof *s->base);
+    BS_CARVE(c, s->facts, units);
+    BS_CARVE(c, s->units, units);
+    BS_CARVE(c, s->nodes, nodes);
+    BS_CARVE(c, s->tensors, tensors);
+    BS_CARVE(c, s->pieces, 2 * nodes);
+    BS_CARVE(c, s->wanted, units);
+    BS_CARVE(c, s->base, units + 1);
     return bs_carve_bytes(c, bs_stream_bytes(&facts));
 }
 
@@ -84,8 +84,7 @@ static void load_chunk(bs_store *s, bs_store_lane *lane, bs_stream_chunk *chunk)
     bs_gate_lock(&s->gate);
     const uint64_t bytes = bs_bytes_figure(bs_bytes_sub(piece->end, piece->begin));
     bs_stream_arrived(&s->stream, chunk, status == BS_OK ? bytes : 0, arrived - start, arrived);
-    bs_gate_wake(&s->gate);
-    bs_gate_unlock(&s->gate);
+    bs_gate_tell(&s->gate);
     if (status == BS_OK)
         status = bs_store_check(s, chunk->unit, piece, raw);
     if (status == BS_OK)
@@ -188,8 +187,7 @@ void bs_store_close(bs_store *s)
 {
     bs_gate_lock(&s->gate);
     s->stop = true;
-    bs_gate_wake(&s->gate);
-    bs_gate_unlock(&s->gate);
+    bs_gate_tell(&s->gate);
     for (int32_t i = 0; i < s->started; i++)
         s->platform->thread_join(s->platform->user, s->lanes[i].handle);
     bs_gate_destroy(&s->gate);
@@ -204,8 +202,7 @@ void bs_store_visit(bs_store *s, int32_t stage, const int32_t *units, int32_t co
     for (int32_t i = 0; i < count; i++)
         s->wanted[i] = units[i] - 1;
     bs_stream_visit(&s->stream, stage, s->wanted, count, store_now(s));
-    bs_gate_wake(&s->gate);
-    bs_gate_unlock(&s->gate);
+    bs_gate_tell(&s->gate);
 }
 
 void bs_store_leave(bs_store *s)
@@ -214,8 +211,7 @@ void bs_store_leave(bs_store *s)
         return;
     bs_gate_lock(&s->gate);
     bs_stream_leave(&s->stream);
-    bs_gate_wake(&s->gate);
-    bs_gate_unlock(&s->gate);
+    bs_gate_tell(&s->gate);
 }
 
 void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, double margin)
@@ -223,8 +219,7 @@ void bs_store_expect(bs_store *s, int32_t stage, int32_t unit, double margin)
     bs_gate_lock(&s->gate);
     const int32_t strength = unit ? bs_stream_strength(&s->stream, stage, margin) : 0;
     bs_stream_expect(&s->stream, stage, unit - 1, strength);
-    bs_gate_wake(&s->gate);
-    bs_gate_unlock(&s->gate);
+    bs_gate_tell(&s->gate);
     const uint64_t now = s->profile ? store_now(s) : 0;
     record(s, BS_EVENT_GUESS, now, now, unit - 1, stage, (uint64_t)strength, 0);
 }
@@ -304,8 +299,7 @@ void bs_store_release(bs_store *s, int32_t unit)
 {
     bs_gate_lock(&s->gate);
     bs_stream_release(&s->stream, unit - 1);
-    bs_gate_wake(&s->gate);
-    bs_gate_unlock(&s->gate);
+    bs_gate_tell(&s->gate);
 }
 
 bs_use bs_store_outcome(const bs_store *s, int32_t unit)

@@ -26,25 +26,24 @@ static int32_t most_of_a_stage(const bs_stream_facts *f)
 
 static void carve_stream(bs_carver *c, const bs_stream_facts *f, bs_stream *s)
 {
-    const uint64_t units = (uint64_t)f->n_units, stages = (uint64_t)f->n_stages, uses = (uint64_t)f->n_uses;
-    const uint64_t most = (uint64_t)most_of_a_stage(f);
-    s->slots = bs_carve(c, units, sizeof *s->slots);
-    s->stages = bs_carve(c, stages, sizeof *s->stages);
-    s->rate = bs_carve(c, uses, sizeof *s->rate);
-    s->recent = bs_carve(c, uses, sizeof *s->recent);
-    s->interval = bs_carve(c, uses, sizeof *s->interval);
-    s->deviation = bs_carve(c, uses, sizeof *s->deviation);
-    s->needed_at = bs_carve(c, uses, sizeof *s->needed_at);
-    s->score = bs_carve(c, most, sizeof *s->score);
-    s->follows = bs_carve(c, most, sizeof *s->follows);
-    s->ranked = bs_carve(c, most, sizeof *s->ranked);
-    s->chosen = bs_carve(c, uses, 1);
-    s->expected = bs_carve(c, uses, 1);
-    s->distance = bs_carve(c, units, sizeof *s->distance);
-    s->next_use = bs_carve(c, units, sizeof *s->next_use);
-    s->needed = bs_carve(c, units, sizeof *s->needed);
-    s->present = bs_carve(c, units, sizeof *s->present);
-    s->by_offset = bs_carve(c, units, sizeof *s->by_offset);
+    const int32_t units = f->n_units, uses = f->n_uses, most = most_of_a_stage(f);
+    BS_CARVE(c, s->slots, units);
+    BS_CARVE(c, s->stages, f->n_stages);
+    BS_CARVE(c, s->rate, uses);
+    BS_CARVE(c, s->recent, uses);
+    BS_CARVE(c, s->interval, uses);
+    BS_CARVE(c, s->deviation, uses);
+    BS_CARVE(c, s->needed_at, uses);
+    BS_CARVE(c, s->score, most);
+    BS_CARVE(c, s->follows, most);
+    BS_CARVE(c, s->ranked, most);
+    BS_CARVE(c, s->chosen, uses);
+    BS_CARVE(c, s->expected, uses);
+    BS_CARVE(c, s->distance, units);
+    BS_CARVE(c, s->next_use, units);
+    BS_CARVE(c, s->needed, units);
+    BS_CARVE(c, s->present, units);
+    BS_CARVE(c, s->by_offset, units);
     s->transitions = bs_carve_bytes(c, bs_predict_tables(f, NULL));
 }
 
