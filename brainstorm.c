@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: fb1d24b339a20613e6816a2c8ac85856c06e557a947da20b7ab9fcc9ac1d9f4c
+ * sha256 of the parts: e4e596ceeea30f3dbeb107df8a8e78fd386a84054bdbaf5d3727691f944fc934
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -21526,6 +21526,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(plan, weight_bytes, BYTES)         \
     X(plan, all_unit_bytes, BYTES)       \
     X(plan, desc.threads, INT)           \
+    X(plan, desc.order, INT)             \
     X(plan, desc.conv, INT)              \
     X(plan, desc.patch_size, INT)        \
     X(plan, desc.slot_bytes, ANY)        \

@@ -224,6 +224,17 @@ static void tell_of_nodes(tally *t)
     }
 }
 
+/* What is kept in f32 is said to be kept in f16, where the plan is of such a device, and the other way round. */
+static void tell_of_values(tally *t)
+{
+    for (int32_t v = 1; v < graph->n_values; v++) {
+        if (!bs_plan_is_stored(plan, v))
+            continue;
+        plan->values[v].narrow = !plan->values[v].narrow;
+        tell(t);
+    }
+}
+
 /* Every domain runs depth first, and so routers decide in tiles. */
 static void tell_of_orders(tally *t)
 {
@@ -293,6 +304,7 @@ static void test_stories(void)
     tally t = {.every = 1};
     memcpy(plan_before, plan_memory, sizeof plan_before);
     tell_of_nodes(&t);
+    tell_of_values(&t);
     tell_of_orders(&t);
     tell_of_parts(&t);
     check(t.silent == 0 && t.refused > 0, "of %d lies that agree with each other %d are refused, and %d run",

@@ -88,6 +88,7 @@ static void bounds_make(const bs_plan *p, image_bounds *b)
     X(plan, weight_bytes, BYTES)         \
     X(plan, all_unit_bytes, BYTES)       \
     X(plan, desc.threads, INT)           \
+    X(plan, desc.order, INT)             \
     X(plan, desc.conv, INT)              \
     X(plan, desc.patch_size, INT)        \
     X(plan, desc.slot_bytes, ANY)        \
