@@ -46,17 +46,16 @@ planted() {
     fi
 }
 
-planted src/plan/memory.c \
-    '/plan->scratch_bytes = bs_bytes_add\(bs_bytes_align/{
-        N;s/= bs_bytes_add\(bs_bytes_align\((.*)\),\s*bs_bytes_align\((.*)\)\);/= \1 + \2;/}' \
+planted src/plan/facts.c \
+    's/= bs_bytes_add\((p->kernel_scratch_offset), bs_bytes_align\((p->kernel_scratch_bytes)\)\);/= \1 + \2;/' \
     'a bare sum of a tile and a kernel'
 planted src/plan/memory.c \
     's/(const bs_bytes bytes) = bs_bytes_times\(plan->row_bytes, plan->rows\);/\1 = plan->row_bytes * plan->rows;/' \
     'a bare product of a row and rows'
-planted src/plan/plan.c \
-    's/np->prepared_offset = bs_bytes_put\(used, np->prepared_bytes\);/*used += np->prepared_bytes;/' \
-    'weights added up with +='
-planted src/plan/units.c \
+planted src/plan/facts.c \
+    's/bs_bytes_add\((np->prepared_offset), (np->prepared_bytes)\)/\1 + \2/' \
+    'a bare end of weights'
+planted src/plan/streamed.c \
     's/p->all_unit_bytes = bs_bytes_add\(p->all_unit_bytes, bytes\);/p->all_unit_bytes += bytes;/' \
     'units added up with +='
 planted src/run/session_memory.c \
@@ -70,7 +69,7 @@ planted src/run/device_layout.c 's/bs_bytes_put\(&inputs, bound_bytes\(plan, n\)
 planted src/stream/store_plan.c 's/bs_bytes_add\(tensor->offset, tensor->bytes\)/tensor->offset + tensor->bytes/' \
     'a bare end of a tensor in storage'
 planted src/stream/slots.c \
-    's/bs_bytes_add\(slot->offset, s->facts.units\[u\].slot_bytes\)/slot->offset + s->facts.units[u].slot_bytes/' \
+    's/bs_bytes_add\((s->slots\[u\].offset), (s->facts.units\[u\].slot_bytes)\)/\1 + \2/' \
     'a bare end of a slot'
 planted src/model/gguf.c \
     's/const bs_bytes end = bs_bytes_add\(gguf->data, data_bytes\);/const bs_bytes end = gguf->data + data_bytes;/' \
