@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: e4e596ceeea30f3dbeb107df8a8e78fd386a84054bdbaf5d3727691f944fc934
+ * sha256 of the parts: 0ab76c55c0d760e7447d18f84f1224111606aa2b105ea19f8c98fa15514d7c42
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -9609,8 +9609,8 @@ static inline BS_BOTH int32_t bs_segment_of(const int32_t *offsets, int32_t n_se
     return low;
 }
 
-/* Whether a loop is worth writing twice, the second time over dense floats: compilers make vectors of that, but not where
- * few bytes are asked for (-Os). */
+/* Whether a loop is worth writing twice, the second time over dense floats: compilers make vectors of that, but not
+ * where few bytes are asked for (-Os). */
 #ifdef __OPTIMIZE_SIZE__
 #define BS_DENSE_PAYS false
 #else
@@ -11192,8 +11192,8 @@ BS_INTERNAL float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel
 /* Sets bias and activation of the task. False: the activation is not fused, but must follow. */
 BS_INTERNAL bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task);
 
-/* The task of a row whose first window begins at `from` (y, x) and belongs to the output at `to`, then to each `step`-th
- * one of the rect. */
+/* The task of a row whose first window begins at `from` (y, x) and belongs to the output at `to`; the others to each
+ * `step`-th one of the rect. */
 BS_INTERNAL bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *from, const int32_t *to, int32_t step);
 
 /* The whole of a convolution's call: row by row the plain way or by the kernels, and what these do not fuse. */

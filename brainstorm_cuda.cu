@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 1d8fd8de7517c29fea0ea374d21dff1b54f2ff16d977568f99a4e77f017f1623
+ * sha256 of the parts: 384e5a3b59665fb8c5f007465b2e2733e015344907fe3b1aee5262d7e62631ed
  */
 #include "brainstorm.h"
 
@@ -914,8 +914,8 @@ static inline BS_BOTH int32_t bs_segment_of(const int32_t *offsets, int32_t n_se
     return low;
 }
 
-/* Whether a loop is worth writing twice, the second time over dense floats: compilers make vectors of that, but not where
- * few bytes are asked for (-Os). */
+/* Whether a loop is worth writing twice, the second time over dense floats: compilers make vectors of that, but not
+ * where few bytes are asked for (-Os). */
 #ifdef __OPTIMIZE_SIZE__
 #define BS_DENSE_PAYS false
 #else
@@ -2813,8 +2813,8 @@ float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum)
 /* Sets bias and activation of the task. False: the activation is not fused, but must follow. */
 bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task);
 
-/* The task of a row whose first window begins at `from` (y, x) and belongs to the output at `to`, then to each `step`-th
- * one of the rect. */
+/* The task of a row whose first window begins at `from` (y, x) and belongs to the output at `to`; the others to each
+ * `step`-th one of the rect. */
 bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *from, const int32_t *to, int32_t step);
 
 /* The whole of a convolution's call: row by row the plain way or by the kernels, and what these do not fuse. */

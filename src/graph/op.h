@@ -208,8 +208,8 @@ static inline BS_BOTH int32_t bs_segment_of(const int32_t *offsets, int32_t n_se
     return low;
 }
 
-/* Whether a loop is worth writing twice, the second time over dense floats: compilers make vectors of that, but not where
- * few bytes are asked for (-Os). */
+/* Whether a loop is worth writing twice, the second time over dense floats: compilers make vectors of that, but not
+ * where few bytes are asked for (-Os). */
 #ifdef __OPTIMIZE_SIZE__
 #define BS_DENSE_PAYS false
 #else

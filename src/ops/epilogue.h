@@ -38,8 +38,8 @@ float bs_epilogue_apply(const bs_epilogue *epilogue, int32_t channel, float sum)
 /* Sets bias and activation of the task. False: the activation is not fused, but must follow. */
 bool bs_epilogue_fuse(const bs_epilogue *epilogue, bs_conv_task *task);
 
-/* The task of a row whose first window begins at `from` (y, x) and belongs to the output at `to`, then to each `step`-th
- * one of the rect. */
+/* The task of a row whose first window begins at `from` (y, x) and belongs to the output at `to`; the others to each
+ * `step`-th one of the rect. */
 bs_conv_task bs_epilogue_task(const bs_call *call, int32_t row, const int32_t *from, const int32_t *to, int32_t step);
 
 /* The whole of a convolution's call: row by row the plain way or by the kernels, and what these do not fuse. */
