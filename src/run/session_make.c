@@ -213,10 +213,18 @@ static bool arenas_disjoint(const bs_memory *m)
 }
 #endif
 
+/* What is needed of an arena, if anything is. */
+static bool arena_gives(bs_arena *arena, uint64_t bytes, const char *what, uint8_t **memory, bs_error *error)
+{
+    *memory = bytes ? bs_take_table(arena, bytes, 1, what, error) : NULL;
+    return *memory || bytes == 0;
+}
+
 bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_session_desc *desc, bs_error *error)
 {
     const bs_session_desc none = {.platform = NULL};
     bs_sizes sizes;
+    uint8_t *staging, *slots;
     if (!memory || !plan) {
         bs_fail(error, BS_ERROR_ARGUMENT, "bs_session_create: memory or plan is NULL");
         return NULL;
@@ -233,18 +241,15 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
     bs_plan_sizes(plan, &sizes);
     if (desc->weights_of && !bs_plan_streams(plan))
         sizes.staging = 0; /* nothing is read */
-    const size_t mark[4] = {memory->persistent.used, memory->transient.used, memory->staging.used, memory->slots.used};
+    const bs_memory before = *memory;
     bs_session *s = bs_session_carve(memory, plan, &sizes, !desc->weights_of, error);
-    uint8_t *staging = s && sizes.staging ? bs_take_table(&memory->staging, sizes.staging, 1, "reading weights", error)
-                                          : NULL;
-    uint8_t *slots = s && sizes.slots ? bs_take_table(&memory->slots, sizes.slots, 1, "weights of blocks", error)
-                                      : NULL;
     const size_t device_mark[2] = {desc->device ? desc->device->memory.used : 0,
                                    desc->device ? desc->device->pinned.used : 0};
-    const bool ok = s && (sizes.staging == 0 || staging) && (sizes.slots == 0 || slots) &&
+    const bool ok = s && arena_gives(&memory->staging, sizes.staging, "reading weights", &staging, error) &&
+                    arena_gives(&memory->slots, sizes.slots, "weights of blocks", &slots, error) &&
                     session_start(s, desc, staging, slots, error);
     if (!ok || !bs_plan_streams(plan))
-        memory->staging.used = mark[2]; /* only while loading */
+        memory->staging.used = before.staging.used; /* only while loading */
     if (!ok) {
         if (s && s->device)
             s->device->api->close(s->on_device);
@@ -252,9 +257,9 @@ bs_session *bs_session_create(bs_memory *memory, const bs_plan *plan, const bs_s
             desc->device->memory.used = device_mark[0];
             desc->device->pinned.used = device_mark[1];
         }
-        memory->persistent.used = mark[0];
-        memory->transient.used = mark[1];
-        memory->slots.used = mark[3];
+        memory->persistent.used = before.persistent.used;
+        memory->transient.used = before.transient.used;
+        memory->slots.used = before.slots.used;
         return NULL;
     }
     s->mark = BS_MARK_SESSION;
