@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: f1c228bcc8bd3ad84bfda63bb911c98ed90c91f492612da2dac4f82cc37d7664
+ * sha256 of the parts: eb0c185914653ad72fd03a379b65b09de2371e44a2ebecb48b68ed54cd71a7c2
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -22121,16 +22121,18 @@ typedef struct image_at {
     int32_t tile; /* the domain of its part; 0: it stands at top level */
 } image_at;
 
-/* Whether the router has decided by then, where this instruction sees it. */
+/* Whether the router has decided by then, where this instruction sees it. What has one time a device launches in any
+ * order. */
 static bool is_decided(const image_at *a, int32_t router)
 {
-    const bs_plan *p = a->p;
-    const bs_router_plan *r = &p->routers[router];
+    const bs_instr *instrs = a->p->instrs;
+    const bs_router_plan *r = &a->p->routers[router];
     if (!r->live || r->instr < 0)
         return false;
-    if (p->instrs[r->instr].part != BS_TOP)
-        return p->instrs[r->instr].part == a->i->part && r->instr < a->at;
-    return r->instr < (a->tile ? p->regions[p->parts[a->i->part].region].instr : a->at);
+    if (instrs[r->instr].part != BS_TOP)
+        return instrs[r->instr].part == a->i->part && r->instr < a->at;
+    const int32_t now = a->tile ? a->p->regions[a->p->parts[a->i->part].region].instr : a->at;
+    return r->instr < now && instrs[r->instr].time < instrs[now].time;
 }
 
 /* Whether the rows of a domain are known then. A path that is seen was decided by an instruction that saw the domain

@@ -34,7 +34,6 @@ static const struct subject {
     {27, false, false, {.order = BS_ORDER_DEPTH, .patch_size = 4, .shared_bytes = BS_DEVICE_WORKSPACE + 1024}},
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects, STEPS = 24, ARENA_MOST = FUZZ_ARENA_MOST };
-enum { RUN_ONE_OF = 7 }; /* a run in the emulation takes as long as a hundred openings: of all lies, so many are run */
 
 static random_graph rg;
 static net_table weights;
@@ -44,12 +43,15 @@ static bs_plan *plan;
 static uint8_t *image, *copy;
 static size_t size;
 static sweep_share share;
-static size_t told, opened_ones; /* lies, of which the share takes some, and those of them that were opened */
+static size_t told; /* lies, of which the share takes some */
 static bool shows;
 static _Alignas(64) uint8_t graph_memory[1 << 20], plan_memory[1 << 20], plan_before[1 << 20];
 
+/* A run in the emulation takes as long as a hundred openings: where all lies in the bytes are told, of those that are
+ * opened one in seven is run. */
 typedef struct tally {
     int32_t cases, refused, ran, silent, left;
+    bool all; /* all of them are run */
 } tally;
 
 /* A graph that has all of it: the first from the seed on. */
@@ -107,6 +109,18 @@ static int64_t kernels(void)
 #endif
 }
 
+/* Memory of a device holds anything, and blocks come in any order: what is read before it is written is noticed as a
+ * number far too large, or below zero. */
+static void vary(int32_t turn)
+{
+#ifdef BS_CUDA_CPU
+    cuda_cpu_fill(turn % 2 ? 0xff : 0x3f);
+    cuda_cpu_order(turn % 3, 1);
+#else
+    (void)turn;
+#endif
+}
+
 /* On a device of exactly the bytes that the plan asks for. */
 static void run_opened(const bs_plan *opened, tally *t)
 {
@@ -123,6 +137,7 @@ static void run_opened(const bs_plan *opened, tally *t)
         return;
     const bs_cuda_desc open = {.device_bytes = sizes.device, .pinned_bytes = sizes.pinned};
     bs_arena_init(&arena, "opened", memory, sizeof memory);
+    vary(t->ran);
     desc.device = bs_cuda_open(&arena, &open, &error);
     FUZZ_PROMISE(desc.device, "%s", error.message);
     platform.thread_start = NULL; /* a lie is short, and the same each time */
@@ -146,7 +161,7 @@ static void try_image(uint8_t *bytes, size_t n, tally *t)
     t->cases++;
     t->refused += !opened;
     t->silent += !opened && (error.status >= 0 || !error.message[0] || arena.used != 0);
-    if (opened && opened_ones++ % (share.stride < RUN_ONE_OF ? RUN_ONE_OF / share.stride : 1) == 0)
+    if (opened && (t->all || share.stride >= 7 || (t->cases - t->refused) % 7 == 0))
         run_opened(opened, t);
     free(exact);
 }
@@ -212,7 +227,7 @@ CHECK_WRAPS static void test_words(void)
 /* Up to six fields and rows at once. */
 static void test_edits(int32_t count)
 {
-    tally t = {0};
+    tally t = {.all = true};
     uint8_t dice[96];
     for (int32_t i = 0; i < count; i++) {
         for (size_t k = 0; k < sizeof dice; k++)
@@ -234,7 +249,7 @@ static void test_edits(int32_t count)
 static void tell(tally *t, const char *what, int32_t where)
 {
     bs_error error;
-    if (takes(what, (size_t)where, 0, 16)) {
+    if (takes(what, (size_t)where, 0, 64)) {
         const size_t n = bs_plan_image_bytes(plan);
         uint8_t *const other = malloc(n);
         if (bs_plan_save(plan, other, n, &error) == BS_OK)
@@ -284,6 +299,23 @@ static void tell_of_orders(tally *t)
     }
 }
 
+/* A device launches together what has one time, by kernel: instructions from `first` on have that of this one. */
+static void tell_of_times(tally *t)
+{
+    for (int32_t first = 0; first < plan->n_top; first++) {
+        for (int32_t count = 1; first + count < plan->n_top; count = 2 * count + 1) {
+            for (int32_t k = first; k <= first + count; k++)
+                plan->instrs[k].time = plan->instrs[first].time;
+            tell(t, "one time", first);
+        }
+        for (int32_t k = first; k < plan->n_top; k++)
+            plan->instrs[k].time = 0;
+        tell(t, "no time", first);
+        plan->instrs[first].time = INT32_MAX;
+        tell(t, "late", first);
+    }
+}
+
 /* What the device alone looks at. */
 static void tell_of_device(tally *t)
 {
@@ -308,10 +340,11 @@ static void tell_of_device(tally *t)
 
 static void test_stories(void)
 {
-    tally t = {0};
+    tally t = {.all = true};
     memcpy(plan_before, plan_memory, sizeof plan_before);
     tell_of_values(&t);
     tell_of_orders(&t);
+    tell_of_times(&t);
     tell_of_device(&t);
     check_tally(&t, "lies that agree with each other");
 }
@@ -319,7 +352,7 @@ static void test_stories(void)
 static void test_subject(const struct subject *s)
 {
     bs_error error;
-    tally t = {0};
+    tally t = {.all = true};
     if (!check(grow(s), "a graph from seed %d, %s, %s", (int)s->seed * 1000, s->segments ? "segments" : "rows",
                s->streams ? "streamed" : "resident"))
         return;

@@ -25,6 +25,7 @@ void count(Count what, int64_t by) { counted[what].fetch_add(by, std::memory_ord
 /* ---- orders and delays ---- */
 
 static std::atomic<int> order_set{-1};
+static std::atomic<int> fill_set{0xff};
 static std::atomic<unsigned> order_seed{0};
 static std::atomic<long> delay_set{-1};
 static std::atomic<unsigned> delay_seed{0};
@@ -44,6 +45,11 @@ Order order_now(uint64_t *seed)
     const int set = order_set.load();
     *seed = set < 0 ? seed_at_start : order_seed.load();
     return static_cast<Order>(set < 0 ? at_start : set);
+}
+
+int fill_now()
+{
+    return fill_set.load();
 }
 
 void delay_now(uint64_t *random)
@@ -198,6 +204,11 @@ void cuda_cpu_order(int order, unsigned seed)
 {
     order_seed.store(seed);
     order_set.store(order);
+}
+
+void cuda_cpu_fill(int byte)
+{
+    fill_set.store(byte);
 }
 
 void cuda_cpu_delay(unsigned microseconds, unsigned seed)

@@ -42,6 +42,9 @@ void cuda_cpu_fail(int64_t nth, int from_then_on);
 /* Blocks of a launch, threads of a block and independent nodes of a graph: 0 forward, 1 reverse, 2 random. */
 void cuda_cpu_order(int order, unsigned seed);
 
+/* What each byte of new device memory is: 0xff, unless a test says otherwise. On a device it may be anything. */
+void cuda_cpu_fill(int byte);
+
 /* Before each operation of a stream: a random pause of at most so much. 0: none. */
 void cuda_cpu_delay(unsigned microseconds, unsigned seed);
 

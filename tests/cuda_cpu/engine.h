@@ -47,6 +47,7 @@ void count(Count what, int64_t by = 1);
 
 enum Order { FORWARD, REVERSE, RANDOM };
 Order order_now(uint64_t *seed);
+int fill_now();
 void delay_now(uint64_t *random);
 uint64_t next_random(uint64_t *state);
 

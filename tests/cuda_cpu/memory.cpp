@@ -1,7 +1,7 @@
-/* memory.cpp - device memory, pinned memory, and which is which. New memory is filled: 0xff on the device (NaN, -1),
- * 0xa5 on the host; of more than 512 MiB the ends. It comes from the C library's allocator, so that the address
- * sanitizer bounds it. Must never be freed as the host thread: what the device did must not become known to the host by
- * that. */
+/* memory.cpp - device memory, pinned memory, and which is which. New memory is filled: 0xff on the device (NaN, -1)
+ * unless a test says otherwise, 0xa5 on the host; of more than 512 MiB the ends. It comes from the C library's
+ * allocator, so that the address sanitizer bounds it. Must never be freed as the host thread: what the device did must
+ * not become known to the host by that. */
 #include "engine.h"
 
 #include <map>
@@ -172,7 +172,7 @@ static cudaError_t allocate(void **pointer, size_t bytes, Where where)
     device_open();
     void *made = memory_take(bytes + GUARD_BYTES, where);
     if (made) {
-        fill_new(made, where == DEVICE ? 0xff : 0xa5, bytes);
+        fill_new(made, where == DEVICE ? fill_now() : 0xa5, bytes);
         fill_raw(static_cast<char *>(made) + bytes, GUARD, GUARD_BYTES);
     }
     device_close();
