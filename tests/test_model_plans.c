@@ -46,7 +46,7 @@ typedef enum kind { VIDEO, TEXT } kind;
 typedef enum variant { PLAIN, SCALAR, FORCED, OTHER_SIZE, DIRECT, WINOGRAD, LARGE_TILES, CODES, VARIANTS } variant;
 
 #ifdef BS_TEST_ON_DEVICE
-enum { ROW_COUNT = 12, TALL = 40, WIDE = 56, PART = 97, ALL = 11 };
+enum { ROW_COUNT = 12, TALL = 40, WIDE = 56, PART = 193, ALL = 11 };
 #else
 enum { ROW_COUNT = 30, TALL = 88, WIDE = 132, PART = 7, ALL = 1 };
 #endif
