@@ -1,6 +1,6 @@
 /* brainstorm_cuda.cu - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: 384e5a3b59665fb8c5f007465b2e2733e015344907fe3b1aee5262d7e62631ed
+ * sha256 of the parts: 8a80287e779b88180d799a53b9e86a7cd07ccd8cd1ed86835ebaea03ea181add
  */
 #include "brainstorm.h"
 
@@ -63,9 +63,9 @@ __device__ __forceinline__ float bs_cu_mul_add(float a, float b, float c) { retu
 /* This thread of its block, and its warp; how many there are. */
 __device__ __forceinline__ int32_t bs_cu_thread(void) { return (int32_t)threadIdx.x; }
 __device__ __forceinline__ int32_t bs_cu_threads(void) { return (int32_t)blockDim.x; }
-__device__ __forceinline__ int32_t bs_cu_lane(void) { return bs_cu_thread() & 31; }
-__device__ __forceinline__ int32_t bs_cu_warp(void) { return bs_cu_thread() / 32; }
-__device__ __forceinline__ int32_t bs_cu_warps(void) { return bs_cu_threads() / 32; }
+__device__ __forceinline__ int32_t bs_cu_lane(void) { return (int32_t)(threadIdx.x % 32); }
+__device__ __forceinline__ int32_t bs_cu_warp(void) { return (int32_t)(threadIdx.x / 32); }
+__device__ __forceinline__ int32_t bs_cu_warps(void) { return (int32_t)(blockDim.x / 32); }
 
 /* The sum of so many lanes of a warp, for each to know. */
 template <typename T> __device__ __forceinline__ T bs_cu_lanes_sum(T v, int32_t lanes = 32)
@@ -83,10 +83,10 @@ __device__ inline uint64_t bs_cu_sum_threads(uint64_t *sums, uint64_t mine)
     if (bs_cu_lane() == 0)
         sums[bs_cu_warp()] = mine;
     __syncthreads();
-    mine = 0;
+    uint64_t sum = 0;
     for (int32_t k = 0; k < bs_cu_warps(); k++)
-        mine += sums[k];
-    return mine;
+        sum += sums[k];
+    return sum;
 }
 
 /* What lies at an address of the device, as tables hold it. */
