@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: eb0c185914653ad72fd03a379b65b09de2371e44a2ebecb48b68ed54cd71a7c2
+ * sha256 of the parts: fd2edf197533599042c16b083efd46bff8d64bbbfe2511acb88ed5e6cfcb51c6
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -11,16 +11,11 @@
 #error "brainstorm.h and brainstorm.c are of different versions"
 #endif
 
-#if defined(__clang__)
-#pragma clang diagnostic ignored "-Wunused-function"
-#endif
-
-#ifndef BS_INTERNAL
 #if defined(__GNUC__)
-#define BS_INTERNAL static __attribute__((unused))
-#else
-#define BS_INTERNAL static
+#pragma GCC diagnostic ignored "-Wunused-function"
 #endif
+#ifndef BS_INTERNAL
+#define BS_INTERNAL static
 #endif
 
 /* ==== begin src/base/exact_math.h ============================================================= */
@@ -218,7 +213,7 @@ static inline uint8_t *bs_bytes_row(uint8_t *memory, bs_bytes offset, int32_t ro
  * Relies on base/bytes.h. Must never let a status depend on whether there are texts.
  *
  * Without messages a call of what is declared here becomes that of a function that takes no text. The compiler still
- * sees the text, its format and what it shows, behind a condition that is never true: it checks them, and makes nothing
+ * sees the text, its format and what it shows, as something whose size is asked for: it checks them, and makes nothing
  * of them. (bs_fail)(...), in brackets, is the function itself: for the few texts that always stay. */
 #ifndef BS_MESSAGES_H
 #define BS_MESSAGES_H
@@ -251,14 +246,15 @@ void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 /* With the status' own sentence as the message. */
 bs_status bs_fail_bare(bs_error *error, bs_status status);
 bool bs_refuse_bare(bs_error *error, bs_status status);
-#define BS_TOLD(full, bare) (0 ? (void)(full) : (void)0, (bare))
-#define BS_TEXT(text) (0 ? (text) : (const char *)0)
+#define BS_UNTOLD(full) ((void)sizeof((void)(full), 0))
+#define BS_TOLD(full, bare) (BS_UNTOLD(full), (bare))
+#define BS_TEXT(text) (BS_UNTOLD(text), (const char *)0)
 #define bs_fail(error, status, ...) BS_TOLD((bs_fail)(error, status, __VA_ARGS__), bs_fail_bare(error, status))
 #define bs_refuse(error, status, ...) BS_TOLD((bs_refuse)(error, status, __VA_ARGS__), bs_refuse_bare(error, status))
 #define bs_fail_arena(error, arena, needed, what) (bs_fail_arena)(error, arena, needed, BS_TEXT(what))
 #define bs_fail_room(error, name, available, bytes, what) \
     (bs_fail_room)(error, name, available, bytes, BS_TEXT(what))
-#define bs_error_prefix(error, ...) (0 ? (bs_error_prefix)(error, __VA_ARGS__) : (void)0)
+#define bs_error_prefix(error, ...) BS_UNTOLD((bs_error_prefix)(error, __VA_ARGS__))
 #endif
 
 #endif
@@ -1250,8 +1246,8 @@ BS_INTERNAL bool bs_cursor_take(bs_cursor *cursor, void *target, bs_bytes bytes)
 BS_INTERNAL bool bs_cursor_skip(bs_cursor *cursor, bs_bytes bytes);
 BS_INTERNAL uint32_t bs_cursor_u32(bs_cursor *cursor);
 BS_INTERNAL uint64_t bs_cursor_u64(bs_cursor *cursor);
-static inline int32_t bs_cursor_i32(bs_cursor *cursor) { return (int32_t)bs_cursor_u32(cursor); }
-static inline int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_cursor_u64(cursor); }
+BS_INTERNAL int32_t bs_cursor_i32(bs_cursor *cursor);
+BS_INTERNAL int64_t bs_cursor_i64(bs_cursor *cursor);
 /* A string of at most bytes-1 printable ASCII characters, ended by NUL; anything else is BS_ERROR_FORMAT. */
 BS_INTERNAL bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
 /* Whether nothing failed so far; else it says what did, of `what`. */
@@ -1393,11 +1389,15 @@ uint32_t bs_cursor_u32(bs_cursor *cursor)
     return bs_cursor_take(cursor, &n, bs_bytes_of(sizeof n)) ? n : 0;
 }
 
+int32_t bs_cursor_i32(bs_cursor *cursor) { return (int32_t)bs_cursor_u32(cursor); }
+
 uint64_t bs_cursor_u64(bs_cursor *cursor)
 {
     uint64_t n = 0;
     return bs_cursor_take(cursor, &n, bs_bytes_of(sizeof n)) ? n : 0;
 }
+
+int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_cursor_u64(cursor); }
 
 /* Names end up in messages and on terminals: nothing but printable ASCII. */
 static bool text_is_plain(const char *text, size_t bytes)
@@ -21367,7 +21367,7 @@ BS_INTERNAL bool bs_image_rows_sound(const bs_plan *plan, bs_error *error);
 /* A text that says what is wrong with a row of a table; NULL: nothing is. */
 typedef const char *bs_image_wrong(const bs_plan *plan, int32_t row);
 #if defined(BS_NO_MESSAGES)
-#define bs_image_refused(text) (0 ? (text) : "")
+#define bs_image_refused(text) (BS_UNTOLD(text), "")
 #else
 #define bs_image_refused(text) text
 #endif

@@ -82,22 +82,14 @@ QUIET = """
 """
 
 
-# The same where modules are left out: what only they use of a header is used by nothing.
-QUIET_CLANG = """
-#if defined(__clang__)
-#pragma clang diagnostic ignored "-Wunused-function"
-#endif
-"""
-
-
-# Builds that test the insides define it as nothing.
+# The same where modules are left out: what only they use is used by nothing, or declared and not there. Builds that test
+# the insides define BS_INTERNAL as nothing.
 INTERNAL = """
-#ifndef BS_INTERNAL
 #if defined(__GNUC__)
-#define BS_INTERNAL static __attribute__((unused))
-#else
-#define BS_INTERNAL static
+#pragma GCC diagnostic ignored "-Wunused-function"
 #endif
+#ifndef BS_INTERNAL
+#define BS_INTERNAL static
 #endif
 """
 
@@ -269,7 +261,7 @@ class Library(Generator):
         self.seen = names_used(Backend(root).generate())
 
     def _top(self):
-        return super()._top() + QUIET_CLANG + INTERNAL
+        return super()._top() + INTERNAL
 
     def _framed(self, part):
         text = super()._framed(part)

@@ -118,11 +118,15 @@ uint32_t bs_cursor_u32(bs_cursor *cursor)
     return bs_cursor_take(cursor, &n, bs_bytes_of(sizeof n)) ? n : 0;
 }
 
+int32_t bs_cursor_i32(bs_cursor *cursor) { return (int32_t)bs_cursor_u32(cursor); }
+
 uint64_t bs_cursor_u64(bs_cursor *cursor)
 {
     uint64_t n = 0;
     return bs_cursor_take(cursor, &n, bs_bytes_of(sizeof n)) ? n : 0;
 }
+
+int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_cursor_u64(cursor); }
 
 /* Names end up in messages and on terminals: nothing but printable ASCII. */
 static bool text_is_plain(const char *text, size_t bytes)

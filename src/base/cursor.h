@@ -37,8 +37,8 @@ bool bs_cursor_take(bs_cursor *cursor, void *target, bs_bytes bytes);
 bool bs_cursor_skip(bs_cursor *cursor, bs_bytes bytes);
 uint32_t bs_cursor_u32(bs_cursor *cursor);
 uint64_t bs_cursor_u64(bs_cursor *cursor);
-static inline int32_t bs_cursor_i32(bs_cursor *cursor) { return (int32_t)bs_cursor_u32(cursor); }
-static inline int64_t bs_cursor_i64(bs_cursor *cursor) { return (int64_t)bs_cursor_u64(cursor); }
+int32_t bs_cursor_i32(bs_cursor *cursor);
+int64_t bs_cursor_i64(bs_cursor *cursor);
 /* A string of at most bytes-1 printable ASCII characters, ended by NUL; anything else is BS_ERROR_FORMAT. */
 bool bs_cursor_text(bs_cursor *cursor, char *text, size_t bytes);
 /* Whether nothing failed so far; else it says what did, of `what`. */

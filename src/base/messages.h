@@ -2,7 +2,7 @@
  * Relies on base/bytes.h. Must never let a status depend on whether there are texts.
  *
  * Without messages a call of what is declared here becomes that of a function that takes no text. The compiler still
- * sees the text, its format and what it shows, behind a condition that is never true: it checks them, and makes nothing
+ * sees the text, its format and what it shows, as something whose size is asked for: it checks them, and makes nothing
  * of them. (bs_fail)(...), in brackets, is the function itself: for the few texts that always stay. */
 #ifndef BS_MESSAGES_H
 #define BS_MESSAGES_H
@@ -35,14 +35,15 @@ void bs_error_prefix(bs_error *error, const char *format, ...) BS_PRINTF(2, 3);
 /* With the status' own sentence as the message. */
 bs_status bs_fail_bare(bs_error *error, bs_status status);
 bool bs_refuse_bare(bs_error *error, bs_status status);
-#define BS_TOLD(full, bare) (0 ? (void)(full) : (void)0, (bare))
-#define BS_TEXT(text) (0 ? (text) : (const char *)0)
+#define BS_UNTOLD(full) ((void)sizeof((void)(full), 0))
+#define BS_TOLD(full, bare) (BS_UNTOLD(full), (bare))
+#define BS_TEXT(text) (BS_UNTOLD(text), (const char *)0)
 #define bs_fail(error, status, ...) BS_TOLD((bs_fail)(error, status, __VA_ARGS__), bs_fail_bare(error, status))
 #define bs_refuse(error, status, ...) BS_TOLD((bs_refuse)(error, status, __VA_ARGS__), bs_refuse_bare(error, status))
 #define bs_fail_arena(error, arena, needed, what) (bs_fail_arena)(error, arena, needed, BS_TEXT(what))
 #define bs_fail_room(error, name, available, bytes, what) \
     (bs_fail_room)(error, name, available, bytes, BS_TEXT(what))
-#define bs_error_prefix(error, ...) (0 ? (bs_error_prefix)(error, __VA_ARGS__) : (void)0)
+#define bs_error_prefix(error, ...) BS_UNTOLD((bs_error_prefix)(error, __VA_ARGS__))
 #endif
 
 #endif

@@ -89,7 +89,7 @@ bool bs_image_rows_sound(const bs_plan *plan, bs_error *error);
 /* A text that says what is wrong with a row of a table; NULL: nothing is. */
 typedef const char *bs_image_wrong(const bs_plan *plan, int32_t row);
 #if defined(BS_NO_MESSAGES)
-#define bs_image_refused(text) (0 ? (text) : "")
+#define bs_image_refused(text) (BS_UNTOLD(text), "")
 #else
 #define bs_image_refused(text) text
 #endif
