@@ -82,8 +82,8 @@ QUIET = """
 """
 
 
-# The same where modules are left out: what only they use is used by nothing, or declared and not there. Builds that test
-# the insides define BS_INTERNAL as nothing.
+# The same where modules are left out: what only they use is used by nothing, or declared and not there. Builds that
+# test the insides define BS_INTERNAL as nothing.
 INTERNAL = """
 #if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wunused-function"
