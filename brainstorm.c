@@ -1,6 +1,6 @@
 /* brainstorm.c - 0.1.0.   MIT licence, see LICENSE.   Documentation: brainstorm.h
  * Generated from src/ by tools/amalgamate.py (`make amalgamate`): change the parts, not this file.
- * sha256 of the parts: fd2edf197533599042c16b083efd46bff8d64bbbfe2511acb88ed5e6cfcb51c6
+ * sha256 of the parts: 05011c28f90b7da3d6965f2c358e2f39bc46c04c2daf2bafb90c574f0a5d42d9
  */
 #if !defined(_POSIX_C_SOURCE) && !defined(BS_NO_POSIX)
 #define _POSIX_C_SOURCE 200809L
@@ -22103,10 +22103,10 @@ static const char *region_wrong(const bs_plan *p, int32_t r)
     const int32_t first = r == 0 ? 0 : region[-1].first + region[-1].count;
     if (region->first != first || region->count < 1 || region->count > p->n_parts - first)
         return bs_image_refused("its parts are not there");
-    bool one = true;
-    for (int32_t i = first; i < first + region->count && one; i++)
-        one = p->parts[p->region_parts[i]].router == p->parts[p->region_parts[first]].router;
-    return one && !has_rows_twice(p, region) ? NULL : bs_image_refused("it has its rows twice, or of several routers");
+    for (int32_t i = first; i < first + region->count; i++)
+        if (p->parts[p->region_parts[i]].router != p->parts[p->region_parts[first]].router)
+            return bs_image_refused("it has parts of several routers");
+    return has_rows_twice(p, region) ? bs_image_refused("it has its rows twice") : NULL;
 }
 
 /* ------------------------------------------------------------------------------------------ what is there when */

@@ -66,10 +66,10 @@ static const char *region_wrong(const bs_plan *p, int32_t r)
     const int32_t first = r == 0 ? 0 : region[-1].first + region[-1].count;
     if (region->first != first || region->count < 1 || region->count > p->n_parts - first)
         return bs_image_refused("its parts are not there");
-    bool one = true;
-    for (int32_t i = first; i < first + region->count && one; i++)
-        one = p->parts[p->region_parts[i]].router == p->parts[p->region_parts[first]].router;
-    return one && !has_rows_twice(p, region) ? NULL : bs_image_refused("it has its rows twice, or of several routers");
+    for (int32_t i = first; i < first + region->count; i++)
+        if (p->parts[p->region_parts[i]].router != p->parts[p->region_parts[first]].router)
+            return bs_image_refused("it has parts of several routers");
+    return has_rows_twice(p, region) ? bs_image_refused("it has its rows twice") : NULL;
 }
 
 /* ------------------------------------------------------------------------------------------ what is there when */
